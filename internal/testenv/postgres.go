@@ -1,0 +1,212 @@
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+var sharedPostgres lazy[*server]
+
+// Postgres is the URL of a new, empty database, dropped when the test ends. It is on this test binary's own server, or on
+// that of TEST_DATABASE_URL.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	admin := os.Getenv("TEST_DATABASE_URL")
+	if admin == "" {
+		admin = postgresURL(sharedPostgres.get(t, func() (*server, error) { return newPostgres() }))
+	}
+	u, err := url.Parse(admin)
+	if err != nil {
+		t.Fatalf("testenv: TEST_DATABASE_URL is not a URL")
+	}
+	name := "test_" + strings.ToLower(rand.Text()[:16])
+	// template0, because nobody can be connected to it, which would make the copy fail.
+	if err := execSQL(admin, "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := execSQL(admin, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("testenv: %v", err)
+		}
+	})
+	u.Path = "/" + name
+	return u.String()
+}
+
+func execSQL(dsn, sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, sql)
+	return err
+}
+
+// PostgresServer is a Postgres of one test's own. It is not safe for concurrent use.
+type PostgresServer struct {
+	t testing.TB
+	s *server
+}
+
+// StartPostgres starts a Postgres that ends with the test. Settings ("fsync=on", "max_connections=20") win over the defaults.
+//
+// By default fsync is off, for speed: without it a crash of the machine loses data, but a killed server does not, since
+// what it wrote is the kernel's. Turn it on where its cost or a true flush matters.
+func StartPostgres(t testing.TB, settings ...string) *PostgresServer {
+	t.Helper()
+	s, err := newPostgres(settings...)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	t.Cleanup(s.remove)
+	return &PostgresServer{t: t, s: s}
+}
+
+// URL is the URL of an empty database; a restart keeps it.
+func (p *PostgresServer) URL() string { return postgresURL(p.s) }
+
+// Addr is the server's host:port; a restart keeps it.
+func (p *PostgresServer) Addr() string { return p.s.addr() }
+
+// Kill ends the server and all its backends as a crash would.
+func (p *PostgresServer) Kill() { p.s.kill() }
+
+// Stop freezes the server and its backends: statements hang, connections stay open.
+func (p *PostgresServer) Stop() { p.s.stop() }
+
+// Continue ends a Stop.
+func (p *PostgresServer) Continue() { p.s.cont() }
+
+// Restart kills the server if it runs and starts it; it recovers what was committed.
+func (p *PostgresServer) Restart() {
+	p.t.Helper()
+	if err := p.s.restart(); err != nil {
+		p.t.Fatalf("testenv: restart: %v", err)
+	}
+}
+
+func postgresURL(s *server) string {
+	return "postgres://postgres@" + s.addr() + "/postgres?sslmode=disable"
+}
+
+func newPostgres(settings ...string) (*server, error) {
+	bin, err := postgresBin()
+	if err != nil {
+		return nil, err
+	}
+	attr := &syscall.SysProcAttr{
+		// Not SIGKILL, after which the kernel keeps the server's shared memory.
+		Pdeathsig: syscall.SIGQUIT,
+		Setpgid:   true,
+	}
+	if attr.Credential, err = unprivileged(); err != nil {
+		return nil, err
+	}
+	s := &server{
+		name: "postgres",
+		command: func(s *server) *exec.Cmd {
+			args := []string{"-D", filepath.Join(s.dir, "data")}
+			for _, setting := range append([]string{
+				"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(s.port), "unix_socket_directories=",
+				"max_connections=200", "fsync=off", "full_page_writes=off", "timezone=UTC",
+			}, settings...) {
+				args = append(args, "-c", setting)
+			}
+			cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
+			cmd.Dir, cmd.SysProcAttr = s.dir, attr
+			return cmd
+		},
+		ready: postgresReady,
+		reset: func(ctx context.Context, s *server) error {
+			if attr.Credential != nil {
+				if err := os.Chown(s.dir, int(attr.Credential.Uid), int(attr.Credential.Gid)); err != nil {
+					return err
+				}
+			}
+			cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", filepath.Join(s.dir, "data"),
+				"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+			cmd.Dir = s.dir
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: attr.Credential}
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("initdb: %w: %s", err, out)
+			}
+			return nil
+		},
+	}
+	return s, s.create()
+}
+
+// postgresReady asks for the data folder, since another process may have taken the port first.
+func postgresReady(ctx context.Context, s *server) error {
+	conn, err := pgx.Connect(ctx, postgresURL(s))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	var dir string
+	if err := conn.QueryRow(ctx, "SHOW data_directory").Scan(&dir); err != nil {
+		return err
+	}
+	if dir != filepath.Join(s.dir, "data") {
+		return fmt.Errorf("%s is another server's", s.addr())
+	}
+	return nil
+}
+
+// postgresBin finds the folder of the server's programs: that of PATH, else Debian's, which has one a version.
+func postgresBin() (string, error) {
+	if path, err := exec.LookPath("postgres"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(path), nil
+		}
+	}
+	newest, bin := 0, ""
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	for _, dir := range dirs {
+		version, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
+		if _, missing := os.Stat(filepath.Join(dir, "initdb")); err == nil && missing == nil && version > newest {
+			newest, bin = version, dir
+		}
+	}
+	if bin == "" {
+		return "", errors.New("postgres and initdb are not installed; make setup installs them")
+	}
+	return bin, nil
+}
+
+// unprivileged is the user for a server that refuses to run as root, nil if we are not root.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, errU := strconv.ParseUint(u.Uid, 10, 32)
+		gid, errG := strconv.ParseUint(u.Gid, 10, 32)
+		if err := errors.Join(errU, errG); err != nil {
+			return nil, err
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	}
+	return nil, errors.New("postgres does not run as root, and there is no user postgres or nobody")
+}

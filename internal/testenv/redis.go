@@ -1,0 +1,189 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	sharedRedis   lazy[*server]
+	sharedCluster lazy[[]string]
+)
+
+// Redis is the redis:// URL of this test binary's own Redis, or TEST_REDIS_URL.
+func Redis(t testing.TB) string {
+	t.Helper()
+	if url := os.Getenv("TEST_REDIS_URL"); url != "" {
+		return url
+	}
+	return redisURL(sharedRedis.get(t, func() (*server, error) { return newRedis() }))
+}
+
+// RedisCluster is the addresses of this test binary's own Redis Cluster of three masters without replicas.
+func RedisCluster(t testing.TB) []string {
+	t.Helper()
+	addrs := sharedCluster.get(t, newCluster)
+	return append([]string(nil), addrs...)
+}
+
+// RedisServer is a Redis of one test's own. It is not safe for concurrent use.
+type RedisServer struct {
+	t testing.TB
+	s *server
+}
+
+// StartRedis starts a Redis that ends with the test. The arguments are redis-server's ("--appendfsync", "always") and win
+// over the defaults: append-only file, no snapshots, noeviction.
+func StartRedis(t testing.TB, args ...string) *RedisServer {
+	t.Helper()
+	s, err := newRedis(args...)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	t.Cleanup(s.remove)
+	return &RedisServer{t: t, s: s}
+}
+
+// URL is the server's redis:// URL; a restart keeps it.
+func (r *RedisServer) URL() string { return redisURL(r.s) }
+
+// Addr is the server's host:port; a restart keeps it.
+func (r *RedisServer) Addr() string { return r.s.addr() }
+
+// Kill ends the server as a crash would; what it wrote to its append-only file stays.
+func (r *RedisServer) Kill() { r.s.kill() }
+
+// Stop freezes the server: it accepts connections (the kernel does) and answers nothing.
+func (r *RedisServer) Stop() { r.s.stop() }
+
+// Continue ends a Stop.
+func (r *RedisServer) Continue() { r.s.cont() }
+
+// Restart kills the server if it runs and starts it with the data that its files hold.
+func (r *RedisServer) Restart() {
+	r.t.Helper()
+	if err := r.s.restart(); err != nil {
+		r.t.Fatalf("testenv: restart: %v", err)
+	}
+}
+
+// RestartEmpty is Restart without the files: the server has forgotten everything.
+func (r *RedisServer) RestartEmpty() {
+	r.t.Helper()
+	r.s.kill()
+	if err := os.RemoveAll(r.s.dir); err != nil {
+		r.t.Fatalf("testenv: restart empty: %v", err)
+	}
+	if err := os.Mkdir(r.s.dir, 0o700); err != nil {
+		r.t.Fatalf("testenv: restart empty: %v", err)
+	}
+	r.Restart()
+}
+
+func redisURL(s *server) string { return "redis://" + s.addr() + "/0" }
+
+func newRedis(args ...string) (*server, error) {
+	bin, err := findBinary("redis-server")
+	if err != nil {
+		return nil, err
+	}
+	s := &server{
+		name: "redis",
+		command: func(s *server) *exec.Cmd {
+			cmd := exec.Command(bin, append([]string{
+				"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir,
+				"--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction",
+			}, args...)...)
+			// A group of its own: the interrupt key is for the tests, which take their servers along.
+			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+			return cmd
+		},
+		ready: redisReady,
+	}
+	return s, s.create()
+}
+
+func redisClient(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, MaxRetries: -1, DialerRetries: 1, PoolSize: 1, ContextTimeoutEnabled: true,
+	})
+}
+
+// redisReady asks for the process id, since another process may have taken the port first.
+func redisReady(ctx context.Context, s *server) error {
+	c := redisClient(s.addr())
+	defer c.Close()
+	if err := c.Ping(ctx).Err(); err != nil { // refused with LOADING while the file is read
+		return err
+	}
+	info, err := c.Info(ctx, "server").Result()
+	if err != nil {
+		return err
+	}
+	if want := fmt.Sprintf("process_id:%d\r\n", s.cmd.Process.Pid); !strings.Contains(info, want) {
+		return fmt.Errorf("%s is another server's", s.addr())
+	}
+	return nil
+}
+
+// newCluster starts three masters, gives each a third of the slots and introduces them.
+func newCluster() ([]string, error) {
+	const nodes, slots = 3, 16384
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	clients := make([]*redis.Client, nodes)
+	addrs := make([]string, nodes)
+	for i := range nodes {
+		s, err := newRedis("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")
+		if err != nil {
+			return nil, err
+		}
+		addrs[i], clients[i] = s.addr(), redisClient(s.addr())
+		defer clients[i].Close()
+		var own []int
+		for slot := i * slots / nodes; slot < (i+1)*slots/nodes; slot++ {
+			own = append(own, slot)
+		}
+		if err := clients[i].ClusterAddSlots(ctx, own...).Err(); err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+		// Equal epochs collide, and the nodes would spend seconds to settle who goes first.
+		if err := clients[i].Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+		if i > 0 {
+			if err := clients[0].ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(s.port)).Err(); err != nil {
+				return nil, fmt.Errorf("cluster: %w", err)
+			}
+		}
+	}
+	for _, c := range clients {
+		for !clusterReady(ctx, c, nodes) {
+			select {
+			case <-ctx.Done():
+				return nil, fmt.Errorf("cluster: nodes do not agree: %w", ctx.Err())
+			case <-time.After(pollInterval):
+			}
+		}
+	}
+	return addrs, nil
+}
+
+// clusterReady asks one node whether it knows the owner of every slot.
+func clusterReady(ctx context.Context, c *redis.Client, nodes int) bool {
+	info, err := c.ClusterInfo(ctx).Result()
+	if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_slots_ok:16384") {
+		return false
+	}
+	owners, err := c.ClusterSlots(ctx).Result()
+	return err == nil && len(owners) == nodes
+}
