@@ -1,0 +1,60 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+)
+
+// checkAPI finds what is wrong between settings that are right one by one.
+func (c *Config) checkAPI(t told) []error {
+	if t == nil {
+		return nil
+	}
+	wrong := c.checkStores(t)
+	embedded := !t.has("REDIS_URL") && !t.has("DATABASE_URL")
+
+	switch {
+	case !t.has("IDENTITY") && embedded:
+		c.Identity = IdentityHeader
+	case !t.has("IDENTITY"):
+		wrong = append(wrong, errors.New("IDENTITY: is not set, and must be jwt (callers bring a signed token) "+
+			"or header (a proxy in TRUSTED_PROXIES, or this machine, sets X-User-ID)"))
+	case c.Identity == IdentityJWT && !t.has("JWT_SECRET") && !t.has("JWT_JWKS_FILE"):
+		wrong = append(wrong, errors.New("JWT_SECRET: is not set, nor is JWT_JWKS_FILE; IDENTITY=jwt checks tokens with one of them"))
+	}
+	if !t.has("SECRET") && !embedded {
+		wrong = append(wrong, errors.New("SECRET: is not set, and must have at least 32 characters, "+
+			"the same in all processes: openssl rand -hex 32 makes one"))
+	}
+	if c.InternalListen != "" && !loopback(c.InternalListen) && !t.has("INTERNAL_TOKEN") && !t.has("TOKENS_FILE") {
+		wrong = append(wrong, fmt.Errorf("INTERNAL_LISTEN: is %q, which other machines reach, and nobody needs a token there: "+
+			"set INTERNAL_TOKEN or TOKENS_FILE, or listen on 127.0.0.1", c.InternalListen))
+	}
+	return wrong
+}
+
+func (c *Config) checkWorker(t told) []error {
+	if t == nil {
+		return nil
+	}
+	if !t.has("REDIS_URL") && !t.has("DATABASE_URL") {
+		return []error{errors.New("REDIS_URL, DATABASE_URL: are not set, and the worker needs both; " +
+			"the embedded server (cmd/api without them) has its worker inside")}
+	}
+	return c.checkStores(t)
+}
+
+func (c *Config) checkStores(t told) []error {
+	if c.Queue == "" {
+		c.Queue = c.Redis
+	}
+	for _, pair := range [][2]string{{"REDIS_URL", "DATABASE_URL"}, {"DATABASE_URL", "REDIS_URL"}} {
+		if t.has(pair[0]) && !t.has(pair[1]) {
+			return []error{fmt.Errorf("%s: is not set while %s is; set both, or neither for the embedded server", pair[1], pair[0])}
+		}
+	}
+	if t.has("QUEUE_REDIS_URL") && !t.has("REDIS_URL") {
+		return []error{errors.New("QUEUE_REDIS_URL: is set while REDIS_URL is not; set REDIS_URL and DATABASE_URL as well, or none of them")}
+	}
+	return nil
+}

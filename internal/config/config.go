@@ -1,0 +1,176 @@
+// Package config reads what a program is told by its environment and its flags, and refuses what cannot work before
+// anything is started.
+package config
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"strings"
+)
+
+// Config is what a program was told. The zero value is not usable: API and Worker make one.
+type Config struct {
+	Redis    URL // decisions; empty: embedded
+	Queue    URL // tasks; the same server as Redis unless told otherwise
+	Database URL // empty: embedded
+	Data     string
+	Migrate  bool
+
+	Listen         string
+	InternalListen string
+	WorkerListen   string
+
+	Identity       string // IdentityJWT or IdentityHeader
+	JWTSecret      Secret
+	JWKSFile       string
+	JWTIssuer      string
+	JWTAudience    string
+	TrustedProxies []netip.Prefix
+	CORSOrigins    []string
+
+	InternalToken Secret
+	TokensFile    string
+	RulesFile     string
+	Secret        Secret // embedded: may be empty, the data folder keeps one
+	Namespace     string
+
+	LogLevel  slog.Level
+	LogFormat string // "text" or "json"
+}
+
+// How the public listener learns who asks.
+const (
+	IdentityJWT    = "jwt"
+	IdentityHeader = "header"
+)
+
+// Embedded tells whether the program runs on its own, without Redis and Postgres.
+func (c *Config) Embedded() bool { return c.Redis == "" }
+
+// Logger writes to w what the settings ask for.
+func (c *Config) Logger(w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: c.LogLevel}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// setting is one variable of the environment, and the flag of the same name.
+type setting struct {
+	name     string
+	usage    string
+	fallback string
+	worker   bool // the worker reads it too
+	set      func(string) error
+}
+
+func (s *setting) flag() string { return strings.ReplaceAll(strings.ToLower(s.name), "_", "-") }
+
+func (c *Config) settings() []setting {
+	return []setting{
+		{"REDIS_URL", "Redis of the decisions; with DATABASE_URL, or neither for the embedded server", "", true, c.Redis.setRedis},
+		{"DATABASE_URL", "Postgres of the orders", "", true, c.Database.setPostgres},
+		{"QUEUE_REDIS_URL", "Redis of the task queues (default: REDIS_URL)", "", true, c.Queue.setRedis},
+		{"TIDEGATE_DATA", "folder of the embedded server's data", "./tidegate-data", false, text(&c.Data)},
+		{"MIGRATE", "bring the database's schema up to date before starting", "false", true, boolean(&c.Migrate)},
+
+		{"LISTEN", "address of the public listener", ":8080", false, address(&c.Listen)},
+		{"INTERNAL_LISTEN", "address of the internal listener", "127.0.0.1:8081", false, address(&c.InternalListen)},
+		{"WORKER_LISTEN", "address of the worker's probes", "127.0.0.1:8082", true, address(&c.WorkerListen)},
+
+		{"IDENTITY", "who a public caller is: jwt or header (embedded: header)", "", false, oneOf(&c.Identity, IdentityJWT, IdentityHeader)},
+		{"JWT_SECRET", "key of HS256 tokens", "", false, c.JWTSecret.atLeast(32)},
+		{"JWT_JWKS_FILE", "public keys of RS256, ES256 and EdDSA tokens", "", false, file(&c.JWKSFile)},
+		{"JWT_ISSUER", "iss that a token must have", "", false, text(&c.JWTIssuer)},
+		{"JWT_AUDIENCE", "aud that a token must have", "", false, text(&c.JWTAudience)},
+		{"TRUSTED_PROXIES", "addresses and networks whose X-Forwarded-For and X-User-ID are believed, comma-separated", "", false, networks(&c.TrustedProxies)},
+		{"CORS_ORIGINS", "origins whose pages may call the public listener, comma-separated", "", false, origins(&c.CORSOrigins)},
+
+		{"INTERNAL_TOKEN", "token of one operator", "", false, c.InternalToken.atLeast(16)},
+		{"TOKENS_FILE", "YAML file of tokens with their names and roles", "", false, file(&c.TokensFile)},
+		{"RULES_FILE", "YAML file of the admission rules", "", false, file(&c.RulesFile)},
+		{"SECRET", "key that all keyed hashes and signatures derive from (embedded: kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
+		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
+
+		{"LOG_LEVEL", "debug, info, warn or error", "info", true, level(&c.LogLevel)},
+		{"LOG_FORMAT", "text or json", "text", true, oneOf(&c.LogFormat, "text", "json")},
+	}
+}
+
+// API reads the settings of the program that serves HTTP. The error names everything that is wrong, or is
+// flag.ErrHelp after the help was written.
+func API(args []string, getenv func(string) string, stderr io.Writer) (*Config, error) {
+	c, told, wrong := read("api", args, getenv, stderr, func(setting) bool { return true })
+	return c.unless(append(wrong, c.checkAPI(told)...))
+}
+
+// Worker reads the settings of the program that writes orders down; otherwise it is as API.
+func Worker(args []string, getenv func(string) string, stderr io.Writer) (*Config, error) {
+	c, told, wrong := read("worker", args, getenv, stderr, func(s setting) bool { return s.worker })
+	return c.unless(append(wrong, c.checkWorker(told)...))
+}
+
+func (c *Config) unless(wrong []error) (*Config, error) {
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	return c, nil
+}
+
+// told is what was given for each variable, by flag or environment; an empty value counts as not given.
+type told map[string]string
+
+func (t told) has(name string) bool { return t[name] != "" }
+
+func read(program string, args []string, getenv func(string) string, stderr io.Writer, wanted func(setting) bool) (*Config, told, []error) {
+	c, given := new(Config), told{}
+	flags := flag.NewFlagSet(program, flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // the caller prints the error
+	settings := c.settings()
+	for _, s := range settings {
+		if !wanted(s) {
+			continue
+		}
+		given[s.name] = getenv(s.name)
+		usage := s.usage + " [" + s.name + "]"
+		if s.fallback != "" {
+			usage += fmt.Sprintf(" (default %s)", s.fallback)
+		}
+		keep := func(value string) error { given[s.name] = value; return nil }
+		if s.name == "MIGRATE" {
+			flags.BoolFunc(s.flag(), usage, keep)
+		} else {
+			flags.Func(s.flag(), usage, keep)
+		}
+	}
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(stderr, "Usage of %s: every flag is also a variable of the environment, and wins over it.\n", program)
+		flags.SetOutput(stderr)
+		flags.PrintDefaults()
+		return c, nil, []error{err}
+	} else if err != nil {
+		return c, nil, []error{fmt.Errorf("%w; -h lists the flags", err)}
+	}
+	var wrong []error
+	if flags.NArg() > 0 {
+		wrong = append(wrong, fmt.Errorf("%q: %s takes flags only; -h lists them", flags.Arg(0), program))
+	}
+	for _, s := range settings {
+		value := given[s.name]
+		if value == "" {
+			value = s.fallback
+		}
+		if value == "" {
+			continue
+		}
+		if err := s.set(value); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", s.name, err))
+		}
+	}
+	return c, given, wrong
+}

@@ -1,0 +1,240 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// env is a complete environment with changes: name, value, name, value …; it holds the files it names.
+func env(t *testing.T, changes ...string) func(string) string {
+	t.Helper()
+	vars := map[string]string{
+		"REDIS_URL":    "redis://:hunter2@redis.test:6379/0",
+		"DATABASE_URL": "postgres://tidegate:hunter2@pg.test:5432/tidegate",
+		"IDENTITY":     "header",
+		"SECRET":       strings.Repeat("s", 32),
+	}
+	for i := 0; i < len(changes); i += 2 {
+		vars[changes[i]] = changes[i+1]
+	}
+	return func(name string) string { return vars[name] }
+}
+
+func nothing(string) string { return "" }
+
+func TestEmbeddedNeedsNothing(t *testing.T) {
+	c, err := API(nil, nothing, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Config{
+		Data: "./tidegate-data", Listen: ":8080", InternalListen: "127.0.0.1:8081", WorkerListen: "127.0.0.1:8082",
+		Identity: "header", Namespace: "tidegate", LogLevel: slog.LevelInfo, LogFormat: "text",
+	}
+	if diff := cmp.Diff(want, c, cmp.Comparer(func(a, b Secret) bool { return a == b })); diff != "" {
+		t.Fatal(diff)
+	}
+	if !c.Embedded() {
+		t.Fatal("not embedded")
+	}
+}
+
+func TestFlagsWinOverTheEnvironment(t *testing.T) {
+	c, err := API([]string{"-listen", "127.0.0.1:0", "-migrate", "-namespace=shop", "-queue-redis-url", "redis://queue.test:6379"},
+		env(t, "LISTEN", ":9000", "LOG_LEVEL", "debug"), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != "127.0.0.1:0" || !c.Migrate || c.Namespace != "shop" || c.LogLevel != slog.LevelDebug {
+		t.Fatalf("%+v", c)
+	}
+	if string(c.Queue) != "redis://queue.test:6379" {
+		t.Fatalf("queue at %s", c.Queue)
+	}
+}
+
+func TestQueueIsOnTheSameRedisUnlessToldOtherwise(t *testing.T) {
+	c, err := Worker(nil, env(t), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Queue != c.Redis || c.Redis == "" {
+		t.Fatalf("redis %q, queue %q", c.Redis, c.Queue)
+	}
+}
+
+func TestWrongValues(t *testing.T) {
+	folder := t.TempDir()
+	missing := filepath.Join(folder, "none.yaml")
+	for _, tt := range []struct {
+		name, value string
+		want        string // of the error; it begins with the name
+		hidden      string // must not be in it
+	}{
+		{"REDIS_URL", "http://redis.test", "must be like redis://", ""},
+		{"REDIS_URL", "redis://:hun/ter2@redis.test:6379", "percent-encoded", "ter2"},
+		{"REDIS_URL", "redis://:hunter2@redis.test:6379/first", `"redis://:***@redis.test:6379/first"`, "hunter2"},
+		{"REDIS_URL", "", "is not set while DATABASE_URL is", ""},
+		{"DATABASE_URL", "", "is not set while REDIS_URL is", ""},
+		{"DATABASE_URL", "host=pg.test password=hunter2", "must be like postgres://", "hunter2"},
+		{"DATABASE_URL", "postgres://u:hun/ter2@pg.test/db", "percent-encoded", "ter2"},
+		{"DATABASE_URL", "postgres://u:hunter2@pg.test/db?sslmode=perhaps", "sslmode is invalid", "hunter2"},
+		{"QUEUE_REDIS_URL", "amqp://mq.test", "must be like redis://", ""},
+		{"MIGRATE", "perhaps", `"perhaps", and must be true or false`, ""},
+		{"LISTEN", "8080", `"8080", and must be host:port`, ""},
+		{"LISTEN", ":http", "must be host:port", ""},
+		{"LISTEN", ":70000", "must be host:port", ""},
+		{"INTERNAL_LISTEN", "localhost", "must be host:port", ""},
+		{"INTERNAL_LISTEN", ":8081", "set INTERNAL_TOKEN or TOKENS_FILE", ""},
+		{"INTERNAL_LISTEN", "10.0.0.1:8081", "set INTERNAL_TOKEN or TOKENS_FILE", ""},
+		{"WORKER_LISTEN", "::1:8082", "must be host:port", ""},
+		{"IDENTITY", "cookie", `"cookie", and must be jwt or header`, ""},
+		{"IDENTITY", "", "is not set, and must be jwt", ""},
+		{"IDENTITY", "jwt", "JWT_JWKS_FILE", ""},
+		{"JWT_SECRET", "hunter2", "has 7 characters, and must have at least 32", "hunter2"},
+		{"JWT_JWKS_FILE", missing, "must be a file that can be read", ""},
+		{"TRUSTED_PROXIES", "10.0.0.0/8, proxy.test", `names "proxy.test"`, ""},
+		{"CORS_ORIGINS", "https://shop.test/app", `names "https://shop.test/app"`, ""},
+		{"CORS_ORIGINS", "*", "must name origins", ""},
+		{"INTERNAL_TOKEN", "hunter2", "must have at least 16", "hunter2"},
+		{"INTERNAL_TOKEN", "hunter2 hunter2 hunter2", "must not contain spaces", "hunter2"},
+		{"TOKENS_FILE", missing, "must be a file that can be read", ""},
+		{"RULES_FILE", folder, "a folder, and must be a file", ""},
+		{"SECRET", "", "is not set, and must have at least 32", ""},
+		{"SECRET", "hunter2", "must have at least 32", "hunter2"},
+		{"NAMESPACE", "{shop}", `"{shop}", and must be`, ""},
+		{"LOG_LEVEL", "loud", "must be debug, info, warn or error", ""},
+		{"LOG_FORMAT", "xml", "must be text or json", ""},
+	} {
+		t.Run(tt.name+"="+tt.value, func(t *testing.T) {
+			c, err := API(nil, env(t, tt.name, tt.value), io.Discard)
+			if err == nil {
+				t.Fatalf("accepted: %+v", c)
+			}
+			name := tt.name
+			if name == "IDENTITY" && tt.value == "jwt" {
+				name = "JWT_SECRET" // what is missing, not what asks for it
+			}
+			if got := err.Error(); !strings.HasPrefix(got, name+": ") || !strings.Contains(got, tt.want) || strings.Contains(got, "\n") {
+				t.Errorf("error %q, want one line about %s with %q", got, name, tt.want)
+			}
+			if tt.hidden != "" && strings.Contains(err.Error(), tt.hidden) {
+				t.Errorf("error %q shows a secret", err)
+			}
+		})
+	}
+}
+
+func TestAllWrongValuesAtOnce(t *testing.T) {
+	_, err := API(nil, env(t, "LISTEN", "x", "LOG_LEVEL", "x", "SECRET", "", "IDENTITY", ""), io.Discard)
+	for _, name := range []string{"LISTEN: ", "LOG_LEVEL: ", "SECRET: ", "IDENTITY: "} {
+		if !strings.Contains(fmt.Sprint(err), name) {
+			t.Errorf("%s is not in: %v", name, err)
+		}
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	for arg, want := range map[string]string{
+		"-nonsense":     "-h lists the flags",
+		"serve":         `"serve"`,
+		"-listen=x":     "LISTEN: ",
+		"-migrate=x":    "MIGRATE: ",
+		"-redis-url":    "needs an argument",
+		"-log-format=x": "LOG_FORMAT: ",
+	} {
+		if _, err := API([]string{arg}, env(t), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", arg, err, want)
+		}
+	}
+}
+
+func TestHelpListsEveryVariable(t *testing.T) {
+	var out bytes.Buffer
+	if _, err := API([]string{"-h"}, nothing, &out); !errors.Is(err, flag.ErrHelp) {
+		t.Fatal(err)
+	}
+	for _, s := range new(Config).settings() {
+		if !strings.Contains(out.String(), "["+s.name+"]") || !strings.Contains(out.String(), "-"+s.flag()+" ") && s.name != "MIGRATE" {
+			t.Errorf("%s is not in the help", s.name)
+		}
+	}
+}
+
+func TestWorkerReadsOnlyItsOwn(t *testing.T) {
+	vars := env(t, "IDENTITY", "", "SECRET", "", "LISTEN", "nonsense", "RULES_FILE", "/none")
+	if _, err := Worker(nil, vars, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Worker(nil, nothing, io.Discard); err == nil || !strings.Contains(err.Error(), "REDIS_URL, DATABASE_URL: ") {
+		t.Fatalf("without stores: %v", err)
+	}
+}
+
+func TestATokenOpensTheInternalListener(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(tokens, []byte("[]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"INTERNAL_TOKEN": strings.Repeat("t", 16), "TOKENS_FILE": tokens} {
+		if _, err := API(nil, env(t, "INTERNAL_LISTEN", ":8081", name, value), io.Discard); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, local := range []string{"localhost:0", "[::1]:8081", "127.0.0.2:8081"} {
+		if _, err := API(nil, env(t, "INTERNAL_LISTEN", local), io.Discard); err != nil {
+			t.Errorf("%s: %v", local, err)
+		}
+	}
+}
+
+func TestSecretsAreNeverPrinted(t *testing.T) {
+	secret := "hunter2" + strings.Repeat("x", 32)
+	vars := map[string]string{"SECRET": secret, "JWT_SECRET": secret, "INTERNAL_TOKEN": secret,
+		"REDIS_URL": "redis://user:" + secret + "@redis.test:6379/0", "DATABASE_URL": "postgres://pg.test/db?password=" + secret}
+	get := env(t)
+	all := func(name string) string {
+		if v, ok := vars[name]; ok {
+			return v
+		}
+		return get(name)
+	}
+	c, err := API(nil, all, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(c.Secret) != secret || string(c.Redis) != vars["REDIS_URL"] {
+		t.Fatal("a conversion to string does not reveal it")
+	}
+	var logged bytes.Buffer
+	log := slog.New(slog.NewJSONHandler(&logged, nil))
+	log.Info("started", "config", c, "secret", c.Secret, "redis", c.Redis)
+	slog.New(slog.NewTextHandler(&logged, nil)).Info("started", "config", *c, "secret", c.Secret, "redis", c.Redis)
+	asJSON, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, printed := range map[string]string{
+		"%v": fmt.Sprintf("%v", c), "%+v": fmt.Sprintf("%+v", *c), "%#v": fmt.Sprintf("%#v", c),
+		"%s": fmt.Sprintf("%s %s", c.Secret, c.Redis), "%q": fmt.Sprintf("%q %q", c.Secret, c.Database),
+		"%x": fmt.Sprintf("%x", c.Secret), "json": string(asJSON), "log": logged.String(),
+	} {
+		if strings.Contains(printed, "hunter2") || strings.Contains(printed, fmt.Sprintf("%x", "hunter2")) {
+			t.Errorf("%s shows a secret: %s", how, printed)
+		}
+	}
+	if got := c.Redis.String(); got != "redis://user:***@redis.test:6379/0" {
+		t.Errorf("redis printed as %s", got)
+	}
+}

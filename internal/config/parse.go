@@ -1,0 +1,174 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+)
+
+// Each function here makes what sets one field from a value; its error shows the value, unless that is
+// secret, and says what would be right.
+
+func text(field *string) func(string) error {
+	return func(value string) error { *field = value; return nil }
+}
+
+func boolean(field *bool) func(string) error {
+	return func(value string) (err error) {
+		if *field, err = strconv.ParseBool(value); err != nil {
+			return fmt.Errorf("is %q, and must be true or false", value)
+		}
+		return nil
+	}
+}
+
+func oneOf(field *string, words ...string) func(string) error {
+	return func(value string) error {
+		if !slices.Contains(words, value) {
+			return fmt.Errorf("is %q, and must be %s", value, strings.Join(words, " or "))
+		}
+		*field = value
+		return nil
+	}
+}
+
+func level(field *slog.Level) func(string) error {
+	return func(value string) error {
+		levels := map[string]slog.Level{
+			"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+		}
+		l, ok := levels[value]
+		if !ok {
+			return fmt.Errorf("is %q, and must be debug, info, warn or error", value)
+		}
+		*field = l
+		return nil
+	}
+}
+
+func address(field *string) func(string) error {
+	return func(value string) error {
+		_, port, err := net.SplitHostPort(value)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			return fmt.Errorf("is %q, and must be host:port or :port, such as 127.0.0.1:8080", value)
+		}
+		*field = value
+		return nil
+	}
+}
+
+func loopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// file opens the file, since a missing one is found out here and not during the sale.
+func file(field *string) func(string) error {
+	return func(value string) error {
+		f, err := os.Open(value)
+		if err != nil {
+			return fmt.Errorf("must be a file that can be read: %w", err)
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return fmt.Errorf("is %q, a folder, and must be a file", value)
+		}
+		*field = value
+		return nil
+	}
+}
+
+func networks(field *[]netip.Prefix) func(string) error {
+	return func(value string) error {
+		for part := range strings.SplitSeq(value, ",") {
+			part = strings.TrimSpace(part)
+			if part == "" {
+				continue
+			}
+			prefix, err := netip.ParsePrefix(part)
+			if ip, ipErr := netip.ParseAddr(part); ipErr == nil {
+				prefix, err = netip.PrefixFrom(ip, ip.BitLen()), nil
+			}
+			if err != nil {
+				return fmt.Errorf("names %q, and must name addresses or networks, such as 10.0.0.0/8,::1", part)
+			}
+			*field = append(*field, prefix.Masked())
+		}
+		return nil
+	}
+}
+
+func origins(field *[]string) func(string) error {
+	return func(value string) error {
+		for part := range strings.SplitSeq(value, ",") {
+			part = strings.TrimSpace(part)
+			if part == "" {
+				continue
+			}
+			u, err := url.Parse(part)
+			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || part != u.Scheme+"://"+u.Host || u.Hostname() == "" {
+				return fmt.Errorf("names %q, and must name origins, such as https://shop.example,http://localhost:3000", part)
+			}
+			*field = append(*field, part)
+		}
+		return nil
+	}
+}
+
+var namespaceShape = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+// namespace keeps out what has a meaning in Redis keys: braces, colons, globs.
+func namespace(field *string) func(string) error {
+	return func(value string) error {
+		if !namespaceShape.MatchString(value) {
+			return fmt.Errorf("is %q, and must be 1 to 32 of a-z, 0-9, _ and -, starting with a letter or digit", value)
+		}
+		*field = value
+		return nil
+	}
+}
+
+func (u *URL) setRedis(value string) error {
+	_, err := redis.ParseURL(value)
+	return u.set(value, err, "redis://user:password@host:6379/0, or rediss:// for TLS")
+}
+
+func (u *URL) setPostgres(value string) error {
+	var err error
+	if !strings.HasPrefix(value, "postgres://") && !strings.HasPrefix(value, "postgresql://") {
+		err = errors.New("another scheme")
+	} else if _, err = pgxpool.ParseConfig(value); err != nil {
+		err = errors.Join(errors.Unwrap(err)) // without pgx's copy of the URL
+	}
+	return u.set(value, err, "postgres://user:password@host:5432/database?sslmode=verify-full")
+}
+
+func (u *URL) set(value string, err error, right string) error {
+	if err == nil {
+		*u = URL(value)
+		return nil
+	}
+	// Parsing stumbles over a password that was not encoded, and then quotes it.
+	if _, broken := url.Parse(value); broken != nil {
+		return fmt.Errorf("is no URL (not shown, it may hold a password), and must be like %s; what is special in a URL is percent-encoded in the password", right)
+	}
+	return fmt.Errorf("is %q (%w), and must be like %s", URL(value), err, right)
+}

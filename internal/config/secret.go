@@ -1,0 +1,69 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// Secret is a value that is never printed: every way to format it gives "(set)" or nothing.
+// A conversion to string reveals it.
+type Secret string
+
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "(set)"
+}
+
+// GoString, LogValue and MarshalText are String.
+func (s Secret) GoString() string             { return s.String() }
+func (s Secret) LogValue() slog.Value         { return slog.StringValue(s.String()) }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// atLeast sets the secret. Whoever can guess one forges what it protects, so a short one is refused.
+func (s *Secret) atLeast(characters int) func(string) error {
+	return func(value string) error {
+		if len(value) < characters {
+			return fmt.Errorf("the value (not shown) has %d characters, and must have at least %d: openssl rand -hex 32 makes one",
+				len(value), characters)
+		}
+		if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+			return errors.New("the value (not shown) must not contain spaces or control characters")
+		}
+		*s = Secret(value)
+		return nil
+	}
+}
+
+// URL leads to a server and may hold a password, which is never printed. A conversion to string reveals it.
+type URL string
+
+// String is the URL without its password and without its query, which may hold one as well.
+func (u URL) String() string {
+	scheme, rest, ok := strings.Cut(string(u), "://")
+	if !ok {
+		if u == "" {
+			return ""
+		}
+		return "(not a URL)"
+	}
+	user := ""
+	// The last @, since a badly written password may contain anything.
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		name, _, hasPassword := strings.Cut(rest[:i], ":")
+		if hasPassword {
+			name += ":***"
+		}
+		user, rest = name+"@", rest[i+1:]
+	}
+	rest, _, _ = strings.Cut(rest, "?")
+	return scheme + "://" + user + rest
+}
+
+// GoString, LogValue and MarshalText are String.
+func (u URL) GoString() string             { return u.String() }
+func (u URL) LogValue() slog.Value         { return slog.StringValue(u.String()) }
+func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
