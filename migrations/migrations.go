@@ -1,0 +1,109 @@
+// Package migrations holds the schema of the order store for Postgres and for SQLite, and brings a database up to it.
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed postgres/*.sql sqlite/*.sql
+var files embed.FS
+
+// ErrOutdated says that the database's schema is older than this program.
+var ErrOutdated = errors.New("migrations: schema is outdated")
+
+// Postgres applies what the database lacks. Any number of processes may call it at once: one applies, the others wait for
+// it, up to five minutes. The wait holds a session's advisory lock, so db must not lead through a pooler that shares sessions.
+func Postgres(ctx context.Context, db *sql.DB) error { return up(ctx, goose.DialectPostgres, db) }
+
+// SQLite applies what the database lacks. One process at a time: nothing but SQLite itself keeps two apart.
+func SQLite(ctx context.Context, db *sql.DB) error { return up(ctx, goose.DialectSQLite3, db) }
+
+// CheckPostgres changes nothing and needs no right to: nil if the schema is new enough for this program, else ErrOutdated.
+// A newer one is fine: while a release is rolled out, old processes meet it.
+func CheckPostgres(ctx context.Context, db *sql.DB) error {
+	return check(ctx, goose.DialectPostgres, db)
+}
+
+// CheckSQLite is CheckPostgres for SQLite.
+func CheckSQLite(ctx context.Context, db *sql.DB) error { return check(ctx, goose.DialectSQLite3, db) }
+
+func up(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
+	p, err := provider(dialect, db)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrations: apply: %w", err)
+	}
+	return nil
+}
+
+func check(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
+	p, err := provider(dialect, db)
+	if err != nil {
+		return err
+	}
+	sources := p.ListSources()
+	want := sources[len(sources)-1].Version
+	have, err := version(ctx, dialect, db)
+	if err != nil {
+		return fmt.Errorf("migrations: read the schema's version: %w", err)
+	}
+	if have < want {
+		return fmt.Errorf("%w: it is at version %d, this program needs %d: run make migrate, or start with MIGRATE=true",
+			ErrOutdated, have, want)
+	}
+	return nil
+}
+
+// version reads the version without the provider, which would create its table first.
+func version(ctx context.Context, dialect goose.Dialect, db *sql.DB) (int64, error) {
+	table := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'goose_db_version')"
+	if dialect == goose.DialectPostgres {
+		table = "SELECT to_regclass('goose_db_version') IS NOT NULL"
+	}
+	var exists bool
+	if err := db.QueryRowContext(ctx, table).Scan(&exists); err != nil || !exists {
+		return 0, err
+	}
+	store, err := database.NewStore(dialect, goose.DefaultTablename)
+	if err != nil {
+		return 0, err
+	}
+	v, err := store.GetLatestVersion(ctx, db)
+	if errors.Is(err, database.ErrVersionNotFound) {
+		return 0, nil
+	}
+	return v, err
+}
+
+func provider(dialect goose.Dialect, db *sql.DB) (*goose.Provider, error) {
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
+	folder := "sqlite"
+	if dialect == goose.DialectPostgres {
+		folder = "postgres"
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
+		if err != nil {
+			return nil, fmt.Errorf("migrations: %w", err)
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	sub, err := fs.Sub(files, folder)
+	if err != nil {
+		return nil, fmt.Errorf("migrations: %w", err)
+	}
+	p, err := goose.NewProvider(dialect, db, sub, options...)
+	if err != nil {
+		return nil, fmt.Errorf("migrations: %w", err)
+	}
+	return p, nil
+}
