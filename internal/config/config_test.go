@@ -50,6 +50,17 @@ func TestEmbeddedNeedsNothing(t *testing.T) {
 	}
 }
 
+func TestDatabaseOfSeveralHosts(t *testing.T) {
+	const hosts = "postgres://u:hunter2@one.test:5432,two.test:5433/db?target_session_attrs=read-write"
+	c, err := Worker(nil, env(t, "DATABASE_URL", hosts), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Database.String(); got != "postgres://u:***@one.test:5432,two.test:5433/db" {
+		t.Fatal(got)
+	}
+}
+
 func TestFlagsWinOverTheEnvironment(t *testing.T) {
 	c, err := API([]string{"-listen", "127.0.0.1:0", "-migrate", "-namespace=shop", "-queue-redis-url", "redis://queue.test:6379"},
 		env(t, "LISTEN", ":9000", "LOG_LEVEL", "debug"), io.Discard)
@@ -89,6 +100,7 @@ func TestWrongValues(t *testing.T) {
 		{"DATABASE_URL", "", "is not set while REDIS_URL is", ""},
 		{"DATABASE_URL", "host=pg.test password=hunter2", "must be like postgres://", "hunter2"},
 		{"DATABASE_URL", "postgres://u:hun/ter2@pg.test/db", "percent-encoded", "ter2"},
+		{"DATABASE_URL", "postgres://u:hun ter2@pg.test/db", "postgres://", "ter2"},
 		{"DATABASE_URL", "postgres://u:hunter2@pg.test/db?sslmode=perhaps", "sslmode is invalid", "hunter2"},
 		{"QUEUE_REDIS_URL", "amqp://mq.test", "must be like redis://", ""},
 		{"MIGRATE", "perhaps", `"perhaps", and must be true or false`, ""},

@@ -162,13 +162,17 @@ func (u *URL) setPostgres(value string) error {
 }
 
 func (u *URL) set(value string, err error, right string) error {
-	if err == nil {
-		*u = URL(value)
-		return nil
-	}
-	// Parsing stumbles over a password that was not encoded, and then quotes it.
-	if _, broken := url.Parse(value); broken != nil {
+	// A password that was not encoded breaks the URL, or leads elsewhere, and parsers quote what they stumble over. Several
+	// hosts in one URL are Postgres' own, and no business of net/url.
+	_, rest, _ := strings.Cut(value, "://")
+	authority, _, _ := strings.Cut(rest, "/")
+	misled := strings.Contains(rest, "@") && strings.LastIndexByte(rest, '@') > len(authority)
+	if quoting := (*url.Error)(nil); misled || errors.As(err, &quoting) {
 		return fmt.Errorf("is no URL (not shown, it may hold a password), and must be like %s; what is special in a URL is percent-encoded in the password", right)
 	}
-	return fmt.Errorf("is %q (%w), and must be like %s", URL(value), err, right)
+	if err != nil {
+		return fmt.Errorf("is %q (%w), and must be like %s", URL(value), err, right)
+	}
+	*u = URL(value)
+	return nil
 }
