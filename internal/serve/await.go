@@ -1,0 +1,70 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/internal/config"
+)
+
+const (
+	pingTimeout = 2 * time.Second
+	pingAgain   = 200 * time.Millisecond
+	sayAgain    = 5 * time.Second
+)
+
+// A dependency is a server that a process cannot start without.
+type dependency struct {
+	variable string // that says where it is
+	at       config.URL
+	ping     func(context.Context) error
+}
+
+// await returns once all of them answered. Servers start in any order, so one that is away is waited for, but not for ever: whoever
+// mistyped an address should see the program fail.
+func await(ctx context.Context, log *slog.Logger, patience time.Duration, all ...dependency) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, d := range all {
+		g.Go(func() error { return d.await(ctx, log, patience) })
+	}
+	return g.Wait()
+}
+
+func (d *dependency) await(ctx context.Context, log *slog.Logger, patience time.Duration) error {
+	var (
+		started = time.Now()
+		expired = time.After(patience)
+		again   = time.NewTicker(pingAgain)
+		said    time.Time
+	)
+	defer again.Stop()
+	for {
+		err := d.once(ctx, min(pingTimeout, patience))
+		if err == nil {
+			return nil
+		}
+		if time.Since(said) >= sayAgain {
+			said = time.Now()
+			log.Warn("waiting for a server", "variable", d.variable, "at", d.at, "error", err,
+				"giving_up_in", (patience - time.Since(started)).Round(time.Millisecond))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-expired:
+			return fmt.Errorf("%s: nothing answers as it should at %s after %v: %w; start the server, or correct the variable",
+				d.variable, d.at, patience, err)
+		case <-again.C:
+		}
+	}
+}
+
+func (d *dependency) once(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return d.ping(ctx)
+}

@@ -1,0 +1,31 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// Main runs a program until it ends or is told to by SIGINT or SIGTERM, and returns its exit status: 0, or 1 with the
+// error on stderr. A second signal kills.
+func Main(run func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	toldToStop := ctx.Err() != nil && errors.Is(err, context.Canceled)
+	if err == nil || toldToStop || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(os.Stderr, "error:", strings.TrimSuffix(line, "\n"))
+	}
+	return 1
+}

@@ -1,0 +1,207 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// DefaultShutdown is below the 30 s after which orchestrators kill.
+const DefaultShutdown = 25 * time.Second
+
+// Service is what a Process needs of orders.Service.
+type Service interface {
+	Run(context.Context) error
+	Stop()
+	Drain(context.Context) error
+}
+
+// Worker is what a Process needs of orders.Worker.
+type Worker interface {
+	Run(context.Context) error
+}
+
+// A Listener is an address and what answers there.
+type Listener struct {
+	Name    string
+	Addr    string
+	Handler http.Handler
+}
+
+// A Process is the parts of one running program. The zero value is not usable: Log and Service are required.
+type Process struct {
+	Log        *slog.Logger
+	Listeners  []Listener
+	Service    Service
+	Worker     Worker                        // nil: this process commits nothing
+	Background []func(context.Context) error // what else runs until everything is drained
+	Drain      func()                        // makes readyz say that this process is leaving; nil: nothing to do
+	Settle     func(context.Context) error   // waits until nothing is left to commit, before Worker is stopped; nil: the queue outlives us
+	Ready      func(addrs map[string]string) // called once with the true address of every listener; nil: nobody asks
+	Shutdown   time.Duration                 // bound of the whole shutdown; 0 = DefaultShutdown
+}
+
+// Run serves until ctx ends or a part fails. Then it shuts down, each step when the one before is through, all within Shutdown:
+//
+//  1. readyz says 503, waiters are answered, the listeners close, requests in flight are answered
+//  2. what was accepted and is only remembered goes to the queue; without a queue that outlives the process it is committed
+//  3. Asynq's tasks end or go back, the committer writes its last batch, the sweeper stops
+//  4. what all of this needed stops: the service's own work, the rules' reload, timers
+//  5. the caller closes Redis and the database
+//
+// It returns nil if only ctx ended and every step came through.
+func (p *Process) Run(ctx context.Context) error {
+	servers, err := p.listen(ctx)
+	if err != nil {
+		return err
+	}
+	// The parts do not see ctx: it only starts the shutdown, which stops them in turn.
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBackground()
+	working, stopWorking := context.WithCancel(background)
+	defer stopWorking()
+	worked := make(chan struct{})
+
+	g, leaving := errgroup.WithContext(ctx)
+	g.Go(func() error { return endless(background, "orders", p.Service.Run) })
+	for _, run := range p.Background {
+		g.Go(func() error { return endless(background, "background", run) })
+	}
+	g.Go(func() error {
+		defer close(worked)
+		if p.Worker == nil {
+			return nil
+		}
+		return endless(working, "worker", p.Worker.Run)
+	})
+	for _, s := range servers {
+		g.Go(s.serve)
+	}
+	if p.Ready != nil {
+		p.Ready(addresses(servers))
+	}
+
+	<-leaving.Done()
+	p.Log.Info("shutting down", "within", p.bound())
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.bound())
+	defer cancel()
+
+	if p.Drain != nil {
+		p.Drain()
+	}
+	p.Service.Stop()
+	errs := []error{closeAll(within, servers)}
+	errs = append(errs, wrap("hand over what is not queued", p.Service.Drain(within)))
+	if p.Settle != nil {
+		errs = append(errs, wrap("commit what is queued", p.Settle(within)))
+	}
+	stopWorking()
+	select {
+	case <-worked:
+	case <-within.Done():
+	}
+	stopBackground()
+
+	ended := make(chan error, 1)
+	go func() { ended <- g.Wait() }()
+	select {
+	case err := <-ended:
+		errs = append(errs, err)
+	case <-within.Done():
+		errs = append(errs, fmt.Errorf("shutdown was given up after %v", p.bound()))
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Process) bound() time.Duration {
+	if p.Shutdown == 0 {
+		return DefaultShutdown
+	}
+	return p.Shutdown
+}
+
+// endless runs a part that ends only when told to.
+func endless(ctx context.Context, part string, run func(context.Context) error) error {
+	err := run(ctx)
+	switch {
+	case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s: ended by itself", part)
+	}
+	return wrap(part, err)
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+type server struct {
+	name     string
+	listener net.Listener
+	http     *http.Server
+}
+
+// listen opens all listeners before anything is served, so that a taken port stops the start.
+func (p *Process) listen(ctx context.Context) (servers []*server, err error) {
+	defer func() {
+		if err != nil {
+			for _, s := range servers {
+				_ = s.listener.Close()
+			}
+		}
+	}()
+	for _, l := range p.Listeners {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Addr)
+		if err != nil {
+			return servers, fmt.Errorf("%s listener: %w; is another process there?", l.Name, err)
+		}
+		p.Log.Info("listening", "listener", l.Name, "addr", listener.Addr().String())
+		servers = append(servers, &server{name: l.Name, listener: listener, http: &http.Server{
+			Handler:           l.Handler,
+			ReadHeaderTimeout: 5 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+			MaxHeaderBytes:    32 << 10,
+			ErrorLog:          slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug), // broken handshakes and hang-ups
+		}})
+	}
+	return servers, nil
+}
+
+func (s *server) serve() error {
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("%s listener: %w", s.name, err)
+	}
+	return nil
+}
+
+func closeAll(ctx context.Context, servers []*server) error {
+	var g errgroup.Group
+	for _, s := range servers {
+		g.Go(func() error {
+			err := s.http.Shutdown(ctx)
+			if err != nil {
+				_ = s.http.Close()
+			}
+			return wrap("finish requests of the "+s.name+" listener", err)
+		})
+	}
+	return g.Wait()
+}
+
+func addresses(servers []*server) map[string]string {
+	addrs := make(map[string]string, len(servers))
+	for _, s := range servers {
+		addrs[s.name] = s.listener.Addr().String()
+	}
+	return addrs
+}

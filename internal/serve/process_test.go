@@ -1,0 +1,223 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/tidegate/tidegate/internal/config"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var silent = slog.New(slog.DiscardHandler)
+
+// diary notes what happens in which order, and stands in for the service.
+type diary struct {
+	mu    sync.Mutex
+	notes []string
+	hang  chan struct{} // what Drain waits for
+	woken chan struct{} // closed by Stop, unless nil
+}
+
+func (d *diary) note(what string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.notes = append(d.notes, what)
+}
+
+func (d *diary) part(name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		<-ctx.Done()
+		d.note(name + " ended")
+		return ctx.Err()
+	}
+}
+
+func (d *diary) Run(ctx context.Context) error { return d.part("service")(ctx) }
+
+func (d *diary) Stop() {
+	d.note("waiters woken")
+	if d.woken != nil {
+		close(d.woken)
+	}
+}
+
+func (d *diary) Drain(ctx context.Context) error {
+	d.note("service drained")
+	select {
+	case <-d.hang:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+type workerFunc func(context.Context) error
+
+func (f workerFunc) Run(ctx context.Context) error { return f(ctx) }
+
+func closed() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+func TestShutdownOrder(t *testing.T) {
+	d := &diary{hang: closed(), woken: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	inFlight, answered := make(chan struct{}), make(chan error, 1)
+	p := &Process{
+		Log: silent,
+		Listeners: []Listener{{Name: "public", Addr: "127.0.0.1:0", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			close(inFlight)
+			<-d.woken
+			d.note("request answered")
+			w.WriteHeader(http.StatusAccepted)
+		})}},
+		Service:    d,
+		Worker:     workerFunc(d.part("worker")),
+		Background: []func(context.Context) error{d.part("rules")},
+		Drain:      func() { d.note("not ready") },
+		Settle:     func(context.Context) error { d.note("settled"); return nil },
+		Ready: func(addrs map[string]string) {
+			go func() {
+				resp, err := http.Post("http://"+addrs["public"], "", nil)
+				if err == nil {
+					err = resp.Body.Close()
+				}
+				answered <- err
+			}()
+			go func() { <-inFlight; cancel() }()
+		},
+	}
+	if err := p.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Errorf("the request in flight: %v", err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	slices.Sort(d.notes[len(d.notes)-2:]) // these two stop together
+	want := []string{"not ready", "waiters woken", "request answered", "service drained", "settled", "worker ended", "rules ended", "service ended"}
+	if diff := cmp.Diff(want, d.notes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAFailedPartEndsTheProcess(t *testing.T) {
+	broken := errors.New("broken")
+	for name, p := range map[string]*Process{
+		"worker: broken":          {Worker: workerFunc(func(context.Context) error { return broken })},
+		"background: broken":      {Background: []func(context.Context) error{func(context.Context) error { return broken }}},
+		"worker: ended by itself": {Worker: workerFunc(func(context.Context) error { return nil })},
+	} {
+		d := &diary{hang: closed()}
+		p.Log, p.Service = silent, d
+		if err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %s", err, name)
+		}
+		if !slices.Contains(d.notes, "service drained") {
+			t.Errorf("%s: %v, want a drained service all the same", name, d.notes)
+		}
+	}
+}
+
+func TestShutdownIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		p := &Process{Log: silent, Service: &diary{}, Shutdown: time.Second,
+			Worker: workerFunc(func(context.Context) error { <-stuck; return nil })}
+		start := time.Now()
+		err := p.Run(ctx)
+		if err == nil || !strings.Contains(err.Error(), "given up after 1s") || time.Since(start) > time.Second {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		close(stuck)
+	})
+}
+
+func TestATakenPortStopsTheStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	first := &Process{Log: silent, Service: &diary{hang: closed()}, Listeners: []Listener{{Name: "public", Addr: "127.0.0.1:0"}}}
+	first.Ready = func(addrs map[string]string) {
+		second := &Process{Log: silent, Service: &diary{hang: closed()}, Listeners: []Listener{{Name: "internal", Addr: addrs["public"]}}}
+		if err := second.Run(ctx); err == nil || !strings.Contains(err.Error(), "internal listener") {
+			t.Errorf("second process: %v", err)
+		}
+		cancel()
+	}
+	if err := first.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAwait(t *testing.T) {
+	away := errors.New("connection refused")
+	for _, tt := range []struct {
+		name  string
+		comes time.Duration // when the server answers
+		fails bool
+	}{
+		{"is there", 0, false},
+		{"comes in time", 20 * time.Second, false},
+		{"never comes", time.Hour, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				var said strings.Builder
+				err := await(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), 30*time.Second, dependency{
+					variable: "REDIS_URL", at: config.URL("redis://:hunter2@redis.test:6379"),
+					ping: func(context.Context) error {
+						if time.Since(start) < tt.comes {
+							return away
+						}
+						return nil
+					},
+				})
+				if tt.fails != (err != nil) || time.Since(start) > 31*time.Second {
+					t.Fatalf("after %v: %v", time.Since(start), err)
+				}
+				if tt.fails && (!errors.Is(err, away) || !strings.Contains(err.Error(), "REDIS_URL") || !strings.Contains(err.Error(), "redis.test:6379")) {
+					t.Errorf("error %q", err)
+				}
+				if n := strings.Count(said.String(), "waiting"); tt.comes > 0 && (n < 4 || n > 7) {
+					t.Errorf("said %d times that it waits:\n%s", n, &said)
+				}
+				if strings.Contains(said.String()+errorText(err), "hunter2") {
+					t.Error("a password was printed")
+				}
+			})
+		})
+	}
+}
+
+func TestAwaitEndsWithTheProcess(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := await(ctx, silent, time.Hour, dependency{ping: func(ctx context.Context) error { return io.EOF }})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
