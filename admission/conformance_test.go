@@ -1,0 +1,314 @@
+package admission_test
+
+import (
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+const (
+	ms = time.Millisecond
+	µs = time.Microsecond
+)
+
+// A step is a request at a time, and the decision that should follow.
+type step struct {
+	at         time.Duration
+	cost       int
+	admitted   bool
+	remaining  int
+	retryAfter time.Duration
+	resetAfter time.Duration
+}
+
+func TestOneWindow(t *testing.T) {
+	tables := []struct {
+		name, limit string
+		steps       []step
+	}{
+		{"a window begins with each unit", "limit: 3, window: 1s", []step{
+			{0, 1, true, 2, 0, 1000 * ms},
+			{400 * ms, 1, true, 1, 0, 1000 * ms},
+			{800 * ms, 1, true, 0, 0, 1000 * ms},
+			{900 * ms, 1, false, 0, 100 * ms, 900 * ms},
+			{999*ms + 999*µs, 1, false, 0, 1 * µs, 800*ms + 1*µs}, // still full at the last µs
+			{1000 * ms, 1, true, 0, 0, 1000 * ms},                 // the first has gone
+			{1000 * ms, 1, false, 0, 400 * ms, 1000 * ms},
+			{1400 * ms, 1, true, 0, 0, 1000 * ms},
+			{5000 * ms, 1, true, 2, 0, 1000 * ms},
+		}},
+		{"a denial costs nothing, however often", "limit: 1, window: 1s", []step{
+			{0, 1, true, 0, 0, 1000 * ms},
+			{100 * ms, 1, false, 0, 900 * ms, 900 * ms},
+			{500 * ms, 1, false, 0, 500 * ms, 500 * ms},
+			{999 * ms, 1, false, 0, 1 * ms, 1 * ms},
+			{1000 * ms, 1, true, 0, 0, 1000 * ms},
+		}},
+		{"a cost waits for as many units as it lacks", "limit: 5, window: 1s", []step{
+			{0, 2, true, 3, 0, 1000 * ms},
+			{100 * ms, 2, true, 1, 0, 1000 * ms},
+			{200 * ms, 3, false, 1, 800 * ms, 900 * ms}, // lacks 2, the units of 0
+			{200 * ms, 5, false, 1, 900 * ms, 900 * ms}, // lacks 4
+			{200 * ms, 1, true, 0, 0, 1000 * ms},
+			{1000 * ms, 2, true, 0, 0, 1000 * ms},
+		}},
+		{"units of the same time count each", "limit: 3, window: 1s", []step{
+			{0, 1, true, 2, 0, 1000 * ms},
+			{0, 1, true, 1, 0, 1000 * ms},
+			{0, 1, true, 0, 0, 1000 * ms},
+			{0, 1, false, 0, 1000 * ms, 1000 * ms},
+		}},
+		{"a clock that steps back ends no unit early", "limit: 2, window: 10s", []step{
+			{8000 * ms, 1, true, 1, 0, 10_000 * ms},
+			{1000 * ms, 1, true, 0, 0, 10_000 * ms}, // counted at 8s
+			{2000 * ms, 1, false, 0, 10_000 * ms, 10_000 * ms},
+			{17_999 * ms, 1, false, 0, 1 * ms, 1 * ms},
+			{18_000 * ms, 1, true, 1, 0, 10_000 * ms},
+		}},
+		{"a rule's cost multiplies", "limit: 6, window: 1s, cost: 2", []step{
+			{0, 2, true, 2, 0, 1000 * ms},
+			{0, 1, true, 0, 0, 1000 * ms},
+			{0, 1, false, 0, 1000 * ms, 1000 * ms},
+		}},
+		{"a limit of thousands at once", "limit: 20000, window: 1s", []step{
+			{0, 12_345, true, 7655, 0, 1000 * ms},
+			{500 * ms, 7656, false, 7655, 500 * ms, 500 * ms},
+			{500 * ms, 7655, true, 0, 0, 1000 * ms},
+			{1000 * ms, 12_346, false, 12_345, 500 * ms, 500 * ms},
+			{1000 * ms, 12_345, true, 0, 0, 1000 * ms},
+		}},
+	}
+	eachStore(t, func(t *testing.T, open opener) {
+		for _, table := range tables {
+			t.Run(table.name, func(t *testing.T) {
+				clk := newClock()
+				g := gate(t, open(clk), namespace(), "- {name: r, subject: user, "+table.limit+"}")
+				for i, s := range table.steps {
+					clk.At(s.at)
+					d := charge(t, g, admission.Request{User: "ann", Cost: s.cost})
+					got := step{s.at, s.cost, d.Admitted, d.Remaining, d.RetryAfter, d.ResetAfter}
+					if got != s {
+						t.Fatalf("step %d:\n got %+v\nwant %+v", i, got, s)
+					}
+				}
+			})
+		}
+	})
+}
+
+// Three hits in the first half second, seven in each of the next two, three in the last, ten a second allowed. A counter that starts
+// anew each second admits all twenty, fourteen of them between 0.5 and 1.5 s.
+func TestNoSecondHoldsMoreThanTheLimit(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		clk := newClock()
+		g := gate(t, open(clk), namespace(), "- {name: r, subject: user, limit: 10, window: 1s}")
+		var admitted []time.Duration
+		for half, hits := range []int{3, 7, 7, 3} {
+			for i := range hits {
+				at := time.Duration(half)*500*ms + time.Duration(i)*500*ms/time.Duration(hits)
+				clk.At(at)
+				if charge(t, g, admission.Request{User: "ann"}).Admitted {
+					admitted = append(admitted, at)
+				}
+			}
+		}
+		if want := 3 + 7 + 3 + 3; len(admitted) != want {
+			t.Errorf("admitted %d hits, want %d", len(admitted), want)
+		}
+		for i, from := range admitted {
+			n := 0
+			for _, at := range admitted[i:] {
+				if at < from+time.Second {
+					n++
+				}
+			}
+			if n > 10 {
+				t.Errorf("%d hits admitted in the second from %v", n, from)
+			}
+		}
+	})
+}
+
+func TestExactlyTheLimitUnderConcurrency(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		const callers, limit = 1000, 100
+		store, ns := open(nil), namespace()
+		rules := "- {name: user, subject: user, limit: 100, window: 5m}\n" +
+			"- {name: device, subject: device, limit: 5000, window: 5m}"
+		gates := []*admission.Gate{gate(t, store, ns, rules), gate(t, store, ns, rules)} // two processes
+		req := admission.Request{User: "ann", Device: "phone"}
+
+		var (
+			wg       sync.WaitGroup
+			mu       sync.Mutex
+			admitted int
+			begin    = make(chan struct{})
+		)
+		for i := range callers {
+			wg.Go(func() {
+				<-begin
+				d, err := gates[i%2].Charge(t.Context(), req)
+				if err != nil || d.Degraded {
+					t.Errorf("Charge = %+v, %v", d, err)
+				}
+				if d.Admitted {
+					mu.Lock()
+					admitted++
+					mu.Unlock()
+				}
+			})
+		}
+		close(begin)
+		wg.Wait()
+		if admitted != limit {
+			t.Errorf("admitted %d of %d callers, want %d", admitted, callers, limit)
+		}
+		// What the other rule denied was counted nowhere, or was taken back.
+		d := check(t, gates[0], req)
+		if got := d.Rules[1].Remaining; got != 5000-limit {
+			t.Errorf("%d units left of the second rule, want %d", got, 5000-limit)
+		}
+	})
+}
+
+func TestAllOrNothing(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		clk := newClock()
+		g := gate(t, open(clk), namespace(), `
+- {name: user, subject: user, limit: 5, window: 10s}
+- {name: address, subject: ip, limit: 3, window: 1s}
+- {name: session, subject: session, limit: 1, window: 2s}
+- {name: device, subject: device, limit: 9, window: 1s}
+`)
+		req := admission.Request{User: "ann", IP: netip.MustParseAddr("192.0.2.1"), Session: "s1", Device: "phone"}
+		if d := charge(t, g, req); !d.Admitted || d.Rule != "session" || d.Remaining != 0 {
+			t.Fatalf("first: %+v", d)
+		}
+		clk.At(500 * ms)
+		for range 10 {
+			want := admission.Decision{
+				Action: admission.Deny, Reason: admission.RateLimited, Rule: "session", Limit: 1,
+				RetryAfter: 1500 * ms, ResetAfter: 1500 * ms, Version: g.Rules().Version(),
+				Rules: []admission.Verdict{
+					{Rule: "user", Window: 10 * time.Second, Limit: 5, Admitted: true, Remaining: 4, ResetAfter: 9500 * ms},
+					{Rule: "address", Window: time.Second, Limit: 3, Admitted: true, Remaining: 2, ResetAfter: 500 * ms},
+					{Rule: "session", Window: 2 * time.Second, Limit: 1, Reason: admission.RateLimited,
+						RetryAfter: 1500 * ms, ResetAfter: 1500 * ms},
+					{Rule: "device", Window: time.Second, Limit: 9, Admitted: true, Remaining: 8, ResetAfter: 500 * ms},
+				},
+			}
+			if diff := cmp.Diff(want, charge(t, g, req)); diff != "" {
+				t.Fatalf("denied (-want +got):\n%s", diff)
+			}
+		}
+		req.Session = "s2"
+		if d := charge(t, g, req); !d.Admitted || d.Rules[0].Remaining != 3 || d.Rules[1].Remaining != 1 {
+			t.Errorf("another session: %+v", d)
+		}
+	})
+}
+
+func TestEveryViolatedRuleIsNamedAndTheLongestWaitDecides(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		g := gate(t, open(newClock()), namespace(), `
+- {name: short, subject: user, limit: 1, window: 1s}
+- {name: long, subject: ip, windows: [{limit: 1, window: 1m}, {limit: 5, window: 1h}]}
+`)
+		req := admission.Request{User: "ann", IP: netip.MustParseAddr("192.0.2.1")}
+		charge(t, g, req)
+		d := charge(t, g, req)
+		if d.Admitted || d.Rule != "long" || d.RetryAfter != time.Minute {
+			t.Errorf("decided by %+v", d)
+		}
+		var denied []string
+		for _, v := range d.Rules {
+			if !v.Admitted {
+				denied = append(denied, v.Rule+" "+v.Window.String())
+			}
+		}
+		if diff := cmp.Diff([]string{"short 1s", "long 1m0s"}, denied); diff != "" {
+			t.Errorf("violated (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestShadowCountsButNeverDenies(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		clk := newClock()
+		g := gate(t, open(clk), namespace(), `
+- {name: planned, subject: ip, limit: 1, window: 1s, shadow: true}
+- {name: real, subject: user, limit: 3, window: 1s}
+`)
+		req := admission.Request{User: "ann", IP: netip.MustParseAddr("192.0.2.1")}
+		for i, shadowAdmits := range []bool{true, false, false} {
+			d := charge(t, g, req)
+			if !d.Admitted || d.Rule != "real" || d.Remaining != 2-i {
+				t.Fatalf("hit %d: %+v", i, d)
+			}
+			if v := d.Rules[0]; !v.Shadow || v.Admitted != shadowAdmits {
+				t.Errorf("hit %d: the shadow says %+v", i, v)
+			}
+		}
+		if d := charge(t, g, req); d.Admitted || d.Rule != "real" {
+			t.Fatalf("fourth hit: %+v", d)
+		}
+		clk.At(time.Second)
+		if d := charge(t, g, req); !d.Rules[0].Admitted {
+			t.Errorf("a second later: %+v", d.Rules[0])
+		}
+	})
+}
+
+func TestCheckCountsNothing(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		g := gate(t, open(newClock()), namespace(), "- {name: r, subject: user, limit: 2, window: 1s}")
+		req := admission.Request{User: "ann"}
+		for range 5 {
+			if d := check(t, g, req); !d.Admitted || d.Remaining != 2 || d.ResetAfter != 0 {
+				t.Fatalf("Check of a new subject: %+v", d)
+			}
+		}
+		charge(t, g, req)
+		charge(t, g, req)
+		if d := check(t, g, req); d.Admitted || d.RetryAfter != time.Second || d.Reason != admission.RateLimited {
+			t.Errorf("Check of a full window: %+v", d)
+		}
+	})
+}
+
+// A new limit acts on what was counted under the old one; a new length starts anew.
+func TestRulesChangeWhileCountsStay(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		clk := newClock()
+		store, ns := open(clk), namespace()
+		ten := gate(t, store, ns, "- {name: r, subject: user, limit: 10, window: 10s}")
+		req := admission.Request{User: "ann"}
+		for i := range 10 {
+			clk.At(time.Duration(i) * time.Second)
+			charge(t, ten, req)
+		}
+		clk.At(9500 * ms)
+
+		four := gate(t, store, ns, "- {name: r, subject: user, limit: 4, window: 10s}")
+		if d := charge(t, four, req); d.Admitted || d.Remaining != 0 || d.RetryAfter != 6500*ms || d.ResetAfter != 9500*ms {
+			t.Errorf("lowered to 4, where 10 count: %+v", d)
+		}
+		clk.At(16 * time.Second)
+		if d := charge(t, four, req); !d.Admitted || d.Remaining != 0 {
+			t.Errorf("lowered to 4, where 3 count: %+v", d)
+		}
+		twelve := gate(t, store, ns, "- {name: r, subject: user, limit: 12, window: 10s}")
+		if d := charge(t, twelve, req); !d.Admitted || d.Remaining != 7 {
+			t.Errorf("raised to 12, where 4 count: %+v", d)
+		}
+		longer := gate(t, store, ns, "- {name: r, subject: user, limit: 4, window: 11s}")
+		if d := charge(t, longer, req); d.Remaining != 3 {
+			t.Errorf("another length: %+v", d)
+		}
+	})
+}

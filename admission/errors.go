@@ -1,0 +1,34 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrUnavailable means that no decision could be made because the store did not answer in time or failed, and that a
+	// matching rule is `on_store_error: closed`. The store's own error is wrapped beside it.
+	ErrUnavailable = errors.New("admission: store unavailable")
+
+	// ErrFull means that a MemoryStore already keeps as many counters as it may, and that all of them still count.
+	// Like every failure of a store it reaches the caller of a Gate only inside ErrUnavailable.
+	ErrFull = errors.New("admission: memory store full")
+
+	// ErrInvalidRequest means that a Request cannot be decided as it stands; the text names the field.
+	ErrInvalidRequest = errors.New("admission: invalid request")
+)
+
+// A RulesError is one place of a rules file that is wrong. Its text begins with file:line:column, which editors follow,
+// and ends with what would be right. ParseRules returns it wrapped: take it out with errors.As.
+type RulesError struct {
+	File         string
+	Line, Column int // from 1; 0 when the place is the file as a whole
+	Problem      string
+}
+
+func (e *RulesError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s", e.File, e.Problem)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Problem)
+}

@@ -1,0 +1,25 @@
+package admission
+
+import "time"
+
+// SetClock makes the store's scripts take their time from now instead of Redis, so that a test need not sleep.
+func (s *RedisStore) SetClock(now func() time.Time) {
+	s.now = func() int64 { return now().UnixMicro() }
+}
+
+// Sweep is one turn of Run.
+func (s *MemoryStore) Sweep() { s.sweep() }
+
+// Counters is how many counters the store holds.
+func (s *MemoryStore) Counters() int {
+	n := 0
+	for i := range s.shards {
+		s.shards[i].mu.Lock()
+		n += len(s.shards[i].counters)
+		s.shards[i].mu.Unlock()
+	}
+	return n
+}
+
+// Holds reports whether the gate's rules match req.
+func (g *Gate) Holds(req Request) bool { return len(g.plan(req.withDefaults()).verdicts) > 0 }

@@ -1,0 +1,70 @@
+package admission
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Tiers that a Request has when it names none.
+const (
+	TierRegistered = "registered" // with a user
+	TierAnonymous  = "anonymous"  // without
+)
+
+// MaxCost is the highest cost of one Request.
+const MaxCost = 1_000_000
+
+// A Request is what a caller wants to do, as far as rules look at it. The zero value is a request of nobody for nothing;
+// rules that count a part which is empty here do not apply to it.
+type Request struct {
+	User string // stable id of the signed-in user; empty for nobody
+
+	// IP is the address of the client, after trusted proxies have been resolved. The gate makes it canonical itself, so that
+	// no caller can forget to: an IPv4 address in IPv6 form is that IPv4 address, and of any other IPv6 address only the
+	// first 64 bits count, because one customer owns all of them. The zero Addr is no address.
+	IP netip.Addr
+
+	Device  string
+	Session string
+
+	Tier   string // empty: registered with a user, anonymous without
+	Route  string // path of the request, such as /v1/sales/spring/orders; empty segments do not count
+	Method string // HTTP method in capitals
+
+	Attributes map[string]string // whatever else rules count, by name
+
+	Cost int // units, 1 to MaxCost; 0 means 1. A rule multiplies it by its own cost
+}
+
+func (r Request) withDefaults() Request {
+	if r.Tier == "" {
+		r.Tier = TierAnonymous
+		if r.User != "" {
+			r.Tier = TierRegistered
+		}
+	}
+	if r.Cost == 0 {
+		r.Cost = 1
+	}
+	return r
+}
+
+func (r Request) validate() error {
+	if r.Cost < 0 || r.Cost > MaxCost {
+		return fmt.Errorf("%w: cost is %d, should be 1 to %d", ErrInvalidRequest, r.Cost, MaxCost)
+	}
+	return nil
+}
+
+// address returns the part of ip that is counted, or "" for none.
+func address(ip netip.Addr) string {
+	if !ip.IsValid() {
+		return ""
+	}
+	ip = ip.Unmap()
+	if ip.Is4() {
+		return ip.String()
+	}
+	network, _ := ip.Prefix(64) // fails on more bits than an address has, which 64 is not; it drops the zone
+	return network.Addr().String()
+}

@@ -1,0 +1,155 @@
+package admission_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+var secret = []byte("a secret of the tests, 32 bytes.")
+
+// A clock stands still until a test sets it.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time // guarded by mu
+}
+
+var epoch = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func newClock() *clock { return &clock{now: epoch} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) At(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = epoch.Add(d)
+}
+
+func (c *clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// opener opens a store that starts empty as long as its gate has a namespace of its own. A nil clock means the store's own.
+type opener func(clk *clock) admission.Store
+
+// kinds are the stores that the conformance suite runs over.
+var kinds = []struct {
+	name string
+	open func(t testing.TB) opener
+}{
+	{"memory", func(testing.TB) opener {
+		return func(clk *clock) admission.Store {
+			if clk == nil {
+				return admission.NewMemoryStore(admission.MemoryOptions{})
+			}
+			return admission.NewMemoryStore(admission.MemoryOptions{Now: clk.Now})
+		}
+	}},
+	{"redis", func(t testing.TB) opener { return overRedis(dial(t, testenv.Redis(t))) }},
+	{"redis auto-pipelined", func(t testing.TB) opener { return overRedis(pipelined(t, dial(t, testenv.Redis(t)))) }},
+	{"cluster", func(t testing.TB) opener { return overRedis(dial(t, cluster(t))) }},
+	{"cluster auto-pipelined", func(t testing.TB) opener { return overRedis(pipelined(t, dial(t, cluster(t)))) }},
+}
+
+func cluster(t testing.TB) string { return "redis://" + strings.Join(testenv.RedisCluster(t), ",") }
+
+func overRedis(rdb admission.Client) opener {
+	return func(clk *clock) admission.Store {
+		s := admission.NewRedisStore(rdb)
+		if clk != nil {
+			s.SetClock(clk.Now)
+		}
+		return s
+	}
+}
+
+// dial opens a client that waits longer than production's, so that a busy machine is no outage.
+func dial(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	opts, err := admission.RedisOptions(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = patience, patience, patience, patience
+	rdb := redis.NewUniversalClient(opts)
+	t.Cleanup(func() { rdb.Close() })
+	return rdb
+}
+
+func pipelined(t testing.TB, rdb redis.UniversalClient) admission.Client {
+	t.Helper()
+	p, err := admission.AutoPipeline(rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// eachStore runs test over every store.
+func eachStore(t *testing.T, test func(t *testing.T, open opener)) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, kind.open(t))
+		})
+	}
+}
+
+const patience = 10 * time.Second
+
+var namespaces atomic.Int64
+
+// namespace returns one that no other test has, so that tests share a server.
+func namespace() string { return fmt.Sprintf("test-%d-%d", time.Now().UnixNano(), namespaces.Add(1)) }
+
+func gate(t testing.TB, store admission.Store, ns, rules string) *admission.Gate {
+	t.Helper()
+	g, err := admission.New(store, parse(t, rules), admission.Options{Secret: secret, Namespace: ns, Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// parse parses the rules of a test, which leaves out what all files begin with.
+func parse(t testing.TB, rules string) *admission.Rules {
+	t.Helper()
+	r, err := admission.ParseRules("test.yaml", []byte("version: 1\nrules:\n"+rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func charge(t testing.TB, g *admission.Gate, req admission.Request) admission.Decision {
+	t.Helper()
+	d, err := g.Charge(t.Context(), req)
+	if err != nil || d.Degraded {
+		t.Fatalf("Charge(%+v) = %+v, %v", req, d, err)
+	}
+	return d
+}
+
+func check(t testing.TB, g *admission.Gate, req admission.Request) admission.Decision {
+	t.Helper()
+	d, err := g.Check(t.Context(), req)
+	if err != nil || d.Degraded {
+		t.Fatalf("Check(%+v) = %+v, %v", req, d, err)
+	}
+	return d
+}
