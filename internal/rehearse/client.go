@@ -1,0 +1,175 @@
+package rehearse
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxBody bounds what is read of an answer.
+const maxBody = 4 << 20
+
+// newTransport keeps every connection it opened: a crowd that dials for each call measures the kernel. RoundTrip is used directly, so
+// there are no redirects and no cookies; requests carry no GetBody, so the transport never repeats a call behind the history's back.
+func newTransport(connections, hosts int) *http.Transport {
+	perHost := max((connections+hosts-1)/hosts, 1)
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		MaxIdleConns:        connections,
+		MaxIdleConnsPerHost: perHost,
+		MaxConnsPerHost:     perHost,
+		IdleConnTimeout:     90 * time.Second,
+		DisableCompression:  true,
+	}
+}
+
+// answer is the part of an order's or a problem's JSON that the crowd reads.
+type answer struct {
+	OrderID     string `json:"order_id"`
+	Status      state  `json:"status"`
+	Reason      string `json:"reason"`
+	PollAfterMs int    `json:"poll_after_ms"`
+}
+
+// state is an order's status: a word. A problem has a number under the same name, which is the HTTP status again and left out.
+type state string
+
+func (s *state) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, (*string)(s))
+	}
+	return nil
+}
+
+// reply is an answer as it came.
+type reply struct {
+	answer
+	code       int
+	retryAfter time.Duration // 0 = not said
+}
+
+// public speaks for buyers to one API process. Safe for concurrent use.
+type public struct {
+	rt     http.RoundTripper
+	base   string
+	orders *url.URL // POST here
+	wait   time.Duration
+}
+
+func newPublic(base, sale string, rt http.RoundTripper, wait time.Duration) (*public, error) {
+	base = strings.TrimSuffix(base, "/")
+	u, err := url.Parse(base + "/v1/sales/" + url.PathEscape(sale) + "/orders")
+	if err != nil {
+		return nil, fmt.Errorf("%w PublicURLs: %w", ErrOption, err)
+	}
+	return &public{rt: rt, base: base, orders: u, wait: wait}, nil
+}
+
+// order asks for an order. hangUp of 0 or more cuts the connection that long after the request went out.
+func (p *public) order(ctx context.Context, buyer, key, item string, quantity int, hangUp time.Duration) (reply, error) {
+	body, err := json.Marshal(struct {
+		Item     string `json:"item"`
+		Quantity int    `json:"quantity"`
+	}{item, quantity})
+	if err != nil {
+		return reply{}, fmt.Errorf("rehearse: encode order: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.wait)
+	defer cancel()
+	if hangUp >= 0 {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			WroteRequest: func(httptrace.WroteRequestInfo) { time.AfterFunc(hangUp, cancel) },
+		})
+	}
+	req := &http.Request{
+		Method: http.MethodPost, URL: p.orders, Host: p.orders.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{
+			"Content-Type": {"application/json"}, "Idempotency-Key": {key}, "X-User-Id": {buyer}, "X-User-Tier": {"registered"},
+		},
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+	return send(p.rt, req.WithContext(ctx))
+}
+
+// status reads an order, waiting up to hold at the server for it to leave accepted.
+func (p *public) status(ctx context.Context, buyer, id string, hold time.Duration) (reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, hold+p.wait)
+	defer cancel()
+	at := p.base + "/v1/orders/" + url.PathEscape(id) + "?while=accepted&wait_ms=" + strconv.FormatInt(hold.Milliseconds(), 10)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
+	if err != nil {
+		return reply{}, fmt.Errorf("rehearse: %w", err)
+	}
+	req.Header["X-User-Id"] = []string{buyer}
+	req.Header["X-User-Tier"] = []string{"registered"}
+	return send(p.rt, req)
+}
+
+func send(rt http.RoundTripper, req *http.Request) (reply, error) {
+	res, err := rt.RoundTrip(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer res.Body.Close()
+	r := reply{code: res.StatusCode, retryAfter: retryAfter(res.Header)}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
+	if err != nil {
+		return reply{}, err // half an answer is none
+	}
+	if len(body) > 0 && body[0] == '{' {
+		if err := json.Unmarshal(body, &r.answer); err != nil {
+			return r, fmt.Errorf("%w: %w", errMalformed, err)
+		}
+	}
+	return r, nil
+}
+
+var errMalformed = errors.New("rehearse: malformed answer")
+
+// retryAfter reads whole seconds; the contract sends no dates.
+func retryAfter(h http.Header) time.Duration {
+	s, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || s < 0 {
+		return 0
+	}
+	return time.Duration(s) * time.Second
+}
+
+// outcomeOf reads what a buyer may conclude. Only a 4xx is a refusal: whatever else is not a proper 202 leaves the outcome open.
+func outcomeOf(r reply, err error, hungUp bool) (o Outcome, reason, detail string) {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, errMalformed):
+		return Lost, "malformed", err.Error()
+	case err != nil && hungUp:
+		return Lost, "hung_up", ""
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return Lost, "timeout", ""
+	case err != nil:
+		return Lost, "connection", err.Error()
+	case r.code == http.StatusAccepted && r.OrderID != "":
+		return Admitted, "", ""
+	case r.code >= 400 && r.code < 500:
+		return Refused, orWord(r.Reason, "http_"+strconv.Itoa(r.code)), ""
+	case r.code >= 500:
+		return Lost, orWord(r.Reason, "http_"+strconv.Itoa(r.code)), ""
+	}
+	return Lost, "malformed", fmt.Sprintf("%d with order id %q", r.code, r.OrderID)
+}
+
+func orWord(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -1,0 +1,175 @@
+package rehearse
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// longestWait bounds one wait between attempts, whatever Retry-After says: a rehearsal ends.
+const longestWait = 5 * time.Second
+
+// crowd is a run in progress.
+type crowd struct {
+	o     Options
+	head  Head
+	apis  []*public // each process, over the connections kept for orders
+	rec   *recorder
+	tally *tally
+	slots chan struct{} // one per connection for orders: no call waits inside the transport, where nobody counts it
+	start time.Time
+
+	mu     sync.Mutex
+	open   []ask               // clicks whose outcome is unknown; guarded by mu
+	known  map[string]struct{} // order ids being followed; guarded by mu
+	follow chan placed         // room for every click, so sending never blocks
+}
+
+// ask is a click on its way to a definite answer.
+type ask struct {
+	click
+	seq      int
+	attempts int
+	api      int // which process is asked next
+	wait     time.Duration
+}
+
+// placed is an order that was answered 202.
+type placed struct {
+	id, buyer, state string
+	api              int
+}
+
+func (c *crowd) buyer(n int) string { return c.head.Prefix + strconv.Itoa(n) }
+
+// send makes every planned call at its moment and returns when each is answered or given up for now. A call whose moment finds no free
+// connection goes out late; it is never left out.
+func (c *crowd) send(ctx context.Context, clicks []click) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for seq, k := range clicks {
+		if !pause(ctx, k.at-time.Since(c.start)) || !c.take(ctx) {
+			return
+		}
+		wg.Go(func() { c.settle(ctx, ask{click: k, seq: seq, api: k.buyer % len(c.apis)}, c.o.Attempts) })
+	}
+}
+
+// resolve asks again for everything whose outcome is still open: buyers that hung up, and those who lost every answer.
+func (c *crowd) resolve(ctx context.Context) {
+	c.mu.Lock()
+	open := c.open
+	c.open = nil
+	c.mu.Unlock()
+	if len(open) == 0 || !pause(ctx, 250*time.Millisecond) { // decisions under way when their buyers hung up end within 200 ms
+		return
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, a := range open {
+		if !c.take(ctx) {
+			return
+		}
+		wg.Go(func() { c.settle(ctx, a, a.attempts+c.o.Attempts) })
+	}
+}
+
+// settle asks until there is a definite answer, or upTo attempts were made, or the buyer hung up. It owns a slot, gives it back while
+// it waits, and at the end.
+func (c *crowd) settle(ctx context.Context, a ask, upTo int) {
+	for {
+		call := c.attempt(ctx, &a)
+		<-c.slots
+		switch {
+		case call.Outcome != Lost:
+			return
+		case call.Reason == "hung_up", a.attempts >= upTo:
+			c.mu.Lock()
+			c.open = append(c.open, a)
+			c.mu.Unlock()
+			return
+		}
+		if !pause(ctx, a.wait) || !c.take(ctx) {
+			return
+		}
+	}
+}
+
+// attempt makes one call, records it, and sets where and when the next would go.
+func (c *crowd) attempt(ctx context.Context, a *ask) Call {
+	a.attempts++
+	buyer, hangUp := c.buyer(a.buyer), a.hangUp
+	if a.attempts > 1 {
+		hangUp = -1
+	}
+	call := Call{
+		Seq: a.seq, Attempt: a.attempts, Buyer: buyer, Item: c.o.Items[a.item], Quantity: a.quantity, Key: a.key(buyer),
+		Planned: a.at, HungUp: hangUp >= 0, Started: time.Since(c.start),
+	}
+	c.tally.begin(call)
+	r, err := c.apis[a.api].order(ctx, buyer, call.Key, call.Item, call.Quantity, hangUp)
+	call.Ended = time.Since(c.start)
+	call.Outcome, call.Reason, call.Error = outcomeOf(r, err, hangUp >= 0)
+	call.Status = r.code
+	switch call.Outcome {
+	case Admitted:
+		call.OrderID, call.State = r.OrderID, string(r.Status)
+	case Lost:
+		a.api = (a.api + 1) % len(c.apis) // as a balancer would
+		a.wait = c.backoff(a.attempts, r.retryAfter)
+	}
+	c.rec.call(call)
+	c.tally.end(call)
+	if call.Outcome == Admitted {
+		c.watch(placed{id: r.OrderID, buyer: buyer, state: string(r.Status), api: a.api})
+	}
+	return call
+}
+
+// watch hands an order to the followers, once.
+func (c *crowd) watch(p placed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.known[p.id]; ok {
+		return
+	}
+	c.known[p.id] = struct{}{}
+	c.tally.admitted.Add(1)
+	c.follow <- p
+}
+
+// backoff doubles from RetryWait and spreads by half, so that buyers who lost their answers together do not come back together.
+func (c *crowd) backoff(attempts int, retryAfter time.Duration) time.Duration {
+	d := c.o.RetryWait << min(attempts-1, 10)
+	if retryAfter > 0 {
+		d = retryAfter
+	}
+	d = min(d, longestWait)
+	return d + rand.N(d/2+1)
+}
+
+func (c *crowd) take(ctx context.Context) bool {
+	select {
+	case c.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// pause waits d and tells whether the run goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

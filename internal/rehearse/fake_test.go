@@ -1,0 +1,244 @@
+package rehearse
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// defect is what is wrong with a fake server.
+type defect string
+
+const (
+	sound        defect = ""
+	losesOrder   defect = "loses an order"
+	inventsOrder defect = "has an order that nobody asked for"
+	oversells    defect = "sells more than the stock"
+	breaksQuota  defect = "does not look at the quota"
+	sellsTwice   defect = "sells a unit twice"
+	forgetsKey   defect = "gives another order for the same key"
+	leavesTrace  defect = "refuses and leaves the order behind"
+	goesBack     defect = "forgets that an order was confirmed"
+	sellsLate    defect = "accepts after the end"
+	neverEnds    defect = "never confirms an order"
+	leaksUnit    defect = "loses a unit"
+	liesSoldOut  defect = "says sold out while units are free"
+	lateNo       defect = "refuses the repeat of a lost answer, and keeps the order"
+	doubtsItself defect = "finds a queue that is not empty"
+	dropsAnswers defect = "cuts every third connection after the work is done"
+	stalls       defect = "answers no first attempt"
+	busy         defect = "is at capacity on each first attempt"
+)
+
+// shop is the HTTP contract in memory, public and internal on one listener.
+type shop struct {
+	*httptest.Server
+	wrong defect
+
+	mu     sync.Mutex
+	stock  int
+	quota  int
+	free   int
+	starts time.Time
+	orders []*Order
+	keys   map[string]*Order
+	tried  map[string]int // attempts by key
+	posts  int
+	once   bool
+}
+
+func newShop(t *testing.T, wrong defect) *shop {
+	s := &shop{wrong: wrong, keys: map[string]*Order{}, tried: map[string]int{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /v1/sales/{sale}", s.put)
+	mux.HandleFunc("POST /v1/sales/{sale}/open", func(w http.ResponseWriter, _ *http.Request) { say(w, 200, map[string]any{}) })
+	mux.HandleFunc("GET /v1/sales/{sale}", s.get)
+	mux.HandleFunc("POST /v1/sales/{sale}/orders", s.order)
+	mux.HandleFunc("GET /v1/orders/{id}", s.status)
+	mux.HandleFunc("GET /v1/sales/{sale}/orders", s.list)
+	mux.HandleFunc("GET /v1/sales/{sale}/verify", s.verify)
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func say(w http.ResponseWriter, code int, v any) {
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func problem(w http.ResponseWriter, code int, reason string) {
+	say(w, code, map[string]any{"type": "/problems/x", "status": code, "reason": reason})
+}
+
+func (s *shop) put(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		StartsAt time.Time `json:"starts_at"`
+		Items    []struct {
+			Stock int `json:"stock"`
+			Quota int `json:"quota_per_buyer"`
+		} `json:"items"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || r.Header.Get("Authorization") != "Bearer secret" {
+		problem(w, 401, "unauthenticated")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stock, s.quota, s.free, s.starts = in.Items[0].Stock, in.Items[0].Quota, in.Items[0].Stock, in.StartsAt
+	say(w, 201, map[string]any{})
+}
+
+func (s *shop) get(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	say(w, 200, Sale{Sale: r.PathValue("sale"), State: "open", StartsAt: s.starts, EndsAt: s.starts.Add(time.Hour),
+		Items: []Item{{Item: "item-1", Stock: s.stock, Free: s.free}}})
+}
+
+// first is true once in the life of the shop.
+func (s *shop) first() bool {
+	was := s.once
+	s.once = true
+	return !was
+}
+
+func (s *shop) order(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Item     string `json:"item"`
+		Quantity int    `json:"quantity"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		problem(w, 422, "invalid")
+		return
+	}
+	buyer, key := r.Header.Get("X-User-ID"), r.Header.Get("Idempotency-Key")
+	s.mu.Lock()
+	s.posts++
+	posts := s.posts
+	s.tried[key]++
+	attempt := s.tried[key]
+	s.mu.Unlock()
+	if s.wrong == busy && attempt == 1 {
+		problem(w, 503, "at_capacity")
+		return
+	}
+	code, o, reason := s.decide(buyer, key, in.Quantity, attempt)
+	switch {
+	case s.wrong == stalls && attempt == 1:
+		<-r.Context().Done()
+	case s.wrong == dropsAnswers && posts%3 == 0, s.wrong == lateNo && attempt == 1:
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			conn.Close()
+		}
+	case code == 202:
+		w.Header().Set("Location", "/v1/orders/"+o.OrderID)
+		say(w, 202, o)
+	default:
+		problem(w, code, reason)
+	}
+}
+
+func (s *shop) decide(buyer, key string, quantity, attempt int) (int, Order, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.keys[key]; o != nil && s.wrong != forgetsKey {
+		if s.wrong == lateNo && attempt == 2 && s.first() {
+			return 429, Order{}, "rate_limited"
+		}
+		return 202, *o, ""
+	}
+	held := 0
+	for _, o := range s.orders {
+		if o.Buyer == buyer {
+			held += o.Quantity
+		}
+	}
+	switch {
+	case s.free == 0 && s.wrong != oversells, s.wrong == liesSoldOut && s.stock-s.free == 50:
+		return 409, Order{}, "sold_out"
+	case quantity > s.free && s.wrong != oversells:
+		return 409, Order{}, "not_enough"
+	case held+quantity > s.quota && s.wrong != breaksQuota && s.wrong != forgetsKey:
+		return 409, Order{}, "quota_per_buyer"
+	}
+	o := &Order{OrderID: fmt.Sprintf("order-%05d", len(s.orders)+1), Status: accepted, Item: "item-1", Buyer: buyer, Quantity: quantity,
+		AcceptedAt: s.starts.Add(2 * time.Minute)}
+	for n := range quantity {
+		o.Units = append(o.Units, s.stock-s.free+1+n)
+	}
+	s.free -= quantity
+	switch {
+	case s.wrong == sellsTwice && len(s.orders) == 1:
+		o.Units = s.orders[0].Units
+	case s.wrong == sellsLate && s.first():
+		o.AcceptedAt = s.starts.Add(2 * time.Hour)
+	case s.wrong == leaksUnit && s.first():
+		s.free--
+	}
+	s.orders = append(s.orders, o)
+	if s.wrong == leavesTrace && s.first() {
+		return 429, Order{}, "rate_limited"
+	}
+	s.keys[key] = o
+	return 202, *o, ""
+}
+
+func (s *shop) status(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.orders, func(o *Order) bool { return o.OrderID == r.PathValue("id") && o.Buyer == r.Header.Get("X-User-ID") })
+	if i < 0 {
+		problem(w, 404, "unknown_order")
+		return
+	}
+	o := s.orders[i]
+	if s.wrong != neverEnds || i > 0 {
+		o.Status = "confirmed"
+	}
+	say(w, 200, o)
+}
+
+// list pages by two thirds of a usual crowd, so that cursors are used.
+func (s *shop) list(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []Order{}
+	for _, o := range s.orders {
+		shown := *o
+		if s.wrong != neverEnds {
+			shown.Status = "confirmed" // lost answers are confirmed without being looked at
+		}
+		all = append(all, shown)
+	}
+	switch s.wrong {
+	case losesOrder:
+		all = all[1:]
+	case inventsOrder:
+		all[0].Quantity, all[0].Units = 1, all[0].Units[:1]
+		all = append(all, Order{OrderID: "order-x", Status: "cancelled", Item: "item-1", Buyer: "somebody", Quantity: 1, AcceptedAt: all[0].AcceptedAt})
+	case goesBack:
+		all[0].Status = "rejected"
+	}
+	slices.SortFunc(all, func(a, b Order) int { return cmp.Compare(a.OrderID, b.OrderID) })
+	from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
+	to, next := min(from+30, len(all)), ""
+	if to < len(all) {
+		next = strconv.Itoa(to)
+	}
+	say(w, 200, map[string]any{"items": all[from:to], "next_cursor": next})
+}
+
+func (s *shop) verify(w http.ResponseWriter, _ *http.Request) {
+	ok := s.wrong != doubtsItself
+	say(w, 200, Verification{OK: ok, Checks: []Check{
+		{Invariant: "I6", OK: true, Detail: "free + held = stock"}, {Invariant: "I17", OK: ok, Detail: "queues hold 0 tasks"},
+	}})
+}

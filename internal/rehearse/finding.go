@@ -1,0 +1,87 @@
+package rehearse
+
+import "fmt"
+
+// Verdict is how an invariant came out.
+type Verdict string
+
+// Verdicts.
+const (
+	OK        Verdict = "ok"
+	Breach    Verdict = "breach"
+	NotJudged Verdict = "not_judged"
+)
+
+// Finding is the verdict on one invariant.
+type Finding struct {
+	Invariant string   `json:"invariant"` // I1 to I20
+	Title     string   `json:"title"`
+	Verdict   Verdict  `json:"verdict"`
+	Checked   int      `json:"checked"`  // things looked at
+	Breaches  int      `json:"breaches"` // of them wrong
+	Detail    string   `json:"detail"`
+	Examples  []string `json:"examples,omitempty"` // the first breaches
+}
+
+// maxExamples bounds what is kept of the breaches: the first ones lead to the cause, the rest is a count.
+const maxExamples = 5
+
+var titles = []struct{ invariant, title string }{
+	{"I1", "every 202 is one row"},
+	{"I2", "nothing nobody asked for"},
+	{"I3", "sold at most the stock"},
+	{"I4", "quota per buyer"},
+	{"I5", "a unit has one order"},
+	{"I6", "units add up"},
+	{"I7", "same key, same order"},
+	{"I8", "a refusal leaves nothing"},
+	{"I9", "status only forward"},
+	{"I10", "a unit returns once"},
+	{"I11", "captured = paid + refund"},
+	{"I12", "limits hold"},
+	{"I13", "sold within the hours"},
+	{"I14", "every 202 ends"},
+	{"I15", "demand met, all sold"},
+	{"I16", "sold out was true"},
+	{"I17", "queues empty"},
+	{"I18", "lost answers resolve"},
+	{"I20", "sent as planned"},
+}
+
+// breach notes one thing that is wrong.
+func (f *Finding) breach(format string, args ...any) {
+	f.Breaches++
+	f.Verdict = Breach
+	if len(f.Examples) < maxExamples {
+		f.Examples = append(f.Examples, fmt.Sprintf(format, args...))
+	}
+}
+
+// conclude sets the detail, and the verdict where no breach has set it.
+func (f Finding) conclude(format string, args ...any) Finding {
+	f.Detail = fmt.Sprintf(format, args...)
+	if f.Verdict == "" {
+		f.Verdict = OK
+	}
+	return f
+}
+
+func notJudged(why string) Finding { return Finding{Verdict: NotJudged, Detail: why} }
+
+// merge adds what the server says of itself: it can break a finding and fill one that was not judged, never mend one.
+func (f Finding) merge(checks []Check) Finding {
+	for _, c := range checks {
+		switch {
+		case !c.OK:
+			if f.Verdict == NotJudged {
+				f.Detail = "verify: " + c.Detail
+			}
+			f.Checked++
+			f.breach("verify: %s", c.Detail)
+		case f.Verdict == NotJudged:
+			f.Checked++
+			f.Verdict, f.Detail = OK, "verify: "+c.Detail
+		}
+	}
+	return f
+}

@@ -1,0 +1,159 @@
+package rehearse
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// Outcome is what a buyer knows after one attempt.
+type Outcome string
+
+// Outcomes. Lost means unknown: no answer, or a 5xx.
+const (
+	Admitted Outcome = "admitted"
+	Refused  Outcome = "refused"
+	Lost     Outcome = "lost"
+)
+
+// History is everything a crowd saw. The zero value is an empty history; not safe for concurrent use.
+type History struct {
+	Head
+	Calls     []Call
+	Sightings []Sighting
+}
+
+// Head names a run.
+type Head struct {
+	Prefix    string    `json:"prefix"` // every buyer of this crowd, and nobody else, starts with it
+	Sale      string    `json:"sale"`
+	StartedAt time.Time `json:"started_at"` // all other times of a history count from here
+	Seed      uint64    `json:"seed"`
+	Planned   int       `json:"planned"` // calls
+}
+
+// Call is one attempt to order. Attempts of one planned call share Seq and count from 1.
+type Call struct {
+	Seq      int           `json:"seq"`
+	Attempt  int           `json:"attempt"`
+	Buyer    string        `json:"buyer"`
+	Item     string        `json:"item"`
+	Quantity int           `json:"quantity"`
+	Key      string        `json:"key"`
+	Planned  time.Duration `json:"planned_ns"` // of the planned call, also for its later attempts
+	Started  time.Duration `json:"started_ns"`
+	Ended    time.Duration `json:"ended_ns"` // answered, or given up
+	Outcome  Outcome       `json:"outcome"`
+	Status   int           `json:"status,omitempty"` // HTTP; 0 = no answer
+	Reason   string        `json:"reason,omitempty"` // the problem's; of a lost answer also timeout, connection, hung_up, malformed
+	OrderID  string        `json:"order_id,omitempty"`
+	State    string        `json:"order_status,omitempty"` // of the order in a 202
+	HungUp   bool          `json:"hung_up,omitempty"`      // the buyer meant to cut this attempt, whether or not the answer was faster
+	Error    string        `json:"error,omitempty"`
+}
+
+// Sighting is a status of an order that its buyer saw.
+type Sighting struct {
+	OrderID string        `json:"order_id"`
+	State   string        `json:"order_status"`
+	Started time.Duration `json:"started_ns"`
+	Ended   time.Duration `json:"ended_ns"`
+}
+
+// line is one line of a history file: exactly one field is set.
+type line struct {
+	Run  *Head     `json:"run,omitempty"`
+	Call *Call     `json:"call,omitempty"`
+	Seen *Sighting `json:"seen,omitempty"`
+}
+
+// ReadHistory reads what a run wrote to Options.HistoryFile. A last line cut short by a crash is left out.
+func ReadHistory(r io.Reader) (*History, error) {
+	h, dec := &History{}, json.NewDecoder(r)
+	for n := 1; ; n++ {
+		var l line
+		switch err := dec.Decode(&l); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return h, nil
+		case err != nil:
+			return nil, fmt.Errorf("rehearse: history record %d: %w", n, err)
+		case l.Run != nil:
+			h.Head = *l.Run
+		case l.Call != nil:
+			h.Calls = append(h.Calls, *l.Call)
+		case l.Seen != nil:
+			h.Sightings = append(h.Sightings, *l.Seen)
+		}
+	}
+}
+
+// recorder collects a history in memory and, as it happens, in a file. Safe for concurrent use.
+type recorder struct {
+	mu    sync.Mutex
+	h     History // guarded by mu
+	err   error   // the first one of writing, guarded by mu
+	enc   *json.Encoder
+	buf   *bufio.Writer
+	close func() error
+}
+
+func newRecorder(head Head, path string) (*recorder, error) {
+	r := &recorder{h: History{Head: head, Calls: make([]Call, 0, head.Planned+head.Planned/8)}}
+	if path == "" {
+		return r, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w HistoryFile: %w; want a file that can be written", ErrOption, err)
+	}
+	r.buf, r.close = bufio.NewWriterSize(f, 1<<18), f.Close
+	r.enc = json.NewEncoder(r.buf)
+	r.write(line{Run: &head})
+	return r, nil
+}
+
+func (r *recorder) call(c Call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Calls = append(r.h.Calls, c)
+	r.write(line{Call: &c})
+}
+
+func (r *recorder) saw(s Sighting) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Sightings = append(r.h.Sightings, s)
+	r.write(line{Seen: &s})
+}
+
+func (r *recorder) write(l line) {
+	if r.enc != nil && r.err == nil {
+		r.err = r.enc.Encode(l)
+	}
+}
+
+// flush bounds what a crash of the crowd itself loses of the file.
+func (r *recorder) flush() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.buf != nil && r.err == nil {
+		r.err = r.buf.Flush()
+	}
+}
+
+// finish ends the file and hands over the history; nothing may be recorded afterwards.
+func (r *recorder) finish() (*History, error) {
+	r.flush()
+	if r.close != nil {
+		r.err = errors.Join(r.err, r.close())
+	}
+	if r.err != nil {
+		return &r.h, fmt.Errorf("rehearse: writing the history: %w", r.err)
+	}
+	return &r.h, nil
+}

@@ -1,0 +1,115 @@
+package rehearse
+
+import (
+	"slices"
+	"time"
+)
+
+// persisted is I1: every order that was answered 202 is listed, once.
+func (c *court) persisted() (f Finding) {
+	f.Checked = len(c.held)
+	rows := make(map[string]int, len(c.rows))
+	for _, o := range c.rows {
+		rows[o.OrderID]++
+	}
+	found := 0
+	for _, cl := range c.claims {
+		for _, id := range cl.ids {
+			switch n := rows[id]; {
+			case c.held[id] != cl: // counted under the other key; I7 says so
+			case n == 0:
+				f.breach("order %s of %s (key %s) was answered 202 and is not listed", id, cl.buyer, cl.key)
+			case n > 1:
+				f.breach("order %s is listed %d times", id, n)
+			default:
+				found++
+			}
+		}
+	}
+	return f.conclude("%s of %s answered 202 are listed", comma(found), comma(f.Checked))
+}
+
+// origins is I2, I8 and I18: where each listed order comes from that no 202 named. An order explains itself by a claim of the same buyer
+// and item whose outcome stayed open; one that was told no must not have left it.
+func (c *court) origins() (i2, i8, i18 Finding) {
+	kept := map[*claim]int{} // orders found under claims that stayed open
+	for _, o := range c.unique {
+		if !c.ours(o) {
+			continue
+		}
+		i2.Checked++
+		if c.held[o.OrderID] != nil {
+			continue
+		}
+		claims := c.buyers[buyerItem{o.Buyer, o.Item}]
+		find := func(is func(*claim) bool) *claim {
+			if i := slices.IndexFunc(claims, is); i >= 0 {
+				return claims[i]
+			}
+			return nil
+		}
+		if cl := find(func(cl *claim) bool { return cl.open && len(cl.ids) == 0 && kept[cl] == 0 }); cl != nil {
+			kept[cl]++
+		} else if cl := find(func(cl *claim) bool { return cl.lost > 0 && len(cl.ids) == 0 && !cl.open }); cl != nil {
+			i18.breach("order %s of %s: an answer under key %s was lost, the repeat was told no, and the order stands", o.OrderID, o.Buyer, cl.key)
+		} else if cl := find(func(cl *claim) bool { return cl.lost > 0 }); cl != nil {
+			i18.breach("order %s of %s: the lost answer under key %s became a second order", o.OrderID, o.Buyer, cl.key)
+		} else if cl := find(func(cl *claim) bool { return cl.refused }); cl != nil {
+			i8.breach("order %s of %s stands, and the call that it may come from was refused (key %s)", o.OrderID, o.Buyer, cl.key)
+		} else {
+			i2.breach("order %s of %q for %q: no call asked for it", o.OrderID, o.Buyer, o.Item)
+		}
+	}
+	var lost, answered, never int
+	for _, cl := range c.claims {
+		if cl.refused {
+			i8.Checked++
+		}
+		if cl.lost == 0 {
+			continue
+		}
+		i18.Checked++
+		lost += cl.lost
+		switch {
+		case len(cl.ids) > 0:
+			answered++
+		case kept[cl] == 0:
+			never++
+		}
+	}
+	listed := i18.Checked - answered - never
+	return i2.conclude("%s orders of this crowd, each asked for", comma(i2.Checked-i2.Breaches)),
+		i8.conclude("%s refused keys, %s left an order behind", comma(i8.Checked), comma(i8.Breaches)),
+		i18.conclude("%s lost on %s keys: %s persisted (%s seen in the list only), %s never happened", comma(lost), comma(i18.Checked),
+			comma(answered+listed), comma(listed), comma(never))
+}
+
+// hours is I13: nothing was accepted outside the sale's hours.
+func (c *court) hours() (f Finding) {
+	for _, o := range c.unique {
+		if o.AcceptedAt.IsZero() {
+			continue
+		}
+		f.Checked++
+		if o.AcceptedAt.Before(c.sale.StartsAt) || !o.AcceptedAt.Before(c.sale.EndsAt) {
+			f.breach("order %s was accepted at %s; the hours are %s to %s", o.OrderID, stamp(o.AcceptedAt), stamp(c.sale.StartsAt), stamp(c.sale.EndsAt))
+		}
+	}
+	return f.conclude("%s orders accepted %s to %s", comma(f.Checked), stamp(c.sale.StartsAt), stamp(c.sale.EndsAt))
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999Z") }
+
+// ends is I14: no order that was answered 202 is still waiting to be confirmed. One that is not listed is a matter of I1.
+func (c *court) ends() (f Finding) {
+	for _, o := range c.unique {
+		if c.held[o.OrderID] == nil {
+			continue
+		}
+		f.Checked++
+		if o.Status == accepted || !isStatus(o.Status) {
+			f.breach("order %s of %s is %q after the drain", o.OrderID, o.Buyer, o.Status)
+		}
+	}
+	return f.conclude("%s of %s settled within the drain", comma(f.Checked-f.Breaches), comma(f.Checked))
+}

@@ -1,0 +1,170 @@
+package rehearse
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+)
+
+// Options say who comes, when, and at what. The zero value is not usable: PublicURLs, InternalURL, Sale and two of Buyers, Rate and
+// Duration are required.
+type Options struct {
+	PublicURLs  []string // base URLs of the public API, one per process; buyers spread over them
+	InternalURL string   // base URL of the internal API, for creating, listing and verifying
+	Token       string   // bearer token of the internal API; "" sends none
+
+	Sale  string
+	Items []string // what buyers ask for, evenly; none = every item of the sale, or "item-1" when it creates the sale
+	Stock int      // units of each item; above 0 the run creates the sale and opens it, 0 = the sale is there already
+	Quota int      // units per buyer and item; 0 = 1 when the run creates the sale, else the quota is unknown and not judged
+
+	Buyers   int           // two of Buyers, Rate and Duration; 0 = derived from the others
+	Rate     float64       // new buyers per second once the ramp is over; 0 = derived
+	Duration time.Duration // from the first to the last new buyer, the ramp included; 0 = derived
+	Ramp     time.Duration // how long arrivals climb linearly to Rate; 0 = full rate at once
+
+	OrdersPerBuyer  int     // orders of each buyer, each with a key of its own; 0 = 1
+	QuantityMax     int     // units of an order, evenly 1..QuantityMax; 0 = 1
+	DuplicateClicks float64 // share of orders clicked twice: every other one with the same key, the rest with a different one; 0..1
+	HangUps         float64 // share of orders whose first click cuts its connection after sending; asked again after the wave; 0..1
+	Seed            uint64  // the same seed and options give the same plan; 0 is a seed like any other
+
+	Connections    int           // sockets at most, those of followers included; 0 = 2,000
+	Followers      int           // orders followed at once, each over one socket; 0 = 256
+	RequestTimeout time.Duration // after which an answer is lost; 0 = 10 s
+	Attempts       int           // of one click during the wave while its answers are lost; 0 = 5
+	RetryWait      time.Duration // before the first repeat, doubled for each further one; Retry-After wins; 0 = 100 ms
+	DrainTimeout   time.Duration // how long after the wave orders may take to be confirmed and queues to empty; 0 = 30 s
+
+	HistoryFile string    // JSON lines of everything seen, overwritten; "" = none
+	Progress    io.Writer // one line a second while it runs; nil = none
+}
+
+func (o Options) withDefaults() Options {
+	if o.Stock > 0 {
+		if len(o.Items) == 0 {
+			o.Items = []string{"item-1"}
+		}
+		o.Quota = orDefault(o.Quota, 1)
+	}
+	o.OrdersPerBuyer = orDefault(o.OrdersPerBuyer, 1)
+	o.QuantityMax = orDefault(o.QuantityMax, 1)
+	o.Connections = orDefault(o.Connections, 2000)
+	o.Followers = orDefault(o.Followers, min(256, max(o.Connections/2, 1)))
+	o.RequestTimeout = orDefault(o.RequestTimeout, 10*time.Second)
+	o.Attempts = orDefault(o.Attempts, 5)
+	o.RetryWait = orDefault(o.RetryWait, 100*time.Millisecond)
+	o.DrainTimeout = orDefault(o.DrainTimeout, 30*time.Second)
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	w := wave{rate: o.Rate, ramp: o.Ramp}
+	switch {
+	case o.Duration == 0 && w.rate > 0:
+		o.Duration = w.momentOf(float64(o.Buyers))
+	case o.Buyers == 0 && w.rate > 0:
+		o.Buyers = int(w.arrivedBy(o.Duration))
+	case o.Rate == 0 && o.Duration > o.Ramp/2:
+		o.Rate = float64(o.Buyers) / (o.Duration - o.Ramp/2).Seconds()
+	}
+	return o
+}
+
+func orDefault[T int | time.Duration](v, otherwise T) T {
+	if v == 0 {
+		return otherwise
+	}
+	return v
+}
+
+// validate judges what the caller gave, before any default, and names every wrong option at once.
+func (o Options) validate() error {
+	var errs []error
+	wrong := func(option, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w %s: %s", ErrOption, option, fmt.Sprintf(format, args...)))
+	}
+	if len(o.PublicURLs) == 0 {
+		wrong("PublicURLs", "none given; want at least one, such as http://127.0.0.1:8080")
+	}
+	for _, u := range o.PublicURLs {
+		if !isBaseURL(u) {
+			wrong("PublicURLs", "%q is not a base URL; want one such as http://127.0.0.1:8080", u)
+		}
+	}
+	if !isBaseURL(o.InternalURL) {
+		wrong("InternalURL", "%q is not a base URL; want one such as http://127.0.0.1:8081", o.InternalURL)
+	}
+	if o.Sale == "" {
+		wrong("Sale", "empty; want the name of the sale")
+	}
+	for _, item := range o.Items {
+		if item == "" {
+			wrong("Items", "an item is empty; want names")
+		}
+	}
+	switch given := count(o.Buyers != 0, o.Rate != 0, o.Duration != 0); {
+	case given < 2:
+		wrong("Buyers, Rate, Duration", "%d of them given; want two, the third follows", given)
+	case given > 2:
+		wrong("Buyers, Rate, Duration", "all three given; want two, the third follows")
+	case o.Buyers == 0 && int(wave{rate: o.Rate, ramp: o.Ramp}.arrivedBy(o.Duration)) < 1:
+		wrong("Duration", "%v at %g buyers per second brings nobody; want longer", o.Duration, o.Rate)
+	case o.Rate == 0 && o.Duration > 0 && o.Duration < o.Ramp:
+		wrong("Ramp", "%v is longer than Duration %v; want at most that", o.Ramp, o.Duration)
+	}
+	if !(o.Rate >= 0 && o.Rate <= 1e6) {
+		wrong("Rate", "%g is out of range; want new buyers per second, above 0, at most 1000000", o.Rate)
+	}
+	for _, share := range []struct {
+		name string
+		v    float64
+	}{{"DuplicateClicks", o.DuplicateClicks}, {"HangUps", o.HangUps}} {
+		if !(share.v >= 0 && share.v <= 1) {
+			wrong(share.name, "%g is not a share; want 0 to 1", share.v)
+		}
+	}
+	for _, n := range []struct {
+		name string
+		v    int
+	}{
+		{"Buyers", o.Buyers}, {"Stock", o.Stock}, {"Quota", o.Quota}, {"OrdersPerBuyer", o.OrdersPerBuyer}, {"QuantityMax", o.QuantityMax},
+		{"Connections", o.Connections}, {"Followers", o.Followers}, {"Attempts", o.Attempts},
+	} {
+		if n.v < 0 {
+			wrong(n.name, "%d is negative; want 0 for the default, or more", n.v)
+		}
+	}
+	for _, d := range []struct {
+		name string
+		v    time.Duration
+	}{
+		{"Duration", o.Duration}, {"Ramp", o.Ramp}, {"RequestTimeout", o.RequestTimeout}, {"RetryWait", o.RetryWait},
+		{"DrainTimeout", o.DrainTimeout},
+	} {
+		if d.v < 0 {
+			wrong(d.name, "%v is negative; want 0 for the default, or more", d.v)
+		}
+	}
+	if o.Connections == 1 || (o.Connections > 1 && o.Followers >= o.Connections) {
+		wrong("Connections", "%d leave none for orders beside %d followers; want more", o.Connections, max(o.Followers, 1))
+	} else if o.Connections == 0 && o.Followers >= 2000 {
+		wrong("Followers", "%d leave none of the 2000 connections for orders; want fewer, or more Connections", o.Followers)
+	}
+	return errors.Join(errs...)
+}
+
+func isBaseURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == ""
+}
+
+func count(given ...bool) (n int) {
+	for _, g := range given {
+		if g {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,54 @@
+package rehearse
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOptionsNameWhatIsWrong(t *testing.T) {
+	for _, tt := range []struct {
+		spoil func(*Options)
+		want  string // "" = nothing is wrong
+	}{
+		{func(*Options) {}, ""},
+		{func(o *Options) { o.PublicURLs = nil }, "PublicURLs: none given; want at least one"},
+		{func(o *Options) { o.PublicURLs[0] = "localhost:8080" }, `PublicURLs: "localhost:8080" is not a base URL; want one such as http://`},
+		{func(o *Options) { o.InternalURL = "" }, `InternalURL: "" is not a base URL`},
+		{func(o *Options) { o.Sale = "" }, "Sale: empty; want"},
+		{func(o *Options) { o.Items = []string{""} }, "Items: an item is empty"},
+		{func(o *Options) { o.Rate = 0 }, "Buyers, Rate, Duration: 1 of them given; want two"},
+		{func(o *Options) { o.Duration = time.Second }, "Buyers, Rate, Duration: all three given; want two"},
+		{func(o *Options) { o.Rate = -1 }, "Rate: -1 is out of range; want new buyers per second, above 0"},
+		{func(o *Options) { o.Rate = math.NaN() }, "Rate: NaN is out of range"},
+		{func(o *Options) { o.Buyers, o.Duration = 0, time.Millisecond }, "Duration: 1ms at 100 buyers per second brings nobody"},
+		{func(o *Options) { o.Rate, o.Duration, o.Ramp = 0, time.Second, time.Minute }, "Ramp: 1m0s is longer than Duration 1s"},
+		{func(o *Options) { o.Buyers = -5 }, "Buyers: -5 is negative; want 0 for the default, or more"},
+		{func(o *Options) { o.DuplicateClicks = 1.5 }, "DuplicateClicks: 1.5 is not a share; want 0 to 1"},
+		{func(o *Options) { o.HangUps = math.NaN() }, "HangUps: NaN is not a share"},
+		{func(o *Options) { o.DrainTimeout = -time.Second }, "DrainTimeout: -1s is negative"},
+		{func(o *Options) { o.Connections, o.Followers = 10, 10 }, "Connections: 10 leave none for orders beside 10 followers"},
+		{func(o *Options) { o.Followers = 5000 }, "Followers: 5000 leave none of the 2000 connections"},
+	} {
+		o := Options{PublicURLs: []string{"http://127.0.0.1:8080"}, InternalURL: "http://127.0.0.1:8081", Sale: "demo", Buyers: 1000, Rate: 100}
+		tt.spoil(&o)
+		err := o.validate()
+		switch {
+		case tt.want == "" && err != nil:
+			t.Errorf("%v, want no error", err)
+		case tt.want != "" && (!errors.Is(err, ErrOption) || !strings.Contains(err.Error(), tt.want)):
+			t.Errorf("%v, want %s", err, tt.want)
+		}
+	}
+}
+
+func TestOptionsNameEverythingThatIsWrong(t *testing.T) {
+	err := Options{}.validate()
+	for _, want := range []string{"PublicURLs", "InternalURL", "Sale", "Buyers, Rate, Duration"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package rehearse
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Report is what a run came to: speed and truth. It marshals to JSON.
+type Report struct {
+	Sale        string         `json:"sale"`
+	Run         string         `json:"run"` // prefix of its buyers
+	StartedAt   time.Time      `json:"started_at"`
+	Seed        uint64         `json:"seed"`
+	Processes   int            `json:"processes"` // public base URLs
+	Connections int            `json:"connections"`
+	Buyers      int            `json:"buyers"`
+	Wave        Ms             `json:"wave_ms"`  // from the first to the last planned call
+	Planned     int            `json:"planned"`  // calls; each ends admitted, replayed, refused or unknown
+	Sent        int            `json:"sent"`     // of them
+	Attempts    int            `json:"attempts"` // repeats of lost answers included
+	Admitted    int            `json:"admitted"` // orders
+	Replayed    int            `json:"replayed"` // calls answered with an order that another call has, too
+	Refused     map[string]int `json:"refused"`  // calls, by reason
+	Lost        map[string]int `json:"lost"`     // attempts without a definite answer, by reason
+	Unknown     int            `json:"unknown"`  // calls that never got a definite answer; the list resolved them
+	Confirmed   int            `json:"confirmed"`
+	AdmittedPS  float64        `json:"admitted_per_second"`
+	ConfirmedPS float64        `json:"confirmed_per_second"` // persisted: from the start until the last one was seen
+	Answers     Quantiles      `json:"answers"`              // from the planned moment to the definite answer, those who hung up left out
+	Confirm     Quantiles      `json:"time_to_confirmed"`    // from the 202 until the buyer saw it
+	Lag         Quantiles      `json:"lag"`                  // of the generator: sent after the planned moment
+	Findings    []Finding      `json:"findings"`
+	Notes       []string       `json:"notes,omitempty"` // what a reader of the figures must know
+}
+
+// Ms is a duration that marshals as milliseconds.
+type Ms time.Duration
+
+// MarshalJSON keeps microseconds.
+func (m Ms) MarshalJSON() ([]byte, error) {
+	return json.Marshal(float64(time.Duration(m).Microseconds()) / 1000)
+}
+
+// Quantiles sum up a histogram.
+type Quantiles struct {
+	N    int64 `json:"n"`
+	P50  Ms    `json:"p50_ms"`
+	P99  Ms    `json:"p99_ms"`
+	P999 Ms    `json:"p999_ms"`
+	Max  Ms    `json:"max_ms"`
+}
+
+// behind is the lag at the 99th percentile above which the generator, not the server, shapes the crowd.
+const behind = 50 * time.Millisecond
+
+// OK tells whether the crowd came as planned, its orders could be listed, and no judged invariant is broken.
+func (r *Report) OK() bool {
+	needed := 0
+	for _, f := range r.Findings {
+		if f.Verdict == Breach {
+			return false
+		}
+		if (f.Invariant == "I1" || f.Invariant == "I20") && f.Verdict == OK {
+			needed++
+		}
+	}
+	return needed == 2
+}
+
+func newReport(o Options, h *History, findings []Finding) *Report {
+	r := &Report{
+		Sale: h.Sale, Run: h.Prefix, StartedAt: h.StartedAt, Seed: h.Seed, Processes: len(o.PublicURLs), Connections: o.Connections,
+		Buyers: o.Buyers, Planned: h.Planned, Attempts: len(h.Calls), Refused: map[string]int{}, Lost: map[string]int{}, Findings: findings,
+	}
+	var (
+		answers, lag, confirm = histogram(), histogram(), histogram()
+		last                  = map[int]*Call{}            // attempt of each planned call
+		hungUp                = map[int]bool{}             // planned calls
+		told                  = map[string]time.Duration{} // when an order's first 202 came
+		wave, lastConfirmed   time.Duration
+	)
+	for i := range h.Calls {
+		c := &h.Calls[i]
+		if c.Attempt == 1 {
+			r.Sent++
+			lag.record(c.Started - c.Planned)
+		}
+		wave = max(wave, c.Planned)
+		hungUp[c.Seq] = hungUp[c.Seq] || c.HungUp && c.Outcome == Lost
+		if l := last[c.Seq]; l == nil || l.Attempt < c.Attempt {
+			last[c.Seq] = c
+		}
+		if c.Outcome == Lost {
+			r.Lost[c.Reason]++
+		}
+		if at, ok := told[c.OrderID]; c.Outcome == Admitted && (!ok || c.Ended < at) {
+			told[c.OrderID] = c.Ended
+		}
+	}
+	r.Admitted = len(told)
+	r.Replayed = -r.Admitted
+	for seq, c := range last {
+		switch c.Outcome {
+		case Admitted:
+			r.Replayed++
+		case Refused:
+			r.Refused[c.Reason]++
+		case Lost:
+			r.Unknown++
+		}
+		if c.Outcome != Lost && !hungUp[seq] {
+			answers.record(c.Ended - c.Planned)
+		}
+	}
+	for _, s := range h.Sightings {
+		at, ok := told[s.OrderID]
+		if !ok || s.State == accepted || s.State == "rejected" {
+			continue
+		}
+		delete(told, s.OrderID) // its first such sighting counts
+		r.Confirmed++
+		confirm.record(s.Ended - at)
+		lastConfirmed = max(lastConfirmed, s.Ended)
+	}
+	r.Wave = Ms(wave)
+	r.AdmittedPS, r.ConfirmedPS = perSecond(r.Admitted, wave), perSecond(r.Confirmed, lastConfirmed)
+	r.Answers, r.Confirm, r.Lag = answers.quantiles(), confirm.quantiles(), lag.quantiles()
+	if time.Duration(r.Lag.P99) > behind {
+		r.Notes = append(r.Notes, fmt.Sprintf("the generator fell behind: 1 call in 100 went out %s late or later; latencies still count from the plan",
+			short(r.Lag.P99)))
+	}
+	return r
+}
+
+func perSecond(n int, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+// durations is a histogram of microseconds, up to an hour, three digits.
+type durations struct{ h *hdrhistogram.Histogram }
+
+func histogram() durations { return durations{hdrhistogram.New(1, time.Hour.Microseconds(), 3)} }
+
+func (d durations) record(v time.Duration) {
+	_ = d.h.RecordValue(min(max(v.Microseconds(), 0), time.Hour.Microseconds())) // in range, so it cannot fail
+}
+
+func (d durations) quantiles() Quantiles {
+	at := func(q float64) Ms { return Ms(time.Duration(d.h.ValueAtQuantile(q)) * time.Microsecond) }
+	return Quantiles{N: d.h.TotalCount(), P50: at(50), P99: at(99), P999: at(99.9), Max: at(100)}
+}

@@ -1,0 +1,232 @@
+package rehearse
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// smallCrowd comes in a tenth of a second.
+func smallCrowd(s *shop) Options {
+	return Options{
+		PublicURLs: []string{s.URL, s.URL}, InternalURL: s.URL, Token: "secret", Sale: "demo", Stock: 60, Quota: 2, QuantityMax: 1,
+		Buyers: 100, Rate: 1000, DuplicateClicks: 0.5, Seed: 7, Connections: 40, Followers: 10, RetryWait: time.Millisecond,
+		RequestTimeout: 5 * time.Second, DrainTimeout: 400 * time.Millisecond,
+	}
+}
+
+func broken(r *Report) []string {
+	got := []string{}
+	for _, f := range r.Findings {
+		if f.Verdict == Breach {
+			got = append(got, f.Invariant)
+		}
+	}
+	return got
+}
+
+func TestRunFindsTheDefectAndNoOther(t *testing.T) {
+	few := func(o *Options) { o.Stock = 400 } // more than the crowd wants
+	for _, tt := range []struct {
+		wrong  defect
+		adjust func(*Options)
+		want   []string
+	}{
+		{wrong: sound},
+		{wrong: sound, adjust: few},
+		{wrong: sound, adjust: func(o *Options) { o.QuantityMax, o.Quota, o.OrdersPerBuyer, o.Ramp = 3, 4, 2, 50*time.Millisecond }},
+		{wrong: losesOrder, want: []string{"I1"}},
+		{wrong: inventsOrder, adjust: few, want: []string{"I2"}},
+		{wrong: oversells, want: []string{"I3", "I5"}}, // a unit number above the stock is wrong, too
+		{wrong: breaksQuota, adjust: func(o *Options) { o.Stock, o.Quota = 400, 1 }, want: []string{"I4"}},
+		{wrong: sellsTwice, want: []string{"I5"}},
+		{wrong: forgetsKey, adjust: func(o *Options) { o.Stock, o.Quota = 400, 9 }, want: []string{"I7"}},
+		{wrong: leavesTrace, adjust: few, want: []string{"I8"}},
+		{wrong: goesBack, adjust: few, want: []string{"I9"}},
+		{wrong: sellsLate, want: []string{"I13"}},
+		{wrong: neverEnds, adjust: few, want: []string{"I14"}},
+		{wrong: leaksUnit, want: []string{"I15", "I16"}}, // from outside, what was lost looks free
+		{wrong: liesSoldOut, adjust: few, want: []string{"I16"}},
+		{wrong: lateNo, adjust: func(o *Options) { o.Stock, o.DuplicateClicks = 400, 0 }, want: []string{"I18"}},
+		{wrong: doubtsItself, want: []string{"I17"}},
+		{wrong: dropsAnswers},
+		{wrong: busy},
+	} {
+		t.Run(orWord(string(tt.wrong), "sound"), func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t, tt.wrong)
+			o := smallCrowd(s)
+			if tt.adjust != nil {
+				tt.adjust(&o)
+			}
+			r, err := Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := broken(r); !slices.Equal(got, append([]string{}, tt.want...)) {
+				t.Errorf("broken: %v, want %v", got, tt.want)
+			}
+			if r.OK() != (len(tt.want) == 0) {
+				t.Errorf("OK() = %v", r.OK())
+			}
+			addsUp(t, r)
+			if t.Failed() {
+				var table strings.Builder
+				_ = r.WriteTable(&table)
+				t.Log("\n" + table.String())
+			}
+		})
+	}
+}
+
+// addsUp checks that every planned call is in the report exactly once.
+func addsUp(t *testing.T, r *Report) {
+	t.Helper()
+	if got := r.Admitted + r.Replayed + sum(r.Refused) + r.Unknown; got != r.Planned || r.Sent != r.Planned {
+		t.Errorf("planned %d, sent %d, ended %d", r.Planned, r.Sent, got)
+	}
+}
+
+func TestLostAnswersAreAskedAgainWithTheSameKey(t *testing.T) {
+	s := newShop(t, dropsAnswers)
+	o := smallCrowd(s)
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Lost["connection"] == 0 || r.Attempts <= r.Planned || r.Unknown != 0 {
+		t.Errorf("lost %v, %d attempts of %d calls, %d unknown", r.Lost, r.Attempts, r.Planned, r.Unknown)
+	}
+}
+
+func TestWhoHangsUpAsksAgainAfterTheWave(t *testing.T) {
+	s := newShop(t, stalls)
+	o := smallCrowd(s)
+	o.HangUps, o.DuplicateClicks = 1, 0
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Lost["hung_up"] != 100 || r.Admitted != 60 || r.Refused["sold_out"] != 40 || !r.OK() {
+		t.Errorf("lost %v, admitted %d, refused %v, broken %v", r.Lost, r.Admitted, r.Refused, broken(r))
+	}
+	addsUp(t, r)
+}
+
+func TestBuyersTurnToAnotherProcess(t *testing.T) {
+	s := newShop(t, sound)
+	dead := newShop(t, sound)
+	o := smallCrowd(s)
+	o.Stock = 0
+	s.stock, s.free, s.quota, s.starts = 60, 60, 2, time.Now().Add(-time.Minute)
+	o.PublicURLs = []string{dead.URL, s.URL}
+	dead.Close()
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Lost["connection"] == 0 || r.Admitted != 60 || r.Confirmed != 60 || !r.OK() {
+		t.Errorf("lost %v, admitted %d, confirmed %d, broken %v", r.Lost, r.Admitted, r.Confirmed, broken(r))
+	}
+}
+
+func TestHistoryFileHoldsWhatWasJudged(t *testing.T) {
+	s := newShop(t, dropsAnswers)
+	o := smallCrowd(s)
+	o.HistoryFile = filepath.Join(t.TempDir(), "history.jsonl")
+	var progress bytes.Buffer
+	o.Progress = &progress
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(o.HistoryFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h, err := ReadHistory(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h.Calls) != r.Attempts || h.Planned != r.Planned || h.Prefix != r.Run {
+		t.Errorf("file has %d calls of %d planned by %s, report %d of %d by %s", len(h.Calls), h.Planned, h.Prefix, r.Attempts, r.Planned, r.Run)
+	}
+	again := newReport(o.withDefaults(), h, r.Findings)
+	again.StartedAt = r.StartedAt // the file has no monotonic clock
+	if !reflect.DeepEqual(again, r) {
+		t.Errorf("report from the file %+v, from the run %+v", again, r)
+	}
+	if !strings.Contains(progress.String(), "confirmed        60") {
+		t.Errorf("last progress line: %q", progress.String())
+	}
+}
+
+func TestReportIsWrittenTwice(t *testing.T) {
+	s := newShop(t, doubtsItself)
+	r, err := Run(t.Context(), smallCrowd(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	if err := r.WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(table.String(), "\n")
+	if len(lines) > 45 || !strings.Contains(table.String(), "I17  queues empty") || !strings.Contains(table.String(), "BREACH") {
+		t.Errorf("%d lines:\n%s", len(lines), table.String())
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var twin struct {
+		Planned  int
+		Findings []Finding
+		Answers  struct {
+			P99 float64 `json:"p99_ms"`
+		}
+	}
+	if err := json.Unmarshal(b, &twin); err != nil {
+		t.Fatal(err)
+	}
+	if twin.Planned != r.Planned || len(twin.Findings) != len(titles) || twin.Answers.P99 <= 0 {
+		t.Errorf("JSON %s", b)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	s := newShop(t, stalls)
+	o := smallCrowd(s)
+	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+	defer cancel()
+	if r, err := Run(ctx, o); r != nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Run = %v, %v", r, err)
+	}
+}
+
+func TestRunSaysWhatTheInternalAPISaid(t *testing.T) {
+	s := newShop(t, sound)
+	o := smallCrowd(s)
+	o.Token = "wrong"
+	if _, err := Run(t.Context(), o); !errors.Is(err, ErrAPI) || !strings.Contains(err.Error(), "unauthenticated") {
+		t.Errorf("err = %v", err)
+	}
+	o = smallCrowd(s)
+	o.Stock, o.Items = 0, []string{"nothing"}
+	if _, err := Run(t.Context(), o); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `Items: "nothing"`) {
+		t.Errorf("err = %v", err)
+	}
+}

@@ -1,0 +1,171 @@
+package rehearse
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Order is one order as the internal list shows it.
+type Order struct {
+	OrderID     string    `json:"order_id"`
+	Status      string    `json:"status"`
+	Item        string    `json:"item"`
+	Buyer       string    `json:"user"` // "" = not named
+	Quantity    int       `json:"quantity"`
+	Units       []int     `json:"units"`
+	Reason      string    `json:"reason"`
+	AcceptedAt  time.Time `json:"accepted_at"`
+	ConfirmedAt time.Time `json:"confirmed_at"`
+}
+
+// holds tells whether the order owns units.
+func (o *Order) holds() bool {
+	return o.Status == accepted || o.Status == "confirmed" || o.Status == "paid"
+}
+
+// Sale is what the judge must know of the sale.
+type Sale struct {
+	Sale     string    `json:"sale"`
+	State    string    `json:"state"`
+	StartsAt time.Time `json:"starts_at"`
+	EndsAt   time.Time `json:"ends_at"`
+	Items    []Item    `json:"items"`
+	Fresh    bool      `json:"-"` // nobody but this crowd ever saw it
+}
+
+// Item is one item of a sale.
+type Item struct {
+	Item  string `json:"item"`
+	Stock int    `json:"stock"`
+	Free  int    `json:"free"`
+	Quota int    `json:"-"` // units per buyer; 0 = unknown
+}
+
+// Verification is what the server says of itself.
+type Verification struct {
+	OK     bool    `json:"ok"`
+	Checks []Check `json:"checks"`
+}
+
+// Check is one line of a Verification.
+type Check struct {
+	Invariant string `json:"invariant"`
+	OK        bool   `json:"ok"`
+	Detail    string `json:"detail"`
+}
+
+// internal speaks to the internal API. Safe for concurrent use.
+type internal struct {
+	rt          http.RoundTripper
+	base, token string
+	sale        string // path of the sale
+	wait        time.Duration
+}
+
+func newInternal(o Options, rt http.RoundTripper) *internal {
+	return &internal{rt: rt, base: strings.TrimSuffix(o.InternalURL, "/"), token: o.Token,
+		sale: "/v1/sales/" + url.PathEscape(o.Sale), wait: o.RequestTimeout}
+}
+
+func (i *internal) create(ctx context.Context, o Options) (fresh bool, err error) {
+	type item struct {
+		Item  string `json:"item"`
+		Stock int    `json:"stock"`
+		Quota int    `json:"quota_per_buyer"`
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	sale := struct {
+		StartsAt time.Time `json:"starts_at"`
+		EndsAt   time.Time `json:"ends_at"`
+		Items    []item    `json:"items"`
+	}{StartsAt: now.Add(-time.Minute), EndsAt: now.Add(o.Duration + o.DrainTimeout + time.Hour)} // a minute for clocks that differ
+	for _, name := range o.Items {
+		sale.Items = append(sale.Items, item{name, o.Stock, o.Quota})
+	}
+	code, err := i.do(ctx, http.MethodPut, i.sale, sale, nil)
+	if err == nil {
+		_, err = i.do(ctx, http.MethodPost, i.sale+"/open", nil, nil)
+	}
+	return code == http.StatusCreated, err
+}
+
+func (i *internal) read(ctx context.Context) (s Sale, err error) {
+	_, err = i.do(ctx, http.MethodGet, i.sale, nil, &s)
+	return s, err
+}
+
+// orders lists every order of the sale; never nil without an error.
+func (i *internal) orders(ctx context.Context) ([]Order, error) {
+	all, cursor := []Order{}, ""
+	for {
+		var page struct {
+			Items      []Order `json:"items"`
+			NextCursor string  `json:"next_cursor"`
+		}
+		if _, err := i.do(ctx, http.MethodGet, i.sale+"/orders?limit=1000&cursor="+url.QueryEscape(cursor), nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.NextCursor == "" {
+			return all, nil
+		}
+		if page.NextCursor == cursor {
+			return nil, fmt.Errorf("%w: list of orders: cursor %q repeats", ErrAPI, cursor)
+		}
+		cursor = page.NextCursor
+	}
+}
+
+func (i *internal) verify(ctx context.Context) (*Verification, error) {
+	var v Verification
+	if _, err := i.do(ctx, http.MethodGet, i.sale+"/verify", nil, &v); err != nil {
+		return nil, err
+	}
+	return &v, nil
+}
+
+func (i *internal) do(ctx context.Context, method, path string, in, out any) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, i.wait)
+	defer cancel()
+	var body io.Reader = http.NoBody
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return 0, fmt.Errorf("rehearse: encode %s: %w", path, err)
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, i.base+path, body)
+	if err != nil {
+		return 0, fmt.Errorf("rehearse: %s %s: %w", method, path, err)
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if i.token != "" {
+		req.Header.Set("Authorization", "Bearer "+i.token)
+	}
+	res, err := i.rt.RoundTrip(req)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s %s: %w", ErrAPI, method, path, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode/100 != 2 {
+		said, _ := io.ReadAll(io.LimitReader(res.Body, 512)) // what little of it came still helps
+		return res.StatusCode, fmt.Errorf("%w: %s %s: %s: %s", ErrAPI, method, path, res.Status, bytes.TrimSpace(said))
+	}
+	if out != nil {
+		if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+			return res.StatusCode, fmt.Errorf("%w: %s %s: %w", ErrAPI, method, path, err)
+		}
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxBody)) // so that the connection is used again
+	return res.StatusCode, nil
+}

@@ -1,0 +1,88 @@
+package rehearse
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// wave is the arrival curve: the rate climbs linearly from 0 during the ramp and stays.
+type wave struct {
+	rate float64 // arrivals per second
+	ramp time.Duration
+}
+
+// arrivedBy is how many have arrived by t, a real number.
+func (w wave) arrivedBy(t time.Duration) float64 {
+	s, ramp := max(t.Seconds(), 0), w.ramp.Seconds()
+	if s < ramp {
+		return w.rate * s * s / (2 * ramp)
+	}
+	return w.rate * (s - ramp/2)
+}
+
+// momentOf is the inverse of arrivedBy.
+func (w wave) momentOf(n float64) time.Duration {
+	ramp := w.ramp.Seconds()
+	s := ramp/2 + n/w.rate
+	if n < w.rate*ramp/2 {
+		s = math.Sqrt(2 * ramp * n / w.rate)
+	}
+	return time.Duration(s * float64(time.Second))
+}
+
+// click is one planned call. Clicks with the same buyer, order and second carry the same Idempotency-Key.
+type click struct {
+	at       time.Duration // since the start of the run
+	buyer    int
+	order    int  // which order of the buyer, from 0
+	second   bool // a double click that made a key of its own
+	again    bool // a double click
+	item     int  // index into Options.Items
+	quantity int
+	hangUp   time.Duration // after sending; below 0 = the buyer waits for the answer
+}
+
+// key is the Idempotency-Key of the click; buyer carries the run's prefix, so keys of two runs differ.
+func (c click) key(buyer string) string {
+	k := buyer + "-" + strconv.Itoa(c.order)
+	if c.second {
+		k += "b"
+	}
+	return k
+}
+
+// plan fixes every call of the run, in order of time, from the options alone (defaults filled in). Buyer i arrives somewhere within the
+// i-th arrival of the curve: as uneven as a crowd within an arrival, exact over the whole.
+func plan(o Options) []click {
+	var (
+		w      = wave{rate: o.Rate, ramp: o.Ramp}
+		r      = rand.New(rand.NewPCG(o.Seed, 0x7469646567617465))
+		clicks = make([]click, 0, int(float64(o.Buyers*o.OrdersPerBuyer)*(1+o.DuplicateClicks))+1)
+		second bool
+	)
+	between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Float64()*float64(to-from)) }
+	for buyer := range o.Buyers {
+		at := w.momentOf(float64(buyer) + r.Float64())
+		for order := range o.OrdersPerBuyer {
+			if order > 0 {
+				at += between(100*time.Millisecond, 400*time.Millisecond)
+			}
+			c := click{at: at, buyer: buyer, order: order, item: r.IntN(len(o.Items)), quantity: 1 + r.IntN(o.QuantityMax), hangUp: -1}
+			if r.Float64() < o.HangUps {
+				c.hangUp = between(0, 10*time.Millisecond)
+			}
+			clicks = append(clicks, c)
+			if r.Float64() < o.DuplicateClicks {
+				c.at, c.hangUp, c.again, c.second = at+between(5*time.Millisecond, 100*time.Millisecond), -1, true, second
+				second = !second
+				clicks = append(clicks, c)
+			}
+		}
+	}
+	slices.SortStableFunc(clicks, func(a, b click) int { return cmp.Compare(a.at, b.at) })
+	return clicks
+}

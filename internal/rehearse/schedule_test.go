@@ -1,0 +1,94 @@
+package rehearse
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func drawOptions(t *rapid.T) Options {
+	o := Options{
+		Stock: 1, Items: make([]string, rapid.IntRange(1, 4).Draw(t, "items")),
+		Buyers: rapid.IntRange(1, 500).Draw(t, "buyers"), Rate: rapid.Float64Range(0.5, 20000).Draw(t, "rate"),
+		Ramp:           time.Duration(rapid.IntRange(0, 20000).Draw(t, "ramp_ms")) * time.Millisecond,
+		OrdersPerBuyer: rapid.IntRange(1, 3).Draw(t, "orders"), QuantityMax: rapid.IntRange(1, 4).Draw(t, "quantity"),
+		DuplicateClicks: rapid.Float64Range(0, 1).Draw(t, "duplicates"), HangUps: rapid.Float64Range(0, 1).Draw(t, "hang-ups"),
+		Seed: rapid.Uint64().Draw(t, "seed"),
+	}
+	return o.withDefaults()
+}
+
+func TestPlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawOptions(t)
+		clicks := plan(o)
+		if !slices.Equal(clicks, plan(o)) {
+			t.Fatal("the same options plan differently")
+		}
+		if !slices.IsSortedFunc(clicks, func(a, b click) int { return int(a.at - b.at) }) {
+			t.Fatal("not in order of time")
+		}
+		curve := wave{rate: o.Rate, ramp: o.Ramp}
+		arrived, sameKey, otherKey := 0, 0, 0
+		firsts := map[[2]int]click{}
+		for _, c := range clicks {
+			if c.at < 0 || c.item >= len(o.Items) || c.quantity < 1 || c.quantity > o.QuantityMax {
+				t.Fatalf("impossible click %+v", c)
+			}
+			switch at := [2]int{c.buyer, c.order}; {
+			case c.again:
+				if f, ok := firsts[at]; !ok || f.item != c.item || f.quantity != c.quantity || c.at < f.at || c.hangUp >= 0 {
+					t.Fatalf("double click %+v of %+v", c, f)
+				}
+				if c.second {
+					otherKey++
+				} else {
+					sameKey++
+				}
+			case firsts[at] != click{}:
+				t.Fatalf("%+v is planned twice", c)
+			default:
+				firsts[at] = c
+			}
+			if !c.again && c.order == 0 {
+				arrived++
+				// The i-th arrival lies within the i-th step of the curve.
+				if want := curve.arrivedBy(c.at); math.Abs(want-float64(arrived)) > 1.01 {
+					t.Fatalf("%d arrived by %v, the curve says %.2f", arrived, c.at, want)
+				}
+				if c.at > o.Duration+time.Microsecond {
+					t.Fatalf("buyer at %v, after %v", c.at, o.Duration)
+				}
+			}
+		}
+		if arrived != o.Buyers || len(firsts) != o.Buyers*o.OrdersPerBuyer || sameKey-otherKey < 0 || sameKey-otherKey > 1 {
+			t.Fatalf("%d buyers, %d orders, %d and %d double clicks", arrived, len(firsts), sameKey, otherKey)
+		}
+	})
+}
+
+func TestWaveIsInvertible(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := wave{rate: rapid.Float64Range(0.1, 1e5).Draw(t, "rate"), ramp: time.Duration(rapid.Int64Range(0, 6e10).Draw(t, "ramp"))}
+		n := rapid.Float64Range(0, 1e6).Draw(t, "n")
+		if at := w.momentOf(n); at < 1<<62 && math.Abs(w.arrivedBy(at)-n) > 1e-3*math.Max(n, 1) {
+			t.Fatalf("%v arrivals by %v, and by then %v", n, at, w.arrivedBy(at))
+		}
+	})
+}
+
+func TestTwoOfThreeGiveTheThird(t *testing.T) {
+	for _, tt := range []struct{ given, want Options }{
+		{Options{Buyers: 1000, Rate: 100}, Options{Buyers: 1000, Rate: 100, Duration: 10 * time.Second}},
+		{Options{Buyers: 1000, Rate: 100, Ramp: 4 * time.Second}, Options{Buyers: 1000, Rate: 100, Duration: 12 * time.Second}},
+		{Options{Rate: 100, Duration: 12 * time.Second, Ramp: 4 * time.Second}, Options{Buyers: 1000, Rate: 100, Duration: 12 * time.Second}},
+		{Options{Buyers: 1000, Duration: 12 * time.Second, Ramp: 4 * time.Second}, Options{Buyers: 1000, Rate: 100, Duration: 12 * time.Second}},
+	} {
+		if got := tt.given.withDefaults(); got.Buyers != tt.want.Buyers || got.Rate != tt.want.Rate || got.Duration != tt.want.Duration {
+			t.Errorf("%+v gives %d buyers at %v in %v", tt.given, got.Buyers, got.Rate, got.Duration)
+		}
+	}
+}

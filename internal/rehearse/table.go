@@ -1,0 +1,113 @@
+package rehearse
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// tableWidth is what a line of the table is cut to; the JSON has everything.
+const tableWidth = 118
+
+// WriteTable writes speed and truth in one table.
+func (r *Report) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	row := func(name, value, format string, args ...any) {
+		fmt.Fprintln(&b, clip(fmt.Sprintf("  %-10s %11s   %s", name, value, fmt.Sprintf(format, args...))))
+	}
+	fmt.Fprintf(&b, "Rehearsal of sale %q: %s buyers in %s at %s, over at most %s connections, seed %d\n\n", r.Sale, comma(r.Buyers),
+		short(r.Wave), plural(r.Processes, "API process", "API processes"), comma(r.Connections), r.Seed)
+	row("planned", comma(r.Planned), "sent %s · attempts %s · lag p99 %s, max %s", comma(r.Sent), comma(r.Attempts), short(r.Lag.P99), short(r.Lag.Max))
+	row("admitted", comma(r.Admitted), "%s/s · replayed %s", comma(int(r.AdmittedPS)), comma(r.Replayed))
+	lost := reasons(r.Lost)
+	if len(r.Lost) > 0 {
+		lost += fmt.Sprintf(" · %s calls without an answer in the end", comma(r.Unknown))
+	}
+	row("refused", comma(sum(r.Refused)), "%s", reasons(r.Refused))
+	row("lost", comma(sum(r.Lost)), "%s", lost)
+	row("persisted", comma(r.Confirmed), "%s/s", comma(int(r.ConfirmedPS)))
+	row("answers", "", "p50 %s · p99 %s · p99.9 %s · max %s, from the planned moment", short(r.Answers.P50), short(r.Answers.P99),
+		short(r.Answers.P999), short(r.Answers.Max))
+	row("confirmed", "", "p50 %s · p99 %s · max %s, from the 202 until the buyer saw it", short(r.Confirm.P50), short(r.Confirm.P99), short(r.Confirm.Max))
+	fmt.Fprintln(&b)
+	count := map[Verdict]int{}
+	for _, f := range r.Findings {
+		count[f.Verdict]++
+		word := map[Verdict]string{OK: "ok", Breach: "BREACH", NotJudged: "–"}[f.Verdict]
+		detail := f.Detail
+		if f.Verdict == Breach && len(f.Examples) > 0 {
+			detail = fmt.Sprintf("%s× %s", comma(f.Breaches), f.Examples[0])
+		}
+		fmt.Fprintln(&b, clip(fmt.Sprintf("  %-4s %-25s %-7s %s", f.Invariant, f.Title, word, detail)))
+	}
+	fmt.Fprintln(&b)
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "  note: %s\n", n)
+	}
+	switch verdict := fmt.Sprintf("%d hold, %d broken, %d not judged from outside", count[OK], count[Breach], count[NotJudged]); {
+	case r.OK():
+		fmt.Fprintf(&b, "  OK: %s\n", verdict)
+	case count[Breach] > 0:
+		fmt.Fprintf(&b, "  BREACH: %s\n", verdict)
+	default:
+		fmt.Fprintf(&b, "  INCOMPLETE: %s\n", verdict)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// reasons lists counts by reason, the most frequent first.
+func reasons(n map[string]int) string {
+	words := slices.SortedFunc(maps.Keys(n), func(a, b string) int {
+		if n[a] != n[b] {
+			return n[b] - n[a]
+		}
+		return strings.Compare(a, b)
+	})
+	for i, word := range words {
+		words[i] = word + " " + comma(n[word])
+	}
+	return strings.Join(words, " · ")
+}
+
+func sum(n map[string]int) (total int) {
+	for _, v := range n {
+		total += v
+	}
+	return total
+}
+
+// short writes a duration with three significant digits.
+func short(m Ms) string {
+	v, unit := float64(time.Duration(m).Microseconds())/1000, "ms"
+	if v >= 1000 {
+		v, unit = v/1000, "s"
+	}
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f %s", v, unit)
+	case v >= 10:
+		return fmt.Sprintf("%.1f %s", v, unit)
+	}
+	return fmt.Sprintf("%.2f %s", v, unit)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return comma(n) + " " + many
+}
+
+// clip cuts a line by characters.
+func clip(s string) string {
+	s = strings.TrimRight(s, " ")
+	if utf8.RuneCountInString(s) <= tableWidth {
+		return s
+	}
+	return string([]rune(s)[:tableWidth-1]) + "…"
+}
