@@ -128,6 +128,7 @@ func newPostgres(settings ...string) (*server, error) {
 			}, settings...) {
 				args = append(args, "-c", setting)
 			}
+			//nolint:noctx // it lives until its test or the process ends
 			cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
 			cmd.Dir, cmd.SysProcAttr = s.dir, attr
 			return cmd

@@ -99,6 +99,7 @@ func newRedis(args ...string) (*server, error) {
 	s := &server{
 		name: "redis",
 		command: func(s *server) *exec.Cmd {
+			//nolint:noctx // it lives until its test or the process ends
 			cmd := exec.Command(bin, append([]string{
 				"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir,
 				"--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction",
@@ -184,6 +185,6 @@ func clusterReady(ctx context.Context, c *redis.Client, nodes int) bool {
 	if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_slots_ok:16384") {
 		return false
 	}
-	owners, err := c.ClusterSlots(ctx).Result()
+	owners, err := c.Do(ctx, "CLUSTER", "SLOTS").Slice() // CLUSTER SHARDS is new in Redis 7
 	return err == nil && len(owners) == nodes
 }

@@ -77,7 +77,7 @@ func (s *server) create() error {
 // thousand above it a Redis Cluster node opens its second port.
 func freePort() int {
 	for {
-		port := 12000 + rand.IntN(10000) //nolint:gosec // no secret
+		port := 12000 + rand.IntN(10000)
 		if canListen(port) && canListen(port+10000) {
 			return port
 		}

@@ -3,6 +3,7 @@ package testenv
 import (
 	"bufio"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"strconv"
@@ -98,7 +99,7 @@ func TestRedisFaults(t *testing.T) {
 	}
 
 	s.RestartEmpty()
-	if err := client(t, url).Get(t.Context(), "k").Err(); err != redis.Nil {
+	if err := client(t, url).Get(t.Context(), "k").Err(); !errors.Is(err, redis.Nil) {
 		t.Fatalf("after RestartEmpty: %v, want redis.Nil", err)
 	}
 }

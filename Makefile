@@ -1,0 +1,73 @@
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+SHELL := /bin/bash
+export PATH := $(PATH):/usr/sbin:/sbin
+
+PKG      ?= ./...
+FUZZTIME ?= 10s
+GOTEST   = go test $(if $(RACE),-race) -timeout 15m $(ARGS)
+LINT     = go tool -modfile=tools/go.mod golangci-lint
+COMPOSE  = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## install what the tests run (root, or SETUP=1 for sudo)
+	@SETUP=$(SETUP) scripts/setup
+
+.PHONY: demo
+demo: ## run a sale on this machine, with nothing installed (EXIT=1: leave after the verdict)
+	go run ./cmd/tidegate demo $(if $(EXIT),--exit)
+
+.PHONY: test
+test: setup ## all tests, on real servers (RACE=1, PKG=./orders/..., ARGS='-run Name -v')
+	$(GOTEST) $(PKG)
+
+.PHONY: check
+check: RACE = 1
+check: setup lint compose build test ## what CI runs: lint, compose file, build, tests with -race
+
+.PHONY: lint
+lint: ## static checks
+	$(LINT) config verify
+	$(LINT) run ./...
+
+.PHONY: fmt
+fmt: ## format as lint wants it
+	$(LINT) fmt ./...
+
+.PHONY: compose
+compose:
+	$(COMPOSE) config -q
+
+.PHONY: build
+build: ## all programs, into bin/
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
+
+.PHONY: bench
+bench: setup ## Go benchmarks (PKG=./admission)
+	go test -run '^$$' -bench . -benchmem $(ARGS) $(PKG)
+
+.PHONY: fuzz
+fuzz: ## every fuzz test for FUZZTIME (10s)
+	@grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | while IFS=: read -r file func; do \
+		set -x; go test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+		{ set +x; } 2>/dev/null; done
+
+.PHONY: migrate
+migrate: ## bring the schema of DATABASE_URL up to date
+	go run ./cmd/tidegate migrate
+
+.PHONY: up
+up: ## start everything in containers, on 127.0.0.1:8080 and :8081
+	$(COMPOSE) up --build -d
+
+.PHONY: down
+down: ## stop the containers (ARGS=-v: and drop their data)
+	$(COMPOSE) down $(ARGS)
+
+.PHONY: clean
+clean: ## remove what was built here; data stays
+	rm -rf bin
