@@ -1,0 +1,102 @@
+package orders
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// bulletin is what processes tell each other. It only makes them quicker:
+// whoever misses one finds out by asking.
+type bulletin struct {
+	Orders []change `json:"orders,omitempty"`
+	Sales  bool     `json:"sales,omitempty"` // definitions, switches or epochs changed
+	Item   int      `json:"item,omitempty"`  // number of an item of which units came back
+}
+
+type change struct {
+	ID     ID     `json:"id"`
+	Status Status `json:"s"`
+}
+
+func (s *Service) publish(ctx context.Context, b bulletin) {
+	s.hear(b)
+	text, err := json.Marshal(b)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	if err := s.base.Publish(ctx, s.bulletinChannel(), text).Err(); err != nil {
+		s.opts.Logger.DebugContext(ctx, "nobody could be told", slog.Any("error", err))
+	}
+}
+
+// listen hears bulletins. After each (re)connection it assumes that some were missed.
+func (s *Service) listen(ctx context.Context) error {
+	sub := s.base.Subscribe(ctx, s.bulletinChannel())
+	defer sub.Close()
+	messages := sub.ChannelWithSubscriptions(redis.WithChannelSize(1024), redis.WithChannelSendTimeout(time.Minute))
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case m, ok := <-messages:
+			if !ok {
+				return ctx.Err()
+			}
+			switch m := m.(type) {
+			case *redis.Subscription:
+				poke(s.reload)
+				s.waiters.wakeAll()
+			case *redis.Message:
+				var b bulletin
+				if err := json.Unmarshal([]byte(m.Payload), &b); err != nil {
+					s.opts.Logger.WarnContext(ctx, "a bulletin could not be read", slog.Any("error", err))
+					continue
+				}
+				s.hear(b)
+			}
+		}
+	}
+}
+
+func (s *Service) hear(b bulletin) {
+	for _, c := range b.Orders {
+		s.ledger.settle(c.ID, c.Status)
+		s.waiters.wake(c.ID)
+	}
+	if b.Sales {
+		poke(s.reload)
+	}
+	if sh, ok := s.catalog.Load().byNumber[b.Item]; ok {
+		sh.forget()
+	}
+}
+
+// askForCommits asks the database about orders of this process whose commit
+// nobody reported.
+func (s *Service) askForCommits(ctx context.Context) error {
+	return every(ctx, time.Second, nil, func() {
+		late := s.ledger.overdue(3*time.Second, 1000)
+		if len(late) == 0 {
+			return
+		}
+		ids := make([]ID, len(late))
+		for i := range late {
+			ids[i] = late[i].ID
+		}
+		found, err := s.store.Statuses(ctx, ids)
+		if err != nil {
+			return // asked again soon
+		}
+		for _, r := range late {
+			if status, ok := found[r.ID]; ok {
+				s.hear(bulletin{Orders: []change{{r.ID, status}}})
+			} else {
+				s.offer(r) // if its task and its outbox entry are lost, this is the copy that is left
+			}
+		}
+	})
+}

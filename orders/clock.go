@@ -1,0 +1,30 @@
+package orders
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// clock follows Redis' clock between answers. The zero value knows nothing
+// until the first reading.
+type clock struct {
+	last atomic.Pointer[reading]
+}
+
+type reading struct {
+	redis time.Time
+	at    time.Time // with the monotonic reading, so that a step of the local clock changes nothing
+}
+
+func (c *clock) read(redisMS int64) {
+	c.last.Store(&reading{redis: time.UnixMilli(redisMS), at: time.Now()})
+}
+
+// now is Redis' time, wrong by at most a round trip; false before the first reading.
+func (c *clock) now() (time.Time, bool) {
+	r := c.last.Load()
+	if r == nil {
+		return time.Time{}, false
+	}
+	return r.redis.Add(time.Since(r.at)), true
+}

@@ -1,0 +1,30 @@
+package orders
+
+import "errors"
+
+// What the package cannot do, or was asked wrongly. A refusal is no error: see Outcome.
+var (
+	ErrUnknownSale  = errors.New("orders: no such sale")
+	ErrUnknownItem  = errors.New("orders: no such item in this sale")
+	ErrUnknownOrder = errors.New("orders: no such order")
+	ErrUserRequired = errors.New("orders: this sale takes orders of known users only")
+	ErrKeyRequired  = errors.New("orders: an Idempotency-Key is required")
+	ErrConflict     = errors.New("orders: the change contradicts the sale as it stands")
+
+	// ErrUnavailable: Redis or the database did not answer in time. A
+	// reservation that failed so may have happened: repeat it with the same key.
+	ErrUnavailable = errors.New("orders: store unavailable")
+	// ErrRecovering: Redis forgot, and the sale is being rebuilt from the database.
+	ErrRecovering = errors.New("orders: the sale is recovering")
+
+	// ErrPoison marks an error of the database that repeating cannot cure.
+	ErrPoison = errors.New("orders: the database refuses this order")
+)
+
+// InvalidError is a request that no state of the sale could satisfy.
+type InvalidError struct {
+	Location string // where in the request: "body.quantity", "header.Idempotency-Key"
+	Message  string // what was wrong and what is right
+}
+
+func (e *InvalidError) Error() string { return "orders: " + e.Location + ": " + e.Message }

@@ -1,0 +1,58 @@
+package orders
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"strconv"
+)
+
+// itemKeys are the keys of one item in one epoch, in the order in which the
+// scripts declare them. They share the hash tag {sale:item}, so one script may
+// touch them all on a cluster. Names of sales and items cannot contain braces
+// or colons. All expire with the memory of the sale, seven days after its end.
+//
+//	item      HASH  the definition, next (the last unit sold first-hand), run (id of the server that was loaded), recovering
+//	returned  SET   units given back
+//	pending   HASH  order id → reservation that is not committed
+//	outbox    ZSET  order id → when it was accepted or last claimed, ms
+//	keys      HASH  buyer's hash + key's hash → order id and quantity
+//	buyers    HASH  buyer's hash → units held and latest order id
+//	holders   LIST  the buyers of all reservations in order, 11 characters of their hash each
+func (s *Service) itemKeys(sale, item string, epoch int64) []string {
+	prefix := s.opts.Namespace + ":{" + sale + ":" + item + "}:" + strconv.FormatInt(epoch, 10) + ":"
+	return []string{
+		prefix + "item",
+		prefix + "returned",
+		prefix + "pending",
+		prefix + "outbox",
+		prefix + "keys",
+		prefix + "buyers",
+		prefix + "holders",
+	}
+}
+
+// bulletin is the channel on which processes tell each other what changed.
+func (s *Service) bulletinChannel() string { return s.opts.Namespace + ":bulletin" }
+
+// queueName is the Asynq queue of a shard. A queue is one slot of a cluster.
+func (s *Service) queueName(shard int) string {
+	return s.opts.Namespace + "-orders-" + strconv.Itoa(shard)
+}
+
+// What a hash stands for. A user and a key of the same text differ.
+const (
+	hashUser = 'u'
+	hashKey  = 'k'
+)
+
+// hash is how Redis knows a buyer or a key: 22 characters whatever the input,
+// keyed with the sale's salt. Half of SHA-256 is kept, which leaves nothing to
+// extend, so the salt may simply stand in front.
+func (s *Sale) hash(kind byte, value string) string {
+	buf := make([]byte, 0, 128)
+	buf = append(buf, s.Salt...)
+	buf = append(buf, kind)
+	buf = append(buf, value...)
+	sum := sha256.Sum256(buf)
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}

@@ -1,0 +1,19 @@
+-- Brings an item to the operator's latest definition.
+--
+-- KEYS  item.lua
+-- ARGV  1 revision, 2 forget at (ms), 3... fields and values
+-- Reply 1, or 0 when Redis has this revision or a later one, or -1 when it knows nothing of the item
+--
+-- One step and by revision, so that two operators' changes end the same way
+-- here as in the database.
+local revision = redis.call('HGET', item, 'revision')
+if not revision then
+  return -1
+elseif tonumber(revision) >= tonumber(ARGV[1]) then
+  return 0
+end
+redis.call('HSET', item, 'revision', ARGV[1], 'forget', ARGV[2], unpack(ARGV, 3))
+for _, key in ipairs(KEYS) do
+  redis.call('PEXPIREAT', key, ARGV[2])
+end
+return 1

@@ -1,0 +1,27 @@
+-- Joined in front of every script of this folder. All keys of an item live in
+-- one slot, and every script declares all of them, in this order.
+local item, returned, pending, outbox, keys, buyers, holders = unpack(KEYS)
+
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- Units given back are handed out before units never sold.
+-- The caller has made sure that so many are free.
+local function take_units(count, next)
+  local units = redis.call('SPOP', returned, count)
+  for i = #units + 1, count do
+    next = next + 1
+    units[i] = next
+  end
+  redis.call('HSET', item, 'next', next)
+  return units
+end
+
+-- body is the reservation as JSON, without what only Redis knows and without its closing brace.
+local function write_reservation(id, body, units, accepted)
+  local record = body .. ',"u":[' .. table.concat(units, ',') .. '],"t":' .. accepted .. '}'
+  redis.call('HSET', pending, id, record)
+  return record
+end

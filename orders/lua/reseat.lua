@@ -1,0 +1,27 @@
+-- Gives an uncommitted order fresh units for those that the database says belong to another order.
+--
+-- KEYS  item.lua
+-- ARGV  1 order id, 2 the reservation the caller has, 3 body of the reservation, 4 when it was accepted (ms),
+--       5 how many fresh units, 6... the units it keeps
+-- Reply {'reseated', reservation} also when another caller was first,
+--       {'sold_out'} with nothing changed, {'gone'} when it is not pending
+--
+-- One step and compared with what the caller has, so that an order that is
+-- delivered twice does not take fresh units twice. The disputed units are not
+-- given back: they are another order's.
+local id, fresh = ARGV[1], tonumber(ARGV[5])
+local record = redis.call('HGET', pending, id)
+if not record then
+  return {'gone'}
+elseif record ~= ARGV[2] then
+  return {'reseated', record}
+end
+local it = redis.call('HMGET', item, 'stock', 'next')
+if it[1] - it[2] + redis.call('SCARD', returned) < fresh then
+  return {'sold_out'}
+end
+local units = take_units(fresh, tonumber(it[2]))
+for i = 6, #ARGV do
+  units[#units + 1] = ARGV[i]
+end
+return {'reseated', write_reservation(id, ARGV[3], units, ARGV[4])}

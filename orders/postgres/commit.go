@@ -1,0 +1,248 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// insertOrders writes orders and the units of those orders that it wrote, and
+// returns what it wrote. It runs in the order of the ids, so that two batches
+// that share orders wait for each other instead of deadlocking.
+const insertOrders = `
+WITH written AS (
+	INSERT INTO orders (order_id, sale, item, buyer, buyer_hash, key_hash, quantity, units, status, reason, epoch,
+	                    accepted_at, confirmed_at, pay_before)
+	SELECT order_id, sale, item, buyer, buyer_hash, key_hash, quantity, units::integer[], status, reason, b.epoch,
+	       accepted_at, CASE WHEN status = 'confirmed' THEN now() END,
+	       CASE WHEN status = 'confirmed' AND hold_ms > 0 THEN now() + hold_ms * interval '1 millisecond' END
+	FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::text[],
+	            $9::text[], $10::text[], $11::bigint[], $12::timestamptz[])
+	     AS b (order_id, sale, item, buyer, buyer_hash, key_hash, quantity, units, status, reason, epoch, accepted_at)
+	JOIN sales USING (sale)
+	ORDER BY order_id
+	ON CONFLICT DO NOTHING
+	RETURNING order_id, sale, item
+), seated AS (
+	INSERT INTO order_units (sale, item, unit, order_id)
+	SELECT sale, item, unit, order_id
+	FROM unnest($13::uuid[], $14::integer[]) AS u (order_id, unit) JOIN written USING (order_id)
+	ORDER BY sale, item, unit
+	ON CONFLICT DO NOTHING
+	RETURNING order_id, unit
+)
+SELECT order_id, coalesce(array_agg(unit) FILTER (WHERE unit IS NOT NULL), '{}')
+FROM written LEFT JOIN seated USING (order_id)
+GROUP BY order_id`
+
+// Commit writes the batch in one transaction. It holds the rows of the sales
+// FOR SHARE, which RaiseEpoch waits for: no order is committed under an epoch
+// that is over.
+func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]orders.Verdict, error) {
+	verdicts := make([]orders.Verdict, len(batch))
+	err := s.inTx(ctx, "commit", func(tx pgx.Tx) error {
+		clear(verdicts)
+		epochs, err := lockEpochs(ctx, tx, batch)
+		if err != nil {
+			return err
+		}
+		todo := make([]int, 0, len(batch)) // indices into batch, in the order of the ids
+		for i := range batch {
+			// A rejection takes no unit, so an epoch cannot make it wrong.
+			if batch[i].Reason == "" && epochs[batch[i].Sale] != batch[i].Epoch {
+				verdicts[i].Stale = true
+				continue
+			}
+			todo = append(todo, i)
+		}
+		slices.SortFunc(todo, func(a, b int) int { return bytes.Compare(batch[a].ID[:], batch[b].ID[:]) })
+		return commit(ctx, tx, batch, todo, verdicts)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return verdicts, nil
+}
+
+func lockEpochs(ctx context.Context, tx pgx.Tx, batch []orders.Reservation) (map[string]int64, error) {
+	var sales []string
+	for i := range batch {
+		if !slices.Contains(sales, batch[i].Sale) {
+			sales = append(sales, batch[i].Sale)
+		}
+	}
+	rows, err := tx.Query(ctx, `SELECT sale, epoch FROM sales WHERE sale = ANY($1) ORDER BY sale FOR SHARE`, sales)
+	if err != nil {
+		return nil, err
+	}
+	epochs := make(map[string]int64, len(sales))
+	var (
+		sale  string
+		epoch int64
+	)
+	_, err = pgx.ForEachRow(rows, []any{&sale, &epoch}, func() error {
+		epochs[sale] = epoch
+		return nil
+	})
+	return epochs, err
+}
+
+func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []int, verdicts []orders.Verdict) error {
+	seated, err := insert(ctx, tx, batch, todo)
+	if err != nil {
+		return err
+	}
+	var missing []int
+	var disputed [][16]byte
+	for _, i := range todo {
+		r := &batch[i]
+		units, written := seated[r.ID]
+		switch {
+		case !written:
+			missing = append(missing, i)
+		case r.Reason != "":
+			verdicts[i] = orders.Verdict{Status: orders.StatusRejected, Reason: r.Reason}
+		case len(units) == len(r.Units):
+			verdicts[i] = orders.Verdict{Status: orders.StatusConfirmed}
+		default:
+			disputed = append(disputed, r.ID)
+			for _, u := range r.Units {
+				if !slices.Contains(units, u) {
+					verdicts[i].Taken = append(verdicts[i].Taken, u)
+				}
+			}
+		}
+	}
+	if len(disputed) > 0 {
+		if _, err := tx.Exec(ctx, `DELETE FROM order_units WHERE order_id = ANY($1)`, disputed); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM orders WHERE order_id = ANY($1)`, disputed); err != nil {
+			return err
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return explain(ctx, tx, batch, missing, verdicts)
+}
+
+// insert writes the orders of batch at todo and returns the units of each that was new.
+func insert(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []int) (map[orders.ID][]int, error) {
+	n := len(todo)
+	var (
+		ids, unitOrders                                       = make([][16]byte, n), make([][16]byte, 0, n)
+		sales, items, buyers, buyerHashes, units, sts, causes = make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+		keyHashes                                             = make([]*string, n)
+		quantities, unitNumbers                               = make([]int, n), make([]int, 0, n)
+		epochs                                                = make([]int64, n)
+		accepted                                              = make([]time.Time, n)
+	)
+	for j, i := range todo {
+		r := &batch[i]
+		ids[j], sales[j], items[j], buyers[j], buyerHashes[j] = r.ID, r.Sale, r.Item, r.Buyer, r.BuyerHash
+		quantities[j], epochs[j], accepted[j] = r.Quantity, r.Epoch, time.UnixMilli(r.AcceptedMS)
+		causes[j] = string(r.Reason)
+		if r.Reason != "" {
+			sts[j], units[j] = string(orders.StatusRejected), "{}"
+			if r.KeyHash != "" && r.Reason != orders.ReasonDuplicate {
+				keyHashes[j] = &r.KeyHash
+			}
+			continue
+		}
+		sts[j], keyHashes[j], units[j] = string(orders.StatusConfirmed), &r.KeyHash, arrayText(r.Units)
+		for _, u := range r.Units {
+			unitOrders, unitNumbers = append(unitOrders, r.ID), append(unitNumbers, u)
+		}
+	}
+	rows, err := tx.Query(ctx, insertOrders, ids, sales, items, buyers, buyerHashes, keyHashes, quantities, units,
+		sts, causes, epochs, accepted, unitOrders, unitNumbers)
+	if err != nil {
+		return nil, err
+	}
+	written := make(map[orders.ID][]int, n)
+	var (
+		id  [16]byte
+		got []int
+	)
+	_, err = pgx.ForEachRow(rows, []any{&id, &got}, func() error {
+		written[id] = got
+		got = nil
+		return nil
+	})
+	return written, err
+}
+
+// explain tells orders that were there before from orders whose identity
+// another order holds. The latter were accepted, so they are written too: rejected.
+func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing []int, verdicts []orders.Verdict) error {
+	ids := make([][16]byte, len(missing))
+	for j, i := range missing {
+		ids[j] = batch[i].ID
+	}
+	rows, err := tx.Query(ctx, `SELECT order_id, status, reason FROM orders WHERE order_id = ANY($1)`, ids)
+	if err != nil {
+		return err
+	}
+	known := make(map[orders.ID]orders.Verdict, len(missing))
+	var (
+		id [16]byte
+		v  orders.Verdict
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&id, &v.Status, &v.Reason}, func() error {
+		v.Known = true
+		known[id] = v
+		return nil
+	}); err != nil {
+		return err
+	}
+	duplicates := slices.Clone(batch)
+	var todo []int
+	for _, i := range missing {
+		if v, ok := known[batch[i].ID]; ok {
+			verdicts[i] = v
+			continue
+		}
+		duplicates[i].Reason = orders.ReasonDuplicate
+		verdicts[i] = orders.Verdict{Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}
+		todo = append(todo, i)
+	}
+	if len(todo) == 0 {
+		return nil
+	}
+	_, err = insert(ctx, tx, duplicates, todo)
+	return err
+}
+
+func arrayText(units []int) string {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, u := range units {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(u))
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+// Bury keeps a reservation as a dead letter, once.
+func (s *Store) Bury(ctx context.Context, r orders.Reservation, reason string) error {
+	payload, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = s.pool.Exec(ctx, `
+		INSERT INTO dead_letters (order_id, sale, item, payload, reason) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
+		[16]byte(r.ID), r.Sale, r.Item, payload, reason)
+	return wrap("bury", err)
+}

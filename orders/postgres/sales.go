@@ -1,0 +1,152 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Sales returns every sale, by name.
+func (s *Store) Sales(ctx context.Context) ([]orders.Sale, error) {
+	sales, err := readSales(ctx, s.pool, "")
+	return sales, wrap("sales", err)
+}
+
+// readSales reads one sale, or all when none is named.
+func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, error) {
+	rows, err := q.Query(ctx, `
+		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, revision,
+		       item, number, stock, quota_per_buyer, in_flight_max
+		FROM sales s JOIN items i USING (sale)
+		WHERE $1 = '' OR s.sale = $1
+		ORDER BY s.sale, number`, sale)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var sales []orders.Sale
+	for rows.Next() {
+		var (
+			s    orders.Sale
+			it   orders.Item
+			hold int64
+		)
+		if err := rows.Scan(&s.ID, &s.Switch, &s.StartsAt, &s.EndsAt, &s.RequiresUser, &hold, &s.Salt, &s.Epoch, &s.Revision,
+			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.InFlightMax); err != nil {
+			return nil, err
+		}
+		if n := len(sales); n == 0 || sales[n-1].ID != s.ID {
+			s.StartsAt, s.EndsAt = s.StartsAt.UTC(), s.EndsAt.UTC()
+			s.Hold = time.Duration(hold) * time.Millisecond
+			sales = append(sales, s)
+		}
+		last := &sales[len(sales)-1]
+		last.Items = append(last.Items, it)
+	}
+	return sales, rows.Err()
+}
+
+// PutSale creates the sale as a draft, or amends it.
+func (s *Store) PutSale(ctx context.Context, def orders.Sale) (sale orders.Sale, created bool, added []string, err error) {
+	salt := make([]byte, 16)
+	rand.Read(salt)
+	err = s.inTx(ctx, "put sale", func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			INSERT INTO sales (sale, starts_at, ends_at, requires_user, hold_ms, salt)
+			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
+			def.ID, def.StartsAt, def.EndsAt, def.RequiresUser, def.Hold.Milliseconds(), salt)
+		if err != nil {
+			return err
+		}
+		changed := true
+		if created = tag.RowsAffected() == 1; !created {
+			if _, err := tx.Exec(ctx, `SELECT 1 FROM sales WHERE sale = $1 FOR UPDATE`, def.ID); err != nil {
+				return err
+			}
+			before, err := readSales(ctx, tx, def.ID)
+			if err != nil {
+				return err
+			}
+			if _, changed, err = before[0].Amend(def); err != nil {
+				return err
+			}
+		}
+		if changed {
+			if added, err = writeSale(ctx, tx, def, created); err != nil {
+				return err
+			}
+		}
+		after, err := readSales(ctx, tx, def.ID)
+		if err != nil {
+			return err
+		}
+		sale = after[0]
+		return nil
+	})
+	return sale, created, added, err
+}
+
+func writeSale(ctx context.Context, tx pgx.Tx, def orders.Sale, created bool) (added []string, err error) {
+	if !created {
+		if _, err := tx.Exec(ctx, `
+			UPDATE sales SET starts_at = $2, ends_at = $3, requires_user = $4, hold_ms = $5, revision = nextval('sales_revision')
+			WHERE sale = $1`,
+			def.ID, def.StartsAt, def.EndsAt, def.RequiresUser, def.Hold.Milliseconds()); err != nil {
+			return nil, err
+		}
+	}
+	for _, it := range def.Items {
+		tag, err := tx.Exec(ctx, `
+			UPDATE items SET stock = $3, quota_per_buyer = $4, in_flight_max = $5 WHERE sale = $1 AND item = $2`,
+			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax)
+		if err != nil {
+			return nil, err
+		}
+		if tag.RowsAffected() == 1 {
+			continue
+		}
+		added = append(added, it.ID)
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO items (sale, item, stock, quota_per_buyer, in_flight_max) VALUES ($1, $2, $3, $4, $5)`,
+			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax); err != nil {
+			return nil, err
+		}
+	}
+	return added, nil
+}
+
+// SetSwitch moves the switch. Closed is final, and nothing goes back to draft.
+func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) error {
+	return s.inTx(ctx, "set switch", func(tx pgx.Tx) error {
+		var at orders.Switch
+		err := tx.QueryRow(ctx, `SELECT switch FROM sales WHERE sale = $1 FOR UPDATE`, sale).Scan(&at)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return orders.ErrUnknownSale
+		case err != nil:
+			return err
+		case at == to:
+			return nil
+		case at == orders.SwitchClosed:
+			return fmt.Errorf("%w: sale %s is closed for good", orders.ErrConflict, sale)
+		}
+		_, err = tx.Exec(ctx, `UPDATE sales SET switch = $2, revision = nextval('sales_revision') WHERE sale = $1`, sale, to)
+		return err
+	})
+}
+
+// RaiseEpoch waits for the commits that hold the sale's row FOR SHARE.
+func (s *Store) RaiseEpoch(ctx context.Context, sale string) error {
+	_, err := s.pool.Exec(ctx, `UPDATE sales SET epoch = epoch + 1, revision = nextval('sales_revision') WHERE sale = $1`, sale)
+	return wrap("raise epoch", err)
+}

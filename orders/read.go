@@ -1,0 +1,250 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Query selects orders of one sale, in the order of their ids.
+type Query struct {
+	Sale   string
+	Viewer Viewer
+	User   string // of all orders, those of one user
+	Status Status // optional
+	After  ID     // exclusive
+	Limit  int
+}
+
+// SaleStatus is a sale as it stands now.
+type SaleStatus struct {
+	Sale
+	State State
+	Now   time.Time      // Redis' clock
+	Free  map[string]int // units left by item id; 0 for items that are recovering
+}
+
+// missedNews is how long a waiter relies on being told before it asks.
+const missedNews = 5 * time.Second
+
+// Sale returns how a sale stands, at most 200 ms old.
+func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
+	l, err := s.listing(sale)
+	if err != nil {
+		return SaleStatus{}, err
+	}
+	status := SaleStatus{Sale: l.Sale, Free: make(map[string]int, len(l.Items))}
+	recovering := false
+	for id, sh := range l.shelves {
+		g := sh.glance.Load()
+		if (g == nil || time.Since(g.at) > glanceTTL) && !sh.forgottenAt(time.Now()) {
+			var seen *glance
+			err := s.within(ctx, func(ctx context.Context) error {
+				got, err := s.look(ctx, sh)
+				if err == nil {
+					sh.glance.CompareAndSwap(nil, got)
+				}
+				seen = got
+				return err
+			})
+			switch {
+			case err == nil:
+				g = seen
+			case !errors.Is(err, ErrRecovering):
+				return SaleStatus{}, err
+			}
+			recovering = recovering || err != nil
+		}
+		if g != nil {
+			status.Free[id] = g.free
+			recovering = recovering || g.recovering
+		}
+		recovering = recovering || sh.verified.Load() != s.fence.generation.Load()
+	}
+	now, known := s.clock.now()
+	if !known {
+		now = time.Now()
+	}
+	status.Now = now.UTC()
+	status.State = l.StateAt(now)
+	if recovering && status.State != StateClosed && !l.shelves[l.Items[0].ID].forgottenAt(now) {
+		status.State = StateRecovering
+	}
+	return status, nil
+}
+
+// Sales returns how all sales stand, by name.
+func (s *Service) Sales(ctx context.Context) ([]SaleStatus, error) {
+	c := s.catalog.Load()
+	if !c.loaded {
+		return nil, fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
+	}
+	list := make([]SaleStatus, 0, len(c.sales))
+	for _, id := range slices.Sorted(maps.Keys(c.sales)) {
+		status, err := s.Sale(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, status)
+	}
+	return list, nil
+}
+
+// Order returns an order, from memory or Redis while it is not committed, else
+// from the database. ErrUnknownOrder stands also for somebody else's.
+func (s *Service) Order(ctx context.Context, id ID, v Viewer) (Order, error) {
+	o, err := s.order(ctx, id)
+	if err == nil && !v.May(&o) {
+		return Order{}, ErrUnknownOrder
+	}
+	return o, err
+}
+
+func (s *Service) order(ctx context.Context, id ID) (Order, error) {
+	if o, ok := s.ledger.accepted(id); ok {
+		return o, nil
+	}
+	// Redis first: what it no longer calls pending, the database has.
+	o, pending, redisErr := s.pendingOrder(ctx, id)
+	if pending {
+		return o, nil
+	}
+	o, err := s.store.Order(ctx, id)
+	if errors.Is(err, ErrUnknownOrder) && redisErr != nil {
+		return Order{}, redisErr // it may be pending where nobody could look
+	}
+	return o, err
+}
+
+// pendingOrder asks Redis for an uncommitted order.
+func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending bool, err error) {
+	sh, ok := s.catalog.Load().byNumber[id.item()]
+	if !ok || sh.forgottenAt(time.Now()) {
+		return Order{}, false, nil
+	}
+	generation := s.fence.generation.Load()
+	if sh.verified.Load() != generation {
+		s.suspectForgotten(sh)
+		return Order{}, false, ErrRecovering
+	}
+	var found []any
+	err = s.within(ctx, func(ctx context.Context) error {
+		reply, err := findScript.Run(ctx, s.rdb, sh.keys, id.String()).Slice()
+		found = reply
+		return err
+	})
+	if err != nil {
+		return Order{}, false, err
+	}
+	d := decoder{reply: found}
+	word := d.string()
+	switch {
+	case d.err != nil:
+		return Order{}, false, d.err
+	case word == "pending":
+		r, err := parseReservation([]byte(d.string()))
+		if err != nil || d.err != nil {
+			return Order{}, false, fmt.Errorf("%w: reservation of %s", ErrUnavailable, id)
+		}
+		return r.order(StatusAccepted), true, nil
+	case word == "settled" && s.fence.generation.Load() == generation:
+		return Order{}, false, nil
+	}
+	s.suspectForgotten(sh)
+	return Order{}, false, ErrRecovering
+}
+
+// Wait is Order, but as long as the status is while it waits for it to change,
+// at most for so long, or until Stop.
+func (s *Service) Wait(ctx context.Context, id ID, v Viewer, while Status, wait time.Duration) (Order, error) {
+	changed, done := s.waiters.wait(id)
+	defer done()
+	deadline := time.NewTimer(wait)
+	defer deadline.Stop()
+	for {
+		o, err := s.Order(ctx, id, v)
+		if err != nil || o.Status != while || wait <= 0 {
+			return o, err
+		}
+		ask := time.NewTimer(missedNews)
+		select {
+		case <-changed:
+		case <-ask.C:
+		case <-deadline.C:
+			wait = 0
+		case <-s.waiters.stopped:
+			wait = 0
+		case <-ctx.Done():
+			wait = 0
+		}
+		ask.Stop()
+		if wait == 0 {
+			return o, nil
+		}
+	}
+}
+
+// Orders lists orders of a sale: all for a viewer of all, else the viewer's
+// own. Those not committed yet stand among them.
+func (s *Service) Orders(ctx context.Context, q Query) ([]Order, error) {
+	l, err := s.listing(q.Sale)
+	if err != nil {
+		return nil, err
+	}
+	user := q.User
+	if !q.Viewer.All {
+		user = q.Viewer.User
+		if user == "" {
+			return nil, ErrUserRequired
+		}
+	}
+	f := Filter{Sale: q.Sale, Status: q.Status, After: q.After, Limit: q.Limit}
+	if user != "" {
+		f.BuyerHash = l.hash(hashUser, user)
+	}
+	// Pending ones are read first: one that is committed meanwhile is then seen twice, not never.
+	var list []Order
+	if q.Status == "" || q.Status == StatusAccepted {
+		if list, err = s.pendingOrders(ctx, l, f); err != nil {
+			return nil, err
+		}
+	}
+	if q.Status != StatusAccepted {
+		committed, err := s.store.Orders(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		list = append(committed, list...)
+	}
+	slices.SortStableFunc(list, func(a, b Order) int { return strings.Compare(string(a.ID[:]), string(b.ID[:])) })
+	list = slices.CompactFunc(list, func(a, b Order) bool { return a.ID == b.ID })
+	return list[:min(len(list), q.Limit)], nil
+}
+
+// pendingOrders are the uncommitted orders that match.
+func (s *Service) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Order, error) {
+	var list []Order
+	for _, sh := range l.shelves {
+		if sh.forgottenAt(time.Now()) {
+			continue
+		}
+		records, err := s.base.HVals(ctx, sh.keys[2]).Result()
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, record := range records {
+			r, err := parseReservation([]byte(record))
+			if err != nil {
+				return nil, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
+			}
+			if (f.BuyerHash == "" || r.BuyerHash == f.BuyerHash) && strings.Compare(string(r.ID[:]), string(f.After[:])) > 0 {
+				list = append(list, r.order(StatusAccepted))
+			}
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,100 @@
+package orders
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// readmit takes an order of an epoch that is over into the current one: with
+// units that are free there, or to be written as rejected. A status is returned
+// when the database has the order already.
+func (s *Service) readmit(ctx context.Context, r Reservation) (Reservation, Status, error) {
+	found, err := s.store.Statuses(ctx, []ID{r.ID})
+	if err != nil {
+		return r, "", err
+	}
+	if status, ok := found[r.ID]; ok {
+		return r, status, nil
+	}
+	l, err := s.listing(r.Sale)
+	if err == nil && l.Epoch <= r.Epoch {
+		if err = s.loadCatalog(ctx); err == nil {
+			l, err = s.listing(r.Sale)
+		}
+	}
+	if err != nil {
+		return r, "", err
+	}
+	sh, ok := l.shelves[r.Item]
+	if !ok {
+		return r, "", fmt.Errorf("%w: order %s is of item %s/%s, which is not on sale", ErrUnavailable, r.ID, r.Sale, r.Item)
+	}
+	return s.readmitTo(ctx, sh, r)
+}
+
+func (s *Service) readmitTo(ctx context.Context, sh *shelf, r Reservation) (Reservation, Status, error) {
+	r.Epoch = sh.sale.Epoch
+	word, d, err := s.runReserve(ctx, sh, r, true)
+	if err != nil {
+		return r, "", err
+	}
+	switch word {
+	case "reserved", "held":
+		_ = d.int64()
+		id, record := d.string(), d.string()
+		switch {
+		case d.err != nil:
+			return r, "", d.err
+		case id != r.ID.String():
+			r.Reason, r.Units = ReasonDuplicate, nil
+			return r, "", nil
+		case record == "":
+			return r, StatusConfirmed, nil // it was loaded from the database
+		}
+		again, err := parseReservation([]byte(record))
+		return again, "", err
+	case "key_reused":
+		r.Reason, r.Units = ReasonDuplicate, nil
+		return r, "", nil
+	case "quota_per_buyer", "sold_out", "not_enough":
+		r.Reason, r.Units = ReasonRecoveredLate, nil
+		return r, "", nil
+	case "forgotten":
+		s.suspectForgotten(sh)
+		return r, "", ErrRecovering
+	}
+	return r, "", fmt.Errorf("%w: reserve replied %.40q to a late order", ErrUnavailable, word)
+}
+
+// reseat gives an order fresh units for those that belong to another one, or
+// makes it rejected when none is free.
+func (s *Service) reseat(ctx context.Context, r Reservation, taken []int) (Reservation, error) {
+	kept := slices.DeleteFunc(slices.Clone(r.Units), func(u int) bool { return slices.Contains(taken, u) })
+	args := []any{r.ID.String(), r.record(), r.body(), r.AcceptedMS, len(taken)}
+	for _, u := range kept {
+		args = append(args, u)
+	}
+	reply, err := reseatScript.Run(ctx, s.rdb, s.itemKeys(r.Sale, r.Item, r.Epoch), args...).Slice()
+	if err != nil {
+		return r, unavailable(err)
+	}
+	d := decoder{reply: reply}
+	switch word := d.string(); word {
+	case "reseated":
+		again, err := parseReservation([]byte(d.string()))
+		return again, err
+	case "sold_out":
+		r.Reason, r.Units = ReasonRecoveredLate, kept
+		return r, nil
+	case "gone":
+		// Redis does not have it as pending, so the units are not its to give: ask anew.
+		again, status, err := s.readmit(ctx, r)
+		if err == nil && status != "" {
+			err = fmt.Errorf("%w: order %s was settled meanwhile", ErrUnavailable, r.ID)
+		}
+		return again, err
+	default:
+		return r, fmt.Errorf("%w: reseat replied %.40q", ErrUnavailable, word)
+	}
+}

@@ -1,0 +1,22 @@
+package orders
+
+// Reason says why an order was refused. The same word stands in the scripts'
+// replies, in JSON, in metrics and in the logs.
+type Reason string
+
+// Why a request for an order was refused, or an accepted order rejected.
+const (
+	ReasonNotStarted    Reason = "not_started"
+	ReasonPaused        Reason = "paused"
+	ReasonEnded         Reason = "ended"
+	ReasonSoldOut       Reason = "sold_out"
+	ReasonNotEnough     Reason = "not_enough"
+	ReasonQuotaPerBuyer Reason = "quota_per_buyer"
+	ReasonKeyReused     Reason = "key_reused"
+	ReasonAtCapacity    Reason = "at_capacity"
+	ReasonRecovering    Reason = "recovering"
+
+	// An accepted order ends rejected for one of these.
+	ReasonRecoveredLate Reason = "recovered_late" // it surfaced after a recovery, and no unit or quota was left for it
+	ReasonDuplicate     Reason = "duplicate"      // another order holds its idempotency key
+)

@@ -1,0 +1,262 @@
+package orders
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxUserBytes = 255
+	maxKeyBytes  = 255
+
+	retryCapacity = time.Second // in-flight orders are committed within moments
+	retryRecovery = time.Second // and so is a sale rebuilt
+)
+
+// Attempt is a valid request for an order, about to be decided. It is for one
+// goroutine, and for one decision.
+type Attempt struct {
+	s          *Service
+	shelf      *shelf
+	quantity   int
+	user       string
+	buyer, key string // hashes; key is '' without a key
+}
+
+// Prepare checks a request without any I/O. It returns an *InvalidError,
+// ErrUnknownSale, ErrUnknownItem, ErrUserRequired, ErrKeyRequired, or
+// ErrRecovering and ErrUnavailable when nothing could be decided now.
+func (s *Service) Prepare(req Request) (*Attempt, error) {
+	sale, err := s.listing(req.Sale)
+	if err != nil {
+		return nil, err
+	}
+	sh, ok := sale.shelves[req.Item]
+	if !ok {
+		return nil, ErrUnknownItem
+	}
+	if req.Quantity < 1 || req.Quantity > MaxQuota {
+		return nil, &InvalidError{Location: "body.quantity", Message: fmt.Sprintf("is %d, and must be from 1 to %d", req.Quantity, MaxQuota)}
+	}
+	if err := printable("header.Idempotency-Key", req.Key, maxKeyBytes); err != nil {
+		return nil, err
+	}
+	if err := printable("user", req.User, maxUserBytes); err != nil {
+		return nil, err
+	}
+	a := &Attempt{s: s, shelf: sh, quantity: req.Quantity, user: req.User}
+	if req.Key != "" {
+		a.key = sale.hash(hashKey, req.Key)
+	}
+	switch {
+	case req.User != "":
+		a.buyer = sale.hash(hashUser, req.User)
+		if req.Key == "" && sh.item.QuotaPerBuyer > 1 {
+			return nil, ErrKeyRequired
+		}
+	case sale.RequiresUser:
+		return nil, ErrUserRequired
+	case req.Key == "":
+		return nil, ErrKeyRequired
+	default:
+		// Nobody is named: the key is all there is to tell buyers apart.
+		a.buyer = a.key
+	}
+	return a, nil
+}
+
+func printable(location, s string, most int) error {
+	if len(s) > most || !utf8.ValidString(s) {
+		return &InvalidError{Location: location, Message: fmt.Sprintf("must be valid UTF-8 of at most %d bytes", most)}
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return &InvalidError{Location: location, Message: fmt.Sprintf("contains %U, and must be printable", r)}
+		}
+	}
+	return nil
+}
+
+// Screen decides without Redis what this process knows for certain: the order
+// a holder already has, or a refusal. decided is false when the rules, and
+// then Reserve, have to be asked.
+func (a *Attempt) Screen() (out Outcome, decided bool) {
+	if o, quantity, ok := a.s.ledger.held(a.identity()); ok {
+		if quantity != a.quantity {
+			return Outcome{Reason: ReasonKeyReused, Order: o}, true
+		}
+		return Outcome{Order: o, Replayed: true}, true
+	}
+	now, known := a.s.clock.now()
+	g := a.shelf.glance.Load()
+	if !known || a.shelf.holds(a.buyer) {
+		return Outcome{}, false
+	}
+	reason, wait := refusal(&a.shelf.sale.Sale, g, now)
+	if reason == "" {
+		return Outcome{}, false
+	}
+	a.s.keepLooking(a.shelf, g)
+	return Outcome{Reason: reason, RetryAfter: wait}, true
+}
+
+// Reserve decides in one script. It returns ErrUnavailable when Redis did not
+// answer in time: the reservation may have happened, and repeating it with the
+// same key tells. ErrRecovering is the same for a sale that is being rebuilt.
+// It runs on when ctx ends: a decision in flight is not torn by a hang-up.
+func (a *Attempt) Reserve(ctx context.Context) (out Outcome, err error) {
+	s, sh := a.s, a.shelf
+	generation := s.fence.generation.Load()
+	if sh.forgottenAt(time.Now()) {
+		return Outcome{Reason: ReasonEnded}, nil
+	}
+	if sh.verified.Load() != generation {
+		s.suspectForgotten(sh)
+		return Outcome{}, ErrRecovering
+	}
+	if !s.ledger.claim() {
+		return Outcome{Reason: ReasonAtCapacity, RetryAfter: retryCapacity}, nil
+	}
+	var answer Outcome
+	err = s.within(ctx, func(ctx context.Context) error {
+		o, err := a.reserve(ctx, generation)
+		answer = o
+		return err
+	})
+	if err != nil {
+		return Outcome{}, err
+	}
+	return answer, nil
+}
+
+func (a *Attempt) identity() identity {
+	return identity{item: a.shelf.item.Number, buyer: a.buyer, key: a.key}
+}
+
+// reserve runs the script and notes what it did, also when nobody waits for it any more.
+func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error) {
+	s, sh := a.s, a.shelf
+	noted := false
+	defer func() {
+		if !noted {
+			s.ledger.unclaim()
+		}
+	}()
+	at, _ := s.clock.now()
+	if at.IsZero() {
+		at = time.Now()
+	}
+	r := Reservation{
+		ID: newID(at, sh.item.Number), Epoch: sh.sale.Epoch, Sale: sh.sale.ID, Item: sh.item.ID,
+		Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,
+	}
+	word, d, err := s.runReserve(ctx, sh, r, false)
+	if err != nil {
+		return Outcome{}, err
+	}
+	switch word {
+	case "forgotten":
+		s.suspectForgotten(sh)
+		return Outcome{}, ErrRecovering
+	case "recovering":
+		return Outcome{}, ErrRecovering
+	}
+	free := int(d.int64())
+	switch word {
+	case "reserved":
+		_, record := d.string(), d.string()
+		if d.err != nil {
+			return Outcome{}, d.err
+		}
+		if s.fence.generation.Load() != generation {
+			// Another server answered than the one that was verified. If it keeps
+			// this reservation, the recovery finds it; nothing is promised.
+			return Outcome{}, ErrRecovering
+		}
+		if r, err = parseReservation([]byte(record)); err != nil {
+			return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
+		}
+		noted = true
+		s.ledger.add(a.identity(), r)
+		s.offer(r)
+		return Outcome{Order: r.order(StatusAccepted)}, nil
+	case "held":
+		id, record := d.string(), d.string()
+		if d.err != nil {
+			return Outcome{}, d.err
+		}
+		return a.replay(ctx, id, record)
+	case "key_reused", "quota_per_buyer":
+		out := Outcome{Reason: Reason(word)}
+		text := d.string()
+		out.Order.ID, err = ParseID(text)
+		if d.err != nil || err != nil && text != "" {
+			return Outcome{}, fmt.Errorf("%w: reply of %s", ErrUnavailable, word)
+		}
+		return out, nil
+	case "not_started":
+		s.keepLooking(sh, nil)
+		out := Outcome{Reason: ReasonNotStarted}
+		if starts := d.int64(); starts > 0 {
+			now, _ := s.clock.now()
+			out.RetryAfter = time.UnixMilli(starts).Sub(now)
+		}
+		return out, d.err
+	case "at_capacity":
+		return Outcome{Reason: ReasonAtCapacity, RetryAfter: retryCapacity}, d.err
+	case "sold_out", "paused", "ended":
+		s.keepLooking(sh, nil)
+		return Outcome{Reason: Reason(word)}, d.err
+	case "not_enough":
+		return Outcome{Reason: ReasonNotEnough, Free: free}, d.err
+	}
+	return Outcome{}, fmt.Errorf("%w: reserve replied %.40q", ErrUnavailable, word)
+}
+
+// runReserve runs the script for a reservation. The decoder it returns stands
+// behind the first two items of the reply, word and time.
+func (s *Service) runReserve(ctx context.Context, sh *shelf, r Reservation, late bool) (string, *decoder, error) {
+	flag, accepted := "", ""
+	if late {
+		flag, accepted = "1", fmt.Sprint(r.AcceptedMS)
+	}
+	reply, err := reserveScript.Run(ctx, s.rdb, sh.keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.body(), flag, accepted).Slice()
+	if err != nil {
+		return "", nil, unavailable(err)
+	}
+	d := &decoder{reply: reply}
+	word := d.string()
+	s.clock.read(d.int64())
+	return word, d, d.err
+}
+
+// replay answers with the order that holds the identity.
+func (a *Attempt) replay(ctx context.Context, held, record string) (Outcome, error) {
+	id, err := ParseID(held)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("%w: held order %.40q", ErrUnavailable, held)
+	}
+	if record != "" {
+		r, err := parseReservation([]byte(record))
+		if err != nil {
+			return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
+		}
+		return Outcome{Order: r.order(StatusAccepted), Replayed: true}, nil
+	}
+	o, err := a.s.store.Order(ctx, id)
+	if err != nil {
+		a.s.opts.Logger.ErrorContext(ctx, "an order that Redis calls committed cannot be read", slog.String("order_id", held), slog.Any("error", err))
+		return Outcome{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if o.Status.Holds() || a.key != "" {
+		a.s.ledger.learn(a.identity(), o)
+	}
+	return Outcome{Order: o, Replayed: true}, nil
+}
+
+// forgottenAt tells whether Redis was allowed to forget the item by then.
+func (sh *shelf) forgottenAt(now time.Time) bool { return now.After(sh.sale.forgetAt()) }

@@ -1,0 +1,183 @@
+package orders
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Bounds of a sale's definition.
+const (
+	MaxStock        = 10_000_000
+	MaxQuota        = 1_000
+	MaxInFlight     = 1_000_000
+	MaxItems        = 1_000
+	MaxHold         = 365 * 24 * time.Hour
+	maxSaleLength   = 366 * 24 * time.Hour
+	rememberFor     = 7 * 24 * time.Hour // how long after a sale's end its orders' keys are remembered
+	DefaultHold     = 15 * time.Minute
+	DefaultInFlight = 10_000
+)
+
+// State is what a sale is for a buyer who comes now.
+type State string
+
+// The states of a sale. A draft, which is not published yet, reads as scheduled.
+const (
+	StateScheduled  State = "scheduled"
+	StateOpen       State = "open"
+	StatePaused     State = "paused"
+	StateRecovering State = "recovering"
+	StateEnded      State = "ended"
+	StateClosed     State = "closed"
+)
+
+// Switch is what the operator set. With the hours and the clock it makes the State.
+type Switch string
+
+// The positions of the switch. Closed is final.
+const (
+	SwitchDraft  Switch = "draft"
+	SwitchOpen   Switch = "open"
+	SwitchPaused Switch = "paused"
+	SwitchClosed Switch = "closed"
+)
+
+// Item is something on sale: units 1..Stock of it.
+type Item struct {
+	ID            string
+	Number        int // in every order id; assigned by the store
+	Stock         int // only grows
+	QuotaPerBuyer int // units of live and paid orders a buyer may hold
+	InFlightMax   int // orders accepted and not yet committed
+}
+
+// Sale is a sale as the database holds it.
+type Sale struct {
+	ID           string
+	Switch       Switch
+	StartsAt     time.Time
+	EndsAt       time.Time
+	RequiresUser bool
+	Hold         time.Duration // time to pay after the commit; zero: a confirmed order is final
+	Salt         []byte        // keys the hashes of buyers and idempotency keys
+	Epoch        int64         // part of every Redis key of the sale
+	Revision     int64         // grows with every change
+	Items        []Item
+}
+
+// Item returns the item with that id.
+func (s *Sale) Item(id string) (*Item, bool) {
+	i := slices.IndexFunc(s.Items, func(it Item) bool { return it.ID == id })
+	if i < 0 {
+		return nil, false
+	}
+	return &s.Items[i], true
+}
+
+// StateAt is the state at a moment of Redis' clock. It knows nothing of recoveries.
+func (s *Sale) StateAt(now time.Time) State {
+	switch {
+	case s.Switch == SwitchClosed:
+		return StateClosed
+	case !now.Before(s.EndsAt):
+		return StateEnded
+	case s.Switch == SwitchPaused:
+		return StatePaused
+	case s.Switch == SwitchDraft, now.Before(s.StartsAt):
+		return StateScheduled
+	}
+	return StateOpen
+}
+
+// Amend is the sale after the definition def was put over it. Switch, epoch,
+// salt, numbers and revision stay. It returns ErrConflict, wrapped with what
+// contradicts: a sale is closed for good, stock only grows, an item is never dropped.
+func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
+	conflict := func(format string, args ...any) (Sale, bool, error) {
+		return Sale{}, false, fmt.Errorf("%w: "+format, append([]any{ErrConflict}, args...)...)
+	}
+	if s.Switch == SwitchClosed {
+		return conflict("sale %s is closed for good", s.ID)
+	}
+	amended = *s
+	amended.StartsAt, amended.EndsAt = def.StartsAt.UTC(), def.EndsAt.UTC()
+	amended.RequiresUser, amended.Hold = def.RequiresUser, def.Hold
+	amended.Items = slices.Clone(s.Items)
+	for i, it := range s.Items {
+		next, ok := def.Item(it.ID)
+		switch {
+		case !ok:
+			return conflict("item %s is on sale and cannot be dropped", it.ID)
+		case next.Stock < it.Stock:
+			return conflict("the stock of item %s is %d and cannot shrink to %d", it.ID, it.Stock, next.Stock)
+		}
+		amended.Items[i] = *next
+		amended.Items[i].Number = it.Number
+	}
+	for _, it := range def.Items {
+		if _, ok := s.Item(it.ID); !ok {
+			amended.Items = append(amended.Items, it)
+		}
+	}
+	changed = !amended.StartsAt.Equal(s.StartsAt) || !amended.EndsAt.Equal(s.EndsAt) ||
+		amended.RequiresUser != s.RequiresUser || amended.Hold != s.Hold || !slices.Equal(amended.Items, s.Items)
+	return amended, changed, nil
+}
+
+func (s *Sale) forgetAt() time.Time { return s.EndsAt.Add(rememberFor) }
+
+var nameShape = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
+
+// ValidName tells whether s may name a sale or an item.
+func ValidName(s string) bool { return nameShape.MatchString(s) }
+
+// Validate returns an *InvalidError for a definition no store may hold.
+func (s *Sale) Validate() error {
+	invalid := func(location, format string, args ...any) error {
+		return &InvalidError{Location: location, Message: fmt.Sprintf(format, args...)}
+	}
+	within := func(location string, n, low, high int) error {
+		if n < low || n > high {
+			return invalid(location, "is %d, and must be from %d to %d", n, low, high)
+		}
+		return nil
+	}
+	const shape = "must be 1 to 64 letters, digits, dots, underscores or hyphens, starting with a letter or digit"
+	switch {
+	case !ValidName(s.ID):
+		return invalid("path.sale", shape)
+	case !s.EndsAt.After(s.StartsAt):
+		return invalid("body.ends_at", "must be after starts_at")
+	case s.EndsAt.Sub(s.StartsAt) > maxSaleLength:
+		return invalid("body.ends_at", "must be within 366 days of starts_at")
+	case s.StartsAt.Year() < 2000 || s.EndsAt.Year() > 2200:
+		return invalid("body.starts_at", "must lie between the years 2000 and 2200")
+	case s.Hold < 0 || s.Hold > MaxHold:
+		return invalid("body.hold_ms", "must be from 0 to %d", MaxHold.Milliseconds())
+	case len(s.Items) == 0 || len(s.Items) > MaxItems:
+		return invalid("body.items", "must name 1 to %d items, and names %d", MaxItems, len(s.Items))
+	}
+	seen := make(map[string]bool, len(s.Items))
+	for i, it := range s.Items {
+		at := fmt.Sprintf("body.items[%d]", i)
+		if !ValidName(it.ID) {
+			return invalid(at+".item", shape)
+		}
+		if seen[it.ID] {
+			return invalid(at+".item", "%q is named twice", it.ID)
+		}
+		seen[it.ID] = true
+		for _, err := range []error{
+			within(at+".stock", it.Stock, 0, MaxStock),
+			within(at+".quota_per_buyer", it.QuotaPerBuyer, 1, MaxQuota),
+			within(at+".in_flight_max", it.InFlightMax, 1, MaxInFlight),
+		} {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

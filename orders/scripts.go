@@ -1,0 +1,35 @@
+package orders
+
+import (
+	"embed"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua
+var lua embed.FS
+
+var (
+	reserveScript   = script("reserve")
+	settleScript    = script("settle")
+	rejectScript    = script("reject")
+	reseatScript    = script("reseat")
+	claimScript     = script("claim")
+	lookScript      = script("look")
+	configureScript = script("configure")
+	sealScript      = script("seal")
+	auditScript     = script("audit")
+	findScript      = script("find")
+)
+
+func script(name string) *redis.Script {
+	source := ""
+	for _, file := range []string{"item", name} {
+		text, err := lua.ReadFile("lua/" + file + ".lua")
+		if err != nil {
+			panic(err) // the file is part of the program
+		}
+		source += string(text)
+	}
+	return redis.NewScript(source)
+}

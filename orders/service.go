@@ -1,0 +1,246 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+)
+
+// Options of a Service.
+type Options struct {
+	// Namespace is in front of every key, channel and queue. Default "tidegate".
+	Namespace string
+	// QueueShards is how many Asynq queues orders are spread over. Every process
+	// of a namespace must say the same. Default 4.
+	QueueShards int
+	// Timeout bounds a decision in Redis. Default 200 ms.
+	Timeout time.Duration
+	// RememberMax bounds the uncommitted orders this process keeps a second
+	// copy of. When it is reached, further ones are refused. Default 100,000.
+	RememberMax int
+	// Logger hears what an operator should know. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Namespace == "" {
+		o.Namespace = "tidegate"
+	}
+	if o.QueueShards == 0 {
+		o.QueueShards = 4
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 200 * time.Millisecond
+	}
+	if o.RememberMax == 0 {
+		o.RememberMax = 100_000
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case !ValidName(o.Namespace):
+		return fmt.Errorf("orders: namespace %q must be 1 to 64 letters, digits, dots, underscores or hyphens", o.Namespace)
+	case o.QueueShards < 1 || o.QueueShards > 256:
+		return fmt.Errorf("orders: queue shards: %d must be from 1 to 256", o.QueueShards)
+	case o.Timeout < 0 || o.RememberMax < 0:
+		return errors.New("orders: timeout and remembered orders must not be negative")
+	}
+	return nil
+}
+
+// Service takes orders, answers for them, and lets operators run sales. Every
+// process of an installation has one. The zero value is not usable; New's is
+// safe for concurrent use.
+type Service struct {
+	opts  Options
+	base  redis.UniversalClient // one command at a time: subscriptions, scans, INFO
+	rdb   redis.UniversalClient // callers share round trips
+	store Store
+	fence *Fence
+
+	tasks      *asynq.Client
+	inspector  *asynq.Inspector
+	enqueueing chan Reservation
+
+	catalog   atomic.Pointer[catalog]
+	clock     clock
+	ledger    *ledger
+	waiters   *waiters
+	reload    chan struct{} // the catalog is out of date, or Redis may be another one
+	suspects  sync.Map      // ids of sales that Redis may have forgotten
+	suspected chan struct{}
+}
+
+// New returns a service over clients that the caller owns: rdb for decisions,
+// made from RedisOptions with fence.OnConnect, and queue for Asynq.
+func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Options) (*Service, error) {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	shared, err := share(rdb)
+	if err != nil {
+		return nil, err
+	}
+	sharedQueue, err := share(queue)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		opts: opts, base: rdb, rdb: shared, store: store, fence: fence,
+		tasks:      asynq.NewClientFromRedisClient(sharedQueue),
+		inspector:  asynq.NewInspectorFromRedisClient(queue),
+		enqueueing: make(chan Reservation, 16_384),
+		ledger:     newLedger(opts.RememberMax),
+		waiters:    newWaiters(),
+		reload:     fence.changed,
+		suspected:  make(chan struct{}, 1),
+	}
+	s.catalog.Store(newCatalog(s, nil, nil))
+	return s, nil
+}
+
+// share makes concurrent callers of a client share its round trips. It is the
+// one place that knows of go-redis' experimental AutoPipeline. A full queue
+// refuses at once, which is better than an answer nobody waits for.
+func share(rdb redis.UniversalClient) (redis.UniversalClient, error) {
+	shared, err := rdb.AutoPipelineWithOptions(&redis.AutoPipelineOptions{
+		MaxBatchSize: 300, MaxConcurrentBatches: 1, MaxQueuedCommands: 50_000,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("orders: share round trips: %w", err)
+	}
+	return shared, nil
+}
+
+// RedisOptions reads a redis:// or rediss:// URL, and sets what decisions
+// need: a short wait, and no command sent twice by the client itself. Further
+// nodes of a cluster follow as addr parameters.
+func RedisOptions(url string) (*redis.UniversalOptions, error) {
+	cluster, err := redis.ParseClusterURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("orders: redis URL: %w", err)
+	}
+	one, err := redis.ParseURL(url)
+	o := &redis.UniversalOptions{
+		Addrs: cluster.Addrs, Username: cluster.Username, Password: cluster.Password, TLSConfig: cluster.TLSConfig,
+		MaxRetries: -1, DialerRetries: 1, DialerRetryTimeout: time.Millisecond,
+		DialTimeout: 100 * time.Millisecond, ReadTimeout: 100 * time.Millisecond, WriteTimeout: 100 * time.Millisecond,
+		PoolTimeout: 100 * time.Millisecond, ContextTimeoutEnabled: true,
+	}
+	if len(cluster.Addrs) == 1 {
+		if err != nil {
+			return nil, fmt.Errorf("orders: redis URL: %w", err)
+		}
+		o.DB = one.DB
+	}
+	return o, nil
+}
+
+// Run keeps the service current until ctx ends: it hears what other processes
+// changed, hands accepted orders to the queue, and rebuilds sales that Redis
+// forgot. A process that does not run it takes no orders.
+func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.listen(ctx) })
+	g.Go(func() error { return s.watch(ctx) })
+	g.Go(func() error { return s.recoverSales(ctx) })
+	g.Go(func() error { return s.askForCommits(ctx) })
+	for range enqueuers {
+		g.Go(func() error { return s.enqueue(ctx) })
+	}
+	return ignoreCanceled(g.Wait())
+}
+
+// Stop wakes everybody who waits for an order, as the process is about to go.
+func (s *Service) Stop() { s.waiters.stop() }
+
+// Ready returns what keeps the service from taking orders, or nil.
+func (s *Service) Ready(ctx context.Context) error {
+	if err := s.store.Ping(ctx); err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	if err := s.within(ctx, func(ctx context.Context) error { return s.rdb.Ping(ctx).Err() }); err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	if !s.catalog.Load().loaded {
+		return fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
+	}
+	return nil
+}
+
+// within runs fn, and returns no later than the timeout of a decision. fn runs
+// on when it is late: commands that share a round trip do not heed contexts,
+// and what Redis did has to be noted by somebody.
+func (s *Service) within(ctx context.Context, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.Timeout)
+	done := make(chan error, 1)
+	go func() {
+		defer cancel()
+		done <- fn(ctx)
+	}()
+	select {
+	case err := <-done:
+		return unavailable(err)
+	case <-ctx.Done():
+		select {
+		case err := <-done:
+			return unavailable(err)
+		default:
+			return fmt.Errorf("%w: no answer within %v", ErrUnavailable, s.opts.Timeout)
+		}
+	}
+}
+
+// unavailable marks errors of Redis' client.
+func unavailable(err error) error {
+	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRecovering) || errors.Is(err, ErrUnknownOrder) {
+		return err
+	}
+	return fmt.Errorf("%w: redis: %w", ErrUnavailable, err)
+}
+
+// every runs turn now and after each interval, a little spread, until ctx ends.
+func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, turn func()) error {
+	for {
+		turn()
+		timer := time.NewTimer(interval + rand.N(interval/10+1))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-wake:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+func ignoreCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// poke wakes the reader of a channel of capacity one.
+func poke(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

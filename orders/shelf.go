@@ -1,0 +1,136 @@
+package orders
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	glanceTTL    = 200 * time.Millisecond // how long a refusal may be said from memory
+	glanceRenew  = 100 * time.Millisecond // age at which a refusal said from memory has the next glance taken
+	edge         = 250 * time.Millisecond // so near to the sale's hours only Redis' clock decides
+	holdersChunk = 5_000
+)
+
+// shelf is one item of the catalog, and what this process knows of it in Redis.
+type shelf struct {
+	sale *listing
+	item *Item
+	keys []string
+	*memory
+}
+
+// memory outlives the shelf when the catalog is read again.
+type memory struct {
+	glance   atomic.Pointer[glance]
+	looking  atomic.Bool
+	verified atomic.Int64 // the fence's generation in which Redis was found to know the item
+
+	mu      sync.RWMutex
+	holders map[string]struct{} // the first holdersRead of Redis' list, guarded by mu
+	read    int                 // guarded by mu
+}
+
+// glance is where an item stood at a moment.
+type glance struct {
+	at         time.Time
+	free       int
+	recovering bool
+	complete   bool // the holders known here are all there were
+}
+
+func newMemory() *memory { return &memory{holders: make(map[string]struct{})} }
+
+// holderMark is what the list of holders keeps of a buyer's hash. That two
+// buyers share one costs the second a visit to Redis.
+func holderMark(buyerHash string) string { return buyerHash[:11] }
+
+func (m *memory) holds(buyerHash string) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	_, ok := m.holders[holderMark(buyerHash)]
+	return ok
+}
+
+// forget drops the glance: something changed that it cannot know.
+func (m *memory) forget() { m.glance.Store(nil) }
+
+// refusal is why nobody new gets units of the item, as far as memory tells.
+// An empty reason means that Redis has to be asked.
+func refusal(sale *Sale, g *glance, now time.Time) (Reason, time.Duration) {
+	if g == nil || time.Since(g.at) > glanceTTL || g.recovering || !g.complete {
+		return "", 0
+	}
+	if now.Sub(sale.StartsAt).Abs() < edge || now.Sub(sale.EndsAt).Abs() < edge {
+		return "", 0
+	}
+	switch sale.StateAt(now) {
+	case StateScheduled:
+		if sale.Switch == SwitchDraft {
+			return ReasonNotStarted, 0
+		}
+		return ReasonNotStarted, sale.StartsAt.Sub(now)
+	case StatePaused:
+		return ReasonPaused, 0
+	case StateEnded, StateClosed:
+		return ReasonEnded, 0
+	}
+	if g.free <= 0 {
+		return ReasonSoldOut, 0
+	}
+	return "", 0
+}
+
+// look takes a glance, and reads the holders it has not read.
+func (s *Service) look(ctx context.Context, sh *shelf) (*glance, error) {
+	for {
+		sh.mu.RLock()
+		from := sh.read
+		sh.mu.RUnlock()
+		at := time.Now()
+		reply, err := lookScript.Run(ctx, s.rdb, sh.keys, from, holdersChunk).Slice()
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		if len(reply) == 1 {
+			s.suspectForgotten(sh)
+			return nil, ErrRecovering
+		}
+		d := decoder{reply: reply}
+		s.clock.read(d.int64())
+		g := &glance{at: at, free: int(d.int64()), recovering: d.int64() == 1}
+		_ = d.string() // run
+		count, further := int(d.int64()), d.strings()
+		if d.err != nil {
+			return nil, d.err
+		}
+		sh.mu.Lock()
+		if sh.read == from {
+			for _, mark := range further {
+				sh.holders[mark] = struct{}{}
+			}
+			sh.read += len(further)
+		}
+		g.complete = sh.read >= count
+		sh.mu.Unlock()
+		if g.complete {
+			sh.glance.Store(g)
+			return g, nil
+		}
+	}
+}
+
+// keepLooking has the next glance taken in the background, once, when this one grows old.
+func (s *Service) keepLooking(sh *shelf, g *glance) {
+	if g != nil && time.Since(g.at) < glanceRenew || !sh.looking.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer sh.looking.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeout)
+		defer cancel()
+		_, _ = s.look(ctx, sh) // without a glance the next caller asks Redis, and hears the error
+	}()
+}

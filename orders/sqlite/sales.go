@@ -1,0 +1,142 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// nextRevision is read inside the transaction that writes it, and there is one writer.
+const nextRevision = `(SELECT coalesce(max(revision), 0) + 1 FROM sales)`
+
+// Sales returns every sale, by name.
+func (s *Store) Sales(ctx context.Context) ([]orders.Sale, error) {
+	sales, err := readSales(ctx, s.db, "")
+	return sales, wrap("sales", err)
+}
+
+// readSales reads one sale, or all when none is named.
+func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, error) {
+	var sales []orders.Sale
+	err := each(ctx, q, func(rows *sql.Rows) error {
+		var (
+			s                  orders.Sale
+			it                 orders.Item
+			starts, ends, hold int64
+		)
+		if err := rows.Scan(&s.ID, &s.Switch, &starts, &ends, &s.RequiresUser, &hold, &s.Salt, &s.Epoch, &s.Revision,
+			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.InFlightMax); err != nil {
+			return err
+		}
+		if n := len(sales); n == 0 || sales[n-1].ID != s.ID {
+			s.StartsAt, s.EndsAt = time.UnixMilli(starts).UTC(), time.UnixMilli(ends).UTC()
+			s.Hold = time.Duration(hold) * time.Millisecond
+			sales = append(sales, s)
+		}
+		last := &sales[len(sales)-1]
+		last.Items = append(last.Items, it)
+		return nil
+	}, `
+		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, revision,
+		       item, number, stock, quota_per_buyer, in_flight_max
+		FROM sales s JOIN items i USING (sale)
+		WHERE ?1 = '' OR s.sale = ?1
+		ORDER BY s.sale, number`, sale)
+	return sales, err
+}
+
+// PutSale creates the sale as a draft, or amends it.
+func (s *Store) PutSale(ctx context.Context, def orders.Sale) (sale orders.Sale, created bool, added []string, err error) {
+	salt := make([]byte, 16)
+	rand.Read(salt)
+	err = s.inTx(ctx, "put sale", func(tx *sql.Tx) error {
+		before, err := readSales(ctx, tx, def.ID)
+		if err != nil {
+			return err
+		}
+		created = len(before) == 0
+		changed := true
+		if !created {
+			if _, changed, err = before[0].Amend(def); err != nil {
+				return err
+			}
+		}
+		if changed {
+			if added, err = writeSale(ctx, tx, def, salt); err != nil {
+				return err
+			}
+		}
+		after, err := readSales(ctx, tx, def.ID)
+		if err != nil {
+			return err
+		}
+		sale = after[0]
+		return nil
+	})
+	return sale, created, added, err
+}
+
+func writeSale(ctx context.Context, tx *sql.Tx, def orders.Sale, salt []byte) (added []string, err error) {
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO sales (sale, starts_at, ends_at, requires_user, hold_ms, salt, revision)
+		VALUES (?, ?, ?, ?, ?, ?, `+nextRevision+`)
+		ON CONFLICT (sale) DO UPDATE SET starts_at = excluded.starts_at, ends_at = excluded.ends_at,
+			requires_user = excluded.requires_user, hold_ms = excluded.hold_ms, revision = excluded.revision`,
+		def.ID, def.StartsAt.UnixMilli(), def.EndsAt.UnixMilli(), def.RequiresUser, def.Hold.Milliseconds(), salt); err != nil {
+		return nil, err
+	}
+	for _, it := range def.Items {
+		res, err := tx.ExecContext(ctx, `
+			UPDATE items SET stock = ?3, quota_per_buyer = ?4, in_flight_max = ?5 WHERE sale = ?1 AND item = ?2`,
+			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax)
+		if err != nil {
+			return nil, err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 1 {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		added = append(added, it.ID)
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO items (sale, item, stock, quota_per_buyer, in_flight_max) VALUES (?, ?, ?, ?, ?)`,
+			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax); err != nil {
+			return nil, err
+		}
+	}
+	return added, nil
+}
+
+// SetSwitch moves the switch. Closed is final, and nothing goes back to draft.
+func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) error {
+	return s.inTx(ctx, "set switch", func(tx *sql.Tx) error {
+		var at orders.Switch
+		err := tx.QueryRowContext(ctx, `SELECT switch FROM sales WHERE sale = ?`, sale).Scan(&at)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return orders.ErrUnknownSale
+		case err != nil:
+			return err
+		case at == to:
+			return nil
+		case at == orders.SwitchClosed:
+			return fmt.Errorf("%w: sale %s is closed for good", orders.ErrConflict, sale)
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE sales SET switch = ?, revision = `+nextRevision+` WHERE sale = ?`, to, sale)
+		return err
+	})
+}
+
+// RaiseEpoch waits for the running commit, as every writer does.
+func (s *Store) RaiseEpoch(ctx context.Context, sale string) error {
+	return s.inTx(ctx, "raise epoch", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE sales SET epoch = epoch + 1, revision = `+nextRevision+` WHERE sale = ?`, sale)
+		return err
+	})
+}

@@ -1,0 +1,102 @@
+// Package sqlite keeps orders in SQLite, for the embedded server: one process,
+// one writer. It behaves as package postgres does; one suite tests both.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Store is an orders.Store. The zero value is not usable; New's is safe for
+// concurrent use.
+type Store struct {
+	db *sql.DB
+	// writing orders the writers of this process, who would otherwise wait for
+	// SQLite's lock by polling.
+	writing sync.Mutex
+	leading sync.Map // sale → struct{}
+}
+
+var _ orders.Store = (*Store)(nil)
+
+// Options for the database's connections: committed means kept, readers do not
+// wait for the writer, and a transaction that means to write says so at once.
+const Options = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_txlock=immediate"
+
+// New returns a store over a database that the caller owns, opened with Options.
+func New(db *sql.DB) *Store { return &Store{db: db} }
+
+// Ping tells whether the database answers.
+func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.db.PingContext(ctx)) }
+
+// Lead excludes others of this process; no other process has the database.
+func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) error) (bool, error) {
+	if _, led := s.leading.LoadOrStore(sale, struct{}{}); led {
+		return false, nil
+	}
+	defer s.leading.Delete(sale)
+	return true, fn(ctx)
+}
+
+// inTx runs fn in one writing transaction.
+func (s *Store) inTx(ctx context.Context, op string, fn func(*sql.Tx) error) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return wrap(op, err)
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if err := fn(tx); err != nil {
+		return wrap(op, err)
+	}
+	return wrap(op, tx.Commit())
+}
+
+// each runs a query and calls scan for every row.
+func each(ctx context.Context, q querier, scan func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// wrap sorts errors as package postgres does.
+func wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, known := range []error{orders.ErrUnknownSale, orders.ErrUnknownOrder, orders.ErrConflict, orders.ErrPoison} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	kind := orders.ErrUnavailable
+	var se *sqlite.Error
+	if errors.As(err, &se) {
+		switch se.Code() & 0xff { // the primary code of an extended one
+		case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE:
+			kind = orders.ErrPoison
+		}
+	}
+	return fmt.Errorf("%w: sqlite: %s: %w", kind, op, err)
+}

@@ -1,0 +1,63 @@
+package orders
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+const (
+	sweepInterval = time.Second
+	sweepAge      = 5 * time.Second // Asynq itself finds a dead worker's tasks after one to two minutes
+	sweepBatches  = 4               // of an item in a turn: the sweeper helps the queue, it does not replace it
+	sweepPause    = 5 * time.Second // while commits fail: a slow database is not made slower
+)
+
+// sweep commits what has been in the outbox for long, until ctx ends.
+func (w *Worker) sweep(ctx context.Context) error {
+	var pausedUntil time.Time
+	return every(ctx, sweepInterval, nil, func() {
+		if time.Now().Before(pausedUntil) {
+			return
+		}
+		for _, sh := range w.s.catalog.Load().byNumber {
+			if sh.forgottenAt(time.Now()) {
+				continue
+			}
+			if err := w.s.sweepItem(ctx, sh); err != nil && ctx.Err() == nil {
+				w.s.opts.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", sh.sale.ID), slog.String("item", sh.item.ID), slog.Any("error", err))
+				pausedUntil = time.Now().Add(sweepPause)
+				return
+			}
+		}
+	})
+}
+
+// sweepItem is one turn for one item.
+func (s *Service) sweepItem(ctx context.Context, sh *shelf) error {
+	for range sweepBatches {
+		records, err := claimScript.Run(ctx, s.rdb, sh.keys, sweepAge.Milliseconds(), batchMax).Slice()
+		if err != nil {
+			return err
+		}
+		batch := make([]Reservation, 0, len(records))
+		for _, record := range records {
+			text, _ := record.(string)
+			r, err := parseReservation([]byte(text))
+			if err != nil {
+				s.opts.Logger.ErrorContext(ctx, "an outbox entry has no reservation", slog.String("sale", sh.sale.ID), slog.String("item", sh.item.ID), slog.Any("error", err))
+				continue
+			}
+			batch = append(batch, r)
+		}
+		for _, err := range s.commitBatch(context.WithoutCancel(ctx), batch) {
+			if err != nil {
+				return err
+			}
+		}
+		if len(records) < batchMax {
+			return nil
+		}
+	}
+	return nil
+}

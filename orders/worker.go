@@ -1,0 +1,113 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+)
+
+// WorkerOptions of a Worker.
+type WorkerOptions struct {
+	// Servers is how many Asynq servers run, each with one fetch loop. Default 2.
+	Servers int
+	// Concurrency is how many tasks each server has in work. Together they bound
+	// a batch. Default 256.
+	Concurrency int
+}
+
+// Worker writes accepted orders to the database. The zero value is not usable.
+type Worker struct {
+	s         *Service
+	queue     redis.UniversalClient
+	opts      WorkerOptions
+	committer *committer
+}
+
+// NewWorker returns a worker over the clients of a service, whose Run must run beside it.
+func NewWorker(s *Service, queue redis.UniversalClient, opts WorkerOptions) (*Worker, error) {
+	if opts.Servers == 0 {
+		opts.Servers = 2
+	}
+	if opts.Concurrency == 0 {
+		opts.Concurrency = 256
+	}
+	if opts.Servers < 1 || opts.Servers > 16 || opts.Concurrency < 1 || opts.Concurrency > 1000 {
+		return nil, fmt.Errorf("orders: worker: %d servers of %d tasks; there may be 1 to 16 of 1 to 1000", opts.Servers, opts.Concurrency)
+	}
+	return &Worker{s: s, queue: queue, opts: opts, committer: newCommitter(s)}, nil
+}
+
+// Run works until ctx ends, and then finishes what it has in work.
+func (w *Worker) Run(ctx context.Context) error {
+	servers := make([]*asynq.Server, w.opts.Servers)
+	for i := range servers {
+		servers[i] = asynq.NewServerFromRedisClient(w.queue, w.config())
+	}
+	// The committer outlives the servers, whose handlers wait for it.
+	committing, stopCommitter := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCommitter()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.committer.run(committing) })
+	g.Go(func() error { return w.sweep(ctx) })
+	var err error
+	started := 0
+	for ; started < len(servers) && err == nil; started++ {
+		err = servers[started].Start(asynq.HandlerFunc(w.handle))
+	}
+	if err == nil {
+		<-ctx.Done()
+	}
+	for _, srv := range servers[:started] {
+		srv.Stop() // all stop fetching before the first waits for its handlers
+	}
+	for _, srv := range servers[:started] {
+		srv.Shutdown()
+	}
+	stopCommitter()
+	return errors.Join(err, ignoreCanceled(g.Wait()))
+}
+
+func (w *Worker) config() asynq.Config {
+	queues := make(map[string]int, w.s.opts.QueueShards)
+	for shard := range w.s.opts.QueueShards {
+		queues[w.s.queueName(shard)] = 1
+	}
+	return asynq.Config{
+		Concurrency:       w.opts.Concurrency,
+		Queues:            queues,
+		TaskCheckInterval: 10 * time.Millisecond,
+		// Whatever a handler returns will work later; counting it as a failure
+		// would lead to the archive, which forgets.
+		IsFailure:      func(error) bool { return false },
+		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Second + rand.N(2*time.Second) },
+		Logger:         asynqLogger{w.s.opts.Logger},
+		LogLevel:       asynq.WarnLevel,
+	}
+}
+
+func (w *Worker) handle(ctx context.Context, task *asynq.Task) error {
+	r, err := parseReservation(task.Payload())
+	if err != nil {
+		w.s.opts.Logger.ErrorContext(ctx, "a task is no order", slog.String("payload", fmt.Sprintf("%.200q", task.Payload())), slog.Any("error", err))
+		return fmt.Errorf("%w: %w", asynq.SkipRetry, err)
+	}
+	return w.committer.commit(ctx, r)
+}
+
+// asynqLogger lets Asynq log through slog.
+type asynqLogger struct{ *slog.Logger }
+
+func (l asynqLogger) Debug(args ...any) { l.Logger.Debug("asynq: " + fmt.Sprint(args...)) }
+func (l asynqLogger) Info(args ...any)  { l.Logger.Info("asynq: " + fmt.Sprint(args...)) }
+func (l asynqLogger) Warn(args ...any)  { l.Logger.Warn("asynq: " + fmt.Sprint(args...)) }
+func (l asynqLogger) Error(args ...any) { l.Logger.Error("asynq: " + fmt.Sprint(args...)) }
+
+// Fatal is called where Asynq would end the process; that is for run() to decide.
+func (l asynqLogger) Fatal(args ...any) { l.Logger.Error("asynq: " + fmt.Sprint(args...)) }
