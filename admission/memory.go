@@ -67,6 +67,9 @@ func (s *MemoryStore) Decide(_ context.Context, mode Mode, tallies []Tally) ([]C
 	unlock := s.lock(at)
 	defer unlock()
 	now := s.now()
+	if mode == Charge {
+		s.clean(tallies, at, now) // before any log is read: it may drop one of these
+	}
 
 	counts := make([]Count, len(tallies))
 	readings := make([]reading, len(tallies))
@@ -82,7 +85,7 @@ func (s *MemoryStore) Decide(_ context.Context, mode Mode, tallies []Tally) ([]C
 	if mode != Charge || !fits(tallies, counts) {
 		return counts, nil
 	}
-	if !s.makeRoom(tallies, counts, at, now) {
+	if !s.hasRoom(tallies, counts, at) {
 		return nil, ErrFull
 	}
 	for i := range tallies {
@@ -113,20 +116,38 @@ func (s *MemoryStore) lock(at []int) (unlock func()) {
 	}
 }
 
-// makeRoom reports whether every tally that is to be charged has a counter or can have a new one.
-func (s *MemoryStore) makeRoom(tallies []Tally, counts []Count, at []int, now int64) bool {
-	for i := range s.shards {
-		missing := 0
-		for j := range tallies {
-			if at[j] == i && counts[j].Reason == "" && s.shards[i].counters[tallies[j].Key] == nil {
-				missing++
-			}
+// clean drops counters that ended from the shards of tallies: two from each, so that the store without Run too holds little more than
+// what counts, and as many more as new counters need room.
+func (s *MemoryStore) clean(tallies []Tally, at []int, now int64) {
+	for i, first := range at {
+		if slices.Contains(at[:i], first) {
+			continue
 		}
-		if missing > 0 && !s.shards[i].makeRoom(missing, now) {
+		sh := &s.shards[first]
+		for n := 2; n > 0 && sh.drop(n, now) > 0; {
+			n = len(sh.counters) + s.missing(first, tallies, at, nil) - sh.room
+		}
+	}
+}
+
+// hasRoom reports whether every tally that is to be charged has a counter or can have a new one.
+func (s *MemoryStore) hasRoom(tallies []Tally, counts []Count, at []int) bool {
+	for _, i := range at {
+		if n := s.missing(i, tallies, at, counts); n > 0 && len(s.shards[i].counters)+n > s.shards[i].room {
 			return false
 		}
 	}
 	return true
+}
+
+// missing returns how many tallies of a shard have no counter yet; with counts only those that fit.
+func (s *MemoryStore) missing(shard int, tallies []Tally, at []int, counts []Count) (n int) {
+	for i := range tallies {
+		if at[i] == shard && (counts == nil || counts[i].Reason == "") && s.shards[shard].counters[tallies[i].Key] == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // A shard holds the counters of some subjects.
@@ -164,13 +185,6 @@ func (sh *shard) charge(t *Tally, r reading) Count {
 	}
 	c.ends = r.now + t.Window.Microseconds()
 	return c.log.charge(r, t.Window, t.Cost)
-}
-
-// makeRoom reports whether there is room for n more counters, dropping those that ended. Two are dropped in any case where as
-// many ended, so that without Run too the store holds little more than what counts.
-func (sh *shard) makeRoom(n int, now int64) bool {
-	sh.drop(max(2, len(sh.counters)+n-sh.room), now)
-	return len(sh.counters)+n <= sh.room
 }
 
 // drop drops up to n counters that ended by now and returns how many it did.

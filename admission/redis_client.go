@@ -32,6 +32,9 @@ func RedisOptions(url string) (*redis.UniversalOptions, error) {
 			return nil, errors.New("admission: redis url: a cluster has no databases but 0")
 		}
 		for addr := range strings.SplitSeq(rest, ",") {
+			if addr == "" {
+				return nil, errors.New("admission: redis url: an address between commas is empty")
+			}
 			if !strings.Contains(addr, "://") {
 				scheme, _, _ := strings.Cut(first, "://")
 				addr = scheme + "://" + addr

@@ -1,0 +1,97 @@
+package admission_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+func user(i int) admission.Request { return admission.Request{User: fmt.Sprint(i)} }
+
+// A full store forgets nobody who counts: it cannot count a new subject, and each rule says what that means.
+func TestAFullMemory(t *testing.T) {
+	const most = 64
+	clk := newClock()
+	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: most, Now: clk.Now})
+	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 1m}")
+	var counted []int
+	for i := range 10 * most {
+		d, err := g.Charge(t.Context(), user(i))
+		if err != nil || !d.Admitted {
+			t.Fatalf("user %d: %+v, %v", i, d, err)
+		}
+		if !d.Degraded {
+			counted = append(counted, i)
+		}
+	}
+	if n := store.Counters(); n != most || len(counted) != most {
+		t.Errorf("%d counters, %d users counted, want %d", n, len(counted), most)
+	}
+	for _, i := range counted {
+		if d := charge(t, g, user(i)); d.Admitted {
+			t.Errorf("user %d was forgotten", i)
+		}
+	}
+	closed := gate(t, store, "ns", "- {name: s, subject: user, limit: 1, window: 1m, on_store_error: closed}")
+	if _, err := closed.Charge(t.Context(), user(0)); err == nil {
+		t.Error("a closed rule admits what it cannot count")
+	}
+
+	clk.At(time.Minute) // all have ended
+	for i := range most / 4 {
+		if d := charge(t, g, user(-1-i)); !d.Admitted {
+			t.Errorf("new user %d: %+v", i, d)
+		}
+	}
+	if n := store.Counters(); n > most {
+		t.Errorf("%d counters, want at most %d", n, most)
+	}
+}
+
+// Two counters leave for each that comes: without Run too, memory follows what counts.
+func TestMemoryFollowsWhatCounts(t *testing.T) {
+	clk := newClock()
+	store := admission.NewMemoryStore(admission.MemoryOptions{Now: clk.Now})
+	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 1s}")
+	for i := range 5000 {
+		clk.Advance(10 * ms) // 100 users in a window
+		charge(t, g, user(i))
+	}
+	if n := store.Counters(); n > 150 {
+		t.Errorf("%d counters where 100 count", n)
+	}
+	clk.Advance(time.Hour)
+	store.Sweep()
+	if n := store.Counters(); n != 0 {
+		t.Errorf("%d counters after the sweep", n)
+	}
+}
+
+func TestRunGivesMemoryBackAndEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := admission.NewMemoryStore(admission.MemoryOptions{})
+		g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 15s}")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- store.Run(ctx) }()
+		for i := range 3000 {
+			charge(t, g, user(i))
+		}
+		time.Sleep(11 * time.Second) // of the bubble's time
+		if n := store.Counters(); n != 3000 {
+			t.Errorf("%d counters while all count", n)
+		}
+		time.Sleep(10 * time.Second)
+		if n := store.Counters(); n != 0 {
+			t.Errorf("%d counters after all have ended", n)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
+}
