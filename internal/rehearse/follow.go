@@ -32,7 +32,7 @@ func followAll(ctx context.Context, n int, queue <-chan placed, follow func(cont
 
 // followOne looks at an order until it is no longer accepted, and records each status that is new to its buyer.
 func (c *crowd) followOne(ctx context.Context, apis []*public, p placed) {
-	last, missing := p.state, 0
+	last, missing, since := p.state, 0, time.Since(c.start)
 	for {
 		begun := time.Since(c.start)
 		r, err := apis[p.api].status(ctx, p.buyer, p.id, pollHold)
@@ -43,7 +43,7 @@ func (c *crowd) followOne(ctx context.Context, apis []*public, p placed) {
 		case err == nil && r.code == http.StatusOK && r.Status != "":
 			if state := string(r.Status); state != last || state != accepted {
 				last = state
-				c.rec.saw(Sighting{OrderID: p.id, State: state, Started: begun, Ended: ended})
+				c.rec.saw(Sighting{OrderID: p.id, State: state, Since: since, Started: begun, Ended: ended})
 			}
 			if last != accepted {
 				if last != "rejected" {

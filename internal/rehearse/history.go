@@ -61,6 +61,7 @@ type Call struct {
 type Sighting struct {
 	OrderID string        `json:"order_id"`
 	State   string        `json:"order_status"`
+	Since   time.Duration `json:"since_ns"` // when its buyer first looked at the order
 	Started time.Duration `json:"started_ns"`
 	Ended   time.Duration `json:"ended_ns"`
 }

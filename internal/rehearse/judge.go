@@ -44,10 +44,16 @@ func Judge(h *History, orders []Order, verify *Verification, sale Sale) []Findin
 		add(t.invariant, t.title, f)
 	}
 	if verify != nil {
-		for _, check := range verify.Checks { // of invariants that this judge does not know
-			if _, left := said[check.Invariant]; left {
+		sound := true
+		for _, check := range verify.Checks {
+			sound = sound && check.OK
+			if _, unknown := said[check.Invariant]; unknown { // to this judge
 				add(check.Invariant, "by verify", notJudged(""))
 			}
+		}
+		if sound && !verify.OK {
+			said["verify"] = []Check{{Detail: "not ok, and no check says why"}}
+			add("verify", "its own verdict", notJudged(""))
 		}
 	}
 	return found

@@ -66,7 +66,7 @@ func (c *court) forward() (f Finding) {
 	seen := make(map[string][]Sighting, len(c.held))
 	for _, call := range c.h.Calls {
 		if call.Outcome == Admitted && call.State != "" {
-			seen[call.OrderID] = append(seen[call.OrderID], Sighting{call.OrderID, call.State, call.Started, call.Ended})
+			seen[call.OrderID] = append(seen[call.OrderID], Sighting{OrderID: call.OrderID, State: call.State, Started: call.Started, Ended: call.Ended})
 		}
 	}
 	for _, s := range c.h.Sightings {
@@ -75,7 +75,7 @@ func (c *court) forward() (f Finding) {
 	const after = time.Duration(1<<63 - 1) // the list was read after everything
 	for _, o := range c.unique {
 		if looks := seen[o.OrderID]; len(looks) > 0 {
-			seen[o.OrderID] = append(looks, Sighting{o.OrderID, o.Status, after, after})
+			seen[o.OrderID] = append(looks, Sighting{OrderID: o.OrderID, State: o.Status, Started: after, Ended: after})
 		}
 	}
 	for id, looks := range seen {

@@ -80,7 +80,7 @@ func (c *court) origins() (i2, i8, i18 Finding) {
 	listed := i18.Checked - answered - never
 	return i2.conclude("%s orders of this crowd, each asked for", comma(i2.Checked-i2.Breaches)),
 		i8.conclude("%s refused keys, %s left an order behind", comma(i8.Checked), comma(i8.Breaches)),
-		i18.conclude("%s lost on %s keys: %s persisted (%s seen in the list only), %s never happened", comma(lost), comma(i18.Checked),
+		i18.conclude("%s lost on %s keys: %s persisted (%s by the list alone), %s never did", comma(lost), comma(i18.Checked),
 			comma(answered+listed), comma(listed), comma(never))
 }
 

@@ -39,7 +39,7 @@ func row(id, buyer, status string, units ...int) Order {
 }
 
 func look(id, state string, from, to int) Sighting {
-	return Sighting{id, state, time.Duration(from) * time.Millisecond, time.Duration(to) * time.Millisecond}
+	return Sighting{OrderID: id, State: state, Started: time.Duration(from) * time.Millisecond, Ended: time.Duration(to) * time.Millisecond}
 }
 
 func TestJudge(t *testing.T) {
@@ -147,6 +147,7 @@ func TestJudge(t *testing.T) {
 			verify: &Verification{Checks: []Check{{"I3", false, "61 units"}, {"I10", false, "unit 4"}, {"I17", true, "empty"}}}},
 		{name: "verify mends nothing", calls: []Call{got("c-1", "k", "x", 0, 1)}, orders: []Order{}, want: "I1",
 			verify: &Verification{OK: true, Checks: []Check{{"I1", true, "all there"}}}},
+		{name: "verify does not say why", orders: []Order{}, verify: &Verification{}, want: "verify"},
 		{name: "verify knows more", orders: []Order{}, verify: &Verification{Checks: []Check{{"I99", false, "new"}, {"I99", true, "fine"}}}, want: "I99"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,30 +10,32 @@ import (
 
 // Report is what a run came to: speed and truth. It marshals to JSON.
 type Report struct {
-	Sale        string         `json:"sale"`
-	Run         string         `json:"run"` // prefix of its buyers
-	StartedAt   time.Time      `json:"started_at"`
-	Seed        uint64         `json:"seed"`
-	Processes   int            `json:"processes"` // public base URLs
-	Connections int            `json:"connections"`
-	Buyers      int            `json:"buyers"`
-	Wave        Ms             `json:"wave_ms"`  // from the first to the last planned call
-	Planned     int            `json:"planned"`  // calls; each ends admitted, replayed, refused or unknown
-	Sent        int            `json:"sent"`     // of them
-	Attempts    int            `json:"attempts"` // repeats of lost answers included
-	Admitted    int            `json:"admitted"` // orders
-	Replayed    int            `json:"replayed"` // calls answered with an order that another call has, too
-	Refused     map[string]int `json:"refused"`  // calls, by reason
-	Lost        map[string]int `json:"lost"`     // attempts without a definite answer, by reason
-	Unknown     int            `json:"unknown"`  // calls that never got a definite answer; the list resolved them
-	Confirmed   int            `json:"confirmed"`
-	AdmittedPS  float64        `json:"admitted_per_second"`
-	ConfirmedPS float64        `json:"confirmed_per_second"` // persisted: from the start until the last one was seen
-	Answers     Quantiles      `json:"answers"`              // from the planned moment to the definite answer, those who hung up left out
-	Confirm     Quantiles      `json:"time_to_confirmed"`    // from the 202 until the buyer saw it
-	Lag         Quantiles      `json:"lag"`                  // of the generator: sent after the planned moment
-	Findings    []Finding      `json:"findings"`
-	Notes       []string       `json:"notes,omitempty"` // what a reader of the figures must know
+	Sale          string         `json:"sale"`
+	Run           string         `json:"run"` // prefix of its buyers
+	StartedAt     time.Time      `json:"started_at"`
+	Seed          uint64         `json:"seed"`
+	Processes     int            `json:"processes"` // public base URLs
+	Connections   int            `json:"connections"`
+	Buyers        int            `json:"buyers"`
+	Wave          Ms             `json:"wave_ms"`  // from the first to the last planned call
+	Planned       int            `json:"planned"`  // calls; each ends admitted, replayed, refused or unknown
+	Sent          int            `json:"sent"`     // of them
+	Attempts      int            `json:"attempts"` // repeats of lost answers included
+	Admitted      int            `json:"admitted"` // orders
+	Replayed      int            `json:"replayed"` // calls answered with an order that another call has, too
+	Refused       map[string]int `json:"refused"`  // calls, by reason
+	Lost          map[string]int `json:"lost"`     // attempts without a definite answer, by reason
+	Unknown       int            `json:"unknown"`  // calls that never got a definite answer; the list resolved them
+	Confirmed     int            `json:"confirmed"`
+	AdmittedPS    float64        `json:"admitted_per_second"`  // from the start of the run until the last one was answered
+	ConfirmedPS   float64        `json:"confirmed_per_second"` // persisted: from the start until the last one was seen
+	AdmittedPeak  int            `json:"admitted_peak"`        // in the busiest second
+	ConfirmedPeak int            `json:"confirmed_peak"`       // in the busiest second
+	Answers       Quantiles      `json:"answers"`              // from the planned moment to the definite answer, those who hung up left out
+	Confirm       Quantiles      `json:"time_to_confirmed"`    // from the 202 until the buyer saw it
+	Lag           Quantiles      `json:"lag"`                  // of the generator: sent after the planned moment
+	Findings      []Finding      `json:"findings"`
+	Notes         []string       `json:"notes,omitempty"` // what a reader of the figures must know
 }
 
 // Ms is a duration that marshals as milliseconds.
@@ -76,11 +78,12 @@ func newReport(o Options, h *History, findings []Finding) *Report {
 		Buyers: o.Buyers, Planned: h.Planned, Attempts: len(h.Calls), Refused: map[string]int{}, Lost: map[string]int{}, Findings: findings,
 	}
 	var (
-		answers, lag, confirm = histogram(), histogram(), histogram()
-		last                  = map[int]*Call{}            // attempt of each planned call
-		hungUp                = map[int]bool{}             // planned calls
-		told                  = map[string]time.Duration{} // when an order's first 202 came
-		wave, lastConfirmed   time.Duration
+		answers, lag, confirm, pickUp = histogram(), histogram(), histogram(), histogram()
+		last                          = map[int]*Call{}            // attempt of each planned call
+		hungUp                        = map[int]bool{}             // planned calls
+		told                          = map[string]time.Duration{} // when an order's first 202 came
+		wave                          time.Duration
+		admitted, confirmed           pace
 	)
 	for i := range h.Calls {
 		c := &h.Calls[i]
@@ -99,6 +102,9 @@ func newReport(o Options, h *History, findings []Finding) *Report {
 		if at, ok := told[c.OrderID]; c.Outcome == Admitted && (!ok || c.Ended < at) {
 			told[c.OrderID] = c.Ended
 		}
+	}
+	for _, at := range told {
+		admitted.add(at)
 	}
 	r.Admitted = len(told)
 	r.Replayed = -r.Admitted
@@ -122,24 +128,45 @@ func newReport(o Options, h *History, findings []Finding) *Report {
 		}
 		delete(told, s.OrderID) // its first such sighting counts
 		r.Confirmed++
+		confirmed.add(s.Ended)
 		confirm.record(s.Ended - at)
-		lastConfirmed = max(lastConfirmed, s.Ended)
+		pickUp.record(s.Since - at)
 	}
 	r.Wave = Ms(wave)
-	r.AdmittedPS, r.ConfirmedPS = perSecond(r.Admitted, wave), perSecond(r.Confirmed, lastConfirmed)
+	r.AdmittedPS, r.AdmittedPeak = admitted.rate(), admitted.peak
+	r.ConfirmedPS, r.ConfirmedPeak = confirmed.rate(), confirmed.peak
 	r.Answers, r.Confirm, r.Lag = answers.quantiles(), confirm.quantiles(), lag.quantiles()
 	if time.Duration(r.Lag.P99) > behind {
-		r.Notes = append(r.Notes, fmt.Sprintf("the generator fell behind: 1 call in 100 went out %s late or later; latencies still count from the plan",
-			short(r.Lag.P99)))
+		r.Notes = append(r.Notes, fmt.Sprintf("the generator fell behind: 1 call in 100 went out %s late or later; latencies count from the plan", short(r.Lag.P99)))
+	}
+	if late := pickUp.quantiles().P99; time.Duration(late) > behind {
+		r.Notes = append(r.Notes, fmt.Sprintf("followers fell behind: 1 order in 100 was first looked at %s after its 202 or later; its time to confirmed is too long", short(late)))
 	}
 	return r
 }
 
-func perSecond(n int, d time.Duration) float64 {
-	if d <= 0 {
+// pace counts events over the seconds of a run. The zero value is ready.
+type pace struct {
+	seconds map[int64]int
+	n, peak int
+	last    time.Duration
+}
+
+func (p *pace) add(at time.Duration) {
+	if p.seconds == nil {
+		p.seconds = map[int64]int{}
+	}
+	second := int64(at / time.Second)
+	p.seconds[second]++
+	p.n, p.peak, p.last = p.n+1, max(p.peak, p.seconds[second]), max(p.last, at)
+}
+
+// rate is per second, from the start of the run to the last event.
+func (p *pace) rate() float64 {
+	if p.last <= 0 {
 		return 0
 	}
-	return float64(n) / d.Seconds()
+	return float64(p.n) / p.last.Seconds()
 }
 
 // durations is a histogram of microseconds, up to an hour, three digits.

@@ -22,21 +22,21 @@ func (r *Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(&b, "Rehearsal of sale %q: %s buyers in %s at %s, over at most %s connections, seed %d\n\n", r.Sale, comma(r.Buyers),
 		short(r.Wave), plural(r.Processes, "API process", "API processes"), comma(r.Connections), r.Seed)
 	row("planned", comma(r.Planned), "sent %s · attempts %s · lag p99 %s, max %s", comma(r.Sent), comma(r.Attempts), short(r.Lag.P99), short(r.Lag.Max))
-	row("admitted", comma(r.Admitted), "%s/s · replayed %s", comma(int(r.AdmittedPS)), comma(r.Replayed))
+	row("admitted", comma(r.Admitted), "%s/s, %s in the busiest second · replayed %s", comma(int(r.AdmittedPS)), comma(r.AdmittedPeak), comma(r.Replayed))
 	lost := reasons(r.Lost)
 	if len(r.Lost) > 0 {
 		lost += fmt.Sprintf(" · %s calls without an answer in the end", comma(r.Unknown))
 	}
 	row("refused", comma(sum(r.Refused)), "%s", reasons(r.Refused))
 	row("lost", comma(sum(r.Lost)), "%s", lost)
-	row("persisted", comma(r.Confirmed), "%s/s", comma(int(r.ConfirmedPS)))
+	row("persisted", comma(r.Confirmed), "%s/s, %s in the busiest second", comma(int(r.ConfirmedPS)), comma(r.ConfirmedPeak))
 	row("answers", "", "p50 %s · p99 %s · p99.9 %s · max %s, from the planned moment", short(r.Answers.P50), short(r.Answers.P99),
 		short(r.Answers.P999), short(r.Answers.Max))
 	row("confirmed", "", "p50 %s · p99 %s · max %s, from the 202 until the buyer saw it", short(r.Confirm.P50), short(r.Confirm.P99), short(r.Confirm.Max))
 	fmt.Fprintln(&b)
-	count := map[Verdict]int{}
+	verdicts := map[Verdict]int{}
 	for _, f := range r.Findings {
-		count[f.Verdict]++
+		verdicts[f.Verdict]++
 		word := map[Verdict]string{OK: "ok", Breach: "BREACH", NotJudged: "–"}[f.Verdict]
 		detail := f.Detail
 		if f.Verdict == Breach && len(f.Examples) > 0 {
@@ -48,10 +48,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "  note: %s\n", n)
 	}
-	switch verdict := fmt.Sprintf("%d hold, %d broken, %d not judged from outside", count[OK], count[Breach], count[NotJudged]); {
+	switch verdict := fmt.Sprintf("%d hold, %d broken, %d not judged from outside", verdicts[OK], verdicts[Breach], verdicts[NotJudged]); {
 	case r.OK():
 		fmt.Fprintf(&b, "  OK: %s\n", verdict)
-	case count[Breach] > 0:
+	case verdicts[Breach] > 0:
 		fmt.Fprintf(&b, "  BREACH: %s\n", verdict)
 	default:
 		fmt.Fprintf(&b, "  INCOMPLETE: %s\n", verdict)
