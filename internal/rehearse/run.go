@@ -132,7 +132,9 @@ func sendCrowd(ctx context.Context, o Options, head Head, rec *recorder, clicks 
 		followAll(following, o.Followers, c.follow, func(ctx context.Context, p placed) { c.followOne(ctx, watchers, p) })
 	})
 	c.send(ctx, clicks)
-	c.resolve(ctx)
+	asking, enough := context.WithTimeout(ctx, o.DrainTimeout) // a server that is gone for good must not hold the verdict back
+	defer enough()
+	c.resolve(asking)
 	over = time.Now()
 	close(c.follow)
 	drain := time.AfterFunc(o.DrainTimeout, giveUp)

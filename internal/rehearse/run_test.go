@@ -114,7 +114,7 @@ func TestLostAnswersAreAskedAgainWithTheSameKey(t *testing.T) {
 func TestWhoHangsUpAsksAgainAfterTheWave(t *testing.T) {
 	s := newShop(t, stalls)
 	o := smallCrowd(s)
-	o.HangUps, o.DuplicateClicks = 1, 0
+	o.HangUps, o.DuplicateClicks, o.DrainTimeout = 1, 0, 10*time.Second
 	r, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
