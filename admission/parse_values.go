@@ -109,10 +109,10 @@ func (s source) limit(n ast.Node) (int, error) {
 	if n, ok := n.(*ast.StringNode); ok && n.Value == "unlimited" {
 		return Unlimited, nil
 	}
-	if n, ok := n.(*ast.StringNode); ok {
-		return 0, s.wrong(n, "limit should be a whole number from 0 (nobody) to %d, or unlimited%s", MaxLimit, found(n))
+	if limit, err := s.number(n, "limit", 0, MaxLimit); err == nil {
+		return limit, nil
 	}
-	return s.number(n, "limit", 0, MaxLimit)
+	return 0, s.wrong(n, "limit should be a whole number from 0 (nobody) to %d, or unlimited%s", MaxLimit, found(n))
 }
 
 func (s source) duration(n ast.Node) (time.Duration, error) {

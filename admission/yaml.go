@@ -54,6 +54,9 @@ func (s source) root(src []byte) (ast.Node, error) {
 // wrong returns the error that n is not what it should be.
 func (s source) wrong(n ast.Node, format string, args ...any) error {
 	e := &RulesError{File: s.file, Problem: fmt.Sprintf(format, args...)}
+	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		n = m.Values[0].Key // the mapping's own place is its first colon
+	}
 	e.place(n.GetToken())
 	return e
 }
@@ -167,6 +170,9 @@ func (s source) number(n ast.Node, what string, low, high int) (int, error) {
 		if int64(low) <= value && value <= int64(high) {
 			return int(value), nil
 		}
+	}
+	if low == high {
+		return 0, s.wrong(n, "%s should be %d%s", what, low, found(n))
 	}
 	return 0, s.wrong(n, "%s should be a whole number from %d to %d%s", what, low, high, found(n))
 }

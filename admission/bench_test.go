@@ -1,0 +1,54 @@
+package admission_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// BenchmarkCharge charges the default rules, which count a user and an address: with one user most calls are denied, with 100,000 none of
+// them is by the user's limit. Over Redis 256 callers ask at once.
+func BenchmarkCharge(b *testing.B) {
+	for _, kind := range kinds {
+		for _, users := range []int{1, 100_000} {
+			b.Run(fmt.Sprintf("%s/users=%d", kind.name, users), func(b *testing.B) {
+				g, err := admission.New(kind.open(b)(nil), admission.DefaultRules(),
+					admission.Options{Secret: secret, Namespace: namespace(), Timeout: patience})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if kind.name != "memory" {
+					b.SetParallelism(128)
+				}
+				var next atomic.Int64
+				b.ReportAllocs()
+				b.RunParallel(func(pb *testing.PB) {
+					req := admission.Request{Route: "/v1/sales/spring/orders", Method: "POST"}
+					for pb.Next() {
+						i := int(next.Add(1)) % users
+						req.User = strconv.Itoa(i)
+						req.IP = netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+						if d, err := g.Charge(b.Context(), req); err != nil || d.Degraded {
+							b.Errorf("Charge = %+v, %v", d, err)
+							return
+						}
+					}
+				})
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
+			})
+		}
+	}
+}
+
+func BenchmarkParseRules(b *testing.B) {
+	src := admission.DefaultRules().Source()
+	for b.Loop() {
+		if _, err := admission.ParseRules("default.yaml", src); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
