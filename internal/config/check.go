@@ -26,6 +26,11 @@ func (c *Config) checkAPI(t told) []error {
 		wrong = append(wrong, errors.New("SECRET: is not set, and must have at least 32 characters, "+
 			"the same in all processes: openssl rand -hex 32 makes one"))
 	}
+	for _, pair := range [][2]string{{"JWT_SECRET", "JWT_JWKS_FILE"}, {"INTERNAL_TOKEN", "TOKENS_FILE"}} {
+		if t.has(pair[0]) && t.has(pair[1]) {
+			wrong = append(wrong, fmt.Errorf("%s: is set while %s is; set one of them", pair[0], pair[1]))
+		}
+	}
 	if c.InternalListen != "" && !loopback(c.InternalListen) && !t.has("INTERNAL_TOKEN") && !t.has("TOKENS_FILE") {
 		wrong = append(wrong, fmt.Errorf("INTERNAL_LISTEN: is %q, which other machines reach, and nobody needs a token there: "+
 			"set INTERNAL_TOKEN or TOKENS_FILE, or listen on 127.0.0.1", c.InternalListen))

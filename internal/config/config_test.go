@@ -114,13 +114,15 @@ func TestWrongValues(t *testing.T) {
 		{"IDENTITY", "cookie", `"cookie", and must be jwt or header`, ""},
 		{"IDENTITY", "", "is not set, and must be jwt", ""},
 		{"IDENTITY", "jwt", "JWT_JWKS_FILE", ""},
+		{"JWT_SECRET", strings.Repeat("hunter2", 5), "set one of them", "hunter2"},
 		{"JWT_SECRET", "hunter2", "has 7 characters, and must have at least 32", "hunter2"},
 		{"JWT_JWKS_FILE", missing, "must be a file that can be read", ""},
 		{"TRUSTED_PROXIES", "10.0.0.0/8, proxy.test", `names "proxy.test"`, ""},
 		{"CORS_ORIGINS", "https://shop.test/app", `names "https://shop.test/app"`, ""},
-		{"CORS_ORIGINS", "*", "must name origins", ""},
+		{"CORS_ORIGINS", "shop.test", "must name origins", ""},
 		{"INTERNAL_TOKEN", "hunter2", "must have at least 16", "hunter2"},
 		{"INTERNAL_TOKEN", "hunter2 hunter2 hunter2", "must not contain spaces", "hunter2"},
+		{"INTERNAL_TOKEN", "hunter2hunter2hunter2", "set one of them", "hunter2"},
 		{"TOKENS_FILE", missing, "must be a file that can be read", ""},
 		{"RULES_FILE", folder, "a folder, and must be a file", ""},
 		{"SECRET", "", "is not set, and must have at least 32", ""},
@@ -130,7 +132,11 @@ func TestWrongValues(t *testing.T) {
 		{"LOG_FORMAT", "xml", "must be text or json", ""},
 	} {
 		t.Run(tt.name+"="+tt.value, func(t *testing.T) {
-			c, err := API(nil, env(t, tt.name, tt.value), io.Discard)
+			vars := env(t, tt.name, tt.value)
+			if tt.want == "set one of them" {
+				vars = env(t, tt.name, tt.value, "TOKENS_FILE", os.Args[0], "JWT_JWKS_FILE", os.Args[0])
+			}
+			c, err := API(nil, vars, io.Discard)
 			if err == nil {
 				t.Fatalf("accepted: %+v", c)
 			}

@@ -14,7 +14,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
 // Each function here makes what sets one field from a value; its error shows the value, unless that is
@@ -123,9 +124,13 @@ func origins(field *[]string) func(string) error {
 			if part == "" {
 				continue
 			}
+			if part == "*" {
+				*field = append(*field, part)
+				continue
+			}
 			u, err := url.Parse(part)
 			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || part != u.Scheme+"://"+u.Host || u.Hostname() == "" {
-				return fmt.Errorf("names %q, and must name origins, such as https://shop.example,http://localhost:3000", part)
+				return fmt.Errorf("names %q, and must name origins, such as https://shop.example,http://localhost:3000, or * for all", part)
 			}
 			*field = append(*field, part)
 		}
@@ -147,8 +152,8 @@ func namespace(field *string) func(string) error {
 }
 
 func (u *URL) setRedis(value string) error {
-	_, err := redis.ParseURL(value)
-	return u.set(value, err, "redis://user:password@host:6379/0, or rediss:// for TLS")
+	_, err := orders.RedisOptions(value)
+	return u.set(value, errors.Unwrap(err), "redis://user:password@host:6379/0, or rediss:// for TLS")
 }
 
 func (u *URL) setPostgres(value string) error {

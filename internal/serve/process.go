@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/internal/httpapi"
 )
 
 // DefaultShutdown is below the 30 s after which orchestrators kill.
@@ -22,8 +24,8 @@ type Service interface {
 	Drain(context.Context) error
 }
 
-// Worker is what a Process needs of orders.Worker.
-type Worker interface {
+// runner is orders.Worker.
+type runner interface {
 	Run(context.Context) error
 }
 
@@ -39,7 +41,7 @@ type Process struct {
 	Log        *slog.Logger
 	Listeners  []Listener
 	Service    Service
-	Worker     Worker                        // nil: this process commits nothing
+	Worker     runner                        // nil: this process commits nothing
 	Background []func(context.Context) error // what else runs until everything is drained
 	Drain      func()                        // makes readyz say that this process is leaving; nil: nothing to do
 	Settle     func(context.Context) error   // waits until nothing is left to commit, before Worker is stopped; nil: the queue outlives us
@@ -166,13 +168,9 @@ func (p *Process) listen(ctx context.Context) (servers []*server, err error) {
 			return servers, fmt.Errorf("%s listener: %w; is another process there?", l.Name, err)
 		}
 		p.Log.Info("listening", "listener", l.Name, "addr", listener.Addr().String())
-		servers = append(servers, &server{name: l.Name, listener: listener, http: &http.Server{
-			Handler:           l.Handler,
-			ReadHeaderTimeout: 5 * time.Second,
-			IdleTimeout:       2 * time.Minute,
-			MaxHeaderBytes:    32 << 10,
-			ErrorLog:          slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug), // broken handshakes and hang-ups
-		}})
+		serving := httpapi.Server(l.Handler)
+		serving.ErrorLog = slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug) // broken handshakes and hang-ups
+		servers = append(servers, &server{l.Name, listener, serving})
 	}
 	return servers, nil
 }

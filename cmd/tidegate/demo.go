@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/embedded"
+	"github.com/tidegate/tidegate/internal/rehearse"
+)
+
+func demoCommand() *cobra.Command {
+	var (
+		data string
+		exit bool
+	)
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Start an embedded server, let a crowd at a fresh sale, and judge what came of it",
+		Long: `Start an embedded server, let 2,000 buyers at a fresh sale of 300 tickets, and judge what came of it.
+Some click twice, some hang up. Then the server stays, to be looked at, until Ctrl-C.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := cmd.OutOrStdout()
+			return withEmbedded(cmd.Context(), data, cmd.ErrOrStderr(), func(ctx context.Context, at embedded.Place) error {
+				at.Describe(out)
+				report, err := rehearse.Run(ctx, rehearse.Options{
+					PublicURLs: []string{at.Public}, InternalURL: at.Internal, Progress: cmd.ErrOrStderr(),
+					Sale: "rehearsal-" + time.Now().UTC().Format("20060102-150405"), Items: []string{"ticket"}, Stock: 300,
+					Buyers: 2000, Rate: 400, Ramp: time.Second, DuplicateClicks: 0.2, HangUps: 0.05, Seed: 1,
+				})
+				if err := errors.Join(err, verdict(report, table, out)); err != nil || exit {
+					return err
+				}
+				fmt.Fprintf(out, "\nThe server stays at %s. Ctrl-C ends it.\n", at.Public)
+				<-ctx.Done()
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&data, "data", "", "folder of the server's data (default: a temporary one)")
+	cmd.Flags().BoolVar(&exit, "exit", false, "end after the verdict, with status 0 only if every judged invariant held")
+	return cmd
+}
+
+func rehearseEmbedded(ctx context.Context, o rehearse.Options, show func(*rehearse.Report, io.Writer) error, stdout, stderr io.Writer) error {
+	return withEmbedded(ctx, "", stderr, func(ctx context.Context, at embedded.Place) error {
+		o.PublicURLs, o.InternalURL = []string{at.Public}, at.Internal
+		report, err := rehearse.Run(ctx, o)
+		return errors.Join(err, verdict(report, show, stdout))
+	})
+}
+
+// withEmbedded starts a server that the environment has no say in, calls use, and stops the server.
+func withEmbedded(ctx context.Context, data string, stderr io.Writer, use func(context.Context, embedded.Place) error) (err error) {
+	if data == "" {
+		if data, err = os.MkdirTemp("", "tidegate-demo-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(data)
+	}
+	cfg, err := config.API([]string{
+		"-listen", freeOr("127.0.0.1:8080"), "-internal-listen", freeOr("127.0.0.1:8081"), "-tidegate-data", data, "-log-level", "warn",
+	}, func(string) string { return "" }, stderr)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var (
+		at    = make(chan embedded.Place, 1)
+		ended = make(chan error, 1)
+	)
+	go func() {
+		defer stop() // a server that fails ends its use
+		ended <- embedded.Run(ctx, cfg, cfg.Logger(stderr), func(p embedded.Place) { at <- p })
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case place := <-at:
+		err := use(ctx, place)
+		stop()
+		return errors.Join(err, <-ended)
+	}
+}
+
+// freeOr is the address if nobody listens there, else any port of this machine.
+func freeOr(addr string) string {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "127.0.0.1:0"
+	}
+	_ = l.Close()
+	return addr
+}

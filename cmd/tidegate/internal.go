@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// internalAPI is where the operator's calls go.
+type internalAPI struct {
+	base, token string
+}
+
+// addFlags lets flags say where it is; the environment says it otherwise.
+func (a *internalAPI) addFlags(cmd *cobra.Command, getenv func(string) string) {
+	cmd.Flags().StringVar(&a.base, "internal", orElse(getenv("TIDEGATE_INTERNAL_URL"), "http://127.0.0.1:8081"),
+		"URL of the internal listener [TIDEGATE_INTERNAL_URL]")
+	// Not as a default, which the help would print.
+	cmd.Flags().StringVar(&a.token, "token", "", "token of an operator [INTERNAL_TOKEN]")
+	cmd.PreRun = func(*cobra.Command, []string) { a.token = orElse(a.token, getenv("INTERNAL_TOKEN")) }
+}
+
+func (a *internalAPI) get(ctx context.Context, answer any, path ...string) error {
+	at, err := url.JoinPath(a.base, path...)
+	if err != nil {
+		return fmt.Errorf("--internal: %w; name a URL such as http://127.0.0.1:8081", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("--internal: %w; name a URL such as http://127.0.0.1:8081", err)
+	}
+	if a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w; is the server running, and --internal its internal listener?", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
+	if err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return refusal(at, resp.StatusCode, body)
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("%s answers with something else than expected: %w; is it Tidegate's internal listener?", at, err)
+	}
+	return nil
+}
+
+func refusal(at string, status int, body []byte) error {
+	var problem struct{ Title, Detail string }
+	_ = json.Unmarshal(body, &problem) // whatever it is, there is the status
+	said := strings.TrimSpace(problem.Title + " " + problem.Detail)
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Errorf("%s: %d %s; set INTERNAL_TOKEN to a token of an operator", at, status, said)
+	case http.StatusServiceUnavailable:
+		return fmt.Errorf("%s: %d %s; readyz says what is missing", at, status, said)
+	}
+	return fmt.Errorf("%s: %d %s", at, status, said)
+}
+
+func verifyCommand(getenv func(string) string) *cobra.Command {
+	var (
+		api  internalAPI
+		sale string
+	)
+	cmd := &cobra.Command{
+		Use:   "verify --sale SALE",
+		Short: "Ask the server whether a sale's invariants hold",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var verdict struct {
+				OK     bool
+				Checks []struct {
+					Invariant string
+					OK        bool
+					Detail    string
+				}
+			}
+			if err := api.get(cmd.Context(), &verdict, "v1", "sales", url.PathEscape(sale), "verify"); err != nil {
+				return err
+			}
+			for _, check := range verdict.Checks {
+				word := "ok"
+				if !check.OK {
+					word = "BREACH"
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%-4s %-7s %s\n", check.Invariant, word, check.Detail)
+			}
+			if !verdict.OK {
+				return errors.New("an invariant is broken: keep the logs and the database as they are, and look at the orders named above")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&sale, "sale", "", "the sale")
+	_ = cmd.MarkFlagRequired("sale") // it exists
+	api.addFlags(cmd, getenv)
+	return cmd
+}
+
+func healthCommand() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "health URL",
+		Short: "Succeed if a GET of the URL does; for the health checks of containers",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], http.NoBody)
+			if err != nil {
+				return fmt.Errorf("%w; name a URL such as http://127.0.0.1:8081/readyz", err)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+			if resp.StatusCode/100 != 2 {
+				return fmt.Errorf("%s: %s: %s", args[0], resp.Status, strings.TrimSpace(string(body)))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the answer")
+	return cmd
+}
+
+func orElse(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/migrations"
+)
+
+func migrateCommand(getenv func(string) string) *cobra.Command {
+	var url string
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the database's schema up to date",
+		Long: "Bring the schema of the Postgres at DATABASE_URL up to date. It may run any number of times, and beside running processes; " +
+			"run it before a new version starts.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if url == "" {
+				return errors.New("DATABASE_URL: is not set; set it, or say --database-url postgres://…")
+			}
+			parsed, err := pgx.ParseConfig(url)
+			if err != nil {
+				return fmt.Errorf("DATABASE_URL: %w", err)
+			}
+			db := stdlib.OpenDB(*parsed)
+			defer db.Close()
+			if err := migrations.Postgres(cmd.Context(), db); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The schema of %s at %s is up to date.\n", parsed.Database, parsed.Host)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&url, "database-url", "", "Postgres of the orders (default: DATABASE_URL)")
+	cmd.PreRun = func(*cobra.Command, []string) {
+		if url == "" {
+			url = getenv("DATABASE_URL")
+		}
+	}
+	return cmd
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/rehearse"
+)
+
+var errBroken = errors.New("the rehearsal did not pass: see the lines above that say BREACH or that were not judged")
+
+func rehearseCommand(getenv func(string) string) *cobra.Command {
+	var (
+		o        rehearse.Options
+		api      internalAPI
+		embedded bool
+		asJSON   bool
+	)
+	cmd := &cobra.Command{
+		Use:   "rehearse",
+		Short: "Send a crowd at a sale and judge what came of it",
+		Long: `Send an open-loop crowd at a sale: when each buyer clicks is fixed before the first click, so a slow server gets no relief.
+Then compare what the crowd saw with what the server lists, and judge the invariants of the sale.
+
+With --stock the run creates the sale and opens it; otherwise the sale is there already.
+The exit status is 0 only if every judged invariant held.`,
+		Example: `  tidegate rehearse --embedded --sale try --stock 300 --buyers 2000 --rate 400
+  tidegate rehearse --target http://shop:8080 --internal http://shop:8081 --sale summer --buyers 50000 --duration 30s`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Progress = cmd.ErrOrStderr()
+			show := table
+			if asJSON {
+				show = indented
+			}
+			if embedded {
+				return rehearseEmbedded(cmd.Context(), o, show, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			o.InternalURL, o.Token = api.base, api.token
+			report, err := rehearse.Run(cmd.Context(), o)
+			return errors.Join(err, verdict(report, show, cmd.OutOrStdout()))
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.PublicURLs, "target", []string{orElse(getenv("TIDEGATE_URL"), "http://127.0.0.1:8080")},
+		"URLs of public listeners; buyers spread over them [TIDEGATE_URL]")
+	f.BoolVar(&embedded, "embedded", false, "rehearse against an embedded server of its own, in a temporary folder")
+	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	f.StringVar(&o.Sale, "sale", "", "the sale")
+	f.StringSliceVar(&o.Items, "item", nil, "what buyers ask for, evenly (default: every item of the sale)")
+	f.IntVar(&o.Stock, "stock", 0, "create the sale with so many units of each item; 0: it is there already")
+	f.IntVar(&o.Quota, "quota", 0, "units per buyer and item; 0: 1 for a created sale, else not judged")
+	f.IntVar(&o.Buyers, "buyers", 0, "how many come; give two of --buyers, --rate and --duration")
+	f.Float64Var(&o.Rate, "rate", 0, "new buyers per second")
+	f.DurationVar(&o.Duration, "duration", 0, "from the first new buyer to the last")
+	f.DurationVar(&o.Ramp, "ramp", 0, "how long the rate climbs")
+	f.IntVar(&o.OrdersPerBuyer, "orders-per-buyer", 1, "orders of each buyer")
+	f.IntVar(&o.QuantityMax, "quantity-max", 1, "units of an order, evenly from 1")
+	f.Float64Var(&o.DuplicateClicks, "duplicate-clicks", 0, "share of orders clicked twice, 0 to 1")
+	f.Float64Var(&o.HangUps, "hang-ups", 0, "share of orders whose first click is cut off after sending, 0 to 1")
+	f.Uint64Var(&o.Seed, "seed", 1, "of the plan: the same seed and flags give the same crowd")
+	f.IntVar(&o.Connections, "connections", 0, "sockets at most (default 2000)")
+	f.IntVar(&o.Followers, "followers", 0, "orders followed at once (default 256)")
+	f.DurationVar(&o.RequestTimeout, "request-timeout", 0, "after which an answer is lost (default 10s)")
+	f.IntVar(&o.Attempts, "attempts", 0, "of one click while its answers are lost (default 5)")
+	f.DurationVar(&o.RetryWait, "retry-wait", 0, "before the first repeat (default 100ms)")
+	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "how long orders may take to be confirmed after the wave (default 30s)")
+	f.StringVar(&o.HistoryFile, "history", "", "file for everything seen, as JSON lines")
+	_ = cmd.MarkFlagRequired("sale") // it exists
+	api.addFlags(cmd, getenv)
+	cmd.MarkFlagsMutuallyExclusive("embedded", "target")
+	cmd.MarkFlagsMutuallyExclusive("embedded", "internal")
+	return cmd
+}
+
+// verdict shows the report and says whether the rehearsal passed.
+func verdict(r *rehearse.Report, show func(*rehearse.Report, io.Writer) error, w io.Writer) error {
+	if r == nil {
+		return nil // the run's own error says why
+	}
+	if err := show(r, w); err != nil {
+		return err
+	}
+	if !r.OK() {
+		return errBroken
+	}
+	return nil
+}
+
+func table(r *rehearse.Report, w io.Writer) error { return r.WriteTable(w) }
+
+func indented(r *rehearse.Report, w io.Writer) error {
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	return out.Encode(r)
+}

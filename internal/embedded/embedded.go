@@ -1,0 +1,175 @@
+// Package embedded runs all of Tidegate in one process that needs nothing else: Redis in memory, orders in SQLite, the worker inside.
+//
+// What is committed is kept. What is in flight when the process dies may be lost, because nothing but the process' memory holds it; when the
+// process is told to stop, it commits everything first. After a restart the sales are rebuilt from the database, so units that were sold
+// stay sold.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/serve"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/sqlite"
+)
+
+// patience is how long the parts may take to become ready; they are all in this process.
+const patience = 30 * time.Second
+
+// pollEvery is how often to ask where nothing tells.
+const pollEvery = 20 * time.Millisecond
+
+// Run serves until ctx ends. It calls ready once the sample sale is open, and returns ErrInUse if another process has the data folder.
+func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(Place)) error {
+	data, err := openFolder(cfg.Data)
+	if err != nil {
+		return err
+	}
+	defer data.close()
+	told := *cfg
+	if told.Secret == "" {
+		if told.Secret, err = data.secret(); err != nil {
+			return err
+		}
+	}
+	db, err := data.database(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	memory, err := startMemory()
+	if err != nil {
+		return err
+	}
+	defer memory.close()
+	r, err := serve.OpenRedis(memory.url, memory.url)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+
+	svc, err := orders.New(r.Decisions, r.Queue, sqlite.New(db), r.Fence, orders.Options{Namespace: told.Namespace, Logger: log})
+	if err != nil {
+		return err
+	}
+	worker, err := orders.NewWorker(svc, r.Queue, orders.WorkerOptions{Servers: 1})
+	if err != nil {
+		return err
+	}
+	counts := admission.NewMemoryStore(admission.MemoryOptions{})
+	listening := make(chan map[string]string, 1)
+	p := &serve.Process{
+		Log: log, Service: svc, Worker: worker,
+		Settle: func(ctx context.Context) error { return settle(ctx, svc) },
+		Ready:  func(addrs map[string]string) { listening <- addrs },
+		Background: []func(context.Context) error{memory.Run, counts.Run, func(ctx context.Context) error {
+			sale, err := openSample(ctx, svc)
+			if err != nil {
+				return err
+			}
+			addrs := <-listening
+			ready(Place{Public: baseURL(addrs["public"]), Internal: baseURL(addrs["internal"]), Sale: sale, Folder: cfg.Data})
+			<-ctx.Done()
+			return nil
+		}},
+	}
+	if err := p.AddHTTP(&told, svc, counts); err != nil {
+		return err
+	}
+	return p.Run(ctx)
+}
+
+// openSample waits until sales can be taken, and makes sure that there is one.
+func openSample(ctx context.Context, svc *orders.Service) (string, error) {
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := until(within, svc.Ready); err != nil {
+		return "", err
+	}
+	var sale string
+	err := until(within, func(ctx context.Context) (err error) {
+		sale, err = ensureSample(ctx, svc, time.Now())
+		return err
+	})
+	return sale, err
+}
+
+// settle waits until every order that was accepted is committed.
+func settle(ctx context.Context, svc *orders.Service) error {
+	return until(ctx, func(ctx context.Context) error {
+		all, err := svc.Sales(ctx)
+		if err != nil {
+			return err
+		}
+		for _, sale := range all {
+			waiting, err := svc.Orders(ctx, orders.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, Status: orders.StatusAccepted, Limit: 1})
+			if err != nil {
+				return err
+			}
+			if len(waiting) > 0 {
+				return fmt.Errorf("embedded: order %s of sale %s is not committed", waiting[0].ID, sale.ID)
+			}
+		}
+		return nil
+	})
+}
+
+// until asks again and again, until there is no error or ctx ends.
+func until(ctx context.Context, ask func(context.Context) error) error {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// Place is where a running embedded server is found.
+type Place struct {
+	Public, Internal string // URLs
+	Sale             string // the sample
+	Folder           string
+}
+
+// Describe says what runs where, what it keeps, and how to place an order.
+func (p Place) Describe(w io.Writer) {
+	fmt.Fprintf(w, `Tidegate is running on its own: Redis in memory, orders in %[1]s.
+It keeps what is committed, and may lose what is in flight if it is killed.
+For a sale that counts, set REDIS_URL and DATABASE_URL.
+
+  public    %[2]s    %[2]s/docs
+  internal  %[3]s    %[3]s/docs
+
+The sale %[4]s is open. Order a %[5]s:
+
+  curl -i %[2]s/v1/sales/%[4]s/orders -H 'X-User-ID: alice' -H 'Content-Type: application/json' -d '{"item":"%[5]s"}'
+
+`, p.Folder, p.Public, p.Internal, p.Sale, sampleItem)
+}
+
+// baseURL leads to a listener from this machine.
+func baseURL(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "http://" + addr
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}

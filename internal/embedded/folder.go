@@ -1,0 +1,93 @@
+package embedded
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/migrations"
+	"github.com/tidegate/tidegate/orders/sqlite"
+)
+
+// ErrInUse says that another process has the data folder.
+var ErrInUse = errors.New("embedded: the data folder is in use")
+
+// folder is the data folder: lock (held while we live), secret, and the database. The zero value is not usable.
+type folder struct {
+	path string
+	lock *flock.Flock
+}
+
+// openFolder takes the folder, and makes it if it is not there. Two processes would sell the same units from two memories.
+func openFolder(path string) (*folder, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("TIDEGATE_DATA: %w; name a folder that can be written", err)
+	}
+	lock := flock.New(filepath.Join(path, "lock"))
+	switch locked, err := lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("TIDEGATE_DATA: %w; name a folder that can be written", err)
+	case !locked:
+		return nil, fmt.Errorf("%w: another process has %s; stop that one, or set TIDEGATE_DATA to another folder", ErrInUse, path)
+	}
+	return &folder{path: path, lock: lock}, nil
+}
+
+func (f *folder) close() error { return f.lock.Close() }
+
+// secret is the installation's own, made at the first start.
+func (f *folder) secret() (config.Secret, error) {
+	path := filepath.Join(f.path, "secret")
+	kept, err := os.ReadFile(path)
+	if err == nil {
+		value := strings.TrimSpace(string(kept))
+		if len(value) < 32 {
+			return "", fmt.Errorf("embedded: %s holds %d characters, and must hold at least 32; without the file a new secret is made",
+				path, len(value))
+		}
+		return config.Secret(value), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("embedded: %w", err)
+	}
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // never fails
+	value := hex.EncodeToString(random)
+	// Renamed when complete, so that no crash leaves half a secret.
+	if err := os.WriteFile(path+".new", []byte(value+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("embedded: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return "", fmt.Errorf("embedded: %w", err)
+	}
+	return config.Secret(value), nil
+}
+
+// database opens the database and brings its schema up to date.
+func (f *folder) database(ctx context.Context) (*sql.DB, error) {
+	path, err := filepath.Abs(filepath.Join(f.path, "tidegate.db"))
+	if err != nil {
+		return nil, fmt.Errorf("embedded: %w", err)
+	}
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: sqlite.Options}).String())
+	if err != nil {
+		return nil, fmt.Errorf("embedded: %w", err)
+	}
+	if err := migrations.SQLite(ctx, db); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("embedded: %s: %w", path, err)
+	}
+	return db, nil
+}

@@ -1,0 +1,50 @@
+package embedded
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/tidegate/tidegate/internal/config"
+)
+
+// tick is how late a key may expire.
+const tick = 250 * time.Millisecond
+
+// memory is Redis within this process. It starts empty every time.
+type memory struct {
+	server *miniredis.Miniredis
+	url    config.URL
+}
+
+// startMemory listens on a port of this machine, with a password, since other users of the machine can reach that port.
+func startMemory() (*memory, error) {
+	server := miniredis.NewMiniRedis()
+	password := rand.Text()
+	server.RequireAuth(password)
+	if err := server.Start(); err != nil {
+		return nil, fmt.Errorf("embedded: redis in memory: %w", err)
+	}
+	return &memory{server: server, url: config.URL("redis://:" + password + "@" + server.Addr() + "/0")}, nil
+}
+
+// Run lets keys expire, which the server does only when told how much time has passed.
+func (m *memory) Run(ctx context.Context) error {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+			now := time.Now()
+			m.server.FastForward(now.Sub(last))
+			last = now
+		}
+	}
+}
+
+func (m *memory) close() { m.server.Close() }

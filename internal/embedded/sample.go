@@ -1,0 +1,55 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// What is on sale when nobody has set anything up.
+const (
+	sampleSale   = "demo"
+	sampleItem   = "ticket"
+	sampleStock  = 500
+	sampleLength = 30 * 24 * time.Hour
+)
+
+// sales is what the sample needs of orders.Service.
+type sales interface {
+	Sales(ctx context.Context) ([]orders.SaleStatus, error)
+	PutSale(ctx context.Context, def orders.Sale) (orders.SaleStatus, bool, error)
+	SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
+}
+
+// ensureSample returns the name of a sample sale that is not over: the newest one, or else a new one, since the
+// orders of the one that is over stay what they are.
+func ensureSample(ctx context.Context, s sales, now time.Time) (string, error) {
+	all, err := s.Sales(ctx)
+	if err != nil {
+		return "", fmt.Errorf("embedded: sample sale: %w", err)
+	}
+	name := sampleSale
+	for n := 2; ; n++ {
+		i := slices.IndexFunc(all, func(known orders.SaleStatus) bool { return known.ID == name })
+		if i < 0 {
+			break
+		}
+		if all[i].State != orders.StateEnded && all[i].State != orders.StateClosed {
+			return name, nil
+		}
+		name = fmt.Sprintf("%s-%d", sampleSale, n)
+	}
+	if _, _, err := s.PutSale(ctx, orders.Sale{
+		ID: name, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(sampleLength), RequiresUser: true,
+		Items: []orders.Item{{ID: sampleItem, Stock: sampleStock, QuotaPerBuyer: 1, InFlightMax: orders.DefaultInFlight}},
+	}); err != nil {
+		return "", fmt.Errorf("embedded: sample sale: %w", err)
+	}
+	if _, err := s.SetSwitch(ctx, name, orders.SwitchOpen); err != nil {
+		return "", fmt.Errorf("embedded: sample sale: %w", err)
+	}
+	return name, nil
+}

@@ -1,0 +1,100 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/migrations"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Patience is how long a process waits for its servers at the start.
+const Patience = 30 * time.Second
+
+// Redis is the clients of one process: decisions are not worth waiting for, tasks are. The zero value is not usable.
+type Redis struct {
+	Decisions redis.UniversalClient
+	Queue     redis.UniversalClient
+	Fence     *orders.Fence // sees every new connection of Decisions
+}
+
+// OpenRedis dials nothing yet.
+func OpenRedis(decisions, queue config.URL) (*Redis, error) {
+	opts, err := orders.RedisOptions(string(decisions))
+	if err != nil {
+		return nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	fence := orders.NewFence(len(opts.Addrs) > 1)
+	opts.OnConnect = fence.OnConnect
+
+	// Asynq's calls are not repeated by anybody else, and nobody waits for their answer.
+	queueOpts, err := orders.RedisOptions(string(queue))
+	if err != nil {
+		return nil, fmt.Errorf("QUEUE_REDIS_URL: %w", err)
+	}
+	queueOpts.MaxRetries = 3
+	queueOpts.DialTimeout, queueOpts.ReadTimeout, queueOpts.WriteTimeout, queueOpts.PoolTimeout =
+		2*time.Second, 3*time.Second, 3*time.Second, 4*time.Second
+	return &Redis{redis.NewUniversalClient(opts), redis.NewUniversalClient(queueOpts), fence}, nil
+}
+
+// Close closes both clients.
+func (r *Redis) Close() error { return errors.Join(r.Decisions.Close(), r.Queue.Close()) }
+
+// openPool dials nothing yet. What the URL says wins over what is set here.
+func openPool(ctx context.Context, url config.URL, program string) (*pgxpool.Pool, error) {
+	c, err := pgxpool.ParseConfig(string(url))
+	if err != nil {
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	for name, value := range map[string]string{
+		"application_name": "tidegate-" + program,
+		// A statement that takes longer is stuck, and holds a connection that others need.
+		"statement_timeout":                   "30s",
+		"idle_in_transaction_session_timeout": "60s",
+	} {
+		if _, said := c.ConnConfig.RuntimeParams[name]; !said {
+			c.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	if !strings.Contains(string(url), "pool_max_conns=") {
+		c.MaxConns = 16
+	}
+	if c.ConnConfig.ConnectTimeout == 0 {
+		c.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	return pool, nil
+}
+
+// awaitServers waits until Redis and Postgres answer and the schema is there.
+func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, patience time.Duration, r *Redis, pool *pgxpool.Pool) error {
+	servers := []dependency{
+		{"REDIS_URL", cfg.Redis, func(ctx context.Context) error { return r.Decisions.Ping(ctx).Err() }},
+		{"DATABASE_URL", cfg.Database, pool.Ping},
+	}
+	if cfg.Queue != cfg.Redis {
+		servers = append(servers, dependency{"QUEUE_REDIS_URL", cfg.Queue, func(ctx context.Context) error { return r.Queue.Ping(ctx).Err() }})
+	}
+	if err := await(ctx, log, patience, servers...); err != nil {
+		return err
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close() // the pool stays open
+	if cfg.Migrate {
+		return migrations.Postgres(ctx, db)
+	}
+	return migrations.CheckPostgres(ctx, db)
+}

@@ -1,0 +1,143 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/httpapi"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// AddHTTP gives a process the public and the internal listener.
+func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admission.Store) error {
+	rules, err := rulesOf(cfg)
+	if err != nil {
+		return err
+	}
+	gate, err := admission.New(counts, rules, admission.Options{Secret: []byte(cfg.Secret), Namespace: cfg.Namespace})
+	if err != nil {
+		return err
+	}
+	var tokens *httpapi.Tokens
+	switch {
+	case cfg.TokensFile != "":
+		tokens, err = httpapi.LoadTokens(cfg.TokensFile, p.Log)
+		err = wrap("TOKENS_FILE", err)
+	case cfg.InternalToken != "":
+		tokens, err = httpapi.OneToken(string(cfg.InternalToken))
+		err = wrap("INTERNAL_TOKEN", err)
+	}
+	if err != nil {
+		return err
+	}
+	if tokens != nil {
+		p.Background = append(p.Background, tokens.Run)
+	}
+	var identity httpapi.Identity = httpapi.HeaderIdentity{}
+	if cfg.Identity == config.IdentityJWT {
+		jwt, err := httpapi.NewJWT(httpapi.JWTOptions{
+			Secret: []byte(cfg.JWTSecret), JWKSFile: cfg.JWKSFile, Issuer: cfg.JWTIssuer, Audience: cfg.JWTAudience, Logger: p.Log,
+		})
+		if err != nil {
+			return wrap("JWT_SECRET, JWT_JWKS_FILE", err)
+		}
+		p.Background = append(p.Background, jwt.Run)
+		identity = jwt
+	}
+	api, err := httpapi.New(httpapi.Config{
+		Orders: served{svc}, Gate: gate, Identity: identity, Tokens: tokens,
+		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(),
+	})
+	if err != nil {
+		return err
+	}
+	p.Drain = api.Drain
+	p.Listeners = append(p.Listeners,
+		Listener{Name: "public", Addr: cfg.Listen, Handler: api.Public()},
+		Listener{Name: "internal", Addr: cfg.InternalListen, Handler: api.Internal()})
+	return nil
+}
+
+func rulesOf(cfg *config.Config) (*admission.Rules, error) {
+	if cfg.RulesFile == "" {
+		return admission.DefaultRules(), nil
+	}
+	source, err := os.ReadFile(cfg.RulesFile)
+	if err != nil {
+		return nil, wrap("RULES_FILE", err)
+	}
+	rules, err := admission.ParseRules(cfg.RulesFile, source)
+	return rules, wrap("RULES_FILE", err)
+}
+
+// addProbes gives a process without HTTP of its own a listener for livez and readyz.
+func (p *Process) addProbes(addr string, ready func(context.Context) error) {
+	var leaving atomic.Bool
+	p.Drain = func() { leaving.Store(true) }
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { probe(w, p.Log, nil) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if leaving.Load() {
+			probe(w, p.Log, errors.New("draining"))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		probe(w, p.Log, ready(ctx))
+	})
+	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: addr, Handler: mux})
+}
+
+func probe(w http.ResponseWriter, log *slog.Logger, failing error) {
+	status, kind := http.StatusOK, "application/json"
+	body := map[string]any{"status": "ok", "version": version()}
+	if failing != nil {
+		status, kind = http.StatusServiceUnavailable, "application/problem+json"
+		body = map[string]any{"title": "Not ready", "status": status, "detail": failing.Error()}
+		w.Header().Set("Retry-After", "1")
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		log.Debug("probe not answered", "error", err)
+	}
+}
+
+// version is that of the module, or of the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return fmt.Sprintf("%.12s", s.Value)
+		}
+	}
+	return "unknown"
+}
+
+// served lets the handlers use a service.
+type served struct{ *orders.Service }
+
+func (s served) Prepare(req orders.Request) (httpapi.Attempt, error) {
+	attempt, err := s.Service.Prepare(req)
+	if err != nil {
+		return nil, err
+	}
+	return attempt, nil
+}

@@ -1,0 +1,79 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/postgres"
+)
+
+// API serves HTTP over Redis and Postgres until ctx ends.
+func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+	return overServers(ctx, cfg, log, "api", Patience, func(p *Process, svc *orders.Service, r *Redis) error {
+		shared, err := admission.AutoPipeline(r.Decisions)
+		if err != nil {
+			return err
+		}
+		return p.AddHTTP(cfg, svc, admission.NewRedisStore(shared))
+	})
+}
+
+// Worker commits orders until ctx ends.
+func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+	return overServers(ctx, cfg, log, "worker", Patience, func(p *Process, svc *orders.Service, r *Redis) error {
+		worker, err := orders.NewWorker(svc, r.Queue, orders.WorkerOptions{})
+		if err != nil {
+			return err
+		}
+		p.Worker = worker
+		p.addProbes(cfg.WorkerListen, svc.Ready)
+		return nil
+	})
+}
+
+// overServers waits for Redis and Postgres, lets equip make the process what it is, and runs it.
+func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, program string, patience time.Duration,
+	equip func(*Process, *orders.Service, *Redis) error,
+) error {
+	r, err := OpenRedis(cfg.Redis, cfg.Queue)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	pool, err := openPool(ctx, cfg.Database, program)
+	if err != nil {
+		return err
+	}
+	defer closePool(pool)
+	if err := awaitServers(ctx, cfg, log, patience, r, pool); err != nil {
+		return err
+	}
+	svc, err := orders.New(r.Decisions, r.Queue, postgres.New(pool), r.Fence, orders.Options{Namespace: cfg.Namespace, Logger: log})
+	if err != nil {
+		return err
+	}
+	p := &Process{Log: log, Service: svc}
+	if err := equip(p, svc, r); err != nil {
+		return err
+	}
+	return p.Run(ctx)
+}
+
+// closePool does not wait for ever for connections that a given-up shutdown left in use.
+func closePool(pool *pgxpool.Pool) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		pool.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(2 * time.Second):
+	}
+}
