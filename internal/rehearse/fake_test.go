@@ -60,6 +60,7 @@ func newShop(t *testing.T, wrong defect) *shop {
 	mux.HandleFunc("PUT /v1/sales/{sale}", s.put)
 	mux.HandleFunc("POST /v1/sales/{sale}/open", func(w http.ResponseWriter, _ *http.Request) { say(w, 200, map[string]any{}) })
 	mux.HandleFunc("GET /v1/sales/{sale}", s.get)
+	mux.HandleFunc("GET /v1/sales", s.sales)
 	mux.HandleFunc("POST /v1/sales/{sale}/orders", s.order)
 	mux.HandleFunc("GET /v1/orders/{id}", s.status)
 	mux.HandleFunc("GET /v1/sales/{sale}/orders", s.list)
@@ -101,6 +102,15 @@ func (s *shop) get(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	say(w, 200, Sale{Sale: r.PathValue("sale"), State: "open", StartsAt: s.starts, EndsAt: s.starts.Add(time.Hour),
 		Items: []Item{{Item: "item-1", Stock: s.stock, Free: s.free}}})
+}
+
+func (s *shop) sales(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	say(w, 200, map[string]any{"next_cursor": nil, "items": []any{
+		map[string]any{"sale": "another", "items": []any{}},
+		map[string]any{"sale": "demo", "items": []any{map[string]any{"item": "item-1", "quota_per_buyer": s.quota}}},
+	}})
 }
 
 // first is true once in the life of the shop.

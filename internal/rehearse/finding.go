@@ -71,6 +71,7 @@ func notJudged(why string) Finding { return Finding{Verdict: NotJudged, Detail: 
 // merge adds what the server says of itself: it can break a finding and fill one that was not judged, never mend one.
 func (f Finding) merge(checks []Check) Finding {
 	for _, c := range checks {
+		c.OK = c.OK && c.Waiting == 0 // the drain is over
 		switch {
 		case !c.OK:
 			if f.Verdict == NotJudged {

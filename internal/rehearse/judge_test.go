@@ -144,11 +144,13 @@ func TestJudge(t *testing.T) {
 			orders: []Order{row("x", "c-1", "confirmed", 1), row("y", "c-1", "confirmed", 2)}, want: "I18"},
 
 		{name: "verify breaks what looked well", orders: []Order{}, want: "I3 I10",
-			verify: &Verification{Checks: []Check{{"I3", false, "61 units"}, {"I10", false, "unit 4"}, {"I17", true, "empty"}}}},
+			verify: &Verification{Checks: []Check{{Invariant: "I3", OK: false, Detail: "61 units"}, {Invariant: "I10", OK: false, Detail: "unit 4"}, {Invariant: "I17", OK: true, Detail: "empty"}}}},
 		{name: "verify mends nothing", calls: []Call{got("c-1", "k", "x", 0, 1)}, orders: []Order{}, want: "I1",
-			verify: &Verification{OK: true, Checks: []Check{{"I1", true, "all there"}}}},
+			verify: &Verification{OK: true, Checks: []Check{{Invariant: "I1", OK: true, Detail: "all there"}}}},
+		{name: "I17 something is still under way", orders: []Order{}, want: "I17",
+			verify: &Verification{OK: true, Checks: []Check{{Invariant: "I17", OK: true, Detail: "1 task", Waiting: 1}}}},
 		{name: "verify does not say why", orders: []Order{}, verify: &Verification{}, want: "verify"},
-		{name: "verify knows more", orders: []Order{}, verify: &Verification{Checks: []Check{{"I99", false, "new"}, {"I99", true, "fine"}}}, want: "I99"},
+		{name: "verify knows more", orders: []Order{}, verify: &Verification{Checks: []Check{{Invariant: "I99", OK: false, Detail: "new"}, {Invariant: "I99", OK: true, Detail: "fine"}}}, want: "I99"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := &History{Head: Head{Prefix: "c-", Planned: len(tt.calls)}, Calls: tt.calls, Sightings: tt.looks}

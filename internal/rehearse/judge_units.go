@@ -90,7 +90,7 @@ func (c *court) quota() (f Finding) {
 		}
 	}
 	if len(limits) == 0 {
-		return notJudged("the quota is not known; name it in the options")
+		return notJudged("the quota is not known")
 	}
 	held := map[buyerItem]int{}
 	for _, o := range c.unique {

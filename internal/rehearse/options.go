@@ -18,7 +18,7 @@ type Options struct {
 	Sale  string
 	Items []string // what buyers ask for, evenly; none = every item of the sale, or "item-1" when it creates the sale
 	Stock int      // units of each item; above 0 the run creates the sale and opens it, 0 = the sale is there already
-	Quota int      // units per buyer and item; 0 = 1 when the run creates the sale, else the quota is unknown and not judged
+	Quota int      // units per buyer and item; 0 = 1 when the run creates the sale, else the sale's own
 
 	Buyers   int           // two of Buyers, Rate and Duration; 0 = derived from the others
 	Rate     float64       // new buyers per second once the ramp is over; 0 = derived

@@ -48,8 +48,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, fmt.Errorf("rehearse: %w", context.Cause(ctx))
 	}
 	evidence.sale.Fresh = sale.Fresh
-	for i := range evidence.sale.Items {
+	for i, it := range evidence.sale.Items {
 		evidence.sale.Items[i].Quota = o.Quota
+		if o.Quota == 0 {
+			evidence.sale.Items[i].Quota = evidence.quotas[it.Item]
+		}
 	}
 	return newReport(o, h, Judge(h, evidence.orders, evidence.verify, evidence.sale)), errors.Join(fileErr, err)
 }
@@ -165,6 +168,7 @@ type evidence struct {
 	orders []Order
 	verify *Verification
 	sale   Sale
+	quotas map[string]int // by item
 }
 
 // collect asks the server until everything has settled or the deadline has passed. Verify comes first: once its queues are empty, the
@@ -172,17 +176,18 @@ type evidence struct {
 func collect(ctx context.Context, api *internal, deadline time.Time) (e evidence, err error) {
 	for {
 		e.verify, err = api.verify(ctx)
-		if err == nil && e.verify.OK || time.Now().After(deadline) || !pause(ctx, 250*time.Millisecond) {
+		if err == nil && e.verify.settled() || time.Now().After(deadline) || !pause(ctx, 250*time.Millisecond) {
 			break
 		}
 	}
-	var listErr, saleErr error
+	var listErr, saleErr, quotaErr error
 	e.orders, listErr = api.orders(ctx)
 	e.sale, saleErr = api.read(ctx)
+	e.quotas, quotaErr = api.quotas(ctx, e.sale.Sale)
 	if listErr == nil && saleErr != nil {
 		e.orders = nil // without the sale nothing of the list can be judged
 	}
-	return e, errors.Join(err, listErr, saleErr)
+	return e, errors.Join(err, listErr, saleErr, quotaErr)
 }
 
 // newPrefix sets this crowd's buyers apart from all others, also from those of an earlier run with the same seed.

@@ -129,13 +129,16 @@ func TestBuyersTurnToAnotherProcess(t *testing.T) {
 	s := newShop(t, sound)
 	dead := newShop(t, sound)
 	o := smallCrowd(s)
-	o.Stock = 0
+	o.Stock, o.Quota = 0, 0
 	s.stock, s.free, s.quota, s.starts = 60, 60, 2, time.Now().Add(-time.Minute)
 	o.PublicURLs = []string{dead.URL, s.URL}
 	dead.Close()
 	r, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Invariant == "I4" }); r.Findings[i].Verdict != OK {
+		t.Errorf("the quota of a sale that was there already: %+v", r.Findings[i])
 	}
 	if r.Lost["connection"] == 0 || r.Admitted != 60 || r.Confirmed != 60 || !r.OK() {
 		t.Errorf("lost %v, admitted %d, confirmed %d, broken %v", r.Lost, r.Admitted, r.Confirmed, broken(r))

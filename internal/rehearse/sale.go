@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -59,6 +60,12 @@ type Check struct {
 	Invariant string `json:"invariant"`
 	OK        bool   `json:"ok"`
 	Detail    string `json:"detail"`
+	Waiting   int    `json:"waiting"` // orders and tasks still under way: no breach, until the drain is over
+}
+
+// settled tells whether there is nothing left to wait for.
+func (v *Verification) settled() bool {
+	return v.OK && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Waiting > 0 })
 }
 
 // internal speaks to the internal API. Safe for concurrent use.
@@ -103,13 +110,44 @@ func (i *internal) read(ctx context.Context) (s Sale, err error) {
 
 // orders lists every order of the sale; never nil without an error.
 func (i *internal) orders(ctx context.Context) ([]Order, error) {
-	all, cursor := []Order{}, ""
+	return list[Order](ctx, i, i.sale+"/orders")
+}
+
+// quotas reads how many units of each item a buyer may have.
+func (i *internal) quotas(ctx context.Context, sale string) (map[string]int, error) {
+	type definition struct {
+		Sale  string `json:"sale"`
+		Items []struct {
+			Item  string `json:"item"`
+			Quota int    `json:"quota_per_buyer"`
+		} `json:"items"`
+	}
+	all, err := list[definition](ctx, i, "/v1/sales")
+	quotas := map[string]int{}
+	for _, s := range all {
+		if s.Sale != sale {
+			continue
+		}
+		for _, it := range s.Items {
+			quotas[it.Item] = it.Quota
+		}
+	}
+	return quotas, err
+}
+
+// list reads a list to its end; never nil without an error.
+func list[T any](ctx context.Context, i *internal, path string) ([]T, error) {
+	all, cursor := []T{}, ""
 	for {
 		var page struct {
-			Items      []Order `json:"items"`
-			NextCursor string  `json:"next_cursor"`
+			Items      []T    `json:"items"`
+			NextCursor string `json:"next_cursor"`
 		}
-		if _, err := i.do(ctx, http.MethodGet, i.sale+"/orders?limit=1000&cursor="+url.QueryEscape(cursor), nil, &page); err != nil {
+		at := path + "?limit=1000"
+		if cursor != "" {
+			at += "&cursor=" + url.QueryEscape(cursor)
+		}
+		if _, err := i.do(ctx, http.MethodGet, at, nil, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)
@@ -117,7 +155,7 @@ func (i *internal) orders(ctx context.Context) ([]Order, error) {
 			return all, nil
 		}
 		if page.NextCursor == cursor {
-			return nil, fmt.Errorf("%w: list of orders: cursor %q repeats", ErrAPI, cursor)
+			return nil, fmt.Errorf("%w: GET %s: cursor %q repeats", ErrAPI, path, cursor)
 		}
 		cursor = page.NextCursor
 	}
