@@ -1,0 +1,159 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"sync/atomic"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+)
+
+// Config is what an API is made of. The caller owns all of it.
+type Config struct {
+	Orders   Orders   // required
+	Gate     Gate     // required
+	Identity Identity // required
+
+	// Tokens of the internal listener. Nil: none, and then the caller must
+	// bind that listener to loopback.
+	Tokens *Tokens
+	// CORSOrigins are the origins whose pages may read the public listener's
+	// answers, such as https://shop.example, or "*" for all. Empty: none.
+	CORSOrigins []string
+	// TrustedProxies may name the client in X-Forwarded-For, and, like loopback, the user.
+	TrustedProxies []netip.Prefix
+	// Logger gets what went wrong here. Nil: slog.Default().
+	Logger *slog.Logger
+	// Version of the program, for health and documentation.
+	Version string
+}
+
+// API is both listeners' handlers. Made by New; safe for concurrent use.
+type API struct {
+	orders   Orders
+	gate     Gate
+	identity Identity
+	tokens   *Tokens
+	proxies  []netip.Prefix
+	log      *slog.Logger
+	version  string
+	draining atomic.Bool
+
+	public, internal *echo.Echo
+}
+
+// New builds the handlers. It starts nothing.
+func New(cfg Config) (*API, error) {
+	if cfg.Orders == nil || cfg.Gate == nil || cfg.Identity == nil {
+		return nil, errors.New("httpapi: New needs Orders, a Gate and an Identity")
+	}
+	a := &API{
+		orders: cfg.Orders, gate: cfg.Gate, identity: cfg.Identity, tokens: cfg.Tokens,
+		proxies: slices.Clone(cfg.TrustedProxies), log: cfg.Logger, version: cfg.Version,
+	}
+	if a.log == nil {
+		a.log = slog.Default()
+	}
+	origins, err := corsOrigins(cfg.CORSOrigins)
+	if err != nil {
+		return nil, err
+	}
+
+	steps := []echo.MiddlewareFunc{a.track}
+	if len(origins) > 0 {
+		steps = append(steps, cors(origins)) // answers preflights itself, so nothing below counts them
+	}
+	a.public = a.echo(append(steps, limitBody, noEmptySegment, a.identify)...)
+	docs := a.huma(a.public, "Tidegate")
+	a.common(docs)
+	huma.Register(docs, ownOrdersRoute, a.ownOrders)
+	if err := a.document(a.public, docs); err != nil {
+		return nil, err
+	}
+
+	a.internal = a.echo(a.track, limitBody, noEmptySegment, a.guard, a.identify)
+	docs = a.huma(a.internal, "Tidegate, internal")
+	a.common(docs)
+	a.operators(docs)
+	if err := a.document(a.internal, docs); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Public serves the public listener.
+func (a *API) Public() http.Handler { return a.public }
+
+// Internal serves the internal listener.
+func (a *API) Internal() http.Handler { return a.internal }
+
+// Drain makes readyz answer 503, so that balancers look elsewhere, and new
+// waits answer at once. Waits under way end when the Orders end them.
+func (a *API) Drain() { a.draining.Store(true) }
+
+func (a *API) echo(steps ...echo.MiddlewareFunc) *echo.Echo {
+	e := echo.New()
+	e.HTTPErrorHandler = func(err error, c echo.Context) { a.fail(c, err) }
+	e.Use(steps...)
+	return e
+}
+
+// huma registers operations on e. Only JSON is spoken; the documents are served by document.
+func (a *API) huma(e *echo.Echo, title string) huma.API {
+	return humaecho.New(e, huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI:    "3.1.0",
+			Info:       &huma.Info{Title: title, Version: a.version},
+			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)},
+		},
+		Formats:       huma.DefaultFormats,
+		DefaultFormat: "application/json",
+		Transformers: []huma.Transformer{func(ctx huma.Context, _ string, v any) (any, error) {
+			if p, ok := v.(*Problem); ok {
+				a.finish(ctx.Context(), p)
+			}
+			return v, nil
+		}},
+	})
+}
+
+// noEmptySegment keeps "/v1/orders/" from being an order without a name.
+func noEmptySegment(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if slices.Contains(c.ParamValues(), "") {
+			return echo.ErrNotFound
+		}
+		return next(c)
+	}
+}
+
+func corsOrigins(origins []string) ([]string, error) {
+	for _, o := range origins {
+		if o == "*" {
+			continue
+		}
+		u, err := url.Parse(o)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Scheme+"://"+u.Host != o {
+			return nil, fmt.Errorf("httpapi: %q is no origin; right would be https://shop.example or *", o)
+		}
+	}
+	return slices.Clone(origins), nil
+}
+
+func cors(origins []string) echo.MiddlewareFunc {
+	return middleware.CORSWithConfig(middleware.CORSConfig{
+		AllowOrigins:  origins,
+		AllowMethods:  []string{http.MethodGet, http.MethodPost},
+		AllowHeaders:  []string{"Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id"},
+		ExposeHeaders: []string{"Location", "Retry-After", "RateLimit", "RateLimit-Policy", "Idempotency-Replayed", "X-Request-Id"},
+		MaxAge:        600,
+	})
+}

@@ -1,0 +1,40 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Orders is what the handlers ask of the sales and their orders.
+// An *orders.Service is one through Serve.
+type Orders interface {
+	Prepare(orders.Request) (Attempt, error)
+
+	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
+	Sales(ctx context.Context) ([]orders.SaleStatus, error)
+	Order(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
+	Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error)
+	Orders(ctx context.Context, q orders.Query) ([]orders.Order, error)
+
+	PutSale(ctx context.Context, def orders.Sale) (sale orders.SaleStatus, created bool, err error)
+	SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
+	Verify(ctx context.Context, sale string) ([]orders.Check, error)
+
+	Ready(ctx context.Context) error
+}
+
+// Attempt is one attempt to place an order, resolved and valid.
+type Attempt interface {
+	// Screen answers where the process knows the answer by itself.
+	Screen() (out orders.Outcome, decided bool)
+	Reserve(ctx context.Context) (orders.Outcome, error)
+}
+
+// Gate decides who may come in.
+type Gate interface {
+	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
+	Rules() *admission.Rules
+}

@@ -1,0 +1,132 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// soldOut is a sale whose every order is refused in process.
+type soldOut struct{ fakeOrders }
+
+func (*soldOut) Prepare(orders.Request) (Attempt, error) { return soldOutAttempt{}, nil }
+
+type soldOutAttempt struct{}
+
+func (soldOutAttempt) Screen() (orders.Outcome, bool) {
+	return orders.Outcome{Reason: orders.ReasonSoldOut}, true
+}
+func (soldOutAttempt) Reserve(context.Context) (orders.Outcome, error) { panic("not reached") }
+
+func soldOutHandlers(b *testing.B) map[string]http.Handler {
+	a, err := New(Config{
+		Orders: &soldOut{}, Gate: &fakeGate{rules: admission.DefaultRules()}, Identity: HeaderIdentity{},
+		Logger: slog.New(slog.DiscardHandler), Version: "bench",
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	// What bare Echo can do: the same bytes, without asking anything.
+	w := call(a.Public(), "POST", "/v1/sales/flash/orders", orderBody)
+	if w.Code != http.StatusConflict {
+		b.Fatal(w.Body)
+	}
+	answer := w.Body.Bytes()
+	bare := echo.New()
+	bare.POST("/v1/sales/:sale/orders", func(c echo.Context) error {
+		io.Copy(io.Discard, c.Request().Body)
+		c.Response().Header().Set("Cache-Control", "no-store")
+		c.Response().Header().Set("X-Request-Id", "01HTJ4VZ8Q2YB6R4M0ZK3N7D5C")
+		return c.Blob(http.StatusConflict, "application/problem+json", answer)
+	})
+	return map[string]http.Handler{"bare": bare, "tidegate": a.Public()}
+}
+
+const orderBody = `{"item":"shoe","quantity":1}`
+
+// BenchmarkSoldOut compares the answer that most of a crowd gets with the same
+// bytes from a bare Echo handler, without a network.
+func BenchmarkSoldOut(b *testing.B) {
+	handlers := soldOutHandlers(b)
+	for _, name := range []string{"bare", "tidegate"} {
+		h := handlers[name]
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				r := httptest.NewRequest("POST", "/v1/sales/flash/orders", nil)
+				r.RemoteAddr = "127.0.0.1:40000"
+				r.Header.Set("Content-Type", "application/json")
+				r.Header.Set("X-User-ID", "ada")
+				r.Header.Set("X-Request-Id", "01HTJ4VZ8Q2YB6R4M0ZK3N7D5C")
+				body := strings.NewReader("")
+				for pb.Next() {
+					body.Reset(orderBody)
+					r.Body, r.ContentLength = io.NopCloser(body), int64(len(orderBody))
+					w := discard{header: http.Header{}}
+					h.ServeHTTP(&w, r)
+				}
+			})
+		})
+	}
+}
+
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}
+
+// BenchmarkSoldOutLoopback is the same over connections that are kept alive,
+// with a client that costs as little as possible.
+func BenchmarkSoldOutLoopback(b *testing.B) {
+	handlers := soldOutHandlers(b)
+	for _, name := range []string{"bare", "tidegate"} {
+		h := handlers[name]
+		b.Run(name, func(b *testing.B) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			server := Server(h)
+			go server.Serve(listener)
+			defer server.Close()
+			request := []byte("POST /v1/sales/flash/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
+				"X-User-Id: ada\r\nX-Request-Id: 01HTJ4VZ8Q2YB6R4M0ZK3N7D5C\r\nContent-Length: 28\r\n\r\n" + orderBody)
+			b.SetParallelism(16)
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				conn, err := net.Dial("tcp", listener.Addr().String())
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				defer conn.Close()
+				buf := make([]byte, 4096)
+				for pb.Next() {
+					conn.Write(request)
+					n := 0
+					for !bytes.HasSuffix(buf[:n], []byte("}")) {
+						m, err := conn.Read(buf[n:])
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						n += m
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
+		})
+	}
+}

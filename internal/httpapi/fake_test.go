@@ -1,0 +1,232 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/orders"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeOrders answers what a test says. It knows the sale "flash" with the item "shoe".
+type fakeOrders struct {
+	requests []orders.Request
+	screen   *orders.Outcome // decided in process
+	reserve  orders.Outcome
+	err      error // of every call but Prepare
+
+	found   orders.Order
+	viewer  orders.Viewer
+	while   orders.Status
+	waited  time.Duration
+	query   orders.Query
+	list    []orders.Order
+	sales   []orders.SaleStatus
+	put     orders.Sale
+	created bool
+	to      orders.Switch
+	checks  []orders.Check
+	panics  bool
+	calls   []string
+}
+
+func (f *fakeOrders) Prepare(r orders.Request) (Attempt, error) {
+	f.calls = append(f.calls, "prepare")
+	f.requests = append(f.requests, r)
+	switch {
+	case f.panics:
+		panic("the secret of the database is hunter2")
+	case r.Sale != "flash":
+		return nil, orders.ErrUnknownSale
+	case r.Item != "shoe":
+		return nil, orders.ErrUnknownItem
+	}
+	return fakeAttempt{f}, nil
+}
+
+type fakeAttempt struct{ f *fakeOrders }
+
+func (t fakeAttempt) Screen() (orders.Outcome, bool) {
+	t.f.calls = append(t.f.calls, "screen")
+	if t.f.screen == nil {
+		return orders.Outcome{}, false
+	}
+	return *t.f.screen, true
+}
+
+func (t fakeAttempt) Reserve(ctx context.Context) (orders.Outcome, error) {
+	t.f.calls = append(t.f.calls, "reserve")
+	if err := ctx.Err(); err != nil {
+		return orders.Outcome{}, err
+	}
+	return t.f.reserve, t.f.err
+}
+
+func (f *fakeOrders) Sale(_ context.Context, sale string) (orders.SaleStatus, error) {
+	if f.err != nil {
+		return orders.SaleStatus{}, f.err
+	}
+	for _, s := range f.sales {
+		if s.ID == sale {
+			return s, nil
+		}
+	}
+	return orders.SaleStatus{}, orders.ErrUnknownSale
+}
+
+func (f *fakeOrders) Sales(context.Context) ([]orders.SaleStatus, error) { return f.sales, f.err }
+
+func (f *fakeOrders) Order(_ context.Context, id orders.ID, v orders.Viewer) (orders.Order, error) {
+	f.viewer = v
+	if f.err != nil {
+		return orders.Order{}, f.err
+	}
+	if id != f.found.ID || !v.May(&f.found) {
+		return orders.Order{}, orders.ErrUnknownOrder
+	}
+	return f.found, nil
+}
+
+func (f *fakeOrders) Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error) {
+	f.while, f.waited = while, wait
+	return f.Order(ctx, id, v)
+}
+
+func (f *fakeOrders) Orders(_ context.Context, q orders.Query) ([]orders.Order, error) {
+	f.query = q
+	return f.list[:min(q.Limit, len(f.list))], f.err
+}
+
+func (f *fakeOrders) PutSale(_ context.Context, def orders.Sale) (orders.SaleStatus, bool, error) {
+	f.put = def
+	if err := def.Validate(); err != nil {
+		return orders.SaleStatus{}, false, err
+	}
+	def.Switch = orders.SwitchDraft
+	return orders.SaleStatus{Sale: def, State: orders.StateScheduled, Now: noon}, f.created, f.err
+}
+
+func (f *fakeOrders) SetSwitch(_ context.Context, sale string, to orders.Switch) (orders.SaleStatus, error) {
+	f.to = to
+	s, err := f.Sale(context.Background(), sale)
+	s.Switch = to
+	return s, err
+}
+
+func (f *fakeOrders) Verify(context.Context, string) ([]orders.Check, error) { return f.checks, f.err }
+func (f *fakeOrders) Ready(context.Context) error                            { return f.err }
+
+var (
+	noon    = time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.FixedZone("", 3600))
+	orderID = func() orders.ID {
+		id, err := orders.ParseID("0193509c-2c00-8001-8000-1234567890ab")
+		if err != nil {
+			panic(err)
+		}
+		return id
+	}()
+	flash = orders.SaleStatus{
+		Sale: orders.Sale{
+			ID: "flash", Switch: orders.SwitchOpen, StartsAt: noon, EndsAt: noon.Add(time.Hour), RequiresUser: true, Hold: 15 * time.Minute,
+			Items: []orders.Item{{ID: "shoe", Number: 1, Stock: 100, QuotaPerBuyer: 2, InFlightMax: 50}},
+		},
+		State: orders.StateOpen, Now: noon, Free: map[string]int{"shoe": 40},
+	}
+	accepted  = orders.Order{ID: orderID, Status: orders.StatusAccepted, Sale: "flash", Item: "shoe", Buyer: "ada", Quantity: 1, AcceptedAt: noon}
+	confirmed = orders.Order{
+		ID: orderID, Status: orders.StatusConfirmed, Sale: "flash", Item: "shoe", Buyer: "ada", Quantity: 2, Units: []int{7, 8},
+		AcceptedAt: noon, ConfirmedAt: noon.Add(time.Second), PayBefore: noon.Add(15 * time.Minute),
+	}
+)
+
+// fakeGate decides what a test says.
+type fakeGate struct {
+	decision admission.Decision
+	err      error
+	asked    []admission.Request
+	rules    *admission.Rules
+	orders   *fakeOrders // whose calls it joins
+}
+
+func (g *fakeGate) Charge(ctx context.Context, r admission.Request) (admission.Decision, error) {
+	g.asked = append(g.asked, r)
+	if g.orders != nil {
+		g.orders.calls = append(g.orders.calls, "charge")
+	}
+	if err := ctx.Err(); err != nil {
+		return admission.Decision{}, err
+	}
+	return g.decision, g.err
+}
+
+func (g *fakeGate) Rules() *admission.Rules { return g.rules }
+
+// A bed is an API over fakes.
+type bed struct {
+	*API
+	orders *fakeOrders
+	gate   *fakeGate
+	logged *strings.Builder
+}
+
+// setup makes a bed with header identity, no tokens, and 10.0.0.0/8 as
+// trusted proxies; change may alter that.
+func setup(t testing.TB, change ...func(*Config)) *bed {
+	t.Helper()
+	f := &fakeOrders{sales: []orders.SaleStatus{flash}, reserve: orders.Outcome{Order: accepted}, found: confirmed}
+	b := &bed{orders: f, logged: &strings.Builder{}, gate: &fakeGate{
+		decision: admission.Decision{Admitted: true, Action: admission.Allow}, rules: admission.DefaultRules(), orders: f,
+	}}
+	cfg := Config{
+		Orders: f, Gate: b.gate, Identity: HeaderIdentity{}, TrustedProxies: prefixes("10.0.0.0/8", "fd00::/8"),
+		Logger: slog.New(slog.NewTextHandler(b.logged, nil)), Version: "test",
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	var err error
+	if b.API, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// call sends a request from loopback as ada. fields are names and values in turn; "Host" and "Remote" are not header fields.
+func call(h http.Handler, method, target, body string, fields ...string) *httptest.ResponseRecorder {
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	r := httptest.NewRequest(method, target, reader)
+	r.RemoteAddr = "127.0.0.1:40000"
+	r.Host = "localhost:8080"
+	r.Header.Set("X-User-ID", "ada")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(fields); i += 2 {
+		switch name, value := fields[i], fields[i+1]; {
+		case name == "Host":
+			r.Host = value
+		case name == "Remote":
+			r.RemoteAddr = value
+		case value == "":
+			r.Header.Del(name)
+		default:
+			r.Header.Set(name, value)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}

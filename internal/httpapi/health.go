@@ -1,0 +1,53 @@
+package httpapi
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// readyWithin is how long a dependency may take to say that it is there.
+const readyWithin = time.Second
+
+type healthOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		_ struct{} `additionalProperties:"true"`
+
+		Status  string `json:"status" enum:"ok"`
+		Version string `json:"version"`
+	} `nameHint:"Health"`
+}
+
+func (a *API) healthy() *healthOutput {
+	out := &healthOutput{CacheControl: "no-store"}
+	out.Body.Status, out.Body.Version = "ok", a.version
+	return out
+}
+
+// livez asks nobody: a process that waits for its database must not be restarted.
+func (a *API) livez(context.Context, *struct{}) (*healthOutput, error) { return a.healthy(), nil }
+
+func (a *API) readyz(ctx context.Context, _ *struct{}) (*healthOutput, error) {
+	if a.draining.Load() {
+		return nil, problem(reasonDraining)
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	if err := a.orders.Ready(ctx); err != nil {
+		p := problem(reasonStoreUnavailable)
+		p.Detail = failingPart(err)
+		return nil, p
+	}
+	return a.healthy(), nil
+}
+
+// failingPart names what is not ready. The rest of the error may name hosts,
+// which are nobody's business.
+func failingPart(err error) string {
+	switch part, _, _ := strings.Cut(err.Error(), ":"); part {
+	case "database", "redis":
+		return part + " does not answer"
+	}
+	return "the sales are not loaded yet"
+}

@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"net/http"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Caller is who sent a request.
+type Caller struct {
+	User string // empty: nobody is named
+	Tier string // empty: what package admission gives to those with and without a user
+}
+
+// Identity finds out who sent a request: HeaderIdentity or *JWT.
+type Identity interface {
+	// identify believes what the request says about itself only if its sender is trusted or proves it.
+	identify(r *http.Request, trusted bool) (Caller, error)
+}
+
+const maxIdentity = 255 // bytes of a user or a tier
+
+// HeaderIdentity takes the user from X-User-ID and the tier from X-User-Tier,
+// which a proxy in front has set. From anybody else they count for nothing.
+type HeaderIdentity struct{}
+
+func (HeaderIdentity) identify(r *http.Request, trusted bool) (Caller, error) {
+	if !trusted {
+		return Caller{}, nil
+	}
+	c := Caller{User: r.Header.Get("X-User-ID"), Tier: r.Header.Get("X-User-Tier")}
+	const wrong = "must have 1 to 255 printable characters"
+	switch {
+	case c.User != "" && !validIdentity(c.User):
+		return Caller{}, invalidAt("header.X-User-ID", wrong)
+	case c.Tier != "" && !validIdentity(c.Tier):
+		return Caller{}, invalidAt("header.X-User-Tier", wrong)
+	}
+	return c, nil
+}
+
+func validIdentity(s string) bool {
+	if len(s) > maxIdentity || !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// identify is the step of a request that names its caller.
+func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		httpReq := c.Request()
+		peer := peerAddress(httpReq.RemoteAddr)
+		caller, err := a.identity.identify(httpReq, peer.IsLoopback() || within(a.proxies, peer))
+		if err != nil {
+			return err
+		}
+		requestOf(httpReq.Context()).caller = caller
+		return next(c)
+	}
+}

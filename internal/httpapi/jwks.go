@@ -1,0 +1,58 @@
+package httpapi
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	maxKeys    = 64
+	minRSABits = 2048
+)
+
+// load takes over the keys of a JWK set (RFC 7517).
+func (j *JWT) load(content []byte) error {
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal(content, &set); err != nil {
+		return errors.New("httpapi: this is no JWK set") // the error would quote the file
+	}
+	if len(set.Keys) == 0 || len(set.Keys) > maxKeys {
+		return fmt.Errorf("httpapi: the JWK set has %d keys, and must have 1 to %d", len(set.Keys), maxKeys)
+	}
+	for i, key := range set.Keys {
+		if err := usable(key); err != nil {
+			return fmt.Errorf("httpapi: key %d of the JWK set, %.40q: %w", i, key.KeyID, err)
+		}
+	}
+	j.keys.Store(&set)
+	return nil
+}
+
+// usable accepts public keys of the algorithms we verify. A symmetric key among
+// them would make a public file a signing secret.
+func usable(key jose.JSONWebKey) error {
+	if key.Use != "" && key.Use != "sig" {
+		return errors.New("is not for signatures")
+	}
+	switch k := key.Key.(type) {
+	case *rsa.PublicKey:
+		if k.N.BitLen() < minRSABits {
+			return fmt.Errorf("has %d bits, and must have at least %d", k.N.BitLen(), minRSABits)
+		}
+	case *ecdsa.PublicKey:
+		if k.Curve != elliptic.P256() {
+			return errors.New("must be on P-256")
+		}
+	case ed25519.PublicKey:
+	default:
+		return errors.New("must be a public RSA, P-256 or Ed25519 key")
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+const (
+	maxToken  = 8 << 10 // bytes of a JWT
+	clockSkew = 30 * time.Second
+	minSecret = 32 // bytes; RFC 7518, section 3.2, for HS256
+)
+
+// JWTOptions say which tokens to believe. Exactly one of Secret and JWKSFile is set.
+type JWTOptions struct {
+	Secret   []byte // for HS256; at least 32 bytes
+	JWKSFile string // public keys for RS256, ES256 and EdDSA; reloaded when it changes
+	Issuer   string // the iss every token must have; empty: any
+	Audience string // an aud every token must have; empty: any
+	Logger   *slog.Logger
+}
+
+// JWT is the Identity that a JSON Web Token in Authorization proves: sub is the
+// user, tier the tier. The algorithm follows from the configured key, never
+// from the token alone. Made by NewJWT; safe for concurrent use.
+type JWT struct {
+	algorithms []jose.SignatureAlgorithm
+	secret     []byte
+	keys       atomic.Pointer[jose.JSONWebKeySet]
+	file       string
+	expected   jwt.Expected
+	log        *slog.Logger
+	now        func() time.Time
+}
+
+// NewJWT reads the key file, if there is one.
+func NewJWT(opts JWTOptions) (*JWT, error) {
+	j := &JWT{secret: opts.Secret, file: opts.JWKSFile, log: opts.Logger, now: time.Now}
+	j.expected.Issuer = opts.Issuer
+	if opts.Audience != "" {
+		j.expected.AnyAudience = jwt.Audience{opts.Audience}
+	}
+	switch {
+	case (len(opts.Secret) > 0) == (opts.JWKSFile != ""):
+		return nil, errors.New("httpapi: a JWT needs either a secret or a file of keys")
+	case opts.JWKSFile != "":
+		j.algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
+		return j, readFile(opts.JWKSFile, j.load)
+	case len(opts.Secret) < minSecret:
+		return nil, fmt.Errorf("httpapi: the secret of JWTs has %d bytes, and must have at least %d", len(opts.Secret), minSecret)
+	}
+	j.algorithms = []jose.SignatureAlgorithm{jose.HS256}
+	return j, nil
+}
+
+// Run reloads the key file whenever it changes, and keeps the last good keys. It returns when ctx ends.
+func (j *JWT) Run(ctx context.Context) error { return watchFile(ctx, j.file, j.log, j.load) }
+
+func (j *JWT) identify(r *http.Request, _ bool) (Caller, error) {
+	values := r.Header.Values("Authorization")
+	if len(values) == 0 {
+		return Caller{}, nil
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > maxToken {
+		return Caller{}, errUnauthenticated
+	}
+	caller, err := j.verify(strings.TrimSpace(token))
+	if err != nil {
+		return Caller{}, fmt.Errorf("%w: %w", errUnauthenticated, err)
+	}
+	return caller, nil
+}
+
+func (j *JWT) verify(token string) (Caller, error) {
+	parsed, err := jwt.ParseSigned(token, j.algorithms)
+	if err != nil {
+		return Caller{}, err
+	}
+	var claims struct {
+		jwt.Claims
+		Tier string `json:"tier"`
+	}
+	if err := j.claims(parsed, &claims); err != nil {
+		return Caller{}, err
+	}
+	now := j.now()
+	expected := j.expected.WithTime(now)
+	switch {
+	case claims.Expiry == nil:
+		return Caller{}, errors.New("httpapi: the token has no exp")
+	case !now.Before(claims.Expiry.Time()): // its lifetime gets no grace, only the clocks of nbf and iat do
+		return Caller{}, jwt.ErrExpired
+	case !validIdentity(claims.Subject):
+		return Caller{}, errors.New("httpapi: the token's sub must have 1 to 255 printable characters")
+	case claims.Tier != "" && !validIdentity(claims.Tier):
+		return Caller{}, errors.New("httpapi: the token's tier must have 1 to 255 printable characters")
+	}
+	if err := claims.ValidateWithLeeway(expected, clockSkew); err != nil {
+		return Caller{}, err
+	}
+	return Caller{User: claims.Subject, Tier: claims.Tier}, nil
+}
+
+// claims verifies the signature and decodes what was signed.
+func (j *JWT) claims(token *jwt.JSONWebToken, into any) error {
+	if j.secret != nil {
+		return token.Claims(j.secret, into)
+	}
+	header := token.Headers[0]
+	err := errors.New("httpapi: no key fits the token")
+	for _, key := range j.keys.Load().Keys {
+		if header.KeyID != "" && header.KeyID != key.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
+			continue
+		}
+		if err = token.Claims(key.Key, into); err == nil {
+			return nil
+		}
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+type pageInput struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
+}
+
+// A page is what every list answers.
+type page[T any] struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Items      []T     `json:"items" nullable:"false"`
+	NextCursor *string `json:"next_cursor" doc:"null: this was the last page"`
+}
+
+type pageOutput[T any] struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         page[T]
+}
+
+type ownOrdersInput struct {
+	saleInput
+	pageInput
+}
+
+func (a *API) ownOrders(ctx context.Context, in *ownOrdersInput) (*pageOutput[orderView], error) {
+	user := requestOf(ctx).caller.User
+	if user == "" {
+		return nil, errUnauthenticated // an address owns nothing
+	}
+	q := orders.Query{Sale: in.Sale, Viewer: orders.Viewer{User: user}}
+	return listOrders(ctx, a, q, in.pageInput, func(o *orders.Order) orderView { return viewOrder(o) })
+}
+
+type allOrdersInput struct {
+	saleInput
+	pageInput
+	Status orders.Status `query:"status" enum:"accepted,confirmed,paid,cancelled,expired,rejected"`
+	User   string        `query:"user" maxLength:"255"`
+}
+
+// operatorOrder is an order as services and operators see it.
+type operatorOrder struct {
+	orderView
+	User string `json:"user" doc:"The buyer; empty when nobody was named"`
+}
+
+func (a *API) allOrders(ctx context.Context, in *allOrdersInput) (*pageOutput[operatorOrder], error) {
+	q := orders.Query{Sale: in.Sale, Viewer: orders.Viewer{All: true}, User: in.User, Status: in.Status}
+	return listOrders(ctx, a, q, in.pageInput, func(o *orders.Order) operatorOrder {
+		return operatorOrder{orderView: viewOrder(o), User: o.Buyer}
+	})
+}
+
+func listOrders[T any](ctx context.Context, a *API, q orders.Query, in pageInput, view func(*orders.Order) T) (*pageOutput[T], error) {
+	var err error
+	if q.After, err = afterOrder(in.Cursor); err != nil {
+		return nil, err
+	}
+	q.Limit = in.Limit
+	found, err := a.orders.Orders(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := &pageOutput[T]{CacheControl: "no-store", Body: page[T]{Items: make([]T, len(found))}}
+	for i := range found {
+		out.Body.Items[i] = view(&found[i])
+	}
+	if len(found) == in.Limit {
+		last := found[len(found)-1].ID
+		out.Body.NextCursor = cursor(last[:])
+	}
+	return out, nil
+}
+
+func cursor(after []byte) *string {
+	s := base64.RawURLEncoding.EncodeToString(after)
+	return &s
+}
+
+func parseCursor(s string) ([]byte, error) {
+	after, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return nil, errCursor
+	}
+	return after, nil
+}
+
+func afterOrder(s string) (id orders.ID, err error) {
+	if s == "" {
+		return id, nil
+	}
+	after, err := parseCursor(s)
+	if err != nil || len(after) != len(id) {
+		return id, errCursor
+	}
+	return orders.ID(after), nil
+}
+
+var errCursor = &orders.InvalidError{Location: "query.cursor", Message: "must be a next_cursor of this list"}

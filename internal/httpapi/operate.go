@@ -1,0 +1,151 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+type putSaleInput struct {
+	saleInput
+	Body struct {
+		StartsAt     time.Time `json:"starts_at"`
+		EndsAt       time.Time `json:"ends_at"`
+		RequiresUser *bool     `json:"requires_user,omitempty" default:"true" doc:"Take orders of known users only"`
+		HoldMS       *int64    `json:"hold_ms,omitempty" minimum:"0" maximum:"31536000000" default:"900000" doc:"Time to pay after the commit; 0: a confirmed order is final"`
+		Items        []struct {
+			Item          string `json:"item"`
+			Stock         int    `json:"stock" minimum:"0" maximum:"10000000" doc:"Units on sale; only grows"`
+			QuotaPerBuyer int    `json:"quota_per_buyer,omitempty" minimum:"1" maximum:"1000" default:"1"`
+			InFlightMax   int    `json:"in_flight_max,omitempty" minimum:"1" maximum:"1000000" default:"10000" doc:"Orders accepted and not yet committed"`
+		} `json:"items" minItems:"1" maxItems:"1000" nullable:"false"`
+	} `nameHint:"SaleDefinition"`
+}
+
+// operatorSale is a sale as its operator sees it.
+type operatorSale struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Sale         string         `json:"sale"`
+	State        orders.State   `json:"state" enum:"scheduled,open,paused,recovering,ended,closed"`
+	Switch       orders.Switch  `json:"switch" enum:"draft,open,paused,closed" doc:"What the operator set; with the hours it makes the state"`
+	Now          time.Time      `json:"now"`
+	StartsAt     time.Time      `json:"starts_at"`
+	EndsAt       time.Time      `json:"ends_at"`
+	RequiresUser bool           `json:"requires_user"`
+	HoldMS       int64          `json:"hold_ms"`
+	Items        []operatorItem `json:"items" nullable:"false"`
+}
+
+type operatorItem struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Item          string `json:"item"`
+	Stock         int    `json:"stock"`
+	Free          int    `json:"free"`
+	QuotaPerBuyer int    `json:"quota_per_buyer"`
+	InFlightMax   int    `json:"in_flight_max"`
+}
+
+type operatorSaleOutput struct {
+	Status int
+	Body   operatorSale
+}
+
+func viewForOperator(s *orders.SaleStatus) operatorSale {
+	v := operatorSale{
+		Sale: s.ID, State: s.State, Switch: s.Switch, Now: instant(s.Now), StartsAt: instant(s.StartsAt), EndsAt: instant(s.EndsAt),
+		RequiresUser: s.RequiresUser, HoldMS: s.Hold.Milliseconds(), Items: make([]operatorItem, len(s.Items)),
+	}
+	for i, it := range s.Items {
+		v.Items[i] = operatorItem{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID], QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax}
+	}
+	return v
+}
+
+func (a *API) putSale(ctx context.Context, in *putSaleInput) (*operatorSaleOutput, error) {
+	def := orders.Sale{
+		ID: in.Sale, StartsAt: in.Body.StartsAt, EndsAt: in.Body.EndsAt, RequiresUser: *in.Body.RequiresUser,
+		Hold: time.Duration(*in.Body.HoldMS) * time.Millisecond, Items: make([]orders.Item, len(in.Body.Items)),
+	}
+	for i, it := range in.Body.Items {
+		def.Items[i] = orders.Item{ID: it.Item, Stock: it.Stock, QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax}
+	}
+	s, created, err := a.orders.PutSale(context.WithoutCancel(ctx), def)
+	if err != nil {
+		return nil, err
+	}
+	out := &operatorSaleOutput{Status: http.StatusOK, Body: viewForOperator(&s)}
+	if created {
+		out.Status = http.StatusCreated
+	}
+	return out, nil
+}
+
+func (a *API) setSwitch(to orders.Switch) func(context.Context, *saleInput) (*operatorSaleOutput, error) {
+	return func(ctx context.Context, in *saleInput) (*operatorSaleOutput, error) {
+		s, err := a.orders.SetSwitch(context.WithoutCancel(ctx), in.Sale, to)
+		if err != nil {
+			return nil, err
+		}
+		return &operatorSaleOutput{Status: http.StatusOK, Body: viewForOperator(&s)}, nil
+	}
+}
+
+// sales lists the sales by name.
+func (a *API) sales(ctx context.Context, in *pageInput) (*pageOutput[operatorSale], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.orders.Sales(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(s orders.SaleStatus) bool { return s.ID <= string(after) })
+	slices.SortFunc(all, func(x, y orders.SaleStatus) int { return strings.Compare(x.ID, y.ID) })
+	out := &pageOutput[operatorSale]{CacheControl: "no-store", Body: page[operatorSale]{Items: []operatorSale{}}}
+	for i := range min(in.Limit, len(all)) {
+		out.Body.Items = append(out.Body.Items, viewForOperator(&all[i]))
+	}
+	if len(all) > in.Limit {
+		out.Body.NextCursor = cursor([]byte(all[in.Limit-1].ID))
+	}
+	return out, nil
+}
+
+type verifyOutput struct {
+	Body struct {
+		_ struct{} `additionalProperties:"true"`
+
+		OK     bool        `json:"ok"`
+		Checks []checkView `json:"checks" nullable:"false"`
+	} `nameHint:"Verification"`
+}
+
+type checkView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Invariant string `json:"invariant"`
+	OK        bool   `json:"ok"`
+	Detail    string `json:"detail"`
+}
+
+func (a *API) verify(ctx context.Context, in *saleInput) (*verifyOutput, error) {
+	checks, err := a.orders.Verify(ctx, in.Sale)
+	if err != nil {
+		return nil, err
+	}
+	out := &verifyOutput{}
+	out.Body.OK = true
+	out.Body.Checks = make([]checkView, len(checks))
+	for i, c := range checks {
+		out.Body.Checks[i] = checkView{Invariant: c.Invariant, OK: c.OK, Detail: c.Detail}
+		out.Body.OK = out.Body.OK && c.OK
+	}
+	return out, nil
+}

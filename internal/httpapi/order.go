@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+type orderInput struct {
+	ID     string        `path:"id" doc:"Id of the order"`
+	WaitMS int64         `query:"wait_ms" minimum:"0" maximum:"30000" doc:"How long to wait for the status to differ from while"`
+	While  orders.Status `query:"while" enum:"accepted,confirmed,paid,cancelled,expired,rejected" default:"accepted"`
+}
+
+type orderOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         orderView
+}
+
+type orderView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	OrderID     string        `json:"order_id" format:"uuid"`
+	Status      orders.Status `json:"status" enum:"accepted,confirmed,paid,cancelled,expired,rejected"`
+	Sale        string        `json:"sale"`
+	Item        string        `json:"item"`
+	Quantity    int           `json:"quantity"`
+	Units       []int         `json:"units" nullable:"false" doc:"Numbers of the units; known from the commit on"`
+	AcceptedAt  time.Time     `json:"accepted_at"`
+	ConfirmedAt *time.Time    `json:"confirmed_at"`
+	PayBefore   *time.Time    `json:"pay_before" doc:"null: there is nothing to pay in time"`
+	Reason      orders.Reason `json:"reason,omitempty" doc:"Why it was rejected"`
+	PollAfterMS int64         `json:"poll_after_ms" doc:"When to ask again; 0: it will not change any more"`
+}
+
+func (a *API) order(ctx context.Context, in *orderInput) (*orderOutput, error) {
+	id, err := orders.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	viewer := requestOf(ctx).viewer()
+	var o orders.Order
+	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 && !a.draining.Load() {
+		o, err = a.orders.Wait(ctx, id, viewer, in.While, wait)
+	} else {
+		o, err = a.orders.Order(ctx, id, viewer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &orderOutput{CacheControl: "no-store", Body: viewOrder(&o)}, nil
+}
+
+func viewOrder(o *orders.Order) orderView {
+	v := orderView{
+		OrderID: o.ID.String(), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, Units: o.Units,
+		AcceptedAt: instant(o.AcceptedAt), ConfirmedAt: instantOrNull(o.ConfirmedAt), PayBefore: instantOrNull(o.PayBefore),
+		Reason: o.Reason, PollAfterMS: pollAfter(o),
+	}
+	if v.Units == nil {
+		v.Units = []int{}
+	}
+	return v
+}
+
+func instantOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = instant(t)
+	return &t
+}
+
+// pollAfter spreads the crowd that was admitted in one moment, so that it does
+// not come back in one moment.
+func pollAfter(o *orders.Order) int64 {
+	switch {
+	case o.Status == orders.StatusAccepted:
+		return 150 + rand.Int64N(101)
+	case o.Status == orders.StatusConfirmed && !o.PayBefore.IsZero():
+		return 1500 + rand.Int64N(1001)
+	}
+	return 0
+}

@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+type placeInput struct {
+	saleInput
+	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"Makes a repetition of this request the same order. Required without a user, and where a buyer may hold more than one unit"`
+	Body struct {
+		Item     string `json:"item" doc:"Name of the item"`
+		Quantity int    `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1"`
+	} `nameHint:"OrderRequest"`
+}
+
+type placeOutput struct {
+	Location   string `header:"Location"`
+	RetryAfter string `header:"Retry-After" doc:"Whole seconds; poll_after_ms says it finer"`
+	Replayed   string `header:"Idempotency-Replayed" doc:"true: the order stood before this request"`
+	Body       placedOrder
+}
+
+type placedOrder struct {
+	_ struct{} `additionalProperties:"true"`
+
+	OrderID     string        `json:"order_id" format:"uuid"`
+	Status      orders.Status `json:"status" enum:"accepted,confirmed,paid,cancelled,expired,rejected"`
+	Sale        string        `json:"sale"`
+	Item        string        `json:"item"`
+	Quantity    int           `json:"quantity"`
+	PollAfterMS int64         `json:"poll_after_ms" doc:"When to ask for the order again; 0: it will not change any more"`
+}
+
+// place answers from this process where it can, else asks the rules, else
+// reserves. What the process knows is not charged: a sold-out sale costs its
+// crowd nothing.
+func (a *API) place(ctx context.Context, in *placeInput) (*placeOutput, error) {
+	attempt, err := a.orders.Prepare(orders.Request{
+		Sale: in.Sale, Item: in.Body.Item, Quantity: in.Body.Quantity,
+		User: requestOf(ctx).caller.User, Key: in.Key,
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, decided := attempt.Screen()
+	if !decided {
+		if err := a.charge(ctx); err != nil {
+			return nil, err
+		}
+		// A hang-up must not leave a reservation half known.
+		if out, err = attempt.Reserve(context.WithoutCancel(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	if !out.Admitted() {
+		return nil, refusal(&out)
+	}
+	o := &out.Order
+	placed := &placeOutput{
+		Location:   "/v1/orders/" + o.ID.String(),
+		RetryAfter: "1",
+		Body: placedOrder{
+			OrderID: o.ID.String(), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, PollAfterMS: pollAfter(o),
+		},
+	}
+	if out.Replayed {
+		placed.Replayed = "true"
+	}
+	return placed, nil
+}

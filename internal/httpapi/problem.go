@@ -1,0 +1,261 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Reasons that neither package admission nor package orders has a word for.
+const (
+	reasonUnauthenticated  = "unauthenticated"
+	reasonForbidden        = "forbidden"
+	reasonUnknownSale      = "unknown_sale"
+	reasonUnknownItem      = "unknown_item"
+	reasonUnknownOrder     = "unknown_order"
+	reasonUnknownRoute     = "unknown_route"
+	reasonUnknownProblem   = "unknown_problem"
+	reasonMethodNotAllowed = "method_not_allowed"
+	reasonTimeout          = "timeout"
+	reasonConflict         = "conflict"
+	reasonTooLarge         = "too_large"
+	reasonMediaType        = "unsupported_media_type"
+	reasonInvalid          = "invalid"
+	reasonKeyRequired      = "key_required"
+	reasonInternal         = "internal"
+	reasonDraining         = "draining"
+	reasonStoreUnavailable = "store_unavailable"
+)
+
+const (
+	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+)
+
+// A kind is what all problems of one reason share.
+type kind struct {
+	Reason string
+	Status int
+	Name   string // of the page under /problems, or a registered URI
+	Title  string
+	Advice string        // on the page: what the caller can do
+	Retry  time.Duration // when to come back, unless the occasion says; zero: nobody can tell
+	body   []byte        // of a problem with nothing to add
+}
+
+// kinds is the one table from reasons to problems.
+var kinds = []kind{
+	{reasonUnauthenticated, 401, "unauthenticated", "Authentication is required",
+		"The credentials are missing, wrong or expired, or the sale takes orders of known users only. Sign in and repeat.", 0, nil},
+	{reasonForbidden, 403, "forbidden", "This caller may not do that",
+		"The token's role does not cover the call, or the request comes from a foreign host or origin.", 0, nil},
+	{reasonUnknownSale, 404, "not-found", "There is no such sale", "Check the name of the sale.", 0, nil},
+	{reasonUnknownItem, 404, "not-found", "There is no such item in this sale", "The sale lists its items.", 0, nil},
+	{reasonUnknownOrder, 404, "not-found", "There is no such order", "An order of somebody else looks the same as none.", 0, nil},
+	{reasonUnknownRoute, 404, "not-found", "There is nothing at this path", "/docs lists all calls.", 0, nil},
+	{reasonUnknownProblem, 404, "not-found", "There is no such problem", "", 0, nil},
+	{reasonMethodNotAllowed, 405, "method-not-allowed", "This path does not know the method", "Allow names the methods it knows.", 0, nil},
+	{reasonTimeout, 408, "timeout", "The request did not arrive in time", "Send the body without pauses.", 0, nil},
+	{string(orders.ReasonSoldOut), 409, "sold-out", "The item is sold out",
+		"Every unit is reserved or sold. A unit that a buyer gives back is on sale again.", 0, nil},
+	{string(orders.ReasonNotEnough), 409, "not-enough", "Fewer units are left than asked for", "Ask for at most `free` units.", 0, nil},
+	{string(orders.ReasonQuotaPerBuyer), 409, "quota-per-buyer", "The buyer holds as many units as allowed",
+		"`order_id`, where given, is an order that holds them. Cancelled, expired and rejected orders do not count.", 0, nil},
+	{reasonConflict, 409, "conflict", "The change contradicts the present state",
+		"Stock only grows, an item is never dropped, and a closed sale stays closed.", 0, nil},
+	{string(orders.ReasonNotStarted), 409, "sale-not-started", "The sale has not started", "Come back at its start.", 0, nil},
+	{string(orders.ReasonPaused), 409, "sale-paused", "The sale is paused", "It may go on at any time.", 0, nil},
+	{string(orders.ReasonEnded), 409, "sale-ended", "The sale is over", "Orders that stand are not affected.", 0, nil},
+	{reasonTooLarge, 413, "too-large", "The body is too large", "A body has at most 64 KiB.", 0, nil},
+	{reasonMediaType, 415, "unsupported-media-type", "The body is not JSON", "Send application/json.", 0, nil},
+	{reasonInvalid, 422, "invalid", "The request is not valid", "`errors` names each place and what would be right.", 0, nil},
+	{string(orders.ReasonKeyReused), 422, "idempotency-key-reused", "The Idempotency-Key belongs to another request",
+		"Use a new key for each order, and the same one only to repeat it.", 0, nil},
+	{reasonKeyRequired, 422, "idempotency-key-required", "An Idempotency-Key is required",
+		"Send one, with at most 255 printable characters. It tells a repetition from a second order.", 0, nil},
+	{string(admission.RateLimited), 429, quotaExceeded, "Too many requests", "", 0, nil},
+	{string(admission.CostAboveLimit), 429, quotaExceeded, "The request exceeds the whole limit", "", 0, nil},
+	{reasonInternal, 500, "internal", "Something went wrong here", "It is not the caller's fault. Quote the request id in `instance`.", 0, nil},
+	{string(orders.ReasonAtCapacity), 503, reducedCapacity, "The service is at its capacity", "", time.Second, nil},
+	{reasonDraining, 503, reducedCapacity, "This process is shutting down", "", time.Second, nil},
+	{reasonStoreUnavailable, 503, "unavailable", "The service cannot decide at the moment",
+		"The outcome may be unknown: repeat with the same Idempotency-Key.", time.Second, nil},
+	{string(orders.ReasonRecovering), 503, "unavailable", "The sale is recovering",
+		"Its state is being restored; no order is lost. Repeat with the same Idempotency-Key.", 2 * time.Second, nil},
+}
+
+var kindOf = func() map[string]*kind {
+	m := make(map[string]*kind, len(kinds))
+	for i := range kinds {
+		k := &kinds[i]
+		k.body, _ = json.Marshal(k.problem()) // of strings and a number: cannot fail
+		m[k.Reason] = k
+	}
+	return m
+}()
+
+// reasonOf is the table from errors to reasons; the first that matches counts.
+var reasonOf = []struct {
+	err    error
+	reason string
+}{
+	{orders.ErrUnknownSale, reasonUnknownSale},
+	{orders.ErrUnknownItem, reasonUnknownItem},
+	{orders.ErrUnknownOrder, reasonUnknownOrder},
+	{orders.ErrUserRequired, reasonUnauthenticated},
+	{orders.ErrKeyRequired, reasonKeyRequired},
+	{orders.ErrConflict, reasonConflict},
+	{orders.ErrRecovering, string(orders.ReasonRecovering)},
+	{orders.ErrUnavailable, reasonStoreUnavailable},
+	{admission.ErrUnavailable, reasonStoreUnavailable},
+	{errUnauthenticated, reasonUnauthenticated},
+	{errForbidden, reasonForbidden},
+	{context.DeadlineExceeded, reasonStoreUnavailable},
+	{context.Canceled, reasonStoreUnavailable}, // the caller has gone
+}
+
+var (
+	errUnauthenticated = errors.New("httpapi: unauthenticated")
+	errForbidden       = errors.New("httpapi: forbidden")
+)
+
+// Problem is the body of every answer that is an error (RFC 9457).
+type Problem struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Type     string      `json:"type" doc:"What kind of problem it is; a relative one is a page of this server"`
+	Title    string      `json:"title"`
+	Status   int         `json:"status"`
+	Reason   string      `json:"reason" doc:"The same in one word"`
+	Detail   string      `json:"detail,omitempty"`
+	Instance string      `json:"instance,omitempty" doc:"Identifies this occurrence in the server's log"`
+	Errors   []Violation `json:"errors,omitempty" doc:"What is wrong with the request"`
+
+	Free             *int     `json:"free,omitempty" doc:"not_enough: units left"`
+	OrderID          string   `json:"order_id,omitempty" doc:"quota_per_buyer: an order that holds the units"`
+	ViolatedPolicies []string `json:"violated-policies,omitempty" doc:"rate_limited, cost_above_limit: rules that refused"`
+
+	retryAfter time.Duration
+	cause      error // for the log, never for the caller
+}
+
+// Violation is one thing that is wrong with a request.
+type Violation struct {
+	Location string `json:"location" example:"body.quantity"`
+	Message  string `json:"message"`
+}
+
+// Error is the title: a Problem travels as an error up to the edge.
+func (p *Problem) Error() string { return p.Title }
+
+// GetStatus is the status of the answer.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType replaces the negotiated type.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+func problem(reason string) *Problem {
+	k := kindOf[reason]
+	if k == nil {
+		return &Problem{Type: "/problems/internal", Title: "Something went wrong here", Status: 500, Reason: reasonInternal,
+			cause: errors.New("httpapi: no problem for reason " + reason)}
+	}
+	return k.problem()
+}
+
+func (k *kind) problem() *Problem {
+	uri := k.Name
+	if !strings.Contains(uri, ":") {
+		uri = "/problems/" + uri
+	}
+	return &Problem{Type: uri, Title: k.Title, Status: k.Status, Reason: k.Reason, retryAfter: k.Retry}
+}
+
+// encoded is the body. Most refusals of a rush are one of few.
+func (p *Problem) encoded() ([]byte, error) {
+	if k := kindOf[p.Reason]; k != nil && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.ViolatedPolicies == nil {
+		return k.body, nil
+	}
+	return json.Marshal(p)
+}
+
+// problemOf is the one place where an error becomes a problem.
+func problemOf(err error) *Problem {
+	var (
+		p       *Problem
+		invalid *orders.InvalidError
+		tooBig  *http.MaxBytesError
+		routing *echo.HTTPError
+	)
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &invalid):
+		return invalidAt(invalid.Location, invalid.Message)
+	case errors.As(err, &tooBig):
+		return problem(reasonTooLarge)
+	case errors.As(err, &routing):
+		return problem(reasonOfStatus(routing.Code))
+	}
+	for _, r := range reasonOf {
+		if errors.Is(err, r.err) {
+			p := problem(r.reason)
+			if r.reason == reasonConflict {
+				p.Detail = strings.TrimPrefix(err.Error(), "orders: ")
+			}
+			return p
+		}
+	}
+	p = problem(reasonInternal)
+	p.cause = err
+	return p
+}
+
+func reasonOfStatus(status int) string {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return reasonInvalid
+	case http.StatusNotFound:
+		return reasonUnknownRoute
+	case http.StatusMethodNotAllowed:
+		return reasonMethodNotAllowed
+	case http.StatusRequestTimeout:
+		return reasonTimeout
+	case http.StatusRequestEntityTooLarge:
+		return reasonTooLarge
+	case http.StatusUnsupportedMediaType:
+		return reasonMediaType
+	}
+	return reasonInternal
+}
+
+func invalidAt(location, message string) *Problem {
+	p := problem(reasonInvalid)
+	p.Errors = []Violation{{Location: location, Message: message}}
+	return p
+}
+
+// refusal is the problem for an order that was refused.
+func refusal(out *orders.Outcome) *Problem {
+	p := problem(string(out.Reason))
+	switch out.Reason {
+	case orders.ReasonNotEnough:
+		p.Free = &out.Free
+	case orders.ReasonQuotaPerBuyer:
+		if out.Order.ID != (orders.ID{}) {
+			p.OrderID = out.Order.ID.String()
+		}
+	}
+	if out.RetryAfter > 0 {
+		p.retryAfter = out.RetryAfter
+	}
+	return p
+}

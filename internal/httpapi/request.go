@@ -1,0 +1,131 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// A request is what the middleware has found out about one.
+type request struct {
+	id     string
+	caller Caller
+	role   Role // of the token; empty on the public listener
+	header http.Header
+	http   *http.Request
+}
+
+type requestKey struct{}
+
+func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
+
+// viewer is how the caller sees orders: services and operators see all.
+func (r *request) viewer() orders.Viewer {
+	return orders.Viewer{User: r.caller.User, All: r.role.may(RoleAdmit)}
+}
+
+// track gives every request its id, and turns errors and panics into problems.
+func (a *API) track(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		httpReq := c.Request()
+		r := &request{header: c.Response().Header(), id: httpReq.Header.Get(echo.HeaderXRequestID)}
+		if !printable(r.id, 128) {
+			r.id = rand.Text()
+		}
+		r.header[echo.HeaderXRequestID] = []string{r.id}
+		r.http = httpReq.WithContext(context.WithValue(httpReq.Context(), requestKey{}, r))
+		c.SetRequest(r.http)
+		defer a.recover(c)
+		if err := next(c); err != nil {
+			a.fail(c, err)
+		}
+		return nil
+	}
+}
+
+func (a *API) recover(c echo.Context) {
+	thrown := recover()
+	if thrown == nil {
+		return
+	}
+	err, _ := thrown.(error)
+	if errors.Is(err, http.ErrAbortHandler) {
+		panic(thrown)
+	}
+	if c.Response().Committed {
+		// Half an answer must not look like a whole one. Most often the
+		// client hung up while it was written.
+		a.log.Debug("answer cut off", "request_id", requestOf(c.Request().Context()).id, "error", fmt.Sprint(thrown))
+		panic(http.ErrAbortHandler)
+	}
+	a.fail(c, fmt.Errorf("panic: %v\n%s", thrown, debug.Stack()))
+}
+
+// fail answers with the problem that err is.
+func (a *API) fail(c echo.Context, err error) {
+	if c.Response().Committed {
+		return
+	}
+	p := problemOf(err)
+	a.finish(c.Request().Context(), p)
+	body, err := p.encoded()
+	if err != nil {
+		a.log.Error("problem not encoded", "error", err)
+	}
+	if c.Request().Method == http.MethodHead {
+		body = nil
+	}
+	_ = c.Blob(p.Status, p.ContentType(""), body) // fails when the client hung up: nobody is left to tell
+}
+
+// finish sets a problem's header fields, and logs what the caller is not told.
+func (a *API) finish(ctx context.Context, p *Problem) {
+	r := requestOf(ctx)
+	r.header["Cache-Control"] = noStore
+	if p.retryAfter > 0 {
+		r.header["Retry-After"] = []string{strconv.FormatInt(ceilSeconds(p.retryAfter), 10)}
+	}
+	switch {
+	case p.Status == http.StatusUnauthorized:
+		r.header["Www-Authenticate"] = []string{"Bearer"}
+	case p.cause != nil:
+		p.Instance = "urn:tidegate:request:" + r.id
+		a.log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request_id", r.id),
+			slog.String("method", r.http.Method), slog.String("path", quoted(r.http.URL.Path)), slog.Any("error", p.cause))
+	}
+}
+
+var noStore = []string{"no-store"}
+
+// limitBody refuses a body that announces to be too large; Huma counts the others.
+func limitBody(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if c.Request().ContentLength > maxBody {
+			c.Response().Header().Set("Connection", "close") // do not read it just to reuse the connection
+			return problem(reasonTooLarge)
+		}
+		return next(c)
+	}
+}
+
+// printable tells whether s has 1 to limit characters, all of them printable ASCII other than the space.
+func printable(s string, limit int) bool {
+	if s == "" || len(s) > limit {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

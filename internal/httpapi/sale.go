@@ -1,0 +1,54 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// saleInput names a sale in the path.
+type saleInput struct {
+	Sale string `path:"sale" doc:"Name of the sale"`
+}
+
+type saleView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Sale     string       `json:"sale"`
+	State    orders.State `json:"state" enum:"scheduled,open,paused,recovering,ended,closed"`
+	Now      time.Time    `json:"now" doc:"The clock that the hours follow"`
+	StartsAt time.Time    `json:"starts_at"`
+	EndsAt   time.Time    `json:"ends_at"`
+	Items    []itemView   `json:"items"`
+}
+
+type itemView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Item  string `json:"item"`
+	Stock int    `json:"stock"`
+	Free  int    `json:"free" doc:"Units that nobody has reserved or bought"`
+}
+
+type saleOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         saleView
+}
+
+func (a *API) sale(ctx context.Context, in *saleInput) (*saleOutput, error) {
+	s, err := a.orders.Sale(ctx, in.Sale)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]itemView, len(s.Items))
+	for i, it := range s.Items {
+		items[i] = itemView{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID]}
+	}
+	return &saleOutput{CacheControl: "max-age=1", Body: saleView{
+		Sale: s.ID, State: s.State, Now: instant(s.Now), StartsAt: instant(s.StartsAt), EndsAt: instant(s.EndsAt), Items: items,
+	}}, nil
+}
+
+// instant is a time as answers have it: UTC, in milliseconds.
+func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
