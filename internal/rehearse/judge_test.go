@@ -55,6 +55,8 @@ func TestJudge(t *testing.T) {
 	}{
 		{name: "an empty run", orders: []Order{}, not: "I15 I16 I17"},
 		{name: "the list could not be read", calls: []Call{got("c-1", "k", "x", 0, 1)}, not: "I1 I2 I3 I4 I5 I8 I13 I14 I15 I16 I18"},
+		{name: "the list could not be read, and verify says that all is well", calls: []Call{got("c-1", "k", "x", 0, 1)}, not: "I1",
+			verify: &Verification{OK: true, Checks: []Check{{Invariant: "I1", OK: true, Detail: "all there"}}}},
 		{name: "bought and confirmed", calls: []Call{got("c-1", "k", "x", 0, 1)}, orders: []Order{row("x", "c-1", "confirmed", 1)}},
 		{name: "I1 not listed", calls: []Call{got("c-1", "k", "x", 0, 1)}, orders: []Order{}, want: "I1"},
 		{name: "I1 listed twice", calls: []Call{got("c-1", "k", "x", 0, 1)},
