@@ -32,7 +32,7 @@ type Options struct {
 	Seed            uint64  // the same seed and options give the same plan; 0 is a seed like any other
 
 	Connections    int           // sockets at most, those of followers included; 0 = 2,000
-	Followers      int           // orders followed at once, each over one socket, most of the time idle; 0 = half of Connections
+	Followers      int           // orders followed at once, each over one socket; 0 = 256, at most half of Connections
 	RequestTimeout time.Duration // after which an answer is lost; 0 = 10 s
 	Attempts       int           // of one click during the wave while its answers are lost; 0 = 5
 	RetryWait      time.Duration // before the first repeat, doubled for each further one; Retry-After wins; 0 = 100 ms
@@ -52,7 +52,7 @@ func (o Options) withDefaults() Options {
 	o.OrdersPerBuyer = orDefault(o.OrdersPerBuyer, 1)
 	o.QuantityMax = orDefault(o.QuantityMax, 1)
 	o.Connections = orDefault(o.Connections, 2000)
-	o.Followers = orDefault(o.Followers, o.Connections/2)
+	o.Followers = orDefault(o.Followers, min(256, o.Connections/2))
 	o.RequestTimeout = orDefault(o.RequestTimeout, 10*time.Second)
 	o.Attempts = orDefault(o.Attempts, 5)
 	o.RetryWait = orDefault(o.RetryWait, 100*time.Millisecond)
