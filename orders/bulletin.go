@@ -78,7 +78,7 @@ func (s *Service) hear(b bulletin) {
 // askForCommits asks the database about orders of this process whose commit
 // nobody reported.
 func (s *Service) askForCommits(ctx context.Context) error {
-	return every(ctx, time.Second, nil, func() {
+	return every(ctx, time.Second, s.asking, func() {
 		late := s.ledger.overdue(3*time.Second, 1000)
 		if len(late) == 0 {
 			return

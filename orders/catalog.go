@@ -55,10 +55,13 @@ func (s *Service) watch(ctx context.Context) error {
 				return
 			}
 		}
+		s.compared.Store(s.catalog.Load().loaded)
 	})
 }
 
 func (s *Service) loadCatalog(ctx context.Context) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	sales, err := s.store.Sales(ctx)
@@ -68,12 +71,15 @@ func (s *Service) loadCatalog(ctx context.Context) error {
 	if sales == nil {
 		sales = []Sale{}
 	}
-	for {
-		before := s.catalog.Load()
-		if s.catalog.CompareAndSwap(before, newCatalog(s, sales, before)) {
-			return nil
+	before := s.catalog.Load()
+	s.catalog.Store(newCatalog(s, sales, before))
+	for _, sale := range sales {
+		if old, ok := before.sales[sale.ID]; ok && old.Epoch != sale.Epoch {
+			s.ledger.askAgain()
+			poke(s.asking)
 		}
 	}
+	return nil
 }
 
 // listing finds a sale, asking the database when this process has never loaded any.

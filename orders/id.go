@@ -53,6 +53,11 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// time is when the order was asked for, by Redis' clock as the process knew it.
+func (id ID) time() time.Time {
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
+}
+
 // item is the number of the item that was ordered.
 func (id ID) item() int {
 	high := int(binary.BigEndian.Uint64(id[:8]) & 0xfff)

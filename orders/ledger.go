@@ -144,3 +144,12 @@ func (l *ledger) overdue(age time.Duration, most int) []Reservation {
 	}
 	return late
 }
+
+// askAgain makes all uncommitted orders overdue.
+func (l *ledger) askAgain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.pending {
+		e.since = time.Time{}
+	}
+}

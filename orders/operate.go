@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 )
 
 // PutSale creates a sale as a draft, or changes one. It returns an
@@ -12,11 +13,19 @@ func (s *Service) PutSale(ctx context.Context, def Sale) (status SaleStatus, cre
 	if err := def.Validate(); err != nil {
 		return SaleStatus{}, false, err
 	}
-	sale, created, added, err := s.store.PutSale(ctx, def)
+	// As its leader: what is in the database and not yet in Redis would look
+	// forgotten, and be recovered by somebody else.
+	err = s.lead(ctx, def.ID, func(ctx context.Context) error {
+		var added []string
+		if _, created, added, err = s.store.PutSale(ctx, def); err != nil {
+			return err
+		}
+		return s.introduce(ctx, def.ID, added)
+	})
 	if err != nil {
 		return SaleStatus{}, false, err
 	}
-	status, err = s.apply(ctx, sale.ID, added)
+	status, err = s.apply(ctx, def.ID)
 	return status, created, err
 }
 
@@ -25,12 +34,54 @@ func (s *Service) SetSwitch(ctx context.Context, sale string, to Switch) (SaleSt
 	if err := s.store.SetSwitch(ctx, sale, to); err != nil {
 		return SaleStatus{}, err
 	}
-	return s.apply(ctx, sale, nil)
+	return s.apply(ctx, sale)
+}
+
+// lead runs fn as the sale's leader, waiting for another one to finish.
+func (s *Service) lead(ctx context.Context, sale string, fn func(context.Context) error) error {
+	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		led, err := s.store.Lead(ctx, sale, fn)
+		if led || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: another process has been changing sale %s for %v", ErrUnavailable, sale, patience)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// introduce defines items that nobody can have ordered yet.
+func (s *Service) introduce(ctx context.Context, sale string, added []string) error {
+	if len(added) == 0 {
+		return nil
+	}
+	if err := s.loadCatalog(ctx); err != nil {
+		return err
+	}
+	l, err := s.listing(sale)
+	if err != nil {
+		return err
+	}
+	for _, id := range added {
+		sh := l.shelves[id]
+		if err := s.define(ctx, sh); err != nil {
+			return err
+		}
+		if err := s.base.HDel(ctx, sh.keys[0], "recovering").Err(); err != nil {
+			return unavailable(err)
+		}
+	}
+	return nil
 }
 
 // apply brings Redis and every process to what the database says. The change
 // stands already: when this fails, the watch over the sales repeats it.
-func (s *Service) apply(ctx context.Context, sale string, added []string) (SaleStatus, error) {
+func (s *Service) apply(ctx context.Context, sale string) (SaleStatus, error) {
 	if err := s.loadCatalog(ctx); err != nil {
 		return SaleStatus{}, err
 	}
@@ -38,13 +89,11 @@ func (s *Service) apply(ctx context.Context, sale string, added []string) (SaleS
 	if err != nil {
 		return SaleStatus{}, err
 	}
-	if len(added) > 0 {
-		if err := s.introduce(ctx, l, added); err != nil {
-			return SaleStatus{}, err
-		}
-	}
 	if err := s.verifySale(ctx, l); err != nil {
 		return SaleStatus{}, err
+	}
+	for _, sh := range l.shelves {
+		sh.forget()
 	}
 	s.publish(ctx, bulletin{Sales: true})
 	s.opts.Logger.InfoContext(ctx, "a sale was changed", slog.String("sale", sale), slog.String("switch", string(l.Switch)), slog.Int64("revision", l.Revision))
@@ -63,25 +112,4 @@ func (s *Service) configure(ctx context.Context, sh *shelf) error {
 		return fmt.Errorf("%w: item %s/%s", ErrRecovering, sh.sale.ID, sh.item.ID)
 	}
 	return nil
-}
-
-// introduce defines items that nobody can have ordered yet, unless a recovery
-// that runs at this moment does.
-func (s *Service) introduce(ctx context.Context, l *listing, added []string) error {
-	_, err := s.store.Lead(ctx, l.ID, func(ctx context.Context) error {
-		for _, id := range added {
-			sh := l.shelves[id]
-			exists, err := s.base.Exists(ctx, sh.keys[0]).Result()
-			if err == nil && exists == 0 {
-				if err = s.define(ctx, sh); err == nil {
-					err = s.base.HDel(ctx, sh.keys[0], "recovering").Err()
-				}
-			}
-			if err != nil {
-				return unavailable(err)
-			}
-		}
-		return nil
-	})
-	return err
 }

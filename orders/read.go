@@ -28,6 +28,10 @@ type SaleStatus struct {
 	Free  map[string]int // units left by item id; 0 for items that are recovering
 }
 
+// lateArrivals is how long after a recovery an order of before may still be
+// in another process's memory only, so that nobody can call it unknown.
+const lateArrivals = time.Minute
+
 // missedNews is how long a waiter relies on being told before it asks.
 const missedNews = 5 * time.Second
 
@@ -63,7 +67,7 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 			status.Free[id] = g.free
 			recovering = recovering || g.recovering
 		}
-		recovering = recovering || sh.verified.Load() != s.fence.generation.Load()
+		recovering = recovering || sh.generation.Load() != s.fence.generation.Load()
 	}
 	now, known := s.clock.now()
 	if !known {
@@ -126,10 +130,9 @@ func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 	if !ok || sh.forgottenAt(time.Now()) {
 		return Order{}, false, nil
 	}
-	generation := s.fence.generation.Load()
-	if sh.verified.Load() != generation {
-		s.suspectForgotten(sh)
-		return Order{}, false, ErrRecovering
+	generation, err := s.verified(ctx, sh)
+	if err != nil {
+		return Order{}, false, err
 	}
 	var found []any
 	err = s.within(ctx, func(ctx context.Context) error {
@@ -152,7 +155,11 @@ func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 		}
 		return r.order(StatusAccepted), true, nil
 	case word == "settled" && s.fence.generation.Load() == generation:
-		return Order{}, false, nil
+		rebuilt := time.UnixMilli(d.int64())
+		if now, _ := s.clock.now(); id.time().Before(rebuilt) && now.Sub(rebuilt) < lateArrivals {
+			return Order{}, false, fmt.Errorf("%w: order %s may be on its way", ErrRecovering, id)
+		}
+		return Order{}, false, d.err
 	}
 	s.suspectForgotten(sh)
 	return Order{}, false, ErrRecovering

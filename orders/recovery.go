@@ -41,11 +41,25 @@ func (s *Service) verifySale(ctx context.Context, l *listing) error {
 			}
 			sh.forget()
 		}
-		if sh.verified.Swap(generation) != generation {
+		if sh.generation.Swap(generation) != generation {
 			sh.forget()
 		}
 	}
 	return nil
+}
+
+// verified returns the fence's generation once Redis is known to be the one
+// that the item was loaded into. ErrRecovering says that it is not.
+func (s *Service) verified(ctx context.Context, sh *shelf) (generation int64, err error) {
+	generation = s.fence.generation.Load()
+	if sh.generation.Load() == generation {
+		return generation, nil
+	}
+	err = s.within(ctx, func(ctx context.Context) error { return s.verifySale(ctx, sh.sale) })
+	if err == nil && sh.generation.Load() != s.fence.generation.Load() {
+		err = ErrRecovering
+	}
+	return sh.generation.Load(), err
 }
 
 // knows tells whether the server that holds an item now is the one it was loaded into.
@@ -227,8 +241,13 @@ func (s *Service) load(ctx context.Context, l *listing, abandoned []Reservation)
 			}
 		}
 	}
+	now, _ := s.clock.now()
 	for _, sh := range l.shelves {
-		if err := s.base.HDel(ctx, sh.keys[0], "recovering").Err(); err != nil {
+		if _, err := s.base.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.HSet(ctx, sh.keys[0], "rebuilt", now.UnixMilli())
+			p.HDel(ctx, sh.keys[0], "recovering")
+			return nil
+		}); err != nil {
 			return unavailable(err)
 		}
 	}

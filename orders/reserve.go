@@ -110,13 +110,12 @@ func (a *Attempt) Screen() (out Outcome, decided bool) {
 // It runs on when ctx ends: a decision in flight is not torn by a hang-up.
 func (a *Attempt) Reserve(ctx context.Context) (out Outcome, err error) {
 	s, sh := a.s, a.shelf
-	generation := s.fence.generation.Load()
 	if sh.forgottenAt(time.Now()) {
 		return Outcome{Reason: ReasonEnded}, nil
 	}
-	if sh.verified.Load() != generation {
-		s.suspectForgotten(sh)
-		return Outcome{}, ErrRecovering
+	generation, err := s.verified(ctx, sh)
+	if err != nil {
+		return Outcome{}, err
 	}
 	if !s.ledger.claim() {
 		return Outcome{Reason: ReasonAtCapacity, RetryAfter: retryCapacity}, nil

@@ -72,17 +72,20 @@ type Service struct {
 	store Store
 	fence *Fence
 
+	queue      redis.UniversalClient
 	tasks      *asynq.Client
-	inspector  *asynq.Inspector
 	enqueueing chan Reservation
 
 	catalog   atomic.Pointer[catalog]
+	loading   sync.Mutex // one reading of the sales at a time, so that none undoes a later one
 	clock     clock
 	ledger    *ledger
 	waiters   *waiters
 	reload    chan struct{} // the catalog is out of date, or Redis may be another one
 	suspects  sync.Map      // ids of sales that Redis may have forgotten
 	suspected chan struct{}
+	compared  atomic.Bool   // the sales were read, and compared with Redis, once
+	asking    chan struct{} // orders of this process may have lost their other copies
 }
 
 // New returns a service over clients that the caller owns: rdb for decisions,
@@ -103,12 +106,13 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 	s := &Service{
 		opts: opts, base: rdb, rdb: shared, store: store, fence: fence,
 		tasks:      asynq.NewClientFromRedisClient(sharedQueue),
-		inspector:  asynq.NewInspectorFromRedisClient(queue),
+		queue:      queue,
 		enqueueing: make(chan Reservation, 16_384),
 		ledger:     newLedger(opts.RememberMax),
 		waiters:    newWaiters(),
 		reload:     fence.changed,
 		suspected:  make(chan struct{}, 1),
+		asking:     make(chan struct{}, 1),
 	}
 	s.catalog.Store(newCatalog(s, nil, nil))
 	return s, nil
@@ -177,7 +181,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	if err := s.within(ctx, func(ctx context.Context) error { return s.rdb.Ping(ctx).Err() }); err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
-	if !s.catalog.Load().loaded {
+	if !s.compared.Load() {
 		return fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
 	}
 	return nil

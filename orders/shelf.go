@@ -24,9 +24,9 @@ type shelf struct {
 
 // memory outlives the shelf when the catalog is read again.
 type memory struct {
-	glance   atomic.Pointer[glance]
-	looking  atomic.Bool
-	verified atomic.Int64 // the fence's generation in which Redis was found to know the item
+	glance     atomic.Pointer[glance]
+	looking    atomic.Bool
+	generation atomic.Int64 // the fence's, in which Redis was found to know the item
 
 	mu      sync.RWMutex
 	holders map[string]struct{} // the first holdersRead of Redis' list, guarded by mu
@@ -36,6 +36,8 @@ type memory struct {
 // glance is where an item stood at a moment.
 type glance struct {
 	at         time.Time
+	now        time.Time // Redis' clock
+	switched   Switch    // as Redis knew it
 	free       int
 	recovering bool
 	complete   bool // the holders known here are all there were
@@ -58,7 +60,8 @@ func (m *memory) holds(buyerHash string) bool {
 func (m *memory) forget() { m.glance.Store(nil) }
 
 // refusal is why nobody new gets units of the item, as far as memory tells.
-// An empty reason means that Redis has to be asked.
+// An empty reason means that Redis has to be asked. It must have held when the
+// glance was taken too: only then were the holders of the glance all there are.
 func refusal(sale *Sale, g *glance, now time.Time) (Reason, time.Duration) {
 	if g == nil || time.Since(g.at) > glanceTTL || g.recovering || !g.complete {
 		return "", 0
@@ -66,7 +69,13 @@ func refusal(sale *Sale, g *glance, now time.Time) (Reason, time.Duration) {
 	if now.Sub(sale.StartsAt).Abs() < edge || now.Sub(sale.EndsAt).Abs() < edge {
 		return "", 0
 	}
-	switch sale.StateAt(now) {
+	then := *sale
+	then.Switch = g.switched
+	state := then.StateAt(g.now)
+	if state != sale.StateAt(now) {
+		return "", 0
+	}
+	switch state {
 	case StateScheduled:
 		if sale.Switch == SwitchDraft {
 			return ReasonNotStarted, 0
@@ -99,9 +108,9 @@ func (s *Service) look(ctx context.Context, sh *shelf) (*glance, error) {
 			return nil, ErrRecovering
 		}
 		d := decoder{reply: reply}
-		s.clock.read(d.int64())
-		g := &glance{at: at, free: int(d.int64()), recovering: d.int64() == 1}
-		_ = d.string() // run
+		now := d.int64()
+		s.clock.read(now)
+		g := &glance{at: at, now: time.UnixMilli(now), free: int(d.int64()), recovering: d.int64() == 1, switched: Switch(d.string())}
 		count, further := int(d.int64()), d.strings()
 		if d.err != nil {
 			return nil, d.err

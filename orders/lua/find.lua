@@ -2,15 +2,16 @@
 --
 -- KEYS  item.lua
 -- ARGV  1 order id
--- Reply {'pending', reservation}, {'settled'} when there is none, {'forgotten'} when Redis cannot know
+-- Reply {'pending', reservation}, {'settled', when it was rebuilt or 0 (ms)} when there is none,
+--       {'forgotten'} when Redis cannot know
 --
 -- One step: an item that is forgotten between two would make "none" a lie.
 local record = redis.call('HGET', pending, ARGV[1])
 if record then
   return {'pending', record}
 end
-local recovering = redis.call('HMGET', item, 'switch', 'recovering')
-if not recovering[1] or recovering[2] then
+local it = redis.call('HMGET', item, 'switch', 'recovering', 'rebuilt')
+if not it[1] or it[2] then
   return {'forgotten'}
 end
-return {'settled'}
+return {'settled', it[3] or 0}

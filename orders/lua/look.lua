@@ -2,11 +2,11 @@
 --
 -- KEYS  item.lua
 -- ARGV  1 holders the caller knows, 2 most holders to read
--- Reply {now in ms, free, 1 while recovering, run id, number of holders, {further holders}}, or {now in ms} when forgotten
+-- Reply {now in ms, free, 1 while recovering, switch, number of holders, {further holders}}, or {now in ms} when forgotten
 --
--- One step, so that the holders are all of those that made it sell out.
+-- One step, so that the holders are all that there are when nobody can become one.
 local now = now_ms()
-local it = redis.call('HMGET', item, 'stock', 'next', 'recovering', 'run')
+local it = redis.call('HMGET', item, 'stock', 'next', 'recovering', 'switch')
 if not it[1] then
   return {now}
 end
@@ -15,7 +15,7 @@ return {
   now,
   it[1] - it[2] + redis.call('SCARD', returned),
   it[3] and 1 or 0,
-  it[4] or '',
+  it[4],
   redis.call('LLEN', holders),
   redis.call('LRANGE', holders, from, from + ARGV[2] - 1),
 }

@@ -1,0 +1,216 @@
+package orders_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib" // database/sql's driver, for the migrations
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/migrations"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/postgres"
+)
+
+// installation is Tidegate without HTTP: Redis, Postgres, and processes over them.
+type installation struct {
+	t         testing.TB
+	namespace string
+	redisURL  string
+	pool      *pgxpool.Pool
+	rdb       *redis.Client // the test's own look into Redis
+	processes []*process
+}
+
+func install(t testing.TB) *installation { return installOn(t, testenv.Redis(t)) }
+
+func installOn(t testing.TB, redisURL string) *installation {
+	t.Helper()
+	url := testenv.Postgres(t)
+	db, err := sql.Open("pgx", url)
+	must(t, err)
+	must(t, migrations.Postgres(t.Context(), db))
+	must(t, db.Close())
+	pool, err := pgxpool.New(t.Context(), url)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	opts, err := redis.ParseURL(redisURL)
+	must(t, err)
+	rdb := redis.NewClient(opts)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return &installation{t: t, namespace: "t" + strings.ToLower(rand.Text()[:10]), redisURL: redisURL, pool: pool, rdb: rdb}
+}
+
+// process is a running Service, as an API has one.
+type process struct {
+	*orders.Service
+	queue redis.UniversalClient
+	stop  func()
+}
+
+// start runs a service, and ends it with the test.
+func (in *installation) start(options ...func(*orders.Options)) *process {
+	in.t.Helper()
+	o, err := orders.RedisOptions(in.redisURL)
+	must(in.t, err)
+	fence := orders.NewFence(false)
+	o.OnConnect = fence.OnConnect
+	rdb := redis.NewUniversalClient(o)
+	queueOptions, err := redis.ParseURL(in.redisURL)
+	must(in.t, err)
+	queue := redis.NewClient(queueOptions)
+	opts := orders.Options{Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler), Timeout: 2 * time.Second}
+	if testing.Verbose() {
+		opts.Logger = slog.New(slog.NewTextHandler(in.t.Output(), nil))
+	}
+	for _, set := range options {
+		set(&opts)
+	}
+	s, err := orders.New(rdb, queue, postgres.New(in.pool), fence, opts)
+	must(in.t, err)
+	stop := in.run(s.Run)
+	p := &process{Service: s, queue: queue}
+	p.stop = sync.OnceFunc(func() {
+		in.processes = slices.DeleteFunc(in.processes, func(other *process) bool { return other == p })
+		s.Stop()
+		stop()
+		_ = rdb.Close()
+		_ = queue.Close()
+	})
+	in.t.Cleanup(p.stop)
+	in.processes = append(in.processes, p)
+	eventually(in.t, "service is ready", func() bool { return s.Ready(in.t.Context()) == nil })
+	return p
+}
+
+// work runs a worker over the clients of a process.
+func (in *installation) work(p *process) (stop func()) {
+	in.t.Helper()
+	w, err := orders.NewWorker(p.Service, p.queue, orders.WorkerOptions{})
+	must(in.t, err)
+	stop = in.run(w.Run)
+	// Registered after the process's own, so it runs before it.
+	in.t.Cleanup(stop)
+	return stop
+}
+
+// run starts a Run method, and returns what ends it and waits for it. It may be called twice.
+func (in *installation) run(fn func(context.Context) error) func() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(in.t.Context()))
+	var g errgroup.Group
+	g.Go(func() error { return fn(ctx) })
+	return func() {
+		cancel()
+		if err := g.Wait(); err != nil {
+			in.t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+// sale defines and publishes a sale that is open for an hour.
+func (in *installation) sale(p *process, change ...func(*orders.Sale)) orders.Sale {
+	in.t.Helper()
+	def := orders.Sale{
+		ID: "sale-" + strings.ToLower(rand.Text()[:8]), StartsAt: time.Now().Add(-time.Minute), EndsAt: time.Now().Add(time.Hour),
+		RequiresUser: true, Hold: 15 * time.Minute,
+		Items: []orders.Item{{ID: "shoe", Stock: 10, QuotaPerBuyer: 1, InFlightMax: 10_000}},
+	}
+	for _, c := range change {
+		c(&def)
+	}
+	_, created, err := p.PutSale(in.t.Context(), def)
+	must(in.t, err)
+	if !created {
+		in.t.Fatalf("sale %s was there before", def.ID)
+	}
+	_, err = p.SetSwitch(in.t.Context(), def.ID, orders.SwitchOpen)
+	must(in.t, err)
+	for _, p := range in.processes {
+		eventually(in.t, "everybody knows the sale", func() bool {
+			s, err := p.Sale(in.t.Context(), def.ID)
+			return err == nil && s.Switch == orders.SwitchOpen
+		})
+	}
+	return def
+}
+
+// order is one request, through all gates of this package.
+func (in *installation) order(p *process, sale, user, key string, quantity int) orders.Outcome {
+	in.t.Helper()
+	out, err := attempt(in.t.Context(), p, orders.Request{Sale: sale, Item: "shoe", Quantity: quantity, User: user, Key: key})
+	must(in.t, err)
+	return out
+}
+
+func attempt(ctx context.Context, p *process, req orders.Request) (orders.Outcome, error) {
+	a, err := p.Prepare(req)
+	if err != nil {
+		return orders.Outcome{}, err
+	}
+	if out, decided := a.Screen(); decided {
+		return out, nil
+	}
+	return a.Reserve(ctx)
+}
+
+// settled waits until an order has left accepted.
+func (in *installation) settled(p *process, id orders.ID) orders.Order {
+	in.t.Helper()
+	var o orders.Order
+	eventually(in.t, "order "+id.String()+" is committed", func() bool {
+		var err error
+		o, err = p.Wait(in.t.Context(), id, orders.Viewer{All: true}, orders.StatusAccepted, time.Second)
+		if err != nil && !errors.Is(err, orders.ErrRecovering) && !errors.Is(err, orders.ErrUnavailable) {
+			in.t.Fatal(err)
+		}
+		return err == nil && o.Status != orders.StatusAccepted
+	})
+	return o
+}
+
+// verified fails the test when an invariant does not hold, and returns what is still under way.
+func (in *installation) verified(p *process, sale string) (waiting int) {
+	in.t.Helper()
+	checks, err := p.Verify(in.t.Context(), sale)
+	must(in.t, err)
+	for _, c := range checks {
+		if !c.OK {
+			in.t.Errorf("%s: %s", c.Invariant, c.Detail)
+		}
+		waiting += c.Waiting
+	}
+	return waiting
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually asks until it is so. Use it only where nothing tells.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package orders_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(&logging.VoidLogger{}) // it tells of every connection that a killed server refuses
+	os.Exit(testenv.Main(m))
+}

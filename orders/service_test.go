@@ -1,0 +1,38 @@
+package orders_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+func TestACrowdBuysAllAndNoMore(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	in.work(p)
+	sale := in.sale(p)
+
+	var ids []orders.ID
+	for i := range 30 {
+		out := in.order(p, sale.ID, fmt.Sprintf("user-%d", i), "", 1)
+		switch {
+		case i < 10 && !out.Admitted():
+			t.Fatalf("buyer %d: %s", i, out.Reason)
+		case i >= 10 && out.Reason != orders.ReasonSoldOut:
+			t.Fatalf("buyer %d: %q, want sold_out", i, out.Reason)
+		}
+		if out.Admitted() {
+			ids = append(ids, out.Order.ID)
+		}
+	}
+	units := make(map[int]bool)
+	for _, id := range ids {
+		o := in.settled(p, id)
+		if o.Status != orders.StatusConfirmed || len(o.Units) != 1 || units[o.Units[0]] || o.PayBefore.IsZero() {
+			t.Fatalf("order %+v, units so far %v", o, units)
+		}
+		units[o.Units[0]] = true
+	}
+	eventually(t, "queues are empty", func() bool { return in.verified(p, sale.ID) == 0 })
+}

@@ -1,0 +1,479 @@
+// Package storetest is the specification of orders.Store, as tests that every
+// store passes.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Run tests the store that open returns for each test, with an empty schema.
+// refuse makes the database refuse every order of that buyer.
+func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(buyer string))) {
+	tests := map[string]func(*testing.T, *bench){
+		"sales":                   testSales,
+		"sales contradict":        testConflicts,
+		"switch":                  testSwitch,
+		"sales put at once":       testConcurrentPut,
+		"one leader":              testLead,
+		"commit":                  testCommit,
+		"commit again":            testCommitAgain,
+		"commit the old epoch":    testStale,
+		"commit a taken unit":     testTaken,
+		"commit a held key":       testDuplicate,
+		"commit a rejection":      testRejection,
+		"commit at once":          testConcurrentCommit,
+		"poison":                  testPoison,
+		"epoch waits for commits": testEpochFence,
+		"dead letters":            testDeadLetters,
+		"lists":                   testLists,
+		"holdings":                testHoldings,
+		"tally":                   testTally,
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			store, refuse := open(t)
+			test(t, &bench{t: t, Store: store, refuse: refuse})
+		})
+	}
+}
+
+type bench struct {
+	t *testing.T
+	orders.Store
+	refuse func(buyer string)
+	sale   orders.Sale
+	placed int
+}
+
+func definition() orders.Sale {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	return orders.Sale{
+		ID: "spring", StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), RequiresUser: true, Hold: time.Minute,
+		Items: []orders.Item{
+			{ID: "hat", Stock: 100, QuotaPerBuyer: 2, InFlightMax: 10},
+			{ID: "shoe", Stock: 5, QuotaPerBuyer: 1, InFlightMax: 10},
+		},
+	}
+}
+
+func (b *bench) put() {
+	b.t.Helper()
+	sale, _, _, err := b.PutSale(b.t.Context(), definition())
+	b.must(err)
+	b.sale = sale
+}
+
+func (b *bench) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) want(got, want any, what string) {
+	b.t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// reservation of units of a hat, by a buyer of its own, without a key.
+func (b *bench) reservation(units ...int) orders.Reservation {
+	b.placed++
+	buyer := fmt.Sprintf("buyer-%03d", b.placed)
+	id, err := uuid.NewRandom()
+	b.must(err)
+	id[0], id[6] = byte(b.placed), id[6]&0xf|0x80
+	return orders.Reservation{
+		ID: orders.ID(id), Epoch: b.sale.Epoch, Sale: b.sale.ID, Item: "hat", Buyer: buyer, BuyerHash: "hash-of-" + buyer,
+		Quantity: len(units), Units: units, AcceptedMS: time.Now().UnixMilli(),
+	}
+}
+
+func (b *bench) commit(batch ...orders.Reservation) []orders.Verdict {
+	b.t.Helper()
+	verdicts, err := b.Commit(b.t.Context(), batch)
+	b.must(err)
+	if len(verdicts) != len(batch) {
+		b.t.Fatalf("%d verdicts for %d reservations", len(verdicts), len(batch))
+	}
+	return verdicts
+}
+
+func (b *bench) order(id orders.ID) orders.Order {
+	b.t.Helper()
+	o, err := b.Order(b.t.Context(), id)
+	b.must(err)
+	return o
+}
+
+var confirmed = orders.Verdict{Status: orders.StatusConfirmed}
+
+func testSales(t *testing.T, b *bench) {
+	def := definition()
+	sale, created, added, err := b.PutSale(t.Context(), def)
+	b.must(err)
+	b.want(created, true, "created")
+	b.want(added, []string{"hat", "shoe"}, "added")
+	b.want(sale.Switch, orders.SwitchDraft, "switch")
+	if sale.Epoch != 1 || len(sale.Salt) < 16 || sale.Revision == 0 || sale.Items[0].Number == sale.Items[1].Number {
+		t.Fatalf("new sale %+v", sale)
+	}
+	again, created, added, err := b.PutSale(t.Context(), def)
+	b.must(err)
+	b.want(again, sale, "the same definition changes nothing")
+	b.want(created || len(added) > 0, false, "created again")
+
+	def.Items[1].Stock, def.Items[1].QuotaPerBuyer, def.EndsAt, def.Hold = 9, 3, def.EndsAt.Add(time.Hour), 0
+	def.Items = append(def.Items, orders.Item{ID: "belt", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1})
+	grown, _, added, err := b.PutSale(t.Context(), def)
+	b.must(err)
+	b.want(added, []string{"belt"}, "added")
+	if grown.Revision <= sale.Revision || grown.Epoch != sale.Epoch || !slices.Equal(grown.Salt, sale.Salt) {
+		t.Fatalf("changed sale %+v, before %+v", grown, sale)
+	}
+	all, err := b.Sales(t.Context())
+	b.must(err)
+	b.want(all, []orders.Sale{grown}, "sales")
+}
+
+func testConflicts(t *testing.T, b *bench) {
+	b.put()
+	for what, change := range map[string]func(*orders.Sale){
+		"a stock that shrinks": func(s *orders.Sale) { s.Items[0].Stock-- },
+		"an item dropped":      func(s *orders.Sale) { s.Items = s.Items[1:] },
+	} {
+		def := definition()
+		change(&def)
+		if _, _, _, err := b.PutSale(t.Context(), def); !errors.Is(err, orders.ErrConflict) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	all, err := b.Sales(t.Context())
+	b.must(err)
+	b.want(all, []orders.Sale{b.sale}, "a conflict changes nothing")
+}
+
+func testSwitch(t *testing.T, b *bench) {
+	if err := b.SetSwitch(t.Context(), "spring", orders.SwitchOpen); !errors.Is(err, orders.ErrUnknownSale) {
+		t.Fatalf("unknown sale: %v", err)
+	}
+	b.put()
+	last := b.sale.Revision
+	for _, to := range []orders.Switch{orders.SwitchOpen, orders.SwitchPaused, orders.SwitchOpen, orders.SwitchClosed} {
+		b.must(b.SetSwitch(t.Context(), "spring", to))
+		all, err := b.Sales(t.Context())
+		b.must(err)
+		if all[0].Switch != to || all[0].Revision <= last {
+			t.Fatalf("switch %s, revision %d after %d; want %s", all[0].Switch, all[0].Revision, last, to)
+		}
+		last = all[0].Revision
+	}
+	if err := b.SetSwitch(t.Context(), "spring", orders.SwitchOpen); !errors.Is(err, orders.ErrConflict) {
+		t.Errorf("closed is final: %v", err)
+	}
+	if _, _, _, err := b.PutSale(t.Context(), definition()); !errors.Is(err, orders.ErrConflict) {
+		t.Errorf("closed is final for definitions: %v", err)
+	}
+	b.must(b.SetSwitch(t.Context(), "spring", orders.SwitchClosed))
+}
+
+func testConcurrentPut(t *testing.T, b *bench) {
+	var wg sync.WaitGroup
+	results := make([]orders.Sale, 8)
+	creations := make([]bool, 8)
+	for i := range results {
+		wg.Go(func() {
+			var err error
+			if results[i], creations[i], _, err = b.PutSale(t.Context(), definition()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	count := 0
+	for i := range results {
+		b.want(results[i], results[0], "every caller gets the same sale")
+		if creations[i] {
+			count++
+		}
+	}
+	b.want(count, 1, "callers that created it")
+}
+
+func testLead(t *testing.T, b *bench) {
+	led, err := b.Lead(t.Context(), "spring", func(ctx context.Context) error {
+		other, err := b.Lead(ctx, "spring", func(context.Context) error { t.Error("two leaders"); return nil })
+		b.want(other, false, "second leader")
+		b.must(err)
+		other, err = b.Lead(ctx, "autumn", func(context.Context) error { return nil })
+		b.want(other, true, "leader of another sale")
+		return err
+	})
+	b.must(err)
+	b.want(led, true, "led")
+	broken := errors.New("broken")
+	if _, err := b.Lead(t.Context(), "spring", func(context.Context) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("error of the leader: %v", err)
+	}
+	led, err = b.Lead(t.Context(), "spring", func(context.Context) error { return nil })
+	b.must(err)
+	b.want(led, true, "a leader that failed leads no more")
+}
+
+func testCommit(t *testing.T, b *bench) {
+	b.put()
+	first, second := b.reservation(1, 2), b.reservation(3)
+	before := time.Now().Add(-time.Second)
+	b.want(b.commit(second, first), []orders.Verdict{confirmed, confirmed}, "verdicts")
+	o := b.order(first.ID)
+	if o.ConfirmedAt.Before(before) || o.PayBefore.Sub(o.ConfirmedAt) != time.Minute {
+		t.Errorf("confirmed at %v, to be paid before %v", o.ConfirmedAt, o.PayBefore)
+	}
+	o.ConfirmedAt, o.PayBefore = time.Time{}, time.Time{}
+	b.want(o, orders.Order{
+		ID: first.ID, Status: orders.StatusConfirmed, Sale: "spring", Item: "hat", Buyer: first.Buyer, Quantity: 2,
+		Units: []int{1, 2}, AcceptedAt: time.UnixMilli(first.AcceptedMS).UTC(),
+	}, "order")
+	if _, err := b.Order(t.Context(), b.reservation(9).ID); !errors.Is(err, orders.ErrUnknownOrder) {
+		t.Errorf("unknown order: %v", err)
+	}
+}
+
+func testCommitAgain(_ *testing.T, b *bench) {
+	b.put()
+	r := b.reservation(1)
+	for _, v := range b.commit(r, r) {
+		b.want(v.Status, orders.StatusConfirmed, "twice in one batch")
+	}
+	known := confirmed
+	known.Known = true
+	b.want(b.commit(r), []orders.Verdict{known}, "in a further batch")
+	b.want(b.order(r.ID).Units, []int{1}, "units")
+}
+
+func testStale(t *testing.T, b *bench) {
+	b.put()
+	r := b.reservation(1)
+	b.must(b.RaiseEpoch(t.Context(), "spring"))
+	b.want(b.commit(r), []orders.Verdict{{Stale: true}}, "verdict")
+	if _, err := b.Order(t.Context(), r.ID); !errors.Is(err, orders.ErrUnknownOrder) {
+		t.Errorf("an order of the old epoch was written: %v", err)
+	}
+	r.Epoch++
+	b.want(b.commit(r), []orders.Verdict{confirmed}, "in the new epoch")
+}
+
+func testTaken(t *testing.T, b *bench) {
+	b.put()
+	first, second, third := b.reservation(1, 2), b.reservation(2, 3), b.reservation(4)
+	b.commit(first)
+	b.want(b.commit(second, third), []orders.Verdict{{Taken: []int{2}}, confirmed}, "verdicts")
+	if _, err := b.Order(t.Context(), second.ID); !errors.Is(err, orders.ErrUnknownOrder) {
+		t.Errorf("an order without all its units was written: %v", err)
+	}
+	second.Units = []int{5, 3}
+	b.want(b.commit(second), []orders.Verdict{confirmed}, "on other units, the third not having been kept")
+	b.want(b.order(first.ID).Units, []int{1, 2}, "the owner keeps its units")
+}
+
+func testDuplicate(_ *testing.T, b *bench) {
+	b.put()
+	first, second := b.reservation(1), b.reservation(2)
+	second.BuyerHash = first.BuyerHash
+	b.commit(first)
+	rejected := orders.Verdict{Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}
+	b.want(b.commit(second), []orders.Verdict{rejected}, "verdict")
+	o := b.order(second.ID)
+	b.want(o.Reason, orders.ReasonDuplicate, "reason")
+	b.want(len(o.Units), 0, "units")
+	third := b.reservation(2)
+	b.want(b.commit(third), []orders.Verdict{confirmed}, "its unit is free")
+	other := b.reservation(3)
+	other.BuyerHash, other.KeyHash = first.BuyerHash, "key"
+	b.want(b.commit(other), []orders.Verdict{confirmed}, "the same buyer with a key")
+}
+
+func testRejection(t *testing.T, b *bench) {
+	b.put()
+	r := b.reservation(1)
+	r.KeyHash, r.Reason = "key", orders.ReasonRecoveredLate
+	b.must(b.RaiseEpoch(t.Context(), "spring"))
+	b.want(b.commit(r), []orders.Verdict{{Status: orders.StatusRejected, Reason: orders.ReasonRecoveredLate}}, "verdict, in whatever epoch")
+	o := b.order(r.ID)
+	if o.Status != orders.StatusRejected || !o.ConfirmedAt.IsZero() || !o.PayBefore.IsZero() || len(o.Units) != 0 {
+		t.Errorf("order %+v", o)
+	}
+}
+
+func testConcurrentCommit(t *testing.T, b *bench) {
+	b.put()
+	batch := make([]orders.Reservation, 60)
+	for i := range batch {
+		batch[i] = b.reservation(i + 1)
+	}
+	var wg sync.WaitGroup
+	for worker := range 6 {
+		mine := slices.Clone(batch)
+		if worker%2 == 1 {
+			slices.Reverse(mine)
+		}
+		wg.Go(func() {
+			for part := range slices.Chunk(mine, 20) {
+				verdicts, err := b.Commit(t.Context(), part)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, v := range verdicts {
+					if v.Status != orders.StatusConfirmed {
+						t.Errorf("verdict %+v", v)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	tally, err := b.Tally(t.Context(), "spring", "hat")
+	b.must(err)
+	b.want(len(tally.Owned), 60, "units sold")
+}
+
+func testPoison(t *testing.T, b *bench) {
+	b.put()
+	good, bad := b.reservation(1), b.reservation(2)
+	b.refuse(bad.Buyer)
+	if _, err := b.Commit(t.Context(), []orders.Reservation{good, bad}); !errors.Is(err, orders.ErrPoison) {
+		t.Fatalf("error %v, want ErrPoison", err)
+	}
+	if _, err := b.Order(t.Context(), good.ID); !errors.Is(err, orders.ErrUnknownOrder) {
+		t.Errorf("half a batch was written: %v", err)
+	}
+	b.want(b.commit(good), []orders.Verdict{confirmed}, "without it")
+}
+
+// testEpochFence commits and raises the epoch at once: whatever was confirmed
+// was confirmed under the epoch that was in force.
+func testEpochFence(t *testing.T, b *bench) {
+	b.put()
+	batch := make([]orders.Reservation, 40)
+	for i := range batch {
+		batch[i] = b.reservation(i + 1)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := b.RaiseEpoch(t.Context(), "spring"); err != nil {
+			t.Error(err)
+		}
+	})
+	stale := false
+	for i := range batch {
+		v := b.commit(batch[i])[0]
+		if stale && !v.Stale {
+			t.Fatal("an order was committed under an epoch that was over")
+		}
+		stale = v.Stale
+	}
+	wg.Wait()
+	late := b.reservation(90)
+	b.want(b.commit(late)[0].Stale, true, "after the raise")
+}
+
+func testDeadLetters(t *testing.T, b *bench) {
+	b.put()
+	r := b.reservation(1)
+	b.must(b.Bury(t.Context(), r, "refused"))
+	b.must(b.Bury(t.Context(), r, "refused again"))
+	b.want(b.order(r.ID).Status, orders.StatusAccepted, "status of a dead letter")
+	found, err := b.Statuses(t.Context(), []orders.ID{r.ID, b.reservation(2).ID})
+	b.must(err)
+	b.want(found, map[orders.ID]orders.Status{r.ID: orders.StatusAccepted}, "statuses")
+}
+
+func testLists(t *testing.T, b *bench) {
+	b.put()
+	var all []orders.ID
+	for i := range 5 {
+		r := b.reservation(i + 1)
+		if i == 4 {
+			r.Reason = orders.ReasonRecoveredLate
+		}
+		b.commit(r)
+		all = append(all, r.ID)
+	}
+	for what, c := range map[string]struct {
+		filter orders.Filter
+		want   []orders.ID
+	}{
+		"all":      {orders.Filter{Sale: "spring", Limit: 10}, all},
+		"a page":   {orders.Filter{Sale: "spring", Limit: 2, After: all[0]}, all[1:3]},
+		"a buyer":  {orders.Filter{Sale: "spring", Limit: 10, BuyerHash: "hash-of-buyer-002"}, all[1:2]},
+		"a status": {orders.Filter{Sale: "spring", Limit: 10, Status: orders.StatusRejected}, all[4:]},
+		"no sale":  {orders.Filter{Sale: "autumn", Limit: 10}, nil},
+	} {
+		list, err := b.Orders(t.Context(), c.filter)
+		b.must(err)
+		var got []orders.ID
+		for _, o := range list {
+			got = append(got, o.ID)
+		}
+		b.want(got, c.want, what)
+	}
+	found, err := b.Statuses(t.Context(), all)
+	b.must(err)
+	b.want(len(found), 5, "statuses")
+}
+
+func testHoldings(t *testing.T, b *bench) {
+	b.put()
+	key, none := "key", ""
+	keyed, plain, rejected, dead := b.reservation(1, 2), b.reservation(3), b.reservation(4), b.reservation(5)
+	keyed.KeyHash, rejected.Reason = key, orders.ReasonRecoveredLate
+	b.commit(keyed, plain, rejected)
+	b.must(b.Bury(t.Context(), dead, "refused"))
+	got := make(map[orders.ID]orders.Holding)
+	b.must(b.Holdings(t.Context(), "spring", func(h orders.Holding) error {
+		slices.Sort(h.Units)
+		got[h.ID] = h
+		return nil
+	}))
+	b.want(got, map[orders.ID]orders.Holding{
+		keyed.ID: {ID: keyed.ID, Item: "hat", BuyerHash: keyed.BuyerHash, KeyHash: &key, Quantity: 2, Status: orders.StatusConfirmed, Units: []int{1, 2}},
+		plain.ID: {ID: plain.ID, Item: "hat", BuyerHash: plain.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusConfirmed, Units: []int{3}},
+		dead.ID:  {ID: dead.ID, Item: "hat", BuyerHash: dead.BuyerHash, KeyHash: &none, Quantity: 1, Status: orders.StatusAccepted, Units: []int{5}},
+	}, "holdings")
+	broken := errors.New("broken")
+	if err := b.Holdings(t.Context(), "spring", func(orders.Holding) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("error of the reader: %v", err)
+	}
+}
+
+func testTally(t *testing.T, b *bench) {
+	b.put()
+	first, second, dead := b.reservation(1, 2), b.reservation(3, 4), b.reservation(5)
+	b.commit(first, second)
+	b.must(b.Bury(t.Context(), dead, "refused"))
+	tally, err := b.Tally(t.Context(), "spring", "hat")
+	b.must(err)
+	b.want(tally, orders.Tally{
+		Owned:       map[int]orders.ID{1: first.ID, 2: first.ID, 3: second.ID, 4: second.ID},
+		DeadLetters: 1, DeadUnits: []int{5},
+	}, "tally")
+	more := b.reservation(6)
+	more.BuyerHash, more.KeyHash = first.BuyerHash, "another"
+	b.commit(more)
+	tally, err = b.Tally(t.Context(), "spring", "hat")
+	b.must(err)
+	b.want(tally.OverQuota, 1, "buyers over the quota")
+}
