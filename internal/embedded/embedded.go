@@ -24,6 +24,9 @@ import (
 // patience is how long the parts may take to become ready; they are all in this process.
 const patience = 30 * time.Second
 
+// decideWithin is long because the Redis in memory is slow, and never away: whoever gives up on it early only asks again.
+const decideWithin = 2 * time.Second
+
 // pollEvery is how often to ask where nothing tells.
 const pollEvery = 20 * time.Millisecond
 
@@ -50,13 +53,14 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 		return err
 	}
 	defer memory.close()
-	r, err := serve.OpenRedis(memory.url, memory.url)
+	r, err := serve.OpenRedis(memory.url, memory.url, decideWithin)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 
-	svc, err := orders.New(r.Decisions, r.Queue, sqlite.New(db), r.Fence, orders.Options{Namespace: told.Namespace, Logger: log})
+	svc, err := orders.New(r.Decisions, r.Queue, sqlite.New(db), r.Fence,
+		orders.Options{Namespace: told.Namespace, Timeout: decideWithin, Logger: log})
 	if err != nil {
 		return err
 	}

@@ -27,14 +27,17 @@ type Redis struct {
 	Fence     *orders.Fence // sees every new connection of Decisions
 }
 
-// OpenRedis dials nothing yet.
-func OpenRedis(decisions, queue config.URL) (*Redis, error) {
+// OpenRedis dials nothing yet. A decision client waits for an answer as long as orders.RedisOptions says, or for within, if that is not 0.
+func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error) {
 	opts, err := orders.RedisOptions(string(decisions))
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
 	fence := orders.NewFence(len(opts.Addrs) > 1)
 	opts.OnConnect = fence.OnConnect
+	if within > 0 {
+		opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = within, within, within, within
+	}
 
 	// Asynq's calls are not repeated by anybody else, and nobody waits for their answer.
 	queueOpts, err := orders.RedisOptions(string(queue))

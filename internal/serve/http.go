@@ -55,7 +55,7 @@ func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admiss
 		identity = jwt
 	}
 	api, err := httpapi.New(httpapi.Config{
-		Orders: served{svc}, Gate: gate, Identity: identity, Tokens: tokens,
+		Orders: httpapi.Serve(svc), Gate: gate, Identity: identity, Tokens: tokens,
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(),
 	})
 	if err != nil {
@@ -129,15 +129,4 @@ func version() string {
 		}
 	}
 	return "unknown"
-}
-
-// served lets the handlers use a service.
-type served struct{ *orders.Service }
-
-func (s served) Prepare(req orders.Request) (httpapi.Attempt, error) {
-	attempt, err := s.Service.Prepare(req)
-	if err != nil {
-		return nil, err
-	}
-	return attempt, nil
 }

@@ -41,7 +41,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, program string, patience time.Duration,
 	equip func(*Process, *orders.Service, *Redis) error,
 ) error {
-	r, err := OpenRedis(cfg.Redis, cfg.Queue)
+	r, err := OpenRedis(cfg.Redis, cfg.Queue, 0)
 	if err != nil {
 		return err
 	}

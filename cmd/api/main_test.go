@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tidegate/tidegate/internal/embedded"
+	"github.com/tidegate/tidegate/internal/serve/servetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func nothing(string) string { return "" }
+
+// start runs the program as somebody does who has set nothing up, on free ports.
+func start(t *testing.T, folder string, stdout io.Writer) *servetest.Program {
+	t.Helper()
+	return servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
+		return run(ctx, arguments(folder), nothing, stdout, stderr)
+	})
+}
+
+func arguments(folder string) []string {
+	return []string{"-listen", "127.0.0.1:0", "-internal-listen", "127.0.0.1:0", "-tidegate-data", folder, "-log-format", "json"}
+}
+
+type order struct {
+	OrderID string `json:"order_id"`
+	Status  string `json:"status"`
+	Units   []int  `json:"units"`
+}
+
+// putOnSale opens a sale of so many tickets, one for each buyer.
+func putOnSale(t *testing.T, p *servetest.Program, sale string, stock int) {
+	t.Helper()
+	base := p.URL("internal") + "/v1/sales/" + sale
+	def := fmt.Sprintf(`{"starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-12-31T00:00:00Z","hold_ms":0,"items":[{"item":"ticket","stock":%d}]}`, stock)
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", p.URL("internal")+"/readyz", "") })
+	if a := servetest.Call("PUT", base, def); a.Status != http.StatusCreated {
+		t.Fatal(a)
+	}
+	if a := servetest.Call("POST", base+"/open", ""); a.Status != http.StatusOK {
+		t.Fatal(a)
+	}
+	awaitOpen(t, p, sale)
+}
+
+func awaitOpen(t *testing.T, p *servetest.Program, sale string) {
+	t.Helper()
+	servetest.Until(t, http.StatusOK, func() servetest.Answer {
+		a := servetest.Call("GET", p.URL("public")+"/v1/sales/"+sale, "")
+		if !bytes.Contains(a.Body, []byte(`"state":"open"`)) {
+			a.Status = 0
+		}
+		return a
+	})
+}
+
+func place(p *servetest.Program, sale, user string) servetest.Answer {
+	return servetest.Call("POST", p.URL("public")+"/v1/sales/"+sale+"/orders", `{"item":"ticket"}`, "X-User-ID", user)
+}
+
+// look waits until an order is no longer only accepted.
+func look(t *testing.T, p *servetest.Program, id, user string) order {
+	t.Helper()
+	var o order
+	servetest.Until(t, http.StatusOK, func() servetest.Answer {
+		a := servetest.Call("GET", p.URL("public")+"/v1/orders/"+id+"?wait_ms=5000&while=accepted", "", "X-User-ID", user)
+		if a.Status == http.StatusOK {
+			if a.Into(t, &o); o.Status == "accepted" {
+				a.Status = 0
+			}
+		}
+		return a
+	})
+	return o
+}
+
+func TestEmbeddedServerSellsAndRemembers(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	p := start(t, folder, io.Discard)
+	putOnSale(t, p, "concert", 3)
+
+	units := map[int]string{}
+	sell := func(user string) {
+		t.Helper()
+		a := place(p, "concert", user)
+		if a.Status != http.StatusAccepted {
+			t.Fatal(a)
+		}
+		var o order
+		a.Into(t, &o)
+		o = look(t, p, o.OrderID, user)
+		if o.Status != "confirmed" || len(o.Units) != 1 {
+			t.Fatalf("%+v", o)
+		}
+		if other, taken := units[o.Units[0]]; taken {
+			t.Fatalf("unit %d is %s's and %s's", o.Units[0], other, user)
+		}
+		units[o.Units[0]] = user
+	}
+	sell("alice")
+	sell("bob")
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	p = start(t, folder, io.Discard)
+	awaitOpen(t, p, "concert")
+	again := place(p, "concert", "alice")
+	var o order
+	again.Into(t, &o)
+	if again.Status != http.StatusAccepted || again.Header.Get("Idempotency-Replayed") != "true" || o.Status != "confirmed" {
+		t.Errorf("alice's order after the restart: %v", again)
+	}
+	sell("carol")
+	if a := place(p, "concert", "dave"); a.Status != http.StatusConflict || !bytes.Contains(a.Body, []byte("sold_out")) {
+		t.Errorf("a fourth of three: %v", a)
+	}
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStoppingLosesNothingAccepted(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	p := start(t, folder, io.Discard)
+	const buyers = 300
+	putOnSale(t, p, "rush", buyers)
+
+	accepted := make([]string, buyers)
+	var crowd sync.WaitGroup
+	enough := make(chan struct{}, buyers)
+	for i := range buyers {
+		crowd.Go(func() {
+			a := place(p, "rush", fmt.Sprint("buyer-", i))
+			if a.Status == http.StatusAccepted {
+				var o order
+				a.Into(t, &o)
+				accepted[i] = o.OrderID
+			}
+			enough <- struct{}{}
+		})
+	}
+	for range buyers / 3 {
+		<-enough
+	}
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	crowd.Wait()
+
+	p = start(t, folder, io.Discard)
+	awaitOpen(t, p, "rush")
+	count := 0
+	for i, id := range accepted {
+		if id == "" {
+			continue
+		}
+		count++
+		if o := look(t, p, id, fmt.Sprint("buyer-", i)); o.Status != "confirmed" {
+			t.Errorf("buyer %d was told 202, and the order is %+v", i, o)
+		}
+	}
+	t.Logf("%d of %d orders were accepted before the stop", count, buyers)
+	if count < buyers/3 {
+		t.Errorf("only %d orders were accepted", count)
+	}
+}
+
+func TestOneProcessPerFolder(t *testing.T) {
+	folder := t.TempDir()
+	p := start(t, folder, io.Discard)
+	p.Addr("public")
+	err := run(t.Context(), arguments(folder), nothing, io.Discard, io.Discard)
+	if !errors.Is(err, embedded.ErrInUse) || !strings.Contains(err.Error(), folder) {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsPrintedWorks(t *testing.T) {
+	var stdout lines
+	p := start(t, t.TempDir(), &stdout)
+	servetest.Until(t, http.StatusOK, func() servetest.Answer {
+		if !strings.Contains(stdout.String(), "curl") {
+			return servetest.Answer{}
+		}
+		return servetest.Answer{Status: http.StatusOK}
+	})
+	for _, want := range []string{p.URL("public") + "/docs", p.URL("internal") + "/docs", "may lose what is in flight"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, &stdout)
+		}
+	}
+	curl := regexp.MustCompile(`curl -i (\S+) -H '(\S+): (\S+)' -H '(\S+): (\S+)' -d '(.*)'`).FindStringSubmatch(stdout.String())
+	if curl == nil {
+		t.Fatalf("no curl line in:\n%s", &stdout)
+	}
+	if a := servetest.Call("POST", curl[1], curl[6], curl[2:6]...); a.Status != http.StatusAccepted {
+		t.Errorf("%s: %v", curl[0], a)
+	}
+}
+
+// lines is a buffer for two goroutines.
+type lines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestAWrongStartSaysWhatIsRight(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("version: 1\nrules:\n  - name: Not A Name\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-listen", "8080"}, "LISTEN: "},
+		{[]string{"-redis-url", "redis://127.0.0.1:1"}, "DATABASE_URL: is not set"},
+		{append(arguments(t.TempDir()), "-rules-file", rules), "RULES_FILE: "},
+		{arguments(os.Args[0]), "TIDEGATE_DATA: "},
+	} {
+		if err := run(t.Context(), tt.args, nothing, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v: %v, want %q", tt.args, err, tt.want)
+		}
+	}
+	if err := run(t.Context(), []string{"-h"}, nothing, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("-h: %v", err)
+	}
+}

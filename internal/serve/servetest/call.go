@@ -1,0 +1,79 @@
+package servetest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Answer is what a call came to. Status 0: there was no answer.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	Took   time.Duration
+	Err    error
+}
+
+// Call makes one HTTP call. Headers are name, value, name, value …; a body makes it a JSON one.
+func Call(method, url, body string, headers ...string) (a Answer) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return Answer{Err: err}
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	start := time.Now()
+	// A connection of its own, so that none is left over from a program that is gone.
+	transport := &http.Transport{DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return Answer{Err: err, Took: time.Since(start)}
+	}
+	defer resp.Body.Close()
+	content, err := io.ReadAll(resp.Body)
+	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: content, Err: err, Took: time.Since(start)}
+}
+
+// String shows the answer in a test's message.
+func (a Answer) String() string {
+	if a.Err != nil {
+		return a.Err.Error()
+	}
+	return http.StatusText(a.Status) + " " + strings.TrimSpace(string(a.Body))
+}
+
+// Into reads the body.
+func (a Answer) Into(t testing.TB, v any) {
+	t.Helper()
+	if err := json.Unmarshal(a.Body, v); err != nil {
+		t.Fatalf("%v: %v", a, err)
+	}
+}
+
+// Until asks again and again until the answer has the status, or fails the test.
+func Until(t testing.TB, status int, call func() Answer) Answer {
+	t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for start := time.Now(); ; <-again.C {
+		a := call()
+		if a.Status == status {
+			return a
+		}
+		if time.Since(start) > patience {
+			t.Fatalf("after %v still %v, want status %d", patience, a, status)
+		}
+	}
+}
