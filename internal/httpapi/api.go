@@ -72,15 +72,15 @@ func New(cfg Config) (*API, error) {
 		steps = append(steps, cors(origins)) // answers preflights itself, so nothing below counts them
 	}
 	a.public = a.echo(append(steps, limitBody, noEmptySegment, a.identify)...)
-	docs := a.huma(a.public, "Tidegate")
-	a.common(docs)
-	huma.Register(docs, ownOrdersRoute, a.ownOrders)
+	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
+	a.common(docs, a.charged)
+	a.own(docs)
 	if err := a.document(a.public, docs); err != nil {
 		return nil, err
 	}
 
 	a.internal = a.echo(a.track, limitBody, noEmptySegment, a.guard, a.identify)
-	docs = a.huma(a.internal, "Tidegate, internal")
+	docs = a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
 	a.common(docs)
 	a.operators(docs)
 	if err := a.document(a.internal, docs); err != nil {
@@ -107,12 +107,17 @@ func (a *API) echo(steps ...echo.MiddlewareFunc) *echo.Echo {
 }
 
 // huma registers operations on e. Only JSON is spoken; the documents are served by document.
-func (a *API) huma(e *echo.Echo, title string) huma.API {
+func (a *API) huma(e *echo.Echo, title string, security map[string]*huma.SecurityScheme) huma.API {
+	var anyOf []map[string][]string
+	for name := range security {
+		anyOf = append(anyOf, map[string][]string{name: {}})
+	}
 	return humaecho.New(e, huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI:    "3.1.0",
 			Info:       &huma.Info{Title: title, Version: a.version},
-			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)},
+			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer), SecuritySchemes: security},
+			Security:   anyOf,
 		},
 		Formats:       huma.DefaultFormats,
 		DefaultFormat: "application/json",
@@ -123,6 +128,24 @@ func (a *API) huma(e *echo.Echo, title string) huma.API {
 			return v, nil
 		}},
 	})
+}
+
+func userSecurity(id Identity) map[string]*huma.SecurityScheme {
+	if _, ok := id.(*JWT); !ok {
+		return nil // the proxy in front decides how users prove who they are
+	}
+	return map[string]*huma.SecurityScheme{"user": {Type: "http", Scheme: "bearer", BearerFormat: "JWT"}}
+}
+
+func tokenSecurity(t *Tokens) map[string]*huma.SecurityScheme {
+	if t == nil {
+		return nil
+	}
+	return map[string]*huma.SecurityScheme{
+		"bearer": {Type: "http", Scheme: "bearer"},
+		"basic":  {Type: "http", Scheme: "basic", Description: "The token is the password."},
+		"header": {Type: "apiKey", In: "header", Name: "X-Tidegate-Token"},
+	}
 }
 
 // noEmptySegment keeps "/v1/orders/" from being an order without a name.

@@ -38,3 +38,17 @@ type Gate interface {
 	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
 	Rules() *admission.Rules
 }
+
+// Serve makes a service the Orders of an API.
+func Serve(s *orders.Service) Orders { return service{s} }
+
+type service struct{ *orders.Service }
+
+// Prepare differs in its result's type only, which Go does not convert in a method's signature.
+func (s service) Prepare(req orders.Request) (Attempt, error) {
+	attempt, err := s.Service.Prepare(req)
+	if err != nil {
+		return nil, err
+	}
+	return attempt, nil
+}

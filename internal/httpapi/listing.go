@@ -7,7 +7,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-type pageInput struct {
+// Paging is how a caller asks for a part of a list.
+type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
 }
@@ -26,8 +27,8 @@ type pageOutput[T any] struct {
 }
 
 type ownOrdersInput struct {
-	saleInput
-	pageInput
+	Sale string `path:"sale" doc:"Name of the sale"`
+	Paging
 }
 
 func (a *API) ownOrders(ctx context.Context, in *ownOrdersInput) (*pageOutput[orderView], error) {
@@ -35,31 +36,21 @@ func (a *API) ownOrders(ctx context.Context, in *ownOrdersInput) (*pageOutput[or
 	if user == "" {
 		return nil, errUnauthenticated // an address owns nothing
 	}
-	q := orders.Query{Sale: in.Sale, Viewer: orders.Viewer{User: user}}
-	return listOrders(ctx, a, q, in.pageInput, func(o *orders.Order) orderView { return viewOrder(o) })
+	return a.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{User: user}}, in.Paging)
 }
 
 type allOrdersInput struct {
-	saleInput
-	pageInput
+	Sale string `path:"sale" doc:"Name of the sale"`
+	Paging
 	Status orders.Status `query:"status" enum:"accepted,confirmed,paid,cancelled,expired,rejected"`
 	User   string        `query:"user" maxLength:"255"`
 }
 
-// operatorOrder is an order as services and operators see it.
-type operatorOrder struct {
-	orderView
-	User string `json:"user" doc:"The buyer; empty when nobody was named"`
+func (a *API) allOrders(ctx context.Context, in *allOrdersInput) (*pageOutput[orderView], error) {
+	return a.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{All: true}, User: in.User, Status: in.Status}, in.Paging)
 }
 
-func (a *API) allOrders(ctx context.Context, in *allOrdersInput) (*pageOutput[operatorOrder], error) {
-	q := orders.Query{Sale: in.Sale, Viewer: orders.Viewer{All: true}, User: in.User, Status: in.Status}
-	return listOrders(ctx, a, q, in.pageInput, func(o *orders.Order) operatorOrder {
-		return operatorOrder{orderView: viewOrder(o), User: o.Buyer}
-	})
-}
-
-func listOrders[T any](ctx context.Context, a *API, q orders.Query, in pageInput, view func(*orders.Order) T) (*pageOutput[T], error) {
+func (a *API) list(ctx context.Context, q orders.Query, in Paging) (*pageOutput[orderView], error) {
 	var err error
 	if q.After, err = afterOrder(in.Cursor); err != nil {
 		return nil, err
@@ -69,9 +60,9 @@ func listOrders[T any](ctx context.Context, a *API, q orders.Query, in pageInput
 	if err != nil {
 		return nil, err
 	}
-	out := &pageOutput[T]{CacheControl: "no-store", Body: page[T]{Items: make([]T, len(found))}}
+	out := &pageOutput[orderView]{CacheControl: "no-store", Body: page[orderView]{Items: make([]orderView, len(found))}}
 	for i := range found {
-		out.Body.Items[i] = view(&found[i])
+		out.Body.Items[i] = viewOrder(&found[i], q.Viewer)
 	}
 	if len(found) == in.Limit {
 		last := found[len(found)-1].ID

@@ -11,7 +11,7 @@ import (
 )
 
 type putSaleInput struct {
-	saleInput
+	Sale string `path:"sale" doc:"Name of the sale"`
 	Body struct {
 		StartsAt     time.Time `json:"starts_at"`
 		EndsAt       time.Time `json:"ends_at"`
@@ -97,7 +97,7 @@ func (a *API) setSwitch(to orders.Switch) func(context.Context, *saleInput) (*op
 }
 
 // sales lists the sales by name.
-func (a *API) sales(ctx context.Context, in *pageInput) (*pageOutput[operatorSale], error) {
+func (a *API) sales(ctx context.Context, in *Paging) (*pageOutput[operatorSale], error) {
 	after, err := parseCursor(in.Cursor)
 	if err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ type orderView struct {
 	Status      orders.Status `json:"status" enum:"accepted,confirmed,paid,cancelled,expired,rejected"`
 	Sale        string        `json:"sale"`
 	Item        string        `json:"item"`
+	User        string        `json:"user,omitempty" doc:"The buyer; for services and operators"`
 	Quantity    int           `json:"quantity"`
 	Units       []int         `json:"units" nullable:"false" doc:"Numbers of the units; known from the commit on"`
 	AcceptedAt  time.Time     `json:"accepted_at"`
@@ -50,10 +51,10 @@ func (a *API) order(ctx context.Context, in *orderInput) (*orderOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &orderOutput{CacheControl: "no-store", Body: viewOrder(&o)}, nil
+	return &orderOutput{CacheControl: "no-store", Body: viewOrder(&o, viewer)}, nil
 }
 
-func viewOrder(o *orders.Order) orderView {
+func viewOrder(o *orders.Order, by orders.Viewer) orderView {
 	v := orderView{
 		OrderID: o.ID.String(), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, Units: o.Units,
 		AcceptedAt: instant(o.AcceptedAt), ConfirmedAt: instantOrNull(o.ConfirmedAt), PayBefore: instantOrNull(o.PayBefore),
@@ -61,6 +62,9 @@ func viewOrder(o *orders.Order) orderView {
 	}
 	if v.Units == nil {
 		v.Units = []int{}
+	}
+	if by.All {
+		v.User = o.Buyer
 	}
 	return v
 }

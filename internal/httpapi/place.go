@@ -7,7 +7,7 @@ import (
 )
 
 type placeInput struct {
-	saleInput
+	Sale string `path:"sale" doc:"Name of the sale"`
 	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"Makes a repetition of this request the same order. Required without a user, and where a buyer may hold more than one unit"`
 	Body struct {
 		Item     string `json:"item" doc:"Name of the item"`

@@ -21,7 +21,7 @@ const maxQuick = 512
 func (a *API) quickPlace(ctx huma.Context, next func(huma.Context)) {
 	c := humaecho.Unwrap(ctx)
 	r := c.Request()
-	in := placeInput{saleInput: saleInput{Sale: c.Param("sale")}, Key: r.Header.Get("Idempotency-Key")}
+	in := placeInput{Sale: c.Param("sale"), Key: r.Header.Get("Idempotency-Key")}
 	if r.Header.Get("Content-Type") != "application/json" || r.ContentLength <= 0 || r.ContentLength > maxQuick || len(in.Key) > maxIdentity {
 		next(ctx)
 		return

@@ -45,23 +45,41 @@ func switchRoute(verb, summary string) huma.Operation {
 		Errors: []int{401, 403, 404, 409, 503}}
 }
 
-// common are the routes of both listeners.
-func (a *API) common(docs huma.API) {
+// common are the routes of both listeners. On the public one reading asks the
+// rules first; services on the internal one read as they need to.
+func (a *API) common(docs huma.API, reading ...func(huma.Context, func(huma.Context))) {
 	huma.Register(docs, livezRoute, a.livez)
 	huma.Register(docs, readyzRoute, a.readyz)
-	huma.Register(docs, saleRoute, a.sale)
+	sale, order := saleRoute, orderRoute
+	sale.Middlewares, order.Middlewares = reading, reading
+	huma.Register(docs, sale, a.sale)
 	quick := placeRoute
 	quick.Middlewares = huma.Middlewares{a.quickPlace}
 	huma.Register(docs, quick, a.place)
-	huma.Register(docs, orderRoute, a.order)
+	huma.Register(docs, order, a.order)
+}
+
+// own is the route whose answer on the public listener is another than on the internal one.
+func (a *API) own(docs huma.API) {
+	op := ownOrdersRoute
+	op.Middlewares = huma.Middlewares{a.charged}
+	huma.Register(docs, op, a.ownOrders)
+}
+
+// charged puts the rules in front of an operation.
+func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
+	if err := a.charge(ctx.Context()); err != nil {
+		a.fail(humaecho.Unwrap(ctx), err)
+		return
+	}
+	next(ctx)
 }
 
 // operators are the routes of the internal listener only.
 func (a *API) operators(docs huma.API) {
 	register(a, docs, RoleAdmit, allOrdersRoute, a.allOrders)
 	register(a, docs, RoleOperator, salesRoute, a.sales)
-	putSale := putSaleRoute
-	register(a, docs, RoleOperator, putSale, a.putSale)
+	register(a, docs, RoleOperator, putSaleRoute, a.putSale)
 	register(a, docs, RoleOperator, switchRoute("open", "Publish or resume a sale; its hours still apply"), a.setSwitch(orders.SwitchOpen))
 	register(a, docs, RoleOperator, switchRoute("pause", "Pause a sale"), a.setSwitch(orders.SwitchPaused))
 	register(a, docs, RoleOperator, switchRoute("close", "End a sale for good"), a.setSwitch(orders.SwitchClosed))

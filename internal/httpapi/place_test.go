@@ -1,0 +1,200 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/orders"
+)
+
+const placePath = "/v1/sales/flash/orders"
+
+func TestPlace(t *testing.T) {
+	for name, body := range map[string]string{
+		"quick": `{"item":"shoe","quantity":2}`,
+		"huma":  `{"item":"\u0073hoe","quantity":2}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.orders.reserve.Order.Quantity = 2
+			w := call(b.Public(), "POST", placePath, body, "Idempotency-Key", "k 1", "Content-Type", "application/json")
+			var got map[string]any
+			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 202 {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+			poll, _ := got["poll_after_ms"].(float64)
+			delete(got, "poll_after_ms")
+			want := map[string]any{"order_id": orderID.String(), "status": "accepted", "sale": "flash", "item": "shoe", "quantity": 2.0}
+			if len(got) != len(want) || poll < 1 {
+				t.Errorf("%v %v", got, poll)
+			}
+			for k, v := range want {
+				if got[k] != v {
+					t.Errorf("%s is %v", k, got[k])
+				}
+			}
+			h := w.Header()
+			if h.Get("Location") != "/v1/orders/"+orderID.String() || h.Get("Retry-After") != "1" || h.Get("Content-Type") != "application/json" {
+				t.Errorf("%v", h)
+			}
+			if _, replayed := h["Idempotency-Replayed"]; replayed {
+				t.Error("not a replay")
+			}
+			if r := b.orders.requests[0]; r != (orders.Request{Sale: "flash", Item: "shoe", Quantity: 2, User: "ada", Key: "k 1"}) {
+				t.Errorf("%+v", r)
+			}
+			if want := []string{"prepare", "screen", "charge", "reserve"}; !slices.Equal(b.orders.calls, want) {
+				t.Errorf("%v", b.orders.calls)
+			}
+		})
+	}
+}
+
+// A replay comes before every refusal, and what the process knows costs nothing.
+func TestScreenedIsNotCharged(t *testing.T) {
+	b := setup(t)
+	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: admission.Deny}
+	b.orders.screen = &orders.Outcome{Order: confirmed, Replayed: true}
+	w := call(b.Public(), "POST", placePath, `{"item":"shoe"}`)
+	if w.Code != 202 || w.Header().Get("Idempotency-Replayed") != "true" || !strings.Contains(w.Body.String(), `"confirmed"`) {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	b.orders.screen = &orders.Outcome{Reason: orders.ReasonSoldOut}
+	w = call(b.Public(), "POST", placePath, `{"item":"shoe"}`)
+	if p := problemIn(t, w); p.Reason != "sold_out" || w.Header().Get("RateLimit") != "" {
+		t.Errorf("%v %s", w.Header(), w.Body)
+	}
+	if len(b.gate.asked) != 0 || slices.Contains(b.orders.calls, "reserve") {
+		t.Errorf("charged %v, %v", b.gate.asked, b.orders.calls)
+	}
+}
+
+func TestHangUpDoesNotTearADecision(t *testing.T) {
+	b := setup(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, "POST", placePath, strings.NewReader(`{"item":"shoe"}`))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	b.Public().ServeHTTP(w, r)
+	if w.Code != 202 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestPlaceHostile(t *testing.T) {
+	long := strings.Repeat("x", 10<<10)
+	for _, tt := range []struct {
+		name, body string
+		fields     []string
+		status     int
+		at         string // location of the first violation
+	}{
+		{"unknown field", `{"item":"shoe","price":0}`, nil, 422, "body.price"},
+		{"field in capitals", `{"Item":"shoe"}`, nil, 422, "body"},
+		{"unknown field of 10 kB", `{"item":"shoe","` + long + `":0}`, nil, 422, ""},
+		{"item missing", `{"quantity":1}`, nil, 422, "body"},
+		{"item is a number", `{"item":1}`, nil, 422, "body.item"},
+		{"item is null", `{"item":null}`, nil, 422, "body.item"},
+		{"item is an object", `{"item":{}}`, nil, 422, "body.item"},
+		{"quantity is text", `{"item":"shoe","quantity":"1"}`, nil, 422, "body.quantity"},
+		{"quantity 0", `{"item":"shoe","quantity":0}`, nil, 422, "body.quantity"},
+		{"quantity -1", `{"item":"shoe","quantity":-1}`, nil, 422, "body.quantity"},
+		{"quantity 1.5", `{"item":"shoe","quantity":1.5}`, nil, 422, "body.quantity"},
+		{"quantity 1e9", `{"item":"shoe","quantity":1000000000}`, nil, 422, "body.quantity"},
+		{"quantity 1e400", `{"item":"shoe","quantity":1e400}`, nil, 422, "body"},
+		{"quantity beyond int64", `{"item":"shoe","quantity":99999999999999999999}`, nil, 422, "body.quantity"},
+		{"quantity one too many", `{"item":"shoe","quantity":` + strconv.Itoa(orders.MaxQuota+1) + `}`, nil, 422, "body.quantity"},
+		{"array", `[]`, nil, 422, "body"},
+		{"null", `null`, nil, 422, "body"},
+		{"text", `"shoe"`, nil, 422, "body"},
+		{"broken", `{"item":"shoe"`, nil, 422, "body"},
+		{"two values", `{"item":"shoe"}{"item":"shoe"}`, nil, 422, "body"},
+		{"garbage", "\x00\xff{}", nil, 422, "body"},
+		{"empty", "", nil, 422, "body"},
+		{"deep", strings.Repeat("[", 30_000), nil, 422, "body"},
+		{"deep and closed", `{"item":` + strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000) + `}`, nil, 422, "body"},
+		{"64 KiB and one byte", `{"item":"` + strings.Repeat("x", maxBody-len(`{"item":""}`)+1) + `"}`, nil, 413, ""},
+		{"10 MB", `{"item":"` + strings.Repeat("x", 10<<20) + `"}`, nil, 413, ""},
+		{"form", `item=shoe`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, ""},
+		{"text type", `{"item":"shoe"}`, []string{"Content-Type", "text/plain"}, 415, ""},
+		{"XML", `{"item":"shoe"}`, []string{"Content-Type", "application/xml"}, 415, ""},
+		{"long key", `{"item":"shoe"}`, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 422, "header.Idempotency-Key"},
+		{"long user", `{"item":"shoe"}`, []string{"X-User-ID", strings.Repeat("u", 256)}, 422, "header.X-User-ID"},
+		{"control in user", `{"item":"shoe"}`, []string{"X-User-ID", "a\tb"}, 422, "header.X-User-ID"},
+		{"control in tier", `{"item":"shoe"}`, []string{"X-User-Tier", "\x7f"}, 422, "header.X-User-Tier"},
+		{"other item", `{"item":"hat"}`, nil, 404, ""},
+		{"item of 10 kB", `{"item":"` + long + `"}`, nil, 404, ""},
+		{"item in braces", `{"item":"{}"}`, nil, 404, ""},
+		{"item with newline", `{"item":"shoe\n"}`, nil, 404, ""},
+		{"item with NUL", `{"item":"shoe\u0000"}`, nil, 404, ""},
+		{"emoji item", `{"item":"👟"}`, nil, 404, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := setup(t)
+			w := call(b.Public(), "POST", placePath, tt.body, tt.fields...)
+			p := problemIn(t, w)
+			if p.Status != tt.status {
+				t.Fatalf("%d %.300s", p.Status, w.Body)
+			}
+			if p.Status == 422 && (len(p.Errors) == 0 || !strings.HasPrefix(p.Errors[0].Location, tt.at) || p.Errors[0].Message == "") {
+				t.Errorf("%+v", p.Errors)
+			}
+			if w.Body.Len() > 2000 {
+				t.Errorf("%d bytes of answer", w.Body.Len())
+			}
+			if len(b.gate.asked) != 0 || b.logged.Len() != 0 {
+				t.Errorf("asked %v, logged %s", b.gate.asked, b.logged)
+			}
+		})
+	}
+}
+
+func TestPlaceAccepts(t *testing.T) {
+	for name, tt := range map[string][]string{
+		"charset":           {`{"item":"shoe"}`, "Content-Type", "application/json; charset=utf-8"},
+		"no type":           {`{"item":"shoe"}`, "Content-Type", ""},
+		"spaces":            {" {\n\t\"quantity\" : 1 , \"item\" : \"shoe\" }\r\n"},
+		"other order":       {`{"quantity":1,"item":"shoe"}`},
+		"duplicate keys":    {`{"item":"hat","item":"shoe"}`},
+		"64 KiB of spaces":  {`{"item":"shoe"}` + strings.Repeat(" ", maxBody-len(`{"item":"shoe"}`))},
+		"foreign forwarded": {`{"item":"shoe"}`, "X-Forwarded-For", "'; DROP TABLE orders"},
+		"no tier, any user": {`{"item":"shoe"}`, "X-User-ID", "Zoë Ω"},
+	} {
+		b := setup(t)
+		w := call(b.Public(), "POST", placePath, tt[0], tt[1:]...)
+		if w.Code != 202 || b.orders.requests[0].Quantity != 1 {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+// What the quick path takes is what Huma would have understood.
+func FuzzQuickOrder(f *testing.F) {
+	for _, body := range []string{
+		`{"item":"shoe","quantity":2}`, `{"quantity":2,"item":"shoe"}`, ` { "item" : "shoe" } `, `{"item":"shoe","quantity":1000}`,
+		`{"item":"shoe",}`, `{"item":"shoe","quantity":01}`, `{"item":"shoe","quantity":1.0}`, `{"item":"a","item":"b"}`, `{}`, `{"item":"\u00e9"}`,
+	} {
+		f.Add(body)
+	}
+	b := setup(f)
+	b.orders.screen = &orders.Outcome{Reason: orders.ReasonSoldOut}
+	f.Fuzz(func(t *testing.T, body string) {
+		item, quantity, ok := quickOrder([]byte(body))
+		if !ok {
+			return
+		}
+		b.orders.requests = nil
+		// A charset keeps the quick path out of it.
+		w := call(b.Public(), "POST", placePath, body, "Content-Type", "application/json; charset=utf-8")
+		if len(b.orders.requests) != 1 || b.orders.requests[0].Item != item || b.orders.requests[0].Quantity != quantity {
+			t.Fatalf("%q is %q and %d, Huma says %d %s %+v", body, item, quantity, w.Code, w.Body, b.orders.requests)
+		}
+	})
+}
