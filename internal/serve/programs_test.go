@@ -1,0 +1,217 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// environment is that of all processes of one installation.
+func environment(redis, database string) func(string) string {
+	vars := map[string]string{
+		"REDIS_URL": redis, "DATABASE_URL": database, "MIGRATE": "true", "NAMESPACE": "test-" + strings.ToLower(rand.Text()[:10]),
+		"IDENTITY": "header", "SECRET": strings.Repeat("s", 32), "LOG_FORMAT": "json",
+		"LISTEN": "127.0.0.1:0", "INTERNAL_LISTEN": "127.0.0.1:0", "WORKER_LISTEN": "127.0.0.1:0",
+	}
+	return func(name string) string { return vars[name] }
+}
+
+func startAPI(t *testing.T, env func(string) string) *servetest.Program {
+	t.Helper()
+	return servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
+		cfg, err := config.API(nil, env, stderr)
+		if err != nil {
+			return err
+		}
+		return API(ctx, cfg, cfg.Logger(stderr))
+	})
+}
+
+func startWorker(t *testing.T, env func(string) string) *servetest.Program {
+	t.Helper()
+	return servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
+		cfg, err := config.Worker(nil, env, stderr)
+		if err != nil {
+			return err
+		}
+		return Worker(ctx, cfg, cfg.Logger(stderr))
+	})
+}
+
+// shop is an API with one sale open.
+type shop struct {
+	*servetest.Program
+	t *testing.T
+}
+
+func openShop(t *testing.T, api *servetest.Program) shop {
+	t.Helper()
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
+	sale := api.URL("internal") + "/v1/sales/concert"
+	if a := servetest.Call("PUT", sale, `{"starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-12-31T00:00:00Z","hold_ms":0,
+		"items":[{"item":"ticket","stock":1000}]}`); a.Status != http.StatusCreated {
+		t.Fatal(a)
+	}
+	if a := servetest.Call("POST", sale+"/open", ""); a.Status != http.StatusOK {
+		t.Fatal(a)
+	}
+	return shop{api, t}
+}
+
+func (s shop) place(user string) servetest.Answer {
+	return servetest.Call("POST", s.URL("public")+"/v1/sales/concert/orders", `{"item":"ticket"}`, "X-User-ID", user)
+}
+
+// bought waits until the user's order is accepted, and returns its id.
+func (s shop) bought(user string) (id string) {
+	s.t.Helper()
+	var o struct {
+		OrderID string `json:"order_id"`
+	}
+	servetest.Until(s.t, http.StatusAccepted, func() servetest.Answer { return s.place(user) }).Into(s.t, &o)
+	return o.OrderID
+}
+
+// confirmed waits until the order is.
+func (s shop) confirmed(id, user string) {
+	s.t.Helper()
+	servetest.Until(s.t, http.StatusOK, func() servetest.Answer {
+		a := s.get(id+"?wait_ms=2000&while=accepted", user)
+		if !strings.Contains(string(a.Body), `"confirmed"`) {
+			a.Status = 0
+		}
+		return a
+	})
+}
+
+func (s shop) get(order, user string) servetest.Answer {
+	return servetest.Call("GET", s.URL("public")+"/v1/orders/"+order, "", "X-User-ID", user)
+}
+
+func TestAPIAndWorkerTakeAnOrder(t *testing.T) {
+	env := environment(testenv.Redis(t), testenv.Postgres(t))
+	api, worker := startAPI(t, env), startWorker(t, env) // and both migrate
+	s := openShop(t, api)
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", worker.URL("worker")+"/readyz", "") })
+	s.confirmed(s.bought("alice"), "alice")
+
+	// The worker goes first: what is accepted meanwhile waits for the next one.
+	if err := worker.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	id := s.bought("bob")
+	if err := api.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.Program = startAPI(t, env)
+	startWorker(t, env)
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", s.URL("internal")+"/readyz", "") })
+	s.confirmed(id, "bob")
+}
+
+func TestTheSchemaMustBeThere(t *testing.T) {
+	vars := environment(testenv.Redis(t), testenv.Postgres(t))
+	p := startWorker(t, func(name string) string {
+		if name == "MIGRATE" {
+			return ""
+		}
+		return vars(name)
+	})
+	if err := p.Wait(); err == nil || !strings.Contains(err.Error(), "make migrate") {
+		t.Fatal(err)
+	}
+}
+
+func TestServersAwayAtTheStart(t *testing.T) {
+	const nobody = "127.0.0.1:1" // tcpmux, which nobody runs
+	for _, tt := range []struct{ redis, database, want string }{
+		{"redis://:hunter2@" + nobody, testenv.Postgres(t), "REDIS_URL"},
+		{testenv.Redis(t), "postgres://postgres:hunter2@" + nobody + "/postgres", "DATABASE_URL"},
+	} {
+		cfg, err := config.Worker(nil, environment(tt.redis, tt.database), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		var said strings.Builder
+		err = overServers(t.Context(), cfg, cfg.Logger(&said), "worker", 300*time.Millisecond, func(*Process, *orders.Service, *Redis) error {
+			t.Error("it was not waited for")
+			return nil
+		})
+		if err == nil || !strings.HasPrefix(err.Error(), tt.want+": ") || !strings.Contains(err.Error(), nobody) || time.Since(start) > 10*time.Second {
+			t.Errorf("after %v: %v, want %s", time.Since(start), err, tt.want)
+		}
+		if !strings.Contains(said.String(), "giving_up_in") || strings.Contains(said.String()+errorText(err), "hunter2") {
+			t.Errorf("said %s and %v", &said, err)
+		}
+	}
+}
+
+// soon is above the 200 ms that a decision may take, for a machine that does other things.
+const soon = 2 * time.Second
+
+func TestRedisAwayLater(t *testing.T) {
+	redis := testenv.StartRedis(t)
+	env := environment(redis.URL(), testenv.Postgres(t))
+	startWorker(t, env)
+	s := openShop(t, startAPI(t, env))
+	s.confirmed(s.bought("alice"), "alice")
+
+	for i, away := range []struct {
+		name      string
+		go_, back func()
+	}{
+		{"frozen", redis.Stop, redis.Continue},
+		{"restarted", redis.Kill, redis.Restart},
+		{"forgotten", redis.Kill, redis.RestartEmpty},
+	} {
+		away.go_()
+		user := fmt.Sprint("bob-", i)
+		if a := s.place(user); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > soon {
+			t.Errorf("%s: after %v %v", away.name, a.Took, a)
+		}
+		if a := servetest.Call("GET", s.URL("public")+"/readyz", ""); a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "redis") {
+			t.Errorf("%s: readyz %v", away.name, a)
+		}
+		if a := servetest.Call("GET", s.URL("public")+"/livez", ""); a.Status != http.StatusOK {
+			t.Errorf("%s: livez %v", away.name, a)
+		}
+		away.back()
+		s.confirmed(s.bought(user), user)
+	}
+}
+
+func TestPostgresAwayLater(t *testing.T) {
+	postgres := testenv.StartPostgres(t)
+	env := environment(testenv.Redis(t), postgres.URL())
+	startWorker(t, env)
+	s := openShop(t, startAPI(t, env))
+	before := s.bought("alice")
+	s.confirmed(before, "alice")
+
+	postgres.Kill()
+	if a := s.get(before, "alice"); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > soon {
+		t.Errorf("a committed order: after %v %v", a.Took, a)
+	}
+	if a := servetest.Call("GET", s.URL("public")+"/readyz", ""); a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "database") {
+		t.Errorf("readyz %v", a)
+	}
+	// Redis takes orders all the same.
+	during := s.bought("bob")
+	if a := s.get(during, "bob"); a.Status != http.StatusOK || !strings.Contains(string(a.Body), `"accepted"`) {
+		t.Errorf("an order of meanwhile: %v", a)
+	}
+	postgres.Restart()
+	s.confirmed(during, "bob")
+	s.confirmed(before, "alice")
+}
