@@ -29,15 +29,18 @@ type installation struct {
 	namespace string
 	redisURL  string
 	pool      *pgxpool.Pool
-	rdb       *redis.Client // the test's own look into Redis
+	rdb       redis.UniversalClient // the test's own look into Redis
 	processes []*process
 }
 
 func install(t testing.TB) *installation { return installOn(t, testenv.Redis(t)) }
 
 func installOn(t testing.TB, redisURL string) *installation {
+	return installIn(t, redisURL, testenv.Postgres(t))
+}
+
+func installIn(t testing.TB, redisURL, url string) *installation {
 	t.Helper()
-	url := testenv.Postgres(t)
 	db, err := sql.Open("pgx", url)
 	must(t, err)
 	must(t, migrations.Postgres(t.Context(), db))
@@ -45,11 +48,17 @@ func installOn(t testing.TB, redisURL string) *installation {
 	pool, err := pgxpool.New(t.Context(), url)
 	must(t, err)
 	t.Cleanup(pool.Close)
-	opts, err := redis.ParseURL(redisURL)
-	must(t, err)
-	rdb := redis.NewClient(opts)
+	rdb := client(t, redisURL)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return &installation{t: t, namespace: "t" + strings.ToLower(rand.Text()[:10]), redisURL: redisURL, pool: pool, rdb: rdb}
+}
+
+// client has a driver's ordinary patience.
+func client(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	o, err := orders.RedisOptions(url)
+	must(t, err)
+	return redis.NewUniversalClient(&redis.UniversalOptions{Addrs: o.Addrs, DB: o.DB})
 }
 
 // process is a running Service, as an API has one.
@@ -64,12 +73,10 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 	in.t.Helper()
 	o, err := orders.RedisOptions(in.redisURL)
 	must(in.t, err)
-	fence := orders.NewFence(false)
+	fence := orders.NewFence(len(o.Addrs) > 1)
 	o.OnConnect = fence.OnConnect
 	rdb := redis.NewUniversalClient(o)
-	queueOptions, err := redis.ParseURL(in.redisURL)
-	must(in.t, err)
-	queue := redis.NewClient(queueOptions)
+	queue := client(in.t, in.redisURL)
 	opts := orders.Options{Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler), Timeout: 2 * time.Second}
 	if testing.Verbose() {
 		opts.Logger = slog.New(slog.NewTextHandler(in.t.Output(), nil))

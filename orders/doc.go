@@ -1,0 +1,56 @@
+// Package orders sells numbered units of items in sales, and stores in the
+// database every order that it accepted.
+//
+// # Model
+//
+// A sale has hours, a switch and items. The stock of an item is its units
+// 1..N; an order holds some of them. A reservation is an order that Redis
+// accepted and the database does not have yet. An outbox entry is what makes
+// it come back until the database has it.
+//
+//	request ─ Prepare ─ Screen ─ Reserve ──────────────► accepted (202)
+//	          no I/O    memory   one script: hours, key,     │
+//	                             quota, units, in-flight     ├─ enqueued, task id = order id
+//	                             cap, reservation, outbox    ▼
+//	                                    handlers ─► committer: hundreds of orders a transaction
+//	                                    sweeper ──►     │
+//	                                                    ▼
+//	                              row in the database ─ outbox cleared ─ told to waiters ─ task acknowledged
+//
+// # States
+//
+//	accepted ──► confirmed ──► paid | cancelled | expired
+//	    └──────► rejected
+//
+// A status only moves forward. Accepted is in Redis, and in the memory of the
+// process that accepted; every other status is a row.
+//
+// # What holds
+//
+// A unit belongs to at most one live order, because (sale, item, unit) is the
+// primary key of order_units: Redis can forget everything and nothing is sold
+// twice. An order that was accepted is a row exactly once, because its
+// reservation and outbox entry are written with its units, in one script, and
+// stay until the row is committed; delivering it twice inserts nothing. A
+// refusal writes nothing. The same buyer and key get the same order, before
+// every refusal.
+//
+// # When Redis is lost
+//
+// Each sale has an epoch, which is part of its Redis keys, and each item's
+// hash holds the run id of the server that it was loaded into. A missing hash,
+// or another run id on any new connection, closes the sale: requests get
+// ErrRecovering. One process, which holds the sale's lock in the database,
+// raises the epoch (which waits for the commits that run and refuses later
+// ones of the old epoch), loads units, quotas and keys from the rows, readmits
+// what the old keys still hold uncommitted, and opens the sale. Processes then
+// offer the uncommitted orders that they remember. An order that finds no unit
+// any more is written as rejected, with ReasonRecoveredLate: it was accepted,
+// and is not silently gone.
+//
+// # When the database is lost
+//
+// Accepted orders wait in the outbox, up to the item's in-flight cap, and then
+// requests are refused with ReasonAtCapacity. Handlers and sweeper repeat
+// until the database answers.
+package orders

@@ -1,0 +1,229 @@
+package orders
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestKeysAreTheseAndShareASlot(t *testing.T) {
+	s := &Service{opts: Options{Namespace: "tidegate"}.withDefaults()}
+	want := []string{
+		"tidegate:{spring:shoe}:3:item",
+		"tidegate:{spring:shoe}:3:returned",
+		"tidegate:{spring:shoe}:3:pending",
+		"tidegate:{spring:shoe}:3:outbox",
+		"tidegate:{spring:shoe}:3:keys",
+		"tidegate:{spring:shoe}:3:buyers",
+		"tidegate:{spring:shoe}:3:holders",
+	}
+	if got := s.itemKeys("spring", "shoe", 3); !slices.Equal(got, want) {
+		t.Errorf("keys %v", got)
+	}
+	if got := s.queueName(2); got != "tidegate-orders-2" {
+		t.Errorf("queue %s", got)
+	}
+}
+
+func TestNothingACallerSendsGrowsAKey(t *testing.T) {
+	sale := Sale{Salt: []byte("0123456789abcdef")}
+	other := Sale{Salt: []byte("fedcba9876543210")}
+	seen := make(map[string]string)
+	for _, value := range []string{"", "u", "{}", "a:b", "a\nb", "a\x00b", "🦆", strings.Repeat("x", 10_000)} {
+		for kind, hash := range map[string]string{
+			"user":                 sale.hash(hashUser, value),
+			"key":                  sale.hash(hashKey, value),
+			"user of another sale": other.hash(hashUser, value),
+		} {
+			what := kind + " " + value
+			if before, ok := seen[hash]; ok || len(hash) != 22 {
+				t.Errorf("%.20q has hash %q, as has %.20q", what, hash, before)
+			}
+			seen[hash] = what
+		}
+	}
+}
+
+func TestIDKeepsWhatItIsMadeOf(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := rapid.Int64Range(0, 1<<48-1).Draw(t, "ms")
+		item := rapid.IntRange(1, 1<<24-1).Draw(t, "item")
+		id := newID(time.UnixMilli(ms), item)
+		if id.item() != item || id.time().UnixMilli() != ms {
+			t.Fatalf("%s: item %d of %d, time %d of %d", id, id.item(), item, id.time().UnixMilli(), ms)
+		}
+		again, err := ParseID(strings.ToUpper(id.String()))
+		if err != nil || again != id {
+			t.Fatalf("%s is read as %s, %v", id, again, err)
+		}
+		if other := newID(time.UnixMilli(ms), item); other == id {
+			t.Fatalf("%s twice", id)
+		}
+	})
+}
+
+func FuzzParseID(f *testing.F) {
+	for _, s := range []string{"", "01a1fbda-8d06-8000-8005-cdb33dafed12", "{01a1fbda-8d06-8000-8005-cdb33dafed12}", "urn:uuid:01a1fbda-8d06-8000-8005-cdb33dafed12", "01a1fbda8d0680008005cdb33dafed12"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if id, err := ParseID(s); err == nil && id.String() != strings.ToLower(s) {
+			t.Errorf("%q is read as %s", s, id)
+		}
+	})
+}
+
+func FuzzReservation(f *testing.F) {
+	f.Add([]byte(`{"id":"01a1fbda-8d06-8000-8005-cdb33dafed12","e":1,"s":"s","i":"i","h":"h","k":"","q":1,"u":[1],"t":1}`))
+	f.Add([]byte(`{"id":1}`))
+	f.Fuzz(func(t *testing.T, record []byte) {
+		r, err := parseReservation(record)
+		if err != nil || r.ID.item() == 0 && r.ID == (ID{}) {
+			return
+		}
+		if len(r.Units) == 0 {
+			return
+		}
+		again, err := parseReservation([]byte(r.record()))
+		if err != nil || again.record() != r.record() {
+			t.Errorf("%s is written as %s, %v", record, r.record(), err)
+		}
+	})
+}
+
+func TestStateFollowsTheSwitchAndTheClock(t *testing.T) {
+	start := time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC)
+	end := start.Add(time.Hour)
+	for _, c := range []struct {
+		at     Switch
+		offset time.Duration
+		want   State
+	}{
+		{SwitchDraft, -time.Second, StateScheduled},
+		{SwitchDraft, time.Second, StateScheduled},
+		{SwitchDraft, time.Hour, StateEnded},
+		{SwitchOpen, -time.Millisecond, StateScheduled},
+		{SwitchOpen, 0, StateOpen},
+		{SwitchOpen, time.Hour - time.Millisecond, StateOpen},
+		{SwitchOpen, time.Hour, StateEnded},
+		{SwitchPaused, -time.Second, StatePaused},
+		{SwitchPaused, time.Second, StatePaused},
+		{SwitchPaused, 2 * time.Hour, StateEnded},
+		{SwitchClosed, -time.Hour, StateClosed},
+		{SwitchClosed, 2 * time.Hour, StateClosed},
+	} {
+		sale := Sale{Switch: c.at, StartsAt: start, EndsAt: end}
+		if got := sale.StateAt(start.Add(c.offset)); got != c.want {
+			t.Errorf("%s at %v: %s, want %s", c.at, c.offset, got, c.want)
+		}
+	}
+}
+
+func TestMemoryRefusesOnlyWhatWasTrueWhenItLooked(t *testing.T) {
+	now := time.Now()
+	sale := Sale{Switch: SwitchOpen, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour)}
+	paused := sale
+	paused.Switch = SwitchPaused
+	early := sale
+	early.StartsAt = now.Add(time.Minute)
+	soon := sale
+	soon.StartsAt = now.Add(edge / 2)
+	fresh := glance{at: now, now: now, switched: SwitchOpen, complete: true}
+	with := func(change func(*glance)) *glance {
+		g := fresh
+		change(&g)
+		return &g
+	}
+	for name, c := range map[string]struct {
+		sale   Sale
+		glance *glance
+		want   Reason
+	}{
+		"never looked":                      {sale, nil, ""},
+		"nothing free":                      {sale, &fresh, ReasonSoldOut},
+		"nothing free, long ago":            {sale, with(func(g *glance) { g.at = now.Add(-glanceTTL - time.Second) }), ""},
+		"some free":                         {sale, with(func(g *glance) { g.free = 1 }), ""},
+		"holders still unknown":             {sale, with(func(g *glance) { g.complete = false }), ""},
+		"recovering":                        {sale, with(func(g *glance) { g.recovering = true }), ""},
+		"paused":                            {paused, with(func(g *glance) { g.switched = SwitchPaused }), ReasonPaused},
+		"paused after the look":             {paused, &fresh, ""},
+		"resumed after the look":            {sale, with(func(g *glance) { g.switched = SwitchPaused }), ""},
+		"not started":                       {early, &fresh, ReasonNotStarted},
+		"about to start":                    {soon, &fresh, ""},
+		"nothing free before it was paused": {paused, with(func(g *glance) { g.free = 0 }), ""},
+	} {
+		if got, _ := refusal(&c.sale, c.glance, now); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestTheLedgerIsBounded(t *testing.T) {
+	l := newLedger(3)
+	id := func(i int) ID { return newID(time.UnixMilli(int64(i)), 1) }
+	ids := make([]ID, 10)
+	for i := range ids {
+		ids[i] = id(i)
+		if !l.claim() {
+			t.Fatalf("no room for order %d", i)
+		}
+		l.add(identity{item: 1, buyer: ids[i].String()}, Reservation{ID: ids[i], Quantity: 1})
+		if i >= 2 {
+			l.settle(ids[i-2], StatusConfirmed)
+			l.settle(ids[i-2], StatusConfirmed) // hearing it twice frees one place
+		}
+	}
+	if !l.claim() || l.claim() {
+		t.Errorf("with two uncommitted orders of three there is room for one")
+	}
+	if len(l.known) > 6 || len(l.pending) != 2 {
+		t.Errorf("%d known, %d pending", len(l.known), len(l.pending))
+	}
+	if _, ok := l.accepted(ids[9]); !ok {
+		t.Error("an uncommitted order was forgotten")
+	}
+	if o, _, ok := l.held(identity{item: 1, buyer: ids[7].String()}); !ok || o.Status != StatusConfirmed {
+		t.Errorf("the latest committed order is %+v, %v", o, ok)
+	}
+}
+
+func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
+	a, b := newID(time.UnixMilli(1), 1), newID(time.UnixMilli(2), 1)
+	record := func(id ID, units ...int) string {
+		return Reservation{ID: id, Quantity: len(units), Units: units}.record()
+	}
+	sound := func() books {
+		return books{item: "shoe", stock: 5, next: 4, returned: []string{"2"}, records: []string{record(b, 3)},
+			outbox: 1, pending: 1, tally: Tally{Owned: map[int]ID{1: a}, DeadUnits: []int{4}}}
+	}
+	for name, c := range map[string]struct {
+		change func(*books)
+		want   string
+	}{
+		"sound":                       {func(*books) {}, ""},
+		"committed, still in Redis":   {func(b *books) { b.records = append(b.records, record(a, 1)); b.outbox, b.pending = 2, 2 }, ""},
+		"a unit lost":                 {func(b *books) { b.returned = nil }, "I6"},
+		"a unit sold twice":           {func(b *books) { b.tally.Owned[3] = a }, "I5"},
+		"a unit free and sold":        {func(b *books) { b.returned = []string{"1", "2"} }, "I5"},
+		"a unit never handed out":     {func(b *books) { b.tally.Owned[5] = a }, "I6"},
+		"more sold than there is":     {func(b *books) { b.stock = 3 }, "I3"},
+		"over the quota":              {func(b *books) { b.tally.OverQuota = 1 }, "I4"},
+		"an owner that holds nothing": {func(b *books) { b.tally.Orphans = 1 }, "I5"},
+		"an order without its units":  {func(b *books) { b.tally.Unseated = 1 }, "I5"},
+		"an outbox entry lost":        {func(b *books) { b.outbox = 0 }, "I1"},
+		"a reservation not readable":  {func(b *books) { b.records = append(b.records, "?"); b.outbox, b.pending = 2, 2 }, "I1"},
+	} {
+		books := sound()
+		c.change(&books)
+		var got []string
+		for _, found := range books.examine() {
+			got = append(got, found.invariant)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %v, want %s", name, books.examine(), c.want)
+		}
+	}
+}
