@@ -13,17 +13,19 @@ import (
 type putSaleInput struct {
 	Sale string `path:"sale" doc:"Name of the sale"`
 	Body struct {
-		StartsAt     time.Time `json:"starts_at"`
-		EndsAt       time.Time `json:"ends_at"`
-		RequiresUser *bool     `json:"requires_user,omitempty" default:"true" doc:"Take orders of known users only"`
-		HoldMS       *int64    `json:"hold_ms,omitempty" minimum:"0" maximum:"31536000000" default:"900000" doc:"Time to pay after the commit; 0: a confirmed order is final"`
-		Items        []struct {
-			Item          string `json:"item"`
-			Stock         int    `json:"stock" minimum:"0" maximum:"10000000" doc:"Units on sale; only grows"`
-			QuotaPerBuyer int    `json:"quota_per_buyer,omitempty" minimum:"1" maximum:"1000" default:"1"`
-			InFlightMax   int    `json:"in_flight_max,omitempty" minimum:"1" maximum:"1000000" default:"10000" doc:"Orders accepted and not yet committed"`
-		} `json:"items" minItems:"1" maxItems:"1000" nullable:"false"`
+		StartsAt     time.Time        `json:"starts_at"`
+		EndsAt       time.Time        `json:"ends_at"`
+		RequiresUser *bool            `json:"requires_user,omitempty" default:"true" doc:"Take orders of known users only"`
+		HoldMS       *int64           `json:"hold_ms,omitempty" minimum:"0" maximum:"31536000000" default:"900000" doc:"Time to pay after the commit; 0: a confirmed order is final"`
+		Items        []itemDefinition `json:"items" minItems:"1" maxItems:"1000" nullable:"false"`
 	} `nameHint:"SaleDefinition"`
+}
+
+type itemDefinition struct {
+	Item          string `json:"item"`
+	Stock         int    `json:"stock" minimum:"0" maximum:"10000000" doc:"Units on sale; only grows"`
+	QuotaPerBuyer int    `json:"quota_per_buyer,omitempty" minimum:"1" maximum:"1000" default:"1"`
+	InFlightMax   int    `json:"in_flight_max,omitempty" minimum:"1" maximum:"1000000" default:"10000" doc:"Orders accepted and not yet committed"`
 }
 
 // operatorSale is a sale as its operator sees it.

@@ -80,6 +80,8 @@ func (a *API) operators(docs huma.API) {
 	register(a, docs, RoleAdmit, allOrdersRoute, a.allOrders)
 	register(a, docs, RoleOperator, salesRoute, a.sales)
 	register(a, docs, RoleOperator, putSaleRoute, a.putSale)
+	responses := docs.OpenAPI().Paths[putSaleRoute.Path].Put.Responses
+	responses["201"] = &huma.Response{Description: "Created", Content: responses["200"].Content}
 	register(a, docs, RoleOperator, switchRoute("open", "Publish or resume a sale; its hours still apply"), a.setSwitch(orders.SwitchOpen))
 	register(a, docs, RoleOperator, switchRoute("pause", "Pause a sale"), a.setSwitch(orders.SwitchPaused))
 	register(a, docs, RoleOperator, switchRoute("close", "End a sale for good"), a.setSwitch(orders.SwitchClosed))

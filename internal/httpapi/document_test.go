@@ -1,0 +1,197 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/orders"
+)
+
+func documentOf(t *testing.T, h http.Handler) map[string]any {
+	t.Helper()
+	w := call(h, "GET", "/openapi.json", "")
+	var spec map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &spec); err != nil || w.Code != 200 || spec["openapi"] != "3.1.0" {
+		t.Fatalf("%d %.200s", w.Code, w.Body)
+	}
+	return spec
+}
+
+func TestDocumentNamesEveryRoute(t *testing.T) {
+	b := setup(t)
+	for name, e := range map[string]*echo.Echo{"public": b.public, "internal": b.internal} {
+		var served, documented []string
+		for _, r := range e.Routes() {
+			served = append(served, r.Method+" "+regexp.MustCompile(`:(\w+)`).ReplaceAllString(r.Path, "{$1}"))
+		}
+		for path, item := range documentOf(t, e)["paths"].(map[string]any) {
+			for method := range item.(map[string]any) {
+				documented = append(documented, strings.ToUpper(method)+" "+path)
+			}
+		}
+		slices.Sort(served)
+		slices.Sort(documented)
+		if !slices.Equal(served, documented) {
+			t.Errorf("%s serves\n%v\nand documents\n%v", name, served, documented)
+		}
+	}
+}
+
+// Answers are of a documented status, and of the schema documented for it.
+func TestAnswersMatchTheDocument(t *testing.T) {
+	id := "/v1/orders/" + orderID.String()
+	for _, tt := range []struct {
+		internal           bool
+		method, path, body string
+		route              string
+		status             int
+		prepare            func(*bed)
+	}{
+		{false, "GET", "/livez", "", "/livez", 200, nil},
+		{false, "GET", "/readyz", "", "/readyz", 200, nil},
+		{false, "GET", "/readyz", "", "/readyz", 503, func(b *bed) { b.Drain() }},
+		{false, "GET", "/v1/sales/flash", "", "/v1/sales/{sale}", 200, nil},
+		{false, "GET", "/v1/sales/none", "", "/v1/sales/{sale}", 404, nil},
+		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 202, nil},
+		{false, "POST", placePath, `{"item":"shoe","quantity":0}`, "/v1/sales/{sale}/orders", 422, nil},
+		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 409,
+			func(b *bed) { b.orders.reserve = orders.Outcome{Reason: orders.ReasonNotEnough, Free: 1} }},
+		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 429, func(b *bed) {
+			b.gate.decision = admission.Decision{Reason: admission.RateLimited, Rules: []admission.Verdict{{Rule: "orders", Limit: 1, Reason: admission.RateLimited}}}
+		}},
+		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 500, func(b *bed) { b.orders.panics = true }},
+		{false, "GET", id, "", "/v1/orders/{id}", 200, nil},
+		{false, "GET", id, "", "/v1/orders/{id}", 200, func(b *bed) { b.orders.found = accepted }},
+		{false, "GET", placePath, "", "/v1/sales/{sale}/orders", 200, func(b *bed) { b.orders.list = []orders.Order{accepted, confirmed} }},
+		{false, "GET", "/problems/none", "", "/problems/{name}", 404, nil},
+		{true, "GET", id, "", "/v1/orders/{id}", 200, nil},
+		{true, "GET", placePath, "", "/v1/sales/{sale}/orders", 200, func(b *bed) { b.orders.list = []orders.Order{accepted, confirmed} }},
+		{true, "PUT", "/v1/sales/flash", definition, "/v1/sales/{sale}", 200, nil},
+		{true, "PUT", "/v1/sales/flash", definition, "/v1/sales/{sale}", 201, func(b *bed) { b.orders.created = true }},
+		{true, "POST", "/v1/sales/flash/open", "", "/v1/sales/{sale}/open", 200, nil},
+		{true, "POST", "/v1/sales/none/pause", "", "/v1/sales/{sale}/pause", 404, nil},
+		{true, "POST", "/v1/sales/flash/close", "", "/v1/sales/{sale}/close", 200, nil},
+		{true, "GET", "/v1/sales", "", "/v1/sales", 200, nil},
+		{true, "GET", "/v1/sales/flash/verify", "", "/v1/sales/{sale}/verify", 200, nil},
+		{true, "GET", "/v1/rules", "", "/v1/rules", 200, nil},
+	} {
+		b := setup(t)
+		if tt.prepare != nil {
+			tt.prepare(b)
+		}
+		h := b.Public()
+		if tt.internal {
+			h = b.Internal()
+		}
+		w := call(h, tt.method, tt.path, tt.body)
+		where := fmt.Sprintf("%s %s: %d", tt.method, tt.path, w.Code)
+		if w.Code != tt.status {
+			t.Errorf("%s %s", where, w.Body)
+			continue
+		}
+		spec := documentOf(t, h)
+		op := spec["paths"].(map[string]any)[tt.route].(map[string]any)[strings.ToLower(tt.method)].(map[string]any)
+		response, ok := op["responses"].(map[string]any)[strconv.Itoa(w.Code)].(map[string]any)
+		if !ok {
+			t.Errorf("%s is not documented", where)
+			continue
+		}
+		media, ok := response["content"].(map[string]any)[w.Header().Get("Content-Type")].(map[string]any)
+		if !ok {
+			t.Errorf("%s: %s is not documented", where, w.Header().Get("Content-Type"))
+			continue
+		}
+		var body any
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+			t.Errorf("%s: %v", where, err)
+		}
+		for _, wrong := range mismatches(spec, media["schema"].(map[string]any), body, "body") {
+			t.Errorf("%s: %s", where, wrong)
+		}
+	}
+}
+
+// mismatches is as much of JSON Schema as the documents use. Here fields that
+// the schema does not name are mismatches too.
+func mismatches(spec, schema map[string]any, v any, at string) (wrong []string) {
+	if ref, ok := schema["$ref"].(string); ok {
+		name := strings.TrimPrefix(ref, "#/components/schemas/")
+		schema = spec["components"].(map[string]any)["schemas"].(map[string]any)[name].(map[string]any)
+	}
+	var types []any
+	switch t := schema["type"].(type) {
+	case string:
+		types = []any{t}
+	case []any:
+		types = t
+	}
+	is := map[bool]string{}
+	kind := "null"
+	switch v := v.(type) {
+	case string:
+		kind = "string"
+	case bool:
+		kind = "boolean"
+	case float64:
+		kind = "number"
+		is[v == float64(int64(v))] = "integer"
+	case []any:
+		kind = "array"
+		items, _ := schema["items"].(map[string]any)
+		for i, e := range v {
+			wrong = append(wrong, mismatches(spec, items, e, fmt.Sprintf("%s[%d]", at, i))...)
+		}
+	case map[string]any:
+		kind = "object"
+		properties, _ := schema["properties"].(map[string]any)
+		required, _ := schema["required"].([]any)
+		for _, name := range required {
+			if _, ok := v[name.(string)]; !ok {
+				wrong = append(wrong, at+"."+name.(string)+" is missing")
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if p, ok := properties[name].(map[string]any); ok {
+				wrong = append(wrong, mismatches(spec, p, v[name], at+"."+name)...)
+			} else if properties != nil {
+				wrong = append(wrong, at+"."+name+" is not documented")
+			}
+		}
+	}
+	if len(types) > 0 && !slices.Contains(types, any(kind)) && !slices.Contains(types, any(is[true])) {
+		wrong = append(wrong, fmt.Sprintf("%s is %s, documented as %v", at, kind, types))
+	}
+	if enum, ok := schema["enum"].([]any); ok && !slices.Contains(enum, v) {
+		wrong = append(wrong, fmt.Sprintf("%s is %v, documented as %v", at, v, enum))
+	}
+	return wrong
+}
+
+func TestDocsLoadNothing(t *testing.T) {
+	b := setup(t)
+	for _, h := range []http.Handler{b.Public(), b.Internal()} {
+		w := call(h, "GET", "/docs", "")
+		page := w.Body.String()
+		if w.Code != 200 || !strings.Contains(page, "POST /v1/sales/{sale}/orders") || !strings.Contains(page, `id="Problem"`) {
+			t.Errorf("%d %.300s", w.Code, page)
+		}
+		for _, foreign := range []string{"<script", "src=", "<link", "@import", "url("} {
+			if strings.Contains(page, foreign) {
+				t.Errorf("the page has %s", foreign)
+			}
+		}
+		if !strings.HasPrefix(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%v", w.Header())
+		}
+	}
+}

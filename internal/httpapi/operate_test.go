@@ -1,0 +1,173 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+const definition = `{"starts_at":"2026-11-21T12:00:00+01:00","ends_at":"2026-11-21T13:00:00Z","items":[{"item":"shoe","stock":10}]}`
+
+func TestPutSale(t *testing.T) {
+	b := setup(t)
+	w := call(b.Internal(), "PUT", "/v1/sales/flash", definition)
+	want := orders.Sale{
+		ID: "flash", StartsAt: time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC), EndsAt: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC),
+		RequiresUser: true, Hold: 15 * time.Minute, Items: []orders.Item{{ID: "shoe", Stock: 10, QuotaPerBuyer: 1, InFlightMax: orders.DefaultInFlight}},
+	}
+	got := b.orders.put
+	if w.Code != 200 || !got.StartsAt.Equal(want.StartsAt) || got.RequiresUser != want.RequiresUser || got.Hold != want.Hold || len(got.Items) != 1 || got.Items[0] != want.Items[0] {
+		t.Errorf("%d %s: %+v", w.Code, w.Body, got)
+	}
+	if want.Hold != orders.DefaultHold {
+		t.Error("the documented default is another than the package's")
+	}
+	b.orders.created = true
+	w = call(b.Internal(), "PUT", "/v1/sales/flash", strings.Replace(definition, "{", `{"requires_user":false,"hold_ms":0,`, 1))
+	if w.Code != 201 || b.orders.put.RequiresUser || b.orders.put.Hold != 0 {
+		t.Errorf("%d %s: %+v", w.Code, w.Body, b.orders.put)
+	}
+	for _, part := range []string{`"switch":"draft"`, `"state":"scheduled"`, `"starts_at":"2026-11-21T11:00:00Z"`, `"hold_ms":0`, `"quota_per_buyer":1`, `"requires_user":false`} {
+		if !strings.Contains(w.Body.String(), part) {
+			t.Errorf("no %s in %s", part, w.Body)
+		}
+	}
+	b.orders.err = fmt.Errorf("%w: stock of shoe shrinks", orders.ErrConflict)
+	if p := problemIn(t, call(b.Internal(), "PUT", "/v1/sales/flash", definition)); p.Status != 409 || p.Reason != "conflict" || !strings.Contains(p.Detail, "shrinks") {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestPutSaleHostile(t *testing.T) {
+	b := setup(t)
+	for name, tt := range map[string]struct{ path, old, new, at string }{
+		"unknown field":    {"flash", `{`, `{"colour":1,`, "body.colour"},
+		"unknown in item":  {"flash", `"stock"`, `"colour":1,"stock"`, "body.items[0].colour"},
+		"no items":         {"flash", `[{"item":"shoe","stock":10}]`, `[]`, "body.items"},
+		"null items":       {"flash", `[{"item":"shoe","stock":10}]`, `null`, "body.items"},
+		"stock too large":  {"flash", `10}`, `10000001}`, "body.items[0].stock"},
+		"negative stock":   {"flash", `10}`, `-1}`, "body.items[0].stock"},
+		"no stock":         {"flash", `,"stock":10`, ``, "body.items[0]"},
+		"quota 0":          {"flash", `10}`, `10,"quota_per_buyer":0}`, "body.items[0].quota_per_buyer"},
+		"in flight 0":      {"flash", `10}`, `10,"in_flight_max":0}`, "body.items[0].in_flight_max"},
+		"hold overflows":   {"flash", `{`, `{"hold_ms":9223372036854775807,`, "body.hold_ms"},
+		"negative hold":    {"flash", `{`, `{"hold_ms":-1,`, "body.hold_ms"},
+		"no time":          {"flash", `2026-11-21T13:00:00Z`, `tomorrow`, "body.ends_at"},
+		"ends before":      {"flash", `2026-11-21T13:00:00Z`, `2026-11-21T11:00:00Z`, "body.ends_at"},
+		"item named twice": {"flash", `10}`, `10},{"item":"shoe","stock":1}`, "body.items[1].item"},
+		"item in braces":   {"flash", `"shoe"`, `"{}"`, "body.items[0].item"},
+		"sale in braces":   {"%7B%7D", `{`, `{`, "path.sale"},
+		"requires_user":    {"flash", `{`, `{"requires_user":"yes",`, "body.requires_user"},
+	} {
+		p := problemIn(t, call(b.Internal(), "PUT", "/v1/sales/"+tt.path, strings.Replace(definition, tt.old, tt.new, 1)))
+		if p.Status != 422 || !strings.HasPrefix(p.Errors[0].Location, tt.at) {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}
+
+func TestSwitches(t *testing.T) {
+	b := setup(t)
+	for verb, to := range map[string]orders.Switch{"open": "open", "pause": "paused", "close": "closed"} {
+		w := call(b.Internal(), "POST", "/v1/sales/flash/"+verb, "")
+		if w.Code != 200 || b.orders.to != to || !strings.Contains(w.Body.String(), `"switch":"`+string(to)+`"`) {
+			t.Errorf("%s: %d %s", verb, w.Code, w.Body)
+		}
+		if p := problemIn(t, call(b.Internal(), "POST", "/v1/sales/none/"+verb, "")); p.Reason != "unknown_sale" {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+func TestSales(t *testing.T) {
+	b := setup(t)
+	other := flash
+	other.ID = "autumn"
+	b.orders.sales = []orders.SaleStatus{flash, other}
+	names := func(query string) (names []string, next string) {
+		t.Helper()
+		var got struct {
+			Items []struct{ Sale string }
+			Next  string `json:"next_cursor"`
+		}
+		w := call(b.Internal(), "GET", "/v1/sales"+query, "")
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || got.Items == nil {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		for _, s := range got.Items {
+			names = append(names, s.Sale)
+		}
+		return names, got.Next
+	}
+	if all, next := names(""); fmt.Sprint(all) != "[autumn flash]" || next != "" {
+		t.Errorf("%v %q", all, next)
+	}
+	first, next := names("?limit=1")
+	rest, end := names("?limit=1&cursor=" + next)
+	if fmt.Sprint(first, rest) != "[autumn] [flash]" || end != "" {
+		t.Errorf("%v %v %q", first, rest, end)
+	}
+	if p := problemIn(t, call(b.Internal(), "GET", "/v1/sales?cursor=!", "")); p.Status != 422 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	b := setup(t)
+	b.orders.checks = []orders.Check{{Invariant: "I3", OK: true, Detail: "40 of 100"}, {Invariant: "I6", OK: false, Detail: "one unit is missing"}}
+	w := call(b.Internal(), "GET", "/v1/sales/flash/verify", "")
+	want := `{"ok":false,"checks":[{"invariant":"I3","ok":true,"detail":"40 of 100"},{"invariant":"I6","ok":false,"detail":"one unit is missing"}]}` + "\n"
+	if w.Code != 200 || w.Body.String() != want {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	b.orders.checks = b.orders.checks[:1]
+	if w := call(b.Internal(), "GET", "/v1/sales/flash/verify", ""); !strings.Contains(w.Body.String(), `"ok":true,"checks"`) {
+		t.Errorf("%s", w.Body)
+	}
+}
+
+func TestRules(t *testing.T) {
+	b := setup(t)
+	var got struct {
+		Version string
+		Rules   []struct{ Name string }
+	}
+	w := call(b.Internal(), "GET", "/v1/rules", "")
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || got.Version != b.gate.rules.Version() || len(got.Rules) != 2 || got.Rules[0].Name != "orders" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// The bounds that the documents state are those of the package.
+func TestBounds(t *testing.T) {
+	spec := documentOf(t, setup(t).Internal())
+	bound := func(schema, property, which string) any {
+		s := spec["components"].(map[string]any)["schemas"].(map[string]any)[schema]
+		if s == nil {
+			t.Fatalf("no schema %s in %v", schema, slices.Collect(maps.Keys(spec["components"].(map[string]any)["schemas"].(map[string]any))))
+		}
+		return s.(map[string]any)["properties"].(map[string]any)[property].(map[string]any)[which]
+	}
+	for _, tt := range []struct {
+		got  any
+		want float64
+	}{
+		{bound("OrderRequest", "quantity", "maximum"), orders.MaxQuota},
+		{bound("SaleDefinition", "hold_ms", "maximum"), float64(orders.MaxHold.Milliseconds())},
+		{bound("SaleDefinition", "items", "maxItems"), orders.MaxItems},
+		{bound("ItemDefinition", "stock", "maximum"), orders.MaxStock},
+		{bound("ItemDefinition", "quota_per_buyer", "maximum"), orders.MaxQuota},
+		{bound("ItemDefinition", "in_flight_max", "maximum"), orders.MaxInFlight},
+		{bound("ItemDefinition", "in_flight_max", "default"), orders.DefaultInFlight},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%v, want %v", tt.got, tt.want)
+		}
+	}
+}

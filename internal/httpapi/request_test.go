@@ -1,0 +1,188 @@
+package httpapi
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+)
+
+func TestRequestID(t *testing.T) {
+	b := setup(t)
+	for sent, echoed := range map[string]bool{
+		"abc-123": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, "a\x00": false, "é": false, "": false,
+	} {
+		w := call(b.Public(), "GET", "/livez", "", "X-Request-Id", sent)
+		got := w.Header().Get("X-Request-Id")
+		if (got == sent) != echoed || len(got) < 7 {
+			t.Errorf("%.20q is answered %.20q", sent, got)
+		}
+	}
+}
+
+func TestPanic(t *testing.T) {
+	for _, body := range []string{`{"item":"shoe"}`, `{"item":"sh\u006fe"}`} {
+		b := setup(t)
+		b.orders.panics = true
+		w := call(b.Public(), "POST", placePath, body, "X-Request-Id", "r-1")
+		p := problemIn(t, w)
+		if p.Status != 500 || p.Reason != "internal" || p.Instance != "urn:tidegate:request:r-1" || strings.Contains(w.Body.String(), "hunter2") {
+			t.Errorf("%+v", p)
+		}
+		if log := b.logged.String(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, "request_id=r-1") || !strings.Contains(log, "hunter2") {
+			t.Errorf("%s", log)
+		}
+	}
+}
+
+// An answer that breaks off must not look complete.
+func TestPanicInTheMiddle(t *testing.T) {
+	b := setup(t)
+	b.public.GET("/half", func(c echo.Context) error {
+		io.WriteString(c.Response(), "half")
+		panic("of it")
+	})
+	defer func() {
+		if thrown, _ := recover().(error); !errors.Is(thrown, http.ErrAbortHandler) {
+			t.Errorf("%v", thrown)
+		}
+	}()
+	call(b.Public(), "GET", "/half", "")
+	t.Error("went on")
+}
+
+func TestMethodNotAllowed(t *testing.T) {
+	b := setup(t)
+	for _, tt := range []struct{ method, path, allow string }{
+		{"DELETE", "/v1/sales/flash/orders", "OPTIONS, GET, POST"},
+		{"POST", "/v1/sales/flash", "OPTIONS, GET"},
+		{"PATCH", "/v1/orders/x", "OPTIONS, GET"},
+		{"POST", "/livez", "OPTIONS, GET"},
+		{"BREW", "/docs", "OPTIONS, GET"},
+	} {
+		w := call(b.Public(), tt.method, tt.path, "")
+		if p := problemIn(t, w); p.Status != 405 || p.Reason != "method_not_allowed" || w.Header().Get("Allow") != tt.allow {
+			t.Errorf("%s %s: %+v %v", tt.method, tt.path, p, w.Header())
+		}
+	}
+	if p := problemIn(t, call(b.Internal(), "GET", "/v1/sales/flash/open", "")); p.Status != 405 {
+		t.Errorf("%+v", p)
+	}
+	if w := call(b.Public(), "HEAD", "/nothing", ""); w.Code != 404 || w.Body.Len() != 0 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestCORS(t *testing.T) {
+	preflight := []string{"Origin", "https://shop.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "idempotency-key"}
+	b := setup(t, func(c *Config) { c.CORSOrigins = []string{"https://shop.example"} })
+	w := call(b.Public(), "OPTIONS", placePath, "", preflight...)
+	h := w.Header()
+	if w.Code != 204 || h.Get("Access-Control-Allow-Origin") != "https://shop.example" || !strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") ||
+		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
+		t.Errorf("%d %v", w.Code, h)
+	}
+	if len(b.gate.asked) != 0 {
+		t.Error("a preflight was charged")
+	}
+	w = call(b.Public(), "POST", placePath, `{"item":"shoe"}`, "Origin", "https://shop.example")
+	exposed := w.Header().Get("Access-Control-Expose-Headers")
+	for _, name := range []string{"Location", "Retry-After", "RateLimit", "RateLimit-Policy", "Idempotency-Replayed", "X-Request-Id"} {
+		if !strings.Contains(exposed, name) {
+			t.Errorf("%s is not exposed: %s", name, exposed)
+		}
+	}
+	// Pages have to read refusals as well.
+	if w := call(b.Public(), "GET", "/v1/sales/none", "", "Origin", "https://shop.example"); w.Header().Get("Access-Control-Allow-Origin") == "" {
+		t.Errorf("%v", w.Header())
+	}
+	for name, h := range map[string]http.Handler{"other origin": b.Public(), "internal": b.Internal(), "none configured": setup(t).Public()} {
+		fields := preflight
+		if name == "other origin" {
+			fields = append([]string{}, preflight...)
+			fields[1] = "https://evil.example"
+		}
+		if w := call(h, "OPTIONS", placePath, "", fields...); w.Header().Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %v", name, w.Header())
+		}
+	}
+	all := setup(t, func(c *Config) { c.CORSOrigins = []string{"*"} })
+	if w := call(all.Public(), "OPTIONS", placePath, "", preflight...); w.Header().Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%v", w.Header())
+	}
+	for _, origin := range []string{"", "shop.example", "https://shop.example/", "https://*.example/x", "ftp://shop.example", "https://"} {
+		if _, err := New(Config{Orders: b.orders, Gate: b.gate, Identity: HeaderIdentity{}, CORSOrigins: []string{origin}}); err == nil {
+			t.Errorf("%q was taken", origin)
+		}
+	}
+}
+
+func TestReady(t *testing.T) {
+	b := setup(t)
+	for err, detail := range map[error]string{
+		errors.New("database: dial tcp 10.1.2.3:5432: refused"): "database does not answer",
+		errors.New("redis: dial tcp 10.1.2.3:6379: refused"):    "redis does not answer",
+		errors.New("orders: sales are not loaded"):              "the sales are not loaded yet",
+	} {
+		b.orders.err = err
+		w := call(b.Public(), "GET", "/readyz", "")
+		if p := problemIn(t, w); p.Status != 503 || p.Detail != detail || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("%+v", p)
+		}
+		if w := call(b.Public(), "GET", "/livez", ""); w.Code != 200 {
+			t.Errorf("livez asked somebody: %d", w.Code)
+		}
+	}
+	b.orders.err = nil
+	b.Drain()
+	for _, h := range []http.Handler{b.Public(), b.Internal()} {
+		if p := problemIn(t, call(h, "GET", "/readyz", "")); p.Status != 503 || p.Reason != "draining" || p.Type != reducedCapacity {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+func TestNewNeedsItsParts(t *testing.T) {
+	b := setup(t)
+	for _, cfg := range []Config{{}, {Orders: b.orders, Gate: b.gate}, {Orders: b.orders, Identity: HeaderIdentity{}}, {Gate: b.gate, Identity: HeaderIdentity{}}} {
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%+v was enough", cfg)
+		}
+	}
+}
+
+// A body of unannounced length is cut off as well, over a real connection.
+func TestServerCutsOffChunks(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = Server(setup(t).Public())
+	server.Start()
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "POST "+placePath+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+	chunk := strings.Repeat(" ", 1<<10)
+	for range 65 {
+		fmt.Fprintf(conn, "%x\r\n%s\r\n", len(chunk), chunk)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != 413 || answer.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%d %v", answer.StatusCode, answer.Header)
+	}
+	if s := server.Config; s.WriteTimeout <= maxWait || s.ReadTimeout <= maxWait || s.ReadHeaderTimeout == 0 || s.IdleTimeout == 0 || s.MaxHeaderBytes == 0 {
+		t.Errorf("%+v", s)
+	}
+}

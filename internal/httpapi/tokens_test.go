@@ -1,0 +1,218 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const tokenList = `
+- {name: gateway, role: admit, token: admit-token}
+- {name: prometheus, role: metrics, token: metrics-token}
+- {name: ops, role: operator, token: operator-token}
+`
+
+func writeTokens(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func withTokens(t *testing.T) func(*Config) {
+	return func(c *Config) {
+		var err error
+		if c.Tokens, err = LoadTokens(writeTokens(t, tokenList), slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRoles(t *testing.T) {
+	b := setup(t, withTokens(t))
+	order := "/v1/orders/" + orderID.String()
+	for _, tt := range []struct {
+		method, path                    string
+		none, admit, metrics, operators int
+	}{
+		{"GET", "/livez", 200, 200, 200, 200},
+		{"GET", "/readyz", 200, 200, 200, 200},
+		{"GET", "/openapi.json", 200, 200, 200, 200},
+		{"GET", "/docs", 200, 200, 200, 200},
+		{"GET", "/problems/invalid", 200, 200, 200, 200},
+		{"GET", "/v1/sales/flash", 401, 200, 200, 200},
+		{"GET", order, 401, 200, 404, 200}, // metrics sees only its own, as anybody
+		{"GET", "/v1/sales/flash/orders", 401, 200, 403, 200},
+		{"GET", "/v1/sales", 401, 403, 403, 200},
+		{"GET", "/v1/sales/flash/verify", 401, 403, 403, 200},
+		{"GET", "/v1/rules", 401, 403, 403, 200},
+		{"POST", "/v1/sales/flash/open", 401, 403, 403, 200},
+		{"POST", "/v1/sales/flash/pause", 401, 403, 403, 200},
+		{"POST", "/v1/sales/flash/close", 401, 403, 403, 200},
+		{"PUT", "/v1/sales/flash", 401, 403, 403, 422},
+		{"GET", "/nothing", 401, 404, 404, 404},
+		{"DELETE", "/v1/rules", 401, 405, 405, 405},
+	} {
+		for token, want := range map[string]int{"": tt.none, "wrong": tt.none, "admit-token": tt.admit, "metrics-token": tt.metrics, "operator-token": tt.operators} {
+			w := call(b.Internal(), tt.method, tt.path, "", "X-Tidegate-Token", token, "X-User-ID", "")
+			if w.Code != want {
+				t.Errorf("%s %s with %q: %d, want %d: %s", tt.method, tt.path, token, w.Code, want, w.Body)
+			}
+			if w.Code >= 400 {
+				problemIn(t, w)
+			}
+		}
+	}
+}
+
+func TestWaysToSendAToken(t *testing.T) {
+	b := setup(t, withTokens(t))
+	basic := func(s string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(s)) }
+	for _, tt := range []struct {
+		fields []string
+		status int
+	}{
+		{[]string{"Authorization", "Bearer operator-token"}, 200},
+		{[]string{"Authorization", "bearer operator-token"}, 200},
+		{[]string{"Authorization", basic("anybody:operator-token")}, 200},
+		{[]string{"Authorization", basic(":operator-token")}, 200},
+		{[]string{"X-Tidegate-Token", "operator-token"}, 200},
+		{[]string{"X-Tidegate-Token", "wrong", "Authorization", "Bearer operator-token"}, 401},
+		{[]string{"Authorization", basic("operator-token:")}, 401},
+		{[]string{"Authorization", basic("operator-token")}, 401},
+		{[]string{"Authorization", "operator-token"}, 401},
+		{[]string{"Authorization", "Bearer operator-tokem"}, 401},
+		{[]string{"Authorization", "Bearer operator-token2"}, 401},
+		{[]string{"Authorization", "Bearer "}, 401},
+		{nil, 401},
+	} {
+		if w := call(b.Internal(), "GET", "/v1/rules", "", tt.fields...); w.Code != tt.status {
+			t.Errorf("%v: %d %s", tt.fields, w.Code, w.Body)
+		}
+	}
+	// On the public listener a token is nothing.
+	if p := problemIn(t, call(b.Public(), "GET", "/v1/rules", "", "X-Tidegate-Token", "operator-token")); p.Status != 404 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// Beside X-Tidegate-Token, Authorization is the user's.
+func TestTokenAndJWT(t *testing.T) {
+	id, err := NewJWT(JWTOptions{Secret: jwtSecret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := setup(t, withTokens(t), func(c *Config) { c.Identity = id })
+	user := "Bearer " + sign(t, "HS256", jwtSecret, "", goodClaims(nil))
+	if w := call(b.Internal(), "POST", placePath, `{"item":"shoe"}`, "X-Tidegate-Token", "admit-token", "Authorization", user); w.Code != 202 || b.orders.requests[0].User != "ada" {
+		t.Errorf("%d %s %+v", w.Code, w.Body, b.orders.requests)
+	}
+	if w := call(b.Internal(), "POST", placePath, `{"item":"shoe"}`, "Authorization", "Bearer admit-token"); w.Code != 202 || b.orders.requests[1].User != "" {
+		t.Errorf("%d %s %+v", w.Code, w.Body, b.orders.requests)
+	}
+	if w := call(b.Internal(), "GET", "/v1/sales/flash", "", "Authorization", user); w.Code != 401 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestTokenFileErrors(t *testing.T) {
+	for name, content := range map[string]string{
+		"empty":         "",
+		"empty list":    "[]",
+		"not a list":    "name: ops",
+		"unknown field": "- {name: a, role: admit, token: hunter2, colour: red}",
+		"unknown role":  "- {name: a, role: hunter2, token: b}",
+		"no name":       "- {role: admit, token: hunter2}",
+		"no token":      "- {name: a, role: admit}",
+		"spaces":        "- {name: a, role: admit, token: hunter2 hunter2}",
+		"same name":     "- {name: a, role: admit, token: hunter2}\n- {name: a, role: admit, token: c}",
+		"same token":    "- {name: a, role: admit, token: hunter2}\n- {name: b, role: operator, token: hunter2}",
+		"no YAML":       "- {name: a, role: admit, token: hunter2",
+		"wrong type":    "- {name: a, role: admit, token: [hunter2]}",
+	} {
+		_, err := LoadTokens(writeTokens(t, content), slog.Default())
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := LoadTokens(filepath.Join(t.TempDir(), "none"), slog.Default()); err == nil {
+		t.Error("no file was taken")
+	}
+	for _, secret := range []string{"", "with space", "line\n"} {
+		if _, err := OneToken(secret); err == nil {
+			t.Errorf("%q was taken", secret)
+		}
+	}
+	one, err := OneToken("secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if role, ok := one.role("secret"); !ok || role != RoleOperator {
+		t.Errorf("%v %v", role, ok)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := one.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTokensAreReloaded(t *testing.T) {
+	file := writeTokens(t, tokenList)
+	logged := make(lines, 16)
+	tokens, err := LoadTokens(file, slog.New(slog.NewTextHandler(logged, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- tokens.Run(ctx) }()
+	logged.await("file loaded")
+	replace := func(content string) {
+		if err := os.WriteFile(file+".new", []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace("- {name: a, role: nonsense, token: fresh}")
+	logged.await("last good content")
+	if _, ok := tokens.role("operator-token"); !ok {
+		t.Error("a bad file was put into force")
+	}
+	replace("- {name: a, role: admit, token: fresh}")
+	logged.await("file loaded")
+	if _, ok := tokens.role("operator-token"); ok {
+		t.Error("the old tokens are still good")
+	}
+	if role, ok := tokens.role("fresh"); !ok || role != RoleAdmit {
+		t.Errorf("%v %v", role, ok)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// lines is a log that a test can wait for.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+func (l lines) await(part string) {
+	for line := range l {
+		if strings.Contains(line, part) {
+			return
+		}
+	}
+}
