@@ -78,7 +78,7 @@ type pipeline struct {
 // AutoPipeline returns a view of rdb in which concurrent callers share round trips, several times as fast under load. It belongs to
 // rdb and ends when that is closed. go-redis marks auto-pipelines as experimental, hence this one place to make them.
 // More than 16384 waiting commands are refused with redis.ErrAutoPipelineQueueFull.
-func AutoPipeline(rdb redis.UniversalClient) (Client, error) {
+func AutoPipeline(rdb redis.UniversalClient) (redis.UniversalClient, error) {
 	p, err := rdb.AutoPipelineWithOptions(&redis.AutoPipelineOptions{
 		MaxBatchSize:         300,
 		MaxConcurrentBatches: 1, // the next batch fills while one is under way: deeper batches, lower latency

@@ -12,7 +12,7 @@ import (
 // TestASaleOnACluster sells items that live on different masters.
 func TestASaleOnACluster(t *testing.T) {
 	nodes := testenv.RedisCluster(t)
-	in := installOn(t, "redis://"+nodes[0]+"?addr="+strings.Join(nodes[1:], "&addr="))
+	in := installOn(t, "redis://"+strings.Join(nodes, ","))
 	p := in.start()
 	in.work(p)
 	sale := in.sale(p, func(s *orders.Sale) {

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
@@ -56,7 +57,7 @@ func installIn(t testing.TB, redisURL, url string) *installation {
 // client has a driver's ordinary patience.
 func client(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
-	o, err := orders.RedisOptions(url)
+	o, err := admission.RedisOptions(url)
 	must(t, err)
 	return redis.NewUniversalClient(&redis.UniversalOptions{Addrs: o.Addrs, DB: o.DB})
 }
@@ -71,7 +72,7 @@ type process struct {
 // start runs a service, and ends it with the test.
 func (in *installation) start(options ...func(*orders.Options)) *process {
 	in.t.Helper()
-	o, err := orders.RedisOptions(in.redisURL)
+	o, err := admission.RedisOptions(in.redisURL)
 	must(in.t, err)
 	fence := orders.NewFence(len(o.Addrs) > 1)
 	o.OnConnect = fence.OnConnect

@@ -13,6 +13,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/admission"
 )
 
 // Options of a Service.
@@ -89,17 +91,17 @@ type Service struct {
 }
 
 // New returns a service over clients that the caller owns: rdb for decisions,
-// made from RedisOptions with fence.OnConnect, and queue for Asynq.
+// made from admission.RedisOptions with fence.OnConnect, and queue for Asynq.
 func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Options) (*Service, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	shared, err := share(rdb)
+	shared, err := admission.AutoPipeline(rdb)
 	if err != nil {
 		return nil, err
 	}
-	sharedQueue, err := share(queue)
+	sharedQueue, err := admission.AutoPipeline(queue)
 	if err != nil {
 		return nil, err
 	}
@@ -116,43 +118,6 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 	}
 	s.catalog.Store(newCatalog(s, nil, nil))
 	return s, nil
-}
-
-// share makes concurrent callers of a client share its round trips. It is the
-// one place that knows of go-redis' experimental AutoPipeline. A full queue
-// refuses at once, which is better than an answer nobody waits for.
-func share(rdb redis.UniversalClient) (redis.UniversalClient, error) {
-	shared, err := rdb.AutoPipelineWithOptions(&redis.AutoPipelineOptions{
-		MaxBatchSize: 300, MaxConcurrentBatches: 1, MaxQueuedCommands: 50_000,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("orders: share round trips: %w", err)
-	}
-	return shared, nil
-}
-
-// RedisOptions reads a redis:// or rediss:// URL, and sets what decisions
-// need: a short wait, and no command sent twice by the client itself. Further
-// nodes of a cluster follow as addr parameters.
-func RedisOptions(url string) (*redis.UniversalOptions, error) {
-	cluster, err := redis.ParseClusterURL(url)
-	if err != nil {
-		return nil, fmt.Errorf("orders: redis URL: %w", err)
-	}
-	one, err := redis.ParseURL(url)
-	o := &redis.UniversalOptions{
-		Addrs: cluster.Addrs, Username: cluster.Username, Password: cluster.Password, TLSConfig: cluster.TLSConfig,
-		MaxRetries: -1, DialerRetries: 1, DialerRetryTimeout: time.Millisecond,
-		DialTimeout: 100 * time.Millisecond, ReadTimeout: 100 * time.Millisecond, WriteTimeout: 100 * time.Millisecond,
-		PoolTimeout: 100 * time.Millisecond, ContextTimeoutEnabled: true,
-	}
-	if len(cluster.Addrs) == 1 {
-		if err != nil {
-			return nil, fmt.Errorf("orders: redis URL: %w", err)
-		}
-		o.DB = one.DB
-	}
-	return o, nil
 }
 
 // Run keeps the service current until ctx ends: it hears what other processes

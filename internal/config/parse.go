@@ -15,7 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/admission"
 )
 
 // Each function here makes what sets one field from a value; its error shows the value, unless that is
@@ -152,7 +152,7 @@ func namespace(field *string) func(string) error {
 }
 
 func (u *URL) setRedis(value string) error {
-	_, err := orders.RedisOptions(value)
+	_, err := admission.RedisOptions(value)
 	return u.set(value, errors.Unwrap(err), "redis://user:password@host:6379/0, or rediss:// for TLS")
 }
 

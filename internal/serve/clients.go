@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
@@ -27,9 +28,9 @@ type Redis struct {
 	Fence     *orders.Fence // sees every new connection of Decisions
 }
 
-// OpenRedis dials nothing yet. A decision client waits for an answer as long as orders.RedisOptions says, or for within, if that is not 0.
+// OpenRedis dials nothing yet. A decision client waits for an answer as long as admission.RedisOptions says, or for within, if that is not 0.
 func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error) {
-	opts, err := orders.RedisOptions(string(decisions))
+	opts, err := admission.RedisOptions(string(decisions))
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
@@ -40,7 +41,7 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 	}
 
 	// Asynq's calls are not repeated by anybody else, and nobody waits for their answer.
-	queueOpts, err := orders.RedisOptions(string(queue))
+	queueOpts, err := admission.RedisOptions(string(queue))
 	if err != nil {
 		return nil, fmt.Errorf("QUEUE_REDIS_URL: %w", err)
 	}
