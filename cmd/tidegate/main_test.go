@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidegate/tidegate/internal/embedded"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+func nothing(string) string { return "" }
+
+// call runs the program and returns what it prints.
+func call(t *testing.T, getenv func(string) string, args ...string) (string, error) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	err := run(t.Context(), args, getenv, &stdout, &stderr)
+	if t.Failed() || err != nil {
+		t.Logf("%v: %v\n%s", args, err, &stderr)
+	}
+	return stdout.String(), err
+}
+
+func TestDemo(t *testing.T) {
+	out, err := call(t, nothing, "demo", "--exit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"curl -i http://127.0.0.1:", "300 of 300 units sold", "OK: "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in:\n%s", want, out)
+		}
+	}
+}
+
+func TestRehearseEmbedded(t *testing.T) {
+	out, err := call(t, nothing, "rehearse", "--embedded", "--json", "--sale", "try", "--stock", "50", "--buyers", "200", "--rate", "400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct{ Admitted, Confirmed int }
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Admitted != 50 || report.Confirmed != 50 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if _, err := call(t, nothing, "rehearse", "--embedded", "--sale", "try", "--buyers", "1"); err == nil || !strings.Contains(err.Error(), "Rate") {
+		t.Errorf("an incomplete plan: %v", err)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	err := withEmbedded(t.Context(), t.TempDir(), io.Discard, func(_ context.Context, at embedded.Place) error {
+		there := func(name string) string {
+			if name == "TIDEGATE_INTERNAL_URL" {
+				return at.Internal
+			}
+			return ""
+		}
+		out, err := call(t, there, "verify", "--sale", at.Sale)
+		if err != nil || !strings.Contains(out, "I3") {
+			t.Errorf("%v: %s", err, out)
+		}
+		if _, err := call(t, there, "verify", "--sale", "nothing"); err == nil || !strings.Contains(err.Error(), "404") {
+			t.Errorf("an unknown sale: %v", err)
+		}
+		_, err = call(t, nothing, "health", at.Public+"/readyz")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, nothing, "verify", "--internal", "http://127.0.0.1:1", "--sale", "x"); err == nil || !strings.Contains(err.Error(), "--internal") {
+		t.Errorf("nobody there: %v", err)
+	}
+}
+
+func TestABrokenInvariantIsAnError(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		io.WriteString(w, `{"ok":false,"checks":[{"invariant":"I3","ok":false,"detail":"ticket: 4 of 3 sold"}]}`)
+	}))
+	defer server.Close()
+	token := func(name string) string { return map[string]string{"INTERNAL_TOKEN": "secret"}[name] }
+	out, err := call(t, token, "verify", "--internal", server.URL, "--sale", "x")
+	if err == nil || !strings.Contains(out, "I3   BREACH  ticket: 4 of 3 sold") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := call(t, nothing, "verify", "--internal", server.URL, "--sale", "x"); err == nil || !strings.Contains(err.Error(), "INTERNAL_TOKEN") {
+		t.Errorf("without the token: %v", err)
+	}
+	if help, err := call(t, token, "verify", "--help"); err != nil || strings.Contains(help, "secret") {
+		t.Errorf("the help shows the token: %v: %s", err, help)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	defer server.Close()
+	if _, err := call(t, nothing, "health", server.URL); err != nil {
+		t.Error(err)
+	}
+	status = http.StatusServiceUnavailable
+	if _, err := call(t, nothing, "health", server.URL); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Error(err)
+	}
+	if _, err := call(t, nothing, "health", "http://127.0.0.1:1"); err == nil {
+		t.Error("nobody is there")
+	}
+}
+
+func TestRules(t *testing.T) {
+	builtIn, err := call(t, nothing, "rules", "show")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(path, []byte(builtIn), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := call(t, nothing, "rules", "check", path); err != nil || !strings.Contains(out, "right, version ") {
+		t.Errorf("the built-in file: %v: %s", err, out)
+	}
+	if err := os.WriteFile(path, []byte("version: 1\nrules:\n  - name: No Name\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, nothing, "rules", "check", path); err == nil || !strings.Contains(err.Error(), path+":3:") {
+		t.Errorf("a wrong file: %v", err)
+	}
+	if _, err := call(t, nothing, "rules", "check", path+"x"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	database := testenv.Postgres(t)
+	env := func(name string) string { return map[string]string{"DATABASE_URL": database}[name] }
+	for range 2 {
+		if out, err := call(t, env, "migrate"); err != nil || !strings.Contains(out, "up to date") {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	if _, err := call(t, nothing, "migrate"); err == nil || !strings.Contains(err.Error(), "DATABASE_URL: is not set") {
+		t.Errorf("without a database: %v", err)
+	}
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"flag"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidegate/tidegate/internal/rehearse"
+	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// TestSale is for CI as it is. A larger one:
+//
+//	go test ./cmd/tidegate -run TestSale -v -buyers 50000 -rate 2500 -stock 2000
+var (
+	buyers = flag.Int("buyers", 3000, "buyers of TestSale")
+	rate   = flag.Float64("rate", 500, "buyers of TestSale per second")
+	stock  = flag.Int("stock", 1000, "units of TestSale")
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+
+// openRules let a crowd come from one address.
+const openRules = `
+version: 1
+rules:
+  - name: orders
+    match: {route: "/v1/sales/*/orders", method: POST}
+    subject: [user]
+    limit: 100
+    window: 1m
+`
+
+// installation is two APIs and a worker, each a process of its own, over a real Redis and a real Postgres.
+type installation struct {
+	t      *testing.T
+	bin    string
+	common []string
+	apis   [2]*servetest.Program
+	worker *servetest.Program
+}
+
+func install(t *testing.T) *installation {
+	t.Helper()
+	in := &installation{t: t, bin: t.TempDir()}
+	build := exec.Command("go", "build", "-o", in.bin, "github.com/tidegate/tidegate/cmd/api", "github.com/tidegate/tidegate/cmd/worker")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	rules := filepath.Join(in.bin, "rules.yaml")
+	if err := os.WriteFile(rules, []byte(openRules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in.common = []string{
+		"REDIS_URL=" + testenv.StartRedis(t).URL(), "DATABASE_URL=" + testenv.Postgres(t), "MIGRATE=true", "RULES_FILE=" + rules,
+		"IDENTITY=header", "SECRET=" + rand.Text() + rand.Text(), "INTERNAL_TOKEN=" + token,
+	}
+	for i := range in.apis {
+		in.apis[i] = in.startAPI("127.0.0.1:0", "127.0.0.1:0")
+	}
+	in.worker = in.startWorker()
+	for _, api := range in.apis {
+		api.Addr("public")
+	}
+	in.worker.Addr("worker")
+	return in
+}
+
+var token = rand.Text()
+
+func (in *installation) startAPI(public, internal string) *servetest.Program {
+	in.t.Helper()
+	return servetest.Exec(in.t, filepath.Join(in.bin, "api"), append(in.common, "LISTEN="+public, "INTERNAL_LISTEN="+internal)...)
+}
+
+func (in *installation) startWorker() *servetest.Program {
+	in.t.Helper()
+	return servetest.Exec(in.t, filepath.Join(in.bin, "worker"), append(in.common, "WORKER_LISTEN=127.0.0.1:0")...)
+}
+
+// replaceAPI kills one, and starts another one at the same addresses.
+func (in *installation) replaceAPI(i int) {
+	public, internal := in.apis[i].Addr("public"), in.apis[i].Addr("internal")
+	in.apis[i].Kill()
+	in.apis[i] = in.startAPI(public, internal)
+}
+
+func (in *installation) replaceWorker() {
+	in.worker.Kill()
+	in.worker = in.startWorker()
+}
+
+// awaitSold waits until so many units are gone.
+func (in *installation) awaitSold(units int) {
+	in.t.Helper()
+	sale := in.apis[1].URL("public") + "/v1/sales/rush"
+	servetest.Until(in.t, http.StatusOK, func() servetest.Answer {
+		a := servetest.Call("GET", sale, "")
+		if a.Status != http.StatusOK {
+			return a
+		}
+		var seen struct{ Items []struct{ Stock, Free int } }
+		a.Into(in.t, &seen)
+		if seen.Items[0].Stock-seen.Items[0].Free < units {
+			a.Status = 0
+		}
+		return a
+	})
+}
+
+// Nothing is lost or sold twice while the worker and one API are killed in the middle of the rush.
+func TestSale(t *testing.T) {
+	in := install(t)
+	var (
+		report *rehearse.Report
+		err    error
+		over   = make(chan struct{})
+		o      = rehearse.Options{
+			PublicURLs: []string{in.apis[0].URL("public"), in.apis[1].URL("public")}, InternalURL: in.apis[1].URL("internal"), Token: token,
+			Sale: "rush", Items: []string{"ticket"}, Stock: *stock, Buyers: *buyers, Rate: *rate, DuplicateClicks: 0.2, HangUps: 0.05, Seed: 1,
+			Progress: logged{t},
+		}
+	)
+	go func() {
+		defer close(over)
+		report, err = rehearse.Run(t.Context(), o)
+	}()
+	in.awaitSold(*stock / 3)
+	in.replaceWorker()
+	in.awaitSold(*stock * 2 / 3)
+	in.replaceAPI(0)
+	<-over
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	if err := report.WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", &table)
+	if !report.OK() {
+		t.Error("an invariant is broken")
+	}
+	for _, f := range report.Findings {
+		// Payments and counters cannot be seen from outside.
+		if f.Verdict == rehearse.NotJudged && !slices.Contains([]string{"I10", "I11", "I12"}, f.Invariant) {
+			t.Errorf("%s was not judged: %s", f.Invariant, f.Detail)
+		}
+	}
+	if report.Confirmed != *stock {
+		t.Errorf("%d of %d units sold to %d buyers", report.Confirmed, *stock, *buyers)
+	}
+}
+
+// logged is progress in a test's log.
+type logged struct{ testing.TB }
+
+func (l logged) Write(line []byte) (int, error) {
+	l.Logf("%s", bytes.TrimSuffix(line, []byte("\n")))
+	return len(line), nil
+}
