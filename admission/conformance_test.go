@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"context"
 	"net/netip"
 	"sync"
 	"testing"
@@ -309,6 +310,18 @@ func TestRulesChangeWhileCountsStay(t *testing.T) {
 		longer := gate(t, store, ns, "- {name: r, subject: user, limit: 4, window: 11s}")
 		if d := charge(t, longer, req); d.Remaining != 3 {
 			t.Errorf("another length: %+v", d)
+		}
+	})
+}
+
+// The store may have counted the request already, so its answer is worth waiting for.
+func TestACallerWhoHangsUpIsStillDecided(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		g := gate(t, open(nil), namespace(), "- {name: r, subject: user, limit: 1, window: 1m}")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if d, err := g.Charge(ctx, admission.Request{User: "ann"}); err != nil || !d.Admitted || d.Degraded {
+			t.Errorf("Charge = %+v, %v", d, err)
 		}
 	})
 }

@@ -13,7 +13,7 @@
 
 local mode, now = ARGV[1], tonumber(ARGV[2])
 if now == 0 then
-  local time = redis.call('TIME')
+  local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end
 
