@@ -47,12 +47,8 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 		g := sh.glance.Load()
 		if (g == nil || time.Since(g.at) > glanceTTL) && !sh.forgottenAt(time.Now()) {
 			var seen *glance
-			err := s.within(ctx, func(ctx context.Context) error {
-				got, err := s.look(ctx, sh)
-				if err == nil {
-					sh.glance.CompareAndSwap(nil, got)
-				}
-				seen = got
+			err := s.within(ctx, func(ctx context.Context) (err error) {
+				seen, err = s.look(ctx, sh)
 				return err
 			})
 			switch {

@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -240,6 +241,13 @@ func (s *Service) load(ctx context.Context, l *listing, abandoned []Reservation)
 				return errs[0]
 			}
 		}
+	}
+	// A leader that lost its lock on the way must not open what the next one sealed.
+	if err := s.loadCatalog(ctx); err != nil {
+		return err
+	}
+	if latest, err := s.listing(l.ID); err != nil || latest.Epoch != l.Epoch {
+		return errors.Join(err, fmt.Errorf("%w: another leader raised the epoch", ErrRecovering))
 	}
 	now, _ := s.clock.now()
 	for _, sh := range l.shelves {

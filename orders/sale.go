@@ -14,7 +14,7 @@ const (
 	MaxInFlight     = 1_000_000
 	MaxItems        = 1_000
 	MaxHold         = 365 * 24 * time.Hour
-	maxSaleLength   = 366 * 24 * time.Hour
+	maxSaleLength   = 10 * 366 * 24 * time.Hour
 	rememberFor     = 7 * 24 * time.Hour // how long after a sale's end its orders' keys are remembered
 	DefaultHold     = 15 * time.Minute
 	DefaultInFlight = 10_000
@@ -151,7 +151,7 @@ func (s *Sale) Validate() error {
 	case !s.EndsAt.After(s.StartsAt):
 		return invalid("body.ends_at", "must be after starts_at")
 	case s.EndsAt.Sub(s.StartsAt) > maxSaleLength:
-		return invalid("body.ends_at", "must be within 366 days of starts_at")
+		return invalid("body.ends_at", "must be within ten years of starts_at")
 	case s.StartsAt.Year() < 2000 || s.EndsAt.Year() > 2200:
 		return invalid("body.starts_at", "must lie between the years 2000 and 2200")
 	case s.Hold < 0 || s.Hold > MaxHold:

@@ -22,7 +22,10 @@ type Check struct {
 
 // verifyLooks is how often a breach has to be seen. What is in flight moves
 // between a look at Redis and one at the database; a breach stays.
-const verifyLooks = 3
+const (
+	verifyLooks = 3
+	verifyPause = 50 * time.Millisecond
+)
 
 // Verify checks, on the running system, every invariant of a sale that Redis
 // and the database can answer together. It changes nothing.
@@ -46,7 +49,11 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 		if len(breaches) == 0 {
 			break
 		}
-		time.Sleep(50 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(verifyPause):
+		}
 	}
 	queued, err := s.queued(ctx)
 	if err != nil {

@@ -96,6 +96,7 @@ func TestWrongValues(t *testing.T) {
 		{"REDIS_URL", "http://redis.test", "must be like redis://", ""},
 		{"REDIS_URL", "redis://:hun/ter2@redis.test:6379", "percent-encoded", "ter2"},
 		{"REDIS_URL", "redis://:hunter2@redis.test:6379/first", `"redis://:***@redis.test:6379/first"`, "hunter2"},
+		{"REDIS_URL", "redis://a.test:6379,,b.test:6379", "must be like redis://", ""},
 		{"REDIS_URL", "", "is not set while DATABASE_URL is", ""},
 		{"DATABASE_URL", "", "is not set while REDIS_URL is", ""},
 		{"DATABASE_URL", "host=pg.test password=hunter2", "must be like postgres://", "hunter2"},

@@ -153,7 +153,10 @@ func namespace(field *string) func(string) error {
 
 func (u *URL) setRedis(value string) error {
 	_, err := admission.RedisOptions(value)
-	return u.set(value, errors.Unwrap(err), "redis://user:password@host:6379/0, or rediss:// for TLS")
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause
+	}
+	return u.set(value, err, "redis://user:password@host:6379/0, rediss:// for TLS, or the nodes of a cluster divided by commas")
 }
 
 func (u *URL) setPostgres(value string) error {
