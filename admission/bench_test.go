@@ -26,6 +26,7 @@ func BenchmarkCharge(b *testing.B) {
 				}
 				var next atomic.Int64
 				b.ReportAllocs()
+				b.ResetTimer()
 				b.RunParallel(func(pb *testing.PB) {
 					req := admission.Request{Route: "/v1/sales/spring/orders", Method: "POST"}
 					for pb.Next() {
