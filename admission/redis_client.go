@@ -75,7 +75,7 @@ type pipeline struct {
 	perSlot bool
 }
 
-// AutoPipeline returns a view of rdb in which concurrent callers share round trips, several times as fast under load. It belongs to
+// AutoPipeline returns a view of rdb in which concurrent callers share round trips, which pays under load. It belongs to
 // rdb and ends when that is closed. go-redis marks auto-pipelines as experimental, hence this one place to make them.
 // More than 16384 waiting commands are refused with redis.ErrAutoPipelineQueueFull.
 func AutoPipeline(rdb redis.UniversalClient) (redis.UniversalClient, error) {
