@@ -14,7 +14,6 @@ const (
 	maxKeyBytes  = 255
 
 	retryCapacity = time.Second // in-flight orders are committed within moments
-	retryRecovery = time.Second // and so is a sale rebuilt
 )
 
 // Attempt is a valid request for an order, about to be decided. It is for one
@@ -165,55 +164,60 @@ func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error
 		return Outcome{}, ErrRecovering
 	}
 	free := int(d.int64())
-	switch word {
-	case "reserved":
-		_, record := d.string(), d.string()
-		if d.err != nil {
-			return Outcome{}, d.err
-		}
-		if s.fence.generation.Load() != generation {
-			// Another server answered than the one that was verified. If it keeps
-			// this reservation, the recovery finds it; nothing is promised.
-			return Outcome{}, ErrRecovering
-		}
-		if r, err = parseReservation([]byte(record)); err != nil {
-			return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
-		}
-		noted = true
-		s.ledger.add(a.identity(), r)
-		s.offer(r)
-		return Outcome{Order: r.order(StatusAccepted)}, nil
-	case "held":
-		id, record := d.string(), d.string()
-		if d.err != nil {
-			return Outcome{}, d.err
-		}
+	if word != "reserved" && word != "held" {
+		return a.refused(word, free, d)
+	}
+	id, record := d.string(), d.string()
+	switch {
+	case d.err != nil:
+		return Outcome{}, d.err
+	case s.fence.generation.Load() != generation:
+		// Another server answered than the one that was verified. If it keeps
+		// this reservation, the recovery finds it; nothing is promised.
+		return Outcome{}, ErrRecovering
+	case word == "held" && (id != r.ID.String() || record == ""):
 		return a.replay(ctx, id, record)
-	case "key_reused", "quota_per_buyer":
-		out := Outcome{Reason: Reason(word)}
-		text := d.string()
-		out.Order.ID, err = ParseID(text)
-		if d.err != nil || err != nil && text != "" {
-			return Outcome{}, fmt.Errorf("%w: reply of %s", ErrUnavailable, word)
+	}
+	// Also held under its own id: a cluster's client sends a script again whose answer was lost.
+	if r, err = parseReservation([]byte(record)); err != nil {
+		return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
+	}
+	noted = true
+	s.ledger.add(a.identity(), r)
+	s.offer(r)
+	return Outcome{Order: r.order(StatusAccepted)}, nil
+}
+
+// refused reads the rest of a refusal.
+func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
+	out := Outcome{Reason: Reason(word)}
+	switch out.Reason {
+	case ReasonKeyReused, ReasonQuotaPerBuyer:
+		// A buyer who asks for more than the quota at once holds none yet.
+		if id := d.string(); id != "" {
+			var err error
+			if out.Order.ID, err = ParseID(id); err != nil {
+				return Outcome{}, fmt.Errorf("%w: %s names order %.40q", ErrUnavailable, word, id)
+			}
 		}
-		return out, nil
-	case "not_started":
-		s.keepLooking(sh, nil)
-		out := Outcome{Reason: ReasonNotStarted}
+	case ReasonNotStarted:
 		if starts := d.int64(); starts > 0 {
-			now, _ := s.clock.now()
+			now, _ := a.s.clock.now()
 			out.RetryAfter = time.UnixMilli(starts).Sub(now)
 		}
-		return out, d.err
-	case "at_capacity":
-		return Outcome{Reason: ReasonAtCapacity, RetryAfter: retryCapacity}, d.err
-	case "sold_out", "paused", "ended":
-		s.keepLooking(sh, nil)
-		return Outcome{Reason: Reason(word)}, d.err
-	case "not_enough":
-		return Outcome{Reason: ReasonNotEnough, Free: free}, d.err
+	case ReasonAtCapacity:
+		out.RetryAfter = retryCapacity
+	case ReasonNotEnough:
+		out.Free = free
+	case ReasonSoldOut, ReasonPaused, ReasonEnded:
+	default:
+		return Outcome{}, fmt.Errorf("%w: reserve replied %.40q", ErrUnavailable, word)
 	}
-	return Outcome{}, fmt.Errorf("%w: reserve replied %.40q", ErrUnavailable, word)
+	switch out.Reason {
+	case ReasonNotStarted, ReasonSoldOut, ReasonPaused, ReasonEnded:
+		a.s.keepLooking(a.shelf, nil) // so that the next ones are refused from memory
+	}
+	return out, d.err
 }
 
 // runReserve runs the script for a reservation. The decoder it returns stands
