@@ -116,7 +116,7 @@ func BenchmarkSoldOutLoopback(b *testing.B) {
 				for pb.Next() {
 					conn.Write(request)
 					n := 0
-					for !bytes.HasSuffix(buf[:n], []byte("}")) {
+					for !bytes.HasSuffix(bytes.TrimSuffix(buf[:n], []byte("\n")), []byte("}")) {
 						m, err := conn.Read(buf[n:])
 						if err != nil {
 							b.Error(err)

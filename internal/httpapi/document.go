@@ -31,22 +31,22 @@ func (a *API) document(e *echo.Echo, docs huma.API) error {
 		return &huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"Documentation"},
 			Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{contentType: {}}}}}
 	}
-	open := docs.OpenAPI()
-	open.AddOperation(text("openapi", "/openapi.json", "This document", "application/openapi+json"))
-	open.AddOperation(text("docs", "/docs", "This document, to read", "text/html"))
+	described := docs.OpenAPI()
+	described.AddOperation(text("openapi", "/openapi.json", "This document", "application/openapi+json"))
+	described.AddOperation(text("docs", "/docs", "This document, to read", "text/html"))
 	problems := text("problem", "/problems/{name}", "What a type of problem means", "text/html")
 	problems.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
 	problems.Responses["404"] = &huma.Response{Description: "Not Found", Content: map[string]*huma.MediaType{
 		"application/problem+json": {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}},
 	}}
-	open.AddOperation(problems)
+	described.AddOperation(problems)
 
-	spec, err := json.Marshal(open)
+	spec, err := json.Marshal(described)
 	if err != nil {
 		return err
 	}
 	var page bytes.Buffer
-	if err := docsPage.Execute(&page, outline(open)); err != nil {
+	if err := docsPage.Execute(&page, outline(described)); err != nil {
 		return err
 	}
 	e.GET("/openapi.json", func(c echo.Context) error { return c.Blob(http.StatusOK, "application/openapi+json", spec) })
@@ -86,9 +86,9 @@ type outlined struct {
 }
 
 // outline picks from the document what the page shows, in the order of the paths.
-func outline(open *huma.OpenAPI) outlined {
-	out := outlined{Title: open.Info.Title, Version: open.Info.Version, Schemas: map[string]string{}}
-	for path, item := range open.Paths {
+func outline(described *huma.OpenAPI) outlined {
+	out := outlined{Title: described.Info.Title, Version: described.Info.Version, Schemas: map[string]string{}}
+	for path, item := range described.Paths {
 		for method, op := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put} {
 			if op == nil {
 				continue
@@ -108,7 +108,7 @@ func outline(open *huma.OpenAPI) outlined {
 		}
 	}
 	slices.SortFunc(out.Operations, func(x, y operation) int { return strings.Compare(x.Path+" "+x.Method, y.Path+" "+y.Method) })
-	for name, s := range open.Components.Schemas.Map() {
+	for name, s := range described.Components.Schemas.Map() {
 		if text, err := json.MarshalIndent(s, "", "  "); err == nil {
 			out.Schemas[name] = string(text)
 		}

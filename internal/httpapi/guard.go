@@ -10,8 +10,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// open are the routes that need no token.
-var open = map[string]bool{"/livez": true, "/readyz": true, "/openapi.json": true, "/docs": true, "/problems/:name": true}
+// tokenless are the routes that need no token.
+var tokenless = map[string]bool{"/livez": true, "/readyz": true, "/openapi.json": true, "/docs": true, "/problems/:name": true}
 
 // guard lets into the internal listener who shows a token. Without any tokens
 // the listener is bound to loopback, and everybody there is an operator, except
@@ -28,7 +28,7 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			r.role = RoleOperator
 			return next(c)
 		}
-		if open[c.Path()] {
+		if tokenless[c.Path()] {
 			return next(c)
 		}
 		var ok bool

@@ -56,7 +56,7 @@ func validIdentity(s string) bool {
 // identify is the step of a request that names its caller.
 func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if open[c.Path()] {
+		if tokenless[c.Path()] {
 			return next(c)
 		}
 		httpReq := c.Request()
