@@ -108,8 +108,10 @@ func TestAllOrNothing(t *testing.T) {
 				Rules: []admission.Verdict{
 					{Rule: "user", Window: 10 * time.Second, Limit: 5, Admitted: true, Remaining: 4, ResetAfter: 9500 * ms},
 					{Rule: "address", Window: time.Second, Limit: 3, Admitted: true, Remaining: 2, ResetAfter: 500 * ms},
-					{Rule: "session", Window: 2 * time.Second, Limit: 1, Reason: admission.RateLimited,
-						RetryAfter: 1500 * ms, ResetAfter: 1500 * ms},
+					{
+						Rule: "session", Window: 2 * time.Second, Limit: 1, Reason: admission.RateLimited,
+						RetryAfter: 1500 * ms, ResetAfter: 1500 * ms,
+					},
 					{Rule: "device", Window: time.Second, Limit: 9, Admitted: true, Remaining: 8, ResetAfter: 500 * ms},
 				},
 			}

@@ -3,6 +3,7 @@ package orders_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -206,7 +207,7 @@ func TestAnOrderIsItsBuyersAlone(t *testing.T) {
 			{nobodys, orders.Viewer{User: "you"}, true},
 		} {
 			o, err := at.Order(t.Context(), c.id, c.viewer)
-			if c.ok && (err != nil || o.ID != c.id) || !c.ok && err != orders.ErrUnknownOrder {
+			if c.ok && (err != nil || o.ID != c.id) || !c.ok && !errors.Is(err, orders.ErrUnknownOrder) {
 				t.Errorf("%+v reads %s: %+v, %v", c.viewer, c.id, o, err)
 			}
 		}
@@ -221,7 +222,7 @@ func TestAnOrderIsItsBuyersAlone(t *testing.T) {
 	if len(all) != 2 {
 		t.Errorf("all orders: %+v", all)
 	}
-	if _, err := other.Orders(t.Context(), orders.Query{Sale: sale.ID, Limit: 10}); err != orders.ErrUserRequired {
+	if _, err := other.Orders(t.Context(), orders.Query{Sale: sale.ID, Limit: 10}); !errors.Is(err, orders.ErrUserRequired) {
 		t.Errorf("nobody's orders: %v", err)
 	}
 }

@@ -54,7 +54,8 @@ func (f *Fence) OnConnect(ctx context.Context, conn *redis.Conn) error {
 // cannot tell, as the embedded one, has forgotten everything whenever it is another one.
 func runID(ctx context.Context, rdb interface {
 	Info(context.Context, ...string) *redis.StringCmd
-}) (string, error) {
+},
+) (string, error) {
 	info, err := rdb.Info(ctx, "server").Result()
 	var refused redis.Error
 	if errors.As(err, &refused) {

@@ -196,8 +196,10 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 		return Reservation{ID: id, Quantity: len(units), Units: units}.record()
 	}
 	sound := func() books {
-		return books{item: "shoe", stock: 5, next: 4, returned: []string{"2"}, records: []string{record(b, 3)},
-			outbox: 1, pending: 1, tally: Tally{Owned: map[int]ID{1: a}, DeadUnits: []int{4}}}
+		return books{
+			item: "shoe", stock: 5, next: 4, returned: []string{"2"}, records: []string{record(b, 3)},
+			outbox: 1, pending: 1, tally: Tally{Owned: map[int]ID{1: a}, DeadUnits: []int{4}},
+		}
 	}
 	for name, c := range map[string]struct {
 		change func(*books)

@@ -57,10 +57,14 @@ func TestARefusalLeavesNoTrace(t *testing.T) {
 			must(t, err)
 		}, want: orders.Outcome{Reason: orders.ReasonEnded}},
 		"sold out": {change: stock(0, 1, 10), want: orders.Outcome{Reason: orders.ReasonSoldOut}},
-		"too few left": {change: stock(3, 10, 10), key: "k", count: 4,
-			want: orders.Outcome{Reason: orders.ReasonNotEnough, Free: 3}},
-		"over the quota": {change: stock(10, 2, 10), key: "k", count: 3,
-			want: orders.Outcome{Reason: orders.ReasonQuotaPerBuyer}},
+		"too few left": {
+			change: stock(3, 10, 10), key: "k", count: 4,
+			want: orders.Outcome{Reason: orders.ReasonNotEnough, Free: 3},
+		},
+		"over the quota": {
+			change: stock(10, 2, 10), key: "k", count: 3,
+			want: orders.Outcome{Reason: orders.ReasonQuotaPerBuyer},
+		},
 		"too many in flight": {change: stock(10, 1, 1), before: func(sale string) {
 			in.order(p, sale, "first", "", 1)
 		}, want: orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: time.Second}},

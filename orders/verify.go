@@ -92,8 +92,10 @@ func (s *Service) audit(ctx context.Context, l *listing) (map[breach]struct{}, a
 			return nil, sum, ErrRecovering
 		}
 		d := decoder{reply: reply}
-		b := books{item: it.ID, stock: int(d.int64()), next: int(d.int64()), returned: d.strings(), records: d.strings(),
-			outbox: int(d.int64()), pending: int(d.int64())}
+		b := books{
+			item: it.ID, stock: int(d.int64()), next: int(d.int64()), returned: d.strings(), records: d.strings(),
+			outbox: int(d.int64()), pending: int(d.int64()),
+		}
 		if d.err != nil {
 			return nil, sum, d.err
 		}

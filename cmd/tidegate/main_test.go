@@ -88,7 +88,7 @@ func TestABrokenInvariantIsAnError(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		io.WriteString(w, `{"ok":false,"checks":[{"invariant":"I3","ok":false,"detail":"ticket: 4 of 3 sold"}]}`)
+		_, _ = io.WriteString(w, `{"ok":false,"checks":[{"invariant":"I3","ok":false,"detail":"ticket: 4 of 3 sold"}]}`)
 	}))
 	defer server.Close()
 	token := func(name string) string { return map[string]string{"INTERNAL_TOKEN": "secret"}[name] }

@@ -220,8 +220,10 @@ func TestATokenOpensTheInternalListener(t *testing.T) {
 
 func TestSecretsAreNeverPrinted(t *testing.T) {
 	secret := "hunter2" + strings.Repeat("x", 32)
-	vars := map[string]string{"SECRET": secret, "JWT_SECRET": secret, "INTERNAL_TOKEN": secret,
-		"REDIS_URL": "redis://user:" + secret + "@redis.test:6379/0", "DATABASE_URL": "postgres://pg.test/db?password=" + secret}
+	vars := map[string]string{
+		"SECRET": secret, "JWT_SECRET": secret, "INTERNAL_TOKEN": secret,
+		"REDIS_URL": "redis://user:" + secret + "@redis.test:6379/0", "DATABASE_URL": "postgres://pg.test/db?password=" + secret,
+	}
 	get := env(t)
 	all := func(name string) string {
 		if v, ok := vars[name]; ok {

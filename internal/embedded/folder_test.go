@@ -100,7 +100,7 @@ func TestKeysExpireInMemory(t *testing.T) {
 	if err := stranger.Get(ctx, "later").Err(); err == nil {
 		t.Error("whoever knows the port may read")
 	}
-	go m.Run(ctx)
+	go func() { _ = m.Run(ctx) }()
 	gone := time.NewTicker(10 * time.Millisecond)
 	defer gone.Stop()
 	for start := time.Now(); rdb.Exists(ctx, "soon").Val() == 1; <-gone.C {

@@ -45,7 +45,7 @@ func soldOutHandlers(b *testing.B) map[string]http.Handler {
 	answer := w.Body.Bytes()
 	bare := echo.New()
 	bare.POST("/v1/sales/:sale/orders", func(c echo.Context) error {
-		io.Copy(io.Discard, c.Request().Body)
+		_, _ = io.Copy(io.Discard, c.Request().Body)
 		c.Response().Header().Set("Cache-Control", "no-store")
 		c.Response().Header().Set("X-Request-Id", "01HTJ4VZ8Q2YB6R4M0ZK3N7D5C")
 		return c.Blob(http.StatusConflict, "application/problem+json", answer)
@@ -99,7 +99,7 @@ func BenchmarkSoldOutLoopback(b *testing.B) {
 				b.Fatal(err)
 			}
 			server := Server(h)
-			go server.Serve(listener)
+			go func() { _ = server.Serve(listener) }()
 			defer server.Close()
 			request := []byte("POST /v1/sales/flash/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
 				"X-User-Id: ada\r\nX-Request-Id: 01HTJ4VZ8Q2YB6R4M0ZK3N7D5C\r\nContent-Length: 28\r\n\r\n" + orderBody)
@@ -114,7 +114,10 @@ func BenchmarkSoldOutLoopback(b *testing.B) {
 				defer conn.Close()
 				buf := make([]byte, 4096)
 				for pb.Next() {
-					conn.Write(request)
+					if _, err := conn.Write(request); err != nil {
+						b.Error(err)
+						return
+					}
 					n := 0
 					for !bytes.HasSuffix(bytes.TrimSuffix(buf[:n], []byte("\n")), []byte("}")) {
 						m, err := conn.Read(buf[n:])

@@ -28,8 +28,10 @@ var problemPage = template.Must(template.New("problem").Parse(problemSource))
 // loads nothing from elsewhere.
 func (a *API) document(e *echo.Echo, docs huma.API) error {
 	text := func(id, path, summary, contentType string) *huma.Operation {
-		return &huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"Documentation"},
-			Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{contentType: {}}}}}
+		return &huma.Operation{
+			OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"Documentation"},
+			Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{contentType: {}}}},
+		}
 	}
 	described := docs.OpenAPI()
 	described.AddOperation(text("openapi", "/openapi.json", "This document", "application/openapi+json"))

@@ -64,8 +64,10 @@ func TestAnswersMatchTheDocument(t *testing.T) {
 		{false, "GET", "/v1/sales/none", "", "/v1/sales/{sale}", 404, nil},
 		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 202, nil},
 		{false, "POST", placePath, `{"item":"shoe","quantity":0}`, "/v1/sales/{sale}/orders", 422, nil},
-		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 409,
-			func(b *bed) { b.orders.reserve = orders.Outcome{Reason: orders.ReasonNotEnough, Free: 1} }},
+		{
+			false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 409,
+			func(b *bed) { b.orders.reserve = orders.Outcome{Reason: orders.ReasonNotEnough, Free: 1} },
+		},
 		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 429, func(b *bed) {
 			b.gate.decision = admission.Decision{Reason: admission.RateLimited, Rules: []admission.Verdict{{Rule: "orders", Limit: 1, Reason: admission.RateLimited}}}
 		}},

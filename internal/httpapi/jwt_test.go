@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -208,7 +207,7 @@ func TestBadKeys(t *testing.T) {
 		"private":        {Key: edKey},
 		"short":          {Key: &weak.PublicKey},
 		"other curve":    {Key: &other.PublicKey},
-		"for encryption": {Key: edKey.Public().(crypto.PublicKey), Use: "enc"},
+		"for encryption": {Key: edKey.Public(), Use: "enc"},
 	} {
 		writeJWKS(t, file, key)
 		if _, err := NewJWT(JWTOptions{JWKSFile: file}); err == nil {

@@ -20,7 +20,8 @@ func TestOwnOrders(t *testing.T) {
 			User    string `json:"user"`
 		}
 		Next *string `json:"next_cursor"`
-	}) {
+	},
+	) {
 		t.Helper()
 		w := call(b.Public(), "GET", "/v1/sales/flash/orders"+query, "")
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {

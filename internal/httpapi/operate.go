@@ -135,6 +135,7 @@ type checkView struct {
 	Invariant string `json:"invariant"`
 	OK        bool   `json:"ok"`
 	Detail    string `json:"detail"`
+	Waiting   int    `json:"waiting" doc:"Orders and tasks still under way: no breach"`
 }
 
 func (a *API) verify(ctx context.Context, in *saleInput) (*verifyOutput, error) {
@@ -146,7 +147,7 @@ func (a *API) verify(ctx context.Context, in *saleInput) (*verifyOutput, error) 
 	out.Body.OK = true
 	out.Body.Checks = make([]checkView, len(checks))
 	for i, c := range checks {
-		out.Body.Checks[i] = checkView{Invariant: c.Invariant, OK: c.OK, Detail: c.Detail}
+		out.Body.Checks[i] = checkView{Invariant: c.Invariant, OK: c.OK, Detail: c.Detail, Waiting: c.Waiting}
 		out.Body.OK = out.Body.OK && c.OK
 	}
 	return out, nil

@@ -53,10 +53,14 @@ type kind struct {
 
 // kinds is the one table from reasons to problems.
 var kinds = []kind{
-	{reasonUnauthenticated, 401, "unauthenticated", "Authentication is required",
-		"The credentials are missing, wrong or expired, or the sale takes orders of known users only. Sign in and repeat.", 0, nil},
-	{reasonForbidden, 403, "forbidden", "This caller may not do that",
-		"The token's role does not cover the call, or the request comes from a foreign host or origin.", 0, nil},
+	{
+		reasonUnauthenticated, 401, "unauthenticated", "Authentication is required",
+		"The credentials are missing, wrong or expired, or the sale takes orders of known users only. Sign in and repeat.", 0, nil,
+	},
+	{
+		reasonForbidden, 403, "forbidden", "This caller may not do that",
+		"The token's role does not cover the call, or the request comes from a foreign host or origin.", 0, nil,
+	},
 	{reasonUnknownSale, 404, "not-found", "There is no such sale", "Check the name of the sale.", 0, nil},
 	{reasonUnknownItem, 404, "not-found", "There is no such item in this sale", "The sale lists its items.", 0, nil},
 	{reasonUnknownOrder, 404, "not-found", "There is no such order", "An order of somebody else looks the same as none.", 0, nil},
@@ -64,32 +68,46 @@ var kinds = []kind{
 	{reasonUnknownProblem, 404, "not-found", "There is no such problem", "", 0, nil},
 	{reasonMethodNotAllowed, 405, "method-not-allowed", "This path does not know the method", "Allow names the methods it knows.", 0, nil},
 	{reasonTimeout, 408, "timeout", "The request did not arrive in time", "Send the body without pauses.", 0, nil},
-	{string(orders.ReasonSoldOut), 409, "sold-out", "The item is sold out",
-		"Every unit is reserved or sold. A unit that a buyer gives back is on sale again.", 0, nil},
+	{
+		string(orders.ReasonSoldOut), 409, "sold-out", "The item is sold out",
+		"Every unit is reserved or sold. A unit that a buyer gives back is on sale again.", 0, nil,
+	},
 	{string(orders.ReasonNotEnough), 409, "not-enough", "Fewer units are left than asked for", "Ask for at most `free` units.", 0, nil},
-	{string(orders.ReasonQuotaPerBuyer), 409, "quota-per-buyer", "The buyer holds as many units as allowed",
-		"`order_id`, where given, is an order that holds them. Cancelled, expired and rejected orders do not count.", 0, nil},
-	{reasonConflict, 409, "conflict", "The change contradicts the present state",
-		"Stock only grows, an item is never dropped, and a closed sale stays closed.", 0, nil},
+	{
+		string(orders.ReasonQuotaPerBuyer), 409, "quota-per-buyer", "The buyer holds as many units as allowed",
+		"`order_id`, where given, is an order that holds them. Cancelled, expired and rejected orders do not count.", 0, nil,
+	},
+	{
+		reasonConflict, 409, "conflict", "The change contradicts the present state",
+		"Stock only grows, an item is never dropped, and a closed sale stays closed.", 0, nil,
+	},
 	{string(orders.ReasonNotStarted), 409, "sale-not-started", "The sale has not started", "Come back at its start.", 0, nil},
 	{string(orders.ReasonPaused), 409, "sale-paused", "The sale is paused", "It may go on at any time.", 0, nil},
 	{string(orders.ReasonEnded), 409, "sale-ended", "The sale is over", "Orders that stand are not affected.", 0, nil},
 	{reasonTooLarge, 413, "too-large", "The body is too large", "A body has at most 64 KiB.", 0, nil},
 	{reasonMediaType, 415, "unsupported-media-type", "The body is not JSON", "Send application/json.", 0, nil},
 	{reasonInvalid, 422, "invalid", "The request is not valid", "`errors` names each place and what would be right.", 0, nil},
-	{string(orders.ReasonKeyReused), 422, "idempotency-key-reused", "The Idempotency-Key belongs to another request",
-		"Use a new key for each order, and the same one only to repeat it.", 0, nil},
-	{reasonKeyRequired, 422, "idempotency-key-required", "An Idempotency-Key is required",
-		"Send one, with at most 255 printable characters. It tells a repetition from a second order.", 0, nil},
+	{
+		string(orders.ReasonKeyReused), 422, "idempotency-key-reused", "The Idempotency-Key belongs to another request",
+		"Use a new key for each order, and the same one only to repeat it.", 0, nil,
+	},
+	{
+		reasonKeyRequired, 422, "idempotency-key-required", "An Idempotency-Key is required",
+		"Send one, with at most 255 printable characters. It tells a repetition from a second order.", 0, nil,
+	},
 	{string(admission.RateLimited), 429, quotaExceeded, "Too many requests", "", 0, nil},
 	{string(admission.CostAboveLimit), 429, quotaExceeded, "The request exceeds the whole limit", "", 0, nil},
 	{reasonInternal, 500, "internal", "Something went wrong here", "It is not the caller's fault. Quote the request id in `instance`.", 0, nil},
 	{string(orders.ReasonAtCapacity), 503, reducedCapacity, "The service is at its capacity", "", time.Second, nil},
 	{reasonDraining, 503, reducedCapacity, "This process is shutting down", "", time.Second, nil},
-	{reasonStoreUnavailable, 503, "unavailable", "The service cannot decide at the moment",
-		"The outcome may be unknown: repeat with the same Idempotency-Key.", time.Second, nil},
-	{string(orders.ReasonRecovering), 503, "unavailable", "The sale is recovering",
-		"Its state is being restored; no order is lost. Repeat with the same Idempotency-Key.", 2 * time.Second, nil},
+	{
+		reasonStoreUnavailable, 503, "unavailable", "The service cannot decide at the moment",
+		"The outcome may be unknown: repeat with the same Idempotency-Key.", time.Second, nil,
+	},
+	{
+		string(orders.ReasonRecovering), 503, "unavailable", "The sale is recovering",
+		"Its state is being restored; no order is lost. Repeat with the same Idempotency-Key.", 2 * time.Second, nil,
+	},
 }
 
 var kindOf = func() map[string]*kind {
@@ -165,8 +183,10 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 func problem(reason string) *Problem {
 	k := kindOf[reason]
 	if k == nil {
-		return &Problem{Type: "/problems/internal", Title: "Something went wrong here", Status: 500, Reason: reasonInternal,
-			cause: errors.New("httpapi: no problem for reason " + reason)}
+		return &Problem{
+			Type: "/problems/internal", Title: "Something went wrong here", Status: 500, Reason: reasonInternal,
+			cause: errors.New("httpapi: no problem for reason " + reason),
+		}
 	}
 	return k.problem()
 }

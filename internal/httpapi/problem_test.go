@@ -42,12 +42,16 @@ func TestOrderRefusals(t *testing.T) {
 		{out: orders.Outcome{Reason: orders.ReasonSoldOut}, status: 409, kind: "/problems/sold-out", reason: "sold_out"},
 		{out: orders.Outcome{Reason: orders.ReasonNotEnough, Free: 3}, status: 409, kind: "/problems/not-enough", reason: "not_enough", with: `"free":3`},
 		{out: orders.Outcome{Reason: orders.ReasonNotEnough}, status: 409, kind: "/problems/not-enough", reason: "not_enough", with: `"free":0`},
-		{out: orders.Outcome{Reason: orders.ReasonQuotaPerBuyer, Order: orders.Order{ID: orderID}}, status: 409, kind: "/problems/quota-per-buyer",
-			reason: "quota_per_buyer", with: `"order_id":"` + orderID.String() + `"`},
+		{
+			out: orders.Outcome{Reason: orders.ReasonQuotaPerBuyer, Order: orders.Order{ID: orderID}}, status: 409, kind: "/problems/quota-per-buyer",
+			reason: "quota_per_buyer", with: `"order_id":"` + orderID.String() + `"`,
+		},
 		{out: orders.Outcome{Reason: orders.ReasonQuotaPerBuyer}, status: 409, kind: "/problems/quota-per-buyer", reason: "quota_per_buyer"},
 		{out: orders.Outcome{Reason: orders.ReasonNotStarted, RetryAfter: 1}, status: 409, kind: "/problems/sale-not-started", reason: "not_started", retry: "1"},
-		{out: orders.Outcome{Reason: orders.ReasonNotStarted, RetryAfter: time.Minute + time.Millisecond}, status: 409,
-			kind: "/problems/sale-not-started", reason: "not_started", retry: "61"},
+		{
+			out: orders.Outcome{Reason: orders.ReasonNotStarted, RetryAfter: time.Minute + time.Millisecond}, status: 409,
+			kind: "/problems/sale-not-started", reason: "not_started", retry: "61",
+		},
 		{out: orders.Outcome{Reason: orders.ReasonNotStarted, RetryAfter: time.Minute}, status: 409, kind: "/problems/sale-not-started", reason: "not_started", retry: "60"},
 		{out: orders.Outcome{Reason: orders.ReasonPaused}, status: 409, kind: "/problems/sale-paused", reason: "paused"},
 		{out: orders.Outcome{Reason: orders.ReasonEnded}, status: 409, kind: "/problems/sale-ended", reason: "ended"},
@@ -64,8 +68,10 @@ func TestOrderRefusals(t *testing.T) {
 		{err: orders.ErrRecovering, status: 503, kind: "/problems/unavailable", reason: "recovering", retry: "2"},
 		{err: admission.ErrUnavailable, status: 503, kind: "/problems/unavailable", reason: "store_unavailable", retry: "1"},
 		{err: context.DeadlineExceeded, status: 503, kind: "/problems/unavailable", reason: "store_unavailable", retry: "1"},
-		{err: &orders.InvalidError{Location: "header.Idempotency-Key", Message: "is odd"}, status: 422, kind: "/problems/invalid", reason: "invalid",
-			with: `"errors":[{"location":"header.Idempotency-Key","message":"is odd"}]`},
+		{
+			err: &orders.InvalidError{Location: "header.Idempotency-Key", Message: "is odd"}, status: 422, kind: "/problems/invalid", reason: "invalid",
+			with: `"errors":[{"location":"header.Idempotency-Key","message":"is odd"}]`,
+		},
 		{err: errors.New("pq: password authentication failed"), status: 500, kind: "/problems/internal", reason: "internal", with: `"instance":"urn:`},
 	} {
 		for _, quick := range []bool{true, false} {

@@ -46,7 +46,7 @@ func TestPanic(t *testing.T) {
 func TestPanicInTheMiddle(t *testing.T) {
 	b := setup(t)
 	b.public.GET("/half", func(c echo.Context) error {
-		io.WriteString(c.Response(), "half")
+		_, _ = io.WriteString(c.Response(), "half")
 		panic("of it")
 	})
 	defer func() {

@@ -12,27 +12,47 @@ import (
 
 var (
 	livezRoute  = huma.Operation{OperationID: "livez", Method: http.MethodGet, Path: "/livez", Summary: "Whether the process runs", Tags: health}
-	readyzRoute = huma.Operation{OperationID: "readyz", Method: http.MethodGet, Path: "/readyz", Summary: "Whether the process can serve",
-		Tags: health, Errors: []int{503}}
-	saleRoute = huma.Operation{OperationID: "get-sale", Method: http.MethodGet, Path: "/v1/sales/{sale}", Summary: "A sale and what is left of it",
-		Tags: sales, Errors: []int{401, 404, 422, 429, 503}}
-	placeRoute = huma.Operation{OperationID: "place-order", Method: http.MethodPost, Path: "/v1/sales/{sale}/orders", Summary: "Order units of an item",
-		Tags: ordering, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBody + 1, Errors: []int{401, 404, 408, 409, 413, 415, 422, 429, 503}}
-	orderRoute = huma.Operation{OperationID: "get-order", Method: http.MethodGet, Path: "/v1/orders/{id}", Summary: "An order, also when it changes",
-		Tags: ordering, Errors: []int{401, 404, 422, 429, 503}}
-	ownOrdersRoute = huma.Operation{OperationID: "list-own-orders", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders",
-		Summary: "The caller's own orders in a sale", Tags: ordering, Errors: []int{401, 404, 422, 429, 503}}
+	readyzRoute = huma.Operation{
+		OperationID: "readyz", Method: http.MethodGet, Path: "/readyz", Summary: "Whether the process can serve",
+		Tags: health, Errors: []int{503},
+	}
+	saleRoute = huma.Operation{
+		OperationID: "get-sale", Method: http.MethodGet, Path: "/v1/sales/{sale}", Summary: "A sale and what is left of it",
+		Tags: sales, Errors: []int{401, 404, 422, 429, 503},
+	}
+	placeRoute = huma.Operation{
+		OperationID: "place-order", Method: http.MethodPost, Path: "/v1/sales/{sale}/orders", Summary: "Order units of an item",
+		Tags: ordering, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBody + 1, Errors: []int{401, 404, 408, 409, 413, 415, 422, 429, 503},
+	}
+	orderRoute = huma.Operation{
+		OperationID: "get-order", Method: http.MethodGet, Path: "/v1/orders/{id}", Summary: "An order, also when it changes",
+		Tags: ordering, Errors: []int{401, 404, 422, 429, 503},
+	}
+	ownOrdersRoute = huma.Operation{
+		OperationID: "list-own-orders", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders",
+		Summary: "The caller's own orders in a sale", Tags: ordering, Errors: []int{401, 404, 422, 429, 503},
+	}
 
-	allOrdersRoute = huma.Operation{OperationID: "list-orders", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders",
-		Summary: "All orders in a sale", Tags: operating, Errors: []int{401, 403, 404, 422, 503}}
-	salesRoute = huma.Operation{OperationID: "list-sales", Method: http.MethodGet, Path: "/v1/sales", Summary: "All sales", Tags: operating,
-		Errors: []int{401, 403, 422, 503}}
-	putSaleRoute = huma.Operation{OperationID: "put-sale", Method: http.MethodPut, Path: "/v1/sales/{sale}", Summary: "Define a sale, or change it",
-		Tags: operating, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 408, 409, 413, 415, 422, 503}}
-	verifyRoute = huma.Operation{OperationID: "verify-sale", Method: http.MethodGet, Path: "/v1/sales/{sale}/verify",
-		Summary: "Check a sale's invariants", Tags: operating, Errors: []int{401, 403, 404, 503}}
-	rulesRoute = huma.Operation{OperationID: "get-rules", Method: http.MethodGet, Path: "/v1/rules", Summary: "The rules in force", Tags: operating,
-		Errors: []int{401, 403}}
+	allOrdersRoute = huma.Operation{
+		OperationID: "list-orders", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders",
+		Summary: "All orders in a sale", Tags: operating, Errors: []int{401, 403, 404, 422, 503},
+	}
+	salesRoute = huma.Operation{
+		OperationID: "list-sales", Method: http.MethodGet, Path: "/v1/sales", Summary: "All sales", Tags: operating,
+		Errors: []int{401, 403, 422, 503},
+	}
+	putSaleRoute = huma.Operation{
+		OperationID: "put-sale", Method: http.MethodPut, Path: "/v1/sales/{sale}", Summary: "Define a sale, or change it",
+		Tags: operating, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 408, 409, 413, 415, 422, 503},
+	}
+	verifyRoute = huma.Operation{
+		OperationID: "verify-sale", Method: http.MethodGet, Path: "/v1/sales/{sale}/verify",
+		Summary: "Check a sale's invariants", Tags: operating, Errors: []int{401, 403, 404, 503},
+	}
+	rulesRoute = huma.Operation{
+		OperationID: "get-rules", Method: http.MethodGet, Path: "/v1/rules", Summary: "The rules in force", Tags: operating,
+		Errors: []int{401, 403},
+	}
 
 	health    = []string{"Health"}
 	sales     = []string{"Sales"}
@@ -41,8 +61,10 @@ var (
 )
 
 func switchRoute(verb, summary string) huma.Operation {
-	return huma.Operation{OperationID: verb + "-sale", Method: http.MethodPost, Path: "/v1/sales/{sale}/" + verb, Summary: summary, Tags: operating,
-		Errors: []int{401, 403, 404, 409, 503}}
+	return huma.Operation{
+		OperationID: verb + "-sale", Method: http.MethodPost, Path: "/v1/sales/{sale}/" + verb, Summary: summary, Tags: operating,
+		Errors: []int{401, 403, 404, 409, 503},
+	}
 }
 
 // common are the routes of both listeners. On the public one reading asks the

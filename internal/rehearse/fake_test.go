@@ -100,8 +100,10 @@ func (s *shop) put(w http.ResponseWriter, r *http.Request) {
 func (s *shop) get(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	say(w, 200, Sale{Sale: r.PathValue("sale"), State: "open", StartsAt: s.starts, EndsAt: s.starts.Add(time.Hour),
-		Items: []Item{{Item: "item-1", Stock: s.stock, Free: s.free}}})
+	say(w, 200, Sale{
+		Sale: r.PathValue("sale"), State: "open", StartsAt: s.starts, EndsAt: s.starts.Add(time.Hour),
+		Items: []Item{{Item: "item-1", Stock: s.stock, Free: s.free}},
+	})
 }
 
 func (s *shop) sales(w http.ResponseWriter, _ *http.Request) {
@@ -179,8 +181,10 @@ func (s *shop) decide(buyer, key string, quantity, attempt int) (int, Order, str
 	case held+quantity > s.quota && s.wrong != breaksQuota && s.wrong != forgetsKey:
 		return 409, Order{}, "quota_per_buyer"
 	}
-	o := &Order{OrderID: fmt.Sprintf("order-%05d", len(s.orders)+1), Status: accepted, Item: "item-1", Buyer: buyer, Quantity: quantity,
-		AcceptedAt: s.starts.Add(2 * time.Minute)}
+	o := &Order{
+		OrderID: fmt.Sprintf("order-%05d", len(s.orders)+1), Status: accepted, Item: "item-1", Buyer: buyer, Quantity: quantity,
+		AcceptedAt: s.starts.Add(2 * time.Minute),
+	}
 	for n := range quantity {
 		o.Units = append(o.Units, s.stock-s.free+1+n)
 	}

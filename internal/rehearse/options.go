@@ -129,8 +129,14 @@ func (o Options) validate() error {
 		name string
 		v    int
 	}{
-		{"Buyers", o.Buyers}, {"Stock", o.Stock}, {"Quota", o.Quota}, {"OrdersPerBuyer", o.OrdersPerBuyer}, {"QuantityMax", o.QuantityMax},
-		{"Connections", o.Connections}, {"Followers", o.Followers}, {"Attempts", o.Attempts},
+		{"Buyers", o.Buyers},
+		{"Stock", o.Stock},
+		{"Quota", o.Quota},
+		{"OrdersPerBuyer", o.OrdersPerBuyer},
+		{"QuantityMax", o.QuantityMax},
+		{"Connections", o.Connections},
+		{"Followers", o.Followers},
+		{"Attempts", o.Attempts},
 	} {
 		if n.v < 0 {
 			wrong(n.name, "%d is negative; want 0 for the default, or more", n.v)
@@ -140,7 +146,10 @@ func (o Options) validate() error {
 		name string
 		v    time.Duration
 	}{
-		{"Duration", o.Duration}, {"Ramp", o.Ramp}, {"RequestTimeout", o.RequestTimeout}, {"RetryWait", o.RetryWait},
+		{"Duration", o.Duration},
+		{"Ramp", o.Ramp},
+		{"RequestTimeout", o.RequestTimeout},
+		{"RetryWait", o.RetryWait},
 		{"DrainTimeout", o.DrainTimeout},
 	} {
 		if d.v < 0 {

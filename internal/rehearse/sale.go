@@ -77,8 +77,10 @@ type internal struct {
 }
 
 func newInternal(o Options, rt http.RoundTripper) *internal {
-	return &internal{rt: rt, base: strings.TrimSuffix(o.InternalURL, "/"), token: o.Token,
-		sale: "/v1/sales/" + url.PathEscape(o.Sale), wait: o.RequestTimeout}
+	return &internal{
+		rt: rt, base: strings.TrimSuffix(o.InternalURL, "/"), token: o.Token,
+		sale: "/v1/sales/" + url.PathEscape(o.Sale), wait: o.RequestTimeout,
+	}
 }
 
 func (i *internal) create(ctx context.Context, o Options) (fresh bool, err error) {
