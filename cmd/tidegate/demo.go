@@ -67,7 +67,7 @@ func withEmbedded(ctx context.Context, data string, stderr io.Writer, use func(c
 		defer os.RemoveAll(data)
 	}
 	cfg, err := config.API([]string{
-		"-listen", freeOr("127.0.0.1:8080"), "-internal-listen", freeOr("127.0.0.1:8081"), "-tidegate-data", data, "-log-level", "warn",
+		"-listen", freeOr(ctx, "127.0.0.1:8080"), "-internal-listen", freeOr(ctx, "127.0.0.1:8081"), "-tidegate-data", data, "-log-level", "warn",
 	}, func(string) string { return "" }, stderr)
 	if err != nil {
 		return err
@@ -93,8 +93,8 @@ func withEmbedded(ctx context.Context, data string, stderr io.Writer, use func(c
 }
 
 // freeOr is the address if nobody listens there, else any port of this machine.
-func freeOr(addr string) string {
-	l, err := net.Listen("tcp", addr)
+func freeOr(ctx context.Context, addr string) string {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return "127.0.0.1:0"
 	}

@@ -158,6 +158,11 @@ func TestSale(t *testing.T) {
 	if report.Confirmed != *stock {
 		t.Errorf("%d of %d units sold to %d buyers", report.Confirmed, *stock, *buyers)
 	}
+	for _, p := range []*servetest.Program{in.apis[0], in.apis[1], in.worker} {
+		if err := p.Stop(); err != nil {
+			t.Errorf("told to end: %v", err)
+		}
+	}
 }
 
 // logged is progress in a test's log.

@@ -135,7 +135,7 @@ type checkView struct {
 	Invariant string `json:"invariant"`
 	OK        bool   `json:"ok"`
 	Detail    string `json:"detail"`
-	Waiting   int    `json:"waiting" doc:"Orders and tasks still under way: no breach"`
+	Waiting   int    `json:"waiting,omitempty" doc:"Orders and tasks still under way: no breach"`
 }
 
 func (a *API) verify(ctx context.Context, in *saleInput) (*verifyOutput, error) {

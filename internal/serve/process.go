@@ -1,3 +1,5 @@
+// Package serve is what the programs are made of: clients and how long to wait for their servers, listeners, and the one order in
+// which everything stops.
 package serve
 
 import (

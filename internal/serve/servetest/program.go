@@ -45,7 +45,7 @@ func Start(t testing.TB, run func(ctx context.Context, stderr io.Writer) error) 
 // Exec runs a program as a process of its own, with the given variables added to a bare environment.
 func Exec(t testing.TB, path string, vars ...string) *Program {
 	t.Helper()
-	cmd := exec.Command(path)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path) // cleanup ends it in order
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"}, vars...)
 	// Not the group of the test: the interrupt key is for the test, which stops its programs.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
