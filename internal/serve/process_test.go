@@ -140,8 +140,10 @@ func TestShutdownIsBounded(t *testing.T) {
 		stuck := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		p := &Process{Log: silent, Service: &diary{}, Shutdown: time.Second,
-			Worker: workerFunc(func(context.Context) error { <-stuck; return nil })}
+		p := &Process{
+			Log: silent, Service: &diary{}, Shutdown: time.Second,
+			Worker: workerFunc(func(context.Context) error { <-stuck; return nil }),
+		}
 		start := time.Now()
 		err := p.Run(ctx)
 		if err == nil || !strings.Contains(err.Error(), "given up after 1s") || time.Since(start) > time.Second {
