@@ -10,11 +10,14 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Main runs a program until it ends or is told to by SIGINT or SIGTERM, and returns its exit status: 0, or 1 with the
 // error on stderr. A second signal kills.
 func Main(run func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error) int {
+	redis.SetLogger(unheard{})
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -29,3 +32,9 @@ func Main(run func(ctx context.Context, args []string, getenv func(string) strin
 	}
 	return 1
 }
+
+// unheard is for what go-redis writes to stderr by itself: a line for every failed dial, many a second while Redis is away, in no
+// format of ours. Each of them comes back as an error as well.
+type unheard struct{}
+
+func (unheard) Printf(context.Context, string, ...any) {}
