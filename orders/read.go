@@ -20,6 +20,11 @@ type Query struct {
 	Limit  int
 }
 
+// listWithin bounds what a caller waits for a list from a database that is
+// frozen: it keeps its connections and answers nothing, so nothing else ends
+// the wait. One order is waited for as long as a decision.
+const listWithin = 2 * time.Second
+
 // SaleStatus is a sale as it stands now.
 type SaleStatus struct {
 	Sale
@@ -113,7 +118,9 @@ func (s *Service) order(ctx context.Context, id ID) (Order, error) {
 	if pending {
 		return o, nil
 	}
-	o, err := s.store.Order(ctx, id)
+	reading, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	o, err := s.store.Order(reading, id)
 	if errors.Is(err, ErrUnknownOrder) && redisErr != nil {
 		return Order{}, redisErr // it may be pending where nobody could look
 	}
@@ -217,7 +224,9 @@ func (s *Service) Orders(ctx context.Context, q Query) ([]Order, error) {
 		}
 	}
 	if q.Status != StatusAccepted {
-		committed, err := s.store.Orders(ctx, f)
+		reading, cancel := context.WithTimeout(ctx, listWithin)
+		defer cancel()
+		committed, err := s.store.Orders(reading, f)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -251,9 +252,11 @@ func (a *Attempt) replay(ctx context.Context, held, record string) (Outcome, err
 		return Outcome{Order: r.order(StatusAccepted), Replayed: true}, nil
 	}
 	o, err := a.s.store.Order(ctx, id)
-	if err != nil {
-		a.s.opts.Logger.ErrorContext(ctx, "an order that Redis calls committed cannot be read", slog.String("order_id", held), slog.Any("error", err))
-		return Outcome{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if errors.Is(err, ErrUnknownOrder) {
+		a.s.opts.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", held))
+		return Outcome{}, fmt.Errorf("%w: order %s is nowhere", ErrUnavailable, held)
+	} else if err != nil {
+		return Outcome{}, err
 	}
 	if o.Status.Holds() || a.key != "" {
 		a.s.ledger.learn(a.identity(), o)

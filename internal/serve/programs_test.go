@@ -199,19 +199,29 @@ func TestPostgresAwayLater(t *testing.T) {
 	before := s.bought("alice")
 	s.confirmed(before, "alice")
 
-	postgres.Kill()
-	if a := s.get(before, "alice"); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > soon {
-		t.Errorf("a committed order: after %v %v", a.Took, a)
+	for i, away := range []struct {
+		name      string
+		go_, back func()
+	}{
+		{"frozen", postgres.Stop, postgres.Continue},
+		{"restarted", postgres.Kill, postgres.Restart},
+	} {
+		away.go_()
+		if a := s.get(before, "alice"); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > soon {
+			t.Errorf("%s: a committed order: after %v %v", away.name, a.Took, a)
+		}
+		a := servetest.Call("GET", s.URL("public")+"/readyz", "")
+		if a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "database") {
+			t.Errorf("%s: readyz %v", away.name, a)
+		}
+		// Redis takes orders all the same.
+		user := fmt.Sprint("bob-", i)
+		during := s.bought(user)
+		if a := s.get(during, user); a.Status != http.StatusOK || !strings.Contains(string(a.Body), `"accepted"`) {
+			t.Errorf("%s: an order of meanwhile: %v", away.name, a)
+		}
+		away.back()
+		s.confirmed(during, user)
+		s.confirmed(before, "alice")
 	}
-	if a := servetest.Call("GET", s.URL("public")+"/readyz", ""); a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "database") {
-		t.Errorf("readyz %v", a)
-	}
-	// Redis takes orders all the same.
-	during := s.bought("bob")
-	if a := s.get(during, "bob"); a.Status != http.StatusOK || !strings.Contains(string(a.Body), `"accepted"`) {
-		t.Errorf("an order of meanwhile: %v", a)
-	}
-	postgres.Restart()
-	s.confirmed(during, "bob")
-	s.confirmed(before, "alice")
 }

@@ -142,9 +142,12 @@ func (s *Store) Tally(ctx context.Context, sale, item string) (orders.Tally, err
 			SELECT
 			  (SELECT count(*) FROM order_units u WHERE u.sale = $1 AND u.item = $2 AND NOT EXISTS (
 			     SELECT 1 FROM orders o WHERE o.order_id = u.order_id AND o.status IN ('confirmed', 'paid'))),
-			  (SELECT count(*) FROM orders o WHERE o.sale = $1 AND o.item = $2 AND o.status IN ('confirmed', 'paid')
-			     AND o.quantity <> (SELECT count(*) FROM order_units u WHERE u.sale = $1 AND u.item = $2
-			                        AND u.unit = ANY(o.units) AND u.order_id = o.order_id)),
+			  (SELECT count(*) FROM (
+			     SELECT 1 FROM orders o
+			     LEFT JOIN LATERAL unnest(o.units) AS n(unit) ON true
+			     LEFT JOIN order_units u ON u.sale = $1 AND u.item = $2 AND u.unit = n.unit AND u.order_id = o.order_id
+			     WHERE o.sale = $1 AND o.item = $2 AND o.status IN ('confirmed', 'paid')
+			     GROUP BY o.order_id HAVING count(DISTINCT u.unit) <> o.quantity) q),
 			  (SELECT count(*) FROM (
 			     SELECT 1 FROM orders o JOIN items i USING (sale, item)
 			     WHERE o.sale = $1 AND o.item = $2 AND o.status IN ('confirmed', 'paid')
