@@ -124,18 +124,9 @@ type verifyOutput struct {
 	Body struct {
 		_ struct{} `additionalProperties:"true"`
 
-		OK     bool        `json:"ok"`
-		Checks []checkView `json:"checks" nullable:"false"`
+		OK     bool           `json:"ok"`
+		Checks []orders.Check `json:"checks" nullable:"false"`
 	} `nameHint:"Verification"`
-}
-
-type checkView struct {
-	_ struct{} `additionalProperties:"true"`
-
-	Invariant string `json:"invariant"`
-	OK        bool   `json:"ok"`
-	Detail    string `json:"detail"`
-	Waiting   int    `json:"waiting,omitempty" doc:"Orders and tasks still under way: no breach"`
 }
 
 func (a *API) verify(ctx context.Context, in *saleInput) (*verifyOutput, error) {
@@ -144,11 +135,7 @@ func (a *API) verify(ctx context.Context, in *saleInput) (*verifyOutput, error) 
 		return nil, err
 	}
 	out := &verifyOutput{}
-	out.Body.OK = true
-	out.Body.Checks = make([]checkView, len(checks))
-	for i, c := range checks {
-		out.Body.Checks[i] = checkView{Invariant: c.Invariant, OK: c.OK, Detail: c.Detail, Waiting: c.Waiting}
-		out.Body.OK = out.Body.OK && c.OK
-	}
+	out.Body.OK = !slices.ContainsFunc(checks, func(c orders.Check) bool { return !c.OK })
+	out.Body.Checks = checks
 	return out, nil
 }

@@ -108,6 +108,7 @@ func (a *API) operators(docs huma.API) {
 	register(a, docs, RoleOperator, switchRoute("pause", "Pause a sale"), a.setSwitch(orders.SwitchPaused))
 	register(a, docs, RoleOperator, switchRoute("close", "End a sale for good"), a.setSwitch(orders.SwitchClosed))
 	register(a, docs, RoleOperator, verifyRoute, a.verify)
+	docs.OpenAPI().Components.Schemas.Map()["Check"].AdditionalProperties = true // as all answers, it may gain fields
 	register(a, docs, RoleOperator, rulesRoute, a.rules)
 }
 
