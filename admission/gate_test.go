@@ -99,6 +99,27 @@ func (s *down) Decide(context.Context, admission.Mode, []admission.Tally) ([]adm
 	return nil, errDown
 }
 
+// heedful counts only for those who are still there.
+type heedful struct{ admission.Store }
+
+func (s heedful) Decide(ctx context.Context, mode admission.Mode, tallies []admission.Tally) ([]admission.Count, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.Store.Decide(ctx, mode, tallies)
+}
+
+func TestAHangUpDoesNotTearADecision(t *testing.T) {
+	g := gate(t, heedful{admission.NewMemoryStore(admission.MemoryOptions{})}, "ns", "- {name: r, subject: user, limit: 1, window: 1m}")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, admitted := range []bool{true, false} {
+		if d, err := g.Charge(ctx, admission.Request{User: "ann"}); err != nil || d.Degraded || d.Admitted != admitted {
+			t.Errorf("%+v, %v, want admitted %v", d, err, admitted)
+		}
+	}
+}
+
 func TestWithoutTheStore(t *testing.T) {
 	const (
 		open       = "- {name: open, subject: user, limit: 1, window: 1s}\n"

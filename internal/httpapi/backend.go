@@ -9,7 +9,7 @@ import (
 )
 
 // Orders is what the handlers ask of the sales and their orders.
-// An *orders.Service is one through Serve.
+// An *orders.Service is one through FromService.
 type Orders interface {
 	Prepare(orders.Request) (Attempt, error)
 
@@ -30,17 +30,19 @@ type Orders interface {
 type Attempt interface {
 	// Screen answers where the process knows the answer by itself.
 	Screen() (out orders.Outcome, decided bool)
+	// Reserve runs on when ctx ends: a hang-up must not leave a reservation half known.
 	Reserve(ctx context.Context) (orders.Outcome, error)
 }
 
 // Gate decides who may come in.
 type Gate interface {
+	// Charge runs on when ctx ends: what it counted, somebody has to hear of.
 	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
 	Rules() *admission.Rules
 }
 
-// Serve makes a service the Orders of an API.
-func Serve(s *orders.Service) Orders { return service{s} }
+// FromService makes a service the Orders of an API.
+func FromService(s *orders.Service) Orders { return service{s} }
 
 type service struct{ *orders.Service }
 

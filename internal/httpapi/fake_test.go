@@ -64,11 +64,8 @@ func (t fakeAttempt) Screen() (orders.Outcome, bool) {
 	return *t.f.screen, true
 }
 
-func (t fakeAttempt) Reserve(ctx context.Context) (orders.Outcome, error) {
+func (t fakeAttempt) Reserve(context.Context) (orders.Outcome, error) {
 	t.f.calls = append(t.f.calls, "reserve")
-	if err := ctx.Err(); err != nil {
-		return orders.Outcome{}, err
-	}
 	return t.f.reserve, t.f.err
 }
 
@@ -158,13 +155,10 @@ type fakeGate struct {
 	orders   *fakeOrders // whose calls it joins
 }
 
-func (g *fakeGate) Charge(ctx context.Context, r admission.Request) (admission.Decision, error) {
+func (g *fakeGate) Charge(_ context.Context, r admission.Request) (admission.Decision, error) {
 	g.asked = append(g.asked, r)
 	if g.orders != nil {
 		g.orders.calls = append(g.orders.calls, "charge")
-	}
-	if err := ctx.Err(); err != nil {
-		return admission.Decision{}, err
 	}
 	return g.decision, g.err
 }

@@ -76,11 +76,9 @@ func TestJWTWithSecret(t *testing.T) {
 		"not yet valid":        {claims{"nbf": now.Add(time.Hour).Unix()}, ""},
 		"issued in the future": {claims{"iat": now.Add(time.Hour).Unix()}, ""},
 		"no subject":           {claims{"sub": nil}, ""},
-		"long subject":         {claims{"sub": strings.Repeat("x", 256)}, ""},
-		"subject with newline": {claims{"sub": "ada\n"}, ""},
+		"empty subject":        {claims{"sub": ""}, ""},
 		"subject is a number":  {claims{"sub": 7}, ""},
 		"tier is a list":       {claims{"tier": []int{1}}, ""},
-		"tier with NUL":        {claims{"tier": "\x00"}, ""},
 	} {
 		got, err := id.identify(bearer(sign(t, jose.HS256, jwtSecret, "", goodClaims(tt.change))), true)
 		if got.User != tt.want || (err == nil) != (tt.want != "") || tt.want != "" && got.Tier != "gold" {

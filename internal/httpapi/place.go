@@ -8,7 +8,7 @@ import (
 
 type placeInput struct {
 	Sale string `path:"sale" doc:"Name of the sale"`
-	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"Makes a repetition of this request the same order. Required without a user, and where a buyer may hold more than one unit"`
+	Key  string `header:"Idempotency-Key" doc:"At most 255 printable characters. Makes a repetition of this request the same order. Required without a user, and where a buyer may hold more than one unit"`
 	Body struct {
 		Item     string `json:"item" doc:"Name of the item"`
 		Quantity int    `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1"`
@@ -49,8 +49,7 @@ func (a *API) place(ctx context.Context, in *placeInput) (*placeOutput, error) {
 		if err := a.charge(ctx); err != nil {
 			return nil, err
 		}
-		// A hang-up must not leave a reservation half known.
-		if out, err = attempt.Reserve(context.WithoutCancel(ctx)); err != nil {
+		if out, err = attempt.Reserve(ctx); err != nil {
 			return nil, err
 		}
 	}

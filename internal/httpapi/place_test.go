@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,19 +73,6 @@ func TestScreenedIsNotCharged(t *testing.T) {
 	}
 }
 
-func TestHangUpDoesNotTearADecision(t *testing.T) {
-	b := setup(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r := httptest.NewRequestWithContext(ctx, "POST", placePath, strings.NewReader(`{"item":"shoe"}`))
-	r.Header.Set("Content-Type", "application/json")
-	w := httptest.NewRecorder()
-	b.Public().ServeHTTP(w, r)
-	if w.Code != 202 {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
 func TestPlaceHostile(t *testing.T) {
 	long := strings.Repeat("x", 10<<10)
 	for _, tt := range []struct {
@@ -125,10 +110,6 @@ func TestPlaceHostile(t *testing.T) {
 		{"form", `item=shoe`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, ""},
 		{"text type", `{"item":"shoe"}`, []string{"Content-Type", "text/plain"}, 415, ""},
 		{"XML", `{"item":"shoe"}`, []string{"Content-Type", "application/xml"}, 415, ""},
-		{"long key", `{"item":"shoe"}`, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 422, "header.Idempotency-Key"},
-		{"long user", `{"item":"shoe"}`, []string{"X-User-ID", strings.Repeat("u", 256)}, 422, "header.X-User-ID"},
-		{"control in user", `{"item":"shoe"}`, []string{"X-User-ID", "a\tb"}, 422, "header.X-User-ID"},
-		{"control in tier", `{"item":"shoe"}`, []string{"X-User-Tier", "\x7f"}, 422, "header.X-User-Tier"},
 		{"other item", `{"item":"hat"}`, nil, 404, ""},
 		{"item of 10 kB", `{"item":"` + long + `"}`, nil, 404, ""},
 		{"item in braces", `{"item":"{}"}`, nil, 404, ""},

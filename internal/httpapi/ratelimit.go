@@ -15,8 +15,7 @@ import (
 // say into the answer's fields.
 func (a *API) charge(ctx context.Context) error {
 	r := requestOf(ctx)
-	// A decision in flight is worth its answer, also to nobody: it may have counted.
-	d, err := a.gate.Charge(context.WithoutCancel(ctx), admission.Request{
+	d, err := a.gate.Charge(ctx, admission.Request{
 		User:   r.caller.User,
 		IP:     clientAddress(peerAddress(r.http.RemoteAddr), r.http.Header.Values("X-Forwarded-For"), a.proxies),
 		Tier:   r.caller.Tier,

@@ -38,7 +38,7 @@ func (a *API) track(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		httpReq := c.Request()
 		r := &request{header: c.Response().Header(), id: httpReq.Header.Get(echo.HeaderXRequestID)}
-		if !printable(r.id, 128) {
+		if !visible(r.id, 128) {
 			r.id = rand.Text()
 		}
 		r.header[echo.HeaderXRequestID] = []string{r.id}
@@ -117,8 +117,9 @@ func limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// printable tells whether s has 1 to limit characters, all of them printable ASCII other than the space.
-func printable(s string, limit int) bool {
+// visible tells whether s has 1 to limit characters, all of them visible ASCII (RFC 5234's VCHAR), so that it is one word
+// in a header field and in a log.
+func visible(s string, limit int) bool {
 	if s == "" || len(s) > limit {
 		return false
 	}

@@ -41,8 +41,8 @@ type token struct {
 
 // OneToken makes a single operator's token.
 func OneToken(secret string) (*Tokens, error) {
-	if !printable(secret, maxToken) {
-		return nil, errors.New("httpapi: a token must be printable, without spaces")
+	if !visible(secret, maxToken) {
+		return nil, errors.New("httpapi: a token must be visible ASCII characters, without spaces")
 	}
 	t := &Tokens{}
 	t.known.Store(&[]token{{name: "operator", role: RoleOperator, hash: sha256.Sum256([]byte(secret))}})
@@ -85,8 +85,8 @@ func (t *Tokens) load(content []byte) error {
 			return fmt.Errorf("httpapi: token %d needs a name of its own", i+1)
 		case l.Role != RoleAdmit && l.Role != RoleMetrics && l.Role != RoleOperator:
 			return fmt.Errorf("httpapi: token %d: the role must be admit, metrics or operator", i+1)
-		case !printable(l.Token, maxToken) || hashes[hash]:
-			return fmt.Errorf("httpapi: token %d must be printable, without spaces, and no other's", i+1)
+		case !visible(l.Token, maxToken) || hashes[hash]:
+			return fmt.Errorf("httpapi: token %d must be visible ASCII characters, without spaces, and no other's", i+1)
 		}
 		names[l.Name], hashes[hash] = true, true
 		known = append(known, token{name: l.Name, role: l.Role, hash: hash})

@@ -55,7 +55,7 @@ func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admiss
 		identity = jwt
 	}
 	api, err := httpapi.New(httpapi.Config{
-		Orders: httpapi.Serve(svc), Gate: gate, Identity: identity, Tokens: tokens,
+		Orders: httpapi.FromService(svc), Gate: gate, Identity: identity, Tokens: tokens,
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(),
 	})
 	if err != nil {
