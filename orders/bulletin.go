@@ -48,7 +48,7 @@ func (s *Service) listen(ctx context.Context) error {
 			}
 			switch m := m.(type) {
 			case *redis.Subscription:
-				poke(s.reload)
+				poke(s.fence.changed)
 				s.waiters.wakeAll()
 			case *redis.Message:
 				var b bulletin
@@ -68,7 +68,7 @@ func (s *Service) hear(b bulletin) {
 		s.waiters.wake(c.ID)
 	}
 	if b.Sales {
-		poke(s.reload)
+		poke(s.fence.changed)
 	}
 	if sh, ok := s.catalog.Load().byNumber[b.Item]; ok {
 		sh.forget()
@@ -79,24 +79,34 @@ func (s *Service) hear(b bulletin) {
 // nobody reported.
 func (s *Service) askForCommits(ctx context.Context) error {
 	return every(ctx, time.Second, s.asking, func() {
-		late := s.ledger.overdue(3*time.Second, 1000)
-		if len(late) == 0 {
-			return
-		}
-		ids := make([]ID, len(late))
-		for i := range late {
-			ids[i] = late[i].ID
-		}
-		found, err := s.store.Statuses(ctx, ids)
-		if err != nil {
-			return // asked again soon
-		}
-		for _, r := range late {
-			if status, ok := found[r.ID]; ok {
-				s.hear(bulletin{Orders: []change{{r.ID, status}}})
-			} else {
-				s.offer(r) // if its task and its outbox entry are lost, this is the copy that is left
-			}
+		for s.askForSome(ctx) == askAtOnce && ctx.Err() == nil {
 		}
 	})
+}
+
+// askAtOnce is how many orders the database is asked about at once.
+const askAtOnce = 1000
+
+// askForSome asks about so many overdue orders, and returns how many it asked about.
+func (s *Service) askForSome(ctx context.Context) int {
+	late := s.ledger.overdue(3*time.Second, askAtOnce)
+	if len(late) == 0 {
+		return 0
+	}
+	ids := make([]ID, len(late))
+	for i := range late {
+		ids[i] = late[i].ID
+	}
+	found, err := s.store.Statuses(ctx, ids)
+	if err != nil {
+		return 0 // asked again soon
+	}
+	for _, r := range late {
+		if status, ok := found[r.ID]; ok {
+			s.hear(bulletin{Orders: []change{{r.ID, status}}})
+		} else {
+			s.offer(r) // if its task and its outbox entry are lost, this is the copy that is left
+		}
+	}
+	return len(late)
 }

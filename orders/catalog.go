@@ -3,7 +3,6 @@ package orders
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 )
 
@@ -17,6 +16,15 @@ type catalog struct {
 type listing struct {
 	Sale
 	shelves map[string]*shelf // by item id
+}
+
+// all are the sale's shelves, in the order of its items.
+func (l *listing) all() []*shelf {
+	shelves := make([]*shelf, len(l.Items))
+	for i := range l.Items {
+		shelves[i] = l.shelves[l.Items[i].ID]
+	}
+	return shelves
 }
 
 // newCatalog keeps what shelves learnt, as long as the epoch is the same.
@@ -41,24 +49,7 @@ func newCatalog(s *Service, sales []Sale, before *catalog) *catalog {
 	return c
 }
 
-// watch reads the sales and makes sure that Redis knows them, whenever
-// somebody says that they changed or the fence that Redis may be another one,
-// and every second, in case nobody was heard.
-func (s *Service) watch(ctx context.Context) error {
-	return every(ctx, time.Second, s.reload, func() {
-		if err := s.loadCatalog(ctx); err != nil && ctx.Err() == nil {
-			s.opts.Logger.WarnContext(ctx, "sales could not be read; those known stay in force", slog.Any("error", err))
-		}
-		for _, l := range s.catalog.Load().sales {
-			if err := s.verifySale(ctx, l); err != nil && ctx.Err() == nil {
-				s.opts.Logger.WarnContext(ctx, "a sale could not be compared with Redis", slog.String("sale", l.ID), slog.Any("error", err))
-				return
-			}
-		}
-		s.compared.Store(s.catalog.Load().loaded)
-	})
-}
-
+// loadCatalog reads the sales from the database.
 func (s *Service) loadCatalog(ctx context.Context) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -82,7 +73,7 @@ func (s *Service) loadCatalog(ctx context.Context) error {
 	return nil
 }
 
-// listing finds a sale, asking the database when this process has never loaded any.
+// listing finds a sale. Before the first are loaded nothing can be said of any.
 func (s *Service) listing(sale string) (*listing, error) {
 	c := s.catalog.Load()
 	l, ok := c.sales[sale]

@@ -100,9 +100,9 @@ func (c *committer) flush(ctx context.Context, batch []submission) {
 	}
 }
 
-// commitBatch writes reservations to the database, tells everybody, and clears
-// the outbox, in this order: until the row is there, the outbox entry is what
-// makes the order come back. It returns one error each.
+// commitBatch writes reservations to the database, clears the outbox, and
+// tells everybody, in this order: until the row is there, the outbox entry is
+// what makes the order come back. It returns one error each.
 func (s *Service) commitBatch(ctx context.Context, batch []Reservation) []error {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
@@ -114,7 +114,7 @@ func (s *Service) commitBatch(ctx context.Context, batch []Reservation) []error 
 	for round := 0; len(todo) > 0; round++ {
 		if round == roundsMax {
 			for _, i := range todo {
-				errs[i] = fmt.Errorf("%w: order %s found no place in %d rounds", ErrUnavailable, batch[i].ID, roundsMax)
+				errs[i] = fmt.Errorf("%w: order %s found no place in %d rounds", ErrRecovering, batch[i].ID, roundsMax)
 			}
 			break
 		}
@@ -217,18 +217,15 @@ func (s *Service) settle(ctx context.Context, settled []settlement) {
 	s.publish(ctx, news)
 }
 
-// takeBack gives back what a rejected order holds in Redis: the units that
-// were found to be its own, so none when it was rejected before this commit.
+// takeBack gives back what a rejected order holds in Redis.
 func (s *Service) takeBack(ctx context.Context, r *Reservation, v Verdict) {
-	args := []any{r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity}
-	if !v.Known {
-		for _, u := range r.Units {
-			args = append(args, u)
-		}
-	}
-	if err := rejectScript.Run(ctx, s.rdb, s.itemKeys(r.Sale, r.Item, r.Epoch), args...).Err(); err != nil {
+	units, err := rejectScript.Run(ctx, s.rdb, s.itemKeys(r.Sale, r.Item, r.Epoch), r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity).Int()
+	if err != nil {
 		s.opts.Logger.WarnContext(ctx, "a rejected order keeps its units until the sweeper comes",
 			slog.String("order_id", r.ID.String()), slog.Any("error", err))
+	}
+	if units > 0 {
+		s.publish(ctx, bulletin{Item: r.ID.item()}) // they are on sale again
 	}
 	s.opts.Logger.WarnContext(ctx, "an accepted order was rejected", slog.String("order_id", r.ID.String()), slog.String("reason", string(v.Reason)))
 }

@@ -80,14 +80,14 @@ func FuzzReservation(f *testing.F) {
 	f.Add([]byte(`{"id":"01a1fbda-8d06-8000-8005-cdb33dafed12","e":1,"s":"s","i":"i","h":"h","k":"","q":1,"u":[1],"t":1}`))
 	f.Add([]byte(`{"id":1}`))
 	f.Fuzz(func(t *testing.T, record []byte) {
-		r, err := parseReservation(record)
+		r, err := ParseReservation(record)
 		if err != nil || r.ID.item() == 0 && r.ID == (ID{}) {
 			return
 		}
 		if len(r.Units) == 0 {
 			return
 		}
-		again, err := parseReservation([]byte(r.record()))
+		again, err := ParseReservation([]byte(r.record()))
 		if err != nil || again.record() != r.record() {
 			t.Errorf("%s is written as %s, %v", record, r.record(), err)
 		}

@@ -16,7 +16,7 @@ import (
 //	pending   HASH  order id → reservation that is not committed
 //	outbox    ZSET  order id → when it was accepted or last claimed, ms
 //	keys      HASH  buyer's hash + key's hash → order id and quantity
-//	buyers    HASH  buyer's hash → units held and latest order id
+//	buyers    HASH  buyer's hash → units held, and the orders that hold them, the latest last
 //	holders   LIST  the buyers of all reservations in order, 11 characters of their hash each
 func (s *Service) itemKeys(sale, item string, epoch int64) []string {
 	prefix := s.opts.Namespace + ":{" + sale + ":" + item + "}:" + strconv.FormatInt(epoch, 10) + ":"

@@ -56,7 +56,7 @@ func (l *ledger) unclaim() {
 func (l *ledger) add(who identity, r Reservation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := &entry{identity: who, r: r, order: r.order(StatusAccepted), since: time.Now()}
+	e := &entry{identity: who, r: r, order: r.Accepted(), since: time.Now()}
 	l.pending[r.ID], l.known[who] = e, e
 }
 
@@ -107,8 +107,8 @@ func (l *ledger) accepted(id ID) (Order, bool) {
 	return e.order, true
 }
 
-// settle notes that the database has the order now. An order without a key
-// that ended unpaid gives its identity up.
+// settle notes that the database has the order now. One that holds nothing any
+// more is not remembered: what its identity stands for then, Redis knows.
 func (l *ledger) settle(id ID, status Status) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,8 +119,10 @@ func (l *ledger) settle(id ID, status Status) {
 	delete(l.pending, id)
 	l.claimed--
 	e.order.Status, e.r = status, Reservation{}
-	if e.key == "" && !status.Holds() {
-		delete(l.known, e.identity)
+	if !status.Holds() {
+		if l.known[e.identity] == e {
+			delete(l.known, e.identity)
+		}
 		return
 	}
 	l.keep(e)

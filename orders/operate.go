@@ -7,12 +7,19 @@ import (
 	"time"
 )
 
+// longOver is how long ago a sale that is defined now may have ended.
+const longOver = 24 * time.Hour
+
 // PutSale creates a sale as a draft, or changes one. It returns an
 // *InvalidError or ErrConflict, and is idempotent.
 func (s *Service) PutSale(ctx context.Context, def Sale) (status SaleStatus, created bool, err error) {
 	if err := def.Validate(); err != nil {
 		return SaleStatus{}, false, err
 	}
+	if time.Since(def.EndsAt) > longOver {
+		return SaleStatus{}, false, &InvalidError{Location: "body.ends_at", Message: "is more than a day ago; orders of the sale may still be under way"}
+	}
+	def.StartsAt, def.EndsAt = def.StartsAt.UTC().Truncate(time.Millisecond), def.EndsAt.UTC().Truncate(time.Millisecond)
 	// As its leader: what is in the database and not yet in Redis would look
 	// forgotten, and be recovered by somebody else.
 	err = s.lead(ctx, def.ID, func(ctx context.Context) error {
@@ -31,6 +38,9 @@ func (s *Service) PutSale(ctx context.Context, def Sale) (status SaleStatus, cre
 
 // SetSwitch publishes, pauses or closes a sale.
 func (s *Service) SetSwitch(ctx context.Context, sale string, to Switch) (SaleStatus, error) {
+	if to == SwitchDraft {
+		return SaleStatus{}, fmt.Errorf("%w: sale %s is published, and nothing goes back to draft", ErrConflict, sale)
+	}
 	if err := s.store.SetSwitch(ctx, sale, to); err != nil {
 		return SaleStatus{}, err
 	}
@@ -43,7 +53,7 @@ func (s *Service) lead(ctx context.Context, sale string, fn func(context.Context
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		led, err := s.store.Lead(ctx, sale, fn)
+		led, err := s.tryLead(ctx, sale, fn)
 		if led || err != nil {
 			return err
 		}
@@ -89,7 +99,7 @@ func (s *Service) apply(ctx context.Context, sale string) (SaleStatus, error) {
 	if err != nil {
 		return SaleStatus{}, err
 	}
-	if err := s.verifySale(ctx, l); err != nil {
+	if err := s.compare(ctx, l.all()...); err != nil {
 		return SaleStatus{}, err
 	}
 	for _, sh := range l.shelves {

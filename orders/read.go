@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Query selects orders of one sale, in the order of their ids.
@@ -33,6 +35,9 @@ type SaleStatus struct {
 	Free  map[string]int // units left by item id; 0 for items that are recovering
 }
 
+// newSale is how long this process may not have heard of a sale, and so of its orders.
+const newSale = 10 * time.Second
+
 // lateArrivals is how long after a recovery an order of before may still be
 // in another process's memory only, so that nobody can call it unknown.
 const lateArrivals = time.Minute
@@ -46,29 +51,31 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 	if err != nil {
 		return SaleStatus{}, err
 	}
+	// Many ask at once, and one of them looks.
+	seen, err, _ := s.flights.Do("sale "+sale, func() (any, error) {
+		var glances []*glance
+		err := s.within(ctx, func(ctx context.Context) (err error) {
+			glances, err = s.glances(ctx, l)
+			return err
+		})
+		if err != nil {
+			return nil, err // glances may still be written
+		}
+		return glances, nil
+	})
+	if err != nil {
+		return SaleStatus{}, err
+	}
 	status := SaleStatus{Sale: l.Sale, Free: make(map[string]int, len(l.Items))}
 	recovering := false
-	for id, sh := range l.shelves {
-		g := sh.glance.Load()
-		if (g == nil || time.Since(g.at) > glanceTTL) && !sh.forgottenAt(time.Now()) {
-			var seen *glance
-			err := s.within(ctx, func(ctx context.Context) (err error) {
-				seen, err = s.look(ctx, sh)
-				return err
-			})
-			switch {
-			case err == nil:
-				g = seen
-			case !errors.Is(err, ErrRecovering):
-				return SaleStatus{}, err
-			}
-			recovering = recovering || err != nil
+	for i, g := range seen.([]*glance) {
+		switch sh := l.shelves[l.Items[i].ID]; {
+		case sh.forgottenAt(time.Now()):
+		case g == nil || g.recovering || sh.generation.Load() != s.fence.generation.Load():
+			recovering = true
+		default:
+			status.Free[l.Items[i].ID] = g.free
 		}
-		if g != nil {
-			status.Free[id] = g.free
-			recovering = recovering || g.recovering
-		}
-		recovering = recovering || sh.generation.Load() != s.fence.generation.Load()
 	}
 	now, known := s.clock.now()
 	if !known {
@@ -80,6 +87,28 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 		status.State = StateRecovering
 	}
 	return status, nil
+}
+
+// glances are at most 200 ms old, in the order of the items; nil for an item that Redis does not know.
+func (s *Service) glances(ctx context.Context, l *listing) ([]*glance, error) {
+	glances := make([]*glance, len(l.Items))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(64) // they share round trips
+	for i, sh := range l.all() {
+		if sh.forgottenAt(time.Now()) {
+			continue
+		}
+		if glances[i] = sh.glance.Load(); glances[i] != nil && time.Since(glances[i].at) < glanceTTL {
+			continue
+		}
+		g.Go(func() (err error) {
+			if glances[i], err = s.look(ctx, sh); errors.Is(err, ErrRecovering) {
+				err = nil
+			}
+			return err
+		})
+	}
+	return glances, g.Wait()
 }
 
 // Sales returns how all sales stand, by name.
@@ -129,9 +158,14 @@ func (s *Service) order(ctx context.Context, id ID) (Order, error) {
 
 // pendingOrder asks Redis for an uncommitted order.
 func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending bool, err error) {
-	sh, ok := s.catalog.Load().byNumber[id.item()]
-	if !ok || sh.forgottenAt(time.Now()) {
+	c := s.catalog.Load()
+	sh, ok := c.byNumber[id.item()]
+	switch {
+	case ok && sh.forgottenAt(time.Now()), !ok && c.loaded && time.Since(id.time()) > newSale:
 		return Order{}, false, nil
+	case !ok:
+		poke(s.fence.changed)
+		return Order{}, false, fmt.Errorf("%w: the item of order %s is not known here yet", ErrUnavailable, id)
 	}
 	generation, err := s.verified(ctx, sh)
 	if err != nil {
@@ -152,11 +186,11 @@ func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 	case d.err != nil:
 		return Order{}, false, d.err
 	case word == "pending":
-		r, err := parseReservation([]byte(d.string()))
+		r, err := ParseReservation([]byte(d.string()))
 		if err != nil || d.err != nil {
 			return Order{}, false, fmt.Errorf("%w: reservation of %s", ErrUnavailable, id)
 		}
-		return r.order(StatusAccepted), true, nil
+		return r.Accepted(), true, nil
 	case word == "settled" && s.fence.generation.Load() == generation:
 		rebuilt := time.UnixMilli(d.int64())
 		if now, _ := s.clock.now(); id.time().Before(rebuilt) && now.Sub(rebuilt) < lateArrivals {
@@ -237,24 +271,34 @@ func (s *Service) Orders(ctx context.Context, q Query) ([]Order, error) {
 	return list[:min(len(list), q.Limit)], nil
 }
 
-// pendingOrders are the uncommitted orders that match.
+// pendingOrders are the uncommitted orders that match: of one buyer, or of all.
 func (s *Service) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Order, error) {
 	var list []Order
-	for _, sh := range l.shelves {
+	for _, sh := range l.all() {
 		if sh.forgottenAt(time.Now()) {
 			continue
 		}
-		records, err := s.base.HVals(ctx, sh.keys[2]).Result()
-		if err != nil {
-			return nil, unavailable(err)
+		if _, err := s.verified(ctx, sh); err != nil {
+			return nil, err
+		}
+		var records []string
+		if err := s.within(ctx, func(ctx context.Context) (err error) {
+			if f.BuyerHash != "" {
+				records, err = heldScript.Run(ctx, s.rdb, sh.keys, f.BuyerHash).StringSlice()
+			} else {
+				records, err = s.base.HVals(ctx, sh.keys[2]).Result()
+			}
+			return err
+		}); err != nil {
+			return nil, err
 		}
 		for _, record := range records {
-			r, err := parseReservation([]byte(record))
+			r, err := ParseReservation([]byte(record))
 			if err != nil {
 				return nil, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
 			}
-			if (f.BuyerHash == "" || r.BuyerHash == f.BuyerHash) && strings.Compare(string(r.ID[:]), string(f.After[:])) > 0 {
-				list = append(list, r.order(StatusAccepted))
+			if strings.Compare(string(r.ID[:]), string(f.After[:])) > 0 {
+				list = append(list, r.Accepted())
 			}
 		}
 	}

@@ -30,12 +30,12 @@ func (s *Service) readmit(ctx context.Context, r Reservation) (Reservation, Stat
 	if !ok {
 		return r, "", fmt.Errorf("%w: order %s is of item %s/%s, which is not on sale", ErrUnavailable, r.ID, r.Sale, r.Item)
 	}
-	return s.readmitTo(ctx, sh, r)
+	return s.readmitTo(ctx, sh, r, asLate)
 }
 
-func (s *Service) readmitTo(ctx context.Context, sh *shelf, r Reservation) (Reservation, Status, error) {
+func (s *Service) readmitTo(ctx context.Context, sh *shelf, r Reservation, as standing) (Reservation, Status, error) {
 	r.Epoch = sh.sale.Epoch
-	word, d, err := s.runReserve(ctx, sh, r, true)
+	word, d, err := s.runReserve(ctx, sh, r, as)
 	if err != nil {
 		return r, "", err
 	}
@@ -52,7 +52,7 @@ func (s *Service) readmitTo(ctx context.Context, sh *shelf, r Reservation) (Rese
 		case record == "":
 			return r, StatusConfirmed, nil // it was loaded from the database
 		}
-		again, err := parseReservation([]byte(record))
+		again, err := ParseReservation([]byte(record))
 		return again, "", err
 	case "key_reused":
 		r.Reason, r.Units = ReasonDuplicate, nil
@@ -60,7 +60,7 @@ func (s *Service) readmitTo(ctx context.Context, sh *shelf, r Reservation) (Rese
 	case "quota_per_buyer", "sold_out", "not_enough":
 		r.Reason, r.Units = ReasonRecoveredLate, nil
 		return r, "", nil
-	case "forgotten":
+	case "forgotten", "recovering":
 		s.suspectForgotten(sh)
 		return r, "", ErrRecovering
 	}
@@ -82,10 +82,10 @@ func (s *Service) reseat(ctx context.Context, r Reservation, taken []int) (Reser
 	d := decoder{reply: reply}
 	switch word := d.string(); word {
 	case "reseated":
-		again, err := parseReservation([]byte(d.string()))
+		again, err := ParseReservation([]byte(d.string()))
 		return again, err
 	case "sold_out":
-		r.Reason, r.Units = ReasonRecoveredLate, kept
+		r.Reason = ReasonRecoveredLate
 		return r, nil
 	case "gone":
 		// Redis does not have it as pending, so the units are not its to give: ask anew.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -153,7 +154,7 @@ func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error
 		ID: newID(at, sh.item.Number), Epoch: sh.sale.Epoch, Sale: sh.sale.ID, Item: sh.item.ID,
 		Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,
 	}
-	word, d, err := s.runReserve(ctx, sh, r, false)
+	word, d, err := s.runReserve(ctx, sh, r, asBuyer)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -180,13 +181,13 @@ func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error
 		return a.replay(ctx, id, record)
 	}
 	// Also held under its own id: a cluster's client sends a script again whose answer was lost.
-	if r, err = parseReservation([]byte(record)); err != nil {
+	if r, err = ParseReservation([]byte(record)); err != nil {
 		return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
 	}
 	noted = true
 	s.ledger.add(a.identity(), r)
 	s.offer(r)
-	return Outcome{Order: r.order(StatusAccepted)}, nil
+	return Outcome{Order: r.Accepted()}, nil
 }
 
 // refused reads the rest of a refusal.
@@ -221,14 +222,23 @@ func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
 	return out, d.err
 }
 
+// standing is on whose behalf reserve.lua runs.
+type standing string
+
+const (
+	asBuyer  standing = ""
+	asLate   standing = "late"   // the order was accepted in an earlier epoch
+	asLeader standing = "leader" // the same, by the leader that loads the sale
+)
+
 // runReserve runs the script for a reservation. The decoder it returns stands
 // behind the first two items of the reply, word and time.
-func (s *Service) runReserve(ctx context.Context, sh *shelf, r Reservation, late bool) (string, *decoder, error) {
-	flag, accepted := "", ""
-	if late {
-		flag, accepted = "1", fmt.Sprint(r.AcceptedMS)
+func (s *Service) runReserve(ctx context.Context, sh *shelf, r Reservation, as standing) (string, *decoder, error) {
+	accepted := ""
+	if as != asBuyer {
+		accepted = strconv.FormatInt(r.AcceptedMS, 10)
 	}
-	reply, err := reserveScript.Run(ctx, s.rdb, sh.keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.body(), flag, accepted).Slice()
+	reply, err := reserveScript.Run(ctx, s.rdb, sh.keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.body(), string(as), accepted).Slice()
 	if err != nil {
 		return "", nil, unavailable(err)
 	}
@@ -245,11 +255,11 @@ func (a *Attempt) replay(ctx context.Context, held, record string) (Outcome, err
 		return Outcome{}, fmt.Errorf("%w: held order %.40q", ErrUnavailable, held)
 	}
 	if record != "" {
-		r, err := parseReservation([]byte(record))
+		r, err := ParseReservation([]byte(record))
 		if err != nil {
 			return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
 		}
-		return Outcome{Order: r.order(StatusAccepted), Replayed: true}, nil
+		return Outcome{Order: r.Accepted(), Replayed: true}, nil
 	}
 	o, err := a.s.store.Order(ctx, id)
 	if errors.Is(err, ErrUnknownOrder) {
@@ -258,7 +268,7 @@ func (a *Attempt) replay(ctx context.Context, held, record string) (Outcome, err
 	} else if err != nil {
 		return Outcome{}, err
 	}
-	if o.Status.Holds() || a.key != "" {
+	if o.Status.Holds() {
 		a.s.ledger.learn(a.identity(), o)
 	}
 	return Outcome{Order: o, Replayed: true}, nil

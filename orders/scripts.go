@@ -20,11 +20,12 @@ var (
 	sealScript      = script("seal")
 	auditScript     = script("audit")
 	findScript      = script("find")
+	heldScript      = script("held")
 )
 
 func script(name string) *redis.Script {
 	source := ""
-	for _, file := range []string{"item", name} {
+	for _, file := range []string{"prelude", name} {
 		text, err := lua.ReadFile("lua/" + file + ".lua")
 		if err != nil {
 			panic(err) // the file is part of the program

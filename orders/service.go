@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/tidegate/tidegate/admission"
 )
@@ -83,9 +84,10 @@ type Service struct {
 	clock     clock
 	ledger    *ledger
 	waiters   *waiters
-	reload    chan struct{} // the catalog is out of date, or Redis may be another one
-	suspects  sync.Map      // ids of sales that Redis may have forgotten
+	suspects  sync.Map // ids of sales that Redis may have forgotten
 	suspected chan struct{}
+	leading   chan struct{} // holds a value while this process leads a sale
+	flights   singleflight.Group
 	compared  atomic.Bool   // the sales were read, and compared with Redis, once
 	asking    chan struct{} // orders of this process may have lost their other copies
 }
@@ -112,8 +114,8 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 		enqueueing: make(chan Reservation, 16_384),
 		ledger:     newLedger(opts.RememberMax),
 		waiters:    newWaiters(),
-		reload:     fence.changed,
 		suspected:  make(chan struct{}, 1),
+		leading:    make(chan struct{}, 1),
 		asking:     make(chan struct{}, 1),
 	}
 	s.catalog.Store(newCatalog(s, nil, nil))

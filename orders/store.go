@@ -1,70 +1,12 @@
 package orders
 
-import (
-	"context"
-	"encoding/json"
-	"strconv"
-	"strings"
-	"time"
-)
-
-// Reservation is what Redis promised and the database does not know yet. As
-// JSON it is the record in Redis and the payload of the task, so that neither
-// depends on the other.
-type Reservation struct {
-	ID         ID     `json:"id"`
-	Epoch      int64  `json:"e"`
-	Sale       string `json:"s"`
-	Item       string `json:"i"`
-	Buyer      string `json:"b,omitempty"`
-	BuyerHash  string `json:"h"`
-	KeyHash    string `json:"k"`
-	Quantity   int    `json:"q"`
-	Units      []int  `json:"u,omitempty"` // known to Redis first
-	AcceptedMS int64  `json:"t,omitempty"` // Unix milliseconds of Redis' clock
-	// Reason, when set, makes the commit write the order as rejected, without units.
-	Reason Reason `json:"-"`
-}
-
-// body is the record without what the scripts add to it.
-func (r Reservation) body() string {
-	r.Units, r.AcceptedMS = nil, 0
-	b, err := json.Marshal(r)
-	if err != nil {
-		panic(err) // strings and numbers
-	}
-	return string(b[:len(b)-1])
-}
-
-// record is the reservation as the scripts write it.
-func (r Reservation) record() string {
-	units := make([]string, len(r.Units))
-	for i, u := range r.Units {
-		units[i] = strconv.Itoa(u)
-	}
-	return r.body() + `,"u":[` + strings.Join(units, ",") + `],"t":` + strconv.FormatInt(r.AcceptedMS, 10) + "}"
-}
-
-func parseReservation(record []byte) (Reservation, error) {
-	var r Reservation
-	err := json.Unmarshal(record, &r)
-	return r, err
-}
-
-func (r *Reservation) order(status Status) Order {
-	return Order{
-		ID: r.ID, Status: status, Sale: r.Sale, Item: r.Item, Buyer: r.Buyer, Quantity: r.Quantity,
-		Reason: r.Reason, AcceptedAt: time.UnixMilli(r.AcceptedMS).UTC(),
-	}
-}
+import "context"
 
 // Verdict is what became of one reservation in a commit.
 type Verdict struct {
 	// Status of the order's row; empty when none was written because of what follows.
 	Status Status
 	Reason Reason
-	// Known: the row was there before, and nothing was written.
-	Known bool
 	// Stale: the reservation is of an epoch that is over.
 	Stale bool
 	// Taken are those of its units that belong to other orders.
@@ -106,7 +48,7 @@ type Tally struct {
 // that is the answer, and ErrPoison from Commit for rows that no repetition
 // will store. It is safe for concurrent use.
 type Store interface {
-	// Sales are all sales that are not forgotten.
+	// Sales are the sales that ended less than 400 days ago.
 	Sales(ctx context.Context) ([]Sale, error)
 	// PutSale creates or changes a sale. It never touches an existing switch,
 	// epoch, salt or number, and returns the sale as it stands, and the items that are new.
@@ -132,19 +74,4 @@ type Store interface {
 	Holdings(ctx context.Context, sale string, fn func(Holding) error) error
 	Tally(ctx context.Context, sale, item string) (Tally, error)
 	Ping(ctx context.Context) error
-}
-
-// Holding is what Redis must know of a dead letter.
-func (r *Reservation) Holding() Holding {
-	return Holding{
-		ID: r.ID, Item: r.Item, BuyerHash: r.BuyerHash, KeyHash: &r.KeyHash,
-		Quantity: r.Quantity, Status: StatusAccepted, Units: r.Units,
-	}
-}
-
-// DeadLetter is the order that a dead letter's payload stands for: it waits
-// for an operator, and is accepted until then.
-func DeadLetter(payload []byte) (Order, error) {
-	r, err := parseReservation(payload)
-	return r.order(StatusAccepted), err
 }

@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -26,8 +27,10 @@ func (w *Worker) sweep(ctx context.Context) error {
 			}
 			if err := w.s.sweepItem(ctx, sh); err != nil && ctx.Err() == nil {
 				w.s.opts.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", sh.sale.ID), slog.String("item", sh.item.ID), slog.Any("error", err))
-				pausedUntil = time.Now().Add(sweepPause)
-				return
+				if errors.Is(err, ErrUnavailable) {
+					pausedUntil = time.Now().Add(sweepPause)
+					return
+				}
 			}
 		}
 	})
@@ -38,22 +41,20 @@ func (s *Service) sweepItem(ctx context.Context, sh *shelf) error {
 	for range sweepBatches {
 		records, err := claimScript.Run(ctx, s.rdb, sh.keys, sweepAge.Milliseconds(), batchMax).Slice()
 		if err != nil {
-			return err
+			return unavailable(err)
 		}
 		batch := make([]Reservation, 0, len(records))
 		for _, record := range records {
 			text, _ := record.(string)
-			r, err := parseReservation([]byte(text))
+			r, err := ParseReservation([]byte(text))
 			if err != nil {
 				s.opts.Logger.ErrorContext(ctx, "an outbox entry has no reservation", slog.String("sale", sh.sale.ID), slog.String("item", sh.item.ID), slog.Any("error", err))
 				continue
 			}
 			batch = append(batch, r)
 		}
-		for _, err := range s.commitBatch(context.WithoutCancel(ctx), batch) {
-			if err != nil {
-				return err
-			}
+		if err := errors.Join(s.commitBatch(context.WithoutCancel(ctx), batch)...); err != nil {
+			return err
 		}
 		if len(records) < batchMax {
 			return nil

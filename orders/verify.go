@@ -137,7 +137,7 @@ func (b *books) examine() []breach {
 		put(int(d.int64()), "free")
 	}
 	for _, record := range b.records {
-		r, err := parseReservation([]byte(record))
+		r, err := ParseReservation([]byte(record))
 		if err != nil {
 			say("I1", "a reservation cannot be read: %.80s", record)
 			continue

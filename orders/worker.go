@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -25,13 +24,12 @@ type WorkerOptions struct {
 // Worker writes accepted orders to the database. The zero value is not usable.
 type Worker struct {
 	s         *Service
-	queue     redis.UniversalClient
 	opts      WorkerOptions
 	committer *committer
 }
 
 // NewWorker returns a worker over the clients of a service, whose Run must run beside it.
-func NewWorker(s *Service, queue redis.UniversalClient, opts WorkerOptions) (*Worker, error) {
+func NewWorker(s *Service, opts WorkerOptions) (*Worker, error) {
 	if opts.Servers == 0 {
 		opts.Servers = 2
 	}
@@ -41,18 +39,20 @@ func NewWorker(s *Service, queue redis.UniversalClient, opts WorkerOptions) (*Wo
 	if opts.Servers < 1 || opts.Servers > 16 || opts.Concurrency < 1 || opts.Concurrency > 1000 {
 		return nil, fmt.Errorf("orders: worker: %d servers of %d tasks; there may be 1 to 16 of 1 to 1000", opts.Servers, opts.Concurrency)
 	}
-	return &Worker{s: s, queue: queue, opts: opts, committer: newCommitter(s)}, nil
+	return &Worker{s: s, opts: opts, committer: newCommitter(s)}, nil
 }
 
 // Run works until ctx ends, and then finishes what it has in work.
 func (w *Worker) Run(ctx context.Context) error {
 	servers := make([]*asynq.Server, w.opts.Servers)
 	for i := range servers {
-		servers[i] = asynq.NewServerFromRedisClient(w.queue, w.config())
+		servers[i] = asynq.NewServerFromRedisClient(w.s.queue, w.config())
 	}
 	// The committer outlives the servers, whose handlers wait for it.
 	committing, stopCommitter := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCommitter()
+	ctx, stopSweeper := context.WithCancel(ctx)
+	defer stopSweeper()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.committer.run(committing) })
 	g.Go(func() error { return w.sweep(ctx) })
@@ -71,6 +71,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		srv.Shutdown()
 	}
 	stopCommitter()
+	stopSweeper()
 	return errors.Join(err, ignoreCanceled(g.Wait()))
 }
 
@@ -93,7 +94,7 @@ func (w *Worker) config() asynq.Config {
 }
 
 func (w *Worker) handle(ctx context.Context, task *asynq.Task) error {
-	r, err := parseReservation(task.Payload())
+	r, err := ParseReservation(task.Payload())
 	if err != nil {
 		w.s.opts.Logger.ErrorContext(ctx, "a task is no order", slog.String("payload", fmt.Sprintf("%.200q", task.Payload())), slog.Any("error", err))
 		return fmt.Errorf("%w: %w", asynq.SkipRetry, err)

@@ -64,7 +64,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	if err != nil {
 		return err
 	}
-	worker, err := orders.NewWorker(svc, r.Queue, orders.WorkerOptions{Servers: 1})
+	worker, err := orders.NewWorker(svc, orders.WorkerOptions{Servers: 1})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/tidegate/tidegate/orders/postgres"
 )
 
+// linger is time for a balancer that asks readyz a few times a second, and for connections that are already on their way.
+const linger = 500 * time.Millisecond
+
 // API serves HTTP over Redis and Postgres until ctx ends.
 func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "api", Patience, func(p *Process, svc *orders.Service, r *Redis) error {
@@ -27,7 +30,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 // Worker commits orders until ctx ends.
 func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "worker", Patience, func(p *Process, svc *orders.Service, r *Redis) error {
-		worker, err := orders.NewWorker(svc, r.Queue, orders.WorkerOptions{})
+		worker, err := orders.NewWorker(svc, orders.WorkerOptions{})
 		if err != nil {
 			return err
 		}
@@ -58,7 +61,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	if err != nil {
 		return err
 	}
-	p := &Process{Log: log, Service: svc}
+	p := &Process{Log: log, Service: svc, Linger: linger}
 	if err := equip(p, svc, r); err != nil {
 		return err
 	}

@@ -18,12 +18,14 @@ CREATE TABLE sales (
 );
 
 -- number is part of every order id, so that an id alone leads to its Redis slot.
+-- quota_ever is the highest quota there was: what a buyer holds was within one of them.
 CREATE TABLE items (
     sale            text    NOT NULL REFERENCES sales,
     item            text    NOT NULL,
     number          integer NOT NULL UNIQUE GENERATED ALWAYS AS IDENTITY (MINVALUE 1 MAXVALUE 16777215),
     stock           integer NOT NULL CHECK (stock >= 0),
     quota_per_buyer integer NOT NULL CHECK (quota_per_buyer >= 1),
+    quota_ever      integer NOT NULL CHECK (quota_ever >= quota_per_buyer),
     in_flight_max   integer NOT NULL CHECK (in_flight_max >= 1),
     PRIMARY KEY (sale, item)
 );

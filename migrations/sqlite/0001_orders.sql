@@ -18,6 +18,7 @@ CREATE TABLE items (
     item            text    NOT NULL,
     stock           integer NOT NULL CHECK (stock >= 0),
     quota_per_buyer integer NOT NULL CHECK (quota_per_buyer >= 1),
+    quota_ever      integer NOT NULL CHECK (quota_ever >= quota_per_buyer),
     in_flight_max   integer NOT NULL CHECK (in_flight_max >= 1),
     UNIQUE (sale, item)
 ) STRICT;

@@ -1,6 +1,6 @@
 -- Reads everything that must add up.
 --
--- KEYS  item.lua
+-- KEYS  prelude.lua
 -- ARGV  none
 -- Reply {stock, next, {returned units}, {reservations}, length of the outbox, number of uncommitted}, or {} when forgotten
 --

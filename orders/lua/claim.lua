@@ -1,6 +1,6 @@
 -- Claims reservations that have been in the outbox for long.
 --
--- KEYS  item.lua
+-- KEYS  prelude.lua
 -- ARGV  1 least age in ms, 2 most of them
 -- Reply the reservations
 --

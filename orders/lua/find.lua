@@ -1,6 +1,6 @@
 -- Finds an order that is not committed.
 --
--- KEYS  item.lua
+-- KEYS  prelude.lua
 -- ARGV  1 order id
 -- Reply {'pending', reservation}, {'settled', when it was rebuilt or 0 (ms)} when there is none,
 --       {'forgotten'} when Redis cannot know

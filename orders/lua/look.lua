@@ -1,6 +1,6 @@
 -- Reads where an item stands.
 --
--- KEYS  item.lua
+-- KEYS  prelude.lua
 -- ARGV  1 holders the caller knows, 2 most holders to read
 -- Reply {now in ms, free, 1 while recovering, switch, number of holders, {further holders}}, or {now in ms} when forgotten
 --

@@ -1,10 +1,10 @@
 -- Gives an uncommitted order fresh units for those that the database says belong to another order.
 --
--- KEYS  item.lua
+-- KEYS  prelude.lua
 -- ARGV  1 order id, 2 the reservation the caller has, 3 body of the reservation, 4 when it was accepted (ms),
 --       5 how many fresh units, 6... the units it keeps
 -- Reply {'reseated', reservation} also when another caller was first,
---       {'sold_out'} with nothing changed, {'gone'} when it is not pending
+--       {'sold_out'}, and the order is left with the units it keeps, {'gone'} when it is not pending
 --
 -- One step and compared with what the caller has, so that an order that is
 -- delivered twice does not take fresh units twice. The disputed units are not
@@ -17,11 +17,16 @@ elseif record ~= ARGV[2] then
   return {'reseated', record}
 end
 local it = redis.call('HMGET', item, 'stock', 'next')
-if it[1] - it[2] + redis.call('SCARD', returned) < fresh then
-  return {'sold_out'}
+local units = {}
+local seats = it[1] - it[2] + redis.call('SCARD', returned) >= fresh
+if seats then
+  units = take_units(fresh, tonumber(it[2]))
 end
-local units = take_units(fresh, tonumber(it[2]))
 for i = 6, #ARGV do
   units[#units + 1] = ARGV[i]
+end
+if not seats then
+  write_reservation(id, ARGV[3], units, ARGV[4])
+  return {'sold_out'}
 end
 return {'reseated', write_reservation(id, ARGV[3], units, ARGV[4])}

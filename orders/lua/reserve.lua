@@ -1,8 +1,9 @@
 -- Reserves units for one order, or says why not.
 --
--- KEYS  item.lua
+-- KEYS  prelude.lua
 -- ARGV  1 order id, 2 buyer's hash, 3 key's hash or '', 4 quantity, 5 body of the reservation,
---       6 '1' for an order that was accepted before a recovery: hours and in-flight cap were its past's,
+--       6 'late' for an order that was accepted before a recovery: hours and in-flight cap were its past's;
+--         'leader' for the same while the item is being loaded, which only its leader may say; else ''
 --       7 when it was accepted (ms), '' for now
 -- Reply {word, now in ms, free units, ...}
 --       'reserved'         order id, reservation
@@ -17,14 +18,14 @@
 -- one promise: taken apart, a crash in between sells twice or loses an order.
 -- Whatever is refused is refused before the first write.
 local id, buyer, key, quantity, body = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local late = ARGV[6] == '1'
+local late = ARGV[6] ~= ''
 local now = now_ms()
 
 local it = redis.call('HMGET', item, 'switch', 'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'recovering')
 if not it[1] then
   return {'forgotten', now}
 end
-if it[9] and not late then
+if it[9] and ARGV[6] ~= 'leader' then
   return {'recovering', now}
 end
 local switch, starts, next = it[1], tonumber(it[2]), tonumber(it[5])
@@ -52,7 +53,8 @@ if not late then
   end
 end
 
-local units_held, latest = string.match(redis.call('HGET', buyers, buyer) or '0 ', '^(%d+) (%S*)$')
+local mark = redis.call('HGET', buyers, buyer) or '0'
+local units_held, latest = string.match(mark, '^%d+'), string.match(mark, ' (%S+)$') or ''
 if units_held + quantity > tonumber(it[6]) then
   return {'quota_per_buyer', now, free, latest}
 end
@@ -72,7 +74,7 @@ end
 local record = write_reservation(id, body, take_units(quantity, next), accepted)
 redis.call('ZADD', outbox, now, id)
 redis.call('HSET', keys, buyer .. key, id .. ' ' .. quantity)
-redis.call('HSET', buyers, buyer, (units_held + quantity) .. ' ' .. id)
+redis.call('HSET', buyers, buyer, (units_held + quantity) .. string.match(mark, '^%d+(.*)$') .. ' ' .. id)
 redis.call('RPUSH', holders, string.sub(buyer, 1, 11))
 for i = 3, #KEYS do
   redis.call('PEXPIREAT', KEYS[i], it[8])

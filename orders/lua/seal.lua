@@ -1,6 +1,6 @@
 -- Closes an item of an epoch that is over, and reads what nobody has committed.
 --
--- KEYS  item.lua
+-- KEYS  prelude.lua
 -- ARGV  1 cursor
 -- Reply {next cursor, {order id, reservation, ...}}
 --

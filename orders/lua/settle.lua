@@ -1,6 +1,6 @@
 -- Forgets reservations that are committed.
 --
--- KEYS  item.lua
+-- KEYS  prelude.lua
 -- ARGV  order ids
 -- Reply how many of them were still pending
 --

@@ -101,7 +101,7 @@ func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 		return err
 	}
 	var missing []int
-	var disputed [][16]byte
+	var disputed []int
 	for _, i := range todo {
 		r := &batch[i]
 		units, written := seated[r.ID]
@@ -113,7 +113,7 @@ func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 		case len(units) == len(r.Units):
 			verdicts[i] = orders.Verdict{Status: orders.StatusConfirmed}
 		default:
-			disputed = append(disputed, r.ID)
+			disputed = append(disputed, i)
 			for _, u := range r.Units {
 				if !slices.Contains(units, u) {
 					verdicts[i].Taken = append(verdicts[i].Taken, u)
@@ -121,11 +121,13 @@ func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 			}
 		}
 	}
-	if len(disputed) > 0 {
-		if _, err := tx.Exec(ctx, `DELETE FROM order_units WHERE order_id = ANY($1)`, disputed); err != nil {
+	for _, i := range disputed {
+		r := &batch[i]
+		if _, err := tx.Exec(ctx, `DELETE FROM order_units WHERE sale = $1 AND item = $2 AND unit = ANY($3) AND order_id = $4`,
+			r.Sale, r.Item, r.Units, [16]byte(r.ID)); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `DELETE FROM orders WHERE order_id = ANY($1)`, disputed); err != nil {
+		if _, err := tx.Exec(ctx, `DELETE FROM orders WHERE order_id = $1`, [16]byte(r.ID)); err != nil {
 			return err
 		}
 	}
@@ -198,7 +200,6 @@ func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing
 		v  orders.Verdict
 	)
 	if _, err := pgx.ForEachRow(rows, []any{&id, &v.Status, &v.Reason}, func() error {
-		v.Known = true
 		known[id] = v
 		return nil
 	}); err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,6 +29,9 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 // Ping tells whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.pool.Ping(ctx)) }
 
+// unlockWithin bounds the end of a leadership; a lock not given back goes with its session.
+const unlockWithin = 5 * time.Second
+
 // Lead holds a session's advisory lock while fn runs.
 func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) error) (led bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
@@ -40,8 +44,10 @@ func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) 
 		return false, wrap("lead", err)
 	}
 	defer func() {
-		if _, uerr := conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, lock+sale); uerr != nil {
-			_ = conn.Conn().Close(context.WithoutCancel(ctx)) // the lock goes with the session
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockWithin)
+		defer cancel()
+		if _, uerr := conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, lock+sale); uerr != nil {
+			_ = conn.Conn().Close(ctx) // the lock goes with the session
 			err = errors.Join(err, wrap("stop leading", uerr))
 		}
 	}()

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -44,7 +43,8 @@ func (s *Store) Order(ctx context.Context, id orders.ID) (orders.Order, error) {
 	} else if err != nil {
 		return orders.Order{}, wrap("order", err)
 	}
-	return orders.DeadLetter(payload)
+	r, err := orders.ParseReservation(payload)
+	return r.Accepted(), wrap("order", err)
 }
 
 // Statuses returns the statuses of those orders that have a row; a dead letter's is accepted.
@@ -93,7 +93,8 @@ func (s *Store) Holdings(ctx context.Context, sale string, fn func(orders.Holdin
 		WHERE o.sale = $1 AND (o.key_hash IS NOT NULL OR o.status IN ('confirmed', 'paid'))
 		GROUP BY o.order_id
 		UNION ALL
-		SELECT order_id, item, '', NULL, 0, 'accepted', '{}', payload FROM dead_letters WHERE sale = $1
+		SELECT order_id, item, '', NULL, 0, 'accepted', '{}', payload FROM dead_letters d
+		WHERE sale = $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)
 		ORDER BY 1`, sale)
 	if err != nil {
 		return wrap("holdings", err)
@@ -108,8 +109,8 @@ func (s *Store) Holdings(ctx context.Context, sale string, fn func(orders.Holdin
 		row := h
 		h.Units, h.KeyHash = nil, nil
 		if payload != nil {
-			var r orders.Reservation
-			if err := json.Unmarshal(payload, &r); err != nil {
+			r, err := orders.ParseReservation(payload)
+			if err != nil {
 				return err
 			}
 			row = r.Holding()
@@ -151,16 +152,18 @@ func (s *Store) Tally(ctx context.Context, sale, item string) (orders.Tally, err
 			  (SELECT count(*) FROM (
 			     SELECT 1 FROM orders o JOIN items i USING (sale, item)
 			     WHERE o.sale = $1 AND o.item = $2 AND o.status IN ('confirmed', 'paid')
-			     GROUP BY o.buyer_hash, i.quota_per_buyer HAVING sum(o.quantity) > i.quota_per_buyer) q)`,
+			     GROUP BY o.buyer_hash, i.quota_ever HAVING sum(o.quantity) > i.quota_ever) q)`,
 			sale, item).Scan(&t.Orphans, &t.Unseated, &t.OverQuota); err != nil {
 			return err
 		}
-		if rows, err = tx.Query(ctx, `SELECT payload FROM dead_letters WHERE sale = $1 AND item = $2`, sale, item); err != nil {
+		if rows, err = tx.Query(ctx, `
+			SELECT payload FROM dead_letters d
+			WHERE sale = $1 AND item = $2 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)`, sale, item); err != nil {
 			return err
 		}
 		_, err = pgx.ForEachRow(rows, []any{&payload}, func() error {
-			var r orders.Reservation
-			if err := json.Unmarshal(payload, &r); err != nil {
+			r, err := orders.ParseReservation(payload)
+			if err != nil {
 				return err
 			}
 			t.DeadLetters++

@@ -16,19 +16,19 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Sales returns every sale, by name.
+// Sales returns the sales that are not long over, by name.
 func (s *Store) Sales(ctx context.Context) ([]orders.Sale, error) {
 	sales, err := readSales(ctx, s.pool, "")
 	return sales, wrap("sales", err)
 }
 
-// readSales reads one sale, or all when none is named.
+// readSales reads one sale, or those that are not long over when none is named.
 func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, error) {
 	rows, err := q.Query(ctx, `
 		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, revision,
 		       item, number, stock, quota_per_buyer, in_flight_max
 		FROM sales s JOIN items i USING (sale)
-		WHERE $1 = '' OR s.sale = $1
+		WHERE CASE WHEN $1 = '' THEN ends_at > now() - interval '400 days' ELSE s.sale = $1 END
 		ORDER BY s.sale, number`, sale)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func writeSale(ctx context.Context, tx pgx.Tx, def orders.Sale, created bool) (a
 	}
 	for _, it := range def.Items {
 		tag, err := tx.Exec(ctx, `
-			UPDATE items SET stock = $3, quota_per_buyer = $4, in_flight_max = $5 WHERE sale = $1 AND item = $2`,
+			UPDATE items SET stock = $3, quota_per_buyer = $4, quota_ever = greatest(quota_ever, $4), in_flight_max = $5 WHERE sale = $1 AND item = $2`,
 			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax)
 		if err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func writeSale(ctx context.Context, tx pgx.Tx, def orders.Sale, created bool) (a
 		}
 		added = append(added, it.ID)
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO items (sale, item, stock, quota_per_buyer, in_flight_max) VALUES ($1, $2, $3, $4, $5)`,
+			INSERT INTO items (sale, item, stock, quota_per_buyer, quota_ever, in_flight_max) VALUES ($1, $2, $3, $4, $4, $5)`,
 			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax); err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func writeSale(ctx context.Context, tx pgx.Tx, def orders.Sale, created bool) (a
 	return added, nil
 }
 
-// SetSwitch moves the switch. Closed is final, and nothing goes back to draft.
+// SetSwitch moves the switch. Closed is final.
 func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) error {
 	return s.inTx(ctx, "set switch", func(tx pgx.Tx) error {
 		var at orders.Switch

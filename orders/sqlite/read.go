@@ -48,7 +48,8 @@ func (s *Store) Order(ctx context.Context, id orders.ID) (orders.Order, error) {
 	} else if err != nil {
 		return orders.Order{}, wrap("order", err)
 	}
-	return orders.DeadLetter(payload)
+	r, err := orders.ParseReservation(payload)
+	return r.Accepted(), wrap("order", err)
 }
 
 // Statuses returns the statuses of those orders that have a row; a dead letter's is accepted.
@@ -123,18 +124,19 @@ func (s *Store) Holdings(ctx context.Context, sale string, fn func(orders.Holdin
 // deadLetters calls fn for those of a sale, or of one item of it.
 func (s *Store) deadLetters(ctx context.Context, sale, item string, fn func(orders.Reservation) error) error {
 	return each(ctx, s.db, func(rows *sql.Rows) error {
-		var (
-			payload []byte
-			r       orders.Reservation
-		)
+		var payload []byte
 		if err := rows.Scan(&payload); err != nil {
 			return err
 		}
-		if err := json.Unmarshal(payload, &r); err != nil {
+		r, err := orders.ParseReservation(payload)
+		if err != nil {
 			return err
 		}
 		return fn(r)
-	}, `SELECT payload FROM dead_letters WHERE sale = ?1 AND (?2 = '' OR item = ?2) ORDER BY order_id`, sale, item)
+	}, `
+		SELECT payload FROM dead_letters d
+		WHERE sale = ?1 AND (?2 = '' OR item = ?2) AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)
+		ORDER BY order_id`, sale, item)
 }
 
 // Tally reads what must add up for one item.
@@ -168,7 +170,7 @@ func (s *Store) Tally(ctx context.Context, sale, item string) (orders.Tally, err
 		  (SELECT count(*) FROM (
 		     SELECT 1 FROM orders o JOIN items i USING (sale, item)
 		     WHERE o.sale = ?1 AND o.item = ?2 AND o.status IN ('confirmed', 'paid')
-		     GROUP BY o.buyer_hash, i.quota_per_buyer HAVING sum(o.quantity) > i.quota_per_buyer))`,
+		     GROUP BY o.buyer_hash, i.quota_ever HAVING sum(o.quantity) > i.quota_ever))`,
 		sale, item).Scan(&t.Orphans, &t.Unseated, &t.OverQuota); err != nil {
 		return t, wrap("tally", err)
 	}

@@ -14,13 +14,13 @@ import (
 // nextRevision is read inside the transaction that writes it, and there is one writer.
 const nextRevision = `(SELECT coalesce(max(revision), 0) + 1 FROM sales)`
 
-// Sales returns every sale, by name.
+// Sales returns the sales that are not long over, by name.
 func (s *Store) Sales(ctx context.Context) ([]orders.Sale, error) {
 	sales, err := readSales(ctx, s.db, "")
 	return sales, wrap("sales", err)
 }
 
-// readSales reads one sale, or all when none is named.
+// readSales reads one sale, or those that are not long over when none is named.
 func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, error) {
 	var sales []orders.Sale
 	err := each(ctx, q, func(rows *sql.Rows) error {
@@ -45,8 +45,8 @@ func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, erro
 		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, revision,
 		       item, number, stock, quota_per_buyer, in_flight_max
 		FROM sales s JOIN items i USING (sale)
-		WHERE ?1 = '' OR s.sale = ?1
-		ORDER BY s.sale, number`, sale)
+		WHERE CASE WHEN ?1 = '' THEN ends_at > ?2 ELSE s.sale = ?1 END
+		ORDER BY s.sale, number`, sale, time.Now().Add(-400*24*time.Hour).UnixMilli())
 	return sales, err
 }
 
@@ -92,7 +92,7 @@ func writeSale(ctx context.Context, tx *sql.Tx, def orders.Sale, salt []byte) (a
 	}
 	for _, it := range def.Items {
 		res, err := tx.ExecContext(ctx, `
-			UPDATE items SET stock = ?3, quota_per_buyer = ?4, in_flight_max = ?5 WHERE sale = ?1 AND item = ?2`,
+			UPDATE items SET stock = ?3, quota_per_buyer = ?4, quota_ever = max(quota_ever, ?4), in_flight_max = ?5 WHERE sale = ?1 AND item = ?2`,
 			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax)
 		if err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ func writeSale(ctx context.Context, tx *sql.Tx, def orders.Sale, salt []byte) (a
 		}
 		added = append(added, it.ID)
 		if _, err := tx.ExecContext(ctx, `
-			INSERT INTO items (sale, item, stock, quota_per_buyer, in_flight_max) VALUES (?, ?, ?, ?, ?)`,
+			INSERT INTO items (sale, item, stock, quota_per_buyer, quota_ever, in_flight_max) VALUES (?1, ?2, ?3, ?4, ?4, ?5)`,
 			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax); err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func writeSale(ctx context.Context, tx *sql.Tx, def orders.Sale, salt []byte) (a
 	return added, nil
 }
 
-// SetSwitch moves the switch. Closed is final, and nothing goes back to draft.
+// SetSwitch moves the switch. Closed is final.
 func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) error {
 	return s.inTx(ctx, "set switch", func(tx *sql.Tx) error {
 		var at orders.Switch

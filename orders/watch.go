@@ -1,0 +1,139 @@
+package orders
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// watch reads the sales and makes sure that Redis knows them, whenever
+// somebody says that they changed or the fence that Redis may be another one,
+// and every second, in case nobody was heard.
+func (s *Service) watch(ctx context.Context) error {
+	return every(ctx, time.Second, s.fence.changed, func() {
+		if err := s.loadCatalog(ctx); err != nil && ctx.Err() == nil {
+			s.opts.Logger.WarnContext(ctx, "sales could not be read; those known stay in force", slog.Any("error", err))
+		}
+		c := s.catalog.Load()
+		shelves := make([]*shelf, 0, len(c.byNumber))
+		for _, sh := range c.byNumber {
+			shelves = append(shelves, sh)
+		}
+		if err := s.compare(ctx, shelves...); err != nil {
+			if ctx.Err() == nil {
+				s.opts.Logger.WarnContext(ctx, "the sales could not be compared with Redis", slog.Any("error", err))
+			}
+			return
+		}
+		s.compared.Store(c.loaded)
+	})
+}
+
+// compare makes sure that the server that holds each item now is the one it
+// was loaded into, and that it has the latest definition. What is not so is
+// suspected of being forgotten.
+func (s *Service) compare(ctx context.Context, shelves ...*shelf) error {
+	generation := s.fence.generation.Load() // before all questions: a server that is replaced meanwhile raises it
+	known, err := s.known(ctx, shelves)
+	if err != nil {
+		return err
+	}
+	for i, sh := range shelves {
+		switch revision := known[i]; {
+		case sh.forgottenAt(time.Now()):
+			continue
+		case revision < 0:
+			s.suspectForgotten(sh)
+			continue
+		case revision < sh.sale.Revision:
+			if err := s.configure(ctx, sh); err != nil {
+				return err
+			}
+			sh.forget()
+		}
+		if sh.generation.Swap(generation) != generation {
+			sh.forget()
+		}
+	}
+	return nil
+}
+
+// known returns the revision in which each item is known to the server that
+// holds it now, or -1 when that is not the one the item was loaded into.
+func (s *Service) known(ctx context.Context, shelves []*shelf) ([]int64, error) {
+	runs := make(map[string]string) // of each server, asked once
+	now := make([]string, len(shelves))
+	for i, sh := range shelves {
+		var err error
+		if now[i], err = s.runOf(ctx, sh.keys[0], runs); err != nil {
+			return nil, unavailable(err)
+		}
+	}
+	items := make([]*redis.SliceCmd, len(shelves))
+	if _, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, sh := range shelves {
+			items[i] = p.HMGet(ctx, sh.keys[0], "run", "recovering", "revision")
+		}
+		return nil
+	}); err != nil {
+		return nil, unavailable(err)
+	}
+	revisions := make([]int64, len(shelves))
+	for i, cmd := range items {
+		it := cmd.Val()
+		if it[0] != now[i] || it[1] != nil {
+			revisions[i] = -1
+			continue
+		}
+		d := decoder{reply: it[2:]}
+		if revisions[i] = d.int64(); d.err != nil {
+			return nil, d.err
+		}
+	}
+	return revisions, nil
+}
+
+// runOf is the run id of the server that holds a key. It asks each server once and notes it in runs.
+func (s *Service) runOf(ctx context.Context, key string, runs map[string]string) (string, error) {
+	var server infoer = s.base
+	addr := ""
+	if cluster, ok := s.base.(*redis.ClusterClient); ok {
+		master, err := cluster.MasterForKey(ctx, key)
+		if err != nil {
+			return "", err
+		}
+		server, addr = master, master.Options().Addr
+	}
+	if run, asked := runs[addr]; asked {
+		return run, nil
+	}
+	run, err := runID(ctx, server)
+	runs[addr] = run
+	return run, err
+}
+
+// verified returns the fence's generation once Redis is known to be the one
+// that the item was loaded into. ErrRecovering says that it is not.
+func (s *Service) verified(ctx context.Context, sh *shelf) (generation int64, err error) {
+	generation = s.fence.generation.Load()
+	if sh.generation.Load() == generation {
+		return generation, nil
+	}
+	_, err, _ = s.flights.Do("compare "+sh.keys[0], func() (any, error) {
+		return nil, s.within(ctx, func(ctx context.Context) error { return s.compare(ctx, sh) })
+	})
+	generation = sh.generation.Load()
+	if err == nil && generation != s.fence.generation.Load() {
+		err = ErrRecovering
+	}
+	return generation, err
+}
+
+// suspectForgotten has somebody look whether Redis still knows the item.
+func (s *Service) suspectForgotten(sh *shelf) {
+	if _, waiting := s.suspects.LoadOrStore(sh.sale.ID, struct{}{}); !waiting {
+		poke(s.suspected)
+	}
+}
