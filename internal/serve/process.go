@@ -46,6 +46,7 @@ type Process struct {
 	Worker     runner                        // nil: this process commits nothing
 	Background []func(context.Context) error // what else runs until everything is drained
 	Drain      func()                        // makes readyz say that this process is leaving; nil: nothing to do
+	Linger     time.Duration                 // how long new connections are served after Drain, so that balancers hear of it; 0 = not at all
 	Settle     func(context.Context) error   // waits until nothing is left to commit, before Worker is stopped; nil: the queue outlives us
 	Ready      func(addrs map[string]string) // called once with the true address of every listener; nil: nobody asks
 	Shutdown   time.Duration                 // bound of the whole shutdown; 0 = DefaultShutdown
@@ -53,7 +54,7 @@ type Process struct {
 
 // Run serves until ctx ends or a part fails. Then it shuts down, each step when the one before is through, all within Shutdown:
 //
-//  1. readyz says 503, waiters are answered, the listeners close, requests in flight are answered
+//  1. readyz says 503, waiters are answered; after Linger the listeners close, and requests in flight are answered
 //  2. what was accepted and is only remembered goes to the queue; without a queue that outlives the process it is committed
 //  3. Asynq's tasks end or go back, the committer writes its last batch, the sweeper stops
 //  4. what all of this needed stops: the service's own work, the rules' reload, timers
@@ -100,6 +101,10 @@ func (p *Process) Run(ctx context.Context) error {
 		p.Drain()
 	}
 	p.Service.Stop()
+	select {
+	case <-time.After(p.Linger):
+	case <-within.Done():
+	}
 	errs := []error{closeAll(within, servers)}
 	errs = append(errs, wrap("hand over what is not queued", p.Service.Drain(within)))
 	if p.Settle != nil {

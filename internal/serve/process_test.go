@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -141,7 +142,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		p := &Process{
-			Log: silent, Service: &diary{}, Shutdown: time.Second,
+			Log: silent, Service: &diary{}, Shutdown: time.Second, Linger: time.Hour,
 			Worker: workerFunc(func(context.Context) error { <-stuck; return nil }),
 		}
 		start := time.Now()
@@ -151,6 +152,40 @@ func TestShutdownIsBounded(t *testing.T) {
 		}
 		close(stuck)
 	})
+}
+
+func TestBalancersHearOfALeave(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var (
+		p       = &Process{Log: silent, Service: &diary{hang: closed()}, Linger: time.Second}
+		left    = make(chan struct{})
+		readyz  string
+		leaving servetest.Answer
+	)
+	p.addProbes("127.0.0.1:0", func(context.Context) error { return nil })
+	p.Ready = func(addrs map[string]string) {
+		readyz = "http://" + addrs["worker"] + "/readyz"
+		go func() {
+			defer close(left)
+			if a := servetest.Call("GET", readyz, ""); a.Status != http.StatusOK {
+				t.Errorf("before: %v", a)
+			}
+			cancel()
+			for leaving = servetest.Call("GET", readyz, ""); leaving.Status == http.StatusOK; {
+				leaving = servetest.Call("GET", readyz, "") // each over a connection of its own
+			}
+		}()
+	}
+	if err := p.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	<-left
+	if leaving.Status != http.StatusServiceUnavailable || !strings.Contains(string(leaving.Body), "draining") {
+		t.Errorf("while leaving: %v", leaving)
+	}
+	if a := servetest.Call("GET", readyz, ""); a.Err == nil {
+		t.Errorf("afterwards: %v", a)
+	}
 }
 
 func TestATakenPortStopsTheStart(t *testing.T) {
