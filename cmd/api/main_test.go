@@ -47,9 +47,8 @@ type order struct {
 func putOnSale(t *testing.T, p *servetest.Program, sale string, stock int) {
 	t.Helper()
 	base := p.URL("internal") + "/v1/sales/" + sale
-	def := fmt.Sprintf(`{"starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-12-31T00:00:00Z","hold_ms":0,"items":[{"item":"ticket","stock":%d}]}`, stock)
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", p.URL("internal")+"/readyz", "") })
-	if a := servetest.Call("PUT", base, def); a.Status != http.StatusCreated {
+	if a := servetest.Call("PUT", base, servetest.Sale("ticket", stock)); a.Status != http.StatusCreated {
 		t.Fatal(a)
 	}
 	if a := servetest.Call("POST", base+"/open", ""); a.Status != http.StatusOK {

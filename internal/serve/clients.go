@@ -54,6 +54,9 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 // Close closes both clients.
 func (r *Redis) Close() error { return errors.Join(r.Decisions.Close(), r.Queue.Close()) }
 
+// minConns keeps a process from waiting for itself: whoever leads a sale's recovery holds a connection, and needs others meanwhile.
+const minConns = 4
+
 // openPool dials nothing yet. What the URL says wins over what is set here.
 func openPool(ctx context.Context, url config.URL, program string) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(string(url))
@@ -72,6 +75,10 @@ func openPool(ctx context.Context, url config.URL, program string) (*pgxpool.Poo
 	}
 	if !strings.Contains(string(url), "pool_max_conns=") {
 		c.MaxConns = 16
+	}
+	if c.MaxConns < minConns {
+		return nil, fmt.Errorf("DATABASE_URL: pool_max_conns is %d, and must be at least %d: leading a recovery holds one connection "+
+			"while others are needed", c.MaxConns, minConns)
 	}
 	if c.ConnConfig.ConnectTimeout == 0 {
 		c.ConnConfig.ConnectTimeout = 5 * time.Second

@@ -58,8 +58,7 @@ func openShop(t *testing.T, api *servetest.Program) shop {
 	t.Helper()
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
 	sale := api.URL("internal") + "/v1/sales/concert"
-	if a := servetest.Call("PUT", sale, `{"starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-12-31T00:00:00Z","hold_ms":0,
-		"items":[{"item":"ticket","stock":1000}]}`); a.Status != http.StatusCreated {
+	if a := servetest.Call("PUT", sale, servetest.Sale("ticket", 1000)); a.Status != http.StatusCreated {
 		t.Fatal(a)
 	}
 	if a := servetest.Call("POST", sale+"/open", ""); a.Status != http.StatusOK {
@@ -128,6 +127,14 @@ func TestTheSchemaMustBeThere(t *testing.T) {
 		return vars(name)
 	})
 	if err := p.Wait(); err == nil || !strings.Contains(err.Error(), "make migrate") {
+		t.Fatal(err)
+	}
+}
+
+func TestAPoolThatIsTooSmall(t *testing.T) {
+	vars := environment(testenv.Redis(t), "postgres://postgres:hunter2@127.0.0.1:1/postgres?pool_max_conns=3")
+	err := startWorker(t, vars).Wait()
+	if err == nil || !strings.HasPrefix(err.Error(), "DATABASE_URL: pool_max_conns is 3") || strings.Contains(err.Error(), "hunter2") {
 		t.Fatal(err)
 	}
 }
