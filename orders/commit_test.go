@@ -87,6 +87,68 @@ func TestAUnitThatIsTakenIsReplaced(t *testing.T) {
 	if o, err := p.Order(t.Context(), owner.ID, orders.Viewer{All: true}); err != nil || len(o.Units) != 2 {
 		t.Errorf("the owner lost its units: %+v %v", o, err)
 	}
+	// What the rejected one held undisputed is on sale again, and nothing is nowhere.
+	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
+	for left := 4 - seated; left > 0; left-- {
+		if out := in.order(p, sale.ID, "third", fmt.Sprint("k", left), 1); !out.Admitted() {
+			t.Fatalf("%d units should be left: %+v", left, out)
+		}
+	}
+	if out := in.order(p, sale.ID, "fourth", "k", 1); out.Reason != orders.ReasonSoldOut {
+		t.Errorf("all 6 are sold: %+v", out)
+	}
+}
+
+// TestADuplicateGivesBackWhatItHeld commits an order whose identity another order of the database has.
+func TestADuplicateGivesBackWhatItHeld(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 3 })
+	placed := in.order(p, sale.ID, "u", "", 1)
+	var record string
+	eventually(t, "the reservation is there", func() bool {
+		var err error
+		record, err = in.rdb.HGet(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending", placed.Order.ID.String()).Result()
+		return err == nil
+	})
+	first, err := orders.ParseReservation([]byte(record))
+	must(t, err)
+	first.ID[15]++
+	first.Units = []int{2} // Redis forgot that it gave this to the same buyer
+	_, err = in.store().Commit(t.Context(), []orders.Reservation{first})
+	must(t, err)
+	in.work(p)
+	if o := in.settled(p, placed.Order.ID); o.Status != orders.StatusRejected || o.Reason != orders.ReasonDuplicate {
+		t.Fatalf("order %+v", o)
+	}
+	eventually(t, "unit 1 and the buyer's mark came back", func() bool {
+		units, err := in.rdb.SMembers(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:returned").Result()
+		must(t, err)
+		marks, err := in.rdb.Exists(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:buyers", in.namespace+":{"+sale.ID+":shoe}:1:keys").Result()
+		must(t, err)
+		return len(units) == 1 && units[0] == "1" && marks == 0
+	})
+}
+
+// TestARejectionThatWasCutOffGivesBackLater has the worker die between the row and Redis.
+func TestARejectionThatWasCutOffGivesBackLater(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 1 })
+	placed := in.order(p, sale.ID, "u", "", 1)
+	record, err := in.rdb.HGet(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending", placed.Order.ID.String()).Result()
+	must(t, err)
+	r, err := orders.ParseReservation([]byte(record))
+	must(t, err)
+	r.Reason = orders.ReasonRecoveredLate
+	_, err = in.store().Commit(t.Context(), []orders.Reservation{r})
+	must(t, err)
+	in.work(p)
+	eventually(t, "the unit is on sale again", func() bool {
+		out, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "next"})
+		return err == nil && out.Admitted()
+	})
+	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
 }
 
 func (in *installation) store() orders.Store { return postgres.New(in.pool) }

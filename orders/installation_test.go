@@ -65,7 +65,10 @@ func client(t testing.TB, url string) redis.UniversalClient {
 // process is a running Service, as an API has one.
 type process struct {
 	*orders.Service
+	rdb   redis.UniversalClient
 	queue redis.UniversalClient
+	fence *orders.Fence
+	store *hooked
 	stop  func()
 }
 
@@ -85,10 +88,11 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 	for _, set := range options {
 		set(&opts)
 	}
-	s, err := orders.New(rdb, queue, postgres.New(in.pool), fence, opts)
+	store := &hooked{Store: postgres.New(in.pool)}
+	s, err := orders.New(rdb, queue, store, fence, opts)
 	must(in.t, err)
 	stop := in.run(s.Run)
-	p := &process{Service: s, queue: queue}
+	p := &process{Service: s, rdb: rdb, queue: queue, fence: fence, store: store}
 	p.stop = sync.OnceFunc(func() {
 		in.processes = slices.DeleteFunc(in.processes, func(other *process) bool { return other == p })
 		s.Stop()

@@ -229,3 +229,24 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 		}
 	}
 }
+
+func TestNewsWakeThoseWhoWait(t *testing.T) {
+	s := &Service{ledger: newLedger(1), waiters: newWaiters()}
+	s.catalog.Store(newCatalog(s, nil, nil))
+	id, other := newID(time.UnixMilli(1), 1), newID(time.UnixMilli(2), 1)
+	mine, done := s.waiters.wait(id)
+	defer done()
+	others, doneToo := s.waiters.wait(other)
+	defer doneToo()
+	s.hear(bulletin{Orders: []change{{id, StatusConfirmed}}})
+	select {
+	case <-mine:
+	default:
+		t.Error("nobody told who waits for the order")
+	}
+	select {
+	case <-others:
+		t.Error("who waits for another order was woken")
+	default:
+	}
+}

@@ -106,8 +106,24 @@ func TestReserveFollowsTheModel(t *testing.T) {
 				must(t, err)
 			},
 			"": func(rt *rapid.T) {
-				if waiting := in.verified(ps[0], sale.ID); waiting < len(m.orders) {
-					rt.Fatalf("%d orders are under way, the model says %d", waiting, len(m.orders))
+				in.verified(ps[0], sale.ID)
+				list, err := ps[1].Orders(t.Context(), orders.Query{Sale: sale.ID, Viewer: orders.Viewer{All: true}, Limit: 100})
+				must(t, err)
+				if len(list) != len(m.orders) {
+					rt.Fatalf("%d orders, the model has %d", len(list), len(m.orders))
+				}
+				for _, user := range []string{"user-1", "user-2", "user-3", "user-4"} {
+					own, err := ps[0].Orders(t.Context(), orders.Query{Sale: sale.ID, Viewer: orders.Viewer{User: user}, Limit: 100})
+					must(t, err)
+					held := 0
+					for _, o := range m.orders {
+						if o.user == user {
+							held++
+						}
+					}
+					if len(own) != held {
+						rt.Fatalf("%s has %d orders, the model says %d", user, len(own), held)
+					}
 				}
 			},
 		})

@@ -3,6 +3,7 @@ package orders_test
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,4 +148,122 @@ func TestTwoLeadersRebuildOnce(t *testing.T) {
 		t.Errorf("epoch %d after one loss", epoch)
 	}
 	eventually(t, "all is settled", func() bool { return in.verified(ps[0], sale.ID) == 0 })
+}
+
+// TestNobodyReservesIntoASaleThatIsBeingLoaded delivers an order of the old
+// epoch while the leader has read the database and not opened the sale.
+func TestNobodyReservesIntoASaleThatIsBeingLoaded(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	leader, other := in.start(), in.start()
+	sale := in.sale(leader, func(s *orders.Sale) { s.Items[0].Stock = 1 })
+	early := in.order(other, sale.ID, "early", "", 1)
+	loaded, goOn := make(chan struct{}), make(chan struct{})
+	after := func() { close(loaded); <-goOn }
+	for _, p := range in.processes { // whoever leads
+		p.store.afterHoldings.Store(&after)
+	}
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	_, err := attempt(t.Context(), leader, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "late"})
+	if !errors.Is(err, orders.ErrRecovering) {
+		t.Fatalf("%v, want ErrRecovering", err)
+	}
+	<-loaded
+	in.work(leader) // the process that accepted offers its order, whose epoch is over
+	in.work(other)
+	delivered := func(set string) bool {
+		shard := early.Order.ID[15] % 4
+		n, err := in.rdb.ZCard(t.Context(), fmt.Sprintf("asynq:{%s-orders-%d}:%s", in.namespace, shard, set)).Result()
+		must(t, err)
+		return n > 0
+	}
+	eventually(t, "the order was delivered, and put back", func() bool { return delivered("retry") })
+	for range 50 {
+		if o, err := other.Order(t.Context(), early.Order.ID, orders.Viewer{All: true}); err != nil || o.Status != orders.StatusAccepted {
+			t.Fatalf("while the sale is being loaded: %+v, %v", o, err)
+		}
+		if _, err := leader.Orders(t.Context(), orders.Query{Sale: sale.ID, Viewer: orders.Viewer{User: "early"}, Limit: 1}); !errors.Is(err, orders.ErrRecovering) {
+			t.Fatalf("a list of a sale that is being loaded: %v", err)
+		}
+	}
+	for _, p := range in.processes {
+		p.store.afterHoldings.Store(nil)
+	}
+	close(goOn)
+	if o := in.settled(other, early.Order.ID); o.Status != orders.StatusConfirmed {
+		t.Errorf("%+v", o)
+	}
+	eventually(t, "all is settled", func() bool { return in.verified(leader, sale.ID) == 0 })
+}
+
+func TestWhoDoesNotLeadWaits(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	p := in.start()
+	sale := in.sale(p)
+	var asked atomic.Int64
+	follow := func() (bool, error) { asked.Add(1); return false, nil }
+	p.store.lead.Store(&follow)
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	began := time.Now()
+	eventually(t, "it asked for the lead three times", func() bool {
+		_, _ = attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u"})
+		return asked.Load() >= 3 && time.Since(began) > time.Second
+	})
+	if n, most := asked.Load(), int64(time.Since(began)/(5*time.Millisecond)+10); n > most {
+		t.Errorf("asked %d times in %v, with at most %d requests to make it", n, time.Since(began), most)
+	}
+}
+
+func TestAnOrderOfBeforeIsNotUnknownAfterARecovery(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	gone, left := in.start(), in.start()
+	sale := in.sale(gone)
+	placed := in.order(gone, sale.ID, "u", "", 1)
+	gone.stop()
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	in.buy(left, sale.ID, "somebody")
+	if _, err := left.Order(t.Context(), placed.Order.ID, orders.Viewer{All: true}); !errors.Is(err, orders.ErrRecovering) {
+		t.Errorf("%v, want ErrRecovering: another process may still have it", err)
+	}
+}
+
+func TestAnAnswerOfAnotherServerPromisesNothing(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p)
+	a, err := p.Prepare(orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u"})
+	must(t, err)
+	p.rdb.AddHook(afterScript{p.fence.Replaced})
+	if out, err := a.Reserve(t.Context()); !errors.Is(err, orders.ErrRecovering) {
+		t.Errorf("%+v, %v; want ErrRecovering: Redis was replaced before it answered", out, err)
+	}
+}
+
+func TestAfterADuplicateEverybodyReplaysTheSameOrder(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	p, q := in.start(), in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 5 })
+	first := in.order(p, sale.ID, "u", "key", 1)
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	var second orders.Outcome
+	eventually(t, "another process takes the same again", func() bool {
+		var err error
+		second, err = attempt(t.Context(), q, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u", Key: "key"})
+		return err == nil
+	})
+	in.work(q)
+	held := first.Order.ID
+	if o := in.settled(q, first.Order.ID); o.Status == orders.StatusRejected {
+		held = second.Order.ID
+	}
+	in.settled(q, second.Order.ID)
+	for _, at := range in.processes {
+		eventually(t, "both replay the order that stands", func() bool {
+			out, err := attempt(t.Context(), at, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u", Key: "key"})
+			return err == nil && out.Replayed && out.Order.ID == held && out.Order.Status == orders.StatusConfirmed
+		})
+	}
 }

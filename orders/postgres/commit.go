@@ -140,33 +140,43 @@ func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 // insert writes the orders of batch at todo and returns the units of each that was new.
 func insert(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []int) (map[orders.ID][]int, error) {
 	n := len(todo)
+	// One slice a column, as unnest takes them.
 	var (
-		ids, unitOrders                                       = make([][16]byte, n), make([][16]byte, 0, n)
-		sales, items, buyers, buyerHashes, units, sts, causes = make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-		keyHashes                                             = make([]*string, n)
-		quantities, unitNumbers                               = make([]int, n), make([]int, 0, n)
-		epochs                                                = make([]int64, n)
-		accepted                                              = make([]time.Time, n)
+		ids         = make([][16]byte, n)
+		sales       = make([]string, n)
+		items       = make([]string, n)
+		buyers      = make([]string, n)
+		buyerHashes = make([]string, n)
+		keyHashes   = make([]*string, n)
+		quantities  = make([]int, n)
+		units       = make([]string, n)
+		statuses    = make([]string, n)
+		reasons     = make([]string, n)
+		epochs      = make([]int64, n)
+		accepted    = make([]time.Time, n)
+
+		unitOrders  = make([][16]byte, 0, n)
+		unitNumbers = make([]int, 0, n)
 	)
 	for j, i := range todo {
 		r := &batch[i]
 		ids[j], sales[j], items[j], buyers[j], buyerHashes[j] = r.ID, r.Sale, r.Item, r.Buyer, r.BuyerHash
 		quantities[j], epochs[j], accepted[j] = r.Quantity, r.Epoch, time.UnixMilli(r.AcceptedMS)
-		causes[j] = string(r.Reason)
+		reasons[j] = string(r.Reason)
 		if r.Reason != "" {
-			sts[j], units[j] = string(orders.StatusRejected), "{}"
+			statuses[j], units[j] = string(orders.StatusRejected), "{}"
 			if r.KeyHash != "" && r.Reason != orders.ReasonDuplicate {
 				keyHashes[j] = &r.KeyHash
 			}
 			continue
 		}
-		sts[j], keyHashes[j], units[j] = string(orders.StatusConfirmed), &r.KeyHash, arrayText(r.Units)
+		statuses[j], keyHashes[j], units[j] = string(orders.StatusConfirmed), &r.KeyHash, arrayText(r.Units)
 		for _, u := range r.Units {
 			unitOrders, unitNumbers = append(unitOrders, r.ID), append(unitNumbers, u)
 		}
 	}
 	rows, err := tx.Query(ctx, insertOrders, ids, sales, items, buyers, buyerHashes, keyHashes, quantities, units,
-		sts, causes, epochs, accepted, unitOrders, unitNumbers)
+		statuses, reasons, epochs, accepted, unitOrders, unitNumbers)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,4 @@
+package orders
+
+// Replaced makes the fence think that Redis is another one from now on.
+func (f *Fence) Replaced() { f.generation.Add(1) }
