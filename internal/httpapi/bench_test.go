@@ -1,11 +1,9 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -86,50 +84,3 @@ type discard struct{ header http.Header }
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
-
-// BenchmarkSoldOutLoopback is the same over connections that are kept alive,
-// with a client that costs as little as possible.
-func BenchmarkSoldOutLoopback(b *testing.B) {
-	handlers := soldOutHandlers(b)
-	for _, name := range []string{"bare", "tidegate"} {
-		h := handlers[name]
-		b.Run(name, func(b *testing.B) {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				b.Fatal(err)
-			}
-			server := Server(h)
-			go func() { _ = server.Serve(listener) }()
-			defer server.Close()
-			request := []byte("POST /v1/sales/flash/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
-				"X-User-Id: ada\r\nX-Request-Id: 01HTJ4VZ8Q2YB6R4M0ZK3N7D5C\r\nContent-Length: 28\r\n\r\n" + orderBody)
-			b.SetParallelism(16)
-			b.ResetTimer()
-			b.RunParallel(func(pb *testing.PB) {
-				conn, err := net.Dial("tcp", listener.Addr().String())
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				defer conn.Close()
-				buf := make([]byte, 4096)
-				for pb.Next() {
-					if _, err := conn.Write(request); err != nil {
-						b.Error(err)
-						return
-					}
-					n := 0
-					for !bytes.HasSuffix(bytes.TrimSuffix(buf[:n], []byte("\n")), []byte("}")) {
-						m, err := conn.Read(buf[n:])
-						if err != nil {
-							b.Error(err)
-							return
-						}
-						n += m
-					}
-				}
-			})
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
-		})
-	}
-}

@@ -26,7 +26,7 @@ func environment(redis, database string) func(string) string {
 	return func(name string) string { return vars[name] }
 }
 
-func startAPI(t *testing.T, env func(string) string) *servetest.Program {
+func startAPI(t testing.TB, env func(string) string) *servetest.Program {
 	t.Helper()
 	return servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
 		cfg, err := config.API(nil, env, stderr)
@@ -37,7 +37,7 @@ func startAPI(t *testing.T, env func(string) string) *servetest.Program {
 	})
 }
 
-func startWorker(t *testing.T, env func(string) string) *servetest.Program {
+func startWorker(t testing.TB, env func(string) string) *servetest.Program {
 	t.Helper()
 	return servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
 		cfg, err := config.Worker(nil, env, stderr)
@@ -51,14 +51,14 @@ func startWorker(t *testing.T, env func(string) string) *servetest.Program {
 // shop is an API with one sale open.
 type shop struct {
 	*servetest.Program
-	t *testing.T
+	t testing.TB
 }
 
-func openShop(t *testing.T, api *servetest.Program) shop {
+func openShop(t testing.TB, api *servetest.Program, stock int) shop {
 	t.Helper()
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
 	sale := api.URL("internal") + "/v1/sales/concert"
-	if a := servetest.Call("PUT", sale, servetest.Sale("ticket", 1000)); a.Status != http.StatusCreated {
+	if a := servetest.Call("PUT", sale, servetest.Sale("ticket", stock)); a.Status != http.StatusCreated {
 		t.Fatal(a)
 	}
 	if a := servetest.Call("POST", sale+"/open", ""); a.Status != http.StatusOK {
@@ -100,7 +100,7 @@ func (s shop) get(order, user string) servetest.Answer {
 func TestAPIAndWorkerTakeAnOrder(t *testing.T) {
 	env := environment(testenv.Redis(t), testenv.Postgres(t))
 	api, worker := startAPI(t, env), startWorker(t, env) // and both migrate
-	s := openShop(t, api)
+	s := openShop(t, api, 1000)
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", worker.URL("worker")+"/readyz", "") })
 	s.confirmed(s.bought("alice"), "alice")
 
@@ -171,7 +171,7 @@ func TestRedisAwayLater(t *testing.T) {
 	redis := testenv.StartRedis(t)
 	env := environment(redis.URL(), testenv.Postgres(t))
 	startWorker(t, env)
-	s := openShop(t, startAPI(t, env))
+	s := openShop(t, startAPI(t, env), 1000)
 	s.confirmed(s.bought("alice"), "alice")
 
 	for i, away := range []struct {
@@ -202,7 +202,7 @@ func TestPostgresAwayLater(t *testing.T) {
 	postgres := testenv.StartPostgres(t)
 	env := environment(testenv.Redis(t), postgres.URL())
 	startWorker(t, env)
-	s := openShop(t, startAPI(t, env))
+	s := openShop(t, startAPI(t, env), 1000)
 	before := s.bought("alice")
 	s.confirmed(before, "alice")
 
