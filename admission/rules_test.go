@@ -123,15 +123,16 @@ func TestDefaultRules(t *testing.T) {
 		}
 	}
 
-	// 500 people of one office, each of whom tries ten times.
+	// 600 users at one address, each of whom tries as often as a user may, and one more.
 	g := defaults(t)
-	for i := range 500 {
+	for i := range 601 {
 		req := user(i)
-		req.IP, req.Method, req.Route = office, "POST", "/v1/sales/spring/orders"
-		for range 10 {
-			if d := charge(t, g, req); !d.Admitted {
-				t.Fatalf("user %d of an office: %+v", i, d)
-			}
+		req.IP, req.Method, req.Route, req.Cost = office, "POST", "/v1/sales/spring/orders", 100
+		switch d := charge(t, g, req); {
+		case i < 600 && !d.Admitted:
+			t.Fatalf("user %d of one address: %+v", i, d)
+		case i == 600 && (d.Admitted || d.Rule != "orders-per-address"):
+			t.Errorf("beyond 60,000 orders of one address: %+v", d)
 		}
 	}
 }
