@@ -20,11 +20,12 @@ func (c *clock) read(redisMS int64) {
 	c.last.Store(&reading{redis: time.UnixMilli(redisMS), at: time.Now()})
 }
 
-// now is Redis' time, wrong by at most a round trip; false before the first reading.
-func (c *clock) now() (time.Time, bool) {
+// now is Redis' time, wrong by at most a round trip. Before the first reading
+// it is the local clock's, and known is false.
+func (c *clock) now() (now time.Time, known bool) {
 	r := c.last.Load()
 	if r == nil {
-		return time.Time{}, false
+		return time.Now(), false
 	}
 	return r.redis.Add(time.Since(r.at)), true
 }

@@ -195,10 +195,14 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 	record := func(id ID, units ...int) string {
 		return Reservation{ID: id, Quantity: len(units), Units: units}.record()
 	}
+	live := func(id ID, units ...int) Holding {
+		return Holding{ID: id, BuyerHash: id.String(), Quantity: len(units), Status: StatusConfirmed, Units: units}
+	}
 	sound := func() books {
 		return books{
-			item: "shoe", stock: 5, next: 4, returned: []string{"2"}, records: []string{record(b, 3)},
-			outbox: 1, pending: 1, tally: Tally{Owned: map[int]ID{1: a}, DeadUnits: []int{4}},
+			item: &Item{ID: "shoe", QuotaEver: 1}, stock: 5, next: 4, returned: []string{"2"}, records: []string{record(b, 3)},
+			outbox: 1, pending: 1, owners: map[int]ID{1: a},
+			holdings: []Holding{live(a, 1), {ID: ID{1}, BuyerHash: "dead", Quantity: 1, Status: StatusAccepted, Units: []int{4}}},
 		}
 	}
 	for name, c := range map[string]struct {
@@ -208,13 +212,14 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 		"sound":                       {func(*books) {}, ""},
 		"committed, still in Redis":   {func(b *books) { b.records = append(b.records, record(a, 1)); b.outbox, b.pending = 2, 2 }, ""},
 		"a unit lost":                 {func(b *books) { b.returned = nil }, "I6"},
-		"a unit sold twice":           {func(b *books) { b.tally.Owned[3] = a }, "I5"},
+		"a unit reserved twice":       {func(b *books) { b.records = append(b.records, record(newID(time.UnixMilli(3), 1), 3)); b.outbox, b.pending = 2, 2 }, "I5"},
+		"a unit sold and reserved":    {func(bs *books) { bs.records = []string{record(b, 1, 3)} }, "I5"},
 		"a unit free and sold":        {func(b *books) { b.returned = []string{"1", "2"} }, "I5"},
-		"a unit never handed out":     {func(b *books) { b.tally.Owned[5] = a }, "I6"},
+		"a unit never handed out":     {func(b *books) { b.owners[5], b.holdings[0].Units = a, []int{1, 5} }, "I6"},
 		"more sold than there is":     {func(b *books) { b.stock = 3 }, "I3"},
-		"over the quota":              {func(b *books) { b.tally.OverQuota = 1 }, "I4"},
-		"an owner that holds nothing": {func(b *books) { b.tally.Orphans = 1 }, "I5"},
-		"an order without its units":  {func(b *books) { b.tally.Unseated = 1 }, "I5"},
+		"over the quota":              {func(b *books) { b.holdings[0].Quantity = 2 }, "I4"},
+		"an owner that holds nothing": {func(b *books) { b.holdings = b.holdings[1:] }, "I5"},
+		"an order without its unit":   {func(b *books) { b.owners = nil; b.returned = []string{"1", "2"} }, "I5"},
 		"an outbox entry lost":        {func(b *books) { b.outbox = 0 }, "I1"},
 		"a reservation not readable":  {func(b *books) { b.records = append(b.records, "?"); b.outbox, b.pending = 2, 2 }, "I1"},
 	} {

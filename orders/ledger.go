@@ -118,7 +118,7 @@ func (l *ledger) settle(id ID, status Status) {
 	}
 	delete(l.pending, id)
 	l.claimed--
-	e.order.Status, e.r = status, Reservation{}
+	e.order.Status, e.order.ConfirmedAt, e.r = status, time.Now().UTC(), Reservation{}
 	if !status.Holds() {
 		if l.known[e.identity] == e {
 			delete(l.known, e.identity)

@@ -56,7 +56,10 @@ func (s *Service) load(ctx context.Context, l *listing, abandoned []Reservation)
 	if latest, err := s.listing(l.ID); err != nil || latest.Epoch != l.Epoch {
 		return errors.Join(err, fmt.Errorf("%w: another leader raised the epoch", ErrRecovering))
 	}
-	now, _ := s.clock.now()
+	now, err := s.base.Time(ctx).Result() // of one server of a cluster; the grace it begins is a minute
+	if err != nil {
+		return unavailable(err)
+	}
 	for _, sh := range l.shelves {
 		if _, err := s.base.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			p.HSet(ctx, sh.keys[0], "rebuilt", now.UnixMilli())

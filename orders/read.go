@@ -38,6 +38,10 @@ type SaleStatus struct {
 // newSale is how long this process may not have heard of a sale, and so of its orders.
 const newSale = 10 * time.Second
 
+// handOver is how long after a recovery the other processes may need to hand
+// in what they remember, so that no list of a buyer's orders is whole.
+const handOver = 5 * time.Second
+
 // lateArrivals is how long after a recovery an order of before may still be
 // in another process's memory only, so that nobody can call it unknown.
 const lateArrivals = time.Minute
@@ -77,10 +81,7 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 			status.Free[l.Items[i].ID] = g.free
 		}
 	}
-	now, known := s.clock.now()
-	if !known {
-		now = time.Now()
-	}
+	now, _ := s.clock.now()
 	status.Now = now.UTC()
 	status.State = l.StateAt(now)
 	if recovering && status.State != StateClosed && !l.shelves[l.Items[0].ID].forgottenAt(now) {
@@ -281,15 +282,8 @@ func (s *Service) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Or
 		if _, err := s.verified(ctx, sh); err != nil {
 			return nil, err
 		}
-		var records []string
-		if err := s.within(ctx, func(ctx context.Context) (err error) {
-			if f.BuyerHash != "" {
-				records, err = heldScript.Run(ctx, s.rdb, sh.keys, f.BuyerHash).StringSlice()
-			} else {
-				records, err = s.base.HVals(ctx, sh.keys[2]).Result()
-			}
-			return err
-		}); err != nil {
+		records, err := s.pendingRecords(ctx, sh, f.BuyerHash)
+		if err != nil {
 			return nil, err
 		}
 		for _, record := range records {
@@ -303,4 +297,25 @@ func (s *Service) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Or
 		}
 	}
 	return list, nil
+}
+
+func (s *Service) pendingRecords(ctx context.Context, sh *shelf, buyerHash string) ([]string, error) {
+	var records []string
+	err := s.within(ctx, func(ctx context.Context) (err error) {
+		if buyerHash == "" {
+			records, err = s.base.HVals(ctx, sh.keys[2]).Result()
+			return err
+		}
+		reply, err := heldScript.Run(ctx, s.rdb, sh.keys, buyerHash).Slice()
+		if err != nil {
+			return err
+		}
+		d := decoder{reply: reply}
+		if ms := d.int64(); ms >= 0 && ms < handOver.Milliseconds() {
+			return fmt.Errorf("%w: orders of before may be on their way", ErrRecovering)
+		}
+		records = d.strings()
+		return d.err
+	})
+	return records, err
 }

@@ -60,7 +60,7 @@ func (s *Service) recoverSale(ctx context.Context, sale string) error {
 		}
 		s.dropBefore(ctx, l)
 		s.opts.Logger.WarnContext(ctx, "a sale was rebuilt from the database", slog.String("sale", sale),
-			slog.Int64("epoch", l.Epoch), slog.Int("uncommitted", len(abandoned)), slog.Duration("took", time.Since(began)))
+			slog.Int64("epoch", l.Epoch), slog.Int("uncommitted", len(abandoned)), slog.Int64("took_ms", time.Since(began).Milliseconds()))
 		return s.compare(ctx, l.all()...)
 	})
 	return err

@@ -90,6 +90,9 @@ func (a *Attempt) Screen() (out Outcome, decided bool) {
 		if quantity != a.quantity {
 			return Outcome{Reason: ReasonKeyReused, Order: o}, true
 		}
+		if o.Status == StatusConfirmed && o.PayBefore.IsZero() && a.shelf.sale.Hold > 0 {
+			o.PayBefore = o.ConfirmedAt.Add(a.shelf.sale.Hold) // as far as this process saw it
+		}
 		return Outcome{Order: o, Replayed: true}, true
 	}
 	now, known := a.s.clock.now()
@@ -147,9 +150,6 @@ func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error
 		}
 	}()
 	at, _ := s.clock.now()
-	if at.IsZero() {
-		at = time.Now()
-	}
 	r := Reservation{
 		ID: newID(at, sh.item.Number), Epoch: sh.sale.Epoch, Sale: sh.sale.ID, Item: sh.item.ID,
 		Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,

@@ -50,6 +50,7 @@ type Item struct {
 	Number        int // in every order id; assigned by the store
 	Stock         int // only grows
 	QuotaPerBuyer int // units of live and paid orders a buyer may hold
+	QuotaEver     int // the highest quota there was; kept by the store
 	InFlightMax   int // orders accepted and not yet committed
 }
 
@@ -98,9 +99,6 @@ func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 	conflict := func(format string, args ...any) (Sale, bool, error) {
 		return Sale{}, false, fmt.Errorf("%w: "+format, append([]any{ErrConflict}, args...)...)
 	}
-	if s.Switch == SwitchClosed {
-		return conflict("sale %s is closed for good", s.ID)
-	}
 	amended = *s
 	amended.StartsAt, amended.EndsAt = def.StartsAt.UTC(), def.EndsAt.UTC()
 	amended.RequiresUser, amended.Hold = def.RequiresUser, def.Hold
@@ -114,7 +112,7 @@ func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 			return conflict("the stock of item %s is %d and cannot shrink to %d", it.ID, it.Stock, next.Stock)
 		}
 		amended.Items[i] = *next
-		amended.Items[i].Number = it.Number
+		amended.Items[i].Number, amended.Items[i].QuotaEver = it.Number, it.QuotaEver
 	}
 	for _, it := range def.Items {
 		if _, ok := s.Item(it.ID); !ok {
@@ -123,6 +121,9 @@ func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 	}
 	changed = !amended.StartsAt.Equal(s.StartsAt) || !amended.EndsAt.Equal(s.EndsAt) ||
 		amended.RequiresUser != s.RequiresUser || amended.Hold != s.Hold || !slices.Equal(amended.Items, s.Items)
+	if changed && s.Switch == SwitchClosed {
+		return conflict("sale %s is closed for good", s.ID)
+	}
 	return amended, changed, nil
 }
 

@@ -154,11 +154,16 @@ func (s *Service) Ready(ctx context.Context) error {
 	return nil
 }
 
-// within runs fn, and returns no later than the timeout of a decision. fn runs
-// on when it is late: commands that share a round trip do not heed contexts,
-// and what Redis did has to be noted by somebody.
+// within runs fn, and returns no later than the timeout of a decision, or ctx's
+// deadline. fn runs on when it is late, or ctx is cancelled: commands that
+// share a round trip do not heed contexts, and what Redis did has to be noted
+// by somebody.
 func (s *Service) within(ctx context.Context, fn func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.Timeout)
+	deadline := time.Now().Add(s.opts.Timeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()
@@ -172,7 +177,7 @@ func (s *Service) within(ctx context.Context, fn func(context.Context) error) er
 		case err := <-done:
 			return unavailable(err)
 		default:
-			return fmt.Errorf("%w: no answer within %v", ErrUnavailable, s.opts.Timeout)
+			return fmt.Errorf("%w: no answer in time", ErrUnavailable)
 		}
 	}
 }

@@ -33,16 +33,6 @@ type Filter struct {
 	Limit     int
 }
 
-// Tally is what the database holds of one item.
-type Tally struct {
-	Owned       map[int]ID // unit → order, of order_units
-	Orphans     int        // units of order_units whose order is missing or holds nothing
-	Unseated    int        // orders that hold, and own another number of units than they should
-	OverQuota   int        // buyers whose orders hold more than the quota
-	DeadLetters int
-	DeadUnits   []int // of dead letters
-}
-
 // Store is the database. Its methods return ErrUnavailable, wrapped, when the
 // database did not answer, ErrUnknownSale, ErrUnknownOrder or ErrConflict where
 // that is the answer, and ErrPoison from Commit for rows that no repetition
@@ -72,6 +62,7 @@ type Store interface {
 	Orders(ctx context.Context, f Filter) ([]Order, error)
 	// Holdings calls fn for every order of a sale whose units, quota or key are taken.
 	Holdings(ctx context.Context, sale string, fn func(Holding) error) error
-	Tally(ctx context.Context, sale, item string) (Tally, error)
+	// Owners are the orders that own an item's units.
+	Owners(ctx context.Context, sale, item string) (map[int]ID, error)
 	Ping(ctx context.Context) error
 }

@@ -77,58 +77,74 @@ type audit struct {
 // audit takes one look at every item: first at Redis, then at the database.
 func (s *Service) audit(ctx context.Context, l *listing) (map[breach]struct{}, audit, error) {
 	var sum audit
-	breaches := make(map[breach]struct{})
-	for _, it := range l.Items {
+	all := make(map[string]*books, len(l.Items))
+	for i := range l.Items {
+		it := &l.Items[i]
 		sh := l.shelves[it.ID]
+		if sh.forgottenAt(time.Now()) {
+			continue
+		}
 		reply, err := auditScript.Run(ctx, s.base, sh.keys).Slice()
 		if err != nil {
 			return nil, sum, unavailable(err)
 		}
 		if len(reply) == 0 {
-			if sh.forgottenAt(time.Now()) {
-				continue
-			}
 			s.suspectForgotten(sh)
 			return nil, sum, ErrRecovering
 		}
 		d := decoder{reply: reply}
-		b := books{
-			item: it.ID, stock: int(d.int64()), next: int(d.int64()), returned: d.strings(), records: d.strings(),
+		b := &books{
+			item: it, stock: int(d.int64()), next: int(d.int64()), returned: d.strings(), records: d.strings(),
 			outbox: int(d.int64()), pending: int(d.int64()),
 		}
 		if d.err != nil {
 			return nil, sum, d.err
 		}
-		if b.tally, err = s.store.Tally(ctx, l.ID, it.ID); err != nil {
+		if b.owners, err = s.store.Owners(ctx, l.ID, it.ID); err != nil {
 			return nil, sum, err
 		}
-		for _, found := range b.examine() {
-			breaches[found] = struct{}{}
-		}
+		all[it.ID] = b
 		sum.stock += b.stock
 		sum.free += b.stock - b.next + len(b.returned)
 		sum.pending += b.pending
-		sum.owned += len(b.tally.Owned)
-		sum.deadLetters += b.tally.DeadLetters
+		sum.owned += len(b.owners)
+	}
+	if err := s.store.Holdings(ctx, l.ID, func(h Holding) error {
+		if b, ok := all[h.Item]; ok && h.Status.Holds() {
+			b.holdings = append(b.holdings, h)
+			if h.Status == StatusAccepted {
+				sum.deadLetters++
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, sum, err
+	}
+	breaches := make(map[breach]struct{})
+	for _, b := range all {
+		for _, found := range b.examine() {
+			breaches[found] = struct{}{}
+		}
 	}
 	return breaches, sum, nil
 }
 
 // books are what Redis, and then the database, said of one item.
 type books struct {
-	item            string
+	item            *Item
 	stock, next     int
 	returned        []string
 	records         []string
 	outbox, pending int
-	tally           Tally
+	owners          map[int]ID // of order_units
+	holdings        []Holding  // orders that hold units, and dead letters
 }
 
 // examine names everything in the books that does not add up.
 func (b *books) examine() []breach {
 	var found []breach
 	say := func(invariant, format string, args ...any) {
-		found = append(found, breach{invariant, b.item + ": " + fmt.Sprintf(format, args...)})
+		found = append(found, breach{invariant, b.item.ID + ": " + fmt.Sprintf(format, args...)})
 	}
 	where := make(map[int][]string, b.next)
 	put := func(unit int, place string) { where[unit] = append(where[unit], place) }
@@ -144,16 +160,30 @@ func (b *books) examine() []breach {
 		}
 		for _, u := range r.Units {
 			// Committed, and about to leave the outbox: the same order's in both places.
-			if b.tally.Owned[u] != r.ID {
+			if b.owners[u] != r.ID {
 				put(u, "reserved by "+r.ID.String())
 			}
 		}
 	}
-	for u, id := range b.tally.Owned {
+	held := make(map[string]int)
+	seated := 0
+	for _, h := range b.holdings {
+		held[h.BuyerHash] += h.Quantity
+		for _, u := range h.Units {
+			if h.Status == StatusAccepted {
+				put(u, "in dead letter "+h.ID.String())
+			} else if b.owners[u] == h.ID {
+				seated++
+			} else {
+				say("I5", "order %s does not own its unit %d", h.ID, u)
+			}
+		}
+	}
+	for u, id := range b.owners {
 		put(u, "sold to "+id.String())
 	}
-	for _, u := range b.tally.DeadUnits {
-		put(u, "in a dead letter")
+	if seated < len(b.owners) {
+		say("I5", "%d units are owned by orders that do not hold them", len(b.owners)-seated)
 	}
 	for u := 1; u <= b.next; u++ {
 		switch places := where[u]; {
@@ -168,17 +198,13 @@ func (b *books) examine() []breach {
 	for u := range where {
 		say("I6", "unit %d is in use and was never handed out", u)
 	}
-	if b.next > b.stock || len(b.tally.Owned) > b.stock {
-		say("I3", "%d units handed out and %d sold of %d", b.next, len(b.tally.Owned), b.stock)
+	if b.next > b.stock || len(b.owners) > b.stock {
+		say("I3", "%d units handed out and %d sold of %d", b.next, len(b.owners), b.stock)
 	}
-	if n := b.tally.OverQuota; n > 0 {
-		say("I4", "%d buyers hold more than the quota", n)
-	}
-	if n := b.tally.Orphans; n > 0 {
-		say("I5", "%d units are owned by orders that do not hold them", n)
-	}
-	if n := b.tally.Unseated; n > 0 {
-		say("I5", "%d orders do not own their units", n)
+	for _, n := range held {
+		if n > b.item.QuotaEver {
+			say("I4", "a buyer holds %d units, and the quota never was above %d", n, b.item.QuotaEver)
+		}
 	}
 	if b.outbox != b.pending {
 		say("I1", "%d outbox entries for %d reservations", b.outbox, b.pending)

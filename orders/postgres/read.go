@@ -84,18 +84,18 @@ func (s *Store) Orders(ctx context.Context, f orders.Filter) ([]orders.Order, er
 	return list, wrap("orders", err)
 }
 
-// Holdings reads one snapshot, row by row.
+// Holdings reads one snapshot, row by row. What an order holds are the units
+// of its row: a join to order_units would depend on statistics that a sale of
+// this minute does not have.
 func (s *Store) Holdings(ctx context.Context, sale string, fn func(orders.Holding) error) error {
 	rows, err := s.pool.Query(ctx, `
-		SELECT o.order_id, o.item, o.buyer_hash, o.key_hash, o.quantity, o.status,
-		       coalesce(array_agg(u.unit) FILTER (WHERE u.unit IS NOT NULL), '{}'), NULL::bytea
-		FROM orders o LEFT JOIN order_units u USING (sale, item, order_id)
-		WHERE o.sale = $1 AND (o.key_hash IS NOT NULL OR o.status IN ('confirmed', 'paid'))
-		GROUP BY o.order_id
+		SELECT order_id, item, buyer_hash, key_hash, quantity, status,
+		       CASE WHEN status IN ('confirmed', 'paid') THEN units ELSE '{}' END, NULL::bytea
+		FROM orders
+		WHERE sale = $1 AND (key_hash IS NOT NULL OR status IN ('confirmed', 'paid'))
 		UNION ALL
 		SELECT order_id, item, '', NULL, 0, 'accepted', '{}', payload FROM dead_letters d
-		WHERE sale = $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)
-		ORDER BY 1`, sale)
+		WHERE sale = $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)`, sale)
 	if err != nil {
 		return wrap("holdings", err)
 	}
@@ -120,57 +120,20 @@ func (s *Store) Holdings(ctx context.Context, sale string, fn func(orders.Holdin
 	return wrap("holdings", err)
 }
 
-// Tally reads what must add up for one item, in one snapshot.
-func (s *Store) Tally(ctx context.Context, sale, item string) (orders.Tally, error) {
-	t := orders.Tally{Owned: make(map[int]orders.ID)}
-	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT unit, order_id FROM order_units WHERE sale = $1 AND item = $2`, sale, item)
-		if err != nil {
-			return err
-		}
-		var (
-			unit    int
-			id      [16]byte
-			payload []byte
-		)
-		if _, err := pgx.ForEachRow(rows, []any{&unit, &id}, func() error {
-			t.Owned[unit] = id
-			return nil
-		}); err != nil {
-			return err
-		}
-		if err := tx.QueryRow(ctx, `
-			SELECT
-			  (SELECT count(*) FROM order_units u WHERE u.sale = $1 AND u.item = $2 AND NOT EXISTS (
-			     SELECT 1 FROM orders o WHERE o.order_id = u.order_id AND o.status IN ('confirmed', 'paid'))),
-			  (SELECT count(*) FROM (
-			     SELECT 1 FROM orders o
-			     LEFT JOIN LATERAL unnest(o.units) AS n(unit) ON true
-			     LEFT JOIN order_units u ON u.sale = $1 AND u.item = $2 AND u.unit = n.unit AND u.order_id = o.order_id
-			     WHERE o.sale = $1 AND o.item = $2 AND o.status IN ('confirmed', 'paid')
-			     GROUP BY o.order_id HAVING count(DISTINCT u.unit) <> o.quantity) q),
-			  (SELECT count(*) FROM (
-			     SELECT 1 FROM orders o JOIN items i USING (sale, item)
-			     WHERE o.sale = $1 AND o.item = $2 AND o.status IN ('confirmed', 'paid')
-			     GROUP BY o.buyer_hash, i.quota_ever HAVING sum(o.quantity) > i.quota_ever) q)`,
-			sale, item).Scan(&t.Orphans, &t.Unseated, &t.OverQuota); err != nil {
-			return err
-		}
-		if rows, err = tx.Query(ctx, `
-			SELECT payload FROM dead_letters d
-			WHERE sale = $1 AND item = $2 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)`, sale, item); err != nil {
-			return err
-		}
-		_, err = pgx.ForEachRow(rows, []any{&payload}, func() error {
-			r, err := orders.ParseReservation(payload)
-			if err != nil {
-				return err
-			}
-			t.DeadLetters++
-			t.DeadUnits = append(t.DeadUnits, r.Units...)
-			return nil
-		})
-		return err
+// Owners reads who owns each unit of an item.
+func (s *Store) Owners(ctx context.Context, sale, item string) (map[int]orders.ID, error) {
+	rows, err := s.pool.Query(ctx, `SELECT unit, order_id FROM order_units WHERE sale = $1 AND item = $2`, sale, item)
+	if err != nil {
+		return nil, wrap("owners", err)
+	}
+	var (
+		owners = make(map[int]orders.ID)
+		unit   int
+		id     [16]byte
+	)
+	_, err = pgx.ForEachRow(rows, []any{&unit, &id}, func() error {
+		owners[unit] = id
+		return nil
 	})
-	return t, wrap("tally", err)
+	return owners, wrap("owners", err)
 }

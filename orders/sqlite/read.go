@@ -113,17 +113,11 @@ func (s *Store) Holdings(ctx context.Context, sale string, fn func(orders.Holdin
 	}, `
 		SELECT order_id, item, buyer_hash, key_hash, quantity, status,
 		       CASE WHEN status IN ('confirmed', 'paid') THEN units ELSE '[]' END
-		FROM orders WHERE sale = ? AND (key_hash IS NOT NULL OR status IN ('confirmed', 'paid'))
-		ORDER BY order_id`, sale)
+		FROM orders WHERE sale = ? AND (key_hash IS NOT NULL OR status IN ('confirmed', 'paid'))`, sale)
 	if err != nil {
 		return wrap("holdings", err)
 	}
-	return wrap("holdings", s.deadLetters(ctx, sale, "", func(r orders.Reservation) error { return fn(r.Holding()) }))
-}
-
-// deadLetters calls fn for those of a sale, or of one item of it.
-func (s *Store) deadLetters(ctx context.Context, sale, item string, fn func(orders.Reservation) error) error {
-	return each(ctx, s.db, func(rows *sql.Rows) error {
+	err = each(ctx, s.db, func(rows *sql.Rows) error {
 		var payload []byte
 		if err := rows.Scan(&payload); err != nil {
 			return err
@@ -132,16 +126,16 @@ func (s *Store) deadLetters(ctx context.Context, sale, item string, fn func(orde
 		if err != nil {
 			return err
 		}
-		return fn(r)
+		return fn(r.Holding())
 	}, `
 		SELECT payload FROM dead_letters d
-		WHERE sale = ?1 AND (?2 = '' OR item = ?2) AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)
-		ORDER BY order_id`, sale, item)
+		WHERE sale = ? AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)`, sale)
+	return wrap("holdings", err)
 }
 
-// Tally reads what must add up for one item.
-func (s *Store) Tally(ctx context.Context, sale, item string) (orders.Tally, error) {
-	t := orders.Tally{Owned: make(map[int]orders.ID)}
+// Owners reads who owns each unit of an item.
+func (s *Store) Owners(ctx context.Context, sale, item string) (map[int]orders.ID, error) {
+	owners := make(map[int]orders.ID)
 	err := each(ctx, s.db, func(rows *sql.Rows) error {
 		var (
 			unit int
@@ -154,30 +148,8 @@ func (s *Store) Tally(ctx context.Context, sale, item string) (orders.Tally, err
 		if err := id.UnmarshalText([]byte(text)); err != nil {
 			return err
 		}
-		t.Owned[unit] = id
+		owners[unit] = id
 		return nil
 	}, `SELECT unit, order_id FROM order_units WHERE sale = ? AND item = ?`, sale, item)
-	if err != nil {
-		return t, wrap("tally", err)
-	}
-	if err := s.db.QueryRowContext(ctx, `
-		SELECT
-		  (SELECT count(*) FROM order_units u WHERE u.sale = ?1 AND u.item = ?2 AND NOT EXISTS (
-		     SELECT 1 FROM orders o WHERE o.order_id = u.order_id AND o.status IN ('confirmed', 'paid'))),
-		  (SELECT count(*) FROM orders o WHERE o.sale = ?1 AND o.item = ?2 AND o.status IN ('confirmed', 'paid')
-		     AND o.quantity <> (SELECT count(*) FROM order_units u WHERE u.sale = ?1 AND u.item = ?2
-		                        AND u.unit IN (SELECT value FROM json_each(o.units)) AND u.order_id = o.order_id)),
-		  (SELECT count(*) FROM (
-		     SELECT 1 FROM orders o JOIN items i USING (sale, item)
-		     WHERE o.sale = ?1 AND o.item = ?2 AND o.status IN ('confirmed', 'paid')
-		     GROUP BY o.buyer_hash, i.quota_ever HAVING sum(o.quantity) > i.quota_ever))`,
-		sale, item).Scan(&t.Orphans, &t.Unseated, &t.OverQuota); err != nil {
-		return t, wrap("tally", err)
-	}
-	err = s.deadLetters(ctx, sale, item, func(r orders.Reservation) error {
-		t.DeadLetters++
-		t.DeadUnits = append(t.DeadUnits, r.Units...)
-		return nil
-	})
-	return t, wrap("tally", err)
+	return owners, wrap("owners", err)
 }

@@ -30,7 +30,7 @@ func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, erro
 			starts, ends, hold int64
 		)
 		if err := rows.Scan(&s.ID, &s.Switch, &starts, &ends, &s.RequiresUser, &hold, &s.Salt, &s.Epoch, &s.Revision,
-			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.InFlightMax); err != nil {
+			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.QuotaEver, &it.InFlightMax); err != nil {
 			return err
 		}
 		if n := len(sales); n == 0 || sales[n-1].ID != s.ID {
@@ -43,7 +43,7 @@ func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, erro
 		return nil
 	}, `
 		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, revision,
-		       item, number, stock, quota_per_buyer, in_flight_max
+		       item, number, stock, quota_per_buyer, quota_ever, in_flight_max
 		FROM sales s JOIN items i USING (sale)
 		WHERE CASE WHEN ?1 = '' THEN ends_at > ?2 ELSE s.sale = ?1 END
 		ORDER BY s.sale, number`, sale, time.Now().Add(-400*24*time.Hour).UnixMilli())
