@@ -15,11 +15,11 @@ const maxQuick = 512
 
 // quickPlace serves the order requests of ordinary clients without Huma's
 // reflection, which costs more than all else in telling a crowd that the sale
-// is sold out. The whole API process gives about 0.83 of the answers that a
-// bare Echo handler gives over loopback (BenchmarkSoldOutLoopback in
-// internal/serve, median of ten alternating pairs on two busy cores); 0.8 is
-// the aim. Whatever is not plainly right goes on to Huma, so that there is one
-// judge of what is wrong.
+// is sold out. Of the answers that a bare Echo handler gives over loopback,
+// the whole API process gave 0.83 and 0.87 (BenchmarkSoldOutLoopback in
+// internal/serve, medians of ten alternating pairs on two cores, busy and
+// quiet); 0.8 is the aim. Whatever is not plainly right goes on to Huma, so
+// that there is one judge of what is wrong.
 func (a *API) quickPlace(ctx huma.Context, next func(huma.Context)) {
 	c := humaecho.Unwrap(ctx)
 	r := c.Request()
