@@ -67,7 +67,7 @@ The exit status is 0 only if every judged invariant held.`,
 	f.DurationVar(&o.RequestTimeout, "request-timeout", 0, "after which an answer is lost (default 10s)")
 	f.IntVar(&o.Attempts, "attempts", 0, "of one click while its answers are lost (default 5)")
 	f.DurationVar(&o.RetryWait, "retry-wait", 0, "before the first repeat (default 100ms)")
-	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "how long orders may take to be confirmed after the wave (default 30s)")
+	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "how long orders may take to be confirmed after the wave (default 3m)")
 	f.StringVar(&o.HistoryFile, "history", "", "file for everything seen, as JSON lines")
 	_ = cmd.MarkFlagRequired("sale") // it exists
 	api.addFlags(cmd, getenv)

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidegate/tidegate/internal/rehearse"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
@@ -128,9 +127,6 @@ func TestSale(t *testing.T) {
 			PublicURLs: []string{in.apis[0].URL("public"), in.apis[1].URL("public")}, InternalURL: in.apis[1].URL("internal"), Token: token,
 			Sale: "rush", Items: []string{"ticket"}, Stock: *stock, Buyers: *buyers, Rate: *rate, DuplicateClicks: 0.2, HangUps: 0.05, Seed: 1,
 			Progress: logged{t},
-			// Asynq finds the tasks that a killed worker had in work only after one to two minutes. Their orders are
-			// committed long before, but the queue counts as empty when it is.
-			DrainTimeout: 3 * time.Minute,
 		}
 	)
 	go func() {

@@ -85,7 +85,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 			return nil
 		}},
 	}
-	if err := p.AddHTTP(&told, svc, counts); err != nil {
+	if err := p.AddHTTP(&told, svc, counts, decideWithin); err != nil {
 		return err
 	}
 	return p.Run(ctx)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
@@ -34,17 +36,22 @@ type Config struct {
 	Logger *slog.Logger
 	// Version of the program, for health and documentation.
 	Version string
+	// DecideWithin is the longest that rules and reservation of an order take
+	// together. Zero: 200 ms.
+	DecideWithin time.Duration
 }
 
 // API is both listeners' handlers. Made by New; safe for concurrent use.
 type API struct {
 	orders   Orders
+	ready    func(context.Context) error
 	gate     Gate
 	identity Identity
 	tokens   *Tokens
 	proxies  []netip.Prefix
 	log      *slog.Logger
 	version  string
+	within   time.Duration
 	draining atomic.Bool
 
 	public, internal *echo.Echo
@@ -56,11 +63,14 @@ func New(cfg Config) (*API, error) {
 		return nil, errors.New("httpapi: New needs Orders, a Gate and an Identity")
 	}
 	a := &API{
-		orders: cfg.Orders, gate: cfg.Gate, identity: cfg.Identity, tokens: cfg.Tokens,
-		proxies: slices.Clone(cfg.TrustedProxies), log: cfg.Logger, version: cfg.Version,
+		orders: cfg.Orders, ready: cfg.Orders.Ready, gate: cfg.Gate, identity: cfg.Identity, tokens: cfg.Tokens,
+		proxies: slices.Clone(cfg.TrustedProxies), log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
 	if a.log == nil {
 		a.log = slog.Default()
+	}
+	if a.within == 0 {
+		a.within = 200 * time.Millisecond
 	}
 	origins, err := corsOrigins(cfg.CORSOrigins)
 	if err != nil {
@@ -71,7 +81,7 @@ func New(cfg Config) (*API, error) {
 	if len(origins) > 0 {
 		steps = append(steps, cors(origins)) // answers preflights itself, so nothing below counts them
 	}
-	a.public = a.echo(append(steps, limitBody, noEmptySegment, a.identify)...)
+	a.public = a.echo(append(steps, hygiene, noEmptySegment, a.identify)...)
 	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
 	a.common(docs, a.charged)
 	a.own(docs)
@@ -79,7 +89,7 @@ func New(cfg Config) (*API, error) {
 		return nil, err
 	}
 
-	a.internal = a.echo(a.track, limitBody, noEmptySegment, a.guard, a.identify)
+	a.internal = a.echo(a.track, hygiene, noEmptySegment, a.guard, a.identify)
 	docs = a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
 	a.common(docs)
 	a.operators(docs)
@@ -90,10 +100,10 @@ func New(cfg Config) (*API, error) {
 }
 
 // Public serves the public listener.
-func (a *API) Public() http.Handler { return a.public }
+func (a *API) Public() http.Handler { return headAsGet(a.public) }
 
 // Internal serves the internal listener.
-func (a *API) Internal() http.Handler { return a.internal }
+func (a *API) Internal() http.Handler { return headAsGet(a.internal) }
 
 // Drain makes readyz answer 503, so that balancers look elsewhere, and new
 // waits answer at once. Waits under way end when the Orders end them.

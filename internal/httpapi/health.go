@@ -2,8 +2,12 @@ package httpapi
 
 import (
 	"context"
+	"log/slog"
+	"net/http"
 	"strings"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 )
 
 // readyWithin is how long a dependency may take to say that it is there.
@@ -34,7 +38,7 @@ func (a *API) readyz(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	if err := a.orders.Ready(ctx); err != nil {
+	if err := a.ready(ctx); err != nil {
 		p := problem(reasonStoreUnavailable)
 		p.Detail = failingPart(err)
 		return nil, p
@@ -50,4 +54,15 @@ func failingPart(err error) string {
 		return part + " does not answer"
 	}
 	return "the sales are not loaded yet"
+}
+
+// Probes serves livez and readyz, and nothing else, for a process without an
+// API of its own. What it returns last makes readyz answer 503.
+func Probes(ready func(context.Context) error, version string, log *slog.Logger) (handler http.Handler, drain func()) {
+	a := &API{ready: ready, version: version, log: log}
+	e := a.echo(a.track, hygiene)
+	docs := a.huma(e, "Tidegate", nil)
+	huma.Register(docs, livezRoute, a.livez)
+	huma.Register(docs, readyzRoute, a.readyz)
+	return headAsGet(e), a.Drain
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -12,6 +13,12 @@ const (
 	maxViolations = 16
 	maxQuoted     = 200 // bytes of a caller's own words that an answer repeats
 )
+
+// wrongType is how encoding/json says that a number has a fraction or an
+// exponent, or does not fit; Huma's validation has found all else before.
+var wrongType = regexp.MustCompile(`^json: cannot unmarshal (\w+(?: \S+)?) into Go struct field (?:\w*\.)?(\S+) of type (\w+)`)
+
+var typeWords = map[string]string{"int": "an integer", "int64": "an integer", "string": "a string", "bool": "true or false"}
 
 func init() {
 	// Huma has one constructor of errors for a whole program.
@@ -42,6 +49,11 @@ func humaProblem(status int, message string, errs []error) *Problem {
 		if errors.As(err, &detailed) {
 			d := detailed.ErrorDetail()
 			v = Violation{Location: quoted(d.Location), Message: quoted(d.Message)}
+			if m := wrongType.FindStringSubmatch(d.Message); m != nil {
+				v = Violation{Location: quoted(d.Location + "." + m[2]), Message: quoted("is " + m[1] + ", and must be " + typeWords[m[3]])}
+			} else if strings.HasPrefix(d.Message, "json: ") {
+				v.Message = "holds a value that fits nothing it could mean"
+			}
 		}
 		p.Errors = append(p.Errors, v)
 	}

@@ -46,6 +46,9 @@ func (a *API) place(ctx context.Context, in *placeInput) (*placeOutput, error) {
 	}
 	out, decided := attempt.Screen()
 	if !decided {
+		// One deadline for both; a hang-up ends neither.
+		ctx, cancel := context.WithTimeout(ctx, a.within)
+		defer cancel()
 		if err := a.charge(ctx); err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 )
 
-// maxQuick is the longest body that is read without a deadline of its own.
+// maxQuick is the longest body that is read here.
 const maxQuick = 512
 
 // quickPlace serves the order requests of ordinary clients without Huma's

@@ -81,9 +81,6 @@ func (a *API) fail(c echo.Context, err error) {
 	if err != nil {
 		a.log.Error("problem not encoded", "error", err)
 	}
-	if c.Request().Method == http.MethodHead {
-		body = nil
-	}
 	_ = c.Blob(p.Status, p.ContentType(""), body) // fails when the client hung up: nobody is left to tell
 }
 
@@ -105,17 +102,6 @@ func (a *API) finish(ctx context.Context, p *Problem) {
 }
 
 var noStore = []string{"no-store"}
-
-// limitBody refuses a body that announces to be too large; Huma counts the others.
-func limitBody(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if c.Request().ContentLength > maxBody {
-			c.Response().Header().Set("Connection", "close") // do not read it just to reuse the connection
-			return problem(reasonTooLarge)
-		}
-		return next(c)
-	}
-}
 
 // visible tells whether s has 1 to limit characters, all of them visible ASCII (RFC 5234's VCHAR), so that it is one word
 // in a header field and in a log.

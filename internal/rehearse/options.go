@@ -36,7 +36,7 @@ type Options struct {
 	RequestTimeout time.Duration // after which an answer is lost; 0 = 10 s
 	Attempts       int           // of one click during the wave while its answers are lost; 0 = 5
 	RetryWait      time.Duration // before the first repeat, doubled for each further one; Retry-After wins; 0 = 100 ms
-	DrainTimeout   time.Duration // how long after the wave orders may take to be confirmed and queues to empty; 0 = 30 s
+	DrainTimeout   time.Duration // how long after the wave orders may take to be confirmed and queues to empty, which takes Asynq two minutes after a worker was killed; 0 = 3 min
 
 	HistoryFile string    // JSON lines of everything seen, overwritten; "" = none
 	Progress    io.Writer // one line a second while it runs; nil = none
@@ -56,7 +56,7 @@ func (o Options) withDefaults() Options {
 	o.RequestTimeout = orDefault(o.RequestTimeout, 10*time.Second)
 	o.Attempts = orDefault(o.Attempts, 5)
 	o.RetryWait = orDefault(o.RetryWait, 100*time.Millisecond)
-	o.DrainTimeout = orDefault(o.DrainTimeout, 30*time.Second)
+	o.DrainTimeout = orDefault(o.DrainTimeout, 3*time.Minute)
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}

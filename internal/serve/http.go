@@ -2,14 +2,9 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
 	"os"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
@@ -18,8 +13,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// AddHTTP gives a process the public and the internal listener.
-func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admission.Store) error {
+// AddHTTP gives a process the public and the internal listener. within bounds the decision on an order; 0 is the default.
+func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admission.Store, within time.Duration) error {
 	rules, err := rulesOf(cfg)
 	if err != nil {
 		return err
@@ -56,7 +51,7 @@ func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admiss
 	}
 	api, err := httpapi.New(httpapi.Config{
 		Orders: httpapi.FromService(svc), Gate: gate, Identity: identity, Tokens: tokens,
-		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(),
+		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(), DecideWithin: within,
 	})
 	if err != nil {
 		return err
@@ -82,36 +77,9 @@ func rulesOf(cfg *config.Config) (*admission.Rules, error) {
 
 // addProbes gives a process without HTTP of its own a listener for livez and readyz.
 func (p *Process) addProbes(addr string, ready func(context.Context) error) {
-	var leaving atomic.Bool
-	p.Drain = func() { leaving.Store(true) }
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { probe(w, p.Log, nil) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if leaving.Load() {
-			probe(w, p.Log, errors.New("draining"))
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
-		defer cancel()
-		probe(w, p.Log, ready(ctx))
-	})
-	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: addr, Handler: mux})
-}
-
-func probe(w http.ResponseWriter, log *slog.Logger, failing error) {
-	status, kind := http.StatusOK, "application/json"
-	body := map[string]any{"status": "ok", "version": version()}
-	if failing != nil {
-		status, kind = http.StatusServiceUnavailable, "application/problem+json"
-		body = map[string]any{"title": "Not ready", "status": status, "detail": failing.Error()}
-		w.Header().Set("Retry-After", "1")
-	}
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	if err := json.NewEncoder(w).Encode(body); err != nil {
-		log.Debug("probe not answered", "error", err)
-	}
+	handler, drain := httpapi.Probes(ready, version(), p.Log)
+	p.Drain = drain
+	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: addr, Handler: handler})
 }
 
 // version is that of the module, or of the commit it was built from.

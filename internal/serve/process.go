@@ -105,7 +105,10 @@ func (p *Process) Run(ctx context.Context) error {
 	case <-time.After(p.Linger):
 	case <-within.Done():
 	}
-	errs := []error{closeAll(within, servers)}
+	// A client that does not let go must not cost the steps that follow their time.
+	closing, stopClosing := context.WithTimeout(within, p.bound()/2)
+	defer stopClosing()
+	errs := []error{closeAll(closing, servers)}
 	errs = append(errs, wrap("hand over what is not queued", p.Service.Drain(within)))
 	if p.Settle != nil {
 		errs = append(errs, wrap("commit what is queued", p.Settle(within)))

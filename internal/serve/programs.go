@@ -23,7 +23,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 		if err != nil {
 			return err
 		}
-		return p.AddHTTP(cfg, svc, admission.NewRedisStore(shared))
+		return p.AddHTTP(cfg, svc, admission.NewRedisStore(shared), 0)
 	})
 }
 

@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHeadIsGetWithoutABody(t *testing.T) {
+	b := setup(t)
+	server := httptest.NewServer(b.Public())
+	defer server.Close()
+	for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/v1/sales/flash": 200, "/nothing": 404, "/v1/orders/x": 404} {
+		resp, err := server.Client().Head(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != want || len(body) > 0 {
+			t.Errorf("HEAD %s: %d %q %v, want %d", path, resp.StatusCode, body, err, want)
+		}
+	}
+}
+
+func TestWhatABodyMayBe(t *testing.T) {
+	b := setup(t)
+	for said, want := range map[string]int{
+		"application/json": 202, "Application/JSON": 202, "application/json; charset=UTF-8": 202, "": 202,
+		"application/json; charset=utf-16": 415, "application/problem+json": 415, "text/plain": 415, "json": 415, ";;;": 415,
+	} {
+		w := call(b.Public(), "POST", "/v1/sales/flash/orders", orderBody, "Content-Type", said, "X-User-ID", "ada")
+		if w.Code != want {
+			t.Errorf("Content-Type %q: %d %s, want %d", said, w.Code, w.Body, want)
+		}
+	}
+}
+
+func TestAFieldThatStandsTwice(t *testing.T) {
+	b := setup(t)
+	for _, name := range single {
+		r := httptest.NewRequest("POST", "/v1/sales/flash/orders", strings.NewReader(orderBody))
+		r.RemoteAddr = "127.0.0.1:4000"
+		r.Header[name] = []string{"one", "two"}
+		w := httptest.NewRecorder()
+		b.Public().ServeHTTP(w, r)
+		if p := problemIn(t, w); p.Status != 422 || len(p.Errors) != 1 || p.Errors[0].Location != "header."+name {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}
+
+func TestNumbersThatAreNoIntegers(t *testing.T) {
+	b := setup(t)
+	for _, quantity := range []string{"1.0", "1e0", "1.5", "1e400"} {
+		w := call(b.Public(), "POST", "/v1/sales/flash/orders", `{"item":"shoe","quantity":`+quantity+`}`, "X-User-ID", "ada")
+		if p := problemIn(t, w); p.Status != 422 || strings.Contains(w.Body.String(), "Go struct") || strings.Contains(w.Body.String(), "json:") {
+			t.Errorf("%s: %s", quantity, w.Body)
+		}
+	}
+}
+
+// A client that sends half a body is told so, and gets the connection closed.
+func TestHalfABody(t *testing.T) {
+	b := setup(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := Server(b.Public())
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	for _, request := range []string{
+		"POST /v1/sales/flash/orders HTTP/1.1\r\nHost: x\r\nX-User-ID: a\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"it",
+		"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(4 * bodyWithin))
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		answer := bufio.NewReader(conn)
+		resp, err := http.ReadResponse(answer, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if want := map[string]int{"POST": 408, "GET ": 200}[request[:4]]; resp.StatusCode != want {
+			t.Errorf("%.12s: %d, want %d", request, resp.StatusCode, want)
+		}
+		if _, err := io.Copy(io.Discard, answer); err != nil {
+			t.Errorf("%.12s: the connection stays open: %v", request, err)
+		}
+	}
+}
