@@ -209,10 +209,13 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 		change func(*books)
 		want   string
 	}{
-		"sound":                       {func(*books) {}, ""},
-		"committed, still in Redis":   {func(b *books) { b.records = append(b.records, record(a, 1)); b.outbox, b.pending = 2, 2 }, ""},
-		"a unit lost":                 {func(b *books) { b.returned = nil }, "I6"},
-		"a unit reserved twice":       {func(b *books) { b.records = append(b.records, record(newID(time.UnixMilli(3), 1), 3)); b.outbox, b.pending = 2, 2 }, "I5"},
+		"sound":                     {func(*books) {}, ""},
+		"committed, still in Redis": {func(b *books) { b.records = append(b.records, record(a, 1)); b.outbox, b.pending = 2, 2 }, ""},
+		"a unit lost":               {func(b *books) { b.returned = nil }, "I6"},
+		"a unit reserved twice": {func(b *books) {
+			b.records = append(b.records, record(newID(time.UnixMilli(3), 1), 3))
+			b.outbox, b.pending = 2, 2
+		}, "I5"},
 		"a unit sold and reserved":    {func(bs *books) { bs.records = []string{record(b, 1, 3)} }, "I5"},
 		"a unit free and sold":        {func(b *books) { b.returned = []string{"1", "2"} }, "I5"},
 		"a unit never handed out":     {func(b *books) { b.owners[5], b.holdings[0].Units = a, []int{1, 5} }, "I6"},
