@@ -288,3 +288,51 @@ func TestAnOrderIsItsBuyersAlone(t *testing.T) {
 		t.Errorf("nobody's orders: %v", err)
 	}
 }
+
+func TestAnOrderOfASaleNotHeardOfYetIsNotUnknown(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	const never = 1<<24 - 1 // number of an item
+	if _, err := p.Order(t.Context(), orders.NewID(time.Now(), never), orders.Viewer{All: true}); !errors.Is(err, orders.ErrUnavailable) {
+		t.Errorf("of this moment: %v, want ErrUnavailable", err)
+	}
+	if _, err := p.Order(t.Context(), orders.NewID(time.Now().Add(-time.Hour), never), orders.Viewer{All: true}); !errors.Is(err, orders.ErrUnknownOrder) {
+		t.Errorf("of an hour ago: %v, want ErrUnknownOrder", err)
+	}
+}
+
+func TestAHangUpTearsNoReservation(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p)
+	a, err := p.Prepare(orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u"})
+	must(t, err)
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	out, err := a.Reserve(ctx)
+	if err != nil || !out.Admitted() {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if o, err := p.Order(t.Context(), out.Order.ID, orders.Viewer{User: "u"}); err != nil || o.Status != orders.StatusAccepted {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// TestManySalesAtOnce defines more sales than the pool has connections: each
+// leads with one connection and needs another.
+func TestManySalesAtOnce(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	var wg sync.WaitGroup
+	for i := range 2 * int(in.pool.Config().MaxConns) {
+		wg.Go(func() {
+			if _, _, err := p.PutSale(t.Context(), orders.Sale{
+				ID: fmt.Sprint("many-", i), StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour), Hold: time.Minute,
+				Items: []orders.Item{{ID: "shoe", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1}},
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
