@@ -201,10 +201,11 @@ func testConcurrentPut(t *testing.T, b *bench) {
 	var wg sync.WaitGroup
 	results := make([]orders.Sale, 8)
 	creations := make([]bool, 8)
+	def := definition()
 	for i := range results {
 		wg.Go(func() {
 			var err error
-			if results[i], creations[i], _, err = b.PutSale(t.Context(), definition()); err != nil {
+			if results[i], creations[i], _, err = b.PutSale(t.Context(), def); err != nil {
 				t.Error(err)
 			}
 		})
