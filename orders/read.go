@@ -72,13 +72,18 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 	}
 	status := SaleStatus{Sale: l.Sale, Free: make(map[string]int, len(l.Items))}
 	recovering := false
-	for i, g := range seen.([]*glance) {
-		switch sh := l.shelves[l.Items[i].ID]; {
+	glances := seen.([]*glance) // of whoever looked, who may know of items that were added meanwhile, or not yet
+	for i, sh := range l.all() {
+		var g *glance
+		if i < len(glances) {
+			g = glances[i]
+		}
+		switch {
 		case sh.forgottenAt(time.Now()):
 		case g == nil || g.recovering || sh.generation.Load() != s.fence.generation.Load():
 			recovering = true
 		default:
-			status.Free[l.Items[i].ID] = g.free
+			status.Free[sh.item.ID] = g.free
 		}
 	}
 	now, _ := s.clock.now()
