@@ -65,6 +65,8 @@ func openPool(ctx context.Context, url config.URL, program string) (*pgxpool.Poo
 	}
 	for name, value := range map[string]string{
 		"application_name": "tidegate-" + program,
+		// An order leaves the outbox when its commit returned, so the commit has to be on disk by then.
+		"synchronous_commit": "on",
 		// A statement that takes longer is stuck, and holds a connection that others need.
 		"statement_timeout":                   "30s",
 		"idle_in_transaction_session_timeout": "60s",
