@@ -336,3 +336,39 @@ func TestManySalesAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt has the rejection of an order
+// fail after reseat.lua left it with the one unit that was its own.
+func TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock, s.Items[0].QuotaPerBuyer = 2, 2 })
+	placed := in.order(p, sale.ID, "u", "key", 2)
+	eventually(t, "the task is queued", func() bool { return in.deleteTasks() > 0 })
+	p.stop()
+	pending := in.namespace + ":{" + sale.ID + ":shoe}:1:pending"
+	record, err := in.rdb.HGet(t.Context(), pending, placed.Order.ID.String()).Result()
+	must(t, err)
+	r, err := orders.ParseReservation([]byte(record))
+	must(t, err)
+	owner := r
+	owner.ID[15]++
+	owner.BuyerHash, owner.Quantity, owner.Units = "owner", 1, []int{2}
+	_, err = in.store().Commit(t.Context(), []orders.Reservation{owner})
+	must(t, err)
+	r.Units = []int{1}
+	left, err := json.Marshal(r)
+	must(t, err)
+	must(t, in.rdb.HSet(t.Context(), pending, r.ID.String(), left).Err())
+
+	q := in.start()
+	in.work(q)
+	if o := in.settled(q, r.ID); o.Status != orders.StatusRejected || o.Reason != orders.ReasonRecoveredLate {
+		t.Errorf("an order of 2 with 1 unit: %+v", o)
+	}
+	eventually(t, "all is settled, and unit 1 on sale again", func() bool {
+		status, err := q.Sale(t.Context(), sale.ID)
+		must(t, err)
+		return in.verified(q, sale.ID) == 0 && status.Free["shoe"] == 1
+	})
+}

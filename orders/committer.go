@@ -127,6 +127,10 @@ func (s *Service) commitBatch(ctx context.Context, batch []Reservation) []error 
 func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []int, errs []error) (again []int) {
 	part := make([]Reservation, len(todo))
 	for j, i := range todo {
+		// It lost a unit to another order and none was free: what reseat.lua left of it is found by whoever comes next.
+		if r := &batch[i]; len(r.Units) < r.Quantity && r.Reason == "" {
+			r.Reason = ReasonRecoveredLate
+		}
 		part[j] = batch[i]
 	}
 	verdicts, failures := s.write(ctx, part)
