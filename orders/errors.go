@@ -1,6 +1,9 @@
 package orders
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // What the package cannot do, or was asked wrongly. A refusal is no error: see Outcome.
 var (
@@ -28,3 +31,21 @@ type InvalidError struct {
 }
 
 func (e *InvalidError) Error() string { return "orders: " + e.Location + ": " + e.Message }
+
+// StoreError names the operation of a store that failed, and sorts its error
+// for the Store interface: what is an answer of this package stays as it is,
+// data that the database refuses is poison, and all else may work next time.
+func StoreError(op string, err error, refused bool) error {
+	if err == nil {
+		return nil
+	}
+	for _, answer := range []error{ErrUnknownSale, ErrUnknownOrder, ErrConflict, ErrPoison} {
+		if errors.Is(err, answer) {
+			return err
+		}
+	}
+	if refused {
+		return fmt.Errorf("%w: %s: %w", ErrPoison, op, err)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, err)
+}

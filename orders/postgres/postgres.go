@@ -5,7 +5,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,25 +58,15 @@ func (s *Store) inTx(ctx context.Context, op string, fn func(pgx.Tx) error) erro
 	return wrap(op, pgx.BeginFunc(ctx, s.pool, fn))
 }
 
-// wrap names the operation and sorts the errors: what this package or package
-// orders said stays, data that Postgres refuses is poison, and everything else
-// may work the next time.
+// wrap sorts errors by their SQLSTATE.
 func wrap(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	for _, known := range []error{orders.ErrUnknownSale, orders.ErrUnknownOrder, orders.ErrConflict, orders.ErrPoison} {
-		if errors.Is(err, known) {
-			return err
-		}
-	}
-	kind := orders.ErrUnavailable
 	var pg *pgconn.PgError
+	refused := false
 	if errors.As(err, &pg) && len(pg.Code) == 5 {
 		switch pg.Code[:2] {
 		case "22", "23", "P0": // data exception, integrity violation, raised by a trigger
-			kind = orders.ErrPoison
+			refused = true
 		}
 	}
-	return fmt.Errorf("%w: postgres: %s: %w", kind, op, err)
+	return orders.StoreError("postgres: "+op, err, refused)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"sync"
 
 	"modernc.org/sqlite"
@@ -80,23 +79,15 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// wrap sorts errors as package postgres does.
+// wrap sorts errors by their primary code.
 func wrap(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	for _, known := range []error{orders.ErrUnknownSale, orders.ErrUnknownOrder, orders.ErrConflict, orders.ErrPoison} {
-		if errors.Is(err, known) {
-			return err
-		}
-	}
-	kind := orders.ErrUnavailable
 	var se *sqlite.Error
+	refused := false
 	if errors.As(err, &se) {
-		switch se.Code() & 0xff { // the primary code of an extended one
+		switch se.Code() & 0xff {
 		case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE:
-			kind = orders.ErrPoison
+			refused = true
 		}
 	}
-	return fmt.Errorf("%w: sqlite: %s: %w", kind, op, err)
+	return orders.StoreError("sqlite: "+op, err, refused)
 }
