@@ -103,7 +103,7 @@ func TestAllOrNothing(t *testing.T) {
 		clk.At(500 * ms)
 		for range 10 {
 			want := admission.Decision{
-				Action: admission.Deny, Reason: admission.RateLimited, Rule: "session", Limit: 1,
+				Action: admission.ActionDeny, Reason: admission.RateLimited, Rule: "session", Limit: 1,
 				RetryAfter: 1500 * ms, ResetAfter: 1500 * ms, Version: g.Rules().Version(),
 				Rules: []admission.Verdict{
 					{Rule: "user", Window: 10 * time.Second, Limit: 5, Admitted: true, Remaining: 4, ResetAfter: 9500 * ms},

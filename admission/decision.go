@@ -5,9 +5,12 @@ import "time"
 // Action is what to do with a request. Closed set; the same word stands in JSON, metrics and logs.
 type Action string
 
+// The actions, the strongest first.
 const (
-	Allow Action = "allow"
-	Deny  Action = "deny"
+	ActionBan       Action = "ban"
+	ActionDeny      Action = "deny"
+	ActionChallenge Action = "challenge" // let the caller prove to be human, by a CAPTCHA
+	ActionAllow     Action = "allow"
 )
 
 // Reason is why a request was denied; empty when it was admitted. Closed set; the same word stands in the scripts' replies,
@@ -20,6 +23,12 @@ const (
 	// CostAboveLimit: the request costs more than the whole limit (any cost does where the limit is 0). Waiting does not
 	// help, so RetryAfter is 0.
 	CostAboveLimit Reason = "cost_above_limit"
+	// Banned: the user, address, network or device is banned; RetryAfter is the rest of the ban.
+	Banned Reason = "banned"
+	// Forbidden: a direct rule denies.
+	Forbidden Reason = "forbidden"
+	// CaptchaRequired: the strongest action is a challenge. Verdicts say what called for it.
+	CaptchaRequired Reason = "captcha_required"
 )
 
 // Unlimited stands for a limit or a remainder where nothing limits.
@@ -42,22 +51,30 @@ type Decision struct {
 	RetryAfter time.Duration // until the same request fits, if nobody else is admitted; 0 when admitted or when it never will
 	ResetAfter time.Duration // until the whole limit is free again
 
-	// Rules holds every window of every matching rule, in the order of the file. It is empty when Degraded. Where
-	// CostAboveLimit denied, it holds only the windows that refused: the store was not asked about the others.
+	// Rules holds every window of every matching rule, in the order of the file. It is empty for a banned caller and where the
+	// store failed. Where the store was not asked, because it has just refused the same, or because a direct rule denies, it
+	// holds only the windows and rules that refused.
 	Rules []Verdict
 
+	// At is the time of the decision on the store's clock, so that At.Add(ResetAfter) is the same instant for all callers. Zero
+	// if the store was not asked.
+	At       time.Time
 	Version  string // of the rules that decided, see Rules.Version
-	Degraded bool   // the store failed and all matching rules are open: admitted without counting
+	Degraded bool   // the store failed: rules that are open did not count, those that are local counted in this process
+
+	receipt *receipt // of a charge, for Gate.Refund
 }
 
 // A Verdict is where a request stands in one window of one rule. Units and durations are those of Decision.
 type Verdict struct {
-	Rule   string
-	Window time.Duration
-	Limit  int
-	Shadow bool // the rule only reports: its refusal does not deny
+	Rule      string
+	Algorithm Algorithm
+	Window    time.Duration // of a calendar the usual length of its unit, a month as 30 days; 0 for a direct rule
+	Limit     int
+	Shadow    bool // the rule only reports: its refusal does not deny
 
-	Admitted   bool // this window has room
+	Action     Action // what the rule asks for: ActionAllow where there was room
+	Admitted   bool   // this window has room
 	Reason     Reason
 	Remaining  int
 	RetryAfter time.Duration
@@ -66,11 +83,11 @@ type Verdict struct {
 
 // conclude makes a decision of verdicts. The request has been charged if and only if the decision admits it.
 func conclude(verdicts []Verdict, version string) Decision {
-	d := Decision{Admitted: true, Action: Allow, Limit: Unlimited, Remaining: Unlimited, Rules: verdicts, Version: version}
+	d := Decision{Admitted: true, Action: ActionAllow, Limit: Unlimited, Remaining: Unlimited, Rules: verdicts, Version: version}
 	var decisive *Verdict
 	for i := range verdicts {
 		v := &verdicts[i]
-		if v.Shadow || v.Limit == Unlimited {
+		if v.Shadow || v.Admitted && v.Limit == Unlimited {
 			continue
 		}
 		if decisive == nil || v.outweighs(decisive) {
@@ -80,27 +97,37 @@ func conclude(verdicts []Verdict, version string) Decision {
 	if decisive == nil {
 		return d
 	}
-	if !decisive.Admitted {
-		d.Admitted, d.Action, d.Reason = false, Deny, decisive.Reason
+	d.Admitted, d.Action, d.Reason = decisive.Admitted, decisive.Action, decisive.Reason
+	switch decisive.Action {
+	case ActionChallenge:
+		d.Reason = CaptchaRequired
+	case ActionBan:
+		d.Reason = Banned
 	}
 	d.Rule, d.Limit, d.Remaining = decisive.Rule, decisive.Limit, decisive.Remaining
 	d.RetryAfter, d.ResetAfter = decisive.RetryAfter, decisive.ResetAfter
 	return d
 }
 
-// outweighs reports whether v tells the caller more than other: a refusal before an admission, for ever before for a while, a
+// strength orders actions.
+var strength = map[Action]int{ActionBan: 3, ActionDeny: 2, ActionChallenge: 1}
+
+// outweighs reports whether v tells the caller more than other: a strong action before a weak one, for ever before for a while, a
 // long wait before a short one, less left before more.
 func (v *Verdict) outweighs(other *Verdict) bool {
 	switch {
-	case v.Admitted != other.Admitted:
-		return !v.Admitted
+	case v.Action != other.Action:
+		return strength[v.Action] > strength[other.Action]
 	case v.Admitted && v.Remaining != other.Remaining:
 		return v.Remaining < other.Remaining
 	case v.Admitted:
 		return v.ResetAfter > other.ResetAfter
-	case v.Reason != other.Reason:
-		return v.Reason == CostAboveLimit
+	case v.forGood() != other.forGood():
+		return v.forGood()
 	default:
 		return v.RetryAfter > other.RetryAfter
 	}
 }
+
+// forGood reports whether waiting does not help.
+func (v *Verdict) forGood() bool { return v.Reason == CostAboveLimit || v.Reason == Forbidden }

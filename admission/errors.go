@@ -14,9 +14,21 @@ var (
 	// Like every failure of a store it reaches the caller of a Gate only inside ErrUnavailable.
 	ErrFull = errors.New("admission: memory store full")
 
+	// ErrUnknownRequest means that no charge with this subject and ID is remembered.
+	ErrUnknownRequest = errors.New("admission: unknown request")
+
+	// ErrBanRefused means that the target of a ban is on a list that the rules never ban.
+	ErrBanRefused = errors.New("admission: ban refused")
+
+	// ErrUnknownRule means that the rules in force have no rule of this name.
+	ErrUnknownRule = errors.New("admission: unknown rule")
+
 	// ErrInvalidRequest means that a Request cannot be decided as it stands; the text names the field.
 	ErrInvalidRequest = errors.New("admission: invalid request")
 )
+
+// errResting stands for the store's own error while nobody asks it, see breaker.
+var errResting = errors.New("it has not answered lately")
 
 // A RulesError is one place of a rules file that is wrong. Its text begins with file:line:column, which editors follow,
 // and ends with what would be right. ParseRules returns it wrapped: take it out with errors.As.

@@ -22,4 +22,8 @@ func (s *MemoryStore) Counters() int {
 }
 
 // Holds reports whether the gate's rules match req.
-func (g *Gate) Holds(req Request) bool { return len(g.plan(req.withDefaults()).verdicts) > 0 }
+func (g *Gate) Holds(req Request) bool {
+	var p plan
+	req = req.withDefaults()
+	return g.Rules().plan(&p, matching, &req) == nil && len(p.claims) > 0
+}

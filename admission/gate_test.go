@@ -90,11 +90,14 @@ func TestOneNetworkOneSubject(t *testing.T) {
 }
 
 // down is a store that never answers well.
-type down struct{ asked int }
+type down struct {
+	admission.Store
+	asked int
+}
 
 var errDown = errors.New("down")
 
-func (s *down) Decide(context.Context, admission.Mode, []admission.Tally) ([]admission.Count, error) {
+func (s *down) Decide(context.Context, admission.Call) ([]admission.Count, error) {
 	s.asked++
 	return nil, errDown
 }
@@ -102,11 +105,11 @@ func (s *down) Decide(context.Context, admission.Mode, []admission.Tally) ([]adm
 // heedful counts only for those who are still there.
 type heedful struct{ admission.Store }
 
-func (s heedful) Decide(ctx context.Context, mode admission.Mode, tallies []admission.Tally) ([]admission.Count, error) {
+func (s heedful) Decide(ctx context.Context, call admission.Call) ([]admission.Count, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return s.Store.Decide(ctx, mode, tallies)
+	return s.Store.Decide(ctx, call)
 }
 
 func TestAHangUpDoesNotTearADecision(t *testing.T) {
@@ -158,7 +161,7 @@ func TestWithoutTheStore(t *testing.T) {
 			if d.Admitted != c.admitted || d.Degraded != c.degraded || d.Reason != c.reason || store.asked != c.asked {
 				t.Errorf("%+v after asking %d times", d, store.asked)
 			}
-			if c.reason == admission.CostAboveLimit && (d.RetryAfter != 0 || d.Rule == "" || d.Action != admission.Deny) {
+			if c.reason == admission.CostAboveLimit && (d.RetryAfter != 0 || d.Rule == "" || d.Action != admission.ActionDeny) {
 				t.Errorf("refused for good: %+v", d)
 			}
 		})
@@ -171,7 +174,7 @@ func TestNoRuleNoLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := charge(t, g, admission.Request{User: "ann", Route: "/v1/orders/1", Method: "GET"})
-	if !d.Admitted || d.Action != admission.Allow || d.Limit != admission.Unlimited || d.Remaining != admission.Unlimited || len(d.Rules) != 0 {
+	if !d.Admitted || d.Action != admission.ActionAllow || d.Limit != admission.Unlimited || d.Remaining != admission.Unlimited || len(d.Rules) != 0 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -14,8 +14,14 @@ import (
 
 // All keys of this package:
 //
-//	key                             type   TTL                                     slot
-//	<namespace>:w:{<subject>}:<id>  LIST   window + 1 s, set at each admission     {<subject>}
+//	key                               type     TTL                                         slot
+//	<namespace>:w:{<subject>}:<id>    by the algorithm, as its file in lua/ says           {<subject>}
+//	<namespace>:w:{<subject>}:<id>:b  STRING   base of a two-stage window, as fixed_window {<subject>}
+//	<namespace>:w:{<subject>}:<id>:s  strikes of the window, as the sliding algorithms     {<subject>}
+//	<namespace>:q:{<subject>}[:old]   HASH     answers to requests with an id, 2 minutes   {<subject>}
+//	<namespace>:{bans}:…              the bans, as lua/bans.lua says                       {bans}
+//
+//	channel <namespace>:taken-back    subjects that were refunded or reset
 //
 // subject is a keyed hash of what is counted: 22 characters, whatever a caller sends. It is the same in all rules that count the
 // same subject, so that one script decides them in one slot. id names the rule and the window: 8 characters.
@@ -83,3 +89,15 @@ func windowID(parts ...string) string {
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:6])
 }
+
+// records returns the key of the answers to a subject's requests with an id.
+func (k *keyring) records(subject string) string { return k.namespace + ":q:{" + subject + "}" }
+
+// request returns the keyed hash of a request's id.
+func (k *keyring) request(id string) string { return k.subject("request", id) }
+
+// channel returns where processes tell each other what was refunded and reset.
+func (k *keyring) channel() string { return k.namespace + ":taken-back" }
+
+// bans returns what all keys of the bans begin with, and the channel on which they are announced.
+func (k *keyring) bans() string { return k.namespace + ":{bans}" }

@@ -58,7 +58,8 @@ func NewMemoryStore(opts MemoryOptions) *MemoryStore {
 }
 
 // Decide implements Store. It fails only with ErrFull.
-func (s *MemoryStore) Decide(_ context.Context, mode Mode, tallies []Tally) ([]Count, error) {
+func (s *MemoryStore) Decide(_ context.Context, call Call) ([]Count, error) {
+	mode, tallies := call.Mode, call.Tallies
 	var buf [8]int
 	at := buf[:0] // the shard of each tally
 	for i := range tallies {
@@ -79,7 +80,7 @@ func (s *MemoryStore) Decide(_ context.Context, mode Mode, tallies []Tally) ([]C
 		if c := s.shards[at[i]].counters[t.Key]; c != nil {
 			log = &c.log
 		}
-		readings[i] = log.read(now, t.Window, t.Limit, t.Cost)
+		readings[i] = log.read(now, t.Window.Length, t.Limit, t.Cost)
 		counts[i] = readings[i].Count
 	}
 	if mode != Charge || !fits(tallies, counts) {
@@ -170,10 +171,10 @@ type counter struct {
 // charge counts t and puts its counter last in its queue: all counters of a queue have the same window, so the one
 // charged last ends last.
 func (sh *shard) charge(t *Tally, r reading) Count {
-	queue := sh.queues[t.Window]
+	queue := sh.queues[t.Window.Length]
 	if queue == nil {
 		queue = list.New()
-		sh.queues[t.Window] = queue
+		sh.queues[t.Window.Length] = queue
 	}
 	c := sh.counters[t.Key]
 	if c == nil {
@@ -183,8 +184,8 @@ func (sh *shard) charge(t *Tally, r reading) Count {
 	} else {
 		queue.MoveToBack(c.place)
 	}
-	c.ends = r.now + t.Window.Microseconds()
-	return c.log.charge(r, t.Window, t.Cost)
+	c.ends = r.now + t.Window.Length.Microseconds()
+	return c.log.charge(r, t.Window.Length, t.Cost)
 }
 
 // drop drops up to n counters that ended by now and returns how many it did.
@@ -201,4 +202,15 @@ func (sh *shard) drop(n int, now int64) (dropped int) {
 		}
 	}
 	return dropped
+}
+
+// Exchange implements Store.
+func (s *MemoryStore) Exchange(context.Context, string, BanNews) (BanState, error) {
+	return BanState{}, nil
+}
+
+// Listen implements Store.
+func (s *MemoryStore) Listen(ctx context.Context, _ string, _ func(string)) error {
+	<-ctx.Done()
+	return nil
 }

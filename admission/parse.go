@@ -98,7 +98,7 @@ func (s source) rule(n ast.Node) (rule, error) {
 		}},
 		field{"window", func(key, n ast.Node) (err error) {
 			length = key
-			single.length, err = s.duration(n)
+			single.span.Length, err = s.duration(n)
 			return err
 		}},
 		field{"windows", func(key, n ast.Node) (err error) {
@@ -117,7 +117,9 @@ func (s source) rule(n ast.Node) (rule, error) {
 			if err := s.oneOf(n, "on_store_error", "open", "closed"); err != nil {
 				return err
 			}
-			r.closed = n.(*ast.StringNode).Value == "closed"
+			if n.(*ast.StringNode).Value == "closed" {
+				r.onStoreError = failClosed
+			}
 			return nil
 		}},
 		field{"shadow", func(_, n ast.Node) (err error) {
@@ -144,7 +146,8 @@ func (s source) rule(n ast.Node) (rule, error) {
 	}
 	for i := range r.windows {
 		w := &r.windows[i]
-		w.id = windowID(append([]string{r.name, "sliding_log", w.length.String()}, r.subject...)...)
+		w.algorithm = SlidingLog
+		w.id = windowID(append([]string{r.name, string(w.algorithm), w.span.Length.String()}, r.subject...)...)
 	}
 	return r, nil
 }
@@ -160,17 +163,17 @@ func (s source) windows(n ast.Node) (windows []window, err error) {
 				return err
 			}},
 			field{"window", func(_, n ast.Node) (err error) {
-				w.length, err = s.duration(n)
+				w.span.Length, err = s.duration(n)
 				return err
 			}},
 		)
 		switch {
 		case err != nil:
 			return err
-		case !limit || w.length == 0:
+		case !limit || w.span.Length == 0:
 			return s.wrong(n, "the window is not complete, it should be such as {limit: 5, window: 10s}")
-		case slices.ContainsFunc(windows, func(o window) bool { return o.length == w.length }):
-			return s.wrong(n, "a second window is %v long, the lower limit alone says the same", w.length)
+		case slices.ContainsFunc(windows, func(o window) bool { return o.span == w.span }):
+			return s.wrong(n, "a second window is %v long, the lower limit alone says the same", w.span.Length)
 		case len(windows) == maxWindows:
 			return s.wrong(n, "the rule has more than %d windows", maxWindows)
 		}

@@ -32,7 +32,8 @@ func NewRedisStore(rdb Client) *RedisStore {
 }
 
 // Decide implements Store. It returns the client's errors, and ctx's when that ends: what Redis answers later is dropped.
-func (s *RedisStore) Decide(ctx context.Context, mode Mode, tallies []Tally) ([]Count, error) {
+func (s *RedisStore) Decide(ctx context.Context, call Call) ([]Count, error) {
+	mode, tallies := call.Mode, call.Tallies
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -69,4 +70,15 @@ func (s *RedisStore) run(ctx context.Context, mode Mode, tallies []Tally) ([]Cou
 		now = s.now()
 	}
 	return decide(ctx, s.rdb, mode, now, tallies)
+}
+
+// Exchange implements Store.
+func (s *RedisStore) Exchange(context.Context, string, BanNews) (BanState, error) {
+	return BanState{}, nil
+}
+
+// Listen implements Store.
+func (s *RedisStore) Listen(ctx context.Context, _ string, _ func(string)) error {
+	<-ctx.Done()
+	return nil
 }

@@ -55,7 +55,7 @@ func (s *RedisStore) takeBack(ctx context.Context, sl slot, counts []Count) erro
 	for i, place := range sl.places {
 		if counts[place].Reason == "" {
 			t := sl.tallies[i]
-			t.stamp = counts[place].stamp
+			t.Stamp = counts[place].Stamp
 			charged.tallies = append(charged.tallies, t)
 			charged.places = append(charged.places, place)
 		}
@@ -63,7 +63,7 @@ func (s *RedisStore) takeBack(ctx context.Context, sl slot, counts []Count) erro
 	if len(charged.tallies) == 0 {
 		return nil
 	}
-	answers, err := s.run(ctx, refund, charged.tallies)
+	answers, err := s.run(ctx, Refund, charged.tallies)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,10 @@ type Request struct {
 	Attributes map[string]string // whatever else rules count, by name
 
 	Cost int // units, 1 to MaxCost; 0 means 1. A rule multiplies it by its own cost
+
+	// ID makes a resend harmless: within a minute the same ID of the same subject is charged once and gets the same answer.
+	// Empty, or 1 to 255 bytes. Of one subject the last hundred or more are remembered.
+	ID string
 }
 
 func (r Request) withDefaults() Request {
@@ -53,6 +57,9 @@ func (r Request) validate() error {
 	if r.Cost < 0 || r.Cost > MaxCost {
 		return fmt.Errorf("%w: cost is %d, should be 1 to %d", ErrInvalidRequest, r.Cost, MaxCost)
 	}
+	if len(r.ID) > 255 {
+		return fmt.Errorf("%w: ID has %d bytes, should have at most 255", ErrInvalidRequest, len(r.ID))
+	}
 	return nil
 }
 
@@ -67,4 +74,13 @@ func address(ip netip.Addr) string {
 	}
 	network, _ := ip.Prefix(64) // fails on more bits than an address has, which 64 is not; it drops the zone
 	return network.Addr().String()
+}
+
+// network returns the /48 network of an IPv6 address, which one site owns, or "": an IPv4 address tells nothing about its neighbours.
+func network(ip netip.Addr) string {
+	if ip = ip.Unmap(); !ip.Is6() {
+		return ""
+	}
+	site, _ := ip.Prefix(48)
+	return site.String()
 }

@@ -1,35 +1,79 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
 // Bounds of a rule.
 const (
-	// MaxLimit is the highest limit of a sliding log, which keeps one time for every unit.
-	MaxLimit  = 100_000
+	// MaxLimit is the highest limit.
+	MaxLimit = 1_000_000_000
+	// MaxLogged is the highest limit of a sliding log, which keeps one time for every unit.
+	MaxLogged = 100_000
 	minWindow = time.Millisecond
 	maxWindow = 366 * 24 * time.Hour
 )
 
-// A rule limits what a subject may do in each of its windows.
+// A rule limits what a subject may do in each of its windows. A direct rule has no windows and no subject.
 type rule struct {
-	name    string
-	match   match
-	subject []string // parts: user, ip, caller, device, session, or the name of an attribute
-	windows []window
-	cost    int  // units that a request of cost 1 takes
-	closed  bool // refuse to decide without the store, rather than admit
-	shadow  bool
+	name          string
+	match         match
+	subject       []string // parts: user, ip, network, caller, device, session, or the name of an attribute
+	joint         []string // parts whose values are counted together
+	windows       []window
+	overrides     []override // the first that matches counts
+	direct        Action     // of a direct rule; empty for all others
+	cost          int        // units that a request of cost 1 takes
+	costFrom      string     // attribute that multiplies cost, or empty
+	countRejected bool
+	onExceed      exceed
+	onStoreError  fallback
+	shadow        bool
 }
 
-// A window is a length of time and how many units each tier may take in any time of that length.
+// A window is what each tier may take in one span of time.
 type window struct {
-	id     string // see windowID
-	length time.Duration
-	limit  limits
+	id        string // see windowID
+	algorithm Algorithm
+	span      Window
+	limit     limits
+	burst     int   // GCRA only; 0 is the limit
+	base      *base // TwoStage only
 }
+
+// base is the first stage of a TwoStage window.
+type base struct {
+	limit int
+	span  Window
+}
+
+// An override gives some requests other limits: one for each window of the rule.
+type override struct {
+	match  match
+	limits []limits
+}
+
+// exceed is what to do with a request that a rule refuses. The zero value denies.
+type exceed struct {
+	action  Action        // ActionDeny, ActionChallenge or ActionBan; empty is ActionDeny
+	after   int           // ActionBan: refusals
+	within  time.Duration // ActionBan: of this length
+	length  time.Duration // ActionBan: of the first ban
+	growing bool
+	atMost  time.Duration // of a growing ban
+}
+
+// A fallback is what a rule does while the store is away.
+type fallback int
+
+const (
+	failOpen   fallback = iota // admit
+	failClosed                 // decide nothing
+	failLocal                  // count in this process, against a share of the limit
+)
 
 // limits are units by tier; other is for tiers that it does not name. Unlimited is a limit as well.
 type limits struct {
@@ -44,6 +88,30 @@ func (l limits) of(tier string) int {
 	return l.other
 }
 
+// limitOf returns the limit of the rule's i-th window for req, whose route has these segments.
+func (r *rule) limitOf(i int, req *Request, path []string) int {
+	for j := range r.overrides {
+		if o := &r.overrides[j]; o.match.holds(req, path) {
+			return o.limits[i].of(req.Tier)
+		}
+	}
+	return r.windows[i].limit.of(req.Tier)
+}
+
+// units returns what req costs under r.
+func (r *rule) units(req *Request) (int, error) {
+	units := r.cost * req.Cost
+	if r.costFrom == "" {
+		return units, nil
+	}
+	n, err := strconv.Atoi(req.Attributes[r.costFrom])
+	if err != nil || n < 1 || n > MaxCost {
+		return 0, fmt.Errorf("%w: attribute %s is %.40q, should be a whole number from 1 to %d: it is the cost of rule %s",
+			ErrInvalidRequest, r.costFrom, req.Attributes[r.costFrom], MaxCost, r.name)
+	}
+	return units * n, nil
+}
+
 // match is when a rule applies: where all conditions hold. An empty condition holds always.
 type match struct {
 	routes  []route
@@ -52,7 +120,7 @@ type match struct {
 }
 
 // holds reports whether m holds for req, whose route has these segments.
-func (m match) holds(req *Request, path []string) bool {
+func (m *match) holds(req *Request, path []string) bool {
 	return (len(m.tiers) == 0 || slices.Contains(m.tiers, req.Tier)) &&
 		(len(m.methods) == 0 || slices.Contains(m.methods, req.Method)) &&
 		(len(m.routes) == 0 || slices.ContainsFunc(m.routes, func(r route) bool { return r.matches(path) }))
@@ -72,6 +140,8 @@ func (r *rule) identify(parts []string, req *Request) (_ []string, ok bool) {
 			value = req.User
 		case "ip":
 			value = address(req.IP)
+		case "network":
+			value = network(req.IP)
 		case "device":
 			value = req.Device
 		case "session":
@@ -81,6 +151,9 @@ func (r *rule) identify(parts []string, req *Request) (_ []string, ok bool) {
 		}
 		if value == "" {
 			return parts, false
+		}
+		if slices.Contains(r.joint, part) {
+			value = ""
 		}
 		parts = append(parts, kind, value)
 	}

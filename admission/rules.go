@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"slices"
 )
 
 // Rules are the rules of one file, in its order. Make them with ParseRules or DefaultRules; the zero value limits nothing. Rules
@@ -29,6 +30,11 @@ func DefaultRules() *Rules {
 
 // Version names the content of the rules: equal sources have equal versions.
 func (r *Rules) Version() string { return r.version }
+
+// has reports whether there is a rule of this name.
+func (r *Rules) has(name string) bool {
+	return slices.ContainsFunc(r.rules, func(r rule) bool { return r.name == name })
+}
 
 // Source returns the file as it was parsed.
 func (r *Rules) Source() []byte { return bytes.Clone(r.source) }

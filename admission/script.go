@@ -1,10 +1,12 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,9 +21,6 @@ var (
 	decideSource = slidingLogLua + "\n" + decideLua
 	decideHash   = redis.NewScript(decideSource).Hash()
 )
-
-// refund takes back what a charge counted. Only the store itself asks for it, see RedisStore.
-const refund Mode = "refund"
 
 // A once is a command that go-redis must not send a second time. MaxRetries: -1 says so too, but a cluster client does not
 // heed it: it repeats after a time-out, and a script that ran the first time would count twice.
@@ -39,7 +38,7 @@ func decide(ctx context.Context, rdb Client, mode Mode, now int64, tallies []Tal
 	args = append(args, string(mode), now)
 	for i := range tallies {
 		t := &tallies[i]
-		args = append(args, t.Limit, t.Window.Microseconds(), t.Cost, t.Shadow, t.stamp)
+		args = append(args, t.Limit, t.Window.Length.Microseconds(), t.Cost, t.Shadow, cmp.Or(t.Stamp, "0"))
 	}
 	reply, err := send(ctx, rdb, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") { // it did not run: the node has started anew, or is another one
@@ -88,7 +87,7 @@ func decodeCounts(reply []any, n int) ([]Count, error) {
 		if !ok {
 			return nil, fmt.Errorf("%w: %v", errReply, values)
 		}
-		c.Remaining, c.stamp = int(numbers[0]), numbers[3]
+		c.Remaining, c.Stamp, c.At = int(numbers[0]), strconv.FormatInt(numbers[3], 10), time.UnixMicro(numbers[3])
 		c.RetryAfter = time.Duration(numbers[1]) * time.Microsecond
 		c.ResetAfter = time.Duration(numbers[2]) * time.Microsecond
 	}

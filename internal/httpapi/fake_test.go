@@ -179,7 +179,7 @@ func setup(t testing.TB, change ...func(*Config)) *bed {
 	t.Helper()
 	f := &fakeOrders{sales: []orders.SaleStatus{flash}, reserve: orders.Outcome{Order: accepted}, found: confirmed}
 	b := &bed{orders: f, logged: &strings.Builder{}, gate: &fakeGate{
-		decision: admission.Decision{Admitted: true, Action: admission.Allow}, rules: admission.DefaultRules(), orders: f,
+		decision: admission.Decision{Admitted: true, Action: admission.ActionAllow}, rules: admission.DefaultRules(), orders: f,
 	}}
 	cfg := Config{
 		Orders: f, Gate: b.gate, Identity: HeaderIdentity{}, TrustedProxies: prefixes("10.0.0.0/8", "fd00::/8"),

@@ -57,7 +57,7 @@ func TestPlace(t *testing.T) {
 // A replay comes before every refusal, and what the process knows costs nothing.
 func TestScreenedIsNotCharged(t *testing.T) {
 	b := setup(t)
-	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: admission.Deny}
+	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
 	b.orders.screen = &orders.Outcome{Order: confirmed, Replayed: true}
 	w := call(b.Public(), "POST", placePath, `{"item":"shoe"}`)
 	if w.Code != 202 || w.Header().Get("Idempotency-Replayed") != "true" || !strings.Contains(w.Body.String(), `"confirmed"`) {

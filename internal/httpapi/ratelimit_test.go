@@ -40,7 +40,7 @@ func TestRateLimitFields(t *testing.T) {
 
 func TestRateLimited(t *testing.T) {
 	b := setup(t)
-	b.gate.decision = admission.Decision{Action: admission.Deny, Reason: admission.RateLimited, RetryAfter: 20*time.Second + 1, Rules: []admission.Verdict{
+	b.gate.decision = admission.Decision{Action: admission.ActionDeny, Reason: admission.RateLimited, RetryAfter: 20*time.Second + 1, Rules: []admission.Verdict{
 		{Rule: "orders", Window: time.Minute, Limit: 10, Reason: admission.RateLimited, RetryAfter: 20*time.Second + 1, ResetAfter: time.Minute},
 		{Rule: "orders", Window: time.Second, Limit: 1, Reason: admission.RateLimited, RetryAfter: time.Second, ResetAfter: time.Second},
 		{Rule: "wide", Window: time.Hour, Limit: 100, Admitted: true, Remaining: 50, ResetAfter: time.Hour},

@@ -1,0 +1,71 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+)
+
+// An Explanation is where a caller stands.
+type Explanation struct {
+	Version string // of the rules
+	Ban     *Ban   // in force; nil: none
+	Allowed string // the list of `bans: {allow: …}` that keeps the caller from being banned, or empty
+	Rules   []Standing
+}
+
+// A Standing is what one rule makes of a caller.
+type Standing struct {
+	Rule    string
+	Applies bool
+	Why     string    // it does not apply: the condition that fails, or the part of the subject that is missing
+	Windows []Verdict // of a rule that could count this subject, as Check returns them
+}
+
+// Explain says what every rule makes of req, and charges nothing. The error is ErrUnavailable or ErrInvalidRequest.
+func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
+	if err := req.validate(); err != nil {
+		return Explanation{}, err
+	}
+	req = req.withDefaults()
+	rules := g.rules.Load()
+	e := Explanation{Version: rules.version}
+	if ban, _, ok := g.banned(rules, &req); ok {
+		e.Ban = &ban
+	}
+	var p plan
+	if err := rules.plan(&p, counting, &req); err != nil {
+		return Explanation{}, err
+	}
+	tallies, verdicts, of := p.tallies(g.keys, false)
+	if len(tallies) > 0 {
+		counts, err := g.ask(ctx, Call{Mode: Check, Tallies: tallies})
+		if err != nil {
+			return Explanation{}, fmt.Errorf("%w: explain: %w", ErrUnavailable, err)
+		}
+		p.read(verdicts, of, counts)
+	}
+	path := appendSegments(nil, req.Route)
+	for i := range rules.rules {
+		r := &rules.rules[i]
+		s := Standing{Rule: r.name, Why: r.mismatch(&req, path)}
+		s.Applies = s.Why == ""
+		for j := range p.claims {
+			if p.claims[j].rule == r {
+				s.Windows = append(s.Windows, verdicts[j])
+			}
+		}
+		e.Rules = append(e.Rules, s)
+	}
+	return e, nil
+}
+
+// mismatch says why r does not apply to req, or nothing if it does.
+func (r *rule) mismatch(req *Request, path []string) string {
+	if !r.match.holds(req, path) {
+		return "match"
+	}
+	if _, ok := r.identify(nil, req); !ok && r.direct == "" {
+		return "subject"
+	}
+	return ""
+}

@@ -1,0 +1,167 @@
+package admission
+
+import "slices"
+
+// A plan is what the rules ask of the store for one request, and what they say without it.
+type plan struct {
+	claims  []claim
+	parts   []string // of all claims, see identity
+	refused bool     // by a direct rule, in earnest: final, the store is not asked
+}
+
+// A claim is one window that counts the request, or a direct rule.
+type claim struct {
+	rule     *rule
+	window   *window // nil: a direct rule
+	limit    int
+	cost     int
+	from, to int // its subject's kinds and values within the plan's parts
+}
+
+func (p *plan) identity(c *claim) []string { return p.parts[c.from:c.to] }
+
+// A scope says which rules a plan takes up.
+type scope int
+
+const (
+	matching scope = iota // those that match the request
+	counting              // all that could count its subject, whatever they match
+)
+
+// plan fills p, whose slices may have room.
+func (rules *Rules) plan(p *plan, sc scope, req *Request) error {
+	var segments [16]string
+	path := appendSegments(segments[:0], req.Route)
+	for i := range rules.rules {
+		r := &rules.rules[i]
+		if sc == matching && !r.match.holds(req, path) {
+			continue
+		}
+		if r.direct != "" {
+			if sc == counting {
+				continue
+			}
+			p.claims = append(p.claims, claim{rule: r, limit: Unlimited})
+			if r.direct == ActionAllow && !r.shadow {
+				return nil // the rules that follow are not asked
+			}
+			p.refused = p.refused || r.direct != ActionAllow && !r.shadow
+			continue
+		}
+		from := len(p.parts)
+		parts, ok := r.identify(p.parts, req)
+		if !ok {
+			continue
+		}
+		p.parts = parts
+		cost, err := r.units(req)
+		if err != nil && sc == matching {
+			return err
+		}
+		for j := range r.windows {
+			p.claims = append(p.claims, claim{r, &r.windows[j], r.limitOf(j, req, path), cost, from, len(parts)})
+		}
+	}
+	return nil
+}
+
+// verdict is what a direct rule says.
+func (r *rule) verdict() Verdict {
+	v := Verdict{
+		Rule: r.name, Algorithm: Direct, Limit: Unlimited, Remaining: Unlimited, Shadow: r.shadow, Action: r.direct,
+		Admitted: r.direct == ActionAllow,
+	}
+	switch r.direct {
+	case ActionDeny:
+		v.Reason = Forbidden
+	case ActionChallenge:
+		v.Reason = CaptchaRequired
+	}
+	return v
+}
+
+// verdict is what c says before anything has been counted.
+func (c *claim) verdict() Verdict {
+	if c.window == nil {
+		return c.rule.verdict()
+	}
+	v := Verdict{
+		Rule: c.rule.name, Algorithm: c.window.algorithm, Window: c.window.span.length(), Limit: c.limit, Shadow: c.rule.shadow,
+		Action: ActionAllow, Admitted: true, Remaining: c.limit,
+	}
+	if c.limit != Unlimited && c.cost > c.capacity() {
+		v.refuse(CostAboveLimit, c.rule)
+		v.Remaining = 0
+	}
+	return v
+}
+
+// capacity is the most that can be admitted at once.
+func (c *claim) capacity() int {
+	if c.limit > 0 && c.window.algorithm == GCRA && c.window.burst > 0 {
+		return c.window.burst
+	}
+	return c.limit
+}
+
+// refuse makes v a refusal. To prove to be human does not make a cost smaller.
+func (v *Verdict) refuse(reason Reason, r *rule) {
+	v.Admitted, v.Reason, v.Action = false, reason, ActionDeny
+	if r.onExceed.action == ActionChallenge && reason != CostAboveLimit {
+		v.Action = ActionChallenge
+	}
+}
+
+// tally is the counter of c. subject is the keyed hash of its identity.
+func (c *claim) tally(k *keyring, subject string, withID bool) Tally {
+	t := Tally{
+		Key: k.window(subject, c.window.id), Subject: subject, Algorithm: c.window.algorithm, Limit: c.limit, Window: c.window.span,
+		Cost: c.cost, Shadow: c.rule.shadow, CountRejected: c.rule.countRejected,
+	}
+	if t.Algorithm == GCRA {
+		t.Burst = c.capacity()
+	}
+	if b := c.window.base; b != nil {
+		t.Base = &Base{Key: t.Key + ":b", Limit: b.limit, Window: b.span}
+	}
+	if e := &c.rule.onExceed; e.action == ActionBan && !t.Shadow {
+		t.Strikes = &Strikes{Key: t.Key + ":s", Limit: e.after, Window: e.within}
+	}
+	if withID {
+		t.Records = k.records(subject)
+	}
+	return t
+}
+
+// target is whom a ban by c excludes.
+func (p *plan) target(c *claim) BanTarget {
+	if c.rule.onExceed.action != ActionBan {
+		return BanTarget{}
+	}
+	id := p.identity(c) // of one part, see the parser
+	return BanTarget{BanKind(id[0]), id[1]}
+}
+
+// asked reports whether the store has anything to say about c.
+func (c *claim) asked() bool { return c.limit != Unlimited }
+
+// tallies returns those of the claims that the store is asked about, and the verdicts of all.
+func (p *plan) tallies(k *keyring, withID bool) (tallies []Tally, verdicts []Verdict, of []int) {
+	verdicts = make([]Verdict, 0, len(p.claims))
+	tallies = make([]Tally, 0, len(p.claims))
+	of = make([]int, 0, len(p.claims))
+	subject, hashed := "", -1
+	for i := range p.claims {
+		c := &p.claims[i]
+		verdicts = append(verdicts, c.verdict())
+		if !c.asked() {
+			continue
+		}
+		if hashed < 0 || !slices.Equal(p.identity(c), p.identity(&p.claims[hashed])) {
+			subject, hashed = k.subject(p.identity(c)...), i
+		}
+		of = append(of, i)
+		tallies = append(tallies, c.tally(k, subject, withID))
+	}
+	return tallies, verdicts, of
+}

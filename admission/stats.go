@@ -1,0 +1,23 @@
+package admission
+
+// Stats are what a gate counts about itself, since it was made.
+type Stats struct {
+	Version     string // of the rules in force
+	RulesFailed bool   // the files of the rules have changed, and the change is wrong
+	Degraded    bool   // the store does not answer
+	Processes   int    // alive when the store was last heard of
+	Bans        int    // in force
+
+	Denials    int    // counters that are remembered as having refused
+	DenyHits   uint64 // requests that were refused without the store
+	DenyMisses uint64 // requests that were not
+}
+
+// Stats returns the numbers of now.
+func (g *Gate) Stats() Stats {
+	s := Stats{Version: g.Rules().Version(), Degraded: g.breaker.open(), Processes: g.bans.processes(), RulesFailed: g.failed.Load() != nil}
+	if g.denied != nil {
+		s.Denials, s.DenyHits, s.DenyMisses = g.denied.denials.EstimatedSize(), g.denied.hits.Load(), g.denied.misses.Load()
+	}
+	return s
+}
