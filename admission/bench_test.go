@@ -45,6 +45,34 @@ func BenchmarkCharge(b *testing.B) {
 	}
 }
 
+// BenchmarkDenied asks again and again for subjects that were refused: no request leaves the process.
+func BenchmarkDenied(b *testing.B) {
+	for _, subjects := range []int{1, 1000} {
+		b.Run("subjects="+strconv.Itoa(subjects), func(b *testing.B) {
+			g, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), parse(b, "- {name: r, subject: user, limit: 1, window: 1h}"),
+				admission.Options{Secret: secret})
+			if err != nil {
+				b.Fatal(err)
+			}
+			users := make([]string, subjects)
+			for i := range users {
+				users[i] = strconv.Itoa(i)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for i := 0; pb.Next(); i++ {
+					if _, err := g.Charge(b.Context(), admission.Request{User: users[i%subjects]}); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "denials/s")
+		})
+	}
+}
+
 func BenchmarkParseRules(b *testing.B) {
 	src := admission.DefaultRules().Source()
 	for b.Loop() {

@@ -27,3 +27,6 @@ func (g *Gate) Holds(req Request) bool {
 	req = req.withDefaults()
 	return g.Rules().plan(&p, matching, &req) == nil && len(p.claims) > 0
 }
+
+// SettleDenyCache waits until the deny cache has dropped what it has no room for.
+func (g *Gate) SettleDenyCache() { g.denied.denials.CleanUp() }

@@ -93,6 +93,9 @@ func New(store Store, rules *Rules, opts Options) (*Gate, error) {
 // Rules returns the rules in force.
 func (g *Gate) Rules() *Rules { return g.rules.Load() }
 
+// SetRules puts other rules into force, from the next request on. Counts of windows that they share with the old ones go on.
+func (g *Gate) SetRules(rules *Rules) { g.rules.Store(rules) }
+
 // now is the time by which this process remembers, in ns since the gate was made.
 func (g *Gate) now() int64 { return int64(time.Since(g.start)) }
 
@@ -120,15 +123,12 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	if ban, left, ok := g.banned(rules, &req); ok {
 		return refusedByBan(ban, left, rules.version), nil
 	}
-	var (
-		claims [8]claim
-		parts  [16]string
-		p      = plan{claims: claims[:0], parts: parts[:0]}
-	)
-	if err := rules.plan(&p, matching, &req); err != nil {
+	p := plans.Get().(*plan)
+	defer p.release()
+	if err := rules.plan(p, matching, &req); err != nil {
 		return Decision{}, err
 	}
-	if d, ok := g.refuseAgain(mode, &p, rules.version); ok {
+	if d, ok := g.refuseAgain(mode, p, rules.version); ok {
 		return d, nil
 	}
 	tallies, verdicts, of := p.tallies(g.keys, req.ID != "")
@@ -142,7 +142,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	}
 	counts, err := g.ask(ctx, call)
 	if err != nil {
-		return g.decideAlone(ctx, call, &p, verdicts, of, rules.version, err)
+		return g.decideAlone(ctx, call, p, verdicts, of, rules.version, err)
 	}
 	p.read(verdicts, of, counts)
 	for i := range counts {
@@ -154,9 +154,9 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	d.At = counts[0].At
 	switch {
 	case !d.Admitted:
-		g.remember(&p, tallies, of, counts, verdicts, generations)
+		g.remember(p, tallies, of, counts, verdicts, generations)
 	case mode == Charge:
-		d.receipt = newReceipt(tallies, counts)
+		d.receipt = newReceipt(call, counts)
 	}
 	return d, nil
 }

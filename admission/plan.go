@@ -1,6 +1,9 @@
 package admission
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // A plan is what the rules ask of the store for one request, and what they say without it.
 type plan struct {
@@ -19,6 +22,17 @@ type claim struct {
 }
 
 func (p *plan) identity(c *claim) []string { return p.parts[c.from:c.to] }
+
+// plans are used again: one is half of what a decision allocates.
+var plans = sync.Pool{New: func() any { return &plan{} }}
+
+// release gives p back. Nothing of it may be used any more.
+func (p *plan) release() {
+	clear(p.claims)
+	clear(p.parts)
+	*p = plan{claims: p.claims[:0], parts: p.parts[:0]}
+	plans.Put(p)
+}
 
 // A scope says which rules a plan takes up.
 type scope int
@@ -55,8 +69,12 @@ func (rules *Rules) plan(p *plan, sc scope, req *Request) error {
 		}
 		p.parts = parts
 		cost, err := r.units(req)
-		if err != nil && sc == matching {
+		switch {
+		case err == nil:
+		case sc == matching:
 			return err
+		default:
+			cost = 1 // to look, to take back and to forget, any will do
 		}
 		for j := range r.windows {
 			p.claims = append(p.claims, claim{r, &r.windows[j], r.limitOf(j, req, path), cost, from, len(parts)})
@@ -98,8 +116,11 @@ func (c *claim) verdict() Verdict {
 
 // capacity is the most that can be admitted at once.
 func (c *claim) capacity() int {
-	if c.limit > 0 && c.window.algorithm == GCRA && c.window.burst > 0 {
-		return c.window.burst
+	switch w := c.window; {
+	case c.limit > 0 && w.algorithm == GCRA && w.burst > 0:
+		return w.burst
+	case w.algorithm == TwoStage:
+		return max(c.limit, w.base.limit)
 	}
 	return c.limit
 }

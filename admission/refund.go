@@ -8,17 +8,16 @@ import (
 
 // A receipt is what a charge counted.
 type receipt struct {
-	tallies []Tally
-	used    atomic.Bool
+	call Call
+	used atomic.Bool
 }
 
-func newReceipt(tallies []Tally, counts []Count) *receipt {
-	r := &receipt{tallies: make([]Tally, 0, len(tallies))}
-	for i := range tallies {
-		if counts[i].Stamp != "" {
-			t := tallies[i]
-			t.Stamp = counts[i].Stamp
-			r.tallies = append(r.tallies, t)
+// newReceipt returns that of a charge. Its tallies become the receipt's.
+func newReceipt(charge Call, counts []Count) *receipt {
+	r := &receipt{call: Call{Mode: Refund, Request: charge.Request, Tallies: charge.Tallies[:0]}}
+	for i, t := range charge.Tallies {
+		if t.Stamp = counts[i].Stamp; t.Stamp != "" {
+			r.call.Tallies = append(r.call.Tallies, t)
 		}
 	}
 	return r
@@ -27,10 +26,10 @@ func newReceipt(tallies []Tally, counts []Count) *receipt {
 // Refund takes back what the charge that returned d counted, for a business that failed. A second refund of the same decision,
 // and that of a denial or of a Degraded admission, does nothing. The error is ErrUnavailable; it may then have been taken back.
 func (g *Gate) Refund(ctx context.Context, d Decision) error {
-	if d.receipt == nil || len(d.receipt.tallies) == 0 || !d.receipt.used.CompareAndSwap(false, true) {
+	if d.receipt == nil || len(d.receipt.call.Tallies) == 0 || !d.receipt.used.CompareAndSwap(false, true) {
 		return nil
 	}
-	_, err := g.change(ctx, Call{Mode: Refund, Tallies: d.receipt.tallies})
+	_, err := g.change(ctx, d.receipt.call)
 	return err
 }
 
