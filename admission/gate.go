@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -197,49 +198,52 @@ func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
 
 // decideAlone decides without the store, which failed with cause.
 func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []Verdict, of []int, version string, cause error) (Decision, error) {
+	// A cost above the limit needs no store.
+	final := slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return v.Admitted || v.Shadow })
+	if len(final) > 0 {
+		return conclude(final, version), nil
+	}
 	var (
-		local   Call
-		places  []int
-		refused []Verdict
+		local  = Call{Mode: call.Mode, Request: call.Request}
+		places []int
 	)
 	for i, at := range of {
-		c, v := &p.claims[at], &verdicts[at]
+		r := p.claims[at].rule
 		switch {
-		case c.rule.shadow:
-		case !v.Admitted: // a cost above the limit needs no store
-			refused = append(refused, *v)
-		case c.rule.onStoreError == failClosed:
+		case r.shadow:
+		case r.onStoreError == failClosed:
 			return Decision{}, fmt.Errorf("%w: %s: %w", ErrUnavailable, call.Mode, cause)
-		case c.rule.onStoreError == failLocal:
-			t := call.Tallies[i]
-			t.Limit, t.Burst = g.share(t.Limit), g.share(t.Burst)
-			if t.Base != nil {
-				base := *t.Base
-				base.Limit = g.share(base.Limit)
-				t.Base = &base
-			}
-			t.Strikes = nil // nobody is banned by a part of a limit
-			local.Tallies = append(local.Tallies, t)
+		case r.onStoreError == failLocal:
+			local.Tallies = append(local.Tallies, g.shareOf(call.Tallies[i]))
 			places = append(places, at)
 		}
 	}
-	d := conclude(refused, version)
-	if len(refused) == 0 && len(places) > 0 {
-		local.Mode, local.Request = call.Mode, call.Request
+	var alone []Verdict
+	if len(places) > 0 {
 		counts, err := g.local.Decide(ctx, local)
 		if err != nil {
 			return Decision{}, fmt.Errorf("%w: %s: %w", ErrUnavailable, call.Mode, err)
 		}
 		p.read(verdicts, places, counts)
-		kept := make([]Verdict, len(places))
 		for i, at := range places {
 			verdicts[at].Limit = local.Tallies[i].Limit
-			kept[i] = verdicts[at]
+			alone = append(alone, verdicts[at])
 		}
-		d = conclude(kept, version)
 	}
+	d := conclude(alone, version)
 	d.Degraded = true
 	return d, nil
+}
+
+// shareOf makes t this process' part of it. Nobody is banned by a part of a limit.
+func (g *Gate) shareOf(t Tally) Tally {
+	t.Limit, t.Burst, t.Strikes = g.share(t.Limit), g.share(t.Burst), nil
+	if t.Base != nil {
+		base := *t.Base
+		base.Limit = g.share(base.Limit)
+		t.Base = &base
+	}
+	return t
 }
 
 // share is this process' part of a limit.

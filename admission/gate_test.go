@@ -146,9 +146,11 @@ func TestWithoutTheStore(t *testing.T) {
 		{"one closed rule refuses to decide", open + closed, 1, false, false, "", admission.ErrUnavailable, 1},
 		{"a closed rule that does not match has no say", open + elsewhere, 1, true, true, "", nil, 1},
 		{"a shadow has no say", open + planned, 1, true, true, "", nil, 1},
-		{"nobody means nobody", open + nobody, 1, false, false, admission.CostAboveLimit, nil, 0},
+		{"nobody means nobody", open + nobody, 1, false, false, admission.CostAboveLimit, nil, 1},
+		{"nobody asks no store", nobody, 1, false, false, admission.CostAboveLimit, nil, 0},
+		{"nobody comes before a closed rule", closed + nobody, 1, false, false, admission.CostAboveLimit, nil, 1},
 		{"a shadow nobody denies nobody", nobodyPlan, 1, true, false, "", nil, 0},
-		{"a cost above the limit is refused", open, 2, false, false, admission.CostAboveLimit, nil, 0},
+		{"a cost above the limit is refused", open, 2, false, false, admission.CostAboveLimit, nil, 1},
 		{"unlimited asks no store", everybody, 1, true, false, "", nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -261,5 +263,97 @@ func relay(conn net.Conn, addr string) {
 			asked.Store(true)
 		}
 		_, _ = server.Write(request[:n])
+	}
+}
+
+// P24: Redis dies, stands still and comes back in the middle of load. Every request is answered within the gate's time-out, and in the end
+// counts are what they should be. The longest wait is logged.
+func TestRedisDiesUnderLoad(t *testing.T) {
+	const (
+		callers = 64
+		timeout = 150 * ms // the default
+		slack   = 500 * ms // for a busy machine
+		enough  = 200      // decisions of each caller in each phase
+		rule    = "- {name: r, subject: user, limit: 1000000, window: 10m}"
+	)
+	for _, pipe := range []bool{false, true} {
+		t.Run(map[bool]string{false: "plain", true: "auto-pipelined"}[pipe], func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			opts, err := admission.RedisOptions(server.URL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			rdb := redis.NewUniversalClient(opts)
+			t.Cleanup(func() { rdb.Close() })
+			var client admission.Client = rdb
+			if pipe {
+				client = pipelined(t, rdb)
+			}
+			g := quickGate(t, admission.NewRedisStore(client), rule)
+			var longest atomic.Int64
+			// load runs all callers, lets during happen in their midst, and returns how many were counted and how many were not.
+			load := func(during func()) (counted, degraded int64) {
+				var in, out atomic.Int64
+				var done atomic.Bool
+				var wg sync.WaitGroup
+				for i := range callers {
+					wg.Go(func() {
+						for n := 0; n < enough || !done.Load(); n++ {
+							start := time.Now()
+							d, err := g.Charge(t.Context(), admission.Request{User: strconv.Itoa(i)})
+							took := int64(time.Since(start))
+							for was := longest.Load(); took > was && !longest.CompareAndSwap(was, took); was = longest.Load() {
+							}
+							switch {
+							case err != nil || !d.Admitted:
+								t.Errorf("%+v, %v", d, err)
+							case d.Degraded:
+								out.Add(1)
+							default:
+								in.Add(1)
+							}
+						}
+					})
+				}
+				for in.Load() < callers*enough/4 && out.Load() == 0 {
+					runtime.Gosched()
+				}
+				during()
+				done.Store(true)
+				wg.Wait()
+				return in.Load(), out.Load()
+			}
+			for _, phase := range []struct {
+				name   string
+				during func()
+				after  func()
+			}{
+				{"well", func() {}, func() {}},
+				{"killed", server.Kill, server.Restart},
+				{"standing still", server.Stop, server.Continue},
+				{"flapping", func() {
+					for range 3 {
+						server.Stop()
+						server.Continue()
+						server.Restart()
+					}
+				}, func() {}},
+			} {
+				in, out := load(phase.during)
+				t.Logf("%s: %d counted, %d admitted uncounted, longest wait so far %v", phase.name, in, out, time.Duration(longest.Load()))
+				phase.after()
+				for { // until it is in service again
+					if d, err := g.Charge(t.Context(), admission.Request{User: "probe"}); err != nil {
+						t.Fatal(err)
+					} else if !d.Degraded {
+						break
+					}
+				}
+			}
+			if took := time.Duration(longest.Load()); took > timeout+slack {
+				t.Errorf("somebody waited %v", took)
+			}
+		})
 	}
 }

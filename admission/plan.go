@@ -163,8 +163,10 @@ func (p *plan) target(c *claim) BanTarget {
 	return BanTarget{BanKind(id[0]), id[1]}
 }
 
-// asked reports whether the store has anything to say about c.
-func (c *claim) asked() bool { return c.limit != Unlimited }
+// asked reports whether the store has anything to say about c, or to keep.
+func (c *claim) asked() bool {
+	return c.limit > 0 || c.limit == 0 && c.rule.onExceed.action == ActionBan && !c.rule.shadow
+}
 
 // tallies returns those of the claims that the store is asked about, and the verdicts of all.
 func (p *plan) tallies(k *keyring, withID bool) (tallies []Tally, verdicts []Verdict, of []int) {
