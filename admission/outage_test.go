@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -296,10 +295,14 @@ func TestRedisDiesUnderLoad(t *testing.T) {
 			load := func(during func()) (counted, degraded int64) {
 				var in, out atomic.Int64
 				var done atomic.Bool
+				midst := make(chan struct{})
 				var wg sync.WaitGroup
 				for i := range callers {
 					wg.Go(func() {
+						pace := time.NewTicker(2 * ms) // callers that never pause would measure the scheduler
+						defer pace.Stop()
 						for n := 0; n < enough || !done.Load(); n++ {
+							<-pace.C
 							start := time.Now()
 							d, err := g.Charge(t.Context(), admission.Request{User: strconv.Itoa(i)})
 							took := int64(time.Since(start))
@@ -310,15 +313,13 @@ func TestRedisDiesUnderLoad(t *testing.T) {
 								t.Errorf("%+v, %v", d, err)
 							case d.Degraded:
 								out.Add(1)
-							default:
-								in.Add(1)
+							case in.Add(1) == callers*enough/4:
+								close(midst)
 							}
 						}
 					})
 				}
-				for in.Load() < callers*enough/4 && out.Load() == 0 {
-					runtime.Gosched()
-				}
+				<-midst
 				during()
 				done.Store(true)
 				wg.Wait()
