@@ -150,6 +150,22 @@ func TestADenialHoldsForItsCounterOnly(t *testing.T) {
 	})
 }
 
+// A resend gets the answer of the first, also when its subject has been refused since.
+func TestAResendIsNoNewRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := watch(t, "- {name: r, subject: user, limit: 1, window: 1m}")
+		first := admission.Request{User: "ann", ID: "first"}
+		want := charge(t, g, first)
+		if d := charge(t, g, admission.Request{User: "ann"}); d.Admitted {
+			t.Fatalf("a second request: %+v", d)
+		}
+		time.Sleep(ms)
+		if diff := cmp.Diff(want, charge(t, g, first), ignoreReceipt); diff != "" {
+			t.Errorf("the resend (-first +again):\n%s", diff)
+		}
+	})
+}
+
 // P16: what is taken back must not be refused any longer.
 func TestTakingBackEndsADenial(t *testing.T) {
 	for name, takeBack := range map[string]func(*admission.Gate, admission.Decision) error{

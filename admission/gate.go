@@ -129,8 +129,10 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	if err := rules.plan(p, matching, &req); err != nil {
 		return Decision{}, err
 	}
-	if d, ok := g.refuseAgain(mode, p, rules.version); ok {
-		return d, nil
+	if req.ID == "" { // or else it may be the resend of one that was admitted
+		if d, ok := g.refuseAgain(mode, p, rules.version); ok {
+			return d, nil
+		}
 	}
 	tallies, verdicts, of := p.tallies(g.keys, req.ID != "")
 	if p.refused || len(tallies) == 0 {
