@@ -1,6 +1,10 @@
 package admission
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
 
 // BanKind is what a ban excludes. Closed set; the same word stands in JSON, keys and logs.
 type BanKind string
@@ -27,7 +31,23 @@ type Ban struct {
 	Since  time.Time // on the store's clock
 	Until  time.Time // no later than Since: the ban has been lifted
 	Times  int       // bans of this target in a row, with this one
+	Change int64     // of two states of one ban the later has the higher one; 0 outside a store
 }
+
+// lifted reports whether b was ended by hand.
+func (b *Ban) lifted() bool { return !b.Until.After(b.Since) }
+
+// MaxBans is how many targets a store remembers at once, banned now or lately. A store that is full bans nobody else.
+const MaxBans = 1_000_000
+
+const (
+	maxBanLength  = 10 * 366 * 24 * time.Hour
+	banMemory     = 24 * time.Hour // how long a ban is remembered after its end where its order does not say
+	maxBanEvents  = 10_000         // kept for a history that is away; then the oldest go
+	banEventsPage = 100
+	banPage       = 1000             // bans in one answer, besides those that were asked for
+	aliveFor      = 15 * time.Second // after a process was last heard of
+)
 
 // A BanOrder asks for a ban.
 type BanOrder struct {
@@ -36,7 +56,31 @@ type BanOrder struct {
 	Rule    string
 	For     time.Duration
 	Growing bool          // doubled for every ban of the target that ended less than AtMost ago
-	AtMost  time.Duration // the longest that a growing ban becomes
+	AtMost  time.Duration // the longest that a growing ban becomes; 0 means 24 h
+}
+
+// remembered is how long after its end a ban makes the next one longer.
+func (o *BanOrder) remembered() time.Duration { return cmp.Or(o.AtMost, banMemory) }
+
+// length is that of the times-th ban in a row.
+func (o *BanOrder) length(times int) time.Duration {
+	length, most := o.For, max(o.For, o.remembered())
+	for ; o.Growing && times > 1 && length < most; times-- {
+		length *= 2
+	}
+	return min(length, most)
+}
+
+func (o *BanOrder) validate() error {
+	switch {
+	case o.For < time.Millisecond || o.For > maxBanLength:
+		return fmt.Errorf("%w: a ban for %v, should be for 1 ms to 10 years", ErrInvalidRequest, o.For)
+	case o.AtMost < 0 || o.AtMost > maxBanLength:
+		return fmt.Errorf("%w: a ban growing to at most %v, should be to at most 10 years", ErrInvalidRequest, o.AtMost)
+	case len(o.Reason) > maxBanText || !printable(o.Reason):
+		return fmt.Errorf("%w: a reason should have at most %d bytes of UTF-8 without control characters", ErrInvalidRequest, maxBanText)
+	}
+	return nil
 }
 
 // A BanEvent is a ban as it was made or lifted, for a history.
@@ -50,11 +94,12 @@ type BanEvent struct {
 // BanNews is what a process tells the store about bans.
 type BanNews struct {
 	Process string // its name: it counts as alive for 15 s
-	Since   int64  // Cursor of the last BanState, 0 for all bans
+	Since   int64  // Cursor of the last BanState, 0 for all bans in force
 	Put     []BanOrder
 	Lift    []BanTarget
 	Restore []Ban    // put back as they are, unless the store knows the target
 	Logged  []string // IDs of events that need not be reported again
+	History bool     // tell events
 }
 
 // BanState is what the store tells a process about bans.
@@ -63,6 +108,8 @@ type BanState struct {
 	Origin    string    // another one than before: the store had forgotten everything
 	Cursor    int64
 	Processes int        // alive, at least 1
-	Bans      []Ban      // changed since, also by the news; those lifted as well
-	Events    []BanEvent // not yet logged, oldest first, at most 100
+	Bans      []Ban      // changed since, also by the news; those lifted as well. And whatever the news put or lifted, as it is now
+	More      bool       // there are more changes: ask again with this Cursor
+	Lifted    int        // bans that the news ended
+	Events    []BanEvent // not yet logged, oldest first, at most 100; none unless asked for
 }

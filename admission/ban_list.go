@@ -1,60 +1,215 @@
 package admission
 
 import (
-	"context"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// BanHistory is told of bans.
-type BanHistory interface {
-	// Record keeps events; one with a known ID is kept already. An error means that they will be told again.
-	Record(ctx context.Context, events []BanEvent) error
-}
+const (
+	maxPending = 1000             // orders that wait for the store
+	putBatch   = 100              // orders that it gets at once
+	liftedFor  = 10 * time.Second // longer than any answer of the store is on its way
+)
 
 // A banList is the bans in force as this process knows them, so that a request is held against them without a round trip.
-// The zero value is empty. It is safe for concurrent use.
+// It is safe for concurrent use.
+//
+// When a ban ends is a matter of this process' own clock: what is left of it is reckoned from the store's clock as the store told of it,
+// so that the clocks of two machines are never compared.
 type banList struct {
 	alive atomic.Int64
+	table banTable
+	// The lengths of the prefixes of networks, for each of which there is a look: bit 0 is the widest.
+	lengths4, lengths6 atomic.Uint64
+
+	news chan struct{} // of one place: something is to be told or learned
+
+	mu         sync.Mutex
+	origin     string // guarded by mu: of the store
+	generation int    // guarded by mu: changes of two generations cannot be compared
+	cursor     int64  // guarded by mu: changes up to this one are known
+	lost       bool   // guarded by mu: the store has forgotten something
+	// What was lifted a moment ago, so that an answer which is late does not bring it back.
+	lifted  map[BanTarget]*heldBan // guarded by mu
+	pending []BanOrder             // guarded by mu: to be put with the next pulse
 }
+
+func newBanList() *banList { return &banList{news: make(chan struct{}, 1)} }
 
 // processes is how many were alive when the store was last heard of, at least 1.
 func (l *banList) processes() int { return int(max(1, l.alive.Load())) }
 
-// find returns the ban that keeps req out, and the rest of it.
-func (l *banList) find(user, device string, ip netip.Addr) (b Ban, left time.Duration, ok bool) {
-	return Ban{}, 0, false
+// size is how many bans are held; some may have ended in the last seconds.
+func (l *banList) size() int { return int(l.table.size.Load()) }
+
+// find returns the ban that keeps a caller out for longest; it may have ended. Nobody banned costs one load.
+func (l *banList) find(user, device string, ip netip.Addr) (longest *heldBan) {
+	if l.size() == 0 {
+		return nil
+	}
+	look := func(k banKey) {
+		if b := l.table.get(k); b != nil && (longest == nil || b.ends > longest.ends) {
+			longest = b
+		}
+	}
+	if user != "" {
+		look(banKey{kind: BanUser, name: user})
+	}
+	if device != "" {
+		look(banKey{kind: BanDevice, name: device})
+	}
+	if ip = ip.Unmap(); !ip.IsValid() || ip.IsLoopback() {
+		return longest
+	}
+	look(banKey{kind: BanIP, net: addressPrefix(ip)})
+	lengths, length := l.lengths4.Load(), widest4
+	if ip.Is6() {
+		lengths, length = l.lengths6.Load(), widest6
+	}
+	for ; lengths != 0; lengths, length = lengths>>1, length+1 {
+		if lengths&1 != 0 {
+			p, _ := ip.Prefix(length)
+			look(banKey{kind: BanNetwork, net: p})
+		}
+	}
+	return longest
 }
 
-// banned returns the ban that keeps req out. Whoever the rules allow for good is not kept out.
-func (g *Gate) banned(rules *Rules, req *Request) (b Ban, left time.Duration, ok bool) {
-	return g.bans.find(req.User, req.Device, req.IP)
+// hold is called under mu.
+func (l *banList) hold(k banKey, b *heldBan) {
+	if k.kind == BanNetwork {
+		if k.net.Addr().Is4() {
+			l.lengths4.Or(1 << (k.net.Bits() - widest4))
+		} else {
+			l.lengths6.Or(1 << (k.net.Bits() - widest6))
+		}
+	}
+	l.table.put(k, b)
 }
 
-// ban carries out the ban that c asks for, and makes v say so.
-func (g *Gate) ban(ctx context.Context, c *claim, v *Verdict, target BanTarget) {
-}
-
-// refusedByBan is the decision on a banned caller.
-func refusedByBan(b Ban, left time.Duration, version string) Decision {
-	return Decision{
-		Action: ActionBan, Reason: Banned, Rule: b.Rule, Limit: Unlimited, Remaining: Unlimited, RetryAfter: left, ResetAfter: left,
-		Version: version,
+// apply takes in what the store answered to news with this cursor, at now.
+func (l *banList) apply(state *BanState, since, now int64) {
+	l.alive.Store(int64(state.Processes))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if state.Origin != l.origin || state.Cursor < since {
+		// The numbers of the changes that are known mean nothing any more, and others may have been missed.
+		l.lost = l.lost || l.origin != ""
+		l.origin, l.cursor = state.Origin, 0
+		l.generation++
+	}
+	if since <= l.cursor {
+		l.cursor = max(l.cursor, state.Cursor)
+	}
+	for i := range state.Bans {
+		l.take(&state.Bans[i], state.At, now)
 	}
 }
 
-// Bans returns the bans in force, as this process knows them, by kind and value.
-func (g *Gate) Bans() []Ban { return nil }
+func (l *banList) take(b *Ban, at time.Time, now int64) {
+	k, ok := b.listed()
+	if !ok {
+		return
+	}
+	for _, known := range [...]*heldBan{l.table.get(k), l.lifted[b.BanTarget]} {
+		if known != nil && known.generation == l.generation && known.Change >= b.Change {
+			return
+		}
+	}
+	left := b.Until.Sub(at)
+	if !b.lifted() && left > 0 {
+		delete(l.lifted, b.BanTarget)
+		if l.size() < MaxBans {
+			l.hold(k, &heldBan{*b, now + int64(left), l.generation})
+		}
+		return
+	}
+	l.table.remove(k)
+	if l.lifted == nil {
+		l.lifted = map[BanTarget]*heldBan{}
+	}
+	l.lifted[b.BanTarget] = &heldBan{*b, now, l.generation}
+}
 
-// Ban bans by order, and returns the ban as it is. The error is ErrBanRefused if the rules' list `bans: {allow: …}` has the
-// target, ErrInvalidRequest, or ErrUnavailable.
-func (g *Gate) Ban(ctx context.Context, order BanOrder) (Ban, error) { return Ban{}, nil }
+// sweep forgets what has ended by now.
+func (l *banList) sweep(now int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var ended []banKey
+	var lengths4, lengths6 uint64
+	l.table.each(func(k banKey, b *heldBan) {
+		switch {
+		case b.ends <= now:
+			ended = append(ended, k)
+		case k.kind != BanNetwork:
+		case k.net.Addr().Is4():
+			lengths4 |= 1 << (k.net.Bits() - widest4)
+		default:
+			lengths6 |= 1 << (k.net.Bits() - widest6)
+		}
+	})
+	for _, k := range ended {
+		l.table.remove(k)
+	}
+	l.lengths4.Store(lengths4)
+	l.lengths6.Store(lengths6)
+	for t, b := range l.lifted {
+		if b.ends+int64(liftedFor) <= now {
+			delete(l.lifted, t)
+		}
+	}
+}
 
-// Lift ends the bans of a target, everywhere. ok is false if there was none. The error is ErrUnavailable.
-func (g *Gate) Lift(ctx context.Context, target BanTarget) (ok bool, err error) { return false, nil }
+// running returns the bans in force at now.
+func (l *banList) running(now int64) []*heldBan {
+	bans := make([]*heldBan, 0, l.size())
+	l.table.each(func(_ banKey, b *heldBan) {
+		if b.ends > now {
+			bans = append(bans, b)
+		}
+	})
+	return bans
+}
 
-// ParseBanTarget makes a target canonical. The error is ErrInvalidRequest and says what would be right.
-func ParseBanTarget(kind, value string) (BanTarget, error) {
-	return BanTarget{BanKind(kind), value}, nil
+// later keeps an order for the next pulse. More than maxPending are dropped: whoever earned them goes on to earn them.
+func (l *banList) later(order BanOrder) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) < maxPending {
+		l.pending = append(l.pending, order)
+	}
+}
+
+// owed returns some of the orders that were kept.
+func (l *banList) owed() []BanOrder {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(len(l.pending), putBatch)
+	orders := l.pending[:n:n]
+	l.pending = l.pending[n:]
+	return orders
+}
+
+func (l *banList) known() (cursor int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cursor
+}
+
+// lose makes forgotten report again.
+func (l *banList) lose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost = true
+}
+
+// forgotten reports, once, whether the store has forgotten what is known here.
+func (l *banList) forgotten() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := l.lost
+	l.lost = false
+	return lost
 }

@@ -59,7 +59,7 @@ type Gate struct {
 	start   time.Time
 	rules   atomic.Pointer[Rules]
 	denied  *denyCache // nil: none
-	bans    banList
+	bans    *banList
 	breaker breaker
 	local   *MemoryStore // counts while the store is away
 	failed  atomic.Pointer[error]
@@ -82,7 +82,8 @@ func New(store Store, rules *Rules, opts Options) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{
-		store: store, keys: keys, opts: opts, process: rand.Text(), start: time.Now(), local: NewMemoryStore(MemoryOptions{}),
+		store: store, keys: keys, opts: opts, process: rand.Text(), start: time.Now(), bans: newBanList(),
+		local: NewMemoryStore(MemoryOptions{}),
 	}
 	if opts.DenyCache >= 0 {
 		g.denied = newDenyCache(opts.DenyCache)
@@ -143,6 +144,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	if req.ID != "" {
 		call.Request = g.keys.request(req.ID)
 	}
+	asked := g.now()
 	counts, err := g.ask(ctx, call)
 	if err != nil {
 		return g.decideAlone(ctx, call, p, verdicts, of, rules.version, err)
@@ -150,7 +152,8 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	p.read(verdicts, of, counts)
 	for i := range counts {
 		if counts[i].Struck {
-			g.ban(ctx, &p.claims[of[i]], &verdicts[of[i]], p.target(&p.claims[of[i]]))
+			left := g.opts.Timeout - time.Duration(g.now()-asked)
+			g.ban(ctx, left, &p.claims[of[i]], &verdicts[of[i]], p.target(&p.claims[of[i]]))
 		}
 	}
 	d := conclude(verdicts, rules.version)
@@ -315,7 +318,7 @@ func (g *Gate) remember(p *plan, tallies []Tally, of []int, counts []Count, verd
 	now := g.now()
 	for i := range counts {
 		c, t := &p.claims[of[i]], &tallies[i]
-		if counts[i].Reason == "" || t.Shadow {
+		if counts[i].Reason == "" || t.Shadow || verdicts[of[i]].Action == ActionBan { // a ban is remembered as such, and can be lifted
 			continue
 		}
 		length := denyFor

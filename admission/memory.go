@@ -32,6 +32,7 @@ type MemoryStore struct {
 	shards []shard
 	seed   maphash.Seed
 	now    func() int64 // µs
+	bans   banBooks
 }
 
 var _ Store = (*MemoryStore)(nil)
@@ -204,13 +205,11 @@ func (sh *shard) drop(n int, now int64) (dropped int) {
 	return dropped
 }
 
-// Exchange implements Store.
-func (s *MemoryStore) Exchange(context.Context, string, BanNews) (BanState, error) {
-	return BanState{}, nil
-}
-
 // Listen implements Store.
 func (s *MemoryStore) Listen(ctx context.Context, _ string, _ func(string)) error {
 	<-ctx.Done()
 	return nil
 }
+
+// tell tells the listeners of a channel.
+func (s *MemoryStore) tell(channel, subject string) {}

@@ -21,6 +21,7 @@ type RedisStore struct {
 	rdb     Client
 	perSlot bool         // keys of several slots need several scripts
 	now     func() int64 // µs; nil, except in tests, for Redis' own clock
+	maxBans int          // 0 means MaxBans
 }
 
 var _ Store = (*RedisStore)(nil)
@@ -70,11 +71,6 @@ func (s *RedisStore) run(ctx context.Context, mode Mode, tallies []Tally) ([]Cou
 		now = s.now()
 	}
 	return decide(ctx, s.rdb, mode, now, tallies)
-}
-
-// Exchange implements Store.
-func (s *RedisStore) Exchange(context.Context, string, BanNews) (BanState, error) {
-	return BanState{}, nil
 }
 
 // Listen implements Store.

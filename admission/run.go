@@ -6,10 +6,7 @@ import (
 	"time"
 )
 
-const (
-	flushEvery = time.Second     // refusals that were not asked about
-	pulseEvery = 5 * time.Second // bans, and who is alive
-)
+const flushEvery = time.Second // refusals that were not asked about
 
 // Run keeps the gate up to date until ctx ends; it then returns nil. It hears what other processes took back and whom they
 // banned, counts what was refused without the store, tells the history, gives unused memory back, and follows the files that
@@ -18,11 +15,13 @@ func (g *Gate) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { g.listen(ctx) })
 	wg.Go(func() { every(ctx, flushEvery, g.flush) })
-	wg.Go(func() { every(ctx, pulseEvery, g.pulse) })
+	wg.Go(func() { g.followBans(ctx) })
 	wg.Go(func() { _ = g.local.Run(ctx) })
 	wg.Go(func() { g.followRules(ctx) })
 	wg.Wait()
-	g.flush(context.WithoutCancel(ctx)) // what the last second refused
+	ctx = context.WithoutCancel(ctx)
+	g.flush(ctx) // what the last second refused
+	g.settleBans(ctx)
 	return nil
 }
 
@@ -75,7 +74,7 @@ func (g *Gate) flush(ctx context.Context) {
 		}
 		for i := range counts {
 			if counts[i].Struck {
-				g.banTarget(ctx, denials[i].rule, denials[i].target)
+				g.banTarget(denials[i].rule, denials[i].target)
 			}
 		}
 		denials, tallies = denials[n:], tallies[n:]
@@ -84,10 +83,6 @@ func (g *Gate) flush(ctx context.Context) {
 
 // flushBatch is how many counters one script adds to: few enough for a millisecond.
 const flushBatch = 100
-
-func (g *Gate) pulse(context.Context) {}
-
-func (g *Gate) banTarget(context.Context, *rule, BanTarget) {}
 
 // Reload reads the files again that the rules in force came from, and returns the rules then in force. After an error those are
 // the old ones. Rules that came from no file stay.

@@ -6,7 +6,7 @@ type Stats struct {
 	RulesFailed bool   // the files of the rules have changed, and the change is wrong
 	Degraded    bool   // the store does not answer
 	Processes   int    // alive when the store was last heard of
-	Bans        int    // in force
+	Bans        int    // in force; some may have ended in the last five seconds
 
 	Denials    int    // counters that are remembered as having refused
 	DenyHits   uint64 // requests that were refused without the store
@@ -15,7 +15,10 @@ type Stats struct {
 
 // Stats returns the numbers of now.
 func (g *Gate) Stats() Stats {
-	s := Stats{Version: g.Rules().Version(), Degraded: g.breaker.open(), Processes: g.bans.processes(), RulesFailed: g.failed.Load() != nil}
+	s := Stats{
+		Version: g.Rules().Version(), RulesFailed: g.failed.Load() != nil, Degraded: g.breaker.open(),
+		Processes: g.bans.processes(), Bans: g.bans.size(),
+	}
 	if g.denied != nil {
 		s.Denials, s.DenyHits, s.DenyMisses = g.denied.denials.EstimatedSize(), g.denied.hits.Load(), g.denied.misses.Load()
 	}

@@ -1,0 +1,96 @@
+package admission
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxBanText is the longest user, device or reason of a ban, in bytes.
+const maxBanText = 255
+
+// Bounds of the networks that can be banned: a slip of the keyboard must not exclude half of the world, and a longer IPv6
+// prefix is less than what one customer owns.
+const (
+	widest4, narrowest4 = 8, 32
+	widest6, narrowest6 = 16, 64
+)
+
+// ParseBanTarget makes a target canonical. The error is ErrInvalidRequest and says what would be right.
+func ParseBanTarget(kind, value string) (BanTarget, error) {
+	t := BanTarget{BanKind(kind), value}
+	switch t.Kind {
+	case BanUser, BanDevice:
+		if value == "" || len(value) > maxBanText || !printable(value) {
+			return BanTarget{}, fmt.Errorf("%w: the %s of a ban should be 1 to %d bytes of UTF-8 without control characters",
+				ErrInvalidRequest, kind, maxBanText)
+		}
+		return t, nil
+	case BanIP:
+		ip, err := netip.ParseAddr(value)
+		if err != nil {
+			return BanTarget{}, fmt.Errorf("%w: %.60q is no IP address such as 203.0.113.7 or 2001:db8::7", ErrInvalidRequest, value)
+		}
+		t.Value = address(ip)
+		return t, nil
+	case BanNetwork:
+		p, err := parseBanNetwork(value)
+		t.Value = p.String()
+		return t, err
+	}
+	return BanTarget{}, fmt.Errorf("%w: the kind of a ban is %.40q, should be user, ip, network or device", ErrInvalidRequest, kind)
+}
+
+func parseBanNetwork(value string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(value)
+	if err != nil {
+		return p, fmt.Errorf("%w: %.60q is no network such as 203.0.113.0/24 or 2001:db8::/48", ErrInvalidRequest, value)
+	}
+	ip, bits := p.Addr().Unmap(), p.Bits()
+	if p.Addr().Is4In6() {
+		bits -= 96
+	}
+	family, widest, narrowest := "IPv4", widest4, narrowest4
+	if ip.Is6() {
+		family, widest, narrowest = "IPv6", widest6, narrowest6
+	}
+	if bits < widest || bits > narrowest {
+		return p, fmt.Errorf("%w: %.60q, the prefix of an %s network that is banned should have %d to %d bits", ErrInvalidRequest,
+			value, family, widest, narrowest)
+	}
+	return netip.PrefixFrom(ip, bits).Masked(), nil
+}
+
+// printable reports whether s is UTF-8 without control characters, so that it can stand in a log, a list and an argument.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// prefix returns the network of a canonical target, which for an address is what counts of it.
+func (t BanTarget) prefix() (netip.Prefix, error) {
+	if t.Kind == BanNetwork {
+		return parseBanNetwork(t.Value)
+	}
+	ip, err := netip.ParseAddr(t.Value)
+	return addressPrefix(ip.Unmap()), err
+}
+
+// addressPrefix is address as a prefix; ip is valid and not mapped.
+func addressPrefix(ip netip.Addr) netip.Prefix {
+	bits := narrowest4
+	if ip.Is6() {
+		bits = narrowest6
+	}
+	p, _ := ip.Prefix(bits) // fails on more bits than an address has; it drops the zone
+	return p
+}
+
+// key and parseBanKey are how a store names a target.
+func (t BanTarget) key() string { return string(t.Kind) + ":" + t.Value }
+
+func parseBanKey(key string) BanTarget {
+	kind, value, _ := strings.Cut(key, ":")
+	return BanTarget{BanKind(kind), value}
+}

@@ -1,0 +1,192 @@
+-- Exchanges what is new about bans between a process and Redis, which holds the truth about them.
+--
+-- KEYS[1]  …:state    HASH  origin, and the number of the last change; the later of 7 days and the last key below
+-- KEYS[2]  …:known    HASH  a ban by target, kept after its end as long as it makes the next one longer
+-- KEYS[3]  …:changes  ZSET  targets by the number of their last change
+-- KEYS[4]  …:ends     ZSET  targets by when (µs) they are forgotten; the last of them ends these three keys
+-- KEYS[5]  …:events   ZSET  what a history was not told yet, by the number of the change; 7 days
+-- KEYS[6]  …:alive    ZSET  processes by when (µs) they were last heard of; 15 s
+-- ARGV[1]  the time in µs, for tests; 0 = Redis' own clock
+-- ARGV[2]  channel on which processes are told that something has changed
+-- ARGV[3]  the process that asks, or ''
+-- ARGV[4]  the last change it knows
+-- ARGV[5]  a random word, and the origin if Redis knows nothing
+-- ARGV[6…] most targets, most bans in an answer, most events in an answer (0: none are wanted), most events kept
+-- ARGV[10…] how many bans are ordered, lifted and restored, and how many events are logged; then these, in their order:
+--          ordered   target, reason, rule or '', length, 1 if growing, at most
+--          lifted    target, for how long that is remembered
+--          restored  target, reason, rule, since, until, times, for how long it is remembered
+--          logged    id
+-- Times and lengths are µs. A ban whose until is its since has been lifted.
+--
+-- Replies origin, now, last change that the answer tells of, processes alive, 1 if there are more changes, bans that were lifted, then
+-- a list of bans (target, reason, rule, since, until, times, change each), and one of events (id, time, 1 if lifted, and a ban each).
+--
+-- Must be atomic: whether a ban is a target's second one, ends later than the one in force, or fits beside the others, depends on what
+-- other processes ban at that moment; and a process that knows all changes up to a number must not miss one with a lower number.
+
+local call = redis.call
+local state, known, changes, ends, events, alive = unpack(KEYS)
+local channel, process, since = ARGV[2], ARGV[3], tonumber(ARGV[4])
+local most, page, told, kept = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local now = tonumber(ARGV[1])
+if now == 0 then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+local week = 7 * 24 * 3600 * 1000000
+
+local function text(n) return string.format('%.0f', n) end
+
+local at = 13
+local function arg()
+  at = at + 1
+  return ARGV[at]
+end
+
+local origin, last = call('HGET', state, 'origin'), tonumber(call('HGET', state, 'change') or 0)
+if not origin then
+  origin = ARGV[5]
+  call('HSET', state, 'origin', origin)
+end
+local changed = false
+
+-- Changes are numbered by the time, so that a Redis which forgot some of them does not give their numbers to others.
+local function number()
+  last, changed = math.max(last + 1, now), true
+  return last
+end
+
+local function read(target)
+  local ban = call('HGET', known, target)
+  return ban and cmsgpack.unpack(ban)
+end
+
+local function in_force(ban) return ban.ends > now end
+
+local function write(target, ban)
+  ban.change = number()
+  call('HSET', known, target, cmsgpack.pack(ban))
+  call('ZADD', changes, text(ban.change), target)
+  call('ZADD', ends, text(ban.ends + ban.memory), target)
+end
+
+local function forget(target)
+  call('HDEL', known, target)
+  call('ZREM', changes, target)
+  call('ZREM', ends, target)
+end
+
+-- Whether another target can be remembered. One that is banned no more makes room.
+local function room()
+  if call('HLEN', known) < most then return true end
+  local first = call('ZRANGE', ends, 0, 0)[1]
+  if in_force(read(first)) then return false end
+  forget(first)
+  return true
+end
+
+local function tell(target, ban, lifted)
+  call('ZADD', events, text(ban.change), cmsgpack.pack({ origin .. '-' .. text(ban.change), now, lifted, target, ban.reason, ban.rule,
+    ban.since, ban.till, ban.times }))
+end
+
+for _, target in ipairs(call('ZRANGEBYSCORE', ends, '-inf', text(now), 'LIMIT', 0, 100)) do forget(target) end
+
+local asked = {} -- targets that the answer has to have
+
+for _ = 1, tonumber(ARGV[10]) do
+  local target, reason, rule, length, growing, at_most = arg(), arg(), arg(), tonumber(arg()), arg(), tonumber(arg())
+  local before, times = read(target), 1
+  local running = before and in_force(before)
+  if running then
+    times = before.times
+  elseif before and now - before.ends < at_most then
+    times = before.times + 1
+  end
+  if growing == '1' then length = math.min(length * 2 ^ (times - 1), math.max(length, at_most)) end
+  -- A rule does not shorten a ban, and refusals during its own do not prolong it: they are what a ban is made of.
+  local stands = running and rule ~= '' and (before.rule == rule or before.till >= now + length)
+  if not stands and (before or room()) then
+    local ban = {
+      reason = reason, rule = rule, since = now, till = now + length, ends = now + length, times = times, memory = at_most,
+    }
+    write(target, ban)
+    tell(target, ban, 0)
+  end
+  asked[#asked + 1] = target
+end
+
+local lifted = 0
+for _ = 1, tonumber(ARGV[11]) do
+  local target, memory = arg(), tonumber(arg())
+  local ban = read(target)
+  if ban and in_force(ban) then
+    lifted = lifted + 1
+    ban.ends = now
+    local was = ban.till
+    ban.till = ban.since
+    write(target, ban)
+    ban.till = was
+    tell(target, ban, 1)
+  elseif not ban and room() then
+    -- Redis may have forgotten the ban: it must not be restored.
+    write(target, { reason = '', rule = '', since = now, till = now, ends = now, times = 0, memory = memory })
+  end
+  asked[#asked + 1] = target
+end
+
+for _ = 1, tonumber(ARGV[12]) do
+  local target, ban = arg(), { reason = arg(), rule = arg(), since = tonumber(arg()), till = tonumber(arg()), times = tonumber(arg()) }
+  ban.memory, ban.ends = tonumber(arg()), ban.till
+  if in_force(ban) and call('HEXISTS', known, target) == 0 and room() then write(target, ban) end
+end
+
+for _ = 1, tonumber(ARGV[13]) do
+  local change = string.match(arg(), '%-(%d+)$')
+  if change then call('ZREMRANGEBYSCORE', events, change, change) end
+end
+
+if process ~= '' then
+  call('ZADD', alive, text(now), process)
+  call('PEXPIRE', alive, 15000)
+end
+call('ZREMRANGEBYSCORE', alive, '-inf', text(now - 15000000))
+call('ZREMRANGEBYSCORE', alive, text(now + 15000000), '+inf') -- the clock has stepped back
+
+local final = call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2]
+final = final and math.max(0, tonumber(final) - now) or 0
+if changed then
+  call('HSET', state, 'change', text(last))
+  for i = 2, 4 do call('PEXPIRE', KEYS[i], text(math.ceil(final / 1000) + 1000)) end
+  call('ZREMRANGEBYRANK', events, 0, -kept - 1)
+  call('PEXPIRE', events, text(week / 1000))
+  call('PUBLISH', channel, text(last))
+end
+call('PEXPIRE', state, text(math.ceil(math.max(final, week) / 1000) + 1000))
+
+local bans = {}
+local function add(target, ban)
+  for _, v in ipairs({ target, ban.reason, ban.rule, ban.since, ban.till, ban.times, ban.change }) do bans[#bans + 1] = v end
+end
+
+local news = call('ZRANGEBYSCORE', changes, '(' .. text(since), '+inf', 'LIMIT', 0, page)
+local upto, more = last, 0
+for i, target in ipairs(news) do
+  local ban = read(target)
+  -- Who knows nothing yet need not hear of what is over, except of what was lifted: it may know that by other ways.
+  if since > 0 or in_force(ban) or ban.till <= ban.since then add(target, ban) end
+  if i == page then upto, more = ban.change, 1 end
+end
+for _, target in ipairs(asked) do
+  local ban = read(target)
+  if ban then add(target, ban) end
+end
+
+local untold = {}
+if told > 0 then
+  for _, event in ipairs(call('ZRANGE', events, 0, told - 1)) do
+    for _, v in ipairs(cmsgpack.unpack(event)) do untold[#untold + 1] = v end
+  end
+end
+return { origin, now, upto, math.max(1, call('ZCARD', alive)), more, lifted, bans, untold }
