@@ -30,3 +30,9 @@ func (g *Gate) Holds(req Request) bool {
 
 // SettleDenyCache waits until the deny cache has dropped what it has no room for.
 func (g *Gate) SettleDenyCache() { g.denied.denials.CleanUp() }
+
+// SetMaxBans makes the store remember fewer bans than MaxBans.
+func (s *RedisStore) SetMaxBans(n int) { s.maxBans = n }
+
+// SetMaxBans makes the store remember fewer bans than MaxBans.
+func (s *MemoryStore) SetMaxBans(n int) { s.bans.most = n }

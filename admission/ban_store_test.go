@@ -1,0 +1,348 @@
+package admission_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+var ann = admission.BanTarget{Kind: admission.BanUser, Value: "ann"}
+
+// A book is the bans of a store, as a test talks with them.
+type book struct {
+	t     *testing.T
+	store admission.Store
+	key   string
+}
+
+func openBook(t *testing.T, store admission.Store) *book {
+	return &book{t, store, namespace() + ":{bans}"}
+}
+
+func (b *book) exchange(news admission.BanNews) admission.BanState {
+	b.t.Helper()
+	state, err := b.store.Exchange(b.t.Context(), b.key, news)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return state
+}
+
+// put orders a ban and returns it as it is then, or the zero value if there is none.
+func (b *book) put(order admission.BanOrder) admission.Ban {
+	b.t.Helper()
+	return last(b.exchange(admission.BanNews{Put: []admission.BanOrder{order}}), order.BanTarget)
+}
+
+// last returns the last that a state says about a target.
+func last(state admission.BanState, target admission.BanTarget) (found admission.Ban) {
+	for _, ban := range state.Bans {
+		if ban.BanTarget == target {
+			found = ban
+		}
+	}
+	return found
+}
+
+var ignoreChange = cmpopts.IgnoreFields(admission.Ban{}, "Change")
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, ignoreChange, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestBansOfOneTarget(t *testing.T) {
+	rule := func(name string, length time.Duration) admission.BanOrder {
+		return admission.BanOrder{BanTarget: ann, Rule: name, For: length}
+	}
+	grow := admission.BanOrder{BanTarget: ann, Rule: "r", For: 10 * time.Minute, Growing: true, AtMost: time.Hour}
+	operator := func(length time.Duration) admission.BanOrder {
+		return admission.BanOrder{BanTarget: ann, Reason: "said so", For: length}
+	}
+	const m = time.Minute
+	type step struct {
+		at    time.Duration
+		order admission.BanOrder // For 0: lift
+		from  time.Duration
+		until time.Duration
+		times int
+	}
+	eachStore(t, func(t *testing.T, open opener) {
+		for _, c := range []struct {
+			name  string
+			steps []step
+		}{
+			{"grows and is capped", []step{
+				{0, grow, 0, 10 * m, 1},
+				{10 * m, grow, 10 * m, 30 * m, 2},
+				{31 * m, grow, 31 * m, 71 * m, 3},
+				{71 * m, grow, 71 * m, 131 * m, 4}, // 80 min would be more than an hour
+				{131 * m, grow, 131 * m, 191 * m, 5},
+			}},
+			{"begins anew after a quiet time", []step{
+				{0, grow, 0, 10 * m, 1},
+				{70*m - 1*time.Microsecond, grow, 70*m - 1*time.Microsecond, 90*m - 1*time.Microsecond, 2},
+				{150 * m, grow, 150 * m, 160 * m, 1}, // an hour after the end
+			}},
+			{"counts also those that do not grow", []step{
+				{0, rule("r", m), 0, m, 1},
+				{m, rule("r", m), m, 2 * m, 2},
+			}},
+			{"is not prolonged by what it refuses", []step{
+				{0, rule("r", m), 0, m, 1},
+				{m / 2, rule("r", m), 0, m, 1},
+				{m / 2, rule("r", 10*m), 0, m, 1},
+			}},
+			{"is never shortened by a rule", []step{
+				{0, rule("r", 10*m), 0, 10 * m, 1},
+				{m, rule("s", m), 0, 10 * m, 1},
+				{m, rule("s", 20*m), m, 21 * m, 1},
+			}},
+			{"is what an operator says", []step{
+				{0, rule("r", 10*m), 0, 10 * m, 1},
+				{m, operator(m), m, 2 * m, 1},
+				{m, operator(time.Hour), m, 61 * m, 1},
+				{2 * m, rule("r", 10*m), m, 61 * m, 1},
+			}},
+			{"can be lifted, and made again", []step{
+				{0, grow, 0, 10 * m, 1},
+				{m, admission.BanOrder{}, 0, 0, 1},
+				{2 * m, grow, 2 * m, 22 * m, 2}, // whoever lifts it does not say that it was wrong
+			}},
+			{"is long, but no longer than asked for", []step{
+				{0, admission.BanOrder{BanTarget: ann, For: 48 * time.Hour, Growing: true}, 0, 48 * time.Hour, 1},
+				{48 * time.Hour, admission.BanOrder{BanTarget: ann, For: 48 * time.Hour, Growing: true}, 48 * time.Hour, 96 * time.Hour, 2},
+			}},
+		} {
+			clk := newClock()
+			b := openBook(t, open(clk))
+			for i, s := range c.steps {
+				clk.At(s.at)
+				if s.order.For == 0 {
+					state := b.exchange(admission.BanNews{Lift: []admission.BanTarget{ann}})
+					if got := last(state, ann); state.Lifted != 1 || got.Until.After(got.Since) {
+						t.Errorf("%s, step %d: %d lifted, %+v", c.name, i, state.Lifted, got)
+					}
+					continue
+				}
+				got := b.put(s.order)
+				if from, until := got.Since.Sub(epoch), got.Until.Sub(epoch); from != s.from || until != s.until || got.Times != s.times {
+					t.Errorf("%s, step %d: from %v until %v, %d times, want %v, %v, %d", c.name, i, from, until, got.Times, s.from, s.until, s.times)
+				}
+			}
+		}
+	})
+}
+
+// A process that knows all changes up to a cursor learns every later one, once.
+func TestChangesOfBans(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		clk := newClock()
+		b := openBook(t, open(clk))
+		order := func(user string, length time.Duration) admission.BanOrder {
+			return admission.BanOrder{BanTarget: admission.BanTarget{Kind: admission.BanUser, Value: user}, Reason: "a: b\tc 🎟️", For: length}
+		}
+		ban := func(o admission.BanOrder, since, until time.Duration) admission.Ban {
+			return admission.Ban{
+				BanTarget: o.BanTarget, Reason: o.Reason, Since: epoch.Add(since).Local(), Until: epoch.Add(until).Local(), Times: 1,
+			}
+		}
+		first := b.exchange(admission.BanNews{})
+		if first.Origin == "" || !first.At.Equal(epoch) || first.Processes != 1 || len(first.Bans) > 0 || first.More {
+			t.Fatalf("nothing is known, and yet %+v", first)
+		}
+		one, two := order("one", time.Second), order("two", time.Hour)
+		b.put(one)
+		b.put(two)
+		all := b.exchange(admission.BanNews{})
+		same(t, "all", all.Bans, []admission.Ban{ban(one, 0, time.Second), ban(two, 0, time.Hour)})
+		if all.Bans[0].Change >= all.Bans[1].Change || all.Cursor != all.Bans[1].Change || all.Origin != first.Origin {
+			t.Errorf("changes of %+v", all)
+		}
+		same(t, "none", b.exchange(admission.BanNews{Since: all.Cursor}).Bans, []admission.Ban(nil))
+
+		clk.At(time.Second)
+		same(t, "those in force", b.exchange(admission.BanNews{}).Bans, []admission.Ban{ban(two, 0, time.Hour)})
+		b.exchange(admission.BanNews{Lift: []admission.BanTarget{two.BanTarget}})
+		changes := b.exchange(admission.BanNews{Since: all.Cursor})
+		same(t, "the lifted one", changes.Bans, []admission.Ban{ban(two, 0, 0)})
+		if state := b.exchange(admission.BanNews{Lift: []admission.BanTarget{two.BanTarget}}); state.Lifted != 0 {
+			t.Error("lifted twice")
+		}
+		same(t, "nothing new", b.exchange(admission.BanNews{Since: changes.Cursor}).Bans, []admission.Ban(nil))
+		clk.At(-time.Hour) // the clock stepped back, the numbers do not
+		if b.put(order("three", time.Second)).Change <= changes.Cursor {
+			t.Error("a change has a number that was given before")
+		}
+	})
+}
+
+// What does not fit into one answer comes with the next.
+func TestManyBans(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		const n = 2500
+		b := openBook(t, open(newClock()))
+		for from := 0; from < n; from += 500 {
+			var news admission.BanNews
+			for i := from; i < from+500; i++ {
+				news.Put = append(news.Put, admission.BanOrder{
+					BanTarget: admission.BanTarget{Kind: admission.BanDevice, Value: fmt.Sprint(i)}, For: time.Hour,
+				})
+			}
+			b.exchange(news)
+		}
+		var cursor int64
+		got := map[string]bool{}
+		for {
+			state := b.exchange(admission.BanNews{Since: cursor})
+			for _, ban := range state.Bans {
+				got[ban.Value] = true
+			}
+			if cursor = state.Cursor; !state.More {
+				break
+			}
+		}
+		if len(got) != n {
+			t.Errorf("%d bans, want %d", len(got), n)
+		}
+	})
+}
+
+func TestRestoredBans(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		clk := newClock()
+		b := openBook(t, open(clk))
+		target := func(user string) admission.BanTarget { return admission.BanTarget{Kind: admission.BanUser, Value: user} }
+		ban := func(user string, until time.Duration) admission.Ban {
+			return admission.Ban{
+				BanTarget: target(user), Rule: "r", Reason: "why", Since: epoch.Add(-time.Hour).Local(), Until: epoch.Add(until).Local(), Times: 3,
+			}
+		}
+		known := b.put(admission.BanOrder{BanTarget: target("known"), For: time.Minute})
+		b.put(admission.BanOrder{BanTarget: target("lifted"), For: time.Minute})
+		b.exchange(admission.BanNews{Lift: []admission.BanTarget{target("lifted"), target("unknown")}})
+		b.exchange(admission.BanNews{Restore: []admission.Ban{
+			ban("known", time.Hour), ban("lifted", time.Hour), ban("unknown", time.Hour), ban("over", 0), ban("new", time.Hour),
+		}})
+		state := b.exchange(admission.BanNews{})
+		inForce := map[string]admission.Ban{}
+		for _, b := range state.Bans {
+			if b.Until.After(b.Since) {
+				inForce[b.Value] = b
+			}
+		}
+		same(t, "in force", inForce, map[string]admission.Ban{"known": known, "new": ban("new", time.Hour)})
+
+		clk.At(2 * time.Hour)
+		again := b.put(admission.BanOrder{BanTarget: target("new"), For: time.Minute, Growing: true})
+		if again.Times != 4 || again.Until.Sub(again.Since) != 8*time.Minute {
+			t.Errorf("the one after a restored third ban: %+v", again)
+		}
+	})
+}
+
+func TestBansAreTold(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		clk := newClock()
+		b := openBook(t, open(clk))
+		made := b.put(admission.BanOrder{BanTarget: ann, Rule: "r", For: time.Hour})
+		b.put(admission.BanOrder{BanTarget: ann, Rule: "r", For: time.Hour}) // stands already
+		clk.At(time.Second)
+		b.exchange(admission.BanNews{Lift: []admission.BanTarget{ann}})
+		if state := b.exchange(admission.BanNews{}); len(state.Events) != 0 {
+			t.Errorf("told to who did not ask: %+v", state.Events)
+		}
+		events := b.exchange(admission.BanNews{History: true}).Events
+		same(t, "events", events, []admission.BanEvent{
+			{ID: events[0].ID, At: epoch.Local(), Ban: made},
+			{ID: events[1].ID, At: epoch.Add(time.Second).Local(), Ban: made, Lifted: true},
+		})
+		if events[0].ID == events[1].ID {
+			t.Error("two events have one id")
+		}
+		same(t, "told again", b.exchange(admission.BanNews{History: true}).Events, events)
+		same(t, "not told again", b.exchange(admission.BanNews{History: true, Logged: []string{events[0].ID, "", "another-1"}}).Events, events[1:])
+
+		var many admission.BanNews
+		for i := range 300 {
+			many.Put = append(many.Put, admission.BanOrder{BanTarget: admission.BanTarget{Kind: admission.BanIP, Value: fmt.Sprint(i)}, For: time.Hour})
+		}
+		b.exchange(many)
+		if n := len(b.exchange(admission.BanNews{History: true}).Events); n != 100 {
+			t.Errorf("%d events at once, want 100", n)
+		}
+	})
+}
+
+func TestProcessesAlive(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		clk := newClock()
+		b := openBook(t, open(clk))
+		for _, s := range []struct {
+			at      time.Duration
+			process string
+			want    int
+		}{
+			{0, "", 1}, {0, "one", 1}, {0, "two", 2}, {5 * time.Second, "one", 2}, {14999 * ms, "one", 2}, {15 * time.Second, "one", 1},
+			{30 * time.Second, "", 1}, {-time.Hour, "three", 1},
+		} {
+			clk.At(s.at)
+			if got := b.exchange(admission.BanNews{Process: s.process}).Processes; got != s.want {
+				t.Errorf("%d processes after %v, want %d", got, s.at, s.want)
+			}
+		}
+	})
+}
+
+// A store that is full bans nobody else, whatever it is told; what is over makes room.
+func TestBansAreBounded(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		clk := newClock()
+		store := open(clk)
+		store.(interface{ SetMaxBans(int) }).SetMaxBans(2)
+		b := openBook(t, store)
+		order := func(user string, length time.Duration) admission.BanOrder {
+			return admission.BanOrder{BanTarget: admission.BanTarget{Kind: admission.BanUser, Value: user}, For: length, AtMost: length}
+		}
+		b.put(order("a", time.Minute))
+		b.put(order("b", time.Hour))
+		restored := admission.Ban{BanTarget: ann, Since: epoch, Until: epoch.Add(time.Hour)}
+		b.exchange(admission.BanNews{Restore: []admission.Ban{restored}, Lift: []admission.BanTarget{{Kind: admission.BanUser, Value: "x"}}})
+		if got := b.put(order("c", time.Hour)); got != (admission.Ban{}) {
+			t.Errorf("a third target was banned: %+v", got)
+		}
+		if got := b.put(order("b", 2*time.Hour)); got.Until.Sub(epoch) != 2*time.Hour {
+			t.Errorf("a known target was not banned: %+v", got)
+		}
+		if n := len(b.exchange(admission.BanNews{}).Bans); n != 2 {
+			t.Errorf("%d bans, want 2", n)
+		}
+		clk.At(time.Minute)
+		if got := b.put(order("c", time.Hour)); got.Value != "c" {
+			t.Errorf("a ban that is over makes no room")
+		}
+	})
+}
+
+func TestAnExchangeEndsWithItsContext(t *testing.T) {
+	store := admission.NewRedisStore(dial(t, silent(t)))
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := make(chan error, 1)
+	go func() {
+		_, err := store.Exchange(ctx, "k", admission.BanNews{})
+		asked <- err
+	}()
+	cancel()
+	if err := <-asked; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it was cancelled", err)
+	}
+}
