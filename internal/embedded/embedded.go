@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/serve"
 	"github.com/tidegate/tidegate/orders"
@@ -85,7 +86,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 			return nil
 		}},
 	}
-	if err := p.AddHTTP(&told, svc, counts, decideWithin); err != nil {
+	if err := p.AddHTTP(&told, svc, counts, banlog.SQLite(db), decideWithin); err != nil {
 		return err
 	}
 	return p.Run(ctx)

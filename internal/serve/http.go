@@ -8,21 +8,25 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // AddHTTP gives a process the public and the internal listener. within bounds the decision on an order; 0 is the default.
-func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admission.Store, within time.Duration) error {
+func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admission.Store, history *banlog.Log, within time.Duration) error {
 	rules, err := rulesOf(cfg)
 	if err != nil {
 		return err
 	}
-	gate, err := admission.New(counts, rules, admission.Options{Secret: []byte(cfg.Secret), Namespace: cfg.Namespace})
+	gate, err := admission.New(counts, rules, admission.Options{
+		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, History: history, Logger: p.Log,
+	})
 	if err != nil {
 		return err
 	}
+	p.Background = append(p.Background, gate.Run)
 	var tokens *httpapi.Tokens
 	switch {
 	case cfg.TokensFile != "":

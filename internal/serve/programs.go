@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
@@ -18,18 +20,18 @@ const linger = 500 * time.Millisecond
 
 // API serves HTTP over Redis and Postgres until ctx ends.
 func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	return overServers(ctx, cfg, log, "api", Patience, func(p *Process, svc *orders.Service, r *Redis) error {
+	return overServers(ctx, cfg, log, "api", Patience, func(p *Process, svc *orders.Service, r *Redis, history *banlog.Log) error {
 		shared, err := admission.AutoPipeline(r.Decisions)
 		if err != nil {
 			return err
 		}
-		return p.AddHTTP(cfg, svc, admission.NewRedisStore(shared), 0)
+		return p.AddHTTP(cfg, svc, admission.NewRedisStore(shared), history, 0)
 	})
 }
 
 // Worker commits orders until ctx ends.
 func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	return overServers(ctx, cfg, log, "worker", Patience, func(p *Process, svc *orders.Service, r *Redis) error {
+	return overServers(ctx, cfg, log, "worker", Patience, func(p *Process, svc *orders.Service, _ *Redis, _ *banlog.Log) error {
 		worker, err := orders.NewWorker(svc, orders.WorkerOptions{})
 		if err != nil {
 			return err
@@ -42,7 +44,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 
 // overServers waits for Redis and Postgres, lets equip make the process what it is, and runs it.
 func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, program string, patience time.Duration,
-	equip func(*Process, *orders.Service, *Redis) error,
+	equip func(*Process, *orders.Service, *Redis, *banlog.Log) error,
 ) error {
 	r, err := OpenRedis(cfg.Redis, cfg.Queue, 0)
 	if err != nil {
@@ -61,8 +63,10 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	if err != nil {
 		return err
 	}
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close() // the pool stays open
 	p := &Process{Log: log, Service: svc, Linger: linger}
-	if err := equip(p, svc, r); err != nil {
+	if err := equip(p, svc, r, banlog.Postgres(db)); err != nil {
 		return err
 	}
 	return p.Run(ctx)
