@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// bytes shows what a user takes in Redis who has had all 10 units of his minute.
+func (r *run) bytes(ctx context.Context) error {
+	const units, users = 10, 10_000
+	tab := newTable("", "key and value", "with Redis' tables", "keys")
+	for _, c := range r.choose(
+		gateOnRedis("sliding_log", admission.SlidingLog, autoPipelined, noCache),
+		gateOnRedis("sliding_counter", admission.SlidingCounter, autoPipelined, noCache),
+		gateOnRedis("gcra", admission.GCRA, autoPipelined, noCache),
+		gateOnRedis("fixed_window", admission.FixedWindow, autoPipelined, noCache),
+		gateOnRedis("base", admission.TwoStage, autoPipelined, noCache),
+		redisRate, throttledRedis, ululeRedis,
+	) {
+		n := units
+		if c.name == string(admission.TwoStage) {
+			n *= 2 // both stages are full
+		}
+		row, err := r.weigh(ctx, c, units, n, names(users, "user-"))
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		tab.add(append([]string{c.name}, row...)...)
+	}
+	tab.print(r.out, "Bytes in Redis for each user, 10 units of 10 a minute")
+	return nil
+}
+
+func (r *run) weigh(ctx context.Context, c contender, limit, n int, users []string) ([]string, error) {
+	if err := r.redis.empty(ctx); err != nil {
+		return nil, err
+	}
+	ask, closed, err := c.open(r, limit, time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	defer closed()
+	before, err := r.redis.memory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := once(ctx, ask, users, r.callers, n); err != nil {
+		return nil, err
+	}
+	after, err := r.redis.memory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, usage, err := r.redis.usage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	per := func(n int64) string { return strconv.FormatInt(n/int64(len(users)), 10) }
+	return []string{per(usage), per(after - before), fmt.Sprintf("%.3g", float64(keys)/float64(len(users)))}, nil
+}

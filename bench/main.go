@@ -1,0 +1,136 @@
+// Command bench sets this project beside other rate limiters for Go, in one process, on one Redis that it starts for itself,
+// and prints Markdown. The contenders take turns, so that a machine whose speed varies treats them alike: what counts is the
+// ratio within a round.
+//
+//	cd bench && go run . [-rounds 5] [-turn 2s] [-only redis,denials,memory,bytes,flat,exact] [-cpuprofile prefix]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A run is one run of this program.
+type run struct {
+	out        io.Writer
+	redis      *redisServer
+	rounds     int
+	length     time.Duration // of one measurement
+	callers    int
+	subjects   int
+	chosen     *regexp.Regexp // contenders' names
+	sections   []section
+	cpuProfile string // prefix of files; empty for none
+}
+
+// A section is one or more tables.
+type section struct {
+	name string
+	show func(*run, context.Context) error
+}
+
+var sections = []section{
+	{"exact", (*run).exactness},
+	{"redis", (*run).overRedis},
+	{"denials", (*run).denials},
+	{"memory", (*run).inMemory},
+	{"bytes", (*run).bytes},
+	{"flat", (*run).flat},
+}
+
+// Redis dies with the thread that starts it (see redisServer), which must therefore be the process' own.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := start(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func start(ctx context.Context, args []string, out io.Writer) error {
+	r, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	if r.redis, err = startRedis(ctx); err != nil {
+		return err
+	}
+	defer r.redis.stop()
+	return r.all(ctx)
+}
+
+func parse(args []string, out io.Writer) (*run, error) {
+	r := &run{out: out}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&r.rounds, "rounds", 5, "rounds of each table; medians are shown")
+	flags.DurationVar(&r.length, "turn", 2*time.Second, "length of each contender's turn in a round")
+	flags.IntVar(&r.callers, "callers", 256, "how many ask at once")
+	flags.IntVar(&r.subjects, "subjects", 100_000, "different users who are asked about")
+	only := flags.String("only", "", "tables to show, of exact, redis, denials, memory, bytes, flat (default all)")
+	chosen := flags.String("contenders", "", "regular expression for the names of contenders beside the first of each table")
+	flags.StringVar(&r.cpuProfile, "cpuprofile", "", "write a profile of each contender's first turn to files that begin so")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if r.rounds < 1 || r.length <= 0 || r.callers < 1 || r.subjects < 1 {
+		return nil, errors.New("-rounds, -turn, -callers and -subjects should be positive")
+	}
+	var err error
+	if r.chosen, err = regexp.Compile(*chosen); err != nil {
+		return nil, fmt.Errorf("-contenders: %w", err)
+	}
+	r.sections = sections
+	if *only != "" {
+		r.sections = nil
+		for name := range strings.SplitSeq(*only, ",") {
+			i := slices.IndexFunc(sections, func(s section) bool { return s.name == name })
+			if i < 0 {
+				return nil, fmt.Errorf("-only: there is no table %q", name)
+			}
+			r.sections = append(r.sections, sections[i])
+		}
+	}
+	return r, nil
+}
+
+func (r *run) all(ctx context.Context) error {
+	r.preface(ctx)
+	for _, s := range r.sections {
+		if err := s.show(r, ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return ctx.Err()
+}
+
+// preface says what was measured with.
+func (r *run) preface(ctx context.Context) {
+	fmt.Fprintf(r.out, "%d CPUs, %s, Redis %s on the same machine. %d callers at once, %d rounds of %v each; medians.\n",
+		runtime.GOMAXPROCS(0), runtime.Version(), r.redis.version(ctx), r.callers, r.rounds, r.length)
+	var peers []string
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			for _, p := range []string{"redis_rate", "throttled", "ulule/limiter", "go-limiter", "x/time", "go-redis/v9"} {
+				if strings.Contains(m.Path, p) {
+					peers = append(peers, m.Path+" "+m.Version)
+				}
+			}
+		}
+	}
+	fmt.Fprintf(r.out, "Versions: %s.\n", strings.Join(peers, ", "))
+}

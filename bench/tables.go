@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// choose returns the first contender and those of the others that were asked for.
+func (r *run) choose(all ...contender) []contender {
+	out := all[:1:1]
+	for _, c := range all[1:] {
+		if r.chosen.MatchString(c.name) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// show compares and prints.
+func (r *run) show(ctx context.Context, title string, t trial) error {
+	results, err := r.compare(ctx, t)
+	if err != nil {
+		return err
+	}
+	speeds(r.out, title, t, results)
+	return nil
+}
+
+// overRedis compares decisions of which each asks Redis. Subjects have had one unit, so that nobody is measured on an empty
+// Redis; the cache of refusals is off.
+func (r *run) overRedis(ctx context.Context) error {
+	return r.show(ctx, "Decisions by Redis, 10 a minute for each user", trial{
+		contenders: r.choose(
+			gateOnRedis("sliding_log, auto-pipelined", admission.SlidingLog, autoPipelined, noCache),
+			redisRate,
+			gateOnRedis("sliding_log, plain client", admission.SlidingLog, plain, noCache),
+			redisRatePipelined,
+			throttledRedis,
+			ululeRedis,
+			gateOnRedis("sliding_counter, auto-pipelined", admission.SlidingCounter, autoPipelined, noCache),
+			gateOnRedis("gcra, auto-pipelined", admission.GCRA, autoPipelined, noCache),
+			gateOnRedis("fixed_window, auto-pipelined", admission.FixedWindow, autoPipelined, noCache),
+		),
+		limit: 10, window: time.Minute, subjects: r.subjects, before: 1, sample: 1,
+	})
+}
+
+// denials compares refusals of users who have no units left and go on asking.
+func (r *run) denials(ctx context.Context) error {
+	for _, t := range []struct {
+		title string
+		n     int
+	}{{"Refusals, one user who does not stop", 1}, {"Refusals, 1,000 users who do not stop", 1000}} {
+		err := r.show(ctx, t.title, trial{
+			contenders: r.choose(
+				gateOnRedis("sliding_log, cache of refusals", admission.SlidingLog, autoPipelined, withCache),
+				redisRate,
+				gateOnRedis("sliding_log, no cache", admission.SlidingLog, autoPipelined, noCache),
+				throttledRedis,
+				ululeRedis,
+			),
+			limit: 10, window: time.Minute, subjects: t.n, before: 12, sample: 8,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inMemory compares decisions that need no server.
+func (r *run) inMemory(ctx context.Context) error {
+	for _, t := range []struct {
+		title  string
+		limit  int
+		window time.Duration
+	}{
+		{"Decisions in memory, 100 a second for each user: most admitted", 100, time.Second},
+		{"Decisions in memory, 10 a minute for each user: most refused", 10, time.Minute},
+	} {
+		err := r.show(ctx, t.title, trial{
+			contenders: r.choose(
+				gateOnMemory("Gate, sliding_log", admission.SlidingLog, withCache),
+				goLimiter,
+				ululeMemory,
+				storeAlone("MemoryStore alone, sliding_log", admission.SlidingLog),
+				gateOnMemory("Gate, sliding_counter", admission.SlidingCounter, withCache),
+				gateOnMemory("Gate, gcra", admission.GCRA, withCache),
+				gateOnMemory("Gate, fixed_window", admission.FixedWindow, withCache),
+				rateMap,
+			),
+			limit: t.limit, window: t.window, subjects: r.subjects, before: 1, sample: 64,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
