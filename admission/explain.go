@@ -36,13 +36,13 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 	if err := rules.plan(&p, counting, &req); err != nil {
 		return Explanation{}, err
 	}
-	tallies, verdicts, of := p.tallies(g.keys, false)
+	tallies, verdicts := p.tallies(g.keys, false)
 	if len(tallies) > 0 {
 		counts, err := g.ask(ctx, Call{Mode: Check, Tallies: tallies})
 		if err != nil {
 			return Explanation{}, fmt.Errorf("%w: explain: %w", ErrUnavailable, err)
 		}
-		p.read(verdicts, of, counts)
+		p.read(verdicts, counts)
 	}
 	path := appendSegments(nil, req.Route)
 	for i := range rules.rules {

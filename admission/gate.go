@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -135,11 +134,14 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 			return d, nil
 		}
 	}
-	tallies, verdicts, of := p.tallies(g.keys, req.ID != "")
-	if p.refused || len(tallies) == 0 {
+	tallies, verdicts := p.tallies(g.keys, req.ID != "")
+	switch {
+	case p.refused:
+		return conclude(refusals(verdicts), rules.version), nil
+	case len(tallies) == 0:
 		return conclude(verdicts, rules.version), nil
 	}
-	generations := g.generations(tallies)
+	g.noteGenerations(p, tallies)
 	call := Call{Mode: mode, Tallies: tallies}
 	if req.ID != "" {
 		call.Request = g.keys.request(req.ID)
@@ -147,36 +149,25 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	asked := g.now()
 	counts, err := g.ask(ctx, call)
 	if err != nil {
-		return g.decideAlone(ctx, call, p, verdicts, of, rules.version, err)
+		return g.decideAlone(ctx, call, p, verdicts, rules.version, err)
 	}
-	p.read(verdicts, of, counts)
+	p.read(verdicts, counts)
 	for i := range counts {
 		if counts[i].Struck {
 			left := g.opts.Timeout - time.Duration(g.now()-asked)
-			g.ban(ctx, left, &p.claims[of[i]], &verdicts[of[i]], p.target(&p.claims[of[i]]))
+			c := &p.claims[p.of[i]]
+			g.ban(ctx, left, c, &verdicts[p.of[i]], p.target(c))
 		}
 	}
 	d := conclude(verdicts, rules.version)
 	d.At = counts[0].At
 	switch {
 	case !d.Admitted:
-		g.remember(p, tallies, of, counts, verdicts, generations)
+		g.remember(p, tallies, counts, verdicts)
 	case mode == Charge:
 		d.receipt = newReceipt(call, counts)
 	}
 	return d, nil
-}
-
-// read puts what the store counted into verdicts.
-func (p *plan) read(verdicts []Verdict, of []int, counts []Count) {
-	for i := range counts {
-		c, v := &counts[i], &verdicts[of[i]]
-		v.Admitted, v.Reason, v.Action = true, "", ActionAllow
-		v.Remaining, v.RetryAfter, v.ResetAfter = c.Remaining, c.RetryAfter, c.ResetAfter
-		if c.Reason != "" {
-			v.refuse(c.Reason, p.claims[of[i]].rule)
-		}
-	}
 }
 
 // ask puts a call to the store under the gate's own deadline, unless it has not answered lately.
@@ -199,136 +190,4 @@ func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
 		g.breaker.failed(g.now())
 	}
 	return counts, err
-}
-
-// decideAlone decides without the store, which failed with cause.
-func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []Verdict, of []int, version string, cause error) (Decision, error) {
-	// A cost above the limit needs no store.
-	final := slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return v.Admitted || v.Shadow })
-	if len(final) > 0 {
-		return conclude(final, version), nil
-	}
-	var (
-		local  = Call{Mode: call.Mode, Request: call.Request}
-		places []int
-	)
-	for i, at := range of {
-		r := p.claims[at].rule
-		switch {
-		case r.shadow:
-		case r.onStoreError == failClosed:
-			return Decision{}, fmt.Errorf("%w: %s: %w", ErrUnavailable, call.Mode, cause)
-		case r.onStoreError == failLocal:
-			local.Tallies = append(local.Tallies, g.shareOf(call.Tallies[i]))
-			places = append(places, at)
-		}
-	}
-	var alone []Verdict
-	if len(places) > 0 {
-		counts, err := g.local.Decide(ctx, local)
-		if err != nil {
-			return Decision{}, fmt.Errorf("%w: %s: %w", ErrUnavailable, call.Mode, err)
-		}
-		p.read(verdicts, places, counts)
-		for i, at := range places {
-			verdicts[at].Limit = local.Tallies[i].Limit
-			alone = append(alone, verdicts[at])
-		}
-	}
-	d := conclude(alone, version)
-	d.Degraded = true
-	return d, nil
-}
-
-// shareOf makes t this process' part of it. Nobody is banned by a part of a limit.
-func (g *Gate) shareOf(t Tally) Tally {
-	t.Limit, t.Burst, t.Strikes = g.share(t.Limit), g.share(t.Burst), nil
-	if t.Base != nil {
-		base := *t.Base
-		base.Limit = g.share(base.Limit)
-		t.Base = &base
-	}
-	return t
-}
-
-// share is this process' part of a limit.
-func (g *Gate) share(limit int) int {
-	if limit <= 0 {
-		return limit
-	}
-	share := g.opts.LocalShare
-	if share == 0 {
-		share = 1 / float64(max(1, g.bans.processes()))
-	}
-	return max(1, int(float64(limit)*share))
-}
-
-// generations returns those of the tallies' subjects, to be taken before the store is asked.
-func (g *Gate) generations(tallies []Tally) []uint32 {
-	if g.denied == nil {
-		return nil
-	}
-	out := make([]uint32, len(tallies))
-	for i := range tallies {
-		out[i] = g.denied.generation(tallies[i].Subject).Load()
-	}
-	return out
-}
-
-// refuseAgain refuses what the store has just refused.
-func (g *Gate) refuseAgain(mode Mode, p *plan, version string) (Decision, bool) {
-	if g.denied == nil || len(p.claims) == 0 {
-		return Decision{}, false
-	}
-	now := g.now()
-	var verdicts []Verdict
-	var at time.Time
-	for i := range p.claims {
-		c := &p.claims[i]
-		if !c.asked() || c.rule.shadow {
-			continue
-		}
-		d := g.denied.find(denyKey{c.window, c.limit, g.denied.hash(p.identity(c))}, c.cost, now)
-		if d == nil {
-			continue
-		}
-		if mode == Charge {
-			g.denied.refuse(d, c.cost)
-		}
-		v := d.verdict
-		passed := time.Duration(now - d.at)
-		v.RetryAfter, v.ResetAfter = max(0, v.RetryAfter-passed), max(0, v.ResetAfter-passed)
-		at = d.storeTime.Add(passed)
-		verdicts = append(verdicts, v)
-	}
-	if verdicts == nil {
-		g.denied.misses.Add(1)
-		return Decision{}, false
-	}
-	d := conclude(verdicts, version)
-	d.At = at
-	return d, true
-}
-
-// remember keeps what the store refused for the next that ask the same.
-func (g *Gate) remember(p *plan, tallies []Tally, of []int, counts []Count, verdicts []Verdict, generations []uint32) {
-	if g.denied == nil {
-		return
-	}
-	now := g.now()
-	for i := range counts {
-		c, t := &p.claims[of[i]], &tallies[i]
-		if counts[i].Reason == "" || t.Shadow || verdicts[of[i]].Action == ActionBan { // a ban is remembered as such, and can be lifted
-			continue
-		}
-		length := denyFor
-		if counts[i].Reason == RateLimited {
-			length = min(length, counts[i].RetryAfter)
-		}
-		d := &denial{
-			cost: t.Cost, at: now, until: now + int64(length), verdict: verdicts[of[i]], storeTime: counts[i].At,
-			generation: generations[i], rule: c.rule, target: p.target(c), tally: *t, counts: t.CountRejected || t.Strikes != nil,
-		}
-		g.denied.add(denyKey{c.window, c.limit, g.denied.hash(p.identity(c))}, d)
-	}
 }

@@ -10,6 +10,9 @@ type plan struct {
 	claims  []claim
 	parts   []string // of all claims, see identity
 	refused bool     // by a direct rule, in earnest: final, the store is not asked
+
+	of          []int    // the claim of each tally
+	generations []uint32 // of each tally's subject, before the store was asked
 }
 
 // A claim is one window that counts the request, or a direct rule.
@@ -30,7 +33,7 @@ var plans = sync.Pool{New: func() any { return &plan{} }}
 func (p *plan) release() {
 	clear(p.claims)
 	clear(p.parts)
-	*p = plan{claims: p.claims[:0], parts: p.parts[:0]}
+	*p = plan{claims: p.claims[:0], parts: p.parts[:0], of: p.of[:0], generations: p.generations[:0]}
 	plans.Put(p)
 }
 
@@ -163,16 +166,27 @@ func (p *plan) target(c *claim) BanTarget {
 	return BanTarget{BanKind(id[0]), id[1]}
 }
 
+// read puts what the store counted for p.of into verdicts.
+func (p *plan) read(verdicts []Verdict, counts []Count) {
+	for i := range counts {
+		c, v := &counts[i], &verdicts[p.of[i]]
+		v.Admitted, v.Reason, v.Action = true, "", ActionAllow
+		v.Remaining, v.RetryAfter, v.ResetAfter = c.Remaining, c.RetryAfter, c.ResetAfter
+		if c.Reason != "" {
+			v.refuse(c.Reason, p.claims[p.of[i]].rule)
+		}
+	}
+}
+
 // asked reports whether the store has anything to say about c, or to keep.
 func (c *claim) asked() bool {
 	return c.limit > 0 || c.limit == 0 && c.rule.onExceed.action == ActionBan && !c.rule.shadow
 }
 
-// tallies returns those of the claims that the store is asked about, and the verdicts of all.
-func (p *plan) tallies(k *keyring, withID bool) (tallies []Tally, verdicts []Verdict, of []int) {
+// tallies returns those of the claims that the store is asked about, and the verdicts of all as far as they are known without it.
+func (p *plan) tallies(k *keyring, withID bool) (tallies []Tally, verdicts []Verdict) {
 	verdicts = make([]Verdict, 0, len(p.claims))
 	tallies = make([]Tally, 0, len(p.claims))
-	of = make([]int, 0, len(p.claims))
 	subject, hashed := "", -1
 	for i := range p.claims {
 		c := &p.claims[i]
@@ -183,8 +197,8 @@ func (p *plan) tallies(k *keyring, withID bool) (tallies []Tally, verdicts []Ver
 		if hashed < 0 || !slices.Equal(p.identity(c), p.identity(&p.claims[hashed])) {
 			subject, hashed = k.subject(p.identity(c)...), i
 		}
-		of = append(of, i)
+		p.of = append(p.of, i)
 		tallies = append(tallies, c.tally(k, subject, withID))
 	}
-	return tallies, verdicts, of
+	return tallies, verdicts
 }

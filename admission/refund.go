@@ -88,9 +88,9 @@ func (g *Gate) counters(req *Request, rule string) ([]Tally, error) {
 	if err := rules.plan(&p, counting, req); err != nil {
 		return nil, err
 	}
-	tallies, _, of := p.tallies(g.keys, req.ID != "")
+	tallies, _ := p.tallies(g.keys, req.ID != "")
 	kept := tallies[:0]
-	for i, at := range of {
+	for i, at := range p.of {
 		if rule == "" || p.claims[at].rule.name == rule {
 			kept = append(kept, tallies[i])
 		}

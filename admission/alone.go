@@ -1,0 +1,71 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// decideAlone decides without the store, which failed with cause.
+func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []Verdict, version string, cause error) (Decision, error) {
+	// A cost above the limit needs no store.
+	if final := refusals(verdicts); slices.ContainsFunc(final, func(v Verdict) bool { return !v.Shadow }) {
+		return conclude(final, version), nil
+	}
+	local, of := Call{Mode: call.Mode, Request: call.Request}, p.of
+	p.of = nil
+	for i, at := range of {
+		r := p.claims[at].rule
+		switch {
+		case r.shadow:
+		case r.onStoreError == failClosed:
+			return Decision{}, fmt.Errorf("%w: %s: %w", ErrUnavailable, call.Mode, cause)
+		case r.onStoreError == failLocal:
+			local.Tallies = append(local.Tallies, g.shareOf(call.Tallies[i]))
+			p.of = append(p.of, at)
+		}
+	}
+	var alone []Verdict
+	if len(local.Tallies) > 0 {
+		counts, err := g.local.Decide(ctx, local)
+		if err != nil {
+			return Decision{}, fmt.Errorf("%w: %s: %w", ErrUnavailable, call.Mode, err)
+		}
+		p.read(verdicts, counts)
+		for i, at := range p.of {
+			verdicts[at].Limit = local.Tallies[i].Limit
+			alone = append(alone, verdicts[at])
+		}
+	}
+	d := conclude(alone, version)
+	d.Degraded = true
+	return d, nil
+}
+
+// refusals returns those of verdicts that refuse.
+func refusals(verdicts []Verdict) []Verdict {
+	return slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return v.Admitted })
+}
+
+// shareOf makes t this process' part of it. Nobody is banned by a part of a limit.
+func (g *Gate) shareOf(t Tally) Tally {
+	t.Limit, t.Burst, t.Strikes = g.share(t.Limit), g.share(t.Burst), nil
+	if t.Base != nil {
+		base := *t.Base
+		base.Limit = g.share(base.Limit)
+		t.Base = &base
+	}
+	return t
+}
+
+// share is this process' part of a limit.
+func (g *Gate) share(limit int) int {
+	if limit <= 0 {
+		return limit
+	}
+	share := g.opts.LocalShare
+	if share == 0 {
+		share = 1 / float64(max(1, g.bans.processes()))
+	}
+	return max(1, int(float64(limit)*share))
+}

@@ -1,0 +1,71 @@
+package admission
+
+import "time"
+
+// noteGenerations takes those of the tallies' subjects, before the store is asked.
+func (g *Gate) noteGenerations(p *plan, tallies []Tally) {
+	if g.denied == nil {
+		return
+	}
+	for i := range tallies {
+		p.generations = append(p.generations, g.denied.generation(tallies[i].Subject).Load())
+	}
+}
+
+// refuseAgain refuses what the store has just refused.
+func (g *Gate) refuseAgain(mode Mode, p *plan, version string) (Decision, bool) {
+	if g.denied == nil || len(p.claims) == 0 {
+		return Decision{}, false
+	}
+	now := g.now()
+	var verdicts []Verdict
+	var at time.Time
+	for i := range p.claims {
+		c := &p.claims[i]
+		if !c.asked() || c.rule.shadow {
+			continue
+		}
+		d := g.denied.find(denyKey{c.window, c.limit, g.denied.hash(p.identity(c))}, c.cost, now)
+		if d == nil {
+			continue
+		}
+		if mode == Charge {
+			g.denied.refuse(d, c.cost)
+		}
+		v := d.verdict
+		passed := time.Duration(now - d.at)
+		v.RetryAfter, v.ResetAfter = max(0, v.RetryAfter-passed), max(0, v.ResetAfter-passed)
+		at = d.storeTime.Add(passed)
+		verdicts = append(verdicts, v)
+	}
+	if verdicts == nil {
+		g.denied.misses.Add(1)
+		return Decision{}, false
+	}
+	d := conclude(verdicts, version)
+	d.At = at
+	return d, true
+}
+
+// remember keeps what the store refused for the next that ask the same.
+func (g *Gate) remember(p *plan, tallies []Tally, counts []Count, verdicts []Verdict) {
+	if g.denied == nil {
+		return
+	}
+	now := g.now()
+	for i := range counts {
+		c, t, v := &p.claims[p.of[i]], &tallies[i], &verdicts[p.of[i]]
+		if counts[i].Reason == "" || t.Shadow || v.Action == ActionBan { // a ban is remembered as such, and can be lifted
+			continue
+		}
+		length := denyFor
+		if counts[i].Reason == RateLimited {
+			length = min(length, counts[i].RetryAfter)
+		}
+		d := &denial{
+			cost: t.Cost, at: now, until: now + int64(length), verdict: *v, storeTime: counts[i].At,
+			generation: p.generations[i], rule: c.rule, target: p.target(c), tally: *t, counts: t.CountRejected || t.Strikes != nil,
+		}
+		g.denied.add(denyKey{c.window, c.limit, g.denied.hash(p.identity(c))}, d)
+	}
+}
