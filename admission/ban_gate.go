@@ -144,7 +144,7 @@ func (g *Gate) Lift(ctx context.Context, target BanTarget) (ok bool, err error) 
 		return false, err
 	}
 	k, _ := target.listed()
-	held := g.bans.table.get(k) // which the store may have forgotten
+	held := g.bans.get(k) // which the store may have forgotten
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout)
 	defer cancel()
 	state, err := g.exchange(ctx, BanNews{Lift: []BanTarget{target}})

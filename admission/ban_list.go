@@ -19,8 +19,8 @@ const (
 // When a ban ends is a matter of this process' own clock: what is left of it is reckoned from the store's clock as the store told of it,
 // so that the clocks of two machines are never compared.
 type banList struct {
+	*banTables
 	alive atomic.Int64
-	table banTable
 	// The lengths of the prefixes of networks, for each of which there is a look: bit 0 is the widest.
 	lengths4, lengths6 atomic.Uint64
 
@@ -36,34 +36,23 @@ type banList struct {
 	pending []BanOrder             // guarded by mu: to be put with the next pulse
 }
 
-func newBanList() *banList { return &banList{news: make(chan struct{}, 1)} }
+func newBanList() *banList { return &banList{banTables: newBanTables(), news: make(chan struct{}, 1)} }
 
 // processes is how many were alive when the store was last heard of, at least 1.
 func (l *banList) processes() int { return int(max(1, l.alive.Load())) }
 
-// size is how many bans are held; some may have ended in the last seconds.
-func (l *banList) size() int { return int(l.table.size.Load()) }
-
-// find returns the ban that keeps a caller out for longest; it may have ended. Nobody banned costs one load.
-func (l *banList) find(user, device string, ip netip.Addr) (longest *heldBan) {
+// find returns the ban that keeps a caller out for longest; it may have ended.
+func (l *banList) find(user, device string, ip netip.Addr) *heldBan {
 	if l.size() == 0 {
 		return nil
 	}
-	look := func(k banKey) {
-		if b := l.table.get(k); b != nil && (longest == nil || b.ends > longest.ends) {
-			longest = b
-		}
-	}
-	if user != "" {
-		look(banKey{kind: BanUser, name: user})
-	}
-	if device != "" {
-		look(banKey{kind: BanDevice, name: device})
-	}
+	longest := longer(l.users.get(user), l.devices.get(device))
 	if ip = ip.Unmap(); !ip.IsValid() || ip.IsLoopback() {
 		return longest
 	}
-	look(banKey{kind: BanIP, net: addressPrefix(ip)})
+	if l.ips.size.Load() > 0 {
+		longest = longer(longest, l.ips.get(keyOf(addressPrefix(ip))))
+	}
 	lengths, length := l.lengths4.Load(), widest4
 	if ip.Is6() {
 		lengths, length = l.lengths6.Load(), widest6
@@ -71,22 +60,30 @@ func (l *banList) find(user, device string, ip netip.Addr) (longest *heldBan) {
 	for ; lengths != 0; lengths, length = lengths>>1, length+1 {
 		if lengths&1 != 0 {
 			p, _ := ip.Prefix(length)
-			look(banKey{kind: BanNetwork, net: p})
+			longest = longer(longest, l.networks.get(keyOf(p)))
 		}
 	}
 	return longest
 }
 
+// longer returns the ban that ends later; nil is none.
+func longer(a, b *heldBan) *heldBan {
+	if a == nil || b != nil && b.ends > a.ends {
+		return b
+	}
+	return a
+}
+
 // hold is called under mu.
 func (l *banList) hold(k banKey, b *heldBan) {
 	if k.kind == BanNetwork {
-		if k.net.Addr().Is4() {
-			l.lengths4.Or(1 << (k.net.Bits() - widest4))
+		if k.net.is4 {
+			l.lengths4.Or(1 << (k.net.bits - widest4))
 		} else {
-			l.lengths6.Or(1 << (k.net.Bits() - widest6))
+			l.lengths6.Or(1 << (k.net.bits - widest6))
 		}
 	}
-	l.table.put(k, b)
+	l.put(k, b)
 }
 
 // apply takes in what the store answered to news with this cursor, at now.
@@ -113,7 +110,7 @@ func (l *banList) take(b *Ban, at time.Time, now int64) {
 	if !ok {
 		return
 	}
-	for _, known := range [...]*heldBan{l.table.get(k), l.lifted[b.BanTarget]} {
+	for _, known := range [...]*heldBan{l.get(k), l.lifted[b.BanTarget]} {
 		if known != nil && known.generation == l.generation && known.Change >= b.Change {
 			return
 		}
@@ -126,7 +123,7 @@ func (l *banList) take(b *Ban, at time.Time, now int64) {
 		}
 		return
 	}
-	l.table.remove(k)
+	l.put(k, nil)
 	if l.lifted == nil {
 		l.lifted = map[BanTarget]*heldBan{}
 	}
@@ -139,19 +136,21 @@ func (l *banList) sweep(now int64) {
 	defer l.mu.Unlock()
 	var ended []banKey
 	var lengths4, lengths6 uint64
-	l.table.each(func(k banKey, b *heldBan) {
-		switch {
+	l.each(func(b *heldBan) {
+		if b.ends > now && b.Kind != BanNetwork {
+			return
+		}
+		switch k, _ := b.listed(); {
 		case b.ends <= now:
 			ended = append(ended, k)
-		case k.kind != BanNetwork:
-		case k.net.Addr().Is4():
-			lengths4 |= 1 << (k.net.Bits() - widest4)
+		case k.net.is4:
+			lengths4 |= 1 << (k.net.bits - widest4)
 		default:
-			lengths6 |= 1 << (k.net.Bits() - widest6)
+			lengths6 |= 1 << (k.net.bits - widest6)
 		}
 	})
 	for _, k := range ended {
-		l.table.remove(k)
+		l.put(k, nil)
 	}
 	l.lengths4.Store(lengths4)
 	l.lengths6.Store(lengths6)
@@ -165,7 +164,7 @@ func (l *banList) sweep(now int64) {
 // running returns the bans in force at now.
 func (l *banList) running(now int64) []*heldBan {
 	bans := make([]*heldBan, 0, l.size())
-	l.table.each(func(_ banKey, b *heldBan) {
+	l.each(func(b *heldBan) {
 		if b.ends > now {
 			bans = append(bans, b)
 		}

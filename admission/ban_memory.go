@@ -163,7 +163,7 @@ func (b *banBook) tell(now int64, ban *bookedBan, lifted bool) {
 	e := BanEvent{ID: fmt.Sprintf("%s-%d", b.origin, ban.Change), At: time.UnixMicro(now), Ban: ban.Ban, Lifted: lifted}
 	e.Change = 0
 	if b.events = append(b.events, e); len(b.events) > maxBanEvents {
-		b.events = slices.Delete(b.events, 0, 1)
+		b.events = b.events[1:]
 	}
 }
 

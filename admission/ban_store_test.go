@@ -221,7 +221,9 @@ func TestRestoredBans(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		clk := newClock()
 		b := openBook(t, open(clk))
-		target := func(user string) admission.BanTarget { return admission.BanTarget{Kind: admission.BanUser, Value: user} }
+		target := func(user string) admission.BanTarget {
+			return admission.BanTarget{Kind: admission.BanUser, Value: user}
+		}
 		ban := func(user string, until time.Duration) admission.Ban {
 			return admission.Ban{
 				BanTarget: target(user), Rule: "r", Reason: "why", Since: epoch.Add(-time.Hour).Local(), Until: epoch.Add(until).Local(), Times: 3,
@@ -270,11 +272,13 @@ func TestBansAreTold(t *testing.T) {
 			t.Error("two events have one id")
 		}
 		same(t, "told again", b.exchange(admission.BanNews{History: true}).Events, events)
-		same(t, "not told again", b.exchange(admission.BanNews{History: true, Logged: []string{events[0].ID, "", "another-1"}}).Events, events[1:])
+		logged := []string{events[0].ID, "", "another-1"}
+		same(t, "not told again", b.exchange(admission.BanNews{History: true, Logged: logged}).Events, events[1:])
 
 		var many admission.BanNews
 		for i := range 300 {
-			many.Put = append(many.Put, admission.BanOrder{BanTarget: admission.BanTarget{Kind: admission.BanIP, Value: fmt.Sprint(i)}, For: time.Hour})
+			target := admission.BanTarget{Kind: admission.BanUser, Value: fmt.Sprint(i)}
+			many.Put = append(many.Put, admission.BanOrder{BanTarget: target, For: time.Hour})
 		}
 		b.exchange(many)
 		if n := len(b.exchange(admission.BanNews{History: true}).Events); n != 100 {
@@ -292,8 +296,14 @@ func TestProcessesAlive(t *testing.T) {
 			process string
 			want    int
 		}{
-			{0, "", 1}, {0, "one", 1}, {0, "two", 2}, {5 * time.Second, "one", 2}, {14999 * ms, "one", 2}, {15 * time.Second, "one", 1},
-			{30 * time.Second, "", 1}, {-time.Hour, "three", 1},
+			{0, "", 1},
+			{0, "one", 1},
+			{0, "two", 2},
+			{5 * time.Second, "one", 2},
+			{14999 * ms, "one", 2},
+			{15 * time.Second, "one", 1},
+			{30 * time.Second, "", 1},
+			{-time.Hour, "three", 1},
 		} {
 			clk.At(s.at)
 			if got := b.exchange(admission.BanNews{Process: s.process}).Processes; got != s.want {

@@ -1,17 +1,18 @@
 package admission
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 )
 
-// A banKey is a target in the form in which requests look for it: addresses and networks need not be written out.
+// A banKey is a target in the form in which requests look for it: addresses and networks are not written out.
 type banKey struct {
 	kind BanKind
-	name string       // of a user or a device
-	net  netip.Prefix // of an address or a network
+	name string // of a user or a device
+	net  netKey // of an address or a network
 }
 
 // listed returns the key of a canonical target; ok is false for one that is none.
@@ -21,10 +22,31 @@ func (t BanTarget) listed() (key banKey, ok bool) {
 		return banKey{kind: t.Kind, name: t.Value}, true
 	case BanIP, BanNetwork:
 		p, err := t.prefix()
-		return banKey{kind: t.Kind, net: p}, err == nil
+		return banKey{kind: t.Kind, net: keyOf(p)}, err == nil
 	}
 	return banKey{}, false
 }
+
+// A netKey is a masked prefix in numbers, which hash faster. An IPv4 address has the form that it has within IPv6.
+type netKey struct {
+	high, low uint64
+	bits      uint8 // of the address in its own family
+	is4       bool
+}
+
+func keyOf(p netip.Prefix) netKey {
+	b := p.Addr().As16()
+	return netKey{binary.BigEndian.Uint64(b[:]), binary.BigEndian.Uint64(b[8:]), uint8(p.Bits()), p.Addr().Is4()}
+}
+
+func hashNet(k netKey) uint64 {
+	h := (k.high*0x9E3779B97F4A7C15 ^ k.low) * 0x9E3779B97F4A7C15 // 2^64 / golden ratio
+	return h >> 32
+}
+
+var banSeed = maphash.MakeSeed()
+
+func hashName(name string) uint64 { return maphash.String(banSeed, name) }
 
 // A heldBan is a ban as a process holds it. It never changes.
 type heldBan struct {
@@ -33,61 +55,102 @@ type heldBan struct {
 	generation int   // see banList
 }
 
-// A banTable holds bans by key, in shards so that those who look do not wait for each other. The zero value is empty. It is
-// safe for concurrent use.
-type banTable struct {
+// A banTable holds bans of one kind, in shards so that those who look do not wait for each other. It is safe for concurrent use.
+type banTable[K comparable] struct {
+	hash   func(K) uint64
 	size   atomic.Int64
 	shards [64]struct {
 		mu sync.RWMutex
-		m  map[banKey]*heldBan // guarded by mu
-		_  [32]byte            // keeps the locks of two shards off one cache line
+		m  map[K]*heldBan // guarded by mu
+		_  [32]byte       // keeps the locks of two shards off one cache line
 	}
 }
 
-var banSeed = maphash.MakeSeed()
-
-func (t *banTable) shardOf(k banKey) int {
-	return int(maphash.Comparable(banSeed, k) % uint64(len(t.shards)))
-}
-
-func (t *banTable) get(k banKey) *heldBan {
-	s := &t.shards[t.shardOf(k)]
+func (t *banTable[K]) get(k K) *heldBan {
+	if t.size.Load() == 0 {
+		return nil
+	}
+	s := &t.shards[t.hash(k)%uint64(len(t.shards))]
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.m[k]
+	b := s.m[k]
+	s.mu.RUnlock()
+	return b
 }
 
-func (t *banTable) put(k banKey, b *heldBan) {
-	s := &t.shards[t.shardOf(k)]
+// put holds b under k, or nothing any more if it is nil.
+func (t *banTable[K]) put(k K, b *heldBan) {
+	s := &t.shards[t.hash(k)%uint64(len(t.shards))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.m == nil {
-		s.m = map[banKey]*heldBan{}
-	}
-	if s.m[k] == nil {
-		t.size.Add(1)
-	}
-	s.m[k] = b
-}
-
-func (t *banTable) remove(k banKey) {
-	s := &t.shards[t.shardOf(k)]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.m[k] != nil {
-		t.size.Add(-1)
+	before := len(s.m)
+	switch {
+	case b == nil:
 		delete(s.m, k)
+	case s.m == nil:
+		s.m = map[K]*heldBan{k: b}
+	default:
+		s.m[k] = b
 	}
+	t.size.Add(int64(len(s.m) - before))
 }
 
 // each calls do with every ban; do must not call t.
-func (t *banTable) each(do func(banKey, *heldBan)) {
+func (t *banTable[K]) each(do func(*heldBan)) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.RLock()
-		for k, b := range s.m {
-			do(k, b)
+		for _, b := range s.m {
+			do(b)
 		}
 		s.mu.RUnlock()
 	}
+}
+
+// A banTables is one for each kind of ban. Make it with newBanTables.
+type banTables struct {
+	users, devices banTable[string]
+	ips, networks  banTable[netKey]
+}
+
+func newBanTables() *banTables {
+	t := &banTables{}
+	t.users.hash, t.devices.hash, t.ips.hash, t.networks.hash = hashName, hashName, hashNet, hashNet
+	return t
+}
+
+func (t *banTables) size() int {
+	return int(t.users.size.Load() + t.devices.size.Load() + t.ips.size.Load() + t.networks.size.Load())
+}
+
+func (t *banTables) get(k banKey) *heldBan {
+	switch k.kind {
+	case BanUser:
+		return t.users.get(k.name)
+	case BanDevice:
+		return t.devices.get(k.name)
+	case BanIP:
+		return t.ips.get(k.net)
+	default:
+		return t.networks.get(k.net)
+	}
+}
+
+func (t *banTables) put(k banKey, b *heldBan) {
+	switch k.kind {
+	case BanUser:
+		t.users.put(k.name, b)
+	case BanDevice:
+		t.devices.put(k.name, b)
+	case BanIP:
+		t.ips.put(k.net, b)
+	default:
+		t.networks.put(k.net, b)
+	}
+}
+
+func (t *banTables) each(do func(*heldBan)) {
+	t.users.each(do)
+	t.devices.each(do)
+	t.ips.each(do)
+	t.networks.each(do)
 }

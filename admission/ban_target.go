@@ -37,8 +37,11 @@ func ParseBanTarget(kind, value string) (BanTarget, error) {
 		return t, nil
 	case BanNetwork:
 		p, err := parseBanNetwork(value)
+		if err != nil {
+			return BanTarget{}, err
+		}
 		t.Value = p.String()
-		return t, err
+		return t, nil
 	}
 	return BanTarget{}, fmt.Errorf("%w: the kind of a ban is %.40q, should be user, ip, network or device", ErrInvalidRequest, kind)
 }

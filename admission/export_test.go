@@ -1,6 +1,9 @@
 package admission
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // SetClock makes the store's scripts take their time from now instead of Redis, so that a test need not sleep.
 func (s *RedisStore) SetClock(now func() time.Time) {
@@ -36,3 +39,12 @@ func (s *RedisStore) SetMaxBans(n int) { s.maxBans = n }
 
 // SetMaxBans makes the store remember fewer bans than MaxBans.
 func (s *MemoryStore) SetMaxBans(n int) { s.bans.most = n }
+
+// Pulse is one turn of what Run does about bans.
+func (g *Gate) Pulse(ctx context.Context) error { return g.pulse(ctx) }
+
+// Banned reports whether a ban keeps req out.
+func (g *Gate) Banned(req Request) bool {
+	_, _, ok := g.banned(g.Rules(), &req)
+	return ok
+}
