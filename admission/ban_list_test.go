@@ -1,0 +1,84 @@
+package admission_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// A tardy store keeps its answers back while hold is set.
+type tardy struct {
+	admission.Store
+	hold chan struct{}
+}
+
+func (s *tardy) Exchange(ctx context.Context, key string, news admission.BanNews) (admission.BanState, error) {
+	hold := s.hold
+	state, err := s.Store.Exchange(ctx, key, news)
+	if hold != nil {
+		<-hold
+	}
+	return state, err
+}
+
+// Answers may overtake each other: what the store said later counts, not what was heard later.
+func TestALateAnswerChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &tardy{Store: admission.NewMemoryStore(admission.MemoryOptions{})}
+		g := quickGate(t, store, noRules)
+		pulse(t, g)
+		hold := make(chan struct{})
+		store.hold = hold
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			ban(t, g, "user", "ann", time.Hour)
+		}()
+		synctest.Wait() // the store has banned, and keeps its answer back
+		store.hold = nil
+		if !lift(t, g, "user", "ann") {
+			t.Error("there was nothing to lift")
+		}
+		time.Sleep(5 * time.Second)
+		pulse(t, g)
+		close(hold)
+		<-done
+		if isBanned(t, g, admission.Request{User: "ann"}) {
+			t.Error("an answer that was late brought back what was lifted")
+		}
+		if ban(t, g, "user", "ann", time.Hour); !isBanned(t, g, admission.Request{User: "ann"}) {
+			t.Error("cannot be banned again")
+		}
+	})
+}
+
+// A replica that takes over lacks the last changes: who knows them gives them back, though it has not forgotten everything.
+func TestAReplicaThatLaggedLearnsItsBans(t *testing.T) {
+	t.Parallel()
+	rdb, ns := dial(t, testenv.Redis(t)), namespace()
+	one, two := gate(t, admission.NewRedisStore(rdb), ns, noRules), gate(t, admission.NewRedisStore(rdb), ns, noRules)
+	ban(t, one, "user", "early", time.Hour)
+	key := ns + ":{bans}:"
+	change := rdb.HGet(t.Context(), key+"state", "change").Val()
+	ban(t, one, "user", "ann", time.Hour)
+	for _, err := range []error{
+		rdb.HDel(t.Context(), key+"known", "user:ann").Err(),
+		rdb.ZRem(t.Context(), key+"changes", "user:ann").Err(),
+		rdb.ZRem(t.Context(), key+"ends", "user:ann").Err(),
+		rdb.HSet(t.Context(), key+"state", "change", change).Err(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pulse(t, one, two)
+	for _, user := range []string{"early", "ann"} {
+		if !isBanned(t, one, admission.Request{User: user}) || !isBanned(t, two, admission.Request{User: user}) {
+			t.Errorf("the ban of %s was lost", user)
+		}
+	}
+}
