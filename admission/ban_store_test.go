@@ -93,6 +93,10 @@ func TestBansOfOneTarget(t *testing.T) {
 				{70*m - 1*time.Microsecond, grow, 70*m - 1*time.Microsecond, 90*m - 1*time.Microsecond, 2},
 				{150 * m, grow, 150 * m, 160 * m, 1}, // an hour after the end
 			}},
+			{"does not look farther back than its own rule says", []step{
+				{0, operator(10 * m), 0, 10 * m, 1}, // remembered for a day
+				{70 * m, grow, 70 * m, 80 * m, 1},
+			}},
 			{"counts also those that do not grow", []step{
 				{0, rule("r", m), 0, m, 1},
 				{m, rule("r", m), m, 2 * m, 2},
