@@ -16,6 +16,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/tidegate/tidegate/admission"
 )
 
 // Config is what an API is made of. The caller owns all of it.
@@ -24,6 +26,12 @@ type Config struct {
 	Gate     Gate     // required
 	Identity Identity // required
 
+	// Bans is the history of bans. Nil: none is kept.
+	Bans BanHistory
+	// Metrics answers GET /metrics on the internal listener. Nil: nobody does.
+	Metrics http.Handler
+	// Decided is told of every decision that charged, or would have. It must be safe for concurrent use, and keep neither. Nil: nobody is.
+	Decided func(*admission.Request, *admission.Decision)
 	// Tokens of the internal listener. Nil: none, and then the caller must
 	// bind that listener to loopback.
 	Tokens *Tokens
@@ -46,6 +54,9 @@ type API struct {
 	orders   Orders
 	ready    func(context.Context) error
 	gate     Gate
+	bans     BanHistory
+	metrics  http.Handler
+	decided  func(*admission.Request, *admission.Decision)
 	identity Identity
 	tokens   *Tokens
 	proxies  []netip.Prefix
@@ -64,6 +75,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a := &API{
 		orders: cfg.Orders, ready: cfg.Orders.Ready, gate: cfg.Gate, identity: cfg.Identity, tokens: cfg.Tokens,
+		bans: cfg.Bans, metrics: cfg.Metrics, decided: cfg.Decided,
 		proxies: slices.Clone(cfg.TrustedProxies), log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
 	if a.log == nil {
@@ -81,7 +93,7 @@ func New(cfg Config) (*API, error) {
 	if len(origins) > 0 {
 		steps = append(steps, cors(origins)) // answers preflights itself, so nothing below counts them
 	}
-	a.public = a.echo(append(steps, hygiene, noEmptySegment, a.identify)...)
+	a.public = a.echo(append(steps, hygiene, segments, a.identify)...)
 	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
 	a.common(docs, a.charged)
 	a.own(docs)
@@ -89,10 +101,11 @@ func New(cfg Config) (*API, error) {
 		return nil, err
 	}
 
-	a.internal = a.echo(a.track, hygiene, noEmptySegment, a.guard, a.identify)
+	a.internal = a.echo(a.track, hygiene, segments, a.guard, a.identify)
 	docs = a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
 	a.common(docs)
 	a.operators(docs)
+	a.services(docs)
 	if err := a.document(a.internal, docs); err != nil {
 		return nil, err
 	}
@@ -158,11 +171,22 @@ func tokenSecurity(t *Tokens) map[string]*huma.SecurityScheme {
 	}
 }
 
-// noEmptySegment keeps "/v1/orders/" from being an order without a name.
-func noEmptySegment(next echo.HandlerFunc) echo.HandlerFunc {
+// segments decodes the parameters of the path, and keeps "/v1/orders/" from being an order without a name. Echo decodes none of
+// them if any part of the path is written other than Go would write it, as "%2F" is, and else all.
+func segments(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if slices.Contains(c.ParamValues(), "") {
-			return echo.ErrNotFound
+		names, values := c.ParamNames(), c.ParamValues()
+		for i, v := range values {
+			if v == "" && names[i] != "*" {
+				return echo.ErrNotFound
+			}
+			if c.Request().URL.RawPath != "" && names[i] != "*" {
+				decoded, err := url.PathUnescape(v)
+				if err != nil {
+					return echo.ErrNotFound
+				}
+				values[i] = decoded
+			}
 		}
 		return next(c)
 	}

@@ -34,11 +34,28 @@ type Attempt interface {
 	Reserve(ctx context.Context) (orders.Outcome, error)
 }
 
-// Gate decides who may come in.
+// Gate decides who may come in, as an *admission.Gate does.
 type Gate interface {
-	// Charge runs on when ctx ends: what it counted, somebody has to hear of.
+	// Charge and what changes counts run on when ctx ends: what was counted, somebody has to hear of.
 	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
+	Check(ctx context.Context, req admission.Request) (admission.Decision, error)
+	RefundRequest(ctx context.Context, req admission.Request) (admission.Decision, error)
+	Reset(ctx context.Context, req admission.Request, rule string) (admission.Decision, error)
+	Explain(ctx context.Context, req admission.Request) (admission.Explanation, error)
+
 	Rules() *admission.Rules
+	Reload() (*admission.Rules, error)
+	Stats() admission.Stats
+
+	Bans() []admission.Ban
+	Ban(ctx context.Context, order admission.BanOrder) (admission.Ban, error)
+	Lift(ctx context.Context, target admission.BanTarget) (ok bool, err error)
+}
+
+// BanHistory lists what became of bans.
+type BanHistory interface {
+	// List returns up to limit events, the newest first: those after the one with the ID after, or from the newest if that is empty.
+	List(ctx context.Context, after string, limit int) ([]admission.BanEvent, error)
 }
 
 // FromService makes a service the Orders of an API.

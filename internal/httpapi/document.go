@@ -38,9 +38,7 @@ func (a *API) document(e *echo.Echo, docs huma.API) error {
 	described.AddOperation(text("docs", "/docs", "This document, to read", "text/html"))
 	problems := text("problem", "/problems/{name}", "What a type of problem means", "text/html")
 	problems.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
-	problems.Responses["404"] = &huma.Response{Description: "Not Found", Content: map[string]*huma.MediaType{
-		"application/problem+json": {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}},
-	}}
+	problems.Responses["404"] = problemResponse(http.StatusNotFound)
 	described.AddOperation(problems)
 
 	spec, err := json.Marshal(described)
@@ -67,6 +65,12 @@ func (a *API) document(e *echo.Echo, docs huma.API) error {
 	return nil
 }
 
+func problemResponse(status int) *huma.Response {
+	return &huma.Response{Description: http.StatusText(status), Content: map[string]*huma.MediaType{
+		"application/problem+json": {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}},
+	}}
+}
+
 func html(c echo.Context, page []byte) error {
 	c.Response().Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	c.Response().Header().Set("X-Content-Type-Options", "nosniff")
@@ -91,7 +95,9 @@ type outlined struct {
 func outline(described *huma.OpenAPI) outlined {
 	out := outlined{Title: described.Info.Title, Version: described.Info.Version, Schemas: map[string]string{}}
 	for path, item := range described.Paths {
-		for method, op := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put} {
+		for method, op := range map[string]*huma.Operation{
+			"GET": item.Get, "POST": item.Post, "PUT": item.Put, "PATCH": item.Patch, "DELETE": item.Delete, "OPTIONS": item.Options,
+		} {
 			if op == nil {
 				continue
 			}

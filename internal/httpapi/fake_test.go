@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,9 +156,18 @@ type fakeGate struct {
 	asked    []admission.Request
 	rules    *admission.Rules
 	orders   *fakeOrders // whose calls it joins
+
+	mu          sync.Mutex
+	did         []string // besides charging
+	explanation admission.Explanation
+	stats       admission.Stats
+	bans        []admission.Ban
+	ordered     admission.BanOrder
 }
 
 func (g *fakeGate) Charge(_ context.Context, r admission.Request) (admission.Decision, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.asked = append(g.asked, r)
 	if g.orders != nil {
 		g.orders.calls = append(g.orders.calls, "charge")
@@ -163,7 +175,52 @@ func (g *fakeGate) Charge(_ context.Context, r admission.Request) (admission.Dec
 	return g.decision, g.err
 }
 
-func (g *fakeGate) Rules() *admission.Rules { return g.rules }
+func (g *fakeGate) Check(_ context.Context, r admission.Request) (admission.Decision, error) {
+	return g.other("check", r)
+}
+
+func (g *fakeGate) RefundRequest(_ context.Context, r admission.Request) (admission.Decision, error) {
+	return g.other("refund", r)
+}
+
+func (g *fakeGate) Reset(_ context.Context, r admission.Request, rule string) (admission.Decision, error) {
+	return g.other("reset "+rule, r)
+}
+
+func (g *fakeGate) other(what string, r admission.Request) (admission.Decision, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.did, g.asked = append(g.did, what), append(g.asked, r)
+	return g.decision, g.err
+}
+
+func (g *fakeGate) Explain(_ context.Context, r admission.Request) (admission.Explanation, error) {
+	g.asked = append(g.asked, r)
+	return g.explanation, g.err
+}
+
+func (g *fakeGate) Rules() *admission.Rules           { return g.rules }
+func (g *fakeGate) Reload() (*admission.Rules, error) { return g.rules, g.err }
+func (g *fakeGate) Stats() admission.Stats            { return g.stats }
+func (g *fakeGate) Bans() []admission.Ban             { return slices.Clone(g.bans) }
+
+func (g *fakeGate) Ban(_ context.Context, o admission.BanOrder) (admission.Ban, error) {
+	g.ordered = o
+	return admission.Ban{BanTarget: o.BanTarget, Reason: o.Reason, Since: noon, Until: noon.Add(o.For), Times: 1}, g.err
+}
+
+func (g *fakeGate) Lift(_ context.Context, t admission.BanTarget) (bool, error) {
+	known := slices.ContainsFunc(g.bans, func(b admission.Ban) bool { return b.BanTarget == t })
+	return known, g.err
+}
+
+func prefixes(list ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(list))
+	for i, p := range list {
+		out[i] = netip.MustParsePrefix(p)
+	}
+	return out
+}
 
 // A bed is an API over fakes.
 type bed struct {

@@ -19,8 +19,7 @@ var tokenless = map[string]bool{"/livez": true, "/readyz": true, "/openapi.json"
 func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		httpReq := c.Request()
-		changes := httpReq.Method != http.MethodGet && httpReq.Method != http.MethodHead
-		if (changes || a.tokens == nil) && foreign(httpReq) {
+		if a.mistrusted(httpReq, c.Path()) {
 			return errForbidden
 		}
 		r := requestOf(httpReq.Context())
@@ -39,6 +38,19 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// mistrusted tells whether a web page of somebody else may have sent a request. Gateways hand on their clients' Origin, and perhaps
+// Host; but a page has neither a token, nor may it set the fields that name the client's request.
+func (a *API) mistrusted(r *http.Request, route string) bool {
+	changes := r.Method != http.MethodGet && r.Method != http.MethodHead
+	switch {
+	case a.tokens != nil && (!changes || isAuthz(route)):
+		return false
+	case a.tokens == nil && route == authzPath:
+		return foreignHost(r)
+	}
+	return foreignHost(r) || foreignOrigin(r)
+}
+
 // presentedToken takes the token out of the request. X-Tidegate-Token goes first, and
 // leaves Authorization to the user's own token.
 func presentedToken(r *http.Request) string {
@@ -55,15 +67,15 @@ func presentedToken(r *http.Request) string {
 	return t
 }
 
-// foreign tells whether a request was made by a page of another origin, or for
-// another host: a name that leads to a loopback address without being a
-// loopback's is what DNS rebinding looks like.
-func foreign(r *http.Request) bool {
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); !ok || peerAddress(local.String()).IsLoopback() {
-		if !loopbackName(r.Host) {
-			return true
-		}
-	}
+// foreignHost tells whether a request was made for another host: a name that leads to a loopback address without being a loopback's is
+// what DNS rebinding looks like.
+func foreignHost(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return (!ok || peerAddress(local.String()).IsLoopback()) && !loopbackName(r.Host)
+}
+
+// foreignOrigin tells whether a request was made by a page of another origin.
+func foreignOrigin(r *http.Request) bool {
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
 		return true
 	}

@@ -20,6 +20,8 @@ type healthOutput struct {
 
 		Status  string `json:"status" enum:"ok"`
 		Version string `json:"version"`
+
+		Degraded []string `json:"degraded,omitempty" doc:"readyz: parts that do without what they need. admission: the store of the counts does not answer"`
 	} `nameHint:"Health"`
 }
 
@@ -43,7 +45,11 @@ func (a *API) readyz(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 		p.Detail = failingPart(err)
 		return nil, p
 	}
-	return a.healthy(), nil
+	out := a.healthy()
+	if a.gate != nil && a.gate.Stats().Degraded {
+		out.Body.Degraded = []string{"admission"} // other processes have the same store: to be sent away would help nobody
+	}
+	return out, nil
 }
 
 // failingPart names what is not ready. The rest of the error may name hosts,

@@ -28,7 +28,7 @@ func hygiene(next echo.HandlerFunc) echo.HandlerFunc {
 				return invalidAt("header."+name, fmt.Sprintf("is sent %d times, and must be sent once", n))
 			}
 		}
-		if r.ContentLength == 0 {
+		if r.ContentLength == 0 || isAuthz(c.Path()) { // what a gateway says of a body is its client's, and not looked at
 			return next(c)
 		}
 		if r.ContentLength > maxBody { // Huma counts those that do not say

@@ -23,6 +23,9 @@ const (
 	reasonUnknownOrder     = "unknown_order"
 	reasonUnknownRoute     = "unknown_route"
 	reasonUnknownProblem   = "unknown_problem"
+	reasonUnknownRequest   = "unknown_request"
+	reasonUnknownRule      = "unknown_rule"
+	reasonUnknownBan       = "unknown_ban"
 	reasonMethodNotAllowed = "method_not_allowed"
 	reasonTimeout          = "timeout"
 	reasonConflict         = "conflict"
@@ -59,12 +62,23 @@ var kinds = []kind{
 	},
 	{
 		reasonForbidden, 403, "forbidden", "This caller may not do that",
-		"The token's role does not cover the call, or the request comes from a foreign host or origin.", 0, nil,
+		"A rule refuses it for good, the token's role does not cover the call, or the request comes from a foreign host or origin.", 0, nil,
+	},
+	{string(admission.Banned), 403, "banned", "The caller is banned", "Retry-After is the end of the ban.", 0, nil},
+	{
+		string(admission.CaptchaRequired), 403, "captcha-required", "The caller has to prove to be human",
+		"Where there is Retry-After, waiting as long helps as well.", 0, nil,
 	},
 	{reasonUnknownSale, 404, "not-found", "There is no such sale", "Check the name of the sale.", 0, nil},
 	{reasonUnknownItem, 404, "not-found", "There is no such item in this sale", "The sale lists its items.", 0, nil},
 	{reasonUnknownOrder, 404, "not-found", "There is no such order", "An order of somebody else looks the same as none.", 0, nil},
 	{reasonUnknownRoute, 404, "not-found", "There is nothing at this path", "/docs lists all calls.", 0, nil},
+	{
+		reasonUnknownRequest, 404, "not-found", "No such charge is remembered",
+		"A charge can be taken back for a minute, by the request_id and the subject that it was made with.", 0, nil,
+	},
+	{reasonUnknownRule, 404, "not-found", "There is no such rule", "/v1/rules lists the rules in force.", 0, nil},
+	{reasonUnknownBan, 404, "not-found", "There is no such ban", "/v1/bans lists the bans in force.", 0, nil},
 	{reasonUnknownProblem, 404, "not-found", "There is no such problem", "", 0, nil},
 	{reasonMethodNotAllowed, 405, "method-not-allowed", "This path does not know the method", "Allow names the methods it knows.", 0, nil},
 	{reasonTimeout, 408, "timeout", "The request did not arrive in time", "Send the body without pauses.", 0, nil},
@@ -79,7 +93,7 @@ var kinds = []kind{
 	},
 	{
 		reasonConflict, 409, "conflict", "The change contradicts the present state",
-		"Stock only grows, an item is never dropped, and a closed sale stays closed.", 0, nil,
+		"Stock only grows, an item is never dropped, a closed sale stays closed, and whom the rules never ban is not banned.", 0, nil,
 	},
 	{string(orders.ReasonNotStarted), 409, "sale-not-started", "The sale has not started", "Come back at its start.", 0, nil},
 	{string(orders.ReasonPaused), 409, "sale-paused", "The sale is paused", "It may go on at any time.", 0, nil},
@@ -134,6 +148,10 @@ var reasonOf = []struct {
 	{orders.ErrRecovering, string(orders.ReasonRecovering)},
 	{orders.ErrUnavailable, reasonStoreUnavailable},
 	{admission.ErrUnavailable, reasonStoreUnavailable},
+	{admission.ErrUnknownRequest, reasonUnknownRequest},
+	{admission.ErrUnknownRule, reasonUnknownRule},
+	{admission.ErrBanRefused, reasonConflict},
+	{admission.ErrInvalidRequest, reasonInvalid},
 	{errUnauthenticated, reasonUnauthenticated},
 	{errForbidden, reasonForbidden},
 	{context.DeadlineExceeded, reasonStoreUnavailable},
@@ -159,7 +177,7 @@ type Problem struct {
 
 	Free             *int     `json:"free,omitempty" doc:"not_enough: units left"`
 	OrderID          string   `json:"order_id,omitempty" doc:"quota_per_buyer: an order that holds the units"`
-	ViolatedPolicies []string `json:"violated-policies,omitempty" doc:"rate_limited, cost_above_limit: rules that refused"`
+	ViolatedPolicies []string `json:"violated-policies,omitempty" doc:"Names of the rules that refused"`
 
 	retryAfter time.Duration
 	cause      error // for the log, never for the caller
@@ -169,6 +187,10 @@ type Problem struct {
 type Violation struct {
 	Location string `json:"location" example:"body.quantity"`
 	Message  string `json:"message"`
+
+	File   string `json:"file,omitempty" doc:"Of a rules file that does not load"`
+	Line   int    `json:"line,omitempty" doc:"From 1"`
+	Column int    `json:"column,omitempty" doc:"From 1"`
 }
 
 // Error is the title: a Problem travels as an error up to the edge.
@@ -201,7 +223,7 @@ func (k *kind) problem() *Problem {
 
 // encoded is the body. Most refusals of a rush are one of few.
 func (p *Problem) encoded() ([]byte, error) {
-	if k := kindOf[p.Reason]; k != nil && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.ViolatedPolicies == nil {
+	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.ViolatedPolicies == nil {
 		return k.body, nil
 	}
 	return json.Marshal(p)
@@ -228,8 +250,11 @@ func problemOf(err error) *Problem {
 	for _, r := range reasonOf {
 		if errors.Is(err, r.err) {
 			p := problem(r.reason)
-			if r.reason == reasonConflict {
-				p.Detail = strings.TrimPrefix(err.Error(), "orders: ")
+			switch text := err.Error(); r.reason {
+			case reasonConflict:
+				p.Detail = strings.TrimPrefix(strings.TrimPrefix(text, "orders: "), "admission: ")
+			case reasonInvalid:
+				p.Errors = invalidAt("body", strings.TrimPrefix(text, admission.ErrInvalidRequest.Error()+": ")).Errors
 			}
 			return p
 		}

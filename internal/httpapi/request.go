@@ -91,14 +91,21 @@ func (a *API) finish(ctx context.Context, p *Problem) {
 	if p.retryAfter > 0 {
 		r.header["Retry-After"] = []string{strconv.FormatInt(ceilSeconds(p.retryAfter), 10)}
 	}
-	switch {
-	case p.Status == http.StatusUnauthorized:
+	if p.Status == http.StatusUnauthorized {
 		r.header["Www-Authenticate"] = []string{"Bearer"}
-	case p.cause != nil:
-		p.Instance = "urn:tidegate:request:" + r.id
-		a.log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request_id", r.id),
-			slog.String("method", r.http.Method), slog.String("path", quoted(r.http.URL.Path)), slog.Any("error", p.cause))
 	}
+	a.logCause(ctx, p)
+}
+
+// logCause logs what the caller is not told, and tells the caller by what name to find it.
+func (a *API) logCause(ctx context.Context, p *Problem) {
+	if p.cause == nil {
+		return
+	}
+	r := requestOf(ctx)
+	p.Instance = "urn:tidegate:request:" + r.id
+	a.log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request_id", r.id),
+		slog.String("method", r.http.Method), slog.String("path", quoted(r.http.URL.Path)), slog.Any("error", p.cause))
 }
 
 var noStore = []string{"no-store"}

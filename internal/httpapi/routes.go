@@ -18,19 +18,19 @@ var (
 	}
 	saleRoute = huma.Operation{
 		OperationID: "get-sale", Method: http.MethodGet, Path: "/v1/sales/{sale}", Summary: "A sale and what is left of it",
-		Tags: sales, Errors: []int{401, 404, 422, 429, 503},
+		Tags: sales, Errors: []int{401, 403, 404, 422, 429, 503},
 	}
 	placeRoute = huma.Operation{
 		OperationID: "place-order", Method: http.MethodPost, Path: "/v1/sales/{sale}/orders", Summary: "Order units of an item",
-		Tags: ordering, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBody + 1, Errors: []int{401, 404, 408, 409, 413, 415, 422, 429, 503},
+		Tags: ordering, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 429, 503},
 	}
 	orderRoute = huma.Operation{
 		OperationID: "get-order", Method: http.MethodGet, Path: "/v1/orders/{id}", Summary: "An order, also when it changes",
-		Tags: ordering, Errors: []int{401, 404, 422, 429, 503},
+		Tags: ordering, Errors: []int{401, 403, 404, 422, 429, 503},
 	}
 	ownOrdersRoute = huma.Operation{
 		OperationID: "list-own-orders", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders",
-		Summary: "The caller's own orders in a sale", Tags: ordering, Errors: []int{401, 404, 422, 429, 503},
+		Summary: "The caller's own orders in a sale", Tags: ordering, Errors: []int{401, 403, 404, 422, 429, 503},
 	}
 
 	allOrdersRoute = huma.Operation{
@@ -52,6 +52,11 @@ var (
 	rulesRoute = huma.Operation{
 		OperationID: "get-rules", Method: http.MethodGet, Path: "/v1/rules", Summary: "The rules in force", Tags: operating,
 		Errors: []int{401, 403},
+	}
+
+	reloadRoute = huma.Operation{
+		OperationID: "reload-rules", Method: http.MethodPost, Path: "/v1/rules/reload",
+		Summary: "Put the rules file as it is now into force; after 422 the old rules stay", Tags: operating, Errors: []int{401, 403, 422},
 	}
 
 	health    = []string{"Health"}
@@ -110,6 +115,11 @@ func (a *API) operators(docs huma.API) {
 	register(a, docs, RoleOperator, verifyRoute, a.verify)
 	docs.OpenAPI().Components.Schemas.Map()["Check"].AdditionalProperties = true // as all answers, it may gain fields
 	register(a, docs, RoleOperator, rulesRoute, a.rules)
+	register(a, docs, RoleOperator, reloadRoute, a.reloadRules)
+	register(a, docs, RoleOperator, bansRoute, a.listBans)
+	register(a, docs, RoleOperator, putBanRoute, a.putBan)
+	register(a, docs, RoleOperator, deleteBanRoute, a.deleteBan)
+	register(a, docs, RoleOperator, banHistoryRoute, a.banHistory)
 }
 
 // register is huma.Register for routes that ask for a role.

@@ -5,19 +5,55 @@ import (
 	"fmt"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tidegate/tidegate/admission"
 )
 
 type rulesOutput struct {
 	Body struct {
 		_ struct{} `additionalProperties:"true"`
 
-		Version string           `json:"version" doc:"Names the content of the file"`
-		Rules   []map[string]any `json:"rules" nullable:"false" doc:"The rules as the file has them"`
+		Version      string           `json:"version" doc:"Names the content of the file"`
+		ReloadFailed bool             `json:"reload_failed" doc:"The file has changed since, and the change is wrong"`
+		Rules        []map[string]any `json:"rules" nullable:"false" doc:"The rules as the file has them"`
 	} `nameHint:"Rules"`
 }
 
 func (a *API) rules(context.Context, *struct{}) (*rulesOutput, error) {
-	rules := a.gate.Rules()
+	return a.viewRules(a.gate.Rules())
+}
+
+// reloadRules puts the file as it is now into force. One that is wrong changes nothing.
+func (a *API) reloadRules(context.Context, *struct{}) (*rulesOutput, error) {
+	rules, err := a.gate.Reload()
+	if err != nil {
+		p := problem(reasonInvalid)
+		p.Detail = "The rules in force stay those of version " + a.gate.Rules().Version() + "."
+		p.Errors = placesOf(err)
+		return nil, p
+	}
+	return a.viewRules(rules)
+}
+
+// placesOf lists what is wrong with a rules file.
+func placesOf(err error) (places []Violation) {
+	switch e := err.(type) { //nolint:errorlint // this is the walk that errors.As would do, and goes on after the first
+	case *admission.RulesError:
+		return []Violation{{Location: "rules", Message: e.Problem, File: e.File, Line: e.Line, Column: e.Column}}
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			places = append(places, placesOf(err)...)
+		}
+	case interface{ Unwrap() error }:
+		places = placesOf(e.Unwrap())
+	}
+	if places == nil {
+		places = []Violation{{Location: "rules", Message: err.Error()}} // such as a file that is not there
+	}
+	return places
+}
+
+func (a *API) viewRules(rules *admission.Rules) (*rulesOutput, error) {
 	var file struct {
 		Rules []map[string]any `yaml:"rules"`
 	}
@@ -25,7 +61,7 @@ func (a *API) rules(context.Context, *struct{}) (*rulesOutput, error) {
 		return nil, fmt.Errorf("httpapi: rules %s: %w", rules.Version(), err)
 	}
 	out := &rulesOutput{}
-	out.Body.Version, out.Body.Rules = rules.Version(), file.Rules
+	out.Body.Version, out.Body.Rules, out.Body.ReloadFailed = rules.Version(), file.Rules, a.gate.Stats().RulesFailed
 	if file.Rules == nil {
 		out.Body.Rules = []map[string]any{}
 	}

@@ -1,6 +1,7 @@
-package httpapi
+package admissionhttp
 
 import (
+	"net/http"
 	"net/netip"
 	"testing"
 )
@@ -11,6 +12,10 @@ func prefixes(list ...string) []netip.Prefix {
 		out[i] = netip.MustParsePrefix(p)
 	}
 	return out
+}
+
+func from(remote string, forwarded ...string) *http.Request {
+	return &http.Request{RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": forwarded}}
 }
 
 func TestClientAddress(t *testing.T) {
@@ -39,8 +44,23 @@ func TestClientAddress(t *testing.T) {
 		{"zone", "[fe80::1%eth0]:5", nil, "fe80::1"},
 		{"no address", "@", []string{"198.51.100.9"}, "invalid IP"},
 	} {
-		if got := clientAddress(peerAddress(tt.remote), tt.forwarded, trusted).String(); got != tt.want {
+		if got := ClientAddress(from(tt.remote, tt.forwarded...), trusted).String(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestPitfall_P31_FirstForwardedAddressIsNotTrusted: whoever writes the field's beginning is not the client.
+func TestPitfall_P31_FirstForwardedAddressIsNotTrusted(t *testing.T) {
+	trusted := prefixes("10.0.0.0/8")
+	for _, forged := range []string{"203.0.113.1", "10.0.0.2", "127.0.0.1", "::1", "garbage"} {
+		for _, lines := range [][]string{{forged + ", 192.0.2.1"}, {forged, "192.0.2.1"}, {forged + ", 192.0.2.1, 10.0.0.9"}} {
+			if got := ClientAddress(from("10.0.0.1:80", lines...), trusted).String(); got != "192.0.2.1" {
+				t.Errorf("%q: %s", lines, got)
+			}
+		}
+		if got := ClientAddress(from("192.0.2.1:80", forged), trusted).String(); got != "192.0.2.1" {
+			t.Errorf("%s, from no proxy: %s", forged, got)
 		}
 	}
 }
@@ -52,19 +72,19 @@ func FuzzClientAddress(f *testing.F) {
 	f.Add("%,]:[", "::1")
 	trusted := prefixes("10.0.0.0/8")
 	f.Fuzz(func(t *testing.T, forwarded, remote string) {
-		peer := peerAddress(remote)
-		got := clientAddress(peer, []string{forwarded}, trusted)
+		peer := ClientAddress(from(remote), trusted)
+		got := ClientAddress(from(remote, forwarded), trusted)
 		if !within(trusted, peer) && got != peer {
 			t.Fatalf("%s became %s", peer, got)
 		}
 		if got.Zone() != "" || got.Is4In6() {
 			t.Fatalf("%s is not plain", got)
 		}
-		proxy := netip.MustParseAddr("10.0.0.1")
-		if got := clientAddress(proxy, []string{forwarded + ", 192.0.2.1"}, trusted); got.String() != "192.0.2.1" {
+		const proxy = "10.0.0.1:80"
+		if got := ClientAddress(from(proxy, forwarded+", 192.0.2.1"), trusted); got.String() != "192.0.2.1" {
 			t.Fatalf("%q became %s", forwarded, got)
 		}
-		if got := clientAddress(proxy, []string{forwarded, "192.0.2.1"}, trusted); got.String() != "192.0.2.1" {
+		if got := ClientAddress(from(proxy, forwarded, "192.0.2.1"), trusted); got.String() != "192.0.2.1" {
 			t.Fatalf("%q became %s", forwarded, got)
 		}
 	})

@@ -1,0 +1,66 @@
+package admissionhttp
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// WriteFields writes what d says into the fields of an answer: RateLimit-Policy and RateLimit as in
+// draft-ietf-httpapi-ratelimit-headers-11, one item for each window, and for a denial Retry-After. Shadow rules and what does not
+// limit are left out. Of a denial RateLimit reports only the windows that refused, because the others' t would outlast
+// Retry-After and mean nothing to the caller.
+//
+// All durations are whole seconds, rounded up. Retry-After is never earlier than any t; it is missing where waiting does not help.
+func WriteFields(header http.Header, d *admission.Decision) {
+	var policy, limit []byte
+	wait := seconds(d.RetryAfter)
+	for i := range d.Rules {
+		v := &d.Rules[i]
+		if v.Shadow || v.Limit == admission.Unlimited {
+			continue
+		}
+		policy = item(policy, v.Rule)
+		policy = parameter(policy, ";q=", int64(v.Limit))
+		policy = parameter(policy, ";w=", max(1, seconds(v.Window)))
+		if !d.Admitted && v.Admitted {
+			continue
+		}
+		limit = item(limit, v.Rule)
+		limit = parameter(limit, ";r=", int64(max(0, v.Remaining)))
+		reset := v.ResetAfter
+		if !v.Admitted {
+			reset = v.RetryAfter
+			wait = max(wait, seconds(reset))
+		}
+		if reset > 0 {
+			limit = parameter(limit, ";t=", seconds(reset))
+		}
+	}
+	if policy != nil {
+		header["Ratelimit-Policy"] = []string{string(policy)}
+		header["Ratelimit"] = []string{string(limit)}
+	}
+	if !d.Admitted && d.RetryAfter > 0 {
+		header["Retry-After"] = []string{strconv.FormatInt(wait, 10)}
+	}
+}
+
+// item begins a member of the list. A rule's name needs no escaping in a quoted string.
+func item(list []byte, rule string) []byte {
+	if list != nil {
+		list = append(list, ", "...)
+	}
+	list = append(list, '"')
+	list = append(list, rule...)
+	return append(list, '"')
+}
+
+func parameter(list []byte, name string, value int64) []byte {
+	return strconv.AppendInt(append(list, name...), value, 10)
+}
+
+// seconds rounds up.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

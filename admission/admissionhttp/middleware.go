@@ -1,0 +1,107 @@
+package admissionhttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// Gate is what decides: an *admission.Gate.
+type Gate interface {
+	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
+}
+
+// Middleware charges every request at the gate, as the admission.Request that requestOf makes of it, and lets those through
+// that are admitted. The header fields of the decision are set before the next handler runs, which finds the decision itself with
+// DecisionOf. If requestOf returns an error the answer is 400.
+func Middleware(gate Gate, requestOf func(*http.Request) (admission.Request, error)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			req, err := requestOf(r)
+			if err != nil {
+				Fail(w, errors.Join(admission.ErrInvalidRequest, err))
+				return
+			}
+			d, err := gate.Charge(r.Context(), req)
+			switch {
+			case err != nil:
+				Fail(w, err)
+			case !d.Admitted:
+				Refuse(w, &d)
+			default:
+				WriteFields(w.Header(), &d)
+				next.ServeHTTP(w, r.WithContext(WithDecision(r.Context(), d)))
+			}
+		})
+	}
+}
+
+type decisionKey struct{}
+
+// WithDecision returns a context from which DecisionOf gets d. Middleware calls it.
+func WithDecision(ctx context.Context, d admission.Decision) context.Context {
+	return context.WithValue(ctx, decisionKey{}, d)
+}
+
+// DecisionOf returns the decision that let a request in, for admission.Gate.Refund. ok is false if no gate was asked.
+func DecisionOf(ctx context.Context) (d admission.Decision, ok bool) {
+	d, ok = ctx.Value(decisionKey{}).(admission.Decision)
+	return d, ok
+}
+
+// A problem is the body of an answer that is not the handler's.
+type problem struct {
+	Type             string   `json:"type"`
+	Title            string   `json:"title"`
+	Status           int      `json:"status"`
+	Reason           string   `json:"reason"`
+	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+}
+
+// Refuse answers with a denial: 429, or 403 if it is not one of quantity.
+func Refuse(w http.ResponseWriter, d *admission.Decision) {
+	p := problem{Type: "about:blank", Status: http.StatusForbidden, Reason: string(d.Reason)}
+	switch d.Reason {
+	case admission.RateLimited, admission.CostAboveLimit:
+		p.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+		p.Status = http.StatusTooManyRequests
+	}
+	p.ViolatedPolicies = Violated(d)
+	WriteFields(w.Header(), d)
+	p.write(w)
+}
+
+// Fail answers to an error of a gate, without its text: 400 for admission.ErrInvalidRequest, 503 for all others.
+func Fail(w http.ResponseWriter, err error) {
+	p := problem{Type: "about:blank", Status: http.StatusServiceUnavailable, Reason: "store_unavailable"}
+	if errors.Is(err, admission.ErrInvalidRequest) {
+		p.Status, p.Reason = http.StatusBadRequest, "invalid"
+	} else {
+		w.Header()["Retry-After"] = []string{"1"}
+	}
+	p.write(w)
+}
+
+func (p *problem) write(w http.ResponseWriter) {
+	p.Title = http.StatusText(p.Status)
+	body, _ := json.Marshal(p) // of strings and a number: cannot fail
+	w.Header()["Content-Type"] = []string{"application/problem+json"}
+	w.Header()["Cache-Control"] = []string{"no-store"}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body) // fails when the client hung up: nobody is left to tell
+}
+
+// Violated returns the names of the rules that refused, each once, in the order of the file.
+func Violated(d *admission.Decision) []string {
+	var names []string
+	for i := range d.Rules {
+		if v := &d.Rules[i]; !v.Admitted && !v.Shadow && !slices.Contains(names, v.Rule) {
+			names = append(names, v.Rule)
+		}
+	}
+	return names
+}

@@ -1,0 +1,173 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// What admit does. Closed set.
+const (
+	modeCharge = "charge"
+	modeCheck  = "check"
+	modeRefund = "refund"
+	modeReset  = "reset"
+)
+
+// atOnce is how many requests of one batch are decided at a time: enough to share round trips, few enough to leave room for others.
+const atOnce = 32
+
+type subject struct {
+	User    string  `json:"user,omitempty" maxLength:"255" doc:"Empty: nobody is named"`
+	IP      *string `json:"ip,omitempty" maxLength:"255" doc:"Of the client. Only the first 64 bits of an IPv6 address count"`
+	Device  string  `json:"device,omitempty" maxLength:"255"`
+	Session string  `json:"session,omitempty" maxLength:"255"`
+}
+
+// An admitRequest is what a service asks about.
+type admitRequest struct {
+	Subject    subject    `json:"subject,omitempty"`
+	Attributes attributes `json:"attributes,omitempty" doc:"route, method and tier, and whatever else the rules look at by name"`
+	Cost       int        `json:"cost,omitempty" minimum:"1" maximum:"1000000" default:"1" doc:"Units"`
+	Mode       string     `json:"mode,omitempty" enum:"charge,check,refund,reset" default:"charge" doc:"check counts nothing; refund takes back what the charge with this request_id and subject counted; reset, for operators, forgets what is counted of the subject"`
+	RequestID  string     `json:"request_id,omitempty" minLength:"1" maxLength:"255" doc:"Within a minute the same id of the same subject is charged once and gets the same answer"`
+	Rule       string     `json:"rule,omitempty" maxLength:"64" doc:"reset: this rule only"`
+}
+
+type admitInput struct{ Body admitRequest }
+
+type admitOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         decisionView
+}
+
+func (a *API) admit(ctx context.Context, in *admitInput) (*admitOutput, error) {
+	req, err := in.Body.request("body")
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.decide(ctx, &in.Body, req)
+	if err != nil {
+		return nil, err
+	}
+	return &admitOutput{CacheControl: "no-store", Body: viewDecision(&d)}, nil
+}
+
+type batchInput struct {
+	Body struct {
+		Requests []admitRequest `json:"requests" minItems:"1" maxItems:"100" nullable:"false"`
+	} `nameHint:"BatchRequest"`
+}
+
+type batchOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		_ struct{} `additionalProperties:"true"`
+
+		Decisions []outcome `json:"decisions" nullable:"false" doc:"In the order of the requests"`
+	} `nameHint:"Batch"`
+}
+
+// admitBatch decides each request by itself, as if they came at once: no order is kept, and one that cannot be decided does not keep the
+// others from it. What is not valid is found before anything is counted.
+func (a *API) admitBatch(ctx context.Context, in *batchInput) (*batchOutput, error) {
+	asked := in.Body.Requests
+	requests := make([]admission.Request, len(asked))
+	for i := range asked {
+		var err error
+		if requests[i], err = asked[i].request(fmt.Sprintf("body.requests[%d]", i)); err != nil {
+			return nil, err
+		}
+		if asked[i].Mode == modeReset && !requestOf(ctx).role.may(RoleOperator) {
+			return nil, errForbidden
+		}
+	}
+	out := &batchOutput{CacheControl: "no-store"}
+	out.Body.Decisions = make([]outcome, len(asked))
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for i := range asked {
+		g.Go(func() error {
+			d, err := a.decide(ctx, &asked[i], requests[i])
+			if err != nil {
+				p := problemOf(err)
+				a.logCause(ctx, p)
+				out.Body.Decisions[i].problem = p
+			} else {
+				view := viewDecision(&d)
+				out.Body.Decisions[i].decision = &view
+			}
+			return nil
+		})
+	}
+	return out, g.Wait()
+}
+
+func (a *API) decide(ctx context.Context, asked *admitRequest, req admission.Request) (admission.Decision, error) {
+	switch asked.Mode {
+	case modeCheck:
+		return a.gate.Check(ctx, req)
+	case modeRefund:
+		return a.gate.RefundRequest(ctx, req)
+	case modeReset:
+		if !requestOf(ctx).role.may(RoleOperator) {
+			return admission.Decision{}, errForbidden
+		}
+		return a.gate.Reset(ctx, req, asked.Rule)
+	}
+	return a.chargeGate(ctx, req)
+}
+
+// request is what the gate is asked. Errors name places below at.
+func (r *admitRequest) request(at string) (admission.Request, error) {
+	req := admission.Request{
+		User: r.Subject.User, Device: r.Subject.Device, Session: r.Subject.Session, Cost: r.Cost, ID: r.RequestID,
+	}
+	switch {
+	case r.Mode == modeRefund && r.RequestID == "":
+		return req, invalidAt(at+".request_id", "is missing: a refund has that of the charge")
+	case r.Mode != modeReset && r.Rule != "":
+		return req, invalidAt(at+".rule", "belongs to the mode reset only")
+	}
+	if r.Subject.IP != nil {
+		// An empty one would count for nobody, and is more likely a mistake.
+		ip, err := netip.ParseAddr(*r.Subject.IP)
+		if err != nil {
+			return req, invalidAt(at+".subject.ip", "must be an IPv4 or IPv6 address, such as 192.0.2.1")
+		}
+		req.IP = plain(ip)
+	}
+	return req, r.Attributes.into(&req, at+".attributes")
+}
+
+// ownPlace are names that rules know as parts of the subject, so that an attribute of that name would never be looked at.
+var ownPlace = map[string]bool{"user": true, "ip": true, "device": true, "session": true, "caller": true, "network": true}
+
+// into makes the request's own fields of route, method and tier. Anything else stays an attribute.
+func (given attributes) into(req *admission.Request, at string) error {
+	for name, v := range given {
+		switch {
+		case name == "route":
+			req.Route = string(v)
+		case name == "method":
+			req.Method = strings.ToUpper(string(v))
+		case name == "tier":
+			req.Tier = string(v)
+		case ownPlace[name]:
+			return invalidAt(at+"."+name, "is a part of the subject, and belongs there")
+		case name == "" || len(name) > maxAttributeName:
+			return invalidAt(at, fmt.Sprintf("names must have 1 to %d bytes", maxAttributeName))
+		default:
+			if req.Attributes == nil {
+				req.Attributes = make(map[string]string, len(given))
+			}
+			req.Attributes[name] = string(v)
+		}
+	}
+	return nil
+}

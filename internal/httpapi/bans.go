@@ -1,0 +1,141 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+type banView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Kind   admission.BanKind `json:"kind" enum:"user,ip,network,device"`
+	Value  string            `json:"value"`
+	Reason string            `json:"reason,omitempty" doc:"An operator's words"`
+	Rule   string            `json:"rule,omitempty" doc:"The rule that banned"`
+	Since  time.Time         `json:"since"`
+	Until  time.Time         `json:"until"`
+	Times  int               `json:"times" doc:"Bans of this target in a row, with this one"`
+}
+
+func viewBan(b *admission.Ban) banView {
+	return banView{
+		Kind: b.Kind, Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: instant(b.Since), Until: instant(b.Until), Times: b.Times,
+	}
+}
+
+// listBans lists the bans in force by kind and value.
+func (a *API) listBans(_ context.Context, in *Paging) (*pageOutput[banView], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	kind, value, _ := strings.Cut(string(after), " ")
+	last := admission.BanTarget{Kind: admission.BanKind(kind), Value: value}
+	bans := slices.DeleteFunc(a.gate.Bans(), func(b admission.Ban) bool { return compareTargets(b.BanTarget, last) <= 0 })
+	slices.SortFunc(bans, func(x, y admission.Ban) int { return compareTargets(x.BanTarget, y.BanTarget) })
+	out := &pageOutput[banView]{CacheControl: "no-store", Body: page[banView]{Items: []banView{}}}
+	for i := range min(in.Limit, len(bans)) {
+		out.Body.Items = append(out.Body.Items, viewBan(&bans[i]))
+	}
+	if len(bans) > in.Limit {
+		last := bans[in.Limit-1]
+		out.Body.NextCursor = cursor([]byte(string(last.Kind) + " " + last.Value))
+	}
+	return out, nil
+}
+
+func compareTargets(x, y admission.BanTarget) int {
+	return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Value, y.Value))
+}
+
+type banInput struct {
+	Kind  admission.BanKind `path:"kind" enum:"user,ip,network,device"`
+	Value string            `path:"value" doc:"Percent-encoded: a network has a slash, as in 203.0.113.0%2F24"`
+}
+
+func (in *banInput) target() (admission.BanTarget, error) {
+	t, err := admission.ParseBanTarget(string(in.Kind), in.Value)
+	if err != nil {
+		return t, invalidAt("path.value", strings.TrimPrefix(err.Error(), admission.ErrInvalidRequest.Error()+": "))
+	}
+	return t, nil
+}
+
+type putBanInput struct {
+	banInput
+	Body struct {
+		ForMS  int64  `json:"for_ms" minimum:"1" maximum:"316224000000" doc:"How long, from now; a ban in force is replaced"`
+		Reason string `json:"reason,omitempty" maxLength:"255" doc:"For other operators; the banned caller is not told"`
+	} `nameHint:"BanOrder"`
+}
+
+type banOutput struct{ Body banView }
+
+func (a *API) putBan(ctx context.Context, in *putBanInput) (*banOutput, error) {
+	target, err := in.target()
+	if err != nil {
+		return nil, err
+	}
+	ban, err := a.gate.Ban(context.WithoutCancel(ctx), admission.BanOrder{
+		BanTarget: target, Reason: in.Body.Reason, For: time.Duration(in.Body.ForMS) * time.Millisecond,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &banOutput{Body: viewBan(&ban)}, nil
+}
+
+func (a *API) deleteBan(ctx context.Context, in *banInput) (*struct{}, error) {
+	target, err := in.target()
+	if err != nil {
+		return nil, err
+	}
+	switch ok, err := a.gate.Lift(context.WithoutCancel(ctx), target); {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, problem(reasonUnknownBan)
+	}
+	return nil, nil
+}
+
+type banEventView struct {
+	banView
+
+	ID    string    `json:"id"`
+	At    time.Time `json:"at"`
+	Event string    `json:"event" enum:"banned,lifted"`
+}
+
+// banHistory lists what became of bans, the newest first.
+func (a *API) banHistory(ctx context.Context, in *Paging) (*pageOutput[banEventView], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	out := &pageOutput[banEventView]{CacheControl: "no-store", Body: page[banEventView]{Items: []banEventView{}}}
+	if a.bans == nil {
+		return out, nil
+	}
+	events, err := a.bans.List(ctx, string(after), in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	for i := range events {
+		e := &events[i]
+		view := banEventView{banView: viewBan(&e.Ban), ID: e.ID, At: instant(e.At), Event: "banned"}
+		if e.Lifted {
+			view.Event = "lifted"
+		}
+		out.Body.Items = append(out.Body.Items, view)
+	}
+	if len(events) == in.Limit {
+		out.Body.NextCursor = cursor([]byte(events[len(events)-1].ID))
+	}
+	return out, nil
+}

@@ -1,0 +1,101 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// decisionView is a decision as answers have it.
+type decisionView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Admitted     bool             `json:"admitted"`
+	Action       admission.Action `json:"action" enum:"allow,deny,challenge,ban"`
+	Reason       admission.Reason `json:"reason,omitempty" enum:"rate_limited,cost_above_limit,banned,forbidden,captcha_required" doc:"Why it was not admitted"`
+	Rule         string           `json:"rule,omitempty" doc:"The rule that decided"`
+	Limit        *int             `json:"limit" doc:"Units per window of that rule; null: nothing limits"`
+	Remaining    *int             `json:"remaining" doc:"Units left; null: nothing limits"`
+	RetryAfterMS int64            `json:"retry_after_ms" doc:"When the same request fits, rounded up; 0: it was admitted, or it never will"`
+	ResetAfterMS int64            `json:"reset_after_ms" doc:"When the whole limit is free again, rounded up"`
+	Rules        []verdictView    `json:"rules" nullable:"false" doc:"Every window of every matching rule; of a request that was refused without the store only those that refused"`
+	Version      string           `json:"version" doc:"Of the rules that decided"`
+	At           *time.Time       `json:"at" doc:"The store's clock at the decision; null: it was not asked"`
+	Degraded     bool             `json:"degraded" doc:"The store does not answer: some rules did not count"`
+}
+
+// verdictView is where a request stands in one window of one rule.
+type verdictView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Rule         string              `json:"rule"`
+	Algorithm    admission.Algorithm `json:"algorithm"`
+	Limit        *int                `json:"limit"`
+	WindowMS     int64               `json:"window_ms"`
+	Admitted     bool                `json:"admitted"`
+	Action       admission.Action    `json:"action" enum:"allow,deny,challenge,ban"`
+	Reason       admission.Reason    `json:"reason,omitempty"`
+	Remaining    *int                `json:"remaining"`
+	RetryAfterMS int64               `json:"retry_after_ms"`
+	ResetAfterMS int64               `json:"reset_after_ms"`
+	Shadow       bool                `json:"shadow" doc:"The rule only reports"`
+}
+
+func viewDecision(d *admission.Decision) decisionView {
+	return decisionView{
+		Admitted: d.Admitted, Action: d.Action, Reason: d.Reason, Rule: d.Rule, Limit: unitsOrNull(d.Limit), Remaining: unitsOrNull(d.Remaining),
+		RetryAfterMS: ceilMS(d.RetryAfter), ResetAfterMS: ceilMS(d.ResetAfter), Rules: viewVerdicts(d.Rules), Version: d.Version,
+		At: instantOrNull(d.At), Degraded: d.Degraded,
+	}
+}
+
+func viewVerdicts(verdicts []admission.Verdict) []verdictView {
+	views := make([]verdictView, len(verdicts))
+	for i := range verdicts {
+		v := &verdicts[i]
+		views[i] = verdictView{
+			Rule: v.Rule, Algorithm: v.Algorithm, Limit: unitsOrNull(v.Limit), WindowMS: ceilMS(v.Window), Admitted: v.Admitted, Action: v.Action,
+			Reason: v.Reason, Remaining: unitsOrNull(v.Remaining), RetryAfterMS: ceilMS(v.RetryAfter), ResetAfterMS: ceilMS(v.ResetAfter),
+			Shadow: v.Shadow,
+		}
+	}
+	return views
+}
+
+func unitsOrNull(n int) *int {
+	if n == admission.Unlimited {
+		return nil
+	}
+	return &n
+}
+
+// An outcome is a decision or the problem of why there is none.
+type outcome struct {
+	decision *decisionView
+	problem  *Problem
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o outcome) MarshalJSON() ([]byte, error) {
+	if o.problem != nil {
+		return json.Marshal(struct {
+			Problem *Problem `json:"problem"`
+		}{o.problem})
+	}
+	return json.Marshal(o.decision)
+}
+
+// Schema implements huma.SchemaProvider.
+func (outcome) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{OneOf: []*huma.Schema{
+		r.Schema(reflect.TypeFor[decisionView](), true, "Decision"),
+		{
+			Type: huma.TypeObject, Required: []string{"problem"}, Description: "This request could not be decided",
+			Properties: map[string]*huma.Schema{"problem": r.Schema(reflect.TypeFor[Problem](), true, "Problem")},
+		},
+	}}
+}

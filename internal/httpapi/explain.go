@@ -1,0 +1,73 @@
+package httpapi
+
+import (
+	"context"
+	"strings"
+)
+
+type explainInput struct {
+	User       string   `query:"user" maxLength:"255"`
+	IP         string   `query:"ip" maxLength:"255"`
+	Device     string   `query:"device" maxLength:"255"`
+	Session    string   `query:"session" maxLength:"255"`
+	Route      string   `query:"route" maxLength:"1024"`
+	Method     string   `query:"method" maxLength:"64"`
+	Tier       string   `query:"tier" maxLength:"1024"`
+	Cost       int      `query:"cost" minimum:"1" maximum:"1000000" default:"1"`
+	Attributes []string `query:"attribute,explode" maxItems:"64" doc:"NAME:VALUE of one that the rules look at; as often as there are"`
+}
+
+type standingView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Rule    string        `json:"rule"`
+	Applies bool          `json:"applies" doc:"To a request of this route, method and attributes"`
+	Why     string        `json:"why,omitempty" doc:"It does not apply: the condition that fails"`
+	Windows []verdictView `json:"windows" nullable:"false" doc:"Where the subject stands, also if the rule does not apply"`
+}
+
+type explainOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		_ struct{} `additionalProperties:"true"`
+
+		Version string         `json:"version" doc:"Of the rules"`
+		Ban     *banView       `json:"ban,omitempty" doc:"In force"`
+		Allowed string         `json:"allowed,omitempty" doc:"The list that keeps the caller from being banned"`
+		Rules   []standingView `json:"rules" nullable:"false"`
+	} `nameHint:"Explanation"`
+}
+
+// explain says where a caller stands, and charges nothing.
+func (a *API) explain(ctx context.Context, in *explainInput) (*explainOutput, error) {
+	asked := admitRequest{Subject: subject{User: in.User, Device: in.Device, Session: in.Session}, Cost: in.Cost, Attributes: attributes{}}
+	if in.IP != "" {
+		asked.Subject.IP = &in.IP
+	}
+	for _, pair := range in.Attributes {
+		name, value, ok := strings.Cut(pair, ":")
+		if !ok || len(value) > maxAttributeValue || name == "route" || name == "method" || name == "tier" {
+			return nil, invalidAt("query.attribute", "must be NAME:VALUE; route, method and tier have parameters of their own")
+		}
+		asked.Attributes[name] = attribute(value)
+	}
+	asked.Attributes["route"], asked.Attributes["method"], asked.Attributes["tier"] = attribute(in.Route), attribute(in.Method), attribute(in.Tier)
+	req, err := asked.request("query")
+	if err != nil {
+		return nil, err
+	}
+	e, err := a.gate.Explain(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	out := &explainOutput{CacheControl: "no-store"}
+	out.Body.Version, out.Body.Allowed, out.Body.Rules = e.Version, e.Allowed, make([]standingView, len(e.Rules))
+	if e.Ban != nil {
+		ban := viewBan(e.Ban)
+		out.Body.Ban = &ban
+	}
+	for i, s := range e.Rules {
+		out.Body.Rules[i] = standingView{Rule: s.Rule, Applies: s.Applies, Why: s.Why, Windows: viewVerdicts(s.Windows)}
+	}
+	return out, nil
+}

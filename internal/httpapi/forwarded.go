@@ -1,0 +1,96 @@
+package httpapi
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// A forwarded request is what a gateway was asked by its client.
+type forwarded struct{ route, method, host string }
+
+// askedBy reads what the gateway says about its client's request. Envoy puts the path behind ours, and keeps the method. All
+// others say both in fields, of one of two families. What says it twice is refused: one of the two may be the client's own.
+func askedBy(c echo.Context) (f forwarded, err error) {
+	r := c.Request()
+	if c.Path() == authzBelow {
+		f.method, f.host = r.Method, canonicalHost(r.Host)
+		f.route, err = canonicalPath(strings.TrimPrefix(r.URL.EscapedPath(), authzPath))
+		return f, err
+	}
+	if deny := c.QueryParams()["deny"]; len(deny) > 1 || len(deny) == 1 && deny[0] != "403" {
+		return f, invalidAt("query.deny", "must be 403 or left out")
+	}
+	family := "X-Forwarded-"
+	if len(r.Header["X-Original-Uri"]) > 0 {
+		family = "X-Original-"
+		if len(r.Header["X-Forwarded-Uri"]) > 0 {
+			return f, invalidAt("header.X-Forwarded-Uri", "is sent besides X-Original-URI: the gateway must send one of them, and remove the other")
+		}
+	}
+	uri, err := one(r.Header, family+"Uri")
+	if err != nil {
+		return f, err
+	}
+	if f.method, err = one(r.Header, family+"Method"); err != nil {
+		return f, err
+	}
+	if f.method = strings.ToUpper(f.method); f.method == http.MethodHead {
+		f.method = http.MethodGet // as on our own routes: it tells as much, and must not lead around a rule
+	}
+	if len(r.Header["X-Forwarded-Host"]) > 0 {
+		host, err := one(r.Header, "X-Forwarded-Host")
+		if err != nil {
+			return f, err
+		}
+		f.host = canonicalHost(host)
+	}
+	f.route, err = canonicalPath(uri)
+	return f, err
+}
+
+// one is the value of a field that must stand there once.
+func one(header http.Header, name string) (string, error) {
+	values := header[name]
+	if len(values) != 1 || values[0] == "" {
+		return "", invalidAt("header."+name, "must be sent once by the gateway")
+	}
+	return values[0], nil
+}
+
+// canonicalPath is the route that rules see: the path of a URI, without its query, decoded once, without empty segments and
+// with "." and ".." carried out. So all of "/v1/orders", "//v1/./orders/", "/v1/%6frders", "/v1/x/%2e%2e/orders" and "/v1%2Forders" are one
+// route. An upstream that tells some of them apart finds them under one rule; one that makes yet other paths the same, such as by
+// ignoring case or what follows a semicolon, needs rules that name them all.
+func canonicalPath(uri string) (string, error) {
+	if scheme, rest, ok := strings.Cut(uri, "://"); ok && (scheme == "http" || scheme == "https") {
+		uri = rest[strings.IndexByte(rest+"/", '/'):] // absolute form: without scheme and authority
+	}
+	path, _, _ := strings.Cut(uri, "?")
+	decoded, err := url.PathUnescape(path)
+	if err != nil || path != "" && path[0] != '/' {
+		return "", invalidAt("header.X-Forwarded-Uri", "must be the URI of the client's request, beginning with /")
+	}
+	var segments []string
+	for segment := range strings.SplitSeq(decoded, "/") {
+		switch segment {
+		case "", ".":
+		case "..":
+			segments = segments[:max(0, len(segments)-1)]
+		default:
+			segments = append(segments, segment)
+		}
+	}
+	return "/" + strings.Join(segments, "/"), nil
+}
+
+// canonicalHost is a name in small letters without port and final dot.
+func canonicalHost(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
