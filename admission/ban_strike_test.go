@@ -1,0 +1,149 @@
+package admission_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// The third refusal within a minute bans for ten minutes, the next time for twenty.
+const strikes = `
+- name: r
+  subject: caller
+  limit: 1
+  window: 1m
+  on_exceed: {action: ban, after: 3, within: 1m, for: 10m, growing: true, at_most: 24h}
+`
+
+// Every store bans at exactly the third refusal, and whoever is banned costs it nothing more.
+func TestStrikesBan(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		store := &watched{Store: open(nil)}
+		g := gate(t, store, namespace(), strikes)
+		ann, bob := admission.Request{User: "ann"}, admission.Request{IP: netip.MustParseAddr("2001:db8::1")}
+		for i, want := range []admission.Action{admission.ActionAllow, admission.ActionDeny, admission.ActionDeny, admission.ActionBan} {
+			check(t, g, ann) // to look is no strike
+			d := charge(t, g, ann)
+			if d.Action != want {
+				t.Fatalf("request %d: %+v, want %s", i, d, want)
+			}
+			if want != admission.ActionBan {
+				continue
+			}
+			if d.Reason != admission.Banned || d.Rule != "r" || d.RetryAfter != 10*time.Minute || d.Admitted {
+				t.Errorf("the ban: %+v", d)
+			}
+		}
+		store.asked()
+		for range 100 {
+			d := charge(t, g, ann)
+			if d.Action != admission.ActionBan || d.RetryAfter > 10*time.Minute || d.RetryAfter < 9*time.Minute {
+				t.Fatalf("while banned: %+v", d)
+			}
+		}
+		if n := store.asked(); n != 0 {
+			t.Errorf("the store was asked %d times about who is banned", n)
+		}
+		if d := charge(t, g, bob); !d.Admitted {
+			t.Errorf("somebody else: %+v", d)
+		}
+		bans := g.Bans()
+		if len(bans) != 1 || bans[0].Rule != "r" || bans[0].Kind != admission.BanUser || bans[0].Value != "ann" || bans[0].Times != 1 {
+			t.Errorf("bans: %+v", bans)
+		}
+		// Refusals by the ban were no strikes: after it three more are needed, and the ban is the second one.
+		if !lift(t, g, admission.BanUser, "ann") {
+			t.Fatal("there was nothing to lift")
+		}
+		for i, want := range []admission.Action{admission.ActionDeny, admission.ActionDeny, admission.ActionBan} {
+			d := charge(t, g, ann)
+			if d.Action != want || want == admission.ActionBan && d.RetryAfter != 20*time.Minute {
+				t.Errorf("request %d after the ban was lifted: %+v, want %s", i, d, want)
+			}
+		}
+	})
+}
+
+// Refusals that never reached the store bring a ban as well, within a second.
+func TestStrikesWithoutTheStoreBan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, store := watch(t, strikes)
+		other := quickGate(t, store, strikes)
+		defer running(t, g)()
+		defer running(t, other)()
+		req := admission.Request{IP: netip.MustParseAddr("2001:db8::1")}
+		for range 10 {
+			if isBanned(t, g, req) {
+				t.Fatal("banned before the store could count")
+			}
+		}
+		time.Sleep(flushes + 50*ms)
+		synctest.Wait()
+		same := admission.Request{IP: netip.MustParseAddr("2001:db8::2")} // in the same /64
+		if !isBanned(t, g, same) || !isBanned(t, other, same) {
+			t.Errorf("not banned after ten refusals: %+v", g.Bans())
+		}
+		lift(t, g, admission.BanIP, "2001:db8::1")
+		time.Sleep(50 * ms)
+		for _, g := range []*admission.Gate{g, other} {
+			if isBanned(t, g, same) {
+				t.Error("still banned after it was lifted")
+			}
+		}
+	})
+}
+
+// A deaf store does not answer what is new about bans.
+type deafStore struct {
+	admission.Store
+	deaf bool
+	asks int
+}
+
+func (s *deafStore) Exchange(ctx context.Context, key string, news admission.BanNews) (admission.BanState, error) {
+	if s.asks++; s.deaf {
+		<-ctx.Done()
+		return admission.BanState{}, errors.New("deaf")
+	}
+	return s.Store.Exchange(ctx, key, news)
+}
+
+// A ban that could not be made in time leaves a plain refusal within the deadline, and is made by a later pulse.
+func TestABanThatHasToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &deafStore{Store: admission.NewMemoryStore(admission.MemoryOptions{}), deaf: true}
+		g, err := admission.New(store, parse(t, strikes), admission.Options{Secret: secret, DenyCache: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := admission.Request{User: "ann"}
+		for range 3 {
+			charge(t, g, req)
+		}
+		start := time.Now()
+		if d := charge(t, g, req); d.Action != admission.ActionDeny || d.RetryAfter > time.Minute || time.Since(start) > 150*ms {
+			t.Errorf("after %v: %+v", time.Since(start), d)
+		}
+		store.deaf = false
+		if pulse(t, g); !isBanned(t, g, req) {
+			t.Error("the ban was forgotten")
+		}
+	})
+}
+
+// A name that no ban can have is refused, and not banned.
+func TestWhoCannotBeBannedIsRefused(t *testing.T) {
+	g := gate(t, admission.NewMemoryStore(admission.MemoryOptions{}), "ns", strikes)
+	for _, req := range []admission.Request{{User: "a\nb"}, {IP: netip.MustParseAddr("127.0.0.1")}} {
+		for range 10 {
+			if isBanned(t, g, req) {
+				t.Errorf("banned %+v", req)
+			}
+		}
+	}
+}
