@@ -11,6 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/httpapi"
+	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -53,8 +54,10 @@ func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admiss
 		p.Background = append(p.Background, jwt.Run)
 		identity = jwt
 	}
+	measured := metrics.New(gate)
 	api, err := httpapi.New(httpapi.Config{
-		Orders: httpapi.FromService(svc), Gate: gate, Identity: identity, Tokens: tokens,
+		Orders: httpapi.FromService(svc), Gate: gate, Bans: history, Metrics: measured.Handler(), Decided: measured.Decided,
+		Identity: identity, Tokens: tokens,
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(), DecideWithin: within,
 	})
 	if err != nil {

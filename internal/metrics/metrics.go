@@ -1,0 +1,100 @@
+// Package metrics tells Prometheus what a process decides.
+//
+// No label has a value that a caller chose: rules, and tiers that the rules name, are as many as the operator wrote down.
+package metrics
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// Gate is what is measured: an *admission.Gate.
+type Gate interface {
+	Stats() admission.Stats
+	Rules() *admission.Rules
+}
+
+// Metrics are those of one process. Made by New; safe for concurrent use.
+type Metrics struct {
+	gate      Gate
+	registry  *prometheus.Registry
+	decisions *prometheus.CounterVec
+	shadow    *prometheus.CounterVec
+	tiers     atomic.Pointer[tierSet]
+}
+
+// A tierSet is the tiers that some rules name.
+type tierSet struct {
+	of    *admission.Rules
+	names map[string]bool
+}
+
+// New makes the metrics of a gate and of the process.
+func New(gate Gate) *Metrics {
+	m := &Metrics{
+		gate:     gate,
+		registry: prometheus.NewRegistry(),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidegate_decisions_total",
+			Help: "Requests that were to be charged, by the rule that decided, the tier, and what was decided.",
+		}, []string{"rule", "tier", "action"}),
+		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidegate_shadow_refusals_total",
+			Help: "Requests that a shadow rule would have refused.",
+		}, []string{"rule"}),
+	}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		m.decisions, m.shadow, stats{gate})
+	return m
+}
+
+// Handler answers with all metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// Decided counts a decision.
+func (m *Metrics) Decided(req *admission.Request, d *admission.Decision) {
+	rule := d.Rule
+	if rule == "" {
+		rule = "none"
+	}
+	m.decisions.WithLabelValues(rule, m.tier(req), string(d.Action)).Inc()
+	last := ""
+	for i := range d.Rules {
+		// A rule's windows stand side by side.
+		if v := &d.Rules[i]; v.Shadow && !v.Admitted && v.Rule != last {
+			m.shadow.WithLabelValues(v.Rule).Inc()
+			last = v.Rule
+		}
+	}
+}
+
+// tier is that of a request, if the rules name it. Others come from callers, or whoever vouches for them.
+func (m *Metrics) tier(req *admission.Request) string {
+	switch {
+	case req.Tier == "" && req.User == "":
+		return admission.TierAnonymous
+	case req.Tier == "":
+		return admission.TierRegistered
+	}
+	rules := m.gate.Rules()
+	set := m.tiers.Load()
+	if set == nil || set.of != rules {
+		set = &tierSet{of: rules, names: map[string]bool{}}
+		for _, name := range rules.Tiers() {
+			set.names[name] = true
+		}
+		m.tiers.Store(set)
+	}
+	if set.names[req.Tier] {
+		return req.Tier
+	}
+	return "other"
+}

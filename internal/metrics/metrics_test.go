@@ -1,0 +1,109 @@
+package metrics_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/metrics"
+)
+
+type gate struct {
+	rules *admission.Rules
+	stats admission.Stats
+}
+
+func (g *gate) Stats() admission.Stats  { return g.stats }
+func (g *gate) Rules() *admission.Rules { return g.rules }
+
+// scrape returns the samples of this program's own metrics.
+func scrape(t *testing.T, m *metrics.Metrics) map[string]string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	samples := map[string]string{}
+	for line := range strings.Lines(w.Body.String()) {
+		if at := strings.LastIndexByte(line, ' '); strings.HasPrefix(line, "tidegate_") {
+			samples[line[:at]] = strings.TrimSpace(line[at:])
+		}
+	}
+	for _, other := range []string{"go_goroutines", "process_cpu_seconds_total"} {
+		if !strings.Contains(w.Body.String(), "\n"+other+" ") {
+			t.Errorf("no %s", other)
+		}
+	}
+	return samples
+}
+
+func TestStats(t *testing.T) {
+	g := &gate{rules: admission.DefaultRules(), stats: admission.Stats{
+		Version: "abc", RulesFailed: true, Degraded: true, Processes: 3, Bans: 4, Denials: 5, DenyHits: 6, DenyMisses: 7,
+	}}
+	m := metrics.New(g)
+	want := map[string]string{
+		"tidegate_admission_degraded": "1", "tidegate_deny_cache_entries": "5", "tidegate_deny_cache_hits_total": "6",
+		"tidegate_deny_cache_misses_total": "7", `tidegate_rules_info{version="abc"}`: "1", "tidegate_rules_reload_failed": "1",
+		"tidegate_bans": "4", "tidegate_processes": "3",
+	}
+	if got := scrape(t, m); !maps.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	g.stats.Degraded, g.stats.RulesFailed = false, false
+	if got := scrape(t, m); got["tidegate_admission_degraded"] != "0" || got["tidegate_rules_reload_failed"] != "0" {
+		t.Errorf("%v", got)
+	}
+}
+
+// However many users, addresses and tiers there are, there are as many series as the rules make.
+func TestPitfall_P18_NoLabelHasAUsersValue(t *testing.T) {
+	rules, err := admission.ParseRules("rules.yaml", []byte(`
+version: 1
+rules:
+  - {name: api, subject: [caller], limit: {gold: 10, default: 1}, window: 1m}
+  - {name: later, subject: [caller], limit: 1, window: 1h, shadow: true}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{rules: rules}
+	m := metrics.New(g)
+	for i := range 1000 {
+		user := fmt.Sprintf("user-%d", i)
+		for _, tier := range []string{"", "gold", "silver", user} {
+			m.Decided(&admission.Request{User: user, Tier: tier, Route: "/" + user}, &admission.Decision{
+				Action: admission.ActionDeny, Rule: "api", Rules: []admission.Verdict{{Rule: "api"}, {Rule: "later", Shadow: true}, {Rule: "later", Shadow: true}},
+			})
+		}
+		m.Decided(&admission.Request{Device: user}, &admission.Decision{Admitted: true, Action: admission.ActionAllow})
+	}
+	want := map[string]string{
+		`tidegate_decisions_total{action="deny",rule="api",tier="registered"}`:  "1000",
+		`tidegate_decisions_total{action="deny",rule="api",tier="gold"}`:        "1000",
+		`tidegate_decisions_total{action="deny",rule="api",tier="other"}`:       "2000",
+		`tidegate_decisions_total{action="allow",rule="none",tier="anonymous"}`: "1000",
+		`tidegate_shadow_refusals_total{rule="later"}`:                          "4000",
+	}
+	got := scrape(t, m)
+	maps.DeleteFunc(got, func(name, _ string) bool {
+		return !strings.HasPrefix(name, "tidegate_decisions") && !strings.HasPrefix(name, "tidegate_shadow")
+	})
+	if !maps.Equal(got, want) {
+		t.Errorf("%v", slices.Sorted(maps.Keys(got)))
+	}
+
+	// Other rules name other tiers.
+	if g.rules, err = admission.ParseRules("rules.yaml", []byte("version: 1\nrules:\n  - {name: api, subject: [caller], limit: {silver: 10, default: 1}, window: 1m}\n")); err != nil {
+		t.Fatal(err)
+	}
+	m.Decided(&admission.Request{Tier: "silver"}, &admission.Decision{Action: admission.ActionAllow, Rule: "api"})
+	if got := scrape(t, m)[`tidegate_decisions_total{action="allow",rule="api",tier="silver"}`]; got != "1" {
+		t.Errorf("%q", got)
+	}
+}

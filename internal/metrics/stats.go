@@ -1,0 +1,51 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// stats collects what a gate counts itself.
+type stats struct{ gate Gate }
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("tidegate_"+name, help, labels, nil)
+}
+
+var (
+	degraded     = describe("admission_degraded", "1 while the store of the counts does not answer.")
+	denials      = describe("deny_cache_entries", "Counters that are remembered as having refused.")
+	hits         = describe("deny_cache_hits_total", "Requests that were refused without the store.")
+	misses       = describe("deny_cache_misses_total", "Requests that were not.")
+	rulesInfo    = describe("rules_info", "1, for the version of the rules in force.", "version")
+	reloadFailed = describe("rules_reload_failed", "1 while the rules file has a change that is wrong; the rules before it are in force.")
+	bans         = describe("bans", "Bans in force, as this process knows them.")
+	processes    = describe("processes", "Processes alive when the store was last heard of.")
+)
+
+// Describe implements prometheus.Collector.
+func (s stats) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{degraded, denials, hits, misses, rulesInfo, reloadFailed, bans, processes} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s stats) Collect(ch chan<- prometheus.Metric) {
+	now := s.gate.Stats()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(degraded, number(now.Degraded))
+	gauge(denials, float64(now.Denials))
+	ch <- prometheus.MustNewConstMetric(hits, prometheus.CounterValue, float64(now.DenyHits))
+	ch <- prometheus.MustNewConstMetric(misses, prometheus.CounterValue, float64(now.DenyMisses))
+	gauge(rulesInfo, 1, now.Version)
+	gauge(reloadFailed, number(now.RulesFailed))
+	gauge(bans, float64(now.Bans))
+	gauge(processes, float64(now.Processes))
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
