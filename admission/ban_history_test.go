@@ -3,6 +3,7 @@ package admission_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"sync"
@@ -46,7 +47,7 @@ func (d *diary) set(away bool) {
 func TestTheHistoryIsToldOfBans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, book := admission.NewMemoryStore(admission.MemoryOptions{}), &diary{away: true}
-		g, err := admission.New(store, parse(t, noRules), admission.Options{Secret: secret, History: book})
+		g, err := admission.New(store, parse(t, noRules), admission.Options{Secret: secret, History: book, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
