@@ -6,7 +6,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 PKG      ?= ./...
 FUZZTIME ?= 10s
 GOTEST   = go test $(if $(RACE),-race) -timeout 15m $(ARGS)
-LINT     = go tool -modfile=tools/go.mod golangci-lint
+LINT     = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 COMPOSE  = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 
 .PHONY: help
@@ -24,6 +24,9 @@ demo: ## run a sale on this machine, with nothing installed (EXIT=1: leave after
 .PHONY: test
 test: setup ## all tests, on real servers (RACE=1, PKG=./orders/..., ARGS='-run Name -v')
 	$(GOTEST) $(PKG)
+ifeq ($(PKG),./...)
+	cd bench && $(GOTEST) ./...
+endif
 
 .PHONY: check
 check: RACE = 1
@@ -33,10 +36,12 @@ check: setup lint compose build test ## what CI runs: lint, compose file, build,
 lint: ## static checks
 	$(LINT) config verify
 	$(LINT) run ./...
+	cd bench && $(LINT) run ./...
 
 .PHONY: fmt
 fmt: ## format as lint wants it
 	$(LINT) fmt ./...
+	cd bench && $(LINT) fmt ./...
 
 .PHONY: compose
 compose:
@@ -47,8 +52,9 @@ build: ## all programs, into bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
 
 .PHONY: bench
-bench: setup ## Go benchmarks (PKG=./admission)
+bench: setup ## Go benchmarks (PKG=./admission), then this project beside its peers (PEERS='-only redis')
 	go test -run '^$$' -bench . -benchmem $(ARGS) $(PKG)
+	cd bench && go run . $(PEERS)
 
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (10s)
