@@ -45,7 +45,7 @@ const (
 	banMemory     = 24 * time.Hour // how long a ban is remembered after its end where its order does not say
 	maxBanEvents  = 10_000         // kept for a history that is away; then the oldest go
 	banEventsPage = 100
-	banPage       = 1000             // bans in one answer, besides those that were asked for
+	banPage       = 500              // bans in one answer, besides those that were asked for
 	aliveFor      = 15 * time.Second // after a process was last heard of
 )
 

@@ -10,7 +10,7 @@ import (
 const (
 	pulseEvery    = 5 * time.Second       // bans, and who is alive
 	pulseGap      = 10 * time.Millisecond // between two pulses that were called for: a storm of bans must not become one of questions
-	restoreBatch  = 500                   // bans that the store gets back at once
+	restoreBatch  = 100                   // bans that the store gets back at once: few enough for some milliseconds
 	historyWithin = 5 * time.Second
 )
 
