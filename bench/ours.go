@@ -19,7 +19,7 @@ const (
 // patience is how long a decision may take here: a busy machine shall slow the contenders down, not decide without Redis.
 const patience = 10 * time.Second
 
-// overRedis is a gate with one rule, on a client for decisions.
+// gateOnRedis is a gate with one rule, on a client for decisions.
 func gateOnRedis(name string, algorithm admission.Algorithm, pipelined bool, cache int) contender {
 	return contender{name, func(r *run, limit int, window time.Duration) (ask, func(), error) {
 		opts, err := admission.RedisOptions(r.redis.url())

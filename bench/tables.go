@@ -28,20 +28,20 @@ func (r *run) show(ctx context.Context, title string, t trial) error {
 	return nil
 }
 
-// overRedis compares decisions of which each asks Redis. Subjects have had one unit, so that nobody is measured on an empty
-// Redis; the cache of refusals is off.
+// overRedis compares decisions of which each asks Redis: nobody uses up his units in a turn of some seconds, so that the
+// cache of refusals has nothing to answer. Subjects have had one unit, so that nobody is measured on an empty Redis.
 func (r *run) overRedis(ctx context.Context) error {
 	return r.show(ctx, "Decisions by Redis, 10 a minute for each user", trial{
 		contenders: r.choose(
-			gateOnRedis("sliding_log, auto-pipelined", admission.SlidingLog, autoPipelined, noCache),
+			gateOnRedis("sliding_log, auto-pipelined", admission.SlidingLog, autoPipelined, withCache),
 			redisRate,
-			gateOnRedis("sliding_log, plain client", admission.SlidingLog, plain, noCache),
+			gateOnRedis("sliding_log, plain client", admission.SlidingLog, plain, withCache),
 			redisRatePipelined,
 			throttledRedis,
 			ululeRedis,
-			gateOnRedis("sliding_counter, auto-pipelined", admission.SlidingCounter, autoPipelined, noCache),
-			gateOnRedis("gcra, auto-pipelined", admission.GCRA, autoPipelined, noCache),
-			gateOnRedis("fixed_window, auto-pipelined", admission.FixedWindow, autoPipelined, noCache),
+			gateOnRedis("sliding_counter, auto-pipelined", admission.SlidingCounter, autoPipelined, withCache),
+			gateOnRedis("gcra, auto-pipelined", admission.GCRA, autoPipelined, withCache),
+			gateOnRedis("fixed_window, auto-pipelined", admission.FixedWindow, autoPipelined, withCache),
 		),
 		limit: 10, window: time.Minute, subjects: r.subjects, before: 1, sample: 1,
 	})
