@@ -3,7 +3,15 @@ package admission
 import "net/netip"
 
 // neverBanned returns the list of `bans: {allow: …}` that has the user, the device or the address, or "".
-func (r *Rules) neverBanned(user, device string, ip netip.Addr) (list string) { return "" }
+func (r *Rules) neverBanned(user, device string, ip netip.Addr) (list string) {
+	ip = ip.Unmap().WithZone("")
+	for _, l := range r.never {
+		if l.has(user) || l.has(device) || ip.IsValid() && l.hasIP(ip) {
+			return l.name
+		}
+	}
+	return ""
+}
 
 // spares says why a target may not be banned, or nothing if it may. A network may be banned around an address that is never
 // kept out.

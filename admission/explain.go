@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // An Explanation is where a caller stands.
@@ -61,11 +62,11 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 
 // mismatch says why r does not apply to req, or nothing if it does.
 func (r *rule) mismatch(req *Request, path []string) string {
-	if !r.match.holds(req, path) {
-		return "match"
+	if c := r.match.failing(req, path); c != nil {
+		return c.text
 	}
 	if _, ok := r.identify(nil, req); !ok && r.direct == "" {
-		return "subject"
+		return "the subject " + strings.Join(r.subject, ", ") + " is not complete"
 	}
 	return ""
 }

@@ -2,14 +2,16 @@ package admission
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
-	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 )
 
 const (
 	maxRules   = 1000
+	maxLists   = 1000
 	maxWindows = 8
 )
 
@@ -21,164 +23,160 @@ var (
 )
 
 // ParseRules reads the rules file src; name is what errors call it. Everything it does not know is an error, which wraps a
-// *RulesError with line and column.
+// *RulesError with line and column. Lists from files are read relative to the folder of name.
 func ParseRules(name string, src []byte) (*Rules, error) {
-	rules, err := source{file: name}.rules(src)
+	s := &source{file: name, lists: map[string]*valueList{}}
+	rules, err := s.rules(src)
 	if err != nil {
 		return nil, fmt.Errorf("admission: parse rules: %w", err)
 	}
-	return newRules(rules, src), nil
+	return rules, nil
 }
 
-func (s source) rules(src []byte) ([]rule, error) {
+// LoadRules reads the rules file at path and the files of its lists. See ParseRules for errors.
+func LoadRules(path string) (*Rules, error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("admission: load rules: %w", err)
+	}
+	rules, err := ParseRules(path, src)
+	if err != nil {
+		return nil, err
+	}
+	rules.path = path
+	return rules, nil
+}
+
+// rules reads a whole file.
+func (s *source) rules(src []byte) (*Rules, error) {
 	root, err := s.root(src)
 	if err != nil {
 		return nil, err
 	}
 	var (
-		rules   []rule
+		r       = &Rules{source: src}
 		version bool
-		named   = map[string]bool{}
+		later   []func() error // what refers to lists, wherever those stand
 	)
+	after := func(read func(ast.Node) error) func(_, n ast.Node) error {
+		return func(_, n ast.Node) error {
+			later = append(later, func() error { return read(n) })
+			return nil
+		}
+	}
 	err = s.mapping(root, "a rules file",
 		field{"version", func(_, n ast.Node) error {
 			_, err := s.number(n, "version", 1, 1)
 			version = true
 			return err
 		}},
-		field{"rules", func(_, n ast.Node) error {
-			return s.list(n, "rules", func(n ast.Node) error {
-				r, err := s.rule(n)
-				switch {
-				case err != nil:
-					return err
-				case named[r.name]:
-					return s.wrong(n, "a second rule is called %q, names should be unique", r.name)
-				case len(rules) == maxRules:
-					return s.wrong(n, "there are more than %d rules", maxRules)
-				}
-				named[r.name] = true
-				rules = append(rules, r)
-				return nil
-			})
-		}},
+		field{"lists", func(_, n ast.Node) error { return s.readLists(n) }},
+		field{"rules", after(func(n ast.Node) (err error) {
+			r.rules, err = s.ruleList(n)
+			return err
+		})},
+		field{"bans", after(func(n ast.Node) (err error) {
+			r.never, err = s.bans(n)
+			return err
+		})},
+		field{"semaphores", func(_, n ast.Node) error { return s.semaphores(n) }},
+		field{"login", func(_, n ast.Node) error { return s.login(n) }},
 	)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
+	}
+	for _, read := range later {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
 	case !version:
 		return nil, s.wrong(root, `the key "version" is missing, it should be "version: 1"`)
-	case len(rules) == 0:
+	case len(r.rules) == 0:
 		return nil, s.wrong(root, `the key "rules" is missing, it should be a list of rules`)
 	}
-	return rules, nil
-}
-
-func (s source) rule(n ast.Node) (rule, error) {
-	r := rule{cost: 1}
-	var limit, length, several ast.Node // the keys limit, window and windows
-	var single window
-	err := s.mapping(n, "a rule",
-		field{"name", func(_, n ast.Node) (err error) {
-			r.name, err = s.word(n, "name", ruleNames, "1 to 64 of a-z 0-9 -")
-			return err
-		}},
-		field{"match", func(_, n ast.Node) (err error) {
-			r.match, err = s.match(n)
-			return err
-		}},
-		field{"subject", func(_, n ast.Node) (err error) {
-			r.subject, err = s.subject(n)
-			return err
-		}},
-		field{"limit", func(key, n ast.Node) (err error) {
-			limit = key
-			single.limit, err = s.limits(n)
-			return err
-		}},
-		field{"window", func(key, n ast.Node) (err error) {
-			length = key
-			single.span.Length, err = s.duration(n)
-			return err
-		}},
-		field{"windows", func(key, n ast.Node) (err error) {
-			several = key
-			r.windows, err = s.windows(n)
-			return err
-		}},
-		field{"cost", func(_, n ast.Node) (err error) {
-			r.cost, err = s.number(n, "cost", 1, MaxCost)
-			return err
-		}},
-		field{"algorithm", func(_, n ast.Node) error {
-			return s.oneOf(n, "algorithm", "sliding_log")
-		}},
-		field{"on_store_error", func(_, n ast.Node) error {
-			if err := s.oneOf(n, "on_store_error", "open", "closed"); err != nil {
-				return err
-			}
-			if n.(*ast.StringNode).Value == "closed" {
-				r.onStoreError = failClosed
-			}
-			return nil
-		}},
-		field{"shadow", func(_, n ast.Node) (err error) {
-			r.shadow, err = s.boolean(n, "shadow")
-			return err
-		}},
-	)
-	const right = `either "limit" and "window", or "windows"`
-	switch {
-	case err != nil:
-		return rule{}, err
-	case r.name == "":
-		return rule{}, s.wrong(n, `the rule has no name, it should have "name", 1 to 64 of a-z 0-9 -`)
-	case r.subject == nil:
-		return rule{}, s.wrong(n, `rule %q has no subject, it should say whom it counts, such as "subject: [caller]"`, r.name)
-	case several != nil && limit != nil:
-		return rule{}, s.wrong(limit, "rule %q has limit and windows, it should have "+right, r.name)
-	case several != nil && length != nil:
-		return rule{}, s.wrong(length, "rule %q has window and windows, it should have "+right, r.name)
-	case several == nil && (limit == nil || length == nil):
-		return rule{}, s.wrong(n, "rule %q is not complete, it should have "+right, r.name)
-	case several == nil:
-		r.windows = []window{single}
-	}
-	for i := range r.windows {
-		w := &r.windows[i]
-		w.algorithm = SlidingLog
-		w.id = windowID(append([]string{r.name, string(w.algorithm), w.span.Length.String()}, r.subject...)...)
-	}
+	r.files, r.idle = s.files, s.idle
+	r.seal(s.contents)
 	return r, nil
 }
 
-func (s source) windows(n ast.Node) (windows []window, err error) {
-	err = s.list(n, "windows", func(n ast.Node) error {
-		var w window
-		var limit bool
-		err := s.mapping(n, "a window",
-			field{"limit", func(_, n ast.Node) (err error) {
-				limit = true
-				w.limit, err = s.limits(n)
+func (s *source) ruleList(n ast.Node) (rules []rule, err error) {
+	named := map[string]bool{}
+	err = s.list(n, "rules", func(n ast.Node) error {
+		r, err := s.rule(n)
+		switch {
+		case err != nil:
+			return err
+		case named[r.name]:
+			return s.wrong(n, "a second rule is called %q, names should be unique", r.name)
+		case len(rules) == maxRules:
+			return s.wrong(n, "there are more than %d rules", maxRules)
+		}
+		named[r.name] = true
+		rules = append(rules, r)
+		return nil
+	})
+	return rules, err
+}
+
+// readLists reads lists by name, each from a file or from the values that stand there.
+func (s *source) readLists(n ast.Node) error {
+	return s.pairs(n, "lists", func(name string, at, n ast.Node) error {
+		switch {
+		case !ruleNames.MatchString(name):
+			return s.wrong(at, "%q is no name of a list, it should be 1 to 64 of a-z 0-9 -", name)
+		case s.lists[name] != nil:
+			return s.wrong(at, "lists has %q twice", name)
+		case len(s.lists) == maxLists:
+			return s.wrong(at, "there are more than %d lists", maxLists)
+		}
+		var file, values ast.Node
+		l := newList(name)
+		err := s.mapping(n, "a list",
+			field{"file", func(_, n ast.Node) (err error) {
+				file = n
+				l, err = s.listFile(name, n)
 				return err
 			}},
-			field{"window", func(_, n ast.Node) (err error) {
-				w.span.Length, err = s.duration(n)
-				return err
+			field{"values", func(_, n ast.Node) error {
+				values = n
+				return s.list(n, "values", func(n ast.Node) error {
+					text, err := s.scalar(n, "a value")
+					if err != nil {
+						return err
+					}
+					if problem := l.add(text); problem != "" {
+						return s.wrong(n, "%s", problem)
+					}
+					return nil
+				})
 			}},
 		)
 		switch {
 		case err != nil:
 			return err
-		case !limit || w.span.Length == 0:
-			return s.wrong(n, "the window is not complete, it should be such as {limit: 5, window: 10s}")
-		case slices.ContainsFunc(windows, func(o window) bool { return o.span == w.span }):
-			return s.wrong(n, "a second window is %v long, the lower limit alone says the same", w.span.Length)
-		case len(windows) == maxWindows:
-			return s.wrong(n, "the rule has more than %d windows", maxWindows)
+		case (file == nil) == (values == nil):
+			return s.wrong(n, "list %q should have either file or values, such as {file: lists/%s.txt}", name, name)
 		}
-		windows = append(windows, w)
+		s.lists[name] = l
 		return nil
 	})
-	return windows, err
+}
+
+func (s *source) listFile(name string, n ast.Node) (*valueList, error) {
+	path, err := s.text(n, "file")
+	if err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(s.file), path)
+	}
+	content, err := readBounded(path, maxListFile)
+	if err != nil {
+		return nil, s.wrong(n, "list %q cannot be read: %v", name, err)
+	}
+	s.files = append(s.files, path)
+	s.contents = append(s.contents, content)
+	return parseList(path, name, content)
 }

@@ -19,6 +19,7 @@ const (
 
 // A rule limits what a subject may do in each of its windows. A direct rule has no windows and no subject.
 type rule struct {
+	line          int // of the file
 	name          string
 	match         match
 	subject       []string // parts: user, ip, network, caller, device, session, or the name of an attribute
@@ -110,20 +111,6 @@ func (r *rule) units(req *Request) (int, error) {
 			ErrInvalidRequest, r.costFrom, req.Attributes[r.costFrom], MaxCost, r.name)
 	}
 	return units * n, nil
-}
-
-// match is when a rule applies: where all conditions hold. An empty condition holds always.
-type match struct {
-	routes  []route
-	methods []string
-	tiers   []string
-}
-
-// holds reports whether m holds for req, whose route has these segments.
-func (m *match) holds(req *Request, path []string) bool {
-	return (len(m.tiers) == 0 || slices.Contains(m.tiers, req.Tier)) &&
-		(len(m.methods) == 0 || slices.Contains(m.methods, req.Method)) &&
-		(len(m.routes) == 0 || slices.ContainsFunc(m.routes, func(r route) bool { return r.matches(path) }))
 }
 
 // identify appends the kind and the value of each part of the subject in req to parts; ok is false if req lacks one.

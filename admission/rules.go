@@ -14,6 +14,10 @@ type Rules struct {
 	rules   []rule
 	source  []byte
 	version string
+	path    string       // of the file that Reload reads; empty: none
+	files   []string     // of lists
+	never   []*valueList // of those who are never banned
+	idle    []Warning
 }
 
 //go:embed default.yaml
@@ -28,7 +32,7 @@ func DefaultRules() *Rules {
 	return rules
 }
 
-// Version names the content of the rules: equal sources have equal versions.
+// Version names the content of the rules: equal files have equal versions.
 func (r *Rules) Version() string { return r.version }
 
 // has reports whether there is a rule of this name.
@@ -39,7 +43,22 @@ func (r *Rules) has(name string) bool {
 // Source returns the file as it was parsed.
 func (r *Rules) Source() []byte { return bytes.Clone(r.source) }
 
-func newRules(rules []rule, source []byte) *Rules {
-	sum := sha256.Sum256(source)
-	return &Rules{rules: rules, source: bytes.Clone(source), version: hex.EncodeToString(sum[:6])}
+// Files returns the files that the rules were read from: their own, if LoadRules read it, and those of lists.
+func (r *Rules) Files() []string {
+	if r.path == "" {
+		return slices.Clone(r.files)
+	}
+	return append([]string{r.path}, r.files...)
+}
+
+// seal names the rules by all that they were read from.
+func (r *Rules) seal(lists [][]byte) {
+	h := sha256.New()
+	h.Write(r.source)
+	for _, content := range lists {
+		sum := sha256.Sum256(content)
+		h.Write(sum[:])
+	}
+	r.source = bytes.Clone(r.source)
+	r.version = hex.EncodeToString(h.Sum(nil)[:6])
 }

@@ -14,14 +14,19 @@ import (
 
 // A source reads the syntax tree of one YAML file by hand, not by reflection: every error can say where, and what would be right.
 type source struct {
-	file string
+	file  string
+	lists map[string]*valueList
+
+	files    []string  // of lists
+	contents [][]byte  // of files
+	idle     []Warning // of sections that nothing acts on
 }
 
 // maxSource is the longest rules file, in bytes.
 const maxSource = 1 << 20
 
 // root parses src and returns its only document.
-func (s source) root(src []byte) (ast.Node, error) {
+func (s *source) root(src []byte) (ast.Node, error) {
 	if len(src) > maxSource {
 		return nil, &RulesError{File: s.file, Problem: fmt.Sprintf("the file has %d bytes, at most %d are read", len(src), maxSource)}
 	}
@@ -52,13 +57,21 @@ func (s source) root(src []byte) (ast.Node, error) {
 }
 
 // wrong returns the error that n is not what it should be.
-func (s source) wrong(n ast.Node, format string, args ...any) error {
+func (s *source) wrong(n ast.Node, format string, args ...any) error {
 	e := &RulesError{File: s.file, Problem: fmt.Sprintf(format, args...)}
 	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
 		n = m.Values[0].Key // the mapping's own place is its first colon
 	}
 	e.place(n.GetToken())
 	return e
+}
+
+// line returns where n begins.
+func line(n ast.Node) int {
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return t.Position.Line
+	}
+	return 0
 }
 
 func (e *RulesError) place(t *token.Token) {
@@ -74,7 +87,7 @@ type field struct {
 }
 
 // mapping reads n, which is called what in errors, key by key. Keys other than those of fields, and repeated ones, are errors.
-func (s source) mapping(n ast.Node, what string, fields ...field) error {
+func (s *source) mapping(n ast.Node, what string, fields ...field) error {
 	seen := make(map[string]bool, len(fields))
 	return s.pairs(n, what, func(key string, at, value ast.Node) error {
 		for _, f := range fields {
@@ -96,7 +109,7 @@ func (s source) mapping(n ast.Node, what string, fields ...field) error {
 }
 
 // pairs calls read with each key and value of the mapping n.
-func (s source) pairs(n ast.Node, what string, read func(key string, at, value ast.Node) error) error {
+func (s *source) pairs(n ast.Node, what string, read func(key string, at, value ast.Node) error) error {
 	var values []*ast.MappingValueNode
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -119,7 +132,7 @@ func (s source) pairs(n ast.Node, what string, read func(key string, at, value a
 }
 
 // list calls read with each value of the list n.
-func (s source) list(n ast.Node, what string, read func(ast.Node) error) error {
+func (s *source) list(n ast.Node, what string, read func(ast.Node) error) error {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
 		return s.wrong(n, "%s should be a list%s", what, found(n))
@@ -136,14 +149,14 @@ func (s source) list(n ast.Node, what string, read func(ast.Node) error) error {
 }
 
 // oneOrMore calls read with n, or with each of its values if it is a list.
-func (s source) oneOrMore(n ast.Node, what string, read func(ast.Node) error) error {
+func (s *source) oneOrMore(n ast.Node, what string, read func(ast.Node) error) error {
 	if _, ok := n.(*ast.SequenceNode); ok {
 		return s.list(n, what, read)
 	}
 	return read(n)
 }
 
-func (s source) text(n ast.Node, what string) (string, error) {
+func (s *source) text(n ast.Node, what string) (string, error) {
 	switch n := n.(type) {
 	case *ast.StringNode:
 		if n.Value != "" {
@@ -156,7 +169,7 @@ func (s source) text(n ast.Node, what string) (string, error) {
 }
 
 // number reads a whole number from low to high.
-func (s source) number(n ast.Node, what string, low, high int) (int, error) {
+func (s *source) number(n ast.Node, what string, low, high int) (int, error) {
 	if n, ok := n.(*ast.IntegerNode); ok {
 		value := int64(math.MaxInt64)
 		switch v := n.Value.(type) {
@@ -177,7 +190,7 @@ func (s source) number(n ast.Node, what string, low, high int) (int, error) {
 	return 0, s.wrong(n, "%s should be a whole number from %d to %d%s", what, low, high, found(n))
 }
 
-func (s source) boolean(n ast.Node, what string) (bool, error) {
+func (s *source) boolean(n ast.Node, what string) (bool, error) {
 	if n, ok := n.(*ast.BoolNode); ok {
 		return n.Value, nil
 	}

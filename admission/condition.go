@@ -1,0 +1,103 @@
+package admission
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+)
+
+// match is when a rule applies: where all conditions hold. An empty match holds always.
+type match []condition
+
+// A condition is what one part of a request has to be.
+type condition struct {
+	part string // route, method, tier, user, ip, device, session, or the name of an attribute
+	text string // as the file has it
+	test test
+}
+
+// A test judges one part of a request.
+type test interface{ holds(v *value) bool }
+
+// A value is one part of a request. A part that the request lacks is the empty text.
+type value struct {
+	text string
+	ip   netip.Addr // of the part ip
+	path []string   // segments, of the part route
+}
+
+// holds reports whether m holds for req, whose route has these segments.
+func (m match) holds(req *Request, path []string) bool { return m.failing(req, path) == nil }
+
+// failing returns the first condition that does not hold, or nil.
+func (m match) failing(req *Request, path []string) *condition {
+	for i := range m {
+		v := req.value(m[i].part)
+		v.path = path
+		if !m[i].test.holds(&v) {
+			return &m[i]
+		}
+	}
+	return nil
+}
+
+// value returns the part of req with this name.
+func (req *Request) value(part string) value {
+	switch part {
+	case "route":
+		return value{text: req.Route}
+	case "method":
+		return value{text: req.Method}
+	case "tier":
+		return value{text: req.Tier}
+	case "user":
+		return value{text: req.User}
+	case "ip":
+		return value{ip: req.IP.Unmap().WithZone("")}
+	case "device":
+		return value{text: req.Device}
+	case "session":
+		return value{text: req.Session}
+	}
+	return value{text: req.Attributes[part]}
+}
+
+func (v *value) present() bool { return v.text != "" || v.ip.IsValid() }
+
+type (
+	words    []string       // any of a few
+	routes   []route        // any of these patterns
+	not      struct{ test } // also where the part is missing
+	all      []test
+	present  bool
+	numbers  struct{ from, to float64 }
+	span     struct{ from, to netip.Addr }
+	networks []netip.Prefix
+)
+
+func (t words) holds(v *value) bool { return v.text != "" && slices.Contains(t, v.text) }
+
+func (t routes) holds(v *value) bool {
+	return slices.ContainsFunc(t, func(r route) bool { return r.matches(v.path) })
+}
+
+func (t not) holds(v *value) bool { return !t.test.holds(v) }
+
+func (t all) holds(v *value) bool {
+	return !slices.ContainsFunc(t, func(part test) bool { return !part.holds(v) })
+}
+
+func (t present) holds(v *value) bool { return v.present() == bool(t) }
+
+func (t numbers) holds(v *value) bool {
+	n, err := strconv.ParseFloat(v.text, 64)
+	return err == nil && t.from <= n && n <= t.to
+}
+
+func (t span) holds(v *value) bool {
+	return v.ip.IsValid() && v.ip.BitLen() == t.from.BitLen() && t.from.Compare(v.ip) <= 0 && v.ip.Compare(t.to) <= 0
+}
+
+func (t networks) holds(v *value) bool {
+	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(v.ip) })
+}

@@ -1,0 +1,153 @@
+package admission
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxList  = 1 << 20 // values
+	maxValue = 255     // bytes of one
+)
+
+// A valueList is values of one file, for conditions. It never changes.
+type valueList struct {
+	name  string
+	words map[string]struct{}
+	nets  map[netip.Prefix]struct{}
+	bits  []int // lengths of nets, each once; those of IPv6 plus 64
+}
+
+func newList(name string) *valueList {
+	return &valueList{name: name, words: map[string]struct{}{}, nets: map[netip.Prefix]struct{}{}}
+}
+
+// maxListFile is the longest file of a list, in bytes.
+const maxListFile = 64 << 20
+
+// readBounded reads a file that has no more than so many bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", path, limit)
+	}
+	return content, err
+}
+
+// parseList reads one value, address or network a line. A "#" begins a comment, at the start of a line or after a space.
+func parseList(file, name string, src []byte) (*valueList, error) {
+	l := newList(name)
+	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(src, []byte("\ufeff"))))
+	for at := 1; lines.Scan(); at++ {
+		line := lines.Text()
+		if i := strings.Index(" "+line, " #"); i >= 0 {
+			line = line[:max(0, i)]
+		}
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if err := l.add(line); err != "" {
+			return nil, &RulesError{File: file, Line: at, Column: 1, Problem: err}
+		}
+	}
+	if lines.Err() != nil {
+		return nil, &RulesError{File: file, Problem: fmt.Sprintf("a line is too long, a value should have at most %d bytes", maxValue)}
+	}
+	return l, nil
+}
+
+// add adds one value; err is what is wrong with it.
+func (l *valueList) add(value string) (err string) {
+	switch {
+	case len(value) > maxValue || !utf8.ValidString(value):
+		return fmt.Sprintf("%.40q is no value, it should be at most %d bytes of UTF-8", value, maxValue)
+	case len(l.words)+len(l.nets) == maxList:
+		return fmt.Sprintf("list %s has more than %d values", l.name, maxList)
+	}
+	if p, ok := parseNetwork(value); ok {
+		l.nets[p] = struct{}{}
+		if key := lengthKey(p.Addr(), p.Bits()); !slices.Contains(l.bits, key) {
+			l.bits = append(l.bits, key)
+		}
+	} else if strings.Contains(value, "/") && looksLikeNetwork(value) {
+		return fmt.Sprintf("%q is no network, it should be such as 10.0.0.0/8 or fd00::/8", value)
+	}
+	l.words[value] = struct{}{} // a user may be called like an address
+	return ""
+}
+
+// looksLikeNetwork reports whether value is an address and something behind a slash.
+func looksLikeNetwork(value string) bool {
+	addr, _, _ := strings.Cut(value, "/")
+	_, err := netip.ParseAddr(addr)
+	return err == nil
+}
+
+// parseNetwork reads an address or a network, and masks it.
+func parseNetwork(text string) (netip.Prefix, bool) {
+	if p, err := netip.ParsePrefix(text); err == nil {
+		return unmapped(p).Masked(), true
+	}
+	if a, err := netip.ParseAddr(text); err == nil {
+		a = a.Unmap().WithZone("")
+		return netip.PrefixFrom(a, a.BitLen()), true
+	}
+	return netip.Prefix{}, false
+}
+
+// unmapped makes a network of IPv4 addresses in IPv6 form one of IPv4.
+func unmapped(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p
+}
+
+func lengthKey(a netip.Addr, bits int) int {
+	if a.Is4() {
+		return bits
+	}
+	return 64 + bits
+}
+
+// holds implements test: it looks once for each length of network, however many there are.
+func (l *valueList) holds(v *value) bool {
+	if v.ip.IsValid() {
+		return l.hasIP(v.ip)
+	}
+	return l.has(v.text)
+}
+
+func (l *valueList) has(word string) bool {
+	_, ok := l.words[word]
+	return ok // the empty word is none
+}
+
+func (l *valueList) hasIP(ip netip.Addr) bool {
+	for _, key := range l.bits {
+		if ip.Is4() != (key < 64) {
+			continue
+		}
+		if !ip.Is4() {
+			key -= 64
+		}
+		if p, err := ip.Prefix(key); err == nil {
+			if _, ok := l.nets[p]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}

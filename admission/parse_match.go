@@ -1,0 +1,227 @@
+package admission
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// parts are those of a request that are no attributes.
+var parts = []string{"route", "method", "tier", "user", "ip", "device", "session"}
+
+// match reads a mapping from parts of a request to conditions.
+func (s *source) match(n ast.Node) (m match, err error) {
+	err = s.pairs(n, "match", func(part string, at, n ast.Node) error {
+		if !slices.Contains(parts, part) && !attributeNames.MatchString(part) {
+			return s.wrong(at, "%q is no part of a request, it should be %s, or the name of an attribute (a-z 0-9 _)", part, strings.Join(parts, ", "))
+		}
+		if slices.ContainsFunc(m, func(c condition) bool { return c.part == part }) {
+			return s.wrong(at, "match has %q twice", part)
+		}
+		t, err := s.condition(part, n)
+		m = append(m, condition{part: part, text: part + ": " + strings.TrimSpace(n.String()), test: t})
+		return err
+	})
+	if err == nil && len(m) == 0 {
+		err = s.wrong(n, "match is empty, leave it out to match every request")
+	}
+	return m, err
+}
+
+// condition reads a value, a list of values, or a mapping such as {not: gold}.
+func (s *source) condition(part string, n ast.Node) (test, error) {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+	default:
+		return s.anyOf(part, n)
+	}
+	var tests all
+	add := func(t test, err error) error {
+		tests = append(tests, t)
+		return err
+	}
+	err := s.mapping(n, "a condition",
+		field{"not", func(_, n ast.Node) error {
+			t, err := s.condition(part, n)
+			return add(not{t}, err)
+		}},
+		field{"range", func(_, n ast.Node) error { return add(s.between(part, n)) }},
+		field{"cidr", func(key, n ast.Node) error { return add(s.cidr(part, key, n)) }},
+		field{"list", func(_, n ast.Node) error { return add(s.listed(part, n)) }},
+		field{"present", func(_, n ast.Node) error {
+			is, err := s.boolean(n, "present")
+			return add(present(is), err)
+		}},
+	)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(tests) == 1:
+		return tests[0], nil
+	case len(tests) == 0:
+		return nil, s.wrong(n, "the condition is empty, it should be such as gold, [gold, silver] or {not: gold}")
+	}
+	return tests, nil
+}
+
+// anyOf reads one value of a part, or several.
+func (s *source) anyOf(part string, n ast.Node) (test, error) {
+	switch part {
+	case "route":
+		var t routes
+		err := s.oneOrMore(n, part, func(n ast.Node) error {
+			text, err := s.text(n, part)
+			if err != nil {
+				return err
+			}
+			r, err := parseRoute(text)
+			if err != nil {
+				return s.wrong(n, "route %q: %v", text, err)
+			}
+			t = append(t, r)
+			return nil
+		})
+		return t, err
+	case "ip":
+		var t networks
+		err := s.oneOrMore(n, part, func(n ast.Node) error {
+			a, err := s.addr(n)
+			t = append(t, netip.PrefixFrom(a, a.BitLen()))
+			return err
+		})
+		return t, err
+	}
+	var t words
+	err := s.oneOrMore(n, part, func(n ast.Node) (err error) {
+		var word string
+		switch part {
+		case "method":
+			word, err = s.word(n, part, methodNames, "capitals, such as POST")
+		case "tier":
+			word, err = s.word(n, part, tierNames, "1 to 64 of A-Z a-z 0-9 _ . -")
+		default:
+			word, err = s.scalar(n, part)
+		}
+		t = append(t, word)
+		return err
+	})
+	return t, err
+}
+
+// scalar reads a text, a number or true and false as the text that it is.
+func (s *source) scalar(n ast.Node, what string) (string, error) {
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, nil
+	}
+	text, err := s.text(n, what)
+	if err == nil && len(text) > maxValue {
+		err = s.wrong(n, "%s is too long, a value has at most %d bytes", what, maxValue)
+	}
+	return text, err
+}
+
+func (s *source) addr(n ast.Node) (netip.Addr, error) {
+	text, err := s.text(n, "ip")
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return a, s.wrong(n, "ip should be an address such as 192.0.2.1 or 2001:db8::1, here is %.60q; networks stand in {cidr: […]}", text)
+	}
+	return a.Unmap().WithZone(""), nil
+}
+
+// between reads the ends of a range, which both belong to it.
+func (s *source) between(part string, n ast.Node) (test, error) {
+	var ends []ast.Node
+	if err := s.list(n, "range", func(n ast.Node) error { ends = append(ends, n); return nil }); err != nil {
+		return nil, err
+	}
+	if len(ends) != 2 {
+		return nil, s.wrong(n, "range should have two ends, such as [1, 100]")
+	}
+	if part == "ip" {
+		from, err := s.addr(ends[0])
+		if err != nil {
+			return nil, err
+		}
+		to, err := s.addr(ends[1])
+		switch {
+		case err != nil:
+			return nil, err
+		case from.BitLen() != to.BitLen() || from.Compare(to) > 0:
+			return nil, s.wrong(n, "range should go from a lower address to a higher one of the same family, here is %v to %v", from, to)
+		}
+		return span{from, to}, nil
+	}
+	if slices.Contains(parts, part) {
+		return nil, s.wrong(n, "%s is no number, range is for ip and for numeric attributes", part)
+	}
+	from, err := s.real(ends[0])
+	if err != nil {
+		return nil, err
+	}
+	to, err := s.real(ends[1])
+	switch {
+	case err != nil:
+		return nil, err
+	case from > to:
+		return nil, s.wrong(n, "range should go from the lower number to the higher one, here is %v to %v", from, to)
+	}
+	return numbers{from, to}, nil
+}
+
+func (s *source) real(n ast.Node) (float64, error) {
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		if f, err := strconv.ParseFloat(n.GetToken().Value, 64); err == nil && f-f == 0 {
+			return f, nil
+		}
+	}
+	return 0, s.wrong(n, "an end of range should be a number%s", found(n))
+}
+
+func (s *source) cidr(part string, key, n ast.Node) (test, error) {
+	if part != "ip" {
+		return nil, s.wrong(key, "cidr is for ip, not for %s", part)
+	}
+	var t networks
+	err := s.oneOrMore(n, "cidr", func(n ast.Node) error {
+		text, err := s.text(n, "cidr")
+		if err != nil {
+			return err
+		}
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return s.wrong(n, "cidr should be a network such as 10.0.0.0/8 or fd00::/8, here is %.60q", text)
+		}
+		t = append(t, unmapped(p).Masked())
+		return nil
+	})
+	return t, err
+}
+
+// listed reads the name of a list.
+func (s *source) listed(part string, n ast.Node) (test, error) {
+	if part == "route" {
+		return nil, s.wrong(n, "routes are patterns, write them into the condition itself")
+	}
+	return s.listNamed(n)
+}
+
+func (s *source) listNamed(n ast.Node) (*valueList, error) {
+	name, err := s.text(n, "the name of a list")
+	if err != nil {
+		return nil, err
+	}
+	l, ok := s.lists[name]
+	if !ok {
+		return nil, s.wrong(n, "there is no list %.40q, it should stand under lists, such as lists: {%s: {file: %s.txt}}", name, "office", "office")
+	}
+	return l, nil
+}

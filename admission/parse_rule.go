@@ -1,0 +1,277 @@
+package admission
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// A draft is a rule as far as it has been read, and where its keys stand.
+type draft struct {
+	rule
+	node       ast.Node
+	at         map[string]ast.Node // keys
+	algorithm  string
+	zone       *time.Location
+	single     window // of limit, window, burst and base
+	exceedMap  bool
+	overridden []overrideDraft
+}
+
+// An overrideDraft is an override whose limits wait for the rule's windows.
+type overrideDraft struct {
+	node    ast.Node
+	match   match
+	limit   *limits
+	windows []window
+}
+
+func (s *source) rule(n ast.Node) (rule, error) {
+	d := &draft{node: n, at: map[string]ast.Node{}, zone: time.UTC}
+	d.cost = 1
+	keep := func(key string, read func(ast.Node) error) field {
+		return field{key, func(at, n ast.Node) error {
+			d.at[key] = at
+			return read(n)
+		}}
+	}
+	err := s.mapping(n, "a rule",
+		keep("name", func(n ast.Node) (err error) {
+			d.name, err = s.word(n, "name", ruleNames, "1 to 64 of a-z 0-9 -")
+			return err
+		}),
+		keep("match", func(n ast.Node) (err error) {
+			d.match, err = s.match(n)
+			return err
+		}),
+		keep("subject", func(n ast.Node) (err error) {
+			d.subject, err = s.subject(n, "subject")
+			return err
+		}),
+		keep("joint", func(n ast.Node) (err error) {
+			d.joint, err = s.subject(n, "joint")
+			return err
+		}),
+		keep("algorithm", func(n ast.Node) (err error) {
+			d.algorithm, err = s.oneOf(n, "algorithm", string(SlidingLog), string(SlidingCounter), string(FixedWindow), string(GCRA), string(TwoStage), string(Direct))
+			return err
+		}),
+		keep("action", func(n ast.Node) error {
+			action, err := s.oneOf(n, "action", string(ActionAllow), string(ActionDeny), string(ActionChallenge))
+			d.direct = Action(action)
+			return err
+		}),
+		keep("limit", func(n ast.Node) (err error) {
+			d.single.limit, err = s.limits(n)
+			return err
+		}),
+		keep("window", func(n ast.Node) (err error) {
+			d.single.span, err = s.span(n)
+			return err
+		}),
+		keep("windows", func(n ast.Node) (err error) {
+			d.windows, err = s.windows(n)
+			return err
+		}),
+		keep("burst", func(n ast.Node) (err error) {
+			d.single.burst, err = s.number(n, "burst", 1, MaxLimit)
+			return err
+		}),
+		keep("base", func(n ast.Node) (err error) {
+			d.single.base, err = s.base(n)
+			return err
+		}),
+		keep("zone", func(n ast.Node) (err error) {
+			d.zone, err = s.zone(n)
+			return err
+		}),
+		keep("overrides", func(n ast.Node) (err error) {
+			d.overridden, err = s.overrides(n)
+			return err
+		}),
+		keep("cost", func(n ast.Node) (err error) {
+			if _, ok := n.(*ast.StringNode); ok {
+				d.costFrom, err = s.word(n, "cost", attributeNames, "a number or the name of a numeric attribute (a-z 0-9 _)")
+				return err
+			}
+			d.cost, err = s.number(n, "cost", 1, MaxCost)
+			return err
+		}),
+		keep("count_rejected", func(n ast.Node) (err error) {
+			d.countRejected, err = s.boolean(n, "count_rejected")
+			return err
+		}),
+		keep("on_exceed", func(n ast.Node) (err error) {
+			d.onExceed, err = s.exceed(n)
+			return err
+		}),
+		keep("on_store_error", func(n ast.Node) error {
+			word, err := s.oneOf(n, "on_store_error", "open", "closed", "local")
+			d.onStoreError = map[string]fallback{"open": failOpen, "closed": failClosed, "local": failLocal}[word]
+			return err
+		}),
+		keep("shadow", func(n ast.Node) (err error) {
+			d.shadow, err = s.boolean(n, "shadow")
+			return err
+		}),
+	)
+	switch {
+	case err != nil:
+	case d.name == "":
+		err = s.wrong(n, `the rule has no name, it should have "name", 1 to 64 of a-z 0-9 -`)
+	case d.algorithm == string(Direct):
+		err = s.finishDirect(d)
+	default:
+		err = s.finishCounting(d)
+	}
+	d.line = line(n)
+	return d.rule, err
+}
+
+// finishDirect checks a rule that counts nothing.
+func (s *source) finishDirect(d *draft) error {
+	if d.at["action"] == nil {
+		return s.wrong(d.node, "rule %q is direct and has no action, it should be allow, deny or challenge", d.name)
+	}
+	for key, at := range d.at {
+		if !slices.Contains([]string{"name", "match", "algorithm", "action", "shadow"}, key) {
+			return s.wrong(at, "rule %q is direct, it counts nothing and has no %s", d.name, key)
+		}
+	}
+	return nil
+}
+
+// finishCounting checks a rule that counts, and completes its windows.
+func (s *source) finishCounting(d *draft) error {
+	const right = `either "limit" and "window", or "windows"`
+	several := d.at["windows"] != nil
+	switch {
+	case d.at["action"] != nil:
+		return s.wrong(d.at["action"], "action is for algorithm: direct; what follows from too many requests stands in on_exceed")
+	case d.subject == nil:
+		return s.wrong(d.node, `rule %q has no subject, it should say whom it counts, such as "subject: [caller]"`, d.name)
+	case !several && (d.at["limit"] == nil || d.at["window"] == nil):
+		return s.wrong(d.node, "rule %q is not complete, it should have "+right, d.name)
+	}
+	for _, part := range d.joint {
+		if !slices.Contains(d.subject, part) {
+			return s.wrong(d.at["joint"], "joint has %q, which is no part of the subject %s", part, strings.Join(d.subject, ", "))
+		}
+	}
+	for _, key := range []string{"limit", "window", "burst", "base"} {
+		if several && d.at[key] != nil {
+			return s.wrong(d.at[key], "rule %q has %s and windows, it should have "+right, d.name, key)
+		}
+	}
+	if !several {
+		d.windows = []window{d.single}
+	}
+	if d.onExceed.action == ActionBan && !bannable(d.subject, d.joint) {
+		return s.wrong(d.at["on_exceed"], "rule %q bans and counts %s: its subject should be one of user, ip, network, caller, device", d.name, strings.Join(d.subject, ", "))
+	}
+	if err := s.finishOverrides(d); err != nil {
+		return err
+	}
+	for i := range d.windows {
+		if err := s.finishWindow(d, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bannable reports whether a subject is one that a ban can exclude.
+func bannable(subject, joint []string) bool {
+	return len(subject) == 1 && len(joint) == 0 && slices.Contains([]string{"user", "ip", "network", "caller", "device"}, subject[0])
+}
+
+func (s *source) subject(n ast.Node, what string) (parts []string, err error) {
+	err = s.oneOrMore(n, what, func(n ast.Node) error {
+		part, err := s.word(n, "a part of "+what, attributeNames,
+			"user, ip, network, caller, device, session, or the name of an attribute (a-z 0-9 _)")
+		switch {
+		case err != nil:
+			return err
+		case part == "route" || part == "method" || part == "tier":
+			return s.wrong(n, "%s has %q, which says what a request is about and not whose it is; it should stand in match", what, part)
+		case slices.Contains(parts, part):
+			return s.wrong(n, "%s has %q twice", what, part)
+		case len(parts) == 8:
+			return s.wrong(n, "%s has more than 8 parts", what)
+		}
+		parts = append(parts, part)
+		return nil
+	})
+	return parts, err
+}
+
+// exceed reads what happens to who takes too much.
+func (s *source) exceed(n ast.Node) (e exceed, err error) {
+	words := []string{string(ActionDeny), string(ActionChallenge), string(ActionBan)}
+	at := map[string]ast.Node{}
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		length := func(key string, to *time.Duration) field {
+			return field{key, func(k, n ast.Node) (err error) {
+				at[key] = k
+				*to, err = s.duration(n, key)
+				return err
+			}}
+		}
+		err = s.mapping(n, "on_exceed",
+			field{"action", func(_, n ast.Node) error {
+				word, err := s.oneOf(n, "action", words...)
+				e.action = Action(word)
+				return err
+			}},
+			field{"after", func(k, n ast.Node) (err error) {
+				at["after"] = k
+				e.after, err = s.number(n, "after", 1, 1000)
+				return err
+			}},
+			length("within", &e.within), length("for", &e.length), length("at_most", &e.atMost),
+			field{"growing", func(k, n ast.Node) (err error) {
+				at["growing"] = k
+				e.growing, err = s.boolean(n, "growing")
+				return err
+			}},
+		)
+		if err == nil && e.action == "" {
+			err = s.wrong(n, "on_exceed has no action, it should be deny, challenge or ban")
+		}
+	default:
+		var word string
+		word, err = s.oneOf(n, "on_exceed", words...)
+		e.action = Action(word)
+	}
+	if err != nil {
+		return exceed{}, err
+	}
+	if e.action != ActionBan {
+		for key, k := range at {
+			return exceed{}, s.wrong(k, "on_exceed has %s, which is for action: ban", key)
+		}
+		return e, nil
+	}
+	if e.after == 0 {
+		e.after = 1
+	}
+	if e.within == 0 {
+		e.within = time.Minute
+	}
+	if e.length == 0 {
+		e.length = 10 * time.Minute
+	}
+	if e.atMost == 0 {
+		e.atMost = max(24*time.Hour, e.length)
+	}
+	if at["at_most"] != nil && !e.growing {
+		return exceed{}, s.wrong(at["at_most"], "on_exceed has at_most, which is for growing: true")
+	}
+	if e.atMost < e.length {
+		return exceed{}, s.wrong(at["at_most"], "at_most is %v, it should not be less than the %v of the first ban", e.atMost, e.length)
+	}
+	return e, nil
+}

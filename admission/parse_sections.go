@@ -1,0 +1,109 @@
+package admission
+
+import (
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// bans reads the section of this name and returns the lists of those who are never banned.
+func (s *source) bans(n ast.Node) (never []*valueList, err error) {
+	err = s.mapping(n, "bans",
+		field{"allow", func(_, n ast.Node) error {
+			return s.oneOrMore(n, "allow", func(n ast.Node) error {
+				l, err := s.listNamed(n)
+				never = append(never, l)
+				return err
+			})
+		}},
+		field{"run", func(key, n ast.Node) error {
+			first := true
+			s.idle = append(s.idle, Warning{Line: line(key), Text: "bans.run is read, but nothing in this version runs it"})
+			return s.list(n, "run", func(n ast.Node) error {
+				arg, err := s.text(n, "an argument of run")
+				if err == nil && first && !filepath.IsAbs(arg) {
+					err = s.wrong(n, "run should begin with the absolute path of a program, here is %.60q", arg)
+				}
+				first = false
+				return err
+			})
+		}},
+		field{"per_minute", func(_, n ast.Node) error {
+			_, err := s.number(n, "per_minute", 1, 100_000)
+			return err
+		}},
+	)
+	return never, err
+}
+
+// semaphores checks the section of this name.
+func (s *source) semaphores(n ast.Node) error {
+	s.idle = append(s.idle, Warning{Line: line(n), Text: "semaphores are read, but nothing in this version acts on them"})
+	seen := map[string]bool{}
+	return s.pairs(n, "semaphores", func(name string, at, n ast.Node) error {
+		if !ruleNames.MatchString(name) || seen[name] {
+			return s.wrong(at, "%q is no name of a semaphore of its own, it should be 1 to 64 of a-z 0-9 -", name)
+		}
+		seen[name] = true
+		limited := false
+		err := s.mapping(n, "a semaphore",
+			field{"limit", func(_, n ast.Node) error {
+				limited = true
+				_, err := s.number(n, "limit", 0, 1_000_000)
+				return err
+			}},
+			field{"lease", func(_, n ast.Node) error {
+				d, err := s.duration(n, "lease")
+				if err == nil && (d < time.Second || d > time.Hour) {
+					err = s.wrong(n, "lease should be from 1s to 1h, here is %v", d)
+				}
+				return err
+			}},
+		)
+		if err == nil && !limited {
+			err = s.wrong(n, "semaphore %q has no limit, it should be such as {limit: 2, lease: 15s}", name)
+		}
+		return err
+	})
+}
+
+// login checks the section of this name.
+func (s *source) login(n ast.Node) error {
+	s.idle = append(s.idle, Warning{Line: line(n), Text: "login is read, but nothing in this version acts on it"})
+	return s.list(n, "login", func(n ast.Node) error {
+		var seen []string
+		word := func(key string, words ...string) field {
+			return field{key, func(_, n ast.Node) error {
+				seen = append(seen, key)
+				_, err := s.oneOf(n, key, words...)
+				return err
+			}}
+		}
+		length := func(key string) field {
+			return field{key, func(_, n ast.Node) error {
+				seen = append(seen, key)
+				_, err := s.duration(n, key)
+				return err
+			}}
+		}
+		err := s.mapping(n, "a login rule",
+			word("count", "name", "ip", "name_ip", "device", "names_per_ip"),
+			field{"limit", func(_, n ast.Node) error {
+				seen = append(seen, "limit")
+				_, err := s.number(n, "limit", 1, MaxLogged)
+				return err
+			}},
+			length("window"),
+			word("then", "challenge", "delay", "deny", "ban"),
+			length("for"),
+		)
+		for _, key := range []string{"count", "limit", "window", "then"} {
+			if err == nil && !slices.Contains(seen, key) {
+				err = s.wrong(n, "the login rule has no %s, it should be such as {count: name, limit: 3, window: 1m, then: challenge, for: 10m}", key)
+			}
+		}
+		return err
+	})
+}
