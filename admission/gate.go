@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -61,7 +62,9 @@ type Gate struct {
 	bans    *banList
 	breaker breaker
 	local   *MemoryStore // counts while the store is away
-	failed  atomic.Pointer[error]
+
+	reloading   sync.Mutex
+	reloadError atomic.Pointer[error] // of the last Reload; nil: it was well
 }
 
 // New returns a gate that applies rules to counts kept in store. It starts nothing and asks the store nothing: see Run.

@@ -18,6 +18,7 @@ func (g *Gate) Run(ctx context.Context) error {
 	wg.Go(func() { g.followBans(ctx) })
 	wg.Go(func() { _ = g.local.Run(ctx) })
 	wg.Go(func() { g.followRules(ctx) })
+	wg.Go(func() { every(ctx, pulseEvery, g.retryRules) })
 	wg.Wait()
 	ctx = context.WithoutCancel(ctx)
 	g.flush(ctx) // what the last second refused
@@ -83,9 +84,3 @@ func (g *Gate) flush(ctx context.Context) {
 
 // flushBatch is how many counters one script adds to: few enough for a millisecond.
 const flushBatch = 100
-
-// Reload reads the files again that the rules in force came from, and returns the rules then in force. After an error those are
-// the old ones. Rules that came from no file stay.
-func (g *Gate) Reload() (*Rules, error) { return g.Rules(), nil }
-
-func (g *Gate) followRules(ctx context.Context) { <-ctx.Done() }

@@ -16,7 +16,7 @@ type Stats struct {
 // Stats returns the numbers of now.
 func (g *Gate) Stats() Stats {
 	s := Stats{
-		Version: g.Rules().Version(), RulesFailed: g.failed.Load() != nil, Degraded: g.breaker.open(),
+		Version: g.Rules().Version(), RulesFailed: g.reloadError.Load() != nil, Degraded: g.breaker.open(),
 		Processes: g.bans.processes(), Bans: g.bans.size(),
 	}
 	if g.denied != nil {

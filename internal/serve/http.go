@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime/debug"
 	"time"
 
@@ -74,11 +73,7 @@ func rulesOf(cfg *config.Config) (*admission.Rules, error) {
 	if cfg.RulesFile == "" {
 		return admission.DefaultRules(), nil
 	}
-	source, err := os.ReadFile(cfg.RulesFile)
-	if err != nil {
-		return nil, wrap("RULES_FILE", err)
-	}
-	rules, err := admission.ParseRules(cfg.RulesFile, source)
+	rules, err := admission.LoadRules(cfg.RulesFile)
 	return rules, wrap("RULES_FILE", err)
 }
 
