@@ -7,7 +7,7 @@ import (
 
 const (
 	sweepEvery = 10 * time.Second
-	sweepBatch = 1000 // counters dropped under one lock, well below a millisecond
+	sweepBatch = 1000 // counters looked at under one lock, well below a millisecond
 )
 
 // Run gives the memory of counters that ended back every ten seconds, until ctx ends; it then returns nil. Without it the
@@ -30,9 +30,9 @@ func (s *MemoryStore) sweep() {
 	for i := range s.shards {
 		for sh := &s.shards[i]; ; {
 			sh.mu.Lock()
-			dropped := sh.drop(sweepBatch, s.now())
+			more := sh.clean(sweepBatch, s.now())
 			sh.mu.Unlock()
-			if dropped < sweepBatch {
+			if !more {
 				break
 			}
 		}

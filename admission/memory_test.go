@@ -57,12 +57,12 @@ func TestMemoryFollowsWhatCounts(t *testing.T) {
 	clk := newClock()
 	store := admission.NewMemoryStore(admission.MemoryOptions{Now: clk.Now})
 	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 1s}")
-	for i := range 5000 {
-		clk.Advance(10 * ms) // 100 users in a window
+	for i := range 50_000 {
+		clk.Advance(200 * µs) // 5000 users in a window
 		charge(t, g, user(i))
 	}
-	if n := store.Counters(); n > 150 {
-		t.Errorf("%d counters where 100 count", n)
+	if n := store.Counters(); n > 12_000 {
+		t.Errorf("%d counters where 5000 count, and as many ended in the last second", n)
 	}
 	clk.Advance(time.Hour)
 	store.Sweep()

@@ -59,14 +59,14 @@ func (m *model) decide(rules []modelRule, req admission.Request, charge bool) (v
 		cost := r.cost * req.Cost
 		used := m.count(key, m.now)
 		v := admission.Verdict{
-			Rule: r.name, Window: r.window, Limit: r.limit, Shadow: r.shadow,
-			Admitted: used+cost <= r.limit, Remaining: max(0, r.limit-used),
+			Rule: r.name, Algorithm: admission.SlidingLog, Window: r.window, Limit: r.limit, Shadow: r.shadow,
+			Action: admission.ActionAllow, Admitted: used+cost <= r.limit, Remaining: max(0, r.limit-used),
 		}
 		for _, unit := range m.units[key] {
 			v.ResetAfter = max(v.ResetAfter, unit.Add(r.window).Sub(m.now))
 		}
 		if !v.Admitted {
-			v.Reason = admission.RateLimited
+			v.Action, v.Reason = admission.ActionDeny, admission.RateLimited
 			v.RetryAfter = m.wait(key, r.limit-cost)
 			admitted = admitted && r.shadow
 		}

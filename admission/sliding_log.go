@@ -1,65 +1,149 @@
 package admission
 
 import (
+	"encoding/binary"
 	"slices"
 	"time"
 )
 
-// A slidingLog holds the time of every unit admitted, oldest first. A unit counts from its own time on for one window, without
+// A standing is how a cost stands in a window at a time. Times are µs.
+type standing struct {
+	reason     Reason
+	remaining  int
+	retryAfter int64
+	resetAfter int64
+}
+
+// A slidingLog holds the time of every unit that counts, oldest first. A unit counts from its own time on for one window, without
 // the end: at most limit units lie in any half-open span of a window's length. lua/sliding_log.lua is the same in Lua.
 // The zero value is an empty log. It is not safe for concurrent use.
 type slidingLog struct {
-	times []int64 // µs
-	head  int     // times before it have been dropped
+	times       []int64 // µs
+	head        int     // times before it have been dropped
+	first, last int64   // of the times left: most requests need no others, and so no look at times
 }
 
-// A reading is what a log says about a cost at a time.
-type reading struct {
-	Count
-	now  int64 // µs: the time it is in this log
-	gone int   // units that count no more
-}
-
-// read tells how cost stands at now and changes nothing. A clock that has stepped back waits at the newest unit, so that the
-// log stays in order and no unit counts for less than its window.
-func (l *slidingLog) read(now int64, window time.Duration, limit, cost int) reading {
-	times := l.times[l.head:]
-	if n := len(times); n > 0 {
-		now = max(now, times[n-1])
+// live returns how many units count at now, and the time it is in this log: a clock that has stepped back waits at the newest
+// unit, so that the log stays in order and no unit counts for less than its window.
+func (l *slidingLog) live(now, window int64) (n int, time int64) {
+	n = len(l.times) - l.head
+	if n == 0 {
+		return 0, now
 	}
-	length := window.Microseconds()
-	gone, _ := slices.BinarySearch(times, now-length+1)
-	live := times[gone:]
+	now = max(now, l.last)
+	if l.first <= now-window {
+		gone, _ := slices.BinarySearch(l.times[l.head:], now-window+1)
+		n -= gone
+	}
+	return n, now
+}
 
-	r := reading{now: now, gone: gone}
-	r.Remaining = max(0, limit-len(live))
-	if len(live) > 0 {
-		r.ResetAfter = micros(live[len(live)-1] + length - now)
+// read tells how cost stands at now and changes nothing.
+func (l *slidingLog) read(now, window int64, limit, cost int) standing {
+	n, now := l.live(now, window)
+	s := standing{remaining: max(0, limit-n)}
+	if n > 0 {
+		s.resetAfter = l.last + window - now
 	}
 	// A lowered limit acts on units counted before: the log may hold more than it.
-	switch over := len(live) + cost - limit; {
+	switch over := n + cost - limit; {
 	case cost > limit:
-		r.Reason = CostAboveLimit
+		s.reason = CostAboveLimit
 	case over > 0:
-		r.Reason = RateLimited
-		r.RetryAfter = micros(live[over-1] + length - now)
+		ends := l.first
+		if at := len(l.times) - n + over - 1; at > l.head {
+			ends = l.times[at]
+		}
+		s.reason, s.retryAfter = RateLimited, ends+window-now
 	}
-	return r
+	return s
 }
 
-// charge counts cost units at the time of r, which must be the last reading, and returns how the log stands then.
-func (l *slidingLog) charge(r reading, window time.Duration, cost int) Count {
-	l.head += r.gone
+// add counts cost units and returns when, and how many count then.
+func (l *slidingLog) add(now, window int64, cost int) (time int64, n int) {
+	n, now = l.live(now, window)
+	if live := len(l.times) - n; live > l.head {
+		l.head = live
+		if n > 0 {
+			l.first = l.times[live]
+		}
+	}
+	if n == 0 {
+		l.times, l.head, l.first = l.times[:0], 0, now
+	}
 	if l.head > len(l.times)/2 && len(l.times)+cost > cap(l.times) {
 		l.times = l.times[:copy(l.times, l.times[l.head:])] // moved at most once per unit dropped
 		l.head = 0
 	}
 	for range cost {
-		l.times = append(l.times, r.now)
+		l.times = append(l.times, now)
 	}
-	r.Remaining -= cost
-	r.ResetAfter = window
-	return r.Count
+	l.last = now
+	return now, n + cost
+}
+
+// charge counts cost units, for which there is room.
+func (l *slidingLog) charge(now, window int64, limit, cost int) (s standing, stamp string) {
+	at, n := l.add(now, window, cost)
+	return standing{remaining: max(0, limit-n), resetAfter: window}, stampOf(at)
+}
+
+// countRejected counts cost units beyond the limit, but keeps no more than limit: those are as good as all.
+func (l *slidingLog) countRejected(now, window int64, limit, cost int) {
+	if _, n := l.add(now, window, min(cost, limit)); n > limit {
+		l.head += n - limit
+		l.first = l.times[l.head]
+	}
+}
+
+// strike counts n refusals, and reports whether that makes limit of them. Then it counts anew.
+func (l *slidingLog) strike(now, window int64, limit, n int) bool {
+	l.countRejected(now, window, limit, n)
+	if len(l.times)-l.head < limit {
+		return false
+	}
+	*l = slidingLog{}
+	return true
+}
+
+// refund takes back up to cost units counted under stamp.
+func (l *slidingLog) refund(cost int, stamp string) {
+	at, ok := placeOf(stamp)
+	if !ok {
+		return
+	}
+	times := l.times[l.head:]
+	from, _ := slices.BinarySearch(times, at)
+	to, _ := slices.BinarySearch(times, at+1)
+	l.times = slices.Delete(l.times, l.head+max(from, to-cost), l.head+to)
+	if len(l.times) == l.head {
+		*l = slidingLog{}
+		return
+	}
+	l.first, l.last = l.times[l.head], l.times[len(l.times)-1]
+}
+
+// ends is when nothing counts any more.
+func (l *slidingLog) ends(window int64) int64 {
+	if len(l.times) == l.head {
+		return 0
+	}
+	return l.last + window
+}
+
+// stampOf makes a stamp of the number that says where a charge was counted.
+func stampOf(n int64) string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	return string(b[:])
+}
+
+// placeOf is the number of a stamp.
+func placeOf(stamp string) (n int64, ok bool) {
+	if len(stamp) != 8 {
+		return 0, false
+	}
+	return int64(binary.BigEndian.Uint64([]byte(stamp))), true
 }
 
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

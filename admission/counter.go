@@ -1,0 +1,102 @@
+package admission
+
+// A counter is what a MemoryStore keeps of one tally: the state of its algorithm, or the answers to a subject's requests. The zero
+// value has counted nothing.
+type counter struct {
+	id       counterID
+	ends     int64 // µs: nothing counts any more from then on
+	place    int   // in the shard's queue, from 1 on; 0 is not in it
+	log      slidingLog
+	pair     slidingCounter
+	fixed    fixedWindow
+	schedule gcra
+	answers  *answers // nil, except under a Tally.Records
+}
+
+// read tells how t stands at now and changes nothing.
+func (c *counter) read(now int64, t *Tally) standing {
+	if t.Limit <= 0 {
+		return standing{reason: CostAboveLimit}
+	}
+	switch window := t.Window.Length.Microseconds(); t.Algorithm {
+	case SlidingCounter:
+		return c.pair.read(now, window, t.Limit, t.Cost)
+	case FixedWindow:
+		return c.fixed.read(now, &t.Window, t.Limit, t.Cost)
+	case GCRA:
+		return c.schedule.read(now, intervalOf(t.Window.Length, t.Limit), t.burst(), t.Cost)
+	case TwoStage:
+		return twoStage{&c.fixed, &c.log}.read(now, window, t.Base, t.Limit, t.Cost)
+	default:
+		return c.log.read(now, window, t.Limit, t.Cost)
+	}
+}
+
+// charge counts t, for which there is room, at now.
+func (c *counter) charge(now int64, t *Tally) (s standing, stamp string) {
+	switch window := t.Window.Length.Microseconds(); t.Algorithm {
+	case SlidingCounter:
+		return c.pair.charge(now, window, t.Limit, t.Cost)
+	case FixedWindow:
+		return c.fixed.charge(now, &t.Window, t.Limit, t.Cost)
+	case GCRA:
+		return c.schedule.charge(now, intervalOf(t.Window.Length, t.Limit), t.burst(), t.Cost)
+	case TwoStage:
+		return twoStage{&c.fixed, &c.log}.charge(now, window, t.Base, t.Limit, t.Cost)
+	default:
+		return c.log.charge(now, window, t.Limit, t.Cost)
+	}
+}
+
+// countRejected counts t at now, whether there is room or not.
+func (c *counter) countRejected(now int64, t *Tally) {
+	switch window := t.Window.Length.Microseconds(); t.Algorithm {
+	case SlidingCounter:
+		c.pair.countRejected(now, window, t.Cost)
+	case FixedWindow:
+		c.fixed.countRejected(now, &t.Window, t.Cost)
+	case GCRA:
+		c.schedule.countRejected(now, intervalOf(t.Window.Length, t.Limit), t.burst(), t.Cost)
+	default: // the second stage, of two
+		c.log.countRejected(now, window, t.Limit, t.Cost)
+	}
+}
+
+// refund takes back what was counted for t under stamp.
+func (c *counter) refund(now int64, t *Tally, cost int, stamp string) {
+	switch t.Algorithm {
+	case SlidingCounter:
+		c.pair.refund(cost, stamp)
+	case FixedWindow:
+		c.fixed.refund(cost, stamp)
+	case GCRA:
+		c.schedule.refund(now, cost, stamp)
+	case TwoStage:
+		twoStage{&c.fixed, &c.log}.refund(cost, stamp)
+	default:
+		c.log.refund(cost, stamp)
+	}
+}
+
+// endsFor is when nothing counts any more that was counted for t.
+func (c *counter) endsFor(t *Tally) int64 {
+	switch window := t.Window.Length.Microseconds(); t.Algorithm {
+	case SlidingCounter:
+		return c.pair.ends(window)
+	case FixedWindow:
+		return c.fixed.end
+	case GCRA:
+		return c.schedule.tat
+	case TwoStage:
+		return max(c.fixed.end, c.log.ends(window))
+	default:
+		return c.log.ends(window)
+	}
+}
+
+func (t *Tally) burst() int {
+	if t.Burst > 0 {
+		return t.Burst
+	}
+	return t.Limit
+}

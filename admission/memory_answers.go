@@ -1,0 +1,95 @@
+package admission
+
+import "time"
+
+const (
+	answerFor  = int64(time.Minute / time.Microsecond) // an answer is given again for so long
+	maxAnswers = 128                                   // in a generation
+)
+
+// answers are what was answered to requests with an id, in two generations: a young one that is full or a minute old takes the place of
+// the old one. So nothing is searched for what has ended, a caller's ids take bounded room, and of the last minute at least the last
+// 128 answers are known.
+type answers struct {
+	young, old map[question]*answer
+	since      int64 // µs: of young
+}
+
+// A question is a request and one tally of it.
+type question struct {
+	request string
+	tally   counterID
+}
+
+// An answer is how a tally was decided.
+type answer struct {
+	count   Count
+	cost    int
+	charged bool // and not refunded
+}
+
+func (a *answers) len() int { return len(a.young) + len(a.old) }
+
+// find returns the answer to q of less than a minute ago, or nil.
+func (a *answers) find(q question, now int64) *answer {
+	found := a.young[q]
+	if found == nil {
+		found = a.old[q]
+	}
+	if found == nil || now-found.count.At.UnixMicro() >= answerFor {
+		return nil
+	}
+	return found
+}
+
+// add keeps the answer to q, and returns by how many there are more now.
+func (a *answers) add(q question, given *answer, now int64) int {
+	before := a.len()
+	if len(a.young) >= maxAnswers || now-a.since >= answerFor {
+		a.young, a.old, a.since = map[question]*answer{}, a.young, now
+	}
+	a.young[q] = given
+	return a.len() - before
+}
+
+// answer returns what is remembered of the request for tally i, or nil.
+func (t *turn) answer(i int) *answer {
+	s := &t.seats[i]
+	c := s.shard.counters[t.store.id(t.call.Tallies[i].Records)]
+	if c == nil || c.answers == nil {
+		return nil
+	}
+	return c.answers.find(question{t.call.Request, s.id}, t.now)
+}
+
+// recall answers tally i as before and reports whether it could.
+func (t *turn) recall(i int) bool {
+	a := t.answer(i)
+	if a == nil {
+		return false
+	}
+	t.seats[i].known = true
+	t.counts[i] = a.count
+	return true
+}
+
+// remember keeps the answers that are new. Those to a refused request are left out where they have no room.
+func (t *turn) remember() {
+	for i := range t.seats {
+		s, tally := &t.seats[i], &t.call.Tallies[i]
+		if s.known || s.shard.answers >= s.shard.room {
+			continue
+		}
+		c := s.shard.obtain(t.store.id(tally.Records), t.now)
+		if c == nil {
+			continue
+		}
+		if c.answers == nil {
+			c.answers = &answers{young: map[question]*answer{}, since: t.now}
+		}
+		given := &answer{count: t.counts[i], cost: tally.Cost, charged: t.counts[i].Stamp != ""}
+		given.count.Struck = false // who is banned is not banned once more
+		s.shard.answers += c.answers.add(question{t.call.Request, s.id}, given, t.now)
+		s.shard.changed(c, t.now+answerFor, t.now)
+	}
+}

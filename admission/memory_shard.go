@@ -1,0 +1,158 @@
+package admission
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	maxShards = 256 // so many that callers hardly ever wait for each other
+	minShard  = 64  // counters: of a small store, few shards, or else one is full long before the others
+)
+
+// grace is how long a counter is kept after its end where nothing else needs the room: a clock that was handed in may step back.
+const grace = int64(time.Second / time.Microsecond)
+
+// A counterID is a hash of a counter's key, by a seed that nobody else knows. Two keys of a full store have the same one with a
+// probability of 2 in a billion; they then share what they may take. Without the keys a counter takes a third less memory,
+// and a look at it one cache miss less.
+type counterID uint64
+
+// A shard holds a part of the counters.
+type shard struct {
+	mu       sync.Mutex
+	counters map[counterID]*counter // guarded by mu
+	queue    []due                  // guarded by mu: of every counter, a heap; the first is due first
+	answers  int                    // guarded by mu: that all counters hold
+	number   int                    // in the store
+	room     int                    // counters at most, and answers
+	_        [64]byte               // keeps the locks of two shards off one cache line
+}
+
+// A due is when to look whether a counter has ended. That is no later than its end, but may be sooner: a charge moves
+// the end and not the place in the queue, which would be most of its cost.
+type due struct {
+	at      int64 // µs
+	counter *counter
+}
+
+// obtain returns the counter id, a new one if there is none, or nil if there is no room for it.
+func (sh *shard) obtain(id counterID, now int64) *counter {
+	if c := sh.counters[id]; c != nil {
+		return c
+	}
+	if !sh.makeRoom(1, now) {
+		return nil
+	}
+	return sh.add(id)
+}
+
+func (sh *shard) add(id counterID) *counter {
+	c := &counter{id: id}
+	sh.counters[id] = c
+	return c
+}
+
+// changed is called when something has been counted in c, or taken back, and it ends at another time.
+func (sh *shard) changed(c *counter, ends, now int64) {
+	c.ends = ends
+	switch {
+	case c.place == 0:
+		sh.queue = append(sh.queue, due{})
+		sh.up(len(sh.queue)-1, due{ends, c})
+	case ends <= now:
+		sh.drop(c)
+	case ends < sh.queue[c.place-1].at:
+		sh.up(c.place-1, due{ends, c})
+	}
+}
+
+// makeRoom drops counters that have ended until there is room for n more, and reports whether there is.
+func (sh *shard) makeRoom(n int, now int64) bool {
+	for len(sh.counters)+n > sh.room {
+		if !sh.inspect(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// clean looks at up to n counters that are due, and reports whether there may be more.
+func (sh *shard) clean(n int, now int64) bool {
+	for range n {
+		if !sh.inspect(now - grace) {
+			return false
+		}
+	}
+	return true
+}
+
+// inspect drops the counter that is due first if it has ended, or finds its new place. It reports whether one was due.
+func (sh *shard) inspect(now int64) bool {
+	if len(sh.queue) == 0 || sh.queue[0].at > now {
+		return false
+	}
+	if c := sh.queue[0].counter; c.ends <= now {
+		sh.drop(c)
+	} else {
+		sh.down(0, due{c.ends, c})
+	}
+	return true
+}
+
+// drop forgets c.
+func (sh *shard) drop(c *counter) {
+	if c.answers != nil {
+		sh.answers -= c.answers.len()
+	}
+	delete(sh.counters, c.id)
+	at, last := c.place-1, len(sh.queue)-1
+	c.place = 0
+	moved := sh.queue[last]
+	sh.queue[last] = due{}
+	sh.queue = sh.queue[:last]
+	switch {
+	case at < 0 || at == last:
+	case at > 0 && sh.queue[(at-1)/2].at > moved.at:
+		sh.up(at, moved)
+	default:
+		sh.down(at, moved)
+	}
+}
+
+// up puts d where it belongs between place i and the first.
+func (sh *shard) up(i int, d due) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if sh.queue[parent].at <= d.at {
+			break
+		}
+		sh.put(i, sh.queue[parent])
+		i = parent
+	}
+	sh.put(i, d)
+}
+
+// down puts d where it belongs between place i and the last.
+func (sh *shard) down(i int, d due) {
+	for {
+		child := 2*i + 1
+		if child >= len(sh.queue) {
+			break
+		}
+		if child+1 < len(sh.queue) && sh.queue[child+1].at < sh.queue[child].at {
+			child++
+		}
+		if sh.queue[child].at >= d.at {
+			break
+		}
+		sh.put(i, sh.queue[child])
+		i = child
+	}
+	sh.put(i, d)
+}
+
+func (sh *shard) put(i int, d due) {
+	sh.queue[i] = d
+	d.counter.place = i + 1
+}

@@ -1,0 +1,57 @@
+package admission
+
+// A twoStage lets the units of a base through and counts only what comes after them in a log. lua/two_stage.lua is the same in Lua.
+type twoStage struct {
+	base *fixedWindow
+	log  *slidingLog
+}
+
+// Stamps say which stage counted.
+const (
+	inBase = "b"
+	inLog  = "s"
+)
+
+// read tells how cost stands at now and changes nothing.
+func (s twoStage) read(now, window int64, b *Base, limit, cost int) standing {
+	base, log := s.base.read(now, &b.Window, b.Limit, cost), s.log.read(now, window, limit, cost)
+	both := standing{remaining: base.remaining + log.remaining, resetAfter: max(base.resetAfter, log.resetAfter)}
+	switch {
+	case base.reason == "" || log.reason == "":
+	case base.reason == CostAboveLimit && log.reason == CostAboveLimit:
+		both.reason = CostAboveLimit
+	case base.reason == CostAboveLimit:
+		both.reason, both.retryAfter = RateLimited, log.retryAfter
+	case log.reason == CostAboveLimit:
+		both.reason, both.retryAfter = RateLimited, base.retryAfter
+	default:
+		both.reason, both.retryAfter = RateLimited, min(base.retryAfter, log.retryAfter)
+	}
+	return both
+}
+
+// charge counts cost units, for which there is room in one of the stages.
+func (s twoStage) charge(now, window int64, b *Base, limit, cost int) (_ standing, stamp string) {
+	first, second := s.base.read(now, &b.Window, b.Limit, cost), s.log.read(now, window, limit, cost)
+	if first.reason == "" {
+		first, stamp = s.base.charge(now, &b.Window, b.Limit, cost)
+		stamp = inBase + stamp
+	} else {
+		second, stamp = s.log.charge(now, window, limit, cost)
+		stamp = inLog + stamp
+	}
+	return standing{remaining: first.remaining + second.remaining, resetAfter: max(first.resetAfter, second.resetAfter)}, stamp
+}
+
+// refund takes back up to cost units counted under stamp.
+func (s twoStage) refund(cost int, stamp string) {
+	if stamp == "" {
+		return
+	}
+	switch stage, rest := stamp[:1], stamp[1:]; stage {
+	case inBase:
+		s.base.refund(cost, rest)
+	case inLog:
+		s.log.refund(cost, rest)
+	}
+}
