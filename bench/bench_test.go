@@ -32,7 +32,7 @@ func brief(t *testing.T, only string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.redis = server
+	r.redis, r.window = server, 200*time.Millisecond
 	if err := r.all(t.Context()); err != nil {
 		t.Fatal(err)
 	}

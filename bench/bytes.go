@@ -11,7 +11,8 @@ import (
 
 // bytes shows what a user takes in Redis who has had all 10 units of his minute.
 func (r *run) bytes(ctx context.Context) error {
-	const units, users = 10, 10_000
+	const units = 10
+	users := min(10_000, r.subjects)
 	tab := newTable("", "key and value", "with Redis' tables", "keys")
 	for _, c := range r.choose(
 		gateOnRedis("sliding_log", admission.SlidingLog, autoPipelined, noCache),

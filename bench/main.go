@@ -29,6 +29,7 @@ type run struct {
 	length     time.Duration // of one measurement
 	callers    int
 	subjects   int
+	window     time.Duration  // of exactness
 	chosen     *regexp.Regexp // contenders' names
 	sections   []section
 	cpuProfile string // prefix of files; empty for none
@@ -75,7 +76,7 @@ func start(ctx context.Context, args []string, out io.Writer) error {
 }
 
 func parse(args []string, out io.Writer) (*run, error) {
-	r := &run{out: out}
+	r := &run{out: out, window: time.Second}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&r.rounds, "rounds", 5, "rounds of each table; medians are shown")
 	flags.DurationVar(&r.length, "turn", 2*time.Second, "length of each contender's turn in a round")
