@@ -21,7 +21,7 @@ func Middleware(gate admissionhttp.Gate, requestOf func(echo.Context) (admission
 			var own *echo.HTTPError
 			switch {
 			case errors.As(err, &own):
-				return err
+				return own
 			case err != nil:
 				admissionhttp.Fail(c.Response(), errors.Join(admission.ErrInvalidRequest, err))
 				return nil

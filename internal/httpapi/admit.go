@@ -135,14 +135,21 @@ func (r *admitRequest) request(at string) (admission.Request, error) {
 		return req, invalidAt(at+".rule", "belongs to the mode reset only")
 	}
 	if r.Subject.IP != nil {
-		// An empty one would count for nobody, and is more likely a mistake.
-		ip, err := netip.ParseAddr(*r.Subject.IP)
-		if err != nil {
-			return req, invalidAt(at+".subject.ip", "must be an IPv4 or IPv6 address, such as 192.0.2.1")
+		var err error
+		if req.IP, err = parseAddress(*r.Subject.IP, at+".subject.ip"); err != nil {
+			return req, err
 		}
-		req.IP = plain(ip)
 	}
 	return req, r.Attributes.into(&req, at+".attributes")
+}
+
+// parseAddress does not take an empty one: it would be nobody's, and rules would not count it.
+func parseAddress(s, at string) (netip.Addr, error) {
+	ip, err := netip.ParseAddr(s)
+	if err != nil {
+		return ip, invalidAt(at, "must be an IPv4 or IPv6 address, such as 192.0.2.1")
+	}
+	return plain(ip), nil
 }
 
 // ownPlace are names that rules know as parts of the subject, so that an attribute of that name would never be looked at.

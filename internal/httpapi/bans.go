@@ -58,8 +58,8 @@ type banInput struct {
 	Value string            `path:"value" doc:"Percent-encoded: a network has a slash, as in 203.0.113.0%2F24"`
 }
 
-func (in *banInput) target() (admission.BanTarget, error) {
-	t, err := admission.ParseBanTarget(string(in.Kind), in.Value)
+func parseTarget(kind admission.BanKind, value string) (admission.BanTarget, error) {
+	t, err := admission.ParseBanTarget(string(kind), value)
 	if err != nil {
 		return t, invalidAt("path.value", strings.TrimPrefix(err.Error(), admission.ErrInvalidRequest.Error()+": "))
 	}
@@ -67,8 +67,9 @@ func (in *banInput) target() (admission.BanTarget, error) {
 }
 
 type putBanInput struct {
-	banInput
-	Body struct {
+	Kind  admission.BanKind `path:"kind" enum:"user,ip,network,device"`
+	Value string            `path:"value" doc:"Percent-encoded: a network has a slash, as in 203.0.113.0%2F24"`
+	Body  struct {
 		ForMS  int64  `json:"for_ms" minimum:"1" maximum:"316224000000" doc:"How long, from now; a ban in force is replaced"`
 		Reason string `json:"reason,omitempty" maxLength:"255" doc:"For other operators; the banned caller is not told"`
 	} `nameHint:"BanOrder"`
@@ -77,7 +78,7 @@ type putBanInput struct {
 type banOutput struct{ Body banView }
 
 func (a *API) putBan(ctx context.Context, in *putBanInput) (*banOutput, error) {
-	target, err := in.target()
+	target, err := parseTarget(in.Kind, in.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func (a *API) putBan(ctx context.Context, in *putBanInput) (*banOutput, error) {
 }
 
 func (a *API) deleteBan(ctx context.Context, in *banInput) (*struct{}, error) {
-	target, err := in.target()
+	target, err := parseTarget(in.Kind, in.Value)
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,15 @@ func TestDocumentNamesEveryRoute(t *testing.T) {
 	}
 }
 
+var verdicts = []admission.Verdict{
+	{Rule: "api", Algorithm: admission.SlidingLog, Action: admission.ActionDeny, Reason: admission.RateLimited, Limit: 1, RetryAfter: 1},
+	{Rule: "free", Algorithm: admission.Direct, Action: admission.ActionAllow, Admitted: true, Limit: admission.Unlimited, Remaining: admission.Unlimited},
+}
+
+func withVerdicts(b *bed) {
+	b.gate.decision = admission.Decision{Action: admission.ActionDeny, Reason: admission.RateLimited, Rule: "api", At: noon, Rules: verdicts}
+}
+
 // Answers are of a documented status, and of the schema documented for it.
 func TestAnswersMatchTheDocument(t *testing.T) {
 	id := "/v1/orders/" + orderID.String()
@@ -86,6 +95,25 @@ func TestAnswersMatchTheDocument(t *testing.T) {
 		{true, "GET", "/v1/sales", "", "/v1/sales", 200, nil},
 		{true, "GET", "/v1/sales/flash/verify", "", "/v1/sales/{sale}/verify", 200, func(b *bed) { b.orders.checks = []orders.Check{{Invariant: "I17", OK: true, Waiting: 2}} }},
 		{true, "GET", "/v1/rules", "", "/v1/rules", 200, nil},
+		{true, "POST", "/v1/rules/reload", "", "/v1/rules/reload", 200, nil},
+		{true, "POST", "/v1/rules/reload", "", "/v1/rules/reload", 422, func(b *bed) { b.gate.err = &admission.RulesError{File: "x", Line: 1, Column: 1} }},
+		{true, "GET", "/readyz", "", "/readyz", 200, func(b *bed) { b.gate.stats.Degraded = true }},
+		{false, "POST", placePath, `{"item":"shoe"}`, "/v1/sales/{sale}/orders", 403, func(b *bed) { b.gate.decision = admission.Decision{Reason: admission.Banned} }},
+		{false, "GET", "/v1/sales/flash", "", "/v1/sales/{sale}", 403, func(b *bed) { b.gate.decision = admission.Decision{Reason: admission.CaptchaRequired} }},
+		{true, "POST", "/v1/admit", `{}`, "/v1/admit", 200, withVerdicts},
+		{true, "POST", "/v1/admit", `{"attributes":{"a":1,"b":"x","c":true}}`, "/v1/admit", 200, nil},
+		{true, "POST", "/v1/admit", `{}`, "/v1/admit", 503, func(b *bed) { b.gate.err = admission.ErrUnavailable }},
+		{true, "POST", "/v1/admit", `{"mode":"refund","request_id":"x"}`, "/v1/admit", 404, func(b *bed) { b.gate.err = admission.ErrUnknownRequest }},
+		{true, "POST", "/v1/admit/batch", `{"requests":[{},{}]}`, "/v1/admit/batch", 200, withVerdicts},
+		{true, "GET", "/v1/explain?user=ann", "", "/v1/explain", 200, func(b *bed) {
+			ban := banned(admission.BanUser, "ann")
+			b.gate.explanation = admission.Explanation{Ban: &ban, Allowed: "office", Rules: []admission.Standing{{Rule: "api", Why: "match", Windows: verdicts}}}
+		}},
+		{true, "GET", "/v1/bans", "", "/v1/bans", 200, func(b *bed) { b.gate.bans = []admission.Ban{banned(admission.BanUser, "ann")} }},
+		{true, "PUT", "/v1/bans/user/ann", `{"for_ms":1,"reason":"x"}`, "/v1/bans/{kind}/{value}", 200, nil},
+		{true, "DELETE", "/v1/bans/user/ann", "", "/v1/bans/{kind}/{value}", 404, nil},
+		{true, "GET", "/v1/bans/history", "", "/v1/bans/history", 200, nil},
+		{true, "GET", "/v1/authz", "", "/v1/authz", 422, nil},
 	} {
 		b := setup(t)
 		if tt.prepare != nil {

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"context"
 	"strings"
+
+	"github.com/tidegate/tidegate/admission"
 )
 
 type explainInput struct {
@@ -40,20 +42,24 @@ type explainOutput struct {
 
 // explain says where a caller stands, and charges nothing.
 func (a *API) explain(ctx context.Context, in *explainInput) (*explainOutput, error) {
-	asked := admitRequest{Subject: subject{User: in.User, Device: in.Device, Session: in.Session}, Cost: in.Cost, Attributes: attributes{}}
-	if in.IP != "" {
-		asked.Subject.IP = &in.IP
+	req := admission.Request{
+		User: in.User, Device: in.Device, Session: in.Session, Route: in.Route, Method: strings.ToUpper(in.Method), Tier: in.Tier, Cost: in.Cost,
 	}
+	if in.IP != "" {
+		var err error
+		if req.IP, err = parseAddress(in.IP, "query.ip"); err != nil {
+			return nil, err
+		}
+	}
+	given := attributes{}
 	for _, pair := range in.Attributes {
 		name, value, ok := strings.Cut(pair, ":")
 		if !ok || len(value) > maxAttributeValue || name == "route" || name == "method" || name == "tier" {
 			return nil, invalidAt("query.attribute", "must be NAME:VALUE; route, method and tier have parameters of their own")
 		}
-		asked.Attributes[name] = attribute(value)
+		given[name] = attribute(value)
 	}
-	asked.Attributes["route"], asked.Attributes["method"], asked.Attributes["tier"] = attribute(in.Route), attribute(in.Method), attribute(in.Tier)
-	req, err := asked.request("query")
-	if err != nil {
+	if err := given.into(&req, "query.attribute"); err != nil {
 		return nil, err
 	}
 	e, err := a.gate.Explain(ctx, req)

@@ -122,6 +122,11 @@ func TestKindsAreComplete(t *testing.T) {
 	if p := problem("a word nobody knows"); p.Status != 500 || p.cause == nil {
 		t.Errorf("%+v", p)
 	}
+	for _, r := range []admission.Reason{admission.RateLimited, admission.CostAboveLimit, admission.Banned, admission.Forbidden, admission.CaptchaRequired} {
+		if kindOf[string(r)] == nil {
+			t.Errorf("no problem for %q", r)
+		}
+	}
 	source, err := os.ReadFile("../../orders/reason.go")
 	if err != nil {
 		t.Fatal(err)

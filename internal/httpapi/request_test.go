@@ -138,6 +138,19 @@ func TestReady(t *testing.T) {
 		}
 	}
 	b.orders.err = nil
+	if w := call(b.Public(), "GET", "/readyz", ""); w.Code != 200 || strings.Contains(w.Body.String(), "degraded") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	// Without counts requests are served all the same, as each rule says.
+	b.gate.stats.Degraded = true
+	for _, h := range []http.Handler{b.Public(), b.Internal()} {
+		if w := call(h, "GET", "/readyz", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"degraded":["admission"]`) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	if w := call(b.Public(), "GET", "/livez", ""); strings.Contains(w.Body.String(), "degraded") {
+		t.Errorf("%s", w.Body)
+	}
 	b.Drain()
 	for _, h := range []http.Handler{b.Public(), b.Internal()} {
 		if p := problemIn(t, call(h, "GET", "/readyz", "")); p.Status != 503 || p.Reason != "draining" || p.Type != reducedCapacity {

@@ -56,6 +56,17 @@ func TestRoles(t *testing.T) {
 		{"POST", "/v1/sales/flash/pause", 401, 403, 403, 200},
 		{"POST", "/v1/sales/flash/close", 401, 403, 403, 200},
 		{"PUT", "/v1/sales/flash", 401, 403, 403, 422},
+		{"POST", "/v1/rules/reload", 401, 403, 403, 200},
+		{"POST", "/v1/admit", 401, 422, 403, 422}, // without a body
+		{"POST", "/v1/admit/batch", 401, 422, 403, 422},
+		{"GET", "/v1/explain", 401, 200, 403, 200},
+		{"GET", "/v1/authz", 401, 422, 403, 422}, // without the client's request
+		{"DELETE", "/v1/authz/x", 401, 200, 403, 200},
+		{"GET", "/v1/bans", 401, 403, 403, 200},
+		{"GET", "/v1/bans/history", 401, 403, 403, 200},
+		{"PUT", "/v1/bans/user/ann", 401, 403, 403, 422},
+		{"DELETE", "/v1/bans/user/ann", 401, 403, 403, 404},
+		{"GET", "/metrics", 401, 403, 200, 200},
 		{"GET", "/nothing", 401, 404, 404, 404},
 		{"DELETE", "/v1/rules", 401, 405, 405, 405},
 	} {

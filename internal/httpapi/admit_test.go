@@ -1,0 +1,393 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// realGate makes a bed's gate one over memory, with these rules.
+func realGate(t testing.TB, rules string) func(*Config) {
+	t.Helper()
+	parsed, err := admission.ParseRules("rules.yaml", []byte("version: 1\nrules:\n"+rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), parsed, admission.Options{Secret: []byte("sixteen bytes or more"), Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c *Config) { c.Gate = gate }
+}
+
+const twoAMinute = "  - {name: api, match: {route: \"/v1/**\"}, subject: [caller], limit: 2, window: 1m}\n"
+
+func TestAdmitAnswers(t *testing.T) {
+	b := setup(t)
+	b.gate.decision = admission.Decision{
+		Action: admission.ActionDeny, Reason: admission.RateLimited, Rule: "api", Limit: 10, RetryAfter: time.Millisecond + 1, ResetAfter: time.Minute,
+		At: noon, Version: "abc", Rules: []admission.Verdict{
+			{
+				Rule: "api", Algorithm: admission.SlidingLog, Window: time.Minute, Limit: 10, Action: admission.ActionDeny, Reason: admission.RateLimited,
+				RetryAfter: 1, ResetAfter: time.Minute,
+			},
+			{Rule: "free", Algorithm: admission.GCRA, Window: time.Second, Limit: admission.Unlimited, Remaining: admission.Unlimited, Admitted: true, Action: admission.ActionAllow, Shadow: true},
+		},
+	}
+	w := call(b.Internal(), "POST", "/v1/admit", `{"subject":{"user":"ann"}}`)
+	want := `{"admitted":false,"action":"deny","reason":"rate_limited","rule":"api","limit":10,"remaining":0,"retry_after_ms":2,"reset_after_ms":60000,"rules":[` +
+		`{"rule":"api","algorithm":"sliding_log","limit":10,"window_ms":60000,"admitted":false,"action":"deny","reason":"rate_limited","remaining":0,"retry_after_ms":1,"reset_after_ms":60000,"shadow":false},` +
+		`{"rule":"free","algorithm":"gcra","limit":null,"window_ms":1000,"admitted":true,"action":"allow","remaining":null,"retry_after_ms":0,"reset_after_ms":0,"shadow":true}],` +
+		`"version":"abc","at":"2026-11-21T11:00:00.123Z","degraded":false}` + "\n"
+	if w.Code != 200 || w.Body.String() != want || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %v\n%s\n%s", w.Code, w.Header(), w.Body, want)
+	}
+	// What the service is told about its caller is not about the service.
+	if h := w.Header(); h.Get("RateLimit") != "" || h.Get("Retry-After") != "" {
+		t.Errorf("%v", h)
+	}
+	b.gate.decision = admission.Decision{Admitted: true, Action: admission.ActionAllow, Limit: admission.Unlimited, Remaining: admission.Unlimited, Degraded: true}
+	w = call(b.Internal(), "POST", "/v1/admit", `{}`)
+	want = `{"admitted":true,"action":"allow","limit":null,"remaining":null,"retry_after_ms":0,"reset_after_ms":0,"rules":[],"version":"","at":null,"degraded":true}` + "\n"
+	if w.Code != 200 || w.Body.String() != want {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestAdmitAsks(t *testing.T) {
+	b := setup(t)
+	w := call(b.Internal(), "POST", "/v1/admit", `{"subject":{"user":"ann","ip":"::ffff:192.0.2.1","device":"d","session":"s"},"cost":7,"request_id":"r-1",
+		"attributes":{"route":"/v1/x","method":"post","tier":"gold","plan":"big","size":12.50,"beta":true}}`)
+	want := admission.Request{
+		User: "ann", IP: netip.MustParseAddr("192.0.2.1"), Device: "d", Session: "s", Tier: "gold", Route: "/v1/x", Method: "POST", Cost: 7, ID: "r-1",
+		Attributes: map[string]string{"plan": "big", "size": "12.5", "beta": "true"},
+	}
+	if got := b.gate.asked[0]; w.Code != 200 || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+		t.Errorf("%d %s: %+v", w.Code, w.Body, got)
+	}
+	for mode, did := range map[string]string{
+		`"mode":"check"`: "check", `"mode":"refund","request_id":"r-1"`: "refund", `"mode":"reset"`: "reset ", `"mode":"reset","rule":"api"`: "reset api",
+	} {
+		b.gate.did = nil
+		if w := call(b.Internal(), "POST", "/v1/admit", `{"subject":{"user":"ann"},`+mode+`}`); w.Code != 200 || fmt.Sprint(b.gate.did) != "["+did+"]" {
+			t.Errorf("%s: %d %s: %q", mode, w.Code, w.Body, b.gate.did)
+		}
+	}
+}
+
+func TestAttributeText(t *testing.T) {
+	for given, want := range map[string]string{
+		`"x"`: "x", `""`: "", `"1.0"`: "1.0", `true`: "true", `false`: "false", `0`: "0", `-0`: "0", `-0.0`: "0", `1`: "1", `1.0`: "1", `1e2`: "100", `0.10`: "0.1",
+		`1E-2`: "0.01", `-1.5`: "-1.5", `1e21`: "1e+21", `1e-9`: "1e-09", `12345678901234567890123`: "12345678901234567890123", `"\u00e9"`: "é",
+	} {
+		var a attribute
+		if err := json.Unmarshal([]byte(given), &a); err != nil || string(a) != want {
+			t.Errorf("%s: %q %v", given, a, err)
+		}
+	}
+	for _, wrong := range []string{`[]`, `{}`, `1e999`} {
+		var a attribute
+		if err := json.Unmarshal([]byte(wrong), &a); err == nil {
+			t.Errorf("%s: %q", wrong, a)
+		}
+	}
+}
+
+func TestAdmitHostile(t *testing.T) {
+	b := setup(t)
+	for body, at := range map[string]string{
+		`{"subject":{"ip":"192.0.2"}}`:                            "body.subject.ip",
+		`{"subject":{"ip":""}}`:                                   "body.subject.ip",
+		`{"subject":{"ip":"192.0.2.1:80"}}`:                       "body.subject.ip",
+		`{"subject":{"ip":7}}`:                                    "body.subject.ip",
+		`{"subject":{"user":7}}`:                                  "body.subject.user",
+		`{"subject":{"user":"` + strings.Repeat("x", 256) + `"}}`: "body.subject.user",
+		`{"subject":{"usr":"ann"}}`:                               "body.subject.usr",
+		`{"subject":"ann"}`:                                       "body.subject",
+		`{"subject":{},"colour":1}`:                               "body.colour",
+		`{"Subject":{}}`:                                          "body.Subject",
+		`{"cost":0}`:                                              "body.cost",
+		`{"cost":1000001}`:                                        "body.cost",
+		`{"cost":1.5}`:                                            "body.cost",
+		`{"cost":"1"}`:                                            "body.cost",
+		`{"mode":"peek"}`:                                         "body.mode",
+		`{"mode":"refund"}`:                                       "body.request_id",
+		`{"rule":"api"}`:                                          "body.rule",
+		`{"request_id":""}`:                                       "body.request_id",
+		`{"request_id":"` + strings.Repeat("x", 256) + `"}`:       "body.request_id",
+		`{"attributes":{"user":"ann"}}`:                           "body.attributes.user",
+		`{"attributes":{"ip":"192.0.2.1"}}`:                       "body.attributes.ip",
+		`{"attributes":{"plan":null}}`:                            "body.attributes.plan",
+		`{"attributes":{"plan":["gold"]}}`:                        "body.attributes.plan",
+		`{"attributes":{"plan":{"a":1}}}`:                         "body.attributes.plan",
+		`{"attributes":{"plan":"` + strings.Repeat("x", 1025) + `"}}`: "body.attributes.plan",
+		`{"attributes":{"size":1e999}}`:                               "body",
+		`{"attributes":{"":1}}`:                                       "body.attributes",
+		`{"attributes":{"` + strings.Repeat("x", 65) + `":1}}`:        "body.attributes",
+		`{"attributes":["plan"]}`:                                     "body.attributes",
+		`[]`:                                                          "body",
+		`null`:                                                        "body",
+		`{`:                                                           "body",
+		`{"attributes":{` + strings.Repeat(`"a":1,`, 3) + manyNames(65): "body.attributes",
+	} {
+		w := call(b.Internal(), "POST", "/v1/admit", body)
+		if p := problemIn(t, w); p.Status != 422 || len(p.Errors) == 0 || p.Errors[0].Location != at {
+			t.Errorf("%.80s: %+v", body, p)
+		}
+	}
+	if p := problemIn(t, call(b.Internal(), "POST", "/v1/admit", "")); p.Status != 422 {
+		t.Errorf("no body: %+v", p)
+	}
+	if p := problemIn(t, call(b.Internal(), "POST", "/v1/admit", `{"subject":{"user":"`+strings.Repeat("x", 64<<10)+`"}}`)); p.Status != 413 {
+		t.Errorf("huge: %+v", p)
+	}
+	if len(b.gate.asked) != 0 {
+		t.Errorf("the gate was asked: %+v", b.gate.asked)
+	}
+	for err, want := range map[error]string{
+		admission.ErrUnavailable: "503 store_unavailable",
+		fmt.Errorf("%w: %w", admission.ErrUnavailable, errors.New("dial tcp")): "503 store_unavailable",
+		admission.ErrUnknownRequest:                                            "404 unknown_request",
+		fmt.Errorf("%w: %q", admission.ErrUnknownRule, "api"):                  "404 unknown_rule",
+		fmt.Errorf("%w: attribute size is \"x\"", admission.ErrInvalidRequest): "422 invalid attribute size is \"x\"",
+		errors.New("of some other kind, with a password"):                      "500 internal",
+	} {
+		b.gate.err = err
+		p := problemIn(t, call(b.Internal(), "POST", "/v1/admit", `{}`))
+		got := fmt.Sprint(p.Status, " ", p.Reason)
+		for _, e := range p.Errors {
+			got += " " + e.Message
+		}
+		if got != want {
+			t.Errorf("%v: %s", err, got)
+		}
+	}
+}
+
+func manyNames(n int) string {
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf(`"n%d":1`, i))
+	}
+	return strings.Join(names, ",") + "}}"
+}
+
+type decided struct {
+	Admitted   bool
+	Action     string
+	Reason     string
+	Remaining  *int
+	RetryAfter int64 `json:"retry_after_ms"`
+	Problem    *Problem
+}
+
+func admitted(t *testing.T, b *bed, body string) (d decided) {
+	t.Helper()
+	w := call(b.Internal(), "POST", "/v1/admit", body)
+	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || w.Code != 200 {
+		t.Fatalf("%s: %d %s", body, w.Code, w.Body)
+	}
+	return d
+}
+
+// A resent request is charged once, and gets the same answer.
+func TestAdmitRequestID(t *testing.T) {
+	b := setup(t, realGate(t, twoAMinute))
+	const ask = `{"subject":{"user":"ann"},"attributes":{"route":"/v1/x"},"request_id":"%s","mode":"%s"}`
+	for range 3 {
+		if d := admitted(t, b, fmt.Sprintf(ask, "first", "charge")); !d.Admitted || *d.Remaining != 1 {
+			t.Fatalf("%+v", d)
+		}
+	}
+	if d := admitted(t, b, fmt.Sprintf(ask, "second", "charge")); !d.Admitted || *d.Remaining != 0 {
+		t.Fatalf("%+v", d)
+	}
+	if d := admitted(t, b, fmt.Sprintf(ask, "third", "charge")); d.Admitted || d.Action != "deny" || d.Reason != "rate_limited" || d.RetryAfter <= 0 {
+		t.Fatalf("%+v", d)
+	}
+	if d := admitted(t, b, fmt.Sprintf(ask, "third", "check")); d.Admitted {
+		t.Fatalf("%+v", d)
+	}
+}
+
+func TestAdmitRefundAndReset(t *testing.T) {
+	b := setup(t, realGate(t, twoAMinute))
+	const ask = `{"subject":{"user":"ann"},"attributes":{"route":"/v1/x"},"request_id":"%s","mode":"%s"}`
+	admitted(t, b, fmt.Sprintf(ask, "first", "charge"))
+	admitted(t, b, fmt.Sprintf(ask, "second", "charge"))
+	for range 2 { // the second time there is nothing left to take back, which is no error
+		if d := admitted(t, b, fmt.Sprintf(ask, "first", "refund")); !d.Admitted || *d.Remaining != 1 {
+			t.Fatalf("%+v", d)
+		}
+	}
+	w := call(b.Internal(), "POST", "/v1/admit", fmt.Sprintf(ask, "never", "refund"))
+	if p := problemIn(t, w); p.Status != 404 || p.Reason != "unknown_request" {
+		t.Errorf("%+v", p)
+	}
+	if d := admitted(t, b, `{"subject":{"user":"ann"},"attributes":{"route":"/v1/x"},"mode":"reset","rule":"api"}`); *d.Remaining != 2 {
+		t.Errorf("%+v", d)
+	}
+	w = call(b.Internal(), "POST", "/v1/admit", `{"subject":{"user":"ann"},"mode":"reset","rule":"none"}`)
+	if p := problemIn(t, w); p.Status != 404 || p.Reason != "unknown_rule" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestBatch(t *testing.T) {
+	b := setup(t, realGate(t, twoAMinute))
+	var asked []string
+	for i := range 99 {
+		asked = append(asked, fmt.Sprintf(`{"subject":{"user":"user-%d"},"attributes":{"route":"/v1/x"},"cost":%d}`, i%50, 1+i/50))
+	}
+	asked = append(asked, `{"mode":"refund","request_id":"never","subject":{"user":"ann"}}`)
+	w := call(b.Internal(), "POST", "/v1/admit/batch", `{"requests":[`+strings.Join(asked, ",")+`]}`)
+	var got struct{ Decisions []decided }
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || len(got.Decisions) != 100 {
+		t.Fatalf("%d %v %s", w.Code, err, w.Body)
+	}
+	for i, d := range got.Decisions[:99] {
+		// Of the two of a user, of cost 1 and 2, one gets in, whichever comes first.
+		if i < 49 && d.Admitted == got.Decisions[i+50].Admitted || d.Problem != nil {
+			t.Errorf("%d: %+v %+v", i, d, got.Decisions[min(i+50, 98)])
+		}
+	}
+	if last := got.Decisions[99]; last.Admitted || last.Problem == nil || last.Problem.Reason != "unknown_request" || last.Action != "" {
+		t.Errorf("%+v", last)
+	}
+}
+
+func TestBatchKeepsTheOrder(t *testing.T) {
+	b := setup(t, realGate(t, "  - {name: api, subject: [user], limit: 100, window: 1m}\n"))
+	var asked []string
+	for i := range 100 {
+		asked = append(asked, fmt.Sprintf(`{"subject":{"user":"user-%d"},"cost":%d}`, i, i+1))
+	}
+	w := call(b.Internal(), "POST", "/v1/admit/batch", `{"requests":[`+strings.Join(asked, ",")+`]}`)
+	var got struct{ Decisions []decided }
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range got.Decisions {
+		if d.Remaining == nil || *d.Remaining != 99-i {
+			t.Errorf("%d: %+v", i, d)
+		}
+	}
+}
+
+func TestBatchHostile(t *testing.T) {
+	b := setup(t)
+	for body, at := range map[string]string{
+		`{"requests":[]}`:   "body.requests",
+		`{"requests":null}`: "body.requests",
+		`{}`:                "body",
+		`{"requests":[` + strings.Repeat("{},", 100) + `{}]}`: "body.requests",
+		`{"requests":[{},{"subject":{"ip":"x"}}]}`:            "body.requests[1].subject.ip",
+		`{"requests":[{},{"mode":"refund"}]}`:                 "body.requests[1].request_id",
+		`{"requests":[{},{"attributes":{"device":"x"}}]}`:     "body.requests[1].attributes.device",
+		`{"requests":[{},{"cost":0}]}`:                        "body.requests[1].cost",
+		`{"requests":[{},{"colour":0}]}`:                      "body.requests[1].colour",
+		`{"requests":[{},7]}`:                                 "body.requests[1]",
+	} {
+		if p := problemIn(t, call(b.Internal(), "POST", "/v1/admit/batch", body)); p.Status != 422 || p.Errors[0].Location != at {
+			t.Errorf("%.80s: %+v", body, p)
+		}
+	}
+	if len(b.gate.asked) != 0 {
+		t.Errorf("something was charged before the rest was found wrong: %+v", b.gate.asked)
+	}
+	// One that cannot be decided leaves the others their answers, and a cause stays in the log.
+	b.gate.err = errors.New("with a password")
+	w := call(b.Internal(), "POST", "/v1/admit/batch", `{"requests":[{}]}`)
+	if !strings.Contains(w.Body.String(), `{"decisions":[{"problem":{"type":"/problems/internal"`) || strings.Contains(w.Body.String(), "password") ||
+		!strings.Contains(b.logged.String(), "password") {
+		t.Errorf("%d %s %s", w.Code, w.Body, b.logged)
+	}
+}
+
+// To forget what was counted is the operator's.
+func TestResetNeedsTheOperator(t *testing.T) {
+	b := setup(t, withTokens(t))
+	for token, want := range map[string]int{"admit-token": 403, "operator-token": 200, "metrics-token": 403, "": 401} {
+		for _, path := range []string{"/v1/admit", "/v1/admit/batch"} {
+			body := `{"subject":{"user":"ann"},"mode":"reset"}`
+			if path != "/v1/admit" {
+				body = `{"requests":[` + body + `]}`
+			}
+			b.gate.did = nil
+			w := call(b.Internal(), "POST", path, body, "X-Tidegate-Token", token)
+			if w.Code != want || (len(b.gate.did) == 1) != (want == 200) {
+				t.Errorf("%s with %q: %d %s", path, token, w.Code, w.Body)
+			}
+		}
+	}
+	if w := call(b.Internal(), "POST", "/v1/admit", `{"mode":"refund","request_id":"x"}`, "X-Tidegate-Token", "admit-token"); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	b := setup(t)
+	b.gate.explanation = admission.Explanation{
+		Version: "abc", Ban: &admission.Ban{BanTarget: admission.BanTarget{Kind: admission.BanUser, Value: "ann"}, Rule: "api", Since: noon, Until: noon.Add(time.Hour), Times: 2},
+		Rules: []admission.Standing{
+			{Rule: "api", Applies: true, Windows: []admission.Verdict{{Rule: "api", Limit: 10, Remaining: 3, Admitted: true, Window: time.Minute}}},
+			{Rule: "other", Why: "match"},
+		},
+	}
+	w := call(b.Internal(), "GET", "/v1/explain?user=ann&ip=192.0.2.1&route=/v1/x&method=get&tier=gold&attribute=plan:big:er&attribute=size:7&cost=3", "")
+	want := admission.Request{
+		User: "ann", IP: netip.MustParseAddr("192.0.2.1"), Route: "/v1/x", Method: "GET", Tier: "gold", Cost: 3,
+		Attributes: map[string]string{"plan": "big:er", "size": "7"},
+	}
+	if w.Code != 200 || fmt.Sprintf("%+v", b.gate.asked[0]) != fmt.Sprintf("%+v", want) {
+		t.Errorf("%d %s %+v", w.Code, w.Body, b.gate.asked)
+	}
+	for _, part := range []string{
+		`"version":"abc"`, `"ban":{"kind":"user","value":"ann","rule":"api"`, `"times":2`, `{"rule":"api","applies":true,"windows":[{"rule":"api"`, `"remaining":3`,
+		`{"rule":"other","applies":false,"why":"match","windows":[]}`,
+	} {
+		if !strings.Contains(w.Body.String(), part) {
+			t.Errorf("no %s in %s", part, w.Body)
+		}
+	}
+	for query, at := range map[string]string{
+		"ip=x": "query.ip", "cost=0": "query.cost", "attribute=plan": "query.attribute", "attribute=route:/x": "query.attribute", "attribute=user:x": "query.attribute.user",
+		"user=" + strings.Repeat("x", 256): "query.user",
+	} {
+		if p := problemIn(t, call(b.Internal(), "GET", "/v1/explain?"+query, "")); p.Status != 422 || p.Errors[0].Location != at {
+			t.Errorf("%s: %+v", query, p)
+		}
+	}
+	real := setup(t, realGate(t, twoAMinute))
+	for range 3 {
+		w := call(real.Internal(), "GET", "/v1/explain?user=ann&route=/v1/x", "")
+		if !strings.Contains(w.Body.String(), `"remaining":2`) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}
+
+// What rules decided is told to whoever counts it, charges only.
+func TestDecidedIsTold(t *testing.T) {
+	told := map[string]int{}
+	b := setup(t, func(c *Config) {
+		c.Decided = func(r *admission.Request, d *admission.Decision) { told[r.User+" "+r.Route+" "+string(d.Action)]++ }
+	})
+	call(b.Public(), "POST", placePath, `{"item":"shoe"}`)
+	call(b.Internal(), "POST", "/v1/admit", `{"subject":{"user":"eve"},"attributes":{"route":"/x"}}`)
+	call(b.Internal(), "POST", "/v1/admit", `{"mode":"check"}`)
+	call(b.Internal(), "GET", "/v1/authz", "", "X-Forwarded-Uri", "/y", "X-Forwarded-Method", "GET")
+	b.gate.err = admission.ErrUnavailable
+	call(b.Internal(), "POST", "/v1/admit", `{}`)
+	if want := map[string]int{"ada " + placePath + " allow": 1, "eve /x allow": 1, "ada /y allow": 1}; !maps.Equal(told, want) {
+		t.Errorf("%v", slices.Collect(maps.Keys(told)))
+	}
+}

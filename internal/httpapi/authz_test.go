@@ -1,0 +1,278 @@
+package httpapi
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// gatewayCall is a call of a gateway at 10.0.0.1, which is a trusted proxy, with what it says about its client.
+func gatewayCall(b *bed, method, target string, fields ...string) *httptest.ResponseRecorder {
+	return call(b.Internal(), method, target, "", append([]string{"Remote", "10.0.0.1:5000", "X-User-ID", ""}, fields...)...)
+}
+
+func TestAuthzAsks(t *testing.T) {
+	client := netip.MustParseAddr("198.51.100.9")
+	for name, tt := range map[string]struct {
+		method, target string
+		fields         []string
+		want           admission.Request
+	}{
+		"nginx": {
+			"GET", "/v1/authz?deny=403",
+			[]string{"X-Original-URI", "/v1/sales/flash/orders?x=1", "X-Original-Method", "POST", "X-Forwarded-For", "198.51.100.9", "X-User-ID", "ada"},
+			admission.Request{User: "ada", IP: client, Route: "/v1/sales/flash/orders", Method: "POST"},
+		},
+		"Traefik": {
+			"GET", "/v1/authz",
+			[]string{
+				"X-Forwarded-Uri", "/v1/orders?x=/../y", "X-Forwarded-Method", "DELETE", "X-Forwarded-For", "198.51.100.9", "X-Forwarded-Host", "Shop.Example:443",
+				"X-Forwarded-Proto", "https", "X-User-ID", "ada", "X-User-Tier", "gold",
+			},
+			admission.Request{User: "ada", Tier: "gold", IP: client, Route: "/v1/orders", Method: "DELETE", Attributes: map[string]string{"host": "shop.example"}},
+		},
+		"Caddy, the client's own method": {
+			"POST", "/v1/authz",
+			[]string{"X-Forwarded-Uri", "/", "X-Forwarded-Method", "POST", "X-Forwarded-For", "198.51.100.9"},
+			admission.Request{IP: client, Route: "/", Method: "POST"},
+		},
+		"Envoy": {
+			"PUT", "/v1/authz/v1/%6frders//x%2Fy/?deny=403&x",
+			[]string{"X-Forwarded-For", "1.1.1.1, 198.51.100.9", "Host", "localhost:8081", "X-Forwarded-Uri", "/forged"},
+			admission.Request{IP: client, Route: "/v1/orders/x/y", Method: "PUT", Attributes: map[string]string{"host": "localhost"}},
+		},
+		"Envoy, the root": {
+			"GET", "/v1/authz/",
+			[]string{"X-Forwarded-For", "198.51.100.9"},
+			admission.Request{IP: client, Route: "/", Method: "GET", Attributes: map[string]string{"host": "localhost"}},
+		},
+		"HEAD": {
+			"HEAD", "/v1/authz",
+			[]string{"X-Forwarded-Uri", "/x", "X-Forwarded-Method", "HEAD", "X-Forwarded-For", "198.51.100.9"},
+			admission.Request{IP: client, Route: "/x", Method: "GET"},
+		},
+	} {
+		b := setup(t)
+		w := gatewayCall(b, tt.method, tt.target, tt.fields...)
+		if w.Code != 200 || len(b.gate.asked) != 1 {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			continue
+		}
+		if got := b.gate.asked[0]; fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", tt.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// Spellings of one path are one route.
+func TestCanonicalPath(t *testing.T) {
+	for uri, want := range map[string]string{
+		"/v1/orders": "/v1/orders", "/v1/orders/": "/v1/orders", "//v1///orders": "/v1/orders", "/v1/./orders": "/v1/orders", "/v1/%6frders": "/v1/orders",
+		"/%76%31/%6F%72ders": "/v1/orders", "/v1/x/../orders": "/v1/orders", "/v1/x/%2e%2E/orders": "/v1/orders", "/v1/%2e/orders": "/v1/orders",
+		"/../../v1/orders": "/v1/orders", "/v1%2Forders": "/v1/orders", "/v1/orders?/x": "/v1/orders", "/v1/orders%3fx": "/v1/orders?x",
+		"/v1/orders%2f..": "/v1", "/public/..%2Fv1/orders": "/v1/orders", "/": "/", "": "/", "/..": "/", "?x": "/",
+		"/v1/%256frders":        "/v1/%6frders", // decoded once, as by every server
+		"/V1/Orders":            "/V1/Orders",
+		"/v1/orders;x":          "/v1/orders;x",
+		"http://shop/v1/orders": "/v1/orders", "https://shop": "/", "http://shop?x": "/", "/x?http://y/z": "/x", "/http://y/z": "/http:/y/z",
+	} {
+		if got, err := canonicalPath(uri); err != nil || got != want {
+			t.Errorf("%s: %q %v, want %q", uri, got, err, want)
+		}
+	}
+	for _, uri := range []string{"v1/orders", "*", "/v1/%", "/v1/%zz", "ftp://shop/x", "..", "shop:443"} {
+		if got, err := canonicalPath(uri); err == nil {
+			t.Errorf("%s: %q", uri, got)
+		}
+	}
+}
+
+func FuzzCanonicalPath(f *testing.F) {
+	f.Add("/v1/%2e%2e//./orders?x")
+	f.Add("http://x/%2F..")
+	f.Fuzz(func(t *testing.T, uri string) {
+		got, err := canonicalPath(uri)
+		if err != nil {
+			return
+		}
+		if !strings.HasPrefix(got, "/") || strings.Contains(got, "//") || strings.Contains(got+"/", "/../") || strings.Contains(got+"/", "/./") {
+			t.Fatalf("%q became %q", uri, got)
+		}
+		if again, err := canonicalPath("/." + strings.ReplaceAll(strings.ReplaceAll(got, "%", "%25"), "?", "%3f")); err != nil || again != got {
+			t.Fatalf("%q became %q, and then %q: %v", uri, got, again, err)
+		}
+	})
+}
+
+func TestAuthzAnswers(t *testing.T) {
+	asked := []string{"X-Forwarded-Uri", "/v1/orders", "X-Forwarded-Method", "POST", "X-Forwarded-For", "198.51.100.9"}
+	window := admission.Verdict{Rule: "api", Limit: 10, Window: time.Minute, Admitted: true, Remaining: 3, ResetAfter: 20*time.Second + 1}
+	full := admission.Verdict{Rule: "api", Limit: 10, Window: time.Minute, Reason: admission.RateLimited, RetryAfter: 20*time.Second + 1}
+	for name, tt := range map[string]struct {
+		decision              admission.Decision
+		err                   error
+		status                int
+		reason, retry, limits string
+	}{
+		"admitted":   {decision: admission.Decision{Admitted: true, Rules: []admission.Verdict{window}}, status: 200, limits: `"api";r=3;t=21`},
+		"limited":    {decision: admission.Decision{Reason: admission.RateLimited, RetryAfter: 20*time.Second + 1, Rules: []admission.Verdict{full}}, status: 429, reason: "rate_limited", retry: "21", limits: `"api";r=0;t=21`},
+		"too costly": {decision: admission.Decision{Reason: admission.CostAboveLimit}, status: 429, reason: "cost_above_limit"},
+		"banned":     {decision: admission.Decision{Reason: admission.Banned, RetryAfter: time.Hour}, status: 403, reason: "banned", retry: "3600"},
+		"forbidden":  {decision: admission.Decision{Reason: admission.Forbidden}, status: 403, reason: "forbidden"},
+		"challenged": {decision: admission.Decision{Reason: admission.CaptchaRequired}, status: 403, reason: "captcha_required"},
+		"no store":   {err: admission.ErrUnavailable, status: 503, reason: "store_unavailable", retry: "1"},
+	} {
+		b := setup(t)
+		b.gate.decision, b.gate.err = tt.decision, tt.err
+		for _, target := range []string{"/v1/authz", "/v1/authz?deny=403"} {
+			w := gatewayCall(b, "GET", target, asked...)
+			h := w.Header()
+			status, said := tt.status, ""
+			if target != "/v1/authz" && status != 200 {
+				status, said = 403, fmt.Sprint(tt.status)
+			}
+			if w.Code != status || h.Get("X-Admission-Status") != said || h.Get("Retry-After") != tt.retry || h.Get("RateLimit") != tt.limits || h.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s: %d %v", name, w.Code, h)
+			}
+			if tt.limits != "" && h.Get("RateLimit-Policy") != `"api";q=10;w=60` {
+				t.Errorf("%s: %v", name, h)
+			}
+			if status == 200 {
+				if w.Body.Len() != 0 {
+					t.Errorf("%s: %s", name, w.Body)
+				}
+				continue
+			}
+			if p := problemIn(t, w); p.Reason != tt.reason {
+				t.Errorf("%s: %+v", name, p)
+			}
+		}
+	}
+}
+
+func TestAuthzHostile(t *testing.T) {
+	for name, fields := range map[string][]string{
+		"nothing":                {},
+		"no method":              {"X-Forwarded-Uri", "/x"},
+		"no URI":                 {"X-Forwarded-Method", "GET"},
+		"method of the other":    {"X-Original-Uri", "/x", "X-Forwarded-Method", "GET"},
+		"both families":          {"X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET", "X-Original-Uri", "/x", "X-Original-Method", "GET"},
+		"no path":                {"X-Forwarded-Uri", "x", "X-Forwarded-Method", "GET"},
+		"badly escaped":          {"X-Forwarded-Uri", "/%zz", "X-Forwarded-Method", "GET"},
+		"another deny":           {"?", "?deny=404", "X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET"},
+		"two URIs":               {"+X-Forwarded-Uri", "/y", "X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET"},
+		"two methods":            {"+X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET"},
+		"two hosts":              {"+X-Forwarded-Host", "a", "X-Forwarded-Host", "b", "X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET"},
+		"two users":              {"+X-User-Id", "eve", "X-User-Id", "ada", "X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET"},
+		"two users, one empty":   {"+X-User-Id", "", "X-User-Id", "ada", "X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET"},
+		"two tiers":              {"+X-User-Tier", "gold", "X-User-Tier", "ada", "X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET"},
+		"two tokens of a caller": {"+Authorization", "Bearer a", "Authorization", "Bearer b", "X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET"},
+	} {
+		b := setup(t)
+		r := httptest.NewRequest("GET", "/v1/authz", nil)
+		r.RemoteAddr, r.Host = "10.0.0.1:5000", "localhost"
+		for i := 0; i < len(fields); i += 2 {
+			switch n, v := fields[i], fields[i+1]; {
+			case n == "?":
+				r.URL.RawQuery = v[1:]
+			default:
+				r.Header.Add(strings.TrimPrefix(n, "+"), v)
+			}
+		}
+		w := httptest.NewRecorder()
+		b.Internal().ServeHTTP(w, r)
+		if p := problemIn(t, w); p.Status != 422 || len(b.gate.asked) != 0 {
+			t.Errorf("%s: %+v %+v", name, p, b.gate.asked)
+		}
+	}
+}
+
+// What a client writes itself is believed of nobody who is not trusted to have overwritten it.
+func TestPitfall_P31_SpoofedForwardedFor(t *testing.T) {
+	asked := []string{"X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET", "X-User-ID", "ada", "X-User-Tier", "gold"}
+	for _, tt := range []struct{ name, remote, forwarded, ip, user, tier string }{
+		{"an address in front of the client's", "10.0.0.1:5", "203.0.113.1, 198.51.100.9", "198.51.100.9", "ada", "gold"},
+		{"the gateway's own address", "10.0.0.1:5", "10.0.0.1, 198.51.100.9", "198.51.100.9", "ada", "gold"},
+		{"a proxy behind the gateway", "10.0.0.1:5", "203.0.113.1, 198.51.100.9, 10.0.0.2", "198.51.100.9", "ada", "gold"},
+		{"garbage", "10.0.0.1:5", "203.0.113.1, unknown", "10.0.0.1", "ada", "gold"},
+		{"IPv4 in IPv6", "[::ffff:10.0.0.1]:5", "::ffff:198.51.100.9", "198.51.100.9", "ada", "gold"},
+		{"no trusted gateway", "192.0.2.7:5", "203.0.113.1", "192.0.2.7", "", ""},
+		{"a gateway on this machine that is no trusted proxy", "127.0.0.1:5", "203.0.113.1", "127.0.0.1", "ada", "gold"},
+	} {
+		b := setup(t, withTokens(t))
+		w := gatewayCall(b, "GET", "/v1/authz", append(asked, "Remote", tt.remote, "X-Forwarded-For", tt.forwarded, "X-Tidegate-Token", "admit-token")...)
+		if w.Code != 200 {
+			t.Errorf("%s: %d %s", tt.name, w.Code, w.Body)
+			continue
+		}
+		if got := b.gate.asked[0]; got.IP.String() != tt.ip || got.User != tt.user || got.Tier != tt.tier {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}
+
+// Gateways hand on what a browser said: its origin, its type of body, its length.
+func TestAuthzHandsOn(t *testing.T) {
+	asked := []string{"X-Forwarded-Uri", "/x", "X-Forwarded-Method", "POST", "Origin", "https://shop.example", "Sec-Fetch-Site", "cross-site", "Content-Type", "text/plain"}
+	open, guarded := setup(t), setup(t, withTokens(t))
+	for _, method := range authzMethods {
+		if w := call(open.Internal(), method, "/v1/authz", "a body", asked...); w.Code != 200 {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+		for _, target := range []string{"/v1/authz", "/v1/authz/x"} {
+			w := call(guarded.Internal(), method, target, "a body", append(asked, "Host", "shop.example", "X-Tidegate-Token", "admit-token")...)
+			if w.Code != 200 {
+				t.Errorf("%s: %d %s", method, w.Code, w.Body)
+			}
+		}
+	}
+	// Without tokens a page must not charge, and a name that leads here is not this machine's.
+	if w := call(open.Internal(), "GET", "/v1/authz/x", "", asked...); w.Code != 403 {
+		t.Errorf("a page charged: %d", w.Code)
+	}
+	if w := call(open.Internal(), "GET", "/v1/authz", "", append(asked, "Host", "evil.example")...); w.Code != 403 {
+		t.Errorf("a rebound name charged: %d", w.Code)
+	}
+	if w := call(guarded.Internal(), "GET", "/v1/authz", "", append(asked, "X-Tidegate-Token", "metrics-token")...); w.Code != 403 {
+		t.Errorf("%d", w.Code)
+	}
+	if w := call(guarded.Internal(), "GET", "/v1/authz", "", asked...); w.Code != 401 {
+		t.Errorf("%d", w.Code)
+	}
+}
+
+// The length of a body that is not sent holds up no answer.
+func TestAuthzWaitsForNoBody(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = Server(setup(t).Internal())
+	server.Start()
+	defer server.Close()
+	for _, length := range []string{"Content-Length: 100", "Content-Length: 100000000", "Transfer-Encoding: chunked"} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(bodyWithin / 2))
+		fmt.Fprint(conn, "GET /v1/authz HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-Uri: /x\r\nX-Forwarded-Method: POST\r\n"+length+"\r\n\r\n")
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: %v", length, err)
+			continue
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		if answer.StatusCode != 200 || !answer.Close {
+			t.Errorf("%s: %d, closes %v", length, answer.StatusCode, answer.Close)
+		}
+	}
+}

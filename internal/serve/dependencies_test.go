@@ -1,0 +1,41 @@
+package serve_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// An importer of a package gets what the package needs, and no more. A new line here is a decision.
+func TestDependenciesOfTheCore(t *testing.T) {
+	const ours = "github.com/tidegate/tidegate/"
+	admission := []string{
+		ours + "admission", "github.com/goccy/go-yaml", "github.com/redis/go-redis/v9", "github.com/maypok86/otter/v2", "github.com/cespare/xxhash/v2",
+		"github.com/fsnotify/fsnotify", "go.uber.org/atomic", "golang.org/x/sys",
+	}
+	http := append([]string{ours + "admission/admissionhttp"}, admission...)
+	for name, allowed := range map[string][]string{
+		"admission":               admission,
+		"admission/admissionhttp": http,
+		"admission/admissionecho": append([]string{
+			ours + "admission/admissionecho", "github.com/labstack/echo/v4", "github.com/labstack/gommon", "github.com/mattn/go-colorable",
+			"github.com/mattn/go-isatty", "github.com/valyala/bytebufferpool", "github.com/valyala/fasttemplate", "golang.org/x/crypto", "golang.org/x/net",
+			"golang.org/x/text", "golang.org/x/time",
+		}, http...),
+	} {
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ours+name)
+		out, err := list.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for dep := range strings.FieldsSeq(string(out)) {
+			known := false
+			for _, a := range allowed {
+				known = known || dep == a || strings.HasPrefix(dep, a+"/") && a != ours+"admission"
+			}
+			if !known {
+				t.Errorf("%s imports %s", name, dep)
+			}
+		}
+	}
+}
