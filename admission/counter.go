@@ -33,7 +33,7 @@ func (c *counter) read(now int64, t *Tally) standing {
 }
 
 // charge counts t, for which there is room, at now.
-func (c *counter) charge(now int64, t *Tally) (s standing, stamp string) {
+func (c *counter) charge(now int64, t *Tally) (s standing, stamp int64) {
 	switch window := t.Window.Length.Microseconds(); t.Algorithm {
 	case SlidingCounter:
 		return c.pair.charge(now, window, t.Limit, t.Cost)
@@ -63,7 +63,7 @@ func (c *counter) countRejected(now int64, t *Tally) {
 }
 
 // refund takes back what was counted for t under stamp.
-func (c *counter) refund(now int64, t *Tally, cost int, stamp string) {
+func (c *counter) refund(now int64, t *Tally, cost int, stamp int64) {
 	switch t.Algorithm {
 	case SlidingCounter:
 		c.pair.refund(cost, stamp)

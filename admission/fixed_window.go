@@ -52,10 +52,10 @@ func (f fixedWindow) read(now int64, w *Window, limit, cost int) standing {
 }
 
 // charge counts cost units, for which there is room.
-func (f *fixedWindow) charge(now int64, w *Window, limit, cost int) (s standing, stamp string) {
+func (f *fixedWindow) charge(now int64, w *Window, limit, cost int) (s standing, stamp int64) {
 	*f, now = f.opened(now, w)
 	f.count += cost
-	return standing{remaining: max(0, limit-f.count), resetAfter: f.end - now}, stampOf(f.end)
+	return standing{remaining: max(0, limit-f.count), resetAfter: f.end - now}, f.end
 }
 
 // countRejected counts cost units beyond the limit.
@@ -64,9 +64,9 @@ func (f *fixedWindow) countRejected(now int64, w *Window, cost int) {
 	f.count = min(f.count+cost, mostRejected)
 }
 
-// refund takes back cost units counted under stamp.
-func (f *fixedWindow) refund(cost int, stamp string) {
-	if end, ok := placeOf(stamp); ok && end == f.end {
+// refund takes back cost units counted in the window with this end.
+func (f *fixedWindow) refund(cost int, end int64) {
+	if end == f.end {
 		f.count = max(0, f.count-cost)
 	}
 }

@@ -42,10 +42,10 @@ func (g gcra) read(now, interval int64, burst, cost int) standing {
 }
 
 // charge counts cost units, for which there is room.
-func (g *gcra) charge(now, interval int64, burst, cost int) (s standing, stamp string) {
+func (g *gcra) charge(now, interval int64, burst, cost int) (s standing, stamp int64) {
 	level := g.level(now, interval, burst) + int64(cost)*interval
 	*g = gcra{now + level, interval}
-	return standing{remaining: int((int64(burst)*interval - level) / interval), resetAfter: level}, stampOf(g.tat)
+	return standing{remaining: int((int64(burst)*interval - level) / interval), resetAfter: level}, g.tat
 }
 
 // countRejected counts cost units beyond the burst, but no more than it takes to fill it.
@@ -54,9 +54,7 @@ func (g *gcra) countRejected(now, interval int64, burst, cost int) {
 	*g = gcra{now + min(level, int64(burst)*interval), interval}
 }
 
-// refund takes back what is left at now of cost units counted under stamp.
-func (g *gcra) refund(now int64, cost int, stamp string) {
-	if tat, ok := placeOf(stamp); ok {
-		g.tat -= min(int64(cost)*g.interval, max(0, tat-now))
-	}
+// refund takes back what is left at now of cost units that were charged up to tat.
+func (g *gcra) refund(now int64, cost int, tat int64) {
+	g.tat -= min(int64(cost)*g.interval, max(0, tat-now))
 }

@@ -66,7 +66,7 @@ func (s *MemoryStore) id(key string) counterID { return counterID(maphash.String
 func (s *MemoryStore) Decide(_ context.Context, call Call) ([]Count, error) {
 	t := turns.Get().(*turn)
 	defer t.release()
-	t.store, t.call, t.counts = s, call, make([]Count, len(call.Tallies))
+	t.store, t.call, t.counts = s, call, call.room()
 	for i := range call.Tallies {
 		id := s.id(call.Tallies[i].Key)
 		t.seats = append(t.seats, seat{id: id, shard: &s.shards[uint64(id)&uint64(len(s.shards)-1)]})

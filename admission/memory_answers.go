@@ -87,7 +87,7 @@ func (t *turn) remember() {
 		if c.answers == nil {
 			c.answers = &answers{young: map[question]*answer{}, since: t.now}
 		}
-		given := &answer{count: t.counts[i], cost: tally.Cost, charged: t.counts[i].Stamp != ""}
+		given := &answer{count: t.counts[i], cost: tally.Cost, charged: t.counts[i].Stamp != 0}
 		given.count.Struck = false // who is banned is not banned once more
 		s.shard.answers += c.answers.add(question{t.call.Request, s.id}, given, t.now)
 		s.shard.changed(c, t.now+answerFor, t.now)

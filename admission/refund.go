@@ -16,7 +16,7 @@ type receipt struct {
 func newReceipt(charge Call, counts []Count) *receipt {
 	r := &receipt{call: Call{Mode: Refund, Request: charge.Request, Tallies: charge.Tallies[:0]}}
 	for i, t := range charge.Tallies {
-		if t.Stamp = counts[i].Stamp; t.Stamp != "" {
+		if t.Stamp = counts[i].Stamp; t.Stamp != 0 {
 			r.call.Tallies = append(r.call.Tallies, t)
 		}
 	}
@@ -49,7 +49,7 @@ func (g *Gate) RefundRequest(ctx context.Context, req Request) (Decision, error)
 		return Decision{}, err
 	}
 	for i := range counts {
-		if counts[i].Stamp != "" {
+		if counts[i].Stamp != 0 {
 			req.ID = ""
 			return g.Check(ctx, req)
 		}

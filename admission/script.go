@@ -1,12 +1,10 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,7 +36,7 @@ func decide(ctx context.Context, rdb Client, mode Mode, now int64, tallies []Tal
 	args = append(args, string(mode), now)
 	for i := range tallies {
 		t := &tallies[i]
-		args = append(args, t.Limit, t.Window.Length.Microseconds(), t.Cost, t.Shadow, cmp.Or(t.Stamp, "0"))
+		args = append(args, t.Limit, t.Window.Length.Microseconds(), t.Cost, t.Shadow, t.Stamp)
 	}
 	reply, err := send(ctx, rdb, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") { // it did not run: the node has started anew, or is another one
@@ -87,7 +85,7 @@ func decodeCounts(reply []any, n int) ([]Count, error) {
 		if !ok {
 			return nil, fmt.Errorf("%w: %v", errReply, values)
 		}
-		c.Remaining, c.Stamp, c.At = int(numbers[0]), strconv.FormatInt(numbers[3], 10), time.UnixMicro(numbers[3])
+		c.Remaining, c.Stamp, c.At = int(numbers[0]), numbers[3], time.UnixMicro(numbers[3])
 		c.RetryAfter = time.Duration(numbers[1]) * time.Microsecond
 		c.ResetAfter = time.Duration(numbers[2]) * time.Microsecond
 	}

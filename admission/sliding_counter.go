@@ -80,11 +80,11 @@ func share(room int, window int64, n int32) int64 {
 }
 
 // charge counts cost units, for which there is room.
-func (c *slidingCounter) charge(now, window int64, limit, cost int) (s standing, stamp string) {
+func (c *slidingCounter) charge(now, window int64, limit, cost int) (s standing, stamp int64) {
 	rolled, passed := c.roll(now, window)
 	rolled.cur += int32(cost)
 	*c = rolled
-	return standing{remaining: max(0, limit-c.used(passed, window)), resetAfter: 2*window - passed}, stampOf(c.k)
+	return standing{remaining: max(0, limit-c.used(passed, window)), resetAfter: 2*window - passed}, c.k
 }
 
 // countRejected counts cost units beyond the limit.
@@ -94,13 +94,12 @@ func (c *slidingCounter) countRejected(now, window int64, cost int) {
 	*c = rolled
 }
 
-// refund takes back cost units counted under stamp.
-func (c *slidingCounter) refund(cost int, stamp string) {
-	switch k, ok := placeOf(stamp); {
-	case !ok:
-	case k == c.k:
+// refund takes back cost units counted in the span k.
+func (c *slidingCounter) refund(cost int, k int64) {
+	switch k {
+	case c.k:
 		c.cur = int32(max(0, int(c.cur)-cost))
-	case k == c.k-1:
+	case c.k - 1:
 		c.prev = int32(max(0, int(c.prev)-cost))
 	}
 }

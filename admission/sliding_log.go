@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/binary"
 	"slices"
 	"time"
 )
@@ -83,9 +82,9 @@ func (l *slidingLog) add(now, window int64, cost int) (time int64, n int) {
 }
 
 // charge counts cost units, for which there is room.
-func (l *slidingLog) charge(now, window int64, limit, cost int) (s standing, stamp string) {
+func (l *slidingLog) charge(now, window int64, limit, cost int) (s standing, stamp int64) {
 	at, n := l.add(now, window, cost)
-	return standing{remaining: max(0, limit-n), resetAfter: window}, stampOf(at)
+	return standing{remaining: max(0, limit-n), resetAfter: window}, at
 }
 
 // countRejected counts cost units beyond the limit, but keeps no more than limit: those are as good as all.
@@ -106,12 +105,8 @@ func (l *slidingLog) strike(now, window int64, limit, n int) bool {
 	return true
 }
 
-// refund takes back up to cost units counted under stamp.
-func (l *slidingLog) refund(cost int, stamp string) {
-	at, ok := placeOf(stamp)
-	if !ok {
-		return
-	}
+// refund takes back up to cost units counted at a time.
+func (l *slidingLog) refund(cost int, at int64) {
 	times := l.times[l.head:]
 	from, _ := slices.BinarySearch(times, at)
 	to, _ := slices.BinarySearch(times, at+1)
@@ -129,21 +124,6 @@ func (l *slidingLog) ends(window int64) int64 {
 		return 0
 	}
 	return l.last + window
-}
-
-// stampOf makes a stamp of the number that says where a charge was counted.
-func stampOf(n int64) string {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(n))
-	return string(b[:])
-}
-
-// placeOf is the number of a stamp.
-func placeOf(stamp string) (n int64, ok bool) {
-	if len(stamp) != 8 {
-		return 0, false
-	}
-	return int64(binary.BigEndian.Uint64([]byte(stamp))), true
 }
 
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -43,6 +43,8 @@ type Call struct {
 	Request string
 	// Channel is where Refund and Reset tell every listener; empty for not at all.
 	Channel string
+	// Room may be used for the counts that Decide returns. It may be nil.
+	Room []Count
 }
 
 // A Tally is one counter that a request touches: one subject in one window of one rule.
@@ -63,7 +65,7 @@ type Tally struct {
 	CountRejected bool // a refused request is counted as well
 
 	// Stamp is that of the Count which the charge returned. Refund without Call.Request: what to take back.
-	Stamp string
+	Stamp int64
 }
 
 // Strikes count how often a tally refused. The refusal that makes it Limit within Window is reported as Count.Struck, and
@@ -88,10 +90,20 @@ type Count struct {
 	RetryAfter time.Duration // until the cost fits; 0 if it does, or never will
 	ResetAfter time.Duration // until everything is free
 	Struck     bool          // see Strikes
-	// Stamp says where the charge was counted, for a refund; empty if it was not. After a refund: empty if there was nothing
-	// to take back, and not even an earlier refund had taken it.
-	Stamp string
+	// Stamp says where the charge was counted, for a refund; 0 if it was not. After a refund: 0 if there was nothing
+	// to take back, and not even an earlier refund had taken it. Its meaning is the store's own.
+	Stamp int64
 	At    time.Time // of the decision, on the store's clock, to the µs
+}
+
+// room returns a zero count for each tally.
+func (c *Call) room() []Count {
+	if n := len(c.Tallies); n <= cap(c.Room) {
+		counts := c.Room[:n]
+		clear(counts)
+		return counts
+	}
+	return make([]Count, len(c.Tallies))
 }
 
 // fits reports whether the tallies let the request in.

@@ -6,12 +6,6 @@ type twoStage struct {
 	log  *slidingLog
 }
 
-// Stamps say which stage counted.
-const (
-	inBase = "b"
-	inLog  = "s"
-)
-
 // read tells how cost stands at now and changes nothing.
 func (s twoStage) read(now, window int64, b *Base, limit, cost int) standing {
 	base, log := s.base.read(now, &b.Window, b.Limit, cost), s.log.read(now, window, limit, cost)
@@ -31,27 +25,22 @@ func (s twoStage) read(now, window int64, b *Base, limit, cost int) standing {
 }
 
 // charge counts cost units, for which there is room in one of the stages.
-func (s twoStage) charge(now, window int64, b *Base, limit, cost int) (_ standing, stamp string) {
+func (s twoStage) charge(now, window int64, b *Base, limit, cost int) (_ standing, stamp int64) {
 	first, second := s.base.read(now, &b.Window, b.Limit, cost), s.log.read(now, window, limit, cost)
 	if first.reason == "" {
 		first, stamp = s.base.charge(now, &b.Window, b.Limit, cost)
-		stamp = inBase + stamp
+		stamp = -stamp // so a stamp says which stage counted
 	} else {
 		second, stamp = s.log.charge(now, window, limit, cost)
-		stamp = inLog + stamp
 	}
 	return standing{remaining: first.remaining + second.remaining, resetAfter: max(first.resetAfter, second.resetAfter)}, stamp
 }
 
 // refund takes back up to cost units counted under stamp.
-func (s twoStage) refund(cost int, stamp string) {
-	if stamp == "" {
-		return
-	}
-	switch stage, rest := stamp[:1], stamp[1:]; stage {
-	case inBase:
-		s.base.refund(cost, rest)
-	case inLog:
-		s.log.refund(cost, rest)
+func (s twoStage) refund(cost int, stamp int64) {
+	if stamp < 0 {
+		s.base.refund(cost, -stamp)
+	} else {
+		s.log.refund(cost, stamp)
 	}
 }
