@@ -53,9 +53,9 @@ func (c *Calendar) Span(t time.Time) (start, end time.Time) {
 	year, month, day := t.Date()
 	switch c.Unit {
 	case "month":
-		return time.Date(year, month, 1, 0, 0, 0, 0, c.Zone), time.Date(year, month+1, 1, 0, 0, 0, 0, c.Zone)
+		return c.midnight(year, month, 1), c.midnight(year, month+1, 1)
 	case "day":
-		return time.Date(year, month, day, 0, 0, 0, 0, c.Zone), time.Date(year, month, day+1, 0, 0, 0, 0, c.Zone)
+		return c.midnight(year, month, day), c.midnight(year, month, day+1)
 	}
 	// The clock may be set back at any hour, which then comes twice: hence by what has passed since it struck.
 	_, minute, second := t.Clock()
@@ -65,6 +65,26 @@ func (c *Calendar) Span(t time.Time) (start, end time.Time) {
 	}
 	start = t.Add(-passed)
 	return start, start.Add(length)
+}
+
+// midnight returns when a day begins. Where the clock is put forward at midnight it has no midnight, and where it is put back to
+// midnight it has two, of which time.Date promises neither.
+func (c *Calendar) midnight(year int, month time.Month, day int) time.Time {
+	t := time.Date(year, month, day, 0, 0, 0, 0, c.Zone)
+	from, to := t.ZoneBounds()
+	y, m, d := t.Date()
+	if time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Before(time.Date(year, month, day, 0, 0, 0, 0, time.UTC)) {
+		return to // the zone's next change, from the evening before into this day
+	}
+	if from.IsZero() {
+		return t
+	}
+	_, before := from.Add(-1).Zone()
+	_, after := t.Zone()
+	if first := t.Add(time.Duration(after-before) * time.Second); first.Before(from) && first.Day() == t.Day() {
+		return first
+	}
+	return t
 }
 
 // length returns how long w is, of a calendar the usual length of its unit.

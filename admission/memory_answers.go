@@ -11,8 +11,8 @@ const (
 // the old one. So nothing is searched for what has ended, a caller's ids take bounded room, and of the last minute at least the last
 // 128 answers are known.
 type answers struct {
-	young, old map[question]*answer
-	since      int64 // µs: of young
+	young, old          map[question]*answer
+	since, turned, last int64 // µs: of young's first answer, of its taking the place of old, and of the last answer
 }
 
 // A question is a request and one tally of it.
@@ -42,14 +42,31 @@ func (a *answers) find(q question, now int64) *answer {
 	return found
 }
 
-// add keeps the answer to q, and returns by how many there are more now.
-func (a *answers) add(q question, given *answer, now int64) int {
-	before := a.len()
+// add keeps the answer to q.
+func (a *answers) add(q question, given *answer, now int64) {
 	if len(a.young) >= maxAnswers || now-a.since >= answerFor {
-		a.young, a.old, a.since = map[question]*answer{}, a.young, now
+		a.young, a.old, a.since, a.turned = map[question]*answer{}, a.young, now, now
 	}
 	a.young[q] = given
-	return a.len() - before
+	a.last = now
+}
+
+// trim drops what has been forgotten.
+func (a *answers) trim(now int64) {
+	if now-a.turned >= answerFor {
+		a.old = nil
+	}
+	if now-a.last >= answerFor {
+		a.young = nil
+	}
+}
+
+// ends is when some of the answers will have been forgotten, or all.
+func (a *answers) ends() int64 {
+	if len(a.old) > 0 {
+		return a.turned + answerFor
+	}
+	return a.last + answerFor
 }
 
 // answer returns what is remembered of the request for tally i, or nil.
@@ -77,7 +94,7 @@ func (t *turn) recall(i int) bool {
 func (t *turn) remember() {
 	for i := range t.seats {
 		s, tally := &t.seats[i], &t.call.Tallies[i]
-		if s.known || s.shard.answers >= s.shard.room {
+		if s.known || !s.shard.makeRoom(0, 1, t.now) {
 			continue
 		}
 		c := s.shard.obtain(t.store.id(tally.Records), t.now)
@@ -87,9 +104,11 @@ func (t *turn) remember() {
 		if c.answers == nil {
 			c.answers = &answers{young: map[question]*answer{}, since: t.now}
 		}
-		given := &answer{count: t.counts[i], cost: tally.Cost, charged: t.counts[i].Stamp != 0}
+		given := &answer{count: t.counts[i], cost: tally.Cost, charged: t.counts[i].Stamp != ""}
 		given.count.Struck = false // who is banned is not banned once more
-		s.shard.answers += c.answers.add(question{t.call.Request, s.id}, given, t.now)
-		s.shard.changed(c, t.now+answerFor, t.now)
+		s.shard.answers -= c.answers.len()
+		c.answers.add(question{t.call.Request, s.id}, given, t.now)
+		s.shard.answers += c.answers.len()
+		s.shard.changed(c, c.answers.ends(), t.now)
 	}
 }

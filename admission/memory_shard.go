@@ -41,7 +41,7 @@ func (sh *shard) obtain(id counterID, now int64) *counter {
 	if c := sh.counters[id]; c != nil {
 		return c
 	}
-	if !sh.makeRoom(1, now) {
+	if !sh.makeRoom(1, 0, now) {
 		return nil
 	}
 	return sh.add(id)
@@ -67,9 +67,9 @@ func (sh *shard) changed(c *counter, ends, now int64) {
 	}
 }
 
-// makeRoom drops counters that have ended until there is room for n more, and reports whether there is.
-func (sh *shard) makeRoom(n int, now int64) bool {
-	for len(sh.counters)+n > sh.room {
+// makeRoom drops counters and answers that have ended until there is room for so many more, and reports whether there is.
+func (sh *shard) makeRoom(counters, answers int, now int64) bool {
+	for counters > 0 && len(sh.counters)+counters > sh.room || answers > 0 && sh.answers+answers > sh.room {
 		if !sh.inspect(now) {
 			return false
 		}
@@ -92,7 +92,14 @@ func (sh *shard) inspect(now int64) bool {
 	if len(sh.queue) == 0 || sh.queue[0].at > now {
 		return false
 	}
-	if c := sh.queue[0].counter; c.ends <= now {
+	c := sh.queue[0].counter
+	if c.answers != nil && c.ends <= now {
+		sh.answers -= c.answers.len()
+		c.answers.trim(now)
+		sh.answers += c.answers.len()
+		c.ends = c.answers.ends()
+	}
+	if c.ends <= now {
 		sh.drop(c)
 	} else {
 		sh.down(0, due{c.ends, c})

@@ -151,7 +151,7 @@ func (t *turn) makeRoom() bool {
 				counters, answers = counters+c, answers+a
 			}
 		}
-		full = full || counters > 0 && !sh.makeRoom(counters, t.now) || answers > 0 && sh.answers+answers > sh.room
+		full = full || !sh.makeRoom(counters, answers, t.now)
 	}
 	t.find() // room may have been made of one of these
 	return !full
@@ -258,17 +258,17 @@ func (t *turn) refund() {
 		if t.call.Request != "" {
 			a := t.answer(i)
 			if a == nil {
-				t.counts[i].Stamp = 0
+				t.counts[i].Stamp = ""
 				continue
 			}
 			t.counts[i].Stamp = a.count.Stamp
-			stamp, cost = 0, a.cost
+			stamp, cost = "", a.cost
 			if a.charged {
 				stamp, a.charged = a.count.Stamp, false
 			}
 		}
 		sh := t.seats[i].shard
-		if c := sh.counters[t.seats[i].id]; c != nil && stamp != 0 {
+		if c := sh.counters[t.seats[i].id]; c != nil && stamp != "" {
 			c.refund(t.now, tally, cost, stamp)
 			sh.changed(c, c.endsFor(tally), t.now)
 		}

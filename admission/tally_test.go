@@ -28,7 +28,7 @@ func (d *desk) tally(a admission.Algorithm, limit int, window time.Duration) adm
 
 func (d *desk) tallyOf(subject string, a admission.Algorithm, limit int, window time.Duration) admission.Tally {
 	return admission.Tally{
-		Key: d.ns + ":w:{" + subject + "}:" + (string(a) + "_window_")[:8], Subject: subject, Algorithm: a, Limit: limit,
+		Key: d.ns + ":w:{" + subject + "}:" + string(a[len(a)-4:]) + "-win", Subject: subject, Algorithm: a, Limit: limit,
 		Window: admission.Window{Length: window}, Cost: 1, Burst: limit, Records: d.ns + ":q:{" + subject + "}",
 	}
 }
@@ -60,7 +60,7 @@ func (d *desk) ask(call admission.Call) []admission.Count {
 	}
 	if d.clk != nil && call.Request == "" {
 		for _, c := range counts {
-			if !c.At.Equal(d.clk.Now()) {
+			if !c.At.Equal(d.clk.Now().Truncate(time.Microsecond)) {
 				d.Fatalf("%s decided at %v, want %v", call.Mode, c.At, d.clk.Now())
 			}
 		}

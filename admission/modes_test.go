@@ -1,0 +1,327 @@
+package admission_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// All tallies of a request are charged or none is, whatever they count by and whomever they count.
+func TestAllOrNothingOfTallies(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		tallies := d.all(5, sec)
+		full := d.tallyOf("bob", admission.FixedWindow, 1, sec)
+		d.one(doCharge, full)
+		for range 3 {
+			for i, c := range d.do(doCharge, append(slices.Clone(tallies), full)...) {
+				if want := i == len(tallies); (c.Reason == limited) != want || (c.Stamp != "") {
+					t.Fatalf("tally %d: %+v", i, c)
+				}
+			}
+		}
+		shadow := full
+		shadow.Shadow = true
+		for i, c := range d.do(doCharge, append(slices.Clone(tallies), shadow)...) {
+			if i < len(tallies) && (c.Stamp == "" || c.Remaining != 4) || i == len(tallies) && (c.Reason != limited || c.Stamp != "") {
+				t.Errorf("beside a full shadow, tally %d: %+v", i, c)
+			}
+		}
+	})
+}
+
+// P6: who is refused is not counted, unless the rule says so; then in every window of that rule, once.
+func TestRejectedUnitsCountWhereTheRuleSaysSo(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		full := d.tallyOf("bob", admission.SlidingLog, 1, sec)
+		d.one(doCharge, full)
+		tallies := d.all(10, sec)
+		for i := range tallies {
+			tallies[i] = rejecting(costing(tallies[i], 2))
+		}
+		plain := d.tallyOf("cat", admission.SlidingLog, 10, sec)
+		// The refusal comes last, in the middle and first: on a cluster these take different ways.
+		for n, place := range []int{len(tallies) + 1, 2, 0} {
+			request := slices.Insert(append(slices.Clone(tallies), plain), place, full)
+			for i, c := range d.do(doCharge, request...) {
+				want := 10 - 2*(n+1)
+				switch {
+				case i == place:
+					want = 0
+				case !request[i].CountRejected:
+					want = 10
+				}
+				if c.Remaining != want || c.Stamp != "" || (c.Reason == "") != (i != place) {
+					t.Errorf("request %d, %s of %s: %+v, want %d left", n, request[i].Algorithm, request[i].Subject, c, want)
+				}
+			}
+		}
+		for _, tally := range append(tallies, plain) { // only looking counts nothing
+			before := d.left(tally)
+			d.do(doCheck, tally, full)
+			if d.left(tally) != before {
+				t.Errorf("%s: a check was counted", tally.Algorithm)
+			}
+		}
+	})
+}
+
+// The refusal that makes it enough is reported, once, and counting starts anew.
+func TestStruckExactlyAtTheNth(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		for _, algorithm := range []admission.Algorithm{admission.SlidingLog, admission.GCRA} {
+			d := newDesk(t, open)
+			tally := striking(d.tally(algorithm, 1, time.Hour), 3, 10*sec)
+			var struck []int
+			for i := range 12 { // refusals at 0 s, 1 s, …, the first request is admitted
+				if d.one(doCheck, tally).Struck {
+					t.Error("a check strikes")
+				}
+				if d.one(doCharge, tally).Struck {
+					struck = append(struck, i)
+				}
+				d.clk.Advance(sec)
+			}
+			if diff := cmp.Diff([]int{3, 6, 9}, struck); diff != "" {
+				t.Errorf("%s struck at (-want +got):\n%s", algorithm, diff)
+			}
+			d.one(doReset, tally) // of the two since, as well
+			d.one(doCharge, tally)
+			for i := range 3 {
+				if c := d.one(doCharge, tally); c.Struck != (i == 2) {
+					t.Errorf("%s: refusal %d after a reset: %+v", algorithm, i+1, c)
+				}
+			}
+			for i := range 4 { // never three within ten seconds
+				if c := d.one(doCharge, tally); c.Struck {
+					t.Errorf("%s: slow refusal %d: %+v", algorithm, i+1, c)
+				}
+				d.clk.Advance(5 * sec)
+			}
+		}
+	})
+}
+
+func TestWhoStrikes(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		nobody := striking(d.tallyOf("nobody", admission.SlidingLog, 0, sec), 1, sec)
+		if c := d.one(doCharge, nobody); c.Reason != tooMuch || !c.Struck {
+			t.Errorf("a limit of 0: %+v", c)
+		}
+		full := d.tallyOf("bob", admission.SlidingLog, 1, sec)
+		d.one(doCharge, full)
+		shadow := striking(full, 1, sec)
+		shadow.Shadow = true
+		room := striking(d.tally(admission.SlidingLog, 9, sec), 1, sec)
+		for i, c := range d.do(doCharge, room, shadow, full) {
+			if c.Struck {
+				t.Errorf("tally %d, which had room, or only reports, or counts no strikes: %+v", i, c)
+			}
+		}
+		if c := d.one(doCharge, striking(d.tally(admission.SlidingLog, 9, sec), 1, sec)); c.Reason != "" || c.Struck {
+			t.Errorf("an admission: %+v", c)
+		}
+	})
+}
+
+// Refusals by the deny cache are told later, all at once.
+func TestRejectCountsWhatWasRefusedElsewhere(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		for _, tally := range d.all(10, sec) {
+			tally = striking(rejecting(costing(tally, 4)), 5, time.Minute)
+			tally.Refusals = 3
+			if c := d.one(doReject, tally); c.Struck || c.Stamp != "" || c.Remaining != 6 {
+				t.Errorf("%s: 3 refusals of 4 units: %+v", tally.Algorithm, c)
+			}
+			if c := d.one(doReject, tally); !c.Struck {
+				t.Errorf("%s: 6 refusals: %+v", tally.Algorithm, c)
+			}
+			if c := d.one(doReject, tally); c.Struck || c.Remaining > 2 {
+				t.Errorf("%s: 3 refusals after a strike: %+v", tally.Algorithm, c)
+			}
+			tally.Refusals, tally.Cost = 1_000_000, 1_000_000_000
+			if c := d.one(doReject, tally); !c.Struck || c.Remaining != 0 {
+				t.Errorf("%s: a million refusals: %+v", tally.Algorithm, c)
+			}
+		}
+		plain := d.tallyOf("bob", admission.SlidingLog, 10, sec)
+		plain.Refusals = 5
+		if c := d.one(doReject, plain); c.Remaining != 10 || c.Struck {
+			t.Errorf("a rule that counts no refusals: %+v", c)
+		}
+	})
+}
+
+func TestResetForgetsOneSubjectInOneWindow(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		based := based(d.tally(admission.TwoStage, 2, sec), 3, time.Minute)
+		tallies := append(d.all(5, time.Minute)[:4], based)
+		others := []admission.Tally{d.tallyOf("bob", admission.SlidingLog, 5, time.Minute)}
+		d.do(doCharge, append(slices.Clone(tallies), others...)...)
+		for i, c := range d.do(doReset, tallies...) {
+			if c.Remaining != 5 || c.ResetAfter != 0 || c.Reason != "" || c.Stamp != "" {
+				t.Errorf("%s: %+v", tallies[i].Algorithm, c)
+			}
+		}
+		for _, tally := range tallies {
+			if n := d.left(tally); n != 5 {
+				t.Errorf("%s: %d left", tally.Algorithm, n)
+			}
+		}
+		if n := d.left(others[0]); n != 4 {
+			t.Errorf("bob has %d left, want 4", n)
+		}
+	})
+}
+
+// In the picture of the seeds a counter that starts anew each second admits fourteen within one.
+func TestTwoThirdsOfASecond(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		for _, c := range []struct {
+			name     string
+			tally    func(*desk) admission.Tally
+			admitted int
+			most     int // in any second
+		}{
+			{"sliding_log", logOf(10), 3 + 7 + 3 + 3, 10},
+			// It takes the hits of 0 to 1 s as spread evenly, which they are not. By its own count there are never more than 10.
+			{"sliding_counter", counterOf(10), 17, 11},
+			{"fixed_window", fixedOf(10), 20, 14},
+			{"calendar minute", func(d *desk) admission.Tally {
+				tally := d.tally(admission.FixedWindow, 10, 0)
+				tally.Window.Calendar = &admission.Calendar{Unit: "minute", Zone: time.UTC}
+				return tally
+			}, 20, 14},
+		} {
+			d := newDesk(t, open)
+			tally := c.tally(d)
+			// A second of the picture begins when the clock strikes, for a calendar's minute when that does.
+			start := time.Duration(0)
+			if tally.Window.Calendar != nil {
+				start = 54 * sec // epoch is 5 s past the minute
+			}
+			var times []time.Duration
+			for half, hits := range []int{3, 7, 7, 3} {
+				for i := range hits {
+					at := start + time.Duration(half)*500*ms + time.Duration(i)*500*ms/time.Duration(hits)
+					d.clk.At(at)
+					if d.one(doCharge, tally).Reason == "" {
+						times = append(times, at)
+					}
+				}
+			}
+			most := 0
+			for i, from := range times {
+				n := 0
+				for _, at := range times[i:] {
+					if at < from+sec {
+						n++
+					}
+				}
+				most = max(most, n)
+			}
+			if len(times) != c.admitted || most != c.most {
+				t.Errorf("%s: %d admitted, %d within one second; want %d and %d", c.name, len(times), most, c.admitted, c.most)
+			}
+		}
+	})
+}
+
+// P14, P15, P28: a thousand at once, ten times over, and exactly the limit comes in.
+func TestExactlyTheLimitWhateverCounts(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		const callers, limit = 1000, 100
+		store := open(nil)
+		for round := range 10 {
+			d := &desk{t, store, nil, namespace()}
+			tallies := d.all(limit, time.Hour)
+			tally := tallies[round%len(tallies)]
+			tally.Burst = limit
+			other := d.tallyOf("bob", admission.SlidingCounter, 5*limit, 24*time.Hour)
+			var admitted atomic.Int64
+			var wg sync.WaitGroup
+			begin := make(chan struct{})
+			for range callers {
+				wg.Go(func() {
+					<-begin
+					counts, err := store.Decide(t.Context(), admission.Call{Mode: doCharge, Tallies: []admission.Tally{tally}})
+					if err != nil {
+						t.Error(err)
+					} else if counts[0].Reason == "" {
+						admitted.Add(1)
+					}
+				})
+			}
+			close(begin)
+			wg.Wait()
+			// An even rate lets one more pass every 36 s, which no test run takes between the first and the last.
+			if n := admitted.Load(); n != limit {
+				t.Errorf("round %d, %s: %d of %d callers admitted, want %d", round, tally.Algorithm, n, callers, limit)
+			}
+			if n := d.left(other); n != 5*limit {
+				t.Errorf("%d left of a counter that nobody asked", n)
+			}
+		}
+	})
+}
+
+// Refund and Reset tell every listener of the channel, once for each subject.
+func TestListenersHear(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		channel := d.ns + ":taken-back"
+		ctx, stop := context.WithCancel(t.Context())
+		heard := make([]chan string, 3)
+		ended := make(chan error, len(heard))
+		for i := range heard {
+			heard[i] = make(chan string, 100)
+			name := channel
+			if i == 2 {
+				name += "-of-others"
+			}
+			go func() { ended <- d.store.Listen(ctx, name, func(subject string) { heard[i] <- subject }) }()
+			if subject := <-heard[i]; subject != "" {
+				t.Fatalf("first %q, want that something may have been missed", subject)
+			}
+		}
+		tallies := []admission.Tally{
+			d.tally(admission.SlidingLog, 5, time.Minute), d.tally(admission.GCRA, 5, time.Minute),
+			d.tallyOf("bob", admission.SlidingLog, 5, time.Minute),
+		}
+		d.ask(admission.Call{Mode: doCharge, Tallies: tallies, Channel: channel})
+		d.ask(admission.Call{Mode: doCheck, Tallies: tallies, Channel: channel})
+		d.ask(admission.Call{Mode: doReset, Tallies: tallies[:1]}) // without a channel
+		d.ask(admission.Call{Mode: doRefund, Tallies: tallies, Channel: channel})
+		d.ask(admission.Call{Mode: doReset, Tallies: tallies[:1], Channel: channel})
+		for i := range 2 {
+			got := []string{<-heard[i], <-heard[i], <-heard[i]}
+			slices.Sort(got[:2])
+			if diff := cmp.Diff([]string{"ann", "bob", "ann"}, got); diff != "" {
+				t.Errorf("listener %d heard (-want +got):\n%s", i, diff)
+			}
+		}
+		stop()
+		for range heard {
+			if err := <-ended; err != nil {
+				t.Errorf("Listen = %v", err)
+			}
+		}
+		d.ask(admission.Call{Mode: doReset, Tallies: tallies, Channel: channel})
+		for i := range heard {
+			if n := len(heard[i]); n > 0 {
+				t.Errorf("listener %d heard %d more", i, n)
+			}
+		}
+	})
+}
