@@ -17,7 +17,7 @@ type condition struct {
 }
 
 // A test judges one part of a request.
-type test interface{ holds(v *value) bool }
+type test interface{ holds(v value) bool }
 
 // A value is one part of a request. A part that the request lacks is the empty text.
 type value struct {
@@ -34,35 +34,35 @@ func (m match) failing(req *Request, path []string) *condition {
 	for i := range m {
 		v := req.value(m[i].part)
 		v.path = path
-		if !m[i].test.holds(&v) {
+		if !m[i].test.holds(v) {
 			return &m[i]
 		}
 	}
 	return nil
 }
 
-// value returns the part of req with this name.
-func (req *Request) value(part string) value {
+// value returns the part of r with this name.
+func (r *Request) value(part string) value {
 	switch part {
 	case "route":
-		return value{text: req.Route}
+		return value{text: r.Route}
 	case "method":
-		return value{text: req.Method}
+		return value{text: r.Method}
 	case "tier":
-		return value{text: req.Tier}
+		return value{text: r.Tier}
 	case "user":
-		return value{text: req.User}
+		return value{text: r.User}
 	case "ip":
-		return value{ip: req.IP.Unmap().WithZone("")}
+		return value{ip: r.IP.Unmap().WithZone("")}
 	case "device":
-		return value{text: req.Device}
+		return value{text: r.Device}
 	case "session":
-		return value{text: req.Session}
+		return value{text: r.Session}
 	}
-	return value{text: req.Attributes[part]}
+	return value{text: r.Attributes[part]}
 }
 
-func (v *value) present() bool { return v.text != "" || v.ip.IsValid() }
+func (v value) present() bool { return v.text != "" || v.ip.IsValid() }
 
 type (
 	words    []string       // any of a few
@@ -75,29 +75,54 @@ type (
 	networks []netip.Prefix
 )
 
-func (t words) holds(v *value) bool { return v.text != "" && slices.Contains(t, v.text) }
+func (t words) holds(v value) bool { return v.text != "" && slices.Contains(t, v.text) }
 
-func (t routes) holds(v *value) bool {
+// fewValues are compared one by one; of more, one is looked up.
+const fewValues = 16
+
+func (t words) indexed() test {
+	if len(t) <= fewValues {
+		return t
+	}
+	l := newList("")
+	for _, word := range t {
+		l.words[word] = struct{}{}
+	}
+	return l
+}
+
+func (t networks) indexed() test {
+	if len(t) <= fewValues {
+		return t
+	}
+	l := newList("")
+	for _, p := range t {
+		l.addNetwork(p)
+	}
+	return l
+}
+
+func (t routes) holds(v value) bool {
 	return slices.ContainsFunc(t, func(r route) bool { return r.matches(v.path) })
 }
 
-func (t not) holds(v *value) bool { return !t.test.holds(v) }
+func (t not) holds(v value) bool { return !t.test.holds(v) }
 
-func (t all) holds(v *value) bool {
+func (t all) holds(v value) bool {
 	return !slices.ContainsFunc(t, func(part test) bool { return !part.holds(v) })
 }
 
-func (t present) holds(v *value) bool { return v.present() == bool(t) }
+func (t present) holds(v value) bool { return v.present() == bool(t) }
 
-func (t numbers) holds(v *value) bool {
+func (t numbers) holds(v value) bool {
 	n, err := strconv.ParseFloat(v.text, 64)
 	return err == nil && t.from <= n && n <= t.to
 }
 
-func (t span) holds(v *value) bool {
+func (t span) holds(v value) bool {
 	return v.ip.IsValid() && v.ip.BitLen() == t.from.BitLen() && t.from.Compare(v.ip) <= 0 && v.ip.Compare(t.to) <= 0
 }
 
-func (t networks) holds(v *value) bool {
+func (t networks) holds(v value) bool {
 	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(v.ip) })
 }

@@ -58,7 +58,7 @@ rules:
 `))
 	fmt.Println(err)
 	// Output:
-	// admission: parse rules: rules.yaml:6:13: window should be a duration of whole milliseconds from 1ms to 8784h, such as 10s, 1m or 24h, here is "1 minute"
+	// admission: parse rules: rules.yaml:6:13: window should be a duration of whole milliseconds from 1ms to 8784h, such as 10s, 1m or 24h, or minute, hour, day or month, here is "1 minute"
 }
 
 // A gate over Redis, or over a Redis Cluster if the URL has several addresses.

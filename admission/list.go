@@ -34,6 +34,9 @@ const maxListFile = 64 << 20
 
 // readBounded reads a file that has no more than so many bytes.
 func readBounded(path string, limit int64) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", path) // a pipe would make us wait
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -77,15 +80,19 @@ func (l *valueList) add(value string) (err string) {
 		return fmt.Sprintf("list %s has more than %d values", l.name, maxList)
 	}
 	if p, ok := parseNetwork(value); ok {
-		l.nets[p] = struct{}{}
-		if key := lengthKey(p.Addr(), p.Bits()); !slices.Contains(l.bits, key) {
-			l.bits = append(l.bits, key)
-		}
+		l.addNetwork(p)
 	} else if strings.Contains(value, "/") && looksLikeNetwork(value) {
 		return fmt.Sprintf("%q is no network, it should be such as 10.0.0.0/8 or fd00::/8", value)
 	}
 	l.words[value] = struct{}{} // a user may be called like an address
 	return ""
+}
+
+func (l *valueList) addNetwork(p netip.Prefix) {
+	l.nets[p] = struct{}{}
+	if key := lengthKey(p.Addr(), p.Bits()); !slices.Contains(l.bits, key) {
+		l.bits = append(l.bits, key)
+	}
 }
 
 // looksLikeNetwork reports whether value is an address and something behind a slash.
@@ -123,7 +130,7 @@ func lengthKey(a netip.Addr, bits int) int {
 }
 
 // holds implements test: it looks once for each length of network, however many there are.
-func (l *valueList) holds(v *value) bool {
+func (l *valueList) holds(v value) bool {
 	if v.ip.IsValid() {
 		return l.hasIP(v.ip)
 	}

@@ -134,11 +134,7 @@ func (s *source) readLists(n ast.Node) error {
 		var file, values ast.Node
 		l := newList(name)
 		err := s.mapping(n, "a list",
-			field{"file", func(_, n ast.Node) (err error) {
-				file = n
-				l, err = s.listFile(name, n)
-				return err
-			}},
+			field{"file", func(_, n ast.Node) error { file = n; return nil }},
 			field{"values", func(_, n ast.Node) error {
 				values = n
 				return s.list(n, "values", func(n ast.Node) error {
@@ -158,9 +154,11 @@ func (s *source) readLists(n ast.Node) error {
 			return err
 		case (file == nil) == (values == nil):
 			return s.wrong(n, "list %q should have either file or values, such as {file: lists/%s.txt}", name, name)
+		case file != nil:
+			l, err = s.listFile(name, file)
 		}
 		s.lists[name] = l
-		return nil
+		return err
 	})
 }
 

@@ -92,7 +92,7 @@ func (s *source) anyOf(part string, n ast.Node) (test, error) {
 			t = append(t, netip.PrefixFrom(a, a.BitLen()))
 			return err
 		})
-		return t, err
+		return t.indexed(), err
 	}
 	var t words
 	err := s.oneOrMore(n, part, func(n ast.Node) (err error) {
@@ -108,7 +108,7 @@ func (s *source) anyOf(part string, n ast.Node) (test, error) {
 		t = append(t, word)
 		return err
 	})
-	return t, err
+	return t.indexed(), err
 }
 
 // scalar reads a text, a number or true and false as the text that it is.
@@ -203,7 +203,7 @@ func (s *source) cidr(part string, key, n ast.Node) (test, error) {
 		t = append(t, unmapped(p).Masked())
 		return nil
 	})
-	return t, err
+	return t.indexed(), err
 }
 
 // listed reads the name of a list.

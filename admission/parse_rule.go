@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -12,11 +13,11 @@ import (
 type draft struct {
 	rule
 	node       ast.Node
-	at         map[string]ast.Node // keys
+	keys       []string            // in the order of the file
+	at         map[string]ast.Node // of each key
 	algorithm  string
 	zone       *time.Location
 	single     window // of limit, window, burst and base
-	exceedMap  bool
 	overridden []overrideDraft
 }
 
@@ -33,7 +34,7 @@ func (s *source) rule(n ast.Node) (rule, error) {
 	d.cost = 1
 	keep := func(key string, read func(ast.Node) error) field {
 		return field{key, func(at, n ast.Node) error {
-			d.at[key] = at
+			d.keys, d.at[key] = append(d.keys, key), at
 			return read(n)
 		}}
 	}
@@ -135,9 +136,9 @@ func (s *source) finishDirect(d *draft) error {
 	if d.at["action"] == nil {
 		return s.wrong(d.node, "rule %q is direct and has no action, it should be allow, deny or challenge", d.name)
 	}
-	for key, at := range d.at {
+	for _, key := range d.keys {
 		if !slices.Contains([]string{"name", "match", "algorithm", "action", "shadow"}, key) {
-			return s.wrong(at, "rule %q is direct, it counts nothing and has no %s", d.name, key)
+			return s.wrong(d.at[key], "rule %q is direct, it counts nothing and has no %s", d.name, key)
 		}
 	}
 	return nil
@@ -168,7 +169,10 @@ func (s *source) finishCounting(d *draft) error {
 	if !several {
 		d.windows = []window{d.single}
 	}
-	if d.onExceed.action == ActionBan && !bannable(d.subject, d.joint) {
+	if d.onExceed.action == ActionBan && len(d.joint) > 0 {
+		return s.wrong(d.at["on_exceed"], "rule %q bans and counts several subjects together: leave out joint, or ban nobody", d.name)
+	}
+	if d.onExceed.action == ActionBan && !bannable(d.subject) {
 		return s.wrong(d.at["on_exceed"], "rule %q bans and counts %s: its subject should be one of user, ip, network, caller, device", d.name, strings.Join(d.subject, ", "))
 	}
 	if err := s.finishOverrides(d); err != nil {
@@ -183,8 +187,8 @@ func (s *source) finishCounting(d *draft) error {
 }
 
 // bannable reports whether a subject is one that a ban can exclude.
-func bannable(subject, joint []string) bool {
-	return len(subject) == 1 && len(joint) == 0 && slices.Contains([]string{"user", "ip", "network", "caller", "device"}, subject[0])
+func bannable(subject []string) bool {
+	return len(subject) == 1 && slices.Contains([]string{"user", "ip", "network", "caller", "device"}, subject[0])
 }
 
 func (s *source) subject(n ast.Node, what string) (parts []string, err error) {
@@ -211,14 +215,20 @@ func (s *source) subject(n ast.Node, what string) (parts []string, err error) {
 func (s *source) exceed(n ast.Node) (e exceed, err error) {
 	words := []string{string(ActionDeny), string(ActionChallenge), string(ActionBan)}
 	at := map[string]ast.Node{}
+	var first string // key that is for bans
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
+		keep := func(key string, read func(ast.Node) error) field {
+			return field{key, func(k, n ast.Node) error {
+				at[key], first = k, cmp.Or(first, key)
+				return read(n)
+			}}
+		}
 		length := func(key string, to *time.Duration) field {
-			return field{key, func(k, n ast.Node) (err error) {
-				at[key] = k
+			return keep(key, func(n ast.Node) (err error) {
 				*to, err = s.duration(n, key)
 				return err
-			}}
+			})
 		}
 		err = s.mapping(n, "on_exceed",
 			field{"action", func(_, n ast.Node) error {
@@ -226,17 +236,15 @@ func (s *source) exceed(n ast.Node) (e exceed, err error) {
 				e.action = Action(word)
 				return err
 			}},
-			field{"after", func(k, n ast.Node) (err error) {
-				at["after"] = k
+			keep("after", func(n ast.Node) (err error) {
 				e.after, err = s.number(n, "after", 1, 1000)
 				return err
-			}},
+			}),
 			length("within", &e.within), length("for", &e.length), length("at_most", &e.atMost),
-			field{"growing", func(k, n ast.Node) (err error) {
-				at["growing"] = k
+			keep("growing", func(n ast.Node) (err error) {
 				e.growing, err = s.boolean(n, "growing")
 				return err
-			}},
+			}),
 		)
 		if err == nil && e.action == "" {
 			err = s.wrong(n, "on_exceed has no action, it should be deny, challenge or ban")
@@ -249,10 +257,11 @@ func (s *source) exceed(n ast.Node) (e exceed, err error) {
 	if err != nil {
 		return exceed{}, err
 	}
-	if e.action != ActionBan {
-		for key, k := range at {
-			return exceed{}, s.wrong(k, "on_exceed has %s, which is for action: ban", key)
-		}
+	switch {
+	case e.action == ActionBan:
+	case first != "":
+		return exceed{}, s.wrong(at[first], "on_exceed has %s, which is for action: ban", first)
+	default:
 		return e, nil
 	}
 	if e.after == 0 {

@@ -76,10 +76,19 @@ func (s *source) word(n ast.Node, what string, form *regexp.Regexp, right string
 	return text, nil
 }
 
+// either is such as "open, closed or local".
+func either(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
 // oneOf reads one of a few words.
 func (s *source) oneOf(n ast.Node, what string, words ...string) (string, error) {
 	if n, ok := n.(*ast.StringNode); ok && slices.Contains(words, n.Value) {
 		return n.Value, nil
 	}
-	return "", s.wrong(n, "%s should be %s%s", what, strings.Join(words, " or "), found(n))
+	return "", s.wrong(n, "%s should be %s%s", what, either(words), found(n))
 }

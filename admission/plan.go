@@ -13,6 +13,7 @@ type plan struct {
 
 	of          []int    // the claim of each tally
 	generations []uint32 // of each tally's subject, before the store was asked
+	room        []Count  // for the store's answer
 }
 
 // A claim is one window that counts the request, or a direct rule.
@@ -46,32 +47,32 @@ const (
 )
 
 // plan fills p, whose slices may have room.
-func (rules *Rules) plan(p *plan, sc scope, req *Request) error {
+func (r *Rules) plan(p *plan, sc scope, req *Request) error {
 	var segments [16]string
 	path := appendSegments(segments[:0], req.Route)
-	for i := range rules.rules {
-		r := &rules.rules[i]
-		if sc == matching && !r.match.holds(req, path) {
+	for i := range r.rules {
+		rule := &r.rules[i]
+		if sc == matching && !rule.match.holds(req, path) {
 			continue
 		}
-		if r.direct != "" {
+		if rule.direct != "" {
 			if sc == counting {
 				continue
 			}
-			p.claims = append(p.claims, claim{rule: r, limit: Unlimited})
-			if r.direct == ActionAllow && !r.shadow {
+			p.claims = append(p.claims, claim{rule: rule, limit: Unlimited})
+			if rule.direct == ActionAllow && !rule.shadow {
 				return nil // the rules that follow are not asked
 			}
-			p.refused = p.refused || r.direct != ActionAllow && !r.shadow
+			p.refused = p.refused || rule.direct != ActionAllow && !rule.shadow
 			continue
 		}
 		from := len(p.parts)
-		parts, ok := r.identify(p.parts, req)
+		parts, ok := rule.identify(p.parts, req)
 		if !ok {
 			continue
 		}
 		p.parts = parts
-		cost, err := r.units(req)
+		cost, err := rule.units(req)
 		switch {
 		case err == nil:
 		case sc == matching:
@@ -79,8 +80,8 @@ func (rules *Rules) plan(p *plan, sc scope, req *Request) error {
 		default:
 			cost = 1 // to look, to take back and to forget, any will do
 		}
-		for j := range r.windows {
-			p.claims = append(p.claims, claim{r, &r.windows[j], r.limitOf(j, req, path), cost, from, len(parts)})
+		for j := range rule.windows {
+			p.claims = append(p.claims, claim{rule, &rule.windows[j], rule.limitOf(j, req, path), cost, from, len(parts)})
 		}
 	}
 	return nil
