@@ -284,7 +284,7 @@ func TestNothingFitsIntoALimitOfZero(t *testing.T) {
 		for _, tally := range d.all(0, sec) {
 			tally = rejecting(tally)
 			for _, mode := range []admission.Mode{doCharge, doCheck} {
-				if c := d.one(mode, tally); c.Reason != tooMuch || c.Remaining != 0 || c.RetryAfter != 0 || c.ResetAfter != 0 || c.Stamp != "" {
+				if c := d.one(mode, tally); c.Reason != tooMuch || c.Remaining != 0 || c.RetryAfter != 0 || c.ResetAfter != 0 || c.Stamp != 0 {
 					t.Errorf("%s, %s: %+v", tally.Algorithm, mode, c)
 				}
 			}

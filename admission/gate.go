@@ -145,7 +145,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 		return conclude(verdicts, rules.version), nil
 	}
 	g.noteGenerations(p, tallies)
-	call := Call{Mode: mode, Tallies: tallies}
+	call := Call{Mode: mode, Tallies: tallies, Room: p.room}
 	if req.ID != "" {
 		call.Request = g.keys.request(req.ID)
 	}
@@ -154,6 +154,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	if err != nil {
 		return g.decideAlone(ctx, call, p, verdicts, rules.version, err)
 	}
+	p.room = counts
 	p.read(verdicts, counts)
 	for i := range counts {
 		if counts[i].Struck {
@@ -183,13 +184,13 @@ func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline, own = d, false
 	}
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
-	defer cancel()
-	counts, err := g.store.Decide(ctx, call)
+	p := &patience{Context: ctx, until: deadline}
+	defer p.end(context.Canceled)
+	counts, err := g.store.Decide(p, call)
 	switch {
 	case err == nil, errors.Is(err, ErrFull):
 		g.breaker.succeeded()
-	case own || ctx.Err() == nil: // a caller who gives no time says nothing about the store
+	case own || p.Err() == nil: // a caller who gives no time says nothing about the store
 		g.breaker.failed(g.now())
 	}
 	return counts, err

@@ -104,7 +104,7 @@ func (t *turn) remember() {
 		if c.answers == nil {
 			c.answers = &answers{young: map[question]*answer{}, since: t.now}
 		}
-		given := &answer{count: t.counts[i], cost: tally.Cost, charged: t.counts[i].Stamp != ""}
+		given := &answer{count: t.counts[i], cost: tally.Cost, charged: t.counts[i].Stamp != 0}
 		given.count.Struck = false // who is banned is not banned once more
 		s.shard.answers -= c.answers.len()
 		c.answers.add(question{t.call.Request, s.id}, given, t.now)

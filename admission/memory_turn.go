@@ -258,17 +258,17 @@ func (t *turn) refund() {
 		if t.call.Request != "" {
 			a := t.answer(i)
 			if a == nil {
-				t.counts[i].Stamp = ""
+				t.counts[i].Stamp = 0
 				continue
 			}
 			t.counts[i].Stamp = a.count.Stamp
-			stamp, cost = "", a.cost
+			stamp, cost = 0, a.cost
 			if a.charged {
 				stamp, a.charged = a.count.Stamp, false
 			}
 		}
 		sh := t.seats[i].shard
-		if c := sh.counters[t.seats[i].id]; c != nil && stamp != "" {
+		if c := sh.counters[t.seats[i].id]; c != nil && stamp != 0 {
 			c.refund(t.now, tally, cost, stamp)
 			sh.changed(c, c.endsFor(tally), t.now)
 		}

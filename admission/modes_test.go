@@ -22,7 +22,7 @@ func TestAllOrNothingOfTallies(t *testing.T) {
 		d.one(doCharge, full)
 		for range 3 {
 			for i, c := range d.do(doCharge, append(slices.Clone(tallies), full)...) {
-				if want := i == len(tallies); (c.Reason == limited) != want || (c.Stamp != "") {
+				if want := i == len(tallies); (c.Reason == limited) != want || (c.Stamp != 0) {
 					t.Fatalf("tally %d: %+v", i, c)
 				}
 			}
@@ -30,7 +30,7 @@ func TestAllOrNothingOfTallies(t *testing.T) {
 		shadow := full
 		shadow.Shadow = true
 		for i, c := range d.do(doCharge, append(slices.Clone(tallies), shadow)...) {
-			if i < len(tallies) && (c.Stamp == "" || c.Remaining != 4) || i == len(tallies) && (c.Reason != limited || c.Stamp != "") {
+			if i < len(tallies) && (c.Stamp == 0 || c.Remaining != 4) || i == len(tallies) && (c.Reason != limited || c.Stamp != 0) {
 				t.Errorf("beside a full shadow, tally %d: %+v", i, c)
 			}
 		}
@@ -59,7 +59,7 @@ func TestRejectedUnitsCountWhereTheRuleSaysSo(t *testing.T) {
 				case !request[i].CountRejected:
 					want = 10
 				}
-				if c.Remaining != want || c.Stamp != "" || (c.Reason == "") != (i != place) {
+				if c.Remaining != want || c.Stamp != 0 || (c.Reason == "") != (i != place) {
 					t.Errorf("request %d, %s of %s: %+v, want %d left", n, request[i].Algorithm, request[i].Subject, c, want)
 				}
 			}
@@ -140,7 +140,7 @@ func TestRejectCountsWhatWasRefusedElsewhere(t *testing.T) {
 		for _, tally := range d.all(10, sec) {
 			tally = striking(rejecting(costing(tally, 4)), 5, time.Minute)
 			tally.Refusals = 3
-			if c := d.one(doReject, tally); c.Struck || c.Stamp != "" || c.Remaining != 6 {
+			if c := d.one(doReject, tally); c.Struck || c.Stamp != 0 || c.Remaining != 6 {
 				t.Errorf("%s: 3 refusals of 4 units: %+v", tally.Algorithm, c)
 			}
 			if c := d.one(doReject, tally); !c.Struck {
@@ -170,7 +170,7 @@ func TestResetForgetsOneSubjectInOneWindow(t *testing.T) {
 		others := []admission.Tally{d.tallyOf("bob", admission.SlidingLog, 5, time.Minute)}
 		d.do(doCharge, append(slices.Clone(tallies), others...)...)
 		for i, c := range d.do(doReset, tallies...) {
-			if c.Remaining != 5 || c.ResetAfter != 0 || c.Reason != "" || c.Stamp != "" {
+			if c.Remaining != 5 || c.ResetAfter != 0 || c.Reason != "" || c.Stamp != 0 {
 				t.Errorf("%s: %+v", tallies[i].Algorithm, c)
 			}
 		}

@@ -34,7 +34,7 @@ var plans = sync.Pool{New: func() any { return &plan{} }}
 func (p *plan) release() {
 	clear(p.claims)
 	clear(p.parts)
-	*p = plan{claims: p.claims[:0], parts: p.parts[:0], of: p.of[:0], generations: p.generations[:0]}
+	*p = plan{claims: p.claims[:0], parts: p.parts[:0], of: p.of[:0], generations: p.generations[:0], room: p.room}
 	plans.Put(p)
 }
 

@@ -72,11 +72,11 @@ func TestAResendThatAsksMore(t *testing.T) {
 		}
 		gcra := d.tally(admission.GCRA, 1, time.Hour)
 		both = d.request(doCharge, "r2", log, gcra)
-		if both[0].Reason != limited || both[1].Reason != "" || both[1].Stamp != "" {
+		if both[0].Reason != limited || both[1].Reason != "" || both[1].Stamp != 0 {
 			t.Errorf("refused: %+v", both)
 		}
 		cell := d.tally(admission.SlidingCounter, 1, time.Hour)
-		if both = d.request(doCharge, "r2", log, cell); both[0].Reason != limited || both[1].Stamp != "" || d.left(cell) != 1 {
+		if both = d.request(doCharge, "r2", log, cell); both[0].Reason != limited || both[1].Stamp != 0 || d.left(cell) != 1 {
 			t.Errorf("refused again, beside one with room: %+v", both)
 		}
 	})
@@ -88,14 +88,14 @@ func TestARequestIsRefundedOnce(t *testing.T) {
 		for _, tally := range d.all(5, time.Hour) {
 			id := "of-" + string(tally.Algorithm)
 			two := costing(tally, 2)
-			if c := d.request(doRefund, id, two)[0]; c.Stamp != "" || c.Remaining != 5 {
+			if c := d.request(doRefund, id, two)[0]; c.Stamp != 0 || c.Remaining != 5 {
 				t.Errorf("%s: a refund of nothing: %+v", tally.Algorithm, c)
 			}
 			d.request(doCharge, id, two)
 			d.request(doCharge, id+"'", two)
 			for i := range 3 {
 				// What it cost is remembered, whatever the refund says.
-				if c := d.request(doRefund, id, costing(tally, 1+i))[0]; c.Stamp == "" || c.Remaining != 3 {
+				if c := d.request(doRefund, id, costing(tally, 1+i))[0]; c.Stamp == 0 || c.Remaining != 3 {
 					t.Errorf("%s: refund %d: %+v", tally.Algorithm, i, c)
 				}
 			}
@@ -106,7 +106,7 @@ func TestARequestIsRefundedOnce(t *testing.T) {
 		full := d.tallyOf("bob", admission.SlidingLog, 1, time.Hour)
 		d.one(doCharge, full)
 		d.request(doCharge, "r", full)
-		if c := d.request(doRefund, "r", full)[0]; c.Stamp != "" || d.left(full) != 0 {
+		if c := d.request(doRefund, "r", full)[0]; c.Stamp != 0 || d.left(full) != 0 {
 			t.Errorf("a refund of a refusal: %+v", c)
 		}
 	})
@@ -122,7 +122,7 @@ func TestRequestsAreForgottenAfterAMinute(t *testing.T) {
 			t.Error("forgotten within a minute")
 		}
 		d.clk.At(time.Minute)
-		if c := d.request(doRefund, "r1", tally)[0]; c.Stamp != "" || c.Remaining != 9 {
+		if c := d.request(doRefund, "r1", tally)[0]; c.Stamp != 0 || c.Remaining != 9 {
 			t.Errorf("refunded after a minute: %+v", c)
 		}
 		if d.request(doCharge, "r1", tally); d.left(tally) != 8 {
