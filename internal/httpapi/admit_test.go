@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -215,6 +217,26 @@ func TestAdmitRequestID(t *testing.T) {
 	}
 	if d := admitted(t, b, fmt.Sprintf(ask, "third", "check")); d.Admitted {
 		t.Fatalf("%+v", d)
+	}
+}
+
+// What was counted, somebody hears of, also when the caller has hung up.
+func TestAdmitAfterAHangUp(t *testing.T) {
+	b := setup(t, realGate(t, twoAMinute))
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	const one = `{"subject":{"user":"ann"},"attributes":{"route":"/v1/x"}}`
+	for path, body := range map[string]string{"/v1/admit": one, "/v1/admit/batch": `{"requests":[` + one + `]}`} {
+		r := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader(body))
+		r.RemoteAddr, r.Host = "127.0.0.1:40000", "localhost"
+		w := httptest.NewRecorder()
+		b.Internal().ServeHTTP(w, r)
+		if w.Code != 200 || !strings.Contains(w.Body.String(), `"admitted":true`) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if d := admitted(t, b, one); d.Admitted {
+		t.Errorf("%+v", d)
 	}
 }
 

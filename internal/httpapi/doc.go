@@ -9,4 +9,9 @@
 // internal listener host, origin and token, then identity, then the rules, then
 // the handler. Placing an order asks the rules itself, after the answers that
 // cost nothing: a replay and a sale known to be sold out.
+//
+// On the internal listener services ask about callers of their own: admit says
+// what the rules think of a request that it is told, authz of one that a
+// gateway forwards. There a denial is the answer and not the service's fault:
+// admit says it with 200.
 package httpapi
