@@ -105,44 +105,44 @@ func TestAttributeText(t *testing.T) {
 
 func TestAdmitHostile(t *testing.T) {
 	b := setup(t)
-	for body, at := range map[string]string{
-		`{"subject":{"ip":"192.0.2"}}`:                            "body.subject.ip",
-		`{"subject":{"ip":""}}`:                                   "body.subject.ip",
-		`{"subject":{"ip":"192.0.2.1:80"}}`:                       "body.subject.ip",
-		`{"subject":{"ip":7}}`:                                    "body.subject.ip",
-		`{"subject":{"user":7}}`:                                  "body.subject.user",
-		`{"subject":{"user":"` + strings.Repeat("x", 256) + `"}}`: "body.subject.user",
-		`{"subject":{"usr":"ann"}}`:                               "body.subject.usr",
-		`{"subject":"ann"}`:                                       "body.subject",
-		`{"subject":{},"colour":1}`:                               "body.colour",
-		`{"Subject":{}}`:                                          "body.Subject",
-		`{"cost":0}`:                                              "body.cost",
-		`{"cost":1000001}`:                                        "body.cost",
-		`{"cost":1.5}`:                                            "body.cost",
-		`{"cost":"1"}`:                                            "body.cost",
-		`{"mode":"peek"}`:                                         "body.mode",
-		`{"mode":"refund"}`:                                       "body.request_id",
-		`{"rule":"api"}`:                                          "body.rule",
-		`{"request_id":""}`:                                       "body.request_id",
-		`{"request_id":"` + strings.Repeat("x", 256) + `"}`:       "body.request_id",
-		`{"attributes":{"user":"ann"}}`:                           "body.attributes.user",
-		`{"attributes":{"ip":"192.0.2.1"}}`:                       "body.attributes.ip",
-		`{"attributes":{"plan":null}}`:                            "body.attributes.plan",
-		`{"attributes":{"plan":["gold"]}}`:                        "body.attributes.plan",
-		`{"attributes":{"plan":{"a":1}}}`:                         "body.attributes.plan",
-		`{"attributes":{"plan":"` + strings.Repeat("x", 1025) + `"}}`: "body.attributes.plan",
-		`{"attributes":{"size":1e999}}`:                               "body",
-		`{"attributes":{"":1}}`:                                       "body.attributes",
-		`{"attributes":{"` + strings.Repeat("x", 65) + `":1}}`:        "body.attributes",
-		`{"attributes":["plan"]}`:                                     "body.attributes",
-		`[]`:                                                          "body",
-		`null`:                                                        "body",
-		`{`:                                                           "body",
-		`{"attributes":{` + strings.Repeat(`"a":1,`, 3) + manyNames(65): "body.attributes",
+	for _, tt := range []struct{ at, body string }{
+		{"body.subject.ip", `{"subject":{"ip":"192.0.2"}}`},
+		{"body.subject.ip", `{"subject":{"ip":""}}`},
+		{"body.subject.ip", `{"subject":{"ip":"192.0.2.1:80"}}`},
+		{"body.subject.ip", `{"subject":{"ip":7}}`},
+		{"body.subject.user", `{"subject":{"user":7}}`},
+		{"body.subject.user", `{"subject":{"user":"` + strings.Repeat("x", 256) + `"}}`},
+		{"body.subject.usr", `{"subject":{"usr":"ann"}}`},
+		{"body.subject", `{"subject":"ann"}`},
+		{"body.colour", `{"subject":{},"colour":1}`},
+		{"body.Subject", `{"Subject":{}}`},
+		{"body.cost", `{"cost":0}`},
+		{"body.cost", `{"cost":1000001}`},
+		{"body.cost", `{"cost":1.5}`},
+		{"body.cost", `{"cost":"1"}`},
+		{"body.mode", `{"mode":"peek"}`},
+		{"body.request_id", `{"mode":"refund"}`},
+		{"body.rule", `{"rule":"api"}`},
+		{"body.request_id", `{"request_id":""}`},
+		{"body.request_id", `{"request_id":"` + strings.Repeat("x", 256) + `"}`},
+		{"body.attributes.user", `{"attributes":{"user":"ann"}}`},
+		{"body.attributes.ip", `{"attributes":{"ip":"192.0.2.1"}}`},
+		{"body.attributes.plan", `{"attributes":{"plan":null}}`},
+		{"body.attributes.plan", `{"attributes":{"plan":["gold"]}}`},
+		{"body.attributes.plan", `{"attributes":{"plan":{"a":1}}}`},
+		{"body.attributes.plan", `{"attributes":{"plan":"` + strings.Repeat("x", 1025) + `"}}`},
+		{"body", `{"attributes":{"size":1e999}}`},
+		{"body.attributes", `{"attributes":{"":1}}`},
+		{"body.attributes", `{"attributes":{"` + strings.Repeat("x", 65) + `":1}}`},
+		{"body.attributes", `{"attributes":["plan"]}`},
+		{"body", `[]`},
+		{"body", `null`},
+		{"body", `{`},
+		{"body.attributes", `{"attributes":{` + strings.Repeat(`"a":1,`, 3) + manyNames(65)},
 	} {
-		w := call(b.Internal(), "POST", "/v1/admit", body)
-		if p := problemIn(t, w); p.Status != 422 || len(p.Errors) == 0 || p.Errors[0].Location != at {
-			t.Errorf("%.80s: %+v", body, p)
+		w := call(b.Internal(), "POST", "/v1/admit", tt.body)
+		if p := problemIn(t, w); p.Status != 422 || len(p.Errors) == 0 || p.Errors[0].Location != tt.at {
+			t.Errorf("%.80s: %+v", tt.body, p)
 		}
 	}
 	if p := problemIn(t, call(b.Internal(), "POST", "/v1/admit", "")); p.Status != 422 {
