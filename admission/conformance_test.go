@@ -134,6 +134,26 @@ func had(rule string, window time.Duration, limit, remaining int, resetAfter tim
 	}
 }
 
+// A limit of 0 needs no store to refuse, but the rules beside it do, so as not to count who was refused.
+func TestALimitOfZeroChargesNobodyElse(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		g := gate(t, open(newClock()), namespace(), `
+- {name: user, subject: user, limit: 5, window: 10s}
+- {name: nobody, subject: ip, limit: 0, window: 10s}
+- {name: all, subject: user, limit: 5, window: 10s, algorithm: gcra, count_rejected: true}
+`)
+		req := admission.Request{User: "ann", IP: netip.MustParseAddr("192.0.2.1")}
+		if d := charge(t, g, req); d.Admitted || d.Rule != "nobody" || d.Reason != admission.CostAboveLimit {
+			t.Errorf("%+v", d)
+		}
+		for i, left := range []int{5, 0, 4} {
+			if v := check(t, g, req).Rules[i]; v.Remaining != left {
+				t.Errorf("%s has %d left, want %d", v.Rule, v.Remaining, left)
+			}
+		}
+	})
+}
+
 func TestEveryViolatedRuleIsNamedAndTheLongestWaitDecides(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		g := gate(t, open(newClock()), namespace(), `

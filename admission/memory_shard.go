@@ -60,7 +60,7 @@ func (sh *shard) changed(c *counter, ends, now int64) {
 	case c.place == 0:
 		sh.queue = append(sh.queue, due{})
 		sh.up(len(sh.queue)-1, due{ends, c})
-	case ends <= now:
+	case ends <= now-grace:
 		sh.drop(c)
 	case ends < sh.queue[c.place-1].at:
 		sh.up(c.place-1, due{ends, c})

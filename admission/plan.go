@@ -189,10 +189,12 @@ func (p *plan) tallies(k *keyring, withID bool) (tallies []Tally, verdicts []Ver
 	verdicts = make([]Verdict, 0, len(p.claims))
 	tallies = make([]Tally, 0, len(p.claims))
 	subject, hashed := "", -1
+	some := slices.ContainsFunc(p.claims, func(c claim) bool { return c.asked() })
 	for i := range p.claims {
 		c := &p.claims[i]
 		verdicts = append(verdicts, c.verdict())
-		if !c.asked() {
+		// A limit of 0 needs no store, but where others are asked it must be told, or they would count who is refused.
+		if !c.asked() && (!some || c.limit != 0 || c.rule.shadow) {
 			continue
 		}
 		if hashed < 0 || !slices.Equal(p.identity(c), p.identity(&p.claims[hashed])) {

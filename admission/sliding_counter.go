@@ -49,7 +49,10 @@ func (c slidingCounter) used(passed, window int64) int {
 func (c slidingCounter) read(now, window int64, limit, cost int) standing {
 	c, passed := c.roll(now, window)
 	used := c.used(passed, window)
-	s := standing{remaining: max(0, limit-used), resetAfter: max(0, c.ends(window)-c.k*window-passed)}
+	s := standing{remaining: max(0, limit-used)}
+	if c.cur > 0 || c.prev > 0 {
+		s.resetAfter = c.ends(window) - c.k*window - passed
+	}
 	switch {
 	case cost > limit:
 		s.reason = CostAboveLimit
@@ -104,13 +107,10 @@ func (c *slidingCounter) refund(cost int, k int64) {
 	}
 }
 
-// ends is when nothing counts any more.
+// ends is when nothing counts any more, and k needs not be known any longer.
 func (c slidingCounter) ends(window int64) int64 {
-	switch {
-	case c.cur > 0:
+	if c.cur > 0 {
 		return (c.k + 2) * window
-	case c.prev > 0:
-		return (c.k + 1) * window
 	}
-	return 0
+	return (c.k + 1) * window
 }
