@@ -22,21 +22,7 @@ func (s *RedisStore) Exchange(ctx context.Context, key string, news BanNews) (Ba
 	if err := ctx.Err(); err != nil {
 		return BanState{}, err
 	}
-	type answer struct {
-		state BanState
-		err   error
-	}
-	done := make(chan answer, 1) // as in Decide
-	go func() {
-		state, err := s.exchange(ctx, key, &news)
-		done <- answer{state, err}
-	}()
-	select {
-	case a := <-done:
-		return a.state, a.err
-	case <-ctx.Done():
-		return BanState{}, ctx.Err()
-	}
+	return within(ctx, func() (BanState, error) { return s.exchange(ctx, key, &news) })
 }
 
 func (s *RedisStore) exchange(ctx context.Context, key string, news *BanNews) (BanState, error) {

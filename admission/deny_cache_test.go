@@ -306,12 +306,12 @@ var ignoreReceipt = cmpopts.IgnoreUnexported(admission.Decision{})
 // P21, P19: an attack from a million subjects costs a bounded room.
 func TestTheDenyCacheIsBounded(t *testing.T) {
 	store := &watched{Store: admission.NewMemoryStore(admission.MemoryOptions{})}
-	g, err := admission.New(store, parse(t, "- {name: r, subject: user, limit: 0, window: 1m}"), admission.Options{Secret: secret, DenyCache: 100})
+	g, err := admission.New(store, parse(t, "- {name: r, subject: user, limit: 1, window: 1m}"), admission.Options{Secret: secret, DenyCache: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20_000 {
-		charge(t, g, admission.Request{User: fmt.Sprint(i)})
+		charge(t, g, admission.Request{User: fmt.Sprint(i), Cost: 2})
 	}
 	g.SettleDenyCache()
 	if n := g.Stats().Denials; n == 0 || n > 100 {

@@ -306,8 +306,8 @@ func TestListenersHear(t *testing.T) {
 		d.ask(admission.Call{Mode: doReset, Tallies: tallies[:1], Channel: channel})
 		for i := range 2 {
 			got := []string{<-heard[i], <-heard[i], <-heard[i]}
-			slices.Sort(got[:2])
-			if diff := cmp.Diff([]string{"ann", "bob", "ann"}, got); diff != "" {
+			slices.Sort(got) // on a cluster they come from several servers
+			if diff := cmp.Diff([]string{"ann", "ann", "bob"}, got); diff != "" {
 				t.Errorf("listener %d heard (-want +got):\n%s", i, diff)
 			}
 		}

@@ -25,49 +25,53 @@ func slotsOf(tallies []Tally) []slot {
 	return slots
 }
 
-func (s *RedisStore) decideBySlot(ctx context.Context, mode Mode, tallies []Tally) ([]Count, error) {
-	counts := make([]Count, len(tallies))
-	slots := slotsOf(tallies)
+// decideBySlot puts a call to one slot after the other. From the one that refuses on, a charge only counts what counts refusals.
+func (s *RedisStore) decideBySlot(ctx context.Context, call Call) ([]Count, error) {
+	counts := make([]Count, len(call.Tallies))
+	slots := slotsOf(call.Tallies)
 	for i, sl := range slots {
-		answers, err := s.run(ctx, mode, sl.tallies)
+		here := call
+		here.Tallies = sl.tallies
+		answers, err := s.one(ctx, here)
 		if err != nil {
 			return nil, err // what earlier slots counted stays: too much, never too little
 		}
 		for j, place := range sl.places {
 			counts[place] = answers[j]
 		}
-		if mode == Charge && !fits(sl.tallies, answers) {
+		if call.Mode == Charge && !fits(sl.tallies, answers) {
 			for _, earlier := range slots[:i] {
-				if err := s.takeBack(ctx, earlier, counts); err != nil {
+				if err := s.takeBack(ctx, call.Request, earlier, counts); err != nil {
 					return nil, err
 				}
 			}
-			mode = Check // the slots that follow, so that every rule which refuses is named
+			call.Mode = refuse
 		}
 	}
 	return counts, nil
 }
 
-// takeBack refunds a slot that was charged, and puts its counts as they are then into counts. Shadow tallies that were full
-// had not been charged.
-func (s *RedisStore) takeBack(ctx context.Context, sl slot, counts []Count) error {
+// takeBack refunds a slot that was charged, and puts its counts as they are then into counts. What counts refusals stays: charged
+// or rejected, it is the same. Nobody is told, as nobody was told of the charge.
+func (s *RedisStore) takeBack(ctx context.Context, request string, sl slot, counts []Count) error {
 	var charged slot
 	for i, place := range sl.places {
-		if counts[place].Reason == "" {
-			t := sl.tallies[i]
-			t.Stamp = counts[place].Stamp
+		t := sl.tallies[i]
+		if t.Stamp = counts[place].Stamp; t.Stamp != 0 && !t.CountRejected {
 			charged.tallies = append(charged.tallies, t)
 			charged.places = append(charged.places, place)
 		}
+		counts[place].Stamp = 0
 	}
 	if len(charged.tallies) == 0 {
 		return nil
 	}
-	answers, err := s.run(ctx, Refund, charged.tallies)
+	answers, err := s.one(ctx, Call{Mode: Refund, Request: request, Tallies: charged.tallies})
 	if err != nil {
 		return err
 	}
 	for i, place := range charged.places {
+		answers[i].Stamp = 0
 		counts[place] = answers[i]
 	}
 	return nil

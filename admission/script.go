@@ -2,23 +2,180 @@ package admission
 
 import (
 	"context"
-	_ "embed"
+	"embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed lua/sliding_log.lua
-	slidingLogLua string
-	//go:embed lua/decide.lua
-	decideLua string
+//go:embed lua/*.lua
+var luaFiles embed.FS
 
-	decideSource = slidingLogLua + "\n" + decideLua
-	decideHash   = redis.NewScript(decideSource).Hash()
+// A scriptParts is what a script is made of besides begin.lua and decide.lua: one bit for each file of luaParts.
+type scriptParts uint8
+
+// luaParts are in the order in which they stand in a script: base is made of two before it.
+var luaParts = [...]string{"sliding_log", "sliding_counter", "fixed_window", "gcra", "base", "strikes", "requests"}
+
+const (
+	withLog scriptParts = 1 << iota
+	withCounter
+	withFixed
+	withGCRA
+	withBase
+	withStrikes
+	withRequests
 )
+
+// A script is the operation decide with the parts that its calls need: a short one is run faster.
+type script struct{ source, hash string }
+
+var (
+	scriptsMu sync.Mutex
+	scripts   = map[scriptParts]script{} // guarded by scriptsMu
+)
+
+func scriptOf(parts scriptParts) script {
+	scriptsMu.Lock()
+	defer scriptsMu.Unlock()
+	if s, ok := scripts[parts]; ok {
+		return s
+	}
+	names := []string{"begin"}
+	for i, name := range luaParts {
+		if parts&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	var b strings.Builder
+	for _, name := range append(names, "decide") {
+		text, err := luaFiles.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // the files are part of the program
+		}
+		b.Write(text)
+		b.WriteByte('\n')
+	}
+	s := script{source: b.String(), hash: redis.NewScript(b.String()).Hash()}
+	scripts[parts] = s
+	return s
+}
+
+// refuse is a charge that another slot has refused already: it counts only what counts refusals.
+const refuse Mode = "refuse"
+
+// needs returns the parts of the script that t needs.
+func (t *Tally) needs(withID bool) scriptParts {
+	var parts scriptParts
+	switch t.Algorithm {
+	case SlidingCounter:
+		parts = withCounter
+	case FixedWindow:
+		parts = withFixed
+	case GCRA:
+		parts = withGCRA
+	case TwoStage:
+		parts = withBase | withFixed | withLog
+	default:
+		parts = withLog
+	}
+	if t.Strikes != nil {
+		parts |= withStrikes | withLog
+	}
+	if withID {
+		parts |= withRequests
+	}
+	return parts
+}
+
+// algorithm returns the word of t's algorithm; a log is the default.
+func (t *Tally) algorithm() string {
+	switch t.Algorithm {
+	case SlidingCounter, FixedWindow, GCRA, TwoStage:
+		return string(t.Algorithm)
+	}
+	return string(SlidingLog)
+}
+
+// withRecord reports whether the answer for t is looked for or kept.
+func (c *Call) withRecord(t *Tally) bool {
+	return c.Request != "" && t.Records != "" && (c.Mode == Charge || c.Mode == refuse || c.Mode == Refund)
+}
+
+// pack appends what decide.lua wants to know of c, decided at now in µs or, if that is 0, at Redis' time. Spans of the calendar
+// are those of about.
+func (c *Call) pack(b []byte, now int64, about time.Time) []byte {
+	b = append(append(b, c.Mode...), 0)
+	b = binary.BigEndian.AppendUint64(b, uint64(now))
+	for i := range c.Tallies {
+		t := &c.Tallies[i]
+		flags := byte(0)
+		for bit, is := range [...]bool{t.Shadow, t.CountRejected, t.Strikes != nil, c.withRecord(t)} {
+			if is {
+				flags |= 1 << bit
+			}
+		}
+		b = append(append(b, t.algorithm()...), 0, flags)
+		b = binary.BigEndian.AppendUint32(b, uint32(t.Cost))
+		b = binary.BigEndian.AppendUint32(b, uint32(t.Limit))
+		b = binary.BigEndian.AppendUint64(b, uint64(t.Window.Length.Microseconds()))
+		b = binary.BigEndian.AppendUint64(b, uint64(t.Stamp))
+		switch t.Algorithm {
+		case FixedWindow:
+			b = t.Window.packSpan(b, about)
+		case GCRA:
+			b = binary.BigEndian.AppendUint32(b, uint32(t.burst()))
+		case TwoStage:
+			b = binary.BigEndian.AppendUint32(b, uint32(t.Base.Limit))
+			b = binary.BigEndian.AppendUint64(b, uint64(t.Base.Window.Length.Microseconds()))
+			b = t.Base.Window.packSpan(b, about)
+		}
+		if t.Strikes != nil {
+			refusals := t.Refusals
+			if c.Mode != Reject {
+				refusals = 1
+			}
+			b = binary.BigEndian.AppendUint32(b, uint32(t.Strikes.Limit))
+			b = binary.BigEndian.AppendUint64(b, uint64(t.Strikes.Window.Microseconds()))
+			b = binary.BigEndian.AppendUint32(b, uint32(refusals))
+		}
+	}
+	return b
+}
+
+// packSpan appends the span of a calendar that holds about, or zeros.
+func (w *Window) packSpan(b []byte, about time.Time) []byte {
+	var start, stop int64
+	if w.Calendar != nil {
+		from, to := w.Calendar.Span(about)
+		start, stop = from.UnixMicro(), to.UnixMicro()
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(start))
+	return binary.BigEndian.AppendUint64(b, uint64(stop))
+}
+
+// appendKeys appends the keys of c in the order in which decide.lua reads them.
+func (c *Call) appendKeys(args []any) []any {
+	for i := range c.Tallies {
+		t := &c.Tallies[i]
+		args = append(args, t.Key)
+		if t.Algorithm == TwoStage {
+			args = append(args, t.Base.Key)
+		}
+		if t.Strikes != nil {
+			args = append(args, t.Strikes.Key)
+		}
+		if c.withRecord(t) {
+			args = append(args, t.Records, t.Records+":old")
+		}
+	}
+	return args
+}
 
 // A once is a command that go-redis must not send a second time. MaxRetries: -1 says so too, but a cluster client does not
 // heed it: it repeats after a time-out, and a script that ran the first time would count twice.
@@ -26,27 +183,36 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// decide runs the script on tallies of one slot, at now in µs or, if that is 0, at Redis' time.
-func decide(ctx context.Context, rdb Client, mode Mode, now int64, tallies []Tally) ([]Count, error) {
-	args := make([]any, 0, 3+len(tallies)*6+2)
-	args = append(args, "evalsha", decideHash, len(tallies))
-	for i := range tallies {
-		args = append(args, tallies[i].Key)
+// runScript runs decide.lua once for all calls and returns a reply for each.
+func runScript(ctx context.Context, rdb Client, calls []*asked, now int64, about time.Time) ([]any, error) {
+	var parts scriptParts
+	args := make([]any, 3, 3+8*len(calls))
+	for _, a := range calls {
+		c := &a.call
+		args = c.appendKeys(args)
+		for i := range c.Tallies {
+			parts |= c.Tallies[i].needs(c.withRecord(&c.Tallies[i]))
+		}
 	}
-	args = append(args, string(mode), now)
-	for i := range tallies {
-		t := &tallies[i]
-		args = append(args, t.Limit, t.Window.Length.Microseconds(), t.Cost, t.Shadow, t.Stamp)
+	args[2] = len(args) - 3
+	for _, a := range calls {
+		c := &a.call
+		args = append(args, c.pack(make([]byte, 0, 64*len(c.Tallies)), now, about), c.Request, c.Channel)
 	}
+	s := scriptOf(parts)
+	args[0], args[1] = "evalsha", s.hash
 	reply, err := send(ctx, rdb, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") { // it did not run: the node has started anew, or is another one
-		args[0], args[1] = "eval", decideSource
+		args[0], args[1] = "eval", s.source
 		reply, err = send(ctx, rdb, args)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case len(reply) != len(calls):
+		return nil, fmt.Errorf("%w: %d replies to %d calls", errReply, len(reply), len(calls))
 	}
-	return decodeCounts(reply, len(tallies))
+	return reply, nil
 }
 
 func send(ctx context.Context, rdb Client, args []any) ([]any, error) {
@@ -59,35 +225,49 @@ func send(ctx context.Context, rdb Client, args []any) ([]any, error) {
 
 var errReply = errors.New("unexpected reply of the script")
 
-// decodeCounts reads the reply of the script for n tallies.
-func decodeCounts(reply []any, n int) ([]Count, error) {
-	const fields = 5
-	if len(reply) != n*fields {
-		return nil, fmt.Errorf("%w: %d values for %d tallies", errReply, len(reply), n)
+// A wrongSpan means that Redis' clock is outside the spans that were sent: nothing was done.
+type wrongSpan struct{ now time.Time }
+
+func (wrongSpan) Error() string { return "the calendar's spans do not hold Redis' time" }
+
+// decodeCounts reads one reply of the script, for n tallies.
+func decodeCounts(reply any, n int) ([]Count, error) {
+	if err, ok := reply.(error); ok {
+		return nil, err
 	}
+	text, ok := reply.(string)
+	if !ok {
+		return nil, fmt.Errorf("%w: %v", errReply, reply)
+	}
+	const numbers = 4 + 8 + 8 + 8 + 8 + 1
 	counts := make([]Count, n)
 	for i := range counts {
-		values := reply[i*fields : (i+1)*fields]
-		word, ok := values[0].(string)
-		var numbers [fields - 1]int64
-		for j, v := range values[1:] {
-			number, isNumber := v.(int64)
-			numbers[j], ok = number, ok && isNumber
+		word, rest, ok := strings.Cut(text, "\x00")
+		if word == "clock" && len(rest) == 8 {
+			return nil, wrongSpan{time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(rest))))}
 		}
+		if !ok || len(rest) < numbers {
+			return nil, fmt.Errorf("%w: %q", errReply, text)
+		}
+		var b [numbers]byte
+		text = rest[copy(b[:], rest):]
 		c := &counts[i]
 		switch reason := Reason(word); reason {
 		case "admitted":
 		case RateLimited, CostAboveLimit:
 			c.Reason = reason
 		default:
-			ok = false
+			return nil, fmt.Errorf("%w: %q", errReply, word)
 		}
-		if !ok {
-			return nil, fmt.Errorf("%w: %v", errReply, values)
-		}
-		c.Remaining, c.Stamp, c.At = int(numbers[0]), numbers[3], time.UnixMicro(numbers[3])
-		c.RetryAfter = time.Duration(numbers[1]) * time.Microsecond
-		c.ResetAfter = time.Duration(numbers[2]) * time.Microsecond
+		c.Remaining = int(binary.BigEndian.Uint32(b[:]))
+		c.RetryAfter = micros(int64(binary.BigEndian.Uint64(b[4:])))
+		c.ResetAfter = micros(int64(binary.BigEndian.Uint64(b[12:])))
+		c.Stamp = int64(binary.BigEndian.Uint64(b[20:]))
+		c.At = time.UnixMicro(int64(binary.BigEndian.Uint64(b[28:])))
+		c.Struck = b[36] == 1
+	}
+	if text != "" {
+		return nil, fmt.Errorf("%w: %q is left", errReply, text)
 	}
 	return counts, nil
 }

@@ -71,7 +71,7 @@ func TestOneWindow(t *testing.T) {
 			{0, 1, true, 0, 0, 1000 * ms},
 			{0, 1, false, 0, 1000 * ms, 1000 * ms},
 		}},
-		{"a limit of thousands at once", "limit: 20000, window: 1s", []step{
+		{"a limit of thousands at once", "limit: 20000, window: 1s, algorithm: sliding_log", []step{
 			{0, 12_345, true, 7655, 0, 1000 * ms},
 			{500 * ms, 7656, false, 7655, 500 * ms, 500 * ms},
 			{500 * ms, 7655, true, 0, 0, 1000 * ms},

@@ -1,45 +1,180 @@
--- Decides all tallies of one request in one slot.
+-- Decides calls, one after the other; each is all-or-nothing by itself. Those who call at the same time share a script, because what
+-- surrounds a decision takes Redis longer than the decision.
 --
--- KEYS[i]  counter of tally i
--- ARGV[1]  charge, check, or refund (takes back what an earlier charge counted)
--- ARGV[2]  the time in µs, for tests; 0 = Redis' own clock, the only one that all callers share
--- ARGV[3…] five for each tally: limit, window (µs), cost, 1 if shadow else 0, stamp (refund only, else 0)
+-- KEYS       for each tally its counter, then that of its base, of its strikes, and of its answers to requests (two), if it has them
+-- ARGV       three for each call:
+--   [1]      packed: what is to be done: charge, refuse (a charge that was refused elsewhere already), check, refund, reset or reject;
+--            the time in µs, for tests, where 0 is Redis' own clock, the only one that all callers share; and for each tally: its
+--            algorithm; 1 if shadow + 2 if it counts what was rejected + 4 if it has strikes + 8 if it has answers to requests;
+--            cost; limit; window in µs; the stamp of a refund, else 0; then what the algorithm wants; then of strikes the limit, the
+--            window in µs, and how many
+--   [2]      the hash of the request's id, or empty
+--   [3]      the channel that is told the subject of what is taken back, or empty
 --
--- Replies five for each tally, as it stands afterwards: admitted, rate_limited or cost_above_limit; remaining; retry-after and
--- reset-after in µs; the stamp under which it was read or charged.
+-- Replies for each call packed values for each tally, as it stands afterwards: admitted, rate_limited or cost_above_limit; remaining;
+-- retry-after and reset-after in µs; the stamp of a charge, or of what a refund found, else 0; the time of the decision; and 1 if
+-- struck. Or, having done nothing, clock and the time: spans of the calendar were sent that do not hold it. Or an error, which
+-- is that call's alone. (Packed, arguments and replies take half the time that values by themselves do.)
 --
 -- Must be atomic: between looking at the tallies and counting in them nobody else may count, or the limit is passed;
 -- and a request that one tally refuses must not be counted in another.
 
-local mode, now = ARGV[1], tonumber(ARGV[2])
-if now == 0 then
-  local time = call('TIME')
-  now = time[1] * 1000000 + time[2]
+local function read(t)
+  if t.limit > 0 then
+    t.algorithm.read(t, now)
+  else
+    t.word = 'cost_above_limit'
+  end
 end
 
-local tallies, fits = {}, true
-for i, key in ipairs(KEYS) do
-  local a = 3 + (i - 1) * 5
-  local t = {
-    key = key,
-    limit = tonumber(ARGV[a]),
-    window = tonumber(ARGV[a + 1]),
-    cost = tonumber(ARGV[a + 2]),
-    shadow = ARGV[a + 3] == '1',
-  }
-  if mode == 'refund' then sliding_log.refund(t, ARGV[a + 4]) end
-  sliding_log.read(t, now)
-  if t.word ~= 'admitted' and not t.shadow then fits = false end
-  tallies[i] = t
+local function read_again(t)
+  t.word, t.remaining, t.retry_after, t.reset_after = 'admitted', 0, 0, 0
+  read(t)
 end
 
-local reply = {}
-for _, t in ipairs(tallies) do
-  if mode == 'charge' and fits and t.word == 'admitted' then sliding_log.charge(t) end
-  reply[#reply + 1] = t.word
-  reply[#reply + 1] = t.remaining
-  reply[#reply + 1] = t.retry_after
-  reply[#reply + 1] = t.reset_after
-  reply[#reply + 1] = t.now
+-- Counts t as rejected. What was decided stays so, also where there was room before.
+local function reject(t)
+  if t.limit == 0 then return end
+  local word = t.word
+  t.algorithm.reject(t)
+  read_again(t)
+  if word ~= 'rate_limited' then t.word, t.retry_after = word, 0 end
 end
-return reply
+
+-- What is done to each tally, by the word of admission.Mode.
+local change = {}
+
+function change.charge(t, fits)
+  if t.recorded then return end
+  if fits then
+    if t.word == 'admitted' then t.algorithm.charge(t) end
+  else
+    if t.strikes and t.word ~= 'admitted' and t.flags % 2 == 0 then strikes.count(t, now) end
+    if t.count_rejected then reject(t) end
+  end
+  if t.field then requests.put(t) end
+end
+
+change.refuse = change.charge
+
+function change.reject(t)
+  read(t)
+  if t.count_rejected and t.cost > 0 then reject(t) end
+  if t.strikes and t.flags % 2 == 0 then strikes.count(t, now) end
+  read_again(t)
+end
+
+function change.refund(t)
+  local stamp = t.stamp
+  if t.field then
+    local cost = t.cost
+    t.stamp = 0
+    requests.find(t, now)
+    stamp = t.stamp
+    if t.charged then
+      requests.refunded(t)
+      t.cost = t.recorded_cost
+      t.algorithm.refund(t, stamp, now)
+      t.cost = cost
+    end
+    t.at, t.recorded = now, nil
+  elseif stamp ~= 0 then
+    t.algorithm.refund(t, stamp, now)
+  end
+  read_again(t)
+  t.stamp = stamp
+end
+
+function change.reset(t)
+  call('DEL', t.key)
+  if t.first then call('DEL', t.first.key) end
+  if t.strikes then call('DEL', t.strikes.key) end
+  read_again(t)
+end
+
+local function tell(channel, tallies)
+  local told = {}
+  for _, t in ipairs(tallies) do
+    local subject = string.match(t.key, '{(.-)}')
+    if not told[subject] then
+      told[subject] = true
+      call('PUBLISH', channel, subject)
+    end
+  end
+end
+
+local keys = 0 -- read so far
+
+-- Reads the tallies of a call, with their keys, before anything of it is done: the keys of the next call begin behind them.
+local function tallies_of(at)
+  local tallies, n = {}, 0
+  while at <= #arguments do
+    local name, flags, cost, limit, window, stamp
+    name, flags, cost, limit, window, stamp, at = unpack('>sBI4I4I8i8', arguments, at)
+    keys = keys + 1
+    local t = {
+      algorithm = algorithms[name], key = KEYS[keys], flags = flags, cost = cost, limit = limit, window = window, stamp = stamp,
+      word = 'admitted', remaining = 0, retry_after = 0, reset_after = 0, at = now, time = 0, log = false, units = 0, gone = 0,
+    }
+    local more = t.algorithm.arguments
+    if more then at, keys = more(t, at, keys) end
+    if flags > 1 then
+      t.count_rejected = flags % 4 >= 2
+      if flags % 8 >= 4 then at, keys = strikes.arguments(t, at, keys) end
+      if flags >= 8 then keys = requests.arguments(t, keys) end
+    end
+    n = n + 1
+    tallies[n] = t
+  end
+  return tallies
+end
+
+local function decide(mode, channel, tallies)
+  local fits = mode == 'charge'
+  if fits or mode == 'refuse' then
+    for _, t in ipairs(tallies) do
+      if t.field then requests.find(t, now) end
+      if not t.recorded then read(t) end
+      if t.word ~= 'admitted' and t.flags % 2 == 0 then fits = false end
+    end
+  elseif mode == 'check' then
+    for _, t in ipairs(tallies) do read(t) end
+  end
+  local act, reply = change[mode], ''
+  for i = 1, #tallies do
+    local t = tallies[i]
+    if act then act(t, fits) end
+    reply = reply .. pack('>sI4I8I8i8I8B', t.word, t.remaining, t.retry_after, t.reset_after, t.stamp, t.at, t.struck and 1 or 0)
+  end
+  if channel ~= '' and (mode == 'refund' or mode == 'reset') then tell(channel, tallies) end
+  return reply
+end
+
+local redis_time
+local function time()
+  if not redis_time then
+    local t = call('TIME')
+    redis_time = t[1] * 1000000 + t[2]
+  end
+  return redis_time
+end
+
+local replies = {}
+for i = 1, #ARGV, 3 do
+  local mode, at
+  arguments, request, wrong_span = ARGV[i], ARGV[i + 1], false
+  mode, now, at = unpack('>sI8', arguments)
+  if now == 0 then now = time() end
+  local tallies = tallies_of(at)
+  local done, reply = true, nil
+  if wrong_span then
+    reply = pack('>sI8', 'clock', now)
+  else
+    done, reply = pcall(decide, mode, ARGV[i + 2], tallies)
+  end
+  if not done then
+    reply = {err = type(reply) == 'table' and reply.err or tostring(reply)}
+  end
+  replies[#replies + 1] = reply
+end
+return replies

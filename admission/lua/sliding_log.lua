@@ -1,63 +1,95 @@
--- The exact sliding log: a LIST of the times (µs) of all units admitted, oldest first. A unit counts from its own time on for
--- one window, without the end. A list takes a quarter of a sorted set's memory, and equal times need no tie-breaker.
+-- The exact sliding log: a STRING of the times of all units, 8 bytes each (µs, big endian), oldest first. A unit counts from
+-- its own time on for one window, without the end. TTL one window.
 
-local call = redis.call
+-- Up to this limit a log is read and written as a whole; above it in places: 8 KB a request are as dear as the places.
+local whole = 1000
 
--- How many of the n units of key count no more, that is, are not later than edge. Looks at the oldest, then in doubling
--- steps, then halves: few looks both where nothing is old and where thousands are.
-local function expired(key, n, edge)
-  local function old(i) return tonumber(call('LINDEX', key, i)) <= edge end
-  if n == 0 or not old(0) then return 0 end
-  local low, high = 0, 1 -- low is old
-  while high < n and old(high) do low, high = high, high * 2 end
-  if high > n then high = n end -- n, or not old
+local sliding_log = {}
+
+-- The time of unit i of t, from 0.
+local function time_of(t, i)
+  if t.log then return (unpack('>I8', t.log, i * 8 + 1)) end
+  return (unpack('>I8', call('GETRANGE', t.key, i * 8, i * 8 + 7)))
+end
+
+-- How many of the units of t are not later than edge. Looks at the oldest, then in doubling steps, then halves: few looks both
+-- where nothing is old and where thousands are.
+local function not_later(t, edge)
+  local n = t.units
+  if n == 0 or time_of(t, 0) > edge then return 0 end
+  local low, high = 0, 1 -- low is not later
+  while high < n and time_of(t, high) <= edge do low, high = high, high * 2 end
+  if high > n then high = n end -- n, or later
   while high - low > 1 do
-    local middle = math.floor((low + high) / 2)
-    if old(middle) then low = middle else high = middle end
+    local middle = floor((low + high) / 2)
+    if time_of(t, middle) <= edge then low = middle else high = middle end
   end
   return high
 end
 
-local sliding_log = {}
-
--- How t (key, limit, window and cost) stands at now. A clock that has stepped back, as after a failover, waits at the newest
--- unit: so the list stays in order and no unit counts for less than its window.
+-- A clock that has stepped back, as after a failover, waits at the newest unit: so the log stays in order and no unit counts
+-- for less than its window.
 function sliding_log.read(t, now)
-  local n = call('LLEN', t.key)
-  if n > 0 then
-    t.newest = tonumber(call('LINDEX', t.key, -1))
-    if t.newest > now then now = t.newest end
+  local limit, window, live = t.limit, t.window, 0
+  if limit <= whole then
+    t.log = call('GET', t.key) or ''
+    t.units = #t.log / 8
+  else
+    t.log, t.units = false, call('STRLEN', t.key) / 8
   end
-  t.now = now
-  t.gone = expired(t.key, n, now - t.window)
-  local live = n - t.gone
-  t.word, t.remaining, t.retry_after, t.reset_after = 'admitted', math.max(0, t.limit - live), 0, 0
-  if live > 0 then t.reset_after = t.newest + t.window - now end
-  local over = live + t.cost - t.limit -- units that have to go first
-  if t.cost > t.limit then
+  t.gone = 0
+  if t.units > 0 then
+    local newest = time_of(t, t.units - 1)
+    if newest > now then now = newest end
+    t.gone = not_later(t, now - window)
+    live = t.units - t.gone
+    if live > 0 then t.reset_after = newest + window - now end
+  end
+  t.time = now
+  if limit > live then t.remaining = limit - live end
+  local over = live + t.cost - limit -- units that have to go first
+  if t.cost > limit then
     t.word = 'cost_above_limit'
   elseif over > 0 then
     t.word = 'rate_limited'
-    t.retry_after = tonumber(call('LINDEX', t.key, t.gone + over - 1)) + t.window - now
+    t.retry_after = time_of(t, t.gone + over - 1) + window - now
   end
 end
 
--- Counts t at the time of its reading. The key outlives its window by a second, so that it is never Redis' expiry,
--- which is a little coarse, that ends a unit.
+-- Writes t with n more units of its time, without the `old` oldest ones.
+local function add(t, n, old)
+  local new = pack('>I8', t.time)
+  if n > 1 then new = string.rep(new, n) end
+  if t.log then
+    save(t.key, string.sub(t.log, old * 8 + 1) .. new, t.window)
+  elseif old * 2 > t.units then -- moved at most once for each unit dropped
+    save(t.key, call('GETRANGE', t.key, old * 8, -1) .. new, t.window)
+  else
+    call('APPEND', t.key, new)
+    call('PEXPIRE', t.key, ceil(t.window / 1000) + 1000)
+  end
+end
+
 function sliding_log.charge(t)
-  if t.gone > 0 then call('LTRIM', t.key, t.gone, -1) end
-  local stamp, left = string.format('%.0f', t.now), t.cost
-  while left > 0 do
-    local units = {}
-    for i = 1, math.min(left, 1000) do units[i] = stamp end -- unpack has no room for more than some thousands
-    call('RPUSH', t.key, unpack(units))
-    left = left - #units
-  end
-  call('PEXPIRE', t.key, string.format('%.0f', t.window / 1000 + 1000))
-  t.remaining, t.reset_after = t.remaining - t.cost, t.window
+  add(t, t.cost, t.gone)
+  t.remaining, t.reset_after, t.stamp = t.remaining - t.cost, t.window, t.time
 end
 
--- Takes back what was counted at stamp.
-function sliding_log.refund(t, stamp)
-  call('LREM', t.key, -t.cost, stamp)
+-- Keeps no more than limit units: a caller who goes on although refused must not fill the memory.
+function sliding_log.reject(t)
+  local n = min(t.cost, t.limit)
+  add(t, n, max(t.gone, t.units + n - t.limit))
 end
+
+function sliding_log.refund(t, stamp)
+  t.log = call('GET', t.key) or ''
+  t.units = #t.log / 8
+  local last = not_later(t, stamp)
+  local first = last
+  while first > 0 and last - first < t.cost and time_of(t, first - 1) == stamp do first = first - 1 end
+  if first < last then
+    call('SET', t.key, string.sub(t.log, 1, first * 8) .. string.sub(t.log, last * 8 + 1), 'KEEPTTL')
+  end
+end
+
+algorithms.sliding_log = sliding_log

@@ -1,0 +1,52 @@
+-- The fixed window: a STRING of its end (µs) and its units. The first unit opens it for t.window, or it is the span [start, stop)
+-- of a calendar. TTL until its end.
+
+local fixed_window = {}
+
+-- The rules of a zone are the caller's, the time is Redis': a span that does not hold now is not used.
+function fixed_window.arguments(t, at, keys)
+  t.start, t.stop, at = unpack('>I8I8', arguments, at)
+  if t.stop > 0 and (now < t.start or now >= t.stop) then wrong_span = true end
+  return at, keys
+end
+
+-- A clock that has stepped back waits at the beginning of the stored window.
+function fixed_window.read(t, now)
+  local stop, count = t.stop, 0
+  local state = call('GET', t.key)
+  if state then
+    local stored, units = unpack('>I8I4', state)
+    if t.stop > 0 then
+      if stored >= stop then stop, count = stored, units end
+    elseif now < stored then
+      stop, count, now = stored, units, max(now, stored - t.window)
+    end
+  end
+  if stop == 0 then stop = now + t.window end
+  t.ends, t.count, t.time = stop, count, now
+  if t.limit > count then t.remaining = t.limit - count end
+  if count > 0 then t.reset_after = stop - now end
+  if t.cost > t.limit then
+    t.word = 'cost_above_limit'
+  elseif count + t.cost > t.limit then
+    t.word, t.retry_after = 'rate_limited', stop - now
+  end
+end
+
+function fixed_window.charge(t)
+  save(t.key, pack('>I8I4', t.ends, t.count + t.cost), t.ends - t.time)
+  t.remaining, t.reset_after, t.stamp = t.remaining - t.cost, t.ends - t.time, t.ends
+end
+
+function fixed_window.reject(t)
+  save(t.key, pack('>I8I4', t.ends, min(t.count + t.cost, 1e9)), t.ends - t.time)
+end
+
+function fixed_window.refund(t, stamp)
+  local state = call('GET', t.key)
+  if not state then return end
+  local stop, count = unpack('>I8I4', state)
+  if stop == stamp then call('SET', t.key, pack('>I8I4', stop, max(0, count - t.cost)), 'KEEPTTL') end
+end
+
+algorithms.fixed_window = fixed_window

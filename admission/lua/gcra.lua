@@ -1,0 +1,55 @@
+-- The generic cell rate algorithm: a STRING of the theoretical arrival time (µs) and the time of one unit under which it was
+-- reckoned. Units leave at an even rate; what has not left yet is the level, of which a burst has room. TTL until it is empty.
+
+local gcra = {}
+
+function gcra.arguments(t, at, keys)
+  t.burst, at = unpack('>I4', arguments, at)
+  return at, keys
+end
+
+-- The level is at most a burst: a clock that has stepped back locks nobody out for longer.
+function gcra.read(t, now)
+  local unit, level = ceil(t.window / t.limit), 0
+  local most = t.burst * unit
+  local state = call('GET', t.key)
+  if state then
+    local tat, reckoned = unpack('>I8I8', state)
+    level = max(0, tat - now)
+    if reckoned ~= unit then level = ceil(level * unit / reckoned) end -- another limit now: the units stay
+    level = min(level, most)
+  end
+  t.unit, t.level, t.most, t.time = unit, level, most, now
+  t.remaining, t.reset_after = floor((most - level) / unit), level
+  local over = level + t.cost * unit - most
+  if t.cost > t.burst then
+    t.word = 'cost_above_limit'
+  elseif over > 0 then
+    t.word, t.retry_after = 'rate_limited', over
+  end
+end
+
+local function write(t)
+  save(t.key, pack('>I8I8', t.time + t.level, t.unit), t.level)
+end
+
+function gcra.charge(t)
+  t.level = t.level + t.cost * t.unit
+  write(t)
+  t.remaining, t.reset_after, t.stamp = floor((t.most - t.level) / t.unit), t.level, t.time + t.level
+end
+
+function gcra.reject(t)
+  t.level = min(t.most, t.level + t.cost * t.unit)
+  write(t)
+end
+
+-- What has left already is not taken back.
+function gcra.refund(t, stamp, now)
+  local state = call('GET', t.key)
+  if not state then return end
+  local tat, unit = unpack('>I8I8', state)
+  call('SET', t.key, pack('>I8I8', tat - min(t.cost * unit, max(0, stamp - now)), unit), 'KEEPTTL')
+end
+
+algorithms.gcra = gcra

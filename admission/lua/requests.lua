@@ -1,0 +1,52 @@
+-- The answers to requests with an id: a HASH for each subject, with a field for each id and window. An id is known for a
+-- minute, in which it is charged once.
+--
+-- Bounded, and nothing to sweep: a hash that is full, or a minute old, becomes the old one and takes the place of that before it. TTL
+-- two minutes and a second; it tells the age, too.
+
+local known_for = 60000000 -- µs
+local most, ttl = 128, 121000
+
+requests = {}
+
+function requests.arguments(t, keys)
+  t.young, t.old = KEYS[keys + 1], KEYS[keys + 2]
+  t.field = request .. string.sub(t.key, -8)
+  return keys + 2
+end
+
+-- Sets t to the answer that its request had, and t.recorded to where that stands; t.charged tells whether it is charged still. Does
+-- nothing if it is not known.
+function requests.find(t, now)
+  for _, key in ipairs({t.young, t.old}) do
+    local record = call('HGET', key, t.field)
+    if record then
+      local at, charged, cost, word, remaining, retry_after, reset_after, stamp = unpack('>I8BI4sI8I8I8i8', record)
+      if now - at < known_for then
+        t.at, t.word, t.remaining, t.retry_after, t.reset_after, t.stamp = at, word, remaining, retry_after, reset_after, stamp
+        t.recorded, t.charged, t.recorded_cost = key, charged == 1, cost
+      end
+      return
+    end
+  end
+end
+
+local function record(t, charged, cost)
+  return pack('>I8BI4sI8I8I8i8', t.at, charged, cost, t.word, t.remaining, t.retry_after, t.reset_after, t.stamp)
+end
+
+-- Keeps the answer t.
+function requests.put(t)
+  local left = call('PTTL', t.young)
+  if left >= 0 and (left <= ttl - known_for / 1000 or call('HLEN', t.young) >= most) then
+    call('RENAME', t.young, t.old)
+    left = -2
+  end
+  call('HSET', t.young, t.field, record(t, t.stamp == 0 and 0 or 1, t.cost))
+  if left < 0 then call('PEXPIRE', t.young, ttl) end
+end
+
+-- Marks the answer, which was found, as no longer charged.
+function requests.refunded(t)
+  call('HSET', t.recorded, t.field, record(t, 0, t.recorded_cost))
+end
