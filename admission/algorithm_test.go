@@ -208,14 +208,14 @@ func TestAlgorithms(t *testing.T) {
 		for _, table := range tables {
 			t.Run(table.name, func(t *testing.T) {
 				d := newDesk(t, open)
-				play(d, table.tally(d), table.turns)
+				perform(d, table.tally(d), table.turns)
 			})
 		}
 	})
 }
 
-// play puts the turns to the store.
-func play(d *desk, tally admission.Tally, turns []turn) {
+// perform puts the turns to the store.
+func perform(d *desk, tally admission.Tally, turns []turn) {
 	d.Helper()
 	var charges []admission.Tally
 	for i, s := range turns {

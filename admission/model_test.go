@@ -2,163 +2,402 @@ package admission_test
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
-	"testing"
+	"sort"
 	"time"
-
-	gocmp "github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/tidegate/tidegate/admission"
 )
 
-// A model decides by the definition: it keeps every unit it ever admitted and counts those that lie in the window. It shares no
-// code with the package.
+// A model decides by the definitions: it keeps every unit that was ever counted and counts those that are in the window. It shares
+// no code with the package, and neither its arithmetic: how long to wait it finds by trying.
 type model struct {
-	now   time.Time
-	units map[counted][]time.Time
-}
-
-type counted struct {
-	rule    string
-	window  time.Duration
-	subject string
+	now     int64 // µs
+	rules   []modelRule
+	tallies map[modelKey]*modelTally
+	records map[modelRequest]*modelRecord
 }
 
 type modelRule struct {
-	name    string
-	subject func(admission.Request) string
-	limit   int
-	window  time.Duration
-	cost    int
-	shadow  bool
+	name          string
+	algorithm     admission.Algorithm
+	counts        string // whom, as in the rules file
+	subject       func(admission.Request) string
+	limit, burst  int
+	window        int64  // µs; of a calendar's unit the usual length
+	unit          string // of the calendar
+	zone          *time.Location
+	base          int
+	baseWindow    int64 // µs
+	cost          int
+	countRejected bool
+	shadow        bool
 }
 
-func (m *model) count(key counted, at time.Time) int {
-	n := 0
-	for _, unit := range m.units[key] {
-		if unit.Add(key.window).After(at) {
-			n++
+type modelKey struct{ rule, subject string }
+
+type modelRequest struct {
+	modelKey
+	id string
+}
+
+// A modelRecord is what was answered to a request with an id.
+type modelRecord struct {
+	at      int64
+	verdict admission.Verdict
+	charged *modelCharge // nil: it was not
+}
+
+// A modelCharge is what was counted, and where.
+type modelCharge struct {
+	key    modelKey
+	id     string
+	cost   int
+	stage  int   // 1: in the base
+	at     int64 // time, number of the span, end of the window, or theoretical arrival time
+	refund bool  // has been taken back
+}
+
+// A modelTally is all that one rule counted for one subject.
+type modelTally struct {
+	times []int64 // of units: sliding log, second stage
+
+	bucket int64           // sliding counter: the last one counted in
+	spans  map[int64]int64 // units of each
+
+	end   int64           // fixed window, base: of the last one opened
+	units map[int64]int64 // of each window
+
+	water, since, drop int64 // gcra as a bucket: what was in it when, and how much of it a unit is
+}
+
+func newModelTally() *modelTally {
+	return &modelTally{spans: map[int64]int64{}, units: map[int64]int64{}}
+}
+
+func (m *model) tally(r *modelRule, subject string) *modelTally {
+	key := modelKey{r.name, subject}
+	if m.tallies[key] == nil {
+		m.tallies[key] = newModelTally()
+	}
+	return m.tallies[key]
+}
+
+// A stage is one count that has room or not.
+type stage struct {
+	room func(at int64) int // units that fit at a time
+	now  int64              // the time it is there: it may wait for a clock that has stepped back
+	all  int                // units that fit where nothing counts
+}
+
+func (m *model) stages(r *modelRule, t *modelTally) []stage {
+	switch r.algorithm {
+	case admission.SlidingCounter:
+		return []stage{m.counterStage(r, t)}
+	case admission.FixedWindow:
+		return []stage{m.fixedStage(t, r.limit, r.window, r.unit)}
+	case admission.GCRA:
+		return []stage{m.bucketStage(r, t)}
+	case admission.TwoStage:
+		return []stage{m.fixedStage(t, r.base, r.baseWindow, ""), m.logStage(r, t)}
+	default:
+		return []stage{m.logStage(r, t)}
+	}
+}
+
+func (m *model) logStage(r *modelRule, t *modelTally) stage {
+	now := m.now
+	for _, unit := range t.times {
+		now = max(now, unit)
+	}
+	return stage{func(at int64) int {
+		n := 0
+		for _, unit := range t.times {
+			if unit+r.window > at {
+				n++
+			}
+		}
+		return max(0, r.limit-n)
+	}, now, r.limit}
+}
+
+func (m *model) counterStage(r *modelRule, t *modelTally) stage {
+	w := r.window
+	return stage{func(at int64) int {
+		k := at / w
+		left := w - at%w
+		used := t.spans[k] + (t.spans[k-1]*left+w-1)/w // rounded up
+		return max(0, r.limit-int(used))
+	}, max(m.now, t.bucket*w), r.limit}
+}
+
+func (m *model) fixedStage(t *modelTally, limit int, window int64, unit string) stage {
+	now := m.now
+	if now < t.end && unit == "" {
+		now = max(now, t.end-window)
+	}
+	return stage{func(at int64) int {
+		if at >= t.end {
+			return limit
+		}
+		return max(0, limit-int(t.units[t.end]))
+	}, now, limit}
+}
+
+func (m *model) bucketStage(r *modelRule, t *modelTally) stage {
+	water, drop := m.water(r, t)
+	return stage{func(at int64) int {
+		return int((int64(r.burst)*drop - max(0, water-(at-m.now))) / drop)
+	}, m.now, r.burst}
+}
+
+// water is what is in the bucket, which holds no more than a burst even if the clock has stepped back, and how much a unit is.
+func (m *model) water(r *modelRule, t *modelTally) (water, drop int64) {
+	drop = (r.window + int64(r.limit) - 1) / int64(r.limit)
+	water = max(0, t.water-(m.now-t.since))
+	if t.drop != drop && water > 0 {
+		water = (water*drop + t.drop - 1) / t.drop
+	}
+	return min(water, int64(r.burst)*drop), drop
+}
+
+// first returns the first time not before from when there is room for cost, or -1.
+func (s *stage) first(cost int) int64 {
+	const far = int64(3000 * time.Hour / time.Microsecond)
+	if cost > s.all {
+		return -1
+	}
+	return s.now + int64(sort.Search(int(far), func(wait int) bool { return s.room(s.now+int64(wait)) >= cost }))
+}
+
+// verdict is how cost stands in r.
+func (m *model) verdict(r *modelRule, t *modelTally, cost int) admission.Verdict {
+	v := admission.Verdict{
+		Rule: r.name, Algorithm: r.algorithm, Window: time.Duration(r.window) * time.Microsecond, Limit: r.limit, Shadow: r.shadow,
+	}
+	wait := int64(-1)
+	if r.limit > 0 {
+		for _, s := range m.stages(r, t) {
+			v.Remaining += s.room(s.now)
+			v.ResetAfter = max(v.ResetAfter, micros(s.first(s.all)-s.now))
+			if at := s.first(cost); at >= 0 && (wait < 0 || at-s.now < wait) {
+				wait = at - s.now
+			}
 		}
 	}
-	return n
+	switch {
+	case wait < 0:
+		v.Reason = admission.CostAboveLimit
+	case wait > 0:
+		v.Reason, v.RetryAfter = admission.RateLimited, micros(wait)
+	}
+	if v.Admitted = v.Reason == ""; v.Admitted {
+		v.Action = admission.ActionAllow
+	} else {
+		v.Action = admission.ActionDeny
+	}
+	return v
 }
 
-// decide returns the verdicts of rules on req and whether it is admitted; it counts it if charge.
-func (m *model) decide(rules []modelRule, req admission.Request, charge bool) (verdicts []admission.Verdict, admitted bool) {
+func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+
+// count counts cost units and returns where; rejected ones without regard to room.
+func (m *model) count(r *modelRule, t *modelTally, cost int, rejected bool) *modelCharge {
+	stages := m.stages(r, t)
+	charge := &modelCharge{cost: cost}
+	switch {
+	case r.algorithm == admission.SlidingCounter:
+		t.bucket = stages[0].now / r.window
+		t.spans[t.bucket] += int64(cost)
+		charge.at = t.bucket
+	case r.algorithm == admission.GCRA:
+		water, drop := m.water(r, t)
+		if water += int64(cost) * drop; rejected {
+			water = min(water, int64(r.burst)*drop)
+		}
+		t.water, t.since, t.drop = water, m.now, drop
+		charge.at = m.now + water
+	case r.algorithm == admission.FixedWindow, r.algorithm == admission.TwoStage && !rejected && stages[0].room(stages[0].now) >= cost:
+		if r.algorithm == admission.TwoStage {
+			charge.stage = 1
+		}
+		if m.now >= t.end {
+			t.end = m.endOf(r)
+		}
+		t.units[t.end] += int64(cost)
+		charge.at = t.end
+	default:
+		log := stages[len(stages)-1]
+		// A unit that has left the window when another is counted has left for good.
+		t.times = slices.DeleteFunc(t.times, func(unit int64) bool { return unit+r.window <= log.now })
+		for range cost {
+			t.times = append(t.times, log.now)
+		}
+		if rejected && len(t.times) > r.limit {
+			t.times = t.times[len(t.times)-r.limit:]
+		}
+		charge.at = log.now
+	}
+	return charge
+}
+
+// endOf is the end of a window that is opened now.
+func (m *model) endOf(r *modelRule) int64 {
+	switch {
+	case r.algorithm == admission.TwoStage:
+		return m.now + r.baseWindow
+	case r.unit == "":
+		return m.now + r.window
+	}
+	shown := func(at int64) string {
+		return time.UnixMicro(at).In(r.zone).Format(map[string]string{
+			"minute": "2006-01-02 15:04 Z07", "hour": "2006-01-02 15 Z07", "day": "2006-01-02", "month": "2006-01",
+		}[r.unit])
+	}
+	const step = int64(time.Minute / time.Microsecond)
+	at := m.now - m.now%step
+	for shown(at) == shown(m.now) {
+		at += step
+	}
+	return at
+}
+
+// takeBack takes a charge back from what is left of it.
+func (m *model) takeBack(c *modelCharge) {
+	t := m.tallies[c.key]
+	if t == nil {
+		return
+	}
+	i := slices.IndexFunc(m.rules, func(r modelRule) bool { return r.name == c.key.rule })
+	switch r := &m.rules[i]; {
+	case r.algorithm == admission.SlidingCounter:
+		t.spans[c.at] = max(0, t.spans[c.at]-int64(c.cost))
+	case r.algorithm == admission.GCRA:
+		t.water -= min(int64(c.cost)*t.drop, max(0, c.at-m.now))
+	case r.algorithm == admission.FixedWindow, c.stage == 1:
+		t.units[c.at] = max(0, t.units[c.at]-int64(c.cost))
+	default:
+		for range c.cost {
+			if unit := slices.Index(t.times, c.at); unit >= 0 {
+				t.times = slices.Delete(t.times, unit, unit+1)
+			}
+		}
+	}
+}
+
+// asks reports whether a store is needed to decide req: not if no rule lets anything pass.
+func (m *model) asks(req admission.Request) bool {
+	return slices.ContainsFunc(m.rules, func(r modelRule) bool { return r.limit > 0 && r.subject(req) != "" })
+}
+
+// kept reports whether the store is asked about r.
+func (r *modelRule) kept(asked bool) bool { return r.limit > 0 || asked && !r.shadow }
+
+// decide returns the verdicts of all rules on req, whether it is admitted, and what was counted.
+func (m *model) decide(req admission.Request, charge bool) (verdicts []admission.Verdict, admitted bool, charges []*modelCharge) {
 	admitted = true
-	keys := make([]counted, 0, len(rules))
-	for _, r := range rules {
+	const minute = int64(time.Minute / time.Microsecond)
+	var of []*modelRule
+	var records []*modelRecord
+	asked := m.asks(req)
+	for i := range m.rules {
+		r := &m.rules[i]
 		subject := r.subject(req)
 		if subject == "" {
 			continue
 		}
-		key := counted{r.name, r.window, subject}
-		keys = append(keys, key)
-		cost := r.cost * req.Cost
-		used := m.count(key, m.now)
-		v := admission.Verdict{
-			Rule: r.name, Algorithm: admission.SlidingLog, Window: r.window, Limit: r.limit, Shadow: r.shadow,
-			Action: admission.ActionAllow, Admitted: used+cost <= r.limit, Remaining: max(0, r.limit-used),
-		}
-		for _, unit := range m.units[key] {
-			v.ResetAfter = max(v.ResetAfter, unit.Add(r.window).Sub(m.now))
-		}
-		if !v.Admitted {
-			v.Action, v.Reason = admission.ActionDeny, admission.RateLimited
-			v.RetryAfter = m.wait(key, r.limit-cost)
-			admitted = admitted && r.shadow
-		}
-		verdicts = append(verdicts, v)
-	}
-	for i := range verdicts {
-		if v := &verdicts[i]; charge && admitted && v.Admitted {
-			r := rules[slices.IndexFunc(rules, func(r modelRule) bool { return r.name == v.Rule && r.window == v.Window })]
-			for range r.cost * req.Cost {
-				m.units[keys[i]] = append(m.units[keys[i]], m.now)
+		v := m.verdict(r, m.tally(r, subject), r.cost*req.Cost)
+		var record *modelRecord
+		if charge && req.ID != "" && r.kept(asked) {
+			record = m.records[modelRequest{modelKey{r.name, subject}, req.ID}]
+			if record != nil && m.now-record.at >= minute {
+				record = nil
 			}
-			v.Remaining -= r.cost * req.Cost
-			v.ResetAfter = r.window
+			if record != nil {
+				v = record.verdict
+				v.Limit, v.Shadow = r.limit, r.shadow // which are those of today
+			}
+		}
+		admitted = admitted && (v.Admitted || r.shadow)
+		verdicts, of, records = append(verdicts, v), append(of, r), append(records, record)
+	}
+	if !charge {
+		return verdicts, admitted, nil
+	}
+	for i, r := range of {
+		key := modelKey{r.name, r.subject(req)}
+		t, v, cost := m.tally(r, key.subject), &verdicts[i], r.cost*req.Cost
+		if records[i] != nil {
+			if c := records[i].charged; c != nil {
+				charges = append(charges, c)
+			}
+			continue
+		}
+		var counted *modelCharge
+		switch {
+		case admitted && v.Admitted:
+			counted = m.count(r, t, cost, false)
+			counted.key, counted.id = key, req.ID
+			charges = append(charges, counted)
+			after := m.verdict(r, t, cost)
+			v.Remaining, v.ResetAfter = after.Remaining, after.ResetAfter
+		case !admitted && r.countRejected && r.limit > 0:
+			most := cost
+			if r.algorithm == admission.SlidingLog || r.algorithm == admission.TwoStage {
+				most = min(cost, r.limit)
+			}
+			m.count(r, t, most, true)
+			after := m.verdict(r, t, cost)
+			v.Remaining, v.ResetAfter = after.Remaining, after.ResetAfter
+			if v.Reason == admission.RateLimited {
+				v.RetryAfter = after.RetryAfter
+			}
+		}
+		if req.ID != "" && r.kept(asked) {
+			m.records[modelRequest{key, req.ID}] = &modelRecord{m.now, *v, counted}
 		}
 	}
-	return verdicts, admitted
+	if !admitted {
+		charges = nil
+	}
+	return verdicts, admitted, charges
 }
 
-// wait returns after what time no more than room units of key count: the end of one of them.
-func (m *model) wait(key counted, room int) time.Duration {
-	ends := slices.Clone(m.units[key])
-	slices.SortFunc(ends, time.Time.Compare)
-	for _, unit := range ends {
-		if end := unit.Add(key.window); end.After(m.now) && m.count(key, end) <= room {
-			return end.Sub(m.now)
+// refund takes back what a charge counted: with an id by what is remembered of it.
+func (m *model) refund(charges []*modelCharge) {
+	for _, c := range charges {
+		if c.id != "" {
+			record := m.records[modelRequest{c.key, c.id}]
+			if record == nil || record.charged == nil || m.now-record.at >= int64(time.Minute/time.Microsecond) {
+				continue
+			}
+			c = record.charged // it may be a later one, when the first had been forgotten
+		}
+		if !c.refund {
+			c.refund = true
+			m.takeBack(c)
 		}
 	}
-	return -1
 }
 
-const modelText = `
-- {name: user, subject: user, windows: [{limit: 3, window: 1s}, {limit: 8, window: 5s}]}
-- {name: pair, subject: [ip, device], limit: 12, window: 2s, cost: 3}
-- {name: planned, subject: caller, limit: 4, window: 3s, shadow: true}
-`
-
-const modelTextLowered = `
-- {name: user, subject: user, windows: [{limit: 5, window: 1s}, {limit: 4, window: 5s}]}
-- {name: pair, subject: [ip, device], limit: 9, window: 2s, cost: 3}
-- {name: planned, subject: caller, limit: 5, window: 3s, shadow: true}
-`
-
-func modelRules(user1, user5, pair, planned int) []modelRule {
-	user := func(r admission.Request) string { return r.User }
-	return []modelRule{
-		{"user", user, user1, time.Second, 1, false},
-		{"user", user, user5, 5 * time.Second, 1, false},
-		{"pair", func(r admission.Request) string {
-			if r.Device == "" {
-				return ""
-			}
-			return r.IP.String() + " " + r.Device
-		}, pair, 2 * time.Second, 3, false},
-		{"planned", func(r admission.Request) string { return cmp.Or(r.User, r.IP.String()) }, planned, 3 * time.Second, 1, true},
+// refundRequest takes back what the charge with the id of req counted, and reports whether one is remembered.
+func (m *model) refundRequest(req admission.Request) (known bool) {
+	for i := range m.rules {
+		r := &m.rules[i]
+		record := m.records[modelRequest{modelKey{r.name, r.subject(req)}, req.ID}]
+		if r.kept(m.asks(req)) && record != nil && record.charged != nil && m.now-record.at < int64(time.Minute/time.Microsecond) {
+			known = true
+			m.refund([]*modelCharge{record.charged})
+		}
 	}
+	return known
 }
 
-// Whatever is asked, in whatever order and at whatever time, every store says what the definition says.
-func TestStoresAgreeWithTheDefinition(t *testing.T) {
-	eachStore(t, func(t *testing.T, open opener) {
-		rapid.Check(t, func(rt *rapid.T) {
-			clk := newClock()
-			store, ns := open(clk), namespace()
-			gates := []*admission.Gate{gate(t, store, ns, modelText), gate(t, store, ns, modelTextLowered)}
-			tables := [][]modelRule{modelRules(3, 8, 12, 4), modelRules(5, 4, 9, 5)}
-			m := &model{now: epoch, units: map[counted][]time.Time{}}
-
-			for range rapid.IntRange(1, 40).Draw(rt, "steps") {
-				// Steps of quarters meet the ends of windows exactly, and those of a µs the times beside them.
-				pause := rapid.SampledFrom([]time.Duration{0, 0, 1 * µs, 250 * ms, 250*ms - 1*µs, time.Second, 4 * time.Second})
-				clk.Advance(pause.Draw(rt, "pause"))
-				m.now = clk.Now()
-				inForce := rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(rt, "rules")
-				req := admission.Request{
-					User:   rapid.SampledFrom([]string{"ann", "ann", "bob", ""}).Draw(rt, "user"),
-					Device: rapid.SampledFrom([]string{"", "phone", "desk"}).Draw(rt, "device"),
-					IP:     netip.AddrFrom4([4]byte{192, 0, 2, rapid.ByteRange(1, 2).Draw(rt, "ip")}),
-					Cost:   rapid.IntRange(1, 3).Draw(rt, "cost"),
-				}
-				decide, charging := charge, rapid.IntRange(0, 4).Draw(rt, "mode") > 0
-				if !charging {
-					decide = check
-				}
-				want, admitted := m.decide(tables[inForce], req, charging)
-				got := decide(t, gates[inForce], req)
-				if got.Admitted != admitted {
-					rt.Fatalf("%+v: admitted %v, want %v", req, got.Admitted, admitted)
-				}
-				if diff := gocmp.Diff(want, got.Rules); diff != "" {
-					rt.Fatalf("%+v (-want +got):\n%s", req, diff)
-				}
-			}
-		})
-	})
+// reset forgets what the rule of this name, or every one, counted for the subject of req.
+func (m *model) reset(req admission.Request, name string) {
+	for i := range m.rules {
+		if r := &m.rules[i]; cmp.Or(name, r.name) == r.name && r.kept(m.asks(req)) {
+			delete(m.tallies, modelKey{r.name, r.subject(req)})
+		}
+	}
 }

@@ -123,7 +123,7 @@ func (c *claim) capacity() int {
 	switch w := c.window; {
 	case c.limit > 0 && w.algorithm == GCRA && w.burst > 0:
 		return w.burst
-	case w.algorithm == TwoStage:
+	case c.limit > 0 && w.algorithm == TwoStage:
 		return max(c.limit, w.base.limit)
 	}
 	return c.limit
