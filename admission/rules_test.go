@@ -126,7 +126,7 @@ func FuzzRules(f *testing.F) {
 		one("name: a, subject: user, algorithm: gcra, limit: 10, window: 1s, burst: 20"),
 		one("name: a, subject: user, algorithm: base, limit: 1, window: 1m, base: {limit: 3, window: day}"),
 		one("name: a, algorithm: direct, action: challenge, match: {ip: {range: [10.0.0.1, 10.0.0.9], not: 10.0.0.3}}"),
-		one("name: a, subject: user, limit: 3, window: 1m, cost: size, match: {size: {range: [1, 1e3]}, plan: {present: false}}"),
+		one("name: a, subject: user, limit: 3, window: 1m, cost: size, match: {size: {range: [1, 1000.5]}, plan: {present: false}}"),
 		one("name: a, subject: [user, ip], windows: [{limit: {x: 1, default: unlimited}, window: 1s}], cost: 2, shadow: true"),
 		one("name: a, subject: caller, match: {route: [/a/*, /**], method: [GET, PUT], tier: x}, limit: 0, window: 24h"),
 		one("name: &a b, <<: *a"), "version: 1\n---\n---\nrules: !!x", "a: {b: [}", "\t", "? a\n: b", "- |\n  a", "version: 0x1", "{}",

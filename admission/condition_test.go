@@ -1,0 +1,174 @@
+package admission_test
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+func from(ip string) admission.Request { return admission.Request{IP: netip.MustParseAddr(ip)} }
+
+func with(name, value string) admission.Request {
+	return admission.Request{Attributes: map[string]string{name: value}}
+}
+
+// Every form of a condition, and whom it takes.
+func TestConditions(t *testing.T) {
+	nobody := admission.Request{}
+	for _, c := range []struct {
+		match string
+		req   admission.Request
+		want  bool
+	}{
+		// A value, or any of several.
+		{"plan: gold", with("plan", "gold"), true},
+		{"plan: gold", with("plan", "Gold"), false},
+		{"plan: gold", with("plan", "gold "), false},
+		{"plan: gold", nobody, false},
+		{"plan: [gold, silver]", with("plan", "silver"), true},
+		{"plan: [gold, silver]", with("plan", "lead"), false},
+		{"size: 10", with("size", "10"), true},
+		{"size: 10", with("size", "10.0"), false}, // a value is a text
+		{"beta: true", with("beta", "true"), true},
+		{"user: ann", admission.Request{User: "ann"}, true},
+		{"device: phone", admission.Request{Device: "phone"}, true},
+		{"session: s1", admission.Request{Session: "s1"}, true},
+		{"session: s1", admission.Request{User: "s1"}, false},
+		{"method: [PUT, POST]", admission.Request{Method: "POST"}, true},
+		{"method: POST", admission.Request{Method: "post"}, false},
+		{"tier: registered", admission.Request{User: "ann"}, true},
+		{"tier: registered", admission.Request{User: "ann", Tier: "gold"}, false},
+		{"tier: anonymous", nobody, true},
+		{"route: /v1/**", admission.Request{Route: "/v1/a/b"}, true},
+		{"route: [/a, /v1/*]", admission.Request{Route: "/v1/a"}, true},
+		{"route: [/a, /v1/*]", admission.Request{Route: "/v1/a/b"}, false},
+		{"ip: 192.0.2.1", from("192.0.2.1"), true},
+		{"ip: 192.0.2.1", from("::ffff:192.0.2.1"), true},
+		{"ip: '::ffff:192.0.2.1'", from("192.0.2.1"), true},
+		{"ip: 192.0.2.1", from("192.0.2.2"), false},
+		{"ip: 192.0.2.1", nobody, false},
+		{"ip: 'fe80::1'", from("fe80::1%eth0"), true},
+		{"ip: [192.0.2.1, '2001:db8::1']", from("2001:db8:0::1"), true},
+
+		// Not.
+		{"plan: {not: gold}", with("plan", "lead"), true},
+		{"plan: {not: gold}", with("plan", "gold"), false},
+		{"plan: {not: gold}", nobody, true}, // what is missing is not gold
+		{"plan: {not: [gold, silver]}", with("plan", "silver"), false},
+		{"plan: {not: {not: gold}}", with("plan", "gold"), true},
+		{"plan: {not: gold, present: true}", nobody, false},
+		{"plan: {not: gold, present: true}", with("plan", "lead"), true},
+		{"route: {not: /v1/**}", admission.Request{Route: "/v2"}, true},
+		{"ip: {not: {cidr: 10.0.0.0/8}}", from("10.1.2.3"), false},
+		{"ip: {not: {cidr: 10.0.0.0/8}}", nobody, true},
+
+		// Ranges, whose ends belong to them.
+		{"size: {range: [1, 10]}", with("size", "1"), true},
+		{"size: {range: [1, 10]}", with("size", "10"), true},
+		{"size: {range: [1, 10]}", with("size", "10.5"), false},
+		{"size: {range: [1, 10]}", with("size", "0.9"), false},
+		{"size: {range: [-2.5, 1000.5]}", with("size", "-2.5"), true},
+		{"size: {range: [1, 10]}", with("size", "many"), false},
+		{"size: {range: [1, 10]}", with("size", "NaN"), false},
+		{"size: {range: [1, 10]}", with("size", "Inf"), false},
+		{"size: {range: [1, 10]}", nobody, false},
+		{"size: {not: {range: [1, 10]}}", with("size", "many"), true},
+		{"size: {range: [1, 10], not: 5}", with("size", "5"), false},
+		{"size: {range: [1, 10], not: 5}", with("size", "6"), true},
+		{"ip: {range: [10.0.0.9, 10.0.1.1]}", from("10.0.0.255"), true},
+		{"ip: {range: [10.0.0.9, 10.0.1.1]}", from("10.0.1.1"), true},
+		{"ip: {range: [10.0.0.9, 10.0.1.1]}", from("::ffff:10.0.0.9"), true},
+		{"ip: {range: [10.0.0.9, 10.0.1.1]}", from("10.0.0.8"), false},
+		{"ip: {range: [10.0.0.9, 10.0.1.1]}", from("::10.0.0.10"), false},
+		{"ip: {range: [10.0.0.9, 10.0.1.1]}", nobody, false},
+		{"ip: {range: ['fd00::', 'fd00::ff']}", from("fd00::1%eth0"), true},
+		{"ip: {range: ['fd00::', 'fd00::ff']}", from("10.0.0.1"), false},
+
+		// Networks.
+		{"ip: {cidr: 10.0.0.0/8}", from("10.255.0.1"), true},
+		{"ip: {cidr: 10.9.9.9/8}", from("10.255.0.1"), true},
+		{"ip: {cidr: 10.0.0.0/8}", from("::ffff:10.0.0.1"), true},
+		{"ip: {cidr: '::ffff:10.0.0.0/104'}", from("10.0.0.1"), true},
+		{"ip: {cidr: 10.0.0.0/8}", from("11.0.0.1"), false},
+		{"ip: {cidr: 0.0.0.0/0}", from("2001:db8::1"), false},
+		{"ip: {cidr: ['10.0.0.0/8', 'fd00::/8']}", from("fd12::1%lo"), true},
+		{"ip: {cidr: 10.0.0.0/8}", nobody, false},
+		{"ip: {cidr: 10.0.0.0/8, not: 10.0.0.1}", from("10.0.0.1"), false},
+		{"ip: {cidr: 10.0.0.0/8, not: 10.0.0.1}", from("10.0.0.2"), true},
+
+		// Lists by name.
+		{"user: {list: office}", admission.Request{User: "ann"}, true},
+		{"user: {list: office}", admission.Request{User: "bob"}, false},
+		{"user: {list: office}", admission.Request{User: "192.0.2.1"}, true},  // a user may be called like an address
+		{"user: {list: office}", admission.Request{User: "10.1.2.3"}, false},  // and is in no network
+		{"user: {list: office}", admission.Request{User: "10.0.0.0/8"}, true}, // whatever it is called
+		{"plan: {list: office}", nobody, false},
+		{"ip: {list: office}", from("192.0.2.1"), true},
+		{"ip: {list: office}", from("::ffff:192.0.2.1"), true},
+		{"ip: {list: office}", from("10.1.2.3"), true},
+		{"ip: {list: office}", from("2001:db8:1::2%eth0"), true},
+		{"ip: {list: office}", from("2001:db9::1"), false},
+		{"ip: {list: office}", nobody, false},
+		{"ip: {not: {list: office}}", from("10.1.2.3"), false},
+
+		// Presence.
+		{"user: {present: true}", admission.Request{User: "ann"}, true},
+		{"user: {present: true}", nobody, false},
+		{"user: {present: false}", nobody, true},
+		{"ip: {present: true}", from("::"), true},
+		{"ip: {present: false}", nobody, true},
+		{"route: {present: false}", nobody, true},
+		{"plan: {present: true}", with("plan", ""), false}, // an empty value is none
+
+		// All of a match have to hold.
+		{"plan: gold, method: POST", with("plan", "gold"), false},
+		{"plan: gold, method: POST", admission.Request{Method: "POST", Attributes: map[string]string{"plan": "gold"}}, true},
+	} {
+		rules := "- {name: r, match: {" + c.match + "}, algorithm: direct, action: deny}\n" +
+			`lists: {office: {values: [ann, 192.0.2.1, 10.0.0.0/8, "2001:db8::/32"]}}`
+		if got := quickGate(t, memory(), rules).Holds(c.req); got != c.want {
+			t.Errorf("{%s} holds for %+v: %v, want %v", c.match, c.req, got, c.want)
+		}
+	}
+}
+
+// A long condition is looked up rather than compared, and says the same.
+func TestLongConditions(t *testing.T) {
+	var words, addresses, networks []string
+	for i := range 20 {
+		n := strconv.Itoa(i)
+		words, addresses, networks = append(words, "w"+n), append(addresses, "192.0.2."+n), append(networks, "10."+n+".0.0/16")
+	}
+	rules := "- {name: words, match: {plan: [" + strings.Join(words, ", ") + "]}, algorithm: direct, action: deny}\n" +
+		"- {name: addresses, match: {ip: [" + strings.Join(addresses, ", ") + "]}, algorithm: direct, action: deny}\n" +
+		"- {name: networks, match: {ip: {cidr: ['fd00::/8', " + strings.Join(networks, ", ") + "]}}, algorithm: direct, action: deny}\n" +
+		"- {name: others, match: {user: {not: [" + strings.Join(addresses, ", ") + "]}}, algorithm: direct, action: deny}\n"
+	g := quickGate(t, memory(), rules)
+	ann := func(req admission.Request) admission.Request {
+		req.User = "192.0.2.1"
+		return req
+	}
+	for _, c := range []struct {
+		req  admission.Request
+		want string
+	}{
+		{ann(with("plan", "w19")), "words"},
+		{ann(with("plan", "w20")), ""},
+		{ann(with("plan", "")), ""},
+		{ann(from("::ffff:192.0.2.19")), "addresses"},
+		{ann(from("192.0.2.20")), ""},
+		{ann(from("10.19.255.1")), "networks"},
+		{ann(from("fd01::1")), "networks"},
+		{ann(from("10.20.0.1")), ""},
+		{admission.Request{User: "192.0.2.20"}, "others"},
+	} {
+		if d := charge(t, g, c.req); d.Rule != c.want {
+			t.Errorf("%+v: refused by %q, want %q", c.req, d.Rule, c.want)
+		}
+	}
+}
+
+func memory() admission.Store { return admission.NewMemoryStore(admission.MemoryOptions{}) }
