@@ -37,9 +37,13 @@ var _ Store = (*RedisStore)(nil)
 // RedisOptions; for a Redis Cluster wrap it by AutoPipeline, so that concurrent requests share round trips.
 func NewRedisStore(rdb Client) *RedisStore {
 	s := &RedisStore{rdb: rdb}
-	if !spreads(rdb) {
-		s.batches = &batches{run: s.run}
+	if spreads(rdb) {
+		return s
 	}
+	if p, ok := rdb.(*pipeline); ok {
+		s.rdb = p.rdb // what travels together already gains nothing by a pipeline
+	}
+	s.batches = &batches{run: s.run}
 	return s
 }
 

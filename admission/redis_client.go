@@ -72,7 +72,7 @@ func RedisOptions(url string) (*redis.UniversalOptions, error) {
 // A pipeline is an auto-pipelined client that remembers what it stands on.
 type pipeline struct {
 	*redis.AutoPipeliner
-	perSlot bool
+	rdb redis.UniversalClient
 }
 
 // AutoPipeline returns a view of rdb in which concurrent callers share round trips, which pays under load. It belongs to
@@ -87,7 +87,7 @@ func AutoPipeline(rdb redis.UniversalClient) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admission: auto-pipeline: %w", err)
 	}
-	return &pipeline{p, spreads(rdb)}, nil
+	return &pipeline{p, rdb}, nil
 }
 
 // spreads reports whether rdb spreads keys over several servers, so that one script cannot have keys of two slots.
@@ -96,7 +96,7 @@ func spreads(rdb Client) bool {
 	case *redis.ClusterClient, *redis.Ring:
 		return true
 	case *pipeline:
-		return rdb.perSlot
+		return spreads(rdb.rdb)
 	}
 	return false
 }

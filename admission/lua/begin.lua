@@ -26,5 +26,5 @@ local wrong_span -- true: a span of the calendar was sent that does not hold now
 -- Writes a state that means nothing any more in `left` µs. The key outlives it by a second, so that it is never Redis'
 -- expiry, which is a little coarse, that ends it. (redis.call formats numbers so that no digit is lost below 2^53.)
 local function save(key, state, left)
-  call('SET', key, state, 'PX', ceil(left / 1000) + 1000)
+  call('PSETEX', key, ceil(left / 1000) + 1000, state)
 end

@@ -112,9 +112,9 @@ local function tallies_of(at)
     local name, flags, cost, limit, window, stamp
     name, flags, cost, limit, window, stamp, at = unpack('>sBI4I4I8i8', arguments, at)
     keys = keys + 1
-    local t = {
+    local t = { -- 12 fields and, of each algorithm, at most four: with a 17th Lua would make a table of twice the size
       algorithm = algorithms[name], key = KEYS[keys], flags = flags, cost = cost, limit = limit, window = window, stamp = stamp,
-      word = 'admitted', remaining = 0, retry_after = 0, reset_after = 0, at = now, time = 0, log = false, units = 0, gone = 0,
+      word = 'admitted', remaining = 0, retry_after = 0, reset_after = 0, at = now,
     }
     local more = t.algorithm.arguments
     if more then at, keys = more(t, at, keys) end
@@ -132,7 +132,8 @@ end
 local function decide(mode, channel, tallies)
   local fits = mode == 'charge'
   if fits or mode == 'refuse' then
-    for _, t in ipairs(tallies) do
+    for i = 1, #tallies do
+      local t = tallies[i]
       if t.field then requests.find(t, now) end
       if not t.recorded then read(t) end
       if t.word ~= 'admitted' and t.flags % 2 == 0 then fits = false end

@@ -5,8 +5,9 @@ local fixed_window = {}
 
 -- The rules of a zone are the caller's, the time is Redis': a span that does not hold now is not used.
 function fixed_window.arguments(t, at, keys)
-  t.start, t.stop, at = unpack('>I8I8', arguments, at)
-  if t.stop > 0 and (now < t.start or now >= t.stop) then wrong_span = true end
+  local start
+  start, t.stop, at = unpack('>I8I8', arguments, at)
+  if t.stop > 0 and (now < start or now >= t.stop) then wrong_span = true end
   return at, keys
 end
 
