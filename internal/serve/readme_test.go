@@ -30,11 +30,11 @@ func TestReadmeCalls(t *testing.T) {
 	}
 
 	parts := strings.Split(callIt(t), "\n\n")
-	if len(parts) != 5 {
-		t.Fatalf("%d parts, want the variables, the sale, the order, a look at it, and verify:\n%s", len(parts), parts)
+	if len(parts) != 6 {
+		t.Fatalf("%d parts, want the variables, the sale, the order, a look at it, verify, and a decision:\n%s", len(parts), parts)
 	}
 	setup := strings.NewReplacer("http://127.0.0.1:8081", api.URL("internal"), "http://127.0.0.1:8080", api.URL("public")).Replace(parts[0])
-	sale, order, look, verify := parts[1], parts[2], parts[3], parts[4]
+	sale, order, look, verify, admit := parts[1], parts[2], parts[3], parts[4], parts[5]
 	var id string
 	for _, step := range []struct {
 		what, script string
@@ -46,6 +46,7 @@ func TestReadmeCalls(t *testing.T) {
 		{"the same again", order, []string{"202"}, []string{"Idempotency-Replayed: true", "ORDER_ID"}},
 		{"what became of it", look, []string{"200"}, []string{`"status":"confirmed"`, "ORDER_ID"}},
 		{"verify", verify, []string{"200"}, []string{`"ok":true,"checks"`}},
+		{"a decision", admit, []string{"200"}, []string{`"admitted":true`, `"rule":"orders"`}},
 	} {
 		out := bash(t, setup+"\n"+strings.ReplaceAll(step.script, "ORDER_ID", id))
 		if found := orderID.FindStringSubmatch(out); id == "" && found != nil {
