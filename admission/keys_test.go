@@ -77,6 +77,18 @@ func TestWindowIDs(t *testing.T) {
 		"{name: b, subject: user, limit: 1, window: 1s}",
 		"{name: a, subject: ip, limit: 1, window: 1s}",
 		"{name: a, subject: user, limit: 1, window: 2s}",
+		"{name: a, subject: user, limit: 1, window: 1s, algorithm: sliding_counter}",
+		"{name: a, subject: user, limit: 1, window: 1s, algorithm: fixed_window}",
+		"{name: a, subject: [user, ip], limit: 1, window: 1s}",
+		"{name: a, subject: [user, ip], joint: ip, limit: 1, window: 1s}",
+		"{name: a, subject: [user, ip], joint: [ip, user], limit: 1, window: 1s}",
+		"{name: a, subject: user, limit: 1, window: 24h, algorithm: fixed_window}",
+		"{name: a, subject: user, limit: 1, window: day}",
+		"{name: a, subject: user, limit: 1, window: month}",
+		"{name: a, subject: user, limit: 1, window: day, zone: Asia/Shanghai}",
+		"{name: a, subject: user, limit: 1, window: 1s, algorithm: base, base: {limit: 1, window: 2s}}",
+		"{name: a, subject: user, limit: 1, window: 1s, algorithm: base, base: {limit: 1, window: day}}",
+		"{name: a, subject: user, limit: 1, window: 1s, algorithm: base, base: {limit: 1, window: day}, zone: Asia/Shanghai}",
 	} {
 		id := onlyWindow(t, text).id
 		if other, ok := ids[id]; ok {
@@ -84,9 +96,20 @@ func TestWindowIDs(t *testing.T) {
 		}
 		ids[id] = text
 	}
-	same := onlyWindow(t, "{name: a, subject: [user], windows: [{limit: {x: 5}, window: 1000ms}], cost: 2, match: {method: POST}}").id
-	if ids[same] != "{name: a, subject: user, limit: 1, window: 1s}" {
-		t.Error("another limit, cost or match gives another id")
+	for changed, text := range map[string]string{
+		"{name: a, subject: [user], windows: [{limit: {x: 5}, window: 1000ms}], cost: 2, match: {method: POST}}":                  "{name: a, subject: user, limit: 1, window: 1s}",
+		"{name: a, subject: user, limit: 1, window: 1s, overrides: [{match: {tier: x}, limit: 9}], shadow: true, on_exceed: ban}": "{name: a, subject: user, limit: 1, window: 1s}",
+		"{name: a, subject: user, limit: 9, window: 1s, algorithm: base, base: {limit: 3, window: 2s}}":                           "{name: a, subject: user, limit: 1, window: 1s, algorithm: base, base: {limit: 1, window: 2s}}",
+		"{name: a, subject: [user, ip], joint: [user, ip], limit: 2, window: 1s, count_rejected: true}":                           "{name: a, subject: [user, ip], joint: [ip, user], limit: 1, window: 1s}",
+		"{name: a, subject: user, limit: 2, window: day, zone: UTC, on_store_error: closed}":                                      "{name: a, subject: user, limit: 1, window: day}",
+	} {
+		if ids[onlyWindow(t, changed).id] != text {
+			t.Errorf("%s counts other than %s", changed, text)
+		}
+	}
+	burst := "{name: a, subject: user, limit: 1, window: 1s, algorithm: gcra"
+	if onlyWindow(t, burst+"}").id != onlyWindow(t, burst+", burst: 5}").id {
+		t.Error("another burst gives another id")
 	}
 }
 

@@ -67,7 +67,7 @@ func TestWrongRules(t *testing.T) {
 		{rule + "    match: {user: {list: office}}", `test.yaml:7:26: there is no list "office", it should stand under lists, such as lists: {office: {file: office.txt}}`},
 		{rule + "    match: {user: {list: 1}}", `test.yaml:7:26: the name of a list should be a text: put it in quotes, "1"`},
 		{rule + "    match: {plan: {}}", `test.yaml:7:19: the condition is empty, it should be such as gold, [gold, silver] or {not: gold}`},
-		{rule + "    match: {plan: {nto: gold}}", `test.yaml:7:20: unknown key "nto": a condition has not, range, cidr, list, present`},
+		{rule + "    match: {plan: {neither: gold}}", `test.yaml:7:20: unknown key "neither": a condition has not, range, cidr, list, present`},
 		{rule + "    match: {plan: {not: {not: {}}}}", `test.yaml:7:31: the condition is empty, it should be such as gold, [gold, silver] or {not: gold}`},
 		{rule + "    match: {plan: {present: maybe}}", `test.yaml:7:29: present should be true or false, here is "maybe"`},
 		{rule + "    match: {plan: {not: a, not: b}}", `test.yaml:7:28: a condition has "not" twice`},
