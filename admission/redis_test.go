@@ -2,8 +2,11 @@ package admission_test
 
 import (
 	"encoding/binary"
+	"fmt"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,6 +138,45 @@ func TestRedisOptions(t *testing.T) {
 		}
 		if opts.MaxRetries != -1 || opts.DialerRetries != 1 || !opts.ContextTimeoutEnabled || opts.ReadTimeout > 100*ms {
 			t.Errorf("%q: not the settings of a decision: %+v", c.url, opts)
+		}
+	}
+}
+
+// A failover that both servers agree on changes no answer: it is waited for.
+func TestAFailoverInMidFlight(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartFailoverCluster(t)
+	rdb := dial(t, "redis://"+strings.Join(cluster.Addrs, ","))
+	const subjects, each, limit = 60, 40, 25 // of 60 subjects, some 20 are the first master's
+	g := gate(t, admission.NewRedisStore(pipelined(t, rdb)), namespace(), fmt.Sprintf("- {name: r, subject: user, limit: %d, window: 1h}", limit))
+	var (
+		wg       sync.WaitGroup
+		admitted [subjects]atomic.Int64
+		asked    atomic.Int64
+		midst    = make(chan struct{})
+	)
+	for i := range subjects {
+		wg.Go(func() {
+			for range each {
+				d, err := g.Charge(t.Context(), admission.Request{User: strconv.Itoa(i)})
+				if err != nil || d.Degraded {
+					t.Errorf("Charge = %+v, %v", d, err)
+				}
+				if d.Admitted {
+					admitted[i].Add(1)
+				}
+				if asked.Add(1) == subjects*each/3 {
+					close(midst)
+				}
+			}
+		})
+	}
+	<-midst
+	cluster.FailOver()
+	wg.Wait()
+	for i := range admitted {
+		if n := admitted[i].Load(); n != limit {
+			t.Errorf("%d of user %d admitted, want %d", n, i, limit)
 		}
 	}
 }

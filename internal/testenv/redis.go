@@ -35,6 +35,43 @@ func RedisCluster(t testing.TB) []string {
 	return append([]string(nil), addrs...)
 }
 
+// A FailoverCluster is a Redis Cluster of one test's own: three masters, the first of which has a replica.
+type FailoverCluster struct {
+	Addrs   []string // of the masters as they were at the start
+	t       testing.TB
+	replica *server
+}
+
+// StartFailoverCluster starts one. Its servers end with the test binary.
+func StartFailoverCluster(t testing.TB) *FailoverCluster {
+	t.Helper()
+	addrs, err := newCluster()
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	s, err := newReplica(addrs[0])
+	if err != nil {
+		t.Fatalf("testenv: replica: %v", err)
+	}
+	t.Cleanup(s.remove)
+	return &FailoverCluster{Addrs: addrs, t: t, replica: s}
+}
+
+// FailOver makes the replica the master, in agreement with it so that nothing is lost, and waits until it is.
+func (c *FailoverCluster) FailOver() {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	rdb := redisClient(c.replica.addr())
+	defer rdb.Close()
+	if err := rdb.ClusterFailover(ctx).Err(); err != nil {
+		c.t.Fatalf("testenv: failover: %v", err)
+	}
+	if err := awaitInfo(ctx, rdb, "role:master"); err != nil {
+		c.t.Fatalf("testenv: failover: %v", err)
+	}
+}
+
 // RedisServer is a Redis of one test's own. It is not safe for concurrent use.
 type RedisServer struct {
 	t testing.TB
@@ -187,4 +224,49 @@ func clusterReady(ctx context.Context, c *redis.Client, nodes int) bool {
 	}
 	owners, err := c.Do(ctx, "CLUSTER", "SLOTS").Slice() // CLUSTER SHARDS is new in Redis 7
 	return err == nil && len(owners) == nodes
+}
+
+// newReplica starts a node that follows the master at addr, and waits until it has its data.
+func newReplica(addr string) (*server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	master := redisClient(addr)
+	defer master.Close()
+	id, err := master.Do(ctx, "CLUSTER", "MYID").Text()
+	if err != nil {
+		return nil, err
+	}
+	s, err := newRedis("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")
+	if err != nil {
+		return nil, err
+	}
+	rdb := redisClient(s.addr())
+	defer rdb.Close()
+	host, port, _ := strings.Cut(addr, ":")
+	if err := rdb.ClusterMeet(ctx, host, port).Err(); err != nil {
+		return nil, err
+	}
+	for rdb.ClusterReplicate(ctx, id).Err() != nil { // until the nodes have met
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("nodes do not meet: %w", ctx.Err())
+		case <-time.After(pollInterval):
+		}
+	}
+	return s, awaitInfo(ctx, rdb, "master_link_status:up")
+}
+
+// awaitInfo waits until a server says so of its replication.
+func awaitInfo(ctx context.Context, rdb *redis.Client, line string) error {
+	for {
+		info, err := rdb.Info(ctx, "replication").Result()
+		if err == nil && strings.Contains(info, line+"\r\n") {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no %s: %w", line, ctx.Err())
+		case <-time.After(pollInterval):
+		}
+	}
 }
