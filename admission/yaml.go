@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
@@ -22,15 +24,24 @@ type source struct {
 	idle     []Warning // of sections that nothing acts on
 }
 
-// maxSource is the longest rules file, in bytes.
-const maxSource = 1 << 20
+// Bounds of a rules file. The parser is recursive, and some of its work grows with the square of what stands together, so that
+// without them a file of one megabyte could take minutes, or end the process.
+const (
+	maxSource  = 1 << 20 // bytes
+	maxTokens  = 1 << 17
+	maxNesting = 100
+)
 
 // root parses src and returns its only document.
 func (s *source) root(src []byte) (ast.Node, error) {
 	if len(src) > maxSource {
 		return nil, &RulesError{File: s.file, Problem: fmt.Sprintf("the file has %d bytes, at most %d are read", len(src), maxSource)}
 	}
-	file, err := parser.ParseBytes(src, 0, parser.AllowDuplicateMapKey()) // mapping finds duplicates, in our words
+	tokens := lexer.Tokenize(string(src))
+	if err := s.bound(tokens); err != nil {
+		return nil, err
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // mapping finds duplicates, in our words
 	if err != nil {
 		problem := &RulesError{File: s.file, Problem: "not YAML: " + err.Error()}
 		var at yaml.Error
@@ -54,6 +65,37 @@ func (s *source) root(src []byte) (ast.Node, error) {
 		return nil, &RulesError{File: s.file, Problem: `the file is empty, it should begin with "version: 1"`}
 	}
 	return body, nil
+}
+
+// bound refuses what would take the parser too long or too deep.
+func (s *source) bound(tokens token.Tokens) error {
+	depth, opened, line := 0, 0, 0 // brackets that are open, and levels that one line opens without brackets
+	for i, t := range tokens {
+		if t.Position.Line != line {
+			opened, line = 0, t.Position.Line
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			depth++
+		case token.SequenceEndType, token.MappingEndType:
+			depth--
+		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
+			opened++
+		}
+		problem := ""
+		switch {
+		case i == maxTokens:
+			problem = "the file is too long: at most " + strconv.Itoa(maxTokens) + " words and signs are read, long lists should stand in files of their own"
+		case max(depth, opened) > maxNesting:
+			problem = "this is nested more than " + strconv.Itoa(maxNesting) + " levels deep"
+		default:
+			continue
+		}
+		e := &RulesError{File: s.file, Problem: problem}
+		e.place(t)
+		return e
+	}
+	return nil
 }
 
 // wrong returns the error that n is not what it should be.
