@@ -110,8 +110,17 @@ func TestADenialKeepsItsLowestCost(t *testing.T) {
 			cost, asked int
 			in          bool
 		}{
-			{3, 1, true}, {4, 1, false}, {5, 0, false}, {4, 0, false}, {3, 1, false}, {4, 0, false}, {3, 0, false},
-			{2, 1, true}, {1, 1, false}, {2, 0, false}, {7, 0, false},
+			{3, 1, true},
+			{4, 1, false},
+			{5, 0, false},
+			{4, 0, false},
+			{3, 1, false},
+			{4, 0, false},
+			{3, 0, false},
+			{2, 1, true},
+			{1, 1, false},
+			{2, 0, false},
+			{7, 0, false},
 		} {
 			d := charge(t, g, admission.Request{User: "ann", Cost: s.cost})
 			if asked := store.asked(); d.Admitted != s.in || asked != s.asked {
@@ -188,8 +197,10 @@ func TestTakingBackEndsADenial(t *testing.T) {
 				g, _ := watch(t, "- {name: r, subject: user, limit: 1, window: 1m}")
 				first := charge(t, g, admission.Request{User: "ann", ID: "first"})
 				req := admission.Request{User: "ann"}
-				if charge(t, g, req).Admitted || charge(t, g, req).Admitted {
-					t.Fatal("two are in")
+				for range 2 { // by the store, and from memory
+					if charge(t, g, req).Admitted {
+						t.Fatal("two are in")
+					}
 				}
 				if err := takeBack(g, first); err != nil {
 					t.Fatal(err)
