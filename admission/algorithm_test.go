@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -202,6 +203,8 @@ func TestAlgorithms(t *testing.T) {
 			{600, doCheck, 1, limited, 0, 900, 900, 0},
 			{1499, doCheck, 1, limited, 0, 1, 1, 0},
 			{1500, doCharge, 3, admitted, 0, 0, 1000, 0},
+			{1600, doCharge, 3, limited, 0, 1000, 1000, 0},
+			{1600, doCheck, 1, admitted, 7, 0, 1000, 10}, // no more than the limit of then were kept
 		}},
 	}
 	eachStore(t, func(t *testing.T, open opener) {
@@ -318,6 +321,31 @@ func TestWaitingRetryAfterIsEnough(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+// Numbers so large that floating-point arithmetic is off by one, so that a wait must be made longer by a µs.
+func TestALargeCounterWaitsLongEnough(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		for _, n := range []struct{ limit, window, cost int }{
+			{749_412_549, 24_486_074_345, 607_597_180}, {512_401_815, 5_548_563_055, 43_858_997},
+		} {
+			tally := d.tallyOf(strconv.Itoa(n.limit), admission.SlidingCounter, n.limit, time.Duration(n.window)*ms)
+			d.one(doCharge, costing(tally, n.limit))
+			tally.Cost = n.cost
+			now := d.clk.Now().Sub(epoch)
+			wait := d.one(doCheck, tally).RetryAfter
+			d.clk.At(now + wait - µs)
+			if c := d.one(doCheck, tally); c.Reason == "" {
+				t.Errorf("limit %d: room after %v - 1 µs", n.limit, wait)
+			}
+			d.clk.At(now + wait)
+			if c := d.one(doCheck, tally); c.Reason != "" {
+				t.Errorf("limit %d: after %v: %+v", n.limit, wait, c)
+			}
+			d.clk.At(now)
 		}
 	})
 }

@@ -95,3 +95,20 @@ func TestRunGivesMemoryBackAndEnds(t *testing.T) {
 		}
 	})
 }
+
+// A counter that ends sooner than it once would have makes room when it ends.
+func TestARefundMakesRoomSooner(t *testing.T) {
+	clk := newClock()
+	d := &desk{t, admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 1, Now: clk.Now}), clk, namespace()}
+	even := d.tally(admission.GCRA, 60, time.Hour) // a unit a minute
+	d.one(doCharge, even)
+	most := costing(even, 58)
+	most.Stamp = d.one(doCharge, most).Stamp
+	clk.At(2 * time.Minute)
+	d.one(doCharge, even)
+	d.one(doRefund, most)
+	clk.At(10 * time.Minute)
+	if c := d.one(doCharge, d.tallyOf("bob", admission.GCRA, 60, time.Hour)); c.Stamp == 0 {
+		t.Errorf("%+v", c)
+	}
+}
