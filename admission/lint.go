@@ -1,8 +1,278 @@
 package admission
 
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
 // A Warning is a place of a rules file that is right and probably not meant.
 type Warning struct {
 	Line int    // from 1
 	Rule string // its name; empty for none
 	Text string
+}
+
+// Lint returns what is probably not meant in rules, in the order of the file. trustedProxies says whether the program believes
+// some proxies about who the client is.
+func Lint(rules *Rules, trustedProxies bool) []Warning {
+	l := linter{rules: rules.rules, warnings: slices.Clone(rules.idle)}
+	for i := range l.rules {
+		r := &l.rules[i]
+		l.unreached(i, r)
+		l.contradictory(r)
+		l.behindAnother(i, r)
+		l.mistyped(r)
+		if !trustedProxies && r.looksAtAddresses() {
+			l.warn(r, "it looks at addresses, and no proxy is trusted: behind one everybody has the proxy's address. Set TRUSTED_PROXIES, if there is one")
+		}
+		if r.shadow {
+			l.warn(r, "it is in shadow and refuses nobody. Once its numbers are right, leave out shadow")
+		}
+	}
+	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
+	return l.warnings
+}
+
+type linter struct {
+	rules    []rule
+	warnings []Warning
+}
+
+func (l *linter) warn(r *rule, format string, args ...any) {
+	l.warnings = append(l.warnings, Warning{Line: r.line, Rule: r.name, Text: fmt.Sprintf(format, args...)})
+}
+
+// unreached warns of a rule behind a direct one that decides every request.
+func (l *linter) unreached(i int, r *rule) {
+	for j := range i {
+		if o := &l.rules[j]; o.direct != "" && !o.shadow && o.match.always() {
+			l.warn(r, "it never decides: rule %s before it decides every request (%s). Move it up, or give %s a match", o.name, o.direct, o.name)
+			return
+		}
+	}
+}
+
+// contradictory warns of conditions that hold for nobody.
+func (l *linter) contradictory(r *rule) {
+	matches := []match{r.match}
+	for _, o := range r.overrides {
+		matches = append(matches, o.match)
+	}
+	for _, m := range matches {
+		for i := range m {
+			c := &m[i]
+			if name := emptyList(c.test); name != "" {
+				l.warn(r, "list %s is empty. Fill it, or leave out the condition `%s`", name, c.text)
+			}
+			if tests, ok := c.test.(all); ok && tests.contradictory() {
+				l.warn(r, "the condition `%s` never holds, its parts exclude each other. Leave one out", c.text)
+			}
+		}
+	}
+	for i := range r.match {
+		c := &r.match[i]
+		if covers(not{c.test}, present(true)) && slices.Contains(r.subject, c.part) {
+			l.warn(r, "it counts nobody: its subject needs %s, and its match only requests without. Change one of them", c.part)
+		}
+	}
+}
+
+// always reports whether m holds for every request.
+func (m match) always() bool {
+	return !slices.ContainsFunc(m, func(c condition) bool {
+		r, ok := c.test.(routes)
+		return !ok || !slices.ContainsFunc(r, func(r route) bool { return slices.Equal(r, route{"**"}) })
+	})
+}
+
+// emptyList returns the name of a list in t that has no values.
+func emptyList(t test) string {
+	switch t := t.(type) {
+	case *valueList:
+		if t.empty() {
+			return t.name
+		}
+	case not:
+		return emptyList(t.test)
+	case all:
+		for _, part := range t {
+			if name := emptyList(part); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// contradictory reports whether one of t excludes all that another takes.
+func (t all) contradictory() bool {
+	return slices.ContainsFunc(t, func(a test) bool {
+		return slices.ContainsFunc(t, func(b test) bool { return covers(not{a}, b) })
+	})
+}
+
+// covers reports whether a surely holds wherever b does.
+func covers(a, b test) bool {
+	switch a := a.(type) {
+	case not:
+		switch inner := a.test.(type) {
+		case not:
+			return covers(inner.test, b)
+		case present:
+			return covers(!inner, b)
+		}
+	case present:
+		return bool(a) && needsValue(b) || !bool(a) && b == test(a)
+	case *valueList:
+		other, ok := b.(*valueList)
+		return ok && a == other
+	case numbers:
+		other, ok := b.(numbers)
+		return ok && a.from <= other.from && other.to <= a.to
+	case span:
+		other, ok := b.(span)
+		return ok && a.from.Compare(other.from) <= 0 && other.to.Compare(a.to) <= 0
+	case networks:
+		other, ok := b.(networks)
+		return ok && !slices.ContainsFunc(other, func(n netip.Prefix) bool {
+			return !slices.ContainsFunc(a, func(m netip.Prefix) bool { return m.Bits() <= n.Bits() && m.Contains(n.Addr()) })
+		})
+	}
+	return false
+}
+
+// needsValue reports whether t holds only where there is a value.
+func needsValue(t test) bool {
+	switch t := t.(type) {
+	case not:
+		return false
+	case present:
+		return bool(t)
+	case all:
+		return slices.ContainsFunc(t, needsValue)
+	}
+	return true
+}
+
+// behindAnother warns of limits that nobody reaches, because another limit is reached first.
+func (l *linter) behindAnother(i int, r *rule) {
+	for w := range r.windows {
+		for j := range l.rules {
+			o := &l.rules[j]
+			for v := range o.windows {
+				if (i != j || w != v) && stops(o, v, r, w) && !(stops(r, w, o, v) && j > i) && !l.endsBetween(i, j) {
+					l.warn(r, "its limit in %v is never reached, %s in %v comes first. Leave it out, or make it lower", r.windows[w].span, o.name, o.windows[v].span)
+					return
+				}
+			}
+		}
+	}
+}
+
+// endsBetween reports whether some requests that the i-th rule counts are let in before the j-th.
+func (l *linter) endsBetween(i, j int) bool {
+	return i < j && slices.ContainsFunc(l.rules[i:j], func(r rule) bool { return r.direct == ActionAllow && !r.shadow })
+}
+
+// stops reports whether whoever r's window w would refuse has been refused by window v of o: it counts the same requests of
+// the same subject, and lets no more of them pass in at least as long a time.
+func stops(o *rule, v int, r *rule, w int) bool {
+	a, b := &o.windows[v], &r.windows[w]
+	if a.algorithm != SlidingLog && a.algorithm != SlidingCounter || b.algorithm == GCRA || b.algorithm == TwoStage {
+		return false
+	}
+	if o.shadow || r.countRejected || o.cost != r.cost || o.costFrom != r.costFrom || !slices.Equal(o.subject, r.subject) || !slices.Equal(o.joint, r.joint) {
+		return false
+	}
+	if !o.match.always() && !o.match.equal(r.match) || a.span.Length < b.span.longest() || !a.limit.within(b.limit) {
+		return false
+	}
+	if o != r {
+		return len(o.overrides)+len(r.overrides) == 0
+	}
+	return !slices.ContainsFunc(r.overrides, func(o override) bool { return !o.limits[v].within(o.limits[w]) })
+}
+
+func (m match) equal(o match) bool {
+	return slices.EqualFunc(m, o, func(a, b condition) bool { return a.text == b.text })
+}
+
+// longest returns the longest that w ever is.
+func (w Window) longest() time.Duration {
+	if w.Calendar == nil {
+		return w.Length
+	}
+	return map[string]time.Duration{
+		"minute": time.Minute, "hour": time.Hour, "day": 25 * time.Hour, "month": 31*24*time.Hour + time.Hour,
+	}[w.Calendar.Unit]
+}
+
+// within reports whether l limits every tier, and to no more than o does.
+func (l limits) within(o limits) bool {
+	fits := func(l, o int) bool { return l != Unlimited && (o == Unlimited || l <= o) }
+	ok := fits(l.other, o.other)
+	for tier := range l.tiers {
+		ok = ok && fits(l.of(tier), o.of(tier))
+	}
+	for tier := range o.tiers {
+		ok = ok && fits(l.of(tier), o.of(tier))
+	}
+	return ok && (o.other != Unlimited || o.tiers != nil)
+}
+
+// otherNames are how people call what a request has a part of its own for.
+var otherNames = map[string]string{
+	"uid": "user", "userid": "user", "user_id": "user", "username": "user", "addr": "ip", "address": "ip", "ip_address": "ip",
+	"client_ip": "ip", "remote_addr": "ip", "device_id": "device", "session_id": "session", "path": "route", "uri": "route",
+}
+
+// mistyped warns of attributes that are called nearly as a part of a request.
+func (l *linter) mistyped(r *rule) {
+	names := slices.Clone(r.subject)
+	for i := range r.match {
+		names = append(names, r.match[i].part)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		known := append([]string{"network", "caller"}, parts...)
+		if slices.Contains(known, name) {
+			continue
+		}
+		meant := otherNames[name]
+		for _, part := range known {
+			if len(part) > 3 && oneApart(name, part) {
+				meant = part
+			}
+		}
+		if meant != "" {
+			l.warn(r, "%s is an attribute of the request's own. If %s is meant, write that", name, meant)
+		}
+	}
+}
+
+// oneApart reports whether one letter more, less or changed, or two that change places, make b of a.
+func oneApart(a, b string) bool {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	switch {
+	case len(a) == len(b) && len(a) > 1 && a[0] == b[1] && a[1] == b[0]:
+		return a[2:] == b[2:]
+	case len(a) == len(b):
+		return len(a) == 0 || a[1:] == b[1:]
+	case len(a) < len(b):
+		return a == b[1:]
+	}
+	return a[1:] == b
+}
+
+// looksAtAddresses reports whether r depends on who the client's address is.
+func (r *rule) looksAtAddresses() bool {
+	ofAddress := func(c condition) bool { return c.part == "ip" }
+	return slices.ContainsFunc(r.subject, func(part string) bool { return part == "ip" || part == "network" || part == "caller" }) ||
+		slices.ContainsFunc(r.match, ofAddress) ||
+		slices.ContainsFunc(r.overrides, func(o override) bool { return slices.ContainsFunc(o.match, ofAddress) })
 }

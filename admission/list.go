@@ -137,6 +137,8 @@ func (l *valueList) holds(v value) bool {
 	return l.has(v.text)
 }
 
+func (l *valueList) empty() bool { return len(l.words)+len(l.nets) == 0 }
+
 func (l *valueList) has(word string) bool {
 	_, ok := l.words[word]
 	return ok // the empty word is none

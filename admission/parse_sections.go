@@ -14,6 +14,9 @@ func (s *source) bans(n ast.Node) (never []*valueList, err error) {
 		field{"allow", func(_, n ast.Node) error {
 			return s.oneOrMore(n, "allow", func(n ast.Node) error {
 				l, err := s.listNamed(n)
+				if err == nil && l.empty() {
+					s.idle = append(s.idle, Warning{Line: line(n), Text: "list " + l.name + " is empty: nobody is kept from being banned. Fill it, or leave out bans.allow"})
+				}
 				never = append(never, l)
 				return err
 			})

@@ -17,7 +17,7 @@ type Rules struct {
 	path    string       // of the file that Reload reads; empty: none
 	files   []string     // of lists
 	never   []*valueList // of those who are never banned
-	idle    []Warning
+	idle    []Warning    // of what does nothing
 }
 
 //go:embed default.yaml

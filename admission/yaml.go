@@ -21,7 +21,7 @@ type source struct {
 
 	files    []string  // of lists
 	contents [][]byte  // of files
-	idle     []Warning // of sections that nothing acts on
+	idle     []Warning // of what does nothing
 }
 
 // Bounds of a rules file. The parser is recursive, and some of its work grows with the square of what stands together, so that

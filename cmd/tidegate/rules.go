@@ -2,14 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/admission"
 )
 
-func rulesCommand() *cobra.Command {
+func rulesCommand(getenv func(string) string) *cobra.Command {
 	rules := &cobra.Command{Use: "rules", Short: "Show the built-in admission rules, or check a file of your own"}
 	rules.AddCommand(&cobra.Command{
 		Use:   "show",
@@ -19,22 +18,43 @@ func rulesCommand() *cobra.Command {
 			_, err := cmd.OutOrStdout().Write(admission.DefaultRules().Source())
 			return err
 		},
-	}, &cobra.Command{
+	}, checkRulesCommand(getenv))
+	return rules
+}
+
+func checkRulesCommand(getenv func(string) string) *cobra.Command {
+	var (
+		strict  bool
+		proxies string
+	)
+	check := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say whether a rules file is right, and where it is not",
+		Short: "Say whether a rules file is right, where it is not, and what in it is probably not meant",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			source, err := os.ReadFile(args[0])
+			file, out := args[0], cmd.OutOrStdout()
+			rules, err := admission.LoadRules(file)
 			if err != nil {
 				return err
 			}
-			rules, err := admission.ParseRules(args[0], source)
-			if err != nil {
-				return err
+			warnings := admission.Lint(rules, proxies != "")
+			for _, w := range warnings {
+				rule := ""
+				if w.Rule != "" {
+					rule = "rule " + w.Rule + ": "
+				}
+				if _, err := fmt.Fprintf(out, "%s:%d: warning: %s%s\n", file, w.Line, rule, w.Text); err != nil {
+					return err
+				}
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: right, version %s\n", args[0], rules.Version())
+			if strict && len(warnings) > 0 {
+				return fmt.Errorf("%s: warnings: %d", file, len(warnings))
+			}
+			_, err = fmt.Fprintf(out, "%s: right, version %s\n", file, rules.Version())
 			return err
 		},
-	})
-	return rules
+	}
+	check.Flags().BoolVar(&strict, "strict", false, "fail if there are warnings")
+	check.Flags().StringVar(&proxies, "trusted-proxies", getenv("TRUSTED_PROXIES"), "the proxies that the servers trust, as in TRUSTED_PROXIES")
+	return check
 }

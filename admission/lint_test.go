@@ -1,0 +1,142 @@
+package admission_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// Each warning names its rule and says what to do; what is meant gets none.
+func TestLint(t *testing.T) {
+	const window = ", window: 1m"
+	for _, c := range []struct {
+		rules string
+		want  []string
+	}{
+		// Rules that nobody reaches.
+		{"- {name: all, algorithm: direct, action: allow}\n- {name: r, subject: user, limit: 1, window: 1s}", []string{
+			"4 r: it never decides: rule all before it decides every request (allow). Move it up, or give all a match",
+		}},
+		{"- {name: all, match: {route: [/a, /**]}, algorithm: direct, action: deny}\n- {name: r, algorithm: direct, action: allow}", []string{
+			"4 r: it never decides: rule all before it decides every request (deny). Move it up, or give all a match",
+		}},
+		{"- {name: most, match: {route: /a/**}, algorithm: direct, action: allow}\n- {name: r, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, subject: user, limit: 1, window: 1s}\n- {name: all, algorithm: direct, action: allow}", nil},
+
+		// Conditions that nobody meets.
+		{"- {name: r, match: {ip: {cidr: [10.0.0.0/8, 11.1.0.0/16], not: {cidr: [10.0.0.0/7]}}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `ip: {cidr: [10.0.0.0/8, 11.1.0.0/16], not: {cidr: [10.0.0.0/7]}}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {ip: {cidr: 10.0.0.0/8, not: {cidr: 10.1.0.0/16}}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {ip: {range: [10.0.0.1, 10.0.0.2], not: {range: [10.0.0.1, 10.0.0.3]}}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `ip: {range: [10.0.0.1, 10.0.0.2], not: {range: [10.0.0.1, 10.0.0.3]}}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {size: {range: [2, 3], not: {range: [1, 3]}}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `size: {range: [2, 3], not: {range: [1, 3]}}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {size: {range: [1, 3], not: {range: [2, 3]}}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {size: {range: [1, 3], present: false}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `size: {range: [1, 3], present: false}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {size: {range: [1, 3], present: true}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {user: {list: l, not: {list: l}}}, algorithm: direct, action: deny}\nlists: {l: {values: [a]}}", []string{
+			"3 r: the condition `user: {list: l, not: {list: l}}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {user: {list: l, not: {list: m}}}, algorithm: direct, action: deny}\nlists: {l: {values: [a]}, m: {values: [a]}}", nil},
+		{"- {name: r, match: {user: {list: none}}, algorithm: direct, action: deny}\nlists: {none: {file: testdata/empty.txt}}", []string{
+			"3 r: list none is empty. Fill it, or leave out the condition `user: {list: none}`",
+		}},
+		{"- {name: r, subject: user, limit: 1, window: 1s, overrides: [{match: {user: {not: {list: none}}}, limit: 2}]}\nlists: {none: {file: testdata/empty.txt}}", []string{
+			"3 r: list none is empty. Fill it, or leave out the condition `user: {not: {list: none}}`",
+		}},
+		{"- {name: r, match: {user: {present: false}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: it counts nobody: its subject needs user, and its match only requests without. Change one of them",
+		}},
+		{"- {name: r, match: {user: {not: {present: true}}}, subject: [user, device], limit: 1, window: 1s}", []string{
+			"3 r: it counts nobody: its subject needs user, and its match only requests without. Change one of them",
+		}},
+		{"- {name: r, match: {user: {present: true}}, subject: user, limit: 1, window: 1s}", nil},
+
+		// Limits behind lower ones.
+		{"- {name: a, subject: user, limit: 5" + window + "}\n- {name: b, match: {method: POST}, subject: user, limit: 6, window: 30s}", []string{
+			"4 b: its limit in 30s is never reached, a in 1m0s comes first. Leave it out, or make it lower",
+		}},
+		{"- {name: a, subject: user, limit: 5" + window + "}\n- {name: b, subject: user, limit: 5" + window + "}", []string{
+			"4 b: its limit in 1m0s is never reached, a in 1m0s comes first. Leave it out, or make it lower",
+		}},
+		{"- {name: a, subject: user, windows: [{limit: 20, window: 10s}, {limit: 5, window: 10m}]}", []string{
+			"3 a: its limit in 10s is never reached, a in 10m0s comes first. Leave it out, or make it lower",
+		}},
+		{"- {name: a, subject: user, limit: 5, window: 720h}\n- {name: b, subject: user, limit: 6, window: day}", []string{
+			"4 b: its limit in day UTC is never reached, a in 720h0m0s comes first. Leave it out, or make it lower",
+		}},
+		{"- {name: a, subject: user, limit: 5, window: 24h}\n- {name: b, subject: user, limit: 6, window: day}", nil}, // of 25 hours
+		{"- {name: a, subject: user, windows: [{limit: 5, window: 10s}, {limit: 20, window: 10m}]}", nil},
+		{"- {name: a, match: {method: PUT}, subject: user, limit: 5" + window + "}\n- {name: b, subject: user, limit: 6" + window + "}", nil},
+		{"- {name: a, subject: user, limit: 5, cost: 2" + window + "}\n- {name: b, subject: user, limit: 6" + window + "}", nil},
+		{"- {name: a, subject: user, limit: 5" + window + ", overrides: [{match: {user: x}, limit: 9}]}\n- {name: b, subject: user, limit: 6" + window + "}", nil},
+		{"- {name: a, subject: user, limit: 5" + window + "}\n- {name: b, subject: device, limit: 6" + window + "}", nil},
+		{"- {name: a, subject: user, limit: {x: 7, default: 5}" + window + "}\n- {name: b, subject: user, limit: 6" + window + "}", nil},
+		{"- {name: a, subject: user, limit: {x: unlimited, default: 5}" + window + "}\n- {name: b, subject: user, limit: 6" + window + "}", nil},
+		{"- {name: a, subject: user, limit: 5" + window + "}\n- {name: b, subject: user, limit: unlimited" + window + "}", nil},
+		{"- {name: a, subject: user, limit: 5, algorithm: fixed_window" + window + "}\n- {name: b, subject: user, limit: 6" + window + "}", nil},
+		{"- {name: a, subject: user, limit: 5" + window + "}\n- {name: b, subject: user, limit: 6" + window + ", count_rejected: true}", nil},
+		{"- {name: b, subject: user, limit: 6" + window + "}\n- {name: free, match: {user: x}, algorithm: direct, action: allow}\n- {name: a, subject: user, limit: 5" + window + "}", nil},
+
+		// Names that are nearly others.
+		{"- {name: r, subject: usr, limit: 1, window: 1s}", []string{"3 r: usr is an attribute of the request's own. If user is meant, write that"}},
+		{"- {name: r, match: {mehtod: POST, users: ann}, subject: user_id, limit: 1, window: 1s}", []string{
+			"3 r: mehtod is an attribute of the request's own. If method is meant, write that",
+			"3 r: user_id is an attribute of the request's own. If user is meant, write that",
+			"3 r: users is an attribute of the request's own. If user is meant, write that",
+		}},
+		{"- {name: r, match: {plan: gold, version: '2', zip: '1'}, subject: [tenant, shop], limit: 1, window: 1s}", nil},
+
+		// What does nothing.
+		{"- {name: r, subject: user, limit: 1, window: 1s, shadow: true}", []string{
+			"3 r: it is in shadow and refuses nobody. Once its numbers are right, leave out shadow",
+		}},
+		{"- {name: r, subject: user, limit: 1, window: 1s}\nlists: {none: {file: testdata/empty.txt}}\nbans: {allow: [none], run: [/bin/true]}", []string{
+			"5 : list none is empty: nobody is kept from being banned. Fill it, or leave out bans.allow",
+			"5 : bans.run is read, but nothing in this version runs it",
+		}},
+		{"- {name: r, subject: user, limit: 1, window: 1s}\nlogin:\n- {count: name, limit: 3, window: 1m, then: deny}\nsemaphores: {report: {limit: 2}}", []string{
+			"5 : login is read, but nothing in this version acts on it",
+			"6 : semaphores are read, but nothing in this version acts on them",
+		}},
+	} {
+		var got []string
+		for _, w := range admission.Lint(parse(t, c.rules), true) {
+			got = append(got, fmt.Sprintf("%d %s: %s", w.Line, w.Rule, w.Text))
+		}
+		same(t, c.rules, got, c.want)
+	}
+}
+
+// Without a trusted proxy all clients of one have one address.
+func TestLintWithoutTrustedProxies(t *testing.T) {
+	for rule, want := range map[string]bool{
+		"subject: ip":                       true,
+		"subject: [user, network]":          true,
+		"subject: caller":                   true,
+		"subject: user, match: {ip: '::1'}": true,
+		"subject: user, overrides: [{match: {ip: '::1'}, limit: 2}]": true,
+		"subject: user": false,
+		"subject: trip": false, // an attribute
+	} {
+		rules := parse(t, "- {name: r, limit: 1, window: 1s, "+rule+"}")
+		if got := len(admission.Lint(rules, false)) == 1; got != want {
+			t.Errorf("%s: warned %v, want %v", rule, got, want)
+		}
+		if w := admission.Lint(rules, true); len(w) > 0 {
+			t.Errorf("%s behind a trusted proxy: %v", rule, w)
+		}
+	}
+}
+
+func TestNothingIsWrongWithTheDefaultRules(t *testing.T) {
+	if w := admission.Lint(admission.DefaultRules(), true); len(w) > 0 {
+		t.Errorf("%+v", w)
+	}
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRulesCheckWarns(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "rules.yaml")
+	for name, content := range map[string]string{
+		"rules.yaml": "version: 1\nlists: {office: {file: office.txt}}\nrules:\n  - name: addresses\n    match: {user: {not: {list: office}}}\n    subject: ip\n    limit: 1\n    window: 1m\nbans: {run: [/bin/true]}\n",
+		"office.txt": "ann\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const proxy = ": warning: rule addresses: it looks at addresses, and no proxy is trusted"
+	trusted := func(name string) string { return map[string]string{"TRUSTED_PROXIES": "10.0.0.1"}[name] }
+	out, err := call(t, nothing, "rules", "check", path)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if err != nil || len(lines) != 3 || !strings.HasPrefix(lines[0], path+":4"+proxy) || !strings.HasPrefix(lines[1], path+":9: warning: bans.run is read") ||
+		!strings.HasPrefix(lines[2], path+": right, version ") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	if out, err := call(t, trusted, "rules", "check", path); err != nil || strings.Contains(out, proxy) {
+		t.Errorf("with TRUSTED_PROXIES: %v:\n%s", err, out)
+	}
+	out, err = call(t, nothing, "rules", "check", path, "--strict", "--trusted-proxies", "10.0.0.1")
+	if err == nil || !strings.Contains(err.Error(), path+": warnings: 1") || !strings.Contains(out, ":9: warning: ") || strings.Contains(out, proxy) {
+		t.Errorf("--strict: %v:\n%s", err, out)
+	}
+	if err := os.WriteFile(path, []byte("version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1s}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := call(t, nothing, "rules", "check", path, "--strict"); err != nil || strings.Contains(out, "warning") {
+		t.Errorf("nothing to warn of: %v:\n%s", err, out)
+	}
+	if err := os.WriteFile(path, []byte("version: 1\nlists: {office: {file: none.txt}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, nothing, "rules", "check", path); err == nil || !strings.Contains(err.Error(), path+":2:24: list \"office\" cannot be read") {
+		t.Errorf("a missing list: %v", err)
+	}
+}
