@@ -3,6 +3,7 @@ package admission_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestRulesKnowTheirSource(t *testing.T) {
 }
 
 func TestDefaultRules(t *testing.T) {
-	home, office := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	home := netip.MustParseAddr("192.0.2.1")
 	for _, c := range []struct {
 		name string
 		req  admission.Request
@@ -56,16 +57,26 @@ func TestDefaultRules(t *testing.T) {
 		}
 	}
 
-	// 600 users at one address, each of whom tries as often as a user may, and one more.
-	g := defaults(t)
-	for i := range 601 {
-		req := user(i)
-		req.IP, req.Method, req.Route, req.Cost = office, "POST", "/v1/sales/spring/orders", 100
-		switch d := charge(t, g, req); {
-		case i < 600 && !d.Admitted:
-			t.Fatalf("user %d of one address: %+v", i, d)
-		case i == 600 && (d.Admitted || d.Rule != "orders-per-address"):
-			t.Errorf("beyond 60,000 orders of one address: %+v", d)
+	// Users who try as often as a user may, at one address or at one site, and one more.
+	for _, c := range []struct {
+		rule  string
+		users int
+		at    func(i int) string
+	}{
+		{"orders-per-address", 600, func(int) string { return "192.0.2.2" }},
+		{"orders-per-address", 600, func(i int) string { return fmt.Sprintf("2001:db8:1:2::%x", i) }},
+		{"orders-per-network", 2400, func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i) }},
+	} {
+		g := defaults(t)
+		for i := range c.users + 1 {
+			req := user(i)
+			req.IP, req.Method, req.Route, req.Cost = netip.MustParseAddr(c.at(i)), "POST", "/v1/sales/spring/orders", 100
+			switch d := charge(t, g, req); {
+			case i < c.users && !d.Admitted:
+				t.Fatalf("%s: user %d: %+v", c.rule, i, d)
+			case i == c.users && (d.Admitted || d.Rule != c.rule):
+				t.Errorf("%s: beyond %d orders: %+v", c.rule, 100*c.users, d)
+			}
 		}
 	}
 }

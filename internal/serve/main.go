@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // rules name zones, and an image from scratch has none
 
 	"github.com/redis/go-redis/v9"
 )
