@@ -3,7 +3,6 @@ package admission
 import (
 	"net/netip"
 	"slices"
-	"strconv"
 )
 
 // match is when a rule applies: where all conditions hold. An empty match holds always.
@@ -70,7 +69,7 @@ type (
 	not      struct{ test } // also where the part is missing
 	all      []test
 	present  bool
-	numbers  struct{ from, to float64 }
+	numbers  struct{ from, to number }
 	span     struct{ from, to netip.Addr }
 	networks []netip.Prefix
 )
@@ -103,7 +102,7 @@ func (t networks) indexed() test {
 }
 
 func (t routes) holds(v value) bool {
-	return slices.ContainsFunc(t, func(r route) bool { return r.matches(v.path) })
+	return v.text != "" && slices.ContainsFunc(t, func(r route) bool { return r.matches(v.path) })
 }
 
 func (t not) holds(v value) bool { return !t.test.holds(v) }
@@ -115,8 +114,8 @@ func (t all) holds(v value) bool {
 func (t present) holds(v value) bool { return v.present() == bool(t) }
 
 func (t numbers) holds(v value) bool {
-	n, err := strconv.ParseFloat(v.text, 64)
-	return err == nil && t.from <= n && n <= t.to
+	n, ok := parseNumber(v.text)
+	return ok && t.from.compare(n) <= 0 && n.compare(t.to) <= 0
 }
 
 func (t span) holds(v value) bool {

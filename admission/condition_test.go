@@ -75,6 +75,13 @@ func TestConditions(t *testing.T) {
 		{"size: {range: [1, 10]}", with("size", "NaN"), false},
 		{"size: {range: [1, 10]}", with("size", "Inf"), false},
 		{"size: {range: [1, 10]}", nobody, false},
+		{"size: {range: [1, 10]}", with("size", "1e0"), false},
+		{"size: {range: [1, 10]}", with("size", "-"), false},
+		{"uid: {range: [100000000000000001, 100000000000000003]}", with("uid", "100000000000000003"), true},
+		{"uid: {range: [100000000000000001, 100000000000000003]}", with("uid", "100000000000000004"), false}, // to a unit
+		{"uid: {range: [100000000000000001, 100000000000000003]}", with("uid", "100000000000000000"), false},
+		{"user: {range: [1, 2147483647]}", admission.Request{User: "42"}, true},
+		{"user: {range: [1, 2147483647]}", admission.Request{User: "ann"}, false},
 		{"size: {not: {range: [1, 10]}}", with("size", "many"), true},
 		{"size: {range: [1, 10], not: 5}", with("size", "5"), false},
 		{"size: {range: [1, 10], not: 5}", with("size", "6"), true},
@@ -121,6 +128,7 @@ func TestConditions(t *testing.T) {
 		{"ip: {present: true}", from("::"), true},
 		{"ip: {present: false}", nobody, true},
 		{"route: {present: false}", nobody, true},
+		{"route: /**", nobody, false},                      // what is missing has no value
 		{"plan: {present: true}", with("plan", ""), false}, // an empty value is none
 
 		// All of a match have to hold.

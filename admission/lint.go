@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -131,7 +132,7 @@ func covers(a, b test) bool {
 		return ok && a == other
 	case numbers:
 		other, ok := b.(numbers)
-		return ok && a.from <= other.from && other.to <= a.to
+		return ok && a.from.compare(other.from) <= 0 && other.to.compare(a.to) <= 0
 	case span:
 		other, ok := b.(span)
 		return ok && a.from.Compare(other.from) <= 0 && other.to.Compare(a.to) <= 0
@@ -197,7 +198,7 @@ func stops(o *rule, v int, r *rule, w int) bool {
 }
 
 func (m match) equal(o match) bool {
-	return slices.EqualFunc(m, o, func(a, b condition) bool { return a.text == b.text })
+	return slices.EqualFunc(m, o, func(a, b condition) bool { return a.part == b.part && reflect.DeepEqual(a.test, b.test) })
 }
 
 // longest returns the longest that w ever is.

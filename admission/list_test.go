@@ -132,5 +132,9 @@ rules:
 		if n := testing.AllocsPerRun(100, func() { held = held && m.holds(req, path) }); n != 0 || !held {
 			t.Errorf("%s: %v allocations, held: %v", ip, n, held)
 		}
+		req.Attributes["size"] = "no number at all"
+		if n := testing.AllocsPerRun(100, func() { held = m.holds(req, path) }); n != 0 || held {
+			t.Errorf("%s, with a wrong number: %v allocations, held: %v", ip, n, held)
+		}
 	}
 }

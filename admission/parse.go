@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 
@@ -35,7 +34,7 @@ func ParseRules(name string, src []byte) (*Rules, error) {
 
 // LoadRules reads the rules file at path and the files of its lists. See ParseRules for errors.
 func LoadRules(path string) (*Rules, error) {
-	src, err := os.ReadFile(path)
+	src, err := readBounded(path, maxSource)
 	if err != nil {
 		return nil, fmt.Errorf("admission: load rules: %w", err)
 	}

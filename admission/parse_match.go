@@ -2,8 +2,8 @@ package admission
 
 import (
 	"net/netip"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -12,23 +12,41 @@ import (
 // parts are those of a request that are no attributes.
 var parts = []string{"route", "method", "tier", "user", "ip", "device", "session"}
 
+// plainNumbers have one way to be written, so that a text that is compared with one can be equal to it.
+var plainNumbers = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+
+// isAttribute reports whether name can be that of an attribute: all other parts of requests and subjects have theirs.
+func isAttribute(name string) bool {
+	return attributeNames.MatchString(name) && !slices.Contains(parts, name) && name != "caller" && name != "network"
+}
+
 // match reads a mapping from parts of a request to conditions.
 func (s *source) match(n ast.Node) (m match, err error) {
 	err = s.pairs(n, "match", func(part string, at, n ast.Node) error {
-		if !slices.Contains(parts, part) && !attributeNames.MatchString(part) {
+		if !slices.Contains(parts, part) && !isAttribute(part) {
 			return s.wrong(at, "%q is no part of a request, it should be %s, or the name of an attribute (a-z 0-9 _)", part, strings.Join(parts, ", "))
 		}
 		if slices.ContainsFunc(m, func(c condition) bool { return c.part == part }) {
 			return s.wrong(at, "match has %q twice", part)
 		}
 		t, err := s.condition(part, n)
-		m = append(m, condition{part: part, text: part + ": " + strings.TrimSpace(n.String()), test: t})
+		m = append(m, condition{part: part, text: part + ": " + brief(n), test: t})
 		return err
 	})
 	if err == nil && len(m) == 0 {
 		err = s.wrong(n, "match is empty, leave it out to match every request")
 	}
 	return m, err
+}
+
+// brief is n on one line, cut short.
+func brief(n ast.Node) string {
+	const most = 100
+	text := []rune(strings.Join(strings.Fields(n.String()), " "))
+	if len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return string(text)
 }
 
 // condition reads a value, a list of values, or a mapping such as {not: gold}.
@@ -114,8 +132,14 @@ func (s *source) anyOf(part string, n ast.Node) (test, error) {
 // scalar reads a text, a number or true and false as the text that it is.
 func (s *source) scalar(n ast.Node, what string) (string, error) {
 	switch n.(type) {
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return n.GetToken().Value, nil
+	case *ast.IntegerNode, *ast.FloatNode:
+		if text := n.GetToken().Value; plainNumbers.MatchString(text) {
+			return text, nil
+		}
+	case *ast.BoolNode:
+		if text := n.GetToken().Value; text == "true" || text == "false" {
+			return text, nil
+		}
 	}
 	text, err := s.text(n, what)
 	if err == nil && len(text) > maxValue {
@@ -159,8 +183,8 @@ func (s *source) between(part string, n ast.Node) (test, error) {
 		}
 		return span{from, to}, nil
 	}
-	if slices.Contains(parts, part) {
-		return nil, s.wrong(n, "%s is no number, range is for ip and for numeric attributes", part)
+	if part == "route" || part == "method" || part == "tier" {
+		return nil, s.wrong(n, "%s is no number, range is for addresses, ids and attributes", part)
 	}
 	from, err := s.real(ends[0])
 	if err != nil {
@@ -170,20 +194,20 @@ func (s *source) between(part string, n ast.Node) (test, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case from > to:
-		return nil, s.wrong(n, "range should go from the lower number to the higher one, here is %v to %v", from, to)
+	case from.compare(to) > 0:
+		return nil, s.wrong(n, "range should go from the lower number to the higher one, here is %v to %v", from.f, to.f)
 	}
 	return numbers{from, to}, nil
 }
 
-func (s *source) real(n ast.Node) (float64, error) {
+func (s *source) real(n ast.Node) (number, error) {
 	switch n.(type) {
 	case *ast.IntegerNode, *ast.FloatNode:
-		if f, err := strconv.ParseFloat(n.GetToken().Value, 64); err == nil && f-f == 0 {
-			return f, nil
+		if number, ok := parseNumber(n.GetToken().Value); ok {
+			return number, nil
 		}
 	}
-	return 0, s.wrong(n, "an end of range should be a number%s", found(n))
+	return number{}, s.wrong(n, "an end of range should be a number%s", found(n))
 }
 
 func (s *source) cidr(part string, key, n ast.Node) (test, error) {

@@ -17,16 +17,9 @@ type draft struct {
 	at         map[string]ast.Node // of each key
 	algorithm  string
 	zone       *time.Location
-	single     window // of limit, window, burst and base
+	single     windowDraft // of limit, window, burst and base
+	several    []windowDraft
 	overridden []overrideDraft
-}
-
-// An overrideDraft is an override whose limits wait for the rule's windows.
-type overrideDraft struct {
-	node    ast.Node
-	match   match
-	limit   *limits
-	windows []window
 }
 
 func (s *source) rule(n ast.Node) (rule, error) {
@@ -56,7 +49,7 @@ func (s *source) rule(n ast.Node) (rule, error) {
 			return err
 		}),
 		keep("algorithm", func(n ast.Node) (err error) {
-			d.algorithm, err = s.oneOf(n, "algorithm", string(SlidingLog), string(SlidingCounter), string(FixedWindow), string(GCRA), string(TwoStage), string(Direct))
+			d.algorithm, err = s.oneOf(n, "algorithm", append(slices.Clone(countingAlgorithms), string(Direct))...)
 			return err
 		}),
 		keep("action", func(n ast.Node) error {
@@ -73,7 +66,7 @@ func (s *source) rule(n ast.Node) (rule, error) {
 			return err
 		}),
 		keep("windows", func(n ast.Node) (err error) {
-			d.windows, err = s.windows(n)
+			d.several, err = s.windows(n)
 			return err
 		}),
 		keep("burst", func(n ast.Node) (err error) {
@@ -95,6 +88,9 @@ func (s *source) rule(n ast.Node) (rule, error) {
 		keep("cost", func(n ast.Node) (err error) {
 			if _, ok := n.(*ast.StringNode); ok {
 				d.costFrom, err = s.word(n, "cost", attributeNames, "a number or the name of a numeric attribute (a-z 0-9 _)")
+				if err == nil && !isAttribute(d.costFrom) {
+					err = s.wrong(n, "cost should be a number or the name of a numeric attribute, and %s is a part of every request", d.costFrom)
+				}
 				return err
 			}
 			d.cost, err = s.number(n, "cost", 1, MaxCost)
@@ -167,7 +163,8 @@ func (s *source) finishCounting(d *draft) error {
 		}
 	}
 	if !several {
-		d.windows = []window{d.single}
+		d.single.node = d.node
+		d.several = []windowDraft{d.single}
 	}
 	if d.onExceed.action == ActionBan && len(d.joint) > 0 {
 		return s.wrong(d.at["on_exceed"], "rule %q bans and counts several subjects together: leave out joint, or ban nobody", d.name)
@@ -178,10 +175,20 @@ func (s *source) finishCounting(d *draft) error {
 	if err := s.finishOverrides(d); err != nil {
 		return err
 	}
-	for i := range d.windows {
-		if err := s.finishWindow(d, i); err != nil {
+	zoned := false
+	for i := range d.several {
+		w := &d.several[i]
+		if err := s.finishWindow(d, i, w); err != nil {
 			return err
 		}
+		if slices.ContainsFunc(d.windows, func(o window) bool { return o.id == w.id }) {
+			return s.wrong(w.node, "a second window is as long, the lower limit alone says the same")
+		}
+		zoned = zoned || w.span.Calendar != nil || w.base != nil && w.base.span.Calendar != nil
+		d.windows = append(d.windows, w.window)
+	}
+	if d.at["zone"] != nil && !zoned {
+		return s.wrong(d.at["zone"], "zone is for windows of the calendar: minute, hour, day or month")
 	}
 	return nil
 }

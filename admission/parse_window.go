@@ -9,34 +9,57 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-var calendarUnits = []string{"minute", "hour", "day", "month"}
+var (
+	calendarUnits      = []string{"minute", "hour", "day", "month"}
+	countingAlgorithms = []string{string(SlidingLog), string(SlidingCounter), string(FixedWindow), string(GCRA), string(TwoStage)}
+)
+
+// A windowDraft is a window as far as it has been read.
+type windowDraft struct {
+	window
+	node ast.Node
+	at   map[string]ast.Node // of its keys
+}
 
 // windows reads several windows, each {limit, window} and, by the algorithm, burst or base.
-func (s *source) windows(n ast.Node) (windows []window, err error) {
+func (s *source) windows(n ast.Node) (windows []windowDraft, err error) {
 	err = s.list(n, "windows", func(n ast.Node) error {
-		var w window
-		limit := false
+		w := windowDraft{node: n, at: map[string]ast.Node{}}
+		keep := func(key string, read func(ast.Node) error) field {
+			return field{key, func(at, n ast.Node) error {
+				w.at[key] = at
+				return read(n)
+			}}
+		}
 		err := s.mapping(n, "a window",
-			field{"limit", func(_, n ast.Node) (err error) {
-				limit = true
+			keep("limit", func(n ast.Node) (err error) {
 				w.limit, err = s.limits(n)
 				return err
-			}},
-			field{"window", func(_, n ast.Node) (err error) {
+			}),
+			keep("window", func(n ast.Node) (err error) {
 				w.span, err = s.span(n)
 				return err
-			}},
-			field{"burst", func(_, n ast.Node) (err error) {
+			}),
+			keep("algorithm", func(n ast.Node) error {
+				word, err := s.oneOf(n, "algorithm", countingAlgorithms...)
+				w.algorithm = Algorithm(word)
+				return err
+			}),
+			keep("burst", func(n ast.Node) (err error) {
 				w.burst, err = s.number(n, "burst", 1, MaxLimit)
 				return err
-			}},
+			}),
+			keep("base", func(n ast.Node) (err error) {
+				w.base, err = s.base(n)
+				return err
+			}),
 		)
 		switch {
 		case err != nil:
 			return err
-		case !limit || w.span == Window{}:
+		case w.at["limit"] == nil || w.at["window"] == nil:
 			return s.wrong(n, "the window is not complete, it should be such as {limit: 5, window: 10s}")
-		case slices.ContainsFunc(windows, func(o window) bool { return o.span.sameAs(w.span) }):
+		case slices.ContainsFunc(windows, func(o windowDraft) bool { return o.sameAs(&w) }):
 			return s.wrong(n, "a second window is as long, the lower limit alone says the same")
 		case len(windows) == maxWindows:
 			return s.wrong(n, "the rule has more than %d windows", maxWindows)
@@ -45,6 +68,11 @@ func (s *source) windows(n ast.Node) (windows []window, err error) {
 		return nil
 	})
 	return windows, err
+}
+
+// sameAs reports whether two windows are as long and count by the same algorithm, as far as that is said.
+func (w *windowDraft) sameAs(o *windowDraft) bool {
+	return w.algorithm == o.algorithm && w.span.sameAs(o.span)
 }
 
 // sameAs reports whether two windows are one. Zones are a rule's, so they do not differ here.
@@ -95,53 +123,46 @@ func (s *source) zone(n ast.Node) (*time.Location, error) {
 	return zone, nil
 }
 
-// finishWindow completes the i-th window by what the whole rule says, and gives it its id.
-func (s *source) finishWindow(d *draft, i int) error {
-	w := &d.windows[i]
-	highest := w.limit.highest()
+// finishWindow completes w, the i-th window, by what the whole rule says, and gives it its id.
+func (s *source) finishWindow(d *draft, i int, w *windowDraft) error {
+	highest, lowest := w.limit.highest(), w.limit.lowest()
 	for _, o := range d.rule.overrides {
 		highest = max(highest, o.limits[i].highest())
+		if n := o.limits[i].lowest(); n > 0 && (lowest == 0 || n < lowest) {
+			lowest = n
+		}
 	}
-	at := cmp.Or[ast.Node](d.at["algorithm"], d.node)
 	calendar := w.span.Calendar != nil
-	w.algorithm = Algorithm(d.algorithm)
+	w.algorithm = cmp.Or(w.algorithm, Algorithm(d.algorithm))
 	switch {
 	case w.algorithm == "" && calendar:
 		w.algorithm = FixedWindow
 	case w.algorithm == "":
 		w.algorithm = sliding(highest)
 	}
+	place := func(key string) ast.Node { return cmp.Or(w.at[key], d.at[key], w.node) }
+	at := place("algorithm")
 	switch {
 	case calendar && w.algorithm != FixedWindow:
-		return s.wrong(cmp.Or(d.at["window"], d.at["windows"]), "a window of the calendar is for algorithm: fixed_window; %s needs a duration such as 24h", w.algorithm)
+		return s.wrong(place("window"), "a window of the calendar is for algorithm: fixed_window; %s needs a duration such as 24h", w.algorithm)
 	case w.algorithm == SlidingLog && highest > MaxLogged:
 		return s.wrong(at, "sliding_log keeps a time for each unit, at most %d; for a limit of %d use sliding_counter", MaxLogged, highest)
 	case w.algorithm == TwoStage && highest > MaxLogged:
 		return s.wrong(at, "the limit after the base should be at most %d, here is %d", MaxLogged, highest)
 	case w.algorithm == TwoStage && w.base == nil:
 		return s.wrong(at, "rule %q has no base, it should be such as {limit: 30, window: day}", d.name)
-	case w.algorithm != TwoStage && d.at["base"] != nil:
-		return s.wrong(d.at["base"], "base is for algorithm: base")
+	case w.algorithm != TwoStage && w.base != nil:
+		return s.wrong(place("base"), "base is for algorithm: base")
 	case w.algorithm != GCRA && w.burst > 0:
-		return s.wrong(cmp.Or(d.at["burst"], d.at["windows"]), "burst is for algorithm: gcra")
+		return s.wrong(place("burst"), "burst is for algorithm: gcra")
 	}
 	if w.algorithm == GCRA {
 		if fastest := w.span.Length / (100 * time.Microsecond); int64(highest) > int64(fastest) {
 			return s.wrong(at, "gcra lets at most one unit pass in 100 µs, which is %d in %v; for a limit of %d use sliding_counter", fastest, w.span.Length, highest)
 		}
-		lowest := w.limit.lowest()
-		for _, o := range d.rule.overrides {
-			if n := o.limits[i].lowest(); n > 0 && (lowest <= 0 || n < lowest) {
-				lowest = n
-			}
-		}
 		if lowest > 0 && float64(w.burst)*float64(w.span.Length)/float64(lowest) > float64(maxDrain) {
 			return s.wrong(at, "a burst of %d at %d in %v takes more than ten years to pass", w.burst, lowest, w.span.Length)
 		}
-	}
-	zoned := calendar || w.base != nil && w.base.span.Calendar != nil
-	if d.at["zone"] != nil && !zoned {
-		return s.wrong(d.at["zone"], "zone is for windows of the calendar: minute, hour, day or month")
 	}
 	if calendar {
 		w.span.Calendar.Zone = d.zone
@@ -149,7 +170,7 @@ func (s *source) finishWindow(d *draft, i int) error {
 	if w.base != nil && w.base.span.Calendar != nil {
 		w.base.span.Calendar.Zone = d.zone
 	}
-	w.id = d.windowID(w)
+	w.id = d.windowID(&w.window)
 	return nil
 }
 
@@ -175,72 +196,6 @@ func (w Window) String() string {
 		return w.Length.String()
 	}
 	return w.Calendar.Unit + " " + w.Calendar.Zone.String()
-}
-
-// overrides reads other limits for some requests.
-func (s *source) overrides(n ast.Node) (drafts []overrideDraft, err error) {
-	err = s.list(n, "overrides", func(n ast.Node) error {
-		o := overrideDraft{node: n}
-		err := s.mapping(n, "an override",
-			field{"match", func(_, n ast.Node) (err error) {
-				o.match, err = s.match(n)
-				return err
-			}},
-			field{"limit", func(_, n ast.Node) error {
-				l, err := s.limits(n)
-				o.limit = &l
-				return err
-			}},
-			field{"windows", func(_, n ast.Node) (err error) {
-				o.windows, err = s.windows(n)
-				return err
-			}},
-		)
-		switch {
-		case err != nil:
-			return err
-		case o.match == nil || (o.limit == nil) == (o.windows == nil):
-			return s.wrong(n, "an override should have match and either limit or windows, such as {match: {user: {list: office}}, limit: unlimited}")
-		case len(drafts) == maxOverrides:
-			return s.wrong(n, "the rule has more than %d overrides", maxOverrides)
-		}
-		drafts = append(drafts, o)
-		return nil
-	})
-	return drafts, err
-}
-
-const maxOverrides = 1000
-
-// finishOverrides brings the limits of the overrides into the order of the rule's windows.
-func (s *source) finishOverrides(d *draft) error {
-	for _, o := range d.overridden {
-		done := override{match: o.match, limits: make([]limits, len(d.windows))}
-		switch all := o.limit; {
-		case all == nil:
-			if len(o.windows) != len(d.windows) {
-				return s.wrong(o.node, "the override has %d windows, it should have the %d of the rule", len(o.windows), len(d.windows))
-			}
-			for i := range d.windows {
-				at := slices.IndexFunc(o.windows, func(w window) bool { return w.span.sameAs(d.windows[i].span) })
-				if at < 0 {
-					return s.wrong(o.node, "the override has no window of %v, it should have the windows of the rule", d.windows[i].span)
-				}
-				if o.windows[at].burst > 0 {
-					return s.wrong(o.node, "an override has no burst, the rule's holds")
-				}
-				done.limits[i] = o.windows[at].limit
-			}
-		case len(d.windows) > 1 && (all.tiers != nil || all.other > 0):
-			return s.wrong(o.node, "rule %q has %d windows: the override should have windows as well, or limit: 0 or unlimited", d.name, len(d.windows))
-		default:
-			for i := range done.limits {
-				done.limits[i] = *all
-			}
-		}
-		d.rule.overrides = append(d.rule.overrides, done)
-	}
-	return nil
 }
 
 // highest returns the highest limit of all tiers, leaving out Unlimited.
