@@ -139,7 +139,7 @@ func TestRules(t *testing.T) {
 		Rules   []struct{ Name string }
 	}
 	w := call(b.Internal(), "GET", "/v1/rules", "")
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || got.Version != b.gate.rules.Version() || len(got.Rules) != 2 || got.Rules[0].Name != "orders" {
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || got.Version != b.gate.rules.Version() || len(got.Rules) != 3 || got.Rules[0].Name != "orders" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
