@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// settle is how long a change waits for the rest of it: an editor writes in several steps.
+	// settle is how long a change waits for the rest of it: an editor writes in several steps, and a file that was made empty
+	// is filled a moment later.
 	settle = 100 * time.Millisecond
 	// recheck is how often files are looked at without a notice: a directory that was removed and made again sends none,
 	// and some file systems never do.
@@ -37,7 +38,7 @@ func WatchFiles(ctx context.Context, paths func() []string, changed func()) erro
 	for first := true; ; first = false {
 		files := paths()
 		watch(watcher, files)
-		if now := look(files); first || !slices.EqualFunc(seen, now, sameFile) {
+		if now := settled(ctx, files); first || !slices.EqualFunc(seen, now, sameFile) {
 			seen = now // before changed reads them, so that what happens meanwhile is a change
 			changed()
 			watch(watcher, paths())
@@ -116,6 +117,20 @@ func appendDirs(dirs []string, path string) []string {
 		}
 	}
 	return dirs
+}
+
+// settled looks at files once nobody is about to write them: a file that changed a moment ago may not yet be what it will be.
+// A file that is written all the time is not waited for.
+func settled(ctx context.Context, paths []string) (infos []os.FileInfo) {
+	for range 10 {
+		infos = look(paths)
+		young := func(info os.FileInfo) bool { return info != nil && time.Since(info.ModTime()).Abs() < settle }
+		if ctx.Err() != nil || !slices.ContainsFunc(infos, young) {
+			break
+		}
+		pause(ctx, settle)
+	}
+	return infos
 }
 
 // look returns what is known of files without reading them; nil for one that is not there.
