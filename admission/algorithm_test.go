@@ -298,6 +298,20 @@ func TestNothingFitsIntoALimitOfZero(t *testing.T) {
 	})
 }
 
+// A cost is no less for being larger than a number of 32 bits.
+func TestNoCostIsTooLargeToBeRefused(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		for _, tally := range d.all(admission.MaxLimit, time.Hour) {
+			for _, cost := range []int{admission.MaxLimit + 1, 1<<32 + 1, admission.MaxCost * admission.MaxCost} {
+				if c := d.one(doCharge, costing(tally, cost)); c.Reason != tooMuch || c.Stamp != 0 {
+					t.Errorf("%s: cost %d: %+v", tally.Algorithm, cost, c)
+				}
+			}
+		}
+	})
+}
+
 // Waiting as long as a refusal says is always enough, and never too long.
 func TestWaitingRetryAfterIsEnough(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {

@@ -20,6 +20,7 @@ type asked struct {
 	call   Call
 	ctx    context.Context
 	counts []Count
+	known  []bool // see decodeCounts
 	err    error
 	done   chan struct{} // closed when counts and err are there
 }

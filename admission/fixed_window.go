@@ -64,9 +64,12 @@ func (f *fixedWindow) countRejected(now int64, w *Window, cost int) {
 	f.count = min(f.count+cost, mostRejected)
 }
 
-// refund takes back cost units counted in the window with this end.
+// refund takes back cost units counted in the window with this end. Without any unit it is as if nobody had opened it.
 func (f *fixedWindow) refund(cost int, end int64) {
-	if end == f.end {
-		f.count = max(0, f.count-cost)
+	if end != f.end {
+		return
+	}
+	if f.count -= cost; f.count <= 0 {
+		*f = fixedWindow{}
 	}
 }

@@ -276,6 +276,9 @@ func (m *model) takeBack(c *modelCharge) {
 		t.water -= min(int64(c.cost)*t.drop, max(0, c.at-m.now))
 	case r.algorithm == admission.FixedWindow, c.stage == 1:
 		t.units[c.at] = max(0, t.units[c.at]-int64(c.cost))
+		if t.end == c.at && t.units[c.at] == 0 {
+			t.end = 0 // nobody has opened it
+		}
 	default:
 		for range c.cost {
 			if unit := slices.Index(t.times, c.at); unit >= 0 {

@@ -80,10 +80,10 @@ func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
 }
 
 // one decides a call whose keys have one slot.
-func (s *RedisStore) one(ctx context.Context, call Call) ([]Count, error) {
+func (s *RedisStore) one(ctx context.Context, call Call) *asked {
 	a := &asked{call: call}
 	s.run(ctx, []*asked{a})
-	return a.counts, a.err
+	return a
 }
 
 // maxTurns is how often a call is sent whose spans of the calendar were wrong. Once is enough unless a span ends just then.
@@ -102,7 +102,7 @@ func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 			if a.err = err; err != nil {
 				continue
 			}
-			a.counts, a.err = decodeCounts(replies[i], len(a.call.Tallies))
+			a.counts, a.known, a.err = decodeCounts(replies[i], len(a.call.Tallies))
 			var wrong wrongSpan
 			if errors.As(a.err, &wrong) && turn < maxTurns {
 				s.skew.Store(int64(time.Until(wrong.now)))

@@ -6,6 +6,7 @@ import "context"
 type slot struct {
 	tallies []Tally
 	places  []int
+	known   []bool // tallies that were answered from a record; nil: none
 }
 
 // slotsOf divides tallies by subject, in the order in which subjects first come.
@@ -29,19 +30,21 @@ func slotsOf(tallies []Tally) []slot {
 func (s *RedisStore) decideBySlot(ctx context.Context, call Call) ([]Count, error) {
 	counts := make([]Count, len(call.Tallies))
 	slots := slotsOf(call.Tallies)
-	for i, sl := range slots {
+	for i := range slots {
+		sl := &slots[i]
 		here := call
 		here.Tallies = sl.tallies
-		answers, err := s.one(ctx, here)
-		if err != nil {
-			return nil, err // what earlier slots counted stays: too much, never too little
+		a := s.one(ctx, here)
+		if a.err != nil {
+			return nil, a.err // what earlier slots counted stays: too much, never too little
 		}
+		sl.known = a.known
 		for j, place := range sl.places {
-			counts[place] = answers[j]
+			counts[place] = a.counts[j]
 		}
-		if call.Mode == Charge && !fits(sl.tallies, answers) {
-			for _, earlier := range slots[:i] {
-				if err := s.takeBack(ctx, call.Request, earlier, counts); err != nil {
+		if call.Mode == Charge && !fits(sl.tallies, a.counts) {
+			for j := range slots[:i] {
+				if err := s.takeBack(ctx, call.Request, &slots[j], counts); err != nil {
 					return nil, err
 				}
 			}
@@ -51,28 +54,27 @@ func (s *RedisStore) decideBySlot(ctx context.Context, call Call) ([]Count, erro
 	return counts, nil
 }
 
-// takeBack refunds a slot that was charged, and puts its counts as they are then into counts. What counts refusals stays: charged
-// or rejected, it is the same. Nobody is told, as nobody was told of the charge.
-func (s *RedisStore) takeBack(ctx context.Context, request string, sl slot, counts []Count) error {
-	var charged slot
+// takeBack makes a slot that let the request in one that refused it, and puts its counts as they are then into counts. What was
+// answered from a record stays as it was, for it was not decided now. Nobody is told, as nobody was told of the charge.
+func (s *RedisStore) takeBack(ctx context.Context, request string, sl *slot, counts []Count) error {
+	back := Call{Mode: undo, Request: request}
+	var places []int
 	for i, place := range sl.places {
 		t := sl.tallies[i]
-		if t.Stamp = counts[place].Stamp; t.Stamp != 0 && !t.CountRejected {
-			charged.tallies = append(charged.tallies, t)
-			charged.places = append(charged.places, place)
+		t.Stamp = counts[place].Stamp
+		if (t.Stamp != 0 || t.CountRejected) && (sl.known == nil || !sl.known[i]) {
+			back.Tallies, places = append(back.Tallies, t), append(places, place)
 		}
-		counts[place].Stamp = 0
 	}
-	if len(charged.tallies) == 0 {
+	if len(places) == 0 {
 		return nil
 	}
-	answers, err := s.one(ctx, Call{Mode: Refund, Request: request, Tallies: charged.tallies})
-	if err != nil {
-		return err
+	a := s.one(ctx, back)
+	if a.err != nil {
+		return a.err
 	}
-	for i, place := range charged.places {
-		answers[i].Stamp = 0
-		counts[place] = answers[i]
+	for i, place := range places {
+		counts[place] = a.counts[i]
 	}
 	return nil
 }

@@ -109,6 +109,25 @@ func TestARequestIsRefundedOnce(t *testing.T) {
 		if c := d.request(doRefund, "r", full)[0]; c.Stamp != 0 || d.left(full) != 0 {
 			t.Errorf("a refund of a refusal: %+v", c)
 		}
+		// Nor is there one where one slot of a cluster had let it in before the next one refused.
+		for _, tally := range d.all(9, time.Hour) {
+			other := d.tallyOf("cat", tally.Algorithm, 9, time.Hour)
+			if tally.Base != nil {
+				other = based(other, 0, time.Hour)
+			}
+			for i, left := range []int{9, 8} {
+				id := fmt.Sprint("refused", i, tally.Algorithm)
+				other.CountRejected = i == 1
+				for range 2 {
+					if c := d.request(doCharge, id, other, full); c[0].Reason != "" || c[0].Stamp != 0 || c[1].Reason != limited {
+						t.Errorf("%s: %+v", tally.Algorithm, c)
+					}
+					if c := d.request(doRefund, id, other, full); c[0].Stamp != 0 || c[1].Stamp != 0 || c[0].Remaining != left {
+						t.Errorf("%s: a refund of a refusal: %+v, want %d left", tally.Algorithm, c, left)
+					}
+				}
+			}
+		}
 	})
 }
 

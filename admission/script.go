@@ -66,8 +66,13 @@ func scriptOf(parts scriptParts) script {
 	return s
 }
 
-// refuse is a charge that another slot has refused already: it counts only what counts refusals.
-const refuse Mode = "refuse"
+// Modes of a charge of several slots.
+const (
+	// refuse is a charge that another slot has refused already: it counts only what counts refusals.
+	refuse Mode = "refuse"
+	// undo makes of a charge, where no other slot had refused yet, what refuse would have done instead.
+	undo Mode = "undo"
+)
 
 // needs returns the parts of the script that t needs.
 func (t *Tally) needs(withID bool) scriptParts {
@@ -104,7 +109,7 @@ func (t *Tally) algorithm() string {
 
 // withRecord reports whether the answer for t is looked for or kept.
 func (c *Call) withRecord(t *Tally) bool {
-	return c.Request != "" && t.Records != "" && (c.Mode == Charge || c.Mode == refuse || c.Mode == Refund)
+	return c.Request != "" && t.Records != "" && (c.Mode == Charge || c.Mode == refuse || c.Mode == undo || c.Mode == Refund)
 }
 
 // pack appends what decide.lua wants to know of c, decided at now in µs or, if that is 0, at Redis' time. Spans of the calendar
@@ -121,7 +126,7 @@ func (c *Call) pack(b []byte, now int64, about time.Time) []byte {
 			}
 		}
 		b = append(append(b, t.algorithm()...), 0, flags)
-		b = binary.BigEndian.AppendUint32(b, uint32(t.Cost))
+		b = binary.BigEndian.AppendUint32(b, uint32(min(t.Cost, 2*MaxLimit))) // above every limit, one is like another
 		b = binary.BigEndian.AppendUint32(b, uint32(t.Limit))
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Window.Length.Microseconds()))
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Stamp))
@@ -230,24 +235,24 @@ type wrongSpan struct{ now time.Time }
 
 func (wrongSpan) Error() string { return "the calendar's spans do not hold Redis' time" }
 
-// decodeCounts reads one reply of the script, for n tallies.
-func decodeCounts(reply any, n int) ([]Count, error) {
+// decodeCounts reads one reply of the script, for n tallies. known are those that were answered from a record.
+func decodeCounts(reply any, n int) (counts []Count, known []bool, err error) {
 	if err, ok := reply.(error); ok {
-		return nil, err
+		return nil, nil, err
 	}
 	text, ok := reply.(string)
 	if !ok {
-		return nil, fmt.Errorf("%w: %v", errReply, reply)
+		return nil, nil, fmt.Errorf("%w: %v", errReply, reply)
 	}
 	const numbers = 4 + 8 + 8 + 8 + 8 + 1
-	counts := make([]Count, n)
+	counts = make([]Count, n)
 	for i := range counts {
 		word, rest, ok := strings.Cut(text, "\x00")
 		if word == "clock" && len(rest) == 8 {
-			return nil, wrongSpan{time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(rest))))}
+			return nil, nil, wrongSpan{time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(rest))))}
 		}
 		if !ok || len(rest) < numbers {
-			return nil, fmt.Errorf("%w: %q", errReply, text)
+			return nil, nil, fmt.Errorf("%w: %q", errReply, text)
 		}
 		var b [numbers]byte
 		text = rest[copy(b[:], rest):]
@@ -257,7 +262,7 @@ func decodeCounts(reply any, n int) ([]Count, error) {
 		case RateLimited, CostAboveLimit:
 			c.Reason = reason
 		default:
-			return nil, fmt.Errorf("%w: %q", errReply, word)
+			return nil, nil, fmt.Errorf("%w: %q", errReply, word)
 		}
 		c.Remaining = int(binary.BigEndian.Uint32(b[:]))
 		c.RetryAfter = micros(int64(binary.BigEndian.Uint64(b[4:])))
@@ -265,9 +270,15 @@ func decodeCounts(reply any, n int) ([]Count, error) {
 		c.Stamp = int64(binary.BigEndian.Uint64(b[20:]))
 		c.At = time.UnixMicro(int64(binary.BigEndian.Uint64(b[28:])))
 		c.Struck = b[36] == 1
+		if b[36] == 2 {
+			if known == nil {
+				known = make([]bool, n)
+			}
+			known[i] = true
+		}
 	}
 	if text != "" {
-		return nil, fmt.Errorf("%w: %q is left", errReply, text)
+		return nil, nil, fmt.Errorf("%w: %q is left", errReply, text)
 	}
-	return counts, nil
+	return counts, known, nil
 }

@@ -3,18 +3,18 @@
 --
 -- KEYS       for each tally its counter, then that of its base, of its strikes, and of its answers to requests (two), if it has them
 -- ARGV       three for each call:
---   [1]      packed: what is to be done: charge, refuse (a charge that was refused elsewhere already), check, refund, reset or reject;
---            the time in µs, for tests, where 0 is Redis' own clock, the only one that all callers share; and for each tally: its
---            algorithm; 1 if shadow + 2 if it counts what was rejected + 4 if it has strikes + 8 if it has answers to requests;
---            cost; limit; window in µs; the stamp of a refund, else 0; then what the algorithm wants; then of strikes the limit, the
---            window in µs, and how many
+--   [1]      packed: what is to be done: charge, refuse (a charge that was refused elsewhere already), undo (a charge that was refused
+--            elsewhere after it), check, refund, reset or reject; the time in µs, for tests, where 0 is Redis' own clock, the only
+--            one that all callers share; and for each tally: its algorithm; 1 if shadow + 2 if it counts what was rejected + 4 if
+--            it has strikes + 8 if it has answers to requests; cost; limit; window in µs; the stamp of a refund or an undo, else 0;
+--            then what the algorithm wants; then of strikes the limit, the window in µs, and how many
 --   [2]      the hash of the request's id, or empty
 --   [3]      the channel that is told the subject of what is taken back, or empty
 --
 -- Replies for each call packed values for each tally, as it stands afterwards: admitted, rate_limited or cost_above_limit; remaining;
 -- retry-after and reset-after in µs; the stamp of a charge, or of what a refund found, else 0; the time of the decision; and 1 if
--- struck. Or, having done nothing, clock and the time: spans of the calendar were sent that do not hold it. Or an error, which
--- is that call's alone. (Packed, arguments and replies take half the time that values by themselves do.)
+-- struck, 2 if answered from a record. Or, having done nothing, clock and the time: spans of the calendar were sent that do not hold
+-- it. Or an error, which is that call's alone. (Packed, arguments and replies take half the time that values by themselves do.)
 --
 -- Must be atomic: between looking at the tallies and counting in them nobody else may count, or the limit is passed;
 -- and a request that one tally refuses must not be counted in another.
@@ -56,6 +56,14 @@ function change.charge(t, fits)
 end
 
 change.refuse = change.charge
+
+function change.undo(t)
+  if t.stamp ~= 0 then t.algorithm.refund(t, t.stamp, now) end
+  read_again(t)
+  t.stamp = 0
+  if t.count_rejected then reject(t) end
+  if t.field then requests.put(t) end
+end
 
 function change.reject(t)
   read(t)
@@ -145,7 +153,8 @@ local function decide(mode, channel, tallies)
   for i = 1, #tallies do
     local t = tallies[i]
     if act then act(t, fits) end
-    reply = reply .. pack('>sI4I8I8i8I8B', t.word, t.remaining, t.retry_after, t.reset_after, t.stamp, t.at, t.struck and 1 or 0)
+    reply = reply .. pack('>sI4I8I8i8I8B', t.word, t.remaining, t.retry_after, t.reset_after, t.stamp, t.at,
+      t.struck and 1 or t.recorded and 2 or 0)
   end
   if channel ~= '' and (mode == 'refund' or mode == 'reset') then tell(channel, tallies) end
   return reply

@@ -43,11 +43,17 @@ function fixed_window.reject(t)
   save(t.key, pack('>I8I4', t.ends, min(t.count + t.cost, 1e9)), t.ends - t.time)
 end
 
+-- Without any unit a window is as if nobody had opened it.
 function fixed_window.refund(t, stamp)
   local state = call('GET', t.key)
   if not state then return end
   local stop, count = unpack('>I8I4', state)
-  if stop == stamp then call('SET', t.key, pack('>I8I4', stop, max(0, count - t.cost)), 'KEEPTTL') end
+  if stop ~= stamp then return end
+  if count > t.cost then
+    call('SET', t.key, pack('>I8I4', stop, count - t.cost), 'KEEPTTL')
+  else
+    call('DEL', t.key)
+  end
 end
 
 algorithms.fixed_window = fixed_window
