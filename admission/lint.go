@@ -26,6 +26,12 @@ func Lint(rules *Rules, trustedProxies bool) []Warning {
 		l.contradictory(r)
 		l.behindAnother(i, r)
 		l.mistyped(r)
+		if r.onExceed.action == ActionBan && len(rules.never) == 0 && slices.ContainsFunc(r.subject, isAddress) {
+			l.warn(r, "it bans addresses, and behind one there may be many people. Name those that must never be shut out in bans.allow")
+		}
+		if r.onStoreError == failClosed && r.match.always() {
+			l.warn(r, "it is closed and matches everything: without the store nobody gets in anywhere. Give it a match, or make it local")
+		}
 		if !trustedProxies && r.looksAtAddresses() {
 			l.warn(r, "it looks at addresses, and no proxy is trusted: behind one everybody has the proxy's address. Set TRUSTED_PROXIES, if there is one")
 		}
@@ -33,7 +39,9 @@ func Lint(rules *Rules, trustedProxies bool) []Warning {
 			l.warn(r, "it is in shadow and refuses nobody. Once its numbers are right, leave out shadow")
 		}
 	}
-	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(l.warnings, func(a, b Warning) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule))
+	})
 	return l.warnings
 }
 
@@ -49,8 +57,14 @@ func (l *linter) warn(r *rule, format string, args ...any) {
 // unreached warns of a rule behind a direct one that decides every request.
 func (l *linter) unreached(i int, r *rule) {
 	for j := range i {
-		if o := &l.rules[j]; o.direct != "" && !o.shadow && o.match.always() {
+		o := &l.rules[j]
+		switch {
+		case o.direct == "" || o.shadow:
+		case o.match.always():
 			l.warn(r, "it never decides: rule %s before it decides every request (%s). Move it up, or give %s a match", o.name, o.direct, o.name)
+			return
+		case o.match.equal(r.match):
+			l.warn(r, "it never decides: rule %s before it has the same match and decides (%s). Move it up, or leave it out", o.name, o.direct)
 			return
 		}
 	}
@@ -270,10 +284,13 @@ func oneApart(a, b string) bool {
 	return a[1:] == b
 }
 
+// isAddress reports whether a part of a subject is, or may be, the client's address.
+func isAddress(part string) bool { return part == "ip" || part == "network" || part == "caller" }
+
 // looksAtAddresses reports whether r depends on who the client's address is.
 func (r *rule) looksAtAddresses() bool {
 	ofAddress := func(c condition) bool { return c.part == "ip" }
-	return slices.ContainsFunc(r.subject, func(part string) bool { return part == "ip" || part == "network" || part == "caller" }) ||
+	return slices.ContainsFunc(r.subject, isAddress) ||
 		slices.ContainsFunc(r.match, ofAddress) ||
 		slices.ContainsFunc(r.overrides, func(o override) bool { return slices.ContainsFunc(o.match, ofAddress) })
 }

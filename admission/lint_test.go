@@ -21,6 +21,11 @@ func TestLint(t *testing.T) {
 		{"- {name: all, match: {route: [/a, /**]}, algorithm: direct, action: deny}\n- {name: r, algorithm: direct, action: allow}", []string{
 			"4 r: it never decides: rule all before it decides every request (deny). Move it up, or give all a match",
 		}},
+		{"- {name: some, match: {method: PUT, ip: {cidr: [10.0.0.0/8]}}, algorithm: direct, action: allow}\n" +
+			"- {name: r, match: {method: PUT, ip: {cidr: [10.0.0.0/8]}}, subject: user, limit: 1, window: 1s}\n" +
+			"- {name: s, match: {method: PUT, ip: {cidr: [10.0.0.0/9]}}, subject: user, limit: 1, window: 1s}", []string{
+			"4 r: it never decides: rule some before it has the same match and decides (allow). Move it up, or leave it out",
+		}},
 		{"- {name: most, match: {route: /a/**}, algorithm: direct, action: allow}\n- {name: r, subject: user, limit: 1, window: 1s}", nil},
 		{"- {name: r, subject: user, limit: 1, window: 1s}\n- {name: all, algorithm: direct, action: allow}", nil},
 
@@ -93,7 +98,22 @@ func TestLint(t *testing.T) {
 		}},
 		{"- {name: r, match: {plan: gold, version: '2', zip: '1'}, subject: [tenant, shop], limit: 1, window: 1s}", nil},
 
+		// What goes too far.
+		{"- {name: r, subject: caller, limit: 1, window: 1s, on_exceed: ban}", []string{
+			"3 r: it bans addresses, and behind one there may be many people. Name those that must never be shut out in bans.allow",
+		}},
+		{"- {name: r, subject: user, limit: 1, window: 1s, on_exceed: ban}", nil},
+		{"- {name: r, subject: ip, limit: 1, window: 1s, on_exceed: ban}\nlists: {us: {values: [10.0.0.1]}}\nbans: {allow: us}", nil},
+		{"- {name: r, match: {route: /**}, subject: user, limit: 1, window: 1s, on_store_error: closed}", []string{
+			"3 r: it is closed and matches everything: without the store nobody gets in anywhere. Give it a match, or make it local",
+		}},
+		{"- {name: r, match: {method: POST}, subject: user, limit: 1, window: 1s, on_store_error: closed}", nil},
+
 		// What does nothing.
+		{"- {name: r, subject: user, limit: 1, window: 1s}\nlists:\n  b: {values: [x]}\n  a: {values: [x]}", []string{
+			"5 : list b is used by nothing. Leave it out",
+			"6 : list a is used by nothing. Leave it out",
+		}},
 		{"- {name: r, subject: user, limit: 1, window: 1s, shadow: true}", []string{
 			"3 r: it is in shadow and refuses nobody. Once its numbers are right, leave out shadow",
 		}},

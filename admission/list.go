@@ -20,6 +20,8 @@ const (
 // A valueList is values of one file, for conditions. It never changes.
 type valueList struct {
 	name  string
+	line  int  // of the rules file
+	used  bool // by a condition, or by bans.allow
 	words map[string]struct{}
 	nets  map[netip.Prefix]struct{}
 	bits  []int // lengths of nets, each once; those of IPv6 plus 64

@@ -95,6 +95,11 @@ func (s *source) rules(src []byte) (*Rules, error) {
 	case len(r.rules) == 0:
 		return nil, s.wrong(root, `the key "rules" is missing, it should be a list of rules`)
 	}
+	for _, l := range s.lists {
+		if !l.used {
+			s.idle = append(s.idle, Warning{Line: l.line, Text: "list " + l.name + " is used by nothing. Leave it out"})
+		}
+	}
 	r.files, r.idle = s.files, s.idle
 	r.seal(s.contents)
 	return r, nil
@@ -156,8 +161,12 @@ func (s *source) readLists(n ast.Node) error {
 		case file != nil:
 			l, err = s.listFile(name, file)
 		}
+		if err != nil {
+			return err
+		}
+		l.line = line(at)
 		s.lists[name] = l
-		return err
+		return nil
 	})
 }
 

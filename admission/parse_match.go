@@ -247,5 +247,6 @@ func (s *source) listNamed(n ast.Node) (*valueList, error) {
 	if !ok {
 		return nil, s.wrong(n, "there is no list %.40q, it should stand under lists, such as lists: {%s: {file: %s.txt}}", name, "office", "office")
 	}
+	l.used = true
 	return l, nil
 }
