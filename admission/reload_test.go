@@ -75,6 +75,15 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
+// replace puts a new file in the place of one, as editors save: nobody sees half of it.
+func replace(t *testing.T, path, content string) {
+	t.Helper()
+	write(t, path+"~", content)
+	if err := os.Rename(path+"~", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // awaits waits until the rules in force have this limit.
 func (f *folder) awaits(limit int) {
 	f.t.Helper()
@@ -87,15 +96,15 @@ func (f *folder) awaits(limit int) {
 	}
 }
 
-// awaitsLog waits until the gate says what has text in it, and returns all of it.
-func (f *folder) awaitsLog(text string) string {
+// awaitsLog waits until the gate says what has text in it.
+func (f *folder) awaitsLog(text string) {
 	f.t.Helper()
 	timeout := time.After(patience)
 	for {
 		select {
 		case said := <-f.logs:
 			if strings.Contains(said, text) {
-				return said
+				return
 			}
 		case <-timeout:
 			f.t.Fatalf("waited for %q in vain", text)
@@ -115,10 +124,7 @@ func TestPitfall_P27_RulesFollowTheirFile(t *testing.T) {
 		t.Errorf("version %s, %+v", f.gate.Rules().Version(), f.gate.Stats())
 	}
 
-	write(t, f.path("new"), limitedTo(3)) // as an editor saves
-	if err := os.Rename(f.path("new"), path); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, path, limitedTo(3))
 	f.awaits(3)
 
 	if err := os.Remove(path); err != nil {
@@ -169,9 +175,7 @@ func TestPitfall_P27_WrongRulesDoNotReplaceGoodOnes(t *testing.T) {
 	f := followed(t, func(dir string) { write(t, filepath.Join(dir, "rules.yaml"), limitedTo(7)) })
 	before := f.gate.Rules()
 	write(t, f.path("rules.yaml"), limitedTo(-1))
-	if said := f.awaitsLog("the last good ones stay in force"); !strings.Contains(said, "rules.yaml:3:35: limit should be") {
-		t.Errorf("the gate said %s", said)
-	}
+	f.awaitsLog("rules.yaml:3:35: limit should be")
 	rules, err := f.gate.Reload()
 	var place *admission.RulesError
 	if rules != before || !errors.As(err, &place) || place.Line != 3 {
@@ -198,15 +202,13 @@ func TestPitfall_P27_RulesFollowTheirLists(t *testing.T) {
 	if d := charge(t, f.gate, admission.Request{User: "ann"}); !d.Admitted {
 		t.Fatalf("ann is on no list: %+v", d)
 	}
-	write(t, f.path("lists/out.txt"), "bob\nann\n")
+	replace(t, f.path("lists/out.txt"), "bob\nann\n")
 	f.awaitsLog("rules loaded")
 	if d := charge(t, f.gate, admission.Request{User: "ann"}); d.Admitted || d.Version == before {
 		t.Errorf("ann is on the list: %+v", d)
 	}
 	write(t, f.path("lists/out.txt"), "10.0.0.0/33\n")
-	if said := f.awaitsLog("the last good ones"); !strings.Contains(said, "out.txt:1:1: ") {
-		t.Errorf("the gate said %s", said)
-	}
+	f.awaitsLog("out.txt:1:1: ")
 }
 
 func TestReload(t *testing.T) {
