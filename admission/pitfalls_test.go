@@ -1,0 +1,271 @@
+package admission_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// What went wrong in other rate limiters, and the test that keeps it from going wrong here:
+//
+//	P1   equal times collapse into one                       TestPitfall_P01
+//	P2   counted before what has ended is gone               TestPitfall_P02
+//	P3   every hit renews the window's end                   TestPitfall_P03
+//	P4   a key without TTL locks somebody out for ever       TestPitfall_P04
+//	P5   the old window's key counts in the new one          TestPitfall_P05
+//	P6   rejected requests are counted                       TestPitfall_P06, TestRejectedUnitsCountWhereTheRuleSaysSo
+//	P7   the caller's clock                                  TestRedisKeepsTheTime
+//	P8   times as floating-point numbers                     TestPitfall_P08
+//	P9   redis.replicate_commands                            TestPitfall_P09_P20
+//	P10  scripts that the server has forgotten               TestForgottenScripts
+//	P12  keys of one script in several slots                 TestAllOrNothing, TestAllOrNothingOfTallies, on a cluster
+//	P13  look first, count later; a remainder below zero     TestPitfall_P13
+//	P14  compare and swap on a hot key                       TestExactlyTheLimitWhateverCounts
+//	P15  a lock for every decision                           TestExactlyTheLimitWhateverCounts
+//	P19  the sweep stops the store, or drops what counts     TestPitfall_P19
+//	P20  KEYS or SCAN to clean up                            TestPitfall_P09_P20
+//	P22  the end wobbles from caller to caller               TestPitfall_P22
+//	P28  checked by many before any counts                   TestExactlyTheLimitWhateverCounts
+//	P29  a large batch passes                                TestPitfall_P29, TestNoCostIsTooLargeToBeRefused
+//	P30  a raised limit still denies                         TestPitfall_P30_ARaisedLimitActsAtOnce, TestAlgorithms
+//	P32  nodes that count for themselves admit too much      TestExactlyTheLimitUnderConcurrency, by two gates
+//	P33  a full store drops what counts                      TestAFullMemory, TestAMemoryFullOfRequests
+
+// eachAlgorithm runs test for all algorithms over all stores.
+func eachAlgorithm(t *testing.T, limit int, test func(d *desk, tally admission.Tally)) {
+	t.Helper()
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		for _, tally := range d.all(limit, 10*sec) {
+			d.clk.At(5 * sec) // where a span of ten seconds begins
+			test(d, tally)
+		}
+	})
+}
+
+func TestPitfall_P01_EqualTimesCountEach(t *testing.T) {
+	eachAlgorithm(t, 20, func(d *desk, tally admission.Tally) {
+		for i := range 21 {
+			if c := d.one(doCharge, tally); (c.Reason == "") != (i < 20) || c.Remaining != max(0, 19-i) {
+				d.Errorf("%s: charge %d at one time: %+v", tally.Algorithm, i+1, c)
+			}
+		}
+	})
+}
+
+func TestPitfall_P02_NobodyIsRefusedOnceTheWindowHasEnded(t *testing.T) {
+	eachAlgorithm(t, 5, func(d *desk, tally admission.Tally) {
+		for range 3 {
+			c := d.one(doCharge, costing(tally, 5))
+			if c.Reason != "" || c.Remaining != 0 {
+				d.Errorf("%s: %+v", tally.Algorithm, c)
+			}
+			d.clk.Advance(c.ResetAfter)
+		}
+	})
+}
+
+func TestPitfall_P03_HitsDoNotMoveTheEnd(t *testing.T) {
+	eachAlgorithm(t, 100, func(d *desk, tally admission.Tally) {
+		d.one(doCharge, costing(tally, 50))
+		for range 9 {
+			d.clk.Advance(sec)
+			d.one(doCharge, tally)
+		}
+		d.clk.Advance(sec) // when the fifty have ended, or half of them where they are taken as spread over ten seconds
+		if c := d.one(doCheck, tally); c.Remaining < 41 || tally.Algorithm != admission.SlidingCounter && c.Remaining < 91 {
+			d.Errorf("%s: %+v", tally.Algorithm, c)
+		}
+	})
+}
+
+func TestPitfall_P04_NoKeyWithoutTTL(t *testing.T) {
+	t.Parallel()
+	rdb := dial(t, testenv.Redis(t))
+	d := newDesk(t, overRedis(rdb))
+	d.clk = nil
+	d.store.(*admission.RedisStore).SetClock(time.Now)
+	tallies := d.all(2, time.Minute)
+	calendar := d.tallyOf("bob", admission.FixedWindow, 2, 0)
+	calendar.Window.Calendar = &admission.Calendar{Unit: "hour", Zone: time.UTC}
+	tallies[4].Base.Limit = 1
+	for _, tally := range append(tallies, calendar) {
+		tally = striking(rejecting(tally), 3, time.Minute)
+		for i, id := range []string{"", "", "", "", "a", "b", "c"} {
+			counts := d.ask(admission.Call{Mode: doCharge, Tallies: []admission.Tally{tally}, Request: id})
+			if back := tally; i%3 == 1 {
+				back.Stamp = counts[0].Stamp
+				d.ask(admission.Call{Mode: doRefund, Tallies: []admission.Tally{back}, Request: id})
+			}
+			endsInTime(t, rdb, d.ns)
+		}
+		tally.Refusals = 1
+		for _, mode := range []admission.Mode{doCheck, doReject, doReset, doCheck} {
+			d.one(mode, tally)
+			endsInTime(t, rdb, d.ns)
+		}
+	}
+}
+
+// endsInTime fails if a key of the namespace has no TTL, or one of more than the longest window and two minutes.
+func endsInTime(t *testing.T, rdb redis.UniversalClient, ns string) {
+	t.Helper()
+	for scan := rdb.Scan(t.Context(), 0, ns+":*", 1000).Iterator(); scan.Next(t.Context()); {
+		if ttl, err := rdb.PTTL(t.Context(), scan.Val()).Result(); err != nil || ttl <= 0 || ttl > time.Hour+2*time.Minute {
+			t.Errorf("key %q ends after %v, %v", scan.Val(), ttl, err)
+		}
+	}
+}
+
+// The clock of this test runs ahead of Redis' expiry: the old window's key is still there.
+func TestPitfall_P05_TheOldWindowDoesNotCountInTheNew(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		minute := d.tallyOf("bob", admission.FixedWindow, 5, 0)
+		minute.Window.Calendar = &admission.Calendar{Unit: "minute", Zone: time.UTC}
+		for _, tally := range []admission.Tally{d.tally(admission.FixedWindow, 5, time.Minute), minute} {
+			for range 3 {
+				c := d.one(doCharge, costing(tally, 5))
+				if c.Reason != "" {
+					t.Errorf("%+v", c)
+				}
+				d.clk.Advance(c.ResetAfter)
+			}
+		}
+	})
+}
+
+// Whoever asks all the time comes in as often as whoever waits.
+func TestPitfall_P06_RejectedRequestsAreNotCounted(t *testing.T) {
+	eachAlgorithm(t, 4, func(d *desk, tally admission.Tally) {
+		admitted := 0
+		for range 400 {
+			if d.one(doCharge, tally).Reason == "" {
+				admitted++
+			}
+			d.clk.Advance(100 * ms)
+		}
+		if admitted < 13 { // a counter that rounds up lets a little less pass
+			d.Errorf("%s: %d admitted in 40 s, at 4 in 10 s", tally.Algorithm, admitted)
+		}
+	})
+}
+
+// In the year 2200 a time in µs has 53 bits: the last one that a floating-point number holds.
+func TestPitfall_P08_TimesAreExact(t *testing.T) {
+	eachAlgorithm(t, 3, func(d *desk, tally admission.Tally) {
+		d.clk.At(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).Sub(epoch))
+		d.one(doCharge, costing(tally, 3))
+		c := d.one(doCheck, tally)
+		d.clk.Advance(c.RetryAfter - µs)
+		if c := d.one(doCheck, tally); c.RetryAfter != µs {
+			d.Errorf("%s: a µs before its end: %+v", tally.Algorithm, c)
+		}
+		d.clk.Advance(µs)
+		if c := d.one(doCharge, tally); c.Reason != "" {
+			d.Errorf("%s: at its end: %+v", tally.Algorithm, c)
+		}
+	})
+}
+
+func TestPitfall_P09_P20_ScriptsUseNoForbiddenCommand(t *testing.T) {
+	forbidden := regexp.MustCompile(`replicate_commands|'(KEYS|SCAN|HSCAN|FLUSH\w+|SMEMBERS)'`)
+	files, err := filepath.Glob("lua/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := forbidden.FindString(string(text)); found != "" {
+			t.Errorf("%s has %s", name, found)
+		}
+	}
+}
+
+func TestPitfall_P13_NothingIsLeftIsNothing(t *testing.T) {
+	eachAlgorithm(t, 9, func(d *desk, tally admission.Tally) {
+		d.one(doCharge, costing(tally, 9))
+		tally.Limit, tally.Burst = 4, 4
+		for _, mode := range []admission.Mode{doCheck, doCharge} {
+			if c := d.one(mode, tally); c.Remaining != 0 || c.Reason != limited {
+				d.Errorf("%s, where more counts than the limit: %+v", tally.Algorithm, c)
+			}
+		}
+	})
+}
+
+// While the sweep goes on, decisions do, and what counts stays.
+func TestPitfall_P19_TheSweepDropsNothingThatCounts(t *testing.T) {
+	clk := newClock()
+	store := admission.NewMemoryStore(admission.MemoryOptions{Now: clk.Now})
+	d := &desk{t, store, clk, namespace()}
+	long, short := d.tallyOf("ann", admission.SlidingLog, 5000, time.Hour), d.tallyOf("bob", admission.SlidingLog, 5000, sec)
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				store.Sweep()
+				clk.Advance(100 * ms)
+			}
+		}
+	})
+	var charges sync.WaitGroup
+	for range 4 {
+		charges.Go(func() {
+			for range 1000 {
+				if _, err := store.Decide(t.Context(), admission.Call{Mode: doCharge, Tallies: []admission.Tally{long, short}}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	charges.Wait()
+	close(done)
+	wg.Wait()
+	if passed := clk.Now().Sub(epoch); passed < time.Hour && d.left(long) != 1000 {
+		t.Errorf("%d left after %v, want 1000", d.left(long), passed)
+	}
+}
+
+// Every caller is told the same end, to the µs.
+func TestPitfall_P22_TheEndIsOneInstant(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		for _, tally := range d.all(10, 10*sec) {
+			c := d.one(doCharge, costing(tally, 10))
+			end := c.At.Add(c.ResetAfter)
+			for range 20 {
+				d.clk.Advance(77_777 * µs)
+				if c := d.one(doCharge, tally); !c.At.Add(c.ResetAfter).Equal(end) {
+					t.Errorf("%s: ends at %v, want %v", tally.Algorithm, c.At.Add(c.ResetAfter), end)
+				}
+			}
+		}
+	})
+}
+
+func TestPitfall_P29_ABatchAboveTheLimitNeverPasses(t *testing.T) {
+	eachAlgorithm(t, 5, func(d *desk, tally admission.Tally) {
+		for range 3 {
+			if c := d.one(doCharge, costing(tally, 6)); c.Reason != tooMuch || c.RetryAfter != 0 || c.Remaining != 5 {
+				d.Errorf("%s: %+v", tally.Algorithm, c)
+			}
+			d.clk.Advance(time.Minute)
+		}
+	})
+}
