@@ -26,6 +26,7 @@ func TestLint(t *testing.T) {
 			"- {name: s, match: {method: PUT, ip: {cidr: [10.0.0.0/9]}}, subject: user, limit: 1, window: 1s}", []string{
 			"4 r: it never decides: rule some before it has the same match and decides (allow). Move it up, or leave it out",
 		}},
+		{"- {name: some, match: {user: ann}, algorithm: direct, action: allow}\n- {name: r, match: {device: ann}, subject: ip, limit: 1, window: 1s}", nil},
 		{"- {name: most, match: {route: /a/**}, algorithm: direct, action: allow}\n- {name: r, subject: user, limit: 1, window: 1s}", nil},
 		{"- {name: r, subject: user, limit: 1, window: 1s}\n- {name: all, algorithm: direct, action: allow}", nil},
 

@@ -20,9 +20,9 @@ func TestWindowsOfOneRule(t *testing.T) {
   windows:
     - {limit: 5, window: 10s, algorithm: sliding_log}
     - {limit: 50, window: 10s, algorithm: gcra, burst: 7}
-    - {limit: 20, window: 10m}
     - {limit: 4, window: 1m, algorithm: base, base: {limit: 30, window: day}}
     - {limit: 100, window: month, algorithm: fixed_window}
+    - {limit: 20, window: 10m}
   overrides:
     - match: {plan: gold}
       windows:
@@ -41,13 +41,13 @@ func TestWindowsOfOneRule(t *testing.T) {
 	}{
 		{"", []admission.Verdict{
 			window(5, admission.SlidingLog, 10*time.Second), window(50, admission.GCRA, 10*time.Second),
-			window(20, admission.SlidingCounter, 10*time.Minute), window(4, admission.TwoStage, time.Minute),
-			window(100, admission.FixedWindow, 30*24*time.Hour),
+			window(4, admission.TwoStage, time.Minute), window(100, admission.FixedWindow, 30*24*time.Hour),
+			window(20, admission.SlidingCounter, 10*time.Minute),
 		}},
 		{"gold", []admission.Verdict{
 			window(14, admission.SlidingLog, 10*time.Second), window(15, admission.GCRA, 10*time.Second),
-			window(13, admission.SlidingCounter, 10*time.Minute), window(12, admission.TwoStage, time.Minute),
-			window(11, admission.FixedWindow, 30*24*time.Hour),
+			window(12, admission.TwoStage, time.Minute), window(11, admission.FixedWindow, 30*24*time.Hour),
+			window(13, admission.SlidingCounter, 10*time.Minute),
 		}},
 	} {
 		req := with("plan", c.plan)
