@@ -17,7 +17,7 @@ const (
 	FixedWindow Algorithm = "fixed_window"
 	// GCRA lets units pass at an even rate, a burst of them ahead of it (ITU-T I.371, the virtual scheduling algorithm).
 	GCRA Algorithm = "gcra"
-	// TwoStage lets the units of a base through, and limits by a sliding log or counter only what comes after them.
+	// TwoStage lets the units of a base through, and limits by a sliding log only what comes after them.
 	TwoStage Algorithm = "base"
 	// Direct counts nothing: the rule's action is the decision.
 	Direct Algorithm = "direct"

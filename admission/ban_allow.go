@@ -6,7 +6,7 @@ import "net/netip"
 func (r *Rules) neverBanned(user, device string, ip netip.Addr) (list string) {
 	ip = ip.Unmap().WithZone("")
 	for _, l := range r.never {
-		if l.has(user) || l.has(device) || ip.IsValid() && l.hasIP(ip) {
+		if l.names(user) || l.names(device) || ip.IsValid() && l.hasIP(ip) {
 			return l.name
 		}
 	}

@@ -44,8 +44,8 @@ func TestWhoIsNeverBanned(t *testing.T) {
 		want             bool
 	}{
 		{"bob", "", "198.51.100.1", true},
-		{"bob", "", "10.9.9.9", false}, // at the office
-		{"bob", "tablet", "198.51.100.1", false},
+		{"bob", "", "10.9.9.9", false},          // at the office
+		{"bob", "tablet", "198.51.100.1", true}, // anybody can call a device so
 		{"", "", "203.0.113.8", true},
 		{"", "", "203.0.113.7", false},
 		{"", "", "::ffff:203.0.113.7", false},

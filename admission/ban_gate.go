@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -14,10 +15,17 @@ func (g *Gate) banned(rules *Rules, req *Request) (b Ban, left time.Duration, ok
 	if held == nil {
 		return Ban{}, 0, false
 	}
-	if left = time.Duration(held.ends - g.now()); left <= 0 || rules.neverBanned(req.User, req.Device, req.IP) != "" {
+	if rules.neverBanned(req.User, "", req.IP) != "" {
 		return Ban{}, 0, false
 	}
-	return held.Ban, left, true
+	// A device on the list is spared the bans of itself only: its name is the client's own word.
+	if rules.neverBanned("", req.Device, netip.Addr{}) != "" {
+		if held = g.bans.find(req.User, "", req.IP); held == nil {
+			return Ban{}, 0, false
+		}
+	}
+	left = time.Duration(held.ends - g.now())
+	return held.Ban, left, left > 0
 }
 
 // refusedByBan is the decision on a banned caller.

@@ -34,6 +34,7 @@ type banList struct {
 	// What was lifted a moment ago, so that an answer which is late does not bring it back.
 	lifted  map[BanTarget]*heldBan // guarded by mu
 	pending []BanOrder             // guarded by mu: to be put with the next pulse
+	swept   int64                  // guarded by mu: when the list was last swept
 }
 
 func newBanList() *banList { return &banList{banTables: newBanTables(), news: make(chan struct{}, 1)} }
@@ -47,7 +48,7 @@ func (l *banList) find(user, device string, ip netip.Addr) *heldBan {
 		return nil
 	}
 	longest := longer(l.users.get(user), l.devices.get(device))
-	if ip = ip.Unmap(); !ip.IsValid() || ip.IsLoopback() {
+	if ip = embedded4(ip.Unmap()); !ip.IsValid() || ip.IsLoopback() {
 		return longest
 	}
 	if l.ips.size.Load() > 0 {
@@ -130,10 +131,14 @@ func (l *banList) take(b *Ban, at time.Time, now int64) {
 	l.lifted[b.BanTarget] = &heldBan{*b, now, l.generation}
 }
 
-// sweep forgets what has ended by now.
+// sweep forgets what has ended by now. It looks at every ban, so it does nothing if it has just done so.
 func (l *banList) sweep(now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if now < l.swept+int64(pulseEvery) {
+		return
+	}
+	l.swept = now
 	var ended []banKey
 	var lengths4, lengths6 uint64
 	l.each(func(b *heldBan) {

@@ -77,7 +77,7 @@ func (t BanTarget) prefix() (netip.Prefix, error) {
 		return parseBanNetwork(t.Value)
 	}
 	ip, err := netip.ParseAddr(t.Value)
-	return addressPrefix(ip.Unmap()), err
+	return addressPrefix(embedded4(ip.Unmap())), err
 }
 
 // addressPrefix is address as a prefix; ip is valid and not mapped.

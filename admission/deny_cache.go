@@ -81,7 +81,7 @@ func (c *denyCache) generation(subject string) *atomic.Uint32 {
 	return &c.generations[maphash.String(c.seed, subject)%uint64(len(c.generations))]
 }
 
-// find returns the denial that stands against a cost at now, and notes the refusal; nil is none.
+// find returns the denial that stands against a cost at now; nil is none.
 func (c *denyCache) find(key denyKey, cost int, now int64) *denial {
 	d, ok := c.denials.GetIfPresent(key)
 	if !ok || now >= d.until || cost < d.cost || c.generation(d.tally.Subject).Load() != d.generation {
@@ -92,7 +92,6 @@ func (c *denyCache) find(key denyKey, cost int, now int64) *denial {
 
 // refuse notes that d refused a request once more.
 func (c *denyCache) refuse(d *denial, cost int) {
-	c.hits.Add(1)
 	if !d.counts {
 		return
 	}
@@ -131,7 +130,7 @@ func (c *denyCache) drain() (denials []*denial, tallies []Tally) {
 	c.mu.Unlock()
 	for _, d := range denials {
 		t := d.tally
-		t.Refusals, t.Cost = int(d.refusals.Swap(0)), int(d.units.Swap(0))
+		t.Refusals, t.Cost = int(min(d.refusals.Swap(0), tooMuch)), int(min(d.units.Swap(0), tooMuch))
 		tallies = append(tallies, t)
 	}
 	return denials, tallies

@@ -17,13 +17,13 @@ var (
 	// ErrUnknownRequest means that no charge with this subject and ID is remembered.
 	ErrUnknownRequest = errors.New("admission: unknown request")
 
-	// ErrBanRefused means that the target of a ban is on a list that the rules never ban.
+	// ErrBanRefused means that the target of a ban is on a list that the rules never ban, or is this machine.
 	ErrBanRefused = errors.New("admission: ban refused")
 
 	// ErrUnknownRule means that the rules in force have no rule of this name.
 	ErrUnknownRule = errors.New("admission: unknown rule")
 
-	// ErrInvalidRequest means that a Request cannot be decided as it stands; the text names the field.
+	// ErrInvalidRequest means that a Request cannot be decided, or a ban not be ordered, as it stands; the text names the field.
 	ErrInvalidRequest = errors.New("admission: invalid request")
 )
 

@@ -29,7 +29,7 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 	}
 	req = req.withDefaults()
 	rules := g.rules.Load()
-	e := Explanation{Version: rules.version, Allowed: rules.neverBanned(req.User, req.Device, req.IP)}
+	e := Explanation{Version: rules.version, Allowed: rules.neverBanned(req.User, "", req.IP)}
 	if ban, _, ok := g.banned(rules, &req); ok {
 		e.Ban = &ban
 	}

@@ -98,7 +98,12 @@ func New(store Store, rules *Rules, opts Options) (*Gate, error) {
 func (g *Gate) Rules() *Rules { return g.rules.Load() }
 
 // SetRules puts other rules into force, from the next request on. Counts of windows that they share with the old ones go on.
-func (g *Gate) SetRules(rules *Rules) { g.rules.Store(rules) }
+// Run follows the files of the rules that are in force when it begins.
+func (g *Gate) SetRules(rules *Rules) {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	g.rules.Store(rules)
+}
 
 // now is the time by which this process remembers, in ns since the gate was made.
 func (g *Gate) now() int64 { return int64(time.Since(g.start)) }
@@ -149,7 +154,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	if req.ID != "" {
 		call.Request = g.keys.request(req.ID)
 	}
-	asked := g.now()
+	deadline, _ := g.deadline(ctx)
 	counts, err := g.ask(ctx, call)
 	if err != nil {
 		return g.decideAlone(ctx, call, p, verdicts, rules.version, err)
@@ -158,9 +163,8 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	p.read(verdicts, counts)
 	for i := range counts {
 		if counts[i].Struck {
-			left := g.opts.Timeout - time.Duration(g.now()-asked)
 			c := &p.claims[p.of[i]]
-			g.ban(ctx, left, c, &verdicts[p.of[i]], p.target(c))
+			g.ban(ctx, time.Until(deadline), c, &verdicts[p.of[i]], p.target(c))
 		}
 	}
 	d := conclude(verdicts, rules.version)
@@ -174,21 +178,26 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	return d, nil
 }
 
+// deadline is when a decision asked for now has to be there. own is false if that is ctx's.
+func (g *Gate) deadline(ctx context.Context) (at time.Time, own bool) {
+	at = time.Now().Add(g.opts.Timeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(at) {
+		return d, false
+	}
+	return at, true
+}
+
 // ask puts a call to the store under the gate's own deadline, unless it has not answered lately.
 func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
 	if !g.breaker.allows(g.now()) {
 		return nil, errResting
 	}
-	deadline := time.Now().Add(g.opts.Timeout)
-	own := true
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline, own = d, false
-	}
+	deadline, own := g.deadline(ctx)
 	p := &patience{Context: ctx, until: deadline}
 	defer p.end(context.Canceled)
 	counts, err := g.store.Decide(p, call)
 	switch {
-	case err == nil, errors.Is(err, ErrFull):
+	case err == nil, errors.Is(err, ErrFull), errors.Is(err, errTooMany): // a crowd is no outage
 		g.breaker.succeeded()
 	case own || p.Err() == nil: // a caller who gives no time says nothing about the store
 		g.breaker.failed(g.now())

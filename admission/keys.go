@@ -22,6 +22,7 @@ import (
 //	<namespace>:{bans}:…              the bans, as lua/bans.lua says                       {bans}
 //
 //	channel <namespace>:taken-back    subjects that were refunded or reset
+//	channel <namespace>:{bans}        that something about bans has changed
 //
 // subject is a keyed hash of what is counted: 22 characters, whatever a caller sends. It is the same in all rules that count the
 // same subject, so that one script decides them in one slot. id names the rule and the window: 8 characters.
@@ -74,7 +75,7 @@ func (k *keyring) subject(parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(m.sum[:0])[:16])
 }
 
-// window returns the key of a subject's log in one window of a rule, see windowID.
+// window returns the key of a subject's counter in one window of a rule, see windowID.
 func (k *keyring) window(subject, id string) string {
 	return k.namespace + ":w:{" + subject + "}:" + id
 }

@@ -146,6 +146,12 @@ func (l *valueList) has(word string) bool {
 	return ok // the empty word is none
 }
 
+// names is has without addresses and networks, which name no user and no device.
+func (l *valueList) names(word string) bool {
+	_, address := parseNetwork(word)
+	return !address && l.has(word)
+}
+
 func (l *valueList) hasIP(ip netip.Addr) bool {
 	for _, key := range l.bits {
 		if ip.Is4() != (key < 64) {

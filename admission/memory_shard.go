@@ -62,8 +62,8 @@ func (sh *shard) changed(c *counter, ends, now int64) {
 		sh.up(len(sh.queue)-1, due{ends, c})
 	case ends <= now-grace:
 		sh.drop(c)
-	case ends < sh.queue[c.place-1].at:
-		sh.up(c.place-1, due{ends, c})
+	case ends < c.due:
+		sh.up(int(c.place)-1, due{ends, c})
 	}
 }
 
@@ -113,7 +113,7 @@ func (sh *shard) drop(c *counter) {
 		sh.answers -= c.answers.len()
 	}
 	delete(sh.counters, c.id)
-	at, last := c.place-1, len(sh.queue)-1
+	at, last := int(c.place)-1, len(sh.queue)-1
 	c.place = 0
 	moved := sh.queue[last]
 	sh.queue[last] = due{}
@@ -161,5 +161,5 @@ func (sh *shard) down(i int, d due) {
 
 func (sh *shard) put(i int, d due) {
 	sh.queue[i] = d
-	d.counter.place = i + 1
+	d.counter.place, d.counter.due = int32(i+1), d.at
 }

@@ -2,7 +2,9 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 )
 
@@ -40,62 +42,64 @@ func (g *Gate) RefundRequest(ctx context.Context, req Request) (Decision, error)
 	if req.ID == "" {
 		return Decision{}, fmt.Errorf("%w: ID is empty, a refund should have that of the charge", ErrInvalidRequest)
 	}
-	tallies, err := g.counters(&req, "")
-	if err != nil {
-		return Decision{}, err
-	}
-	counts, err := g.change(ctx, Call{Mode: Refund, Tallies: tallies, Request: g.keys.request(req.ID)})
-	if err != nil {
-		return Decision{}, err
-	}
-	for i := range counts {
-		if counts[i].Stamp != 0 {
-			req.ID = ""
-			return g.Check(ctx, req)
-		}
-	}
-	return Decision{}, ErrUnknownRequest
+	return g.takeBack(ctx, Refund, req, "")
 }
 
 // Reset forgets all that the rule of this name has counted for the subject of req, or all rules if the name is empty, whatever
-// they match; bans stay. It returns how the rules stand then, as Check does. The error is ErrUnknownRule, ErrUnavailable or
-// ErrInvalidRequest.
+// they match and whatever the limit is now, and the IDs of its requests; bans stay. It returns how the rules stand then, as Check does. The error
+// is ErrUnknownRule, ErrUnavailable or ErrInvalidRequest.
 func (g *Gate) Reset(ctx context.Context, req Request, rule string) (Decision, error) {
-	tallies, err := g.counters(&req, rule)
+	return g.takeBack(ctx, Reset, req, rule)
+}
+
+// takeBack changes all counters of the subject of req, those of one rule if it is named.
+func (g *Gate) takeBack(ctx context.Context, mode Mode, req Request, rule string) (Decision, error) {
+	if err := req.validate(); err != nil {
+		return Decision{}, err
+	}
+	req = req.withDefaults()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout) // for all of it
+	defer cancel()
+	rules := g.rules.Load()
+	if rule != "" && !rules.has(rule) {
+		return Decision{}, fmt.Errorf("%w: %q", ErrUnknownRule, rule)
+	}
+	var p plan
+	if err := rules.plan(&p, counting, &req); err != nil {
+		return Decision{}, err
+	}
+	p.claims = slices.DeleteFunc(p.claims, func(c claim) bool { return rule != "" && c.rule.name != rule })
+	for i := range p.claims { // who is unlimited now may have been counted under another tier
+		if c := &p.claims[i]; !c.asked() {
+			c.limit = max(1, c.window.limit.highest())
+		}
+	}
+	tallies, verdicts := p.tallies(g.keys, true)
+	if len(tallies) == 0 {
+		if mode == Refund {
+			return Decision{}, ErrUnknownRequest
+		}
+		return g.Check(ctx, req)
+	}
+	call := Call{Mode: mode, Tallies: tallies}
+	if mode == Refund {
+		call.Request = g.keys.request(req.ID)
+	}
+	counts, err := g.change(ctx, call)
 	if err != nil {
 		return Decision{}, err
 	}
-	if len(tallies) > 0 {
-		if _, err := g.change(ctx, Call{Mode: Reset, Tallies: tallies}); err != nil {
-			return Decision{}, err
-		}
+	if mode == Refund && !slices.ContainsFunc(counts, func(c Count) bool { return c.Stamp != 0 }) {
+		return Decision{}, ErrUnknownRequest
 	}
 	req.ID = ""
-	return g.Check(ctx, req)
-}
-
-// counters returns all counters of the subject of req, those of one rule if it is named.
-func (g *Gate) counters(req *Request, rule string) ([]Tally, error) {
-	if err := req.validate(); err != nil {
-		return nil, err
+	d, err := g.Check(ctx, req)
+	if errors.Is(err, ErrInvalidRequest) { // it lacks the attribute that is its cost
+		p.read(verdicts, counts)
+		d, err = conclude(verdicts, rules.version), nil
+		d.At = counts[0].At
 	}
-	*req = req.withDefaults()
-	rules := g.rules.Load()
-	if rule != "" && !rules.has(rule) {
-		return nil, fmt.Errorf("%w: %q", ErrUnknownRule, rule)
-	}
-	var p plan
-	if err := rules.plan(&p, counting, req); err != nil {
-		return nil, err
-	}
-	tallies, _ := p.tallies(g.keys, req.ID != "")
-	kept := tallies[:0]
-	for i, at := range p.of {
-		if rule == "" || p.claims[at].rule.name == rule {
-			kept = append(kept, tallies[i])
-		}
-	}
-	return kept, nil
+	return d, err
 }
 
 // change puts a refund or a reset to the store and tells all processes of it, this one at once.

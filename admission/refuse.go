@@ -12,36 +12,44 @@ func (g *Gate) noteGenerations(p *plan, tallies []Tally) {
 	}
 }
 
-// refuseAgain refuses what the store has just refused.
+// refuseAgain refuses what the store has just refused, and names beside it what needs no store to be refused. RetryAfter is that of
+// the cost that was refused then; for a higher one it may be too soon, and the store will say so.
 func (g *Gate) refuseAgain(mode Mode, p *plan, version string) (Decision, bool) {
-	if g.denied == nil || len(p.claims) == 0 {
+	if g.denied == nil || len(p.claims) == 0 || p.refused {
 		return Decision{}, false
 	}
-	now := g.now()
+	now, found := g.now(), false
 	var verdicts []Verdict
 	var at time.Time
 	for i := range p.claims {
 		c := &p.claims[i]
-		if !c.asked() || c.rule.shadow {
-			continue
+		v := c.verdict()
+		var d *denial
+		if c.asked() && !c.rule.shadow {
+			d = g.denied.find(denyKey{c.window, c.limit, g.denied.hash(p.identity(c))}, c.cost, now)
 		}
-		d := g.denied.find(denyKey{c.window, c.limit, g.denied.hash(p.identity(c))}, c.cost, now)
 		if d == nil {
+			if !v.Admitted {
+				verdicts = append(verdicts, v)
+			}
 			continue
 		}
 		if mode == Charge {
 			g.denied.refuse(d, c.cost)
 		}
-		v := d.verdict
+		if v.Admitted { // or else the cost is above the limit, whatever it was then
+			v = d.verdict
+		}
 		passed := time.Duration(now - d.at)
 		v.RetryAfter, v.ResetAfter = max(0, v.RetryAfter-passed), max(0, v.ResetAfter-passed)
-		at = d.storeTime.Add(passed)
+		at, found = d.storeTime.Add(passed), true
 		verdicts = append(verdicts, v)
 	}
-	if verdicts == nil {
+	if !found {
 		g.denied.misses.Add(1)
 		return Decision{}, false
 	}
+	g.denied.hits.Add(1)
 	d := conclude(verdicts, version)
 	d.At = at
 	return d, true

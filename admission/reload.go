@@ -23,7 +23,7 @@ func (g *Gate) Reload() (*Rules, error) {
 	if rules.version == old.version {
 		return old, nil
 	}
-	g.SetRules(rules)
+	g.rules.Store(rules)
 	return rules, nil
 }
 

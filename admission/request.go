@@ -20,7 +20,7 @@ type Request struct {
 	User string // stable id of the signed-in user; empty for nobody
 
 	// IP is the address of the client, after trusted proxies have been resolved. The gate makes it canonical itself, so that
-	// no caller can forget to: an IPv4 address in IPv6 form is that IPv4 address, and of any other IPv6 address only the
+	// no caller can forget to: an IPv4 address in IPv6 form, mapped or by NAT64, is that IPv4 address, and of any other IPv6 address only the
 	// first 64 bits count, because one customer owns all of them. The zero Addr is no address.
 	IP netip.Addr
 
@@ -68,7 +68,7 @@ func address(ip netip.Addr) string {
 	if !ip.IsValid() {
 		return ""
 	}
-	ip = ip.Unmap()
+	ip = embedded4(ip.Unmap())
 	if ip.Is4() {
 		return ip.String()
 	}
@@ -76,9 +76,21 @@ func address(ip netip.Addr) string {
 	return network.Addr().String()
 }
 
+// nat64 is where IPv4 addresses stand within IPv6 (RFC 6052): all of them in one /64.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// embedded4 returns the IPv4 address that a translator wrote into ip, or ip.
+func embedded4(ip netip.Addr) netip.Addr {
+	if !nat64.Contains(ip) {
+		return ip
+	}
+	b := ip.As16()
+	return netip.AddrFrom4([4]byte(b[12:]))
+}
+
 // network returns the /48 network of an IPv6 address, which one site owns, or "": an IPv4 address tells nothing about its neighbours.
 func network(ip netip.Addr) string {
-	if ip = ip.Unmap(); !ip.Is6() {
+	if ip = embedded4(ip.Unmap()); !ip.Is6() {
 		return ""
 	}
 	site, _ := ip.Prefix(48)

@@ -99,9 +99,12 @@ func (r *rule) limitOf(i int, req *Request, path []string) int {
 	return r.windows[i].limit.of(req.Tier)
 }
 
+// tooMuch is a cost above every limit. More than that makes no difference, and has no room in 32 bits.
+const tooMuch = MaxLimit + 1
+
 // units returns what req costs under r.
 func (r *rule) units(req *Request) (int, error) {
-	units := r.cost * req.Cost
+	units := min(r.cost*req.Cost, tooMuch)
 	if r.costFrom == "" {
 		return units, nil
 	}
@@ -110,7 +113,7 @@ func (r *rule) units(req *Request) (int, error) {
 		return 0, fmt.Errorf("%w: attribute %s is %.40q, should be a whole number from 1 to %d: it is the cost of rule %s",
 			ErrInvalidRequest, r.costFrom, req.Attributes[r.costFrom], MaxCost, r.name)
 	}
-	return units * n, nil
+	return min(units*n, tooMuch), nil
 }
 
 // identify appends the kind and the value of each part of the subject in req to parts; ok is false if req lacks one.

@@ -18,23 +18,33 @@ type standing struct {
 // The zero value is an empty log. It is not safe for concurrent use.
 type slidingLog struct {
 	times       []int64 // µs
-	head        int     // times before it have been dropped
+	head        int32   // times before it have been dropped
 	first, last int64   // of the times left: most requests need no others, and so no look at times
 }
 
 // live returns how many units count at now, and the time it is in this log: a clock that has stepped back waits at the newest
 // unit, so that the log stays in order and no unit counts for less than its window.
 func (l *slidingLog) live(now, window int64) (n int, time int64) {
-	n = len(l.times) - l.head
+	n = len(l.times) - int(l.head)
 	if n == 0 {
 		return 0, now
 	}
 	now = max(now, l.last)
 	if l.first <= now-window {
-		gone, _ := slices.BinarySearch(l.times[l.head:], now-window+1)
-		n -= gone
+		n -= notLater(l.times[l.head:], now-window)
 	}
 	return n, now
+}
+
+// notLater returns how many of times, of which the first is one, are not later than edge. It looks in doubling steps and then
+// in halves: most often the second is later already, and a look further on would wait for memory.
+func notLater(times []int64, edge int64) int {
+	low, high := 0, 1
+	for high < len(times) && times[high] <= edge {
+		low, high = high, high*2
+	}
+	n, _ := slices.BinarySearch(times[low:min(high, len(times))], edge+1)
+	return low + n
 }
 
 // read tells how cost stands at now and changes nothing.
@@ -50,7 +60,7 @@ func (l *slidingLog) read(now, window int64, limit, cost int) standing {
 		s.reason = CostAboveLimit
 	case over > 0:
 		ends := l.first
-		if at := len(l.times) - n + over - 1; at > l.head {
+		if at := len(l.times) - n + over - 1; at > int(l.head) {
 			ends = l.times[at]
 		}
 		s.reason, s.retryAfter = RateLimited, ends+window-now
@@ -61,8 +71,8 @@ func (l *slidingLog) read(now, window int64, limit, cost int) standing {
 // add counts cost units and returns when, and how many count then.
 func (l *slidingLog) add(now, window int64, cost int) (time int64, n int) {
 	n, now = l.live(now, window)
-	if live := len(l.times) - n; live > l.head {
-		l.head = live
+	if live := len(l.times) - n; live > int(l.head) {
+		l.head = int32(live)
 		if n > 0 {
 			l.first = l.times[live]
 		}
@@ -70,7 +80,7 @@ func (l *slidingLog) add(now, window int64, cost int) (time int64, n int) {
 	if n == 0 {
 		l.times, l.head, l.first = l.times[:0], 0, now
 	}
-	if l.head > len(l.times)/2 && len(l.times)+cost > cap(l.times) {
+	if int(l.head) > len(l.times)/2 && len(l.times)+cost > cap(l.times) {
 		l.times = l.times[:copy(l.times, l.times[l.head:])] // moved at most once per unit dropped
 		l.head = 0
 	}
@@ -90,7 +100,7 @@ func (l *slidingLog) charge(now, window int64, limit, cost int) (s standing, sta
 // countRejected counts cost units beyond the limit, but keeps no more than limit: those are as good as all.
 func (l *slidingLog) countRejected(now, window int64, limit, cost int) {
 	if _, n := l.add(now, window, min(cost, limit)); n > limit {
-		l.head += n - limit
+		l.head += int32(n - limit)
 		l.first = l.times[l.head]
 	}
 }
@@ -98,7 +108,7 @@ func (l *slidingLog) countRejected(now, window int64, limit, cost int) {
 // strike counts n refusals, and reports whether that makes limit of them. Then it counts anew.
 func (l *slidingLog) strike(now, window int64, limit, n int) bool {
 	l.countRejected(now, window, limit, n)
-	if len(l.times)-l.head < limit {
+	if len(l.times)-int(l.head) < limit {
 		return false
 	}
 	*l = slidingLog{}
@@ -110,8 +120,8 @@ func (l *slidingLog) refund(cost int, at int64) {
 	times := l.times[l.head:]
 	from, _ := slices.BinarySearch(times, at)
 	to, _ := slices.BinarySearch(times, at+1)
-	l.times = slices.Delete(l.times, l.head+max(from, to-cost), l.head+to)
-	if len(l.times) == l.head {
+	l.times = slices.Delete(l.times, int(l.head)+max(from, to-cost), int(l.head)+to)
+	if len(l.times) == int(l.head) {
 		*l = slidingLog{}
 		return
 	}
@@ -120,7 +130,7 @@ func (l *slidingLog) refund(cost int, at int64) {
 
 // ends is when nothing counts any more.
 func (l *slidingLog) ends(window int64) int64 {
-	if len(l.times) == l.head {
+	if len(l.times) == int(l.head) {
 		return 0
 	}
 	return l.last + window

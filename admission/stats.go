@@ -9,8 +9,8 @@ type Stats struct {
 	Bans        int    // in force; some may have ended in the last five seconds
 
 	Denials    int    // counters that are remembered as having refused
-	DenyHits   uint64 // requests that were refused without the store
-	DenyMisses uint64 // requests that were not
+	DenyHits   uint64 // requests without an ID that a remembered denial refused
+	DenyMisses uint64 // those without an ID that none did, and that were not refused by a ban or a direct rule
 }
 
 // Stats returns the numbers of now.

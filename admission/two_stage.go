@@ -1,6 +1,6 @@
 package admission
 
-// A twoStage lets the units of a base through and counts only what comes after them in a log. lua/two_stage.lua is the same in Lua.
+// A twoStage lets the units of a base through and counts only what comes after them in a log. lua/base.lua is the same in Lua.
 type twoStage struct {
 	base *fixedWindow
 	log  *slidingLog

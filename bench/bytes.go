@@ -15,11 +15,11 @@ func (r *run) bytes(ctx context.Context) error {
 	users := min(10_000, r.subjects)
 	tab := newTable("", "key and value", "with Redis' tables", "keys")
 	for _, c := range r.choose(
-		gateOnRedis("sliding_log", admission.SlidingLog, autoPipelined, noCache),
-		gateOnRedis("sliding_counter", admission.SlidingCounter, autoPipelined, noCache),
-		gateOnRedis("gcra", admission.GCRA, autoPipelined, noCache),
-		gateOnRedis("fixed_window", admission.FixedWindow, autoPipelined, noCache),
-		gateOnRedis("base", admission.TwoStage, autoPipelined, noCache),
+		gateOnRedis("sliding_log", admission.SlidingLog, noCache),
+		gateOnRedis("sliding_counter", admission.SlidingCounter, noCache),
+		gateOnRedis("gcra", admission.GCRA, noCache),
+		gateOnRedis("fixed_window", admission.FixedWindow, noCache),
+		gateOnRedis("base", admission.TwoStage, noCache),
 		redisRate, throttledRedis, ululeRedis,
 	) {
 		n := units

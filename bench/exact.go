@@ -20,10 +20,10 @@ func (r *run) exactness(ctx context.Context) error {
 	const limit = 10
 	tab := newTable("", "of 15", "of 256 at once", "most in one window", "")
 	for _, c := range r.choose(
-		gateOnRedis("sliding_log", admission.SlidingLog, autoPipelined, withCache),
-		gateOnRedis("sliding_counter", admission.SlidingCounter, autoPipelined, withCache),
-		gateOnRedis("gcra", admission.GCRA, autoPipelined, withCache),
-		gateOnRedis("fixed_window", admission.FixedWindow, autoPipelined, withCache),
+		gateOnRedis("sliding_log", admission.SlidingLog, withCache),
+		gateOnRedis("sliding_counter", admission.SlidingCounter, withCache),
+		gateOnRedis("gcra", admission.GCRA, withCache),
+		gateOnRedis("fixed_window", admission.FixedWindow, withCache),
 		gateOnMemory("sliding_log, memory", admission.SlidingLog, withCache),
 		redisRate, throttledRedis, ululeRedis, goLimiter, ululeMemory, rateMap,
 	) {

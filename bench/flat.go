@@ -24,8 +24,8 @@ func (r *run) flat(ctx context.Context) error {
 		before int
 		contender
 	}{
-		{"sliding_log by Redis, refused", 1, 1, gateOnRedis("", admission.SlidingLog, autoPipelined, noCache)},
-		{"sliding_counter by Redis, admitted", many, 1, gateOnRedis("", admission.SlidingCounter, autoPipelined, noCache)},
+		{"sliding_log by Redis, refused", 1, 1, gateOnRedis("", admission.SlidingLog, noCache)},
+		{"sliding_counter by Redis, admitted", many, 1, gateOnRedis("", admission.SlidingCounter, noCache)},
 		{"sliding_counter in memory, admitted", many, 1, gateOnMemory("", admission.SlidingCounter, noCache)},
 	} {
 		if !r.chosen.MatchString(s.title) {

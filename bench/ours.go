@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,31 +11,23 @@ import (
 )
 
 const (
-	autoPipelined = true
-	plain         = false
-	withCache     = 0 // of refusals, as large as it is by default
-	noCache       = -1
+	withCache = 0 // of refusals, as large as it is by default
+	noCache   = -1
 )
 
 // patience is how long a decision may take here: a busy machine shall slow the contenders down, not decide without Redis.
 const patience = 10 * time.Second
 
 // gateOnRedis is a gate with one rule, on a client for decisions.
-func gateOnRedis(name string, algorithm admission.Algorithm, pipelined bool, cache int) contender {
+func gateOnRedis(name string, algorithm admission.Algorithm, cache int) contender {
 	return contender{name, func(r *run, limit int, window time.Duration) (ask, func(), error) {
 		opts, err := admission.RedisOptions(r.redis.url())
 		if err != nil {
 			return nil, nil, err
 		}
 		opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = patience, patience, patience
-		var rdb redis.UniversalClient = redis.NewUniversalClient(opts)
-		client := rdb
-		if pipelined {
-			if client, err = admission.AutoPipeline(rdb); err != nil {
-				return nil, nil, err
-			}
-		}
-		ask, err := gate(admission.NewRedisStore(client), algorithm, limit, window, cache)
+		rdb := redis.NewUniversalClient(opts)
+		ask, err := gate(admission.NewRedisStore(rdb), algorithm, limit, window, cache)
 		return ask, func() { _ = rdb.Close() }, err
 	}}
 }
@@ -87,10 +80,16 @@ func ruleOf(a admission.Algorithm, limit int) string {
 func storeAlone(name string, algorithm admission.Algorithm) contender {
 	return contender{name, func(r *run, limit int, window time.Duration) (ask, func(), error) {
 		store, stop := memoryStore(r)
+		calls := sync.Pool{New: func() any {
+			return &admission.Call{Mode: admission.Charge, Room: make([]admission.Count, 1), Tallies: []admission.Tally{{
+				Algorithm: algorithm, Limit: limit, Window: admission.Window{Length: window}, Cost: 1,
+			}}}
+		}}
 		return func(ctx context.Context, subject string) (bool, error) {
-			counts, err := store.Decide(ctx, admission.Call{Mode: admission.Charge, Tallies: []admission.Tally{{
-				Key: subject, Subject: subject, Algorithm: algorithm, Limit: limit, Window: admission.Window{Length: window}, Cost: 1,
-			}}})
+			call := calls.Get().(*admission.Call)
+			defer calls.Put(call)
+			call.Tallies[0].Key, call.Tallies[0].Subject = subject, subject
+			counts, err := store.Decide(ctx, *call)
 			return err == nil && counts[0].Reason == "", err
 		}, stop, nil
 	}}

@@ -33,15 +33,14 @@ func (r *run) show(ctx context.Context, title string, t trial) error {
 func (r *run) overRedis(ctx context.Context) error {
 	return r.show(ctx, "Decisions by Redis, 10 a minute for each user", trial{
 		contenders: r.choose(
-			gateOnRedis("sliding_log, auto-pipelined", admission.SlidingLog, autoPipelined, withCache),
+			gateOnRedis("sliding_log", admission.SlidingLog, withCache),
 			redisRate,
-			gateOnRedis("sliding_log, plain client", admission.SlidingLog, plain, withCache),
 			redisRatePipelined,
 			throttledRedis,
 			ululeRedis,
-			gateOnRedis("sliding_counter, auto-pipelined", admission.SlidingCounter, autoPipelined, withCache),
-			gateOnRedis("gcra, auto-pipelined", admission.GCRA, autoPipelined, withCache),
-			gateOnRedis("fixed_window, auto-pipelined", admission.FixedWindow, autoPipelined, withCache),
+			gateOnRedis("sliding_counter", admission.SlidingCounter, withCache),
+			gateOnRedis("gcra", admission.GCRA, withCache),
+			gateOnRedis("fixed_window", admission.FixedWindow, withCache),
 		),
 		limit: 10, window: time.Minute, subjects: r.subjects, before: 1, sample: 1,
 	})
@@ -55,9 +54,9 @@ func (r *run) denials(ctx context.Context) error {
 	}{{"Refusals, one user who does not stop", 1}, {"Refusals, 1,000 users who do not stop", 1000}} {
 		err := r.show(ctx, t.title, trial{
 			contenders: r.choose(
-				gateOnRedis("sliding_log, cache of refusals", admission.SlidingLog, autoPipelined, withCache),
+				gateOnRedis("sliding_log, cache of refusals", admission.SlidingLog, withCache),
 				redisRate,
-				gateOnRedis("sliding_log, no cache", admission.SlidingLog, autoPipelined, noCache),
+				gateOnRedis("sliding_log, no cache", admission.SlidingLog, noCache),
 				throttledRedis,
 				ululeRedis,
 			),

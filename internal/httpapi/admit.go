@@ -159,8 +159,12 @@ var ownPlace = map[string]bool{"user": true, "ip": true, "device": true, "sessio
 func (given attributes) into(req *admission.Request, at string) error {
 	for name, v := range given {
 		switch {
-		case name == "route":
-			req.Route = string(v)
+		case name == "route" && v != "":
+			route, err := routeAt(at+".route", "/"+strings.TrimPrefix(string(v), "/"))
+			if err != nil {
+				return err
+			}
+			req.Route = route
 		case name == "method":
 			req.Method = strings.ToUpper(string(v))
 		case name == "tier":

@@ -43,11 +43,17 @@ type explainOutput struct {
 // explain says where a caller stands, and charges nothing.
 func (a *API) explain(ctx context.Context, in *explainInput) (*explainOutput, error) {
 	req := admission.Request{
-		User: in.User, Device: in.Device, Session: in.Session, Route: in.Route, Method: strings.ToUpper(in.Method), Tier: in.Tier, Cost: in.Cost,
+		User: in.User, Device: in.Device, Session: in.Session, Method: strings.ToUpper(in.Method), Tier: in.Tier, Cost: in.Cost,
 	}
 	if in.IP != "" {
 		var err error
 		if req.IP, err = parseAddress(in.IP, "query.ip"); err != nil {
+			return nil, err
+		}
+	}
+	if in.Route != "" {
+		var err error
+		if req.Route, err = routeAt("query.route", in.Route); err != nil {
 			return nil, err
 		}
 	}

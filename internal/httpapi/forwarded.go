@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -18,7 +20,7 @@ func askedBy(c echo.Context) (f forwarded, err error) {
 	r := c.Request()
 	if c.Path() == authzBelow {
 		f.method, f.host = r.Method, canonicalHost(r.Host)
-		f.route, err = canonicalPath(strings.TrimPrefix(r.URL.EscapedPath(), authzPath))
+		f.route, err = routeAt("path", strings.TrimPrefix(r.URL.EscapedPath(), authzPath))
 		return f, err
 	}
 	if deny := c.QueryParams()["deny"]; len(deny) > 1 || len(deny) == 1 && deny[0] != "403" {
@@ -48,7 +50,7 @@ func askedBy(c echo.Context) (f forwarded, err error) {
 		}
 		f.host = canonicalHost(host)
 	}
-	f.route, err = canonicalPath(uri)
+	f.route, err = routeAt("header."+family+"Uri", uri)
 	return f, err
 }
 
@@ -61,18 +63,33 @@ func one(header http.Header, name string) (string, error) {
 	return values[0], nil
 }
 
-// canonicalPath is the route that rules see: the path of a URI, without its query, decoded once, without empty segments and
-// with "." and ".." carried out. So all of "/v1/orders", "//v1/./orders/", "/v1/%6frders", "/v1/x/%2e%2e/orders" and "/v1%2Forders" are one
+// routeAt is canonicalPath, and its error that of a place in a request.
+func routeAt(place, uri string) (string, error) {
+	route, err := canonicalPath(uri)
+	if err != nil {
+		return "", invalidAt(place, err.Error())
+	}
+	return route, nil
+}
+
+// canonicalPath is the route that rules see: the path of a URI, without its query or fragment, decoded once, without empty segments
+// and with "." and ".." carried out. So all of "/v1/orders", "//v1/./orders/", "/v1/%6frders", "/v1/x/%2e%2e/orders" and "/v1%2Forders" are one
 // route. An upstream that tells some of them apart finds them under one rule; one that makes yet other paths the same, such as by
 // ignoring case or what follows a semicolon, needs rules that name them all.
 func canonicalPath(uri string) (string, error) {
 	if scheme, rest, ok := strings.Cut(uri, "://"); ok && (scheme == "http" || scheme == "https") {
 		uri = rest[strings.IndexByte(rest+"/", '/'):] // absolute form: without scheme and authority
 	}
-	path, _, _ := strings.Cut(uri, "?")
+	path := uri
+	if end := strings.IndexAny(uri, "?#"); end >= 0 { // nginx cuts a fragment off that a client should not have sent
+		path = uri[:end]
+	}
 	decoded, err := url.PathUnescape(path)
 	if err != nil || path != "" && path[0] != '/' {
-		return "", invalidAt("header.X-Forwarded-Uri", "must be the URI of the client's request, beginning with /")
+		return "", errors.New("must be the URI of the client's request, beginning with /")
+	}
+	if hiddenSlash.MatchString(path) && dotSegment.MatchString(decoded) {
+		return "", errors.New("must not have an encoded slash beside a dot segment: servers disagree on what that is")
 	}
 	var segments []string
 	for segment := range strings.SplitSeq(decoded, "/") {
@@ -86,6 +103,11 @@ func canonicalPath(uri string) (string, error) {
 	}
 	return "/" + strings.Join(segments, "/"), nil
 }
+
+var (
+	hiddenSlash = regexp.MustCompile(`(?i)%2f`)
+	dotSegment  = regexp.MustCompile(`(^|/)\.\.?(/|$)`)
+)
 
 // canonicalHost is a name in small letters without port and final dot.
 func canonicalHost(host string) string {

@@ -12,8 +12,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 var (
 	degraded     = describe("admission_degraded", "1 while the store of the counts does not answer.")
 	denials      = describe("deny_cache_entries", "Counters that are remembered as having refused.")
-	hits         = describe("deny_cache_hits_total", "Requests that were refused without the store.")
-	misses       = describe("deny_cache_misses_total", "Requests that were not.")
+	hits         = describe("deny_cache_hits_total", "Requests without an id that a remembered denial refused.")
+	misses       = describe("deny_cache_misses_total", "Requests without an id that were asked about or matched no rule.")
 	rulesInfo    = describe("rules_info", "1, for the version of the rules in force.", "version")
 	reloadFailed = describe("rules_reload_failed", "1 while the rules file has a change that is wrong; the rules before it are in force.")
 	bans         = describe("bans", "Bans in force, as this process knows them.")
