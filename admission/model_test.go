@@ -1,7 +1,6 @@
 package admission_test
 
 import (
-	"cmp"
 	"slices"
 	"sort"
 	"time"
@@ -284,123 +283,6 @@ func (m *model) takeBack(c *modelCharge) {
 			if unit := slices.Index(t.times, c.at); unit >= 0 {
 				t.times = slices.Delete(t.times, unit, unit+1)
 			}
-		}
-	}
-}
-
-// asks reports whether a store is needed to decide req: not if no rule lets anything pass.
-func (m *model) asks(req admission.Request) bool {
-	return slices.ContainsFunc(m.rules, func(r modelRule) bool { return r.limit > 0 && r.subject(req) != "" })
-}
-
-// kept reports whether the store is asked about r.
-func (r *modelRule) kept(asked bool) bool { return r.limit > 0 || asked && !r.shadow }
-
-// decide returns the verdicts of all rules on req, whether it is admitted, and what was counted.
-func (m *model) decide(req admission.Request, charge bool) (verdicts []admission.Verdict, admitted bool, charges []*modelCharge) {
-	admitted = true
-	const minute = int64(time.Minute / time.Microsecond)
-	var of []*modelRule
-	var records []*modelRecord
-	asked := m.asks(req)
-	for i := range m.rules {
-		r := &m.rules[i]
-		subject := r.subject(req)
-		if subject == "" {
-			continue
-		}
-		v := m.verdict(r, m.tally(r, subject), r.cost*req.Cost)
-		var record *modelRecord
-		if charge && req.ID != "" && r.kept(asked) {
-			record = m.records[modelRequest{modelKey{r.name, subject}, req.ID}]
-			if record != nil && m.now-record.at >= minute {
-				record = nil
-			}
-			if record != nil {
-				v = record.verdict
-				v.Limit, v.Shadow = r.limit, r.shadow // which are those of today
-			}
-		}
-		admitted = admitted && (v.Admitted || r.shadow)
-		verdicts, of, records = append(verdicts, v), append(of, r), append(records, record)
-	}
-	if !charge {
-		return verdicts, admitted, nil
-	}
-	for i, r := range of {
-		key := modelKey{r.name, r.subject(req)}
-		t, v, cost := m.tally(r, key.subject), &verdicts[i], r.cost*req.Cost
-		if records[i] != nil {
-			if c := records[i].charged; c != nil {
-				charges = append(charges, c)
-			}
-			continue
-		}
-		var counted *modelCharge
-		switch {
-		case admitted && v.Admitted:
-			counted = m.count(r, t, cost, false)
-			counted.key, counted.id = key, req.ID
-			charges = append(charges, counted)
-			after := m.verdict(r, t, cost)
-			v.Remaining, v.ResetAfter = after.Remaining, after.ResetAfter
-		case !admitted && r.countRejected && r.limit > 0:
-			most := cost
-			if r.algorithm == admission.SlidingLog || r.algorithm == admission.TwoStage {
-				most = min(cost, r.limit)
-			}
-			m.count(r, t, most, true)
-			after := m.verdict(r, t, cost)
-			v.Remaining, v.ResetAfter = after.Remaining, after.ResetAfter
-			if v.Reason == admission.RateLimited {
-				v.RetryAfter = after.RetryAfter
-			}
-		}
-		if req.ID != "" && r.kept(asked) {
-			m.records[modelRequest{key, req.ID}] = &modelRecord{m.now, *v, counted}
-		}
-	}
-	if !admitted {
-		charges = nil
-	}
-	return verdicts, admitted, charges
-}
-
-// refund takes back what a charge counted: with an id by what is remembered of it.
-func (m *model) refund(charges []*modelCharge) {
-	for _, c := range charges {
-		if c.id != "" {
-			record := m.records[modelRequest{c.key, c.id}]
-			if record == nil || record.charged == nil || m.now-record.at >= int64(time.Minute/time.Microsecond) {
-				continue
-			}
-			c = record.charged // it may be a later one, when the first had been forgotten
-		}
-		if !c.refund {
-			c.refund = true
-			m.takeBack(c)
-		}
-	}
-}
-
-// refundRequest takes back what the charge with the id of req counted, and reports whether one is remembered.
-func (m *model) refundRequest(req admission.Request) (known bool) {
-	for i := range m.rules {
-		r := &m.rules[i]
-		record := m.records[modelRequest{modelKey{r.name, r.subject(req)}, req.ID}]
-		if r.kept(m.asks(req)) && record != nil && record.charged != nil && m.now-record.at < int64(time.Minute/time.Microsecond) {
-			known = true
-			m.refund([]*modelCharge{record.charged})
-		}
-	}
-	return known
-}
-
-// reset forgets what the rule of this name, or every one, counted for the subject of req.
-func (m *model) reset(req admission.Request, name string) {
-	for i := range m.rules {
-		if r := &m.rules[i]; cmp.Or(name, r.name) == r.name && r.kept(m.asks(req)) {
-			delete(m.tallies, modelKey{r.name, r.subject(req)})
 		}
 	}
 }

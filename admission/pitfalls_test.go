@@ -251,7 +251,7 @@ func TestPitfall_P22_TheEndIsOneInstant(t *testing.T) {
 			end := c.At.Add(c.ResetAfter)
 			for range 20 {
 				d.clk.Advance(77_777 * µs)
-				if c := d.one(doCharge, tally); !c.At.Add(c.ResetAfter).Equal(end) {
+				if c := d.one(doCheck, tally); !c.At.Add(c.ResetAfter).Equal(end) {
 					t.Errorf("%s: ends at %v, want %v", tally.Algorithm, c.At.Add(c.ResetAfter), end)
 				}
 			}
