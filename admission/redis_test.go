@@ -10,34 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
-
-func TestEveryKeyEnds(t *testing.T) {
-	t.Parallel()
-	rdb, ns := dial(t, testenv.Redis(t)), namespace()
-	g := gate(t, admission.NewRedisStore(rdb), ns, `
-- {name: a, subject: user, windows: [{limit: 2, window: 10s}, {limit: 5, window: 1m}]}
-- {name: b, subject: [user, device], limit: 100, window: 1h, shadow: true}
-`)
-	for range 4 { // the third and fourth are denied
-		charge(t, g, admission.Request{User: "ann", Device: strings.Repeat("{}\n\x00🎟️", 1000)})
-	}
-	var keys int
-	for scan := rdb.Scan(t.Context(), 0, ns+":*", 1000).Iterator(); scan.Next(t.Context()); keys++ {
-		ttl, err := rdb.PTTL(t.Context(), scan.Val()).Result()
-		if err != nil || ttl <= 0 || ttl > time.Hour+time.Second {
-			t.Errorf("key %q ends after %v, %v", scan.Val(), ttl, err)
-		}
-		if len(scan.Val()) != len(ns)+len(":w:{}:")+22+8 {
-			t.Errorf("key %q is too long", scan.Val())
-		}
-	}
-	if keys != 3 {
-		t.Errorf("%d keys, want 3", keys)
-	}
-}
 
 // A log that nobody empties would grow: what has left the window leaves it with the next admission.
 func TestExpiredUnitsLeaveTheList(t *testing.T) {
@@ -82,27 +59,48 @@ func TestRedisKeepsTheTime(t *testing.T) {
 	}
 }
 
+// P10: all masters forget their scripts in the middle of load, again and again. Nobody notices, and nothing is counted twice or not
+// at all.
 func TestForgottenScripts(t *testing.T) {
 	t.Parallel()
-	rdb := dial(t, testenv.StartRedis(t).URL())
-	for name, client := range map[string]admission.Client{"plain": rdb, "auto-pipelined": pipelined(t, rdb)} {
-		t.Run(name, func(t *testing.T) {
-			g := gate(t, admission.NewRedisStore(client), namespace(), "- {name: r, subject: user, limit: 1000, window: 5m}")
-			for round := range 3 {
-				if err := rdb.ScriptFlush(t.Context()).Err(); err != nil {
-					t.Fatal(err)
-				}
-				var wg sync.WaitGroup
-				for range 50 {
-					wg.Go(func() {
-						if d, err := g.Charge(t.Context(), admission.Request{User: "ann"}); err != nil || d.Degraded {
+	alone := dial(t, testenv.StartRedis(t).URL())
+	masters := dial(t, cluster(t))
+	const callers, subjects, each, limit, flushes = 50, 10, 40, 100, 8
+	for _, c := range []struct {
+		name   string
+		rdb    redis.UniversalClient
+		client admission.Client
+	}{{"redis", alone, alone}, {"cluster", masters, masters}, {"cluster auto-pipelined", masters, pipelined(t, masters)}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			g := gate(t, admission.NewRedisStore(c.client), namespace(), fmt.Sprintf("- {name: r, subject: user, limit: %d, window: 1h}", limit))
+			var (
+				wg       sync.WaitGroup
+				admitted [subjects]atomic.Int64
+				asked    atomic.Int64
+			)
+			for i := range callers {
+				wg.Go(func() {
+					for range each {
+						d, err := g.Charge(t.Context(), admission.Request{User: strconv.Itoa(i % subjects)})
+						if err != nil || d.Degraded {
 							t.Errorf("Charge = %+v, %v", d, err)
 						}
-					})
-				}
-				wg.Wait()
-				if d := check(t, g, admission.Request{User: "ann"}); d.Remaining != 1000-50*(round+1) {
-					t.Errorf("round %d: %d units left", round, d.Remaining)
+						if d.Admitted {
+							admitted[i%subjects].Add(1)
+						}
+						if asked.Add(1)%(callers*each/flushes) == 0 {
+							if err := c.rdb.ScriptFlush(t.Context()).Err(); err != nil { // a cluster's client tells every master
+								t.Error(err)
+							}
+						}
+					}
+				})
+			}
+			wg.Wait()
+			for i := range admitted {
+				if n := admitted[i].Load(); n != limit {
+					t.Errorf("%d of user %d admitted, want %d", n, i, limit)
 				}
 			}
 		})

@@ -61,7 +61,6 @@ var kinds = []struct {
 		}
 	}},
 	{"redis", func(t testing.TB) opener { return overRedis(dial(t, testenv.Redis(t))) }},
-	{"redis auto-pipelined", func(t testing.TB) opener { return overRedis(pipelined(t, dial(t, testenv.Redis(t)))) }},
 	{"cluster", func(t testing.TB) opener { return overRedis(dial(t, cluster(t))) }},
 	{"cluster auto-pipelined", func(t testing.TB) opener { return overRedis(pipelined(t, dial(t, cluster(t)))) }},
 }
