@@ -108,7 +108,7 @@ func (m *model) refundRequest(req admission.Request) (known bool) {
 	for i := range m.rules {
 		r := &m.rules[i]
 		record := m.records[modelRequest{modelKey{r.name, r.subject(req)}, req.ID}]
-		if r.kept(m.asks(req)) && record != nil && record.charged != nil && m.now-record.at < int64(time.Minute/time.Microsecond) {
+		if record != nil && record.charged != nil && m.now-record.at < int64(time.Minute/time.Microsecond) {
 			known = true
 			m.refund([]*modelCharge{record.charged})
 		}
@@ -119,7 +119,7 @@ func (m *model) refundRequest(req admission.Request) (known bool) {
 // reset forgets what the rule of this name, or every one, counted for the subject of req.
 func (m *model) reset(req admission.Request, name string) {
 	for i := range m.rules {
-		if r := &m.rules[i]; cmp.Or(name, r.name) == r.name && r.kept(m.asks(req)) {
+		if r := &m.rules[i]; cmp.Or(name, r.name) == r.name {
 			delete(m.tallies, modelKey{r.name, r.subject(req)})
 		}
 	}
