@@ -8,10 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 // What went wrong in other rate limiters, and the test that keeps it from going wrong here:
@@ -85,44 +82,6 @@ func TestPitfall_P03_HitsDoNotMoveTheEnd(t *testing.T) {
 			d.Errorf("%s: %+v", tally.Algorithm, c)
 		}
 	})
-}
-
-func TestPitfall_P04_NoKeyWithoutTTL(t *testing.T) {
-	t.Parallel()
-	rdb := dial(t, testenv.Redis(t))
-	d := newDesk(t, overRedis(rdb))
-	d.clk = nil
-	d.store.(*admission.RedisStore).SetClock(time.Now)
-	tallies := d.all(2, time.Minute)
-	calendar := d.tallyOf("bob", admission.FixedWindow, 2, 0)
-	calendar.Window.Calendar = &admission.Calendar{Unit: "hour", Zone: time.UTC}
-	tallies[4].Base.Limit = 1
-	for _, tally := range append(tallies, calendar) {
-		tally = striking(rejecting(tally), 3, time.Minute)
-		for i, id := range []string{"", "", "", "", "a", "b", "c"} {
-			counts := d.ask(admission.Call{Mode: doCharge, Tallies: []admission.Tally{tally}, Request: id})
-			if back := tally; i%3 == 1 {
-				back.Stamp = counts[0].Stamp
-				d.ask(admission.Call{Mode: doRefund, Tallies: []admission.Tally{back}, Request: id})
-			}
-			endsInTime(t, rdb, d.ns)
-		}
-		tally.Refusals = 1
-		for _, mode := range []admission.Mode{doCheck, doReject, doReset, doCheck} {
-			d.one(mode, tally)
-			endsInTime(t, rdb, d.ns)
-		}
-	}
-}
-
-// endsInTime fails if a key of the namespace has no TTL, or one of more than the longest window and two minutes.
-func endsInTime(t *testing.T, rdb redis.UniversalClient, ns string) {
-	t.Helper()
-	for scan := rdb.Scan(t.Context(), 0, ns+":*", 1000).Iterator(); scan.Next(t.Context()); {
-		if ttl, err := rdb.PTTL(t.Context(), scan.Val()).Result(); err != nil || ttl <= 0 || ttl > time.Hour+2*time.Minute {
-			t.Errorf("key %q ends after %v, %v", scan.Val(), ttl, err)
-		}
-	}
 }
 
 // The clock of this test runs ahead of Redis' expiry: the old window's key is still there.
