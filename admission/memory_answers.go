@@ -1,6 +1,9 @@
 package admission
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 const (
 	answerFor  = int64(time.Minute / time.Microsecond) // an answer is given again for so long
@@ -26,6 +29,8 @@ type answer struct {
 	count   Count
 	cost    int
 	charged bool // and not refunded
+	// It was counted as rejected.
+	rejected bool
 }
 
 func (a *answers) len() int { return len(a.young) + len(a.old) }
@@ -79,15 +84,30 @@ func (t *turn) answer(i int) *answer {
 	return c.answers.find(question{t.call.Request, s.id}, t.now)
 }
 
-// recall answers tally i as before and reports whether it could.
+// recall answers tally i as its request was answered before, and reports whether it could. What was neither counted nor refused is
+// decided anew: that there was room once is no right to it.
 func (t *turn) recall(i int) bool {
 	a := t.answer(i)
-	if a == nil {
+	if a == nil || a.count.Reason == "" && !a.charged && !a.rejected {
 		return false
 	}
 	t.seats[i].known = true
 	t.counts[i] = a.count
 	return true
+}
+
+// forget forgets all answers for the window of tally i.
+func (t *turn) forget(i int) {
+	s := &t.seats[i]
+	c := s.shard.counters[t.store.id(t.call.Tallies[i].Records)]
+	if c == nil || c.answers == nil {
+		return
+	}
+	s.shard.answers -= c.answers.len()
+	for _, generation := range []map[question]*answer{c.answers.young, c.answers.old} {
+		maps.DeleteFunc(generation, func(q question, _ *answer) bool { return q.tally == s.id })
+	}
+	s.shard.answers += c.answers.len()
 }
 
 // remember keeps the answers that are new. Those to a refused request are left out where they have no room.
@@ -104,7 +124,7 @@ func (t *turn) remember() {
 		if c.answers == nil {
 			c.answers = &answers{young: map[question]*answer{}, since: t.now}
 		}
-		given := &answer{count: t.counts[i], cost: tally.Cost, charged: t.counts[i].Stamp != 0}
+		given := &answer{count: t.counts[i], cost: tally.Cost, charged: t.counts[i].Stamp != 0, rejected: s.rejected}
 		given.count.Struck = false // who is banned is not banned once more
 		s.shard.answers -= c.answers.len()
 		c.answers.add(question{t.call.Request, s.id}, given, t.now)

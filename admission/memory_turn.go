@@ -21,6 +21,8 @@ type seat struct {
 	shard   *shard
 	counter *counter // nil: nothing is counted
 	known   bool     // answered from an earlier request with the same id
+	// Counted as rejected.
+	rejected bool
 }
 
 // turns are used again: one is half of what a decision allocates.
@@ -203,6 +205,7 @@ func (t *turn) refuse() {
 		tally, reason := &t.call.Tallies[i], t.counts[i].Reason
 		if tally.CountRejected && tally.Limit > 0 {
 			t.countRejected(i)
+			t.seats[i].rejected = true
 			t.find()
 			t.read(i)
 			if t.counts[i].Reason = reason; reason != RateLimited {
@@ -278,6 +281,7 @@ func (t *turn) refund() {
 // reset forgets what was counted.
 func (t *turn) reset() {
 	for i := range t.seats {
+		t.forget(i)
 		sh := t.seats[i].shard
 		if c := sh.counters[t.seats[i].id]; c != nil {
 			sh.drop(c)

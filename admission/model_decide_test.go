@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -33,7 +34,7 @@ func (m *model) decide(req admission.Request, charge bool) (verdicts []admission
 		var record *modelRecord
 		if charge && req.ID != "" && r.kept(asked) {
 			record = m.records[modelRequest{modelKey{r.name, subject}, req.ID}]
-			if record != nil && m.now-record.at >= minute {
+			if record != nil && (m.now-record.at >= minute || record.free()) {
 				record = nil
 			}
 			if record != nil {
@@ -77,13 +78,18 @@ func (m *model) decide(req admission.Request, charge bool) (verdicts []admission
 			}
 		}
 		if req.ID != "" && r.kept(asked) {
-			m.records[modelRequest{key, req.ID}] = &modelRecord{m.now, *v, counted}
+			m.records[modelRequest{key, req.ID}] = &modelRecord{m.now, *v, counted, !admitted && r.countRejected && r.limit > 0}
 		}
 	}
 	if !admitted {
 		charges = nil
 	}
 	return verdicts, admitted, charges
+}
+
+// free reports whether r admitted without counting, or counts no more.
+func (r *modelRecord) free() bool {
+	return r.verdict.Admitted && !r.rejected && (r.charged == nil || r.charged.refund)
 }
 
 // refund takes back what a charge counted: with an id by what is remembered of it.
@@ -120,7 +126,9 @@ func (m *model) refundRequest(req admission.Request) (known bool) {
 func (m *model) reset(req admission.Request, name string) {
 	for i := range m.rules {
 		if r := &m.rules[i]; cmp.Or(name, r.name) == r.name {
-			delete(m.tallies, modelKey{r.name, r.subject(req)})
+			key := modelKey{r.name, r.subject(req)}
+			delete(m.tallies, key)
+			maps.DeleteFunc(m.records, func(q modelRequest, _ *modelRecord) bool { return q.modelKey == key })
 		}
 	}
 }

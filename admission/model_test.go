@@ -45,6 +45,8 @@ type modelRecord struct {
 	at      int64
 	verdict admission.Verdict
 	charged *modelCharge // nil: it was not
+	// It was counted as rejected.
+	rejected bool
 }
 
 // A modelCharge is what was counted, and where.

@@ -36,7 +36,7 @@ type Request struct {
 	Cost int // units, 1 to MaxCost; 0 means 1. A rule multiplies it by its own cost
 
 	// ID makes a resend harmless: within a minute the same ID of the same subject is charged once and gets the same answer.
-	// Empty, or 1 to 255 bytes. Of one subject the last hundred or more are remembered.
+	// Empty, or 1 to 255 bytes. Of one subject at least the last 128 answers are remembered, one for each window that counted.
 	ID string
 }
 

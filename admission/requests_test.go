@@ -82,6 +82,33 @@ func TestAResendThatAsksMore(t *testing.T) {
 	})
 }
 
+// That there was room once, for a request that was refused elsewhere, is no right to it: not for a resend that comes by another
+// address, and not after a reset.
+func TestARefusedRequestHasNoPlace(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		d := newDesk(t, open)
+		full := d.tallyOf("address", admission.SlidingLog, 1, time.Hour)
+		d.one(doCharge, full)
+		elsewhere := d.tallyOf("another address", admission.SlidingLog, 9, time.Hour)
+		for _, tally := range d.all(1, time.Hour) {
+			id := "of-" + string(tally.Algorithm)
+			if c := d.request(doCharge, id, tally, full); c[0].Reason != "" || c[1].Reason != limited {
+				t.Fatalf("%s: %+v", tally.Algorithm, c)
+			}
+			for n := d.left(tally); n > 0; n-- { // taken by others
+				d.one(doCharge, tally)
+			}
+			if c := d.request(doCharge, id, tally, elsewhere); c[0].Reason != limited || c[1].Stamp != 0 {
+				t.Errorf("%s: from another address: %+v", tally.Algorithm, c)
+			}
+			d.one(doReset, tally)
+			if c := d.request(doCharge, id, tally, elsewhere); c[0].Reason != "" || c[0].Stamp == 0 {
+				t.Errorf("%s: after a reset: %+v", tally.Algorithm, c)
+			}
+		}
+	})
+}
+
 func TestARequestIsRefundedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		d := newDesk(t, open)
@@ -99,8 +126,12 @@ func TestARequestIsRefundedOnce(t *testing.T) {
 					t.Errorf("%s: refund %d: %+v", tally.Algorithm, i, c)
 				}
 			}
-			if d.request(doCharge, id, two); d.left(tally) != 3 {
-				t.Errorf("%s: charged anew after its refund", tally.Algorithm)
+			// A business that failed and tries again with the same id is counted again, and can be refunded again.
+			if d.request(doCharge, id, two); d.left(tally) != 1 {
+				t.Errorf("%s: %d left after a charge, a refund and a charge", tally.Algorithm, d.left(tally))
+			}
+			if c := d.request(doRefund, id, two)[0]; c.Stamp == 0 || c.Remaining != 3 {
+				t.Errorf("%s: the second refund: %+v", tally.Algorithm, c)
 			}
 		}
 		full := d.tallyOf("bob", admission.SlidingLog, 1, time.Hour)

@@ -109,7 +109,13 @@ func (t *Tally) algorithm() string {
 
 // withRecord reports whether the answer for t is looked for or kept.
 func (c *Call) withRecord(t *Tally) bool {
-	return c.Request != "" && t.Records != "" && (c.Mode == Charge || c.Mode == refuse || c.Mode == undo || c.Mode == Refund)
+	switch c.Mode {
+	case Charge, refuse, undo, Refund:
+		return c.Request != "" && t.Records != ""
+	case Reset:
+		return t.Records != ""
+	}
+	return false
 }
 
 // pack appends what decide.lua wants to know of c, decided at now in µs or, if that is 0, at Redis' time. Spans of the calendar

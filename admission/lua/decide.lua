@@ -36,6 +36,7 @@ end
 local function reject(t)
   if t.limit == 0 then return end
   local word = t.word
+  t.rejected = true
   t.algorithm.reject(t)
   read_again(t)
   if word ~= 'rate_limited' then t.word, t.retry_after = word, 0 end
@@ -49,8 +50,11 @@ function change.charge(t, fits)
   if fits then
     if t.word == 'admitted' then t.algorithm.charge(t) end
   else
-    if t.strikes and t.word ~= 'admitted' and t.flags % 2 == 0 then strikes.count(t, now) end
-    if t.count_rejected then reject(t) end
+    -- Where there is no memory left for it, a refusal is one without.
+    if t.strikes and t.word ~= 'admitted' and t.flags % 2 == 0 then pcall(strikes.count, t, now) end
+    if t.count_rejected then pcall(reject, t) end
+    if t.field then pcall(requests.put, t) end
+    return
   end
   if t.field then requests.put(t) end
 end
@@ -97,6 +101,7 @@ function change.reset(t)
   call('DEL', t.key)
   if t.first then call('DEL', t.first.key) end
   if t.strikes then call('DEL', t.strikes.key) end
+  if t.field then requests.forget(t) end
   read_again(t)
 end
 
@@ -120,7 +125,7 @@ local function tallies_of(at)
     local name, flags, cost, limit, window, stamp
     name, flags, cost, limit, window, stamp, at = unpack('>sBI4I4I8i8', arguments, at)
     keys = keys + 1
-    local t = { -- 12 fields and, of each algorithm, at most four: with a 17th Lua would make a table of twice the size
+    local t = { -- 12 fields and, of most algorithms, four more: with a 17th Lua makes a table of twice the size
       algorithm = algorithms[name], key = KEYS[keys], flags = flags, cost = cost, limit = limit, window = window, stamp = stamp,
       word = 'admitted', remaining = 0, retry_after = 0, reset_after = 0, at = now,
     }
@@ -142,8 +147,8 @@ local function decide(mode, channel, tallies)
   if fits or mode == 'refuse' then
     for i = 1, #tallies do
       local t = tallies[i]
-      if t.field then requests.find(t, now) end
-      if not t.recorded then read(t) end
+      if t.field then requests.recall(t, now) end
+      if not t.recorded then read_again(t) end
       if t.word ~= 'admitted' and t.flags % 2 == 0 then fits = false end
     end
   elseif mode == 'check' then

@@ -15,6 +15,8 @@ function requests.arguments(t, keys)
   return keys + 2
 end
 
+-- An answer is kept with what was counted: 1 a charge, 2 a rejection, 0 nothing, or nothing any more.
+
 -- Sets t to the answer that its request had, and t.recorded to where that stands; t.charged tells whether it is charged still. Does
 -- nothing if it is not known.
 function requests.find(t, now)
@@ -24,9 +26,28 @@ function requests.find(t, now)
       local at, charged, cost, word, remaining, retry_after, reset_after, stamp = unpack('>I8BI4sI8I8I8i8', record)
       if now - at < known_for then
         t.at, t.word, t.remaining, t.retry_after, t.reset_after, t.stamp = at, word, remaining, retry_after, reset_after, stamp
-        t.recorded, t.charged, t.recorded_cost = key, charged == 1, cost
+        t.recorded, t.charged, t.counted, t.recorded_cost = key, charged == 1, charged > 0, cost
       end
       return
+    end
+  end
+end
+
+-- Answers t as its request was answered before. Only what was neither counted nor refused is decided anew: that there was room
+-- once is no right to it.
+function requests.recall(t, now)
+  requests.find(t, now)
+  if t.recorded and t.word == 'admitted' and not t.counted then
+    t.recorded, t.stamp, t.at = nil, 0, now
+  end
+end
+
+-- Forgets all answers for the window of t.
+function requests.forget(t)
+  local window = string.sub(t.key, -8)
+  for _, key in ipairs({t.young, t.old}) do
+    for _, field in ipairs(call('HKEYS', key)) do -- some hundred at most
+      if string.sub(field, -8) == window then call('HDEL', key, field) end
     end
   end
 end
@@ -42,7 +63,7 @@ function requests.put(t)
     call('RENAME', t.young, t.old)
     left = -2
   end
-  call('HSET', t.young, t.field, record(t, t.stamp == 0 and 0 or 1, t.cost))
+  call('HSET', t.young, t.field, record(t, t.stamp ~= 0 and 1 or t.rejected and 2 or 0, t.cost))
   if left < 0 then call('PEXPIRE', t.young, ttl) end
 end
 
