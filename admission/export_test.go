@@ -48,3 +48,9 @@ func (g *Gate) Banned(req Request) bool {
 	_, _, ok := g.banned(g.Rules(), &req)
 	return ok
 }
+
+// SetSkew makes the store believe that Redis' clock is ahead of this machine's by d.
+func (s *RedisStore) SetSkew(d time.Duration) { s.skew.Store(int64(d)) }
+
+// Skew is by how much it believes so.
+func (s *RedisStore) Skew() time.Duration { return time.Duration(s.skew.Load()) }
