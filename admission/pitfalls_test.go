@@ -1,40 +1,21 @@
 package admission_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
-)
+	"github.com/redis/go-redis/v9"
 
-// What went wrong in other rate limiters, and the test that keeps it from going wrong here:
-//
-//	P1   equal times collapse into one                       TestPitfall_P01
-//	P2   counted before what has ended is gone               TestPitfall_P02
-//	P3   every hit renews the window's end                   TestPitfall_P03
-//	P4   a key without TTL locks somebody out for ever       TestPitfall_P04
-//	P5   the old window's key counts in the new one          TestPitfall_P05
-//	P6   rejected requests are counted                       TestPitfall_P06, TestRejectedUnitsCountWhereTheRuleSaysSo
-//	P7   the caller's clock                                  TestRedisKeepsTheTime
-//	P8   times as floating-point numbers                     TestPitfall_P08
-//	P9   redis.replicate_commands                            TestPitfall_P09_P20
-//	P10  scripts that the server has forgotten               TestForgottenScripts
-//	P12  keys of one script in several slots                 TestAllOrNothing, TestAllOrNothingOfTallies, on a cluster
-//	P13  look first, count later; a remainder below zero     TestPitfall_P13
-//	P14  compare and swap on a hot key                       TestExactlyTheLimitWhateverCounts
-//	P15  a lock for every decision                           TestExactlyTheLimitWhateverCounts
-//	P19  the sweep stops the store, or drops what counts     TestPitfall_P19
-//	P20  KEYS or SCAN to clean up                            TestPitfall_P09_P20
-//	P22  the end wobbles from caller to caller               TestPitfall_P22
-//	P28  checked by many before any counts                   TestExactlyTheLimitWhateverCounts
-//	P29  a large batch passes                                TestPitfall_P29, TestNoCostIsTooLargeToBeRefused
-//	P30  a raised limit still denies                         TestPitfall_P30_ARaisedLimitActsAtOnce, TestAlgorithms
-//	P32  nodes that count for themselves admit too much      TestExactlyTheLimitUnderConcurrency, by two gates
-//	P33  a full store drops what counts                      TestAFullMemory, TestAMemoryFullOfRequests
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
 
 // eachAlgorithm runs test for all algorithms over all stores.
 func eachAlgorithm(t *testing.T, limit int, test func(d *desk, tally admission.Tally)) {
@@ -152,6 +133,64 @@ func TestPitfall_P09_P20_ScriptsUseNoForbiddenCommand(t *testing.T) {
 	}
 }
 
+// P12: a cluster refuses a script with keys of two slots, and one server would not notice.
+func TestPitfall_P12_OneScriptHasKeysOfOneSlot(t *testing.T) {
+	t.Parallel()
+	rdb := dial(t, cluster(t))
+	tags := &hashTags{T: t, scripts: map[string]int{}}
+	rdb.AddHook(tags)
+	g := gate(t, admission.NewRedisStore(rdb), namespace(), everyKindOfKey)
+	ann := admission.Request{User: "ann", Device: "phone", ID: "r1"}
+	charge(t, g, ann)
+	if _, err := g.RefundRequest(t.Context(), ann); err != nil {
+		t.Error(err)
+	}
+	if _, err := g.Reset(t.Context(), ann, ""); err != nil {
+		t.Error(err)
+	}
+	for tag, n := range tags.scripts {
+		if n < 3 {
+			t.Errorf("%d scripts about %s, want one each to charge, to refund and to reset", n, tag)
+		}
+	}
+	if len(tags.scripts) != 2 {
+		t.Errorf("scripts about %d subjects, want the user and the device", len(tags.scripts))
+	}
+}
+
+// HashTags is a hook that counts scripts by what says where their keys are kept.
+type hashTags struct {
+	*testing.T
+	scripts map[string]int
+}
+
+func (*hashTags) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*hashTags) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *hashTags) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "evalsha" && cmd.Name() != "eval" {
+			return next(ctx, cmd)
+		}
+		args, tags := cmd.Args(), map[string]bool{}
+		for _, key := range args[3 : 3+args[2].(int)] {
+			_, tag, _ := strings.Cut(key.(string), "{")
+			tag, _, _ = strings.Cut(tag, "}")
+			tags[tag] = true
+		}
+		if len(tags) != 1 {
+			h.Errorf("keys of one script: %q", args[3:3+args[2].(int)])
+		}
+		for tag := range tags {
+			h.scripts[tag]++
+		}
+		return next(ctx, cmd)
+	}
+}
+
 func TestPitfall_P13_NothingIsLeftIsNothing(t *testing.T) {
 	eachAlgorithm(t, 9, func(d *desk, tally admission.Tally) {
 		d.one(doCharge, costing(tally, 9))
@@ -201,11 +240,35 @@ func TestPitfall_P19_TheSweepDropsNothingThatCounts(t *testing.T) {
 	}
 }
 
+// Under noeviction, which docker-compose.yml asks for, a Redis without memory refuses to count whom it does not know yet, and forgets
+// nobody whom it does.
+func TestPitfall_P21_AFullRedisForgetsNobody(t *testing.T) {
+	t.Parallel()
+	rdb := dial(t, testenv.StartRedis(t).URL())
+	g := gate(t, admission.NewRedisStore(rdb), namespace(), "- {name: r, subject: user, limit: 1, window: 1h}")
+	for i := range 10 {
+		charge(t, g, admission.Request{User: strconv.Itoa(i)})
+	}
+	if err := rdb.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if d := check(t, g, admission.Request{User: strconv.Itoa(i)}); d.Admitted || d.Remaining != 0 {
+			t.Errorf("user %d, who was counted: %+v", i, d)
+		}
+	}
+	if d, err := g.Charge(t.Context(), admission.Request{User: "new"}); err != nil || !d.Degraded {
+		t.Errorf("somebody new: %+v, %v, want to be told that nothing was counted", d, err)
+	}
+}
+
 // Every caller is told the same end, to the µs.
 func TestPitfall_P22_TheEndIsOneInstant(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		d := newDesk(t, open)
-		for _, tally := range d.all(10, 10*sec) {
+		calendar := d.tallyOf("bob", admission.FixedWindow, 10, 0)
+		calendar.Window.Calendar = &admission.Calendar{Unit: "day", Zone: zone(t, "Asia/Kolkata")}
+		for _, tally := range append(d.all(10, 10*sec), calendar) {
 			c := d.one(doCharge, costing(tally, 10))
 			end := c.At.Add(c.ResetAfter)
 			for range 20 {
