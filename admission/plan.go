@@ -14,6 +14,7 @@ type plan struct {
 	of          []int    // the claim of each tally
 	generations []uint32 // of each tally's subject, before the store was asked
 	room        []Count  // for the store's answer
+	path        []string // segments of the route
 }
 
 // A claim is one window that counts the request, or a direct rule.
@@ -34,7 +35,8 @@ var plans = sync.Pool{New: func() any { return &plan{} }}
 func (p *plan) release() {
 	clear(p.claims)
 	clear(p.parts)
-	*p = plan{claims: p.claims[:0], parts: p.parts[:0], of: p.of[:0], generations: p.generations[:0], room: p.room}
+	clear(p.path)
+	*p = plan{claims: p.claims[:0], parts: p.parts[:0], of: p.of[:0], generations: p.generations[:0], room: p.room, path: p.path[:0]}
 	plans.Put(p)
 }
 
@@ -48,8 +50,8 @@ const (
 
 // plan fills p, whose slices may have room.
 func (r *Rules) plan(p *plan, sc scope, req *Request) error {
-	var segments [16]string
-	path := appendSegments(segments[:0], req.Route)
+	p.path = appendSegments(p.path[:0], req.Route)
+	path := p.path
 	for i := range r.rules {
 		rule := &r.rules[i]
 		if sc == matching && !rule.match.holds(req, path) {

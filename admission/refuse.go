@@ -23,13 +23,12 @@ func (g *Gate) refuseAgain(mode Mode, p *plan, version string) (Decision, bool) 
 	var at time.Time
 	for i := range p.claims {
 		c := &p.claims[i]
-		v := c.verdict()
 		var d *denial
 		if c.asked() && !c.rule.shadow {
 			d = g.denied.find(denyKey{c.window, c.limit, g.denied.hash(p.identity(c))}, c.cost, now)
 		}
 		if d == nil {
-			if !v.Admitted {
+			if v := c.verdict(); !v.Admitted {
 				verdicts = append(verdicts, v)
 			}
 			continue
@@ -37,8 +36,9 @@ func (g *Gate) refuseAgain(mode Mode, p *plan, version string) (Decision, bool) 
 		if mode == Charge {
 			g.denied.refuse(d, c.cost)
 		}
-		if v.Admitted { // or else the cost is above the limit, whatever it was then
-			v = d.verdict
+		v := d.verdict
+		if c.cost > c.capacity() { // whatever it was then
+			v = c.verdict()
 		}
 		passed := time.Duration(now - d.at)
 		v.RetryAfter, v.ResetAfter = max(0, v.RetryAfter-passed), max(0, v.ResetAfter-passed)
@@ -46,10 +46,10 @@ func (g *Gate) refuseAgain(mode Mode, p *plan, version string) (Decision, bool) 
 		verdicts = append(verdicts, v)
 	}
 	if !found {
-		g.denied.misses.Add(1)
+		g.denied.misses.add()
 		return Decision{}, false
 	}
-	g.denied.hits.Add(1)
+	g.denied.hits.add()
 	d := conclude(verdicts, version)
 	d.At = at
 	return d, true

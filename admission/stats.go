@@ -20,7 +20,7 @@ func (g *Gate) Stats() Stats {
 		Processes: g.bans.processes(), Bans: g.bans.size(),
 	}
 	if g.denied != nil {
-		s.Denials, s.DenyHits, s.DenyMisses = g.denied.denials.EstimatedSize(), g.denied.hits.Load(), g.denied.misses.Load()
+		s.Denials, s.DenyHits, s.DenyMisses = g.denied.denials.EstimatedSize(), g.denied.hits.sum(), g.denied.misses.sum()
 	}
 	return s
 }
