@@ -16,7 +16,7 @@ import (
 
 var (
 	sharedRedis   lazy[*server]
-	sharedCluster lazy[[]string]
+	sharedCluster lazy[[]*server]
 )
 
 // Redis is the redis:// URL of this test binary's own Redis, or TEST_REDIS_URL.
@@ -31,30 +31,58 @@ func Redis(t testing.TB) string {
 // RedisCluster is the addresses of this test binary's own Redis Cluster of three masters without replicas.
 func RedisCluster(t testing.TB) []string {
 	t.Helper()
-	addrs := sharedCluster.get(t, newCluster)
-	return append([]string(nil), addrs...)
+	return addrsOf(sharedCluster.get(t, func() ([]*server, error) { return newCluster() }))
 }
 
-// A FailoverCluster is a Redis Cluster of one test's own: three masters, the first of which has a replica.
+func addrsOf(servers []*server) []string {
+	addrs := make([]string, len(servers))
+	for i, s := range servers {
+		addrs[i] = s.addr()
+	}
+	return addrs
+}
+
+// A FailoverCluster is a Redis Cluster of one test's own: three masters, the first of which has a replica. It is not safe for
+// concurrent use.
 type FailoverCluster struct {
 	Addrs   []string // of the masters as they were at the start
 	t       testing.TB
+	master  *server // that has a replica
 	replica *server
 }
 
-// StartFailoverCluster starts one. Its servers end with the test binary.
+// nodeTimeout makes a cluster give a silent node up sooner than after Redis' own 15 s, and later than a busy machine is silent.
+var nodeTimeout = []string{"--cluster-node-timeout", "2000"}
+
+// StartFailoverCluster starts one, which ends with the test.
 func StartFailoverCluster(t testing.TB) *FailoverCluster {
 	t.Helper()
-	addrs, err := newCluster()
+	masters, err := newCluster(nodeTimeout...)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	s, err := newReplica(addrs[0])
+	for _, s := range masters {
+		t.Cleanup(s.remove)
+	}
+	s, err := newReplica(masters[0].addr(), nodeTimeout...)
 	if err != nil {
 		t.Fatalf("testenv: replica: %v", err)
 	}
 	t.Cleanup(s.remove)
-	return &FailoverCluster{Addrs: addrs, t: t, replica: s}
+	return &FailoverCluster{Addrs: addrsOf(masters), t: t, master: masters[0], replica: s}
+}
+
+// KillMaster ends the first master as a crash would, and waits until the others have given it up and the replica has taken its place.
+func (c *FailoverCluster) KillMaster() {
+	c.t.Helper()
+	c.master.kill()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	rdb := redisClient(c.replica.addr())
+	defer rdb.Close()
+	if err := awaitInfo(ctx, rdb, "role:master"); err != nil {
+		c.t.Fatalf("testenv: kill master: %v", err)
+	}
 }
 
 // FailOver makes the replica the master, in agreement with it so that nothing is lost, and waits until it is.
@@ -174,18 +202,18 @@ func redisReady(ctx context.Context, s *server) error {
 }
 
 // newCluster starts three masters, gives each a third of the slots and introduces them.
-func newCluster() ([]string, error) {
+func newCluster(args ...string) ([]*server, error) {
 	const nodes, slots = 3, 16384
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	clients := make([]*redis.Client, nodes)
-	addrs := make([]string, nodes)
+	servers := make([]*server, nodes)
 	for i := range nodes {
-		s, err := newRedis("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")
+		s, err := newRedis(append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")...)
 		if err != nil {
 			return nil, err
 		}
-		addrs[i], clients[i] = s.addr(), redisClient(s.addr())
+		servers[i], clients[i] = s, redisClient(s.addr())
 		defer clients[i].Close()
 		var own []int
 		for slot := i * slots / nodes; slot < (i+1)*slots/nodes; slot++ {
@@ -213,7 +241,7 @@ func newCluster() ([]string, error) {
 			}
 		}
 	}
-	return addrs, nil
+	return servers, nil
 }
 
 // clusterReady asks one node whether it knows the owner of every slot.
@@ -227,7 +255,7 @@ func clusterReady(ctx context.Context, c *redis.Client, nodes int) bool {
 }
 
 // newReplica starts a node that follows the master at addr, and waits until it has its data.
-func newReplica(addr string) (*server, error) {
+func newReplica(addr string, args ...string) (*server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	master := redisClient(addr)
@@ -236,7 +264,7 @@ func newReplica(addr string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newRedis("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")
+	s, err := newRedis(append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")...)
 	if err != nil {
 		return nil, err
 	}
