@@ -229,9 +229,22 @@ func runScript(ctx context.Context, rdb Client, calls []*asked, now int64, about
 func send(ctx context.Context, rdb Client, args []any) ([]any, error) {
 	cmd := once{redis.NewCmd(ctx, args...)}
 	if err := rdb.Process(ctx, cmd); err != nil {
+		lookAround(ctx, rdb, err)
 		return nil, err
 	}
 	return cmd.Slice()
+}
+
+// lookAround lets a cluster's client ask who is master now, if err is not an answer of Redis: the master may have died and its replica
+// taken over. By itself it asks once a minute, and before a second attempt, which is not made here.
+func lookAround(ctx context.Context, rdb Client, err error) {
+	if p, ok := rdb.(*pipeline); ok {
+		rdb = p.rdb
+	}
+	var answer redis.Error
+	if c, ok := rdb.(*redis.ClusterClient); ok && !errors.As(err, &answer) {
+		c.ReloadState(ctx) // in the background, five times a second at most
+	}
 }
 
 var errReply = errors.New("unexpected reply of the script")
