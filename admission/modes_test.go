@@ -97,7 +97,7 @@ func TestResetForgetsOneSubjectInOneWindow(t *testing.T) {
 	})
 }
 
-// In the picture of the seeds a counter that starts anew each second admits fourteen within one.
+// With hits that come so a counter that starts anew each second admits fourteen within one.
 func TestTwoThirdsOfASecond(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		for _, c := range []struct {
