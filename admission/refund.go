@@ -46,8 +46,8 @@ func (g *Gate) RefundRequest(ctx context.Context, req Request) (Decision, error)
 }
 
 // Reset forgets all that the rule of this name has counted for the subject of req, or all rules if the name is empty, whatever
-// they match and whatever the limit is now, and the IDs of its requests; bans stay. It returns how the rules stand then, as Check does. The error
-// is ErrUnknownRule, ErrUnavailable or ErrInvalidRequest.
+// they match and whatever the limit is now, and the IDs of its requests; bans stay. It returns how the rules stand then, as Check
+// does. The error is ErrUnknownRule, ErrUnavailable or ErrInvalidRequest.
 func (g *Gate) Reset(ctx context.Context, req Request, rule string) (Decision, error) {
 	return g.takeBack(ctx, Reset, req, rule)
 }

@@ -43,7 +43,7 @@ type Call struct {
 	Request string
 	// Channel is where Refund and Reset tell every listener; empty for not at all.
 	Channel string
-	// Room may be used for the counts that Decide returns. It may be nil.
+	// Room may be used for the counts that Decide returns, and for nothing once it has returned. It may be nil.
 	Room []Count
 }
 
