@@ -1,0 +1,285 @@
+package semaphore
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	batch      = 128                    // operations in a script
+	patience   = time.Second            // with one script
+	heartbeat  = 500 * time.Millisecond // of a process that waits: Redis believes it dead after four
+	soonest    = time.Millisecond       // until the next one
+	tries      = 2                      // beyond one for each name
+	lookAround = time.Second            // between two looks at where a cluster's slots are
+)
+
+// A lane is the semaphores of one hash tag: what is asked of them at the same time travels together, one script after the other, so that
+// what was asked first is done first.
+type lane struct {
+	set    *Set
+	prefix string // of keys
+
+	mu      sync.Mutex
+	ops     []*op                // guarded by mu: to be sent
+	sending bool                 // guarded by mu
+	waits   map[string]*wait     // guarded by mu: by key
+	order   *list.List           // guarded by mu: of waits, as they came
+	beat    *time.Timer          // guarded by mu: nil while nobody waits
+	permits map[string][]*Permit // guarded by mu: by key
+	sub     *redis.PubSub        // guarded by mu: of a cluster
+	listens bool                 // guarded by mu
+	ended   bool                 // guarded by mu
+
+	looked time.Time // by the sender: when it looked where the slots are
+}
+
+func newLane(s *Set, prefix string) *lane {
+	return &lane{set: s, prefix: prefix, waits: map[string]*wait{}, order: list.New(), permits: map[string][]*Permit{}}
+}
+
+// send hands ops to the sender. They fail when the lane has ended.
+func (l *lane) send(ops ...*op) {
+	l.mu.Lock()
+	ok := l.enqueue(ops...)
+	l.mu.Unlock()
+	if !ok {
+		for _, o := range ops {
+			o.heard(reply{err: ErrClosed})
+		}
+	}
+}
+
+// enqueue is send with mu held. It returns false when the lane has ended, and nothing will be heard.
+func (l *lane) enqueue(ops ...*op) bool {
+	if l.ended {
+		return false
+	}
+	if !l.sending && !l.set.start(l.sendAll) {
+		return false
+	}
+	l.sending = true
+	l.ops = append(l.ops, ops...)
+	return true
+}
+
+// sendAll sends what there is to send, until there is nothing.
+func (l *lane) sendAll() {
+	for {
+		l.mu.Lock()
+		n := min(len(l.ops), batch)
+		ops := l.ops[:n:n]
+		if l.ops = l.ops[n:]; n == 0 {
+			l.ops, l.sending = nil, false
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		ctx, cancel := context.WithTimeout(l.set.ctx, patience)
+		l.runScript(ctx, ops)
+		cancel()
+	}
+}
+
+// do sends one op and waits for the reply, or for the end of ctx.
+func (l *lane) do(ctx context.Context, o *op) (reply, error) {
+	replies := make(chan reply, 1)
+	o.heard = func(r reply) { replies <- r }
+	l.send(o)
+	select {
+	case r := <-replies:
+		return r, r.err
+	case <-ctx.Done():
+		return reply{}, ctx.Err()
+	}
+}
+
+// known does what may need definitions that Redis does not have.
+func (l *lane) known(ctx context.Context, names []string, do func() error) error {
+	for i := 0; ; i++ {
+		err := do()
+		var unknown *unknownError
+		if !errors.As(err, &unknown) || i == len(names)+tries {
+			if err == nil {
+				l.set.remember(names)
+			}
+			return err
+		}
+		if err := l.set.restore(ctx, unknown.name); err != nil {
+			return err
+		}
+	}
+}
+
+// held is a permit that was just granted.
+type held struct {
+	ticket
+	lease time.Duration
+	since time.Time // not later than the lease began
+}
+
+func (l *lane) acquire(ctx context.Context, t ticket, r Request) (h held, err error) {
+	err = l.known(ctx, t.names, func() (err error) {
+		if r.Try {
+			h, err = l.try(ctx, t, r.ID != "")
+		} else {
+			h, err = l.await(ctx, t, r.ID != "")
+		}
+		return err
+	})
+	if err != nil {
+		return held{}, named("acquire", t.names[0], err)
+	}
+	return h, nil
+}
+
+func (l *lane) try(ctx context.Context, t ticket, shared bool) (held, error) {
+	r, err := l.do(ctx, askFor(&t, false))
+	switch {
+	case err != nil:
+		l.send(releaseOf(&t, abandoned(shared)))
+		return held{}, err
+	case r.word == "granted":
+		t.token = r.token
+		return held{t, r.lease, r.sent}, nil
+	case r.word == "full" || r.word == "waiting":
+		return held{}, &CapacityError{Name: t.names[0], Position: r.place, Wait: r.wait}
+	}
+	return held{}, r.problem()
+}
+
+// abandoned is what is given up when nobody knows what Redis has done. A request with an ID of its own may have been sent twice, and the
+// other one holds the permit.
+func abandoned(shared bool) int64 {
+	if shared {
+		return place
+	}
+	return everything
+}
+
+// renew returns how long the lease is, and when it began at the latest.
+func (l *lane) renew(ctx context.Context, t ticket) (lease time.Duration, since time.Time, err error) {
+	err = l.known(ctx, t.names, func() error {
+		r, err := l.do(ctx, renewalOf(&t))
+		if err != nil {
+			return err
+		}
+		if r.word != "renewed" {
+			return r.problem()
+		}
+		lease, since = r.lease, r.sent
+		return nil
+	})
+	return lease, since, named("renew", t.names[0], err)
+}
+
+// release is tried again until ctx ends: to do it twice does no harm, and not to do it keeps others out for a lease.
+func (l *lane) release(ctx context.Context, t ticket) error {
+	for {
+		_, err := l.do(ctx, releaseOf(&t, t.token))
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
+			return named("release", t.names[0], err)
+		}
+		select {
+		case <-ctx.Done():
+			return named("release", t.names[0], err)
+		case <-time.After(patience / 10):
+		}
+	}
+}
+
+// define defines name, unless absent is set and it is defined.
+func (l *lane) define(ctx context.Context, name string, def Definition, absent bool) error {
+	r, err := l.do(ctx, &op{word: "define", names: []string{name},
+		args: []any{def.Limit, def.Lease.Microseconds(), flag(def.Existed), flag(absent)}})
+	if err == nil && r.word != "defined" {
+		err = r.problem()
+	}
+	if err == nil && def.Limit >= 0 {
+		l.set.remember([]string{name})
+	}
+	return named("define", name, err)
+}
+
+func named(what, name string, err error) error {
+	var capacity *CapacityError
+	if err == nil || errors.As(err, &capacity) || err == ErrPermitLost { //nolint:errorlint // what is wrapped already says it all
+		return err
+	}
+	return fmt.Errorf("semaphore: %s %s: %w", what, name, err)
+}
+
+// hold remembers p, so that it hears of its release by others. It returns false when the lane has ended.
+func (l *lane) hold(p *Permit) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return false
+	}
+	l.permits[p.ticket.key] = append(l.permits[p.ticket.key], p)
+	l.listen()
+	return true
+}
+
+// keep is Set.keep for a cluster.
+func (l *lane) keep(sub *redis.PubSub) *redis.PubSub {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		_ = sub.Close()
+		return nil
+	}
+	l.sub = sub
+	return sub
+}
+
+func (l *lane) letGo(p *Permit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var rest []*Permit
+	for _, other := range l.permits[p.ticket.key] {
+		if other != p {
+			rest = append(rest, other)
+		}
+	}
+	if rest == nil {
+		delete(l.permits, p.ticket.key)
+	} else {
+		l.permits[p.ticket.key] = rest
+	}
+}
+
+// end ends all that waits and holds.
+func (l *lane) end() {
+	l.mu.Lock()
+	l.ended = true
+	ops := l.ops
+	l.ops = nil
+	if l.beat != nil {
+		l.beat.Stop()
+	}
+	for _, w := range l.waits {
+		l.answer(w, held{}, ErrClosed)
+	}
+	var permits []*Permit
+	for _, p := range l.permits {
+		permits = append(permits, p...)
+	}
+	sub := l.sub
+	l.mu.Unlock()
+	for _, o := range ops {
+		o.heard(reply{err: ErrClosed})
+	}
+	for _, p := range permits {
+		p.lose(ErrClosed)
+	}
+	if sub != nil {
+		_ = sub.Close()
+	}
+}

@@ -1,0 +1,76 @@
+package semaphore
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	listenQuiet = 3 * time.Second // after which a subscription is asked whether it lives
+	listenRoom  = 16384           // messages that have come and were not looked at yet
+)
+
+// listen sees to it that the process hears what concerns its waiters and permits, from the first one on. It is called with mu held. Messages
+// may come late or never: the heartbeat finds out by itself.
+func (l *lane) listen() {
+	if l.listens {
+		return
+	}
+	l.listens = true
+	s := l.set
+	if s.sharded {
+		s.start(func() {
+			if sub := l.keep(s.rdb.SSubscribe(s.ctx, l.channel())); sub != nil {
+				hear(sub, func() []*lane { return []*lane{l} })
+			}
+		})
+		return
+	}
+	s.listens.Do(func() { // one channel for all lanes
+		s.start(func() {
+			if sub := s.keep(s.rdb.Subscribe(s.ctx, l.channel())); sub != nil {
+				hear(sub, s.all)
+			}
+		})
+	})
+}
+
+// hear reads sub until it is closed.
+func hear(sub *redis.PubSub, lanes func() []*lane) {
+	for message := range sub.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(listenQuiet), redis.WithChannelSize(listenRoom)) {
+		for _, l := range lanes() {
+			switch m := message.(type) {
+			case *redis.Subscription:
+				l.beatSoon() // what was said before it has not heard
+			case *redis.Message:
+				l.heard(m.Payload)
+			}
+		}
+	}
+}
+
+func (l *lane) heard(payload string) {
+	word, rest, _ := strings.Cut(payload, " ")
+	key, rest, _ := strings.Cut(rest, " ")
+	if word == "come" {
+		if CheckName(rest) == nil && l.set.lane(tagOf(rest)) == l {
+			l.come(key, rest)
+		}
+		return
+	}
+	token, _ := strconv.ParseInt(rest, 10, 64)
+	l.mu.Lock()
+	var lost []*Permit
+	for _, p := range l.permits[key] {
+		if p.ticket.token == token {
+			lost = append(lost, p)
+		}
+	}
+	l.mu.Unlock()
+	for _, p := range lost {
+		p.lose(ErrPermitLost)
+	}
+}

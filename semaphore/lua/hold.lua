@@ -1,0 +1,59 @@
+-- renew KEY TOKEN WEIGHT HOLDER SEMAPHORES…: another lease from now on. A permit that Redis has forgotten with its memory registers again,
+-- for as long as nobody else is granted any, and where it has room.
+--
+-- Replies renewed, lease · lost · unknown, name
+local function renew(key, token, weight, holder, all)
+  local lease, known = all[1].longest, {}
+  for i, s in ipairs(all) do
+    if not s.run then return { 'unknown', s.name } end
+    local e = entry(s, key)
+    known[i] = e and e.token == token and e
+    local forgotten = token < s.broke and now < s.broke + s.longest and s.limit
+    if not known[i] and (e or not forgotten or s.used + weight > s.limit) then
+      for j, other in ipairs(all) do -- it holds all or none
+        local left = known[j]
+        if left then drop(other, key, left) end
+      end
+      return { 'lost' }
+    end
+    lease = math.min(lease, known[i] and known[i].lease or s.lease)
+  end
+  for i, s in ipairs(all) do
+    local e = known[i]
+    if not e then
+      e = { weight = weight, since = now, token = token, process = process, holder = holder, lease = lease, also = others(all, s) }
+      if weight > 1 then call('HSET', s.weights, key, weight) end
+      s.used, s.quiet, s.last = s.used + weight, math.max(s.quiet, s.broke + s.longest), math.max(s.last, token)
+      write(s, key, e)
+    elseif e.claimed then
+      e.claimed = nil
+      write(s, key, e)
+    end
+    call('ZADD', s.holders, text(now + lease), key)
+  end
+  return { 'renewed', text(lease) }
+end
+
+-- release KEY TOKEN SEMAPHORES…: gives a permit back. TOKEN 0 gives up waiting, and a permit that was handed over and not yet taken; -1
+-- gives up whatever the process has under this key, which nobody else can know.
+--
+-- Replies released, 1 if there was something to release
+local function release(key, token, all)
+  local found = 0
+  for _, s in ipairs(all) do
+    local e = entry(s, key)
+    if e and e.token == 0 then
+      if token <= 0 and e.process == process then
+        leave(s, key)
+        count(s, 'timed_out')
+        found = 1
+      end
+    elseif e and (e.token == token or e.process == process and (token < 0 or token == 0 and e.claimed)) then
+      drop(s, key, e)
+      found = 1
+      if token > 0 then s.hold = s.hold == 0 and now - e.since or s.hold * 0.9 + (now - e.since) * 0.1 end
+      if e.process ~= process then tell(e.process, 'lost ' .. key .. ' ' .. text(token)) end
+    end
+  end
+  return { 'released', found }
+end

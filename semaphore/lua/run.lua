@@ -1,0 +1,47 @@
+local at = 4 + tonumber(ARGV[4])
+
+local function word()
+  at = at + 1
+  return ARGV[at]
+end
+
+local function int() return tonumber(word()) end
+
+local function semaphore()
+  local i = int()
+  return semaphores[i] or open(i)
+end
+
+local function several()
+  local all = {}
+  for i = 1, int() do all[i] = semaphore() end
+  return all
+end
+
+local replies = {}
+while at < #ARGV do
+  local op, reply, all = word(), nil, nil
+  if op == 'acquire' then
+    local key, weight, wait, holder = word(), int(), word() == '1', word()
+    all = several()
+    reply = acquire(key, weight, wait, holder, all)
+  elseif op == 'renew' then
+    local key, token, weight, holder = word(), int(), int(), word()
+    all = several()
+    reply = renew(key, token, weight, holder, all)
+  elseif op == 'release' then
+    local key, token = word(), int()
+    all = several()
+    reply = release(key, token, all)
+  elseif op == 'define' then
+    all = { semaphore() }
+    reply = define(all[1], int(), int(), word() == '1', word() == '1')
+  else
+    all = { semaphore() }
+    reply = status(all[1])
+  end
+  replies[#replies + 1] = reply
+  for _, s in ipairs(all) do serve(s) end
+end
+for _, s in pairs(semaphores) do close(s) end
+return { replies, granted }

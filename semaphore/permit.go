@@ -1,0 +1,113 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// A Permit is held from Acquire to Release, and renewed in between at a third of its lease. It is safe for concurrent use.
+type Permit struct {
+	lane   *lane
+	ticket ticket
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu     sync.Mutex
+	ends   *time.Timer // guarded by mu: loses the permit when the lease is over
+	renews *time.Timer // guarded by mu
+	lease  time.Duration
+	over   bool // guarded by mu: released or lost
+}
+
+// newPermit returns the permit of h. The lease began, as far as this process can know, when h was asked for.
+func newPermit(l *lane, h held) *Permit {
+	p := &Permit{lane: l, ticket: h.ticket, lease: h.lease}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ends = time.AfterFunc(time.Until(h.since.Add(h.lease)), func() { p.lose(ErrPermitLost) })
+	p.renews = time.AfterFunc(time.Until(h.since.Add(h.lease/3)), p.renew)
+	if !l.hold(p) {
+		p.end(ErrClosed)
+	}
+	return p
+}
+
+// Context ends when the permit is released, and with the cause ErrPermitLost the moment it is lost. Work under it.
+func (p *Permit) Context() context.Context { return p.ctx }
+
+// Token is the fencing token: larger than that of every permit of these semaphores before. Let what the work writes to refuse a token smaller
+// than one it has seen.
+func (p *Permit) Token() int64 { return p.ticket.token }
+
+// ID is how the Semaphore's Renew and Release know the permit.
+func (p *Permit) ID() string { return p.ticket.id() }
+
+// Renew renews the permit now. ErrPermitLost says that it is over.
+func (p *Permit) Renew(ctx context.Context) error {
+	lease, sent, err := p.lane.renew(ctx, p.ticket)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.over:
+		return ErrPermitLost
+	case errors.Is(err, ErrPermitLost):
+		p.end(ErrPermitLost)
+	case err == nil:
+		p.lease = lease
+		p.ends.Reset(time.Until(sent.Add(lease)))
+	}
+	return err
+}
+
+// renew renews the permit and sees to the next time, which comes sooner when this one has failed.
+func (p *Permit) renew() {
+	ctx, cancel := context.WithTimeout(p.ctx, p.lease/3)
+	defer cancel()
+	err := p.Renew(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.over:
+	case err == nil:
+		p.renews.Reset(p.lease / 3)
+	default:
+		p.renews.Reset(p.lease / 30)
+	}
+}
+
+// Release gives the permit back and ends its context. It does not depend on any other context. The error is that of Redis: then the lease
+// ends by itself. A permit that was lost or released is no error.
+func (p *Permit) Release() error {
+	p.mu.Lock()
+	if p.over {
+		p.mu.Unlock()
+		return nil
+	}
+	p.end(context.Canceled)
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
+	defer cancel()
+	return p.lane.release(ctx, p.ticket)
+}
+
+const releasePatience = 3 * time.Second
+
+func (p *Permit) lose(cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.end(cause)
+	}
+}
+
+// end is called with mu held.
+func (p *Permit) end(cause error) {
+	p.over = true
+	p.ends.Stop()
+	p.renews.Stop()
+	p.lane.letGo(p)
+	p.cancel(cause)
+}

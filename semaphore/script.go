@@ -1,0 +1,208 @@
+package semaphore
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua
+var files embed.FS
+
+// script is all of lua/, joined in the order in which its functions call each other.
+var script = redis.NewScript(func() string {
+	var b strings.Builder
+	for _, name := range []string{"begin", "serve", "acquire", "hold", "define", "run"} {
+		text, err := files.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		b.Write(text)
+	}
+	return b.String()
+}())
+
+// An op is one operation on its way to Redis.
+type op struct {
+	word  string
+	names []string
+	args  []any       // between the word and the semaphores; of define and status what follows the semaphore
+	heard func(reply) // called once, and must not wait
+}
+
+// A reply is what Redis, or the way to it, says to an op.
+type reply struct {
+	err    error
+	sent   time.Time // before Redis could know of the op
+	word   string
+	name   string // of the semaphore in question: unknown, too_heavy, conflict
+	token  int64
+	lease  time.Duration
+	place  int
+	wait   time.Duration
+	soon   time.Duration // until a lease may end
+	fresh  bool          // it was not in the queue
+	values []any         // of status
+}
+
+func askFor(t *ticket, wait bool) *op {
+	return &op{word: "acquire", names: t.names, args: []any{t.key, t.weight, flag(wait), t.holder}}
+}
+
+func renewalOf(t *ticket) *op {
+	return &op{word: "renew", names: t.names, args: []any{t.key, t.token, t.weight, t.holder}}
+}
+
+// Instead of a token, what a release gives up, see hold.lua.
+const (
+	place      = 0
+	everything = -1
+)
+
+func releaseOf(t *ticket, token int64) *op {
+	return &op{word: "release", names: t.names, args: []any{t.key, token}, heard: func(reply) {}}
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// runScript sends ops in one script. All has been heard when it returns.
+func (l *lane) runScript(ctx context.Context, ops []*op) {
+	verb := "PUBLISH"
+	if l.set.sharded {
+		verb = "SPUBLISH"
+	}
+	numbers, keys := map[string]int{}, []string(nil)
+	var named, args []any
+	for _, o := range ops {
+		args = append(args, o.word)
+		single := o.word == "define" || o.word == "status"
+		if !single {
+			args = append(append(args, o.args...), len(o.names))
+		}
+		for _, name := range o.names {
+			if numbers[name] == 0 {
+				numbers[name] = len(numbers) + 1
+				named, keys = append(named, name), l.keys(keys, name)
+			}
+			args = append(args, numbers[name])
+		}
+		if single {
+			args = append(args, o.args...)
+		}
+	}
+	head := append([]any{l.set.process, l.channels(), verb, len(named)}, named...)
+	sent := time.Now()
+	result, err := script.Run(ctx, l.set.rdb, keys, append(head, args...)...).Slice()
+	var replies, granted []any
+	if err == nil {
+		replies, granted, err = parts(result, len(ops))
+	}
+	for i := 0; i+2 < len(granted); i += 3 { // first, for the reply to an ask may say it too
+		key, _ := granted[i].(string)
+		l.granted(key, number(granted[i+1]), micros(granted[i+2]), sent)
+	}
+	for i, o := range ops {
+		r := reply{err: err}
+		if err == nil {
+			r = decode(replies[i])
+		}
+		r.sent = sent
+		o.heard(r)
+	}
+	if err != nil {
+		l.lookAround(ctx)
+	}
+}
+
+// lookAround makes a cluster's client look where the slots are, which it would else do once a minute and not for a server that is silent.
+func (l *lane) lookAround(ctx context.Context) {
+	if c, ok := l.set.rdb.(*redis.ClusterClient); ok && time.Since(l.looked) > lookAround {
+		l.looked = time.Now()
+		c.ReloadState(context.WithoutCancel(ctx))
+	}
+}
+
+var errReply = errors.New("semaphore: redis has replied something else")
+
+func parts(result []any, n int) (replies, granted []any, err error) {
+	if len(result) != 2 {
+		return nil, nil, errReply
+	}
+	replies, ok1 := result[0].([]any)
+	granted, ok2 := result[1].([]any)
+	if !ok1 || !ok2 || len(replies) != n {
+		return nil, nil, errReply
+	}
+	return replies, granted, nil
+}
+
+// decode reads one reply, see begin.lua.
+func decode(v any) reply {
+	values, _ := v.([]any)
+	if len(values) == 0 {
+		return reply{err: errReply}
+	}
+	r := reply{values: values}
+	r.word, _ = values[0].(string)
+	switch {
+	case r.word == "granted" && len(values) == 3:
+		r.token, r.lease = number(values[1]), micros(values[2])
+	case (r.word == "waiting" || r.word == "full") && len(values) == 5:
+		r.place, r.wait, r.soon, r.fresh = int(number(values[1])), micros(values[2]), micros(values[3]), number(values[4]) == 1
+	case r.word == "renewed" && len(values) == 2:
+		r.lease = micros(values[1])
+	case (r.word == "unknown" || r.word == "too_heavy" || r.word == "conflict") && len(values) == 2:
+		r.name, _ = values[1].(string)
+	case r.word == "lost", r.word == "released", r.word == "defined", r.word == "status" && len(values) == 11:
+	default:
+		r.err = errReply
+	}
+	return r
+}
+
+// problem is the error that a reply other than the hoped for means.
+func (r *reply) problem() error {
+	switch {
+	case r.err != nil:
+		return r.err
+	case r.word == "unknown":
+		return &unknownError{r.name}
+	case r.word == "too_heavy":
+		return fmt.Errorf("%w of %s", ErrTooHeavy, r.name)
+	case r.word == "conflict":
+		return invalid("a request with the same id holds a permit of other semaphores than %s", r.name)
+	case r.word == "lost":
+		return ErrPermitLost
+	}
+	return fmt.Errorf("%w: %.40q", errReply, r.word)
+}
+
+// An unknownError is ErrUnknown with the name.
+type unknownError struct{ name string }
+
+func (e *unknownError) Error() string { return fmt.Sprintf("%v %q", ErrUnknown, e.name) }
+func (e *unknownError) Unwrap() error { return ErrUnknown }
+
+func number(v any) int64 {
+	switch v := v.(type) {
+	case int64:
+		return v
+	case string:
+		n, _ := strconv.ParseInt(v, 10, 64)
+		return n
+	}
+	return 0
+}
+
+func micros(v any) time.Duration { return time.Duration(number(v)) * time.Microsecond }

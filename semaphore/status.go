@@ -1,0 +1,98 @@
+package semaphore
+
+import (
+	"context"
+	"time"
+)
+
+// A Status is how a semaphore stands at one instant.
+type Status struct {
+	Name    string
+	Limit   int
+	Lease   time.Duration
+	Version int           // of the definition, from 1 on
+	InUse   int           // weight held
+	Waiting int           // how many wait
+	Quiet   time.Duration // for so long nothing is granted yet, because Redis has lost its memory
+	Held    time.Duration // how long a permit was held lately, on average; 0 is not known
+	Totals  Totals
+	Holders []Holder // at most the first 1000, those whose lease ends first before the others
+	Waiters []Waiter // at most the first 1000
+}
+
+// Totals are counts since the semaphore was defined in this Redis.
+type Totals struct {
+	Granted   int64         // permits
+	Waited    int64         // of these, after waiting
+	WaitedFor time.Duration // all of them together
+	TimedOut  int64         // waiters that gave up
+	Lost      int64         // permits whose lease ended before their release
+	Abandoned int64         // waiters whose process died
+}
+
+// A Holder is a permit that is held.
+type Holder struct {
+	ID     string // for Renew and Release
+	Holder string
+	Weight int
+	Token  int64
+	Since  time.Time // Redis' clock, as the next
+	Until  time.Time // the end of its lease, unless renewed
+}
+
+// A Waiter is one who waits. The first is first in the queue.
+type Waiter struct {
+	Holder string
+	Weight int
+	Since  time.Time // Redis' clock
+}
+
+// Status returns how the semaphore stands. ErrUnknown says that nobody has defined it.
+func (s *Semaphore) Status(ctx context.Context) (Status, error) {
+	var r reply
+	err := s.lane.known(ctx, []string{s.name}, func() (err error) {
+		if r, err = s.lane.do(ctx, &op{word: "status", names: []string{s.name}}); err != nil {
+			return err
+		}
+		if r.word != "status" {
+			return r.problem()
+		}
+		if number(r.values[1]) < 0 {
+			return &unknownError{s.name}
+		}
+		return nil
+	})
+	if err != nil {
+		return Status{}, named("status", s.name, err)
+	}
+	return s.status(r.values)
+}
+
+// status decodes a reply, see define.lua.
+func (s *Semaphore) status(v []any) (Status, error) {
+	counts, ok1 := v[8].([]any)
+	holders, ok2 := v[9].([]any)
+	waiters, ok3 := v[10].([]any)
+	if !ok1 || !ok2 || !ok3 || len(counts) != 6 || len(holders)%7 != 0 || len(waiters)%4 != 0 {
+		return Status{}, named("status", s.name, errReply)
+	}
+	st := Status{
+		Name: s.name, Limit: int(number(v[1])), Lease: micros(v[2]), Version: int(number(v[3])), InUse: int(number(v[4])), Waiting: int(number(v[5])),
+		Held: micros(v[6]), Quiet: micros(v[7]),
+		Totals: Totals{number(counts[0]), number(counts[1]), micros(counts[2]), number(counts[3]), number(counts[4]), number(counts[5])},
+	}
+	for h := holders; len(h) > 0; h = h[7:] {
+		key, _ := h[0].(string)
+		also, _ := h[6].(string)
+		t := ticket{key: key, token: number(h[1]), weight: int(number(h[2]))}
+		holder, _ := h[3].(string)
+		st.Holders = append(st.Holders, Holder{ID: t.id() + also, Holder: holder, Weight: t.weight, Token: t.token, Since: at(h[4]), Until: at(h[5])})
+	}
+	for w := waiters; len(w) > 0; w = w[4:] {
+		holder, _ := w[2].(string)
+		st.Waiters = append(st.Waiters, Waiter{Holder: holder, Weight: int(number(w[1])), Since: at(w[3])})
+	}
+	return st, nil
+}
+
+func at(v any) time.Time { return time.UnixMicro(number(v)).UTC() }

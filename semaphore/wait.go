@@ -1,0 +1,226 @@
+package semaphore
+
+import (
+	"container/list"
+	"context"
+	"time"
+)
+
+// A wait is a place in the queue, and those in this process who wait for it: more than one when a request was sent twice.
+type wait struct {
+	ticket ticket
+	shared bool // others may know its key
+	at     *list.Element
+
+	// All guarded by the lane's mu.
+	seats    []*seat
+	queued   bool          // Redis has said that it is in the queue
+	asking   int           // asks under way
+	place    int           // when last heard of; 0: never
+	expected time.Duration // until its turn
+	over     bool          // answered, or nobody waits any more
+	left     bool          // nobody waited any more
+}
+
+// A seat is one who waits.
+type seat struct {
+	wait   *wait
+	answer chan answered // one
+}
+
+type answered struct {
+	held held
+	err  error
+}
+
+// await waits for a permit until ctx ends.
+func (l *lane) await(ctx context.Context, t ticket, shared bool) (held, error) {
+	s, err := l.join(t, shared)
+	if err != nil {
+		return held{}, err
+	}
+	select {
+	case a := <-s.answer:
+		return a.held, a.err
+	case <-ctx.Done():
+		return l.quit(ctx, s)
+	}
+}
+
+// join takes a place.
+func (l *lane) join(t ticket, shared bool) (*seat, error) {
+	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
+		return nil, ErrClosed
+	}
+	w := l.waits[t.key]
+	if w == nil {
+		w = &wait{ticket: t, shared: shared}
+		w.at = l.order.PushBack(w)
+		l.waits[t.key] = w
+	}
+	s := &seat{w, make(chan answered, 1)}
+	w.seats = append(w.seats, s)
+	l.listen()
+	if l.beat == nil {
+		l.beat = time.AfterFunc(heartbeat, l.beatNow)
+	}
+	l.enqueue(l.ask(w, false))
+	l.mu.Unlock()
+	return s, nil
+}
+
+// quit gives up a place, unless the answer has come.
+func (l *lane) quit(ctx context.Context, s *seat) (held, error) {
+	l.mu.Lock()
+	select {
+	case a := <-s.answer:
+		l.mu.Unlock()
+		return a.held, a.err
+	default:
+	}
+	w := s.wait
+	err := ctx.Err()
+	if w.place > 0 {
+		err = &CapacityError{Name: w.ticket.names[0], Position: w.place, Wait: w.expected, Err: err}
+	}
+	for i, other := range w.seats {
+		if other == s {
+			w.seats = append(w.seats[:i:i], w.seats[i+1:]...)
+		}
+	}
+	if len(w.seats) == 0 {
+		w.left = true
+		l.remove(w)
+		l.enqueue(releaseOf(&w.ticket, abandoned(w.shared)))
+	}
+	l.mu.Unlock()
+	return held{}, err
+}
+
+// remove is called with mu held.
+func (l *lane) remove(w *wait) {
+	w.over = true
+	l.order.Remove(w.at)
+	delete(l.waits, w.ticket.key)
+}
+
+// answer is called with mu held.
+func (l *lane) answer(w *wait, h held, err error) {
+	l.remove(w)
+	for _, s := range w.seats {
+		s.answer <- answered{h, err}
+	}
+}
+
+// ask returns what asks for the permit of w, for the first time or again. It is called with mu held.
+func (l *lane) ask(w *wait, beat bool) *op {
+	w.asking++
+	o := askFor(&w.ticket, true)
+	o.heard = func(r reply) { l.asked(w, r, beat) }
+	return o
+}
+
+// asked hears the reply to an ask.
+func (l *lane) asked(w *wait, r reply, beat bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.asking--
+	switch {
+	case w.left && r.word == "granted":
+		l.enqueue(releaseOf(&w.ticket, abandoned(w.shared))) // it was given up meanwhile
+	case w.over:
+	case r.word == "granted":
+		t := w.ticket
+		t.token = r.token
+		l.answer(w, held{t, r.lease, r.sent}, nil)
+		if beat && l.beat != nil {
+			l.beat.Reset(0) // nobody had told of it: there may be more
+		}
+	case r.word == "waiting":
+		again := r.fresh && w.queued
+		w.queued, w.place, w.expected = true, r.place, r.wait
+		if again {
+			l.askAgain(w)
+		}
+		if l.beat != nil && r.soon < heartbeat && beat {
+			l.beat.Reset(max(r.soon, soonest))
+		}
+	case r.err != nil && w.queued && !l.ended:
+		// It keeps its place, and asks again with the next heartbeat.
+	default:
+		l.answer(w, held{}, r.problem())
+		if r.err != nil { // who knows what Redis has done
+			l.enqueue(releaseOf(&w.ticket, abandoned(w.shared)))
+		}
+	}
+}
+
+// askAgain is called, with mu held, when w was in the queue and no longer is: Redis has lost its memory, or has believed this process dead.
+// So all others that wait ask again in their order.
+func (l *lane) askAgain(first *wait) {
+	for at := l.order.Front(); at != nil; at = at.Next() {
+		if w := at.Value.(*wait); w != first && w.queued {
+			w.queued = false
+			l.enqueue(l.ask(w, false))
+		}
+	}
+}
+
+// beatNow asks again for whoever has waited longest for each semaphore. So Redis knows that the process lives, what it was not told
+// for a lost message it hears now, and leases that have ended are noticed.
+func (l *lane) beatNow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.order.Len() == 0 || l.ended {
+		l.beat = nil
+		return
+	}
+	l.beat.Reset(heartbeat)
+	seen := map[string]bool{}
+	for at := l.order.Front(); at != nil; at = at.Next() {
+		w, first := at.Value.(*wait), false
+		for _, name := range w.ticket.names {
+			first = first || !seen[name]
+			seen[name] = true
+		}
+		if first && w.asking == 0 {
+			l.enqueue(l.ask(w, true))
+		}
+	}
+}
+
+// beatSoon beats now, if somebody waits.
+func (l *lane) beatSoon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.beat != nil {
+		l.beat.Reset(0)
+	}
+}
+
+// come asks again for a permit of name that is said to be there. One that nobody waits for is given up, or else its not being taken
+// would look as if the process had died.
+func (l *lane) come(key, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := l.waits[key]; w != nil {
+		l.enqueue(l.ask(w, false))
+	} else {
+		l.enqueue(releaseOf(&ticket{key: key, names: []string{name}}, place))
+	}
+}
+
+// granted hears of a permit that came with the reply to something else.
+func (l *lane) granted(key string, token int64, lease time.Duration, since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.waits[key]
+	if w == nil { // it was given up meanwhile
+		return
+	}
+	t := w.ticket
+	t.token = token
+	l.answer(w, held{t, lease, since}, nil)
+}
