@@ -78,7 +78,10 @@ func (s *source) rules(src []byte) (*Rules, error) {
 			r.never, err = s.bans(n)
 			return err
 		})},
-		field{"semaphores", func(_, n ast.Node) error { return s.semaphores(n) }},
+		field{"semaphores", func(_, n ast.Node) (err error) {
+			r.semaphores, err = s.semaphores(n)
+			return err
+		}},
 		field{"login", func(_, n ast.Node) error { return s.login(n) }},
 	)
 	if err != nil {

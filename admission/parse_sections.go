@@ -2,6 +2,7 @@ package admission
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -41,26 +42,40 @@ func (s *source) bans(n ast.Node) (never []*valueList, err error) {
 	return never, err
 }
 
-// semaphores checks the section of this name.
-func (s *source) semaphores(n ast.Node) error {
-	s.idle = append(s.idle, Warning{Line: line(n), Text: "semaphores are read, but nothing in this version acts on them"})
+// A SemaphoreRule is what a rules file says of a semaphore. What hands out its permits is not this package.
+type SemaphoreRule struct {
+	Name  string        // 1 to 64 of a-z 0-9 -, or a hash tag of the same, a colon and a name
+	Limit int           // weight that may be held at once; 0: nobody gets in
+	Lease time.Duration // of a permit that is not renewed: from a second to an hour
+}
+
+const (
+	defaultLease       = 15 * time.Second
+	minLease, maxLease = time.Second, time.Hour
+	maxSemaphoreLimit  = 1_000_000
+)
+
+var semaphoreNames = regexp.MustCompile(`^([a-z0-9-]{1,64}:)?[a-z0-9-]{1,64}$`)
+
+// semaphores reads the section of this name.
+func (s *source) semaphores(n ast.Node) (all []SemaphoreRule, err error) {
 	seen := map[string]bool{}
-	return s.pairs(n, "semaphores", func(name string, at, n ast.Node) error {
-		if !ruleNames.MatchString(name) || seen[name] {
-			return s.wrong(at, "%q is no name of a semaphore of its own, it should be 1 to 64 of a-z 0-9 -", name)
+	err = s.pairs(n, "semaphores", func(name string, at, n ast.Node) error {
+		if !semaphoreNames.MatchString(name) || seen[name] {
+			return s.wrong(at, "%q is no name of a semaphore of its own, it should be 1 to 64 of a-z 0-9 -, or a hash tag of the same before a colon and a name", name)
 		}
 		seen[name] = true
-		limited := false
+		sem, limited := SemaphoreRule{Name: name, Lease: defaultLease}, false
 		err := s.mapping(n, "a semaphore",
-			field{"limit", func(_, n ast.Node) error {
+			field{"limit", func(_, n ast.Node) (err error) {
 				limited = true
-				_, err := s.number(n, "limit", 0, 1_000_000)
+				sem.Limit, err = s.number(n, "limit", 0, maxSemaphoreLimit)
 				return err
 			}},
-			field{"lease", func(_, n ast.Node) error {
-				d, err := s.duration(n, "lease")
-				if err == nil && (d < time.Second || d > time.Hour) {
-					err = s.wrong(n, "lease should be from 1s to 1h, here is %v", d)
+			field{"lease", func(_, n ast.Node) (err error) {
+				sem.Lease, err = s.duration(n, "lease")
+				if err == nil && (sem.Lease < minLease || sem.Lease > maxLease) {
+					err = s.wrong(n, "lease should be from 1s to 1h, here is %v", sem.Lease)
 				}
 				return err
 			}},
@@ -68,8 +83,10 @@ func (s *source) semaphores(n ast.Node) error {
 		if err == nil && !limited {
 			err = s.wrong(n, "semaphore %q has no limit, it should be such as {limit: 2, lease: 15s}", name)
 		}
+		all = append(all, sem)
 		return err
 	})
+	return all, err
 }
 
 // login checks the section of this name.

@@ -18,6 +18,8 @@ type Rules struct {
 	files   []string     // of lists
 	never   []*valueList // of those who are never banned
 	idle    []Warning    // of what does nothing
+
+	semaphores []SemaphoreRule
 }
 
 //go:embed default.yaml
@@ -42,6 +44,9 @@ func (r *Rules) has(name string) bool {
 
 // Source returns the file as it was parsed.
 func (r *Rules) Source() []byte { return bytes.Clone(r.source) }
+
+// Semaphores returns the semaphores of the file, in its order. Rules do not act on them.
+func (r *Rules) Semaphores() []SemaphoreRule { return slices.Clone(r.semaphores) }
 
 // Files returns the files that the rules were read from: their own, if LoadRules read it, and those of lists.
 func (r *Rules) Files() []string {

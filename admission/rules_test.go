@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/tidegate/tidegate/admission"
 )
@@ -125,6 +126,27 @@ semaphores: {report: {limit: 2, lease: 15s}}
 login:
   - {count: name, limit: 3, window: 1m, then: challenge, for: 10m}
 `
+
+// What a file says of semaphores is there for whoever hands out their permits.
+func TestSemaphoresOfAFile(t *testing.T) {
+	const file = "rules: [{name: r, subject: user, limit: 1, window: 1s}]\n"
+	for text, want := range map[string][]admission.SemaphoreRule{
+		"":                                 nil,
+		"semaphores: {}":                   nil,
+		"semaphores: {report: {limit: 2}}": {{Name: "report", Limit: 2, Lease: 15 * time.Second}},
+		"semaphores:\n  shop:report: {limit: 0, lease: 1s}\n  \"4\": {limit: 1000000, lease: 1h}\n  all: {lease: 1m, limit: 7}\n": {
+			{Name: "shop:report", Limit: 0, Lease: time.Second}, {Name: "4", Limit: 1_000_000, Lease: time.Hour}, {Name: "all", Limit: 7, Lease: time.Minute},
+		},
+	} {
+		rules, err := admission.ParseRules("test.yaml", []byte("version: 1\n"+file+text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		same(t, text, rules.Semaphores(), want)
+	}
+	same(t, "default", admission.DefaultRules().Semaphores(), []admission.SemaphoreRule{{Name: "report", Limit: 2, Lease: 15 * time.Second}})
+}
 
 // Whatever a file holds, it is either rules or an error with a place, and never a crash.
 func FuzzRules(f *testing.F) {
