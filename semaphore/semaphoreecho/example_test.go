@@ -1,0 +1,68 @@
+package semaphoreecho_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/semaphore"
+	"github.com/tidegate/tidegate/semaphore/semaphoreecho"
+)
+
+// No more than two reports are written at the same time, by however many processes.
+func ExampleLimit() {
+	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	defer rdb.Close()
+	reports, err := semaphore.New(rdb, "report", semaphore.Options{Limit: 2})
+	if err != nil {
+		panic(err)
+	}
+	defer reports.Close()
+
+	e := echo.New()
+	e.GET("/report.csv", func(c echo.Context) error {
+		ctx := c.Request().Context() // ends when the client hangs up, and when the permit is lost
+		c.Response().Header().Set("Content-Type", "text/csv")
+		return write(ctx, c.Response(), semaphoreecho.PermitOf(ctx).Token())
+	}, semaphoreecho.Limit(reports, 5*time.Second))
+	e.Logger.Fatal(e.Start(":8080"))
+}
+
+// A request takes a permit of its tenant and one of all together, or neither.
+func ExampleLimitWith() {
+	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	defer rdb.Close()
+	set, err := semaphore.NewSet(rdb, semaphore.SetOptions{Lookup: func(_ context.Context, name string) (semaphore.Definition, error) {
+		if name == "report" {
+			return semaphore.Definition{Limit: 10}, nil
+		}
+		return semaphore.Definition{Limit: 2}, nil // each tenant
+	}})
+	if err != nil {
+		panic(err)
+	}
+	defer set.Close()
+	reports, err := set.Semaphore("report")
+	if err != nil {
+		panic(err)
+	}
+
+	e := echo.New()
+	e.GET("/tenants/:tenant/report", func(c echo.Context) error { return c.String(http.StatusOK, "done") },
+		semaphoreecho.LimitWith(reports, semaphoreecho.Config{
+			Wait: 5 * time.Second,
+			Request: func(c echo.Context) (semaphore.Request, error) {
+				return semaphore.Request{Also: []string{"tenant-" + c.Param("tenant")}, Holder: c.RealIP()}, nil
+			},
+		}))
+	e.Logger.Fatal(e.Start(":8080"))
+}
+
+func write(ctx context.Context, w http.ResponseWriter, token int64) error {
+	_, err := fmt.Fprintf(w, "written under token %d\n", token)
+	return err
+}
