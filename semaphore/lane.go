@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -84,6 +85,7 @@ func (l *lane) sendAll() {
 		ctx, cancel := context.WithTimeout(l.set.ctx, patience)
 		l.runScript(ctx, ops)
 		cancel()
+		runtime.Gosched() // who has just been answered asks next, and can travel along
 	}
 }
 
@@ -106,7 +108,7 @@ func (l *lane) known(ctx context.Context, names []string, do func() error) error
 		err := do()
 		var unknown *unknownError
 		if !errors.As(err, &unknown) || i == len(names)+tries {
-			if err == nil {
+			if err == nil || errors.Is(err, ErrAtCapacity) {
 				l.set.remember(names)
 			}
 			return err
@@ -196,8 +198,10 @@ func (l *lane) release(ctx context.Context, t ticket) error {
 
 // define defines name, unless absent is set and it is defined.
 func (l *lane) define(ctx context.Context, name string, def Definition, absent bool) error {
-	r, err := l.do(ctx, &op{word: "define", names: []string{name},
-		args: []any{def.Limit, def.Lease.Microseconds(), flag(def.Existed), flag(absent)}})
+	r, err := l.do(ctx, &op{
+		word: "define", names: []string{name},
+		args: []any{def.Limit, def.Lease.Microseconds(), flag(def.Existed), flag(absent)},
+	})
 	if err == nil && r.word != "defined" {
 		err = r.problem()
 	}

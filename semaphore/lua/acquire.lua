@@ -10,57 +10,63 @@ local function acquire(key, weight, wait, holder, all)
   local first = all[1]
   local e = entry(first, key)
   if e and e.token > 0 then
-    e.claimed = nil
-    for i, s in ipairs(all) do
+    for _, s in ipairs(all) do
       local own = entry(s, key)
-      if own and own.token == e.token then
-        own.claimed, own.process = nil, process
-        write(s, key, own)
-        call('ZADD', s.holders, text(now + e.lease), key)
-      elseif i > 1 then
+      if not own or own.token ~= e.token then
         return { 'conflict', s.name } -- the other request with this id asked for other semaphores
       end
+      own.claimed, own.process = nil, process
+      hold(s, key, own, now + e.lease)
     end
-    return { 'granted', text(e.token), text(e.lease) }
+    return { 'granted', e.token, e.lease }
+  end
+  if e and #all > 1 then
+    local queued = true
+    for _, s in ipairs(all) do queued = queued and entry(s, key) end
+    if not queued then -- one of them has believed its process dead
+      for _, s in ipairs(all) do
+        if entry(s, key) then leave(s, key) end
+      end
+      e = nil
+    end
   end
   local free = true
   for _, s in ipairs(all) do
     if weight > s.limit and s.limit > 0 then return { 'too_heavy', s.name } end
-    serve(s)
-    local head = call('ZRANGE', s.queue, 0, 0)[1]
-    free = free and (not head or head == key) and fits(s, { weight = weight })
+    if wait then enlist(s) end
+    local before = head(s)
+    free = free and (not before or before == key) and fits(s, weight)
   end
-  e = entry(first, key) -- it may just have been served
-  if e and e.token > 0 then return acquire(key, weight, wait, holder, all) end
   if free then
-    e = e or { weight = weight, since = now, token = 0, process = process, holder = holder }
-    e.process = process
-    for _, s in ipairs(all) do call('ZREM', s.queue, key) end
-    grant(all, key, e)
-    return { 'granted', text(e.token), text(e.lease) }
+    for _, s in ipairs(all) do
+      if e then quit(s, key) end
+    end
+    local token, lease = grant(all, key, { weight = weight, since = e and e.since, process = process, holder = holder })
+    return { 'granted', token, lease }
   end
   local fresh = 0
   if wait and not e then
     fresh = 1
-    local place = text(number(all))
-    e = { weight = weight, since = now, token = 0, holder = holder, multi = #all > 1 or nil }
-    for _, s in ipairs(all) do call('ZADD', s.queue, place, key) end
-  end
-  if e and wait then
-    e.process = process
+    local place = number(all)
     for _, s in ipairs(all) do
-      -- Where there is room for it, only another semaphore can let it in.
-      e.called = e.multi and fits(s, e) and -1 or nil
-      write(s, key, e)
+      join(s, key, { weight = weight, since = now, token = 0, process = process, holder = holder, multi = #all > 1 or nil }, place)
     end
   end
   local position, last, soonest = 0, 0, first.lease
   for _, s in ipairs(all) do
-    local place = e and call('ZRANK', s.queue, key) or call('ZCARD', s.queue)
-    position, last = math.max(position, place + 1), math.max(last, expected(s, place + 1))
-    local ends = call('ZRANGE', s.holders, 0, 0, 'WITHSCORES')[2]
-    if ends then soonest = math.min(soonest, ends - now) end
-    if now < s.quiet then soonest = math.min(soonest, s.quiet - now) end
+    local place = s.size + (e and 0 or 1 - fresh)
+    local own = wait and e and entry(s, key)
+    if own then
+      own.process = process
+      write(s, key, own)
+      place = math.max(1, (call('ZRANK', s.keys.queue, key) or s.size - 1) + 1 - s.left)
+    end
+    if #all > 1 and (own or fresh == 1) then
+      -- Where there is room for it, only another semaphore can let it in.
+      entry(s, key).called = fits(s, weight) and -1 or nil
+    end
+    position, last = math.max(position, place), math.max(last, expected(s, place))
+    soonest = math.min(soonest, next_change(s))
   end
-  return { e and 'waiting' or 'full', position, text(last), text(soonest), fresh }
+  return { (e or fresh == 1) and 'waiting' or 'full', position, last, soonest, fresh }
 end

@@ -1,5 +1,6 @@
 -- One script does everything to the semaphores of one hash tag: the files of this folder are joined, this one first and run.lua last. It
--- carries out operations that came together, in their order, and after each it hands what became free to those who wait.
+-- carries out operations that came together, in their order, and after each it hands what became free to those who wait. What it changes it
+-- keeps in Lua and writes once at the end, which makes many operations little dearer than one.
 --
 -- KEYS     six for each semaphore, as keys.go lists them
 -- ARGV[1]  the process that asks
@@ -13,92 +14,216 @@
 --
 -- Must be atomic: whether there is room, who is first and what the next token is depends on what others do at that moment.
 
-local call, text = redis.call, function(n) return string.format('%.0f', n) end
+local call = redis.call
 local process, prefix, verb = ARGV[1], ARGV[2], ARGV[3]
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 local CLAIM = 2000000 -- for so long is a permit kept for a waiter that was told of it, and is a process believed alive that says nothing
 local KEEP = 60000    -- ms by which the keys outlive the longest lease
+local PAGE = 32       -- of a queue that is read
 
 -- A Redis that has been restarted, or a replica that took its place, may have forgotten permits. Embedded servers have no run id.
 local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or 'none'
 
+local FIELDS = { 'limit', 'lease', 'longest', 'version', 'last', 'broke', 'quiet', 'hold',
+  'granted', 'waited', 'waited_us', 'timed_out', 'lost', 'abandoned' }
+
 local semaphores, granted = {}, {}
 
--- An entry is what is known of a permit, or of one who waits for it, by its key.
-local function entry(s, key)
-  local packed = call('HGET', s.entries, key)
-  return packed and cmsgpack.unpack(packed)
-end
+-- text is for numbers in texts: Lua would round them. As arguments and in replies they are whole.
+local function text(n) return string.format('%.0f', n) end
 
-local function write(s, key, e) call('HSET', s.entries, key, cmsgpack.pack(e)) end
+-- ttl is how long the keys live from now on, in ms.
+local function ttl(s) return math.ceil(s.longest / 1000) + KEEP end
 
 local function tell(to, word) call(verb, prefix .. to, word) end
 
+-- An entry is what is known of a permit, or of one who waits for it (then its token is 0), by its key.
+local function entry(s, key)
+  local e = s.entries[key]
+  if e == nil then
+    local packed = call('HGET', s.keys.entries, key)
+    e = packed and cmsgpack.unpack(packed)
+    s.entries[key] = e
+  end
+  return e or nil
+end
+
+local function write(s, key, e) s.entries[key], s.dirty[key] = e, true end
+
+-- hold makes key a holder until ends.
+local function hold(s, key, e, ends)
+  s.ends[key] = ends
+  write(s, key, e)
+end
+
 -- drop takes key from the holders.
 local function drop(s, key, e)
-  call('ZREM', s.holders, key)
-  call('HDEL', s.entries, key)
-  if e.weight > 1 then call('HDEL', s.weights, key) end
+  s.ends[key] = false
   s.used = s.used - e.weight
+  write(s, key, false)
+  if e.weight > 1 then call('HDEL', s.keys.weights, key) end
 end
 
--- leave takes key from the queue.
+-- quit takes key from the queue. What becomes of its entry is the caller's.
+local function quit(s, key)
+  s.size, s.left = s.size - 1, s.left + 1
+  s.gone[key], s.places[key] = true, false
+end
+
 local function leave(s, key)
-  call('ZREM', s.queue, key)
-  call('HDEL', s.entries, key)
+  quit(s, key)
+  write(s, key, false)
 end
 
-local function count(s, what, n) s.counts[what] = (s.counts[what] or 0) + (n or 1) end
+-- head returns who is first in the queue: first those whom Redis has, then those who have joined just now.
+local function head(s)
+  while true do
+    local key = s.line[s.front]
+    if key and not s.gone[key] then return key end
+    if key then
+      s.front = s.front + 1
+    elseif s.read < s.stored then
+      local page = call('ZRANGE', s.keys.queue, s.read, s.read + PAGE - 1)
+      s.line, s.front, s.read = page, 1, s.read + #page
+      if #page == 0 then s.read = s.stored end
+    elseif #s.joined > 0 then
+      s.line, s.front, s.joined = s.joined, 1, {}
+    else
+      return nil
+    end
+  end
+end
+
+local function alive(s, e)
+  if e.process == process then return true end
+  local heard = s.alive[e.process]
+  if heard == nil then
+    local at = call('ZSCORE', s.keys.processes, e.process)
+    heard = at and math.abs(now - at) < CLAIM or false
+    s.alive[e.process] = heard
+  end
+  return heard
+end
 
 -- expire drops those whose lease has ended. One who was handed a permit and did not come for it is dead, with all that wait beside it.
 local function expire(s)
-  for _, key in ipairs(call('ZRANGEBYSCORE', s.holders, '-inf', text(now), 'LIMIT', 0, 1000)) do
+  for _, key in ipairs(call('ZRANGEBYSCORE', s.keys.holders, '-inf', now, 'LIMIT', 0, 1000)) do
     local e = entry(s, key) or { weight = 1 }
     if e.claimed then
-      call('ZREM', s.processes, e.process)
-      count(s, 'abandoned')
+      s.alive[e.process] = false
+      call('ZREM', s.keys.processes, e.process)
+      s.abandoned = s.abandoned + 1
     else
-      count(s, 'lost')
+      s.lost = s.lost + 1
     end
     drop(s, key, e)
   end
 end
 
+-- begin forgets what was kept in Lua.
+local function begin(s)
+  s.entries, s.dirty, s.ends, s.places, s.gone, s.joined, s.line = {}, {}, {}, {}, {}, {}, {}
+  s.front, s.read, s.left = 1, 0, 0
+  s.stored = call('ZCARD', s.keys.queue)
+  s.size = s.stored
+end
+
 local function open(i)
   local k = (i - 1) * 6
   local s = {
-    name = ARGV[4 + i], counts = {},
-    meta = KEYS[k + 1], holders = KEYS[k + 2], entries = KEYS[k + 3], weights = KEYS[k + 4], queue = KEYS[k + 5], processes = KEYS[k + 6],
+    name = ARGV[4 + i], alive = {}, keys = {
+      meta = KEYS[k + 1], holders = KEYS[k + 2], entries = KEYS[k + 3], weights = KEYS[k + 4], queue = KEYS[k + 5], processes = KEYS[k + 6],
+    },
   }
   semaphores[i] = s
-  local m = call('HMGET', s.meta, 'limit', 'lease', 'longest', 'version', 'last', 'run', 'broke', 'quiet', 'hold')
-  s.limit, s.lease, s.longest, s.version = tonumber(m[1]), tonumber(m[2]), tonumber(m[3] or 0), tonumber(m[4] or 0)
-  s.last, s.run, s.broke, s.quiet, s.hold = tonumber(m[5] or 0), m[6], tonumber(m[7] or 0), tonumber(m[8] or 0), tonumber(m[9] or 0)
+  local m = call('HMGET', s.keys.meta, 'run', unpack(FIELDS))
+  for j, field in ipairs(FIELDS) do s[field] = tonumber(m[j + 1] or 0) end
+  s.run = m[1]
+  if not m[2] then s.limit = nil end
   if s.run and s.run ~= run then
     s.run, s.broke, s.quiet = run, now, now + s.longest
   end
+  begin(s)
   -- The truth is who stands among the holders. What they weigh is counted anew each time, so nothing can drift from it.
-  s.used = call('ZCARD', s.holders)
+  s.used = call('ZCARD', s.keys.holders)
   if s.used > 0 then
-    for _, weight in ipairs(call('HVALS', s.weights)) do s.used = s.used + weight - 1 end
+    for _, weight in ipairs(call('HVALS', s.keys.weights)) do s.used = s.used + weight - 1 end
+    expire(s)
   end
-  expire(s)
-  call('ZREMRANGEBYSCORE', s.processes, '-inf', text(now - CLAIM))
-  call('ZREMRANGEBYSCORE', s.processes, text(now + CLAIM), '+inf') -- the clock has stepped back
-  call('ZADD', s.processes, text(now), process)
   return s
 end
 
--- close writes what has changed.
-local function close(s)
-  if s.run then
-    call('HSET', s.meta, 'last', text(s.last), 'run', s.run, 'broke', text(s.broke), 'quiet', text(s.quiet), 'hold', text(s.hold))
-    for what, n in pairs(s.counts) do call('HINCRBY', s.meta, what, text(n)) end
+-- enlist notes that the process lives and waits.
+local function enlist(s)
+  if s.alive[process] then return end
+  s.alive[process] = true
+  if call('ZADD', s.keys.processes, now, process) == 1 then
+    call('ZREMRANGEBYSCORE', s.keys.processes, '-inf', now - CLAIM)
+    call('ZREMRANGEBYSCORE', s.keys.processes, now + CLAIM, '+inf') -- the clock has stepped back
+    call('PEXPIRE', s.keys.processes, ttl(s))
   end
-  local ttl = text(math.ceil(s.longest / 1000) + KEEP)
-  for _, key in ipairs({ s.holders, s.entries, s.weights, s.queue, s.processes }) do call('PEXPIRE', key, ttl) end
-  if s.run and not s.limit then call('PEXPIRE', s.meta, ttl) end
+end
+
+-- many calls a command with all these, in parts that fit Lua's stack. What is added to lives for ms more.
+local function many(command, key, args, ms)
+  for i = 1, #args, 1000 do call(command, key, unpack(args, i, math.min(i + 999, #args))) end
+  if ms and #args > 0 then call('PEXPIRE', key, ms) end
+end
+
+local function split(changes, add, remove)
+  for key, value in pairs(changes) do
+    if value then
+      add[#add + 1], add[#add + 2] = value, key
+    else
+      remove[#remove + 1] = key
+    end
+  end
+  return add, remove
+end
+
+-- flush writes what has changed.
+local function flush(s)
+  local add, remove = split(s.ends, {}, {})
+  many('ZREM', s.keys.holders, remove)
+  many('ZADD', s.keys.holders, add, ttl(s))
+  add, remove = split(s.places, {}, {})
+  many('ZREM', s.keys.queue, remove)
+  many('ZADD', s.keys.queue, add, ttl(s))
+  local set, delete = {}, {}
+  for key in pairs(s.dirty) do
+    local e = s.entries[key]
+    if e then
+      set[#set + 1], set[#set + 2] = key, cmsgpack.pack(e)
+    else
+      delete[#delete + 1] = key
+    end
+  end
+  many('HDEL', s.keys.entries, delete)
+  many('HSET', s.keys.entries, set, ttl(s))
+  if s.alive[process] and #add + #set == 0 then -- it only waits
+    for _, key in ipairs({ 'entries', 'queue', 'processes' }) do call('PEXPIRE', s.keys[key], ttl(s)) end
+  end
+  if s.run then
+    local values = { 'run', s.run }
+    for _, field in ipairs(FIELDS) do
+      if s[field] then values[#values + 1], values[#values + 2] = field, s[field] end
+    end
+    call('HSET', s.keys.meta, unpack(values))
+    if not s.limit then call('PEXPIRE', s.keys.meta, ttl(s)) end
+  end
+end
+
+-- join puts key at the end of the queue.
+local function join(s, key, e, place)
+  if s.gone[key] then -- it has just left, from another place
+    flush(s)
+    begin(s)
+  end
+  s.joined[#s.joined + 1] = key
+  s.places[key] = place
+  s.size = s.size + 1
+  write(s, key, e)
 end

@@ -21,17 +21,19 @@ local function renew(key, token, weight, holder, all)
   for i, s in ipairs(all) do
     local e = known[i]
     if not e then
-      e = { weight = weight, since = now, token = token, process = process, holder = holder, lease = lease, also = others(all, s) }
-      if weight > 1 then call('HSET', s.weights, key, weight) end
+      e = {
+        weight = weight, since = now, token = token, process = process, holder = holder, lease = lease, also = others(all, s),
+      }
+      if weight > 1 then
+        call('HSET', s.keys.weights, key, weight)
+        call('PEXPIRE', s.keys.weights, ttl(s))
+      end
       s.used, s.quiet, s.last = s.used + weight, math.max(s.quiet, s.broke + s.longest), math.max(s.last, token)
-      write(s, key, e)
-    elseif e.claimed then
-      e.claimed = nil
-      write(s, key, e)
     end
-    call('ZADD', s.holders, text(now + lease), key)
+    e.claimed = nil
+    hold(s, key, e, now + lease)
   end
-  return { 'renewed', text(lease) }
+  return { 'renewed', lease }
 end
 
 -- release KEY TOKEN SEMAPHORES…: gives a permit back. TOKEN 0 gives up waiting, and a permit that was handed over and not yet taken; -1
@@ -45,7 +47,7 @@ local function release(key, token, all)
     if e and e.token == 0 then
       if token <= 0 and e.process == process then
         leave(s, key)
-        count(s, 'timed_out')
+        s.timed_out = s.timed_out + 1
         found = 1
       end
     elseif e and (e.token == token or e.process == process and (token < 0 or token == 0 and e.claimed)) then

@@ -24,6 +24,7 @@ while at < #ARGV do
   if op == 'acquire' then
     local key, weight, wait, holder = word(), int(), word() == '1', word()
     all = several()
+    for _, s in ipairs(all) do serve(s) end
     reply = acquire(key, weight, wait, holder, all)
   elseif op == 'renew' then
     local key, token, weight, holder = word(), int(), int(), word()
@@ -43,5 +44,5 @@ while at < #ARGV do
   replies[#replies + 1] = reply
   for _, s in ipairs(all) do serve(s) end
 end
-for _, s in pairs(semaphores) do close(s) end
+for _, s in pairs(semaphores) do flush(s) end
 return { replies, granted }

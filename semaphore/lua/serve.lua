@@ -20,48 +20,51 @@ end
 local function grant(all, key, e)
   local lease = all[1].lease
   for _, s in ipairs(all) do lease = math.min(lease, s.lease) end
-  local waited = e.token == 0 and e.since or now
-  e.token, e.since, e.lease, e.called = number(all), now, lease, nil
+  local token, since = number(all), e and e.since or now
   for _, s in ipairs(all) do
-    e.also = others(all, s)
-    call('ZADD', s.holders, text(now + (e.claimed and CLAIM or lease)), key)
-    write(s, key, e)
-    if e.weight > 1 then call('HSET', s.weights, key, e.weight) end
-    s.used = s.used + e.weight
-    count(s, 'granted')
-    if waited < now then
-      count(s, 'waited')
-      count(s, 'waited_us', now - waited)
+    local own = {
+      weight = e.weight, token = token, since = now, lease = lease, process = e.process, holder = e.holder, claimed = e.claimed,
+      also = #all > 1 and others(all, s) or nil,
+    }
+    hold(s, key, own, now + (e.claimed and CLAIM or lease))
+    if e.weight > 1 then
+      call('HSET', s.keys.weights, key, e.weight)
+      call('PEXPIRE', s.keys.weights, ttl(s))
+    end
+    s.used, s.granted = s.used + e.weight, s.granted + 1
+    if since < now then
+      s.waited, s.waited_us = s.waited + 1, s.waited_us + now - since
     end
   end
+  return token, lease
 end
 
-local function fits(s, e) return now >= s.quiet and s.used + e.weight <= s.limit end
+local function fits(s, weight) return now >= s.quiet and s.used + weight <= s.limit end
 
 -- serve hands what is free to those who wait, first in first out. Nobody passes the first one, however much it asks for.
 local function serve(s)
-  while s.limit do
-    local key = call('ZRANGE', s.queue, 0, 0)[1]
+  while s.limit and s.used < s.limit and now >= s.quiet do
+    local key = head(s)
     if not key then return end
     local e = entry(s, key)
-    if not e or not call('ZSCORE', s.processes, e.process) then
+    if not e or not alive(s, e) then
       leave(s, key) -- its process has died
-      count(s, 'abandoned')
-    elseif e.weight > s.limit and s.limit > 0 then
+      s.abandoned = s.abandoned + 1
+    elseif e.weight > s.limit then
       leave(s, key) -- the limit has shrunk; it asks again, and is told
       tell(e.process, 'come ' .. key .. ' ' .. s.name)
-    elseif not fits(s, e) then
+    elseif not fits(s, e.weight) then
       return
     elseif not e.multi then
-      call('ZREM', s.queue, key)
-      e.claimed = e.process ~= process
-      grant({ s }, key, e)
+      quit(s, key)
+      e.claimed = e.process ~= process or nil
+      local token, lease = grant({ s }, key, e)
       if e.claimed then
         tell(e.process, 'come ' .. key .. ' ' .. s.name)
       else -- its process is the one that asks, and so reads the reply
         granted[#granted + 1] = key
-        granted[#granted + 1] = text(e.token)
-        granted[#granted + 1] = text(e.lease)
+        granted[#granted + 1] = token
+        granted[#granted + 1] = lease
       end
     elseif not e.called then
       -- It waits for other semaphores too, whose keys are not at hand: it is called to ask again itself.
@@ -71,7 +74,8 @@ local function serve(s)
     elseif e.called < 0 or now - e.called < CLAIM then
       return -- it is held up elsewhere, or on its way
     else
-      call('ZREM', s.processes, e.process) -- it did not come
+      s.alive[e.process] = false -- it did not come
+      call('ZREM', s.keys.processes, e.process)
     end
   end
 end
@@ -80,4 +84,14 @@ end
 local function expected(s, n)
   if now < s.quiet then return s.quiet - now end
   return s.limit > 0 and math.ceil(s.hold * n / s.limit) or 0
+end
+
+-- next_change is in how many µs a lease may end, or grants begin.
+local function next_change(s)
+  if now < s.quiet then return s.quiet - now end
+  if not s.next then
+    local ends = call('ZRANGE', s.keys.holders, 0, 0, 'WITHSCORES')[2]
+    s.next = ends and math.max(0, ends - now) or s.longest
+  end
+  return s.next
 end

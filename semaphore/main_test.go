@@ -1,0 +1,217 @@
+package semaphore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/semaphore"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{}) // these tests lose servers on purpose
+	os.Exit(testenv.Main(m))
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// patience is how long a test waits for what must come: so long that only what never comes takes it.
+const patience = 30 * time.Second
+
+// A client is what both kinds of go-redis clients can do.
+type client interface {
+	redis.UniversalClient
+	semaphore.Client
+}
+
+// dial returns a client of a redis:// URL, or of a cluster's addresses with commas between.
+func dial(addr string) client {
+	if !strings.HasPrefix(addr, "redis://") {
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: strings.Split(addr, ","), ContextTimeoutEnabled: true})
+	}
+	opts, err := redis.ParseURL(addr)
+	if err != nil {
+		panic(err)
+	}
+	opts.ContextTimeoutEnabled = true
+	return redis.NewClient(opts)
+}
+
+// A house is an installation on one Redis, with a namespace of its own.
+type house struct {
+	t         testing.TB
+	addr      string // see dial
+	namespace string
+}
+
+func newHouse(t testing.TB, addr string) *house {
+	return &house{t, addr, rand.Text()}
+}
+
+// eachRedis runs a test on every kind of Redis that there is.
+func eachRedis(t *testing.T, test func(*testing.T, *house)) {
+	t.Run("redis", func(t *testing.T) { test(t, newHouse(t, testenv.Redis(t))) })
+	t.Run("cluster", func(t *testing.T) { test(t, newHouse(t, strings.Join(testenv.RedisCluster(t), ","))) })
+	t.Run("embedded", func(t *testing.T) { test(t, newHouse(t, "redis://"+miniredis.RunT(t).Addr()+"/0")) })
+}
+
+// client returns a client that is closed when the test ends.
+func (h *house) client() client {
+	rdb := dial(h.addr)
+	h.t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// set returns a Set with connections of its own, as another process would have it.
+func (h *house) set() *semaphore.Set { return h.setOn(h.client(), semaphore.SetOptions{}) }
+
+func (h *house) setOn(rdb semaphore.Client, opts semaphore.SetOptions) *semaphore.Set {
+	h.t.Helper()
+	opts.Namespace = h.namespace
+	set, err := semaphore.NewSet(rdb, opts)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = set.Close() })
+	return set
+}
+
+// semaphore returns one of a Set of its own, without defining it.
+func (h *house) semaphore(name string) *semaphore.Semaphore { return of(h.t, h.set(), name) }
+
+// defined is semaphore for one that it defines.
+func (h *house) defined(name string, limit int, lease time.Duration) *semaphore.Semaphore {
+	h.t.Helper()
+	s := h.semaphore(name)
+	define(h.t, s, limit, lease)
+	return s
+}
+
+func define(t testing.TB, s *semaphore.Semaphore, limit int, lease time.Duration) {
+	t.Helper()
+	if err := s.Define(soon(t), semaphore.Definition{Limit: limit, Lease: lease}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func of(t testing.TB, set *semaphore.Set, name string) *semaphore.Semaphore {
+	t.Helper()
+	s, err := set.Semaphore(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// soon is a context that ends when a test has waited for too long.
+func soon(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func acquire(t testing.TB, s *semaphore.Semaphore, r semaphore.Request) *semaphore.Permit {
+	t.Helper()
+	p, err := s.AcquireWith(soon(t), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func release(t testing.TB, permits ...*semaphore.Permit) {
+	t.Helper()
+	for _, p := range permits {
+		if err := p.Release(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A caller is one who waits for a permit.
+type caller struct {
+	t      testing.TB
+	done   chan struct{}
+	permit *semaphore.Permit
+	err    error
+}
+
+func call(ctx context.Context, t testing.TB, s *semaphore.Semaphore, r semaphore.Request) *caller {
+	c := &caller{t: t, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.permit, c.err = s.AcquireWith(ctx, r)
+	}()
+	return c
+}
+
+// queue is call, and returns when the caller is in the queue as the n-th.
+func queue(t testing.TB, s *semaphore.Semaphore, r semaphore.Request, n int) *caller {
+	t.Helper()
+	c := call(soon(t), t, s, r)
+	await(t, s, func(st semaphore.Status) bool { return st.Waiting == n })
+	return c
+}
+
+// got returns what the caller got, which it must.
+func (c *caller) got() *semaphore.Permit {
+	c.t.Helper()
+	<-c.done
+	if c.err != nil {
+		c.t.Fatal(c.err)
+	}
+	return c.permit
+}
+
+// failed returns the error that the caller got, which it must.
+func (c *caller) failed() error {
+	c.t.Helper()
+	<-c.done
+	if c.err == nil {
+		c.t.Fatal("a permit was granted")
+	}
+	return c.err
+}
+
+// waits says whether the caller has no answer yet.
+func (c *caller) waits() bool {
+	select {
+	case <-c.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func status(t testing.TB, s *semaphore.Semaphore) semaphore.Status {
+	t.Helper()
+	st, err := s.Status(soon(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// await asks how the semaphore stands until it stands so.
+func await(t testing.TB, s *semaphore.Semaphore, so func(semaphore.Status) bool) semaphore.Status {
+	t.Helper()
+	ctx := soon(t)
+	for {
+		st, err := s.Status(ctx)
+		if err != nil {
+			t.Fatalf("%v, last %+v", err, st)
+		}
+		if so(st) {
+			return st
+		}
+	}
+}
