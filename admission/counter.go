@@ -3,17 +3,16 @@ package admission
 // A counter is what a MemoryStore keeps of one tally: the state of its algorithm, or the answers to a subject's requests. The zero
 // value has counted nothing.
 //
-// It has 128 bytes, of which a log needs the first half: a decision waits for memory more than for anything else.
+// It has 128 bytes, of which a log needs the first half, one cache line: a decision waits for memory more than for anything else.
 type counter struct {
+	id       counterID // 0 of none
+	ends     int64     // µs: nothing counts any more from then on
 	log      slidingLog
-	ends     int64 // µs: nothing counts any more from then on
-	due      int64 // µs: as in the shard's queue
-	place    int32 // in the shard's queue, from 1 on; 0 is not in it
-	id       counterID
 	pair     slidingCounter
 	fixed    fixedWindow
 	schedule gcra
 	answers  *answers // nil, except under a Tally.Records
+	place    int32    // in the shard's queue, from 1 on; 0 is not in it
 }
 
 // read tells how t stands at now and changes nothing.

@@ -18,7 +18,7 @@ func (s *MemoryStore) Counters() int {
 	n := 0
 	for i := range s.shards {
 		s.shards[i].mu.Lock()
-		n += len(s.shards[i].counters)
+		n += s.shards[i].table.count
 		s.shards[i].mu.Unlock()
 	}
 	return n

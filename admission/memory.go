@@ -52,21 +52,20 @@ func NewMemoryStore(opts MemoryOptions) *MemoryStore {
 		s.now = func() int64 { return began + time.Since(start).Microseconds() }
 	}
 	for i := range s.shards {
-		s.shards[i].counters = map[counterID]*counter{}
 		s.shards[i].number = i
 		s.shards[i].room = (opts.MaxSubjects + n - 1) / n
 	}
 	return s
 }
 
-// id names the counter of a key.
-func (s *MemoryStore) id(key string) counterID { return counterID(maphash.String(s.seed, key)) }
+// id names the counter of a key; it is not 0.
+func (s *MemoryStore) id(key string) counterID { return counterID(max(1, maphash.String(s.seed, key))) }
 
 // Decide implements Store. It fails only with ErrFull.
 func (s *MemoryStore) Decide(_ context.Context, call Call) ([]Count, error) {
-	t := turns.Get().(*turn)
-	defer t.release()
-	t.store, t.call, t.counts = s, call, call.room()
+	counts := call.room()
+	var few [4]seat // room for the seats of most calls
+	t := turn{store: s, call: &call, counts: counts, seats: few[:0]}
 	for i := range call.Tallies {
 		id := s.id(call.Tallies[i].Key)
 		t.seats = append(t.seats, seat{id: id, shard: &s.shards[uint64(id)&uint64(len(s.shards)-1)]})
@@ -82,7 +81,7 @@ func (s *MemoryStore) Decide(_ context.Context, call Call) ([]Count, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.counts, nil
+	return counts, nil
 }
 
 // told reports whether one of the tallies has this subject.

@@ -77,7 +77,7 @@ func (a *answers) ends() int64 {
 // answer returns what is remembered of the request for tally i, or nil.
 func (t *turn) answer(i int) *answer {
 	s := &t.seats[i]
-	c := s.shard.counters[t.store.id(t.call.Tallies[i].Records)]
+	c := s.shard.table.find(t.store.id(t.call.Tallies[i].Records))
 	if c == nil || c.answers == nil {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (t *turn) recall(i int) bool {
 // forget forgets all answers for the window of tally i.
 func (t *turn) forget(i int) {
 	s := &t.seats[i]
-	c := s.shard.counters[t.store.id(t.call.Tallies[i].Records)]
+	c := s.shard.table.find(t.store.id(t.call.Tallies[i].Records))
 	if c == nil || c.answers == nil {
 		return
 	}

@@ -18,58 +18,54 @@ const grace = int64(time.Second / time.Microsecond)
 // and a look at it one cache miss less.
 type counterID uint64
 
-// A shard holds a part of the counters.
+// A shard holds a part of the counters. What every decision reads of it is in its first 64 bytes, one cache line.
 type shard struct {
-	mu       sync.Mutex
-	counters map[counterID]*counter // guarded by mu
-	queue    []due                  // guarded by mu: of every counter, a heap; the first is due first
-	answers  int                    // guarded by mu: that all counters hold
-	number   int                    // in the store
-	room     int                    // counters at most, and answers
-	_        [64]byte               // keeps the locks of two shards off one cache line
+	mu      sync.Mutex
+	table   table    // guarded by mu
+	queue   []due    // guarded by mu: of every counter, a heap; the first is due first
+	answers int      // guarded by mu: that all counters hold
+	number  int      // in the store
+	room    int      // counters at most, and answers
+	_       [40]byte // keeps two shards off one pair of cache lines
 }
 
 // A due is when to look whether a counter has ended. That is no later than its end, but may be sooner: a charge moves
 // the end and not the place in the queue, which would be most of its cost.
 type due struct {
-	at      int64 // µs
-	counter *counter
+	at int64 // µs
+	id counterID
 }
 
 // obtain returns the counter id, a new one if there is none, or nil if there is no room for it.
 func (sh *shard) obtain(id counterID, now int64) *counter {
-	if c := sh.counters[id]; c != nil {
+	if c := sh.table.find(id); c != nil {
 		return c
 	}
 	if !sh.makeRoom(1, 0, now) {
 		return nil
 	}
-	return sh.add(id)
+	return sh.table.add(id)
 }
 
-func (sh *shard) add(id counterID) *counter {
-	c := &counter{id: id}
-	sh.counters[id] = c
-	return c
-}
-
-// changed is called when something has been counted in c, or taken back, and it ends at another time.
+// changed is called when something has been counted in c, or taken back, and it ends at another time. c may then be gone.
 func (sh *shard) changed(c *counter, ends, now int64) {
+	before := c.ends
 	c.ends = ends
 	switch {
+	case before != 0 && ends >= before: // most often: its place in the queue is early enough
 	case c.place == 0:
 		sh.queue = append(sh.queue, due{})
-		sh.up(len(sh.queue)-1, due{ends, c})
+		sh.up(len(sh.queue)-1, due{ends, c.id})
 	case ends <= now-grace:
 		sh.drop(c)
-	case ends < c.due:
-		sh.up(int(c.place)-1, due{ends, c})
+	case ends < sh.queue[c.place-1].at:
+		sh.up(int(c.place)-1, due{ends, c.id})
 	}
 }
 
 // makeRoom drops counters and answers that have ended until there is room for so many more, and reports whether there is.
 func (sh *shard) makeRoom(counters, answers int, now int64) bool {
-	for counters > 0 && len(sh.counters)+counters > sh.room || answers > 0 && sh.answers+answers > sh.room {
+	for counters > 0 && sh.table.count+counters > sh.room || answers > 0 && sh.answers+answers > sh.room {
 		if !sh.inspect(now) {
 			return false
 		}
@@ -92,7 +88,7 @@ func (sh *shard) inspect(now int64) bool {
 	if len(sh.queue) == 0 || sh.queue[0].at > now {
 		return false
 	}
-	c := sh.queue[0].counter
+	c := sh.table.find(sh.queue[0].id)
 	if c.answers != nil && c.ends <= now {
 		sh.answers -= c.answers.len()
 		c.answers.trim(now)
@@ -102,7 +98,7 @@ func (sh *shard) inspect(now int64) bool {
 	if c.ends <= now {
 		sh.drop(c)
 	} else {
-		sh.down(0, due{c.ends, c})
+		sh.down(0, due{c.ends, c.id})
 	}
 	return true
 }
@@ -112,14 +108,13 @@ func (sh *shard) drop(c *counter) {
 	if c.answers != nil {
 		sh.answers -= c.answers.len()
 	}
-	delete(sh.counters, c.id)
 	at, last := int(c.place)-1, len(sh.queue)-1
-	c.place = 0
+	sh.table.remove(c.id)
 	moved := sh.queue[last]
 	sh.queue[last] = due{}
 	sh.queue = sh.queue[:last]
 	switch {
-	case at < 0 || at == last:
+	case at == last:
 	case at > 0 && sh.queue[(at-1)/2].at > moved.at:
 		sh.up(at, moved)
 	default:
@@ -161,5 +156,5 @@ func (sh *shard) down(i int, d due) {
 
 func (sh *shard) put(i int, d due) {
 	sh.queue[i] = d
-	d.counter.place, d.counter.due = int32(i+1), d.at
+	sh.table.find(d.id).place = int32(i + 1)
 }

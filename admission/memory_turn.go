@@ -2,14 +2,13 @@ package admission
 
 import (
 	"slices"
-	"sync"
 	"time"
 )
 
 // A turn is one call while it holds the locks of its shards.
 type turn struct {
 	store  *MemoryStore
-	call   Call
+	call   *Call
 	now    int64 // µs
 	seats  []seat
 	counts []Count
@@ -17,23 +16,14 @@ type turn struct {
 
 // A seat is the place of a tally.
 type seat struct {
-	id      counterID
-	shard   *shard
-	counter *counter // nil: nothing is counted
-	known   bool     // answered from an earlier request with the same id
+	id    counterID
+	shard *shard
+	known bool // answered from an earlier request with the same id
 	// Counted as rejected.
 	rejected bool
 }
 
-// turns are used again: one is half of what a decision allocates.
-var turns = sync.Pool{New: func() any { return &turn{} }}
-
-// release gives t back. Nothing of it may be used any more, except the counts.
-func (t *turn) release() {
-	clear(t.seats)
-	*t = turn{seats: t.seats[:0]}
-	turns.Put(t)
-}
+func (s *seat) find() *counter { return s.shard.table.find(s.id) }
 
 // nothing is what a tally without a counter is read from.
 var nothing counter
@@ -79,23 +69,15 @@ func (t *turn) run() error {
 	case Reject:
 		t.reject()
 	}
-	t.find()
 	for i := range t.seats {
 		t.read(i)
 	}
 	return nil
 }
 
-// find finds the counters of all seats.
-func (t *turn) find() {
-	for i := range t.seats {
-		t.seats[i].counter = t.seats[i].shard.counters[t.seats[i].id]
-	}
-}
-
 // read reads how tally i stands.
 func (t *turn) read(i int) {
-	c := t.seats[i].counter
+	c := t.seats[i].find()
 	if c == nil {
 		c = &nothing
 	}
@@ -114,7 +96,6 @@ func (t *turn) charge() error {
 	for i := range t.seats {
 		t.seats[i].shard.clean(2, t.now)
 	}
-	t.find()
 	for i := range t.seats {
 		if t.call.Request != "" && t.recall(i) {
 			continue
@@ -155,7 +136,6 @@ func (t *turn) makeRoom() bool {
 		}
 		full = full || !sh.makeRoom(counters, answers, t.now)
 	}
-	t.find() // room may have been made of one of these
 	return !full
 }
 
@@ -165,12 +145,14 @@ func (t *turn) missing(i int) (counters, answers int) {
 	if s.known {
 		return 0, 0
 	}
-	if t.counts[i].Reason == "" && (s.counter == nil || s.counter.ends <= t.now) { // which may be dropped for another
-		counters++
+	if t.counts[i].Reason == "" {
+		if c := s.find(); c == nil || c.ends <= t.now { // which may be dropped for another
+			counters++
+		}
 	}
 	if t.call.Request != "" {
 		answers++
-		if s.shard.counters[t.store.id(t.call.Tallies[i].Records)] == nil {
+		if s.shard.table.find(t.store.id(t.call.Tallies[i].Records)) == nil {
 			counters++
 		}
 	}
@@ -184,15 +166,14 @@ func (t *turn) admit() {
 		if s.known || t.counts[i].Reason != "" {
 			continue
 		}
-		if s.counter == nil {
-			if s.counter = s.shard.counters[s.id]; s.counter == nil { // else another tally of this request has the same key
-				s.counter = s.shard.add(s.id)
-			}
+		c := s.find()
+		if c == nil {
+			c = s.shard.table.add(s.id)
 		}
 		var now standing
-		now, t.counts[i].Stamp = s.counter.charge(t.now, tally)
+		now, t.counts[i].Stamp = c.charge(t.now, tally)
 		t.put(i, now)
-		s.shard.changed(s.counter, s.counter.endsFor(tally), t.now)
+		s.shard.changed(c, c.endsFor(tally), t.now)
 	}
 }
 
@@ -206,7 +187,6 @@ func (t *turn) refuse() {
 		if tally.CountRejected && tally.Limit > 0 {
 			t.countRejected(i)
 			t.seats[i].rejected = true
-			t.find()
 			t.read(i)
 			if t.counts[i].Reason = reason; reason != RateLimited {
 				t.counts[i].RetryAfter = 0
@@ -271,7 +251,7 @@ func (t *turn) refund() {
 			}
 		}
 		sh := t.seats[i].shard
-		if c := sh.counters[t.seats[i].id]; c != nil && stamp != 0 {
+		if c := t.seats[i].find(); c != nil && stamp != 0 {
 			c.refund(t.now, tally, cost, stamp)
 			sh.changed(c, c.endsFor(tally), t.now)
 		}
@@ -283,11 +263,11 @@ func (t *turn) reset() {
 	for i := range t.seats {
 		t.forget(i)
 		sh := t.seats[i].shard
-		if c := sh.counters[t.seats[i].id]; c != nil {
+		if c := t.seats[i].find(); c != nil {
 			sh.drop(c)
 		}
 		if strikes := t.call.Tallies[i].Strikes; strikes != nil {
-			if c := sh.counters[t.store.id(strikes.Key)]; c != nil {
+			if c := sh.table.find(t.store.id(strikes.Key)); c != nil {
 				sh.drop(c)
 			}
 		}
