@@ -71,7 +71,7 @@ func acquire(ctx context.Context, sem *semaphore.Semaphore, req semaphore.Reques
 // run calls next while the permit is held.
 func run(c echo.Context, permit *semaphore.Permit, next echo.HandlerFunc) error {
 	// The answer may be sent already, and the caller cannot help it: what was not given back ends with its lease.
-	
+	defer func() { _ = permit.Release() }()
 	r := c.Request()
 	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), permitKey{}, permit))
 	defer cancel(nil)

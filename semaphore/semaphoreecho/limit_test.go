@@ -197,7 +197,7 @@ func TestLostPermitEndsTheRequest(t *testing.T) {
 			t.Error("no token")
 		}
 		<-ctx.Done()
-		if cause := context.Cause(ctx); cause != semaphore.ErrPermitLost {
+		if cause := context.Cause(ctx); !errors.Is(cause, semaphore.ErrPermitLost) {
 			t.Errorf("the cause is %v", cause)
 		}
 		return ctx.Err()
