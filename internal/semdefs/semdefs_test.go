@@ -1,0 +1,410 @@
+package semdefs_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+	_ "modernc.org/sqlite"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/migrations"
+	"github.com/tidegate/tidegate/orders/sqlite"
+	"github.com/tidegate/tidegate/semaphore"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+
+// A bed is an installation: a database, a namespace of a Redis, and a rules file.
+type bed struct {
+	t         *testing.T
+	db        *sql.DB
+	open      func(*sql.DB) *semdefs.Table
+	rdb       *redis.Client
+	namespace string
+	file      atomic.Pointer[admission.Rules]
+}
+
+// each runs test over both databases.
+func each(t *testing.T, test func(b *bed)) {
+	for _, c := range []struct {
+		driver  string
+		dsn     func(t *testing.T) string
+		migrate func(context.Context, *sql.DB) error
+		open    func(*sql.DB) *semdefs.Table
+	}{
+		{"pgx", func(t *testing.T) string { return testenv.Postgres(t) }, migrations.Postgres, semdefs.Postgres},
+		{"sqlite", func(t *testing.T) string {
+			return "file:" + filepath.Join(t.TempDir(), "semaphores.db") + "?" + sqlite.Options
+		}, migrations.SQLite, semdefs.SQLite},
+	} {
+		t.Run(c.driver, func(t *testing.T) {
+			db, err := sql.Open(c.driver, c.dsn(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			if err := c.migrate(t.Context(), db); err != nil {
+				t.Fatal(err)
+			}
+			opts, err := redis.ParseURL(testenv.Redis(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := &bed{t: t, db: db, open: c.open, rdb: redis.NewClient(opts), namespace: "semdefs-" + c.driver + "-" + fmt.Sprint(time.Now().UnixNano())}
+			t.Cleanup(func() { _ = b.rdb.Close() })
+			b.rules("report: {limit: 2}")
+			test(b)
+		})
+	}
+}
+
+// rules is the rules file from now on.
+func (b *bed) rules(semaphores string) {
+	b.t.Helper()
+	b.file.Store(b.parse(semaphores))
+}
+
+func (b *bed) parse(semaphores string) *admission.Rules {
+	b.t.Helper()
+	rules, err := admission.ParseRules("rules.yaml", []byte("version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1s}]\nsemaphores: {"+semaphores+"}"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return rules
+}
+
+// process is one more process; worker ones have no file.
+func (b *bed) process(rules func() *admission.Rules) *semdefs.Registry {
+	b.t.Helper()
+	r, err := semdefs.New(b.rdb, b.open(b.db), semdefs.Options{Namespace: b.namespace, Rules: rules})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func (b *bed) api() *semdefs.Registry { return b.process(b.file.Load) }
+
+// forget makes Redis lose what it knows of the semaphores.
+func (b *bed) forget() {
+	b.t.Helper()
+	keys, err := b.rdb.Keys(b.t.Context(), b.namespace+":*").Result()
+	if err != nil || len(keys) == 0 {
+		b.t.Fatalf("%v %v", keys, err)
+	}
+	if err := b.rdb.Del(b.t.Context(), keys...).Err(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bed) do(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// stands fails unless the semaphore is as wanted in Redis: a limit, or "unknown".
+func (b *bed) stands(r *semdefs.Registry, name, want string) {
+	b.t.Helper()
+	sem, err := r.Semaphore(name)
+	b.do(err)
+	got := "unknown"
+	st, err := sem.Status(b.t.Context())
+	if err == nil {
+		got = fmt.Sprint(st.Limit)
+	} else if !errors.Is(err, semaphore.ErrUnknown) {
+		b.t.Fatal(err)
+	}
+	if got != want {
+		b.t.Errorf("%s stands at %s, want %s", name, got, want)
+	}
+}
+
+// What operators set goes before the file, whatever becomes of the file, and the file is back when they take it back.
+func TestOverride(t *testing.T) {
+	each(t, func(b *bed) {
+		ctx, r := t.Context(), b.api()
+		b.do(r.Declare(ctx))
+		b.stands(r, "report", "2")
+
+		at := time.Date(2030, 1, 2, 3, 4, 5, 6e6, time.UTC)
+		e, err := r.Override(ctx, "report", semdefs.Override{Size: semdefs.Size{Limit: 5, Lease: time.Minute}, By: "ada", At: at})
+		b.do(err)
+		want := semdefs.Entry{
+			Name: "report", File: &semdefs.Size{Limit: 2, Lease: 15 * time.Second},
+			Set: &semdefs.Override{Size: semdefs.Size{Limit: 5, Lease: time.Minute}, By: "ada", At: at},
+		}
+		if diff := cmp.Diff(want, e); diff != "" {
+			t.Error(diff)
+		}
+		if e, err = r.Entry(ctx, "report"); err != nil || !cmp.Equal(want, e) {
+			t.Errorf("%v %s", err, cmp.Diff(want, e))
+		}
+		b.stands(r, "report", "5")
+
+		b.rules("report: {limit: 3}, other: {limit: 1, lease: 1s}")
+		b.do(r.Declare(ctx))
+		b.stands(r, "report", "5")
+		b.stands(r, "other", "1")
+		e, err = r.Revert(ctx, "report")
+		b.do(err)
+		if size, ok := e.InForce(); !ok || size.Limit != 3 || e.Set != nil {
+			t.Errorf("%+v", e)
+		}
+		b.stands(r, "report", "3")
+
+		b.rules("other: {limit: 1, lease: 1s}")
+		b.do(r.Declare(ctx))
+		b.stands(r, "report", "unknown")
+		if _, err := r.Revert(ctx, "report"); !errors.Is(err, semaphore.ErrUnknown) {
+			t.Errorf("reverted what is none: %v", err)
+		}
+		if _, err := r.Entry(ctx, "report"); !errors.Is(err, semaphore.ErrUnknown) {
+			t.Errorf("%v", err)
+		}
+		if _, err := r.Revert(ctx, "never"); !errors.Is(err, semaphore.ErrUnknown) {
+			t.Errorf("%v", err)
+		}
+		if all, err := r.Entries(ctx); err != nil || len(all) != 2 {
+			t.Errorf("%v %v: what was reverted and never was should leave nothing", all, err)
+		}
+		if _, err := r.Override(ctx, "Report", semdefs.Override{}); !errors.Is(err, semaphore.ErrInvalid) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A semaphore of an operator that the file does not have is none when it is taken back.
+func TestOverrideWithoutFile(t *testing.T) {
+	each(t, func(b *bed) {
+		ctx, r := t.Context(), b.api()
+		set := semdefs.Override{Size: semdefs.Size{Limit: 1, Lease: time.Second}, By: "ada", At: time.Now()}
+		_, err := r.Override(ctx, "shop:own", set)
+		b.do(err)
+		b.rules("report: {limit: 9}")
+		b.do(r.Declare(ctx))
+		b.stands(b.process(nil), "shop:own", "1")
+		_, err = r.Revert(ctx, "shop:own")
+		b.do(err)
+		b.stands(r, "shop:own", "unknown")
+		b.forget()
+		b.stands(r, "shop:own", "unknown")
+	})
+}
+
+// A worker without a file knows what the others have declared, and a Redis that forgot it is told; for a lease nothing is granted then, because
+// there may be holders. A semaphore that is new to all has none.
+func TestRedisForgets(t *testing.T) {
+	each(t, func(b *bed) {
+		ctx, r, worker := t.Context(), b.api(), b.process(nil)
+		b.stands(worker, "report", "unknown")
+		b.do(r.Declare(ctx))
+		sem, err := worker.Semaphore("report")
+		b.do(err)
+		p, err := sem.TryAcquire(ctx)
+		b.do(err)
+		b.do(p.Release())
+
+		b.forget()
+		another := b.process(nil)
+		if sem, err = another.Semaphore("report"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sem.TryAcquire(ctx); !errors.Is(err, semaphore.ErrAtCapacity) {
+			t.Errorf("granted by a Redis that has forgotten its holders: %v", err)
+		}
+		st, err := sem.Status(ctx)
+		if err != nil || st.Limit != 2 || st.Quiet <= 0 {
+			t.Errorf("%+v %v", st, err)
+		}
+	})
+}
+
+// The first use may come before anybody has declared the file. It is the first one, so nobody has to wait.
+func TestUseBeforeDeclare(t *testing.T) {
+	each(t, func(b *bed) {
+		ctx, r := t.Context(), b.api()
+		sem, err := r.Semaphore("report")
+		b.do(err)
+		p, err := sem.TryAcquire(ctx)
+		b.do(err)
+		b.do(p.Release())
+		b.do(r.Declare(ctx))
+		b.stands(r, "report", "2")
+
+		b.rules("") // and one that was removed and is back
+		b.do(r.Declare(ctx))
+		b.stands(r, "report", "unknown")
+		b.rules("report: {limit: 4}")
+		b.stands(b.process(b.file.Load), "report", "4")
+	})
+}
+
+// While a release is rolled out, processes with the old file and with the new one run beside each other. The last to start is right, and the
+// old ones do not come back to it.
+func TestRollingRestart(t *testing.T) {
+	each(t, func(b *bed) {
+		ctx := t.Context()
+		old := b.parse("report: {limit: 2}, gone: {limit: 1}")
+		before := b.process(func() *admission.Rules { return old })
+		b.do(before.Declare(ctx))
+		b.rules("report: {limit: 7}, fresh: {limit: 3}")
+		var g errgroup.Group
+		for range 4 {
+			r := b.api()
+			g.Go(func() error { return r.Declare(ctx) })
+		}
+		b.do(g.Wait())
+		b.do(before.Declare(ctx))
+		b.do(before.Compare(ctx))
+		for name, want := range map[string]string{"report": "7", "fresh": "3", "gone": "unknown"} {
+			b.stands(before, name, want)
+		}
+	})
+}
+
+// Whatever happened to Redis behind the database's back, it is put right.
+func TestCompare(t *testing.T) {
+	each(t, func(b *bed) {
+		ctx, r := t.Context(), b.api()
+		b.rules("report: {limit: 2}, other: {limit: 1}")
+		b.do(r.Declare(ctx))
+		set, err := semaphore.NewSet(b.rdb, semaphore.SetOptions{Namespace: b.namespace})
+		b.do(err)
+		defer set.Close()
+		report, err := set.Semaphore("report")
+		b.do(err)
+		b.do(report.Define(ctx, semaphore.Definition{Limit: 99}))
+		other, err := set.Semaphore("other")
+		b.do(err)
+		b.do(other.Undefine(ctx))
+		b.stands(r, "report", "99")
+		b.do(r.Compare(ctx))
+		b.stands(r, "report", "2")
+		b.stands(r, "other", "1")
+
+		b.rules("report: {limit: 2}")
+		b.do(r.Declare(ctx))
+		b.do(other.Define(ctx, semaphore.Definition{Limit: 5}))
+		b.do(r.Compare(ctx))
+		b.stands(r, "other", "unknown")
+	})
+}
+
+// Changes at once by several processes end with the database and Redis in agreement.
+func TestChangesAtOnce(t *testing.T) {
+	each(t, func(b *bed) {
+		ctx := t.Context()
+		var g errgroup.Group
+		for i := range 4 {
+			r := b.api()
+			g.Go(func() error {
+				for n := range 5 {
+					o := semdefs.Override{Size: semdefs.Size{Limit: 10*i + n, Lease: time.Second}, By: "ada", At: time.Now()}
+					if _, err := r.Override(ctx, "busy", o); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		b.do(g.Wait())
+		r := b.api()
+		e, err := r.Entry(ctx, "busy")
+		b.do(err)
+		b.stands(r, "busy", fmt.Sprint(e.Set.Limit))
+	})
+}
+
+// Without the database what is known stays in force, also for a Redis that has forgotten it, and nothing is changed in Redis alone.
+func TestDatabaseAway(t *testing.T) {
+	each(t, func(b *bed) {
+		ctx, r := t.Context(), b.api()
+		b.do(r.Declare(ctx))
+		b.do(b.db.Close())
+		if _, err := r.Override(ctx, "report", semdefs.Override{Size: semdefs.Size{Limit: 9, Lease: time.Second}}); !errors.Is(err, semdefs.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+		b.stands(r, "report", "2")
+		b.forget()
+		b.stands(r, "report", "2")
+		sem, err := b.process(nil).Semaphore("report-2")
+		b.do(err)
+		if _, err := sem.TryAcquire(ctx); !errors.Is(err, semdefs.ErrUnavailable) || errors.Is(err, semaphore.ErrUnknown) {
+			t.Errorf("what nobody could look up is %v", err)
+		}
+		b.rules("report: {limit: 3}")
+		if err := r.Declare(ctx); !errors.Is(err, semdefs.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Without Redis nothing is changed in the database alone.
+func TestRedisAway(t *testing.T) {
+	each(t, func(b *bed) {
+		ctx, r := t.Context(), b.api()
+		b.do(r.Declare(ctx))
+		gone := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+		defer gone.Close()
+		without, err := semdefs.New(gone, b.open(b.db), semdefs.Options{Namespace: b.namespace, Rules: b.file.Load})
+		b.do(err)
+		defer without.Close()
+		_, err = without.Override(ctx, "report", semdefs.Override{Size: semdefs.Size{Limit: 9, Lease: time.Second}})
+		if !errors.Is(err, semdefs.ErrUnavailable) || strings.Contains(err.Error(), "unknown") {
+			t.Errorf("%v", err)
+		}
+		if e, err := r.Entry(ctx, "report"); err != nil || e.Set != nil {
+			t.Errorf("%+v %v", e, err)
+		}
+	})
+}
+
+// Run follows the file until it is told to end.
+func TestRun(t *testing.T) {
+	each(t, func(b *bed) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := b.api()
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		follows := func(limit int) {
+			t.Helper()
+			for {
+				e, known, err := r.Peek(t.Context(), "report")
+				b.do(err)
+				if known && e.File != nil && e.File.Limit == limit {
+					return
+				}
+				select {
+				case <-t.Context().Done():
+					t.Fatal("never")
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+		}
+		follows(2)
+		b.rules("report: {limit: 8}")
+		follows(8)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		b.stands(b.process(nil), "report", "8")
+	})
+}

@@ -1,0 +1,172 @@
+package semdefs
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Table is where definitions are kept. Make it with Postgres or SQLite; it is safe for concurrent use. The database stays the caller's.
+type Table struct {
+	db    *sql.DB
+	write func(time.Time) any // what a column takes for a time
+}
+
+// Postgres returns the table in a database that package migrations has brought up to date.
+func Postgres(db *sql.DB) *Table {
+	return &Table{db, func(t time.Time) any { return t }}
+}
+
+// SQLite is Postgres for SQLite. Its times are to the millisecond.
+func SQLite(db *sql.DB) *Table {
+	return &Table{db, func(t time.Time) any { return t.UnixMilli() }}
+}
+
+// An Entry is all that is known of one name.
+type Entry struct {
+	Name string
+	File *Size     // what the rules file says; nil: it has no such semaphore
+	Set  *Override // what an operator said instead; nil: nothing
+}
+
+// A Size is what a semaphore is.
+type Size struct {
+	Limit int
+	Lease time.Duration
+}
+
+// An Override is a Size that goes before that of the rules file.
+type Override struct {
+	Size
+
+	By string
+	At time.Time
+}
+
+// InForce returns what the semaphore is, or false where it is none any more.
+func (e *Entry) InForce() (Size, bool) {
+	switch {
+	case e.Set != nil:
+		return e.Set.Size, true
+	case e.File != nil:
+		return *e.File, true
+	}
+	return Size{}, false
+}
+
+const columns = `name, file_limit, file_lease_ms, set_limit, set_lease_ms, set_by, set_at`
+
+// list returns all entries by name.
+func (t *Table) list(ctx context.Context) ([]Entry, error) {
+	rows, err := t.db.QueryContext(ctx, `SELECT `+columns+` FROM semaphores ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []Entry
+	for rows.Next() {
+		e, err := scan(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, rows.Err()
+}
+
+// get returns the entry of a name, or false where it was never declared.
+func (t *Table) get(ctx context.Context, name string) (Entry, bool, error) {
+	e, err := scan(t.db.QueryRowContext(ctx, `SELECT `+columns+` FROM semaphores WHERE name = $1`, name).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Entry{Name: name}, false, nil
+	}
+	return e, err == nil, err
+}
+
+// insert writes what the rules file says of a name, unless it has an entry. It tells whether it had none.
+func (t *Table) insert(ctx context.Context, name string, file Size) (bool, error) {
+	result, err := t.db.ExecContext(ctx, `INSERT INTO semaphores (name, file_limit, file_lease_ms) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`,
+		name, file.Limit, file.Lease.Milliseconds())
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+// change lets alter an entry while nobody else can, and keeps what it has become, unless there is an error. Where there was no entry it is a
+// new one.
+func (t *Table) change(ctx context.Context, name string, alter func(e *Entry, fresh bool) error) (Entry, error) {
+	tx, err := t.db.BeginTx(ctx, nil)
+	if err != nil {
+		return Entry{}, err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	result, err := tx.ExecContext(ctx, `INSERT INTO semaphores (name) VALUES ($1) ON CONFLICT (name) DO NOTHING`, name)
+	if err != nil {
+		return Entry{}, err
+	}
+	inserted, err := result.RowsAffected()
+	if err != nil {
+		return Entry{}, err
+	}
+	// It locks the row where SELECT would need a word that SQLite does not know.
+	e, err := scan(tx.QueryRowContext(ctx, `UPDATE semaphores SET name = name WHERE name = $1 RETURNING `+columns, name).Scan)
+	if err != nil {
+		return Entry{}, err
+	}
+	if err := alter(&e, inserted > 0); err != nil {
+		return Entry{}, err
+	}
+	var fileLimit, fileLease, setLimit, setLease, setBy, setAt any
+	if e.File != nil {
+		fileLimit, fileLease = e.File.Limit, e.File.Lease.Milliseconds()
+	}
+	if e.Set != nil {
+		setLimit, setLease, setBy, setAt = e.Set.Limit, e.Set.Lease.Milliseconds(), e.Set.By, t.write(e.Set.At)
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE semaphores
+		SET file_limit = $2, file_lease_ms = $3, set_limit = $4, set_lease_ms = $5, set_by = $6, set_at = $7 WHERE name = $1`,
+		name, fileLimit, fileLease, setLimit, setLease, setBy, setAt); err != nil {
+		return Entry{}, err
+	}
+	return e, tx.Commit()
+}
+
+func scan(row func(...any) error) (e Entry, err error) {
+	var (
+		fileLimit, fileLease, setLimit, setLease sql.NullInt64
+		setBy                                    sql.NullString
+		setAt                                    stamp
+	)
+	if err := row(&e.Name, &fileLimit, &fileLease, &setLimit, &setLease, &setBy, &setAt); err != nil {
+		return e, err
+	}
+	if fileLimit.Valid {
+		e.File = &Size{int(fileLimit.Int64), time.Duration(fileLease.Int64) * time.Millisecond}
+	}
+	if setLimit.Valid {
+		e.Set = &Override{Size{int(setLimit.Int64), time.Duration(setLease.Int64) * time.Millisecond}, setBy.String, time.Time(setAt)}
+	}
+	return e, nil
+}
+
+// A stamp reads a time as either database keeps it, and none as the zero time.
+type stamp time.Time
+
+// Scan implements sql.Scanner.
+func (s *stamp) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*s = stamp{}
+	case time.Time:
+		*s = stamp(v)
+	case int64:
+		*s = stamp(time.UnixMilli(v))
+	default:
+		return fmt.Errorf("a time is %T", v)
+	}
+	return nil
+}
