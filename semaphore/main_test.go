@@ -17,6 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{}) // these tests lose servers on purpose
+	beChild()
 	os.Exit(testenv.Main(m))
 }
 
@@ -25,7 +26,7 @@ type quiet struct{}
 func (quiet) Printf(context.Context, string, ...any) {}
 
 // patience is how long a test waits for what must come: so long that only what never comes takes it.
-const patience = 30 * time.Second
+const patience = 10 * time.Second
 
 // A client is what both kinds of go-redis clients can do.
 type client interface {

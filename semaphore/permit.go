@@ -15,10 +15,10 @@ type Permit struct {
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
-	ends   *time.Timer // guarded by mu: loses the permit when the lease is over
-	renews *time.Timer // guarded by mu
-	lease  time.Duration
-	over   bool // guarded by mu: released or lost
+	ends   *time.Timer   // guarded by mu: loses the permit when the lease is over
+	renews *time.Timer   // guarded by mu
+	lease  time.Duration // guarded by mu
+	over   bool          // guarded by mu: released or lost
 }
 
 // newPermit returns the permit of h. The lease began, as far as this process can know, when h was asked for.
@@ -64,7 +64,10 @@ func (p *Permit) Renew(ctx context.Context) error {
 
 // renew renews the permit and sees to the next time, which comes sooner when this one has failed.
 func (p *Permit) renew() {
-	ctx, cancel := context.WithTimeout(p.ctx, p.lease/3)
+	p.mu.Lock()
+	patience := p.lease / 3
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	err := p.Renew(ctx)
 	p.mu.Lock()

@@ -1,0 +1,342 @@
+package semaphore_test
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/semaphore"
+)
+
+// These tests judge what 64 callers in four processes saw while things broke: was there an order of all that happened in which there were
+// never more holders than the limit, each token was larger than the one before, and nobody renewed what it did not hold?
+
+const (
+	histLimit = 8
+	histLease = semaphore.MinLease
+	processes = 4
+	workers   = 16
+)
+
+// An act is what the model judges. A holder's end is its release, or the end of its lease at a moment that only Redis knows.
+type act struct {
+	what what
+	rank int // of its token among all that are known
+}
+
+const ended what = "ended"
+
+// holding is the model's state: who holds, by rank, and which rank is next.
+type holding struct {
+	next int
+	n    int
+	held [histLimit]int // the first n, sorted
+}
+
+func (h holding) without(rank int) (holding, bool) {
+	i, ok := slices.BinarySearch(h.held[:h.n], rank)
+	if ok {
+		copy(h.held[i:], h.held[i+1:h.n])
+		h.n--
+		h.held[h.n] = 0
+	}
+	return h, ok
+}
+
+// modelOf is a semaphore. Tokens grow, so the order of the grants is known.
+func modelOf(limit int) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return holding{} },
+		Step: func(state, input, _ any) (bool, any) {
+			h, a := state.(holding), input.(act)
+			switch a.what {
+			case acquired:
+				if a.rank != h.next || h.n >= limit {
+					return false, state
+				}
+				h.held[h.n] = a.rank
+				h.n, h.next = h.n+1, h.next+1
+				return true, h
+			case renewed:
+				_, ok := slices.BinarySearch(h.held[:h.n], a.rank)
+				return ok, h
+			default:
+				after, ok := h.without(a.rank)
+				return ok, after
+			}
+		},
+	}
+}
+
+// historyOf makes a history of what children have said. A permit that nobody is known to have released ends at some time, not before its
+// lease can have ended, which began no earlier than its last renewal was called.
+func historyOf(t *testing.T, lease time.Duration, events []event) []porcupine.Operation {
+	t.Helper()
+	const slack = int64(2 * time.Millisecond) // between Redis' clock and ours
+	type life struct {
+		got      event
+		begun    int64 // when the lease can have begun at the earliest
+		from, to int64 // of the end
+	}
+	lives := map[int64]*life{}
+	var tokens []int64
+	for _, e := range events {
+		if e.What == acquired {
+			if lives[e.Token] != nil {
+				t.Errorf("the token %d was granted twice", e.Token)
+			}
+			lives[e.Token] = &life{got: e, begun: e.At, from: math.MaxInt64, to: math.MaxInt64}
+			tokens = append(tokens, e.Token)
+		}
+	}
+	slices.Sort(tokens)
+	var history []porcupine.Operation
+	add := func(w what, token, call, done int64) {
+		rank, _ := slices.BinarySearch(tokens, token)
+		history = append(history, porcupine.Operation{ClientId: rank % 64, Input: act{w, rank}, Call: call, Return: done})
+	}
+	for _, e := range events {
+		l := lives[e.Token]
+		switch e.What {
+		case renewed:
+			l.begun = max(l.begun, e.At)
+			add(renewed, e.Token, e.At, e.Done)
+		case releasing:
+			l.from = e.At
+		case released:
+			l.to = e.Done
+		}
+	}
+	for token, l := range lives {
+		add(acquired, token, l.got.At, l.got.Done)
+		add(ended, token, min(l.from, l.begun+lease.Nanoseconds()-slack), l.to)
+	}
+	slices.SortFunc(history, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	return history
+}
+
+// A trial is one run of the children and what happens to them.
+type trial struct {
+	*testing.T
+	house    *house
+	job      job
+	children []*child
+}
+
+func (tr *trial) spawn() *child {
+	c := spawn(tr.T, tr.job)
+	tr.children = append(tr.children, c)
+	return c
+}
+
+func newTrial(t *testing.T, h *house, name string) *trial {
+	def := semaphore.Definition{Limit: histLimit, Lease: histLease}
+	if err := h.semaphore(name).Define(soon(t), def); err != nil {
+		t.Fatal(err)
+	}
+	def.Existed = true
+	return &trial{T: t, house: h, job: job{Addr: h.addr, Namespace: h.namespace, Name: name, Definition: def, Workers: workers}}
+}
+
+// busy waits until every child has got n permits more than it had.
+func (tr *trial) busy(n int) {
+	tr.Helper()
+	for _, c := range tr.children {
+		if c.killed {
+			continue
+		}
+		had := count(c.said(), acquired)
+		c.until(func(events []event) bool { return count(events, acquired) >= had+n })
+	}
+}
+
+func count(events []event, w what) int {
+	n := 0
+	for _, e := range events {
+		if e.What == w {
+			n++
+		}
+	}
+	return n
+}
+
+// holds returns the tokens that are held as far as these events tell.
+func holds(events []event) map[int64]bool {
+	held := map[int64]bool{}
+	for _, e := range events {
+		switch e.What {
+		case acquired:
+			held[e.Token] = true
+		case releasing, released, lost:
+			delete(held, e.Token)
+		}
+	}
+	return held
+}
+
+// judge ends the children and judges their history.
+func (tr *trial) judge() []event {
+	tr.Helper()
+	var all []event
+	for _, c := range tr.children {
+		c.end()
+		all = append(all, c.said()...)
+	}
+	history := historyOf(tr.T, histLease, all)
+	verdict := porcupine.CheckOperationsTimeout(modelOf(histLimit), history, time.Minute)
+	tr.Logf("%s: %d operations: %d acquired, %d renewed, %d released, %d lost: %s",
+		tr.Name(), len(history), count(all, acquired), count(all, renewed), count(all, released), count(all, lost), verdict)
+	if verdict != porcupine.Ok {
+		tr.Errorf("the history is not one of a semaphore: %s", verdict)
+	}
+	if tight := porcupine.CheckOperationsTimeout(modelOf(histLimit-1), history, time.Minute); tight != porcupine.Illegal {
+		tr.Errorf("the same with a limit smaller by one: %s; it proves nothing", tight)
+	}
+	return all
+}
+
+func TestHistory(t *testing.T) {
+	t.Run("redis", func(t *testing.T) { histories(t, newHouse(t, testenv.Redis(t)), "report") })
+	t.Run("cluster", func(t *testing.T) { histories(t, newHouse(t, strings.Join(testenv.RedisCluster(t), ",")), "report") })
+}
+
+func histories(t *testing.T, shared *house, name string) {
+	trials := []struct {
+		name string
+		run  func(tr *trial)
+	}{
+		{"no fault", func(tr *trial) {
+			for range processes {
+				tr.spawn()
+			}
+			tr.busy(50)
+		}},
+		{"holders are killed", func(tr *trial) {
+			for range processes {
+				tr.spawn()
+			}
+			for range 3 {
+				tr.busy(5)
+				victim := tr.spawn()
+				victim.until(func(events []event) bool { return len(events) > 20 && len(holds(events)) > 0 })
+				victim.kill()
+			}
+			tr.busy(20)
+		}},
+		{"holders are stopped for longer than their lease", stopped},
+		{"replies are lost", func(tr *trial) {
+			tr.job.Lossy = 0.02
+			for range processes {
+				tr.spawn()
+			}
+			tr.busy(15)
+		}},
+		{"messages are lost", func(tr *trial) {
+			tr.job.Deaf = true
+			for range processes {
+				tr.spawn()
+			}
+			tr.busy(10)
+		}},
+	}
+	for _, c := range trials {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t, shared.addr)
+			tr := newTrial(t, h, name)
+			c.run(tr)
+			tr.judge()
+		})
+	}
+}
+
+// stopped: who is stopped for longer than its lease learns that it has lost, when it goes on, and others have larger tokens by then.
+func stopped(tr *trial) {
+	for range processes - 1 {
+		tr.spawn()
+	}
+	tr.job.Keep = 2
+	victim := tr.spawn()
+	victim.until(func(events []event) bool { return count(events, renewed) >= 2 })
+	victim.signal(syscall.SIGSTOP)
+	frozen := monotonic()
+	others := tr.children[:processes-1]
+	for _, c := range others { // until somebody has got a permit more than a lease later
+		c.until(func(events []event) bool {
+			return slices.ContainsFunc(events, func(e event) bool { return e.What == acquired && e.At > frozen+2*histLease.Nanoseconds() })
+		})
+	}
+	held := holds(victim.said())
+	victim.signal(syscall.SIGCONT)
+	victim.until(func(events []event) bool {
+		kept := 0
+		for _, e := range events {
+			if e.What == lost && held[e.Token] {
+				kept++
+			}
+		}
+		return kept >= tr.job.Keep
+	})
+	newest := int64(0)
+	for _, c := range others {
+		for _, e := range c.said() {
+			newest = max(newest, e.Token)
+		}
+	}
+	for token := range held {
+		if token >= newest {
+			tr.Errorf("the stopped holder's token %d is not older than the others', %d", token, newest)
+		}
+	}
+	for _, e := range victim.said() {
+		if held[e.Token] && e.What == renewed && e.Done > frozen+2*histLease.Nanoseconds() {
+			tr.Errorf("a lost permit was renewed: %+v", e)
+		}
+	}
+	tr.busy(10)
+}
+
+func TestHistoryOfRestarts(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		args    []string
+		restart func(*testenv.RedisServer)
+	}{
+		{"with its file", nil, (*testenv.RedisServer).Restart},
+		{"with a file that is never late", []string{"--appendfsync", "always"}, (*testenv.RedisServer).Restart},
+		{"with nothing", []string{"--appendonly", "no"}, (*testenv.RedisServer).RestartEmpty},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := testenv.StartRedis(t, c.args...)
+			h := newHouse(t, server.URL())
+			tr := newTrial(t, h, "report")
+			for range processes - 1 {
+				tr.spawn()
+			}
+			tr.job.Keep = 1
+			keeper := tr.spawn()
+			for range 2 {
+				tr.busy(20)
+				keeper.until(func(events []event) bool { return count(events, renewed) > 0 })
+				before, had := holds(keeper.said()), monotonic()
+				c.restart(server)
+				tr.busy(10)
+				_, _ = before, had
+			}
+			all := tr.judge()
+			registered := false // a permit from before was renewed after
+			for _, e := range all {
+				registered = registered || e.What == renewed
+			}
+			if !registered {
+				t.Error("nobody has renewed")
+			}
+		})
+	}
+}
