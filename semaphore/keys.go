@@ -13,8 +13,9 @@ import "strings"
 //	P<name>:queue      ZSET                                         waiters by their place
 //	P<name>:processes  ZSET                                         processes by when they were last heard of, µs
 //
-//	channel <namespace>:s:process:<process>, on a cluster Pprocess:<process>   "come KEY NAME": ask again, there is a permit; "lost KEY TOKEN": somebody else has released it
+//	channel <namespace>:s:process:<process>, on a cluster Pprocess:<process>
 //
+// What is said there: "come KEY NAME": ask again, there is a permit; "lost KEY TOKEN": somebody else has released it; "look": beat.
 // A definition that was taken back ends like the others. <name> is without its tag.
 
 func (l *lane) keys(keys []string, name string) []string {

@@ -55,13 +55,21 @@ func hear(sub *redis.PubSub, lanes func() []*lane) {
 func (l *lane) heard(payload string) {
 	word, rest, _ := strings.Cut(payload, " ")
 	key, rest, _ := strings.Cut(rest, " ")
-	if word == "come" {
+	switch word {
+	case "look":
+		l.beatSoon()
+	case "come":
 		if CheckName(rest) == nil && l.set.lane(tagOf(rest)) == l {
 			l.come(key, rest)
 		}
-		return
+	case "lost":
+		token, _ := strconv.ParseInt(rest, 10, 64)
+		l.lost(key, token)
 	}
-	token, _ := strconv.ParseInt(rest, 10, 64)
+}
+
+// lost ends the permits that somebody has released in their stead.
+func (l *lane) lost(key string, token int64) {
 	l.mu.Lock()
 	var lost []*Permit
 	for _, p := range l.permits[key] {

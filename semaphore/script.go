@@ -108,9 +108,10 @@ func (l *lane) runScript(ctx context.Context, ops []*op) {
 	if err == nil {
 		replies, granted, err = parts(result, len(ops))
 	}
-	for i := 0; i+2 < len(granted); i += 3 { // first, for the reply to an ask may say it too
+	for i := 0; i+3 < len(granted); i += 4 { // first, for the reply to an ask may say it too
 		key, _ := granted[i].(string)
-		l.granted(key, number(granted[i+1]), micros(granted[i+2]), sent)
+		name, _ := granted[i+3].(string)
+		l.granted(held{ticket{key: key, token: number(granted[i+1]), names: []string{name}}, micros(granted[i+2]), sent})
 	}
 	for i, o := range ops {
 		r := reply{err: err}

@@ -138,5 +138,9 @@ func (s *Semaphore) Release(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return s.lane.release(ctx, t)
+	if err := s.lane.release(ctx, t); err != nil {
+		return err
+	}
+	s.lane.lost(t.key, t.token)
+	return nil
 }

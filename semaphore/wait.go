@@ -127,6 +127,9 @@ func (l *lane) asked(w *wait, r reply, beat bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.asking--
+	if beat && l.beat != nil && r.err == nil && r.word != "waiting" {
+		l.beat.Reset(0) // nobody had told of it: there may be more
+	}
 	switch {
 	case w.left && r.word == "granted":
 		l.enqueue(releaseOf(&w.ticket, abandoned(w.shared))) // it was given up meanwhile
@@ -135,9 +138,6 @@ func (l *lane) asked(w *wait, r reply, beat bool) {
 		t := w.ticket
 		t.token = r.token
 		l.answer(w, held{t, r.lease, r.sent}, nil)
-		if beat && l.beat != nil {
-			l.beat.Reset(0) // nobody had told of it: there may be more
-		}
 	case r.word == "waiting":
 		again := r.fresh && w.queued
 		w.queued, w.place, w.expected = true, r.place, r.wait
@@ -212,15 +212,17 @@ func (l *lane) come(key, name string) {
 	}
 }
 
-// granted hears of a permit that came with the reply to something else.
-func (l *lane) granted(key string, token int64, lease time.Duration, since time.Time) {
+// granted hears of a permit that came with the reply to something else. One that nobody waits for any more is given back.
+func (l *lane) granted(h held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w := l.waits[key]
-	if w == nil { // it was given up meanwhile
+	w := l.waits[h.key]
+	if w == nil {
+		l.enqueue(releaseOf(&h.ticket, h.token))
 		return
 	}
-	t := w.ticket
-	t.token = token
-	l.answer(w, held{t, lease, since}, nil)
+	token := h.token
+	h.ticket = w.ticket
+	h.token = token
+	l.answer(w, h, nil)
 }

@@ -1,21 +1,31 @@
+-- forgo takes a waiter from all queues it is in.
+local function forgo(key, all)
+  for _, s in ipairs(all) do
+    if entry(s, key) then leave(s, key) end
+  end
+end
+
 -- acquire KEY WEIGHT WAIT HOLDER SEMAPHORES…: a permit in each of the semaphores or in none. WAIT 1 queues where there is none. It may be sent
 -- again, and is, by those who were told to come: who holds the permit gets it again, who waits keeps its place.
 --
 -- Replies granted, token, lease · waiting or full, position, expected wait, µs until a lease may end, 1 if it was not in the queue ·
 -- unknown, too_heavy or conflict, name
 local function acquire(key, weight, wait, holder, all)
-  for _, s in ipairs(all) do
-    if not s.limit then return { 'unknown', s.name } end
-  end
   local first = all[1]
   local e = entry(first, key)
+  for _, s in ipairs(all) do
+    if not s.limit then
+      if e and e.token == 0 then forgo(key, all) end
+      return { 'unknown', s.name }
+    end
+  end
   if e and e.token > 0 then
     for _, s in ipairs(all) do
       local own = entry(s, key)
       if not own or own.token ~= e.token then
         return { 'conflict', s.name } -- the other request with this id asked for other semaphores
       end
-      own.claimed, own.process = nil, process
+      own.claimed, own.process = false, process
       hold(s, key, own, now + e.lease)
     end
     return { 'granted', e.token, e.lease }
@@ -24,15 +34,16 @@ local function acquire(key, weight, wait, holder, all)
     local queued = true
     for _, s in ipairs(all) do queued = queued and entry(s, key) end
     if not queued then -- one of them has believed its process dead
-      for _, s in ipairs(all) do
-        if entry(s, key) then leave(s, key) end
-      end
+      forgo(key, all)
       e = nil
     end
   end
   local free = true
   for _, s in ipairs(all) do
-    if weight > s.limit and s.limit > 0 then return { 'too_heavy', s.name } end
+    if weight > s.limit and s.limit > 0 then
+      if e then forgo(key, all) end
+      return { 'too_heavy', s.name }
+    end
     if wait then enlist(s) end
     local before = head(s)
     free = free and (not before or before == key) and fits(s, weight)
@@ -49,7 +60,7 @@ local function acquire(key, weight, wait, holder, all)
     fresh = 1
     local place = number(all)
     for _, s in ipairs(all) do
-      join(s, key, { weight = weight, since = now, token = 0, process = process, holder = holder, multi = #all > 1 or nil }, place)
+      join(s, key, { weight = weight, since = now, token = 0, process = process, holder = holder, multi = #all > 1, called = 0 }, place)
     end
   end
   local position, last, soonest = 0, 0, first.lease
@@ -63,7 +74,7 @@ local function acquire(key, weight, wait, holder, all)
     end
     if #all > 1 and (own or fresh == 1) then
       -- Where there is room for it, only another semaphore can let it in.
-      entry(s, key).called = fits(s, weight) and -1 or nil
+      entry(s, key).called = fits(s, weight) and -1 or 0
     end
     position, last = math.max(position, place), math.max(last, expected(s, place))
     soonest = math.min(soonest, next_change(s))

@@ -9,7 +9,8 @@
 -- ARGV[4]  how many semaphores; then their names, and the operations as run.lua says
 -- Times are µs of Redis' clock. A token is a number that only grows, and so is a place in a queue.
 --
--- Replies {replies, granted}: a reply for each operation, and what else was granted to the process that asks: key, token, lease each.
+-- Replies {replies, granted}: a reply for each operation, and what else was granted to the process that asks: key, token,
+-- lease and semaphore each.
 -- The first word of a reply is granted, waiting, full, renewed, lost, released, defined, status, unknown, too_heavy or conflict.
 --
 -- Must be atomic: whether there is room, who is first and what the next token is depends on what others do at that moment.
@@ -40,12 +41,28 @@ local function ttl(s) return math.ceil(s.longest / 1000) + KEEP end
 
 local function tell(to, word) call(verb, prefix .. to, word) end
 
+-- How an entry is written: all that is a number, the process, the other semaphores as in a permit's id, and the holder.
+local FORMAT, PATTERN = '%d %.0f %.0f %.0f %d %d %.0f %s %s %s', '^(%d+) (%d+) (%d+) (%d+) (%d) (%d) (%-?%d+) (%S+) (%S*) (.*)$'
+
+local function pack(e)
+  return string.format(FORMAT, e.weight, e.since, e.token, e.lease or 0, e.claimed and 1 or 0, e.multi and 1 or 0, e.called or 0, e.process,
+    e.also or '', e.holder)
+end
+
+local function read(packed)
+  local weight, since, token, lease, claimed, multi, called, of, also, holder = string.match(packed, PATTERN)
+  return {
+    weight = tonumber(weight), since = tonumber(since), token = tonumber(token), lease = tonumber(lease), claimed = claimed == '1',
+    multi = multi == '1', called = tonumber(called), process = of, also = also, holder = holder,
+  }
+end
+
 -- An entry is what is known of a permit, or of one who waits for it (then its token is 0), by its key.
 local function entry(s, key)
   local e = s.entries[key]
   if e == nil then
     local packed = call('HGET', s.keys.entries, key)
-    e = packed and cmsgpack.unpack(packed)
+    e = packed and read(packed)
     s.entries[key] = e
   end
   return e or nil
@@ -196,7 +213,7 @@ local function flush(s)
   for key in pairs(s.dirty) do
     local e = s.entries[key]
     if e then
-      set[#set + 1], set[#set + 2] = key, cmsgpack.pack(e)
+      set[#set + 1], set[#set + 2] = key, pack(e)
     else
       delete[#delete + 1] = key
     end

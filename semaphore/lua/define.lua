@@ -7,6 +7,7 @@ local function define(s, limit, lease, existed, absent)
     if s.limit then
       call('HDEL', s.keys.meta, 'limit')
       s.limit, s.version = nil, s.version + 1
+      for _, waits in ipairs(call('ZRANGE', s.keys.processes, 0, 999)) do tell(waits, 'look') end
     end
   elseif not s.limit or not absent and (s.limit ~= limit or s.lease ~= lease) then
     if not s.run then
@@ -33,7 +34,7 @@ local function status(s)
   for i = 1, #held, 2 do
     local e = entry(s, held[i])
     if e then
-      for _, v in ipairs({ held[i], e.token, e.weight, e.holder, e.since, held[i + 1], e.also or '' }) do holders[#holders + 1] = v end
+      for _, v in ipairs({ held[i], e.token, e.weight, e.holder, e.since, held[i + 1], e.also }) do holders[#holders + 1] = v end
     end
   end
   for _, key in ipairs(call('ZRANGE', s.keys.queue, 0, 999)) do

@@ -30,7 +30,7 @@ local function renew(key, token, weight, holder, all)
       end
       s.used, s.quiet, s.last = s.used + weight, math.max(s.quiet, s.broke + s.longest), math.max(s.last, token)
     end
-    e.claimed = nil
+    e.claimed = false
     hold(s, key, e, now + lease)
   end
   return { 'renewed', lease }

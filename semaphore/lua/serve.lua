@@ -24,7 +24,7 @@ local function grant(all, key, e)
   for _, s in ipairs(all) do
     local own = {
       weight = e.weight, token = token, since = now, lease = lease, process = e.process, holder = e.holder, claimed = e.claimed,
-      also = #all > 1 and others(all, s) or nil,
+      also = others(all, s),
     }
     hold(s, key, own, now + (e.claimed and CLAIM or lease))
     if e.weight > 1 then
@@ -57,7 +57,7 @@ local function serve(s)
       return
     elseif not e.multi then
       quit(s, key)
-      e.claimed = e.process ~= process or nil
+      e.claimed = e.process ~= process
       local token, lease = grant({ s }, key, e)
       if e.claimed then
         tell(e.process, 'come ' .. key .. ' ' .. s.name)
@@ -65,8 +65,9 @@ local function serve(s)
         granted[#granted + 1] = key
         granted[#granted + 1] = token
         granted[#granted + 1] = lease
+        granted[#granted + 1] = s.name
       end
-    elseif not e.called then
+    elseif e.called == 0 then
       -- It waits for other semaphores too, whose keys are not at hand: it is called to ask again itself.
       e.called = now
       write(s, key, e)
