@@ -1,7 +1,8 @@
 -- forgo takes a waiter from all queues it is in.
 local function forgo(key, all)
   for _, s in ipairs(all) do
-    if entry(s, key) then leave(s, key) end
+    local e = entry(s, key)
+    if e and e.token == 0 then leave(s, key) end
   end
 end
 
@@ -15,7 +16,7 @@ local function acquire(key, weight, wait, holder, all)
   local e = entry(first, key)
   for _, s in ipairs(all) do
     if not s.limit then
-      if e and e.token == 0 then forgo(key, all) end
+      forgo(key, all)
       return { 'unknown', s.name }
     end
   end
@@ -30,18 +31,16 @@ local function acquire(key, weight, wait, holder, all)
     end
     return { 'granted', e.token, e.lease }
   end
-  if e and #all > 1 then
-    local queued = true
-    for _, s in ipairs(all) do queued = queued and entry(s, key) end
-    if not queued then -- one of them has believed its process dead
-      forgo(key, all)
-      e = nil
-    end
+  local queued = e
+  for _, s in ipairs(all) do queued = queued and entry(s, key) end
+  if not queued then
+    forgo(key, all) -- where another has believed its process dead, it starts anew
+    e = nil
   end
   local free = true
   for _, s in ipairs(all) do
     if weight > s.limit and s.limit > 0 then
-      if e then forgo(key, all) end
+      forgo(key, all)
       return { 'too_heavy', s.name }
     end
     if wait then enlist(s) end
@@ -52,7 +51,9 @@ local function acquire(key, weight, wait, holder, all)
     for _, s in ipairs(all) do
       if e then quit(s, key) end
     end
-    local token, lease = grant(all, key, { weight = weight, since = e and e.since, process = process, holder = holder })
+    local token, lease = grant(all, key, {
+      weight = weight, since = e and e.since, process = process, holder = holder, before = e and e.process ~= process and e.process,
+    })
     return { 'granted', token, lease }
   end
   local fresh = 0
@@ -68,13 +69,13 @@ local function acquire(key, weight, wait, holder, all)
     local place = s.size + (e and 0 or 1 - fresh)
     local own = wait and e and entry(s, key)
     if own then
-      own.process = process
+      if own.process ~= process then own.before, own.process = own.process, process end
       write(s, key, own)
       place = math.max(1, (call('ZRANK', s.keys.queue, key) or s.size - 1) + 1 - s.left)
     end
     if #all > 1 and (own or fresh == 1) then
-      -- Where there is room for it, only another semaphore can let it in.
-      entry(s, key).called = fits(s, weight) and -1 or 0
+      -- Where it is first and there is room, only another semaphore can let it in.
+      entry(s, key).called = head(s) == key and fits(s, weight) and -1 or 0
     end
     position, last = math.max(position, place), math.max(last, expected(s, place))
     soonest = math.min(soonest, next_change(s))

@@ -41,19 +41,20 @@ local function ttl(s) return math.ceil(s.longest / 1000) + KEEP end
 
 local function tell(to, word) call(verb, prefix .. to, word) end
 
--- How an entry is written: all that is a number, the process, the other semaphores as in a permit's id, and the holder.
-local FORMAT, PATTERN = '%d %.0f %.0f %.0f %d %d %.0f %s %s %s', '^(%d+) (%d+) (%d+) (%d+) (%d) (%d) (%-?%d+) (%S+) (%S*) (.*)$'
+-- How an entry is written: all that is a number, the process, another one that has asked for the same, the other semaphores as in a
+-- permit's id, and the holder.
+local FORMAT, PATTERN = '%d %.0f %.0f %.0f %d %d %.0f %s %s %s %s', '^(%d+) (%d+) (%d+) (%d+) (%d) (%d) (%-?%d+) (%S+) (%S*) (%S*) (.*)$'
 
 local function pack(e)
   return string.format(FORMAT, e.weight, e.since, e.token, e.lease or 0, e.claimed and 1 or 0, e.multi and 1 or 0, e.called or 0, e.process,
-    e.also or '', e.holder)
+    e.before or '', e.also or '', e.holder)
 end
 
 local function read(packed)
-  local weight, since, token, lease, claimed, multi, called, of, also, holder = string.match(packed, PATTERN)
+  local weight, since, token, lease, claimed, multi, called, of, before, also, holder = string.match(packed, PATTERN)
   return {
     weight = tonumber(weight), since = tonumber(since), token = tonumber(token), lease = tonumber(lease), claimed = claimed == '1',
-    multi = multi == '1', called = tonumber(called), process = of, also = also, holder = holder,
+    multi = multi == '1', called = tonumber(called), process = of, before = before ~= '' and before, also = also, holder = holder,
   }
 end
 

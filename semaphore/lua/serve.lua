@@ -36,6 +36,7 @@ local function grant(all, key, e)
       s.waited, s.waited_us = s.waited + 1, s.waited_us + now - since
     end
   end
+  if e.before then tell(e.before, 'come ' .. key .. ' ' .. all[1].name) end -- it may wait for the same
   return token, lease
 end
 
@@ -43,14 +44,14 @@ local function fits(s, weight) return now >= s.quiet and s.used + weight <= s.li
 
 -- serve hands what is free to those who wait, first in first out. Nobody passes the first one, however much it asks for.
 local function serve(s)
-  while s.limit and s.used < s.limit and now >= s.quiet do
+  while s.limit do
     local key = head(s)
     if not key then return end
     local e = entry(s, key)
     if not e or not alive(s, e) then
       leave(s, key) -- its process has died
       s.abandoned = s.abandoned + 1
-    elseif e.weight > s.limit then
+    elseif e.weight > s.limit and s.limit > 0 then
       leave(s, key) -- the limit has shrunk; it asks again, and is told
       tell(e.process, 'come ' .. key .. ' ' .. s.name)
     elseif not fits(s, e.weight) then
