@@ -1,0 +1,198 @@
+package semaphoreasynq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/semaphore"
+)
+
+// Options of LimitWith.
+type Options struct {
+	// Queue is the Redis of Asynq. With it a permit that is given back in this process wakes the task that was put back first, which then comes
+	// before all that are pending. nil lets tasks come by themselves: their time is counted in seconds, so permits lie idle as long.
+	Queue redis.Scripter
+	// Types are the types of the tasks that need a permit. None means all.
+	Types []string
+	// Wait is how long a task waits in its worker before it is put back. 0 means 50 ms.
+	Wait time.Duration
+	// Stay is how many tasks of this process may wait in their workers until they have a permit, instead of being put back. They stand in the
+	// semaphore's queue with all others, so that a permit reaches them at once wherever it was freed, and nobody overtakes them. Each
+	// takes a slot of the server's Concurrency. 0 means none.
+	Stay int
+	// Request says what a task takes: its weight, other semaphores besides, the name by which it is listed. ID and Try are not looked at, for
+	// two runs must never share a permit. An error is the task's. nil takes one permit in the name of the task.
+	Request func(context.Context, *asynq.Task) (semaphore.Request, error)
+}
+
+const (
+	defaultWait = 50 * time.Millisecond
+	// A task without retries stops waiting so long before its deadline, to say why.
+	farewell = 100 * time.Millisecond
+	outage   = time.Second // between two tries to get a permit when nothing can be decided
+)
+
+// Limit lets tasks of these types run when they have a permit of sem, and all others at once. No types means all. It needs a server with
+// Config. For queue see Options.Queue.
+func Limit(sem *semaphore.Semaphore, queue redis.Scripter, types ...string) asynq.MiddlewareFunc {
+	return LimitWith(sem, Options{Queue: queue, Types: types})
+}
+
+// LimitWith is Limit with all that can be asked for.
+func LimitWith(sem *semaphore.Semaphore, opts Options) asynq.MiddlewareFunc {
+	if opts.Wait <= 0 {
+		opts.Wait = defaultWait
+	}
+	if opts.Request == nil {
+		opts.Request = inItsName
+	}
+	opts.Types = slices.Clone(opts.Types)
+	l := &limiter{sem: sem, opts: opts, stay: make(chan struct{}, max(0, opts.Stay)), line: newLine()}
+	return func(next asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
+			if len(opts.Types) > 0 && !slices.Contains(opts.Types, t.Type()) {
+				return next.ProcessTask(ctx, t)
+			}
+			return l.process(ctx, t, next)
+		})
+	}
+}
+
+func inItsName(ctx context.Context, t *asynq.Task) (semaphore.Request, error) {
+	id, _ := asynq.GetTaskID(ctx)
+	holder := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, t.Type()+" "+id)
+	return semaphore.Request{Holder: strings.ToValidUTF8(holder[:min(len(holder), semaphore.MaxText)], "")}, nil
+}
+
+type limiter struct {
+	sem  *semaphore.Semaphore
+	opts Options
+	stay chan struct{} // one for each task that stays
+	line *line
+}
+
+func (l *limiter) process(ctx context.Context, t *asynq.Task, next asynq.Handler) error {
+	req, err := l.opts.Request(ctx, t)
+	if err != nil {
+		return err
+	}
+	req.ID, req.Try = "", false // each run has a permit of its own
+	retried, _ := asynq.GetRetryCount(ctx)
+	most, _ := asynq.GetMaxRetry(ctx)
+	for {
+		var permit *semaphore.Permit
+		if retried < most {
+			permit, err = l.acquire(ctx, req)
+		} else {
+			permit, err = l.await(ctx, req)
+		}
+		if err != nil {
+			return err
+		}
+		lost, err := l.run(ctx, t, permit, next)
+		switch {
+		case err == nil || !lost:
+			return err
+		case retried < most:
+			return &putBack{fmt.Errorf("%w, and with it the work: %w", semaphore.ErrPermitLost, err), jitter(outage)}
+		}
+	}
+}
+
+// acquire waits a moment. Without a permit its error puts the task back.
+func (l *limiter) acquire(ctx context.Context, req semaphore.Request) (*semaphore.Permit, error) {
+	id := idOf(ctx)
+	waiting, cancel := l.waiting(ctx, l.line.came(id))
+	defer cancel()
+	permit, err := l.sem.AcquireWith(waiting, req)
+	var full *semaphore.CapacityError
+	switch {
+	case err == nil:
+		l.line.leave(id)
+		return permit, nil
+	case errors.Is(err, semaphore.ErrInvalid):
+		l.line.leave(id)
+		return nil, err // whose fault this is, waiting does not mend it
+	case ctx.Err() != nil:
+		return nil, err // Asynq knows
+	case errors.As(err, &full):
+		return nil, &putBack{full, l.line.join(id, full, time.Now())}
+	}
+	return nil, &putBack{err, jitter(outage)}
+}
+
+// waiting returns the context in which to wait for a permit, nil for not at all.
+func (l *limiter) waiting(ctx context.Context, known bool) (context.Context, context.CancelFunc) {
+	select {
+	case l.stay <- struct{}{}:
+		return ctx, func() { <-l.stay }
+	default:
+	}
+	wait := l.opts.Wait
+	if !known && l.line.len() > 0 {
+		wait /= 10 // where many are put back, those that come for the first time should not take the worker's time
+	}
+	return context.WithTimeout(ctx, wait)
+}
+
+// await waits for as long as the task may take. Its error ends the task.
+func (l *limiter) await(ctx context.Context, req semaphore.Request) (*semaphore.Permit, error) {
+	waiting, cancel := ctx, context.CancelFunc(func() {})
+	if end, ok := ctx.Deadline(); ok {
+		waiting, cancel = context.WithDeadline(ctx, end.Add(-farewell))
+	}
+	defer cancel()
+	for {
+		permit, err := l.sem.AcquireWith(waiting, req)
+		if err == nil || errors.Is(err, semaphore.ErrInvalid) {
+			return permit, err
+		}
+		again := time.NewTimer(outage)
+		select {
+		case <-waiting.Done():
+		case <-again.C:
+		}
+		again.Stop()
+		if waiting.Err() != nil {
+			return nil, fmt.Errorf("semaphoreasynq: no permit in time for a task that cannot be put back, because it has no retries left; "+
+				"enqueue it with asynq.MaxRetry(1) or more: %w", err)
+		}
+	}
+}
+
+// run calls next while the permit is held.
+func (l *limiter) run(ctx context.Context, t *asynq.Task, permit *semaphore.Permit, next asynq.Handler) (lost bool, err error) {
+	defer func() {
+		// What cannot be given back ends with its lease.
+		if permit.Release() == nil && l.opts.Queue != nil {
+			l.wake(ctx)
+		}
+	}()
+	work, cancel := context.WithCancelCause(context.WithValue(ctx, permitKey{}, permit))
+	defer cancel(nil)
+	stop := context.AfterFunc(permit.Context(), func() { cancel(context.Cause(permit.Context())) })
+	defer stop()
+	err = next.ProcessTask(work, t)
+	return permit.Context().Err() != nil, err
+}
+
+type permitKey struct{}
+
+// PermitOf returns the permit under which the handler of this context runs, whose Token fences what it writes; nil if there is none.
+func PermitOf(ctx context.Context) *semaphore.Permit {
+	permit, _ := ctx.Value(permitKey{}).(*semaphore.Permit)
+	return permit
+}

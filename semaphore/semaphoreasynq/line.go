@@ -1,0 +1,137 @@
+package semaphoreasynq
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/tidegate/tidegate/semaphore"
+)
+
+const (
+	soonest   = time.Second      // until a task comes back: Asynq counts in seconds
+	latest    = 30 * time.Second // as long can a permit be free for tasks of which nobody wakes one
+	onItsWay  = time.Second      // is a task that was woken
+	missing   = 5 * time.Second  // after it should have come back, a task is believed to have come to another process
+	forgotten = time.Minute      // or to be done
+	lineRoom  = 10_000           // more are put back, but not remembered
+)
+
+// A line remembers the tasks that this process has put back, in the order in which they first came. Others may have put back the same ones
+// later, or done them: it is about right, and never decides who gets a permit.
+type line struct {
+	mu    sync.Mutex
+	order *list.List               // guarded by mu: of *away
+	tasks map[taskID]*list.Element // guarded by mu
+	each  time.Duration            // guarded by mu: that a place in the semaphore's queue took lately; 0 is not known
+}
+
+type taskID struct{ queue, id string }
+
+func idOf(ctx context.Context) taskID {
+	queue, _ := asynq.GetQueueName(ctx)
+	id, _ := asynq.GetTaskID(ctx)
+	return taskID{queue, id}
+}
+
+// away is a task that was put back.
+type away struct {
+	id    taskID
+	back  time.Time // when it should be
+	woken time.Time // zero: not
+	tries int
+}
+
+func newLine() *line {
+	return &line{order: list.New(), tasks: map[taskID]*list.Element{}}
+}
+
+func (l *line) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.order.Len()
+}
+
+// came notes that a task is here again, and returns false for one that is not in the line.
+func (l *line) came(id taskID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.tasks[id]
+	if at != nil {
+		at.Value.(*away).woken = time.Time{}
+	}
+	return at != nil
+}
+
+// leave takes a task out of the line.
+func (l *line) leave(id taskID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := l.tasks[id]; at != nil {
+		l.remove(at)
+	}
+}
+
+// remove is called with mu held.
+func (l *line) remove(at *list.Element) {
+	l.order.Remove(at)
+	delete(l.tasks, at.Value.(*away).id)
+}
+
+// join gives a task its place, unless it has one, and returns for how long it should be away.
+func (l *line) join(id taskID, full *semaphore.CapacityError, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for first := l.order.Front(); first != nil && now.Sub(first.Value.(*away).back) > forgotten; first = l.order.Front() {
+		l.remove(first)
+	}
+	if full.Wait > 0 && full.Position > 0 {
+		l.each = full.Wait / time.Duration(full.Position)
+	}
+	at := l.tasks[id]
+	if at == nil && l.order.Len() < lineRoom {
+		at = l.order.PushBack(&away{id: id})
+		l.tasks[id] = at
+	}
+	ahead := full.Position
+	for before := l.order.Front(); before != nil && before != at; before = before.Next() {
+		if now.Sub(before.Value.(*away).back) < missing {
+			ahead++
+		}
+	}
+	expected := l.each * time.Duration(ahead)
+	if at != nil && l.each == 0 { // of the first permits none was given back yet
+		expected = soonest << min(at.Value.(*away).tries, 10)
+	}
+	delay := jitter(min(max(expected, soonest), latest))
+	if at != nil {
+		at.Value.(*away).back = now.Add(delay)
+		at.Value.(*away).tries++
+	}
+	return delay
+}
+
+// next returns the first tasks of the line that are not awake, of one queue.
+func (l *line) next(most int, now time.Time) (ids []taskID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at := l.order.Front(); at != nil && len(ids) < most; at = at.Next() {
+		a := at.Value.(*away)
+		if now.Sub(a.woken) >= onItsWay && (len(ids) == 0 || ids[0].queue == a.id.queue) {
+			ids = append(ids, a.id)
+		}
+	}
+	return ids
+}
+
+// wake notes that a task was woken.
+func (l *line) wake(id taskID, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := l.tasks[id]; at != nil {
+		at.Value.(*away).woken = now
+	}
+}

@@ -1,0 +1,89 @@
+package semaphoreasynq_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/semaphore"
+	"github.com/tidegate/tidegate/semaphore/semaphoreasynq"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m))
+}
+
+func name(t *testing.T) string { return strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) }
+
+func dial(t *testing.T, url string) *redis.Client {
+	t.Helper()
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(opts)
+	t.Cleanup(func() { rdb.Close() })
+	return rdb
+}
+
+// open returns the test's semaphore as one process sees it.
+func open(t *testing.T, url string, limit int, lease time.Duration) *semaphore.Semaphore {
+	t.Helper()
+	sem, err := semaphore.New(dial(t, url), "report", semaphore.Options{Limit: limit, Lease: lease, Namespace: "asynq-" + name(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sem.Close() })
+	return sem
+}
+
+// work starts a worker of the test's queue, which ends with the test.
+func work(t *testing.T, url string, cfg asynq.Config, handler asynq.Handler) {
+	t.Helper()
+	cfg.Queues = map[string]int{name(t): 1}
+	cfg.TaskCheckInterval = 10 * time.Millisecond
+	cfg.LogLevel = asynq.FatalLevel
+	srv := asynq.NewServerFromRedisClient(dial(t, url), semaphoreasynq.Config(cfg))
+	if err := srv.Start(handler); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Shutdown)
+}
+
+// enqueue sends n tasks whose payload is their number.
+func enqueue(t *testing.T, url, kind string, n int, opts ...asynq.Option) {
+	t.Helper()
+	client := asynq.NewClientFromRedisClient(dial(t, url))
+	for i := range n {
+		id := fmt.Sprintf("%s-%s-%d", name(t), kind, i)
+		opts := append([]asynq.Option{asynq.Queue(name(t)), asynq.TaskID(id)}, opts...)
+		if _, err := client.EnqueueContext(t.Context(), asynq.NewTask(kind, []byte(strconv.Itoa(i))), opts...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func number(t *asynq.Task) int {
+	n, _ := strconv.Atoi(string(t.Payload()))
+	return n
+}
+
+// last for a while, or until ctx ends.
+func last(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,24 @@
+-- Makes the first task that Asynq keeps for a retry pending, before all others: it came before them.
+--
+-- KEYS[1]  ZSET asynq:{QUEUE}:retry, by when they are due, s
+-- KEYS[2]  LIST asynq:{QUEUE}:pending, the next one last
+-- KEYS[3…] HASH asynq:{QUEUE}:t:ID, a task each
+-- ARGV[1]  now, ns
+-- ARGV[2…] their ids
+--
+-- Replies a word for each until one was woken: woken · busy, pending or in work · gone, done or given up
+--
+-- Must be atomic: a task that is done meanwhile would be done again.
+local replies = {}
+for i = 2, #ARGV do
+  local task = KEYS[i + 1]
+  local state = redis.call('HGET', task, 'state')
+  if state == 'retry' and redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
+    redis.call('RPUSH', KEYS[2], ARGV[i])
+    redis.call('HSET', task, 'state', 'pending', 'pending_since', ARGV[1])
+    replies[i - 1] = 'woken'
+    return replies
+  end
+  replies[i - 1] = (state == 'pending' or state == 'active') and 'busy' or 'gone'
+end
+return replies
