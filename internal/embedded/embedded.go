@@ -17,6 +17,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/internal/serve"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/sqlite"
@@ -86,7 +87,9 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 			return nil
 		}},
 	}
-	if err := p.AddHTTP(&told, svc, counts, banlog.SQLite(db), decideWithin); err != nil {
+	if err := p.AddHTTP(&told, serve.HTTP{
+		Orders: svc, Counts: counts, Bans: banlog.SQLite(db), Redis: r.Decisions, Semaphores: semdefs.SQLite(db), Within: decideWithin,
+	}); err != nil {
 		return err
 	}
 	return p.Run(ctx)

@@ -18,6 +18,7 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/semdefs"
 )
 
 // Config is what an API is made of. The caller owns all of it.
@@ -28,6 +29,10 @@ type Config struct {
 
 	// Bans is the history of bans. Nil: none is kept.
 	Bans BanHistory
+	// Semaphores there are. Nil: none, and no routes for them.
+	Semaphores *semdefs.Registry
+	// Secret keys what callers must not be able to guess of each other. Required with Semaphores.
+	Secret []byte
 	// Metrics answers GET /metrics on the internal listener. Nil: nobody does.
 	Metrics http.Handler
 	// Decided is told of every decision that charged, or would have. It must be safe for concurrent use, and keep neither. Nil: nobody is.
@@ -65,6 +70,11 @@ type API struct {
 	within   time.Duration
 	draining atomic.Bool
 
+	semaphores *semdefs.Registry
+	secret     []byte
+	leaving    context.Context // ends with Drain
+	leave      context.CancelFunc
+
 	public, internal *echo.Echo
 }
 
@@ -78,6 +88,11 @@ func New(cfg Config) (*API, error) {
 		bans: cfg.Bans, metrics: cfg.Metrics, decided: cfg.Decided,
 		proxies: slices.Clone(cfg.TrustedProxies), log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
+	a.semaphores, a.secret = cfg.Semaphores, slices.Clone(cfg.Secret)
+	if a.semaphores != nil && len(a.secret) == 0 {
+		return nil, errors.New("httpapi: New needs a Secret with Semaphores")
+	}
+	a.leaving, a.leave = context.WithCancel(context.Background())
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -119,8 +134,13 @@ func (a *API) Public() http.Handler { return headAsGet(a.public) }
 func (a *API) Internal() http.Handler { return headAsGet(a.internal) }
 
 // Drain makes readyz answer 503, so that balancers look elsewhere, and new
-// waits answer at once. Waits under way end when the Orders end them.
-func (a *API) Drain() { a.draining.Store(true) }
+// waits answer at once. Waits for permits end, those for orders when the Orders end them.
+func (a *API) Drain() {
+	a.draining.Store(true)
+	if a.leave != nil {
+		a.leave()
+	}
+}
 
 func (a *API) echo(steps ...echo.MiddlewareFunc) *echo.Echo {
 	e := echo.New()

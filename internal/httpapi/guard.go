@@ -30,10 +30,11 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		if tokenless[c.Path()] {
 			return next(c)
 		}
-		var ok bool
-		if r.role, ok = a.tokens.role(presentedToken(httpReq)); !ok {
+		found, ok := a.tokens.find(presentedToken(httpReq))
+		if !ok {
 			return errUnauthenticated
 		}
+		r.role, r.token = found.role, found.name
 		return next(c)
 	}
 }

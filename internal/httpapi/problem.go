@@ -11,7 +11,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/semaphore"
 )
 
 // Reasons that neither package admission nor package orders has a word for.
@@ -26,6 +28,8 @@ const (
 	reasonUnknownRequest   = "unknown_request"
 	reasonUnknownRule      = "unknown_rule"
 	reasonUnknownBan       = "unknown_ban"
+	reasonUnknownSemaphore = "unknown_semaphore"
+	reasonPermitLost       = "permit_lost"
 	reasonMethodNotAllowed = "method_not_allowed"
 	reasonTimeout          = "timeout"
 	reasonConflict         = "conflict"
@@ -79,6 +83,10 @@ var kinds = []kind{
 	},
 	{reasonUnknownRule, 404, "not-found", "There is no such rule", "/v1/rules lists the rules in force.", 0, nil},
 	{reasonUnknownBan, 404, "not-found", "There is no such ban", "/v1/bans lists the bans in force.", 0, nil},
+	{
+		reasonUnknownSemaphore, 404, "not-found", "There is no such semaphore",
+		"/v1/semaphores lists them. The rules file declares them, and PUT /v1/semaphores/{name} does.", 0, nil,
+	},
 	{reasonUnknownProblem, 404, "not-found", "There is no such problem", "", 0, nil},
 	{reasonMethodNotAllowed, 405, "method-not-allowed", "This path does not know the method", "Allow names the methods it knows.", 0, nil},
 	{reasonTimeout, 408, "timeout", "The request did not arrive in time", "Send the body without pauses.", 0, nil},
@@ -98,6 +106,10 @@ var kinds = []kind{
 	{string(orders.ReasonNotStarted), 409, "sale-not-started", "The sale has not started", "Come back at its start.", 0, nil},
 	{string(orders.ReasonPaused), 409, "sale-paused", "The sale is paused", "It may go on at any time.", 0, nil},
 	{string(orders.ReasonEnded), 409, "sale-ended", "The sale is over", "Orders that stand are not affected.", 0, nil},
+	{
+		reasonPermitLost, 410, "permit-lost", "The permit is over",
+		"Its lease has ended, or somebody has released it. Stop what it was for: another one may hold it now.", 0, nil,
+	},
 	{reasonTooLarge, 413, "too-large", "The body is too large", "A body has at most 64 KiB.", 0, nil},
 	{reasonMediaType, 415, "unsupported-media-type", "The body is not JSON", "Send application/json.", 0, nil},
 	{reasonInvalid, 422, "invalid", "The request is not valid", "`errors` names each place and what would be right.", 0, nil},
@@ -152,6 +164,13 @@ var reasonOf = []struct {
 	{admission.ErrUnknownRule, reasonUnknownRule},
 	{admission.ErrBanRefused, reasonConflict},
 	{admission.ErrInvalidRequest, reasonInvalid},
+	{semaphore.ErrUnknown, reasonUnknownSemaphore},
+	{semaphore.ErrPermitLost, reasonPermitLost},
+	{semaphore.ErrTooHeavy, reasonInvalid},
+	{semaphore.ErrInvalid, reasonInvalid},
+	{semaphore.ErrAtCapacity, string(orders.ReasonAtCapacity)},
+	{semaphore.ErrClosed, reasonDraining},
+	{semdefs.ErrUnavailable, reasonStoreUnavailable},
 	{errUnauthenticated, reasonUnauthenticated},
 	{errForbidden, reasonForbidden},
 	{context.DeadlineExceeded, reasonStoreUnavailable},
@@ -177,6 +196,7 @@ type Problem struct {
 
 	Free             *int     `json:"free,omitempty" doc:"not_enough: units left"`
 	OrderID          string   `json:"order_id,omitempty" doc:"quota_per_buyer: an order that holds the units"`
+	Position         int      `json:"position,omitempty" doc:"at_capacity of a semaphore: the place in its queue, from 1; it is not kept"`
 	ViolatedPolicies []string `json:"violated-policies,omitempty" doc:"Names of the rules that refused"`
 
 	retryAfter time.Duration
@@ -223,7 +243,7 @@ func (k *kind) problem() *Problem {
 
 // encoded is the body. Most refusals of a rush are one of few.
 func (p *Problem) encoded() ([]byte, error) {
-	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.ViolatedPolicies == nil {
+	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.Position == 0 && p.ViolatedPolicies == nil {
 		return k.body, nil
 	}
 	return json.Marshal(p)
@@ -254,7 +274,12 @@ func problemOf(err error) *Problem {
 			case reasonConflict:
 				p.Detail = strings.TrimPrefix(strings.TrimPrefix(text, "orders: "), "admission: ")
 			case reasonInvalid:
-				p.Errors = invalidAt("body", strings.TrimPrefix(text, admission.ErrInvalidRequest.Error()+": ")).Errors
+				p.Errors = invalidAt("body", withoutPrefixes(text)).Errors
+			case string(orders.ReasonAtCapacity):
+				var full *semaphore.CapacityError
+				if errors.As(err, &full) {
+					p.Position, p.retryAfter = full.Position, max(full.Wait, p.retryAfter)
+				}
 			}
 			return p
 		}
@@ -262,6 +287,16 @@ func problemOf(err error) *Problem {
 	p = problem(reasonInternal)
 	p.cause = err
 	return p
+}
+
+// withoutPrefixes is what an error for the caller says, without who found it and while doing what.
+func withoutPrefixes(text string) string {
+	for _, sentinel := range []error{admission.ErrInvalidRequest, semaphore.ErrInvalid} {
+		if _, said, ok := strings.Cut(text, sentinel.Error()+": "); ok {
+			return said
+		}
+	}
+	return text
 }
 
 func reasonOfStatus(status int) string {

@@ -19,7 +19,8 @@ import (
 type request struct {
 	id     string
 	caller Caller
-	role   Role // of the token; empty on the public listener
+	role   Role   // of the token; empty on the public listener
+	token  string // its name; empty also without tokens
 	header http.Header
 	http   *http.Request
 }

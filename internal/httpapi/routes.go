@@ -120,6 +120,9 @@ func (a *API) operators(docs huma.API) {
 	register(a, docs, RoleOperator, putBanRoute, a.putBan)
 	register(a, docs, RoleOperator, deleteBanRoute, a.deleteBan)
 	register(a, docs, RoleOperator, banHistoryRoute, a.banHistory)
+	if a.semaphores != nil {
+		a.permits(docs)
+	}
 }
 
 // register is huma.Register for routes that ask for a role.

@@ -24,13 +24,16 @@ func (a *API) rules(context.Context, *struct{}) (*rulesOutput, error) {
 }
 
 // reloadRules puts the file as it is now into force. One that is wrong changes nothing.
-func (a *API) reloadRules(context.Context, *struct{}) (*rulesOutput, error) {
+func (a *API) reloadRules(ctx context.Context, _ *struct{}) (*rulesOutput, error) {
 	rules, err := a.gate.Reload()
 	if err != nil {
 		p := problem(reasonInvalid)
 		p.Detail = "The rules in force stay those of version " + a.gate.Rules().Version() + "."
 		p.Errors = placesOf(err)
 		return nil, p
+	}
+	if a.semaphores != nil {
+		_ = a.semaphores.Declare(context.WithoutCancel(ctx)) // it goes on trying by itself, and says so in the log
 	}
 	return a.viewRules(rules)
 }

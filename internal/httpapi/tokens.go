@@ -95,14 +95,14 @@ func (t *Tokens) load(content []byte) error {
 	return nil
 }
 
-// role returns the role of a token. It compares all of them, whole, so that its
+// find returns the token that was presented. It compares all of them, whole, so that its
 // time tells nothing.
-func (t *Tokens) role(presented string) (role Role, ok bool) {
+func (t *Tokens) find(presented string) (found token, ok bool) {
 	hash := sha256.Sum256([]byte(presented))
 	for _, k := range *t.known.Load() {
 		if subtle.ConstantTimeCompare(hash[:], k.hash[:]) == 1 {
-			role, ok = k.role, true
+			found, ok = k, true
 		}
 	}
-	return role, ok
+	return found, ok
 }

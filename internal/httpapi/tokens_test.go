@@ -164,8 +164,8 @@ func TestTokenFileErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if role, ok := one.role("secret"); !ok || role != RoleOperator {
-		t.Errorf("%v %v", role, ok)
+	if found, ok := one.find("secret"); !ok || found.role != RoleOperator {
+		t.Errorf("%v %v", found.role, ok)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -195,16 +195,16 @@ func TestTokensAreReloaded(t *testing.T) {
 	}
 	replace("- {name: a, role: nonsense, token: fresh}")
 	logged.await("last good content")
-	if _, ok := tokens.role("operator-token"); !ok {
+	if _, ok := tokens.find("operator-token"); !ok {
 		t.Error("a bad file was put into force")
 	}
 	replace("- {name: a, role: admit, token: fresh}")
 	logged.await("file loaded")
-	if _, ok := tokens.role("operator-token"); ok {
+	if _, ok := tokens.find("operator-token"); ok {
 		t.Error("the old tokens are still good")
 	}
-	if role, ok := tokens.role("fresh"); !ok || role != RoleAdmit {
-		t.Errorf("%v %v", role, ok)
+	if found, ok := tokens.find("fresh"); !ok || found.role != RoleAdmit {
+		t.Errorf("%v %v", found.role, ok)
 	}
 	cancel()
 	if err := <-done; err != nil {

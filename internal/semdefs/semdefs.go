@@ -11,8 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/semaphore"
@@ -229,4 +232,21 @@ func (r *Registry) tell(ctx context.Context, e *Entry, existed bool) error {
 
 func unavailable(what string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, what, err)
+}
+
+// Away returns err as an ErrUnavailable where it says that Redis, or the way to it, is not as it should be. What else there is stays as it
+// is: it says something of the request, or of a mistake in this program.
+func Away(err error) error {
+	for _, known := range []error{
+		semaphore.ErrAtCapacity, semaphore.ErrPermitLost, semaphore.ErrUnknown, semaphore.ErrTooHeavy, semaphore.ErrInvalid, semaphore.ErrClosed, ErrUnavailable,
+	} {
+		if err == nil || errors.Is(err, known) {
+			return err
+		}
+	}
+	var replied redis.Error
+	if errors.As(err, &replied) && strings.HasPrefix(replied.Error(), "ERR ") {
+		return err
+	}
+	return unavailable("redis", err)
 }

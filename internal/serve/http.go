@@ -11,22 +11,38 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/metrics"
+	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/semaphore"
 )
 
-// AddHTTP gives a process the public and the internal listener. within bounds the decision on an order; 0 is the default.
-func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admission.Store, history *banlog.Log, within time.Duration) error {
+// HTTP is what a process needs for its listeners, besides its configuration. Within may be left out.
+type HTTP struct {
+	Orders     *orders.Service
+	Counts     admission.Store
+	Bans       *banlog.Log
+	Redis      semaphore.Client
+	Semaphores *semdefs.Table
+	Within     time.Duration // bounds the decision on an order; 0 is the default
+}
+
+// AddHTTP gives a process the public and the internal listener.
+func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	rules, err := rulesOf(cfg)
 	if err != nil {
 		return err
 	}
-	gate, err := admission.New(counts, rules, admission.Options{
-		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, History: history, Logger: p.Log,
+	gate, err := admission.New(h.Counts, rules, admission.Options{
+		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, History: h.Bans, Logger: p.Log,
 	})
 	if err != nil {
 		return err
 	}
 	p.Background = append(p.Background, gate.Run)
+	semaphores, err := p.addSemaphores(h.Redis, h.Semaphores, semdefs.Options{Namespace: cfg.Namespace, Rules: gate.Rules, Logger: p.Log})
+	if err != nil {
+		return err
+	}
 	var tokens *httpapi.Tokens
 	switch {
 	case cfg.TokensFile != "":
@@ -54,10 +70,11 @@ func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admiss
 		identity = jwt
 	}
 	measured := metrics.New(gate)
+	measured.Semaphores(semaphores)
 	api, err := httpapi.New(httpapi.Config{
-		Orders: httpapi.FromService(svc), Gate: gate, Bans: history, Metrics: measured.Handler(), Decided: measured.Decided,
+		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Semaphores: semaphores, Secret: []byte(cfg.Secret), Metrics: measured.Handler(), Decided: measured.Decided,
 		Identity: identity, Tokens: tokens,
-		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(), DecideWithin: within,
+		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(), DecideWithin: h.Within,
 	})
 	if err != nil {
 		return err
@@ -67,6 +84,19 @@ func (p *Process) AddHTTP(cfg *config.Config, svc *orders.Service, counts admiss
 		Listener{Name: "public", Addr: cfg.Listen, Handler: api.Public()},
 		Listener{Name: "internal", Addr: cfg.InternalListen, Handler: api.Internal()})
 	return nil
+}
+
+// addSemaphores gives a process the semaphores. Those who wait and hold have gone by the time they are closed: see Run.
+func (p *Process) addSemaphores(rdb semaphore.Client, table *semdefs.Table, opts semdefs.Options) (*semdefs.Registry, error) {
+	semaphores, err := semdefs.New(rdb, table, opts)
+	if err != nil {
+		return nil, err
+	}
+	p.Background = append(p.Background, func(ctx context.Context) error {
+		defer semaphores.Close() //nolint:errcheck // it returns nil
+		return semaphores.Run(ctx)
+	})
+	return semaphores, nil
 }
 
 func rulesOf(cfg *config.Config) (*admission.Rules, error) {

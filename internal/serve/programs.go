@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"database/sql"
 	"log/slog"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
 )
@@ -20,18 +22,24 @@ const linger = 500 * time.Millisecond
 
 // API serves HTTP over Redis and Postgres until ctx ends.
 func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	return overServers(ctx, cfg, log, "api", Patience, func(p *Process, svc *orders.Service, r *Redis, history *banlog.Log) error {
+	return overServers(ctx, cfg, log, "api", Patience, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
 		shared, err := admission.AutoPipeline(r.Decisions)
 		if err != nil {
 			return err
 		}
-		return p.AddHTTP(cfg, svc, admission.NewRedisStore(shared), history, 0)
+		return p.AddHTTP(cfg, HTTP{
+			Orders: svc, Counts: admission.NewRedisStore(shared), Bans: banlog.Postgres(db), Redis: r.Decisions, Semaphores: semdefs.Postgres(db),
+		})
 	})
 }
 
 // Worker commits orders until ctx ends.
 func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	return overServers(ctx, cfg, log, "worker", Patience, func(p *Process, svc *orders.Service, _ *Redis, _ *banlog.Log) error {
+	return overServers(ctx, cfg, log, "worker", Patience, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
+		// What the rules file says of semaphores the API has declared.
+		if _, err := p.addSemaphores(r.Decisions, semdefs.Postgres(db), semdefs.Options{Namespace: cfg.Namespace, Logger: log}); err != nil {
+			return err
+		}
 		worker, err := orders.NewWorker(svc, orders.WorkerOptions{})
 		if err != nil {
 			return err
@@ -44,7 +52,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 
 // overServers waits for Redis and Postgres, lets equip make the process what it is, and runs it.
 func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, program string, patience time.Duration,
-	equip func(*Process, *orders.Service, *Redis, *banlog.Log) error,
+	equip func(*Process, *orders.Service, *Redis, *sql.DB) error,
 ) error {
 	r, err := OpenRedis(cfg.Redis, cfg.Queue, 0)
 	if err != nil {
@@ -66,7 +74,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
 	p := &Process{Log: log, Service: svc, Linger: linger}
-	if err := equip(p, svc, r, banlog.Postgres(db)); err != nil {
+	if err := equip(p, svc, r, db); err != nil {
 		return err
 	}
 	return p.Run(ctx)

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
@@ -152,7 +152,7 @@ func TestServersAwayAtTheStart(t *testing.T) {
 		}
 		start := time.Now()
 		var said strings.Builder
-		err = overServers(t.Context(), cfg, cfg.Logger(&said), "worker", 300*time.Millisecond, func(*Process, *orders.Service, *Redis, *banlog.Log) error {
+		err = overServers(t.Context(), cfg, cfg.Logger(&said), "worker", 300*time.Millisecond, func(*Process, *orders.Service, *Redis, *sql.DB) error {
 			t.Error("it was not waited for")
 			return nil
 		})

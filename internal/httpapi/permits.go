@@ -1,0 +1,189 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/semaphore"
+)
+
+var (
+	acquireRoute = huma.Operation{
+		OperationID: "acquire-permit", Method: http.MethodPost, Path: "/v1/semaphores/{name}/permits", Summary: "Acquire a permit, or wait for one",
+		Tags: capping, DefaultStatus: http.StatusCreated, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 413, 415, 422, 503},
+	}
+	renewRoute = huma.Operation{
+		OperationID: "renew-permit", Method: http.MethodPut, Path: "/v1/semaphores/{name}/permits/{id}",
+		Summary: "Renew a permit; after 410 it is over, and so is what it was for", Tags: capping, Errors: []int{401, 403, 404, 410, 422, 503},
+	}
+	releaseRoute = huma.Operation{
+		OperationID: "release-permit", Method: http.MethodDelete, Path: "/v1/semaphores/{name}/permits/{id}",
+		Summary: "Release a permit, also again", Tags: capping, DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 422, 503},
+	}
+)
+
+// permits are the routes of semaphores.
+func (a *API) permits(docs huma.API) {
+	register(a, docs, RoleAdmit, semaphoresRoute, a.listSemaphores)
+	register(a, docs, RoleAdmit, semaphoreRoute, a.getSemaphore)
+	register(a, docs, RoleOperator, putSemaphoreRoute, a.putSemaphore)
+	register(a, docs, RoleOperator, deleteSemaphoreRoute, a.deleteSemaphore)
+	register(a, docs, RoleAdmit, acquireRoute, a.acquire)
+	register(a, docs, RoleAdmit, renewRoute, a.renew)
+	register(a, docs, RoleAdmit, releaseRoute, a.release)
+}
+
+type acquireInput struct {
+	Name string `path:"name"`
+	Body struct {
+		Holder    string   `json:"holder" minLength:"1" maxLength:"255" doc:"Who asks, for those who look at the list of holders"`
+		Weight    int      `json:"weight,omitempty" minimum:"1" maximum:"10000" default:"1" doc:"How much of the limit is taken"`
+		WaitMS    int64    `json:"wait_ms,omitempty" minimum:"0" maximum:"30000" doc:"How long to wait in the queue; 0: not at all"`
+		RequestID string   `json:"request_id,omitempty" maxLength:"255" doc:"Of the caller and holder. Sent again while the first one waits or holds, it gets the same permit"`
+		Also      []string `json:"also,omitempty" maxItems:"7" doc:"Other semaphores of which the same weight is taken at the same instant: all or none. Their names have the same hash tag, or none"`
+	} `nameHint:"PermitRequest"`
+}
+
+type permitView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	PermitID     string `json:"permit_id" doc:"A secret of the holder: who knows it can renew and release the permit"`
+	FencingToken int64  `json:"fencing_token" doc:"Larger than that of every permit before. Let what the work writes to refuse a smaller one than it has seen"`
+	LeaseMS      int64  `json:"lease_ms" doc:"The permit is lost so long after the last renewal was sent"`
+	RenewAfterMS int64  `json:"renew_after_ms"`
+}
+
+type permitOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Location     string `header:"Location"`
+	Body         permitView
+}
+
+// errLeaving ends waits when the process is shutting down.
+var errLeaving = errors.New("httpapi: draining")
+
+// acquire waits as long as the caller does, which is to be told of the place it had, and gives up the place of one who has hung up.
+func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, error) {
+	sem, err := a.semaphores.Semaphore(in.Name)
+	if err != nil {
+		return nil, inPath(err)
+	}
+	for i, name := range in.Body.Also {
+		if err := semaphore.CheckName(name); err != nil {
+			return nil, invalidAt(fmt.Sprintf("body.also[%d]", i), withoutPrefixes(err.Error()))
+		}
+	}
+	req := semaphore.Request{
+		Holder: in.Body.Holder, Weight: in.Body.Weight, Also: in.Body.Also, Try: in.Body.WaitMS == 0 || a.draining.Load(),
+	}
+	if in.Body.RequestID != "" {
+		req.ID = a.requestID(requestOf(ctx).token, in)
+	}
+	waiting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(a.leaving, func() { cancel(errLeaving) })()
+	if !req.Try {
+		timer := time.AfterFunc(time.Duration(in.Body.WaitMS)*time.Millisecond, func() { cancel(context.DeadlineExceeded) })
+		defer timer.Stop()
+	}
+	grant, err := sem.Grant(waiting, req)
+	if errors.Is(context.Cause(waiting), context.DeadlineExceeded) && err != nil && !errors.Is(err, semaphore.ErrAtCapacity) {
+		req.Try = true // the time was over before Redis had said anything
+		grant, err = sem.Grant(ctx, req)
+	}
+	switch {
+	case err != nil && context.Cause(waiting) == errLeaving: //nolint:errorlint // the cause is what cancel was told
+		return nil, problem(reasonDraining)
+	case errors.Is(err, semaphore.ErrTooHeavy):
+		return nil, tooHeavy(&req, err)
+	case err != nil:
+		return nil, semdefs.Away(err)
+	case ctx.Err() != nil && req.ID == "":
+		_ = sem.Release(context.WithoutCancel(ctx), grant.ID) // nobody will ever know of it; if it fails, the lease ends
+		return nil, ctx.Err()
+	}
+	return &permitOutput{
+		CacheControl: "no-store", Location: "/v1/semaphores/" + in.Name + "/permits/" + grant.ID,
+		Body: permitView{
+			PermitID: grant.ID, FencingToken: grant.Token, LeaseMS: grant.Lease.Milliseconds(), RenewAfterMS: (grant.Lease / 3).Milliseconds(),
+		},
+	}, nil
+}
+
+func tooHeavy(req *semaphore.Request, err error) error {
+	text := err.Error()
+	name := text[strings.LastIndex(text, " ")+1:] // it is the last word
+	return invalidAt("body.weight", fmt.Sprintf("is %d, and must be at most the limit of %s", req.Weight, name))
+}
+
+// requestID makes a caller's id one that no other caller can have, or find out a permit from. A request that asks for something else
+// under the same id is another one.
+func (a *API) requestID(token string, in *acquireInput) string {
+	h := hmac.New(sha256.New, a.secret)
+	fmt.Fprintf(h, "permit %q %q %q %q %d %q", token, in.Name, in.Body.Holder, in.Body.RequestID, in.Body.Weight, in.Body.Also)
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+type permitInput struct {
+	Name string `path:"name"`
+	ID   string `path:"id" doc:"permit_id"`
+}
+
+type renewalView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	PermitID     string `json:"permit_id"`
+	LeaseMS      int64  `json:"lease_ms"`
+	RenewAfterMS int64  `json:"renew_after_ms"`
+}
+
+type renewalOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         renewalView
+}
+
+func (a *API) renew(ctx context.Context, in *permitInput) (*renewalOutput, error) {
+	sem, err := a.semaphores.Semaphore(in.Name)
+	if err != nil {
+		return nil, inPath(err)
+	}
+	lease, err := sem.Renew(context.WithoutCancel(ctx), in.ID)
+	if err != nil {
+		return nil, ofPermit(err)
+	}
+	return &renewalOutput{CacheControl: "no-store", Body: renewalView{PermitID: in.ID, LeaseMS: lease.Milliseconds(), RenewAfterMS: (lease / 3).Milliseconds()}}, nil
+}
+
+// releaseWithin is how long a release is tried for.
+const releaseWithin = 3 * time.Second
+
+func (a *API) release(ctx context.Context, in *permitInput) (*struct{}, error) {
+	sem, err := a.semaphores.Semaphore(in.Name)
+	if err != nil {
+		return nil, inPath(err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
+	defer cancel()
+	if err := sem.Release(ctx, in.ID); err != nil {
+		return nil, ofPermit(err)
+	}
+	return nil, nil
+}
+
+// ofPermit tells that an id is wrong.
+func ofPermit(err error) error {
+	if errors.Is(err, semaphore.ErrInvalid) {
+		return invalidAt("path.id", withoutPrefixes(err.Error()))
+	}
+	return semdefs.Away(err)
+}

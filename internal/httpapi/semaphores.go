@@ -1,0 +1,235 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/semaphore"
+)
+
+var (
+	semaphoresRoute = huma.Operation{
+		OperationID: "list-semaphores", Method: http.MethodGet, Path: "/v1/semaphores", Summary: "All semaphores and who holds them",
+		Tags: capping, Errors: []int{401, 403, 422, 503},
+	}
+	semaphoreRoute = huma.Operation{
+		OperationID: "get-semaphore", Method: http.MethodGet, Path: "/v1/semaphores/{name}", Summary: "A semaphore, who holds it and who waits",
+		Tags: capping, Errors: []int{401, 403, 404, 422, 503},
+	}
+	putSemaphoreRoute = huma.Operation{
+		OperationID: "put-semaphore", Method: http.MethodPut, Path: "/v1/semaphores/{name}",
+		Summary: "Define a semaphore, or resize it; goes before the rules file and evicts nobody", Tags: capping,
+		MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 408, 413, 415, 422, 503},
+	}
+	deleteSemaphoreRoute = huma.Operation{
+		OperationID: "revert-semaphore", Method: http.MethodDelete, Path: "/v1/semaphores/{name}",
+		Summary: "Take back what PUT has defined: the rules file counts again, and without it there is none", Tags: capping,
+		Errors: []int{401, 403, 404, 422, 503},
+	}
+
+	capping = []string{"Semaphores"}
+)
+
+type semaphoreView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Name     string          `json:"name"`
+	Limit    int             `json:"limit" doc:"Weight that may be held at once"`
+	LeaseMS  int64           `json:"lease_ms" doc:"Of permits that are acquired from now on"`
+	Source   string          `json:"source" enum:"file,api,overridden,program,none" doc:"Who defines it: the rules file, PUT, PUT over the rules file, a Go program; none: it is no more"`
+	Declared *sizeView       `json:"declared,omitempty" doc:"overridden: what the rules file says"`
+	SetBy    string          `json:"set_by,omitempty" doc:"The name of the token that PUT it"`
+	SetAt    *time.Time      `json:"set_at,omitempty"`
+	InUse    int             `json:"in_use" doc:"Weight that is held"`
+	Waiting  int             `json:"waiting" doc:"How many wait"`
+	QuietMS  int64           `json:"quiet_ms" doc:"Redis has lost its memory: for so long nothing is granted while holders register again"`
+	HeldMS   int64           `json:"held_ms" doc:"How long a permit was held lately, on average; 0: not known"`
+	Totals   semaphoreTotals `json:"totals" doc:"Since the semaphore was defined in this Redis"`
+	Holders  []holderView    `json:"holders" nullable:"false" doc:"At most 1000, those whose lease ends first before the others"`
+	Waiters  []waiterView    `json:"waiters" nullable:"false" doc:"At most 1000, as they stand in the queue"`
+}
+
+type sizeView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Limit   int   `json:"limit"`
+	LeaseMS int64 `json:"lease_ms"`
+}
+
+type semaphoreTotals struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Granted   int64 `json:"granted"`
+	Waited    int64 `json:"waited" doc:"Granted after waiting"`
+	WaitedMS  int64 `json:"waited_ms" doc:"All of them together"`
+	TimedOut  int64 `json:"timed_out" doc:"Gave up waiting"`
+	Lost      int64 `json:"lost" doc:"Leases that ended before their permit's release"`
+	Abandoned int64 `json:"abandoned" doc:"Waiters whose process died"`
+}
+
+type holderView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	PermitID     string    `json:"permit_id,omitempty" doc:"For operators: who knows it can renew and release the permit"`
+	Holder       string    `json:"holder"`
+	Weight       int       `json:"weight"`
+	FencingToken int64     `json:"fencing_token"`
+	Since        time.Time `json:"since"`
+	LeaseUntil   time.Time `json:"lease_until"`
+}
+
+type waiterView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Holder string    `json:"holder"`
+	Weight int       `json:"weight"`
+	Since  time.Time `json:"since"`
+}
+
+// viewSemaphore joins what a semaphore is and how it stands. Both may be less than the other knows.
+func viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by Role) semaphoreView {
+	v := semaphoreView{
+		Name: st.Name, Limit: st.Limit, LeaseMS: st.Lease.Milliseconds(), Source: "program", InUse: st.InUse, Waiting: st.Waiting,
+		QuietMS: st.Quiet.Milliseconds(), HeldMS: st.Held.Milliseconds(),
+		Totals: semaphoreTotals{
+			Granted: st.Totals.Granted, Waited: st.Totals.Waited, WaitedMS: st.Totals.WaitedFor.Milliseconds(),
+			TimedOut: st.Totals.TimedOut, Lost: st.Totals.Lost, Abandoned: st.Totals.Abandoned,
+		},
+		Holders: make([]holderView, len(st.Holders)), Waiters: make([]waiterView, len(st.Waiters)),
+	}
+	for i, h := range st.Holders {
+		v.Holders[i] = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: instant(h.Since), LeaseUntil: instant(h.Until)}
+		if by.may(RoleOperator) {
+			v.Holders[i].PermitID = h.ID
+		}
+	}
+	for i, w := range st.Waiters {
+		v.Waiters[i] = waiterView{Holder: w.Holder, Weight: w.Weight, Since: instant(w.Since)}
+	}
+	if e == nil {
+		return v
+	}
+	switch {
+	case e.Set != nil && e.File != nil:
+		v.Source = "overridden"
+		v.Declared = &sizeView{Limit: e.File.Limit, LeaseMS: e.File.Lease.Milliseconds()}
+	case e.Set != nil:
+		v.Source = "api"
+	case e.File != nil:
+		v.Source = "file"
+	}
+	if e.Set != nil {
+		v.SetBy, v.SetAt = e.Set.By, instantOrNull(e.Set.At)
+	}
+	return v
+}
+
+type semaphoreInput struct {
+	Name string `path:"name" doc:"1 to 64 of a-z 0-9 -, or a hash tag of the same, a colon and a name: what has the same tag, or none, can be acquired together"`
+}
+
+type semaphoreOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         semaphoreView
+}
+
+func (a *API) listSemaphores(ctx context.Context, in *Paging) (*pageOutput[semaphoreView], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.semaphores.Entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(e semdefs.Entry) bool {
+		_, ok := e.InForce()
+		return !ok || e.Name <= string(after)
+	})
+	out := &pageOutput[semaphoreView]{CacheControl: "no-store", Body: page[semaphoreView]{Items: []semaphoreView{}}}
+	if len(all) > in.Limit {
+		all = all[:in.Limit]
+		out.Body.NextCursor = cursor([]byte(all[len(all)-1].Name))
+	}
+	statuses, err := a.semaphores.StatusesOf(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	for i := range statuses {
+		e := slices.IndexFunc(all, func(e semdefs.Entry) bool { return e.Name == statuses[i].Name })
+		out.Body.Items = append(out.Body.Items, viewSemaphore(&statuses[i], &all[e], requestOf(ctx).role))
+	}
+	return out, nil
+}
+
+func (a *API) getSemaphore(ctx context.Context, in *semaphoreInput) (*semaphoreOutput, error) {
+	e, err := a.semaphores.Entry(ctx, in.Name)
+	switch {
+	case errors.Is(err, semaphore.ErrUnknown): // a Go program may have defined it
+		return a.semaphore(ctx, in.Name, nil)
+	case err != nil:
+		return nil, inPath(err)
+	}
+	return a.semaphore(ctx, in.Name, &e)
+}
+
+// semaphore shows a semaphore. e is nil where nobody but Redis knows of it.
+func (a *API) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*semaphoreOutput, error) {
+	sem, err := a.semaphores.Semaphore(name)
+	if err != nil {
+		return nil, inPath(err)
+	}
+	st, err := sem.Status(ctx)
+	if err != nil {
+		return nil, semdefs.Away(err)
+	}
+	return &semaphoreOutput{CacheControl: "no-store", Body: viewSemaphore(&st, e, requestOf(ctx).role)}, nil
+}
+
+// inPath tells that a name is wrong which stands in the path.
+func inPath(err error) error {
+	if errors.Is(err, semaphore.ErrInvalid) {
+		return invalidAt("path.name", withoutPrefixes(err.Error()))
+	}
+	return err
+}
+
+type putSemaphoreInput struct {
+	Name string `path:"name" doc:"1 to 64 of a-z 0-9 -, or a hash tag of the same, a colon and a name"`
+	Body struct {
+		Limit   int   `json:"limit" minimum:"0" maximum:"1000000" doc:"Weight that may be held at once; 0: nobody gets in until it grows"`
+		LeaseMS int64 `json:"lease_ms,omitempty" minimum:"1000" maximum:"3600000" default:"15000" doc:"How long a permit lasts without renewal"`
+	} `nameHint:"SemaphoreDefinition"`
+}
+
+func (a *API) putSemaphore(ctx context.Context, in *putSemaphoreInput) (*semaphoreOutput, error) {
+	ctx = context.WithoutCancel(ctx)
+	by := requestOf(ctx).token
+	e, err := a.semaphores.Override(ctx, in.Name, semdefs.Override{
+		Size: semdefs.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by, At: instant(time.Now()),
+	})
+	if err != nil {
+		return nil, inPath(err)
+	}
+	return a.semaphore(ctx, in.Name, &e)
+}
+
+func (a *API) deleteSemaphore(ctx context.Context, in *semaphoreInput) (*semaphoreOutput, error) {
+	ctx = context.WithoutCancel(ctx)
+	e, err := a.semaphores.Revert(ctx, in.Name)
+	if err != nil {
+		return nil, inPath(err)
+	}
+	if _, ok := e.InForce(); ok {
+		return a.semaphore(ctx, in.Name, &e)
+	}
+	gone := viewSemaphore(&semaphore.Status{Name: in.Name}, nil, "")
+	gone.Source = "none"
+	return &semaphoreOutput{CacheControl: "no-store", Body: gone}, nil
+}

@@ -1,0 +1,96 @@
+package metrics
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidegate/tidegate/semaphore"
+)
+
+// Semaphores are what is measured of semaphores: a *semdefs.Registry.
+type Semaphores interface {
+	// Statuses returns how all of them stand. Their names are as many as operators wrote down.
+	Statuses(ctx context.Context) ([]semaphore.Status, error)
+}
+
+// Semaphores adds the metrics of semaphores. To be called before the first scrape.
+func (m *Metrics) Semaphores(s Semaphores) {
+	m.registry.MustRegister(&permits{from: s})
+}
+
+const (
+	permitsFresh  = 2 * time.Second // for so long scrapes by several see the same
+	permitsWithin = 2 * time.Second
+)
+
+// permits collects what Redis counts. All processes of an installation say the same of it.
+type permits struct {
+	from Semaphores
+
+	mu   sync.Mutex
+	last []semaphore.Status // guarded by mu; nil where they could not be read
+	read time.Time          // guarded by mu
+}
+
+var (
+	permitsLimit     = describe("semaphore_limit", "Weight that may be held at once.", "semaphore")
+	permitsHeld      = describe("semaphore_in_use", "Weight that is held.", "semaphore")
+	permitsWaiting   = describe("semaphore_waiting", "Callers that wait for a permit.", "semaphore")
+	permitsGranted   = describe("semaphore_granted_total", "Permits granted.", "semaphore")
+	permitsWaited    = describe("semaphore_waited_total", "Permits granted after waiting.", "semaphore")
+	permitsWait      = describe("semaphore_waited_seconds_total", "Time that those waited.", "semaphore")
+	permitsTimedOut  = describe("semaphore_timed_out_total", "Callers that gave up waiting.", "semaphore")
+	permitsLost      = describe("semaphore_lost_total", "Permits whose lease ended before their release.", "semaphore")
+	permitsAbandoned = describe("semaphore_abandoned_total", "Callers that waited in a process that died.", "semaphore")
+)
+
+// Describe implements prometheus.Collector.
+func (p *permits) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		permitsLimit, permitsHeld, permitsWaiting, permitsGranted, permitsWaited, permitsWait, permitsTimedOut, permitsLost, permitsAbandoned,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. While Redis does not answer there are no numbers, rather than old ones.
+func (p *permits) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range p.statuses() {
+		for _, v := range []struct {
+			desc *prometheus.Desc
+			kind prometheus.ValueType
+			now  float64
+		}{
+			{permitsLimit, prometheus.GaugeValue, float64(s.Limit)},
+			{permitsHeld, prometheus.GaugeValue, float64(s.InUse)},
+			{permitsWaiting, prometheus.GaugeValue, float64(s.Waiting)},
+			{permitsGranted, prometheus.CounterValue, float64(s.Totals.Granted)},
+			{permitsWaited, prometheus.CounterValue, float64(s.Totals.Waited)},
+			{permitsWait, prometheus.CounterValue, s.Totals.WaitedFor.Seconds()},
+			{permitsTimedOut, prometheus.CounterValue, float64(s.Totals.TimedOut)},
+			{permitsLost, prometheus.CounterValue, float64(s.Totals.Lost)},
+			{permitsAbandoned, prometheus.CounterValue, float64(s.Totals.Abandoned)},
+		} {
+			ch <- prometheus.MustNewConstMetric(v.desc, v.kind, v.now, s.Name)
+		}
+	}
+}
+
+func (p *permits) statuses() []semaphore.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.read) < permitsFresh {
+		return p.last
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), permitsWithin)
+	defer cancel()
+	var err error
+	if p.last, err = p.from.Statuses(ctx); err != nil {
+		p.last = nil
+	}
+	p.read = time.Now()
+	return p.last
+}
