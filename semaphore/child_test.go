@@ -32,9 +32,10 @@ const jobVariable = "SEMAPHORE_TEST_JOB"
 type job struct {
 	Addr, Namespace, Name string
 	Definition            semaphore.Definition // for when Redis has lost it
+	Label                 string               // of its workers, before their number
 	Workers               int
 	Keep                  int           // so many of them hold on to what they get until they lose it or time is up
-	Once                  bool          // each of them acquires once
+	Once                  bool          // each of them acquires once, and releases at once
 	For                   time.Duration // then time is up; 0: when its stdin is closed
 	Lossy                 float64       // the chance that a reply is lost
 	Deaf                  bool          // no message of pub/sub arrives
@@ -131,7 +132,7 @@ func tell(e event) {
 func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		called := monotonic()
-		p, err := w.semaphore.Acquire(ctx)
+		p, err := w.semaphore.AcquireWith(ctx, semaphore.Request{Holder: fmt.Sprint(w.job.Label, w.number)})
 		if err != nil {
 			pause(ctx, 10*time.Millisecond) // Redis may be away
 			continue
@@ -151,8 +152,10 @@ func (w *worker) hold(ctx context.Context, p *semaphore.Permit) {
 	switch {
 	case w.number < w.job.Keep:
 		until = nil
+	case w.job.Once:
+		until = time.After(0)
 	case rand.IntN(25) == 0:
-		until = time.After(time.Duration(rand.Int64N(int64(lease/2))))
+		until = time.After(time.Duration(rand.Int64N(int64(lease / 2))))
 	}
 	ticks := time.NewTicker(lease / 6)
 	defer ticks.Stop()
