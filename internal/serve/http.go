@@ -93,7 +93,7 @@ func (p *Process) addSemaphores(rdb semaphore.Client, table *semdefs.Table, opts
 		return nil, err
 	}
 	p.Background = append(p.Background, func(ctx context.Context) error {
-		defer semaphores.Close() //nolint:errcheck // it returns nil
+		defer semaphores.Close()
 		return semaphores.Run(ctx)
 	})
 	return semaphores, nil

@@ -284,7 +284,7 @@ func TestWaitingOverHTTP(t *testing.T) {
 	held := one.acquire("report", `{"holder":"first"}`)
 
 	answers := make(chan servetest.Answer, 1)
-	wait := func(c capped, ctx context.Context) { //nolint:revive // the caller comes first
+	wait := func(c capped, ctx context.Context) {
 		go func() {
 			req, err := http.NewRequestWithContext(ctx, "POST", c.URL("internal")+"/v1/semaphores/report/permits", strings.NewReader(`{"holder":"waits","wait_ms":30000}`))
 			if err != nil {

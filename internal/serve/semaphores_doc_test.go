@@ -1,0 +1,162 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// cappedScript is the script of docs/semaphores.md, written to a file.
+func cappedScript(t *testing.T) string {
+	t.Helper()
+	doc, err := os.ReadFile("../../docs/semaphores.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(doc), "```sh\n")
+	block, _, ok := strings.Cut(block, "\n```")
+	if !ok {
+		t.Fatal("docs/semaphores.md has no script")
+	}
+	path := filepath.Join(t.TempDir(), "capped")
+	if err := os.WriteFile(path, []byte(block+"\n"), 0o700); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A run is a script that runs.
+type run struct {
+	*exec.Cmd
+	said   *bufio.Scanner // its standard output, by lines
+	errors bytes.Buffer
+}
+
+func startScript(t *testing.T, c capped, script string, args ...string) *run {
+	t.Helper()
+	r := &run{Cmd: exec.CommandContext(t.Context(), "sh", append([]string{script}, args...)...)}
+	r.Env = []string{"PATH=" + os.Getenv("PATH"), "TIDEGATE=" + c.URL("internal"), "TOKEN=bob", "no_proxy=*"}
+	r.Stderr = &r.errors
+	r.WaitDelay = time.Second // a sleep may outlive the script
+	pipe, err := r.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.said = bufio.NewScanner(pipe)
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// line waits for the next line.
+func (r *run) line(t *testing.T) string {
+	t.Helper()
+	if !r.said.Scan() {
+		t.Fatalf("it has ended: %v %s", r.said.Err(), &r.errors)
+	}
+	return r.said.Text()
+}
+
+// The script of docs/semaphores.md does what it says: one at a time, renewed for longer than a lease, released however it ends, and ended when the
+// permit is lost.
+func TestScriptOfTheDocs(t *testing.T) {
+	script := cappedScript(t)
+	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1, lease: 3s}")
+	c := startCapped(t, env)
+
+	t.Run("one at a time", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "working")
+		var fences []string
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for range 4 {
+			r := startScript(t, c, script, "report", "sh", "-c", `mkdir "$0" && echo "$FENCING_TOKEN" && rmdir "$0"`, dir)
+			wg.Go(func() {
+				for r.said.Scan() {
+					mu.Lock()
+					fences = append(fences, r.said.Text())
+					mu.Unlock()
+				}
+				if err := r.Wait(); err != nil {
+					t.Errorf("%v %s", err, &r.errors)
+				}
+			})
+		}
+		wg.Wait()
+		last := 0
+		for _, f := range fences {
+			n, err := strconv.Atoi(f)
+			if err != nil || n == 0 {
+				t.Errorf("fencing token %q", f)
+			}
+			last = max(last, n)
+		}
+		if len(fences) != 4 || last == 0 {
+			t.Errorf("%v", fences)
+		}
+		if s := c.standing("report"); s.InUse != 0 || s.Totals.Granted != 4 {
+			t.Errorf("%+v", s)
+		}
+	})
+
+	t.Run("renewed", func(t *testing.T) {
+		r := startScript(t, c, script, "report", "sh", "-c", "echo begun; sleep 5; echo done; exit 3")
+		r.line(t)
+		since := c.standing("report").Holders[0].Since
+		if got := r.line(t); got != "done" {
+			t.Errorf("%q", got)
+		}
+		if err := r.Wait(); err == nil || r.ProcessState.ExitCode() != 3 {
+			t.Errorf("%v, want the status of the command: %s", err, &r.errors)
+		}
+		if s := c.standing("report"); s.InUse != 0 {
+			t.Errorf("%+v of %v", s, since)
+		}
+		if lost := regexp.MustCompile("lost").FindString(r.errors.String()); lost != "" {
+			t.Errorf("%s", &r.errors)
+		}
+	})
+
+	t.Run("told to end", func(t *testing.T) {
+		r := startScript(t, c, script, "report", "sh", "-c", "echo begun; exec sleep 60")
+		r.line(t)
+		if err := r.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Wait(); err == nil || r.ProcessState.ExitCode() != 143 {
+			t.Errorf("%v %s", err, &r.errors)
+		}
+		if s := c.standing("report"); s.InUse != 0 {
+			t.Errorf("the permit was not released: %+v", s)
+		}
+	})
+
+	t.Run("lost", func(t *testing.T) {
+		r := startScript(t, c, script, "report", "sh", "-c", "echo begun; exec sleep 60")
+		r.line(t)
+		c.want(http.StatusNoContent, "DELETE", "/report/permits/"+c.standing("report").Holders[0].PermitID, "")
+		if err := r.Wait(); err == nil || !strings.Contains(r.errors.String(), "the permit is lost") {
+			t.Errorf("%v %s", err, &r.errors)
+		}
+	})
+
+	t.Run("unknown", func(t *testing.T) {
+		r := startScript(t, c, script, "none", "true")
+		if err := r.Wait(); err == nil || !strings.Contains(r.errors.String(), "unknown_semaphore") {
+			t.Errorf("%v %s", err, &r.errors)
+		}
+	})
+}
