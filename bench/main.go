@@ -1,8 +1,8 @@
-// Command bench sets this project beside other rate limiters for Go, in one process, on one Redis that it starts for itself,
+// Command bench sets this project beside other rate limiters for Go, and a semaphore as books have it, in one process, on one Redis that it starts for itself,
 // and prints Markdown. The contenders take turns, so that a machine whose speed varies treats them alike: what counts is the
 // ratio within a round.
 //
-//	cd bench && go run . [-rounds 5] [-turn 2s] [-only redis,denials,memory,bytes,flat,exact] [-cpuprofile prefix]
+//	cd bench && go run . [-rounds 5] [-turn 2s] [-only redis,denials,memory,bytes,flat,exact,semaphore] [-cpuprofile prefix]
 package main
 
 import (
@@ -48,6 +48,7 @@ var sections = []section{
 	{"memory", (*run).inMemory},
 	{"bytes", (*run).bytes},
 	{"flat", (*run).flat},
+	{"semaphore", (*run).semaphores},
 }
 
 // Redis dies with the thread that starts it (see redisServer), which must therefore be the process' own.
@@ -82,7 +83,7 @@ func parse(args []string, out io.Writer) (*run, error) {
 	flags.DurationVar(&r.length, "turn", 2*time.Second, "length of each contender's turn in a round")
 	flags.IntVar(&r.callers, "callers", 256, "how many ask at once")
 	flags.IntVar(&r.subjects, "subjects", 100_000, "different users who are asked about")
-	only := flags.String("only", "", "tables to show, of exact, redis, denials, memory, bytes, flat (default all)")
+	only := flags.String("only", "", "tables to show, of exact, redis, denials, memory, bytes, flat, semaphore (default all)")
 	chosen := flags.String("contenders", "", "regular expression for the names of contenders beside the first of each table")
 	flags.StringVar(&r.cpuProfile, "cpuprofile", "", "write a profile of each contender's first turn to files that begin so")
 	if err := flags.Parse(args); err != nil {

@@ -21,7 +21,7 @@ import (
 // onRedis is a peer on a client with go-redis' defaults, which is how their documentation shows them.
 func onRedis(name string, open func(rdb redis.UniversalClient, limit int, window time.Duration) (ask, error)) contender {
 	return contender{name, func(r *run, limit int, window time.Duration) (ask, func(), error) {
-		rdb := redis.NewClient(&redis.Options{Addr: r.redis.addr})
+		rdb := r.redis.client()
 		ask, err := open(rdb, limit, window)
 		return ask, func() { _ = rdb.Close() }, err
 	}}

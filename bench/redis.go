@@ -62,6 +62,9 @@ func (s *redisServer) stop() {
 
 func (s *redisServer) url() string { return "redis://" + s.addr }
 
+// client returns a client with go-redis' defaults.
+func (s *redisServer) client() *redis.Client { return redis.NewClient(&redis.Options{Addr: s.addr}) }
+
 func (s *redisServer) version(ctx context.Context) string {
 	return s.admin.InfoMap(ctx, "server").Item("Server", "redis_version")
 }

@@ -152,13 +152,16 @@ end
 local function open(i)
   local k = (i - 1) * 6
   local s = {
-    name = ARGV[4 + i], alive = {}, keys = {
+    name = ARGV[4 + i], alive = {}, was = {}, keys = {
       meta = KEYS[k + 1], holders = KEYS[k + 2], entries = KEYS[k + 3], weights = KEYS[k + 4], queue = KEYS[k + 5], processes = KEYS[k + 6],
     },
   }
   semaphores[i] = s
   local m = call('HMGET', s.keys.meta, 'run', unpack(FIELDS))
-  for j, field in ipairs(FIELDS) do s[field] = tonumber(m[j + 1] or 0) end
+  for j, field in ipairs(FIELDS) do
+    s.was[field] = tonumber(m[j + 1])
+    s[field] = s.was[field] or 0
+  end
   s.run = m[1]
   if not m[2] then s.limit = nil end
   if s.run and s.run ~= run then
@@ -225,11 +228,11 @@ local function flush(s)
     for _, key in ipairs({ 'entries', 'queue', 'processes' }) do call('PEXPIRE', s.keys[key], ttl(s)) end
   end
   if s.run then
-    local values = { 'run', s.run }
+    local values = {}
     for _, field in ipairs(FIELDS) do
-      if s[field] then values[#values + 1], values[#values + 2] = field, s[field] end
+      if s[field] and s[field] ~= s.was[field] then values[#values + 1], values[#values + 2] = field, s[field] end
     end
-    call('HSET', s.keys.meta, unpack(values))
+    if #values > 0 then call('HSET', s.keys.meta, 'run', s.run, unpack(values)) end
     if not s.limit then call('PEXPIRE', s.keys.meta, ttl(s)) end
   end
 end

@@ -6,7 +6,7 @@ local function define(s, limit, lease, existed, absent)
   if limit < 0 then
     if s.limit then
       call('HDEL', s.keys.meta, 'limit')
-      s.limit, s.version = nil, s.version + 1
+      s.limit, s.was.limit, s.version = nil, nil, s.version + 1
       for _, waits in ipairs(call('ZRANGE', s.keys.processes, 0, 999)) do tell(waits, 'look') end
     end
   elseif not s.limit or not absent and (s.limit ~= limit or s.lease ~= lease) then
