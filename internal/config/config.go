@@ -37,6 +37,7 @@ type Config struct {
 	RulesFile     string
 	Secret        Secret // embedded: may be empty, the data folder keeps one
 	Namespace     string
+	Reports       string // folder of the worker's; empty: it writes none
 
 	LogLevel  slog.Level
 	LogFormat string // "text" or "json"
@@ -96,6 +97,7 @@ func (c *Config) settings() []setting {
 		{"RULES_FILE", "YAML file of the admission rules", "", false, file(&c.RulesFile)},
 		{"SECRET", "key that all keyed hashes and signatures derive from (embedded: kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
 		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
+		{"REPORTS", "folder that the worker writes reports into (default: it writes none)", "", true, folder(&c.Reports)},
 
 		{"LOG_LEVEL", "debug, info, warn or error", "info", true, level(&c.LogLevel)},
 		{"LOG_FORMAT", "text or json", "text", true, oneOf(&c.LogFormat, "text", "json")},

@@ -97,6 +97,20 @@ func file(field *string) func(string) error {
 	}
 }
 
+func folder(field *string) func(string) error {
+	return func(value string) error {
+		info, err := os.Stat(value)
+		if err != nil {
+			return fmt.Errorf("must be a folder: %w", err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("is %q, a file, and must be a folder", value)
+		}
+		*field = value
+		return nil
+	}
+}
+
 func networks(field *[]netip.Prefix) func(string) error {
 	return func(value string) error {
 		for part := range strings.SplitSeq(value, ",") {

@@ -8,10 +8,13 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
@@ -37,7 +40,8 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "worker", Patience, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
 		// What the rules file says of semaphores the API has declared.
-		if _, err := p.addSemaphores(r.Decisions, semdefs.Postgres(db), semdefs.Options{Namespace: cfg.Namespace, Logger: log}); err != nil {
+		semaphores, err := p.addSemaphores(r.Decisions, semdefs.Postgres(db), semdefs.Options{Namespace: cfg.Namespace, Logger: log})
+		if err != nil {
 			return err
 		}
 		worker, err := orders.NewWorker(svc, orders.WorkerOptions{})
@@ -45,9 +49,38 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			return err
 		}
 		p.Worker = worker
+		if cfg.Reports != "" {
+			reporter, err := newReporter(cfg, log, svc, r.Queue, semaphores)
+			if err != nil {
+				return err
+			}
+			p.Worker = both{worker, reporter}
+		}
 		p.addProbes(cfg.WorkerListen, svc.Ready)
 		return nil
 	})
+}
+
+func newReporter(cfg *config.Config, log *slog.Logger, svc *orders.Service, queue redis.UniversalClient, semaphores *semdefs.Registry) (*reports.Worker, error) {
+	budget, err := semaphores.Semaphore(reports.Semaphore)
+	if err != nil {
+		return nil, err
+	}
+	reporter, err := reports.NewWorker(reports.WorkerOptions{
+		Folder: cfg.Reports, Namespace: cfg.Namespace, Queue: queue, Orders: svc, Semaphore: budget, Logger: log,
+	})
+	return reporter, wrap("REPORTS", err)
+}
+
+// both run until one of them ends.
+type both [2]runner
+
+func (b both) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, r := range b {
+		g.Go(func() error { return r.Run(ctx) })
+	}
+	return g.Wait()
 }
 
 // overServers waits for Redis and Postgres, lets equip make the process what it is, and runs it.

@@ -1,0 +1,180 @@
+package reports
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/semaphore"
+	"github.com/tidegate/tidegate/semaphore/semaphoreasynq"
+)
+
+// OrdersTask is the type of the task that writes all orders of a sale into a file.
+const OrdersTask = "report:orders"
+
+const (
+	slots    = 4                // tasks in work; those that write have a permit besides
+	longest  = time.Hour        // that a report may take
+	checks   = time.Second      // between two looks whether there is something to do
+	goodbye  = 2 * time.Second  // for handlers to see that the worker stops
+	unlikely = 10 * time.Second // until a task that could not be done for the database's sake is tried again
+)
+
+type task struct {
+	Sale string `json:"sale"`
+}
+
+func queueOf(namespace string) string { return namespace + "-reports" }
+
+// Enqueue asks the workers of an installation for a report, and returns the name of the file that it will have. queue stays the caller's.
+func Enqueue(ctx context.Context, queue redis.UniversalClient, namespace, sale string) (file string, err error) {
+	payload, err := json.Marshal(task{sale})
+	if err != nil {
+		return "", err
+	}
+	info, err := asynq.NewClientFromRedisClient(queue).EnqueueContext(ctx, asynq.NewTask(OrdersTask, payload),
+		asynq.Queue(queueOf(namespace)), asynq.Timeout(longest))
+	if err != nil {
+		return "", err
+	}
+	return fileOf(sale, info.ID), nil
+}
+
+func fileOf(sale, id string) string { return sale + "-" + id + ".csv" }
+
+// WorkerOptions of a Worker. All are required.
+type WorkerOptions struct {
+	Folder    string // of the files; it exists
+	Namespace string
+	Queue     redis.UniversalClient // Asynq's
+	Orders    Orders
+	Semaphore *semaphore.Semaphore
+	Logger    *slog.Logger
+}
+
+// A Worker does the tasks.
+type Worker struct {
+	opts WorkerOptions
+	root *os.Root // what a task asks for cannot leave the folder
+}
+
+// NewWorker opens the folder. Run closes it.
+func NewWorker(opts WorkerOptions) (*Worker, error) {
+	root, err := os.OpenRoot(opts.Folder)
+	if err != nil {
+		return nil, fmt.Errorf("reports: %w", err)
+	}
+	return &Worker{opts, root}, nil
+}
+
+// Run works until ctx ends. Reports that are not ready by then go back and are begun anew.
+func (w *Worker) Run(ctx context.Context) error {
+	defer w.root.Close() //nolint:errcheck // nothing was written through it
+	srv := asynq.NewServerFromRedisClient(w.opts.Queue, semaphoreasynq.Config(asynq.Config{
+		Concurrency:       slots,
+		Queues:            map[string]int{queueOf(w.opts.Namespace): 1},
+		TaskCheckInterval: checks,
+		ShutdownTimeout:   goodbye,
+		BaseContext:       func() context.Context { return ctx },
+		IsFailure:         isFailure,
+		RetryDelayFunc: func(n int, err error, t *asynq.Task) time.Duration {
+			if !isFailure(err) {
+				return unlikely
+			}
+			return asynq.DefaultRetryDelayFunc(n, err, t)
+		},
+		ErrorHandler: asynq.ErrorHandlerFunc(w.failed),
+		Logger:       logger{w.opts.Logger},
+		LogLevel:     asynq.WarnLevel,
+	}))
+	mux := asynq.NewServeMux()
+	mux.Use(semaphoreasynq.LimitWith(w.opts.Semaphore, semaphoreasynq.Options{
+		Queue: w.opts.Queue,
+		Stay:  1, // in the semaphore's queue, beside those who ask over HTTP
+	}))
+	mux.HandleFunc(OrdersTask, w.orders)
+	if err := srv.Start(mux); err != nil {
+		return fmt.Errorf("reports: %w", err)
+	}
+	<-ctx.Done()
+	srv.Shutdown()
+	return ctx.Err()
+}
+
+// isFailure: that the worker stops, or the database is away, is not the task's fault.
+func isFailure(err error) bool {
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, orders.ErrUnavailable)
+}
+
+func (w *Worker) failed(ctx context.Context, t *asynq.Task, err error) {
+	id, _ := asynq.GetTaskID(ctx)
+	w.opts.Logger.WarnContext(ctx, "a report was not written", slog.String("task", id), slog.String("payload", fmt.Sprintf("%.200q", t.Payload())), slog.Any("error", err))
+}
+
+func (w *Worker) orders(ctx context.Context, t *asynq.Task) error {
+	var of task
+	if err := json.Unmarshal(t.Payload(), &of); err != nil {
+		return fmt.Errorf("%w: %w", asynq.SkipRetry, err)
+	}
+	id, _ := asynq.GetTaskID(ctx)
+	file := fileOf(of.Sale, id)
+	if filepath.Base(file) != file {
+		return fmt.Errorf("%w: %w", asynq.SkipRetry, orders.ErrUnknownSale)
+	}
+	err := w.write(ctx, file, semaphoreasynq.PermitOf(ctx).Token(), func(out io.Writer) error {
+		return WriteOrders(ctx, out, w.opts.Orders, of.Sale)
+	})
+	if errors.Is(err, orders.ErrUnknownSale) {
+		return fmt.Errorf("%w: %w", asynq.SkipRetry, err)
+	}
+	if err == nil {
+		w.opts.Logger.InfoContext(ctx, "report written", slog.String("file", file))
+	}
+	return err
+}
+
+// write makes the file appear when it is whole. Until then it has a name that no other run has, also when one goes on that has lost its permit.
+func (w *Worker) write(ctx context.Context, name string, token int64, content func(io.Writer) error) (err error) {
+	part := "." + name + "." + strconv.FormatInt(token, 10)
+	f, err := w.root.Create(part)
+	if err != nil {
+		return err
+	}
+	err = content(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = w.root.Rename(part, name)
+	}
+	if err != nil {
+		return errors.Join(err, w.root.Remove(part))
+	}
+	return nil
+}
+
+// logger lets Asynq log through slog.
+type logger struct{ *slog.Logger }
+
+func (l logger) Debug(args ...any) { l.Logger.Debug("asynq: " + fmt.Sprint(args...)) }
+func (l logger) Info(args ...any)  { l.Logger.Info("asynq: " + fmt.Sprint(args...)) }
+func (l logger) Warn(args ...any)  { l.Logger.Warn("asynq: " + fmt.Sprint(args...)) }
+func (l logger) Error(args ...any) { l.Logger.Error("asynq: " + fmt.Sprint(args...)) }
+
+// Fatal is called where Asynq would end the process; that is for run() to decide.
+func (l logger) Fatal(args ...any) { l.Logger.Error("asynq: " + fmt.Sprint(args...)) }
