@@ -71,7 +71,7 @@ const patience = 2 * time.Second
 
 // Lookup is a semaphore.Lookup.
 func (r *Registry) Lookup(ctx context.Context, name string) (semaphore.Definition, error) {
-	e, existed, err := r.lookUp(ctx, name)
+	e, declared, err := r.lookUp(ctx, name)
 	if err != nil {
 		return semaphore.Definition{}, err
 	}
@@ -79,13 +79,23 @@ func (r *Registry) Lookup(ctx context.Context, name string) (semaphore.Definitio
 	if !ok {
 		return semaphore.Definition{}, fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
 	}
-	return semaphore.Definition{Limit: size.Limit, Lease: size.Lease, Existed: existed}, nil
+	if !declared { // Declare has not come to it yet
+		if e, err = r.change(ctx, name, func(e *Entry, _ bool) error {
+			e.File = &size
+			return nil
+		}); err != nil {
+			return semaphore.Definition{}, err
+		}
+		size, _ = e.InForce() // by now Redis knows it
+	}
+	return semaphore.Definition{Limit: size.Limit, Lease: size.Lease, Existed: true}, nil
 }
 
-func (r *Registry) lookUp(ctx context.Context, name string) (e Entry, existed bool, err error) {
+// lookUp returns what is known of a name, and whether the database has it: if not, only the file of this process does, or nobody.
+func (r *Registry) lookUp(ctx context.Context, name string) (e Entry, declared bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	e, existed, err = r.table.get(ctx, name)
+	e, _, err = r.table.get(ctx, name)
 	if err != nil {
 		if e, known := r.seen(name); known {
 			return e, true, nil // better what was true a moment ago than nobody let in
@@ -94,16 +104,12 @@ func (r *Registry) lookUp(ctx context.Context, name string) (e Entry, existed bo
 	}
 	if _, ok := e.InForce(); ok {
 		r.remember(e)
-		return e, existed, nil
+		return e, true, nil
 	}
 	if file, ok := r.undeclared(name); ok {
-		fresh, err := r.table.insert(ctx, name, file)
-		if err != nil {
-			return e, existed, unavailable("declare "+name, err)
-		}
-		e.File, existed = &file, !fresh
+		e.File = &file
 	}
-	return e, existed, nil
+	return e, false, nil
 }
 
 // undeclared returns what the file says of a name, unless this process has declared it: then it is another one that says there is none.

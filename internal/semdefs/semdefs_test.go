@@ -240,11 +240,27 @@ func TestRedisForgets(t *testing.T) {
 func TestUseBeforeDeclare(t *testing.T) {
 	each(t, func(b *bed) {
 		ctx, r := t.Context(), b.api()
+		if e, err := r.Entry(ctx, "report"); err != nil || e.File == nil { // looking is no use
+			t.Errorf("%+v %v", e, err)
+		}
+		var g errgroup.Group
+		for range 4 {
+			sem, err := b.api().Semaphore("report")
+			b.do(err)
+			g.Go(func() error {
+				p, err := sem.Acquire(ctx)
+				if err != nil {
+					return err
+				}
+				return p.Release()
+			})
+		}
+		b.do(g.Wait())
 		sem, err := r.Semaphore("report")
 		b.do(err)
-		p, err := sem.TryAcquire(ctx)
-		b.do(err)
-		b.do(p.Release())
+		if st, err := sem.Status(ctx); err != nil || st.Quiet != 0 {
+			t.Errorf("%+v %v", st, err)
+		}
 		b.do(r.Declare(ctx))
 		b.stands(r, "report", "2")
 

@@ -85,17 +85,6 @@ func (t *Table) get(ctx context.Context, name string) (Entry, bool, error) {
 	return e, err == nil, err
 }
 
-// insert writes what the rules file says of a name, unless it has an entry. It tells whether it had none.
-func (t *Table) insert(ctx context.Context, name string, file Size) (bool, error) {
-	result, err := t.db.ExecContext(ctx, `INSERT INTO semaphores (name, file_limit, file_lease_ms) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`,
-		name, file.Limit, file.Lease.Milliseconds())
-	if err != nil {
-		return false, err
-	}
-	n, err := result.RowsAffected()
-	return n > 0, err
-}
-
 // change lets alter an entry while nobody else can, and keeps what it has become, unless there is an error. Where there was no entry it is a
 // new one.
 func (t *Table) change(ctx context.Context, name string, alter func(e *Entry, fresh bool) error) (Entry, error) {
