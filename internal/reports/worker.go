@@ -80,7 +80,7 @@ func NewWorker(opts WorkerOptions) (*Worker, error) {
 
 // Run works until ctx ends. Reports that are not ready by then go back and are begun anew.
 func (w *Worker) Run(ctx context.Context) error {
-	defer w.root.Close() //nolint:errcheck // nothing was written through it
+	defer w.root.Close()
 	srv := asynq.NewServerFromRedisClient(w.opts.Queue, semaphoreasynq.Config(asynq.Config{
 		Concurrency:       slots,
 		Queues:            map[string]int{queueOf(w.opts.Namespace): 1},
