@@ -14,6 +14,9 @@ end
 local function acquire(key, weight, wait, holder, all)
   local first = all[1]
   local e = entry(first, key)
+  if e and (e.weight ~= weight or e.also ~= others(all, first)) then
+    return { 'conflict', first.name } -- the other request with this id asked for something else
+  end
   for _, s in ipairs(all) do
     if not s.limit then
       forgo(key, all)
@@ -24,7 +27,7 @@ local function acquire(key, weight, wait, holder, all)
     for _, s in ipairs(all) do
       local own = entry(s, key)
       if not own or own.token ~= e.token then
-        return { 'conflict', s.name } -- the other request with this id asked for other semaphores
+        return { 'conflict', s.name } -- a part of it was released
       end
       own.claimed, own.process = false, process
       hold(s, key, own, now + e.lease)
@@ -32,7 +35,11 @@ local function acquire(key, weight, wait, holder, all)
     return { 'granted', e.token, e.lease }
   end
   local queued = e
-  for _, s in ipairs(all) do queued = queued and entry(s, key) end
+  for _, s in ipairs(all) do
+    local own = entry(s, key)
+    if own and own.token > 0 then return { 'conflict', s.name } end
+    queued = queued and own
+  end
   if not queued then
     forgo(key, all) -- where another has believed its process dead, it starts anew
     e = nil
@@ -61,7 +68,9 @@ local function acquire(key, weight, wait, holder, all)
     fresh = 1
     local place = number(all)
     for _, s in ipairs(all) do
-      join(s, key, { weight = weight, since = now, token = 0, process = process, holder = holder, multi = #all > 1, called = 0 }, place)
+      join(s, key, {
+        weight = weight, since = now, token = 0, process = process, holder = holder, also = others(all, s), multi = #all > 1, called = 0,
+      }, place)
     end
   end
   local position, last, soonest = 0, 0, first.lease

@@ -23,6 +23,7 @@ local now = time[1] * 1000000 + time[2]
 local CLAIM = 2000000 -- for so long is a permit kept for a waiter that was told of it, and is a process believed alive that says nothing
 local KEEP = 60000    -- ms by which the keys outlive the longest lease
 local PAGE = 32       -- of a queue that is read
+local MOST = 500      -- waiters that are served at once: some ms of Redis' time
 
 -- A Redis that has been restarted, or a replica that took its place, may have forgotten permits. Embedded servers have no run id.
 local info = redis.pcall('INFO', 'server')
@@ -31,7 +32,7 @@ local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or 'no
 local FIELDS = { 'limit', 'lease', 'longest', 'version', 'last', 'broke', 'quiet', 'hold',
   'granted', 'waited', 'waited_us', 'timed_out', 'lost', 'abandoned' }
 
-local semaphores, granted = {}, {}
+local semaphores, granted, served = {}, {}, 0
 
 -- text is for numbers in texts: Lua would round them. As arguments and in replies they are whole.
 local function text(n) return string.format('%.0f', n) end

@@ -48,14 +48,21 @@ local function serve(s)
     local key = head(s)
     if not key then return end
     local e = entry(s, key)
-    if not e or not alive(s, e) then
-      leave(s, key) -- its process has died
+    local dead = not e or not alive(s, e)
+    local heavy = not dead and e.weight > s.limit and s.limit > 0
+    if not dead and not heavy and not fits(s, e.weight) then return end
+    if served >= MOST then
+      if served == MOST and e then tell(e.process, 'look') end -- the next script goes on
+      served = MOST + 1
+      return
+    end
+    served = served + 1
+    if dead then
+      leave(s, key)
       s.abandoned = s.abandoned + 1
-    elseif e.weight > s.limit and s.limit > 0 then
+    elseif heavy then
       leave(s, key) -- the limit has shrunk; it asks again, and is told
       tell(e.process, 'come ' .. key .. ' ' .. s.name)
-    elseif not fits(s, e.weight) then
-      return
     elseif not e.multi then
       quit(s, key)
       e.claimed = e.process ~= process
