@@ -50,7 +50,7 @@
 // for one lease (the longest in use), while holders register again by renewing. They do so for as long as there is room, and lose their
 // permits where there is none. Waiters queue again. It is noticed by the server's run id, and by a definition that is missing: if
 // Definition.Existed says that there was one, or the process has seen it itself. Where neither does, because all who knew have gone as well,
-// grants begin at once, and a holder that nobody knew of is over the limit until it finds no room at its next renewal.
+// grants begin at once, and a holder that nobody knew of is beside the limit until it learns at its next renewal that its permit is lost.
 //
 // Tokens follow Redis' clock, so they grow across such a loss as long as that clock does; where it is set back by more than has passed since the
 // last grant, and the memory is lost as well, a token may come again. A clock that jumps forward ends leases early, one that jumps back makes them

@@ -44,11 +44,25 @@ func hear(sub *redis.PubSub, lanes func() []*lane) {
 		for _, l := range lanes() {
 			switch m := message.(type) {
 			case *redis.Subscription:
-				l.beatSoon() // what was said before it has not heard
+				l.catchUp()
 			case *redis.Message:
 				l.heard(m.Payload)
 			}
 		}
+	}
+}
+
+// catchUp finds out what was said before the process listened.
+func (l *lane) catchUp() {
+	l.beatSoon()
+	l.mu.Lock()
+	var permits []*Permit
+	for _, p := range l.permits {
+		permits = append(permits, p...)
+	}
+	l.mu.Unlock()
+	for _, p := range permits {
+		p.renewSoon()
 	}
 }
 

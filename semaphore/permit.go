@@ -81,6 +81,14 @@ func (p *Permit) renew() {
 	}
 }
 
+func (p *Permit) renewSoon() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.renews.Reset(0)
+	}
+}
+
 // Release gives the permit back and ends its context. It does not depend on any other context. The error is that of Redis: then the lease
 // ends by itself. A permit that was lost or released is no error.
 func (p *Permit) Release() error {

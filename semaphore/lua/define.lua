@@ -11,7 +11,8 @@ local function define(s, limit, lease, existed, absent)
     end
   elseif not s.limit or not absent and (s.limit ~= limit or s.lease ~= lease) then
     if not s.run then
-      s.run, s.broke, s.quiet = run, now, existed and now + lease or 0
+      s.run = run
+      if existed then s.broke, s.quiet = now, now + lease end
     end
     s.limit, s.lease, s.longest, s.version = limit, lease, math.max(s.longest, lease), s.version + 1
     call('PERSIST', s.keys.meta)
