@@ -93,7 +93,9 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 	defer cancel(nil)
 	defer context.AfterFunc(a.leaving, func() { cancel(errLeaving) })()
 	if !req.Try {
-		timer := time.AfterFunc(time.Duration(in.Body.WaitMS)*time.Millisecond, func() { cancel(context.DeadlineExceeded) })
+		wait := time.Duration(in.Body.WaitMS) * time.Millisecond
+		requestOf(ctx).patient(wait + bodyWithin)
+		timer := time.AfterFunc(wait, func() { cancel(context.DeadlineExceeded) })
 		defer timer.Stop()
 	}
 	grant, err := sem.Grant(waiting, req)

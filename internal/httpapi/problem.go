@@ -275,6 +275,8 @@ func problemOf(err error) *Problem {
 				p.Detail = strings.TrimPrefix(strings.TrimPrefix(text, "orders: "), "admission: ")
 			case reasonInvalid:
 				p.Errors = invalidAt("body", withoutPrefixes(text)).Errors
+			case reasonUnknownSemaphore:
+				p.Detail = withoutPrefixes(text)
 			case string(orders.ReasonAtCapacity):
 				var full *semaphore.CapacityError
 				if errors.As(err, &full) {
@@ -295,6 +297,9 @@ func withoutPrefixes(text string) string {
 		if _, said, ok := strings.Cut(text, sentinel.Error()+": "); ok {
 			return said
 		}
+	}
+	if _, name, ok := strings.Cut(text, semaphore.ErrUnknown.Error()+" "); ok {
+		return "it is called " + name
 	}
 	return text
 }

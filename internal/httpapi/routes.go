@@ -122,6 +122,7 @@ func (a *API) operators(docs huma.API) {
 	register(a, docs, RoleOperator, banHistoryRoute, a.banHistory)
 	if a.semaphores != nil {
 		a.permits(docs)
+		a.reports(docs.OpenAPI())
 	}
 }
 

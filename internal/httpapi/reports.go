@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/reports"
+	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/semaphore"
+	"github.com/tidegate/tidegate/semaphore/semaphoreecho"
+)
+
+const (
+	reportWait = 10 * time.Second // for a permit
+	reportPage = 30 * time.Second // for a page to be read and sent: a client that takes none of it for longer has gone
+)
+
+// reports registers what streams, past Huma, which would hold all of it.
+func (a *API) reports(described *huma.OpenAPI) {
+	a.internal.GET("/v1/sales/:sale/orders.csv", a.ordersCSV, needs(RoleAdmit), a.capped(reports.Semaphore, reportWait))
+	described.AddOperation(&huma.Operation{
+		OperationID: "orders-csv", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders.csv", Summary: "All orders of a sale as CSV",
+		Description: "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole.", Tags: operating,
+		Parameters: []*huma.Param{{Name: "sale", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "Name of the sale"}},
+		Responses:  refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/csv": {}}}, 401, 403, 404, 503),
+	})
+}
+
+// capped is the middleware of routes that need a permit of a semaphore. What it refuses with is a problem as all others.
+func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		sem, err := a.semaphores.Semaphore(name)
+		if err != nil {
+			return func(echo.Context) error { return err }
+		}
+		limited := semaphoreecho.LimitWith(sem, semaphoreecho.Config{
+			Wait: wait,
+			Request: func(c echo.Context) (semaphore.Request, error) {
+				r := requestOf(c.Request().Context())
+				r.patient(wait + bodyWithin)
+				return semaphore.Request{Holder: holderOf(r)}, nil
+			},
+			Refuse: func(_ echo.Context, full *semaphore.CapacityError) error { return full },
+		})(next)
+		return func(c echo.Context) error {
+			err := limited(c)
+			var refused *echo.HTTPError
+			switch {
+			case errors.Is(err, semaphore.ErrPermitLost):
+				return problem(reasonStoreUnavailable) // it is not the caller's permit
+			case errors.As(err, &refused) && refused.Internal != nil:
+				return semdefs.Away(refused.Internal)
+			}
+			return err
+		}
+	}
+}
+
+// holderOf names a request in the list of holders.
+func holderOf(r *request) string {
+	name := "request " + r.id // at most 128 bytes
+	if r.token != "" {
+		name += " of " + strings.Map(func(c rune) rune {
+			if unicode.IsControl(c) {
+				return '?'
+			}
+			return c
+		}, r.token)
+	}
+	return strings.ToValidUTF8(name[:min(len(name), semaphore.MaxText)], "")
+}
+
+// ordersCSV streams page by page, for as long as the client is there and the permit is held.
+func (a *API) ordersCSV(c echo.Context) error {
+	ctx, sale := c.Request().Context(), c.Param("sale")
+	err := reports.WriteOrders(ctx, &attachment{c: c, name: "orders-" + sale + ".csv"}, a.orders, sale)
+	if err == nil || !c.Response().Committed {
+		return err
+	}
+	if !errors.Is(err, context.Canceled) {
+		a.log.Warn("report cut off", "request_id", requestOf(ctx).id, "error", err)
+	}
+	panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+}
+
+// An attachment is an answer that is a file. Nothing is said before the first of it is there, so it may still become a problem.
+type attachment struct {
+	c     echo.Context
+	name  string
+	begun bool
+}
+
+func (f *attachment) Write(part []byte) (int, error) {
+	w := f.c.Response()
+	if !f.begun {
+		f.begun = true
+		h := w.Header()
+		h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
+		h.Set("Content-Disposition", `attachment; filename="`+f.name+`"`)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h["Cache-Control"] = noStore
+		w.WriteHeader(http.StatusOK)
+	}
+	// The server's own deadlines are for answers of one piece.
+	requestOf(f.c.Request().Context()).patient(reportPage)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(reportPage)) // a test's recorder has none
+	return w.Write(part)
+}
