@@ -129,7 +129,7 @@ func (d *drifter) grant(r *rand.Rand, forget bool) (name, id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.grants) == 0 {
-		return d.names[0], "AAAAAAAAAAAAAAAAAAAAAA.1.1"
+		return d.names[0], "" // which is no permit's
 	}
 	i := r.IntN(len(d.grants))
 	g := d.grants[i]
@@ -165,14 +165,18 @@ func (d *drifter) step(r *rand.Rand) {
 	switch n := r.IntN(1000); {
 	case n < 300:
 		d.count("grants")
-		if g, err := s.Grant(ctx, request); err == nil {
+		g, err := s.Grant(ctx, request)
+		d.judge(err)
+		if err == nil {
 			d.mu.Lock()
 			d.grants = append(d.grants, [2]string{name, g.ID})
 			d.mu.Unlock()
 		}
 	case n < 450:
 		d.count("permits")
-		if p, err := s.AcquireWith(ctx, request); err == nil && r.IntN(100) > 0 { // else it is forgotten, and renews for ever
+		p, err := s.AcquireWith(ctx, request)
+		d.judge(err)
+		if err == nil && r.IntN(100) > 0 { // else it is forgotten, and renews for ever
 			_ = p.Release()
 		}
 	case n < 750:
@@ -187,16 +191,23 @@ func (d *drifter) step(r *rand.Rand) {
 		d.count("renewals")
 		of, id := d.grant(r, false)
 		if s, err := set.Semaphore(of); err == nil {
-			_, _ = s.Renew(ctx, id)
+			_, err := s.Renew(ctx, id)
+			d.judge(err)
 		}
-	case n < 980:
+	case n < 990:
 		d.count("changes of a limit")
 		_ = s.Define(ctx, semaphore.Definition{Limit: 3 + r.IntN(6), Lease: driftLease})
-	case n < 985:
+	case n < 998:
+		if r.IntN(8) > 0 {
+			return
+		}
 		d.count("definitions taken back")
 		_ = s.Undefine(ctx)
 		_ = s.Define(context.Background(), semaphore.Definition{Limit: 5, Lease: driftLease})
 	default:
+		if r.IntN(2) > 0 { // a dead process holds the others up for up to four seconds
+			return
+		}
 		d.count("crashes")
 		d.mu.Lock()
 		d.sets[i] = d.newSet(d.ways[i])
@@ -205,9 +216,16 @@ func (d *drifter) step(r *rand.Rand) {
 	}
 }
 
+// judge fails the test where the script has failed.
+func (d *drifter) judge(err error) {
+	if err != nil && strings.Contains(err.Error(), "ERR") {
+		d.t.Error(err)
+	}
+}
+
 func (d *drifter) release(ctx context.Context, set *semaphore.Set, name, id string) {
 	if s, err := set.Semaphore(name); err == nil {
-		_ = s.Release(ctx, id)
+		d.judge(s.Release(ctx, id))
 	}
 }
 
@@ -219,8 +237,8 @@ func (d *drifter) audit(auditor *semaphore.Set) {
 		for {
 			before, st := readLedger(d.t, d.rdb, d.prefix(name)), status(d.t, s)
 			after := readLedger(d.t, d.rdb, d.prefix(name))
-			if before.held() != after.held() || len(before.holders) != len(after.holders) {
-				continue // a lease ended meanwhile, or Status has dropped one
+			if before.held() != after.held() || len(before.holders) != len(after.holders) || len(before.queue) != len(after.queue) {
+				continue // a lease ended meanwhile, or a waiter has gone
 			}
 			if problems := after.check(); after.held() != st.InUse || len(after.queue) != st.Waiting || len(problems) > 0 {
 				d.t.Fatalf("%s: %d in use and %d wait, but in Redis %d and %d; %q", name, st.InUse, st.Waiting, after.held(), len(after.queue), problems)

@@ -182,7 +182,7 @@ func (r *reply) problem() error {
 	case r.word == "too_heavy":
 		return fmt.Errorf("%w of %s", ErrTooHeavy, r.name)
 	case r.word == "conflict":
-		return invalid("a request with the same id holds a permit of other semaphores than %s", r.name)
+		return invalid("a request with the same id asked for another weight of %s, or for other semaphores besides", r.name)
 	case r.word == "lost":
 		return ErrPermitLost
 	}

@@ -29,7 +29,8 @@ local function acquire(key, weight, wait, holder, all)
       if not own or own.token ~= e.token then
         return { 'conflict', s.name } -- a part of it was released
       end
-      own.claimed, own.process = false, process
+      if own.process ~= process then own.before, own.process = own.process, process end
+      own.claimed = false
       hold(s, key, own, now + e.lease)
     end
     return { 'granted', e.token, e.lease }

@@ -54,7 +54,9 @@ local function release(key, token, all)
       drop(s, key, e)
       found = 1
       if token > 0 then s.hold = s.hold == 0 and now - e.since or s.hold * 0.9 + (now - e.since) * 0.1 end
-      if e.process ~= process then tell(e.process, 'lost ' .. key .. ' ' .. text(token)) end
+      for _, holder in ipairs({ e.process, e.before }) do -- two, when the request was sent twice
+        if holder and holder ~= process then tell(holder, 'lost ' .. key .. ' ' .. text(e.token)) end
+      end
     end
   end
   return { 'released', found }
