@@ -2,6 +2,7 @@ package semaphoreasynq_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -74,18 +75,20 @@ func TestCrowd(t *testing.T) {
 		wake  bool
 		stay  int
 		tasks int
+		url   string
 		tries float64 // of a task, on average
 		order float64 // the rank correlation that is wanted
 	}{
-		"woken":   {true, 0, 100, 6, 0.7},
-		"staying": {true, 1, 100, 6, 0.7},
-		"alone":   {false, 0, 30, 12, 0},
+		"woken":   {true, 0, 100, testenv.Redis(t), 6, 0.7},
+		"staying": {true, 1, 100, testenv.Redis(t), 6, 0.7},
+		"cluster": {true, 0, 30, strings.Join(testenv.RedisCluster(t), ","), 6, 0.2},
+		"alone":   {false, 0, 12, testenv.Redis(t), 12, -1},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			const light, hold = 200, 100 * time.Millisecond
 			tasks := tt.tasks
-			url := testenv.Redis(t)
+			url := tt.url
 			c := &crowd{tries: map[string]int{}, all: make(chan struct{})}
 			var others sync.WaitGroup
 			others.Add(light)

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	soonest   = time.Second      // until a task comes back: Asynq counts in seconds
-	latest    = 30 * time.Second // as long can a permit be free for tasks of which nobody wakes one
-	onItsWay  = time.Second      // is a task that was woken
-	missing   = 5 * time.Second  // after it should have come back, a task is believed to have come to another process
-	forgotten = time.Minute      // or to be done
-	lineRoom  = 10_000           // more are put back, but not remembered
+	soonest   = time.Second     // until a task comes back: Asynq counts in seconds
+	latest    = 2 * time.Minute // should the guess be wrong
+	onItsWay  = time.Second     // is a task that was woken
+	missing   = 5 * time.Second // after it should have come back, a task is believed to have come to another process
+	forgotten = time.Minute     // or to be done
+	lineRoom  = 10_000          // more are put back, but not remembered
 )
 
 // A line remembers the tasks that this process has put back, in the order in which they first came. Others may have put back the same ones

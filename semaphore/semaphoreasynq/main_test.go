@@ -27,8 +27,14 @@ func TestMain(m *testing.M) {
 
 func name(t *testing.T) string { return strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) }
 
-func dial(t *testing.T, url string) *redis.Client {
+// dial takes a URL, or the addresses of a cluster.
+func dial(t *testing.T, url string) redis.UniversalClient {
 	t.Helper()
+	if addrs := strings.Split(url, ","); len(addrs) > 1 {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+		t.Cleanup(func() { rdb.Close() })
+		return rdb
+	}
 	opts, err := redis.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
