@@ -103,10 +103,11 @@ type drifter struct {
 	names []string
 	ways  []client // of which some lose replies
 
-	mu     sync.Mutex
-	sets   []*semaphore.Set
-	grants [][2]string // name and id, of which somebody may still think that it holds
-	counts sync.Map
+	mu      sync.Mutex
+	sets    []*semaphore.Set
+	grants  [][2]string // name and id, of which somebody may still think that it holds
+	counts  sync.Map
+	crashes atomic.Int64 // that were meant to be
 }
 
 const driftLease = semaphore.MinLease
@@ -205,7 +206,7 @@ func (d *drifter) step(r *rand.Rand) {
 		_ = s.Undefine(ctx)
 		_ = s.Define(context.Background(), semaphore.Definition{Limit: 5, Lease: driftLease})
 	default:
-		if r.IntN(2) > 0 { // a dead process holds the others up for up to four seconds
+		if d.crashes.Add(1)%20 != 1 { // a dead process holds the others up for some seconds
 			return
 		}
 		d.count("crashes")

@@ -1,0 +1,225 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/semaphore"
+)
+
+// A way is a hook that sees what is sent to Redis, and the replies.
+type way struct {
+	mu     sync.Mutex
+	before func(redis.Cmder) // guarded by mu: may be nil, as the next
+	after  func(redis.Cmder)
+}
+
+func (w *way) set(before, after func(redis.Cmder)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before, w.after = before, after
+}
+
+func (w *way) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (w *way) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (w *way) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		w.mu.Lock()
+		before, after := w.before, w.after
+		w.mu.Unlock()
+		if before != nil {
+			before(cmd)
+		}
+		err := next(ctx, cmd)
+		if after != nil {
+			after(cmd)
+		}
+		return err
+	}
+}
+
+func (h *house) setOnWay() (*semaphore.Set, *way) {
+	rdb, w := h.client(), &way{}
+	rdb.AddHook(w)
+	return h.setOn(rdb, semaphore.SetOptions{}), w
+}
+
+// A waiter gives up while its permit is on its way to it: nobody has it then, whether its request has an id or not.
+func TestGivenUpWhileGranted(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		for _, id := range []string{"", "order 17"} {
+			set, w := h.setOnWay()
+			s, other := of(t, set, "report"), h.defined("report", 1, long)
+			p := acquire(t, s, semaphore.Request{})
+			ctx, cancel := context.WithCancel(soon(t))
+			waiter := call(ctx, t, s, semaphore.Request{ID: id})
+			await(t, other, func(st semaphore.Status) bool { return st.Waiting == 1 })
+			var once sync.Once
+			w.set(nil, func(cmd redis.Cmder) {
+				for _, arg := range cmd.Args() {
+					if arg == "release" {
+						once.Do(func() {
+							cancel()
+							<-waiter.done
+						})
+					}
+				}
+			})
+			release(t, p)
+			if waiter.err == nil {
+				t.Fatal("the waiter has got its permit before it gave up")
+			}
+			await(t, other, func(st semaphore.Status) bool { return st.InUse == 0 && st.Waiting == 0 })
+			if err := set.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// A process is believed dead while its waiter is first for two semaphores, one of which is served meanwhile. When it is back, it waits for
+// both again.
+func TestBelievedDeadInOneOfTwo(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		set, w := h.setOnWay()
+		a, b := h.defined("a", 1, long), h.defined("b", 1, long)
+		inA, inB := acquire(t, a, semaphore.Request{}), acquire(t, b, semaphore.Request{})
+		both := queue(t, of(t, set, "b"), semaphore.Request{Also: []string{"a"}}, 1)
+		behind := queue(t, a, semaphore.Request{}, 2)
+		closed := make(chan struct{})
+		w.set(func(redis.Cmder) { <-closed }, nil)
+		release(t, inA)
+		inA = behind.got()
+		close(closed)
+		for _, s := range []*semaphore.Semaphore{a, b} {
+			await(t, s, func(st semaphore.Status) bool { return st.Waiting == 1 && st.InUse == 1 })
+		}
+		release(t, inB, inA)
+		release(t, both.got())
+	})
+}
+
+// No clock but Redis' is compared with a lease. What is sent holds no time of the client, and a Redis whose clock is an hour off hands out
+// permits as any other: for a client an hour off this is the same.
+func TestClocksAnHourApart(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("there is no C compiler to set Redis' clock with")
+	}
+	dir := t.TempDir()
+	source, library := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")
+	for _, offset := range []int{-3600, 3600} {
+		t.Run(strconv.Itoa(offset), func(t *testing.T) {
+			text := `#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/time.h>
+int gettimeofday(struct timeval *restrict tv, void *restrict tz) {
+	static int (*real)(struct timeval *, void *);
+	if (!real) real = (int (*)(struct timeval *, void *))dlsym(RTLD_NEXT, "gettimeofday");
+	int r = real(tv, tz);
+	tv->tv_sec += ` + strconv.Itoa(offset) + `;
+	return r;
+}
+`
+			if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.CommandContext(soon(t), cc, "-shared", "-fPIC", "-o", library, source, "-ldl").CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			t.Setenv("LD_PRELOAD", library)
+			server := testenv.StartRedis(t)
+			_ = os.Unsetenv("LD_PRELOAD") // the children have the right time
+			h := newHouse(t, server.URL())
+			now, err := h.client().Time(soon(t)).Result()
+			if off := time.Until(now).Seconds(); err != nil || math.Abs(off-float64(offset)) > 60 {
+				t.Fatalf("Redis' clock is %v s off, %v", off, err)
+			}
+			checkNoClock(t, h)
+			tr := newTrial(t, h, "report")
+			for range processes {
+				tr.spawn()
+			}
+			tr.busy(10)
+			tr.judge()
+		})
+	}
+}
+
+// checkNoClock looks at all that a client sends while it acquires, waits, renews, loses and releases.
+func checkNoClock(t *testing.T, h *house) {
+	t.Helper()
+	set, w := h.setOnWay()
+	var mu sync.Mutex
+	tokens, seen := map[int64]bool{}, 0
+	w.set(func(cmd redis.Cmder) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, arg := range cmd.Args() {
+			n, err := strconv.ParseFloat(strings.TrimSpace(text(arg)), 64)
+			if err != nil || tokens[int64(n)] {
+				continue
+			}
+			seen++
+			for unit := 1.0; unit <= 1e9; unit *= 1000 {
+				if now := float64(time.Now().Unix()); math.Abs(n/unit-now) < 3*3600 {
+					t.Errorf("the time is sent: %v", cmd.Args()[3:])
+				}
+			}
+		}
+	}, nil)
+	s := of(t, set, "clock")
+	define(t, s, 1, semaphore.MinLease)
+	g, err := s.Grant(soon(t), semaphore.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	tokens[g.Token] = true // Redis' clock, not ours
+	mu.Unlock()
+	if _, err := s.Renew(soon(t), g.ID); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.TryAcquire(soon(t)); !errors.Is(err, semaphore.ErrAtCapacity) {
+		t.Error(err)
+	}
+	waiter := call(soon(t), t, s, semaphore.Request{}) // until the lease ends
+	<-waiter.done
+	if waiter.err != nil || seen == 0 {
+		t.Errorf("%v, %d numbers seen", waiter.err, seen)
+	}
+	mu.Lock()
+	tokens[waiter.permit.Token()] = true
+	mu.Unlock()
+	release(t, waiter.permit)
+	if err := set.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func text(arg any) string {
+	switch arg := arg.(type) {
+	case string:
+		return arg
+	case int:
+		return strconv.Itoa(arg)
+	case int64:
+		return strconv.FormatInt(arg, 10)
+	}
+	return ""
+}
