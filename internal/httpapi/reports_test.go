@@ -80,7 +80,7 @@ func (b *bed) free(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, ctx context.Context, at, sale string) *http.Response { //nolint:revive // t goes first in tests
+func open(t *testing.T, ctx context.Context, at, sale string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "GET", at+"/v1/sales/"+sale+"/orders.csv", nil)
 	if err != nil {

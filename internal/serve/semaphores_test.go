@@ -468,3 +468,77 @@ func TestPermitsWithoutRedis(t *testing.T) {
 		}
 	}
 }
+
+// A body has 5 s to arrive; who has sent it may wait for longer. Here until a lease ends that nobody renews.
+func TestLongWaitOverHTTP(t *testing.T) {
+	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1, lease: 7s}")
+	c := startCapped(t, env)
+	first := c.acquire("report", `{"holder":"dies"}`)
+	second := c.acquire("report", `{"holder":"waits","wait_ms":20000}`)
+	if second.Token <= first.Token {
+		t.Errorf("%+v after %+v", second, first)
+	}
+	c.want(http.StatusGone, "PUT", "/report/permits/"+first.ID, "")
+}
+
+// All orders of a sale, as CSV, by one caller at a time.
+func TestOrdersCSV(t *testing.T) {
+	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1}")
+	c := startCapped(t, env)
+	startWorker(t, env)
+	operator := []string{"Authorization", "Bearer ada"}
+	sale := c.URL("internal") + "/v1/sales/concert"
+	if a := servetest.Call("PUT", sale, servetest.Sale("ticket", 10), operator...); a.Status != http.StatusCreated {
+		t.Fatal(a)
+	}
+	if a := servetest.Call("POST", sale+"/open", "", operator...); a.Status != http.StatusOK {
+		t.Fatal(a)
+	}
+	for _, user := range []string{"ann", "=cmd|calc", "bob"} {
+		servetest.Until(t, http.StatusAccepted, func() servetest.Answer {
+			return servetest.Call("POST", c.URL("public")+"/v1/sales/concert/orders", `{"item":"ticket"}`, "X-User-ID", user)
+		})
+	}
+	csv := func(token string) servetest.Answer {
+		return servetest.Call("GET", sale+"/orders.csv", "", "Authorization", "Bearer "+token)
+	}
+	a := servetest.Until(t, http.StatusOK, func() servetest.Answer {
+		a := csv("bob")
+		if bytes.Count(a.Body, []byte(",confirmed,")) != 3 {
+			a.Status = 0
+		}
+		return a
+	})
+	if rows := strings.Split(strings.TrimSpace(string(a.Body)), "\n"); len(rows) != 4 || !strings.HasPrefix(rows[0], "order_id,") || !strings.Contains(string(a.Body), ",'=cmd|calc,") {
+		t.Errorf("%s", a.Body)
+	}
+	if a := csv("prom"); a.Status != http.StatusForbidden {
+		t.Error(a)
+	}
+	if a := servetest.Call("GET", c.URL("public")+"/v1/sales/concert/orders.csv", ""); a.Status != http.StatusNotFound {
+		t.Error(a)
+	}
+	if a := servetest.Call("GET", c.URL("internal")+"/v1/sales/none/orders.csv", "", operator...); a.Status != http.StatusNotFound || problemIn(t, a).Reason != "unknown_sale" {
+		t.Fatalf("%v while %s", a, c.call("GET", "/report", "").Body)
+	}
+
+	// The same budget as any other caller's.
+	held := c.acquire("report", `{"holder":"someone else"}`)
+	answer := make(chan servetest.Answer, 1)
+	go func() { answer <- csv("bob") }()
+	s := c.until("report", func(s standing) bool { return s.Waiting == 1 })
+	if !strings.HasPrefix(s.Waiters[0].Holder, "request ") || !strings.HasSuffix(s.Waiters[0].Holder, " of bob") {
+		t.Errorf("%+v", s.Waiters)
+	}
+	c.want(http.StatusNoContent, "DELETE", "/report/permits/"+held.ID, "")
+	if a := <-answer; a.Status != http.StatusOK || bytes.Count(a.Body, []byte("\n")) != 4 {
+		t.Error(a)
+	}
+	c.until("report", func(s standing) bool { return s.InUse == 0 })
+
+	c.want(http.StatusOK, "PUT", "/report", `{"limit":0}`)
+	full := csv("bob")
+	if p := problemIn(t, full); full.Status != http.StatusServiceUnavailable || p.Reason != "at_capacity" || p.Position != 1 || full.Header.Get("Retry-After") == "" {
+		t.Error(full)
+	}
+}
