@@ -26,7 +26,7 @@ type Options struct {
 	Wait time.Duration
 	// Stay is how many tasks of this process may wait in their workers until they have a permit, instead of being put back. They stand in the
 	// semaphore's queue with all others, so that a permit reaches them at once wherever it was freed, and nobody overtakes them. Each
-	// takes a slot of the server's Concurrency. 0 means none.
+	// takes a slot of the server's Concurrency, and a server that stops waits for it, unless its BaseContext ends. 0 means none.
 	Stay int
 	// Request says what a task takes: its weight, other semaphores besides, the name by which it is listed. ID and Try are not looked at, for
 	// two runs must never share a permit. An error is the task's. nil takes one permit in the name of the task.

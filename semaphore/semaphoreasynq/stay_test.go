@@ -1,0 +1,56 @@
+package semaphoreasynq_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/semaphore/semaphoreasynq"
+)
+
+// A task that stays is in the queue with all others, who come again and again and never leave it empty.
+func TestStayingTaskIsNotOvertaken(t *testing.T) {
+	url := testenv.Redis(t)
+	sem := open(t, url, 1, 0)
+	ctx, stop := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer stop()
+	for range 10 { // so that a place in the queue takes ten times as long as a task waits that does not stay
+		others.Go(func() {
+			for ctx.Err() == nil {
+				permit, err := sem.Acquire(ctx)
+				if err != nil {
+					return
+				}
+				_ = last(ctx, 50*time.Millisecond)
+				if err := permit.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	await(t, sem, 1)
+	c := &crowd{tries: map[string]int{}, all: make(chan struct{})}
+	mux := asynq.NewServeMux()
+	mux.Use(c.count, semaphoreasynq.LimitWith(sem, semaphoreasynq.Options{Queue: dial(t, url), Stay: 1}))
+	mux.Handle("heavy", c.heavy(0, 3))
+	enqueue(t, url, "heavy", 3)
+	base, end := context.WithCancel(context.Background())
+	t.Cleanup(end)
+	work(t, url, asynq.Config{BaseContext: func() context.Context { return base }}, mux)
+	take(t, c.all)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	tried := 0
+	for _, n := range c.tries {
+		tried += n
+	}
+	if c.tries[name(t)+"-heavy-0"] > 2 || tried > 20 {
+		t.Errorf("%v", c.tries)
+	}
+}
