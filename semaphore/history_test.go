@@ -222,13 +222,18 @@ func histories(t *testing.T, shared *house, name string) {
 			for range processes {
 				tr.spawn()
 			}
-			for range 2 {
+			for _, keep := range []int{0, histLimit / 2, histLimit / 2} {
 				tr.busy(5)
+				busy := tr.job
+				if keep > 0 { // all of them hold and none waits, so the others come in as soon as a lease ends
+					tr.job.Workers, tr.job.Keep = keep, keep
+				}
 				victim := tr.spawn()
-				victim.until(func(events []event) bool { return len(events) > 20 && len(holds(events)) > 0 })
+				tr.job = busy
+				victim.until(func(events []event) bool { return len(events) > 20 || keep > 0 && len(holds(events)) == keep })
 				victim.kill()
 			}
-			tr.busy(20)
+			tr.busy(5)
 		}},
 		{"holders are stopped for longer than their lease", stopped},
 		{"replies are lost", func(tr *trial) {
