@@ -128,10 +128,10 @@ func (l *limiter) acquire(ctx context.Context, req semaphore.Request) (*semaphor
 		return nil, err // whose fault this is, waiting does not mend it
 	case ctx.Err() != nil:
 		return nil, err // Asynq knows
-	case errors.As(err, &full):
-		return nil, &putBack{full, l.line.join(id, full, time.Now())}
+	case !errors.As(err, &full):
+		full = &semaphore.CapacityError{} // nobody knows: they come one after the other, as if there were no permit
 	}
-	return nil, &putBack{err, jitter(outage)}
+	return nil, &putBack{err, l.line.join(id, full, time.Now())}
 }
 
 // waiting returns the context in which to wait for a permit, nil for not at all.
