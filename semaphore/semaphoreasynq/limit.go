@@ -24,9 +24,10 @@ type Options struct {
 	Types []string
 	// Wait is how long a task waits in its worker before it is put back. 0 means 50 ms.
 	Wait time.Duration
-	// Stay is how many tasks of this process may wait in their workers until they have a permit, instead of being put back. They stand in the
-	// semaphore's queue with all others, so that a permit reaches them at once wherever it was freed, and nobody overtakes them. Each
-	// takes a slot of the server's Concurrency, and a server that stops waits for it, unless its BaseContext ends. 0 means none.
+	// Stay is how many tasks of this process may wait in their workers until they have a permit, for at most a quarter of their timeout, instead of
+	// being put back. They stand in the semaphore's queue with all others, so that a permit reaches them at once wherever it was freed, and
+	// nobody overtakes them. Each takes a slot of the server's Concurrency, and a server that stops waits for it, unless its BaseContext
+	// ends. 0 means none.
 	Stay int
 	// Request says what a task takes: its weight, other semaphores besides, the name by which it is listed. ID and Try are not looked at, for
 	// two runs must never share a permit. An error is the task's. nil takes one permit in the name of the task.
@@ -37,6 +38,7 @@ const (
 	defaultWait = 50 * time.Millisecond
 	// A task without retries stops waiting so long before its deadline, to say why.
 	farewell = 100 * time.Millisecond
+	staying  = 4           // that part of the time until its deadline is what a task stays at most
 	outage   = time.Second // between two tries to get a permit when nothing can be decided
 )
 
@@ -134,11 +136,15 @@ func (l *limiter) acquire(ctx context.Context, req semaphore.Request) (*semaphor
 	return nil, &putBack{err, l.line.join(id, full, time.Now())}
 }
 
-// waiting returns the context in which to wait for a permit, nil for not at all.
+// waiting returns the context in which to wait for a permit.
 func (l *limiter) waiting(ctx context.Context, known bool) (context.Context, context.CancelFunc) {
 	select {
 	case l.stay <- struct{}{}:
-		return ctx, func() { <-l.stay }
+		cancel := context.CancelFunc(func() {})
+		if end, ok := ctx.Deadline(); ok { // the rest is for the work
+			ctx, cancel = context.WithTimeout(ctx, time.Until(end)/staying)
+		}
+		return ctx, func() { cancel(); <-l.stay }
 	default:
 	}
 	wait := l.opts.Wait

@@ -54,3 +54,22 @@ func TestStayingTaskIsNotOvertaken(t *testing.T) {
 		t.Errorf("%v", c.tries)
 	}
 }
+
+// To stay does not cost the task its time.
+func TestStayingEnds(t *testing.T) {
+	url := testenv.Redis(t)
+	sem := open(t, url, 1, 0)
+	permit, err := sem.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer permit.Release() //nolint:errcheck // the test is over
+	mux := asynq.NewServeMux()
+	mux.Use(semaphoreasynq.LimitWith(sem, semaphoreasynq.Options{Stay: 1}))
+	mux.HandleFunc("heavy", func(context.Context, *asynq.Task) error { t.Error("without a permit"); return nil })
+	work(t, url, asynq.Config{}, mux)
+	enqueue(t, url, "heavy", 1, asynq.Timeout(2*time.Second))
+	if info := find(t, url, "heavy-0", asynq.TaskStateRetry); info.Retried != 0 {
+		t.Errorf("%d retried, %s", info.Retried, info.LastErr)
+	}
+}
