@@ -2,10 +2,12 @@ package semaphoreasynq_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +27,16 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m))
 }
 
-func name(t *testing.T) string { return strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) }
+var names sync.Map // of runs of tests, by their T
+
+// name is what a run of a test calls its queue and its tasks.
+func name(t *testing.T) string {
+	name, known := names.LoadOrStore(t, strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")+"-"+rand.Text()[:6]))
+	if !known {
+		t.Cleanup(func() { names.Delete(t) })
+	}
+	return name.(string)
+}
 
 // dial takes a URL, or the addresses of a cluster.
 func dial(t *testing.T, url string) redis.UniversalClient {
