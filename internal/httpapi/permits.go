@@ -94,7 +94,6 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 	defer context.AfterFunc(a.leaving, func() { cancel(errLeaving) })()
 	if !req.Try {
 		wait := time.Duration(in.Body.WaitMS) * time.Millisecond
-		requestOf(ctx).patient(wait + bodyWithin)
 		timer := time.AfterFunc(wait, func() { cancel(context.DeadlineExceeded) })
 		defer timer.Stop()
 	}

@@ -43,9 +43,7 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 		limited := semaphoreecho.LimitWith(sem, semaphoreecho.Config{
 			Wait: wait,
 			Request: func(c echo.Context) (semaphore.Request, error) {
-				r := requestOf(c.Request().Context())
-				r.patient(wait + bodyWithin)
-				return semaphore.Request{Holder: holderOf(r)}, nil
+				return semaphore.Request{Holder: holderOf(requestOf(c.Request().Context()))}, nil
 			},
 			Refuse: func(_ echo.Context, full *semaphore.CapacityError) error { return full },
 		})(next)
@@ -108,8 +106,7 @@ func (f *attachment) Write(part []byte) (int, error) {
 		h["Cache-Control"] = noStore
 		w.WriteHeader(http.StatusOK)
 	}
-	// The server's own deadlines are for answers of one piece.
-	requestOf(f.c.Request().Context()).patient(reportPage)
+	// The server's own deadline is for answers of one piece.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(reportPage)) // a test's recorder has none
 	return w.Write(part)
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -24,13 +23,6 @@ type request struct {
 	token  string // its name; empty also without tokens
 	header http.Header
 	http   *http.Request
-	answer http.ResponseWriter
-}
-
-// patient lets a request go on for so long though its body has been read: what keeps a slow body from staying would end it as if its client
-// had hung up.
-func (r *request) patient(d time.Duration) {
-	_ = http.NewResponseController(r.answer).SetReadDeadline(time.Now().Add(d)) // a test's recorder has none
 }
 
 type requestKey struct{}
@@ -46,7 +38,7 @@ func (r *request) viewer() orders.Viewer {
 func (a *API) track(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		httpReq := c.Request()
-		r := &request{header: c.Response().Header(), answer: c.Response(), id: httpReq.Header.Get(echo.HeaderXRequestID)}
+		r := &request{header: c.Response().Header(), id: httpReq.Header.Get(echo.HeaderXRequestID)}
 		if !visible(r.id, 128) {
 			r.id = rand.Text()
 		}

@@ -469,7 +469,7 @@ func TestPermitsWithoutRedis(t *testing.T) {
 	}
 }
 
-// A body has 5 s to arrive; who has sent it may wait for longer. Here until a lease ends that nobody renews.
+// Who waits for longer than a body may take to arrive is not cut off. Here until a lease ends that nobody renews.
 func TestLongWaitOverHTTP(t *testing.T) {
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1, lease: 7s}")
 	c := startCapped(t, env)
