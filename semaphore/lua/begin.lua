@@ -72,10 +72,11 @@ end
 
 local function write(s, key, e) s.entries[key], s.dirty[key] = e, true end
 
--- hold makes key a holder until ends.
+-- hold makes key a holder until ends. To add what it weighs to what is used is the caller's.
 local function hold(s, key, e, ends)
   s.ends[key] = ends
   write(s, key, e)
+  if e.weight > 1 then s.weighs[key] = e.weight end
 end
 
 -- drop takes key from the holders.
@@ -83,7 +84,7 @@ local function drop(s, key, e)
   s.ends[key] = false
   s.used = s.used - e.weight
   write(s, key, false)
-  if e.weight > 1 then call('HDEL', s.keys.weights, key) end
+  if e.weight > 1 then s.weighs[key] = false end
 end
 
 -- quit takes key from the queue. What becomes of its entry is the caller's.
@@ -144,7 +145,7 @@ end
 
 -- begin forgets what was kept in Lua.
 local function begin(s)
-  s.entries, s.dirty, s.ends, s.places, s.gone, s.joined, s.line = {}, {}, {}, {}, {}, {}, {}
+  s.entries, s.dirty, s.ends, s.places, s.gone, s.joined, s.line, s.weighs = {}, {}, {}, {}, {}, {}, {}, {}
   s.front, s.read, s.left = 1, 0, 0
   s.stored = call('ZCARD', s.keys.queue)
   s.size = s.stored
@@ -225,6 +226,16 @@ local function flush(s)
   end
   many('HDEL', s.keys.entries, delete)
   many('HSET', s.keys.entries, set, ttl(s))
+  local weights, without = {}, {}
+  for key, weight in pairs(s.weighs) do
+    if weight then
+      weights[#weights + 1], weights[#weights + 2] = key, weight
+    else
+      without[#without + 1] = key
+    end
+  end
+  many('HDEL', s.keys.weights, without)
+  many('HSET', s.keys.weights, weights, ttl(s))
   if s.alive[process] and #add + #set == 0 then -- it only waits
     for _, key in ipairs({ 'entries', 'queue', 'processes' }) do call('PEXPIRE', s.keys[key], ttl(s)) end
   end

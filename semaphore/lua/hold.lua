@@ -3,37 +3,29 @@
 --
 -- Replies renewed, lease · lost · unknown, name
 local function renew(key, token, weight, holder, all)
-  local lease, known = all[1].longest, {}
+  local lease, known, lost = all[1].longest, {}, false
   for i, s in ipairs(all) do
     if not s.run then return { 'unknown', s.name } end
     local e = entry(s, key)
+    local forgotten = not e and token < s.broke and now < s.broke + s.longest and s.limit
     known[i] = e and e.token == token and e
-    local forgotten = token < s.broke and now < s.broke + s.longest and s.limit
-    if not known[i] and (e or not forgotten or s.used + weight > s.limit) then
-      for j, other in ipairs(all) do -- it holds all or none
-        local left = known[j]
-        if left then drop(other, key, left) end
-      end
-      return { 'lost' }
-    end
+    lost = lost or not known[i] and not (forgotten and s.used + weight <= s.limit)
     lease = math.min(lease, known[i] and known[i].lease or s.lease)
   end
   for i, s in ipairs(all) do
     local e = known[i]
-    if not e then
-      e = {
-        weight = weight, since = now, token = token, process = process, holder = holder, lease = lease, also = others(all, s),
-      }
-      if weight > 1 then
-        call('HSET', s.keys.weights, key, weight)
-        call('PEXPIRE', s.keys.weights, ttl(s))
+    if lost then
+      if e then drop(s, key, e) end -- it holds all or none
+    else
+      if not e then
+        e = { weight = weight, since = now, token = token, process = process, holder = holder, lease = lease, also = others(all, s) }
+        s.used, s.quiet, s.last = s.used + weight, math.max(s.quiet, s.broke + s.longest), math.max(s.last, token)
       end
-      s.used, s.quiet, s.last = s.used + weight, math.max(s.quiet, s.broke + s.longest), math.max(s.last, token)
+      e.claimed = false
+      hold(s, key, e, now + lease)
     end
-    e.claimed = false
-    hold(s, key, e, now + lease)
   end
-  return { 'renewed', lease }
+  return lost and { 'lost' } or { 'renewed', lease }
 end
 
 -- release KEY TOKEN SEMAPHORES…: gives a permit back. TOKEN 0 gives up waiting, and a permit that was handed over and not yet taken; -1

@@ -27,10 +27,6 @@ local function grant(all, key, e)
       also = others(all, s),
     }
     hold(s, key, own, now + (e.claimed and CLAIM or lease))
-    if e.weight > 1 then
-      call('HSET', s.keys.weights, key, e.weight)
-      call('PEXPIRE', s.keys.weights, ttl(s))
-    end
     s.used, s.granted = s.used + e.weight, s.granted + 1
     if since < now then
       s.waited, s.waited_us = s.waited + 1, s.waited_us + now - since
