@@ -2,6 +2,7 @@ package reports
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"os"
@@ -34,7 +35,7 @@ func newOffice(t *testing.T) *office {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &office{t: t, rdb: redis.NewClient(opts), namespace: strings.ToLower(t.Name()), folder: t.TempDir()}
+	o := &office{t: t, rdb: redis.NewClient(opts), namespace: strings.ToLower(t.Name() + "-" + rand.Text()[:6]), folder: t.TempDir()}
 	t.Cleanup(func() { o.rdb.Close() })
 	if o.sem, err = semaphore.New(o.rdb, Semaphore, semaphore.Options{Limit: 1, Namespace: o.namespace}); err != nil {
 		t.Fatal(err)
