@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,11 @@ const rulesHead = "version: 1\nrules: [{name: r, subject: user, limit: 1, window
 // cappedEnv is an environment with tokens, which are the names of their holders, and a rules file.
 func cappedEnv(t testing.TB, redis, semaphores string) (env func(string) string, rules string) {
 	t.Helper()
+	return cappedOver(t, environment(redis, testenv.Postgres(t)), semaphores)
+}
+
+func cappedOver(t testing.TB, base func(string) string, semaphores string) (env func(string) string, rules string) {
+	t.Helper()
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens.yaml")
 	rules = filepath.Join(dir, "rules.yaml")
@@ -38,7 +44,6 @@ func cappedEnv(t testing.TB, redis, semaphores string) (env func(string) string,
 			t.Fatal(err)
 		}
 	}
-	base := environment(redis, testenv.Postgres(t))
 	return func(name string) string {
 		switch name {
 		case "TOKENS_FILE":
@@ -540,5 +545,55 @@ func TestOrdersCSV(t *testing.T) {
 	full := csv("bob")
 	if p := problemIn(t, full); full.Status != http.StatusServiceUnavailable || p.Reason != "at_capacity" || p.Position != 1 || full.Header.Get("Retry-After") == "" {
 		t.Error(full)
+	}
+}
+
+// A Redis that lost everything is told of the definitions again, operators' too. Who holds a permit registers again by renewing it, and nobody
+// gets one meanwhile.
+func TestRedisLosesPermits(t *testing.T) {
+	server := testenv.StartRedis(t)
+	env, _ := cappedEnv(t, server.URL(), "report: {limit: 1}")
+	c := startCapped(t, env)
+	c.want(http.StatusOK, "PUT", "/report", `{"limit":2,"lease_ms":20000}`)
+	held := c.acquire("report", `{"holder":"a"}`)
+	server.RestartEmpty()
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return c.call("GET", "/report", "") })
+	if s := c.standing("report"); s.Limit != 2 || s.LeaseMS != 20000 || s.Source != "overridden" || s.InUse != 0 {
+		t.Errorf("%+v", s)
+	}
+	full := c.want(http.StatusServiceUnavailable, "POST", "/report/permits", `{"holder":"b"}`)
+	if p := problemIn(t, full); p.Reason != "at_capacity" {
+		t.Errorf("%v", full)
+	}
+	if seconds, err := strconv.Atoi(full.Header.Get("Retry-After")); err != nil || seconds < 5 || seconds > 20 {
+		t.Errorf("Retry-After %q, want what is left of the lease", full.Header.Get("Retry-After"))
+	}
+	c.want(http.StatusOK, "PUT", "/report/permits/"+held.ID, "")
+	if s := c.standing("report"); s.InUse != 1 || s.Holders[0].FencingToken != held.Token || s.Holders[0].PermitID != held.ID {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Without the database permits go on, and nothing is defined.
+func TestPermitsWithoutPostgres(t *testing.T) {
+	database := testenv.StartPostgres(t)
+	env, _ := cappedOver(t, environment(testenv.Redis(t), database.URL()), "report: {limit: 1}")
+	c := startCapped(t, env)
+	c.until("report", func(s standing) bool { return s.Source == "file" })
+	database.Kill()
+	held := c.acquire("report", `{"holder":"a"}`)
+	c.want(http.StatusOK, "PUT", "/report/permits/"+held.ID, "")
+	if s := c.standing("report"); s.InUse != 1 || s.Source != "file" {
+		t.Errorf("%+v", s)
+	}
+	c.want(http.StatusNoContent, "DELETE", "/report/permits/"+held.ID, "")
+	for _, call := range [][3]string{{"PUT", "/report", `{"limit":5}`}, {"DELETE", "/report", ""}, {"POST", "/none/permits", `{"holder":"a"}`}, {"GET", "", ""}} {
+		a := c.want(http.StatusServiceUnavailable, call[0], call[1], call[2])
+		if p := problemIn(t, a); p.Reason != "store_unavailable" {
+			t.Errorf("%v: %v", call, a)
+		}
+	}
+	if s := c.standing("report"); s.Limit != 1 {
+		t.Errorf("%+v", s)
 	}
 }
