@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -341,5 +342,59 @@ func TestHistoryOfRestarts(t *testing.T) {
 			}
 			tr.judge()
 		})
+	}
+}
+
+// A cluster's master dies, and its replica does not know of the last grants.
+func TestHistoryOfFailover(t *testing.T) {
+	cluster := testenv.StartFailoverCluster(t)
+	h := newHouse(t, strings.Join(cluster.Addrs, ","))
+	rdb, name := h.client(), ""
+	for n := 0; name == ""; n++ { // in a slot of the master that dies
+		tag := strconv.Itoa(n) + ":"
+		if slot, err := rdb.ClusterKeySlot(soon(t), "{"+tag+"}").Result(); err != nil {
+			t.Fatal(err)
+		} else if slot < 16384/3 {
+			name = tag + "report"
+		}
+	}
+	tr := newTrial(t, h, name)
+	for range processes {
+		tr.spawn()
+	}
+	tr.busy(20)
+	cluster.KillMaster()
+	tr.busy(10)
+	tr.judge()
+}
+
+// Redis answers nobody for longer than a lease: every holder learns it, and what was sent meanwhile does no harm when it is carried out.
+func TestHistoryOfSilence(t *testing.T) {
+	server := testenv.StartRedis(t)
+	tr := newTrial(t, newHouse(t, server.URL()), "report")
+	for range processes - 1 {
+		tr.spawn()
+	}
+	tr.job.Keep = 2
+	keeper := tr.spawn()
+	for range 2 {
+		tr.busy(10)
+		before := count(keeper.said(), renewed)
+		keeper.until(func(events []event) bool { return count(events, renewed) > before+1 })
+		server.Stop()
+		held := holds(keeper.said())
+		keeper.until(func(events []event) bool {
+			for _, e := range events {
+				if e.What == lost || e.What == releasing {
+					delete(held, e.Token)
+				}
+			}
+			return len(held) == 0
+		})
+		server.Continue()
+	}
+	tr.busy(10)
+	if all := tr.judge(); count(all, lost) < 2 {
+		t.Errorf("only %d have lost a permit", count(all, lost))
 	}
 }
