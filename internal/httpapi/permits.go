@@ -76,7 +76,7 @@ var errLeaving = errors.New("httpapi: draining")
 func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, error) {
 	sem, err := a.semaphores.Semaphore(in.Name)
 	if err != nil {
-		return nil, inPath(err)
+		return nil, asUnknown(err, in.Name)
 	}
 	for i, name := range in.Body.Also {
 		if err := semaphore.CheckName(name); err != nil {
@@ -156,11 +156,14 @@ type renewalOutput struct {
 func (a *API) renew(ctx context.Context, in *permitInput) (*renewalOutput, error) {
 	sem, err := a.semaphores.Semaphore(in.Name)
 	if err != nil {
-		return nil, inPath(err)
+		return nil, asUnknown(err, in.Name)
 	}
 	lease, err := sem.Renew(context.WithoutCancel(ctx), in.ID)
-	if err != nil {
-		return nil, ofPermit(err)
+	switch {
+	case errors.Is(err, semaphore.ErrInvalid):
+		return nil, semaphore.ErrPermitLost // what never was a permit is none now
+	case err != nil:
+		return nil, semdefs.Away(err)
 	}
 	return &renewalOutput{CacheControl: "no-store", Body: renewalView{PermitID: in.ID, LeaseMS: lease.Milliseconds(), RenewAfterMS: (lease / 3).Milliseconds()}}, nil
 }
@@ -171,7 +174,7 @@ const releaseWithin = 3 * time.Second
 func (a *API) release(ctx context.Context, in *permitInput) (*struct{}, error) {
 	sem, err := a.semaphores.Semaphore(in.Name)
 	if err != nil {
-		return nil, inPath(err)
+		return nil, asUnknown(err, in.Name)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -174,7 +175,7 @@ func (a *API) getSemaphore(ctx context.Context, in *semaphoreInput) (*semaphoreO
 	case errors.Is(err, semaphore.ErrUnknown): // a Go program may have defined it
 		return a.semaphore(ctx, in.Name, nil)
 	case err != nil:
-		return nil, inPath(err)
+		return nil, asUnknown(err, in.Name)
 	}
 	return a.semaphore(ctx, in.Name, &e)
 }
@@ -183,7 +184,7 @@ func (a *API) getSemaphore(ctx context.Context, in *semaphoreInput) (*semaphoreO
 func (a *API) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*semaphoreOutput, error) {
 	sem, err := a.semaphores.Semaphore(name)
 	if err != nil {
-		return nil, inPath(err)
+		return nil, asUnknown(err, name)
 	}
 	st, err := sem.Status(ctx)
 	if err != nil {
@@ -192,10 +193,10 @@ func (a *API) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*se
 	return &semaphoreOutput{CacheControl: "no-store", Body: viewSemaphore(&st, e, requestOf(ctx).role)}, nil
 }
 
-// inPath tells that a name is wrong which stands in the path.
-func inPath(err error) error {
+// asUnknown tells that there is no semaphore of a name that none could have.
+func asUnknown(err error, name string) error {
 	if errors.Is(err, semaphore.ErrInvalid) {
-		return invalidAt("path.name", withoutPrefixes(err.Error()))
+		return fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
 	}
 	return err
 }
@@ -214,8 +215,11 @@ func (a *API) putSemaphore(ctx context.Context, in *putSemaphoreInput) (*semapho
 	e, err := a.semaphores.Override(ctx, in.Name, semdefs.Override{
 		Size: semdefs.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by, At: instant(time.Now()),
 	})
-	if err != nil {
-		return nil, inPath(err)
+	switch {
+	case errors.Is(err, semaphore.ErrInvalid):
+		return nil, invalidAt("path.name", withoutPrefixes(err.Error()))
+	case err != nil:
+		return nil, err
 	}
 	return a.semaphore(ctx, in.Name, &e)
 }
@@ -224,7 +228,7 @@ func (a *API) deleteSemaphore(ctx context.Context, in *semaphoreInput) (*semapho
 	ctx = context.WithoutCancel(ctx)
 	e, err := a.semaphores.Revert(ctx, in.Name)
 	if err != nil {
-		return nil, inPath(err)
+		return nil, asUnknown(err, in.Name)
 	}
 	if _, ok := e.InForce(); ok {
 		return a.semaphore(ctx, in.Name, &e)

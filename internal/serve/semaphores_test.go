@@ -428,12 +428,8 @@ func TestInvalidPermitRequests(t *testing.T) {
 		{"POST", permits, `{"holder":"a","also":["report"]}`, "body", "twice"},
 		{"POST", permits, `{"holder":"a","also":["small","Shop"]}`, "body.also[1]", "1 to 64"},
 		{"POST", permits, `{"holder":"a","colour":1}`, "body.colour", "unexpected"},
-		{"POST", "/Report/permits", `{"holder":"a"}`, "path.name", "1 to 64"},
-		{"PUT", permits + "/nonsense", "", "path.id", "no permit's id"},
 		{"DELETE", permits + "/nonsense", "", "path.id", "no permit's id"},
 		{"PUT", "/Report", `{"limit":1}`, "path.name", "1 to 64"},
-		{"DELETE", "/Report", "", "path.name", "1 to 64"},
-		{"GET", "/Report", "", "path.name", "1 to 64"},
 		{"PUT", "/report", `{"limit":-1}`, "body.limit", ">= 0"},
 		{"PUT", "/report", `{"limit":1,"lease_ms":999}`, "body.lease_ms", ">= 1000"},
 		{"PUT", "/report", `{}`, "body", "limit"},
@@ -443,7 +439,18 @@ func TestInvalidPermitRequests(t *testing.T) {
 			t.Errorf("%s %s %s: %+v", tt.method, tt.path, tt.body, p)
 		}
 	}
-	if p := problemIn(t, c.want(http.StatusNotFound, "POST", permits, `{"holder":"a","also":["none"]}`)); p.Reason != "unknown_semaphore" {
+	for _, unknown := range [][3]string{
+		{"POST", permits, `{"holder":"a","also":["none"]}`},
+		{"POST", "/No_Such/permits", `{"holder":"a"}`},
+		{"GET", "/No_Such", ""},
+		{"DELETE", "/No_Such", ""},
+		{"PUT", "/No_Such/permits/x", ""},
+	} {
+		if p := problemIn(t, c.want(http.StatusNotFound, unknown[0], unknown[1], unknown[2])); p.Reason != "unknown_semaphore" {
+			t.Errorf("%v: %+v", unknown, p)
+		}
+	}
+	if p := problemIn(t, c.want(http.StatusGone, "PUT", permits+"/nonsense", "")); p.Reason != "permit_lost" {
 		t.Errorf("%+v", p)
 	}
 	if s := c.standing("report"); s.InUse != 0 || s.Waiting != 0 {
