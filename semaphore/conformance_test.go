@@ -505,6 +505,7 @@ func TestExpectedWait(t *testing.T) {
 }
 
 func TestLeaseEndsWithoutRenewal(t *testing.T) {
+	t.Parallel()
 	eachRedis(t, func(t *testing.T, h *house) {
 		a, b := h.defined("report", 1, semaphore.MinLease), h.semaphore("report")
 		g, err := a.Grant(soon(t), semaphore.Request{Holder: "somebody", Weight: 1})
@@ -538,6 +539,7 @@ func TestLeaseEndsWithoutRenewal(t *testing.T) {
 
 // Permits of Acquire outlive their lease many times, by hand or by themselves.
 func TestRenewal(t *testing.T) {
+	t.Parallel()
 	eachRedis(t, func(t *testing.T, h *house) {
 		s := h.defined("report", 1, semaphore.MinLease)
 		p := acquire(t, s, semaphore.Request{})
@@ -562,6 +564,7 @@ func TestRenewal(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
+	t.Parallel()
 	eachRedis(t, func(t *testing.T, h *house) {
 		set := h.set()
 		s, other := of(t, set, "report"), h.defined("report", 1, semaphore.MinLease)

@@ -62,6 +62,7 @@ func TestGrantsInOrderOfArrival(t *testing.T) {
 
 // All holders die, and the five processes whose waiters are first in the queue: the next one gets its permit.
 func TestCrashOfHoldersAndOfTheFirstWaiters(t *testing.T) {
+	t.Parallel()
 	for where, addr := range map[string]string{"redis": testenv.Redis(t), "cluster": strings.Join(testenv.RedisCluster(t), ",")} {
 		for _, limit := range []int{1, 3} {
 			t.Run(fmt.Sprint(where, ", limit ", limit), func(t *testing.T) {

@@ -204,11 +204,16 @@ func (tr *trial) judge() []event {
 }
 
 func TestHistory(t *testing.T) {
-	t.Run("redis", func(t *testing.T) { histories(t, newHouse(t, testenv.Redis(t)), "report") })
-	t.Run("cluster", func(t *testing.T) { histories(t, newHouse(t, strings.Join(testenv.RedisCluster(t), ",")), "report") })
+	t.Parallel()
+	for where, addr := range map[string]string{"redis": testenv.Redis(t), "cluster": strings.Join(testenv.RedisCluster(t), ",")} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			histories(t, addr)
+		})
+	}
 }
 
-func histories(t *testing.T, shared *house, name string) {
+func histories(t *testing.T, addr string) {
 	trials := []struct {
 		name string
 		run  func(tr *trial)
@@ -255,8 +260,7 @@ func histories(t *testing.T, shared *house, name string) {
 	for _, c := range trials {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, shared.addr)
-			tr := newTrial(t, h, name)
+			tr := newTrial(t, newHouse(t, addr), "report")
 			c.run(tr)
 			tr.judge()
 		})
@@ -310,6 +314,7 @@ func stopped(tr *trial) {
 }
 
 func TestHistoryOfRestarts(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		args    []string
@@ -347,6 +352,7 @@ func TestHistoryOfRestarts(t *testing.T) {
 
 // A cluster's master dies, and its replica does not know of the last grants.
 func TestHistoryOfFailover(t *testing.T) {
+	t.Parallel()
 	cluster := testenv.StartFailoverCluster(t)
 	h := newHouse(t, strings.Join(cluster.Addrs, ","))
 	rdb, name := h.client(), ""
@@ -370,6 +376,7 @@ func TestHistoryOfFailover(t *testing.T) {
 
 // Redis answers nobody for longer than a lease: every holder learns it, and what was sent meanwhile does no harm when it is carried out.
 func TestHistoryOfSilence(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	tr := newTrial(t, newHouse(t, server.URL()), "report")
 	for range processes - 1 {

@@ -3,6 +3,7 @@ package semaphore_test
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{}) // these tests lose servers on purpose
 	beChild()
+	_ = flag.Set("test.parallel", "8") // unless the command line says otherwise: these tests wait most of the time
 	os.Exit(testenv.Main(m))
 }
 

@@ -95,6 +95,7 @@ func TestGivenUpWhileGranted(t *testing.T) {
 // A process is believed dead while its waiter is first for two semaphores, one of which is served meanwhile. When it is back, it waits for
 // both again.
 func TestBelievedDeadInOneOfTwo(t *testing.T) {
+	t.Parallel()
 	eachRedis(t, func(t *testing.T, h *house) {
 		set, w := h.setOnWay()
 		a, b := h.defined("a", 1, long), h.defined("b", 1, long)
