@@ -46,8 +46,17 @@ func TestStrangeReplies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range []any{
-		nil, "granted", []any{}, []any{int64(1)}, []any{"granted"}, []any{"granted", int64(1)}, []any{"waiting", int64(1)}, []any{"renewed"},
-		[]any{"unknown"}, []any{"status"}, []any{"status", 1, 2, 3, 4, 5, 6, 7}, []any{"something"},
+		nil, "granted",
+		[]any{},
+		[]any{int64(1)},
+		[]any{"granted"},
+		[]any{"granted", int64(1)},
+		[]any{"waiting", int64(1)},
+		[]any{"renewed"},
+		[]any{"unknown"},
+		[]any{"status"},
+		[]any{"status", 1, 2, 3, 4, 5, 6, 7},
+		[]any{"something"},
 	} {
 		if r := decode(v); r.err == nil || r.problem() == nil {
 			t.Errorf("%v is decoded as %+v", v, r)
