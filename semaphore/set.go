@@ -52,7 +52,8 @@ type Set struct {
 var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
 // NewSet returns the semaphores on rdb, which stays the caller's. On a Redis Cluster it needs Redis 7 or newer for sharded pub/sub, and else
-// 6.2. An auto-pipelined client gains nothing: what is asked at the same time travels together anyway.
+// 6.2; set ContextTimeoutEnabled in its options, or a lost reply costs its ReadTimeout. An auto-pipelined client gains nothing: what is
+// asked at the same time travels together anyway.
 func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 	if opts.Namespace == "" {
 		opts.Namespace = "tidegate"
@@ -69,6 +70,11 @@ func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 	}
 	if err := checkText("holder", opts.Holder); err != nil {
 		return nil, err
+	}
+	if c, ok := rdb.(*redis.Client); ok && !c.Options().ContextTimeoutEnabled {
+		if t := c.Options().ReadTimeout; t <= 0 || t > patience {
+			rdb = c.WithTimeout(patience) // or one lost reply would keep all others waiting until this process is believed dead
+		}
 	}
 	_, sharded := rdb.(*redis.ClusterClient)
 	s := &Set{rdb: rdb, opts: opts, process: random(), sharded: sharded, lanes: map[string]*lane{}, seen: map[string]bool{}}
