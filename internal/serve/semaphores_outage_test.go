@@ -1,0 +1,83 @@
+package serve
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// Without Redis there is no permit and no renewal, and no word that somebody's permit is over.
+func TestPermitsWithoutRedis(t *testing.T) {
+	server := testenv.StartRedis(t)
+	env, _ := cappedEnv(t, server.URL(), "report: {limit: 2}")
+	c := startCapped(t, env)
+	held := c.acquire("report", `{"holder":"a"}`)
+	server.Kill()
+	for _, call := range [][3]string{
+		{"POST", "/report/permits", `{"holder":"b"}`},
+		{"POST", "/report/permits", `{"holder":"b","wait_ms":200}`},
+		{"PUT", "/report/permits/" + held.ID, ""},
+		{"DELETE", "/report/permits/" + held.ID, ""},
+		{"GET", "/report", ""},
+		{"GET", "", ""},
+		{"PUT", "/report", `{"limit":5}`},
+	} {
+		a := c.want(http.StatusServiceUnavailable, call[0], call[1], call[2])
+		if p := problemIn(t, a); p.Reason != "store_unavailable" || a.Header.Get("Retry-After") == "" {
+			t.Errorf("%v: %v", call, a)
+		}
+	}
+}
+
+// A Redis that lost everything is told of the definitions again, operators' too. Who holds a permit registers again by renewing it, and nobody
+// gets one meanwhile.
+func TestRedisLosesPermits(t *testing.T) {
+	server := testenv.StartRedis(t)
+	env, _ := cappedEnv(t, server.URL(), "report: {limit: 1}")
+	c := startCapped(t, env)
+	c.want(http.StatusOK, "PUT", "/report", `{"limit":2,"lease_ms":20000}`)
+	held := c.acquire("report", `{"holder":"a"}`)
+	server.RestartEmpty()
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return c.call("GET", "/report", "") })
+	if s := c.standing("report"); s.Limit != 2 || s.LeaseMS != 20000 || s.Source != "overridden" || s.InUse != 0 {
+		t.Errorf("%+v", s)
+	}
+	full := c.want(http.StatusServiceUnavailable, "POST", "/report/permits", `{"holder":"b"}`)
+	if p := problemIn(t, full); p.Reason != "at_capacity" {
+		t.Errorf("%v", full)
+	}
+	if seconds, err := strconv.Atoi(full.Header.Get("Retry-After")); err != nil || seconds < 5 || seconds > 20 {
+		t.Errorf("Retry-After %q, want what is left of the lease", full.Header.Get("Retry-After"))
+	}
+	c.want(http.StatusOK, "PUT", "/report/permits/"+held.ID, "")
+	if s := c.standing("report"); s.InUse != 1 || s.Holders[0].FencingToken != held.Token || s.Holders[0].PermitID != held.ID {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Without the database permits go on, and nothing is defined.
+func TestPermitsWithoutPostgres(t *testing.T) {
+	database := testenv.StartPostgres(t)
+	env, _ := cappedOver(t, environment(testenv.Redis(t), database.URL()), "report: {limit: 1}")
+	c := startCapped(t, env)
+	c.until("report", func(s standing) bool { return s.Source == "file" })
+	database.Kill()
+	held := c.acquire("report", `{"holder":"a"}`)
+	c.want(http.StatusOK, "PUT", "/report/permits/"+held.ID, "")
+	if s := c.standing("report"); s.InUse != 1 || s.Source != "file" {
+		t.Errorf("%+v", s)
+	}
+	c.want(http.StatusNoContent, "DELETE", "/report/permits/"+held.ID, "")
+	for _, call := range [][3]string{{"PUT", "/report", `{"limit":5}`}, {"DELETE", "/report", ""}, {"POST", "/none/permits", `{"holder":"a"}`}, {"GET", "", ""}} {
+		a := c.want(http.StatusServiceUnavailable, call[0], call[1], call[2])
+		if p := problemIn(t, a); p.Reason != "store_unavailable" {
+			t.Errorf("%v: %v", call, a)
+		}
+	}
+	if s := c.standing("report"); s.Limit != 1 {
+		t.Errorf("%+v", s)
+	}
+}
