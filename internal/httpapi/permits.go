@@ -91,8 +91,8 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(a.leaving, func() { cancel(errLeaving) })()
 	if !req.Try {
+		defer context.AfterFunc(a.leaving, func() { cancel(errLeaving) })()
 		wait := time.Duration(in.Body.WaitMS) * time.Millisecond
 		timer := time.AfterFunc(wait, func() { cancel(context.DeadlineExceeded) })
 		defer timer.Stop()

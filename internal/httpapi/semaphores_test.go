@@ -68,4 +68,8 @@ func TestSemaphoresMatchTheDocument(t *testing.T) {
 	matchesDocument(t, h, "DELETE", "/v1/semaphores/own", "", one, 200)
 	matchesDocument(t, h, "DELETE", "/v1/semaphores/own", "", one, 404)
 	matchesDocument(t, h, "POST", "/v1/semaphores/own/permits", `{"holder":"a"}`, permits, 404)
+
+	b.Drain() // who need not wait is served until the end
+	matchesDocument(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a","wait_ms":30000}`, permits, 201)
+	matchesDocument(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"b","wait_ms":30000}`, permits, 503)
 }
