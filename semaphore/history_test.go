@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"strconv"
@@ -323,6 +324,13 @@ func TestHistoryOfRestarts(t *testing.T) {
 		{"with its file", nil, (*testenv.RedisServer).Restart},
 		{"with a file that is never late", []string{"--appendfsync", "always"}, (*testenv.RedisServer).Restart},
 		{"with nothing", []string{"--appendonly", "no"}, (*testenv.RedisServer).RestartEmpty},
+		{"not at all, but all keys are gone", nil, func(r *testenv.RedisServer) {
+			rdb := dial(r.URL())
+			defer rdb.Close()
+			if err := rdb.FlushAll(context.Background()).Err(); err != nil {
+				t.Error(err)
+			}
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -348,6 +356,28 @@ func TestHistoryOfRestarts(t *testing.T) {
 			tr.judge()
 		})
 	}
+}
+
+// Everything at once: replies and messages are lost, holders are killed and Redis is restarted.
+func TestHistoryOfEverything(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	tr := newTrial(t, newHouse(t, server.URL()), "report")
+	tr.job.Lossy, tr.job.Deaf = 0.005, true
+	tr.spawn()
+	tr.job.Deaf = false
+	tr.spawn()
+	tr.job.Lossy = 0
+	tr.spawn()
+	for range 2 {
+		tr.busy(5)
+		victim := tr.spawn()
+		victim.until(func(events []event) bool { return len(holds(events)) > 0 })
+		victim.kill()
+		server.Restart()
+	}
+	tr.busy(5)
+	tr.judge()
 }
 
 // A cluster's master dies, and its replica does not know of the last grants.
