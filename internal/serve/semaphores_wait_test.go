@@ -182,3 +182,23 @@ func TestOrdersCSV(t *testing.T) {
 		t.Error(full)
 	}
 }
+
+// On a Redis Cluster too a release lets in who waits in another process, and names without a hash tag can be acquired together.
+func TestPermitsOnACluster(t *testing.T) {
+	env, _ := cappedEnv(t, "redis://"+strings.Join(testenv.RedisCluster(t), ","), "report: {limit: 1}, other: {limit: 1}, \"shop:own\": {limit: 1}")
+	one, two := startCapped(t, env), startCapped(t, env)
+	held := one.acquire("report", `{"holder":"first","also":["other"]}`)
+	one.acquire("shop:own", `{"holder":"first"}`)
+	answer := make(chan servetest.Answer, 1)
+	go func() { answer <- two.call("POST", "/other/permits", `{"holder":"waits","wait_ms":30000}`) }()
+	one.until("other", func(s standing) bool { return s.Waiting == 1 })
+	one.want(http.StatusNoContent, "DELETE", "/report/permits/"+held.ID, "")
+	if a := <-answer; a.Status != http.StatusCreated {
+		t.Error(a)
+	}
+	var list struct{ Items []standing }
+	two.want(http.StatusOK, "GET", "", "").Into(t, &list)
+	if len(list.Items) != 3 || list.Items[0].InUse != 1 || list.Items[1].InUse != 0 || list.Items[2].InUse != 1 {
+		t.Errorf("%+v", list)
+	}
+}
