@@ -35,7 +35,7 @@ func TestNothingDrifts(t *testing.T) {
 	for _, name := range d.names {
 		h.defined(name, 5, driftLease)
 	}
-	auditor := h.set()
+	d.auditor = h.set()
 	const goroutines, burst = 16, 400
 	for done, round := 0, uint64(0); done < *driftOps; done, round = done+burst, round+1 {
 		var wg sync.WaitGroup
@@ -48,7 +48,7 @@ func TestNothingDrifts(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		d.audit(auditor)
+		d.audit()
 	}
 	d.counts.Range(func(what, n any) bool {
 		t.Logf("%6d %s", n.(*atomic.Int64).Load(), what)
@@ -56,7 +56,7 @@ func TestNothingDrifts(t *testing.T) {
 	})
 	// Nobody waits any more: so none is in the queue, though all processes live.
 	for _, name := range d.names {
-		await(t, of(t, auditor, name), func(st semaphore.Status) bool { return st.Waiting == 0 })
+		await(t, of(t, d.auditor, name), func(st semaphore.Status) bool { return st.Waiting == 0 })
 	}
 	for _, set := range d.sets {
 		if err := set.Close(); err != nil {
@@ -64,7 +64,7 @@ func TestNothingDrifts(t *testing.T) {
 		}
 	}
 	for _, name := range d.names {
-		st := await(t, of(t, auditor, name), func(st semaphore.Status) bool { return st.InUse == 0 && st.Waiting == 0 })
+		st := await(t, of(t, d.auditor, name), func(st semaphore.Status) bool { return st.InUse == 0 && st.Waiting == 0 })
 		if l := readLedger(t, d.rdb, d.prefix(name)); len(l.holders)+len(l.queue)+len(l.entries)+len(l.weights) != 0 {
 			t.Errorf("%s: left behind: %+v", name, l)
 		}
@@ -72,7 +72,7 @@ func TestNothingDrifts(t *testing.T) {
 	}
 	checkTTL(t, d.rdb, h)
 	for _, name := range d.names { // and it works
-		p, err := of(t, auditor, name).TryAcquire(soon(t))
+		p, err := of(t, d.auditor, name).TryAcquire(soon(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -96,11 +97,12 @@ func (l ledger) check() (problems []string) {
 
 // A drifter does random things with permits, in a process that may end at any time, on a way that loses replies.
 type drifter struct {
-	t     *testing.T
-	house *house
-	rdb   redis.UniversalClient
-	names []string
-	ways  []client // of which some lose replies
+	t       *testing.T
+	house   *house
+	rdb     redis.UniversalClient
+	names   []string
+	ways    []client // of which some lose replies
+	auditor *semaphore.Set
 
 	mu      sync.Mutex
 	sets    []*semaphore.Set
@@ -202,8 +204,10 @@ func (d *drifter) step(r *rand.Rand) {
 			return
 		}
 		d.count("definitions taken back")
-		_ = s.Undefine(ctx)
-		_ = s.Define(context.Background(), semaphore.Definition{Limit: 5, Lease: driftLease})
+		s = of(d.t, d.auditor, name) // of a process that does not die between the two
+		if err := errors.Join(s.Undefine(context.Background()), s.Define(context.Background(), semaphore.Definition{Limit: 5, Lease: driftLease})); err != nil {
+			d.t.Error(err)
+		}
 	default:
 		if d.crashes.Add(1)%20 != 1 { // a dead process holds the others up for some seconds
 			return
@@ -230,10 +234,10 @@ func (d *drifter) release(ctx context.Context, set *semaphore.Set, name, id stri
 }
 
 // audit compares what the semaphores say of themselves with what Redis holds.
-func (d *drifter) audit(auditor *semaphore.Set) {
+func (d *drifter) audit() {
 	d.t.Helper()
 	for _, name := range d.names {
-		s := of(d.t, auditor, name)
+		s := of(d.t, d.auditor, name)
 		for {
 			before, st := readLedger(d.t, d.rdb, d.prefix(name)), status(d.t, s)
 			after := readLedger(d.t, d.rdb, d.prefix(name))
