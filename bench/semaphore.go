@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
-
 	"github.com/tidegate/tidegate/semaphore"
 )
 
