@@ -196,7 +196,6 @@ type child struct {
 	stdin  io.Closer
 	stderr bytes.Buffer
 	read   chan struct{} // closed when all has been read
-	killed bool
 
 	mu     sync.Mutex
 	events []event
@@ -228,7 +227,7 @@ func spawn(t testing.TB, j job) *child {
 		}
 	}()
 	t.Cleanup(func() {
-		if c.cmd.ProcessState == nil {
+		if !c.gone() {
 			c.kill()
 		}
 	})
@@ -281,9 +280,11 @@ func (c *child) signal(s syscall.Signal) {
 	}
 }
 
+// gone says whether it was killed or has ended.
+func (c *child) gone() bool { return c.cmd.ProcessState != nil }
+
 // kill ends it as a crash would.
 func (c *child) kill() {
-	c.killed = true
 	_ = c.cmd.Process.Kill()
 	<-c.read
 	_ = c.cmd.Wait()
@@ -292,7 +293,7 @@ func (c *child) kill() {
 // end lets it come to its end, and fails the test where that is a bad one.
 func (c *child) end() {
 	c.t.Helper()
-	if c.killed {
+	if c.gone() {
 		return
 	}
 	_ = c.stdin.Close()

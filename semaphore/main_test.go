@@ -28,7 +28,7 @@ type quiet struct{}
 func (quiet) Printf(context.Context, string, ...any) {}
 
 // patience is how long a test waits for what must come: so long that only what never comes takes it.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // A client is what both kinds of go-redis clients can do.
 type client interface {
