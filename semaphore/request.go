@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -117,6 +118,18 @@ func checkText(what, text string) error {
 		return invalid("%s is %.80q, should be 1 to %d bytes of text without control characters", what, text, MaxText)
 	}
 	return nil
+}
+
+// HolderName makes a holder's name of any text, such as one that a caller chose: control characters and what is no UTF-8 become question
+// marks, and what is longer than MaxText bytes is cut off.
+func HolderName(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
+	return strings.ToValidUTF8(text[:min(len(text), MaxText)], "")
 }
 
 // random returns a key that nobody else has.

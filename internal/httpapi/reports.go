@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -65,14 +63,9 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 func holderOf(r *request) string {
 	name := "request " + r.id // at most 128 bytes
 	if r.token != "" {
-		name += " of " + strings.Map(func(c rune) rune {
-			if unicode.IsControl(c) {
-				return '?'
-			}
-			return c
-		}, r.token)
+		name += " of " + r.token
 	}
-	return strings.ToValidUTF8(name[:min(len(name), semaphore.MaxText)], "")
+	return semaphore.HolderName(name)
 }
 
 // ordersCSV streams page by page, for as long as the client is there and the permit is held.

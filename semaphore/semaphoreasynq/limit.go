@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -70,13 +68,7 @@ func LimitWith(sem *semaphore.Semaphore, opts Options) asynq.MiddlewareFunc {
 
 func inItsName(ctx context.Context, t *asynq.Task) (semaphore.Request, error) {
 	id, _ := asynq.GetTaskID(ctx)
-	holder := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, t.Type()+" "+id)
-	return semaphore.Request{Holder: strings.ToValidUTF8(holder[:min(len(holder), semaphore.MaxText)], "")}, nil
+	return semaphore.Request{Holder: semaphore.HolderName(t.Type() + " " + id)}, nil
 }
 
 type limiter struct {
