@@ -6,7 +6,9 @@
 //		return err
 //	}
 //	defer p.Release()
-//	build(p.Context(), p.Token())
+//	ctx, cancel := p.Under(ctx)
+//	defer cancel()
+//	build(ctx, p.Token())
 //
 // # The model
 //
@@ -47,7 +49,7 @@
 // While Redis is away nothing is granted, waiters keep waiting until their contexts end, and holders lose their permits when their leases are over.
 //
 // When Redis has lost its memory, or was restarted, or a replica that may not have heard of everything has taken its place, nothing is granted
-// for one lease (the longest in use), while holders register again by renewing. They do so for as long as there is room, and lose their
+// for one lease, while holders register again by renewing. They do so for as long as there is room, and lose their
 // permits where there is none. Waiters queue again. It is noticed by the server's run id, and by a definition that is missing: if
 // Definition.Existed says that there was one, or the process has seen it itself. Where neither does, because all who knew have gone as well,
 // grants begin at once, and a holder that nobody knew of is beside the limit until it learns at its next renewal that its permit is lost.

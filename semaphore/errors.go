@@ -46,6 +46,14 @@ func (e *CapacityError) Unwrap() []error {
 	return []error{ErrAtCapacity, e.Err}
 }
 
+// A TooHeavyError is ErrTooHeavy with the semaphore whose limit is too low.
+type TooHeavyError struct{ Name string }
+
+func (e *TooHeavyError) Error() string { return fmt.Sprintf("%v of %s", ErrTooHeavy, e.Name) }
+
+// Unwrap makes errors.Is find ErrTooHeavy.
+func (e *TooHeavyError) Unwrap() error { return ErrTooHeavy }
+
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }

@@ -15,7 +15,7 @@ import "strings"
 //
 //	channel <namespace>:s:process:<process>, on a cluster Pprocess:<process>
 //
-// What is said there: "come KEY NAME": ask again, there is a permit; "lost KEY TOKEN": somebody else has released it; "look": beat.
+// What is said there: "come KEY NAME": ask again, there is a permit; "lost KEY TOKEN NAME": somebody else has released it; "look NAME": beat.
 // A definition that was taken back ends like the others. <name> is without its tag.
 
 func (l *lane) keys(keys []string, name string) []string {

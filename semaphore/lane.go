@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	batch      = 128                    // operations in a script
+	batch      = 128                    // operations in a script; a list of holders counts for 32
 	patience   = time.Second            // with one script
 	heartbeat  = 500 * time.Millisecond // of a process that waits: Redis believes it dead after four
 	soonest    = time.Millisecond       // until the next one
@@ -74,7 +74,10 @@ func (l *lane) enqueue(ops ...*op) bool {
 func (l *lane) sendAll() {
 	for {
 		l.mu.Lock()
-		n := min(len(l.ops), batch)
+		n := 0
+		for cost := 0; n < len(l.ops) && cost < batch; n++ {
+			cost += 1 + l.ops[n].cost
+		}
 		ops := l.ops[:n:n]
 		if l.ops = l.ops[n:]; n == 0 {
 			l.ops, l.sending = nil, false
@@ -147,10 +150,10 @@ func (l *lane) try(ctx context.Context, t ticket, shared bool) (held, error) {
 	case err != nil:
 		l.send(releaseOf(&t, abandoned(shared)))
 		return held{}, err
-	case r.word == "granted":
+	case r.word == isGranted:
 		t.token = r.token
 		return held{t, r.lease, r.sent}, nil
-	case r.word == "full" || r.word == "waiting":
+	case r.word == isFull || r.word == isWaiting:
 		return held{}, &CapacityError{Name: t.names[0], Position: r.place, Wait: r.wait}
 	}
 	return held{}, r.problem()
@@ -172,7 +175,7 @@ func (l *lane) renew(ctx context.Context, t ticket) (lease time.Duration, since 
 		if err != nil {
 			return err
 		}
-		if r.word != "renewed" {
+		if r.word != isRenewed {
 			return r.problem()
 		}
 		lease, since = r.lease, r.sent
@@ -202,7 +205,7 @@ func (l *lane) define(ctx context.Context, name string, def Definition, absent b
 		word: "define", names: []string{name},
 		args: []any{def.Limit, def.Lease.Microseconds(), flag(def.Existed), flag(absent)},
 	})
-	if err == nil && r.word != "defined" {
+	if err == nil && r.word != isDefined {
 		err = r.problem()
 	}
 	if err == nil && def.Limit >= 0 {

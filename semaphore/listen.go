@@ -13,7 +13,7 @@ const (
 	listenRoom  = 16384           // messages that have come and were not looked at yet
 )
 
-// listen sees to it that the process hears what concerns its waiters and permits, from the first one on. It is called with mu held. Messages
+// listen sees to it that the process hears what concerns its waiters and permits, from the first one that Redis knows of. It is called with mu held. Messages
 // may come late or never: the heartbeat finds out by itself.
 func (l *lane) listen() {
 	if l.listens {
@@ -24,7 +24,7 @@ func (l *lane) listen() {
 	if s.sharded {
 		s.start(func() {
 			if sub := l.keep(s.rdb.SSubscribe(s.ctx, l.channel())); sub != nil {
-				hear(sub, func() []*lane { return []*lane{l} })
+				s.hear(sub, func() []*lane { return []*lane{l} })
 			}
 		})
 		return
@@ -32,22 +32,22 @@ func (l *lane) listen() {
 	s.listens.Do(func() { // one channel for all lanes
 		s.start(func() {
 			if sub := s.keep(s.rdb.Subscribe(s.ctx, l.channel())); sub != nil {
-				hear(sub, s.all)
+				s.hear(sub, s.all)
 			}
 		})
 	})
 }
 
 // hear reads sub until it is closed.
-func hear(sub *redis.PubSub, lanes func() []*lane) {
+func (s *Set) hear(sub *redis.PubSub, lanes func() []*lane) {
 	for message := range sub.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(listenQuiet), redis.WithChannelSize(listenRoom)) {
-		for _, l := range lanes() {
-			switch m := message.(type) {
-			case *redis.Subscription:
+		switch m := message.(type) {
+		case *redis.Subscription:
+			for _, l := range lanes() {
 				l.catchUp()
-			case *redis.Message:
-				l.heard(m.Payload)
 			}
+		case *redis.Message:
+			s.heard(m.Payload)
 		}
 	}
 }
@@ -66,19 +66,22 @@ func (l *lane) catchUp() {
 	}
 }
 
-func (l *lane) heard(payload string) {
-	word, rest, _ := strings.Cut(payload, " ")
-	key, rest, _ := strings.Cut(rest, " ")
-	switch word {
-	case "look":
+// heard hears a word to this process, see keys.go. The last part is the semaphore's name.
+func (s *Set) heard(payload string) {
+	parts := strings.Split(payload, " ")
+	name := parts[len(parts)-1]
+	s.mu.Lock()
+	l := s.lanes[tagOf(name)]
+	s.mu.Unlock()
+	switch {
+	case l == nil:
+	case parts[0] == sayLook && len(parts) == 2:
 		l.beatSoon()
-	case "come":
-		if CheckName(rest) == nil && l.set.lane(tagOf(rest)) == l {
-			l.come(key, rest)
-		}
-	case "lost":
-		token, _ := strconv.ParseInt(rest, 10, 64)
-		l.lost(key, token)
+	case parts[0] == sayCome && len(parts) == 3:
+		l.come(parts[1], name)
+	case parts[0] == sayLost && len(parts) == 4:
+		token, _ := strconv.ParseInt(parts[2], 10, 64)
+		l.lost(parts[1], token)
 	}
 }
 

@@ -18,16 +18,17 @@ type Permit struct {
 	ends   *time.Timer   // guarded by mu: loses the permit when the lease is over
 	renews *time.Timer   // guarded by mu
 	lease  time.Duration // guarded by mu
+	until  time.Time     // guarded by mu: the end of the lease
 	over   bool          // guarded by mu: released or lost
 }
 
 // newPermit returns the permit of h. The lease began, as far as this process can know, when h was asked for.
 func newPermit(l *lane, h held) *Permit {
-	p := &Permit{lane: l, ticket: h.ticket, lease: h.lease}
+	p := &Permit{lane: l, ticket: h.ticket, lease: h.lease, until: h.since.Add(h.lease)}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ends = time.AfterFunc(time.Until(h.since.Add(h.lease)), func() { p.lose(ErrPermitLost) })
+	p.ends = time.AfterFunc(time.Until(p.until), p.expire)
 	p.renews = time.AfterFunc(time.Until(h.since.Add(h.lease/3)), p.renew)
 	if !l.hold(p) {
 		p.end(ErrClosed)
@@ -35,8 +36,18 @@ func newPermit(l *lane, h held) *Permit {
 	return p
 }
 
-// Context ends when the permit is released, and with the cause ErrPermitLost the moment it is lost. Work under it.
+// Context ends when the permit is released, and with the cause ErrPermitLost the moment it is lost. Work under it, or under Under.
 func (p *Permit) Context() context.Context { return p.ctx }
+
+// Under returns ctx, which also ends when the permit does, with the same cause. Call cancel when the work is done.
+func (p *Permit) Under(ctx context.Context) (work context.Context, cancel context.CancelFunc) {
+	work, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(p.ctx, func() { end(context.Cause(p.ctx)) })
+	return work, func() {
+		stop()
+		end(nil)
+	}
+}
 
 // Token is the fencing token: larger than that of every permit of these semaphores before. Let what the work writes to refuse a token smaller
 // than one it has seen.
@@ -56,8 +67,8 @@ func (p *Permit) Renew(ctx context.Context) error {
 	case errors.Is(err, ErrPermitLost):
 		p.end(ErrPermitLost)
 	case err == nil:
-		p.lease = lease
-		p.ends.Reset(time.Until(sent.Add(lease)))
+		p.lease, p.until = lease, sent.Add(lease)
+		p.ends.Reset(time.Until(p.until))
 	}
 	return err
 }
@@ -105,6 +116,15 @@ func (p *Permit) Release() error {
 }
 
 const releasePatience = 3 * time.Second
+
+// expire loses the permit, unless it was renewed while the timer went off.
+func (p *Permit) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over && !time.Now().Before(p.until) {
+		p.end(ErrPermitLost)
+	}
+}
 
 func (p *Permit) lose(cause error) {
 	p.mu.Lock()

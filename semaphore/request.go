@@ -22,7 +22,8 @@ const (
 
 // A Request is what an acquisition asks for. The zero value asks for one permit.
 type Request struct {
-	// Weight is how much of the limit is taken, from 1 to MaxWeight. 0 means 1.
+	// Weight is how much of the limit is taken, from 1 to MaxWeight. 0 means 1. Redis adds up the weights above 1 of all holders with each
+	// operation, so where thousands of them are held at once give them 1 and the limit another unit.
 	Weight int
 	// Also names other semaphores of which the same weight is taken at the same instant: all of them, or none. Their names must share the
 	// hash tag, see CheckName.

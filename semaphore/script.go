@@ -28,11 +28,37 @@ var script = redis.NewScript(func() string {
 	return b.String()
 }())
 
+// The words of the script, see begin.lua and run.lua.
+const (
+	doAcquire = "acquire"
+	doRenew   = "renew"
+	doRelease = "release"
+	doDefine  = "define"
+	doStatus  = "status"
+
+	isGranted  = "granted"
+	isWaiting  = "waiting"
+	isFull     = "full"
+	isRenewed  = "renewed"
+	isLost     = "lost"
+	isReleased = "released"
+	isDefined  = "defined"
+	isStatus   = "status"
+	isUnknown  = "unknown"
+	isTooHeavy = "too_heavy"
+	isConflict = "conflict"
+
+	sayCome = "come"
+	sayLost = "lost"
+	sayLook = "look"
+)
+
 // An op is one operation on its way to Redis.
 type op struct {
 	word  string
 	names []string
 	args  []any       // between the word and the semaphores; of define and status what follows the semaphore
+	cost  int         // how much of a batch it takes besides 1
 	heard func(reply) // called once, and must not wait
 }
 
@@ -52,11 +78,11 @@ type reply struct {
 }
 
 func askFor(t *ticket, wait bool) *op {
-	return &op{word: "acquire", names: t.names, args: []any{t.key, t.weight, flag(wait), t.holder}}
+	return &op{word: doAcquire, names: t.names, args: []any{t.key, t.weight, flag(wait), t.holder}}
 }
 
 func renewalOf(t *ticket) *op {
-	return &op{word: "renew", names: t.names, args: []any{t.key, t.token, t.weight, t.holder}}
+	return &op{word: doRenew, names: t.names, args: []any{t.key, t.token, t.weight, t.holder}}
 }
 
 // Instead of a token, what a release gives up, see hold.lua.
@@ -66,7 +92,7 @@ const (
 )
 
 func releaseOf(t *ticket, token int64) *op {
-	return &op{word: "release", names: t.names, args: []any{t.key, token}, heard: func(reply) {}}
+	return &op{word: doRelease, names: t.names, args: []any{t.key, token}, heard: func(reply) {}}
 }
 
 func flag(b bool) int {
@@ -86,7 +112,7 @@ func (l *lane) runScript(ctx context.Context, ops []*op) {
 	var named, args []any
 	for _, o := range ops {
 		args = append(args, o.word)
-		single := o.word == "define" || o.word == "status"
+		single := o.word == doDefine || o.word == doStatus
 		if !single {
 			args = append(append(args, o.args...), len(o.names))
 		}
@@ -157,15 +183,15 @@ func decode(v any) reply {
 	r := reply{values: values}
 	r.word, _ = values[0].(string)
 	switch {
-	case r.word == "granted" && len(values) == 3:
+	case r.word == isGranted && len(values) == 3:
 		r.token, r.lease = number(values[1]), micros(values[2])
-	case (r.word == "waiting" || r.word == "full") && len(values) == 5:
+	case (r.word == isWaiting || r.word == isFull) && len(values) == 5:
 		r.place, r.wait, r.soon, r.fresh = int(number(values[1])), micros(values[2]), micros(values[3]), number(values[4]) == 1
-	case r.word == "renewed" && len(values) == 2:
+	case r.word == isRenewed && len(values) == 2:
 		r.lease = micros(values[1])
-	case (r.word == "unknown" || r.word == "too_heavy" || r.word == "conflict") && len(values) == 2:
+	case (r.word == isUnknown || r.word == isTooHeavy || r.word == isConflict) && len(values) == 2:
 		r.name, _ = values[1].(string)
-	case r.word == "lost", r.word == "released", r.word == "defined", r.word == "status" && len(values) == 11:
+	case r.word == isLost, r.word == isReleased, r.word == isDefined, r.word == isStatus && len(values) == 11:
 	default:
 		r.err = errReply
 	}
@@ -177,13 +203,13 @@ func (r *reply) problem() error {
 	switch {
 	case r.err != nil:
 		return r.err
-	case r.word == "unknown":
+	case r.word == isUnknown:
 		return &unknownError{r.name}
-	case r.word == "too_heavy":
-		return fmt.Errorf("%w of %s", ErrTooHeavy, r.name)
-	case r.word == "conflict":
+	case r.word == isTooHeavy:
+		return &TooHeavyError{r.name}
+	case r.word == isConflict:
 		return invalid("a request with the same id asked for another weight of %s, or for other semaphores besides", r.name)
-	case r.word == "lost":
+	case r.word == isLost:
 		return ErrPermitLost
 	}
 	return fmt.Errorf("%w: %.40q", errReply, r.word)

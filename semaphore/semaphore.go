@@ -8,8 +8,8 @@ import (
 
 // Options of a Semaphore that a program defines itself.
 type Options struct {
-	// Limit is how much weight may be held at once. It is what Redis is told when it does not know the semaphore, or knows it by another
-	// definition: of several programs that define one, the last to start is right. See also Define.
+	// Limit is how much weight may be held at once; 0 lets nobody in until it grows. Redis is told at the first use, and when it does not know
+	// the semaphore any more: of several programs that define one differently, the last to use it for the first time is right. See also Define.
 	Limit int
 	// Lease is how long a permit lasts without renewal. 0 means DefaultLease.
 	Lease time.Duration
@@ -54,11 +54,16 @@ func New(rdb Client, name string, opts Options) (*Semaphore, error) {
 // Name returns the semaphore's name.
 func (s *Semaphore) Name() string { return s.name }
 
-// Close closes the semaphore's Set.
-func (s *Semaphore) Close() error { return s.set.Close() }
+// Close ends what a semaphore made by New has started, as Set.Close does. One of a Set ends with its Set.
+func (s *Semaphore) Close() error {
+	if s.own == nil {
+		return nil
+	}
+	return s.set.Close()
+}
 
 // Define says what the semaphore is from now on, to all processes. A larger limit lets waiters in at once, a smaller one evicts nobody. A
-// new lease counts for permits that are acquired from now on. Nothing changes where the definition is the same.
+// new lease counts from the next renewal on. Nothing changes where the definition is the same.
 func (s *Semaphore) Define(ctx context.Context, def Definition) error {
 	if err := def.check(); err != nil {
 		return err
@@ -132,7 +137,7 @@ func (s *Semaphore) Renew(ctx context.Context, id string) (time.Duration, error)
 }
 
 // Release gives the permit back, whoever holds it: a Permit's context ends at once with ErrPermitLost. A permit that is over already is no
-// error. In doubt it may be repeated.
+// error. It is tried until ctx ends.
 func (s *Semaphore) Release(ctx context.Context, id string) error {
 	t, err := s.parseID(id)
 	if err != nil {

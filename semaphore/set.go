@@ -96,6 +96,7 @@ func (s *Set) lane(tag string) *lane {
 	l := s.lanes[tag]
 	if l == nil {
 		l = newLane(s, s.opts.Namespace+":s:{"+tag+":}:")
+		l.ended = s.closed
 		s.lanes[tag] = l
 	}
 	return l

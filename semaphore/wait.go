@@ -15,6 +15,7 @@ type wait struct {
 	// All guarded by the lane's mu.
 	seats    []*seat
 	queued   bool          // Redis has said that it is in the queue
+	guest    bool          // its place was another process' before
 	asking   int           // asks under way
 	place    int           // when last heard of; 0: never
 	expected time.Duration // until its turn
@@ -62,7 +63,6 @@ func (l *lane) join(t ticket, shared bool) (*seat, error) {
 	}
 	s := &seat{w, make(chan answered, 1)}
 	w.seats = append(w.seats, s)
-	l.listen()
 	if l.beat == nil {
 		l.beat = time.AfterFunc(heartbeat, l.beatNow)
 	}
@@ -127,19 +127,21 @@ func (l *lane) asked(w *wait, r reply, beat bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.asking--
-	if beat && l.beat != nil && r.err == nil && r.word != "waiting" {
+	if beat && l.beat != nil && r.err == nil && r.word != isWaiting {
 		l.beat.Reset(0) // nobody had told of it: there may be more
 	}
 	switch {
-	case w.left && r.word == "granted":
+	case w.left && r.word == isGranted:
 		l.enqueue(releaseOf(&w.ticket, abandoned(w.shared))) // it was given up meanwhile
 	case w.over:
-	case r.word == "granted":
+	case r.word == isGranted:
 		t := w.ticket
 		t.token = r.token
 		l.answer(w, held{t, r.lease, r.sent}, nil)
-	case r.word == "waiting":
+	case r.word == isWaiting:
+		l.listen()
 		again := r.fresh && w.queued
+		w.guest = w.guest || !r.fresh && !w.queued
 		w.queued, w.place, w.expected = true, r.place, r.wait
 		if again {
 			l.askAgain(w)
@@ -168,7 +170,7 @@ func (l *lane) askAgain(first *wait) {
 	}
 }
 
-// beatNow asks again for whoever has waited longest for each semaphore. So Redis knows that the process lives, what it was not told
+// beatNow asks again for whoever has waited longest for each semaphore, and for those who wait where another process does. So Redis knows that the process lives, what it was not told
 // for a lost message it hears now, and leases that have ended are noticed.
 func (l *lane) beatNow() {
 	l.mu.Lock()
@@ -185,7 +187,7 @@ func (l *lane) beatNow() {
 			first = first || !seen[name]
 			seen[name] = true
 		}
-		if first && w.asking == 0 {
+		if (first || w.guest) && w.asking == 0 {
 			l.enqueue(l.ask(w, true))
 		}
 	}

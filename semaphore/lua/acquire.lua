@@ -31,9 +31,9 @@ local function acquire(key, weight, wait, holder, all)
       end
       if own.process ~= process then own.before, own.process = own.process, process end
       own.claimed = false
-      hold(s, key, own, now + e.lease)
+      hold(s, key, own, now + shortest(all))
     end
-    return { 'granted', e.token, e.lease }
+    return { 'granted', e.token, shortest(all) }
   end
   local queued = e
   for _, s in ipairs(all) do

@@ -25,11 +25,14 @@ local KEEP = 60000    -- ms by which the keys outlive the longest lease
 local PAGE = 32       -- of a queue that is read
 local MOST = 500      -- waiters that are served at once: some ms of Redis' time
 
--- A Redis that has been restarted, or a replica that took its place, may have forgotten permits. Embedded servers have no run id.
+-- A Redis that has been restarted, or a replica that took its place, may have forgotten permits. The embedded server has no run id.
 local info = redis.pcall('INFO', 'server')
+if type(info) == 'table' and not string.find(info.err, 'is not supported', 1, true) then
+  return redis.error_reply('NOPERM semaphores need the command INFO, so let the user of Redis have +info: ' .. info.err)
+end
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or 'none'
 
-local FIELDS = { 'limit', 'lease', 'longest', 'version', 'last', 'broke', 'quiet', 'hold',
+local FIELDS = { 'limit', 'lease', 'longest', 'longest_until', 'version', 'last', 'broke', 'quiet', 'hold',
   'granted', 'waited', 'waited_us', 'timed_out', 'lost', 'abandoned' }
 
 local semaphores, granted, served = {}, {}, 0
@@ -44,18 +47,18 @@ local function tell(to, word) call(verb, prefix .. to, word) end
 
 -- How an entry is written: all that is a number, the process, another one that has asked for the same, the other semaphores as in a
 -- permit's id, and the holder.
-local FORMAT, PATTERN = '%d %.0f %.0f %.0f %d %d %.0f %s %s %s %s', '^(%d+) (%d+) (%d+) (%d+) (%d) (%d) (%-?%d+) (%S+) (%S*) (%S*) (.*)$'
+local FORMAT, PATTERN = '%d %.0f %.0f %d %d %.0f %s %s %s %s', '^(%d+) (%d+) (%d+) (%d) (%d) (%-?%d+) (%S+) (%S*) (%S*) (.*)$'
 
 local function pack(e)
-  return string.format(FORMAT, e.weight, e.since, e.token, e.lease or 0, e.claimed and 1 or 0, e.multi and 1 or 0, e.called or 0, e.process,
+  return string.format(FORMAT, e.weight, e.since, e.token, e.claimed and 1 or 0, e.multi and 1 or 0, e.called or 0, e.process,
     e.before or '', e.also or '', e.holder)
 end
 
 local function read(packed)
-  local weight, since, token, lease, claimed, multi, called, of, before, also, holder = string.match(packed, PATTERN)
+  local weight, since, token, claimed, multi, called, of, before, also, holder = string.match(packed, PATTERN)
   return {
-    weight = tonumber(weight), since = tonumber(since), token = tonumber(token), lease = tonumber(lease), claimed = claimed == '1',
-    multi = multi == '1', called = tonumber(called), process = of, before = before ~= '' and before, also = also, holder = holder,
+    weight = tonumber(weight), since = tonumber(since), token = tonumber(token), claimed = claimed == '1', multi = multi == '1',
+    called = tonumber(called), process = of, before = before ~= '' and before, also = also, holder = holder,
   }
 end
 
@@ -128,13 +131,11 @@ local function alive(s, e)
   return heard
 end
 
--- expire drops those whose lease has ended. One who was handed a permit and did not come for it is dead, with all that wait beside it.
+-- expire drops those whose lease has ended, or who were handed a permit and did not come for it.
 local function expire(s)
   for _, key in ipairs(call('ZRANGEBYSCORE', s.keys.holders, '-inf', now, 'LIMIT', 0, 1000)) do
     local e = entry(s, key) or { weight = 1 }
     if e.claimed then
-      s.alive[e.process] = false
-      call('ZREM', s.keys.processes, e.process)
       s.abandoned = s.abandoned + 1
     else
       s.lost = s.lost + 1
@@ -165,6 +166,7 @@ local function open(i)
     s[field] = s.was[field] or 0
   end
   s.run = m[1]
+  if now >= s.longest_until then s.longest = s.lease end
   if not m[2] then s.limit = nil end
   if s.run and s.run ~= run then
     s.run, s.broke, s.quiet = run, now, now + s.longest
@@ -186,7 +188,6 @@ local function enlist(s)
   if call('ZADD', s.keys.processes, now, process) == 1 then
     call('ZREMRANGEBYSCORE', s.keys.processes, '-inf', now - CLAIM)
     call('ZREMRANGEBYSCORE', s.keys.processes, now + CLAIM, '+inf') -- the clock has stepped back
-    call('PEXPIRE', s.keys.processes, ttl(s))
   end
 end
 
@@ -236,7 +237,7 @@ local function flush(s)
   end
   many('HDEL', s.keys.weights, without)
   many('HSET', s.keys.weights, weights, ttl(s))
-  if s.alive[process] and #add + #set == 0 then -- it only waits
+  if s.alive[process] then -- it waits
     for _, key in ipairs({ 'entries', 'queue', 'processes' }) do call('PEXPIRE', s.keys[key], ttl(s)) end
   end
   if s.run then

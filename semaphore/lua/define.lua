@@ -7,43 +7,56 @@ local function define(s, limit, lease, existed, absent)
     if s.limit then
       call('HDEL', s.keys.meta, 'limit')
       s.limit, s.was.limit, s.version = nil, nil, s.version + 1
-      for _, waits in ipairs(call('ZRANGE', s.keys.processes, 0, 999)) do tell(waits, 'look') end
+      for _, waits in ipairs(call('ZRANGE', s.keys.processes, 0, 999)) do tell(waits, 'look ' .. s.name) end
     end
   elseif not s.limit or not absent and (s.limit ~= limit or s.lease ~= lease) then
     if not s.run then
       s.run = run
       if existed then s.broke, s.quiet = now, now + lease end
     end
-    s.limit, s.lease, s.longest, s.version = limit, lease, math.max(s.longest, lease), s.version + 1
+    if lease < s.longest then
+      s.longest_until = math.max(s.longest_until, now + s.longest) -- by then all permits have been renewed for less
+    else
+      s.longest, s.longest_until = lease, 0
+    end
+    s.limit, s.lease, s.version = limit, lease, s.version + 1
     call('PERSIST', s.keys.meta)
   end
   return { 'defined', s.version }
 end
 
--- status SEMAPHORE: what there is to be seen of it.
+-- entries_of returns key and entry of each of these, as far as there are any.
+local function entries_of(s, keys)
+  local packed, found = #keys > 0 and call('HMGET', s.keys.entries, unpack(keys)) or {}, {}
+  for i, key in ipairs(keys) do
+    if packed[i] then found[#found + 1] = { key, read(packed[i]) } end
+  end
+  return found
+end
+
+-- status SEMAPHORE LIST: what there is to be seen of it, with at most LIST holders and as many waiters, the first ones.
 --
 -- Replies status, limit or -1, lease, version, weight held, how many wait, mean time held, µs of no grants to come, counts of granted, waited, waited_us,
 -- timed_out, lost and abandoned; a list of holders (key, token, weight, holder, since, lease end, also each); one of waiters (key, weight,
--- holder, since each). Of each at most the first 1000.
-local function status(s)
-  flush(s)
-  begin(s)
-  local counts = {}
+-- holder, since each).
+local function status(s, list)
+  local counts, holders, waiters = {}, {}, {}
   for i, name in ipairs({ 'granted', 'waited', 'waited_us', 'timed_out', 'lost', 'abandoned' }) do counts[i] = s[name] end
-  local holders, waiters = {}, {}
-  local held = call('ZRANGE', s.keys.holders, 0, 999, 'WITHSCORES')
-  for i = 1, #held, 2 do
-    local e = entry(s, held[i])
-    if e then
-      for _, v in ipairs({ held[i], e.token, e.weight, e.holder, e.since, held[i + 1], e.also }) do holders[#holders + 1] = v end
+  if list > 0 then
+    flush(s)
+    begin(s)
+    local held, ends = {}, {}
+    for i, v in ipairs(call('ZRANGE', s.keys.holders, 0, list - 1, 'WITHSCORES')) do
+      if i % 2 == 1 then held[#held + 1] = v else ends[held[#held]] = v end
     end
-  end
-  for _, key in ipairs(call('ZRANGE', s.keys.queue, 0, 999)) do
-    local e = entry(s, key)
-    if e then
+    for _, found in ipairs(entries_of(s, held)) do
+      local key, e = unpack(found)
+      for _, v in ipairs({ key, e.token, e.weight, e.holder, e.since, ends[key], e.also }) do holders[#holders + 1] = v end
+    end
+    for _, found in ipairs(entries_of(s, call('ZRANGE', s.keys.queue, 0, list - 1))) do
+      local key, e = unpack(found)
       for _, v in ipairs({ key, e.weight, e.holder, e.since }) do waiters[#waiters + 1] = v end
     end
   end
-  return { 'status', s.limit or -1, s.lease, s.version, s.used, s.size, s.hold, math.max(0, s.quiet - now),
-    counts, holders, waiters }
+  return { 'status', s.limit or -1, s.lease, s.version, s.used, s.size, s.hold, math.max(0, s.quiet - now), counts, holders, waiters }
 end

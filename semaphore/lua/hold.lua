@@ -1,24 +1,24 @@
--- renew KEY TOKEN WEIGHT HOLDER SEMAPHORES…: another lease from now on. A permit that Redis has forgotten with its memory registers again,
+-- renew KEY TOKEN WEIGHT HOLDER SEMAPHORES…: another lease from now on, as they are defined now. A permit that Redis has forgotten with its memory registers again,
 -- for as long as nobody else is granted any, and where it has room.
 --
 -- Replies renewed, lease · lost · unknown, name
 local function renew(key, token, weight, holder, all)
-  local lease, known, lost = all[1].longest, {}, false
+  local known, lost = {}, false
   for i, s in ipairs(all) do
     if not s.run then return { 'unknown', s.name } end
     local e = entry(s, key)
     local forgotten = not e and token < s.broke and now < s.broke + s.longest and s.limit
     known[i] = e and e.token == token and e
     lost = lost or not known[i] and not (forgotten and s.used + weight <= s.limit)
-    lease = math.min(lease, known[i] and known[i].lease or s.lease)
   end
+  local lease = shortest(all)
   for i, s in ipairs(all) do
     local e = known[i]
     if lost then
       if e then drop(s, key, e) end -- it holds all or none
     else
       if not e then
-        e = { weight = weight, since = now, token = token, process = process, holder = holder, lease = lease, also = others(all, s) }
+        e = { weight = weight, since = now, token = token, process = process, holder = holder, also = others(all, s) }
         s.used, s.quiet, s.last = s.used + weight, math.max(s.quiet, s.broke + s.longest), math.max(s.last, token)
       end
       e.claimed = false
@@ -36,18 +36,24 @@ local function release(key, token, all)
   local found = 0
   for _, s in ipairs(all) do
     local e = entry(s, key)
-    if e and e.token == 0 then
-      if token <= 0 and e.process == process then
+    if e and e.token == 0 and token <= 0 then
+      found = 1
+      if e.before == process then
+        e.before = false
+        write(s, key, e)
+      elseif e.process == process and e.before then -- another one waits for the same
+        e.process, e.before = e.before, false
+        write(s, key, e)
+      elseif e.process == process then
         leave(s, key)
         s.timed_out = s.timed_out + 1
-        found = 1
       end
     elseif e and (e.token == token or e.process == process and (token < 0 or token == 0 and e.claimed)) then
       drop(s, key, e)
       found = 1
       if token > 0 then s.hold = s.hold == 0 and now - e.since or s.hold * 0.9 + (now - e.since) * 0.1 end
       for _, holder in ipairs({ e.process, e.before }) do -- two, when the request was sent twice
-        if holder and holder ~= process then tell(holder, 'lost ' .. key .. ' ' .. text(e.token)) end
+        if holder and holder ~= process then tell(holder, 'lost ' .. key .. ' ' .. text(e.token) .. ' ' .. s.name) end
       end
     end
   end

@@ -37,9 +37,11 @@ while at < #ARGV do
   elseif op == 'define' then
     all = { semaphore() }
     reply = define(all[1], int(), int(), word() == '1', word() == '1')
-  else
+  elseif op == 'status' then
     all = { semaphore() }
-    reply = status(all[1])
+    reply = status(all[1], int())
+  else
+    return redis.error_reply('ERR no such operation: ' .. op) -- before anything was written
   end
   replies[#replies + 1] = reply
   for _, s in ipairs(all) do serve(s) end

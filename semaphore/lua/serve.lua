@@ -16,14 +16,19 @@ local function others(all, s)
   return names
 end
 
--- grant makes key a holder of all these, until the shortest of their leases ends, or for a claim until it is taken.
-local function grant(all, key, e)
+-- shortest is the lease of a permit of all these.
+local function shortest(all)
   local lease = all[1].lease
   for _, s in ipairs(all) do lease = math.min(lease, s.lease) end
-  local token, since = number(all), e and e.since or now
+  return lease
+end
+
+-- grant makes key a holder of all these, until the shortest of their leases ends, or for a claim until it is taken.
+local function grant(all, key, e)
+  local token, since, lease = number(all), e.since or now, shortest(all)
   for _, s in ipairs(all) do
     local own = {
-      weight = e.weight, token = token, since = now, lease = lease, process = e.process, holder = e.holder, claimed = e.claimed,
+      weight = e.weight, token = token, since = now, process = e.process, holder = e.holder, claimed = e.claimed,
       also = others(all, s),
     }
     hold(s, key, own, now + (e.claimed and CLAIM or lease))
@@ -48,7 +53,7 @@ local function serve(s)
     local heavy = not dead and e.weight > s.limit and s.limit > 0
     if not dead and not heavy and not fits(s, e.weight) then return end
     if served >= MOST then
-      if served == MOST and e then tell(e.process, 'look') end -- the next script goes on
+      if served == MOST and e then tell(e.process, 'look ' .. s.name) end -- the next script goes on
       served = MOST + 1
       return
     end
@@ -79,8 +84,8 @@ local function serve(s)
     elseif e.called < 0 or now - e.called < CLAIM then
       return -- it is held up elsewhere, or on its way
     else
-      s.alive[e.process] = false -- it did not come
-      call('ZREM', s.keys.processes, e.process)
+      leave(s, key) -- it did not come
+      s.abandoned = s.abandoned + 1
     end
   end
 end

@@ -179,10 +179,8 @@ func (l *limiter) run(ctx context.Context, t *asynq.Task, permit *semaphore.Perm
 			l.wake(ctx)
 		}
 	}()
-	work, cancel := context.WithCancelCause(context.WithValue(ctx, permitKey{}, permit))
-	defer cancel(nil)
-	stop := context.AfterFunc(permit.Context(), func() { cancel(context.Cause(permit.Context())) })
-	defer stop()
+	work, cancel := permit.Under(context.WithValue(ctx, permitKey{}, permit))
+	defer cancel()
 	err = next.ProcessTask(work, t)
 	return permit.Context().Err() != nil, err
 }

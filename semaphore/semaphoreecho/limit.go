@@ -73,10 +73,8 @@ func run(c echo.Context, permit *semaphore.Permit, next echo.HandlerFunc) error 
 	// The answer may be sent already, and the caller cannot help it: what was not given back ends with its lease.
 	defer func() { _ = permit.Release() }()
 	r := c.Request()
-	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), permitKey{}, permit))
-	defer cancel(nil)
-	stop := context.AfterFunc(permit.Context(), func() { cancel(context.Cause(permit.Context())) })
-	defer stop()
+	ctx, cancel := permit.Under(context.WithValue(r.Context(), permitKey{}, permit))
+	defer cancel()
 	c.SetRequest(r.WithContext(ctx))
 	defer c.SetRequest(r) // others that come after look at a context that has not ended
 	err := next(c)
