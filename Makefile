@@ -62,6 +62,11 @@ fuzz: ## every fuzz test for FUZZTIME (10s)
 		set -x; go test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 		{ set +x; } 2>/dev/null; done
 
+.PHONY: drift
+drift: OPS ?= 100000
+drift: setup ## random operations on semaphores, with crashes: nothing may be left over (OPS=100000)
+	$(GOTEST) ./semaphore -run '^TestNothingDrifts$$' -v -ops $(OPS)
+
 .PHONY: migrate
 migrate: ## bring the schema of DATABASE_URL up to date
 	go run ./cmd/tidegate migrate

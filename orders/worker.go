@@ -88,7 +88,7 @@ func (w *Worker) config() asynq.Config {
 		// would lead to the archive, which forgets.
 		IsFailure:      func(error) bool { return false },
 		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Second + rand.N(2*time.Second) },
-		Logger:         asynqLogger{w.s.opts.Logger},
+		Logger:         AsynqLogger{w.s.opts.Logger},
 		LogLevel:       asynq.WarnLevel,
 	}
 }
@@ -101,14 +101,3 @@ func (w *Worker) handle(ctx context.Context, task *asynq.Task) error {
 	}
 	return w.committer.commit(ctx, r)
 }
-
-// asynqLogger lets Asynq log through slog.
-type asynqLogger struct{ *slog.Logger }
-
-func (l asynqLogger) Debug(args ...any) { l.Logger.Debug("asynq: " + fmt.Sprint(args...)) }
-func (l asynqLogger) Info(args ...any)  { l.Logger.Info("asynq: " + fmt.Sprint(args...)) }
-func (l asynqLogger) Warn(args ...any)  { l.Logger.Warn("asynq: " + fmt.Sprint(args...)) }
-func (l asynqLogger) Error(args ...any) { l.Logger.Error("asynq: " + fmt.Sprint(args...)) }
-
-// Fatal is called where Asynq would end the process; that is for run() to decide.
-func (l asynqLogger) Fatal(args ...any) { l.Logger.Error("asynq: " + fmt.Sprint(args...)) }

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -65,22 +63,30 @@ type WorkerOptions struct {
 
 // A Worker does the tasks.
 type Worker struct {
-	opts WorkerOptions
-	root *os.Root // what a task asks for cannot leave the folder
+	opts   WorkerOptions
+	folder folder
 }
 
-// NewWorker opens the folder. Run closes it.
+// NewWorker opens the folder, and removes what workers that were killed have left there. Run closes it.
 func NewWorker(opts WorkerOptions) (*Worker, error) {
-	root, err := os.OpenRoot(opts.Folder)
+	folder, err := openFolder(opts.Folder)
 	if err != nil {
-		return nil, fmt.Errorf("reports: %w", err)
+		return nil, err
 	}
-	return &Worker{opts, root}, nil
+	w := &Worker{opts, folder}
+	w.sweep()
+	return w, nil
+}
+
+func (w *Worker) sweep() {
+	if err := w.folder.sweep(time.Now().Add(-longest)); err != nil {
+		w.opts.Logger.Warn("parts of reports are left over", "error", err)
+	}
 }
 
 // Run works until ctx ends. Reports that are not ready by then go back and are begun anew.
 func (w *Worker) Run(ctx context.Context) error {
-	defer w.root.Close()
+	defer w.folder.close()
 	srv := asynq.NewServerFromRedisClient(w.opts.Queue, semaphoreasynq.Config(asynq.Config{
 		Concurrency:       slots,
 		Queues:            map[string]int{queueOf(w.opts.Namespace): 1},
@@ -95,7 +101,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			return asynq.DefaultRetryDelayFunc(n, err, t)
 		},
 		ErrorHandler: asynq.ErrorHandlerFunc(w.failed),
-		Logger:       logger{w.opts.Logger},
+		Logger:       orders.AsynqLogger{Logger: w.opts.Logger},
 		LogLevel:     asynq.WarnLevel,
 	}))
 	mux := asynq.NewServeMux()
@@ -132,7 +138,8 @@ func (w *Worker) orders(ctx context.Context, t *asynq.Task) error {
 	if filepath.Base(file) != file {
 		return fmt.Errorf("%w: %w", asynq.SkipRetry, orders.ErrUnknownSale)
 	}
-	err := w.write(ctx, file, semaphoreasynq.PermitOf(ctx).Token(), func(out io.Writer) error {
+	w.sweep()
+	err := w.folder.write(ctx, file, semaphoreasynq.PermitOf(ctx).Token(), func(out io.Writer) error {
 		return WriteOrders(ctx, out, w.opts.Orders, of.Sale)
 	})
 	if errors.Is(err, orders.ErrUnknownSale) {
@@ -143,38 +150,3 @@ func (w *Worker) orders(ctx context.Context, t *asynq.Task) error {
 	}
 	return err
 }
-
-// write makes the file appear when it is whole. Until then it has a name that no other run has, also when one goes on that has lost its permit.
-func (w *Worker) write(ctx context.Context, name string, token int64, content func(io.Writer) error) (err error) {
-	part := "." + name + "." + strconv.FormatInt(token, 10)
-	f, err := w.root.Create(part)
-	if err != nil {
-		return err
-	}
-	err = content(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	if err == nil {
-		err = w.root.Rename(part, name)
-	}
-	if err != nil {
-		return errors.Join(err, w.root.Remove(part))
-	}
-	return nil
-}
-
-// logger lets Asynq log through slog.
-type logger struct{ *slog.Logger }
-
-func (l logger) Debug(args ...any) { l.Logger.Debug("asynq: " + fmt.Sprint(args...)) }
-func (l logger) Info(args ...any)  { l.Logger.Info("asynq: " + fmt.Sprint(args...)) }
-func (l logger) Warn(args ...any)  { l.Logger.Warn("asynq: " + fmt.Sprint(args...)) }
-func (l logger) Error(args ...any) { l.Logger.Error("asynq: " + fmt.Sprint(args...)) }
-
-// Fatal is called where Asynq would end the process; that is for run() to decide.
-func (l logger) Fatal(args ...any) { l.Logger.Error("asynq: " + fmt.Sprint(args...)) }

@@ -39,17 +39,17 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 // Worker commits orders until ctx ends.
 func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "worker", Patience, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
-		// What the rules file says of semaphores the API has declared.
-		semaphores, err := p.addSemaphores(r.Decisions, semdefs.Postgres(db), semdefs.Options{Namespace: cfg.Namespace, Logger: log})
-		if err != nil {
-			return err
-		}
 		worker, err := orders.NewWorker(svc, orders.WorkerOptions{})
 		if err != nil {
 			return err
 		}
 		p.Worker = worker
 		if cfg.Reports != "" {
+			// What the rules file says of semaphores the API has declared.
+			semaphores, err := p.addSemaphores(r.Decisions, semdefs.Postgres(db), semdefs.Options{Namespace: cfg.Namespace, Logger: log})
+			if err != nil {
+				return err
+			}
 			reporter, err := newReporter(cfg, log, svc, r.Queue, semaphores)
 			if err != nil {
 				return err

@@ -1,0 +1,17 @@
+package orders
+
+import (
+	"fmt"
+	"log/slog"
+)
+
+// An AsynqLogger is an asynq.Logger that logs through slog.
+type AsynqLogger struct{ *slog.Logger }
+
+func (l AsynqLogger) Debug(args ...any) { l.Logger.Debug("asynq: " + fmt.Sprint(args...)) }
+func (l AsynqLogger) Info(args ...any)  { l.Logger.Info("asynq: " + fmt.Sprint(args...)) }
+func (l AsynqLogger) Warn(args ...any)  { l.Logger.Warn("asynq: " + fmt.Sprint(args...)) }
+func (l AsynqLogger) Error(args ...any) { l.Logger.Error("asynq: " + fmt.Sprint(args...)) }
+
+// Fatal is called where Asynq would end the process; that is for who runs it to decide.
+func (l AsynqLogger) Fatal(args ...any) { l.Error(args...) }
