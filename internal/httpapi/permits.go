@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -102,11 +101,12 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 		req.Try = true // the time was over before Redis had said anything
 		grant, err = sem.Grant(ctx, req)
 	}
+	var heavy *semaphore.TooHeavyError
 	switch {
 	case err != nil && context.Cause(waiting) == errLeaving: //nolint:errorlint // the cause is what cancel was told
 		return nil, problem(reasonDraining)
-	case errors.Is(err, semaphore.ErrTooHeavy):
-		return nil, tooHeavy(&req, err)
+	case errors.As(err, &heavy):
+		return nil, invalidAt("body.weight", fmt.Sprintf("is %d, and must be at most the limit of %s", req.Weight, heavy.Name))
 	case err != nil:
 		return nil, semdefs.Away(err)
 	case ctx.Err() != nil && req.ID == "":
@@ -119,12 +119,6 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 			PermitID: grant.ID, FencingToken: grant.Token, LeaseMS: grant.Lease.Milliseconds(), RenewAfterMS: (grant.Lease / 3).Milliseconds(),
 		},
 	}, nil
-}
-
-func tooHeavy(req *semaphore.Request, err error) error {
-	text := err.Error()
-	name := text[strings.LastIndex(text, " ")+1:] // it is the last word
-	return invalidAt("body.weight", fmt.Sprintf("is %d, and must be at most the limit of %s", req.Weight, name))
 }
 
 // requestID makes a caller's id one that no other caller can have, or find out a permit from. A request that asks for something else

@@ -65,6 +65,11 @@ func TestSemaphoresMatchTheDocument(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 	matchesDocument(t, h, "PUT", "/v1/semaphores/own", `{"limit":1}`, one, 200)
+	matchesDocument(t, h, "PUT", "/v1/semaphores/roomy", `{"limit":2}`, one, 200)
+	w = matchesDocument(t, h, "POST", "/v1/semaphores/roomy/permits", `{"holder":"a","weight":2,"also":["own"]}`, permits, 422)
+	if !strings.Contains(w.Body.String(), "is 2, and must be at most the limit of own") {
+		t.Errorf("%s", w.Body)
+	}
 	matchesDocument(t, h, "DELETE", "/v1/semaphores/own", "", one, 200)
 	matchesDocument(t, h, "DELETE", "/v1/semaphores/own", "", one, 404)
 	matchesDocument(t, h, "POST", "/v1/semaphores/own/permits", `{"holder":"a"}`, permits, 404)
