@@ -158,13 +158,13 @@ func (a *API) listSemaphores(ctx context.Context, in *Paging) (*pageOutput[semap
 		all = all[:in.Limit]
 		out.Body.NextCursor = cursor([]byte(all[len(all)-1].Name))
 	}
-	statuses, err := a.semaphores.StatusesOf(ctx, all)
+	standings, err := a.semaphores.Standings(ctx, all)
 	if err != nil {
 		return nil, err
 	}
-	for i := range statuses {
-		e := slices.IndexFunc(all, func(e semdefs.Entry) bool { return e.Name == statuses[i].Name })
-		out.Body.Items = append(out.Body.Items, viewSemaphore(&statuses[i], &all[e], requestOf(ctx).role))
+	for i := range standings {
+		s := &standings[i]
+		out.Body.Items = append(out.Body.Items, viewSemaphore(&s.Status, &s.Entry, requestOf(ctx).role))
 	}
 	return out, nil
 }

@@ -12,8 +12,8 @@ import (
 
 // Semaphores are what is measured of semaphores: a *semdefs.Registry.
 type Semaphores interface {
-	// Statuses returns how all of them stand. Their names are as many as operators wrote down.
-	Statuses(ctx context.Context) ([]semaphore.Status, error)
+	// Counts returns how all of them stand, without holders and waiters. Their names are as many as operators wrote down.
+	Counts(ctx context.Context) ([]semaphore.Status, error)
 }
 
 // Semaphores adds the metrics of semaphores. To be called before the first scrape.
@@ -58,7 +58,7 @@ func (p *permits) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. While Redis does not answer there are no numbers, rather than old ones.
 func (p *permits) Collect(ch chan<- prometheus.Metric) {
-	for _, s := range p.statuses() {
+	for _, s := range p.counts() {
 		for _, v := range []struct {
 			desc *prometheus.Desc
 			kind prometheus.ValueType
@@ -79,7 +79,7 @@ func (p *permits) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func (p *permits) statuses() []semaphore.Status {
+func (p *permits) counts() []semaphore.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Since(p.read) < permitsFresh {
@@ -88,7 +88,7 @@ func (p *permits) statuses() []semaphore.Status {
 	ctx, cancel := context.WithTimeout(context.Background(), permitsWithin)
 	defer cancel()
 	var err error
-	if p.last, err = p.from.Statuses(ctx); err != nil {
+	if p.last, err = p.from.Counts(ctx); err != nil {
 		p.last = nil
 	}
 	p.read = time.Now()

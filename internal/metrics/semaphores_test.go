@@ -19,7 +19,7 @@ type counted struct {
 	err   error
 }
 
-func (c *counted) Statuses(context.Context) ([]semaphore.Status, error) {
+func (c *counted) Counts(context.Context) ([]semaphore.Status, error) {
 	c.asked++
 	return c.all, c.err
 }

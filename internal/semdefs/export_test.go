@@ -3,6 +3,9 @@ package semdefs
 import "context"
 
 // Peek reads an entry and declares nothing.
-func (r *Registry) Peek(ctx context.Context, name string) (Entry, bool, error) {
+func (r *Registry) Peek(ctx context.Context, name string) (Entry, error) {
 	return r.table.get(ctx, name)
 }
+
+// IsRight returns whether Redis knows an entry as it is.
+func (r *Registry) IsRight(ctx context.Context, e Entry) (bool, error) { return r.isRight(ctx, &e) }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -72,7 +74,7 @@ func (r *Registry) declare(ctx context.Context, all []Entry, wanted []admission.
 		known[all[i].Name] = all[i].File
 	}
 	put := func(name string, file *Size) {
-		_, e := r.change(ctx, name, func(e *Entry, _ bool) error {
+		_, e := r.change(ctx, name, func(e *Entry) error {
 			e.File = file
 			return nil
 		})
@@ -99,32 +101,42 @@ func (r *Registry) Compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	wrong := make([]bool, len(all))
+	var g errgroup.Group // one that fails keeps nobody from the others
+	g.SetLimit(atOnce)
 	for i := range all {
-		e := &all[i]
-		right, e2 := r.isRight(ctx, e)
-		if e2 == nil && !right {
-			r.log.Warn("redis had another definition of a semaphore than the database", "semaphore", e.Name)
-			_, e2 = r.change(ctx, e.Name, func(*Entry, bool) error { return nil })
+		g.Go(func() error {
+			right, err := r.isRight(ctx, &all[i])
+			wrong[i] = err == nil && !right
+			return err
+		})
+	}
+	err = g.Wait()
+	for i := range all {
+		if wrong[i] {
+			r.log.Warn("redis had another definition of a semaphore than the database", "semaphore", all[i].Name)
+			_, e2 := r.change(ctx, all[i].Name, func(*Entry) error { return nil })
+			err = errors.Join(err, e2)
 		}
-		err = errors.Join(err, e2)
 	}
 	return err
 }
 
+// isRight costs no query: a Redis that does not know what nobody defines is right, and there may be many such names.
 func (r *Registry) isRight(ctx context.Context, e *Entry) (bool, error) {
-	sem, err := r.set.Semaphore(e.Name)
+	sem, err := r.bare.Semaphore(e.Name)
 	if err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	size, defined := e.InForce()
-	status, err := sem.Status(ctx)
+	st, err := sem.Counts(ctx)
 	switch {
 	case errors.Is(err, semaphore.ErrUnknown):
 		return !defined, nil
 	case err != nil:
 		return false, unavailable("compare "+e.Name, err)
 	}
-	return defined && status.Limit == size.Limit && status.Lease == size.Lease, nil
+	return defined && st.Limit == size.Limit && st.Lease == size.Lease, nil
 }

@@ -70,6 +70,25 @@ func TestCompare(t *testing.T) {
 	})
 }
 
+// Names that are no semaphores any more are many one day. They cost the database nothing, and Redis a question.
+func TestCompareAsksTheDatabaseOnce(t *testing.T) {
+	each(t, func(b *bed) {
+		ctx, r := t.Context(), b.process(nil)
+		b.do(b.db.Close())
+		for _, c := range []struct {
+			entry semdefs.Entry
+			right bool
+		}{
+			{semdefs.Entry{Name: "gone"}, true},
+			{semdefs.Entry{Name: "forgotten", File: &semdefs.Size{Limit: 1, Lease: time.Second}}, false},
+		} {
+			if right, err := r.IsRight(ctx, c.entry); err != nil || right != c.right {
+				t.Errorf("%s: %v %v", c.entry.Name, right, err)
+			}
+		}
+	})
+}
+
 // Changes at once by several processes end with the database and Redis in agreement.
 func TestChangesAtOnce(t *testing.T) {
 	each(t, func(b *bed) {

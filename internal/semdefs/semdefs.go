@@ -35,6 +35,7 @@ type Options struct {
 // A Registry is the semaphores of one installation in one process, with their definitions. Make it with New; it is safe for concurrent use.
 type Registry struct {
 	set   *semaphore.Set
+	bare  *semaphore.Set // knows what Redis knows, and looks nothing up
 	table *Table
 	rules func() *admission.Rules
 	log   *slog.Logger
@@ -52,16 +53,18 @@ func New(rdb semaphore.Client, table *Table, opts Options) (*Registry, error) {
 	if r.log == nil {
 		r.log = slog.Default()
 	}
-	set, err := semaphore.NewSet(rdb, semaphore.SetOptions{Namespace: opts.Namespace, Lookup: r.Lookup})
-	if err != nil {
+	var err error
+	if r.set, err = semaphore.NewSet(rdb, semaphore.SetOptions{Namespace: opts.Namespace, Lookup: r.Lookup}); err != nil {
 		return nil, fmt.Errorf("semdefs: %w", err)
 	}
-	r.set = set
+	if r.bare, err = semaphore.NewSet(rdb, semaphore.SetOptions{Namespace: opts.Namespace}); err != nil {
+		return nil, fmt.Errorf("semdefs: %w", err)
+	}
 	return r, nil
 }
 
 // Close closes the Set: it ends all waiting and all permits' contexts.
-func (r *Registry) Close() error { return r.set.Close() }
+func (r *Registry) Close() error { return errors.Join(r.bare.Close(), r.set.Close()) }
 
 // Semaphore returns the semaphore of a name, whether there is one or not.
 func (r *Registry) Semaphore(name string) (*semaphore.Semaphore, error) { return r.set.Semaphore(name) }
@@ -80,7 +83,7 @@ func (r *Registry) Lookup(ctx context.Context, name string) (semaphore.Definitio
 		return semaphore.Definition{}, fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
 	}
 	if !declared { // Declare has not come to it yet
-		if e, err = r.change(ctx, name, func(e *Entry, _ bool) error {
+		if e, err = r.change(ctx, name, func(e *Entry) error {
 			e.File = &size
 			return nil
 		}); err != nil {
@@ -95,7 +98,7 @@ func (r *Registry) Lookup(ctx context.Context, name string) (semaphore.Definitio
 func (r *Registry) lookUp(ctx context.Context, name string) (e Entry, declared bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	e, _, err = r.table.get(ctx, name)
+	e, err = r.table.get(ctx, name)
 	if err != nil {
 		if e, known := r.seen(name); known {
 			return e, true, nil // better what was true a moment ago than nobody let in
@@ -182,7 +185,7 @@ func (r *Registry) Override(ctx context.Context, name string, o Override) (Entry
 	if err := semaphore.CheckName(name); err != nil {
 		return Entry{}, err
 	}
-	return r.change(ctx, name, func(e *Entry, _ bool) error {
+	return r.change(ctx, name, func(e *Entry) error {
 		e.Set = &o
 		return nil
 	})
@@ -194,7 +197,7 @@ func (r *Registry) Revert(ctx context.Context, name string) (Entry, error) {
 	if err := semaphore.CheckName(name); err != nil {
 		return Entry{}, err
 	}
-	return r.change(ctx, name, func(e *Entry, _ bool) error {
+	return r.change(ctx, name, func(e *Entry) error {
 		if _, ok := e.InForce(); !ok {
 			return fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
 		}
@@ -204,11 +207,11 @@ func (r *Registry) Revert(ctx context.Context, name string) (Entry, error) {
 }
 
 // change alters an entry, and tells Redis before anybody else can.
-func (r *Registry) change(ctx context.Context, name string, alter func(e *Entry, fresh bool) error) (Entry, error) {
+func (r *Registry) change(ctx context.Context, name string, alter func(*Entry) error) (Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	e, err := r.table.change(ctx, name, func(e *Entry, fresh bool) error {
-		if err := alter(e, fresh); err != nil {
+		if err := alter(e); err != nil {
 			return err
 		}
 		return r.tell(ctx, e, !fresh)

@@ -276,9 +276,9 @@ func TestRun(t *testing.T) {
 		follows := func(limit int) {
 			t.Helper()
 			for {
-				e, known, err := r.Peek(t.Context(), "report")
+				e, err := r.Peek(t.Context(), "report")
 				b.do(err)
-				if known && e.File != nil && e.File.Limit == limit {
+				if e.File != nil && e.File.Limit == limit {
 					return
 				}
 				select {

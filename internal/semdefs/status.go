@@ -9,34 +9,55 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// Statuses returns how all semaphores stand that are defined, by name.
-func (r *Registry) Statuses(ctx context.Context) ([]semaphore.Status, error) {
+// A Standing is a semaphore with how it stands.
+type Standing struct {
+	Entry  Entry
+	Status semaphore.Status
+}
+
+// Counts returns how all semaphores stand that are defined, by name, without who holds them and who waits.
+func (r *Registry) Counts(ctx context.Context) ([]semaphore.Status, error) {
 	all, err := r.Entries(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return r.StatusesOf(ctx, all)
+	standings, err := r.standings(ctx, all, (*semaphore.Semaphore).Counts)
+	counts := make([]semaphore.Status, len(standings))
+	for i := range standings {
+		counts[i] = standings[i].Status
+	}
+	return counts, err
 }
 
-// StatusesOf returns how those of the entries stand that are defined, in their order.
-func (r *Registry) StatusesOf(ctx context.Context, all []Entry) ([]semaphore.Status, error) {
-	found := make([]semaphore.Status, len(all))
+// Standings returns those of the entries that are defined, in their order.
+func (r *Registry) Standings(ctx context.Context, all []Entry) ([]Standing, error) {
+	return r.standings(ctx, all, (*semaphore.Semaphore).Status)
+}
+
+const atOnce = 64 // questions to Redis: they share round trips
+
+func (r *Registry) standings(ctx context.Context, all []Entry, ask func(*semaphore.Semaphore, context.Context) (semaphore.Status, error)) ([]Standing, error) {
+	found := make([]Standing, len(all))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(64) // they share round trips
-	for i := range all {
-		if _, ok := all[i].InForce(); !ok {
+	g.SetLimit(atOnce)
+	for i, e := range all {
+		if _, ok := e.InForce(); !ok {
 			continue
 		}
 		g.Go(func() error {
-			sem, err := r.set.Semaphore(all[i].Name)
+			sem, err := r.set.Semaphore(e.Name)
 			if err != nil {
 				return err
 			}
-			found[i], err = sem.Status(ctx)
-			if errors.Is(err, semaphore.ErrUnknown) { // it was taken back meanwhile
+			st, err := ask(sem, ctx)
+			switch {
+			case errors.Is(err, semaphore.ErrUnknown): // it was taken back meanwhile
 				return nil
+			case err != nil:
+				return Away(err)
 			}
-			return Away(err)
+			found[i] = Standing{e, st}
+			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -44,7 +65,7 @@ func (r *Registry) StatusesOf(ctx context.Context, all []Entry) ([]semaphore.Sta
 	}
 	defined := found[:0]
 	for _, s := range found {
-		if s.Name != "" {
+		if s.Entry.Name != "" {
 			defined = append(defined, s)
 		}
 	}

@@ -76,13 +76,13 @@ func (t *Table) list(ctx context.Context) ([]Entry, error) {
 	return all, rows.Err()
 }
 
-// get returns the entry of a name, or false where it was never declared.
-func (t *Table) get(ctx context.Context, name string) (Entry, bool, error) {
+// get returns the entry of a name. One that was never declared is empty.
+func (t *Table) get(ctx context.Context, name string) (Entry, error) {
 	e, err := scan(t.db.QueryRowContext(ctx, `SELECT `+columns+` FROM semaphores WHERE name = $1`, name).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Entry{Name: name}, false, nil
+		return Entry{Name: name}, nil
 	}
-	return e, err == nil, err
+	return e, err
 }
 
 // change lets alter an entry while nobody else can, and keeps what it has become, unless there is an error. Where there was no entry it is a
