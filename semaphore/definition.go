@@ -21,7 +21,8 @@ type Definition struct {
 	// Lease is how long a permit lasts without renewal. 0 means DefaultLease.
 	Lease time.Duration
 	// Existed says that Redis has had this semaphore before, as far as whoever defines it can know. Where it is not there all the same,
-	// Redis has lost its memory, holders with it, and nothing is granted for one lease while they register again.
+	// Redis has lost its memory, holders with it, and nothing is granted for one lease while they register again: this one, or a longer one that
+	// this process has seen to be in force lately.
 	Existed bool
 }
 

@@ -34,8 +34,9 @@
 //
 //   - Never is more weight held than the limit: a holder is a lease in Redis that has not ended, and who is a holder is written down once, in
 //     a sorted set. Nothing is counted beside it that could drift.
-//   - Permits are granted in the order in which Redis heard of the requests. A process that says nothing for two seconds is passed over, and
-//     has its waiters queue again when it is back.
+//   - Permits are granted in the order in which Redis heard of the requests. A process of which Redis hears nothing for two seconds is passed
+//     over, and has its waiters queue again when it is back: also when it was Redis that stood still for so long.
+//   - Who waits for several semaphores is passed in none of them: where one is full, or has the limit 0, those behind wait as well.
 //   - Everything can be sent twice. A permit is released by its own key and token, so who was late cannot release another's.
 //   - Tokens grow: each is larger than those before in all semaphores of the permit.
 //
@@ -49,10 +50,11 @@
 // While Redis is away nothing is granted, waiters keep waiting until their contexts end, and holders lose their permits when their leases are over.
 //
 // When Redis has lost its memory, or was restarted, or a replica that may not have heard of everything has taken its place, nothing is granted
-// for one lease, while holders register again by renewing. They do so for as long as there is room, and lose their
-// permits where there is none. Waiters queue again. It is noticed by the server's run id, and by a definition that is missing: if
-// Definition.Existed says that there was one, or the process has seen it itself. Where neither does, because all who knew have gone as well,
-// grants begin at once, and a holder that nobody knew of is beside the limit until it learns at its next renewal that its permit is lost.
+// for one lease, while holders register again by renewing. They do so for as long as there is room, and lose their permits where there is
+// none; a permit that was released shortly before registers again too, if its holder renews it all the same. Waiters queue again. It is
+// noticed by the server's run id, and by a definition that is missing, if Definition.Existed says that there was one, or the process has seen
+// it itself. Where neither does, because all who knew have gone as well, grants begin at once, and a holder that nobody knew of is beside the
+// limit until it learns at its next renewal that its permit is lost.
 //
 // Tokens follow Redis' clock, so they grow across such a loss as long as that clock does; where it is set back by more than has passed since the
 // last grant, and the memory is lost as well, a token may come again. A clock that jumps forward ends leases early, one that jumps back makes them

@@ -112,7 +112,7 @@ func (l *lane) known(ctx context.Context, names []string, do func() error) error
 		var unknown *unknownError
 		if !errors.As(err, &unknown) || i == len(names)+tries {
 			if err == nil || errors.Is(err, ErrAtCapacity) {
-				l.set.remember(names)
+				l.set.remember(names, 0)
 			}
 			return err
 		}
@@ -141,6 +141,7 @@ func (l *lane) acquire(ctx context.Context, t ticket, r Request) (h held, err er
 	if err != nil {
 		return held{}, named("acquire", t.names[0], err)
 	}
+	l.set.remember(t.names, h.lease)
 	return h, nil
 }
 
@@ -179,6 +180,7 @@ func (l *lane) renew(ctx context.Context, t ticket) (lease time.Duration, since 
 			return r.problem()
 		}
 		lease, since = r.lease, r.sent
+		l.set.remember(t.names, lease)
 		return nil
 	})
 	return lease, since, named("renew", t.names[0], err)
@@ -202,14 +204,14 @@ func (l *lane) release(ctx context.Context, t ticket) error {
 // define defines name, unless absent is set and it is defined.
 func (l *lane) define(ctx context.Context, name string, def Definition, absent bool) error {
 	r, err := l.do(ctx, &op{
-		word: "define", names: []string{name},
-		args: []any{def.Limit, def.Lease.Microseconds(), flag(def.Existed), flag(absent)},
+		word: doDefine, names: []string{name},
+		args: []any{def.Limit, def.Lease.Microseconds(), l.set.forgotten(name, &def).Microseconds(), flag(absent)},
 	})
 	if err == nil && r.word != isDefined {
 		err = r.problem()
 	}
 	if err == nil && def.Limit >= 0 {
-		l.set.remember([]string{name})
+		l.set.remember([]string{name}, def.Lease)
 	}
 	return named("define", name, err)
 }

@@ -44,7 +44,7 @@ type Set struct {
 
 	mu     sync.Mutex
 	lanes  map[string]*lane // guarded by mu: by hash tag
-	seen   map[string]bool  // guarded by mu: semaphores that Redis has had
+	seen   map[string]lease // guarded by mu: of semaphores that Redis has had
 	sub    *redis.PubSub    // guarded by mu: nil before somebody waits, and on a cluster, where each lane has one
 	closed bool             // guarded by mu
 }
@@ -77,7 +77,7 @@ func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 		}
 	}
 	_, sharded := rdb.(*redis.ClusterClient)
-	s := &Set{rdb: rdb, opts: opts, process: random(), sharded: sharded, lanes: map[string]*lane{}, seen: map[string]bool{}}
+	s := &Set{rdb: rdb, opts: opts, process: random(), sharded: sharded, lanes: map[string]*lane{}, seen: map[string]lease{}}
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -162,13 +162,36 @@ func (s *Set) start(do func()) bool {
 	return true
 }
 
-// remember keeps in mind that Redis has had these, so that it is noticed when it has them no more.
-func (s *Set) remember(names []string) {
+// A lease is the longest that a permit may still have, as far as this process knows.
+type lease struct {
+	length time.Duration
+	until  time.Time
+}
+
+// remember keeps in mind that Redis has these, and for how long a permit of them lives, so that it is noticed when it has them no more.
+func (s *Set) remember(names []string, length time.Duration) {
+	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range names {
-		s.seen[name] = true
+		if seen := s.seen[name]; length >= seen.length || now.After(seen.until) {
+			s.seen[name] = lease{length, now.Add(length)}
+		}
 	}
+}
+
+// forgotten returns for how long nothing may be granted by a Redis that does not know name: 0 where it never did.
+func (s *Set) forgotten(name string, def *Definition) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen, ok := s.seen[name]
+	switch {
+	case ok && seen.length > def.Lease && time.Now().Before(seen.until):
+		return seen.length
+	case ok || def.Existed:
+		return def.Lease
+	}
+	return 0
 }
 
 // restore defines a semaphore that Redis does not know, where there is a definition.
@@ -186,9 +209,6 @@ func (s *Set) restore(ctx context.Context, name string) error {
 		if err := def.check(); err != nil {
 			return nil, fmt.Errorf("definition of %q: %w", name, err)
 		}
-		s.mu.Lock()
-		def.Existed = def.Existed || s.seen[name]
-		s.mu.Unlock()
 		return nil, s.lane(tagOf(name)).define(ctx, name, def, true)
 	})
 	return err

@@ -2,22 +2,25 @@ package semaphore
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
 // A Status is how a semaphore stands at one instant.
 type Status struct {
-	Name    string
-	Limit   int
-	Lease   time.Duration
-	Version int           // of the definition, from 1 on
-	InUse   int           // weight held
-	Waiting int           // how many wait
-	Quiet   time.Duration // for so long nothing is granted yet, because Redis has lost its memory
-	Held    time.Duration // how long a permit was held lately, on average; 0 is not known
-	Totals  Totals
-	Holders []Holder // at most the first 1000, those whose lease ends first before the others
-	Waiters []Waiter // at most the first 1000
+	Name  string
+	Limit int
+	// Undefined says that the definition was taken back, and that holders go on.
+	Undefined bool
+	Lease     time.Duration
+	Version   int           // of the definition, from 1 on
+	InUse     int           // weight held
+	Waiting   int           // how many wait
+	Quiet     time.Duration // for so long nothing is granted yet, because Redis has lost its memory
+	Held      time.Duration // how long a permit was held lately, on average; 0 is not known
+	Totals    Totals
+	Holders   []Holder // at most the first 1000, those whose lease ends first before the others
+	Waiters   []Waiter // at most the first 1000
 }
 
 // Totals are counts since the semaphore was defined in this Redis.
@@ -47,7 +50,7 @@ type Waiter struct {
 	Since  time.Time // Redis' clock
 }
 
-// Status returns how the semaphore stands. ErrUnknown says that nobody has defined it.
+// Status returns how the semaphore stands. ErrUnknown says that nobody has defined it, and nobody holds it.
 func (s *Semaphore) Status(ctx context.Context) (Status, error) { return s.look(ctx, listed) }
 
 // Counts is Status without the holders and the waiters, which is far cheaper where there are many.
@@ -69,7 +72,12 @@ func (s *Semaphore) look(ctx context.Context, list int) (Status, error) {
 		}
 		return nil
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrUnknown) && r.word == isStatus && number(r.values[4])+number(r.values[5]) > 0:
+		st, err := s.status(r.values)
+		st.Limit, st.Undefined = 0, true
+		return st, err
+	case err != nil:
 		return Status{}, named("status", s.name, err)
 	}
 	return s.status(r.values)

@@ -3,6 +3,8 @@ package semaphore
 import (
 	"container/list"
 	"context"
+	"errors"
+	"net"
 	"time"
 )
 
@@ -14,6 +16,7 @@ type wait struct {
 
 	// All guarded by the lane's mu.
 	seats    []*seat
+	failed   int           // asks that were not answered in time before it was queued
 	queued   bool          // Redis has said that it is in the queue
 	guest    bool          // its place was another process' before
 	asking   int           // asks under way
@@ -33,6 +36,8 @@ type answered struct {
 	held held
 	err  error
 }
+
+const patient = 2 // times that a wait asks again before Redis is said to be away
 
 // await waits for a permit until ctx ends.
 func (l *lane) await(ctx context.Context, t ticket, shared bool) (held, error) {
@@ -151,12 +156,20 @@ func (l *lane) asked(w *wait, r reply, beat bool) {
 		}
 	case r.err != nil && w.queued && !l.ended:
 		// It keeps its place, and asks again with the next heartbeat.
+	case isTimeout(r.err) && w.failed < patient && !l.ended:
+		w.failed++ // a crowd is no outage
+		l.enqueue(l.ask(w, false))
 	default:
 		l.answer(w, held{}, r.problem())
 		if r.err != nil { // who knows what Redis has done
 			l.enqueue(releaseOf(&w.ticket, abandoned(w.shared)))
 		}
 	}
+}
+
+func isTimeout(err error) bool {
+	var late net.Error
+	return errors.As(err, &late) && late.Timeout()
 }
 
 // askAgain is called, with mu held, when w was in the queue and no longer is: Redis has lost its memory, or has believed this process dead.

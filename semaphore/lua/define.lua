@@ -1,8 +1,9 @@
--- define SEMAPHORE LIMIT LEASE EXISTED ABSENT: what the semaphore is from now on; ABSENT 1 changes one that is defined in nothing. LIMIT -1
--- takes the definition back: holders go on, nobody else comes in.
+-- define SEMAPHORE LIMIT LEASE FORGOTTEN ABSENT: what the semaphore is from now on; ABSENT 1 changes one that is defined in nothing. LIMIT -1
+-- takes the definition back: holders go on, nobody else comes in. FORGOTTEN is for how long there may be permits of which a Redis that does not know
+-- the semaphore has forgotten; 0: there never was one.
 --
 -- Replies defined, version
-local function define(s, limit, lease, existed, absent)
+local function define(s, limit, lease, forgotten, absent)
   if limit < 0 then
     if s.limit then
       call('HDEL', s.keys.meta, 'limit')
@@ -12,7 +13,7 @@ local function define(s, limit, lease, existed, absent)
   elseif not s.limit or not absent and (s.limit ~= limit or s.lease ~= lease) then
     if not s.run then
       s.run = run
-      if existed then s.broke, s.quiet = now, now + lease end
+      if forgotten > 0 then s.broke, s.quiet = now, now + forgotten end
     end
     if lease < s.longest then
       s.longest_until = math.max(s.longest_until, now + s.longest) -- by then all permits have been renewed for less

@@ -1,5 +1,5 @@
--- renew KEY TOKEN WEIGHT HOLDER SEMAPHORES…: another lease from now on, as they are defined now. A permit that Redis has forgotten with its memory registers again,
--- for as long as nobody else is granted any, and where it has room.
+-- renew KEY TOKEN WEIGHT HOLDER SEMAPHORES…: another lease from now on, as they are defined now. A permit that Redis has forgotten with its
+-- memory registers again, for as long as nobody else is granted any, and where it has room.
 --
 -- Replies renewed, lease · lost · unknown, name
 local function renew(key, token, weight, holder, all)
@@ -7,7 +7,7 @@ local function renew(key, token, weight, holder, all)
   for i, s in ipairs(all) do
     if not s.run then return { 'unknown', s.name } end
     local e = entry(s, key)
-    local forgotten = not e and token < s.broke and now < s.broke + s.longest and s.limit
+    local forgotten = not e and token < s.broke and now < s.quiet and s.limit
     known[i] = e and e.token == token and e
     lost = lost or not known[i] and not (forgotten and s.used + weight <= s.limit)
   end
@@ -19,7 +19,7 @@ local function renew(key, token, weight, holder, all)
     else
       if not e then
         e = { weight = weight, since = now, token = token, process = process, holder = holder, also = others(all, s) }
-        s.used, s.quiet, s.last = s.used + weight, math.max(s.quiet, s.broke + s.longest), math.max(s.last, token)
+        s.used, s.last = s.used + weight, math.max(s.last, token)
       end
       e.claimed = false
       hold(s, key, e, now + lease)

@@ -36,7 +36,7 @@ while at < #ARGV do
     reply = release(key, token, all)
   elseif op == 'define' then
     all = { semaphore() }
-    reply = define(all[1], int(), int(), word() == '1', word() == '1')
+    reply = define(all[1], int(), int(), int(), word() == '1')
   elseif op == 'status' then
     all = { semaphore() }
     reply = status(all[1], int())
