@@ -1,6 +1,7 @@
 package semdefs_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -136,6 +139,31 @@ func TestDatabaseAway(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// A database that hangs, while Redis has forgotten, keeps nobody from what was seen: it is given up early enough for that.
+func TestDatabaseHangs(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	db, err := sql.Open("pgx", server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := migrations.Postgres(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	b := newBed(t, db, semdefs.Postgres)
+	r := b.api()
+	b.do(r.Declare(t.Context()))
+	b.stands(r, "report", "2")
+	server.Stop()
+	defer server.Continue()
+	b.forget()
+	sem, err := r.Semaphore("report")
+	b.do(err)
+	if _, err := sem.TryAcquire(t.Context()); !errors.Is(err, semaphore.ErrAtCapacity) {
+		t.Errorf("%v, want what Redis says that has been told", err)
+	}
 }
 
 // Without Redis nothing is changed in the database alone.

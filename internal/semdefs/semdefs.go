@@ -96,7 +96,7 @@ func (r *Registry) Lookup(ctx context.Context, name string) (semaphore.Definitio
 
 // lookUp returns what is known of a name, and whether the database has it: if not, only the file of this process does, or nobody.
 func (r *Registry) lookUp(ctx context.Context, name string) (e Entry, declared bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, patience/2) // the Set has as much patience: what was seen has to be said within it
 	defer cancel()
 	e, err = r.table.get(ctx, name)
 	if err != nil {

@@ -59,16 +59,21 @@ func each(t *testing.T, test func(b *bed)) {
 			if err := c.migrate(t.Context(), db); err != nil {
 				t.Fatal(err)
 			}
-			opts, err := redis.ParseURL(testenv.Redis(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			b := &bed{t: t, db: db, open: c.open, rdb: redis.NewClient(opts), namespace: "semdefs-" + c.driver + "-" + fmt.Sprint(time.Now().UnixNano())}
-			t.Cleanup(func() { _ = b.rdb.Close() })
-			b.rules("report: {limit: 2}")
-			test(b)
+			test(newBed(t, db, c.open))
 		})
 	}
+}
+
+func newBed(t *testing.T, db *sql.DB, open func(*sql.DB) *semdefs.Table) *bed {
+	t.Helper()
+	opts, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{t: t, db: db, open: open, rdb: redis.NewClient(opts), namespace: "semdefs-" + fmt.Sprint(time.Now().UnixNano())}
+	t.Cleanup(func() { _ = b.rdb.Close() })
+	b.rules("report: {limit: 2}")
+	return b
 }
 
 // rules is the rules file from now on.
