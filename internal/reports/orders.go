@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/orders"
 )
@@ -62,9 +63,10 @@ func row(o *orders.Order) []string {
 	}
 }
 
-// harmless keeps a spreadsheet from running what a buyer is called as a formula (OWASP, CSV Injection).
+// harmless keeps a spreadsheet from running what a buyer is called as a formula (OWASP, CSV Injection). Some take the full-width forms of the
+// signs for the signs.
 func harmless(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
+	if first, _ := utf8.DecodeRuneInString(text); strings.ContainsRune("=+-@＝＋－＠\t\r\n", first) {
 		return "'" + text
 	}
 	return text
