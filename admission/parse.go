@@ -56,6 +56,8 @@ func (s *source) rules(src []byte) (*Rules, error) {
 		r       = &Rules{source: src}
 		version bool
 		later   []func() error // what refers to lists, wherever those stand
+		none    = s.wrong(root, `the key "rules" is missing, it should be a list of rules`)
+		login   bool
 	)
 	after := func(read func(ast.Node) error) func(_, n ast.Node) error {
 		return func(_, n ast.Node) error {
@@ -71,6 +73,10 @@ func (s *source) rules(src []byte) (*Rules, error) {
 		}},
 		field{"lists", func(_, n ast.Node) error { return s.readLists(n) }},
 		field{"rules", after(func(n ast.Node) (err error) {
+			if seq, ok := n.(*ast.SequenceNode); ok && len(seq.Values) == 0 {
+				none = s.wrong(n, "rules is empty")
+				return nil
+			}
 			r.rules, err = s.ruleList(n)
 			return err
 		})},
@@ -82,7 +88,10 @@ func (s *source) rules(src []byte) (*Rules, error) {
 			r.semaphores, err = s.semaphores(n)
 			return err
 		}},
-		field{"login", func(_, n ast.Node) error { return s.login(n) }},
+		field{"login", func(_, n ast.Node) error {
+			login = true
+			return s.login(n)
+		}},
 	)
 	if err != nil {
 		return nil, err
@@ -95,8 +104,8 @@ func (s *source) rules(src []byte) (*Rules, error) {
 	switch {
 	case !version:
 		return nil, s.wrong(root, `the key "version" is missing, it should be "version: 1"`)
-	case len(r.rules) == 0:
-		return nil, s.wrong(root, `the key "rules" is missing, it should be a list of rules`)
+	case len(r.rules) == 0 && len(r.semaphores) == 0 && !login:
+		return nil, none
 	}
 	for _, l := range s.lists {
 		if !l.used {

@@ -148,6 +148,31 @@ func TestSemaphoresOfAFile(t *testing.T) {
 	same(t, "default", admission.DefaultRules().Semaphores(), []admission.SemaphoreRule{{Name: "report", Limit: 2, Lease: 15 * time.Second}})
 }
 
+// A file of semaphores, or of logins, needs no rules, and then limits no request.
+func TestFilesWithoutRules(t *testing.T) {
+	for _, text := range []string{
+		"semaphores: {report: {limit: 2}}",
+		"rules: []\nsemaphores: {report: {limit: 2}}",
+		"login: [{count: name, limit: 3, window: 1m, then: deny}]",
+	} {
+		rules, err := admission.ParseRules("test.yaml", []byte("version: 1\n"+text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		g, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), rules, admission.Options{Secret: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := g.Charge(t.Context(), admission.Request{User: "u"}); err != nil || !d.Admitted {
+			t.Errorf("%s: %+v %v", text, d, err)
+		}
+		if warnings := admission.Lint(rules, true); len(warnings) > 1 {
+			t.Errorf("%s: %v", text, warnings)
+		}
+	}
+}
+
 // Whatever a file holds, it is either rules or an error with a place, and never a crash.
 func FuzzRules(f *testing.F) {
 	f.Add(admission.DefaultRules().Source())
