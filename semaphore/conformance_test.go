@@ -1,7 +1,6 @@
 package semaphore_test
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"sync"
@@ -216,26 +215,5 @@ func TestResentRequestKeepsItsPlace(t *testing.T) {
 		}
 		release(t, first)
 		callers[1].got()
-	})
-}
-
-// One of two who wait with the same id gives up: the other keeps the place.
-func TestResentRequestGivenUpOnce(t *testing.T) {
-	eachRedis(t, func(t *testing.T, h *house) {
-		s := h.defined("report", 1, long)
-		p := acquire(t, s, semaphore.Request{})
-		r := semaphore.Request{ID: "order 17"}
-		first := queue(t, s, r, 1)
-		ctx, cancel := context.WithCancel(soon(t))
-		second := call(ctx, t, s, r)
-		last := queue(t, s, semaphore.Request{}, 2)
-		cancel()
-		if err := second.failed(); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		release(t, p)
-		if q := first.got(); !last.waits() {
-			t.Errorf("the last one got a permit beside %d", q.Token())
-		}
 	})
 }

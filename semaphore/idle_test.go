@@ -85,6 +85,54 @@ func TestIdleWaitersCostNothing(t *testing.T) {
 	checkTTL(t, rdb, h)
 }
 
+// However many waiters there is room for at once, no script keeps Redis busy with more than 500 of them.
+func TestNoScriptServesAll(t *testing.T) {
+	t.Parallel()
+	const waiters, most = 2000, 500
+	h := newHouse(t, testenv.Redis(t))
+	set, w := h.setOnWay()
+	s := of(t, set, "report")
+	define(t, s, 0, long)
+	ctx := soon(t)
+	var wg sync.WaitGroup
+	for range waiters {
+		wg.Go(func() {
+			if _, err := s.Grant(ctx, semaphore.Request{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	await(t, s, func(st semaphore.Status) bool { return st.Waiting == waiters })
+	var mu sync.Mutex
+	scripts, largest := 0, 0
+	w.set(nil, func(cmd redis.Cmder) {
+		reply, ok := cmd.(*redis.Cmd)
+		if !ok {
+			return
+		}
+		parts, err := reply.Slice()
+		if err != nil || len(parts) != 2 {
+			return
+		}
+		if granted, ok := parts[1].([]any); ok && len(granted) > 0 {
+			mu.Lock()
+			scripts, largest = scripts+1, max(largest, len(granted)/4)
+			mu.Unlock()
+		}
+	})
+	define(t, s, waiters, long)
+	wg.Wait()
+	if st := status(t, s); st.InUse != waiters || st.Waiting != 0 {
+		t.Errorf("%d in use, %d wait", st.InUse, st.Waiting)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	t.Logf("%d waiters were served by %d scripts, at most %d by one", waiters, scripts, largest)
+	if largest > most || largest == 0 {
+		t.Errorf("one script has served %d", largest)
+	}
+}
+
 // checkTTL fails the test where a key would stay for ever, unless it is a definition.
 func checkTTL(t *testing.T, rdb redis.UniversalClient, h *house) {
 	t.Helper()

@@ -110,12 +110,44 @@ func TestClose(t *testing.T) {
 		}
 		_, err1 := s.Acquire(soon(t))
 		_, err2 := s.Status(soon(t))
-		for _, err := range []error{err1, err2, s.Define(soon(t), semaphore.Definition{Limit: 1}), s.Release(soon(t), p.ID())} {
+		_, err3 := of(t, set, "late:report").Acquire(soon(t)) // with a tag that the Set has not seen before
+		for _, err := range []error{err1, err2, err3, s.Define(soon(t), semaphore.Definition{Limit: 1}), s.Release(soon(t), p.ID())} {
 			if !errors.Is(err, semaphore.ErrClosed) {
 				t.Errorf("after it: %v", err)
 			}
 		}
 		release(t, acquire(t, other, semaphore.Request{})) // when the lease has ended, and the dead waiter is passed
+	})
+}
+
+// Close of one semaphore closes what it has for itself alone.
+func TestCloseOfOne(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		set := h.set()
+		a, b := of(t, set, "a"), of(t, set, "b")
+		define(t, a, 1, long)
+		define(t, b, 1, long)
+		p := acquire(t, b, semaphore.Request{})
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		release(t, acquire(t, a, semaphore.Request{}))
+		if p.Context().Err() != nil {
+			t.Errorf("a permit of the Set has ended: %v", context.Cause(p.Context()))
+		}
+		release(t, p)
+		alone, err := semaphore.New(h.client(), "a", semaphore.Options{Limit: 1, Namespace: h.namespace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := acquire(t, alone, semaphore.Request{})
+		if err := alone.Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-q.Context().Done()
+		if _, err := alone.Acquire(soon(t)); !errors.Is(err, semaphore.ErrClosed) {
+			t.Error(err)
+		}
 	})
 }
 

@@ -95,37 +95,6 @@ func TestUndefineTellsWhoWaits(t *testing.T) {
 	})
 }
 
-func TestUnknownNames(t *testing.T) {
-	eachRedis(t, func(t *testing.T, h *house) {
-		s := h.semaphore("nowhere")
-		if _, err := s.Acquire(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
-			t.Errorf("Acquire: %v", err)
-		}
-		if _, err := s.TryAcquire(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
-			t.Errorf("TryAcquire: %v", err)
-		}
-		if _, err := s.Status(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
-			t.Errorf("Status: %v", err)
-		}
-		looked := 0
-		set := h.setOn(h.client(), semaphore.SetOptions{Lookup: func(_ context.Context, name string) (semaphore.Definition, error) {
-			looked++
-			if name != "report" {
-				return semaphore.Definition{}, semaphore.ErrUnknown
-			}
-			return semaphore.Definition{Limit: 1}, nil
-		}})
-		if _, err := of(t, set, "nowhere").Acquire(soon(t)); !errors.Is(err, semaphore.ErrUnknown) {
-			t.Errorf("what the lookup does not know: %v", err)
-		}
-		p := acquire(t, of(t, set, "report"), semaphore.Request{})
-		if st := status(t, h.semaphore("report")); st.Limit != 1 || st.Lease != semaphore.DefaultLease || looked != 2 {
-			t.Errorf("%+v after %d look-ups", st, looked)
-		}
-		release(t, p)
-	})
-}
-
 // Whoever releases a permit: its holder's context ends at once, long before it would be renewed.
 func TestForcedReleaseEndsTheContext(t *testing.T) {
 	eachRedis(t, func(t *testing.T, h *house) {

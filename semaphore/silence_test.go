@@ -2,8 +2,10 @@ package semaphore_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -102,4 +104,27 @@ func TestDeafWaitersAreServed(t *testing.T) {
 		release(t, q)
 	}
 	t.Logf("the slowest of 5 came in %v after the release", slowest)
+}
+
+// The reply to one who does not wait is lost: nobody has the permit that it may have told of.
+func TestLostReplyToTry(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		set, w := h.setOnWay()
+		s := h.defined("report", 1, long)
+		lost, granted := errors.New("lost"), int64(0)
+		var once sync.Once
+		w.set(nil, func(cmd redis.Cmder) {
+			if !slices.Contains(cmd.Args(), any("acquire")) {
+				return
+			}
+			once.Do(func() {
+				granted = status(t, s).Totals.Granted
+				cmd.SetErr(lost)
+			})
+		})
+		if _, err := of(t, set, "report").TryAcquire(soon(t)); !errors.Is(err, lost) || granted != 1 {
+			t.Errorf("%d granted, %v", granted, err)
+		}
+		await(t, s, func(st semaphore.Status) bool { return st.InUse == 0 })
+	})
 }

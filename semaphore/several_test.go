@@ -1,0 +1,59 @@
+package semaphore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tidegate/tidegate/semaphore"
+)
+
+// A permit of several semaphores lasts as long as the shortest of their leases.
+func TestShortestLeaseOfSeveral(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		sems := []*semaphore.Semaphore{h.defined("a", 2, semaphore.MinLease), h.defined("b", 2, long)}
+		for i, s := range sems {
+			other := sems[1-i]
+			g := grant(t, s, semaphore.Request{Also: []string{other.Name()}})
+			if g.Lease != semaphore.MinLease {
+				t.Errorf("%s first: a lease of %v", s.Name(), g.Lease)
+			}
+			for _, in := range sems {
+				if held := status(t, in).Holders; len(held) > 0 && held[0].Until.Sub(held[0].Since) != semaphore.MinLease {
+					t.Errorf("%s first, in %s: %+v", s.Name(), in.Name(), held)
+				}
+			}
+			if lease, err := s.Renew(soon(t), g.ID); err != nil || lease != semaphore.MinLease {
+				t.Errorf("%s first, renewed: %v, %v", s.Name(), lease, err)
+			}
+			if err := s.Release(soon(t), g.ID); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// A part of a permit of several is no permit: it is neither renewed nor given to who asks for the same again.
+func TestPartOfAPermit(t *testing.T) {
+	eachRedis(t, func(t *testing.T, h *house) {
+		a, b := h.defined("a", 1, long), h.defined("b", 1, long)
+		r := semaphore.Request{ID: "order 17", Also: []string{"b"}}
+		g := grant(t, a, r)
+		inB, _, _ := strings.Cut(g.ID, "~")
+		if err := b.Release(soon(t), inB); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Grant(soon(t), r); !errors.Is(err, semaphore.ErrInvalid) {
+			t.Errorf("asked for again: %v", err)
+		}
+		if _, err := a.Renew(soon(t), g.ID); !errors.Is(err, semaphore.ErrPermitLost) {
+			t.Errorf("renewed: %v", err)
+		}
+		if st := status(t, a); st.InUse != 0 || len(st.Holders) != 0 {
+			t.Errorf("%+v", st)
+		}
+		if st := status(t, b); st.InUse != 0 || len(st.Holders) != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
