@@ -113,10 +113,11 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 		_ = sem.Release(context.WithoutCancel(ctx), grant.ID) // nobody will ever know of it; if it fails, the lease ends
 		return nil, ctx.Err()
 	}
+	id := a.signed(in.Name, grant.ID)
 	return &permitOutput{
-		CacheControl: "no-store", Location: "/v1/semaphores/" + in.Name + "/permits/" + grant.ID,
+		CacheControl: "no-store", Location: "/v1/semaphores/" + in.Name + "/permits/" + id,
 		Body: permitView{
-			PermitID: grant.ID, FencingToken: grant.Token, LeaseMS: grant.Lease.Milliseconds(), RenewAfterMS: (grant.Lease / 3).Milliseconds(),
+			PermitID: id, FencingToken: grant.Token, LeaseMS: grant.Lease.Milliseconds(), RenewAfterMS: (grant.Lease / 3).Milliseconds(),
 		},
 	}, nil
 }
@@ -152,11 +153,12 @@ func (a *API) renew(ctx context.Context, in *permitInput) (*renewalOutput, error
 	if err != nil {
 		return nil, asUnknown(err, in.Name)
 	}
-	lease, err := sem.Renew(context.WithoutCancel(ctx), in.ID)
-	switch {
-	case errors.Is(err, semaphore.ErrInvalid):
+	id, ok := a.unsigned(in.Name, in.ID)
+	if !ok {
 		return nil, semaphore.ErrPermitLost // what never was a permit is none now
-	case err != nil:
+	}
+	lease, err := sem.Renew(context.WithoutCancel(ctx), id)
+	if err != nil {
 		return nil, semdefs.Away(err)
 	}
 	return &renewalOutput{CacheControl: "no-store", Body: renewalView{PermitID: in.ID, LeaseMS: lease.Milliseconds(), RenewAfterMS: (lease / 3).Milliseconds()}}, nil
@@ -170,18 +172,11 @@ func (a *API) release(ctx context.Context, in *permitInput) (*struct{}, error) {
 	if err != nil {
 		return nil, asUnknown(err, in.Name)
 	}
+	id, ok := a.unsigned(in.Name, in.ID)
+	if !ok {
+		return nil, invalidAt("path.id", fmt.Sprintf("%.80q is no permit's id", in.ID))
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
-	if err := sem.Release(ctx, in.ID); err != nil {
-		return nil, ofPermit(err)
-	}
-	return nil, nil
-}
-
-// ofPermit tells that an id is wrong.
-func ofPermit(err error) error {
-	if errors.Is(err, semaphore.ErrInvalid) {
-		return invalidAt("path.id", withoutPrefixes(err.Error()))
-	}
-	return semdefs.Away(err)
+	return nil, semdefs.Away(sem.Release(ctx, id))
 }

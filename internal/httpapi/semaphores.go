@@ -94,7 +94,7 @@ type waiterView struct {
 }
 
 // viewSemaphore joins what a semaphore is and how it stands. Both may be less than the other knows.
-func viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by Role) semaphoreView {
+func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by Role) semaphoreView {
 	v := semaphoreView{
 		Name: st.Name, Limit: st.Limit, LeaseMS: st.Lease.Milliseconds(), Source: "program", InUse: st.InUse, Waiting: st.Waiting,
 		QuietMS: st.Quiet.Milliseconds(), HeldMS: st.Held.Milliseconds(),
@@ -107,7 +107,7 @@ func viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by Role) semaphoreVie
 	for i, h := range st.Holders {
 		v.Holders[i] = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: instant(h.Since), LeaseUntil: instant(h.Until)}
 		if by.may(RoleOperator) {
-			v.Holders[i].PermitID = h.ID
+			v.Holders[i].PermitID = a.signed(st.Name, h.ID)
 		}
 	}
 	for i, w := range st.Waiters {
@@ -164,7 +164,7 @@ func (a *API) listSemaphores(ctx context.Context, in *Paging) (*pageOutput[semap
 	}
 	for i := range standings {
 		s := &standings[i]
-		out.Body.Items = append(out.Body.Items, viewSemaphore(&s.Status, &s.Entry, requestOf(ctx).role))
+		out.Body.Items = append(out.Body.Items, a.viewSemaphore(&s.Status, &s.Entry, requestOf(ctx).role))
 	}
 	return out, nil
 }
@@ -190,7 +190,7 @@ func (a *API) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*se
 	if err != nil {
 		return nil, semdefs.Away(err)
 	}
-	return &semaphoreOutput{CacheControl: "no-store", Body: viewSemaphore(&st, e, requestOf(ctx).role)}, nil
+	return &semaphoreOutput{CacheControl: "no-store", Body: a.viewSemaphore(&st, e, requestOf(ctx).role)}, nil
 }
 
 // asUnknown tells that there is no semaphore of a name that none could have.
@@ -233,7 +233,7 @@ func (a *API) deleteSemaphore(ctx context.Context, in *semaphoreInput) (*semapho
 	if _, ok := e.InForce(); ok {
 		return a.semaphore(ctx, in.Name, &e)
 	}
-	gone := viewSemaphore(&semaphore.Status{Name: in.Name}, nil, "")
+	gone := a.viewSemaphore(&semaphore.Status{Name: in.Name}, nil, "")
 	gone.Source = "none"
 	return &semaphoreOutput{CacheControl: "no-store", Body: gone}, nil
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
@@ -36,10 +37,10 @@ func TestPermitsWithoutRedis(t *testing.T) {
 // gets one meanwhile.
 func TestRedisLosesPermits(t *testing.T) {
 	server := testenv.StartRedis(t)
-	env, _ := cappedEnv(t, server.URL(), "report: {limit: 1}")
+	env, _ := cappedEnv(t, server.URL(), "report: {limit: 1}, other: {limit: 1}")
 	c := startCapped(t, env)
 	c.want(http.StatusOK, "PUT", "/report", `{"limit":2,"lease_ms":20000}`)
-	held := c.acquire("report", `{"holder":"a"}`)
+	held, other := c.acquire("report", `{"holder":"a"}`), c.acquire("other", `{"holder":"b"}`)
 	server.RestartEmpty()
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return c.call("GET", "/report", "") })
 	if s := c.standing("report"); s.Limit != 2 || s.LeaseMS != 20000 || s.Source != "overridden" || s.InUse != 0 {
@@ -51,6 +52,18 @@ func TestRedisLosesPermits(t *testing.T) {
 	}
 	if seconds, err := strconv.Atoi(full.Header.Get("Retry-After")); err != nil || seconds < 5 || seconds > 20 {
 		t.Errorf("Retry-After %q, want what is left of the lease", full.Header.Get("Retry-After"))
+	}
+	// It would believe any id now, so only ids that were given out get to it.
+	signature := held.ID[strings.LastIndex(held.ID, "."):]
+	for _, made := range []string{"xxxxxxxxxxxxxxxxxxxxxx.1.2", "xxxxxxxxxxxxxxxxxxxxxx.1.2" + signature, strings.TrimSuffix(held.ID, signature), other.ID} {
+		lost := c.want(http.StatusGone, "PUT", "/report/permits/"+made, "")
+		if p := problemIn(t, lost); p.Reason != "permit_lost" {
+			t.Errorf("%v", lost)
+		}
+		wrong := problemIn(t, c.want(http.StatusUnprocessableEntity, "DELETE", "/report/permits/"+made, ""))
+		if len(wrong.Errors) != 1 || wrong.Errors[0].Location != "path.id" {
+			t.Errorf("%+v", wrong)
+		}
 	}
 	c.want(http.StatusOK, "PUT", "/report/permits/"+held.ID, "")
 	if s := c.standing("report"); s.InUse != 1 || s.Holders[0].FencingToken != held.Token || s.Holders[0].PermitID != held.ID {
