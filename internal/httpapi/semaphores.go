@@ -43,7 +43,7 @@ type semaphoreView struct {
 	Name     string          `json:"name"`
 	Limit    int             `json:"limit" doc:"Weight that may be held at once"`
 	LeaseMS  int64           `json:"lease_ms" doc:"Of permits that are acquired from now on"`
-	Source   string          `json:"source" enum:"file,api,overridden,program,none" doc:"Who defines it: the rules file, PUT, PUT over the rules file, a Go program; none: it is no more"`
+	Source   string          `json:"source" enum:"file,api,overridden,program,none" doc:"Who defines it: the rules file, PUT, PUT over the rules file, a Go program; none: it is no more, and shown as long as somebody holds it"`
 	Declared *sizeView       `json:"declared,omitempty" doc:"overridden: what the rules file says"`
 	SetBy    string          `json:"set_by,omitempty" doc:"The name of the token that PUT it"`
 	SetAt    *time.Time      `json:"set_at,omitempty"`
@@ -114,6 +114,9 @@ func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by Role) sem
 		v.Waiters[i] = waiterView{Holder: w.Holder, Weight: w.Weight, Since: instant(w.Since)}
 	}
 	if e == nil {
+		if st.Undefined {
+			v.Source = "none"
+		}
 		return v
 	}
 	switch {
@@ -172,7 +175,7 @@ func (a *API) listSemaphores(ctx context.Context, in *Paging) (*pageOutput[semap
 func (a *API) getSemaphore(ctx context.Context, in *semaphoreInput) (*semaphoreOutput, error) {
 	e, err := a.semaphores.Entry(ctx, in.Name)
 	switch {
-	case errors.Is(err, semaphore.ErrUnknown): // a Go program may have defined it
+	case errors.Is(err, semaphore.ErrUnknown): // a Go program may have defined it, or somebody hold it yet
 		return a.semaphore(ctx, in.Name, nil)
 	case err != nil:
 		return nil, asUnknown(err, in.Name)
@@ -233,7 +236,10 @@ func (a *API) deleteSemaphore(ctx context.Context, in *semaphoreInput) (*semapho
 	if _, ok := e.InForce(); ok {
 		return a.semaphore(ctx, in.Name, &e)
 	}
-	gone := a.viewSemaphore(&semaphore.Status{Name: in.Name}, nil, "")
-	gone.Source = "none"
-	return &semaphoreOutput{CacheControl: "no-store", Body: gone}, nil
+	out, err := a.semaphore(ctx, in.Name, nil)
+	if errors.Is(err, semaphore.ErrUnknown) { // nobody holds it
+		gone := a.viewSemaphore(&semaphore.Status{Name: in.Name, Undefined: true}, nil, requestOf(ctx).role)
+		return &semaphoreOutput{CacheControl: "no-store", Body: gone}, nil
+	}
+	return out, err
 }

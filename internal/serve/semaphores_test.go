@@ -262,10 +262,17 @@ func TestDefinitionsOverHTTP(t *testing.T) {
 	if len(list.Items) != 1 || list.Items[0].Name != "shop:own" || list.Next != nil {
 		t.Errorf("%+v", list)
 	}
+	own := one.acquire("shop:own", `{"holder":"a"}`)
 	two.want(http.StatusOK, "DELETE", "/shop:own", "").Into(t, &s)
-	if s.Source != "none" {
-		t.Errorf("%+v", s)
+	for range 2 { // who holds it is seen for as long as he does
+		if s.Source != "none" || s.Limit != 0 || s.InUse != 1 || len(s.Holders) != 1 || s.Holders[0].PermitID != own.ID {
+			t.Errorf("%+v", s)
+		}
+		s = one.standing("shop:own")
 	}
+	one.want(http.StatusOK, "PUT", "/shop:own/permits/"+own.ID, "")
+	one.want(http.StatusNoContent, "DELETE", "/shop:own/permits/"+own.ID, "")
+	one.want(http.StatusNotFound, "GET", "/shop:own", "")
 	p := problemIn(t, one.want(http.StatusNotFound, "POST", "/shop:own/permits", `{"holder":"a"}`))
 	if p.Reason != "unknown_semaphore" {
 		t.Errorf("%+v", p)
