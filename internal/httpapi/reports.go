@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -33,6 +34,7 @@ func (a *API) reports(described *huma.OpenAPI) {
 
 // capped is the middleware of routes that need a permit of a semaphore. What it refuses with is a problem as all others.
 func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
+	var missing atomic.Bool // and in the log; Echo makes the rest anew for each request
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		sem, err := a.semaphores.Semaphore(name)
 		if err != nil {
@@ -48,7 +50,13 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 		return func(c echo.Context) error {
 			err := limited(c)
 			var refused *echo.HTTPError
+			unknown := errors.Is(err, semaphore.ErrUnknown)
+			if was := missing.Swap(unknown); unknown && !was {
+				a.log.Error("a route is closed: neither the rules file nor an operator has its semaphore", "semaphore", name, "route", c.Path())
+			}
 			switch {
+			case unknown:
+				return problem(reasonStoreUnavailable) // it is not the caller's mistake
 			case errors.Is(err, semaphore.ErrPermitLost):
 				return problem(reasonStoreUnavailable) // it is not the caller's permit
 			case errors.As(err, &refused) && refused.Internal != nil:

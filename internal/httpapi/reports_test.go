@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -138,6 +139,24 @@ func TestReportIsCutOff(t *testing.T) {
 			}
 			b.free(t)
 		})
+	}
+}
+
+// A semaphore that nobody has declared is not the caller's mistake, and no reason to fill the log.
+func TestReportWithoutItsSemaphore(t *testing.T) {
+	_, from, b := officeOf(t)
+	b.gate.rules = &admission.Rules{}
+	for range 3 {
+		w := call(b.Internal(), "GET", "/v1/sales/flash/orders.csv", "")
+		if p := problemIn(t, w); p.Status != 503 || p.Reason != "store_unavailable" || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%+v", p)
+		}
+	}
+	if from.asked.Load() != 0 {
+		t.Error("a report was written without a permit")
+	}
+	if log := b.logged.String(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, "semaphore=report") {
+		t.Errorf("%s", log)
 	}
 }
 
