@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -45,7 +46,7 @@ func (a *API) permits(docs huma.API) {
 type acquireInput struct {
 	Name string `path:"name"`
 	Body struct {
-		Holder    string   `json:"holder" minLength:"1" maxLength:"255" doc:"Who asks, for those who look at the list of holders"`
+		Holder    string   `json:"holder" minLength:"1" maxLength:"255" doc:"Who asks, for those who look at the list of holders: at most 255 bytes, and no control characters"`
 		Weight    int      `json:"weight,omitempty" minimum:"1" maximum:"10000" default:"1" doc:"How much of the limit is taken"`
 		WaitMS    int64    `json:"wait_ms,omitempty" minimum:"0" maximum:"30000" doc:"How long to wait in the queue; 0: not at all"`
 		RequestID string   `json:"request_id,omitempty" maxLength:"255" doc:"Of the caller and holder. Sent again while the first one waits or holds, it gets the same permit"`
@@ -81,6 +82,9 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 		if err := semaphore.CheckName(name); err != nil {
 			return nil, invalidAt(fmt.Sprintf("body.also[%d]", i), withoutPrefixes(err.Error()))
 		}
+	}
+	if err := checkHolder(in.Body.Holder); err != nil {
+		return nil, err
 	}
 	req := semaphore.Request{
 		Holder: in.Body.Holder, Weight: in.Body.Weight, Also: in.Body.Also, Try: in.Body.WaitMS == 0 || a.draining.Load(),
@@ -120,6 +124,17 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 			PermitID: id, FencingToken: grant.Token, LeaseMS: grant.Lease.Milliseconds(), RenewAfterMS: (grant.Lease / 3).Milliseconds(),
 		},
 	}, nil
+}
+
+// checkHolder says at its place what the schema cannot, which counts characters.
+func checkHolder(text string) error {
+	switch {
+	case len(text) > semaphore.MaxText:
+		return invalidAt("body.holder", fmt.Sprintf("has %d bytes, and must have at most %d", len(text), semaphore.MaxText))
+	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return invalidAt("body.holder", "must not contain control characters")
+	}
+	return nil
 }
 
 // requestID makes a caller's id one that no other caller can have, or find out a permit from. A request that asks for something else

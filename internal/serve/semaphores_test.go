@@ -325,7 +325,10 @@ func TestInvalidPermitRequests(t *testing.T) {
 	for _, tt := range []struct{ method, path, body, location, message string }{
 		{"POST", permits, `{}`, "body", "holder"},
 		{"POST", permits, `{"holder":""}`, "body.holder", "length"},
-		{"POST", permits, `{"holder":"a\nb"}`, "body", "holder is"},
+		{"POST", permits, `{"holder":"a\nb"}`, "body.holder", "control characters"},
+		{"POST", permits, `{"holder":"a\u007f"}`, "body.holder", "control characters"},
+		{"POST", permits, `{"holder":"` + strings.Repeat("é", 128) + `"}`, "body.holder", "has 256 bytes, and must have at most 255"},
+		{"POST", permits, `{"holder":"` + strings.Repeat("é", 256) + `"}`, "body.holder", "length"},
 		{"POST", permits, `{"holder":"a","weight":0}`, "body.weight", ">= 1"},
 		{"POST", permits, `{"holder":"a","weight":3}`, "body.weight", "at most the limit of report"},
 		{"POST", permits, `{"holder":"a","weight":2,"also":["small"]}`, "body.weight", "at most the limit of small"},
@@ -360,6 +363,8 @@ func TestInvalidPermitRequests(t *testing.T) {
 	if p := problemIn(t, c.want(http.StatusGone, "PUT", permits+"/nonsense", "")); p.Reason != "permit_lost" {
 		t.Errorf("%+v", p)
 	}
+	longest := c.acquire("report", `{"holder":"`+strings.Repeat("é", 127)+`x"}`)
+	c.want(http.StatusNoContent, "DELETE", permits+"/"+longest.ID, "")
 	if s := c.standing("report"); s.InUse != 0 || s.Waiting != 0 {
 		t.Errorf("%+v", s)
 	}
