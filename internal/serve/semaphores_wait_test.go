@@ -83,6 +83,26 @@ func TestWaitingOverHTTP(t *testing.T) {
 	}
 }
 
+// Who waits for one that lets nobody in is not passed in the queue of the other, which has room.
+func TestWaitingForSeveralOverHTTP(t *testing.T) {
+	env, _ := cappedEnv(t, testenv.Redis(t), "open: {limit: 1}, shut: {limit: 0}")
+	c := startCapped(t, env)
+	first := make(chan servetest.Answer, 1)
+	go func() { first <- c.call("POST", "/open/permits", `{"holder":"both","also":["shut"],"wait_ms":30000}`) }()
+	c.until("open", func(s standing) bool { return s.Waiting == 1 })
+	p := problemIn(t, c.want(http.StatusServiceUnavailable, "POST", "/open/permits", `{"holder":"one"}`))
+	if p.Reason != "at_capacity" || p.Position != 2 || c.standing("open").InUse != 0 {
+		t.Errorf("%+v", p)
+	}
+	c.want(http.StatusOK, "PUT", "/shut", `{"limit":1}`)
+	if a := <-first; a.Status != http.StatusCreated {
+		t.Error(a)
+	}
+	if c.standing("open").InUse != 1 || c.standing("shut").InUse != 1 {
+		t.Error("both should be held")
+	}
+}
+
 // A request that was sent again takes no second permit, and no other caller has anything of it.
 func TestRequestIDsOfPermits(t *testing.T) {
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 10}")
