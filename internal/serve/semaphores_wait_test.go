@@ -98,8 +98,13 @@ func TestWaitingForSeveralOverHTTP(t *testing.T) {
 	if a := <-first; a.Status != http.StatusCreated {
 		t.Error(a)
 	}
-	if c.standing("open").InUse != 1 || c.standing("shut").InUse != 1 {
-		t.Error("both should be held")
+	s := c.standing("shut")
+	if c.standing("open").InUse != 1 || s.InUse != 1 {
+		t.Fatal("both should be held")
+	}
+	c.want(http.StatusNoContent, "DELETE", "/shut/permits/"+s.Holders[0].PermitID, "")
+	if c.standing("open").InUse != 0 || c.standing("shut").InUse != 0 {
+		t.Error("both should be free")
 	}
 }
 
