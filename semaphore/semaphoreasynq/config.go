@@ -56,6 +56,7 @@ type putBack struct {
 	delay time.Duration
 }
 
+// Error begins with words that wake.lua looks for.
 func (e *putBack) Error() string {
 	return fmt.Sprintf("semaphoreasynq: put back for %v: %v", e.delay.Round(time.Millisecond), e.err)
 }

@@ -6,14 +6,21 @@
 -- ARGV[1]  now, ns
 -- ARGV[2…] their ids
 --
--- Replies a word for each until one was woken: woken · busy, pending or in work · gone, done or given up
+-- Replies a word for each until one was woken: woken · busy, pending or in work · gone, done, given up, or failed in another process
+--
+-- A failure keeps the delay that it got. What it was is told by the error, which stands as it is in Asynq's message.
 --
 -- Must be atomic: a task that is done meanwhile would be done again.
+local put_back = 'semaphoreasynq: put back for '
+local function waits(task)
+  return string.find(redis.call('HGET', task, 'msg') or '', put_back, 1, true)
+end
+
 local replies = {}
 for i = 2, #ARGV do
   local task = KEYS[i + 1]
   local state = redis.call('HGET', task, 'state')
-  if state == 'retry' and redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
+  if state == 'retry' and waits(task) and redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
     redis.call('RPUSH', KEYS[2], ARGV[i])
     redis.call('HSET', task, 'state', 'pending', 'pending_since', ARGV[1])
     replies[i - 1] = 'woken'

@@ -3,6 +3,8 @@ package semaphoreasynq_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,4 +55,54 @@ func TestWakingRunsNothingAgain(t *testing.T) {
 	find(t, url, "heavy-0", asynq.TaskStateArchived)
 	find(t, url, "heavy-2", asynq.TaskStateCompleted)
 	find(t, url, "heavy-3", asynq.TaskStateCompleted)
+}
+
+// A task that this process has put back may have run in another one meanwhile, and failed. It keeps its delay and its retries.
+func TestWakingLeavesFailuresAlone(t *testing.T) {
+	url := testenv.Redis(t)
+	sem := open(t, url, 1, 0)
+	permit, err := sem.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan string, 10)
+	var elsewhere atomic.Bool
+	mux := asynq.NewServeMux()
+	here, there := semaphoreasynq.Limit(sem, dial(t, url)), semaphoreasynq.Limit(open(t, url, 1, 0), dial(t, url))
+	mux.Use(func(next asynq.Handler) asynq.Handler {
+		if elsewhere.Load() {
+			return there(next)
+		}
+		return here(next)
+	})
+	mux.HandleFunc("bad", func(context.Context, *asynq.Task) error { ran <- "bad"; return errors.New("a bug") })
+	mux.HandleFunc("good", func(context.Context, *asynq.Task) error { ran <- "good"; return nil })
+	mux.HandleFunc("first", func(context.Context, *asynq.Task) error { ran <- "first"; return nil })
+	work(t, url, asynq.Config{
+		DelayedTaskCheckInterval: time.Hour, // nobody comes without being woken
+		RetryDelayFunc:           func(int, error, *asynq.Task) time.Duration { return 10 * time.Minute },
+	}, mux)
+	for _, kind := range []string{"bad", "good"} {
+		enqueue(t, url, kind, 1, asynq.Retention(time.Hour))
+		find(t, url, kind+"-0", asynq.TaskStateRetry)
+	}
+	elsewhere.Store(true)
+	if err := permit.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := asynq.NewInspectorFromRedisClient(dial(t, url)).RunTask(name(t), name(t)+"-bad-0"); err != nil {
+		t.Fatal(err)
+	}
+	got := []string{take(t, ran)}
+	for find(t, url, "bad-0", asynq.TaskStateRetry).Retried != 1 {
+	}
+	elsewhere.Store(false)
+	enqueue(t, url, "first", 1) // gives back the permit that wakes the next
+	if got = append(got, take(t, ran), take(t, ran)); !slices.Equal(got, []string{"bad", "first", "good"}) {
+		t.Errorf("%v ran", got)
+	}
+	find(t, url, "good-0", asynq.TaskStateCompleted)
+	if bad := find(t, url, "bad-0", asynq.TaskStateRetry); bad.Retried != 1 || time.Until(bad.NextProcessAt) < 9*time.Minute {
+		t.Errorf("%d retried, comes again at %v", bad.Retried, bad.NextProcessAt)
+	}
 }
