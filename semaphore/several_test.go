@@ -37,23 +37,24 @@ func TestShortestLeaseOfSeveral(t *testing.T) {
 func TestPartOfAPermit(t *testing.T) {
 	eachRedis(t, func(t *testing.T, h *house) {
 		a, b := h.defined("a", 1, long), h.defined("b", 1, long)
-		r := semaphore.Request{ID: "order 17", Also: []string{"b"}}
-		g := grant(t, a, r)
-		inB, _, _ := strings.Cut(g.ID, "~")
-		if err := b.Release(soon(t), inB); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.Grant(soon(t), r); !errors.Is(err, semaphore.ErrInvalid) {
-			t.Errorf("asked for again: %v", err)
-		}
-		if _, err := a.Renew(soon(t), g.ID); !errors.Is(err, semaphore.ErrPermitLost) {
-			t.Errorf("renewed: %v", err)
-		}
-		if st := status(t, a); st.InUse != 0 || len(st.Holders) != 0 {
-			t.Errorf("%+v", st)
-		}
-		if st := status(t, b); st.InUse != 0 || len(st.Holders) != 0 {
-			t.Errorf("%+v", st)
+		for _, part := range []*semaphore.Semaphore{a, b} {
+			r := semaphore.Request{ID: "order 17", Also: []string{"b"}}
+			g := grant(t, a, r)
+			id, _, _ := strings.Cut(g.ID, "~")
+			if err := part.Release(soon(t), id); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := a.Grant(soon(t), r); !errors.Is(err, semaphore.ErrInvalid) {
+				t.Errorf("without %s, asked for again: %v", part.Name(), err)
+			}
+			if _, err := a.Renew(soon(t), g.ID); !errors.Is(err, semaphore.ErrPermitLost) {
+				t.Errorf("without %s, renewed: %v", part.Name(), err)
+			}
+			for _, s := range []*semaphore.Semaphore{a, b} {
+				if st := status(t, s); st.InUse != 0 || len(st.Holders) != 0 {
+					t.Errorf("without %s: %+v", part.Name(), st)
+				}
+			}
 		}
 	})
 }
