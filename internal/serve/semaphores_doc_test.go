@@ -3,6 +3,7 @@ package serve
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -44,12 +45,17 @@ type run struct {
 	errors bytes.Buffer
 }
 
+func scriptCommand(t *testing.T, c capped, script string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", append([]string{script}, args...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TIDEGATE=" + c.URL("internal"), "TOKEN=bob", "no_proxy=*"}
+	return cmd
+}
+
 func startScript(t *testing.T, c capped, script string, args ...string) *run {
 	t.Helper()
-	r := &run{Cmd: exec.CommandContext(t.Context(), "sh", append([]string{script}, args...)...)}
-	r.Env = []string{"PATH=" + os.Getenv("PATH"), "TIDEGATE=" + c.URL("internal"), "TOKEN=bob", "no_proxy=*"}
+	r := &run{Cmd: scriptCommand(t, c, script, args...)}
 	r.Stderr = &r.errors
-	r.WaitDelay = time.Second // a sleep may outlive the script
 	pipe, err := r.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +65,19 @@ func startScript(t *testing.T, c capped, script string, args ...string) *run {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// stopped sends TERM and waits for the end.
+func (r *run) stopped(t *testing.T) {
+	t.Helper()
+	if err := r.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for r.said.Scan() { // until nobody has its output any more
+	}
+	if err := r.Wait(); err == nil || r.ProcessState.ExitCode() != 143 {
+		t.Errorf("%v %s", err, &r.errors)
+	}
 }
 
 // line waits for the next line.
@@ -74,7 +93,7 @@ func (r *run) line(t *testing.T) string {
 // permit is lost.
 func TestScriptOfTheDocs(t *testing.T) {
 	script := cappedScript(t)
-	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1, lease: 3s}")
+	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1, lease: 3s}, slow: {limit: 1, lease: 1m}, short: {limit: 1, lease: 2s}")
 	c := startCapped(t, env)
 
 	t.Run("one at a time", func(t *testing.T) {
@@ -131,16 +150,61 @@ func TestScriptOfTheDocs(t *testing.T) {
 	})
 
 	t.Run("told to end", func(t *testing.T) {
-		r := startScript(t, c, script, "report", "sh", "-c", "echo begun; exec sleep 60")
+		// The grandchild takes longer than a lease, and nobody else has a permit by then.
+		grandchild := `trap 'echo ending; sleep 4; mkdir "$0"; exit' TERM; echo begun; while :; do sleep 0.1; done`
+		ended := filepath.Join(t.TempDir(), "ended")
+		r := startScript(t, c, script, "report", "sh", "-c", `sh -c "$0" "$1" & wait`, grandchild, ended)
 		r.line(t)
-		if err := r.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
+		next := startScript(t, c, script, "report", "sh", "-c", `ls -d "$0"`, ended)
+		c.until("report", func(s standing) bool { return s.Waiting == 1 })
+		r.stopped(t)
+		if got := next.line(t); got != ended {
+			t.Errorf("%q", got)
 		}
-		if err := r.Wait(); err == nil || r.ProcessState.ExitCode() != 143 {
-			t.Errorf("%v %s", err, &r.errors)
+		if err := next.Wait(); err != nil {
+			t.Errorf("the permit was released first: %v %s", err, &next.errors)
 		}
+	})
+
+	t.Run("told to end in the queue", func(t *testing.T) {
+		holder := startScript(t, c, script, "report", "sh", "-c", "echo begun; sleep 60")
+		holder.line(t)
+		r := startScript(t, c, script, "report", "true")
+		c.until("report", func(s standing) bool { return s.Waiting == 1 })
+		r.stopped(t)
+		c.until("report", func(s standing) bool { return s.Waiting == 0 })
+		holder.stopped(t)
 		if s := c.standing("report"); s.InUse != 0 {
 			t.Errorf("the permit was not released: %+v", s)
+		}
+	})
+
+	t.Run("in a pipe", func(t *testing.T) {
+		cmd := scriptCommand(t, c, script, "slow", "sh", "-c", "cat; echo to both >&2; exit 7")
+		var out bytes.Buffer
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("from the input\n"), &out, &out
+		cmd.WaitDelay = 5 * time.Second // a renewal later somebody would still have its output
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 7 || errors.Is(err, exec.ErrWaitDelay) {
+			t.Errorf("%v", err)
+		}
+		if got := out.String(); got != "from the input\nto both\n" {
+			t.Errorf("%q", got)
+		}
+	})
+
+	t.Run("deaf", func(t *testing.T) {
+		r := startScript(t, c, script, "report", "sh", "-c", `trap '' TERM; echo begun; while :; do sleep 0.1; done`)
+		r.line(t)
+		r.stopped(t)
+		if s := c.standing("report"); s.InUse != 0 {
+			t.Errorf("the permit was not released: %+v", s)
+		}
+	})
+
+	t.Run("too short a lease", func(t *testing.T) {
+		r := startScript(t, c, script, "short", "true")
+		if err := r.Wait(); err == nil || !strings.Contains(r.errors.String(), "too short") {
+			t.Errorf("%v %s", err, &r.errors)
 		}
 	})
 
