@@ -55,6 +55,7 @@ func scriptCommand(t *testing.T, c capped, script string, args ...string) *exec.
 func startScript(t *testing.T, c capped, script string, args ...string) *run {
 	t.Helper()
 	r := &run{Cmd: scriptCommand(t, c, script, args...)}
+	r.WaitDelay = time.Second // what it leaves behind is found by other means
 	r.Stderr = &r.errors
 	pipe, err := r.StdoutPipe()
 	if err != nil {
@@ -72,8 +73,6 @@ func (r *run) stopped(t *testing.T) {
 	t.Helper()
 	if err := r.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
-	}
-	for r.said.Scan() { // until nobody has its output any more
 	}
 	if err := r.Wait(); err == nil || r.ProcessState.ExitCode() != 143 {
 		t.Errorf("%v %s", err, &r.errors)
