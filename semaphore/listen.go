@@ -71,7 +71,7 @@ func (s *Set) heard(payload string) {
 	parts := strings.Split(payload, " ")
 	name := parts[len(parts)-1]
 	s.mu.Lock()
-	l := s.lanes[tagOf(name)]
+	l := s.lanes[tagOf(name)].Value()
 	s.mu.Unlock()
 	switch {
 	case l == nil:

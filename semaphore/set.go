@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/singleflight"
@@ -43,10 +45,10 @@ type Set struct {
 	close   context.CancelFunc
 
 	mu     sync.Mutex
-	lanes  map[string]*lane // guarded by mu: by hash tag
-	seen   map[string]lease // guarded by mu: of semaphores that Redis has had
-	sub    *redis.PubSub    // guarded by mu: nil before somebody waits, and on a cluster, where each lane has one
-	closed bool             // guarded by mu
+	lanes  map[string]weak.Pointer[lane] // guarded by mu: by hash tag; a lane goes with the last that uses it
+	seen   map[string]lease              // guarded by mu: of semaphores that Redis has had
+	sub    *redis.PubSub                 // guarded by mu: nil before somebody waits, and on a cluster, where each lane has one
+	closed bool                          // guarded by mu
 }
 
 var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
@@ -77,7 +79,7 @@ func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 		}
 	}
 	_, sharded := rdb.(*redis.ClusterClient)
-	s := &Set{rdb: rdb, opts: opts, process: random(), sharded: sharded, lanes: map[string]*lane{}, seen: map[string]lease{}}
+	s := &Set{rdb: rdb, opts: opts, process: random(), sharded: sharded, lanes: map[string]weak.Pointer[lane]{}, seen: map[string]lease{}}
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -93,13 +95,23 @@ func (s *Set) Semaphore(name string) (*Semaphore, error) {
 func (s *Set) lane(tag string) *lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lanes[tag]
+	l := s.lanes[tag].Value()
 	if l == nil {
 		l = newLane(s, s.opts.Namespace+":s:{"+tag+":}:")
 		l.ended = s.closed
-		s.lanes[tag] = l
+		s.lanes[tag] = weak.Make(l)
+		runtime.AddCleanup(l, s.tidy, tag)
 	}
 	return l
+}
+
+// tidy forgets a lane that has gone. Callers make up tags, so they must not be kept for ever.
+func (s *Set) tidy(tag string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lanes[tag].Value() == nil {
+		delete(s.lanes, tag)
+	}
 }
 
 // Close ends all waiting with ErrClosed and the contexts of all permits with it as the cause. Permits are not given back: who still works on
@@ -130,7 +142,9 @@ func (s *Set) all() []*lane {
 	defer s.mu.Unlock()
 	lanes := make([]*lane, 0, len(s.lanes))
 	for _, l := range s.lanes {
-		lanes = append(lanes, l)
+		if l := l.Value(); l != nil {
+			lanes = append(lanes, l)
+		}
 	}
 	return lanes
 }
