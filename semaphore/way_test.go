@@ -135,11 +135,8 @@ func TestBelievedDeadInOneOfTwo(t *testing.T) {
 // permits as any other: for a client an hour off this is the same.
 func TestClocksAnHourApart(t *testing.T) {
 	cc, err := exec.LookPath("cc")
-	switch {
-	case err != nil && os.Getenv("CI") != "":
-		t.Fatal("there is no C compiler to set Redis' clock with")
-	case err != nil:
-		t.Skip("there is no C compiler to set Redis' clock with")
+	if err != nil {
+		t.Fatal("there is no C compiler to set Redis' clock with: make setup installs one")
 	}
 	dir := t.TempDir()
 	source, library := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")

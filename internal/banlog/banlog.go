@@ -5,27 +5,27 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/sqltime"
 )
 
 // A Log is the history of bans. Make it with Postgres or SQLite; it is safe for concurrent use. The database stays the caller's.
 type Log struct {
 	db    *sql.DB
-	write func(time.Time) any // what a column takes for a time
+	write sqltime.Write
 }
 
 var _ admission.BanHistory = (*Log)(nil)
 
 // Postgres returns the history in a database that package migrations has brought up to date.
 func Postgres(db *sql.DB) *Log {
-	return &Log{db, func(t time.Time) any { return t }}
+	return &Log{db, sqltime.Postgres}
 }
 
 // SQLite is Postgres for SQLite. Its times are to the millisecond.
 func SQLite(db *sql.DB) *Log {
-	return &Log{db, func(t time.Time) any { return t.UnixMilli() }}
+	return &Log{db, sqltime.SQLite}
 }
 
 // Record implements admission.BanHistory: all events are kept, or none, and one that is kept already is not kept again.
@@ -67,8 +67,8 @@ func (l *Log) List(ctx context.Context, after string, limit int) ([]admission.Ba
 	var events []admission.BanEvent
 	for rows.Next() {
 		var e admission.BanEvent
-		if err := rows.Scan(&e.ID, (*stamp)(&e.At), &e.Lifted, &e.Kind, &e.Value, &e.Reason, &e.Rule,
-			(*stamp)(&e.Since), (*stamp)(&e.Until), &e.Times); err != nil {
+		if err := rows.Scan(&e.ID, (*sqltime.Time)(&e.At), &e.Lifted, &e.Kind, &e.Value, &e.Reason, &e.Rule,
+			(*sqltime.Time)(&e.Since), (*sqltime.Time)(&e.Until), &e.Times); err != nil {
 			return nil, fmt.Errorf("banlog: list: %w", err)
 		}
 		events = append(events, e)
@@ -77,20 +77,4 @@ func (l *Log) List(ctx context.Context, after string, limit int) ([]admission.Ba
 		return nil, fmt.Errorf("banlog: list: %w", err)
 	}
 	return events, nil
-}
-
-// A stamp reads a time as either database keeps it.
-type stamp time.Time
-
-// Scan implements sql.Scanner.
-func (s *stamp) Scan(v any) error {
-	switch v := v.(type) {
-	case time.Time:
-		*s = stamp(v)
-	case int64:
-		*s = stamp(time.UnixMilli(v))
-	default:
-		return fmt.Errorf("a time is %T", v)
-	}
-	return nil
 }

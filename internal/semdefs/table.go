@@ -4,24 +4,25 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/sqltime"
 )
 
 // A Table is where definitions are kept. Make it with Postgres or SQLite; it is safe for concurrent use. The database stays the caller's.
 type Table struct {
 	db    *sql.DB
-	write func(time.Time) any // what a column takes for a time
+	write sqltime.Write
 }
 
 // Postgres returns the table in a database that package migrations has brought up to date.
 func Postgres(db *sql.DB) *Table {
-	return &Table{db, func(t time.Time) any { return t }}
+	return &Table{db, sqltime.Postgres}
 }
 
 // SQLite is Postgres for SQLite. Its times are to the millisecond.
 func SQLite(db *sql.DB) *Table {
-	return &Table{db, func(t time.Time) any { return t.UnixMilli() }}
+	return &Table{db, sqltime.SQLite}
 }
 
 // An Entry is all that is known of one name.
@@ -128,7 +129,7 @@ func scan(row func(...any) error) (e Entry, err error) {
 	var (
 		fileLimit, fileLease, setLimit, setLease sql.NullInt64
 		setBy                                    sql.NullString
-		setAt                                    stamp
+		setAt                                    sqltime.Time
 	)
 	if err := row(&e.Name, &fileLimit, &fileLease, &setLimit, &setLease, &setBy, &setAt); err != nil {
 		return e, err
@@ -140,22 +141,4 @@ func scan(row func(...any) error) (e Entry, err error) {
 		e.Set = &Override{Size{int(setLimit.Int64), time.Duration(setLease.Int64) * time.Millisecond}, setBy.String, time.Time(setAt)}
 	}
 	return e, nil
-}
-
-// A stamp reads a time as either database keeps it, and none as the zero time.
-type stamp time.Time
-
-// Scan implements sql.Scanner.
-func (s *stamp) Scan(v any) error {
-	switch v := v.(type) {
-	case nil:
-		*s = stamp{}
-	case time.Time:
-		*s = stamp(v)
-	case int64:
-		*s = stamp(time.UnixMilli(v))
-	default:
-		return fmt.Errorf("a time is %T", v)
-	}
-	return nil
 }
