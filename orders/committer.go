@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
 const (
@@ -157,6 +159,7 @@ func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []i
 		}
 		errs[i] = err
 	}
+	failpoint.Hit(failpoint.AfterCommit)
 	s.settle(ctx, settled)
 	return again
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
 const (
@@ -184,9 +186,11 @@ func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error
 	if r, err = ParseReservation([]byte(record)); err != nil {
 		return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
 	}
+	failpoint.Hit(failpoint.AfterReserve)
 	noted = true
 	s.ledger.add(a.identity(), r)
 	s.offer(r)
+	failpoint.Hit(failpoint.BeforeAnswer)
 	return Outcome{Order: r.Accepted()}, nil
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/hibiken/asynq"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
 // WorkerOptions of a Worker.
@@ -99,5 +101,7 @@ func (w *Worker) handle(ctx context.Context, task *asynq.Task) error {
 		w.s.opts.Logger.ErrorContext(ctx, "a task is no order", slog.String("payload", fmt.Sprintf("%.200q", task.Payload())), slog.Any("error", err))
 		return fmt.Errorf("%w: %w", asynq.SkipRetry, err)
 	}
-	return w.committer.commit(ctx, r)
+	err = w.committer.commit(ctx, r)
+	failpoint.Hit(failpoint.BeforeAck)
+	return err
 }

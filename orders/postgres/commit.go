@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
 // insertOrders writes orders and the units of those orders that it wrote, and
@@ -64,7 +65,9 @@ func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]order
 			todo = append(todo, i)
 		}
 		slices.SortFunc(todo, func(a, b int) int { return bytes.Compare(batch[a].ID[:], batch[b].ID[:]) })
-		return commit(ctx, tx, batch, todo, verdicts)
+		err = commit(ctx, tx, batch, todo, verdicts)
+		failpoint.Hit(failpoint.BetweenStatements)
+		return err
 	})
 	if err != nil {
 		return nil, err

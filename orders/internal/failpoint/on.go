@@ -1,0 +1,41 @@
+//go:build failpoints
+
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+var (
+	armed string
+	left  atomic.Int64
+)
+
+func init() {
+	text := os.Getenv("FAILPOINT")
+	if text == "" {
+		return
+	}
+	name, count, _ := strings.Cut(text, ":")
+	n, err := strconv.ParseInt(count, 10, 64)
+	if err != nil || n < 1 {
+		panic(fmt.Sprintf("FAILPOINT is %q, and must be name:N", text))
+	}
+	armed = name
+	left.Store(n)
+}
+
+// Hit kills the process if this is the place and the time for it.
+func Hit(name string) {
+	if name != armed || left.Add(-1) != 0 {
+		return
+	}
+	fmt.Fprintf(os.Stderr, `{"level":"WARN","msg":"killed at a failpoint","failpoint":%q}`+"\n", name)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // nothing further happens, not even until the signal is delivered
+}
