@@ -1,0 +1,135 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// SentinelRedis is a Redis of one test's own with a replica, watched by three sentinels. It is not safe for concurrent use.
+type SentinelRedis struct {
+	Sentinels []string // addresses
+	Master    string   // the name under which the sentinels know it
+
+	t       testing.TB
+	servers [2]*server
+	master  int // index into servers, as far as this test made it so
+}
+
+// sentinelName is what the sentinels call the master.
+const sentinelName = "sale"
+
+// StartSentinel starts all of them; they end with the test.
+func StartSentinel(t testing.TB, args ...string) *SentinelRedis {
+	t.Helper()
+	s := &SentinelRedis{Master: sentinelName, t: t}
+	fail := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatalf("testenv: sentinel: %v", err)
+		}
+	}
+	for i := range s.servers {
+		extra := args
+		if i > 0 {
+			extra = append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(s.servers[0].port)}, args...)
+		}
+		server, err := newRedis(extra...)
+		fail(err)
+		t.Cleanup(server.remove)
+		s.servers[i] = server
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	replica := redisClient(s.servers[1].addr())
+	defer replica.Close()
+	fail(awaitInfo(ctx, replica, "master_link_status:up"))
+	for range 3 {
+		server, err := newSentinel(s.servers[0].port)
+		fail(err)
+		t.Cleanup(server.remove)
+		s.Sentinels = append(s.Sentinels, server.addr())
+	}
+	// A failover needs sentinels that know each other and the replica.
+	for _, addr := range s.Sentinels {
+		fail(awaitSentinel(ctx, addr))
+	}
+	return s
+}
+
+func newSentinel(master int) (*server, error) {
+	bin, err := findBinary("redis-server")
+	if err != nil {
+		return nil, err
+	}
+	s := &server{
+		name: "sentinel",
+		reset: func(_ context.Context, s *server) error {
+			// It writes what it learns into this file.
+			return os.WriteFile(filepath.Join(s.dir, "sentinel.conf"), fmt.Appendf(nil, "sentinel monitor %[1]s 127.0.0.1 %[2]d 2\n"+
+				"sentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 6000\n", sentinelName, master), 0o600)
+		},
+		command: func(s *server) *exec.Cmd {
+			//nolint:noctx // it lives until its test or the process ends
+			cmd := exec.Command(bin, filepath.Join(s.dir, "sentinel.conf"), "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+			return cmd
+		},
+		ready: redisReady,
+	}
+	return s, s.create()
+}
+
+func awaitSentinel(ctx context.Context, addr string) error {
+	c := redis.NewSentinelClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	defer c.Close()
+	for {
+		master, err := c.Master(ctx, sentinelName).Result()
+		if err == nil && master["num-slaves"] == "1" && master["num-other-sentinels"] == "2" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("sentinel at %s knows %v: %w", addr, master, ctx.Err())
+		case <-time.After(20 * pollInterval):
+		}
+	}
+}
+
+// Addr is the master's host:port.
+func (s *SentinelRedis) Addr() string { return s.servers[s.master].addr() }
+
+// FailOver kills the master, whose replica lacks what the master was told in the time before, and waits until the sentinels have
+// promoted that one. The killed server comes back as its replica.
+func (s *SentinelRedis) FailOver(behind time.Duration) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	master, replica := redisClient(s.servers[s.master].addr()), redisClient(s.servers[1-s.master].addr())
+	defer master.Close()
+	defer replica.Close()
+	must := func(err error) {
+		if err != nil {
+			s.t.Helper()
+			s.t.Fatalf("testenv: failover: %v", err)
+		}
+	}
+	must(awaitInfo(ctx, replica, "master_link_status:up"))
+	// Freezing the replica would not do: it would still read what stands in its socket's buffer. One that cannot log in stays cut off.
+	must(replica.ConfigSet(ctx, "masterauth", "wrong").Err())
+	must(master.Do(ctx, "CLIENT", "KILL", "TYPE", "replica").Err())
+	time.Sleep(behind)
+	s.servers[s.master].kill()
+	must(awaitInfo(ctx, replica, "role:master"))
+	must(replica.ConfigSet(ctx, "masterauth", "").Err())
+	must(s.servers[s.master].restart())
+	s.master = 1 - s.master
+}
