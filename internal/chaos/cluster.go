@@ -1,0 +1,201 @@
+package chaos
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// The sale of a round.
+const (
+	sale  = "rush"
+	item  = "ticket"
+	space = "tidegate" // namespace of keys and queues
+)
+
+// rules let a crowd come from one address.
+const rules = `
+version: 1
+rules:
+  - name: orders
+    match: {route: "/v1/sales/*/orders", method: POST}
+    subject: [user]
+    limit: 100
+    window: 1m
+`
+
+// needs is what faults want of the cluster that they are injected into.
+type needs uint8
+
+// What there is to want. Without any of them a cluster has a Redis of its own with appendfsync everysec, and shares its Postgres.
+const (
+	redisAlone      needs = 1 << iota // a Redis that may be killed and started again
+	redisProxied                      // a proxy in front of Redis
+	everysec                          // appendfsync everysec
+	always                            // appendfsync always
+	sentinels                         // a master with a replica, watched by three sentinels
+	postgresProxied                   // a proxy in front of Postgres
+	postgresOwn                       // a Postgres that may be killed
+)
+
+// with is what both want, or false when no cluster is both.
+func (n needs) with(m needs) (needs, bool) {
+	both := n | m
+	is := func(all needs) bool { return both&all == all }
+	return both, !is(everysec|always) && (both&sentinels == 0 || both&(redisAlone|redisProxied|everysec|always) == 0)
+}
+
+// cluster is two APIs and two workers as processes, over servers of their own. Its methods are for the goroutine of the test.
+type cluster struct {
+	t      testing.TB
+	ctx    context.Context
+	dir    string // of logs
+	bin    string
+	common []string // environment
+	token  string
+
+	redis         *testenv.RedisServer   // nil with sentinels
+	sentinel      *testenv.SentinelRedis // nil without
+	postgres      *testenv.PostgresServer
+	redisProxy    *proxy
+	postgresProxy *proxy
+	pool          *pgxpool.Pool // straight to Postgres
+
+	apis, workers    []*node
+	public, internal []string // base URLs of the APIs
+
+	lost     time.Time // when Redis last lost memory
+	thawed   time.Time // when an API last ran on
+	written  int64     // by Redis, a second before its end
+	snapshot []byte
+}
+
+// build compiles the programs with their failpoints into dir.
+func build(ctx context.Context, dir string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-o", dir,
+		"github.com/tidegate/tidegate/cmd/api", "github.com/tidegate/tidegate/cmd/worker")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// newCluster starts servers and programs, which end with the test, and waits until all are ready.
+func newCluster(t testing.TB, bin, dir string, want needs) *cluster {
+	t.Helper()
+	c := &cluster{t: t, ctx: context.WithoutCancel(t.Context()), dir: dir, bin: bin, token: rand.Text()}
+	redisURL, databaseURL := c.startServers(want)
+	file := filepath.Join(dir, "rules.yaml")
+	c.must(os.WriteFile(file, []byte(rules), 0o600))
+	c.common = []string{
+		"REDIS_URL=" + redisURL, "DATABASE_URL=" + databaseURL + "&pool_max_conns=8", "MIGRATE=true", "RULES_FILE=" + file,
+		"IDENTITY=header", "SECRET=" + rand.Text() + rand.Text(), "INTERNAL_TOKEN=" + c.token, "NAMESPACE=" + space,
+	}
+	for i := range 2 {
+		public, internal, probes := freeAddr(), freeAddr(), freeAddr()
+		c.apis = append(c.apis, c.start("api", i, "http://"+internal, "LISTEN="+public, "INTERNAL_LISTEN="+internal))
+		c.workers = append(c.workers, c.start("worker", i, "http://"+probes, "WORKER_LISTEN="+probes))
+		c.public, c.internal = append(c.public, "http://"+public), append(c.internal, "http://"+internal)
+	}
+	c.must(c.ready(time.Minute))
+	return c
+}
+
+// startServers returns the URLs for the product.
+func (c *cluster) startServers(want needs) (redisURL, databaseURL string) {
+	switch {
+	case want&sentinels != 0:
+		c.sentinel = testenv.StartSentinel(c.t)
+		redisURL = "redis+sentinel://" + strings.Join(c.sentinel.Sentinels, ",") + "/" + c.sentinel.Master
+	case want&always != 0:
+		c.redis = testenv.StartRedis(c.t, "--appendfsync", "always")
+		redisURL = c.redis.URL()
+	default:
+		c.redis = testenv.StartRedis(c.t)
+		redisURL = c.redis.URL()
+	}
+	if want&postgresOwn != 0 {
+		c.postgres = testenv.StartPostgres(c.t)
+		databaseURL = c.postgres.URL()
+	} else {
+		databaseURL = testenv.Postgres(c.t)
+	}
+	var err error
+	c.pool, err = pgxpool.New(c.ctx, databaseURL)
+	c.must(err)
+	c.t.Cleanup(c.pool.Close)
+	if want&redisProxied != 0 {
+		c.redisProxy, redisURL = c.proxied(redisURL)
+	}
+	if want&postgresProxied != 0 {
+		c.postgresProxy, databaseURL = c.proxied(databaseURL)
+	}
+	return redisURL, databaseURL
+}
+
+// proxied puts a proxy in front of a server.
+func (c *cluster) proxied(server string) (*proxy, string) {
+	u, err := url.Parse(server)
+	c.must(err)
+	p, err := newProxy(u.Host)
+	c.must(err)
+	c.t.Cleanup(p.close)
+	u.Host = p.Addr()
+	return p, u.String()
+}
+
+func (c *cluster) start(program string, i int, probes string, env ...string) *node {
+	c.t.Helper()
+	n, err := newNode(c.ctx, c.dir, program+"-"+strconv.Itoa(i+1), filepath.Join(c.bin, program), probes+"/readyz", append(env, c.common...)...)
+	c.must(err)
+	c.t.Cleanup(n.close)
+	return n
+}
+
+// ready waits until all processes are.
+func (c *cluster) ready(within time.Duration) error {
+	ctx, cancel := context.WithTimeout(c.ctx, within)
+	defer cancel()
+	for _, n := range c.nodes() {
+		if err := n.ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cluster) nodes() []*node { return append(append([]*node{}, c.apis...), c.workers...) }
+
+// rdb is a client of the Redis that is the master now; the caller closes it.
+func (c *cluster) rdb() *redis.Client {
+	addr := ""
+	if c.sentinel != nil {
+		addr = c.sentinel.Addr()
+	} else {
+		addr = c.redis.Addr()
+	}
+	return redis.NewClient(&redis.Options{Addr: addr, DialTimeout: time.Second, DialerRetries: 1, MaxRetries: -1})
+}
+
+func (c *cluster) must(err error) {
+	if err != nil {
+		c.t.Helper()
+		c.t.Fatalf("chaos: %v", err)
+	}
+}
+
+func freeAddr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(testenv.FreePort())) }

@@ -1,0 +1,67 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// fault is one way to break a cluster.
+type fault struct {
+	name  string
+	needs needs
+	takes takes // which copy of an order it takes
+
+	// draw chooses the parameters. They are all that differs between two injections.
+	draw func(r *rand.Rand) params
+	// prepare runs params.Before ahead of inject; nil: nothing to prepare.
+	prepare func(c *cluster) error
+	inject  func(ctx context.Context, c *cluster, p params) error
+	// heal runs params.For after inject; nil: it heals by itself.
+	heal func(ctx context.Context, c *cluster, p params) error
+}
+
+// takes is the copy of uncommitted orders that a fault destroys.
+type takes string
+
+// The copies.
+const (
+	nothing takes = ""
+	anAPI   takes = "an API's"
+	redises takes = "Redis'"
+)
+
+// params are what the seed decides of a fault. Zero means that the fault has no such parameter.
+type params struct {
+	Target    int           `json:"target,omitempty"` // which API or worker, from 1
+	Failpoint string        `json:"failpoint,omitempty"`
+	Hit       int           `json:"hit,omitempty"` // at which the process dies there
+	For       time.Duration `json:"for_ns,omitempty"`
+	Before    time.Duration `json:"before_ns,omitempty"` // how much older the state is that the fault goes back to
+}
+
+func (p params) String() string {
+	var parts []string
+	if p.Target > 0 {
+		parts = append(parts, fmt.Sprintf("target=%d", p.Target))
+	}
+	if p.Failpoint != "" {
+		parts = append(parts, fmt.Sprintf("failpoint=%s:%d", p.Failpoint, p.Hit))
+	}
+	if p.For > 0 {
+		parts = append(parts, "for="+p.For.String())
+	}
+	if p.Before > 0 {
+		parts = append(parts, "before="+p.Before.String())
+	}
+	return strings.Join(parts, " ")
+}
+
+// between draws a time, to the millisecond.
+func between(r *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(r.Int64N(int64((to-from)/time.Millisecond)+1))*time.Millisecond
+}
+
+func one(r *rand.Rand) int { return 1 + r.IntN(2) }

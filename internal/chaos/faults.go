@@ -1,0 +1,166 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// faults are all the ways to break a cluster. A new one is a line here; plans take it up by themselves.
+var faults = []fault{
+	// Processes.
+	{name: "kill-api", takes: anAPI, draw: away, inject: func(_ context.Context, c *cluster, p params) error {
+		return done(c.api(p).kill(p.For))
+	}},
+	{name: "kill-worker", draw: away, inject: func(_ context.Context, c *cluster, p params) error {
+		return done(c.worker(p).kill(p.For))
+	}},
+	{name: "api-at-after_reserve", takes: anAPI, draw: at("after_reserve", 150), inject: armAPI},
+	{name: "api-at-before_answer", takes: anAPI, draw: at("before_answer", 150), inject: armAPI},
+	{name: "worker-at-between_statements", draw: at("between_statements", 40), inject: armWorker},
+	{name: "worker-at-after_commit", draw: at("after_commit", 40), inject: armWorker},
+	{name: "worker-at-before_ack", draw: at("before_ack", 150), inject: armWorker},
+	{name: "freeze-worker", draw: lasting(45*time.Second, 45*time.Second), inject: func(_ context.Context, c *cluster, p params) error {
+		return done(c.worker(p).freeze())
+	}, heal: func(_ context.Context, c *cluster, p params) error {
+		c.worker(p).thaw()
+		return nil
+	}},
+	{name: "freeze-api", draw: lasting(500*time.Millisecond, 5*time.Second), inject: freezeAPI, heal: thawAPI},
+
+	// Redis with its memory.
+	{name: "kill-redis-everysec", needs: redisAlone | everysec, inject: func(_ context.Context, c *cluster, _ params) error {
+		c.redis.Restart()
+		return nil
+	}},
+	{name: "kill-redis-always", needs: redisAlone | always, inject: func(_ context.Context, c *cluster, _ params) error {
+		c.redis.Restart()
+		return nil
+	}},
+	{name: "cut-redis", needs: redisProxied, inject: func(_ context.Context, c *cluster, _ params) error {
+		return done(c.redisProxy.Cut() > 0)
+	}},
+	{name: "drop-redis-replies", needs: redisProxied, draw: lasting(100*time.Millisecond, 1500*time.Millisecond),
+		inject: func(_ context.Context, c *cluster, _ params) error { c.redisProxy.Deafen(); return nil },
+		heal:   func(_ context.Context, c *cluster, _ params) error { c.redisProxy.Hear(); return nil }},
+
+	// Redis without it.
+	{name: "flushall", takes: redises, inject: flush},
+	{name: "flushall-frozen-api-short", takes: redises, draw: lasting(200*time.Millisecond, 800*time.Millisecond), inject: flushFrozen, heal: thawAPI},
+	{name: "flushall-frozen-api-long", takes: redises, draw: lasting(15*time.Second, 20*time.Second), inject: flushFrozen, heal: thawAPI},
+	{name: "redis-loses-last-second", needs: redisAlone | everysec, takes: redises, draw: before(time.Second, time.Second), prepare: func(c *cluster) error {
+		c.written = c.redis.Written()
+		return nil
+	}, inject: func(_ context.Context, c *cluster, _ params) error {
+		c.redis.Kill()
+		c.redis.Truncate(c.written)
+		c.redis.Restart()
+		return nil
+	}},
+	{name: "redis-restores-snapshot", needs: redisAlone, takes: redises, draw: before(1500*time.Millisecond, 4*time.Second), prepare: func(c *cluster) error {
+		c.snapshot = c.redis.Snapshot()
+		return nil
+	}, inject: func(_ context.Context, c *cluster, _ params) error {
+		c.redis.RestartFrom(c.snapshot)
+		return nil
+	}},
+	{name: "redis-starts-empty", needs: redisAlone, takes: redises, inject: func(_ context.Context, c *cluster, _ params) error {
+		c.redis.RestartEmpty()
+		return nil
+	}},
+	{name: "failover", needs: sentinels, takes: redises, draw: before(100*time.Millisecond, time.Second), inject: func(_ context.Context, c *cluster, p params) error {
+		c.sentinel.FailOver(p.Before)
+		return nil
+	}},
+
+	// Postgres.
+	{name: "kill-postgres", needs: postgresOwn, inject: func(_ context.Context, c *cluster, _ params) error {
+		c.postgres.Restart()
+		return nil
+	}},
+	{name: "cut-postgres", needs: postgresProxied, inject: func(_ context.Context, c *cluster, _ params) error {
+		return done(c.postgresProxy.Cut() > 0)
+	}},
+	{name: "drop-postgres-replies", needs: postgresProxied, draw: lasting(200*time.Millisecond, 3*time.Second),
+		inject: func(_ context.Context, c *cluster, _ params) error { c.postgresProxy.Deafen(); return nil },
+		heal:   func(_ context.Context, c *cluster, _ params) error { c.postgresProxy.Hear(); return nil }},
+
+	// The queue.
+	{name: "duplicate-tasks", inject: func(ctx context.Context, c *cluster, _ params) error { return c.repeatTasks(ctx, 0) }},
+	{name: "delayed-tasks", draw: lasting(time.Second, 6*time.Second), inject: func(ctx context.Context, c *cluster, p params) error {
+		return c.repeatTasks(ctx, p.For)
+	}},
+}
+
+// double takes both copies of uncommitted orders at once. It is in no other plan.
+var double = fault{name: "double", draw: away, inject: func(ctx context.Context, c *cluster, p params) error {
+	if !c.api(p).kill(p.For) {
+		return errNothingThere
+	}
+	return flush(ctx, c, p)
+}}
+
+// errNothingThere says that a fault found nothing to break, for instance a process that is dead already.
+var errNothingThere = fmt.Errorf("nothing there to break")
+
+func done(is bool) error {
+	if !is {
+		return errNothingThere
+	}
+	return nil
+}
+
+func (c *cluster) api(p params) *node    { return c.apis[p.Target-1] }
+func (c *cluster) worker(p params) *node { return c.workers[p.Target-1] }
+
+// away draws a process that is killed and how long it stays away.
+func away(r *rand.Rand) params {
+	return params{Target: one(r), For: between(r, restartAfter, 2*time.Second)}
+}
+
+// at draws a process that dies at a failpoint.
+func at(failpoint string, hits int) func(*rand.Rand) params {
+	return func(r *rand.Rand) params { return params{Target: one(r), Failpoint: failpoint, Hit: 1 + r.IntN(hits)} }
+}
+
+// lasting draws a target and how long the fault lasts.
+func lasting(from, to time.Duration) func(*rand.Rand) params {
+	return func(r *rand.Rand) params { return params{Target: one(r), For: between(r, from, to)} }
+}
+
+// before draws how far back the fault goes.
+func before(from, to time.Duration) func(*rand.Rand) params {
+	return func(r *rand.Rand) params { return params{Before: between(r, from, to)} }
+}
+
+// armAPI restarts an API in order, as a deployment would, into one that dies at a failpoint.
+func armAPI(_ context.Context, c *cluster, p params) error {
+	return done(c.api(p).restart(fmt.Sprintf("%s:%d", p.Failpoint, p.Hit)))
+}
+
+func armWorker(_ context.Context, c *cluster, p params) error {
+	return done(c.worker(p).restart(fmt.Sprintf("%s:%d", p.Failpoint, p.Hit)))
+}
+
+func freezeAPI(_ context.Context, c *cluster, p params) error { return done(c.api(p).freeze()) }
+
+func thawAPI(_ context.Context, c *cluster, p params) error {
+	c.api(p).thaw()
+	c.thawed = time.Now()
+	return nil
+}
+
+func flush(ctx context.Context, c *cluster, _ params) error {
+	rdb := c.rdb()
+	defer rdb.Close()
+	return rdb.FlushAll(ctx).Err()
+}
+
+// flushFrozen has Redis forget everything while an API cannot notice.
+func flushFrozen(ctx context.Context, c *cluster, p params) error {
+	if err := freezeAPI(ctx, c, p); err != nil {
+		return err
+	}
+	return flush(ctx, c, p)
+}

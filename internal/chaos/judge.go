@@ -1,0 +1,92 @@
+package chaos
+
+import (
+	"context"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/rehearse"
+)
+
+// byDouble are the invariants that a loss of both copies breaks: the order is gone, and its key gives another one.
+var byDouble = []string{"I1", "I7"}
+
+// judge holds together what the crowd saw, what the API says, and what the databases hold.
+func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Report, file string) {
+	f, err := os.Open(file)
+	c.must(err)
+	defer f.Close()
+	h, err := rehearse.ReadHistory(f)
+	c.must(err)
+	var accepted []string
+	seen := make(map[string]bool)
+	for _, call := range h.Calls {
+		if call.Outcome == rehearse.Admitted && !seen[call.OrderID] {
+			seen[call.OrderID] = true
+			accepted = append(accepted, call.OrderID)
+		}
+	}
+	res.Accepted = len(accepted)
+	res.Calls = len(h.Calls)
+	res.SlowestMS = slowest(h).Milliseconds()
+	res.UnavailableMS = unavailable(h).Milliseconds()
+	res.Reached = c.reached()
+	c.must(c.pool.QueryRow(ctx, `SELECT count(*) FROM orders WHERE reason = 'recovered_late'`).Scan(&res.Late))
+	for _, finding := range report.Findings {
+		res.Judged = append(res.Judged, finding)
+		if finding.Verdict == rehearse.Breach && !(res.Double && slices.Contains(byDouble, finding.Invariant)) {
+			res.breach(finding.Invariant, finding.Detail, finding.Examples...)
+		}
+	}
+	looked, err := c.look(ctx, accepted, h.Prefix)
+	c.must(err)
+	res.Looked = looked
+	for _, b := range looked {
+		switch b.Invariant {
+		case "I1":
+			res.Lost += b.Count
+		case "I3", "I5":
+			res.Oversold += b.Count
+		}
+		if b.Count > 0 && !(res.Double && slices.Contains(byDouble, b.Invariant)) {
+			res.breach(b.Invariant, "the databases: "+b.Title, b.Examples...)
+		}
+	}
+}
+
+// slowest is the longest that a buyer with a 202 waited to see what became of the order.
+func slowest(h *rehearse.History) (longest time.Duration) {
+	told := make(map[string]time.Duration)
+	for _, call := range h.Calls {
+		if at, ok := told[call.OrderID]; call.Outcome == rehearse.Admitted && (!ok || call.Ended < at) {
+			told[call.OrderID] = call.Ended
+		}
+	}
+	for _, s := range h.Sightings {
+		if at, ok := told[s.OrderID]; ok && s.State != "accepted" {
+			longest = max(longest, s.Ended-at)
+			delete(told, s.OrderID)
+		}
+	}
+	return longest
+}
+
+// unavailable is the longest time during which calls were answered, and all with a 503 or not at all.
+func unavailable(h *rehearse.History) (longest time.Duration) {
+	calls := slices.Clone(h.Calls)
+	slices.SortFunc(calls, func(a, b rehearse.Call) int { return int(a.Ended - b.Ended) })
+	since := time.Duration(-1)
+	for _, call := range calls {
+		switch {
+		case call.Outcome != rehearse.Lost:
+			since = -1
+		case call.Reason == "hung_up":
+		case since < 0:
+			since = call.Ended
+		default:
+			longest = max(longest, call.Ended-since)
+		}
+	}
+	return longest
+}

@@ -1,0 +1,195 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+)
+
+// breaches are what a question to a database found wrong.
+type breaches struct {
+	Invariant string   `json:"invariant"`
+	Title     string   `json:"title"`
+	Count     int      `json:"count"`
+	Examples  []string `json:"examples,omitempty"`
+}
+
+// question asks Postgres for what is wrong: one row of text each.
+type question struct {
+	invariant, title, sql string
+}
+
+// $1 is the orders that were answered 202, $2 the crowd's prefix. The rounds have one sale of one item.
+var questions = []question{
+	{"I1", "answered 202 and neither a row nor a dead letter", `
+		SELECT id::text FROM unnest($1::uuid[]) AS id
+		WHERE NOT EXISTS (SELECT FROM orders WHERE order_id = id) AND NOT EXISTS (SELECT FROM dead_letters WHERE order_id = id)`},
+	{"I2", "an order of somebody who was not there", `SELECT order_id || ' of ' || buyer FROM orders WHERE NOT starts_with(buyer, $2)`},
+	{"I3", "a unit above the stock", `SELECT u.unit::text FROM order_units u JOIN items USING (sale, item) WHERE u.unit > stock`},
+	{"I3", "live orders hold more than the stock", `
+		SELECT sum(quantity) || ' of ' || stock FROM orders JOIN items USING (sale, item)
+		WHERE status IN ('confirmed', 'paid') GROUP BY stock HAVING sum(quantity) > stock`},
+	{"I4", "a buyer above the quota", `
+		SELECT buyer || ' holds ' || sum(quantity) FROM orders JOIN items USING (sale, item)
+		WHERE status IN ('confirmed', 'paid') GROUP BY buyer, quota_ever HAVING sum(quantity) > quota_ever`},
+	{"I5", "a unit of an order that holds nothing", `
+		SELECT u.unit || ' of ' || u.order_id FROM order_units u LEFT JOIN orders o USING (order_id)
+		WHERE o.status IS NULL OR o.status NOT IN ('confirmed', 'paid') OR NOT u.unit = ANY (o.units)`},
+	{"I5", "a live order that does not own its units", `
+		SELECT order_id || ' owns ' || (SELECT count(*) FROM order_units u WHERE u.order_id = o.order_id) || ' of ' || quantity
+		FROM orders o WHERE status IN ('confirmed', 'paid')
+		AND quantity <> (SELECT count(*) FROM order_units u WHERE u.order_id = o.order_id AND u.sale = o.sale AND u.item = o.item)`},
+	{"I9", "an order whose events do not begin with its commit", `
+		SELECT order_id || ': ' || coalesce((array_agg(e.status ORDER BY seq))[1], 'none')
+		FROM orders LEFT JOIN order_events e USING (order_id)
+		GROUP BY order_id HAVING coalesce((array_agg(e.status ORDER BY seq))[1], '') NOT IN ('confirmed', 'rejected')`},
+	{"I9", "an order with a status twice, or one after its end", `
+		SELECT order_id || ': ' || string_agg(status, ' ' ORDER BY seq) FROM order_events WHERE action <> 'refund' GROUP BY order_id
+		HAVING count(*) FILTER (WHERE status IN ('confirmed', 'rejected')) > 1 OR count(*) FILTER (WHERE status IN ('paid', 'cancelled', 'expired')) > 1
+		OR bool_or(status = 'rejected') AND count(*) > 1`},
+	{"I9", "an order whose last event is another status", `
+		SELECT order_id || ' is ' || o.status || ', its last event ' || (array_agg(e.status ORDER BY seq DESC))[1]
+		FROM orders o JOIN order_events e USING (order_id) WHERE e.action <> 'refund'
+		GROUP BY order_id, o.status HAVING (array_agg(e.status ORDER BY seq DESC))[1] <> o.status`},
+	{"I9", "an event of an order that is not there", `SELECT order_id || ' ' || status FROM order_events e WHERE NOT EXISTS (SELECT FROM orders o WHERE o.order_id = e.order_id)`},
+	{"I10", "units still on their way back to Redis", `SELECT order_id || ' ' || units::text FROM order_returns`},
+	{"I11", "a paid order without exactly one payment", `
+		SELECT order_id || ' has ' || count(p.reference) FROM orders LEFT JOIN (SELECT * FROM payments WHERE action = 'none') p USING (order_id)
+		WHERE status = 'paid' GROUP BY order_id HAVING count(p.reference) <> 1`},
+	{"I11", "a payment that paid no order", `
+		SELECT reference || ' of ' || p.order_id FROM payments p LEFT JOIN orders o USING (order_id) WHERE p.action = 'none' AND o.status IS DISTINCT FROM 'paid'`},
+	{"I11", "a payment that is not exactly one event", `
+		SELECT p.reference || ' is ' || count(e.seq) FROM payments p
+		LEFT JOIN order_events e ON e.reference = p.reference AND e.order_id = p.order_id AND e.action = p.action
+		GROUP BY p.reference HAVING count(e.seq) <> 1`},
+	{"I13", "an order from outside the hours", `
+		SELECT order_id || ' at ' || accepted_at FROM orders JOIN sales USING (sale) WHERE accepted_at < starts_at OR accepted_at >= ends_at`},
+	{"I14", "an order that nobody paid and nobody ended", `
+		SELECT order_id || ' was to be paid before ' || pay_before FROM orders WHERE status = 'confirmed' AND pay_before < now() - interval '10 s'`},
+	{"I14", "a dead letter", `SELECT order_id || ': ' || reason FROM dead_letters`},
+}
+
+// look asks both databases what is wrong, past the product's own code. Lines without breaches are there too.
+func (c *cluster) look(ctx context.Context, accepted []string, prefix string) (all []breaches, err error) {
+	for _, q := range questions {
+		// Both arguments are used, or Postgres would not know their types.
+		rows, err := c.pool.Query(ctx, `WITH given AS (SELECT $1::uuid[] AS accepted, $2::text AS prefix) SELECT wrong.text FROM (`+q.sql+`) AS wrong (text)`, accepted, prefix)
+		if err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", q.invariant, q.title, err)
+		}
+		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", q.invariant, q.title, err)
+		}
+		all = append(all, breaches{q.invariant, q.title, len(found), found[:min(len(found), 5)]})
+	}
+	shelf, err := c.lookAtShelf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queues, err := c.lookAtQueues(ctx)
+	return append(all, shelf, queues), err
+}
+
+// lookAtShelf compares each unit that Redis ever handed out with its place: it is free in Redis or sold in Postgres.
+func (c *cluster) lookAtShelf(ctx context.Context) (breaches, error) {
+	b := breaches{Invariant: "I6", Title: "a unit that is not in exactly one place"}
+	wrong := func(format string, args ...any) {
+		b.Count++
+		if b.Count <= 5 {
+			b.Examples = append(b.Examples, fmt.Sprintf(format, args...))
+		}
+	}
+	var epoch int64
+	if err := c.pool.QueryRow(ctx, `SELECT epoch FROM sales WHERE sale = $1`, sale).Scan(&epoch); err != nil {
+		return b, err
+	}
+	rows, err := c.pool.Query(ctx, `SELECT unit FROM order_units`)
+	if err != nil {
+		return b, err
+	}
+	sold, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		return b, err
+	}
+	rdb := c.rdb()
+	defer rdb.Close()
+	next, err := rdb.HGet(ctx, itemKey(epoch, "item"), "next").Int()
+	if err != nil {
+		return b, fmt.Errorf("next: %w", err)
+	}
+	free, err := rdb.SMembers(ctx, itemKey(epoch, "returned")).Result()
+	if err != nil {
+		return b, err
+	}
+	places := make(map[int][]string)
+	for _, u := range sold {
+		places[u] = append(places[u], "sold")
+	}
+	for _, text := range free {
+		u, err := strconv.Atoi(text)
+		if err != nil {
+			return b, err
+		}
+		places[u] = append(places[u], "free")
+	}
+	for u := 1; u <= next; u++ {
+		if len(places[u]) != 1 {
+			wrong("unit %d is in %v", u, places[u])
+		}
+		delete(places, u)
+	}
+	for u, at := range places {
+		wrong("unit %d is %v and was never handed out", u, at)
+	}
+	for _, key := range []string{"pending", "outbox"} {
+		kind, n := rdb.HLen, int64(0)
+		if key == "outbox" {
+			kind = rdb.ZCard
+		}
+		if n, err = kind(ctx, itemKey(epoch, key)).Result(); err != nil {
+			return b, err
+		} else if n > 0 {
+			wrong("%d orders are %s", n, key)
+		}
+	}
+	slices.Sort(b.Examples)
+	return b, nil
+}
+
+// lookAtQueues counts what Asynq still has, in whatever state.
+func (c *cluster) lookAtQueues(ctx context.Context) (breaches, error) {
+	b := breaches{Invariant: "I17", Title: "a task that is left"}
+	rdb := c.rdb()
+	defer rdb.Close()
+	for _, state := range []string{"pending", "active", "scheduled", "retry", "archived"} {
+		keys, err := rdb.Keys(ctx, "asynq:{"+space+"-*}:"+state).Result()
+		if err != nil {
+			return b, err
+		}
+		for _, key := range keys {
+			count := func(ctx context.Context, key string) *redis.IntCmd { return rdb.ZCard(ctx, key) }
+			if state == "pending" || state == "active" {
+				count = func(ctx context.Context, key string) *redis.IntCmd { return rdb.LLen(ctx, key) }
+			}
+			n, err := count(ctx, key).Result()
+			if err != nil {
+				return b, err
+			}
+			if n > 0 {
+				b.Count += int(n)
+				b.Examples = append(b.Examples, fmt.Sprintf("%d in %s", n, key))
+			}
+		}
+	}
+	return b, nil
+}
+
+// itemKey is a key of the item in one epoch.
+func itemKey(epoch int64, name string) string {
+	return space + ":{" + sale + ":" + item + "}:" + strconv.FormatInt(epoch, 10) + ":" + name
+}

@@ -1,0 +1,150 @@
+package chaos
+
+import (
+	"io"
+	"net"
+	"sync"
+)
+
+// proxy stands between the product and a server. It can cut every connection, and drop what the server replies. Safe for concurrent use.
+type proxy struct {
+	target string
+	listen net.Listener
+
+	mu    sync.Mutex
+	pairs map[*pair]struct{} // guarded by mu
+	deaf  bool               // guarded by mu
+	gone  bool               // guarded by mu
+	wg    sync.WaitGroup
+}
+
+// pair is one connection through the proxy.
+type pair struct {
+	client, server net.Conn
+	deaf           bool // a reply was dropped; what follows belongs to no question any more. Guarded by proxy.mu
+}
+
+// newProxy listens on a free port of the loopback.
+func newProxy(target string) (*proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // nothing to wait for
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{target: target, listen: l, pairs: make(map[*pair]struct{})}
+	p.wg.Go(p.accept)
+	return p, nil
+}
+
+// Addr is where the product connects.
+func (p *proxy) Addr() string { return p.listen.Addr().String() }
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listen.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target) //nolint:noctx // on the loopback it connects or is refused
+		if err != nil {
+			reset(client)
+			continue
+		}
+		c := &pair{client: client, server: server}
+		p.mu.Lock()
+		p.pairs[c] = struct{}{}
+		gone := p.gone
+		p.mu.Unlock()
+		if gone {
+			p.drop(c)
+			continue
+		}
+		p.wg.Go(func() {
+			_, _ = io.Copy(server, client) // the other direction notices
+			p.drop(c)
+		})
+		p.wg.Go(func() {
+			_, _ = io.Copy(&replies{p, c}, server)
+			p.drop(c)
+		})
+	}
+}
+
+// replies is the way back to the client.
+type replies struct {
+	p *proxy
+	c *pair
+}
+
+func (r *replies) Write(b []byte) (int, error) {
+	r.p.mu.Lock()
+	r.c.deaf = r.c.deaf || r.p.deaf
+	deaf := r.c.deaf
+	r.p.mu.Unlock()
+	if deaf {
+		return len(b), nil
+	}
+	return r.c.client.Write(b)
+}
+
+// drop ends a connection on both sides.
+func (p *proxy) drop(c *pair) {
+	p.mu.Lock()
+	delete(p.pairs, c)
+	p.mu.Unlock()
+	reset(c.client)
+	reset(c.server)
+}
+
+// reset closes a connection as a crash does: without a farewell.
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+// Cut ends every connection there is; new ones are served.
+func (p *proxy) Cut() int {
+	p.mu.Lock()
+	var all []*pair
+	for c := range p.pairs {
+		all = append(all, c)
+	}
+	p.mu.Unlock()
+	for _, c := range all {
+		p.drop(c)
+	}
+	return len(all)
+}
+
+// Deafen has replies dropped from now on: the server does what it is told, and nobody hears of it.
+func (p *proxy) Deafen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf = true
+}
+
+// Hear ends Deafen, and the connections that lack a reply.
+func (p *proxy) Hear() {
+	p.mu.Lock()
+	p.deaf = false
+	var lacking []*pair
+	for c := range p.pairs {
+		if c.deaf {
+			lacking = append(lacking, c)
+		}
+	}
+	p.mu.Unlock()
+	for _, c := range lacking {
+		p.drop(c)
+	}
+}
+
+func (p *proxy) close() {
+	p.mu.Lock()
+	p.gone = true
+	p.mu.Unlock()
+	_ = p.listen.Close()
+	p.Cut()
+	p.wg.Wait()
+}

@@ -1,0 +1,136 @@
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tidegate/tidegate/internal/rehearse"
+)
+
+// result is what a round came to. It marshals to JSON.
+type result struct {
+	Seed     uint64         `json:"seed"`
+	Double   bool           `json:"double,omitempty"`
+	Plan     []string       `json:"plan"`
+	Injected map[string]int `json:"injected"`
+	Reached  int            `json:"failpoints_reached"`
+	Skipped  []string       `json:"skipped,omitempty"` // faults that found nothing to break, or would have taken a last copy
+
+	Calls         int     `json:"calls"`
+	Accepted      int     `json:"accepted"` // orders answered 202
+	Lost          int     `json:"lost"`     // of them, neither a row nor a dead letter
+	Oversold      int     `json:"oversold"` // units
+	Late          int     `json:"recovered_late"`
+	SlowestMS     int64   `json:"slowest_ms"`     // from a 202 until its buyer saw what became of it
+	UnavailableMS int64   `json:"unavailable_ms"` // longest time of nothing but 503 and lost answers
+	Took          float64 `json:"took_s"`
+
+	Breaches []string           `json:"breaches,omitempty"`
+	Judged   []rehearse.Finding `json:"judged,omitempty"`
+	Looked   []breaches         `json:"looked,omitempty"`
+}
+
+func newResult(p plan) *result {
+	r := &result{Seed: p.Seed, Injected: make(map[string]int)}
+	for _, s := range p.Steps {
+		r.Plan = append(r.Plan, s.String())
+		r.Double = r.Double || s.Fault == double.name
+	}
+	return r
+}
+
+func (r *result) skip(s step, why error) { r.Skipped = append(r.Skipped, s.Fault+": "+why.Error()) }
+
+func (r *result) breach(invariant, what string, examples ...string) {
+	r.Breaches = append(r.Breaches, strings.TrimSpace(invariant+": "+what+" "+strings.Join(examples, "; ")))
+}
+
+// ok tells whether the round is as it should be.
+func (r *result) ok() bool { return len(r.Breaches) == 0 }
+
+// String is one line.
+func (r *result) String() string {
+	verdict := "ok"
+	if !r.ok() {
+		verdict = fmt.Sprintf("BROKEN (%d)", len(r.Breaches))
+	}
+	return fmt.Sprintf("seed %d: %-10s accepted %d  lost %d  oversold %d  late %d  slowest %.1fs  503 for %.1fs  took %.0fs  %s",
+		r.Seed, verdict, r.Accepted, r.Lost, r.Oversold, r.Late, float64(r.SlowestMS)/1000, float64(r.UnavailableMS)/1000, r.Took, counts(r.Injected))
+}
+
+// counts lists numbers by name.
+func counts(m map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if m[name] == 1 {
+			parts = append(parts, name)
+		} else {
+			parts = append(parts, fmt.Sprintf("%s×%d", name, m[name]))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// summary adds rounds up. It marshals to JSON.
+type summary struct {
+	Rounds        int            `json:"rounds"`
+	Broken        []uint64       `json:"broken,omitempty"` // seeds
+	Injected      map[string]int `json:"injected"`
+	Reached       int            `json:"failpoints_reached"`
+	Skipped       int            `json:"skipped"`
+	Calls         int            `json:"calls"`
+	Accepted      int            `json:"accepted"`
+	Lost          int            `json:"lost"`
+	Oversold      int            `json:"oversold"`
+	Late          int            `json:"recovered_late"`
+	SlowestMS     int64          `json:"slowest_ms"`
+	UnavailableMS int64          `json:"unavailable_ms"`
+	Results       []*result      `json:"results"`
+}
+
+func sum(results []*result) *summary {
+	s := &summary{Injected: make(map[string]int), Results: results}
+	for _, r := range results {
+		s.Rounds++
+		if !r.ok() {
+			s.Broken = append(s.Broken, r.Seed)
+		}
+		for name, n := range r.Injected {
+			s.Injected[name] += n
+		}
+		s.Reached += r.Reached
+		s.Skipped += len(r.Skipped)
+		s.Calls += r.Calls
+		s.Accepted += r.Accepted
+		s.Lost += r.Lost
+		s.Oversold += r.Oversold
+		s.Late += r.Late
+		s.SlowestMS, s.UnavailableMS = max(s.SlowestMS, r.SlowestMS), max(s.UnavailableMS, r.UnavailableMS)
+	}
+	return s
+}
+
+// String is the summary for people.
+func (s *summary) String() string {
+	var b strings.Builder
+	injected := 0
+	for _, n := range s.Injected {
+		injected += n
+	}
+	fmt.Fprintf(&b, "rounds                        %d\n", s.Rounds)
+	fmt.Fprintf(&b, "broken                        %d %v\n", len(s.Broken), s.Broken)
+	fmt.Fprintf(&b, "faults injected               %d (%d skipped, %d deaths at failpoints)\n", injected, s.Skipped, s.Reached)
+	for _, name := range slices.Sorted(maps.Keys(s.Injected)) {
+		fmt.Fprintf(&b, "  %-27s %d\n", name, s.Injected[name])
+	}
+	fmt.Fprintf(&b, "calls                         %d\n", s.Calls)
+	fmt.Fprintf(&b, "orders accepted               %d\n", s.Accepted)
+	fmt.Fprintf(&b, "orders lost                   %d\n", s.Lost)
+	fmt.Fprintf(&b, "units oversold                %d\n", s.Oversold)
+	fmt.Fprintf(&b, "rejected as recovered late    %d\n", s.Late)
+	fmt.Fprintf(&b, "longest time to a final state %.1f s\n", float64(s.SlowestMS)/1000)
+	fmt.Fprintf(&b, "longest time of 503           %.1f s\n", float64(s.UnavailableMS)/1000)
+	return b.String()
+}

@@ -1,0 +1,90 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// repeated is how many tasks a fault repeats.
+const repeated = 200
+
+// repeatTasks enqueues tasks of orders a second time, under ids of their own: of such that wait, and of such that the database has,
+// whatever became of them.
+func (c *cluster) repeatTasks(ctx context.Context, delay time.Duration) error {
+	rdb := c.rdb()
+	defer rdb.Close()
+	payloads, err := pendingRecords(ctx, rdb)
+	if err != nil {
+		return err
+	}
+	committed, err := c.committedRecords(ctx)
+	if err != nil {
+		return err
+	}
+	payloads = append(payloads, committed...)
+	if len(payloads) == 0 {
+		return errNothingThere
+	}
+	client := asynq.NewClientFromRedisClient(rdb)
+	for i, payload := range payloads[:min(len(payloads), repeated)] {
+		queue := fmt.Sprintf("%s-orders-%d", space, i%4)
+		if _, err := client.EnqueueContext(ctx, asynq.NewTask("order:commit", payload), asynq.Queue(queue),
+			asynq.MaxRetry(1<<30), asynq.Timeout(time.Minute), asynq.ProcessIn(delay)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pendingRecords are the uncommitted reservations that Redis has, in all epochs.
+func pendingRecords(ctx context.Context, rdb *redis.Client) (records [][]byte, err error) {
+	keys, err := rdb.Keys(ctx, space+":{*}:*:pending").Result()
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		values, err := rdb.HVals(ctx, key).Result()
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range values {
+			records = append(records, []byte(v))
+		}
+	}
+	return records, nil
+}
+
+// committedRecords are what the tasks of some orders in the database must have been.
+func (c *cluster) committedRecords(ctx context.Context) (records [][]byte, err error) {
+	rows, err := c.pool.Query(ctx, `
+		SELECT order_id, epoch, sale, item, buyer, buyer_hash, coalesce(key_hash, ''), quantity, units, accepted_at
+		FROM orders WHERE status <> 'rejected' ORDER BY hashtext(order_id::text) LIMIT $1`, repeated)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var (
+			r  orders.Reservation
+			id [16]byte
+			at time.Time
+		)
+		if err := rows.Scan(&id, &r.Epoch, &r.Sale, &r.Item, &r.Buyer, &r.BuyerHash, &r.KeyHash, &r.Quantity, &r.Units, &at); err != nil {
+			return nil, err
+		}
+		r.ID, r.AcceptedMS = id, at.UnixMilli()
+		record, err := json.Marshal(r)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	return records, rows.Err()
+}
