@@ -19,8 +19,22 @@ const (
 // RedisOptions returns what a client for decisions needs, for redis.NewUniversalClient: a decision that comes late is worth
 // nothing, and one sent twice counts twice. url is redis://[user:password@]host:port[/db] or rediss:// for TLS; with several
 // addresses divided by commas (redis://a:6379,b:6379,c:6379) it is a Redis Cluster. For a cluster behind one address set
-// IsClusterMode in the result.
+// IsClusterMode in the result. redis+sentinel://[user:password@]a:26379,b:26379,c:26379/name[/db] is the master that these
+// sentinels know by that name; user and password are the master's, and rediss+sentinel:// is TLS with all of them.
 func RedisOptions(url string) (*redis.UniversalOptions, error) {
+	master := ""
+	if scheme, rest, ok := strings.Cut(url, "+sentinel://"); ok {
+		hosts, path, _ := strings.Cut(rest, "/")
+		name, db, _ := strings.Cut(path, "/")
+		if name == "" {
+			return nil, errors.New("admission: redis url: the sentinels' name of the master is missing, as in redis+sentinel://a:26379,b:26379/name")
+		}
+		first, others, several := strings.Cut(hosts, ",")
+		master, url = name, scheme+"://"+first+"/"+db
+		if several {
+			url += "," + others
+		}
+	}
 	first, rest, several := strings.Cut(url, ",")
 	one, err := redis.ParseURL(first)
 	if err != nil {
@@ -28,7 +42,7 @@ func RedisOptions(url string) (*redis.UniversalOptions, error) {
 	}
 	addrs := []string{one.Addr}
 	if several {
-		if one.DB != 0 {
+		if one.DB != 0 && master == "" {
 			return nil, errors.New("admission: redis url: a cluster has no databases but 0")
 		}
 		for addr := range strings.SplitSeq(rest, ",") {
@@ -48,6 +62,7 @@ func RedisOptions(url string) (*redis.UniversalOptions, error) {
 	}
 	return &redis.UniversalOptions{
 		Addrs:      addrs,
+		MasterName: master,
 		Username:   one.Username,
 		Password:   one.Password,
 		DB:         one.DB,

@@ -121,6 +121,10 @@ func TestRedisOptions(t *testing.T) {
 		{"rediss://a:1,rediss://b:2", "a:1 b:2", true, false},
 		{"redis://a:1/2,b:2", "", false, true},
 		{"redis://a:1,,b:2", "", false, true},
+		{"redis+sentinel://user:word@a:1,b:2,c:3/main", "a:1 b:2 c:3", false, false},
+		{"rediss+sentinel://a:1/main/3", "a:1", true, false},
+		{"redis+sentinel://a:1,b:2", "", false, true},
+		{"redis+sentinel://a:1,b:2/main/x", "", false, true},
 		{"http://a", "", false, true},
 		{"", "", false, true},
 	} {
@@ -133,6 +137,9 @@ func TestRedisOptions(t *testing.T) {
 		}
 		if got := strings.Join(opts.Addrs, " "); got != c.addrs || (opts.TLSConfig != nil) != c.tls {
 			t.Errorf("%q: addresses %s, TLS %v", c.url, got, opts.TLSConfig != nil)
+		}
+		if sentinels := strings.Contains(c.url, "+sentinel:"); (opts.MasterName == "main") != sentinels || sentinels && strings.Contains(c.url, "/3") != (opts.DB == 3) {
+			t.Errorf("%q: master %q, database %d", c.url, opts.MasterName, opts.DB)
 		}
 		if opts.MaxRetries != -1 || opts.DialerRetries != 1 || !opts.ContextTimeoutEnabled || opts.ReadTimeout > 100*ms {
 			t.Errorf("%q: not the settings of a decision: %+v", c.url, opts)

@@ -170,7 +170,7 @@ func (u *URL) setRedis(value string) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause
 	}
-	return u.set(value, err, "redis://user:password@host:6379/0, rediss:// for TLS, or the nodes of a cluster divided by commas")
+	return u.set(value, err, "redis://user:password@host:6379/0, rediss:// for TLS, the nodes of a cluster divided by commas, or redis+sentinel://host:26379,host:26379/name")
 }
 
 func (u *URL) setPostgres(value string) error {

@@ -34,7 +34,7 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	fence := orders.NewFence(len(opts.Addrs) > 1)
+	fence := orders.NewFence(opts.MasterName == "" && len(opts.Addrs) > 1)
 	opts.OnConnect = fence.OnConnect
 	if within > 0 {
 		opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = within, within, within, within
