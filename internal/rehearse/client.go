@@ -38,7 +38,10 @@ type answer struct {
 	OrderID     string `json:"order_id"`
 	Status      state  `json:"status"`
 	Reason      string `json:"reason"`
+	Action      string `json:"action"` // of a payment
 	PollAfterMs int    `json:"poll_after_ms"`
+
+	PayBefore time.Time `json:"pay_before"`
 }
 
 // state is an order's status: a word. A problem has a number under the same name, which is the HTTP status again and left out.
@@ -93,20 +96,31 @@ func (p *public) order(ctx context.Context, buyer, key, item string, quantity in
 	}
 	req := &http.Request{
 		Method: http.MethodPost, URL: p.orders, Host: p.orders.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{
-			"Content-Type": {"application/json"}, "Idempotency-Key": {key}, "X-User-Id": {buyer}, "X-User-Tier": {"registered"},
-		},
-		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		Header: http.Header{"Content-Type": {"application/json"}, "X-User-Id": {buyer}, "X-User-Tier": {"registered"}},
+		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+	if key != "" {
+		req.Header["Idempotency-Key"] = []string{key}
 	}
 	return send(p.rt, req.WithContext(ctx))
 }
 
-// status reads an order, waiting up to hold at the server for it to leave accepted.
-func (p *public) status(ctx context.Context, buyer, id string, hold time.Duration) (reply, error) {
+// cancel cancels an order.
+func (p *public) cancel(ctx context.Context, buyer, id string) (reply, error) {
+	ctx, done := context.WithTimeout(ctx, p.wait)
+	defer done()
+	return p.ask(ctx, http.MethodPost, "/v1/orders/"+url.PathEscape(id)+"/cancel", buyer)
+}
+
+// status reads an order, waiting up to hold at the server for its status to be another.
+func (p *public) status(ctx context.Context, buyer, id, while string, hold time.Duration) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, hold+p.wait)
 	defer cancel()
-	at := p.base + "/v1/orders/" + url.PathEscape(id) + "?while=accepted&wait_ms=" + strconv.FormatInt(hold.Milliseconds(), 10)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
+	return p.ask(ctx, http.MethodGet, "/v1/orders/"+url.PathEscape(id)+"?while="+while+"&wait_ms="+strconv.FormatInt(hold.Milliseconds(), 10), buyer)
+}
+
+func (p *public) ask(ctx context.Context, method, path, buyer string) (reply, error) {
+	req, err := http.NewRequestWithContext(ctx, method, p.base+path, http.NoBody)
 	if err != nil {
 		return reply{}, fmt.Errorf("rehearse: %w", err)
 	}
@@ -145,8 +159,9 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(s) * time.Second
 }
 
-// outcomeOf reads what a buyer may conclude. Only a 4xx is a refusal: whatever else is not a proper 202 leaves the outcome open.
-func outcomeOf(r reply, err error, hungUp bool) (o Outcome, reason, detail string) {
+// outcomeOf reads what a buyer may conclude; proper is whether the answer says that it is done. Only a 4xx is a refusal: whatever else is
+// not proper leaves the outcome open.
+func outcomeOf(r reply, err error, hungUp, proper bool) (o Outcome, reason, detail string) {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, errMalformed):
@@ -157,14 +172,14 @@ func outcomeOf(r reply, err error, hungUp bool) (o Outcome, reason, detail strin
 		return Lost, "timeout", ""
 	case err != nil:
 		return Lost, "connection", err.Error()
-	case r.code == http.StatusAccepted && r.OrderID != "":
+	case proper:
 		return Admitted, "", ""
 	case r.code >= 400 && r.code < 500:
 		return Refused, orWord(r.Reason, "http_"+strconv.Itoa(r.code)), ""
 	case r.code >= 500:
 		return Lost, orWord(r.Reason, "http_"+strconv.Itoa(r.code)), ""
 	}
-	return Lost, "malformed", fmt.Sprintf("%d with order id %q", r.code, r.OrderID)
+	return Lost, "malformed", fmt.Sprintf("%d with order id %q and status %q", r.code, r.OrderID, r.Status)
 }
 
 func orWord(s, otherwise string) string {

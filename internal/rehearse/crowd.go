@@ -3,6 +3,7 @@ package rehearse
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -19,12 +20,16 @@ type crowd struct {
 	rec   *recorder
 	tally *tally
 	slots chan struct{} // one per connection for orders: no call waits inside the transport, where nobody counts it
+	till  *internal     // takes payments
+	tills chan struct{} // one per connection of till
 	start time.Time
+	live  sync.WaitGroup // orders that are followed, or whose fate is being carried out
 
-	mu     sync.Mutex
-	open   []ask               // clicks whose outcome is unknown; guarded by mu
-	known  map[string]struct{} // order ids being followed; guarded by mu
-	follow chan placed         // room for every click, so sending never blocks
+	mu        sync.Mutex
+	open      []ask               // clicks whose outcome is unknown; guarded by mu
+	known     map[string]struct{} // order ids being followed; guarded by mu
+	unplanned int                 // calls that the plan does not have; guarded by mu
+	follow    chan *placed        // room for all there may be, so sending never blocks
 }
 
 // ask is a click on its way to a definite answer.
@@ -38,8 +43,11 @@ type ask struct {
 
 // placed is an order that was answered 202.
 type placed struct {
-	id, buyer, state string
-	api              int
+	click
+	id, user string
+	state    string // as its buyer last saw it
+	while    string // followed until it has another status than this
+	api      int
 }
 
 func (c *crowd) buyer(n int) string { return c.head.Prefix + strconv.Itoa(n) }
@@ -111,7 +119,7 @@ func (c *crowd) attempt(ctx context.Context, a *ask) Call {
 	c.tally.begin(call)
 	r, err := c.apis[a.api].order(ctx, buyer, call.Key, call.Item, call.Quantity, hangUp)
 	call.Ended = time.Since(c.start)
-	call.Outcome, call.Reason, call.Error = outcomeOf(r, err, hangUp >= 0)
+	call.Outcome, call.Reason, call.Error = outcomeOf(r, err, hangUp >= 0, r.code == http.StatusAccepted && r.OrderID != "")
 	call.Status = r.code
 	switch call.Outcome {
 	case Admitted:
@@ -123,21 +131,26 @@ func (c *crowd) attempt(ctx context.Context, a *ask) Call {
 	c.rec.call(call)
 	c.tally.end(call)
 	if call.Outcome == Admitted {
-		c.watch(placed{id: r.OrderID, buyer: buyer, state: string(r.Status), api: a.api})
+		c.watch(ctx, &placed{click: a.click, id: r.OrderID, user: buyer, state: string(r.Status), while: accepted, api: a.api})
 	}
 	return call
 }
 
 // watch hands an order to the followers, once.
-func (c *crowd) watch(p placed) {
+func (c *crowd) watch(ctx context.Context, p *placed) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.known[p.id]; ok {
+	_, known := c.known[p.id]
+	c.known[p.id] = struct{}{}
+	c.mu.Unlock()
+	if known {
 		return
 	}
-	c.known[p.id] = struct{}{}
 	c.tally.admitted.Add(1)
+	c.live.Add(1)
 	c.follow <- p
+	if p.fate.moment == afterAnswer {
+		c.live.Go(func() { c.pay(ctx, p) })
+	}
 }
 
 // backoff doubles from RetryWait and spreads by half, so that buyers who lost their answers together do not come back together.
@@ -150,9 +163,11 @@ func (c *crowd) backoff(attempts int, retryAfter time.Duration) time.Duration {
 	return d + rand.N(d/2+1)
 }
 
-func (c *crowd) take(ctx context.Context) bool {
+func (c *crowd) take(ctx context.Context) bool { return take(ctx, c.slots) }
+
+func take(ctx context.Context, slots chan struct{}) bool {
 	select {
-	case c.slots <- struct{}{}:
+	case slots <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false

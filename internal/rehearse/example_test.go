@@ -17,7 +17,7 @@ func ExampleJudge() {
 		}},
 	}
 	sale := rehearse.Sale{StartsAt: opens, EndsAt: opens.Add(time.Hour), Items: []rehearse.Item{{Item: "shoe", Stock: 10}}}
-	for _, f := range rehearse.Judge(history, []rehearse.Order{}, nil, sale) {
+	for _, f := range rehearse.Judge(history, rehearse.Evidence{Orders: []rehearse.Order{}, Sale: sale}) {
 		if f.Verdict == rehearse.Breach {
 			fmt.Println(f.Invariant, f.Examples[0])
 		}

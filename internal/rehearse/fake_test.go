@@ -35,6 +35,19 @@ const (
 	dropsAnswers defect = "cuts every third connection after the work is done"
 	stalls       defect = "answers no first attempt"
 	busy         defect = "is at capacity on each first attempt"
+
+	chargesTwice  defect = "takes the money of a second payment"
+	losesCapture  defect = "forgets a payment that it answered"
+	refundsLive   defect = "refunds a payment that came in time"
+	forgetsRef    defect = "answers the repeat of a payment as a new one"
+	turnsAway     defect = "refuses a payment that came late"
+	returnsTwice  defect = "lets an order expire that was cancelled"
+	expiresPaid   defect = "lets an order expire that was paid"
+	neverExpires  defect = "never lets an order expire"
+	hidesChange   defect = "has no feed of cancels"
+	keepsReturned defect = "does not sell what was returned"
+	giftsQuota    defect = "gives the quota back with a payment"
+	marksForever  defect = "gives a second order to a buyer without a key whose first one lives"
 )
 
 // shop is the HTTP contract in memory, public and internal on one listener.
@@ -42,20 +55,24 @@ type shop struct {
 	*httptest.Server
 	wrong defect
 
-	mu     sync.Mutex
-	stock  int
-	quota  int
-	free   int
-	starts time.Time
-	orders []*Order
-	keys   map[string]*Order
-	tried  map[string]int // attempts by key
-	posts  int
-	once   bool
+	mu       sync.Mutex
+	stock    int
+	quota    int
+	hold     time.Duration
+	next     int   // units handed out that were never returned
+	back     []int // returned units
+	starts   time.Time
+	orders   []*Order
+	keys     map[string]*Order
+	tried    map[string]int // attempts by key
+	events   []Event
+	payments map[string]*Event // by reference
+	posts    int
+	once     bool
 }
 
 func newShop(t *testing.T, wrong defect) *shop {
-	s := &shop{wrong: wrong, keys: map[string]*Order{}, tried: map[string]int{}}
+	s := &shop{wrong: wrong, keys: map[string]*Order{}, tried: map[string]int{}, payments: map[string]*Event{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /v1/sales/{sale}", s.put)
 	mux.HandleFunc("POST /v1/sales/{sale}/open", func(w http.ResponseWriter, _ *http.Request) { say(w, 200, map[string]any{}) })
@@ -63,6 +80,9 @@ func newShop(t *testing.T, wrong defect) *shop {
 	mux.HandleFunc("GET /v1/sales", s.sales)
 	mux.HandleFunc("POST /v1/sales/{sale}/orders", s.order)
 	mux.HandleFunc("GET /v1/orders/{id}", s.status)
+	mux.HandleFunc("POST /v1/orders/{id}/cancel", s.cancel)
+	mux.HandleFunc("POST /v1/orders/{id}/payment", s.payment)
+	mux.HandleFunc("GET /v1/order-events", s.feed)
 	mux.HandleFunc("GET /v1/sales/{sale}/orders", s.list)
 	mux.HandleFunc("GET /v1/sales/{sale}/verify", s.verify)
 	s.Server = httptest.NewServer(mux)
@@ -82,6 +102,7 @@ func problem(w http.ResponseWriter, code int, reason string) {
 func (s *shop) put(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		StartsAt time.Time `json:"starts_at"`
+		HoldMs   int64     `json:"hold_ms"`
 		Items    []struct {
 			Stock int `json:"stock"`
 			Quota int `json:"quota_per_buyer"`
@@ -93,7 +114,7 @@ func (s *shop) put(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stock, s.quota, s.free, s.starts = in.Items[0].Stock, in.Items[0].Quota, in.Items[0].Stock, in.StartsAt
+	s.stock, s.quota, s.starts, s.hold = in.Items[0].Stock, in.Items[0].Quota, in.StartsAt, time.Duration(in.HoldMs)*time.Millisecond
 	say(w, 201, map[string]any{})
 }
 
@@ -102,7 +123,7 @@ func (s *shop) get(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	say(w, 200, Sale{
 		Sale: r.PathValue("sale"), State: "open", StartsAt: s.starts, EndsAt: s.starts.Add(time.Hour),
-		Items: []Item{{Item: "item-1", Stock: s.stock, Free: s.free}},
+		Now: time.Now().Add(overdue), Items: []Item{{Item: "item-1", Stock: s.stock, Free: s.free()}},
 	})
 }
 
@@ -132,6 +153,9 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	buyer, key := r.Header.Get("X-User-ID"), r.Header.Get("Idempotency-Key")
+	if key == "" {
+		key = "of " + buyer
+	}
 	s.mu.Lock()
 	s.posts++
 	posts := s.posts
@@ -161,7 +185,8 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 func (s *shop) decide(buyer, key string, quantity, attempt int) (int, Order, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.keys[key]; o != nil && s.wrong != forgetsKey {
+	s.expire()
+	if o := s.keys[key]; o != nil && s.wrong != forgetsKey && (s.wrong != marksForever || key != "of "+buyer) {
 		if s.wrong == lateNo && attempt == 2 && s.first() {
 			return 429, Order{}, "rate_limited"
 		}
@@ -169,33 +194,37 @@ func (s *shop) decide(buyer, key string, quantity, attempt int) (int, Order, str
 	}
 	held := 0
 	for _, o := range s.orders {
-		if o.Buyer == buyer {
+		if o.Buyer == buyer && o.holds() && (s.wrong != giftsQuota || o.Status != paid) {
 			held += o.Quantity
 		}
 	}
-	switch {
-	case s.free == 0 && s.wrong != oversells, s.wrong == liesSoldOut && s.stock-s.free == 50:
+	switch free := s.free(); {
+	case free == 0 && s.wrong != oversells, s.wrong == liesSoldOut && s.next == 50:
 		return 409, Order{}, "sold_out"
-	case quantity > s.free && s.wrong != oversells:
+	case quantity > free && s.wrong != oversells:
 		return 409, Order{}, "not_enough"
-	case held+quantity > s.quota && s.wrong != breaksQuota && s.wrong != forgetsKey:
+	case held+quantity > s.quota && !slices.Contains([]defect{breaksQuota, forgetsKey, marksForever}, s.wrong):
 		return 409, Order{}, "quota_per_buyer"
 	}
 	o := &Order{
 		OrderID: fmt.Sprintf("order-%05d", len(s.orders)+1), Status: accepted, Item: "item-1", Buyer: buyer, Quantity: quantity,
 		AcceptedAt: s.starts.Add(2 * time.Minute),
 	}
-	for n := range quantity {
-		o.Units = append(o.Units, s.stock-s.free+1+n)
+	for range quantity {
+		if n := len(s.back); n > 0 {
+			o.Units, s.back = append(o.Units, s.back[0]), s.back[1:]
+			continue
+		}
+		s.next++
+		o.Units = append(o.Units, s.next)
 	}
-	s.free -= quantity
 	switch {
 	case s.wrong == sellsTwice && len(s.orders) == 1:
 		o.Units = s.orders[0].Units
 	case s.wrong == sellsLate && s.first():
 		o.AcceptedAt = s.starts.Add(2 * time.Hour)
 	case s.wrong == leaksUnit && s.first():
-		s.free--
+		s.next++
 	}
 	s.orders = append(s.orders, o)
 	if s.wrong == leavesTrace && s.first() {
@@ -206,38 +235,33 @@ func (s *shop) decide(buyer, key string, quantity, attempt int) (int, Order, str
 }
 
 func (s *shop) status(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.orders, func(o *Order) bool { return o.OrderID == r.PathValue("id") && o.Buyer == r.Header.Get("X-User-ID") })
-	if i < 0 {
+	if o := s.find(r.PathValue("id"), r.Header.Get("X-User-ID")); o != nil {
+		say(w, 200, o)
+	} else {
 		problem(w, 404, "unknown_order")
-		return
 	}
-	o := s.orders[i]
-	if s.wrong != neverEnds || i > 0 {
-		o.Status = "confirmed"
-	}
-	say(w, 200, o)
 }
 
 // list pages by two thirds of a usual crowd, so that cursors are used.
 func (s *shop) list(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.expire()
 	all := []Order{}
 	for _, o := range s.orders {
-		shown := *o
-		if s.wrong != neverEnds {
-			shown.Status = "confirmed" // lost answers are confirmed without being looked at
-		}
-		all = append(all, shown)
+		s.commit(o) // lost answers are confirmed without being looked at
+		all = append(all, *o)
 	}
 	switch s.wrong {
 	case losesOrder:
 		all = all[1:]
 	case inventsOrder:
-		all[0].Quantity, all[0].Units = 1, all[0].Units[:1]
-		all = append(all, Order{OrderID: "order-x", Status: "cancelled", Item: "item-1", Buyer: "somebody", Quantity: 1, AcceptedAt: all[0].AcceptedAt})
+		o := Order{OrderID: "order-x", Status: "cancelled", Item: "item-1", Buyer: "somebody", Quantity: 1, AcceptedAt: all[0].AcceptedAt}
+		all = append(all, o)
+		if s.first() {
+			s.tell(&o, confirmed)
+			s.tell(&o, cancelled)
+		}
 	case goesBack:
 		all[0].Status = "rejected"
 	}

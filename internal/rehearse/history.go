@@ -26,6 +26,7 @@ type History struct {
 	Head
 	Calls     []Call
 	Sightings []Sighting
+	Acts      []Act
 }
 
 // Head names a run.
@@ -37,7 +38,8 @@ type Head struct {
 	Planned   int       `json:"planned"` // calls
 }
 
-// Call is one attempt to order. Attempts of one planned call share Seq and count from 1.
+// Call is one attempt to order. Attempts of one planned call share Seq and count from 1. Who cancelled and orders again has a Seq of
+// Head.Planned or more.
 type Call struct {
 	Seq      int           `json:"seq"`
 	Attempt  int           `json:"attempt"`
@@ -66,11 +68,38 @@ type Sighting struct {
 	Ended   time.Duration `json:"ended_ns"`
 }
 
+// Deed is what an Act tries.
+type Deed string
+
+// Deeds.
+const (
+	Payment Deed = "payment"
+	Cancel  Deed = "cancel"
+)
+
+// Act is one attempt to pay or to cancel an order. Attempts of one payment share Reference and Sent.
+type Act struct {
+	Deed      Deed          `json:"deed"`
+	OrderID   string        `json:"order_id"`
+	Reference string        `json:"reference,omitempty"` // of a payment
+	Sent      int           `json:"sent"`                // which sending of this reference, from 1; later attempts share it
+	Attempt   int           `json:"attempt"`             // from 1
+	Started   time.Duration `json:"started_ns"`
+	Ended     time.Duration `json:"ended_ns"`
+	Outcome   Outcome       `json:"outcome"`                // Admitted: done
+	Status    int           `json:"status,omitempty"`       // HTTP; 0 = no answer
+	Reason    string        `json:"reason,omitempty"`       // as in Call
+	State     string        `json:"order_status,omitempty"` // in the answer
+	Action    string        `json:"action,omitempty"`       // none or refund, of a payment
+	Error     string        `json:"error,omitempty"`
+}
+
 // line is one line of a history file: exactly one field is set.
 type line struct {
 	Run  *Head     `json:"run,omitempty"`
 	Call *Call     `json:"call,omitempty"`
 	Seen *Sighting `json:"seen,omitempty"`
+	Act  *Act      `json:"act,omitempty"`
 }
 
 // ReadHistory reads what a run wrote to Options.HistoryFile. A last line cut short by a crash is left out.
@@ -89,6 +118,8 @@ func ReadHistory(r io.Reader) (*History, error) {
 			h.Calls = append(h.Calls, *l.Call)
 		case l.Seen != nil:
 			h.Sightings = append(h.Sightings, *l.Seen)
+		case l.Act != nil:
+			h.Acts = append(h.Acts, *l.Act)
 		}
 	}
 }
@@ -130,6 +161,13 @@ func (r *recorder) saw(s Sighting) {
 	defer r.mu.Unlock()
 	r.h.Sightings = append(r.h.Sightings, s)
 	r.write(line{Seen: &s})
+}
+
+func (r *recorder) act(a Act) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Acts = append(r.h.Acts, a)
+	r.write(line{Act: &a})
 }
 
 func (r *recorder) write(l line) {

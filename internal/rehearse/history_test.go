@@ -38,8 +38,8 @@ func FuzzReadHistory(f *testing.F) {
 		if err != nil {
 			return
 		}
-		findings := Judge(h, []Order{}, nil, Sale{}) // whatever it holds can be judged and reported
-		if r := newReport(Options{}, h, findings); r.WriteTable(&strings.Builder{}) != nil {
+		findings := Judge(h, Evidence{Orders: []Order{}}) // whatever it holds can be judged and reported
+		if r := newReport(Options{}, h, Evidence{}, findings); r.WriteTable(&strings.Builder{}) != nil {
 			t.Error("no table")
 		}
 	})

@@ -3,26 +3,26 @@ package rehearse
 import (
 	"cmp"
 	"slices"
-	"strings"
+	"time"
 )
 
 // Judge holds a history against what the server shows after the drain: one finding per invariant, in order. It is a pure function.
-// orders is the whole list of the sale's orders; nil means that it could not be read, and then what needs it is not judged. verify may
-// be nil. Orders of buyers without the history's prefix are other people's, unless the sale is fresh.
-func Judge(h *History, orders []Order, verify *Verification, sale Sale) []Finding {
-	c := newCourt(h, orders, sale)
+// Orders of buyers without the history's prefix are other people's, unless the sale is fresh.
+func Judge(h *History, e Evidence) []Finding {
+	c := newCourt(h, e)
+	verify := e.Verify
 	judged := map[string]Finding{
-		"I7": c.keys(), "I9": c.forward(), "I20": c.sent(),
-		"I6":  notJudged("free units are inside; verify did not say"),
-		"I10": notJudged("returns are inside; verify did not say"),
-		"I11": notJudged("this crowd pays nothing; verify did not say"),
-		"I12": notJudged("counters are inside; verify did not say"),
+		"I7": c.keys(), "I9": c.forward(), "I11": c.money(), "I12": c.limits(), "I20": c.sent(),
+		"I10": notJudged("the feed of changes could not be read"),
 		"I17": notJudged("queues are inside; verify did not say"),
 	}
-	if orders != nil {
-		judged["I1"], judged["I3"], judged["I4"], judged["I5"] = c.persisted(), c.stock(), c.quota(), c.units()
+	if e.Orders != nil {
+		judged["I1"], judged["I3"], judged["I4"], judged["I5"], judged["I6"] = c.persisted(), c.stock(), c.quota(), c.units(), c.balance()
 		judged["I2"], judged["I8"], judged["I18"] = c.origins()
 		judged["I13"], judged["I14"], judged["I15"], judged["I16"] = c.hours(), c.ends(), c.undersold(), c.soldOut()
+	}
+	if e.Events != nil {
+		judged["I10"] = c.returns()
 	}
 	said := map[string][]Check{}
 	if verify != nil {
@@ -30,7 +30,7 @@ func Judge(h *History, orders []Order, verify *Verification, sale Sale) []Findin
 			said[check.Invariant] = append(said[check.Invariant], check)
 		}
 	}
-	if orders == nil { // the server's word that nothing is lost does not replace the list
+	if e.Orders == nil { // the server's word that nothing is lost does not replace the list
 		said["I1"] = slices.DeleteFunc(said["I1"], func(c Check) bool { return c.OK })
 	}
 	var found []Finding
@@ -65,6 +65,7 @@ func Judge(h *History, orders []Order, verify *Verification, sale Sale) []Findin
 // court is the evidence, put in order. It is read only once made.
 type court struct {
 	h      *History
+	e      Evidence
 	sale   Sale
 	rows   []Order // as listed, an id may come twice
 	listed map[string]*Order
@@ -72,7 +73,9 @@ type court struct {
 	claims []*claim // in order of their first call
 	byKey  map[claimKey]*claim
 	buyers map[buyerItem][]*claim
-	held   map[string]*claim // by order id answered 202
+	held   map[string]*claim        // by order id answered 202
+	feed   *feed                    // nil = it could not be read
+	over   map[string]time.Duration // when the crowd first knew that an order was cancelled or expired
 }
 
 type buyerItem struct{ buyer, item string }
@@ -82,7 +85,8 @@ type claimKey struct {
 	key string
 }
 
-// claim is what a buyer asked under one key, over all attempts and double clicks.
+// claim is what a buyer asked under one key, over all attempts and double clicks. Without a key the buyer and the item are the key, until
+// the order ends unpaid; then the same claim may be given another one.
 type claim struct {
 	claimKey
 	quantity int
@@ -95,13 +99,13 @@ type claim struct {
 	short    bool     // refused with not_enough, and holds nothing
 }
 
-func newCourt(h *History, orders []Order, sale Sale) *court {
+func newCourt(h *History, e Evidence) *court {
 	c := &court{
-		h: h, sale: sale, rows: orders, listed: make(map[string]*Order, len(orders)), byKey: map[claimKey]*claim{},
-		buyers: map[buyerItem][]*claim{}, held: map[string]*claim{},
+		h: h, e: e, sale: e.Sale, rows: e.Orders, listed: make(map[string]*Order, len(e.Orders)), byKey: map[claimKey]*claim{},
+		buyers: map[buyerItem][]*claim{}, held: map[string]*claim{}, over: map[string]time.Duration{},
 	}
-	for i := range orders {
-		o := &orders[i]
+	for i := range e.Orders {
+		o := &e.Orders[i]
 		if c.listed[o.OrderID] == nil {
 			c.listed[o.OrderID] = o
 			c.unique = append(c.unique, o)
@@ -118,7 +122,53 @@ func newCourt(h *History, orders []Order, sale Sale) *court {
 			}
 		}
 	}
+	if e.Events != nil {
+		c.feed = newFeed(e.Events)
+	}
+	for id, looks := range c.looks() {
+		for _, s := range looks {
+			if at, known := c.over[id]; returned(s.State) && (!known || s.Ended < at) {
+				c.over[id] = s.Ended
+			}
+		}
+	}
 	return c
+}
+
+// looks are the statuses of orders that the crowd saw, by order.
+func (c *court) looks() map[string][]Sighting {
+	seen := make(map[string][]Sighting, len(c.held))
+	for _, call := range c.h.Calls {
+		if call.Outcome == Admitted && call.State != "" {
+			seen[call.OrderID] = append(seen[call.OrderID], Sighting{OrderID: call.OrderID, State: call.State, Started: call.Started, Ended: call.Ended})
+		}
+	}
+	for _, a := range c.h.Acts {
+		if a.Outcome == Admitted {
+			seen[a.OrderID] = append(seen[a.OrderID], Sighting{OrderID: a.OrderID, State: a.State, Started: a.Started, Ended: a.Ended})
+		}
+	}
+	for _, s := range c.h.Sightings {
+		seen[s.OrderID] = append(seen[s.OrderID], s)
+	}
+	return seen
+}
+
+// mayEnd is when an order may first have given its units back: 0 where nobody cancelled it, since the crowd does not know the clock that
+// its payment time runs by. ok is false for an order that never did.
+func (c *court) mayEnd(id string) (at time.Duration, ok bool) {
+	o := c.listed[id]
+	if o == nil || o.Status != rejected && !returned(o.Status) {
+		return 0, false
+	}
+	if o.Status != cancelled {
+		return 0, true
+	}
+	i := slices.IndexFunc(c.h.Acts, func(a Act) bool { return a.Deed == Cancel && a.OrderID == id })
+	if i < 0 {
+		return 0, true // somebody else's doing
+	}
+	return c.h.Acts[i].Started, true
 }
 
 func (c *court) enter(call *Call) {
@@ -131,6 +181,14 @@ func (c *court) enter(call *Call) {
 		c.buyers[at.buyerItem] = append(c.buyers[at.buyerItem], cl)
 	}
 	cl.calls = append(cl.calls, call)
+}
+
+// name is how a finding names the key.
+func (cl *claim) name() string {
+	if cl.key == "" {
+		return "no key"
+	}
+	return "key " + cl.key
 }
 
 // settle concludes from the calls what became of the claim.
@@ -159,5 +217,4 @@ func (cl *claim) settle() {
 	}
 }
 
-// ours tells whether the order is of this crowd, or must be because nobody else was there.
-func (c *court) ours(o *Order) bool { return c.sale.Fresh || strings.HasPrefix(o.Buyer, c.h.Prefix) }
+func (c *court) ours(o *Order) bool { return o.of(c.h.Prefix, c.sale) }

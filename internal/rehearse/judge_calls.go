@@ -14,8 +14,8 @@ func (c *court) sent() (f Finding) {
 	f.Checked = c.h.Planned
 	first := map[int]int{}
 	for i := range c.h.Calls {
-		if c.h.Calls[i].Attempt == 1 {
-			first[c.h.Calls[i].Seq]++
+		if call := &c.h.Calls[i]; call.Attempt == 1 && call.Seq < c.h.Planned {
+			first[call.Seq]++
 		}
 	}
 	if len(first) != c.h.Planned {
@@ -29,64 +29,103 @@ func (c *court) sent() (f Finding) {
 	return f.conclude("%s of %s", comma(len(first)), comma(c.h.Planned))
 }
 
-// keys is I7: a key gives one order, to whoever holds it no refusal, and an order has one key.
+// keys is I7: a key gives one order, to whoever holds it no refusal, and an order has one key. Without a key, the same holds until the
+// order ends unpaid.
 func (c *court) keys() (f Finding) {
 	repeats := 0
 	for _, cl := range c.claims {
 		f.Checked++
-		if len(cl.ids) > 1 {
-			f.breach("key %s of %s gave orders %s", cl.key, cl.buyer, strings.Join(cl.ids, " and "))
+		for i, id := range cl.ids[:max(len(cl.ids)-1, 0)] {
+			// Two calls may overtake each other.
+			if next := cl.ids[i+1]; cl.key == "" && (c.gaveWay(id, next) || c.gaveWay(next, id)) {
+				continue
+			}
+			f.breach("%s of %s gave orders %s", cl.name(), cl.buyer, strings.Join(cl.ids, " and "))
+			break
 		}
-		since := time.Duration(-1) // when the buyer first knew of the order
 		for _, call := range cl.calls {
 			if call.Outcome == Admitted {
 				repeats++
-				if since < 0 || call.Ended < since {
-					since = call.Ended
-				}
 			}
 		}
-		for _, call := range cl.calls {
-			if call.Outcome == Refused && since >= 0 && call.Started > since {
-				f.breach("key %s of %s held order %s and was refused: %s", cl.key, cl.buyer, cl.ids[0], call.Reason)
-				break
-			}
+		if call, id := c.refusedHolder(cl); call != nil {
+			f.breach("%s of %s held order %s and was refused: %s", cl.name(), cl.buyer, id, call.Reason)
 		}
 		for _, id := range cl.ids {
 			if other := c.held[id]; other != cl {
-				f.breach("order %s was given for key %s of %s and for key %s of %s", id, other.key, other.buyer, cl.key, cl.buyer)
+				f.breach("order %s was given for %s of %s and for %s of %s", id, other.name(), other.buyer, cl.name(), cl.buyer)
 			}
 		}
 	}
 	return f.conclude("%s keys, %s repeats of a 202", comma(f.Checked), comma(max(repeats-len(c.held), 0)))
 }
 
-// forward is I9: nobody saw a status after one that it cannot follow. Looks that overlapped in time say nothing of each other.
-func (c *court) forward() (f Finding) {
-	seen := make(map[string][]Sighting, len(c.held))
-	for _, call := range c.h.Calls {
-		if call.Outcome == Admitted && call.State != "" {
-			seen[call.OrderID] = append(seen[call.OrderID], Sighting{OrderID: call.OrderID, State: call.State, Started: call.Started, Ended: call.Ended})
+// refusedHolder finds a call that was refused though its buyer knew of the order, which had not ended.
+func (c *court) refusedHolder(cl *claim) (refused *Call, id string) {
+	since := map[string]time.Duration{} // when the buyer first knew of each order
+	for _, call := range cl.calls {
+		if at, known := since[call.OrderID]; call.Outcome == Admitted && (!known || call.Ended < at) {
+			since[call.OrderID] = call.Ended
 		}
 	}
-	for _, s := range c.h.Sightings {
-		seen[s.OrderID] = append(seen[s.OrderID], s)
+	for _, call := range cl.calls {
+		if call.Outcome != Refused {
+			continue
+		}
+		for _, id := range cl.ids {
+			if call.Started <= since[id] {
+				continue
+			}
+			if at, ended := c.mayEnd(id); cl.key == "" && ended && call.Ended >= at {
+				continue
+			}
+			return call, id
+		}
 	}
+	return nil, ""
+}
+
+// gaveWay tells whether an order can have ended unpaid before the other one was accepted.
+func (c *court) gaveWay(id, next string) bool {
+	if c.rows == nil {
+		return true
+	}
+	if _, ended := c.mayEnd(id); !ended {
+		return false
+	}
+	return c.feed == nil || c.feed.before(id, next)
+}
+
+// forward is I9: nobody saw a status after one that it cannot follow, and each order's changes in the feed are steps that it can make.
+// Looks that overlapped in time say nothing of each other.
+func (c *court) forward() (f Finding) {
+	seen := c.looks()
 	const after = time.Duration(1<<63 - 1) // the list was read after everything
 	for _, o := range c.unique {
 		if looks := seen[o.OrderID]; len(looks) > 0 {
 			seen[o.OrderID] = append(looks, Sighting{OrderID: o.OrderID, State: o.Status, Started: after, Ended: after})
 		}
 	}
+	looked := 0
 	for id, looks := range seen {
 		f.Checked++
+		looked += len(looks)
 		slices.SortStableFunc(looks, func(a, b Sighting) int { return cmp.Compare(a.Ended, b.Ended) })
 		if a, b, ok := backward(looks); ok {
 			f.breach("order %s was %s, then %s", id, a, b)
 		}
 	}
+	for _, a := range c.h.Acts {
+		if o := c.listed[a.OrderID]; a.Reason == "order_final" && o != nil && o.Status == confirmed && !o.PayBefore.IsZero() {
+			f.breach("order %s was final when it was to be cancelled, and waits for its payment", a.OrderID)
+		}
+	}
 	slices.Sort(f.Examples)
-	return f.conclude("%s orders, %s looks", comma(f.Checked), comma(len(c.h.Sightings)))
+	if c.feed == nil {
+		return f.conclude("%s orders, %s looks; the feed could not be read", comma(f.Checked), comma(looked))
+	}
+	c.steps(&f)
+	return f.conclude("%s orders, %s looks, %s changes in the feed", comma(f.Checked), comma(looked), comma(len(c.e.Events)))
 }
 
 // backward finds the first pair of looks, one wholly before the other, that no order can go through.
@@ -106,18 +145,24 @@ func mayBecome(from, to string) bool {
 	switch {
 	case from == to, from == accepted && isStatus(to):
 		return true
-	case from == "confirmed":
-		return to == "paid" || to == "cancelled" || to == "expired"
+	case from == confirmed:
+		return to == paid || returned(to)
 	}
 	return false
 }
 
 func isStatus(s string) bool {
 	switch s {
-	case accepted, "confirmed", "paid", "cancelled", "expired", "rejected":
+	case accepted, confirmed, paid, cancelled, expired, rejected:
 		return true
 	}
 	return false
 }
+
+// returned tells whether an order of this status has given its units back.
+func returned(status string) bool { return status == cancelled || status == expired }
+
+// holds tells whether an order of this status owns its units.
+func holds(status string) bool { return status == accepted || status == confirmed || status == paid }
 
 func comma(n int) string { return humanize.Comma(int64(n)) }

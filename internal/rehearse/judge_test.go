@@ -49,7 +49,11 @@ func TestJudge(t *testing.T) {
 		name   string
 		calls  []Call
 		looks  []Sighting
+		acts   []Act
 		orders []Order
+		events []Event
+		limit  int
+		faults bool
 		sale   func(*Sale)
 		verify *Verification
 		want   string // breaches
@@ -225,7 +229,7 @@ func TestJudge(t *testing.T) {
 		{name: "verify knows more", orders: []Order{}, verify: &Verification{Checks: []Check{{Invariant: "I99", OK: false, Detail: "new"}, {Invariant: "I99", OK: true, Detail: "fine"}}}, want: "I99"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := &History{Head: Head{Prefix: "c-", Planned: len(tt.calls)}, Calls: tt.calls, Sightings: tt.looks}
+			h := &History{Head: Head{Prefix: "c-", Planned: len(tt.calls)}, Calls: tt.calls, Sightings: tt.looks, Acts: tt.acts}
 			for i := range h.Calls {
 				h.Calls[i].Seq = i
 			}
@@ -234,7 +238,7 @@ func TestJudge(t *testing.T) {
 				tt.sale(&sale)
 			}
 			var broke, skipped []string
-			for _, f := range Judge(h, tt.orders, tt.verify, sale) {
+			for _, f := range Judge(h, Evidence{Orders: tt.orders, Events: tt.events, Verify: tt.verify, Sale: sale, Limit: tt.limit, Window: time.Minute, Faults: tt.faults}) {
 				switch f.Verdict {
 				case Breach:
 					broke = append(broke, f.Invariant)
@@ -265,7 +269,8 @@ func TestJudge(t *testing.T) {
 
 func TestCallsThatDidNotGoOut(t *testing.T) {
 	h := &History{Head: Head{Prefix: "c-", Planned: 2}, Calls: []Call{got("c-1", "k", "x", 0, 1)}}
-	r := newReport(Options{}, h, Judge(h, []Order{row("x", "c-1", "confirmed", 1)}, nil, Sale{EndsAt: noon.Add(1), Items: []Item{{Item: "a", Stock: 1}}}))
+	e := Evidence{Orders: []Order{row("x", "c-1", "confirmed", 1)}, Sale: Sale{EndsAt: noon.Add(1), Items: []Item{{Item: "a", Stock: 1}}}}
+	r := newReport(Options{}, h, e, Judge(h, e))
 	if b := broken(r); !slices.Equal(b, []string{"I20"}) || r.OK() || r.Planned != 2 || r.Sent != 1 {
 		t.Errorf("broken %v, planned %d, sent %d", b, r.Planned, r.Sent)
 	}

@@ -1,25 +1,22 @@
 package rehearse
 
-import (
-	"slices"
-	"time"
-)
-
-// soldOutCache is how old a "sold out" may be when it is said.
-const soldOutCache = 200 * time.Millisecond
-
 // book is the units of one item as the list shows them.
 type book struct {
 	Item
 	held     int // by live orders
 	missing  int // of orders answered 202 that are not listed: I1's matter, and nobody else's
-	returned int // by orders that held units and no longer do
+	returned int // units that somebody held and nobody does any more; without the feed at most so many
+	rejected int // units of orders that were rejected, which may have been away meanwhile
 	asked    int // wanted by callers that were admitted, or told that nothing (or too little) was left
 	short    int // the most that one buyer asked for and was told that fewer are left
 	soldOut  *Call
 }
 
 func (b *book) unsold() int { return b.Stock - b.held - b.missing }
+
+// excused is how many units may be unsold in the end without anybody being at fault: those that came back, or came new, when the crowd may
+// have been gone.
+func (b *book) excused() int { return b.returned + b.rejected + b.Grown }
 
 func (c *court) books() []*book {
 	var all []*book
@@ -33,8 +30,17 @@ func (c *court) books() []*book {
 			continue
 		} else if o.holds() {
 			b.held += o.Quantity
-		} else {
+		} else if o.Status == rejected {
+			b.rejected += o.Quantity
+		} else if c.feed == nil {
 			b.returned += o.Quantity
+		}
+	}
+	if c.feed != nil {
+		for at, owners := range c.feed.tenures {
+			if b := of[at.item]; b != nil && owners[len(owners)-1].over {
+				b.returned++
+			}
 		}
 	}
 	wanted := map[buyerItem]int{}
@@ -93,29 +99,44 @@ func (c *court) quota() (f Finding) {
 		return notJudged("the quota is not known")
 	}
 	held := map[buyerItem]int{}
-	for _, o := range c.unique {
-		limit, known := limits[o.Item]
-		if !known || o.Buyer == "" || !o.holds() {
-			continue
+	hold := func(buyer, item string, quantity int, order, when string) {
+		limit, known := limits[item]
+		if !known || buyer == "" {
+			return
 		}
-		who := buyerItem{o.Buyer, o.Item}
+		who := buyerItem{buyer, item}
 		before := held[who]
-		held[who] += o.Quantity
+		held[who] += quantity
 		most = max(most, held[who])
 		if before <= limit && held[who] > limit {
-			f.breach("%s holds more than %d of %s with order %s", o.Buyer, limit, o.Item, o.OrderID)
+			f.breach("%s %s more than %d of %s with order %s", buyer, when, limit, item, order)
+		}
+	}
+	for _, o := range c.unique {
+		if o.holds() {
+			hold(o.Buyer, o.Item, o.Quantity, o.OrderID, "holds")
 		}
 	}
 	f.Checked = len(held)
-	return f.conclude("%s buyers, %s units at most", comma(len(held)), comma(most))
+	if c.feed != nil && f.Verdict != Breach {
+		clear(held)
+		for _, e := range c.feed.all {
+			switch {
+			case e.refunds(), e != c.feed.first(e):
+			case e.Status == confirmed:
+				hold(e.Buyer, e.Item, e.Quantity, e.OrderID, "held")
+			case returned(e.Status):
+				hold(e.Buyer, e.Item, -e.Quantity, e.OrderID, "")
+			}
+		}
+		f.Checked = max(f.Checked, len(held))
+	}
+	return f.conclude("%s buyers, %s units at most", comma(f.Checked), comma(most))
 }
 
-// units is I5: each unit number, 1 to the stock, belongs to at most one live order, and each committed order has as many as it asked for.
+// units is I5: each unit number, 1 to the stock, belongs to at most one live order, now and at any time, and each committed order has as
+// many as it asked for.
 func (c *court) units() (f Finding) {
-	type unit struct {
-		item string
-		n    int
-	}
 	stock, owner := map[string]int{}, map[unit]string{}
 	for _, it := range c.sale.Items {
 		stock[it.Item] = it.Stock
@@ -138,58 +159,47 @@ func (c *court) units() (f Finding) {
 			owner[at] = o.OrderID
 		}
 	}
-	return f.conclude("%s units, %s wrong", comma(f.Checked), comma(f.Breaches))
-}
-
-// undersold is I15: where at least the stock was wanted, all of it is sold. Units that came back after the wave had nobody left to take
-// them, and a buyer who wants three does not take the last two.
-func (c *court) undersold() (f Finding) {
-	sold, stock, asked := 0, 0, 0
-	for _, b := range c.books() {
-		asked += b.asked
-		if b.asked < b.Stock {
+	if c.feed == nil || f.Verdict == Breach {
+		return f.conclude("%s units, %s wrong", comma(f.Checked), comma(f.Breaches))
+	}
+	clear(owner)
+	sold := 0
+	for _, e := range c.feed.all {
+		if e.refunds() || e != c.feed.first(e) {
 			continue
 		}
+		for _, n := range e.Units {
+			switch at := (unit{e.Item, n}); {
+			case e.Status == confirmed:
+				sold++
+				if other, taken := owner[at]; taken {
+					f.breach("unit %d of %s was sold to order %s (change %d) while order %s held it", n, e.Item, e.OrderID, e.Seq, other)
+				}
+				owner[at] = e.OrderID
+			case returned(e.Status) && owner[at] == e.OrderID:
+				delete(owner, at)
+			}
+		}
+	}
+	return f.conclude("%s units held, sold %s times, never to two at once", comma(f.Checked), comma(sold))
+}
+
+// balance is I6 from outside: what is free and what live orders hold is the stock. Only where nobody else is there does that stay so from
+// one look to the next.
+func (c *court) balance() (f Finding) {
+	switch {
+	case !c.sale.Fresh:
+		return notJudged("others may be at the sale; verify did not say")
+	case c.sale.State == "recovering", c.e.Verify == nil || !c.e.Verify.settled():
+		return notJudged("units are still on their way; verify did not say")
+	}
+	free, held := 0, 0
+	for _, b := range c.books() {
 		f.Checked++
-		sold, stock = sold+b.Stock-b.unsold(), stock+b.Stock
-		if left := b.unsold(); left > b.returned && left >= b.short {
-			f.breach("%s: %d units wanted and %d of %d unsold", b.Item.Item, b.asked, left, b.Stock)
+		free, held = free+b.Free, held+b.held
+		if b.missing == 0 && b.Free+b.held != b.Stock { // of what is missing nobody knows where its units are
+			f.breach("%s: %d free and %d held are not %d", b.Item.Item, b.Free, b.held, b.Stock)
 		}
 	}
-	if f.Checked == 0 {
-		return notJudged("demand of " + comma(asked) + " units did not reach the stock")
-	}
-	return f.conclude("%s of %s units sold at a demand of %s", comma(sold), comma(stock), comma(asked))
-}
-
-// soldOut is I16. From outside, "sold out" was a lie where units are unsold in the end that nobody returned, or where, with nothing ever
-// returned, somebody who came later than the cache's age still got one.
-func (c *court) soldOut() (f Finding) {
-	said := map[string]int{}
-	for i := range c.h.Calls {
-		if c.h.Calls[i].Reason == "sold_out" {
-			said[c.h.Calls[i].Item]++
-			f.Checked++
-		}
-	}
-	if f.Checked == 0 {
-		return notJudged("nobody was told sold out")
-	}
-	for _, b := range c.books() {
-		if b.soldOut == nil {
-			continue
-		}
-		if left := b.unsold(); left > b.returned {
-			f.breach("%s: said %d times and %d of %d units are unsold", b.Item.Item, said[b.Item.Item], left, b.Stock)
-			continue
-		}
-		late := b.soldOut.Ended + soldOutCache
-		i := slices.IndexFunc(c.claims, func(cl *claim) bool {
-			return cl.item == b.Item.Item && len(cl.ids) > 0 && cl.calls[0].Started > late
-		})
-		if i >= 0 && b.returned == 0 {
-			f.breach("%s: said at %v, and order %s got a unit at %v", b.Item.Item, b.soldOut.Ended, c.claims[i].ids[0], c.claims[i].calls[0].Started)
-		}
-	}
-	return f.conclude("said %s times, nothing speaks against it", comma(f.Checked))
+	return f.conclude("%s free + %s held = stock", comma(free), comma(held))
 }

@@ -20,6 +20,8 @@ type Options struct {
 	Stock int      // units of each item; above 0 the run creates the sale and opens it, 0 = the sale is there already
 	Quota int      // units per buyer and item; 0 = 1 when the run creates the sale, else the sale's own
 
+	Hold time.Duration // time to pay, of a sale that the run creates, in whole milliseconds; 0 = a confirmed order is final
+
 	Buyers   int           // two of Buyers, Rate and Duration; 0 = derived from the others
 	Rate     float64       // new buyers per second once the ramp is over; 0 = derived
 	Duration time.Duration // from the first to the last new buyer, the ramp included; 0 = derived
@@ -29,14 +31,20 @@ type Options struct {
 	QuantityMax     int     // units of an order, evenly 1..QuantityMax; 0 = 1
 	DuplicateClicks float64 // share of orders clicked twice: every other one with the same key, the rest with a different one; 0..1
 	HangUps         float64 // share of orders whose first click cuts its connection after sending; asked again after the wave; 0..1
+	Keyless         float64 // share of buyers who send no Idempotency-Key, which needs a quota of 1; 0..1
+	Fates           Fates   // what they do with their orders
 	Seed            uint64  // the same seed and options give the same plan; 0 is a seed like any other
 
-	Connections    int           // sockets at most, those of followers included; 0 = 2,000
+	Limit  int           // orders of a user that the rules admit within any Window, for the judge alone; 0 = not judged
+	Window time.Duration // of Limit; 0 = 1 min
+	Faults bool          // somebody breaks the server meanwhile: it may forget counters, and units may take any time to come back
+
+	Connections    int           // sockets at the public API at most, those of followers included; 0 = 2,000
 	Followers      int           // orders followed at once, each over one socket; 0 = 256, at most half of Connections
 	RequestTimeout time.Duration // after which an answer is lost; 0 = 10 s
 	Attempts       int           // of one click during the wave while its answers are lost; 0 = 5
 	RetryWait      time.Duration // before the first repeat, doubled for each further one; Retry-After wins; 0 = 100 ms
-	DrainTimeout   time.Duration // how long after the wave orders may take to be confirmed and queues to empty, which takes Asynq two minutes after a worker was killed; 0 = 3 min
+	DrainTimeout   time.Duration // how long after the wave orders may take to be confirmed, paid or expired and queues to empty, which takes Asynq two minutes after a worker was killed; 0 = 3 min
 
 	HistoryFile string    // JSON lines of everything seen, overwritten; "" = none
 	Progress    io.Writer // one line a second while it runs; nil = none
@@ -57,6 +65,7 @@ func (o Options) withDefaults() Options {
 	o.Attempts = orDefault(o.Attempts, 5)
 	o.RetryWait = orDefault(o.RetryWait, 100*time.Millisecond)
 	o.DrainTimeout = orDefault(o.DrainTimeout, 3*time.Minute)
+	o.Window = orDefault(o.Window, time.Minute)
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
@@ -120,10 +129,17 @@ func (o Options) validate() error {
 	for _, share := range []struct {
 		name string
 		v    float64
-	}{{"DuplicateClicks", o.DuplicateClicks}, {"HangUps", o.HangUps}} {
+	}{{"DuplicateClicks", o.DuplicateClicks}, {"HangUps", o.HangUps}, {"Keyless", o.Keyless}} {
 		if !(share.v >= 0 && share.v <= 1) {
 			wrong(share.name, "%g is not a share; want 0 to 1", share.v)
 		}
+	}
+	o.Fates.validate(wrong)
+	if o.Keyless > 0 && o.Quota > 1 {
+		wrong("Keyless", "%g with a quota of %d, which makes the key required; want 0, or a quota of 1", o.Keyless, o.Quota)
+	}
+	if o.Hold > 0 && o.Stock == 0 {
+		wrong("Hold", "%v for a sale that is there already; want 0, or Stock to create one", o.Hold)
 	}
 	for _, n := range []struct {
 		name string
@@ -132,6 +148,7 @@ func (o Options) validate() error {
 		{"Buyers", o.Buyers},
 		{"Stock", o.Stock},
 		{"Quota", o.Quota},
+		{"Limit", o.Limit},
 		{"OrdersPerBuyer", o.OrdersPerBuyer},
 		{"QuantityMax", o.QuantityMax},
 		{"Connections", o.Connections},
@@ -146,6 +163,8 @@ func (o Options) validate() error {
 		name string
 		v    time.Duration
 	}{
+		{"Hold", o.Hold},
+		{"Window", o.Window},
 		{"Duration", o.Duration},
 		{"Ramp", o.Ramp},
 		{"RequestTimeout", o.RequestTimeout},

@@ -18,15 +18,16 @@ type Report struct {
 	Processes     int            `json:"processes"` // public base URLs
 	Connections   int            `json:"connections"`
 	Buyers        int            `json:"buyers"`
-	Wave          Ms             `json:"wave_ms"`  // from the first to the last planned call
-	Planned       int            `json:"planned"`  // calls; each ends admitted, replayed, refused or unknown
-	Sent          int            `json:"sent"`     // of them
-	Attempts      int            `json:"attempts"` // repeats of lost answers included
-	Admitted      int            `json:"admitted"` // orders
-	Replayed      int            `json:"replayed"` // calls answered with an order that another call has, too
-	Refused       map[string]int `json:"refused"`  // calls, by reason
-	Lost          map[string]int `json:"lost"`     // attempts without a definite answer, by reason
-	Unknown       int            `json:"unknown"`  // calls that never got a definite answer; the list resolved them
+	Wave          Ms             `json:"wave_ms"`   // from the first to the last planned call
+	Planned       int            `json:"planned"`   // calls; each of these and of Reordered ends admitted, replayed, refused or unknown
+	Reordered     int            `json:"reordered"` // calls of buyers who had cancelled
+	Sent          int            `json:"sent"`      // of them
+	Attempts      int            `json:"attempts"`  // repeats of lost answers included
+	Admitted      int            `json:"admitted"`  // orders
+	Replayed      int            `json:"replayed"`  // calls answered with an order that another call has, too
+	Refused       map[string]int `json:"refused"`   // calls, by reason
+	Lost          map[string]int `json:"lost"`      // attempts without a definite answer, by reason
+	Unknown       int            `json:"unknown"`   // calls that never got a definite answer; the list resolved them
 	Confirmed     int            `json:"confirmed"`
 	AdmittedPS    float64        `json:"admitted_per_second"`  // from the start of the run until the last one was answered
 	ConfirmedPS   float64        `json:"confirmed_per_second"` // persisted: from the start until the last one was seen
@@ -35,8 +36,27 @@ type Report struct {
 	Answers       Quantiles      `json:"answers"`              // from the planned moment to the definite answer, those who hung up left out
 	Confirm       Quantiles      `json:"time_to_confirmed"`    // from the 202 until the buyer saw it
 	Lag           Quantiles      `json:"lag"`                  // of the generator: sent after the planned moment
+	Ends          Ends           `json:"ends"`
 	Findings      []Finding      `json:"findings"`
 	Notes         []string       `json:"notes,omitempty"` // what a reader of the figures must know
+
+	History  *History `json:"-"` // what was judged
+	Evidence Evidence `json:"-"`
+}
+
+// Ends are what became of orders, by the list and the feed, of everybody who was at the sale.
+type Ends struct {
+	Paid      int       `json:"paid"`
+	Cancelled int       `json:"cancelled"`
+	Expired   int       `json:"expired"`
+	Rejected  int       `json:"rejected"`
+	Waiting   int       `json:"waiting"`  // for a payment, or final without one
+	Resold    int       `json:"resold"`   // units that had been returned
+	Captured  int       `json:"captured"` // payments of this crowd that were answered
+	Refunds   int       `json:"refunds"`  // of them
+	Repeats   int       `json:"repeats"`  // of payments and cancels whose answers were lost
+	Unheard   int       `json:"unheard"`  // payments and cancels that were never answered
+	Captures  Quantiles `json:"captures"` // from a payment's first sending to its answer
 }
 
 // Ms is a duration that marshals as milliseconds.
@@ -77,10 +97,11 @@ func (r *Report) OK() bool {
 	return needed == len(indispensable)
 }
 
-func newReport(o Options, h *History, findings []Finding) *Report {
+func newReport(o Options, h *History, e Evidence, findings []Finding) *Report {
 	r := &Report{
 		Sale: h.Sale, Run: h.Prefix, StartedAt: h.StartedAt, Seed: h.Seed, Processes: len(o.PublicURLs), Connections: o.Connections,
-		Buyers: o.Buyers, Planned: h.Planned, Attempts: len(h.Calls), Refused: map[string]int{}, Lost: map[string]int{}, Findings: findings,
+		Buyers: o.Buyers, Planned: h.Planned, Attempts: len(h.Calls), Refused: map[string]int{}, Lost: map[string]int{}, Ends: endsOf(h, e), Findings: findings,
+		History: h, Evidence: e,
 	}
 	var (
 		answers, lag, confirm, pickUp = histogram(), histogram(), histogram(), histogram()
@@ -92,11 +113,14 @@ func newReport(o Options, h *History, findings []Finding) *Report {
 	)
 	for i := range h.Calls {
 		c := &h.Calls[i]
-		if c.Attempt == 1 {
+		switch planned := c.Seq < h.Planned; {
+		case planned && c.Attempt == 1:
 			r.Sent++
 			lag.record(c.Started - c.Planned)
+			wave = max(wave, c.Planned)
+		case c.Attempt == 1:
+			r.Reordered++
 		}
-		wave = max(wave, c.Planned)
 		hungUp[c.Seq] = hungUp[c.Seq] || c.HungUp && c.Outcome == Lost
 		if l := last[c.Seq]; l == nil || l.Attempt < c.Attempt {
 			last[c.Seq] = c
@@ -128,7 +152,7 @@ func newReport(o Options, h *History, findings []Finding) *Report {
 	}
 	for _, s := range h.Sightings {
 		at, ok := told[s.OrderID]
-		if !ok || s.State == accepted || s.State == "rejected" {
+		if !ok || s.State == accepted || s.State == rejected {
 			continue
 		}
 		delete(told, s.OrderID) // its first such sighting counts
@@ -148,6 +172,54 @@ func newReport(o Options, h *History, findings []Finding) *Report {
 		r.Notes = append(r.Notes, fmt.Sprintf("followers fell behind: 1 order in 100 was first looked at %s after its 202 or later; its time to confirmed is too long", short(late)))
 	}
 	return r
+}
+
+// endsOf counts what became of orders and payments.
+func endsOf(h *History, e Evidence) (n Ends) {
+	status := map[string]int{}
+	for _, o := range e.Orders {
+		status[o.Status]++
+	}
+	n.Paid, n.Cancelled, n.Expired, n.Rejected, n.Waiting = status[paid], status[cancelled], status[expired], status[rejected], status[confirmed]
+	if e.Events != nil {
+		n.Resold = newFeed(e.Events).resold()
+	}
+	type sending struct {
+		deed             Deed
+		order, reference string
+		sent             int
+	}
+	var (
+		captures = histogram()
+		first    = map[sending]time.Duration{}
+		answered = map[sending]bool{}
+		actions  = map[string]string{} // by reference
+	)
+	for _, a := range h.Acts {
+		s := sending{a.Deed, a.OrderID, a.Reference, a.Sent}
+		if a.Attempt == 1 {
+			first[s] = a.Started
+		} else {
+			n.Repeats++
+		}
+		if a.Outcome == Lost {
+			continue
+		}
+		answered[s] = true
+		if a.Deed == Payment && a.Outcome == Admitted {
+			actions[a.Reference] = a.Action
+			captures.record(a.Ended - first[s])
+		}
+	}
+	n.Unheard = len(first) - len(answered)
+	n.Captured = len(actions)
+	for _, action := range actions {
+		if action == actionRefund {
+			n.Refunds++
+		}
+	}
+	n.Captures = captures.quantiles()
+	return n
 }
 
 // pace counts events over the seconds of a run. The zero value is ready.

@@ -43,18 +43,18 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if runErr != nil {
 		return nil, runErr
 	}
-	evidence, err := collect(ctx, api, over.Add(o.DrainTimeout))
+	found, err := collect(ctx, api, o, head, sale.Fresh, over.Add(o.DrainTimeout))
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("rehearse: %w", context.Cause(ctx))
 	}
-	evidence.sale.Fresh = sale.Fresh
-	for i, it := range evidence.sale.Items {
-		evidence.sale.Items[i].Quota = o.Quota
-		if o.Quota == 0 {
-			evidence.sale.Items[i].Quota = evidence.quotas[it.Item]
+	for i, now := range found.Sale.Items {
+		for _, before := range sale.Items {
+			if before.Item == now.Item {
+				found.Sale.Items[i].Grown = now.Stock - before.Stock
+			}
 		}
 	}
-	return newReport(o, h, Judge(h, evidence.orders, evidence.verify, evidence.sale)), errors.Join(fileErr, err)
+	return newReport(o, h, found, Judge(h, found)), errors.Join(fileErr, err)
 }
 
 // prepare creates and opens the sale if that was asked for, and reads it.
@@ -111,12 +111,15 @@ func awaitOpen(ctx context.Context, api *internal) error {
 // sendCrowd runs the wave, asks again for what stayed open, and follows every order; over is when the crowd had asked its last.
 func sendCrowd(ctx context.Context, o Options, head Head, rec *recorder, clicks []click) (over time.Time, err error) {
 	buying, looking := newTransport(o.Connections-o.Followers, len(o.PublicURLs)), newTransport(o.Followers, len(o.PublicURLs))
+	paying := newTransport(payers, 1)
 	defer buying.CloseIdleConnections()
 	defer looking.CloseIdleConnections()
+	defer paying.CloseIdleConnections()
 	c := &crowd{
 		o: o, head: head, rec: rec, tally: &tally{}, start: head.StartedAt,
 		slots: make(chan struct{}, o.Connections-o.Followers), known: map[string]struct{}{},
-		follow: make(chan placed, len(clicks)), // one definite answer ends a click, so this is enough
+		till: newInternal(o, paying), tills: make(chan struct{}, payers),
+		follow: make(chan *placed, 4*len(clicks)), // a click is answered once, and ordered again at most once; an order is followed at most twice
 	}
 	c.apis, err = publics(o, buying)
 	if err != nil {
@@ -132,15 +135,16 @@ func sendCrowd(ctx context.Context, o Options, head Head, rec *recorder, clicks 
 	var show, follow sync.WaitGroup
 	show.Go(func() { c.report(showing, o.Progress, clicks) })
 	follow.Go(func() {
-		followAll(following, o.Followers, c.follow, func(ctx context.Context, p placed) { c.followOne(ctx, watchers, p) })
+		followAll(o.Followers, c.follow, func(p *placed) { c.followOne(following, watchers, p) })
 	})
-	c.send(ctx, clicks)
-	asking, enough := context.WithTimeout(ctx, o.DrainTimeout) // a server that is gone for good must not hold the verdict back
+	c.send(following, clicks)
+	asking, enough := context.WithTimeout(following, o.DrainTimeout) // a server that is gone for good must not hold the verdict back
 	defer enough()
 	c.resolve(asking)
 	over = time.Now()
-	close(c.follow)
 	drain := time.AfterFunc(o.DrainTimeout, giveUp)
+	c.live.Wait()
+	close(c.follow)
 	follow.Wait()
 	drain.Stop()
 	stopShowing()
@@ -161,33 +165,6 @@ func publics(o Options, rt http.RoundTripper) ([]*public, error) {
 		all = append(all, p)
 	}
 	return all, nil
-}
-
-// evidence is what the server shows after the drain; orders and verify are nil when it would not.
-type evidence struct {
-	orders []Order
-	verify *Verification
-	sale   Sale
-	quotas map[string]int // by item
-}
-
-// collect asks the server until everything has settled or the deadline has passed. Verify comes first: once its queues are empty, the
-// list is complete.
-func collect(ctx context.Context, api *internal, deadline time.Time) (e evidence, err error) {
-	for {
-		e.verify, err = api.verify(ctx)
-		if err == nil && e.verify.settled() || time.Now().After(deadline) || !pause(ctx, 250*time.Millisecond) {
-			break
-		}
-	}
-	var listErr, saleErr, quotaErr error
-	e.orders, listErr = api.orders(ctx)
-	e.sale, saleErr = api.read(ctx)
-	e.quotas, quotaErr = api.quotas(ctx, e.sale.Sale)
-	if listErr == nil && saleErr != nil {
-		e.orders = nil // without the sale nothing of the list can be judged
-	}
-	return e, errors.Join(err, listErr, saleErr, quotaErr)
 }
 
 // newPrefix sets this crowd's buyers apart from all others, also from those of an earlier run with the same seed.

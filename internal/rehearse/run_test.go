@@ -38,6 +38,11 @@ func broken(r *Report) []string {
 }
 
 func TestRunFindsTheDefectAndNoOther(t *testing.T) {
+	life := func(o *Options) {
+		o.Hold, o.Fates = 200*time.Millisecond, WholeLife()
+		o.Fates.Repeated, o.Fates.Doubled, o.Fates.Late = 0.3, 0.3, 0.3
+		o.Duration, o.Rate, o.DrainTimeout = 400*time.Millisecond, 0, 2*time.Second
+	}
 	few := func(o *Options) { o.Stock = 400 } // more than the crowd wants
 	for _, tt := range []struct {
 		wrong  defect
@@ -51,18 +56,38 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 		{wrong: inventsOrder, adjust: few, want: []string{"I2"}},
 		{wrong: oversells, want: []string{"I3", "I5"}}, // a unit number above the stock is wrong, too
 		{wrong: breaksQuota, adjust: func(o *Options) { o.Stock, o.Quota = 400, 1 }, want: []string{"I4"}},
-		{wrong: sellsTwice, want: []string{"I5"}},
+		{wrong: sellsTwice, want: []string{"I5", "I16"}}, // and so another one was never sold
 		{wrong: forgetsKey, adjust: func(o *Options) { o.Stock, o.Quota = 400, 9 }, want: []string{"I7"}},
 		{wrong: leavesTrace, adjust: few, want: []string{"I8"}},
-		{wrong: goesBack, adjust: few, want: []string{"I9"}},
+		{wrong: goesBack, adjust: few, want: []string{"I6", "I9"}}, // who is rejected holds nothing
 		{wrong: sellsLate, want: []string{"I13"}},
 		{wrong: neverEnds, adjust: few, want: []string{"I14"}},
-		{wrong: leaksUnit, want: []string{"I15", "I16"}}, // from outside, what was lost looks free
+		{wrong: leaksUnit, want: []string{"I6", "I15", "I16"}}, // from outside, what was lost looks free
 		{wrong: liesSoldOut, adjust: few, want: []string{"I16"}},
 		{wrong: lateNo, adjust: func(o *Options) { o.Stock, o.DuplicateClicks = 400, 0 }, want: []string{"I18"}},
 		{wrong: doubtsItself, want: []string{"I17"}},
 		{wrong: dropsAnswers},
 		{wrong: busy},
+
+		{wrong: sound, adjust: life},
+		{wrong: sound, adjust: func(o *Options) { life(o); o.Keyless, o.Quota, o.OrdersPerBuyer, o.HangUps = 0.5, 1, 2, 0.2 }},
+		{wrong: dropsAnswers, adjust: life},
+		{wrong: chargesTwice, adjust: life, want: []string{"I9", "I11"}},
+		{wrong: losesCapture, adjust: life, want: []string{"I11"}},
+		{wrong: refundsLive, adjust: life, want: []string{"I11"}},
+		{wrong: forgetsRef, adjust: life, want: []string{"I11"}},
+		{wrong: turnsAway, adjust: life, want: []string{"I11"}},
+		{wrong: returnsTwice, adjust: life, want: []string{"I9", "I10"}},
+		{wrong: expiresPaid, adjust: life, want: []string{"I9", "I11"}},
+		{wrong: neverExpires, adjust: life, want: []string{"I14"}},
+		{wrong: hidesChange, adjust: func(o *Options) { life(o); o.Stock, o.Quota = 400, 9 }, want: []string{"I5", "I9"}}, // by the feed, units were sold that were not returned
+		{wrong: keepsReturned, adjust: life, want: []string{"I6"}},
+		{wrong: giftsQuota, adjust: func(o *Options) {
+			life(o)
+			o.Quota, o.OrdersPerBuyer, o.Stock = 1, 3, 400
+			o.Fates = Fates{Paid: 1, Early: 1}
+		}, want: []string{"I4"}},
+		{wrong: marksForever, adjust: func(o *Options) { life(o); o.Quota, o.Keyless, o.Stock = 1, 1, 400 }, want: []string{"I4", "I7"}},
 	} {
 		t.Run(orWord(string(tt.wrong), "sound"), func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +119,7 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 // addsUp checks that every planned call is in the report exactly once.
 func addsUp(t *testing.T, r *Report) {
 	t.Helper()
-	if got := r.Admitted + r.Replayed + sum(r.Refused) + r.Unknown; got != r.Planned || r.Sent != r.Planned {
+	if got := r.Admitted + r.Replayed + sum(r.Refused) + r.Unknown; got != r.Planned+r.Reordered || r.Sent != r.Planned {
 		t.Errorf("planned %d, sent %d, ended %d", r.Planned, r.Sent, got)
 	}
 }
@@ -130,7 +155,7 @@ func TestBuyersTurnToAnotherProcess(t *testing.T) {
 	dead := newShop(t, sound)
 	o := smallCrowd(s)
 	o.Stock, o.Quota = 0, 0
-	s.stock, s.free, s.quota, s.starts = 60, 60, 2, time.Now().Add(-time.Minute)
+	s.stock, s.quota, s.starts = 60, 2, time.Now().Add(-time.Minute)
 	o.PublicURLs = []string{dead.URL, s.URL}
 	dead.Close()
 	r, err := Run(t.Context(), o)
@@ -167,8 +192,8 @@ func TestHistoryFileHoldsWhatWasJudged(t *testing.T) {
 	if len(h.Calls) != r.Attempts || h.Planned != r.Planned || h.Prefix != r.Run {
 		t.Errorf("file has %d calls of %d planned by %s, report %d of %d by %s", len(h.Calls), h.Planned, h.Prefix, r.Attempts, r.Planned, r.Run)
 	}
-	again := newReport(o.withDefaults(), h, r.Findings)
-	again.StartedAt = r.StartedAt // the file has no monotonic clock
+	again := newReport(o.withDefaults(), h, r.Evidence, r.Findings)
+	again.StartedAt, again.History = r.StartedAt, r.History // the file has no monotonic clock
 	if !reflect.DeepEqual(again, r) {
 		t.Errorf("report from the file %+v, from the run %+v", again, r)
 	}

@@ -8,9 +8,18 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
+)
+
+// Statuses of an order.
+const (
+	accepted  = "accepted"
+	confirmed = "confirmed"
+	paid      = "paid"
+	cancelled = "cancelled"
+	expired   = "expired"
+	rejected  = "rejected"
 )
 
 // Order is one order as the internal list shows it.
@@ -24,11 +33,15 @@ type Order struct {
 	Reason      string    `json:"reason"`
 	AcceptedAt  time.Time `json:"accepted_at"`
 	ConfirmedAt time.Time `json:"confirmed_at"`
+	PayBefore   time.Time `json:"pay_before"` // zero = there is nothing to pay in time
 }
 
 // holds tells whether the order owns units.
-func (o *Order) holds() bool {
-	return o.Status == accepted || o.Status == "confirmed" || o.Status == "paid"
+func (o *Order) holds() bool { return holds(o.Status) }
+
+// of tells whether the order is of the crowd with this prefix, or must be because nobody else was there.
+func (o *Order) of(prefix string, sale Sale) bool {
+	return sale.Fresh || strings.HasPrefix(o.Buyer, prefix)
 }
 
 // Sale is what the judge must know of the sale.
@@ -37,6 +50,7 @@ type Sale struct {
 	State    string    `json:"state"`
 	StartsAt time.Time `json:"starts_at"`
 	EndsAt   time.Time `json:"ends_at"`
+	Now      time.Time `json:"now"` // of the server's clock, when this was read
 	Items    []Item    `json:"items"`
 	Fresh    bool      `json:"-"` // nobody but this crowd ever saw it
 }
@@ -47,25 +61,7 @@ type Item struct {
 	Stock int    `json:"stock"`
 	Free  int    `json:"free"`
 	Quota int    `json:"-"` // units per buyer; 0 = unknown
-}
-
-// Verification is what the server says of itself.
-type Verification struct {
-	OK     bool    `json:"ok"`
-	Checks []Check `json:"checks"`
-}
-
-// Check is one line of a Verification.
-type Check struct {
-	Invariant string `json:"invariant"`
-	OK        bool   `json:"ok"`
-	Detail    string `json:"detail"`
-	Waiting   int    `json:"waiting"` // orders and tasks still under way: no breach, until the drain is over
-}
-
-// settled tells whether there is nothing left to wait for.
-func (v *Verification) settled() bool {
-	return v.OK && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Waiting > 0 })
+	Grown int    `json:"-"` // units of Stock that were added while the crowd was there
 }
 
 // internal speaks to the internal API. Safe for concurrent use.
@@ -93,8 +89,12 @@ func (i *internal) create(ctx context.Context, o Options) (fresh bool, err error
 	sale := struct {
 		StartsAt time.Time `json:"starts_at"`
 		EndsAt   time.Time `json:"ends_at"`
+		HoldMs   int64     `json:"hold_ms"`
 		Items    []item    `json:"items"`
-	}{StartsAt: now.Add(-time.Minute), EndsAt: now.Add(o.Duration + o.DrainTimeout + time.Hour)} // a minute for clocks that differ
+	}{
+		StartsAt: now.Add(-time.Minute), // a minute for clocks that differ
+		EndsAt:   now.Add(o.Duration + o.DrainTimeout + time.Hour), HoldMs: o.Hold.Milliseconds(),
+	}
 	for _, name := range o.Items {
 		sale.Items = append(sale.Items, item{name, o.Stock, o.Quota})
 	}
@@ -106,8 +106,7 @@ func (i *internal) create(ctx context.Context, o Options) (fresh bool, err error
 }
 
 func (i *internal) read(ctx context.Context) (s Sale, err error) {
-	_, err = i.do(ctx, http.MethodGet, i.sale, nil, &s)
-	return s, err
+	return s, i.get(ctx, i.sale, &s)
 }
 
 // orders lists every order of the sale; never nil without an error.
@@ -149,7 +148,7 @@ func list[T any](ctx context.Context, i *internal, path string) ([]T, error) {
 		if cursor != "" {
 			at += "&cursor=" + url.QueryEscape(cursor)
 		}
-		if _, err := i.do(ctx, http.MethodGet, at, nil, &page); err != nil {
+		if err := i.get(ctx, at, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)
@@ -165,33 +164,23 @@ func list[T any](ctx context.Context, i *internal, path string) ([]T, error) {
 
 func (i *internal) verify(ctx context.Context) (*Verification, error) {
 	var v Verification
-	if _, err := i.do(ctx, http.MethodGet, i.sale+"/verify", nil, &v); err != nil {
+	if err := i.get(ctx, i.sale+"/verify", &v); err != nil {
 		return nil, err
 	}
 	return &v, nil
 }
 
+func (i *internal) get(ctx context.Context, path string, out any) error {
+	_, err := i.do(ctx, http.MethodGet, path, nil, out)
+	return err
+}
+
 func (i *internal) do(ctx context.Context, method, path string, in, out any) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, i.wait)
-	defer cancel()
-	var body io.Reader = http.NoBody
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return 0, fmt.Errorf("rehearse: encode %s: %w", path, err)
-		}
-		body = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, i.base+path, body)
+	req, done, err := i.request(ctx, method, path, in)
 	if err != nil {
-		return 0, fmt.Errorf("rehearse: %s %s: %w", method, path, err)
+		return 0, err
 	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if i.token != "" {
-		req.Header.Set("Authorization", "Bearer "+i.token)
-	}
+	defer done()
 	res, err := i.rt.RoundTrip(req)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s %s: %w", ErrAPI, method, path, err)
@@ -208,4 +197,29 @@ func (i *internal) do(ctx context.Context, method, path string, in, out any) (in
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxBody)) // so that the connection is used again
 	return res.StatusCode, nil
+}
+
+// request is ready to be sent; done ends its time.
+func (i *internal) request(ctx context.Context, method, path string, in any) (req *http.Request, done context.CancelFunc, err error) {
+	var body io.Reader = http.NoBody
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return nil, nil, fmt.Errorf("rehearse: encode %s: %w", path, err)
+		}
+		body = bytes.NewReader(b)
+	}
+	ctx, done = context.WithTimeout(ctx, i.wait)
+	if req, err = http.NewRequestWithContext(ctx, method, i.base+path, body); err != nil {
+		done()
+		return nil, nil, fmt.Errorf("rehearse: %s %s: %w", method, path, err)
+	}
+	req.GetBody = nil // else the transport repeats a call behind the history's back
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if i.token != "" {
+		req.Header.Set("Authorization", "Bearer "+i.token)
+	}
+	return req, done, nil
 }

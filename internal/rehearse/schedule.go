@@ -44,10 +44,15 @@ type click struct {
 	item     int  // index into Options.Items
 	quantity int
 	hangUp   time.Duration // after sending; below 0 = the buyer waits for the answer
+	keyless  bool          // the buyer sends no Idempotency-Key
+	fate     fate          // of the order that the key is given
 }
 
 // key is the Idempotency-Key of the click; buyer carries the run's prefix, so keys of two runs differ.
 func (c click) key(buyer string) string {
+	if c.keyless {
+		return ""
+	}
 	k := buyer + "-" + strconv.Itoa(c.order)
 	if c.second {
 		k += "b"
@@ -61,17 +66,19 @@ func plan(o Options) []click {
 	var (
 		w      = wave{rate: o.Rate, ramp: o.Ramp}
 		r      = rand.New(rand.NewPCG(o.Seed, 0x7469646567617465))
+		fates  = rand.New(rand.NewPCG(o.Seed, 0x6661746566617465)) // apart, so that fates leave the calls as they are
 		clicks = make([]click, 0, int(float64(o.Buyers*o.OrdersPerBuyer)*(1+o.DuplicateClicks))+1)
 		second bool
 	)
 	between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Float64()*float64(to-from)) }
 	for buyer := range o.Buyers {
 		at := w.momentOf(float64(buyer) + r.Float64())
+		keyless := fates.Float64() < o.Keyless
 		for order := range o.OrdersPerBuyer {
 			if order > 0 {
 				at += between(100*time.Millisecond, 400*time.Millisecond)
 			}
-			c := click{at: at, buyer: buyer, order: order, item: r.IntN(len(o.Items)), quantity: 1 + r.IntN(o.QuantityMax), hangUp: -1}
+			c := click{at: at, buyer: buyer, order: order, item: r.IntN(len(o.Items)), quantity: 1 + r.IntN(o.QuantityMax), hangUp: -1, keyless: keyless, fate: drawFate(fates, o)}
 			if r.Float64() < o.HangUps {
 				c.hangUp = between(0, 10*time.Millisecond)
 			}
@@ -79,6 +86,9 @@ func plan(o Options) []click {
 			if r.Float64() < o.DuplicateClicks {
 				c.at, c.hangUp, c.again, c.second = at+between(5*time.Millisecond, 100*time.Millisecond), -1, true, second
 				second = !second
+				if c.second && !keyless {
+					c.fate = drawFate(fates, o)
+				}
 				clicks = append(clicks, c)
 			}
 		}

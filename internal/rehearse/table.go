@@ -33,6 +33,11 @@ func (r *Report) WriteTable(w io.Writer) error {
 	row("answers", "", "p50 %s · p99 %s · p99.9 %s · max %s, from the planned moment", short(r.Answers.P50), short(r.Answers.P99),
 		short(r.Answers.P999), short(r.Answers.Max))
 	row("confirmed", "", "p50 %s · p99 %s · max %s, from the 202 until the buyer saw it", short(r.Confirm.P50), short(r.Confirm.P99), short(r.Confirm.Max))
+	if n := r.Ends; n.Captured+n.Cancelled+n.Expired > 0 {
+		row("paid", comma(n.Paid), "captured %s · refunds %s · repeats %s · p50 %s · p99 %s until answered", comma(n.Captured), comma(n.Refunds),
+			comma(n.Repeats), short(n.Captures.P50), short(n.Captures.P99))
+		row("returned", comma(n.Cancelled+n.Expired), "cancelled %s · expired %s · units sold again %s", comma(n.Cancelled), comma(n.Expired), comma(n.Resold))
+	}
 	fmt.Fprintln(&b)
 	verdicts := map[Verdict]int{}
 	for _, f := range r.Findings {

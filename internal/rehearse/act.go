@@ -1,0 +1,135 @@
+package rehearse
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// payers is how many payments are under way at most, each over one connection to the internal API.
+const payers = 32
+
+// carryOut does what is planned for an order that left accepted. Then, if nobody paid or cancelled it, its end is awaited.
+func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
+	f := p.fate
+	if p.state != confirmed {
+		return // rejected, or over before its buyer saw it
+	}
+	// What ends long after everything else is not waited for.
+	ends := !payBefore.IsZero() && time.Until(payBefore) < c.o.DrainTimeout/2
+	if f.moment == atExpiry {
+		if ends {
+			f.after += time.Until(payBefore)
+		} else {
+			f.after = 0
+		}
+	}
+	switch f.ending {
+	case isPaid:
+		if f.moment != afterAnswer && pause(ctx, f.after) {
+			c.pay(ctx, p)
+		}
+	case isCancelled:
+		if pause(ctx, f.after) && c.cancel(ctx, p).Outcome == Admitted && f.reorder {
+			c.reorder(ctx, p)
+		}
+	case isContested:
+		if pause(ctx, f.after) {
+			var both sync.WaitGroup
+			both.Go(func() { c.pay(ctx, p) })
+			c.cancel(ctx, p)
+			both.Wait()
+		}
+	case isLeft:
+		if ends && pause(ctx, time.Until(payBefore)) {
+			c.live.Add(1)
+			p.while = confirmed
+			c.follow <- p
+		}
+	}
+}
+
+// pay sends the payments of an order.
+func (c *crowd) pay(ctx context.Context, p *placed) {
+	first, second := "pay-"+p.id+"-1", "pay-"+p.id+"-2"
+	rest := func() {
+		if p.fate.repeat {
+			c.capture(ctx, p, first, 2)
+		}
+		if p.fate.double {
+			c.capture(ctx, p, second, 1)
+		}
+	}
+	var together sync.WaitGroup
+	if p.fate.together {
+		together.Go(rest)
+	}
+	c.capture(ctx, p, first, 1)
+	if !p.fate.together {
+		rest()
+	}
+	together.Wait()
+}
+
+// capture tells of a payment until it is answered.
+func (c *crowd) capture(ctx context.Context, p *placed, reference string, sent int) Act {
+	a := Act{Deed: Payment, OrderID: p.id, Reference: reference, Sent: sent}
+	return c.insist(ctx, a, c.tills, func(int) (reply, error) { return c.till.capture(ctx, p.id, reference) })
+}
+
+func (c *crowd) cancel(ctx context.Context, p *placed) Act {
+	a := Act{Deed: Cancel, OrderID: p.id, Sent: 1}
+	return c.insist(ctx, a, c.slots, func(attempt int) (reply, error) {
+		return c.apis[(p.buyer+attempt)%len(c.apis)].cancel(ctx, p.user, p.id)
+	})
+}
+
+// insist tries until there is a definite answer, or ctx ends, and records each attempt. Each holds a slot.
+func (c *crowd) insist(ctx context.Context, a Act, slots chan struct{}, try func(attempt int) (reply, error)) Act {
+	for a.Outcome = Lost; ; {
+		if !take(ctx, slots) {
+			return a
+		}
+		a.Attempt++
+		a.Started = time.Since(c.start)
+		r, err := try(a.Attempt)
+		a.Ended = time.Since(c.start)
+		<-slots
+		a.Outcome, a.Reason, a.Error = outcomeOf(r, err, false, r.code == http.StatusOK && r.Status != "")
+		a.Status, a.State, a.Action = r.code, string(r.Status), r.Action
+		c.rec.act(a)
+		if a.Outcome != Lost || !pause(ctx, c.backoff(a.Attempt, r.retryAfter)) {
+			return a
+		}
+	}
+}
+
+// reorder orders again what was cancelled, and pays it.
+func (c *crowd) reorder(ctx context.Context, p *placed) {
+	c.mu.Lock()
+	seq := c.head.Planned + c.unplanned
+	c.unplanned++
+	c.mu.Unlock()
+	k := p.click
+	k.at, k.order, k.hangUp, k.fate = time.Since(c.start), k.order+c.o.OrdersPerBuyer, -1, fate{ending: isPaid}
+	if c.take(ctx) {
+		c.settle(ctx, ask{click: k, seq: seq, api: p.api}, math.MaxInt) // nobody asks for it after the wave
+	}
+}
+
+// capture records a payment that was captured.
+func (i *internal) capture(ctx context.Context, order, reference string) (reply, error) {
+	body := struct {
+		Reference string `json:"reference"`
+		Outcome   string `json:"outcome"`
+	}{reference, "captured"}
+	req, done, err := i.request(ctx, http.MethodPost, "/v1/orders/"+url.PathEscape(order)+"/payment", body)
+	if err != nil {
+		return reply{}, err
+	}
+	defer done()
+	return send(i.rt, req)
+}

@@ -1,0 +1,144 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Evidence is what the server shows after the drain, and what is known of it beforehand.
+type Evidence struct {
+	Orders []Order       // all of the sale; nil = they could not be listed, and what needs them is not judged
+	Events []Event       // the feed of the sale, whole; nil likewise
+	Verify *Verification // nil = the server did not say
+	Sale   Sale          // read before Orders, and Orders before Events
+
+	Limit  int           // as in Options
+	Window time.Duration // as in Options
+	Faults bool          // as in Options
+}
+
+// Event is one change of an order, as the feed shows it.
+type Event struct {
+	Seq       int64     `json:"seq"`
+	At        time.Time `json:"at"`
+	OrderID   string    `json:"order_id"`
+	Sale      string    `json:"sale"`
+	Item      string    `json:"item"`
+	Buyer     string    `json:"user"`
+	Quantity  int       `json:"quantity"`
+	Units     []int     `json:"units"`
+	Status    string    `json:"status"`
+	Reason    string    `json:"reason"`
+	Action    string    `json:"action"`    // refund: a capture that found nothing to pay; Status is what it was before
+	Reference string    `json:"reference"` // of a capture
+}
+
+// refunds tells whether the event is a capture to be refunded; such an event changes no status.
+func (e *Event) refunds() bool { return e.Action == actionRefund }
+
+// Actions of a capture.
+const (
+	actionNone   = "none"
+	actionRefund = "refund"
+)
+
+// Verification is what the server says of itself.
+type Verification struct {
+	OK     bool    `json:"ok"`
+	Checks []Check `json:"checks"`
+}
+
+// Check is one line of a Verification.
+type Check struct {
+	Invariant string `json:"invariant"`
+	OK        bool   `json:"ok"`
+	Detail    string `json:"detail"`
+	Waiting   int    `json:"waiting"` // orders and tasks still under way: no breach, until the drain is over
+}
+
+// settled tells whether there is nothing left to wait for.
+func (v *Verification) settled() bool {
+	return v.OK && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Waiting > 0 })
+}
+
+// collect asks the server until everything has settled or the deadline has passed: every order is at its end, or has nothing to pay in
+// time, or longer to pay than anybody waits here, and the queues are empty. Verify comes first: once its queues are empty, the list is
+// complete.
+func collect(ctx context.Context, api *internal, o Options, head Head, fresh bool, deadline time.Time) (e Evidence, err error) {
+	e = Evidence{Limit: o.Limit, Window: o.Window, Faults: o.Faults}
+	var quotas map[string]int
+	for {
+		var verifyErr, saleErr, listErr, feedErr, quotaErr error
+		e.Verify, verifyErr = api.verify(ctx)
+		late := time.Now().After(deadline)
+		if !late && !(verifyErr == nil && e.Verify.settled()) && pause(ctx, 250*time.Millisecond) {
+			continue
+		}
+		if quotas == nil {
+			quotas, quotaErr = api.quotas(ctx, o.Sale)
+		}
+		e.Sale, saleErr = api.read(ctx)
+		e.Orders, listErr = api.orders(ctx)
+		e.Sale.Fresh = fresh
+		wait := e.unsettled(head.Prefix, deadline)
+		if wait > 0 && !late && pause(ctx, wait) {
+			continue
+		}
+		e.Events, feedErr = api.events(ctx, o.Sale)
+		if listErr == nil && saleErr != nil {
+			e.Orders = nil // without the sale nothing of the list can be judged
+		}
+		for i, it := range e.Sale.Items {
+			if e.Sale.Items[i].Quota = o.Quota; o.Quota == 0 {
+				e.Sale.Items[i].Quota = quotas[it.Item]
+			}
+		}
+		return e, errors.Join(verifyErr, saleErr, listErr, feedErr, quotaErr)
+	}
+}
+
+// unsettled is how long to wait before some order of the crowd should have reached its end; 0 = there is none to wait for.
+func (e *Evidence) unsettled(prefix string, deadline time.Time) (wait time.Duration) {
+	const pace = 250 * time.Millisecond
+	for i := range e.Orders {
+		switch o := &e.Orders[i]; {
+		case !o.of(prefix, e.Sale):
+		case o.Status == accepted:
+			wait = max(wait, pace)
+		case o.Status == confirmed && !o.PayBefore.IsZero() && o.PayBefore.Before(deadline):
+			wait = max(wait, pace, time.Until(o.PayBefore))
+		}
+	}
+	return wait
+}
+
+// events reads the feed to its end and keeps what is of the sale; nil without an error from a server that has none.
+func (i *internal) events(ctx context.Context, sale string) ([]Event, error) {
+	all := []Event{}
+	for after := int64(0); ; {
+		var page struct {
+			Items []Event `json:"items"`
+		}
+		code, err := i.do(ctx, http.MethodGet, "/v1/order-events?limit=1000&after="+strconv.FormatInt(after, 10), nil, &page)
+		if code == http.StatusNotFound {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(page.Items) == 0 {
+			return all, nil
+		}
+		last := page.Items[len(page.Items)-1].Seq
+		if last <= after {
+			return nil, fmt.Errorf("%w: GET /v1/order-events: after %d comes %d", ErrAPI, after, last)
+		}
+		after = last
+		all = append(all, slices.DeleteFunc(page.Items, func(e Event) bool { return e.Sale != sale })...)
+	}
+}

@@ -1,0 +1,156 @@
+package rehearse
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// What becomes of orders at the fake server. All but the handlers want s.mu held.
+
+func (s *shop) free() int { return s.stock - s.next + len(s.back) }
+
+// tell writes a change into the feed.
+func (s *shop) tell(o *Order, status string) *Event {
+	s.events = append(s.events, Event{
+		Seq: int64(10 * (len(s.events) + 1)), At: time.Now(), OrderID: o.OrderID, Sale: "demo", Item: o.Item, Buyer: o.Buyer,
+		Quantity: o.Quantity, Units: o.Units, Status: status,
+	})
+	return &s.events[len(s.events)-1]
+}
+
+func (s *shop) commit(o *Order) {
+	if o.Status != accepted || s.wrong == neverEnds && o == s.orders[0] {
+		return
+	}
+	o.Status, o.ConfirmedAt = confirmed, time.Now()
+	if s.hold > 0 {
+		o.PayBefore = o.ConfirmedAt.Add(s.hold)
+	}
+	s.tell(o, confirmed)
+}
+
+// end takes an order that was not paid out of the sale.
+func (s *shop) end(o *Order, status string) {
+	o.Status = status
+	if s.wrong != hidesChange || status != cancelled {
+		s.tell(o, status)
+	}
+	if s.wrong == keepsReturned {
+		return
+	}
+	s.back = append(s.back, o.Units...)
+	if mark := "of " + o.Buyer; s.keys[mark] == o {
+		delete(s.keys, mark)
+	}
+}
+
+// expire ends what is over by now.
+func (s *shop) expire() {
+	for _, o := range s.orders {
+		if o.PayBefore.IsZero() || time.Now().Before(o.PayBefore) {
+			continue
+		}
+		switch {
+		case s.wrong == neverExpires:
+		case o.Status == confirmed, s.wrong == expiresPaid && o.Status == paid && s.first():
+			s.end(o, expired)
+		case s.wrong == returnsTwice && o.Status == cancelled && s.first():
+			s.tell(o, expired)
+		}
+	}
+}
+
+// find returns the order as it stands, committed; nil for one that the user does not have.
+func (s *shop) find(id, user string) *Order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.orders, func(o *Order) bool { return o.OrderID == id && (o.Buyer == user || user == "") })
+	if i < 0 {
+		return nil
+	}
+	s.commit(s.orders[i])
+	s.expire()
+	o := *s.orders[i]
+	return &o
+}
+
+func (s *shop) cancel(w http.ResponseWriter, r *http.Request) {
+	o := s.find(r.PathValue("id"), r.Header.Get("X-User-ID"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o != nil {
+		o = s.orders[slices.IndexFunc(s.orders, func(p *Order) bool { return p.OrderID == o.OrderID })]
+	}
+	switch {
+	case o == nil:
+		problem(w, 404, "unknown_order")
+		return
+	case o.Status == confirmed && s.hold > 0:
+		s.end(o, cancelled)
+	case o.Status != cancelled:
+		problem(w, 409, "order_final")
+		return
+	}
+	say(w, 200, o)
+}
+
+func (s *shop) payment(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Reference, Outcome string }
+	o := s.find(r.PathValue("id"), "")
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Outcome != "captured" || o == nil || r.Header.Get("Authorization") != "Bearer secret" {
+		problem(w, 422, "invalid")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o = s.orders[slices.IndexFunc(s.orders, func(p *Order) bool { return p.OrderID == o.OrderID })]
+	s.posts++
+	e := s.payments[in.Reference]
+	if e == nil || s.wrong == forgetsRef && e.Action == actionNone {
+		switch {
+		case s.wrong == turnsAway && returned(o.Status):
+			problem(w, 409, "order_final")
+			return
+		case o.Status == confirmed && s.hold > 0 && !(s.wrong == refundsLive && s.first()), s.wrong == chargesTwice && o.Status == paid && e == nil:
+			o.Status = paid
+			e = s.tell(o, paid)
+		default:
+			e = s.tell(o, o.Status)
+			e.Action = actionRefund
+		}
+		e.Reference = in.Reference
+		said := *e
+		if said.Action == "" {
+			said.Action = actionNone
+		}
+		s.payments[in.Reference] = &said
+		if s.wrong == losesCapture && e.Action == actionRefund && s.once == false {
+			s.once, s.events = true, s.events[:len(s.events)-1]
+		}
+		e = &said
+	}
+	if s.wrong == dropsAnswers && s.posts%3 == 0 {
+		problem(w, 503, "unavailable")
+		return
+	}
+	say(w, 200, map[string]any{"status": e.Status, "action": e.Action})
+}
+
+func (s *shop) feed(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
+	page := []Event{}
+	for _, e := range s.events {
+		if e.Seq > after && len(page) < 40 {
+			page = append(page, e)
+		}
+	}
+	if len(page) > 0 {
+		after = page[len(page)-1].Seq
+	}
+	say(w, 200, map[string]any{"items": page, "next_cursor": strconv.FormatInt(after, 10)})
+}

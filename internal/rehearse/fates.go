@@ -1,0 +1,123 @@
+package rehearse
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"time"
+)
+
+// Fates say what buyers do with the orders that they were given: each share is of the orders, or of the payments, that it names. Who is
+// neither paid nor cancelled is left alone, and expires where the sale has a hold time. The zero value leaves every order alone.
+// Payments come as from a payment provider: over the internal API, each repeated with its reference until it is answered.
+type Fates struct {
+	Paid      float64 // share of orders that are paid; together with Cancelled and Races at most 1
+	Cancelled float64 // share of orders that their buyers cancel
+	Races     float64 // share of orders that are paid and cancelled at the same instant
+	Reorders  float64 // share of the cancelled orders whose buyers then order again, under another key; 0..1
+	Early     float64 // share of payments that come right after the 202, most of them before the commit; with Late at most 1
+	Late      float64 // share of payments that come about pay_before or after it, where the sale has a hold time
+	Repeated  float64 // share of payments that come twice under the same reference; 0..1
+	Doubled   float64 // share of payments followed by one of another reference, which is a refund; 0..1
+}
+
+// WholeLife is some of everything: half of the orders are paid, a tenth is cancelled, and the rest is left to expire and to be sold again.
+func WholeLife() Fates {
+	return Fates{Paid: 0.5, Cancelled: 0.1, Races: 0.05, Reorders: 0.5, Early: 0.1, Late: 0.1, Repeated: 0.1, Doubled: 0.05}
+}
+
+func (f Fates) validate(wrong func(option, format string, args ...any)) {
+	for _, share := range []struct {
+		name string
+		v    float64
+	}{
+		{"Paid", f.Paid},
+		{"Cancelled", f.Cancelled},
+		{"Races", f.Races},
+		{"Reorders", f.Reorders},
+		{"Early", f.Early},
+		{"Late", f.Late},
+		{"Repeated", f.Repeated},
+		{"Doubled", f.Doubled},
+	} {
+		if !(share.v >= 0 && share.v <= 1) {
+			wrong(share.name, "%g is not a share; want 0 to 1", share.v)
+		}
+	}
+	const rounding = 1e-9
+	if all := f.Paid + f.Cancelled + f.Races; all > 1+rounding {
+		wrong("Paid, Cancelled, Races", "%g together; want at most 1", all)
+	}
+	if all := f.Early + f.Late; all > 1+rounding {
+		wrong("Early, Late", "%g together; want at most 1", all)
+	}
+}
+
+// ending is what its buyer does with an order.
+type ending uint8
+
+const (
+	isLeft ending = iota
+	isPaid
+	isCancelled
+	isContested // both at the same instant
+)
+
+// moment is when a payment comes.
+type moment uint8
+
+const (
+	afterCommit moment = iota
+	afterAnswer        // right after the 202
+	atExpiry
+)
+
+// fate is what is planned for an order. One is drawn for each key of the plan, whether or not it is ever given an order.
+type fate struct {
+	ending   ending
+	moment   moment
+	after    time.Duration // counts from the commit seen; atExpiry: from pay_before, and may be below 0
+	repeat   bool          // the same reference twice
+	double   bool          // another reference, too
+	together bool          // these come at the same time as the first one, not after its answer
+	reorder  bool          // orders again after a cancel
+}
+
+// drawFate uses up the same number of draws whatever comes out, so that a share that changes leaves the other orders as they were.
+func drawFate(r *rand.Rand, o Options) fate {
+	var (
+		is    = func(share float64) bool { return r.Float64() < share }
+		which = r.Float64()
+		when  = r.Float64()
+		think = time.Duration(r.Float64() * float64(cmp.Or(min(o.Hold/3, 2*time.Second), 500*time.Millisecond)))
+		miss  = r.Float64()
+		f     = fate{after: think, repeat: is(o.Fates.Repeated), double: is(o.Fates.Doubled), together: is(0.5), reorder: is(o.Fates.Reorders)}
+	)
+	switch {
+	case which < o.Fates.Paid:
+		f.ending = isPaid
+	case which < o.Fates.Paid+o.Fates.Cancelled:
+		f.ending = isCancelled
+	case which < o.Fates.Paid+o.Fates.Cancelled+o.Fates.Races:
+		f.ending = isContested
+	default:
+		return fate{}
+	}
+	if f.ending != isPaid {
+		f.repeat, f.double = false, false
+		f.reorder = f.reorder && f.ending == isCancelled
+		return f
+	}
+	f.reorder = false
+	switch {
+	case when < o.Fates.Early:
+		f.moment, f.after = afterAnswer, 0
+	case when < o.Fates.Early+o.Fates.Late:
+		f.moment = atExpiry
+		if miss < 0.5 { // at the instant of the expiry, as near as a network allows
+			f.after = time.Duration((4*miss - 1) * float64(50*time.Millisecond))
+		} else {
+			f.after = time.Duration((2*miss - 1) * float64(cmp.Or(min(o.Hold, 2*time.Second), 2*time.Second)))
+		}
+	}
+	return f
+}

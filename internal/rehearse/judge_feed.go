@@ -1,0 +1,138 @@
+package rehearse
+
+import (
+	"cmp"
+	"slices"
+)
+
+// feed is the changes of all orders, put in order. Seq is given when a change is written, so whatever could only happen after a change was
+// committed has a higher one.
+type feed struct {
+	all      []*Event // by seq
+	inOrder  bool     // as they came
+	of       map[string][]*Event
+	captures map[string][]*Event // by reference
+	tenures  map[unit][]tenure
+}
+
+type unit struct {
+	item string
+	n    int
+}
+
+// tenure is the time that a unit had one owner.
+type tenure struct {
+	order string
+	over  bool
+}
+
+func newFeed(events []Event) *feed {
+	f := &feed{inOrder: true, of: map[string][]*Event{}, captures: map[string][]*Event{}, tenures: map[unit][]tenure{}}
+	for i := range events {
+		f.all = append(f.all, &events[i])
+		f.inOrder = f.inOrder && (i == 0 || events[i-1].Seq < events[i].Seq)
+	}
+	slices.SortStableFunc(f.all, func(a, b *Event) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, e := range f.all {
+		f.of[e.OrderID] = append(f.of[e.OrderID], e)
+		if e.Reference != "" {
+			f.captures[e.Reference] = append(f.captures[e.Reference], e)
+		}
+		if e.refunds() {
+			continue
+		}
+		for _, n := range e.Units {
+			at := unit{e.Item, n}
+			owners := f.tenures[at]
+			mine := slices.IndexFunc(owners, func(t tenure) bool { return t.order == e.OrderID })
+			switch {
+			case e.Status == confirmed && mine < 0:
+				f.tenures[at] = append(owners, tenure{order: e.OrderID})
+			case returned(e.Status) && mine >= 0:
+				owners[mine].over = true
+			}
+		}
+	}
+	return f
+}
+
+// first is the first change to its status that the order of the event made; a change that repeats is a matter of I9 and I10.
+func (f *feed) first(e *Event) *Event {
+	same := slices.IndexFunc(f.of[e.OrderID], func(o *Event) bool { return o.Status == e.Status && !o.refunds() })
+	return f.of[e.OrderID][same]
+}
+
+// before tells whether an order had ended when the other was committed, as far as the feed knows both.
+func (f *feed) before(id, next string) bool {
+	end := slices.IndexFunc(f.of[id], func(e *Event) bool { return !e.refunds() && (returned(e.Status) || e.Status == rejected) })
+	return end < 0 || len(f.of[next]) == 0 || f.of[id][end].Seq < f.of[next][0].Seq
+}
+
+// steps looks for changes that no order can make, and for a list that says something else than the feed, which was read after it.
+func (c *court) steps(f *Finding) {
+	if !c.feed.inOrder {
+		f.breach("the feed's numbers do not ascend")
+	}
+	for _, e := range c.feed.all {
+		if first := c.feed.of[e.OrderID][0]; e != first {
+			continue
+		}
+		status := ""
+		for _, step := range c.feed.of[e.OrderID] {
+			switch {
+			case step.refunds():
+				if status != "" && step.Status != status {
+					f.breach("order %s was %s, and a refund made it %s", e.OrderID, status, step.Status)
+				}
+				continue
+			case status == "" && (step.Status == confirmed || step.Status == rejected):
+			case status == confirmed && (step.Status == paid || returned(step.Status)):
+			default:
+				f.breach("order %s became %s after %s (change %d)", e.OrderID, step.Status, orWord(status, "nothing"), step.Seq)
+			}
+			status = step.Status
+		}
+		o := c.listed[e.OrderID]
+		switch {
+		case c.rows == nil, o == nil && c.held[e.OrderID] != nil: // I1 says so
+		case status == "" && o != nil && o.Status == accepted: // a payment came early
+		case o == nil:
+			f.breach("order %s is in the feed and not in the list", e.OrderID)
+		case !mayBecome(o.Status, status):
+			f.breach("order %s is listed as %s, and the feed ends with %s", e.OrderID, o.Status, status)
+		}
+	}
+	for _, o := range c.unique {
+		if o.Status != accepted && len(c.feed.of[o.OrderID]) == 0 {
+			f.breach("order %s is %s, and the feed does not know it", o.OrderID, o.Status)
+		}
+	}
+}
+
+// returns is I10: an order gives its units back at most once.
+func (c *court) returns() (f Finding) {
+	units := 0
+	for _, e := range c.feed.all {
+		if e.refunds() || !returned(e.Status) {
+			continue
+		}
+		ends := slices.DeleteFunc(slices.Clone(c.feed.of[e.OrderID]), func(e *Event) bool { return e.refunds() || !returned(e.Status) })
+		if ends[0] != e {
+			continue
+		}
+		f.Checked++
+		units += e.Quantity
+		if len(ends) > 1 {
+			f.breach("order %s was %s (change %d) and %s (change %d)", e.OrderID, e.Status, e.Seq, ends[1].Status, ends[1].Seq)
+		}
+	}
+	return f.conclude("%s orders gave %s units back; %s were sold again", comma(f.Checked), comma(units), comma(c.feed.resold()))
+}
+
+// resold counts how often a unit was sold that had been returned.
+func (f *feed) resold() (n int) {
+	for _, owners := range f.tenures {
+		n += len(owners) - 1
+	}
+	return n
+}

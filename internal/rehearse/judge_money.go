@@ -1,0 +1,140 @@
+package rehearse
+
+import (
+	"slices"
+	"time"
+)
+
+// money is I11: each payment that was captured is in the feed once, as what the payer was told; each paid order was paid once; and all
+// else is refunded.
+func (c *court) money() (f Finding) {
+	if c.feed == nil {
+		return notJudged("the feed of changes could not be read")
+	}
+	sent := map[string][]*Act{}
+	for i := range c.h.Acts {
+		if a := &c.h.Acts[i]; a.Deed == Payment {
+			sent[a.Reference] = append(sent[a.Reference], a)
+		}
+	}
+	for i := range c.h.Acts { // in the order of their first sending
+		if a := &c.h.Acts[i]; a.Deed == Payment && sent[a.Reference][0] == a {
+			f.Checked++
+			c.payment(&f, sent[a.Reference])
+		}
+	}
+	var payments, refunds, orders int
+	for _, e := range c.feed.all {
+		switch {
+		case e.Status == paid && !e.refunds():
+			payments++
+			if e.Reference == "" {
+				f.breach("order %s was paid without a reference (change %d)", e.OrderID, e.Seq)
+			}
+			if o := c.listed[e.OrderID]; o != nil && o.Status != paid {
+				f.breach("payment %s was for order %s, which is %s", e.Reference, e.OrderID, o.Status)
+			}
+		case e.refunds():
+			refunds++
+			// Status decides, not the clock: what was confirmed when the payment came was there to be paid.
+			if o := c.listed[e.OrderID]; e.Status == confirmed && o != nil && !o.PayBefore.IsZero() {
+				f.breach("payment %s found order %s %s, and is a refund", e.Reference, e.OrderID, e.Status)
+			}
+		default:
+			continue
+		}
+		if o := c.listed[e.OrderID]; e.Reference != "" && o != nil && c.ours(o) && len(sent[e.Reference]) == 0 {
+			f.breach("nobody sent payment %s of order %s", e.Reference, e.OrderID)
+		}
+	}
+	for _, o := range c.unique {
+		if o.Status != paid {
+			continue
+		}
+		orders++
+		if n := len(c.paidBy(o.OrderID)); n != 1 {
+			f.breach("order %s is paid, by %d payments", o.OrderID, n)
+		}
+	}
+	return f.conclude("%s captured = %s paid + %s refunds; %s orders are paid", comma(len(c.feed.captures)), comma(payments), comma(refunds), comma(orders))
+}
+
+// payment compares what was answered to one payment, in all its sendings, with the feed.
+func (c *court) payment(f *Finding, sent []*Act) {
+	a, found, told := sent[0], c.feed.captures[sent[0].Reference], ""
+	for _, s := range sent {
+		switch {
+		case s.Outcome == Refused && c.listed[s.OrderID] != nil:
+			f.breach("payment %s of order %s was refused: %s", a.Reference, a.OrderID, s.Reason)
+		case s.Outcome != Admitted:
+		case s.Action != actionNone && s.Action != actionRefund:
+			f.breach("payment %s of order %s was answered with action %q", a.Reference, a.OrderID, s.Action)
+		case told != "" && told != s.Action:
+			f.breach("payment %s of order %s was answered %s, then %s", a.Reference, a.OrderID, told, s.Action)
+		default:
+			told = s.Action
+		}
+	}
+	switch {
+	case len(found) > 1:
+		f.breach("payment %s is in the feed %d times", a.Reference, len(found))
+	case told != "" && len(found) == 0:
+		f.breach("payment %s of order %s was answered %s and is not in the feed", a.Reference, a.OrderID, told)
+	case len(found) == 1 && found[0].OrderID != a.OrderID:
+		f.breach("payment %s of order %s is in the feed for order %s", a.Reference, a.OrderID, found[0].OrderID)
+	case told != "" && found[0].refunds() != (told == actionRefund):
+		f.breach("payment %s of order %s was answered %s, and the feed has %s %s", a.Reference, a.OrderID, told, found[0].Status, found[0].Action)
+	}
+}
+
+// paidBy are the changes that made an order paid.
+func (c *court) paidBy(id string) []*Event {
+	return slices.DeleteFunc(slices.Clone(c.feed.of[id]), func(e *Event) bool { return e.Status != paid || e.refunds() })
+}
+
+// limits is I12 as far as it shows outside: no user was given more orders within a window than the rules admit. What each call was counted
+// for is not visible, but an order that was given was counted, at some moment between its first call and its answer.
+func (c *court) limits() (f Finding) {
+	switch {
+	case c.e.Limit == 0:
+		return notJudged("counters are inside, and no limit was named")
+	case c.e.Faults:
+		return notJudged("counters may have been forgotten")
+	}
+	type grant struct{ from, to time.Duration }
+	grants, most := map[string][]grant{}, 0
+	for _, cl := range c.claims {
+		for _, id := range cl.ids {
+			if c.held[id] != cl {
+				continue
+			}
+			first := slices.IndexFunc(cl.calls, func(call *Call) bool { return call.OrderID == id })
+			g := grant{cl.calls[0].Started, cl.calls[first].Ended}
+			for _, call := range cl.calls {
+				if call.OrderID == id {
+					g.to = min(g.to, call.Ended)
+				}
+			}
+			grants[cl.buyer] = append(grants[cl.buyer], g)
+		}
+	}
+	for _, cl := range c.claims { // in order of their first call
+		all := grants[cl.buyer]
+		if all == nil {
+			continue
+		}
+		delete(grants, cl.buyer)
+		f.Checked++
+		most = max(most, len(all))
+		slices.SortFunc(all, func(a, b grant) int { return int(a.to - b.to) })
+		for i := range max(len(all)-c.e.Limit, 0) {
+			run := all[i : i+c.e.Limit+1]
+			from := slices.MinFunc(run, func(a, b grant) int { return int(a.from - b.from) }).from
+			if run[c.e.Limit].to-from < c.e.Window {
+				f.breach("%s was given %d orders within %v, and the limit is %d", cl.buyer, len(run), c.e.Window, c.e.Limit)
+				break
+			}
+		}
+	}
+	return f.conclude("%s users, %s orders at most, limit %s in %v", comma(f.Checked), comma(most), comma(c.e.Limit), c.e.Window)
+}

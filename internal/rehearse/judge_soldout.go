@@ -1,0 +1,136 @@
+package rehearse
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// soldOutCache is how old a "sold out" may be when it is said.
+	soldOutCache = 200 * time.Millisecond
+	// returnTravel is how long a returned unit may be on its way until it can be sold again.
+	returnTravel = 2 * time.Second
+)
+
+// undersold is I15: where at least the stock was wanted, all of it is sold. Units that came back or were added may have come when nobody
+// was left to take them (I16 looks at who was still there), and a buyer who wants three does not take the last two.
+func (c *court) undersold() (f Finding) {
+	sold, stock, asked := 0, 0, 0
+	for _, b := range c.books() {
+		asked += b.asked
+		if b.asked < b.Stock {
+			continue
+		}
+		f.Checked++
+		sold, stock = sold+b.Stock-b.unsold(), stock+b.Stock
+		if left := b.unsold(); left > b.excused() && left >= b.short {
+			f.breach("%s: %d units wanted and %d of %d unsold", b.Item.Item, b.asked, left, b.Stock)
+		}
+	}
+	if f.Checked == 0 {
+		return notJudged("demand of " + comma(asked) + " units did not reach the stock")
+	}
+	return f.conclude("%s of %s units sold at a demand of %s", comma(sold), comma(stock), comma(asked))
+}
+
+// soldOut is I16: "sold out" was a lie where units are unsold in the end that were never sold and there from the beginning, or where more
+// units were free for the whole of the call than can have been away unseen.
+func (c *court) soldOut() (f Finding) {
+	said := map[string][]*Call{}
+	for i := range c.h.Calls {
+		if call := &c.h.Calls[i]; call.Reason == "sold_out" {
+			said[call.Item] = append(said[call.Item], call)
+			f.Checked++
+		}
+	}
+	if f.Checked == 0 {
+		return notJudged("nobody was told sold out")
+	}
+	for _, b := range c.books() {
+		calls := said[b.Item.Item]
+		if len(calls) == 0 {
+			continue
+		}
+		if left := b.unsold(); left > b.excused() {
+			f.breach("%s: said %d times and %d of %d units are unsold", b.Item.Item, len(calls), left, b.Stock)
+			continue
+		}
+		if c.e.Faults {
+			continue // units may be on their way, or held by an order that got another one in the end
+		}
+		if c.feed != nil {
+			idle := c.idle(b)
+			for _, call := range calls {
+				if n := idle.during(call.Started, call.Ended); n > b.rejected+b.missing {
+					f.breach("%s: said to %s at %v, while %d units were free", b.Item.Item, call.Buyer, call.Ended, n)
+				}
+			}
+			continue
+		}
+		late := b.soldOut.Ended + soldOutCache
+		i := slices.IndexFunc(c.claims, func(cl *claim) bool {
+			return cl.item == b.Item.Item && len(cl.ids) > 0 && cl.calls[0].Started > late
+		})
+		if i >= 0 && b.excused() == 0 {
+			f.breach("%s: said at %v, and order %s got a unit at %v", b.Item.Item, b.soldOut.Ended, c.claims[i].ids[0], c.claims[i].calls[0].Started)
+		}
+	}
+	return f.conclude("said %s times, nothing speaks against it", comma(f.Checked))
+}
+
+// spells are times that units were certainly free, in the clock of the crowd.
+type spells struct{ from, to []time.Duration }
+
+// idle finds when units of the item were certainly free: from the beginning until the first call of the one that may have taken it, and
+// from the moment that the crowd knew of the order's end, and its unit's way back was over, until the first call of the next one.
+func (c *court) idle(b *book) (s spells) {
+	for n := 1; n <= b.Stock-b.Grown; n++ {
+		from, known := time.Duration(0), true
+		for _, t := range c.feed.tenures[unit{b.Item.Item, n}] {
+			if known {
+				s.add(from, c.taken(t.order))
+			}
+			from, known = c.over[t.order], t.over
+			if _, seen := c.over[t.order]; !seen {
+				known = false
+			}
+			from += returnTravel + soldOutCache
+		}
+		if known {
+			s.add(from, math.MaxInt64)
+		}
+	}
+	slices.Sort(s.from)
+	slices.Sort(s.to)
+	return s
+}
+
+// taken is the earliest moment that the order can have got its units; 0 where the crowd does not know.
+func (c *court) taken(id string) time.Duration {
+	if cl := c.held[id]; cl != nil && cl.key != "" {
+		return cl.calls[0].Started
+	}
+	var earliest time.Duration
+	if o := c.listed[id]; o != nil {
+		for i, cl := range c.buyers[buyerItem{o.Buyer, o.Item}] {
+			if first := cl.calls[0].Started; i == 0 || first < earliest {
+				earliest = first
+			}
+		}
+	}
+	return earliest
+}
+
+func (s *spells) add(from, to time.Duration) {
+	if from < to {
+		s.from, s.to = append(s.from, from), append(s.to, to)
+	}
+}
+
+// during is how many spells at least cover all of the time.
+func (s *spells) during(from, to time.Duration) int {
+	begun, _ := slices.BinarySearch(s.from, from+1)
+	ended, _ := slices.BinarySearch(s.to, to)
+	return begun - ended
+}
