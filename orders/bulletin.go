@@ -49,6 +49,7 @@ func (s *Service) listen(ctx context.Context) error {
 			switch m := m.(type) {
 			case *redis.Subscription:
 				poke(s.fence.changed)
+				s.ledger.doubt()
 				s.waiters.wakeAll()
 			case *redis.Message:
 				var b bulletin
@@ -66,6 +67,9 @@ func (s *Service) hear(b bulletin) {
 	for _, c := range b.Orders {
 		s.ledger.settle(c.ID, c.Status)
 		s.waiters.wake(c.ID)
+	}
+	if len(b.Orders) > 0 {
+		s.waiters.wake(anyOrder)
 	}
 	if b.Sales {
 		poke(s.fence.changed)

@@ -69,6 +69,9 @@ func (s *Service) loadCatalog(ctx context.Context) error {
 			s.ledger.askAgain()
 			poke(s.asking)
 		}
+		if sale.EpochFloor < sale.Epoch {
+			poke(s.handing)
+		}
 	}
 	return nil
 }

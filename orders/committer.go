@@ -109,9 +109,15 @@ func (s *Service) commitBatch(ctx context.Context, batch []Reservation) []error 
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
 	errs := make([]error, len(batch))
-	todo := make([]int, len(batch))
-	for i := range todo {
-		todo[i] = i
+	todo := make([]int, 0, len(batch))
+	seen := make(map[ID]struct{}, len(batch))
+	for i := range batch {
+		if _, twice := seen[batch[i].ID]; twice { // perhaps with other units
+			errs[i] = fmt.Errorf("%w: order %s is under way", ErrUnavailable, batch[i].ID)
+			continue
+		}
+		seen[batch[i].ID] = struct{}{}
+		todo = append(todo, i)
 	}
 	for round := 0; len(todo) > 0; round++ {
 		if round == roundsMax {

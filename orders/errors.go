@@ -12,7 +12,8 @@ var (
 	ErrUnknownOrder = errors.New("orders: no such order")
 	ErrUserRequired = errors.New("orders: this sale takes orders of known users only")
 	ErrKeyRequired  = errors.New("orders: an Idempotency-Key is required")
-	ErrConflict     = errors.New("orders: the change contradicts the sale as it stands")
+	ErrConflict     = errors.New("orders: the change contradicts what stands")
+	ErrOrderFinal   = errors.New("orders: the order is final")
 
 	// ErrUnavailable: Redis or the database did not answer in time. A
 	// reservation that failed so may have happened: repeat it with the same key.

@@ -11,8 +11,8 @@ import (
 
 const loadChunk = 1000
 
-// load fills the keys of the sale's epoch from the database, and opens them.
-func (s *Service) load(ctx context.Context, l *listing, abandoned []Reservation) error {
+// load fills the keys of the sale's epoch from the database, readmits the late, and opens them.
+func (s *Service) load(ctx context.Context, l *listing, late []Reservation) error {
 	for _, sh := range l.shelves {
 		if err := s.define(ctx, sh); err != nil {
 			return err
@@ -20,7 +20,7 @@ func (s *Service) load(ctx context.Context, l *listing, abandoned []Reservation)
 	}
 	loaders := make(map[string]*loader, len(l.shelves))
 	for id, sh := range l.shelves {
-		loaders[id] = &loader{s: s, sh: sh, owned: make(map[int]struct{}), pipe: s.base.Pipeline(), buyers: make(map[string]int)}
+		loaders[id] = &loader{s: s, sh: sh, owned: make(map[int]struct{}), pipe: s.base.Pipeline(), marks: make(map[string]mark)}
 	}
 	if err := s.store.Holdings(ctx, l.ID, func(h Holding) error {
 		ld, ok := loaders[h.Item]
@@ -38,7 +38,7 @@ func (s *Service) load(ctx context.Context, l *listing, abandoned []Reservation)
 	}
 	// Nobody else can reserve yet, so what was accepted before comes first. Each
 	// is a call of its own: there are at most as many as were in flight.
-	for _, r := range abandoned {
+	for _, r := range late {
 		again, _, err := s.readmitTo(ctx, l.shelves[r.Item], r, asLeader)
 		if err != nil {
 			return err
@@ -109,7 +109,13 @@ type loader struct {
 	queued int
 	owned  map[int]struct{}
 	last   int
-	buyers map[string]int
+	marks  map[string]mark // by buyer
+}
+
+// mark is what unmark of prelude.lua takes apart.
+type mark struct {
+	units int
+	ids   string
 }
 
 func (ld *loader) add(ctx context.Context, h Holding) error {
@@ -119,8 +125,10 @@ func (ld *loader) add(ctx context.Context, h Holding) error {
 		ld.pipe.RPush(ctx, keys[6], holderMark(h.BuyerHash))
 	}
 	if h.Status.Holds() {
-		ld.buyers[h.BuyerHash] += h.Quantity
-		ld.pipe.HSet(ctx, keys[5], h.BuyerHash, strconv.Itoa(ld.buyers[h.BuyerHash])+" "+h.ID.String())
+		m := ld.marks[h.BuyerHash]
+		m = mark{m.units + h.Quantity, m.ids + " " + h.ID.String()}
+		ld.marks[h.BuyerHash] = m
+		ld.pipe.HSet(ctx, keys[5], h.BuyerHash, strconv.Itoa(m.units)+m.ids)
 	}
 	for _, u := range h.Units {
 		ld.owned[u] = struct{}{}

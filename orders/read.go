@@ -46,6 +46,9 @@ const handOver = 5 * time.Second
 // in another process's memory only, so that nobody can call it unknown.
 const lateArrivals = time.Minute
 
+// pendingFor is how long an order is called accepted without asking the database.
+const pendingFor = time.Second
+
 // missedNews is how long a waiter relies on being told before it asks.
 const missedNews = 5 * time.Second
 
@@ -145,21 +148,28 @@ func (s *Service) Order(ctx context.Context, id ID, v Viewer) (Order, error) {
 }
 
 func (s *Service) order(ctx context.Context, id ID) (Order, error) {
-	if o, ok := s.ledger.accepted(id); ok {
-		return o, nil
+	var redisErr error
+	o, pending := s.ledger.accepted(id)
+	if !pending {
+		// Redis first: what it no longer calls pending, the database has.
+		o, pending, redisErr = s.pendingOrder(ctx, id)
 	}
-	// Redis first: what it no longer calls pending, the database has.
-	o, pending, redisErr := s.pendingOrder(ctx, id)
-	if pending {
+	// Who says that it is pending may have missed the news.
+	if now, _ := s.clock.now(); pending && now.Sub(o.AcceptedAt) < pendingFor {
 		return o, nil
 	}
 	reading, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	o, err := s.store.Order(reading, id)
-	if errors.Is(err, ErrUnknownOrder) && redisErr != nil {
+	stored, err := s.store.Order(reading, id)
+	switch {
+	case err == nil:
+		return stored, nil
+	case pending:
+		return o, nil
+	case errors.Is(err, ErrUnknownOrder) && redisErr != nil:
 		return Order{}, redisErr // it may be pending where nobody could look
 	}
-	return o, err
+	return Order{}, err
 }
 
 // pendingOrder asks Redis for an uncommitted order.
@@ -212,29 +222,13 @@ func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 func (s *Service) Wait(ctx context.Context, id ID, v Viewer, while Status, wait time.Duration) (Order, error) {
 	changed, done := s.waiters.wait(id)
 	defer done()
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	for {
-		o, err := s.Order(ctx, id, v)
-		if err != nil || o.Status != while || wait <= 0 {
-			return o, err
-		}
-		ask := time.NewTimer(missedNews)
-		select {
-		case <-changed:
-		case <-ask.C:
-		case <-deadline.C:
-			wait = 0
-		case <-s.waiters.stopped:
-			wait = 0
-		case <-ctx.Done():
-			wait = 0
-		}
-		ask.Stop()
-		if wait == 0 {
-			return o, nil
-		}
-	}
+	var o Order
+	err := s.await(ctx, wait, missedNews, changed, func() (bool, error) {
+		var err error
+		o, err = s.Order(ctx, id, v)
+		return o.Status != while, err
+	})
+	return o, err
 }
 
 // Orders lists orders of a sale: all for a viewer of all, else the viewer's

@@ -27,14 +27,13 @@ func (s *Service) recoverSales(ctx context.Context) error {
 }
 
 // recoverSale makes one process, while no other does, rebuild a sale that
-// Redis forgot: it raises the epoch, which abandons all keys of the old one
-// and waits for the commits under it, and fills the new keys from the database.
+// Redis forgot. It raises the epoch, which abandons all keys of the old one;
+// has everybody who is alive hand over what they remember; ends that, which
+// waits for the commits under the old epoch; and fills the new keys from the
+// database.
 func (s *Service) recoverSale(ctx context.Context, sale string) error {
 	_, err := s.tryLead(ctx, sale, func(ctx context.Context) error {
-		if err := s.loadCatalog(ctx); err != nil {
-			return err
-		}
-		l, err := s.listing(sale)
+		l, err := s.reread(ctx, sale)
 		if err != nil {
 			return err
 		}
@@ -45,25 +44,42 @@ func (s *Service) recoverSale(ctx context.Context, sale string) error {
 		if err := s.store.RaiseEpoch(ctx, sale); err != nil {
 			return err
 		}
-		if err := s.loadCatalog(ctx); err != nil {
+		if l, err = s.reread(ctx, sale); err != nil {
 			return err
 		}
-		if l, err = s.listing(sale); err != nil {
-			return err
-		}
+		s.publish(ctx, bulletin{Sales: true})
 		abandoned, err := s.sealBefore(ctx, l)
 		if err != nil {
 			return err
 		}
-		if err := s.load(ctx, l, abandoned); err != nil {
+		late, err := s.commitAll(ctx, abandoned)
+		if err != nil {
+			return err
+		}
+		if err := s.awaitHandOver(ctx, l); err != nil {
+			return err
+		}
+		if l, err = s.reread(ctx, sale); err != nil {
+			return err
+		}
+		handedOver := time.Now()
+		if err := s.load(ctx, l, late); err != nil {
 			return err
 		}
 		s.dropBefore(ctx, l)
-		s.opts.Logger.WarnContext(ctx, "a sale was rebuilt from the database", slog.String("sale", sale),
-			slog.Int64("epoch", l.Epoch), slog.Int("uncommitted", len(abandoned)), slog.Int64("took_ms", time.Since(began).Milliseconds()))
+		s.opts.Logger.WarnContext(ctx, "a sale was rebuilt from the database", slog.String("sale", sale), slog.Int64("epoch", l.Epoch),
+			slog.Int("uncommitted", len(abandoned)), slog.Int("late", len(late)),
+			slog.Int64("hand_over_ms", handedOver.Sub(began).Milliseconds()), slog.Int64("took_ms", time.Since(began).Milliseconds()))
 		return s.compare(ctx, l.all()...)
 	})
 	return err
+}
+
+func (s *Service) reread(ctx context.Context, sale string) (*listing, error) {
+	if err := s.loadCatalog(ctx); err != nil {
+		return nil, err
+	}
+	return s.listing(sale)
 }
 
 // tryLead runs fn as the sale's leader, or returns false when another process

@@ -3,7 +3,6 @@ package orders
 import (
 	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -37,11 +36,7 @@ func (r Reservation) body() string {
 
 // record is the reservation as the scripts write it.
 func (r Reservation) record() string {
-	units := make([]string, len(r.Units))
-	for i, u := range r.Units {
-		units[i] = strconv.Itoa(u)
-	}
-	return r.body() + `,"u":[` + strings.Join(units, ",") + `],"t":` + strconv.FormatInt(r.AcceptedMS, 10) + "}"
+	return r.body() + `,"u":[` + joined(r.Units) + `],"t":` + strconv.FormatInt(r.AcceptedMS, 10) + "}"
 }
 
 // ParseReservation reads a record, a task's payload, or a dead letter.

@@ -187,8 +187,10 @@ func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error
 		return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
 	}
 	failpoint.Hit(failpoint.AfterReserve)
+	if !s.ledger.add(a.identity(), r) {
+		return Outcome{}, ErrRecovering
+	}
 	noted = true
-	s.ledger.add(a.identity(), r)
 	s.offer(r)
 	failpoint.Hit(failpoint.BeforeAnswer)
 	return Outcome{Order: r.Accepted()}, nil

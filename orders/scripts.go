@@ -13,6 +13,7 @@ var (
 	reserveScript   = script("reserve")
 	settleScript    = script("settle")
 	rejectScript    = script("reject")
+	returnScript    = script("return")
 	reseatScript    = script("reseat")
 	claimScript     = script("claim")
 	lookScript      = script("look")

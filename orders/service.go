@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
@@ -90,6 +91,8 @@ type Service struct {
 	flights   singleflight.Group
 	compared  atomic.Bool   // the sales were read, and compared with Redis, once
 	asking    chan struct{} // orders of this process may have lost their other copies
+	handing   chan struct{} // a sale is being recovered
+	process   string        // names this process to the others
 }
 
 // New returns a service over clients that the caller owns: rdb for decisions,
@@ -117,6 +120,8 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 		suspected:  make(chan struct{}, 1),
 		leading:    make(chan struct{}, 1),
 		asking:     make(chan struct{}, 1),
+		handing:    make(chan struct{}, 1),
+		process:    uuid.NewString(),
 	}
 	s.catalog.Store(newCatalog(s, nil, nil))
 	return s, nil
@@ -131,6 +136,8 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.watch(ctx) })
 	g.Go(func() error { return s.recoverSales(ctx) })
 	g.Go(func() error { return s.askForCommits(ctx) })
+	g.Go(func() error { return s.beat(ctx) })
+	g.Go(func() error { return s.handOvers(ctx) })
 	for range enqueuers {
 		g.Go(func() error { return s.enqueue(ctx) })
 	}

@@ -1,13 +1,16 @@
 package orders
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Verdict is what became of one reservation in a commit.
 type Verdict struct {
 	// Status of the order's row; empty when none was written because of what follows.
 	Status Status
 	Reason Reason
-	// Stale: the reservation is of an epoch that is over.
+	// Stale: the reservation is of an epoch below the sale's floor, or above its epoch.
 	Stale bool
 	// Taken are those of its units that belong to other orders.
 	Taken []int
@@ -22,6 +25,26 @@ type Holding struct {
 	Quantity  int
 	Status    Status // accepted for a dead letter
 	Units     []int  // that it owns now
+}
+
+// Return is units of an order that ended unpaid, on their way back to Redis.
+type Return struct {
+	ID        ID
+	Sale      string
+	Item      string
+	Epoch     int64 // the sale's when the order ended
+	BuyerHash string
+	Keyless   bool // the order was the buyer's only one of the item, and gives that up too
+	Quantity  int
+	Units     []int
+	Status    Status // cancelled or expired, from Cancel and Expire
+}
+
+// DeadLetter is an order that was accepted and that the database refuses.
+type DeadLetter struct {
+	Reservation Reservation
+	Reason      string // the database's own words
+	At          time.Time
 }
 
 // Filter selects committed orders of one sale, in the order of their ids.
@@ -47,14 +70,49 @@ type Store interface {
 	// Lead runs fn in at most one process at a time for a sale, and returns at
 	// once, false, while another one does.
 	Lead(ctx context.Context, sale string, fn func(context.Context) error) (led bool, err error)
-	// RaiseEpoch waits for the commits that run under the old epoch.
+	// RaiseEpoch begins a recovery: reservations of earlier epochs are still
+	// committed, those of the new one cannot be made yet.
 	RaiseEpoch(ctx context.Context, sale string) error
+	// EndHandOver raises the floor to the epoch, and waits for the commits that
+	// run below it. ErrConflict: another leader raised the epoch meanwhile.
+	EndHandOver(ctx context.Context, sale string, epoch int64) error
+	// Beat says that a process is alive, Leave that it is not any more.
+	Beat(ctx context.Context, process string) error
+	Leave(ctx context.Context, process string) error
+	// Acknowledge says that a process has handed over what it remembered of the
+	// epochs before, and remembers no more of them.
+	Acknowledge(ctx context.Context, sale string, epoch int64, process string) error
+	// Acknowledged tells whether every process has that beat less than silence ago.
+	Acknowledged(ctx context.Context, sale string, epoch int64, silence time.Duration) (bool, error)
 
 	// Commit writes reservations in one transaction and returns one verdict
 	// each. An order that is already there is left as it is.
 	Commit(ctx context.Context, batch []Reservation) ([]Verdict, error)
 	// Bury keeps a reservation that the database refuses as a dead letter.
 	Bury(ctx context.Context, r Reservation, reason string) error
+	// DeadLetters are those with larger ids, without the ones that have an
+	// order by now. Exhume forgets one.
+	DeadLetters(ctx context.Context, after ID, limit int) ([]DeadLetter, error)
+	DeadLetter(ctx context.Context, id ID) (DeadLetter, error)
+	Exhume(ctx context.Context, id ID) error
+
+	// Capture records a payment, once for each reference, and pays the order if
+	// it waits for that. ErrConflict: the reference is another order's.
+	Capture(ctx context.Context, id ID, reference string) (Payment, error)
+	// Cancel ends an order that waits for its payment. When ret is nil the order
+	// is as it was.
+	Cancel(ctx context.Context, id ID) (o Order, ret *Return, err error)
+	// Expire ends at most limit orders whose time to pay is over.
+	Expire(ctx context.Context, limit int) ([]Return, error)
+	// NextExpiry is how long the next order still has to pay, at most most.
+	NextExpiry(ctx context.Context, most time.Duration) (time.Duration, error)
+	// Returns are at most limit of the units that Redis may not have back yet,
+	// of one sale or of all. Returned forgets some.
+	Returns(ctx context.Context, sale string, limit int) ([]Return, error)
+	Returned(ctx context.Context, ids []ID) error
+	// Events are changes with larger sequence numbers, none of which can still
+	// be followed by one with a smaller number.
+	Events(ctx context.Context, after int64, limit int) ([]Event, error)
 
 	Order(ctx context.Context, id ID) (Order, error)
 	// Statuses are those of the given orders that the database knows.

@@ -2,6 +2,9 @@ package orders
 
 import "sync"
 
+// anyOrder is what those wait for who wait for a change of whichever order.
+var anyOrder ID
+
 // waiters are those who wait for an order to change. Safe for concurrent use.
 type waiters struct {
 	mu      sync.Mutex

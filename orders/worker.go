@@ -58,6 +58,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.committer.run(committing) })
 	g.Go(func() error { return w.sweep(ctx) })
+	g.Go(func() error { return w.expire(ctx) })
+	g.Go(func() error { return w.sweepReturns(ctx) })
 	var err error
 	started := 0
 	for ; started < len(servers) && err == nil; started++ {

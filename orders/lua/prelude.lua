@@ -25,3 +25,20 @@ local function write_reservation(id, body, units, accepted)
   redis.call('HSET', pending, id, record)
   return record
 end
+
+-- A buyer's mark is the units held and the orders that hold them. An order
+-- leaves it once; false says that it had left before.
+local function unmark(id, buyer, quantity)
+  local held, ids = string.match(redis.call('HGET', buyers, buyer) or '', '^(%d+)(.*)$')
+  local from, to = string.find((ids or '') .. ' ', ' ' .. id .. ' ', 1, true)
+  if not from then
+    return false
+  end
+  ids = string.sub(ids, 1, from - 1) .. string.sub(ids, to)
+  if ids == '' then
+    redis.call('HDEL', buyers, buyer)
+  else
+    redis.call('HSET', buyers, buyer, (held - quantity) .. ids)
+  end
+  return true
+end

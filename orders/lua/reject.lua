@@ -8,20 +8,14 @@
 -- give nothing back twice. The units are those of the reservation as Redis has
 -- it, which reseat.lua has freed of the ones that are another order's. A key
 -- stays remembered, the mark of an order without a key does not.
-local id, buyer, key, quantity = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local id, buyer, key, quantity = unpack(ARGV)
 local record = redis.call('HGET', pending, id)
 redis.call('ZREM', outbox, id)
 if not record then
   return 0
 end
 redis.call('HDEL', pending, id)
-local mark = redis.call('HGET', buyers, buyer) or '0'
-local units_held, ids = string.match(mark, '^(%d+)(.*)$')
-if tonumber(units_held) > quantity then
-  redis.call('HSET', buyers, buyer, (units_held - quantity) .. string.gsub(ids, ' ' .. string.gsub(id, '%-', '%%-'), ''))
-else
-  redis.call('HDEL', buyers, buyer)
-end
+unmark(id, buyer, quantity)
 if key == '' then
   redis.call('HDEL', keys, buyer)
 end

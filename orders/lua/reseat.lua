@@ -4,7 +4,7 @@
 -- ARGV  1 order id, 2 the reservation the caller has, 3 body of the reservation, 4 when it was accepted (ms),
 --       5 how many fresh units, 6... the units it keeps
 -- Reply {'reseated', reservation} also when another caller was first,
---       {'sold_out'}, and the order is left with the units it keeps, {'gone'} when it is not pending
+--       {'sold_out'}, and the order is left with the units it keeps, {'gone'} when it is not pending here, or the epoch is over
 --
 -- One step and compared with what the caller has, so that an order that is
 -- delivered twice does not take fresh units twice. The disputed units are not
@@ -16,7 +16,10 @@ if not record then
 elseif record ~= ARGV[2] then
   return {'reseated', record}
 end
-local it = redis.call('HMGET', item, 'stock', 'next')
+local it = redis.call('HMGET', item, 'stock', 'next', 'recovering')
+if not it[1] or it[3] then
+  return {'gone'}
+end
 local units = {}
 local seats = it[1] - it[2] + redis.call('SCARD', returned) >= fresh
 if seats then

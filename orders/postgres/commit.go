@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +44,7 @@ FROM written LEFT JOIN seated USING (order_id)
 GROUP BY order_id`
 
 // Commit writes the batch in one transaction. It holds the rows of the sales
-// FOR SHARE, which RaiseEpoch waits for: no order is committed under an epoch
+// FOR SHARE, which EndHandOver waits for: no order is committed under an epoch
 // that is over.
 func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]orders.Verdict, error) {
 	verdicts := make([]orders.Verdict, len(batch))
@@ -58,7 +57,7 @@ func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]order
 		todo := make([]int, 0, len(batch)) // indices into batch, in the order of the ids
 		for i := range batch {
 			// A rejection takes no unit, so an epoch cannot make it wrong.
-			if batch[i].Reason == "" && epochs[batch[i].Sale] != batch[i].Epoch {
+			if e := epochs[batch[i].Sale]; batch[i].Reason == "" && (batch[i].Epoch < e.floor || batch[i].Epoch > e.epoch) {
 				verdicts[i].Stale = true
 				continue
 			}
@@ -75,27 +74,30 @@ func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]order
 	return verdicts, nil
 }
 
-func lockEpochs(ctx context.Context, tx pgx.Tx, batch []orders.Reservation) (map[string]int64, error) {
+// epochs are those of a sale whose reservations may be committed.
+type epochs struct{ floor, epoch int64 }
+
+func lockEpochs(ctx context.Context, tx pgx.Tx, batch []orders.Reservation) (map[string]epochs, error) {
 	var sales []string
 	for i := range batch {
 		if !slices.Contains(sales, batch[i].Sale) {
 			sales = append(sales, batch[i].Sale)
 		}
 	}
-	rows, err := tx.Query(ctx, `SELECT sale, epoch FROM sales WHERE sale = ANY($1) ORDER BY sale FOR SHARE`, sales)
+	rows, err := tx.Query(ctx, `SELECT sale, epoch_floor, epoch FROM sales WHERE sale = ANY($1) ORDER BY sale FOR SHARE`, sales)
 	if err != nil {
 		return nil, err
 	}
-	epochs := make(map[string]int64, len(sales))
+	locked := make(map[string]epochs, len(sales))
 	var (
-		sale  string
-		epoch int64
+		sale string
+		e    epochs
 	)
-	_, err = pgx.ForEachRow(rows, []any{&sale, &epoch}, func() error {
-		epochs[sale] = epoch
+	_, err = pgx.ForEachRow(rows, []any{&sale, &e.floor, &e.epoch}, func() error {
+		locked[sale] = e
 		return nil
 	})
-	return epochs, err
+	return locked, err
 }
 
 func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []int, verdicts []orders.Verdict) error {
@@ -103,8 +105,7 @@ func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 	if err != nil {
 		return err
 	}
-	var missing []int
-	var disputed []int
+	var missing, disputed, changed []int
 	for _, i := range todo {
 		r := &batch[i]
 		units, written := seated[r.ID]
@@ -113,8 +114,10 @@ func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 			missing = append(missing, i)
 		case r.Reason != "":
 			verdicts[i] = orders.Verdict{Status: orders.StatusRejected, Reason: r.Reason}
+			changed = append(changed, i)
 		case len(units) == len(r.Units):
 			verdicts[i] = orders.Verdict{Status: orders.StatusConfirmed}
+			changed = append(changed, i)
 		default:
 			disputed = append(disputed, i)
 			for _, u := range r.Units {
@@ -134,10 +137,29 @@ func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 			return err
 		}
 	}
-	if len(missing) == 0 {
-		return nil
+	if len(missing) > 0 {
+		rejected, err := explain(ctx, tx, batch, missing, verdicts)
+		if err != nil {
+			return err
+		}
+		changed = append(changed, rejected...)
 	}
-	return explain(ctx, tx, batch, missing, verdicts)
+	return recordCommit(ctx, tx, batch, changed, verdicts)
+}
+
+// recordCommit adds the events of the orders that this transaction wrote.
+func recordCommit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, changed []int, verdicts []orders.Verdict) error {
+	var (
+		ids      = make([][16]byte, len(changed))
+		statuses = make([]string, len(changed))
+		reasons  = make([]string, len(changed))
+	)
+	for j, i := range changed {
+		ids[j], statuses[j], reasons[j] = batch[i].ID, string(verdicts[i].Status), string(verdicts[i].Reason)
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO order_events (order_id, status, reason) SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[])`,
+		ids, statuses, reasons)
+	return err
 }
 
 // insert writes the orders of batch at todo and returns the units of each that was new.
@@ -197,15 +219,16 @@ func insert(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 }
 
 // explain tells orders that were there before from orders whose identity
-// another order holds. The latter were accepted, so they are written too: rejected.
-func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing []int, verdicts []orders.Verdict) error {
+// another order holds. The latter were accepted, so they are written too:
+// rejected. It returns those.
+func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing []int, verdicts []orders.Verdict) ([]int, error) {
 	ids := make([][16]byte, len(missing))
 	for j, i := range missing {
 		ids[j] = batch[i].ID
 	}
 	rows, err := tx.Query(ctx, `SELECT order_id, status, reason FROM orders WHERE order_id = ANY($1)`, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	known := make(map[orders.ID]orders.Verdict, len(missing))
 	var (
@@ -216,7 +239,7 @@ func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing
 		known[id] = v
 		return nil
 	}); err != nil {
-		return err
+		return nil, err
 	}
 	duplicates := slices.Clone(batch)
 	var todo []int
@@ -229,11 +252,10 @@ func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing
 		verdicts[i] = orders.Verdict{Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}
 		todo = append(todo, i)
 	}
-	if len(todo) == 0 {
-		return nil
+	if len(todo) > 0 {
+		_, err = insert(ctx, tx, duplicates, todo)
 	}
-	_, err = insert(ctx, tx, duplicates, todo)
-	return err
+	return todo, err
 }
 
 func arrayText(units []int) string {
@@ -247,16 +269,4 @@ func arrayText(units []int) string {
 	}
 	b.WriteByte('}')
 	return b.String()
-}
-
-// Bury keeps a reservation as a dead letter, once.
-func (s *Store) Bury(ctx context.Context, r orders.Reservation, reason string) error {
-	payload, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = s.pool.Exec(ctx, `
-		INSERT INTO dead_letters (order_id, sale, item, payload, reason) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
-		[16]byte(r.ID), r.Sale, r.Item, payload, reason)
-	return wrap("bury", err)
 }

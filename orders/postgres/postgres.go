@@ -18,6 +18,7 @@ import (
 // concurrent use.
 type Store struct {
 	pool *pgxpool.Pool
+	feed watermark
 }
 
 var _ orders.Store = (*Store)(nil)

@@ -32,17 +32,17 @@ func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]order
 func commit(ctx context.Context, tx *sql.Tx, r *orders.Reservation) (orders.Verdict, error) {
 	var (
 		v           orders.Verdict
-		epoch, hold int64
+		epoch, floor, hold int64
 	)
 	err := tx.QueryRowContext(ctx, `SELECT status, reason FROM orders WHERE order_id = ?`, r.ID.String()).Scan(&v.Status, &v.Reason)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return v, err
 	}
-	err = tx.QueryRowContext(ctx, `SELECT epoch, hold_ms FROM sales WHERE sale = ?`, r.Sale).Scan(&epoch, &hold)
+	err = tx.QueryRowContext(ctx, `SELECT epoch, epoch_floor, hold_ms FROM sales WHERE sale = ?`, r.Sale).Scan(&epoch, &floor, &hold)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return v, err
 	}
-	if r.Reason == "" && epoch != r.Epoch {
+	if r.Reason == "" && (r.Epoch < floor || r.Epoch > epoch) {
 		return orders.Verdict{Stale: true}, nil
 	}
 	if r.Reason == "" {
@@ -65,10 +65,14 @@ func commit(ctx context.Context, tx *sql.Tx, r *orders.Reservation) (orders.Verd
 	case !written:
 		duplicate := *r
 		duplicate.Reason = orders.ReasonDuplicate
-		_, err := insert(ctx, tx, &duplicate, now, hold)
-		return orders.Verdict{Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}, err
+		if _, err := insert(ctx, tx, &duplicate, now, hold); err != nil {
+			return v, err
+		}
+		return orders.Verdict{Status: orders.StatusRejected, Reason: orders.ReasonDuplicate},
+			record(ctx, tx, orders.Event{OrderID: r.ID, Status: orders.StatusRejected, Reason: orders.ReasonDuplicate})
 	case r.Reason != "":
-		return orders.Verdict{Status: orders.StatusRejected, Reason: r.Reason}, nil
+		return orders.Verdict{Status: orders.StatusRejected, Reason: r.Reason},
+			record(ctx, tx, orders.Event{OrderID: r.ID, Status: orders.StatusRejected, Reason: r.Reason})
 	case len(v.Taken) > 0:
 		_, err := tx.ExecContext(ctx, `DELETE FROM orders WHERE order_id = ?`, r.ID.String())
 		return v, err
@@ -79,7 +83,7 @@ func commit(ctx context.Context, tx *sql.Tx, r *orders.Reservation) (orders.Verd
 			return v, err
 		}
 	}
-	return orders.Verdict{Status: orders.StatusConfirmed}, nil
+	return orders.Verdict{Status: orders.StatusConfirmed}, record(ctx, tx, orders.Event{OrderID: r.ID, Status: orders.StatusConfirmed})
 }
 
 // insert writes the order's row and tells whether its identity was free.
@@ -112,19 +116,4 @@ func insert(ctx context.Context, tx *sql.Tx, r *orders.Reservation, now time.Tim
 	}
 	n, err := res.RowsAffected()
 	return n == 1, err
-}
-
-// Bury keeps a reservation as a dead letter, once.
-func (s *Store) Bury(ctx context.Context, r orders.Reservation, reason string) error {
-	payload, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return s.inTx(ctx, "bury", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `
-			INSERT INTO dead_letters (order_id, sale, item, payload, reason, created_at)
-			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			r.ID.String(), r.Sale, r.Item, payload, reason, time.Now().UnixMilli())
-		return err
-	})
 }

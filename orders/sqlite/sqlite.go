@@ -60,6 +60,14 @@ func (s *Store) inTx(ctx context.Context, op string, fn func(*sql.Tx) error) err
 	return wrap(op, tx.Commit())
 }
 
+// exec runs one statement in a transaction of its own.
+func (s *Store) exec(ctx context.Context, op, statement string, args ...any) error {
+	return s.inTx(ctx, op, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, statement, args...)
+		return err
+	})
+}
+
 // each runs a query and calls scan for every row.
 func each(ctx context.Context, q querier, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := q.QueryContext(ctx, query, args...)

@@ -1,0 +1,52 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// DeadLetters lists accepted orders that the database refuses, in the order of
+// their ids. They keep their units until an operator has them replayed.
+func (s *Service) DeadLetters(ctx context.Context, after ID, limit int) ([]DeadLetter, error) {
+	return s.store.DeadLetters(ctx, after, limit)
+}
+
+// Replay commits a dead letter now that what made the database refuse it is
+// gone. It returns the order as it stands then, ErrUnknownOrder, ErrConflict
+// with the database's words while it still refuses, and ErrUnavailable or
+// ErrRecovering when it is to be repeated. Repeating changes nothing.
+func (s *Service) Replay(ctx context.Context, id ID) (Order, error) {
+	d, err := s.store.DeadLetter(ctx, id)
+	if err != nil {
+		return Order{}, err
+	}
+	r := d.Reservation
+	l, err := s.listing(r.Sale)
+	if err != nil {
+		return Order{}, err
+	}
+	r.Epoch = l.Epoch // every load counted its units as taken
+	verdicts, err := s.store.Commit(ctx, []Reservation{r})
+	switch {
+	case errors.Is(err, ErrPoison):
+		return Order{}, fmt.Errorf("%w: the database still refuses order %s: %w", ErrConflict, id, err)
+	case err != nil:
+		return Order{}, err
+	case verdicts[0].Stale:
+		return Order{}, ErrRecovering
+	case len(verdicts[0].Taken) > 0:
+		return Order{}, fmt.Errorf("%w: units %d of order %s are another order's", ErrConflict, verdicts[0].Taken, id)
+	}
+	status := verdicts[0].Status
+	if !status.Holds() {
+		s.giveBack(ctx, []Return{{
+			ID: id, Sale: r.Sale, Item: r.Item, Epoch: l.Epoch, BuyerHash: r.BuyerHash, Keyless: r.KeyHash == "", Quantity: r.Quantity, Units: r.Units,
+		}})
+	}
+	if err := s.store.Exhume(ctx, id); err != nil {
+		return Order{}, err
+	}
+	s.publish(ctx, bulletin{Orders: []change{{id, status}}})
+	return s.store.Order(ctx, id)
+}

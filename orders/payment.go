@@ -1,0 +1,89 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Action is what a payment provider has to do about a capture.
+type Action string
+
+// The actions. A refund is for a capture that found no order waiting for it.
+const (
+	ActionNone   Action = "none"
+	ActionRefund Action = "refund"
+)
+
+// Payment is a capture as it was recorded.
+type Payment struct {
+	Order     ID
+	Reference string
+	Action    Action
+	Status    Status // of the order
+}
+
+const maxReferenceBytes = 255
+
+// commitWithin is how long a cancellation or a payment waits for an order that
+// is not committed yet.
+const commitWithin = 2 * time.Second
+
+// Capture records that the order was paid for. The reference is the payment
+// provider's; the same one again gets the same answer. An order that no longer
+// waits for its payment, or never did, keeps its status, and the capture is to
+// be refunded. It returns an *InvalidError, ErrUnknownOrder, ErrConflict for a
+// reference of another order, and ErrUnavailable or ErrRecovering when the
+// capture is to be repeated.
+func (s *Service) Capture(ctx context.Context, id ID, reference string) (Payment, error) {
+	if reference == "" {
+		return Payment{}, &InvalidError{Location: "body.reference", Message: "must not be empty"}
+	}
+	if err := printable("body.reference", reference, maxReferenceBytes); err != nil {
+		return Payment{}, err
+	}
+	p, err := s.store.Capture(ctx, id, reference)
+	if errors.Is(err, ErrUnknownOrder) {
+		if err = s.awaitCommit(ctx, id, Viewer{All: true}); err != nil {
+			return Payment{}, err
+		}
+		p, err = s.store.Capture(ctx, id, reference)
+	}
+	if err != nil {
+		return Payment{}, err
+	}
+	if p.Status == StatusPaid {
+		s.publish(ctx, bulletin{Orders: []change{{id, p.Status}}})
+	}
+	return p, nil
+}
+
+// Cancel ends an order that waits for its payment, and gives its units back.
+// Cancelling it again returns it again. It returns ErrUnknownOrder, also for
+// somebody else's order, ErrOrderFinal with the order as it stands, and
+// ErrUnavailable or ErrRecovering when it is to be repeated.
+func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
+	if err := s.awaitCommit(ctx, id, v); err != nil {
+		return Order{}, err
+	}
+	o, ret, err := s.store.Cancel(ctx, id)
+	switch {
+	case err != nil:
+		return Order{}, err
+	case ret != nil:
+		s.giveBack(ctx, []Return{*ret})
+	case o.Status != StatusCancelled:
+		return o, fmt.Errorf("%w: %s is %s", ErrOrderFinal, id, o.Status)
+	}
+	return o, nil
+}
+
+// awaitCommit returns when the order is a row in the database.
+func (s *Service) awaitCommit(ctx context.Context, id ID, v Viewer) error {
+	o, err := s.Wait(ctx, id, v, StatusAccepted, commitWithin)
+	if err == nil && o.Status == StatusAccepted {
+		err = fmt.Errorf("%w: order %s is not committed yet", ErrUnavailable, id)
+	}
+	return err
+}

@@ -1,0 +1,164 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Capture changes the order only together with the record of the capture.
+func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (orders.Payment, error) {
+	p := orders.Payment{Order: id, Reference: reference}
+	errRecorded := errors.New("the reference is known")
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		p.Action = orders.ActionNone
+		err := tx.QueryRow(ctx, `
+			UPDATE orders SET status = 'paid' WHERE order_id = $1 AND status = 'confirmed' AND pay_before IS NOT NULL
+			RETURNING status`, [16]byte(id)).Scan(&p.Status)
+		if errors.Is(err, pgx.ErrNoRows) {
+			p.Action = orders.ActionRefund
+			err = tx.QueryRow(ctx, `SELECT status FROM orders WHERE order_id = $1`, [16]byte(id)).Scan(&p.Status)
+		}
+		if errors.Is(err, pgx.ErrNoRows) {
+			return orders.ErrUnknownOrder
+		} else if err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `INSERT INTO payments (reference, order_id, action) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+			reference, [16]byte(id), p.Action)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return errRecorded // and undo the change
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO order_events (order_id, status, action, reference) VALUES ($1, $2, $3, $4)`,
+			[16]byte(id), p.Status, p.Action, reference)
+		return err
+	})
+	if !errors.Is(err, errRecorded) {
+		return p, wrap("capture", err)
+	}
+	var recorded [16]byte
+	err = s.pool.QueryRow(ctx, `SELECT order_id, action, status FROM payments JOIN orders USING (order_id) WHERE reference = $1`,
+		reference).Scan(&recorded, &p.Action, &p.Status)
+	if err == nil && recorded != id {
+		err = fmt.Errorf("%w: reference %q is of another order", orders.ErrConflict, reference)
+	}
+	return p, wrap("capture", err)
+}
+
+// Cancel ends one order.
+func (s *Store) Cancel(ctx context.Context, id orders.ID) (o orders.Order, ret *orders.Return, err error) {
+	ended, err := s.end(ctx, orders.StatusCancelled, `
+		SELECT order_id, sale FROM orders WHERE order_id = $1 AND status = 'confirmed' AND pay_before IS NOT NULL FOR UPDATE`, [16]byte(id))
+	if err != nil {
+		return o, nil, err
+	}
+	if len(ended) == 1 {
+		ret = &ended[0]
+	}
+	o, err = s.Order(ctx, id)
+	return o, ret, err
+}
+
+// Expire leaves orders to whoever is about to pay or cancel them.
+func (s *Store) Expire(ctx context.Context, limit int) ([]orders.Return, error) {
+	return s.end(ctx, orders.StatusExpired, `
+		SELECT order_id, sale FROM orders WHERE status = 'confirmed' AND pay_before <= now()
+		ORDER BY pay_before LIMIT $1 FOR UPDATE SKIP LOCKED`, limit)
+}
+
+// NextExpiry reads the index of unpaid orders.
+func (s *Store) NextExpiry(ctx context.Context, most time.Duration) (time.Duration, error) {
+	var wait time.Duration
+	err := s.pool.QueryRow(ctx, `
+		SELECT coalesce(greatest(min(pay_before) - now(), interval '0'), $1::interval) FROM orders
+		WHERE status = 'confirmed' AND pay_before <= now() + $1::interval`, most).Scan(&wait)
+	return wait, wrap("next expiry", err)
+}
+
+// endOrders ends orders that wait for their payment, frees their units, and
+// writes the return and the event of each.
+const endOrders = `
+WITH ended AS (
+	UPDATE orders o SET status = $2, key_hash = NULLIF(key_hash, '')
+	FROM sales s
+	WHERE o.order_id = ANY($1) AND o.status = 'confirmed' AND o.pay_before IS NOT NULL AND s.sale = o.sale
+	RETURNING o.order_id, o.sale, o.item, s.epoch, o.buyer_hash, o.key_hash IS NULL AS keyless, o.quantity, o.units
+), freed AS (
+	DELETE FROM order_units u USING ended e
+	WHERE u.sale = e.sale AND u.item = e.item AND u.unit = ANY(e.units) AND u.order_id = e.order_id
+), told AS (
+	INSERT INTO order_events (order_id, status) SELECT order_id, $2 FROM ended
+)
+INSERT INTO order_returns (order_id, sale, item, epoch, buyer_hash, keyless, quantity, units)
+SELECT order_id, sale, item, epoch, buyer_hash, keyless, quantity, units FROM ended
+RETURNING ` + returnColumns
+
+const returnColumns = `order_id, sale, item, epoch, buyer_hash, keyless, quantity, units`
+
+func scanReturn(row pgx.CollectableRow) (orders.Return, error) {
+	var (
+		r  orders.Return
+		id [16]byte
+	)
+	err := row.Scan(&id, &r.Sale, &r.Item, &r.Epoch, &r.BuyerHash, &r.Keyless, &r.Quantity, &r.Units)
+	r.ID = id
+	return r, err
+}
+
+// end locks the orders that the query finds, and ends them. It holds the rows
+// of their sales FOR SHARE, so that a recovery either counts the orders as
+// ended, or comes before them and their returns have its epoch.
+func (s *Store) end(ctx context.Context, to orders.Status, query string, arg any) ([]orders.Return, error) {
+	var ended []orders.Return
+	err := s.inTx(ctx, string(to), func(tx pgx.Tx) error {
+		var (
+			ids   [][16]byte
+			sales []string
+			id    [16]byte
+			sale  string
+		)
+		rows, _ := tx.Query(ctx, query, arg)
+		if _, err := pgx.ForEachRow(rows, []any{&id, &sale}, func() error {
+			ids, sales = append(ids, id), append(sales, sale)
+			return nil
+		}); err != nil || len(ids) == 0 {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `SELECT 1 FROM sales WHERE sale = ANY($1) ORDER BY sale FOR SHARE`, sales); err != nil {
+			return err
+		}
+		rows, _ = tx.Query(ctx, endOrders, ids, to)
+		var err error
+		ended, err = pgx.CollectRows(rows, scanReturn)
+		return err
+	})
+	for i := range ended {
+		ended[i].Status = to
+	}
+	return ended, err
+}
+
+// Returns reads what is to be given back.
+func (s *Store) Returns(ctx context.Context, sale string, limit int) ([]orders.Return, error) {
+	rows, _ := s.pool.Query(ctx, `SELECT `+returnColumns+` FROM order_returns WHERE $1 = '' OR sale = $1 LIMIT $2`, sale, limit)
+	list, err := pgx.CollectRows(rows, scanReturn)
+	return list, wrap("returns", err)
+}
+
+// Returned deletes what was given back.
+func (s *Store) Returned(ctx context.Context, ids []orders.ID) error {
+	raw := make([][16]byte, len(ids))
+	for i, id := range ids {
+		raw[i] = id
+	}
+	_, err := s.pool.Exec(ctx, `DELETE FROM order_returns WHERE order_id = ANY($1)`, raw)
+	return wrap("returned", err)
+}

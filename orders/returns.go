@@ -1,0 +1,124 @@
+package orders
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	returnsMax  = 500
+	returnsTurn = time.Second
+	expiryTurn  = time.Second // between two looks for the next order to expire
+	expiryLeast = 10 * time.Millisecond
+)
+
+// expire ends orders that nobody paid in time, when it is up, until ctx ends.
+// Any number of workers may do so.
+func (w *Worker) expire(ctx context.Context) error {
+	s := w.s
+	for {
+		wait := expiryTurn
+		expired, err := s.store.Expire(ctx, returnsMax)
+		if err == nil {
+			s.giveBack(ctx, expired)
+			if len(expired) == returnsMax {
+				continue
+			}
+			wait, err = s.store.NextExpiry(ctx, expiryTurn)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.opts.Logger.WarnContext(ctx, "orders could not be expired", slog.Any("error", err))
+			wait = expiryTurn
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(max(wait, expiryLeast)):
+		}
+	}
+}
+
+// sweepReturns gives back what whoever ended the orders could not, until ctx ends.
+func (w *Worker) sweepReturns(ctx context.Context) error {
+	return every(ctx, returnsTurn, nil, func() {
+		list, err := w.s.store.Returns(ctx, "", returnsMax)
+		if err != nil {
+			if ctx.Err() == nil {
+				w.s.opts.Logger.WarnContext(ctx, "returned units could not be read", slog.Any("error", err))
+			}
+			return
+		}
+		w.s.giveBack(ctx, list)
+	})
+}
+
+// giveBack puts the units of orders that ended on sale again, and tells
+// everybody. What fails is in the database, and the next sweep repeats it.
+func (s *Service) giveBack(ctx context.Context, list []Return) {
+	if len(list) == 0 {
+		return
+	}
+	ctx = context.WithoutCancel(ctx) // a hang-up must not cost the units a second
+	var (
+		c    = s.catalog.Load()
+		args = make(map[*shelf][]any)
+		ids  = make(map[*shelf][]ID)
+		over []ID // Redis need not hear of them
+		news bulletin
+	)
+	for i := range list {
+		r := &list[i]
+		if r.Status != "" {
+			news.Orders = append(news.Orders, change{r.ID, r.Status})
+		}
+		var sh *shelf
+		l, ok := c.sales[r.Sale]
+		if ok {
+			sh = l.shelves[r.Item]
+		}
+		switch {
+		case !c.loaded || sh != nil && r.Epoch > l.Epoch:
+			continue // this process has not heard of the epoch yet
+		case sh == nil, r.Epoch < l.Epoch, sh.forgottenAt(time.Now()):
+			over = append(over, r.ID) // a later epoch was counted without the order
+			continue
+		}
+		keyless := ""
+		if r.Keyless {
+			keyless = "1"
+		}
+		args[sh] = append(args[sh], r.ID.String(), r.BuyerHash, keyless, r.Quantity, joined(r.Units))
+		ids[sh] = append(ids[sh], r.ID)
+	}
+	s.publish(ctx, news)
+	for sh, a := range args {
+		reply, err := returnScript.Run(ctx, s.rdb, sh.keys, a...).Result()
+		_, done := reply.(int64)
+		switch {
+		case err != nil:
+			s.opts.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", sh.sale.ID), slog.Any("error", err))
+		case !done:
+			s.suspectForgotten(sh)
+		default:
+			over = append(over, ids[sh]...)
+			s.publish(ctx, bulletin{Item: sh.item.Number})
+		}
+	}
+	if len(over) == 0 {
+		return
+	}
+	if err := s.store.Returned(ctx, over); err != nil { // once more changes nothing
+		s.opts.Logger.WarnContext(ctx, "returned units are returned again", slog.Any("error", err))
+	}
+}
+
+func joined(units []int) string {
+	texts := make([]string, len(units))
+	for i, u := range units {
+		texts[i] = strconv.Itoa(u)
+	}
+	return strings.Join(texts, ",")
+}

@@ -1,0 +1,171 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Capture changes the order only together with the record of the capture.
+func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (orders.Payment, error) {
+	p := orders.Payment{Order: id, Reference: reference}
+	err := s.inTx(ctx, "capture", func(tx *sql.Tx) error {
+		var recorded orders.ID
+		var text string
+		err := tx.QueryRowContext(ctx, `SELECT order_id, action, status FROM payments JOIN orders USING (order_id) WHERE reference = ?`, reference).
+			Scan(&text, &p.Action, &p.Status)
+		switch {
+		case err == nil:
+			if err := recorded.UnmarshalText([]byte(text)); err != nil {
+				return err
+			}
+			if recorded != id {
+				return fmt.Errorf("%w: reference %q is of another order", orders.ErrConflict, reference)
+			}
+			return nil
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		res, err := tx.ExecContext(ctx, `UPDATE orders SET status = 'paid' WHERE order_id = ? AND status = 'confirmed' AND pay_before IS NOT NULL`, id.String())
+		if err != nil {
+			return err
+		}
+		paid, err := res.RowsAffected()
+		if err != nil {
+			return err
+		}
+		p.Action = orders.ActionRefund
+		if paid == 1 {
+			p.Action = orders.ActionNone
+		}
+		err = tx.QueryRowContext(ctx, `SELECT status FROM orders WHERE order_id = ?`, id.String()).Scan(&p.Status)
+		if errors.Is(err, sql.ErrNoRows) {
+			return orders.ErrUnknownOrder
+		} else if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO payments (reference, order_id, action, captured_at) VALUES (?, ?, ?, ?)`,
+			reference, id.String(), p.Action, time.Now().UnixMilli()); err != nil {
+			return err
+		}
+		return record(ctx, tx, orders.Event{OrderID: id, Status: p.Status, Action: p.Action, Reference: reference})
+	})
+	return p, err
+}
+
+// Cancel ends one order.
+func (s *Store) Cancel(ctx context.Context, id orders.ID) (o orders.Order, ret *orders.Return, err error) {
+	ended, err := s.end(ctx, orders.StatusCancelled, `order_id = ? AND pay_before IS NOT NULL`, id.String())
+	if err != nil {
+		return o, nil, err
+	}
+	if len(ended) == 1 {
+		ret = &ended[0]
+	}
+	o, err = s.Order(ctx, id)
+	return o, ret, err
+}
+
+// Expire ends what is due by this machine's clock, which wrote pay_before.
+func (s *Store) Expire(ctx context.Context, limit int) ([]orders.Return, error) {
+	return s.end(ctx, orders.StatusExpired, `pay_before <= ? ORDER BY pay_before LIMIT ?`, time.Now().UnixMilli(), limit)
+}
+
+// NextExpiry reads the index of unpaid orders.
+func (s *Store) NextExpiry(ctx context.Context, most time.Duration) (time.Duration, error) {
+	now := time.Now().UnixMilli()
+	var next sql.NullInt64
+	err := s.db.QueryRowContext(ctx, `SELECT min(pay_before) FROM orders WHERE status = 'confirmed' AND pay_before <= ?`, now+most.Milliseconds()).Scan(&next)
+	if err != nil || !next.Valid {
+		return most, wrap("next expiry", err)
+	}
+	return time.Duration(max(next.Int64-now, 0)) * time.Millisecond, nil
+}
+
+const returnColumns = `order_id, sale, item, epoch, buyer_hash, keyless, quantity, units`
+
+func scanReturn(row interface{ Scan(...any) error }) (orders.Return, error) {
+	var (
+		r         orders.Return
+		id, units string
+	)
+	if err := row.Scan(&id, &r.Sale, &r.Item, &r.Epoch, &r.BuyerHash, &r.Keyless, &r.Quantity, &units); err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal([]byte(units), &r.Units); err != nil {
+		return r, err
+	}
+	return r, r.ID.UnmarshalText([]byte(id))
+}
+
+// end ends the confirmed orders that the condition finds.
+func (s *Store) end(ctx context.Context, to orders.Status, condition string, args ...any) ([]orders.Return, error) {
+	var ended []orders.Return
+	err := s.inTx(ctx, string(to), func(tx *sql.Tx) error {
+		ended = nil
+		if err := each(ctx, tx, func(rows *sql.Rows) error {
+			r, err := scanReturn(rows)
+			r.Status = to
+			ended = append(ended, r)
+			return err
+		}, `
+			SELECT order_id, sale, item, (SELECT epoch FROM sales s WHERE s.sale = o.sale), buyer_hash, key_hash = '', quantity, units
+			FROM orders o WHERE status = 'confirmed' AND `+condition, args...); err != nil {
+			return err
+		}
+		for i := range ended {
+			if err := end(ctx, tx, &ended[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return ended, err
+}
+
+func end(ctx context.Context, tx *sql.Tx, r *orders.Return) error {
+	id := r.ID.String()
+	if _, err := tx.ExecContext(ctx, `UPDATE orders SET status = ?, key_hash = NULLIF(key_hash, '') WHERE order_id = ? AND status = 'confirmed'`,
+		r.Status, id); err != nil {
+		return err
+	}
+	units, err := json.Marshal(r.Units)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `
+		DELETE FROM order_units WHERE sale = ? AND item = ? AND order_id = ? AND unit IN (SELECT value FROM json_each(?))`,
+		r.Sale, r.Item, id, string(units)); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO order_returns (`+returnColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		id, r.Sale, r.Item, r.Epoch, r.BuyerHash, r.Keyless, r.Quantity, string(units)); err != nil {
+		return err
+	}
+	return record(ctx, tx, orders.Event{OrderID: r.ID, Status: r.Status})
+}
+
+// Returns reads what is to be given back.
+func (s *Store) Returns(ctx context.Context, sale string, limit int) ([]orders.Return, error) {
+	var list []orders.Return
+	err := each(ctx, s.db, func(rows *sql.Rows) error {
+		r, err := scanReturn(rows)
+		list = append(list, r)
+		return err
+	}, `SELECT `+returnColumns+` FROM order_returns WHERE ?1 = '' OR sale = ?1 LIMIT ?2`, sale, limit)
+	return list, wrap("returns", err)
+}
+
+// Returned deletes what was given back.
+func (s *Store) Returned(ctx context.Context, ids []orders.ID) error {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	return s.exec(ctx, "returned", `DELETE FROM order_returns WHERE order_id IN (SELECT value FROM json_each(?))`, string(list))
+}
