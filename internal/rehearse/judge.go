@@ -144,7 +144,7 @@ func (c *court) looks() map[string][]Sighting {
 		}
 	}
 	for _, a := range c.h.Acts {
-		if a.Outcome == Admitted {
+		if a.Outcome == Admitted && a.State != "" {
 			seen[a.OrderID] = append(seen[a.OrderID], Sighting{OrderID: a.OrderID, State: a.State, Started: a.Started, Ended: a.Ended})
 		}
 	}

@@ -44,21 +44,24 @@ func look(id, state string, from, to int) Sighting {
 	return Sighting{OrderID: id, State: state, Started: time.Duration(from) * time.Millisecond, Ended: time.Duration(to) * time.Millisecond}
 }
 
+// scene is a history and what the server showed, and what the judge should say of them.
+type scene struct {
+	name   string
+	calls  []Call
+	looks  []Sighting
+	acts   []Act
+	orders []Order
+	events []Event
+	limit  int
+	faults bool
+	sale   func(*Sale)
+	verify *Verification
+	want   string // breaches
+	not    string // invariants that must not be judged
+}
+
 func TestJudge(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		calls  []Call
-		looks  []Sighting
-		acts   []Act
-		orders []Order
-		events []Event
-		limit  int
-		faults bool
-		sale   func(*Sale)
-		verify *Verification
-		want   string // breaches
-		not    string // invariants that must not be judged
-	}{
+	for _, tt := range []scene{
 		{name: "an empty run", orders: []Order{}, not: "I15 I16 I17"},
 		{name: "the list could not be read", calls: []Call{got("c-1", "k", "x", 0, 1)}, not: "I1 I2 I3 I4 I5 I8 I13 I14 I15 I16 I18"},
 		{
@@ -228,42 +231,7 @@ func TestJudge(t *testing.T) {
 		{name: "verify does not say why", orders: []Order{}, verify: &Verification{}, want: "verify"},
 		{name: "verify knows more", orders: []Order{}, verify: &Verification{Checks: []Check{{Invariant: "I99", OK: false, Detail: "new"}, {Invariant: "I99", OK: true, Detail: "fine"}}}, want: "I99"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			h := &History{Head: Head{Prefix: "c-", Planned: len(tt.calls)}, Calls: tt.calls, Sightings: tt.looks, Acts: tt.acts}
-			for i := range h.Calls {
-				h.Calls[i].Seq = i
-			}
-			sale := Sale{StartsAt: noon.Add(-time.Hour), EndsAt: noon.Add(time.Hour), Items: []Item{{Item: "a", Stock: 100, Quota: 2}, {Item: "b", Stock: 100, Quota: 2}}}
-			if tt.sale != nil {
-				tt.sale(&sale)
-			}
-			var broke, skipped []string
-			for _, f := range Judge(h, Evidence{Orders: tt.orders, Events: tt.events, Verify: tt.verify, Sale: sale, Limit: tt.limit, Window: time.Minute, Faults: tt.faults}) {
-				switch f.Verdict {
-				case Breach:
-					broke = append(broke, f.Invariant)
-					if f.Breaches == 0 || len(f.Examples) == 0 {
-						t.Errorf("%s is broken without an example: %+v", f.Invariant, f)
-					}
-				case NotJudged:
-					skipped = append(skipped, f.Invariant)
-					if f.Detail == "" {
-						t.Errorf("%s does not say why it was not judged", f.Invariant)
-					}
-				case OK:
-				default:
-					t.Errorf("%s has verdict %q", f.Invariant, f.Verdict)
-				}
-			}
-			if strings.Join(broke, " ") != tt.want {
-				t.Errorf("broken %v, want %q", broke, tt.want)
-			}
-			for _, want := range strings.Fields(tt.not) {
-				if !slices.Contains(skipped, want) {
-					t.Errorf("%s was judged", want)
-				}
-			}
-		})
+		t.Run(tt.name, tt.play)
 	}
 }
 
@@ -273,5 +241,43 @@ func TestCallsThatDidNotGoOut(t *testing.T) {
 	r := newReport(Options{}, h, e, Judge(h, e))
 	if b := broken(r); !slices.Equal(b, []string{"I20"}) || r.OK() || r.Planned != 2 || r.Sent != 1 {
 		t.Errorf("broken %v, planned %d, sent %d", b, r.Planned, r.Sent)
+	}
+}
+
+// play judges the scene.
+func (tt scene) play(t *testing.T) {
+	h := &History{Head: Head{Prefix: "c-", Planned: len(tt.calls)}, Calls: tt.calls, Sightings: tt.looks, Acts: tt.acts}
+	for i := range h.Calls {
+		h.Calls[i].Seq = i
+	}
+	sale := Sale{StartsAt: noon.Add(-time.Hour), EndsAt: noon.Add(time.Hour), Items: []Item{{Item: "a", Stock: 100, Quota: 2}, {Item: "b", Stock: 100, Quota: 2}}}
+	if tt.sale != nil {
+		tt.sale(&sale)
+	}
+	var broke, skipped []string
+	for _, f := range Judge(h, Evidence{Orders: tt.orders, Events: tt.events, Verify: tt.verify, Sale: sale, Limit: tt.limit, Window: time.Minute, Faults: tt.faults}) {
+		switch f.Verdict {
+		case Breach:
+			broke = append(broke, f.Invariant)
+			if f.Breaches == 0 || len(f.Examples) == 0 {
+				t.Errorf("%s is broken without an example: %+v", f.Invariant, f)
+			}
+		case NotJudged:
+			skipped = append(skipped, f.Invariant)
+			if f.Detail == "" {
+				t.Errorf("%s does not say why it was not judged", f.Invariant)
+			}
+		case OK:
+		default:
+			t.Errorf("%s has verdict %q", f.Invariant, f.Verdict)
+		}
+	}
+	if strings.Join(broke, " ") != tt.want {
+		t.Errorf("broken %v, want %q", broke, tt.want)
+	}
+	for _, want := range strings.Fields(tt.not) {
+		if !slices.Contains(skipped, want) {
+			t.Errorf("%s was judged", want)
+		}
 	}
 }

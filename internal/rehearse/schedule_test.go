@@ -16,7 +16,7 @@ func drawOptions(t *rapid.T) Options {
 		Ramp:           time.Duration(rapid.IntRange(0, 20000).Draw(t, "ramp_ms")) * time.Millisecond,
 		OrdersPerBuyer: rapid.IntRange(1, 3).Draw(t, "orders"), QuantityMax: rapid.IntRange(1, 4).Draw(t, "quantity"),
 		DuplicateClicks: rapid.Float64Range(0, 1).Draw(t, "duplicates"), HangUps: rapid.Float64Range(0, 1).Draw(t, "hang-ups"),
-		Seed: rapid.Uint64().Draw(t, "seed"),
+		Keyless: rapid.Float64Range(0, 1).Draw(t, "keyless"), Fates: WholeLife(), Seed: rapid.Uint64().Draw(t, "seed"),
 	}
 	return o.withDefaults()
 }
@@ -89,6 +89,45 @@ func TestTwoOfThreeGiveTheThird(t *testing.T) {
 	} {
 		if got := tt.given.withDefaults(); got.Buyers != tt.want.Buyers || got.Rate != tt.want.Rate || got.Duration != tt.want.Duration {
 			t.Errorf("%+v gives %d buyers at %v in %v", tt.given, got.Buyers, got.Rate, got.Duration)
+		}
+	}
+}
+
+func TestFatesAreDrawnByTheirShares(t *testing.T) {
+	o := Options{Stock: 1, Buyers: 20000, Rate: 1000, Hold: 900 * time.Millisecond, Fates: Fates{Paid: 0.4, Cancelled: 0.3, Races: 0.2, Reorders: 0.5, Early: 0.3, Late: 0.2, Repeated: 0.1, Doubled: 0.6}}.withDefaults()
+	n := map[string]float64{}
+	for _, c := range plan(o) {
+		f := c.fate
+		n[[]string{"left", "paid", "cancelled", "contested"}[f.ending]]++
+		switch {
+		case f.ending != isPaid && (f.repeat || f.double || f.moment != afterCommit), f.ending != isCancelled && f.reorder, f.moment != atExpiry && (f.after < 0 || f.after > o.Hold/3):
+			t.Fatalf("impossible fate %+v", f)
+		case f.reorder:
+			n["reorder"]++
+		case f.moment == afterAnswer:
+			n["early"]++
+		case f.moment == atExpiry:
+			n["late"]++
+		}
+		if f.repeat {
+			n["repeat"]++
+		}
+		if f.double {
+			n["double"]++
+		}
+	}
+	for name, share := range map[string]float64{
+		"left": 0.1, "paid": 0.4, "cancelled": 0.3, "contested": 0.2, "reorder": 0.15, "early": 0.12, "late": 0.08, "repeat": 0.04, "double": 0.24,
+	} {
+		if got := n[name] / float64(o.Buyers); math.Abs(got-share) > 0.015 {
+			t.Errorf("%s: share %.3f, want %.3f", name, got, share)
+		}
+	}
+	with := plan(o)
+	o.Fates = Fates{}
+	for i, c := range plan(o) {
+		if with[i].fate = (fate{}); c != with[i] {
+			t.Fatalf("fates made %+v of %+v", with[i], c)
 		}
 	}
 }
