@@ -66,40 +66,58 @@ func (v *Verification) settled() bool {
 	return v.OK && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Waiting > 0 })
 }
 
+// feedLag is how long the feed may be behind the list: it holds back what a transaction that still runs might come before.
+const feedLag = 5 * time.Second
+
 // collect asks the server until everything has settled or the deadline has passed: every order is at its end, or has nothing to pay in
 // time, or longer to pay than anybody waits here, and the queues are empty. Verify comes first: once its queues are empty, the list is
-// complete.
-func collect(ctx context.Context, api *internal, o Options, head Head, fresh bool, deadline time.Time) (e Evidence, err error) {
+// complete. The feed comes last, so that it knows at least what the list knows.
+func collect(ctx context.Context, api *internal, o Options, h *History, fresh bool, deadline time.Time) (e Evidence, err error) {
 	e = Evidence{Limit: o.Limit, Window: o.Window, Faults: o.Faults}
-	var quotas map[string]int
+	var verifyErr, saleErr, listErr error
 	for {
-		var verifyErr, saleErr, listErr, feedErr, quotaErr error
 		e.Verify, verifyErr = api.verify(ctx)
 		late := time.Now().After(deadline)
 		if !late && !(verifyErr == nil && e.Verify.settled()) && pause(ctx, 250*time.Millisecond) {
 			continue
 		}
-		if quotas == nil {
-			quotas, quotaErr = api.quotas(ctx, o.Sale)
-		}
 		e.Sale, saleErr = api.read(ctx)
 		e.Orders, listErr = api.orders(ctx)
 		e.Sale.Fresh = fresh
-		wait := e.unsettled(head.Prefix, deadline)
-		if wait > 0 && !late && pause(ctx, wait) {
-			continue
+		if wait := e.unsettled(h.Prefix, deadline); late || wait == 0 || !pause(ctx, wait) {
+			break
 		}
-		e.Events, feedErr = api.events(ctx, o.Sale)
-		if listErr == nil && saleErr != nil {
-			e.Orders = nil // without the sale nothing of the list can be judged
-		}
-		for i, it := range e.Sale.Items {
-			if e.Sale.Items[i].Quota = o.Quota; o.Quota == 0 {
-				e.Sale.Items[i].Quota = quotas[it.Item]
-			}
-		}
-		return e, errors.Join(verifyErr, saleErr, listErr, feedErr, quotaErr)
 	}
+	quotas, quotaErr := api.quotas(ctx, o.Sale)
+	for i, it := range e.Sale.Items {
+		if e.Sale.Items[i].Quota = o.Quota; o.Quota == 0 {
+			e.Sale.Items[i].Quota = quotas[it.Item]
+		}
+	}
+	var feedErr error
+	for over := time.Now().Add(min(feedLag, o.DrainTimeout)); ; {
+		e.Events, feedErr = api.events(ctx, o.Sale, e.Events)
+		if feedErr != nil || e.Events == nil || e.toldAll(h) || time.Now().After(over) || !pause(ctx, 250*time.Millisecond) {
+			break
+		}
+	}
+	if listErr == nil && saleErr != nil {
+		e.Orders = nil // without the sale nothing of the list can be judged
+	}
+	return e, errors.Join(verifyErr, saleErr, listErr, quotaErr, feedErr)
+}
+
+// toldAll tells whether the feed has caught up with the list, and with what payers were answered.
+func (e *Evidence) toldAll(h *History) bool {
+	status, captured := map[string]string{}, map[string]bool{}
+	for i := range e.Events {
+		captured[e.Events[i].Reference] = true
+		if !e.Events[i].refunds() {
+			status[e.Events[i].OrderID] = e.Events[i].Status
+		}
+	}
+	return !slices.ContainsFunc(e.Orders, func(o Order) bool { return o.Status != accepted && !mayBecome(o.Status, status[o.OrderID]) }) &&
+		!slices.ContainsFunc(h.Acts, func(a Act) bool { return a.Deed == Payment && a.Outcome == Admitted && !captured[a.Reference] })
 }
 
 // unsettled is how long to wait before some order of the crowd should have reached its end; 0 = there is none to wait for.
@@ -117,10 +135,16 @@ func (e *Evidence) unsettled(prefix string, deadline time.Time) (wait time.Durat
 	return wait
 }
 
-// events reads the feed to its end and keeps what is of the sale; nil without an error from a server that has none.
-func (i *internal) events(ctx context.Context, sale string) ([]Event, error) {
-	all := []Event{}
-	for after := int64(0); ; {
+// events reads the feed on from what is known of it and keeps what is of the sale; nil without an error from a server that has none.
+func (i *internal) events(ctx context.Context, sale string, known []Event) ([]Event, error) {
+	if known == nil {
+		known = []Event{}
+	}
+	after := int64(0)
+	if len(known) > 0 {
+		after = known[len(known)-1].Seq
+	}
+	for {
 		var page struct {
 			Items []Event `json:"items"`
 		}
@@ -132,13 +156,13 @@ func (i *internal) events(ctx context.Context, sale string) ([]Event, error) {
 			return nil, err
 		}
 		if len(page.Items) == 0 {
-			return all, nil
+			return known, nil
 		}
 		last := page.Items[len(page.Items)-1].Seq
 		if last <= after {
 			return nil, fmt.Errorf("%w: GET /v1/order-events: after %d comes %d", ErrAPI, after, last)
 		}
 		after = last
-		all = append(all, slices.DeleteFunc(page.Items, func(e Event) bool { return e.Sale != sale })...)
+		known = append(known, slices.DeleteFunc(page.Items, func(e Event) bool { return e.Sale != sale })...)
 	}
 }

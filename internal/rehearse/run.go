@@ -43,7 +43,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if runErr != nil {
 		return nil, runErr
 	}
-	found, err := collect(ctx, api, o, head, sale.Fresh, over.Add(o.DrainTimeout))
+	found, err := collect(ctx, api, o, h, sale.Fresh, over.Add(o.DrainTimeout))
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("rehearse: %w", context.Cause(ctx))
 	}
