@@ -39,6 +39,11 @@ type fakeOrders struct {
 	created bool
 	to      orders.Switch
 	checks  []orders.Check
+	paid    orders.Payment
+	after   int64
+	events  []orders.Event
+	dead    []orders.DeadLetter
+	afterID orders.ID
 	panics  bool
 	calls   []string
 }
@@ -121,6 +126,31 @@ func (f *fakeOrders) SetSwitch(_ context.Context, sale string, to orders.Switch)
 	s, err := f.Sale(context.Background(), sale)
 	s.Switch = to
 	return s, err
+}
+
+func (f *fakeOrders) Cancel(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error) {
+	f.calls = append(f.calls, "cancel")
+	return f.Order(ctx, id, v)
+}
+
+func (f *fakeOrders) Capture(_ context.Context, id orders.ID, reference string) (orders.Payment, error) {
+	f.calls = append(f.calls, "capture "+id.String()+" "+reference)
+	return f.paid, f.err
+}
+
+func (f *fakeOrders) Events(_ context.Context, after int64, limit int, wait time.Duration) ([]orders.Event, error) {
+	f.after, f.waited = after, wait
+	return f.events[:min(limit, len(f.events))], f.err
+}
+
+func (f *fakeOrders) DeadLetters(_ context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error) {
+	f.afterID = after
+	return f.dead[:min(limit, len(f.dead))], f.err
+}
+
+func (f *fakeOrders) Replay(ctx context.Context, id orders.ID) (orders.Order, error) {
+	f.calls = append(f.calls, "replay")
+	return f.Order(ctx, id, orders.Viewer{All: true})
 }
 
 func (f *fakeOrders) Verify(context.Context, string) ([]orders.Check, error) { return f.checks, f.err }

@@ -33,6 +33,7 @@ const (
 	reasonMethodNotAllowed = "method_not_allowed"
 	reasonTimeout          = "timeout"
 	reasonConflict         = "conflict"
+	reasonOrderFinal       = "order_final"
 	reasonTooLarge         = "too_large"
 	reasonMediaType        = "unsupported_media_type"
 	reasonInvalid          = "invalid"
@@ -101,7 +102,11 @@ var kinds = []kind{
 	},
 	{
 		reasonConflict, 409, "conflict", "The change contradicts the present state",
-		"Stock only grows, an item is never dropped, a closed sale stays closed, and whom the rules never ban is not banned.", 0, nil,
+		"Stock only grows, an item is never dropped, a closed sale stays closed, a payment is of one order, and whom the rules never ban is not banned.", 0, nil,
+	},
+	{
+		reasonOrderFinal, 409, "order-final", "The order cannot be cancelled any more",
+		"`detail` says what became of it. An order that is paid, over, rejected, or was sold without a time to pay stays as it is.", 0, nil,
 	},
 	{string(orders.ReasonNotStarted), 409, "sale-not-started", "The sale has not started", "Come back at its start.", 0, nil},
 	{string(orders.ReasonPaused), 409, "sale-paused", "The sale is paused", "It may go on at any time.", 0, nil},
@@ -157,6 +162,7 @@ var reasonOf = []struct {
 	{orders.ErrUserRequired, reasonUnauthenticated},
 	{orders.ErrKeyRequired, reasonKeyRequired},
 	{orders.ErrConflict, reasonConflict},
+	{orders.ErrOrderFinal, reasonOrderFinal},
 	{orders.ErrRecovering, string(orders.ReasonRecovering)},
 	{orders.ErrUnavailable, reasonStoreUnavailable},
 	{admission.ErrUnavailable, reasonStoreUnavailable},
@@ -272,7 +278,12 @@ func problemOf(err error) *Problem {
 			p := problem(r.reason)
 			switch text := err.Error(); r.reason {
 			case reasonConflict:
+				text = strings.ReplaceAll(text, orders.ErrPoison.Error()+": ", "")
 				p.Detail = strings.TrimPrefix(strings.TrimPrefix(text, "orders: "), "admission: ")
+			case reasonOrderFinal:
+				if _, said, ok := strings.Cut(text, orders.ErrOrderFinal.Error()+": "); ok {
+					p.Detail = "order " + said
+				}
 			case reasonInvalid:
 				p.Errors = invalidAt("body", withoutPrefixes(text)).Errors
 			case reasonUnknownSemaphore:

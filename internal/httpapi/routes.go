@@ -86,11 +86,12 @@ func (a *API) common(docs huma.API, reading ...func(huma.Context, func(huma.Cont
 	huma.Register(docs, order, a.order)
 }
 
-// own is the route whose answer on the public listener is another than on the internal one.
+// own are the routes of the public listener by which buyers reach what is theirs. The internal one has others, which ask for a role.
 func (a *API) own(docs huma.API) {
-	op := ownOrdersRoute
-	op.Middlewares = huma.Middlewares{a.charged}
-	huma.Register(docs, op, a.ownOrders)
+	list, cancel := ownOrdersRoute, cancelRoute
+	list.Middlewares, cancel.Middlewares = huma.Middlewares{a.charged}, huma.Middlewares{a.charged}
+	huma.Register(docs, list, a.ownOrders)
+	huma.Register(docs, cancel, a.cancel)
 }
 
 // charged puts the rules in front of an operation.
@@ -105,6 +106,11 @@ func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
 // operators are the routes of the internal listener only.
 func (a *API) operators(docs huma.API) {
 	register(a, docs, RoleAdmit, allOrdersRoute, a.allOrders)
+	register(a, docs, RoleAdmit, eventsRoute, a.orderEvents)
+	register(a, docs, RoleAdmit, payRoute, a.pay)
+	register(a, docs, RoleAdmit, cancelRoute, a.cancel)
+	register(a, docs, RoleOperator, deadLettersRoute, a.deadLetters)
+	register(a, docs, RoleOperator, replayRoute, a.replay)
 	register(a, docs, RoleOperator, salesRoute, a.sales)
 	register(a, docs, RoleOperator, putSaleRoute, a.putSale)
 	responses := docs.OpenAPI().Paths[putSaleRoute.Path].Put.Responses

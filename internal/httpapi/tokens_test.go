@@ -48,6 +48,11 @@ func TestRoles(t *testing.T) {
 		{"GET", "/problems/invalid", 200, 200, 200, 200},
 		{"GET", "/v1/sales/flash", 401, 200, 200, 200},
 		{"GET", order, 401, 200, 404, 200}, // metrics sees only its own, as anybody
+		{"POST", order + "/cancel", 401, 200, 403, 200},
+		{"POST", order + "/payment", 401, 422, 403, 422}, // without a body
+		{"GET", "/v1/order-events", 401, 200, 403, 200},
+		{"GET", "/v1/orders/dead", 401, 403, 403, 200},
+		{"POST", "/v1/orders/dead/" + orderID.String() + "/replay", 401, 403, 403, 200},
 		{"GET", "/v1/sales/flash/orders", 401, 200, 403, 200},
 		{"GET", "/v1/sales", 401, 403, 403, 200},
 		{"GET", "/v1/sales/flash/verify", 401, 403, 403, 200},

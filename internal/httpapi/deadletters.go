@@ -1,0 +1,87 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// replayWithin bounds a replay, which runs on when its caller hangs up.
+const replayWithin = 10 * time.Second
+
+var (
+	deadLettersRoute = huma.Operation{
+		OperationID: "list-dead-letters", Method: http.MethodGet, Path: "/v1/orders/dead",
+		Summary: "Accepted orders that the database refuses to hold", Tags: operating, Errors: []int{401, 403, 422, 503},
+	}
+	replayRoute = huma.Operation{
+		OperationID: "replay-dead-letter", Method: http.MethodPost, Path: "/v1/orders/dead/{id}/replay",
+		Summary: "Commit a dead letter after what made the database refuse it is gone; 409: it still refuses", Tags: operating,
+		Errors: []int{401, 403, 404, 409, 503},
+	}
+)
+
+type deadLetterView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	OrderID    string    `json:"order_id" format:"uuid"`
+	Sale       string    `json:"sale"`
+	Item       string    `json:"item"`
+	User       string    `json:"user,omitempty"`
+	Quantity   int       `json:"quantity"`
+	Units      []int     `json:"units" nullable:"false" doc:"Kept for the order"`
+	AcceptedAt time.Time `json:"accepted_at"`
+	RefusedAt  time.Time `json:"refused_at"`
+	Reason     string    `json:"reason" doc:"In the database's words"`
+}
+
+// deadLetters lists them by id, which is by the time of their orders.
+func (a *API) deadLetters(ctx context.Context, in *Paging) (*pageOutput[deadLetterView], error) {
+	after, err := afterOrder(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	list, err := a.orders.DeadLetters(ctx, after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &pageOutput[deadLetterView]{CacheControl: "no-store", Body: page[deadLetterView]{Items: make([]deadLetterView, len(list))}}
+	for i := range list {
+		d, o := &list[i], list[i].Reservation.Accepted()
+		out.Body.Items[i] = deadLetterView{
+			OrderID: o.ID.String(), Sale: o.Sale, Item: o.Item, User: o.Buyer, Quantity: o.Quantity, Units: d.Reservation.Units,
+			AcceptedAt: instant(o.AcceptedAt), RefusedAt: instant(d.At), Reason: d.Reason,
+		}
+		if d.Reservation.Units == nil {
+			out.Body.Items[i].Units = []int{}
+		}
+	}
+	if len(list) == in.Limit {
+		last := list[len(list)-1].Reservation.ID
+		out.Body.NextCursor = cursor(last[:])
+	}
+	return out, nil
+}
+
+type replayInput struct {
+	ID string `path:"id" doc:"Id of the order"`
+}
+
+func (a *API) replay(ctx context.Context, in *replayInput) (*orderOutput, error) {
+	id, err := orders.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	viewer := requestOf(ctx).viewer()
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), replayWithin)
+	defer done()
+	o, err := a.orders.Replay(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &orderOutput{CacheControl: "no-store", Body: viewOrder(&o, viewer)}, nil
+}

@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+var eventsRoute = huma.Operation{
+	OperationID: "order-events", Method: http.MethodGet, Path: "/v1/order-events",
+	Summary: "Every change of every order, in one order that never changes; waits for the next one", Tags: backOffice, Errors: []int{401, 403, 422, 503},
+}
+
+type eventsInput struct {
+	After  int64 `query:"after" minimum:"0" doc:"next_cursor of the answer before; 0: from the beginning"`
+	Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	WaitMS int64 `query:"wait_ms" minimum:"0" maximum:"30000" doc:"How long to wait for an event where there is none yet"`
+}
+
+type eventView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Seq       int64         `json:"seq" doc:"Grows from event to event, with gaps"`
+	At        time.Time     `json:"at"`
+	OrderID   string        `json:"order_id" format:"uuid"`
+	Sale      string        `json:"sale"`
+	Item      string        `json:"item"`
+	User      string        `json:"user,omitempty" doc:"The buyer, where one was named"`
+	Quantity  int           `json:"quantity"`
+	Units     []int         `json:"units" nullable:"false"`
+	Status    orders.Status `json:"status" enum:"confirmed,paid,cancelled,expired,rejected" doc:"What the order became, or with a refund stayed"`
+	Reason    orders.Reason `json:"reason,omitempty" doc:"Why it was rejected"`
+	Action    orders.Action `json:"action,omitempty" enum:"none,refund" doc:"Of a payment"`
+	Reference string        `json:"reference,omitempty" doc:"Of a payment"`
+}
+
+type eventsOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		_ struct{} `additionalProperties:"true"`
+
+		Items      []eventView `json:"items" nullable:"false"`
+		NextCursor string      `json:"next_cursor" doc:"What to send as after next time"`
+	} `nameHint:"OrderEvents"`
+}
+
+// orderEvents answers a part of the feed. The feed has no last page: who has
+// all of it asks again with the cursor that they have.
+func (a *API) orderEvents(ctx context.Context, in *eventsInput) (*eventsOutput, error) {
+	wait := time.Duration(in.WaitMS) * time.Millisecond
+	if a.draining.Load() {
+		wait = 0
+	}
+	events, err := a.orders.Events(ctx, in.After, in.Limit, wait)
+	if err != nil {
+		return nil, err
+	}
+	out := &eventsOutput{CacheControl: "no-store"}
+	out.Body.Items = make([]eventView, len(events))
+	last := in.After
+	for i := range events {
+		e := &events[i]
+		out.Body.Items[i] = eventView{
+			Seq: e.Seq, At: instant(e.At), OrderID: e.OrderID.String(), Sale: e.Sale, Item: e.Item, User: e.Buyer, Quantity: e.Quantity,
+			Units: e.Units, Status: e.Status, Reason: e.Reason, Action: e.Action, Reference: e.Reference,
+		}
+		if e.Units == nil {
+			out.Body.Items[i].Units = []int{}
+		}
+		last = e.Seq
+	}
+	out.Body.NextCursor = strconv.FormatInt(last, 10)
+	return out, nil
+}
