@@ -61,13 +61,17 @@ func (l *ledger) unclaim() {
 	l.claimed--
 }
 
-// add remembers an order in the room that was claimed for it, unless the epoch
-// of its reservation is over: nobody would look for it any more.
+// add remembers an order in the room that was claimed for it. It returns false
+// when the epoch of its reservation is over: nobody would look for it any more.
 func (l *ledger) add(who identity, r Reservation) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.Epoch < l.epochs[r.Sale] {
 		return false
+	}
+	if _, twice := l.pending[r.ID]; twice {
+		l.claimed--
+		return true
 	}
 	e := &entry{identity: who, r: r, order: r.Accepted(), since: time.Now()}
 	l.pending[r.ID], l.known[who] = e, e

@@ -179,10 +179,12 @@ func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error
 		// Another server answered than the one that was verified. If it keeps
 		// this reservation, the recovery finds it; nothing is promised.
 		return Outcome{}, ErrRecovering
-	case word == "held" && (id != r.ID.String() || record == ""):
-		return a.replay(ctx, id, record)
+	case word == "held" && record == "":
+		return a.replay(ctx, id)
 	}
-	// Also held under its own id: a cluster's client sends a script again whose answer was lost.
+	// Whoever made it may not have heard of it, so a pending order that was held is
+	// remembered here too: there are two copies of what anybody is told of.
+	mine := r.ID
 	if r, err = ParseReservation([]byte(record)); err != nil {
 		return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
 	}
@@ -193,7 +195,7 @@ func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error
 	noted = true
 	s.offer(r)
 	failpoint.Hit(failpoint.BeforeAnswer)
-	return Outcome{Order: r.Accepted()}, nil
+	return Outcome{Order: r.Accepted(), Replayed: r.ID != mine}, nil
 }
 
 // refused reads the rest of a refusal.
@@ -254,18 +256,11 @@ func (s *Service) runReserve(ctx context.Context, sh *shelf, r Reservation, as s
 	return word, d, d.err
 }
 
-// replay answers with the order that holds the identity.
-func (a *Attempt) replay(ctx context.Context, held, record string) (Outcome, error) {
+// replay answers with the committed order that holds the identity.
+func (a *Attempt) replay(ctx context.Context, held string) (Outcome, error) {
 	id, err := ParseID(held)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("%w: held order %.40q", ErrUnavailable, held)
-	}
-	if record != "" {
-		r, err := ParseReservation([]byte(record))
-		if err != nil {
-			return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
-		}
-		return Outcome{Order: r.Accepted(), Replayed: true}, nil
 	}
 	o, err := a.s.store.Order(ctx, id)
 	if errors.Is(err, ErrUnknownOrder) {
@@ -274,8 +269,11 @@ func (a *Attempt) replay(ctx context.Context, held, record string) (Outcome, err
 	} else if err != nil {
 		return Outcome{}, err
 	}
-	if o.Status.Holds() {
+	switch {
+	case o.Status.Holds():
 		a.s.ledger.learn(a.identity(), o)
+	case a.key == "":
+		return Outcome{}, fmt.Errorf("%w: order %s has ended, and its buyer is about to be free to order again", ErrUnavailable, id)
 	}
 	return Outcome{Order: o, Replayed: true}, nil
 }
