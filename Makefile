@@ -67,6 +67,13 @@ drift: OPS ?= 100000
 drift: setup ## random operations on semaphores, with crashes: nothing may be left over (OPS=100000)
 	$(GOTEST) ./semaphore -run '^TestNothingDrifts$$' -v -ops $(OPS)
 
+.PHONY: chaos
+chaos: ROUNDS ?= 10
+chaos: AT_ONCE ?= 3
+chaos: setup ## break a running sale at random and judge it (ROUNDS=10 SEED=… AT_ONCE=3 FAULTS=flushall,kill-api ONLY=1,3 DOUBLE=1 SHRINK=1 REPORT=file)
+	go test ./internal/chaos -timeout 0 -count 1 -run '^TestChaos$$' -v -rounds $(ROUNDS) -parallel $(AT_ONCE) $(if $(SEED),-seed $(SEED)) \
+		$(if $(FAULTS),-faults $(FAULTS)) $(if $(ONLY),-only $(ONLY)) $(if $(DOUBLE),-double) $(if $(SHRINK),-shrink) $(if $(REPORT),-report $(abspath $(REPORT))) $(ARGS)
+
 .PHONY: migrate
 migrate: ## bring the schema of DATABASE_URL up to date
 	go run ./cmd/tidegate migrate

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ var (
 	seed    = flag.Uint64("seed", 0, "seed of the first round, the next ones follow; 0 draws one")
 	named   = flag.String("faults", "", "faults to inject, by name, instead of those that the seed draws")
 	only    = flag.String("only", "", "numbers of the plan's lines to carry out")
+	shrinks = flag.Bool("shrink", false, "run a broken round again with ever fewer faults")
 	doubled = flag.Bool("double", false, "take both copies of orders, and count the loss")
 	report  = flag.String("report", "", "file for the results as JSON")
 	keep    = flag.String("keep", filepath.Join(os.TempDir(), "tidegate-chaos"), "folder for histories and logs of broken rounds")
@@ -88,24 +90,22 @@ func runAll(t *testing.T, plans []plan) {
 		for _, p := range plans {
 			t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
 				t.Parallel()
-				dir := filepath.Join(*keep, fmt.Sprint(p.Seed))
-				if err := os.MkdirAll(dir, 0o700); err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("plan of seed %d:\n%s", p.Seed, p)
-				res := Run(t, bin, dir, p)
+				res := try(t, "round", bin, p)
 				mu.Lock()
 				results = append(results, res)
 				mu.Unlock()
 				fmt.Println(res) // while the others run
 				if res.ok() {
-					_ = os.RemoveAll(dir)
 					return
 				}
 				for _, b := range res.Breaches {
 					t.Errorf("%s", b)
 				}
-				t.Errorf("history and logs are in %s; make chaos ROUNDS=1 SEED=%d repeats the round", dir, p.Seed)
+				t.Errorf("make chaos ROUNDS=1 SEED=%d%s repeats the round, and with SHRINK=1 finds the faults that it takes", p.Seed, options())
+				if *shrinks {
+					p = shrink(p, func(i int, p plan) bool { return try(t, fmt.Sprintf("without-%d", i), bin, p).ok() })
+					t.Errorf("it takes no more than:\n%s", p)
+				}
 			})
 		}
 	})
@@ -119,5 +119,82 @@ func runAll(t *testing.T, plans []plan) {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// try runs a plan as a subtest of its own, so that everything it started is gone afterwards. What a broken round leaves is kept.
+func try(t *testing.T, name, bin string, p plan) *result {
+	res := newResult(p)
+	res.breach("harness", "the round did not come to its end")
+	t.Run(name, func(t *testing.T) {
+		dir := filepath.Join(*keep, fmt.Sprint(p.Seed), name)
+		err := os.RemoveAll(dir)
+		if err == nil {
+			err = os.MkdirAll(dir, 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("plan of seed %d:\n%s", p.Seed, p)
+		res = Run(t, bin, dir, p)
+		if res.ok() {
+			_ = os.RemoveAll(dir) // and not what an earlier run of the seed left
+		} else {
+			t.Logf("history and logs are in %s", dir)
+		}
+	})
+	return res
+}
+
+// options are the flags that a repetition of a round needs.
+func options() (text string) {
+	if *named != "" {
+		text += " FAULTS=" + *named
+	}
+	if *only != "" {
+		text += " ONLY=" + *only
+	}
+	if *doubled {
+		text += " DOUBLE=1"
+	}
+	return text
+}
+
+// Every seed draws a plan that some cluster can have, the same one each time, and 28 of them lead with every fault.
+func TestPlans(t *testing.T) {
+	led := make(map[string]bool)
+	for seed := range uint64(len(faults)) {
+		led[faults[seed%uint64(len(faults))].name] = true
+		for i := range uint64(100) {
+			seed := seed + i*uint64(len(faults))
+			p := newPlan(seed)
+			if again := newPlan(seed); again.String() != p.String() || again.needs != p.needs {
+				t.Fatalf("seed %d draws\n%sand then\n%s", seed, p, again)
+			}
+			if n := len(p.Steps); n < 1 || n > 5 {
+				t.Errorf("seed %d: %d faults", seed, n)
+			}
+			for _, s := range p.Steps {
+				if s.At < firstFault || s.At > lastFault || s.At-s.Before < 0 {
+					t.Errorf("seed %d: %s", seed, s)
+				}
+			}
+		}
+	}
+	if len(led) != len(faults) {
+		t.Errorf("%d faults lead, of %d", len(led), len(faults))
+	}
+}
+
+// Shrinking leaves what a failure takes.
+func TestShrink(t *testing.T) {
+	p := planOf(1, rand.New(rand.NewPCG(1, 1)), faultNamed("flushall"), faultNamed("kill-api"), faultNamed("cut-redis"), faultNamed("kill-worker"))
+	has := func(p plan, name string) bool {
+		return slices.ContainsFunc(p.Steps, func(s step) bool { return s.Fault == name })
+	}
+	tries := 0
+	least := shrink(p, func(_ int, p plan) bool { tries++; return !(has(p, "kill-api") && has(p, "cut-redis")) })
+	if len(least.Steps) != 2 || !has(least, "kill-api") || !has(least, "cut-redis") || tries != 4 {
+		t.Errorf("%d tries left\n%s", tries, least)
 	}
 }

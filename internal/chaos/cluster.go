@@ -3,11 +3,9 @@ package chaos
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -82,16 +80,6 @@ type cluster struct {
 	thawed   time.Time // when an API last ran on
 	written  int64     // by Redis, a second before its end
 	snapshot []byte
-}
-
-// build compiles the programs with their failpoints into dir.
-func build(ctx context.Context, dir string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-o", dir,
-		"github.com/tidegate/tidegate/cmd/api", "github.com/tidegate/tidegate/cmd/worker")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return nil
 }
 
 // newCluster starts servers and programs, which end with the test, and waits until all are ready.

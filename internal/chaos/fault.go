@@ -39,6 +39,7 @@ type params struct {
 	Failpoint string        `json:"failpoint,omitempty"`
 	Hit       int           `json:"hit,omitempty"` // at which the process dies there
 	For       time.Duration `json:"for_ns,omitempty"`
+	Clock     time.Duration `json:"clock_ns,omitempty"`  // by which it is wrong
 	Before    time.Duration `json:"before_ns,omitempty"` // how much older the state is that the fault goes back to
 }
 
@@ -53,10 +54,24 @@ func (p params) String() string {
 	if p.For > 0 {
 		parts = append(parts, "for="+p.For.String())
 	}
+	if p.Clock != 0 {
+		parts = append(parts, "clock="+p.Clock.String())
+	}
 	if p.Before > 0 {
 		parts = append(parts, "before="+p.Before.String())
 	}
 	return strings.Join(parts, " ")
+}
+
+// env is what the parameters mean to a process.
+func (p params) env() (vars []string) {
+	if p.Failpoint != "" {
+		vars = append(vars, fmt.Sprintf("FAILPOINT=%s:%d", p.Failpoint, p.Hit))
+	}
+	if p.Clock != 0 {
+		vars = append(vars, fmt.Sprintf("CLOCK_SHIFT=%d", int64(p.Clock.Seconds())))
+	}
+	return vars
 }
 
 // between draws a time, to the millisecond.

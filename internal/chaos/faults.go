@@ -2,7 +2,7 @@ package chaos
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -16,11 +16,13 @@ var faults = []fault{
 	{name: "kill-worker", draw: away, inject: func(_ context.Context, c *cluster, p params) error {
 		return done(c.worker(p).kill(p.For))
 	}},
-	{name: "api-at-after_reserve", takes: anAPI, draw: at("after_reserve", 150), inject: armAPI},
-	{name: "api-at-before_answer", takes: anAPI, draw: at("before_answer", 150), inject: armAPI},
-	{name: "worker-at-between_statements", draw: at("between_statements", 40), inject: armWorker},
-	{name: "worker-at-after_commit", draw: at("after_commit", 40), inject: armWorker},
-	{name: "worker-at-before_ack", draw: at("before_ack", 150), inject: armWorker},
+	{name: "api-at-after_reserve", takes: anAPI, draw: at("after_reserve", 150), inject: restartAPI},
+	{name: "api-at-before_answer", takes: anAPI, draw: at("before_answer", 150), inject: restartAPI},
+	{name: "worker-at-between_statements", draw: at("between_statements", 40), inject: restartWorker},
+	{name: "worker-at-after_commit", draw: at("after_commit", 40), inject: restartWorker},
+	{name: "worker-at-before_ack", draw: at("before_ack", 150), inject: restartWorker},
+	{name: "api-clock-off", takes: anAPI, draw: offBy(time.Hour), inject: restartAPI},
+	{name: "worker-clock-off", draw: offBy(time.Hour), inject: restartWorker},
 	{name: "freeze-worker", draw: lasting(45*time.Second, 45*time.Second), inject: func(_ context.Context, c *cluster, p params) error {
 		return done(c.worker(p).freeze())
 	}, heal: func(_ context.Context, c *cluster, p params) error {
@@ -102,7 +104,7 @@ var double = fault{name: "double", draw: away, inject: func(ctx context.Context,
 }}
 
 // errNothingThere says that a fault found nothing to break, for instance a process that is dead already.
-var errNothingThere = fmt.Errorf("nothing there to break")
+var errNothingThere = errors.New("nothing there to break")
 
 func done(is bool) error {
 	if !is {
@@ -124,6 +126,11 @@ func at(failpoint string, hits int) func(*rand.Rand) params {
 	return func(r *rand.Rand) params { return params{Target: one(r), Failpoint: failpoint, Hit: 1 + r.IntN(hits)} }
 }
 
+// offBy draws a process whose clock is wrong until everything is healed.
+func offBy(d time.Duration) func(*rand.Rand) params {
+	return func(r *rand.Rand) params { return params{Target: one(r), Clock: d * time.Duration(2*r.IntN(2)-1)} }
+}
+
 // lasting draws a target and how long the fault lasts.
 func lasting(from, to time.Duration) func(*rand.Rand) params {
 	return func(r *rand.Rand) params { return params{Target: one(r), For: between(r, from, to)} }
@@ -134,13 +141,13 @@ func before(from, to time.Duration) func(*rand.Rand) params {
 	return func(r *rand.Rand) params { return params{Before: between(r, from, to)} }
 }
 
-// armAPI restarts an API in order, as a deployment would, into one that dies at a failpoint.
-func armAPI(_ context.Context, c *cluster, p params) error {
-	return done(c.api(p).restart(fmt.Sprintf("%s:%d", p.Failpoint, p.Hit)))
+// restartAPI restarts an API in order, as a deployment would, into one that dies at a failpoint or has a clock that is wrong.
+func restartAPI(_ context.Context, c *cluster, p params) error {
+	return done(c.api(p).restart(p.env()...))
 }
 
-func armWorker(_ context.Context, c *cluster, p params) error {
-	return done(c.worker(p).restart(fmt.Sprintf("%s:%d", p.Failpoint, p.Hit)))
+func restartWorker(_ context.Context, c *cluster, p params) error {
+	return done(c.worker(p).restart(p.env()...))
 }
 
 func freezeAPI(_ context.Context, c *cluster, p params) error { return done(c.api(p).freeze()) }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,15 +27,15 @@ type node struct {
 	env  []string
 	live string // URL that answers 200 while the process is ready
 
-	mu        sync.Mutex
-	cmd       *exec.Cmd     // nil between an end and the next start
-	failpoint string        // of the next start
-	armed     bool          // the process that runs dies at a failpoint
-	away      time.Duration // until the next start
-	frozen    bool
-	starts    int
-	killed    time.Time // when a process last ended in any way
-	changed   chan struct{}
+	mu      sync.Mutex
+	cmd     *exec.Cmd     // nil between an end and the next start
+	extra   []string      // environment of the next start
+	armed   bool          // the process that runs dies at a failpoint
+	odd     bool          // the process that runs has an environment of its own
+	away    time.Duration // until the next start
+	frozen  bool
+	killed  time.Time // when a process last ended in any way
+	changed chan struct{}
 
 	stop context.CancelFunc
 	over chan struct{}
@@ -60,15 +62,13 @@ func (n *node) run(ctx context.Context, log io.Writer) {
 	for ctx.Err() == nil {
 		n.mu.Lock()
 		cmd := exec.Command(n.path) //nolint:noctx // its end is the node's business
-		cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"}, n.env...)
-		if n.failpoint != "" {
-			cmd.Env = append(cmd.Env, "FAILPOINT="+n.failpoint)
-		}
+		cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"}, n.env, n.extra)
 		cmd.Stderr = log
 		err := testenv.StartChild(cmd)
 		if err == nil {
-			n.cmd, n.armed, n.failpoint, n.frozen = cmd, n.failpoint != "", "", false
-			n.starts++
+			n.cmd, n.frozen, n.odd = cmd, false, len(n.extra) > 0
+			n.armed = slices.ContainsFunc(n.extra, func(v string) bool { return strings.HasPrefix(v, "FAILPOINT=") })
+			n.extra = nil
 		}
 		n.mu.Unlock()
 		if err != nil {
@@ -79,7 +79,7 @@ func (n *node) run(ctx context.Context, log io.Writer) {
 			ended()
 		}
 		n.mu.Lock()
-		n.cmd, n.armed, n.frozen, n.killed = nil, false, false, time.Now()
+		n.cmd, n.armed, n.odd, n.frozen, n.killed = nil, false, false, false, time.Now()
 		away := n.away
 		n.away = restartAfter
 		close(n.changed)
@@ -114,11 +114,14 @@ func (n *node) kill(away time.Duration) bool {
 	return n.signal(syscall.SIGKILL)
 }
 
-// restart tells the process to end in order; the next one dies at the failpoint, if one is given.
-func (n *node) restart(failpoint string) bool {
+// restart tells the process to end in order; the next one gets an environment with more in it.
+func (n *node) restart(extra ...string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.failpoint = failpoint
+	if n.cmd == nil {
+		return false
+	}
+	n.extra = extra
 	n.signal(syscall.SIGCONT)
 	return n.signal(syscall.SIGTERM)
 }
@@ -197,6 +200,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// isOdd tells whether the process that runs was not started as it should.
+func (n *node) isOdd() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.odd || len(n.extra) > 0
 }
 
 func (n *node) isFrozen() bool {

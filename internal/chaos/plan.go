@@ -82,6 +82,22 @@ func (p plan) only(keep []int) plan {
 	return p
 }
 
+// shrink takes faults away, one after the other, for as long as the plan breaks the round: holds tells whether it held without the i-th.
+func shrink(p plan, holds func(i int, without plan) bool) plan {
+	number := 0
+	for i := 0; i < len(p.Steps); {
+		without := p
+		without.Steps = slices.Delete(slices.Clone(p.Steps), i, i+1)
+		number++
+		if holds(number, without) {
+			i++ // it takes this one
+		} else {
+			p = without
+		}
+	}
+	return p
+}
+
 // String is one line a fault.
 func (p plan) String() string {
 	var b strings.Builder

@@ -25,8 +25,9 @@ const (
 // crowd is who comes in a round: enough for the stock to be sold several times over, as orders expire and are cancelled.
 func (c *cluster) crowd(seed uint64) rehearse.Options {
 	return rehearse.Options{
-		PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: sale, Items: []string{item}, Stock: 700,
-		Rate: 200, Duration: wave, DuplicateClicks: 0.2, HangUps: 0.05, Seed: seed,
+		PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: sale, Items: []string{item}, Stock: 800, Hold: 3 * time.Second,
+		Rate: 200, Duration: wave, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Fates: rehearse.WholeLife(), Seed: seed,
+		Limit: 100, Faults: true,
 		Connections: 600, Followers: 200, RequestTimeout: 3 * time.Second, DrainTimeout: drainTime,
 		HistoryFile: filepath.Join(c.dir, "history.jsonl"),
 	}
@@ -145,8 +146,8 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 func (c *cluster) heal(ctx context.Context) error {
 	for _, n := range c.nodes() {
 		n.thaw()
-		if _, armed := n.lastEnd(); armed {
-			n.restart("")
+		if n.isOdd() {
+			n.restart()
 			if !n.ended(ctx) {
 				return ctx.Err()
 			}
@@ -185,7 +186,7 @@ func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 		return
 	}
 	for _, w := range c.workers {
-		w.restart("")
+		w.restart()
 		w.ended(ctx)
 	}
 	c.must(c.ready(healTime))

@@ -1,0 +1,77 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// build compiles the programs into dir, with their failpoints and with a clock that CLOCK_SHIFT, whole seconds, sets wrong.
+func build(ctx context.Context, dir string) error {
+	overlay, err := shiftedClock(ctx, dir)
+	if err != nil {
+		return fmt.Errorf("build: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-overlay", overlay, "-o", dir,
+		"github.com/tidegate/tidegate/cmd/api", "github.com/tidegate/tidegate/cmd/worker")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// shiftedClock writes an overlay for the compiler in which time.Now is off by what the environment says. So no code of the product has
+// to know of clocks that are wrong. Only the wall clock is off, as on a real machine; the monotonic one goes on.
+func shiftedClock(ctx context.Context, dir string) (overlay string, err error) {
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	for _, change := range [][2]string{
+		{"\t\"math/bits\"\n", "\t\"math/bits\"\n\t\"syscall\"\n"},
+		{"func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n", "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n\tsec += clockShift\n"},
+	} {
+		if !bytes.Contains(source, []byte(change[0])) {
+			return "", errors.New("this Go's time.Now is not the one that is known here; the overlay has to follow it")
+		}
+		source = bytes.Replace(source, []byte(change[0]), []byte(change[1]), 1)
+	}
+	source = append(source, clockShift...)
+	shifted := filepath.Join(dir, "time.go")
+	if err := os.WriteFile(shifted, source, 0o600); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{file: shifted}})
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o600)
+}
+
+// clockShift cannot use what imports the package time.
+const clockShift = `
+var clockShift = func() (seconds int64) {
+	text, _ := syscall.Getenv("CLOCK_SHIFT")
+	sign := int64(1)
+	for i := range len(text) {
+		if text[i] == '-' {
+			sign = -1
+		} else {
+			seconds = seconds*10 + int64(text[i]-'0')
+		}
+	}
+	return sign * seconds
+}()
+`
