@@ -1,5 +1,5 @@
 -- +goose Up
--- The same as for Postgres, whose file explains it.
+-- The same as for Postgres, whose file explains it, without what processes tell each other: there is one.
 ALTER TABLE sales ADD COLUMN epoch_floor integer NOT NULL DEFAULT 1;
 UPDATE sales SET epoch_floor = epoch;
 
@@ -36,20 +36,7 @@ CREATE TABLE order_returns (
     units      text    NOT NULL
 ) STRICT;
 
-CREATE TABLE processes (
-    process  text    PRIMARY KEY,
-    beats_at integer NOT NULL
-) STRICT;
-CREATE TABLE recovery_acks (
-    sale    text    NOT NULL,
-    epoch   integer NOT NULL,
-    process text    NOT NULL,
-    PRIMARY KEY (sale, epoch, process)
-) STRICT;
-
 -- +goose Down
-DROP TABLE recovery_acks;
-DROP TABLE processes;
 DROP TABLE order_returns;
 DROP TABLE payments;
 DROP TABLE order_events;

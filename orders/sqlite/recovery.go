@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
@@ -24,38 +25,54 @@ func (s *Store) EndHandOver(ctx context.Context, sale string, epoch int64) error
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
 			return fmt.Errorf("%w: epoch %d of sale %s is over", orders.ErrConflict, epoch, sale)
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM recovery_acks WHERE sale = ? AND epoch <= ?`, sale, epoch); err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM processes WHERE beats_at < ?`, time.Now().Add(-time.Hour).UnixMilli())
-		return err
+		return nil
 	})
 }
 
+// roll is who is alive and what they acknowledged. The processes are all this
+// one, so it is kept in memory.
+type roll struct {
+	mu    sync.Mutex
+	beats map[string]time.Time
+	acks  map[string]map[string]int64 // by process and sale
+}
+
 // Beat notes when the process was heard of.
-func (s *Store) Beat(ctx context.Context, process string) error {
-	return s.exec(ctx, "beat", `INSERT INTO processes (process, beats_at) VALUES (?, ?) ON CONFLICT (process) DO UPDATE SET beats_at = excluded.beats_at`,
-		process, time.Now().UnixMilli())
+func (s *Store) Beat(_ context.Context, process string) error {
+	s.roll.mu.Lock()
+	defer s.roll.mu.Unlock()
+	s.roll.beats[process] = time.Now()
+	return nil
 }
 
-// Leave takes the process off the list.
-func (s *Store) Leave(ctx context.Context, process string) error {
-	return s.exec(ctx, "leave", `DELETE FROM processes WHERE process = ?`, process)
+// Leave takes the process off the roll.
+func (s *Store) Leave(_ context.Context, process string) error {
+	s.roll.mu.Lock()
+	defer s.roll.mu.Unlock()
+	delete(s.roll.beats, process)
+	delete(s.roll.acks, process)
+	return nil
 }
 
-// Acknowledge writes what a process says, once.
-func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, process string) error {
-	return s.exec(ctx, "acknowledge", `INSERT INTO recovery_acks (sale, epoch, process) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, sale, epoch, process)
+// Acknowledge notes what a process says.
+func (s *Store) Acknowledge(_ context.Context, sale string, epoch int64, process string) error {
+	s.roll.mu.Lock()
+	defer s.roll.mu.Unlock()
+	if s.roll.acks[process] == nil {
+		s.roll.acks[process] = make(map[string]int64)
+	}
+	s.roll.acks[process][sale] = epoch
+	return nil
 }
 
-// Acknowledged asks for a process that beat lately and has not acknowledged.
-func (s *Store) Acknowledged(ctx context.Context, sale string, epoch int64, silence time.Duration) (bool, error) {
-	var missing bool
-	err := s.db.QueryRowContext(ctx, `
-		SELECT EXISTS (
-			SELECT 1 FROM processes p
-			WHERE beats_at > ?3
-			  AND NOT EXISTS (SELECT 1 FROM recovery_acks a WHERE a.sale = ?1 AND a.epoch = ?2 AND a.process = p.process))`,
-		sale, epoch, time.Now().Add(-silence).UnixMilli()).Scan(&missing)
-	return !missing, wrap("acknowledged", err)
+// Acknowledged looks for a process that beat lately and has not acknowledged.
+func (s *Store) Acknowledged(_ context.Context, sale string, epoch int64, silence time.Duration) (bool, error) {
+	s.roll.mu.Lock()
+	defer s.roll.mu.Unlock()
+	for process, at := range s.roll.beats {
+		if time.Since(at) < silence && s.roll.acks[process][sale] != epoch {
+			return false, nil
+		}
+	}
+	return true, nil
 }

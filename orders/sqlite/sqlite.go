@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -22,6 +23,7 @@ type Store struct {
 	// SQLite's lock by polling.
 	writing sync.Mutex
 	leading sync.Map // sale → struct{}
+	roll    roll
 }
 
 var _ orders.Store = (*Store)(nil)
@@ -31,7 +33,9 @@ var _ orders.Store = (*Store)(nil)
 const Options = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_txlock=immediate"
 
 // New returns a store over a database that the caller owns, opened with Options.
-func New(db *sql.DB) *Store { return &Store{db: db} }
+func New(db *sql.DB) *Store {
+	return &Store{db: db, roll: roll{beats: make(map[string]time.Time), acks: make(map[string]map[string]int64)}}
+}
 
 // Ping tells whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.db.PingContext(ctx)) }
