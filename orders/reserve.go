@@ -246,7 +246,7 @@ func (s *Service) runReserve(ctx context.Context, sh *shelf, r Reservation, as s
 	if as != asBuyer {
 		accepted = strconv.FormatInt(r.AcceptedMS, 10)
 	}
-	reply, err := reserveScript.Run(ctx, s.rdb, sh.keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.body(), string(as), accepted).Slice()
+	reply, err := s.keptReserve(ctx, as, sh.keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.body(), string(as), accepted)
 	if err != nil {
 		return "", nil, unavailable(err)
 	}

@@ -31,6 +31,9 @@ type Options struct {
 	// RememberMax bounds the uncommitted orders this process keeps a second
 	// copy of. When it is reached, further ones are refused. Default 100,000.
 	RememberMax int
+	// Durability is what has to be true of a reservation in Redis before it is
+	// promised. Default: whatever the server does by itself.
+	Durability Durability
 	// Logger hears what an operator should know. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -63,7 +66,7 @@ func (o Options) validate() error {
 	case o.Timeout < 0 || o.RememberMax < 0:
 		return errors.New("orders: timeout and remembered orders must not be negative")
 	}
-	return nil
+	return o.Durability.validate()
 }
 
 // Service takes orders, answers for them, and lets operators run sales. Every
@@ -75,6 +78,7 @@ type Service struct {
 	rdb   redis.UniversalClient // callers share round trips
 	store Store
 	fence *Fence
+	kept  *groups // for reservations that wait for a replica; nil when none does
 
 	queue      redis.UniversalClient
 	tasks      *asynq.Client
@@ -122,6 +126,11 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 		asking:     make(chan struct{}, 1),
 		handing:    make(chan struct{}, 1),
 		process:    uuid.NewString(),
+	}
+	if opts.Durability == DurabilityReplicated {
+		if s.kept, err = newGroups(rdb, reserveScript, opts.Timeout); err != nil {
+			return nil, err
+		}
 	}
 	s.catalog.Store(newCatalog(s, nil, nil))
 	return s, nil

@@ -69,7 +69,38 @@ func StartFailoverCluster(t testing.TB) *FailoverCluster {
 		t.Fatalf("testenv: replica: %v", err)
 	}
 	t.Cleanup(s.remove)
+	if err := knowReplica(masters); err != nil {
+		t.Fatalf("testenv: replica: %v", err)
+	}
 	return &FailoverCluster{Addrs: addrsOf(masters), t: t, master: masters[0], replica: s}
+}
+
+// knowReplica waits until all masters know that the first has a replica: they would not vote for it otherwise.
+func knowReplica(masters []*server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	first := redisClient(masters[0].addr())
+	defer first.Close()
+	id, err := first.Do(ctx, "CLUSTER", "MYID").Text()
+	if err != nil {
+		return err
+	}
+	for _, s := range masters {
+		c := redisClient(s.addr())
+		defer c.Close()
+		for {
+			replicas, err := c.Do(ctx, "CLUSTER", "REPLICAS", id).Slice()
+			if err == nil && len(replicas) == 1 {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s does not know it: %w", s.addr(), ctx.Err())
+			case <-time.After(pollInterval):
+			}
+		}
+	}
+	return nil
 }
 
 // KillMaster ends the first master as a crash would, and waits until the others have given it up and the replica has taken its place.
@@ -154,6 +185,23 @@ func (r *RedisServer) RestartEmpty() {
 	r.Restart()
 }
 
+// StartReplica starts a server that follows this one, and waits until it is up to date. It ends with the test.
+func (r *RedisServer) StartReplica(args ...string) *RedisServer {
+	r.t.Helper()
+	replica := StartRedis(r.t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(r.s.port)}, args...)...)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	for addr, line := range map[string]string{replica.Addr(): "master_link_status:up", r.Addr(): "connected_slaves:1"} {
+		rdb := redisClient(addr)
+		err := awaitInfo(ctx, rdb, line)
+		_ = rdb.Close()
+		if err != nil {
+			r.t.Fatalf("testenv: replica: %v", err)
+		}
+	}
+	return replica
+}
+
 func redisURL(s *server) string { return "redis://" + s.addr() + "/0" }
 
 func newRedis(args ...string) (*server, error) {
@@ -168,6 +216,7 @@ func newRedis(args ...string) (*server, error) {
 			cmd := exec.Command(bin, append([]string{
 				"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir,
 				"--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction",
+				"--repl-diskless-sync-delay", "0", // a replica gets its data at once, not after five seconds
 			}, args...)...)
 			// A group of its own: the interrupt key is for the tests, which take their servers along.
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}

@@ -5,6 +5,8 @@
 --       6 'late' for an order that was accepted before a recovery: hours and in-flight cap were its past's;
 --         'leader' for the same while the item is being loaded, which only its leader may say; else ''
 --       7 when it was accepted (ms), '' for now
+--       8 'cluster' to compare the server with the one that the item was loaded into, else ''
+--       9 'kept' when the caller waits until a replica has what its own connection wrote, else ''
 -- Reply {word, now in ms, free units, ...}
 --       'reserved'         order id, reservation
 --       'held'             order id, its reservation while uncommitted, else ''
@@ -21,8 +23,13 @@ local id, buyer, key, quantity, body = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[
 local late = ARGV[6] ~= ''
 local now = now_ms()
 
-local it = redis.call('HMGET', item, 'switch', 'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'recovering')
+local it = redis.call('HMGET', item, 'switch', 'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'recovering', 'run')
 if not it[1] then
+  return {'forgotten', now}
+end
+-- On a cluster a client may have met a replica before that is promoted now and
+-- was behind. Who else finds out does so up to a second later.
+if ARGV[8] ~= '' and ARGV[6] ~= 'leader' and string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') ~= it[10] then
   return {'forgotten', now}
 end
 if it[9] and ARGV[6] ~= 'leader' then
@@ -38,7 +45,12 @@ if held then
   if tonumber(held_quantity) ~= quantity then
     return {'key_reused', now, free, held_id}
   end
-  return {'held', now, free, held_id, redis.call('HGET', pending, held_id) or ''}
+  local record = redis.call('HGET', pending, held_id)
+  if record and ARGV[9] ~= '' then
+    -- Who wrote it may have waited in vain, and waiting covers one's own writes only: written again it is the caller's.
+    redis.call('HSET', pending, held_id, record)
+  end
+  return {'held', now, free, held_id, record or ''}
 end
 
 if not late then

@@ -1,0 +1,190 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Durability is what has to be true of a reservation in Redis before it is
+// promised. Each is a second copy beside the one in the memory of the process
+// that made the promise; docs/durability.md says what each can lose.
+type Durability string
+
+const (
+	// DurabilityMemory is a Redis that may write nothing down.
+	DurabilityMemory Durability = "memory"
+	// DurabilityEverysec is an append-only file that is flushed to disk each second, after the promise.
+	DurabilityEverysec Durability = "everysec"
+	// DurabilityFsync is an append-only file that was flushed to disk before the
+	// promise: appendfsync always. WAITAOF is not used, see docs/durability.md.
+	DurabilityFsync Durability = "fsync"
+	// DurabilityReplicated is a replica that had the reservation in its memory before the promise.
+	DurabilityReplicated Durability = "replicated"
+)
+
+func (d Durability) validate() error {
+	switch d {
+	case "", DurabilityMemory, DurabilityEverysec, DurabilityFsync, DurabilityReplicated:
+		return nil
+	}
+	return fmt.Errorf("orders: durability %q must be memory, everysec, fsync or replicated", d)
+}
+
+// keptReserve runs reserve.lua, and returns its reply when the reservation has
+// the copies it has to have. An order of before a recovery needs none: its
+// caller is about to commit it.
+func (s *Service) keptReserve(ctx context.Context, as standing, keys []string, args ...any) ([]any, error) {
+	cluster := ""
+	if s.fence.cluster {
+		cluster = "cluster"
+	}
+	if s.kept == nil || as != asBuyer {
+		return reserveScript.Run(ctx, s.rdb, keys, append(args, cluster, "")...).Slice()
+	}
+	return s.kept.run(ctx, keys, append(args, cluster, "kept"))
+}
+
+// CheckDurability asks each Redis server whether it can keep what
+// Options.Durability says, and returns an error that says what to set when one
+// cannot. It is for the start of a process, before Run. Without a durability
+// it logs which one the servers have by themselves.
+func (s *Service) CheckDurability(ctx context.Context) error {
+	servers, err := inspect(ctx, s.base)
+	if err != nil {
+		return unavailable(err)
+	}
+	own := DurabilityFsync
+	for _, server := range servers {
+		if server.unknown != nil {
+			s.opts.Logger.WarnContext(ctx, "Redis does not say how it writes to disk, so its durability is not checked",
+				slog.String("addr", server.addr), slog.Any("error", server.unknown))
+		}
+		if err := server.fit(s.opts.Durability); err != nil {
+			return err
+		}
+		own = weaker(own, server.own())
+	}
+	if s.opts.Durability != "" {
+		own = s.opts.Durability
+	}
+	s.opts.Logger.InfoContext(ctx, "durability of reservations in Redis",
+		slog.String("durability", string(own)), slog.Bool("asked_for", s.opts.Durability != ""))
+	return nil
+}
+
+func weaker(a, b Durability) Durability {
+	for _, d := range []Durability{DurabilityMemory, DurabilityEverysec} {
+		if a == d || b == d {
+			return d
+		}
+	}
+	return a
+}
+
+// keeping is how one server keeps what it is told.
+type keeping struct {
+	addr     string
+	unknown  error  // why it does not say how it writes; the next three are empty then
+	aof      bool   // there is an append-only file
+	fsync    string // when it is flushed: always, everysec, or no = when the kernel likes
+	lapses   bool   // it does not flush while a child writes the file anew
+	role     string // master or slave
+	replicas int    // that are up to date but for what is on its way
+}
+
+// own is what the server does without being asked to wait.
+func (k *keeping) own() Durability {
+	switch {
+	case k.aof && k.fsync == "always" && !k.lapses:
+		return DurabilityFsync
+	case k.aof && k.fsync != "no" && !k.lapses:
+		return DurabilityEverysec
+	}
+	return DurabilityMemory
+}
+
+// fit says what has to be set for the server to be as durable as wanted.
+func (k *keeping) fit(want Durability) error {
+	wrong := func(has, set string) error {
+		return fmt.Errorf("orders: durability is to be %s, and Redis at %s %s: %s, or ask for less", want, k.addr, has, set)
+	}
+	switch {
+	case want != "" && k.role == "slave":
+		return wrong("is a replica", "name its master")
+	case want == DurabilityReplicated && k.replicas == 0:
+		return wrong("has no replica online", "start one that follows it, and set min-replicas-to-write 1, so that nothing is reserved without one")
+	case want != DurabilityEverysec && want != DurabilityFsync, k.unknown != nil, k.own() == want, k.own() == DurabilityFsync:
+		return nil
+	case !k.aof:
+		return wrong("has appendonly no", "set appendonly yes there")
+	case k.lapses:
+		return wrong("has no-appendfsync-on-rewrite yes", "set it to no there")
+	case want == DurabilityFsync:
+		return wrong("has appendfsync "+k.fsync, "set appendfsync always there")
+	}
+	return wrong("has appendfsync "+k.fsync, "set appendfsync everysec there")
+}
+
+// inspect asks every master.
+func inspect(ctx context.Context, rdb redis.UniversalClient) ([]keeping, error) {
+	var all []keeping
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		k, err := inspectOne(ctx, rdb)
+		return []keeping{k}, err
+	case *redis.ClusterClient:
+		var mu sync.Mutex
+		err := rdb.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { // at the same time
+			k, err := inspectOne(ctx, master)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, k)
+			return err
+		})
+		return all, err
+	default:
+		return nil, fmt.Errorf("orders: durability of a %T cannot be checked", rdb)
+	}
+}
+
+func inspectOne(ctx context.Context, server *redis.Client) (keeping, error) {
+	k := keeping{addr: server.Options().Addr}
+	info, err := server.Info(ctx, "replication").Result()
+	if err != nil {
+		return k, err
+	}
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch {
+		case name == "role":
+			k.role = value
+		case isReplica(name) && strings.Contains(value, "state=online"):
+			k.replicas++
+		}
+	}
+	var refused redis.Error
+	config, err := server.ConfigGet(ctx, "*append*").Result()
+	switch {
+	case errors.As(err, &refused): // managed servers forbid it
+		k.unknown = err
+		return k, nil
+	case err != nil:
+		return k, err
+	}
+	k.aof, k.fsync, k.lapses = config["appendonly"] == "yes", config["appendfsync"], config["no-appendfsync-on-rewrite"] == "yes"
+	return k, nil
+}
+
+// isReplica tells whether a line of INFO is about one: slave0, slave1, ...
+func isReplica(name string) bool {
+	number, ok := strings.CutPrefix(name, "slave")
+	_, err := strconv.Atoi(number)
+	return ok && err == nil
+}

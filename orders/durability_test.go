@@ -1,0 +1,243 @@
+package orders_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/orders"
+)
+
+func keeping(d orders.Durability) func(*orders.Options) {
+	return func(o *orders.Options) { o.Durability = d }
+}
+
+func TestDurabilityIsCheckedAtTheStart(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	check := func(d orders.Durability) error {
+		p := in.start(keeping(d))
+		defer p.stop()
+		return p.CheckDurability(t.Context())
+	}
+	for _, c := range []struct {
+		settings string // of the server
+		fits     []orders.Durability
+		set      map[orders.Durability]string // what the others say has to be set
+	}{
+		{"appendonly no appendfsync everysec", nil, map[orders.Durability]string{
+			orders.DurabilityEverysec: "appendonly yes", orders.DurabilityFsync: "appendonly yes",
+		}},
+		{"appendonly yes appendfsync no", nil, map[orders.Durability]string{
+			orders.DurabilityEverysec: "appendfsync everysec", orders.DurabilityFsync: "appendfsync always",
+		}},
+		{"appendfsync everysec", []orders.Durability{orders.DurabilityEverysec}, map[orders.Durability]string{
+			orders.DurabilityFsync: "appendfsync always",
+		}},
+		{"appendfsync always", []orders.Durability{orders.DurabilityEverysec, orders.DurabilityFsync}, nil},
+		{"no-appendfsync-on-rewrite yes", nil, map[orders.Durability]string{
+			orders.DurabilityEverysec: "set it to no", orders.DurabilityFsync: "set it to no",
+		}},
+	} {
+		words := strings.Fields(c.settings)
+		for i := 0; i < len(words); i += 2 {
+			must(t, in.rdb.ConfigSet(t.Context(), words[i], words[i+1]).Err())
+		}
+		for _, d := range append(c.fits, "", orders.DurabilityMemory) {
+			if err := check(d); err != nil {
+				t.Errorf("%s, %q: %v", c.settings, d, err)
+			}
+		}
+		for d, set := range c.set {
+			if err := check(d); err == nil || !strings.Contains(err.Error(), set) {
+				t.Errorf("%s, %s: %v, and should say %q", c.settings, d, err, set)
+			}
+		}
+		if err := check(orders.DurabilityReplicated); err == nil || !strings.Contains(err.Error(), "replica") {
+			t.Errorf("replicated without a replica: %v", err)
+		}
+	}
+	server.StartReplica()
+	must(t, check(orders.DurabilityReplicated))
+	must(t, in.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-config").Err())
+	must(t, check(orders.DurabilityFsync)) // as nobody can tell
+}
+
+func TestReplicatedPromisesWhatAReplicaHas(t *testing.T) {
+	server := testenv.StartRedis(t)
+	replica := server.StartReplica()
+	in := installOn(t, server.URL())
+	p := in.start(keeping(orders.DurabilityReplicated), func(o *orders.Options) { o.Timeout = 300 * time.Millisecond })
+	must(t, p.CheckDurability(t.Context()))
+	sale := in.sale(p)
+	first := in.order(p, sale.ID, "first", "", 1)
+	if !first.Admitted() {
+		t.Fatalf("%+v", first)
+	}
+
+	replica.Stop()
+	for range 3 { // a repetition finds the reservation in Redis, which is not enough for it either
+		out, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "second"})
+		if !errors.Is(err, orders.ErrUnavailable) {
+			t.Fatalf("while the replica is frozen: %+v, %v; want ErrUnavailable", out, err)
+		}
+	}
+	if out := in.order(p, sale.ID, "first", "", 1); out.Order.ID != first.Order.ID {
+		t.Errorf("what was promised before: %+v", out)
+	}
+
+	replica.Continue()
+	second := in.buy(p, sale.ID, "second")
+	if !second.Admitted() || !second.Replayed {
+		t.Errorf("%+v, want the reservation that was made while the replica was frozen", second)
+	}
+	in.work(p)
+	for _, out := range []orders.Outcome{first, second} {
+		if o := in.settled(p, out.Order.ID); o.Status != orders.StatusConfirmed {
+			t.Errorf("%+v", o)
+		}
+	}
+	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
+}
+
+// TestReplicatedCallersShareTheWaiting has many at once, and takes the script from Redis in between.
+func TestReplicatedCallersShareTheWaiting(t *testing.T) {
+	const callers, each = 50, 4
+	server := testenv.StartRedis(t)
+	server.StartReplica()
+	in := installOn(t, server.URL())
+	p := in.start(keeping(orders.DurabilityReplicated))
+	in.work(p)
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = callers*each - 10 })
+	must(t, in.rdb.ScriptFlush(t.Context()).Err())
+	ids := make([][]orders.ID, callers)
+	var g errgroup.Group
+	for c := range callers {
+		g.Go(func() error {
+			for i := range each {
+				out, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: fmt.Sprint(c, "-", i)})
+				if err != nil {
+					return err
+				}
+				if out.Admitted() {
+					ids[c] = append(ids[c], out.Order.ID)
+				} else if out.Reason != orders.ReasonSoldOut {
+					return fmt.Errorf("%+v", out)
+				}
+			}
+			return nil
+		})
+	}
+	must(t, g.Wait())
+	sold := 0
+	for _, of := range ids {
+		for _, id := range of {
+			sold++
+			if o := in.settled(p, id); o.Status != orders.StatusConfirmed {
+				t.Errorf("%+v", o)
+			}
+		}
+	}
+	if want := callers*each - 10; sold != want {
+		t.Errorf("%d of %d sold", sold, want)
+	}
+	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
+}
+
+// TestWhatWasNotFlushedComesBackFromTheProcess is what everysec loses with the machine, and who has it then.
+func TestWhatWasNotFlushedComesBackFromTheProcess(t *testing.T) {
+	server := testenv.StartRedis(t, "--appendfsync", "everysec")
+	in := installOn(t, server.URL())
+	p := in.start(keeping(orders.DurabilityEverysec))
+	must(t, p.CheckDurability(t.Context()))
+	sale := in.sale(p)
+	flushed := server.Written()
+	placed := in.order(p, sale.ID, "u", "", 1)
+	server.Kill()
+	server.Truncate(flushed)
+	server.Restart()
+	in.work(p)
+	if o := in.settled(p, placed.Order.ID); o.Status != orders.StatusConfirmed {
+		t.Errorf("%+v", o)
+	}
+	in.buy(p, sale.ID, "later") // once the sale is open again
+	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
+}
+
+// TestWhatWasFlushedNeedsNoProcess crashes Redis' machine at the moment of the promise, and the process with it.
+func TestWhatWasFlushedNeedsNoProcess(t *testing.T) {
+	server := testenv.StartRedis(t, "--appendfsync", "always")
+	in := installOn(t, server.URL())
+	p := in.start(keeping(orders.DurabilityFsync))
+	must(t, p.CheckDurability(t.Context()))
+	sale := in.sale(p)
+	placed := in.order(p, sale.ID, "u", "", 1)
+	flushed := server.Written()
+	server.Kill() // before the process, which would write down what it still knows
+	p.stop()
+	server.Truncate(flushed)
+	server.Restart()
+	q := in.start(keeping(orders.DurabilityFsync))
+	in.work(q)
+	if o := in.settled(q, placed.Order.ID); o.Status != orders.StatusConfirmed {
+		t.Errorf("%+v", o)
+	}
+	in.buy(q, sale.ID, "later") // once the sale is open again
+	eventually(t, "all is settled", func() bool { return in.verified(q, sale.ID) == 0 })
+}
+
+// TestAPromotedReplicaTakesNoOrderOfTheOldEpoch has met the replica before, so
+// that no new connection tells that another server answers now.
+func TestAPromotedReplicaTakesNoOrderOfTheOldEpoch(t *testing.T) {
+	cluster := testenv.StartFailoverCluster(t)
+	in := installOn(t, "redis://"+strings.Join(cluster.Addrs, ","))
+	p := in.start()
+	in.work(p)
+	sale := in.sale(p, func(s *orders.Sale) {
+		s.Items[0].Stock = 100_000
+		for i := 0; !in.heldBy(cluster.Addrs[0], s.ID, s.Items[0].ID); i++ {
+			s.Items[0].ID = fmt.Sprint("shoe-", i)
+		}
+	})
+	user := 0
+	buy := func() (orders.Outcome, error) {
+		user++
+		return attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: sale.Items[0].ID, Quantity: 1, User: fmt.Sprint(user)})
+	}
+	_, err := buy()
+	must(t, err)
+	rdb := p.rdb.(*redis.ClusterClient)
+	for range 10 {
+		must(t, rdb.ForEachShard(t.Context(), func(ctx context.Context, server *redis.Client) error { return server.Ping(ctx).Err() }))
+	}
+
+	cluster.FailOver()
+	eventually(t, "orders are taken again", func() bool {
+		out, err := buy()
+		if err != nil {
+			return false
+		}
+		var epoch int
+		must(t, in.pool.QueryRow(t.Context(), `SELECT epoch FROM sales WHERE sale = $1`, sale.ID).Scan(&epoch))
+		if out.Admitted() && epoch == 1 {
+			t.Fatalf("order %s was taken by another server than the one that was loaded", out.Order.ID)
+		}
+		return out.Admitted()
+	})
+	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
+}
+
+// heldBy tells whether a master of a cluster has the keys of an item.
+func (in *installation) heldBy(addr, sale, item string) bool {
+	in.t.Helper()
+	master, err := in.rdb.(*redis.ClusterClient).MasterForKey(in.t.Context(), "{"+sale+":"+item+"}")
+	must(in.t, err)
+	return master.Options().Addr == addr
+}
