@@ -78,7 +78,7 @@ func (s *Store) Expire(ctx context.Context, limit int) ([]orders.Return, error) 
 func (s *Store) NextExpiry(ctx context.Context, most time.Duration) (time.Duration, error) {
 	var wait time.Duration
 	err := s.pool.QueryRow(ctx, `
-		SELECT coalesce(greatest(min(pay_before) - now(), interval '0'), $1::interval) FROM orders
+		SELECT greatest(coalesce(min(pay_before) - now(), $1::interval), interval '0') FROM orders
 		WHERE status = 'confirmed' AND pay_before <= now() + $1::interval`, most).Scan(&wait)
 	return wait, wrap("next expiry", err)
 }

@@ -29,53 +29,107 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestACommitWaitsForAnEpochThatIsBeingRaised has the raise under way when the
-// commit begins: it must see the new epoch, not the one it finds.
-func TestACommitWaitsForAnEpochThatIsBeingRaised(t *testing.T) {
+type result struct {
+	verdicts []orders.Verdict
+	err      error
+}
+
+// TestACommitWaitsForAHandOverThatIsBeingEnded has the end under way when the
+// commit begins: it must see the new floor, not the one it finds.
+func TestACommitWaitsForAHandOverThatIsBeingEnded(t *testing.T) {
 	pool := open(t)
 	s := postgres.New(pool)
-	sale, _, _, err := s.PutSale(t.Context(), orders.Sale{
-		ID: "spring", StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour),
-		Items: []orders.Item{{ID: "hat", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	raise, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := raise.Exec(t.Context(), `UPDATE sales SET epoch = epoch + 1`); err != nil {
-		t.Fatal(err)
-	}
-	type result struct {
-		verdicts []orders.Verdict
-		err      error
-	}
+	r := reservation(t, s)
+	end, err := pool.Begin(t.Context())
+	must(t, err)
+	_, err = end.Exec(t.Context(), `UPDATE sales SET epoch = epoch + 1, epoch_floor = epoch + 1`)
+	must(t, err)
 	done := make(chan result, 1)
 	go func() {
-		verdicts, err := s.Commit(t.Context(), []orders.Reservation{{
-			ID: orders.ID{6: 0x80, 15: 1}, Epoch: sale.Epoch, Sale: "spring", Item: "hat", BuyerHash: "h", Quantity: 1, Units: []int{1},
-		}})
+		verdicts, err := s.Commit(t.Context(), []orders.Reservation{r})
 		done <- result{verdicts, err}
 	}()
-	waiting := time.NewTicker(5 * time.Millisecond)
-	defer waiting.Stop()
-	for blocked := false; !blocked; {
-		select {
-		case r := <-done:
-			t.Fatalf("the commit did not wait: %+v", r)
-		case <-waiting.C:
-			if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&blocked); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := raise.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	awaitBlocked(t, pool, 1)
+	must(t, end.Commit(t.Context()))
 	if r := <-done; r.err != nil || !r.verdicts[0].Stale {
 		t.Errorf("%+v, want stale", r)
+	}
+}
+
+// TestTheEndOfAHandOverWaitsForCommits has a commit under way, stopped by
+// somebody who writes the same unit, when the hand-over is to end.
+func TestTheEndOfAHandOverWaitsForCommits(t *testing.T) {
+	pool := open(t)
+	s := postgres.New(pool)
+	r := reservation(t, s)
+	must(t, s.RaiseEpoch(t.Context(), r.Sale))
+	stop, err := pool.Begin(t.Context())
+	must(t, err)
+	_, err = stop.Exec(t.Context(), `INSERT INTO order_units (sale, item, unit, order_id) VALUES ($1, $2, $3, gen_random_uuid())`, r.Sale, r.Item, r.Units[0])
+	must(t, err)
+	committed, ended := make(chan result, 1), make(chan error, 1)
+	go func() {
+		verdicts, err := s.Commit(t.Context(), []orders.Reservation{r})
+		committed <- result{verdicts, err}
+	}()
+	awaitBlocked(t, pool, 1)
+	go func() { ended <- s.EndHandOver(t.Context(), r.Sale, r.Epoch+1) }()
+	awaitBlocked(t, pool, 2)
+	must(t, stop.Rollback(t.Context()))
+	must(t, <-ended)
+	// What counts the units from here on counts this one.
+	owners, err := s.Owners(t.Context(), r.Sale, r.Item)
+	must(t, err)
+	if owners[r.Units[0]] != r.ID {
+		t.Errorf("owners %v when the hand-over has ended, want order %s", owners, r.ID)
+	}
+	if r := <-committed; r.err != nil || r.verdicts[0].Status != orders.StatusConfirmed {
+		t.Errorf("%+v, want confirmed", r)
+	}
+}
+
+// reservation is the only unit of a new sale's only item.
+func reservation(t *testing.T, s *postgres.Store) orders.Reservation {
+	t.Helper()
+	sale, _, _, err := s.PutSale(t.Context(), orders.Sale{
+		ID: "spring", StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour), Hold: time.Minute,
+		Items: []orders.Item{{ID: "hat", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1}},
+	})
+	must(t, err)
+	return orders.Reservation{
+		ID: orders.ID{6: 0x80, 15: 1}, Epoch: sale.Epoch, Sale: "spring", Item: "hat", BuyerHash: "h", Quantity: 1, Units: []int{1},
+	}
+}
+
+// awaitBlocked waits until so many sessions wait for a lock.
+func awaitBlocked(t *testing.T, pool *pgxpool.Pool, count int) {
+	t.Helper()
+	eventually(t, "sessions that wait for a lock", func() bool {
+		var blocked int
+		must(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&blocked))
+		return blocked == count
+	})
+}
+
+// eventually asks until it is so. Use it only where nothing tells.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -28,13 +28,24 @@ func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(
 		"one leader":              testLead,
 		"commit":                  testCommit,
 		"commit again":            testCommitAgain,
-		"commit the old epoch":    testStale,
+		"commit earlier epochs":   testStale,
 		"commit a taken unit":     testTaken,
 		"commit a held key":       testDuplicate,
 		"commit a rejection":      testRejection,
 		"commit at once":          testConcurrentCommit,
 		"poison":                  testPoison,
 		"epoch waits for commits": testEpochFence,
+		"who is alive":            testAcknowledged,
+		"capture":                 testCapture,
+		"capture what ended":      testCaptureTooLate,
+		"cancel":                  testCancel,
+		"cancel what ended":       testCancelTooLate,
+		"cancel, and order again": testIdentityAfterTheEnd,
+		"expire":                  testExpire,
+		"next expiry":             testNextExpiry,
+		"one end":                 testOneEnd,
+		"returns":                 testReturns,
+		"events":                  testEvents,
 		"dead letters":            testDeadLetters,
 		"lists":                   testLists,
 		"holdings":                testHoldings,
@@ -270,16 +281,34 @@ func testCommitAgain(_ *testing.T, b *bench) {
 	b.want(b.order(r.ID).Units, []int{1}, "units")
 }
 
+// testStale goes through a recovery: while it begins, what was reserved before
+// is still committed; from the end of the hand-over on it is not.
 func testStale(t *testing.T, b *bench) {
 	b.put()
-	r := b.reservation(1)
+	before, after, above := b.reservation(1), b.reservation(2), b.reservation(3)
 	b.must(b.RaiseEpoch(t.Context(), "spring"))
-	b.want(b.commit(r), []orders.Verdict{{Stale: true}}, "verdict")
-	if _, err := b.Order(t.Context(), r.ID); !errors.Is(err, orders.ErrUnknownOrder) {
+	above.Epoch += 2
+	b.want(b.commit(before, above), []orders.Verdict{confirmed, {Stale: true}}, "during the hand-over")
+	if err := b.EndHandOver(t.Context(), "spring", b.sale.Epoch); !errors.Is(err, orders.ErrConflict) {
+		t.Errorf("end of a hand-over that is over: %v", err)
+	}
+	if err := b.EndHandOver(t.Context(), "spring", b.sale.Epoch+2); !errors.Is(err, orders.ErrConflict) {
+		t.Errorf("end of a hand-over that nobody began: %v", err)
+	}
+	b.want(b.commit(before), []orders.Verdict{confirmed}, "the hand-over goes on")
+	b.must(b.EndHandOver(t.Context(), "spring", b.sale.Epoch+1))
+	b.want(b.commit(after), []orders.Verdict{{Stale: true}}, "after it")
+	if _, err := b.Order(t.Context(), after.ID); !errors.Is(err, orders.ErrUnknownOrder) {
 		t.Errorf("an order of the old epoch was written: %v", err)
 	}
-	r.Epoch++
-	b.want(b.commit(r), []orders.Verdict{confirmed}, "in the new epoch")
+	after.Epoch++
+	b.want(b.commit(after), []orders.Verdict{confirmed}, "in the new epoch")
+	all, err := b.Sales(t.Context())
+	b.must(err)
+	b.want([]int64{all[0].Epoch, all[0].EpochFloor}, []int64{b.sale.Epoch + 1, b.sale.Epoch + 1}, "epoch and floor")
+	if all[0].Revision <= b.sale.Revision {
+		t.Errorf("revision %d, before %d", all[0].Revision, b.sale.Revision)
+	}
 }
 
 func testTaken(t *testing.T, b *bench) {
@@ -370,17 +399,18 @@ func testPoison(t *testing.T, b *bench) {
 	b.want(b.commit(good), []orders.Verdict{confirmed}, "without it")
 }
 
-// testEpochFence commits and raises the epoch at once: whatever was confirmed
-// was confirmed under the epoch that was in force.
+// testEpochFence commits and ends a hand-over at once: from the first order
+// that comes too late on, all do.
 func testEpochFence(t *testing.T, b *bench) {
 	b.put()
+	b.must(b.RaiseEpoch(t.Context(), "spring"))
 	batch := make([]orders.Reservation, 40)
 	for i := range batch {
 		batch[i] = b.reservation(i + 1)
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := b.RaiseEpoch(t.Context(), "spring"); err != nil {
+		if err := b.EndHandOver(t.Context(), "spring", b.sale.Epoch+1); err != nil {
 			t.Error(err)
 		}
 	})
@@ -394,18 +424,85 @@ func testEpochFence(t *testing.T, b *bench) {
 	}
 	wg.Wait()
 	late := b.reservation(90)
-	b.want(b.commit(late)[0].Stale, true, "after the raise")
+	b.want(b.commit(late)[0].Stale, true, "after the hand-over")
+}
+
+// testAcknowledged asks only those who beat lately, and of them everybody.
+func testAcknowledged(t *testing.T, b *bench) {
+	b.put()
+	epoch := b.sale.Epoch + 1
+	first, second := uuid.NewString(), uuid.NewString()
+	want := func(all bool, silence time.Duration, when string) {
+		t.Helper()
+		got, err := b.Acknowledged(t.Context(), "spring", epoch, silence)
+		b.must(err)
+		b.want(got, all, when)
+	}
+	want(true, time.Hour, "nobody lives")
+	b.must(b.Beat(t.Context(), first))
+	b.must(b.Beat(t.Context(), first))
+	want(false, time.Hour, "one lives")
+	want(true, 0, "and was not heard of lately")
+	b.must(b.Acknowledge(t.Context(), "autumn", epoch, first))
+	b.must(b.Acknowledge(t.Context(), "spring", epoch-1, first))
+	b.must(b.Acknowledge(t.Context(), "spring", epoch+1, first))
+	want(false, time.Hour, "acknowledged another sale and other epochs")
+	for range 2 {
+		b.must(b.Acknowledge(t.Context(), "spring", epoch, first))
+	}
+	want(true, time.Hour, "acknowledged")
+	b.must(b.Beat(t.Context(), second))
+	want(false, time.Hour, "another one came")
+	b.must(b.Leave(t.Context(), second))
+	b.must(b.Leave(t.Context(), second))
+	want(true, time.Hour, "and left")
 }
 
 func testDeadLetters(t *testing.T, b *bench) {
 	b.put()
 	r := b.reservation(1)
+	r.KeyHash = "key"
 	b.must(b.Bury(t.Context(), r, "refused"))
 	b.must(b.Bury(t.Context(), r, "refused again"))
 	b.want(b.order(r.ID).Status, orders.StatusAccepted, "status of a dead letter")
 	found, err := b.Statuses(t.Context(), []orders.ID{r.ID, b.reservation(2).ID})
 	b.must(err)
 	b.want(found, map[orders.ID]orders.Status{r.ID: orders.StatusAccepted}, "statuses")
+
+	d, err := b.DeadLetter(t.Context(), r.ID)
+	b.must(err)
+	b.want(d.Reservation, r, "its reservation")
+	b.want(d.Reason, "refused", "its reason")
+	if since := time.Since(d.At); since < 0 || since > time.Minute {
+		t.Errorf("buried %v ago", since)
+	}
+	if _, err := b.DeadLetter(t.Context(), b.reservation(3).ID); !errors.Is(err, orders.ErrUnknownOrder) {
+		t.Errorf("a dead letter that is none: %v", err)
+	}
+	second, stored := b.reservation(4), b.reservation(5)
+	for _, r := range []orders.Reservation{second, stored} {
+		b.must(b.Bury(t.Context(), r, "refused"))
+	}
+	b.commit(stored) // after all
+	list := func(after orders.ID, limit int) (ids []orders.ID) {
+		t.Helper()
+		letters, err := b.DeadLetters(t.Context(), after, limit)
+		b.must(err)
+		for i := range letters {
+			ids = append(ids, letters[i].Reservation.ID)
+		}
+		return ids
+	}
+	b.want(list(orders.ID{}, 10), []orders.ID{r.ID, second.ID}, "dead letters, without what has an order by now")
+	b.want(list(orders.ID{}, 1), []orders.ID{r.ID}, "a page")
+	b.want(list(r.ID, 10), []orders.ID{second.ID}, "the next page")
+	for range 2 {
+		b.must(b.Exhume(t.Context(), r.ID))
+	}
+	b.want(list(orders.ID{}, 10), []orders.ID{second.ID}, "without the one that was exhumed")
+	if _, err := b.Order(t.Context(), r.ID); !errors.Is(err, orders.ErrUnknownOrder) {
+		t.Errorf("a dead letter that was exhumed: %v", err)
+	}
 }
 
 func testLists(t *testing.T, b *bench) {

@@ -1,0 +1,472 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// putHeld defines the sale with another time to pay.
+func (b *bench) putHeld(hold time.Duration) {
+	b.t.Helper()
+	def := definition()
+	def.Hold = hold
+	sale, _, _, err := b.PutSale(b.t.Context(), def)
+	b.must(err)
+	b.sale = sale
+}
+
+func (b *bench) capture(id orders.ID, reference string) orders.Payment {
+	b.t.Helper()
+	p, err := b.Capture(b.t.Context(), id, reference)
+	b.must(err)
+	return p
+}
+
+func (b *bench) cancel(id orders.ID) *orders.Return {
+	b.t.Helper()
+	_, ret, err := b.Cancel(b.t.Context(), id)
+	b.must(err)
+	return ret
+}
+
+// expire waits until so many orders are due, and ends them.
+func (b *bench) expire(count int) (ended []orders.Return) {
+	b.t.Helper()
+	b.eventually("orders are due", func() bool {
+		more, err := b.Expire(b.t.Context(), count-len(ended))
+		b.must(err)
+		ended = append(ended, more...)
+		return len(ended) == count
+	})
+	return ended
+}
+
+func (b *bench) eventually(what string, ok func() bool) {
+	b.t.Helper()
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			b.t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func (b *bench) events() []orders.Event {
+	b.t.Helper()
+	var list []orders.Event
+	b.eventually("the feed is whole", func() bool { // another database of the server may write
+		var err error
+		list, err = b.Events(b.t.Context(), 0, 10_000)
+		b.must(err)
+		more, err := b.Events(b.t.Context(), 0, 10_000)
+		b.must(err)
+		return len(more) == len(list)
+	})
+	return list
+}
+
+func testCapture(t *testing.T, b *bench) {
+	b.put()
+	r, other := b.reservation(1), b.reservation(2)
+	b.commit(r, other)
+	paid := orders.Payment{Order: r.ID, Reference: "first", Action: orders.ActionNone, Status: orders.StatusPaid}
+	b.want(b.capture(r.ID, "first"), paid, "capture")
+	b.want(b.capture(r.ID, "first"), paid, "the same again")
+	refund := orders.Payment{Order: r.ID, Reference: "second", Action: orders.ActionRefund, Status: orders.StatusPaid}
+	for range 2 {
+		b.want(b.capture(r.ID, "second"), refund, "a second payment")
+	}
+	b.want(b.capture(r.ID, "first"), paid, "the first stays what it is")
+	for _, reference := range []string{"first", "second"} {
+		if _, err := b.Capture(t.Context(), other.ID, reference); !errors.Is(err, orders.ErrConflict) {
+			t.Errorf("a reference of another order: %v", err)
+		}
+	}
+	b.want(b.order(other.ID).Status, orders.StatusConfirmed, "the order that the reference does not belong to")
+	if _, err := b.Capture(t.Context(), b.reservation(3).ID, "third"); !errors.Is(err, orders.ErrUnknownOrder) {
+		t.Errorf("unknown order: %v", err)
+	}
+	b.want(b.capture(other.ID, "third").Action, orders.ActionNone, "with a reference that nobody has")
+	b.want(b.order(r.ID).Units, []int{1}, "units of a paid order")
+	owners, err := b.Owners(t.Context(), "spring", "hat")
+	b.must(err)
+	b.want(len(owners), 2, "units sold")
+}
+
+// testCaptureTooLate pays what no longer waits for it, or never did.
+func testCaptureTooLate(t *testing.T, b *bench) {
+	b.putHeld(time.Millisecond)
+	expired, rejected := b.reservation(1), b.reservation(2)
+	rejected.Reason = orders.ReasonRecoveredLate
+	b.commit(expired, rejected)
+	b.expire(1)
+	b.putHeld(0)
+	free := b.reservation(3)
+	b.commit(free)
+	b.putHeld(time.Minute)
+	cancelled := b.reservation(4)
+	b.commit(cancelled)
+	b.cancel(cancelled.ID)
+	for id, status := range map[orders.ID]orders.Status{
+		expired.ID: orders.StatusExpired, rejected.ID: orders.StatusRejected,
+		free.ID: orders.StatusConfirmed, cancelled.ID: orders.StatusCancelled,
+	} {
+		want := orders.Payment{Order: id, Reference: id.String(), Action: orders.ActionRefund, Status: status}
+		for range 2 {
+			b.want(b.capture(id, id.String()), want, "capture of an order that is "+string(status))
+		}
+		b.want(b.order(id).Status, status, "status")
+	}
+	refunds := 0
+	for _, e := range b.events() {
+		if e.Action == orders.ActionRefund {
+			refunds++
+			b.want(e.Reference, e.OrderID.String(), "reference of a refund")
+		}
+	}
+	b.want(refunds, 4, "events of refunds")
+}
+
+func testCancel(t *testing.T, b *bench) {
+	b.put()
+	r, other := b.reservation(1, 2), b.reservation(3)
+	r.KeyHash = "key"
+	b.commit(r, other)
+	b.must(b.RaiseEpoch(t.Context(), "spring"))
+	o, ret, err := b.Cancel(t.Context(), r.ID)
+	b.must(err)
+	b.want(o.Status, orders.StatusCancelled, "status")
+	b.want(o.Units, []int{1, 2}, "the units that it had")
+	want := orders.Return{
+		ID: r.ID, Sale: "spring", Item: "hat", Epoch: b.sale.Epoch + 1, BuyerHash: r.BuyerHash,
+		Quantity: 2, Units: []int{1, 2}, Status: orders.StatusCancelled,
+	}
+	b.want(ret, &want, "return, in the epoch of the cancellation")
+	again, ret, err := b.Cancel(t.Context(), r.ID)
+	b.must(err)
+	b.want(again, o, "cancelled again")
+	b.want(ret, (*orders.Return)(nil), "return of an order that had ended")
+	b.want(b.cancel(other.ID).Keyless, true, "an order without a key")
+	b.want(b.commit(r)[0].Status, orders.StatusCancelled, "delivered again")
+	owners, err := b.Owners(t.Context(), "spring", "hat")
+	b.must(err)
+	b.want(len(owners), 0, "units sold")
+	next := b.reservation(2, 3)
+	b.want(b.commit(next), []orders.Verdict{confirmed}, "its unit, sold again")
+	b.want(b.commit(r)[0].Status, orders.StatusCancelled, "delivered once more")
+	b.want(b.order(next.ID).Units, []int{2, 3}, "units of the next buyer")
+	if _, _, err := b.Cancel(t.Context(), b.reservation(9).ID); !errors.Is(err, orders.ErrUnknownOrder) {
+		t.Errorf("unknown order: %v", err)
+	}
+}
+
+// testCancelTooLate cancels what no longer waits for its payment, or never did.
+func testCancelTooLate(t *testing.T, b *bench) {
+	b.putHeld(time.Millisecond)
+	expired, rejected := b.reservation(1), b.reservation(2)
+	rejected.Reason = orders.ReasonRecoveredLate
+	b.commit(expired, rejected)
+	b.expire(1)
+	b.putHeld(0)
+	free := b.reservation(3)
+	b.commit(free)
+	b.putHeld(time.Minute)
+	paid := b.reservation(4)
+	b.commit(paid)
+	b.capture(paid.ID, "reference")
+	for id, status := range map[orders.ID]orders.Status{
+		expired.ID: orders.StatusExpired, rejected.ID: orders.StatusRejected, free.ID: orders.StatusConfirmed, paid.ID: orders.StatusPaid,
+	} {
+		o, ret, err := b.Cancel(t.Context(), id)
+		b.must(err)
+		b.want(ret, (*orders.Return)(nil), "return")
+		b.want(o.Status, status, "status")
+	}
+	owners, err := b.Owners(t.Context(), "spring", "hat")
+	b.must(err)
+	b.want(owners, map[int]orders.ID{3: free.ID, 4: paid.ID}, "owners")
+}
+
+// testIdentityAfterTheEnd: who named no key may order again, a key stands for its order for good.
+func testIdentityAfterTheEnd(t *testing.T, b *bench) {
+	b.put()
+	plain, keyed := b.reservation(1), b.reservation(2)
+	keyed.KeyHash = "key"
+	b.commit(plain, keyed)
+	b.cancel(plain.ID)
+	b.cancel(keyed.ID)
+	held := make(map[orders.ID]orders.Holding)
+	b.must(b.Holdings(t.Context(), "spring", func(h orders.Holding) error {
+		held[h.ID] = h
+		return nil
+	}))
+	if h, ok := held[keyed.ID]; len(held) != 1 || !ok || len(h.Units) > 0 || h.Status.Holds() || h.KeyHash == nil || *h.KeyHash != "key" {
+		t.Errorf("holdings %+v, want the key of the cancelled order and nothing else", held)
+	}
+	again, twice := b.reservation(3), b.reservation(4)
+	again.BuyerHash = plain.BuyerHash
+	twice.BuyerHash, twice.KeyHash = keyed.BuyerHash, keyed.KeyHash
+	b.want(b.commit(again, twice), []orders.Verdict{confirmed, {Status: orders.StatusRejected, Reason: orders.ReasonDuplicate}}, "the same buyers again")
+}
+
+func testExpire(t *testing.T, b *bench) {
+	b.putHeld(time.Millisecond)
+	var placed []orders.ID
+	for i := range 4 {
+		r := b.reservation(i + 1)
+		b.commit(r)
+		placed = append(placed, r.ID)
+		now := time.Now().UnixMilli()
+		b.eventually("the clock moves on", func() bool { return time.Now().UnixMilli() > now })
+	}
+	b.capture(placed[1], "in time")
+	b.putHeld(time.Hour)
+	waiting := b.reservation(5)
+	b.commit(waiting)
+	b.eventually("all are due", func() bool { // the second is paid, the last not due
+		o := b.order(placed[3])
+		return time.Now().After(o.PayBefore.Add(10 * time.Millisecond))
+	})
+	first, err := b.Expire(t.Context(), 2)
+	b.must(err)
+	rest, err := b.Expire(t.Context(), 2)
+	b.must(err)
+	none, err := b.Expire(t.Context(), 2)
+	b.must(err)
+	ids := func(list []orders.Return) (ids []orders.ID) {
+		for _, r := range list {
+			b.want(r.Status, orders.StatusExpired, "status of the return")
+			ids = append(ids, r.ID)
+		}
+		slices.SortFunc(ids, func(x, y orders.ID) int { return slices.Compare(x[:], y[:]) })
+		return ids
+	}
+	b.want(ids(first), []orders.ID{placed[0], placed[2]}, "those due first, at most two")
+	b.want(ids(rest), placed[3:], "the rest")
+	b.want(len(none), 0, "nothing is left")
+	for id, status := range map[orders.ID]orders.Status{
+		placed[0]: orders.StatusExpired, placed[1]: orders.StatusPaid, placed[3]: orders.StatusExpired, waiting.ID: orders.StatusConfirmed,
+	} {
+		b.want(b.order(id).Status, status, "status")
+	}
+}
+
+func testNextExpiry(t *testing.T, b *bench) {
+	next := func(most time.Duration) time.Duration {
+		t.Helper()
+		wait, err := b.NextExpiry(t.Context(), most)
+		b.must(err)
+		return wait
+	}
+	b.want(next(time.Hour), time.Hour, "nothing to expire")
+	b.putHeld(0)
+	b.commit(b.reservation(1))
+	b.want(next(time.Hour), time.Hour, "an order that needs no payment")
+	b.putHeld(time.Minute)
+	r := b.reservation(2)
+	b.commit(r)
+	b.want(next(time.Second), time.Second, "later than that")
+	if wait := next(time.Hour); wait <= 0 || wait > time.Minute {
+		t.Errorf("%v for an order that has a minute", wait)
+	}
+	b.cancel(r.ID)
+	b.want(next(time.Hour), time.Hour, "without it")
+	b.putHeld(time.Millisecond)
+	b.commit(b.reservation(3))
+	b.eventually("it is due", func() bool { return next(time.Hour) == 0 })
+	b.expire(1)
+	b.want(next(time.Hour), time.Hour, "when it has expired")
+}
+
+// testOneEnd has payment, cancellation and expiry come at once. Each order ends
+// once, and says so once; units come back from those that were not paid.
+func testOneEnd(t *testing.T, b *bench) {
+	b.putHeld(time.Millisecond)
+	const count = 30
+	var placed []orders.ID
+	for i := range count {
+		r := b.reservation(i + 1)
+		b.commit(r)
+		placed = append(placed, r.ID)
+	}
+	var (
+		wg       sync.WaitGroup
+		mu       sync.Mutex
+		ends     = make(map[orders.ID][]orders.Status)
+		captured = make(map[orders.ID]orders.Action)
+	)
+	end := func(id orders.ID, s orders.Status) {
+		mu.Lock()
+		defer mu.Unlock()
+		ends[id] = append(ends[id], s)
+	}
+	wg.Go(func() {
+		for _, id := range placed {
+			p, err := b.Capture(t.Context(), id, id.String())
+			if err != nil {
+				t.Error(err)
+			} else if captured[id] = p.Action; p.Action == orders.ActionNone {
+				end(id, orders.StatusPaid)
+			}
+		}
+	})
+	for range 2 {
+		wg.Go(func() {
+			for _, id := range slices.Backward(placed) {
+				if _, ret, err := b.Cancel(t.Context(), id); err != nil {
+					t.Error(err)
+				} else if ret != nil {
+					end(id, ret.Status)
+				}
+			}
+		})
+		wg.Go(func() {
+			for range count / 3 {
+				list, err := b.Expire(t.Context(), 2)
+				if err != nil {
+					t.Error(err)
+				}
+				for _, r := range list {
+					end(r.ID, r.Status)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	told := make(map[orders.ID][]orders.Status)
+	for _, e := range b.events() {
+		if e.Action != orders.ActionRefund {
+			told[e.OrderID] = append(told[e.OrderID], e.Status)
+		}
+	}
+	returns, err := b.Returns(t.Context(), "", count)
+	b.must(err)
+	returned := make(map[orders.ID]int)
+	for _, r := range returns {
+		returned[r.ID]++
+	}
+	sum := make(map[orders.Status]int)
+	for _, id := range placed {
+		status := b.order(id).Status
+		sum[status]++
+		b.want(ends[id], []orders.Status{status}, "ends of one order")
+		b.want(told[id], []orders.Status{orders.StatusConfirmed, status}, "events of one order")
+		paid := 0
+		if status == orders.StatusPaid {
+			paid = 1
+		}
+		b.want(returned[id], 1-paid, "returns of an order that is "+string(status))
+		b.want(captured[id] == orders.ActionNone, paid == 1, "paid, or to be refunded")
+	}
+	t.Logf("ends: %v", sum)
+}
+
+func testReturns(t *testing.T, b *bench) {
+	def := definition()
+	def.ID = "autumn"
+	autumn, _, _, err := b.PutSale(t.Context(), def)
+	b.must(err)
+	b.put()
+	all := make(map[orders.ID]orders.Return)
+	for i := range 4 {
+		r := b.reservation(i + 1)
+		if i == 3 {
+			r.Sale, r.Epoch = autumn.ID, autumn.Epoch
+		}
+		b.commit(r)
+		ret := *b.cancel(r.ID)
+		ret.Status = "" // only whoever ends an order tells of it
+		all[r.ID] = ret
+	}
+	read := func(sale string, limit int) map[orders.ID]orders.Return {
+		t.Helper()
+		list, err := b.Returns(t.Context(), sale, limit)
+		b.must(err)
+		got := make(map[orders.ID]orders.Return)
+		for _, r := range list {
+			got[r.ID] = r
+		}
+		b.want(len(got), len(list), "returns of an order")
+		return got
+	}
+	b.want(read("", 10), all, "returns of all sales")
+	b.want(len(read("spring", 10)), 3, "returns of one")
+	b.want(len(read("autumn", 10)), 1, "returns of the other")
+	b.want(len(read("", 2)), 2, "some of the returns")
+	var ids []orders.ID
+	for id := range read("spring", 10) {
+		ids = append(ids, id)
+		delete(all, id)
+	}
+	for range 2 {
+		b.must(b.Returned(t.Context(), append(ids, b.reservation(9).ID)))
+		b.want(read("", 10), all, "what is left")
+	}
+}
+
+func testEvents(t *testing.T, b *bench) {
+	b.put()
+	b.want(len(b.events()), 0, "events of no orders")
+	paid, cancelled, rejected := b.reservation(1, 2), b.reservation(3), b.reservation(4)
+	rejected.Reason = orders.ReasonRecoveredLate
+	for _, r := range []orders.Reservation{paid, cancelled, rejected} {
+		b.commit(r)
+		b.commit(r) // twice tells once
+	}
+	b.capture(paid.ID, "p")
+	b.capture(paid.ID, "p")
+	b.cancel(cancelled.ID)
+	b.cancel(cancelled.ID)
+	b.capture(cancelled.ID, "q")
+	seat := b.reservation(1, 5) // another order has 1
+	b.commit(seat)
+	twin := b.reservation(6)
+	twin.BuyerHash = paid.BuyerHash
+	b.commit(twin)
+	list := b.events()
+	event := func(r orders.Reservation, units []int, s orders.Status) orders.Event {
+		return orders.Event{OrderID: r.ID, Sale: "spring", Item: "hat", Buyer: r.Buyer, Quantity: r.Quantity, Units: units, Status: s}
+	}
+	want := []orders.Event{
+		event(paid, []int{1, 2}, orders.StatusConfirmed),
+		event(cancelled, []int{3}, orders.StatusConfirmed),
+		event(rejected, nil, orders.StatusRejected),
+		event(paid, []int{1, 2}, orders.StatusPaid),
+		event(cancelled, []int{3}, orders.StatusCancelled),
+		event(cancelled, []int{3}, orders.StatusCancelled),
+		event(twin, nil, orders.StatusRejected),
+	}
+	want[2].Reason = orders.ReasonRecoveredLate
+	want[3].Action, want[3].Reference = orders.ActionNone, "p"
+	want[5].Action, want[5].Reference = orders.ActionRefund, "q"
+	want[6].Reason = orders.ReasonDuplicate
+	got := slices.Clone(list)
+	for i := range got {
+		if i > 0 && got[i].Seq <= got[i-1].Seq {
+			t.Errorf("event %d follows event %d", got[i].Seq, got[i-1].Seq)
+		}
+		if since := time.Since(got[i].At); since < -time.Second || since > time.Minute {
+			t.Errorf("event of %v ago", since)
+		}
+		got[i].Seq, got[i].At = 0, time.Time{}
+		if len(got[i].Units) == 0 {
+			got[i].Units = nil
+		}
+	}
+	b.want(got, want, "events")
+	page, err := b.Events(t.Context(), list[1].Seq, 2)
+	b.must(err)
+	b.want(page, list[2:4], "a page")
+	page, err = b.Events(t.Context(), list[len(list)-1].Seq, 2)
+	b.must(err)
+	b.want(len(page), 0, "behind the last")
+}
