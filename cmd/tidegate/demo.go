@@ -25,7 +25,8 @@ func demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Start an embedded server, let a crowd at a fresh sale, and judge what came of it",
 		Long: `Start an embedded server, let 2,000 buyers at a fresh sale of 300 tickets, and judge what came of it.
-Some click twice, some hang up. Then the server stays, to be looked at, until Ctrl-C.`,
+Some click twice, some hang up. Half of the orders are paid, some of them late or twice, a few are cancelled, and the rest expires after
+2 seconds and is sold again. Then the server stays, to be looked at, until Ctrl-C.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
@@ -34,7 +35,8 @@ Some click twice, some hang up. Then the server stays, to be looked at, until Ct
 				report, err := rehearse.Run(ctx, rehearse.Options{
 					PublicURLs: []string{at.Public}, InternalURL: at.Internal, Progress: cmd.ErrOrStderr(),
 					Sale: "rehearsal-" + time.Now().UTC().Format("20060102-150405"), Items: []string{"ticket"}, Stock: 300,
-					Buyers: 2000, Rate: 400, Ramp: time.Second, DuplicateClicks: 0.2, HangUps: 0.05, Seed: 1,
+					Buyers: 2000, Rate: 400, Ramp: time.Second, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Seed: 1,
+					Hold: 2 * time.Second, Fates: rehearse.WholeLife(),
 				})
 				if err := errors.Join(err, verdict(report, table, out)); err != nil || exit {
 					return err

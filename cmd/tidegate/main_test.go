@@ -35,7 +35,7 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"curl -i http://127.0.0.1:", "300 of 300 units sold", "OK: "} {
+	for _, want := range []string{"curl -i http://127.0.0.1:", "300 units sold at a demand of 2,000", "I11  captured = paid + refund  ok", "OK: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in:\n%s", want, out)
 		}
@@ -43,7 +43,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestRehearseEmbedded(t *testing.T) {
-	out, err := call(t, nothing, "rehearse", "--embedded", "--json", "--sale", "try", "--stock", "50", "--buyers", "200", "--rate", "400")
+	out, err := call(t, nothing, "rehearse", "--embedded", "--json", "--sale", "try", "--stock", "50", "--buyers", "200", "--rate", "400", "--hold", "0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,12 +28,17 @@ func rehearseCommand(getenv func(string) string) *cobra.Command {
 Then compare what the crowd saw with what the server lists, and judge the invariants of the sale.
 
 With --stock the run creates the sale and opens it; otherwise the sale is there already.
+At a sale that it creates, unless a flag of these says otherwise, the crowd lives whole lives: there are 3 seconds to pay, half of the
+orders are paid, some late, twice, or while they are cancelled, a tenth is cancelled, and the rest expires and is sold again.
 The exit status is 0 only if every judged invariant held.`,
 		Example: `  tidegate rehearse --embedded --sale try --stock 300 --buyers 2000 --rate 400
   tidegate rehearse --target http://shop:8080 --internal http://shop:8081 --sale summer --buyers 50000 --duration 30s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Progress = cmd.ErrOrStderr()
+			if o.Stock > 0 && !lives(cmd) {
+				o.Hold, o.Fates = 3*time.Second, rehearse.WholeLife()
+			}
 			show := table
 			if asJSON {
 				show = indented
@@ -62,18 +69,35 @@ The exit status is 0 only if every judged invariant held.`,
 	f.Float64Var(&o.DuplicateClicks, "duplicate-clicks", 0, "share of orders clicked twice, 0 to 1")
 	f.Float64Var(&o.HangUps, "hang-ups", 0, "share of orders whose first click is cut off after sending, 0 to 1")
 	f.Uint64Var(&o.Seed, "seed", 1, "of the plan: the same seed and flags give the same crowd")
+	f.Float64Var(&o.Keyless, "keyless", 0, "share of buyers who send no Idempotency-Key, 0 to 1; the quota must be 1")
+	f.DurationVar(&o.Hold, "hold", 0, "time to pay, of a sale that the run creates; 0: confirmed orders are final")
+	f.Float64Var(&o.Fates.Paid, "paid", 0, "share of orders that are paid")
+	f.Float64Var(&o.Fates.Cancelled, "cancelled", 0, "share of orders that are cancelled")
+	f.Float64Var(&o.Fates.Races, "races", 0, "share of orders that are paid and cancelled at the same instant")
+	f.Float64Var(&o.Fates.Reorders, "reorders", 0, "share of those who cancelled that order again")
+	f.Float64Var(&o.Fates.Early, "early", 0, "share of payments that come before the commit")
+	f.Float64Var(&o.Fates.Late, "late", 0, "share of payments that come when the order expires, or after")
+	f.Float64Var(&o.Fates.Repeated, "repeated", 0, "share of payments that come twice")
+	f.Float64Var(&o.Fates.Doubled, "doubled", 0, "share of payments followed by another one for the same order")
+	f.IntVar(&o.Limit, "limit", 0, "orders of a user that the rules admit within --window, to be judged; 0: not judged")
+	f.DurationVar(&o.Window, "window", 0, "of --limit (default 1m)")
 	f.IntVar(&o.Connections, "connections", 0, "sockets at most (default 2000)")
 	f.IntVar(&o.Followers, "followers", 0, "orders followed at once (default 256)")
 	f.DurationVar(&o.RequestTimeout, "request-timeout", 0, "after which an answer is lost (default 10s)")
 	f.IntVar(&o.Attempts, "attempts", 0, "of one click while its answers are lost (default 5)")
 	f.DurationVar(&o.RetryWait, "retry-wait", 0, "before the first repeat (default 100ms)")
-	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "how long orders may take to be confirmed after the wave (default 3m)")
+	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "how long orders may take to settle after the wave (default 3m)")
 	f.StringVar(&o.HistoryFile, "history", "", "file for everything seen, as JSON lines")
 	_ = cmd.MarkFlagRequired("sale") // it exists
 	api.addFlags(cmd, getenv)
 	cmd.MarkFlagsMutuallyExclusive("embedded", "target")
 	cmd.MarkFlagsMutuallyExclusive("embedded", "internal")
 	return cmd
+}
+
+// lives tells whether a flag says what becomes of orders.
+func lives(cmd *cobra.Command) bool {
+	return slices.ContainsFunc([]string{"hold", "paid", "cancelled", "races", "reorders", "early", "late", "repeated", "doubled"}, cmd.Flags().Changed)
 }
 
 // verdict shows the report and says whether the rehearsal passed.

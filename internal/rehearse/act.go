@@ -12,6 +12,9 @@ import (
 // payers is how many payments are under way at most, each over one connection to the internal API.
 const payers = 32
 
+// reorderPause is how long half of those who cancelled wait before they order again: by then they must have their quota back.
+const reorderPause = returnTravel + 100*time.Millisecond
+
 // carryOut does what is planned for an order that left accepted. Then, if nobody paid or cancelled it, its end is awaited.
 func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
 	f := p.fate
@@ -33,7 +36,7 @@ func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
 			c.pay(ctx, p)
 		}
 	case isCancelled:
-		if pause(ctx, f.after) && c.cancel(ctx, p).Outcome == Admitted && f.reorder {
+		if pause(ctx, f.after) && c.cancel(ctx, p).Outcome == Admitted && f.reorder && (f.together || pause(ctx, reorderPause)) {
 			c.reorder(ctx, p)
 		}
 	case isContested:

@@ -46,6 +46,7 @@ const (
 	neverExpires  defect = "never lets an order expire"
 	hidesChange   defect = "has no feed of cancels"
 	keepsReturned defect = "does not sell what was returned"
+	keepsQuota    defect = "does not give the quota back"
 	giftsQuota    defect = "gives the quota back with a payment"
 	marksForever  defect = "gives a second order to a buyer without a key whose first one lives"
 )
@@ -67,12 +68,13 @@ type shop struct {
 	tried    map[string]int // attempts by key
 	events   []Event
 	payments map[string]*Event // by reference
+	kept     map[string]int    // quota by buyer
 	posts    int
 	once     bool
 }
 
 func newShop(t *testing.T, wrong defect) *shop {
-	s := &shop{wrong: wrong, keys: map[string]*Order{}, tried: map[string]int{}, payments: map[string]*Event{}}
+	s := &shop{wrong: wrong, keys: map[string]*Order{}, tried: map[string]int{}, payments: map[string]*Event{}, kept: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /v1/sales/{sale}", s.put)
 	mux.HandleFunc("POST /v1/sales/{sale}/open", func(w http.ResponseWriter, _ *http.Request) { say(w, 200, map[string]any{}) })
@@ -192,7 +194,7 @@ func (s *shop) decide(buyer, key string, quantity, attempt int) (int, Order, str
 		}
 		return 202, *o, ""
 	}
-	held := 0
+	held := s.kept[buyer]
 	for _, o := range s.orders {
 		if o.Buyer == buyer && o.holds() && (s.wrong != giftsQuota || o.Status != paid) {
 			held += o.Quantity

@@ -41,6 +41,9 @@ func (s *shop) end(o *Order, status string) {
 	if s.wrong == keepsReturned {
 		return
 	}
+	if s.wrong == keepsQuota {
+		s.kept[o.Buyer] += o.Quantity
+	}
 	s.back = append(s.back, o.Units...)
 	if mark := "of " + o.Buyer; s.keys[mark] == o {
 		delete(s.keys, mark)

@@ -13,7 +13,7 @@ type Fates struct {
 	Paid      float64 // share of orders that are paid; together with Cancelled and Races at most 1
 	Cancelled float64 // share of orders that their buyers cancel
 	Races     float64 // share of orders that are paid and cancelled at the same instant
-	Reorders  float64 // share of the cancelled orders whose buyers then order again, under another key; 0..1
+	Reorders  float64 // share of the cancelled orders whose buyers then order again, half of them at once; 0..1
 	Early     float64 // share of payments that come right after the 202, most of them before the commit; with Late at most 1
 	Late      float64 // share of payments that come about pay_before or after it, where the sale has a hold time
 	Repeated  float64 // share of payments that come twice under the same reference; 0..1
@@ -78,7 +78,7 @@ type fate struct {
 	after    time.Duration // counts from the commit seen; atExpiry: from pay_before, and may be below 0
 	repeat   bool          // the same reference twice
 	double   bool          // another reference, too
-	together bool          // these come at the same time as the first one, not after its answer
+	together bool          // these come at the same time as the first one, not after its answer; a reorder comes at once
 	reorder  bool          // orders again after a cancel
 }
 

@@ -65,6 +65,19 @@ func TestJudgeOfWholeLives(t *testing.T) {
 			events: []Event{change(1, "x", "bob", confirmed, 1), change(2, "x", "bob", expired, 1), change(3, "y", "bob", confirmed, 2, 3)},
 		},
 		{
+			name: "I4 the quota did not come back", calls: []Call{got("c-1", "k", "x", 0, 1), refused("c-1", "l", "quota_per_buyer", 2004, 2005)},
+			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, want: "I4",
+			sale: func(s *Sale) { s.Items[0].Quota = 1 },
+		},
+		{
+			name: "I4 the quota is on its way", calls: []Call{got("c-1", "k", "x", 0, 1), refused("c-1", "l", "quota_per_buyer", 2003, 2005)},
+			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, sale: func(s *Sale) { s.Items[0].Quota = 1 },
+		},
+		{
+			name: "I3 more than the stock for a while", orders: []Order{row("x", "bob", expired, 1), row("y", "eve", confirmed, 2)}, sale: one, want: "I3 I5",
+			events: []Event{change(1, "x", "bob", confirmed, 1), change(2, "y", "eve", confirmed, 2), change(3, "x", "bob", expired, 1)},
+		},
+		{
 			name: "I5 sold before it was returned", orders: []Order{row("x", "bob", cancelled, 1), row("y", "eve", confirmed, 1)},
 			events: []Event{change(1, "x", "bob", confirmed, 1), change(2, "y", "eve", confirmed, 1), change(3, "x", "bob", cancelled, 1)}, want: "I5",
 		},

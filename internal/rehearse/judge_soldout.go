@@ -16,14 +16,14 @@ const (
 // undersold is I15: where at least the stock was wanted, all of it is sold. Units that came back or were added may have come when nobody
 // was left to take them (I16 looks at who was still there), and a buyer who wants three does not take the last two.
 func (c *court) undersold() (f Finding) {
-	sold, stock, asked := 0, 0, 0
+	sold, stock, asked, late := 0, 0, 0, 0
 	for _, b := range c.books() {
 		asked += b.asked
 		if b.asked < b.Stock {
 			continue
 		}
 		f.Checked++
-		sold, stock = sold+b.Stock-b.unsold(), stock+b.Stock
+		sold, stock, late = sold+b.Stock-b.unsold(), stock+b.Stock, late+max(min(b.unsold(), b.excused()), 0)
 		if left := b.unsold(); left > b.excused() && left >= b.short {
 			f.breach("%s: %d units wanted and %d of %d unsold", b.Item.Item, b.asked, left, b.Stock)
 		}
@@ -31,7 +31,11 @@ func (c *court) undersold() (f Finding) {
 	if f.Checked == 0 {
 		return notJudged("demand of " + comma(asked) + " units did not reach the stock")
 	}
-	return f.conclude("%s of %s units sold at a demand of %s", comma(sold), comma(stock), comma(asked))
+	detail := comma(sold) + " of " + comma(stock) + " units sold at a demand of " + comma(asked)
+	if late > 0 {
+		detail += ", " + comma(late) + " came back late"
+	}
+	return f.conclude("%s", detail)
 }
 
 // soldOut is I16: "sold out" was a lie where units are unsold in the end that were never sold and there from the beginning, or where more

@@ -74,7 +74,7 @@ func (c *court) books() []*book {
 	return all
 }
 
-// stock is I3: live orders hold at most the stock.
+// stock is I3: live orders hold at most the stock, now and at any time.
 func (c *court) stock() (f Finding) {
 	held, stock := 0, 0
 	for _, b := range c.books() {
@@ -82,56 +82,30 @@ func (c *court) stock() (f Finding) {
 		held, stock = held+b.held, stock+b.Stock
 		if b.held > b.Stock {
 			f.breach("%s: %d units sold of %d", b.Item.Item, b.held, b.Stock)
+		} else if most := c.most(b.Item.Item); most > b.Stock {
+			f.breach("%s: %d units sold of %d at one time", b.Item.Item, most, b.Stock)
 		}
 	}
 	return f.conclude("%s of %s units sold", comma(held), comma(stock))
 }
 
-// quota is I4: the live orders of a buyer hold at most the quota of the item.
-func (c *court) quota() (f Finding) {
-	limits, most := map[string]int{}, 0
-	for _, it := range c.sale.Items {
-		if it.Quota > 0 {
-			limits[it.Item] = it.Quota
+// most is how many units of the item live orders ever held at one time, by the feed.
+func (c *court) most(item string) (most int) {
+	if c.feed == nil {
+		return 0
+	}
+	held := 0
+	for _, e := range c.feed.all {
+		switch {
+		case e.Item != item || e.refunds() || e != c.feed.first(e):
+		case e.Status == confirmed:
+			held += e.Quantity
+			most = max(most, held)
+		case returned(e.Status):
+			held -= e.Quantity
 		}
 	}
-	if len(limits) == 0 {
-		return notJudged("the quota is not known")
-	}
-	held := map[buyerItem]int{}
-	hold := func(buyer, item string, quantity int, order, when string) {
-		limit, known := limits[item]
-		if !known || buyer == "" {
-			return
-		}
-		who := buyerItem{buyer, item}
-		before := held[who]
-		held[who] += quantity
-		most = max(most, held[who])
-		if before <= limit && held[who] > limit {
-			f.breach("%s %s more than %d of %s with order %s", buyer, when, limit, item, order)
-		}
-	}
-	for _, o := range c.unique {
-		if o.holds() {
-			hold(o.Buyer, o.Item, o.Quantity, o.OrderID, "holds")
-		}
-	}
-	f.Checked = len(held)
-	if c.feed != nil && f.Verdict != Breach {
-		clear(held)
-		for _, e := range c.feed.all {
-			switch {
-			case e.refunds(), e != c.feed.first(e):
-			case e.Status == confirmed:
-				hold(e.Buyer, e.Item, e.Quantity, e.OrderID, "held")
-			case returned(e.Status):
-				hold(e.Buyer, e.Item, -e.Quantity, e.OrderID, "")
-			}
-		}
-		f.Checked = max(f.Checked, len(held))
-	}
-	return f.conclude("%s buyers, %s units at most", comma(f.Checked), comma(most))
+	return most
 }
 
 // units is I5: each unit number, 1 to the stock, belongs to at most one live order, now and at any time, and each committed order has as

@@ -40,8 +40,12 @@ func broken(r *Report) []string {
 func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 	life := func(o *Options) {
 		o.Hold, o.Fates = 200*time.Millisecond, WholeLife()
-		o.Fates.Repeated, o.Fates.Doubled, o.Fates.Late = 0.3, 0.3, 0.3
-		o.Duration, o.Rate, o.DrainTimeout = 400*time.Millisecond, 0, 2*time.Second
+		o.Fates.Repeated, o.Fates.Doubled, o.Fates.Late, o.Fates.Reorders = 0.3, 0.3, 0.3, 0 // who orders again takes two seconds
+		o.Duration, o.Rate, o.DrainTimeout = 400*time.Millisecond, 0, time.Second
+	}
+	reorders := func(o *Options) {
+		life(o)
+		o.Fates.Reorders, o.DrainTimeout = 1, 5*time.Second
 	}
 	few := func(o *Options) { o.Stock = 400 } // more than the crowd wants
 	for _, tt := range []struct {
@@ -70,7 +74,11 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 		{wrong: busy},
 
 		{wrong: sound, adjust: life},
-		{wrong: sound, adjust: func(o *Options) { life(o); o.Keyless, o.Quota, o.OrdersPerBuyer, o.HangUps = 0.5, 1, 2, 0.2 }},
+		{wrong: sound, adjust: reorders},
+		{wrong: sound, adjust: func(o *Options) {
+			life(o)
+			o.Keyless, o.Quota, o.OrdersPerBuyer, o.HangUps, o.Fates.Reorders, o.DrainTimeout = 0.5, 1, 2, 0.2, 1, 5*time.Second
+		}},
 		{wrong: dropsAnswers, adjust: life},
 		{wrong: chargesTwice, adjust: life, want: []string{"I9", "I11"}},
 		{wrong: losesCapture, adjust: life, want: []string{"I11"}},
@@ -81,7 +89,11 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 		{wrong: expiresPaid, adjust: life, want: []string{"I9", "I11"}},
 		{wrong: neverExpires, adjust: life, want: []string{"I14"}},
 		{wrong: hidesChange, adjust: func(o *Options) { life(o); o.Stock, o.Quota = 400, 9 }, want: []string{"I5", "I9"}}, // by the feed, units were sold that were not returned
-		{wrong: keepsReturned, adjust: life, want: []string{"I6"}},
+		{wrong: keepsReturned, adjust: reorders, want: []string{"I6", "I16"}},
+		{wrong: keepsQuota, adjust: func(o *Options) {
+			reorders(o)
+			o.Quota, o.Stock, o.Fates = 1, 400, Fates{Cancelled: 0.5, Reorders: 1}
+		}, want: []string{"I4"}},
 		{wrong: giftsQuota, adjust: func(o *Options) {
 			life(o)
 			o.Quota, o.OrdersPerBuyer, o.Stock = 1, 3, 400

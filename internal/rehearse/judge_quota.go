@@ -1,0 +1,86 @@
+package rehearse
+
+import "slices"
+
+// quota is I4: the live orders of a buyer hold at most the quota of the item, now and at any time, and what was given back counts no more.
+func (c *court) quota() (f Finding) {
+	limits, most := map[string]int{}, 0
+	for _, it := range c.sale.Items {
+		if it.Quota > 0 {
+			limits[it.Item] = it.Quota
+		}
+	}
+	if len(limits) == 0 {
+		return notJudged("the quota is not known")
+	}
+	held := map[buyerItem]int{}
+	hold := func(buyer, item string, quantity int, order, when string) {
+		limit, known := limits[item]
+		if !known || buyer == "" {
+			return
+		}
+		who := buyerItem{buyer, item}
+		before := held[who]
+		held[who] += quantity
+		most = max(most, held[who])
+		if before <= limit && held[who] > limit {
+			f.breach("%s %s more than %d of %s with order %s", buyer, when, limit, item, order)
+		}
+	}
+	for _, o := range c.unique {
+		if o.holds() {
+			hold(o.Buyer, o.Item, o.Quantity, o.OrderID, "holds")
+		}
+	}
+	f.Checked = len(held)
+	if c.feed != nil && f.Verdict != Breach {
+		clear(held)
+		for _, e := range c.feed.all {
+			switch {
+			case e.refunds(), e != c.feed.first(e):
+			case e.Status == confirmed:
+				hold(e.Buyer, e.Item, e.Quantity, e.OrderID, "held")
+			case returned(e.Status):
+				hold(e.Buyer, e.Item, -e.Quantity, e.OrderID, "")
+			}
+		}
+		f.Checked = max(f.Checked, len(held))
+	}
+	if !c.e.Faults {
+		c.keptQuota(&f, limits)
+	}
+	return f.conclude("%s buyers, %s units at most", comma(f.Checked), comma(most))
+}
+
+// keptQuota looks for buyers who were told that they have had their quota, when they had less of it: even every order of theirs that was
+// not long over leaves room.
+func (c *court) keptQuota(f *Finding, limits map[string]int) {
+	orders := map[buyerItem][]*Order{}
+	for _, o := range c.unique {
+		who := buyerItem{o.Buyer, o.Item}
+		orders[who] = append(orders[who], o)
+	}
+	for _, cl := range c.claims {
+		limit, known := limits[cl.item]
+		lost := slices.ContainsFunc(c.buyers[cl.buyerItem], func(cl *claim) bool {
+			return slices.ContainsFunc(cl.ids, func(id string) bool { return c.listed[id] == nil })
+		})
+		if !known || lost { // I1 says so
+			continue
+		}
+		for _, call := range cl.calls {
+			if call.Reason != "quota_per_buyer" {
+				continue
+			}
+			held := 0
+			for _, o := range orders[cl.buyerItem] {
+				if at, over := c.over[o.OrderID]; !over || call.Started <= at+returnTravel {
+					held += o.Quantity
+				}
+			}
+			if held+call.Quantity <= limit {
+				f.breach("%s was told to have the quota of %d of %s, and had %d when asking for %d", cl.buyer, limit, cl.item, held, call.Quantity)
+			}
+		}
+	}
+}
