@@ -11,7 +11,7 @@ import (
 type ledger struct {
 	mu        sync.Mutex
 	max       int
-	claimed   int // uncommitted entries and decisions under way
+	claimed   int              // uncommitted entries and decisions under way
 	epochs    map[string]int64 // by sale: what was reserved in an earlier one is too late to be remembered
 	pending   map[ID]*entry
 	known     map[identity]*entry
@@ -83,13 +83,24 @@ func (l *ledger) enter(sale string, epoch int64) []Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.epochs[sale] = epoch
-	var before []Reservation
+	return l.uncommitted(func(r *Reservation) bool { return r.Sale == sale && r.Epoch < epoch })
+}
+
+// all are the uncommitted orders.
+func (l *ledger) all() []Reservation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.uncommitted(func(*Reservation) bool { return true })
+}
+
+func (l *ledger) uncommitted(is func(*Reservation) bool) []Reservation {
+	var list []Reservation
 	for _, e := range l.pending {
-		if e.r.Sale == sale && e.r.Epoch < epoch {
-			before = append(before, e.r)
+		if is(&e.r) {
+			list = append(list, e.r)
 		}
 	}
-	return before
+	return list
 }
 
 // learn remembers who holds an order that is committed.
@@ -140,7 +151,10 @@ func (l *ledger) held(who identity) (Order, int, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.known[who]
-	if !ok || e.order.Status != StatusAccepted && time.Since(e.since) > knownFor {
+	if !ok {
+		return Order{}, 0, false
+	}
+	if _, pending := l.pending[e.order.ID]; !pending && time.Since(e.since) > knownFor {
 		return Order{}, 0, false
 	}
 	return e.order, e.order.Quantity, true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -57,16 +58,25 @@ func (s *Service) enqueueOne(ctx context.Context, r Reservation) {
 	}
 }
 
-// Drain enqueues what is still waiting for it. Call it when no request can come any more.
+// drainMost is how long a process that leaves tries to commit what it remembers.
+const drainMost = 5 * time.Second
+
+// Drain commits what this process remembers, which is about to forget it. Call
+// it when no request can come any more. What it could not commit in time is in
+// the outbox, and nowhere else if Redis is lost.
 func (s *Service) Drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, drainMost)
+	defer cancel()
 	for {
+		remembered := s.ledger.all()
+		left, err := s.commitAll(ctx, remembered)
+		if err == nil && len(left) == 0 {
+			return nil
+		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case r := <-s.enqueueing:
-			s.enqueueOne(ctx, r)
-		default:
-			return nil
+			return errors.Join(fmt.Errorf("orders: %d accepted orders are only in the outbox", len(remembered)), err)
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

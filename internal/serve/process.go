@@ -55,7 +55,7 @@ type Process struct {
 // Run serves until ctx ends or a part fails. Then it shuts down, each step when the one before is through, all within Shutdown:
 //
 //  1. readyz says 503, waiters are answered; after Linger the listeners close, and requests in flight are answered
-//  2. what was accepted and is only remembered goes to the queue; without a queue that outlives the process it is committed
+//  2. what was accepted and is remembered is committed; without a queue that outlives the process all that is queued too
 //  3. Asynq's tasks end or go back, the committer writes its last batch, the sweeper stops
 //  4. what all of this needed stops: the service's own work, the rules' reload, timers
 //  5. the caller closes Redis and the database
@@ -109,7 +109,7 @@ func (p *Process) Run(ctx context.Context) error {
 	closing, stopClosing := context.WithTimeout(within, p.bound()/2)
 	defer stopClosing()
 	errs := []error{closeAll(closing, servers)}
-	errs = append(errs, wrap("hand over what is not queued", p.Service.Drain(within)))
+	errs = append(errs, wrap("commit what is remembered", p.Service.Drain(within)))
 	if p.Settle != nil {
 		errs = append(errs, wrap("commit what is queued", p.Settle(within)))
 	}

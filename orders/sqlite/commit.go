@@ -31,7 +31,7 @@ func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]order
 
 func commit(ctx context.Context, tx *sql.Tx, r *orders.Reservation) (orders.Verdict, error) {
 	var (
-		v           orders.Verdict
+		v                  orders.Verdict
 		epoch, floor, hold int64
 	)
 	err := tx.QueryRowContext(ctx, `SELECT status, reason FROM orders WHERE order_id = ?`, r.ID.String()).Scan(&v.Status, &v.Reason)
