@@ -67,7 +67,7 @@ func (s *Service) CheckDurability(ctx context.Context) error {
 				slog.String("addr", server.addr), slog.Any("error", server.unknown))
 		}
 		if err := server.fit(s.opts.Durability); err != nil {
-			return err
+			return fmt.Errorf("orders: durability %w", err)
 		}
 		own = weaker(own, server.own())
 	}
@@ -113,7 +113,7 @@ func (k *keeping) own() Durability {
 // fit says what has to be set for the server to be as durable as wanted.
 func (k *keeping) fit(want Durability) error {
 	wrong := func(has, set string) error {
-		return fmt.Errorf("orders: durability is to be %s, and Redis at %s %s: %s, or ask for less", want, k.addr, has, set)
+		return fmt.Errorf("is to be %s, and Redis at %s %s: %s, or ask for less", want, k.addr, has, set)
 	}
 	switch {
 	case want != "" && k.role == "slave":
@@ -156,6 +156,9 @@ func inspect(ctx context.Context, rdb redis.UniversalClient) ([]keeping, error) 
 
 func inspectOne(ctx context.Context, server *redis.Client) (keeping, error) {
 	k := keeping{addr: server.Options().Addr}
+	if k.addr == "FailoverClient" {
+		k.addr = "the address that the sentinels name"
+	}
 	info, err := server.Info(ctx, "replication").Result()
 	if err != nil {
 		return k, err

@@ -26,6 +26,9 @@ func (c *Config) checkAPI(t told) []error {
 		wrong = append(wrong, errors.New("SECRET: is not set, and must have at least 32 characters, "+
 			"the same in all processes: openssl rand -hex 32 makes one"))
 	}
+	if t.has("DURABILITY") && embedded {
+		wrong = append(wrong, errors.New("DURABILITY: is set, and the embedded server has no Redis to ask for it; set REDIS_URL and DATABASE_URL, or leave it out"))
+	}
 	for _, pair := range [][2]string{{"JWT_SECRET", "JWT_JWKS_FILE"}, {"INTERNAL_TOKEN", "TOKENS_FILE"}} {
 		if t.has(pair[0]) && t.has(pair[1]) {
 			wrong = append(wrong, fmt.Errorf("%s: is set while %s is; set one of them", pair[0], pair[1]))

@@ -37,6 +37,7 @@ type Config struct {
 	RulesFile     string
 	Secret        Secret // embedded: may be empty, the data folder keeps one
 	Namespace     string
+	Durability    string // of reservations in Redis; empty: as Redis is
 	Reports       string // folder of the worker's; empty: it writes none
 
 	LogLevel  slog.Level
@@ -97,6 +98,7 @@ func (c *Config) settings() []setting {
 		{"RULES_FILE", "YAML file of the admission rules", "", false, file(&c.RulesFile)},
 		{"SECRET", "key that all keyed hashes and signatures derive from (embedded: kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
 		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
+		{"DURABILITY", "what Redis must have done with an order before it is promised: memory, everysec, fsync or replicated (default: what it does anyway)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
 		{"REPORTS", "folder that the worker writes reports into (default: it writes none)", "", true, folder(&c.Reports)},
 
 		{"LOG_LEVEL", "debug, info, warn or error", "info", true, level(&c.LogLevel)},

@@ -129,6 +129,7 @@ func TestWrongValues(t *testing.T) {
 		{"SECRET", "", "is not set, and must have at least 32", ""},
 		{"SECRET", "hunter2", "must have at least 32", "hunter2"},
 		{"NAMESPACE", "{shop}", `"{shop}", and must be`, ""},
+		{"DURABILITY", "always", `"always", and must be memory or everysec or fsync or replicated`, ""},
 		{"REPORTS", missing, "must be a folder", ""},
 		{"LOG_LEVEL", "loud", "must be debug, info, warn or error", ""},
 		{"LOG_FORMAT", "xml", "must be text or json", ""},

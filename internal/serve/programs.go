@@ -100,9 +100,14 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	if err := awaitServers(ctx, cfg, log, patience, r, pool); err != nil {
 		return err
 	}
-	svc, err := orders.New(r.Decisions, r.Queue, postgres.New(pool), r.Fence, orders.Options{Namespace: cfg.Namespace, Logger: log})
+	svc, err := orders.New(r.Decisions, r.Queue, postgres.New(pool), r.Fence, orders.Options{
+		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Logger: log,
+	})
 	if err != nil {
 		return err
+	}
+	if err := svc.CheckDurability(ctx); err != nil {
+		return wrap("DURABILITY", err)
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open

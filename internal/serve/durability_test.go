@@ -1,0 +1,51 @@
+package serve
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// with is an environment with one more variable.
+func with(env func(string) string, name, value string) func(string) string {
+	return func(asked string) string {
+		if asked == name {
+			return value
+		}
+		return env(asked)
+	}
+}
+
+func TestAWeakRedisStopsTheStart(t *testing.T) {
+	server := testenv.StartRedis(t, "--appendonly", "no")
+	env := environment(server.URL(), testenv.Postgres(t))
+	for durability, want := range map[string]string{
+		"everysec": "set appendonly yes there", "fsync": "set appendonly yes there", "replicated": "has no replica online",
+	} {
+		err := startAPI(t, with(env, "DURABILITY", durability)).Wait()
+		if err == nil || !strings.HasPrefix(err.Error(), "DURABILITY: ") || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), server.Addr()) {
+			t.Errorf("api, %s: %v", durability, err)
+		}
+		if err := startWorker(t, with(env, "DURABILITY", durability)).Wait(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("worker, %s: %v", durability, err)
+		}
+	}
+	startAPI(t, env).Logged("durability of reservations in Redis")
+}
+
+func TestAnOrderIsSoldReplicated(t *testing.T) {
+	server := testenv.StartRedis(t)
+	replica := server.StartReplica()
+	env := with(environment(server.URL(), testenv.Postgres(t)), "DURABILITY", "replicated")
+	shop := openShop(t, startAPI(t, env), 5)
+	shop.bought("first")
+	replica.Stop()
+	if a := shop.place("second"); a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "unavailable") {
+		t.Errorf("while the replica is frozen: %v", a)
+	}
+	replica.Continue()
+	servetest.Until(t, http.StatusAccepted, func() servetest.Answer { return shop.place("second") })
+}
