@@ -16,10 +16,9 @@ import (
 )
 
 const (
-	unsafeFor  = 20 * time.Second // how long a fault waits for the moment at which it takes no last copy
-	healTime   = 90 * time.Second // for every process to be ready again
-	drainTime  = 3 * time.Minute
-	leaseEnded = 61 * time.Second // after which Asynq gives a dead worker's tasks away: their lease of 30 s, and 30 s more
+	unsafeFor = 20 * time.Second // how long a fault waits for the moment at which it takes no last copy
+	healTime  = 90 * time.Second // for every process to be ready again
+	drainTime = 3 * time.Minute
 )
 
 // crowd is who comes in a round: enough for the stock to be sold several times over, as orders expire and are cancelled.
@@ -162,41 +161,28 @@ func (c *cluster) heal(ctx context.Context) error {
 	return c.ready(healTime)
 }
 
-// drain waits until the crowd has seen everything settle. Asynq looks for tasks of dead workers at the start of a server, and then once
-// a minute: starting workers anew as soon as the leases are over makes the wait short.
+// drain waits until the crowd has seen everything settle. Asynq looks for tasks of dead workers when a server starts, and then once a
+// minute: starting workers anew as soon as there are such tasks makes the wait short.
 func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
-	var last time.Time
-	for _, n := range c.nodes() {
-		if at, _ := n.lastEnd(); at.After(last) {
-			last = at
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+			return
+		case <-again.C:
 		}
+		if n, err := c.abandonedTasks(ctx); err != nil || n == 0 {
+			continue // asked again
+		}
+		for _, w := range c.workers {
+			w.restart()
+			w.ended(ctx)
+		}
+		c.must(c.ready(healTime))
 	}
-	last = latest(last, c.lost)
-	if last.IsZero() {
-		return
-	}
-	select {
-	case <-over:
-		return
-	case <-ctx.Done():
-		return
-	case <-time.After(time.Until(last.Add(leaseEnded))):
-	}
-	if n, err := c.activeTasks(ctx); err == nil && n == 0 {
-		return
-	}
-	for _, w := range c.workers {
-		w.restart()
-		w.ended(ctx)
-	}
-	c.must(c.ready(healTime))
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // reached counts how often a process died at its failpoint.

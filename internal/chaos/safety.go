@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // settled is how long after it ran on a frozen API is trusted to have handed over what it remembers.
@@ -90,25 +88,4 @@ func (c *cluster) apisHaveAll(ctx context.Context) bool {
 		}
 	}
 	return true
-}
-
-// runs of Asynq that a dead worker left behind.
-func (c *cluster) activeTasks(ctx context.Context) (n int64, err error) {
-	rdb := c.rdb()
-	defer rdb.Close()
-	var counts []*redis.IntCmd
-	keys, err := rdb.Keys(ctx, "asynq:{"+space+"-*}:active").Result()
-	if err != nil || len(keys) == 0 {
-		return 0, err
-	}
-	_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, key := range keys {
-			counts = append(counts, p.LLen(ctx, key))
-		}
-		return nil
-	})
-	for _, count := range counts {
-		n += count.Val()
-	}
-	return n, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -87,4 +88,23 @@ func (c *cluster) committedRecords(ctx context.Context) (records [][]byte, err e
 		records = append(records, record)
 	}
 	return records, rows.Err()
+}
+
+// abandonedTasks are those that Asynq gives to another worker the next time it looks: their lease of 30 s ended 30 s ago.
+func (c *cluster) abandonedTasks(ctx context.Context) (n int64, err error) {
+	rdb := c.rdb()
+	defer rdb.Close()
+	leases, err := rdb.Keys(ctx, "asynq:{"+space+"-*}:lease").Result()
+	if err != nil {
+		return 0, err
+	}
+	before := strconv.FormatInt(time.Now().Add(-31*time.Second).Unix(), 10)
+	for _, key := range leases {
+		ended, err := rdb.ZCount(ctx, key, "-inf", before).Result()
+		if err != nil {
+			return 0, err
+		}
+		n += ended
+	}
+	return n, nil
 }
