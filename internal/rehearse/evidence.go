@@ -66,6 +66,9 @@ func (v *Verification) settled() bool {
 	return v.OK && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Waiting > 0 })
 }
 
+// looksAtUnits is how often units may not add up before it is believed.
+const looksAtUnits = 10
+
 // feedLag is how long the feed may be behind the list: it holds back what a transaction that still runs might come before.
 const feedLag = 5 * time.Second
 
@@ -75,7 +78,7 @@ const feedLag = 5 * time.Second
 func collect(ctx context.Context, api *internal, o Options, h *History, fresh bool, deadline time.Time) (e Evidence, err error) {
 	e = Evidence{Limit: o.Limit, Window: o.Window, Faults: o.Faults}
 	var verifyErr, saleErr, listErr error
-	for {
+	for looks := 1; ; {
 		e.Verify, verifyErr = api.verify(ctx)
 		late := time.Now().After(deadline)
 		if !late && !(verifyErr == nil && e.Verify.settled()) && pause(ctx, 250*time.Millisecond) {
@@ -84,7 +87,12 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 		e.Sale, saleErr = api.read(ctx)
 		e.Orders, listErr = api.orders(ctx)
 		e.Sale.Fresh = fresh
-		if wait := e.unsettled(h.Prefix, deadline); late || wait == 0 || !pause(ctx, wait) {
+		wait := e.unsettled(h.Prefix, deadline)
+		if wait == 0 && !e.balanced() && looks < looksAtUnits { // something moved between the sale and the list
+			looks++
+			wait = 250 * time.Millisecond
+		}
+		if late || wait == 0 || !pause(ctx, wait) {
 			break
 		}
 	}
@@ -105,6 +113,17 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 		e.Orders = nil // without the sale nothing of the list can be judged
 	}
 	return e, errors.Join(verifyErr, saleErr, listErr, quotaErr, feedErr)
+}
+
+// balanced tells whether what is free and what orders hold is the stock, as far as the list and the sale say.
+func (e *Evidence) balanced() bool {
+	held := map[string]int{}
+	for i := range e.Orders {
+		if o := &e.Orders[i]; o.holds() {
+			held[o.Item] += o.Quantity
+		}
+	}
+	return !slices.ContainsFunc(e.Sale.Items, func(it Item) bool { return it.Free+held[it.Item] != it.Stock })
 }
 
 // toldAll tells whether the feed has caught up with the list, and with what payers were answered.

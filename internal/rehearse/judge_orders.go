@@ -1,6 +1,7 @@
 package rehearse
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -48,7 +49,7 @@ func (c *court) origins() (i2, i8, i18 Finding) {
 			}
 			return nil
 		}
-		if cl := find(func(cl *claim) bool { return c.mayHide(cl, o, kept[cl]) }); cl != nil {
+		if cl := find(func(cl *claim) bool { return c.mayHide(cl, o, kept[cl]) || c.ranLate(cl, o, kept[cl]) }); cl != nil {
 			kept[cl]++
 		} else if cl := find(func(cl *claim) bool { return cl.lost > 0 && len(cl.ids) == 0 && !cl.open }); cl != nil {
 			i18.breach("order %s of %s: an answer under key %s was lost, the repeat was told no, and the order stands", o.OrderID, o.Buyer, cl.key)
@@ -97,6 +98,25 @@ func (c *court) mayHide(cl *claim, o *Order, n int) bool {
 		return true
 	}
 	return cl.open && !slices.ContainsFunc(cl.ids, func(id string) bool { _, ended := c.mayEnd(id); return !ended })
+}
+
+// ranLate tells whether the order can be what came of a lost call that a stopped server carried out long after its repeat was refused.
+// Refusals are not remembered, so it may. What was answered, be it 503, is over.
+func (c *court) ranLate(cl *claim, o *Order, n int) bool {
+	if !c.e.Faults || cl.key != "" && len(cl.ids)+n > 0 {
+		return false
+	}
+	unanswered, refused := 0, time.Duration(math.MaxInt64)
+	for _, call := range cl.calls {
+		switch {
+		case call.Outcome == Lost && call.Status == 0:
+			unanswered++
+		case call.Outcome == Refused:
+			refused = min(refused, call.Started)
+		}
+	}
+	const clocks = time.Second // that the server's may differ from the crowd's
+	return n < unanswered && o.AcceptedAt.Sub(c.h.StartedAt) > refused-clocks
 }
 
 // hours is I13: nothing was accepted outside the sale's hours.

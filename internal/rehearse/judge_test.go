@@ -246,7 +246,7 @@ func TestCallsThatDidNotGoOut(t *testing.T) {
 
 // play judges the scene.
 func (tt scene) play(t *testing.T) {
-	h := &History{Head: Head{Prefix: "c-", Planned: len(tt.calls)}, Calls: tt.calls, Sightings: tt.looks, Acts: tt.acts}
+	h := &History{Head: Head{Prefix: "c-", StartedAt: noon, Planned: len(tt.calls)}, Calls: tt.calls, Sightings: tt.looks, Acts: tt.acts}
 	for i := range h.Calls {
 		h.Calls[i].Seq = i
 	}
