@@ -9,10 +9,11 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// watermark is what makes the feed whole. Numbers are given before their
-// transactions commit, so a larger one may be seen before a smaller one. All
-// numbers up to next are given by transactions below xid; when none of those
-// runs any more, nothing can come before settled.
+// watermark is what makes the feed whole. Transactions neither take numbers in
+// the order of their ids nor commit in the order of their numbers, so a larger
+// number may be seen before a smaller one. But all take an id before a number:
+// whoever has a number up to next has an id below xid, which was taken later.
+// When none of those runs any more, nothing can come before settled.
 type watermark struct {
 	mu      sync.Mutex
 	settled int64
@@ -27,6 +28,9 @@ func (s *Store) Events(ctx context.Context, after int64, limit int) ([]orders.Ev
 	settled, err := s.settled(ctx)
 	if err != nil {
 		return nil, wrap("events", err)
+	}
+	if settled <= after {
+		return nil, nil
 	}
 	rows, _ := s.pool.Query(ctx, `
 		SELECT seq, at, order_id, sale, item, buyer, quantity, units, e.status, e.reason, action, reference
@@ -44,28 +48,36 @@ func (s *Store) Events(ctx context.Context, after int64, limit int) ([]orders.Ev
 	return list, wrap("events", err)
 }
 
+// settled takes a transaction id only when numbers were given since the last
+// one. A snapshot's end would not do: it is the last id that has finished, and
+// ids above it may run.
 func (s *Store) settled(ctx context.Context) (int64, error) {
 	w := &s.feed
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var given int64 // read before the snapshot: whoever took a number up to it has an id by then
-	if err := s.pool.QueryRow(ctx, `SELECT last_value FROM order_events_seq_seq`).Scan(&given); err != nil {
-		return 0, err
-	}
-	var oldest, newest uint64
-	if err := s.pool.QueryRow(ctx, `SELECT pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint FROM pg_current_snapshot() AS now`).
-		Scan(&oldest, &newest); err != nil {
-		return 0, err
-	}
-	if w.settled >= w.next {
-		w.next, w.xid = given, newest
-	}
-	if oldest >= w.xid {
-		w.settled = w.next
-		w.next, w.xid = given, newest
-	}
-	if oldest == newest { // nothing runs
-		w.settled = given
+	for range 2 { // what was waited for, and what was given since
+		if w.settled < w.next {
+			var oldest uint64
+			if err := s.pool.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint`).Scan(&oldest); err != nil {
+				return 0, err
+			}
+			if oldest < w.xid {
+				break
+			}
+			w.settled = w.next
+		}
+		var given int64
+		if err := s.pool.QueryRow(ctx, `SELECT last_value FROM order_events_seq_seq`).Scan(&given); err != nil {
+			return 0, err
+		}
+		if given <= w.settled {
+			break
+		}
+		var xid uint64
+		if err := s.pool.QueryRow(ctx, `SELECT pg_current_xact_id()::text::bigint`).Scan(&xid); err != nil {
+			return 0, err
+		}
+		w.next, w.xid = given, xid
 	}
 	return w.settled, nil
 }

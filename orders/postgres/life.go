@@ -16,17 +16,8 @@ func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (or
 	p := orders.Payment{Order: id, Reference: reference}
 	errRecorded := errors.New("the reference is known")
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		p.Action = orders.ActionNone
-		err := tx.QueryRow(ctx, `
-			UPDATE orders SET status = 'paid' WHERE order_id = $1 AND status = 'confirmed' AND pay_before IS NOT NULL
-			RETURNING status`, [16]byte(id)).Scan(&p.Status)
-		if errors.Is(err, pgx.ErrNoRows) {
-			p.Action = orders.ActionRefund
-			err = tx.QueryRow(ctx, `SELECT status FROM orders WHERE order_id = $1`, [16]byte(id)).Scan(&p.Status)
-		}
-		if errors.Is(err, pgx.ErrNoRows) {
-			return orders.ErrUnknownOrder
-		} else if err != nil {
+		var err error
+		if p.Action, p.Status, err = pay(ctx, tx, id); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `INSERT INTO payments (reference, order_id, action) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
@@ -51,6 +42,26 @@ func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (or
 		err = fmt.Errorf("%w: reference %q is of another order", orders.ErrConflict, reference)
 	}
 	return p, wrap("capture", err)
+}
+
+// pay pays the order if it waits for that, and returns what it is then.
+func pay(ctx context.Context, tx pgx.Tx, id orders.ID) (action orders.Action, status orders.Status, err error) {
+	for waits := true; waits; { // an order that is committed after the first statement is seen by the second
+		err = tx.QueryRow(ctx, `
+			UPDATE orders SET status = 'paid' WHERE order_id = $1 AND status = 'confirmed' AND pay_before IS NOT NULL
+			RETURNING status`, [16]byte(id)).Scan(&status)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return orders.ActionNone, status, err
+		}
+		err = tx.QueryRow(ctx, `SELECT status, status = 'confirmed' AND pay_before IS NOT NULL FROM orders WHERE order_id = $1`, [16]byte(id)).
+			Scan(&status, &waits)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return "", "", orders.ErrUnknownOrder
+		} else if err != nil {
+			return "", "", err
+		}
+	}
+	return orders.ActionRefund, status, nil
 }
 
 // Cancel ends one order.
