@@ -48,6 +48,9 @@ func (c *court) keys() (f Finding) {
 				repeats++
 			}
 		}
+		if id := c.shownEnded(cl); id != "" {
+			f.breach("%s without a key was given order %s, which had ended unpaid", cl.buyer, id)
+		}
 		if call, id := c.refusedHolder(cl); call != nil {
 			f.breach("%s of %s held order %s and was refused: %s", cl.name(), cl.buyer, id, call.Reason)
 		}
@@ -83,6 +86,19 @@ func (c *court) refusedHolder(cl *claim) (refused *Call, id string) {
 		}
 	}
 	return nil, ""
+}
+
+// shownEnded finds an order that was given to a buyer without a key long after its end, when it was nobody's key any more.
+func (c *court) shownEnded(cl *claim) string {
+	if cl.key != "" || c.e.Faults {
+		return ""
+	}
+	for _, call := range cl.calls {
+		if at, over := c.over[call.OrderID]; call.Outcome == Admitted && over && call.Started > at+returnTravel {
+			return call.OrderID
+		}
+	}
+	return ""
 }
 
 // gaveWay tells whether an order can have ended unpaid before the other one was accepted.

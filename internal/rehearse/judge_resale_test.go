@@ -133,6 +133,14 @@ func TestJudgeOfOrdersWithoutAKey(t *testing.T) {
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "y", "c-1", confirmed, 2), change(3, "x", "c-1", expired, 1)}, want: "I7",
 		},
 		{
+			name: "I7 no key, and the cancelled order again", calls: []Call{got("c-1", "", "x", 0, 1), with(got("c-1", "", "x", 2004, 2005), func(c *Call) { c.State = cancelled })},
+			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)}, want: "I7",
+		},
+		{
+			name: "I7 no key, and the cancelled order at once", calls: []Call{got("c-1", "", "x", 0, 1), with(got("c-1", "", "x", 2003, 2005), func(c *Call) { c.State = cancelled })},
+			acts: []Act{cancels("x", 2, 3)}, orders: []Order{row("x", "c-1", cancelled, 1)},
+		},
+		{
 			name: "I7 no key, and refused before the cancel", calls: []Call{got("c-1", "", "x", 0, 1), refused("c-1", "", "rate_limited", 2, 3)},
 			acts: []Act{cancels("x", 4, 5)}, orders: []Order{row("x", "c-1", cancelled, 1)}, want: "I7",
 		},
