@@ -191,7 +191,10 @@ func TestTheLedgerIsBounded(t *testing.T) {
 }
 
 func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
-	a, b := newID(time.UnixMilli(1), 1), newID(time.UnixMilli(2), 1)
+	a, b, c := newID(time.UnixMilli(1), 1), newID(time.UnixMilli(2), 1), newID(time.UnixMilli(3), 1)
+	ended := func(books *books, id ID, unit int) {
+		books.coming, books.kept = map[ID]*Return{id: {ID: id, Units: []int{unit}}}, []ID{id}
+	}
 	record := func(id ID, units ...int) string {
 		return Reservation{ID: id, Quantity: len(units), Units: units}.record()
 	}
@@ -216,21 +219,37 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 			b.records = append(b.records, record(newID(time.UnixMilli(3), 1), 3))
 			b.outbox, b.pending = 2, 2
 		}, "I5"},
-		"a unit sold and reserved":    {func(bs *books) { bs.records = []string{record(b, 1, 3)} }, "I5"},
-		"a unit free and sold":        {func(b *books) { b.returned = []string{"1", "2"} }, "I5"},
-		"a unit never handed out":     {func(b *books) { b.owners[5], b.holdings[0].Units = a, []int{1, 5} }, "I6"},
+		"a unit sold and reserved": {func(bs *books) { bs.records = []string{record(b, 1, 3)} }, "I5"},
+		"a unit free and sold":     {func(b *books) { b.returned = []string{"1", "2"} }, "I5"},
+		"a unit never handed out": {func(b *books) {
+			b.owners[5], b.holdings[0].Units = a, []int{1, 5}
+			b.holdings[0].Quantity, b.item.QuotaEver = 2, 2
+		}, "I6"},
 		"more sold than there is":     {func(b *books) { b.stock = 3 }, "I3"},
-		"over the quota":              {func(b *books) { b.holdings[0].Quantity = 2 }, "I4"},
+		"over the quota":              {func(b *books) { b.item.QuotaEver = 0 }, "I4 I4"},
+		"fewer units than asked for":  {func(b *books) { b.holdings[0].Quantity, b.item.QuotaEver = 2, 2 }, "I5"},
 		"an owner that holds nothing": {func(b *books) { b.holdings = b.holdings[1:] }, "I5"},
 		"an order without its unit":   {func(b *books) { b.owners = nil; b.returned = []string{"1", "2"} }, "I5"},
 		"an outbox entry lost":        {func(b *books) { b.outbox = 0 }, "I1"},
 		"a reservation not readable":  {func(b *books) { b.records = append(b.records, "?"); b.outbox, b.pending = 2, 2 }, "I1"},
+		"on its way back":             {func(bs *books) { bs.returned = nil; ended(bs, c, 2) }, ""},
+		"on its way back, as it seems": {func(bs *books) {
+			bs.returned, bs.records = nil, append(bs.records, record(c, 2))
+			bs.outbox, bs.pending = 2, 2
+			ended(bs, c, 2)
+		}, ""},
+		"ended after the look at Redis": {func(bs *books) { bs.returned = nil; ended(bs, c, 2); bs.kept = nil }, ""},
+		"given back, to be forgotten":   {func(bs *books) { ended(bs, c, 2); bs.kept = nil }, ""},
+		"given back and sold again":     {func(bs *books) { ended(bs, c, 1); bs.kept = nil }, ""},
+		"free before it came back":      {func(bs *books) { ended(bs, c, 2) }, "I10"},
+		"sold before it came back":      {func(bs *books) { ended(bs, c, 1) }, "I10"},
+		"reserved before it came back":  {func(bs *books) { ended(bs, c, 3) }, "I10"},
 	} {
 		books := sound()
 		c.change(&books)
 		var got []string
 		for _, found := range books.examine() {
-			got = append(got, found.invariant)
+			got = append(got, found.Invariant)
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: %v, want %s", name, books.examine(), c.want)

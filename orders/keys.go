@@ -34,6 +34,9 @@ func (s *Service) itemKeys(sale, item string, epoch int64) []string {
 // bulletin is the channel on which processes tell each other what changed.
 func (s *Service) bulletinChannel() string { return s.opts.Namespace + ":bulletin" }
 
+// patrolKey is the process that verifies the sales. STRING, for 50 seconds.
+func (s *Service) patrolKey() string { return s.opts.Namespace + ":patrol" }
+
 // queueName is the Asynq queue of a shard. A queue is one slot of a cluster.
 func (s *Service) queueName(shard int) string {
 	return s.opts.Namespace + "-orders-" + strconv.Itoa(shard)

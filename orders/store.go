@@ -122,5 +122,8 @@ type Store interface {
 	Holdings(ctx context.Context, sale string, fn func(Holding) error) error
 	// Owners are the orders that own an item's units.
 	Owners(ctx context.Context, sale, item string) (map[int]ID, error)
+	// Inspect looks for what contradicts itself within the database. An order
+	// whose time to pay was over longer ago than late should have expired.
+	Inspect(ctx context.Context, sale string, late time.Duration) (Inspection, error)
 	Ping(ctx context.Context) error
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,10 @@ type Check struct {
 	Detail    string `json:"detail"`
 	// Waiting is how many orders or tasks are still under way.
 	Waiting int `json:"waiting,omitempty"`
+	// Breaches is how many things do not add up.
+	Breaches int `json:"breaches,omitempty"`
+	// Advice is what an operator should do about a breach.
+	Advice string `json:"advice,omitempty"`
 }
 
 // verifyLooks is how often a breach has to be seen. What is in flight moves
@@ -27,6 +32,9 @@ const (
 	verifyPause = 50 * time.Millisecond
 )
 
+// expiredWithin is how long after the end of its time to pay an order has to be expired.
+const expiredWithin = 10 * time.Second
+
 // Verify checks, on the running system, every invariant of a sale that Redis
 // and the database can answer together. It changes nothing.
 func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
@@ -34,9 +42,16 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	var breaches map[breach]struct{}
+	var breaches map[Breach]struct{}
 	var seen audit
-	for range verifyLooks {
+	for look := range verifyLooks {
+		if look > 0 {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(verifyPause):
+			}
+		}
 		now, a, err := s.audit(ctx, l)
 		if err != nil {
 			return nil, err
@@ -45,200 +60,166 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 		if breaches == nil {
 			breaches = now
 		}
-		maps.DeleteFunc(breaches, func(b breach, _ struct{}) bool { _, still := now[b]; return !still })
+		maps.DeleteFunc(breaches, func(b Breach, _ struct{}) bool { _, still := now[b]; return !still })
 		if len(breaches) == 0 {
 			break
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(verifyPause):
 		}
 	}
 	queued, err := s.queued(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return checks(breaches, seen, queued), nil
+	return checks(breaches, &seen, queued), nil
 }
 
-// breach is one thing that does not add up. Two looks that see the same one
-// make the same value.
-type breach struct {
-	invariant string
-	what      string
-}
-
-// audit are the numbers of a look.
+// audit is what a look counted.
 type audit struct {
-	stock, free, pending, owned, deadLetters int
+	units    places
+	pending  int // orders
+	dead     int // letters
+	database Inspection
 }
 
-// audit takes one look at every item: first at Redis, then at the database.
-func (s *Service) audit(ctx context.Context, l *listing) (map[breach]struct{}, audit, error) {
+// audit takes one look: at what the database says is on its way back, at every
+// item in Redis, then at the database.
+func (s *Service) audit(ctx context.Context, l *listing) (map[Breach]struct{}, audit, error) {
 	var sum audit
+	before, err := s.returns(ctx, l.ID)
+	if err != nil {
+		return nil, sum, err
+	}
 	all := make(map[string]*books, len(l.Items))
 	for i := range l.Items {
 		it := &l.Items[i]
-		sh := l.shelves[it.ID]
-		if sh.forgottenAt(time.Now()) {
+		if l.shelves[it.ID].forgottenAt(time.Now()) {
 			continue
 		}
-		reply, err := auditScript.Run(ctx, s.base, sh.keys).Slice()
+		b, err := s.open(ctx, l.shelves[it.ID], before[it.ID])
 		if err != nil {
-			return nil, sum, unavailable(err)
-		}
-		if len(reply) == 0 {
-			s.suspectForgotten(sh)
-			return nil, sum, ErrRecovering
-		}
-		d := decoder{reply: reply}
-		b := &books{
-			item: it, stock: int(d.int64()), next: int(d.int64()), returned: d.strings(), records: d.strings(),
-			outbox: int(d.int64()), pending: int(d.int64()),
-		}
-		if d.err != nil {
-			return nil, sum, d.err
+			return nil, sum, err
 		}
 		if b.owners, err = s.store.Owners(ctx, l.ID, it.ID); err != nil {
 			return nil, sum, err
 		}
-		all[it.ID] = b
-		sum.stock += b.stock
-		sum.free += b.stock - b.next + len(b.returned)
 		sum.pending += b.pending
-		sum.owned += len(b.owners)
+		all[it.ID] = b
+	}
+	after, err := s.returns(ctx, l.ID)
+	if err != nil {
+		return nil, sum, err
 	}
 	if err := s.store.Holdings(ctx, l.ID, func(h Holding) error {
 		if b, ok := all[h.Item]; ok && h.Status.Holds() {
 			b.holdings = append(b.holdings, h)
 			if h.Status == StatusAccepted {
-				sum.deadLetters++
+				sum.dead++
 			}
 		}
 		return nil
 	}); err != nil {
 		return nil, sum, err
 	}
-	breaches := make(map[breach]struct{})
-	for _, b := range all {
+	if sum.database, err = s.store.Inspect(ctx, l.ID, expiredWithin); err != nil {
+		return nil, sum, err
+	}
+	breaches := make(map[Breach]struct{})
+	for _, found := range sum.database.Breaches {
+		breaches[found] = struct{}{}
+	}
+	for item, b := range all {
+		maps.Copy(b.coming, after[item])
 		for _, found := range b.examine() {
 			breaches[found] = struct{}{}
 		}
+		sum.units.add(b.places)
 	}
 	return breaches, sum, nil
 }
 
-// books are what Redis, and then the database, said of one item.
-type books struct {
-	item            *Item
-	stock, next     int
-	returned        []string
-	records         []string
-	outbox, pending int
-	owners          map[int]ID // of order_units
-	holdings        []Holding  // orders that hold units, and dead letters
+// returns are the orders whose units are on their way back, by item.
+func (s *Service) returns(ctx context.Context, sale string) (map[string]map[ID]*Return, error) {
+	list, err := s.store.Returns(ctx, sale, math.MaxInt32)
+	if err != nil {
+		return nil, err
+	}
+	coming := make(map[string]map[ID]*Return)
+	for i := range list {
+		r := &list[i]
+		if coming[r.Item] == nil {
+			coming[r.Item] = make(map[ID]*Return)
+		}
+		coming[r.Item][r.ID] = r
+	}
+	return coming, nil
 }
 
-// examine names everything in the books that does not add up.
-func (b *books) examine() []breach {
-	var found []breach
-	say := func(invariant, format string, args ...any) {
-		found = append(found, breach{invariant, b.item.ID + ": " + fmt.Sprintf(format, args...)})
+// open reads an item's books in Redis.
+func (s *Service) open(ctx context.Context, sh *shelf, coming map[ID]*Return) (*books, error) {
+	b := &books{item: sh.item, coming: make(map[ID]*Return, len(coming))}
+	maps.Copy(b.coming, coming)
+	var args []any
+	for id, r := range coming {
+		args = append(args, id.String(), r.BuyerHash)
 	}
-	where := make(map[int][]string, b.next)
-	put := func(unit int, place string) { where[unit] = append(where[unit], place) }
-	for _, text := range b.returned {
-		d := decoder{reply: []any{text}}
-		put(int(d.int64()), "free")
+	reply, err := auditScript.Run(ctx, s.base, sh.keys, args...).Slice()
+	switch {
+	case err != nil:
+		return nil, unavailable(err)
+	case len(reply) == 0:
+		s.suspectForgotten(sh)
+		return nil, ErrRecovering
+	case len(reply) == 1:
+		return nil, ErrRecovering
 	}
-	for _, record := range b.records {
-		r, err := ParseReservation([]byte(record))
-		if err != nil {
-			say("I1", "a reservation cannot be read: %.80s", record)
-			continue
+	d := decoder{reply: reply}
+	b.stock, b.next, b.returned, b.records = int(d.int64()), int(d.int64()), d.strings(), d.strings()
+	b.outbox, b.pending = int(d.int64()), int(d.int64())
+	for _, text := range d.strings() {
+		var id ID
+		if err := id.UnmarshalText([]byte(text)); err != nil {
+			return nil, err
 		}
-		for _, u := range r.Units {
-			// Committed, and about to leave the outbox: the same order's in both places.
-			if b.owners[u] != r.ID {
-				put(u, "reserved by "+r.ID.String())
-			}
-		}
+		b.kept = append(b.kept, id)
 	}
-	held := make(map[string]int)
-	seated := 0
-	for _, h := range b.holdings {
-		held[h.BuyerHash] += h.Quantity
-		for _, u := range h.Units {
-			if h.Status == StatusAccepted {
-				put(u, "in dead letter "+h.ID.String())
-			} else if b.owners[u] == h.ID {
-				seated++
-			} else {
-				say("I5", "order %s does not own its unit %d", h.ID, u)
-			}
-		}
-	}
-	for u, id := range b.owners {
-		put(u, "sold to "+id.String())
-	}
-	if seated < len(b.owners) {
-		say("I5", "%d units are owned by orders that do not hold them", len(b.owners)-seated)
-	}
-	for u := 1; u <= b.next; u++ {
-		switch places := where[u]; {
-		case len(places) == 0:
-			say("I6", "unit %d was handed out and is nowhere", u)
-		case len(places) > 1:
-			slices.Sort(places)
-			say("I5", "unit %d is %s", u, strings.Join(places, " and "))
-		}
-		delete(where, u)
-	}
-	for u := range where {
-		say("I6", "unit %d is in use and was never handed out", u)
-	}
-	if b.next > b.stock || len(b.owners) > b.stock {
-		say("I3", "%d units handed out and %d sold of %d", b.next, len(b.owners), b.stock)
-	}
-	for _, n := range held {
-		if n > b.item.QuotaEver {
-			say("I4", "a buyer holds %d units, and the quota never was above %d", n, b.item.QuotaEver)
-		}
-	}
-	if b.outbox != b.pending {
-		say("I1", "%d outbox entries for %d reservations", b.outbox, b.pending)
-	}
-	return found
+	return b, d.err
 }
 
 // checks sorts breaches by invariant, and says what was compared where there is none.
-func checks(breaches map[breach]struct{}, a audit, queued int) []Check {
+func checks(breaches map[Breach]struct{}, a *audit, queued int) []Check {
+	u, db := a.units, a.database
 	list := []Check{
-		{Invariant: "I1", Detail: fmt.Sprintf("%d pending, each in the outbox; %d dead letters", a.pending, a.deadLetters)},
-		{Invariant: "I3", Detail: fmt.Sprintf("%d sold of %d", a.owned, a.stock)},
+		{Invariant: "I1", Detail: fmt.Sprintf("%d pending, each in the outbox; %d dead letters", a.pending, a.dead)},
+		{Invariant: "I2", Detail: "no event, payment or unit of an order that there is not"},
+		{Invariant: "I3", Detail: fmt.Sprintf("%d sold of %d", u.sold, u.stock)},
 		{Invariant: "I4", Detail: "no buyer above the quota"},
-		{Invariant: "I5", Detail: "no unit with two owners"},
-		{Invariant: "I6", Detail: fmt.Sprintf("%d free + %d pending + %d sold + dead letters' = %d", a.free, a.pending, a.owned, a.stock)},
+		{Invariant: "I5", Detail: "no unit with two owners, no order without its units"},
+		{Invariant: "I6", Detail: fmt.Sprintf("%d free + %d reserved + %d sold + %d on their way back + %d in dead letters = %d", u.free, u.reserved, u.sold, u.coming, u.dead, u.stock)},
+		{Invariant: "I9", Detail: fmt.Sprintf("%d orders, each as its events say", db.Orders)},
+		{Invariant: "I10", Detail: "no order ended twice, and no unit was sold before it came back"},
+		{Invariant: "I11", Detail: fmt.Sprintf("%d captured = %d paid + %d to be refunded", db.Captured, db.Captured-db.Refunds, db.Refunds)},
+		{Invariant: "I14", Detail: fmt.Sprintf("no order unpaid %v after its time; %d are being expired", expiredWithin, db.Expiring), Waiting: db.Expiring},
 	}
 	for i := range list {
+		c := &list[i]
 		var said []string
 		for b := range breaches {
-			if b.invariant == list[i].Invariant {
-				said = append(said, b.what)
+			if b.Invariant == c.Invariant {
+				said = append(said, b.What)
 			}
 		}
 		slices.Sort(said)
-		if list[i].OK = len(said) == 0; !list[i].OK {
-			list[i].Detail = strings.Join(said[:min(len(said), 10)], "; ")
+		c.Breaches = len(said)
+		if c.OK = len(said) == 0; !c.OK {
+			c.Advice = advice[c.Invariant]
+			c.Detail = strings.Join(said[:min(len(said), 10)], "; ")
 			if n := len(said) - 10; n > 0 {
-				list[i].Detail += fmt.Sprintf("; and %d more", n)
+				c.Detail += fmt.Sprintf("; and %d more", n)
 			}
 		}
 	}
 	return append(list, Check{
-		Invariant: "I17", OK: true, Waiting: a.pending + queued + a.deadLetters,
-		Detail: fmt.Sprintf("%d in the outbox, %d in queues, %d dead letters", a.pending, queued, a.deadLetters),
+		Invariant: "I17", OK: true, Waiting: a.pending + queued + a.dead + u.coming,
+		Detail: fmt.Sprintf("%d in the outbox, %d in queues, %d dead letters, %d units on their way back", a.pending, queued, a.dead, u.coming),
 	})
 }
 

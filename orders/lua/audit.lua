@@ -1,13 +1,23 @@
 -- Reads everything that must add up.
 --
 -- KEYS  prelude.lua
--- ARGV  none
--- Reply {stock, next, {returned units}, {reservations}, length of the outbox, number of uncommitted}, or {} when forgotten
+-- ARGV  order id and buyer's hash of each order whose units are on their way back
+-- Reply {stock, next, {returned units}, {reservations}, length of the outbox, number of uncommitted, {those of the orders in ARGV
+--       that have not given back yet}}, {'recovering'}, or {} when forgotten
 --
 -- One step: read in pieces, a running sale would never add up.
-local it = redis.call('HMGET', item, 'stock', 'next')
+local it = redis.call('HMGET', item, 'stock', 'next', 'recovering')
 if not it[1] then
   return {}
+elseif it[3] then
+  return {'recovering'}
+end
+local returning = {}
+for i = 1, #ARGV, 2 do
+  local ids = string.match(redis.call('HGET', buyers, ARGV[i + 1]) or '', '^%d+(.*)$') or ''
+  if string.find(ids .. ' ', ' ' .. ARGV[i] .. ' ', 1, true) then
+    returning[#returning + 1] = ARGV[i]
+  end
 end
 return {
   tonumber(it[1]),
@@ -16,4 +26,5 @@ return {
   redis.call('HVALS', pending),
   redis.call('ZCARD', outbox),
   redis.call('HLEN', pending),
+  returning,
 }

@@ -1,0 +1,138 @@
+package orders
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// books are what Redis, and around that the database, said of one item.
+type books struct {
+	item            *Item
+	stock, next     int
+	returned        []string
+	records         []string
+	outbox, pending int
+	owners          map[int]ID     // of order_units
+	holdings        []Holding      // orders that hold units, and dead letters
+	coming          map[ID]*Return // units on their way back: in the database before and after the look at Redis
+	kept            []ID           // those of them that had not given back, when Redis was looked at
+	places          places
+}
+
+// places is how many units there are where.
+type places struct{ stock, free, reserved, sold, coming, dead int }
+
+func (p *places) add(q places) {
+	p.stock += q.stock
+	p.free += q.free
+	p.reserved += q.reserved
+	p.sold += q.sold
+	p.coming += q.coming
+	p.dead += q.dead
+}
+
+// examine names everything in the books that does not add up, and counts the units.
+func (b *books) examine() []Breach {
+	var found []Breach
+	say := func(invariant, format string, args ...any) {
+		found = append(found, Breach{invariant, b.item.ID + ": " + fmt.Sprintf(format, args...)})
+	}
+	b.places = places{stock: b.stock, free: b.stock - b.next + len(b.returned), sold: len(b.owners)}
+	where := make(map[int][]string, b.next)
+	put := func(unit int, place string) { where[unit] = append(where[unit], place) }
+	for _, text := range b.returned {
+		d := decoder{reply: []any{text}}
+		put(int(d.int64()), "free")
+	}
+	for _, record := range b.records {
+		r, err := ParseReservation([]byte(record))
+		if err != nil {
+			say("I1", "a reservation cannot be read: %.80s", record)
+			continue
+		}
+		if b.coming[r.ID] != nil {
+			continue // committed and ended, and Redis has yet to hear of both
+		}
+		for _, u := range r.Units {
+			// Committed, and about to leave the outbox: the same order's in both places.
+			if b.owners[u] != r.ID {
+				put(u, "reserved by "+r.ID.String())
+				b.places.reserved++
+			}
+		}
+	}
+	held := make(map[string]int)
+	seated := 0
+	for _, h := range b.holdings {
+		held[h.BuyerHash] += h.Quantity
+		if len(h.Units) != h.Quantity {
+			say("I5", "order %s of %d units has %d", h.ID, h.Quantity, len(h.Units))
+		}
+		for _, u := range h.Units {
+			if h.Status == StatusAccepted {
+				put(u, "in dead letter "+h.ID.String())
+				b.places.dead++
+			} else if b.owners[u] == h.ID {
+				seated++
+			} else {
+				say("I5", "order %s does not own its unit %d", h.ID, u)
+			}
+		}
+	}
+	for u, id := range b.owners {
+		put(u, "sold to "+id.String())
+	}
+	if seated < len(b.owners) {
+		say("I5", "%d units are owned by orders that do not hold them", len(b.owners)-seated)
+	}
+	b.bring(where, say)
+	for u := 1; u <= b.next; u++ {
+		switch places := where[u]; {
+		case len(places) == 0:
+			say("I6", "unit %d was handed out and is nowhere", u)
+		case len(places) > 1:
+			slices.Sort(places)
+			say("I5", "unit %d is %s", u, strings.Join(places, " and "))
+		}
+		delete(where, u)
+	}
+	for u := range where {
+		say("I6", "unit %d is in use and was never handed out", u)
+	}
+	if b.next > b.stock || len(b.owners) > b.stock {
+		say("I3", "%d units handed out and %d sold of %d", b.next, len(b.owners), b.stock)
+	}
+	for _, n := range held {
+		if n > b.item.QuotaEver {
+			say("I4", "a buyer holds %d units, and the quota never was above %d", n, b.item.QuotaEver)
+		}
+	}
+	if b.outbox != b.pending {
+		say("I1", "%d outbox entries for %d reservations", b.outbox, b.pending)
+	}
+	return found
+}
+
+// bring puts the units that are on their way back where they are. Those of an
+// order that has given them back may be anybody's by now.
+func (b *books) bring(where map[int][]string, say func(invariant, format string, args ...any)) {
+	for _, id := range b.kept {
+		for _, u := range b.coming[id].Units {
+			b.places.coming++
+			if len(where[u]) > 0 {
+				say("I10", "unit %d is %s, and order %s has not given it back yet", u, strings.Join(where[u], " and "), id)
+				continue
+			}
+			where[u] = []string{"on its way back from " + id.String()}
+		}
+	}
+	for id, r := range b.coming {
+		for _, u := range r.Units {
+			if len(where[u]) == 0 { // ended after the look at Redis
+				where[u] = []string{"on its way back from " + id.String()}
+				b.places.coming++
+			}
+		}
+	}
+}

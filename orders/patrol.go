@@ -1,0 +1,60 @@
+package orders
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	patrolEvery = time.Minute
+	// patrolTurn is how long one process's turn keeps the others from theirs.
+	patrolTurn = 50 * time.Second
+	// patrolShare bounds what looking costs: a round that took ten seconds is followed by a pause of 200.
+	patrolShare = 20
+	// patrolAfter is how long after the last moment at which an order could expire a sale is still verified.
+	patrolAfter = 24 * time.Hour
+)
+
+// Patrol verifies the sales that are not long over, about once a minute, and
+// reports what it finds, until ctx ends. Of several processes one at a time does so.
+func (s *Service) Patrol(ctx context.Context, report func(sale string, checks []Check)) error {
+	resume := time.Now()
+	return every(ctx, patrolEvery, nil, func() {
+		if time.Now().Before(resume) || !s.patrolTurn(ctx) {
+			return
+		}
+		began := time.Now()
+		c := s.catalog.Load()
+		for _, id := range slices.Sorted(maps.Keys(c.sales)) {
+			l := c.sales[id]
+			if time.Since(l.EndsAt) > l.Hold+patrolAfter {
+				continue
+			}
+			checks, err := s.Verify(ctx, id)
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil { // it is recovering, or something does not answer
+				s.opts.Logger.InfoContext(ctx, "a sale could not be verified", slog.String("sale", id), slog.Any("error", err))
+				continue
+			}
+			report(id, checks)
+			for _, c := range checks {
+				if !c.OK {
+					s.opts.Logger.ErrorContext(ctx, "an invariant is broken", slog.String("sale", id), slog.String("invariant", c.Invariant),
+						slog.Int("breaches", c.Breaches), slog.String("detail", c.Detail), slog.String("advice", c.Advice))
+				}
+			}
+		}
+		resume = time.Now().Add(patrolShare * time.Since(began))
+	})
+}
+
+// patrolTurn takes the turn, unless another process has it.
+func (s *Service) patrolTurn(ctx context.Context) bool {
+	took, err := s.base.SetNX(ctx, s.patrolKey(), s.process, patrolTurn).Result()
+	return err == nil && took
+}

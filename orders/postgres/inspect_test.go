@@ -1,0 +1,20 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/postgres"
+	"github.com/tidegate/tidegate/orders/storetest"
+)
+
+func TestInspect(t *testing.T) {
+	storetest.RunInspect(t, func(t *testing.T) (orders.Store, func(string)) {
+		pool := open(t)
+		return postgres.New(pool), func(statement string) {
+			if _, err := pool.Exec(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,132 @@
+package orders_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/postgres"
+)
+
+// check returns the verdict on one invariant.
+func (in *installation) check(p *process, sale, invariant string) orders.Check {
+	in.t.Helper()
+	checks, err := p.Verify(in.t.Context(), sale)
+	must(in.t, err)
+	for _, c := range checks {
+		if c.Invariant == invariant {
+			return c
+		}
+	}
+	in.t.Fatalf("no check of %s", invariant)
+	return orders.Check{}
+}
+
+func TestVerifyKnowsUnitsOnTheirWayBack(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	stop := in.work(p)
+	sale := in.sale(p)
+	id := in.order(p, sale.ID, "ada", "", 1).Order.ID
+	in.settled(p, id)
+	eventually(t, "queues are empty", func() bool { return in.verified(p, sale.ID) == 0 })
+	stop()
+
+	// Cancelled by a process that died before it gave the unit back.
+	_, ret, err := postgres.New(in.pool).Cancel(t.Context(), id)
+	must(t, err)
+	if waiting := in.verified(p, sale.ID); waiting != 1 {
+		t.Errorf("%d wait, want the unit", waiting)
+	}
+	if c := in.check(p, sale.ID, "I6"); c.Detail != "9 free + 0 reserved + 0 sold + 1 on their way back + 0 in dead letters = 10" {
+		t.Error(c.Detail)
+	}
+	stop = in.work(p)
+	eventually(t, "the unit is back", func() bool { return in.verified(p, sale.ID) == 0 })
+	stop()
+
+	// Given back by a process that died before it said so.
+	_, err = in.pool.Exec(t.Context(), `INSERT INTO order_returns VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		[16]byte(ret.ID), ret.Sale, ret.Item, ret.Epoch, ret.BuyerHash, ret.Keyless, ret.Quantity, ret.Units)
+	must(t, err)
+	if waiting := in.verified(p, sale.ID); waiting != 0 {
+		t.Errorf("%d wait", waiting)
+	}
+}
+
+func TestVerifySaysWhatToDo(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	in.work(p)
+	sale := in.sale(p)
+	id := in.order(p, sale.ID, "ada", "", 1).Order.ID
+	in.settled(p, id)
+	for invariant, breach := range map[string]struct{ do, undo string }{
+		"I5":  {`UPDATE order_units SET unit = unit + 1`, `UPDATE order_units SET unit = unit - 1`},
+		"I9":  {`UPDATE order_events SET status = 'rejected'`, `UPDATE order_events SET status = 'confirmed'`},
+		"I11": {`INSERT INTO payments (reference, order_id, action) SELECT 'forged', order_id, 'none' FROM orders`, `DELETE FROM payments`},
+	} {
+		_, err := in.pool.Exec(t.Context(), breach.do)
+		must(t, err)
+		if c := in.check(p, sale.ID, invariant); c.OK || c.Breaches == 0 || c.Advice == "" || !strings.Contains(c.Detail, id.String()) {
+			t.Errorf("%s: %+v", invariant, c)
+		}
+		_, err = in.pool.Exec(t.Context(), breach.undo)
+		must(t, err)
+		if c := in.check(p, sale.ID, invariant); !c.OK || c.Breaches != 0 || c.Advice != "" {
+			t.Errorf("%s: %+v", invariant, c)
+		}
+	}
+}
+
+func TestVerifyIsNotForASaleThatIsBeingLoaded(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p)
+	keys, err := in.rdb.Keys(t.Context(), in.namespace+":{"+sale.ID+":shoe}:*:item").Result()
+	must(t, err)
+	must(t, in.rdb.HSet(t.Context(), keys[0], "recovering", 1).Err())
+	if _, err := p.Verify(t.Context(), sale.ID); err == nil {
+		t.Error("half a sale was judged")
+	}
+	must(t, in.rdb.HDel(t.Context(), keys[0], "recovering").Err())
+	in.verified(p, sale.ID)
+}
+
+func TestOnePatrolAtATime(t *testing.T) {
+	in := install(t)
+	processes := []*process{in.start(), in.start()}
+	sale := in.sale(processes[0])
+	type round struct {
+		by, checks int
+		sale       string
+	}
+	reports := make(chan round, 2)
+	for i, p := range processes {
+		stop := in.run(func(ctx context.Context) error {
+			err := p.Patrol(ctx, func(sale string, checks []orders.Check) { reports <- round{i, len(checks), sale} })
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		})
+		t.Cleanup(stop)
+	}
+	select {
+	case r := <-reports:
+		if r.sale != sale.ID || r.checks < 10 {
+			t.Errorf("%+v", r)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody verifies")
+	}
+	holder, err := in.rdb.TTL(t.Context(), in.namespace+":patrol").Result()
+	if err != nil || holder <= 0 || holder > time.Minute {
+		t.Errorf("the turn lasts %v, %v", holder, err)
+	}
+	if len(reports) > 0 {
+		t.Errorf("%+v too", <-reports)
+	}
+}
