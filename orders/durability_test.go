@@ -83,11 +83,20 @@ func TestReplicatedPromisesWhatAReplicaHas(t *testing.T) {
 		t.Fatalf("%+v", first)
 	}
 
+	eventually(t, "the first is queued, and nothing else writes", func() bool { return in.queued() == 1 })
+
 	replica.Stop()
-	for range 3 { // a repetition finds the reservation in Redis, which is not enough for it either
+	var written int64
+	for i := range 3 {
+		// A repetition finds the reservation in Redis, which is not enough for it either. Since Redis 7.2 a WAIT is for what the
+		// caller wrote, so it has to write something.
 		out, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "second"})
 		if !errors.Is(err, orders.ErrUnavailable) {
 			t.Fatalf("while the replica is frozen: %+v, %v; want ErrUnavailable", out, err)
+		}
+		before := written
+		if written = server.Written(); i > 0 && written == before {
+			t.Error("a repetition waited for nothing of its own")
 		}
 	}
 	if out := in.order(p, sale.ID, "first", "", 1); out.Order.ID != first.Order.ID {
