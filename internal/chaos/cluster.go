@@ -93,6 +93,9 @@ func newCluster(t testing.TB, bin, dir string, want needs) *cluster {
 		"REDIS_URL=" + redisURL, "DATABASE_URL=" + databaseURL + "&pool_max_conns=8", "MIGRATE=true", "RULES_FILE=" + file,
 		"IDENTITY=header", "SECRET=" + rand.Text() + rand.Text(), "INTERNAL_TOKEN=" + c.token, "NAMESPACE=" + space,
 	}
+	if want&always != 0 {
+		c.common = append(c.common, "DURABILITY=fsync")
+	}
 	for i := range 2 {
 		public, internal, probes := freeAddr(), freeAddr(), freeAddr()
 		c.apis = append(c.apis, c.start("api", i, "http://"+internal, "LISTEN="+public, "INTERNAL_LISTEN="+internal))

@@ -8,7 +8,7 @@ import (
 // each names every fault once, in as few rounds as there are kinds of Redis, and one more.
 var each = [][]string{
 	{
-		"failover", "freeze-worker", "kill-api", "duplicate-tasks", "cut-postgres", "worker-at-before_ack", "flushall-frozen-api-short",
+		"failover", "freeze-worker", "kill-api", "duplicate-tasks", "cut-postgres", "hold-commits", "worker-at-before_ack", "flushall-frozen-api-short",
 	},
 	{
 		"kill-redis-always", "redis-restores-snapshot", "api-at-after_reserve", "kill-worker", "drop-postgres-replies", "delayed-tasks", "freeze-api",
@@ -17,7 +17,7 @@ var each = [][]string{
 		"kill-redis-everysec", "redis-loses-last-second", "api-at-before_answer", "worker-at-between_statements", "cut-redis", "api-clock-off", "kill-postgres",
 	},
 	{
-		"flushall", "flushall-frozen-api-long", "redis-starts-empty", "drop-redis-replies", "worker-at-after_commit", "worker-clock-off",
+		"flushall", "flushall-frozen-api-long", "redis-starts-empty", "drop-redis-replies", "worker-at-after_commit", "worker-clock-off", "freeze-all-workers",
 	},
 }
 
@@ -37,7 +37,7 @@ func TestEveryFault(t *testing.T) {
 		}
 		plans = append(plans, planOf(seed, rand.New(rand.NewPCG(seed, 0)), chosen...))
 	}
-	for _, f := range faults {
+	for _, f := range faults { // those that make others worse come besides
 		if met[f.name] != 1 {
 			t.Errorf("fault %s stands in %d rounds, want one", f.name, met[f.name])
 		}

@@ -24,11 +24,12 @@ var faults = []fault{
 	{name: "api-clock-off", takes: anAPI, draw: offBy(time.Hour), inject: restartAPI},
 	{name: "worker-clock-off", draw: offBy(time.Hour), inject: restartWorker},
 	{name: "freeze-worker", draw: lasting(45*time.Second, 45*time.Second), inject: func(_ context.Context, c *cluster, p params) error {
-		return done(c.worker(p).freeze())
+		return done(c.worker(p).freeze(p.For))
 	}, heal: func(_ context.Context, c *cluster, p params) error {
 		c.worker(p).thaw()
 		return nil
 	}},
+	{name: "freeze-all-workers", draw: lasting(500*time.Millisecond, 2*time.Second), inject: freezeWorkers, heal: thawWorkers},
 	{name: "freeze-api", draw: lasting(500*time.Millisecond, 5*time.Second), inject: freezeAPI, heal: thawAPI},
 
 	// Redis with its memory.
@@ -87,6 +88,8 @@ var faults = []fault{
 	{name: "drop-postgres-replies", needs: postgresProxied, draw: lasting(200*time.Millisecond, 3*time.Second),
 		inject: func(_ context.Context, c *cluster, _ params) error { c.postgresProxy.Deafen(); return nil },
 		heal:   func(_ context.Context, c *cluster, _ params) error { c.postgresProxy.Hear(); return nil }},
+	{name: "hold-commits", draw: lasting(500*time.Millisecond, 3*time.Second), inject: holdCommits,
+		heal: func(context.Context, *cluster, params) error { return nil }}, // by then it has ended; the round waits for it
 
 	// The queue.
 	{name: "duplicate-tasks", inject: func(ctx context.Context, c *cluster, _ params) error { return c.repeatTasks(ctx, 0) }},
@@ -95,13 +98,18 @@ var faults = []fault{
 	}},
 }
 
-// double takes both copies of uncommitted orders at once. It is in no other plan.
+// double takes both copies of uncommitted orders at once, of which there are some, for nobody has committed any for a while. It is in no
+// other plan.
 var double = fault{name: "double", draw: away, inject: func(ctx context.Context, c *cluster, p params) error {
+	if err := freezeWorkers(ctx, c, params{For: time.Second}); err != nil {
+		return err
+	}
+	pause(ctx, time.Second)
 	if !c.api(p).kill(p.For) {
 		return errNothingThere
 	}
 	return flush(ctx, c, p)
-}}
+}, heal: thawWorkers}
 
 // errNothingThere says that a fault found nothing to break, for instance a process that is dead already.
 var errNothingThere = errors.New("nothing there to break")
@@ -150,7 +158,22 @@ func restartWorker(_ context.Context, c *cluster, p params) error {
 	return done(c.worker(p).restart(p.env()...))
 }
 
-func freezeAPI(_ context.Context, c *cluster, p params) error { return done(c.api(p).freeze()) }
+func freezeWorkers(_ context.Context, c *cluster, p params) error {
+	frozen := false
+	for _, w := range c.workers {
+		frozen = w.freeze(p.For) || frozen
+	}
+	return done(frozen)
+}
+
+func thawWorkers(_ context.Context, c *cluster, _ params) error {
+	for _, w := range c.workers {
+		w.thaw()
+	}
+	return nil
+}
+
+func freezeAPI(_ context.Context, c *cluster, p params) error { return done(c.api(p).freeze(p.For)) }
 
 func thawAPI(_ context.Context, c *cluster, p params) error {
 	c.api(p).thaw()
@@ -170,4 +193,19 @@ func flushFrozen(ctx context.Context, c *cluster, p params) error {
 		return err
 	}
 	return flush(ctx, c, p)
+}
+
+// holdCommits has every commit wait, as a disk that stalls does.
+func holdCommits(ctx context.Context, c *cluster, p params) error {
+	waiting, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	tx, err := c.pool.Begin(waiting)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(waiting, `LOCK TABLE order_units IN SHARE MODE`); err != nil {
+		return errors.Join(err, tx.Rollback(ctx))
+	}
+	time.AfterFunc(p.For, func() { _ = tx.Rollback(ctx) }) // of a connection that is gone there is nothing to undo
+	return nil
 }

@@ -66,7 +66,7 @@ func (n *node) run(ctx context.Context, log io.Writer) {
 		cmd.Stderr = log
 		err := testenv.StartChild(cmd)
 		if err == nil {
-			n.cmd, n.frozen, n.odd = cmd, false, len(n.extra) > 0
+			n.cmd, n.frozen, n.odd = cmd, time.Time{}, len(n.extra) > 0
 			n.armed = slices.ContainsFunc(n.extra, func(v string) bool { return strings.HasPrefix(v, "FAILPOINT=") })
 			n.extra = nil
 		}
@@ -79,7 +79,7 @@ func (n *node) run(ctx context.Context, log io.Writer) {
 			ended()
 		}
 		n.mu.Lock()
-		n.cmd, n.armed, n.odd, n.frozen, n.killed = nil, false, false, false, time.Now()
+		n.cmd, n.armed, n.odd, n.frozen, n.killed = nil, false, false, time.Time{}, time.Now()
 		away := n.away
 		n.away = restartAfter
 		close(n.changed)
@@ -126,19 +126,27 @@ func (n *node) restart(extra ...string) bool {
 	return n.signal(syscall.SIGTERM)
 }
 
-// freeze stops the process where it is: its connections stay, and its clock goes on.
-func (n *node) freeze() bool {
+// freeze stops the process where it is, for so long at least: its connections stay, and its clock goes on.
+func (n *node) freeze(d time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.frozen = n.signal(syscall.SIGSTOP)
-	return n.frozen
+	if !n.signal(syscall.SIGSTOP) {
+		return false
+	}
+	if until := time.Now().Add(d); until.After(n.frozen) {
+		n.frozen = until
+	}
+	return true
 }
 
+// thaw lets the process run on, unless it was frozen for longer.
 func (n *node) thaw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.frozen = false
-	n.signal(syscall.SIGCONT)
+	if time.Until(n.frozen) < 50*time.Millisecond {
+		n.frozen = time.Time{}
+		n.signal(syscall.SIGCONT)
+	}
 }
 
 // ended waits until the process that runs now has ended.
@@ -212,5 +220,5 @@ func (n *node) isOdd() bool {
 func (n *node) isFrozen() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.frozen
+	return !n.frozen.IsZero()
 }

@@ -50,6 +50,9 @@ func newPlan(seed uint64) plan {
 	return planOf(seed, r, chosen...)
 }
 
+// pileUp are the faults before which Redis may lose its memory with many orders in it that are not committed.
+var pileUp = []string{"freeze-all-workers", "hold-commits"}
+
 // planOf is a plan of these very faults.
 func planOf(seed uint64, r *rand.Rand, chosen ...*fault) plan {
 	p := plan{Seed: seed}
@@ -65,6 +68,10 @@ func planOf(seed uint64, r *rand.Rand, chosen ...*fault) plan {
 		}
 		s.At = max(s.At, firstFault+s.Before)
 		p.Steps = append(p.Steps, s)
+		if i := r.IntN(3); f.takes == redises && i < len(pileUp) {
+			f := faultNamed(pileUp[i])
+			p.Steps = append(p.Steps, step{Fault: f.name, fault: f, params: f.draw(r), At: s.At - between(r, 300*time.Millisecond, 900*time.Millisecond)})
+		}
 	}
 	slices.SortStableFunc(p.Steps, func(a, b step) int { return cmp.Compare(a.At, b.At) })
 	return p

@@ -143,8 +143,7 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 
 // heal ends everything that is broken, and waits until every process is ready.
 func (c *cluster) heal(ctx context.Context) error {
-	for _, n := range c.nodes() {
-		n.thaw()
+	for _, n := range c.nodes() { // nothing is frozen any more: the plan is through
 		if n.isOdd() {
 			n.restart()
 			if !n.ended(ctx) {
