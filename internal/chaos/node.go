@@ -33,8 +33,8 @@ type node struct {
 	armed   bool          // the process that runs dies at a failpoint
 	odd     bool          // the process that runs has an environment of its own
 	away    time.Duration // until the next start
-	frozen  bool
-	killed  time.Time // when a process last ended in any way
+	frozen  time.Time     // until when; zero: it runs
+	killed  time.Time     // when a process last ended in any way
 	changed chan struct{}
 
 	stop context.CancelFunc
