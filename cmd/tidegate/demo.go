@@ -16,6 +16,9 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
+// builtInLimit is how many orders a minute of a user the built-in rules admit.
+const builtInLimit = 100
+
 func demoCommand() *cobra.Command {
 	var (
 		data string
@@ -36,7 +39,7 @@ Some click twice, some hang up. Half of the orders are paid, some of them late o
 					PublicURLs: []string{at.Public}, InternalURL: at.Internal, Progress: cmd.ErrOrStderr(),
 					Sale: "rehearsal-" + time.Now().UTC().Format("20060102-150405"), Items: []string{"ticket"}, Stock: 300,
 					Buyers: 2000, Rate: 400, Ramp: time.Second, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Seed: 1,
-					Hold: 2 * time.Second, Fates: rehearse.WholeLife(),
+					Hold: 2 * time.Second, Fates: rehearse.WholeLife(), Limit: builtInLimit,
 				})
 				if err := errors.Join(err, verdict(report, table, out)); err != nil || exit {
 					return err
@@ -55,6 +58,9 @@ Some click twice, some hang up. Half of the orders are paid, some of them late o
 func rehearseEmbedded(ctx context.Context, o rehearse.Options, show func(*rehearse.Report, io.Writer) error, stdout, stderr io.Writer) error {
 	return withEmbedded(ctx, "", stderr, func(ctx context.Context, at embedded.Place) error {
 		o.PublicURLs, o.InternalURL = []string{at.Public}, at.Internal
+		if o.Limit == 0 {
+			o.Limit = builtInLimit
+		}
 		report, err := rehearse.Run(ctx, o)
 		return errors.Join(err, verdict(report, show, stdout))
 	})
