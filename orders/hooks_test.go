@@ -2,6 +2,8 @@ package orders_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -14,22 +16,146 @@ type hooked struct {
 	orders.Store
 	afterHoldings atomic.Pointer[func()] // what happens between reading the orders and opening the sale
 	lead          atomic.Pointer[func() (bool, error)]
+	before        atomic.Pointer[hook]
+	after         atomic.Pointer[hook]
 }
 
+// hook is told of a call, and may hold it up or make it fail.
+type hook func(ctx context.Context, call string) error
+
 func (h *hooked) Holdings(ctx context.Context, sale string, fn func(orders.Holding) error) error {
-	err := h.Store.Holdings(ctx, sale, fn)
-	if after := h.afterHoldings.Load(); after != nil {
-		(*after)()
+	return h.do(ctx, "holdings", func() error {
+		err := h.Store.Holdings(ctx, sale, fn)
+		if after := h.afterHoldings.Load(); after != nil {
+			(*after)()
+		}
+		return err
+	})
+}
+
+func (h *hooked) Lead(ctx context.Context, sale string, fn func(context.Context) error) (led bool, err error) {
+	if lead := h.lead.Load(); lead != nil {
+		return (*lead)()
+	}
+	err = h.do(ctx, "lead", func() error {
+		led, err = h.Store.Lead(ctx, sale, fn)
+		return err
+	})
+	return led, err
+}
+
+// do makes a call between the hooks.
+func (h *hooked) do(ctx context.Context, call string, fn func() error) error {
+	if before := h.before.Load(); before != nil {
+		if err := (*before)(ctx, call); err != nil {
+			return err
+		}
+	}
+	err := fn()
+	if after := h.after.Load(); err == nil && after != nil {
+		err = (*after)(ctx, call)
 	}
 	return err
 }
 
-func (h *hooked) Lead(ctx context.Context, sale string, fn func(context.Context) error) (bool, error) {
-	if lead := h.lead.Load(); lead != nil {
-		return (*lead)()
-	}
-	return h.Store.Lead(ctx, sale, fn)
+func (h *hooked) Sales(ctx context.Context) (list []orders.Sale, err error) {
+	err = h.do(ctx, "sales", func() error { list, err = h.Store.Sales(ctx); return err })
+	return list, err
 }
+
+func (h *hooked) RaiseEpoch(ctx context.Context, sale string) error {
+	return h.do(ctx, "raise epoch", func() error { return h.Store.RaiseEpoch(ctx, sale) })
+}
+
+func (h *hooked) EndHandOver(ctx context.Context, sale string, epoch int64) error {
+	return h.do(ctx, "end hand-over", func() error { return h.Store.EndHandOver(ctx, sale, epoch) })
+}
+
+func (h *hooked) Beat(ctx context.Context, process string) error {
+	return h.do(ctx, "beat", func() error { return h.Store.Beat(ctx, process) })
+}
+
+func (h *hooked) Acknowledge(ctx context.Context, sale string, epoch int64, process string) error {
+	return h.do(ctx, "acknowledge", func() error { return h.Store.Acknowledge(ctx, sale, epoch, process) })
+}
+
+func (h *hooked) Commit(ctx context.Context, batch []orders.Reservation) (verdicts []orders.Verdict, err error) {
+	err = h.do(ctx, "commit", func() error { verdicts, err = h.Store.Commit(ctx, batch); return err })
+	return verdicts, err
+}
+
+func (h *hooked) Statuses(ctx context.Context, ids []orders.ID) (found map[orders.ID]orders.Status, err error) {
+	err = h.do(ctx, "statuses", func() error { found, err = h.Store.Statuses(ctx, ids); return err })
+	return found, err
+}
+
+func (h *hooked) Order(ctx context.Context, id orders.ID) (o orders.Order, err error) {
+	err = h.do(ctx, "order", func() error { o, err = h.Store.Order(ctx, id); return err })
+	return o, err
+}
+
+func (h *hooked) Returned(ctx context.Context, ids []orders.ID) error {
+	return h.do(ctx, "returned", func() error { return h.Store.Returned(ctx, ids) })
+}
+
+// fails makes calls fail as when the database is away: those named, or all.
+func (h *hooked) fails(calls ...string) {
+	h.before.Store(new(hook(func(_ context.Context, call string) error {
+		if len(calls) == 0 {
+			return fmt.Errorf("%w: a dead process asks for %s", orders.ErrUnavailable, call)
+		}
+		for _, c := range calls {
+			if c == call {
+				return fmt.Errorf("%w: %s", orders.ErrUnavailable, call)
+			}
+		}
+		return nil
+	})))
+}
+
+// heals ends what fails and holds began.
+func (h *hooked) heals() {
+	h.before.Store(nil)
+	h.after.Store(nil)
+}
+
+// holds stops the calls named, or all, until goOn is called. reached is closed when the first one stands there.
+func holds(at *atomic.Pointer[hook], calls ...string) (reached <-chan struct{}, goOn func()) {
+	arrived, released := make(chan struct{}), make(chan struct{})
+	arrive := sync.OnceFunc(func() { close(arrived) })
+	at.Store(new(hook(func(ctx context.Context, call string) error {
+		for _, c := range calls {
+			if c != call {
+				continue
+			}
+			arrive()
+			<-released // a process that is stopped heeds no deadline
+			return ctx.Err()
+		}
+		return nil
+	})))
+	return arrived, sync.OnceFunc(func() { at.Store(nil); close(released) })
+}
+
+// everyCall is what a process asks of the database.
+var everyCall = []string{"sales", "lead", "raise epoch", "end hand-over", "beat", "acknowledge", "commit", "statuses", "order", "returned", "holdings"}
+
+// freeze stops the process: to the others, who see only the database, it is a
+// machine that does nothing any more. It wakes when thaw is called.
+func (in *installation) freeze(p *process) (thaw func()) {
+	in.t.Helper()
+	_, thaw = holds(&p.store.before, everyCall...)
+	in.t.Cleanup(thaw)
+	return thaw
+}
+
+// follows keeps a process from leading.
+func (p *process) follows() {
+	follow := func() (bool, error) { return false, nil }
+	p.store.lead.Store(&follow)
+}
+
+func (p *process) mayLead() { p.store.lead.Store(nil) }
 
 // afterScript runs fn when a script was answered.
 type afterScript struct{ fn func() }
@@ -51,3 +177,56 @@ func (a afterScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 		return err
 	}
 }
+
+// around runs its functions before and after commands of which one says a word.
+type around struct {
+	word          string
+	before, after func()
+}
+
+func (a around) says(cmds ...redis.Cmder) bool {
+	for _, cmd := range cmds {
+		for _, arg := range cmd.Args() {
+			if arg == a.word {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (a around) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (a around) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return a.run([]redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
+	}
+}
+
+func (a around) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return a.run(cmds, func() error { return next(ctx, cmds) })
+	}
+}
+
+func (a around) run(cmds []redis.Cmder, next func() error) error {
+	says := a.says(cmds...)
+	if says && a.before != nil {
+		a.before()
+	}
+	err := next()
+	if says && a.after != nil {
+		a.after()
+	}
+	return err
+}
+
+// opened waits until the sale's recovery has come to an epoch and opened it.
+func (in *installation) opened(p *process, sale string, epoch int64) {
+	in.t.Helper()
+	eventually(in.t, fmt.Sprintf("epoch %d is open", epoch), func() bool {
+		status, err := p.Sale(in.t.Context(), sale)
+		return err == nil && status.Sale.Epoch >= epoch && status.State == orders.StateOpen
+	})
+}
+

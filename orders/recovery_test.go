@@ -3,6 +3,7 @@ package orders_test
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -151,24 +152,30 @@ func TestTwoLeadersRebuildOnce(t *testing.T) {
 }
 
 // TestNobodyReservesIntoASaleThatIsBeingLoaded delivers an order of the old
-// epoch while the leader has read the database and not opened the sale.
+// epoch while the leader has read the database and not opened the sale. It is
+// of a process that stood still, so nobody has handed it over.
 func TestNobodyReservesIntoASaleThatIsBeingLoaded(t *testing.T) {
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	leader, other := in.start(), in.start()
 	sale := in.sale(leader, func(s *orders.Sale) { s.Items[0].Stock = 1 })
 	early := in.order(other, sale.ID, "early", "", 1)
+	thaw := in.freeze(other)
 	loaded, goOn := make(chan struct{}), make(chan struct{})
 	after := func() { close(loaded); <-goOn }
-	for _, p := range in.processes { // whoever leads
-		p.store.afterHoldings.Store(&after)
-	}
+	open := sync.OnceFunc(func() {
+		leader.store.afterHoldings.Store(nil)
+		close(goOn)
+	})
+	t.Cleanup(open)
+	leader.store.afterHoldings.Store(&after)
 	must(t, in.rdb.FlushAll(t.Context()).Err())
 	_, err := attempt(t.Context(), leader, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "late"})
 	if !errors.Is(err, orders.ErrRecovering) {
 		t.Fatalf("%v, want ErrRecovering", err)
 	}
 	<-loaded
+	thaw()
 	in.work(leader) // the process that accepted offers its order, whose epoch is over
 	in.work(other)
 	delivered := func(set string) bool {
@@ -186,10 +193,7 @@ func TestNobodyReservesIntoASaleThatIsBeingLoaded(t *testing.T) {
 			t.Fatalf("a list of a sale that is being loaded: %v", err)
 		}
 	}
-	for _, p := range in.processes {
-		p.store.afterHoldings.Store(nil)
-	}
-	close(goOn)
+	open()
 	if o := in.settled(other, early.Order.ID); o.Status != orders.StatusConfirmed {
 		t.Errorf("%+v", o)
 	}
