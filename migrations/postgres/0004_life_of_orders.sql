@@ -19,6 +19,13 @@ CREATE TABLE order_events (
 );
 INSERT INTO order_events (at, order_id, status, reason)
 SELECT coalesce(confirmed_at, accepted_at), order_id, status, reason FROM orders ORDER BY order_id;
+-- +goose StatementBegin
+CREATE FUNCTION order_events_are_final() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'order_events is only added to';
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER order_events_are_final BEFORE UPDATE OR DELETE ON order_events EXECUTE FUNCTION order_events_are_final();
 
 -- Every capture that the payment provider told of, once.
 CREATE TABLE payments (
@@ -60,5 +67,6 @@ DROP TABLE processes;
 DROP TABLE order_returns;
 DROP TABLE payments;
 DROP TABLE order_events;
+DROP FUNCTION order_events_are_final;
 DROP INDEX orders_unpaid;
 ALTER TABLE sales DROP COLUMN epoch_floor;

@@ -16,6 +16,12 @@ CREATE TABLE order_events (
 ) STRICT;
 INSERT INTO order_events (at, order_id, status, reason)
 SELECT coalesce(confirmed_at, accepted_at), order_id, status, reason FROM orders ORDER BY order_id;
+-- +goose StatementBegin
+CREATE TRIGGER order_events_stay BEFORE DELETE ON order_events BEGIN SELECT RAISE(ABORT, 'order_events is only added to'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER order_events_are_final BEFORE UPDATE ON order_events BEGIN SELECT RAISE(ABORT, 'order_events is only added to'); END;
+-- +goose StatementEnd
 
 CREATE TABLE payments (
     reference   text    PRIMARY KEY,
