@@ -35,21 +35,30 @@ func (s *Service) publish(ctx context.Context, b bulletin) {
 
 // listen hears bulletins. After each (re)connection it assumes that some were missed.
 func (s *Service) listen(ctx context.Context) error {
-	sub := s.base.Subscribe(ctx, s.bulletinChannel())
+	for ctx.Err() == nil {
+		s.listenTo(ctx, s.base.Subscribe(ctx, s.bulletinChannel()))
+	}
+	return ctx.Err()
+}
+
+// listenTo hears one subscription until ctx ends or Redis is another server:
+// the one before may live on, with nobody left who would publish there.
+func (s *Service) listenTo(ctx context.Context, sub *redis.PubSub) {
 	defer sub.Close()
 	messages := sub.ChannelWithSubscriptions(redis.WithChannelSize(1024), redis.WithChannelSendTimeout(time.Minute))
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return
+		case <-s.replaced:
+			return
 		case m, ok := <-messages:
 			if !ok {
-				return ctx.Err()
+				return
 			}
 			switch m := m.(type) {
 			case *redis.Subscription:
 				poke(s.fence.changed)
-				s.ledger.doubt()
 				s.waiters.wakeAll()
 			case *redis.Message:
 				var b bulletin
@@ -65,7 +74,7 @@ func (s *Service) listen(ctx context.Context) error {
 
 func (s *Service) hear(b bulletin) {
 	for _, c := range b.Orders {
-		s.ledger.settle(c.ID, c.Status)
+		s.ledger.settle(c.ID)
 		s.waiters.wake(c.ID)
 	}
 	if len(b.Orders) > 0 {

@@ -170,10 +170,12 @@ func TestTheLedgerIsBounded(t *testing.T) {
 		if !l.claim() {
 			t.Fatalf("no room for order %d", i)
 		}
-		l.add(identity{item: 1, buyer: ids[i].String()}, Reservation{ID: ids[i], Quantity: 1})
+		who := identity{item: 1, buyer: ids[i].String()}
+		l.add(who, Reservation{ID: ids[i], Quantity: 1})
 		if i >= 2 {
-			l.settle(ids[i-2], StatusConfirmed)
-			l.settle(ids[i-2], StatusConfirmed) // hearing it twice frees one place
+			l.settle(ids[i-2])
+			l.settle(ids[i-2]) // hearing it twice frees one place
+			l.learn(identity{item: 1, buyer: ids[i-2].String()}, Order{ID: ids[i-2], Status: StatusPaid})
 		}
 	}
 	if !l.claim() || l.claim() {
@@ -185,8 +187,45 @@ func TestTheLedgerIsBounded(t *testing.T) {
 	if _, ok := l.accepted(ids[9]); !ok {
 		t.Error("an uncommitted order was forgotten")
 	}
-	if o, _, ok := l.held(identity{item: 1, buyer: ids[7].String()}); !ok || o.Status != StatusConfirmed {
-		t.Errorf("the latest committed order is %+v, %v", o, ok)
+	if o, ok := l.held(identity{item: 1, buyer: ids[7].String()}); !ok || o.Status != StatusPaid {
+		t.Errorf("the latest final order is %+v, %v", o, ok)
+	}
+}
+
+// What may have changed elsewhere is not said from memory.
+func TestTheLedgerForgetsWhatMayChange(t *testing.T) {
+	l, now := newLedger(3), time.Now()
+	who := identity{item: 1, buyer: "b"}
+	for name, c := range map[string]struct {
+		o    Order
+		want bool
+	}{
+		"paid":                {Order{Status: StatusPaid, PayBefore: now}, true},
+		"nothing to pay":      {Order{Status: StatusConfirmed}, true},
+		"waits for a payment": {Order{Status: StatusConfirmed, PayBefore: now}, false},
+		"over":                {Order{Status: StatusCancelled}, false},
+		"dead letter":         {Order{Status: StatusAccepted}, false},
+	} {
+		delete(l.known, who)
+		c.o.ID = newID(now, 1)
+		l.learn(who, c.o)
+		if _, ok := l.held(who); ok != c.want {
+			t.Errorf("%s: held is %v", name, ok)
+		}
+	}
+	id := newID(now, 1)
+	l.claim()
+	l.add(who, Reservation{ID: id, Quantity: 1})
+	if _, ok := l.held(who); !ok {
+		t.Error("an order accepted just now is not known")
+	}
+	l.pending[id].at = now.Add(-2 * pendingFor)
+	if _, ok := l.held(who); ok {
+		t.Error("an order that may long be committed is said to be accepted")
+	}
+	l.settle(id)
+	if _, ok := l.held(who); ok || len(l.known) != 0 {
+		t.Error("a committed order is said to be accepted")
 	}
 }
 

@@ -9,20 +9,15 @@ import (
 // beside Redis until the database has them, and then a memory of who holds
 // what, so that a repeated click costs no round trip. Safe for concurrent use.
 type ledger struct {
-	mu        sync.Mutex
-	max       int
-	claimed   int              // uncommitted entries and decisions under way
-	epochs    map[string]int64 // by sale: what was reserved in an earlier one is too late to be remembered
-	pending   map[ID]*entry
-	known     map[identity]*entry
-	settled   map[ID]*entry // committed, and known
-	committed []*entry      // the same in the order of their commits, a ring of at most max
-	next      int           // where in the ring the oldest stands
+	mu      sync.Mutex
+	max     int
+	claimed int              // uncommitted entries and decisions under way
+	epochs  map[string]int64 // by sale: what was reserved in an earlier one is too late to be remembered
+	pending map[ID]*entry
+	known   map[identity]*entry // of pending and final ones
+	final   []*entry            // those that will not change any more, a ring of at most max
+	next    int                 // where in the ring the oldest stands
 }
-
-// knownFor is how long what is known of a committed order is said again
-// without asking: it may be paid or cancelled elsewhere, and the news be lost.
-const knownFor = 2 * time.Second
 
 // identity is what a repeated request shares with the first.
 type identity struct {
@@ -34,13 +29,14 @@ type entry struct {
 	identity
 	r     Reservation
 	order Order
-	since time.Time // accepted here, or asked about last; of a committed order when it was as it is here
+	at    time.Time // when it was accepted, as this process knows
+	since time.Time // accepted here, or asked about last
 }
 
 func newLedger(most int) *ledger {
 	return &ledger{
 		max: most, epochs: make(map[string]int64),
-		pending: make(map[ID]*entry), known: make(map[identity]*entry), settled: make(map[ID]*entry),
+		pending: make(map[ID]*entry), known: make(map[identity]*entry),
 	}
 }
 
@@ -73,7 +69,8 @@ func (l *ledger) add(who identity, r Reservation) bool {
 		l.claimed--
 		return true
 	}
-	e := &entry{identity: who, r: r, order: r.Accepted(), since: time.Now()}
+	now := time.Now()
+	e := &entry{identity: who, r: r, order: r.Accepted(), at: now, since: now}
 	l.pending[r.ID], l.known[who] = e, e
 	return true
 }
@@ -103,37 +100,25 @@ func (l *ledger) uncommitted(is func(*Reservation) bool) []Reservation {
 	return list
 }
 
-// learn remembers who holds an order that is committed.
+// learn remembers who holds an order that will not change any more. Any other
+// one may change elsewhere, and the news be lost.
 func (l *ledger) learn(who identity, o Order) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e, ok := l.known[who]
-	if !ok || e.order.ID != o.ID {
-		e = &entry{identity: who}
-		l.known[who] = e
-		l.keep(o.ID, e)
-	}
-	e.order, e.since = o, time.Now()
-}
-
-// doubt makes what is known of committed orders something to ask about: news may have been missed.
-func (l *ledger) doubt() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.settled {
-		e.since = time.Time{}
-	}
-}
-
-// keep puts a committed entry into the ring, in the place of the oldest when the ring is full.
-func (l *ledger) keep(id ID, e *entry) {
-	l.settled[id] = e
-	if len(l.committed) < l.max {
-		l.committed = append(l.committed, e)
+	if o.Status != StatusPaid && (o.Status != StatusConfirmed || !o.PayBefore.IsZero()) {
 		return
 	}
-	l.forget(l.committed[l.next])
-	l.committed[l.next] = e
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.known[who]; ok && e.order.ID == o.ID {
+		return
+	}
+	e := &entry{identity: who, order: o}
+	l.known[who] = e
+	if len(l.final) < l.max {
+		l.final = append(l.final, e)
+		return
+	}
+	l.forget(l.final[l.next])
+	l.final[l.next] = e
 	l.next = (l.next + 1) % l.max
 }
 
@@ -141,23 +126,17 @@ func (l *ledger) forget(e *entry) {
 	if l.known[e.identity] == e {
 		delete(l.known, e.identity)
 	}
-	if l.settled[e.order.ID] == e {
-		delete(l.settled, e.order.ID)
-	}
 }
 
-// held finds the order of an identity, and the quantity it was asked for with.
-func (l *ledger) held(who identity) (Order, int, bool) {
+// held finds the order of an identity, while there is no doubt about it.
+func (l *ledger) held(who identity) (Order, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.known[who]
-	if !ok {
-		return Order{}, 0, false
+	if !ok || e.order.Status == StatusAccepted && time.Since(e.at) > pendingFor {
+		return Order{}, false
 	}
-	if _, pending := l.pending[e.order.ID]; !pending && time.Since(e.since) > knownFor {
-		return Order{}, 0, false
-	}
-	return e.order, e.order.Quantity, true
+	return e.order, true
 }
 
 // accepted finds an uncommitted order.
@@ -171,26 +150,15 @@ func (l *ledger) accepted(id ID) (Order, bool) {
 	return e.order, true
 }
 
-// settle notes what became of an order in the database. One that holds nothing
-// any more is not remembered: what its identity stands for then, Redis knows.
-func (l *ledger) settle(id ID, status Status) {
+// settle notes that the database has the order now.
+func (l *ledger) settle(id ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e, uncommitted := l.pending[id]
-	if uncommitted {
+	if e, ok := l.pending[id]; ok {
 		delete(l.pending, id)
 		l.claimed--
-		e.order.ConfirmedAt, e.r = time.Now().UTC(), Reservation{}
-	} else if e = l.settled[id]; e == nil {
-		return
-	}
-	switch {
-	case !status.Holds():
 		l.forget(e)
-	case uncommitted:
-		l.keep(id, e)
 	}
-	e.order.Status, e.since = status, time.Now()
 }
 
 // overdue are uncommitted orders that nobody has asked about for so long. They

@@ -88,12 +88,9 @@ func printable(location, s string, most int) error {
 // a holder already has, or a refusal. decided is false when the rules, and
 // then Reserve, have to be asked.
 func (a *Attempt) Screen() (out Outcome, decided bool) {
-	if o, quantity, ok := a.s.ledger.held(a.identity()); ok {
-		if quantity != a.quantity {
+	if o, ok := a.s.ledger.held(a.identity()); ok {
+		if o.Quantity != a.quantity {
 			return Outcome{Reason: ReasonKeyReused, Order: o}, true
-		}
-		if o.Status == StatusConfirmed && o.PayBefore.IsZero() && a.shelf.sale.Hold > 0 {
-			o.PayBefore = o.ConfirmedAt.Add(a.shelf.sale.Hold) // as far as this process saw it
 		}
 		return Outcome{Order: o, Replayed: true}, true
 	}
@@ -269,10 +266,8 @@ func (a *Attempt) replay(ctx context.Context, held string) (Outcome, error) {
 	} else if err != nil {
 		return Outcome{}, err
 	}
-	switch {
-	case o.Status.Holds():
-		a.s.ledger.learn(a.identity(), o)
-	case a.key == "":
+	a.s.ledger.learn(a.identity(), o)
+	if !o.Status.Holds() && a.key == "" {
 		return Outcome{}, fmt.Errorf("%w: order %s has ended, and its buyer is about to be free to order again", ErrUnavailable, id)
 	}
 	return Outcome{Order: o, Replayed: true}, nil

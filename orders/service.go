@@ -96,6 +96,7 @@ type Service struct {
 	compared  atomic.Bool   // the sales were read, and compared with Redis, once
 	asking    chan struct{} // orders of this process may have lost their other copies
 	handing   chan struct{} // a sale is being recovered
+	replaced  chan struct{} // Redis is another server than before
 	process   string        // names this process to the others
 }
 
@@ -125,6 +126,7 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 		leading:    make(chan struct{}, 1),
 		asking:     make(chan struct{}, 1),
 		handing:    make(chan struct{}, 1),
+		replaced:   make(chan struct{}, 1),
 		process:    uuid.NewString(),
 	}
 	if opts.Durability == DurabilityReplicated {

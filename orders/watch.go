@@ -12,7 +12,12 @@ import (
 // somebody says that they changed or the fence that Redis may be another one,
 // and every second, in case nobody was heard.
 func (s *Service) watch(ctx context.Context) error {
+	generation := s.fence.generation.Load()
 	return every(ctx, time.Second, s.fence.changed, func() {
+		if now := s.fence.generation.Load(); now != generation {
+			generation = now
+			poke(s.replaced)
+		}
 		if err := s.loadCatalog(ctx); err != nil && ctx.Err() == nil {
 			s.opts.Logger.WarnContext(ctx, "sales could not be read; those known stay in force", slog.Any("error", err))
 		}

@@ -5,11 +5,13 @@ package postgres
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/orders"
 )
@@ -29,29 +31,53 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 // Ping tells whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.pool.Ping(ctx)) }
 
-// unlockWithin bounds the end of a leadership; a lock not given back goes with its session.
-const unlockWithin = 5 * time.Second
+const (
+	// leaderSilence is after how long without a word Postgres ends the session
+	// of a leader that is stopped, and with it the lead.
+	leaderSilence = 3 * time.Second
+	leaderWord    = time.Second
+)
 
-// Lead holds a session's advisory lock while fn runs.
+// Lead holds an advisory lock in a transaction while fn runs. fn's context ends
+// when the lock may be lost.
 func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) error) (led bool, err error) {
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return false, wrap("lead", err)
-	}
-	defer conn.Release()
-	const lock = "tidegate sale "
-	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1, 0))`, lock+sale).Scan(&led); err != nil || !led {
-		return false, wrap("lead", err)
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockWithin)
-		defer cancel()
-		if _, uerr := conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, lock+sale); uerr != nil {
-			_ = conn.Conn().Close(ctx) // the lock goes with the session
-			err = errors.Join(err, wrap("stop leading", uerr))
+	var failed error // of fn
+	err = s.inTx(ctx, "lead", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT set_config('idle_in_transaction_session_timeout', $1, true)`,
+			strconv.FormatInt(leaderSilence.Milliseconds(), 10)); err != nil {
+			return err
 		}
-	}()
-	return true, fn(ctx)
+		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))`, "tidegate sale "+sale).Scan(&led); err != nil || !led {
+			return err
+		}
+		g, leading := errgroup.WithContext(ctx)
+		leading, stop := context.WithCancel(leading)
+		g.Go(func() error { return keepWord(leading, tx) })
+		failed = fn(leading)
+		stop()
+		return g.Wait()
+	})
+	if failed != nil {
+		err = failed
+	}
+	return led, err
+}
+
+// keepWord lets Postgres know that the leader lives, until ctx ends.
+func keepWord(ctx context.Context, tx pgx.Tx) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(leaderWord):
+		}
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaderSilence)
+		_, err := tx.Exec(within, `SELECT 1`)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // inTx runs fn in one transaction.
