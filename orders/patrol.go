@@ -23,11 +23,11 @@ const (
 func (s *Service) Patrol(ctx context.Context, report func(sale string, checks []Check)) error {
 	resume := time.Now()
 	return every(ctx, patrolEvery, nil, func() {
-		if time.Now().Before(resume) || !s.patrolTurn(ctx) {
+		c := s.catalog.Load()
+		if !c.loaded || time.Now().Before(resume) || !s.patrolTurn(ctx) {
 			return
 		}
 		began := time.Now()
-		c := s.catalog.Load()
 		for _, id := range slices.Sorted(maps.Keys(c.sales)) {
 			l := c.sales[id]
 			if time.Since(l.EndsAt) > l.Hold+patrolAfter {

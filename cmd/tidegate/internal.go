@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,14 +27,25 @@ func (a *internalAPI) addFlags(cmd *cobra.Command, getenv func(string) string) {
 	cmd.PreRun = func(*cobra.Command, []string) { a.token = orElse(a.token, getenv("INTERNAL_TOKEN")) }
 }
 
-func (a *internalAPI) get(ctx context.Context, answer any, path ...string) error {
+// call makes a call and reads its answer. What stands in the path needs no escapes.
+func (a *internalAPI) call(ctx context.Context, method string, answer any, path ...string) error {
+	return a.ask(ctx, method, nil, answer, path...)
+}
+
+func (a *internalAPI) ask(ctx context.Context, method string, query url.Values, answer any, path ...string) error {
+	for i := range path {
+		path[i] = url.PathEscape(path[i])
+	}
 	at, err := url.JoinPath(a.base, path...)
 	if err != nil {
 		return fmt.Errorf("--internal: %w; name a URL such as http://127.0.0.1:8081", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
+	if len(query) > 0 {
+		at += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("--internal: %w; name a URL such as http://127.0.0.1:8081", err)
 	}
@@ -71,46 +81,6 @@ func refusal(at string, status int, body []byte) error {
 		return fmt.Errorf("%s: %d %s; readyz says what is missing", at, status, said)
 	}
 	return fmt.Errorf("%s: %d %s", at, status, said)
-}
-
-func verifyCommand(getenv func(string) string) *cobra.Command {
-	var (
-		api  internalAPI
-		sale string
-	)
-	cmd := &cobra.Command{
-		Use:   "verify --sale SALE",
-		Short: "Ask the server whether a sale's invariants hold",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var verdict struct {
-				OK     bool
-				Checks []struct {
-					Invariant string
-					OK        bool
-					Detail    string
-				}
-			}
-			if err := api.get(cmd.Context(), &verdict, "v1", "sales", url.PathEscape(sale), "verify"); err != nil {
-				return err
-			}
-			for _, check := range verdict.Checks {
-				word := "ok"
-				if !check.OK {
-					word = "BREACH"
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%-4s %-7s %s\n", check.Invariant, word, check.Detail)
-			}
-			if !verdict.OK {
-				return errors.New("an invariant is broken: keep the logs and the database as they are, and look at the orders named above")
-			}
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&sale, "sale", "", "the sale")
-	_ = cmd.MarkFlagRequired("sale") // it exists
-	api.addFlags(cmd, getenv)
-	return cmd
 }
 
 func healthCommand() *cobra.Command {

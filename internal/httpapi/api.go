@@ -19,6 +19,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/orders"
 )
 
 // Config is what an API is made of. The caller owns all of it.
@@ -37,6 +38,8 @@ type Config struct {
 	Metrics http.Handler
 	// Decided is told of every decision that charged, or would have. It must be safe for concurrent use, and keep neither. Nil: nobody is.
 	Decided func(*admission.Request, *admission.Decision)
+	// Verified is told what was found whenever a sale is verified. It must be safe for concurrent use. Nil: nobody is.
+	Verified func(sale string, checks []orders.Check)
 	// Tokens of the internal listener. Nil: none, and then the caller must
 	// bind that listener to loopback.
 	Tokens *Tokens
@@ -62,6 +65,7 @@ type API struct {
 	bans     BanHistory
 	metrics  http.Handler
 	decided  func(*admission.Request, *admission.Decision)
+	verified func(sale string, checks []orders.Check)
 	identity Identity
 	tokens   *Tokens
 	proxies  []netip.Prefix
@@ -85,7 +89,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a := &API{
 		orders: cfg.Orders, ready: cfg.Orders.Ready, gate: cfg.Gate, identity: cfg.Identity, tokens: cfg.Tokens,
-		bans: cfg.Bans, metrics: cfg.Metrics, decided: cfg.Decided,
+		bans: cfg.Bans, metrics: cfg.Metrics, decided: cfg.Decided, verified: cfg.Verified,
 		proxies: slices.Clone(cfg.TrustedProxies), log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
 	a.semaphores, a.secret = cfg.Semaphores, slices.Clone(cfg.Secret)

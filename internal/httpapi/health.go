@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
 )
 
 // readyWithin is how long a dependency may take to say that it is there.
@@ -62,13 +63,15 @@ func failingPart(err error) string {
 	return "the sales are not loaded yet"
 }
 
-// Probes serves livez and readyz, and nothing else, for a process without an
-// API of its own. What it returns last makes readyz answer 503.
-func Probes(ready func(context.Context) error, version string, log *slog.Logger) (handler http.Handler, drain func()) {
+// Probes serves livez, readyz and metrics, and nothing else, for a process
+// without an API of its own. There are no tokens: whoever reaches the listener
+// reads them. What it returns last makes readyz answer 503.
+func Probes(ready func(context.Context) error, version string, metrics http.Handler, log *slog.Logger) (handler http.Handler, drain func()) {
 	a := &API{ready: ready, version: version, log: log}
 	e := a.echo(a.track, hygiene)
 	docs := a.huma(e, "Tidegate", nil)
 	huma.Register(docs, livezRoute, a.livez)
 	huma.Register(docs, readyzRoute, a.readyz)
+	e.GET("/metrics", echo.WrapHandler(metrics))
 	return headAsGet(e), a.Drain
 }

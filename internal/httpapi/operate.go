@@ -134,6 +134,9 @@ func (a *API) verify(ctx context.Context, in *saleInput) (*verifyOutput, error) 
 	if err != nil {
 		return nil, err
 	}
+	if a.verified != nil {
+		a.verified(in.Sale, checks)
+	}
 	out := &verifyOutput{}
 	out.Body.OK = !slices.ContainsFunc(checks, func(c orders.Check) bool { return !c.OK })
 	out.Body.Checks = checks

@@ -119,10 +119,23 @@ func TestSales(t *testing.T) {
 }
 
 func TestVerify(t *testing.T) {
-	b := setup(t)
-	b.orders.checks = []orders.Check{{Invariant: "I3", OK: true, Detail: "40 of 100"}, {Invariant: "I6", OK: false, Detail: "one unit is missing"}}
+	var told []orders.Check
+	b := setup(t, func(c *Config) {
+		c.Verified = func(sale string, checks []orders.Check) {
+			if sale == "flash" {
+				told = checks
+			}
+		}
+	})
+	b.orders.checks = []orders.Check{
+		{Invariant: "I3", OK: true, Detail: "40 of 100"}, {Invariant: "I6", Detail: "one unit is missing", Breaches: 1, Advice: "look for it"},
+	}
 	w := call(b.Internal(), "GET", "/v1/sales/flash/verify", "")
-	want := `{"ok":false,"checks":[{"invariant":"I3","ok":true,"detail":"40 of 100"},{"invariant":"I6","ok":false,"detail":"one unit is missing"}]}` + "\n"
+	want := `{"ok":false,"checks":[{"invariant":"I3","ok":true,"detail":"40 of 100"},` +
+		`{"invariant":"I6","ok":false,"detail":"one unit is missing","breaches":1,"advice":"look for it"}]}` + "\n"
+	if len(told) != 2 {
+		t.Errorf("told %v", told)
+	}
 	if w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -26,6 +26,7 @@ type Metrics struct {
 	registry  *prometheus.Registry
 	decisions *prometheus.CounterVec
 	shadow    *prometheus.CounterVec
+	verdicts  verdicts
 	tiers     atomic.Pointer[tierSet]
 }
 
@@ -35,11 +36,12 @@ type tierSet struct {
 	names map[string]bool
 }
 
-// New makes the metrics of a gate and of the process.
+// New makes the metrics of a gate and of the process. Without a gate, nil, they are the process' only.
 func New(gate Gate) *Metrics {
 	m := &Metrics{
 		gate:     gate,
 		registry: prometheus.NewRegistry(),
+		verdicts: verdicts{last: make(map[string]verdict)},
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tidegate_decisions_total",
 			Help: "Requests that were to be charged, by the rule that decided, the tier, and what was decided.",
@@ -49,8 +51,10 @@ func New(gate Gate) *Metrics {
 			Help: "Requests that a shadow rule would have refused.",
 		}, []string{"rule"}),
 	}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.decisions, m.shadow, stats{gate})
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &m.verdicts)
+	if gate != nil {
+		m.registry.MustRegister(m.decisions, m.shadow, stats{gate})
+	}
 	return m
 }
 

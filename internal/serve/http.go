@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"runtime/debug"
 	"time"
 
@@ -72,13 +73,15 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	measured := metrics.New(gate)
 	measured.Semaphores(semaphores)
 	api, err := httpapi.New(httpapi.Config{
-		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Semaphores: semaphores, Secret: []byte(cfg.Secret), Metrics: measured.Handler(), Decided: measured.Decided,
+		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Semaphores: semaphores, Secret: []byte(cfg.Secret),
+		Metrics: measured.Handler(), Decided: measured.Decided, Verified: measured.Verified,
 		Identity: identity, Tokens: tokens,
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(), DecideWithin: h.Within,
 	})
 	if err != nil {
 		return err
 	}
+	p.Background = append(p.Background, func(ctx context.Context) error { return h.Orders.Patrol(ctx, measured.Verified) })
 	p.Drain = api.Drain
 	p.Listeners = append(p.Listeners,
 		Listener{Name: "public", Addr: cfg.Listen, Handler: api.Public()},
@@ -107,9 +110,9 @@ func rulesOf(cfg *config.Config) (*admission.Rules, error) {
 	return rules, wrap("RULES_FILE", err)
 }
 
-// addProbes gives a process without HTTP of its own a listener for livez and readyz.
-func (p *Process) addProbes(addr string, ready func(context.Context) error) {
-	handler, drain := httpapi.Probes(ready, version(), p.Log)
+// addProbes gives a process without HTTP of its own a listener for livez, readyz and metrics.
+func (p *Process) addProbes(addr string, ready func(context.Context) error, measured http.Handler) {
+	handler, drain := httpapi.Probes(ready, version(), measured, p.Log)
 	p.Drain = drain
 	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: addr, Handler: handler})
 }

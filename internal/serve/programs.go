@@ -14,6 +14,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/orders"
@@ -44,19 +45,21 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			return err
 		}
 		p.Worker = worker
+		measured := metrics.New(nil)
 		if cfg.Reports != "" {
 			// What the rules file says of semaphores the API has declared.
 			semaphores, err := p.addSemaphores(r.Decisions, semdefs.Postgres(db), semdefs.Options{Namespace: cfg.Namespace, Logger: log})
 			if err != nil {
 				return err
 			}
+			measured.Semaphores(semaphores)
 			reporter, err := newReporter(cfg, log, svc, r.Queue, semaphores)
 			if err != nil {
 				return err
 			}
 			p.Worker = both{worker, reporter}
 		}
-		p.addProbes(cfg.WorkerListen, svc.Ready)
+		p.addProbes(cfg.WorkerListen, svc.Ready, measured.Handler())
 		return nil
 	})
 }

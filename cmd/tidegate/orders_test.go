@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+const shownOrder = `{"order_id":"01","status":"rejected","reason":"duplicate","sale":"flash","item":"shoe","quantity":2,"units":[7,8],
+	"accepted_at":"2026-11-21T11:00:00.1Z","confirmed_at":null,"pay_before":"2026-11-21T11:15:00Z"}`
+
+// internalFake answers as the internal API does for the calls it is given, and notes them.
+func internalFake(t *testing.T, answers map[string]string) (getenv func(string) string, asked *[]string) {
+	t.Helper()
+	asked = new([]string)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		what := r.Method + " " + r.URL.RequestURI()
+		*asked = append(*asked, what)
+		answer, ok := answers[what]
+		if !ok || r.Header.Get("Authorization") != "Bearer secret" {
+			w.WriteHeader(http.StatusNotFound)
+			answer = `{"title":"There is no such order"}`
+		} else if strings.HasPrefix(answer, `{"title"`) {
+			w.WriteHeader(http.StatusConflict)
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	return func(name string) string {
+		return map[string]string{"INTERNAL_TOKEN": "secret", "TIDEGATE_INTERNAL_URL": server.URL}[name]
+	}, asked
+}
+
+func TestOrders(t *testing.T) {
+	env, _ := internalFake(t, map[string]string{
+		"GET /v1/orders/01":              shownOrder,
+		"POST /v1/orders/dead/01/replay": shownOrder,
+		"POST /v1/orders/dead/02/replay": `{"title":"The change contradicts the present state","detail":"the database still refuses order 02"}`,
+	})
+	for _, verb := range []string{"show", "replay"} {
+		out, err := call(t, env, "orders", verb, "01")
+		if err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
+		for _, want := range []string{"order         01\n", "status        rejected, duplicate\n", "buyer         not named\n", "units         7 8\n", "to be paid by 2026-11-21T11:15:00Z\n"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: no %q in\n%s", verb, want, out)
+			}
+		}
+		if _, err := call(t, env, "orders", verb, "none"); err == nil || !strings.Contains(err.Error(), "404 There is no such order") {
+			t.Errorf("%s: %v", verb, err)
+		}
+		if _, err := call(t, env, "orders", verb); err == nil {
+			t.Errorf("%s of nothing", verb)
+		}
+	}
+	if _, err := call(t, env, "orders", "replay", "02"); err == nil || !strings.Contains(err.Error(), "still refuses order 02") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDeadOrders(t *testing.T) {
+	letter := func(id int) string {
+		return fmt.Sprintf(`{"order_id":"%02d","sale":"flash","item":"shoe","refused_at":"2026-11-21T11:00:00Z","reason":"violates no_ada"}`, id)
+	}
+	env, asked := internalFake(t, map[string]string{
+		"GET /v1/orders/dead?limit=1000":            `{"items":[` + letter(1) + `,` + letter(2) + `],"next_cursor":"a-_"}`,
+		"GET /v1/orders/dead?cursor=a-_&limit=1000": `{"items":[` + letter(3) + `],"next_cursor":null}`,
+	})
+	out, err := call(t, env, "orders", "dead")
+	want := "01  2026-11-21T11:00:00Z  flash, shoe  violates no_ada\n"
+	if err != nil || !strings.HasPrefix(out, want) || strings.Count(out, "\n") != 3 || len(*asked) != 2 {
+		t.Errorf("%v: %s after %v", err, out, *asked)
+	}
+	if out, err := call(t, env, "orders", "dead", "--json"); err != nil || out != letter(1)+"\n"+letter(2)+"\n"+letter(3)+"\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+	none, _ := internalFake(t, map[string]string{"GET /v1/orders/dead?limit=1000": `{"items":[],"next_cursor":null}`})
+	if out, err := call(t, none, "orders", "dead"); err != nil || out != "no dead letters\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := call(t, none, "orders", "dead", "--json"); err != nil || out != "" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestVerifySaysWhatToDo(t *testing.T) {
+	env, _ := internalFake(t, map[string]string{
+		"GET /v1/sales/flash/verify": `{"ok":false,"checks":[{"invariant":"I3","ok":true,"detail":"fine"},{"invariant":"I14","ok":false,"detail":"late","advice":"start a worker"}]}`,
+		"GET /v1/sales/quiet/verify": `{"ok":true,"checks":[{"invariant":"I3","ok":true,"detail":"fine"}]}`,
+	})
+	out, err := call(t, env, "verify", "flash")
+	if err == nil || out != "I3   ok      fine\nI14  BREACH  late\n     do:     start a worker\n" {
+		t.Errorf("%v: %q", err, out)
+	}
+	for _, args := range [][]string{{"quiet"}, {"--sale", "quiet"}, {"quiet", "--sale", "quiet"}} {
+		if out, err := call(t, env, append([]string{"verify"}, args...)...); err != nil || out != "I3   ok      fine\n" {
+			t.Errorf("%v: %v: %q", args, err, out)
+		}
+	}
+	for _, args := range [][]string{{}, {"quiet", "flash"}, {"quiet", "--sale", "flash"}} {
+		if _, err := call(t, env, append([]string{"verify"}, args...)...); err == nil {
+			t.Errorf("%v", args)
+		}
+	}
+}

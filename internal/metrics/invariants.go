@@ -1,0 +1,60 @@
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// verifiedFresh is how long a verdict is told. Another process may verify the
+// sale from then on, and what was wrong may long be right.
+const verifiedFresh = 5 * time.Minute
+
+// verdicts collects what was found when sales were verified, by this process.
+type verdicts struct {
+	mu   sync.Mutex
+	last map[string]verdict // by sale, guarded by mu
+}
+
+type verdict struct {
+	checks []orders.Check
+	at     time.Time
+}
+
+var (
+	violations = describe("invariant_violations", "Things that did not add up when this process last verified the sale; no series: it has not, for 5 minutes.",
+		"sale", "invariant")
+	verifiedAt = describe("invariants_verified_timestamp_seconds", "When this process last verified the sale.", "sale")
+)
+
+// Verified notes what was found of a sale.
+func (m *Metrics) Verified(sale string, checks []orders.Check) {
+	m.verdicts.mu.Lock()
+	defer m.verdicts.mu.Unlock()
+	m.verdicts.last[sale] = verdict{checks, time.Now()}
+}
+
+// Describe implements prometheus.Collector.
+func (v *verdicts) Describe(ch chan<- *prometheus.Desc) {
+	ch <- violations
+	ch <- verifiedAt
+}
+
+// Collect implements prometheus.Collector.
+func (v *verdicts) Collect(ch chan<- prometheus.Metric) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for sale, seen := range v.last {
+		if time.Since(seen.at) > verifiedFresh {
+			delete(v.last, sale)
+			continue
+		}
+		for _, c := range seen.checks {
+			ch <- prometheus.MustNewConstMetric(violations, prometheus.GaugeValue, float64(c.Breaches), sale, c.Invariant)
+		}
+		ch <- prometheus.MustNewConstMetric(verifiedAt, prometheus.GaugeValue, float64(seen.at.UnixMilli())/1000, sale)
+	}
+}

@@ -1,0 +1,51 @@
+package metrics_test
+
+import (
+	"maps"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/metrics"
+	"github.com/tidegate/tidegate/orders"
+)
+
+func TestVerified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics.New(&gate{rules: admission.DefaultRules()})
+		invariants := func() map[string]string {
+			got := scrape(t, m)
+			maps.DeleteFunc(got, func(name, _ string) bool { return !strings.HasPrefix(name, "tidegate_invariant") })
+			return got
+		}
+		if got := invariants(); len(got) != 0 {
+			t.Errorf("%v before anybody looked", got)
+		}
+		m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 4}})
+		m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 3}})
+		want := map[string]string{
+			`tidegate_invariant_violations{invariant="I3",sale="flash"}`:   "0",
+			`tidegate_invariant_violations{invariant="I6",sale="flash"}`:   "3",
+			`tidegate_invariants_verified_timestamp_seconds{sale="flash"}`: "9.466848e+08", // the bubble's first moment
+		}
+		if got := invariants(); !maps.Equal(got, want) {
+			t.Errorf("%v", got)
+		}
+		time.Sleep(5*time.Minute + 1)
+		if got := invariants(); len(got) != 0 {
+			t.Errorf("%v although nobody looks any more", got)
+		}
+	})
+}
+
+// A process that decides nothing still says how it is.
+func TestWithoutAGate(t *testing.T) {
+	w := httptest.NewRecorder()
+	metrics.New(nil).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, "\ngo_goroutines ") || strings.Contains(body, "tidegate_admission") {
+		t.Errorf("%d %s", w.Code, body)
+	}
+}
