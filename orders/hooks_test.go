@@ -229,4 +229,3 @@ func (in *installation) opened(p *process, sale string, epoch int64) {
 		return err == nil && status.Sale.Epoch >= epoch && status.State == orders.StateOpen
 	})
 }
-

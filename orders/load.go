@@ -64,6 +64,7 @@ func (s *Service) load(ctx context.Context, l *listing, late []Reservation) erro
 		if _, err := s.base.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			p.HSet(ctx, sh.keys[0], "rebuilt", now.UnixMilli())
 			p.HDel(ctx, sh.keys[0], "recovering")
+			p.PExpireAt(ctx, sh.keys[0], sh.sale.forgetAt()) // the next leader may just have dropped it
 			return nil
 		}); err != nil {
 			return unavailable(err)

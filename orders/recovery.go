@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// retryRecovery is the pause after an attempt that failed. Each attempt raises
+// the epoch, and those who ask for the sale would have the next one begin at once.
+const retryRecovery = 200 * time.Millisecond
+
 // recoverSales rebuilds sales that Redis forgot, until ctx ends.
 func (s *Service) recoverSales(ctx context.Context) error {
 	for {
@@ -20,6 +24,10 @@ func (s *Service) recoverSales(ctx context.Context) error {
 			sale := key.(string)
 			if err := s.recoverSale(ctx, sale); err != nil && ctx.Err() == nil {
 				s.opts.Logger.WarnContext(ctx, "a sale could not be rebuilt yet", slog.String("sale", sale), slog.Any("error", err))
+				select {
+				case <-ctx.Done():
+				case <-time.After(retryRecovery):
+				}
 			}
 			return ctx.Err() == nil
 		})
@@ -106,9 +114,13 @@ func (s *Service) intact(ctx context.Context, l *listing) (bool, error) {
 	return err == nil, err
 }
 
-// sealBefore closes the keys of earlier epochs, and returns what was reserved there and never committed.
+// sealBefore closes the keys of earlier epochs, and returns what was reserved
+// there and never committed: each order once, as the latest epoch has it. A
+// leader may have died before it could drop the keys that it took orders from,
+// and a scan may meet one twice.
 func (s *Service) sealBefore(ctx context.Context, l *listing) ([]Reservation, error) {
 	var abandoned []Reservation
+	at := make(map[ID]int)
 	for epoch := int64(1); epoch < l.Epoch; epoch++ {
 		for _, it := range l.Items {
 			keys := s.itemKeys(l.ID, it.ID, epoch)
@@ -130,6 +142,11 @@ func (s *Service) sealBefore(ctx context.Context, l *listing) ([]Reservation, er
 							slog.String("reservation", pairs[i]), slog.Any("error", err))
 						continue
 					}
+					if i, twice := at[r.ID]; twice {
+						abandoned[i] = r
+						continue
+					}
+					at[r.ID] = len(abandoned)
 					abandoned = append(abandoned, r)
 				}
 				if cursor == "0" {

@@ -80,9 +80,9 @@ func (s *Service) giveBack(ctx context.Context, list []Return) {
 			sh = l.shelves[r.Item]
 		}
 		switch {
-		case !c.loaded || sh != nil && r.Epoch > l.Epoch:
-			continue // this process has not heard of the epoch yet
-		case sh == nil, r.Epoch < l.Epoch, sh.forgottenAt(time.Now()):
+		case sh == nil || r.Epoch > l.Epoch:
+			continue // this process has not heard of the item, or the epoch, yet
+		case r.Epoch < l.Epoch, sh.forgottenAt(time.Now()):
 			over = append(over, r.ID) // a later epoch was counted without the order
 			continue
 		}

@@ -1,0 +1,374 @@
+package orders_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// accept places orders of buyers of their own, which nobody commits yet unless a worker runs.
+func (in *installation) accept(p *process, sale, name string, count int) (ids []orders.ID) {
+	in.t.Helper()
+	for i := range count {
+		out := in.buy(p, sale, name+"-"+strconv.Itoa(i))
+		if !out.Admitted() || out.Replayed {
+			in.t.Fatalf("%s %d: %+v", name, i, out)
+		}
+		ids = append(ids, out.Order.ID)
+	}
+	return ids
+}
+
+// loseTasks waits until so many orders are queued, which happens after their
+// answers, and deletes them: nobody but their process knows them then.
+func (in *installation) loseTasks(count int) {
+	in.t.Helper()
+	eventually(in.t, "the orders are queued", func() bool {
+		keys, err := in.rdb.Keys(in.t.Context(), "asynq:{"+in.namespace+"-*:t:*").Result()
+		must(in.t, err)
+		return len(keys) == count
+	})
+	in.deleteTasks()
+}
+
+// outcomes waits until the orders are rows, and counts what became of them. An
+// order is confirmed, or rejected because it came too late.
+func (in *installation) outcomes(p *process, ids []orders.ID) (confirmed, late int) {
+	in.t.Helper()
+	for _, id := range ids {
+		switch o := in.settled(p, id); {
+		case o.Status == orders.StatusConfirmed && len(o.Units) == o.Quantity:
+			confirmed++
+		case o.Status == orders.StatusRejected && o.Reason == orders.ReasonRecoveredLate:
+			late++
+		default:
+			in.t.Errorf("order %+v", o)
+		}
+	}
+	return confirmed, late
+}
+
+// sellOut lets buyers come until nothing is left, and returns their orders.
+func (in *installation) sellOut(p *process, sale, name string) (ids []orders.ID) {
+	in.t.Helper()
+	for i := 0; ; i++ {
+		out := in.buy(p, sale, name+"-"+strconv.Itoa(i))
+		switch {
+		case out.Reason == orders.ReasonSoldOut:
+			return ids
+		case !out.Admitted():
+			in.t.Fatalf("%s %d: %+v", name, i, out)
+		}
+		ids = append(ids, out.Order.ID)
+	}
+}
+
+// TestAnotherOneFinishesWhatALeaderBegan has the leader die at each step.
+func TestAnotherOneFinishesWhatALeaderBegan(t *testing.T) {
+	type death struct {
+		call  string
+		after bool
+	}
+	for _, d := range []death{
+		{"raise epoch", false},
+		{"raise epoch", true},
+		{"commit", false},
+		{"commit", true},
+		{"end hand-over", false},
+		{"end hand-over", true},
+		{"holdings", false},
+		{"holdings", true},
+	} {
+		name := "before " + d.call
+		if d.after {
+			name = "after " + d.call
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			in := installOn(t, server.URL())
+			others := []*process{in.start(), in.start()}
+			leader := in.start()
+			sale := in.sale(leader, func(s *orders.Sale) { s.Items[0].Stock = 30 })
+			var placed []orders.ID
+			for i, p := range others {
+				p.follows()
+				placed = append(placed, in.accept(p, sale.ID, fmt.Sprint("early-", i), 4)...)
+			}
+			died := make(chan struct{})
+			die := sync.OnceFunc(func() { leader.store.fails(); close(died) })
+			at := &leader.store.before
+			if d.after {
+				at = &leader.store.after
+			}
+			at.Store(new(hook(func(_ context.Context, call string) error {
+				if call != d.call {
+					return nil
+				}
+				die()
+				return fmt.Errorf("%w: the leader dies", orders.ErrUnavailable)
+			})))
+			if d.call == "commit" { // of what the keys of a server that only restarted still hold
+				server.Kill()
+				server.Restart()
+			} else {
+				must(t, in.rdb.FlushAll(t.Context()).Err())
+			}
+			<-died
+			for _, p := range others {
+				p.mayLead()
+			}
+			in.work(others[0])
+			placed = append(placed, in.sellOut(others[1], sale.ID, "late")...)
+			if confirmed, late := in.outcomes(others[0], placed); confirmed != 30 || late != 0 {
+				t.Errorf("%d confirmed and %d too late of 30 units and %d orders", confirmed, late, len(placed))
+			}
+			in.balanced(others[0], sale.ID)
+			in.everyKeyExpires()
+		})
+	}
+}
+
+// everyKeyExpires fails the test for keys of items that would stay for ever.
+func (in *installation) everyKeyExpires() {
+	in.t.Helper()
+	keys, err := in.rdb.Keys(in.t.Context(), in.namespace+":{*").Result()
+	must(in.t, err)
+	for _, key := range keys {
+		ttl, err := in.rdb.TTL(in.t.Context(), key).Result()
+		must(in.t, err)
+		if ttl == -1 {
+			content, _ := in.rdb.HGetAll(in.t.Context(), key).Result()
+			in.t.Errorf("key %s never expires: %v", key, content)
+		}
+	}
+}
+
+// TestALeaderThatLostItsLockUndoesNothing cuts the leader's connection at each
+// step, and lets it go on when another one has finished.
+func TestALeaderThatLostItsLockUndoesNothing(t *testing.T) {
+	for _, step := range []string{"raise epoch", "end hand-over", "holdings", "rebuilt"} {
+		t.Run("before "+step, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			in := installOn(t, server.URL())
+			other, zombie := in.start(), in.start()
+			other.follows()
+			sale := in.sale(zombie, func(s *orders.Sale) { s.Items[0].Stock = 30 })
+			placed := in.accept(other, sale.ID, "early", 4)
+			placed = append(placed, in.accept(zombie, sale.ID, "early-too", 4)...)
+			reached, goOn := holds(&zombie.store.before, step)
+			if step == "rebuilt" { // a word of what opens the sale in Redis
+				arrived, released := make(chan struct{}), make(chan struct{})
+				arrive := sync.OnceFunc(func() { close(arrived); <-released })
+				zombie.rdb.AddHook(around{word: step, before: arrive})
+				reached, goOn = arrived, sync.OnceFunc(func() { close(released) })
+			}
+			t.Cleanup(goOn)
+			must(t, in.rdb.FlushAll(t.Context()).Err())
+			<-reached
+			if n := in.count(`
+				SELECT count(pg_terminate_backend(pid)) FROM pg_locks
+				WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`); n != 1 {
+				t.Fatalf("%d leaders", n)
+			}
+			other.mayLead()
+			in.work(other)
+			in.opened(other, sale.ID, 2)
+			placed = append(placed, in.accept(other, sale.ID, "between", 4)...)
+			goOn()
+			placed = append(placed, in.sellOut(zombie, sale.ID, "late")...)
+			if confirmed, late := in.outcomes(other, placed); confirmed != 30 || late != 0 {
+				t.Errorf("%d confirmed and %d too late of 30 units and %d orders", confirmed, late, len(placed))
+			}
+			in.balanced(other, sale.ID)
+			in.everyKeyExpires()
+		})
+	}
+}
+
+// TestAProcessThatStoodStillLosesNoUnitToAnybody wakes it when the sale has been
+// rebuilt without what it remembers.
+func TestAProcessThatStoodStillLosesNoUnitToAnybody(t *testing.T) {
+	for _, c := range []struct {
+		stock, confirmed, late int // of its five orders
+	}{{20, 5, 0}, {8, 3, 2}, {5, 0, 5}} {
+		t.Run(fmt.Sprint("stock ", c.stock), func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			in := installOn(t, server.URL())
+			stopped, awake := in.start(), in.start()
+			sale := in.sale(awake, func(s *orders.Sale) { s.Items[0].Stock = c.stock })
+			early := in.accept(stopped, sale.ID, "early", 5)
+			in.loseTasks(5)
+			thaw := in.freeze(stopped)
+			must(t, in.rdb.FlushAll(t.Context()).Err())
+			in.work(awake)
+			between := in.accept(awake, sale.ID, "between", 5)
+			if confirmed, late := in.outcomes(awake, between); confirmed != 5 || late != 0 {
+				t.Errorf("%d confirmed and %d late of those who bought from the rebuilt sale", confirmed, late)
+			}
+			thaw()
+			if confirmed, late := in.outcomes(awake, early); confirmed != c.confirmed || late != c.late {
+				t.Errorf("%d confirmed and %d late, want %d and %d", confirmed, late, c.confirmed, c.late)
+			}
+			for i, id := range early {
+				o, err := stopped.Order(t.Context(), id, all)
+				must(t, err)
+				eventually(t, "its buyer hears of it", func() bool {
+					out := in.buy(stopped, sale.ID, "early-"+strconv.Itoa(i))
+					return out.Replayed && out.Order.ID == id || o.Status == orders.StatusRejected && out.Reason == orders.ReasonSoldOut
+				})
+			}
+			rest := in.sellOut(stopped, sale.ID, "late")
+			in.outcomes(stopped, rest)
+			if sold := in.count(`SELECT count(*) FROM order_units`); sold != c.stock {
+				t.Errorf("%d units sold of %d", sold, c.stock)
+			}
+			in.balanced(awake, sale.ID)
+		})
+	}
+}
+
+// TestABatchOfBeforeIsNotCommittedAfterwards holds a worker's commit up until
+// the sale was rebuilt and the order's unit sold to somebody else.
+func TestABatchOfBeforeIsNotCommittedAfterwards(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	stopped, worker, other := in.start(), in.start(), in.start()
+	sale := in.sale(other, func(s *orders.Sale) { s.Items[0].Stock = 2 })
+	reached, goOn := holds(&worker.store.before, "commit")
+	t.Cleanup(goOn)
+	in.work(worker)
+	early := in.accept(stopped, sale.ID, "early", 1)
+	<-reached
+	in.freeze(stopped) // for good: only the batch knows the order now
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	next := in.buy(other, sale.ID, "next")
+	in.work(other)
+	if o := in.settled(other, next.Order.ID); o.Status != orders.StatusConfirmed {
+		t.Errorf("%+v", o)
+	}
+	goOn()
+	if confirmed, _ := in.outcomes(other, early); confirmed != 1 {
+		t.Error("there was a unit left for the late order")
+	}
+	in.balanced(other, sale.ID)
+	if out := in.buy(other, sale.ID, "one more"); out.Reason != orders.ReasonSoldOut {
+		t.Errorf("%+v, want sold_out", out)
+	}
+}
+
+// TestAnAnswerOfAnEarlierEpochPromisesNothing has Redis' answer arrive when the
+// process has handed over.
+func TestAnAnswerOfAnEarlierEpochPromisesNothing(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	p := in.start(func(o *orders.Options) { o.Timeout = 20 * time.Second })
+	other := in.start()
+	sale := in.sale(other, func(s *orders.Sale) { s.Items[0].Stock = 3 })
+	a, err := p.Prepare(orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u"})
+	must(t, err)
+	answered, deliver := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(answered); <-deliver })
+	goOn := sync.OnceFunc(func() { close(deliver) })
+	t.Cleanup(goOn)
+	p.rdb.AddHook(around{word: in.namespace + ":{" + sale.ID + ":shoe}:1:pending", after: func() { go once(); <-answered; <-deliver }})
+	type result struct {
+		out orders.Outcome
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		out, err := a.Reserve(context.WithoutCancel(t.Context()))
+		done <- result{out, err}
+	}()
+	<-answered
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	in.opened(other, sale.ID, 2)
+	goOn()
+	if r := <-done; !errors.Is(r.err, orders.ErrRecovering) {
+		t.Errorf("%+v, want ErrRecovering", r)
+	}
+	in.work(other)
+	if n := len(in.sellOut(other, sale.ID, "next")); n != 3 {
+		t.Errorf("%d units sold, want all 3", n)
+	}
+}
+
+// TestAProcessThatCannotBeatIsNotWaitedFor: what it accepts meanwhile is late,
+// and neither lost nor sold twice.
+func TestAProcessThatCannotBeatIsNotWaitedFor(t *testing.T) {
+	for _, stock := range []int{20, 9} {
+		t.Run(fmt.Sprint("stock ", stock), func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			in := installOn(t, server.URL())
+			mute, other := in.start(), in.start()
+			sale := in.sale(other, func(s *orders.Sale) { s.Items[0].Stock = stock })
+			mute.store.fails("beat", "sales", "commit", "acknowledge", "statuses", "lead") // all but requests find its pool exhausted
+			_, err := in.pool.Exec(t.Context(), `UPDATE processes SET beats_at = now() - interval '1 minute' WHERE process IN (
+				SELECT process FROM processes ORDER BY beats_at LIMIT 1)`)
+			must(t, err)
+			early := in.accept(mute, sale.ID, "early", 5)
+			in.loseTasks(5)
+			must(t, in.rdb.FlushAll(t.Context()).Err())
+			in.opened(other, sale.ID, 2)
+			in.work(other)
+			between := in.accept(other, sale.ID, "between", 5)
+			mute.store.heals()
+			confirmed, late := in.outcomes(other, append(early, between...))
+			if want := min(stock, 10); confirmed != want || late != 10-want {
+				t.Errorf("%d confirmed and %d late of 10 orders and %d units", confirmed, late, stock)
+			}
+			in.balanced(other, sale.ID)
+		})
+	}
+}
+
+// TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed: it was taken into the second,
+// and its leader died before it could drop the keys of the first.
+func TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	gone, p := in.start(), in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 5 })
+	id := in.accept(gone, sale.ID, "early", 1)[0]
+	in.loseTasks(1)
+	gone.stop()
+	pending := func(epoch int) string {
+		return in.namespace + ":{" + sale.ID + ":shoe}:" + strconv.Itoa(epoch) + ":pending"
+	}
+	record, err := in.rdb.HGet(t.Context(), pending(1), id.String()).Result()
+	must(t, err)
+	// Nobody committed the order during the first recovery: somebody else had its unit until then.
+	owner, err := orders.ParseReservation([]byte(record))
+	must(t, err)
+	owner.ID[15]++
+	owner.BuyerHash = "owner"
+	_, err = in.store().Commit(t.Context(), []orders.Reservation{owner})
+	must(t, err)
+	lose := func(epoch int64) {
+		server.Kill()
+		server.Restart()
+		in.opened(p, sale.ID, epoch)
+	}
+	lose(2)
+	again, err := in.rdb.HGet(t.Context(), pending(2), id.String()).Result()
+	must(t, err)
+	t.Logf("first %s, then %s", record, again)
+	must(t, in.rdb.HSet(t.Context(), pending(1), id.String(), record).Err()) // as if it had not been dropped
+	lose(3)
+	in.work(p)
+	if o := in.settled(p, id); o.Status != orders.StatusConfirmed {
+		t.Errorf("%+v", o)
+	}
+	in.balanced(p, sale.ID)
+}

@@ -1,0 +1,466 @@
+package orders_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// confirmed places orders and waits until the database has them.
+func (in *installation) confirmed(p *process, sale string, count int) (ids []orders.ID) {
+	in.t.Helper()
+	for i := range count {
+		ids = append(ids, in.order(p, sale, fmt.Sprint("user-", i), "", 1).Order.ID)
+	}
+	for i, id := range ids {
+		if o := in.settled(p, id); o.Status != orders.StatusConfirmed {
+			in.t.Fatalf("order %d: %+v", i, o)
+		}
+	}
+	return ids
+}
+
+// balanced waits until nothing is under way, and fails the test when something does not add up.
+func (in *installation) balanced(p *process, sale string) {
+	in.t.Helper()
+	eventually(in.t, "all is settled", func() bool {
+		var returns int
+		must(in.t, in.pool.QueryRow(in.t.Context(), `SELECT count(*) FROM order_returns`).Scan(&returns))
+		checks, err := p.Verify(in.t.Context(), sale)
+		waiting := returns
+		for _, c := range checks {
+			waiting += c.Waiting
+		}
+		return err == nil && waiting == 0
+	})
+	in.verified(p, sale)
+}
+
+// free is how many units are on sale, as Redis has it.
+func (in *installation) free(p *process, sale string) int {
+	in.t.Helper()
+	free := -1
+	eventually(in.t, "the sale can be read", func() bool {
+		checks, err := p.Verify(in.t.Context(), sale)
+		if err != nil || len(checks) == 0 {
+			return false
+		}
+		key := in.namespace + ":{" + sale + ":shoe}:" + strconv.FormatInt(in.epoch(sale), 10) + ":"
+		it, err := in.rdb.HMGet(in.t.Context(), key+"item", "stock", "next").Result()
+		if err != nil || it[0] == nil {
+			return false
+		}
+		stock, err := strconv.Atoi(it[0].(string))
+		must(in.t, err)
+		next, err := strconv.Atoi(it[1].(string))
+		must(in.t, err)
+		returned, err := in.rdb.SCard(in.t.Context(), key+"returned").Result()
+		must(in.t, err)
+		free = stock - next + int(returned)
+		return true
+	})
+	return free
+}
+
+func (in *installation) epoch(sale string) (epoch int64) {
+	in.t.Helper()
+	must(in.t, in.pool.QueryRow(in.t.Context(), `SELECT epoch FROM sales WHERE sale = $1`, sale).Scan(&epoch))
+	return epoch
+}
+
+func (in *installation) count(query string, args ...any) (n int) {
+	in.t.Helper()
+	must(in.t, in.pool.QueryRow(in.t.Context(), query, args...).Scan(&n))
+	return n
+}
+
+var all = orders.Viewer{All: true}
+
+// TestPaymentAgainstExpiryHasOneWinner has a thousand orders' time be up while
+// they are paid, in two processes and by two workers.
+func TestPaymentAgainstExpiryHasOneWinner(t *testing.T) {
+	const count, payers = 1000, 8
+	in := install(t)
+	ps := []*process{in.start(), in.start()}
+	sale := in.sale(ps[0], func(s *orders.Sale) { s.Items[0].Stock = count })
+	stop := in.work(ps[0])
+	ids := in.confirmed(ps[0], sale.ID, count)
+	stop()
+	_, err := in.pool.Exec(t.Context(), `UPDATE orders SET pay_before = now() + random() * interval '1 second'`)
+	must(t, err)
+	payments := make([]orders.Payment, count)
+	var wg sync.WaitGroup
+	for payer := range payers {
+		wg.Go(func() {
+			for i := payer; i < count; i += payers {
+				var err error
+				if payments[i], err = ps[payer%2].Capture(t.Context(), ids[i], "reference-"+strconv.Itoa(i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for _, p := range ps {
+		in.work(p)
+	}
+	wg.Wait()
+	eventually(t, "every order has ended", func() bool { return in.count(`SELECT count(*) FROM orders WHERE status = 'confirmed'`) == 0 })
+	in.balanced(ps[0], sale.ID)
+	paid, refunds := 0, 0
+	for i, p := range payments {
+		o, err := ps[1].Order(t.Context(), ids[i], all)
+		must(t, err)
+		switch {
+		case p.Action == orders.ActionNone && o.Status == orders.StatusPaid:
+			paid++
+		case p.Action == orders.ActionRefund && o.Status == orders.StatusExpired:
+			refunds++
+		default:
+			t.Errorf("payment %+v of an order that is %s", p, o.Status)
+		}
+	}
+	t.Logf("%d paid, %d to be refunded", paid, refunds)
+	if paid == 0 || refunds == 0 {
+		t.Errorf("%d paid, %d to be refunded: they did not meet", paid, refunds)
+	}
+	if n := in.count(`SELECT count(*) FROM payments`); n != paid+refunds {
+		t.Errorf("%d captures recorded, %d paid and %d to be refunded", n, paid, refunds)
+	}
+	if n := in.count(`SELECT count(*) FROM order_events`); n != 2*count+refunds {
+		t.Errorf("%d events of %d orders that were confirmed and ended, and of %d refunds", n, count, refunds)
+	}
+	if free := in.free(ps[0], sale.ID); free != refunds {
+		t.Errorf("%d units on sale again of %d orders that expired", free, refunds)
+	}
+}
+
+// TestCancellationAgainstPaymentAndItself has two processes cancel what a third one gets paid.
+func TestCancellationAgainstPaymentAndItself(t *testing.T) {
+	const count = 300
+	in := install(t)
+	ps := []*process{in.start(), in.start(), in.start()}
+	sale := in.sale(ps[0], func(s *orders.Sale) { s.Items[0].Stock = count })
+	in.work(ps[0])
+	ids := in.confirmed(ps[0], sale.ID, count)
+	var wg sync.WaitGroup
+	cancelled := [2][]bool{make([]bool, count), make([]bool, count)}
+	paid := make([]bool, count)
+	for c := range cancelled {
+		wg.Go(func() {
+			for i, id := range ids {
+				switch o, err := ps[c].Cancel(t.Context(), id, orders.Viewer{User: fmt.Sprint("user-", i)}); {
+				case err == nil && o.Status == orders.StatusCancelled:
+					cancelled[c][i] = true
+				case !errors.Is(err, orders.ErrOrderFinal) || o.Status != orders.StatusPaid:
+					t.Errorf("cancelled: %+v, %v", o, err)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for i, id := range slices.Backward(ids) {
+			p, err := ps[2].Capture(t.Context(), id, id.String())
+			must(t, err)
+			if paid[i] = p.Action == orders.ActionNone; paid[i] != (p.Status == orders.StatusPaid) {
+				t.Errorf("payment %+v", p)
+			}
+		}
+	})
+	wg.Wait()
+	ended := 0
+	for i := range ids {
+		if cancelled[0][i] != cancelled[1][i] || cancelled[0][i] == paid[i] {
+			t.Errorf("order %d: cancelled %v and %v, paid %v", i, cancelled[0][i], cancelled[1][i], paid[i])
+		}
+		if cancelled[0][i] {
+			ended++
+		}
+	}
+	in.balanced(ps[0], sale.ID)
+	if free := in.free(ps[0], sale.ID); free != ended {
+		t.Errorf("%d units on sale again of %d orders that were cancelled", free, ended)
+	}
+}
+
+func TestAnEarlyPaymentWaitsForTheCommit(t *testing.T) {
+	in := install(t)
+	api, worker := in.start(), in.start()
+	sale := in.sale(api)
+	id := in.order(api, sale.ID, "u", "", 1).Order.ID
+	type result struct {
+		p   orders.Payment
+		err error
+	}
+	done := make(chan result, 1)
+	looked := make(chan struct{})
+	api.store.before.Store(new(hook(func(_ context.Context, call string) error {
+		if call == "order" || call == "statuses" {
+			select {
+			case looked <- struct{}{}:
+			default:
+			}
+		}
+		return nil
+	})))
+	go func() {
+		p, err := api.Capture(t.Context(), id, "early")
+		done <- result{p, err}
+	}()
+	for range 2 { // it asks once, and again when the order is a second old
+		select {
+		case <-looked:
+		case r := <-done:
+			t.Fatalf("%+v before the order was committed", r)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	in.work(worker)
+	if r := <-done; r.err != nil || r.p.Action != orders.ActionNone || r.p.Status != orders.StatusPaid {
+		t.Errorf("%+v, want it paid", r)
+	}
+}
+
+func TestAPaymentOfAnOrderThatNobodyCommitsIsToBeRepeated(t *testing.T) {
+	in := install(t)
+	api := in.start()
+	sale := in.sale(api)
+	id := in.order(api, sale.ID, "u", "", 1).Order.ID
+	if p, err := api.Capture(t.Context(), id, "early"); !errors.Is(err, orders.ErrUnavailable) {
+		t.Errorf("%+v, %v; want ErrUnavailable", p, err)
+	}
+	if o, err := api.Cancel(t.Context(), id, all); !errors.Is(err, orders.ErrUnavailable) {
+		t.Errorf("cancelled: %+v, %v; want ErrUnavailable", o, err)
+	}
+	if n := in.count(`SELECT count(*) FROM payments`); n != 0 {
+		t.Errorf("%d captures recorded", n)
+	}
+	for what, id := range map[string]orders.ID{"unknown": orders.NewID(time.Now().Add(-time.Hour), 1), "a stranger's": id} {
+		if _, err := api.Cancel(t.Context(), id, orders.Viewer{User: "stranger"}); !errors.Is(err, orders.ErrUnknownOrder) {
+			t.Errorf("%s: %v, want ErrUnknownOrder", what, err)
+		}
+	}
+}
+
+// TestWhatEndedIsSoldAgain to another buyer, in another process, which had said that there is nothing left.
+func TestWhatEndedIsSoldAgain(t *testing.T) {
+	for _, how := range []orders.Status{orders.StatusCancelled, orders.StatusExpired} {
+		t.Run(string(how), func(t *testing.T) {
+			in := install(t)
+			p, q := in.start(), in.start()
+			in.work(p)
+			sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 2 })
+			ids := in.confirmed(p, sale.ID, 2)
+			eventually(t, "the other process says from memory that nothing is left", func() bool {
+				a, err := q.Prepare(orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "next"})
+				must(t, err)
+				out, decided := a.Screen()
+				if !decided {
+					_, err := a.Reserve(t.Context())
+					must(t, err)
+				}
+				return decided && out.Reason == orders.ReasonSoldOut
+			})
+			in.end(p, ids[0], how)
+			var out orders.Outcome
+			eventually(t, "its unit is on sale", func() bool {
+				out = in.order(q, sale.ID, "next", "", 1)
+				return out.Admitted()
+			})
+			if again := in.order(q, sale.ID, "one more", "", 1); again.Reason != orders.ReasonSoldOut {
+				t.Errorf("one unit came back, and %+v", again)
+			}
+			first, err := p.Order(t.Context(), ids[0], all)
+			must(t, err)
+			if o := in.settled(q, out.Order.ID); o.Status != orders.StatusConfirmed || !slices.Equal(o.Units, first.Units) {
+				t.Errorf("order %+v has the unit of %+v", o, first)
+			}
+			if p, err := q.Capture(t.Context(), ids[0], "late"); err != nil || p.Action != orders.ActionRefund || p.Status != how {
+				t.Errorf("a late payment: %+v, %v", p, err)
+			}
+			in.balanced(p, sale.ID)
+		})
+	}
+}
+
+// end cancels an order, or has its time be up.
+func (in *installation) end(p *process, id orders.ID, how orders.Status) {
+	in.t.Helper()
+	if how == orders.StatusCancelled {
+		_, err := p.Cancel(in.t.Context(), id, all)
+		must(in.t, err)
+		return
+	}
+	_, err := in.pool.Exec(in.t.Context(), `UPDATE orders SET pay_before = now() WHERE order_id = $1`, id.String())
+	must(in.t, err)
+	eventually(in.t, "the order has expired", func() bool {
+		o, err := p.Order(in.t.Context(), id, all)
+		return err == nil && o.Status == how
+	})
+}
+
+// TestTheSameBuyerAfterTheEnd: the quota is given back; who named no key gets a
+// new order, a key still stands for the old one.
+func TestTheSameBuyerAfterTheEnd(t *testing.T) {
+	for _, how := range []orders.Status{orders.StatusCancelled, orders.StatusExpired} {
+		for _, key := range []string{"", "key"} {
+			t.Run(fmt.Sprintf("%s, key %q", how, key), func(t *testing.T) {
+				in := install(t)
+				ps := []*process{in.start(), in.start()}
+				in.work(ps[0])
+				sale := in.sale(ps[0])
+				ask := func(p *process, key string) orders.Outcome { return in.order(p, sale.ID, "u", key, 1) }
+				id := ask(ps[0], key).Order.ID
+				in.settled(ps[0], id)
+				if out := ask(ps[1], key); !out.Replayed || out.Order.ID != id {
+					t.Fatalf("%+v, want order %s again", out, id)
+				}
+				in.end(ps[0], id, how)
+				if key != "" {
+					for i, p := range ps {
+						eventually(t, "both say how the order ended", func() bool {
+							out := ask(p, key)
+							if !out.Replayed || out.Order.ID != id {
+								t.Fatalf("process %d: %+v, want order %s again", i, out, id)
+							}
+							return out.Order.Status == how
+						})
+					}
+				}
+				next := ""
+				if key != "" {
+					next = "another key"
+				}
+				var out orders.Outcome
+				eventually(t, "the buyer may order again", func() bool {
+					out = ask(ps[1], next)
+					return out.Admitted() && !out.Replayed
+				})
+				if o := in.settled(ps[1], out.Order.ID); o.Status != orders.StatusConfirmed {
+					t.Errorf("%+v", o)
+				}
+				if out := ask(ps[0], "a third key"); out.Reason != orders.ReasonQuotaPerBuyer {
+					t.Errorf("a quota of one was given back once: %+v", out)
+				}
+				in.balanced(ps[0], sale.ID)
+			})
+		}
+	}
+}
+
+// TestUnitsComeBackOnce runs the return again and again, in every state of the sale.
+func TestUnitsComeBackOnce(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 5 })
+	in.work(p)
+	ids := in.confirmed(p, sale.ID, 5)
+	p.store.fails("returned") // who gave the units back dies before it is noted
+	for _, id := range ids[:2] {
+		_, err := p.Cancel(t.Context(), id, all)
+		must(t, err)
+	}
+	if n := in.count(`SELECT count(*) FROM order_returns`); n != 2 {
+		t.Fatalf("%d returns left to repeat, want 2", n)
+	}
+	next := in.order(p, sale.ID, "next", "", 1) // one of the two is sold again before the repetition
+	in.settled(p, next.Order.ID)
+	p.store.heals()
+	in.balanced(p, sale.ID)
+	if free := in.free(p, sale.ID); free != 1 {
+		t.Errorf("%d units free, want 1", free)
+	}
+
+	// A row that a recovery left behind is of an epoch that was counted without the order.
+	_, err := in.pool.Exec(t.Context(), `
+		INSERT INTO order_returns (order_id, sale, item, epoch, buyer_hash, keyless, quantity, units)
+		SELECT order_id, sale, item, 0, buyer_hash, true, quantity, units FROM orders WHERE order_id = $1`, ids[4].String())
+	must(t, err)
+	in.balanced(p, sale.ID)
+	if free := in.free(p, sale.ID); free != 1 {
+		t.Errorf("%d units free, want 1", free)
+	}
+	if out := in.order(p, sale.ID, "user-4", "", 1); !out.Replayed || out.Order.ID != ids[4] {
+		t.Errorf("the order of an earlier epoch's return: %+v", out)
+	}
+}
+
+// TestTheSweeperGivesBackWhatACancellationLeft has Redis be away when the order is cancelled.
+func TestTheSweeperGivesBackWhatACancellationLeft(t *testing.T) {
+	in := install(t)
+	p, q := in.start(), in.start()
+	sale := in.sale(p)
+	stop := in.work(p)
+	ids := in.confirmed(p, sale.ID, 1)
+	stop()
+	_, _, err := in.store().Cancel(t.Context(), ids[0]) // and whoever did it is gone
+	must(t, err)
+	if free := in.free(p, sale.ID); free != 9 {
+		t.Fatalf("%d units free before anybody gave it back", free)
+	}
+	in.work(q)
+	in.balanced(q, sale.ID)
+	if free := in.free(p, sale.ID); free != 10 {
+		t.Errorf("%d units free, want all 10", free)
+	}
+}
+
+// TestAWorkerThatHasNotHeardOfTheSaleKeepsItsUnits lets orders of a new sale
+// expire in a process that does not know the sale yet.
+func TestAWorkerThatHasNotHeardOfTheSaleKeepsItsUnits(t *testing.T) {
+	in := install(t)
+	p, q := in.start(), in.start()
+	q.store.fails("sales") // from here on it hears of nothing new
+	in.processes = []*process{p}
+	sale := in.sale(p)
+	stop := in.work(p)
+	id := in.confirmed(p, sale.ID, 1)[0]
+	stop()
+	_, err := in.pool.Exec(t.Context(), `UPDATE orders SET pay_before = now()`)
+	must(t, err)
+	in.work(q)
+	eventually(t, "the order has expired", func() bool {
+		o, err := p.Order(t.Context(), id, all)
+		return err == nil && o.Status == orders.StatusExpired
+	})
+	q.store.heals()
+	in.balanced(q, sale.ID)
+	if free := in.free(p, sale.ID); free != 10 {
+		t.Errorf("%d units free, want all 10", free)
+	}
+}
+
+// TestATaskOfACancelledOrderChangesNothing delivers it again at any time: the units are somebody else's by then.
+func TestATaskOfACancelledOrderChangesNothing(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 1 })
+	placed := in.order(p, sale.ID, "u", "", 1)
+	record, err := in.rdb.HGet(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending", placed.Order.ID.String()).Result()
+	must(t, err)
+	in.work(p)
+	in.settled(p, placed.Order.ID)
+	_, err = p.Cancel(t.Context(), placed.Order.ID, all)
+	must(t, err)
+	next := in.order(p, sale.ID, "next", "", 1)
+	in.settled(p, next.Order.ID)
+	// The outbox of a Redis that went back a little has it again, and so has the queue.
+	key := in.namespace + ":{" + sale.ID + ":shoe}:1:"
+	must(t, in.rdb.HSet(t.Context(), key+"pending", placed.Order.ID.String(), record).Err())
+	must(t, in.rdb.Do(t.Context(), "ZADD", key+"outbox", "1", placed.Order.ID.String()).Err())
+	in.balanced(p, sale.ID)
+	for id, want := range map[orders.ID]orders.Status{placed.Order.ID: orders.StatusCancelled, next.Order.ID: orders.StatusConfirmed} {
+		if o, err := p.Order(t.Context(), id, all); err != nil || o.Status != want {
+			t.Errorf("%+v, %v; want %s", o, err, want)
+		}
+	}
+	if out := in.order(p, sale.ID, "third", "", 1); out.Reason != orders.ReasonSoldOut {
+		t.Errorf("%+v; want sold_out", out)
+	}
+}
