@@ -31,7 +31,13 @@ var (
 	keep    = flag.String("keep", filepath.Join(os.TempDir(), "tidegate-chaos"), "folder for histories and logs of broken rounds")
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+func TestMain(m *testing.M) {
+	// Most of a round is waiting: two at once, on two processors, would take twice as long.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	os.Exit(testenv.Main(m))
+}
 
 // TestChaos runs rounds from seeds that follow each other. Every line it prints for a broken one repeats that very round.
 func TestChaos(t *testing.T) {

@@ -76,8 +76,8 @@ type cluster struct {
 	apis, workers    []*node
 	public, internal []string // base URLs of the APIs
 
+	answers  answers
 	lost     time.Time // when Redis last lost memory
-	thawed   time.Time // when an API last ran on
 	written  int64     // by Redis, a second before its end
 	snapshot []byte
 }

@@ -177,7 +177,6 @@ func freezeAPI(_ context.Context, c *cluster, p params) error { return done(c.ap
 
 func thawAPI(_ context.Context, c *cluster, p params) error {
 	c.api(p).thaw()
-	c.thawed = time.Now()
 	return nil
 }
 

@@ -216,9 +216,3 @@ func (n *node) isOdd() bool {
 	defer n.mu.Unlock()
 	return n.odd || len(n.extra) > 0
 }
-
-func (n *node) isFrozen() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return !n.frozen.IsZero()
-}

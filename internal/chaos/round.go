@@ -56,7 +56,7 @@ func (c *cluster) run(p plan) *result {
 		begun  = &started{at: make(chan time.Time, 1)}
 		o      = c.crowd(p.Seed)
 	)
-	o.Progress = begun
+	o.Progress, c.answers.file = begun, o.HistoryFile
 	defer func() { cancel(); <-over }() // also when a server does not come back and the test ends here
 	go func() {
 		defer close(over)

@@ -1,18 +1,27 @@
 package chaos
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
-	"strings"
+	"errors"
+	"io"
+	"os"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-// settled is how long after it ran on a frozen API is trusted to have handed over what it remembers.
-const settled = 10 * time.Second
+// flushed is how old an answer is in the history's file at the latest.
+const flushed = 1200 * time.Millisecond
 
 // safe tells whether every order that was answered 202 is still somewhere once a copy is taken now. An order has two copies until its
-// commit: one in Redis, one in the memory of the API that accepted it.
+// commit: one in Redis, one in the memory of the API that accepted it. What was answered the crowd tells, what is where the databases do;
+// nobody asks the product.
 func (c *cluster) safe(ctx context.Context, copy takes) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
 	switch copy {
 	case anAPI:
 		return c.redisHasAll(ctx)
@@ -22,41 +31,34 @@ func (c *cluster) safe(ctx context.Context, copy takes) bool {
 	return true
 }
 
-// redisHasAll: since Redis last lost memory its sale was rebuilt, with what the APIs remembered.
+// redisHasAll: Redis never lost memory, or since then has everything that is not committed.
 func (c *cluster) redisHasAll(ctx context.Context) bool {
 	if c.lost.IsZero() {
 		return true
 	}
-	for _, api := range c.apis {
-		if api.isFrozen() {
-			return false
-		}
-	}
-	if c.thawed.After(c.lost) && time.Since(c.thawed) < settled {
-		return false
-	}
-	return c.rebuilt(ctx)
-}
-
-// rebuilt tells whether the sale is open, in the Redis that runs now, with everything that was remembered.
-func (c *cluster) rebuilt(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	var epoch, floor int64
-	if c.pool.QueryRow(ctx, `SELECT epoch, epoch_floor FROM sales WHERE sale = $1`, sale).Scan(&epoch, &floor) != nil || epoch != floor {
+	if time.Since(c.lost) < flushed {
 		return false
 	}
 	rdb := c.rdb()
 	defer rdb.Close()
-	it, err := rdb.HGetAll(ctx, itemKey(epoch, "item")).Result()
-	if err != nil || it["run"] == "" || it["recovering"] != "" {
+	records, err := pendingRecords(ctx, rdb) // first: what leaves Redis meanwhile is committed
+	if err != nil {
 		return false
 	}
-	info, err := rdb.Info(ctx, "server").Result()
-	return err == nil && strings.Contains(info, "run_id:"+it["run"])
+	missing, err := c.uncommitted(ctx, time.Now())
+	if err != nil {
+		return false
+	}
+	for _, record := range records {
+		var r struct{ ID string }
+		if json.Unmarshal(record, &r) == nil {
+			delete(missing, r.ID)
+		}
+	}
+	return len(missing) == 0
 }
 
-// apisHaveAll: what the APIs that ended since had accepted is committed, and none is about to end.
+// apisHaveAll: what the APIs that ended had accepted is committed, and none is about to end.
 func (c *cluster) apisHaveAll(ctx context.Context) bool {
 	var last time.Time
 	for _, api := range c.apis {
@@ -71,21 +73,80 @@ func (c *cluster) apisHaveAll(ctx context.Context) bool {
 	if last.IsZero() {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	rdb := c.rdb()
-	defer rdb.Close()
-	records, err := pendingRecords(ctx, rdb)
-	if err != nil {
+	if time.Since(last) < flushed {
 		return false
 	}
-	for _, record := range records {
-		var r struct {
-			At int64 `json:"t"`
-		}
-		if json.Unmarshal(record, &r) != nil || r.At <= last.UnixMilli() {
-			return false
+	missing, err := c.uncommitted(ctx, last)
+	return err == nil && len(missing) == 0
+}
+
+// uncommitted are the orders that were answered 202 before a moment and that Postgres does not have.
+func (c *cluster) uncommitted(ctx context.Context, before time.Time) (map[string]bool, error) {
+	answered, err := c.answers.read()
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for id, at := range answered {
+		if at.Before(before) {
+			ids = append(ids, id)
 		}
 	}
-	return true
+	rows, err := c.pool.Query(ctx, questions[0].sql, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	missing := make(map[string]bool)
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		missing[id] = true
+	}
+	return missing, rows.Err()
+}
+
+// answers reads which orders were answered 202 from a history while it is written. The zero value but for the file is ready.
+type answers struct {
+	file   string
+	offset int64
+	start  time.Time
+	at     map[string]time.Time // the first answer of each order
+}
+
+func (a *answers) read() (map[string]time.Time, error) {
+	f, err := os.Open(a.file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if _, err := f.Seek(a.offset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	if a.at == nil {
+		a.at = make(map[string]time.Time)
+	}
+	for lines := bufio.NewReader(f); ; {
+		text, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return a.at, nil // the rest of a line comes later
+		} else if err != nil {
+			return nil, err
+		}
+		a.offset += int64(len(text))
+		h, err := rehearse.ReadHistory(bytes.NewReader(text))
+		if err != nil {
+			return nil, err
+		}
+		if !h.StartedAt.IsZero() {
+			a.start = h.StartedAt
+		}
+		for _, call := range h.Calls {
+			if _, known := a.at[call.OrderID]; call.Outcome == rehearse.Admitted && !known {
+				a.at[call.OrderID] = a.start.Add(call.Ended)
+			}
+		}
+	}
 }
