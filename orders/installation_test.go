@@ -59,7 +59,7 @@ func client(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
 	o, err := admission.RedisOptions(url)
 	must(t, err)
-	return redis.NewUniversalClient(&redis.UniversalOptions{Addrs: o.Addrs, DB: o.DB})
+	return redis.NewUniversalClient(&redis.UniversalOptions{Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB})
 }
 
 // process is a running Service, as an API has one.
@@ -77,7 +77,7 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 	in.t.Helper()
 	o, err := admission.RedisOptions(in.redisURL)
 	must(in.t, err)
-	fence := orders.NewFence(len(o.Addrs) > 1)
+	fence := orders.NewFence(o.MasterName == "" && len(o.Addrs) > 1)
 	o.OnConnect = fence.OnConnect
 	rdb := redis.NewUniversalClient(o)
 	queue := client(in.t, in.redisURL)

@@ -1,0 +1,303 @@
+package orders_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// crowd has buyers come through all processes until the sale is sold out, while
+// something happens to Redis, and returns the orders that were accepted.
+func (in *installation) crowd(sale string, buyers int, disturb func(sold func(int) <-chan struct{})) []orders.ID {
+	in.t.Helper()
+	var (
+		mu       sync.Mutex
+		accepted []orders.ID
+		waiting  = make(map[int]chan struct{})
+		wg       sync.WaitGroup
+		next     atomic.Int64
+		soldOut  atomic.Bool
+	)
+	sold := func(count int) <-chan struct{} { // closed when so many orders are accepted
+		mu.Lock()
+		defer mu.Unlock()
+		ch := make(chan struct{})
+		if waiting[count] = ch; len(accepted) >= count {
+			close(ch)
+			delete(waiting, count)
+		}
+		return ch
+	}
+	for b := range buyers {
+		p := in.processes[b%len(in.processes)]
+		wg.Go(func() {
+			for !soldOut.Load() {
+				user := fmt.Sprint("crowd-", next.Add(1))
+				for { // as a buyer whose requests fail
+					out, err := attempt(in.t.Context(), p, orders.Request{Sale: sale, Item: "shoe", Quantity: 1, User: user})
+					if errors.Is(err, orders.ErrUnavailable) || errors.Is(err, orders.ErrRecovering) || out.Reason == orders.ReasonAtCapacity {
+						select {
+						case <-time.After(5 * time.Millisecond):
+						case <-in.t.Context().Done():
+							return
+						}
+						continue
+					}
+					if err != nil {
+						in.t.Error(err)
+						return
+					}
+					if out.Reason == orders.ReasonSoldOut {
+						soldOut.Store(true)
+						break
+					}
+					mu.Lock()
+					accepted = append(accepted, out.Order.ID)
+					for count, ch := range waiting {
+						if len(accepted) >= count {
+							close(ch)
+							delete(waiting, count)
+						}
+					}
+					mu.Unlock()
+					break
+				}
+			}
+		})
+	}
+	disturb(sold)
+	wg.Wait()
+	return accepted
+}
+
+// TestForgettingInTheMiddleOfASaleLosesNothing while the processes live.
+func TestForgettingInTheMiddleOfASaleLosesNothing(t *testing.T) {
+	const stock = 1200
+	for name, forget := range map[string]func(*installation, *testenv.RedisServer){
+		"FLUSHALL":                     func(in *installation, _ *testenv.RedisServer) { must(in.t, in.rdb.FlushAll(in.t.Context()).Err()) },
+		"restart with an empty memory": func(_ *installation, r *testenv.RedisServer) { r.Kill(); r.RestartEmpty() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := testenv.StartRedis(t)
+			in := installOn(t, server.URL())
+			ps := []*process{in.start(), in.start()}
+			in.work(ps[0])
+			sale := in.sale(ps[0], func(s *orders.Sale) { s.Items[0].Stock = stock })
+			accepted := in.crowd(sale.ID, 6, func(sold func(int) <-chan struct{}) {
+				for _, at := range []int{100, 500, 900} {
+					<-sold(at)
+					forget(in, server)
+				}
+			})
+			confirmed, late := in.outcomes(ps[1], accepted)
+			if confirmed != stock || late != 0 {
+				t.Errorf("%d confirmed and %d rejected of %d accepted and %d units", confirmed, late, len(accepted), stock)
+			}
+			in.balanced(ps[0], sale.ID)
+			t.Logf("%d orders, %d epochs", len(accepted), in.epoch(sale.ID))
+		})
+	}
+}
+
+// TestAnEarlierMomentPutBackLosesNothing restarts Redis from a snapshot: it
+// forgot what came after, and has again what was over.
+func TestAnEarlierMomentPutBackLosesNothing(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	ps := []*process{in.start(), in.start()}
+	sale := in.sale(ps[0], func(s *orders.Sale) { s.Items[0].Stock = 40 })
+	placed := in.accept(ps[0], sale.ID, "before", 10)
+	snapshot := server.Snapshot()
+	stop := in.work(ps[0])
+	if confirmed, _ := in.outcomes(ps[0], placed); confirmed != 10 {
+		t.Fatalf("%d confirmed", confirmed)
+	}
+	for _, id := range placed[:3] {
+		_, err := ps[1].Cancel(t.Context(), id, all)
+		must(t, err)
+	}
+	for _, id := range placed[3:5] {
+		_, err := ps[1].Capture(t.Context(), id, id.String())
+		must(t, err)
+	}
+	after := in.accept(ps[1], sale.ID, "after", 10) // on units that were returned, too
+	stop()
+	after = append(after, in.accept(ps[0], sale.ID, "uncommitted", 5)...)
+	server.RestartFrom(snapshot)
+	in.work(ps[1])
+	after = append(after, in.sellOut(ps[1], sale.ID, "late")...)
+	if confirmed, late := in.outcomes(ps[0], after); confirmed != 33 || late != 0 {
+		t.Errorf("%d confirmed and %d late of %d orders, want 33 and 0", confirmed, late, len(after))
+	}
+	var statuses []orders.Status
+	for _, id := range placed {
+		o, err := ps[0].Order(t.Context(), id, all)
+		must(t, err)
+		statuses = append(statuses, o.Status)
+	}
+	want := []orders.Status{
+		orders.StatusCancelled, orders.StatusCancelled, orders.StatusCancelled, orders.StatusPaid, orders.StatusPaid,
+		orders.StatusConfirmed, orders.StatusConfirmed, orders.StatusConfirmed, orders.StatusConfirmed, orders.StatusConfirmed,
+	}
+	if !slices.Equal(statuses, want) {
+		t.Errorf("orders of the snapshot are %v, want %v", statuses, want)
+	}
+	in.balanced(ps[0], sale.ID)
+}
+
+// TestAReplicaThatWasBehindIsPromoted by sentinels, and lacks what was accepted last.
+func TestAReplicaThatWasBehindIsPromoted(t *testing.T) {
+	s := testenv.StartSentinel(t)
+	in := installOn(t, "redis+sentinel://"+strings.Join(s.Sentinels, ",")+"/"+s.Master)
+	ps := []*process{in.start(), in.start()}
+	in.work(ps[0])
+	sale := in.sale(ps[0], func(s *orders.Sale) { s.Items[0].Stock = 1_000_000 })
+	var done atomic.Bool
+	var accepted []orders.ID
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; !done.Load(); i++ { // slow enough for a failover of seconds
+			out, err := attempt(t.Context(), ps[i%2], orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: fmt.Sprint("user-", i)})
+			if err == nil && out.Admitted() {
+				accepted = append(accepted, out.Order.ID)
+			}
+			select {
+			case <-time.After(2 * time.Millisecond):
+			case <-t.Context().Done():
+				return
+			}
+		}
+	})
+	s.FailOver(500 * time.Millisecond)
+	eventually(t, "the sale was rebuilt", func() bool { return in.epoch(sale.ID) > 1 })
+	in.opened(ps[0], sale.ID, 2)
+	in.opened(ps[1], sale.ID, 2)
+	done.Store(true)
+	wg.Wait()
+	accepted = append(accepted, in.accept(ps[0], sale.ID, "later", 5)...)
+	if confirmed, late := in.outcomes(ps[0], accepted); confirmed != len(accepted) || late != 0 {
+		t.Errorf("%d confirmed and %d late of %d", confirmed, late, len(accepted))
+	}
+	t.Logf("%d orders, %d epochs", len(accepted), in.epoch(sale.ID))
+	in.balanced(ps[0], sale.ID)
+}
+
+// TestALargeSaleReopensSoon of which the database has 100,000 orders.
+func TestALargeSaleReopensSoon(t *testing.T) {
+	const count = 100_000
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	p := in.start()
+	in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = count + 1 })
+	_, err := in.pool.Exec(t.Context(), `
+		WITH placed AS (
+			INSERT INTO orders (order_id, sale, item, buyer, buyer_hash, key_hash, quantity, units, status, reason, epoch, accepted_at, confirmed_at)
+			SELECT gen_random_uuid(), $1, 'shoe', 'user-' || n, left(md5(n::text), 22), '', 1, ARRAY[n], 'confirmed', '', 1, now(), now()
+			FROM generate_series(1, $2::integer) AS n
+			RETURNING order_id, units)
+		INSERT INTO order_units (sale, item, unit, order_id) SELECT $1, 'shoe', units[1], order_id FROM placed`, sale.ID, count)
+	must(t, err)
+	began := time.Now()
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	out := in.buy(p, sale.ID, "next")
+	took := time.Since(began)
+	t.Logf("reopened %v after FLUSHALL", took)
+	if !out.Admitted() {
+		t.Errorf("%+v", out)
+	}
+	if again := in.buy(p, sale.ID, "one more"); again.Reason != orders.ReasonSoldOut {
+		t.Errorf("%+v, want sold_out", again)
+	}
+	if took > 30*time.Second { // it is a second or two where nothing else runs
+		t.Errorf("reopened after %v", took)
+	}
+}
+
+// TestUnitsOnTheirWayBackWhenRedisForgets come back once: counted as free when
+// the sale is rebuilt, or returned to what was counted, never both.
+func TestUnitsOnTheirWayBackWhenRedisForgets(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	p, q := in.start(), in.start()
+	q.follows()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 8 })
+	stop := in.work(p)
+	ids := in.confirmed(p, sale.ID, 8)
+	stop()
+	cancel := func(id orders.ID) {
+		t.Helper()
+		_, err := q.Cancel(t.Context(), id, all)
+		must(t, err)
+	}
+	_, _, err := in.store().Cancel(t.Context(), ids[0]) // in the old epoch, not given back
+	must(t, err)
+	q.store.fails("returned")
+	cancel(ids[1]) // in the old epoch, given back, and not noted
+	q.store.heals()
+	beforeRaise, raise := holds(&p.store.before, "raise epoch")
+	t.Cleanup(raise)
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	<-beforeRaise
+	cancel(ids[2]) // Redis has forgotten, and the epoch is the old one
+	afterRaise, handOver := holds(&p.store.after, "raise epoch")
+	t.Cleanup(handOver)
+	raise()
+	<-afterRaise
+	cancel(ids[3]) // in the new epoch, of which Redis knows nothing yet
+	beforeLoad, load := holds(&p.store.before, "holdings")
+	t.Cleanup(load)
+	handOver()
+	<-beforeLoad
+	cancel(ids[4]) // while it is loaded, and not counted
+	afterLoad, open := holds(&p.store.after, "holdings")
+	t.Cleanup(open)
+	load()
+	<-afterLoad
+	cancel(ids[5]) // while it is loaded, and counted
+	open()
+	in.opened(q, sale.ID, 2)
+	cancel(ids[6]) // afterwards
+	in.work(q)
+	in.balanced(q, sale.ID)
+	if free := in.free(q, sale.ID); free != 7 {
+		t.Errorf("%d units free, want 7: one order is left of 8", free)
+	}
+	if n := len(in.sellOut(q, sale.ID, "late")); n != 7 {
+		t.Errorf("%d units sold again, want 7", n)
+	}
+	in.balanced(q, sale.ID)
+}
+
+// TestAProcessThatLeavesHandsOverWhatItRemembers while Redis has forgotten it.
+func TestAProcessThatLeavesHandsOverWhatItRemembers(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	leaving, other := in.start(), in.start()
+	sale := in.sale(other, func(s *orders.Sale) { s.Items[0].Stock = 8 })
+	early := in.accept(leaving, sale.ID, "early", 5)
+	in.loseTasks(5)
+	other.follows() // nobody rebuilds the sale until it has left
+	leaving.follows()
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	must(t, leaving.Drain(context.WithoutCancel(t.Context())))
+	leaving.stop()
+	other.mayLead()
+	in.work(other)
+	if n := len(in.sellOut(other, sale.ID, "late")); n != 3 {
+		t.Errorf("%d units sold of the 3 that were left", n)
+	}
+	if confirmed, late := in.outcomes(other, early); confirmed != 5 {
+		t.Errorf("%d confirmed and %d late of 5", confirmed, late)
+	}
+	in.balanced(other, sale.ID)
+}
