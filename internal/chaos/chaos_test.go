@@ -23,7 +23,7 @@ import (
 var (
 	rounds  = flag.Int("rounds", 0, "rounds of TestChaos; 0 skips it")
 	seed    = flag.Uint64("seed", 0, "seed of the first round, the next ones follow; 0 draws one")
-	named   = flag.String("faults", "", "faults to inject, by name, instead of those that the seed draws")
+	named   = flag.String("faults", "", "faults to inject instead of those that the seed draws, as in hold-commits@3s~2s,kill-api#1,flushall")
 	only    = flag.String("only", "", "numbers of the plan's lines to carry out")
 	shrinks = flag.Bool("shrink", false, "run a broken round again with ever fewer faults")
 	doubled = flag.Bool("double", false, "take both copies of orders, and count the loss")
@@ -63,11 +63,10 @@ func drawn(t *testing.T, seed uint64) plan {
 	case *doubled:
 		p = planOf(seed, r, &double)
 	case *named != "":
-		var chosen []*fault
-		for name := range strings.SplitSeq(*named, ",") {
-			chosen = append(chosen, faultNamed(name))
+		var err error
+		if p, err = planNamed(seed, r, *named); err != nil {
+			t.Fatalf("-faults: %v", err)
 		}
-		p = planOf(seed, r, chosen...)
 	}
 	if *only != "" {
 		var lines []int

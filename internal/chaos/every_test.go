@@ -17,7 +17,7 @@ var each = [][]string{
 		"kill-redis-everysec", "redis-loses-last-second", "api-at-before_answer", "worker-at-between_statements", "cut-redis", "api-clock-off", "kill-postgres",
 	},
 	{
-		"flushall", "flushall-frozen-api-long", "redis-starts-empty", "drop-redis-replies", "worker-at-after_commit", "worker-clock-off", "freeze-all-workers",
+		"flushall", "flushall-frozen-api-long", "redis-starts-empty", "drop-redis-replies", "worker-at-after_commit", "worker-clock-off", "freeze-all-workers", "flush-queue",
 	},
 }
 

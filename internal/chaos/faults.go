@@ -92,6 +92,7 @@ var faults = []fault{
 		heal: func(context.Context, *cluster, params) error { return nil }}, // by then it has ended; the round waits for it
 
 	// The queue.
+	{name: "flush-queue", inject: func(ctx context.Context, c *cluster, _ params) error { return c.forgetTasks(ctx) }},
 	{name: "duplicate-tasks", inject: func(ctx context.Context, c *cluster, _ params) error { return c.repeatTasks(ctx, 0) }},
 	{name: "delayed-tasks", draw: lasting(time.Second, 6*time.Second), inject: func(ctx context.Context, c *cluster, p params) error {
 		return c.repeatTasks(ctx, p.For)

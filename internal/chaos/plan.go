@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -53,8 +54,21 @@ func newPlan(seed uint64) plan {
 // pileUp are the faults before which Redis may lose its memory with many orders in it that are not committed.
 var pileUp = []string{"freeze-all-workers", "hold-commits"}
 
-// planOf is a plan of these very faults.
+// planOf is a plan of these very faults, some of them made worse.
 func planOf(seed uint64, r *rand.Rand, chosen ...*fault) plan {
+	p := exactly(seed, r, chosen...)
+	for _, s := range slices.Clone(p.Steps) {
+		if i := r.IntN(3); s.fault.takes == redises && i < len(pileUp) {
+			f := faultNamed(pileUp[i])
+			p.Steps = append(p.Steps, step{Fault: f.name, fault: f, params: f.draw(r), At: s.At - between(r, 300*time.Millisecond, 900*time.Millisecond)})
+		}
+	}
+	p.sort()
+	return p
+}
+
+// exactly is a plan of these very faults, in this order.
+func exactly(seed uint64, r *rand.Rand, chosen ...*fault) plan {
 	p := plan{Seed: seed}
 	for _, f := range chosen {
 		both, ok := p.needs.with(f.needs)
@@ -68,13 +82,12 @@ func planOf(seed uint64, r *rand.Rand, chosen ...*fault) plan {
 		}
 		s.At = max(s.At, firstFault+s.Before)
 		p.Steps = append(p.Steps, s)
-		if i := r.IntN(3); f.takes == redises && i < len(pileUp) {
-			f := faultNamed(pileUp[i])
-			p.Steps = append(p.Steps, step{Fault: f.name, fault: f, params: f.draw(r), At: s.At - between(r, 300*time.Millisecond, 900*time.Millisecond)})
-		}
 	}
-	slices.SortStableFunc(p.Steps, func(a, b step) int { return cmp.Compare(a.At, b.At) })
 	return p
+}
+
+func (p *plan) sort() {
+	slices.SortStableFunc(p.Steps, func(a, b step) int { return cmp.Compare(a.At, b.At) })
 }
 
 // only is the plan with nothing but the steps that keep says, by their numbers from 1.
@@ -112,6 +125,57 @@ func (p plan) String() string {
 		fmt.Fprintf(&b, "  %d. %s\n", i+1, s)
 	}
 	return b.String()
+}
+
+// planNamed is a plan of the faults that a text names, as in
+//
+//	hold-commits@3s~2s,kill-api#1@3.5s,flushall
+//
+// with the moment, how long it lasts, and the target where the seed shall not decide them.
+func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
+	var (
+		chosen []*fault
+		set    []func(*step) error
+	)
+	for part := range strings.SplitSeq(text, ",") {
+		name, rest := part, ""
+		if i := strings.IndexAny(part, "#@~"); i >= 0 {
+			name, rest = part[:i], part[i:]
+		}
+		i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
+		if i < 0 {
+			return plan{}, fmt.Errorf("there is no fault %q", name)
+		}
+		chosen = append(chosen, &faults[i])
+		set = append(set, func(s *step) (err error) {
+			for rest != "" && err == nil {
+				kind := rest[0]
+				end := strings.IndexAny(rest[1:], "#@~") + 1
+				if end == 0 {
+					end = len(rest)
+				}
+				value := rest[1:end]
+				rest = rest[end:]
+				switch kind {
+				case '#':
+					s.Target, err = strconv.Atoi(value)
+				case '@':
+					s.At, err = time.ParseDuration(value)
+				case '~':
+					s.For, err = time.ParseDuration(value)
+				}
+			}
+			return err
+		})
+	}
+	p := exactly(seed, r, chosen...)
+	for i := range p.Steps {
+		if err := set[i](&p.Steps[i]); err != nil {
+			return plan{}, fmt.Errorf("fault %s: %w", p.Steps[i].Fault, err)
+		}
+	}
+	p.sort()
+	return p, nil
 }
 
 // faultNamed finds a fault of the table.

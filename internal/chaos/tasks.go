@@ -44,6 +44,16 @@ func (c *cluster) repeatTasks(ctx context.Context, delay time.Duration) error {
 	return nil
 }
 
+// forgetTasks takes all that Asynq has, as if its queues were on a Redis of their own that lost its memory.
+func (c *cluster) forgetTasks(ctx context.Context) error {
+	rdb := c.rdb()
+	defer rdb.Close()
+	return redis.NewScript(`
+		local keys = redis.call('KEYS', 'asynq:{' .. ARGV[1] .. '-*')
+		for _, key in ipairs(keys) do redis.call('DEL', key) end
+		return #keys`).Run(ctx, rdb, nil, space).Err()
+}
+
 // pendingRecords are the uncommitted reservations that Redis has, in all epochs.
 func pendingRecords(ctx context.Context, rdb *redis.Client) (records [][]byte, err error) {
 	keys, err := rdb.Keys(ctx, space+":{*}:*:pending").Result()
