@@ -115,3 +115,24 @@ func TestWhoIsTooLateIsNotSent(t *testing.T) {
 		t.Errorf("it was sent: %v, %v", n, err)
 	}
 }
+
+// TestAGroupsConnectionsAreFenced, for a connection that nobody looked at may lead to a server that forgot.
+func TestAGroupsConnectionsAreFenced(t *testing.T) {
+	server := testenv.StartRedis(t)
+	server.StartReplica()
+	o, err := admission.RedisOptions(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fence := NewFence(false)
+	o.OnConnect = fence.OnConnect
+	rdb := redis.NewUniversalClient(o)
+	t.Cleanup(func() { _ = rdb.Close() })
+	g := newTestGroups(t, rdb, 5*time.Second)
+	if _, err := g.run(within(t, 5*time.Second), []string{"key"}, []any{"1"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := fence.generation.Load(); n != 1 {
+		t.Errorf("the fence has met %d servers, not one", n)
+	}
+}
