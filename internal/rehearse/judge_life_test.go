@@ -128,6 +128,13 @@ func TestJudgeOfWholeLives(t *testing.T) {
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", expired, 1)},
 		},
 		{
+			name: "I11 nobody answered a payment", calls: x, orders: []Order{row("x", "c-1", expired, 1)}, want: "I11",
+			acts: []Act{
+				paysInVain("x", "r", "timeout", Lost), act(Payment, "x", 1000, 10_001, Lost, func(a *Act) { a.Reference, a.Status, a.Attempt = "r", 500, 2 }),
+			},
+			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", expired, 1)},
+		},
+		{
 			name: "I11 an unanswered payment is in the feed twice", calls: x, acts: []Act{paysInVain("x", "r", "timeout", Lost)}, orders: []Order{row("x", "c-1", paid, 1)},
 			events: []Event{
 				change(1, "x", "c-1", confirmed, 1), capture(change(2, "x", "c-1", paid, 1), "r", ""), capture(change(3, "x", "c-1", paid, 1), "r", actionRefund),

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// unanswered is how long a payment is repeated before that itself is a breach: the feed was read after it, so somebody could have answered.
+const unanswered = 10 * time.Second
+
 // money is I11: each payment that was captured is in the feed once, as what the payer was told; each paid order was paid once; and all
 // else is refunded.
 func (c *court) money() (f Finding) {
@@ -61,8 +64,9 @@ func (c *court) money() (f Finding) {
 
 // payment compares what was answered to one payment, in all its sendings, with the feed.
 func (c *court) payment(f *Finding, sent []*Act) {
-	a, found, told := sent[0], c.feed.captures[sent[0].Reference], ""
+	a, found, told, refused := sent[0], c.feed.captures[sent[0].Reference], "", false
 	for _, s := range sent {
+		refused = refused || s.Outcome == Refused
 		switch {
 		case s.Outcome == Refused && c.listed[s.OrderID] != nil:
 			f.breach("payment %s of order %s was refused: %s", a.Reference, a.OrderID, s.Reason)
@@ -74,6 +78,9 @@ func (c *court) payment(f *Finding, sent []*Act) {
 		default:
 			told = s.Action
 		}
+	}
+	if spell := sent[len(sent)-1].Ended - a.Started; told == "" && !refused && spell > unanswered {
+		f.breach("payment %s of order %s was repeated for %v and never answered", a.Reference, a.OrderID, spell.Round(time.Second))
 	}
 	switch {
 	case len(found) > 1:
