@@ -22,7 +22,7 @@ func TestInspect(t *testing.T) {
 			t.Fatal(err)
 		}
 		return sqlite.New(db), func(statement string) {
-			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			if _, err := db.ExecContext(t.Context(), `DROP TRIGGER order_events_stay; DROP TRIGGER order_events_are_final; `+statement); err != nil {
 				t.Fatal(err)
 			}
 		}

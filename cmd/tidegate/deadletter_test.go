@@ -1,0 +1,102 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidegate/tidegate/internal/serve/servetest"
+)
+
+// TestADeadLetterIsReplayed has the database refuse a buyer for a while.
+func TestADeadLetterIsReplayed(t *testing.T) {
+	in := install(t)
+	public, internal := in.apis[0].URL("public"), in.apis[1].URL("internal")
+	env := func(name string) string {
+		return map[string]string{"INTERNAL_TOKEN": token, "TIDEGATE_INTERNAL_URL": internal}[name]
+	}
+	database := ""
+	for _, v := range in.common {
+		if url, ok := strings.CutPrefix(v, "DATABASE_URL="); ok {
+			database = url
+		}
+	}
+	db, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close(t.Context()) })
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	servetest.Until(t, http.StatusCreated, func() servetest.Answer {
+		return servetest.Call("PUT", internal+"/v1/sales/flash", servetest.Sale("shoe", 10), "X-Tidegate-Token", token)
+	})
+	servetest.Until(t, http.StatusOK, func() servetest.Answer {
+		return servetest.Call("POST", internal+"/v1/sales/flash/open", "", "X-Tidegate-Token", token)
+	})
+	exec(`ALTER TABLE orders ADD CONSTRAINT no_ada CHECK (buyer <> 'ada')`)
+
+	ids := map[string]string{}
+	for _, user := range []string{"ada", "bob"} {
+		var placed struct {
+			OrderID string `json:"order_id"`
+		}
+		servetest.Until(t, http.StatusAccepted, func() servetest.Answer {
+			return servetest.Call("POST", public+"/v1/sales/flash/orders", `{"item":"shoe"}`, "X-User-ID", user)
+		}).Into(t, &placed)
+		ids[user] = placed.OrderID
+	}
+	sees := func(user, status string) {
+		t.Helper()
+		servetest.Until(t, http.StatusOK, func() servetest.Answer {
+			a := servetest.Call("GET", public+"/v1/orders/"+ids[user], "", "X-User-ID", user)
+			if !strings.Contains(string(a.Body), `"status":"`+status+`"`) {
+				a.Status = 0
+			}
+			return a
+		})
+	}
+	// says calls the program, which has to print, or to fail with, what is wanted.
+	says := func(ok bool, want string, args ...string) {
+		t.Helper()
+		out, err := call(t, env, args...)
+		if err != nil {
+			out = err.Error()
+		}
+		if (err == nil) != ok || !strings.Contains(out, want) {
+			t.Errorf("%v: %v\n%s, want %s", args, err, out, want)
+		}
+	}
+	sees("bob", "confirmed")
+	servetest.Until(t, http.StatusOK, func() servetest.Answer {
+		a := servetest.Call("GET", internal+"/v1/orders/dead", "", "X-Tidegate-Token", token)
+		if !strings.Contains(string(a.Body), ids["ada"]) || !strings.Contains(string(a.Body), "no_ada") {
+			a.Status = 0
+		}
+		return a
+	})
+	sees("ada", "accepted")
+	says(true, "no_ada", "orders", "dead")
+	says(true, "1 dead letters", "verify", "flash")
+	says(false, "no_ada", "orders", "replay", ids["ada"])
+	sees("ada", "accepted")
+	says(true, "I6   ok", "verify", "flash")
+
+	exec(`ALTER TABLE orders DROP CONSTRAINT no_ada`)
+	says(true, "status        confirmed", "orders", "replay", ids["ada"])
+	sees("ada", "confirmed")
+	says(true, "status        confirmed", "orders", "show", ids["ada"])
+	says(true, "no dead letters", "orders", "dead")
+	says(false, "404", "orders", "replay", ids["ada"])
+	says(true, "2 sold of 10", "verify", "flash")
+
+	exec(`ALTER TABLE order_events DISABLE TRIGGER USER`)
+	exec(`DELETE FROM order_events WHERE order_id = '` + ids["ada"] + `'`)
+	says(false, "an invariant is broken", "verify", "flash")
+}

@@ -1,0 +1,183 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// committers is how many transactions a worker has under way.
+const committers = 2
+
+// TestOrdersWaitForPostgres takes Postgres away in the middle of a sale: what is accepted waits, and when so many wait
+// as may, nothing more is accepted; nothing is dropped, and all is committed when Postgres is back.
+func TestOrdersWaitForPostgres(t *testing.T) {
+	for name, c := range map[string]struct {
+		settings string // of the programs' connections
+		away     func(shop, *testenv.PostgresServer) (back func())
+	}{
+		"killed": {"", func(_ shop, p *testenv.PostgresServer) func() { p.Kill(); return p.Restart }},
+		"frozen": {"", func(_ shop, p *testenv.PostgresServer) func() { p.Stop(); return p.Continue }},
+		// Statements hang until they are given up, as on a disk that hangs.
+		"slow": {"&statement_timeout=300", func(s shop, p *testenv.PostgresServer) func() {
+			held := holdOrders(s.t, p)
+			return func() {
+				held.awaitCommits(committers + 1) // so that one was given up
+				held.end()
+			}
+		}},
+		// Statements hang, and there are no connections left for others.
+		"pool exhausted": {"&pool_max_conns=4", func(s shop, p *testenv.PostgresServer) func() {
+			held := holdOrders(s.t, p)
+			var lists sync.WaitGroup
+			for range 16 {
+				lists.Go(func() { servetest.Call("GET", s.URL("internal")+"/v1/sales/concert/orders", "") })
+			}
+			return func() {
+				lists.Wait()
+				held.end()
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const cap, tries = 20, 30
+			postgres := testenv.StartPostgres(t)
+			env := environment(testenv.Redis(t), postgres.URL()+c.settings)
+			startWorker(t, env)
+			s := openShop(t, startAPI(t, env), 1000)
+			sale := s.URL("internal") + "/v1/sales/concert"
+			capped := strings.Replace(servetest.Sale("ticket", 1000), `"stock":1000`, fmt.Sprintf(`"stock":1000,"in_flight_max":%d`, cap), 1)
+			if a := servetest.Call("PUT", sale, capped); a.Status != http.StatusOK {
+				t.Fatal(a)
+			}
+			before := s.bought("alice")
+			s.confirmed(before, "alice")
+			servetest.Until(t, http.StatusOK, func() servetest.Answer { return s.quiet() })
+
+			back := c.away(s, postgres)
+			ids := map[string]string{}
+			for i := range tries {
+				user := fmt.Sprint("user-", i)
+				a := s.place(user)
+				var body struct {
+					OrderID string `json:"order_id"`
+					Reason  string
+				}
+				a.Into(t, &body)
+				switch {
+				case i < cap && a.Status == http.StatusAccepted:
+					ids[user] = body.OrderID
+				case i < cap || a.Status != http.StatusServiceUnavailable || body.Reason != "at_capacity" || a.Header.Get("Retry-After") == "":
+					t.Errorf("order %d: %v", i, a)
+				}
+			}
+			// A committed order cannot be read, and nobody waits long to hear that.
+			if a := s.get(before, "alice"); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > soon {
+				t.Errorf("a committed order: after %v %v", a.Took, a)
+			}
+			back()
+
+			for user, id := range ids {
+				s.confirmed(id, user)
+			}
+			for i := range tries {
+				user := fmt.Sprint("user-", i)
+				if ids[user] == "" {
+					s.confirmed(s.bought(user), user)
+				}
+			}
+			servetest.Until(t, http.StatusOK, func() servetest.Answer { return s.quiet() })
+			var all struct{ Items []struct{ Status string } }
+			servetest.Call("GET", sale+"/orders?limit=1000", "").Into(t, &all)
+			if len(all.Items) != tries+1 {
+				t.Errorf("%d orders of %d", len(all.Items), tries+1)
+			}
+			if a := servetest.Call("GET", s.URL("internal")+"/v1/orders/dead", ""); string(a.Body) != `{"items":[],"next_cursor":null}`+"\n" {
+				t.Errorf("what Postgres had no time for was given up: %v", a)
+			}
+		})
+	}
+}
+
+// held is a lock that keeps everybody from the orders.
+type held struct {
+	t    testing.TB
+	conn *pgx.Conn
+}
+
+func holdOrders(t testing.TB, p *testenv.PostgresServer) *held {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), p.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	return &held{t, conn}
+}
+
+func (h *held) end() {
+	if err := h.conn.Close(h.t.Context()); err != nil { // and roll back
+		h.t.Error(err)
+	}
+}
+
+// awaitCommits waits until so many statements of the worker have run into the lock.
+func (h *held) awaitCommits(n int) {
+	h.t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	seen := map[time.Time]bool{}
+	for start := time.Now(); len(seen) < n; <-again.C {
+		// In one transaction these statistics do not change, unless asked to.
+		rows, err := h.conn.Query(h.t.Context(), `
+			SELECT query_start FROM pg_stat_activity, pg_stat_clear_snapshot() WHERE application_name = 'tidegate-worker' AND wait_event_type = 'Lock'`)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		times, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		for _, at := range times {
+			seen[at] = true
+		}
+		if time.Since(start) > time.Minute {
+			h.t.Fatalf("the worker tried to commit %d times", len(seen))
+		}
+	}
+}
+
+// quiet answers 200 when every invariant holds and nothing is under way.
+func (s shop) quiet() servetest.Answer {
+	a := servetest.Call("GET", s.URL("internal")+"/v1/sales/concert/verify", "")
+	if a.Status != http.StatusOK {
+		return a
+	}
+	var verdict struct {
+		Checks []struct {
+			Invariant, Detail string
+			OK                bool
+			Waiting           int
+		}
+	}
+	a.Into(s.t, &verdict)
+	for _, c := range verdict.Checks {
+		if !c.OK {
+			s.t.Errorf("%s: %s", c.Invariant, c.Detail)
+		}
+		if c.Waiting > 0 {
+			a.Status = 0
+		}
+	}
+	return a
+}
