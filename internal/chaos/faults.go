@@ -44,9 +44,11 @@ var faults = []fault{
 	{name: "cut-redis", needs: redisProxied, inject: func(_ context.Context, c *cluster, _ params) error {
 		return done(c.redisProxy.Cut() > 0)
 	}},
-	{name: "drop-redis-replies", needs: redisProxied, draw: lasting(100*time.Millisecond, 1500*time.Millisecond),
+	{
+		name: "drop-redis-replies", needs: redisProxied, draw: lasting(100*time.Millisecond, 1500*time.Millisecond),
 		inject: func(_ context.Context, c *cluster, _ params) error { c.redisProxy.Deafen(); return nil },
-		heal:   func(_ context.Context, c *cluster, _ params) error { c.redisProxy.Hear(); return nil }},
+		heal:   func(_ context.Context, c *cluster, _ params) error { c.redisProxy.Hear(); return nil },
+	},
 
 	// Redis without it.
 	{name: "flushall", takes: redises, inject: flush},
@@ -85,11 +87,15 @@ var faults = []fault{
 	{name: "cut-postgres", needs: postgresProxied, inject: func(_ context.Context, c *cluster, _ params) error {
 		return done(c.postgresProxy.Cut() > 0)
 	}},
-	{name: "drop-postgres-replies", needs: postgresProxied, draw: lasting(200*time.Millisecond, 3*time.Second),
+	{
+		name: "drop-postgres-replies", needs: postgresProxied, draw: lasting(200*time.Millisecond, 3*time.Second),
 		inject: func(_ context.Context, c *cluster, _ params) error { c.postgresProxy.Deafen(); return nil },
-		heal:   func(_ context.Context, c *cluster, _ params) error { c.postgresProxy.Hear(); return nil }},
-	{name: "hold-commits", draw: lasting(500*time.Millisecond, 3*time.Second), inject: holdCommits,
-		heal: func(context.Context, *cluster, params) error { return nil }}, // by then it has ended; the round waits for it
+		heal:   func(_ context.Context, c *cluster, _ params) error { c.postgresProxy.Hear(); return nil },
+	},
+	{
+		name: "hold-commits", draw: lasting(500*time.Millisecond, 3*time.Second), inject: holdCommits,
+		heal: func(context.Context, *cluster, params) error { return nil },
+	}, // by then it has ended; the round waits for it
 
 	// The queue.
 	{name: "flush-queue", inject: func(ctx context.Context, c *cluster, _ params) error { return c.forgetTasks(ctx) }},
