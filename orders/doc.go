@@ -35,18 +35,24 @@
 // refusal writes nothing. The same buyer and key get the same order, before
 // every refusal.
 //
+// Of several that would change an order at once one wins, because the condition
+// stands in the UPDATE, and every change has an event, in its transaction. Units
+// of an order that ended go back to Redis through a row too, and once, because
+// the order's mark at its buyer goes with them.
+//
 // # When Redis is lost
 //
 // Each sale has an epoch, which is part of its Redis keys, and each item's
 // hash holds the run id of the server that it was loaded into. A missing hash,
 // or another run id on any new connection, closes the sale: requests get
 // ErrRecovering. One process, which holds the sale's lock in the database,
-// raises the epoch (which waits for the commits that run and refuses later
-// ones of the old epoch), loads units, quotas and keys from the rows, readmits
-// what the old keys still hold uncommitted, and opens the sale. Processes then
-// offer the uncommitted orders that they remember. An order that finds no unit
-// any more is written as rejected, with ReasonRecoveredLate: it was accepted,
-// and is not silently gone.
+// raises the epoch. Every process that is alive then commits the orders of
+// earlier epochs that it remembers, with their units, and acknowledges that in
+// the database. When all have, the leader raises the epoch's floor (which waits
+// for the commits that run and refuses later ones of earlier epochs), loads
+// units, quotas and keys from the rows, readmits what came late, and opens the
+// sale. An order that finds no unit any more is written as rejected, with
+// ReasonRecoveredLate: it was accepted, and is not silently gone.
 //
 // # When the database is lost
 //

@@ -30,11 +30,11 @@ func TestReadmeCalls(t *testing.T) {
 	}
 
 	parts := strings.Split(callIt(t), "\n\n")
-	if len(parts) != 6 {
-		t.Fatalf("%d parts, want the variables, the sale, the order, a look at it, verify, and a decision:\n%s", len(parts), parts)
+	if len(parts) != 8 {
+		t.Fatalf("%d parts, want the variables, the sale, the order, a look at it, payment, feed, verify, and a decision:\n%s", len(parts), parts)
 	}
 	setup := strings.NewReplacer("http://127.0.0.1:8081", api.URL("internal"), "http://127.0.0.1:8080", api.URL("public")).Replace(parts[0])
-	sale, order, look, verify, admit := parts[1], parts[2], parts[3], parts[4], parts[5]
+	sale, order, look, pay, feed, verify, admit := parts[1], parts[2], parts[3], parts[4], parts[5], parts[6], parts[7]
 	var id string
 	for _, step := range []struct {
 		what, script string
@@ -45,6 +45,8 @@ func TestReadmeCalls(t *testing.T) {
 		{"the order", order, []string{"202"}, []string{`"order_id":"`}},
 		{"the same again", order, []string{"202"}, []string{"Idempotency-Replayed: true", "ORDER_ID"}},
 		{"what became of it", look, []string{"200"}, []string{`"status":"confirmed"`, "ORDER_ID"}},
+		{"its payment", pay, []string{"200"}, []string{`"status":"paid","action":"none"`}},
+		{"the feed", feed, []string{"200"}, []string{`"status":"confirmed"`, `"status":"paid"`, "ORDER_ID", `"next_cursor":"`}},
 		{"verify", verify, []string{"200"}, []string{`"ok":true,"checks"`}},
 		{"a decision", admit, []string{"200"}, []string{`"admitted":true`, `"rule":"orders"`}},
 	} {
