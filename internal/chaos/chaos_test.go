@@ -27,6 +27,7 @@ var (
 	only    = flag.String("only", "", "numbers of the plan's lines to carry out")
 	shrinks = flag.Bool("shrink", false, "run a broken round again with ever fewer faults")
 	doubled = flag.Bool("double", false, "take both copies of orders, and count the loss")
+	drain   = flag.Duration("drain", 3*time.Minute, "how long a round may take to settle when everything is healed")
 	report  = flag.String("report", "", "file for the results as JSON")
 	keep    = flag.String("keep", filepath.Join(os.TempDir(), "tidegate-chaos"), "folder for histories and logs of broken rounds")
 )
@@ -142,7 +143,7 @@ func try(t *testing.T, name, bin string, p plan) *result {
 			t.Fatal(err)
 		}
 		t.Logf("plan of seed %d:\n%s", p.Seed, p)
-		res = Run(t, bin, dir, p)
+		res = Run(t, bin, dir, p, *drain)
 		if res.ok() {
 			_ = os.RemoveAll(dir) // and not what an earlier run of the seed left
 		} else {

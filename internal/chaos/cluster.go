@@ -76,6 +76,8 @@ type cluster struct {
 	apis, workers    []*node
 	public, internal []string // base URLs of the APIs
 
+	drainTime time.Duration
+
 	answers  answers
 	lost     time.Time // when Redis last lost memory
 	written  int64     // by Redis, a second before its end

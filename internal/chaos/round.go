@@ -18,7 +18,6 @@ import (
 const (
 	unsafeFor = 20 * time.Second // how long a fault waits for the moment at which it takes no last copy
 	healTime  = 90 * time.Second // for every process to be ready again
-	drainTime = 3 * time.Minute
 )
 
 // crowd is who comes in a round: enough for the stock to be sold several times over, as orders expire and are cancelled.
@@ -27,7 +26,7 @@ func (c *cluster) crowd(seed uint64) rehearse.Options {
 		PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: sale, Items: []string{item}, Stock: 800, Hold: 3 * time.Second,
 		Rate: 200, Duration: wave, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Fates: rehearse.WholeLife(), Seed: seed,
 		Limit: 100, Faults: true,
-		Connections: 600, Followers: 200, RequestTimeout: 3 * time.Second, DrainTimeout: drainTime,
+		Connections: 600, Followers: 200, RequestTimeout: 3 * time.Second, DrainTimeout: c.drainTime,
 		HistoryFile: filepath.Join(c.dir, "history.jsonl"),
 	}
 }
@@ -193,11 +192,13 @@ func (c *cluster) reached() (n int) {
 	return n
 }
 
-// Run starts a cluster, has the plan happen to it, and tears it down. The folder keeps what is needed to find out what went wrong.
-func Run(t testing.TB, bin, dir string, p plan) *result {
+// Run starts a cluster of the programs in bin, has the plan happen to it, waits up to drain for everything to settle, and tears it down.
+// The folder dir keeps what is needed to find out what went wrong.
+func Run(t testing.TB, bin, dir string, p plan, drain time.Duration) *result {
 	t.Helper()
 	began := time.Now()
 	c := newCluster(t, bin, dir, p.needs)
+	c.drainTime = drain
 	res := c.run(p)
 	res.Took = time.Since(began).Round(time.Second).Seconds()
 	return res
