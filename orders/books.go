@@ -63,7 +63,7 @@ func (b *books) examine() []Breach {
 		}
 	}
 	held := make(map[string]int)
-	seated := 0
+	seated := make(map[int]struct{}, len(b.owners))
 	for _, h := range b.holdings {
 		held[h.BuyerHash] += h.Quantity
 		if len(h.Units) != h.Quantity {
@@ -74,7 +74,7 @@ func (b *books) examine() []Breach {
 				put(u, "in dead letter "+h.ID.String())
 				b.places.dead++
 			} else if b.owners[u] == h.ID {
-				seated++
+				seated[u] = struct{}{}
 			} else {
 				say("I5", "order %s does not own its unit %d", h.ID, u)
 			}
@@ -82,9 +82,9 @@ func (b *books) examine() []Breach {
 	}
 	for u, id := range b.owners {
 		put(u, "sold to "+id.String())
-	}
-	if seated < len(b.owners) {
-		say("I5", "%d units are owned by orders that do not hold them", len(b.owners)-seated)
+		if _, ok := seated[u]; !ok {
+			say("I5", "unit %d is owned by order %s, which does not hold it", u, id)
+		}
 	}
 	b.bring(where, say)
 	for u := 1; u <= b.next; u++ {

@@ -2,9 +2,14 @@ package orders_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
@@ -130,5 +135,54 @@ func TestOnePatrolAtATime(t *testing.T) {
 	}
 	if len(reports) > 0 {
 		t.Errorf("%+v too", <-reports)
+	}
+}
+
+// TestVerifyIsQuietWhileASaleLives looks at units that are on the move all the time.
+func TestVerifyIsQuietWhileASaleLives(t *testing.T) {
+	in := install(t)
+	p, other := in.start(), in.start()
+	in.work(p)
+	in.work(other)
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock, s.Hold = 20, 20*time.Millisecond })
+	var (
+		buyers errgroup.Group
+		over   = make(chan struct{})
+		ended  atomic.Int64
+	)
+	for b := range 8 {
+		buyers.Go(func() error {
+			for n := 0; ; n++ {
+				select {
+				case <-over:
+					return nil
+				default:
+				}
+				user := fmt.Sprintf("buyer-%d-%d", b, n)
+				out, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: user})
+				if err != nil || !out.Admitted() {
+					continue // sold out for a moment
+				}
+				v := orders.Viewer{User: user}
+				if _, err := other.Wait(t.Context(), out.Order.ID, v, orders.StatusAccepted, time.Minute); err != nil {
+					return err
+				}
+				if n%2 == 0 {
+					if _, err := other.Cancel(t.Context(), out.Order.ID, v); err != nil && !errors.Is(err, orders.ErrOrderFinal) {
+						return err
+					}
+				}
+				ended.Add(1)
+			}
+		})
+	}
+	for range 20 {
+		in.verified(other, sale.ID)
+	}
+	close(over)
+	must(t, buyers.Wait())
+	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
+	if n := ended.Load(); n < 40 {
+		t.Errorf("only %d orders came to an end", n)
 	}
 }
