@@ -1,9 +1,13 @@
 package orders_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
@@ -39,4 +43,60 @@ func TestASaleOnACluster(t *testing.T) {
 		}
 	}
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
+}
+
+// TestAPromotedReplicaTakesNoOrderOfTheOldEpoch has met the replica before, so
+// that no new connection tells that another server answers now.
+func TestAPromotedReplicaTakesNoOrderOfTheOldEpoch(t *testing.T) {
+	cluster := testenv.StartFailoverCluster(t)
+	in := installOn(t, "redis://"+strings.Join(cluster.Addrs, ","))
+	p := in.start()
+	in.work(p)
+	sale := in.sale(p, func(s *orders.Sale) {
+		s.Items[0].Stock = 100_000
+		for i := 0; !in.heldBy(cluster.Addrs[0], s.ID, s.Items[0].ID); i++ {
+			s.Items[0].ID = fmt.Sprint("shoe-", i)
+		}
+	})
+	user := 0
+	buy := func() (orders.Outcome, error) {
+		user++
+		return attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: sale.Items[0].ID, Quantity: 1, User: fmt.Sprint(user)})
+	}
+	_, err := buy()
+	must(t, err)
+	rdb := p.rdb.(*redis.ClusterClient)
+	eventually(t, "all four servers have been met", func() bool {
+		var met atomic.Int64
+		must(t, rdb.ForEachShard(t.Context(), func(ctx context.Context, server *redis.Client) error {
+			met.Add(1)
+			return server.Ping(ctx).Err()
+		}))
+		rdb.ReloadState(t.Context())
+		return met.Load() == 4
+	})
+	eventually(t, "that is known not to matter", func() bool { _, err := buy(); return err == nil })
+
+	cluster.FailOver()
+	eventually(t, "orders are taken again", func() bool {
+		out, err := buy()
+		if err != nil {
+			return false
+		}
+		var epoch int
+		must(t, in.pool.QueryRow(t.Context(), `SELECT epoch FROM sales WHERE sale = $1`, sale.ID).Scan(&epoch))
+		if out.Admitted() && epoch == 1 {
+			t.Fatalf("order %s was taken by another server than the one that was loaded", out.Order.ID)
+		}
+		return out.Admitted()
+	})
+	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
+}
+
+// heldBy tells whether a master of a cluster has the keys of an item.
+func (in *installation) heldBy(addr, sale, item string) bool {
+	in.t.Helper()
+	master, err := in.rdb.(*redis.ClusterClient).MasterForKey(in.t.Context(), "{"+sale+":"+item+"}")
+	must(in.t, err)
+	return master.Options().Addr == addr
 }

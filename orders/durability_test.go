@@ -1,11 +1,10 @@
 package orders_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -117,6 +116,49 @@ func TestReplicatedPromisesWhatAReplicaHas(t *testing.T) {
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
 }
 
+// TestWhatAReplicaHasNeedsNoProcess cuts the replica off, kills the master and with it the process that has taken orders to the
+// last: whatever it has promised, the replica has.
+func TestWhatAReplicaHasNeedsNoProcess(t *testing.T) {
+	s := testenv.StartSentinel(t)
+	in := installOn(t, "redis+sentinel://"+strings.Join(s.Sentinels, ",")+"/"+s.Master)
+	p := in.start(keeping(orders.DurabilityReplicated), func(o *orders.Options) { o.Timeout = 200 * time.Millisecond })
+	must(t, p.CheckDurability(t.Context()))
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 1_000_000 })
+	master := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
+	defer master.Close()
+	var promised []orders.ID
+	taken, refused := make(chan struct{}), 0
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; master.Ping(t.Context()).Err() == nil; i++ {
+			out, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: fmt.Sprint("user-", i)})
+			switch {
+			case err != nil:
+				refused++
+			case out.Admitted():
+				if promised = append(promised, out.Order.ID); len(promised) == 20 {
+					close(taken)
+				}
+			}
+		}
+		p.stop()
+	})
+	<-taken
+	s.FailOver(500 * time.Millisecond)
+	wg.Wait()
+	if refused == 0 {
+		t.Error("no order was asked for while the replica was cut off")
+	}
+	q := in.start(keeping(orders.DurabilityReplicated))
+	in.work(q)
+	for _, id := range promised {
+		if o := in.settled(q, id); o.Status != orders.StatusConfirmed {
+			t.Fatalf("%+v", o)
+		}
+	}
+	t.Logf("%d promised, %d refused", len(promised), refused)
+}
+
 // TestReplicatedCallersShareTheWaiting has many at once, and takes the script from Redis in between.
 func TestReplicatedCallersShareTheWaiting(t *testing.T) {
 	const callers, each = 50, 4
@@ -201,60 +243,4 @@ func TestWhatWasFlushedNeedsNoProcess(t *testing.T) {
 	}
 	in.buy(q, sale.ID, "later") // once the sale is open again
 	eventually(t, "all is settled", func() bool { return in.verified(q, sale.ID) == 0 })
-}
-
-// TestAPromotedReplicaTakesNoOrderOfTheOldEpoch has met the replica before, so
-// that no new connection tells that another server answers now.
-func TestAPromotedReplicaTakesNoOrderOfTheOldEpoch(t *testing.T) {
-	cluster := testenv.StartFailoverCluster(t)
-	in := installOn(t, "redis://"+strings.Join(cluster.Addrs, ","))
-	p := in.start()
-	in.work(p)
-	sale := in.sale(p, func(s *orders.Sale) {
-		s.Items[0].Stock = 100_000
-		for i := 0; !in.heldBy(cluster.Addrs[0], s.ID, s.Items[0].ID); i++ {
-			s.Items[0].ID = fmt.Sprint("shoe-", i)
-		}
-	})
-	user := 0
-	buy := func() (orders.Outcome, error) {
-		user++
-		return attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: sale.Items[0].ID, Quantity: 1, User: fmt.Sprint(user)})
-	}
-	_, err := buy()
-	must(t, err)
-	rdb := p.rdb.(*redis.ClusterClient)
-	eventually(t, "all four servers have been met", func() bool {
-		var met atomic.Int64
-		must(t, rdb.ForEachShard(t.Context(), func(ctx context.Context, server *redis.Client) error {
-			met.Add(1)
-			return server.Ping(ctx).Err()
-		}))
-		rdb.ReloadState(t.Context())
-		return met.Load() == 4
-	})
-	eventually(t, "that is known not to matter", func() bool { _, err := buy(); return err == nil })
-
-	cluster.FailOver()
-	eventually(t, "orders are taken again", func() bool {
-		out, err := buy()
-		if err != nil {
-			return false
-		}
-		var epoch int
-		must(t, in.pool.QueryRow(t.Context(), `SELECT epoch FROM sales WHERE sale = $1`, sale.ID).Scan(&epoch))
-		if out.Admitted() && epoch == 1 {
-			t.Fatalf("order %s was taken by another server than the one that was loaded", out.Order.ID)
-		}
-		return out.Admitted()
-	})
-	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
-}
-
-// heldBy tells whether a master of a cluster has the keys of an item.
-func (in *installation) heldBy(addr, sale, item string) bool {
-	in.t.Helper()
-	master, err := in.rdb.(*redis.ClusterClient).MasterForKey(in.t.Context(), "{"+sale+":"+item+"}")
-	must(in.t, err)
-	return master.Options().Addr == addr
 }

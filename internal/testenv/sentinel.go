@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,6 +105,23 @@ func awaitSentinel(ctx context.Context, addr string) error {
 	}
 }
 
+// awaitNamed waits until a sentinel names a server as the master.
+func awaitNamed(ctx context.Context, sentinel, server string) error {
+	c := redis.NewSentinelClient(&redis.Options{Addr: sentinel, MaxRetries: -1})
+	defer c.Close()
+	for {
+		addr, err := c.GetMasterAddrByName(ctx, sentinelName).Result()
+		if err == nil && net.JoinHostPort(addr[0], addr[1]) == server {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("sentinel at %s names %v: %w", sentinel, addr, ctx.Err())
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
 // Addr is the master's host:port.
 func (s *SentinelRedis) Addr() string { return s.servers[s.master].addr() }
 
@@ -129,6 +147,10 @@ func (s *SentinelRedis) FailOver(behind time.Duration) {
 	time.Sleep(behind)
 	s.servers[s.master].kill()
 	must(awaitInfo(ctx, replica, "role:master"))
+	// Only now they name the new one. If the old one came back before, it would be asked again, and nobody would miss anything.
+	for _, addr := range s.Sentinels {
+		must(awaitNamed(ctx, addr, s.servers[1-s.master].addr()))
+	}
 	must(replica.ConfigSet(ctx, "masterauth", "").Err())
 	must(s.servers[s.master].restart())
 	s.master = 1 - s.master
