@@ -39,14 +39,16 @@ func (s *Service) Replay(ctx context.Context, id ID) (Order, error) {
 		return Order{}, fmt.Errorf("%w: units %d of order %s are another order's", ErrConflict, verdicts[0].Taken, id)
 	}
 	status := verdicts[0].Status
-	if !status.Holds() {
-		s.giveBack(ctx, []Return{{
+	var back []Return
+	if !status.Holds() { // another order has its key, and nobody its units
+		back = []Return{{
 			ID: id, Sale: r.Sale, Item: r.Item, Epoch: l.Epoch, BuyerHash: r.BuyerHash, Keyless: r.KeyHash == "", Quantity: r.Quantity, Units: r.Units,
-		}})
+		}}
 	}
-	if err := s.store.Exhume(ctx, id); err != nil {
+	if err := s.store.Exhume(ctx, id, back); err != nil {
 		return Order{}, err
 	}
+	s.giveBack(ctx, back)
 	s.publish(ctx, bulletin{Orders: []change{{id, status}}})
 	return s.store.Order(ctx, id)
 }

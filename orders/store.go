@@ -90,11 +90,11 @@ type Store interface {
 	Commit(ctx context.Context, batch []Reservation) ([]Verdict, error)
 	// Bury keeps a reservation that the database refuses as a dead letter.
 	Bury(ctx context.Context, r Reservation, reason string) error
-	// DeadLetters are those with larger ids, without the ones that have an
-	// order by now. Exhume forgets one.
+	// DeadLetters are those with larger ids, without the ones whose order stands
+	// by now. Exhume forgets one, and notes what it gives back.
 	DeadLetters(ctx context.Context, after ID, limit int) ([]DeadLetter, error)
 	DeadLetter(ctx context.Context, id ID) (DeadLetter, error)
-	Exhume(ctx context.Context, id ID) error
+	Exhume(ctx context.Context, id ID, back []Return) error
 
 	// Capture records a payment, once for each reference, and pays the order if
 	// it waits for that. ErrConflict: the reference is another order's.

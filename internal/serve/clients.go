@@ -68,8 +68,9 @@ func openPool(ctx context.Context, url config.URL, program string) (*pgxpool.Poo
 		// An order leaves the outbox when its commit returned, so the commit has to be on disk by then.
 		"synchronous_commit": "on",
 		// A statement that takes longer is stuck, and holds a connection that others need.
-		"statement_timeout":                   "30s",
-		"idle_in_transaction_session_timeout": "60s",
+		"statement_timeout": "30s",
+		// No transaction of ours pauses. One whose process was stopped holds what a recovery waits for.
+		"idle_in_transaction_session_timeout": "5s",
 	} {
 		if _, said := c.ConnConfig.RuntimeParams[name]; !said {
 			c.ConnConfig.RuntimeParams[name] = value

@@ -40,7 +40,7 @@ func scanDeadLetter(row pgx.CollectableRow) (orders.DeadLetter, error) {
 func (s *Store) DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error) {
 	rows, _ := s.pool.Query(ctx, `
 		SELECT payload, reason, created_at FROM dead_letters d
-		WHERE order_id > $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)
+		WHERE order_id > $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id AND status <> 'rejected')
 		ORDER BY order_id LIMIT $2`, [16]byte(after), limit)
 	list, err := pgx.CollectRows(rows, scanDeadLetter)
 	return list, wrap("dead letters", err)
@@ -57,7 +57,18 @@ func (s *Store) DeadLetter(ctx context.Context, id orders.ID) (orders.DeadLetter
 }
 
 // Exhume deletes a dead letter.
-func (s *Store) Exhume(ctx context.Context, id orders.ID) error {
-	_, err := s.pool.Exec(ctx, `DELETE FROM dead_letters WHERE order_id = $1`, [16]byte(id))
-	return wrap("exhume", err)
+func (s *Store) Exhume(ctx context.Context, id orders.ID, back []orders.Return) error {
+	return s.inTx(ctx, "exhume", func(tx pgx.Tx) error {
+		for _, r := range back {
+			if _, err := tx.Exec(ctx, `
+				INSERT INTO order_returns (`+returnColumns+`)
+				SELECT $1, sale, $3, epoch, $4, $5, $6, $7 FROM sales WHERE sale = $2 FOR SHARE
+				ON CONFLICT DO NOTHING`,
+				[16]byte(r.ID), r.Sale, r.Item, r.BuyerHash, r.Keyless, r.Quantity, r.Units); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, `DELETE FROM dead_letters WHERE order_id = $1`, [16]byte(id))
+		return err
+	})
 }

@@ -49,7 +49,7 @@ func (s *Store) DeadLetters(ctx context.Context, after orders.ID, limit int) ([]
 		return err
 	}, `
 		SELECT payload, reason, created_at FROM dead_letters d
-		WHERE order_id > ? AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)
+		WHERE order_id > ? AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id AND status <> 'rejected')
 		ORDER BY order_id LIMIT ?`, after.String(), limit)
 	return list, wrap("dead letters", err)
 }
@@ -64,6 +64,14 @@ func (s *Store) DeadLetter(ctx context.Context, id orders.ID) (orders.DeadLetter
 }
 
 // Exhume deletes a dead letter.
-func (s *Store) Exhume(ctx context.Context, id orders.ID) error {
-	return s.exec(ctx, "exhume", `DELETE FROM dead_letters WHERE order_id = ?`, id.String())
+func (s *Store) Exhume(ctx context.Context, id orders.ID, back []orders.Return) error {
+	return s.inTx(ctx, "exhume", func(tx *sql.Tx) error {
+		for i := range back {
+			if err := insertReturn(ctx, tx, &back[i]); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM dead_letters WHERE order_id = ?`, id.String())
+		return err
+	})
 }

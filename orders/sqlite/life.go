@@ -143,11 +143,20 @@ func end(ctx context.Context, tx *sql.Tx, r *orders.Return) error {
 		r.Sale, r.Item, id, string(units)); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO order_returns (`+returnColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		id, r.Sale, r.Item, r.Epoch, r.BuyerHash, r.Keyless, r.Quantity, string(units)); err != nil {
+	if err := insertReturn(ctx, tx, r); err != nil {
 		return err
 	}
 	return record(ctx, tx, orders.Event{OrderID: r.ID, Status: r.Status})
+}
+
+func insertReturn(ctx context.Context, tx *sql.Tx, r *orders.Return) error {
+	units, err := json.Marshal(r.Units)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO order_returns (`+returnColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		r.ID.String(), r.Sale, r.Item, r.Epoch, r.BuyerHash, r.Keyless, r.Quantity, string(units))
+	return err
 }
 
 // Returns reads what is to be given back.

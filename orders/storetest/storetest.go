@@ -497,7 +497,7 @@ func testDeadLetters(t *testing.T, b *bench) {
 	b.want(list(orders.ID{}, 1), []orders.ID{r.ID}, "a page")
 	b.want(list(r.ID, 10), []orders.ID{second.ID}, "the next page")
 	for range 2 {
-		b.must(b.Exhume(t.Context(), r.ID))
+		b.must(b.Exhume(t.Context(), r.ID, nil))
 	}
 	b.want(list(orders.ID{}, 10), []orders.ID{second.ID}, "without the one that was exhumed")
 	if _, err := b.Order(t.Context(), r.ID); !errors.Is(err, orders.ErrUnknownOrder) {
