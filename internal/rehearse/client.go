@@ -67,15 +67,16 @@ type public struct {
 	base   string
 	orders *url.URL // POST here
 	wait   time.Duration
+	skew   time.Duration
 }
 
-func newPublic(base, sale string, rt http.RoundTripper, wait time.Duration) (*public, error) {
+func newPublic(base, sale string, rt http.RoundTripper, wait, skew time.Duration) (*public, error) {
 	base = strings.TrimSuffix(base, "/")
 	u, err := url.Parse(base + "/v1/sales/" + url.PathEscape(sale) + "/orders")
 	if err != nil {
 		return nil, fmt.Errorf("%w PublicURLs: %w", ErrOption, err)
 	}
-	return &public{rt: rt, base: base, orders: u, wait: wait}, nil
+	return &public{rt: rt, base: base, orders: u, wait: wait, skew: skew}, nil
 }
 
 // order asks for an order. hangUp of 0 or more cuts the connection that long after the request went out.
@@ -96,9 +97,10 @@ func (p *public) order(ctx context.Context, buyer, key, item string, quantity in
 	}
 	req := &http.Request{
 		Method: http.MethodPost, URL: p.orders, Host: p.orders.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}, "X-User-Id": {buyer}, "X-User-Tier": {"registered"}},
+		Header: http.Header{"Content-Type": {"application/json"}},
 		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 	}
+	p.introduce(req, buyer)
 	if key != "" {
 		req.Header["Idempotency-Key"] = []string{key}
 	}
@@ -124,9 +126,17 @@ func (p *public) ask(ctx context.Context, method, path, buyer string) (reply, er
 	if err != nil {
 		return reply{}, fmt.Errorf("rehearse: %w", err)
 	}
+	p.introduce(req, buyer)
+	return send(p.rt, req)
+}
+
+// introduce says who calls, and what time it is to them.
+func (p *public) introduce(req *http.Request, buyer string) {
 	req.Header["X-User-Id"] = []string{buyer}
 	req.Header["X-User-Tier"] = []string{"registered"}
-	return send(p.rt, req)
+	if p.skew != 0 {
+		req.Header["Date"] = []string{time.Now().Add(p.skew).UTC().Format(http.TimeFormat)}
+	}
 }
 
 func send(rt http.RoundTripper, req *http.Request) (reply, error) {

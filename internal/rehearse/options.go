@@ -35,9 +35,11 @@ type Options struct {
 	Fates           Fates   // what they do with their orders
 	Seed            uint64  // the same seed and options give the same plan; 0 is a seed like any other
 
-	Limit  int           // orders of a user that the rules admit within any Window, for the judge alone; 0 = not judged
-	Window time.Duration // of Limit; 0 = 1 min
-	Faults bool          // somebody breaks the server meanwhile: it may forget counters, and units may take any time to come back
+	Limit     int           // orders of a user that the rules admit within any Window, for the judge alone; 0 = not judged
+	Window    time.Duration // of Limit; 0 = 1 min
+	ClockSkew time.Duration // every call to the public API says in its Date that the caller's clock is off by so much; 0 = no Date
+
+	Faults bool // somebody breaks the server meanwhile: it may forget counters, and units may take any time to come back
 
 	Connections    int           // sockets at the public API at most, those of followers included; 0 = 2,000
 	Followers      int           // orders followed at once, each over one socket; 0 = 256, at most half of Connections

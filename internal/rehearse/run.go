@@ -158,7 +158,7 @@ func sendCrowd(ctx context.Context, o Options, head Head, rec *recorder, clicks 
 func publics(o Options, rt http.RoundTripper) ([]*public, error) {
 	var all []*public
 	for _, base := range o.PublicURLs {
-		p, err := newPublic(base, o.Sale, rt, o.RequestTimeout)
+		p, err := newPublic(base, o.Sale, rt, o.RequestTimeout, o.ClockSkew)
 		if err != nil {
 			return nil, err
 		}
