@@ -77,7 +77,7 @@ func TestReplicatedPromisesWhatAReplicaHas(t *testing.T) {
 	p := in.start(keeping(orders.DurabilityReplicated), func(o *orders.Options) { o.Timeout = 300 * time.Millisecond })
 	must(t, p.CheckDurability(t.Context()))
 	sale := in.sale(p)
-	first := in.order(p, sale.ID, "first", "", 1)
+	first := in.buy(p, sale.ID, "first")
 	if !first.Admitted() {
 		t.Fatalf("%+v", first)
 	}
