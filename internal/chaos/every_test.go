@@ -8,7 +8,7 @@ import (
 // each names every fault once, in as few rounds as there are kinds of Redis, and one more.
 var each = [][]string{
 	{
-		"failover", "freeze-worker", "kill-api", "duplicate-tasks", "cut-postgres", "hold-commits", "worker-at-before_ack", "flushall-frozen-api-short",
+		"failover", "freeze-worker", "kill-api", "duplicate-tasks", "cut-postgres", "hold-commits", "flush-decisions", "worker-at-before_ack", "flushall-frozen-api-short",
 	},
 	{
 		"kill-redis-always", "redis-restores-snapshot", "api-at-after_reserve", "kill-worker", "drop-postgres-replies", "delayed-tasks", "freeze-api",

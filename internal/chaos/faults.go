@@ -52,6 +52,7 @@ var faults = []fault{
 
 	// Redis without it.
 	{name: "flushall", takes: redises, inject: flush},
+	{name: "flush-decisions", takes: redises, inject: func(ctx context.Context, c *cluster, _ params) error { return c.forget(ctx, ofDecisions) }},
 	{name: "flushall-frozen-api-short", takes: redises, draw: lasting(200*time.Millisecond, 800*time.Millisecond), inject: flushFrozen, heal: thawAPI},
 	{name: "flushall-frozen-api-long", takes: redises, draw: lasting(15*time.Second, 20*time.Second), inject: flushFrozen, heal: thawAPI},
 	{name: "redis-loses-last-second", needs: redisAlone | everysec, takes: redises, draw: before(time.Second, time.Second), prepare: func(c *cluster) error {
@@ -98,7 +99,7 @@ var faults = []fault{
 	}, // by then it has ended; the round waits for it
 
 	// The queue.
-	{name: "flush-queue", inject: func(ctx context.Context, c *cluster, _ params) error { return c.forgetTasks(ctx) }},
+	{name: "flush-queue", inject: func(ctx context.Context, c *cluster, _ params) error { return c.forget(ctx, ofQueues) }},
 	{name: "duplicate-tasks", inject: func(ctx context.Context, c *cluster, _ params) error { return c.repeatTasks(ctx, 0) }},
 	{name: "delayed-tasks", draw: lasting(time.Second, 6*time.Second), inject: func(ctx context.Context, c *cluster, p params) error {
 		return c.repeatTasks(ctx, p.For)

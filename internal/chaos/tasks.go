@@ -44,14 +44,20 @@ func (c *cluster) repeatTasks(ctx context.Context, delay time.Duration) error {
 	return nil
 }
 
-// forgetTasks takes all that Asynq has, as if its queues were on a Redis of their own that lost its memory.
-func (c *cluster) forgetTasks(ctx context.Context) error {
+// Decisions and queues may be on a Redis each, and either may lose its memory alone.
+const (
+	ofQueues    = "asynq:*"
+	ofDecisions = space + ":*"
+)
+
+// forget takes the keys that match out of Redis at one instant.
+func (c *cluster) forget(ctx context.Context, keys string) error {
 	rdb := c.rdb()
 	defer rdb.Close()
 	return redis.NewScript(`
-		local keys = redis.call('KEYS', 'asynq:{' .. ARGV[1] .. '-*')
+		local keys = redis.call('KEYS', ARGV[1])
 		for _, key in ipairs(keys) do redis.call('DEL', key) end
-		return #keys`).Run(ctx, rdb, nil, space).Err()
+		return #keys`).Run(ctx, rdb, nil, keys).Err()
 }
 
 // pendingRecords are the uncommitted reservations that Redis has, in all epochs.
