@@ -25,7 +25,7 @@ func (c *cluster) crowd(seed uint64) rehearse.Options {
 	return rehearse.Options{
 		PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: sale, Items: []string{item}, Stock: 800, Hold: 3 * time.Second,
 		Rate: 200, Duration: wave, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Fates: rehearse.WholeLife(), Seed: seed,
-		Limit: 100, Faults: true,
+		ClockSkew: time.Duration(int(seed%3)-1) * time.Hour, Limit: 100, Faults: true,
 		Connections: 600, Followers: 200, RequestTimeout: 3 * time.Second, DrainTimeout: c.drainTime,
 		HistoryFile: filepath.Join(c.dir, "history.jsonl"),
 	}
