@@ -83,7 +83,7 @@ func (c *Config) settings() []setting {
 
 		{"LISTEN", "address of the public listener", ":8080", false, address(&c.Listen)},
 		{"INTERNAL_LISTEN", "address of the internal listener", "127.0.0.1:8081", false, address(&c.InternalListen)},
-		{"WORKER_LISTEN", "address of the worker's probes", "127.0.0.1:8082", true, address(&c.WorkerListen)},
+		{"WORKER_LISTEN", "address of the worker's probes and metrics", "127.0.0.1:8082", true, address(&c.WorkerListen)},
 
 		{"IDENTITY", "who a public caller is: jwt or header (embedded: header)", "", false, oneOf(&c.Identity, IdentityJWT, IdentityHeader)},
 		{"JWT_SECRET", "key of HS256 tokens", "", false, c.JWTSecret.atLeast(32)},
