@@ -49,7 +49,7 @@ func (p params) String() string {
 		parts = append(parts, fmt.Sprintf("target=%d", p.Target))
 	}
 	if p.Failpoint != "" {
-		parts = append(parts, fmt.Sprintf("failpoint=%s:%d", p.Failpoint, p.Hit))
+		parts = append(parts, "failpoint="+p.failpoint())
 	}
 	if p.For > 0 {
 		parts = append(parts, "for="+p.For.String())
@@ -63,15 +63,12 @@ func (p params) String() string {
 	return strings.Join(parts, " ")
 }
 
-// env is what the parameters mean to a process.
-func (p params) env() (vars []string) {
-	if p.Failpoint != "" {
-		vars = append(vars, fmt.Sprintf("FAILPOINT=%s:%d", p.Failpoint, p.Hit))
+// failpoint is name:hit, or nothing.
+func (p params) failpoint() string {
+	if p.Failpoint == "" {
+		return ""
 	}
-	if p.Clock != 0 {
-		vars = append(vars, fmt.Sprintf("CLOCK_SHIFT=%d", int64(p.Clock.Seconds())))
-	}
-	return vars
+	return fmt.Sprintf("%s:%d", p.Failpoint, p.Hit)
 }
 
 // between draws a time, to the millisecond.

@@ -142,7 +142,8 @@ func at(failpoint string, hits int) func(*rand.Rand) params {
 	return func(r *rand.Rand) params { return params{Target: one(r), Failpoint: failpoint, Hit: 1 + r.IntN(hits)} }
 }
 
-// offBy draws a process whose clock is wrong until everything is healed.
+// offBy draws a process whose clock is wrong from then on: also while everything drains, or tasks that Asynq put off by that clock would
+// be due in an hour only.
 func offBy(d time.Duration) func(*rand.Rand) params {
 	return func(r *rand.Rand) params { return params{Target: one(r), Clock: d * time.Duration(2*r.IntN(2)-1)} }
 }
@@ -159,11 +160,11 @@ func before(from, to time.Duration) func(*rand.Rand) params {
 
 // restartAPI restarts an API in order, as a deployment would, into one that dies at a failpoint or has a clock that is wrong.
 func restartAPI(_ context.Context, c *cluster, p params) error {
-	return done(c.api(p).restart(p.env()...))
+	return done(c.api(p).restart(p.failpoint(), p.Clock))
 }
 
 func restartWorker(_ context.Context, c *cluster, p params) error {
-	return done(c.worker(p).restart(p.env()...))
+	return done(c.worker(p).restart(p.failpoint(), p.Clock))
 }
 
 func freezeWorkers(_ context.Context, c *cluster, p params) error {

@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -27,15 +25,16 @@ type node struct {
 	env  []string
 	live string // URL that answers 200 while the process is ready
 
-	mu      sync.Mutex
-	cmd     *exec.Cmd     // nil between an end and the next start
-	extra   []string      // environment of the next start
-	armed   bool          // the process that runs dies at a failpoint
-	odd     bool          // the process that runs has an environment of its own
-	away    time.Duration // until the next start
-	frozen  time.Time     // until when; zero: it runs
-	killed  time.Time     // when a process last ended in any way
-	changed chan struct{}
+	mu        sync.Mutex
+	cmd       *exec.Cmd     // nil between an end and the next start
+	failpoint string        // of the next start
+	armed     bool          // the process that runs dies at a failpoint
+	leaving   bool          // the process that runs was told to end
+	clock     time.Duration // by which it is wrong, whichever process runs
+	away      time.Duration // until the next start
+	frozen    time.Time     // until when; zero: it runs
+	killed    time.Time     // when a process last ended in any way
+	changed   chan struct{}
 
 	stop context.CancelFunc
 	over chan struct{}
@@ -62,13 +61,17 @@ func (n *node) run(ctx context.Context, log io.Writer) {
 	for ctx.Err() == nil {
 		n.mu.Lock()
 		cmd := exec.Command(n.path) //nolint:noctx // its end is the node's business
-		cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"}, n.env, n.extra)
+		cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"}, n.env...)
+		if n.failpoint != "" {
+			cmd.Env = append(cmd.Env, "FAILPOINT="+n.failpoint)
+		}
+		if n.clock != 0 {
+			cmd.Env = append(cmd.Env, fmt.Sprintf("CLOCK_SHIFT=%d", int64(n.clock.Seconds())))
+		}
 		cmd.Stderr = log
 		err := testenv.StartChild(cmd)
 		if err == nil {
-			n.cmd, n.frozen, n.odd = cmd, time.Time{}, len(n.extra) > 0
-			n.armed = slices.ContainsFunc(n.extra, func(v string) bool { return strings.HasPrefix(v, "FAILPOINT=") })
-			n.extra = nil
+			n.cmd, n.frozen, n.armed, n.failpoint = cmd, time.Time{}, n.failpoint != "", ""
 		}
 		n.mu.Unlock()
 		if err != nil {
@@ -79,7 +82,7 @@ func (n *node) run(ctx context.Context, log io.Writer) {
 			ended()
 		}
 		n.mu.Lock()
-		n.cmd, n.armed, n.odd, n.frozen, n.killed = nil, false, false, time.Time{}, time.Now()
+		n.cmd, n.armed, n.leaving, n.frozen, n.killed = nil, false, false, time.Time{}, time.Now()
 		away := n.away
 		n.away = restartAfter
 		close(n.changed)
@@ -111,17 +114,19 @@ func (n *node) kill(away time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.away = max(away, restartAfter)
-	return n.signal(syscall.SIGKILL)
+	n.leaving = n.signal(syscall.SIGKILL)
+	return n.leaving
 }
 
-// restart tells the process to end in order; the next one gets an environment with more in it.
-func (n *node) restart(extra ...string) bool {
+// restart tells the process to end in order. The next one dies at the failpoint, if one is given, and its clock is wrong by so much more.
+func (n *node) restart(failpoint string, clock time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.cmd == nil {
 		return false
 	}
-	n.extra = extra
+	n.failpoint, n.leaving = failpoint, true
+	n.clock += clock
 	n.signal(syscall.SIGCONT)
 	return n.signal(syscall.SIGTERM)
 }
@@ -165,11 +170,11 @@ func (n *node) ended(ctx context.Context) bool {
 	}
 }
 
-// lastEnd is when a process of the node last ended; the zero time is never. armed tells whether the one that runs is going to.
-func (n *node) lastEnd() (at time.Time, armed bool) {
+// lastEnd is when a process of the node last ended; the zero time is never. ending tells whether the one that runs is going to.
+func (n *node) lastEnd() (at time.Time, ending bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.killed, n.armed
+	return n.killed, n.armed || n.leaving
 }
 
 // ready waits until the process answers that it is.
@@ -208,11 +213,4 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// isOdd tells whether the process that runs was not started as it should.
-func (n *node) isOdd() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.odd || len(n.extra) > 0
 }

@@ -143,8 +143,8 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 // heal ends everything that is broken, and waits until every process is ready.
 func (c *cluster) heal(ctx context.Context) error {
 	for _, n := range c.nodes() { // nothing is frozen any more: the plan is through
-		if n.isOdd() {
-			n.restart()
+		if _, ending := n.lastEnd(); ending {
+			n.restart("", 0)
 			if !n.ended(ctx) {
 				return ctx.Err()
 			}
@@ -176,7 +176,7 @@ func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 			continue // asked again
 		}
 		for _, w := range c.workers {
-			w.restart()
+			w.restart("", 0)
 			w.ended(ctx)
 		}
 		c.must(c.ready(healTime))

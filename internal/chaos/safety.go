@@ -62,8 +62,8 @@ func (c *cluster) redisHasAll(ctx context.Context) bool {
 func (c *cluster) apisHaveAll(ctx context.Context) bool {
 	var last time.Time
 	for _, api := range c.apis {
-		at, armed := api.lastEnd()
-		if armed {
+		at, ending := api.lastEnd()
+		if ending {
 			return false
 		}
 		if at.After(last) {
