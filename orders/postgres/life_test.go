@@ -27,8 +27,7 @@ func TestExpiryLeavesOrdersToWhoeverHoldsThem(t *testing.T) {
 	must(t, err)
 	_, err = pool.Exec(t.Context(), `UPDATE orders SET pay_before = now() - interval '1 second'`)
 	must(t, err)
-	tx, err := pool.Begin(t.Context())
-	must(t, err)
+	tx := begin(t, pool)
 	_, err = tx.Exec(t.Context(), `SELECT 1 FROM orders WHERE order_id = $1 FOR UPDATE`, [16]byte(held.ID))
 	must(t, err)
 	ended, err := s.Expire(t.Context(), 10) // and does not wait

@@ -40,9 +40,8 @@ func TestACommitWaitsForAHandOverThatIsBeingEnded(t *testing.T) {
 	pool := open(t)
 	s := postgres.New(pool)
 	r := reservation(t, s)
-	end, err := pool.Begin(t.Context())
-	must(t, err)
-	_, err = end.Exec(t.Context(), `UPDATE sales SET epoch = epoch + 1, epoch_floor = epoch + 1`)
+	end := begin(t, pool)
+	_, err := end.Exec(t.Context(), `UPDATE sales SET epoch = epoch + 1, epoch_floor = epoch + 1`)
 	must(t, err)
 	done := make(chan result, 1)
 	go func() {
@@ -63,9 +62,8 @@ func TestTheEndOfAHandOverWaitsForCommits(t *testing.T) {
 	s := postgres.New(pool)
 	r := reservation(t, s)
 	must(t, s.RaiseEpoch(t.Context(), r.Sale))
-	stop, err := pool.Begin(t.Context())
-	must(t, err)
-	_, err = stop.Exec(t.Context(), `INSERT INTO order_units (sale, item, unit, order_id) VALUES ($1, $2, $3, gen_random_uuid())`, r.Sale, r.Item, r.Units[0])
+	stop := begin(t, pool)
+	_, err := stop.Exec(t.Context(), `INSERT INTO order_units (sale, item, unit, order_id) VALUES ($1, $2, $3, gen_random_uuid())`, r.Sale, r.Item, r.Units[0])
 	must(t, err)
 	committed, ended := make(chan result, 1), make(chan error, 1)
 	go func() {
