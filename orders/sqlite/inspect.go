@@ -31,7 +31,7 @@ var inspections = []string{
 
 	`SELECT 'I10', 'order ' || o.order_id || ' is ' || o.status || ', and its units are on their way back'
 	 FROM order_returns r JOIN orders o USING (order_id)
-	 WHERE r.sale = ?1 AND o.status NOT IN ('cancelled', 'expired')
+	 WHERE r.sale = ?1 AND o.status NOT IN ('cancelled', 'expired', 'rejected')
 	 LIMIT ?2`,
 
 	`SELECT 'I11', 'order ' || o.order_id || ' is ' || o.status || ', and ' || count(p.reference) || ' payments count for it'

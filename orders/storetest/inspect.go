@@ -20,6 +20,7 @@ func RunInspect(t *testing.T, open func(t *testing.T) (store orders.Store, chang
 		"sound, confirmed":             {"", orders.StatusConfirmed, nil},
 		"sound, paid":                  {"", orders.StatusPaid, nil},
 		"sound, cancelled":             {"", orders.StatusCancelled, nil},
+		"sound, rejected":              {"", orders.StatusRejected, nil},
 		"no event":                     {"DELETE FROM order_events WHERE order_id = '%s'", orders.StatusConfirmed, []string{"I9"}},
 		"no event of the confirmation": {"DELETE FROM order_events WHERE order_id = '%s' AND status = 'confirmed'", orders.StatusCancelled, []string{"I9"}},
 		"no event but the refund":      {"DELETE FROM order_events WHERE order_id = '%s' AND action <> 'refund'", orders.StatusPaid, []string{"I11", "I9"}},
@@ -44,11 +45,16 @@ func RunInspect(t *testing.T, open func(t *testing.T) (store orders.Store, chang
 			b := &bench{t: t, Store: store}
 			b.put()
 			r, sound := b.reservation(1), b.reservation(2)
+			if c.status == orders.StatusRejected {
+				r.Reason = orders.ReasonDuplicate
+			}
 			b.commit(r, sound)
 			switch c.status {
 			case orders.StatusPaid:
 				b.capture(r.ID, "first")
 				b.capture(r.ID, "second")
+			case orders.StatusRejected: // a dead letter's, whose key another order has
+				b.must(b.Exhume(t.Context(), r.ID, []orders.Return{{ID: r.ID, Sale: r.Sale, Item: r.Item, Quantity: 1, Units: []int{1}}}))
 			case orders.StatusCancelled:
 				b.cancel(r.ID)
 				b.capture(r.ID, "late")
