@@ -122,7 +122,7 @@ func TestAnotherOneFinishesWhatALeaderBegan(t *testing.T) {
 			} else {
 				must(t, in.rdb.FlushAll(t.Context()).Err())
 			}
-			<-died
+			arrives(t, "the leader dies", died)
 			for _, p := range others {
 				p.mayLead()
 			}
@@ -174,7 +174,7 @@ func TestALeaderThatLostItsLockUndoesNothing(t *testing.T) {
 			}
 			t.Cleanup(goOn)
 			must(t, in.rdb.FlushAll(t.Context()).Err())
-			<-reached
+			arrives(t, "the leader comes to the step", reached)
 			if n := in.count(`
 				SELECT count(pg_terminate_backend(pid)) FROM pg_locks
 				WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`); n != 1 {
@@ -249,7 +249,7 @@ func TestABatchOfBeforeIsNotCommittedAfterwards(t *testing.T) {
 	t.Cleanup(goOn)
 	in.work(worker)
 	early := in.accept(stopped, sale.ID, "early", 1)
-	<-reached
+	arrives(t, "the batch is about to be committed", reached)
 	in.freeze(stopped) // for good: only the batch knows the order now
 	must(t, in.rdb.FlushAll(t.Context()).Err())
 	next := in.buy(other, sale.ID, "next")
@@ -299,7 +299,7 @@ func TestAnAnswerOfAnEarlierEpochPromisesNothing(t *testing.T) {
 		out, err := a.Reserve(context.WithoutCancel(t.Context()))
 		done <- result{out, err}
 	}()
-	<-answered
+	arrives(t, "Redis has answered", answered)
 	if n := in.rdb.HLen(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending").Val(); n != 2 {
 		t.Fatalf("Redis has %d reservations, want that of the order, and the answer's", n)
 	}
@@ -312,6 +312,29 @@ func TestAnAnswerOfAnEarlierEpochPromisesNothing(t *testing.T) {
 	in.work(other)
 	if n := len(in.sellOut(other, sale.ID, "next")); n != 2 {
 		t.Errorf("%d units sold, want all 3 but the one of the first order", n)
+	}
+}
+
+// TestARequestOfAnEarlierEpochReservesNothing: it was checked before the sale
+// was rebuilt, and is decided afterwards.
+func TestARequestOfAnEarlierEpochReservesNothing(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	p := in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 1 })
+	a, err := p.Prepare(orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u"})
+	must(t, err)
+	server.Kill()
+	server.Restart() // it has the keys of the first epoch until they are dropped
+	in.opened(p, sale.ID, 2)
+	if out, err := a.Reserve(t.Context()); !errors.Is(err, orders.ErrRecovering) {
+		t.Errorf("%+v, %v; want ErrRecovering", out, err)
+	}
+	if n := len(in.accept(p, sale.ID, "next", 1)); n != 1 {
+		t.Errorf("%d orders on the unit that was not reserved", n)
+	}
+	if epoch := in.epoch(sale.ID); epoch != 2 {
+		t.Errorf("epoch %d: the request had the sale rebuilt once more", epoch)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -228,4 +230,14 @@ func (in *installation) opened(p *process, sale string, epoch int64) {
 		status, err := p.Sale(in.t.Context(), sale)
 		return err == nil && status.Sale.Epoch >= epoch && status.State == orders.StateOpen
 	})
+}
+
+// arrives waits until a channel is closed, by what a test has held up.
+func arrives(t testing.TB, what string, reached <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-reached:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("not within 20 s: %s", what)
+	}
 }

@@ -94,7 +94,7 @@ func TestForgettingInTheMiddleOfASaleLosesNothing(t *testing.T) {
 			sale := in.sale(ps[0], func(s *orders.Sale) { s.Items[0].Stock = stock })
 			accepted := in.crowd(sale.ID, 6, func(sold func(int) <-chan struct{}) {
 				for _, at := range []int{100, 500, 900} {
-					<-sold(at)
+					arrives(t, fmt.Sprint(at, " orders are accepted"), sold(at))
 					forget(in, server)
 				}
 			})
@@ -247,22 +247,22 @@ func TestUnitsOnTheirWayBackWhenRedisForgets(t *testing.T) {
 	beforeRaise, raise := holds(&p.store.before, "raise epoch")
 	t.Cleanup(raise)
 	must(t, in.rdb.FlushAll(t.Context()).Err())
-	<-beforeRaise
+	arrives(t, "the leader is about to raise the epoch", beforeRaise)
 	cancel(ids[2]) // Redis has forgotten, and the epoch is the old one
 	afterRaise, handOver := holds(&p.store.after, "raise epoch")
 	t.Cleanup(handOver)
 	raise()
-	<-afterRaise
+	arrives(t, "it has raised the epoch", afterRaise)
 	cancel(ids[3]) // in the new epoch, of which Redis knows nothing yet
 	beforeLoad, load := holds(&p.store.before, "holdings")
 	t.Cleanup(load)
 	handOver()
-	<-beforeLoad
+	arrives(t, "it is about to load", beforeLoad)
 	cancel(ids[4]) // while it is loaded, and not counted
 	afterLoad, open := holds(&p.store.after, "holdings")
 	t.Cleanup(open)
 	load()
-	<-afterLoad
+	arrives(t, "it has loaded", afterLoad)
 	cancel(ids[5]) // while it is loaded, and counted
 	open()
 	in.opened(q, sale.ID, 2)

@@ -170,7 +170,7 @@ func TestNobodyReservesIntoASaleThatIsBeingLoaded(t *testing.T) {
 	if !errors.Is(err, orders.ErrRecovering) {
 		t.Fatalf("%v, want ErrRecovering", err)
 	}
-	<-loaded
+	arrives(t, "the sale is loaded", loaded)
 	thaw()
 	in.work(leader) // the process that accepted offers its order, whose epoch is over
 	in.work(other)
