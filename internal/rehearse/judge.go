@@ -135,11 +135,12 @@ func newCourt(h *History, e Evidence) *court {
 	return c
 }
 
-// looks are the statuses of orders that the crowd saw, by order.
+// looks are the statuses of orders that the crowd saw, by order. A 202 that says accepted is none: a process that repeats it from its memory
+// may not have heard yet of what became of the order, and the contract allows that for a second.
 func (c *court) looks() map[string][]Sighting {
 	seen := make(map[string][]Sighting, len(c.held))
 	for _, call := range c.h.Calls {
-		if call.Outcome == Admitted && call.State != "" {
+		if call.Outcome == Admitted && call.State != "" && call.State != accepted {
 			seen[call.OrderID] = append(seen[call.OrderID], Sighting{OrderID: call.OrderID, State: call.State, Started: call.Started, Ended: call.Ended})
 		}
 	}

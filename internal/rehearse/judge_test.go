@@ -140,6 +140,10 @@ func TestJudge(t *testing.T) {
 			orders: []Order{row("x", "c-1", "confirmed", 1)}, want: "I9",
 		},
 		{
+			name: "I9 a 202 that is repeated from memory", calls: []Call{got("c-1", "k", "x", 0, 1), got("c-1", "k", "x", 4, 5)},
+			looks: []Sighting{look("x", "confirmed", 2, 3)}, orders: []Order{row("x", "c-1", "confirmed", 1)},
+		},
+		{
 			name: "I9 looks that overlap", calls: []Call{got("c-1", "k", "x", 0, 1)}, looks: []Sighting{look("x", "confirmed", 2, 3), look("x", accepted, 2, 5)},
 			orders: []Order{row("x", "c-1", "confirmed", 1)},
 		},
