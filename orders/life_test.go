@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
+
+	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -476,5 +479,36 @@ func TestATaskOfACancelledOrderChangesNothing(t *testing.T) {
 	}
 	if out := in.order(p, sale.ID, "third", "", 1); out.Reason != orders.ReasonSoldOut {
 		t.Errorf("%+v; want sold_out", out)
+	}
+}
+
+// TestATaskOfAnEarlierEpochOfACancelledOrderTakesNoUnit: the rebuilt sale knows
+// nothing of the order, whose buyer is free to order again.
+func TestATaskOfAnEarlierEpochOfACancelledOrderTakesNoUnit(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	p := in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 3 })
+	id := in.accept(p, sale.ID, "u", 1)[0]
+	record, err := in.rdb.HGet(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending", id.String()).Result()
+	must(t, err)
+	in.work(p)
+	in.settled(p, id)
+	_, err = p.Cancel(t.Context(), id, all)
+	must(t, err)
+	in.balanced(p, sale.ID)
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	in.opened(p, sale.ID, 2)
+	queue := in.namespace + "-orders-0"
+	_, err = asynq.NewClientFromRedisClient(p.queue).EnqueueContext(t.Context(), asynq.NewTask("order:commit", []byte(record)), asynq.Queue(queue))
+	must(t, err)
+	inspector := asynq.NewInspectorFromRedisClient(p.queue)
+	eventually(t, "the delivery is done", func() bool {
+		info, err := inspector.GetQueueInfo(queue)
+		return err == nil && info.Size == 0
+	})
+	in.balanced(p, sale.ID)
+	if free := in.free(p, sale.ID); free != 3 {
+		t.Errorf("%d units free of 3", free)
 	}
 }
