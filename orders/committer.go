@@ -215,7 +215,7 @@ func (s *Service) settle(ctx context.Context, settled []settlement) {
 	for i := range settled {
 		r, v := &settled[i].r, settled[i].v
 		at := place{r.Sale, r.Item, r.Epoch}
-		if v.Status == StatusRejected {
+		if !v.Status.Holds() {
 			s.takeBack(ctx, r, v)
 		} else {
 			ids[at] = append(ids[at], r.ID.String())
@@ -230,7 +230,8 @@ func (s *Service) settle(ctx context.Context, settled []settlement) {
 	s.publish(ctx, news)
 }
 
-// takeBack gives back what a rejected order holds in Redis.
+// takeBack gives back what an order holds in Redis that was rejected, or has
+// ended while it was on its way to be readmitted.
 func (s *Service) takeBack(ctx context.Context, r *Reservation, v Verdict) {
 	units, err := rejectScript.Run(ctx, s.rdb, s.itemKeys(r.Sale, r.Item, r.Epoch), r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity).Int()
 	if err != nil {
@@ -239,6 +240,9 @@ func (s *Service) takeBack(ctx context.Context, r *Reservation, v Verdict) {
 	}
 	if units > 0 {
 		s.publish(ctx, bulletin{Item: r.ID.item()}) // they are on sale again
+	}
+	if v.Status != StatusRejected {
+		return
 	}
 	s.opts.Logger.WarnContext(ctx, "an accepted order was rejected", slog.String("order_id", r.ID.String()), slog.String("reason", string(v.Reason)))
 }

@@ -12,7 +12,7 @@ type Verdict struct {
 	Reason Reason
 	// Stale: the reservation is of an epoch below the sale's floor, or above its epoch.
 	Stale bool
-	// Taken are those of its units that belong to other orders.
+	// Taken are those of its units that belong to other orders, or are above the stock.
 	Taken []int
 }
 
@@ -106,8 +106,9 @@ type Store interface {
 	Expire(ctx context.Context, limit int) ([]Return, error)
 	// NextExpiry is how long the next order still has to pay, at most most.
 	NextExpiry(ctx context.Context, most time.Duration) (time.Duration, error)
-	// Returns are at most limit of the units that Redis may not have back yet,
-	// of one sale or of all. Returned forgets some.
+	// Returns are at most limit of the units that Redis may not have back yet, of
+	// one sale or of all: any of them, so that a sale that stays closed does not
+	// keep back the others'. Returned forgets some.
 	Returns(ctx context.Context, sale string, limit int) ([]Return, error)
 	Returned(ctx context.Context, ids []ID) error
 	// Events are changes with larger sequence numbers, none of which can still

@@ -13,7 +13,15 @@ import (
 // and every second, in case nobody was heard.
 func (s *Service) watch(ctx context.Context) error {
 	generation := s.fence.generation.Load()
+	alive := false
 	return every(ctx, time.Second, s.fence.changed, func() {
+		if !alive { // who takes orders has to be waited for from the first one on
+			if err := s.store.Beat(ctx, s.process); err != nil {
+				s.opts.Logger.WarnContext(ctx, "no sale is known before the database is", slog.Any("error", err))
+				return
+			}
+			alive = true
+		}
 		if now := s.fence.generation.Load(); now != generation {
 			generation = now
 			poke(s.replaced)

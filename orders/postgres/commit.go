@@ -14,8 +14,8 @@ import (
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
-// insertOrders writes orders and the units of those orders that it wrote, and
-// returns what it wrote. It runs in the order of the ids, so that two batches
+// insertOrders writes orders and those units of the ones it wrote that are on
+// sale and nobody's, and returns what it wrote. It runs in the order of the ids, so that two batches
 // that share orders wait for each other instead of deadlocking.
 const insertOrders = `
 WITH written AS (
@@ -34,7 +34,8 @@ WITH written AS (
 ), seated AS (
 	INSERT INTO order_units (sale, item, unit, order_id)
 	SELECT sale, item, unit, order_id
-	FROM unnest($13::uuid[], $14::integer[]) AS u (order_id, unit) JOIN written USING (order_id)
+	FROM unnest($13::uuid[], $14::integer[]) AS u (order_id, unit) JOIN written USING (order_id) JOIN items USING (sale, item)
+	WHERE unit <= stock
 	ORDER BY sale, item, unit
 	ON CONFLICT DO NOTHING
 	RETURNING order_id, unit

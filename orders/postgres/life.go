@@ -159,7 +159,7 @@ func (s *Store) end(ctx context.Context, to orders.Status, query string, arg any
 
 // Returns reads what is to be given back.
 func (s *Store) Returns(ctx context.Context, sale string, limit int) ([]orders.Return, error) {
-	rows, _ := s.pool.Query(ctx, `SELECT `+returnColumns+` FROM order_returns WHERE $1 = '' OR sale = $1 LIMIT $2`, sale, limit)
+	rows, _ := s.pool.Query(ctx, `SELECT `+returnColumns+` FROM order_returns WHERE $1 = '' OR sale = $1 ORDER BY random() LIMIT $2`, sale, limit)
 	list, err := pgx.CollectRows(rows, scanReturn)
 	return list, wrap("returns", err)
 }

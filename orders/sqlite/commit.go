@@ -48,7 +48,9 @@ func commit(ctx context.Context, tx *sql.Tx, r *orders.Reservation) (orders.Verd
 	if r.Reason == "" {
 		for _, u := range r.Units {
 			var taken bool
-			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM order_units WHERE sale = ? AND item = ? AND unit = ?)`,
+			if err := tx.QueryRowContext(ctx, `
+				SELECT EXISTS (SELECT 1 FROM order_units WHERE sale = ?1 AND item = ?2 AND unit = ?3)
+				    OR NOT EXISTS (SELECT 1 FROM items WHERE sale = ?1 AND item = ?2 AND stock >= ?3)`,
 				r.Sale, r.Item, u).Scan(&taken); err != nil {
 				return v, err
 			}

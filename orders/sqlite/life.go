@@ -166,7 +166,7 @@ func (s *Store) Returns(ctx context.Context, sale string, limit int) ([]orders.R
 		r, err := scanReturn(rows)
 		list = append(list, r)
 		return err
-	}, `SELECT `+returnColumns+` FROM order_returns WHERE ?1 = '' OR sale = ?1 LIMIT ?2`, sale, limit)
+	}, `SELECT `+returnColumns+` FROM order_returns WHERE ?1 = '' OR sale = ?1 ORDER BY random() LIMIT ?2`, sale, limit)
 	return list, wrap("returns", err)
 }
 
