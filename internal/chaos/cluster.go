@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,7 +77,9 @@ type cluster struct {
 	apis, workers    []*node
 	public, internal []string // base URLs of the APIs
 
+	rate      int // of buyers
 	drainTime time.Duration
+	healing   sync.WaitGroup // faults that are going to heal by themselves
 
 	answers  answers
 	lost     time.Time // when Redis last lost memory

@@ -2,23 +2,20 @@ package chaos
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
-// each names every fault once, in as few rounds as there are kinds of Redis, and one more.
-var each = [][]string{
-	{
-		"failover", "freeze-worker", "kill-api", "duplicate-tasks", "cut-postgres", "hold-commits", "flush-decisions", "worker-at-before_ack", "flushall-frozen-api-short",
-	},
-	{
-		"kill-redis-always", "redis-restores-snapshot", "api-at-after_reserve", "kill-worker", "drop-postgres-replies", "delayed-tasks", "freeze-api",
-	},
-	{
-		"kill-redis-everysec", "redis-loses-last-second", "api-at-before_answer", "worker-at-between_statements", "cut-redis", "api-clock-off", "kill-postgres",
-	},
-	{
-		"flushall", "flushall-frozen-api-long", "redis-starts-empty", "drop-redis-replies", "worker-at-after_commit", "worker-clock-off", "freeze-all-workers", "flush-queue",
-	},
+// each names every fault once, at moments at which it is safe: who takes Redis' copy comes before who takes an API's.
+var each = []string{
+	"hold-commits@1500ms~1s,flush-decisions@2s,failover@4s,flushall-frozen-api-short@6500ms~300ms,cut-postgres@7s,worker-at-before_ack!20@3500ms," +
+		"duplicate-tasks@7500ms,freeze-worker#2@8s,kill-api@8500ms~500ms",
+	"redis-restores-snapshot@4s,freeze-api@5s~2s,kill-worker@5500ms~1s,kill-redis-always@6s,drop-postgres-replies@6500ms~500ms,delayed-tasks@7500ms~2s," +
+		"api-at-after_reserve!10@7s",
+	"redis-loses-last-second@2500ms,kill-redis-everysec@4s,kill-postgres@5s,worker-at-between_statements!5@5500ms,cut-redis@6500ms," +
+		"api-at-before_answer#1!10@7s,api-clock-off#2@7500ms",
+	"flushall@2s,freeze-all-workers@3s~1s,flush-queue@3500ms,worker-at-after_commit!3@4500ms,redis-starts-empty@5500ms,drop-redis-replies@6500ms~700ms," +
+		"worker-clock-off@7s,flushall-frozen-api-long@8s~15s",
 }
 
 // TestEveryFault is the short run that is part of all tests: fixed seeds, every fault once, less than three minutes.
@@ -27,20 +24,23 @@ func TestEveryFault(t *testing.T) {
 		t.Skip("-short")
 	}
 	var plans []plan
-	met := make(map[string]int)
-	for i, names := range each {
+	deaths := 0
+	for i, text := range each {
 		seed := uint64(i + 1)
-		var chosen []*fault
-		for _, name := range names {
-			met[name]++
-			chosen = append(chosen, faultNamed(name))
+		p, err := planNamed(seed, rand.New(rand.NewPCG(seed, 0)), text)
+		if err != nil {
+			t.Fatal(err)
 		}
-		plans = append(plans, planOf(seed, rand.New(rand.NewPCG(seed, 0)), chosen...))
+		deaths += strings.Count(text, "!")
+		plans = append(plans, p)
 	}
-	for _, f := range faults { // those that make others worse come besides
-		if met[f.name] != 1 {
-			t.Errorf("fault %s stands in %d rounds, want one", f.name, met[f.name])
+	s := runAll(t, plans, Size{Rate: 100, Drain: *drain}) // all at once, on two processors, and with -race
+	for _, f := range faults {
+		if s.Injected[f.name] == 0 {
+			t.Errorf("fault %s was not injected: %v", f.name, s.skipped())
 		}
 	}
-	runAll(t, plans)
+	if s.Reached < deaths {
+		t.Errorf("%d processes died at a failpoint, of %d", s.Reached, deaths)
+	}
 }

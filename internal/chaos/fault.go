@@ -19,8 +19,8 @@ type fault struct {
 	// prepare runs params.Before ahead of inject; nil: nothing to prepare.
 	prepare func(c *cluster) error
 	inject  func(ctx context.Context, c *cluster, p params) error
-	// heal runs params.For after inject; nil: it heals by itself.
-	heal func(ctx context.Context, c *cluster, p params) error
+	// heal runs params.For after inject, on a goroutine of its own; nil: there is nothing to heal.
+	heal func(c *cluster, p params)
 }
 
 // takes is the copy of uncommitted orders that a fault destroys.

@@ -25,15 +25,12 @@ var faults = []fault{
 	{name: "worker-clock-off", draw: offBy(time.Hour), inject: restartWorker},
 	{name: "freeze-worker", draw: lasting(45*time.Second, 45*time.Second), inject: func(_ context.Context, c *cluster, p params) error {
 		return done(c.worker(p).freeze(p.For))
-	}, heal: func(_ context.Context, c *cluster, p params) error {
-		c.worker(p).thaw()
-		return nil
-	}},
+	}, heal: func(c *cluster, p params) { c.worker(p).thaw() }},
 	{name: "freeze-all-workers", draw: lasting(500*time.Millisecond, 2*time.Second), inject: freezeWorkers, heal: thawWorkers},
 	{name: "freeze-api", draw: lasting(500*time.Millisecond, 5*time.Second), inject: freezeAPI, heal: thawAPI},
 
-	// Redis with its memory.
-	{name: "kill-redis-everysec", needs: redisAlone | everysec, inject: func(_ context.Context, c *cluster, _ params) error {
+	// Redis with its memory. With everysec what was written while the disk is busy waits in the process, and dies with it.
+	{name: "kill-redis-everysec", needs: redisAlone | everysec, takes: redises, inject: func(_ context.Context, c *cluster, _ params) error {
 		c.redis.Restart()
 		return nil
 	}},
@@ -47,7 +44,7 @@ var faults = []fault{
 	{
 		name: "drop-redis-replies", needs: redisProxied, draw: lasting(100*time.Millisecond, 1500*time.Millisecond),
 		inject: func(_ context.Context, c *cluster, _ params) error { c.redisProxy.Deafen(); return nil },
-		heal:   func(_ context.Context, c *cluster, _ params) error { c.redisProxy.Hear(); return nil },
+		heal:   func(c *cluster, _ params) { c.redisProxy.Hear() },
 	},
 
 	// Redis without it.
@@ -91,12 +88,9 @@ var faults = []fault{
 	{
 		name: "drop-postgres-replies", needs: postgresProxied, draw: lasting(200*time.Millisecond, 3*time.Second),
 		inject: func(_ context.Context, c *cluster, _ params) error { c.postgresProxy.Deafen(); return nil },
-		heal:   func(_ context.Context, c *cluster, _ params) error { c.postgresProxy.Hear(); return nil },
+		heal:   func(c *cluster, _ params) { c.postgresProxy.Hear() },
 	},
-	{
-		name: "hold-commits", draw: lasting(500*time.Millisecond, 3*time.Second), inject: holdCommits,
-		heal: func(context.Context, *cluster, params) error { return nil },
-	}, // by then it has ended; the round waits for it
+	{name: "hold-commits", draw: lasting(500*time.Millisecond, 3*time.Second), inject: holdCommits},
 
 	// The queue.
 	{name: "flush-queue", inject: func(ctx context.Context, c *cluster, _ params) error { return c.forget(ctx, ofQueues) }},
@@ -175,19 +169,15 @@ func freezeWorkers(_ context.Context, c *cluster, p params) error {
 	return done(frozen)
 }
 
-func thawWorkers(_ context.Context, c *cluster, _ params) error {
+func thawWorkers(c *cluster, _ params) {
 	for _, w := range c.workers {
 		w.thaw()
 	}
-	return nil
 }
 
 func freezeAPI(_ context.Context, c *cluster, p params) error { return done(c.api(p).freeze(p.For)) }
 
-func thawAPI(_ context.Context, c *cluster, p params) error {
-	c.api(p).thaw()
-	return nil
-}
+func thawAPI(c *cluster, p params) { c.api(p).thaw() }
 
 func flush(ctx context.Context, c *cluster, _ params) error {
 	rdb := c.rdb()
@@ -205,15 +195,15 @@ func flushFrozen(ctx context.Context, c *cluster, p params) error {
 
 // holdCommits has every commit wait, as a disk that stalls does.
 func holdCommits(ctx context.Context, c *cluster, p params) error {
-	waiting, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	tx, err := c.pool.Begin(waiting)
-	if err != nil {
-		return err
-	}
-	if _, err := tx.Exec(waiting, `LOCK TABLE order_units IN SHARE MODE`); err != nil {
-		return errors.Join(err, tx.Rollback(ctx))
-	}
-	time.AfterFunc(p.For, func() { _ = tx.Rollback(ctx) }) // of a connection that is gone there is nothing to undo
+	c.healing.Go(func() {
+		tx, err := c.pool.Begin(ctx)
+		if err != nil {
+			return // Postgres is away, and nothing commits anyway
+		}
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '5s'; LOCK TABLE order_units IN SHARE MODE`); err == nil {
+			pause(ctx, p.For)
+		}
+		_ = tx.Rollback(ctx) // of a connection that is gone there is nothing to undo
+	})
 	return nil
 }

@@ -129,9 +129,9 @@ func (p plan) String() string {
 
 // planNamed is a plan of the faults that a text names, as in
 //
-//	hold-commits@3s~2s,kill-api#1@3.5s,flushall
+//	hold-commits@3s~2s,kill-api#1@3.5s,api-at-before_answer!20,flushall
 //
-// with the moment, how long it lasts, and the target where the seed shall not decide them.
+// with the moment, how long it lasts, the target, and the hit of the failpoint where the seed shall not decide them.
 func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
 	var (
 		chosen []*fault
@@ -139,7 +139,7 @@ func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
 	)
 	for part := range strings.SplitSeq(text, ",") {
 		name, rest := part, ""
-		if i := strings.IndexAny(part, "#@~"); i >= 0 {
+		if i := strings.IndexAny(part, "#@~!"); i >= 0 {
 			name, rest = part[:i], part[i:]
 		}
 		i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
@@ -150,7 +150,7 @@ func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
 		set = append(set, func(s *step) (err error) {
 			for rest != "" && err == nil {
 				kind := rest[0]
-				end := strings.IndexAny(rest[1:], "#@~") + 1
+				end := strings.IndexAny(rest[1:], "#@~!") + 1
 				if end == 0 {
 					end = len(rest)
 				}
@@ -159,6 +159,8 @@ func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
 				switch kind {
 				case '#':
 					s.Target, err = strconv.Atoi(value)
+				case '!':
+					s.Hit, err = strconv.Atoi(value)
 				case '@':
 					s.At, err = time.ParseDuration(value)
 				case '~':

@@ -23,8 +23,8 @@ const (
 // crowd is who comes in a round: enough for the stock to be sold several times over, as orders expire and are cancelled.
 func (c *cluster) crowd(seed uint64) rehearse.Options {
 	return rehearse.Options{
-		PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: sale, Items: []string{item}, Stock: 800, Hold: 3 * time.Second,
-		Rate: 200, Duration: wave, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Fates: rehearse.WholeLife(), Seed: seed,
+		PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: sale, Items: []string{item}, Stock: 4 * c.rate, Hold: 3 * time.Second,
+		Rate: float64(c.rate), Duration: wave, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Fates: rehearse.WholeLife(), Seed: seed,
 		ClockSkew: time.Duration(int(seed%3)-1) * time.Hour, Limit: 100, Faults: true,
 		Connections: 600, Followers: 200, RequestTimeout: 3 * time.Second, DrainTimeout: c.drainTime,
 		HistoryFile: filepath.Join(c.dir, "history.jsonl"),
@@ -80,63 +80,65 @@ func (c *cluster) run(p plan) *result {
 	return res
 }
 
-// turn is something to do at a moment.
+// turn is a step that is due at a moment.
 type turn struct {
-	at    time.Time
-	until time.Time // given up when it is still unsafe
-	do    func() error
-	safe  func() bool // nil: always
-	note  func(error)
+	step
+	at       time.Time
+	until    time.Time // given up when it is still unsafe then
+	prepared bool
 }
 
-// follow carries the plan out, one thing at a time, what heals by itself later included.
+// follow carries the plan out, one step at a time. What heals by itself does so on a timer of its own, whatever the next step waits for.
 func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *result) {
 	var turns []turn
 	for _, s := range p.Steps {
-		if s.fault.prepare != nil {
-			turns = append(turns, turn{at: start.Add(s.At - s.Before), do: func() error { return s.fault.prepare(c) }, note: func(err error) {
-				if err != nil {
-					res.skip(s, err)
-				}
-			}})
-		}
-		turns = append(turns, turn{
-			at: start.Add(s.At), until: start.Add(s.At + unsafeFor),
-			safe: func() bool { return c.safe(ctx, s.fault.takes) },
-			do:   func() error { return s.fault.inject(ctx, c, s.params) },
-			note: func(err error) {
-				if err != nil {
-					res.skip(s, err)
-					return
-				}
-				c.t.Logf("seed %d: +%.3fs %s", p.Seed, time.Since(start).Seconds(), s)
-				res.Injected[s.Fault]++
-				if s.fault.takes == redises {
-					c.lost = time.Now()
-				}
-				if s.fault.heal != nil {
-					turns = append(turns, turn{at: time.Now().Add(s.For), do: func() error { return s.fault.heal(ctx, c, s.params) }, note: func(err error) { c.must(err) }})
-				}
-			},
-		})
+		turns = append(turns, turn{step: s, at: start.Add(s.At - s.Before), until: start.Add(s.At + unsafeFor)})
 	}
 	for len(turns) > 0 {
-		i := slices.IndexFunc(turns, func(t turn) bool { return !slices.ContainsFunc(turns, func(u turn) bool { return u.at.Before(t.at) }) })
-		t := turns[i]
-		turns = slices.Delete(turns, i, i+1)
+		slices.SortStableFunc(turns, func(a, b turn) int { return a.at.Compare(b.at) })
+		t := turns[0]
+		turns = turns[1:]
 		if !pause(ctx, time.Until(t.at)) {
-			return
+			break
 		}
-		if t.safe != nil && !t.safe() {
-			if now := time.Now(); now.Before(t.until) {
-				t.at = now.Add(100 * time.Millisecond)
-				turns = append(turns, t)
-			} else {
-				t.note(errors.New("it would have taken the last copy of an order"))
-			}
-			continue
+		switch {
+		case c.safe(ctx, t.fault.takes) && t.fault.prepare != nil && !t.prepared:
+			// Only now, so that the fault goes back just as far as the plan says.
+			c.must(t.fault.prepare(c))
+			t.prepared, t.at = true, time.Now().Add(t.Before)
+			turns = append(turns, t)
+		case c.safe(ctx, t.fault.takes):
+			c.inject(ctx, start, t.step, res)
+		case time.Now().After(t.until):
+			res.skip(t.step, errors.New("it would have taken the last copy of an order"))
+		default:
+			t.prepared, t.at = false, time.Now().Add(100*time.Millisecond)
+			turns = append(turns, t)
 		}
-		t.note(t.do())
+	}
+	c.healing.Wait()
+}
+
+// inject injects one fault.
+func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *result) {
+	err := s.fault.inject(ctx, c, s.params)
+	if err != nil {
+		res.skip(s, err)
+		if s.fault.heal != nil {
+			s.fault.heal(c, s.params) // what was broken before it failed
+		}
+		return
+	}
+	c.t.Logf("seed %d: +%.3fs %s", res.Seed, time.Since(start).Seconds(), s)
+	res.Injected[s.Fault]++
+	if s.fault.takes == redises {
+		c.lost = time.Now()
+	}
+	if s.fault.heal != nil {
+		c.healing.Go(func() {
+			pause(ctx, s.For)
+			s.fault.heal(c, s.params)
+		})
 	}
 }
 
@@ -192,13 +194,19 @@ func (c *cluster) reached() (n int) {
 	return n
 }
 
-// Run starts a cluster of the programs in bin, has the plan happen to it, waits up to drain for everything to settle, and tears it down.
-// The folder dir keeps what is needed to find out what went wrong.
-func Run(t testing.TB, bin, dir string, p plan, drain time.Duration) *result {
+// Size of a round.
+type Size struct {
+	Rate  int           // new buyers per second; there are four units for each
+	Drain time.Duration // how long it may take until everything has settled
+}
+
+// Run starts a cluster of the programs in bin, has the plan happen to it, and tears it down. The folder dir keeps what is needed to find
+// out what went wrong.
+func Run(t testing.TB, bin, dir string, p plan, size Size) *result {
 	t.Helper()
 	began := time.Now()
 	c := newCluster(t, bin, dir, p.needs)
-	c.drainTime = drain
+	c.rate, c.drainTime = size.Rate, size.Drain
 	res := c.run(p)
 	res.Took = time.Since(began).Round(time.Second).Seconds()
 	return res

@@ -112,6 +112,14 @@ func sum(results []*result) *summary {
 	return s
 }
 
+// skipped are the faults that were not injected, and why.
+func (s *summary) skipped() (all []string) {
+	for _, r := range s.Results {
+		all = append(all, r.Skipped...)
+	}
+	return all
+}
+
 // String is the summary for people.
 func (s *summary) String() string {
 	var b strings.Builder
