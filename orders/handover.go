@@ -10,10 +10,14 @@ import (
 )
 
 const (
-	beatEvery = 500 * time.Millisecond
+	beatEvery  = 500 * time.Millisecond
+	beatWithin = time.Second
 	// silence is after how long without a beat nobody waits for a process. What
 	// it remembers is late when it comes back.
-	silence = 4 * beatEvery
+	silence = 3 * time.Second
+	// longSilence is after how long nobody waits for a process that has had no
+	// time yet to be heard since the leader began to listen.
+	longSilence = time.Minute
 	// handOverMost is how long a leader waits for processes that live and do not
 	// hand over; then it gives up, and another attempt begins.
 	handOverMost = 30 * time.Second
@@ -23,11 +27,11 @@ const (
 // beat says that this process is alive until ctx ends.
 func (s *Service) beat(ctx context.Context) error {
 	err := every(ctx, beatEvery, nil, func() {
-		ctx, cancel := context.WithTimeout(ctx, silence)
+		ctx, cancel := context.WithTimeout(ctx, beatWithin)
 		defer cancel()
 		_ = s.store.Beat(ctx, s.process) // who is not heard is not waited for
 	})
-	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), silence)
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatWithin)
 	defer cancel()
 	_ = s.store.Leave(leaving, s.process)
 	return err
@@ -88,15 +92,19 @@ func (s *Service) commitAll(ctx context.Context, list []Reservation) (late []Res
 // awaitHandOver ends the hand-over of a recovery when all processes that are
 // alive have handed over.
 func (s *Service) awaitHandOver(ctx context.Context, l *listing) error {
-	giveUp := time.Now().Add(handOverMost)
+	began := time.Now()
 	for {
-		all, err := s.store.Acknowledged(ctx, l.ID, l.Epoch, silence)
+		silent := silence
+		if time.Since(began) < silence {
+			silent = longSilence // it may be the database that was away, and heard nobody
+		}
+		all, err := s.store.Acknowledged(ctx, l.ID, l.Epoch, silent)
 		switch {
 		case err != nil:
 			return err
 		case all:
 			return s.store.EndHandOver(ctx, l.ID, l.Epoch)
-		case time.Now().After(giveUp):
+		case time.Since(began) > handOverMost:
 			return fmt.Errorf("%w: a process lives and does not hand over what it remembers of sale %s", ErrRecovering, l.ID)
 		}
 		select {

@@ -29,7 +29,6 @@ type entry struct {
 	identity
 	r     Reservation
 	order Order
-	at    time.Time // when it was accepted, as this process knows
 	since time.Time // accepted here, or asked about last
 }
 
@@ -69,8 +68,7 @@ func (l *ledger) add(who identity, r Reservation) bool {
 		l.claimed--
 		return true
 	}
-	now := time.Now()
-	e := &entry{identity: who, r: r, order: r.Accepted(), at: now, since: now}
+	e := &entry{identity: who, r: r, order: r.Accepted(), since: time.Now()}
 	l.pending[r.ID], l.known[who] = e, e
 	return true
 }
@@ -128,12 +126,13 @@ func (l *ledger) forget(e *entry) {
 	}
 }
 
-// held finds the order of an identity, while there is no doubt about it.
+// held finds the order of an identity. One that is accepted here may be
+// committed, and the news be lost.
 func (l *ledger) held(who identity) (Order, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.known[who]
-	if !ok || e.order.Status == StatusAccepted && time.Since(e.at) > pendingFor {
+	if !ok {
 		return Order{}, false
 	}
 	return e.order, true

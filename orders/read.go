@@ -154,22 +154,35 @@ func (s *Service) order(ctx context.Context, id ID) (Order, error) {
 		// Redis first: what it no longer calls pending, the database has.
 		o, pending, redisErr = s.pendingOrder(ctx, id)
 	}
-	// Who says that it is pending may have missed the news.
-	if now, _ := s.clock.now(); pending && now.Sub(o.AcceptedAt) < pendingFor {
-		return o, nil
+	if pending {
+		return s.newest(ctx, o), nil
 	}
 	reading, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	stored, err := s.store.Order(reading, id)
-	switch {
-	case err == nil:
-		return stored, nil
-	case pending:
-		return o, nil
-	case errors.Is(err, ErrUnknownOrder) && redisErr != nil:
+	o, err := s.store.Order(reading, id)
+	if errors.Is(err, ErrUnknownOrder) && redisErr != nil {
 		return Order{}, redisErr // it may be pending where nobody could look
 	}
-	return Order{}, err
+	return o, err
+}
+
+// newest is an order that is pending as far as memory or Redis know, who may
+// have missed the news, as the database has it if it has.
+func (s *Service) newest(ctx context.Context, pending Order) Order {
+	if s.justAccepted(pending) {
+		return pending
+	}
+	reading, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	if o, err := s.store.Order(reading, pending.ID); err == nil {
+		return o
+	}
+	return pending
+}
+
+func (s *Service) justAccepted(o Order) bool {
+	now, _ := s.clock.now()
+	return now.Sub(o.AcceptedAt) < pendingFor
 }
 
 // pendingOrder asks Redis for an uncommitted order.

@@ -88,7 +88,7 @@ func printable(location, s string, most int) error {
 // a holder already has, or a refusal. decided is false when the rules, and
 // then Reserve, have to be asked.
 func (a *Attempt) Screen() (out Outcome, decided bool) {
-	if o, ok := a.s.ledger.held(a.identity()); ok {
+	if o, ok := a.s.ledger.held(a.identity()); ok && (o.Status != StatusAccepted || a.s.justAccepted(o)) {
 		if o.Quantity != a.quantity {
 			return Outcome{Reason: ReasonKeyReused, Order: o}, true
 		}
@@ -192,7 +192,10 @@ func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error
 	noted = true
 	s.offer(r)
 	failpoint.Hit(failpoint.BeforeAnswer)
-	return Outcome{Order: r.Accepted(), Replayed: r.ID != mine}, nil
+	if r.ID == mine {
+		return Outcome{Order: r.Accepted()}, nil
+	}
+	return a.replayed(s.newest(ctx, r.Accepted()))
 }
 
 // refused reads the rest of a refusal.
@@ -266,9 +269,14 @@ func (a *Attempt) replay(ctx context.Context, held string) (Outcome, error) {
 	} else if err != nil {
 		return Outcome{}, err
 	}
+	return a.replayed(o)
+}
+
+// replayed answers with an order as it stands.
+func (a *Attempt) replayed(o Order) (Outcome, error) {
 	a.s.ledger.learn(a.identity(), o)
 	if !o.Status.Holds() && a.key == "" {
-		return Outcome{}, fmt.Errorf("%w: order %s has ended, and its buyer is about to be free to order again", ErrUnavailable, id)
+		return Outcome{}, fmt.Errorf("%w: order %s has ended, and its buyer is about to be free to order again", ErrUnavailable, o.ID)
 	}
 	return Outcome{Order: o, Replayed: true}, nil
 }

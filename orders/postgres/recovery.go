@@ -16,8 +16,9 @@ func (s *Store) RaiseEpoch(ctx context.Context, sale string) error {
 	return wrap("raise epoch", err)
 }
 
-// forgetProcess is after how long a process that is not heard of is none.
-const forgetProcess = time.Hour
+// forgetProcess is after how long a process that is not heard of is none. It
+// puts itself on the roll again when it comes back.
+const forgetProcess = 5 * time.Second
 
 // EndHandOver waits for the commits that hold the sale's row FOR SHARE.
 func (s *Store) EndHandOver(ctx context.Context, sale string, epoch int64) error {
