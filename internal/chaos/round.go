@@ -64,6 +64,7 @@ func (c *cluster) run(p plan) *result {
 	select {
 	case at := <-begun.at:
 		c.follow(ctx, at, p, res)
+		pause(ctx, time.Until(at.Add(wave+time.Second))) // who is to die at a failpoint has until then
 	case <-over:
 		c.must(fmt.Errorf("the crowd did not come: %w", err))
 	}
