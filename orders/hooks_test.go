@@ -3,6 +3,7 @@ package orders_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,23 +17,16 @@ import (
 // hooked is a store whose calls a test can stop or answer itself.
 type hooked struct {
 	orders.Store
-	afterHoldings atomic.Pointer[func()] // what happens between reading the orders and opening the sale
-	lead          atomic.Pointer[func() (bool, error)]
-	before        atomic.Pointer[hook]
-	after         atomic.Pointer[hook]
+	lead   atomic.Pointer[func() (bool, error)]
+	before atomic.Pointer[hook]
+	after  atomic.Pointer[hook]
 }
 
 // hook is told of a call, and may hold it up or make it fail.
 type hook func(ctx context.Context, call string) error
 
 func (h *hooked) Holdings(ctx context.Context, sale string, fn func(orders.Holding) error) error {
-	return h.do(ctx, "holdings", func() error {
-		err := h.Store.Holdings(ctx, sale, fn)
-		if after := h.afterHoldings.Load(); after != nil {
-			(*after)()
-		}
-		return err
-	})
+	return h.do(ctx, "holdings", func() error { return h.Store.Holdings(ctx, sale, fn) })
 }
 
 func (h *hooked) Lead(ctx context.Context, sale string, fn func(context.Context) error) (led bool, err error) {
@@ -159,27 +153,6 @@ func (p *process) follows() {
 
 func (p *process) mayLead() { p.store.lead.Store(nil) }
 
-// afterScript runs fn when a script was answered.
-type afterScript struct{ fn func() }
-
-func (a afterScript) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (a afterScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		a.fn()
-		return err
-	}
-}
-
-func (a afterScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		a.fn()
-		return err
-	}
-}
-
 // around runs its functions before and after commands of which one says a word.
 type around struct {
 	word          string
@@ -221,6 +194,25 @@ func (a around) run(cmds []redis.Cmder, next func() error) error {
 		a.after()
 	}
 	return err
+}
+
+// told counts the records of a log that say something.
+type told struct {
+	slog.Handler
+	message string
+	times   atomic.Int64
+}
+
+// tells returns a log of which the records with this message are counted.
+func tells(message string) *told { return &told{Handler: slog.DiscardHandler, message: message} }
+
+func (l *told) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *told) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == l.message {
+		l.times.Add(1)
+	}
+	return nil
 }
 
 // opened waits until the sale's recovery has come to an epoch and opened it.

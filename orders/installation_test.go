@@ -31,10 +31,20 @@ type installation struct {
 	redisURL  string
 	pool      *pgxpool.Pool
 	rdb       redis.UniversalClient // the test's own look into Redis
+	patience  time.Duration         // of the processes' clients, zero for that of production
 	processes []*process
 }
 
-func install(t testing.TB) *installation { return installOn(t, testenv.Redis(t)) }
+// install uses a Redis to which nothing happens: an answer that takes long is
+// the fault of a busy machine, and is waited for.
+func install(t testing.TB) *installation {
+	in := installOn(t, testenv.Redis(t))
+	in.patience = redisPatience
+	return in
+}
+
+// redisPatience is below what eventually waits.
+const redisPatience = 5 * time.Second
 
 func installOn(t testing.TB, redisURL string) *installation {
 	return installIn(t, redisURL, testenv.Postgres(t))
@@ -79,9 +89,12 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 	must(in.t, err)
 	fence := orders.NewFence(o.MasterName == "" && len(o.Addrs) > 1)
 	o.OnConnect = fence.OnConnect
+	if in.patience > 0 {
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = in.patience, in.patience, in.patience, in.patience
+	}
 	rdb := redis.NewUniversalClient(o)
 	queue := client(in.t, in.redisURL)
-	opts := orders.Options{Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler), Timeout: 2 * time.Second}
+	opts := orders.Options{Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler), Timeout: max(2*time.Second, in.patience)}
 	if testing.Verbose() {
 		opts.Logger = slog.New(slog.NewTextHandler(in.t.Output(), nil))
 	}

@@ -3,7 +3,7 @@ package orders_test
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -125,7 +125,9 @@ func TestWhileRedisIsAwayNothingIsPromised(t *testing.T) {
 func TestTwoLeadersRebuildOnce(t *testing.T) {
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
-	ps := []*process{in.start(), in.start(), in.start()}
+	rebuilt := tells("a sale was rebuilt from the database")
+	logged := func(o *orders.Options) { o.Logger = slog.New(rebuilt) }
+	ps := []*process{in.start(logged), in.start(logged), in.start(logged)}
 	in.work(ps[0])
 	sale := in.sale(ps[0], func(s *orders.Sale) { s.Items[0].Stock = 30 })
 	for i := range 10 {
@@ -139,10 +141,8 @@ func TestTwoLeadersRebuildOnce(t *testing.T) {
 		}
 		in.settled(p, out.Order.ID)
 	}
-	var epoch int
-	must(t, in.pool.QueryRow(t.Context(), `SELECT epoch FROM sales WHERE sale = $1`, sale.ID).Scan(&epoch))
-	if epoch != 2 {
-		t.Errorf("epoch %d after one loss", epoch)
+	if n := rebuilt.times.Load(); n != 1 { // of more attempts, where the machine was too busy for one
+		t.Errorf("rebuilt %d times after one loss", n)
 	}
 	eventually(t, "all is settled", func() bool { return in.verified(ps[0], sale.ID) == 0 })
 }
@@ -157,14 +157,8 @@ func TestNobodyReservesIntoASaleThatIsBeingLoaded(t *testing.T) {
 	sale := in.sale(leader, func(s *orders.Sale) { s.Items[0].Stock = 1 })
 	early := in.order(other, sale.ID, "early", "", 1)
 	thaw := in.freeze(other)
-	loaded, goOn := make(chan struct{}), make(chan struct{})
-	after := func() { close(loaded); <-goOn }
-	open := sync.OnceFunc(func() {
-		leader.store.afterHoldings.Store(nil)
-		close(goOn)
-	})
+	loaded, open := holds(&leader.store.after, "holdings")
 	t.Cleanup(open)
-	leader.store.afterHoldings.Store(&after)
 	must(t, in.rdb.FlushAll(t.Context()).Err())
 	_, err := attempt(t.Context(), leader, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "late"})
 	if !errors.Is(err, orders.ErrRecovering) {
@@ -235,7 +229,7 @@ func TestAnAnswerOfAnotherServerPromisesNothing(t *testing.T) {
 	sale := in.sale(p)
 	a, err := p.Prepare(orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u"})
 	must(t, err)
-	p.rdb.AddHook(afterScript{p.fence.Replaced})
+	p.rdb.AddHook(around{word: in.namespace + ":{" + sale.ID + ":shoe}:1:pending", after: p.fence.Replaced})
 	if out, err := a.Reserve(t.Context()); !errors.Is(err, orders.ErrRecovering) {
 		t.Errorf("%+v, %v; want ErrRecovering: Redis was replaced before it answered", out, err)
 	}

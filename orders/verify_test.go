@@ -111,7 +111,9 @@ func TestOnePatrolAtATime(t *testing.T) {
 		sale       string
 	}
 	reports := make(chan round, 2)
+	var tried atomic.Int64
 	for i, p := range processes {
+		p.rdb.AddHook(around{word: in.namespace + ":patrol", after: func() { tried.Add(1) }})
 		stop := in.run(func(ctx context.Context) error {
 			err := p.Patrol(ctx, func(sale string, checks []orders.Check) { reports <- round{i, len(checks), sale} })
 			if ctx.Err() != nil {
@@ -133,6 +135,8 @@ func TestOnePatrolAtATime(t *testing.T) {
 	if err != nil || holder <= 0 || holder > time.Minute {
 		t.Errorf("the turn lasts %v, %v", holder, err)
 	}
+	eventually(t, "both have tried", func() bool { return tried.Load() >= 2 })
+	in.verified(processes[0], sale.ID) // as long as the other one's round would take
 	if len(reports) > 0 {
 		t.Errorf("%+v too", <-reports)
 	}
