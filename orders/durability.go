@@ -66,6 +66,10 @@ func (s *Service) CheckDurability(ctx context.Context) error {
 			s.opts.Logger.WarnContext(ctx, "Redis does not say how it writes to disk, so its durability is not checked",
 				slog.String("addr", server.addr), slog.Any("error", server.unknown))
 		}
+		if s.opts.Durability == "" && server.evicts != "" {
+			s.opts.Logger.WarnContext(ctx, "Redis drops keys when it is full, and with them quotas and orders: set maxmemory-policy noeviction",
+				slog.String("addr", server.addr), slog.String("policy", server.evicts))
+		}
 		if err := server.fit(s.opts.Durability); err != nil {
 			return fmt.Errorf("orders: durability %w", err)
 		}
@@ -91,10 +95,11 @@ func weaker(a, b Durability) Durability {
 // keeping is how one server keeps what it is told.
 type keeping struct {
 	addr     string
-	unknown  error  // why it does not say how it writes; the next three are empty then
+	unknown  error  // why it does not say how it writes; the next four are empty then
 	aof      bool   // there is an append-only file
 	fsync    string // when it is flushed: always, everysec, or no = when the kernel likes
 	lapses   bool   // it does not flush while a child writes the file anew
+	evicts   string // the policy by which it drops keys when it is full; empty: it refuses to write
 	role     string // master or slave
 	replicas int    // that are up to date but for what is on its way
 }
@@ -118,6 +123,8 @@ func (k *keeping) fit(want Durability) error {
 	switch {
 	case want != "" && k.role == "slave":
 		return wrong("is a replica", "name its master")
+	case want != "" && k.evicts != "":
+		return wrong("drops keys when it is full", "set maxmemory-policy noeviction there in place of "+k.evicts)
 	case want == DurabilityReplicated && k.replicas == 0:
 		return wrong("has no replica online", "start one that follows it, and set min-replicas-to-write 1, so that nothing is reserved without one")
 	case want != DurabilityEverysec && want != DurabilityFsync, k.unknown != nil, k.own() == want, k.own() == DurabilityFsync:
@@ -180,6 +187,13 @@ func inspectOne(ctx context.Context, server *redis.Client) (keeping, error) {
 		return k, nil
 	case err != nil:
 		return k, err
+	}
+	full, err := server.ConfigGet(ctx, "maxmemory*").Result()
+	if err != nil {
+		return k, err
+	}
+	if full["maxmemory"] != "0" && full["maxmemory-policy"] != "noeviction" {
+		k.evicts = full["maxmemory-policy"]
 	}
 	k.aof, k.fsync, k.lapses = config["appendonly"] == "yes", config["appendfsync"], config["no-appendfsync-on-rewrite"] == "yes"
 	return k, nil

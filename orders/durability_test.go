@@ -45,6 +45,7 @@ func TestDurabilityIsCheckedAtTheStart(t *testing.T) {
 		{"no-appendfsync-on-rewrite yes", nil, map[orders.Durability]string{
 			orders.DurabilityEverysec: "set it to no", orders.DurabilityFsync: "set it to no",
 		}},
+		{"no-appendfsync-on-rewrite no maxmemory-policy allkeys-lru", []orders.Durability{orders.DurabilityEverysec, orders.DurabilityFsync}, nil},
 	} {
 		words := strings.Fields(c.settings)
 		for i := 0; i < len(words); i += 2 {
@@ -64,6 +65,14 @@ func TestDurabilityIsCheckedAtTheStart(t *testing.T) {
 			t.Errorf("replicated without a replica: %v", err)
 		}
 	}
+	must(t, in.rdb.ConfigSet(t.Context(), "maxmemory", "1gb").Err())
+	for _, d := range []orders.Durability{orders.DurabilityMemory, orders.DurabilityFsync, orders.DurabilityReplicated} {
+		if err := check(d); err == nil || !strings.Contains(err.Error(), "noeviction") {
+			t.Errorf("%s over a Redis that evicts: %v", d, err)
+		}
+	}
+	must(t, check(""))
+	must(t, in.rdb.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
 	server.StartReplica()
 	must(t, check(orders.DurabilityReplicated))
 	must(t, in.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-config").Err())

@@ -54,7 +54,7 @@ func (s *Service) await(ctx context.Context, wait, pause time.Duration, changed 
 		case <-changed:
 		case <-time.After(pause):
 		case <-deadline.C:
-			return nil
+			wait = 0 // once more: it may not have been told
 		case <-s.waiters.stopped:
 			return nil
 		case <-ctx.Done():

@@ -46,8 +46,8 @@ const handOver = 5 * time.Second
 // in another process's memory only, so that nobody can call it unknown.
 const lateArrivals = time.Minute
 
-// pendingFor is how long an order is called accepted without asking the database.
-const pendingFor = time.Second
+// pendingFor is how long whoever repeats a request is told from memory that the order is accepted.
+const pendingFor = 100 * time.Millisecond
 
 // missedNews is how long a waiter relies on being told before it asks.
 const missedNews = 5 * time.Second
@@ -154,20 +154,22 @@ func (s *Service) order(ctx context.Context, id ID) (Order, error) {
 		// Redis first: what it no longer calls pending, the database has.
 		o, pending, redisErr = s.pendingOrder(ctx, id)
 	}
-	if pending {
-		return s.newest(ctx, o), nil
-	}
 	reading, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	o, err := s.store.Order(reading, id)
-	if errors.Is(err, ErrUnknownOrder) && redisErr != nil {
+	stored, err := s.store.Order(reading, id)
+	switch {
+	case err == nil:
+		return stored, nil // whoever says that it is pending has missed the news
+	case pending:
+		return o, nil
+	case errors.Is(err, ErrUnknownOrder) && redisErr != nil:
 		return Order{}, redisErr // it may be pending where nobody could look
 	}
-	return o, err
+	return Order{}, err
 }
 
-// newest is an order that is pending as far as memory or Redis know, who may
-// have missed the news, as the database has it if it has.
+// newest is a pending order as the database has it, if it was not accepted just
+// now: a second click within moments costs nobody a look.
 func (s *Service) newest(ctx context.Context, pending Order) Order {
 	if s.justAccepted(pending) {
 		return pending
@@ -263,21 +265,19 @@ func (s *Service) Orders(ctx context.Context, q Query) ([]Order, error) {
 		f.BuyerHash = l.hash(hashUser, user)
 	}
 	// Pending ones are read first: one that is committed meanwhile is then seen twice, not never.
-	var list []Order
+	var pending []Order
 	if q.Status == "" || q.Status == StatusAccepted {
-		if list, err = s.pendingOrders(ctx, l, f); err != nil {
+		if pending, err = s.pendingOrders(ctx, l, f); err != nil {
 			return nil, err
 		}
 	}
-	if q.Status != StatusAccepted {
-		reading, cancel := context.WithTimeout(ctx, listWithin)
-		defer cancel()
-		committed, err := s.store.Orders(reading, f)
-		if err != nil {
-			return nil, err
-		}
-		list = append(committed, list...)
+	reading, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	list, err := s.store.Orders(reading, f)
+	if err != nil {
+		return nil, err
 	}
+	list = append(list, pending...)
 	slices.SortStableFunc(list, func(a, b Order) int { return strings.Compare(string(a.ID[:]), string(b.ID[:])) })
 	list = slices.CompactFunc(list, func(a, b Order) bool { return a.ID == b.ID })
 	return list[:min(len(list), q.Limit)], nil

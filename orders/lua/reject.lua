@@ -1,13 +1,14 @@
--- Takes back the reservation of an order that the database rejected.
+-- Takes back the reservation of an order that the database rejected, or that has ended there.
 --
 -- KEYS  prelude.lua
 -- ARGV  1 order id, 2 buyer's hash, 3 key's hash, 4 quantity
 -- Reply how many units came back
 --
--- One step, and only while the reservation is pending: a second delivery must
--- give nothing back twice. The units are those of the reservation as Redis has
--- it, which reseat.lua has freed of the ones that are another order's. A key
--- stays remembered, the mark of an order without a key does not.
+-- One step, and only while the reservation is pending and its buyer's mark has
+-- it: a second delivery, or one after the order's end, must give nothing back
+-- twice. The units are those of the reservation as Redis has it, which
+-- reseat.lua has freed of the ones that are another order's. A key stays
+-- remembered, the mark of an order without a key does not.
 local id, buyer, key, quantity = unpack(ARGV)
 local record = redis.call('HGET', pending, id)
 redis.call('ZREM', outbox, id)
@@ -15,7 +16,9 @@ if not record then
   return 0
 end
 redis.call('HDEL', pending, id)
-unmark(id, buyer, quantity)
+if not unmark(id, buyer, quantity) then
+  return 0
+end
 if key == '' then
   redis.call('HDEL', keys, buyer)
 end
