@@ -16,12 +16,13 @@ const (
 	ActionRefund Action = "refund"
 )
 
-// Payment is a capture as it was recorded.
+// Payment is a capture as it was recorded. The action is that of its first
+// recording; the status is the order's now.
 type Payment struct {
 	Order     ID
-	Reference string
+	Reference string // the payment provider's, unique among all payments
 	Action    Action
-	Status    Status // of the order
+	Status    Status
 }
 
 const maxReferenceBytes = 255
