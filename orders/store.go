@@ -47,7 +47,8 @@ type DeadLetter struct {
 	At          time.Time
 }
 
-// Filter selects committed orders of one sale, in the order of their ids.
+// Filter selects orders of one sale, in the order of their ids: committed ones,
+// and dead letters, which are accepted.
 type Filter struct {
 	Sale      string
 	BuyerHash string // optional
@@ -61,12 +62,27 @@ type Filter struct {
 // that is the answer, and ErrPoison from Commit for rows that no repetition
 // will store. It is safe for concurrent use.
 type Store interface {
+	SaleStore
+	RecoveryStore
+	CommitStore
+	DeadLetterStore
+	LifeStore
+	ReadStore
+	Ping(ctx context.Context) error
+}
+
+// SaleStore keeps what operators define.
+type SaleStore interface {
 	// Sales are the sales that ended less than 400 days ago.
 	Sales(ctx context.Context) ([]Sale, error)
 	// PutSale creates or changes a sale. It never touches an existing switch,
 	// epoch, salt or number, and returns the sale as it stands, and the items that are new.
 	PutSale(ctx context.Context, def Sale) (sale Sale, created bool, added []string, err error)
 	SetSwitch(ctx context.Context, sale string, to Switch) error
+}
+
+// RecoveryStore is how processes agree on who rebuilds a sale, and when.
+type RecoveryStore interface {
 	// Lead runs fn in at most one process at a time for a sale, and returns at
 	// once, false, while another one does.
 	Lead(ctx context.Context, sale string, fn func(context.Context) error) (led bool, err error)
@@ -84,10 +100,17 @@ type Store interface {
 	Acknowledge(ctx context.Context, sale string, epoch int64, process string) error
 	// Acknowledged tells whether every process has that beat less than silence ago.
 	Acknowledged(ctx context.Context, sale string, epoch int64, silence time.Duration) (bool, error)
+}
 
+// CommitStore makes rows of reservations.
+type CommitStore interface {
 	// Commit writes reservations in one transaction and returns one verdict
 	// each. An order that is already there is left as it is.
 	Commit(ctx context.Context, batch []Reservation) ([]Verdict, error)
+}
+
+// DeadLetterStore keeps the orders that CommitStore refuses.
+type DeadLetterStore interface {
 	// Bury keeps a reservation that the database refuses as a dead letter.
 	Bury(ctx context.Context, r Reservation, reason string) error
 	// DeadLetters are those with larger ids, without the ones whose order stands
@@ -95,7 +118,10 @@ type Store interface {
 	DeadLetters(ctx context.Context, after ID, limit int) ([]DeadLetter, error)
 	DeadLetter(ctx context.Context, id ID) (DeadLetter, error)
 	Exhume(ctx context.Context, id ID, back []Return) error
+}
 
+// LifeStore changes committed orders, and keeps a record of it.
+type LifeStore interface {
 	// Capture records a payment, once for each reference, and pays the order if
 	// it waits for that. ErrConflict: the reference is another order's.
 	Capture(ctx context.Context, id ID, reference string) (Payment, error)
@@ -114,10 +140,14 @@ type Store interface {
 	// Events are changes with larger sequence numbers, none of which can still
 	// be followed by one with a smaller number.
 	Events(ctx context.Context, after int64, limit int) ([]Event, error)
+}
 
+// ReadStore answers for orders.
+type ReadStore interface {
 	Order(ctx context.Context, id ID) (Order, error)
 	// Statuses are those of the given orders that the database knows.
 	Statuses(ctx context.Context, ids []ID) (map[ID]Status, error)
+	// Orders are those of f, also dead letters without an order.
 	Orders(ctx context.Context, f Filter) ([]Order, error)
 	// Holdings calls fn for every order of a sale whose units, quota or key are taken.
 	Holdings(ctx context.Context, sale string, fn func(Holding) error) error
@@ -126,5 +156,4 @@ type Store interface {
 	// Inspect looks for what contradicts itself within the database. An order
 	// whose time to pay was over longer ago than late should have expired.
 	Inspect(ctx context.Context, sale string, late time.Duration) (Inspection, error)
-	Ping(ctx context.Context) error
 }
