@@ -113,7 +113,7 @@ func (c *crowd) attempt(ctx context.Context, a *ask) Call {
 		hangUp = -1
 	}
 	call := Call{
-		Seq: a.seq, Attempt: a.attempts, Buyer: buyer, Item: c.o.Items[a.item], Quantity: a.quantity, Key: a.key(buyer),
+		Seq: a.seq, Attempt: a.attempts, Buyer: buyer, Item: c.o.Items[a.item], Quantity: a.quantity, Key: a.key(buyer), API: a.api,
 		Planned: a.at, HungUp: hangUp >= 0, Started: time.Since(c.start),
 	}
 	c.tally.begin(call)

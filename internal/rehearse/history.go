@@ -27,6 +27,7 @@ type History struct {
 	Calls     []Call
 	Sightings []Sighting
 	Acts      []Act
+	Stops     []Stop
 }
 
 // Head names a run.
@@ -47,6 +48,7 @@ type Call struct {
 	Item     string        `json:"item"`
 	Quantity int           `json:"quantity"`
 	Key      string        `json:"key"`
+	API      int           `json:"api"`        // the process that was asked, by its place in Options.PublicURLs
 	Planned  time.Duration `json:"planned_ns"` // of the planned call, also for its later attempts
 	Started  time.Duration `json:"started_ns"`
 	Ended    time.Duration `json:"ended_ns"` // answered, or given up
@@ -94,12 +96,21 @@ type Act struct {
 	Error     string        `json:"error,omitempty"`
 }
 
+// Stop is a time for which an API process stood still, with its connections open, while Redis lost its memory. The sale was then rebuilt
+// without what only that process knew.
+type Stop struct {
+	API   int       `json:"api"` // as in Call
+	From  time.Time `json:"from"`
+	Until time.Time `json:"until"`
+}
+
 // line is one line of a history file: exactly one field is set.
 type line struct {
 	Run  *Head     `json:"run,omitempty"`
 	Call *Call     `json:"call,omitempty"`
 	Seen *Sighting `json:"seen,omitempty"`
 	Act  *Act      `json:"act,omitempty"`
+	Stop *Stop     `json:"stop,omitempty"`
 }
 
 // ReadHistory reads what a run wrote to Options.HistoryFile. A last line cut short by a crash is left out.
@@ -120,6 +131,8 @@ func ReadHistory(r io.Reader) (*History, error) {
 			h.Sightings = append(h.Sightings, *l.Seen)
 		case l.Act != nil:
 			h.Acts = append(h.Acts, *l.Act)
+		case l.Stop != nil:
+			h.Stops = append(h.Stops, *l.Stop)
 		}
 	}
 }
@@ -168,6 +181,13 @@ func (r *recorder) act(a Act) {
 	defer r.mu.Unlock()
 	r.h.Acts = append(r.h.Acts, a)
 	r.write(line{Act: &a})
+}
+
+func (r *recorder) stopped(s Stop) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Stops = append(r.h.Stops, s)
+	r.write(line{Stop: &s})
 }
 
 func (r *recorder) write(l line) {

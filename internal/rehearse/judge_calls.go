@@ -35,9 +35,10 @@ func (c *court) keys() (f Finding) {
 	repeats := 0
 	for _, cl := range c.claims {
 		f.Checked++
-		for i, id := range cl.ids[:max(len(cl.ids)-1, 0)] {
+		ids := slices.DeleteFunc(slices.Clone(cl.ids), func(id string) bool { return c.cameTooLate(cl, id) })
+		for i, id := range ids[:max(len(ids)-1, 0)] {
 			// Two calls may overtake each other.
-			if next := cl.ids[i+1]; cl.key == "" && (c.gaveWay(id, next) || c.gaveWay(next, id)) {
+			if next := ids[i+1]; cl.key == "" && (c.gaveWay(id, next) || c.gaveWay(next, id)) {
 				continue
 			}
 			f.breach("%s of %s gave orders %s", cl.name(), cl.buyer, strings.Join(cl.ids, " and "))
@@ -80,6 +81,9 @@ func (c *court) refusedHolder(cl *claim) (refused *Call, id string) {
 				continue
 			}
 			if at, ended := c.mayEnd(id); cl.key == "" && ended && call.Ended >= at {
+				continue
+			}
+			if c.apart(cl, id).around(call) {
 				continue
 			}
 			return call, id

@@ -49,7 +49,11 @@ func (c *court) origins() (i2, i8, i18 Finding) {
 			}
 			return nil
 		}
-		if cl := find(func(cl *claim) bool { return c.mayHide(cl, o, kept[cl]) || c.ranLate(cl, o, kept[cl]) }); cl != nil {
+		explains := func(cl *claim) bool {
+			n := kept[cl]
+			return c.mayHide(cl, o, n) || c.ranLate(cl, o, n) || c.wokeLate(cl, o, n)
+		}
+		if cl := find(explains); cl != nil {
 			kept[cl]++
 		} else if cl := find(func(cl *claim) bool { return cl.lost > 0 && len(cl.ids) == 0 && !cl.open }); cl != nil {
 			i18.breach("order %s of %s: an answer under key %s was lost, the repeat was told no, and the order stands", o.OrderID, o.Buyer, cl.key)

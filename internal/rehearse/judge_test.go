@@ -52,6 +52,7 @@ type scene struct {
 	acts   []Act
 	orders []Order
 	events []Event
+	stops  []Stop
 	limit  int
 	faults bool
 	sale   func(*Sale)
@@ -250,7 +251,7 @@ func TestCallsThatDidNotGoOut(t *testing.T) {
 
 // play judges the scene.
 func (tt scene) play(t *testing.T) {
-	h := &History{Head: Head{Prefix: "c-", StartedAt: noon, Planned: len(tt.calls)}, Calls: tt.calls, Sightings: tt.looks, Acts: tt.acts}
+	h := &History{Head: Head{Prefix: "c-", StartedAt: noon, Planned: len(tt.calls)}, Calls: tt.calls, Sightings: tt.looks, Acts: tt.acts, Stops: tt.stops}
 	for i := range h.Calls {
 		h.Calls[i].Seq = i
 	}

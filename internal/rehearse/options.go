@@ -39,7 +39,8 @@ type Options struct {
 	Window    time.Duration // of Limit; 0 = 1 min
 	ClockSkew time.Duration // every call to the public API says in its Date that the caller's clock is off by so much; 0 = no Date
 
-	Faults bool // somebody breaks the server meanwhile: it may forget counters, and units may take any time to come back
+	Faults  bool          // somebody breaks the server meanwhile: it may forget counters, and units may take any time to come back
+	Stopped func() []Stop // asked once, after the drain, for the APIs that recoveries did without; nil = there were none
 
 	Connections    int           // sockets at the public API at most, those of followers included; 0 = 2,000
 	Followers      int           // orders followed at once, each over one socket; 0 = 256, at most half of Connections

@@ -39,11 +39,19 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	over, runErr := sendCrowd(ctx, o, head, rec, clicks)
+	var found Evidence
+	if runErr == nil {
+		found, err = collect(ctx, api, o, &rec.h, sale.Fresh, over.Add(o.DrainTimeout))
+		if o.Stopped != nil {
+			for _, s := range o.Stopped() {
+				rec.stopped(s)
+			}
+		}
+	}
 	h, fileErr := rec.finish()
 	if runErr != nil {
 		return nil, runErr
 	}
-	found, err := collect(ctx, api, o, h, sale.Fresh, over.Add(o.DrainTimeout))
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("rehearse: %w", context.Cause(ctx))
 	}

@@ -186,6 +186,8 @@ func TestHistoryFileHoldsWhatWasJudged(t *testing.T) {
 	s := newShop(t, dropsAnswers)
 	o := smallCrowd(s)
 	o.HistoryFile = filepath.Join(t.TempDir(), "history.jsonl")
+	o.PublicURLs = append(o.PublicURLs, s.URL)
+	o.Stopped = func() []Stop { return []Stop{{API: 2, From: noon, Until: noon.Add(time.Second)}} }
 	var progress bytes.Buffer
 	o.Progress = &progress
 	r, err := Run(t.Context(), o)
@@ -200,6 +202,9 @@ func TestHistoryFileHoldsWhatWasJudged(t *testing.T) {
 	h, err := ReadHistory(f)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(h.Stops, o.Stopped()) || !slices.ContainsFunc(h.Calls, func(c Call) bool { return c.API == 2 }) {
+		t.Errorf("stops %v, or nobody asked the third process", h.Stops)
 	}
 	if len(h.Calls) != r.Attempts || h.Planned != r.Planned || h.Prefix != r.Run {
 		t.Errorf("file has %d calls of %d planned by %s, report %d of %d by %s", len(h.Calls), h.Planned, h.Prefix, r.Attempts, r.Planned, r.Run)
