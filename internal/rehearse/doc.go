@@ -12,6 +12,9 @@
 //   - The judge compares the history with the Evidence: what the server lists afterwards, the feed of all changes, and what the server
 //     says of itself (verify). It is a pure function, so that a chaos test can hand it a history of its own.
 //
+// In the code, the judge's material is a court. A claim is what a buyer asked under one key. Calls are attempts to order, acts are payments
+// and cancels: deeds done to an order. The till is where payments are taken in; tills bound how many are under way at once.
+//
 // A lost answer (no answer, or any 5xx) is never counted as a refusal: the outcome is unknown until a repeat with the same key, or the
 // list of orders, tells it.
 //

@@ -72,40 +72,60 @@ const looksAtUnits = 10
 // feedLag is how long the feed may be behind the list: it holds back what a transaction that still runs might come before.
 const feedLag = 5 * time.Second
 
+// between is how long to wait before the server is asked again.
+const between = 250 * time.Millisecond
+
 // collect asks the server until everything has settled or the deadline has passed: every order is at its end, or has nothing to pay in
 // time, or longer to pay than anybody waits here, and the queues are empty. Verify comes first: once its queues are empty, the list is
-// complete. The feed comes last, so that it knows at least what the list knows.
+// complete. The feed comes last, so that it knows at least what the list knows. What the server does not answer is asked again, a
+// little past the deadline, too: one 503 is not the end of the evidence.
 func collect(ctx context.Context, api *internal, o Options, h *History, fresh bool, deadline time.Time) (e Evidence, err error) {
 	e = Evidence{Limit: o.Limit, Window: o.Window, Faults: o.Faults}
+	grace := min(feedLag, o.DrainTimeout)
 	var verifyErr, saleErr, listErr error
 	for looks := 1; ; {
 		e.Verify, verifyErr = api.verify(ctx)
 		late := time.Now().After(deadline)
-		if !late && !(verifyErr == nil && e.Verify.settled()) && pause(ctx, 250*time.Millisecond) {
+		if !late && !(verifyErr == nil && e.Verify.settled()) && pause(ctx, between) {
 			continue
 		}
 		e.Sale, saleErr = api.read(ctx)
 		e.Orders, listErr = api.orders(ctx)
 		e.Sale.Fresh = fresh
 		wait := e.unsettled(h.Prefix, deadline)
-		if wait == 0 && !e.balanced() && looks < looksAtUnits { // something moved between the sale and the list
-			looks++
-			wait = 250 * time.Millisecond
+		if late {
+			wait = 0
 		}
-		if late || wait == 0 || !pause(ctx, wait) {
+		switch {
+		case verifyErr != nil || saleErr != nil || listErr != nil:
+			if time.Now().Before(deadline.Add(grace)) {
+				wait = max(wait, between)
+			}
+		case wait == 0 && !e.balanced() && looks < looksAtUnits: // something moved between the sale and the list
+			looks++
+			wait = between
+		}
+		if wait == 0 || !pause(ctx, wait) {
 			break
 		}
 	}
-	quotas, quotaErr := api.quotas(ctx, o.Sale)
+	var quotas map[string]int
+	quotaErr := insist(ctx, deadline, grace, func() (err error) {
+		quotas, err = api.quotas(ctx, o.Sale)
+		return err
+	})
 	for i, it := range e.Sale.Items {
 		if e.Sale.Items[i].Quota = o.Quota; o.Quota == 0 {
 			e.Sale.Items[i].Quota = quotas[it.Item]
 		}
 	}
 	var feedErr error
-	for over := time.Now().Add(min(feedLag, o.DrainTimeout)); ; {
-		e.Events, feedErr = api.events(ctx, o.Sale, e.Events)
-		if feedErr != nil || e.Events == nil || e.toldAll(h) || time.Now().After(over) || !pause(ctx, 250*time.Millisecond) {
+	for over := time.Now().Add(grace); ; {
+		feedErr = insist(ctx, deadline, grace, func() (err error) {
+			e.Events, err = api.events(ctx, o.Sale, e.Events)
+			return err
+		})
+		if e.Events == nil || e.toldAll(h) || time.Now().After(over) || !pause(ctx, between) {
 			break
 		}
 	}
@@ -113,6 +133,16 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 		e.Orders = nil // without the sale nothing of the list can be judged
 	}
 	return e, errors.Join(verifyErr, saleErr, listErr, quotaErr, feedErr)
+}
+
+// insist asks until there is an answer, or the deadline has passed: for the length of grace at least, though that is later.
+func insist(ctx context.Context, deadline time.Time, grace time.Duration, ask func() error) error {
+	until := time.Now().Add(max(time.Until(deadline), 0) + grace)
+	for {
+		if err := ask(); err == nil || time.Now().After(until) || !pause(ctx, between) {
+			return err
+		}
+	}
 }
 
 // balanced tells whether what is free and what orders hold is the stock, as far as the list and the sale say.
@@ -141,14 +171,13 @@ func (e *Evidence) toldAll(h *History) bool {
 
 // unsettled is how long to wait before some order of the crowd should have reached its end; 0 = there is none to wait for.
 func (e *Evidence) unsettled(prefix string, deadline time.Time) (wait time.Duration) {
-	const pace = 250 * time.Millisecond
 	for i := range e.Orders {
 		switch o := &e.Orders[i]; {
 		case !o.of(prefix, e.Sale):
 		case o.Status == accepted:
-			wait = max(wait, pace)
+			wait = max(wait, between)
 		case o.Status == confirmed && !o.PayBefore.IsZero() && o.PayBefore.Before(deadline):
-			wait = max(wait, pace, time.Until(o.PayBefore))
+			wait = max(wait, between, time.Until(o.PayBefore))
 		}
 	}
 	return wait

@@ -35,6 +35,7 @@ const (
 	dropsAnswers defect = "cuts every third connection after the work is done"
 	stalls       defect = "answers no first attempt"
 	busy         defect = "is at capacity on each first attempt"
+	stumbles     defect = "answers the first look at each part of the evidence with 503"
 
 	chargesTwice  defect = "takes the money of a second payment"
 	losesCapture  defect = "forgets a payment that it answered"
@@ -79,17 +80,29 @@ func newShop(t *testing.T, wrong defect) *shop {
 	mux.HandleFunc("PUT /v1/sales/{sale}", s.put)
 	mux.HandleFunc("POST /v1/sales/{sale}/open", func(w http.ResponseWriter, _ *http.Request) { say(w, 200, map[string]any{}) })
 	mux.HandleFunc("GET /v1/sales/{sale}", s.get)
-	mux.HandleFunc("GET /v1/sales", s.sales)
+	mux.HandleFunc("GET /v1/sales", s.stumbling(s.sales))
 	mux.HandleFunc("POST /v1/sales/{sale}/orders", s.order)
 	mux.HandleFunc("GET /v1/orders/{id}", s.status)
 	mux.HandleFunc("POST /v1/orders/{id}/cancel", s.cancel)
 	mux.HandleFunc("POST /v1/orders/{id}/payment", s.payment)
-	mux.HandleFunc("GET /v1/order-events", s.feed)
-	mux.HandleFunc("GET /v1/sales/{sale}/orders", s.list)
-	mux.HandleFunc("GET /v1/sales/{sale}/verify", s.verify)
+	mux.HandleFunc("GET /v1/order-events", s.stumbling(s.feed))
+	mux.HandleFunc("GET /v1/sales/{sale}/orders", s.stumbling(s.list))
+	mux.HandleFunc("GET /v1/sales/{sale}/verify", s.stumbling(s.verify))
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s
+}
+
+// stumbling is a handler that a shop which stumbles reaches at the second try.
+func (s *shop) stumbling(next http.HandlerFunc) http.HandlerFunc {
+	var first sync.Once
+	return func(w http.ResponseWriter, r *http.Request) {
+		serve := next
+		if s.wrong == stumbles {
+			first.Do(func() { serve = func(w http.ResponseWriter, _ *http.Request) { problem(w, 503, "unavailable") } })
+		}
+		serve(w, r)
+	}
 }
 
 func say(w http.ResponseWriter, code int, v any) {

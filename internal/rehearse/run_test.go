@@ -72,6 +72,7 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 		{wrong: doubtsItself, want: []string{"I17"}},
 		{wrong: dropsAnswers},
 		{wrong: busy},
+		{wrong: stumbles, adjust: func(o *Options) { o.DrainTimeout = 10 * time.Second }},
 
 		{wrong: sound, adjust: life},
 		{wrong: sound, adjust: reorders},
