@@ -12,13 +12,17 @@ import (
 
 const orderColumns = `order_id, status, sale, item, buyer, quantity, units, reason, accepted_at, confirmed_at, pay_before`
 
-func scanOrder(row pgx.CollectableRow) (orders.Order, error) {
+func scanOrder(row pgx.CollectableRow) (orders.Order, error) { return scanOrderAnd(row) }
+
+// scanOrderAnd reads orderColumns, and what was selected behind them into more.
+func scanOrderAnd(row pgx.CollectableRow, more ...any) (orders.Order, error) {
 	var (
 		o                   orders.Order
 		id                  [16]byte
 		confirmed, payUntil *time.Time
 	)
-	err := row.Scan(&id, &o.Status, &o.Sale, &o.Item, &o.Buyer, &o.Quantity, &o.Units, &o.Reason, &o.AcceptedAt, &confirmed, &payUntil)
+	columns := []any{&id, &o.Status, &o.Sale, &o.Item, &o.Buyer, &o.Quantity, &o.Units, &o.Reason, &o.AcceptedAt, &confirmed, &payUntil}
+	err := row.Scan(append(columns, more...)...)
 	o.ID, o.AcceptedAt = id, o.AcceptedAt.UTC()
 	if confirmed != nil {
 		o.ConfirmedAt = confirmed.UTC()
@@ -71,16 +75,30 @@ func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]or
 	return found, wrap("statuses", err)
 }
 
-// Orders lists a sale's orders.
+// Orders lists a sale's orders, with its dead letters among them as the accepted orders they are.
 func (s *Store) Orders(ctx context.Context, f orders.Filter) ([]orders.Order, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT `+orderColumns+` FROM orders
-		WHERE sale = $1 AND order_id > $2 AND ($3 = '' OR buyer_hash = $3) AND ($4 = '' OR status = $4)
+		(SELECT `+orderColumns+`, NULL::bytea FROM orders
+		 WHERE sale = $1 AND order_id > $2 AND ($3 = '' OR buyer_hash = $3) AND ($4 = '' OR status = $4)
+		 ORDER BY order_id LIMIT $5)
+		UNION ALL
+		(SELECT order_id, 'accepted', sale, item, '', 0, '{}', '', created_at, NULL, NULL, payload FROM dead_letters d
+		 WHERE sale = $1 AND order_id > $2 AND ($3 = '' OR convert_from(payload, 'UTF8')::json ->> 'h' = $3) AND $4 IN ('', 'accepted')
+		   AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)
+		 ORDER BY order_id LIMIT $5)
 		ORDER BY order_id LIMIT $5`, f.Sale, [16]byte(f.After), f.BuyerHash, f.Status, f.Limit)
 	if err != nil {
 		return nil, wrap("orders", err)
 	}
-	list, err := pgx.CollectRows(rows, scanOrder)
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (orders.Order, error) {
+		var letter []byte
+		o, err := scanOrderAnd(row, &letter)
+		if err != nil || letter == nil {
+			return o, err
+		}
+		r, err := orders.ParseReservation(letter)
+		return r.Accepted(), err
+	})
 	return list, wrap("orders", err)
 }
 

@@ -12,14 +12,16 @@ import (
 
 const orderColumns = `order_id, status, sale, item, buyer, quantity, units, reason, accepted_at, confirmed_at, pay_before`
 
-func scanOrder(row interface{ Scan(...any) error }) (orders.Order, error) {
+// scanOrder reads orderColumns, and what was selected behind them into more.
+func scanOrder(row interface{ Scan(...any) error }, more ...any) (orders.Order, error) {
 	var (
 		o                   orders.Order
 		id, units           string
 		accepted            int64
 		confirmed, payUntil sql.NullInt64
 	)
-	if err := row.Scan(&id, &o.Status, &o.Sale, &o.Item, &o.Buyer, &o.Quantity, &units, &o.Reason, &accepted, &confirmed, &payUntil); err != nil {
+	columns := []any{&id, &o.Status, &o.Sale, &o.Item, &o.Buyer, &o.Quantity, &units, &o.Reason, &accepted, &confirmed, &payUntil}
+	if err := row.Scan(append(columns, more...)...); err != nil {
 		return o, err
 	}
 	o.AcceptedAt = time.UnixMilli(accepted).UTC()
@@ -79,16 +81,30 @@ func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]or
 	return found, wrap("statuses", err)
 }
 
-// Orders lists a sale's orders.
+// Orders lists a sale's orders, with its dead letters among them as the accepted orders they are.
 func (s *Store) Orders(ctx context.Context, f orders.Filter) ([]orders.Order, error) {
 	var list []orders.Order
 	err := each(ctx, s.db, func(rows *sql.Rows) error {
-		o, err := scanOrder(rows)
+		var letter []byte
+		o, err := scanOrder(rows, &letter)
+		if err == nil && letter != nil {
+			var r orders.Reservation
+			r, err = orders.ParseReservation(letter)
+			o = r.Accepted()
+		}
 		list = append(list, o)
 		return err
 	}, `
-		SELECT `+orderColumns+` FROM orders
-		WHERE sale = ?1 AND order_id > ?2 AND (?3 = '' OR buyer_hash = ?3) AND (?4 = '' OR status = ?4)
+		SELECT * FROM (
+			SELECT `+orderColumns+`, NULL FROM orders
+			WHERE sale = ?1 AND order_id > ?2 AND (?3 = '' OR buyer_hash = ?3) AND (?4 = '' OR status = ?4)
+			ORDER BY order_id LIMIT ?5)
+		UNION ALL
+		SELECT * FROM (
+			SELECT order_id, 'accepted', sale, item, '', 0, '[]', '', created_at, NULL, NULL, payload FROM dead_letters d
+			WHERE sale = ?1 AND order_id > ?2 AND (?3 = '' OR CAST(payload AS TEXT) ->> 'h' = ?3) AND ?4 IN ('', 'accepted')
+			  AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)
+			ORDER BY order_id LIMIT ?5)
 		ORDER BY order_id LIMIT ?5`, f.Sale, f.After.String(), f.BuyerHash, f.Status, f.Limit)
 	return list, wrap("orders", err)
 }

@@ -47,6 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(
 		"returns":                 testReturns,
 		"events":                  testEvents,
 		"dead letters":            testDeadLetters,
+		"dead letters in lists":   testListsWithDeadLetters,
 		"lists":                   testLists,
 		"holdings":                testHoldings,
 		"owners":                  testOwners,

@@ -1,0 +1,47 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// A list must not hide an order that was accepted because the database refuses it.
+func testListsWithDeadLetters(t *testing.T, b *bench) {
+	b.put()
+	var rs []orders.Reservation
+	var ids []orders.ID
+	for i := range 5 {
+		rs = append(rs, b.reservation(i+1))
+		ids = append(ids, rs[i].ID)
+	}
+	b.commit(rs[0], rs[2])
+	for _, r := range []orders.Reservation{rs[3], rs[1], rs[4], rs[2]} {
+		b.must(b.Bury(t.Context(), r, "refused"))
+	}
+	b.want(list(b, orders.Filter{Limit: 10}), ids, "each once, by id")
+	b.want(list(b, orders.Filter{Limit: 2}), ids[:2], "a page")
+	b.want(list(b, orders.Filter{Limit: 2, After: ids[1]}), ids[2:4], "the next page")
+	b.want(list(b, orders.Filter{Limit: 10, BuyerHash: rs[3].BuyerHash}), ids[3:4], "a buyer's")
+	b.want(list(b, orders.Filter{Limit: 10, BuyerHash: rs[3].BuyerHash, Status: orders.StatusConfirmed}), []orders.ID(nil), "a buyer's that are confirmed")
+	b.want(list(b, orders.Filter{Limit: 10, Status: orders.StatusConfirmed}), []orders.ID{ids[0], ids[2]}, "confirmed")
+	b.want(list(b, orders.Filter{Limit: 10, Status: orders.StatusAccepted}), []orders.ID{ids[1], ids[3], ids[4]}, "accepted")
+	b.want(list(b, orders.Filter{Limit: 1, Status: orders.StatusAccepted, After: ids[1]}), ids[3:4], "the next accepted")
+	all, err := b.Orders(t.Context(), orders.Filter{Sale: "spring", Limit: 10})
+	b.must(err)
+	b.want(all[3], rs[3].Accepted(), "a dead letter in the list")
+	none, err := b.Orders(t.Context(), orders.Filter{Sale: "autumn", Limit: 10})
+	b.must(err)
+	b.want(len(none), 0, "of another sale")
+}
+
+func list(b *bench, f orders.Filter) (ids []orders.ID) {
+	b.t.Helper()
+	f.Sale = "spring"
+	found, err := b.Orders(b.t.Context(), f)
+	b.must(err)
+	for i := range found {
+		ids = append(ids, found[i].ID)
+	}
+	return ids
+}
