@@ -15,9 +15,13 @@ func (s *Service) DeadLetters(ctx context.Context, after ID, limit int) ([]DeadL
 // Replay commits a dead letter now that what made the database refuse it is
 // gone. It returns the order as it stands then, ErrUnknownOrder, ErrConflict
 // with the database's words while it still refuses, and ErrUnavailable or
-// ErrRecovering when it is to be repeated. Repeating changes nothing.
+// ErrRecovering when it is to be repeated. Repeating changes nothing, and
+// returns the order again.
 func (s *Service) Replay(ctx context.Context, id ID) (Order, error) {
 	d, err := s.store.DeadLetter(ctx, id)
+	if errors.Is(err, ErrUnknownOrder) {
+		return s.store.Order(ctx, id) // the answer to the first time may be lost
+	}
 	if err != nil {
 		return Order{}, err
 	}

@@ -2,6 +2,8 @@ package orders_test
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/tidegate/tidegate/orders"
@@ -40,8 +42,13 @@ func TestADeadLetterIsReplayedOnceItMay(t *testing.T) {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	<-confirmed
-	if _, err := p.Replay(t.Context(), id); !errors.Is(err, orders.ErrUnknownOrder) {
-		t.Errorf("once more: %v", err)
+	if again, err := p.Replay(t.Context(), id); err != nil || !reflect.DeepEqual(again, o) {
+		t.Errorf("once more: %+v, %v", again, err)
+	}
+	nowhere := id
+	nowhere[15]++
+	if _, err := p.Replay(t.Context(), nowhere); !errors.Is(err, orders.ErrUnknownOrder) {
+		t.Errorf("an order that never was: %v", err)
 	}
 	if again := in.order(p, sale.ID, "ada", "", 1); !again.Replayed || again.Order.ID != id {
 		t.Errorf("its buyer asks again: %+v", again)
@@ -50,6 +57,41 @@ func TestADeadLetterIsReplayedOnceItMay(t *testing.T) {
 	events, err := p.Events(t.Context(), 0, 10, 0)
 	if err != nil || len(events) != 1 || events[0].OrderID != id {
 		t.Errorf("%+v, %v", events, err)
+	}
+}
+
+func TestADeadLetterIsInTheLists(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	in.work(p)
+	sale := in.sale(p)
+	first := in.order(p, sale.ID, "bob", "", 1).Order.ID
+	in.settled(p, first)
+	id, _ := in.bury(p, sale.ID, "ada")
+	eventually(t, "Redis does not wait for it", func() bool { return in.verified(p, sale.ID) == 1 })
+	all, ada := orders.Viewer{All: true}, orders.Viewer{User: "ada"}
+	for _, c := range []struct {
+		what  string
+		query orders.Query
+		want  []orders.ID
+	}{
+		{"all", orders.Query{Viewer: all}, []orders.ID{first, id}},
+		{"accepted", orders.Query{Viewer: all, Status: orders.StatusAccepted}, []orders.ID{id}},
+		{"confirmed", orders.Query{Viewer: all, Status: orders.StatusConfirmed}, []orders.ID{first}},
+		{"of ada", orders.Query{Viewer: all, User: "ada"}, []orders.ID{id}},
+		{"ada's own", orders.Query{Viewer: ada}, []orders.ID{id}},
+		{"after it", orders.Query{Viewer: all, After: id}, nil},
+	} {
+		c.query.Sale, c.query.Limit = sale.ID, 10
+		list, err := p.Orders(t.Context(), c.query)
+		must(t, err)
+		var got []orders.ID
+		for i := range list {
+			got = append(got, list[i].ID)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
 	}
 }
 

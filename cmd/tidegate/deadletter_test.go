@@ -93,7 +93,8 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 	sees("ada", "confirmed")
 	says(true, "status        confirmed", "orders", "show", ids["ada"])
 	says(true, "no dead letters", "orders", "dead")
-	says(false, "404", "orders", "replay", ids["ada"])
+	says(true, "status        confirmed", "orders", "replay", ids["ada"])
+	says(false, "404", "orders", "replay", "01890a5d-ac96-774b-bcce-b302099a8057")
 	says(true, "2 sold of 10", "verify", "flash")
 
 	exec(`ALTER TABLE order_events DISABLE TRIGGER USER`)
