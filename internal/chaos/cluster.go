@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/rehearse"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -82,6 +84,7 @@ type cluster struct {
 	healing   sync.WaitGroup // faults that are going to heal by themselves
 
 	answers  answers
+	late     late
 	lost     time.Time // when Redis last lost memory
 	written  int64     // by Redis, a second before its end
 	snapshot []byte
@@ -195,3 +198,33 @@ func (c *cluster) must(err error) {
 }
 
 func freeAddr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(testenv.FreePort())) }
+
+// late is which recoveries had to do without an API that stood still: what that had promised may come too late. Safe for concurrent use.
+type late struct {
+	mu     sync.Mutex
+	losses []time.Time     // of Redis' memory, guarded by mu
+	stops  []rehearse.Stop // guarded by mu
+}
+
+func (l *late) loss(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.losses = append(l.losses, at)
+}
+
+func (l *late) stop(s rehearse.Stop) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stops = append(l.stops, s)
+}
+
+// all are the stops that came while a sale was lost, or being rebuilt.
+func (l *late) all() []rehearse.Stop {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.stops), func(s rehearse.Stop) bool {
+		return !slices.ContainsFunc(l.losses, func(at time.Time) bool {
+			return at.After(s.From.Add(-5*time.Second)) && at.Before(s.Until.Add(time.Second))
+		})
+	})
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
 // faults are all the ways to break a cluster. A new one is a line here; plans take it up by themselves.
@@ -175,7 +177,14 @@ func thawWorkers(c *cluster, _ params) {
 	}
 }
 
-func freezeAPI(_ context.Context, c *cluster, p params) error { return done(c.api(p).freeze(p.For)) }
+func freezeAPI(_ context.Context, c *cluster, p params) error {
+	now := time.Now()
+	if !c.api(p).freeze(p.For) {
+		return errNothingThere
+	}
+	c.late.stop(rehearse.Stop{API: p.Target - 1, From: now, Until: now.Add(p.For)})
+	return nil
+}
 
 func thawAPI(c *cluster, p params) { c.api(p).thaw() }
 

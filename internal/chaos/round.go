@@ -55,7 +55,7 @@ func (c *cluster) run(p plan) *result {
 		begun  = &started{at: make(chan time.Time, 1)}
 		o      = c.crowd(p.Seed)
 	)
-	o.Progress, c.answers.file = begun, o.HistoryFile
+	o.Progress, o.Stopped, c.answers.file = begun, c.late.all, o.HistoryFile
 	defer func() { cancel(); <-over }() // also when a server does not come back and the test ends here
 	go func() {
 		defer close(over)
@@ -134,6 +134,7 @@ func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *resu
 	res.Injected[s.Fault]++
 	if s.fault.takes == redises {
 		c.lost = time.Now()
+		c.late.loss(c.lost)
 	}
 	if s.fault.heal != nil {
 		c.healing.Go(func() {
