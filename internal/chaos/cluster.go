@@ -28,17 +28,6 @@ const (
 	space = "tidegate" // namespace of keys and queues
 )
 
-// rules let a crowd come from one address.
-const rules = `
-version: 1
-rules:
-  - name: orders
-    match: {route: "/v1/sales/*/orders", method: POST}
-    subject: [user]
-    limit: 100
-    window: 1m
-`
-
 // needs is what faults want of the cluster that they are injected into.
 type needs uint8
 
@@ -96,7 +85,7 @@ func newCluster(t testing.TB, bin, dir string, want needs) *cluster {
 	c := &cluster{t: t, ctx: context.WithoutCancel(t.Context()), dir: dir, bin: bin, token: rand.Text()}
 	redisURL, databaseURL := c.startServers(want)
 	file := filepath.Join(dir, "rules.yaml")
-	c.must(os.WriteFile(file, []byte(rules), 0o600))
+	c.must(os.WriteFile(file, []byte(rehearse.OpenRules), 0o600))
 	c.common = []string{
 		"REDIS_URL=" + redisURL, "DATABASE_URL=" + databaseURL + "&pool_max_conns=8", "MIGRATE=true", "RULES_FILE=" + file,
 		"IDENTITY=header", "SECRET=" + rand.Text() + rand.Text(), "INTERNAL_TOKEN=" + c.token, "NAMESPACE=" + space,

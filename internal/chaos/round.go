@@ -102,13 +102,13 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 		if !pause(ctx, time.Until(t.at)) {
 			break
 		}
-		switch {
-		case c.safe(ctx, t.fault.takes) && t.fault.prepare != nil && !t.prepared:
+		switch safe := c.safe(ctx, t.fault.takes); {
+		case safe && t.fault.prepare != nil && !t.prepared:
 			// Only now, so that the fault goes back just as far as the plan says.
 			c.must(t.fault.prepare(c))
 			t.prepared, t.at = true, time.Now().Add(t.Before)
 			turns = append(turns, t)
-		case c.safe(ctx, t.fault.takes):
+		case safe:
 			c.inject(ctx, start, t.step, res)
 		case time.Now().After(t.until):
 			res.skip(t.step, errors.New("it would have taken the last copy of an order"))
@@ -120,7 +120,7 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 	c.healing.Wait()
 }
 
-// inject injects one fault.
+// inject breaks the cluster in one way.
 func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *result) {
 	err := s.fault.inject(ctx, c, s.params)
 	if err != nil {
