@@ -135,12 +135,19 @@ func newCourt(h *History, e Evidence) *court {
 	return c
 }
 
-// looks are the statuses of orders that the crowd saw, by order. A 202 that says accepted is none: a process that repeats it from its memory
-// may not have heard yet of what became of the order, and the contract allows that for a second.
+// doubleClick is for how long after an order was accepted a repeat is answered from memory, which may not know of its commit.
+const doubleClick = 100 * time.Millisecond
+
+// looks are the statuses of orders that the crowd saw, by order. What a double click is told is none.
 func (c *court) looks() map[string][]Sighting {
-	seen := make(map[string][]Sighting, len(c.held))
+	seen, given := make(map[string][]Sighting, len(c.held)), make(map[string]time.Duration, len(c.held))
 	for _, call := range c.h.Calls {
-		if call.Outcome == Admitted && call.State != "" && call.State != accepted {
+		if at, known := given[call.OrderID]; call.Outcome == Admitted && (!known || call.Ended < at) {
+			given[call.OrderID] = call.Ended
+		}
+	}
+	for _, call := range c.h.Calls {
+		if call.Outcome == Admitted && call.State != "" && !(call.State == accepted && call.Started < given[call.OrderID]+doubleClick) {
 			seen[call.OrderID] = append(seen[call.OrderID], Sighting{OrderID: call.OrderID, State: call.State, Started: call.Started, Ended: call.Ended})
 		}
 	}

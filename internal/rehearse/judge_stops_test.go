@@ -19,6 +19,13 @@ func TestJudgeOfWhatOneProcessAloneKnew(t *testing.T) {
 	no := elsewhere(refused("c-1", "k", "sold_out", during, during+1))
 	late, seated := []Order{row("x", "c-1", rejected)}, []Order{row("x", "c-1", "confirmed", 1)}
 	soldOut := func(s *Sale) { s.Items[0].Stock = 1 }
+	// Two orders had unit 1, one after the other, and nobody ever had unit 2.
+	sold := elsewhere(refused("c-2", "k", "sold_out", during, during+1))
+	resold := []Order{row("x", "c-1", "expired", 1), row("z", "bob", "expired", 1)}
+	twice := []Event{
+		change(1, "x", "c-1", "confirmed", 1), change(2, "x", "c-1", "expired", 1), change(3, "z", "bob", "confirmed", 1), change(4, "z", "bob", "expired", 1),
+	}
+	two := func(s *Sale) { s.Items[0].Stock = 2 }
 	for _, tt := range []scene{
 		{name: "another order for the key", calls: []Call{x, y}, orders: append(late, row("y", "c-1", "confirmed", 1)), stops: stood},
 		{name: "as if nobody had stood still", calls: []Call{x, y}, orders: append(late, row("y", "c-1", "confirmed", 1)), want: "I7"},
@@ -48,6 +55,8 @@ func TestJudgeOfWhatOneProcessAloneKnew(t *testing.T) {
 			name: "lost, refused afterwards, seated", calls: []Call{xLost, elsewhere(refused("c-1", "k", "ended", after, after+1))}, orders: seated, stops: stood,
 			want: "I18",
 		},
+		{name: "the unit that it had first is unsold", calls: []Call{x, sold}, orders: resold, events: twice, sale: two, stops: stood, faults: true},
+		{name: "a unit is unsold, and nobody stood still", calls: []Call{x, sold}, orders: resold, events: twice, sale: two, faults: true, want: "I15 I16"},
 	} {
 		t.Run(tt.name, tt.play)
 	}

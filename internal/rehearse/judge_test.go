@@ -141,8 +141,12 @@ func TestJudge(t *testing.T) {
 			orders: []Order{row("x", "c-1", "confirmed", 1)}, want: "I9",
 		},
 		{
-			name: "I9 a 202 that is repeated from memory", calls: []Call{got("c-1", "k", "x", 0, 1), got("c-1", "k", "x", 4, 5)},
+			name: "I9 a double click is answered from memory", calls: []Call{got("c-1", "k", "x", 0, 1), got("c-1", "k", "x", 100, 105)},
 			looks: []Sighting{look("x", "confirmed", 2, 3)}, orders: []Order{row("x", "c-1", "confirmed", 1)},
+		},
+		{
+			name: "I9 a repeat that forgets the commit", calls: []Call{got("c-1", "k", "x", 0, 1), got("c-1", "k", "x", 101, 105)},
+			looks: []Sighting{look("x", "confirmed", 2, 3)}, orders: []Order{row("x", "c-1", "confirmed", 1)}, want: "I9",
 		},
 		{
 			name: "I9 looks that overlap", calls: []Call{got("c-1", "k", "x", 0, 1)}, looks: []Sighting{look("x", "confirmed", 2, 3), look("x", accepted, 2, 5)},

@@ -5,7 +5,7 @@ type book struct {
 	Item
 	held     int // by live orders
 	missing  int // of orders answered 202 that are not listed: I1's matter, and nobody else's
-	returned int // units that somebody held and nobody does any more; without the feed at most so many
+	returned int // units that somebody held and nobody does any more; without the feed, or where APIs stood still, at most so many
 	rejected int // units of orders that were rejected, which may have been away meanwhile
 	asked    int // wanted by callers that were admitted, or told that nothing (or too little) was left
 	short    int // the most that one buyer asked for and was told that fewer are left
@@ -25,6 +25,7 @@ func (c *court) books() []*book {
 		b := &book{Item: it}
 		all, of[it.Item] = append(all, b), b
 	}
+	exact := c.feed != nil && c.h.Stops == nil // an order that was late had another unit meanwhile, which the feed does not know
 	for _, o := range c.unique {
 		if b := of[o.Item]; b == nil {
 			continue
@@ -32,11 +33,11 @@ func (c *court) books() []*book {
 			b.held += o.Quantity
 		} else if o.Status == rejected {
 			b.rejected += o.Quantity
-		} else if c.feed == nil {
+		} else if !exact {
 			b.returned += o.Quantity
 		}
 	}
-	if c.feed != nil {
+	if exact {
 		for at, owners := range c.feed.tenures {
 			if b := of[at.item]; b != nil && owners[len(owners)-1].over {
 				b.returned++
