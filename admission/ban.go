@@ -77,8 +77,8 @@ func (o *BanOrder) validate() error {
 		return fmt.Errorf("%w: a ban for %v, should be for 1 ms to 10 years", ErrInvalidRequest, o.For)
 	case o.AtMost < 0 || o.AtMost > maxBanLength:
 		return fmt.Errorf("%w: a ban growing to at most %v, should be to at most 10 years", ErrInvalidRequest, o.AtMost)
-	case len(o.Reason) > maxBanText || !printable(o.Reason):
-		return fmt.Errorf("%w: a reason should have at most %d bytes of UTF-8 without control characters", ErrInvalidRequest, maxBanText)
+	case !banText(o.Reason):
+		return fmt.Errorf("%w: a reason should have at most %d characters of UTF-8 without control characters", ErrInvalidRequest, maxBanText)
 	}
 	return nil
 }

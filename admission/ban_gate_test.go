@@ -101,9 +101,9 @@ func TestBannedCallers(t *testing.T) {
 func TestBanTargets(t *testing.T) {
 	for _, c := range []struct{ kind, value, want, problem string }{
 		{"user", "ann", "ann", ""},
-		{"user", strings.Repeat("u", 255), strings.Repeat("u", 255), ""},
-		{"user", "", "", "1 to 255 bytes"},
-		{"user", strings.Repeat("u", 256), "", "1 to 255 bytes"},
+		{"user", strings.Repeat("ü", 255), strings.Repeat("ü", 255), ""},
+		{"user", "", "", "1 to 255 characters"},
+		{"user", strings.Repeat("u", 256), "", "1 to 255 characters"},
 		{"user", "a\nb", "", "control characters"},
 		{"user", "a\u0085b", "", "control characters"},
 		{"user", "\xff", "", "UTF-8"},

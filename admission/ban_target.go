@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxBanText is the longest user, device or reason of a ban, in bytes.
+// maxBanText is the longest user, device or reason of a ban, in characters.
 const maxBanText = 255
 
 // Bounds of the networks that can be banned: a slip of the keyboard must not exclude half of the world, and a longer IPv6
@@ -23,8 +23,8 @@ func ParseBanTarget(kind, value string) (BanTarget, error) {
 	t := BanTarget{BanKind(kind), value}
 	switch t.Kind {
 	case BanUser, BanDevice:
-		if value == "" || len(value) > maxBanText || !printable(value) {
-			return BanTarget{}, fmt.Errorf("%w: the %s of a ban should be 1 to %d bytes of UTF-8 without control characters",
+		if value == "" || !banText(value) {
+			return BanTarget{}, fmt.Errorf("%w: the %s of a ban should be 1 to %d characters of UTF-8 without control characters",
 				ErrInvalidRequest, kind, maxBanText)
 		}
 		return t, nil
@@ -66,9 +66,9 @@ func parseBanNetwork(value string) (netip.Prefix, error) {
 	return netip.PrefixFrom(ip, bits).Masked(), nil
 }
 
-// printable reports whether s is UTF-8 without control characters, so that it can stand in a log, a list and an argument.
-func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+// banText reports whether s is short, and UTF-8 without control characters, so that it can stand in a log, a list and an argument.
+func banText(s string) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= maxBanText && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // prefix returns the network of a canonical target, which for an address is what counts of it.

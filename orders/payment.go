@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -25,7 +26,7 @@ type Payment struct {
 	Status    Status
 }
 
-const maxReferenceBytes = 255
+const maxReference = 255 // characters
 
 // commitWithin is how long a cancellation or a payment waits for an order that
 // is not committed yet.
@@ -38,10 +39,10 @@ const commitWithin = 2 * time.Second
 // reference of another order, and ErrUnavailable or ErrRecovering when the
 // capture is to be repeated.
 func (s *Service) Capture(ctx context.Context, id ID, reference string) (Payment, error) {
-	if reference == "" {
-		return Payment{}, &InvalidError{Location: "body.reference", Message: "must not be empty"}
+	if strings.TrimSpace(reference) == "" {
+		return Payment{}, &InvalidError{Location: "body.reference", Message: "must not be empty or blank"}
 	}
-	if err := printable("body.reference", reference, maxReferenceBytes); err != nil {
+	if err := printable("body.reference", reference, maxReference); err != nil {
 		return Payment{}, err
 	}
 	p, err := s.store.Capture(ctx, id, reference)

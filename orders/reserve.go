@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	maxUserBytes = 255
-	maxKeyBytes  = 255
+	maxUser = 255 // characters
+	maxKey  = 255
 
 	retryCapacity = time.Second // in-flight orders are committed within moments
 )
@@ -45,10 +45,10 @@ func (s *Service) Prepare(req Request) (*Attempt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuota {
 		return nil, &InvalidError{Location: "body.quantity", Message: fmt.Sprintf("is %d, and must be from 1 to %d", req.Quantity, MaxQuota)}
 	}
-	if err := printable("header.Idempotency-Key", req.Key, maxKeyBytes); err != nil {
+	if err := printable("header.Idempotency-Key", req.Key, maxKey); err != nil {
 		return nil, err
 	}
-	if err := printable("user", req.User, maxUserBytes); err != nil {
+	if err := printable("user", req.User, maxUser); err != nil {
 		return nil, err
 	}
 	a := &Attempt{s: s, shelf: sh, quantity: req.Quantity, user: req.User}
@@ -72,9 +72,10 @@ func (s *Service) Prepare(req Request) (*Attempt, error) {
 	return a, nil
 }
 
+// printable allows at most so many characters, as the API's description counts.
 func printable(location, s string, most int) error {
-	if len(s) > most || !utf8.ValidString(s) {
-		return &InvalidError{Location: location, Message: fmt.Sprintf("must be valid UTF-8 of at most %d bytes", most)}
+	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > most {
+		return &InvalidError{Location: location, Message: fmt.Sprintf("must be valid UTF-8 of at most %d characters", most)}
 	}
 	for _, r := range s {
 		if !unicode.IsPrint(r) {

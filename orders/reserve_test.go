@@ -116,6 +116,8 @@ func TestRequestsThatNoSaleCouldSatisfy(t *testing.T) {
 		"quantity -1":            {orders.Request{Sale: one.ID, Item: "shoe", Quantity: -1, User: "u"}, nil},
 		"quantity a billion":     {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1_000_000_000, User: "u"}, nil},
 		"a key of 10 kB":         {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: "u", Key: strings.Repeat("k", 10_000)}, nil},
+		"a user too long":        {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: strings.Repeat("u", 256)}, nil},
+		"a key too long":         {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: "u", Key: strings.Repeat("鍵", 256)}, nil},
 		"a key with a newline":   {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: "u", Key: "a\nb"}, nil},
 		"a user with a NUL":      {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: "a\x00b"}, nil},
 		"a user of broken UTF-8": {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: "a\xff"}, nil},
@@ -127,8 +129,8 @@ func TestRequestsThatNoSaleCouldSatisfy(t *testing.T) {
 		}
 	}
 	// What only looks dangerous is a name like any other.
-	for _, user := range []string{"{}", "a:b", "🦆", strings.Repeat("u", 255), "*", "'; DROP TABLE orders"} {
-		if out := in.order(p, one.ID, user, "{key}", 1); !out.Admitted() {
+	for _, user := range []string{"{}", "a:b", "🦆", strings.Repeat("u", 255), strings.Repeat("買", 255), "*", "'; DROP TABLE orders"} {
+		if out := in.order(p, one.ID, user, "{"+strings.Repeat("鍵", 253)+"}", 1); !out.Admitted() {
 			t.Errorf("user %q: %s", user, out.Reason)
 		}
 	}
