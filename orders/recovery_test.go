@@ -223,6 +223,20 @@ func TestAnOrderOfBeforeIsNotUnknownAfterARecovery(t *testing.T) {
 	}
 }
 
+func TestAListOfWhatRedisForgotIsNotEmpty(t *testing.T) {
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	p := in.start()
+	sale := in.sale(p)
+	in.order(p, sale.ID, "u", "", 1)
+	p.follows()
+	must(t, in.rdb.FlushAll(t.Context()).Err())
+	list, err := p.Orders(t.Context(), orders.Query{Sale: sale.ID, Viewer: orders.Viewer{User: "u"}, Limit: 10})
+	if !errors.Is(err, orders.ErrRecovering) && !errors.Is(err, orders.ErrUnavailable) {
+		t.Errorf("%v, %v; want ErrRecovering", list, err)
+	}
+}
+
 func TestAnAnswerOfAnotherServerPromisesNothing(t *testing.T) {
 	in := install(t)
 	p := in.start()
