@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"strconv"
+	"time"
 )
 
 // itemKeys are the keys of one item in one epoch, in the order in which the
@@ -30,6 +31,13 @@ func (s *Service) itemKeys(sale, item string, epoch int64) []string {
 		prefix + "holders",
 	}
 }
+
+// probeKey is written to see whether the server of an item takes writes. STRING, for a second.
+func (s *Service) probeKey(sale, item string) string {
+	return s.opts.Namespace + ":{" + sale + ":" + item + "}:probe"
+}
+
+const probeFor = time.Second
 
 // bulletin is the channel on which processes tell each other what changed.
 func (s *Service) bulletinChannel() string { return s.opts.Namespace + ":bulletin" }
