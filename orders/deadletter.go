@@ -8,8 +8,11 @@ import (
 
 // DeadLetters lists accepted orders that the database refuses, in the order of
 // their ids. They keep their units until an operator has them replayed.
+// ErrUnavailable says that the database does not answer.
 func (s *Service) DeadLetters(ctx context.Context, after ID, limit int) ([]DeadLetter, error) {
-	return s.store.DeadLetters(ctx, after, limit)
+	reading, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	return s.store.DeadLetters(reading, after, limit)
 }
 
 // Replay commits a dead letter now that what made the database refuse it is
@@ -18,6 +21,8 @@ func (s *Service) DeadLetters(ctx context.Context, after ID, limit int) ([]DeadL
 // ErrRecovering when it is to be repeated. Repeating changes nothing, and
 // returns the order again.
 func (s *Service) Replay(ctx context.Context, id ID) (Order, error) {
+	ctx, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
 	d, err := s.store.DeadLetter(ctx, id)
 	if errors.Is(err, ErrUnknownOrder) {
 		return s.store.Order(ctx, id) // the answer to the first time may be lost

@@ -26,14 +26,17 @@ const missedEvents = 200 * time.Millisecond
 
 // Events are the changes of all orders behind a sequence number, in the order
 // of their numbers: at most limit, or none when nothing happens for so long.
-// Nothing is ever added before an event that was returned.
+// Nothing is ever added before an event that was returned. ErrUnavailable says
+// that the database does not answer.
 func (s *Service) Events(ctx context.Context, after int64, limit int, wait time.Duration) ([]Event, error) {
 	changed, done := s.waiters.wait(anyOrder)
 	defer done()
 	var list []Event
 	err := s.await(ctx, wait, missedEvents, changed, func() (bool, error) {
+		reading, cancel := context.WithTimeout(ctx, listWithin)
+		defer cancel()
 		var err error
-		list, err = s.store.Events(ctx, after, limit)
+		list, err = s.store.Events(reading, after, limit)
 		return len(list) > 0, err
 	})
 	return list, err

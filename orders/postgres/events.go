@@ -3,8 +3,10 @@ package postgres
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/tidegate/tidegate/orders"
 )
@@ -13,13 +15,19 @@ import (
 // the order of their ids nor commit in the order of their numbers, so a larger
 // number may be seen before a smaller one. But all take an id before a number:
 // whoever has a number up to next has an id below xid, which was taken later.
-// When none of those runs any more, nothing can come before settled.
+// When none of those runs any more, nothing can come before the last event up
+// to next, which is settled. What was given above that went to transactions
+// that failed, and a server that crashes may give it again.
 type watermark struct {
+	asking  singleflight.Group // of all followers one asks, and the others share the answer
 	mu      sync.Mutex
 	settled int64
 	next    int64
-	xid     uint64
+	xid     uint64 // that is waited for, 0 for none
 }
+
+// settleWithin is how long followers share one asking of a database that does not answer.
+const settleWithin = 2 * time.Second
 
 // Events returns nothing behind a number that a running transaction may still
 // write. A transaction that writes for long in any database of the server
@@ -48,29 +56,53 @@ func (s *Store) Events(ctx context.Context, after int64, limit int) ([]orders.Ev
 	return list, wrap("events", err)
 }
 
-// settled takes a transaction id only when numbers were given since the last
-// one. A snapshot's end would not do: it is the last id that has finished, and
-// ids above it may run.
+// settled waits no longer than ctx, even if another follower's question does.
 func (s *Store) settled(ctx context.Context) (int64, error) {
+	answer := s.feed.asking.DoChan("", func() (any, error) {
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+		defer cancel()
+		return s.settle(asking)
+	})
+	select {
+	case a := <-answer:
+		settled, _ := a.Val.(int64)
+		return settled, a.Err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// settling is of one snapshot, but for the first: that is a sequence's.
+const settling = `
+	SELECT last_value, pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+	       (SELECT coalesce(max(seq), 0) FROM order_events WHERE seq <= $1), (SELECT coalesce(max(seq), 0) FROM order_events)
+	FROM order_events_seq_seq`
+
+// settle takes a transaction id only when there is something new. A snapshot's
+// end would not do: it is the last id that has finished, and ids above it may run.
+func (s *Store) settle(ctx context.Context) (int64, error) {
 	w := &s.feed
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range 2 { // what was waited for, and what was given since
-		if w.settled < w.next {
-			var oldest uint64
-			if err := s.pool.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint`).Scan(&oldest); err != nil {
-				return 0, err
-			}
+		var (
+			given, settled, last int64
+			oldest               uint64
+		)
+		if err := s.pool.QueryRow(ctx, settling, w.next).Scan(&given, &oldest, &settled, &last); err != nil {
+			return 0, err
+		}
+		w.settled = min(w.settled, last) // unless a server took over that had not heard of all
+		if given < w.next {              // a server that crashed gives numbers again
+			w.next, w.xid = 0, 0
+		}
+		if w.xid > 0 {
 			if oldest < w.xid {
 				break
 			}
-			w.settled = w.next
+			w.settled, w.xid = settled, 0
 		}
-		var given int64
-		if err := s.pool.QueryRow(ctx, `SELECT last_value FROM order_events_seq_seq`).Scan(&given); err != nil {
-			return 0, err
-		}
-		if given <= w.settled {
+		if given == w.next && last <= w.settled {
 			break
 		}
 		var xid uint64
