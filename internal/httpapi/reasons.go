@@ -1,0 +1,205 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/semaphore"
+)
+
+// Reasons that neither package admission nor package orders has a word for.
+const (
+	reasonUnauthenticated  = "unauthenticated"
+	reasonForbidden        = "forbidden"
+	reasonUnknownSale      = "unknown_sale"
+	reasonUnknownItem      = "unknown_item"
+	reasonUnknownOrder     = "unknown_order"
+	reasonUnknownRoute     = "unknown_route"
+	reasonUnknownProblem   = "unknown_problem"
+	reasonUnknownRequest   = "unknown_request"
+	reasonUnknownRule      = "unknown_rule"
+	reasonUnknownBan       = "unknown_ban"
+	reasonUnknownSemaphore = "unknown_semaphore"
+	reasonPermitLost       = "permit_lost"
+	reasonMethodNotAllowed = "method_not_allowed"
+	reasonTimeout          = "timeout"
+	reasonConflict         = "conflict"
+	reasonOrderFinal       = "order_final"
+	reasonTooLarge         = "too_large"
+	reasonMediaType        = "unsupported_media_type"
+	reasonInvalid          = "invalid"
+	reasonKeyRequired      = "key_required"
+	reasonInternal         = "internal"
+	reasonDraining         = "draining"
+	reasonStoreUnavailable = "store_unavailable"
+)
+
+const (
+	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+)
+
+// A kind is what all problems of one reason share.
+type kind struct {
+	Reason string
+	Status int
+	Name   string // of the page under /problems, or a registered URI
+	Title  string
+	Advice string        // on the page: what the caller can do
+	Retry  time.Duration // when to come back, unless the occasion says; zero: nobody can tell
+	body   []byte        // of a problem with nothing to add
+}
+
+// kinds is the one table from reasons to problems.
+var kinds = []kind{
+	{
+		reasonUnauthenticated, 401, "unauthenticated", "Authentication is required",
+		"The credentials are missing, wrong or expired, or the sale takes orders of known users only. Sign in and repeat.", 0, nil,
+	},
+	{
+		reasonForbidden, 403, "forbidden", "This caller may not do that",
+		"A rule refuses it for good, the token's role does not cover the call, or the request comes from a foreign host or origin.", 0, nil,
+	},
+	{string(admission.Banned), 403, "banned", "The caller is banned", "Retry-After is the end of the ban.", 0, nil},
+	{
+		string(admission.CaptchaRequired), 403, "captcha-required", "The caller has to prove to be human",
+		"Where there is Retry-After, waiting as long helps as well.", 0, nil,
+	},
+	{reasonUnknownSale, 404, "not-found", "There is no such sale", "Check the name of the sale.", 0, nil},
+	{reasonUnknownItem, 404, "not-found", "There is no such item in this sale", "The sale lists its items.", 0, nil},
+	{reasonUnknownOrder, 404, "not-found", "There is no such order", "An order of somebody else looks the same as none.", 0, nil},
+	{reasonUnknownRoute, 404, "not-found", "There is nothing at this path", "/docs lists all calls.", 0, nil},
+	{
+		reasonUnknownRequest, 404, "not-found", "No such charge is remembered",
+		"A charge can be taken back for a minute, by the request_id and the subject that it was made with.", 0, nil,
+	},
+	{reasonUnknownRule, 404, "not-found", "There is no such rule", "/v1/rules lists the rules in force.", 0, nil},
+	{reasonUnknownBan, 404, "not-found", "There is no such ban", "/v1/bans lists the bans in force.", 0, nil},
+	{
+		reasonUnknownSemaphore, 404, "not-found", "There is no such semaphore",
+		"/v1/semaphores lists them. The rules file declares them, and PUT /v1/semaphores/{name} does.", 0, nil,
+	},
+	{reasonUnknownProblem, 404, "not-found", "There is no such problem", "", 0, nil},
+	{reasonMethodNotAllowed, 405, "method-not-allowed", "This path does not know the method", "Allow names the methods it knows.", 0, nil},
+	{reasonTimeout, 408, "timeout", "The request did not arrive in time", "Send the body without pauses.", 0, nil},
+	{
+		string(orders.ReasonSoldOut), 409, "sold-out", "The item is sold out",
+		"Every unit is reserved or sold. A unit that a buyer gives back is on sale again.", 0, nil,
+	},
+	{string(orders.ReasonNotEnough), 409, "not-enough", "Fewer units are left than asked for", "Ask for at most `free` units.", 0, nil},
+	{
+		string(orders.ReasonQuotaPerBuyer), 409, "quota-per-buyer", "The buyer holds as many units as allowed",
+		"`order_id`, where given, is an order that holds them. Cancelled, expired and rejected orders do not count.", 0, nil,
+	},
+	{
+		reasonConflict, 409, "conflict", "The change contradicts the present state",
+		"Stock only grows, an item is never dropped, a closed sale stays closed, a payment is of one order, and whom the rules never ban is not banned.", 0, nil,
+	},
+	{
+		reasonOrderFinal, 409, "order-final", "The order cannot be cancelled any more",
+		"`detail` says what became of it. An order that is paid, over, rejected, or was sold without a time to pay stays as it is.", 0, nil,
+	},
+	{string(orders.ReasonNotStarted), 409, "sale-not-started", "The sale has not started", "Come back at its start.", 0, nil},
+	{string(orders.ReasonPaused), 409, "sale-paused", "The sale is paused", "It may go on at any time.", 0, nil},
+	{string(orders.ReasonEnded), 409, "sale-ended", "The sale is over", "Orders that stand are not affected.", 0, nil},
+	{
+		reasonPermitLost, 410, "permit-lost", "The permit is over",
+		"Its lease has ended, or somebody has released it. Stop what it was for: another one may hold it now.", 0, nil,
+	},
+	{reasonTooLarge, 413, "too-large", "The body is too large", "A body has at most 64 KiB.", 0, nil},
+	{reasonMediaType, 415, "unsupported-media-type", "The body is not JSON", "Send application/json.", 0, nil},
+	{reasonInvalid, 422, "invalid", "The request is not valid", "`errors` names each place and what would be right.", 0, nil},
+	{
+		string(orders.ReasonKeyReused), 422, "idempotency-key-reused", "The Idempotency-Key belongs to another request",
+		"Use a new key for each order, and the same one only to repeat it.", 0, nil,
+	},
+	{
+		reasonKeyRequired, 422, "idempotency-key-required", "An Idempotency-Key is required",
+		"Send one, with at most 255 printable characters. It tells a repetition from a second order.", 0, nil,
+	},
+	{string(admission.RateLimited), 429, quotaExceeded, "Too many requests", "", 0, nil},
+	{string(admission.CostAboveLimit), 429, quotaExceeded, "The request exceeds the whole limit", "", 0, nil},
+	{reasonInternal, 500, "internal", "Something went wrong here", "It is not the caller's fault. Quote the request id in `instance`.", 0, nil},
+	{string(orders.ReasonAtCapacity), 503, reducedCapacity, "The service is at its capacity", "", time.Second, nil},
+	{reasonDraining, 503, reducedCapacity, "This process is shutting down", "", time.Second, nil},
+	{
+		reasonStoreUnavailable, 503, "unavailable", "The service cannot decide at the moment",
+		"The outcome may be unknown: repeat with the same Idempotency-Key.", time.Second, nil,
+	},
+	{
+		string(orders.ReasonRecovering), 503, "unavailable", "The sale is recovering",
+		"Its state is being restored; no order is lost. Repeat with the same Idempotency-Key.", 2 * time.Second, nil,
+	},
+}
+
+var kindOf = func() map[string]*kind {
+	m := make(map[string]*kind, len(kinds))
+	for i := range kinds {
+		k := &kinds[i]
+		k.body, _ = json.Marshal(k.problem()) // of strings and a number: cannot fail
+		m[k.Reason] = k
+	}
+	return m
+}()
+
+// reasonOf is the table from errors to reasons; the first that matches counts.
+var reasonOf = []struct {
+	err    error
+	reason string
+}{
+
+	{orders.ErrUnknownSale, reasonUnknownSale},
+	{orders.ErrUnknownItem, reasonUnknownItem},
+	{orders.ErrUnknownOrder, reasonUnknownOrder},
+	{orders.ErrUserRequired, reasonUnauthenticated},
+	{orders.ErrKeyRequired, reasonKeyRequired},
+	{orders.ErrConflict, reasonConflict},
+	{orders.ErrOrderFinal, reasonOrderFinal},
+	{orders.ErrRecovering, string(orders.ReasonRecovering)},
+	{orders.ErrUnavailable, reasonStoreUnavailable},
+	{admission.ErrUnavailable, reasonStoreUnavailable},
+	{admission.ErrUnknownRequest, reasonUnknownRequest},
+	{admission.ErrUnknownRule, reasonUnknownRule},
+	{admission.ErrBanRefused, reasonConflict},
+	{admission.ErrInvalidRequest, reasonInvalid},
+	{semaphore.ErrUnknown, reasonUnknownSemaphore},
+	{semaphore.ErrPermitLost, reasonPermitLost},
+	{semaphore.ErrTooHeavy, reasonInvalid},
+	{semaphore.ErrInvalid, reasonInvalid},
+	{semaphore.ErrAtCapacity, string(orders.ReasonAtCapacity)},
+	{semaphore.ErrClosed, reasonDraining},
+	{semdefs.ErrUnavailable, reasonStoreUnavailable},
+	{errUnauthenticated, reasonUnauthenticated},
+	{errForbidden, reasonForbidden},
+	{context.DeadlineExceeded, reasonStoreUnavailable},
+	{context.Canceled, reasonStoreUnavailable}, // the caller has gone
+}
+
+var (
+	errUnauthenticated = errors.New("httpapi: unauthenticated")
+	errForbidden       = errors.New("httpapi: forbidden")
+)
+
+func reasonOfStatus(status int) string {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return reasonInvalid
+	case http.StatusNotFound:
+		return reasonUnknownRoute
+	case http.StatusMethodNotAllowed:
+		return reasonMethodNotAllowed
+	case http.StatusRequestTimeout:
+		return reasonTimeout
+	case http.StatusRequestEntityTooLarge:
+		return reasonTooLarge
+	case http.StatusUnsupportedMediaType:
+		return reasonMediaType
+	}
+	return reasonInternal
+}
