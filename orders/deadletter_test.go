@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidegate/tidegate/orders"
@@ -35,6 +36,9 @@ func TestADeadLetterIsReplayedOnceItMay(t *testing.T) {
 	if _, err := p.Replay(t.Context(), id); !errors.Is(err, orders.ErrConflict) || !errors.Is(err, orders.ErrPoison) {
 		t.Errorf("while the database refuses: %v", err)
 	}
+	if _, err := p.Capture(t.Context(), id, "pi_1"); !errors.Is(err, orders.ErrUncommitted) || !strings.Contains(err.Error(), "until an operator") {
+		t.Errorf("paid before: %v", err)
+	}
 	confirmed := in.waiting(other, id, orders.StatusAccepted)
 	allow()
 	o, err := p.Replay(t.Context(), id)
@@ -54,8 +58,11 @@ func TestADeadLetterIsReplayedOnceItMay(t *testing.T) {
 		t.Errorf("its buyer asks again: %+v", again)
 	}
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
+	if paid, err := p.Capture(t.Context(), id, "pi_1"); err != nil || paid.Action != orders.ActionNone {
+		t.Errorf("the capture repeated: %+v, %v", paid, err)
+	}
 	events, err := p.Events(t.Context(), 0, 10, 0)
-	if err != nil || len(events) != 1 || events[0].OrderID != id {
+	if err != nil || len(events) != 2 || events[0].OrderID != id {
 		t.Errorf("%+v, %v", events, err)
 	}
 }

@@ -21,6 +21,9 @@ var (
 	// ErrRecovering: Redis forgot, and the sale is being rebuilt from the database.
 	ErrRecovering = errors.New("orders: the sale is recovering")
 
+	// ErrUncommitted is an ErrUnavailable: the order is accepted, and a change of
+	// it has to be repeated until it is committed.
+	ErrUncommitted = fmt.Errorf("%w: not committed yet", ErrUnavailable)
 	// ErrPoison marks an error of the database that repeating cannot cure.
 	ErrPoison = errors.New("orders: the database refuses this order")
 )

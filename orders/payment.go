@@ -37,7 +37,8 @@ const commitWithin = 2 * time.Second
 // waits for its payment, or never did, keeps its status, and the capture is to
 // be refunded. It returns an *InvalidError, ErrUnknownOrder, ErrConflict for a
 // reference of another order, and ErrUnavailable or ErrRecovering when the
-// capture is to be repeated.
+// capture is to be repeated. Nothing is recorded of an order that is not
+// committed: a dead letter's captures are ErrUncommitted until it is replayed.
 func (s *Service) Capture(ctx context.Context, id ID, reference string) (Payment, error) {
 	if strings.TrimSpace(reference) == "" {
 		return Payment{}, &InvalidError{Location: "body.reference", Message: "must not be empty or blank"}
@@ -84,8 +85,11 @@ func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
 // awaitCommit returns when the order is a row in the database.
 func (s *Service) awaitCommit(ctx context.Context, id ID, v Viewer) error {
 	o, err := s.Wait(ctx, id, v, StatusAccepted, commitWithin)
-	if err == nil && o.Status == StatusAccepted {
-		err = fmt.Errorf("%w: order %s is not committed yet", ErrUnavailable, id)
+	if err != nil || o.Status != StatusAccepted {
+		return err
 	}
-	return err
+	if _, err := s.store.DeadLetter(ctx, id); err == nil {
+		return fmt.Errorf("%w: the database refuses order %s, until an operator has had it replayed", ErrUncommitted, id)
+	}
+	return fmt.Errorf("%w: order %s waits for the database", ErrUncommitted, id)
 }

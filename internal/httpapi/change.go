@@ -22,6 +22,8 @@ var (
 	payRoute = huma.Operation{
 		OperationID: "pay-order", Method: http.MethodPost, Path: "/v1/orders/{id}/payment",
 		Summary: "Record a payment that was captured; under the same reference again: the same answer", Tags: backOffice,
+		Description: "Repeat it after 503: it may not be recorded. That is the answer while the order is not committed yet, and for as long as it is " +
+			"a dead letter, which is until an operator has had it replayed.",
 		MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
 	}
 
@@ -50,7 +52,7 @@ func (a *API) cancel(ctx context.Context, in *cancelInput) (*orderOutput, error)
 type payInput struct {
 	ID   string `path:"id" doc:"Id of the order"`
 	Body struct {
-		Reference string `json:"reference" doc:"The payment provider's name for the capture: at most 255 printable characters"`
+		Reference string `json:"reference" doc:"The payment provider's name for the capture: at most 255 printable characters, not only blanks"`
 		Outcome   string `json:"outcome" enum:"captured"`
 	} `nameHint:"Capture"`
 }

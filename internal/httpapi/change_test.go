@@ -85,6 +85,10 @@ func TestPayment(t *testing.T) {
 			t.Errorf("%v: %+v", err, p)
 		}
 	}
+	b.orders.err = fmt.Errorf("%w: the database refuses order 7", orders.ErrUncommitted)
+	if p := problemIn(t, call(b.Internal(), "POST", path, capture)); p.Status != 503 || p.Detail != "the database refuses order 7" {
+		t.Errorf("%+v", p)
+	}
 }
 
 const capture = `{"reference":"pi_1","outcome":"captured"}`

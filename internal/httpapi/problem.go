@@ -110,6 +110,10 @@ func problemOf(err error) *Problem {
 				if _, said, ok := strings.Cut(text, orders.ErrOrderFinal.Error()+": "); ok {
 					p.Detail = "order " + said
 				}
+			case reasonStoreUnavailable:
+				if _, said, ok := strings.Cut(text, orders.ErrUncommitted.Error()+": "); ok {
+					p.Detail = said
+				}
 			case reasonInvalid:
 				p.Errors = invalidAt("body", withoutPrefixes(text)).Errors
 			case reasonUnknownSemaphore:
