@@ -78,6 +78,9 @@ func printable(location, s string, most int) error {
 		return &InvalidError{Location: location, Message: fmt.Sprintf("must be valid UTF-8 of at most %d characters", most)}
 	}
 	for _, r := range s {
+		if r == utf8.RuneError {
+			return &InvalidError{Location: location, Message: "contains U+FFFD, which stands for whatever could not be read"}
+		}
 		if !unicode.IsPrint(r) {
 			return &InvalidError{Location: location, Message: fmt.Sprintf("contains %U, and must be printable", r)}
 		}

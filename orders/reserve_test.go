@@ -121,6 +121,9 @@ func TestRequestsThatNoSaleCouldSatisfy(t *testing.T) {
 		"a key with a newline":   {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: "u", Key: "a\nb"}, nil},
 		"a user with a NUL":      {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: "a\x00b"}, nil},
 		"a user of broken UTF-8": {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: "a\xff"}, nil},
+		"a user unread before":   {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: "a\ufffd"}, nil},
+		"a key of broken UTF-8":  {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: "u", Key: "a\xff"}, nil},
+		"a key unread before":    {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, User: "u", Key: "a\ufffd"}, nil},
 	} {
 		_, err := p.Prepare(c.req)
 		var invalid *orders.InvalidError

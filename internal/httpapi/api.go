@@ -166,7 +166,7 @@ func (a *API) huma(e *echo.Echo, title string, security map[string]*huma.Securit
 			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer), SecuritySchemes: security},
 			Security:   anyOf,
 		},
-		Formats:       huma.DefaultFormats,
+		Formats:       map[string]huma.Format{"application/json": wellFormed, "json": wellFormed},
 		DefaultFormat: "application/json",
 		Transformers: []huma.Transformer{func(ctx huma.Context, _ string, v any) (any, error) {
 			if p, ok := v.(*Problem); ok {

@@ -1,12 +1,17 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 )
 
@@ -57,6 +62,55 @@ func spokenJSON(header http.Header) bool {
 	}
 	header.Set("Content-Type", "application/json")
 	return true
+}
+
+// wellFormed is JSON of which every character is one. encoding/json reads
+// U+FFFD for all else, so that two references of payments, or two users, that
+// differ only there would be one.
+var wellFormed = huma.Format{
+	Marshal: huma.DefaultJSONFormat.Marshal,
+	Unmarshal: func(body []byte, into any) error {
+		if err := wellWritten(body); err != nil {
+			return err
+		}
+		return json.Unmarshal(body, into)
+	},
+}
+
+// wellWritten refuses bytes that are not UTF-8, and escapes of half a character.
+func wellWritten(body []byte) error {
+	for i := 0; i < len(body); {
+		r, size := utf8.DecodeRune(body[i:])
+		if r == utf8.RuneError && size == 1 {
+			return fmt.Errorf("is not valid UTF-8 at byte %d", i)
+		}
+		if r != '\\' {
+			i += size
+			continue
+		}
+		first, ok := escaped(body[i:])
+		switch {
+		case !ok:
+			i += 2 // another escape; or none, which the parser refuses
+		case !utf16.IsSurrogate(first):
+			i += 6
+		default:
+			if second, _ := escaped(body[i+6:]); utf16.DecodeRune(first, second) == utf8.RuneError {
+				return fmt.Errorf("has %s at byte %d, which is half a character", body[i:i+6], i)
+			}
+			i += 12
+		}
+	}
+	return nil
+}
+
+// escaped reads \uXXXX.
+func escaped(b []byte) (rune, bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	return rune(n), err == nil
 }
 
 // headAsGet routes HEAD like GET; the server leaves the body out. Balancers probe so.

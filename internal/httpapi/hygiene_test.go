@@ -65,6 +65,45 @@ func TestNumbersThatAreNoIntegers(t *testing.T) {
 	}
 }
 
+// What encoding/json would read as the same U+FFFD must not become the same reference or user.
+func TestCharactersThatAreNone(t *testing.T) {
+	b := setup(t, withSemaphores(t))
+	for route, body := range map[string]string{
+		"POST /v1/sales/flash/orders":                      `{"item":"shoe?"}`,
+		"POST /v1/orders/" + orderID.String() + "/payment": `{"outcome":"captured","reference":"ref-?"}`,
+		"PUT /v1/sales/flash":                              strings.Replace(definition, "shoe", "shoe?", 1),
+		"POST /v1/admit":                                   `{"subject":{"user":"ann?"}}`,
+		"POST /v1/admit/batch":                             `{"requests":[{"subject":{"user":"ann?"}}]}`,
+		"PUT /v1/bans/user/ann":                            `{"for_ms":1000,"reason":"spam?"}`,
+		"PUT /v1/semaphores/render":                        `{"limit?":1}`,
+		"POST /v1/semaphores/render/permits":               `{"holder":"ann?"}`,
+	} {
+		listeners := []http.Handler{b.Internal()}
+		if strings.HasSuffix(route, "/orders") {
+			listeners = append(listeners, b.Public())
+		}
+		method, path, _ := strings.Cut(route, " ")
+		for written, message := range map[string]string{
+			"\xe9": "is not valid UTF-8 at byte", "\xe8": "is not valid UTF-8 at byte", "\xed\xa0\x80": "is not valid UTF-8 at byte",
+			`\ud800`: `has \ud800 at byte`, `\uDC00`: `has \uDC00 at byte`, `\ud800\ud800`: `has \ud800 at byte`, `\ud800\n`: `has \ud800 at byte`,
+		} {
+			for _, h := range listeners {
+				w := call(h, method, path, strings.Replace(body, "?", written, 1))
+				if p := problemIn(t, w); p.Status != 422 || p.Reason != "invalid" || len(p.Errors) != 1 || p.Errors[0].Location != "body" ||
+					!strings.HasPrefix(p.Errors[0].Message, message) {
+					t.Errorf("%s with %q: %s", route, written, w.Body)
+				}
+			}
+		}
+	}
+	for _, reference := range []string{"ref-é", `ref-\u00e9`, `ref-\ud83e\udd86`, `ref-\\ud800`, `ref-\"`, "ref-🦆", `ref-\u0041\u0042`} {
+		w := call(b.Internal(), "POST", "/v1/orders/"+orderID.String()+"/payment", `{"outcome":"captured","reference":"`+reference+`"}`)
+		if w.Code != 200 {
+			t.Errorf("%s: %s", reference, w.Body)
+		}
+	}
+}
+
 // A client that sends half a body is told so, and gets the connection closed.
 func TestHalfABody(t *testing.T) {
 	b := setup(t)
