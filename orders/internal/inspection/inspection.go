@@ -1,0 +1,63 @@
+// Package inspection asks a database of orders whether it contradicts itself, in
+// words that Postgres and SQLite both understand.
+package inspection
+
+// within are the ids from the sale's first order to its last.
+const within = `BETWEEN (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id LIMIT 1)
+	            AND (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id DESC LIMIT 1)`
+
+// Queries find breaches: invariant and words. Each is one statement, and so one
+// moment. $1 is the sale, $2 how many breaches at most.
+//
+// Ids of orders grow with time, so the events between the first and the last
+// order of a sale are few of all, and a coarse index leads to them; one that
+// knows every order would cost every commit.
+var Queries = []string{
+	// Orders whose events are not the way to their status.
+	`SELECT CASE WHEN count(*) FILTER (WHERE e.status IN ('cancelled', 'expired')) > 1 THEN 'I10' ELSE 'I9' END,
+	        'order ' || o.order_id || ' is ' || o.status || ', and its events say ' || coalesce(string_agg(e.status, ', ' ORDER BY e.seq), 'nothing')
+	 FROM orders o LEFT JOIN order_events e ON e.order_id = o.order_id AND e.action <> 'refund' AND e.order_id ` + within + `
+	 WHERE o.sale = $1
+	 GROUP BY o.order_id
+	 HAVING string_agg(e.status, ' ' ORDER BY e.seq) IS DISTINCT FROM
+	        CASE WHEN o.status IN ('confirmed', 'rejected') THEN o.status ELSE 'confirmed ' || o.status END
+	 LIMIT $2`,
+
+	// What is written of orders that there are not. An event of none is of no
+	// sale, and shows in all: from a little before the sale's first order on, as
+	// that one may be what is missing. seq + 0 keeps Postgres from looking for
+	// the least number among all.
+	`SELECT 'I2', 'an event of order ' || order_id || ', which there is not' FROM order_events x
+	 WHERE seq >= (SELECT coalesce(min(seq + 0), (SELECT max(seq) FROM order_events)) FROM order_events WHERE order_id ` + within + `) - 1000
+	   AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
+	 UNION SELECT 'I2', 'a payment of order ' || order_id || ', which there is not' FROM payments x
+	 WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
+	 UNION SELECT 'I2', 'units come back from order ' || order_id || ', which there is not' FROM order_returns x
+	 WHERE sale = $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
+	 LIMIT $2`,
+
+	`SELECT 'I10', 'order ' || o.order_id || ' is ' || o.status || ', and its units are on their way back'
+	 FROM order_returns r JOIN orders o USING (order_id)
+	 WHERE r.sale = $1 AND o.status NOT IN ('cancelled', 'expired', 'rejected')
+	 LIMIT $2`,
+
+	`SELECT 'I11', 'order ' || o.order_id || ' is ' || o.status || ', and ' || count(p.reference) || ' payments count for it'
+	 FROM orders o LEFT JOIN payments p ON p.order_id = o.order_id AND p.action = 'none'
+	 WHERE o.sale = $1 AND (o.status = 'paid' OR p.reference IS NOT NULL)
+	 GROUP BY o.order_id
+	 HAVING count(p.reference) <> CASE o.status WHEN 'paid' THEN 1 ELSE 0 END
+	 LIMIT $2`,
+
+	// Payments and their events.
+	`SELECT 'I11', 'payment ' || coalesce(p.reference, e.reference) || ' of order ' || o.order_id ||
+	        CASE WHEN p.reference IS NULL THEN ' is in the feed and not recorded'
+	             ELSE ' is recorded, and ' || count(e.seq) || ' times in the feed' END
+	 FROM payments p
+	 FULL JOIN (SELECT seq, order_id, reference, action FROM order_events WHERE action <> '' AND order_id ` + within + `) e
+	      ON e.reference = p.reference AND e.order_id = p.order_id AND e.action = p.action
+	 JOIN orders o ON o.order_id = coalesce(p.order_id, e.order_id)
+	 WHERE o.sale = $1
+	 GROUP BY o.order_id, p.reference, e.reference
+	 HAVING p.reference IS NULL OR count(e.seq) <> 1
+	 LIMIT $2`,
+}
