@@ -14,11 +14,13 @@ const (
 	patrolTurn = 50 * time.Second
 	// patrolShare bounds what looking costs: a round that took ten seconds is followed by a pause of 200.
 	patrolShare = 20
+	// patrolBefore is how long before its start a sale is verified; nobody has ordered of it yet.
+	patrolBefore = time.Hour
 	// patrolAfter is how long after the last moment at which an order could expire a sale is still verified.
 	patrolAfter = 24 * time.Hour
 )
 
-// Patrol verifies the sales that are not long over, about once a minute, and
+// Patrol verifies the sales that start soon, are open, or ended lately, about once a minute, and
 // reports what it finds, until ctx ends. Of several processes one at a time does so.
 func (s *Service) Patrol(ctx context.Context, report func(sale string, checks []Check)) error {
 	resume := time.Now()
@@ -30,7 +32,7 @@ func (s *Service) Patrol(ctx context.Context, report func(sale string, checks []
 		began := time.Now()
 		for _, id := range slices.Sorted(maps.Keys(c.sales)) {
 			l := c.sales[id]
-			if time.Since(l.EndsAt) > l.Hold+patrolAfter {
+			if time.Until(l.StartsAt) > patrolBefore || time.Since(l.EndsAt) > l.Hold+patrolAfter {
 				continue
 			}
 			checks, err := s.Verify(ctx, id)
@@ -38,7 +40,7 @@ func (s *Service) Patrol(ctx context.Context, report func(sale string, checks []
 				return
 			}
 			if err != nil { // it is recovering, or something does not answer
-				s.opts.Logger.InfoContext(ctx, "a sale could not be verified", slog.String("sale", id), slog.Any("error", err))
+				s.opts.Logger.WarnContext(ctx, "a sale could not be verified", slog.String("sale", id), slog.Any("error", err))
 				continue
 			}
 			report(id, checks)
