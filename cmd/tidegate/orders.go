@@ -61,14 +61,24 @@ func (o *order) write(out io.Writer) error {
 }
 
 func showOrderCommand(getenv func(string) string) *cobra.Command {
+	return oneOrderCommand(getenv, "show ID", "Show an order", http.MethodGet, func(id string) []string { return []string{id} })
+}
+
+func replayOrderCommand(getenv func(string) string) *cobra.Command {
+	return oneOrderCommand(getenv, "replay ID", "Commit a dead letter after what made the database refuse it is gone",
+		http.MethodPost, func(id string) []string { return []string{"dead", id, "replay"} })
+}
+
+// oneOrderCommand asks the internal API for something below orders that it answers with an order.
+func oneOrderCommand(getenv func(string) string, use, short, method string, path func(id string) []string) *cobra.Command {
 	var api internalAPI
 	cmd := &cobra.Command{
-		Use:   "show ID",
-		Short: "Show an order",
+		Use:   use,
+		Short: short,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var o order
-			if err := api.call(cmd.Context(), http.MethodGet, &o, "v1", "orders", args[0]); err != nil {
+			if err := api.call(cmd.Context(), method, &o, append([]string{"v1", "orders"}, path(args[0])...)...); err != nil {
 				return err
 			}
 			return o.write(cmd.OutOrStdout())
@@ -146,22 +156,4 @@ func (a *internalAPI) deadLetters(ctx context.Context, fn func(json.RawMessage) 
 			return nil
 		}
 	}
-}
-
-func replayOrderCommand(getenv func(string) string) *cobra.Command {
-	var api internalAPI
-	cmd := &cobra.Command{
-		Use:   "replay ID",
-		Short: "Commit a dead letter after what made the database refuse it is gone",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var o order
-			if err := api.call(cmd.Context(), http.MethodPost, &o, "v1", "orders", "dead", args[0], "replay"); err != nil {
-				return err
-			}
-			return o.write(cmd.OutOrStdout())
-		},
-	}
-	api.addFlags(cmd, getenv)
-	return cmd
 }
