@@ -14,9 +14,11 @@ type books struct {
 	records         []string
 	outbox, pending int
 	owners          map[int]ID     // of order_units
-	holdings        []Holding      // orders that hold units, and dead letters
+	holdings        []Holding      // orders that hold units or a key, and dead letters
 	coming          map[ID]*Return // units on their way back: in the database before and after the look at Redis
 	kept            []ID           // those of them that had not given back, when Redis was looked at
+	marks           map[string]mark
+	keys            map[string]string // order ids, by buyer and key
 	places          places
 }
 
@@ -45,12 +47,14 @@ func (b *books) examine() []Breach {
 		d := decoder{reply: []any{text}}
 		put(int(d.int64()), "free")
 	}
+	live := make(map[ID]Holding, len(b.records)+len(b.holdings))
 	for _, record := range b.records {
 		r, err := ParseReservation([]byte(record))
 		if err != nil {
 			say("I1", "a reservation cannot be read: %.80s", record)
 			continue
 		}
+		live[r.ID] = Holding{ID: r.ID, BuyerHash: r.BuyerHash, KeyHash: &r.KeyHash, Quantity: r.Quantity}
 		if b.coming[r.ID] != nil {
 			continue // committed and ended, and Redis has yet to hear of both
 		}
@@ -65,6 +69,11 @@ func (b *books) examine() []Breach {
 	held := make(map[string]int)
 	seated := make(map[int]struct{}, len(b.owners))
 	for _, h := range b.holdings {
+		b.keyed(&h, say)
+		if !h.Status.Holds() {
+			continue
+		}
+		live[h.ID] = h
 		held[h.BuyerHash] += h.Quantity
 		if len(h.Units) != h.Quantity {
 			say("I5", "order %s of %d units has %d", h.ID, h.Quantity, len(h.Units))
@@ -87,6 +96,7 @@ func (b *books) examine() []Breach {
 		}
 	}
 	b.bring(where, say)
+	b.counted(live, say)
 	for u := 1; u <= b.next; u++ {
 		switch places := where[u]; {
 		case len(places) == 0:
@@ -133,6 +143,48 @@ func (b *books) bring(where map[int][]string, say func(invariant, format string,
 				where[u] = []string{"on its way back from " + id.String()}
 				b.places.coming++
 			}
+		}
+	}
+}
+
+// keyed tells whether an order's key leads to it. Redis was never told of the
+// keys of some orders that were rejected in a recovery.
+func (b *books) keyed(h *Holding, say func(invariant, format string, args ...any)) {
+	if h.KeyHash == nil || h.Status == StatusRejected {
+		return
+	}
+	switch id := b.keys[h.BuyerHash+*h.KeyHash]; {
+	case id == "":
+		say("I7", "the key of order %s is not known", h.ID)
+	case id != h.ID.String() && h.Status != StatusAccepted: // a dead letter may have a twin
+		say("I7", "the key of order %s is order %s's", h.ID, id)
+	}
+}
+
+// counted compares the buyers' marks with the orders that are live.
+func (b *books) counted(live map[ID]Holding, say func(invariant, format string, args ...any)) {
+	quantity := make(map[string]int, len(live)) // of the orders that a mark may count
+	for id, r := range b.coming {
+		quantity[id.String()] = r.Quantity
+	}
+	for id, h := range live {
+		quantity[id.String()] = h.Quantity
+		if b.coming[id] == nil && !slices.Contains(strings.Fields(b.marks[h.BuyerHash].ids), id.String()) {
+			say("I4", "order %s does not count towards its buyer's quota", id)
+		}
+	}
+	for buyer, m := range b.marks {
+		sum, known := 0, true
+		for _, id := range strings.Fields(m.ids) {
+			n, ok := quantity[id]
+			if !ok {
+				say("I4", "order %s holds nothing, and counts towards the quota of buyer %s", id, buyer)
+				known = false
+			}
+			sum += n
+		}
+		if known && m.units != sum {
+			say("I4", "buyer %s is counted to hold %d units, and has %d", buyer, m.units, sum)
 		}
 	}
 }

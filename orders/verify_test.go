@@ -88,6 +88,32 @@ func TestVerifySaysWhatToDo(t *testing.T) {
 	}
 }
 
+// TestVerifyMissesWhatRedisForgetsInPart takes away what keeps buyers to their quota, and repeated requests to one order.
+func TestVerifyMissesWhatRedisForgetsInPart(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	in.work(p)
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].QuotaPerBuyer = 2 })
+	id := in.order(p, sale.ID, "ada", "key", 2).Order.ID
+	in.settled(p, id)
+	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
+	for name, invariant := range map[string]string{"buyers": "I4", "keys": "I7"} {
+		keys, err := in.rdb.Keys(t.Context(), in.namespace+":{"+sale.ID+":shoe}:*:"+name).Result()
+		must(t, err)
+		if len(keys) != 1 {
+			t.Fatalf("%s: %v", name, keys)
+		}
+		was, err := in.rdb.Dump(t.Context(), keys[0]).Result()
+		must(t, err)
+		must(t, in.rdb.Del(t.Context(), keys[0]).Err())
+		if c := in.check(p, sale.ID, invariant); c.OK || c.Breaches != 1 || c.Advice == "" || !strings.Contains(c.Detail, id.String()) {
+			t.Errorf("without %s: %+v", name, c)
+		}
+		must(t, in.rdb.Restore(t.Context(), keys[0], 0, was).Err())
+		in.verified(p, sale.ID)
+	}
+}
+
 func TestVerifyIsNotForASaleThatIsBeingLoaded(t *testing.T) {
 	in := install(t)
 	p := in.start()
@@ -106,6 +132,9 @@ func TestOnePatrolAtATime(t *testing.T) {
 	in := install(t)
 	processes := []*process{in.start(), in.start()}
 	sale := in.sale(processes[0])
+	in.sale(processes[0], func(s *orders.Sale) { // would be the first; nobody orders of it yet
+		s.ID, s.StartsAt, s.EndsAt = "a-"+s.ID, s.StartsAt.AddDate(0, 0, 7), s.EndsAt.AddDate(0, 0, 7)
+	})
 	type round struct {
 		by, checks int
 		sale       string
