@@ -47,7 +47,9 @@ func TestExamineComparesWhatRedisRemembers(t *testing.T) {
 		remember(&books)
 		return books
 	}
-	back := func(bs *books) { bs.coming = map[ID]*Return{gone: {ID: gone, BuyerHash: "ada", Quantity: 1, Units: []int{1}}} }
+	back := func(bs *books) {
+		bs.coming = map[ID]*Return{gone: {ID: gone, BuyerHash: "ada", Quantity: 1, Units: []int{1}}}
+	}
 	for name, c := range map[string]struct {
 		change func(*books)
 		want   string
