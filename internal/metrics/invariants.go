@@ -25,8 +25,10 @@ type verdict struct {
 }
 
 var (
-	violations = describe("invariant_violations", "Things that did not add up when this process last verified the sale; no series: it has not, for 5 minutes.",
-		"sale", "invariant")
+	violations = describe("invariant_violations", "Things that did not add up when this process last verified the sale, 0: every invariant held; no series: it has not, for 5 minutes.",
+		"sale")
+	// One series for each sale is enough while all is well, however many invariants there are.
+	broken     = describe("broken_invariants", "The same, for each invariant that did not hold.", "sale", "invariant")
 	verifiedAt = describe("invariants_verified_timestamp_seconds", "When this process last verified the sale.", "sale")
 )
 
@@ -40,6 +42,7 @@ func (m *Metrics) Verified(sale string, checks []orders.Check) {
 // Describe implements prometheus.Collector.
 func (v *verdicts) Describe(ch chan<- *prometheus.Desc) {
 	ch <- violations
+	ch <- broken
 	ch <- verifiedAt
 }
 
@@ -52,9 +55,13 @@ func (v *verdicts) Collect(ch chan<- prometheus.Metric) {
 			delete(v.last, sale)
 			continue
 		}
+		total := 0
 		for _, c := range seen.checks {
-			ch <- prometheus.MustNewConstMetric(violations, prometheus.GaugeValue, float64(c.Breaches), sale, c.Invariant)
+			if total += c.Breaches; c.Breaches > 0 {
+				ch <- prometheus.MustNewConstMetric(broken, prometheus.GaugeValue, float64(c.Breaches), sale, c.Invariant)
+			}
 		}
+		ch <- prometheus.MustNewConstMetric(violations, prometheus.GaugeValue, float64(total), sale)
 		ch <- prometheus.MustNewConstMetric(verifiedAt, prometheus.GaugeValue, float64(seen.at.UnixMilli())/1000, sale)
 	}
 }

@@ -18,18 +18,22 @@ func TestVerified(t *testing.T) {
 		m := metrics.New(&gate{rules: admission.DefaultRules()})
 		invariants := func() map[string]string {
 			got := scrape(t, m)
-			maps.DeleteFunc(got, func(name, _ string) bool { return !strings.HasPrefix(name, "tidegate_invariant") })
+			maps.DeleteFunc(got, func(name, _ string) bool { return !strings.Contains(name, "invariant") })
 			return got
 		}
 		if got := invariants(); len(got) != 0 {
 			t.Errorf("%v before anybody looked", got)
 		}
 		m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 4}})
-		m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 3}})
+		m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 3}, {Invariant: "I8", Breaches: 2}})
+		m.Verified("spring", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", OK: true}})
 		want := map[string]string{
-			`tidegate_invariant_violations{invariant="I3",sale="flash"}`:   "0",
-			`tidegate_invariant_violations{invariant="I6",sale="flash"}`:   "3",
-			`tidegate_invariants_verified_timestamp_seconds{sale="flash"}`: "9.466848e+08", // the bubble's first moment
+			`tidegate_invariant_violations{sale="flash"}`:                   "5",
+			`tidegate_broken_invariants{invariant="I6",sale="flash"}`:       "3",
+			`tidegate_broken_invariants{invariant="I8",sale="flash"}`:       "2",
+			`tidegate_invariant_violations{sale="spring"}`:                  "0",
+			`tidegate_invariants_verified_timestamp_seconds{sale="flash"}`:  "9.466848e+08", // the bubble's first moment
+			`tidegate_invariants_verified_timestamp_seconds{sale="spring"}`: "9.466848e+08",
 		}
 		if got := invariants(); !maps.Equal(got, want) {
 			t.Errorf("%v", got)
