@@ -2,9 +2,10 @@
 // words that Postgres and SQLite both understand.
 package inspection
 
-// within are the ids from the sale's first order to its last.
-const within = `BETWEEN (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id LIMIT 1)
-	            AND (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id DESC LIMIT 1)`
+// within are the ids from the sale's first order to its last. Sorted by their
+// text, so that Postgres reads the sale's orders, not all until it meets one.
+const within = `BETWEEN (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id || '' LIMIT 1)
+	            AND (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id || '' DESC LIMIT 1)`
 
 // Queries find breaches: invariant and words. Each is one statement, and so one
 // moment. $1 is the sale, $2 how many breaches at most.
