@@ -50,20 +50,26 @@ func (s *Service) Order(ctx context.Context, id ID, v Viewer) (Order, error) {
 
 func (s *Service) order(ctx context.Context, id ID) (Order, error) {
 	var redisErr error
-	o, pending := s.ledger.accepted(id)
-	if !pending {
+	o, remembered := s.ledger.accepted(id)
+	pending := false
+	if !remembered {
 		// Redis first: what it no longer calls pending, the database has.
 		o, pending, redisErr = s.pendingOrder(ctx, id)
 	}
 	reading, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	stored, err := s.store.Order(reading, id)
+	unknown := errors.Is(err, ErrUnknownOrder)
+	if remembered && err != nil && !unknown {
+		// The news of its commit may have been missed, but not by Redis.
+		o, pending, _ = s.pendingOrder(ctx, id)
+	}
 	switch {
 	case err == nil:
-		return stored, nil // whoever says that it is pending has missed the news
-	case pending:
+		return stored, nil
+	case pending, remembered && unknown:
 		return o, nil
-	case errors.Is(err, ErrUnknownOrder) && redisErr != nil:
+	case unknown && redisErr != nil:
 		return Order{}, redisErr // it may be pending where nobody could look
 	}
 	return Order{}, err
