@@ -130,7 +130,7 @@ var kinds = []kind{
 	{reasonDraining, 503, reducedCapacity, "This process is shutting down", "", time.Second, nil},
 	{
 		reasonStoreUnavailable, 503, "unavailable", "The service cannot decide at the moment",
-		"The outcome may be unknown: repeat with the same Idempotency-Key.", time.Second, nil,
+		"The outcome may be unknown: repeat with the same Idempotency-Key or reference. `detail`, where given, says what is waited for.", time.Second, nil,
 	},
 	{
 		string(orders.ReasonRecovering), 503, "unavailable", "The sale is recovering",
