@@ -6,6 +6,40 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
+func testLists(t *testing.T, b *bench) {
+	b.put()
+	var all []orders.ID
+	for i := range 5 {
+		r := b.reservation(i + 1)
+		if i == 4 {
+			r.Reason = orders.ReasonRecoveredLate
+		}
+		b.commit(r)
+		all = append(all, r.ID)
+	}
+	for what, c := range map[string]struct {
+		filter orders.Filter
+		want   []orders.ID
+	}{
+		"all":      {orders.Filter{Sale: "spring", Limit: 10}, all},
+		"a page":   {orders.Filter{Sale: "spring", Limit: 2, After: all[0]}, all[1:3]},
+		"a buyer":  {orders.Filter{Sale: "spring", Limit: 10, BuyerHash: "hash-of-buyer-002"}, all[1:2]},
+		"a status": {orders.Filter{Sale: "spring", Limit: 10, Status: orders.StatusRejected}, all[4:]},
+		"no sale":  {orders.Filter{Sale: "autumn", Limit: 10}, nil},
+	} {
+		list, err := b.Orders(t.Context(), c.filter)
+		b.must(err)
+		var got []orders.ID
+		for _, o := range list {
+			got = append(got, o.ID)
+		}
+		b.want(got, c.want, what)
+	}
+	found, err := b.Statuses(t.Context(), all)
+	b.must(err)
+	b.want(len(found), 5, "statuses")
+}
+
 // A list must not hide an order that was accepted because the database refuses it.
 func testListsWithDeadLetters(t *testing.T, b *bench) {
 	b.put()

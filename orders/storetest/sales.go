@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+func testSales(t *testing.T, b *bench) {
+	def := definition()
+	sale, created, added, err := b.PutSale(t.Context(), def)
+	b.must(err)
+	b.want(created, true, "created")
+	b.want(added, []string{"hat", "shoe"}, "added")
+	b.want(sale.Switch, orders.SwitchDraft, "switch")
+	if sale.Epoch != 1 || len(sale.Salt) < 16 || sale.Revision == 0 || sale.Items[0].Number == sale.Items[1].Number {
+		t.Fatalf("new sale %+v", sale)
+	}
+	again, created, added, err := b.PutSale(t.Context(), def)
+	b.must(err)
+	b.want(again, sale, "the same definition changes nothing")
+	b.want(created || len(added) > 0, false, "created again")
+
+	def.Items[1].Stock, def.Items[1].QuotaPerBuyer, def.EndsAt, def.Hold = 9, 3, def.EndsAt.Add(time.Hour), 0
+	def.Items = append(def.Items, orders.Item{ID: "belt", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1})
+	grown, _, added, err := b.PutSale(t.Context(), def)
+	b.must(err)
+	b.want(added, []string{"belt"}, "added")
+	if grown.Revision <= sale.Revision || grown.Epoch != sale.Epoch || !slices.Equal(grown.Salt, sale.Salt) {
+		t.Fatalf("changed sale %+v, before %+v", grown, sale)
+	}
+	all, err := b.Sales(t.Context())
+	b.must(err)
+	b.want(all, []orders.Sale{grown}, "sales")
+}
+
+func testConflicts(t *testing.T, b *bench) {
+	b.put()
+	for what, change := range map[string]func(*orders.Sale){
+		"a stock that shrinks": func(s *orders.Sale) { s.Items[0].Stock-- },
+		"an item dropped":      func(s *orders.Sale) { s.Items = s.Items[1:] },
+	} {
+		def := definition()
+		change(&def)
+		if _, _, _, err := b.PutSale(t.Context(), def); !errors.Is(err, orders.ErrConflict) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	all, err := b.Sales(t.Context())
+	b.must(err)
+	b.want(all, []orders.Sale{b.sale}, "a conflict changes nothing")
+}
+
+func testSwitch(t *testing.T, b *bench) {
+	if err := b.SetSwitch(t.Context(), "spring", orders.SwitchOpen); !errors.Is(err, orders.ErrUnknownSale) {
+		t.Fatalf("unknown sale: %v", err)
+	}
+	b.put()
+	last := b.sale.Revision
+	for _, to := range []orders.Switch{orders.SwitchOpen, orders.SwitchPaused, orders.SwitchOpen, orders.SwitchClosed} {
+		b.must(b.SetSwitch(t.Context(), "spring", to))
+		all, err := b.Sales(t.Context())
+		b.must(err)
+		if all[0].Switch != to || all[0].Revision <= last {
+			t.Fatalf("switch %s, revision %d after %d; want %s", all[0].Switch, all[0].Revision, last, to)
+		}
+		last = all[0].Revision
+	}
+	if err := b.SetSwitch(t.Context(), "spring", orders.SwitchOpen); !errors.Is(err, orders.ErrConflict) {
+		t.Errorf("closed is final: %v", err)
+	}
+	def := b.sale // by value: the definition as it stands
+	if _, _, _, err := b.PutSale(t.Context(), def); err != nil {
+		t.Errorf("the same definition changes nothing: %v", err)
+	}
+	def.Hold += time.Second
+	if _, _, _, err := b.PutSale(t.Context(), def); !errors.Is(err, orders.ErrConflict) {
+		t.Errorf("closed is final for definitions: %v", err)
+	}
+	b.must(b.SetSwitch(t.Context(), "spring", orders.SwitchClosed))
+}
+
+func testConcurrentPut(t *testing.T, b *bench) {
+	var wg sync.WaitGroup
+	results := make([]orders.Sale, 8)
+	creations := make([]bool, 8)
+	def := definition()
+	for i := range results {
+		wg.Go(func() {
+			var err error
+			if results[i], creations[i], _, err = b.PutSale(t.Context(), def); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	count := 0
+	for i := range results {
+		b.want(results[i], results[0], "every caller gets the same sale")
+		if creations[i] {
+			count++
+		}
+	}
+	b.want(count, 1, "callers that created it")
+}
+
+func testForgottenSales(t *testing.T, b *bench) {
+	b.put()
+	def := definition()
+	def.ID, def.StartsAt, def.EndsAt = "long-ago", time.Now().AddDate(-3, 0, 0), time.Now().AddDate(-2, 0, 0)
+	_, _, _, err := b.PutSale(t.Context(), def)
+	b.must(err)
+	all, err := b.Sales(t.Context())
+	b.must(err)
+	b.want(len(all), 1, "sales that are not long over")
+}
+
+func testQuotaEver(t *testing.T, b *bench) {
+	b.put()
+	def := definition()
+	for _, quota := range []int{5, 1} {
+		def.Items[0].QuotaPerBuyer = quota
+		_, _, _, err := b.PutSale(t.Context(), def)
+		b.must(err)
+	}
+	all, err := b.Sales(t.Context())
+	b.must(err)
+	b.want([]int{all[0].Items[0].QuotaPerBuyer, all[0].Items[0].QuotaEver}, []int{1, 5}, "quota now and ever")
+}
