@@ -36,6 +36,7 @@ check: setup lint compose build test ## what CI runs: lint, compose file, build,
 lint: ## static checks
 	$(LINT) config verify
 	$(LINT) run ./...
+	$(LINT) run --build-tags failpoints ./orders/internal/failpoint
 	cd bench && $(LINT) run ./...
 
 .PHONY: fmt
