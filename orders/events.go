@@ -8,7 +8,7 @@ import (
 // Event is one change of an order, or a capture that is to be refunded.
 type Event struct {
 	Seq       int64
-	At        time.Time
+	At        time.Time // of the database's clock
 	OrderID   ID
 	Sale      string
 	Item      string
