@@ -37,7 +37,8 @@ const (
 const expiredWithin = 10 * time.Second
 
 // Verify checks, on the running system, every invariant of a sale that Redis
-// and the database can answer together. It changes nothing.
+// and the database can answer together. It changes nothing. It returns
+// ErrUnknownSale, and ErrUnavailable or ErrRecovering when nobody can tell now.
 func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 	l, err := s.listing(sale)
 	if err != nil {
