@@ -153,7 +153,6 @@ var reasonOf = []struct {
 	err    error
 	reason string
 }{
-
 	{orders.ErrUnknownSale, reasonUnknownSale},
 	{orders.ErrUnknownItem, reasonUnknownItem},
 	{orders.ErrUnknownOrder, reasonUnknownOrder},
