@@ -17,12 +17,12 @@ const (
 )
 
 // apart finds the stops for whose time the order may have been known to nobody but the process that stood still: the claim was made there
-// before, and was answered with this order, or not at all.
+// before, and was answered with this order, or lost the answer: a 503 says nothing of what happened.
 func (c *court) apart(cl *claim, id string) (all stops) {
 	for _, s := range c.h.Stops {
 		from := s.From.Sub(c.h.StartedAt) - stopSlack
 		if slices.ContainsFunc(cl.calls, func(call *Call) bool {
-			return call.API == s.API && call.Started <= from+2*stopSlack && (call.OrderID == id || call.Outcome == Lost && call.Status == 0)
+			return call.API == s.API && call.Started <= from+2*stopSlack && (call.OrderID == id || call.Outcome == Lost)
 		}) {
 			all = append(all, stop{from, s.Until.Sub(c.h.StartedAt) + handsOver})
 		}
