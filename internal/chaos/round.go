@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,12 +33,14 @@ func (c *cluster) crowd(seed uint64) rehearse.Options {
 
 // started tells when the crowd began: its first line of progress comes a second later.
 type started struct {
-	once sync.Once
-	at   chan time.Time
+	begun atomic.Bool
+	at    chan time.Time
 }
 
 func (s *started) Write(line []byte) (int, error) {
-	s.once.Do(func() { s.at <- time.Now().Add(-time.Second) })
+	if s.begun.CompareAndSwap(false, true) {
+		s.at <- time.Now().Add(-time.Second)
+	}
 	return len(line), nil
 }
 
@@ -59,7 +61,11 @@ func (c *cluster) run(p plan) *result {
 	defer func() { cancel(); <-over }() // also when a server does not come back and the test ends here
 	go func() {
 		defer close(over)
-		report, err = rehearse.Run(ctx, o)
+		for range 5 { // a machine that just started many servers at once may be slow to create a sale
+			if report, err = rehearse.Run(ctx, o); report != nil || begun.begun.Load() || ctx.Err() != nil {
+				return
+			}
+		}
 	}()
 	select {
 	case at := <-begun.at:
@@ -123,11 +129,14 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 // inject breaks the cluster in one way.
 func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *result) {
 	err := s.fault.inject(ctx, c, s.params)
+	if s.fault.heal != nil { // also what was broken before it failed
+		c.healing.Go(func() {
+			pause(ctx, s.For)
+			s.fault.heal(c, s.params)
+		})
+	}
 	if err != nil {
 		res.skip(s, err)
-		if s.fault.heal != nil {
-			s.fault.heal(c, s.params) // what was broken before it failed
-		}
 		return
 	}
 	c.t.Logf("seed %d: +%.3fs %s", res.Seed, time.Since(start).Seconds(), s)
@@ -135,12 +144,6 @@ func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *resu
 	if s.fault.takes == redises {
 		c.lost = time.Now()
 		c.late.loss(c.lost)
-	}
-	if s.fault.heal != nil {
-		c.healing.Go(func() {
-			pause(ctx, s.For)
-			s.fault.heal(c, s.params)
-		})
 	}
 }
 
