@@ -91,7 +91,7 @@ func reservation(t *testing.T, s *postgres.Store) orders.Reservation {
 	t.Helper()
 	sale, _, _, err := s.PutSale(t.Context(), orders.Sale{
 		ID: "spring", StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour), Hold: time.Minute,
-		Items: []orders.Item{{ID: "hat", Stock: 1, QuotaPerBuyer: 1, InFlightMax: 1}},
+		Items: []orders.Item{{ID: "hat", Stock: 1000, QuotaPerBuyer: 1, InFlightMax: 1}},
 	})
 	must(t, err)
 	return orders.Reservation{
