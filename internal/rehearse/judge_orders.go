@@ -51,7 +51,7 @@ func (c *court) origins() (i2, i8, i18 Finding) {
 		}
 		explains := func(cl *claim) bool {
 			n := kept[cl]
-			return c.mayHide(cl, o, n) || c.ranLate(cl, o, n) || c.wokeLate(cl, o, n)
+			return c.mayHide(cl, o, n) || c.ranLate(cl, o, n) || c.wokeLate(cl, o, n) || c.standsBack(cl, o)
 		}
 		if cl := find(explains); cl != nil {
 			kept[cl]++
@@ -102,6 +102,12 @@ func (c *court) mayHide(cl *claim, o *Order, n int) bool {
 		return true
 	}
 	return cl.open && !slices.ContainsFunc(cl.ids, func(id string) bool { _, ended := c.mayEnd(id); return !ended })
+}
+
+// standsBack tells whether the order is one that was promised to nobody and rejected because its key is another order's by now: a recovery found
+// it in what Redis or a process remembered. It holds nothing, so the key gave one order.
+func (c *court) standsBack(cl *claim, o *Order) bool {
+	return c.e.Faults && o.Status == rejected && o.Reason == "duplicate" && cl.lost > 0
 }
 
 // ranLate tells whether the order can be what came of a lost call that a stopped server carried out long after its repeat was refused.

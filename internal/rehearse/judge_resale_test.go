@@ -171,6 +171,14 @@ func TestJudgeOfOrdersWithoutAKey(t *testing.T) {
 			sale: one,
 		},
 		{
+			name: "I18 the lost one gave way to its repeat", faults: true, calls: []Call{lost("c-1", "k", 0, 1), got("c-1", "k", "y", 8, 9)},
+			orders: []Order{because(row("x", "c-1", rejected), "duplicate"), row("y", "c-1", confirmed, 1)},
+		},
+		{
+			name: "I18 the lost one was rejected, and not for its repeat", faults: true, want: "I18", calls: []Call{lost("c-1", "k", 0, 1), got("c-1", "k", "y", 8, 9)},
+			orders: []Order{because(row("x", "c-1", rejected), "recovered_late"), row("y", "c-1", confirmed, 1)},
+		},
+		{
 			name: "I18 nothing stopped the server", want: "I18",
 			calls: []Call{lost("c-1", "k", 0, 1), refused("c-1", "k", "sold_out", 2000, 2001)}, orders: []Order{acceptedAt(row("x", "c-1", confirmed, 1), 1001)},
 			sale: one,
@@ -187,4 +195,9 @@ func TestJudgeOfOrdersWithoutAKey(t *testing.T) {
 	} {
 		t.Run(tt.name, tt.play)
 	}
+}
+
+func because(o Order, reason string) Order {
+	o.Reason = reason
+	return o
 }
