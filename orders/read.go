@@ -56,9 +56,7 @@ func (s *Service) order(ctx context.Context, id ID) (Order, error) {
 		// Redis first: what it no longer calls pending, the database has.
 		o, pending, redisErr = s.pendingOrder(ctx, id)
 	}
-	reading, cancel := context.WithTimeout(ctx, s.opts.Timeout)
-	defer cancel()
-	stored, err := s.store.Order(reading, id)
+	stored, err := s.stored(ctx, id)
 	unknown := errors.Is(err, ErrUnknownOrder)
 	if remembered && err != nil && !unknown {
 		// The news of its commit may have been missed, but not by Redis.
@@ -81,12 +79,17 @@ func (s *Service) newest(ctx context.Context, pending Order) Order {
 	if s.justAccepted(pending) {
 		return pending
 	}
-	reading, cancel := context.WithTimeout(ctx, s.opts.Timeout)
-	defer cancel()
-	if o, err := s.store.Order(reading, pending.ID); err == nil {
+	if o, err := s.stored(ctx, pending.ID); err == nil {
 		return o
 	}
 	return pending
+}
+
+// stored is the order as the database has it, in the time of a decision.
+func (s *Service) stored(ctx context.Context, id ID) (Order, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	return s.store.Order(ctx, id)
 }
 
 func (s *Service) justAccepted(o Order) bool {

@@ -120,6 +120,14 @@ func (a *Attempt) Reserve(ctx context.Context) (out Outcome, err error) {
 	if sh.forgottenAt(time.Now()) {
 		return Outcome{Reason: ReasonEnded}, nil
 	}
+	if o, ok := s.ledger.held(a.identity()); ok && o.Quantity == a.quantity {
+		switch stored, err := s.stored(ctx, o.ID); {
+		case err == nil:
+			return a.replayed(stored)
+		case errors.Is(err, ErrUnknownOrder):
+			return Outcome{Order: o, Replayed: true}, nil
+		}
+	}
 	generation, err := s.verified(ctx, sh)
 	if err != nil {
 		return Outcome{}, err

@@ -3,7 +3,6 @@ package orders_test
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +23,7 @@ func TestAUnitThatIsTakenIsReplaced(t *testing.T) {
 	owner.ID[15]++
 	_, err := in.store().Commit(t.Context(), []orders.Reservation{owner})
 	must(t, err)
+	in.knows(owner)
 	in.work(p)
 	var seated, rejected int
 	for _, id := range []orders.ID{first.Order.ID, second.Order.ID} {
@@ -132,9 +132,7 @@ func TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt(t *testing.T) {
 	owner.BuyerHash, owner.Quantity, owner.Units = "owner", 1, []int{2}
 	_, err = in.store().Commit(t.Context(), []orders.Reservation{owner})
 	must(t, err)
-	item := strings.TrimSuffix(pending, "pending") // Redis knows the owner as if it had sold there
-	must(t, in.rdb.HSet(t.Context(), item+"buyers", "owner", "1 "+owner.ID.String()).Err())
-	must(t, in.rdb.HSet(t.Context(), item+"keys", "owner"+owner.KeyHash, owner.ID.String()+" 1").Err())
+	in.knows(owner)
 	r.Units = []int{1}
 	left, err := json.Marshal(r)
 	must(t, err)
@@ -150,4 +148,12 @@ func TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt(t *testing.T) {
 		must(t, err)
 		return in.verified(q, sale.ID) == 0 && status.Free["shoe"] == 1
 	})
+}
+
+// knows has Redis know a buyer and a key as if it had sold there.
+func (in *installation) knows(r orders.Reservation) {
+	in.t.Helper()
+	item := fmt.Sprintf("%s:{%s:%s}:%d:", in.namespace, r.Sale, r.Item, r.Epoch)
+	must(in.t, in.rdb.HSet(in.t.Context(), item+"buyers", r.BuyerHash, fmt.Sprint(r.Quantity, " ", r.ID)).Err())
+	must(in.t, in.rdb.HSet(in.t.Context(), item+"keys", r.BuyerHash+r.KeyHash, fmt.Sprint(r.ID, " ", r.Quantity)).Err())
 }
