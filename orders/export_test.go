@@ -5,6 +5,3 @@ func (f *Fence) Replaced() { f.generation.Add(1) }
 
 // NewID makes ids of orders that nobody placed.
 var NewID = newID
-
-// Silence is after how long nobody waits for a process.
-const Silence = silence

@@ -17,11 +17,8 @@ var each = []string{
 		"worker-clock-off@7s,flushall-frozen-api-long@8s~15s",
 }
 
-// TestEveryFault is the short run that is part of all tests: fixed seeds, every fault once, less than three minutes.
-func TestEveryFault(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short")
-	}
+// everyFault is what TestChaos does where nobody asks for rounds: fixed seeds, every fault once, less than three minutes.
+func everyFault(t *testing.T) {
 	var plans []plan
 	for i, text := range each {
 		seed := uint64(i + 1)

@@ -104,7 +104,7 @@ func wellWritten(body []byte) error {
 	return nil
 }
 
-// escaped reads \uXXXX.
+// escaped reads what \u and four digits stand for.
 func escaped(b []byte) (rune, bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false

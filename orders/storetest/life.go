@@ -101,17 +101,23 @@ func testCapture(t *testing.T, b *bench) {
 	b.want(len(owners), 2, "units sold")
 }
 
-// testCaptureTooLate pays what no longer waits for it, or never did.
-func testCaptureTooLate(t *testing.T, b *bench) {
+// noneToPay writes an order that has expired, one that was rejected and one that is free, and leaves a sale with time to pay.
+func (b *bench) noneToPay() (expired, rejected, free orders.Reservation) {
 	b.putHeld(time.Millisecond)
-	expired, rejected := b.reservation(1), b.reservation(2)
+	expired, rejected = b.reservation(1), b.reservation(2)
 	rejected.Reason = orders.ReasonRecoveredLate
 	b.commit(expired, rejected)
 	b.expire(1)
 	b.putHeld(0)
-	free := b.reservation(3)
+	free = b.reservation(3)
 	b.commit(free)
 	b.putHeld(time.Minute)
+	return expired, rejected, free
+}
+
+// testCaptureTooLate pays what no longer waits for it, or never did.
+func testCaptureTooLate(t *testing.T, b *bench) {
+	expired, rejected, free := b.noneToPay()
 	cancelled := b.reservation(4)
 	b.commit(cancelled)
 	b.cancel(cancelled.ID)
@@ -170,15 +176,7 @@ func testCancel(t *testing.T, b *bench) {
 
 // testCancelTooLate cancels what no longer waits for its payment, or never did.
 func testCancelTooLate(t *testing.T, b *bench) {
-	b.putHeld(time.Millisecond)
-	expired, rejected := b.reservation(1), b.reservation(2)
-	rejected.Reason = orders.ReasonRecoveredLate
-	b.commit(expired, rejected)
-	b.expire(1)
-	b.putHeld(0)
-	free := b.reservation(3)
-	b.commit(free)
-	b.putHeld(time.Minute)
+	expired, rejected, free := b.noneToPay()
 	paid := b.reservation(4)
 	b.commit(paid)
 	b.capture(paid.ID, "reference")
