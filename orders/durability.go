@@ -23,7 +23,7 @@ const (
 	// DurabilityEverysec is an append-only file that is flushed to disk each second, after the promise.
 	DurabilityEverysec Durability = "everysec"
 	// DurabilityFsync is an append-only file that was flushed to disk before the
-	// promise: appendfsync always. WAITAOF is not used, see docs/durability.md.
+	// promise: appendfsync always. ADR 10 says why it is not WAITAOF.
 	DurabilityFsync Durability = "fsync"
 	// DurabilityReplicated is a replica that had the reservation in its memory before the promise.
 	DurabilityReplicated Durability = "replicated"
