@@ -40,7 +40,7 @@ func BenchmarkBans(b *testing.B) {
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if g.Banned(req) {
+					if _, _, ok := g.Banned(req); ok {
 						b.Error("banned")
 					}
 				}

@@ -28,6 +28,11 @@ func (g *Gate) banned(rules *Rules, req *Request) (b Ban, left time.Duration, ok
 	return held.Ban, left, left > 0
 }
 
+// Banned returns the ban that keeps req out, if there is one, and the rest of it. It asks nobody.
+func (g *Gate) Banned(req Request) (b Ban, left time.Duration, ok bool) {
+	return g.banned(g.rules.Load(), &req)
+}
+
 // refusedByBan is the decision on a banned caller.
 func refusedByBan(b Ban, left time.Duration, version string) Decision {
 	return Decision{

@@ -403,7 +403,7 @@ func TestBansAllocateNothing(t *testing.T) {
 	g := quickGate(t, admission.NewMemoryStore(admission.MemoryOptions{}), "- {name: nobody, subject: session, limit: 1, window: 1m}")
 	req := admission.Request{User: "ann", Device: "phone", IP: netip.MustParseAddr("2001:db8::1")}
 	look := func() {
-		if g.Banned(req) {
+		if _, _, ok := g.Banned(req); ok {
 			t.Fatal("banned")
 		}
 	}

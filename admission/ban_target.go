@@ -33,7 +33,7 @@ func ParseBanTarget(kind, value string) (BanTarget, error) {
 		if err != nil {
 			return BanTarget{}, fmt.Errorf("%w: %.60q is no IP address such as 203.0.113.7 or 2001:db8::7", ErrInvalidRequest, value)
 		}
-		t.Value = address(ip)
+		t.Value = Address(ip)
 		return t, nil
 	case BanNetwork:
 		p, err := parseBanNetwork(value)

@@ -89,7 +89,7 @@ func TestPitfall_P26_TheQueueIsBounded(t *testing.T) {
 		if n := len(answers); n > 0 {
 			t.Fatalf("%d of %d waiting calls have been answered, the first: %v", n, maxWaiting, <-answers)
 		}
-		if _, err := store.Decide(t.Context(), aCall("k")); !errors.Is(err, errTooMany) {
+		if _, err := store.Decide(t.Context(), aCall("k")); !errors.Is(err, ErrTooMany) {
 			t.Errorf("one more: %v", err)
 		}
 		close(client.held)
@@ -180,7 +180,7 @@ func TestAnErrorIsOneCallsAlone(t *testing.T) {
 	client := &heldClient{Client: rdb, held: make(chan struct{})}
 	store := NewRedisStore(client)
 	add := func(key string) *asked {
-		a := &asked{call: aCall(key), ctx: t.Context(), done: make(chan struct{})}
+		a := &asked{Call: aCall(key), ctx: t.Context(), done: make(chan struct{})}
 		if err := store.batches.add(a); err != nil {
 			t.Fatal(err)
 		}
@@ -192,12 +192,12 @@ func TestAnErrorIsOneCallsAlone(t *testing.T) {
 	close(client.held)
 	store.batches.send()
 	for _, a := range []*asked{right, last} {
-		if <-a.done; a.err != nil || a.counts[0].Remaining != 1<<20-1 {
-			t.Errorf("beside a wrong one: %+v, %v", a.counts, a.err)
+		if <-a.done; a.Err != nil || a.Reply.counts[0].Remaining != 1<<20-1 {
+			t.Errorf("beside a wrong one: %+v, %v", a.Reply.counts, a.Err)
 		}
 	}
-	if <-bad.done; !redis.HasErrorPrefix(bad.err, "WRONGTYPE") {
-		t.Errorf("of a wrong type: %+v, %v", bad.counts, bad.err)
+	if <-bad.done; !redis.HasErrorPrefix(bad.Err, "WRONGTYPE") {
+		t.Errorf("of a wrong type: %+v, %v", bad.Reply.counts, bad.Err)
 	}
 	if len(client.scripts) == 0 || client.scripts[0] != 3 {
 		t.Errorf("scripts with %v calls, want one of 3", client.scripts)

@@ -43,12 +43,6 @@ func (s *MemoryStore) SetMaxBans(n int) { s.bans.most = n }
 // Pulse is one turn of what Run does about bans.
 func (g *Gate) Pulse(ctx context.Context) error { return g.pulse(ctx) }
 
-// Banned reports whether a ban keeps req out.
-func (g *Gate) Banned(req Request) bool {
-	_, _, ok := g.banned(g.Rules(), &req)
-	return ok
-}
-
 // SetSkew makes the store believe that Redis' clock is ahead of this machine's by d.
 func (s *RedisStore) SetSkew(d time.Duration) { s.skew.Store(int64(d)) }
 

@@ -57,7 +57,6 @@ func (s *source) rules(src []byte) (*Rules, error) {
 		version bool
 		later   []func() error // what refers to lists, wherever those stand
 		none    = s.wrong(root, `the key "rules" is missing, it should be a list of rules`)
-		login   bool
 	)
 	after := func(read func(ast.Node) error) func(_, n ast.Node) error {
 		return func(_, n ast.Node) error {
@@ -88,9 +87,9 @@ func (s *source) rules(src []byte) (*Rules, error) {
 			r.semaphores, err = s.semaphores(n)
 			return err
 		}},
-		field{"login", func(_, n ast.Node) error {
-			login = true
-			return s.login(n)
+		field{"login", func(_, n ast.Node) (err error) {
+			r.login, err = s.login(n)
+			return err
 		}},
 	)
 	if err != nil {
@@ -104,7 +103,7 @@ func (s *source) rules(src []byte) (*Rules, error) {
 	switch {
 	case !version:
 		return nil, s.wrong(root, `the key "version" is missing, it should be "version: 1"`)
-	case len(r.rules) == 0 && len(r.semaphores) == 0 && !login:
+	case len(r.rules) == 0 && len(r.semaphores) == 0 && len(r.login) == 0:
 		return nil, none
 	}
 	for _, l := range s.lists {

@@ -3,7 +3,6 @@ package admission
 import (
 	"path/filepath"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -87,43 +86,4 @@ func (s *source) semaphores(n ast.Node) (all []SemaphoreRule, err error) {
 		return err
 	})
 	return all, err
-}
-
-// login checks the section of this name.
-func (s *source) login(n ast.Node) error {
-	s.idle = append(s.idle, Warning{Line: line(n), Text: "login is read, but nothing in this version acts on it"})
-	return s.list(n, "login", func(n ast.Node) error {
-		var seen []string
-		word := func(key string, words ...string) field {
-			return field{key, func(_, n ast.Node) error {
-				seen = append(seen, key)
-				_, err := s.oneOf(n, key, words...)
-				return err
-			}}
-		}
-		length := func(key string) field {
-			return field{key, func(_, n ast.Node) error {
-				seen = append(seen, key)
-				_, err := s.duration(n, key)
-				return err
-			}}
-		}
-		err := s.mapping(n, "a login rule",
-			word("count", "name", "ip", "name_ip", "device", "names_per_ip"),
-			field{"limit", func(_, n ast.Node) error {
-				seen = append(seen, "limit")
-				_, err := s.number(n, "limit", 1, MaxLogged)
-				return err
-			}},
-			length("window"),
-			word("then", "challenge", "delay", "deny", "ban"),
-			length("for"),
-		)
-		for _, key := range []string{"count", "limit", "window", "then"} {
-			if err == nil && !slices.Contains(seen, key) {
-				err = s.wrong(n, "the login rule has no %s, it should be such as {count: name, limit: 3, window: 1m, then: challenge, for: 10m}", key)
-			}
-		}
-		return err
-	})
 }

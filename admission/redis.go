@@ -25,10 +25,10 @@ type Client interface {
 // room. Never is more admitted than a limit.
 type RedisStore struct {
 	rdb     Client
-	batches *batches     // nil: keys of several slots need several scripts
-	now     func() int64 // µs; nil, except in tests, for Redis' own clock
-	maxBans int          // 0 means MaxBans
-	skew    atomic.Int64 // ns by which Redis' clock is ahead of this machine's, as far as known
+	batches *Batches[Call, counted] // nil: keys of several slots need several scripts
+	now     func() int64            // µs; nil, except in tests, for Redis' own clock
+	maxBans int                     // 0 means MaxBans
+	skew    atomic.Int64            // ns by which Redis' clock is ahead of this machine's, as far as known
 }
 
 var _ Store = (*RedisStore)(nil)
@@ -43,7 +43,7 @@ func NewRedisStore(rdb Client) *RedisStore {
 	if p, ok := rdb.(*pipeline); ok {
 		s.rdb = p.rdb // what travels together already gains nothing by a pipeline
 	}
-	s.batches = &batches{run: s.run}
+	s.batches = NewBatches(s.run)
 	return s
 }
 
@@ -53,7 +53,8 @@ func (s *RedisStore) Decide(ctx context.Context, call Call) ([]Count, error) {
 		return nil, err
 	}
 	if s.batches != nil {
-		return s.batches.decide(ctx, call)
+		a, err := s.batches.Do(ctx, call)
+		return a.counts, err
 	}
 	return within(ctx, func() ([]Count, error) { return s.decideBySlot(ctx, call) })
 }
@@ -61,14 +62,14 @@ func (s *RedisStore) Decide(ctx context.Context, call Call) ([]Count, error) {
 // within returns what do returns, or ctx's error when that ends first. An auto-pipeline heeds no context, and an ordinary client
 // waits for its own time-outs; with those the goroutine ends.
 func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
-	type answer struct {
+	type result struct {
 		value T
 		err   error
 	}
-	done := make(chan answer, 1)
+	done := make(chan result, 1)
 	go func() {
 		value, err := do()
-		done <- answer{value, err}
+		done <- result{value, err}
 	}()
 	select {
 	case a := <-done:
@@ -79,9 +80,17 @@ func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
+// A counted call is what Redis says to it.
+type counted struct {
+	counts []Count
+	known  []bool // see decodeCounts
+}
+
+type asked = Asked[Call, counted]
+
 // one decides a call whose keys have one slot.
 func (s *RedisStore) one(ctx context.Context, call Call) *asked {
-	a := &asked{call: call}
+	a := &asked{Call: call}
 	s.run(ctx, []*asked{a})
 	return a
 }
@@ -99,12 +108,12 @@ func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 		replies, err := runScript(ctx, s.rdb, calls, now, about)
 		var again []*asked
 		for i, a := range calls {
-			if a.err = err; err != nil {
+			if a.Err = err; err != nil {
 				continue
 			}
-			a.counts, a.known, a.err = decodeCounts(replies[i], len(a.call.Tallies))
+			a.Reply.counts, a.Reply.known, a.Err = decodeCounts(replies[i], len(a.Call.Tallies))
 			var wrong wrongSpan
-			if errors.As(a.err, &wrong) && turn < maxTurns {
+			if errors.As(a.Err, &wrong) && turn < maxTurns {
 				s.skew.Store(int64(time.Until(wrong.now)))
 				again = append(again, a)
 			}

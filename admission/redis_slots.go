@@ -35,14 +35,14 @@ func (s *RedisStore) decideBySlot(ctx context.Context, call Call) ([]Count, erro
 		here := call
 		here.Tallies = sl.tallies
 		a := s.one(ctx, here)
-		if a.err != nil {
-			return nil, a.err // what earlier slots counted stays: too much, never too little
+		if a.Err != nil {
+			return nil, a.Err // what earlier slots counted stays: too much, never too little
 		}
-		sl.known = a.known
+		sl.known = a.Reply.known
 		for j, place := range sl.places {
-			counts[place] = a.counts[j]
+			counts[place] = a.Reply.counts[j]
 		}
-		if call.Mode == Charge && !fits(sl.tallies, a.counts) {
+		if call.Mode == Charge && !fits(sl.tallies, a.Reply.counts) {
 			for j := range slots[:i] {
 				if err := s.takeBack(ctx, call.Request, &slots[j], counts); err != nil {
 					return nil, err
@@ -70,11 +70,11 @@ func (s *RedisStore) takeBack(ctx context.Context, request string, sl *slot, cou
 		return nil
 	}
 	a := s.one(ctx, back)
-	if a.err != nil {
-		return a.err
+	if a.Err != nil {
+		return a.Err
 	}
 	for i, place := range places {
-		counts[place] = a.counts[i]
+		counts[place] = a.Reply.counts[i]
 	}
 	return nil
 }

@@ -63,8 +63,9 @@ func (r Request) validate() error {
 	return nil
 }
 
-// address returns the part of ip that is counted, or "" for none.
-func address(ip netip.Addr) string {
+// Address returns the part of ip that is counted, or "" for none: an IPv4 address, also where it stands in IPv6 form, or the first 64 bits of
+// an IPv6 address.
+func Address(ip netip.Addr) string {
 	if !ip.IsValid() {
 		return ""
 	}
@@ -88,8 +89,8 @@ func embedded4(ip netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(b[12:]))
 }
 
-// network returns the /48 network of an IPv6 address, which one site owns, or "": an IPv4 address tells nothing about its neighbours.
-func network(ip netip.Addr) string {
+// Network returns the /48 network of an IPv6 address, which one site owns, or "": an IPv4 address tells nothing about its neighbours.
+func Network(ip netip.Addr) string {
 	if ip = embedded4(ip.Unmap()); !ip.Is6() {
 		return ""
 	}

@@ -124,14 +124,14 @@ func (r *rule) identify(parts []string, req *Request) (_ []string, ok bool) {
 		case "caller":
 			kind, value = "user", req.User
 			if value == "" {
-				kind, value = "ip", address(req.IP)
+				kind, value = "ip", Address(req.IP)
 			}
 		case "user":
 			value = req.User
 		case "ip":
-			value = address(req.IP)
+			value = Address(req.IP)
 		case "network":
-			value = network(req.IP)
+			value = Network(req.IP)
 		case "device":
 			value = req.Device
 		case "session":

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"slices"
+	"sync"
 )
 
 // Rules are the rules of one file, in its order. Make them with ParseRules or DefaultRules; the zero value limits nothing. Rules
@@ -20,19 +21,20 @@ type Rules struct {
 	idle    []Warning    // of what does nothing
 
 	semaphores []SemaphoreRule
+	login      []LoginRule
 }
 
 //go:embed default.yaml
 var defaultSource []byte
 
 // DefaultRules returns the rules that apply where there is no file of one's own.
-func DefaultRules() *Rules {
+var DefaultRules = sync.OnceValue(func() *Rules {
 	rules, err := ParseRules("default.yaml", defaultSource)
 	if err != nil {
 		panic(err) // the file is part of the program
 	}
 	return rules
-}
+})
 
 // Version names the content of the rules: equal files have equal versions.
 func (r *Rules) Version() string { return r.version }
@@ -47,6 +49,14 @@ func (r *Rules) Source() []byte { return bytes.Clone(r.source) }
 
 // Semaphores returns the semaphores of the file, in its order. Rules do not act on them.
 func (r *Rules) Semaphores() []SemaphoreRule { return slices.Clone(r.semaphores) }
+
+// Login returns the login rules of the file, in its order, or those of DefaultRules if it has none. Rules do not act on them.
+func (r *Rules) Login() []LoginRule {
+	if len(r.login) == 0 {
+		return DefaultRules().login
+	}
+	return slices.Clone(r.login)
+}
 
 // Files returns the files that the rules were read from: their own, if LoadRules read it, and those of lists.
 func (r *Rules) Files() []string {

@@ -148,12 +148,43 @@ func TestSemaphoresOfAFile(t *testing.T) {
 	same(t, "default", admission.DefaultRules().Semaphores(), []admission.SemaphoreRule{{Name: "report", Limit: 2, Lease: 15 * time.Second}})
 }
 
+// What a file says of logins is there for whoever throttles them; a file that says nothing has the built-in ladder.
+func TestLoginRulesOfAFile(t *testing.T) {
+	const minute = time.Minute
+	for text, want := range map[string][]admission.LoginRule{
+		"{count: name, limit: 3, window: 1m, then: challenge, for: 10m}": {{Count: "name", Limit: 3, Window: minute, Then: "challenge", For: 10 * minute}},
+		"{count: name_ip, limit: 1, window: 1s, then: deny, for: 5m, growing: true, shadow: true}": {
+			{Count: "name_ip", Limit: 1, Window: time.Second, Then: "deny", For: 5 * minute, Growing: true, AtMost: 24 * time.Hour, Shadow: true},
+		},
+		"{count: device, limit: 5, consecutive: true, then: revoke}": {{Count: "device", Limit: 5, Consecutive: true, Then: "revoke"}},
+		"{count: ip, limit: 30, window: 10m, then: ban, for: 10m}":   {{Count: "ip", Limit: 30, Window: 10 * minute, Then: "ban", For: 10 * minute}},
+	} {
+		rules, err := admission.ParseRules("test.yaml", []byte("version: 1\nlogin: ["+text+"]"))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		same(t, text, rules.Login(), want)
+	}
+	rules := parse(t, "- {name: r, subject: user, limit: 1, window: 1s}")
+	same(t, "without login", rules.Login(), admission.DefaultRules().Login())
+	var names []string
+	for _, r := range admission.DefaultRules().Login() {
+		names = append(names, r.Name())
+	}
+	same(t, "names", names, []string{
+		"login-name-3-in-1m-challenge", "login-name-10-in-15m-challenge", "login-name-10-in-15m-delay", "login-name-100-in-a-row-challenge",
+		"login-name-ip-10-in-15m-deny", "login-names-per-ip-10-in-10m-challenge", "login-ip-30-in-10m-ban", "login-network-240-in-10m-challenge",
+		"login-device-5-in-a-row-revoke",
+	})
+}
+
 // A file of semaphores, or of logins, needs no rules, and then limits no request.
 func TestFilesWithoutRules(t *testing.T) {
 	for _, text := range []string{
 		"semaphores: {report: {limit: 2}}",
 		"rules: []\nsemaphores: {report: {limit: 2}}",
-		"login: [{count: name, limit: 3, window: 1m, then: deny}]",
+		"login: [{count: name, limit: 3, window: 1m, then: challenge}]",
 	} {
 		rules, err := admission.ParseRules("test.yaml", []byte("version: 1\n"+text))
 		if err != nil {

@@ -1,0 +1,173 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// LoginCount is what a login rule counts failures of. Closed set; the same word stands in the rules file, JSON and metrics.
+type LoginCount string
+
+// What login rules count.
+const (
+	CountName       LoginCount = "name"         // failures of a name, from wherever
+	CountNameIP     LoginCount = "name_ip"      // failures of a name from one address
+	CountIP         LoginCount = "ip"           // failures from an address
+	CountNamesPerIP LoginCount = "names_per_ip" // different names that failed from an address
+	CountNetwork    LoginCount = "network"      // failures from the /48 network of an IPv6 address
+	CountDevice     LoginCount = "device"       // failures of the holder of a device token
+)
+
+// LoginAction is what a login rule asks for. Closed set.
+type LoginAction string
+
+// What login rules do.
+const (
+	LoginChallenge LoginAction = "challenge" // let in who solves a CAPTCHA
+	LoginDelay     LoginAction = "delay"     // one attempt at a time, with pauses
+	LoginDeny      LoginAction = "deny"
+	LoginBan       LoginAction = "ban"    // the address, or the network, everywhere
+	LoginRevoke    LoginAction = "revoke" // the device token is worth nothing any more
+)
+
+// A LoginRule is one step of the ladder for failed logins. What acts on it is not this package.
+type LoginRule struct {
+	Count       LoginCount
+	Limit       int           // failures, or names; from this one on the rule acts
+	Window      time.Duration // in which they lie; 0 if Consecutive
+	Consecutive bool          // failures in a row, until a success
+	Then        LoginAction
+	For         time.Duration // after the last failure; 0: as long as the failures stand
+	Growing     bool          // For is doubled each time
+	AtMost      time.Duration // the longest that a growing one becomes
+	Shadow      bool          // only reports
+}
+
+// Name tells the rule from all others of its file.
+func (r *LoginRule) Name() string {
+	within := "in-a-row"
+	if !r.Consecutive {
+		within = "in-" + shortDuration(r.Window)
+	}
+	return fmt.Sprintf("login-%s-%d-%s-%s", strings.ReplaceAll(string(r.Count), "_", "-"), r.Limit, within, r.Then)
+}
+
+// shortDuration writes 15m0s as 15m.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+const (
+	maxLoginLimit = 1000
+	maxLoginTime  = 30 * 24 * time.Hour
+	defaultAtMost = 24 * time.Hour
+)
+
+const loginExample = "{count: name, limit: 3, window: 1m, then: challenge, for: 10m}"
+
+// login reads the section of this name.
+func (s *source) login(n ast.Node) (all []LoginRule, err error) {
+	seen := map[string]bool{}
+	err = s.list(n, "login", func(n ast.Node) error {
+		r, err := s.loginRule(n)
+		if err != nil {
+			return err
+		}
+		if problem := r.problem(); problem != "" {
+			return s.wrong(n, "%s", problem)
+		}
+		if seen[r.Name()] {
+			return s.wrong(n, "this login rule stands here twice: the same count, limit, window and action")
+		}
+		seen[r.Name()] = true
+		all = append(all, r)
+		return nil
+	})
+	return all, err
+}
+
+func (s *source) loginRule(n ast.Node) (r LoginRule, err error) {
+	length := func(key string, into *time.Duration) field {
+		return field{key, func(_, n ast.Node) (err error) {
+			if *into, err = s.duration(n, key); err == nil && *into > maxLoginTime {
+				err = s.wrong(n, "%s should be at most 720h, here is %v", key, *into)
+			}
+			return err
+		}}
+	}
+	flag := func(key string, into *bool) field {
+		return field{key, func(_, n ast.Node) (err error) {
+			*into, err = s.boolean(n, key)
+			return err
+		}}
+	}
+	return r, s.mapping(n, "a login rule",
+		field{"count", func(_, n ast.Node) error {
+			word, err := s.oneOf(n, "count", string(CountName), string(CountNameIP), string(CountIP), string(CountNamesPerIP),
+				string(CountNetwork), string(CountDevice))
+			r.Count = LoginCount(word)
+			return err
+		}},
+		field{"limit", func(_, n ast.Node) (err error) {
+			r.Limit, err = s.number(n, "limit", 1, maxLoginLimit)
+			return err
+		}},
+		length("window", &r.Window),
+		flag("consecutive", &r.Consecutive),
+		field{"then", func(_, n ast.Node) error {
+			word, err := s.oneOf(n, "then", string(LoginChallenge), string(LoginDelay), string(LoginDeny), string(LoginBan), string(LoginRevoke))
+			r.Then = LoginAction(word)
+			return err
+		}},
+		length("for", &r.For),
+		flag("growing", &r.Growing),
+		length("at_most", &r.AtMost),
+		flag("shadow", &r.Shadow),
+	)
+}
+
+// problem says what is wrong between the parts of a rule, or nothing. It also fills in AtMost.
+func (r *LoginRule) problem() string {
+	name := r.Count == CountName
+	address := r.Count == CountIP || r.Count == CountNamesPerIP || r.Count == CountNetwork
+	switch {
+	case r.Count == "" || r.Limit == 0 || r.Then == "":
+		return "the login rule has no count, limit or then, it should be such as " + loginExample
+	case (r.Window == 0) != r.Consecutive:
+		return "a login rule has either a window or consecutive: true, such as " + loginExample
+	case r.Consecutive && r.Count == CountNamesPerIP:
+		return "names_per_ip counts within a window"
+	case r.Consecutive && (r.Count == CountIP || r.Count == CountNetwork):
+		return "failures of an address do not come in a row: somebody else's success would end it. Give it a window"
+	case name && (r.Then == LoginDeny || r.Then == LoginBan):
+		return "then: " + string(r.Then) + " for a name would let any stranger lock its owner out; a name is challenged or delayed, name_ip may be denied"
+	case r.Then == LoginBan && !address:
+		return "then: ban is for ip, names_per_ip and network"
+	case (r.Then == LoginRevoke) != (r.Count == CountDevice):
+		return "then: revoke is for device, and nothing else is: without its token the device is like any other"
+	case r.For == 0 && (r.Then == LoginDelay || r.Then == LoginBan):
+		return "then: " + string(r.Then) + " needs a time, such as for: 10m"
+	case r.For != 0 && r.Then == LoginRevoke:
+		return "a device token is revoked for good, leave out for"
+	case r.Growing && r.For == 0:
+		return "growing needs a time to begin with, such as for: 5m"
+	case r.AtMost != 0 && !r.Growing:
+		return "at_most is for growing: true"
+	case r.AtMost != 0 && r.AtMost < r.For:
+		return fmt.Sprintf("at_most is %v, less than for, which is %v", r.AtMost, r.For)
+	}
+	if r.Growing && r.AtMost == 0 {
+		r.AtMost = max(defaultAtMost, r.For)
+	}
+	return ""
+}
