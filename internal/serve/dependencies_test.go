@@ -27,6 +27,10 @@ func TestDependenciesOfTheCore(t *testing.T) {
 		"admission":               admission,
 		"admission/admissionhttp": http,
 		"admission/admissionecho": slices.Concat([]string{ours + "admission/admissionecho"}, echo, http),
+		"captcha": {
+			ours + "captcha", "github.com/altcha-org/altcha-lib-go", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic",
+			"golang.org/x/sys",
+		},
 		"semaphore":               semaphore,
 		"semaphore/semaphoreecho": slices.Concat([]string{ours + "semaphore/semaphoreecho"}, echo, semaphore),
 		"semaphore/semaphoreasynq": append([]string{

@@ -1,0 +1,45 @@
+package captcha_test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{}) // these tests lose servers on purpose
+	os.Exit(testenv.Main(m))
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// memoryUsed is Used of one process, and while err is not nil it is away.
+type memoryUsed struct {
+	mu   sync.Mutex
+	keys map[string]time.Duration
+	err  error
+}
+
+func (u *memoryUsed) First(_ context.Context, key string, ttl time.Duration) (bool, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.err != nil {
+		return false, u.err
+	}
+	if _, ok := u.keys[key]; ok {
+		return false, nil
+	}
+	if u.keys == nil {
+		u.keys = map[string]time.Duration{}
+	}
+	u.keys[key] = ttl
+	return true, nil
+}

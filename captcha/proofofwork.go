@@ -1,0 +1,139 @@
+package captcha
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"time"
+
+	altcha "github.com/altcha-org/altcha-lib-go"
+)
+
+const (
+	defaultLifetime  = 10 * time.Minute
+	maxLifetime      = time.Hour
+	defaultMaxNumber = 50_000
+	// MaxNumber bounds the numbers among which a solution is looked for.
+	MaxNumber = 10_000_000
+	// skew is how far the clocks of two processes may be apart before a solution that one has used is good at the other.
+	skew = time.Minute
+)
+
+// ProofOfWorkOptions are those of a ProofOfWork.
+type ProofOfWorkOptions struct {
+	// Secret is what keys are derived from. Required, 16 bytes or more; the same in all processes.
+	Secret []byte
+	// Used remembers solutions. Required; all processes share one.
+	Used Used
+	// Lifetime of a challenge, from its making to the use of its solution. Zero means 10 minutes; at most an hour.
+	Lifetime time.Duration
+	// MaxNumber is the highest number that may solve a challenge of risk 0, so half of it are tried on average; each step of risk
+	// doubles it. Zero means 50,000; at most MaxNumber.
+	MaxNumber int
+}
+
+// ProofOfWork is the provider that needs nobody else: version 1 of ALTCHA's protocol (https://altcha.org/docs/v2/proof-of-work/). Made by
+// NewProofOfWork; safe for concurrent use.
+type ProofOfWork struct {
+	signing  string // key of signatures
+	naming   []byte // key of subjects
+	used     Used
+	lifetime time.Duration
+	max      int64
+	tally    tally
+}
+
+// NewProofOfWork returns a provider. It starts nothing.
+func NewProofOfWork(o ProofOfWorkOptions) (*ProofOfWork, error) {
+	if o.Used == nil {
+		return nil, errors.New("captcha: NewProofOfWork needs Used")
+	}
+	if o.Lifetime == 0 {
+		o.Lifetime = defaultLifetime
+	}
+	if o.Lifetime < time.Second || o.Lifetime > maxLifetime {
+		return nil, fmt.Errorf("captcha: Lifetime is %v, should be a second to an hour", o.Lifetime)
+	}
+	if o.MaxNumber == 0 {
+		o.MaxNumber = defaultMaxNumber
+	}
+	if o.MaxNumber < 1 || o.MaxNumber > MaxNumber {
+		return nil, fmt.Errorf("captcha: MaxNumber is %d, should be 1 to %d", o.MaxNumber, MaxNumber)
+	}
+	signing, err := derive(o.Secret, "proof-of-work")
+	if err != nil {
+		return nil, err
+	}
+	naming, _ := derive(o.Secret, "subject") // as long as before
+	return &ProofOfWork{
+		signing: hex.EncodeToString(signing), naming: naming, used: o.Used, lifetime: o.Lifetime, max: int64(o.MaxNumber),
+	}, nil
+}
+
+// Name implements Provider.
+func (*ProofOfWork) Name() string { return "altcha" }
+
+// Stats returns what was counted.
+func (p *ProofOfWork) Stats() Stats {
+	return Stats{Providers: []ProviderStats{p.tally.stats(p.Name())}}
+}
+
+// Challenge implements Provider. It asks nobody, so it succeeds for every valid binding.
+func (p *ProofOfWork) Challenge(_ context.Context, b Binding) (Challenge, error) {
+	if err := b.validate(); err != nil {
+		return Challenge{}, err
+	}
+	risk := min(b.Risk, MaxRisk)
+	expires := time.Now().Add(p.lifetime)
+	c, err := altcha.CreateChallenge(altcha.ChallengeOptions{
+		Algorithm: altcha.SHA256, HMACKey: p.signing, MaxNumber: p.max << risk, Expires: &expires,
+		Params: url.Values{"p": {b.Purpose}, "r": {strconv.Itoa(risk)}, "s": {p.subject(&b)}},
+	})
+	if err != nil {
+		return Challenge{}, fmt.Errorf("captcha: make a challenge: %w", err)
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return Challenge{}, fmt.Errorf("captcha: encode a challenge: %w", err)
+	}
+	p.tally.challenges.Add(1)
+	return Challenge{p.Name(), text}, nil
+}
+
+// Verify implements Provider.
+func (p *ProofOfWork) Verify(ctx context.Context, token string, b Binding, _ netip.Addr) error {
+	if err := b.validate(); err != nil {
+		return err
+	}
+	return p.tally.verified(p.verify(ctx, token, &b))
+}
+
+func (p *ProofOfWork) verify(ctx context.Context, token string, b *Binding) error {
+	s, ok := decodeSolution(token)
+	if !ok {
+		return refused(CauseMalformed)
+	}
+	// The hash of salt and number is what is signed, so the signature holds for all that the salt says.
+	if ok, err := altcha.VerifySolutionSafe(s.payload, p.signing, false); err != nil || !ok {
+		return refused(CauseWrong)
+	}
+	switch {
+	case s.purpose != b.Purpose || s.subject != p.subject(b) || s.risk < min(b.Risk, MaxRisk):
+		return refused(CauseForeign)
+	case time.Now().Unix() > s.expires:
+		return refused(CauseExpired)
+	}
+	// The same solution can be written as many tokens, but has one signature.
+	return spend(ctx, p.used, p.Name(), s.payload.Signature, p.lifetime+skew)
+}
+
+// subject is how a salt names the subject of b, to those who have the key.
+func (p *ProofOfWork) subject(b *Binding) string {
+	return base64.RawURLEncoding.EncodeToString(keyed(p.naming, b.Purpose, b.Subject)[:16])
+}
