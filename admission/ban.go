@@ -97,9 +97,10 @@ type BanNews struct {
 	Since   int64  // Cursor of the last BanState, 0 for all bans in force
 	Put     []BanOrder
 	Lift    []BanTarget
-	Restore []Ban    // put back as they are, unless the store knows the target
-	Logged  []string // IDs of events that need not be reported again
-	History bool     // tell events
+	Restore []Ban       // put back as they are, unless the store knows the target
+	Ask     []BanTarget // how do these stand
+	Logged  []string    // IDs of events that need not be reported again
+	History bool        // tell events
 }
 
 // BanState is what the store tells a process about bans.
@@ -108,7 +109,7 @@ type BanState struct {
 	Origin    string    // another one than before: the store had forgotten everything
 	Cursor    int64
 	Processes int        // alive, at least 1
-	Bans      []Ban      // changed since, also by the news; those lifted as well. And whatever the news put or lifted, as it is now
+	Bans      []Ban      // changed since, also by the news; those lifted as well. And whatever the news put, lifted or asked for, as it is now
 	More      bool       // there are more changes: ask again with this Cursor
 	Lifted    int        // bans that the news ended
 	Events    []BanEvent // not yet logged, oldest first, at most 100; none unless asked for

@@ -218,7 +218,7 @@ func (b *banBook) since(now int64, news *BanNews) []Ban {
 			bans = append(bans, ban.Ban)
 		}
 	}
-	for _, t := range news.Lift {
+	for _, t := range slices.Concat(news.Lift, news.Ask) {
 		if ban := b.find(t); ban != nil {
 			bans = append(bans, ban.Ban)
 		}

@@ -41,7 +41,7 @@ func (s *RedisStore) exchange(ctx context.Context, key string, news *BanNews) (B
 	args := []any{
 		"evalsha", bansHash, 6, key + ":state", key + ":known", key + ":changes", key + ":ends", key + ":events", key + ":alive",
 		now, key, news.Process, news.Since, rand.Text(), most, banPage, events, maxBanEvents,
-		len(news.Put), len(news.Lift), len(news.Restore), len(news.Logged),
+		len(news.Put), len(news.Lift), len(news.Restore), len(news.Logged), len(news.Ask),
 	}
 	memory := banMemory.Microseconds()
 	for i := range news.Put {
@@ -57,6 +57,9 @@ func (s *RedisStore) exchange(ctx context.Context, key string, news *BanNews) (B
 	}
 	for _, id := range news.Logged {
 		args = append(args, id)
+	}
+	for _, t := range news.Ask {
+		args = append(args, t.key())
 	}
 	reply, err := send(ctx, s.rdb, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") { // it did not run: the node has started anew, or is another one

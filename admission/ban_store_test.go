@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -359,4 +360,42 @@ func TestAnExchangeEndsWithItsContext(t *testing.T) {
 	if err := <-asked; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want that it was cancelled", err)
 	}
+}
+
+// Who asks how a ban stands changes nothing and is nobody.
+func TestAskForBans(t *testing.T) {
+	eachStore(t, func(t *testing.T, open opener) {
+		b := openBook(t, open(newClock()))
+		r := admission.NewBanReader(b.store, strings.TrimSuffix(b.key, ":{bans}"))
+		find := func() (admission.Ban, time.Time) {
+			t.Helper()
+			ban, at, ok, err := r.Find(t.Context(), ann)
+			if err != nil || ok != (ban != admission.Ban{}) {
+				t.Fatal(ban, ok, err)
+			}
+			return ban, at
+		}
+		if ban, at := find(); ban.Times != 0 || at.IsZero() {
+			t.Errorf("before it: %v at %v", ban, at)
+		}
+		put := b.put(admission.BanOrder{BanTarget: ann, For: time.Minute})
+		b.put(admission.BanOrder{BanTarget: admission.BanTarget{Kind: admission.BanUser, Value: "bob"}, For: time.Minute})
+		if ban, _ := find(); ban != put || ban.Lifted() {
+			t.Errorf("%+v, want %+v", ban, put)
+		}
+		bans, next, more, err := r.Changed(t.Context(), 0)
+		if err != nil || len(bans) != 2 || more || next != bans[1].Change {
+			t.Errorf("%v, up to %d, %t, %v", bans, next, more, err)
+		}
+		b.exchange(admission.BanNews{Lift: []admission.BanTarget{ann}})
+		if ban, _ := find(); !ban.Lifted() {
+			t.Errorf("lifted: %+v", ban)
+		}
+		if bans, _, _, err := r.Changed(t.Context(), next); err != nil || len(bans) != 1 || !bans[0].Lifted() {
+			t.Errorf("since then: %v, %v", bans, err)
+		}
+		if state := b.exchange(admission.BanNews{Process: "p"}); state.Processes != 1 {
+			t.Errorf("%d processes", state.Processes)
+		}
+	})
 }

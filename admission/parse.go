@@ -79,10 +79,7 @@ func (s *source) rules(src []byte) (*Rules, error) {
 			r.rules, err = s.ruleList(n)
 			return err
 		})},
-		field{"bans", after(func(n ast.Node) (err error) {
-			r.never, err = s.bans(n)
-			return err
-		})},
+		field{"bans", after(func(n ast.Node) error { return s.bans(n, r) })},
 		field{"semaphores", func(_, n ast.Node) (err error) {
 			r.semaphores, err = s.semaphores(n)
 			return err

@@ -8,37 +8,40 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// bans reads the section of this name and returns the lists of those who are never banned.
-func (s *source) bans(n ast.Node) (never []*valueList, err error) {
-	err = s.mapping(n, "bans",
+// bans reads the section of this name.
+func (s *source) bans(n ast.Node, r *Rules) error {
+	r.script = BanScript{PerMinute: defaultBansPerMinute, Widest4: defaultWidest4, Widest6: defaultWidest6}
+	number := func(key string, to *int, least, most int) field {
+		return field{key, func(_, n ast.Node) (err error) {
+			*to, err = s.number(n, key, least, most)
+			return err
+		}}
+	}
+	return s.mapping(n, "bans",
 		field{"allow", func(_, n ast.Node) error {
 			return s.oneOrMore(n, "allow", func(n ast.Node) error {
 				l, err := s.listNamed(n)
 				if err == nil && l.empty() {
 					s.idle = append(s.idle, Warning{Line: line(n), Text: "list " + l.name + " is empty: nobody is kept from being banned. Fill it, or leave out bans.allow"})
 				}
-				never = append(never, l)
+				r.never = append(r.never, l)
 				return err
 			})
 		}},
-		field{"run", func(key, n ast.Node) error {
-			first := true
-			s.idle = append(s.idle, Warning{Line: line(key), Text: "bans.run is read, but nothing in this version runs it"})
+		field{"run", func(_, n ast.Node) error {
 			return s.list(n, "run", func(n ast.Node) error {
 				arg, err := s.text(n, "an argument of run")
-				if err == nil && first && !filepath.IsAbs(arg) {
+				if err == nil && len(r.script.Argv) == 0 && !filepath.IsAbs(arg) {
 					err = s.wrong(n, "run should begin with the absolute path of a program, here is %.60q", arg)
 				}
-				first = false
+				r.script.Argv = append(r.script.Argv, arg)
 				return err
 			})
 		}},
-		field{"per_minute", func(_, n ast.Node) error {
-			_, err := s.number(n, "per_minute", 1, 100_000)
-			return err
-		}},
+		number("per_minute", &r.script.PerMinute, 1, 100_000),
+		number("widest_v4", &r.script.Widest4, widest4, narrowest4),
+		number("widest_v6", &r.script.Widest6, widest6, narrowest6),
 	)
-	return never, err
 }
 
 // A SemaphoreRule is what a rules file says of a semaphore. What hands out its permits is not this package.

@@ -19,6 +19,7 @@ type Rules struct {
 	files   []string     // of lists
 	never   []*valueList // of those who are never banned
 	idle    []Warning    // of what does nothing
+	script  BanScript
 
 	semaphores []SemaphoreRule
 	login      []LoginRule

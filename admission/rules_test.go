@@ -121,11 +121,32 @@ rules:
     on_exceed: challenge
     shadow: true
   - {name: office-free, match: {ip: {list: office}}, algorithm: direct, action: allow}
-bans: {allow: [office], run: ["/usr/local/bin/block-ip"], per_minute: 60}
+bans: {allow: [office], run: ["/usr/local/bin/block-ip"], per_minute: 30, widest_v4: 16, widest_v6: 32}
 semaphores: {report: {limit: 2, lease: 15s}}
 login:
   - {count: name, limit: 3, window: 1m, then: challenge, for: 10m}
 `
+
+// What a file says of a script is there for whoever runs it.
+func TestBanScriptOfAFile(t *testing.T) {
+	for text, want := range map[string]admission.BanScript{
+		"bans: {per_minute: 5}":            {PerMinute: 5, Widest4: 24, Widest6: 48},
+		"bans: {run: [/bin/ban, -w, a b]}": {Argv: []string{"/bin/ban", "-w", "a b"}, PerMinute: 60, Widest4: 24, Widest6: 48},
+		"bans: {run: [/bin/ban], per_minute: 1, widest_v4: 16, widest_v6: 32}": {
+			Argv: []string{"/bin/ban"}, PerMinute: 1, Widest4: 16, Widest6: 32,
+		},
+	} {
+		rules := parse(t, "[{name: r, subject: user, limit: 1, window: 1s}]\n"+text)
+		same(t, text, rules.BanScript(), want)
+		if argv := rules.BanScript().Argv; len(argv) > 0 {
+			argv[0] = "mine"
+			same(t, text, rules.BanScript(), want)
+		}
+	}
+	if script := admission.DefaultRules().BanScript(); len(script.Argv) > 0 {
+		t.Errorf("by default %v is run", script)
+	}
+}
 
 // What a file says of semaphores is there for whoever hands out their permits.
 func TestSemaphoresOfAFile(t *testing.T) {

@@ -32,15 +32,40 @@ const (
 	withRequests
 )
 
-// A script is the operation decide with the parts that its calls need: a short one is run faster.
-type script struct{ source, hash string }
+// A Script is Lua that a Client runs once and not a second time, whatever becomes of the answer. Make it with NewScript.
+type Script struct{ source, hash string }
+
+// NewScript returns a script of that source.
+func NewScript(source string) Script { return Script{source, redis.NewScript(source).Hash()} }
+
+// Run runs the script with keys, which must have one slot, and args; the reply must be a list. The error is the client's, or the script's.
+func (s Script) Run(ctx context.Context, rdb Client, keys []string, args ...any) ([]any, error) {
+	command := make([]any, 3, 3+len(keys)+len(args))
+	for _, key := range keys {
+		command = append(command, key)
+	}
+	command[2] = len(keys)
+	return s.send(ctx, rdb, append(command, args...))
+}
+
+// send fills in the first two places of command and sends it.
+func (s Script) send(ctx context.Context, rdb Client, command []any) ([]any, error) {
+	command[0], command[1] = "evalsha", s.hash
+	reply, err := send(ctx, rdb, command)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") { // it did not run: the node has started anew, or is another one
+		command[0], command[1] = "eval", s.source
+		reply, err = send(ctx, rdb, command)
+	}
+	return reply, err
+}
 
 var (
 	scriptsMu sync.Mutex
-	scripts   = map[scriptParts]script{} // guarded by scriptsMu
+	scripts   = map[scriptParts]Script{} // guarded by scriptsMu
 )
 
-func scriptOf(parts scriptParts) script {
+// scriptOf returns the operation decide with the parts that its calls need: a short script is run faster.
+func scriptOf(parts scriptParts) Script {
 	scriptsMu.Lock()
 	defer scriptsMu.Unlock()
 	if s, ok := scripts[parts]; ok {
@@ -61,7 +86,7 @@ func scriptOf(parts scriptParts) script {
 		b.Write(text)
 		b.WriteByte('\n')
 	}
-	s := script{source: b.String(), hash: redis.NewScript(b.String()).Hash()}
+	s := NewScript(b.String())
 	scripts[parts] = s
 	return s
 }
@@ -210,13 +235,7 @@ func runScript(ctx context.Context, rdb Client, calls []*asked, now int64, about
 		c := &a.Call
 		args = append(args, c.pack(make([]byte, 0, 64*len(c.Tallies)), now, about), c.Request, c.Channel)
 	}
-	s := scriptOf(parts)
-	args[0], args[1] = "evalsha", s.hash
-	reply, err := send(ctx, rdb, args)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") { // it did not run: the node has started anew, or is another one
-		args[0], args[1] = "eval", s.source
-		reply, err = send(ctx, rdb, args)
-	}
+	reply, err := scriptOf(parts).send(ctx, rdb, args)
 	switch {
 	case err != nil:
 		return nil, err

@@ -193,11 +193,13 @@ func TestWrongRules(t *testing.T) {
 
 		// Other sections.
 		{rule + "bans: {allow: office}", `test.yaml:7:15: there is no list "office", it should stand under lists, such as lists: {office: {file: office.txt}}`},
-		{rule + "bans: {alow: [office]}", `test.yaml:7:8: unknown key "alow": bans has allow, run, per_minute`},
+		{rule + "bans: {alow: [office]}", `test.yaml:7:8: unknown key "alow": bans has allow, run, per_minute, widest_v4, widest_v6`},
 		{rule + "bans: {run: /usr/local/bin/block-ip}", `test.yaml:7:13: run should be a list, here is "/usr/local/bin/block-ip"`},
 		{rule + "bans: {run: [block-ip]}", `test.yaml:7:14: run should begin with the absolute path of a program, here is "block-ip"`},
 		{rule + "bans: {run: [/bin/true, 1]}", `test.yaml:7:25: an argument of run should be a text: put it in quotes, "1"`},
 		{rule + "bans: {per_minute: 0}", `test.yaml:7:20: per_minute should be a whole number from 1 to 100000, here is "0"`},
+		{rule + "bans: {widest_v4: 7}", `test.yaml:7:19: widest_v4 should be a whole number from 8 to 32, here is "7"`},
+		{rule + "bans: {widest_v6: 65}", `test.yaml:7:19: widest_v6 should be a whole number from 16 to 64, here is "65"`},
 		{rule + "semaphores: {Report: {limit: 2}}", `test.yaml:7:14: "Report" is no name of a semaphore of its own, it should be 1 to 64 of a-z 0-9 -, or a hash tag of the same before a colon and a name`},
 		{rule + "semaphores: {report: {limit: 2}, report: {limit: 3}}", `test.yaml:7:34: "report" is no name of a semaphore of its own, it should be 1 to 64 of a-z 0-9 -, or a hash tag of the same before a colon and a name`},
 		{rule + "semaphores: {report: {lease: 15s}}", `test.yaml:7:22: semaphore "report" has no limit, it should be such as {limit: 2, lease: 15s}`},

@@ -12,11 +12,13 @@
 -- ARGV[4]  the last change it knows
 -- ARGV[5]  a random word, and the origin if Redis knows nothing
 -- ARGV[6…] most targets, most bans in an answer, most events in an answer (0: none are wanted), most events kept
--- ARGV[10…] how many bans are ordered, lifted and restored, and how many events are logged; then these, in their order:
+-- ARGV[10…] how many bans are ordered, lifted and restored, how many events are logged, and how many targets are asked for; then these, in
+--          their order:
 --          ordered   target, reason, rule or '', length, 1 if growing, at most
 --          lifted    target, for how long that is remembered
 --          restored  target, reason, rule, since, until, times, for how long it is remembered
 --          logged    id
+--          asked for target
 -- Times and lengths are µs. A ban whose until is its since has been lifted.
 --
 -- Replies origin, now, last change that the answer tells of, processes alive, 1 if there are more changes, bans that were lifted, then
@@ -38,7 +40,7 @@ local week = 7 * 24 * 3600 * 1000000
 
 local function text(n) return string.format('%.0f', n) end
 
-local at = 13
+local at = 14
 local function arg()
   at = at + 1
   return ARGV[at]
@@ -146,6 +148,8 @@ for _ = 1, tonumber(ARGV[13]) do
   local change = string.match(arg(), '%-(%d+)$')
   if change then call('ZREMRANGEBYSCORE', events, change, change) end
 end
+
+for _ = 1, tonumber(ARGV[14]) do asked[#asked + 1] = arg() end
 
 if process ~= '' then
   call('ZADD', alive, text(now), process)

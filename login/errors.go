@@ -1,0 +1,14 @@
+package login
+
+import "errors"
+
+var (
+	// ErrInvalid is wrapped by errors about what the caller sent; they say what would be right.
+	ErrInvalid = errors.New("login: invalid")
+	// ErrUnknownAttempt means that an attempt's id was not given out here.
+	ErrUnknownAttempt = errors.New("login: unknown attempt")
+	// ErrSettled means that the attempt has another outcome already.
+	ErrSettled = errors.New("login: the attempt has another outcome")
+	// ErrUnavailable means that the store, or the CAPTCHA, could not be asked. Whether anything was counted is unknown.
+	ErrUnavailable = errors.New("login: unavailable")
+)

@@ -1,0 +1,471 @@
+package login
+
+import (
+	"cmp"
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// A kind is what a state counts for. The numbers stand in the script as well.
+type kind int
+
+const (
+	byName kind = iota
+	byPair      // of a name and an address
+	byIP
+	byNetwork
+	byDevice
+	kinds
+)
+
+var kindOf = map[admission.LoginCount]kind{
+	admission.CountName: byName, admission.CountNameIP: byPair, admission.CountIP: byIP, admission.CountNamesPerIP: byIP,
+	admission.CountNetwork: byNetwork, admission.CountDevice: byDevice,
+}
+
+// Durations in µs, as all times here and in the script.
+const (
+	second = int64(time.Second / time.Microsecond)
+	day    = 24 * 60 * 60 * second
+
+	settleWithin = 30 * second // an attempt that nobody has settled by then has failed
+	holdFor      = second      // until those who wait for attempts under way may ask again
+	pairMemory   = day         // how long an address that failed at a name is told from one that is new to it
+	streakMemory = 30          // days for which failures in a row are remembered at most: one for each failure
+	recordLife   = 60 * second // of the answer to an attempt with an id
+	settledLife  = 3600 * second
+)
+
+// The actions in the order of their strength, as the script numbers them. What is active of a ban or a revocation acts elsewhere.
+type action int
+
+const (
+	allow action = iota
+	challenge
+	delay
+	deny
+	ban
+	revoke
+)
+
+var actionOf = map[admission.LoginAction]action{
+	admission.LoginChallenge: challenge, admission.LoginDelay: delay, admission.LoginDeny: deny, admission.LoginBan: ban, admission.LoginRevoke: revoke,
+}
+
+// A rule is an admission.LoginRule in the numbers that the script gets.
+type rule struct {
+	admission.LoginRule
+
+	id                     uint32 // names it in states: other rules of the file do not matter
+	kind                   kind
+	action                 action
+	distinct               bool
+	window, length, atMost int64
+}
+
+// memory is how long after its end a penalty makes the next one longer.
+func (r *rule) memory(times int64) int64 {
+	switch {
+	case r.Consecutive:
+		return min(times, streakMemory) * day
+	case r.Growing:
+		return max(r.window, r.atMost)
+	}
+	return 0
+}
+
+// lasts is the length of the times-th penalty in a row.
+func (r *rule) lasts(times int64) int64 {
+	length := r.length
+	for ; r.Growing && times > 1 && length < r.atMost; times-- {
+		length *= 2
+	}
+	if r.Growing {
+		return min(length, r.atMost)
+	}
+	return length
+}
+
+// A ladder is the login rules of one file, ready for use. It never changes.
+type ladder struct {
+	rules   []rule
+	horizon [kinds]int64 // units that are older mean nothing
+	keep    [kinds]int64 // how long after its newest unit a state may still mean something
+	room    [kinds]int   // units of a state
+	packed  string       // for the script
+}
+
+// What a state holds at least, so that attempts under way have room beside failures.
+const (
+	leastRoom   = 16
+	leastRoomIP = 64
+)
+
+func newLadder(rules []admission.LoginRule) *ladder {
+	l := &ladder{}
+	for k := range kinds {
+		l.horizon[k], l.room[k] = settleWithin, leastRoom
+	}
+	l.horizon[byPair], l.room[byIP] = pairMemory, leastRoomIP
+	var longest [kinds]int64
+	for _, lr := range rules {
+		h := fnv.New32a()
+		h.Write([]byte(lr.Name()))
+		r := rule{
+			LoginRule: lr, id: h.Sum32(), kind: kindOf[lr.Count], action: actionOf[lr.Then], distinct: lr.Count == admission.CountNamesPerIP,
+			window: lr.Window.Microseconds(), length: lr.For.Microseconds(), atMost: lr.AtMost.Microseconds(),
+		}
+		l.rules = append(l.rules, r)
+		l.horizon[r.kind] = max(l.horizon[r.kind], r.window)
+		longest[r.kind] = max(longest[r.kind], r.length)
+		room := lr.Limit
+		if r.distinct {
+			room *= 4 // the same name again must not push others out
+		}
+		if !r.Consecutive {
+			l.room[r.kind] = max(l.room[r.kind], room)
+		}
+	}
+	for k := range kinds {
+		l.keep[k] = settleWithin + l.horizon[k] + longest[k]
+	}
+	l.pack()
+	return l
+}
+
+// halved is the ladder of a process that counts alone because the store is away: others count as well.
+func halved(rules []admission.LoginRule) *ladder {
+	half := make([]admission.LoginRule, len(rules))
+	for i, r := range rules {
+		r.Limit = (r.Limit + 1) / 2
+		half[i] = r
+	}
+	l := newLadder(half)
+	for i := range l.rules {
+		l.rules[i].LoginRule = rules[i] // by whose names they are known
+		l.rules[i].Limit = half[i].Limit
+	}
+	return l
+}
+
+// pack writes the ladder for the script, which reads it in begin.lua.
+func (l *ladder) pack() {
+	be := binary.BigEndian
+	var b []byte
+	for k := range kinds {
+		b = be.AppendUint64(b, uint64(l.horizon[k]))
+		b = be.AppendUint64(b, uint64(l.keep[k]))
+		b = be.AppendUint32(b, uint32(l.room[k]))
+	}
+	b = append(b, byte(len(l.rules)))
+	for i := range l.rules {
+		r := &l.rules[i]
+		flags := byte(0)
+		for bit, is := range [...]bool{r.distinct, r.Consecutive, r.Growing, r.Shadow} {
+			if is {
+				flags |= 1 << bit
+			}
+		}
+		b = append(b, byte(r.kind), byte(r.action), flags)
+		b = be.AppendUint32(b, r.id)
+		b = be.AppendUint32(b, uint32(r.Limit))
+		b = be.AppendUint64(b, uint64(r.window))
+		b = be.AppendUint64(b, uint64(r.length))
+		b = be.AppendUint64(b, uint64(r.atMost))
+	}
+	l.packed = string(b)
+}
+
+// A unit is an attempt that failed, or is under way.
+type unit struct {
+	at      int64
+	pending bool
+	name    nameTag // of a state byIP
+}
+
+// A nameTag tells the names that were tried from an address from each other.
+type nameTag [6]byte
+
+// A mark is what a rule remembers of a state besides units.
+type mark struct {
+	rule  uint32
+	until int64 // end of the penalty; of failures in a row without one the last of them
+	times int64 // penalties in a row, or failures
+}
+
+// A state is what is known of one name, pair, address, network or device. The zero state knows nothing.
+type state struct {
+	units []unit // oldest first
+	marks []mark
+}
+
+func (s *state) empty() bool { return len(s.units) == 0 && len(s.marks) == 0 }
+
+func (s *state) mark(r *rule) mark {
+	for _, m := range s.marks {
+		if m.rule == r.id {
+			return m
+		}
+	}
+	return mark{rule: r.id}
+}
+
+func (s *state) setMark(m mark) {
+	for i := range s.marks {
+		if s.marks[i].rule == m.rule {
+			s.marks[i] = m
+			return
+		}
+	}
+	s.marks = append(s.marks, m)
+}
+
+// count returns how much of s counts for r at t: what has failed, and that with what is under way.
+func (s *state) count(r *rule, t int64) (failed, all int64) {
+	if r.Consecutive {
+		failed = s.mark(r).times
+		all = failed
+		for _, u := range s.units {
+			if u.pending {
+				all++
+			}
+		}
+		return failed, all
+	}
+	var names map[nameTag]bool // whether it has failed
+	if r.distinct {
+		names = map[nameTag]bool{}
+	}
+	for _, u := range s.units {
+		switch {
+		case u.at <= t-r.window:
+		case r.distinct:
+			names[u.name] = names[u.name] || !u.pending
+		default:
+			all++
+			if !u.pending {
+				failed++
+			}
+		}
+	}
+	for _, hasFailed := range names {
+		all++
+		if hasFailed {
+			failed++
+		}
+	}
+	return failed, all
+}
+
+// A trip is a penalty as it begins.
+type trip struct {
+	rule  int
+	until int64 // 0: as long as the failures stand
+	times int64
+}
+
+// fail draws the consequences of a failure at t that stands among the units already.
+func (l *ladder) fail(k kind, s *state, t int64) (trips []trip) {
+	for i := range l.rules {
+		r := &l.rules[i]
+		if r.kind != k {
+			continue
+		}
+		m := s.mark(r)
+		fresh := t >= m.until
+		if r.Consecutive {
+			m.times++
+			m.until = t + r.length
+			s.setMark(m)
+			fresh = fresh && m.times >= int64(r.Limit)
+			if r.length == 0 {
+				fresh = m.times == int64(r.Limit)
+			}
+		} else {
+			failed, _ := s.count(r, t)
+			switch {
+			case failed < int64(r.Limit):
+				continue
+			case r.length == 0:
+				fresh = failed == int64(r.Limit)
+			case r.action == deny && t < m.until: // it does not feed itself
+				continue
+			default:
+				if t > m.until+r.memory(m.times) {
+					m.times = 0
+				}
+				m.times++
+				m.until = t + r.lasts(m.times)
+				s.setMark(m)
+			}
+		}
+		if fresh || r.action == ban {
+			until := m.until
+			if r.length == 0 {
+				until = 0
+			}
+			trips = append(trips, trip{i, until, m.times})
+		}
+	}
+	return trips
+}
+
+// age makes failures of what nobody has settled in time, and drops what means nothing any more.
+func (l *ladder) age(k kind, s *state, now int64) (trips []trip) {
+	for i := range s.units {
+		if u := &s.units[i]; u.pending && now >= u.at+settleWithin {
+			u.pending = false
+			trips = append(trips, l.fail(k, s, u.at+settleWithin)...)
+		}
+	}
+	kept := s.units[:0]
+	for i, u := range s.units {
+		if u.at > now-l.horizon[k] && i >= len(s.units)-l.room[k] {
+			kept = append(kept, u)
+		}
+	}
+	s.units = kept
+	marks := s.marks[:0]
+	for _, m := range s.marks {
+		for i := range l.rules {
+			if r := &l.rules[i]; r.kind == k && r.id == m.rule && now <= m.until+r.memory(m.times) {
+				marks = append(marks, m)
+			}
+		}
+	}
+	s.marks = marks
+	return trips
+}
+
+// expires is when s, with something in it, means nothing any more.
+func (l *ladder) expires(k kind, s *state) int64 {
+	at := int64(math.MinInt64)
+	for _, u := range s.units {
+		at = max(at, u.at+l.keep[k])
+	}
+	for _, m := range s.marks {
+		for i := range l.rules {
+			if r := &l.rules[i]; r.kind == k && r.id == m.rule {
+				at = max(at, m.until+r.memory(m.times))
+			}
+		}
+	}
+	return at
+}
+
+// standing is what r says at now: that its penalty is in force and for how much longer, or that too much is under way.
+func (s *state) standing(r *rule, now int64) (active bool, left int64, held bool) {
+	failed, all := s.count(r, now)
+	limit := int64(r.Limit)
+	m := s.mark(r)
+	switch {
+	case r.length > 0:
+		active, left = now < m.until && (!r.Consecutive || failed >= limit), m.until-now
+	default:
+		active = failed >= limit
+	}
+	return active, left, all > failed && all >= limit
+}
+
+// A verdict is what the ladder says to an attempt.
+type verdict struct {
+	action action
+	rule   int   // that decided; -1: none
+	left   int64 // until asking again may help; 0 where nobody knows
+	held   bool  // only for what is under way
+	shadow int   // the strongest rule in shadow that would have acted; -1: none
+}
+
+// in reports whether k counts in the lane.
+func in(device bool, k kind) bool {
+	switch k {
+	case byName, byPair:
+		return !device
+	case byDevice:
+		return device
+	}
+	return true
+}
+
+// judge decides an attempt by its states at now. A nil state is not counted.
+func (l *ladder) judge(states *[kinds]*state, device, solved bool, now int64) verdict {
+	v := verdict{rule: -1, shadow: -1}
+	best := verdict{} // of those in shadow
+	for i := range l.rules {
+		r := &l.rules[i]
+		s := states[r.kind]
+		switch {
+		case s == nil || !in(device, r.kind):
+			continue
+		case device && r.kind != byDevice && r.action != ban: // its own counter is enough
+			continue
+		case r.kind == byName && r.action == delay && states[byPair] != nil && len(states[byPair].units) == 0:
+			continue // an address that is new to this name need not wait for those that guess it
+		}
+		active, left, held := s.standing(r, now)
+		found := verdict{action: r.action, rule: i, left: left}
+		switch {
+		case r.action == challenge && solved:
+			continue
+		case active && r.action < ban:
+			if r.length == 0 {
+				found.left = 0
+			}
+		case held:
+			found.action, found.left, found.held = delay, holdFor, true
+		default:
+			continue
+		}
+		into := &v
+		if r.Shadow {
+			into = &best
+		}
+		if cmp.Or(cmp.Compare(found.action, into.action), cmp.Compare(found.left, into.left)) > 0 {
+			found.shadow = v.shadow
+			*into = found
+		}
+	}
+	if best.action != allow {
+		v.shadow = best.rule
+	}
+	return v
+}
+
+// revoked reports whether the device has failed too often.
+func (l *ladder) revoked(s *state, now int64) bool {
+	for i := range l.rules {
+		if r := &l.rules[i]; r.kind == byDevice && r.action == revoke && !r.Shadow {
+			if active, _, _ := s.standing(r, now); active {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// failures is how often has failed lately what the states stand for, at most.
+func (l *ladder) failures(states *[kinds]*state) (most int64) {
+	for _, k := range [...]kind{byName, byIP} {
+		s := states[k]
+		if s == nil {
+			continue
+		}
+		failed := int64(0)
+		for _, u := range s.units {
+			if !u.pending {
+				failed++
+			}
+		}
+		most = max(most, failed)
+		for i := range l.rules {
+			if r := &l.rules[i]; r.kind == k && r.Consecutive {
+				most = max(most, s.mark(r).times)
+			}
+		}
+	}
+	return most
+}

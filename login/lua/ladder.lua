@@ -1,0 +1,173 @@
+local function memory(r, times)
+  if r.consecutive then return min(times, streak_memory) * day end
+  if r.growing then return max(r.window, r.at_most) end
+  return 0
+end
+
+local function lasts(r, times)
+  local length = r.length
+  if not r.growing then return length end
+  while times > 1 and length < r.at_most do
+    length, times = length * 2, times - 1
+  end
+  return min(length, r.at_most)
+end
+
+local function mark_of(s, r)
+  return s.marks[r.id] or { rule = r.id, ['until'] = 0, times = 0 }
+end
+
+local function count(s, r, t)
+  local failed, all = 0, 0
+  if r.consecutive then
+    failed = mark_of(s, r).times
+    all = failed
+    for _, u in ipairs(s.units) do
+      if u.pending then all = all + 1 end
+    end
+    return failed, all
+  end
+  local names = r.distinct and {}
+  for _, u in ipairs(s.units) do
+    if u.at > t - r.window then
+      if names then
+        names[u.name] = names[u.name] or (u.pending and 1 or 2)
+        if not u.pending then names[u.name] = 2 end
+      else
+        all = all + 1
+        if not u.pending then failed = failed + 1 end
+      end
+    end
+  end
+  if names then
+    for _, how in pairs(names) do
+      all = all + 1
+      if how == 2 then failed = failed + 1 end
+    end
+  end
+  return failed, all
+end
+
+local function fail(s, t, trips)
+  s.dirty = true
+  for _, r in ipairs(rules_of[s.kind]) do
+    local m = mark_of(s, r)
+    local fresh, tripped = t >= m['until'], true
+    if r.consecutive then
+      m.times = m.times + 1
+      m['until'] = t + r.length
+      s.marks[r.id] = m
+      if r.length == 0 then fresh = m.times == r.limit else fresh = fresh and m.times >= r.limit end
+    else
+      local failed = count(s, r, t)
+      if failed < r.limit then
+        tripped = false
+      elseif r.length == 0 then
+        fresh = failed == r.limit
+      elseif r.action == deny and t < m['until'] then -- it does not feed itself
+        tripped = false
+      else
+        if t > m['until'] + memory(r, m.times) then m.times = 0 end
+        m.times = m.times + 1
+        m['until'] = t + lasts(r, m.times)
+        s.marks[r.id] = m
+      end
+    end
+    if tripped and (fresh or r.action == ban) then
+      table.insert(trips, pack('>BI8I4', r.index, r.length == 0 and 0 or m['until'], m.times))
+    end
+  end
+end
+
+local function age(s, trips)
+  for _, u in ipairs(s.units) do
+    if u.pending and now >= u.at + settle_within then
+      u.pending = false
+      fail(s, u.at + settle_within, trips)
+    end
+  end
+  local kept, n = {}, #s.units
+  for i, u in ipairs(s.units) do
+    if u.at > now - horizon[s.kind] and i > n - room[s.kind] then table.insert(kept, u) end
+  end
+  s.units = kept
+  local marks = {}
+  for _, r in ipairs(rules_of[s.kind]) do
+    local m = s.marks[r.id]
+    if m and now <= m['until'] + memory(r, m.times) then marks[r.id] = m end
+  end
+  s.marks = marks
+end
+
+local function standing(s, r)
+  local failed, all = count(s, r, now)
+  local m = mark_of(s, r)
+  local active = failed >= r.limit
+  if r.length > 0 then
+    active = now < m['until'] and (not r.consecutive or active)
+  end
+  return active, m['until'] - now, all > failed and all >= r.limit
+end
+
+local function lane_has(device, kind)
+  if kind == by_name or kind == by_pair then return not device end
+  if kind == by_device then return device end
+  return true
+end
+
+-- Returns action, rule, left, held, shadow.
+local function judge(own, device, solved)
+  local action, rule, left, held = allow, 255, 0, false
+  local shadow, shadow_action, shadow_left = 255, allow, 0
+  for _, r in ipairs(rules) do
+    local s = own[r.kind]
+    local asked = s and lane_has(device, r.kind) and (not device or r.kind == by_device or r.action == ban)
+    if asked and r.kind == by_name and r.action == delay and own[by_pair] and #own[by_pair].units == 0 then asked = false end
+    if asked and r.action == challenge and solved then asked = false end
+    if asked then
+      local active, rest, too_many = standing(s, r)
+      local does, helps = allow, 0
+      local holds = false
+      if active and r.action < ban then
+        does, helps = r.action, r.length == 0 and 0 or rest
+      elseif too_many then
+        does, helps, holds = delay, hold_for, true
+      end
+      if does ~= allow then
+        if r.shadow then
+          if does > shadow_action or does == shadow_action and helps > shadow_left then
+            shadow, shadow_action, shadow_left = r.index, does, helps
+          end
+        elseif does > action or does == action and helps > left then
+          action, rule, left, held = does, r.index, helps, holds
+        end
+      end
+    end
+  end
+  return action, rule, left, held, shadow
+end
+
+local function revoked(s)
+  for _, r in ipairs(rules_of[by_device]) do
+    if r.action == revoke and not r.shadow and standing(s, r) then return true end
+  end
+  return false
+end
+
+local function failures(own)
+  local most = 0
+  for _, kind in ipairs({ by_name, by_ip }) do
+    local s = own[kind]
+    if s then
+      local failed = 0
+      for _, u in ipairs(s.units) do
+        if not u.pending then failed = failed + 1 end
+      end
+      most = max(most, failed)
+      for _, r in ipairs(rules_of[kind]) do
+        if r.consecutive then most = max(most, mark_of(s, r).times) end
+      end
+    end
+  end
+  return most
+end

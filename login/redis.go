@@ -1,0 +1,144 @@
+package login
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"strings"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+//go:embed lua/*.lua
+var files embed.FS
+
+func source(names ...string) string {
+	var b strings.Builder
+	for _, name := range names {
+		text, err := files.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		b.Write(text)
+	}
+	return b.String()
+}
+
+var (
+	script     = admission.NewScript(source("begin", "ladder", "run"))
+	lookScript = admission.NewScript(`return { redis.call('TIME'), redis.call('MGET', unpack(KEYS)) }`)
+	dropScript = admission.NewScript(`return { redis.call('DEL', unpack(KEYS)) }`)
+)
+
+// A RedisStore keeps states in Redis 6.2 or newer, all in one slot, because an attempt is counted in several of them at once. Calls that
+// wait at the same time share a script. Make it with NewRedisStore.
+type RedisStore struct {
+	rdb     admission.Client
+	batches *admission.Batches[*call, reply]
+}
+
+// NewRedisStore returns a store on rdb, which stays the caller's to close. It sends nothing. Give the client the settings of
+// admission.RedisOptions.
+func NewRedisStore(rdb admission.Client) *RedisStore {
+	s := &RedisStore{rdb: rdb}
+	s.batches = admission.NewBatches(s.run)
+	return s
+}
+
+func (s *RedisStore) do(ctx context.Context, c *call) (reply, error) {
+	re, err := s.batches.Do(ctx, c)
+	if err != nil {
+		return re, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return re, nil
+}
+
+type asked = admission.Asked[*call, reply]
+
+// run answers calls, those of one ladder in one script.
+func (s *RedisStore) run(ctx context.Context, calls []*asked) {
+	for len(calls) > 0 {
+		l := calls[0].Call.ladder
+		var now, later []*asked
+		for _, a := range calls {
+			if a.Call.ladder == l {
+				now = append(now, a)
+			} else {
+				later = append(later, a)
+			}
+		}
+		s.runLadder(ctx, l, now)
+		calls = later
+	}
+}
+
+func (s *RedisStore) runLadder(ctx context.Context, l *ladder, calls []*asked) {
+	keys := make([]string, 0, 5*len(calls))
+	args := append(make([]any, 0, 1+len(calls)), l.packed)
+	for _, a := range calls {
+		c := a.Call
+		for _, key := range c.keys {
+			if key != "" {
+				keys = append(keys, key)
+			}
+		}
+		if c.record != "" {
+			keys = append(keys, c.record)
+		}
+		args = append(args, c.pack())
+	}
+	replies, err := script.Run(ctx, s.rdb, keys, args...)
+	if err == nil && len(replies) != len(calls) {
+		err = fmt.Errorf("%w: %d to %d calls", errReply, len(replies), len(calls))
+	}
+	for i, a := range calls {
+		if a.Err = err; err == nil {
+			a.Reply, a.Err = decodeReply(replies[i], a.Call)
+		}
+	}
+}
+
+func (s *RedisStore) look(ctx context.Context, keys [kinds]string) (states [kinds]*state, now int64, err error) {
+	replies, err := lookScript.Run(ctx, s.rdb, present(keys))
+	if err != nil {
+		return states, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	var seconds, micros int64
+	time, _ := replies[0].([]any)
+	if _, err := fmt.Sscan(fmt.Sprint(time...), &seconds, &micros); err != nil {
+		return states, 0, fmt.Errorf("%w: TIME is %v", errReply, time)
+	}
+	values, _ := replies[1].([]any)
+	for k, key := range keys {
+		if key == "" {
+			continue
+		}
+		if len(values) == 0 {
+			return states, 0, fmt.Errorf("%w: too few values", errReply)
+		}
+		states[k] = &state{}
+		if text, ok := values[0].(string); ok {
+			if states[k], err = decodeState(kind(k), text); err != nil {
+				return states, 0, err
+			}
+		}
+		values = values[1:]
+	}
+	return states, seconds*second + micros, nil
+}
+
+func (s *RedisStore) forget(ctx context.Context, keys [kinds]string) error {
+	if _, err := dropScript.Run(ctx, s.rdb, present(keys)); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+func present(keys [kinds]string) (there []string) {
+	for _, key := range keys {
+		if key != "" {
+			there = append(there, key)
+		}
+	}
+	return there
+}

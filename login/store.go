@@ -1,0 +1,103 @@
+package login
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// A Store keeps what has failed: a RedisStore or a MemoryStore. Both pass the same tests, and are safe for concurrent use.
+type Store interface {
+	// do answers c. It returns when ctx ends; then it is unknown whether anything was counted.
+	do(ctx context.Context, c *call) (reply, error)
+	// look returns the states of keys as they were last written, by kind, and the time of the store in µs. It changes nothing.
+	look(ctx context.Context, keys [kinds]string) (states [kinds]*state, now int64, err error)
+	// forget drops states.
+	forget(ctx context.Context, keys [kinds]string) error
+}
+
+var errReply = errors.New("unexpected reply of the script")
+
+// pack writes c for the script, which reads it in run.lua.
+func (c *call) pack() []byte {
+	var bits, flags byte
+	for k, key := range c.keys {
+		if key != "" {
+			bits |= 1 << k
+		}
+	}
+	for bit, is := range [...]bool{c.device, c.solved, c.record != ""} {
+		if is {
+			flags |= 1 << bit
+		}
+	}
+	b := append(make([]byte, 0, 18), byte(c.op), bits, flags)
+	b = append(b, c.name[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(c.at))
+	return append(b, c.result)
+}
+
+// decodeReply reads what the script says to c.
+func decodeReply(value any, c *call) (re reply, err error) {
+	text, ok := value.(string)
+	const fixed, each = 4 + 8 + 8 + 4 + 1, 1 + 8 + 4
+	if !ok || len(text) < fixed || len(text) != fixed+each*int(text[fixed-1]) {
+		return re, fmt.Errorf("%w: %.80q", errReply, value)
+	}
+	be, b := binary.BigEndian, []byte(text)
+	ruleAt := func(n byte) int {
+		if n == 255 {
+			return -1
+		}
+		if int(n) >= len(c.ladder.rules) {
+			err = fmt.Errorf("%w: rule %d of %d", errReply, n, len(c.ladder.rules))
+			return -1
+		}
+		return int(n)
+	}
+	re = reply{
+		verdict: verdict{action: action(b[0]), rule: ruleAt(b[1]), held: b[2]&1 != 0, shadow: ruleAt(b[3]), left: int64(be.Uint64(b[4:]))},
+		device:  b[2]&2 != 0, at: int64(be.Uint64(b[12:])), failures: int64(be.Uint32(b[20:])),
+	}
+	if c.op == opSettle {
+		re.outcome, re.action = outcome(re.action), allow
+	}
+	for b = b[fixed:]; len(b) > 0; b = b[each:] {
+		re.trips = append(re.trips, trip{ruleAt(b[0]), int64(be.Uint64(b[1:])), int64(be.Uint32(b[9:]))})
+	}
+	return re, err
+}
+
+// decodeState reads a state as the script writes it.
+func decodeState(k kind, text string) (*state, error) {
+	be, b, s := binary.BigEndian, []byte(text), &state{}
+	wrong := fmt.Errorf("%w: a state of %d bytes", errReply, len(text))
+	if len(b) < 2 {
+		return nil, wrong
+	}
+	n := int(be.Uint16(b))
+	b = b[2:]
+	size := 8
+	if k == byIP {
+		size += len(nameTag{})
+	}
+	if len(b) < n*size {
+		return nil, wrong
+	}
+	for ; n > 0; n-- {
+		at := be.Uint64(b)
+		u := unit{at: int64(at / 2), pending: at%2 == 1}
+		copy(u.name[:], b[8:size])
+		s.units = append(s.units, u)
+		b = b[size:]
+	}
+	const each = 4 + 8 + 4
+	if len(b)%each != 0 {
+		return nil, wrong
+	}
+	for ; len(b) > 0; b = b[each:] {
+		s.marks = append(s.marks, mark{be.Uint32(b), int64(be.Uint64(b[4:])), int64(be.Uint32(b[12:]))})
+	}
+	return s, nil
+}
