@@ -11,7 +11,7 @@ func TestRulesCheckWarns(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.yaml")
 	for name, content := range map[string]string{
-		"rules.yaml": "version: 1\nlists: {office: {file: office.txt}}\nrules:\n  - name: addresses\n    match: {user: {not: {list: office}}}\n    subject: ip\n    limit: 1\n    window: 1m\nbans: {run: [/bin/true]}\n",
+		"rules.yaml": "version: 1\n# lists are at the end\nrules:\n  - name: addresses\n    match: {user: {not: {list: office}}}\n    subject: ip\n    limit: 1\n    window: 1m\nlists: {office: {file: office.txt}, rest: {values: [x]}}\n",
 		"office.txt": "ann\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -22,7 +22,7 @@ func TestRulesCheckWarns(t *testing.T) {
 	trusted := func(name string) string { return map[string]string{"TRUSTED_PROXIES": "10.0.0.1"}[name] }
 	out, err := call(t, nothing, "rules", "check", path)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if err != nil || len(lines) != 3 || !strings.HasPrefix(lines[0], path+":4"+proxy) || !strings.HasPrefix(lines[1], path+":9: warning: bans.run is read") ||
+	if err != nil || len(lines) != 3 || !strings.HasPrefix(lines[0], path+":4"+proxy) || !strings.HasPrefix(lines[1], path+":9: warning: list rest is used by nothing") ||
 		!strings.HasPrefix(lines[2], path+": right, version ") {
 		t.Errorf("%v:\n%s", err, out)
 	}
