@@ -1,6 +1,9 @@
 package captcha
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrRefused says that the token is no solution, or not of this, or not any more. It is wrapped in a *RefusedError.
@@ -9,7 +12,7 @@ var (
 	ErrUnavailable = errors.New("captcha: unavailable")
 	// ErrFellBack is an ErrUnavailable that trying again does not help: the provider of the token is away, and
 	// a new challenge is one of its substitute.
-	ErrFellBack = errors.New("captcha: the provider is away, and another stands in")
+	ErrFellBack = fmt.Errorf("%w: the provider is away, and another stands in", ErrUnavailable)
 	// ErrInvalidBinding says that a Binding is not as its fields' comments want it.
 	ErrInvalidBinding = errors.New("captcha: invalid binding")
 )

@@ -1,0 +1,121 @@
+package captcha
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// An answer is what a provider says of a token.
+type answer struct {
+	Success  bool     `json:"success"`
+	Hostname string   `json:"hostname"`
+	Action   string   `json:"action"`
+	CData    string   `json:"cdata"`
+	Score    *float64 `json:"score"`
+	Errors   []string `json:"error-codes"`
+}
+
+// errProvider is an ErrUnavailable that is the provider's fault, or that of the settings for it.
+var errProvider = fmt.Errorf("%w: the provider", ErrUnavailable)
+
+// ask puts a token to the provider. Whatever is not plainly an answer is an errProvider.
+func (v *SiteVerify) ask(ctx context.Context, token string, ip netip.Addr) (answer, error) {
+	caller := ctx
+	ctx, cancel := context.WithTimeout(ctx, siteVerifyWithin)
+	defer cancel()
+	form := url.Values{"secret": {v.opts.Secret}, "response": {token}, "sitekey": {v.opts.SiteKey}}
+	if ip.IsValid() {
+		form.Set("remoteip", ip.Unmap().WithZone("").String())
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, v.site.verify, strings.NewReader(form.Encode()))
+	if err != nil {
+		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	a, err := v.call(req)
+	switch {
+	case err == nil:
+		return a, nil
+	case caller.Err() != nil: // a caller who gives no time says nothing about the provider
+		return a, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return a, fmt.Errorf("%w: %w", errProvider, err)
+}
+
+func (v *SiteVerify) call(req *http.Request) (a answer, err error) {
+	resp, err := v.client.Do(req)
+	if err != nil {
+		return a, fmt.Errorf("ask %s: %w", v.name, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return a, fmt.Errorf("%s answered %d", v.name, resp.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return a, fmt.Errorf("read what %s answers: %w", v.name, err)
+	case len(body) > maxAnswer:
+		return a, fmt.Errorf("%s answered with more than %d bytes", v.name, maxAnswer)
+	}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return a, fmt.Errorf("read what %s answers: %w", v.name, err)
+	}
+	return a, nil
+}
+
+// alive returns nil or an ErrRefused if the provider judges tokens: one that refuses what is no token works.
+func (v *SiteVerify) alive(ctx context.Context) error {
+	a, err := v.ask(ctx, "is-anybody-there", netip.Addr{})
+	if err != nil {
+		return err
+	}
+	return v.judge(&a, &Binding{})
+}
+
+// causesOf are the error codes that are about the token. Of timeout-or-duplicate nobody says which it is.
+var causesOf = map[string]Cause{
+	"missing-input-response": CauseMalformed,
+	"invalid-input-response": CauseWrong,
+	"timeout-or-duplicate":   CauseExpired,
+	"expired-input-response": CauseExpired,
+	"already-seen-response":  CauseUsed,
+	"missing-remoteip":       CauseWrong,
+	"invalid-remoteip":       CauseWrong,
+}
+
+// judge says what an answer means for b.
+func (v *SiteVerify) judge(a *answer, b *Binding) error {
+	if !a.Success {
+		for _, code := range a.Errors {
+			if c, ok := causesOf[code]; ok {
+				return refused(c)
+			}
+		}
+		if len(a.Errors) > 0 { // the secret is wrong, or something went wrong over there
+			return fmt.Errorf("%w: %s says %.200q", errProvider, v.name, a.Errors)
+		}
+		return refused(CauseWrong)
+	}
+	switch {
+	case !slices.Contains(v.opts.Hostnames, strings.ToLower(a.Hostname)):
+		return refused(CauseForeign)
+	case v.site.bound && (a.Action != v.action(b) || a.CData != cdata(b)):
+		return refused(CauseForeign)
+	case v.name != "recaptcha" || a.Score == nil: // hCaptcha and version 2 have no action; of hCaptcha a score means something else
+		return nil
+	case a.Action != v.action(b):
+		return refused(CauseForeign)
+	case *a.Score < v.minScore:
+		return refused(CauseWrong)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package captcha_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidegate/tidegate/captcha"
+)
+
+// moody is a provider that is there or not; it likes every token but the one that asks whether it is there.
+type moody struct {
+	away  bool
+	asked int
+	says  map[string]any
+}
+
+func (m *moody) RoundTrip(r *http.Request) (*http.Response, error) {
+	m.asked++
+	if m.away {
+		return nil, errors.New("no route to host")
+	}
+	says := m.says
+	if err := r.ParseForm(); err != nil {
+		return nil, err
+	}
+	if r.PostForm.Get("response") == "is-anybody-there" {
+		says = map[string]any{"success": false, "error-codes": []string{"invalid-input-response"}}
+	}
+	text, err := json.Marshal(says)
+	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(string(text)))}, err
+}
+
+func TestProofOfWorkStandsIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &moody{}
+		site := newSite(t, &theirs{}, func(o *captcha.SiteVerifyOptions) { o.Transport = m })
+		proof := newProof(t)
+		f, err := captcha.NewFallback(site, proof, captcha.FallbackOptions{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.says = yes(described(t, f, login))
+		stands := func(provider string, fallback bool) {
+			t.Helper()
+			c, err := f.Challenge(t.Context(), login)
+			if err != nil || c.Provider != provider || f.Name() != provider || f.Stats().Fallback != fallback {
+				t.Errorf("%s %v, want a challenge of %s", c.Provider, err, provider)
+			}
+		}
+		verify := func(token string, want error) {
+			t.Helper()
+			if err := f.Verify(t.Context(), token, login, nobody); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", token, err, want)
+			}
+		}
+		verify("a", nil)
+		stands("turnstile", false)
+
+		m.away = true
+		verify("b", captcha.ErrUnavailable)
+		verify("b", captcha.ErrUnavailable)
+		stands("turnstile", false)
+		if err := f.Verify(t.Context(), "b", login, nobody); !errors.Is(err, captcha.ErrFellBack) || !errors.Is(err, captcha.ErrUnavailable) {
+			t.Errorf("the third: %v", err)
+		}
+		stands("altcha", true)
+		asked := m.asked
+		verify("b", captcha.ErrFellBack)
+		stands("altcha", true)
+		if m.asked != asked {
+			t.Error("the provider is asked while it rests")
+		}
+		token := solved(t, f, login)
+		verify(token, nil)
+		wantCause(t, f.Verify(t.Context(), token, login, nobody), captcha.CauseUsed)
+
+		late := solved(t, f, login)
+		time.Sleep(30 * time.Second)
+		stands("altcha", true) // found to be away still
+		if m.asked != asked+1 {
+			t.Errorf("asked %d times, want once", m.asked-asked)
+		}
+		stands("altcha", true)
+		m.away = false
+		time.Sleep(30 * time.Second)
+		stands("turnstile", false)
+		verify("b", nil)
+		verify(late, nil) // asked for while the provider was away
+		if s := f.Stats().Providers; len(s) != 2 || s[0].Unavailable != 4 || s[0].Solved != 2 || s[1].Solved != 2 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A provider that takes us for somebody else is of no use either.
+func TestFallbackFromAWrongSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &moody{says: map[string]any{"success": false, "error-codes": []string{"invalid-input-secret"}}}
+		f, err := captcha.NewFallback(newSite(t, &theirs{}, func(o *captcha.SiteVerifyOptions) { o.Transport = m }), newProof(t),
+			captcha.FallbackOptions{Failures: 1, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Verify(t.Context(), "a", login, nobody); !errors.Is(err, captcha.ErrFellBack) {
+			t.Error(err)
+		}
+	})
+}
+
+// What is not the provider's fault does not count against it: refusals, the store, callers who leave.
+func TestFallbackOnlyFromTheProvider(t *testing.T) {
+	used := &memoryUsed{}
+	m := &moody{}
+	f, err := captcha.NewFallback(newSite(t, &theirs{}, func(o *captcha.SiteVerifyOptions) { o.Transport, o.Used = m, used }), newProof(t),
+		captcha.FallbackOptions{Failures: 1, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.says = yes(described(t, f, login))
+	wantCause(t, f.Verify(t.Context(), "a", captcha.Binding{Purpose: "login", Subject: "bob"}, nobody), captcha.CauseForeign)
+	used.err = errors.New("away")
+	if err := f.Verify(t.Context(), "a", login, nobody); !errors.Is(err, captcha.ErrUnavailable) {
+		t.Error(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	m.away = true
+	if err := f.Verify(gone, "a", login, nobody); !errors.Is(err, captcha.ErrUnavailable) {
+		t.Error(err)
+	}
+	if f.Stats().Fallback {
+		t.Error("fell back")
+	}
+}
