@@ -60,7 +60,8 @@ var actionOf = map[admission.LoginAction]action{
 type rule struct {
 	admission.LoginRule
 
-	id                     uint32 // names it in states: other rules of the file do not matter
+	name                   string
+	id                     uint32 // of the name, in states: other rules of the file do not matter
 	kind                   kind
 	action                 action
 	distinct               bool
@@ -116,7 +117,7 @@ func newLadder(rules []admission.LoginRule) *ladder {
 		h := fnv.New32a()
 		h.Write([]byte(lr.Name()))
 		r := rule{
-			LoginRule: lr, id: h.Sum32(), kind: kindOf[lr.Count], action: actionOf[lr.Then], distinct: lr.Count == admission.CountNamesPerIP,
+			LoginRule: lr, name: lr.Name(), id: h.Sum32(), kind: kindOf[lr.Count], action: actionOf[lr.Then], distinct: lr.Count == admission.CountNamesPerIP,
 			window: lr.Window.Microseconds(), length: lr.For.Microseconds(), atMost: lr.AtMost.Microseconds(),
 		}
 		l.rules = append(l.rules, r)
@@ -146,8 +147,7 @@ func halved(rules []admission.LoginRule) *ladder {
 	}
 	l := newLadder(half)
 	for i := range l.rules {
-		l.rules[i].LoginRule = rules[i] // by whose names they are known
-		l.rules[i].Limit = half[i].Limit
+		l.rules[i].name = rules[i].Name()
 	}
 	return l
 }

@@ -73,7 +73,7 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 	} else {
 		re = c.ladder.attempt(&states, c, now)
 		record.reply, record.expires = re, now+recordLife
-		record.reply.trips = nil
+		record.reply.trips, record.reply.known = nil, true
 	}
 	for k, e := range held {
 		switch {
@@ -85,7 +85,7 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 			s.entries[c.keys[k]] = e
 		}
 	}
-	if c.record != "" && re.outcome == settled {
+	if c.record != "" && c.op != opCheck && re.outcome == settled {
 		s.entries[c.record] = record
 	}
 	return re, nil

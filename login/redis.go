@@ -3,6 +3,7 @@ package login
 import (
 	"context"
 	"embed"
+	"encoding/binary"
 	"fmt"
 	"strings"
 
@@ -26,7 +27,7 @@ func source(names ...string) string {
 
 var (
 	script     = admission.NewScript(source("begin", "ladder", "run"))
-	lookScript = admission.NewScript(`return { redis.call('TIME'), redis.call('MGET', unpack(KEYS)) }`)
+	lookScript = admission.NewScript(`local t = redis.call('TIME') return { t[1] * 1000000 + t[2], redis.call('MGET', unpack(KEYS)) }`)
 	dropScript = admission.NewScript(`return { redis.call('DEL', unpack(KEYS)) }`)
 )
 
@@ -34,6 +35,7 @@ var (
 // wait at the same time share a script. Make it with NewRedisStore.
 type RedisStore struct {
 	rdb     admission.Client
+	now     func() int64 // µs; nil, except in tests, for Redis' own clock
 	batches *admission.Batches[*call, reply]
 }
 
@@ -74,7 +76,11 @@ func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 
 func (s *RedisStore) runLadder(ctx context.Context, l *ladder, calls []*asked) {
 	keys := make([]string, 0, 5*len(calls))
-	args := append(make([]any, 0, 1+len(calls)), l.packed)
+	now := int64(0)
+	if s.now != nil {
+		now = s.now()
+	}
+	args := append(make([]any, 0, 1+len(calls)), append(binary.BigEndian.AppendUint64(nil, uint64(now)), l.packed...))
 	for _, a := range calls {
 		c := a.Call
 		for _, key := range c.keys {
@@ -103,11 +109,10 @@ func (s *RedisStore) look(ctx context.Context, keys [kinds]string) (states [kind
 	if err != nil {
 		return states, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	var seconds, micros int64
-	time, _ := replies[0].([]any)
-	if _, err := fmt.Sscan(fmt.Sprint(time...), &seconds, &micros); err != nil {
-		return states, 0, fmt.Errorf("%w: TIME is %v", errReply, time)
+	if len(replies) != 2 {
+		return states, 0, fmt.Errorf("%w: %v", errReply, replies)
 	}
+	now, _ = replies[0].(int64)
 	values, _ := replies[1].([]any)
 	for k, key := range keys {
 		if key == "" {
@@ -124,7 +129,10 @@ func (s *RedisStore) look(ctx context.Context, keys [kinds]string) (states [kind
 		}
 		values = values[1:]
 	}
-	return states, seconds*second + micros, nil
+	if s.now != nil {
+		now = s.now()
+	}
+	return states, now, nil
 }
 
 func (s *RedisStore) forget(ctx context.Context, keys [kinds]string) error {

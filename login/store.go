@@ -58,7 +58,7 @@ func decodeReply(value any, c *call) (re reply, err error) {
 	}
 	re = reply{
 		verdict: verdict{action: action(b[0]), rule: ruleAt(b[1]), held: b[2]&1 != 0, shadow: ruleAt(b[3]), left: int64(be.Uint64(b[4:]))},
-		device:  b[2]&2 != 0, at: int64(be.Uint64(b[12:])), failures: int64(be.Uint32(b[20:])),
+		device:  b[2]&2 != 0, known: b[2]&4 != 0, at: int64(be.Uint64(b[12:])), failures: int64(be.Uint32(b[20:])),
 	}
 	if c.op == opSettle {
 		re.outcome, re.action = outcome(re.action), allow

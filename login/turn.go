@@ -33,7 +33,7 @@ type call struct {
 	solved bool   // reserve, check, report: the caller has solved a challenge
 	at     int64  // settle: when the attempt was reserved
 	result byte   // settle
-	record string // key of the answer to this question; empty: it is not kept
+	record string // key of the answer to this question, which check only looks for; empty: it is not kept
 }
 
 // An outcome is how a settlement went. The numbers stand in the script as well.
@@ -51,6 +51,7 @@ type reply struct {
 
 	at       int64 // when the attempt was decided
 	device   bool  // in the device's lane
+	known    bool  // from a record: it was asked before
 	failures int64
 	outcome  outcome // of a settlement
 	trips    []trip

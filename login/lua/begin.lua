@@ -3,12 +3,12 @@
 -- It says what ladder.go and turn.go say in Go, function by function; a test holds them together.
 --
 -- KEYS     for each call the keys of its states, in the order of their kinds, and that of its record, if it has one
--- ARGV[1]  the ladder, as ladder.pack writes it
+-- ARGV[1]  '>I8' the time in µs, 0 for Redis' own; the ladder, as ladder.pack writes it
 -- ARGV[2…] the calls, each packed as '>BBBc6I8B': op, bits of the kinds that are there, flags (1: in the device's lane, 2: solved,
 --          4: has a record), tag of the name, time of the reservation in µs, letter of the result
 --
 -- Replies  for each call '>BBBBI8I8I4B' and for each trip 'BI8I4': action (of a settlement its outcome), rule that decided (255: none), flags
---          (1: held, 2: in the device's lane), rule in shadow (255: none), µs left, time in µs, failures, trips: rule, until, times
+--          (1: held, 2: in the device's lane, 4: from a record), rule in shadow (255: none), µs left, time in µs, failures, trips: rule, until, times
 --
 -- A state is a STRING: '>I2' units of '>I8' (time in µs, twice, and 1 if it is under way), of an address with 6 bytes for the name; then
 -- marks of '>I4I8I4': rule, until, times. It lives until it means nothing any more.
@@ -26,13 +26,17 @@ local day = 24 * 60 * 60 * second
 local settle_within, hold_for, streak_memory = 30 * second, second, 30
 local record_life, settled_life = 60, 3600 -- seconds
 
-local time = call('TIME')
-local now = time[1] * second + time[2]
 
+local now
 local rules, rules_of, horizon, keep, room = {}, {}, {}, {}, {}
 
 do
-  local text, at = ARGV[1], 1
+  local text, at = ARGV[1], 9
+  now = unpack_bytes('>I8', text)
+  if now == 0 then
+    local time = call('TIME')
+    now = time[1] * second + time[2]
+  end
   for k = by_name, by_device do
     horizon[k], keep[k], room[k], at = unpack_bytes('>I8I8I4', text, at)
     rules_of[k] = {}

@@ -24,7 +24,7 @@ local function attempt(op, own, name, solved, record)
   if op == op_report then action, rule, left, held, shadow = judge(own, device, solved) end
   local flags = (held and 1 or 0) + (device and 2 or 0)
   local failed = failures(own)
-  if record then call('SET', record, reply(action, rule, flags, shadow, left, failed, {}), 'EX', record_life) end
+  if record and op ~= op_check then call('SET', record, reply(action, rule, flags + 4, shadow, left, failed, {}), 'EX', record_life) end
   return reply(action, rule, flags, shadow, left, failed, trips)
 end
 

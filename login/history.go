@@ -1,0 +1,128 @@
+package login
+
+import (
+	"context"
+	"encoding/base32"
+	"strings"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// An Event is a penalty as it began, for a history. It names nobody: whoever knows a name finds it by Throttle.Reference.
+type Event struct {
+	ID     string // unique
+	At     time.Time
+	Rule   string
+	Count  admission.LoginCount
+	Action admission.LoginAction
+	Factor string
+	// Name is a reference to the name, or empty where the rule does not count names. IP is the address without its end, or empty.
+	Name, IP string
+	Until    time.Time // zero: as long as the failures stand
+	Times    int       // penalties in a row, or of a rule without a window the failures
+	Shadow   bool
+}
+
+// History is told of events.
+type History interface {
+	// Record keeps events; one with a known ID is kept already.
+	Record(ctx context.Context, events []Event) error
+}
+
+const (
+	maxEvents     = 4096 // that wait for a history
+	eventsAtOnce  = 100
+	recordWithin  = 5 * time.Second
+	recordPause   = time.Second // after the history failed
+	referenceSize = 10          // characters, of 5 bits
+)
+
+// reference is short enough to be told on the telephone, and tells nothing.
+func (d digest) reference() string {
+	return strings.ToUpper(base32.StdEncoding.EncodeToString(d[:])[:referenceSize])
+}
+
+// tell puts an event where Run finds it.
+func (t *Throttle) tell(r *rule, id *attemptID, trip trip, at int64) {
+	if t.opts.History == nil {
+		return
+	}
+	e := Event{
+		At: time.UnixMicro(at).UTC(), Rule: r.name, Count: r.Count, Action: r.Then, Factor: id.factor, Times: int(trip.times), Shadow: r.Shadow,
+	}
+	if trip.until > 0 {
+		e.Until = time.UnixMicro(trip.until).UTC()
+	}
+	if r.kind != byIP && r.kind != byNetwork {
+		e.Name = id.name.reference()
+	}
+	if r.kind != byName && r.kind != byDevice {
+		e.IP = Mask(id.ip)
+	}
+	e.ID = t.keys.hash("event", e.At.String(), e.Rule, e.Name, string(id.nonce[:])).String()
+	select {
+	case t.events <- e:
+	default:
+		t.dropped.Add(1)
+	}
+}
+
+// Dropped is how many events the history has missed, because it was away for too long.
+func (t *Throttle) Dropped() uint64 { return t.dropped.Load() }
+
+// Run tells the history what happens, until ctx ends; then what has happened already. Without a history it only waits.
+func (t *Throttle) Run(ctx context.Context) error {
+	for {
+		var events []Event
+		select {
+		case <-ctx.Done():
+			return t.flush(context.WithoutCancel(ctx))
+		case e := <-t.events:
+			events = t.more([]Event{e})
+		}
+		for failing := false; ; failing = true {
+			err := t.record(ctx, events)
+			if err == nil {
+				break
+			}
+			if !failing {
+				t.opts.Logger.WarnContext(ctx, "login: the history is away", "error", err)
+			}
+			select {
+			case <-ctx.Done():
+				return t.flush(context.WithoutCancel(ctx), events...)
+			case <-time.After(recordPause):
+			}
+		}
+	}
+}
+
+func (t *Throttle) more(events []Event) []Event {
+	for len(events) < eventsAtOnce {
+		select {
+		case e := <-t.events:
+			events = append(events, e)
+		default:
+			return events
+		}
+	}
+	return events
+}
+
+func (t *Throttle) record(ctx context.Context, events []Event) error {
+	ctx, cancel := context.WithTimeout(ctx, recordWithin)
+	defer cancel()
+	return t.opts.History.Record(ctx, events)
+}
+
+// flush tells what is left, once.
+func (t *Throttle) flush(ctx context.Context, events ...Event) error {
+	for events = t.more(events); len(events) > 0; events = t.more(nil) {
+		if err := t.record(ctx, events); err != nil {
+			t.opts.Logger.WarnContext(ctx, "login: not in the history", "events", len(events)+len(t.events), "error", err)
+			return nil
+		}
+	}
+	return nil
+}

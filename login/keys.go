@@ -1,0 +1,97 @@
+package login
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"net/netip"
+	"regexp"
+	"sync"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// All keys of this package. P stands for <namespace>:{login}: all of them have one slot, see doc.go. <x> is a keyed hash of 22 characters.
+//
+//	key                        type    TTL                                  holds
+//	Pn:<name>:<factor>         STRING  until it means nothing: by the       a state, see lua/begin.lua
+//	Pp:<name><ip>:<factor>     STRING  rules, at most 30 days after the     the same, of an address at a name
+//	Pi:<ip>:<factor>           STRING  last failure
+//	Pw:<network>:<factor>      STRING
+//	Pd:<device>:<factor>       STRING
+//	Po:<attempt>               STRING  1 hour                               how an attempt was settled: s, f or e
+//	Pq:<request>               STRING  1 minute                             the answer to a request with an id
+
+// A keyring makes hashes that nobody without the secret can make. It is safe for concurrent use.
+type keyring struct {
+	prefix string
+	macs   sync.Pool // of hash.Hash
+}
+
+const minSecret = 16
+
+var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
+
+func newKeyring(namespace string, secret []byte) (*keyring, error) {
+	if !namespaces.MatchString(namespace) {
+		return nil, fmt.Errorf("login: Options.Namespace is %q, should be 1 to 64 of A-Z a-z 0-9 . _ : -", namespace)
+	}
+	if len(secret) < minSecret {
+		return nil, errors.New("login: Options.Secret is too short, should be 16 or more random bytes")
+	}
+	// A key of this package's own: what is signed here means nothing elsewhere.
+	own := hmac.New(sha256.New, secret)
+	own.Write([]byte("tidegate login"))
+	key := own.Sum(nil)
+	k := &keyring{prefix: namespace + ":{login}:"}
+	k.macs.New = func() any { return hmac.New(sha256.New, key) }
+	return k, nil
+}
+
+// A digest is a keyed hash: 128 bits, as unlikely to meet another one as to be guessed.
+type digest [16]byte
+
+func (d digest) String() string { return base64.RawURLEncoding.EncodeToString(d[:]) }
+
+// hash returns the keyed hash of parts, which cannot pose as each other's ends. The first says what the others are.
+func (k *keyring) hash(parts ...string) digest {
+	h := k.macs.Get().(hash.Hash)
+	defer k.macs.Put(h)
+	h.Reset()
+	var room [128]byte
+	text := room[:0]
+	for _, part := range parts {
+		text = binary.AppendUvarint(text, uint64(len(part)))
+		text = append(text, part...)
+	}
+	h.Write(text)
+	var sum [sha256.Size]byte
+	return digest(h.Sum(sum[:0])[:16])
+}
+
+func (k *keyring) name(name string) digest { return k.hash("name", name) }
+
+func (k *keyring) record(letter string, d digest) string { return k.prefix + letter + ":" + d.String() }
+
+// keys returns those of the states that an attempt counts in. The device may be empty.
+func (k *keyring) keys(name digest, ip netip.Addr, device, factor string) (keys [kinds]string, tag nameTag) {
+	copy(tag[:], name[:])
+	n, tail := name.String(), ":"+factor
+	keys[byName] = k.prefix + "n:" + n + tail
+	if ip.IsValid() {
+		address := k.hash("ip", admission.Address(ip)).String()
+		keys[byPair] = k.prefix + "p:" + n + address + tail
+		keys[byIP] = k.prefix + "i:" + address + tail
+		if network := admission.Network(ip); network != "" {
+			keys[byNetwork] = k.prefix + "w:" + k.hash("network", network).String() + tail
+		}
+	}
+	if device != "" {
+		keys[byDevice] = k.prefix + "d:" + k.hash("device", device).String() + tail
+	}
+	return keys, tag
+}

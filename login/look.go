@@ -1,0 +1,137 @@
+package login
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// A Subject is whom an operator asks about: a name, an address, or what the two do together.
+type Subject struct {
+	Name   string     // empty: none
+	IP     netip.Addr // zero: none
+	Factor string     // empty means password
+}
+
+// A Standing is how a subject stands in one rule.
+type Standing struct {
+	Rule   string
+	Count  admission.LoginCount
+	Limit  int
+	Window time.Duration // 0: failures in a row
+	Action admission.LoginAction
+	Shadow bool
+
+	Failed   int       // that count now
+	InFlight int       // attempts that are not settled yet, or of names_per_ip names
+	Active   bool      // the rule acts now
+	Until    time.Time // Active: when that ends; zero: as long as the failures stand
+	Times    int       // penalties in a row
+}
+
+// Look returns how a subject stands in every rule that counts it. It changes nothing. The error is ErrInvalid or ErrUnavailable.
+func (t *Throttle) Look(ctx context.Context, s Subject) ([]Standing, error) {
+	keys, err := t.subjectKeys(s)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.opts.Timeout)
+	defer cancel()
+	states, now, err := t.store.look(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	return t.ladders().full.standings(&states, now), nil
+}
+
+func (l *ladder) standings(states *[kinds]*state, now int64) []Standing {
+	var all []Standing
+	for k, s := range states {
+		if s != nil {
+			l.age(kind(k), s, now)
+		}
+	}
+	for i := range l.rules {
+		r := &l.rules[i]
+		s := states[r.kind]
+		if s == nil {
+			continue
+		}
+		failed, both := s.count(r, now)
+		active, left, _ := s.standing(r, now)
+		st := Standing{
+			Rule: r.name, Count: r.Count, Limit: r.Limit, Window: r.Window, Action: r.Then, Shadow: r.Shadow,
+			Failed: int(failed), InFlight: int(both - failed), Active: active, Times: int(s.mark(r).times),
+		}
+		if active && r.length > 0 {
+			st.Until = time.UnixMicro(now + left).UTC()
+		}
+		all = append(all, st)
+	}
+	return all
+}
+
+// Lift forgets what has failed of a subject, and with it every penalty but bans. With a name and an address it is also what the two did
+// together. The error is ErrInvalid or ErrUnavailable.
+func (t *Throttle) Lift(ctx context.Context, s Subject) error {
+	keys, err := t.subjectKeys(s)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.opts.Timeout)
+	defer cancel()
+	if err := t.local.forget(ctx, keys); err != nil {
+		return err
+	}
+	return t.store.forget(ctx, keys)
+}
+
+// subjectKeys returns those of the states of a subject.
+func (t *Throttle) subjectKeys(s Subject) (keys [kinds]string, err error) {
+	factor, err := validFactor(s.Factor)
+	if err != nil {
+		return keys, err
+	}
+	if s.Name == "" && !s.IP.IsValid() {
+		return keys, fmt.Errorf("%w: a name or an address is needed", ErrInvalid)
+	}
+	var name digest
+	if s.Name != "" {
+		typed, err := t.normalize(s.Name)
+		if err != nil {
+			return keys, err
+		}
+		name = t.keys.name(typed)
+	}
+	keys, _ = t.keys.keys(name, s.IP, "", factor)
+	if s.Name == "" {
+		keys[byName], keys[byPair] = "", ""
+	}
+	return keys, nil
+}
+
+// Reference is how events name a login name. The error is ErrInvalid.
+func (t *Throttle) Reference(name string) (string, error) {
+	typed, err := t.normalize(name)
+	if err != nil {
+		return "", err
+	}
+	return t.keys.name(typed).reference(), nil
+}
+
+// Mask is an address without its end: 203.0.113.x, or the first 48 bits of an IPv6 address.
+func Mask(ip netip.Addr) string {
+	ip = ip.Unmap()
+	switch {
+	case ip.Is4():
+		b := ip.As4()
+		return fmt.Sprintf("%d.%d.%d.x", b[0], b[1], b[2])
+	case ip.IsValid():
+		p, _ := ip.WithZone("").Prefix(48)
+		return p.String()
+	}
+	return ""
+}

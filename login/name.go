@@ -1,0 +1,63 @@
+package login
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+const maxName = 256 // bytes
+
+// Normalize makes one of the ways to write a login name: NFKC, folded case, without spaces around it and without characters that cannot be
+// seen. Names that authenticate as one should be counted as one, and names of two people as two, so whoever authenticates otherwise gives
+// Options.Normalize the very function that the authentication uses.
+func Normalize(name string) string {
+	if plain(name) {
+		return strings.ToLower(strings.TrimSpace(name))
+	}
+	name = norm.NFKC.String(cases.Fold().String(norm.NFKC.String(name)))
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+			return -1
+		}
+		return r
+	}, name))
+}
+
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Throttle) normalize(name string) (string, error) {
+	if len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", fmt.Errorf("%w: name should be 1 to %d bytes of UTF-8 without control characters", ErrInvalid, maxName)
+	}
+	if name = t.opts.Normalize(name); name == "" {
+		return "", fmt.Errorf("%w: name is empty, should be the login name as it was typed", ErrInvalid)
+	}
+	return name, nil
+}
+
+const defaultFactor = "password"
+
+var factors = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
+
+func validFactor(factor string) (string, error) {
+	if factor == "" {
+		return defaultFactor, nil
+	}
+	if !factors.MatchString(factor) {
+		return "", fmt.Errorf("%w: factor is %.40q, should be such as password, otp or reset: 1 to 32 of a-z 0-9 _ -", ErrInvalid, factor)
+	}
+	return factor, nil
+}

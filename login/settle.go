@@ -1,0 +1,76 @@
+package login
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// Settled is what became of an attempt.
+type Settled struct {
+	// Device is a token for the client to keep, and to show with its next attempts by this name. Empty: it keeps the one it has.
+	Device string
+}
+
+// Settle says how the attempt id ended. The same result again gets the same answer. The error is ErrUnknownAttempt, ErrSettled if the attempt has
+// another outcome, also that of 30 seconds without one, ErrInvalid, or ErrUnavailable: then ask again.
+func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settled, error) {
+	letter, ok := results[result]
+	if !ok {
+		return Settled{}, fmt.Errorf("%w: result is %.40q, should be success, failure or error", ErrInvalid, result)
+	}
+	a, err := t.keys.parseAttempt(id)
+	if err != nil {
+		return Settled{}, err
+	}
+	c := &call{op: opSettle, ladder: t.ladders().full, device: a.inLane, at: a.at, result: letter, record: t.keys.record("o", a.nonce)}
+	c.keys, c.name = t.keys.keys(a.name, a.ip, a.device, a.factor)
+	store := t.store
+	if a.inLocal {
+		store, c.ladder = t.local, t.ladders().local
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Timeout)
+	defer cancel()
+	re, err := store.do(ctx, c)
+	if err != nil {
+		return Settled{}, err
+	}
+	t.tripped(ctx, c.ladder, a, re.trips, re.at)
+	switch re.outcome {
+	case settledOther:
+		return Settled{}, ErrSettled
+	case settledLate:
+		return Settled{}, fmt.Errorf("%w: it was not settled within %v and counts as failed", ErrSettled, micros(settleWithin))
+	}
+	if result != Success || !a.renew && a.inLane {
+		return Settled{}, nil
+	}
+	// Made of the attempt, so that asking again gives the same one.
+	device := t.keys.hash("device id", string(a.nonce[:]))
+	ends := time.UnixMicro(a.at).Add(t.opts.DeviceLife)
+	return Settled{Device: t.keys.deviceToken(string(device[:deviceIDSize]), a.name, ends)}, nil
+}
+
+// tripped bans whom rules ban, and tells the history what rules did.
+func (t *Throttle) tripped(ctx context.Context, l *ladder, id *attemptID, trips []trip, at int64) {
+	for _, trip := range trips {
+		r := &l.rules[trip.rule]
+		if r.action == ban && !r.Shadow && t.opts.Bans != nil {
+			t.ban(ctx, r, id)
+		}
+		t.tell(r, id, trip, at)
+	}
+}
+
+func (t *Throttle) ban(ctx context.Context, r *rule, id *attemptID) {
+	target := admission.BanTarget{Kind: admission.BanIP, Value: id.ip.String()}
+	if r.kind == byNetwork {
+		target = admission.BanTarget{Kind: admission.BanNetwork, Value: admission.Network(id.ip)}
+	}
+	_, err := t.opts.Bans.Ban(ctx, admission.BanOrder{BanTarget: target, Rule: r.name, For: r.For, Growing: r.Growing, AtMost: r.AtMost})
+	if err != nil {
+		t.opts.Logger.WarnContext(ctx, "login: not banned", "rule", r.name, "error", err)
+	}
+}

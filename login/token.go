@@ -1,0 +1,107 @@
+package login
+
+import (
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// An id of an attempt carries all that is needed to settle it, so that reserving one writes nothing but counts. It is signed: only what was
+// reserved can be settled. Whoever reserves gave all that is in it, or gets it as the device token.
+type attemptID struct {
+	at      int64 // µs, on the store's clock
+	nonce   digest
+	name    digest
+	ip      netip.Addr
+	factor  string
+	device  string // of the token that came along; empty: none, or one that is worth nothing
+	inLane  bool   // counted in the device's lane
+	inLocal bool   // counted in the process, whose store was away
+	renew   bool   // success gives out a new device token
+}
+
+const (
+	attemptVersion = 1
+	deviceVersion  = 2
+	macSize        = 16
+	fixedID        = 1 + 1 + 8 + 16 + 16 + 16 + 1 // version, flags, at, nonce, name, address, length of the factor
+)
+
+func (k *keyring) sign(b []byte) string {
+	mac := k.hash("token", string(b))
+	return base64.RawURLEncoding.EncodeToString(append(b, mac[:]...))
+}
+
+// verify returns what sign was given.
+func (k *keyring) verify(token string, longest int) ([]byte, bool) {
+	if len(token) > longest {
+		return nil, false
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(b) <= macSize {
+		return nil, false
+	}
+	b, given := b[:len(b)-macSize], b[len(b)-macSize:]
+	mac := k.hash("token", string(b))
+	return b, hmac.Equal(given, mac[:])
+}
+
+const maxAttemptID = 256
+
+func (k *keyring) attemptToken(id *attemptID) string {
+	var flags byte
+	for bit, is := range [...]bool{id.inLane, id.inLocal, id.renew} {
+		if is {
+			flags |= 1 << bit
+		}
+	}
+	ip := id.ip.As16()
+	b := append(make([]byte, 0, fixedID+len(id.factor)+len(id.device)+macSize), attemptVersion, flags)
+	b = binary.BigEndian.AppendUint64(b, uint64(id.at))
+	b = append(b, id.nonce[:]...)
+	b = append(b, id.name[:]...)
+	b = append(b, ip[:]...)
+	b = append(b, byte(len(id.factor)))
+	b = append(b, id.factor...)
+	return k.sign(append(b, id.device...))
+}
+
+func (k *keyring) parseAttempt(token string) (*attemptID, error) {
+	b, ok := k.verify(token, maxAttemptID)
+	if !ok || len(b) < fixedID || b[0] != attemptVersion || len(b) < fixedID+int(b[fixedID-1]) {
+		return nil, fmt.Errorf("%w: %.40q", ErrUnknownAttempt, token)
+	}
+	end := fixedID + int(b[fixedID-1])
+	return &attemptID{
+		inLane: b[1]&1 != 0, inLocal: b[1]&2 != 0, renew: b[1]&4 != 0,
+		at: int64(binary.BigEndian.Uint64(b[2:])), nonce: digest(b[10:]), name: digest(b[26:]),
+		ip: netip.AddrFrom16([16]byte(b[42:])).Unmap(), factor: string(b[fixedID:end]), device: string(b[end:]),
+	}, nil
+}
+
+// A device token proves that its holder has logged in by this name before. It names nobody to those who read it.
+//
+//	version, id (12 bytes), keyed hash of the name, end of its life (unix seconds, 4 bytes), and the signature of these
+const (
+	deviceIDSize = 12
+	deviceSize   = 1 + deviceIDSize + 16 + 4
+	maxDevice    = 128 // characters
+)
+
+func (k *keyring) deviceToken(id string, name digest, ends time.Time) string {
+	b := append(append(make([]byte, 0, deviceSize+macSize), deviceVersion), id...)
+	b = append(b, name[:]...)
+	return k.sign(binary.BigEndian.AppendUint32(b, uint32(ends.Unix())))
+}
+
+// parseDevice returns the id in a token for name, and when it ends; false if it is no token, or another name's.
+func (k *keyring) parseDevice(token string, name digest) (id string, ends time.Time, ok bool) {
+	b, ok := k.verify(token, maxDevice)
+	if !ok || len(b) != deviceSize || b[0] != deviceVersion || digest(b[1+deviceIDSize:]) != name {
+		return "", time.Time{}, false
+	}
+	return string(b[1 : 1+deviceIDSize]), time.Unix(int64(binary.BigEndian.Uint32(b[deviceSize-4:])), 0), true
+}
