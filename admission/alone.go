@@ -17,7 +17,7 @@ func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []V
 	for i, at := range of {
 		r := p.claims[at].rule
 		switch {
-		case r.shadow:
+		case call.Tallies[i].Shadow:
 		case r.onStoreError == failClosed:
 			return Decision{}, fmt.Errorf("%w: %s: %w", ErrUnavailable, call.Mode, cause)
 		case r.onStoreError == failLocal:

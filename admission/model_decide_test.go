@@ -23,6 +23,7 @@ func (m *model) decide(req admission.Request, charge bool) (verdicts []admission
 	const minute = int64(time.Minute / time.Microsecond)
 	var of []*modelRule
 	var records []*modelRecord
+	var waived []bool
 	asked := m.asks(req)
 	for i := range m.rules {
 		r := &m.rules[i]
@@ -31,6 +32,7 @@ func (m *model) decide(req admission.Request, charge bool) (verdicts []admission
 			continue
 		}
 		v := m.verdict(r, m.tally(r, subject), r.cost*req.Cost)
+		waived = append(waived, r.waives(req, v))
 		var record *modelRecord
 		if charge && req.ID != "" && r.kept(asked) {
 			record = m.records[modelRequest{modelKey{r.name, subject}, req.ID}]
@@ -39,12 +41,20 @@ func (m *model) decide(req admission.Request, charge bool) (verdicts []admission
 			}
 			if record != nil {
 				v = record.verdict
-				v.Limit, v.Shadow = r.limit, r.shadow // which are those of today
+				v.Limit, v.Shadow, v.Action = r.limit, r.shadow, r.action(v.Reason) // which are those of today
 			}
 		}
-		admitted = admitted && (v.Admitted || r.shadow)
+		admitted = admitted && (v.Admitted || r.shadow || waived[len(waived)-1])
 		verdicts, of, records = append(verdicts, v), append(of, r), append(records, record)
 	}
+	// What is remembered and counted below is as it stands; what is said is that a waived refusal is none.
+	defer func() {
+		for i := range verdicts {
+			if v := &verdicts[i]; waived[i] {
+				v.Admitted, v.Reason, v.Action, v.RetryAfter = true, "", admission.ActionAllow, 0
+			}
+		}
+	}()
 	if !charge {
 		return verdicts, admitted, nil
 	}

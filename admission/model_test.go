@@ -31,6 +31,7 @@ type modelRule struct {
 	cost          int
 	countRejected bool
 	shadow        bool
+	challenge     bool // on_exceed
 }
 
 type modelKey struct{ rule, subject string }
@@ -192,12 +193,25 @@ func (m *model) verdict(r *modelRule, t *modelTally, cost int) admission.Verdict
 	case wait > 0:
 		v.Reason, v.RetryAfter = admission.RateLimited, micros(wait)
 	}
-	if v.Admitted = v.Reason == ""; v.Admitted {
-		v.Action = admission.ActionAllow
-	} else {
-		v.Action = admission.ActionDeny
-	}
+	v.Action = r.action(v.Reason)
+	v.Admitted = v.Reason == ""
 	return v
+}
+
+// action is what r asks for where there is this reason to refuse.
+func (r *modelRule) action(reason admission.Reason) admission.Action {
+	switch {
+	case reason == "":
+		return admission.ActionAllow
+	case reason == admission.RateLimited && r.challenge:
+		return admission.ActionChallenge
+	}
+	return admission.ActionDeny
+}
+
+// waives reports whether r would answer with a challenge, which a solved request need not fear. A cost above the limit is none.
+func (r *modelRule) waives(req admission.Request, today admission.Verdict) bool {
+	return req.Solved && r.challenge && today.Reason != admission.CostAboveLimit
 }
 
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

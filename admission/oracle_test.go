@@ -111,6 +111,7 @@ func (p *play) numbers(r *modelRule) {
 	r.base = rapid.IntRange(1, 5).Draw(p.T, "base's limit")
 	r.countRejected = rapid.IntRange(0, 3).Draw(p.T, "count rejected") == 0
 	r.shadow = rapid.IntRange(0, 4).Draw(p.T, "shadow") == 0
+	r.challenge = rapid.IntRange(0, 3).Draw(p.T, "challenge") == 0
 }
 
 // subjects of rules.
@@ -142,6 +143,9 @@ func (p *play) text() string {
 		case admission.TwoStage:
 			fmt.Fprintf(&b, ", base: {limit: %d, window: %v}", r.base, micros(r.baseWindow))
 		}
+		if r.challenge {
+			b.WriteString(", on_exceed: challenge")
+		}
 		b.WriteString("}\n")
 	}
 	return b.String()
@@ -170,6 +174,7 @@ func (p *play) step() {
 		Device: rapid.SampledFrom([]string{"", "phone", "phone", "desk"}).Draw(p.T, "device"),
 		IP:     netip.AddrFrom4([4]byte{192, 0, 2, rapid.ByteRange(1, 2).Draw(p.T, "ip")}),
 		Cost:   rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(p.T, "cost"),
+		Solved: rapid.IntRange(0, 3).Draw(p.T, "solved") == 0,
 	}
 	switch do := rapid.IntRange(0, 19).Draw(p.T, "do"); {
 	case do < 10:

@@ -23,7 +23,8 @@ type claim struct {
 	window   *window // nil: a direct rule
 	limit    int
 	cost     int
-	from, to int // its subject's kinds and values within the plan's parts
+	from, to int  // its subject's kinds and values within the plan's parts
+	waived   bool // it would answer with a challenge, which the request has solved: it counts while there is room, and stops nobody
 }
 
 func (p *plan) identity(c *claim) []string { return p.parts[c.from:c.to] }
@@ -61,11 +62,12 @@ func (r *Rules) plan(p *plan, sc scope, req *Request) error {
 			if sc == counting {
 				continue
 			}
-			p.claims = append(p.claims, claim{rule: rule, limit: Unlimited})
+			waived := req.Solved && rule.direct == ActionChallenge
+			p.claims = append(p.claims, claim{rule: rule, limit: Unlimited, waived: waived})
 			if rule.direct == ActionAllow && !rule.shadow {
 				return nil // the rules that follow are not asked
 			}
-			p.refused = p.refused || rule.direct != ActionAllow && !rule.shadow
+			p.refused = p.refused || rule.direct != ActionAllow && !rule.shadow && !waived
 			continue
 		}
 		from := len(p.parts)
@@ -83,7 +85,9 @@ func (r *Rules) plan(p *plan, sc scope, req *Request) error {
 			cost = 1 // to look, to take back and to forget, any will do
 		}
 		for j := range rule.windows {
-			p.claims = append(p.claims, claim{rule, &rule.windows[j], rule.limitOf(j, req, path), cost, from, len(parts)})
+			c := claim{rule: rule, window: &rule.windows[j], limit: rule.limitOf(j, req, path), cost: cost, from: from, to: len(parts)}
+			c.waived = req.Solved && rule.onExceed.action == ActionChallenge && (c.limit == Unlimited || cost <= c.capacity())
+			p.claims = append(p.claims, c)
 		}
 	}
 	return nil
@@ -107,7 +111,11 @@ func (r *rule) verdict() Verdict {
 // verdict is what c says before anything has been counted.
 func (c *claim) verdict() Verdict {
 	if c.window == nil {
-		return c.rule.verdict()
+		v := c.rule.verdict()
+		if c.waived {
+			v.Admitted, v.Reason, v.Action = true, "", ActionAllow
+		}
+		return v
 	}
 	v := Verdict{
 		Rule: c.rule.name, Algorithm: c.window.algorithm, Window: c.window.span.length(), Limit: c.limit, Shadow: c.rule.shadow,
@@ -143,7 +151,7 @@ func (v *Verdict) refuse(reason Reason, r *rule) {
 func (c *claim) tally(k *keyring, subject string, withID bool) Tally {
 	t := Tally{
 		Key: k.window(subject, c.window.id), Subject: subject, Algorithm: c.window.algorithm, Limit: c.limit, Window: c.window.span,
-		Cost: c.cost, Shadow: c.rule.shadow, CountRejected: c.rule.countRejected,
+		Cost: c.cost, Shadow: c.rule.shadow || c.waived, CountRejected: c.rule.countRejected,
 	}
 	if t.Algorithm == GCRA {
 		t.Burst = c.capacity()
@@ -175,8 +183,12 @@ func (p *plan) read(verdicts []Verdict, counts []Count) {
 		c, v := &counts[i], &verdicts[p.of[i]]
 		v.Admitted, v.Reason, v.Action = true, "", ActionAllow
 		v.Remaining, v.RetryAfter, v.ResetAfter = c.Remaining, c.RetryAfter, c.ResetAfter
-		if c.Reason != "" {
-			v.refuse(c.Reason, p.claims[p.of[i]].rule)
+		switch claim := &p.claims[p.of[i]]; {
+		case c.Reason == "":
+		case claim.waived:
+			v.RetryAfter = 0
+		default:
+			v.refuse(c.Reason, claim.rule)
 		}
 	}
 }

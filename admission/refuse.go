@@ -24,7 +24,7 @@ func (g *Gate) refuseAgain(mode Mode, p *plan, version string) (Decision, bool) 
 	for i := range p.claims {
 		c := &p.claims[i]
 		var d *denial
-		if c.asked() && !c.rule.shadow {
+		if c.asked() && !c.rule.shadow && !c.waived {
 			d = g.denied.find(denyKey{c.window, c.limit, g.denied.hash(p.identity(c))}, c.cost, now)
 		}
 		if d == nil {

@@ -35,6 +35,10 @@ type Request struct {
 
 	Cost int // units, 1 to MaxCost; 0 means 1. A rule multiplies it by its own cost
 
+	// Solved says that the caller has just proved to be human for this very request: what answers with a challenge does not refuse it.
+	// Nothing in package admission checks that; see package captcha. Other rules, and a cost above the whole limit, refuse as ever.
+	Solved bool
+
 	// ID makes a resend harmless: within a minute the same ID of the same subject is charged once and gets the same answer.
 	// Empty, or 1 to 255 bytes. Of one subject at least the last 128 answers are remembered, one for each window that counted.
 	ID string
