@@ -34,9 +34,26 @@ func (c *Config) checkAPI(t told) []error {
 			wrong = append(wrong, fmt.Errorf("%s: is set while %s is; set one of them", pair[0], pair[1]))
 		}
 	}
+	wrong = append(wrong, c.checkCaptcha(t)...)
 	if c.InternalListen != "" && !loopback(c.InternalListen) && !t.has("INTERNAL_TOKEN") && !t.has("TOKENS_FILE") {
 		wrong = append(wrong, fmt.Errorf("INTERNAL_LISTEN: is %q, which other machines reach, and nobody needs a token there: "+
 			"set INTERNAL_TOKEN or TOKENS_FILE, or listen on 127.0.0.1", c.InternalListen))
+	}
+	return wrong
+}
+
+// checkCaptcha finds what a provider that others run lacks, and what is set for nobody.
+func (c *Config) checkCaptcha(t told) (wrong []error) {
+	if c.Captcha == "" { // it is wrong by itself
+		return nil
+	}
+	for _, name := range []string{"CAPTCHA_SITE_KEY", "CAPTCHA_SECRET", "CAPTCHA_HOSTNAMES"} {
+		switch {
+		case c.Captcha == CaptchaOwn && t.has(name):
+			wrong = append(wrong, fmt.Errorf("%s: is set, and CAPTCHA is altcha, which takes none; set CAPTCHA to turnstile, hcaptcha or recaptcha, or leave it out", name))
+		case c.Captcha != CaptchaOwn && !t.has(name):
+			wrong = append(wrong, fmt.Errorf("%s: is not set, and CAPTCHA=%s needs it", name, c.Captcha))
+		}
 	}
 	return wrong
 }

@@ -32,6 +32,11 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	CORSOrigins    []string
 
+	Captcha          string // a captcha.Provider's name
+	CaptchaSiteKey   string
+	CaptchaSecret    Secret
+	CaptchaHostnames []string
+
 	InternalToken Secret
 	TokensFile    string
 	RulesFile     string
@@ -49,6 +54,9 @@ const (
 	IdentityJWT    = "jwt"
 	IdentityHeader = "header"
 )
+
+// CaptchaOwn is the provider of challenges that needs nobody else.
+const CaptchaOwn = "altcha"
 
 // Embedded tells whether the program runs on its own, without Redis and Postgres.
 func (c *Config) Embedded() bool { return c.Redis == "" }
@@ -92,6 +100,11 @@ func (c *Config) settings() []setting {
 		{"JWT_AUDIENCE", "aud that a token must have", "", false, text(&c.JWTAudience)},
 		{"TRUSTED_PROXIES", "addresses and networks whose X-Forwarded-For and X-User-ID are believed, comma-separated", "", false, networks(&c.TrustedProxies)},
 		{"CORS_ORIGINS", "origins whose pages may call the public listener, comma-separated", "", false, origins(&c.CORSOrigins)},
+
+		{"CAPTCHA", "whose challenges people solve: altcha (a proof of work, asks nobody), turnstile, hcaptcha or recaptcha", CaptchaOwn, false, oneOf(&c.Captcha, CaptchaOwn, "turnstile", "hcaptcha", "recaptcha")},
+		{"CAPTCHA_SITE_KEY", "the site's key at another provider than altcha", "", false, text(&c.CaptchaSiteKey)},
+		{"CAPTCHA_SECRET", "the site's secret there", "", false, c.CaptchaSecret.given},
+		{"CAPTCHA_HOSTNAMES", "hosts of the pages whose solutions count there, comma-separated", "", false, hostnames(&c.CaptchaHostnames)},
 
 		{"INTERNAL_TOKEN", "token of one operator", "", false, c.InternalToken.atLeast(16)},
 		{"TOKENS_FILE", "YAML file of tokens with their names and roles", "", false, file(&c.TokensFile)},

@@ -40,7 +40,7 @@ func TestEmbeddedNeedsNothing(t *testing.T) {
 	}
 	want := &Config{
 		Data: "./tidegate-data", Listen: ":8080", InternalListen: "127.0.0.1:8081", WorkerListen: "127.0.0.1:8082",
-		Identity: "header", Namespace: "tidegate", LogLevel: slog.LevelInfo, LogFormat: "text",
+		Identity: "header", Captcha: "altcha", Namespace: "tidegate", LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
 	if diff := cmp.Diff(want, c, cmp.Comparer(func(a, b Secret) bool { return a == b })); diff != "" {
 		t.Fatal(diff)
@@ -85,6 +85,23 @@ func TestQueueIsOnTheSameRedisUnlessToldOtherwise(t *testing.T) {
 	}
 }
 
+func TestCaptchaOfOthers(t *testing.T) {
+	c, err := API(nil, env(t, "CAPTCHA", "turnstile", "CAPTCHA_SITE_KEY", "key", "CAPTCHA_SECRET", "hunter2", "CAPTCHA_HOSTNAMES", "shop.example, www.shop.example"), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Captcha != "turnstile" || c.CaptchaSiteKey != "key" || string(c.CaptchaSecret) != "hunter2" ||
+		cmp.Diff(c.CaptchaHostnames, []string{"shop.example", "www.shop.example"}) != "" {
+		t.Errorf("%+v", c)
+	}
+	_, err = API(nil, env(t, "CAPTCHA", "hcaptcha", "CAPTCHA_SITE_KEY", "key"), io.Discard)
+	for _, name := range []string{"CAPTCHA_SECRET", "CAPTCHA_HOSTNAMES"} {
+		if err == nil || !strings.Contains(err.Error(), name+": is not set, and CAPTCHA=hcaptcha needs it") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 func TestWrongValues(t *testing.T) {
 	folder := t.TempDir()
 	missing := filepath.Join(folder, "none.yaml")
@@ -115,6 +132,10 @@ func TestWrongValues(t *testing.T) {
 		{"IDENTITY", "cookie", `"cookie", and must be jwt or header`, ""},
 		{"IDENTITY", "", "is not set, and must be jwt", ""},
 		{"IDENTITY", "jwt", "JWT_JWKS_FILE", ""},
+		{"CAPTCHA", "friendly", `"friendly", and must be altcha or turnstile or hcaptcha or recaptcha`, ""},
+		{"CAPTCHA_SITE_KEY", "key", "altcha, which takes none", ""},
+		{"CAPTCHA_SECRET", "hunter2", "altcha, which takes none", "hunter2"},
+		{"CAPTCHA_HOSTNAMES", "https://shop.example", `names "https://shop.example"`, ""},
 		{"JWT_SECRET", strings.Repeat("hunter2", 5), "set one of them", "hunter2"},
 		{"JWT_SECRET", "hunter2", "has 7 characters, and must have at least 32", "hunter2"},
 		{"JWT_JWKS_FILE", missing, "must be a file that can be read", ""},

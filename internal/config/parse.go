@@ -152,6 +152,24 @@ func origins(field *[]string) func(string) error {
 	}
 }
 
+var hostnameShape = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?$`)
+
+func hostnames(field *[]string) func(string) error {
+	return func(value string) error {
+		for part := range strings.SplitSeq(value, ",") {
+			part = strings.TrimSpace(part)
+			if part == "" {
+				continue
+			}
+			if !hostnameShape.MatchString(part) {
+				return fmt.Errorf("names %q, and must name hosts, such as shop.example,www.shop.example", part)
+			}
+			*field = append(*field, part)
+		}
+		return nil
+	}
+}
+
 var namespaceShape = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
 // namespace keeps out what has a meaning in Redis keys: braces, colons, globs.

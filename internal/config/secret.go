@@ -38,6 +38,12 @@ func (s *Secret) atLeast(characters int) func(string) error {
 	}
 }
 
+// given sets a secret that somebody else has made.
+func (s *Secret) given(value string) error {
+	*s = Secret(value)
+	return nil
+}
+
 // URL leads to a server and may hold a password, which is never printed. A conversion to string reveals it.
 type URL string
 
