@@ -15,7 +15,7 @@ type Settled struct {
 }
 
 // Settle says how the attempt id ended. The same result again gets the same answer. The error is ErrUnknownAttempt, ErrSettled if the attempt has
-// another outcome, also that of 30 seconds without one, ErrInvalid, or ErrUnavailable: then ask again.
+// another outcome, which is also an ErrLate where 30 seconds went by without one, ErrInvalid, or ErrUnavailable: then ask again.
 func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settled, error) {
 	letter, ok := results[result]
 	if !ok {
@@ -42,7 +42,7 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	case settledOther:
 		return Settled{}, ErrSettled
 	case settledLate:
-		return Settled{}, fmt.Errorf("%w: it was not settled within %v and counts as failed", ErrSettled, micros(settleWithin))
+		return Settled{}, ErrLate
 	}
 	if result != Success || !a.renew && a.inLane {
 		return Settled{}, nil
