@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// accounts stand for a table of users.
+type accounts struct {
+	hashes map[string][]byte
+	decoy  []byte        // compared with where there is no such name
+	slots  chan struct{} // hashing is expensive on purpose, so only so much of it is done at once
+}
+
+const cost = bcrypt.DefaultCost
+
+func newAccounts(passwords map[string]string) (*accounts, error) {
+	a := &accounts{hashes: map[string][]byte{}, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	var err error
+	for name, password := range passwords {
+		if a.hashes[key(name)], err = bcrypt.GenerateFromPassword([]byte(password), cost); err != nil {
+			return nil, err
+		}
+	}
+	a.decoy, err = bcrypt.GenerateFromPassword([]byte("nobody's password"), cost)
+	return a, err
+}
+
+// key is how a name is looked up. Tidegate counts names that differ only in case and in spaces around them as one, so they may be one here. If
+// yours are one in more ways, such as with and without dots, tell Tidegate the name as it stands in your table.
+func key(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
+
+// check takes as long for names that nobody has: otherwise the time would tell which ones exist.
+func (a *accounts) check(ctx context.Context, name, password string) (bool, error) {
+	select {
+	case a.slots <- struct{}{}:
+		defer func() { <-a.slots }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	hash, known := a.hashes[key(name)]
+	if !known {
+		hash = a.decoy
+	}
+	err := bcrypt.CompareHashAndPassword(hash, []byte(password))
+	if errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+		return false, nil
+	}
+	return known && err == nil, err
+}
