@@ -18,6 +18,7 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -32,7 +33,11 @@ type Config struct {
 	Bans BanHistory
 	// Semaphores there are. Nil: none, and no routes for them.
 	Semaphores *semdefs.Registry
-	// Secret keys what callers must not be able to guess of each other. Required with Semaphores.
+	// Captcha makes the challenges that rules ask for, and verifies solutions. Nil: nobody can solve any.
+	Captcha captcha.Provider
+	// CaptchaLimit limits how often challenges are asked for on the public listener, whatever the rules say. Nil: the rules do.
+	CaptchaLimit Charger
+	// Secret keys what callers must not be able to guess of each other. Required with Semaphores and Captcha.
 	Secret []byte
 	// Metrics answers GET /metrics on the internal listener. Nil: nobody does.
 	Metrics http.Handler
@@ -74,6 +79,9 @@ type API struct {
 	within   time.Duration
 	draining atomic.Bool
 
+	captcha      captcha.Provider
+	captchaLimit func(context.Context, admission.Request) (admission.Decision, error) // nil: none
+
 	semaphores *semdefs.Registry
 	secret     []byte
 	leaving    context.Context // ends with Drain
@@ -93,8 +101,11 @@ func New(cfg Config) (*API, error) {
 		proxies: slices.Clone(cfg.TrustedProxies), log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
 	a.semaphores, a.secret = cfg.Semaphores, slices.Clone(cfg.Secret)
-	if a.semaphores != nil && len(a.secret) == 0 {
-		return nil, errors.New("httpapi: New needs a Secret with Semaphores")
+	if (a.semaphores != nil || cfg.Captcha != nil) && len(a.secret) == 0 {
+		return nil, errors.New("httpapi: New needs a Secret with Semaphores and Captcha")
+	}
+	if a.captcha = cfg.Captcha; cfg.CaptchaLimit != nil {
+		a.captchaLimit = cfg.CaptchaLimit.Charge
 	}
 	a.leaving, a.leave = context.WithCancel(context.Background())
 	if a.log == nil {
@@ -115,6 +126,7 @@ func New(cfg Config) (*API, error) {
 	a.public = a.echo(append(steps, hygiene, segments, a.identify)...)
 	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
 	a.common(docs, a.charged)
+	a.challenges(docs, true)
 	a.own(docs)
 	if err := a.document(a.public, docs); err != nil {
 		return nil, err
@@ -123,6 +135,7 @@ func New(cfg Config) (*API, error) {
 	a.internal = a.echo(a.track, hygiene, segments, a.guard, a.identify)
 	docs = a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
 	a.common(docs)
+	a.challenges(docs, false)
 	a.operators(docs)
 	a.services(docs)
 	if err := a.document(a.internal, docs); err != nil {
@@ -233,7 +246,7 @@ func cors(origins []string) echo.MiddlewareFunc {
 	return middleware.CORSWithConfig(middleware.CORSConfig{
 		AllowOrigins:  origins,
 		AllowMethods:  []string{http.MethodGet, http.MethodPost},
-		AllowHeaders:  []string{"Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id"},
+		AllowHeaders:  []string{"Authorization", "Content-Type", "Idempotency-Key", "X-Captcha", "X-Request-Id"},
 		ExposeHeaders: []string{"Location", "Retry-After", "RateLimit", "RateLimit-Policy", "Idempotency-Replayed", "X-Request-Id"},
 		MaxAge:        600,
 	})

@@ -9,22 +9,62 @@ import (
 	"github.com/tidegate/tidegate/admission/admissionhttp"
 )
 
-// charge asks the rules whether the caller may come in, and writes what they
-// say into the answer's fields.
-func (a *API) charge(ctx context.Context) error {
-	r := requestOf(ctx)
-	d, err := a.chargeGate(ctx, admission.Request{
+// requestAt is what the rules are asked about a request to this API.
+func (a *API) requestAt(r *request) admission.Request {
+	return admission.Request{
 		User:   r.caller.User,
 		IP:     admissionhttp.ClientAddress(r.http, a.proxies),
 		Tier:   r.caller.Tier,
 		Route:  r.http.URL.Path,
 		Method: r.http.Method,
-	})
+	}
+}
+
+// charge asks the rules whether the caller may come in, and writes what they say into the answer's fields. The context that it
+// returns, to be cancelled also after an error, is for what remains: rules and that have within together, or any time if it is 0.
+func (a *API) charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error) {
+	r := requestOf(ctx)
+	return a.chargeOrSolve(ctx, within, r, a.requestAt(r))
+}
+
+// chargeOrSolve charges req. Where only a challenge is in the way and the caller has solved one, the solution is verified, and
+// the request charged once more. Only then, because a solution is good once, and verifying it costs more than charging.
+func (a *API) chargeOrSolve(ctx context.Context, within time.Duration, r *request, req admission.Request) (context.Context, context.CancelFunc, error) {
+	rest, cancel := bounded(ctx, within)
+	d, err := a.chargeGate(rest, req)
+	if err == nil && d.Reason == admission.CaptchaRequired && a.captcha != nil {
+		b := a.orderBinding(&req)
+		token := r.http.Header.Get(captchaField)
+		if token == "" {
+			admissionhttp.WriteFields(r.header, &d)
+			p := denied(&d)
+			p.Challenge = a.challengeFor(b)
+			return rest, cancel, p
+		}
+		if err := a.verifyCaptcha(ctx, token, b, req.IP); err != nil {
+			admissionhttp.WriteFields(r.header, &d)
+			return rest, cancel, err
+		}
+		cancel()
+		rest, cancel = bounded(ctx, within) // to ask another provider takes longer than all else may
+		req.Solved = true
+		d, err = a.chargeGate(rest, req)
+	}
 	if err != nil {
-		return err
+		return rest, cancel, err
 	}
 	admissionhttp.WriteFields(r.header, &d)
-	return denial(&d)
+	return rest, cancel, denial(&d)
+}
+
+// captchaField holds a solution.
+const captchaField = "X-Captcha"
+
+func bounded(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
+	if within == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, within)
 }
 
 // chargeGate is where every charge of this process passes.
@@ -41,6 +81,10 @@ func denial(d *admission.Decision) error {
 	if d.Admitted {
 		return nil
 	}
+	return denied(d)
+}
+
+func denied(d *admission.Decision) *Problem {
 	p := problem(string(d.Reason))
 	p.ViolatedPolicies = admissionhttp.Violated(d)
 	return p

@@ -22,7 +22,7 @@ const bodyWithin = 5 * time.Second
 // single are the fields of which a second one would leave open whom to
 // believe: a proxy that adds its own to the client's instead of replacing it
 // would hand identities out.
-var single = []string{"X-User-Id", "X-User-Tier", "Idempotency-Key", "Authorization", "X-Tidegate-Token"}
+var single = []string{"X-User-Id", "X-User-Tier", "Idempotency-Key", "X-Captcha", "Authorization", "X-Tidegate-Token"}
 
 // hygiene refuses what no handler should have to think about.
 func hygiene(next echo.HandlerFunc) echo.HandlerFunc {

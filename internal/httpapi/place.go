@@ -7,9 +7,10 @@ import (
 )
 
 type placeInput struct {
-	Sale string `path:"sale" doc:"Name of the sale"`
-	Key  string `header:"Idempotency-Key" doc:"At most 255 printable characters. Makes a repetition of this request the same order. Required without a user, and where a buyer may hold more than one unit"`
-	Body struct {
+	Sale    string `path:"sale" doc:"Name of the sale"`
+	Key     string `header:"Idempotency-Key" doc:"At most 255 printable characters. Makes a repetition of this request the same order. Required without a user, and where a buyer may hold more than one unit"`
+	Captcha string `header:"X-Captcha" doc:"Solution of the challenge that a refusal with captcha_required named; good for one request"`
+	Body    struct {
 		Item     string `json:"item" doc:"Name of the item"`
 		Quantity int    `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1"`
 	} `nameHint:"OrderRequest"`
@@ -47,12 +48,12 @@ func (a *API) place(ctx context.Context, in *placeInput) (*placeOutput, error) {
 	out, decided := attempt.Screen()
 	if !decided {
 		// One deadline for both; a hang-up ends neither.
-		ctx, cancel := context.WithTimeout(ctx, a.within)
+		rest, cancel, err := a.charge(ctx, a.within)
 		defer cancel()
-		if err := a.charge(ctx); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		if out, err = attempt.Reserve(ctx); err != nil {
+		if out, err = attempt.Reserve(rest); err != nil {
 			return nil, err
 		}
 	}

@@ -26,10 +26,11 @@ type Problem struct {
 	Instance string      `json:"instance,omitempty" doc:"Identifies this occurrence in the server's log"`
 	Errors   []Violation `json:"errors,omitempty" doc:"What is wrong with the request"`
 
-	Free             *int     `json:"free,omitempty" doc:"not_enough: units left"`
-	OrderID          string   `json:"order_id,omitempty" doc:"quota_per_buyer: an order that holds the units"`
-	Position         int      `json:"position,omitempty" doc:"at_capacity of a semaphore: the place in its queue, from 1; it is not kept"`
-	ViolatedPolicies []string `json:"violated-policies,omitempty" doc:"Names of the rules that refused"`
+	Free             *int           `json:"free,omitempty" doc:"not_enough: units left"`
+	OrderID          string         `json:"order_id,omitempty" doc:"quota_per_buyer: an order that holds the units"`
+	Position         int            `json:"position,omitempty" doc:"at_capacity of a semaphore: the place in its queue, from 1; it is not kept"`
+	Challenge        *challengeView `json:"challenge,omitempty" doc:"captcha_required: solve it, and send the request again with the solution in X-Captcha"`
+	ViolatedPolicies []string       `json:"violated-policies,omitempty" doc:"Names of the rules that refused"`
 
 	retryAfter time.Duration
 	cause      error // for the log, never for the caller
@@ -75,7 +76,7 @@ func (k *kind) problem() *Problem {
 
 // encoded is the body. Most refusals of a rush are one of few.
 func (p *Problem) encoded() ([]byte, error) {
-	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.Position == 0 && p.ViolatedPolicies == nil {
+	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.Position == 0 && p.Challenge == nil && p.ViolatedPolicies == nil {
 		return k.body, nil
 	}
 	return json.Marshal(p)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/semaphore"
@@ -69,7 +70,8 @@ var kinds = []kind{
 	{string(admission.Banned), 403, "banned", "The caller is banned", "Retry-After is the end of the ban.", 0, nil},
 	{
 		string(admission.CaptchaRequired), 403, "captcha-required", "The caller has to prove to be human",
-		"Where there is Retry-After, waiting as long helps as well.", 0, nil,
+		"Get the challenge at `challenge.url`, solve it, and repeat the request with the solution in X-Captcha: it lets one request in. " +
+			"Where there is Retry-After, waiting as long helps as well.", 0, nil,
 	},
 	{reasonUnknownSale, 404, "not-found", "There is no such sale", "Check the name of the sale.", 0, nil},
 	{reasonUnknownItem, 404, "not-found", "There is no such item in this sale", "The sale lists its items.", 0, nil},
@@ -174,6 +176,7 @@ var reasonOf = []struct {
 	{semaphore.ErrAtCapacity, string(orders.ReasonAtCapacity)},
 	{semaphore.ErrClosed, reasonDraining},
 	{semdefs.ErrUnavailable, reasonStoreUnavailable},
+	{captcha.ErrUnavailable, reasonStoreUnavailable},
 	{errUnauthenticated, reasonUnauthenticated},
 	{errForbidden, reasonForbidden},
 	{context.DeadlineExceeded, reasonStoreUnavailable},

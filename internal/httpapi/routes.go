@@ -79,6 +79,9 @@ func (a *API) common(docs huma.API, reading ...func(huma.Context, func(huma.Cont
 	huma.Register(docs, readyzRoute, a.readyz)
 	sale, order := saleRoute, orderRoute
 	sale.Middlewares, order.Middlewares = reading, reading
+	if len(reading) > 0 {
+		sale.Parameters, order.Parameters = captchaParameter, captchaParameter
+	}
 	huma.Register(docs, sale, a.sale)
 	quick := placeRoute
 	quick.Middlewares = huma.Middlewares{a.quickPlace}
@@ -90,13 +93,16 @@ func (a *API) common(docs huma.API, reading ...func(huma.Context, func(huma.Cont
 func (a *API) own(docs huma.API) {
 	list, cancel := ownOrdersRoute, cancelRoute
 	list.Middlewares, cancel.Middlewares = huma.Middlewares{a.charged}, huma.Middlewares{a.charged}
+	list.Parameters, cancel.Parameters = captchaParameter, captchaParameter
 	huma.Register(docs, list, a.ownOrders)
 	huma.Register(docs, cancel, a.cancel)
 }
 
 // charged puts the rules in front of an operation.
 func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
-	if err := a.charge(ctx.Context()); err != nil {
+	_, cancel, err := a.charge(ctx.Context(), 0)
+	defer cancel()
+	if err != nil {
 		a.fail(humaecho.Unwrap(ctx), err)
 		return
 	}

@@ -1,0 +1,188 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/admissionhttp"
+	"github.com/tidegate/tidegate/captcha"
+)
+
+// purposeOrder is that of solutions which get a request past the rules.
+const purposeOrder = "order"
+
+// challengePath is where challenges are.
+const challengePath = "/v1/captcha/challenge"
+
+var challengeRoute = huma.Operation{
+	OperationID: "captcha-challenge", Method: http.MethodGet, Path: challengePath, Summary: "A challenge to solve",
+	Tags: []string{"CAPTCHA"}, Errors: []int{401, 403, 422, 429, 503},
+}
+
+// captchaParameter documents X-Captcha on routes that do not look at it themselves.
+var captchaParameter = []*huma.Param{headerParameter(captchaField, "Solution of the challenge that a refusal with captcha_required named; good for one request")}
+
+// A Charger charges requests, as an *admission.Gate does.
+type Charger interface {
+	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
+}
+
+// challengeView is where a challenge is to be had.
+type challengeView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Provider string `json:"provider" enum:"altcha,turnstile,hcaptcha,recaptcha" doc:"Whose it is"`
+	URL      string `json:"url" doc:"GET it within 10 minutes. It is relative to the public listener"`
+}
+
+type challengeInput struct {
+	Purpose string `query:"purpose" required:"true" pattern:"^[a-z0-9-]{1,32}$" patternDescription:"1 to 32 of a-z 0-9 -" doc:"What the solution is to open: order, or what the url of a challenge says"`
+	For     string `query:"for" maxLength:"512" doc:"From the url of a challenge: whom it is for. Without it the challenge is for the caller's own orders"`
+}
+
+// challengeBody is what all providers' pages need. The fields of altcha are those of its protocol, version 1.
+type challengeBody struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Provider string `json:"provider" enum:"altcha,turnstile,hcaptcha,recaptcha"`
+
+	Algorithm string `json:"algorithm,omitempty" doc:"altcha"`
+	Challenge string `json:"challenge,omitempty" doc:"altcha"`
+	MaxNumber int64  `json:"maxNumber,omitempty" doc:"altcha"`
+	Salt      string `json:"salt,omitempty" doc:"altcha"`
+	Signature string `json:"signature,omitempty" doc:"altcha"`
+
+	SiteKey string `json:"sitekey,omitempty" doc:"The others: what their script is to be given"`
+	Action  string `json:"action,omitempty" doc:"Turnstile, reCAPTCHA v3: likewise"`
+	CData   string `json:"cdata,omitempty" doc:"Turnstile: likewise"`
+}
+
+type challengeOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         challengeBody
+}
+
+// challenges registers the route. On the public listener it has a limit of its own, and the rules apply.
+func (a *API) challenges(docs huma.API, public bool) {
+	if a.captcha == nil {
+		return
+	}
+	op := challengeRoute
+	if public {
+		op.Middlewares = huma.Middlewares{a.challengeCharged}
+	}
+	huma.Register(docs, op, a.challenge)
+}
+
+// challengeCharged is charged for challenges. A rule that challenges whoever asks for one would keep everybody from solving it.
+func (a *API) challengeCharged(ctx huma.Context, next func(huma.Context)) {
+	r := requestOf(ctx.Context())
+	req := a.requestAt(r)
+	req.Solved = true
+	for _, gate := range []func(context.Context, admission.Request) (admission.Decision, error){a.captchaLimit, a.chargeGate} {
+		if gate == nil {
+			continue
+		}
+		d, err := gate(ctx.Context(), req)
+		if err == nil {
+			admissionhttp.WriteFields(r.header, &d)
+			err = denial(&d)
+		}
+		if err != nil {
+			a.fail(humaecho.Unwrap(ctx), err)
+			return
+		}
+	}
+	next(ctx)
+}
+
+func (a *API) challenge(ctx context.Context, in *challengeInput) (*challengeOutput, error) {
+	b, err := a.bindingFor(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.captcha.Challenge(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	out := &challengeOutput{CacheControl: "no-store", Body: challengeBody{Provider: c.Provider}}
+	if err := json.Unmarshal(c.JSON, &out.Body); err != nil {
+		return nil, fmt.Errorf("httpapi: challenge of %s: %w", c.Provider, err)
+	}
+	return out, nil
+}
+
+// bindingFor is what a challenge is to be bound to.
+func (a *API) bindingFor(ctx context.Context, in *challengeInput) (captcha.Binding, error) {
+	if in.For == "" {
+		if in.Purpose != purposeOrder {
+			return captcha.Binding{}, invalidAt("query.for", "is missing; only a challenge of purpose order can do without")
+		}
+		req := a.requestAt(requestOf(ctx))
+		return a.orderBinding(&req), nil
+	}
+	b, err := a.openContext(in.For)
+	switch {
+	case err != nil:
+		return b, invalidAt("query.for", err.Error())
+	case b.Purpose != in.Purpose:
+		return b, invalidAt("query.purpose", "is not that of for")
+	}
+	return b, nil
+}
+
+// challengeFor says where the challenge for b is to be had. Nil: there are none.
+func (a *API) challengeFor(b captcha.Binding) *challengeView {
+	if a.captcha == nil {
+		return nil
+	}
+	q := url.Values{"purpose": {b.Purpose}, "for": {a.sealContext(b)}}
+	return &challengeView{Provider: a.captcha.Name(), URL: challengePath + "?" + q.Encode()}
+}
+
+// orderBinding is what a solution of whoever sent req is bound to: to the user, or without one to the address, as rules count callers.
+// The work is the same for all: what an address has done is what its neighbours behind the same network have done.
+func (a *API) orderBinding(req *admission.Request) captcha.Binding {
+	kind, value := "user", req.User
+	if value == "" {
+		kind, value = "ip", admission.Address(req.IP)
+	}
+	return captcha.Binding{Purpose: purposeOrder, Subject: a.keyedHash("captcha subject", kind, value)}
+}
+
+// verifyCaptcha returns nil if token is a solution for b. Otherwise it returns the problem, with a new challenge if one helps.
+func (a *API) verifyCaptcha(ctx context.Context, token string, b captcha.Binding, ip netip.Addr) error {
+	err := a.captcha.Verify(ctx, token, b, ip)
+	var no *captcha.RefusedError
+	p := problem(string(admission.CaptchaRequired))
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &no):
+		p.Detail = refusedSolutions[no.Cause]
+	case errors.Is(err, captcha.ErrFellBack):
+		p.Detail = "Solutions like that in X-Captcha cannot be verified at the moment. Solve the new challenge."
+	default:
+		return err
+	}
+	p.Challenge = a.challengeFor(b)
+	return p
+}
+
+// refusedSolutions says why X-Captcha was of no use.
+var refusedSolutions = map[captcha.Cause]string{
+	captcha.CauseMalformed: "X-Captcha is no solution of a challenge.",
+	captcha.CauseWrong:     "X-Captcha does not solve the challenge.",
+	captcha.CauseExpired:   "The challenge that X-Captcha solves has expired.",
+	captcha.CauseForeign:   "X-Captcha solves a challenge of another caller or purpose.",
+	captcha.CauseUsed:      "X-Captcha has been used.",
+}

@@ -1,0 +1,60 @@
+package httpapi
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidegate/tidegate/captcha"
+)
+
+// contextLife is how long a caller may take to fetch the challenge that an answer named.
+const contextLife = 10 * time.Minute
+
+// A challengeContext is what the challenge that an answer names is for. It is in the url, signed, because whoever fetches the challenge need not
+// look like whoever got the answer: a shop's back end asks about a login, and a browser solves. It tells nothing but what it opens.
+type challengeContext struct {
+	Purpose string `json:"p"`
+	Subject string `json:"s"`
+	Risk    int    `json:"r,omitempty"`
+	Expires int64  `json:"e"` // Unix seconds
+}
+
+// sealContext writes b down for openContext.
+func (a *API) sealContext(b captcha.Binding) string {
+	text, _ := json.Marshal(challengeContext{b.Purpose, b.Subject, b.Risk, time.Now().Add(contextLife).Unix()}) // strings and numbers: cannot fail
+	payload := base64.RawURLEncoding.EncodeToString(text)
+	return payload + "." + a.keyedHash("captcha context", payload)
+}
+
+// openContext is the reverse of sealContext. Its error says what is wrong, to a caller.
+func (a *API) openContext(sealed string) (b captcha.Binding, err error) {
+	payload, _, _ := strings.Cut(sealed, ".")
+	if !hmac.Equal([]byte(sealed), []byte(payload+"."+a.keyedHash("captcha context", payload))) {
+		return b, errors.New("is not what an answer gave")
+	}
+	var c challengeContext
+	text, err := base64.RawURLEncoding.DecodeString(payload)
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		return b, errors.New("is not what an answer gave") // although it is signed: by another version
+	}
+	if time.Now().Unix() > c.Expires {
+		return b, errors.New("has expired; ask again for what it was needed for")
+	}
+	return captcha.Binding{Purpose: c.Purpose, Subject: c.Subject, Risk: c.Risk}, nil
+}
+
+// keyedHash is a hash of values that nobody else can make; use keeps those of one use apart from all others.
+func (a *API) keyedHash(use string, values ...string) string {
+	h := hmac.New(sha256.New, a.secret)
+	fmt.Fprintf(h, "%s %q", use, values)
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,373 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	altcha "github.com/altcha-org/altcha-lib-go"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/captcha"
+)
+
+var captchaSecret = []byte("a secret of at least 16 bytes")
+
+// onceOnly is captcha.Used in memory.
+type onceOnly struct{ keys sync.Map }
+
+func (u *onceOnly) First(_ context.Context, key string, _ time.Duration) (bool, error) {
+	_, there := u.keys.LoadOrStore(key, true)
+	return !there, nil
+}
+
+// gateOf is a gate with rules of its own.
+func gateOf(t testing.TB, rules string) *admission.Gate {
+	t.Helper()
+	parsed, err := admission.ParseRules("test.yaml", []byte("version: 1\nrules:\n"+rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), parsed, admission.Options{Secret: captchaSecret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// withCaptcha makes an API of true rules and true, easy challenges.
+func withCaptcha(t testing.TB, rules string) func(*Config) {
+	t.Helper()
+	p, err := captcha.NewProofOfWork(captcha.ProofOfWorkOptions{Secret: captchaSecret, Used: new(onceOnly), MaxNumber: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c *Config) { c.Captcha, c.Secret, c.Gate = p, captchaSecret, gateOf(t, rules) }
+}
+
+const openDoor = "- {name: door, algorithm: direct, action: allow}"
+
+const orderHurdle = "- {name: hurdle, match: {method: POST}, subject: caller, limit: 1, window: 1h, on_exceed: challenge}\n"
+
+// solution solves the challenge at a url of h.
+func solution(t testing.TB, h http.Handler, url string, fields ...string) string {
+	t.Helper()
+	w := call(h, "GET", url, "", fields...)
+	if w.Code != 200 || w.Header().Get("Cache-Control") != "no-store" {
+		t.Fatalf("%s: %d %v %s", url, w.Code, w.Header(), w.Body)
+	}
+	return solutionOf(t, w)
+}
+
+func solutionOf(t testing.TB, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var c altcha.Challenge
+	if err := json.Unmarshal(w.Body.Bytes(), &c); err != nil {
+		t.Fatal(err)
+	}
+	s, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, int(c.MaxNumber), 0, nil)
+	if err != nil || s == nil {
+		t.Fatalf("%s has no solution: %v", w.Body, err)
+	}
+	text, err := json.Marshal(altcha.Payload{Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(s.Number), Salt: c.Salt, Signature: c.Signature})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(text)
+}
+
+// challengedFor is the url of the challenge that an answer names; its detail begins so.
+func challengedFor(t *testing.T, w *httptest.ResponseRecorder, detail string) string {
+	t.Helper()
+	p := problemIn(t, w)
+	if w.Code != 403 || p.Reason != "captcha_required" || p.Challenge == nil || p.Challenge.Provider != "altcha" || !strings.Contains(p.Detail, detail) {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return p.Challenge.URL
+}
+
+const shoe = `{"item":"shoe"}`
+
+// 403, solve, 202; and nobody comes in by what somebody has solved already, or for somebody else.
+func TestChallengeLetsOneOrderIn(t *testing.T) {
+	for name, body := range map[string]string{"quick": shoe, "by Huma": `{"item":"\u0073hoe"}`} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, withCaptcha(t, orderHurdle))
+			h := b.Public()
+			if w := call(h, "POST", placePath, body); w.Code != 202 {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+			w := call(h, "POST", placePath, body)
+			target := challengedFor(t, w, "")
+			if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") == "" || w.Header().Get("RateLimit") == "" {
+				t.Errorf("%v", w.Header())
+			}
+			token := solution(t, h, target, "X-User-ID", "", "Remote", "198.51.100.9:1") // the widget says nothing of who it is
+			if w := call(h, "POST", placePath, body, "X-Captcha", token); w.Code != 202 {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+			again := challengedFor(t, call(h, "POST", placePath, body, "X-Captcha", token), "has been used")
+			if w := call(h, "POST", placePath, body, "X-Captcha", solution(t, h, again)); w.Code != 202 {
+				t.Errorf("the new challenge: %d %s", w.Code, w.Body)
+			}
+			anns := solution(t, h, challengedFor(t, call(h, "POST", placePath, body), ""))
+			call(h, "POST", placePath, body, "X-User-ID", "bob")
+			challengedFor(t, call(h, "POST", placePath, body, "X-User-ID", "bob", "X-Captcha", anns), "another caller")
+			challengedFor(t, call(h, "POST", placePath, body, "X-Captcha", "x"), "is no solution")
+			if w := call(h, "POST", placePath, body, "X-Captcha", solution(t, h, challengePath+"?purpose=order")); w.Code != 202 {
+				t.Errorf("a challenge asked for beforehand: %d %s", w.Code, w.Body)
+			}
+		})
+	}
+}
+
+// Without a user it is the address that has solved it; of an IPv6 address what rules count of it.
+func TestSolutionOfAnAddress(t *testing.T) {
+	b := setup(t, withCaptcha(t, orderHurdle))
+	post := func(from, token string) *httptest.ResponseRecorder {
+		return call(b.Public(), "POST", placePath, shoe, "X-User-ID", "", "Idempotency-Key", "k", "Remote", from, "X-Captcha", token)
+	}
+	post("[2001:db8::1]:1", "")
+	token := solution(t, b.Public(), challengedFor(t, post("[2001:db8::1]:1", ""), ""))
+	post("[2001:db8:0:1::1]:1", "")
+	challengedFor(t, post("[2001:db8:0:1::1]:1", token), "another caller")
+	if w := post("[2001:db8::2]:1", token); w.Code != 202 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestSolutionOpensNoOtherRule(t *testing.T) {
+	b := setup(t, withCaptcha(t, orderHurdle+"- {name: wall, match: {method: POST}, subject: caller, limit: 2, window: 1h}"))
+	h := b.Public()
+	call(h, "POST", placePath, shoe)
+	target := challengedFor(t, call(h, "POST", placePath, shoe), "")
+	if w := call(h, "POST", placePath, shoe, "X-Captcha", solution(t, h, target)); w.Code != 202 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	w := call(h, "POST", placePath, shoe, "X-Captcha", solution(t, h, target))
+	if p := problemIn(t, w); w.Code != 429 || p.Challenge != nil || fmt.Sprint(p.ViolatedPolicies) != "[wall]" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// Reading is challenged as ordering is; only the way to a solution is not.
+func TestChallengeOfEverything(t *testing.T) {
+	b := setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"))
+	h := b.Public()
+	for _, path := range []string{"/v1/sales/flash", "/v1/orders/" + orderID.String(), placePath} {
+		target := challengedFor(t, call(h, "GET", path, ""), "")
+		if w := call(h, "GET", path, "", "X-Captcha", solution(t, h, target)); w.Code != 200 {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	deny := setup(t, withCaptcha(t, "- {name: wall, algorithm: direct, action: deny}"))
+	if w := call(deny.Public(), "GET", challengePath+"?purpose=order", ""); w.Code != 403 {
+		t.Errorf("a rule that denies does not hold for challenges: %d", w.Code)
+	}
+}
+
+func TestAuthzHandsChallengesOn(t *testing.T) {
+	b := setup(t, withCaptcha(t, orderHurdle))
+	ask := func(token string) *httptest.ResponseRecorder {
+		return gatewayCall(b, "GET", "/v1/authz", "X-Forwarded-Uri", "/buy", "X-Forwarded-Method", "POST", "X-Forwarded-For", "198.51.100.9",
+			"X-User-ID", "ada", "X-Captcha", token)
+	}
+	ask("")
+	token := solution(t, b.Public(), challengedFor(t, ask(""), ""))
+	if w := ask(token); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	challengedFor(t, ask(token), "has been used")
+}
+
+func TestChallengeRoute(t *testing.T) {
+	b := setup(t, withCaptcha(t, openDoor))
+	sealed := func(bind captcha.Binding) string { return url.QueryEscape(b.sealContext(bind)) }
+	login := captcha.Binding{Purpose: "login", Subject: "x", Risk: 3}
+	other := setup(t, withCaptcha(t, openDoor), func(c *Config) { c.Secret = []byte("another secret") })
+	for target, want := range map[string]string{
+		"?purpose=order":                      "",
+		"?purpose=login&for=" + sealed(login): "",
+		"":                                    "query.purpose",
+		"?purpose=Login":                      "query.purpose",
+		"?purpose=login":                      "query.for is missing",
+		"?purpose=login&for=x":                "query.for is not what an answer gave",
+		"?purpose=login&for=x.y":              "query.for is not what an answer gave",
+		"?purpose=login&for=" + sealed(login) + "x":                                     "query.for is not what an answer gave",
+		"?purpose=login&for=" + url.QueryEscape(other.sealContext(login)):               "query.for is not what an answer gave",
+		"?purpose=login&for=" + strings.Repeat("x", 513):                                "query.for",
+		"?purpose=order&for=" + sealed(login):                                           "query.purpose is not that of for",
+		"?purpose=order&for=" + sealed(captcha.Binding{Purpose: "order", Subject: "x"}): "",
+	} {
+		for _, h := range []http.Handler{b.Public(), b.Internal()} {
+			w := call(h, "GET", challengePath+target, "")
+			if want == "" {
+				if w.Code != 200 || w.Header().Get("Cache-Control") != "no-store" {
+					t.Errorf("%s: %d %s", target, w.Code, w.Body)
+				}
+				continue
+			}
+			p := problemIn(t, w)
+			if w.Code != 422 || len(p.Errors) == 0 || !strings.HasPrefix(p.Errors[0].Location+" "+p.Errors[0].Message, want) {
+				t.Errorf("%s: %d %s, want %s", target, w.Code, w.Body, want)
+			}
+		}
+	}
+	w := call(b.Public(), "GET", challengePath+"?purpose=login&for="+sealed(login), "")
+	if err := b.captcha.Verify(t.Context(), solutionOf(t, w), login, netip.Addr{}); err != nil {
+		t.Errorf("the challenge is for another binding, or easier: %v", err)
+	}
+	if none := setup(t); call(none.Public(), "GET", challengePath+"?purpose=order", "").Code != 404 {
+		t.Error("challenges without a provider")
+	}
+}
+
+func TestContextExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &API{secret: captchaSecret}
+		want := captcha.Binding{Purpose: "login", Subject: "ann", Risk: 2}
+		sealed := a.sealContext(want)
+		time.Sleep(contextLife)
+		if got, err := a.openContext(sealed); err != nil || got != want {
+			t.Errorf("%+v %v", got, err)
+		}
+		time.Sleep(time.Second)
+		if _, err := a.openContext(sealed); err == nil || !strings.Contains(err.Error(), "expired") {
+			t.Error(err)
+		}
+	})
+}
+
+func FuzzContext(f *testing.F) {
+	a := &API{secret: captchaSecret}
+	f.Add("")
+	f.Add((&API{secret: []byte("another")}).sealContext(captcha.Binding{Purpose: "login", Subject: "ann"}))
+	f.Fuzz(func(t *testing.T, sealed string) {
+		if b, err := a.openContext(sealed); err == nil {
+			t.Errorf("%q is %+v", sealed, b)
+		}
+	})
+}
+
+// The route's own limit holds whatever the rules say, for each address, on the public listener.
+func TestChallengesAreLimited(t *testing.T) {
+	b := setup(t, withCaptcha(t, openDoor), func(c *Config) { c.CaptchaLimit = gateOf(t, "- {name: challenges, subject: ip, limit: 2, window: 1m}") })
+	get := func(h http.Handler, from string) int {
+		return call(h, "GET", challengePath+"?purpose=order", "", "Remote", from).Code
+	}
+	for i, want := range []int{200, 200, 429} {
+		if got := get(b.Public(), "198.51.100.9:1"); got != want {
+			t.Errorf("%d: %d, want %d", i, got, want)
+		}
+	}
+	if got := get(b.Public(), "198.51.100.10:1"); got != 200 {
+		t.Errorf("another address: %d", got)
+	}
+	for range 3 {
+		if got := get(b.Internal(), "198.51.100.9:1"); got != 200 {
+			t.Errorf("a service: %d", got)
+		}
+	}
+}
+
+// oddCaptcha fails as a test says, after some time.
+type oddCaptcha struct {
+	captcha.Provider
+	err   error
+	takes time.Duration
+}
+
+func (o *oddCaptcha) Verify(context.Context, string, captcha.Binding, netip.Addr) error {
+	time.Sleep(o.takes)
+	return o.err
+}
+
+func TestCaptchaIsAway(t *testing.T) {
+	odd := &oddCaptcha{}
+	b := setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"), func(c *Config) { odd.Provider, c.Captcha = c.Captcha, odd })
+	odd.err = fmt.Errorf("%w: no route to host", captcha.ErrUnavailable)
+	w := call(b.Public(), "POST", placePath, shoe, "X-Captcha", "x")
+	if p := problemIn(t, w); w.Code != 503 || p.Reason != "store_unavailable" || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "route to host") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if len(b.orders.calls) != 2 { // prepare, screen
+		t.Errorf("%v", b.orders.calls)
+	}
+	odd.err = captcha.ErrFellBack
+	challengedFor(t, call(b.Public(), "POST", placePath, shoe, "X-Captcha", "x"), "Solve the new challenge")
+	odd.err = errors.New("a bug")
+	if w := call(b.Public(), "POST", placePath, shoe, "X-Captcha", "x"); w.Code != 500 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// patientGate notes whether whoever charges has time left.
+type patientGate struct {
+	Gate
+	left []time.Duration
+}
+
+func (g *patientGate) Charge(ctx context.Context, req admission.Request) (admission.Decision, error) {
+	at, _ := ctx.Deadline()
+	g.left = append(g.left, time.Until(at))
+	return g.Gate.Charge(ctx, req)
+}
+
+// To ask another provider takes longer than an order may take, and is not counted.
+func TestVerifyingTakesNoTimeFromTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := &patientGate{}
+		b := setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"), func(c *Config) {
+			c.Captcha = &oddCaptcha{Provider: c.Captcha, takes: 2 * time.Second}
+			gate.Gate, c.Gate = c.Gate, gate
+		})
+		if w := call(b.Public(), "POST", placePath, shoe, "X-Captcha", "x"); w.Code != 202 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if fmt.Sprint(gate.left) != "[200ms 200ms]" {
+			t.Errorf("%v", gate.left)
+		}
+	})
+}
+
+func TestOneSolutionAtATime(t *testing.T) {
+	b := setup(t, withCaptcha(t, orderHurdle))
+	r := httptest.NewRequest("POST", placePath, strings.NewReader(shoe))
+	r.Header["X-Captcha"] = []string{"a", "b"}
+	w := httptest.NewRecorder()
+	b.Public().ServeHTTP(w, r)
+	if w.Code != 422 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestCaptchaNeedsASecret(t *testing.T) {
+	cfg := Config{Orders: &fakeOrders{}, Gate: &fakeGate{}, Identity: HeaderIdentity{}}
+	withCaptcha(t, openDoor)(&cfg)
+	cfg.Secret = nil
+	if _, err := New(cfg); err == nil {
+		t.Error("accepted")
+	}
+}
+
+func TestChallengesMatchTheDocument(t *testing.T) {
+	b := setup(t, withCaptcha(t, orderHurdle), func(c *Config) { c.CaptchaLimit = gateOf(t, "- {name: challenges, subject: ip, limit: 2, window: 1m}") })
+	for _, h := range []http.Handler{b.Public(), b.Internal()} {
+		matchesDocument(t, h, "GET", challengePath+"?purpose=order", "", challengePath, 200)
+		matchesDocument(t, h, "GET", challengePath, "", challengePath, 422)
+	}
+	matchesDocument(t, b.Public(), "GET", challengePath+"?purpose=order", "", challengePath, 429)
+	matchesDocument(t, b.Public(), "POST", placePath, shoe, "/v1/sales/{sale}/orders", 202)
+	matchesDocument(t, b.Public(), "POST", placePath, shoe, "/v1/sales/{sale}/orders", 403)
+}
