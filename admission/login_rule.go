@@ -68,6 +68,7 @@ func shortDuration(d time.Duration) string {
 }
 
 const (
+	maxLoginRules = 100
 	maxLoginLimit = 1000
 	maxLoginTime  = 30 * 24 * time.Hour
 	defaultAtMost = 24 * time.Hour
@@ -90,6 +91,9 @@ func (s *source) login(n ast.Node) (all []LoginRule, err error) {
 			return s.wrong(n, "this login rule stands here twice: the same count, limit, window and action")
 		}
 		seen[r.Name()] = true
+		if len(all) == maxLoginRules {
+			return s.wrong(n, "there are more than %d login rules", maxLoginRules)
+		}
 		all = append(all, r)
 		return nil
 	})

@@ -18,13 +18,15 @@ import (
 // All keys of this package. P stands for <namespace>:{login}: all of them have one slot, see doc.go. <x> is a keyed hash of 22 characters.
 //
 //	key                        type    TTL                                  holds
-//	Pn:<name>:<factor>         STRING  until it means nothing: by the       a state, see lua/begin.lua
-//	Pp:<name><ip>:<factor>     STRING  rules, at most 30 days after the     the same, of an address at a name
-//	Pi:<ip>:<factor>           STRING  last failure
-//	Pw:<network>:<factor>      STRING
-//	Pd:<device>:<factor>       STRING
+//	Pn:<name>[:<factor>]       STRING  until it means nothing: by the       a state, see lua/begin.lua
+//	Pp:<name and ip>[:<…>]     STRING  rules, at most 30 days after the     the same, of an address at a name
+//	Pi:<ip>[:<factor>]         STRING  last failure
+//	Pw:<network>[:<factor>]    STRING
+//	Pd:<device>[:<factor>]     STRING
 //	Po:<attempt>               STRING  1 hour                               how an attempt was settled: s, f or e
 //	Pq:<request>               STRING  1 minute                             the answer to a request with an id
+//
+// The factor password stands in no key.
 
 // A keyring makes hashes that nobody without the secret can make. It is safe for concurrent use.
 type keyring struct {
@@ -80,12 +82,19 @@ func (k *keyring) record(letter string, d digest) string { return k.prefix + let
 // keys returns those of the states that an attempt counts in. The device may be empty.
 func (k *keyring) keys(name digest, ip netip.Addr, device, factor string) (keys [kinds]string, tag nameTag) {
 	copy(tag[:], name[:])
-	n, tail := name.String(), ":"+factor
-	keys[byName] = k.prefix + "n:" + n + tail
+	tail := ""
+	if factor != defaultFactor {
+		tail = ":" + factor
+	}
+	keys[byName] = k.prefix + "n:" + name.String() + tail
 	if ip.IsValid() {
-		address := k.hash("ip", admission.Address(ip)).String()
-		keys[byPair] = k.prefix + "p:" + n + address + tail
-		keys[byIP] = k.prefix + "i:" + address + tail
+		address := k.hash("ip", admission.Address(ip))
+		pair := name
+		for i := range pair {
+			pair[i] ^= address[i] // both are unknown to everybody else, so no two pairs can be made to meet
+		}
+		keys[byPair] = k.prefix + "p:" + pair.String() + tail
+		keys[byIP] = k.prefix + "i:" + address.String() + tail
 		if network := admission.Network(ip); network != "" {
 			keys[byNetwork] = k.prefix + "w:" + k.hash("network", network).String() + tail
 		}

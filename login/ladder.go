@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
@@ -97,6 +98,7 @@ type ladder struct {
 	horizon [kinds]int64 // units that are older mean nothing
 	keep    [kinds]int64 // how long after its newest unit a state may still mean something
 	room    [kinds]int   // units of a state
+	least   [kinds]int   // no rule acts below so many units
 	packed  string       // for the script
 }
 
@@ -109,7 +111,7 @@ const (
 func newLadder(rules []admission.LoginRule) *ladder {
 	l := &ladder{}
 	for k := range kinds {
-		l.horizon[k], l.room[k] = settleWithin, leastRoom
+		l.horizon[k], l.room[k], l.least[k] = settleWithin, leastRoom, math.MaxInt32
 	}
 	l.horizon[byPair], l.room[byIP] = pairMemory, leastRoomIP
 	var longest [kinds]int64
@@ -123,6 +125,7 @@ func newLadder(rules []admission.LoginRule) *ladder {
 		l.rules = append(l.rules, r)
 		l.horizon[r.kind] = max(l.horizon[r.kind], r.window)
 		longest[r.kind] = max(longest[r.kind], r.length)
+		l.least[r.kind] = min(l.least[r.kind], lr.Limit)
 		room := lr.Limit
 		if r.distinct {
 			room *= 4 // the same name again must not push others out
@@ -160,6 +163,7 @@ func (l *ladder) pack() {
 		b = be.AppendUint64(b, uint64(l.horizon[k]))
 		b = be.AppendUint64(b, uint64(l.keep[k]))
 		b = be.AppendUint32(b, uint32(l.room[k]))
+		b = be.AppendUint32(b, uint32(l.least[k]))
 	}
 	b = append(b, byte(len(l.rules)))
 	for i := range l.rules {
@@ -184,7 +188,11 @@ func (l *ladder) pack() {
 type unit struct {
 	at      int64
 	pending bool
-	name    nameTag // of a state byIP
+
+	// Of a state byIP. An attempt under way is not written to the state of its pair, which spares a third of the writes: it is found here. It
+	// owes until the pair has been told how it ended.
+	name nameTag
+	owes bool
 }
 
 // A nameTag tells the names that were tried from an address from each other.
@@ -195,6 +203,43 @@ type mark struct {
 	rule  uint32
 	until int64 // end of the penalty; of failures in a row without one the last of them
 	times int64 // penalties in a row, or failures
+}
+
+// A board is the states that an attempt counts in. A nil state is not counted.
+type board struct {
+	of  [kinds]*state
+	tag nameTag // of the name
+}
+
+// inFlight returns how many attempts of the pair are under way that began after since.
+func (b *board) inFlight(since int64) (n int64) {
+	for _, u := range b.of[byIP].units {
+		if u.owes && u.pending && u.name == b.tag && u.at > since {
+			n++
+		}
+	}
+	return n
+}
+
+// newToName reports whether nothing at all is known of the pair.
+func (b *board) newToName() bool {
+	return b.of[byPair] != nil && len(b.of[byPair].units) == 0 &&
+		!slices.ContainsFunc(b.of[byIP].units, func(u unit) bool { return u.owes && u.name == b.tag })
+}
+
+// adopt tells the pair of what nobody settled in time.
+func (l *ladder) adopt(b *board) (trips []trip) {
+	if b.of[byPair] == nil {
+		return nil
+	}
+	for i := range b.of[byIP].units {
+		if u := &b.of[byIP].units[i]; u.owes && !u.pending && u.name == b.tag {
+			u.owes = false
+			b.of[byPair].units = append(b.of[byPair].units, unit{at: u.at})
+			trips = append(trips, l.fail(byPair, b.of[byPair], u.at+settleWithin)...)
+		}
+	}
+	return trips
 }
 
 // A state is what is known of one name, pair, address, network or device. The zero state knows nothing.
@@ -314,8 +359,18 @@ func (l *ladder) fail(k kind, s *state, t int64) (trips []trip) {
 	return trips
 }
 
-// age makes failures of what nobody has settled in time, and drops what means nothing any more.
-func (l *ladder) age(k kind, s *state, now int64) (trips []trip) {
+// age brings all states of b to now.
+func (l *ladder) age(b *board, now int64) (trips []trip) {
+	for k, s := range b.of {
+		if s != nil {
+			trips = append(trips, l.ageOne(kind(k), s, now)...)
+		}
+	}
+	return append(trips, l.adopt(b)...)
+}
+
+// ageOne makes failures of what nobody has settled in time, and drops what means nothing any more.
+func (l *ladder) ageOne(k kind, s *state, now int64) (trips []trip) {
 	for i := range s.units {
 		if u := &s.units[i]; u.pending && now >= u.at+settleWithin {
 			u.pending = false
@@ -357,11 +412,23 @@ func (l *ladder) expires(k kind, s *state) int64 {
 	return at
 }
 
+// count is that of the state which r counts.
+func (b *board) count(r *rule, now int64) (failed, all int64) {
+	failed, all = b.of[r.kind].count(r, now)
+	switch {
+	case r.kind == byPair && r.Consecutive:
+		all += b.inFlight(math.MinInt64)
+	case r.kind == byPair:
+		all += b.inFlight(now - r.window)
+	}
+	return failed, all
+}
+
 // standing is what r says at now: that its penalty is in force and for how much longer, or that too much is under way.
-func (s *state) standing(r *rule, now int64) (active bool, left int64, held bool) {
-	failed, all := s.count(r, now)
+func (b *board) standing(r *rule, now int64) (active bool, left int64, held bool) {
+	failed, all := b.count(r, now)
 	limit := int64(r.Limit)
-	m := s.mark(r)
+	m := b.of[r.kind].mark(r)
 	switch {
 	case r.length > 0:
 		active, left = now < m.until && (!r.Consecutive || failed >= limit), m.until-now
@@ -391,42 +458,51 @@ func in(device bool, k kind) bool {
 	return true
 }
 
-// judge decides an attempt by its states at now. A nil state is not counted.
-func (l *ladder) judge(states *[kinds]*state, device, solved bool, now int64) verdict {
+// says returns what r says to an attempt, or false if that is nothing.
+func (b *board) says(r *rule, device, solved, newToName bool, now int64) (verdict, bool) {
+	switch {
+	case device && r.kind != byDevice && r.action != ban: // the device's own counter is enough
+		return verdict{}, false
+	case r.kind == byName && r.action == delay && newToName: // who is new to a name need not wait for those that guess it
+		return verdict{}, false
+	case r.action == challenge && solved:
+		return verdict{}, false
+	}
+	active, left, held := b.standing(r, now)
+	switch {
+	case active && r.action < ban && r.length == 0:
+		return verdict{action: r.action, shadow: -1}, true
+	case active && r.action < ban:
+		return verdict{action: r.action, left: left, shadow: -1}, true
+	case held:
+		return verdict{action: delay, left: holdFor, held: true, shadow: -1}, true
+	}
+	return verdict{}, false
+}
+
+// judge decides an attempt by its states at now.
+func (l *ladder) judge(b *board, device, solved bool, now int64) verdict {
 	v := verdict{rule: -1, shadow: -1}
 	best := verdict{} // of those in shadow
-	for i := range l.rules {
-		r := &l.rules[i]
-		s := states[r.kind]
-		switch {
-		case s == nil || !in(device, r.kind):
+	newToName := b.newToName()
+	for k, s := range b.of {
+		if s == nil || !in(device, kind(k)) {
 			continue
-		case device && r.kind != byDevice && r.action != ban: // its own counter is enough
-			continue
-		case r.kind == byName && r.action == delay && states[byPair] != nil && len(states[byPair].units) == 0:
-			continue // an address that is new to this name need not wait for those that guess it
 		}
-		active, left, held := s.standing(r, now)
-		found := verdict{action: r.action, rule: i, left: left}
-		switch {
-		case r.action == challenge && solved:
-			continue
-		case active && r.action < ban:
-			if r.length == 0 {
-				found.left = 0
+		for i := range l.rules {
+			r := &l.rules[i]
+			if r.kind != kind(k) {
+				continue
 			}
-		case held:
-			found.action, found.left, found.held = delay, holdFor, true
-		default:
-			continue
-		}
-		into := &v
-		if r.Shadow {
-			into = &best
-		}
-		if cmp.Or(cmp.Compare(found.action, into.action), cmp.Compare(found.left, into.left)) > 0 {
-			found.shadow = v.shadow
-			*into = found
+			found, ok := b.says(r, device, solved, newToName, now)
+			into := &v
+			if r.Shadow {
+				into = &best
+			}
+			if ok && cmp.Or(cmp.Compare(found.action, into.action), cmp.Compare(found.left, into.left)) > 0 {
+				found.rule = i
+				*into = found
+			}
 		}
 	}
 	if best.action != allow {
@@ -436,10 +512,10 @@ func (l *ladder) judge(states *[kinds]*state, device, solved bool, now int64) ve
 }
 
 // revoked reports whether the device has failed too often.
-func (l *ladder) revoked(s *state, now int64) bool {
+func (l *ladder) revoked(b *board, now int64) bool {
 	for i := range l.rules {
 		if r := &l.rules[i]; r.kind == byDevice && r.action == revoke && !r.Shadow {
-			if active, _, _ := s.standing(r, now); active {
+			if active, _, _ := b.standing(r, now); active {
 				return true
 			}
 		}
@@ -448,9 +524,9 @@ func (l *ladder) revoked(s *state, now int64) bool {
 }
 
 // failures is how often has failed lately what the states stand for, at most.
-func (l *ladder) failures(states *[kinds]*state) (most int64) {
+func (l *ladder) failures(b *board) (most int64) {
 	for _, k := range [...]kind{byName, byIP} {
-		s := states[k]
+		s := b.of[k]
 		if s == nil {
 			continue
 		}

@@ -34,7 +34,7 @@ type Standing struct {
 
 // Look returns how a subject stands in every rule that counts it. It changes nothing. The error is ErrInvalid or ErrUnavailable.
 func (t *Throttle) Look(ctx context.Context, s Subject) ([]Standing, error) {
-	keys, err := t.subjectKeys(s)
+	keys, tag, err := t.subjectKeys(s)
 	if err != nil {
 		return nil, err
 	}
@@ -44,24 +44,20 @@ func (t *Throttle) Look(ctx context.Context, s Subject) ([]Standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.ladders().full.standings(&states, now), nil
+	return t.ladders().full.standings(&board{states, tag}, now), nil
 }
 
-func (l *ladder) standings(states *[kinds]*state, now int64) []Standing {
+func (l *ladder) standings(b *board, now int64) []Standing {
 	var all []Standing
-	for k, s := range states {
-		if s != nil {
-			l.age(kind(k), s, now)
-		}
-	}
+	l.age(b, now)
 	for i := range l.rules {
 		r := &l.rules[i]
-		s := states[r.kind]
+		s := b.of[r.kind]
 		if s == nil {
 			continue
 		}
-		failed, both := s.count(r, now)
-		active, left, _ := s.standing(r, now)
+		failed, both := b.count(r, now)
+		active, left, _ := b.standing(r, now)
 		st := Standing{
 			Rule: r.name, Count: r.Count, Limit: r.Limit, Window: r.Window, Action: r.Then, Shadow: r.Shadow,
 			Failed: int(failed), InFlight: int(both - failed), Active: active, Times: int(s.mark(r).times),
@@ -77,7 +73,7 @@ func (l *ladder) standings(states *[kinds]*state, now int64) []Standing {
 // Lift forgets what has failed of a subject, and with it every penalty but bans. With a name and an address it is also what the two did
 // together. The error is ErrInvalid or ErrUnavailable.
 func (t *Throttle) Lift(ctx context.Context, s Subject) error {
-	keys, err := t.subjectKeys(s)
+	keys, _, err := t.subjectKeys(s)
 	if err != nil {
 		return err
 	}
@@ -90,27 +86,27 @@ func (t *Throttle) Lift(ctx context.Context, s Subject) error {
 }
 
 // subjectKeys returns those of the states of a subject.
-func (t *Throttle) subjectKeys(s Subject) (keys [kinds]string, err error) {
+func (t *Throttle) subjectKeys(s Subject) (keys [kinds]string, tag nameTag, err error) {
 	factor, err := validFactor(s.Factor)
 	if err != nil {
-		return keys, err
+		return keys, tag, err
 	}
 	if s.Name == "" && !s.IP.IsValid() {
-		return keys, fmt.Errorf("%w: a name or an address is needed", ErrInvalid)
+		return keys, tag, fmt.Errorf("%w: a name or an address is needed", ErrInvalid)
 	}
 	var name digest
 	if s.Name != "" {
 		typed, err := t.normalize(s.Name)
 		if err != nil {
-			return keys, err
+			return keys, tag, err
 		}
 		name = t.keys.name(typed)
 	}
-	keys, _ = t.keys.keys(name, s.IP, "", factor)
+	keys, tag = t.keys.keys(name, s.IP, "", factor)
 	if s.Name == "" {
 		keys[byName], keys[byPair] = "", ""
 	}
-	return keys, nil
+	return keys, tag, nil
 }
 
 // Reference is how events name a login name. The error is ErrInvalid.

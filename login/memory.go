@@ -53,7 +53,7 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 			return known.repeat(c), nil
 		}
 	}
-	var states [kinds]*state
+	b := &board{tag: c.name}
 	var held [kinds]*entry
 	for k, key := range c.keys {
 		if key == "" {
@@ -63,15 +63,15 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 		if e == nil || e.expires <= now {
 			e = &entry{}
 		}
-		held[k], states[k] = e, &e.state
+		held[k], b.of[k] = e, &e.state
 	}
 	var re reply
 	record := &entry{}
 	if c.op == opSettle {
-		re = c.ladder.settle(&states, c, now)
+		re = c.ladder.settle(b, c, now)
 		record.result, record.expires = c.result, now+settledLife
 	} else {
-		re = c.ladder.attempt(&states, c, now)
+		re = c.ladder.attempt(b, c, now)
 		record.reply, record.expires = re, now+recordLife
 		record.reply.trips, record.reply.known = nil, true
 	}

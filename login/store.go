@@ -71,33 +71,27 @@ func decodeReply(value any, c *call) (re reply, err error) {
 
 // decodeState reads a state as the script writes it.
 func decodeState(k kind, text string) (*state, error) {
-	be, b, s := binary.BigEndian, []byte(text), &state{}
-	wrong := fmt.Errorf("%w: a state of %d bytes", errReply, len(text))
-	if len(b) < 2 {
-		return nil, wrong
-	}
-	n := int(be.Uint16(b))
-	b = b[2:]
-	size := 8
+	const markSize, unitSize, unitSizeIP = 4 + 8 + 4, 8, 8 + len(nameTag{}) + 1
+	be, b, s, size := binary.BigEndian, []byte(text), &state{}, unitSize
 	if k == byIP {
-		size += len(nameTag{})
+		size = unitSizeIP
 	}
-	if len(b) < n*size {
-		return nil, wrong
+	if len(b) == 0 || len(b) < 1+int(b[0])*markSize || (len(b)-1-int(b[0])*markSize)%size != 0 {
+		return nil, fmt.Errorf("%w: a state of %d bytes", errReply, len(text))
 	}
-	for ; n > 0; n-- {
+	marks := int(b[0])
+	b = b[1:]
+	for range marks {
+		s.marks = append(s.marks, mark{be.Uint32(b), int64(be.Uint64(b[4:])), int64(be.Uint32(b[12:]))})
+		b = b[markSize:]
+	}
+	for ; len(b) > 0; b = b[size:] {
 		at := be.Uint64(b)
 		u := unit{at: int64(at / 2), pending: at%2 == 1}
-		copy(u.name[:], b[8:size])
+		if k == byIP {
+			u.name, u.owes = nameTag(b[8:]), b[size-1] == 1
+		}
 		s.units = append(s.units, u)
-		b = b[size:]
-	}
-	const each = 4 + 8 + 4
-	if len(b)%each != 0 {
-		return nil, wrong
-	}
-	for ; len(b) > 0; b = b[each:] {
-		s.marks = append(s.marks, mark{be.Uint32(b), int64(be.Uint64(b[4:])), int64(be.Uint32(b[12:]))})
 	}
 	return s, nil
 }

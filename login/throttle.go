@@ -232,10 +232,9 @@ func (t *Throttle) decide(ctx context.Context, do op, a Attempt) (Decision, erro
 
 // A prepared attempt is one in the terms of the store.
 type prepared struct {
-	call    *call
-	typed   string // the name, normalized
-	id      attemptID
-	subject string // of challenges
+	call  *call
+	typed string // the name, normalized
+	id    attemptID
 }
 
 func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
@@ -262,11 +261,10 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 	}
 	p.call = &call{op: do}
 	p.call.keys, p.call.name = t.keys.keys(p.id.name, p.id.ip, p.id.device, factor)
-	p.subject = t.keys.hash("challenge", string(p.id.name[:]), admission.Address(a.IP), factor).String()
 	if a.ID == "" {
 		rand.Read(p.id.nonce[:])
 	} else {
-		p.id.nonce = t.keys.hash("request", modes[do], a.ID, p.subject, a.Device, a.Captcha)
+		p.id.nonce = t.keys.hash("request", modes[do], a.ID, string(p.id.name[:]), admission.Address(a.IP), factor, a.Device, a.Captcha)
 		if do != opCheck {
 			p.call.record = t.keys.record("q", p.id.nonce)
 		}
@@ -300,7 +298,8 @@ func (t *Throttle) ask(ctx context.Context, p *prepared, a *Attempt) (Decision, 
 }
 
 func (t *Throttle) binding(p *prepared, risk int) captcha.Binding {
-	return captcha.Binding{Purpose: Purpose, Subject: p.subject, Risk: min(max(risk, 0), captcha.MaxRisk)}
+	subject := t.keys.hash("challenge", string(p.id.name[:]), admission.Address(p.id.ip), p.id.factor)
+	return captcha.Binding{Purpose: Purpose, Subject: subject.String(), Risk: min(max(risk, 0), captcha.MaxRisk)}
 }
 
 // put puts an attempt to the store, or where that is away to this process. The answer is known if the attempt's id had one before.

@@ -1,5 +1,7 @@
 package login
 
+import "slices"
+
 // An op is what a store is asked to do. The numbers stand in the script as well.
 type op byte
 
@@ -57,88 +59,87 @@ type reply struct {
 	trips    []trip
 }
 
-// attempt is reserve, check and report on states that are the caller's to keep. A nil state is not counted.
-func (l *ladder) attempt(states *[kinds]*state, c *call, now int64) reply {
-	re := reply{at: now}
-	for k, s := range states {
-		if s != nil {
-			re.trips = append(re.trips, l.age(kind(k), s, now)...)
+// attempt is reserve, check and report on states that are the caller's to keep.
+func (l *ladder) attempt(b *board, c *call, now int64) reply {
+	re := reply{at: now, trips: l.age(b, now)}
+	re.device = b.of[byDevice] != nil && !l.revoked(b, now)
+	re.verdict = l.judge(b, re.device, c.solved, now)
+	switch {
+	case c.op == opReserve && re.action == allow:
+		for k, s := range b.of {
+			if k := kind(k); s != nil && k != byPair && in(re.device, k) {
+				s.units = append(s.units, c.unit(k, now, re.device))
+			}
 		}
-	}
-	re.device = states[byDevice] != nil && !l.revoked(states[byDevice], now)
-	re.verdict = l.judge(states, re.device, c.solved, now)
-	count := c.op == opReserve && re.action == allow || c.op == opReport && re.action != deny
-	for k, s := range states {
-		if k := kind(k); count && s != nil && in(re.device, k) {
-			re.trips = append(re.trips, l.add(k, s, c, now)...)
+	case c.op == opReport && re.action != deny:
+		for k, s := range b.of {
+			if k := kind(k); s != nil && in(re.device, k) {
+				re.trips = append(re.trips, l.failed(k, s, c, now, now)...)
+			}
 		}
+		re.verdict = l.judge(b, re.device, c.solved, now)
 	}
-	if c.op == opReport {
-		re.verdict = l.judge(states, re.device, c.solved, now)
-	}
-	re.failures = l.failures(states)
+	re.failures = l.failures(b)
 	return re
 }
 
-// add counts an attempt, or with report a failure.
-func (l *ladder) add(k kind, s *state, c *call, now int64) []trip {
-	u := unit{at: now, pending: c.op == opReserve}
+// unit is what an attempt under way since at is in a state.
+func (c *call) unit(k kind, at int64, device bool) unit {
 	if k == byIP {
-		u.name = c.name
+		return unit{at: at, pending: true, name: c.name, owes: !device && c.keys[byPair] != ""}
 	}
+	return unit{at: at, pending: true}
+}
+
+// failed counts a failure of an attempt that was under way since at.
+func (l *ladder) failed(k kind, s *state, c *call, at, now int64) []trip {
+	u := c.unit(k, at, true)
+	u.pending = false
 	s.units = append(s.units, u)
-	if u.pending {
-		return nil
-	}
 	return l.fail(k, s, now)
 }
 
 // settle says to states how the attempt at c.at ended.
-func (l *ladder) settle(states *[kinds]*state, c *call, now int64) reply {
+func (l *ladder) settle(b *board, c *call, now int64) reply {
 	re := reply{at: now}
 	late := now >= c.at+settleWithin
 	if late && c.result != results[Failure] {
 		re.outcome = settledLate
 		return re
 	}
-	for k, s := range states {
-		if s == nil {
-			continue
-		}
+	if re.trips = l.age(b, now); late { // it has failed by itself
+		return re
+	}
+	success := c.result == results[Success]
+	for k, s := range b.of {
 		k := kind(k)
-		re.trips = append(re.trips, l.age(k, s, now)...)
-		switch counts := in(c.device, k); {
-		case late:
-		case c.result == results[Success] && (k == byPair || k == byDevice && c.device): // one that was revoked stays it
+		switch {
+		case s == nil:
+		case success && (k == byPair || k == byDevice && c.device): // one that was revoked stays it
 			*s = state{}
-		case !counts:
-		case c.result == results[Failure]:
-			l.own(k, s, c, func(i int) { s.units[i].pending = false }, func(u unit) { s.units = append(s.units, u) })
-			re.trips = append(re.trips, l.fail(k, s, now)...)
+		case !in(c.device, k):
 		default:
-			l.own(k, s, c, func(i int) { s.units = append(s.units[:i], s.units[i+1:]...) }, func(unit) {})
-			if c.result == results[Success] {
+			own := c.unit(k, c.at, c.device)
+			i := slices.Index(s.units, own)
+			if i >= 0 {
+				s.units = slices.Delete(s.units, i, i+1)
+			}
+			if c.result == results[Failure] {
+				re.trips = append(re.trips, l.failed(k, s, c, c.at, now)...)
+			}
+			if success {
 				l.endStreaks(k, s)
 			}
 		}
 	}
-	return re
-}
-
-// own finds the unit of the attempt that c settles, or says that it has gone: a store may have forgotten it.
-func (l *ladder) own(k kind, s *state, c *call, found func(i int), gone func(unit)) {
-	own := unit{at: c.at, pending: true}
-	if k == byIP {
-		own.name = c.name
-	}
-	for i, u := range s.units {
-		if u == own {
-			found(i)
-			return
+	if success && b.of[byIP] != nil {
+		for i := range b.of[byIP].units {
+			if u := &b.of[byIP].units[i]; u.name == b.tag && !u.pending {
+				u.owes = false
+			}
 		}
 	}
-	own.pending = false
-	gone(own)
+	return re
 }
 
 // endStreaks forgets failures in a row, of which a success is the end.

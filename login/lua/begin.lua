@@ -10,8 +10,8 @@
 -- Replies  for each call '>BBBBI8I8I4B' and for each trip 'BI8I4': action (of a settlement its outcome), rule that decided (255: none), flags
 --          (1: held, 2: in the device's lane, 4: from a record), rule in shadow (255: none), µs left, time in µs, failures, trips: rule, until, times
 --
--- A state is a STRING: '>I2' units of '>I8' (time in µs, twice, and 1 if it is under way), of an address with 6 bytes for the name; then
--- marks of '>I4I8I4': rule, until, times. It lives until it means nothing any more.
+-- A state is a STRING: 'B' marks of '>I4I8I4' (rule, until, times); then units of '>I8' (time in µs, twice, and 1 if it is under way), of an
+-- address with 'c6B': the tag of the name and whether it owes. It lives until it means nothing any more.
 
 local call, pack, unpack_bytes, values = redis.call, struct.pack, struct.unpack, unpack
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
@@ -27,56 +27,78 @@ local settle_within, hold_for, streak_memory = 30 * second, second, 30
 local record_life, settled_life = 60, 3600 -- seconds
 
 
-local now
-local rules, rules_of, horizon, keep, room = {}, {}, {}, {}, {}
+local now, end_of_head
+local horizon, keep, room, least = {}, {}, {}, {} -- by kind; least: no rule acts below so many units
+now,
+  horizon[0], keep[0], room[0], least[0], horizon[1], keep[1], room[1], least[1], horizon[2], keep[2], room[2], least[2],
+  horizon[3], keep[3], room[3], least[3], horizon[4], keep[4], room[4], least[4], end_of_head =
+  unpack_bytes('>I8I8I8I4I4I8I8I4I4I8I8I4I4I8I8I4I4I8I8I4I4', ARGV[1])
+if now == 0 then
+  local time = call('TIME')
+  now = time[1] * second + time[2]
+end
 
-do
-  local text, at = ARGV[1], 9
-  now = unpack_bytes('>I8', text)
-  if now == 0 then
-    local time = call('TIME')
-    now = time[1] * second + time[2]
+-- The rules of a kind, read when they are first asked for: most attempts meet states of which there is nothing to say.
+local rules
+local function rules_of(kind)
+  if not rules then
+    rules = { [0] = {}, {}, {}, {}, {} }
+    local n, at = unpack_bytes('B', ARGV[1], end_of_head)
+    for i = 0, n - 1 do
+      local r = { index = i }
+      local flags
+      r.kind, r.action, flags, r.id, r.limit, r.window, r.length, r.at_most, at = unpack_bytes('>BBBI4I4I8I8I8', ARGV[1], at)
+      r.distinct, r.consecutive = flags % 2 >= 1, flags % 4 >= 2
+      r.growing, r.shadow = flags % 8 >= 4, flags % 16 >= 8
+      table.insert(rules[r.kind], r)
+    end
   end
-  for k = by_name, by_device do
-    horizon[k], keep[k], room[k], at = unpack_bytes('>I8I8I4', text, at)
-    rules_of[k] = {}
-  end
-  local n
-  n, at = unpack_bytes('B', text, at)
-  for i = 0, n - 1 do
-    local r = { index = i }
-    local flags
-    r.kind, r.action, flags, r.id, r.limit, r.window, r.length, r.at_most, at = unpack_bytes('>BBBI4I4I8I8I8', text, at)
-    r.distinct, r.consecutive = flags % 2 >= 1, flags % 4 >= 2
-    r.growing, r.shadow = flags % 8 >= 4, flags % 16 >= 8
-    rules[i + 1] = r
-    table.insert(rules_of[r.kind], r)
-  end
+  return rules[kind]
 end
 
 -- All states of the script, by key, read at once and written at its end: of many calls for one name each meets what the one before left.
+-- Most are only glanced at: of a state that is quiet nothing is to be said, and an attempt under way is appended to what was read.
 local states = {}
 
-local function state_of(kind, raw)
-  local s = { kind = kind, units = {}, marks = {}, there = raw and true or false }
-  if not raw then return s end
-  local n, at = unpack_bytes('>I2', raw)
-  for i = 1, n do
-    local u = {}
-    local t
-    t, at = unpack_bytes('>I8', raw, at)
-    u.pending = t % 2 == 1
-    u.at = (t - t % 2) / 2
-    if kind == by_ip then
-      u.name = string.sub(raw, at, at + 5)
-      at = at + 6
+-- Makes units and marks of what was read, and of what was appended to it since.
+local function open(s)
+  if s.units then return s end
+  s.units, s.marks = {}, {}
+  local kind, raw = s.kind, s.raw
+  if raw then
+    local at = 2
+    for _ = 1, string.byte(raw) do
+      local m = {}
+      m.rule, m['until'], m.times, at = unpack_bytes('>I4I8I4', raw, at)
+      s.marks[m.rule] = m
     end
-    s.units[i] = u
+    while at <= #raw do
+      local u = {}
+      local t
+      t, at = unpack_bytes('>I8', raw, at)
+      u.pending = t % 2 == 1
+      u.at = (t - t % 2) / 2
+      if kind == by_ip then
+        u.name, u.owes, at = unpack_bytes('c6B', raw, at)
+        u.owes = u.owes == 1
+      end
+      table.insert(s.units, u)
+    end
   end
-  while at <= #raw do
-    local m = {}
-    m.rule, m['until'], m.times, at = unpack_bytes('>I4I8I4', raw, at)
-    s.marks[m.rule] = m
-  end
+  if s.appended then table.insert(s.units, { at = now, pending = true, name = s.appended, owes = true }) end
   return s
+end
+
+-- Whether there is nothing that a rule could act on, or that age would change. Sets n and failed, of units.
+local function glance(s)
+  local raw, size = s.raw, s.kind == by_ip and 15 or 8
+  if not raw then return true end
+  s.n = (#raw - 1) / size
+  if s.n >= least[s.kind] or string.byte(raw) > 0 then return false end
+  for at = 2, #raw, size do
+    local t = unpack_bytes('>I8', raw, at)
+    if t % 2 == 0 then s.failed = s.failed + 1 elseif now >= (t - 1) / 2 + settle_within then return false end
+    if t / 2 <= now - horizon[s.kind] then return false end
+  end
+  return true
 end

@@ -50,7 +50,7 @@ end
 
 local function fail(s, t, trips)
   s.dirty = true
-  for _, r in ipairs(rules_of[s.kind]) do
+  for _, r in ipairs(rules_of(s.kind)) do
     local m = mark_of(s, r)
     local fresh, tripped = t >= m['until'], true
     if r.consecutive then
@@ -79,7 +79,7 @@ local function fail(s, t, trips)
   end
 end
 
-local function age(s, trips)
+local function age_one(s, trips)
   for _, u in ipairs(s.units) do
     if u.pending and now >= u.at + settle_within then
       u.pending = false
@@ -91,16 +91,51 @@ local function age(s, trips)
     if u.at > now - horizon[s.kind] and i > n - room[s.kind] then table.insert(kept, u) end
   end
   s.units = kept
+  if next(s.marks) == nil then return end
   local marks = {}
-  for _, r in ipairs(rules_of[s.kind]) do
+  for _, r in ipairs(rules_of(s.kind)) do
     local m = s.marks[r.id]
     if m and now <= m['until'] + memory(r, m.times) then marks[r.id] = m end
   end
   s.marks = marks
 end
 
-local function standing(s, r)
+-- Tells the pair of what nobody settled in time: of its attempts under way only the address has units.
+local function adopt(own, name, trips)
+  local pair, ip = own[by_pair], own[by_ip]
+  if not pair then return end
+  for _, u in ipairs(ip.units) do
+    if u.owes and not u.pending and u.name == name then
+      u.owes, ip.dirty = false, true
+      table.insert(pair.units, { at = u.at, pending = false })
+      fail(pair, u.at + settle_within, trips)
+    end
+  end
+end
+
+local function age(own, name, trips)
+  for kind = by_name, by_device do
+    if own[kind] then age_one(open(own[kind]), trips) end
+  end
+  adopt(own, name, trips)
+end
+
+local function new_to_name(own, name)
+  if not own[by_pair] or #own[by_pair].units > 0 then return false end
+  for _, u in ipairs(own[by_ip].units) do
+    if u.owes and u.name == name then return false end
+  end
+  return true
+end
+
+local function standing(own, r, name)
+  local s = own[r.kind]
   local failed, all = count(s, r, now)
+  if r.kind == by_pair then
+    for _, u in ipairs(own[by_ip].units) do
+      if u.owes and u.pending and u.name == name and (r.consecutive or u.at > now - r.window) then all = all + 1 end
+    end
+  end
   local m = mark_of(s, r)
   local active = failed >= r.limit
   if r.length > 0 then
@@ -116,24 +151,25 @@ local function lane_has(device, kind)
 end
 
 -- Returns action, rule, left, held, shadow.
-local function judge(own, device, solved)
+local function judge(own, name, device, solved)
   local action, rule, left, held = allow, 255, 0, false
   local shadow, shadow_action, shadow_left = 255, allow, 0
-  for _, r in ipairs(rules) do
-    local s = own[r.kind]
-    local asked = s and lane_has(device, r.kind) and (not device or r.kind == by_device or r.action == ban)
-    if asked and r.kind == by_name and r.action == delay and own[by_pair] and #own[by_pair].units == 0 then asked = false end
-    if asked and r.action == challenge and solved then asked = false end
-    if asked then
-      local active, rest, too_many = standing(s, r)
-      local does, helps = allow, 0
-      local holds = false
-      if active and r.action < ban then
-        does, helps = r.action, r.length == 0 and 0 or rest
-      elseif too_many then
-        does, helps, holds = delay, hold_for, true
-      end
-      if does ~= allow then
+  local is_new = new_to_name(own, name)
+  for kind = by_name, by_device do
+    local s = own[kind]
+    if s and lane_has(device, kind) then
+      for _, r in ipairs(rules_of(kind)) do
+        local asked = not device or kind == by_device or r.action == ban
+        if kind == by_name and r.action == delay and is_new or r.action == challenge and solved then asked = false end
+        local does, helps, holds = allow, 0, false
+        if asked then
+          local active, rest, too_many = standing(own, r, name)
+          if active and r.action < ban then
+            does, helps = r.action, r.length == 0 and 0 or rest
+          elseif too_many then
+            does, helps, holds = delay, hold_for, true
+          end
+        end
         if r.shadow then
           if does > shadow_action or does == shadow_action and helps > shadow_left then
             shadow, shadow_action, shadow_left = r.index, does, helps
@@ -147,16 +183,16 @@ local function judge(own, device, solved)
   return action, rule, left, held, shadow
 end
 
-local function revoked(s)
-  for _, r in ipairs(rules_of[by_device]) do
-    if r.action == revoke and not r.shadow and standing(s, r) then return true end
+local function revoked(own)
+  for _, r in ipairs(rules_of(by_device)) do
+    if r.action == revoke and not r.shadow and standing(own, r) then return true end
   end
   return false
 end
 
 local function failures(own)
   local most = 0
-  for _, kind in ipairs({ by_name, by_ip }) do
+  for kind = by_name, by_ip, by_ip do
     local s = own[kind]
     if s then
       local failed = 0
@@ -164,7 +200,7 @@ local function failures(own)
         if not u.pending then failed = failed + 1 end
       end
       most = max(most, failed)
-      for _, r in ipairs(rules_of[kind]) do
+      for _, r in ipairs(next(s.marks) and rules_of(kind) or {}) do
         if r.consecutive then most = max(most, mark_of(s, r).times) end
       end
     end

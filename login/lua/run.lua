@@ -2,132 +2,168 @@ local function reply(action, rule, flags, shadow, left, failed, trips)
   return pack('>BBBBI8I8I4B', action, rule, flags, shadow, left, now, failed, #trips) .. table.concat(trips)
 end
 
+-- What an attempt that began at `at` is in a state while it is under way.
+local function unit(kind, at, name, device)
+  if kind == by_ip then return { at = at, pending = true, name = name, owes = not device } end
+  return { at = at, pending = true }
+end
+
+-- Counts a failure of an attempt that began at `at`.
+local function failed(s, at, name, trips)
+  local u = unit(s.kind, at, name, true)
+  u.pending = false
+  table.insert(s.units, u)
+  fail(s, now, trips)
+end
+
 local function attempt(op, own, name, solved, record)
   local known = record and call('GET', record)
   if known then return known end
   local trips = {}
+  age(own, name, trips)
+  local device = own[by_device] ~= nil and not revoked(own)
+  local action, rule, left, held, shadow = judge(own, name, device, solved)
   for kind = by_name, by_device do
-    if own[kind] then age(own[kind], trips) end
-  end
-  local device = own[by_device] ~= nil and not revoked(own[by_device])
-  local action, rule, left, held, shadow = judge(own, device, solved)
-  if op == op_reserve and action == allow or op == op_report and action ~= deny then
-    for kind = by_name, by_device do
-      local s = own[kind]
-      if s and lane_has(device, kind) then
-        table.insert(s.units, { at = now, pending = op == op_reserve, name = name })
+    local s = own[kind]
+    if s and lane_has(device, kind) then
+      if op == op_reserve and action == allow and kind ~= by_pair then
+        table.insert(s.units, unit(kind, now, name, device))
         s.dirty = true
-        if op == op_report then fail(s, now, trips) end
+      elseif op == op_report and action ~= deny then
+        failed(s, now, name, trips)
       end
     end
   end
-  if op == op_report then action, rule, left, held, shadow = judge(own, device, solved) end
+  if op == op_report then action, rule, left, held, shadow = judge(own, name, device, solved) end
   local flags = (held and 1 or 0) + (device and 2 or 0)
-  local failed = failures(own)
-  if record and op ~= op_check then call('SET', record, reply(action, rule, flags + 4, shadow, left, failed, {}), 'EX', record_life) end
-  return reply(action, rule, flags, shadow, left, failed, trips)
+  local lately = failures(own)
+  if record and op ~= op_check then call('SET', record, reply(action, rule, flags + 4, shadow, left, lately, {}), 'EX', record_life) end
+  return reply(action, rule, flags, shadow, left, lately, trips)
 end
 
--- Where the unit of the attempt that was reserved at `at` stands.
-local function own_unit(s, at, name)
+local function drop_own_unit(s, at, name, device)
+  local own = unit(s.kind, at, name, device)
   for i, u in ipairs(s.units) do
-    if u.pending and u.at == at and (s.kind ~= by_ip or u.name == name) then return i end
+    if u.pending and u.at == at and (s.kind ~= by_ip or u.name == name and u.owes == own.owes) then
+      table.remove(s.units, i)
+      return
+    end
   end
 end
 
 local function settle(own, name, device, at, result, record)
-  local trips = {}
   local known = call('GET', record)
-  if known then
-    return reply(known == result and settled or settled_other, 255, 0, 255, 0, 0, trips)
-  end
-  local late = now >= at + settle_within
+  if known then return reply(known == result and settled or settled_other, 255, 0, 255, 0, 0, {}) end
+  local late, success, trips = now >= at + settle_within, result == 's', {}
   if late and result ~= 'f' then return reply(settled_late, 255, 0, 255, 0, 0, trips) end
-  for kind = by_name, by_device do
+  age(own, name, trips)
+  for kind = by_name, late and -1 or by_device do -- what is late has failed by itself
     local s = own[kind]
-    if s then
-      age(s, trips)
-      local i = own_unit(s, at, name)
-      if late then
-        -- it has failed by itself
-      elseif result == 's' and (kind == by_pair or kind == by_device and device) then
-        s.units, s.marks, s.dirty = {}, {}, true
-      elseif not lane_has(device, kind) then
-        -- it was not counted here
-      elseif result == 'f' then
-        if i then s.units[i].pending = false else table.insert(s.units, { at = at, pending = false, name = name }) end
-        fail(s, now, trips)
-      else
-        if i then table.remove(s.units, i) end
-        s.dirty = true
-        if result == 's' then
-          for _, r in ipairs(rules_of[kind]) do
-            if r.consecutive then s.marks[r.id] = nil end
-          end
-        end
+    if s and success and (kind == by_pair or kind == by_device and device) then
+      s.units, s.marks, s.dirty = {}, {}, true
+    elseif s and lane_has(device, kind) then
+      s.dirty = true
+      drop_own_unit(s, at, name, device)
+      if result == 'f' then failed(s, at, name, trips) end
+      for _, r in ipairs(success and rules_of(kind) or {}) do
+        if r.consecutive then s.marks[r.id] = nil end
       end
+    end
+  end
+  if success and own[by_ip] then
+    for _, u in ipairs(own[by_ip].units) do
+      if u.name == name and not u.pending then u.owes = false end
     end
   end
   call('SET', record, result, 'EX', settled_life)
   return reply(settled, 255, 0, 255, 0, 0, trips)
 end
 
+local life = {} -- by kind: ms that a state whose newest unit is of now lives, as an argument
+local under_way, owing, none = pack('>I8', now * 2 + 1), pack('B', 1), pack('B', 0)
+
 local function save(key, s)
-  local expires, parts = 0, { pack('>I2', #s.units) }
-  for _, u in ipairs(s.units) do
-    table.insert(parts, pack('>I8', u.at * 2 + (u.pending and 1 or 0)))
-    if s.kind == by_ip then table.insert(parts, u.name) end
-    expires = max(expires, u.at + keep[s.kind])
+  local kind = s.kind
+  if not s.units then
+    life[kind] = life[kind] or tostring(ceil(keep[kind] / 1000) + 1000)
+    call('PSETEX', key, life[kind], (s.raw or none) .. under_way .. (kind == by_ip and s.appended .. owing or ''))
+    return
   end
-  for _, r in ipairs(rules_of[s.kind]) do
+  local expires, parts, marks = 0, { none }, 0
+  for _, r in ipairs(next(s.marks) and rules_of(kind) or {}) do
     local m = s.marks[r.id]
     if m then
+      marks = marks + 1
       table.insert(parts, pack('>I4I8I4', r.id, m['until'], m.times))
       expires = max(expires, m['until'] + memory(r, m.times))
     end
   end
+  parts[1] = pack('B', marks)
+  for _, u in ipairs(s.units) do
+    table.insert(parts, pack('>I8', u.at * 2 + (u.pending and 1 or 0)))
+    if kind == by_ip then table.insert(parts, u.name .. (u.owes and owing or none)) end
+    expires = max(expires, u.at + keep[kind])
+  end
   if #parts > 1 then
     call('PSETEX', key, max(0, ceil((expires - now) / 1000)) + 1000, table.concat(parts))
-  elseif s.there then
+  elseif s.raw then
     call('DEL', key)
   end
 end
 
-local calls, state_keys = {}, {}
-local next_key = 0
-for i = 2, #ARGV do
-  local c = { own = {} }
-  local bits, flags, result
-  c.op, bits, flags, c.name, c.at, result = unpack_bytes('>BBBc6I8B', ARGV[i])
-  c.device, c.solved, c.result = flags % 2 >= 1, flags % 4 >= 2, string.char(result)
-  for kind = by_name, by_device do
-    if floor(bits / 2 ^ kind) % 2 == 1 then
-      next_key = next_key + 1
-      c.own[kind] = KEYS[next_key]
-      table.insert(state_keys, KEYS[next_key])
+local welcome = {} -- the answer to an ordinary attempt, by failures
+local kinds_in, its_states = {}, {} -- by bits; of the call at hand
+
+local function kinds_of(bits)
+  local kinds = kinds_in[bits]
+  if not kinds then
+    kinds = {}
+    for kind = by_name, by_device do
+      if floor(bits / 2 ^ kind) % 2 == 1 then table.insert(kinds, kind) end
     end
+    kinds_in[bits] = kinds
   end
-  if flags % 8 >= 4 then
-    next_key = next_key + 1
-    c.record = KEYS[next_key]
-  end
-  calls[i - 1] = c
+  return kinds
 end
 
-local raw = call('MGET', values(state_keys))
-local read = {}
-for i, key in ipairs(state_keys) do read[key] = raw[i] end
-
-local replies = {}
-for i, c in ipairs(calls) do
-  for kind, key in pairs(c.own) do
-    states[key] = states[key] or state_of(kind, read[key])
-    c.own[kind] = states[key]
+-- Records are read along with the states, and nothing is made of it.
+local raw, replies, at_key = call('MGET', values(KEYS)), {}, 0
+for i = 2, #ARGV do
+  local op, bits, flags, name, at, result = unpack_bytes('>BBBc6I8B', ARGV[i])
+  local its, record, ordinary, lately, both = kinds_of(bits), nil, op == op_reserve and bits < 16 and flags < 4, 0, 0
+  for j = 1, #its do
+    at_key = at_key + 1
+    local key, kind = KEYS[at_key], its[j]
+    local s = states[key]
+    if not s then
+      s = { kind = kind, raw = raw[at_key], n = 0, failed = 0, appended = false, dirty = false, units = false }
+      states[key] = s
+    end
+    its_states[j] = s
+    ordinary = ordinary and not s.units and not s.appended and glance(s)
+    if kind == by_name or kind == by_ip then lately = max(lately, s.failed) end
+    if kind == by_pair or kind == by_ip then both = both + s.n end
   end
-  if c.op == op_settle then
-    replies[i] = settle(c.own, c.name, c.device, c.at, c.result, c.record)
+  if flags % 8 >= 4 then
+    at_key = at_key + 1
+    record = KEYS[at_key]
+  end
+  local own
+  if ordinary and both < least[by_pair] then
+    for j = 1, #its do
+      local s = its_states[j]
+      if s.kind ~= by_pair then s.appended, s.dirty = name, true end
+    end
+    welcome[lately] = welcome[lately] or reply(allow, 255, 0, 255, 0, lately, {})
+    replies[i - 1] = welcome[lately]
   else
-    replies[i] = attempt(c.op, c.own, c.name, c.solved, c.record)
+    own = {}
+    for j = 1, #its do own[its[j]] = its_states[j] end
+  end
+  if own and op == op_settle then
+    replies[i - 1] = settle(own, name, flags % 2 >= 1, at, string.char(result), record)
+  elseif own then
+    replies[i - 1] = attempt(op, own, name, flags % 4 >= 2, record)
   end
 end
 for key, s in pairs(states) do
