@@ -1,0 +1,50 @@
+-- Decides whether the program may be run for a ban now, and notes that the firewall will know of it.
+--
+-- KEYS[1]  …:runs          ZSET    bans of the last minute by their time (µs): those that were run, and first orders while the breaker was
+--                                  open; a minute
+-- KEYS[2]  …:open          STRING  the breaker is open; a minute
+-- KEYS[3]  …:told:<target> STRING  the firewall may know of the target; as long as the firewall
+-- ARGV[1]  bans that may be run within a minute
+-- ARGV[2]  first: nobody has asked for this ban yet; again: it was held back, or is tried once more; free: the firewall is told what it
+--          should know already, which does not count
+-- ARGV[3]  ms for which the firewall will know
+-- ARGV[4]  a name of this question
+--
+-- Replies the ms to wait before asking again, 0 for a run; 1 if this question has opened the breaker; ms for which it is open.
+--
+-- The breaker opens when more than so many bans are ordered within a minute, and closes when a minute has passed without that. Bans that were
+-- held back do not open it: else those of one storm would keep it open for ever. They wait for room.
+--
+-- Must be atomic: two workers that both see room for one would both run.
+
+local runs, open, told = unpack(KEYS)
+local most, kind = tonumber(ARGV[1]), ARGV[2]
+local minute = 60000000
+
+if kind == 'free' then
+  local left = redis.call('PTTL', open)
+  if left > 0 and redis.call('EXISTS', told) == 0 then return { left, 0, left } end -- it is among those that were held back
+else
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
+  local function text(n) return string.format('%.0f', n) end
+  redis.call('ZREMRANGEBYSCORE', runs, '-inf', text(now - minute))
+  redis.call('ZREMRANGEBYSCORE', runs, '(' .. text(now), '+inf') -- the clock has stepped back
+  local full, opened = redis.call('ZCARD', runs) >= most, 0
+  if full and kind == 'first' then
+    opened = 1 - redis.call('EXISTS', open)
+    redis.call('SET', open, 1, 'PX', minute / 1000)
+  end
+  local left = redis.call('PTTL', open)
+  if not full and (left <= 0 or kind == 'first') then
+    redis.call('ZADD', runs, text(now), ARGV[4])
+    redis.call('PEXPIRE', runs, minute / 1000)
+  end
+  if left > 0 then return { left, opened, left } end
+  if full then
+    local oldest = tonumber(redis.call('ZRANGE', runs, 0, 0, 'WITHSCORES')[2])
+    return { math.max(1, math.ceil((oldest + minute - now) / 1000)), 0, 0 }
+  end
+end
+redis.call('SET', told, 1, 'PX', ARGV[3])
+return { 0, 0, 0 }

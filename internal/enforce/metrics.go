@@ -1,0 +1,55 @@
+package enforce
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct{ runs *prometheus.CounterVec }
+
+func newMetrics() metrics {
+	m := metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tidegate_ban_script_runs_total",
+		Help: "Runs of the program of bans.run by this process, and bans that it was not run for: ok, failed, timeout, refused, postponed.",
+	}, []string{"action", "result"})}
+	for _, action := range []string{"ban", "unban"} {
+		m.runs.WithLabelValues(action, "ok")
+		m.runs.WithLabelValues(action, "failed")
+		m.runs.WithLabelValues(action, "timeout")
+	}
+	m.runs.WithLabelValues("ban", "refused")
+	m.runs.WithLabelValues("ban", "postponed")
+	return m
+}
+
+var (
+	breakerOpen = prometheus.NewDesc("tidegate_ban_script_breaker_open",
+		"1 while more bans than per_minute keep the firewall from being told, as this process has last heard.", nil, nil)
+	executable = prometheus.NewDesc("tidegate_ban_script_executable",
+		"1 if this process can run the program of bans.run, 0 if not; no series: the rules name none.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (w *Worker) Describe(ch chan<- *prometheus.Desc) {
+	w.runs.Describe(ch)
+	ch <- breakerOpen
+	ch <- executable
+}
+
+// Collect implements prometheus.Collector.
+func (w *Worker) Collect(ch chan<- prometheus.Metric) {
+	w.runs.Collect(ch)
+	ch <- gauge(breakerOpen, w.opened.Load() > time.Now().UnixMilli())
+	if script := w.opts.Rules().BanScript(); len(script.Argv) > 0 {
+		ch <- gauge(executable, runnable(script) == nil)
+	}
+}
+
+func gauge(d *prometheus.Desc, is bool) prometheus.Metric {
+	v := 0.0
+	if is {
+		v = 1
+	}
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+}

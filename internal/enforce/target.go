@@ -1,0 +1,98 @@
+package enforce
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// written is how a program gets p: an address of IPv4 as such, everything else as a prefix.
+func written(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
+}
+
+// A reason is why a target is banned. Closed set: no program ever gets a word that somebody else has chosen.
+type reason string
+
+const (
+	byLogin    reason = "login"
+	byRule     reason = "rule"
+	byOperator reason = "operator"
+)
+
+func reasonOf(b *admission.Ban) reason {
+	switch {
+	case strings.HasPrefix(b.Rule, "login"):
+		return byLogin
+	case b.Rule != "":
+		return byRule
+	}
+	return byOperator
+}
+
+// seconds are those for which a ban lasts from now on, rounded up: a firewall that lets go a moment late is asked again, one that does so
+// early is not.
+func seconds(left time.Duration) int64 { return int64((left + time.Second - 1) / time.Second) }
+
+// special are the networks that are no client's.
+var special = func() (all []netip.Prefix) {
+	for _, p := range []string{
+		"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32",
+		"::/128", "::1/128", "::ffff:0:0/96", "fe80::/10", "ff00::/8",
+	} {
+		all = append(all, netip.MustParsePrefix(p))
+	}
+	return all
+}()
+
+// never says why a firewall must not be told to ban p, or nothing. A network is refused for one address in it: unlike the rules, a firewall
+// makes no exception for that.
+func never(p netip.Prefix, rules *admission.Rules, own, proxies []netip.Prefix) (why string) {
+	script := rules.BanScript()
+	widest := script.Widest4
+	if p.Addr().Is6() {
+		widest = script.Widest6
+	}
+	if p.Bits() < widest {
+		return fmt.Sprintf("it is wider than /%d", widest)
+	}
+	if list := rules.NeverBannedIn(p); list != "" {
+		return "list " + list + " is never banned"
+	}
+	for _, kind := range []struct {
+		nets []netip.Prefix
+		why  string
+	}{{special, "it is no client's address"}, {own, "this machine has an address there"}, {proxies, "a trusted proxy is there"}} {
+		for _, n := range kind.nets {
+			if p.Overlaps(n) {
+				return kind.why
+			}
+		}
+	}
+	return ""
+}
+
+// ownAddresses are those of this machine's interfaces. They are asked for each time: addresses come and go.
+func ownAddresses() ([]netip.Prefix, error) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("enforce: addresses of this machine: %w", err)
+	}
+	var all []netip.Prefix
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok {
+				ip = ip.Unmap()
+				all = append(all, netip.PrefixFrom(ip, ip.BitLen()))
+			}
+		}
+	}
+	return all, nil
+}

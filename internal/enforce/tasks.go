@@ -1,0 +1,86 @@
+package enforce
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// Task is the type of a task: something about a target has changed.
+const Task = "ban:changed"
+
+const (
+	taskWithin = 2 * time.Minute // with the wait for others
+	// taskKept is how long a task that is done keeps its ID, so that another process which is told of the event makes no second one.
+	taskKept      = 30 * time.Minute
+	enqueueWithin = 2 * time.Second
+)
+
+type payload struct {
+	Kind  admission.BanKind `json:"kind"`
+	Value string            `json:"value"`
+	Later bool              `json:"later,omitempty"` // it is not the first task for what has changed
+}
+
+func queueOf(namespace string) string { return namespace + "-bans" }
+
+// enqueue makes a task. One with the same ID is as good.
+func enqueue(ctx context.Context, client *asynq.Client, namespace, id string, p payload, lasts time.Duration, opts ...asynq.Option) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("enforce: enqueue: %w", err)
+	}
+	opts = append(opts, asynq.Queue(queueOf(namespace)), asynq.TaskID(id), asynq.Timeout(taskWithin), asynq.Retention(taskKept), asynq.MaxRetry(tries(lasts)))
+	_, err = client.EnqueueContext(ctx, asynq.NewTask(Task, text), opts...)
+	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
+		return fmt.Errorf("enforce: enqueue: %w", err)
+	}
+	return nil
+}
+
+// A History hands what it is told to another one, and has the workers told. Make it with NewHistory; it is safe for concurrent use.
+type History struct {
+	next      admission.BanHistory
+	client    *asynq.Client
+	namespace string
+	rules     func() *admission.Rules
+}
+
+// NewHistory returns a history that makes tasks while the rules name a program. next and queue stay the caller's.
+func NewHistory(next admission.BanHistory, queue redis.UniversalClient, namespace string, rules func() *admission.Rules) *History {
+	return &History{next, asynq.NewClientFromRedisClient(queue), namespace, rules}
+}
+
+// Record implements admission.BanHistory. Neither the tasks nor the other history wait for each other: a firewall is told of bans also
+// while the database is away.
+func (h *History) Record(ctx context.Context, events []admission.BanEvent) error {
+	err := h.enqueue(ctx, events)
+	return errors.Join(h.next.Record(ctx, events), err)
+}
+
+func (h *History) enqueue(ctx context.Context, events []admission.BanEvent) error {
+	if len(h.rules().BanScript().Argv) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, enqueueWithin)
+	defer cancel()
+	for i := range events {
+		e := &events[i]
+		if _, ok := e.Prefix(); !ok {
+			continue
+		}
+		id := strings.Join([]string{string(e.Kind), e.Value, e.ID}, ":")
+		if err := enqueue(ctx, h.client, h.namespace, id, payload{Kind: e.Kind, Value: e.Value}, e.Until.Sub(e.At)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
