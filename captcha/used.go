@@ -16,14 +16,19 @@ type Used interface {
 	First(ctx context.Context, key string, ttl time.Duration) (bool, error)
 }
 
+// RedisClient is what RedisUsed needs of a go-redis client.
+type RedisClient interface {
+	SetArgs(ctx context.Context, key string, value any, a redis.SetArgs) *redis.StatusCmd
+}
+
 // RedisUsed is Used in Redis, also on a cluster. Made by NewRedisUsed.
 type RedisUsed struct {
-	rdb    redis.Cmdable
+	rdb    RedisClient
 	prefix string
 }
 
 // NewRedisUsed returns marks in rdb, whose keys begin with namespace; empty is "tidegate". The caller owns rdb, whose time-outs bound a verification.
-func NewRedisUsed(rdb redis.Cmdable, namespace string) (*RedisUsed, error) {
+func NewRedisUsed(rdb RedisClient, namespace string) (*RedisUsed, error) {
 	if rdb == nil {
 		return nil, errors.New("captcha: NewRedisUsed needs a client")
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -191,96 +190,6 @@ func TestAuthzHandsChallengesOn(t *testing.T) {
 	challengedFor(t, ask(token), "has been used")
 }
 
-func TestChallengeRoute(t *testing.T) {
-	b := setup(t, withCaptcha(t, openDoor))
-	sealed := func(bind captcha.Binding) string { return url.QueryEscape(b.sealContext(bind)) }
-	login := captcha.Binding{Purpose: "login", Subject: "x", Risk: 3}
-	other := setup(t, withCaptcha(t, openDoor), func(c *Config) { c.Secret = []byte("another secret") })
-	for target, want := range map[string]string{
-		"?purpose=order":                      "",
-		"?purpose=login&for=" + sealed(login): "",
-		"":                                    "query.purpose",
-		"?purpose=Login":                      "query.purpose",
-		"?purpose=login":                      "query.for is missing",
-		"?purpose=login&for=x":                "query.for is not what an answer gave",
-		"?purpose=login&for=x.y":              "query.for is not what an answer gave",
-		"?purpose=login&for=" + sealed(login) + "x":                                     "query.for is not what an answer gave",
-		"?purpose=login&for=" + url.QueryEscape(other.sealContext(login)):               "query.for is not what an answer gave",
-		"?purpose=login&for=" + strings.Repeat("x", 513):                                "query.for",
-		"?purpose=order&for=" + sealed(login):                                           "query.purpose is not that of for",
-		"?purpose=order&for=" + sealed(captcha.Binding{Purpose: "order", Subject: "x"}): "",
-	} {
-		for _, h := range []http.Handler{b.Public(), b.Internal()} {
-			w := call(h, "GET", challengePath+target, "")
-			if want == "" {
-				if w.Code != 200 || w.Header().Get("Cache-Control") != "no-store" {
-					t.Errorf("%s: %d %s", target, w.Code, w.Body)
-				}
-				continue
-			}
-			p := problemIn(t, w)
-			if w.Code != 422 || len(p.Errors) == 0 || !strings.HasPrefix(p.Errors[0].Location+" "+p.Errors[0].Message, want) {
-				t.Errorf("%s: %d %s, want %s", target, w.Code, w.Body, want)
-			}
-		}
-	}
-	w := call(b.Public(), "GET", challengePath+"?purpose=login&for="+sealed(login), "")
-	if err := b.captcha.Verify(t.Context(), solutionOf(t, w), login, netip.Addr{}); err != nil {
-		t.Errorf("the challenge is for another binding, or easier: %v", err)
-	}
-	if none := setup(t); call(none.Public(), "GET", challengePath+"?purpose=order", "").Code != 404 {
-		t.Error("challenges without a provider")
-	}
-}
-
-func TestContextExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := &API{secret: captchaSecret}
-		want := captcha.Binding{Purpose: "login", Subject: "ann", Risk: 2}
-		sealed := a.sealContext(want)
-		time.Sleep(contextLife)
-		if got, err := a.openContext(sealed); err != nil || got != want {
-			t.Errorf("%+v %v", got, err)
-		}
-		time.Sleep(time.Second)
-		if _, err := a.openContext(sealed); err == nil || !strings.Contains(err.Error(), "expired") {
-			t.Error(err)
-		}
-	})
-}
-
-func FuzzContext(f *testing.F) {
-	a := &API{secret: captchaSecret}
-	f.Add("")
-	f.Add((&API{secret: []byte("another")}).sealContext(captcha.Binding{Purpose: "login", Subject: "ann"}))
-	f.Fuzz(func(t *testing.T, sealed string) {
-		if b, err := a.openContext(sealed); err == nil {
-			t.Errorf("%q is %+v", sealed, b)
-		}
-	})
-}
-
-// The route's own limit holds whatever the rules say, for each address, on the public listener.
-func TestChallengesAreLimited(t *testing.T) {
-	b := setup(t, withCaptcha(t, openDoor), func(c *Config) { c.CaptchaLimit = gateOf(t, "- {name: challenges, subject: ip, limit: 2, window: 1m}") })
-	get := func(h http.Handler, from string) int {
-		return call(h, "GET", challengePath+"?purpose=order", "", "Remote", from).Code
-	}
-	for i, want := range []int{200, 200, 429} {
-		if got := get(b.Public(), "198.51.100.9:1"); got != want {
-			t.Errorf("%d: %d, want %d", i, got, want)
-		}
-	}
-	if got := get(b.Public(), "198.51.100.10:1"); got != 200 {
-		t.Errorf("another address: %d", got)
-	}
-	for range 3 {
-		if got := get(b.Internal(), "198.51.100.9:1"); got != 200 {
-			t.Errorf("a service: %d", got)
-		}
-	}
-}
-
 // oddCaptcha fails as a test says, after some time.
 type oddCaptcha struct {
 	captcha.Provider
@@ -359,15 +268,4 @@ func TestCaptchaNeedsASecret(t *testing.T) {
 	if _, err := New(cfg); err == nil {
 		t.Error("accepted")
 	}
-}
-
-func TestChallengesMatchTheDocument(t *testing.T) {
-	b := setup(t, withCaptcha(t, orderHurdle), func(c *Config) { c.CaptchaLimit = gateOf(t, "- {name: challenges, subject: ip, limit: 2, window: 1m}") })
-	for _, h := range []http.Handler{b.Public(), b.Internal()} {
-		matchesDocument(t, h, "GET", challengePath+"?purpose=order", "", challengePath, 200)
-		matchesDocument(t, h, "GET", challengePath, "", challengePath, 422)
-	}
-	matchesDocument(t, b.Public(), "GET", challengePath+"?purpose=order", "", challengePath, 429)
-	matchesDocument(t, b.Public(), "POST", placePath, shoe, "/v1/sales/{sale}/orders", 202)
-	matchesDocument(t, b.Public(), "POST", placePath, shoe, "/v1/sales/{sale}/orders", 403)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/httpapi"
@@ -22,9 +23,15 @@ type HTTP struct {
 	Orders     *orders.Service
 	Counts     admission.Store
 	Bans       *banlog.Log
-	Redis      semaphore.Client
+	Redis      RedisClient
 	Semaphores *semdefs.Table
 	Within     time.Duration // bounds the decision on an order; 0 is the default
+}
+
+// RedisClient is what HTTP needs of a go-redis client, beside what the stores have.
+type RedisClient interface {
+	semaphore.Client
+	captcha.RedisClient
 }
 
 // AddHTTP gives a process the public and the internal listener.
@@ -72,8 +79,18 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	}
 	measured := metrics.New(gate)
 	measured.Semaphores(semaphores)
+	challenges, err := newCaptcha(cfg, h.Redis, p.Log)
+	if err != nil {
+		return err
+	}
+	measured.Captcha(challenges)
+	challengeLimit, err := newCaptchaLimit(cfg, h.Counts)
+	if err != nil {
+		return err
+	}
 	api, err := httpapi.New(httpapi.Config{
 		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Semaphores: semaphores, Secret: []byte(cfg.Secret),
+		Captcha: challenges, CaptchaLimit: challengeLimit,
 		Metrics: measured.Handler(), Decided: measured.Decided, Verified: measured.Verified,
 		Identity: identity, Tokens: tokens,
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(), DecideWithin: h.Within,

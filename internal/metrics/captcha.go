@@ -1,0 +1,48 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidegate/tidegate/captcha"
+)
+
+// Captcha is what is measured of challenges: a captcha.Provider.
+type Captcha interface{ Stats() captcha.Stats }
+
+// Captcha adds the metrics of challenges. To be called before the first scrape.
+func (m *Metrics) Captcha(c Captcha) { m.registry.MustRegister(challenges{c}) }
+
+// challenges collects what a provider counts itself.
+type challenges struct{ from Captcha }
+
+var (
+	captchaMade        = describe("captcha_challenges_total", "Challenges made.", "provider")
+	captchaSolved      = describe("captcha_solved_total", "Solutions that were good.", "provider")
+	captchaRefused     = describe("captcha_refused_total", "Solutions that were not, by why.", "provider", "cause")
+	captchaUnavailable = describe("captcha_unavailable_total", "Solutions that could not be verified.", "provider")
+	captchaFallback    = describe("captcha_fallback", "1 while a proof of work stands in for the provider, which does not answer.")
+)
+
+// Describe implements prometheus.Collector.
+func (c challenges) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{captchaMade, captchaSolved, captchaRefused, captchaUnavailable, captchaFallback} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c challenges) Collect(ch chan<- prometheus.Metric) {
+	now := c.from.Stats()
+	ch <- prometheus.MustNewConstMetric(captchaFallback, prometheus.GaugeValue, number(now.Fallback))
+	for _, p := range now.Providers {
+		count := func(d *prometheus.Desc, n uint64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), append([]string{p.Provider}, labels...)...)
+		}
+		count(captchaMade, p.Challenges)
+		count(captchaSolved, p.Solved)
+		count(captchaUnavailable, p.Unavailable)
+		for cause, n := range p.Refused {
+			count(captchaRefused, n, string(cause))
+		}
+	}
+}

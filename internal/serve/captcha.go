@@ -1,0 +1,48 @@
+package serve
+
+import (
+	_ "embed"
+	"log/slog"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/config"
+)
+
+// A counted provider of challenges.
+type countedCaptcha interface {
+	captcha.Provider
+	Stats() captcha.Stats
+}
+
+// newCaptcha makes the provider that the settings name.
+func newCaptcha(cfg *config.Config, rdb captcha.RedisClient, log *slog.Logger) (countedCaptcha, error) {
+	used, err := captcha.NewRedisUsed(rdb, cfg.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	proof, err := captcha.NewProofOfWork(captcha.ProofOfWorkOptions{Secret: []byte(cfg.Secret), Used: used})
+	if err != nil || cfg.Captcha == "" || cfg.Captcha == config.CaptchaOwn {
+		return proof, err
+	}
+	site, err := captcha.NewSiteVerify(captcha.SiteVerifyOptions{
+		Provider: cfg.Captcha, SiteKey: cfg.CaptchaSiteKey, Secret: string(cfg.CaptchaSecret), Hostnames: cfg.CaptchaHostnames, Used: used,
+	})
+	if err != nil {
+		return nil, wrap("CAPTCHA", err)
+	}
+	return captcha.NewFallback(site, proof, captcha.FallbackOptions{Logger: log})
+}
+
+//go:embed captcha_rules.yaml
+var captchaRules []byte
+
+// newCaptchaLimit makes the gate in front of the challenges. It counts in the same store, under names of its own. It is not run: nobody
+// is banned by it, and what it remembers of refusals is a second old at most.
+func newCaptchaLimit(cfg *config.Config, counts admission.Store) (*admission.Gate, error) {
+	rules, err := admission.ParseRules("captcha_rules.yaml", captchaRules)
+	if err != nil {
+		return nil, err
+	}
+	return admission.New(counts, rules, admission.Options{Secret: []byte(cfg.Secret), Namespace: cfg.Namespace + ":captcha"})
+}
