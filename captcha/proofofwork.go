@@ -18,7 +18,7 @@ import (
 const (
 	defaultLifetime  = 10 * time.Minute
 	maxLifetime      = time.Hour
-	defaultMaxNumber = 50_000
+	defaultMaxNumber = 25_000
 	// MaxNumber bounds the numbers among which a solution is looked for.
 	MaxNumber = 10_000_000
 	// skew is how far the clocks of two processes may be apart before a solution that one has used is good at the other.
@@ -34,7 +34,7 @@ type ProofOfWorkOptions struct {
 	// Lifetime of a challenge, from its making to the use of its solution. Zero means 10 minutes; at most an hour.
 	Lifetime time.Duration
 	// MaxNumber is the highest number that may solve a challenge of risk 0, so half of it are tried on average; each step of risk
-	// doubles it. Zero means 50,000; at most MaxNumber.
+	// doubles it. Zero means 25,000; at most MaxNumber.
 	MaxNumber int
 }
 
