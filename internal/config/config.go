@@ -98,7 +98,7 @@ func (c *Config) settings() []setting {
 		{"JWT_JWKS_FILE", "public keys of RS256, ES256 and EdDSA tokens", "", false, file(&c.JWKSFile)},
 		{"JWT_ISSUER", "iss that a token must have", "", false, text(&c.JWTIssuer)},
 		{"JWT_AUDIENCE", "aud that a token must have", "", false, text(&c.JWTAudience)},
-		{"TRUSTED_PROXIES", "addresses and networks whose X-Forwarded-For and X-User-ID are believed, comma-separated", "", false, networks(&c.TrustedProxies)},
+		{"TRUSTED_PROXIES", "addresses and networks whose X-Forwarded-For and X-User-ID are believed, comma-separated", "", true, networks(&c.TrustedProxies)},
 		{"CORS_ORIGINS", "origins whose pages may call the public listener, comma-separated", "", false, origins(&c.CORSOrigins)},
 
 		{"CAPTCHA", "whose challenges people solve: altcha (a proof of work, asks nobody), turnstile, hcaptcha or recaptcha", CaptchaOwn, false, oneOf(&c.Captcha, CaptchaOwn, "turnstile", "hcaptcha", "recaptcha")},
@@ -108,7 +108,7 @@ func (c *Config) settings() []setting {
 
 		{"INTERNAL_TOKEN", "token of one operator", "", false, c.InternalToken.atLeast(16)},
 		{"TOKENS_FILE", "YAML file of tokens with their names and roles", "", false, file(&c.TokensFile)},
-		{"RULES_FILE", "YAML file of the admission rules", "", false, file(&c.RulesFile)},
+		{"RULES_FILE", "YAML file of the admission rules", "", true, file(&c.RulesFile)},
 		{"SECRET", "key that all keyed hashes and signatures derive from (embedded: kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
 		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
 		{"DURABILITY", "what Redis must have done with an order before it is promised: memory, everysec, fsync or replicated (default: what it does anyway)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},

@@ -218,9 +218,16 @@ func TestHelpListsEveryVariable(t *testing.T) {
 }
 
 func TestWorkerReadsOnlyItsOwn(t *testing.T) {
-	vars := env(t, "IDENTITY", "", "SECRET", "", "LISTEN", "nonsense", "RULES_FILE", "/none")
+	vars := env(t, "IDENTITY", "", "SECRET", "", "LISTEN", "nonsense", "TOKENS_FILE", "/none")
 	if _, err := Worker(nil, vars, io.Discard); err != nil {
 		t.Fatal(err)
+	}
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := Worker(nil, env(t, "RULES_FILE", rules, "TRUSTED_PROXIES", "10.0.0.0/8"), io.Discard); err != nil || c.RulesFile != rules || len(c.TrustedProxies) != 1 {
+		t.Errorf("%+v, %v", c, err)
 	}
 	if _, err := Worker(nil, nothing, io.Discard); err == nil || !strings.Contains(err.Error(), "REDIS_URL, DATABASE_URL: ") {
 		t.Fatalf("without stores: %v", err)

@@ -88,7 +88,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 		}},
 	}
 	if err := p.AddHTTP(&told, serve.HTTP{
-		Orders: svc, Counts: counts, Bans: banlog.SQLite(db), Redis: r.Decisions, Semaphores: semdefs.SQLite(db), Within: decideWithin,
+		Orders: svc, Counts: counts, Bans: banlog.SQLite(db), Redis: r, BanScript: true, Semaphores: semdefs.SQLite(db), Within: decideWithin,
 	}); err != nil {
 		return err
 	}

@@ -58,6 +58,9 @@ func New(gate Gate) *Metrics {
 	return m
 }
 
+// Add adds the metrics of a part that knows its own. To be called before the first scrape.
+func (m *Metrics) Add(part prometheus.Collector) { m.registry.MustRegister(part) }
+
 // Handler answers with all metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})

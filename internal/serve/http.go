@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/enforce"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/semdefs"
@@ -23,15 +23,10 @@ type HTTP struct {
 	Orders     *orders.Service
 	Counts     admission.Store
 	Bans       *banlog.Log
-	Redis      RedisClient
+	Redis      *Redis
+	BanScript  bool // run here, since there is no other worker
 	Semaphores *semdefs.Table
 	Within     time.Duration // bounds the decision on an order; 0 is the default
-}
-
-// RedisClient is what HTTP needs of a go-redis client, beside what the stores have.
-type RedisClient interface {
-	semaphore.Client
-	captcha.RedisClient
 }
 
 // AddHTTP gives a process the public and the internal listener.
@@ -40,14 +35,16 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if err != nil {
 		return err
 	}
-	gate, err := admission.New(h.Counts, rules, admission.Options{
-		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, History: h.Bans, Logger: p.Log,
+	var gate *admission.Gate
+	gate, err = admission.New(h.Counts, rules, admission.Options{
+		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log,
+		History: enforce.NewHistory(h.Bans, h.Redis.Queue, cfg.Namespace, func() *admission.Rules { return gate.Rules() }),
 	})
 	if err != nil {
 		return err
 	}
 	p.Background = append(p.Background, gate.Run)
-	semaphores, err := p.addSemaphores(h.Redis, h.Semaphores, semdefs.Options{Namespace: cfg.Namespace, Rules: gate.Rules, Logger: p.Log})
+	semaphores, err := p.addSemaphores(h.Redis.Decisions, h.Semaphores, semdefs.Options{Namespace: cfg.Namespace, Rules: gate.Rules, Logger: p.Log})
 	if err != nil {
 		return err
 	}
@@ -79,7 +76,14 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	}
 	measured := metrics.New(gate)
 	measured.Semaphores(semaphores)
-	challenges, err := newCaptcha(cfg, h.Redis, p.Log)
+	if h.BanScript {
+		script, err := p.addBanScript(cfg, h.Redis, h.Counts, gate.Rules)
+		if err != nil {
+			return err
+		}
+		measured.Add(script)
+	}
+	challenges, err := newCaptcha(cfg, h.Redis.Decisions, p.Log)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			return err
 		}
 		return p.AddHTTP(cfg, HTTP{
-			Orders: svc, Counts: admission.NewRedisStore(shared), Bans: banlog.Postgres(db), Redis: r.Decisions, Semaphores: semdefs.Postgres(db),
+			Orders: svc, Counts: admission.NewRedisStore(shared), Bans: banlog.Postgres(db), Redis: r, Semaphores: semdefs.Postgres(db),
 		})
 	})
 }
@@ -58,6 +58,18 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 				return err
 			}
 			p.Worker = both{worker, reporter}
+		}
+		if cfg.RulesFile != "" {
+			rules, err := openRules(cfg.RulesFile, log)
+			if err != nil {
+				return err
+			}
+			p.Background = append(p.Background, rules.Run)
+			script, err := p.addBanScript(cfg, r, admission.NewRedisStore(r.Decisions), rules.rules.Load)
+			if err != nil {
+				return err
+			}
+			measured.Add(script)
 		}
 		p.addProbes(cfg.WorkerListen, svc.Ready, measured.Handler())
 		return nil
