@@ -163,6 +163,10 @@ func (r *LoginRule) problem() string {
 		return "then: " + string(r.Then) + " needs a time, such as for: 10m"
 	case r.For != 0 && r.Then == LoginRevoke:
 		return "a device token is revoked for good, leave out for"
+	case r.Then == LoginRevoke && !r.Consecutive:
+		return "then: revoke is for failures in a row, with consecutive: true: what lies in a window would be forgotten with it"
+	case r.Growing && r.Consecutive:
+		return "growing is for a rule with a window"
 	case r.Growing && r.For == 0:
 		return "growing needs a time to begin with, such as for: 5m"
 	case r.AtMost != 0 && !r.Growing:

@@ -217,6 +217,8 @@ func TestWrongRules(t *testing.T) {
 		{rule + "login: [{count: device, limit: 3, window: 1m, then: deny}]", `test.yaml:7:9: then: revoke is for device, and nothing else is: without its token the device is like any other`},
 		{rule + "login: [{count: name, limit: 3, window: 1m, then: delay}]", `test.yaml:7:9: then: delay needs a time, such as for: 10m`},
 		{rule + "login: [{count: device, limit: 3, window: 1m, then: revoke, for: 1m}]", `test.yaml:7:9: a device token is revoked for good, leave out for`},
+		{rule + "login: [{count: device, limit: 3, window: 1m, then: revoke}]", `test.yaml:7:9: then: revoke is for failures in a row, with consecutive: true: what lies in a window would be forgotten with it`},
+		{rule + "login: [{count: name, limit: 3, consecutive: true, then: challenge, for: 1m, growing: true}]", `test.yaml:7:9: growing is for a rule with a window`},
 		{rule + "login: [{count: name, limit: 3, window: 1m, then: challenge, growing: true}]", `test.yaml:7:9: growing needs a time to begin with, such as for: 5m`},
 		{rule + "login: [{count: name, limit: 3, window: 1m, then: challenge, for: 1m, at_most: 1h}]", `test.yaml:7:9: at_most is for growing: true`},
 		{rule + "login: [{count: name, limit: 3, window: 1m, then: challenge, for: 1h, growing: true, at_most: 1m}]", `test.yaml:7:9: at_most is 1m0s, less than for, which is 1h0m0s`},

@@ -36,6 +36,7 @@ const (
 	settleWithin = 30 * second // an attempt that nobody has settled by then has failed
 	holdFor      = second      // until those who wait for attempts under way may ask again
 	pairMemory   = day         // how long an address that failed at a name is told from one that is new to it
+	ownTries     = 2           // of an address at a name before it has to wait for those that guess the name: who mistypes once gets in
 	streakMemory = 30          // days for which failures in a row are remembered at most: one for each failure
 	recordLife   = 60 * second // of the answer to an attempt with an id
 	settledLife  = 3600 * second
@@ -72,6 +73,8 @@ type rule struct {
 // memory is how long after its end a penalty makes the next one longer.
 func (r *rule) memory(times int64) int64 {
 	switch {
+	case r.action == revoke && times >= int64(r.Limit):
+		return r.atMost
 	case r.Consecutive:
 		return min(times, streakMemory) * day
 	case r.Growing:
@@ -108,12 +111,14 @@ const (
 	leastRoomIP = 64
 )
 
-func newLadder(rules []admission.LoginRule) *ladder {
+// newLadder makes a ladder of rules. A device that is revoked stays it for as long as a token lives.
+func newLadder(rules []admission.LoginRule, deviceLife time.Duration) *ladder {
 	l := &ladder{}
 	for k := range kinds {
-		l.horizon[k], l.room[k], l.least[k] = settleWithin, leastRoom, math.MaxInt32
+		l.horizon[k], l.room[k] = settleWithin, leastRoom
 	}
 	l.horizon[byPair], l.room[byIP] = pairMemory, leastRoomIP
+	l.least = l.room // where it is time to drop what there is no room for
 	var longest [kinds]int64
 	for _, lr := range rules {
 		h := fnv.New32a()
@@ -121,6 +126,9 @@ func newLadder(rules []admission.LoginRule) *ladder {
 		r := rule{
 			LoginRule: lr, name: lr.Name(), id: h.Sum32(), kind: kindOf[lr.Count], action: actionOf[lr.Then], distinct: lr.Count == admission.CountNamesPerIP,
 			window: lr.Window.Microseconds(), length: lr.For.Microseconds(), atMost: lr.AtMost.Microseconds(),
+		}
+		if r.action == revoke {
+			r.atMost = deviceLife.Microseconds()
 		}
 		l.rules = append(l.rules, r)
 		l.horizon[r.kind] = max(l.horizon[r.kind], r.window)
@@ -142,17 +150,30 @@ func newLadder(rules []admission.LoginRule) *ladder {
 }
 
 // halved is the ladder of a process that counts alone because the store is away: others count as well.
-func halved(rules []admission.LoginRule) *ladder {
+func halved(full *ladder, rules []admission.LoginRule, deviceLife time.Duration) *ladder {
 	half := make([]admission.LoginRule, len(rules))
 	for i, r := range rules {
 		r.Limit = (r.Limit + 1) / 2
 		half[i] = r
 	}
-	l := newLadder(half)
-	for i := range l.rules {
-		l.rules[i].name = rules[i].Name()
+	l := newLadder(half, deviceLife)
+	for i := range l.rules { // two that become the same stay two
+		l.rules[i].name, l.rules[i].id = full.rules[i].name, full.rules[i].id
 	}
 	return l
+}
+
+// index returns where the rule with that id stands; -1: nowhere.
+func (l *ladder) index(id uint32) int {
+	return slices.IndexFunc(l.rules, func(r rule) bool { return r.id == id })
+}
+
+// indexOf returns where rule i of another ladder, maybe of older rules, stands in l; -1: nowhere.
+func (l *ladder) indexOf(other *ladder, i int) int {
+	if i < 0 || l == other {
+		return i
+	}
+	return l.index(other.rules[i].id)
 }
 
 // pack writes the ladder for the script, which reads it in begin.lua.
@@ -221,10 +242,18 @@ func (b *board) inFlight(since int64) (n int64) {
 	return n
 }
 
-// newToName reports whether nothing at all is known of the pair.
+// newToName reports whether hardly anything is known of the pair.
 func (b *board) newToName() bool {
-	return b.of[byPair] != nil && len(b.of[byPair].units) == 0 &&
-		!slices.ContainsFunc(b.of[byIP].units, func(u unit) bool { return u.owes && u.name == b.tag })
+	if b.of[byPair] == nil {
+		return false
+	}
+	tries := len(b.of[byPair].units)
+	for _, u := range b.of[byIP].units {
+		if u.owes && u.name == b.tag {
+			tries++
+		}
+	}
+	return tries < ownTries
 }
 
 // adopt tells the pair of what nobody settled in time.

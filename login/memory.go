@@ -13,8 +13,8 @@ const maxEntries = 1_000_000
 // sweepEvery is how often a MemoryStore drops what means nothing any more, in µs.
 const sweepEvery = 60 * second
 
-// A MemoryStore keeps states in this process: for the embedded server, and for a process whose Redis is away. One that is full counts
-// nobody who is new, and says ErrUnavailable. Make it with NewMemoryStore.
+// A MemoryStore keeps states in this process: for the embedded server, and for a process whose Redis is away. One that is full says
+// ErrUnavailable to whom it would have to remember anew, and lets in nobody whom it cannot count. Make it with NewMemoryStore.
 type MemoryStore struct {
 	now func() int64 // µs
 
@@ -27,8 +27,9 @@ type MemoryStore struct {
 // An entry is a state, or a record.
 type entry struct {
 	state
-	reply   reply // of an attempt with an id
-	result  byte  // of a settlement
+	reply   reply   // of an attempt with an id
+	ladder  *ladder // whose rules reply names
+	result  byte    // of a settlement
 	expires int64
 }
 
@@ -45,9 +46,7 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	if !s.room(now) {
-		return reply{}, fmt.Errorf("%w: the store has %d entries", ErrUnavailable, len(s.entries))
-	}
+	room := s.room(now)
 	if c.record != "" {
 		if known := s.entries[c.record]; known != nil && known.expires > now {
 			return known.repeat(c), nil
@@ -61,7 +60,9 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 		}
 		e := s.entries[key]
 		if e == nil || e.expires <= now {
-			e = &entry{}
+			if e = (&entry{}); !room && kind(k) != byPair && (c.op == opReserve || c.op == opReport) {
+				return reply{}, fmt.Errorf("%w: the store has %d entries", ErrUnavailable, len(s.entries))
+			}
 		}
 		held[k], b.of[k] = e, &e.state
 	}
@@ -72,7 +73,7 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 		record.result, record.expires = c.result, now+settledLife
 	} else {
 		re = c.ladder.attempt(b, c, now)
-		record.reply, record.expires = re, now+recordLife
+		record.reply, record.ladder, record.expires = re, c.ladder, now+recordLife
 		record.reply.trips, record.reply.known = nil, true
 	}
 	for k, e := range held {
@@ -94,7 +95,9 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 // repeat is what a record says to the question that it answered.
 func (e *entry) repeat(c *call) reply {
 	if c.op != opSettle {
-		return e.reply
+		re := e.reply
+		re.rule, re.shadow = c.ladder.indexOf(e.ladder, re.rule), c.ladder.indexOf(e.ladder, re.shadow)
+		return re
 	}
 	if e.result == c.result {
 		return reply{outcome: settled}

@@ -13,20 +13,27 @@ import (
 
 const maxName = 256 // bytes
 
-// Normalize makes one of the ways to write a login name: NFKC, folded case, without spaces around it and without characters that cannot be
-// seen. Names that authenticate as one should be counted as one, and names of two people as two, so whoever authenticates otherwise gives
-// Options.Normalize the very function that the authentication uses.
+// Normalize makes one of the ways to write a login name: NFKC, folded case (ß is ss), without spaces around it and without characters that
+// cannot be seen. Names that authenticate as one should be counted as one, and names of two people as two, so whoever authenticates otherwise
+// gives Options.Normalize the very function that the authentication uses.
 func Normalize(name string) string {
 	if plain(name) {
 		return strings.ToLower(strings.TrimSpace(name))
 	}
-	name = norm.NFKC.String(cases.Fold().String(norm.NFKC.String(name)))
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
+	// What cannot be seen goes first, and again where compatibility made some: between a letter and its accent it would keep the two apart.
+	name = norm.NFKC.String(seen(name))
+	name = norm.NFKC.String(cases.Fold().String(name))
+	return strings.TrimSpace(norm.NFKC.String(seen(name)))
+}
+
+// seen returns name without what cannot be seen.
+func seen(name string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 			return -1
 		}
 		return r
-	}, name))
+	}, name)
 }
 
 func plain(s string) bool {

@@ -41,30 +41,34 @@ func (c *call) pack() []byte {
 // decodeReply reads what the script says to c.
 func decodeReply(value any, c *call) (re reply, err error) {
 	text, ok := value.(string)
-	const fixed, each = 4 + 8 + 8 + 4 + 1, 1 + 8 + 4
+	const fixed, each = 1 + 1 + 4 + 4 + 8 + 8 + 4 + 1, 4 + 8 + 4
 	if !ok || len(text) < fixed || len(text) != fixed+each*int(text[fixed-1]) {
 		return re, fmt.Errorf("%w: %.80q", errReply, value)
 	}
 	be, b := binary.BigEndian, []byte(text)
-	ruleAt := func(n byte) int {
-		if n == 255 {
-			return -1
-		}
-		if int(n) >= len(c.ladder.rules) {
-			err = fmt.Errorf("%w: rule %d of %d", errReply, n, len(c.ladder.rules))
-			return -1
-		}
-		return int(n)
-	}
 	re = reply{
-		verdict: verdict{action: action(b[0]), rule: ruleAt(b[1]), held: b[2]&1 != 0, shadow: ruleAt(b[3]), left: int64(be.Uint64(b[4:]))},
-		device:  b[2]&2 != 0, known: b[2]&4 != 0, at: int64(be.Uint64(b[12:])), failures: int64(be.Uint32(b[20:])),
+		verdict: verdict{action: action(b[0]), held: b[1]&1 != 0, left: int64(be.Uint64(b[10:]))},
+		device:  b[1]&2 != 0, known: b[1]&4 != 0, at: int64(be.Uint64(b[18:])), failures: int64(be.Uint32(b[26:])),
 	}
 	if c.op == opSettle {
 		re.outcome, re.action = outcome(re.action), allow
 	}
+	if re.action > deny || re.outcome > settledLate {
+		return re, fmt.Errorf("%w: action %d", errReply, b[0])
+	}
+	ruleOf := func(id uint32) int {
+		i := c.ladder.index(id)
+		if i < 0 && id != 0 && !re.known { // what is known may be older than the rules
+			err = fmt.Errorf("%w: no rule has the id %d", errReply, id)
+		}
+		return i
+	}
+	re.rule, re.shadow = ruleOf(be.Uint32(b[2:])), ruleOf(be.Uint32(b[6:]))
 	for b = b[fixed:]; len(b) > 0; b = b[each:] {
-		re.trips = append(re.trips, trip{ruleAt(b[0]), int64(be.Uint64(b[1:])), int64(be.Uint32(b[9:]))})
+		id := be.Uint32(b)
+		if t := (trip{ruleOf(id), int64(be.Uint64(b[4:])), int64(be.Uint32(b[12:]))}); t.rule >= 0 {
+			re.trips = append(re.trips, t)
+		}
 	}
 	return re, err
 }

@@ -123,7 +123,8 @@ func (t *Throttle) ladders() *ladders {
 	rules := t.rules()
 	l := t.built.Load()
 	if l == nil || l.of != rules {
-		l = &ladders{rules, newLadder(rules.Login()), halved(rules.Login())}
+		full := newLadder(rules.Login(), t.opts.DeviceLife)
+		l = &ladders{rules, full, halved(full, rules.Login(), t.opts.DeviceLife)}
 		t.built.Store(l)
 	}
 	return l
@@ -141,7 +142,8 @@ type Attempt struct {
 	// Captcha is a solution of the challenge that the last decision asked for, or empty.
 	Captcha string
 	// ID makes a resend harmless: within a minute the same ID of the same attempt is counted once and gets the same answer. Empty, or 1 to 255
-	// bytes.
+	// bytes. Make a new one for each submitted form, and never take it from the client: whoever chooses it could guess a minute long with one
+	// attempt.
 	ID string
 }
 
@@ -287,6 +289,11 @@ func (t *Throttle) ask(ctx context.Context, p *prepared, a *Attempt) (Decision, 
 		err := t.opts.Captcha.Verify(ctx, a.Captcha, t.binding(p, d.Challenge.Risk-1), a.IP)
 		switch {
 		case errors.Is(err, captcha.ErrRefused), errors.Is(err, captcha.ErrFellBack):
+			if p.call.record != "" { // it may have been used by the same request, sent twice at the same time
+				if again, known, err := t.put(ctx, p, opCheck, false); err == nil && known {
+					return again, nil
+				}
+			}
 			d.Reason = ReasonCaptchaRefused
 			return d, nil
 		case err != nil:

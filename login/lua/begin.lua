@@ -7,8 +7,9 @@
 -- ARGV[2…] the calls, each packed as '>BBBc6I8B': op, bits of the kinds that are there, flags (1: in the device's lane, 2: solved,
 --          4: has a record), tag of the name, time of the reservation in µs, letter of the result
 --
--- Replies  for each call '>BBBBI8I8I4B' and for each trip 'BI8I4': action (of a settlement its outcome), rule that decided (255: none), flags
---          (1: held, 2: in the device's lane, 4: from a record), rule in shadow (255: none), µs left, time in µs, failures, trips: rule, until, times
+-- Replies  for each call '>BBI4I4I8I8I4B' and for each trip '>I4I8I4': action (of a settlement its outcome), flags (1: held, 2: in the device's
+--          lane, 4: from a record), rule that decided, rule in shadow (0: none), µs left, time in µs, failures, trips: rule, until, times.
+--          Rules stand there by their ids, because a record may be older than the rules in force
 --
 -- A state is a STRING: 'B' marks of '>I4I8I4' (rule, until, times); then units of '>I8' (time in µs, twice, and 1 if it is under way), of an
 -- address with 'c6B': the tag of the name and whether it owes. It lives until it means nothing any more.
@@ -23,7 +24,7 @@ local settled, settled_other, settled_late = 0, 1, 2
 
 local second = 1000000
 local day = 24 * 60 * 60 * second
-local settle_within, hold_for, streak_memory = 30 * second, second, 30
+local settle_within, hold_for, streak_memory, own_tries = 30 * second, second, 30, 2
 local record_life, settled_life = 60, 3600 -- seconds
 
 
@@ -44,9 +45,8 @@ local function rules_of(kind)
   if not rules then
     rules = { [0] = {}, {}, {}, {}, {} }
     local n, at = unpack_bytes('B', ARGV[1], end_of_head)
-    for i = 0, n - 1 do
-      local r = { index = i }
-      local flags
+    for _ = 1, n do
+      local r, flags = {}, nil
       r.kind, r.action, flags, r.id, r.limit, r.window, r.length, r.at_most, at = unpack_bytes('>BBBI4I4I8I8I8', ARGV[1], at)
       r.distinct, r.consecutive = flags % 2 >= 1, flags % 4 >= 2
       r.growing, r.shadow = flags % 8 >= 4, flags % 16 >= 8

@@ -1,4 +1,5 @@
 local function memory(r, times)
+  if r.action == revoke and times >= r.limit then return r.at_most end
   if r.consecutive then return min(times, streak_memory) * day end
   if r.growing then return max(r.window, r.at_most) end
   return 0
@@ -74,7 +75,7 @@ local function fail(s, t, trips)
       end
     end
     if tripped and (fresh or r.action == ban) then
-      table.insert(trips, pack('>BI8I4', r.index, r.length == 0 and 0 or m['until'], m.times))
+      table.insert(trips, pack('>I4I8I4', r.id, r.length == 0 and 0 or m['until'], m.times))
     end
   end
 end
@@ -121,11 +122,12 @@ local function age(own, name, trips)
 end
 
 local function new_to_name(own, name)
-  if not own[by_pair] or #own[by_pair].units > 0 then return false end
+  if not own[by_pair] then return false end
+  local tries = #own[by_pair].units
   for _, u in ipairs(own[by_ip].units) do
-    if u.owes and u.name == name then return false end
+    if u.owes and u.name == name then tries = tries + 1 end
   end
-  return true
+  return tries < own_tries
 end
 
 local function standing(own, r, name)
@@ -152,8 +154,8 @@ end
 
 -- Returns action, rule, left, held, shadow.
 local function judge(own, name, device, solved)
-  local action, rule, left, held = allow, 255, 0, false
-  local shadow, shadow_action, shadow_left = 255, allow, 0
+  local action, rule, left, held = allow, 0, 0, false
+  local shadow, shadow_action, shadow_left = 0, allow, 0
   local is_new = new_to_name(own, name)
   for kind = by_name, by_device do
     local s = own[kind]
@@ -172,10 +174,10 @@ local function judge(own, name, device, solved)
         end
         if r.shadow then
           if does > shadow_action or does == shadow_action and helps > shadow_left then
-            shadow, shadow_action, shadow_left = r.index, does, helps
+            shadow, shadow_action, shadow_left = r.id, does, helps
           end
         elseif does > action or does == action and helps > left then
-          action, rule, left, held = does, r.index, helps, holds
+          action, rule, left, held = does, r.id, helps, holds
         end
       end
     end

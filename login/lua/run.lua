@@ -1,5 +1,5 @@
 local function reply(action, rule, flags, shadow, left, failed, trips)
-  return pack('>BBBBI8I8I4B', action, rule, flags, shadow, left, now, failed, #trips) .. table.concat(trips)
+  return pack('>BBI4I4I8I8I4B', action, flags, rule, shadow, left, now, failed, #trips) .. table.concat(trips)
 end
 
 -- What an attempt that began at `at` is in a state while it is under way.
@@ -53,9 +53,9 @@ end
 
 local function settle(own, name, device, at, result, record)
   local known = call('GET', record)
-  if known then return reply(known == result and settled or settled_other, 255, 0, 255, 0, 0, {}) end
+  if known then return reply(known == result and settled or settled_other, 0, 0, 0, 0, 0, {}) end
   local late, success, trips = now >= at + settle_within, result == 's', {}
-  if late and result ~= 'f' then return reply(settled_late, 255, 0, 255, 0, 0, trips) end
+  if late and result ~= 'f' then return reply(settled_late, 0, 0, 0, 0, 0, trips) end
   age(own, name, trips)
   for kind = by_name, late and -1 or by_device do -- what is late has failed by itself
     local s = own[kind]
@@ -76,7 +76,7 @@ local function settle(own, name, device, at, result, record)
     end
   end
   call('SET', record, result, 'EX', settled_life)
-  return reply(settled, 255, 0, 255, 0, 0, trips)
+  return reply(settled, 0, 0, 0, 0, 0, trips)
 end
 
 local life = {} -- by kind: ms that a state whose newest unit is of now lives, as an argument
@@ -154,7 +154,7 @@ for i = 2, #ARGV do
       local s = its_states[j]
       if s.kind ~= by_pair then s.appended, s.dirty = name, true end
     end
-    welcome[lately] = welcome[lately] or reply(allow, 255, 0, 255, 0, lately, {})
+    welcome[lately] = welcome[lately] or reply(allow, 0, 0, 0, 0, lately, {})
     replies[i - 1] = welcome[lately]
   else
     own = {}
