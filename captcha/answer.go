@@ -27,6 +27,12 @@ var errProvider = fmt.Errorf("%w: the provider", ErrUnavailable)
 
 // ask puts a token to the provider. Whatever is not plainly an answer is an errProvider.
 func (v *SiteVerify) ask(ctx context.Context, token string, ip netip.Addr) (answer, error) {
+	select {
+	case v.asking <- struct{}{}:
+		defer func() { <-v.asking }()
+	default: // a crowd is no outage
+		return answer{}, fmt.Errorf("%w: %d tokens are with %s already", ErrUnavailable, maxAsking, v.name)
+	}
 	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, siteVerifyWithin)
 	defer cancel()

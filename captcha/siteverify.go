@@ -17,6 +17,8 @@ const (
 	siteVerifyWithin = 3 * time.Second
 	maxAnswer        = 64 << 10
 	defaultMinScore  = 0.5
+	// maxAsking is how many tokens may be with the provider at a time.
+	maxAsking = 64
 	// siteTokenLife is longer than a token of any provider is good for: 5 minutes at most.
 	siteTokenLife = 15 * time.Minute
 )
@@ -59,6 +61,7 @@ type SiteVerify struct {
 	opts     SiteVerifyOptions
 	client   http.Client
 	minScore float64
+	asking   chan struct{} // as many as are asked about now
 	tally    tally
 }
 
@@ -89,7 +92,7 @@ func NewSiteVerify(o SiteVerifyOptions) (*SiteVerify, error) {
 			return nil, fmt.Errorf("captcha: Hostnames has %.100q, should be a name such as shop.example", name)
 		}
 	}
-	v := &SiteVerify{name: o.Provider, site: s, opts: o, minScore: o.MinScore}
+	v := &SiteVerify{name: o.Provider, site: s, opts: o, minScore: o.MinScore, asking: make(chan struct{}, maxAsking)}
 	if v.minScore == 0 {
 		v.minScore = defaultMinScore
 	}

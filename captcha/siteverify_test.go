@@ -228,6 +228,32 @@ func TestProviderIsSlow(t *testing.T) {
 	})
 }
 
+// Nobody's flood keeps more than so many callers waiting, nor counts as an outage of the provider.
+func TestProviderIsNotFlooded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newSite(t, &theirs{}, func(o *captcha.SiteVerifyOptions) { o.Transport = silence{} })
+		f, err := captcha.NewFallback(v, newProof(t), captcha.FallbackOptions{Failures: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for range 64 {
+			waiting.Go(func() { _ = f.Verify(ctx, "token", login, nobody) })
+		}
+		synctest.Wait()
+		start := time.Now()
+		if err := f.Verify(t.Context(), "token", login, nobody); !errors.Is(err, captcha.ErrUnavailable) || time.Since(start) != 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if f.Stats().Fallback {
+			t.Error("fell back")
+		}
+		cancel()
+		waiting.Wait()
+	})
+}
+
 func TestTokensThatNobodyIsAskedAbout(t *testing.T) {
 	h := serveTheirs(t)
 	v := newSite(t, h)

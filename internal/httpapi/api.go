@@ -35,7 +35,8 @@ type Config struct {
 	Semaphores *semdefs.Registry
 	// Captcha makes the challenges that rules ask for, and verifies solutions. Nil: nobody can solve any.
 	Captcha captcha.Provider
-	// CaptchaLimit limits how often challenges are asked for on the public listener, whatever the rules say. Nil: the rules do.
+	// CaptchaLimit limits how often challenges are asked for on the public listener, and how often solutions are sent, under the route
+	// /x-captcha, whatever the rules say. Nil: the rules do.
 	CaptchaLimit Charger
 	// Secret keys what callers must not be able to guess of each other. Required with Semaphores and Captcha.
 	Secret []byte

@@ -88,21 +88,36 @@ func (a *API) challengeCharged(ctx huma.Context, next func(huma.Context)) {
 	r := requestOf(ctx.Context())
 	req := a.requestAt(r)
 	req.Solved = true
-	for _, gate := range []func(context.Context, admission.Request) (admission.Decision, error){a.captchaLimit, a.chargeGate} {
-		if gate == nil {
-			continue
-		}
-		d, err := gate(ctx.Context(), req)
-		if err == nil {
+	err := a.limitCaptcha(ctx.Context(), r, req)
+	if err == nil {
+		var d admission.Decision
+		if d, err = a.chargeGate(ctx.Context(), req); err == nil {
 			admissionhttp.WriteFields(r.header, &d)
 			err = denial(&d)
 		}
-		if err != nil {
-			a.fail(humaecho.Unwrap(ctx), err)
-			return
-		}
+	}
+	if err != nil {
+		a.fail(humaecho.Unwrap(ctx), err)
+		return
 	}
 	next(ctx)
+}
+
+// solutionPath is the route of solutions that are to be verified, to the limit of challenges. Who sends nonsense by the thousand would have
+// another provider asked about each, and that provider refuse to answer at last.
+const solutionPath = "/x-captcha"
+
+// limitCaptcha charges the limit that holds whatever the rules say. Only its refusals are told.
+func (a *API) limitCaptcha(ctx context.Context, r *request, req admission.Request) error {
+	if a.captchaLimit == nil {
+		return nil
+	}
+	d, err := a.captchaLimit(ctx, req)
+	if err == nil && !d.Admitted {
+		admissionhttp.WriteFields(r.header, &d)
+		err = denied(&d)
+	}
+	return err
 }
 
 func (a *API) challenge(ctx context.Context, in *challengeInput) (*challengeOutput, error) {

@@ -102,6 +102,23 @@ func TestChallengesAreLimited(t *testing.T) {
 	}
 }
 
+// So has what is sent as a solution, before anybody is asked whether it is one.
+func TestSolutionsAreLimited(t *testing.T) {
+	odd := &oddCaptcha{err: &captcha.RefusedError{Cause: captcha.CauseWrong}}
+	b := setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"), func(c *Config) {
+		odd.Provider, c.Captcha = c.Captcha, odd
+		c.CaptchaLimit = gateOf(t, "- {name: solutions, match: {route: /x-captcha}, subject: ip, limit: 2, window: 1m}")
+	})
+	for i, want := range []int{403, 403, 429} {
+		if w := call(b.Public(), "POST", placePath, shoe, "X-Captcha", "x"); w.Code != want || want == 429 && w.Header().Get("Retry-After") == "" {
+			t.Errorf("%d: %d %s, want %d", i, w.Code, w.Body, want)
+		}
+	}
+	if odd.asked != 2 {
+		t.Errorf("verified %d", odd.asked)
+	}
+}
+
 func TestChallengesMatchTheDocument(t *testing.T) {
 	b := setup(t, withCaptcha(t, orderHurdle), func(c *Config) { c.CaptchaLimit = gateOf(t, "- {name: challenges, subject: ip, limit: 2, window: 1m}") })
 	for _, h := range []http.Handler{b.Public(), b.Internal()} {

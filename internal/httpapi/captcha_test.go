@@ -195,9 +195,11 @@ type oddCaptcha struct {
 	captcha.Provider
 	err   error
 	takes time.Duration
+	asked int
 }
 
 func (o *oddCaptcha) Verify(context.Context, string, captcha.Binding, netip.Addr) error {
+	o.asked++
 	time.Sleep(o.takes)
 	return o.err
 }

@@ -41,8 +41,12 @@ func (a *API) chargeOrSolve(ctx context.Context, within time.Duration, r *reques
 			p.Challenge = a.challengeFor(b)
 			return rest, cancel, p
 		}
-		if err := a.verifyCaptcha(ctx, token, b, req.IP); err != nil {
-			admissionhttp.WriteFields(r.header, &d)
+		admissionhttp.WriteFields(r.header, &d) // of the refusal, in case that it stands
+		err := a.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: solutionPath})
+		if err == nil {
+			err = a.verifyCaptcha(ctx, token, b, req.IP)
+		}
+		if err != nil {
 			return rest, cancel, err
 		}
 		cancel()
