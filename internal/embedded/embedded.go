@@ -17,8 +17,10 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/loginlog"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/internal/serve"
+	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/sqlite"
 )
@@ -88,7 +90,8 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 		}},
 	}
 	if err := p.AddHTTP(&told, serve.HTTP{
-		Orders: svc, Counts: counts, Bans: banlog.SQLite(db), Redis: r, BanScript: true, Semaphores: semdefs.SQLite(db), Within: decideWithin,
+		Orders: svc, Counts: counts, Bans: banlog.SQLite(db), Redis: r, BanScript: true, Semaphores: semdefs.SQLite(db),
+		Failures: login.NewMemoryStore(), Logins: loginlog.SQLite(db), Within: decideWithin,
 	}); err != nil {
 		return err
 	}

@@ -40,6 +40,13 @@ type Config struct {
 	CaptchaLimit Charger
 	// Secret keys what callers must not be able to guess of each other. Required with Semaphores and Captcha.
 	Secret []byte
+	// Login throttles logins. Nil: nobody does, and there are no routes for it.
+	Login Login
+	// LoginHistory is what became of failed logins. Nil: none is kept.
+	LoginHistory LoginHistory
+	// Settled is told of every outcome of a login attempt: success, failure, error, or "other" and "late" of those that came after another
+	// one. It must be safe for concurrent use. Nil: nobody is.
+	Settled func(result string)
 	// Metrics answers GET /metrics on the internal listener. Nil: nobody does.
 	Metrics http.Handler
 	// Decided is told of every decision that charged, or would have. It must be safe for concurrent use, and keep neither. Nil: nobody is.
@@ -83,6 +90,10 @@ type API struct {
 	captcha      captcha.Provider
 	captchaLimit func(context.Context, admission.Request) (admission.Decision, error) // nil: none
 
+	login        Login
+	loginHistory LoginHistory
+	settled      func(result string)
+
 	semaphores *semdefs.Registry
 	secret     []byte
 	leaving    context.Context // ends with Drain
@@ -107,6 +118,10 @@ func New(cfg Config) (*API, error) {
 	}
 	if a.captcha = cfg.Captcha; cfg.CaptchaLimit != nil {
 		a.captchaLimit = cfg.CaptchaLimit.Charge
+	}
+	a.login, a.loginHistory, a.settled = cfg.Login, cfg.LoginHistory, cfg.Settled
+	if a.settled == nil {
+		a.settled = func(string) {}
 	}
 	a.leaving, a.leave = context.WithCancel(context.Background())
 	if a.log == nil {

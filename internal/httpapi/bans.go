@@ -96,6 +96,9 @@ func (a *API) deleteBan(ctx context.Context, in *banInput) (*struct{}, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.forgiveLogins(context.WithoutCancel(ctx), target); err != nil {
+		return nil, err
+	}
 	switch ok, err := a.gate.Lift(context.WithoutCancel(ctx), target); {
 	case err != nil:
 		return nil, err

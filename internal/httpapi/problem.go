@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -106,7 +107,10 @@ func problemOf(err error) *Problem {
 			switch text := err.Error(); r.reason {
 			case reasonConflict:
 				text = strings.ReplaceAll(text, orders.ErrPoison.Error()+": ", "")
-				p.Detail = strings.TrimPrefix(strings.TrimPrefix(text, "orders: "), "admission: ")
+				for _, from := range []string{"orders: ", "admission: ", "login: "} {
+					text = strings.TrimPrefix(text, from)
+				}
+				p.Detail = text
 			case reasonOrderFinal:
 				if _, said, ok := strings.Cut(text, orders.ErrOrderFinal.Error()+": "); ok {
 					p.Detail = "order " + said
@@ -135,7 +139,7 @@ func problemOf(err error) *Problem {
 
 // withoutPrefixes is what an error for the caller says, without who found it and while doing what.
 func withoutPrefixes(text string) string {
-	for _, sentinel := range []error{admission.ErrInvalidRequest, semaphore.ErrInvalid} {
+	for _, sentinel := range []error{admission.ErrInvalidRequest, semaphore.ErrInvalid, login.ErrInvalid} {
 		if _, said, ok := strings.Cut(text, sentinel.Error()+": "); ok {
 			return said
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -27,6 +28,7 @@ const (
 	reasonUnknownRule      = "unknown_rule"
 	reasonUnknownBan       = "unknown_ban"
 	reasonUnknownSemaphore = "unknown_semaphore"
+	reasonUnknownAttempt   = "unknown_attempt"
 	reasonPermitLost       = "permit_lost"
 	reasonMethodNotAllowed = "method_not_allowed"
 	reasonTimeout          = "timeout"
@@ -87,6 +89,10 @@ var kinds = []kind{
 		reasonUnknownSemaphore, 404, "not-found", "There is no such semaphore",
 		"/v1/semaphores lists them. The rules file declares them, and PUT /v1/semaphores/{name} does.", 0, nil,
 	},
+	{
+		reasonUnknownAttempt, 404, "not-found", "There is no such login attempt",
+		"An attempt is named by the attempt_id that it got when it was allowed, and by nothing else.", 0, nil,
+	},
 	{reasonUnknownProblem, 404, "not-found", "There is no such problem", "", 0, nil},
 	{reasonMethodNotAllowed, 405, "method-not-allowed", "This path does not know the method", "Allow names the methods it knows.", 0, nil},
 	{reasonTimeout, 408, "timeout", "The request did not arrive in time", "Send the body without pauses.", 0, nil},
@@ -101,7 +107,7 @@ var kinds = []kind{
 	},
 	{
 		reasonConflict, 409, "conflict", "The change contradicts the present state",
-		"Stock only grows, an item is never dropped, a closed sale stays closed, a payment is of one order, and whom the rules never ban is not banned.", 0, nil,
+		"Stock only grows, an item is never dropped, a closed sale stays closed, a payment is of one order, a login attempt ends once, and whom the rules never ban is not banned.", 0, nil,
 	},
 	{
 		reasonOrderFinal, 409, "order-final", "The order cannot be cancelled any more",
@@ -169,6 +175,10 @@ var reasonOf = []struct {
 	{admission.ErrUnknownRule, reasonUnknownRule},
 	{admission.ErrBanRefused, reasonConflict},
 	{admission.ErrInvalidRequest, reasonInvalid},
+	{login.ErrInvalid, reasonInvalid},
+	{login.ErrUnknownAttempt, reasonUnknownAttempt},
+	{login.ErrSettled, reasonConflict},
+	{login.ErrUnavailable, reasonStoreUnavailable},
 	{semaphore.ErrUnknown, reasonUnknownSemaphore},
 	{semaphore.ErrPermitLost, reasonPermitLost},
 	{semaphore.ErrTooHeavy, reasonInvalid},

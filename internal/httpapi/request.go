@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -106,7 +107,17 @@ func (a *API) logCause(ctx context.Context, p *Problem) {
 	r := requestOf(ctx)
 	p.Instance = "urn:tidegate:request:" + r.id
 	a.log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request_id", r.id),
-		slog.String("method", r.http.Method), slog.String("path", quoted(r.http.URL.Path)), slog.Any("error", p.cause))
+		slog.String("method", r.http.Method), slog.String("path", quoted(withoutSecrets(r.http.URL.Path))), slog.Any("error", p.cause))
+}
+
+// withoutSecrets is a path without what its holder must keep: the ids of permits and of login attempts.
+func withoutSecrets(path string) string {
+	for _, of := range []string{"/permits/", "/attempts/"} {
+		if before, _, ok := strings.Cut(path, of); ok {
+			return before + of + "…"
+		}
+	}
+	return path
 }
 
 var noStore = []string{"no-store"}

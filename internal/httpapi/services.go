@@ -46,6 +46,9 @@ func (a *API) services(docs huma.API) {
 	register(a, docs, RoleAdmit, admitRoute, a.admit)
 	register(a, docs, RoleAdmit, batchRoute, a.admitBatch)
 	register(a, docs, RoleAdmit, explainRoute, a.explain)
+	if a.login != nil {
+		a.logins(docs)
+	}
 	a.gateways(docs.OpenAPI())
 	if a.metrics != nil {
 		a.internal.GET("/metrics", echo.WrapHandler(a.metrics), needs(RoleMetrics))

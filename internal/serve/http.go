@@ -12,8 +12,10 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/enforce"
 	"github.com/tidegate/tidegate/internal/httpapi"
+	"github.com/tidegate/tidegate/internal/loginlog"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -26,7 +28,9 @@ type HTTP struct {
 	Redis      *Redis
 	BanScript  bool // run here, since there is no other worker
 	Semaphores *semdefs.Table
-	Within     time.Duration // bounds the decision on an order; 0 is the default
+	Failures   login.Store // of logins
+	Logins     *loginlog.Log
+	Within     time.Duration // bounds the decision on an order or a login; 0 is the default
 }
 
 // AddHTTP gives a process the public and the internal listener.
@@ -92,9 +96,15 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if err != nil {
 		return err
 	}
+	logins := measured.Logins()
+	throttle, err := p.addLogins(cfg, &h, gate, challenges, logins)
+	if err != nil {
+		return err
+	}
 	api, err := httpapi.New(httpapi.Config{
 		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Semaphores: semaphores, Secret: []byte(cfg.Secret),
 		Captcha: challenges, CaptchaLimit: challengeLimit,
+		Login: throttle, LoginHistory: h.Logins, Settled: logins.Settled,
 		Metrics: measured.Handler(), Decided: measured.Decided, Verified: measured.Verified,
 		Identity: identity, Tokens: tokens,
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(), DecideWithin: h.Within,

@@ -14,9 +14,11 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/loginlog"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
 )
@@ -33,6 +35,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 		}
 		return p.AddHTTP(cfg, HTTP{
 			Orders: svc, Counts: admission.NewRedisStore(shared), Bans: banlog.Postgres(db), Redis: r, Semaphores: semdefs.Postgres(db),
+			Failures: login.NewRedisStore(r.Decisions), Logins: loginlog.Postgres(db),
 		})
 	})
 }

@@ -1,0 +1,155 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/login"
+)
+
+// Login is what the handlers ask of the throttle of logins, which is a *login.Throttle.
+type Login interface {
+	Reserve(ctx context.Context, a login.Attempt) (login.Decision, error)
+	Check(ctx context.Context, a login.Attempt) (login.Decision, error)
+	Report(ctx context.Context, a login.Attempt) (login.Decision, error)
+	Settle(ctx context.Context, id string, result login.Result) (login.Settled, error)
+
+	Look(ctx context.Context, s login.Subject) ([]login.Standing, error)
+	Lift(ctx context.Context, s login.Subject) error
+	Reference(name string) (string, error)
+}
+
+var (
+	attemptRoute = huma.Operation{
+		OperationID: "login-attempt", Method: http.MethodPost, Path: "/v1/login/attempts",
+		Summary: "Whether somebody may try to log in; asked before the password is checked", Tags: loggingIn,
+		MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 408, 413, 415, 422, 503},
+	}
+	outcomeRoute = huma.Operation{
+		OperationID: "login-outcome", Method: http.MethodPost, Path: "/v1/login/attempts/{id}/outcome",
+		Summary: "How an attempt ended; within 30 seconds, else it has failed", Tags: loggingIn,
+		MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
+	}
+
+	loggingIn = []string{"Login"}
+)
+
+// logins are the routes about failed logins.
+func (a *API) logins(docs huma.API) {
+	register(a, docs, RoleAdmit, attemptRoute, a.attemptLogin)
+	register(a, docs, RoleAdmit, outcomeRoute, a.settleLogin)
+	register(a, docs, RoleOperator, subjectsRoute, a.loginSubject)
+	register(a, docs, RoleOperator, liftRoute, a.liftLogin)
+	register(a, docs, RoleOperator, loginHistoryRoute, a.listLoginEvents)
+}
+
+// What an attempt does. Closed set.
+const (
+	modeReserve = "reserve"
+	modeReport  = "report"
+)
+
+type attemptInput struct {
+	Body struct {
+		Name      string `json:"name" minLength:"1" doc:"As it was typed, at most 256 bytes. Whether there is such a user makes no difference"`
+		IP        string `json:"ip" minLength:"1" maxLength:"255" doc:"Of the client. Only the first 64 bits of an IPv6 address count"`
+		Device    string `json:"device,omitempty" doc:"The token that an earlier success gave this client. One that is worth nothing is like none"`
+		Factor    string `json:"factor,omitempty" default:"password" pattern:"^[a-z0-9_-]{1,32}$" patternDescription:"1 to 32 of a-z 0-9 _ -" doc:"What is tried, such as password, otp or reset: each is counted for itself"`
+		Captcha   string `json:"captcha,omitempty" doc:"A solution of the challenge that the last answer asked for"`
+		Mode      string `json:"mode,omitempty" enum:"reserve,check,report" default:"reserve" doc:"reserve counts an attempt that is allowed; check counts nothing; report counts a failure that happened without an attempt"`
+		RequestID string `json:"request_id,omitempty" minLength:"1" maxLength:"255" doc:"Within a minute the same id of the same attempt is counted once and gets the same answer"`
+	} `nameHint:"LoginAttempt"`
+}
+
+type attemptView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	AttemptID    string         `json:"attempt_id,omitempty" doc:"Of an attempt that was reserved. A secret of the caller: who knows it can say how the attempt ended"`
+	Decision     login.Action   `json:"decision" enum:"allow,challenge,delay,deny" doc:"challenge: ask again with the solution; delay: wait, then ask again; deny: do not check the password"`
+	Reason       login.Reason   `json:"reason" enum:",name_failures,name_ip_failures,ip_failures,names_per_ip,network_failures,device_failures,in_flight,banned,captcha_refused" doc:"Why it was not allowed; not to be shown to who tries to log in. Empty: it was"`
+	RetryAfterMS int64          `json:"retry_after_ms" doc:"When to ask again, or of a challenge, when none is needed any more; rounded up. 0: at once, or nobody knows"`
+	Challenge    *challengeView `json:"challenge,omitempty" doc:"Where the client gets the challenge that it has to solve"`
+	Degraded     bool           `json:"degraded,omitempty" doc:"The store does not answer: this process counts by itself, with half the limits"`
+}
+
+type attemptOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         attemptView
+}
+
+func (a *API) attemptLogin(ctx context.Context, in *attemptInput) (*attemptOutput, error) {
+	b := &in.Body
+	attempt := login.Attempt{Name: b.Name, Device: b.Device, Factor: b.Factor, Captcha: b.Captcha, ID: b.RequestID}
+	var err error
+	if attempt.IP, err = parseAddress(b.IP, "body.ip"); err != nil {
+		return nil, err
+	}
+	if len(b.RequestID) > 255 { // the schema counts characters
+		return nil, invalidAt("body.request_id", fmt.Sprintf("has %d bytes, and must have at most 255", len(b.RequestID)))
+	}
+	decide := a.login.Reserve
+	switch b.Mode {
+	case modeCheck:
+		decide = a.login.Check
+	case modeReport:
+		decide = a.login.Report
+	}
+	d, err := decide(ctx, attempt)
+	if err != nil {
+		return nil, nameAt("body.name", err)
+	}
+	out := &attemptOutput{CacheControl: "no-store", Body: attemptView{
+		AttemptID: d.ID, Decision: d.Action, Reason: d.Reason, RetryAfterMS: ceilMS(d.RetryAfter), Degraded: d.Degraded,
+	}}
+	if d.Action == login.Challenge {
+		out.Body.Challenge = a.challengeFor(d.Challenge)
+	}
+	return out, nil
+}
+
+// nameAt says at its place what is wrong with a name, when all else has been looked at.
+func nameAt(location string, err error) error {
+	if errors.Is(err, login.ErrInvalid) {
+		return invalidAt(location, strings.TrimPrefix(withoutPrefixes(err.Error()), "name "))
+	}
+	return err
+}
+
+type outcomeInput struct {
+	ID   string `path:"id" doc:"attempt_id"`
+	Body struct {
+		Result login.Result `json:"result" enum:"success,failure,error" doc:"error: nobody can tell, so that the attempt is not counted"`
+	} `nameHint:"LoginOutcome"`
+}
+
+type outcomeView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Device string `json:"device,omitempty" doc:"For the client to keep, and to be sent with its next attempts by this name. Missing: it keeps the one it has"`
+}
+
+type outcomeOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         outcomeView
+}
+
+func (a *API) settleLogin(ctx context.Context, in *outcomeInput) (*outcomeOutput, error) {
+	settled, err := a.login.Settle(ctx, in.ID, in.Body.Result)
+	switch {
+	case err == nil:
+		a.settled(string(in.Body.Result))
+	case errors.Is(err, login.ErrLate):
+		a.settled("late")
+	case errors.Is(err, login.ErrSettled):
+		a.settled("other")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &outcomeOutput{CacheControl: "no-store", Body: outcomeView{Device: settled.Device}}, nil
+}

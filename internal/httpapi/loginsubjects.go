@@ -1,0 +1,261 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/login"
+)
+
+// LoginHistory lists what rules did about failed logins.
+type LoginHistory interface {
+	// List returns up to limit events of a reference to a name, or of all if that is empty, the newest first: those after the one with the
+	// ID after, or from the newest if that is empty.
+	List(ctx context.Context, reference, after string, limit int) ([]login.Event, error)
+	// BannedFor returns the factors whose failures got addresses banned that look like ip when masked.
+	BannedFor(ctx context.Context, ip string) ([]string, error)
+}
+
+var (
+	subjectsRoute = huma.Operation{
+		OperationID: "login-subjects", Method: http.MethodGet, Path: "/v1/login/subjects",
+		Summary: "How a name or an address stands in every rule for failed logins, and with both what they did together", Tags: loggingIn,
+		Errors: []int{401, 403, 422, 503},
+	}
+	liftRoute = huma.Operation{
+		OperationID: "lift-login-subject", Method: http.MethodDelete, Path: "/v1/login/subjects",
+		Summary: "Forget what has failed of a name or an address, with both also what they did together. A ban is lifted at /v1/bans", Tags: loggingIn,
+		DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 422, 503},
+	}
+	loginHistoryRoute = huma.Operation{
+		OperationID: "login-history", Method: http.MethodGet, Path: "/v1/login/history",
+		Summary: "What rules did about failed logins, the newest first; nobody is named", Tags: loggingIn, Errors: []int{401, 403, 422},
+	}
+)
+
+type subjectInput struct {
+	Name   string `query:"name" doc:"As it was typed, at most 256 bytes"`
+	IP     string `query:"ip" maxLength:"255"`
+	Factor string `query:"factor" default:"password" pattern:"^[a-z0-9_-]{1,32}$" patternDescription:"1 to 32 of a-z 0-9 _ -"`
+}
+
+func (in *subjectInput) subject() (s login.Subject, err error) {
+	s = login.Subject{Name: in.Name, Factor: in.Factor}
+	switch {
+	case in.IP != "":
+		s.IP, err = parseAddress(in.IP, "query.ip")
+	case in.Name == "":
+		err = invalidAt("query.name", "a name or an ip is required")
+	}
+	return s, err
+}
+
+type loginStandingView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Rule     string                `json:"rule"`
+	Count    admission.LoginCount  `json:"count" enum:"name,name_ip,ip,names_per_ip,network,device" doc:"What is counted"`
+	Limit    int                   `json:"limit" doc:"The rule acts from so many failures on"`
+	WindowMS int64                 `json:"window_ms" doc:"In which they lie; 0: in a row"`
+	Action   admission.LoginAction `json:"action" enum:"challenge,delay,deny,ban,revoke"`
+	Shadow   bool                  `json:"shadow" doc:"The rule only reports"`
+	Failed   int                   `json:"failed" doc:"Failures that count now"`
+	InFlight int                   `json:"in_flight" doc:"Attempts whose outcome is not known yet"`
+	Active   bool                  `json:"active" doc:"The rule acts now. Of a ban see banned"`
+	Since    *time.Time            `json:"since" doc:"Of an active rule that counts the name; null: nobody knows"`
+	Until    *time.Time            `json:"until" doc:"null: the rule does not act, or it acts as long as the failures stand"`
+	Times    int                   `json:"times" doc:"Penalties in a row; of a rule without a window failures in a row"`
+}
+
+type loginBanView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Until  time.Time `json:"until"`
+	Rule   string    `json:"rule,omitempty" doc:"The rule that banned"`
+	Reason string    `json:"reason,omitempty" doc:"An operator's words"`
+}
+
+type subjectOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		_ struct{} `additionalProperties:"true"`
+
+		Items     []loginStandingView `json:"items" nullable:"false"`
+		Reference string              `json:"reference,omitempty" doc:"What stands for the name in /v1/login/history"`
+		Banned    *loginBanView       `json:"banned,omitempty" doc:"The ban that keeps the name or the address out"`
+	} `nameHint:"LoginSubject"`
+}
+
+// loginSubject says why somebody is not let in, since when, and until when.
+func (a *API) loginSubject(ctx context.Context, in *subjectInput) (*subjectOutput, error) {
+	s, err := in.subject()
+	if err != nil {
+		return nil, err
+	}
+	standings, err := a.login.Look(ctx, s)
+	if err != nil {
+		return nil, nameAt("query.name", err)
+	}
+	out := &subjectOutput{CacheControl: "no-store"}
+	out.Body.Items = make([]loginStandingView, len(standings))
+	var events []login.Event
+	if s.Name != "" {
+		if out.Body.Reference, err = a.login.Reference(s.Name); err != nil {
+			return nil, nameAt("query.name", err)
+		}
+		events = a.loginEvents(ctx, out.Body.Reference)
+	}
+	for i := range standings {
+		st := &standings[i]
+		view := loginStandingView{
+			Rule: st.Rule, Count: st.Count, Limit: st.Limit, WindowMS: st.Window.Milliseconds(), Action: st.Action, Shadow: st.Shadow,
+			Failed: st.Failed, InFlight: st.InFlight, Active: st.Active, Until: instantOrNull(st.Until), Times: st.Times,
+		}
+		if st.Active {
+			view.Since = instantOrNull(since(events, st, &s))
+		}
+		out.Body.Items[i] = view
+	}
+	caller := admission.Request{IP: s.IP}
+	if s.Name != "" {
+		caller.User = login.Normalize(s.Name)
+	}
+	if ban, _, ok := a.gate.Banned(caller); ok {
+		out.Body.Banned = &loginBanView{Until: instant(ban.Until), Rule: ban.Rule, Reason: ban.Reason}
+	}
+	return out, nil
+}
+
+const (
+	recentEvents  = 100 // of a name, among which a penalty's beginning is looked for
+	historyWithin = time.Second
+)
+
+// loginEvents are the newest of a name. While the database is away there are none: who asks why somebody cannot log in still learns it.
+func (a *API) loginEvents(ctx context.Context, reference string) []login.Event {
+	if a.loginHistory == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, historyWithin)
+	defer cancel()
+	events, err := a.loginHistory.List(ctx, reference, "", recentEvents)
+	if err != nil {
+		return nil
+	}
+	return events
+}
+
+// since is when the penalty began that a name stands under, or zero. Events are the newest first.
+func since(events []login.Event, st *login.Standing, s *login.Subject) time.Time {
+	i := slices.IndexFunc(events, func(e login.Event) bool {
+		return e.Rule == st.Rule && e.Factor == s.Factor && (st.Count == admission.CountName || st.Count == admission.CountNameIP && e.IP == login.Mask(s.IP))
+	})
+	if i < 0 {
+		return time.Time{}
+	}
+	return events[i].At
+}
+
+func (a *API) liftLogin(ctx context.Context, in *subjectInput) (*struct{}, error) {
+	s, err := in.subject()
+	if err != nil {
+		return nil, err
+	}
+	return nil, nameAt("query.name", a.login.Lift(context.WithoutCancel(ctx), s))
+}
+
+// forgiveLogins forgets the failures that an address may have been banned for: else the next one would ban it anew. That is what failed of
+// passwords, and of the factors that the history has of bans.
+func (a *API) forgiveLogins(ctx context.Context, target admission.BanTarget) error {
+	ip := bannedAddress(target)
+	if a.login == nil || !ip.IsValid() {
+		return nil
+	}
+	for _, factor := range append(a.bannedFor(ctx, ip), "password") {
+		if err := a.login.Lift(ctx, login.Subject{IP: ip, Factor: factor}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bannedAddress is one address of those that a ban of failed logins keeps out, or none if it is no such ban.
+func bannedAddress(target admission.BanTarget) netip.Addr {
+	if target.Kind == admission.BanIP {
+		ip, _ := netip.ParseAddr(target.Value) // it is one
+		return ip
+	}
+	network, err := netip.ParsePrefix(target.Value)
+	if err != nil || target.Kind != admission.BanNetwork || admission.Network(network.Addr()) != target.Value {
+		return netip.Addr{}
+	}
+	return network.Addr()
+}
+
+// bannedFor asks the history, without which a ban can be lifted as well.
+func (a *API) bannedFor(ctx context.Context, ip netip.Addr) []string {
+	if a.loginHistory == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, historyWithin)
+	defer cancel()
+	factors, err := a.loginHistory.BannedFor(ctx, login.Mask(ip))
+	if err != nil {
+		return nil
+	}
+	return factors
+}
+
+type loginEventView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	ID        string                `json:"id"`
+	At        time.Time             `json:"at"`
+	Rule      string                `json:"rule"`
+	Count     admission.LoginCount  `json:"count" enum:"name,name_ip,ip,names_per_ip,network,device" doc:"What the rule counts"`
+	Action    admission.LoginAction `json:"action" enum:"challenge,delay,deny,ban,revoke"`
+	Factor    string                `json:"factor"`
+	Reference string                `json:"reference,omitempty" doc:"Stands for the name, where the rule counts names; /v1/login/subjects says it of a name"`
+	IP        string                `json:"ip,omitempty" doc:"The address without its end, where the rule counts addresses"`
+	Until     *time.Time            `json:"until" doc:"null: as long as the failures stand"`
+	Times     int                   `json:"times" doc:"Penalties in a row, with this one; of a rule without a window failures in a row"`
+	Shadow    bool                  `json:"shadow" doc:"The rule only reports"`
+}
+
+type loginHistoryInput struct {
+	Reference string `query:"reference" maxLength:"64" doc:"Of one name, as /v1/login/subjects says it"`
+	Paging
+}
+
+// listLoginEvents lists what rules did, the newest first.
+func (a *API) listLoginEvents(ctx context.Context, in *loginHistoryInput) (*pageOutput[loginEventView], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	out := &pageOutput[loginEventView]{CacheControl: "no-store", Body: page[loginEventView]{Items: []loginEventView{}}}
+	if a.loginHistory == nil {
+		return out, nil
+	}
+	events, err := a.loginHistory.List(ctx, in.Reference, string(after), in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	for i := range events {
+		e := &events[i]
+		out.Body.Items = append(out.Body.Items, loginEventView{
+			ID: e.ID, At: instant(e.At), Rule: e.Rule, Count: e.Count, Action: e.Action, Factor: e.Factor, Reference: e.Name, IP: e.IP,
+			Until: instantOrNull(e.Until), Times: e.Times, Shadow: e.Shadow,
+		})
+	}
+	if len(events) == in.Limit {
+		out.Body.NextCursor = cursor([]byte(events[len(events)-1].ID))
+	}
+	return out, nil
+}

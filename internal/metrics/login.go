@@ -1,0 +1,63 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidegate/tidegate/login"
+)
+
+// Logins are the metrics of login attempts. Made by Metrics.Logins; safe for concurrent use.
+type Logins struct {
+	registry *prometheus.Registry
+	attempts *prometheus.CounterVec
+	outcomes *prometheus.CounterVec
+	shadow   *prometheus.CounterVec
+	degraded prometheus.Counter
+}
+
+// Logins adds the metrics of login attempts. To be called once, before the first scrape.
+func (m *Metrics) Logins() *Logins {
+	l := &Logins{
+		registry: m.registry,
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidegate_login_attempts_total", Help: "Login attempts that were asked about, by mode, what was decided, and why.",
+		}, []string{"mode", "decision", "reason"}),
+		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidegate_login_outcomes_total",
+			Help: "Outcomes that were told, repeats too. Of what was told after another outcome the result is other, after 30 seconds late.",
+		}, []string{"result"}),
+		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidegate_login_shadow_total", Help: "Login attempts on which a shadow rule would have acted.",
+		}, []string{"rule"}),
+		degraded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tidegate_login_degraded_total", Help: "Login attempts that this process decided by itself, since the store did not answer.",
+		}),
+	}
+	m.registry.MustRegister(l.attempts, l.outcomes, l.shadow, l.degraded)
+	return l
+}
+
+// Decided counts a decision.
+func (l *Logins) Decided(mode string, d *login.Decision) {
+	reason := string(d.Reason)
+	if reason == "" {
+		reason = "none"
+	}
+	l.attempts.WithLabelValues(mode, string(d.Action), reason).Inc()
+	if d.Shadow != "" {
+		l.shadow.WithLabelValues(d.Shadow).Inc()
+	}
+	if d.Degraded {
+		l.degraded.Inc()
+	}
+}
+
+// Settled counts an outcome: success, failure, error, other or late.
+func (l *Logins) Settled(result string) { l.outcomes.WithLabelValues(result).Inc() }
+
+// Dropped adds the events that the history has missed, of which there are as many as dropped says. To be called once.
+func (l *Logins) Dropped(dropped func() uint64) {
+	l.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "tidegate_login_history_dropped_total", Help: "Events that the history of failed logins has missed, since it was away for too long.",
+	}, func() float64 { return float64(dropped()) }))
+}

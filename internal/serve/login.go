@@ -1,0 +1,23 @@
+package serve
+
+import (
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/metrics"
+	"github.com/tidegate/tidegate/login"
+)
+
+// addLogins gives a process the throttle of logins.
+func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate *admission.Gate, challenges captcha.Provider, measured *metrics.Logins) (*login.Throttle, error) {
+	throttle, err := login.New(h.Failures, gate.Rules, login.Options{
+		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Timeout: h.Within, Captcha: challenges, Bans: gate, History: h.Logins,
+		Decided: measured.Decided, Logger: p.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	measured.Dropped(throttle.Dropped)
+	p.Background = append(p.Background, throttle.Run)
+	return throttle, nil
+}
