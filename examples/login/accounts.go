@@ -16,9 +16,7 @@ type accounts struct {
 	slots  chan struct{} // hashing is expensive on purpose, so only so much of it is done at once
 }
 
-const cost = bcrypt.DefaultCost
-
-func newAccounts(passwords map[string]string) (*accounts, error) {
+func newAccounts(passwords map[string]string, cost int) (*accounts, error) {
 	a := &accounts{hashes: map[string][]byte{}, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	var err error
 	for name, password := range passwords {

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"golang.org/x/crypto/bcrypt"
 )
 
 func main() {
@@ -29,7 +31,7 @@ func run(args []string, stdout io.Writer) error {
 		return err
 	}
 	const name, password = "ada", "correct horse"
-	accounts, err := newAccounts(map[string]string{name: password})
+	accounts, err := newAccounts(map[string]string{name: password}, bcrypt.DefaultCost)
 	if err != nil {
 		return err
 	}

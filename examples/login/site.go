@@ -152,7 +152,11 @@ func challengeAt(d decision) string {
 
 func (s *site) challenge(w http.ResponseWriter, r *http.Request) {
 	challenge, err := s.tidegate.challenge(r.Context(), r.URL.RawQuery)
-	if err != nil {
+	switch {
+	case errors.Is(err, errInvalid):
+		http.Error(w, "This is no challenge of ours, or it is too old. Please send the form again.", http.StatusNotFound)
+		return
+	case err != nil:
 		slog.ErrorContext(r.Context(), "no challenge", "error", err)
 		http.Error(w, "There is no challenge at the moment.", http.StatusServiceUnavailable)
 		return

@@ -47,14 +47,14 @@ type decision struct {
 	} `json:"challenge"`
 }
 
-// errInvalid: no login name looks like this one.
-var errInvalid = errors.New("tidegate: not an attempt")
+// errInvalid: what the browser sent is no login name, or no challenge that was ever offered.
+var errInvalid = errors.New("tidegate: invalid")
 
 // decide says what to do with an attempt. Of an error nothing follows but that nobody gets in.
 func (t *tidegate) decide(ctx context.Context, a attempt) (d decision, err error) {
 	err = t.post(ctx, "/v1/login/attempts", a, &d)
-	if p := d.Challenge.Provider; err == nil && p != "" && p != "altcha" {
-		err = fmt.Errorf("tidegate: CAPTCHA is %s, and this page has only the widget of altcha", p)
+	if err == nil && d.Decision == "challenge" && d.Challenge.Provider != "altcha" {
+		err = fmt.Errorf("tidegate: CAPTCHA is %q, and this page has only the widget of altcha", d.Challenge.Provider)
 	}
 	return d, err
 }
@@ -109,7 +109,10 @@ func (t *tidegate) do(req *http.Request) ([]byte, error) {
 	}
 	resp, err := t.client.Do(req)
 	if err != nil {
-		return nil, err
+		if failed := (*url.Error)(nil); errors.As(err, &failed) {
+			err = failed.Err // without the URL: an attempt's id is a secret, and errors are logged
+		}
+		return nil, fmt.Errorf("tidegate: %w", err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
