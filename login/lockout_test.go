@@ -18,10 +18,13 @@ type bans struct {
 
 	mu     sync.Mutex
 	until  map[string]int64 // guarded by mu; µs, by target
+	times  map[string]int   // guarded by mu; bans in a row
 	orders []admission.BanOrder
 }
 
-func newBans(c *clock) *bans { return &bans{clock: c, until: map[string]int64{}} }
+func newBans(c *clock) *bans {
+	return &bans{clock: c, until: map[string]int64{}, times: map[string]int{}}
+}
 
 func (b *bans) Banned(req admission.Request) (admission.Ban, time.Duration, bool) {
 	b.mu.Lock()
@@ -41,7 +44,15 @@ func (b *bans) Ban(_ context.Context, order admission.BanOrder) (admission.Ban, 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.until[target.Value] = b.clock.now() + order.For.Microseconds()
+	now := b.clock.now()
+	if b.times[target.Value]++; now > b.until[target.Value]+order.AtMost.Microseconds() {
+		b.times[target.Value] = 1
+	}
+	length := order.For
+	for i := 1; order.Growing && i < b.times[target.Value] && length < order.AtMost; i++ {
+		length *= 2
+	}
+	b.until[target.Value] = now + length.Microseconds()
 	b.orders = append(b.orders, order)
 	return admission.Ban{}, nil
 }
