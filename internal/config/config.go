@@ -43,6 +43,7 @@ type Config struct {
 	Secret        Secret // embedded: may be empty, the data folder keeps one
 	Namespace     string
 	Durability    string // of reservations in Redis; empty: as Redis is
+	HistoryDays   int    // for which what became of bans and logins is kept; 0: for ever
 	Reports       string // folder of the worker's; empty: it writes none
 
 	LogLevel  slog.Level
@@ -112,6 +113,7 @@ func (c *Config) settings() []setting {
 		{"SECRET", "key that all keyed hashes and signatures derive from (embedded: kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
 		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
 		{"DURABILITY", "what Redis must have done with an order before it is promised: memory, everysec, fsync or replicated (default: what it does anyway)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
+		{"HISTORY_DAYS", "days for which what became of bans and of logins is kept; 0: for ever", "90", false, number(&c.HistoryDays, 0, 36500)},
 		{"REPORTS", "folder that the worker writes reports into (default: it writes none)", "", true, folder(&c.Reports)},
 
 		{"LOG_LEVEL", "debug, info, warn or error", "info", true, level(&c.LogLevel)},

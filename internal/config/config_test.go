@@ -40,7 +40,7 @@ func TestEmbeddedNeedsNothing(t *testing.T) {
 	}
 	want := &Config{
 		Data: "./tidegate-data", Listen: ":8080", InternalListen: "127.0.0.1:8081", WorkerListen: "127.0.0.1:8082",
-		Identity: "header", Captcha: "altcha", Namespace: "tidegate", LogLevel: slog.LevelInfo, LogFormat: "text",
+		Identity: "header", Captcha: "altcha", Namespace: "tidegate", HistoryDays: 90, LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
 	if diff := cmp.Diff(want, c, cmp.Comparer(func(a, b Secret) bool { return a == b })); diff != "" {
 		t.Fatal(diff)
@@ -155,6 +155,8 @@ func TestWrongValues(t *testing.T) {
 		{"NAMESPACE", "{shop}", `"{shop}", and must be`, ""},
 		{"DURABILITY", "always", `"always", and must be memory or everysec or fsync or replicated`, ""},
 		{"REPORTS", missing, "must be a folder", ""},
+		{"HISTORY_DAYS", "-1", `"-1", and must be a whole number from 0 to 36500`, ""},
+		{"HISTORY_DAYS", "a week", `"a week", and must be a whole number`, ""},
 		{"LOG_LEVEL", "loud", "must be debug, info, warn or error", ""},
 		{"LOG_FORMAT", "xml", "must be text or json", ""},
 	} {

@@ -34,6 +34,17 @@ func boolean(field *bool) func(string) error {
 	}
 }
 
+func number(field *int, least, most int) func(string) error {
+	return func(value string) error {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("is %q, and must be a whole number from %d to %d", value, least, most)
+		}
+		*field = n
+		return nil
+	}
+}
+
 func oneOf(field *string, words ...string) func(string) error {
 	return func(value string) error {
 		if !slices.Contains(words, value) {

@@ -11,6 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/enforce"
+	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/loginlog"
 	"github.com/tidegate/tidegate/internal/metrics"
@@ -30,7 +31,8 @@ type HTTP struct {
 	Semaphores *semdefs.Table
 	Failures   login.Store // of logins
 	Logins     *loginlog.Log
-	Within     time.Duration // bounds the decision on an order or a login; 0 is the default
+	History    *history.Pruner // of Bans and Logins
+	Within     time.Duration   // bounds the decision on an order or a login; 0 is the default
 }
 
 // AddHTTP gives a process the public and the internal listener.
@@ -48,6 +50,9 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		return err
 	}
 	p.Background = append(p.Background, gate.Run)
+	if keep := time.Duration(cfg.HistoryDays) * 24 * time.Hour; keep > 0 {
+		p.Background = append(p.Background, func(ctx context.Context) error { return h.History.Run(ctx, keep, p.Log) })
+	}
 	semaphores, err := p.addSemaphores(h.Redis.Decisions, h.Semaphores, semdefs.Options{Namespace: cfg.Namespace, Rules: gate.Rules, Logger: p.Log})
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/loginlog"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/reports"
@@ -35,7 +36,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 		}
 		return p.AddHTTP(cfg, HTTP{
 			Orders: svc, Counts: admission.NewRedisStore(shared), Bans: banlog.Postgres(db), Redis: r, Semaphores: semdefs.Postgres(db),
-			Failures: login.NewRedisStore(r.Decisions), Logins: loginlog.Postgres(db),
+			Failures: login.NewRedisStore(r.Decisions), Logins: loginlog.Postgres(db), History: history.Postgres(db),
 		})
 	})
 }

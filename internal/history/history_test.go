@@ -1,0 +1,128 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/migrations"
+	"github.com/tidegate/tidegate/orders/sqlite"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+
+// each runs test over both databases.
+func each(t *testing.T, test func(t *testing.T, p *Pruner)) {
+	for _, c := range []struct {
+		driver  string
+		dsn     func(t *testing.T) string
+		migrate func(context.Context, *sql.DB) error
+		open    func(*sql.DB) *Pruner
+	}{
+		{"pgx", func(t *testing.T) string { return testenv.Postgres(t) }, migrations.Postgres, Postgres},
+		{"sqlite", func(t *testing.T) string {
+			return "file:" + filepath.Join(t.TempDir(), "history.db") + "?" + sqlite.Options
+		}, migrations.SQLite, SQLite},
+	} {
+		t.Run(c.driver, func(t *testing.T) {
+			db, err := sql.Open(c.driver, c.dsn(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			if err := c.migrate(t.Context(), db); err != nil {
+				t.Fatal(err)
+			}
+			test(t, c.open(db))
+		})
+	}
+}
+
+// fill has something happen every minute: n events of each kind, the last of them at end.
+func (p *Pruner) fill(t *testing.T, n int, end time.Time) {
+	t.Helper()
+	for i := range n {
+		at := p.write(end.Add(-time.Duration(i) * time.Minute))
+		for _, insert := range []string{
+			`INSERT INTO ban_events (id, at, lifted, kind, value, reason, rule, since, until, times) VALUES ($1, $2, $3, 'user', 'ann', '', '', $2, $2, 1)`,
+			`INSERT INTO login_events (id, at, rule, count, action, factor, name_reference, ip_masked, times, shadow) VALUES ($1, $2, 'r', 'ip', 'deny', '', '', '', 1, $3)`,
+		} {
+			if _, err := p.db.ExecContext(t.Context(), insert, fmt.Sprintf("e-%d", i), at, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// left is how many events of each kind there are.
+func (p *Pruner) left(t *testing.T) (bans, logins int) {
+	t.Helper()
+	err := p.db.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM ban_events), (SELECT count(*) FROM login_events)").Scan(&bans, &logins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bans, logins
+}
+
+func TestPrune(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, batch := range []int{3, 4, 1000} { // 8 old ones: between two batches, at the end of one, in one
+		t.Run(fmt.Sprint("batches of ", batch), func(t *testing.T) {
+			each(t, func(t *testing.T, p *Pruner) {
+				p.batch = batch
+				p.fill(t, 12, now)
+				for _, want := range []int64{16, 0} {
+					if n, err := p.Prune(t.Context(), now.Add(-3*time.Minute)); err != nil || n != want { // the fourth is not older
+						t.Errorf("%d rows, want %d, %v", n, want, err)
+					}
+					if bans, logins := p.left(t); bans != 4 || logins != 4 {
+						t.Errorf("%d bans and %d logins are left", bans, logins)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Any number of processes prune at once.
+func TestPrunedByMany(t *testing.T) {
+	each(t, func(t *testing.T, p *Pruner) {
+		p.batch = 2
+		p.fill(t, 40, time.Now().Add(-time.Hour))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if err := p.Run(ctx, time.Minute, slog.New(slog.DiscardHandler)); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+		}
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for patience := time.After(time.Minute); ; {
+			bans, logins := p.left(t)
+			if bans+logins == 0 {
+				break
+			}
+			select {
+			case <-patience:
+				t.Fatalf("%d bans and %d logins are left", bans, logins)
+			case <-tick.C:
+			}
+		}
+		cancel()
+		wg.Wait()
+	})
+}
