@@ -1,5 +1,7 @@
 package login
 
+import "context"
+
 // SetNow gives the store another clock, in µs.
 func (s *RedisStore) SetNow(now func() int64) { s.now = now }
 
@@ -8,3 +10,13 @@ func (s *MemoryStore) SetNow(now func() int64) { s.now = now }
 
 // SetRoom makes the store full at so many entries.
 func (s *MemoryStore) SetRoom(entries int) { s.most = entries }
+
+// Units is how many attempts the state of a name holds.
+func (t *Throttle) Units(ctx context.Context, name string) int {
+	keys, _, _ := t.subjectKeys(Subject{Name: name})
+	states, _, err := t.store.look(ctx, keys)
+	if err != nil {
+		return -1
+	}
+	return len(states[byName].units)
+}
