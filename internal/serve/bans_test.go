@@ -59,9 +59,9 @@ func awaitLine(t *testing.T, log, line string) {
 // Two APIs and two workers over the real servers: whom a rule or an operator bans the firewall hears of, and who is let in again.
 func TestBansReachTheFirewall(t *testing.T) {
 	rules, log := ruled(t, true)
-	env := with(environment(testenv.Redis(t), testenv.Postgres(t)), "RULES_FILE", rules)
+	env := with(with(environment(testenv.Redis(t), testenv.Postgres(t)), "RULES_FILE", rules), "TRUSTED_PROXIES", "192.0.2.0/24")
 	api, other := startAPI(t, env), startAPI(t, env)
-	workers := []*servetest.Program{startWorker(t, env), startWorker(t, with(env, "TRUSTED_PROXIES", "192.0.2.0/24"))}
+	workers := []*servetest.Program{startWorker(t, env), startWorker(t, env)}
 	for _, p := range []*servetest.Program{api, other} {
 		servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", p.URL("internal")+"/readyz", "") })
 	}
@@ -80,6 +80,17 @@ func TestBansReachTheFirewall(t *testing.T) {
 		t.Fatal(a)
 	}
 	awaitLine(t, log, "unban 203.0.113.7")
+	if a := servetest.Call("PUT", bans+"ip/192.0.2.9", `{"for_ms":60000}`); a.Status >= 300 {
+		t.Fatal(a)
+	}
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { // by either
+		for _, w := range workers {
+			if a := servetest.Call("GET", w.URL("worker")+"/metrics", ""); strings.Contains(string(a.Body), `tidegate_ban_script_runs_total{action="ban",result="refused"} 1`) {
+				return a
+			}
+		}
+		return servetest.Answer{}
+	})
 	for _, w := range workers {
 		a := servetest.Call("GET", w.URL("worker")+"/metrics", "")
 		for _, want := range []string{"\ntidegate_ban_script_breaker_open 0\n", "\ntidegate_ban_script_executable 1\n", `tidegate_ban_script_runs_total{action="ban",result="ok"}`} {
