@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	altcha "github.com/altcha-org/altcha-lib-go"
 
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
@@ -91,25 +88,6 @@ func (a authenticator) fail(name, ip string) {
 	a.settle(http.StatusOK, a.wants("allow", "", name, ip).AttemptID, "failure")
 }
 
-// solve does what a browser does with a challenge.
-func (a authenticator) solve(url string) string {
-	a.t.Helper()
-	answer := servetest.Call("GET", a.URL("public")+url, "")
-	var c altcha.Challenge
-	if answer.Into(a.t, &c); answer.Status != http.StatusOK {
-		a.t.Fatal(answer)
-	}
-	s, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, int(c.MaxNumber), 0, nil)
-	if err != nil || s == nil {
-		a.t.Fatalf("%v has no solution: %v", answer, err)
-	}
-	text, err := json.Marshal(altcha.Payload{Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(s.Number), Salt: c.Salt, Signature: c.Signature})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return base64.StdEncoding.EncodeToString(text)
-}
-
 // One life of a name over two APIs: what one of them counts, gives out and uses up holds at the other.
 func TestLoginOverTwoAPIs(t *testing.T) {
 	env := environment(testenv.Redis(t), testenv.Postgres(t))
@@ -135,7 +113,7 @@ func TestLoginOverTwoAPIs(t *testing.T) {
 	}
 	a.settle(http.StatusOK, a.wants("allow", "", "ann", "192.0.2.1", "device", device).AttemptID, "error") // the owner is not kept out
 
-	solved := a.solve(challenged.Challenge.URL)
+	solved := servetest.Solve(t, a.URL("public")+challenged.Challenge.URL)
 	b.wants("challenge", "captcha_refused", "ann", "192.0.2.10", "captcha", solved)
 	opened := b.wants("allow", "", "ann", "192.0.2.9", "captcha", solved)
 	for _, api := range []authenticator{a, b} {
