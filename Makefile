@@ -89,4 +89,4 @@ down: ## stop the containers (ARGS=-v: and drop their data)
 
 .PHONY: clean
 clean: ## remove what was built here; data stays
-	rm -rf bin
+	rm -rf bin artifacts

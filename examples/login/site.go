@@ -170,7 +170,7 @@ func (s *site) challenge(w http.ResponseWriter, r *http.Request) {
 // address that your proxy has added to X-Forwarded-For, and nothing that came from further away, because anybody can write there.
 func peer(r *http.Request) netip.Addr {
 	at, _ := netip.ParseAddrPort(r.RemoteAddr) // without one Tidegate takes no attempt
-	return at.Addr().Unmap()
+	return at.Addr().Unmap().WithZone("")
 }
 
 // retryAfter tells when to ask again, in whole seconds, rounded up.
