@@ -100,12 +100,13 @@ type ladder struct {
 	rules   []rule
 	horizon [kinds]int64 // units that are older mean nothing
 	keep    [kinds]int64 // how long after its newest unit a state may still mean something
-	room    [kinds]int   // units of a state
+	room    [kinds]int   // units of a state that have failed
+	flight  [kinds]int   // units of a state that are under way
 	least   [kinds]int   // no rule acts below so many units
 	packed  string       // for the script
 }
 
-// What a state holds at least, so that attempts under way have room beside failures.
+// What a state holds at least of either, whatever the rules.
 const (
 	leastRoom   = 16
 	leastRoomIP = 64
@@ -132,17 +133,22 @@ func newLadder(rules []admission.LoginRule, deviceLife time.Duration) *ladder {
 		}
 		l.rules = append(l.rules, r)
 		l.horizon[r.kind] = max(l.horizon[r.kind], r.window)
+		if r.kind == byPair { // an address remembers for the pair what nobody settles
+			l.horizon[byIP] = max(l.horizon[byIP], r.window)
+		}
 		longest[r.kind] = max(longest[r.kind], r.length)
 		l.least[r.kind] = min(l.least[r.kind], lr.Limit)
 		room := lr.Limit
 		if r.distinct {
 			room *= 4 // the same name again must not push others out
 		}
+		l.flight[r.kind] = max(l.flight[r.kind], room)
 		if !r.Consecutive {
 			l.room[r.kind] = max(l.room[r.kind], room)
 		}
 	}
 	for k := range kinds {
+		l.flight[k] = max(l.flight[k], l.room[k])
 		l.keep[k] = settleWithin + l.horizon[k] + longest[k]
 	}
 	l.pack()
@@ -184,6 +190,7 @@ func (l *ladder) pack() {
 		b = be.AppendUint64(b, uint64(l.horizon[k]))
 		b = be.AppendUint64(b, uint64(l.keep[k]))
 		b = be.AppendUint32(b, uint32(l.room[k]))
+		b = be.AppendUint32(b, uint32(l.flight[k]))
 		b = be.AppendUint32(b, uint32(l.least[k]))
 	}
 	b = append(b, byte(len(l.rules)))
@@ -279,6 +286,16 @@ type state struct {
 
 func (s *state) empty() bool { return len(s.units) == 0 && len(s.marks) == 0 }
 
+// pending is how many attempts are under way.
+func (s *state) pending() (n int) {
+	for _, u := range s.units {
+		if u.pending {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *state) mark(r *rule) mark {
 	for _, m := range s.marks {
 		if m.rule == r.id {
@@ -302,13 +319,7 @@ func (s *state) setMark(m mark) {
 func (s *state) count(r *rule, t int64) (failed, all int64) {
 	if r.Consecutive {
 		failed = s.mark(r).times
-		all = failed
-		for _, u := range s.units {
-			if u.pending {
-				all++
-			}
-		}
-		return failed, all
+		return failed, failed + int64(s.pending())
 	}
 	var names map[nameTag]bool // whether it has failed
 	if r.distinct {
@@ -406,9 +417,16 @@ func (l *ladder) ageOne(k kind, s *state, now int64) (trips []trip) {
 			trips = append(trips, l.fail(k, s, u.at+settleWithin)...)
 		}
 	}
+	pending := s.pending()
+	failed := len(s.units) - pending - l.room[k] // that are too many, and pending as well: neither pushes the other out
+	pending -= l.flight[k]
 	kept := s.units[:0]
-	for i, u := range s.units {
-		if u.at > now-l.horizon[k] && i >= len(s.units)-l.room[k] {
+	for _, u := range s.units {
+		surplus := &failed
+		if u.pending {
+			surplus = &pending
+		}
+		if *surplus--; *surplus < 0 && u.at > now-l.horizon[k] {
 			kept = append(kept, u)
 		}
 	}
@@ -533,6 +551,10 @@ func (l *ladder) judge(b *board, device, solved bool, now int64) verdict {
 				*into = found
 			}
 		}
+	}
+	// What is under way from an address is all that is known of its pairs, so none of it may be dropped for want of room.
+	if ip := b.of[byIP]; ip != nil && v.action < delay && ip.pending() >= l.flight[byIP] {
+		v = verdict{action: delay, rule: -1, left: holdFor, held: true, shadow: -1}
 	}
 	if best.action != allow {
 		v.shadow = best.rule

@@ -51,6 +51,8 @@ func TestParallelGuessesShareTheLimit(t *testing.T) {
 		{"an address", "{count: ip, limit: 30, window: 10m, then: ban, for: 10m}", 30, many("user%d.%d"), one("10.0.0.1")},
 		{"a network", "{count: network, limit: 50, window: 10m, then: challenge}", 50, many("user%d.%d"), many("2001:db8:0:%d%02d::1")},
 		{"a name in a row", "{count: name, limit: 5, consecutive: true, then: challenge}", 5, one("victim"), many("10.0.%d.%d")},
+		{"a name in a row, long", "{count: name, limit: 300, consecutive: true, then: challenge}", 300, one("victim"), many("10.0.%d.%d")},
+		{"a name from one address in a row", "{count: name_ip, limit: 64, consecutive: true, then: deny}", 64, one("victim"), one("10.0.0.1")},
 	}
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		for _, tt := range tests {
@@ -229,5 +231,63 @@ func TestFactorsAreCountedApart(t *testing.T) {
 				t.Errorf("%s: %+v", factor, d)
 			}
 		}
+	})
+}
+
+// Attempts under way must not push out others of the address, nor what has failed: then the limit would be as many as one likes.
+func TestAttemptsPushNothingOut(t *testing.T) {
+	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
+		t.Run("under way", func(t *testing.T) {
+			th := throttle(t, store, rulesOf(t, "  - {count: name_ip, limit: 10, window: 15m, then: deny, for: 5m}"), login.Options{})
+			allowed := map[string]int{}
+			for i := range 300 {
+				name := "victim"
+				if i >= 10 && i < 290 {
+					name = fmt.Sprint("user", i)
+				}
+				d, err := th.Reserve(t.Context(), attempt(name, "10.0.0.1"))
+				if err != nil || d.Action != login.Allow && (d.Action != login.Delay || d.Reason != login.ReasonInFlight) {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				if d.Action == login.Allow {
+					allowed[name]++
+				}
+			}
+			if allowed["victim"] != 10 || len(allowed) < 20 {
+				t.Errorf("%d attempts by one name and %d others are under way", allowed["victim"], len(allowed)-1)
+			}
+			c.advance(31 * time.Second)
+			if d, err := th.Check(t.Context(), attempt("victim", "10.0.0.1")); err != nil || d.Action != login.Deny {
+				t.Errorf("all ten have failed: %+v, %v", d, err)
+			}
+		})
+		t.Run("failed", func(t *testing.T) {
+			b := newBans(c)
+			th := throttle(t, store, rulesOf(t, "  - {count: names_per_ip, limit: 10, window: 15m, then: ban, for: 5m}"), login.Options{Bans: b})
+			for i := range 8 {
+				try(t, th, attempt(fmt.Sprint("user", i), "10.0.0.2"), login.Failure)
+			}
+			var ids []string
+			for range 200 {
+				d, err := th.Reserve(t.Context(), attempt("mallory", "10.0.0.2"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Action == login.Allow {
+					ids = append(ids, d.ID)
+				}
+			}
+			for _, id := range ids {
+				if _, err := th.Settle(t.Context(), id, login.Success); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range 2 {
+				try(t, th, attempt(fmt.Sprint("another", i), "10.0.0.2"), login.Failure)
+			}
+			if b.count() != 1 {
+				t.Errorf("%d logins to an account of his own made eight failures forgotten", len(ids))
+			}
+		})
 	})
 }

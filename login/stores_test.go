@@ -147,6 +147,7 @@ func TestStoresAgree(t *testing.T) {
   - {count: network, limit: 3, window: 30s, then: challenge}
   - {count: device, limit: 2, consecutive: true, then: revoke}`),
 		rulesOf(t, "  - {count: ip, limit: 2, window: 40s, then: deny, for: 5s}\n  - {count: name, limit: 2, window: 40s, then: delay, for: 3s}"),
+		rulesOf(t, "  - {count: name_ip, limit: 40, window: 40s, then: deny, for: 5s}\n  - {count: name, limit: 90, consecutive: true, then: challenge}"),
 	}
 	rdb := redisStore(t, nil)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -185,9 +186,15 @@ func TestStoresAgree(t *testing.T) {
 					return []any{d, err}
 				})
 			}
-			switch rapid.SampledFrom([]string{"reserve", "reserve", "reserve", "settle", "settle", "settle", "check", "report", "advance", "look", "lift"}).Draw(rt, "step") {
+			switch rapid.SampledFrom([]string{"reserve", "reserve", "reserve", "settle", "settle", "settle", "check", "report", "flood", "advance", "look", "lift"}).Draw(rt, "step") {
 			case "reserve":
 				decide((*login.Throttle).Reserve)
+			case "flood": // more than a state has room for
+				a.ID, a.Device = "", ""
+				for range 35 {
+					c.advance(time.Millisecond)
+					decide((*login.Throttle).Reserve)
+				}
 			case "check":
 				decide((*login.Throttle).Check)
 			case "report":

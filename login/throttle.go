@@ -332,9 +332,9 @@ func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d 
 	if re.rule >= 0 {
 		r := &c.ladder.rules[re.rule]
 		d.Rule, d.Reason = r.name, reasonOf(r)
-		if re.held {
-			d.Reason = ReasonInFlight
-		}
+	}
+	if re.held {
+		d.Reason = ReasonInFlight
 	}
 	switch {
 	case d.Action == Challenge:

@@ -18,15 +18,19 @@ local function mark_of(s, r)
   return s.marks[r.id] or { rule = r.id, ['until'] = 0, times = 0 }
 end
 
+local function pending(s)
+  local n = 0
+  for _, u in ipairs(s.units) do
+    if u.pending then n = n + 1 end
+  end
+  return n
+end
+
 local function count(s, r, t)
   local failed, all = 0, 0
   if r.consecutive then
     failed = mark_of(s, r).times
-    all = failed
-    for _, u in ipairs(s.units) do
-      if u.pending then all = all + 1 end
-    end
-    return failed, all
+    return failed, failed + pending(s)
   end
   local names = r.distinct and {}
   for _, u in ipairs(s.units) do
@@ -87,9 +91,11 @@ local function age_one(s, trips)
       fail(s, u.at + settle_within, trips)
     end
   end
-  local kept, n = {}, #s.units
-  for i, u in ipairs(s.units) do
-    if u.at > now - horizon[s.kind] and i > n - room[s.kind] then table.insert(kept, u) end
+  local kept, n = {}, pending(s)
+  local surplus = { [true] = n - flight[s.kind], [false] = #s.units - n - room[s.kind] }
+  for _, u in ipairs(s.units) do
+    surplus[u.pending] = surplus[u.pending] - 1
+    if surplus[u.pending] < 0 and u.at > now - horizon[s.kind] then table.insert(kept, u) end
   end
   s.units = kept
   if next(s.marks) == nil then return end
@@ -182,6 +188,8 @@ local function judge(own, name, device, solved)
       end
     end
   end
+  -- What is under way from an address is all that is known of its pairs, so none of it may be dropped for want of room.
+  if own[by_ip] and action < delay and pending(own[by_ip]) >= flight[by_ip] then action, rule, left, held = delay, 0, hold_for, true end
   return action, rule, left, held, shadow
 end
 
