@@ -35,7 +35,7 @@ now,
   horizon[0], keep[0], room[0], flight[0], least[0], horizon[1], keep[1], room[1], flight[1], least[1],
   horizon[2], keep[2], room[2], flight[2], least[2], horizon[3], keep[3], room[3], flight[3], least[3],
   horizon[4], keep[4], room[4], flight[4], least[4], end_of_head =
-  unpack_bytes('>I8' .. string.rep('I8I8I4I4I4', 5), ARGV[1])
+  unpack_bytes('>I8I8I8I4I4I4I8I8I4I4I4I8I8I4I4I4I8I8I4I4I4I8I8I4I4I4', ARGV[1])
 if now == 0 then
   local time = call('TIME')
   now = time[1] * second + time[2]
