@@ -19,7 +19,7 @@ import (
 // A failover that both servers agree on changes no answer: it is waited for.
 func TestAFailoverInMidFlight(t *testing.T) {
 	t.Parallel()
-	cluster := testenv.StartFailoverCluster(t)
+	cluster := testenv.StartFailoverCluster(t, time.Minute)
 	rdb := dial(t, "redis://"+strings.Join(cluster.Addrs, ","))
 	const subjects, each, limit = 60, 40, 25 // of 60 subjects, some 20 are the first master's
 	g := gate(t, admission.NewRedisStore(pipelined(t, rdb)), namespace(), fmt.Sprintf("- {name: r, subject: user, limit: %d, window: 1h}", limit))

@@ -48,7 +48,7 @@ func TestASaleOnACluster(t *testing.T) {
 // TestAPromotedReplicaTakesNoOrderOfTheOldEpoch has met the replica before, so
 // that no new connection tells that another server answers now.
 func TestAPromotedReplicaTakesNoOrderOfTheOldEpoch(t *testing.T) {
-	cluster := testenv.StartFailoverCluster(t)
+	cluster := testenv.StartFailoverCluster(t, time.Minute)
 	in := installOn(t, "redis://"+strings.Join(cluster.Addrs, ","))
 	p := in.start()
 	in.work(p)

@@ -42,7 +42,7 @@ func testClient(t *testing.T, addrs ...string) redis.UniversalClient {
 }
 
 func TestAGroupFollowsAMasterThatMoves(t *testing.T) {
-	cluster := testenv.StartFailoverCluster(t)
+	cluster := testenv.StartFailoverCluster(t, time.Minute)
 	rdb := testClient(t, cluster.Addrs...).(*redis.ClusterClient)
 	const key = "b" // of the first master, the one with a replica
 	if master, err := rdb.MasterForKey(t.Context(), key); err != nil || master.Options().Addr != cluster.Addrs[0] {

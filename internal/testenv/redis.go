@@ -51,20 +51,22 @@ type FailoverCluster struct {
 	replica *server
 }
 
-// nodeTimeout makes a cluster give a silent node up sooner than after Redis' own 15 s, and later than a busy machine is silent.
-var nodeTimeout = []string{"--cluster-node-timeout", "2000"}
+// Nodes that are silent for longer than this are given up: sooner than after Redis' own 15 s, and later than most busy machines are silent.
+const nodeTimeout = 2 * time.Second
 
-// StartFailoverCluster starts one, which ends with the test.
-func StartFailoverCluster(t testing.TB) *FailoverCluster {
+// StartFailoverCluster starts one, which ends with the test. Where nothing is to be given up, since nothing is killed, patient keeps a
+// machine that is very busy from giving up a master that is well.
+func StartFailoverCluster(t testing.TB, patient ...time.Duration) *FailoverCluster {
 	t.Helper()
-	masters, err := newCluster(nodeTimeout...)
+	args := []string{"--cluster-node-timeout", strconv.FormatInt(append(patient, nodeTimeout)[0].Milliseconds(), 10)}
+	masters, err := newCluster(args...)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
 	for _, s := range masters {
 		t.Cleanup(s.remove)
 	}
-	s, err := newReplica(masters[0].addr(), nodeTimeout...)
+	s, err := newReplica(masters[0].addr(), args...)
 	if err != nil {
 		t.Fatalf("testenv: replica: %v", err)
 	}
