@@ -1,10 +1,13 @@
 package enforce
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,13 +42,19 @@ func TestFirewallForgot(t *testing.T) {
 	}
 }
 
-// What fails then is left to a task.
+// What fails then is left to a task, and others are told.
 func TestFirewallForgotAndIsAway(t *testing.T) {
-	s := newSite(t, "#!/bin/sh\nexit 1\n")
-	s.ban(address("203.0.113.7"), time.Hour)
+	s := newSite(t, strings.Replace(recorder, "file=", "[ \"$3\" != 203.0.113.7 ] || exit 1\nfile=", 1))
+	for _, ip := range []string{"203.0.113.6", "203.0.113.7", "203.0.113.8"} {
+		s.ban(address(ip), time.Hour)
+	}
 	w := s.worker()
 	s.run(w.Run)
-	s.await("it fails", func() bool { return w.count("ban", "failed") > 1 })
+	s.awaitLine("<ban><203.0.113.8><3600><operator>")
+	s.await("it fails again", func() bool { return w.count("ban", "failed") > 1 })
+	if n := w.count("ban", "ok"); n != 2 {
+		t.Errorf("two others are told %d times", n)
+	}
 	s.write("program", recorder)
 	s.awaitLine("<ban><203.0.113.7><3600><operator>")
 }
@@ -73,6 +82,9 @@ func TestAnotherProgram(t *testing.T) {
 	s.ban(address("203.0.113.8"), time.Hour)
 	s.lift(address("203.0.113.7"))
 	step("not settled", "")
+	if in := time.Until(p.due); in <= 0 || in > settling {
+		t.Errorf("it hears what has changed in %v", in)
+	}
 	p.due = time.Now()
 	step("settled", ban8, "<unban><203.0.113.7>")
 	step("once", "")
@@ -102,6 +114,11 @@ func TestProgramComesLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := s.worker()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.awaitScript(over); !errors.Is(err, context.Canceled) { // it looks once
+		t.Errorf("a program that cannot be run is begun with: %v", err)
+	}
 	s.run(s.gate.Run, w.Run)
 	s.ban(address("203.0.113.7"), time.Hour)
 	s.await("a task", func() bool {

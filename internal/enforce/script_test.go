@@ -113,6 +113,9 @@ func TestSlowProgramIsKilledWithItsChildren(t *testing.T) {
 				dead <- err
 			}()
 			w := s.worker()
+			if w.within != 5*time.Second {
+				t.Errorf("a program has %v", w.within)
+			}
 			w.within = 200 * time.Millisecond
 			s.ban(address("203.0.113.7"), time.Minute)
 			err := w.handle(t.Context(), task(address("203.0.113.7")))

@@ -88,6 +88,36 @@ func TestChangeDuringARun(t *testing.T) {
 	s.wrote("in one turn", "ban", "unban")
 }
 
+// While one worker's program runs, another one's waits for it, whoever is banned.
+func TestOneRunAtATime(t *testing.T) {
+	s := newSite(t, pausing)
+	pipe := filepath.Join(s.folder, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	for i, w := range []*Worker{s.worker(), s.worker()} {
+		w.within = time.Minute
+		target := address(fmt.Sprint("203.0.113.", i))
+		s.ban(target, time.Hour)
+		go func() { done <- w.handle(t.Context(), task(target)) }()
+	}
+	watch := s.worker()
+	s.await("one runs and one waits", func() bool {
+		st, err := watch.alone.Status(t.Context())
+		return err == nil && st.InUse == 1 && len(st.Waiters) == 1 && s.file("begun")[0] == "begun"
+	})
+	for range 2 {
+		if err := os.WriteFile(pipe, []byte("go\n"), 0o600); err != nil { // it waits until it is read
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	s.wrote("one after the other", "ban", "ban")
+}
+
 // firewall keeps a file for each target that is banned, and notes if two of it run at once.
 const firewall = `#!/bin/sh
 dir=${1%/*}
