@@ -78,11 +78,11 @@ func kindOfByte(b byte) kind { return kind(b) % kinds }
 func FuzzDecodeReply(f *testing.F) {
 	l := newLadder(admission.DefaultRules().Login(), time.Hour)
 	be := binary.BigEndian
-	ordinary := append([]byte{byte(deny), 1}, make([]byte, 8+8+8+4)...)
+	ordinary := append([]byte{byte(deny), 1}, make([]byte, 8+8+8+4)...) // but for the number of trips
 	be.PutUint32(ordinary[2:], l.rules[0].id)
 	trip := append(be.AppendUint32(nil, l.rules[1].id), make([]byte, 8+4)...)
-	f.Add(string(append(ordinary, 0)), byte(0))
-	f.Add(string(append(append(ordinary, 1), trip...)), byte(3))
+	f.Add(string(append(ordinary, 0, 0)), byte(0))
+	f.Add(string(append(append(ordinary, 0, 1), trip...)), byte(3))
 	f.Fuzz(func(t *testing.T, text string, do byte) {
 		re, err := decodeReply(text, &call{ladder: l, op: op(do % 4)})
 		if err != nil {

@@ -388,7 +388,7 @@ func (l *ladder) fail(k kind, s *state, t int64) (trips []trip) {
 				s.setMark(m)
 			}
 		}
-		if fresh || r.action == ban {
+		if fresh || r.action == ban && !r.Shadow {
 			until := m.until
 			if r.length == 0 {
 				until = 0

@@ -188,6 +188,9 @@ func TestPenaltyDoesNotFeedItself(t *testing.T) {
 		for i := range 4 {
 			try(t, th, attempt(fmt.Sprint("user", i), "192.0.2.2"), login.Failure)
 		}
+		if d, err := th.Report(t.Context(), attempt("bob", "192.0.2.2")); err != nil || d.RetryAfter != 10*time.Minute {
+			t.Fatalf("%+v, %v", d, err)
+		}
 		for left := 10 * time.Minute; left > 0; left -= 10 * time.Second {
 			for i := range 5 {
 				d, err := th.Report(t.Context(), attempt(fmt.Sprint("other", i), "192.0.2.2"))
@@ -199,6 +202,27 @@ func TestPenaltyDoesNotFeedItself(t *testing.T) {
 		}
 		if d, _ := try(t, th, attempt("bob", "192.0.2.2"), login.Failure); d.Action != login.Allow || b.count() != 1 {
 			t.Errorf("after the ban: %+v, %d bans", d, b.count())
+		}
+	})
+}
+
+// Nor must those prolong it whom it does not stop: holders of device tokens behind the same address.
+func TestOthersDoNotFeedAPenalty(t *testing.T) {
+	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
+		th := throttle(t, store, rulesOf(t, "  - {count: ip, limit: 3, window: 10m, then: deny, for: 5m, growing: true}"), login.Options{})
+		colleague := attempt("alice", "192.0.2.1")
+		colleague.Device = device(t, th, "alice")
+		for i := range 3 {
+			try(t, th, attempt(fmt.Sprint("user", i), "192.0.2.1"), login.Failure)
+		}
+		for left := 5 * time.Minute; left > 0; left -= time.Minute {
+			if d, _ := try(t, th, colleague, login.Failure); d.Action != login.Allow {
+				t.Fatalf("a colleague: %+v", d)
+			}
+			if d, err := th.Check(t.Context(), attempt("bob", "192.0.2.1")); err != nil || d.Action != login.Deny || d.RetryAfter != left {
+				t.Fatalf("%v before the end: %+v, %v", left, d, err)
+			}
+			c.advance(time.Minute)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func Normalize(name string) string {
 	}
 	// What cannot be seen goes first, and again where compatibility made some: between a letter and its accent it would keep the two apart.
 	name = norm.NFKC.String(seen(name))
-	name = norm.NFKC.String(cases.Fold().String(name))
+	name = norm.NFKC.String(strings.ToLower(cases.Fold().String(name))) // Fold makes small Cherokee letters great ones, and these small
 	return strings.TrimSpace(norm.NFKC.String(seen(name)))
 }
 

@@ -17,6 +17,7 @@ func TestWritingsOfANameAreOne(t *testing.T) {
 		{"rené", "rene\u0301", "RENÉ", "rene\u200b\u0301", "rene\u034f\u0301", "RENE\u0301"},
 		{"ﬁona", "fiona"}, // a ligature
 		{"σίσυφος", "ΣΊΣΥΦΟΣ"},
+		{"\u13c0\u13a3", "\uab90\uab73"},           // great and small Cherokee
 		{"straße", "STRASSE", "strasse", "STRAẞE"}, // the price: these may be two people, who then share what is counted
 		{"\u212bngstr\u00f6m", "ångström"},
 	} {

@@ -41,11 +41,11 @@ func (c *call) pack() []byte {
 // decodeReply reads what the script says to c.
 func decodeReply(value any, c *call) (re reply, err error) {
 	text, ok := value.(string)
-	const fixed, each = 1 + 1 + 4 + 4 + 8 + 8 + 4 + 1, 4 + 8 + 4
-	if !ok || len(text) < fixed || len(text) != fixed+each*int(text[fixed-1]) {
+	const fixed, each = 1 + 1 + 4 + 4 + 8 + 8 + 4 + 2, 4 + 8 + 4
+	be, b := binary.BigEndian, []byte(text)
+	if !ok || len(b) < fixed || len(b) != fixed+each*int(be.Uint16(b[fixed-2:])) {
 		return re, fmt.Errorf("%w: %.80q", errReply, value)
 	}
-	be, b := binary.BigEndian, []byte(text)
 	re = reply{
 		verdict: verdict{action: action(b[0]), held: b[1]&1 != 0, left: int64(be.Uint64(b[10:]))},
 		device:  b[1]&2 != 0, known: b[1]&4 != 0, at: int64(be.Uint64(b[18:])), failures: int64(be.Uint32(b[26:])),

@@ -132,13 +132,6 @@ func (l *ladder) settle(b *board, c *call, now int64) reply {
 			}
 		}
 	}
-	if success && b.of[byIP] != nil {
-		for i := range b.of[byIP].units {
-			if u := &b.of[byIP].units[i]; u.name == b.tag && !u.pending {
-				u.owes = false
-			}
-		}
-	}
 	return re
 }
 

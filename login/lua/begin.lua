@@ -7,7 +7,7 @@
 -- ARGV[2…] the calls, each packed as '>BBBc6I8B': op, bits of the kinds that are there, flags (1: in the device's lane, 2: solved,
 --          4: has a record), tag of the name, time of the reservation in µs, letter of the result
 --
--- Replies  for each call '>BBI4I4I8I8I4B' and for each trip '>I4I8I4': action (of a settlement its outcome), flags (1: held, 2: in the device's
+-- Replies  for each call '>BBI4I4I8I8I4I2' and for each trip '>I4I8I4': action (of a settlement its outcome), flags (1: held, 2: in the device's
 --          lane, 4: from a record), rule that decided, rule in shadow (0: none), µs left, time in µs, failures, trips: rule, until, times.
 --          Rules stand there by their ids, because a record may be older than the rules in force
 --

@@ -78,7 +78,7 @@ local function fail(s, t, trips)
         s.marks[r.id] = m
       end
     end
-    if tripped and (fresh or r.action == ban) then
+    if tripped and (fresh or r.action == ban and not r.shadow) then
       table.insert(trips, pack('>I4I8I4', r.id, r.length == 0 and 0 or m['until'], m.times))
     end
   end

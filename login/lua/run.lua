@@ -1,5 +1,5 @@
 local function reply(action, rule, flags, shadow, left, failed, trips)
-  return pack('>BBI4I4I8I8I4B', action, flags, rule, shadow, left, now, failed, #trips) .. table.concat(trips)
+  return pack('>BBI4I4I8I8I4I2', action, flags, rule, shadow, left, now, failed, #trips) .. table.concat(trips)
 end
 
 -- What an attempt that began at `at` is in a state while it is under way.
@@ -68,11 +68,6 @@ local function settle(own, name, device, at, result, record)
       for _, r in ipairs(success and rules_of(kind) or {}) do
         if r.consecutive then s.marks[r.id] = nil end
       end
-    end
-  end
-  if success and own[by_ip] then
-    for _, u in ipairs(own[by_ip].units) do
-      if u.name == name and not u.pending then u.owes = false end
     end
   end
   call('SET', record, result, 'EX', settled_life)

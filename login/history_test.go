@@ -1,0 +1,142 @@
+package login_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/login"
+)
+
+// history keeps events, once it is there.
+type history struct {
+	mu     sync.Mutex
+	away   int // answers that are errors yet; guarded by mu
+	events map[string]login.Event
+	told   chan struct{} // after each answer
+}
+
+func (h *history) Record(_ context.Context, events []login.Event) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer func() {
+		select {
+		case h.told <- struct{}{}:
+		default:
+		}
+	}()
+	if h.away > 0 {
+		h.away--
+		return errors.New("away")
+	}
+	for _, e := range events {
+		h.events[e.ID] = e
+	}
+	return nil
+}
+
+// told returns what a history has heard when the throttle's work has ended.
+func told(t *testing.T, th *login.Throttle, h *history) []login.Event {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := th.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []login.Event
+	for _, e := range h.events {
+		all = append(all, e)
+	}
+	return all
+}
+
+func TestHistoryHearsOfPenaltiesAndOfNobody(t *testing.T) {
+	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
+		h := &history{events: map[string]login.Event{}, told: make(chan struct{}, 1)}
+		th := throttle(t, store, admission.DefaultRules, login.Options{History: h, Bans: newBans(c), Captcha: everything{}})
+		attacked(t, th, "alice")
+		events := told(t, th, h)
+		reference, err := th.Reference(" ALICE ")
+		if err != nil || len(events) != 1 {
+			t.Fatal(events, err)
+		}
+		e := events[0]
+		if e.Rule != "login-name-3-in-1m-challenge" || e.Name != reference || e.IP != "" || e.Action != admission.LoginChallenge || e.Factor != "password" ||
+			!e.At.Equal(time.UnixMicro(c.now())) || e.Until.Sub(e.At) != 10*time.Minute || e.Times != 1 || e.Shadow {
+			t.Errorf("%+v, want the reference %s", e, reference)
+		}
+		for i := range 30 {
+			a := attempt(fmt.Sprint("user", i), "203.0.113.77")
+			a.Captcha = "right"
+			try(t, th, a, login.Failure)
+		}
+		bans := 0
+		for _, e := range told(t, th, h) {
+			if e.Action == admission.LoginBan {
+				bans++
+				if e.IP != "203.0.113.x" || e.Name != "" {
+					t.Errorf("%+v", e)
+				}
+			}
+		}
+		if bans != 1 {
+			t.Errorf("%d bans in the history", bans)
+		}
+	})
+}
+
+// However many attempts are left alone at once, their end is told, and a rule in shadow tells of it once.
+func TestManyUnsettledAttemptsEndAtOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
+		h := &history{events: map[string]login.Event{}, told: make(chan struct{}, 1)}
+		rules := rulesOf(t, "  - {count: ip, limit: 1, window: 1h, then: ban, for: 1h, shadow: true}\n"+
+			"  - {count: ip, limit: 1000, window: 1h, then: deny, for: 1h}\n"+
+			"  - {count: ip, limit: 2, window: 1h, then: challenge, for: 1ms, shadow: true}")
+		th := throttle(t, store, rules, login.Options{History: h, Logger: slog.New(slog.DiscardHandler)})
+		for i := range 600 {
+			d, err := th.Reserve(t.Context(), attempt(fmt.Sprint("user", i), "192.0.2.1"))
+			if i > 0 && d.Reason == login.ReasonInFlight {
+				t.Fatalf("a rule in shadow holds: %+v", d)
+			}
+			if err != nil || d.Action != login.Allow {
+				t.Fatalf("%d: %+v, %v", i, d, err)
+			}
+			c.advance(2 * time.Millisecond)
+		}
+		c.advance(31 * time.Second)
+		if d, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.1")); err != nil || d.Action != login.Allow || d.Degraded {
+			t.Errorf("%+v, %v", d, err)
+		}
+		byRule := map[admission.LoginAction]int{}
+		for _, e := range told(t, th, h) {
+			byRule[e.Action]++
+		}
+		if byRule[admission.LoginBan] != 1 || byRule[admission.LoginChallenge] != 1 { // all of them have the time of the one that noticed
+			t.Errorf("events: %v", byRule)
+		}
+	})
+}
+
+func TestHistoryThatIsAwayHearsOfItLater(t *testing.T) {
+	h := &history{away: 1, events: map[string]login.Event{}, told: make(chan struct{})}
+	th := throttle(t, memoryStore(newClock()), admission.DefaultRules, login.Options{History: h, Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- th.Run(ctx) }()
+	attacked(t, th, "alice")
+	<-h.told // that it is away
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if len(h.events) != 1 || th.Dropped() != 0 {
+		t.Errorf("%d events, %d dropped", len(h.events), th.Dropped())
+	}
+}
