@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -99,7 +98,7 @@ func TestManyUnsettledAttemptsEndAtOnce(t *testing.T) {
 		rules := rulesOf(t, "  - {count: ip, limit: 1, window: 1h, then: ban, for: 1h, shadow: true}\n"+
 			"  - {count: ip, limit: 1000, window: 1h, then: deny, for: 1h}\n"+
 			"  - {count: ip, limit: 2, window: 1h, then: challenge, for: 1ms, shadow: true}")
-		th := throttle(t, store, rules, login.Options{History: h, Logger: slog.New(slog.DiscardHandler)})
+		th := throttle(t, store, rules, login.Options{History: h, Logger: quietly})
 		for i := range 600 {
 			d, err := th.Reserve(t.Context(), attempt(fmt.Sprint("user", i), "192.0.2.1"))
 			if i > 0 && d.Reason == login.ReasonInFlight {
@@ -126,7 +125,7 @@ func TestManyUnsettledAttemptsEndAtOnce(t *testing.T) {
 
 func TestHistoryThatIsAwayHearsOfItLater(t *testing.T) {
 	h := &history{away: 1, events: map[string]login.Event{}, told: make(chan struct{})}
-	th := throttle(t, memoryStore(newClock()), admission.DefaultRules, login.Options{History: h, Logger: slog.New(slog.DiscardHandler)})
+	th := throttle(t, memoryStore(newClock()), admission.DefaultRules, login.Options{History: h, Logger: quietly})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- th.Run(ctx) }()

@@ -14,9 +14,9 @@ import (
 	"github.com/tidegate/tidegate/login"
 )
 
-// ownRedis is a throttle over a Redis of the test's own.
-func ownRedis(t *testing.T, timeout time.Duration, args ...string) (*testenv.RedisServer, *login.Throttle) {
-	server := testenv.StartRedis(t, args...)
+var quietly = slog.New(slog.DiscardHandler)
+
+func redisAt(t *testing.T, server *testenv.RedisServer) *login.RedisStore {
 	opts, err := admission.RedisOptions(server.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -24,9 +24,13 @@ func ownRedis(t *testing.T, timeout time.Duration, args ...string) (*testenv.Red
 	opts.ReadTimeout = time.Hour // nothing but the throttle's own time-out ends a wait
 	rdb := redis.NewUniversalClient(opts)
 	t.Cleanup(func() { rdb.Close() })
-	return server, throttle(t, login.NewRedisStore(rdb), admission.DefaultRules, login.Options{
-		Captcha: everything{}, Timeout: timeout, Logger: slog.New(slog.DiscardHandler),
-	})
+	return login.NewRedisStore(rdb)
+}
+
+// ownRedis is a throttle over a Redis of the test's own.
+func ownRedis(t *testing.T, timeout time.Duration, args ...string) (*testenv.RedisServer, *login.Throttle) {
+	server := testenv.StartRedis(t, args...)
+	return server, throttle(t, redisAt(t, server), admission.DefaultRules, login.Options{Captcha: everything{}, Timeout: timeout, Logger: quietly})
 }
 
 // half demands that the process counts by itself: two guesses of a name instead of three.
@@ -118,7 +122,7 @@ func TestMemoryFull(t *testing.T) {
 	c := newClock()
 	store := memoryStore(c)
 	th := throttle(t, store, rulesOf(t, "  - {count: name, limit: 2, window: 1m, then: challenge}\n  - {count: ip, limit: 100, window: 1m, then: ban, for: 1m}"),
-		login.Options{Logger: slog.New(slog.DiscardHandler)})
+		login.Options{Logger: quietly})
 	d, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.1"))
 	if err != nil || d.Action != login.Allow {
 		t.Fatal(d, err)
