@@ -271,3 +271,25 @@ func TestCaptchaNeedsASecret(t *testing.T) {
 		t.Error("accepted")
 	}
 }
+
+// goneGate decides until a request comes with a solution.
+type goneGate struct{ Gate }
+
+func (g goneGate) Charge(ctx context.Context, req admission.Request) (admission.Decision, error) {
+	if req.Solved && req.Method == http.MethodPost {
+		return admission.Decision{}, admission.ErrUnavailable
+	}
+	return g.Gate.Charge(ctx, req)
+}
+
+// A store that goes away while a solution is verified is no fault of the caller, nor of this program.
+func TestStoreGoesAwayAfterTheSolution(t *testing.T) {
+	b := setup(t, withCaptcha(t, orderHurdle), func(c *Config) { c.Gate = goneGate{c.Gate} })
+	h := b.Public()
+	call(h, "POST", placePath, shoe)
+	w := call(h, "POST", placePath, shoe)
+	solved := solution(t, h, challengedFor(t, w, ""))
+	if p := problemIn(t, call(h, "POST", placePath, shoe, "X-Captcha", solved)); p.Status != 503 || p.Reason != "store_unavailable" {
+		t.Errorf("%+v", p)
+	}
+}
