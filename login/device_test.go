@@ -144,6 +144,28 @@ func TestHolderOfATokenNoticesNoAttack(t *testing.T) {
 	})
 }
 
+// What the holder mistypes is the token's own, and an address's: the name is not challenged for it, nor the other way round.
+func TestFailuresOfADeviceAreItsOwn(t *testing.T) {
+	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
+		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		a := attempt("alice", "203.0.113.1")
+		a.Device = device(t, th, "alice")
+		for range 4 {
+			try(t, th, a, login.Failure)
+		}
+		all, err := th.Look(t.Context(), login.Subject{Name: "alice", IP: a.IP})
+		if err != nil || len(all) < 6 {
+			t.Fatal(all, err)
+		}
+		for _, s := range all {
+			want := map[admission.LoginCount]int{admission.CountIP: 4, admission.CountNamesPerIP: 1}[s.Count]
+			if s.Failed != want || s.InFlight != 0 {
+				t.Errorf("%s: %d failed and %d under way, want %d", s.Rule, s.Failed, s.InFlight, want)
+			}
+		}
+	})
+}
+
 func TestTokenIsRenewedInTheSecondHalfOfItsLife(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		namespace := uuid.NewString()

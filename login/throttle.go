@@ -312,25 +312,27 @@ func (t *Throttle) binding(p *prepared, risk int) captcha.Binding {
 // put puts an attempt to the store, or where that is away to this process. The answer is known if the attempt's id had one before.
 func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d Decision, known bool, err error) {
 	ladders := t.ladders()
-	c := *p.call
-	c.op, c.ladder, c.solved = do, ladders.full, solved
+	l, c := ladders.full, *p.call
+	c.op, c.ladder, c.solved = do, l, solved
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Timeout)
 	defer cancel()
 	re, err := t.store.do(within, &c)
 	degraded := err != nil
 	if degraded {
 		t.opts.Logger.WarnContext(ctx, "login: the store is away, this process counts by itself", "error", err)
-		c.ladder = ladders.local
-		if re, err = t.local.do(ctx, &c); err != nil {
+		l = ladders.local
+		own := c // which the store may still be reading
+		own.ladder = l
+		if re, err = t.local.do(ctx, &own); err != nil {
 			return d, false, err
 		}
 	}
 	d = Decision{Action: actionWords[min(re.action, deny)], RetryAfter: micros(re.left), Degraded: degraded}
 	if re.shadow >= 0 {
-		d.Shadow = c.ladder.rules[re.shadow].name
+		d.Shadow = l.rules[re.shadow].name
 	}
 	if re.rule >= 0 {
-		r := &c.ladder.rules[re.rule]
+		r := &l.rules[re.rule]
 		d.Rule, d.Reason = r.name, reasonOf(r)
 	}
 	if re.held {
@@ -344,7 +346,7 @@ func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d 
 		id.at, id.inLane, id.inLocal = re.at, re.device, degraded
 		d.ID = t.keys.attemptToken(&id)
 	}
-	t.tripped(ctx, c.ladder, &p.id, re.trips, re.at)
+	t.tripped(ctx, l, &p.id, re.trips, re.at)
 	return d, re.known, nil
 }
 
