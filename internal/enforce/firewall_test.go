@@ -49,7 +49,7 @@ func newNetwork(t *testing.T) *network {
 		}
 	}
 	remove := func(name string) {
-		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() }) //nolint:noctx // the test's has ended
+		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() })
 	}
 	remove(n.server)
 	ip("netns", "add", n.client)
@@ -96,7 +96,7 @@ func (n *network) within(name string, do func()) {
 func (n *network) serve() {
 	n.t.Helper()
 	n.within(n.server, func() {
-		l, err := net.Listen("tcp", ":"+port) //nolint:noctx // it is closed with the test
+		l, err := net.Listen("tcp", ":"+port)
 		if err != nil {
 			n.t.Error(err)
 			return
