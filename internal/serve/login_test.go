@@ -229,6 +229,55 @@ func TestLoginSubjectOfAnOperator(t *testing.T) {
 	a.wants("allow", "", "ann", "192.0.2.1")
 }
 
+// While Redis is away the process counts by itself: nobody is let through unseen, and what nobody can know is answered 503.
+func TestLoginWithoutRedis(t *testing.T) {
+	redis := testenv.StartRedis(t)
+	a := startAuthenticator(t, environment(redis.URL(), testenv.Postgres(t)))
+	a.wants("allow", "", "ann", "192.0.2.1")
+	redis.Kill()
+	ask := func(decision string, fields ...string) (got attempted) {
+		t.Helper()
+		answer := a.ask("ann", "192.0.2.1", fields...)
+		answer.Into(t, &got)
+		if answer.Status != http.StatusOK || got.Decision != decision || !got.Degraded {
+			t.Fatalf("%v, want %s", answer, decision)
+		}
+		return got
+	}
+	allowed := 0
+	for ; allowed < 3; allowed++ {
+		if answer := a.ask("ann", "192.0.2.1", "mode", "check"); strings.Contains(answer.String(), "challenge") {
+			break
+		}
+		a.settle(http.StatusOK, ask("allow").AttemptID, "failure")
+	}
+	if allowed != 1 && allowed != 2 {
+		t.Errorf("%d failures, want half the limit of 3", allowed)
+	}
+	ask("challenge")
+	subject := a.URL("internal") + "/v1/login/subjects?name=ann"
+	for _, answer := range []servetest.Answer{
+		a.ask("ann", "192.0.2.1", "captcha", servetest.Solve(t, a.URL("public")+ask("challenge").Challenge.URL)),
+		servetest.Call("GET", subject, ""), servetest.Call("DELETE", subject, ""),
+	} {
+		if r := problemIn(t, answer); answer.Status != http.StatusServiceUnavailable || r.Reason != "store_unavailable" || answer.Header.Get("Retry-After") == "" {
+			t.Errorf("%v", answer)
+		}
+	}
+	metrics := servetest.Call("GET", a.URL("internal")+"/metrics", "").String()
+	if !strings.Contains(metrics, "tidegate_login_degraded_total ") || strings.Contains(metrics, "tidegate_login_degraded_total 0\n") {
+		t.Error("the metrics do not say that this process decides by itself")
+	}
+	redis.Restart()
+	servetest.Until(t, http.StatusOK, func() servetest.Answer {
+		answer := a.ask("ann", "192.0.2.1", "mode", "check")
+		if strings.Contains(answer.String(), "degraded") {
+			answer.Status = 0
+		}
+		return answer
+	})
+}
+
 // A tee is a log that is kept whole.
 type tee struct {
 	mu   sync.Mutex
