@@ -91,6 +91,23 @@ func TestHistoryHearsOfPenaltiesAndOfNobody(t *testing.T) {
 	})
 }
 
+func TestBanInShadowIsToldOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
+		h := &history{events: map[string]login.Event{}, told: make(chan struct{}, 1)}
+		b := newBans(c)
+		th := throttle(t, store, rulesOf(t, "  - {count: ip, limit: 2, window: 1h, then: ban, for: 1h, shadow: true}"), login.Options{History: h, Bans: b})
+		for i := range 20 {
+			if d, _ := try(t, th, attempt(fmt.Sprint("user", i), "192.0.2.1"), login.Failure); d.Action != login.Allow {
+				t.Fatalf("%+v", d)
+			}
+			c.advance(time.Minute)
+		}
+		if events := told(t, th, h); len(events) != 1 || !events[0].Shadow || b.count() != 0 {
+			t.Errorf("%d bans, events %+v", b.count(), events)
+		}
+	})
+}
+
 // However many attempts are left alone at once, their end is told, and a rule in shadow tells of it once.
 func TestManyUnsettledAttemptsEndAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
