@@ -29,7 +29,7 @@ var (
 		MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 408, 409, 413, 415, 422, 503},
 	}
 	deleteBanRoute = huma.Operation{
-		OperationID: "delete-ban", Method: http.MethodDelete, Path: "/v1/bans/{kind}/{value}", Summary: "Lift a ban, everywhere", Tags: banning,
+		OperationID: "delete-ban", Method: http.MethodDelete, Path: "/v1/bans/{kind}/{value}", Summary: "Lift a ban, everywhere, and forget what failed to log in from the address", Tags: banning,
 		DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 422, 503},
 	}
 	banHistoryRoute = huma.Operation{
