@@ -87,27 +87,36 @@ func (v *SiteVerify) alive(ctx context.Context) error {
 	return v.judge(&a, &Binding{})
 }
 
+// faults are the error codes that no token can cause. All others may be brought about by whoever sends one, and must not count as an outage:
+// three tokens of some foreign site would turn the provider off.
+var faults = []string{"missing-input-secret", "invalid-input-secret", "internal-error"}
+
 // causesOf are the error codes that are about the token. Of timeout-or-duplicate nobody says which it is.
 var causesOf = map[string]Cause{
-	"missing-input-response": CauseMalformed,
-	"invalid-input-response": CauseWrong,
-	"timeout-or-duplicate":   CauseExpired,
-	"expired-input-response": CauseExpired,
-	"already-seen-response":  CauseUsed,
-	"missing-remoteip":       CauseWrong,
-	"invalid-remoteip":       CauseWrong,
+	"missing-input-response":           CauseMalformed,
+	"invalid-input-response":           CauseWrong,
+	"timeout-or-duplicate":             CauseExpired,
+	"expired-input-response":           CauseExpired,
+	"already-seen-response":            CauseUsed,
+	"invalid-or-already-seen-response": CauseUsed,
+	"sitekey-secret-mismatch":          CauseForeign,
+	"invalid-keys":                     CauseForeign,
+	"missing-remoteip":                 CauseWrong,
+	"invalid-remoteip":                 CauseWrong,
 }
 
 // judge says what an answer means for b.
 func (v *SiteVerify) judge(a *answer, b *Binding) error {
 	if !a.Success {
 		for _, code := range a.Errors {
+			if slices.Contains(faults, code) {
+				return fmt.Errorf("%w: %s says %.200q", errProvider, v.name, a.Errors)
+			}
+		}
+		for _, code := range a.Errors {
 			if c, ok := causesOf[code]; ok {
 				return refused(c)
 			}
-		}
-		if len(a.Errors) > 0 { // the secret is wrong, or something went wrong over there
-			return fmt.Errorf("%w: %s says %.200q", errProvider, v.name, a.Errors)
 		}
 		return refused(CauseWrong)
 	}

@@ -116,6 +116,28 @@ func TestFallbackFromAWrongSecret(t *testing.T) {
 }
 
 // What is not the provider's fault does not count against it: refusals, the store, callers who leave.
+// What a token can make the provider say does not turn it off, however often it is sent.
+func TestNobodyTurnsTheProviderOff(t *testing.T) {
+	for _, code := range []string{
+		"bad-request", "browser-error", "invalid-keys", "invalid-or-already-seen-response", "sitekey-secret-mismatch", "timeout-or-duplicate", "what-is-this",
+	} {
+		m := &moody{says: map[string]any{"success": false, "error-codes": []string{code}}}
+		site := newSite(t, &theirs{}, func(o *captcha.SiteVerifyOptions) { o.Transport = m })
+		f, err := captcha.NewFallback(site, newProof(t), captcha.FallbackOptions{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			if err := f.Verify(t.Context(), "token", login, nobody); !errors.Is(err, captcha.ErrRefused) {
+				t.Errorf("%s: %v", code, err)
+			}
+		}
+		if f.Stats().Fallback {
+			t.Errorf("ten tokens with %s turned the provider off", code)
+		}
+	}
+}
+
 func TestFallbackOnlyFromTheProvider(t *testing.T) {
 	used := &memoryUsed{}
 	m := &moody{}

@@ -35,15 +35,15 @@ func FuzzParseAttempt(f *testing.F) {
 		}
 		f.Add(token)
 	}
-	f.Add(k.deviceToken("twelve bytes", digest{}, time.Unix(1, 0)))
+	f.Add(k.deviceToken("twelve bytes", digest{}, "password", time.Unix(1, 0)))
 	f.Fuzz(func(_ *testing.T, token string) {
 		_, _ = k.parseAttempt(token)
-		_, _, _ = k.parseDevice(token, digest{})
+		_, _, _ = k.parseDevice(token, digest{}, "password")
 		// Whoever has the secret may sign anything, also what another version means otherwise.
 		if b, err := base64.RawURLEncoding.DecodeString(token); err == nil {
 			signed := k.sign(b[:len(b):len(b)])
 			_, _ = k.parseAttempt(signed)
-			_, _, _ = k.parseDevice(signed, digest{})
+			_, _, _ = k.parseDevice(signed, digest{}, "password")
 		}
 	})
 }

@@ -20,3 +20,6 @@ func (t *Throttle) Units(ctx context.Context, name string) int {
 	}
 	return len(states[byName].units)
 }
+
+// SetLocalNow gives the throttle's own counts, for a store that is away, another clock, in µs.
+func (t *Throttle) SetLocalNow(now func() int64) { t.local.SetNow(now) }

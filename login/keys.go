@@ -23,7 +23,7 @@ import (
 //	Pi:<ip>[:<factor>]         STRING  last failure
 //	Pw:<network>[:<factor>]    STRING
 //	Pd:<device>[:<factor>]     STRING
-//	Po:<attempt>               STRING  1 hour                               how an attempt was settled: s, f or e
+//	Po:<attempt>               STRING  2 minutes                            how an attempt was settled: s, f or e
 //	Pq:<request>               STRING  1 minute                             the answer to a request with an id
 //
 // The factor password stands in no key.

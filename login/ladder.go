@@ -39,7 +39,8 @@ const (
 	ownTries     = 2           // of an address at a name before it has to wait for those that guess the name: who mistypes once gets in
 	streakMemory = 30          // days for which failures in a row are remembered at most: one for each failure
 	recordLife   = 60 * second // of the answer to an attempt with an id
-	settledLife  = 3600 * second
+	settledLife  = 120 * second // of the answer to a settlement; what comes later comes too late anyway
+	lapseWithin  = 2 * second   // see ladder.lapses
 )
 
 // The actions in the order of their strength, as the script numbers them. What is active of a ban or a revocation acts elsewhere.
@@ -104,6 +105,10 @@ type ladder struct {
 	flight  [kinds]int   // units of a state that are under way
 	least   [kinds]int   // no rule acts below so many units
 	packed  string       // for the script
+
+	// lapses makes attempts mean nothing that nobody has settled after two seconds. It is for a process that counts by itself: most of its attempts
+	// are settled in other processes, of which it hears nothing, and rightly so.
+	lapses bool
 }
 
 // What a state holds at least of either, whatever the rules.
@@ -163,6 +168,7 @@ func halved(full *ladder, rules []admission.LoginRule, deviceLife time.Duration)
 		half[i] = r
 	}
 	l := newLadder(half, deviceLife)
+	l.lapses = true
 	for i := range l.rules { // two that become the same stay two
 		l.rules[i].name, l.rules[i].id = full.rules[i].name, full.rules[i].id
 	}
@@ -411,6 +417,9 @@ func (l *ladder) age(b *board, now int64) (trips []trip) {
 
 // ageOne makes failures of what nobody has settled in time, and drops what means nothing any more.
 func (l *ladder) ageOne(k kind, s *state, now int64) (trips []trip) {
+	if l.lapses {
+		s.units = slices.DeleteFunc(s.units, func(u unit) bool { return u.pending && now >= u.at+lapseWithin })
+	}
 	for i := range s.units {
 		if u := &s.units[i]; u.pending && now >= u.at+settleWithin {
 			u.pending = false

@@ -240,11 +240,12 @@ func TestEveryEntryHasTheSameGuards(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		for want, rule := range guards {
 			for entry, ask := range entries {
-				th := throttle(t, store, rulesOf(t, rule), login.Options{Bans: newBans(c)})
+				th := throttle(t, store, rulesOf(t, rule), login.Options{Bans: newBans(c), Captcha: everything{}})
 				a := attempt("alice", "192.0.2.1")
 				for range 2 {
 					try(t, th, a, login.Failure)
 				}
+				a.Captcha = "wrong" // nobody is let in by the mere presence of one
 				d, err := ask(th, t.Context(), a)
 				if err != nil || d.ID != "" || d.Action != want && (want != "banned" || d.Reason != login.ReasonBanned) {
 					t.Errorf("%s, should be %s: %+v, %v", entry, want, d, err)

@@ -3,6 +3,7 @@ package login
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
@@ -19,14 +20,20 @@ type MemoryStore struct {
 	now func() int64 // µs
 
 	mu      sync.Mutex
-	entries map[string]*entry // guarded by mu
-	most    int               // entries
-	swept   int64             // guarded by mu
+	entries map[string]*entry  // guarded by mu
+	records map[string]*record // guarded by mu
+	most    int                // entries, and records
+	swept   int64              // guarded by mu
 }
 
-// An entry is a state, or a record.
+// An entry is a state.
 type entry struct {
 	state
+	expires int64
+}
+
+// A record is the answer to a call.
+type record struct {
 	reply   reply   // of an attempt with an id
 	ladder  *ladder // whose rules reply names
 	result  byte    // of a settlement
@@ -38,7 +45,7 @@ func NewMemoryStore() *MemoryStore {
 	start := time.Now()
 	return &MemoryStore{
 		now:     func() int64 { return start.UnixMicro() + time.Since(start).Microseconds() }, // never back
-		entries: map[string]*entry{}, most: maxEntries,
+		entries: map[string]*entry{}, records: map[string]*record{}, most: maxEntries,
 	}
 }
 
@@ -48,7 +55,7 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 	now := s.now()
 	room := s.room(now)
 	if c.record != "" {
-		if known := s.entries[c.record]; known != nil && known.expires > now {
+		if known := s.records[c.record]; known != nil && known.expires > now {
 			return known.repeat(c), nil
 		}
 	}
@@ -67,14 +74,14 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 		held[k], b.of[k] = e, &e.state
 	}
 	var re reply
-	record := &entry{}
+	kept := &record{}
 	if c.op == opSettle {
 		re = c.ladder.settle(b, c, now)
-		record.result, record.expires = c.result, now+settledLife
+		kept.result, kept.expires = c.result, now+settledLife
 	} else {
 		re = c.ladder.attempt(b, c, now)
-		record.reply, record.ladder, record.expires = re, c.ladder, now+recordLife
-		record.reply.trips, record.reply.known = nil, true
+		kept.reply, kept.ladder, kept.expires = re, c.ladder, now+recordLife
+		kept.reply.trips, kept.reply.known = nil, true
 	}
 	for k, e := range held {
 		switch {
@@ -87,19 +94,19 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 		}
 	}
 	if c.record != "" && c.op != opCheck && re.outcome == settled {
-		s.entries[c.record] = record
+		s.records[c.record] = kept
 	}
 	return re, nil
 }
 
 // repeat is what a record says to the question that it answered.
-func (e *entry) repeat(c *call) reply {
+func (r *record) repeat(c *call) reply {
 	if c.op != opSettle {
-		re := e.reply
-		re.rule, re.shadow = c.ladder.indexOf(e.ladder, re.rule), c.ladder.indexOf(e.ladder, re.shadow)
+		re := r.reply
+		re.rule, re.shadow = c.ladder.indexOf(r.ladder, re.rule), c.ladder.indexOf(r.ladder, re.shadow)
 		return re
 	}
-	if e.result == c.result {
+	if r.result == c.result {
 		return reply{outcome: settled}
 	}
 	return reply{outcome: settledOther}
@@ -107,15 +114,13 @@ func (e *entry) repeat(c *call) reply {
 
 // room reports whether there is any, and makes some.
 func (s *MemoryStore) room(now int64) bool {
-	if now >= s.swept+sweepEvery || len(s.entries) >= s.most && now >= s.swept+second {
+	full := func() bool { return len(s.entries) >= s.most || len(s.records) >= s.most }
+	if now >= s.swept+sweepEvery || full() && now >= s.swept+second {
 		s.swept = now
-		for key, e := range s.entries {
-			if e.expires <= now {
-				delete(s.entries, key)
-			}
-		}
+		maps.DeleteFunc(s.entries, func(_ string, e *entry) bool { return e.expires <= now })
+		maps.DeleteFunc(s.records, func(_ string, r *record) bool { return r.expires <= now })
 	}
-	return len(s.entries) < s.most
+	return !full()
 }
 
 func (s *MemoryStore) look(_ context.Context, keys [kinds]string) (states [kinds]*state, now int64, err error) {

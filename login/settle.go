@@ -10,7 +10,7 @@ import (
 
 // Settled is what became of an attempt.
 type Settled struct {
-	// Device is a token for the client to keep, and to show with its next attempts by this name. Empty: it keeps the one it has.
+	// Device is a token for the client to keep, and to show with its next attempts at this factor by this name. Empty: it keeps the one it has.
 	Device string
 }
 
@@ -50,7 +50,7 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	// Made of the attempt, so that asking again gives the same one.
 	device := t.keys.hash("device id", string(a.nonce[:]))
 	ends := time.UnixMicro(a.at).Add(t.opts.DeviceLife)
-	return Settled{Device: t.keys.deviceToken(string(device[:deviceIDSize]), a.name, ends)}, nil
+	return Settled{Device: t.keys.deviceToken(string(device[:deviceIDSize]), a.name, a.factor, ends)}, nil
 }
 
 // tripped bans whom rules ban, and tells the history what rules did.

@@ -42,6 +42,9 @@ type Options struct {
 	Normalize func(name string) string
 	// Captcha verifies solutions. Nil: none is ever right, so that who is challenged has to wait.
 	Captcha Verifier
+	// Solutions reports whether the address may have one more solution verified, or after which time: each may be a call to another's server, and
+	// one that is wrong counts as no failure. Nil: there is no limit.
+	Solutions func(ctx context.Context, ip netip.Addr) (wait time.Duration, ok bool)
 	// Bans are those of the process. Nil: nobody is banned.
 	Bans Bans
 	// History is told what rules did, by Run. Nil: nobody is.
@@ -88,6 +91,7 @@ type Throttle struct {
 	opts  Options
 	built atomic.Pointer[ladders]
 
+	away    atomic.Bool // the store did not answer the last time
 	events  chan Event
 	dropped atomic.Uint64 // events that found no room
 }
@@ -139,7 +143,7 @@ type Attempt struct {
 	Device string
 	// Factor is what is tried: password, otp, reset; each has counters of its own. Empty means password.
 	Factor string
-	// Captcha is a solution of the challenge that the last decision asked for, or empty.
+	// Captcha is a solution of the challenge that the last decision asked for, or empty. Only Reserve looks at it.
 	Captcha string
 	// ID makes a resend harmless: within a minute the same ID of the same attempt is counted once and gets the same answer. Empty, or 1 to 255
 	// bytes. Make a new one for each submitted form, and never take it from the client: whoever chooses it could guess a minute long with one
@@ -168,6 +172,8 @@ const (
 	ReasonInFlight       Reason = "in_flight"       // as many attempts as are left are under way
 	ReasonBanned         Reason = "banned"          // the address is
 	ReasonCaptchaRefused Reason = "captcha_refused" // the solution was none
+	// ReasonTooManySolutions: the address has sent so many that no more are looked at for a while.
+	ReasonTooManySolutions Reason = "too_many_solutions"
 )
 
 func reasonOf(r *rule) Reason {
@@ -200,7 +206,8 @@ func (t *Throttle) Reserve(ctx context.Context, a Attempt) (Decision, error) {
 	return t.decide(ctx, opReserve, a)
 }
 
-// Check decides an attempt and counts nothing. A solution is not used up, and counts as one.
+// Check says how Reserve would decide now, without a CAPTCHA, and counts nothing. That it says Allow is no leave to check a password: of attempts that
+// only ask here, any number may be told so at once.
 func (t *Throttle) Check(ctx context.Context, a Attempt) (Decision, error) {
 	return t.decide(ctx, opCheck, a)
 }
@@ -257,7 +264,7 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 	p := &prepared{typed: typed}
 	p.id = attemptID{name: t.keys.name(typed), ip: a.IP.Unmap().WithZone(""), factor: factor, renew: true}
 	if a.Device != "" {
-		if device, ends, ok := t.keys.parseDevice(a.Device, p.id.name); ok && time.Until(ends) > 0 {
+		if device, ends, ok := t.keys.parseDevice(a.Device, p.id.name, factor); ok && time.Until(ends) > 0 {
 			p.id.device, p.id.renew = device, time.Until(ends) < t.opts.DeviceLife/2
 		}
 	}
@@ -276,16 +283,19 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 
 // ask lets a solution be used up only where it opens something: who has to wait keeps it.
 func (t *Throttle) ask(ctx context.Context, p *prepared, a *Attempt) (Decision, error) {
-	if a.Captcha == "" || t.opts.Captcha == nil {
+	if a.Captcha == "" || t.opts.Captcha == nil || p.call.op != opReserve {
 		d, _, err := t.put(ctx, p, p.call.op, false)
 		return d, err
 	}
 	d, known, err := t.put(ctx, p, opCheck, false)
 	solved := d.Action == Challenge
 	switch {
-	case err != nil, known, !solved && p.call.op == opCheck:
+	case err != nil, known:
 		return d, err
-	case solved && p.call.op != opCheck:
+	case solved:
+		if wait, ok := t.solutionAllowed(ctx, a.IP); !ok {
+			return Decision{Action: Delay, Reason: ReasonTooManySolutions, RetryAfter: wait}, nil
+		}
 		err := t.opts.Captcha.Verify(ctx, a.Captcha, t.binding(p, d.Challenge.Risk-1), a.IP)
 		switch {
 		case errors.Is(err, captcha.ErrRefused), errors.Is(err, captcha.ErrFellBack):
@@ -304,6 +314,14 @@ func (t *Throttle) ask(ctx context.Context, p *prepared, a *Attempt) (Decision, 
 	return d, err
 }
 
+// solutionAllowed reports whether the address may have one more solution verified, or how long it has to wait.
+func (t *Throttle) solutionAllowed(ctx context.Context, ip netip.Addr) (wait time.Duration, ok bool) {
+	if t.opts.Solutions == nil {
+		return 0, true
+	}
+	return t.opts.Solutions(ctx, ip)
+}
+
 func (t *Throttle) binding(p *prepared, risk int) captcha.Binding {
 	subject := t.keys.hash("challenge", string(p.id.name[:]), admission.Address(p.id.ip), p.id.factor)
 	return captcha.Binding{Purpose: Purpose, Subject: subject.String(), Risk: min(max(risk, 0), captcha.MaxRisk)}
@@ -319,13 +337,18 @@ func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d 
 	re, err := t.store.do(within, &c)
 	degraded := err != nil
 	if degraded {
-		t.opts.Logger.WarnContext(ctx, "login: the store is away, this process counts by itself", "error", err)
+		if !t.away.Swap(true) {
+			t.opts.Logger.WarnContext(ctx, "login: the store does not answer, this process counts by itself", "error", err)
+		}
 		l = ladders.local
 		own := c // which the store may still be reading
 		own.ladder = l
 		if re, err = t.local.do(ctx, &own); err != nil {
 			return d, false, err
 		}
+	}
+	if !degraded && t.away.Swap(false) {
+		t.opts.Logger.InfoContext(ctx, "login: the store answers again")
 	}
 	d = Decision{Action: actionWords[min(re.action, deny)], RetryAfter: micros(re.left), Degraded: degraded}
 	if re.shadow >= 0 {

@@ -82,25 +82,27 @@ func (k *keyring) parseAttempt(token string) (*attemptID, error) {
 	}, nil
 }
 
-// A device token proves that its holder has logged in by this name before. It names nobody to those who read it.
+// A device token proves that its holder has passed this factor by this name before: whoever knows the password must not get into the lane of the
+// code that is asked for next. It names nobody to those who read it.
 //
-//	version, id (12 bytes), keyed hash of the name, end of its life (unix seconds, 4 bytes), and the signature of these
+//	version, id (12 bytes), keyed hash of name and factor, end of its life (unix seconds, 4 bytes), and the signature of these
 const (
 	deviceIDSize = 12
 	deviceSize   = 1 + deviceIDSize + 16 + 4
 	maxDevice    = 128 // characters
 )
 
-func (k *keyring) deviceToken(id string, name digest, ends time.Time) string {
+func (k *keyring) deviceToken(id string, name digest, factor string, ends time.Time) string {
+	owner := k.hash("device of", string(name[:]), factor)
 	b := append(append(make([]byte, 0, deviceSize+macSize), deviceVersion), id...)
-	b = append(b, name[:]...)
+	b = append(b, owner[:]...)
 	return k.sign(binary.BigEndian.AppendUint32(b, uint32(ends.Unix())))
 }
 
-// parseDevice returns the id in a token for name, and when it ends; false if it is no token, or another name's.
-func (k *keyring) parseDevice(token string, name digest) (id string, ends time.Time, ok bool) {
+// parseDevice returns the id in a token for a factor of name, and when it ends; false if it is no token, or another one's.
+func (k *keyring) parseDevice(token string, name digest, factor string) (id string, ends time.Time, ok bool) {
 	b, ok := k.verify(token, maxDevice)
-	if !ok || len(b) != deviceSize || b[0] != deviceVersion || digest(b[1+deviceIDSize:]) != name {
+	if !ok || len(b) != deviceSize || b[0] != deviceVersion || digest(b[1+deviceIDSize:]) != k.hash("device of", string(name[:]), factor) {
 		return "", time.Time{}, false
 	}
 	return string(b[1 : 1+deviceIDSize]), time.Unix(int64(binary.BigEndian.Uint32(b[deviceSize-4:])), 0), true

@@ -103,9 +103,9 @@ func (a *API) challengeCharged(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 }
 
-// solutionPath is the route of solutions that are to be verified, to the limit of challenges. Who sends nonsense by the thousand would have
+// SolutionRoute is the route of solutions that are to be verified, to the limit of challenges. Who sends nonsense by the thousand would have
 // another provider asked about each, and that provider refuse to answer at last.
-const solutionPath = "/x-captcha"
+const SolutionRoute = "/x-captcha"
 
 // limitCaptcha charges the limit that holds whatever the rules say. Only its refusals are told.
 func (a *API) limitCaptcha(ctx context.Context, r *request, req admission.Request) error {

@@ -42,7 +42,7 @@ func (a *API) chargeOrSolve(ctx context.Context, within time.Duration, r *reques
 			return rest, cancel, p
 		}
 		admissionhttp.WriteFields(r.header, &d) // of the refusal, in case that it stands
-		err = a.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: solutionPath})
+		err = a.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: SolutionRoute})
 		if err == nil {
 			err = a.verifyCaptcha(ctx, token, b, req.IP)
 		}

@@ -71,7 +71,7 @@ type attemptView struct {
 
 	AttemptID    string         `json:"attempt_id,omitempty" doc:"Of an attempt that was reserved. A secret of the caller: who knows it can say how the attempt ended"`
 	Decision     login.Action   `json:"decision" enum:"allow,challenge,delay,deny" doc:"challenge: ask again with the solution; delay: wait, then ask again; deny: do not check the password"`
-	Reason       login.Reason   `json:"reason" enum:",name_failures,name_ip_failures,ip_failures,names_per_ip,network_failures,device_failures,in_flight,banned,captcha_refused" doc:"Why it was not allowed; not to be shown to who tries to log in. Empty: it was"`
+	Reason       login.Reason   `json:"reason" enum:",name_failures,name_ip_failures,ip_failures,names_per_ip,network_failures,device_failures,in_flight,banned,captcha_refused,too_many_solutions" doc:"Why it was not allowed; not to be shown to who tries to log in. Empty: it was"`
 	RetryAfterMS int64          `json:"retry_after_ms" doc:"When to ask again, or of a challenge, when none is needed any more; rounded up. 0: at once, or nobody knows"`
 	Challenge    *challengeView `json:"challenge,omitempty" doc:"Where the client gets the challenge that it has to solve"`
 	Degraded     bool           `json:"degraded,omitempty" doc:"The store does not answer: this process counts by itself, with half the limits"`

@@ -102,7 +102,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		return err
 	}
 	logins := measured.Logins()
-	throttle, err := p.addLogins(cfg, &h, gate, challenges, logins)
+	throttle, err := p.addLogins(cfg, &h, gate, challengeLimit, challenges, logins)
 	if err != nil {
 		return err
 	}

@@ -1,17 +1,27 @@
 package serve
 
 import (
+	"context"
+	"net/netip"
+	"time"
+
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/login"
 )
 
 // addLogins gives a process the throttle of logins.
-func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate *admission.Gate, challenges captcha.Provider, measured *metrics.Logins) (*login.Throttle, error) {
+func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate, solutions *admission.Gate, challenges captcha.Provider, measured *metrics.Logins) (*login.Throttle, error) {
 	throttle, err := login.New(h.Failures, gate.Rules, login.Options{
-		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Timeout: h.Within, Captcha: challenges, Bans: gate, History: h.Logins,
+		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Timeout: h.Within, Captcha: challenges,
+		Solutions: func(ctx context.Context, ip netip.Addr) (time.Duration, bool) {
+			d, err := solutions.Charge(ctx, admission.Request{IP: ip, Route: httpapi.SolutionRoute})
+			return d.RetryAfter, err != nil || d.Admitted
+		},
+		Bans: gate, History: h.Logins,
 		Decided: measured.Decided, Logger: p.Log,
 	})
 	if err != nil {

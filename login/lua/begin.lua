@@ -25,7 +25,7 @@ local settled, settled_other, settled_late = 0, 1, 2
 local second = 1000000
 local day = 24 * 60 * 60 * second
 local settle_within, hold_for, streak_memory, own_tries = 30 * second, second, 30, 2
-local record_life, settled_life = 60, 3600 -- seconds
+local record_life, settled_life = 60, 120 -- seconds
 
 
 local now, end_of_head
