@@ -175,6 +175,12 @@ func TestRequestIDBelongsToItsAttempt(t *testing.T) {
 			}
 			seen[d.ID] = what
 		}
+		// Each of them was counted: none passed with the answer to another.
+		for subject, want := range map[login.Subject]int{{Name: "alice"}: 3, {Name: "bob"}: 1, {Name: "alice", Factor: "otp"}: 1} {
+			if all, err := th.Look(t.Context(), subject); err != nil || all[0].InFlight != want {
+				t.Errorf("%+v: %+v, %v, want %d under way", subject, all, err, want)
+			}
+		}
 	})
 }
 
