@@ -31,14 +31,15 @@ var kindOf = map[admission.LoginCount]kind{
 // Durations in µs, as all times here and in the script.
 const (
 	second = int64(time.Second / time.Microsecond)
-	day    = 24 * 60 * 60 * second
+	hour   = 60 * 60 * second
+	day    = 24 * hour
 
-	settleWithin = 30 * second // an attempt that nobody has settled by then has failed
-	holdFor      = second      // until those who wait for attempts under way may ask again
-	pairMemory   = day         // how long an address that failed at a name is told from one that is new to it
-	ownTries     = 2           // of an address at a name before it has to wait for those that guess the name: who mistypes once gets in
-	streakMemory = 30          // days for which failures in a row are remembered at most: one for each failure
-	recordLife   = 60 * second // of the answer to an attempt with an id
+	settleWithin = 30 * second  // an attempt that nobody has settled by then has failed
+	holdFor      = second       // until those who wait for attempts under way may ask again
+	pairMemory   = day          // how long an address that failed at a name which is delayed is told from one that is new to it
+	ownTries     = 2            // of an address at a name before it has to wait for those that guess the name: who mistypes once gets in
+	streakMemory = 30 * day     // for which failures in a row are remembered at most: an hour for each, since most are of names that nobody has
+	recordLife   = 60 * second  // of the answer to an attempt with an id
 	settledLife  = 120 * second // of the answer to a settlement; what comes later comes too late anyway
 	lapseWithin  = 2 * second   // see ladder.lapses
 )
@@ -77,7 +78,7 @@ func (r *rule) memory(times int64) int64 {
 	case r.action == revoke && times >= int64(r.Limit):
 		return r.atMost
 	case r.Consecutive:
-		return min(times, streakMemory) * day
+		return min(times*hour, streakMemory)
 	case r.Growing:
 		return max(r.window, r.atMost)
 	}
@@ -123,7 +124,7 @@ func newLadder(rules []admission.LoginRule, deviceLife time.Duration) *ladder {
 	for k := range kinds {
 		l.horizon[k], l.room[k] = settleWithin, leastRoom
 	}
-	l.horizon[byPair], l.room[byIP] = pairMemory, leastRoomIP
+	l.room[byIP] = leastRoomIP
 	l.least = l.room // where it is time to drop what there is no room for
 	var longest [kinds]int64
 	for _, lr := range rules {
@@ -135,6 +136,9 @@ func newLadder(rules []admission.LoginRule, deviceLife time.Duration) *ladder {
 		}
 		if r.action == revoke {
 			r.atMost = deviceLife.Microseconds()
+		}
+		for r.id == triesMark || l.index(r.id) >= 0 { // as good as never
+			r.id++
 		}
 		l.rules = append(l.rules, r)
 		l.horizon[r.kind] = max(l.horizon[r.kind], r.window)
@@ -260,13 +264,34 @@ func (b *board) newToName() bool {
 	if b.of[byPair] == nil {
 		return false
 	}
-	tries := len(b.of[byPair].units)
+	tries := max(len(b.of[byPair].units), int(b.of[byPair].mark(&rule{id: triesMark}).times))
 	for _, u := range b.of[byIP].units {
 		if u.owes && u.name == b.tag {
 			tries++
 		}
 	}
 	return tries < ownTries
+}
+
+// triesMark is the mark of a pair that counts its failures while the name is delayed; no rule has this id.
+const triesMark = 0
+
+// delayed reports whether a rule has been holding back those that guess the name.
+func (l *ladder) delayed(b *board) bool {
+	return b.of[byName] != nil && slices.ContainsFunc(l.rules, func(r rule) bool {
+		return r.kind == byName && r.action == delay && b.of[byName].mark(&r).times > 0
+	})
+}
+
+// remember makes the pair, which has just failed, known to the name for a day. It does so only for names that are guessed: else a key would
+// be kept a day for every name that somebody makes up.
+func (l *ladder) remember(b *board, t int64) {
+	if l.delayed(b) {
+		m := b.of[byPair].mark(&rule{id: triesMark})
+		m.times++
+		m.until = t + pairMemory
+		b.of[byPair].setMark(m)
+	}
 }
 
 // adopt tells the pair of what nobody settled in time.
@@ -279,6 +304,7 @@ func (l *ladder) adopt(b *board) (trips []trip) {
 			u.owes = false
 			b.of[byPair].units = append(b.of[byPair].units, unit{at: u.at})
 			trips = append(trips, l.fail(byPair, b.of[byPair], u.at+settleWithin)...)
+			l.remember(b, u.at+settleWithin)
 		}
 	}
 	return trips
@@ -440,16 +466,19 @@ func (l *ladder) ageOne(k kind, s *state, now int64) (trips []trip) {
 		}
 	}
 	s.units = kept
-	marks := s.marks[:0]
-	for _, m := range s.marks {
-		for i := range l.rules {
-			if r := &l.rules[i]; r.kind == k && r.id == m.rule && now <= m.until+r.memory(m.times) {
-				marks = append(marks, m)
-			}
-		}
-	}
-	s.marks = marks
+	s.marks = slices.DeleteFunc(s.marks, func(m mark) bool { return now > l.ends(k, m) })
 	return trips
+}
+
+// ends is when m means nothing any more.
+func (l *ladder) ends(k kind, m mark) int64 {
+	if m.rule == triesMark {
+		return m.until
+	}
+	if i := l.index(m.rule); i >= 0 && l.rules[i].kind == k {
+		return m.until + l.rules[i].memory(m.times)
+	}
+	return math.MinInt64
 }
 
 // expires is when s, with something in it, means nothing any more.
@@ -459,11 +488,7 @@ func (l *ladder) expires(k kind, s *state) int64 {
 		at = max(at, u.at+l.keep[k])
 	}
 	for _, m := range s.marks {
-		for i := range l.rules {
-			if r := &l.rules[i]; r.kind == k && r.id == m.rule {
-				at = max(at, m.until+r.memory(m.times))
-			}
-		}
+		at = max(at, l.ends(k, m))
 	}
 	return at
 }

@@ -74,7 +74,7 @@ func (l *ladder) attempt(b *board, c *call, now int64) reply {
 	case c.op == opReport && re.action != deny:
 		for k, s := range b.of {
 			if k := kind(k); s != nil && in(re.device, k) {
-				re.trips = append(re.trips, l.failed(k, s, c, now, now)...)
+				re.trips = append(re.trips, l.failed(b, k, c, now, now)...)
 			}
 		}
 		re.verdict = l.judge(b, re.device, c.solved, now)
@@ -92,11 +92,15 @@ func (c *call) unit(k kind, at int64, device bool) unit {
 }
 
 // failed counts a failure of an attempt that was under way since at.
-func (l *ladder) failed(k kind, s *state, c *call, at, now int64) []trip {
-	u := c.unit(k, at, true)
+func (l *ladder) failed(b *board, k kind, c *call, at, now int64) []trip {
+	u, s := c.unit(k, at, true), b.of[k]
 	u.pending = false
 	s.units = append(s.units, u)
-	return l.fail(k, s, now)
+	trips := l.fail(k, s, now)
+	if k == byPair {
+		l.remember(b, now)
+	}
+	return trips
 }
 
 // settle says to states how the attempt at c.at ended.
@@ -125,7 +129,7 @@ func (l *ladder) settle(b *board, c *call, now int64) reply {
 				s.units = slices.Delete(s.units, i, i+1)
 			}
 			if c.result == results[Failure] {
-				re.trips = append(re.trips, l.failed(k, s, c, c.at, now)...)
+				re.trips = append(re.trips, l.failed(b, k, c, c.at, now)...)
 			}
 			if success {
 				l.endStreaks(k, s)

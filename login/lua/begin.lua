@@ -23,10 +23,12 @@ local op_reserve, op_check, op_report, op_settle = 0, 1, 2, 3
 local settled, settled_other, settled_late = 0, 1, 2
 
 local second = 1000000
-local day = 24 * 60 * 60 * second
-local settle_within, hold_for, streak_memory, own_tries = 30 * second, second, 30, 2
+local hour = 60 * 60 * second
+local day = 24 * hour
+local settle_within, hold_for, own_tries = 30 * second, second, 2
+local streak_memory, pair_memory = 30 * day, day
+local tries_mark = 0 -- no rule has this id
 local record_life, settled_life = 60, 120 -- seconds
-
 
 local now, end_of_head
 -- By kind. room: units that have failed, flight: units under way; least: no rule acts below so many units.

@@ -1,6 +1,6 @@
 local function memory(r, times)
   if r.action == revoke and times >= r.limit then return r.at_most end
-  if r.consecutive then return min(times, streak_memory) * day end
+  if r.consecutive then return min(times * hour, streak_memory) end
   if r.growing then return max(r.window, r.at_most) end
   return 0
 end
@@ -99,12 +99,25 @@ local function age_one(s, trips)
   end
   s.units = kept
   if next(s.marks) == nil then return end
-  local marks = {}
+  local marks, tries = {}, s.marks[tries_mark]
   for _, r in ipairs(rules_of(s.kind)) do
     local m = s.marks[r.id]
     if m and now <= m['until'] + memory(r, m.times) then marks[r.id] = m end
   end
+  if tries and now <= tries['until'] then marks[tries_mark] = tries end
   s.marks = marks
+end
+
+-- Makes the pair, which has just failed, known to the name for a day, if a rule has been holding back those that guess it.
+local function remember(own, t)
+  local m = own[by_pair].marks[tries_mark] or { rule = tries_mark, ['until'] = 0, times = 0 }
+  for _, r in ipairs(own[by_name] and rules_of(by_name) or {}) do
+    if r.action == delay and mark_of(own[by_name], r).times > 0 then
+      m.times, m['until'] = m.times + 1, t + pair_memory
+      own[by_pair].marks[tries_mark] = m
+      return
+    end
+  end
 end
 
 -- Tells the pair of what nobody settled in time: of its attempts under way only the address has units.
@@ -116,6 +129,7 @@ local function adopt(own, name, trips)
       u.owes, ip.dirty = false, true
       table.insert(pair.units, { at = u.at, pending = false })
       fail(pair, u.at + settle_within, trips)
+      remember(own, u.at + settle_within)
     end
   end
 end
@@ -129,7 +143,8 @@ end
 
 local function new_to_name(own, name)
   if not own[by_pair] then return false end
-  local tries = #own[by_pair].units
+  local tries, known = #own[by_pair].units, own[by_pair].marks[tries_mark]
+  if known then tries = max(tries, known.times) end
   for _, u in ipairs(own[by_ip].units) do
     if u.owes and u.name == name then tries = tries + 1 end
   end

@@ -9,11 +9,12 @@ local function unit(kind, at, name, device)
 end
 
 -- Counts a failure of an attempt that began at `at`.
-local function failed(s, at, name, trips)
+local function failed(own, s, at, name, trips)
   local u = unit(s.kind, at, name, true)
   u.pending = false
   table.insert(s.units, u)
   fail(s, now, trips)
+  if s.kind == by_pair then remember(own, now) end
 end
 
 local function attempt(op, own, name, solved, record)
@@ -30,7 +31,7 @@ local function attempt(op, own, name, solved, record)
         table.insert(s.units, unit(kind, now, name, device))
         s.dirty = true
       elseif op == op_report and action ~= deny then
-        failed(s, now, name, trips)
+        failed(own, s, now, name, trips)
       end
     end
   end
@@ -64,7 +65,7 @@ local function settle(own, name, device, at, result, record)
     elseif s and lane_has(device, kind) then
       s.dirty = true
       drop_own_unit(s, at, name, device)
-      if result == 'f' then failed(s, at, name, trips) end
+      if result == 'f' then failed(own, s, at, name, trips) end
       for _, r in ipairs(success and rules_of(kind) or {}) do
         if r.consecutive then s.marks[r.id] = nil end
       end
@@ -92,6 +93,12 @@ local function save(key, s)
       table.insert(parts, pack('>I4I8I4', r.id, m['until'], m.times))
       expires = max(expires, m['until'] + memory(r, m.times))
     end
+  end
+  local tries = s.marks[tries_mark]
+  if tries then
+    marks = marks + 1
+    table.insert(parts, pack('>I4I8I4', tries_mark, tries['until'], tries.times))
+    expires = max(expires, tries['until'])
   end
   parts[1] = pack('B', marks)
   for _, u in ipairs(s.units) do
