@@ -29,7 +29,9 @@ type Rules struct {
 var defaultSource []byte
 
 // DefaultRules returns the rules that apply where there is no file of one's own.
-var DefaultRules = sync.OnceValue(func() *Rules {
+func DefaultRules() *Rules { return defaultRules() }
+
+var defaultRules = sync.OnceValue(func() *Rules {
 	rules, err := ParseRules("default.yaml", defaultSource)
 	if err != nil {
 		panic(err) // the file is part of the program
@@ -54,7 +56,7 @@ func (r *Rules) Semaphores() []SemaphoreRule { return slices.Clone(r.semaphores)
 // Login returns the login rules of the file, in its order, or those of DefaultRules if it has none. Rules do not act on them.
 func (r *Rules) Login() []LoginRule {
 	if len(r.login) == 0 {
-		return DefaultRules().login
+		r = defaultRules()
 	}
 	return slices.Clone(r.login)
 }

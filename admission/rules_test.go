@@ -193,6 +193,8 @@ func TestLoginRulesOfAFile(t *testing.T) {
 	for _, r := range admission.DefaultRules().Login() {
 		names = append(names, r.Name())
 	}
+	rules.Login()[0].Limit, admission.DefaultRules().Login()[0].Limit = 999, 999
+	same(t, "once somebody has written into what he was given", rules.Login()[0].Limit, 3)
 	same(t, "names", names, []string{
 		"login-name-3-in-1m-challenge", "login-name-10-in-15m-challenge", "login-name-10-in-15m-delay", "login-name-100-in-a-row-challenge",
 		"login-name-ip-10-in-15m-deny", "login-names-per-ip-10-in-10m-challenge", "login-ip-30-in-10m-ban", "login-network-240-in-10m-challenge",
