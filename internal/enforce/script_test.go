@@ -23,7 +23,8 @@ func TestArguments(t *testing.T) {
 	}{
 		{"ip", "203.0.113.7", "", hostile, "<ban><203.0.113.7><60><operator>"},
 		{"ip", "203.0.113.7", hostile, hostile, "<ban><203.0.113.7><60><rule>"},
-		{"ip", "203.0.113.7", "login" + hostile, "", "<ban><203.0.113.7><60><login>"},
+		{"ip", "203.0.113.7", "login-ip-30-in-10m-ban" + hostile, hostile, "<ban><203.0.113.7><60><rule>"},
+		{"ip", "203.0.113.7", "login-ip-30-in-10m-ban", hostile, "<ban><203.0.113.7><60><login>"},
 		{"ip", "::ffff:203.0.113.7", "r", "", "<ban><203.0.113.7><60><rule>"},
 		{"ip", "2001:db8::1:2:3:4", "r", "", "<ban><2001:db8::/64><60><rule>"},
 		{"network", "203.0.113.9/24", "r", "", "<ban><203.0.113.0/24><60><rule>"},
@@ -119,7 +120,7 @@ func TestSlowProgramIsKilledWithItsChildren(t *testing.T) {
 			w.within = 2 * time.Second
 			s.ban(address("203.0.113.7"), time.Minute)
 			err := w.handle(t.Context(), task(address("203.0.113.7")))
-			if !errors.Is(err, errScript) || !strings.Contains(err.Error(), `it wrote "trying\nxxx`) || len(err.Error()) > scriptOutput+500 {
+			if !errors.Is(err, errScript) || !strings.Contains(err.Error(), "failed: ban 203.0.113.7: ") || !strings.Contains(err.Error(), `it wrote "trying\nxxx`) || len(err.Error()) > scriptOutput+500 {
 				t.Errorf("%v", err)
 			}
 			if err := <-dead; err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
@@ -27,14 +27,15 @@ const (
 	byOperator reason = "operator"
 )
 
-func reasonOf(b *admission.Ban) reason {
+// reasonOf takes a ban for one of a login rule only while that rule is in force: the names of all others are free.
+func reasonOf(b *admission.Ban, rules *admission.Rules) reason {
 	switch {
-	case strings.HasPrefix(b.Rule, "login"):
+	case b.Rule == "":
+		return byOperator
+	case slices.ContainsFunc(rules.Login(), func(r admission.LoginRule) bool { return r.Name() == b.Rule }):
 		return byLogin
-	case b.Rule != "":
-		return byRule
 	}
-	return byOperator
+	return byRule
 }
 
 // seconds are those for which a ban lasts from now on, rounded up: a firewall that lets go a moment late is asked again, one that does so

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -212,7 +213,7 @@ func (w *Worker) enforce(ctx context.Context, b *admission.Ban, left time.Durati
 				return err
 			}
 			if why = never(p, rules, own, w.opts.Proxies); why == "" {
-				return w.ban(ctx, script, b, p, left, how)
+				return w.ban(ctx, rules, b, p, left, how)
 			}
 			w.refuse(b, p, why)
 		}
@@ -222,13 +223,14 @@ func (w *Worker) enforce(ctx context.Context, b *admission.Ban, left time.Durati
 		}
 		w.log.InfoContext(ctx, "bans: the firewall still knows", "target", written(p), "why_not", why)
 	}
-	if err := w.run(ctx, "unban", append(script.Argv, "unban", written(p))); err != nil {
+	if err := w.run(ctx, script, "unban", p); err != nil {
 		return err
 	}
 	return w.breaker.forget(ctx, b.BanTarget)
 }
 
-func (w *Worker) ban(ctx context.Context, script admission.BanScript, b *admission.Ban, p netip.Prefix, left time.Duration, how asking) error {
+func (w *Worker) ban(ctx context.Context, rules *admission.Rules, b *admission.Ban, p netip.Prefix, left time.Duration, how asking) error {
+	script := rules.BanScript()
 	a, err := w.breaker.allow(ctx, b.BanTarget, left, how, script.PerMinute)
 	if err != nil {
 		return err
@@ -240,7 +242,7 @@ func (w *Worker) ban(ctx context.Context, script admission.BanScript, b *admissi
 		w.runs.WithLabelValues("ban", "postponed").Inc()
 		return &heldBack{a.wait}
 	}
-	return w.run(ctx, "ban", append(script.Argv, "ban", written(p), fmt.Sprint(seconds(left)), string(reasonOf(b))))
+	return w.run(ctx, script, "ban", p, fmt.Sprint(seconds(left)), string(reasonOf(b, rules)))
 }
 
 // heard notes how the breaker stands.
@@ -262,8 +264,8 @@ func (w *Worker) heard(ctx context.Context, a answer) {
 }
 
 // run runs the program.
-func (w *Worker) run(ctx context.Context, action string, argv []string) error {
-	err := execute(ctx, w.within, argv)
+func (w *Worker) run(ctx context.Context, script admission.BanScript, action string, target netip.Prefix, more ...string) error {
+	err := execute(ctx, w.within, slices.Concat(script.Argv, []string{action, written(target)}, more))
 	result := "ok"
 	switch {
 	case err == nil:
@@ -276,7 +278,7 @@ func (w *Worker) run(ctx context.Context, action string, argv []string) error {
 	}
 	w.runs.WithLabelValues(action, result).Inc()
 	if err != nil {
-		return fmt.Errorf("%w: %s %s: %w", errScript, action, argv[len(argv)-1], err)
+		return fmt.Errorf("%w: %s %s: %w", errScript, action, written(target), err)
 	}
 	return nil
 }
