@@ -206,6 +206,27 @@ func TestPenaltyDoesNotFeedItself(t *testing.T) {
 	})
 }
 
+// A penalty stands though the failures that led to it lie too far back to be counted, and somebody got in meanwhile.
+func TestPenaltyOutlivesItsFailures(t *testing.T) {
+	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
+		rules := rulesOf(t, "  - {count: name, limit: 5, window: 10s, then: challenge, for: 10m}")
+		th := throttle(t, store, rules, login.Options{Captcha: everything{}})
+		a := attempt("alice", "192.0.2.1")
+		for range 5 {
+			try(t, th, a, login.Failure)
+		}
+		c.advance(time.Minute)
+		solved := a
+		solved.Captcha = "right"
+		if d, _ := try(t, th, solved, login.Error); d.Action != login.Allow {
+			t.Fatalf("%+v", d)
+		}
+		if d, err := th.Reserve(t.Context(), a); err != nil || d.Action != login.Challenge || d.RetryAfter != 9*time.Minute {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
+
 // Nor must those prolong it whom it does not stop: holders of device tokens behind the same address.
 func TestOthersDoNotFeedAPenalty(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
