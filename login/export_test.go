@@ -21,5 +21,8 @@ func (t *Throttle) Units(ctx context.Context, name string) int {
 	return len(states[byName].units)
 }
 
+// EndRest makes the throttle ask its store again at once.
+func (t *Throttle) EndRest() { t.resting.Store(0) }
+
 // SetLocalNow gives the throttle's own counts, for a store that is away, another clock, in µs.
 func (t *Throttle) SetLocalNow(now func() int64) { t.local.SetNow(now) }

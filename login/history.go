@@ -34,8 +34,9 @@ const (
 	maxEvents     = 4096 // that wait for a history
 	eventsAtOnce  = 100
 	recordWithin  = 5 * time.Second
-	recordPause   = time.Second // after the history failed
-	referenceSize = 10          // characters, of 5 bits
+	recordPause   = time.Second      // after the history failed
+	stormPause    = 10 * time.Second // between full batches: who makes up names must not fill the database
+	referenceSize = 10               // characters, of 5 bits
 )
 
 // reference is short enough to be told on the telephone, and tells nothing.
@@ -93,6 +94,12 @@ func (t *Throttle) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return t.flush(context.WithoutCancel(ctx), events...)
 			case <-time.After(recordPause):
+			}
+		}
+		if len(events) == eventsAtOnce {
+			select {
+			case <-ctx.Done():
+			case <-time.After(stormPause):
 			}
 		}
 	}

@@ -17,14 +17,14 @@ import (
 
 // All keys of this package. P stands for <namespace>:{login}: all of them have one slot, see doc.go. <x> is a keyed hash of 22 characters.
 //
-//	key                        type    TTL                                  holds
-//	Pn:<name>[:<factor>]       STRING  until it means nothing: by the       a state, see lua/begin.lua
-//	Pp:<name and ip>[:<…>]     STRING  rules, at most 30 days after the     the same, of an address at a name
-//	Pi:<ip>[:<factor>]         STRING  last failure
-//	Pw:<network>[:<factor>]    STRING
-//	Pd:<device>[:<factor>]     STRING
-//	Po:<attempt>               STRING  2 minutes                            how an attempt was settled: s, f or e
-//	Pq:<request>               STRING  1 minute                             the answer to a request with an id
+//	key                        type    ends                                            holds
+//	Pn:<name>[:<factor>]       STRING  with the last of its rules' windows and         a state, see lua/begin.lua
+//	Pp:<name and ip>[:<…>]     STRING  penalties: of the default rules 25 minutes      the same, of an address at a name
+//	Pi:<ip>[:<factor>]         STRING  after a failure, an hour for each in a row      (a pair whose name is delayed: a day)
+//	Pw:<network>[:<factor>]    STRING  at a name, at most 30 days
+//	Pd:<device>[:<factor>]     STRING  likewise; one that is revoked with its token
+//	Po:<attempt>               STRING  2 minutes                                       how an attempt was settled: s, f or e
+//	Pq:<request>               STRING  1 minute                                        the answer to a request with an id
 //
 // The factor password stands in no key.
 
@@ -83,7 +83,7 @@ func (k *keyring) record(letter string, d digest) string { return k.prefix + let
 func (k *keyring) keys(name digest, ip netip.Addr, device, factor string) (keys [kinds]string, tag nameTag) {
 	copy(tag[:], name[:])
 	tail := ""
-	if factor != defaultFactor {
+	if factor != Password {
 		tail = ":" + factor
 	}
 	keys[byName] = k.prefix + "n:" + name.String() + tail

@@ -70,6 +70,18 @@ func (l *ladder) standings(b *board, now int64) []Standing {
 	return all
 }
 
+// Banned returns the ban that keeps a subject out, and the rest of it. A ban of a user is looked for by the name as it was typed, and as it is counted.
+func (t *Throttle) Banned(s Subject) (b admission.Ban, left time.Duration, ok bool) {
+	if t.opts.Bans == nil {
+		return admission.Ban{}, 0, false
+	}
+	b, left, ok = t.opts.Bans.Banned(admission.Request{User: s.Name, IP: s.IP})
+	if name, err := t.normalize(s.Name); !ok && err == nil && name != s.Name {
+		b, left, ok = t.opts.Bans.Banned(admission.Request{User: name})
+	}
+	return b, left, ok
+}
+
 // Lift forgets what has failed of a subject, and with it every penalty but bans. With a name and an address it is also what the two did
 // together. The error is ErrInvalid or ErrUnavailable.
 func (t *Throttle) Lift(ctx context.Context, s Subject) error {

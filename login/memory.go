@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -13,6 +14,8 @@ const maxEntries = 1_000_000
 
 // sweepEvery is how often a MemoryStore drops what means nothing any more, in µs.
 const sweepEvery = 60 * second
+
+var errFull = errors.New("the store is full")
 
 // A MemoryStore keeps states in this process: for the embedded server, and for a process whose Redis is away. One that is full says
 // ErrUnavailable to whom it would have to remember anew, and lets in nobody whom it cannot count. Make it with NewMemoryStore.
@@ -68,7 +71,7 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 		e := s.entries[key]
 		if e == nil || e.expires <= now {
 			if e = (&entry{}); !room && kind(k) != byPair && (c.op == opReserve || c.op == opReport) {
-				return reply{}, fmt.Errorf("%w: the store has %d entries", ErrUnavailable, len(s.entries))
+				return reply{}, fmt.Errorf("%w: %w: %d entries", ErrUnavailable, errFull, len(s.entries))
 			}
 		}
 		held[k], b.of[k] = e, &e.state
@@ -93,7 +96,7 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 			s.entries[c.keys[k]] = e
 		}
 	}
-	if c.record != "" && c.op != opCheck && re.outcome == settled {
+	if c.record != "" && c.op != opCheck && re.outcome == settled && len(s.records) < s.most { // else a repeat is answered as if it were none
 		s.records[c.record] = kept
 	}
 	return re, nil
@@ -114,13 +117,12 @@ func (r *record) repeat(c *call) reply {
 
 // room reports whether there is any, and makes some.
 func (s *MemoryStore) room(now int64) bool {
-	full := func() bool { return len(s.entries) >= s.most || len(s.records) >= s.most }
-	if now >= s.swept+sweepEvery || full() && now >= s.swept+second {
+	if now >= s.swept+sweepEvery || max(len(s.entries), len(s.records)) >= s.most && now >= s.swept+second {
 		s.swept = now
 		maps.DeleteFunc(s.entries, func(_ string, e *entry) bool { return e.expires <= now })
 		maps.DeleteFunc(s.records, func(_ string, r *record) bool { return r.expires <= now })
 	}
-	return !full()
+	return len(s.entries) < s.most
 }
 
 func (s *MemoryStore) look(_ context.Context, keys [kinds]string) (states [kinds]*state, now int64, err error) {

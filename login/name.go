@@ -55,13 +55,14 @@ func (t *Throttle) normalize(name string) (string, error) {
 	return name, nil
 }
 
-const defaultFactor = "password"
+// Password is the factor of an attempt that names none.
+const Password = "password"
 
 var factors = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
 
 func validFactor(factor string) (string, error) {
 	if factor == "" {
-		return defaultFactor, nil
+		return Password, nil
 	}
 	if !factors.MatchString(factor) {
 		return "", fmt.Errorf("%w: factor is %.40q, should be such as password, otp or reset: 1 to 32 of a-z 0-9 _ -", ErrInvalid, factor)

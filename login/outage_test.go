@@ -78,6 +78,7 @@ func TestRedisAway(t *testing.T) {
 	if s, err := th.Settle(t.Context(), before.ID, login.Success); err != nil || s.Device == "" {
 		t.Errorf("Redis is back, and the attempt is settled: %+v, %v", s, err)
 	}
+	th.EndRest()
 	if d, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.1")); err != nil || d.Degraded {
 		t.Errorf("Redis is back: %+v, %v", d, err)
 	}

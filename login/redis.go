@@ -110,7 +110,7 @@ func (s *RedisStore) look(ctx context.Context, keys [kinds]string) (states [kind
 		return states, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	if len(replies) != 2 {
-		return states, 0, fmt.Errorf("%w: %v", errReply, replies)
+		return states, 0, fmt.Errorf("%w: %w: %v", ErrUnavailable, errReply, replies)
 	}
 	now, _ = replies[0].(int64)
 	values, _ := replies[1].([]any)
@@ -119,12 +119,12 @@ func (s *RedisStore) look(ctx context.Context, keys [kinds]string) (states [kind
 			continue
 		}
 		if len(values) == 0 {
-			return states, 0, fmt.Errorf("%w: too few values", errReply)
+			return states, 0, fmt.Errorf("%w: %w: too few values", ErrUnavailable, errReply)
 		}
 		states[k] = &state{}
 		if text, ok := values[0].(string); ok {
 			if states[k], err = decodeState(kind(k), text); err != nil {
-				return states, 0, err
+				return states, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 			}
 		}
 		values = values[1:]

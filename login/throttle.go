@@ -18,7 +18,8 @@ import (
 
 const (
 	defaultNamespace  = "tidegate"
-	defaultTimeout    = 150 * time.Millisecond
+	defaultTimeout    = time.Second
+	restFor           = time.Second // after the store did not answer
 	defaultDeviceLife = 90 * 24 * time.Hour
 	maxDeviceLife     = 10 * 366 * 24 * time.Hour
 )
@@ -33,7 +34,7 @@ type Options struct {
 	Secret []byte
 	// Namespace begins every key. Default "tidegate"; 1 to 64 of A-Z a-z 0-9 . _ : -
 	Namespace string
-	// Timeout is the longest that the store may take. Zero means 150 ms.
+	// Timeout is the longest that the store may take. Zero means a second: what it counts for an attempt whose caller has given up is not taken back.
 	Timeout time.Duration
 	// DeviceLife is how long a device token is good for. Zero means 90 days; from a minute to 10 years. One that has less than half of it left
 	// is replaced at the next success.
@@ -91,7 +92,8 @@ type Throttle struct {
 	opts  Options
 	built atomic.Pointer[ladders]
 
-	away    atomic.Bool // the store did not answer the last time
+	away    atomic.Bool  // the store did not answer the last time
+	resting atomic.Int64 // unix ns until which it is not asked for decisions
 	events  chan Event
 	dropped atomic.Uint64 // events that found no room
 }
@@ -141,7 +143,7 @@ type Attempt struct {
 	IP netip.Addr
 	// Device is the token that an earlier success gave this client, or empty. One that is worth nothing is like none.
 	Device string
-	// Factor is what is tried: password, otp, reset; each has counters of its own. Empty means password.
+	// Factor is what is tried: password, otp, reset; each has counters of its own. Empty means Password.
 	Factor string
 	// Captcha is a solution of the challenge that the last decision asked for, or empty. Only Reserve looks at it.
 	Captcha string
@@ -224,12 +226,10 @@ func (t *Throttle) decide(ctx context.Context, do op, a Attempt) (Decision, erro
 	if err != nil {
 		return Decision{}, err
 	}
-	if t.opts.Bans != nil {
-		if ban, left, ok := t.opts.Bans.Banned(admission.Request{User: p.typed, IP: a.IP}); ok {
-			d := Decision{Action: Deny, Reason: ReasonBanned, Rule: ban.Rule, RetryAfter: left}
-			t.opts.Decided(modes[do], &d)
-			return d, nil
-		}
+	if ban, left, ok := t.Banned(Subject{Name: a.Name, IP: a.IP}); ok {
+		d := Decision{Action: Deny, Reason: ReasonBanned, Rule: ban.Rule, RetryAfter: left}
+		t.opts.Decided(modes[do], &d)
+		return d, nil
 	}
 	d, err := t.ask(ctx, p, &a)
 	if err != nil {
@@ -241,9 +241,8 @@ func (t *Throttle) decide(ctx context.Context, do op, a Attempt) (Decision, erro
 
 // A prepared attempt is one in the terms of the store.
 type prepared struct {
-	call  *call
-	typed string // the name, normalized
-	id    attemptID
+	call *call
+	id   attemptID
 }
 
 func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
@@ -261,7 +260,7 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 	case len(a.ID) > 255:
 		return nil, fmt.Errorf("%w: ID has %d bytes, should have at most 255", ErrInvalid, len(a.ID))
 	}
-	p := &prepared{typed: typed}
+	p := &prepared{}
 	p.id = attemptID{name: t.keys.name(typed), ip: a.IP.Unmap().WithZone(""), factor: factor, renew: true}
 	if a.Device != "" {
 		if device, ends, ok := t.keys.parseDevice(a.Device, p.id.name, factor); ok && time.Until(ends) > 0 {
@@ -332,13 +331,11 @@ func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d 
 	ladders := t.ladders()
 	l, c := ladders.full, *p.call
 	c.op, c.ladder, c.solved = do, l, solved
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Timeout)
-	defer cancel()
-	re, err := t.store.do(within, &c)
+	re, err := t.askStore(ctx, &c)
 	degraded := err != nil
 	if degraded {
-		if !t.away.Swap(true) {
-			t.opts.Logger.WarnContext(ctx, "login: the store does not answer, this process counts by itself", "error", err)
+		if errors.Is(err, admission.ErrTooMany) { // a crowd is no outage, and would be counted twice
+			return d, false, err
 		}
 		l = ladders.local
 		own := c // which the store may still be reading
@@ -346,9 +343,6 @@ func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d 
 		if re, err = t.local.do(ctx, &own); err != nil {
 			return d, false, err
 		}
-	}
-	if !degraded && t.away.Swap(false) {
-		t.opts.Logger.InfoContext(ctx, "login: the store answers again")
 	}
 	d = Decision{Action: actionWords[min(re.action, deny)], RetryAfter: micros(re.left), Degraded: degraded}
 	if re.shadow >= 0 {
@@ -371,6 +365,29 @@ func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d 
 	}
 	t.tripped(ctx, l, &p.id, re.trips, re.at)
 	return d, re.known, nil
+}
+
+var errResting = errors.New("the store did not answer lately")
+
+// askStore asks it for a decision, unless it has not answered within the last second.
+func (t *Throttle) askStore(ctx context.Context, c *call) (reply, error) {
+	if time.Now().UnixNano() < t.resting.Load() {
+		return reply{}, errResting
+	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Timeout)
+	defer cancel()
+	re, err := t.store.do(within, c)
+	switch {
+	case errors.Is(err, admission.ErrTooMany), errors.Is(err, errFull): // to whom it knows it answers
+	case err != nil:
+		t.resting.Store(time.Now().Add(restFor).UnixNano())
+		if !t.away.Swap(true) {
+			t.opts.Logger.WarnContext(ctx, "login: the store does not answer, this process counts by itself", "error", err)
+		}
+	case t.away.Swap(false):
+		t.opts.Logger.InfoContext(ctx, "login: the store answers again")
+	}
+	return re, err
 }
 
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -24,9 +24,13 @@ const Patience = 30 * time.Second
 // Redis is the clients of one process: decisions are not worth waiting for, tasks are. The zero value is not usable.
 type Redis struct {
 	Decisions redis.UniversalClient
+	Logins    redis.UniversalClient // waits longer: nobody takes back what is counted for who has given up
 	Queue     redis.UniversalClient
 	Fence     *orders.Fence // sees every new connection of Decisions
 }
+
+// loginWithin is how long the Redis of logins may take. Whoever logs in waits longer for the check of the password.
+const loginWithin = time.Second
 
 // OpenRedis dials nothing yet. A decision client waits for an answer as long as admission.RedisOptions says, or for within, if that is not 0.
 func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error) {
@@ -40,6 +44,11 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 		opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = within, within, within, within
 	}
 
+	logins := *opts
+	logins.OnConnect = nil
+	loginWithin := max(within, loginWithin)
+	logins.DialTimeout, logins.ReadTimeout, logins.WriteTimeout, logins.PoolTimeout = loginWithin, loginWithin, loginWithin, loginWithin
+
 	// Asynq's calls are not repeated by anybody else, and nobody waits for their answer.
 	queueOpts, err := admission.RedisOptions(string(queue))
 	if err != nil {
@@ -48,11 +57,15 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 	queueOpts.MaxRetries = 3
 	queueOpts.DialTimeout, queueOpts.ReadTimeout, queueOpts.WriteTimeout, queueOpts.PoolTimeout =
 		2*time.Second, 3*time.Second, 3*time.Second, 4*time.Second
-	return &Redis{redis.NewUniversalClient(opts), redis.NewUniversalClient(queueOpts), fence}, nil
+	return &Redis{
+		Decisions: redis.NewUniversalClient(opts), Logins: redis.NewUniversalClient(&logins), Queue: redis.NewUniversalClient(queueOpts), Fence: fence,
+	}, nil
 }
 
-// Close closes both clients.
-func (r *Redis) Close() error { return errors.Join(r.Decisions.Close(), r.Queue.Close()) }
+// Close closes all clients.
+func (r *Redis) Close() error {
+	return errors.Join(r.Decisions.Close(), r.Logins.Close(), r.Queue.Close())
+}
 
 // minConns keeps a process from waiting for itself: whoever leads a sale's recovery holds a connection, and needs others meanwhile.
 const minConns = 4

@@ -36,7 +36,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 		}
 		return p.AddHTTP(cfg, HTTP{
 			Orders: svc, Counts: admission.NewRedisStore(shared), Bans: banlog.Postgres(db), Redis: r, Semaphores: semdefs.Postgres(db),
-			Failures: login.NewRedisStore(r.Decisions), Logins: loginlog.Postgres(db), History: history.Postgres(db),
+			Failures: login.NewRedisStore(r.Logins), Logins: loginlog.Postgres(db), History: history.Postgres(db),
 		})
 	})
 }

@@ -1,3 +1,5 @@
+-- What the rules make of states: ladder.go in Lua.
+
 local function memory(r, times)
   if r.action == revoke and times >= r.limit then return r.at_most end
   if r.consecutive then return min(times * hour, streak_memory) end

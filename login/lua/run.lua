@@ -1,5 +1,14 @@
+-- The operations, and the turn through all calls of a script.
+
 local function reply(action, rule, flags, shadow, left, failed, trips)
   return pack('>BBI4I4I8I8I4I2', action, flags, rule, shadow, left, now, failed, #trips) .. table.concat(trips)
+end
+
+local records = {} -- by key: what was read, and what this script wrote
+
+local function note(record, value, seconds)
+  records[record] = value
+  call('SET', record, value, 'EX', seconds)
 end
 
 -- What an attempt that began at `at` is in a state while it is under way.
@@ -18,8 +27,6 @@ local function failed(own, s, at, name, trips)
 end
 
 local function attempt(op, own, name, solved, record)
-  local known = record and call('GET', record)
-  if known then return known end
   local trips = {}
   age(own, name, trips)
   local device = own[by_device] ~= nil and not revoked(own)
@@ -38,7 +45,7 @@ local function attempt(op, own, name, solved, record)
   if op == op_report then action, rule, left, held, shadow = judge(own, name, device, solved) end
   local flags = (held and 1 or 0) + (device and 2 or 0)
   local lately = failures(own)
-  if record and op ~= op_check then call('SET', record, reply(action, rule, flags + 4, shadow, left, lately, {}), 'EX', record_life) end
+  if record and op ~= op_check then note(record, reply(action, rule, flags + 4, shadow, left, lately, {}), record_life) end
   return reply(action, rule, flags, shadow, left, lately, trips)
 end
 
@@ -53,7 +60,7 @@ local function drop_own_unit(s, at, name, device)
 end
 
 local function settle(own, name, device, at, result, record)
-  local known = call('GET', record)
+  local known = records[record]
   if known then return reply(known == result and settled or settled_other, 0, 0, 0, 0, 0, {}) end
   local late, success, trips = now >= at + settle_within, result == 's', {}
   if late and result ~= 'f' then return reply(settled_late, 0, 0, 0, 0, 0, trips) end
@@ -71,7 +78,7 @@ local function settle(own, name, device, at, result, record)
       end
     end
   end
-  call('SET', record, result, 'EX', settled_life)
+  note(record, result, settled_life)
   return reply(settled, 0, 0, 0, 0, 0, trips)
 end
 
@@ -128,11 +135,11 @@ local function kinds_of(bits)
   return kinds
 end
 
--- Records are read along with the states, and nothing is made of it.
 local raw, replies, at_key = call('MGET', values(KEYS)), {}, 0
 for i = 2, #ARGV do
   local op, bits, flags, name, at, result = unpack_bytes('>BBBc6I8B', ARGV[i])
-  local its, record, ordinary, lately, both = kinds_of(bits), nil, op == op_reserve and bits < 16 and flags < 4, 0, 0
+  local its, record, known, lately, both = kinds_of(bits), nil, nil, 0, 0
+  local ordinary = op == op_reserve and bits < 16 and flags % 4 == 0
   for j = 1, #its do
     at_key = at_key + 1
     local key, kind = KEYS[at_key], its[j]
@@ -149,15 +156,20 @@ for i = 2, #ARGV do
   if flags % 8 >= 4 then
     at_key = at_key + 1
     record = KEYS[at_key]
+    known = records[record] or raw[at_key]
+    records[record] = known
   end
   local own
-  if ordinary and both < least[by_pair] then
+  if ordinary and not known and both < least[by_pair] then
     for j = 1, #its do
       local s = its_states[j]
       if s.kind ~= by_pair then s.appended, s.dirty = name, true end
     end
     welcome[lately] = welcome[lately] or reply(allow, 0, 0, 0, 0, lately, {})
     replies[i - 1] = welcome[lately]
+    if record then note(record, reply(allow, 0, 4, 0, 0, lately, {}), record_life) end
+  elseif known and op ~= op_settle then
+    replies[i - 1] = known
   else
     own = {}
     for j = 1, #its do own[its[j]] = its_states[j] end
