@@ -4,11 +4,15 @@ package banlog
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/sqltime"
 )
+
+// ErrUnavailable is in the errors of reading from a database that does not answer.
+var ErrUnavailable = errors.New("banlog: unavailable")
 
 // A Log is the history of bans. Make it with Postgres or SQLite; it is safe for concurrent use. The database stays the caller's.
 type Log struct {
@@ -51,7 +55,7 @@ func (l *Log) Record(ctx context.Context, events []admission.BanEvent) error {
 }
 
 // List returns up to limit events, the newest first: those after the one with the ID after, or from the newest if that is empty. An ID
-// that is not known has nothing after it.
+// that is not known has nothing after it. The error may be ErrUnavailable.
 func (l *Log) List(ctx context.Context, after string, limit int) ([]admission.BanEvent, error) {
 	const columns = `SELECT id, at, lifted, kind, value, reason, rule, since, until, times FROM ban_events`
 	query, args := columns+` ORDER BY at DESC, id DESC LIMIT $1`, []any{limit}
@@ -61,7 +65,7 @@ func (l *Log) List(ctx context.Context, after string, limit int) ([]admission.Ba
 	}
 	rows, err := l.db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, fmt.Errorf("banlog: list: %w", err)
+		return nil, fmt.Errorf("%w: list: %w", ErrUnavailable, err)
 	}
 	defer rows.Close()
 	var events []admission.BanEvent
@@ -74,7 +78,7 @@ func (l *Log) List(ctx context.Context, after string, limit int) ([]admission.Ba
 		events = append(events, e)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("banlog: list: %w", err)
+		return nil, fmt.Errorf("%w: list: %w", ErrUnavailable, err)
 	}
 	return events, nil
 }

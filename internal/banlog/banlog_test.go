@@ -3,6 +3,7 @@ package banlog_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -138,4 +139,16 @@ func TestAllOrNone(t *testing.T) {
 			t.Errorf("half of it is kept: %v", got)
 		}
 	})
+}
+
+func TestUnavailable(t *testing.T) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "gone.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	log := banlog.SQLite(db)
+	if _, err := log.List(t.Context(), "", 1); !errors.Is(err, banlog.ErrUnavailable) {
+		t.Errorf("list: %v", err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/banlog"
 )
 
 func banned(kind admission.BanKind, value string) admission.Ban {
@@ -190,6 +191,16 @@ func TestBanHistory(t *testing.T) {
 	if p := problemIn(t, call(b.Internal(), "GET", "/v1/bans/history?cursor=!", "")); p.Status != 422 {
 		t.Errorf("%+v", p)
 	}
+	gone := setup(t, func(c *Config) { c.Bans = noHistory{} })
+	if p := problemIn(t, call(gone.Internal(), "GET", "/v1/bans/history", "")); p.Status != 503 || p.Reason != "store_unavailable" {
+		t.Errorf("the database is away: %+v", p)
+	}
+}
+
+type noHistory struct{}
+
+func (noHistory) List(context.Context, string, int) ([]admission.BanEvent, error) {
+	return nil, fmt.Errorf("%w: list: connection refused", banlog.ErrUnavailable)
 }
 
 // A ban that an operator makes keeps its target off every front, until it is lifted.

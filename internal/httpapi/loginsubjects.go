@@ -35,7 +35,7 @@ var (
 	}
 	loginHistoryRoute = huma.Operation{
 		OperationID: "login-history", Method: http.MethodGet, Path: "/v1/login/history",
-		Summary: "What rules did about failed logins, the newest first; nobody is named", Tags: loggingIn, Errors: []int{401, 403, 422},
+		Summary: "What rules did about failed logins, the newest first; nobody is named", Tags: loggingIn, Errors: []int{401, 403, 422, 503},
 	}
 )
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/banlog"
+	"github.com/tidegate/tidegate/internal/loginlog"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
@@ -186,6 +188,8 @@ var reasonOf = []struct {
 	{semaphore.ErrAtCapacity, string(orders.ReasonAtCapacity)},
 	{semaphore.ErrClosed, reasonDraining},
 	{semdefs.ErrUnavailable, reasonStoreUnavailable},
+	{banlog.ErrUnavailable, reasonStoreUnavailable},
+	{loginlog.ErrUnavailable, reasonStoreUnavailable},
 	{captcha.ErrUnavailable, reasonStoreUnavailable},
 	{errUnauthenticated, reasonUnauthenticated},
 	{errForbidden, reasonForbidden},

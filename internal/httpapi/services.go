@@ -34,7 +34,7 @@ var (
 	}
 	banHistoryRoute = huma.Operation{
 		OperationID: "ban-history", Method: http.MethodGet, Path: "/v1/bans/history", Summary: "Bans as they were made and lifted, the newest first",
-		Tags: banning, Errors: []int{401, 403, 422},
+		Tags: banning, Errors: []int{401, 403, 422, 503},
 	}
 
 	deciding = []string{"Decisions"}

@@ -4,12 +4,16 @@ package loginlog
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/sqltime"
 	"github.com/tidegate/tidegate/login"
 )
+
+// ErrUnavailable is in the errors of reading from a database that does not answer.
+var ErrUnavailable = errors.New("loginlog: unavailable")
 
 // A Log is the history of failed logins. Make it with Postgres or SQLite; it is safe for concurrent use. The database stays the caller's.
 type Log struct {
@@ -60,7 +64,7 @@ func (l *Log) orNull(t time.Time) any {
 }
 
 // List returns up to limit events of a reference to a name, or of all if that is empty, the newest first: those after the one with the ID
-// after, or from the newest if that is empty. An ID that is not known has nothing after it.
+// after, or from the newest if that is empty. An ID that is not known has nothing after it. The error may be ErrUnavailable.
 func (l *Log) List(ctx context.Context, reference, after string, limit int) ([]login.Event, error) {
 	query, args := `SELECT id, at, rule, count, action, factor, name_reference, ip_masked, until, times, shadow FROM login_events WHERE true`, []any{limit}
 	if reference != "" {
@@ -73,7 +77,7 @@ func (l *Log) List(ctx context.Context, reference, after string, limit int) ([]l
 	}
 	rows, err := l.db.QueryContext(ctx, query+` ORDER BY at DESC, id DESC LIMIT $1`, args...)
 	if err != nil {
-		return nil, fmt.Errorf("loginlog: list: %w", err)
+		return nil, fmt.Errorf("%w: list: %w", ErrUnavailable, err)
 	}
 	defer rows.Close()
 	var events []login.Event
@@ -86,16 +90,16 @@ func (l *Log) List(ctx context.Context, reference, after string, limit int) ([]l
 		events = append(events, e)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("loginlog: list: %w", err)
+		return nil, fmt.Errorf("%w: list: %w", ErrUnavailable, err)
 	}
 	return events, nil
 }
 
-// BannedFor returns the factors whose failures got addresses banned that look like ip when masked.
+// BannedFor returns the factors whose failures got addresses banned that look like ip when masked. The error may be ErrUnavailable.
 func (l *Log) BannedFor(ctx context.Context, ip string) ([]string, error) {
 	rows, err := l.db.QueryContext(ctx, `SELECT DISTINCT factor FROM login_events WHERE ip_masked = $1 AND action = 'ban'`, ip)
 	if err != nil {
-		return nil, fmt.Errorf("loginlog: banned for: %w", err)
+		return nil, fmt.Errorf("%w: banned for: %w", ErrUnavailable, err)
 	}
 	defer rows.Close()
 	var factors []string
@@ -107,7 +111,7 @@ func (l *Log) BannedFor(ctx context.Context, ip string) ([]string, error) {
 		factors = append(factors, factor)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("loginlog: banned for: %w", err)
+		return nil, fmt.Errorf("%w: banned for: %w", ErrUnavailable, err)
 	}
 	return factors, nil
 }

@@ -3,6 +3,7 @@ package loginlog_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -166,4 +167,19 @@ func TestBannedFor(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestUnavailable(t *testing.T) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "gone.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	log := loginlog.SQLite(db)
+	if _, err := log.List(t.Context(), "", "", 1); !errors.Is(err, loginlog.ErrUnavailable) {
+		t.Errorf("list: %v", err)
+	}
+	if _, err := log.BannedFor(t.Context(), "192.0.2.x"); !errors.Is(err, loginlog.ErrUnavailable) {
+		t.Errorf("banned for: %v", err)
+	}
 }
