@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -35,6 +34,7 @@ type site struct {
 	tidegate *tidegate
 	accounts *accounts
 	sessions sessions
+	handed   meter // challenges
 	https    bool
 }
 
@@ -139,31 +139,6 @@ func (s *site) login(w http.ResponseWriter, r *http.Request) {
 		s.setCookie(w, "session", s.sessions.open(a.Name), 12*time.Hour)
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 	}
-}
-
-// challengeAt is where the browser finds a decision's challenge: on this site, which asks Tidegate for it.
-func challengeAt(d decision) string {
-	u, err := url.Parse(d.Challenge.URL)
-	if err != nil {
-		return ""
-	}
-	return "/captcha/challenge?" + u.RawQuery
-}
-
-func (s *site) challenge(w http.ResponseWriter, r *http.Request) {
-	challenge, err := s.tidegate.challenge(r.Context(), r.URL.RawQuery)
-	switch {
-	case errors.Is(err, errInvalid):
-		http.Error(w, "This is no challenge of ours, or it is too old. Please send the form again.", http.StatusNotFound)
-		return
-	case err != nil:
-		slog.ErrorContext(r.Context(), "no challenge", "error", err)
-		http.Error(w, "There is no challenge at the moment.", http.StatusServiceUnavailable)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(challenge)
 }
 
 // peer is the address that Tidegate counts by. Behind a proxy of your own it is the proxy's, and all the world is one client: then take the last

@@ -6,6 +6,7 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
@@ -101,10 +102,39 @@ func (v *visitor) solve(on answer) string {
 	return base64.StdEncoding.EncodeToString(text)
 }
 
+// The internal listener would make a challenge for orders of this backend's own.
 func TestAChallengeThatNobodyOffered(t *testing.T) {
 	page, _ := start(t)
-	if a := newVisitor(t, page).do("GET", "/captcha/challenge?purpose=login&for=me", ""); a.status != http.StatusNotFound {
-		t.Errorf("%v", a)
+	for _, query := range []string{"purpose=login&for=me", "purpose=login", "purpose=login&for=", "purpose=order", "purpose=order&purpose=login", "for=me", ""} {
+		if a := newVisitor(t, page).do("GET", "/captcha/challenge?"+query, ""); a.status != http.StatusNotFound {
+			t.Errorf("%s: %v", query, a)
+		}
+	}
+}
+
+func TestChallengesOfAnAddressAreLimited(t *testing.T) {
+	v := fake(t, say(http.StatusOK, `{}`))
+	for range perMinute {
+		if a := v.do("GET", "/captcha/challenge?purpose=login&for=me", ""); a.status != http.StatusOK {
+			t.Fatalf("%v", a)
+		}
+	}
+	if a := v.do("GET", "/captcha/challenge?purpose=login&for=me", ""); a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "60" {
+		t.Errorf("one more: %v", a)
+	}
+
+	var m meter
+	now := time.Now()
+	for range perMinute {
+		m.allow(netip.MustParseAddr("2001:db8::1"), now)
+	}
+	for ip, want := range map[string]bool{"2001:db8::2": false, "2001:db8:0:1::1": true, "192.0.2.1": true} {
+		if got := m.allow(netip.MustParseAddr(ip), now); got != want {
+			t.Errorf("%s: %t", ip, got)
+		}
+	}
+	if !m.allow(netip.MustParseAddr("2001:db8::1"), now.Add(61*time.Second)) {
+		t.Error("a minute later there are none")
 	}
 }
 

@@ -69,9 +69,10 @@ func (t *tidegate) settle(ctx context.Context, id, result string) (device string
 	return answer.Device, err
 }
 
-// challenge returns one, as the widget reads it. The query is that of a decision's URL: Tidegate has signed in it for whom the challenge is.
-func (t *tidegate) challenge(ctx context.Context, query string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base+"/v1/captcha/challenge?"+query, nil)
+// challenge returns one for a login, as the widget reads it. For whom stands in the URL of a decision, signed by Tidegate.
+func (t *tidegate) challenge(ctx context.Context, whom string) ([]byte, error) {
+	query := url.Values{"purpose": {"login"}, "for": {whom}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base+"/v1/captcha/challenge?"+query.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}
