@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -20,6 +22,7 @@ type Login interface {
 	Settle(ctx context.Context, id string, result login.Result) (login.Settled, error)
 
 	Look(ctx context.Context, s login.Subject) ([]login.Standing, error)
+	Banned(s login.Subject) (ban admission.Ban, left time.Duration, ok bool)
 	Lift(ctx context.Context, s login.Subject) error
 	Reference(name string) (string, error)
 }
@@ -48,11 +51,8 @@ func (a *API) logins(docs huma.API) {
 	register(a, docs, RoleOperator, loginHistoryRoute, a.listLoginEvents)
 }
 
-// What an attempt does. Closed set.
-const (
-	modeReserve = "reserve"
-	modeReport  = "report"
-)
+// modeReport stands beside modeCheck; all other attempts are reserved.
+const modeReport = "report"
 
 type attemptInput struct {
 	Body struct {

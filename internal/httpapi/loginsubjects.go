@@ -76,6 +76,7 @@ type loginStandingView struct {
 type loginBanView struct {
 	_ struct{} `additionalProperties:"true"`
 
+	Since  time.Time `json:"since"`
 	Until  time.Time `json:"until"`
 	Rule   string    `json:"rule,omitempty" doc:"The rule that banned"`
 	Reason string    `json:"reason,omitempty" doc:"An operator's words"`
@@ -122,12 +123,8 @@ func (a *API) loginSubject(ctx context.Context, in *subjectInput) (*subjectOutpu
 		}
 		out.Body.Items[i] = view
 	}
-	caller := admission.Request{IP: s.IP}
-	if s.Name != "" {
-		caller.User = login.Normalize(s.Name)
-	}
-	if ban, _, ok := a.gate.Banned(caller); ok {
-		out.Body.Banned = &loginBanView{Until: instant(ban.Until), Rule: ban.Rule, Reason: ban.Reason}
+	if ban, _, ok := a.login.Banned(s); ok {
+		out.Body.Banned = &loginBanView{Since: instant(ban.Since), Until: instant(ban.Until), Rule: ban.Rule, Reason: ban.Reason}
 	}
 	return out, nil
 }
@@ -177,7 +174,7 @@ func (a *API) forgiveLogins(ctx context.Context, target admission.BanTarget) err
 	if a.login == nil || !ip.IsValid() {
 		return nil
 	}
-	for _, factor := range append(a.bannedFor(ctx, ip), "password") {
+	for _, factor := range append(a.bannedFor(ctx, ip), login.Password) {
 		if err := a.login.Lift(ctx, login.Subject{IP: ip, Factor: factor}); err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ type stands struct {
 		Since, Until         *time.Time
 	}
 	Reference string
-	Banned    *struct{ Until, Rule, Reason string }
+	Banned    *struct{ Since, Until, Rule, Reason string }
 }
 
 func (b *loginBed) subject(query string) (s stands) {
@@ -248,7 +248,7 @@ func TestLiftedBanIsNotMadeAnew(t *testing.T) {
 			}
 			b.told()
 			b.fail(1, "factor", factor).wants(t, "deny", "banned")
-			if s := b.subject("ip=192.0.2.7&factor=" + factor); s.Banned == nil || s.Banned.Rule != "login-ip-30-in-10m-ban" || s.Banned.Until == "" {
+			if s := b.subject("ip=192.0.2.7&factor=" + factor); s.Banned == nil || s.Banned.Rule != "login-ip-30-in-10m-ban" || s.Banned.Since == "" || s.Banned.Until <= s.Banned.Since {
 				t.Errorf("%+v", s.Banned)
 			}
 			if w := b.call("DELETE", "/v1/bans/ip/192.0.2.7", ""); w.Code != 204 {
@@ -259,6 +259,25 @@ func TestLiftedBanIsNotMadeAnew(t *testing.T) {
 			if p := problemIn(t, b.call("DELETE", "/v1/bans/ip/192.0.2.7", "")); p.Status != 404 {
 				t.Errorf("%+v", p)
 			}
+		}
+	}
+}
+
+// A ban of a user keeps out whoever types that name, also where names that log in as one are written in many ways.
+func TestBannedName(t *testing.T) {
+	b := setupLogin(t)
+	for _, user := range []string{"Ann", "bob"} {
+		if w := b.call("PUT", "/v1/bans/user/"+user, `{"for_ms":3600000,"reason":"fraud"}`); w.Code != 200 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	for name, banned := range map[string]bool{"Ann": true, "ann": false, "bob": true, "Bob": true, "eve": false} {
+		s := b.subject("ip=192.0.2.7&name=" + name)
+		if (s.Banned != nil) != banned || banned && s.Banned.Reason != "fraud" {
+			t.Errorf("%s: %+v", name, s.Banned)
+		}
+		if d := b.attempt("mode", "check", "name", name); (*d.Reason == "banned") != banned {
+			t.Errorf("%s: %+v", name, d)
 		}
 	}
 }
