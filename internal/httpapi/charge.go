@@ -35,13 +35,12 @@ func (a *API) chargeOrSolve(ctx context.Context, within time.Duration, r *reques
 	if err == nil && d.Reason == admission.CaptchaRequired && a.captcha != nil {
 		b := a.orderBinding(&req)
 		token := r.http.Header.Get(captchaField)
+		admissionhttp.WriteFields(r.header, &d) // of the refusal, in case that it stands
 		if token == "" {
-			admissionhttp.WriteFields(r.header, &d)
 			p := denied(&d)
 			p.Challenge = a.challengeFor(b)
 			return rest, cancel, p
 		}
-		admissionhttp.WriteFields(r.header, &d) // of the refusal, in case that it stands
 		err = a.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: SolutionRoute})
 		if err == nil {
 			err = a.verifyCaptcha(ctx, token, b, req.IP)
