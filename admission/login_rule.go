@@ -70,6 +70,7 @@ func shortDuration(d time.Duration) string {
 const (
 	maxLoginRules = 100
 	maxLoginLimit = 1000
+	maxNamesPerIP = 250
 	maxLoginTime  = 30 * 24 * time.Hour
 	defaultAtMost = 24 * time.Hour
 )
@@ -149,6 +150,8 @@ func (r *LoginRule) problem() string {
 		return "the login rule has no count, limit or then, it should be such as " + loginExample
 	case (r.Window == 0) != r.Consecutive:
 		return "a login rule has either a window or consecutive: true, such as " + loginExample
+	case r.Count == CountNamesPerIP && r.Limit > maxNamesPerIP:
+		return fmt.Sprintf("limit should be at most %d for names_per_ip, whose names are all looked at each time", maxNamesPerIP)
 	case r.Consecutive && r.Count == CountNamesPerIP:
 		return "names_per_ip counts within a window"
 	case r.Consecutive && (r.Count == CountIP || r.Count == CountNetwork):

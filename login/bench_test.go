@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
@@ -17,8 +16,9 @@ import (
 	"github.com/tidegate/tidegate/login"
 )
 
-// BenchmarkAttemptBesideRule takes turns: reserving attempts by the default ladder, and charging one plain rule, each by as many callers
-// over one Redis, with 100,000 names and addresses. attempts/rule is their ratio within the turns.
+// BenchmarkAttemptBesideRule takes turns: charging one plain rule, reserving attempts by the default ladder, the same with an id, and reserving and
+// settling. Each is made by as many callers over one Redis, with names and addresses that are new to it. What is reported besides is how many of
+// each there were for one decision of the rule in the same turns.
 func BenchmarkAttemptBesideRule(b *testing.B) {
 	opts, err := admission.RedisOptions(testenv.Redis(b))
 	if err != nil {
@@ -30,60 +30,82 @@ func BenchmarkAttemptBesideRule(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	gate, err := admission.New(admission.NewRedisStore(rdb), rules, admission.Options{Secret: secret, Namespace: uuid.NewString(), DenyCache: -1, Timeout: 5 * time.Second})
+	gate, err := admission.New(admission.NewRedisStore(rdb), rules, admission.Options{Secret: secret, Namespace: "bench", DenyCache: -1, Timeout: 5 * time.Second})
 	if err != nil {
 		b.Fatal(err)
 	}
-	th := throttle(b, login.NewRedisStore(rdb), admission.DefaultRules, login.Options{})
+	th := throttle(b, login.NewRedisStore(rdb), admission.DefaultRules, login.Options{Namespace: "bench"})
 
-	const people = 100_000
-	names := make([]string, people)
-	addresses := make([]netip.Addr, people)
-	for i := range people {
-		names[i] = fmt.Sprintf("user-%d@shop.example", i)
-		addresses[i] = netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+	var next atomic.Uint32
+	person := func() (string, netip.Addr) {
+		i := next.Add(1)
+		return fmt.Sprintf("user-%d@shop.example", i), netip.AddrFrom4([4]byte{byte(10 + i>>24), byte(i >> 16), byte(i >> 8), byte(i)})
+	}
+	reserve := func(ctx context.Context, a login.Attempt) (string, error) {
+		a.Name, a.IP = person()
+		d, err := th.Reserve(ctx, a)
+		if err == nil && (d.Action != login.Allow || d.Degraded) {
+			err = fmt.Errorf("%+v", d)
+		}
+		return d.ID, err
+	}
+	kinds := []struct {
+		name string
+		do   func(ctx context.Context) error
+	}{
+		{"rule", func(ctx context.Context) error {
+			user, ip := person()
+			d, err := gate.Charge(ctx, admission.Request{User: user, IP: ip})
+			if err == nil && (!d.Admitted || d.Degraded) {
+				err = fmt.Errorf("%+v", d)
+			}
+			return err
+		}},
+		{"attempt", func(ctx context.Context) error {
+			_, err := reserve(ctx, login.Attempt{})
+			return err
+		}},
+		{"with-id", func(ctx context.Context) error {
+			_, err := reserve(ctx, login.Attempt{ID: "7c9e6679-7425-40de-944b-e07fc1f90ae7"})
+			return err
+		}},
+		{"settled", func(ctx context.Context) error {
+			id, err := reserve(ctx, login.Attempt{})
+			if err == nil {
+				_, err = th.Settle(ctx, id, login.Success)
+			}
+			return err
+		}},
 	}
 	for _, callers := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			var next atomic.Uint64
-			person := func() uint64 { return next.Add(7919) % people }
-			var spent [2]time.Duration
-			turn := func(which, n int, do func(ctx context.Context) error) {
-				began := time.Now()
-				var wg sync.WaitGroup
-				for range callers {
-					wg.Go(func() {
-						for range n / callers {
-							if err := do(b.Context()); err != nil {
-								b.Error(err)
-								return
-							}
-						}
-					})
-				}
-				wg.Wait()
-				spent[which] += time.Since(began)
-			}
+			spent := make([]time.Duration, len(kinds))
 			total := 0
 			for b.Loop() {
-				n := max(64, 4) * callers
-				total += n
-				turn(0, n, func(ctx context.Context) error {
-					_, err := gate.Charge(ctx, admission.Request{User: names[person()]})
-					return err
-				})
-				turn(1, n, func(ctx context.Context) error {
-					i := person()
-					d, err := th.Reserve(ctx, login.Attempt{Name: names[i], IP: addresses[i]})
-					if err == nil && d.Degraded {
-						err = login.ErrUnavailable
+				total += 64 * callers
+				for i, kind := range kinds {
+					began := time.Now()
+					var wg sync.WaitGroup
+					for range callers {
+						wg.Go(func() {
+							for range 64 {
+								if err := kind.do(b.Context()); err != nil {
+									b.Error(err)
+									return
+								}
+							}
+						})
 					}
-					return err
-				})
+					wg.Wait()
+					spent[i] += time.Since(began)
+				}
 			}
-			b.ReportMetric(float64(total)/spent[0].Seconds(), "rule/s")
-			b.ReportMetric(float64(total)/spent[1].Seconds(), "attempts/s")
-			b.ReportMetric(spent[0].Seconds()/spent[1].Seconds(), "attempts/rule")
+			for i, kind := range kinds {
+				b.ReportMetric(float64(total)/spent[i].Seconds(), kind.name+"/s")
+				if i > 0 {
+					b.ReportMetric(spent[0].Seconds()/spent[i].Seconds(), kind.name+"/rule")
+				}
+			}
 		})
 	}
 }

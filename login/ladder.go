@@ -37,6 +37,7 @@ const (
 	settleWithin = 30 * second  // an attempt that nobody has settled by then has failed
 	holdFor      = second       // until those who wait for attempts under way may ask again
 	pairMemory   = day          // how long an address that failed at a name which is delayed is told from one that is new to it
+	networkTries = 8            // under way or failed lately, at whatever names, by which a network of IPv6 is new to nobody: its addresses cost nothing
 	ownTries     = 2            // of an address at a name before it has to wait for those that guess the name: who mistypes once gets in
 	streakMemory = 30 * day     // for which failures in a row are remembered at most: an hour for each, since most are of names that nobody has
 	recordLife   = 60 * second  // of the answer to an attempt with an id
@@ -261,7 +262,7 @@ func (b *board) inFlight(since int64) (n int64) {
 
 // newToName reports whether hardly anything is known of the pair.
 func (b *board) newToName() bool {
-	if b.of[byPair] == nil {
+	if n := b.of[byNetwork]; b.of[byPair] == nil || n != nil && len(n.units) >= networkTries {
 		return false
 	}
 	tries := max(len(b.of[byPair].units), int(b.of[byPair].mark(&rule{id: triesMark}).times))
@@ -382,7 +383,7 @@ func (s *state) count(r *rule, t int64) (failed, all int64) {
 type trip struct {
 	rule  int
 	until int64 // 0: as long as the failures stand
-	times int64
+	times int64 // 0: it goes on
 }
 
 // fail draws the consequences of a failure at t that stands among the units already.
@@ -425,6 +426,9 @@ func (l *ladder) fail(k kind, s *state, t int64) (trips []trip) {
 			if r.length == 0 {
 				until = 0
 			}
+			if !fresh { // the ban is made again, lest it was not made; nobody need hear of it
+				m.times = 0
+			}
 			trips = append(trips, trip{i, until, m.times})
 		}
 	}
@@ -447,7 +451,11 @@ func (l *ladder) ageOne(k kind, s *state, now int64) (trips []trip) {
 		s.units = slices.DeleteFunc(s.units, func(u unit) bool { return u.pending && now >= u.at+lapseWithin })
 	}
 	for i := range s.units {
-		if u := &s.units[i]; u.pending && now >= u.at+settleWithin {
+		u := &s.units[i]
+		if u.at > now+settleWithin { // the clock has stepped back, as after a failover
+			u.at = now
+		}
+		if u.pending && now >= u.at+settleWithin {
 			u.pending = false
 			trips = append(trips, l.fail(k, s, u.at+settleWithin)...)
 		}

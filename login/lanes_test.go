@@ -125,3 +125,56 @@ func (c *counted) Verify(ctx context.Context, token string, b captcha.Binding, i
 	c.asked++
 	return everything{}.Verify(ctx, token, b, ip)
 }
+
+// A /48 has 65,536 networks that cost nothing, so each of them being new to a name would bound no guesses.
+func TestANetworkIsNewToANameOnlyAFewTimes(t *testing.T) {
+	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
+		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: everything{}})
+		for i := range 12 { // the name is delayed from here on
+			a := attempt("alice", fmt.Sprintf("192.0.2.%d", i))
+			a.Captcha = "right"
+			try(t, th, a, login.Failure)
+		}
+		guesses := 0
+		for i := range 1000 {
+			a := attempt("alice", fmt.Sprintf("2001:db8:1:%x::1", i))
+			a.Captcha = "right"
+			if d, _ := try(t, th, a, login.Failure); d.Action == login.Allow {
+				guesses++
+			}
+			c.advance(100 * time.Millisecond)
+		}
+		if guesses > 15 {
+			t.Errorf("%d guesses from one /48 in 100 seconds", guesses)
+		}
+		owner := attempt("alice", "2001:db8:2::1")
+		owner.Captcha = "right"
+		if d, _ := try(t, th, owner, login.Success); d.Action != login.Allow {
+			t.Errorf("another network is new: %+v", d)
+		}
+	})
+}
+
+// After a failover Redis' clock may be an hour earlier. What was under way must not hold the name for that hour.
+func TestAClockThatStepsBackHoldsNobody(t *testing.T) {
+	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
+		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		for i := range 3 {
+			if d, err := th.Reserve(t.Context(), attempt("alice", fmt.Sprintf("192.0.2.%d", i))); err != nil || d.Action != login.Allow {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+		c.advance(-time.Hour)
+		if d, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.9")); err != nil || d.Reason != login.ReasonInFlight {
+			t.Errorf("%+v, %v", d, err)
+		}
+		c.advance(time.Minute)
+		if d, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.9")); err != nil || d.Action != login.Challenge {
+			t.Errorf("they have failed: %+v, %v", d, err)
+		}
+		c.advance(11 * time.Minute)
+		if d, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.9")); err != nil || d.Action != login.Allow {
+			t.Errorf("and are over: %+v, %v", d, err)
+		}
+	})
+}

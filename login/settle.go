@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,7 +61,9 @@ func (t *Throttle) tripped(ctx context.Context, l *ladder, id *attemptID, trips 
 		if r.action == ban && !r.Shadow && t.opts.Bans != nil {
 			t.ban(ctx, r, id)
 		}
-		t.tell(r, id, trip, at)
+		if trip.times > 0 {
+			t.tell(r, id, trip, at)
+		}
 	}
 }
 
@@ -70,7 +73,7 @@ func (t *Throttle) ban(ctx context.Context, r *rule, id *attemptID) {
 		target = admission.BanTarget{Kind: admission.BanNetwork, Value: admission.Network(id.ip)}
 	}
 	_, err := t.opts.Bans.Ban(ctx, admission.BanOrder{BanTarget: target, Rule: r.name, For: r.For, Growing: r.Growing, AtMost: r.AtMost})
-	if err != nil {
+	if err != nil && !errors.Is(err, admission.ErrBanRefused) { // whom the rules never ban; that error names him
 		t.opts.Logger.WarnContext(ctx, "login: not banned", "rule", r.name, "error", err)
 	}
 }

@@ -25,7 +25,7 @@ local settled, settled_other, settled_late = 0, 1, 2
 local second = 1000000
 local hour = 60 * 60 * second
 local day = 24 * hour
-local settle_within, hold_for, own_tries = 30 * second, second, 2
+local settle_within, hold_for, own_tries, network_tries = 30 * second, second, 2, 8
 local streak_memory, pair_memory = 30 * day, day
 local tries_mark = 0 -- no rule has this id
 local record_life, settled_life = 60, 120 -- seconds
@@ -102,7 +102,7 @@ local function glance(s)
   for at = 2, #raw, size do
     local t = unpack_bytes('>I8', raw, at)
     if t % 2 == 0 then s.failed = s.failed + 1 elseif now >= (t - 1) / 2 + settle_within then return false end
-    if t / 2 <= now - horizon[s.kind] then return false end
+    if t / 2 <= now - horizon[s.kind] or t / 2 > now + settle_within then return false end
   end
   return true
 end

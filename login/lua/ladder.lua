@@ -81,13 +81,14 @@ local function fail(s, t, trips)
       end
     end
     if tripped and (fresh or r.action == ban and not r.shadow) then
-      table.insert(trips, pack('>I4I8I4', r.id, r.length == 0 and 0 or m['until'], m.times))
+      table.insert(trips, pack('>I4I8I4', r.id, r.length == 0 and 0 or m['until'], fresh and m.times or 0))
     end
   end
 end
 
 local function age_one(s, trips)
   for _, u in ipairs(s.units) do
+    if u.at > now + settle_within then u.at, s.dirty = now, true end -- the clock has stepped back
     if u.pending and now >= u.at + settle_within then
       u.pending = false
       fail(s, u.at + settle_within, trips)
@@ -144,7 +145,7 @@ local function age(own, name, trips)
 end
 
 local function new_to_name(own, name)
-  if not own[by_pair] then return false end
+  if not own[by_pair] or own[by_network] and #own[by_network].units >= network_tries then return false end
   local tries, known = #own[by_pair].units, own[by_pair].marks[tries_mark]
   if known then tries = max(tries, known.times) end
   for _, u in ipairs(own[by_ip].units) do
