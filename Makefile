@@ -34,10 +34,11 @@ check: setup lint compose build test ## what CI runs: lint, compose file, build,
 
 .PHONY: lint
 lint: ## static checks
+	go mod tidy -diff
 	$(LINT) config verify
 	$(LINT) run ./...
 	$(LINT) run --build-tags failpoints ./orders/internal/failpoint
-	cd bench && $(LINT) run ./...
+	cd bench && go mod tidy -diff && $(LINT) run ./...
 
 .PHONY: fmt
 fmt: ## format as lint wants it
