@@ -1,0 +1,205 @@
+package login
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/captcha"
+)
+
+// Reserve decides an attempt and, if it is allowed, counts it as a failure that Settle may take back. One that is not settled within 30 seconds
+// has failed. It returns within Options.Timeout after the CAPTCHA was verified. The error is ErrInvalid, or ErrUnavailable if a solution could
+// not be verified; a store that is away is no error.
+func (t *Throttle) Reserve(ctx context.Context, a Attempt) (Decision, error) {
+	return t.decide(ctx, opReserve, a)
+}
+
+// Check says how Reserve would decide now, without a CAPTCHA, and counts nothing. That it says Allow is no leave to check a password: of attempts that
+// only ask here, any number may be told so at once.
+func (t *Throttle) Check(ctx context.Context, a Attempt) (Decision, error) {
+	return t.decide(ctx, opCheck, a)
+}
+
+// Report counts a failure that happened without a reservation, and decides what comes next. While the attempt is denied nothing is counted.
+func (t *Throttle) Report(ctx context.Context, a Attempt) (Decision, error) {
+	return t.decide(ctx, opReport, a)
+}
+
+var modes = [...]string{opReserve: "reserve", opCheck: "check", opReport: "report"}
+
+func (t *Throttle) decide(ctx context.Context, do op, a Attempt) (Decision, error) {
+	p, err := t.prepare(do, &a)
+	if err != nil {
+		return Decision{}, err
+	}
+	if ban, left, ok := t.Banned(Subject{Name: a.Name, IP: a.IP}); ok {
+		d := Decision{Action: Deny, Reason: ReasonBanned, Rule: ban.Rule, RetryAfter: left}
+		t.opts.Decided(modes[do], &d)
+		return d, nil
+	}
+	d, err := t.ask(ctx, p, &a)
+	if err != nil {
+		return Decision{}, err
+	}
+	t.opts.Decided(modes[do], &d)
+	return d, nil
+}
+
+// A prepared attempt is one in the terms of the store.
+type prepared struct {
+	call *call
+	id   attemptID
+}
+
+func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
+	typed, err := t.normalize(a.Name)
+	if err != nil {
+		return nil, err
+	}
+	factor, err := validFactor(a.Factor)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !a.IP.IsValid():
+		return nil, fmt.Errorf("%w: the address is missing, should be the client's", ErrInvalid)
+	case len(a.ID) > 255:
+		return nil, fmt.Errorf("%w: ID has %d bytes, should have at most 255", ErrInvalid, len(a.ID))
+	}
+	p := &prepared{}
+	p.id = attemptID{name: t.keys.name(typed), ip: a.IP.Unmap().WithZone(""), factor: factor, renew: true}
+	if a.Device != "" {
+		if device, ends, ok := t.keys.parseDevice(a.Device, p.id.name, factor); ok && time.Until(ends) > 0 {
+			p.id.device, p.id.renew = device, time.Until(ends) < t.opts.DeviceLife/2
+		}
+	}
+	p.call = &call{op: do}
+	p.call.keys, p.call.name = t.keys.keys(p.id.name, p.id.ip, p.id.device, factor)
+	if a.ID == "" {
+		rand.Read(p.id.nonce[:])
+	} else {
+		p.id.nonce = t.keys.hash("request", modes[do], a.ID, string(p.id.name[:]), admission.Address(a.IP), factor, a.Device, a.Captcha)
+		if do != opCheck {
+			p.call.record = t.keys.record("q", p.id.nonce)
+		}
+	}
+	return p, nil
+}
+
+// ask lets a solution be used up only where it opens something: who has to wait keeps it.
+func (t *Throttle) ask(ctx context.Context, p *prepared, a *Attempt) (Decision, error) {
+	if a.Captcha == "" || t.opts.Captcha == nil || p.call.op != opReserve {
+		d, _, err := t.put(ctx, p, p.call.op, false)
+		return d, err
+	}
+	d, known, err := t.put(ctx, p, opCheck, false)
+	solved := d.Action == Challenge
+	switch {
+	case err != nil, known:
+		return d, err
+	case solved:
+		if wait, ok := t.solutionAllowed(ctx, a.IP); !ok {
+			return Decision{Action: Delay, Reason: ReasonTooManySolutions, RetryAfter: wait}, nil
+		}
+		err := t.opts.Captcha.Verify(ctx, a.Captcha, t.binding(p, d.Challenge.Risk-1), a.IP)
+		switch {
+		case errors.Is(err, captcha.ErrRefused), errors.Is(err, captcha.ErrFellBack):
+			if p.call.record != "" { // it may have been used by the same request, sent twice at the same time
+				if again, known, err := t.put(ctx, p, opCheck, false); err == nil && known {
+					return again, nil
+				}
+			}
+			d.Reason = ReasonCaptchaRefused
+			return d, nil
+		case err != nil:
+			return Decision{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
+	d, _, err = t.put(ctx, p, p.call.op, solved)
+	return d, err
+}
+
+// solutionAllowed reports whether the address may have one more solution verified, or how long it has to wait.
+func (t *Throttle) solutionAllowed(ctx context.Context, ip netip.Addr) (wait time.Duration, ok bool) {
+	if t.opts.Solutions == nil {
+		return 0, true
+	}
+	return t.opts.Solutions(ctx, ip)
+}
+
+func (t *Throttle) binding(p *prepared, risk int) captcha.Binding {
+	subject := t.keys.hash("challenge", string(p.id.name[:]), admission.Address(p.id.ip), p.id.factor)
+	return captcha.Binding{Purpose: Purpose, Subject: subject.String(), Risk: min(max(risk, 0), captcha.MaxRisk)}
+}
+
+// put puts an attempt to the store, or where that is away to this process. The answer is known if the attempt's id had one before.
+func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d Decision, known bool, err error) {
+	ladders := t.ladders()
+	l, c := ladders.full, *p.call
+	c.op, c.ladder, c.solved = do, l, solved
+	re, err := t.askStore(ctx, &c)
+	degraded := err != nil
+	if degraded {
+		if errors.Is(err, admission.ErrTooMany) { // a crowd is no outage, and would be counted twice
+			return d, false, err
+		}
+		l = ladders.local
+		own := c // which the store may still be reading
+		own.ladder = l
+		if re, err = t.local.do(ctx, &own); err != nil {
+			return d, false, err
+		}
+	}
+	d = Decision{Action: actionWords[min(re.action, deny)], RetryAfter: micros(re.left), Degraded: degraded}
+	if re.shadow >= 0 {
+		d.Shadow = l.rules[re.shadow].name
+	}
+	if re.rule >= 0 {
+		r := &l.rules[re.rule]
+		d.Rule, d.Reason = r.name, reasonOf(r)
+	}
+	if re.held {
+		d.Reason = ReasonInFlight
+	}
+	switch {
+	case d.Action == Challenge:
+		d.Challenge = t.binding(p, bits.Len64(uint64(re.failures)/10))
+	case d.Action == Allow && p.call.op == opReserve && (do == opReserve || re.known):
+		id := p.id
+		id.at, id.inLane, id.inLocal = re.at, re.device, degraded
+		d.ID = t.keys.attemptToken(&id)
+	}
+	t.tripped(ctx, l, &p.id, re.trips, re.at)
+	return d, re.known, nil
+}
+
+var errResting = errors.New("the store did not answer lately")
+
+// askStore asks it for a decision, unless it has not answered within the last second.
+func (t *Throttle) askStore(ctx context.Context, c *call) (reply, error) {
+	if time.Now().UnixNano() < t.resting.Load() {
+		return reply{}, errResting
+	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Timeout)
+	defer cancel()
+	re, err := t.store.do(within, c)
+	switch {
+	case errors.Is(err, admission.ErrTooMany), errors.Is(err, errFull): // to whom it knows it answers
+	case err != nil:
+		t.resting.Store(time.Now().Add(restFor).UnixNano())
+		if !t.away.Swap(true) {
+			t.opts.Logger.WarnContext(ctx, "login: the store does not answer, this process counts by itself", "error", err)
+		}
+	case t.away.Swap(false):
+		t.opts.Logger.InfoContext(ctx, "login: the store answers again")
+	}
+	return re, err
+}
+
+func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
