@@ -21,7 +21,7 @@ func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate, solutions *admiss
 			d, err := solutions.Charge(ctx, admission.Request{IP: ip, Route: httpapi.SolutionRoute})
 			return d.RetryAfter, err != nil || d.Admitted
 		},
-		Bans: gate, History: h.Logins,
+		Bans: sparing{gate, cfg.TrustedProxies}, History: h.Logins,
 		Decided: measured.Decided, Logger: p.Log,
 	})
 	if err != nil {
@@ -30,4 +30,20 @@ func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate, solutions *admiss
 	measured.Dropped(throttle.Dropped)
 	p.Background = append(p.Background, throttle.Run)
 	return throttle, nil
+}
+
+// sparing bans nobody who is a trusted proxy: a backend that reports its proxy's address as the client's would have all logins banned at once.
+type sparing struct {
+	*admission.Gate
+	proxies []netip.Prefix
+}
+
+// Ban implements login.Bans.
+func (s sparing) Ban(ctx context.Context, order admission.BanOrder) (admission.Ban, error) {
+	for _, proxy := range s.proxies {
+		if p, ok := order.Prefix(); ok && p.Overlaps(proxy) {
+			return admission.Ban{}, admission.ErrBanRefused
+		}
+	}
+	return s.Gate.Ban(ctx, order)
 }

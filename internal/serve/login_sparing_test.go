@@ -1,0 +1,27 @@
+package serve
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// A backend that reports its proxy's address for everybody's must not have the proxy banned by some failed logins.
+func TestFailedLoginsDoNotBanAProxy(t *testing.T) {
+	gate, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), admission.DefaultRules(), admission.Options{Secret: []byte(strings.Repeat("s", 32))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bans := sparing{gate, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	for value, banned := range map[string]bool{"10.1.2.3": false, "::ffff:10.1.2.3": false, "203.0.113.7": true} {
+		ip := netip.MustParseAddr(value)
+		_, err := bans.Ban(t.Context(), admission.BanOrder{BanTarget: admission.BanTarget{Kind: admission.BanIP, Value: value}, For: time.Minute})
+		if _, _, ok := bans.Banned(admission.Request{IP: ip}); ok != banned || errors.Is(err, admission.ErrBanRefused) == banned {
+			t.Errorf("%s: banned %v, %v", value, ok, err)
+		}
+	}
+}
