@@ -1,0 +1,68 @@
+package config
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// What .env says, or whoever starts the containers, arrives in the programs that read it.
+func TestContainers(t *testing.T) {
+	source, err := os.ReadFile("../../docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Services map[string]struct{ Environment map[string]string }
+	}
+	if err := yaml.Unmarshal(source, &file); err != nil {
+		t.Fatal(err)
+	}
+	dotenv, err := os.ReadFile("../../.env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := func(service string, more map[string]string) func(string) string {
+		set := map[string]string{}
+		for line := range strings.Lines(string(dotenv)) {
+			if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(name, "#") {
+				set[name] = value
+			}
+		}
+		return func(name string) string {
+			return os.Expand(file.Services[service].Environment[name], func(of string) string {
+				of, fallback, _ := strings.Cut(of, ":")
+				return cmp.Or(more[of], set[of], strings.TrimPrefix(fallback, "-"))
+			})
+		}
+	}
+
+	if _, err := Worker(nil, environment("worker", nil), os.Stderr); err != nil {
+		t.Error(err)
+	}
+	if c, err := API(nil, environment("api", nil), os.Stderr); err != nil || c.Captcha != CaptchaOwn || c.HistoryDays != 90 {
+		t.Errorf("%+v %v", c, err)
+	}
+	more := map[string]string{
+		"CAPTCHA": "turnstile", "CAPTCHA_SITE_KEY": "site", "CAPTCHA_SECRET": "secret", "CAPTCHA_HOSTNAMES": "shop.example",
+		"HISTORY_DAYS": "7", "RULES_FILE": "../../admission/default.yaml",
+	}
+	api, err := API(nil, environment("api", more), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if api.Captcha != "turnstile" || api.CaptchaSiteKey != "site" || api.CaptchaSecret != "secret" || !slices.Equal(api.CaptchaHostnames, []string{"shop.example"}) || api.HistoryDays != 7 {
+		t.Errorf("%+v", api)
+	}
+	worker, err := Worker(nil, environment("worker", more), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if api.RulesFile == "" || worker.RulesFile != api.RulesFile || len(api.TrustedProxies) == 0 || !slices.Equal(worker.TrustedProxies, api.TrustedProxies) {
+		t.Errorf("the worker has %q, %v; the api %q, %v", worker.RulesFile, worker.TrustedProxies, api.RulesFile, api.TrustedProxies)
+	}
+}
