@@ -351,7 +351,7 @@ func TestLogsNameNobody(t *testing.T) {
 	log.mu.Lock()
 	defer log.mu.Unlock()
 	text := log.text.String()
-	for _, trouble := range []string{"login: the store is away", "login: the history is away"} {
+	for _, trouble := range []string{"login: the store does not answer", "login: the history is away"} {
 		if !strings.Contains(text, trouble) {
 			t.Errorf("nothing about %q was logged:\n%s", trouble, text)
 		}
