@@ -2,15 +2,12 @@ package login_test
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	altcha "github.com/altcha-org/altcha-lib-go"
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
@@ -56,19 +53,7 @@ func solve(t testing.TB, p captcha.Provider, b captcha.Binding) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var c altcha.Challenge
-	if err := json.Unmarshal(made.JSON, &c); err != nil {
-		t.Fatal(err)
-	}
-	s, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, int(c.MaxNumber), 0, nil)
-	if err != nil || s == nil {
-		t.Fatal("there is no solution ", err)
-	}
-	text, err := json.Marshal(altcha.Payload{Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(s.Number), Salt: c.Salt, Signature: c.Signature})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return base64.StdEncoding.EncodeToString(text)
+	return testenv.Solve(t, made.JSON)
 }
 
 // challenged returns the challenge that an attempt by this name gets.

@@ -99,12 +99,14 @@ func (r *rule) lasts(times int64) int64 {
 // A ladder is the login rules of one file, ready for use. It never changes.
 type ladder struct {
 	rules   []rule
-	horizon [kinds]int64 // units that are older mean nothing
-	keep    [kinds]int64 // how long after its newest unit a state may still mean something
-	room    [kinds]int   // units of a state that have failed
-	flight  [kinds]int   // units of a state that are under way
-	least   [kinds]int   // no rule acts below so many units
-	packed  string       // for the script
+	horizon [kinds]int64    // units that are older mean nothing
+	keep    [kinds]int64    // how long after its newest unit a state may still mean something
+	room    [kinds]int      // units of a state that have failed
+	flight  [kinds]int      // units of a state that are under way
+	least   [kinds]int      // no rule acts below so many units
+	packed  string          // for begin.lua
+	welcome string          // for welcome.lua
+	lives   [byDevice]int64 // for welcome.lua: ms that a state lives whose newest unit is of now
 
 	// lapses makes attempts mean nothing that nobody has settled after two seconds. It is for a process that counts by itself: most of its attempts
 	// are settled in other processes, of which it hears nothing, and rightly so.
@@ -191,7 +193,7 @@ func (l *ladder) indexOf(other *ladder, i int) int {
 	return l.index(other.rules[i].id)
 }
 
-// pack writes the ladder for the script, which reads it in begin.lua.
+// pack writes the ladder for the scripts, which read it in begin.lua and welcome.lua.
 func (l *ladder) pack() {
 	be := binary.BigEndian
 	var b []byte
@@ -200,8 +202,14 @@ func (l *ladder) pack() {
 		b = be.AppendUint64(b, uint64(l.keep[k]))
 		b = be.AppendUint32(b, uint32(l.room[k]))
 		b = be.AppendUint32(b, uint32(l.flight[k]))
-		b = be.AppendUint32(b, uint32(l.least[k]))
 	}
+	head := be.AppendUint64(nil, uint64(settleWithin))
+	for k := byName; k <= byNetwork; k++ {
+		head = be.AppendUint32(head, uint32(l.least[k]))
+		head = be.AppendUint64(head, uint64(l.horizon[k]))
+		l.lives[k] = (l.keep[k]+999)/1000 + 1000
+	}
+	l.welcome = string(head)
 	b = append(b, byte(len(l.rules)))
 	for i := range l.rules {
 		r := &l.rules[i]

@@ -26,9 +26,10 @@ func source(names ...string) string {
 }
 
 var (
-	script     = admission.NewScript(source("begin", "ladder", "run"))
-	lookScript = admission.NewScript(`local t = redis.call('TIME') return { t[1] * 1000000 + t[2], redis.call('MGET', unpack(KEYS)) }`)
-	dropScript = admission.NewScript(`return { redis.call('DEL', unpack(KEYS)) }`)
+	welcomeScript = admission.NewScript(source("welcome"))
+	ladderScript  = admission.NewScript(source("begin", "ladder", "run"))
+	lookScript    = admission.NewScript(`local t = redis.call('TIME') return { t[1] * 1000000 + t[2], redis.call('MGET', unpack(KEYS)) }`)
+	dropScript    = admission.NewScript(`return { redis.call('DEL', unpack(KEYS)) }`)
 )
 
 // A RedisStore keeps states in Redis 6.2 or newer, all in one slot, because an attempt is counted in several of them at once. Calls that
@@ -57,43 +58,100 @@ func (s *RedisStore) do(ctx context.Context, c *call) (reply, error) {
 
 type asked = admission.Asked[*call, reply]
 
-// run answers calls, those of one ladder in one script.
+// run answers calls, those of one ladder together.
 func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 	for len(calls) > 0 {
 		l := calls[0].Call.ladder
-		var now, later []*asked
+		var simple, others, later []*asked
 		for _, a := range calls {
-			if a.Call.ladder == l {
-				now = append(now, a)
-			} else {
+			switch {
+			case a.Call.ladder != l:
 				later = append(later, a)
+			case a.Call.simple():
+				simple = append(simple, a)
+			default:
+				others = append(others, a)
 			}
 		}
-		s.runLadder(ctx, l, now)
+		others = append(others, s.runWelcome(ctx, l, simple)...)
+		s.runLadder(ctx, l, others)
 		calls = later
 	}
 }
 
-func (s *RedisStore) runLadder(ctx context.Context, l *ladder, calls []*asked) {
-	keys := make([]string, 0, 5*len(calls))
-	now := int64(0)
-	if s.now != nil {
-		now = s.now()
+// simple reports whether welcome.lua is asked first.
+func (c *call) simple() bool {
+	return c.op == opReserve && !c.solved && c.keys[byDevice] == "" && c.keys[byPair] != ""
+}
+
+// appendKeys appends those of c in the order in which the scripts read them.
+func (c *call) appendKeys(keys []string) []string {
+	for _, key := range c.keys {
+		if key != "" {
+			keys = append(keys, key)
+		}
 	}
-	args := append(make([]any, 0, 1+len(calls)), append(binary.BigEndian.AppendUint64(nil, uint64(now)), l.packed...))
+	if c.record != "" {
+		keys = append(keys, c.record)
+	}
+	return keys
+}
+
+// time returns what a script is to take for now, packed.
+func (s *RedisStore) time() []byte {
+	if s.now == nil {
+		return make([]byte, 8)
+	}
+	return binary.BigEndian.AppendUint64(nil, uint64(s.now()))
+}
+
+// runWelcome reserves those of calls of which there is nothing to say, and returns the others.
+func (s *RedisStore) runWelcome(ctx context.Context, l *ladder, calls []*asked) (others []*asked) {
+	if len(calls) == 0 {
+		return nil
+	}
+	var keys []string
+	args := append(make([]any, 0, 4+len(calls)), append(s.time(), l.welcome...), l.lives[byName], l.lives[byIP], l.lives[byNetwork])
 	for _, a := range calls {
-		c := a.Call
-		for _, key := range c.keys {
-			if key != "" {
-				keys = append(keys, key)
+		var flags byte
+		for bit, is := range [...]bool{a.Call.keys[byNetwork] != "", a.Call.record != ""} {
+			if is {
+				flags |= 1 << bit
 			}
 		}
-		if c.record != "" {
-			keys = append(keys, c.record)
-		}
-		args = append(args, c.pack())
+		keys = a.Call.appendKeys(keys)
+		args = append(args, append([]byte{flags}, a.Call.name[:]...))
 	}
-	replies, err := script.Run(ctx, s.rdb, keys, args...)
+	replies, err := welcomeScript.Run(ctx, s.rdb, keys, args...)
+	if err == nil && len(replies) != 1+len(calls) {
+		err = fmt.Errorf("%w: %d to %d calls", errReply, len(replies), len(calls))
+	}
+	for i, a := range calls {
+		if a.Err = err; err != nil {
+			continue
+		}
+		failures, ok := replies[1+i].(int64)
+		if !ok {
+			others = append(others, a)
+			continue
+		}
+		now, _ := replies[0].(int64)
+		a.Reply = reply{verdict: verdict{action: allow, rule: -1, shadow: -1}, at: now, failures: failures}
+	}
+	return others
+}
+
+func (s *RedisStore) runLadder(ctx context.Context, l *ladder, calls []*asked) {
+	if len(calls) == 0 {
+		return
+	}
+	var keys []string
+	args := append(make([]any, 0, 1+len(calls)), append(s.time(), l.packed...))
+	for _, a := range calls {
+		keys = a.Call.appendKeys(keys)
+		args = append(args, a.Call.pack())
+	}
+	replies, err := ladderScript.Run(ctx, s.rdb, keys, args...)
 	if err == nil && len(replies) != len(calls) {
 		err = fmt.Errorf("%w: %d to %d calls", errReply, len(replies), len(calls))
 	}

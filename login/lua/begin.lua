@@ -31,19 +31,17 @@ local tries_mark = 0 -- no rule has this id
 local record_life, settled_life = 60, 120 -- seconds
 
 local now, end_of_head
--- By kind. room: units that have failed, flight: units under way; least: no rule acts below so many units.
-local horizon, keep, room, flight, least = {}, {}, {}, {}, {}
+local horizon, keep, room, flight = {}, {}, {}, {} -- by kind; room: units that have failed, flight: units under way
 now,
-  horizon[0], keep[0], room[0], flight[0], least[0], horizon[1], keep[1], room[1], flight[1], least[1],
-  horizon[2], keep[2], room[2], flight[2], least[2], horizon[3], keep[3], room[3], flight[3], least[3],
-  horizon[4], keep[4], room[4], flight[4], least[4], end_of_head =
-  unpack_bytes('>I8I8I8I4I4I4I8I8I4I4I4I8I8I4I4I4I8I8I4I4I4I8I8I4I4I4', ARGV[1])
+  horizon[0], keep[0], room[0], flight[0], horizon[1], keep[1], room[1], flight[1], horizon[2], keep[2], room[2], flight[2],
+  horizon[3], keep[3], room[3], flight[3], horizon[4], keep[4], room[4], flight[4], end_of_head =
+  unpack_bytes('>I8I8I8I4I4I8I8I4I4I8I8I4I4I8I8I4I4I8I8I4I4', ARGV[1])
 if now == 0 then
   local time = call('TIME')
   now = time[1] * second + time[2]
 end
 
--- The rules of a kind, read when they are first asked for: most attempts meet states of which there is nothing to say.
+-- The rules of a kind, read when they are first asked for.
 local rules
 local function rules_of(kind)
   if not rules then
@@ -61,14 +59,10 @@ local function rules_of(kind)
 end
 
 -- All states of the script, by key, read at once and written at its end: of many calls for one name each meets what the one before left.
--- Most are only glanced at: of a state that is quiet nothing is to be said, and an attempt under way is appended to what was read.
 local states = {}
 
--- Makes units and marks of what was read, and of what was appended to it since.
-local function open(s)
-  if s.units then return s end
-  s.units, s.marks = {}, {}
-  local kind, raw = s.kind, s.raw
+local function state_of(kind, raw)
+  local s = { kind = kind, raw = raw, units = {}, marks = {} }
   if raw then
     local at = 2
     for _ = 1, string.byte(raw) do
@@ -89,20 +83,6 @@ local function open(s)
       table.insert(s.units, u)
     end
   end
-  if s.appended then table.insert(s.units, { at = now, pending = true, name = s.appended, owes = true }) end
   return s
 end
 
--- Whether there is nothing that a rule could act on, or that age would change. Sets n and failed, of units.
-local function glance(s)
-  local raw, size = s.raw, s.kind == by_ip and 15 or 8
-  if not raw then return true end
-  s.n = (#raw - 1) / size
-  if s.n >= least[s.kind] or string.byte(raw) > 0 then return false end
-  for at = 2, #raw, size do
-    local t = unpack_bytes('>I8', raw, at)
-    if t % 2 == 0 then s.failed = s.failed + 1 elseif now >= (t - 1) / 2 + settle_within then return false end
-    if t / 2 <= now - horizon[s.kind] or t / 2 > now + settle_within then return false end
-  end
-  return true
-end

@@ -139,7 +139,7 @@ end
 
 local function age(own, name, trips)
   for kind = by_name, by_device do
-    if own[kind] then age_one(open(own[kind]), trips) end
+    if own[kind] then age_one(own[kind], trips) end
   end
   adopt(own, name, trips)
 end

@@ -82,16 +82,10 @@ local function settle(own, name, device, at, result, record)
   return reply(settled, 0, 0, 0, 0, 0, trips)
 end
 
-local life = {} -- by kind: ms that a state whose newest unit is of now lives, as an argument
-local under_way, owing, none = pack('>I8', now * 2 + 1), pack('B', 1), pack('B', 0)
+local owing, none = pack('B', 1), pack('B', 0)
 
 local function save(key, s)
   local kind = s.kind
-  if not s.units then
-    life[kind] = life[kind] or tostring(ceil(keep[kind] / 1000) + 1000)
-    call('PSETEX', key, life[kind], (s.raw or none) .. under_way .. (kind == by_ip and s.appended .. owing or ''))
-    return
-  end
   local expires, parts, marks = 0, { none }, 0
   for _, r in ipairs(next(s.marks) and rules_of(kind) or {}) do
     local m = s.marks[r.id]
@@ -120,8 +114,7 @@ local function save(key, s)
   end
 end
 
-local welcome = {} -- the answer to an ordinary attempt, by failures
-local kinds_in, its_states = {}, {} -- by bits; of the call at hand
+local kinds_in = {} -- by bits
 
 local function kinds_of(bits)
   local kinds = kinds_in[bits]
@@ -138,46 +131,22 @@ end
 local raw, replies, at_key = call('MGET', values(KEYS)), {}, 0
 for i = 2, #ARGV do
   local op, bits, flags, name, at, result = unpack_bytes('>BBBc6I8B', ARGV[i])
-  local its, record, known, lately, both = kinds_of(bits), nil, nil, 0, 0
-  local ordinary = op == op_reserve and bits < 16 and flags % 4 == 0
-  for j = 1, #its do
+  local own, record = {}, nil
+  for _, kind in ipairs(kinds_of(bits)) do
     at_key = at_key + 1
-    local key, kind = KEYS[at_key], its[j]
-    local s = states[key]
-    if not s then
-      s = { kind = kind, raw = raw[at_key], n = 0, failed = 0, appended = false, dirty = false, units = false }
-      states[key] = s
-    end
-    its_states[j] = s
-    ordinary = ordinary and not s.units and not s.appended and glance(s)
-    if kind == by_name or kind == by_ip then lately = max(lately, s.failed) end
-    if kind == by_pair or kind == by_ip then both = both + s.n end
+    local key = KEYS[at_key]
+    states[key] = states[key] or state_of(kind, raw[at_key])
+    own[kind] = states[key]
   end
   if flags % 8 >= 4 then
     at_key = at_key + 1
     record = KEYS[at_key]
-    known = records[record] or raw[at_key]
-    records[record] = known
+    records[record] = records[record] or raw[at_key]
   end
-  local own
-  if ordinary and not known and both < least[by_pair] then
-    for j = 1, #its do
-      local s = its_states[j]
-      if s.kind ~= by_pair then s.appended, s.dirty = name, true end
-    end
-    welcome[lately] = welcome[lately] or reply(allow, 0, 0, 0, 0, lately, {})
-    replies[i - 1] = welcome[lately]
-    if record then note(record, reply(allow, 0, 4, 0, 0, lately, {}), record_life) end
-  elseif known and op ~= op_settle then
-    replies[i - 1] = known
-  else
-    own = {}
-    for j = 1, #its do own[its[j]] = its_states[j] end
-  end
-  if own and op == op_settle then
+  if op == op_settle then
     replies[i - 1] = settle(own, name, flags % 2 >= 1, at, string.char(result), record)
-  elseif own then
-    replies[i - 1] = attempt(op, own, name, flags % 4 >= 2, record)
+  else
+    replies[i - 1] = record and records[record] or attempt(op, own, name, flags % 4 >= 2, record)
   end
 end
 for key, s in pairs(states) do
