@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,10 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	altcha "github.com/altcha-org/altcha-lib-go"
-
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 var captchaSecret = []byte("a secret of at least 16 bytes")
@@ -71,19 +68,7 @@ func solution(t testing.TB, h http.Handler, url string, fields ...string) string
 
 func solutionOf(t testing.TB, w *httptest.ResponseRecorder) string {
 	t.Helper()
-	var c altcha.Challenge
-	if err := json.Unmarshal(w.Body.Bytes(), &c); err != nil {
-		t.Fatal(err)
-	}
-	s, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, int(c.MaxNumber), 0, nil)
-	if err != nil || s == nil {
-		t.Fatalf("%s has no solution: %v", w.Body, err)
-	}
-	text, err := json.Marshal(altcha.Payload{Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(s.Number), Salt: c.Salt, Signature: c.Signature})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return base64.StdEncoding.EncodeToString(text)
+	return testenv.Solve(t, w.Body.Bytes())
 }
 
 // challengedFor is the url of the challenge that an answer names; its detail begins so.
