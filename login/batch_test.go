@@ -1,0 +1,92 @@
+package login
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// Calls that share a script meet what those before them left, as if each had come alone.
+func TestCallsOfOneScript(t *testing.T) {
+	opts, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(opts)
+	t.Cleanup(func() { rdb.Close() })
+	store := NewRedisStore(rdb)
+	l := newLadder(admission.DefaultRules().Login(), time.Hour)
+	rapid.Check(t, func(rt *rapid.T) {
+		now := time.Now().UnixMicro()
+		store.now = func() int64 { return now }
+		memory := NewMemoryStore()
+		memory.now = store.now
+		keys, err := newKeyring(uuid.NewString(), make([]byte, 32))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var reserved []*call // to be settled
+		for script := range rapid.IntRange(1, 6).Draw(rt, "scripts") {
+			var simple, others []*asked
+			for range rapid.IntRange(1, 12).Draw(rt, "calls") {
+				c := &call{ladder: l, op: rapid.SampledFrom([]op{opReserve, opReserve, opReserve, opCheck, opReport, opSettle, opSettle}).Draw(rt, "op")}
+				ip := netip.MustParseAddr(rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1"}).Draw(rt, "ip"))
+				name := keys.name(rapid.SampledFrom([]string{"alice", "bob", "carol"}).Draw(rt, "name"))
+				device := rapid.SampledFrom([]string{"", "", "phone"}).Draw(rt, "device")
+				c.keys, c.name = keys.keys(name, ip, device, Password)
+				if c.op == opSettle {
+					if len(reserved) == 0 {
+						continue
+					}
+					*c = *rapid.SampledFrom(reserved).Draw(rt, "reserved")
+					c.op, c.result = opSettle, rapid.SampledFrom([]byte{'s', 'f', 'f', 'e'}).Draw(rt, "result")
+				} else if id := rapid.SampledFrom([]string{"", "", "1", "2"}).Draw(rt, "id"); id != "" {
+					c.record = keys.record("q", keys.hash(id, fmt.Sprint(c.op, script), name.String(), ip.String(), device)) // Redis ends records by its own clock
+				}
+				if a := (&asked{Call: c}); c.simple() {
+					simple = append(simple, a)
+				} else {
+					others = append(others, a)
+				}
+			}
+			left := store.runWelcome(t.Context(), l, simple)
+			inOrder := make([]*asked, 0, len(simple)+len(others))
+			for _, a := range simple {
+				if !slices.Contains(left, a) {
+					inOrder = append(inOrder, a)
+				}
+			}
+			others = append(others, left...)
+			store.runLadder(t.Context(), l, others)
+			for _, a := range append(inOrder, others...) {
+				want, err := memory.do(t.Context(), a.Call)
+				if err != nil || a.Err != nil {
+					rt.Fatal(err, a.Err)
+				}
+				got := a.Reply
+				if a.Call.op == opSettle { // which has no verdict
+					want, got = reply{outcome: want.outcome, trips: want.trips}, reply{outcome: got.outcome, trips: got.trips}
+				}
+				if diff := cmp.Diff(fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got)); diff != "" {
+					rt.Fatalf("%+v: redis differs from memory:\n%s", *a.Call, diff)
+				}
+				if a.Call.op == opReserve && a.Reply.action == allow && !a.Reply.known {
+					settle := *a.Call
+					settle.at, settle.device, settle.record = a.Reply.at, a.Reply.device, keys.record("o", keys.hash(uuid.NewString()))
+					reserved = append(reserved, &settle)
+				}
+			}
+			now += rapid.Int64Range(0, 40*second).Draw(rt, "later")
+		}
+	})
+}
