@@ -29,7 +29,7 @@ local function glance(state, size, least, horizon)
   for at = 2, #state, size do
     local t = unpack_bytes('>I8', state, at)
     if t % 2 == 0 then failed = failed + 1 elseif now >= (t - 1) / 2 + settle_within then return end
-    if t / 2 <= now - horizon or t / 2 > now + settle_within then return end
+    if t / 2 <= now - horizon then return end
   end
   return n, failed
 end
