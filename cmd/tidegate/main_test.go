@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tidegate/tidegate/internal/embedded"
@@ -19,10 +20,28 @@ import (
 
 func nothing(string) string { return "" }
 
+// An output is a file to the program: the embedded server's log and the crowd's progress are written to the same one.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
 // call runs the program and returns what it prints.
 func call(t *testing.T, getenv func(string) string, args ...string) (string, error) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr output
 	err := run(t.Context(), args, getenv, &stdout, &stderr)
 	if t.Failed() || err != nil {
 		t.Logf("%v: %v\n%s", args, err, &stderr)
