@@ -7,19 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(quiet{}) // these tests lose servers on purpose
 	os.Exit(testenv.Main(m))
 }
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // memoryUsed is Used of one process, and while err is not nil it is away.
 type memoryUsed struct {

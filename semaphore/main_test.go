@@ -17,15 +17,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(quiet{}) // these tests lose servers on purpose
 	beChild()
 	_ = flag.Set("test.parallel", "8") // unless the command line says otherwise: these tests wait most of the time
 	os.Exit(testenv.Main(m))
 }
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // patience is how long a test waits for what must come: so long that only what never comes takes it.
 const patience = 30 * time.Second

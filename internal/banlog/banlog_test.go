@@ -1,7 +1,6 @@
 package banlog_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -13,43 +12,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	_ "github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/testenv"
-	"github.com/tidegate/tidegate/migrations"
-	"github.com/tidegate/tidegate/orders/sqlite"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 // each runs test over both databases.
 func each(t *testing.T, test func(t *testing.T, log *banlog.Log)) {
-	for _, c := range []struct {
-		driver  string
-		dsn     func(t *testing.T) string
-		migrate func(context.Context, *sql.DB) error
-		open    func(*sql.DB) *banlog.Log
-	}{
-		{"pgx", func(t *testing.T) string { return testenv.Postgres(t) }, migrations.Postgres, banlog.Postgres},
-		{"sqlite", func(t *testing.T) string {
-			return "file:" + filepath.Join(t.TempDir(), "bans.db") + "?" + sqlite.Options
-		}, migrations.SQLite, banlog.SQLite},
-	} {
-		t.Run(c.driver, func(t *testing.T) {
-			db, err := sql.Open(c.driver, c.dsn(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = db.Close() })
-			if err := c.migrate(t.Context(), db); err != nil {
-				t.Fatal(err)
-			}
-			test(t, c.open(db))
-		})
-	}
+	databases.Each(t, banlog.Postgres, banlog.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *banlog.Log) { test(t, open(db)) })
 }
 
 var epoch = time.Date(2030, 1, 2, 3, 4, 5, 6e6, time.UTC)

@@ -7,46 +7,19 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite"
-
 	"github.com/tidegate/tidegate/internal/testenv"
-	"github.com/tidegate/tidegate/migrations"
-	"github.com/tidegate/tidegate/orders/sqlite"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 // each runs test over both databases.
 func each(t *testing.T, test func(t *testing.T, p *Pruner)) {
-	for _, c := range []struct {
-		driver  string
-		dsn     func(t *testing.T) string
-		migrate func(context.Context, *sql.DB) error
-		open    func(*sql.DB) *Pruner
-	}{
-		{"pgx", func(t *testing.T) string { return testenv.Postgres(t) }, migrations.Postgres, Postgres},
-		{"sqlite", func(t *testing.T) string {
-			return "file:" + filepath.Join(t.TempDir(), "history.db") + "?" + sqlite.Options
-		}, migrations.SQLite, SQLite},
-	} {
-		t.Run(c.driver, func(t *testing.T) {
-			db, err := sql.Open(c.driver, c.dsn(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = db.Close() })
-			if err := c.migrate(t.Context(), db); err != nil {
-				t.Fatal(err)
-			}
-			test(t, c.open(db))
-		})
-	}
+	databases.Each(t, Postgres, SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *Pruner) { test(t, open(db)) })
 }
 
 // fill has something happen every minute: n events of each kind, the last of them at end.

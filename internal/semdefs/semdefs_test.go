@@ -6,22 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
-	_ "modernc.org/sqlite"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/internal/testenv"
-	"github.com/tidegate/tidegate/migrations"
-	"github.com/tidegate/tidegate/orders/sqlite"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -39,29 +35,7 @@ type bed struct {
 
 // each runs test over both databases.
 func each(t *testing.T, test func(b *bed)) {
-	for _, c := range []struct {
-		driver  string
-		dsn     func(t *testing.T) string
-		migrate func(context.Context, *sql.DB) error
-		open    func(*sql.DB) *semdefs.Table
-	}{
-		{"pgx", func(t *testing.T) string { return testenv.Postgres(t) }, migrations.Postgres, semdefs.Postgres},
-		{"sqlite", func(t *testing.T) string {
-			return "file:" + filepath.Join(t.TempDir(), "semaphores.db") + "?" + sqlite.Options
-		}, migrations.SQLite, semdefs.SQLite},
-	} {
-		t.Run(c.driver, func(t *testing.T) {
-			db, err := sql.Open(c.driver, c.dsn(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = db.Close() })
-			if err := c.migrate(t.Context(), db); err != nil {
-				t.Fatal(err)
-			}
-			test(newBed(t, db, c.open))
-		})
-	}
+	databases.Each(t, semdefs.Postgres, semdefs.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *semdefs.Table) { test(newBed(t, db, open)) })
 }
 
 func newBed(t *testing.T, db *sql.DB, open func(*sql.DB) *semdefs.Table) *bed {

@@ -9,6 +9,7 @@
 package testenv
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 )
 
@@ -29,6 +31,7 @@ const (
 //
 //	func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 func Main(m *testing.M) int {
+	redis.SetLogger(quiet{}) // tests lose servers on purpose
 	code := m.Run()
 	// Before the servers stop: a goroutine that waits for one would end with it and the leak stay hidden.
 	if code == 0 {
@@ -40,6 +43,10 @@ func Main(m *testing.M) int {
 	stopAll()
 	return code
 }
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // IgnoreServers is for a test that looks for leaks itself: the goroutines behind the servers are not the test's.
 func IgnoreServers() goleak.Option {

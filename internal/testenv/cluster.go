@@ -1,0 +1,200 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// RedisCluster is the addresses of this test binary's own Redis Cluster of three masters without replicas.
+func RedisCluster(t testing.TB) []string {
+	t.Helper()
+	return addrsOf(sharedCluster.get(t, func() ([]*server, error) { return newCluster() }))
+}
+
+func addrsOf(servers []*server) []string {
+	addrs := make([]string, len(servers))
+	for i, s := range servers {
+		addrs[i] = s.addr()
+	}
+	return addrs
+}
+
+// A FailoverCluster is a Redis Cluster of one test's own: three masters, the first of which has a replica. It is not safe for
+// concurrent use.
+type FailoverCluster struct {
+	Addrs   []string // of the masters as they were at the start
+	t       testing.TB
+	master  *server // that has a replica
+	replica *server
+}
+
+// Nodes that are silent for longer than this are given up: sooner than after Redis' own 15 s, and later than most busy machines are silent.
+const nodeTimeout = 2 * time.Second
+
+// StartFailoverCluster starts one, which ends with the test. Where nothing is to be given up, since nothing is killed, patient keeps a
+// machine that is very busy from giving up a master that is well.
+func StartFailoverCluster(t testing.TB, patient ...time.Duration) *FailoverCluster {
+	t.Helper()
+	args := []string{"--cluster-node-timeout", strconv.FormatInt(append(patient, nodeTimeout)[0].Milliseconds(), 10)}
+	masters, err := newCluster(args...)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	for _, s := range masters {
+		t.Cleanup(s.remove)
+	}
+	s, err := newReplica(masters[0].addr(), args...)
+	if err != nil {
+		t.Fatalf("testenv: replica: %v", err)
+	}
+	t.Cleanup(s.remove)
+	if err := knowReplica(masters); err != nil {
+		t.Fatalf("testenv: replica: %v", err)
+	}
+	return &FailoverCluster{Addrs: addrsOf(masters), t: t, master: masters[0], replica: s}
+}
+
+// knowReplica waits until all masters know that the first has a replica: they would not vote for it otherwise.
+func knowReplica(masters []*server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	first := redisClient(masters[0].addr())
+	defer first.Close()
+	id, err := first.Do(ctx, "CLUSTER", "MYID").Text()
+	if err != nil {
+		return err
+	}
+	for _, s := range masters {
+		c := redisClient(s.addr())
+		defer c.Close()
+		for {
+			replicas, err := c.Do(ctx, "CLUSTER", "REPLICAS", id).Slice()
+			if err == nil && len(replicas) == 1 {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s does not know it: %w", s.addr(), ctx.Err())
+			case <-time.After(pollInterval):
+			}
+		}
+	}
+	return nil
+}
+
+// KillMaster ends the first master as a crash would, and waits until the others have given it up and the replica has taken its place.
+func (c *FailoverCluster) KillMaster() {
+	c.t.Helper()
+	c.master.kill()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	rdb := redisClient(c.replica.addr())
+	defer rdb.Close()
+	if err := awaitInfo(ctx, rdb, "role:master"); err != nil {
+		c.t.Fatalf("testenv: kill master: %v", err)
+	}
+}
+
+// FailOver makes the replica the master, in agreement with it so that nothing is lost, and waits until it is.
+func (c *FailoverCluster) FailOver() {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	rdb := redisClient(c.replica.addr())
+	defer rdb.Close()
+	if err := rdb.ClusterFailover(ctx).Err(); err != nil {
+		c.t.Fatalf("testenv: failover: %v", err)
+	}
+	if err := awaitInfo(ctx, rdb, "role:master"); err != nil {
+		c.t.Fatalf("testenv: failover: %v", err)
+	}
+}
+
+// newCluster starts three masters, gives each a third of the slots and introduces them.
+func newCluster(args ...string) ([]*server, error) {
+	const nodes, slots = 3, 16384
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	clients := make([]*redis.Client, nodes)
+	servers := make([]*server, nodes)
+	for i := range nodes {
+		s, err := newRedis(append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")...)
+		if err != nil {
+			return nil, err
+		}
+		servers[i], clients[i] = s, redisClient(s.addr())
+		defer clients[i].Close()
+		var own []int
+		for slot := i * slots / nodes; slot < (i+1)*slots/nodes; slot++ {
+			own = append(own, slot)
+		}
+		if err := clients[i].ClusterAddSlots(ctx, own...).Err(); err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+		// Equal epochs collide, and the nodes would spend seconds to settle who goes first.
+		if err := clients[i].Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+		if i > 0 {
+			if err := clients[0].ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(s.port)).Err(); err != nil {
+				return nil, fmt.Errorf("cluster: %w", err)
+			}
+		}
+	}
+	for _, c := range clients {
+		for !clusterReady(ctx, c, nodes) {
+			select {
+			case <-ctx.Done():
+				return nil, fmt.Errorf("cluster: nodes do not agree: %w", ctx.Err())
+			case <-time.After(pollInterval):
+			}
+		}
+	}
+	return servers, nil
+}
+
+// clusterReady asks one node whether it knows the owner of every slot.
+func clusterReady(ctx context.Context, c *redis.Client, nodes int) bool {
+	info, err := c.ClusterInfo(ctx).Result()
+	if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_slots_ok:16384") {
+		return false
+	}
+	owners, err := c.Do(ctx, "CLUSTER", "SLOTS").Slice() // CLUSTER SHARDS is new in Redis 7
+	return err == nil && len(owners) == nodes
+}
+
+// newReplica starts a node that follows the master at addr, and waits until it has its data.
+func newReplica(addr string, args ...string) (*server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	master := redisClient(addr)
+	defer master.Close()
+	id, err := master.Do(ctx, "CLUSTER", "MYID").Text()
+	if err != nil {
+		return nil, err
+	}
+	s, err := newRedis(append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")...)
+	if err != nil {
+		return nil, err
+	}
+	rdb := redisClient(s.addr())
+	defer rdb.Close()
+	host, port, _ := strings.Cut(addr, ":")
+	if err := rdb.ClusterMeet(ctx, host, port).Err(); err != nil {
+		return nil, err
+	}
+	for rdb.ClusterReplicate(ctx, id).Err() != nil { // until the nodes have met
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("nodes do not meet: %w", ctx.Err())
+		case <-time.After(pollInterval):
+		}
+	}
+	return s, awaitInfo(ctx, rdb, "master_link_status:up")
+}

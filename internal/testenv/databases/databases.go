@@ -1,0 +1,44 @@
+// Package databases runs a test over both databases that the product writes to.
+package databases
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver of Postgres
+	_ "modernc.org/sqlite"             // the driver of SQLite
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/migrations"
+	"github.com/tidegate/tidegate/orders/sqlite"
+)
+
+// Each runs test over Postgres and over SQLite, with a database of its own that is up to date, and the one of the two functions that opens
+// what is tested there.
+func Each[T any](t *testing.T, inPostgres, inSQLite func(*sql.DB) T, test func(t *testing.T, db *sql.DB, open func(*sql.DB) T)) {
+	for _, c := range []struct {
+		driver  string
+		dsn     func(t *testing.T) string
+		migrate func(context.Context, *sql.DB) error
+		open    func(*sql.DB) T
+	}{
+		{"pgx", func(t *testing.T) string { return testenv.Postgres(t) }, migrations.Postgres, inPostgres},
+		{"sqlite", func(t *testing.T) string {
+			return "file:" + filepath.Join(t.TempDir(), "test.db") + "?" + sqlite.Options
+		}, migrations.SQLite, inSQLite},
+	} {
+		t.Run(c.driver, func(t *testing.T) {
+			db, err := sql.Open(c.driver, c.dsn(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			if err := c.migrate(t.Context(), db); err != nil {
+				t.Fatal(err)
+			}
+			test(t, db, c.open)
+		})
+	}
+}
