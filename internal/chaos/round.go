@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	unsafeFor = 20 * time.Second // how long a fault waits for the moment at which it takes no last copy
-	healTime  = 90 * time.Second // for every process to be ready again
+	waits    = 20 * time.Second // how long a fault waits for the moment at which it takes no last copy, and finds something to break
+	healTime = 90 * time.Second // for every process to be ready again
 )
 
 // crowd is who comes in a round: enough for the stock to be sold several times over, as orders expire and are cancelled.
@@ -99,7 +99,7 @@ type turn struct {
 func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *result) {
 	var turns []turn
 	for _, s := range p.Steps {
-		turns = append(turns, turn{step: s, at: start.Add(s.At - s.Before), until: start.Add(s.At + unsafeFor)})
+		turns = append(turns, turn{step: s, at: start.Add(s.At - s.Before), until: start.Add(s.At + waits)})
 	}
 	for len(turns) > 0 {
 		slices.SortStableFunc(turns, func(a, b turn) int { return a.at.Compare(b.at) })
@@ -114,10 +114,9 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 			c.must(t.fault.prepare(c))
 			t.prepared, t.at = true, time.Now().Add(t.Before)
 			turns = append(turns, t)
-		case safe:
-			c.inject(ctx, start, t.step, res)
+		case safe && c.inject(ctx, start, t.step, res):
 		case time.Now().After(t.until):
-			res.skip(t.step, errors.New("it would have taken the last copy of an order"))
+			res.skip(t.step, errors.New("it would have taken the last copy of an order, or found nothing to break"))
 		default:
 			t.prepared, t.at = false, time.Now().Add(100*time.Millisecond)
 			turns = append(turns, t)
@@ -126,8 +125,9 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 	c.healing.Wait()
 }
 
-// inject breaks the cluster in one way.
-func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *result) {
+// inject breaks the cluster in one way. It tells whether the step is done with: a process that is dead just now, or a server to which
+// nobody is connected, can be broken a moment later.
+func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *result) bool {
 	err := s.fault.inject(ctx, c, s.params)
 	if s.fault.heal != nil { // also what was broken before it failed
 		c.healing.Go(func() {
@@ -135,9 +135,12 @@ func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *resu
 			s.fault.heal(c, s.params)
 		})
 	}
+	if errors.Is(err, errNothingThere) {
+		return false
+	}
 	if err != nil {
 		res.skip(s, err)
-		return
+		return true
 	}
 	c.t.Logf("seed %d: +%.3fs %s", res.Seed, time.Since(start).Seconds(), s)
 	res.Injected[s.Fault]++
@@ -145,6 +148,7 @@ func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *resu
 		c.lost = time.Now()
 		c.late.loss(c.lost)
 	}
+	return true
 }
 
 // heal ends everything that is broken, and waits until every process is ready.

@@ -76,13 +76,22 @@ func (s *server) create() error {
 // port could otherwise be given that same port, connect to itself, and keep the server from coming back. Ten
 // thousand above it a Redis Cluster node opens its second port.
 func freePort() int {
+	ports.Lock()
+	defer ports.Unlock()
 	for {
 		port := 12000 + rand.IntN(10000)
-		if canListen(port) && canListen(port+10000) {
+		if !ports.given[port] && canListen(port) && canListen(port+10000) {
+			ports.given[port] = true
 			return port
 		}
 	}
 }
+
+// ports are given once: whose server is dead just now will start it again.
+var ports = struct {
+	sync.Mutex
+	given map[int]bool // guarded by Mutex
+}{given: make(map[int]bool)}
 
 func canListen(port int) bool {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
