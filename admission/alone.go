@@ -7,10 +7,10 @@ import (
 )
 
 // decideAlone decides without the store, which failed with cause.
-func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []Verdict, version string, cause error) (Decision, error) {
+func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []Verdict, rules *Rules, cause error) (Decision, error) {
 	// A cost above the limit needs no store.
 	if final := refusals(verdicts); slices.ContainsFunc(final, func(v Verdict) bool { return !v.Shadow }) {
-		return conclude(final, version), nil
+		return rules.conclude(final), nil
 	}
 	local, of := Call{Mode: call.Mode, Request: call.Request}, p.of
 	p.of = nil
@@ -37,7 +37,7 @@ func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []V
 			alone = append(alone, verdicts[at])
 		}
 	}
-	d := conclude(alone, version)
+	d := rules.conclude(alone)
 	d.Degraded = true
 	return d, nil
 }

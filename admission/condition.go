@@ -3,6 +3,7 @@ package admission
 import (
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // match is when a rule applies: where all conditions hold. An empty match holds always.
@@ -23,6 +24,8 @@ type value struct {
 	text string
 	ip   netip.Addr // of the part ip
 	path []string   // segments, of the part route
+
+	attribute bool // text is what an attribute says, which may be an address
 }
 
 // holds reports whether m holds for req, whose route has these segments.
@@ -58,16 +61,28 @@ func (r *Request) value(part string) value {
 	case "session":
 		return value{text: r.Session}
 	}
-	return value{text: r.Attributes[part]}
+	return value{text: r.Attributes[part], attribute: true}
 }
 
 func (v value) present() bool { return v.text != "" || v.ip.IsValid() }
+
+// address returns the address that v is, also where it stands in an attribute; the zero Addr if it is none.
+func (v value) address() netip.Addr {
+	if !v.attribute || len(v.text) > 45 || !strings.ContainsAny(v.text, ".:") { // an error of ParseAddr would be an allocation
+		return v.ip
+	}
+	ip, _ := netip.ParseAddr(v.text) // of what is no address the zero Addr
+	return ip.Unmap().WithZone("")
+}
 
 type (
 	words    []string       // any of a few
 	routes   []route        // any of these patterns
 	not      struct{ test } // also where the part is missing
 	all      []test
+	anyOf    []test
+	above    number
+	below    number
 	present  bool
 	numbers  struct{ from, to number }
 	span     struct{ from, to netip.Addr }
@@ -111,6 +126,20 @@ func (t all) holds(v value) bool {
 	return !slices.ContainsFunc(t, func(part test) bool { return !part.holds(v) })
 }
 
+func (t anyOf) holds(v value) bool {
+	return slices.ContainsFunc(t, func(part test) bool { return part.holds(v) })
+}
+
+func (t above) holds(v value) bool {
+	n, ok := parseNumber(v.text)
+	return ok && n.compare(number(t)) > 0
+}
+
+func (t below) holds(v value) bool {
+	n, ok := parseNumber(v.text)
+	return ok && n.compare(number(t)) < 0
+}
+
 func (t present) holds(v value) bool { return v.present() == bool(t) }
 
 func (t numbers) holds(v value) bool {
@@ -119,9 +148,11 @@ func (t numbers) holds(v value) bool {
 }
 
 func (t span) holds(v value) bool {
-	return v.ip.IsValid() && v.ip.BitLen() == t.from.BitLen() && t.from.Compare(v.ip) <= 0 && v.ip.Compare(t.to) <= 0
+	ip := v.address()
+	return ip.IsValid() && ip.BitLen() == t.from.BitLen() && t.from.Compare(ip) <= 0 && ip.Compare(t.to) <= 0
 }
 
 func (t networks) holds(v value) bool {
-	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(v.ip) })
+	ip := v.address()
+	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(ip) })
 }

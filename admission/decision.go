@@ -81,16 +81,18 @@ type Verdict struct {
 	ResetAfter time.Duration
 }
 
-// conclude makes a decision of verdicts. The request has been charged if and only if the decision admits it.
-func conclude(verdicts []Verdict, version string) Decision {
-	d := Decision{Admitted: true, Action: ActionAllow, Limit: Unlimited, Remaining: Unlimited, Rules: verdicts, Version: version}
+// conclude makes a decision of what the windows and direct rules say. The request has been charged if and only if the decision admits it.
+func (r *Rules) conclude(verdicts []Verdict) Decision {
+	d := Decision{Admitted: true, Action: ActionAllow, Limit: Unlimited, Remaining: Unlimited, Rules: verdicts, Version: r.version}
 	var decisive *Verdict
 	for i := range verdicts {
 		v := &verdicts[i]
 		if v.Shadow || v.Admitted && v.Limit == Unlimited {
 			continue
 		}
-		if decisive == nil || v.outweighs(decisive) {
+		switch {
+		case r.first && decisive != nil && !decisive.Admitted: // it was the first
+		case decisive == nil || v.outweighs(decisive):
 			decisive = v
 		}
 	}

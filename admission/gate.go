@@ -138,16 +138,18 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 		return Decision{}, err
 	}
 	if req.ID == "" { // or else it may be the resend of one that was admitted
-		if d, ok := g.refuseAgain(mode, p, rules.version); ok {
+		if d, ok := g.refuseAgain(mode, p, rules); ok {
 			return d, nil
 		}
 	}
 	tallies, verdicts := p.tallies(g.keys, req.ID != "")
 	switch {
-	case p.refused:
-		return conclude(refusals(verdicts), rules.version), nil
+	case p.refused && (!rules.first || len(tallies) == 0):
+		return rules.conclude(refusals(verdicts)), nil
 	case len(tallies) == 0:
-		return conclude(verdicts, rules.version), nil
+		return rules.conclude(verdicts), nil
+	case p.refused: // perhaps by a rule above; it is counted by none
+		mode = Check
 	}
 	g.noteGenerations(p, tallies)
 	call := Call{Mode: mode, Tallies: tallies, Room: p.room}
@@ -157,7 +159,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	deadline, _ := g.deadline(ctx)
 	counts, err := g.ask(ctx, call)
 	if err != nil {
-		return g.decideAlone(ctx, call, p, verdicts, rules.version, err)
+		return g.decideAlone(ctx, call, p, verdicts, rules, err)
 	}
 	p.room = counts
 	p.read(verdicts, counts)
@@ -167,7 +169,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 			g.ban(ctx, time.Until(deadline), c, &verdicts[p.of[i]], p.target(c))
 		}
 	}
-	d := conclude(verdicts, rules.version)
+	d := rules.conclude(verdicts)
 	d.At = counts[0].At
 	switch {
 	case !d.Admitted:

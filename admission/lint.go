@@ -168,6 +168,8 @@ func needsValue(t test) bool {
 		return bool(t)
 	case all:
 		return slices.ContainsFunc(t, needsValue)
+	case anyOf:
+		return !slices.ContainsFunc(t, func(part test) bool { return !needsValue(part) })
 	}
 	return true
 }

@@ -133,10 +133,7 @@ func lengthKey(a netip.Addr, bits int) int {
 
 // holds implements test: it looks once for each length of network, however many there are.
 func (l *valueList) holds(v value) bool {
-	if v.ip.IsValid() {
-		return l.hasIP(v.ip)
-	}
-	return l.has(v.text)
+	return l.has(v.text) || len(l.bits) > 0 && l.hasIP(v.address())
 }
 
 func (l *valueList) empty() bool { return len(l.words)+len(l.nets) == 0 }

@@ -68,6 +68,10 @@ func (t *turn) run() error {
 		t.reset()
 	case Reject:
 		t.reject()
+	case Add:
+		return t.add()
+	case Erase:
+		t.erase()
 	}
 	for i := range t.seats {
 		t.read(i)
@@ -228,6 +232,35 @@ func (t *turn) reject() {
 		}
 		if tally.Refusals > 0 && !tally.Shadow && tally.Strikes != nil {
 			t.counts[i].Struck = t.strike(i, tally.Refusals)
+		}
+	}
+}
+
+// add counts what has happened already.
+func (t *turn) add() error {
+	for i := range t.seats {
+		t.seats[i].shard.clean(2, t.now)
+		t.read(i)
+	}
+	if !t.makeRoom() {
+		return ErrFull
+	}
+	for i := range t.seats {
+		if t.counts[i].Reason != "" && t.call.Tallies[i].Limit > 0 {
+			t.countRejected(i)
+		}
+	}
+	t.admit()
+	return nil
+}
+
+// erase takes the newest units of logs away.
+func (t *turn) erase() {
+	for i := range t.seats {
+		tally, sh := &t.call.Tallies[i], t.seats[i].shard
+		if c := t.seats[i].find(); c != nil && tally.algorithm() == string(SlidingLog) {
+			c.log.erase(tally.Cost)
+			sh.changed(c, c.endsFor(tally), t.now)
 		}
 	}
 }

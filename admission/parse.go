@@ -17,7 +17,8 @@ const (
 var (
 	ruleNames      = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 	tierNames      = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-	attributeNames = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+	listNames      = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+	attributeNames = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 	methodNames    = regexp.MustCompile(`^[A-Z]{1,32}$`)
 )
 
@@ -42,8 +43,7 @@ func LoadRules(path string) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules.path = path
-	return rules, nil
+	return rules.Reloadable(func() (*Rules, error) { return LoadRules(path) }, path), nil
 }
 
 // rules reads a whole file.
@@ -68,6 +68,11 @@ func (s *source) rules(src []byte) (*Rules, error) {
 		field{"version", func(_, n ast.Node) error {
 			_, err := s.number(n, "version", 1, 1)
 			version = true
+			return err
+		}},
+		field{"answer", func(_, n ast.Node) error {
+			word, err := s.oneOf(n, "answer", "strongest", "first")
+			r.first = word == "first"
 			return err
 		}},
 		field{"lists", func(_, n ast.Node) error { return s.readLists(n) }},
@@ -136,8 +141,8 @@ func (s *source) ruleList(n ast.Node) (rules []rule, err error) {
 func (s *source) readLists(n ast.Node) error {
 	return s.pairs(n, "lists", func(name string, at, n ast.Node) error {
 		switch {
-		case !ruleNames.MatchString(name):
-			return s.wrong(at, "%q is no name of a list, it should be 1 to 64 of a-z 0-9 -", name)
+		case !listNames.MatchString(name):
+			return s.wrong(at, "%q is no name of a list, it should be 1 to 64 of A-Z a-z 0-9 _ . -", name)
 		case s.lists[name] != nil:
 			return s.wrong(at, "lists has %q twice", name)
 		case len(s.lists) == maxLists:

@@ -15,16 +15,18 @@ var parts = []string{"route", "method", "tier", "user", "ip", "device", "session
 // plainNumbers have one way to be written, so that a text that is compared with one can be equal to it.
 var plainNumbers = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 
-// isAttribute reports whether name can be that of an attribute: all other parts of requests and subjects have theirs.
+// isAttribute reports whether name can be that of an attribute: all other parts of requests and subjects have theirs, however they
+// are written.
 func isAttribute(name string) bool {
-	return attributeNames.MatchString(name) && !slices.Contains(parts, name) && name != "caller" && name != "network"
+	small := strings.ToLower(name)
+	return attributeNames.MatchString(name) && !slices.Contains(parts, small) && small != "caller" && small != "network"
 }
 
 // match reads a mapping from parts of a request to conditions.
 func (s *source) match(n ast.Node) (m match, err error) {
 	err = s.pairs(n, "match", func(part string, at, n ast.Node) error {
 		if !slices.Contains(parts, part) && !isAttribute(part) {
-			return s.wrong(at, "%q is no part of a request, it should be %s, or the name of an attribute (a-z 0-9 _)", part, strings.Join(parts, ", "))
+			return s.wrong(at, "%q is no part of a request, it should be %s, or the name of an attribute (A-Z a-z 0-9 _ . -)", part, strings.Join(parts, ", "))
 		}
 		if slices.ContainsFunc(m, func(c condition) bool { return c.part == part }) {
 			return s.wrong(at, "match has %q twice", part)
@@ -54,7 +56,7 @@ func (s *source) condition(part string, n ast.Node) (test, error) {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 	default:
-		return s.anyOf(part, n)
+		return s.values(part, n)
 	}
 	var tests all
 	add := func(t test, err error) error {
@@ -67,6 +69,22 @@ func (s *source) condition(part string, n ast.Node) (test, error) {
 			return add(not{t}, err)
 		}},
 		field{"range", func(_, n ast.Node) error { return add(s.between(part, n)) }},
+		field{"above", func(_, n ast.Node) error {
+			limit, err := s.real(n, "above")
+			return add(above(limit), err)
+		}},
+		field{"below", func(_, n ast.Node) error {
+			limit, err := s.real(n, "below")
+			return add(below(limit), err)
+		}},
+		field{"any", func(_, n ast.Node) error {
+			tests, err := s.conditions(part, "any", n)
+			return add(anyOf(tests), err)
+		}},
+		field{"all", func(_, n ast.Node) error {
+			tests, err := s.conditions(part, "all", n)
+			return add(all(tests), err)
+		}},
 		field{"cidr", func(key, n ast.Node) error { return add(s.cidr(part, key, n)) }},
 		field{"list", func(_, n ast.Node) error { return add(s.listed(part, n)) }},
 		field{"present", func(_, n ast.Node) error {
@@ -85,8 +103,21 @@ func (s *source) condition(part string, n ast.Node) (test, error) {
 	return tests, nil
 }
 
-// anyOf reads one value of a part, or several.
-func (s *source) anyOf(part string, n ast.Node) (test, error) {
+// conditions reads several conditions of one part.
+func (s *source) conditions(part, what string, n ast.Node) (tests []test, err error) {
+	err = s.list(n, what, func(n ast.Node) error {
+		t, err := s.condition(part, n)
+		tests = append(tests, t)
+		return err
+	})
+	if err == nil && len(tests) == 0 {
+		err = s.wrong(n, "%s is empty, it should be a list of conditions", what)
+	}
+	return tests, err
+}
+
+// values reads one value of a part, or several.
+func (s *source) values(part string, n ast.Node) (test, error) {
 	switch part {
 	case "route":
 		var t routes
@@ -166,10 +197,13 @@ func (s *source) between(part string, n ast.Node) (test, error) {
 	if err := s.list(n, "range", func(n ast.Node) error { ends = append(ends, n); return nil }); err != nil {
 		return nil, err
 	}
+	if part == "route" || part == "method" || part == "tier" {
+		return nil, s.wrong(n, "%s is no number, range is for addresses, ids and attributes", part)
+	}
 	if len(ends) != 2 {
 		return nil, s.wrong(n, "range should have two ends, such as [1, 100]")
 	}
-	if part == "ip" {
+	if _, text := ends[0].(*ast.StringNode); part == "ip" || text && isAttribute(part) {
 		from, err := s.addr(ends[0])
 		if err != nil {
 			return nil, err
@@ -183,14 +217,11 @@ func (s *source) between(part string, n ast.Node) (test, error) {
 		}
 		return span{from, to}, nil
 	}
-	if part == "route" || part == "method" || part == "tier" {
-		return nil, s.wrong(n, "%s is no number, range is for addresses, ids and attributes", part)
-	}
-	from, err := s.real(ends[0])
+	from, err := s.real(ends[0], "an end of range")
 	if err != nil {
 		return nil, err
 	}
-	to, err := s.real(ends[1])
+	to, err := s.real(ends[1], "an end of range")
 	switch {
 	case err != nil:
 		return nil, err
@@ -200,19 +231,19 @@ func (s *source) between(part string, n ast.Node) (test, error) {
 	return numbers{from, to}, nil
 }
 
-func (s *source) real(n ast.Node) (number, error) {
+func (s *source) real(n ast.Node, what string) (number, error) {
 	switch n.(type) {
 	case *ast.IntegerNode, *ast.FloatNode:
 		if number, ok := parseNumber(n.GetToken().Value); ok {
 			return number, nil
 		}
 	}
-	return number{}, s.wrong(n, "an end of range should be a number%s", found(n))
+	return number{}, s.wrong(n, "%s should be a number%s", what, found(n))
 }
 
 func (s *source) cidr(part string, key, n ast.Node) (test, error) {
-	if part != "ip" {
-		return nil, s.wrong(key, "cidr is for ip, not for %s", part)
+	if part != "ip" && !isAttribute(part) {
+		return nil, s.wrong(key, "cidr is for ip and attributes, not for %s", part)
 	}
 	var t networks
 	err := s.oneOrMore(n, "cidr", func(n ast.Node) error {

@@ -87,7 +87,7 @@ func (s *source) rule(n ast.Node) (rule, error) {
 		}),
 		keep("cost", func(n ast.Node) (err error) {
 			if _, ok := n.(*ast.StringNode); ok {
-				d.costFrom, err = s.word(n, "cost", attributeNames, "a number or the name of a numeric attribute (a-z 0-9 _)")
+				d.costFrom, err = s.word(n, "cost", attributeNames, "a number or the name of a numeric attribute (A-Z a-z 0-9 _ . -)")
 				if err == nil && !isAttribute(d.costFrom) {
 					err = s.wrong(n, "cost should be a number or the name of a numeric attribute, and %s is a part of every request", d.costFrom)
 				}
@@ -201,10 +201,12 @@ func bannable(subject []string) bool {
 func (s *source) subject(n ast.Node, what string) (parts []string, err error) {
 	err = s.oneOrMore(n, what, func(n ast.Node) error {
 		part, err := s.word(n, "a part of "+what, attributeNames,
-			"user, ip, network, caller, device, session, or the name of an attribute (a-z 0-9 _)")
+			"user, ip, network, caller, device, session, or the name of an attribute (A-Z a-z 0-9 _ . -)")
 		switch {
 		case err != nil:
 			return err
+		case !isAttribute(part) && strings.ToLower(part) != part:
+			return s.wrong(n, "%s has %q, it should be written %s", what, part, strings.ToLower(part))
 		case part == "route" || part == "method" || part == "tier":
 			return s.wrong(n, "%s has %q, which says what a request is about and not whose it is; it should stand in match", what, part)
 		case slices.Contains(parts, part):

@@ -46,6 +46,7 @@ type scope int
 
 const (
 	matching scope = iota // those that match the request
+	allMatching           // those as well that a direct rule keeps from being asked
 	counting              // all that could count its subject, whatever they match
 )
 
@@ -55,19 +56,20 @@ func (r *Rules) plan(p *plan, sc scope, req *Request) error {
 	path := p.path
 	for i := range r.rules {
 		rule := &r.rules[i]
-		if sc == matching && !rule.match.holds(req, path) {
+		if sc != counting && !rule.match.holds(req, path) {
 			continue
 		}
 		if rule.direct != "" {
-			if sc == counting {
+			if sc != matching {
 				continue
 			}
 			waived := req.Solved && rule.direct == ActionChallenge
 			p.claims = append(p.claims, claim{rule: rule, limit: Unlimited, waived: waived})
-			if rule.direct == ActionAllow && !rule.shadow {
+			refuses := rule.direct != ActionAllow && !rule.shadow && !waived
+			p.refused = p.refused || refuses
+			if rule.direct == ActionAllow && !rule.shadow || r.first && refuses {
 				return nil // the rules that follow are not asked
 			}
-			p.refused = p.refused || rule.direct != ActionAllow && !rule.shadow && !waived
 			continue
 		}
 		from := len(p.parts)
@@ -79,7 +81,7 @@ func (r *Rules) plan(p *plan, sc scope, req *Request) error {
 		cost, err := rule.units(req)
 		switch {
 		case err == nil:
-		case sc == matching:
+		case sc != counting:
 			return err
 		default:
 			cost = 1 // to look, to take back and to forget, any will do

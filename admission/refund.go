@@ -52,6 +52,24 @@ func (g *Gate) Reset(ctx context.Context, req Request, rule string) (Decision, e
 	return g.takeBack(ctx, Reset, req, rule)
 }
 
+// Erase takes back the newest units that the sliding logs of some rules hold of the subject of req: as many as units says for a rule, by
+// its name, where the rule matches req. The error is ErrUnavailable or ErrInvalidRequest.
+func (g *Gate) Erase(ctx context.Context, req Request, units map[string]int) error {
+	p, _, err := g.allMatching(&req)
+	if err != nil {
+		return err
+	}
+	for i := range p.claims {
+		p.claims[i].cost = units[p.claims[i].rule.name]
+	}
+	p.claims = slices.DeleteFunc(p.claims, func(c claim) bool { return c.cost < 1 || c.window.algorithm != SlidingLog })
+	tallies, _ := p.tallies(g.keys, false)
+	if len(tallies) > 0 {
+		_, err = g.change(ctx, Call{Mode: Erase, Tallies: tallies})
+	}
+	return err
+}
+
 // takeBack changes all counters of the subject of req, those of one rule if it is named.
 func (g *Gate) takeBack(ctx context.Context, mode Mode, req Request, rule string) (Decision, error) {
 	if err := req.validate(); err != nil {
@@ -96,7 +114,7 @@ func (g *Gate) takeBack(ctx context.Context, mode Mode, req Request, rule string
 	d, err := g.Check(ctx, req)
 	if errors.Is(err, ErrInvalidRequest) { // it lacks the attribute that is its cost
 		p.read(verdicts, counts)
-		d, err = conclude(verdicts, rules.version), nil
+		d, err = rules.conclude(verdicts), nil
 		d.At = counts[0].At
 	}
 	return d, err

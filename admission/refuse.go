@@ -14,7 +14,7 @@ func (g *Gate) noteGenerations(p *plan, tallies []Tally) {
 
 // refuseAgain refuses what the store has just refused, and names beside it what needs no store to be refused. RetryAfter is that of
 // the cost that was refused then; for a higher one it may be too soon, and the store will say so.
-func (g *Gate) refuseAgain(mode Mode, p *plan, version string) (Decision, bool) {
+func (g *Gate) refuseAgain(mode Mode, p *plan, rules *Rules) (Decision, bool) {
 	if g.denied == nil || len(p.claims) == 0 || p.refused {
 		return Decision{}, false
 	}
@@ -28,6 +28,9 @@ func (g *Gate) refuseAgain(mode Mode, p *plan, version string) (Decision, bool) 
 			d = g.denied.find(denyKey{c.window, c.limit, g.denied.hash(p.identity(c))}, c.cost, now)
 		}
 		if d == nil {
+			if rules.first && c.asked() {
+				break // it may refuse as well by now, and would be the first
+			}
 			if v := c.verdict(); !v.Admitted {
 				verdicts = append(verdicts, v)
 			}
@@ -50,7 +53,7 @@ func (g *Gate) refuseAgain(mode Mode, p *plan, version string) (Decision, bool) 
 		return Decision{}, false
 	}
 	g.denied.hits.add()
-	d := conclude(verdicts, version)
+	d := rules.conclude(verdicts)
 	d.At = at
 	return d, true
 }

@@ -6,15 +6,15 @@ import (
 )
 
 // Reload reads the files again that the rules in force came from, and returns the rules then in force. After an error, which is
-// that of LoadRules, those are the old ones. Rules that LoadRules did not read stay.
+// that of LoadRules, those are the old ones. Rules that were read from no file stay.
 func (g *Gate) Reload() (*Rules, error) {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	old := g.Rules()
-	if old.path == "" {
+	if old.load == nil {
 		return old, nil
 	}
-	rules, err := LoadRules(old.path)
+	rules, err := old.load()
 	if err != nil {
 		g.reloadError.Store(&err)
 		return old, err
@@ -29,7 +29,7 @@ func (g *Gate) Reload() (*Rules, error) {
 
 // followRules reloads the rules whenever their files change.
 func (g *Gate) followRules(ctx context.Context) {
-	if g.Rules().path == "" {
+	if g.Rules().load == nil {
 		return
 	}
 	for ctx.Err() == nil {

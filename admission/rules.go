@@ -13,10 +13,11 @@ import (
 // never change, so they are safe for concurrent use.
 type Rules struct {
 	rules   []rule
+	first   bool // the first rule that refuses answers, not the strongest
 	source  []byte
 	version string
-	path    string       // of the file that Reload reads; empty: none
-	files   []string     // of lists
+	load    func() (*Rules, error) // for Reload; nil: there is nothing to read again
+	files   []string               // that they were read from
 	never   []*valueList // of those who are never banned
 	idle    []Warning    // of what does nothing
 	script  BanScript
@@ -61,12 +62,15 @@ func (r *Rules) Login() []LoginRule {
 	return slices.Clone(r.login)
 }
 
-// Files returns the files that the rules were read from: their own, if LoadRules read it, and those of lists.
-func (r *Rules) Files() []string {
-	if r.path == "" {
-		return slices.Clone(r.files)
-	}
-	return append([]string{r.path}, r.files...)
+// Files returns the files that the rules were read from: their own, if they were read from one, and those of lists.
+func (r *Rules) Files() []string { return slices.Clone(r.files) }
+
+// Reloadable returns the same rules, for a Gate to read again by load whenever one of the files may have changed, or one that a list is in.
+// It is what makes rules that are written in another language follow their files.
+func (r *Rules) Reloadable(load func() (*Rules, error), files ...string) *Rules {
+	again := *r
+	again.load, again.files = load, append(files, r.files...)
+	return &again
 }
 
 // seal names the rules by all that they were read from.

@@ -128,6 +128,15 @@ func (l *slidingLog) refund(cost int, at int64) {
 	l.first, l.last = l.times[l.head], l.times[len(l.times)-1]
 }
 
+// erase takes back the cost newest units.
+func (l *slidingLog) erase(cost int) {
+	if l.times = l.times[:max(int(l.head), len(l.times)-cost)]; len(l.times) == int(l.head) {
+		*l = slidingLog{}
+		return
+	}
+	l.last = l.times[len(l.times)-1]
+}
+
 // ends is when nothing counts any more.
 func (l *slidingLog) ends(window int64) int64 {
 	if len(l.times) == int(l.head) {

@@ -15,6 +15,8 @@ const (
 	Refund Mode = "refund" // take back what a charge counted
 	Reset  Mode = "reset"  // forget all that the tallies counted, their strikes as well
 	Reject Mode = "reject" // count requests that were refused without asking the store
+	Add    Mode = "add"    // count the request in every tally, whether it fits or not
+	Erase  Mode = "erase"  // take back the newest units of a sliding log; other tallies stay
 )
 
 // A Store keeps what rules have counted, and the bans. Both stores of this package pass the same conformance suite.
@@ -28,7 +30,7 @@ type Store interface {
 	Decide(ctx context.Context, call Call) ([]Count, error)
 	// Exchange tells the store what is new about bans here and returns what is new there. It returns when ctx ends.
 	Exchange(ctx context.Context, key string, news BanNews) (BanState, error)
-	// Listen calls heard with the Subject of every tally that is refunded or reset by a Call with this Channel, by
+	// Listen calls heard with the Subject of every tally that is refunded, reset or erased by a Call with this Channel, by
 	// whatever process, until ctx ends; it then returns nil. An empty subject stands for all: something may have been missed.
 	Listen(ctx context.Context, channel string, heard func(subject string)) error
 }
@@ -41,7 +43,7 @@ type Call struct {
 	// ago, counts nothing and returns the same counts, tally by tally. A refund with an id takes back what the charge
 	// with that id counted, once.
 	Request string
-	// Channel is where Refund and Reset tell every listener; empty for not at all.
+	// Channel is where Refund, Reset and Erase tell every listener; empty for not at all.
 	Channel string
 	// Room may be used for the counts that Decide returns, and for nothing once it has returned. It may be nil.
 	Room []Count

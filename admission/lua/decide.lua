@@ -4,7 +4,7 @@
 -- KEYS       for each tally its counter, then that of its base, of its strikes, and of its answers to requests (two), if it has them
 -- ARGV       three for each call:
 --   [1]      packed: what is to be done: charge, refuse (a charge that was refused elsewhere already), undo (a charge that was refused
---            elsewhere after it), check, refund, reset or reject; the time in µs, for tests, where 0 is Redis' own clock, the only
+--            elsewhere after it), check, refund, reset, reject, add or erase; the time in µs, for tests, where 0 is Redis' own clock, the only
 --            one that all callers share; and for each tally: its algorithm; 1 if shadow + 2 if it counts what was rejected + 4 if
 --            it has strikes + 8 if it has answers to requests; cost; limit; window in µs; the stamp of a refund or an undo, else 0;
 --            then what the algorithm wants; then of strikes the limit, the window in µs, and how many
@@ -105,6 +105,20 @@ function change.reset(t)
   read_again(t)
 end
 
+-- What has happened is counted, whether there is room or not.
+function change.add(t)
+  read(t)
+  if t.limit == 0 then return end
+  if t.word == 'admitted' then t.algorithm.charge(t) else t.algorithm.reject(t) end
+  read_again(t)
+end
+
+function change.erase(t)
+  read(t)
+  if t.limit > 0 and t.algorithm.erase then t.algorithm.erase(t) end
+  read_again(t)
+end
+
 local function tell(channel, tallies)
   local told = {}
   for _, t in ipairs(tallies) do
@@ -161,7 +175,7 @@ local function decide(mode, channel, tallies)
     reply = reply .. pack('>sI4I8I8i8I8B', t.word, t.remaining, t.retry_after, t.reset_after, t.stamp, t.at,
       t.struck and 1 or t.recorded and 2 or 0)
   end
-  if channel ~= '' and (mode == 'refund' or mode == 'reset') then tell(channel, tallies) end
+  if channel ~= '' and (mode == 'refund' or mode == 'reset' or mode == 'erase') then tell(channel, tallies) end
   return reply
 end
 

@@ -93,4 +93,14 @@ function sliding_log.refund(t, stamp)
   end
 end
 
+-- Takes the newest units away.
+function sliding_log.erase(t)
+  local left = t.units - min(t.cost, t.units)
+  if left == 0 then
+    call('DEL', t.key)
+  else
+    call('SET', t.key, call('GETRANGE', t.key, 0, left * 8 - 1), 'KEEPTTL')
+  end
+end
+
 algorithms.sliding_log = sliding_log
