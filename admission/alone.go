@@ -14,7 +14,9 @@ func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []V
 	}
 	local, of := Call{Mode: call.Mode, Request: call.Request}, p.of
 	p.of = nil
+	unknown := make([]bool, len(verdicts)) // what only the store could say
 	for i, at := range of {
+		unknown[at] = true
 		r := p.claims[at].rule
 		switch {
 		case call.Tallies[i].Shadow:
@@ -23,9 +25,9 @@ func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []V
 		case r.onStoreError == failLocal:
 			local.Tallies = append(local.Tallies, g.shareOf(call.Tallies[i]))
 			p.of = append(p.of, at)
+			unknown[at] = false
 		}
 	}
-	var alone []Verdict
 	if len(local.Tallies) > 0 {
 		counts, err := g.local.Decide(ctx, local)
 		if err != nil {
@@ -34,7 +36,12 @@ func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []V
 		p.read(verdicts, counts)
 		for i, at := range p.of {
 			verdicts[at].Limit = local.Tallies[i].Limit
-			alone = append(alone, verdicts[at])
+		}
+	}
+	alone := make([]Verdict, 0, len(verdicts))
+	for i := range verdicts {
+		if !unknown[i] {
+			alone = append(alone, verdicts[i])
 		}
 	}
 	d := rules.conclude(alone)

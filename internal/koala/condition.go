@@ -1,0 +1,192 @@
+package koala
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var (
+	parameterNames = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*`)
+	numberRanges   = regexp.MustCompile(`^(-?[0-9]{1,19})[ \t]*-[ \t]*(-?[0-9]{1,19})$`)
+	wildcards      = regexp.MustCompile(`^([0-9]{1,3}|\*)(\.([0-9]{1,3}|\*)){3}$`)
+)
+
+// A condition is what one parameter has to be. What it is compared with is a condition of package admission, in YAML.
+type condition struct {
+	parameter string
+	test      string
+	joint     bool   // all values are counted together
+	list      string // that it asks; empty: none
+	at        part
+}
+
+// operators in the order in which they are looked for.
+var operators = []string{"!=", "!@", "!>", "!<", "=", "@", ">", "<"}
+
+// parseCondition reads one such as act=ask.
+func (f *file) parseCondition(p part) (c condition, err error) {
+	c.at = p
+	c.parameter = parameterNames.FindString(p.text)
+	rest := p.from(len(c.parameter)).trimmed()
+	i := slices.IndexFunc(operators, func(op string) bool { return strings.HasPrefix(rest.text, op) })
+	switch {
+	case c.parameter == "" && p.text == "":
+		return c, p.wrong("a condition is missing, it should be such as act=ask or uid=+")
+	case c.parameter == "":
+		return c, p.wrong("the name of a parameter should stand here, of A-Z a-z 0-9 _ . - and not with a digit first")
+	case len(c.parameter) > 50:
+		return c, p.wrong("the name of a parameter is too long, it should have at most 50 characters")
+	case i < 0:
+		return c, rest.wrong("%s is compared with nothing, it should be such as %[1]s=5, %[1]s!=5, %[1]s=+, %[1]s>5, %[1]s<5, %[1]s @ dict or %[1]s !@ dict", c.parameter)
+	}
+	op := operators[i]
+	value := rest.from(len(op)).trimmed()
+	if value.text == "" {
+		return c, rest.wrong("%s is compared with nothing", c.parameter)
+	}
+	switch op[len(op)-1] {
+	case '@':
+		c.test, err = f.inDict(value)
+		c.list = value.text
+	case '>', '<':
+		c.test, err = compared(op, value)
+	default:
+		c.test, err = c.equal(op, value)
+	}
+	if err == nil && op[0] == '!' {
+		c.test = "{not: " + c.test + ", present: true}"
+	}
+	return c, err
+}
+
+func (f *file) inDict(value part) (string, error) {
+	if !slices.ContainsFunc(f.dicts, func(d dict) bool { return d.name == value.text }) {
+		return "", value.wrong("there is no dict %q, it should stand under [dicts], such as %[1]s : %[1]s.dat", value.text)
+	}
+	return "{list: " + scalar(value.text) + "}", nil
+}
+
+func compared(op string, value part) (string, error) {
+	if _, err := strconv.ParseInt(value.text, 10, 64); err != nil {
+		return "", value.wrong("%q is no whole number, which %s compares with", value.text, op)
+	}
+	if strings.HasSuffix(op, ">") {
+		return "{above: " + value.text + "}", nil
+	}
+	return "{below: " + value.text + "}", nil
+}
+
+// equal reads what stands behind = or !=: +, or values, ranges and networks of which one has to fit.
+func (c *condition) equal(op string, value part) (string, error) {
+	if rest, ok := strings.CutSuffix(value.text, "{~}"); ok {
+		c.joint = true
+		value = value.to(len(rest)).trimmed()
+	}
+	if value.text == "+" {
+		if op == "!=" {
+			return "", value.wrong("a parameter that is not there never fits, so nothing would fit %s!=+", c.parameter)
+		}
+		return "{present: true}", nil
+	}
+	items, err := value.split(',')
+	if err != nil {
+		return "", err
+	}
+	if strings.HasSuffix(value.text, ",") {
+		items = append(items, value.from(len(value.text)))
+	}
+	var words, networks, others []string
+	for _, item := range items {
+		text, quoted, err := item.unquoted()
+		switch {
+		case err != nil:
+			return "", err
+		case text == "":
+			return "", item.wrong("a value is missing: an empty parameter never fits")
+		case quoted:
+			words = append(words, scalar(text))
+		case text == "+":
+			return "", item.wrong(`"+" means any value and stands alone; the sign itself should be in quotes`)
+		default:
+			network, span, err := item.span()
+			switch {
+			case err != nil:
+				return "", err
+			case network != "":
+				networks = append(networks, quote(network))
+			case span != "":
+				others = append(others, "{range: "+span+"}")
+			default:
+				words = append(words, scalar(text))
+			}
+		}
+	}
+	if len(networks) > 0 {
+		others = append(others, "{cidr: ["+strings.Join(networks, ", ")+"]}")
+	}
+	switch {
+	case len(others) == 0 && len(words) == 1:
+		return words[0], nil
+	case len(others) == 0:
+		return "[" + strings.Join(words, ", ") + "]", nil
+	case len(others) == 1 && len(words) == 0:
+		return others[0], nil
+	}
+	return "{any: [" + strings.Join(append(others, words...), ", ") + "]}", nil
+}
+
+// span is what an item stands for that is more than a word: a network, an address being one of itself, or a range of numbers or addresses.
+func (p part) span() (network, span string, err error) {
+	if m := numberRanges.FindStringSubmatch(p.text); m != nil {
+		from, err1 := strconv.ParseInt(m[1], 10, 64)
+		to, err2 := strconv.ParseInt(m[2], 10, 64)
+		if err1 != nil || err2 != nil || from > to {
+			return "", "", p.wrong("a range should go from the lower whole number to the higher one; if it is a word, it should be in quotes")
+		}
+		return "", "[" + strconv.FormatInt(from, 10) + ", " + strconv.FormatInt(to, 10) + "]", nil
+	}
+	if a, b, ok := p.cut("-"); ok {
+		from, err1 := netip.ParseAddr(a.text)
+		to, err2 := netip.ParseAddr(b.text)
+		switch {
+		case err1 != nil && err2 != nil:
+		case err1 != nil || err2 != nil || from.BitLen() != to.BitLen() || from.Compare(to) > 0:
+			return "", "", p.wrong("a range should go from a lower address to a higher one of the same family; if it is a word, it should be in quotes")
+		default:
+			return "", "[" + quote(from.String()) + ", " + quote(to.String()) + "]", nil
+		}
+	}
+	if wildcards.MatchString(p.text) {
+		network, ok := wildcard(p.text)
+		if !ok {
+			return "", "", p.wrong("%q should be an address such as 10.0.24.7, or with its last numbers left open, such as 10.0.24.* or 10.0.*.*", p.text)
+		}
+		return network, "", nil
+	}
+	if n, err := netip.ParsePrefix(p.text); err == nil {
+		return n.Masked().String(), "", nil
+	}
+	if a, err := netip.ParseAddr(p.text); err == nil {
+		return netip.PrefixFrom(a.WithZone(""), a.BitLen()).String(), "", nil
+	}
+	if a, _, ok := strings.Cut(p.text, "/"); ok {
+		if _, err := netip.ParseAddr(a); err == nil {
+			return "", "", p.wrong("%q is no network, it should be such as 10.0.0.0/8 or fd00::/8", p.text)
+		}
+	}
+	return "", "", nil
+}
+
+// wildcard is the network of an address whose last numbers may be open; ok is false if others are, or are no numbers of an address.
+func wildcard(text string) (network string, ok bool) {
+	fixed := strings.TrimRight(text, ".*")
+	open := strings.Count(text, "*")
+	a, err := netip.ParseAddr(strings.TrimPrefix(fixed+strings.Repeat(".0", open), "."))
+	if err != nil || strings.Contains(fixed, "*") {
+		return "", false
+	}
+	return netip.PrefixFrom(a, 32-8*open).String(), true
+}

@@ -1,0 +1,102 @@
+package koala
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A conf is what a koala.conf says, with the files that it includes.
+type conf struct {
+	files  []string
+	values map[string]part
+}
+
+// replaced says of each key of Koala's what there is instead. Of those the program takes rule_file.
+var replaced = map[string]string{
+	"listen":                  "the endpoints are below /koala of INTERNAL_LISTEN",
+	"pid_file":                "a process manager knows the process it started; end it by SIGTERM",
+	"policy_loader_frequency": "changed files are read at once",
+	"externalConnTimeout":     "slow clients are cut off by fixed limits",
+	"externalReadTimeout":     "slow clients are cut off by fixed limits",
+	"externalWriteTimeout":    "slow clients are cut off by fixed limits",
+	"redis_server":            "set REDIS_URL, such as redis://127.0.0.1:6379",
+	"redis_auth":              "it stands in REDIS_URL, such as redis://:password@127.0.0.1:6379",
+	"redis_pool_maxIdle":      "the pool fits itself to the load",
+	"redis_pool_idleTimeout":  "the pool fits itself to the load",
+	"log_notice_file_path":    "the log goes to standard error",
+	"log_debug_file_path":     "the log goes to standard error",
+	"log_trace_file_path":     "the log goes to standard error",
+	"log_fatal_file_path":     "the log goes to standard error",
+	"log_warning_file_path":   "the log goes to standard error",
+	"log_cron_time":           "whoever takes the log from standard error cuts it",
+	"log_file_life_time":      "whoever takes the log from standard error deletes it",
+	"log_channel_buff_size":   "the log is not put off",
+	"log_flush_timer":         "the log is not put off",
+	"log_debug_open":          "set LOG_LEVEL=debug",
+	"log_level":               "set LOG_LEVEL to debug, info, warn or error",
+}
+
+// maxIncludes is how many files may be included, one in the other.
+const maxIncludes = 16
+
+// readConf reads a file of such lines as key = value, # comments, and include FILE. What stands later counts.
+func (c *conf) read(path string, within []string) error {
+	switch {
+	case slices.Contains(within, path):
+		return errors.New("it includes itself, by way of " + strings.Join(within, ", "))
+	case len(within) == maxIncludes:
+		return fmt.Errorf("more than %d files are included one in the other", maxIncludes)
+	}
+	src, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	c.files = append(c.files, path)
+	lines, err := linesOf(path, src)
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		if l.empty() {
+			continue
+		}
+		p := l.whole()
+		key, value, ok := p.cut("=")
+		if ok && key.text != "" {
+			c.values[key.text] = value
+			continue
+		}
+		words := strings.Fields(p.text)
+		if len(words) < 2 || !strings.EqualFold(words[0], "include") {
+			return p.wrong("a line should be such as key = value, or include FILE")
+		}
+		file := p.from(len(words[0])).trimmed()
+		included := file.text
+		if !filepath.IsAbs(included) {
+			included = filepath.Join(filepath.Dir(path), included)
+		}
+		if err := c.read(included, append(within, path)); err != nil {
+			return file.wrong("%s cannot be included: %v", file.text, err)
+		}
+	}
+	return nil
+}
+
+// warnings names the keys that nothing is made of, in the order of their names.
+func (c *conf) warnings() (texts []string) {
+	for key, value := range c.values {
+		if key == "rule_file" {
+			continue
+		}
+		instead, known := replaced[key]
+		if !known {
+			instead = "Koala has no such key"
+		}
+		texts = append(texts, fmt.Sprintf("%s:%d: %s does nothing here: %s", value.line.file, value.line.number, key, instead))
+	}
+	slices.Sort(texts)
+	return texts
+}

@@ -1,0 +1,187 @@
+package koala
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A file is a rule file as it stands.
+type file struct {
+	path    string
+	lines   []*line
+	dicts   []dict
+	rules   []*rule
+	results map[int]Result
+
+	// What a line is; a line in none of them is a comment or empty.
+	sectionAt map[*line]string
+	dictAt    map[*line]dict
+	ruleAt    map[*line]*rule
+	resultAt  map[*line]bool
+}
+
+// A dict is a list of values, each on a line of a file.
+type dict struct {
+	name string
+	path string // of the file
+}
+
+// A Result is what a caller is told.
+type Result struct {
+	RetType   int    `json:"Ret_type"`
+	RetCode   int    `json:"Ret_code"` // of the rule that answers
+	ErrNo     int    `json:"Err_no"`
+	ErrMsg    string `json:"Err_msg"`
+	StrReason string `json:"Str_reason"`
+	NeedVcode int    `json:"Need_vcode"`
+	VcodeLen  int    `json:"Vcode_len"`
+	VcodeType int    `json:"Vcode_type"`
+	Other     string `json:"Other"`
+	Version   int    `json:"Version"`
+}
+
+// The results of requests that no rule matches, and of those that all rules let in.
+const (
+	unmatched = 0
+	within    = 1
+)
+
+// admits tells whether r lets the caller in, as the file shipped with Koala numbers its types.
+func (r Result) admits() bool { return r.RetType == unmatched || r.RetType == within }
+
+// sections are in the order in which they have to stand.
+var sections = []string{"[dicts]", "[rules]", "[result]"}
+
+// parseFile reads a rule file. Every error is an *admission.RulesError.
+func parseFile(path string, src []byte) (*file, error) {
+	f := &file{
+		path:      path,
+		results:   map[int]Result{unmatched: {StrReason: "Allow"}, within: {RetType: within, StrReason: "Allow"}},
+		sectionAt: map[*line]string{}, dictAt: map[*line]dict{}, ruleAt: map[*line]*rule{}, resultAt: map[*line]bool{},
+	}
+	var err error
+	if f.lines, err = linesOf(path, src); err != nil {
+		return nil, err
+	}
+	read := []func(part) error{f.readDict, f.readRule, f.readResult}
+	at := -1
+	for _, l := range f.lines {
+		p := l.whole()
+		switch {
+		case l.empty():
+		case at+1 < len(sections) && strings.EqualFold(p.text, sections[at+1]):
+			at++
+			f.sectionAt[l] = sections[at]
+		case strings.HasPrefix(p.text, "["):
+			return nil, p.wrong("the sections should be [dicts], [rules] and [result], each once and in this order")
+		case at < 0:
+			return nil, p.wrong("a rule file should begin with the section [dicts]")
+		default:
+			if err := read[at](p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if at < len(sections)-1 {
+		last := f.lines[len(f.lines)-1].whole()
+		return nil, last.wrong("the file ends and the section %s is missing; [dicts] and [result] may be empty", sections[at+1])
+	}
+	return f, f.check()
+}
+
+// readDict reads such as name : path.
+func (f *file) readDict(p part) error {
+	name, path, ok := p.cut(":")
+	switch {
+	case !ok || name.text == "" || path.text == "":
+		return p.wrong("a dict should be such as blacklist : blacklist.dat")
+	case !dictNames.MatchString(name.text):
+		return name.wrong("the name of a dict should be 1 to 64 of A-Z a-z 0-9 _ . -")
+	}
+	for _, d := range f.dicts {
+		if d.name == name.text {
+			return name.wrong("a second dict is called %q", name.text)
+		}
+	}
+	found, err := find(f.path, path.text)
+	if err != nil {
+		return path.wrong("the file of dict %s cannot be read: %v", name.text, err)
+	}
+	d := dict{name: name.text, path: found}
+	f.dicts = append(f.dicts, d)
+	f.dictAt[p.line] = d
+	return nil
+}
+
+// readResult reads such as 2 : {"Ret_type":2, …}.
+func (f *file) readResult(p part) error {
+	number, body, ok := p.cut(":")
+	n, err := strconv.Atoi(number.text)
+	if !ok || err != nil || n < 0 {
+		return p.wrong(`a result should be a number and its fields, such as 2 : {"Ret_type":2, "Err_no":10, "Str_reason":"Deny"}`)
+	}
+	for l := range f.resultAt {
+		if before, _, _ := l.whole().cut(":"); before.text == number.text {
+			return number.wrong("a second result has the number %d, the first is in line %d", n, l.number)
+		}
+	}
+	var r Result
+	decoder := json.NewDecoder(strings.NewReader(body.text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&r); err != nil {
+		return body.wrong("the fields of a result should be JSON with Ret_type, Ret_code, Err_no, Err_msg, Str_reason, Need_vcode, Vcode_len, Vcode_type, Other and Version: %v",
+			strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if rest := strings.Trim(body.text[decoder.InputOffset():], blanks); rest != "" {
+		return body.wrong("%q follows the fields of the result", rest)
+	}
+	f.results[n] = r
+	f.resultAt[p.line] = true
+	return nil
+}
+
+// check looks at what rules and results are to each other.
+func (f *file) check() error {
+	for _, l := range f.lines {
+		r := f.ruleAt[l]
+		if r == nil {
+			continue
+		}
+		result, ok := f.results[r.result]
+		switch {
+		case !ok:
+			return r.at.wrong("result=%d is none of the results under [result]", r.result)
+		case r.method != "direct" && result.admits():
+			return r.at.wrong("result=%d lets in who is too often here, and keeps the rules below from being asked: only a direct rule may do that, a %s rule needs a result with a Ret_type above 1",
+				r.result, r.method)
+		}
+	}
+	if len(f.rules) == 0 {
+		return f.lines[len(f.lines)-1].whole().wrong("there is no rule under [rules]")
+	}
+	return nil
+}
+
+// find returns where a file is that another one names: in the folder of that one, or in the folder above it. Koala was started in the
+// latter.
+func find(from, name string) (string, error) {
+	if filepath.IsAbs(name) {
+		_, err := os.Stat(name)
+		return name, err
+	}
+	folder := filepath.Dir(from)
+	beside, above := filepath.Join(folder, name), filepath.Join(folder, "..", name)
+	_, err := os.Stat(beside)
+	if err == nil || !errors.Is(err, os.ErrNotExist) {
+		return beside, err
+	}
+	if _, err := os.Stat(above); err != nil {
+		return "", fmt.Errorf("there is neither %s nor %s", beside, above)
+	}
+	return above, nil
+}

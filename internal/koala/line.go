@@ -1,0 +1,162 @@
+package koala
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// blanks may stand around everything.
+const blanks = " \t\v\r"
+
+// A line is one of a file, and where.
+type line struct {
+	file   string
+	number int // from 1
+	text   string
+}
+
+// A part is a piece of a line, which begins at the byte at.
+type part struct {
+	line *line
+	text string
+	at   int
+}
+
+// linesOf cuts a file, and finds what is no text.
+func linesOf(file string, src []byte) ([]*line, error) {
+	var lines []*line
+	for i, text := range strings.Split(strings.TrimPrefix(string(src), "\ufeff"), "\n") {
+		l := &line{file: file, number: i + 1, text: text}
+		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			return nil, l.whole().wrong("the line is no text, the file should be saved as UTF-8")
+		}
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
+
+func (l *line) whole() part { return part{line: l, text: l.text}.trimmed() }
+
+// empty tells whether l says nothing.
+func (l *line) empty() bool {
+	text := l.whole().text
+	return text == "" || text[0] == '#'
+}
+
+// wrong is the error that p is not what it should be. It names the place and shows the line.
+func (p part) wrong(format string, args ...any) error {
+	const most = 200
+	text := strings.Trim(p.line.text, blanks)
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return &admission.RulesError{
+		File: p.line.file, Line: p.line.number, Column: 1 + utf8.RuneCountInString(p.line.text[:p.at]),
+		Problem: fmt.Sprintf(format, args...) + fmt.Sprintf("; the line is %q", text),
+	}
+}
+
+// from is p without its first n bytes.
+func (p part) from(n int) part { return part{p.line, p.text[n:], p.at + n} }
+
+func (p part) to(n int) part { return part{p.line, p.text[:n], p.at} }
+
+func (p part) trimmed() part {
+	p = p.from(len(p.text) - len(strings.TrimLeft(p.text, blanks)))
+	return p.to(len(strings.TrimRight(p.text, blanks)))
+}
+
+// cut is strings.Cut, and trims both sides.
+func (p part) cut(sep string) (before, after part, found bool) {
+	i := strings.Index(p.text, sep)
+	if i < 0 {
+		return p.trimmed(), p.from(len(p.text)), false
+	}
+	return p.to(i).trimmed(), p.from(i + len(sep)).trimmed(), true
+}
+
+// closing is where the quotes end that open at p's first byte, or -1.
+func (p part) closing() int {
+	for i := 1; i < len(p.text); i++ {
+		switch p.text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return -1
+}
+
+// index is the first place outside quotes where ends says so, or -1.
+func (p part) index(ends func(i int) bool) (int, error) {
+	for i := 0; i < len(p.text); i++ {
+		if p.text[i] == '"' {
+			n := p.from(i).closing()
+			if n < 0 {
+				return 0, p.from(i).wrong("the quotes are not closed")
+			}
+			i += n
+		} else if ends(i) {
+			return i, nil
+		}
+	}
+	return -1, nil
+}
+
+// split cuts p at each sep outside quotes. What is empty behind the last one does not count.
+func (p part) split(sep byte) (parts []part, err error) {
+	for {
+		i, err := p.index(func(i int) bool { return p.text[i] == sep })
+		if err != nil {
+			return nil, err
+		}
+		if i < 0 {
+			break
+		}
+		parts = append(parts, p.to(i).trimmed())
+		p = p.from(i + 1)
+	}
+	if p = p.trimmed(); p.text != "" || len(parts) == 0 {
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+// brackets takes the group out that p begins with, such as [count], and returns what follows it. A bracket within a value closes nothing
+// unless the next group or the end of the line follows.
+func (p part) brackets() (inside, rest part, err error) {
+	if p = p.trimmed(); !strings.HasPrefix(p.text, "[") {
+		return p, p, p.wrong("a group in brackets should stand here, a rule is such as rule : [count] [act=ask; uid=+] [time=60; count=5] [result=2; return=201]")
+	}
+	p = p.from(1)
+	i, err := p.index(func(i int) bool {
+		if p.text[i] != ']' {
+			return false
+		}
+		next := p.from(i + 1).trimmed().text
+		return next == "" || next[0] == '['
+	})
+	switch {
+	case err != nil:
+		return p, p, err
+	case i < 0:
+		return p, p, p.wrong("the bracket is not closed")
+	}
+	return p.to(i).trimmed(), p.from(i + 1).trimmed(), nil
+}
+
+// unquoted is the text that p stands for; quoted tells whether it stands in quotes, which are those of JSON.
+func (p part) unquoted() (text string, quoted bool, err error) {
+	if !strings.HasPrefix(p.text, `"`) {
+		return p.text, false, nil
+	}
+	if err := json.Unmarshal([]byte(p.text), &text); err != nil {
+		return "", true, p.wrong(`a value in quotes should be such as "a;b" or "say \"hi\""`)
+	}
+	return text, true, nil
+}

@@ -1,0 +1,170 @@
+package koala
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var dictNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// A rule is one line of [rules].
+type rule struct {
+	at         part
+	method     string // direct, count, base or leak
+	conditions []condition
+	base       int // units a day that are free, of base
+	seconds    int // that count is for
+	count      int
+	erase      [2]int // units that each of the two feedbacks takes back, of leak
+	result     int
+	code       int // the return number, which names the rule
+}
+
+// day is how many seconds a counter of calendar days has; every other number is a length of time.
+const day = 86400
+
+var methods = []string{"direct", "count", "base", "leak"}
+
+// thresholds by method: those that it needs, then those that it may have.
+var (
+	needed  = map[string][]string{"direct": nil, "count": {"time", "count"}, "base": {"base", "time", "count"}, "leak": {"time", "count"}}
+	allowed = map[string][]string{"direct": {"time", "count"}, "count": {"time", "count"}, "base": {"base", "time", "count"}, "leak": {"time", "count", "erase1", "erase2"}}
+)
+
+// readRule reads such as rule : [count] [act=ask; uid=+] [time=60; count=5] [result=2; return=201].
+func (f *file) readRule(p part) error {
+	word, rest, ok := p.cut(":")
+	if !ok || !strings.EqualFold(word.text, "rule") {
+		return p.wrong("a rule should begin with rule :")
+	}
+	r := &rule{at: p}
+	var groups [4]part
+	for i := range groups {
+		var err error
+		if groups[i], rest, err = rest.brackets(); err != nil {
+			return err
+		}
+	}
+	if rest.text != "" {
+		return rest.wrong("a rule has four groups in brackets, something follows them")
+	}
+	r.method = groups[0].text
+	if !slices.Contains(methods, r.method) {
+		return groups[0].wrong("%q is no method, it should be direct, count, base or leak", r.method)
+	}
+	if err := f.readConditions(r, groups[1]); err != nil {
+		return err
+	}
+	if err := r.readThresholds(groups[2]); err != nil {
+		return err
+	}
+	if err := r.readAnswer(groups[3]); err != nil {
+		return err
+	}
+	for _, o := range f.rules {
+		if o.code == r.code {
+			return groups[3].wrong("return=%d is that of the rule in line %d already, a return number names one rule", r.code, o.at.line.number)
+		}
+	}
+	f.rules = append(f.rules, r)
+	f.ruleAt[p.line] = r
+	return nil
+}
+
+func (f *file) readConditions(r *rule, group part) error {
+	parts, err := group.split(';')
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		c, err := f.parseCondition(p)
+		if err != nil {
+			return err
+		}
+		r.conditions = append(r.conditions, c)
+	}
+	return nil
+}
+
+// numbers reads such as time=60; count=5 into the places of their names.
+func numbers(group part, into map[string]*int) (found []string, err error) {
+	parts, err := group.split(';')
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		name, value, ok := p.cut("=")
+		to := into[name.text]
+		n, err := strconv.ParseInt(value.text, 10, 32)
+		names := make([]string, 0, len(into))
+		for name := range into {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		switch {
+		case p.text == "" && len(parts) == 1:
+			return nil, nil
+		case !ok || to == nil:
+			return nil, p.wrong("%q is none of %s, each of which should have a number", p.text, strings.Join(names, ", "))
+		case err != nil || n < 0:
+			return nil, value.wrong("%s should be a whole number up to %d, here is %q", name.text, math.MaxInt32, value.text)
+		case slices.Contains(found, name.text):
+			return nil, p.wrong("%s stands here twice", name.text)
+		}
+		*to, found = int(n), append(found, name.text)
+	}
+	return found, nil
+}
+
+func (r *rule) readThresholds(group part) error {
+	into := map[string]*int{"base": &r.base, "time": &r.seconds, "count": &r.count, "erase1": &r.erase[0], "erase2": &r.erase[1]}
+	found, err := numbers(group, into)
+	if err != nil {
+		return err
+	}
+	for _, name := range found {
+		if !slices.Contains(allowed[r.method], name) {
+			return group.wrong("a %s rule has no %s", r.method, name)
+		}
+	}
+	for _, name := range needed[r.method] {
+		if *into[name] < 1 {
+			return group.wrong("a %s rule should have a %s of 1 or more; without a limit it can be left out", r.method, name)
+		}
+	}
+	if longest := 366 * day; r.method != "direct" && r.seconds > longest {
+		return group.wrong("time is %d, it should be at most %d, the seconds of 366 days", r.seconds, longest)
+	}
+	return nil
+}
+
+func (r *rule) readAnswer(group part) error {
+	into := map[string]*int{"result": &r.result, "return": &r.code}
+	if _, err := numbers(group, into); err != nil {
+		return err
+	}
+	for _, name := range []string{"result", "return"} {
+		if *into[name] < 1 {
+			return group.wrong("a rule should have a %s of 1 or more, as in [result=2; return=201]", name)
+		}
+	}
+	return nil
+}
+
+// name is that of the rule in the rules file that is made of it.
+func (r *rule) name() string { return "return-" + strconv.Itoa(r.code) }
+
+// window is the length of the counter.
+func (r *rule) window() string {
+	if r.daily() {
+		return "day"
+	}
+	return (time.Duration(r.seconds) * time.Second).String()
+}
+
+// daily tells whether the counter is that of a day of the calendar.
+func (r *rule) daily() bool { return r.method == "count" && r.seconds == day }
