@@ -45,9 +45,9 @@ func (p *plan) release() {
 type scope int
 
 const (
-	matching scope = iota // those that match the request
-	allMatching           // those as well that a direct rule keeps from being asked
-	counting              // all that could count its subject, whatever they match
+	matching    scope = iota // those that match the request
+	allMatching              // those as well that a direct rule keeps from being asked
+	counting                 // all that could count its subject, whatever they match
 )
 
 // plan fills p, whose slices may have room.

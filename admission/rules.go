@@ -18,8 +18,8 @@ type Rules struct {
 	version string
 	load    func() (*Rules, error) // for Reload; nil: there is nothing to read again
 	files   []string               // that they were read from
-	never   []*valueList // of those who are never banned
-	idle    []Warning    // of what does nothing
+	never   []*valueList           // of those who are never banned
+	idle    []Warning              // of what does nothing
 	script  BanScript
 
 	semaphores []SemaphoreRule

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/koala"
 )
 
 func rulesCommand(getenv func(string) string) *cobra.Command {
@@ -18,7 +21,7 @@ func rulesCommand(getenv func(string) string) *cobra.Command {
 			_, err := cmd.OutOrStdout().Write(admission.DefaultRules().Source())
 			return err
 		},
-	}, checkRulesCommand(getenv))
+	}, checkRulesCommand(getenv), fromKoalaCommand(getenv))
 	return rules
 }
 
@@ -57,4 +60,30 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 	check.Flags().BoolVar(&strict, "strict", false, "fail if there are warnings")
 	check.Flags().StringVar(&proxies, "trusted-proxies", getenv("TRUSTED_PROXIES"), "the proxies that the servers trust, as in TRUSTED_PROXIES")
 	return check
+}
+
+func fromKoalaCommand(getenv func(string) string) *cobra.Command {
+	var zone string
+	convert := &cobra.Command{
+		Use:   "from-koala FILE",
+		Short: "Print the rules file that decides as a rule file of Koala's, or the one that a koala.conf names",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			days, err := time.LoadLocation(zone)
+			if err != nil {
+				return fmt.Errorf("--zone: %w", err)
+			}
+			yaml, warnings, err := koala.Convert(args[0], days)
+			if err != nil {
+				return err
+			}
+			for _, text := range warnings {
+				fmt.Fprintln(cmd.ErrOrStderr(), text)
+			}
+			_, err = cmd.OutOrStdout().Write(yaml)
+			return err
+		},
+	}
+	convert.Flags().StringVar(&zone, "zone", cmp.Or(getenv("KOALA_ZONE"), koala.DefaultZone), "time zone in which a counter of 86400 seconds begins at midnight")
+	return convert
 }

@@ -10,6 +10,9 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/koala"
 )
 
 // Config is what a program was told. The zero value is not usable: API and Worker make one.
@@ -40,6 +43,8 @@ type Config struct {
 	InternalToken Secret
 	TokensFile    string
 	RulesFile     string
+	KoalaFile     string // a rule file of Koala's, or a koala.conf; empty: none
+	KoalaZone     *time.Location
 	Secret        Secret // embedded: may be empty, the data folder keeps one
 	Namespace     string
 	Durability    string // of reservations in Redis; empty: as Redis is
@@ -110,6 +115,8 @@ func (c *Config) settings() []setting {
 		{"INTERNAL_TOKEN", "token of one operator", "", false, c.InternalToken.atLeast(16)},
 		{"TOKENS_FILE", "YAML file of tokens with their names and roles", "", false, file(&c.TokensFile)},
 		{"RULES_FILE", "YAML file of the admission rules", "", true, file(&c.RulesFile)},
+		{"KOALA_FILE", "rule file of Koala's, or koala.conf, for the endpoints below /koala", "", false, file(&c.KoalaFile)},
+		{"KOALA_ZONE", "time zone of its days", koala.DefaultZone, false, zone(&c.KoalaZone)},
 		{"SECRET", "key that all keyed hashes and signatures derive from (embedded: kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
 		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
 		{"DURABILITY", "what Redis must have done with an order before it is promised: memory, everysec, fsync or replicated (default: what it does anyway)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},

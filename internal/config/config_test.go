@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -42,7 +43,12 @@ func TestEmbeddedNeedsNothing(t *testing.T) {
 		Data: "./tidegate-data", Listen: ":8080", InternalListen: "127.0.0.1:8081", WorkerListen: "127.0.0.1:8082",
 		Identity: "header", Captcha: "altcha", Namespace: "tidegate", HistoryDays: 90, LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
-	if diff := cmp.Diff(want, c, cmp.Comparer(func(a, b Secret) bool { return a == b })); diff != "" {
+	if name := c.KoalaZone.String(); name != "Asia/Shanghai" {
+		t.Fatal(name)
+	}
+	want.KoalaZone = c.KoalaZone
+	same := cmp.Comparer(func(a, b *time.Location) bool { return a == b })
+	if diff := cmp.Diff(want, c, cmp.Comparer(func(a, b Secret) bool { return a == b }), same); diff != "" {
 		t.Fatal(diff)
 	}
 	if !c.Embedded() {
@@ -156,6 +162,8 @@ func TestWrongValues(t *testing.T) {
 		{"DURABILITY", "always", `"always", and must be memory or everysec or fsync or replicated`, ""},
 		{"REPORTS", missing, "must be a folder", ""},
 		{"HISTORY_DAYS", "-1", `"-1", and must be a whole number from 0 to 36500`, ""},
+		{"KOALA_ZONE", "Shanghai", `"Shanghai", and must be a time zone`, ""},
+		{"KOALA_FILE", "/nowhere", `must be a file that can be read`, ""},
 		{"HISTORY_DAYS", "a week", `"a week", and must be a whole number`, ""},
 		{"LOG_LEVEL", "loud", "must be debug, info, warn or error", ""},
 		{"LOG_FORMAT", "xml", "must be text or json", ""},

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -118,6 +119,15 @@ func folder(field *string) func(string) error {
 			return fmt.Errorf("is %q, a file, and must be a folder", value)
 		}
 		*field = value
+		return nil
+	}
+}
+
+func zone(field **time.Location) func(string) error {
+	return func(value string) (err error) {
+		if *field, err = time.LoadLocation(value); err != nil || value == "Local" {
+			return fmt.Errorf("is %q, and must be a time zone such as Asia/Shanghai, Europe/Berlin or UTC", value)
+		}
 		return nil
 	}
 }

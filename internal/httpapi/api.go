@@ -47,6 +47,8 @@ type Config struct {
 	// Settled is told of every outcome of a login attempt: success, failure, error, or "other" and "late" of those that came after another
 	// one. It must be safe for concurrent use. Nil: nobody is.
 	Settled func(result string)
+	// Koala decides by a rule file of Koala's. Nil: there is none, and there are no routes for it.
+	Koala Koala
 	// Metrics answers GET /metrics on the internal listener. Nil: nobody does.
 	Metrics http.Handler
 	// Decided is told of every decision that charged, or would have. It must be safe for concurrent use, and keep neither. Nil: nobody is.
@@ -94,6 +96,8 @@ type API struct {
 	loginHistory LoginHistory
 	settled      func(result string)
 
+	koala Koala
+
 	semaphores *semdefs.Registry
 	secret     []byte
 	leaving    context.Context // ends with Drain
@@ -120,6 +124,7 @@ func New(cfg Config) (*API, error) {
 		a.captchaLimit = cfg.CaptchaLimit.Charge
 	}
 	a.login, a.loginHistory, a.settled = cfg.Login, cfg.LoginHistory, cfg.Settled
+	a.koala = cfg.Koala
 	if a.settled == nil {
 		a.settled = func(string) {}
 	}

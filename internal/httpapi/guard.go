@@ -42,7 +42,7 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 // mistrusted tells whether a web page of somebody else may have sent a request. Gateways hand on their clients' Origin, and perhaps
 // Host; but a page has neither a token, nor may it set the fields that name the client's request.
 func (a *API) mistrusted(r *http.Request, route string) bool {
-	changes := r.Method != http.MethodGet && r.Method != http.MethodHead
+	changes := r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(route, koalaPath)
 	switch {
 	case a.tokens != nil && (!changes || isAuthz(route)):
 		return false

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/goccy/go-yaml"
@@ -26,6 +27,9 @@ func (a *API) rules(context.Context, *struct{}) (*rulesOutput, error) {
 // reloadRules puts the file as it is now into force. One that is wrong changes nothing.
 func (a *API) reloadRules(ctx context.Context, _ *struct{}) (*rulesOutput, error) {
 	rules, err := a.gate.Reload()
+	if a.koala != nil {
+		err = errors.Join(err, a.koala.Reload())
+	}
 	if err != nil {
 		p := problem(reasonInvalid)
 		p.Detail = "The rules in force stay those of version " + a.gate.Rules().Version() + "."

@@ -50,6 +50,9 @@ func (a *API) services(docs huma.API) {
 		a.logins(docs)
 	}
 	a.gateways(docs.OpenAPI())
+	if a.koala != nil {
+		a.koalas(docs.OpenAPI())
+	}
 	if a.metrics != nil {
 		a.internal.GET("/metrics", echo.WrapHandler(a.metrics), needs(RoleMetrics))
 		docs.OpenAPI().AddOperation(&huma.Operation{

@@ -13,6 +13,7 @@ import (
 	"github.com/tidegate/tidegate/internal/enforce"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/httpapi"
+	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/loginlog"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/semdefs"
@@ -106,10 +107,14 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if err != nil {
 		return err
 	}
+	dialect, err := p.addKoala(cfg, &h)
+	if err != nil {
+		return err
+	}
 	api, err := httpapi.New(httpapi.Config{
 		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Semaphores: semaphores, Secret: []byte(cfg.Secret),
 		Captcha: challenges, CaptchaLimit: challengeLimit,
-		Login: throttle, LoginHistory: h.Logins, Settled: logins.Settled,
+		Koala: dialect, Login: throttle, LoginHistory: h.Logins, Settled: logins.Settled,
 		Metrics: measured.Handler(), Decided: measured.Decided, Verified: measured.Verified,
 		Identity: identity, Tokens: tokens,
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(), DecideWithin: h.Within,
@@ -123,6 +128,22 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		Listener{Name: "public", Addr: cfg.Listen, Handler: api.Public()},
 		Listener{Name: "internal", Addr: cfg.InternalListen, Handler: api.Internal()})
 	return nil
+}
+
+// addKoala gives a process the endpoints of Koala, if it has a file of rules for them.
+func (p *Process) addKoala(cfg *config.Config, h *HTTP) (httpapi.Koala, error) {
+	if cfg.KoalaFile == "" {
+		return nil, nil
+	}
+	service, err := koala.New(h.Counts, koala.Options{
+		Path: cfg.KoalaFile, Zone: cfg.KoalaZone, Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log,
+		Alive: func(ctx context.Context) error { return h.Redis.Decisions.Ping(ctx).Err() },
+	})
+	if err != nil {
+		return nil, wrap("KOALA_FILE", err)
+	}
+	p.Background = append(p.Background, service.Run)
+	return service, nil
 }
 
 // addSemaphores gives a process the semaphores. Those who wait and hold have gone by the time they are closed: see Run.

@@ -1,0 +1,287 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/koala"
+)
+
+// Koala decides by a rule file of Koala's, as a *koala.Service does.
+type Koala interface {
+	Browse(ctx context.Context, params koala.Params, write bool) (koala.Result, error)
+	BrowseComplete(ctx context.Context, params koala.Params, write bool) ([]koala.Result, error)
+	BrowseAll(ctx context.Context, jobs []koala.Job) ([]koala.Result, error)
+	Update(ctx context.Context, params koala.Params) error
+	Feedback(ctx context.Context, params koala.Params, erase int) error
+	Value(ctx context.Context, params koala.Params, code int) (int, error)
+	Today() (date string, rules []koala.Tally)
+	Policy() koala.Dump
+	Alive(ctx context.Context) error
+	Reload() error
+}
+
+// koalaPath is where Koala's endpoints begin.
+const koalaPath = "/koala"
+
+// koalaEndpoint is one of Koala's: what it answers to parameters, without those that begin with _ or are its own.
+type koalaEndpoint struct {
+	path, summary string
+	role          Role
+	answer        func(a *API, ctx context.Context, params koala.Params) (any, error)
+	failed        string // the body when the service fails; empty: err_no -1
+}
+
+var koalaEndpoints = []koalaEndpoint{
+	{"/rule/browse", "The first rule that the request is too much for; with _writeThrough=yes it is counted at once, if there is none", RoleAdmit, (*API).koalaBrowse, ""},
+	{"/rule/browse_complete", "All rules that the request is too much for", RoleAdmit, (*API).koalaBrowseComplete, ""},
+	{"/rule/update", "Count the request in all rules that match it", RoleAdmit, (*API).koalaUpdate, ""},
+	{"/rule/feedback", "Take back units of leak rules, as many as _feedbackType=erase1 or erase2 of each says", RoleAdmit, (*API).koalaFeedback, ""},
+	{"/rule/value", "How much the rule of rule_no has counted for the request", RoleAdmit, (*API).koalaValue, ""},
+	{"/multi/browse", "Browse several requests: argsJson=[{\"Id\":\"…\",\"Arg\":\"k=v&k=v\"}]", RoleAdmit, (*API).koalaMulti, ""},
+	{"/dump/counter", "How often each rule let pass and answered today, in this process", RoleOperator, (*API).koalaCounters, ""},
+	{"/dump/policy", "The rules in force", RoleOperator, (*API).koalaPolicy, ""},
+	{"/monitor/alive", "Whether Redis answers", RoleAdmit, (*API).koalaAlive, `{"errno":-1,"errmsg":"redis-error!"}`},
+}
+
+// koalas registers Koala's endpoints past Huma, which would describe errors in another form than theirs.
+func (a *API) koalas(described *huma.OpenAPI) {
+	for _, e := range koalaEndpoints {
+		a.internal.GET(koalaPath+e.path, a.serveKoala(e), needs(e.role))
+		described.AddOperation(&huma.Operation{
+			OperationID: "koala" + strings.ReplaceAll(strings.ReplaceAll(e.path, "/", "-"), "_", "-"), Method: http.MethodGet, Path: koalaPath + e.path,
+			Summary: e.summary, Tags: koalaTags,
+			Responses: refusals(&huma.Response{Description: "In Koala's form", Content: map[string]*huma.MediaType{"application/json": {}}}, 401, 403),
+		})
+	}
+}
+
+var koalaTags = []string{"Koala"}
+
+// koalaError is a body of Koala's that says what was wrong, and its status.
+type koalaError struct {
+	status int
+	Number int    `json:"err_no"`
+	Text   string `json:"err_msg"`
+}
+
+func (e *koalaError) Error() string { return e.Text }
+
+func koalaInvalid(text string) error { return &koalaError{http.StatusBadRequest, -1, text} }
+
+var koalaOK = koalaError{Text: "OK"}
+
+func (a *API) serveKoala(e koalaEndpoint) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		ctx := c.Request().Context()
+		params, err := koalaParams(c.Request().URL.RawQuery)
+		var answer any
+		if err == nil {
+			answer, err = e.answer(a, ctx, params)
+		}
+		status, body := http.StatusOK, []byte(nil)
+		if err == nil {
+			body, err = json.Marshal(answer)
+		}
+		if err != nil {
+			status, body = a.koalaFailed(ctx, e, err)
+		}
+		if a.log.Enabled(ctx, slog.LevelDebug) { // as Koala's access log; it names people
+			a.log.LogAttrs(ctx, slog.LevelDebug, "koala", slog.String("request_id", requestOf(ctx).id), slog.String("path", e.path),
+				slog.Any("params", params), slog.Int("status", status), slog.String("body", string(body)))
+		}
+		c.Response().Header().Set("Cache-Control", "no-store")
+		return c.Blob(status, echo.MIMEApplicationJSON, body)
+	}
+}
+
+// koalaFailed is what Koala answers instead of a result.
+func (a *API) koalaFailed(ctx context.Context, e koalaEndpoint, err error) (status int, body []byte) {
+	var told *koalaError
+	switch {
+	case errors.As(err, &told):
+	case errors.Is(err, koala.ErrInvalid):
+		told = &koalaError{http.StatusBadRequest, -1, err.Error()}
+	case errors.Is(err, koala.ErrUnknownRule):
+		told = &koalaError{http.StatusBadRequest, -2, "unknown rule_no!"}
+	default:
+		r := requestOf(ctx)
+		a.log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request_id", r.id), slog.String("path", koalaPath+e.path), slog.Any("error", err))
+		if e.failed != "" {
+			return http.StatusInternalServerError, []byte(e.failed)
+		}
+		told = &koalaError{http.StatusInternalServerError, -1, "system error!"}
+	}
+	body, err = json.Marshal(told)
+	if err != nil {
+		panic(err) // of a number and a text it cannot fail
+	}
+	return told.status, body
+}
+
+// koalaParams reads a query. A name that comes twice would be counted by one value and matched by another.
+func koalaParams(query string) (koala.Params, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, koalaInvalid("the parameters should be such as act=ask&uid=7, with % for what is no letter or digit: " + err.Error())
+	}
+	params := make(koala.Params, len(values))
+	for name, all := range values {
+		if len(all) > 1 {
+			return nil, koalaInvalid("the parameter " + strconv.Quote(name) + " comes twice")
+		}
+		params[name] = all[0]
+	}
+	return params, nil
+}
+
+// take takes a parameter out that is not for rules.
+func take(params koala.Params, name string) string {
+	value := params[name]
+	delete(params, name)
+	return value
+}
+
+func writesThrough(params koala.Params) (bool, error) {
+	switch v := take(params, "_writeThrough"); v {
+	case "yes":
+		return true, nil
+	case "", "no":
+		return false, nil
+	default:
+		return false, koalaInvalid("_writeThrough is " + strconv.Quote(v) + ", should be yes or no")
+	}
+}
+
+func (a *API) koalaBrowse(ctx context.Context, params koala.Params) (any, error) {
+	write, err := writesThrough(params)
+	if err != nil {
+		return nil, err
+	}
+	return a.koala.Browse(ctx, params, write)
+}
+
+func (a *API) koalaBrowseComplete(ctx context.Context, params koala.Params) (any, error) {
+	write, err := writesThrough(params)
+	if err != nil {
+		return nil, err
+	}
+	return a.koala.BrowseComplete(ctx, params, write)
+}
+
+func (a *API) koalaUpdate(ctx context.Context, params koala.Params) (any, error) {
+	return koalaOK, a.koala.Update(ctx, params)
+}
+
+func (a *API) koalaFeedback(ctx context.Context, params koala.Params) (any, error) {
+	switch kind := take(params, "_feedbackType"); kind {
+	case "", "erase1":
+		return koalaOK, a.koala.Feedback(ctx, params, 1)
+	case "erase2":
+		return koalaOK, a.koala.Feedback(ctx, params, 2)
+	default:
+		return nil, koalaInvalid("_feedbackType is " + strconv.Quote(kind) + ", should be erase1 or erase2")
+	}
+}
+
+func (a *API) koalaValue(ctx context.Context, params koala.Params) (any, error) {
+	number, err := ruleNumber(params)
+	if err != nil {
+		return nil, err
+	}
+	value, err := a.koala.Value(ctx, params, number)
+	return struct {
+		koalaError
+		Value int `json:"cache_val"`
+	}{Value: value}, err
+}
+
+// ruleNumber is the return number that a request names; 0 is none.
+func ruleNumber(params koala.Params) (int, error) {
+	text := take(params, "rule_no")
+	if text == "" {
+		return 0, nil
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 {
+		return 0, koalaInvalid("rule_no is " + strconv.Quote(text) + ", should be the return number of a rule")
+	}
+	return number, nil
+}
+
+func (a *API) koalaCounters(_ context.Context, params koala.Params) (any, error) {
+	number, err := ruleNumber(params)
+	if err != nil {
+		return nil, err
+	}
+	var today struct {
+		Date     string        `json:"date"`
+		Counters []koala.Tally `json:"counters"`
+	}
+	today.Date, today.Counters = a.koala.Today()
+	if number != 0 {
+		one := koala.Tally{Rule: number} // of which nothing is known today
+		for _, t := range today.Counters {
+			if t.Rule == number {
+				one = t
+			}
+		}
+		today.Counters = []koala.Tally{one}
+	}
+	return today, nil
+}
+
+func (a *API) koalaPolicy(context.Context, koala.Params) (any, error) { return a.koala.Policy(), nil }
+
+func (a *API) koalaAlive(ctx context.Context, _ koala.Params) (any, error) {
+	return struct {
+		Number int    `json:"errno"`
+		Text   string `json:"errmsg"`
+	}{Text: "OK!"}, a.koala.Alive(ctx)
+}
+
+// koalaJobResult has the id under both names: Koala writes the one, its client for PHP reads the other.
+type koalaJobResult struct {
+	ID     string       `json:"ID"`
+	Same   string       `json:"Id"`
+	Result koala.Result `json:"Result"`
+}
+
+func (a *API) koalaMulti(ctx context.Context, params koala.Params) (any, error) {
+	var asked []struct{ ID, Arg string }
+	if err := json.Unmarshal([]byte(params["argsJson"]), &asked); err != nil {
+		return nil, koalaInvalid(`argsJson should be such as [{"Id":"1","Arg":"act=ask&uid=7"}]: ` + err.Error())
+	}
+	jobs := make([]koala.Job, len(asked))
+	for i, one := range asked {
+		arg, err := one.Arg, error(nil)
+		if !strings.Contains(arg, "=") { // Koala's client for PHP encodes all of it once more
+			arg, err = url.QueryUnescape(arg)
+		}
+		if err == nil {
+			jobs[i].Params, err = koalaParams(arg)
+		}
+		if err != nil {
+			return nil, koalaInvalid("job " + strconv.Quote(one.ID) + ": " + err.Error())
+		}
+		jobs[i].ID = one.ID
+	}
+	results, err := a.koala.BrowseAll(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	answer := make([]koalaJobResult, len(jobs))
+	for i, job := range jobs {
+		answer[i] = koalaJobResult{job.ID, job.ID, results[i]}
+	}
+	return answer, nil
+}
