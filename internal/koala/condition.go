@@ -1,6 +1,7 @@
 package koala
 
 import (
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -11,6 +12,8 @@ import (
 var (
 	parameterNames = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*`)
 	numberRanges   = regexp.MustCompile(`^(-?[0-9]{1,19})[ \t]*-[ \t]*(-?[0-9]{1,19})$`)
+	spans          = regexp.MustCompile(`^[0-9. \t*-]*[0-9*][0-9. \t*-]*$`)
+	networkLike    = regexp.MustCompile(`^[0-9]+(\.[0-9]+)+/[0-9.]*$|^[0-9A-Fa-f:.]*::[0-9A-Fa-f:.]*(/[0-9]*)?$`)
 	wildcards      = regexp.MustCompile(`^([0-9]{1,3}|\*)(\.([0-9]{1,3}|\*)){3}$`)
 )
 
@@ -70,13 +73,14 @@ func (f *file) inDict(value part) (string, error) {
 }
 
 func compared(op string, value part) (string, error) {
-	if _, err := strconv.ParseInt(value.text, 10, 64); err != nil {
+	n, err := strconv.ParseInt(value.text, 10, 64)
+	if err != nil {
 		return "", value.wrong("%q is no whole number, which %s compares with", value.text, op)
 	}
 	if strings.HasSuffix(op, ">") {
-		return "{above: " + value.text + "}", nil
+		return fmt.Sprintf("{above: %d}", n), nil
 	}
-	return "{below: " + value.text + "}", nil
+	return fmt.Sprintf("{below: %d}", n), nil
 }
 
 // equal reads what stands behind = or !=: +, or values, ranges and networks of which one has to fit.
@@ -108,6 +112,8 @@ func (c *condition) equal(op string, value part) (string, error) {
 			return "", item.wrong("a value is missing: an empty parameter never fits")
 		case quoted:
 			words = append(words, scalar(text))
+		case text[0] == '=':
+			return "", item.wrong("%q begins with a second =; if it is part of the word, the word should be in quotes", text)
 		case text == "+":
 			return "", item.wrong(`"+" means any value and stands alone; the sign itself should be in quotes`)
 		default:
@@ -115,6 +121,10 @@ func (c *condition) equal(op string, value part) (string, error) {
 			switch {
 			case err != nil:
 				return "", err
+			case network+span == "" && meant(text):
+				return "", item.wrong("%q is neither a range nor a network; if it is a word, it should be in quotes", text)
+			case slices.Contains(texts, c.parameter) && (network != "" || strings.Contains(span, `"`)):
+				return "", item.wrong("%s is a text and no address; if %q is a word, it should be in quotes", c.parameter, text)
 			case network != "":
 				networks = append(networks, quote(network))
 			case span != "":
@@ -178,6 +188,11 @@ func (p part) span() (network, span string, err error) {
 		}
 	}
 	return "", "", nil
+}
+
+// meant tells whether a word looks as if it should be a range or a network, and would never fit as the word that it is.
+func meant(text string) bool {
+	return spans.MatchString(text) && (strings.ContainsAny(text[1:], "-*") || text[0] == '*') || networkLike.MatchString(text)
 }
 
 // wildcard is the network of an address whose last numbers may be open; ok is false if others are, or are no numbers of an address.

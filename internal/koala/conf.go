@@ -42,13 +42,18 @@ var replaced = map[string]string{
 // maxIncludes is how many files may be included, one in the other.
 const maxIncludes = 16
 
-// readConf reads a file of such lines as key = value, # comments, and include FILE. What stands later counts.
+// maxConfs is how many files may be included at all; one that is included twice is two.
+const maxConfs = 100
+
+// read reads a file of such lines as key = value, # comments, and include FILE. What stands later counts.
 func (c *conf) read(path string, within []string) error {
 	switch {
 	case slices.Contains(within, path):
 		return errors.New("it includes itself, by way of " + strings.Join(within, ", "))
 	case len(within) == maxIncludes:
 		return fmt.Errorf("more than %d files are included one in the other", maxIncludes)
+	case len(c.files) == maxConfs:
+		return fmt.Errorf("more than %d files are included", maxConfs)
 	}
 	src, err := readFile(path)
 	if err != nil {

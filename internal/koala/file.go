@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,7 +23,7 @@ type file struct {
 	sectionAt map[*line]string
 	dictAt    map[*line]dict
 	ruleAt    map[*line]*rule
-	resultAt  map[*line]bool
+	resultAt  map[*line]int
 }
 
 // A dict is a list of values, each on a line of a file.
@@ -62,7 +63,7 @@ func parseFile(path string, src []byte) (*file, error) {
 	f := &file{
 		path:      path,
 		results:   map[int]Result{unmatched: {StrReason: "Allow"}, within: {RetType: within, StrReason: "Allow"}},
-		sectionAt: map[*line]string{}, dictAt: map[*line]dict{}, ruleAt: map[*line]*rule{}, resultAt: map[*line]bool{},
+		sectionAt: map[*line]string{}, dictAt: map[*line]dict{}, ruleAt: map[*line]*rule{}, resultAt: map[*line]int{},
 	}
 	var err error
 	if f.lines, err = linesOf(path, src); err != nil {
@@ -118,6 +119,24 @@ func (f *file) readDict(p part) error {
 	return nil
 }
 
+// dictWarnings names the dicts with a "#", which was part of a value once and begins a comment now.
+func (f *file) dictWarnings() (texts []string) {
+	for _, d := range f.dicts {
+		src, err := os.ReadFile(d.path)
+		if err != nil {
+			continue // it was there when it was read
+		}
+		at := 0
+		for text := range strings.Lines(string(src)) {
+			if at++; strings.Contains(" "+strings.Trim(text, blanks+"\ufeff"), " #") {
+				texts = append(texts, fmt.Sprintf("%s:%d: a # begins a comment here, where Koala took it for part of a value", d.path, at))
+				break
+			}
+		}
+	}
+	return texts
+}
+
 // readResult reads such as 2 : {"Ret_type":2, …}.
 func (f *file) readResult(p part) error {
 	number, body, ok := p.cut(":")
@@ -125,10 +144,13 @@ func (f *file) readResult(p part) error {
 	if !ok || err != nil || n < 0 {
 		return p.wrong(`a result should be a number and its fields, such as 2 : {"Ret_type":2, "Err_no":10, "Str_reason":"Deny"}`)
 	}
-	for l := range f.resultAt {
-		if before, _, _ := l.whole().cut(":"); before.text == number.text {
+	for l, other := range f.resultAt {
+		if other == n {
 			return number.wrong("a second result has the number %d, the first is in line %d", n, l.number)
 		}
+	}
+	if err := body.complete(); err != nil {
+		return err
 	}
 	var r Result
 	decoder := json.NewDecoder(strings.NewReader(body.text))
@@ -141,7 +163,38 @@ func (f *file) readResult(p part) error {
 		return body.wrong("%q follows the fields of the result", rest)
 	}
 	f.results[n] = r
-	f.resultAt[p.line] = true
+	f.resultAt[p.line] = n
+	return nil
+}
+
+// complete finds what encoding/json says nothing about: fields without a value, fields that stand there twice, and that the type is missing,
+// without which a result would let in.
+func (p part) complete() error {
+	decoder := json.NewDecoder(strings.NewReader(p.text))
+	if t, err := decoder.Token(); err != nil || t != json.Delim('{') {
+		return p.wrong(`the fields of a result should be JSON, such as {"Ret_type":2, "Err_no":10, "Str_reason":"Deny"}`)
+	}
+	var names []string
+	for decoder.More() {
+		name, err := decoder.Token()
+		field, ok := name.(string)
+		var value any
+		if err == nil && ok {
+			err = decoder.Decode(&value)
+		}
+		switch field = strings.ToLower(field); {
+		case err != nil:
+			return nil // whoever reads the values says it
+		case value == nil:
+			return p.wrong("%s is null, it should have a value", name)
+		case slices.Contains(names, field):
+			return p.wrong("%s stands here twice", name)
+		}
+		names = append(names, field)
+	}
+	if !slices.Contains(names, "ret_type") {
+		return p.wrong("Ret_type is missing; 0 and 1 let in, a higher one does not")
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/admission"
@@ -31,12 +32,22 @@ func linesOf(file string, src []byte) ([]*line, error) {
 	var lines []*line
 	for i, text := range strings.Split(strings.TrimPrefix(string(src), "\ufeff"), "\n") {
 		l := &line{file: file, number: i + 1, text: text}
+		p := l.whole()
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return nil, l.whole().wrong("the line is no text, the file should be saved as UTF-8")
+			return nil, p.wrong("the line is no text, the file should be saved as UTF-8")
+		}
+		if i := strings.IndexFunc(p.text, breaks); i >= 0 {
+			return nil, p.from(i).wrong("a sign stands here that cannot be seen, and ends the line for some; lines should end in a line feed")
 		}
 		lines = append(lines, l)
 	}
 	return lines, nil
+}
+
+// breaks tells whether r ends a line for YAML or for an editor, or is another control sign, and no blank. A comment that had one could end
+// early in the rules file that is made of it.
+func breaks(r rune) bool {
+	return unicode.IsControl(r) && !strings.ContainsRune(blanks, r) || r == '\r' || r == '\u2028' || r == '\u2029' || r == '\ufeff'
 }
 
 func (l *line) whole() part { return part{line: l, text: l.text}.trimmed() }

@@ -16,6 +16,9 @@ type Params map[string]string
 // own are the parameters that requests have a part for, with the same meaning.
 var own = []string{"user", "ip", "device", "session"}
 
+// texts are those of them that are no addresses, as other parameters may be.
+var texts = []string{"user", "device", "session"}
+
 // others are names that requests have for something else, however they are written.
 var others = []string{"user", "ip", "device", "session", "route", "method", "tier", "caller", "network"}
 

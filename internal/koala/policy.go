@@ -71,7 +71,7 @@ func load(path string, zone *time.Location) (*policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("koala: %w", err)
 	}
-	p.files, p.warnings = files, warnings
+	p.files, p.warnings = files, append(warnings, p.file.dictWarnings()...)
 	return p, nil
 }
 
@@ -109,8 +109,11 @@ func parse(path string, src []byte, zone *time.Location) (*policy, error) {
 // placed is an error of the rules file as one of the rule file, whose path it has. Those of lists stay what they are.
 func (w *writer) placed(path string, err error) error {
 	var e *admission.RulesError
-	if !errors.As(err, &e) || e.File != path || e.Line < 1 || e.Line > len(w.of) {
+	switch {
+	case !errors.As(err, &e) || e.File != path:
 		return err
+	case e.Line < 1 || e.Line > len(w.of):
+		return fmt.Errorf("%s: of the rules file that is made of it: %s", path, e.Problem)
 	}
 	return w.of[e.Line-1].whole().wrong("%s", e.Problem)
 }

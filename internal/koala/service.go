@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,8 @@ type Options struct {
 	Namespace string
 	// Alive asks the store whether it is there.
 	Alive func(context.Context) error
+	// Decided is told of every decision that charged, or would have. It must be safe for concurrent use, and keep neither. Nil: nobody is.
+	Decided func(*admission.Request, *admission.Decision)
 	// Logger gets warnings, what reloads meet with, and yesterday's counters. Nil: slog.Default().
 	Logger *slog.Logger
 }
@@ -41,6 +44,7 @@ type Service struct {
 	// The policy in force, the first, and those before it, by which requests may have been decided that are answered now.
 	known atomic.Pointer[[]*policy]
 	day   *tallies
+	said  []string // the warnings of the files as they were last read; of load
 }
 
 // New reads the rule file and returns a service that keeps its counts in store. The error is that of the file, with line and text.
@@ -63,9 +67,6 @@ func New(store admission.Store, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, text := range s.policy().warnings {
-		o.Logger.Warn("koala: " + text)
-	}
 	s.gate, err = admission.New(store, rules, admission.Options{Secret: o.Secret, Namespace: o.Namespace + ":koala", Logger: o.Logger})
 	return s, err
 }
@@ -76,6 +77,12 @@ func (s *Service) load() (*admission.Rules, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, text := range p.warnings {
+		if !slices.Contains(s.said, text) {
+			s.opts.Logger.Warn("koala: " + text)
+		}
+	}
+	s.said = p.warnings
 	known := []*policy{p}
 	if old := s.known.Load(); old != nil {
 		if (*old)[0].rules.Version() == p.rules.Version() {
@@ -144,6 +151,9 @@ func (s *Service) decide(ctx context.Context, params Params, write bool) (admiss
 	if err != nil {
 		return d, nil, err
 	}
+	if write && s.opts.Decided != nil {
+		s.opts.Decided(&req, &d)
+	}
 	p, err := s.decidedBy(d.Version)
 	return d, p, err
 }
@@ -190,8 +200,11 @@ func (s *Service) others(ctx context.Context, params Params, p *policy, version 
 		return nil, err
 	}
 	e, err := s.gate.Explain(ctx, req)
-	if err != nil || e.Version != version {
-		return all, err
+	if errors.Is(err, admission.ErrUnavailable) || err == nil && e.Version != version {
+		return all, nil // black and white lists answer without the store
+	}
+	if err != nil {
+		return nil, err
 	}
 	told := map[int]Result{}
 	for _, result := range all {
@@ -254,6 +267,12 @@ func (s *Service) Value(ctx context.Context, params Params, code int) (int, erro
 	e, err := s.gate.Explain(ctx, req)
 	if err != nil {
 		return 0, err
+	}
+	if p, err = s.decidedBy(e.Version); err != nil {
+		return 0, err
+	}
+	if r = p.numbered[code]; r == nil { // it has gone in the meantime
+		return 0, fmt.Errorf("%w: %d", ErrUnknownRule, code)
 	}
 	for _, standing := range e.Rules {
 		if standing.Rule == r.name() && len(standing.Windows) > 0 {

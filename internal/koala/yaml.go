@@ -16,7 +16,8 @@ type writer struct {
 }
 
 func (w *writer) line(of *line, format string, args ...any) {
-	fmt.Fprintf(&w.text, format+"\n", args...)
+	text := fmt.Sprintf(format, args...)
+	w.text.WriteString(strings.ReplaceAll(text, "\v", " ") + "\n") // a blank of Koala's, and none of YAML's
 	w.of = append(w.of, of)
 }
 
@@ -45,7 +46,7 @@ func (f *file) yaml(zone string) *writer {
 			w.line(l, "  %s: {file: %s}", scalar(d.name), scalar(f.relative(d.path)))
 		case f.ruleAt[l] != nil:
 			f.rule(w, l, zone)
-		case f.resultAt[l]:
+		case !l.empty(): // a result
 			w.line(l, "# %s", text)
 		default:
 			w.line(l, "%s%s", indent, text)
