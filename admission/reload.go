@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -20,7 +21,7 @@ func (g *Gate) Reload() (*Rules, error) {
 		return old, err
 	}
 	g.reloadError.Store(nil)
-	if rules.version == old.version {
+	if rules.version == old.version && slices.Equal(rules.files, old.files) { // what names their files may have changed
 		return old, nil
 	}
 	g.rules.Store(rules)
