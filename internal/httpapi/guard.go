@@ -77,7 +77,8 @@ func foreignHost(r *http.Request) bool {
 
 // foreignOrigin tells whether a request was made by a page of another origin.
 func foreignOrigin(r *http.Request) bool {
-	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site": // ports and subdomains of one site are origins of their own, and of a GET there is no Origin
 		return true
 	}
 	origin := r.Header.Get("Origin")

@@ -33,6 +33,7 @@ func TestRebinding(t *testing.T) {
 		{"null origin", []string{"Origin", "null"}, 403, 403, 200, 403},
 		{"bad origin", []string{"Origin", "http://%zz"}, 403, 403, 200, 403},
 		{"cross-site fetch", []string{"Sec-Fetch-Site", "cross-site"}, 403, 403, 200, 403},
+		{"fetch by another port", []string{"Sec-Fetch-Site", "same-site"}, 403, 403, 200, 403},
 	} {
 		with := append([]string{"X-Tidegate-Token", "operator-token"}, tt.fields...)
 		for name, c := range map[string]struct {

@@ -1,12 +1,14 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,7 +92,7 @@ func (a *API) serveKoala(e koalaEndpoint) echo.HandlerFunc {
 		}
 		status, body := http.StatusOK, []byte(nil)
 		if err == nil {
-			body, err = json.Marshal(answer)
+			body, err = koalaJSON(answer)
 		}
 		if err != nil {
 			status, body = a.koalaFailed(ctx, e, err)
@@ -102,6 +104,15 @@ func (a *API) serveKoala(e koalaEndpoint) echo.HandlerFunc {
 		c.Response().Header().Set("Cache-Control", "no-store")
 		return c.Blob(status, echo.MIMEApplicationJSON, body)
 	}
+}
+
+// koalaJSON writes < and & as they are: clients show the texts to people.
+func koalaJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // koalaFailed is what Koala answers instead of a result.
@@ -121,7 +132,7 @@ func (a *API) koalaFailed(ctx context.Context, e koalaEndpoint, err error) (stat
 		}
 		told = &koalaError{http.StatusInternalServerError, -1, "system error!"}
 	}
-	body, err = json.Marshal(told)
+	body, err = koalaJSON(told)
 	if err != nil {
 		panic(err) // of a number and a text it cannot fail
 	}
@@ -229,6 +240,9 @@ func (a *API) koalaCounters(_ context.Context, params koala.Params) (any, error)
 	}
 	today.Date, today.Counters = a.koala.Today()
 	if number != 0 {
+		if !slices.ContainsFunc(a.koala.Policy().Rules, func(r koala.DumpedRule) bool { return r.Rule == number }) {
+			return nil, koala.ErrUnknownRule
+		}
 		one := koala.Tally{Rule: number} // of which nothing is known today
 		for _, t := range today.Counters {
 			if t.Rule == number {
@@ -258,7 +272,12 @@ type koalaJobResult struct {
 
 func (a *API) koalaMulti(ctx context.Context, params koala.Params) (any, error) {
 	var asked []struct{ ID, Arg string }
-	if err := json.Unmarshal([]byte(params["argsJson"]), &asked); err != nil {
+	args := []byte(params["argsJson"])
+	err := wellWritten(args) // or values that differ in what is no character would be one
+	if err == nil {
+		err = json.Unmarshal(args, &asked)
+	}
+	if err != nil {
 		return nil, koalaInvalid(`argsJson should be such as [{"Id":"1","Arg":"act=ask&uid=7"}]: ` + err.Error())
 	}
 	jobs := make([]koala.Job, len(asked))
