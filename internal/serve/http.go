@@ -107,7 +107,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if err != nil {
 		return err
 	}
-	dialect, err := p.addKoala(cfg, &h)
+	dialect, err := p.addKoala(cfg, &h, measured)
 	if err != nil {
 		return err
 	}
@@ -131,12 +131,12 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 }
 
 // addKoala gives a process the endpoints of Koala, if it has a file of rules for them.
-func (p *Process) addKoala(cfg *config.Config, h *HTTP) (httpapi.Koala, error) {
+func (p *Process) addKoala(cfg *config.Config, h *HTTP, measured *metrics.Metrics) (httpapi.Koala, error) {
 	if cfg.KoalaFile == "" {
 		return nil, nil
 	}
 	service, err := koala.New(h.Counts, koala.Options{
-		Path: cfg.KoalaFile, Zone: cfg.KoalaZone, Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log,
+		Path: cfg.KoalaFile, Zone: cfg.KoalaZone, Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log, Decided: measured.Decided,
 		Alive: func(ctx context.Context) error { return h.Redis.Decisions.Ping(ctx).Err() },
 	})
 	if err != nil {
