@@ -29,7 +29,7 @@ func documentOf(t *testing.T, h http.Handler) map[string]any {
 }
 
 func TestDocumentNamesEveryRoute(t *testing.T) {
-	b := setup(t, withSemaphores(t))
+	b := setup(t, withSemaphores(t), documentedKoala(t, nil))
 	for name, e := range map[string]*echo.Echo{"public": b.public, "internal": b.internal} {
 		var served, documented []string
 		for _, r := range e.Routes() {

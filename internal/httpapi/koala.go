@@ -59,15 +59,9 @@ var koalaEndpoints = []koalaEndpoint{
 func (a *API) koalas(described *huma.OpenAPI) {
 	for _, e := range koalaEndpoints {
 		a.internal.GET(koalaPath+e.path, a.serveKoala(e), needs(e.role))
-		described.AddOperation(&huma.Operation{
-			OperationID: "koala" + strings.ReplaceAll(strings.ReplaceAll(e.path, "/", "-"), "_", "-"), Method: http.MethodGet, Path: koalaPath + e.path,
-			Summary: e.summary, Tags: koalaTags,
-			Responses: refusals(&huma.Response{Description: "In Koala's form", Content: map[string]*huma.MediaType{"application/json": {}}}, 401, 403),
-		})
+		described.AddOperation(e.describe(described.Components.Schemas))
 	}
 }
-
-var koalaTags = []string{"Koala"}
 
 // koalaError is a body of Koala's that says what was wrong, and its status.
 type koalaError struct {
@@ -210,10 +204,13 @@ func (a *API) koalaValue(ctx context.Context, params koala.Params) (any, error) 
 		return nil, err
 	}
 	value, err := a.koala.Value(ctx, params, number)
-	return struct {
-		koalaError
-		Value int `json:"cache_val"`
-	}{Value: value}, err
+	return koalaValueAnswer{Value: value}, err
+}
+
+type koalaValueAnswer struct {
+	Number int    `json:"err_no"`
+	Text   string `json:"err_msg"`
+	Value  int    `json:"cache_val"`
 }
 
 // ruleNumber is the return number that a request names; 0 is none.
@@ -234,10 +231,7 @@ func (a *API) koalaCounters(_ context.Context, params koala.Params) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	var today struct {
-		Date     string        `json:"date"`
-		Counters []koala.Tally `json:"counters"`
-	}
+	var today koalaToday
 	today.Date, today.Counters = a.koala.Today()
 	if number != 0 {
 		if !slices.ContainsFunc(a.koala.Policy().Rules, func(r koala.DumpedRule) bool { return r.Rule == number }) {
@@ -254,13 +248,20 @@ func (a *API) koalaCounters(_ context.Context, params koala.Params) (any, error)
 	return today, nil
 }
 
+type koalaToday struct {
+	Date     string        `json:"date"`
+	Counters []koala.Tally `json:"counters"`
+}
+
 func (a *API) koalaPolicy(context.Context, koala.Params) (any, error) { return a.koala.Policy(), nil }
 
 func (a *API) koalaAlive(ctx context.Context, _ koala.Params) (any, error) {
-	return struct {
-		Number int    `json:"errno"`
-		Text   string `json:"errmsg"`
-	}{Text: "OK!"}, a.koala.Alive(ctx)
+	return koalaLiving{Text: "OK!"}, a.koala.Alive(ctx)
+}
+
+type koalaLiving struct {
+	Number int    `json:"errno"`
+	Text   string `json:"errmsg"`
 }
 
 // koalaJobResult has the id under both names: Koala writes the one, its client for PHP reads the other.
