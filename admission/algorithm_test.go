@@ -16,6 +16,8 @@ const (
 	doRefund = admission.Refund
 	doReset  = admission.Reset
 	doReject = admission.Reject
+	doAdd    = admission.Add
+	doErase  = admission.Erase
 	sec      = time.Second
 )
 

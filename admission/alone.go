@@ -8,19 +8,25 @@ import (
 
 // decideAlone decides without the store, which failed with cause.
 func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []Verdict, rules *Rules, cause error) (Decision, error) {
-	// A cost above the limit needs no store.
-	if final := refusals(verdicts); slices.ContainsFunc(final, func(v Verdict) bool { return !v.Shadow }) {
-		return rules.conclude(final), nil
+	// A cost above the limit and a direct rule need no store, unless a rule above them could be the first to refuse. What is refused by
+	// them is counted by none; but what has happened is counted.
+	first := slices.IndexFunc(verdicts, func(v Verdict) bool { return !v.Admitted && !v.Shadow })
+	refused := first >= 0 && call.Mode != Add
+	if refused && (!rules.first || first <= p.of[0]) {
+		return rules.conclude(refusals(verdicts)), nil
 	}
 	local, of := Call{Mode: call.Mode, Request: call.Request}, p.of
+	if refused {
+		local.Mode = Check
+	}
 	p.of = nil
 	unknown := make([]bool, len(verdicts)) // what only the store could say
 	for i, at := range of {
-		unknown[at] = true
+		unknown[at] = !refused || verdicts[at].Admitted
 		r := p.claims[at].rule
 		switch {
 		case call.Tallies[i].Shadow:
-		case r.onStoreError == failClosed:
+		case r.onStoreError == failClosed && !refused:
 			return Decision{}, fmt.Errorf("%w: %s: %w", ErrUnavailable, call.Mode, cause)
 		case r.onStoreError == failLocal:
 			local.Tallies = append(local.Tallies, g.shareOf(call.Tallies[i]))

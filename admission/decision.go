@@ -51,9 +51,10 @@ type Decision struct {
 	RetryAfter time.Duration // until the same request fits, if nobody else is admitted; 0 when admitted or when it never will
 	ResetAfter time.Duration // until the whole limit is free again
 
-	// Rules holds every window of every matching rule, in the order of the file. It is empty for a banned caller and where the
-	// store failed. Where the store was not asked, because it has just refused the same, or because a direct rule denies, it
-	// holds only the windows and rules that refused.
+	// Rules holds every window of every matching rule, in the order of the file, up to a direct rule that ends the search. It is empty
+	// for a banned caller. Where the store failed, it holds what is known without: direct rules and what this process counts. Where the
+	// store was not asked, because it has just refused the same, or because a direct rule denies, it holds only the windows
+	// and rules that refused.
 	Rules []Verdict
 
 	// At is the time of the decision on the store's clock, so that At.Add(ResetAfter) is the same instant for all callers. Zero
@@ -91,7 +92,7 @@ func (r *Rules) conclude(verdicts []Verdict) Decision {
 			continue
 		}
 		switch {
-		case r.first && decisive != nil && !decisive.Admitted: // it was the first
+		case r.first && decisive != nil && !decisive.Admitted && decisive.Rule != v.Rule: // that was the first
 		case decisive == nil || v.outweighs(decisive):
 			decisive = v
 		}

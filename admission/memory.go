@@ -71,7 +71,7 @@ func (s *MemoryStore) Decide(_ context.Context, call Call) ([]Count, error) {
 		t.seats = append(t.seats, seat{id: id, shard: &s.shards[uint64(id)&uint64(len(s.shards)-1)]})
 	}
 	err := t.take()
-	if call.Channel != "" && (call.Mode == Refund || call.Mode == Reset) {
+	if call.Channel != "" && (call.Mode == Refund || call.Mode == Reset || call.Mode == Erase) {
 		for i := range call.Tallies {
 			if subject := call.Tallies[i].Subject; !told(call.Tallies[:i], subject) {
 				s.tell(call.Channel, subject)

@@ -69,7 +69,9 @@ func (t *turn) run() error {
 	case Reject:
 		t.reject()
 	case Add:
-		return t.add()
+		if err := t.add(); err != nil {
+			return err
+		}
 	case Erase:
 		t.erase()
 	}
@@ -149,7 +151,7 @@ func (t *turn) missing(i int) (counters, answers int) {
 	if s.known {
 		return 0, 0
 	}
-	if t.counts[i].Reason == "" {
+	if t.counts[i].Reason == "" || t.call.Mode == Add && t.call.Tallies[i].Limit > 0 {
 		if c := s.find(); c == nil || c.ends <= t.now { // which may be dropped for another
 			counters++
 		}
@@ -258,8 +260,8 @@ func (t *turn) add() error {
 func (t *turn) erase() {
 	for i := range t.seats {
 		tally, sh := &t.call.Tallies[i], t.seats[i].shard
-		if c := t.seats[i].find(); c != nil && tally.algorithm() == string(SlidingLog) {
-			c.log.erase(tally.Cost)
+		if c := t.seats[i].find(); c != nil && tally.Limit > 0 && tally.algorithm() == string(SlidingLog) {
+			c.log.erase(tally.Limit, tally.Cost)
 			sh.changed(c, c.endsFor(tally), t.now)
 		}
 	}

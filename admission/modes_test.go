@@ -188,7 +188,7 @@ func TestExactlyTheLimitWhateverCounts(t *testing.T) {
 	})
 }
 
-// Refund and Reset tell every listener of the channel, once for each subject.
+// Refund, Reset and Erase tell every listener of the channel, once for each subject.
 func TestListenersHear(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		d := newDesk(t, open)
@@ -216,10 +216,12 @@ func TestListenersHear(t *testing.T) {
 		d.ask(admission.Call{Mode: doReset, Tallies: tallies[:1]}) // without a channel
 		d.ask(admission.Call{Mode: doRefund, Tallies: tallies, Channel: channel})
 		d.ask(admission.Call{Mode: doReset, Tallies: tallies[:1], Channel: channel})
+		d.ask(admission.Call{Mode: doAdd, Tallies: tallies, Channel: channel})
+		d.ask(admission.Call{Mode: doErase, Tallies: tallies, Channel: channel})
 		for i := range 2 {
-			got := []string{<-heard[i], <-heard[i], <-heard[i]}
+			got := []string{<-heard[i], <-heard[i], <-heard[i], <-heard[i], <-heard[i]}
 			slices.Sort(got) // on a cluster they come from several servers
-			if diff := cmp.Diff([]string{"ann", "ann", "bob"}, got); diff != "" {
+			if diff := cmp.Diff([]string{"ann", "ann", "ann", "bob", "bob"}, got); diff != "" {
 				t.Errorf("listener %d heard (-want +got):\n%s", i, diff)
 			}
 		}

@@ -69,12 +69,12 @@ func (s *source) condition(part string, n ast.Node) (test, error) {
 			return add(not{t}, err)
 		}},
 		field{"range", func(_, n ast.Node) error { return add(s.between(part, n)) }},
-		field{"above", func(_, n ast.Node) error {
-			limit, err := s.real(n, "above")
+		field{"above", func(key, n ast.Node) error {
+			limit, err := s.comparand(part, "above", key, n)
 			return add(above(limit), err)
 		}},
-		field{"below", func(_, n ast.Node) error {
-			limit, err := s.real(n, "below")
+		field{"below", func(key, n ast.Node) error {
+			limit, err := s.comparand(part, "below", key, n)
 			return add(below(limit), err)
 		}},
 		field{"any", func(_, n ast.Node) error {
@@ -110,9 +110,6 @@ func (s *source) conditions(part, what string, n ast.Node) (tests []test, err er
 		tests = append(tests, t)
 		return err
 	})
-	if err == nil && len(tests) == 0 {
-		err = s.wrong(n, "%s is empty, it should be a list of conditions", what)
-	}
 	return tests, err
 }
 
@@ -137,7 +134,7 @@ func (s *source) values(part string, n ast.Node) (test, error) {
 	case "ip":
 		var t networks
 		err := s.oneOrMore(n, part, func(n ast.Node) error {
-			a, err := s.addr(n)
+			a, err := s.addr(n, part)
 			t = append(t, netip.PrefixFrom(a, a.BitLen()))
 			return err
 		})
@@ -179,14 +176,14 @@ func (s *source) scalar(n ast.Node, what string) (string, error) {
 	return text, err
 }
 
-func (s *source) addr(n ast.Node) (netip.Addr, error) {
-	text, err := s.text(n, "ip")
+func (s *source) addr(n ast.Node, what string) (netip.Addr, error) {
+	text, err := s.text(n, what)
 	if err != nil {
 		return netip.Addr{}, err
 	}
 	a, err := netip.ParseAddr(text)
 	if err != nil {
-		return a, s.wrong(n, "ip should be an address such as 192.0.2.1 or 2001:db8::1, here is %.60q; networks stand in {cidr: […]}", text)
+		return a, s.wrong(n, "%s should be an address such as 192.0.2.1 or 2001:db8::1, here is %.60q; networks stand in {cidr: […]}", what, text)
 	}
 	return a.Unmap().WithZone(""), nil
 }
@@ -203,12 +200,13 @@ func (s *source) between(part string, n ast.Node) (test, error) {
 	if len(ends) != 2 {
 		return nil, s.wrong(n, "range should have two ends, such as [1, 100]")
 	}
-	if _, text := ends[0].(*ast.StringNode); part == "ip" || text && isAttribute(part) {
-		from, err := s.addr(ends[0])
+	// Of an attribute, texts are addresses, and numbers are numbers. A word, or a number in quotes, is neither.
+	if text, ok := ends[0].(*ast.StringNode); part == "ip" || ok && isAttribute(part) && strings.ContainsAny(text.Value, ".:") {
+		from, err := s.addr(ends[0], part)
 		if err != nil {
 			return nil, err
 		}
-		to, err := s.addr(ends[1])
+		to, err := s.addr(ends[1], part)
 		switch {
 		case err != nil:
 			return nil, err
@@ -229,6 +227,14 @@ func (s *source) between(part string, n ast.Node) (test, error) {
 		return nil, s.wrong(n, "range should go from the lower number to the higher one, here is %v to %v", from.f, to.f)
 	}
 	return numbers{from, to}, nil
+}
+
+// comparand reads the number that a part is compared with.
+func (s *source) comparand(part, what string, key, n ast.Node) (number, error) {
+	if part == "route" || part == "method" || part == "tier" || part == "ip" {
+		return number{}, s.wrong(key, "%s is for ids and attributes, not for %s", what, part)
+	}
+	return s.real(n, what)
 }
 
 func (s *source) real(n ast.Node, what string) (number, error) {

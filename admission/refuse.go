@@ -24,11 +24,12 @@ func (g *Gate) refuseAgain(mode Mode, p *plan, rules *Rules) (Decision, bool) {
 	for i := range p.claims {
 		c := &p.claims[i]
 		var d *denial
-		if c.asked() && !c.rule.shadow && !c.waived {
+		could := c.asked() && !c.rule.shadow && !c.waived
+		if could {
 			d = g.denied.find(denyKey{c.window, c.limit, g.denied.hash(p.identity(c))}, c.cost, now)
 		}
 		if d == nil {
-			if rules.first && c.asked() {
+			if rules.first && could {
 				break // it may refuse as well by now, and would be the first
 			}
 			if v := c.verdict(); !v.Admitted {

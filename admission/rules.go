@@ -65,11 +65,13 @@ func (r *Rules) Login() []LoginRule {
 // Files returns the files that the rules were read from: their own, if they were read from one, and those of lists.
 func (r *Rules) Files() []string { return slices.Clone(r.files) }
 
-// Reloadable returns the same rules, for a Gate to read again by load whenever one of the files may have changed, or one that a list is in.
-// It is what makes rules that are written in another language follow their files.
+// Reloadable returns rules as r that a Gate can read again: Gate.Reload calls load, and so does Gate.Run whenever one of files has
+// changed or one that a list of r is in. So rules that are written in another language, and translated, follow their files as those of
+// LoadRules do. What load returns should be Reloadable too, or it is the last that is read. It is called by one goroutine at a time;
+// rules with the Version of those in force change nothing, so whatever load translates has to show in the text that it gives ParseRules.
 func (r *Rules) Reloadable(load func() (*Rules, error), files ...string) *Rules {
 	again := *r
-	again.load, again.files = load, append(files, r.files...)
+	again.load, again.files = load, slices.Concat(files, r.files)
 	return &again
 }
 

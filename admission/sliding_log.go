@@ -128,13 +128,14 @@ func (l *slidingLog) refund(cost int, at int64) {
 	l.first, l.last = l.times[l.head], l.times[len(l.times)-1]
 }
 
-// erase takes back the cost newest units.
-func (l *slidingLog) erase(cost int) {
+// erase takes back the cost newest units. Of more than limit the newest limit are as good as all.
+func (l *slidingLog) erase(limit, cost int) {
+	l.head = max(l.head, int32(len(l.times)-limit))
 	if l.times = l.times[:max(int(l.head), len(l.times)-cost)]; len(l.times) == int(l.head) {
 		*l = slidingLog{}
 		return
 	}
-	l.last = l.times[len(l.times)-1]
+	l.first, l.last = l.times[l.head], l.times[len(l.times)-1]
 }
 
 // ends is when nothing counts any more.

@@ -90,6 +90,15 @@ func dial(t testing.TB, url string) redis.UniversalClient {
 	return rdb
 }
 
+// dialKind opens a client of a "redis", or of a "cluster".
+func dialKind(t testing.TB, kind string) redis.UniversalClient {
+	t.Helper()
+	if kind == "cluster" {
+		return dial(t, cluster(t))
+	}
+	return dial(t, testenv.Redis(t))
+}
+
 func pipelined(t testing.TB, rdb redis.UniversalClient) admission.Client {
 	t.Helper()
 	p, err := admission.AutoPipeline(rdb)

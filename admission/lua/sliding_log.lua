@@ -93,13 +93,13 @@ function sliding_log.refund(t, stamp)
   end
 end
 
--- Takes the newest units away.
+-- Takes the newest units away. Of more than limit the newest limit are as good as all: in places, reject leaves older ones.
 function sliding_log.erase(t)
-  local left = t.units - min(t.cost, t.units)
-  if left == 0 then
+  local old, left = max(0, t.units - t.limit), t.units - t.cost
+  if left <= old then
     call('DEL', t.key)
   else
-    call('SET', t.key, call('GETRANGE', t.key, 0, left * 8 - 1), 'KEEPTTL')
+    call('SET', t.key, call('GETRANGE', t.key, old * 8, left * 8 - 1), 'KEEPTTL')
   end
 end
 
