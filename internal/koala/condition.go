@@ -110,6 +110,8 @@ func (c *condition) equal(op string, value part) (string, error) {
 			return "", err
 		case text == "":
 			return "", item.wrong("a value is missing: an empty parameter never fits")
+		case quoted && strings.Trim(text, blanks+"\n") != text:
+			return "", item.wrong("%q never fits: blanks around the value of a parameter do not count", text)
 		case quoted:
 			words = append(words, scalar(text))
 		case text[0] == '=':

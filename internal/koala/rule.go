@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 var dictNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -163,7 +162,13 @@ func (r *rule) window() string {
 	if r.daily() {
 		return "day"
 	}
-	return (time.Duration(r.seconds) * time.Second).String()
+	switch {
+	case r.seconds%3600 == 0:
+		return strconv.Itoa(r.seconds/3600) + "h"
+	case r.seconds%60 == 0:
+		return strconv.Itoa(r.seconds/60) + "m"
+	}
+	return strconv.Itoa(r.seconds) + "s"
 }
 
 // daily tells whether the counter is that of a day of the calendar.
