@@ -76,11 +76,7 @@ func (m *model) decide(req admission.Request, charge bool) (verdicts []admission
 			after := m.verdict(r, t, cost)
 			v.Remaining, v.ResetAfter = after.Remaining, after.ResetAfter
 		case !admitted && r.countRejected && r.limit > 0:
-			most := cost
-			if r.algorithm == admission.SlidingLog || r.algorithm == admission.TwoStage {
-				most = min(cost, r.limit)
-			}
-			m.count(r, t, most, true)
+			m.overcount(r, t, cost)
 			after := m.verdict(r, t, cost)
 			v.Remaining, v.ResetAfter = after.Remaining, after.ResetAfter
 			if v.Reason == admission.RateLimited {
@@ -95,6 +91,45 @@ func (m *model) decide(req admission.Request, charge bool) (verdicts []admission
 		charges = nil
 	}
 	return verdicts, admitted, charges
+}
+
+// overcount counts what has no room: of a log no more than its limit.
+func (m *model) overcount(r *modelRule, t *modelTally, cost int) {
+	if r.algorithm == admission.SlidingLog || r.algorithm == admission.TwoStage {
+		cost = min(cost, r.limit)
+	}
+	m.count(r, t, cost, true)
+}
+
+// add counts req in every rule.
+func (m *model) add(req admission.Request) {
+	for i := range m.rules {
+		r := &m.rules[i]
+		subject := r.subject(req)
+		if subject == "" || r.limit == 0 {
+			continue
+		}
+		t, cost := m.tally(r, subject), r.cost*req.Cost
+		if m.verdict(r, t, cost).Admitted {
+			m.count(r, t, cost, false)
+		} else {
+			m.overcount(r, t, cost)
+		}
+	}
+}
+
+// erase takes the newest units of sliding logs back.
+func (m *model) erase(req admission.Request, units map[string]int) {
+	for i := range m.rules {
+		r := &m.rules[i]
+		if r.algorithm != admission.SlidingLog || r.limit == 0 || units[r.name] < 1 {
+			continue
+		}
+		t := m.tally(r, r.subject(req))
+		slices.Sort(t.times)
+		t.times = t.times[max(0, len(t.times)-r.limit):] // no more than a limit is of use
+		t.times = t.times[:max(0, len(t.times)-units[r.name])]
+	}
 }
 
 // free reports whether r admitted without counting, or counts no more.

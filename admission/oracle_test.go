@@ -176,14 +176,12 @@ func (p *play) step() {
 		Cost:   rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(p.T, "cost"),
 		Solved: rapid.IntRange(0, 3).Draw(p.T, "solved") == 0,
 	}
-	switch do := rapid.IntRange(0, 19).Draw(p.T, "do"); {
+	switch do := rapid.IntRange(0, 23).Draw(p.T, "do"); {
 	case do < 10:
 		req.ID = rapid.SampledFrom([]string{"", "", "", "a", "b"}).Draw(p.T, "id")
 		p.charge(req)
 	case do < 13:
-		got := check(p.test, p.gate, req)
-		want, admitted, _ := p.model.decide(req, false)
-		p.compare("check", req, got, want, admitted)
+		p.look("check", req)
 	case do < 15 && len(p.decisions) > 0:
 		i := rapid.IntRange(0, len(p.decisions)-1).Draw(p.T, "decision")
 		if err := p.gate.Refund(p.test.Context(), p.decisions[i]); err != nil {
@@ -215,7 +213,28 @@ func (p *play) step() {
 		p.model.reset(req, rule)
 		want, admitted, _ := p.model.decide(req, false)
 		p.compare("reset", req, got, want, admitted)
+	case do < 21:
+		if err := p.gate.Add(p.test.Context(), req); err != nil {
+			p.Fatal(err)
+		}
+		p.model.add(req)
+		p.look("add", req)
+	case do < 23:
+		units := map[string]int{"r0": rapid.IntRange(0, 4).Draw(p.T, "units"), "r1": 20, "r3": -1}
+		if err := p.gate.Erase(p.test.Context(), req, units); err != nil {
+			p.Fatal(err)
+		}
+		p.model.erase(req, units)
+		p.look("erase", req)
 	}
+}
+
+// look compares how things stand.
+func (p *play) look(after string, req admission.Request) {
+	p.Helper()
+	got := check(p.test, p.gate, req)
+	want, admitted, _ := p.model.decide(req, false)
+	p.compare(after, req, got, want, admitted)
 }
 
 func (p *play) charge(req admission.Request) {
