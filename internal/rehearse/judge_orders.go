@@ -49,9 +49,12 @@ func (c *court) origins() (i2, i8, i18 Finding) {
 			}
 			return nil
 		}
+		if find(func(cl *claim) bool { return c.standsBack(cl, o) }) != nil {
+			continue // not kept: the place is that of the order that has the key
+		}
 		explains := func(cl *claim) bool {
 			n := kept[cl]
-			return c.mayHide(cl, o, n) || c.ranLate(cl, o, n) || c.wokeLate(cl, o, n) || c.standsBack(cl, o)
+			return c.mayHide(cl, o, n) || c.ranLate(cl, o, n) || c.wokeLate(cl, o, n)
 		}
 		if cl := find(explains); cl != nil {
 			kept[cl]++

@@ -175,6 +175,18 @@ func TestJudgeOfOrdersWithoutAKey(t *testing.T) {
 			orders: []Order{because(row("x", "c-1", rejected), "duplicate"), row("y", "c-1", confirmed, 1)},
 		},
 		{
+			name: "I18 the lost one gave way to its repeat, whose answer was lost too", faults: true, calls: []Call{lost("c-1", "k", 0, 1), lost("c-1", "k", 8, 9)},
+			orders: []Order{because(row("x", "c-1", rejected), "duplicate"), row("y", "c-1", confirmed, 1)},
+		},
+		{
+			name: "I18 one gave way, and two stand", faults: true, want: "I18", calls: []Call{lost("c-1", "k", 0, 1), lost("c-1", "k", 8, 9)},
+			orders: []Order{because(row("x", "c-1", rejected), "duplicate"), row("y", "c-1", expired, 1), row("z", "c-1", confirmed, 1)},
+		},
+		{
+			name: "I18 the promised one gave way to the lost one", faults: true, want: "I18", calls: []Call{lost("c-1", "k", 0, 1), got("c-1", "k", "x", 8, 9)},
+			orders: []Order{because(row("x", "c-1", rejected), "duplicate"), row("y", "c-1", confirmed, 1)},
+		},
+		{
 			name: "I18 the lost one was rejected, and not for its repeat", faults: true, want: "I18", calls: []Call{lost("c-1", "k", 0, 1), got("c-1", "k", "y", 8, 9)},
 			orders: []Order{because(row("x", "c-1", rejected), "recovered_late"), row("y", "c-1", confirmed, 1)},
 		},
