@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidegate/tidegate/admission"
 )
 
 var dictNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -25,6 +27,12 @@ type rule struct {
 
 // day is how many seconds a counter of calendar days has; every other number is a length of time.
 const day = 86400
+
+// What a rules file takes.
+const (
+	maxUnits   = 1_000_000_000 // a limit
+	maxCounted = 8             // parameters that one counter is of
+)
 
 var methods = []string{"direct", "count", "base", "leak"}
 
@@ -86,6 +94,9 @@ func (f *file) readConditions(r *rule, group part) error {
 		}
 		r.conditions = append(r.conditions, c)
 	}
+	if subject, _ := r.subject(); len(subject) > maxCounted && r.method != "direct" {
+		return group.wrong("the rule counts by %d parameters, it should be at most %d", len(subject), maxCounted)
+	}
 	return nil
 }
 
@@ -133,6 +144,15 @@ func (r *rule) readThresholds(group part) error {
 	for _, name := range needed[r.method] {
 		if *into[name] < 1 {
 			return group.wrong("a %s rule should have a %s of 1 or more; without a limit it can be left out", r.method, name)
+		}
+	}
+	for _, name := range []string{"base", "count"} {
+		most := maxUnits
+		if name == "count" && (r.method == "base" || r.method == "leak") {
+			most = admission.MaxLogged // a time is kept for each unit
+		}
+		if *into[name] > most && r.method != "direct" {
+			return group.wrong("%s is %d, of a %s rule it should be at most %d", name, *into[name], r.method, most)
 		}
 	}
 	if longest := 366 * day; r.method != "direct" && r.seconds > longest {

@@ -1,0 +1,261 @@
+package koala_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// wrongRules are rules that are refused: the column of the error, and how it begins. Each stands in line 4 of its file.
+var wrongRules = []struct {
+	name, rule string
+	column     int
+	problem    string
+}{
+	// What Koala checks.
+	{"three sections", "rule : [count] [act=ask] [result=2; return=1]", 46, "a group in brackets should stand here"},
+	{"a result among thresholds", "rule : [count] [act=ask] [time=1; result=2] [count=1; return=1]", 35, `"result=2" is none of base, count, erase1, erase2, time, each of which should have a number`},
+	{"no section of a result", "rule : [count] [act=ask] [time=1; count=1]", 43, "a group in brackets should stand here, a rule is such as rule : [count] [act=ask; uid=+] [time=60; count=5] [result=2; return=201]"},
+	{"five sections", "rule : [count] [act=ask] [time=1; count=1] [result=2; return=1] [x]", 65, "a rule has four groups in brackets, something follows them"},
+	{"unknown method", "rule : [bucket] [act=ask] [time=1; count=1] [result=2; return=1]", 9, `"bucket" is no method, it should be direct, count, base or leak`},
+	{"threshold is no integer", "rule : [count] [act=ask] [time=1.5; count=1] [result=2; return=1]", 32, `time should be a whole number up to 2147483647, here is "1.5"`},
+	{"threshold is a word", "rule : [count] [act=ask] [time=1m; count=1] [result=2; return=1]", 32, `time should be a whole number up to 2147483647, here is "1m"`},
+	{"threshold has 33 bits", "rule : [count] [act=ask] [time=1; count=4294967297] [result=2; return=1]", 41, `count should be a whole number up to 2147483647, here is "4294967297"`},
+	{"unknown threshold", "rule : [count] [act=ask] [time=1; limit=1] [result=2; return=1]", 35, `"limit=1" is none of base, count, erase1, erase2, time`},
+	{"unknown result key", "rule : [count] [act=ask] [time=1; count=1] [result=2; code=1]", 55, `"code=1" is none of result, return`},
+	{"count is 0", "rule : [count] [act=ask] [time=1; count=0] [result=2; return=1]", 27, "a count rule should have a count of 1 or more"},
+	{"time is 0", "rule : [count] [act=ask] [time=0; count=1] [result=2; return=1]", 27, "a count rule should have a time of 1 or more"},
+	{"count is missing", "rule : [count] [act=ask] [time=1] [result=2; return=1]", 27, "a count rule should have a count of 1 or more"},
+	{"time is negative", "rule : [count] [act=ask] [time=-1; count=1] [result=2; return=1]", 32, `time should be a whole number up to 2147483647, here is "-1"`},
+	{"base is 0", "rule : [base] [act=ask] [base=0; time=1; count=1] [result=2; return=1]", 26, "a base rule should have a base of 1 or more"},
+	{"base is missing", "rule : [base] [act=ask] [time=1; count=1] [result=2; return=1]", 26, "a base rule should have a base of 1 or more"},
+	{"base without a count", "rule : [base] [act=ask] [base=1; time=1] [result=2; return=1]", 26, "a base rule should have a count of 1 or more"},
+	{"base without a time", "rule : [base] [act=ask] [base=1; count=1] [result=2; return=1]", 26, "a base rule should have a time of 1 or more"},
+	{"result is 0", "rule : [count] [act=ask] [time=1; count=1] [result=0; return=1]", 45, "a rule should have a result of 1 or more, as in [result=2; return=201]"},
+	{"return is 0", "rule : [count] [act=ask] [time=1; count=1] [result=2; return=0]", 45, "a rule should have a return of 1 or more, as in [result=2; return=201]"},
+	{"return is missing", "rule : [count] [act=ask] [time=1; count=1] [result=2]", 45, "a rule should have a return of 1 or more"},
+	{"no such result", "rule : [count] [act=ask] [time=1; count=1] [result=9; return=1]", 1, "result=9 is none of the results under [result]"},
+	{"return is taken", "rule : [count] [act=ask] [time=1; count=1] [result=2; return=77]", 45, "return=77 is that of the rule in line 3 already, a return number names one rule"},
+	{"no such dict", "rule : [direct] [uid @ nobody] [] [result=2; return=1]", 24, `there is no dict "nobody", it should stand under [dicts], such as nobody : nobody.dat`},
+
+	// What it lets pass, or breaks on without a word.
+	{"no rule", "rules : [count] [act=ask] [time=1; count=1] [result=2; return=1]", 1, "a rule should begin with rule :"},
+	{"no colon", "rule [count] [act=ask] [time=1; count=1] [result=2; return=1]", 1, "a rule should begin with rule :"},
+	{"method in capitals", "rule : [Count] [act=ask] [time=1; count=1] [result=2; return=1]", 9, `"Count" is no method`},
+	{"a bracket is not closed", "rule : [count] [act=ask [time=1; count=1] [result=2; return=1]", 63, "a group in brackets should stand here"},
+	{"the last bracket is not closed", "rule : [count] [act=ask] [time=1; count=1] [result=2; return=1", 45, "the bracket is not closed"},
+	{"a remark behind", "rule : [count] [act=ask] [time=1; count=1] [result=2; return=1] # once", 45, "the bracket is not closed"},
+	{"a threshold of another method", "rule : [count] [act=ask] [base=5; time=1; count=1] [result=2; return=1]", 27, "a count rule has no base"},
+	{"erase without a log", "rule : [count] [act=ask] [time=1; count=1; erase1=1] [result=2; return=1]", 27, "a count rule has no erase1"},
+	{"leak without a time", "rule : [leak] [act=ask] [count=1] [result=2; return=1]", 26, "a leak rule should have a time of 1 or more"},
+	{"leak of 0", "rule : [leak] [act=ask] [time=1; count=0] [result=2; return=1]", 26, "a leak rule should have a count of 1 or more"},
+	{"a threshold twice", "rule : [count] [act=ask] [time=1; count=1; time=2] [result=2; return=1]", 44, "time stands here twice"},
+	{"a threshold without a value", "rule : [count] [act=ask] [time; count=1] [result=2; return=1]", 27, `"time" is none of`},
+	{"an empty threshold", "rule : [count] [act=ask] [time=; count=1] [result=2; return=1]", 32, `time should be a whole number up to 2147483647, here is ""`},
+	{"nothing between semicolons", "rule : [count] [act=ask] [time=1;; count=1] [result=2; return=1]", 34, `"" is none of`},
+	{"more than a year", "rule : [count] [act=ask] [time=31622401; count=1] [result=2; return=1]", 27, "time is 31622401, it should be at most 31622400, the seconds of 366 days"},
+	{"return has 33 bits", "rule : [count] [act=ask] [time=1; count=1] [result=2; return=4294967297]", 62, `return should be a whole number up to 2147483647, here is "4294967297"`},
+	{"a result that lets in", "rule : [count] [act=ask] [time=1; count=1] [result=1; return=1]", 1, "result=1 lets in who is too often here, and keeps the rules below from being asked"},
+	{"a leak too long", "rule : [leak] [act=ask] [time=60; count=1000000] [result=2; return=1]", 26, "count is 1000000, of a leak rule it should be at most 100000"},
+	{"a leak as long as can be", "rule : [leak] [act=ask] [time=60; count=100000] [result=2; return=1]", 0, ""},
+	{"a base too long", "rule : [base] [act=ask] [base=1; time=60; count=1000000] [result=2; return=1]", 26, "count is 1000000, of a base rule it should be at most 100000"},
+	{"a base too high", "rule : [base] [act=ask] [base=2000000000; time=60; count=1] [result=2; return=1]", 26, "base is 2000000000, of a base rule it should be at most 1000000000"},
+	{"a count too high", "rule : [count] [act=ask] [time=60; count=2147483647] [result=2; return=1]", 27, "count is 2147483647, of a count rule it should be at most 1000000000"},
+	{"nine parameters", "rule : [count] [a=1;b=1;c=1;d=1;e=1;f=1;g=1;h=1;i=1] [time=1; count=1] [result=2; return=1]", 17, "the rule counts by 9 parameters, it should be at most 8"},
+	{"nine parameters of a list", "rule : [direct] [a=1;b=1;c=1;d=1;e=1;f=1;g=1;h=1;i=1] [] [result=2; return=1]", 0, ""}, // fine: nothing is counted
+
+	// Conditions.
+	{"no condition", "rule : [count] [] [time=1; count=1] [result=2; return=1]", 17, "a condition is missing, it should be such as act=ask or uid=+"},
+	{"an empty condition", "rule : [count] [act=ask;;uid=+] [time=1; count=1] [result=2; return=1]", 25, "a condition is missing"},
+	{"no operator", "rule : [count] [act] [time=1; count=1] [result=2; return=1]", 20, "act is compared with nothing, it should be such as act=5, act!=5, act=+, act>5, act<5, act @ dict or act !@ dict"},
+	{"an operator alone", "rule : [count] [act!ask] [time=1; count=1] [result=2; return=1]", 20, "act is compared with nothing"},
+	{"no value", "rule : [count] [act=] [time=1; count=1] [result=2; return=1]", 20, "act is compared with nothing"},
+	{"a value is missing", "rule : [count] [act=a,,b] [time=1; count=1] [result=2; return=1]", 23, "a value is missing: an empty parameter never fits"},
+	{"the last value is missing", "rule : [count] [act=a,] [time=1; count=1] [result=2; return=1]", 23, "a value is missing"},
+	{"nothing is joint", "rule : [count] [act={~}] [time=1; count=1] [result=2; return=1]", 21, "a value is missing"},
+	{"empty quotes", `rule : [count] [act=""] [time=1; count=1] [result=2; return=1]`, 21, "a value is missing"},
+	{"quotes are not closed", `rule : [count] [act="ask; uid=+] [time=1; count=1] [result=2; return=1]`, 21, "the quotes are not closed"},
+	{"quotes within a word", `rule : [count] [act=5"] [time=1; count=1] [result=2; return=1]`, 22, "the quotes are not closed"},
+	{"something behind quotes", `rule : [count] [act="a"b] [time=1; count=1] [result=2; return=1]`, 21, `a value in quotes should be such as "a;b" or "say \"hi\""`},
+	{"no such escape", `rule : [count] [act="\q"] [time=1; count=1] [result=2; return=1]`, 21, "a value in quotes should be such as"},
+	{"blanks within quotes", `rule : [count] [act=" a"] [time=1; count=1] [result=2; return=1]`, 21, `" a" never fits: blanks around the value of a parameter do not count`},
+	{"no name", "rule : [count] [=ask] [time=1; count=1] [result=2; return=1]", 17, "the name of a parameter should stand here, of A-Z a-z 0-9 _ . - and not with a digit first"},
+	{"a name with a digit first", "rule : [count] [2nd=ask] [time=1; count=1] [result=2; return=1]", 17, "the name of a parameter should stand here"},
+	{"a name of other letters", "rule : [count] [动作=ask] [time=1; count=1] [result=2; return=1]", 17, "the name of a parameter should stand here"},
+	{"a name too long", "rule : [count] [" + strings.Repeat("a", 51) + "=ask] [time=1; count=1] [result=2; return=1]", 17, "the name of a parameter is too long, it should have at most 50 characters"},
+	{"two equals signs", "rule : [count] [act==ask] [time=1; count=1] [result=2; return=1]", 21, `"=ask" begins with a second =`},
+	{"more than or equal", "rule : [count] [qid>=5] [time=1; count=1] [result=2; return=1]", 21, `"=5" is no whole number, which > compares with`},
+	{"compared with a word", "rule : [count] [qid<many] [time=1; count=1] [result=2; return=1]", 21, `"many" is no whole number, which < compares with`},
+	{"compared with 65 bits", "rule : [count] [qid<9223372036854775808] [time=1; count=1] [result=2; return=1]", 21, `"9223372036854775808" is no whole number`},
+	{"not any value", "rule : [count] [qid!=+] [time=1; count=1] [result=2; return=1]", 22, "a parameter that is not there never fits, so nothing would fit qid!=+"},
+	{"any value and another", "rule : [count] [qid=+,5] [time=1; count=1] [result=2; return=1]", 21, `"+" means any value and stands alone`},
+	{"a range the wrong way", "rule : [count] [qid=9-1] [time=1; count=1] [result=2; return=1]", 21, "a range should go from the lower whole number to the higher one"},
+	{"a range of 65 bits", "rule : [count] [qid=1-9999999999999999999] [time=1; count=1] [result=2; return=1]", 21, "a range should go from the lower whole number to the higher one"},
+	{"a range without an end", "rule : [count] [qid=5-] [time=1; count=1] [result=2; return=1]", 21, `"5-" is neither a range nor a network; if it is a word, it should be in quotes`},
+	{"a range of three", "rule : [count] [qid=1-5-9] [time=1; count=1] [result=2; return=1]", 21, `"1-5-9" is neither a range nor a network`},
+	{"a range of fractions", "rule : [count] [qid=1.5-2.5] [time=1; count=1] [result=2; return=1]", 21, `"1.5-2.5" is neither a range nor a network`},
+	{"a range of addresses the wrong way", "rule : [count] [uip=10.0.0.9-10.0.0.1] [time=1; count=1] [result=2; return=1]", 21, "a range should go from a lower address to a higher one of the same family"},
+	{"a range of two families", "rule : [count] [uip=10.0.0.9-::1] [time=1; count=1] [result=2; return=1]", 21, "a range should go from a lower address to a higher one of the same family"},
+	{"a range to a last number", "rule : [count] [uip=10.0.0.1-255] [time=1; count=1] [result=2; return=1]", 21, "a range should go from a lower address to a higher one of the same family"},
+	{"a wildcard within", "rule : [count] [uip=10.*.0.1] [time=1; count=1] [result=2; return=1]", 21, `"10.*.0.1" should be an address such as 10.0.24.7, or with its last numbers left open`},
+	{"a wildcard too short", "rule : [count] [uip=10.0.*] [time=1; count=1] [result=2; return=1]", 21, `"10.0.*" is neither a range nor a network`},
+	{"a wildcard alone", "rule : [count] [uip=*] [time=1; count=1] [result=2; return=1]", 21, `"*" is neither a range nor a network`},
+	{"a range of wildcards", "rule : [count] [uip=10.0.0.*-10.0.9.*] [time=1; count=1] [result=2; return=1]", 21, `"10.0.0.*-10.0.9.*" is neither a range nor a network`},
+	{"a number above 255", "rule : [count] [uip=10.0.0.256] [time=1; count=1] [result=2; return=1]", 21, `"10.0.0.256" should be an address`},
+	{"a network too long", "rule : [count] [uip=10.0.0.0/33] [time=1; count=1] [result=2; return=1]", 21, `"10.0.0.0/33" is no network, it should be such as 10.0.0.0/8 or fd00::/8`},
+	{"a network too short", "rule : [count] [uip=10.0/8] [time=1; count=1] [result=2; return=1]", 21, `"10.0/8" is neither a range nor a network`},
+	{"a network of IPv6", "rule : [count] [uip=fd00::/129] [time=1; count=1] [result=2; return=1]", 21, `"fd00::/129" is no network`},
+	{"no address of IPv6", "rule : [count] [uip=fd00:::1/8] [time=1; count=1] [result=2; return=1]", 21, `"fd00:::1/8" is neither a range nor a network`},
+	{"an ip that is a word", "rule : [count] [ip=office] [time=1; count=1] [result=2; return=1]", 1, "ip should be an address such as 192.0.2.1 or 2001:db8::1, here is \"office\""},
+	{"an ip that is a number", "rule : [count] [ip=1-5] [time=1; count=1] [result=2; return=1]", 1, "ip should be"},
+	{"a user that is an address", "rule : [count] [user=10.0.0.*] [time=1; count=1] [result=2; return=1]", 22, "user is a text and no address; if \"10.0.0.*\" is a word, it should be in quotes"},
+	{"a device that is a range of addresses", "rule : [count] [device=10.0.0.1-10.0.0.2] [time=1; count=1] [result=2; return=1]", 24, "device is a text and no address"},
+	{"a value too long", "rule : [count] [act=" + strings.Repeat("a", 256) + "] [time=1; count=1] [result=2; return=1]", 1, "act is too long, a value has at most 255 bytes"},
+	{"a carriage return within", "rule : [count] [act=ask]\r[time=1; count=1] [result=2; return=1]", 25, "a sign stands here that cannot be seen"},
+	{"NUL", "rule : [count] [act=\x00] [time=1; count=1] [result=2; return=1]", 1, "the line is no text, the file should be saved as UTF-8"},
+	{"GBK", "# \xb9\xe6\xd4\xf2", 1, "the line is no text, the file should be saved as UTF-8"},
+	{"a line for YAML", "# x\u2028version: 2", 4, "a sign stands here that cannot be seen"},
+	{"another line for YAML", "# x\u0085version: 2", 4, "a sign stands here that cannot be seen"},
+	{"a colour", "# \x1b[31mred", 3, "a sign stands here that cannot be seen"},
+}
+
+// TestWrongRules: each is refused with its place, what is wrong, and the line's text.
+func TestWrongRules(t *testing.T) {
+	for _, test := range wrongRules {
+		t.Run(test.name, func(t *testing.T) {
+			path := writeFiles(t, map[string]string{
+				"koala.conf": "[dicts]\n[rules]\nrule : [direct] [act=first] [] [result=2; return=77]\n" + test.rule + "\n" + shippedResults,
+			})
+			_, _, err := openFile(path)
+			if test.column == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			wantWrong(t, err, path, 4, test.column, test.problem, strings.Trim(test.rule, " \t"))
+		})
+	}
+}
+
+// wantWrong checks the whole form of an error: koala: file:line:column: problem; the line is "text".
+func wantWrong(t *testing.T, err error, path string, line, column int, problem, text string) {
+	t.Helper()
+	var e *admission.RulesError
+	if !errors.As(err, &e) {
+		t.Fatalf("the error is %v", err)
+	}
+	if r := []rune(text); len(text) > 200 {
+		text = string(r[:200]) + "…"
+	}
+	head, tail := fmt.Sprintf("koala: %s:%d:%d: ", path, line, column), fmt.Sprintf("; the line is %q", text)
+	if got := err.Error(); !strings.HasPrefix(got, head) || !strings.Contains(got, problem) || !strings.HasSuffix(got, tail) {
+		t.Errorf("the error is\n%s\nand should be\n%s%s …%s", got, head, problem, tail)
+	}
+	if e.File != path || e.Line != line || e.Column != column {
+		t.Errorf("its fields say %s:%d:%d", e.File, e.Line, e.Column)
+	}
+}
+
+const oneRule = "rule : [direct] [act=ask] [] [result=2; return=1]\n"
+
+// TestWrongFiles: what is wrong with more than one rule, each with its place and the line's text.
+func TestWrongFiles(t *testing.T) {
+	for name, test := range map[string]struct {
+		file         string
+		line, column int
+		problem      string
+	}{
+		"no section [dicts]":     {"[rules]\n" + oneRule + shippedResults, 1, 1, "the sections should be [dicts], [rules] and [result], each once and in this order"},
+		"no section [result]":    {"[dicts]\n[rules]\n" + oneRule, 4, 1, "the file ends and the section [result] is missing"},
+		"no section [rules]":     {"[dicts]\n[result]\n", 2, 1, "the sections should be [dicts], [rules] and [result]"},
+		"sections in disorder":   {"[rules]\n[dicts]\n[result]\n", 1, 1, "the sections should be"},
+		"a section twice":        {"[dicts]\n[rules]\n" + oneRule + "[rules]\n" + oneRule + shippedResults, 4, 1, "the sections should be"},
+		"a section again":        {"[dicts]\n[rules]\n" + oneRule + shippedResults + "[dicts]\n", 11, 1, "the sections should be"},
+		"a section of its own":   {"[dicts]\n[rules]\n" + oneRule + "[more]\n" + shippedResults, 4, 1, "the sections should be"},
+		"lines before sections":  {"rule_file = x\n[dicts]\n[rules]\n" + oneRule + shippedResults, 1, 1, "a rule file should begin with the section [dicts]"},
+		"no rules":               {"[dicts]\n[rules]\n# none\n[result]", 4, 1, "there is no rule under [rules]"},
+		"a rule among dicts":     {"[dicts]\n" + oneRule + "[rules]\n" + shippedResults, 2, 8, "the file of dict rule cannot be read: there is neither "},
+		"a dict among rules":     {"[dicts]\n[rules]\nbad : bad.dat\n" + shippedResults, 3, 1, "a rule should begin with rule :"},
+		"a rule among results":   {"[dicts]\n[rules]\n" + oneRule + "[result]\n" + oneRule, 5, 1, "a result should be a number and its fields, such as 2 : {"},
+		"a dict without a file":  {"[dicts]\nbad :\n[rules]\n" + oneRule + shippedResults, 2, 1, "a dict should be such as blacklist : blacklist.dat"},
+		"a dict without a name":  {"[dicts]\n: bad.dat\n[rules]\n" + oneRule + shippedResults, 2, 1, "a dict should be such as"},
+		"a dict is missing":      {"[dicts]\n bad : none.dat\n[rules]\n" + oneRule + shippedResults, 2, 8, "the file of dict bad cannot be read: there is neither "},
+		"a dict is a folder":     {"[dicts]\nbad : .\n[rules]\n" + oneRule + shippedResults, 2, 1, "list \"bad\" cannot be read: "},
+		"a dict twice":           {"[dicts]\nbad : koala.conf\nbad : koala.conf\n[rules]\n" + oneRule + shippedResults, 3, 1, `a second dict is called "bad"`},
+		"a dict's name":          {"[dicts]\nbad one : koala.conf\n[rules]\n" + oneRule + shippedResults, 2, 1, "the name of a dict should be 1 to 64 of A-Z a-z 0-9 _ . -"},
+		"a result twice":         {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 : {\"Ret_type\":2}\n02 : {\"Ret_type\":1}\n", 6, 1, "a second result has the number 2, the first is in line 5"},
+		"a result without a one": {"[dicts]\n[rules]\n" + oneRule + "[result]\n{\"Ret_type\":2}\n", 5, 1, "a result should be a number and its fields"},
+		"a negative result":      {"[dicts]\n[rules]\n" + oneRule + "[result]\n-2 : {\"Ret_type\":2}\n", 5, 1, "a result should be a number and its fields"},
+		"no JSON":                {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 : {\"Ret_type\":2,}\n", 5, 5, "the fields of a result should be JSON with Ret_type, "},
+		"JSON of a list":         {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 : [2]\n", 5, 5, "the fields of a result should be JSON, such as {"},
+		"JSON null":              {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 : null\n", 5, 5, "the fields of a result should be JSON, such as {"},
+		"JSON of nothing":        {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 :\n", 5, 4, "the fields of a result should be JSON, such as {"},
+		"a field is null":        {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 : {\"Ret_type\":2,\"Other\":null}\n", 5, 5, "Other is null, it should have a value"},
+		"a field twice":          {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 : {\"Ret_type\":2,\"ret_type\":1}\n", 5, 5, "ret_type stands here twice"},
+		"no type":                {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 : {\"Err_no\":10}\n", 5, 5, "Ret_type is missing; 0 and 1 let in, a higher one does not"},
+		"an unknown field":       {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 : {\"Ret_type\":2,\"Reason\":\"\"}\n", 5, 5, `: unknown field "Reason"`},
+		"a field of a text":      {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 : {\"Ret_type\":\"2\"}\n", 5, 5, "cannot unmarshal string"},
+		"something behind JSON":  {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 : {\"Ret_type\":2} # no\n", 5, 5, `"# no" follows the fields of the result`},
+		"JSON is not closed":     {"[dicts]\n[rules]\n" + oneRule + "[result]\n2 : {\"Ret_type\":2\n", 5, 5, "the fields of a result should be JSON with"},
+		"an old end of lines":    {"[dicts]\r[rules]\r" + strings.TrimRight(oneRule, "\n") + "\r[result]\n[rules]\n", 1, 8, "a sign stands here that cannot be seen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := writeFiles(t, map[string]string{"koala.conf": test.file})
+			_, _, err := openFile(path)
+			wantWrong(t, err, path, test.line, test.column, test.problem, strings.TrimSpace(append(strings.Split(test.file, "\n"), "")[test.line-1]))
+		})
+	}
+}
+
+// TestWrongBytes: files of which no line can be shown.
+func TestWrongBytes(t *testing.T) {
+	for name, test := range map[string]struct{ file, dict, problem string }{
+		"empty":              {"", "", "has neither a section [rules] nor a line such as rule_file = conf/koala_rule.conf"},
+		"other words":        {"hello\n", "", ":1:1: a line should be such as key = value, or include FILE"},
+		"UTF-16":             {"\xff\xfe[\x00d\x00", "", ":1:1: the line is no text, the file should be saved as UTF-8"},
+		"too long":           {"[dicts]\n[rules]\n" + strings.Repeat("#", 1<<20) + "\n" + oneRule + shippedResults, "", "has more than 1048576 bytes"},
+		"too long for rules": {"[dicts]\n[rules]\n" + manyRules(9000) + shippedResults, "", "koala.conf: of the rules file that is made of it: the file has "},
+		"too many rules":     {"[dicts]\n[rules]\n" + manyRules(1001) + shippedResults, "", "koala.conf:1003:1: there are more than 1000 rules"},
+		"a value too long":   {"[dicts]\nbad : bad.dat\n[rules]\n" + oneRule + shippedResults, "7\n" + strings.Repeat("x", 256) + "\n", "bad.dat:2:1: \"xxx"},
+		"a dict in GBK":      {"[dicts]\nbad : bad.dat\n[rules]\n" + oneRule + shippedResults, "7\n\xb9\xe6\xd4\xf2\n", "bad.dat:2:1: "},
+		"no network":         {"[dicts]\nbad : bad.dat\n[rules]\n" + oneRule + shippedResults, "10.0.0.0/33\n", `bad.dat:1:1: "10.0.0.0/33" is no network`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := writeFiles(t, map[string]string{"koala.conf": test.file, "bad.dat": test.dict})
+			if _, _, err := openFile(path); err == nil || !strings.Contains(err.Error(), filepath.Dir(path)) || !strings.Contains(err.Error(), test.problem) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+	dir := t.TempDir()
+	for _, path := range []string{filepath.Join(dir, "none.conf"), dir} {
+		if _, _, err := openFile(path); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// manyRules are so many rules in the shapes of the sample file.
+func manyRules(n int) string {
+	var b strings.Builder
+	for i := range n {
+		switch code := i + 1; i % 5 {
+		case 0:
+			fmt.Fprintf(&b, "rule : [count] [act=act%d; uid=+] [time=86400; count=5] [result=2; return=%d]\n", i, code)
+		case 1:
+			fmt.Fprintf(&b, "rule : [count] [act=act%d; uip=10.0.24.*,192.168.0.1-192.168.0.9; qid=1-5,9-12] [time=90; count=4] [result=3; return=%d]\n", i, code)
+		case 2:
+			fmt.Fprintf(&b, "rule : [base] [act=act%d,other%d{~}; uid=+] [base=30; time=2; count=1] [result=2; return=%d]\n", i, i, code)
+		case 3:
+			fmt.Fprintf(&b, "rule : [leak] [act=act%d; uid>1000] [time=5; count=3] [result=2; return=%d]\n", i, code)
+		case 4:
+			fmt.Fprintf(&b, "rule : [direct] [act=act%d; uip=192.168.0.0/16] [] [result=2; return=%d]\n", i, code)
+		}
+	}
+	return b.String()
+}
