@@ -102,6 +102,21 @@ func TestPitfall_P04_NoKeyWithoutTTL(t *testing.T) {
 				k.all(name("refusals without the store"))
 				check(t, g, ann)
 				k.all(name("a look"))
+				for range 3 {
+					if err := g.Add(t.Context(), ann); err != nil {
+						t.Error(err)
+					}
+				}
+				k.all(name("additions to what is full"))
+				if err := g.Erase(t.Context(), ann, map[string]int{"log": 1, "places": 1, "device": 1}); err != nil {
+					t.Error(err)
+				}
+				k.all(name("an erasure"))
+				bob := admission.Request{User: "bob" + strconv.Itoa(round), Cost: 1 + 2*round} // of whom nothing is counted yet
+				if err := g.Add(t.Context(), bob); err != nil {
+					t.Error(err)
+				}
+				k.all(name("an addition"))
 				clk.Advance(2 * time.Hour)
 			}
 			for i := range 20 { // nine answers to each: more than one hash takes
