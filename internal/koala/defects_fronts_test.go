@@ -134,7 +134,7 @@ func inMemory() admission.Store { return admission.NewMemoryStore(admission.Memo
 func ownRedis(t testing.TB, args ...string) (*redis.Client, *testenv.RedisServer) {
 	t.Helper()
 	server := testenv.StartRedis(t, args...)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute, WriteTimeout: time.Minute, PoolTimeout: time.Minute})
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute, WriteTimeout: time.Minute, PoolTimeout: time.Minute, MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { rdb.Close() })
 	return rdb, server
 }
