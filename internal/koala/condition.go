@@ -40,6 +40,8 @@ func (f *file) parseCondition(p part) (c condition, err error) {
 		return c, p.wrong("a condition is missing, it should be such as act=ask or uid=+")
 	case c.parameter == "":
 		return c, p.wrong("the name of a parameter should stand here, of A-Z a-z 0-9 _ . - and not with a digit first")
+	case c.parameter[0] == '_':
+		return c, p.wrong("%s is for the service, as all parameters that begin with _, so it would never fit", c.parameter)
 	case len(c.parameter) > 50:
 		return c, p.wrong("the name of a parameter is too long, it should have at most 50 characters")
 	case i < 0:

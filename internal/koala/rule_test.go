@@ -86,6 +86,7 @@ var wrongRules = []struct {
 	{"no name", "rule : [count] [=ask] [time=1; count=1] [result=2; return=1]", 17, "the name of a parameter should stand here, of A-Z a-z 0-9 _ . - and not with a digit first"},
 	{"a name with a digit first", "rule : [count] [2nd=ask] [time=1; count=1] [result=2; return=1]", 17, "the name of a parameter should stand here"},
 	{"a name of other letters", "rule : [count] [动作=ask] [time=1; count=1] [result=2; return=1]", 17, "the name of a parameter should stand here"},
+	{"a name of the service", "rule : [count] [act=ask; _writeThrough=yes] [time=1; count=1] [result=2; return=1]", 26, "_writeThrough is for the service, as all parameters that begin with _, so it would never fit"},
 	{"a name too long", "rule : [count] [" + strings.Repeat("a", 51) + "=ask] [time=1; count=1] [result=2; return=1]", 17, "the name of a parameter is too long, it should have at most 50 characters"},
 	{"two equals signs", "rule : [count] [act==ask] [time=1; count=1] [result=2; return=1]", 21, `"=ask" begins with a second =`},
 	{"more than or equal", "rule : [count] [qid>=5] [time=1; count=1] [result=2; return=1]", 21, `"=5" is no whole number, which > compares with`},
