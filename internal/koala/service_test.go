@@ -159,9 +159,9 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// Blanks around values do not count, what begins with _ is not for rules, and an address is one where a rule asks for it.
+// Blanks around values do not count, what begins with _ is not for rules, which may not ask for it, and an address is one where a rule asks for it.
 func TestParameters(t *testing.T) {
-	s := newOurs(t, inMemory(), "rule : [count] [uid=+; _x=+] [time=600; count=1] [result=2; return=200]\nrule : [count] [uid=+] [time=600; count=1] [result=2; return=201]")
+	s := newOurs(t, inMemory(), "rule : [count] [uid=+] [time=600; count=1] [result=2; return=201]")
 	if code := s.writeThrough(t.Context(), koala.Params{"uid": " 7\t\r\n", "_x": "1"}); code != 0 {
 		t.Fatal(code)
 	}
