@@ -5,9 +5,9 @@ import "time"
 // Convert returns the rules file that decides as the rule file at path, or the one that the koala.conf there names, and what else is to be
 // said. Comments stay where they are; what rules files have no words for becomes one. The error is that of New.
 func Convert(path string, zone *time.Location) (yaml []byte, warnings []string, err error) {
-	p, err := load(path, zone)
+	p, rules, err := load(path, zone)
 	if err != nil {
 		return nil, nil, err
 	}
-	return p.rules.Source(), p.warnings, nil
+	return rules.Source(), p.warnings, nil
 }

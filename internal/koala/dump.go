@@ -34,7 +34,7 @@ type DumpedRule struct {
 // Policy returns the policy in force. Of files it tells the names only.
 func (s *Service) Policy() Dump {
 	p := s.policy()
-	d := Dump{Version: p.rules.Version(), File: filepath.Base(p.file.path), Dicts: []DumpedDict{}, Rules: []DumpedRule{}, Results: p.file.results}
+	d := Dump{Version: p.version, File: filepath.Base(p.file.path), Dicts: []DumpedDict{}, Rules: []DumpedRule{}, Results: p.file.results}
 	for _, one := range p.file.dicts {
 		d.Dicts = append(d.Dicts, DumpedDict{one.name, filepath.Base(one.path)})
 	}

@@ -12,9 +12,10 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// A policy is one version of a rule file. It never changes.
+// A policy is one version of a rule file. It never changes, and has no rules that decide, nor their lists: it is remembered for a while after
+// those are gone.
 type policy struct {
-	rules    *admission.Rules // that decide
+	version  string // of the rules that are made of it
 	file     *file
 	files    []string         // that it was read from, without those of dicts
 	named    map[string]*rule // by the name that rules gives it
@@ -42,37 +43,37 @@ func readFile(path string) ([]byte, error) {
 	return src, err
 }
 
-// load reads a rule file, or the one that a koala.conf names. Days are those of zone.
-func load(path string, zone *time.Location) (*policy, error) {
+// load reads a rule file, or the one that a koala.conf names, and makes the rules that decide. Days are those of zone.
+func load(path string, zone *time.Location) (*policy, *admission.Rules, error) {
 	src, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("koala: %w", err)
+		return nil, nil, fmt.Errorf("koala: %w", err)
 	}
 	files := []string{path}
 	var warnings []string
 	if !isRuleFile(src) {
 		c := &conf{values: map[string]part{}}
 		if err := c.read(path, nil); err != nil {
-			return nil, fmt.Errorf("koala: %w", err)
+			return nil, nil, fmt.Errorf("koala: %w", err)
 		}
 		rules, ok := c.values["rule_file"]
 		if !ok || rules.text == "" {
-			return nil, fmt.Errorf("koala: %s has neither a section [rules] nor a line such as rule_file = conf/koala_rule.conf", path)
+			return nil, nil, fmt.Errorf("koala: %s has neither a section [rules] nor a line such as rule_file = conf/koala_rule.conf", path)
 		}
 		if path, err = find(rules.line.file, rules.text); err != nil {
-			return nil, fmt.Errorf("koala: %w", rules.wrong("the rule file cannot be read: %v", err))
+			return nil, nil, fmt.Errorf("koala: %w", rules.wrong("the rule file cannot be read: %v", err))
 		}
 		if src, err = readFile(path); err != nil {
-			return nil, fmt.Errorf("koala: %w", rules.wrong("the rule file cannot be read: %v", err))
+			return nil, nil, fmt.Errorf("koala: %w", rules.wrong("the rule file cannot be read: %v", err))
 		}
 		files, warnings = append(c.files, path), c.warnings()
 	}
-	p, err := parse(path, src, zone)
+	p, rules, err := parse(path, src, zone)
 	if err != nil {
-		return nil, fmt.Errorf("koala: %w", err)
+		return nil, nil, fmt.Errorf("koala: %w", err)
 	}
 	p.files, p.warnings = files, append(warnings, p.file.dictWarnings()...)
-	return p, nil
+	return p, rules, nil
 }
 
 // isRuleFile tells a rule file from a koala.conf.
@@ -86,24 +87,24 @@ func isRuleFile(src []byte) bool {
 }
 
 // parse makes a policy of the content of a rule file. Errors are *admission.RulesError, of its lines.
-func parse(path string, src []byte, zone *time.Location) (*policy, error) {
+func parse(path string, src []byte, zone *time.Location) (*policy, *admission.Rules, error) {
 	f, err := parseFile(path, src)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	made := f.yaml(zone.String())
 	rules, err := admission.ParseRules(path, []byte(made.text.String()))
 	if err != nil {
-		return nil, made.placed(path, err)
+		return nil, nil, made.placed(path, err)
 	}
-	p := &policy{rules: rules, file: f, named: map[string]*rule{}, numbered: map[int]*rule{}, asks: map[string]bool{}}
+	p := &policy{version: rules.Version(), file: f, named: map[string]*rule{}, numbered: map[int]*rule{}, asks: map[string]bool{}}
 	for _, r := range f.rules {
 		p.named[r.name()], p.numbered[r.code] = r, r
 		for _, c := range r.conditions {
 			p.asks[partOf(c.parameter)] = true
 		}
 	}
-	return p, nil
+	return p, rules, nil
 }
 
 // placed is an error of the rules file as one of the rule file, whose path it has. Those of lists stay what they are.

@@ -73,7 +73,7 @@ func New(store admission.Store, o Options) (*Service, error) {
 
 // load reads the files as they are now, for the gate, which calls it once at a time.
 func (s *Service) load() (*admission.Rules, error) {
-	p, err := load(s.opts.Path, s.opts.Zone)
+	p, rules, err := load(s.opts.Path, s.opts.Zone)
 	if err != nil {
 		return nil, err
 	}
@@ -85,17 +85,17 @@ func (s *Service) load() (*admission.Rules, error) {
 	s.said = p.warnings
 	known := []*policy{p}
 	if old := s.known.Load(); old != nil {
-		if (*old)[0].rules.Version() == p.rules.Version() {
-			return p.rules.Reloadable(s.load, p.files...), nil
+		if (*old)[0].version == p.version {
+			return rules.Reloadable(s.load, p.files...), nil
 		}
 		known = append(known, (*old)[:min(len(*old), remembered-1)]...)
 	}
 	s.known.Store(&known)
-	return p.rules.Reloadable(s.load, p.files...), nil
+	return rules.Reloadable(s.load, p.files...), nil
 }
 
 // remembered is how many policies are known: more than come into force while a request is decided.
-const remembered = 8
+const remembered = 64
 
 // policy is the one in force.
 func (s *Service) policy() *policy { return (*s.known.Load())[0] }
@@ -103,7 +103,7 @@ func (s *Service) policy() *policy { return (*s.known.Load())[0] }
 // decidedBy is the policy of a version that was in force a moment ago.
 func (s *Service) decidedBy(version string) (*policy, error) {
 	for _, p := range *s.known.Load() {
-		if p.rules.Version() == version {
+		if p.version == version {
 			return p, nil
 		}
 	}
