@@ -24,7 +24,12 @@ rule : [leak] [act=post; uid=+] [time=60; count=3; erase1=1] [result=2; return=2
 // documentedKoala makes Koala's endpoints, whose store says of itself what alive says.
 func documentedKoala(t *testing.T, alive error) func(*Config) {
 	t.Helper()
-	folder := t.TempDir()
+	return koalaIn(t, t.TempDir(), alive)
+}
+
+// koalaIn has its files in a folder.
+func koalaIn(t *testing.T, folder string, alive error) func(*Config) {
+	t.Helper()
 	for name, text := range map[string]string{"koala_rule.conf": koalaRuleFile, "blocked.dat": "666\n"} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
