@@ -1,0 +1,200 @@
+package httpapi
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tidegate/tidegate/internal/koala"
+)
+
+// What is wrong is said with 400, and counted nowhere.
+func TestKoalaWrongRequests(t *testing.T) {
+	h := setup(t, overMemory(t)).Internal()
+	long := strings.Repeat("x", 20_000)
+	for path, want := range map[string]string{
+		"/rule/browse?act=ask&act=ask":                                                    `{"err_no":-1,"err_msg":"the parameter \"act\" comes twice"}`,
+		"/rule/browse?act=ask&uid=7&_writeThrough=1":                                      `{"err_no":-1,"err_msg":"_writeThrough is \"1\", should be yes or no"}`,
+		"/rule/browse_complete?act=ask&uid=7&_writeThrough=YES":                           `{"err_no":-1,"err_msg":"_writeThrough is \"YES\", should be yes or no"}`,
+		"/rule/browse?act=ask&uid=7&_writeThrough=yes&_writeThrough=":                     `{"err_no":-1,"err_msg":"the parameter \"_writeThrough\" comes twice"}`,
+		"/rule/feedback?act=ask&uid=7&_feedbackType=erase3":                               `{"err_no":-1,"err_msg":"_feedbackType is \"erase3\", should be erase1 or erase2"}`,
+		"/rule/value?act=ask&uid=7&rule_no=x":                                             `{"err_no":-1,"err_msg":"rule_no is \"x\", should be the return number of a rule"}`,
+		"/rule/value?act=ask&uid=7&rule_no=-201":                                          `{"err_no":-1,"err_msg":"rule_no is \"-201\", should be the return number of a rule"}`,
+		"/rule/value?act=ask&uid=7&rule_no=99999999999999999999":                          `{"err_no":-1,"err_msg":"rule_no is \"99999999999999999999\", should be the return number of a rule"}`,
+		"/rule/value?act=ask&uid=7":                                                       `{"err_no":-2,"err_msg":"unknown rule_no!"}`,
+		"/rule/value?act=ask&uid=7&rule_no=999":                                           `{"err_no":-2,"err_msg":"unknown rule_no!"}`,
+		"/dump/counter?rule_no=999":                                                       `{"err_no":-2,"err_msg":"unknown rule_no!"}`,
+		"/dump/counter?rule_no=0":                                                         `{"err_no":-1,"err_msg":"rule_no is \"0\", should be the return number of a rule"}`,
+		"/rule/browse?act=%zz&uid=7":                                                      "should be such as act=ask&uid=7",
+		"/rule/update?act=ask;uid=7":                                                      "should be such as act=ask&uid=7",
+		"/multi/browse":                                                                   "argsJson should be such as",
+		"/multi/browse?argsJson=":                                                         "argsJson should be such as",
+		"/multi/browse?argsJson=%7B%7D":                                                   "argsJson should be such as",
+		"/multi/browse?argsJson=%5B1%5D":                                                  "argsJson should be such as",
+		"/multi/browse?argsJson=%5B%7B%22Id%22:1%7D%5D":                                   "argsJson should be such as",
+		"/multi/browse?argsJson=%5B%7B%22Arg%22:%22uid=%FF%22%7D%5D":                      "is not valid UTF-8",
+		"/multi/browse?argsJson=" + url.QueryEscape(`[{"Id":"7","Arg":"act=ask&act=x"}]`): `job \"7\": the parameter \"act\" comes twice`,
+		"/multi/browse?argsJson=" + url.QueryEscape(`[{"Id":"7","Arg":"%zz"}]`):           `job \"7\": `,
+		"/multi/browse?argsJson=" + url.QueryEscape(`[{"Id":"7","Arg":"`+long+`=%zz"}]`):  `job \"7\": `,
+		"/multi/browse?argsJson=" + url.QueryEscape(strings.Repeat("[", 20_000)):          "argsJson should be such as",
+		"/rule/browse?act=ask&uid=7&_writeThrough=" + long:                                "should be yes or no",
+	} {
+		w := call(h, "GET", koalaPath+path, "")
+		if w.Code != 400 || !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), `\u0026`) || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%.100s: %d %.300s, want %s", path, w.Code, w.Body, want)
+		}
+	}
+	for _, step := range []struct{ method, path string }{{"POST", "/rule/browse"}, {"POST", "/rule/update"}, {"DELETE", "/dump/policy"}} {
+		if w := call(h, step.method, koalaPath+step.path, ""); w.Code != 405 {
+			t.Errorf("%s %s: %d", step.method, step.path, w.Code)
+		}
+	}
+	if w := call(h, "GET", koalaPath+"/rule/value?act=ask&uid=7&rule_no=201", ""); !strings.HasSuffix(w.Body.String(), `"cache_val":0}`) {
+		t.Errorf("something was counted: %s", w.Body)
+	}
+}
+
+// Whatever somebody sends is a value like others, or is refused: nothing breaks, and nothing is one that is not the same.
+func TestKoalaHostileParameters(t *testing.T) {
+	h := setup(t, overMemory(t)).Internal()
+	var many strings.Builder
+	for i := range 9_000 {
+		fmt.Fprintf(&many, "&p%d=1", i)
+	}
+	seen := map[string]bool{}
+	for i, value := range []string{
+		"%00", "%00%00", "a%00", "%FF", "%FE", "%ED%A0%80", "%C0%80", "%EF%BF%BD", "a%0A7", "7%0Dx", "%7C", "r201%7C7", "%7B%7E%7D", "..%2F..%2F", "%24%7Bx%7D",
+		strings.Repeat("z", 30_000), strings.Repeat("z", 30_001), "%F0%9F%90%A8", "%E8%80%83%E6%8B%89", "user%3A7", "%2B", "%22", "%5C", "1e3", "0x7", "-0",
+	} {
+		if seen[value] {
+			t.Fatal(value)
+		}
+		seen[value] = true
+		for n := range 3 {
+			w := call(h, "GET", koalaPath+"/rule/browse?act=ask&_writeThrough=yes&uid="+value, "")
+			if want := []string{koalaWithin, koalaWithin, koalaTooOften}[n]; w.Code != 200 || w.Body.String() != want {
+				t.Errorf("%d, %.20s: time %d: %d %.200s", i, value, n, w.Code, w.Body)
+			}
+		}
+	}
+	for path, want := range map[string]int{
+		"/rule/browse?act=ask&uid=7" + many.String():                                               200,
+		"/rule/browse?act=ask&uid=7" + strings.ReplaceAll(many.String()[:20_000], "&", "&&&"):      200,
+		"/rule/browse?act=ask&uid=7" + many.String() + strings.ReplaceAll(many.String(), "p", "q"): 400, // too many, says Go
+		"/rule/browse?act=ask&uid=7&" + strings.Repeat("n", 20_000) + "=1":                         200,
+		"/rule/browse?=1":         200,
+		"/rule/browse?&&&":        200,
+		"/rule/browse?act":        200,
+		"/rule/browse?%00=%00":    200,
+		"/rule/browse?%FF=1&%FE=": 200,
+		"/rule/browse?user=" + strings.Repeat("u", 10_000) + "&device=%00&session=%FF&ip=none&route=%2F..&method=GET&tier=vip&koala_user=1": 200,
+	} {
+		if w := call(h, "GET", koalaPath+path, ""); w.Code != want || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%.60s: %d %.200s, want %d", path, w.Code, w.Body, want)
+		}
+	}
+	if w := call(h, "GET", koalaPath+"/rule/value?act=ask&uid=7&rule_no=201", ""); !strings.HasSuffix(w.Body.String(), `"cache_val":0}`) {
+		t.Errorf("something was counted: %s", w.Body)
+	}
+}
+
+// Who may do what, and from where. To update is a GET here, so a browser must not be made to.
+func TestKoalaCallers(t *testing.T) {
+	h := setup(t, overMemory(t), withTokens(t)).Internal()
+	for _, e := range koalaEndpoints {
+		path := koalaPath + e.path
+		if e.path == "/rule/value" {
+			path += "?rule_no=201"
+		}
+		if e.path == "/multi/browse" {
+			path += "?argsJson=[]"
+		}
+		admit := 200
+		if e.role == RoleOperator {
+			admit = 403
+		}
+		for _, tt := range []struct {
+			who    string
+			want   int
+			fields []string
+		}{
+			{"nobody", 401, nil},
+			{"a wrong token", 401, []string{"Authorization", "Bearer wrong"}},
+			{"metrics", 403, []string{"Authorization", "Bearer metrics-token"}},
+			{"admit", admit, []string{"Authorization", "Bearer admit-token"}},
+			{"admit, by its own field", admit, []string{"X-Tidegate-Token", "admit-token"}},
+			{"operator", 200, []string{"Authorization", "Bearer operator-token"}},
+			{"operator, Basic", 200, []string{"Authorization", basic("any", "operator-token")}},
+			{"a page of another origin", 403, []string{"Authorization", basic("any", "operator-token"), "Origin", "https://evil.example"}},
+			{"an image on another site", 403, []string{"Authorization", basic("any", "operator-token"), "Sec-Fetch-Site", "cross-site"}},
+			{"an image on another port", 403, []string{"Authorization", basic("any", "operator-token"), "Sec-Fetch-Site", "same-site"}},
+			{"a rebound name", 403, []string{"Authorization", "Bearer operator-token", "Host", "evil.example"}},
+			{"its own page", 200, []string{"Authorization", "Bearer operator-token", "Host", "localhost:8081", "Origin", "http://localhost:8081", "Sec-Fetch-Site", "same-origin"}},
+			{"the address bar", 200, []string{"Authorization", basic("any", "operator-token"), "Sec-Fetch-Site", "none"}},
+		} {
+			if w := call(h, "GET", path, "", tt.fields...); w.Code != tt.want {
+				t.Errorf("%s by %s: %d, want %d: %s", path, tt.who, w.Code, tt.want, w.Body)
+			}
+		}
+	}
+	open := setup(t, overMemory(t)) // on loopback everybody is an operator, but for pages
+	for want, fields := range map[int][]string{200: nil, 403: {"Origin", "https://evil.example"}} {
+		if w := call(open.Internal(), "GET", koalaPath+"/rule/update?act=ask&uid=7", "", fields...); w.Code != want {
+			t.Errorf("%v: %d", fields, w.Code)
+		}
+	}
+	if w := call(open.Public(), "GET", koalaPath+"/rule/browse?act=ask", ""); w.Code != 404 {
+		t.Errorf("the public has Koala's endpoints: %d", w.Code)
+	}
+	if w := call(setup(t).Internal(), "GET", koalaPath+"/rule/browse?act=ask", ""); w.Code != 404 {
+		t.Errorf("without a file: %d", w.Code)
+	}
+}
+
+// K14: what is no endpoint is not found, and nothing is found by the name of a method.
+func TestK14UnknownPathsAreNotFound(t *testing.T) {
+	h := setup(t, overMemory(t)).Internal()
+	for _, path := range []string{"", "/", "/rule", "/rule/", "/rule/rewrite", "/rule/Browse", "/RULE/browse", "/rule/browsecomplete", "/rule/browse/", "/rule//browse", "/dump/all", "/admin/allrules", "/monitor/alive/x", "/rule/browse%2F"} {
+		if w := call(h, "GET", koalaPath+path, ""); w.Code != 404 {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// K14: connections are kept from one request to the next.
+func TestK14ConnectionsAreKept(t *testing.T) {
+	server := httptest.NewUnstartedServer(setup(t, overMemory(t)).Internal())
+	server.Config = Server(server.Config.Handler)
+	connections := 0
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections++
+		}
+	}
+	server.Start()
+	defer server.Close()
+	for range 5 {
+		w, err := server.Client().Get(server.URL + koalaPath + "/rule/browse?act=ask&uid=7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var result koala.Result
+		if err := json.NewDecoder(w.Body).Decode(&result); err != nil || w.Close || result.RetType != 1 {
+			t.Errorf("%v %+v %+v", err, w, result)
+		}
+		w.Body.Close()
+	}
+	if connections != 1 {
+		t.Errorf("%d connections, want 1", connections)
+	}
+}
+
+func basic(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
