@@ -1,6 +1,7 @@
 package koala
 
 import (
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -110,16 +111,11 @@ func numbers(group part, into map[string]*int) (found []string, err error) {
 		name, value, ok := p.cut("=")
 		to := into[name.text]
 		n, err := strconv.ParseInt(value.text, 10, 32)
-		names := make([]string, 0, len(into))
-		for name := range into {
-			names = append(names, name)
-		}
-		slices.Sort(names)
 		switch {
 		case p.text == "" && len(parts) == 1:
 			return nil, nil
 		case !ok || to == nil:
-			return nil, p.wrong("%q is none of %s, each of which should have a number", p.text, strings.Join(names, ", "))
+			return nil, p.wrong("%q is none of %s, each of which should have a number", p.text, strings.Join(slices.Sorted(maps.Keys(into)), ", "))
 		case err != nil || n < 0:
 			return nil, value.wrong("%s should be a whole number up to %d, here is %q", name.text, math.MaxInt32, value.text)
 		case slices.Contains(found, name.text):

@@ -143,11 +143,12 @@ func (s *Service) decide(ctx context.Context, params Params, write bool) (admiss
 	if err != nil {
 		return admission.Decision{}, nil, err
 	}
-	ask := s.gate.Check
+	var d admission.Decision
 	if write {
-		ask = s.gate.Charge
+		d, err = s.gate.Charge(ctx, req)
+	} else {
+		d, err = s.gate.Check(ctx, req)
 	}
-	d, err := ask(ctx, req)
 	if err != nil {
 		return d, nil, err
 	}

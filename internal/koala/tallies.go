@@ -16,6 +16,8 @@ type tallies struct {
 
 	mu    sync.Mutex
 	date  string         // guarded by mu
+	begin time.Time      // of the date; guarded by mu
+	end   time.Time      // guarded by mu
 	rules map[int]*Tally // guarded by mu
 }
 
@@ -48,7 +50,13 @@ func (t *tallies) count(rule int, answered bool) {
 
 // turn begins a new day, and logs the old one.
 func (t *tallies) turn() {
-	today := t.now().In(t.zone).Format(time.DateOnly)
+	now := t.now()
+	if !now.Before(t.begin) && now.Before(t.end) {
+		return
+	}
+	year, month, day := now.In(t.zone).Date()
+	t.begin, t.end = time.Date(year, month, day, 0, 0, 0, 0, t.zone), time.Date(year, month, day+1, 0, 0, 0, 0, t.zone)
+	today := now.In(t.zone).Format(time.DateOnly)
 	if today == t.date {
 		return
 	}
