@@ -41,14 +41,10 @@ func (d Durability) validate() error {
 // the copies it has to have. An order of before a recovery needs none: its
 // caller is about to commit it.
 func (s *Service) keptReserve(ctx context.Context, as standing, keys []string, args ...any) ([]any, error) {
-	cluster := ""
-	if s.fence.cluster {
-		cluster = "cluster"
-	}
 	if s.kept == nil || as != asBuyer {
-		return reserveScript.Run(ctx, s.rdb, keys, append(args, cluster, "")...).Slice()
+		return reserveScript.Run(ctx, s.rdb, keys, append(args, "")...).Slice()
 	}
-	return s.kept.run(ctx, keys, append(args, cluster, "kept"))
+	return s.kept.run(ctx, keys, append(args, "kept"))
 }
 
 // CheckDurability asks each Redis server whether it can keep what

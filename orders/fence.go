@@ -14,9 +14,9 @@ import (
 // one may have forgotten, or remember an earlier moment: it may have been
 // restarted from a file, or be a replica that was behind. Its OnConnect goes
 // into the options of the client, so that no command precedes it on any new
-// connection. On a cluster a replica may be met before it is promoted: there
-// reserve.lua compares at once, and the watch over the sales within a second.
-// Use NewFence.
+// connection. A request may be on its way meanwhile, and on a cluster a replica
+// be met before it is promoted: so reserve.lua compares too, and the watch over
+// the sales within a second. Use NewFence.
 type Fence struct {
 	mu         sync.Mutex
 	runs       map[string]struct{} // ids of server processes, guarded by mu

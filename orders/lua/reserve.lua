@@ -5,8 +5,7 @@
 --       6 'late' for an order that was accepted before a recovery: hours and in-flight cap were its past's;
 --         'leader' for the same while the item is being loaded, which only its leader may say; else ''
 --       7 when it was accepted (ms), '' for now
---       8 'cluster' to compare the server with the one that the item was loaded into, else ''
---       9 'kept' when the caller waits until a replica has what its own connection wrote, else ''
+--       8 'kept' when the caller waits until a replica has what its own connection wrote, else ''
 -- Reply {word, now in ms, free units, ...}
 --       'reserved'         order id, reservation
 --       'held'             order id, its reservation while uncommitted, else ''
@@ -27,9 +26,12 @@ local it = redis.call('HMGET', item, 'switch', 'starts', 'ends', 'stock', 'next'
 if not it[1] then
   return {'forgotten', now}
 end
--- On a cluster a client may have met a replica before that is promoted now and
--- was behind. Who else finds out does so up to a second later.
-if ARGV[8] ~= '' and ARGV[6] ~= 'leader' and string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') ~= it[10] then
+-- Another server than the one that the item was loaded into may lack what was
+-- promised last. The recovery would find what it reserved, and could commit that
+-- before those promises. A client cannot prevent it: the request may be on its way when
+-- the server is replaced, or a replica be promoted that the client had met before.
+-- The embedded server has no id, and is empty whenever it is another one.
+if ARGV[6] ~= 'leader' and it[10] ~= 'unknown' and not string.find(redis.call('INFO', 'server'), 'run_id:' .. tostring(it[10]), 1, true) then
   return {'forgotten', now}
 end
 if it[9] and ARGV[6] ~= 'leader' then
@@ -46,7 +48,7 @@ if held then
     return {'key_reused', now, free, held_id}
   end
   local record = redis.call('HGET', pending, held_id)
-  if record and ARGV[9] ~= '' then
+  if record and ARGV[8] ~= '' then
     -- Who wrote it may have waited in vain, and waiting covers one's own writes only: written again it is the caller's.
     redis.call('HSET', pending, held_id, record)
   end
