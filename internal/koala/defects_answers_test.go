@@ -43,9 +43,17 @@ func TestK5LeakMeasuresByTheStore(t *testing.T) {
 			at time.Duration
 			in bool
 		}{
-			{0, true}, {400 * time.Millisecond, true}, {401 * time.Millisecond, false}, {1999 * time.Millisecond, false},
-			{2000 * time.Millisecond, true}, {2001 * time.Millisecond, false}, {2399 * time.Millisecond, false},
-			{2400 * time.Millisecond, true}, {2401 * time.Millisecond, false}, {3999 * time.Millisecond, false}, {4000 * time.Millisecond, true},
+			{0, true},
+			{400 * time.Millisecond, true},
+			{401 * time.Millisecond, false},
+			{1999 * time.Millisecond, false},
+			{2000 * time.Millisecond, true},
+			{2001 * time.Millisecond, false},
+			{2399 * time.Millisecond, false},
+			{2400 * time.Millisecond, true},
+			{2401 * time.Millisecond, false},
+			{3999 * time.Millisecond, false},
+			{4000 * time.Millisecond, true},
 		} {
 			time.Sleep(step.at - time.Since(start))
 			if in := s.writeThrough(t.Context(), uid) == 0; in != step.in {
