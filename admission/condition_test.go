@@ -121,6 +121,79 @@ func TestConditions(t *testing.T) {
 		{"ip: {list: office}", nobody, false},
 		{"ip: {not: {list: office}}", from("10.1.2.3"), false},
 
+		// Numbers above and below, without the end.
+		{"size: {above: 10}", with("size", "10"), false},
+		{"size: {above: 10}", with("size", "10.01"), true},
+		{"size: {above: 10}", with("size", "11"), true},
+		{"size: {above: 10}", with("size", "many"), false},
+		{"size: {above: 10}", nobody, false},
+		{"size: {above: -1.5}", with("size", "-1"), true},
+		{"size: {below: 10}", with("size", "10"), false},
+		{"size: {below: 10}", with("size", "-3"), true},
+		{"size: {below: 10}", with("size", ""), false},
+		{"size: {below: 10}", nobody, false},
+		{"size: {above: 10, below: 20}", with("size", "15"), true},
+		{"size: {above: 10, below: 20}", with("size", "20"), false},
+		{"size: {not: {above: 10}}", with("size", "many"), true},
+		{"user: {above: 1000}", admission.Request{User: "1001"}, true},
+		{"uid: {above: 100000000000000001}", with("uid", "100000000000000002"), true},
+		{"uid: {above: 100000000000000001}", with("uid", "100000000000000001"), false}, // to a unit
+		{"uid: {below: 100000000000000002}", with("uid", "100000000000000001"), true},
+
+		// Any of several conditions, and all of them.
+		{"size: {any: [5, {above: 10}]}", with("size", "5"), true},
+		{"size: {any: [5, {above: 10}]}", with("size", "11"), true},
+		{"size: {any: [5, {above: 10}]}", with("size", "6"), false},
+		{"size: {any: [5, {above: 10}]}", nobody, false},
+		{"size: {any: [{present: false}, {range: [1, 2]}, {range: [8, 9]}]}", nobody, true},
+		{"size: {any: [{present: false}, {range: [1, 2]}, {range: [8, 9]}]}", with("size", "8"), true},
+		{"size: {any: [{present: false}, {range: [1, 2]}, {range: [8, 9]}]}", with("size", "3"), false},
+		{"size: {any: [[4, 5], 6], not: 5}", with("size", "4"), true},
+		{"size: {any: [[4, 5], 6], not: 5}", with("size", "5"), false},
+		{"size: {all: [{not: 5}, {range: [1, 9]}, {not: 6}]}", with("size", "7"), true},
+		{"size: {all: [{not: 5}, {range: [1, 9]}, {not: 6}]}", with("size", "6"), false},
+		{"size: {all: [{any: [1, 2]}, {any: [2, 3]}]}", with("size", "2"), true},
+		{"size: {all: [{any: [1, 2]}, {any: [2, 3]}]}", with("size", "1"), false},
+		{"size: {not: {any: [1, 2]}}", with("size", "2"), false},
+		{"size: {not: {all: [1, 2]}}", with("size", "2"), true},
+		{"route: {any: [/a, /b/**], not: /b/c}", admission.Request{Route: "/b/d"}, true},
+		{"route: {any: [/a, /b/**], not: /b/c}", admission.Request{Route: "/b/c"}, false},
+		{"method: {any: [PUT, POST]}", admission.Request{Method: "PUT"}, true},
+		{"ip: {any: [192.0.2.1, {cidr: 10.0.0.0/8}, {list: office}]}", from("10.1.1.1"), true},
+		{"ip: {any: [192.0.2.9, {cidr: 11.0.0.0/8}, {list: office}]}", from("2001:db8::1"), true},
+		{"ip: {any: [192.0.2.9, {cidr: 11.0.0.0/8}]}", from("2001:db8::1"), false},
+
+		// Addresses in attributes.
+		{"from: {cidr: 10.0.0.0/8}", with("from", "10.1.2.3"), true},
+		{"from: {cidr: 10.0.0.0/8}", with("from", "::ffff:10.1.2.3"), true},
+		{"from: {cidr: 10.0.0.0/8}", with("from", "11.1.2.3"), false},
+		{"from: {cidr: 10.0.0.0/8}", with("from", "10.1.2"), false},
+		{"from: {cidr: 10.0.0.0/8}", with("from", " 10.1.2.3"), false},
+		{"from: {cidr: 10.0.0.0/8}", with("from", "10.1.2.3:80"), false},
+		{"from: {cidr: 10.0.0.0/8}", with("from", strings.Repeat("1", 50)+"."), false},
+		{"from: {cidr: 0.0.0.0/0}", nobody, false},
+		{"from: {cidr: ['::/0']}", with("from", "fd00::1%eth0"), true},
+		{"from: {cidr: ['::/0']}", with("from", "10.0.0.1"), false},
+		{"from: {not: {cidr: 10.0.0.0/8}}", with("from", "nowhere"), true},
+		{"from: {range: [10.0.0.9, 10.0.1.1]}", with("from", "10.0.0.255"), true},
+		{"from: {range: [10.0.0.9, 10.0.1.1]}", with("from", "10.0.1.2"), false},
+		{"from: {range: [10.0.0.9, 10.0.1.1]}", with("from", "::ffff:10.0.0.9"), true},
+		{"from: {range: [10.0.0.9, 10.0.1.1]}", with("from", "10"), false},
+		{"from: {range: ['fd00::', 'fd00::ff']}", with("from", "fd00:0::1"), true},
+		{"from: {range: ['fd00::', 'fd00::ff']}", with("from", "10.0.0.1"), false},
+		{"from: {list: office}", with("from", "10.1.2.3"), true},
+		{"from: {list: office}", with("from", "2001:db8:9::1"), true},
+		{"from: {list: office}", with("from", "::ffff:192.0.2.1"), true},
+		{"from: {list: office}", with("from", "ann"), true},
+		{"from: {list: office}", with("from", "11.1.2.3"), false},
+		{"from: 10.0.0.1", with("from", "::ffff:10.0.0.1"), false}, // a value is a text
+
+		// Names of attributes.
+		{"User-Agent: curl", with("User-Agent", "curl"), true},
+		{"User-Agent: curl", with("user-agent", "curl"), false},
+		{"x.y_Z-1: {above: 1}", with("x.y_Z-1", "2"), true},
+		{"_: a", with("_", "a"), true},
+
 		// Presence.
 		{"user: {present: true}", admission.Request{User: "ann"}, true},
 		{"user: {present: true}", nobody, false},
@@ -153,6 +226,7 @@ func TestLongConditions(t *testing.T) {
 	rules := "- {name: words, match: {plan: [" + strings.Join(words, ", ") + "]}, algorithm: direct, action: deny}\n" +
 		"- {name: addresses, match: {ip: [" + strings.Join(addresses, ", ") + "]}, algorithm: direct, action: deny}\n" +
 		"- {name: networks, match: {ip: {cidr: ['fd00::/8', " + strings.Join(networks, ", ") + "]}}, algorithm: direct, action: deny}\n" +
+		"- {name: places, match: {place: {cidr: ['fd00::/8', " + strings.Join(networks, ", ") + "]}}, algorithm: direct, action: deny}\n" +
 		"- {name: others, match: {user: {not: [" + strings.Join(addresses, ", ") + "]}}, algorithm: direct, action: deny}\n"
 	g := quickGate(t, memory(), rules)
 	ann := func(req admission.Request) admission.Request {
@@ -171,6 +245,10 @@ func TestLongConditions(t *testing.T) {
 		{ann(from("10.19.255.1")), "networks"},
 		{ann(from("fd01::1")), "networks"},
 		{ann(from("10.20.0.1")), ""},
+		{ann(with("place", "10.19.255.1")), "places"},
+		{ann(with("place", "fd01::1")), "places"},
+		{ann(with("place", "10.20.0.1")), ""},
+		{ann(with("place", "")), ""},
 		{admission.Request{User: "192.0.2.20"}, "others"},
 	} {
 		if d := charge(t, g, c.req); d.Rule != c.want {

@@ -3,9 +3,9 @@ package admission
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -82,14 +82,14 @@ func (l *linter) contradictory(r *rule) {
 			if name := emptyList(c.test); name != "" {
 				l.warn(r, "list %s is empty. Fill it, or leave out the condition `%s`", name, c.text)
 			}
-			if tests, ok := c.test.(all); ok && tests.contradictory() {
+			if tests, ok := c.test.(all); ok && contradictory(tests) {
 				l.warn(r, "the condition `%s` never holds, its parts exclude each other. Leave one out", c.text)
 			}
 		}
 	}
 	for i := range r.match {
 		c := &r.match[i]
-		if covers(not{c.test}, present(true)) && slices.Contains(r.subject, c.part) {
+		if excludes(c.test, present(true)) && slices.Contains(r.subject, c.part) {
 			l.warn(r, "it counts nobody: its subject needs %s, and its match only requests without. Change one of them", c.part)
 		}
 	}
@@ -101,77 +101,6 @@ func (m match) always() bool {
 		r, ok := c.test.(routes)
 		return !ok || !slices.ContainsFunc(r, func(r route) bool { return slices.Equal(r, route{"**"}) })
 	})
-}
-
-// emptyList returns the name of a list in t that has no values.
-func emptyList(t test) string {
-	switch t := t.(type) {
-	case *valueList:
-		if t.empty() {
-			return t.name
-		}
-	case not:
-		return emptyList(t.test)
-	case all:
-		for _, part := range t {
-			if name := emptyList(part); name != "" {
-				return name
-			}
-		}
-	}
-	return ""
-}
-
-// contradictory reports whether one of t excludes all that another takes.
-func (t all) contradictory() bool {
-	return slices.ContainsFunc(t, func(a test) bool {
-		return slices.ContainsFunc(t, func(b test) bool { return covers(not{a}, b) })
-	})
-}
-
-// covers reports whether a surely holds wherever b does.
-func covers(a, b test) bool {
-	switch a := a.(type) {
-	case not:
-		switch inner := a.test.(type) {
-		case not:
-			return covers(inner.test, b)
-		case present:
-			return covers(!inner, b)
-		}
-	case present:
-		return bool(a) && needsValue(b) || !bool(a) && b == test(a)
-	case *valueList:
-		other, ok := b.(*valueList)
-		return ok && a == other
-	case numbers:
-		other, ok := b.(numbers)
-		return ok && a.from.compare(other.from) <= 0 && other.to.compare(a.to) <= 0
-	case span:
-		other, ok := b.(span)
-		return ok && a.from.Compare(other.from) <= 0 && other.to.Compare(a.to) <= 0
-	case networks:
-		other, ok := b.(networks)
-		return ok && !slices.ContainsFunc(other, func(n netip.Prefix) bool {
-			return !slices.ContainsFunc(a, func(m netip.Prefix) bool { return m.Bits() <= n.Bits() && m.Contains(n.Addr()) })
-		})
-	}
-	return false
-}
-
-// needsValue reports whether t holds only where there is a value.
-func needsValue(t test) bool {
-	switch t := t.(type) {
-	case not:
-		return false
-	case present:
-		return bool(t)
-	case all:
-		return slices.ContainsFunc(t, needsValue)
-	case anyOf:
-		return !slices.ContainsFunc(t, func(part test) bool { return !needsValue(part) })
-	}
-	return true
 }
 
 // behindAnother warns of limits that nobody reaches, because another limit is reached first.
@@ -240,10 +169,15 @@ func (l limits) within(o limits) bool {
 	return ok && (o.other != Unlimited || o.tiers != nil)
 }
 
-// otherNames are how people call what a request has a part of its own for.
+// otherNames are how people call what a request has a part of its own for, as plain has them.
 var otherNames = map[string]string{
-	"uid": "user", "userid": "user", "user_id": "user", "username": "user", "addr": "ip", "address": "ip", "ip_address": "ip",
-	"client_ip": "ip", "remote_addr": "ip", "device_id": "device", "session_id": "session", "path": "route", "uri": "route",
+	"uid": "user", "userid": "user", "username": "user", "addr": "ip", "address": "ip", "ipaddress": "ip", "clientip": "ip", "remoteaddr": "ip",
+	"deviceid": "device", "sessionid": "session", "path": "route", "uri": "route",
+}
+
+// plain is a name without regard to case and to how its words are joined.
+func plain(name string) string {
+	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 }
 
 // mistyped warns of attributes that are called nearly as a part of a request.
@@ -258,9 +192,9 @@ func (l *linter) mistyped(r *rule) {
 		if slices.Contains(known, name) {
 			continue
 		}
-		meant := otherNames[name]
+		meant := otherNames[plain(name)]
 		for _, part := range known {
-			if len(part) > 3 && oneApart(name, part) {
+			if len(part) > 3 && oneApart(plain(name), part) {
 				meant = part
 			}
 		}

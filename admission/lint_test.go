@@ -63,6 +63,61 @@ func TestLint(t *testing.T) {
 			"3 r: it counts nobody: its subject needs user, and its match only requests without. Change one of them",
 		}},
 		{"- {name: r, match: {user: {present: true}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {size: {above: 5, below: 5}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `size: {above: 5, below: 5}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {size: {above: 5, below: 3}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `size: {above: 5, below: 3}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {size: {range: [1, 5], above: 5}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `size: {range: [1, 5], above: 5}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {size: {range: [6, 7], below: 6}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `size: {range: [6, 7], below: 6}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {size: {above: 5, not: {above: 3}}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `size: {above: 5, not: {above: 3}}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {size: {below: 5, not: {range: [-9, 9], below: 7}}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {plan: {all: [gold, silver]}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `plan: {all: [gold, silver]}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {plan: {all: [[gold, lead], {not: [gold, lead, tin]}]}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `plan: {all: [[gold, lead], {not: [gold, lead, tin]}]}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {plan: {any: [gold, silver], not: [gold, silver]}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `plan: {any: [gold, silver], not: [gold, silver]}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {plan: {any: [{above: 9}, gold], present: false}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `plan: {any: [{above: 9}, gold], present: false}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {plan: {all: [{all: [5, {present: true}]}, {above: 5}]}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `plan: {all: [{all: [5, {present: true}]}, {above: 5}]}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {addr_of: {all: [{cidr: 10.0.0.0/8}, {cidr: 11.0.0.0/8}]}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: the condition `addr_of: {all: [{cidr: 10.0.0.0/8}, {cidr: 11.0.0.0/8}]}` never holds, its parts exclude each other. Leave one out",
+		}},
+		{"- {name: r, match: {plan: {any: [{above: 9}, lead], below: 30, not: lead}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {size: {above: 3, below: 5}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {size: {above: 3, not: {above: 5}}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {size: {range: [1, 5], below: 2}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {plan: {any: [gold, silver], not: gold}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {plan: {all: [[gold, lead], {not: gold}]}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {plan: {all: [[gold, lead], [lead, tin]]}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {addr_of: {all: [{cidr: 10.0.0.0/8}, {cidr: 10.1.0.0/16}]}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {size: {all: [5, {above: 4}]}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: r, match: {user: {any: [ann, {list: none}]}}, algorithm: direct, action: deny}\nlists: {none: {file: testdata/empty.txt}}", []string{
+			"3 r: list none is empty. Fill it, or leave out the condition `user: {any: [ann, {list: none}]}`",
+		}},
+		{"- {name: r, match: {user: {any: [{present: false}, {not: {present: true}}]}}, subject: user, limit: 1, window: 1s}", []string{
+			"3 r: it counts nobody: its subject needs user, and its match only requests without. Change one of them",
+		}},
+		{"- {name: r, match: {user: {any: [{present: false}, ann]}}, subject: user, limit: 1, window: 1s}", nil},
+		{"- {name: some, match: {size: {any: [1, {above: 3}]}}, algorithm: direct, action: allow}\n" +
+			"- {name: r, match: {size: {any: [1, {above: 3}]}}, subject: user, limit: 1, window: 1s}\n" +
+			"- {name: s, match: {size: {any: [1, {above: 4}]}}, subject: user, limit: 1, window: 1s}", []string{
+			"4 r: it never decides: rule some before it has the same match and decides (allow). Move it up, or leave it out",
+		}},
 
 		// Limits behind lower ones.
 		{"- {name: a, subject: user, limit: 5" + window + "}\n- {name: b, match: {method: POST}, subject: user, limit: 6, window: 30s}", []string{
@@ -96,6 +151,13 @@ func TestLint(t *testing.T) {
 			"3 r: mehtod is an attribute of the request's own. If method is meant, write that",
 			"3 r: user_id is an attribute of the request's own. If user is meant, write that",
 			"3 r: users is an attribute of the request's own. If user is meant, write that",
+		}},
+		{"- {name: r, match: {User-Id: ann, clientIP: '::1', Devise: d}, subject: [Uid, session.id], limit: 1, window: 1s}", []string{
+			"3 r: Devise is an attribute of the request's own. If device is meant, write that",
+			"3 r: Uid is an attribute of the request's own. If user is meant, write that",
+			"3 r: User-Id is an attribute of the request's own. If user is meant, write that",
+			"3 r: clientIP is an attribute of the request's own. If ip is meant, write that",
+			"3 r: session.id is an attribute of the request's own. If session is meant, write that",
 		}},
 		{"- {name: r, match: {plan: gold, version: '2', zip: '1'}, subject: [tenant, shop], limit: 1, window: 1s}", nil},
 
