@@ -170,9 +170,9 @@ func bounds(t test) (low, high edge, ok bool) {
 	return edge{}, edge{}, false
 }
 
-// past reports whether what begins at low has nothing of what ends at high.
-func (low edge) past(high edge) bool {
-	return low.is && high.is && (low.n.compare(high.n) > 0 || low.n.compare(high.n) == 0 && (low.open || high.open))
+// past reports whether what begins here has nothing of what ends at high.
+func (e edge) past(high edge) bool {
+	return e.is && high.is && (e.n.compare(high.n) > 0 || e.n.compare(high.n) == 0 && (e.open || high.open))
 }
 
 // inside reports whether what ends here keeps within what ends at other: the lower one if side is 1, the upper one if it is -1.
