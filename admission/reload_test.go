@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -233,6 +234,48 @@ func TestReload(t *testing.T) {
 	}
 	if built, err := g.Reload(); built != g.Rules() || err != nil {
 		t.Errorf("rules of no file: %v, %v", built, err)
+	}
+}
+
+// Rules of another language are read again by whoever translates them.
+func TestReloadable(t *testing.T) {
+	text, failure := limitedTo(1), error(nil)
+	given := make([]string, 1, 8) // room that is the caller's
+	given[0] = "rules.other"
+	var load func() (*admission.Rules, error)
+	load = func() (*admission.Rules, error) {
+		rules, err := admission.ParseRules("rules.yaml", []byte(text))
+		if err != nil || failure != nil {
+			return nil, errors.Join(err, failure)
+		}
+		return rules.Reloadable(load, given...), nil
+	}
+	first, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files := first.Reloadable(load, given...).Files(); !slices.Equal(files, []string{"rules.other", "rules.other"}) || given[:2][1] != "" {
+		t.Errorf("files %v; of the caller %v", files, given[:2])
+	}
+	g, err := admission.New(memory(), first, admission.Options{Secret: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rules, err := g.Reload(); rules != first || err != nil {
+		t.Errorf("an equal text: %v, %v", rules, err)
+	}
+	text = limitedTo(2)
+	second, err := g.Reload()
+	if err != nil || second.Version() == first.Version() || g.Rules() != second {
+		t.Fatalf("another text: %v, %v", second, err)
+	}
+	failure = errors.New("not now")
+	if rules, err := g.Reload(); rules != second || !errors.Is(err, failure) || !g.Stats().RulesFailed {
+		t.Errorf("after a failure: %v, %v", rules, err)
+	}
+	failure = nil
+	if rules, err := g.Reload(); rules != second || err != nil || g.Stats().RulesFailed {
+		t.Errorf("after that: %v, %v", rules, err)
 	}
 }
 
