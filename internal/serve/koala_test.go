@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -83,16 +84,31 @@ func (k *koalas) want(i int, path, body string) {
 // Two processes count together, whichever is asked what, and follow their file.
 func TestKoalaOverTwoProcesses(t *testing.T) {
 	k := startKoalas(t, testenv.Redis(t), 2)
-	for act, code := range map[string]int{"ask": 201, "post": 202, "base": 203} {
-		in := 0
-		for i := range 12 {
-			if k.code(i, "/rule/browse?_writeThrough=yes&uid=7&act="+act) == 0 {
-				in++
+	// On a machine so busy that Redis is not heard within the 150 ms of a decision each process counts alone, and more are let in.
+	user := ""
+	for i := 0; i < 5 && user == ""; i++ {
+		user = fmt.Sprint("ann-", i)
+		for act, code := range map[string]int{"ask": 201, "post": 202, "base": 203} {
+			in := 0
+			for i := range 12 {
+				if k.code(i, "/rule/browse?_writeThrough=yes&uid="+user+"&act="+act) == 0 {
+					in++
+				}
+			}
+			switch {
+			case in < 4 || in == 12:
+				t.Fatalf("%s: %d of 12 are let in, want 4", act, in)
+			case in > 4 || k.code(1, "/rule/browse?uid="+user+"&act="+act) != code:
+				t.Logf("%s: %d of 12 are let in", act, in)
+				user = ""
+			}
+			if user == "" {
+				break
 			}
 		}
-		if in != 4 || k.code(1, "/rule/browse?uid=7&act="+act) != code {
-			t.Errorf("%s: %d of 12 are let in, want 4", act, in)
-		}
+	}
+	if user == "" {
+		t.Fatal("two processes do not count together")
 	}
 	// browse, the business, update
 	done := 0
@@ -107,17 +123,17 @@ func TestKoalaOverTwoProcesses(t *testing.T) {
 		t.Errorf("%d are done, want 4", done)
 	}
 	const ok = `{"err_no":0,"err_msg":"OK"}`
-	k.want(0, "/rule/feedback?uid=7&act=post&_feedbackType=erase2", ok)
-	k.want(1, "/rule/feedback?uid=7&act=post", ok)
-	k.want(0, "/rule/value?uid=7&act=post&rule_no=202", `{"err_no":0,"err_msg":"","cache_val":1}`)
+	k.want(0, "/rule/feedback?uid="+user+"&act=post&_feedbackType=erase2", ok)
+	k.want(1, "/rule/feedback?uid="+user+"&act=post", ok)
+	k.want(0, "/rule/value?uid="+user+"&act=post&rule_no=202", `{"err_no":0,"err_msg":"","cache_val":1}`)
 	// A process that has just refused hears of what another one takes back.
 	servetest.Until(t, http.StatusOK, func() servetest.Answer {
-		if k.code(1, "/rule/browse?uid=7&act=post") == 0 {
+		if k.code(1, "/rule/browse?uid="+user+"&act=post") == 0 {
 			return servetest.Answer{Status: http.StatusOK}
 		}
 		return servetest.Answer{}
 	})
-	args := url.QueryEscape(`[{"Id":"0","Arg":"act%3Dask%26uid%3D7"},{"Id":"1","Arg":"act%3Dpost%26uid%3D7"},{"Id":"2","Arg":"act%3Dbase%26uid%3D7"},{"Id":"3","Arg":"uid%3Dblack"}]`)
+	args := url.QueryEscape(`[{"Id":"0","Arg":"act%3Dask%26uid%3D` + user + `"},{"Id":"1","Arg":"act%3Dpost%26uid%3D` + user + `"},{"Id":"2","Arg":"act%3Dbase%26uid%3D` + user + `"},{"Id":"3","Arg":"uid%3Dblack"}]`)
 	var several []struct {
 		ID     string `json:"Id"`
 		Result struct {
@@ -133,7 +149,7 @@ func TestKoalaOverTwoProcesses(t *testing.T) {
 	var all []struct {
 		Code int `json:"Ret_code"`
 	}
-	k.get(1, "/rule/browse_complete?uid=7&act=ask").Into(t, &all)
+	k.get(1, "/rule/browse_complete?uid="+user+"&act=ask").Into(t, &all)
 	if len(all) != 1 || all[0].Code != 201 {
 		t.Errorf("%+v", all)
 	}
@@ -148,7 +164,7 @@ func TestKoalaOverTwoProcesses(t *testing.T) {
 			return a
 		})
 	}
-	if a, b := k.code(0, "/rule/browse?_writeThrough=yes&uid=7&act=ask"), k.code(1, "/rule/browse?_writeThrough=yes&uid=7&act=ask"); a != 0 || b != 201 {
+	if a, b := k.code(0, "/rule/browse?_writeThrough=yes&uid="+user+"&act=ask"), k.code(1, "/rule/browse?_writeThrough=yes&uid="+user+"&act=ask"); a != 0 || b != 201 {
 		t.Errorf("of a limit that grew by one: %d, then %d", a, b)
 	}
 	metrics := servetest.Call("GET", k.apis[0].URL("internal")+"/metrics", "")
@@ -186,10 +202,16 @@ func TestKoalaWithoutRedis(t *testing.T) {
 	}
 	redis.Restart()
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return k.get(0, "/monitor/alive") })
-	servetest.Until(t, http.StatusOK, func() servetest.Answer { // once the store is asked again
-		return k.get(0, "/rule/value?uid=7&act=ask&rule_no=201")
+	// What was counted before is known as soon as the store is asked again.
+	servetest.Until(t, http.StatusOK, func() servetest.Answer {
+		a := k.get(0, "/rule/browse?uid=7&act=ask")
+		if !strings.Contains(string(a.Body), `"Ret_code":201,`) {
+			a.Status = 0
+		}
+		return a
 	})
-	if code := k.code(0, "/rule/browse?uid=7&act=ask"); code != 201 {
-		t.Errorf("what was counted before is forgotten: %d", code)
+	value := servetest.Until(t, http.StatusOK, func() servetest.Answer { return k.get(0, "/rule/value?uid=7&act=ask&rule_no=201") })
+	if string(value.Body) != `{"err_no":0,"err_msg":"","cache_val":4}` {
+		t.Errorf("%v", value)
 	}
 }
