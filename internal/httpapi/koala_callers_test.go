@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidegate/tidegate/internal/koala"
@@ -171,10 +172,10 @@ func TestK14UnknownPathsAreNotFound(t *testing.T) {
 func TestK14ConnectionsAreKept(t *testing.T) {
 	server := httptest.NewUnstartedServer(setup(t, overMemory(t)).Internal())
 	server.Config = Server(server.Config.Handler)
-	connections := 0
+	var connections atomic.Int32
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
-			connections++
+			connections.Add(1)
 		}
 	}
 	server.Start()
@@ -190,8 +191,8 @@ func TestK14ConnectionsAreKept(t *testing.T) {
 		}
 		w.Body.Close()
 	}
-	if connections != 1 {
-		t.Errorf("%d connections, want 1", connections)
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
 	}
 }
 
