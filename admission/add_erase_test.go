@@ -53,6 +53,10 @@ func TestAddAndErase(t *testing.T) {
 				{0, doAdd, 8, limited, 2, 1000, 1000, 0},
 				{100, doErase, 1, admitted, 1, 0, 900, 4},
 				{100, doErase, 9, admitted, 10, 0, 0, 10},
+				{2000, doAdd, 2, admitted, 8, 0, 1000, 0},
+				{2500, doAdd, 2, admitted, 6, 0, 1000, 0},
+				{2600, doErase, 1, admitted, 1, 0, 900, 2}, // one of 2500 is left
+				{3100, doCheck, 2, limited, 1, 400, 400, 0},
 			}},
 			{"sliding log, written in places", logOf(200), []turn{
 				{0, doCharge, 200, admitted, 0, 0, 1000, 0},

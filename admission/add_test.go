@@ -211,9 +211,11 @@ func TestGateErase(t *testing.T) {
 
 func TestEraseWithoutTheStore(t *testing.T) {
 	store := &down{}
-	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 5, window: 1m, on_store_error: local}")
+	g := gate(t, store, "ns", `
+- {name: r, subject: user, limit: 5, window: 1m, on_store_error: local}
+- {name: number, subject: user, algorithm: fixed_window, limit: 5, window: 1m}`)
 	ann := admission.Request{User: "ann"}
-	for _, units := range []map[string]int{nil, {"r": 0}, {"other": 1}} {
+	for _, units := range []map[string]int{nil, {"r": 0}, {"other": 1}, {"number": 1}} {
 		if err := g.Erase(t.Context(), ann, units); err != nil || store.asked != 0 {
 			t.Errorf("Erase of %v: %v, asked %d times", units, err, store.asked)
 		}

@@ -118,6 +118,7 @@ func TestLint(t *testing.T) {
 			"- {name: s, match: {size: {any: [1, {above: 4}]}}, subject: user, limit: 1, window: 1s}", []string{
 			"4 r: it never decides: rule some before it has the same match and decides (allow). Move it up, or leave it out",
 		}},
+		{"- {name: r, match: {size: {range: [1, 5], all: [{range: [5, 9]}]}}, subject: user, limit: 1, window: 1s}", nil},
 
 		// Limits behind lower ones.
 		{"- {name: a, subject: user, limit: 5" + window + "}\n- {name: b, match: {method: POST}, subject: user, limit: 6, window: 30s}", []string{
