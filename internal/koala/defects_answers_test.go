@@ -122,6 +122,10 @@ rule : [direct] [m=direct] [time=1; count=0] [result=2; return=204]`
 	if len(blind) != 4 || !blind["leak in browse_complete"] || !blind["direct in multi/browse"] {
 		t.Errorf("the original does not see %v, is known not to see leak in browse_complete, and all but count in multi/browse", blind)
 	}
+	fresh := koala.Params{"uid": "8", "m": "count"}
+	if _, err := s.BrowseAll(t.Context(), []koala.Job{{Params: fresh}}); err != nil || s.value(fresh, 201) != 0 {
+		t.Errorf("multi/browse has counted %d: %v", s.value(fresh, 201), err)
+	}
 	several, err := s.BrowseAll(t.Context(), jobs)
 	if err != nil {
 		t.Fatal(err)
