@@ -17,12 +17,11 @@ import (
 func originalConditions(text string) (map[string]func(string) bool, error) {
 	conditions := map[string]func(string) bool{}
 	for _, one := range strings.Split(strings.Trim(text, " ;"), ";") {
-		name, value, ok := strings.Cut(strings.TrimSpace(one), "@")
-		if ok {
-			return nil, errors.New("no dict " + value)
+		if _, dict, ok := strings.Cut(one, "@"); ok {
+			return nil, errors.New("no dict " + dict)
 		}
 		for _, sign := range []string{"<", ">"} {
-			if name, value, ok = strings.Cut(one, sign); ok {
+			if name, value, ok := strings.Cut(one, sign); ok {
 				limit, err := strconv.Atoi(value)
 				if err != nil {
 					return nil, err
@@ -33,7 +32,8 @@ func originalConditions(text string) (map[string]func(string) bool, error) {
 				}
 			}
 		}
-		if name, value, ok = strings.Cut(one, "="); !ok || strings.ContainsAny(one, "<>") {
+		name, value, ok := strings.Cut(one, "=")
+		if !ok || strings.ContainsAny(one, "<>") {
 			continue
 		}
 		not := strings.HasSuffix(name, "!")
