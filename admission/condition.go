@@ -83,6 +83,7 @@ type (
 	anyOf    []test
 	above    number
 	below    number
+	whole    bool
 	present  bool
 	numbers  struct{ from, to number }
 	span     struct{ from, to netip.Addr }
@@ -138,6 +139,11 @@ func (t above) holds(v value) bool {
 func (t below) holds(v value) bool {
 	n, ok := parseNumber(v.text)
 	return ok && n.compare(number(t)) < 0
+}
+
+func (t whole) holds(v value) bool {
+	n, ok := parseNumber(v.text)
+	return (ok && n.digits) == bool(t)
 }
 
 func (t present) holds(v value) bool { return v.present() == bool(t) }

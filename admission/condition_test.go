@@ -122,6 +122,16 @@ func TestConditions(t *testing.T) {
 		{"ip: {not: {list: office}}", from("10.1.2.3"), false},
 
 		// Numbers above and below, without the end.
+		{"size: {whole: true}", with("size", "-10"), true},
+		{"size: {whole: true}", with("size", "007"), true},
+		{"size: {whole: true}", with("size", "12345678901234567890"), true},
+		{"size: {whole: true}", with("size", "10.0"), false},
+		{"size: {whole: true}", with("size", "many"), false},
+		{"size: {whole: true}", nobody, false},
+		{"size: {whole: false}", with("size", "10.0"), true},
+		{"size: {whole: false}", with("size", "10"), false},
+		{"size: {range: [1, 9], whole: true}", with("size", "5"), true},
+		{"size: {range: [1, 9], whole: true}", with("size", "5.5"), false},
 		{"size: {above: 10}", with("size", "10"), false},
 		{"size: {above: 10}", with("size", "10.01"), true},
 		{"size: {above: 10}", with("size", "11"), true},

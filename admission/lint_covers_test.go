@@ -11,7 +11,7 @@ import (
 func drawTest(rt *rapid.T, depth int, lists []*valueList) test {
 	number := func(low int64) number {
 		n := rapid.Int64Range(low, 4).Draw(rt, "number")
-		return number{true, n, float64(n)}
+		return number{digits: true, whole: true, n: n, f: float64(n)}
 	}
 	several := func() (tests []test) {
 		for range rapid.IntRange(1, 3).Draw(rt, "parts") {

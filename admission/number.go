@@ -7,9 +7,10 @@ import (
 
 // A number is what digits say. Whole numbers of up to 18 digits, such as the ids of users, are exact.
 type number struct {
-	whole bool
-	n     int64   // if whole
-	f     float64 // always
+	digits bool // there is no point in it
+	whole  bool
+	n      int64   // if whole
+	f      float64 // always
 }
 
 // parseNumber reads a number such as -12 or 0.5. It looks at the form before it asks strconv, whose error would be an
@@ -33,9 +34,9 @@ func parseNumber(text string) (number, bool) {
 	f, _ := strconv.ParseFloat(text, 64)
 	if points == 0 && digits <= 18 {
 		n, _ := strconv.ParseInt(text, 10, 64)
-		return number{true, n, f}, true
+		return number{digits: true, whole: true, n: n, f: f}, true
 	}
-	return number{f: f}, true
+	return number{digits: points == 0, f: f}, true
 }
 
 func (a number) compare(b number) int {

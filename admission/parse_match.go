@@ -77,6 +77,13 @@ func (s *source) condition(part string, n ast.Node) (test, error) {
 			limit, err := s.comparand(part, "below", key, n)
 			return add(below(limit), err)
 		}},
+		field{"whole", func(key, n ast.Node) error {
+			if part != "user" && part != "device" && part != "session" && !isAttribute(part) {
+				return s.wrong(key, "whole is for ids and attributes, not for %s", part)
+			}
+			is, err := s.boolean(n, "whole")
+			return add(whole(is), err)
+		}},
 		field{"any", func(_, n ast.Node) error {
 			tests, err := s.conditions(part, "any", n)
 			return add(anyOf(tests), err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -22,7 +23,7 @@ import (
 type Koala interface {
 	Browse(ctx context.Context, params koala.Params, write bool) (koala.Result, error)
 	BrowseComplete(ctx context.Context, params koala.Params, write bool) ([]koala.Result, error)
-	BrowseAll(ctx context.Context, jobs []koala.Job) ([]koala.Result, error)
+	BrowseAll(ctx context.Context, jobs []koala.Job) ([]koala.Answer, error)
 	Update(ctx context.Context, params koala.Params) error
 	Feedback(ctx context.Context, params koala.Params, erase int) error
 	Value(ctx context.Context, params koala.Params, code int) (int, error)
@@ -264,44 +265,86 @@ type koalaLiving struct {
 	Text   string `json:"errmsg"`
 }
 
-// koalaJobResult has the id under both names: Koala writes the one, its client for PHP reads the other.
+// koalaJobResult has the id under both names: Koala writes the one, its client for PHP reads the other. A job that nothing can be made of
+// has an error in place of a result, and the others have theirs.
 type koalaJobResult struct {
-	ID     string       `json:"ID"`
-	Same   string       `json:"Id"`
-	Result koala.Result `json:"Result"`
+	ID     string        `json:"ID"`
+	Same   string        `json:"Id"`
+	Result *koala.Result `json:"Result,omitempty"`
+	Number int           `json:"err_no,omitempty"`
+	Text   string        `json:"err_msg,omitempty"`
 }
 
 func (a *API) koalaMulti(ctx context.Context, params koala.Params) (any, error) {
-	var asked []struct{ ID, Arg string }
-	args := []byte(params["argsJson"])
-	err := wellWritten(args) // or values that differ in what is no character would be one
-	if err == nil {
-		err = json.Unmarshal(args, &asked)
-	}
+	asked, err := koalaJobs(params["argsJson"])
 	if err != nil {
 		return nil, koalaInvalid(`argsJson should be such as [{"Id":"1","Arg":"act=ask&uid=7"}]: ` + err.Error())
 	}
-	jobs := make([]koala.Job, len(asked))
+	var (
+		answers = make([]koalaJobResult, len(asked))
+		jobs    []koala.Job
+		places  []int
+	)
 	for i, one := range asked {
-		arg, err := one.Arg, error(nil)
-		if !strings.Contains(arg, "=") { // Koala's client for PHP encodes all of it once more
-			arg, err = url.QueryUnescape(arg)
-		}
-		if err == nil {
-			jobs[i].Params, err = koalaParams(arg)
-		}
+		answers[i] = koalaJobResult{ID: one.ID, Same: one.ID}
+		params, err := koalaArg(*one.Arg)
 		if err != nil {
-			return nil, koalaInvalid("job " + strconv.Quote(one.ID) + ": " + err.Error())
+			answers[i].Number, answers[i].Text = -1, err.Error()
+			continue
 		}
-		jobs[i].ID = one.ID
+		jobs, places = append(jobs, koala.Job{ID: one.ID, Params: params}), append(places, i)
 	}
-	results, err := a.koala.BrowseAll(ctx, jobs)
+	found, err := a.koala.BrowseAll(ctx, jobs)
 	if err != nil {
 		return nil, err
 	}
-	answer := make([]koalaJobResult, len(jobs))
-	for i, job := range jobs {
-		answer[i] = koalaJobResult{job.ID, job.ID, results[i]}
+	for i, answer := range found {
+		to := &answers[places[i]]
+		if answer.Err != nil {
+			to.Number, to.Text = -1, answer.Err.Error()
+		} else {
+			to.Result = &found[i].Result
+		}
 	}
-	return answer, nil
+	return answers, nil
+}
+
+type koalaJob struct {
+	ID  string
+	Arg *string
+}
+
+// koalaJobs reads jobs. A name that is misspelled is an error: a request without parameters fits no rule, and would be let in.
+func koalaJobs(text string) (jobs []koalaJob, err error) {
+	if err := wellWritten([]byte(text)); err != nil { // or values that differ in what is no character would be one
+		return nil, err
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&jobs); err != nil {
+		return nil, err
+	}
+	if decoder.More() {
+		return nil, errors.New("something follows the list")
+	}
+	for i := range jobs {
+		if jobs[i].Arg == nil {
+			return nil, fmt.Errorf("job %d has no Arg", i+1)
+		}
+	}
+	return jobs, nil
+}
+
+// koalaArg reads the parameters of a job, which Koala's client for PHP encodes twice.
+func koalaArg(arg string) (koala.Params, error) {
+	if !strings.Contains(arg, "=") {
+		once, err := url.QueryUnescape(arg)
+		if err != nil {
+			return nil, koalaInvalid("Arg should be such as act=ask&uid=7: " + err.Error())
+		}
+		if arg = once; arg != "" && !strings.Contains(arg, "=") {
+			return nil, koalaInvalid("Arg is " + strconv.Quote(arg) + ", should be such as act=ask&uid=7")
+		}
+	}
+	return koalaParams(arg)
 }

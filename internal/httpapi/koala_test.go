@@ -145,7 +145,10 @@ func TestKoalaMultiBrowse(t *testing.T) {
 	for args, want := range map[string]string{
 		`[]`: `[]`, `null`: `[]`,
 		`[{"Id":"x","Arg":""}]`: `[{"ID":"x","Id":"x","Result":` + koalaNone + `}]`,
-		`[{}]`:                  `[{"ID":"","Id":"","Result":` + koalaNone + `}]`,
+		// A job that nothing can be made of does not keep the others from their results.
+		`[{"Id":"1","Arg":"act=ask&act=x"},{"Id":"7","Arg":"uid=black"}]`: `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"the parameter \"act\" comes twice"},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
+		`[{"Id":"7","Arg":"uid=black"},{"Id":"1","Arg":"uid%253Dblack"}]`: `[{"ID":"7","Id":"7","Result":` + koalaBlack + `},{"ID":"1","Id":"1","err_no":-1,"err_msg":"Arg is \"uid%3Dblack\", should be such as act=ask&uid=7"}]`,
+		`[{"Id":"1","Arg":"%zz"}]`:                                        `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"Arg should be such as act=ask&uid=7: invalid URL escape \"%zz\""}]`,
 		`[{"Id":"<&>","Arg":"act=ask&uid=8&_writeThrough=yes"}]`: `[{"ID":"<&>","Id":"<&>","Result":` + koalaWithin + `}]`,
 	} {
 		if w := call(h, "GET", koalaPath+"/multi/browse?argsJson="+url.QueryEscape(args), ""); w.Code != 200 || w.Body.String() != want {
@@ -221,7 +224,7 @@ func (brokenKoala) BrowseComplete(context.Context, koala.Params, bool) ([]koala.
 	return nil, errAway
 }
 
-func (brokenKoala) BrowseAll(context.Context, []koala.Job) ([]koala.Result, error) {
+func (brokenKoala) BrowseAll(context.Context, []koala.Job) ([]koala.Answer, error) {
 	return nil, errAway
 }
 func (brokenKoala) Update(context.Context, koala.Params) error            { return errAway }

@@ -14,6 +14,7 @@ var (
 	numberRanges   = regexp.MustCompile(`^(-?[0-9]{1,19})[ \t]*-[ \t]*(-?[0-9]{1,19})$`)
 	spans          = regexp.MustCompile(`^[0-9. \t*-]*[0-9*][0-9. \t*-]*$`)
 	networkLike    = regexp.MustCompile(`^[0-9]+(\.[0-9]+)+/[0-9.]*$|^[0-9A-Fa-f:.]*::[0-9A-Fa-f:.]*(/[0-9]*)?$`)
+	conditions     = regexp.MustCompile(`[ \t][A-Za-z0-9_.-]*[ \t]*[=@<>]`)
 	wildcards      = regexp.MustCompile(`^([0-9]{1,3}|\*)(\.([0-9]{1,3}|\*)){3}$`)
 )
 
@@ -21,6 +22,7 @@ var (
 type condition struct {
 	parameter string
 	test      string
+	numbers   bool   // it is compared with numbers only
 	joint     bool   // all values are counted together
 	list      string // that it asks; empty: none
 	at        part
@@ -57,14 +59,26 @@ func (f *file) parseCondition(p part) (c condition, err error) {
 		c.test, err = f.inDict(value)
 		c.list = value.text
 	case '>', '<':
+		c.numbers = true
 		c.test, err = compared(op, value)
 	default:
 		c.test, err = c.equal(op, value)
 	}
 	if err == nil && op[0] == '!' {
-		c.test = "{not: " + c.test + ", present: true}"
+		c.test = c.opposite()
 	}
 	return c, err
+}
+
+// whole is what a parameter has to be that is compared with numbers.
+const whole = ", whole: true}"
+
+// opposite is the test of those who are there and do not fit: of numbers, if the condition is about numbers.
+func (c *condition) opposite() string {
+	if c.numbers {
+		return "{not: " + c.test + whole
+	}
+	return "{not: " + c.test + ", present: true}"
 }
 
 func (f *file) inDict(value part) (string, error) {
@@ -80,9 +94,9 @@ func compared(op string, value part) (string, error) {
 		return "", value.wrong("%q is no whole number, which %s compares with", value.text, op)
 	}
 	if strings.HasSuffix(op, ">") {
-		return fmt.Sprintf("{above: %d}", n), nil
+		return fmt.Sprintf("{above: %d%s", n, whole), nil
 	}
-	return fmt.Sprintf("{below: %d}", n), nil
+	return fmt.Sprintf("{below: %d%s", n, whole), nil
 }
 
 // equal reads what stands behind = or !=: +, or values, ranges and networks of which one has to fit.
@@ -105,6 +119,7 @@ func (c *condition) equal(op string, value part) (string, error) {
 		items = append(items, value.from(len(value.text)))
 	}
 	var words, networks, others []string
+	ranges := 0 // of numbers
 	for _, item := range items {
 		text, quoted, err := item.unquoted()
 		switch {
@@ -114,10 +129,16 @@ func (c *condition) equal(op string, value part) (string, error) {
 			return "", item.wrong("a value is missing: an empty parameter never fits")
 		case quoted && strings.Trim(text, blanks+"\n") != text:
 			return "", item.wrong("%q never fits: blanks around the value of a parameter do not count", text)
+		case quoted && c.parameter == "ip":
+			return "", item.wrong("%q is in quotes and so a word, and ip is an address", text)
 		case quoted:
 			words = append(words, scalar(text))
-		case text[0] == '=':
-			return "", item.wrong("%q begins with a second =; if it is part of the word, the word should be in quotes", text)
+		case strings.ContainsRune("=<>@!", rune(text[0])):
+			return "", item.wrong("%q begins with a second sign of comparison; if it is part of the word, the word should be in quotes", text)
+		case conditions.MatchString(text):
+			return "", item.wrong("%q looks as if a ; were missing; if it is one word, it should be in quotes", text)
+		case strings.Contains(text, "{~}") || strings.Contains(text, "{*}"):
+			return "", item.wrong("values are counted together by a {~} behind the last of them, as in act=ask,answer{~}; if %q is a word, it should be in quotes", text)
 		case text == "+":
 			return "", item.wrong(`"+" means any value and stands alone; the sign itself should be in quotes`)
 		default:
@@ -131,13 +152,19 @@ func (c *condition) equal(op string, value part) (string, error) {
 				return "", item.wrong("%s is a text and no address; if %q is a word, it should be in quotes", c.parameter, text)
 			case network != "":
 				networks = append(networks, quote(network))
-			case span != "":
+			case strings.Contains(span, `"`):
 				others = append(others, "{range: "+span+"}")
+			case span != "":
+				ranges++
+				others = append(others, "{range: "+span+whole)
+			case c.parameter == "ip":
+				return "", item.wrong("%q is no address, and ip is one", text)
 			default:
 				words = append(words, scalar(text))
 			}
 		}
 	}
+	c.numbers = ranges == len(items)
 	if len(networks) > 0 {
 		others = append(others, "{cidr: ["+strings.Join(networks, ", ")+"]}")
 	}

@@ -60,7 +60,7 @@ func (c *conf) read(path string, within []string) error {
 		return err
 	}
 	c.files = append(c.files, path)
-	lines, err := linesOf(path, src)
+	lines, err := linesOf(path, src, true) // redis_auth is a password
 	if err != nil {
 		return err
 	}

@@ -105,17 +105,18 @@ func TestWrongConfs(t *testing.T) {
 		problems []string // places are those of each file on the way
 	}{
 		"itself":                {map[string]string{"koala.conf": "\ninclude koala.conf\n"}, []string{`koala.conf:2:9: koala.conf cannot be included: it includes itself, by way of `}},
-		"in a circle":           {map[string]string{"koala.conf": "include a.conf\n", "a.conf": "# a\n include ./koala.conf"}, []string{`koala.conf:1:9: a.conf cannot be included: `, `a.conf:2:10: ./koala.conf cannot be included: it includes itself`, `the line is "include ./koala.conf"`}},
+		"in a circle":           {map[string]string{"koala.conf": "include a.conf\n", "a.conf": "# a\n include ./koala.conf"}, []string{`koala.conf:1:9: a.conf cannot be included: `, `a.conf:2:10: ./koala.conf cannot be included: it includes itself`}},
 		"too deep":              {deep, []string{"more than 16 files are included one in the other"}},
 		"too many":              {wide, []string{"koala.conf:100:9: a.conf cannot be included: more than 100 files are included"}},
 		"missing":               {map[string]string{"koala.conf": "include none.conf\n"}, []string{`koala.conf:1:9: none.conf cannot be included: `, "no such file"}},
 		"a folder":              {map[string]string{"koala.conf": "include .\n"}, []string{"koala.conf:1:9: . cannot be included: ", "is no file"}},
-		"no name":               {map[string]string{"koala.conf": "include\n"}, []string{`koala.conf:1:1: a line should be such as key = value, or include FILE; the line is "include"`}},
+		"a password":            {map[string]string{"koala.conf": "redis_auth: hunter2\n"}, []string{`koala.conf:1:1: a line should be such as key = value, or include FILE`}},
+		"no name":               {map[string]string{"koala.conf": "include\n"}, []string{`koala.conf:1:1: a line should be such as key = value, or include FILE`}},
 		"no key":                {map[string]string{"koala.conf": "= value\n"}, []string{"koala.conf:1:1: a line should be such as key = value"}},
-		"no line of a conf":     {map[string]string{"koala.conf": "listen : 9981\n"}, []string{`koala.conf:1:1: a line should be such as key = value, or include FILE; the line is "listen : 9981"`}},
+		"no line of a conf":     {map[string]string{"koala.conf": "listen : 9981\n"}, []string{`koala.conf:1:1: a line should be such as key = value, or include FILE`}},
 		"no rule file":          {map[string]string{"koala.conf": "listen = :9981\n"}, []string{"koala.conf has neither a section [rules] nor a line such as rule_file = conf/koala_rule.conf"}},
 		"an empty rule file":    {map[string]string{"koala.conf": "rule_file =\n"}, []string{"koala.conf has neither a section"}},
-		"the rule file is away": {map[string]string{"koala.conf": "rule_file = conf/r.conf\n"}, []string{`koala.conf:1:13: the rule file cannot be read: there is neither `, `the line is "rule_file = conf/r.conf"`}},
+		"the rule file is away": {map[string]string{"koala.conf": "rule_file = conf/r.conf\n"}, []string{`koala.conf:1:13: the rule file cannot be read: there is neither `}},
 		"a folder for a file":   {map[string]string{"koala.conf": "rule_file = .\n"}, []string{`koala.conf:1:13: the rule file cannot be read: `, "is no file"}},
 		"a conf for a file":     {map[string]string{"koala.conf": "rule_file = r.conf\n", "r.conf": "listen = 1\n"}, []string{`r.conf:1:1: a rule file should begin with the section [dicts]; the line is "listen = 1"`}},
 		"GBK":                   {map[string]string{"koala.conf": "# \xb9\xe6\nrule_file = r.conf\n", "r.conf": ruleFile}, []string{"koala.conf:1:1: the line is no text, the file should be saved as UTF-8"}},
@@ -124,7 +125,7 @@ func TestWrongConfs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := writeFiles(t, test.files)
 			_, _, err := openFile(path)
-			if err == nil || !strings.HasPrefix(err.Error(), "koala: "+filepath.Dir(path)) {
+			if err == nil || !strings.HasPrefix(err.Error(), "koala: "+filepath.Dir(path)) || strings.Contains(err.Error(), "hunter2") {
 				t.Fatalf("the error is %v", err)
 			}
 			for _, problem := range test.problems {

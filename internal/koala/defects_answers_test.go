@@ -130,9 +130,9 @@ rule : [direct] [m=direct] [time=1; count=0] [result=2; return=204]`
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, result := range several {
-		if result.RetCode != 201+i {
-			t.Errorf("multi/browse of %s: %+v", jobs[i].ID, result)
+	for i, answer := range several {
+		if answer.Err != nil || answer.Result.RetCode != 201+i {
+			t.Errorf("multi/browse of %s: %+v", jobs[i].ID, answer)
 		}
 	}
 }

@@ -69,7 +69,7 @@ rule : [base] [it=+] [base=2; time=600; count=1] [result=2; return=203]`
 				t.Errorf("the black list, completely: %v, %v", all, err)
 			}
 			several, err := s.BrowseAll(t.Context(), []koala.Job{{Params: black}, {Params: koala.Params{"who": "7"}}, {Params: koala.Params{"who": "8"}}})
-			if err != nil || several[0].RetCode != 101 || several[1].RetCode != 202 || several[2].RetCode != 0 {
+			if err != nil || several[0].Result.RetCode != 101 || several[1].Result.RetCode != 202 || several[2].Result.RetCode != 0 {
 				t.Errorf("several: %v, %v", several, err)
 			}
 			// What cannot be known is not made up.

@@ -66,7 +66,7 @@ func parseFile(path string, src []byte) (*file, error) {
 		sectionAt: map[*line]string{}, dictAt: map[*line]dict{}, ruleAt: map[*line]*rule{}, resultAt: map[*line]int{},
 	}
 	var err error
-	if f.lines, err = linesOf(path, src); err != nil {
+	if f.lines, err = linesOf(path, src, false); err != nil {
 		return nil, err
 	}
 	read := []func(part) error{f.readDict, f.readRule, f.readResult}
@@ -128,8 +128,14 @@ func (f *file) dictWarnings() (texts []string) {
 		}
 		at := 0
 		for text := range strings.Lines(string(src)) {
-			if at++; strings.Contains(" "+strings.Trim(text, blanks+"\ufeff"), " #") {
+			at++
+			value := strings.Trim(text, blanks+"\n\ufeff")
+			if strings.Contains(" "+value, " #") {
 				texts = append(texts, fmt.Sprintf("%s:%d: a # begins a comment here, where Koala took it for part of a value", d.path, at))
+				break
+			}
+			if network, span, _ := (part{line: &line{}, text: value}).span(); strings.Contains(value, "*") && network != "" || strings.Contains(span, `"`) {
+				texts = append(texts, fmt.Sprintf("%s:%d: %q is a word in a dict, as it was for Koala; a network such as 10.0.24.0/24 is one", d.path, at, value))
 				break
 			}
 		}
@@ -200,6 +206,11 @@ func (p part) complete() error {
 
 // check looks at what rules and results are to each other.
 func (f *file) check() error {
+	for l, number := range f.resultAt {
+		if calm := number == unmatched || number == within; calm && !f.results[number].admits() {
+			return l.whole().wrong("result %d is for those whom no rule stops, its Ret_type should be 0 or 1", number)
+		}
+	}
 	for _, l := range f.lines {
 		r := f.ruleAt[l]
 		if r == nil {
@@ -208,9 +219,9 @@ func (f *file) check() error {
 		result, ok := f.results[r.result]
 		switch {
 		case !ok:
-			return r.at.wrong("result=%d is none of the results under [result]", r.result)
+			return r.answer.wrong("result=%d is none of the results under [result]", r.result)
 		case r.method != "direct" && result.admits():
-			return r.at.wrong("result=%d lets in who is too often here, and keeps the rules below from being asked: only a direct rule may do that, a %s rule needs a result with a Ret_type above 1",
+			return r.answer.wrong("result=%d lets in who is too often here, and keeps the rules below from being asked: only a direct rule may do that, a %s rule needs a result with a Ret_type above 1",
 				r.result, r.method)
 		}
 	}

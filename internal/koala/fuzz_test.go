@@ -244,18 +244,21 @@ func plainReading(condition, value string) (name string, fits, known bool) {
 		number.SetString(value)
 	}
 	isNumber = isNumber && name != "ip"
+	isWhole := isNumber && !strings.Contains(value, ".")
+	ofNumbers := true // all that it is compared with are numbers
 	whole := func(text string) *big.Rat {
 		n, _ := strconv.ParseInt(text, 10, 64)
 		return new(big.Rat).SetInt64(n)
 	}
 	switch op {
 	case '@':
+		ofNumbers = false
 		in := func(network string) bool { return netip.MustParsePrefix(network).Contains(ip) }
 		fits = (value == "7" || value == "word" || value == "10.0.0.0/8" || value == "fd00::/8") && name != "ip" || in("10.0.0.0/8") || in("fd00::/8")
 	case '>':
-		fits = isNumber && number.Cmp(whole(rest)) > 0
+		fits = isWhole && number.Cmp(whole(rest)) > 0
 	case '<':
-		fits = isNumber && number.Cmp(whole(rest)) < 0
+		fits = isWhole && number.Cmp(whole(rest)) < 0
 	default:
 		rest = strings.Trim(strings.TrimSuffix(rest, "{~}"), blank)
 		for item := range strings.SplitSeq(rest, ",") {
@@ -269,11 +272,12 @@ func plainReading(condition, value string) (name string, fits, known bool) {
 			}
 			single, errSingle := netip.ParseAddr(item)
 			m := regexp.MustCompile(`^(-?[0-9]+)[ \t]*-[ \t]*(-?[0-9]+)$`).FindStringSubmatch(item)
+			ofNumbers = ofNumbers && m != nil
 			switch {
 			case rest == "+":
 				fits = true
 			case m != nil:
-				fits = fits || isNumber && number.Cmp(whole(m[1])) >= 0 && number.Cmp(whole(m[2])) <= 0
+				fits = fits || isWhole && number.Cmp(whole(m[1])) >= 0 && number.Cmp(whole(m[2])) <= 0
 			case dash && errLow == nil && errHigh == nil:
 				low, high = low.Unmap().WithZone(""), high.Unmap().WithZone("")
 				fits = fits || ip.IsValid() && low.BitLen() == ip.BitLen() && low.Compare(ip) <= 0 && ip.Compare(high) <= 0
@@ -288,6 +292,9 @@ func plainReading(condition, value string) (name string, fits, known bool) {
 				fits = fits || value == item
 			}
 		}
+	}
+	if not && ofNumbers {
+		return name, isWhole && !fits, true
 	}
 	return name, fits != not, true
 }

@@ -18,6 +18,7 @@ type line struct {
 	file   string
 	number int // from 1
 	text   string
+	secret bool // it may hold a password, and is not shown
 }
 
 // A part is a piece of a line, which begins at the byte at.
@@ -28,10 +29,10 @@ type part struct {
 }
 
 // linesOf cuts a file, and finds what is no text.
-func linesOf(file string, src []byte) ([]*line, error) {
+func linesOf(file string, src []byte, secret bool) ([]*line, error) {
 	var lines []*line
 	for i, text := range strings.Split(strings.TrimPrefix(string(src), "\ufeff"), "\n") {
-		l := &line{file: file, number: i + 1, text: text}
+		l := &line{file: file, number: i + 1, text: text, secret: secret}
 		p := l.whole()
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 			return nil, p.wrong("the line is no text, the file should be saved as UTF-8")
@@ -61,14 +62,18 @@ func (l *line) empty() bool {
 // wrong is the error that p is not what it should be. It names the place and shows the line.
 func (p part) wrong(format string, args ...any) error {
 	const most = 200
+	e := &admission.RulesError{
+		File: p.line.file, Line: p.line.number, Column: 1 + utf8.RuneCountInString(p.line.text[:p.at]), Problem: fmt.Sprintf(format, args...),
+	}
+	if p.line.secret {
+		return e
+	}
 	text := strings.Trim(p.line.text, blanks)
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
-	return &admission.RulesError{
-		File: p.line.file, Line: p.line.number, Column: 1 + utf8.RuneCountInString(p.line.text[:p.at]),
-		Problem: fmt.Sprintf(format, args...) + fmt.Sprintf("; the line is %q", text),
-	}
+	e.Problem += fmt.Sprintf("; the line is %q", text)
+	return e
 }
 
 // from is p without its first n bytes.

@@ -16,6 +16,7 @@ var dictNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 // A rule is one line of [rules].
 type rule struct {
 	at         part
+	answer     part   // [result=…; return=…]
 	method     string // direct, count, base or leak
 	conditions []condition
 	base       int // units a day that are free, of base
@@ -158,6 +159,7 @@ func (r *rule) readThresholds(group part) error {
 }
 
 func (r *rule) readAnswer(group part) error {
+	r.answer = group
 	into := map[string]*int{"result": &r.result, "return": &r.code}
 	if _, err := numbers(group, into); err != nil {
 		return err

@@ -292,18 +292,28 @@ type Job struct {
 // atOnce is how many jobs are decided at a time: they share round trips.
 const atOnce = 32
 
-// BrowseAll is Browse for each job, in their order; nothing is counted.
-func (s *Service) BrowseAll(ctx context.Context, jobs []Job) ([]Result, error) {
-	results := make([]Result, len(jobs))
+// An Answer is what becomes of a Job: a Result, or ErrInvalid.
+type Answer struct {
+	Result Result
+	Err    error
+}
+
+// BrowseAll is Browse for each job, in their order; nothing is counted. A job that is invalid does not keep the others from theirs. The
+// error is admission.ErrUnavailable.
+func (s *Service) BrowseAll(ctx context.Context, jobs []Job) ([]Answer, error) {
+	answers := make([]Answer, len(jobs))
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	for i, job := range jobs {
 		g.Go(func() (err error) {
-			results[i], err = s.Browse(ctx, job.Params, false)
+			answers[i].Result, err = s.Browse(ctx, job.Params, false)
+			if errors.Is(err, ErrInvalid) {
+				answers[i].Err, err = err, nil
+			}
 			return err
 		})
 	}
-	return results, g.Wait()
+	return answers, g.Wait()
 }
 
 // Alive asks the store whether it is there.

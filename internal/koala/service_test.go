@@ -184,8 +184,8 @@ func TestParameters(t *testing.T) {
 			func() error { _, err := s.BrowseComplete(t.Context(), koala.Params{"ip": bad}, true); return err }(),
 			func() error { _, err := s.Value(t.Context(), koala.Params{"ip": bad}, 201); return err }(),
 			func() error {
-				_, err := s.BrowseAll(t.Context(), []koala.Job{{Params: koala.Params{"ip": bad}}})
-				return err
+				answers, err := s.BrowseAll(t.Context(), []koala.Job{{Params: koala.Params{"ip": bad}}, {}})
+				return errors.Join(err, answers[0].Err, answers[1].Err)
 			}(),
 		} {
 			if !errors.Is(err, koala.ErrInvalid) || len(err.Error()) > 200 {
