@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tidegate/tidegate/internal/koala"
 )
@@ -128,61 +130,68 @@ func TestCounters(t *testing.T) {
 	type step struct {
 		params koala.Params
 		want   int
+		at     time.Duration // since the first one
 	}
+	ann, bob := koala.Params{"uid": "1"}, koala.Params{"uid": "2"}
 	for name, test := range map[string]struct {
 		rule  string
 		steps []step
 	}{
 		"act=a,b": {"rule : [count] [act=a,b; uid=+] [time=60; count=1] [result=2; return=9]", []step{
-			{koala.Params{"act": "a", "uid": "1"}, -1}, {koala.Params{"act": "b", "uid": "1"}, -1}, {koala.Params{"act": "a", "uid": "1"}, 9}, {koala.Params{"act": "b", "uid": "2"}, -1},
+			{koala.Params{"act": "a", "uid": "1"}, -1, 0}, {koala.Params{"act": "b", "uid": "1"}, -1, 0}, {koala.Params{"act": "a", "uid": "1"}, 9, 0}, {koala.Params{"act": "b", "uid": "2"}, -1, 0},
 		}},
 		"act=a,b{~}": {"rule : [count] [act=a,b{~}; uid=+] [time=60; count=1] [result=2; return=9]", []step{
-			{koala.Params{"act": "a", "uid": "1"}, -1}, {koala.Params{"act": "b", "uid": "1"}, 9}, {koala.Params{"act": "b", "uid": "2"}, -1}, {koala.Params{"act": "a", "uid": "2"}, 9},
+			{koala.Params{"act": "a", "uid": "1"}, -1, 0}, {koala.Params{"act": "b", "uid": "1"}, 9, 0}, {koala.Params{"act": "b", "uid": "2"}, -1, 0}, {koala.Params{"act": "a", "uid": "2"}, 9, 0},
 		}},
 		"act!=a{~}": {"rule : [count] [act!=a{~}; uid=+] [time=60; count=1] [result=2; return=9]", []step{
-			{koala.Params{"act": "x", "uid": "1"}, -1}, {koala.Params{"act": "y", "uid": "1"}, 9}, {koala.Params{"act": "a", "uid": "1"}, 0},
+			{koala.Params{"act": "x", "uid": "1"}, -1, 0}, {koala.Params{"act": "y", "uid": "1"}, 9, 0}, {koala.Params{"act": "a", "uid": "1"}, 0, 0},
 		}},
 		"all joint": {"rule : [count] [act=+{~}] [time=60; count=1] [result=2; return=9]", []step{
-			{koala.Params{"act": "x"}, -1}, {koala.Params{"act": "y"}, 9},
+			{koala.Params{"act": "x"}, -1, 0}, {koala.Params{"act": "y"}, 9, 0},
 		}},
 		"order of names": {"rule : [count] [b=+; a=+] [time=60; count=1] [result=2; return=9]", []step{
-			{koala.Params{"a": "x|y", "b": "z"}, -1}, {koala.Params{"a": "x", "b": "y|z"}, -1}, {koala.Params{"b": "z", "a": " x|y "}, 9},
+			{koala.Params{"a": "x|y", "b": "z"}, -1, 0}, {koala.Params{"a": "x", "b": "y|z"}, -1, 0}, {koala.Params{"b": "z", "a": " x|y "}, 9, 0},
 		}},
 		"a range": {"rule : [count] [qid=1-9] [time=60; count=1] [result=2; return=9]", []step{
-			{koala.Params{"qid": "1"}, -1}, {koala.Params{"qid": "2"}, -1}, {koala.Params{"qid": "1"}, 9},
+			{koala.Params{"qid": "1"}, -1, 0}, {koala.Params{"qid": "2"}, -1, 0}, {koala.Params{"qid": "1"}, 9, 0},
 		}},
 		"names in other letters": {"rule : [count] [Act=+; act=+] [time=60; count=1] [result=2; return=9]", []step{
-			{koala.Params{"Act": "x", "act": "y"}, -1}, {koala.Params{"Act": "y", "act": "x"}, -1}, {koala.Params{"act": "y"}, 0}, {koala.Params{"act": "y", "Act": "x"}, 9},
+			{koala.Params{"Act": "x", "act": "y"}, -1, 0}, {koala.Params{"Act": "y", "act": "x"}, -1, 0}, {koala.Params{"act": "y"}, 0, 0}, {koala.Params{"act": "y", "Act": "x"}, 9, 0},
 		}},
 		"names of others": {"rule : [count] [ip=+; IP=+; koala_IP=+] [time=60; count=1] [result=2; return=9]", []step{
-			{koala.Params{"ip": "192.0.2.1", "IP": "a", "koala_IP": "b"}, -1},
-			{koala.Params{"ip": "192.0.2.1", "IP": "b", "koala_IP": "a"}, -1},
-			{koala.Params{"ip": "192.0.2.2", "IP": "a", "koala_IP": "b"}, -1},
-			{koala.Params{"ip": "192.0.2.1", "IP": "a", "koala_IP": "b"}, 9},
+			{koala.Params{"ip": "192.0.2.1", "IP": "a", "koala_IP": "b"}, -1, 0},
+			{koala.Params{"ip": "192.0.2.1", "IP": "b", "koala_IP": "a"}, -1, 0},
+			{koala.Params{"ip": "192.0.2.2", "IP": "a", "koala_IP": "b"}, -1, 0},
+			{koala.Params{"ip": "192.0.2.1", "IP": "a", "koala_IP": "b"}, 9, 0},
 		}},
-		"method base": {"rule : [base] [uid=+] [base=2; time=3600; count=1] [result=2; return=9]", []step{
-			{koala.Params{"uid": "1"}, -1}, {koala.Params{"uid": "1"}, -1}, {koala.Params{"uid": "1"}, -1}, {koala.Params{"uid": "1"}, 9}, {koala.Params{"uid": "2"}, -1},
+		"method base": {"rule : [base] [uid=+] [base=2; time=60; count=2] [result=2; return=9]", []step{
+			{ann, -1, 0}, {ann, -1, 0}, {ann, -1, 0}, {ann, -1, 50 * time.Second}, {ann, 9, 59 * time.Second}, {ann, -1, time.Minute}, {ann, 9, time.Minute}, {bob, -1, time.Minute},
 		}},
-		"method leak": {"rule : [leak] [uid=+] [time=3600; count=2] [result=2; return=9]", []step{
-			{koala.Params{"uid": "1"}, -1}, {koala.Params{"uid": "1"}, -1}, {koala.Params{"uid": "1"}, 9}, {koala.Params{"uid": "2"}, -1},
+		"method leak": {"rule : [leak] [uid=+] [time=60; count=2] [result=2; return=9]", []step{
+			{ann, -1, 0}, {ann, -1, 50 * time.Second}, {ann, 9, 59 * time.Second}, {ann, -1, time.Minute}, {ann, 9, time.Minute}, {bob, -1, time.Minute},
 		}},
-		"method count": {"rule : [count] [uid=+] [time=86400; count=2] [result=2; return=9]", []step{
-			{koala.Params{"uid": "1"}, -1}, {koala.Params{"uid": "1"}, -1}, {koala.Params{"uid": "1"}, 9}, {koala.Params{"uid": "2"}, -1},
+		"method count": {"rule : [count] [uid=+] [time=60; count=2] [result=2; return=9]", []step{
+			{ann, -1, 0}, {ann, -1, 50 * time.Second}, {ann, 9, 59 * time.Second}, {ann, -1, time.Minute}, {ann, -1, time.Minute}, {ann, 9, time.Minute}, {bob, -1, time.Minute},
 		}},
 		"method direct": {"rule : [direct] [uid=1] [time=1; count=0] [result=2; return=9]", []step{
-			{koala.Params{"uid": "1"}, 9}, {koala.Params{"uid": "1"}, 9}, {koala.Params{"uid": "2"}, 0},
+			{ann, 9, 0}, {ann, 9, 0}, {bob, 0, 0},
 		}},
 		"the first exceeded rule": {"rule : [count] [uid=+] [time=60; count=2] [result=2; return=8]\nrule : [count] [uid=+] [time=60; count=1] [result=2; return=9]", []step{
-			{koala.Params{"uid": "1"}, -1}, {koala.Params{"uid": "1"}, 9}, {koala.Params{"uid": "1"}, 9},
+			{koala.Params{"uid": "1"}, -1, 0}, {koala.Params{"uid": "1"}, 9, 0}, {koala.Params{"uid": "1"}, 9, 0},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := serveRules(t, test.rule, nil)
-			for i, step := range test.steps {
-				if got := browse(t, s, step.params, true); got != step.want {
-					t.Fatalf("request %d, %v: %d, want %d", i, step.params, got, step.want)
+			synctest.Test(t, func(t *testing.T) {
+				s := serveRules(t, test.rule, nil)
+				time.Sleep(37 * time.Second) // windows begin with the first one, not with the minute
+				first := time.Now()
+				for i, step := range test.steps {
+					time.Sleep(step.at - time.Since(first))
+					if got := browse(t, s, step.params, true); got != step.want {
+						t.Fatalf("request %d, %v, at %v: %d, want %d", i, step.params, step.at, got, step.want)
+					}
 				}
-			}
+			})
 		})
 	}
 }

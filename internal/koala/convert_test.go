@@ -20,11 +20,7 @@ var update = flag.Bool("update", false, "write testdata anew")
 
 func convert(t testing.TB, path string) []byte {
 	t.Helper()
-	zone, err := time.LoadLocation(koala.DefaultZone)
-	if err != nil {
-		t.Fatal(err)
-	}
-	yaml, _, err := koala.Convert(path, zone)
+	yaml, _, err := koala.Convert(path, zone(t, koala.DefaultZone))
 	if err != nil {
 		t.Fatal(err)
 	}

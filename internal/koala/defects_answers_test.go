@@ -196,21 +196,7 @@ rule : [base] [d=+] [base=1; time=60; count=1] [result=2; return=203]`
 
 // K13: nobody needs to read the tallies for requests to go on, while files change; every answer is of one version of the rules.
 func TestK13RequestsGoOnWhileFilesChange(t *testing.T) {
-	const stats = 1024
-	full := make(chan int, stats) // as the original tells its tallies
-	sent := 0
-	for ok := true; ok; {
-		select {
-		case full <- 1:
-			sent++
-		default:
-			ok = false
-		}
-	}
-	if sent != stats {
-		t.Errorf("the original goes on for %d requests, is known to for %d", sent, stats)
-	}
-
+	const stats = 1024 // requests that the original goes on for, if nobody reads them
 	// Of each version the first rule lets nobody pass twice, and the second has the same number in its other fields.
 	version := func(v int) string {
 		return fmt.Sprintf("rule : [count] [uid=+] [time=600; count=100000] [result=2; return=%d]\nrule : [direct] [v=+] [time=1; count=0] [result=%d; return=%d]",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -84,14 +83,7 @@ const results = `[result]
 // writePolicy writes a rule file.
 func writePolicy(t testing.TB, path, dicts, rules string) {
 	t.Helper()
-	// Renamed into place, so that nobody reads half of it.
-	half := path + ".half"
-	if err := os.WriteFile(half, []byte("[dicts]\n"+dicts+"\n[rules]\n"+rules+"\n"+results), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(half, path); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, filepath.Dir(path), filepath.Base(path), "[dicts]\n"+dicts+"\n[rules]\n"+rules+"\n"+results)
 }
 
 var namespaces atomic.Int64
@@ -100,7 +92,7 @@ var namespaces atomic.Int64
 func newOurs(t testing.TB, store admission.Store, rules string, change ...func(*koala.Options)) ours {
 	t.Helper()
 	o := koala.Options{
-		Path: filepath.Join(t.TempDir(), "rules.conf"), Secret: []byte("sixteen bytes or more"), Logger: slog.New(slog.DiscardHandler),
+		Path: filepath.Join(t.TempDir(), "rules.conf"), Secret: fileSecret, Logger: slog.New(slog.DiscardHandler),
 		Namespace: fmt.Sprintf("test-%d-%d", time.Now().UnixNano(), namespaces.Add(1)),
 		Alive:     func(context.Context) error { return nil },
 	}

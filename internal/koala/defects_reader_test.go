@@ -2,12 +2,9 @@ package koala_test
 
 import (
 	"errors"
-	"net/netip"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/koala"
@@ -99,59 +96,20 @@ func TestK10ValuesAreWhatTheySay(t *testing.T) {
 	path := t.TempDir() + "/rules.conf"
 	writePolicy(t, path, "", "rule : [direct] [v!=+] [] [result=2; return=101]")
 	var wrong *admission.RulesError
-	if _, err := koala.New(inMemory(), koala.Options{Path: path, Secret: []byte("sixteen bytes or more")}); !errors.As(err, &wrong) || wrong.Line != 4 {
+	if _, err := koala.New(inMemory(), koala.Options{Path: path, Secret: fileSecret}); !errors.As(err, &wrong) || wrong.Line != 4 {
 		t.Errorf("!=+: %v", err)
 	}
 }
 
-// originalFront has the methods that Koala has, and finds them as it does.
-type originalFront struct{}
-
-func (originalFront) DoRuleBrowse()         {}
-func (originalFront) DoRuleBrowseComplete() {}
-func (originalFront) DoMultiBrowse()        {}
-
-func (f originalFront) finds(path string) bool {
-	name := "Do"
-	for _, part := range strings.Split(strings.Trim(path, "/"), "/") {
-		first := []rune(part)
-		first[0] = unicode.ToUpper(first[0])
-		name += string(first)
-	}
-	return reflect.ValueOf(f).MethodByName(name).IsValid()
-}
-
-// K7: the original finds no browse_complete, since its method is called otherwise. That ours answers over HTTP is shown beside the API.
-func TestK7TheOriginalHasNoBrowseComplete(t *testing.T) {
-	for path, found := range map[string]bool{"/rule/browse": true, "/multi/browse": true, "/rule/browse_complete": false} {
-		if (originalFront{}).finds(path) != found {
-			t.Errorf("the original finds %s: %v", path, !found)
-		}
-	}
-	s := newOurs(t, inMemory(), threeADay)
-	s.wantComplete(uid, false, -1)
-}
-
-// K14: the original reads addresses as four numbers, so that those of IPv6 are in no range.
-func TestK14TheOriginalKnowsNoIPv6(t *testing.T) {
-	number := func(address string) (n int, ok bool) {
-		parts := strings.Split(address, ".")
-		for _, part := range parts {
-			one, err := strconv.Atoi(part)
-			if err != nil || one > 255 {
-				return 0, false
-			}
-			n = n<<8 + one
-		}
-		return n, len(parts) == 4
-	}
-	for _, address := range []string{"192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1"} {
-		if _, ok := number(address); ok != netip.MustParseAddr(address).Is4() {
-			t.Errorf("the original reads %s: %v", address, ok)
-		}
-		s := newOurs(t, inMemory(), "rule : [direct] [ip=192.0.2.0-192.0.2.9,2001:db8::-2001:db8::9] [] [result=2; return=101]")
-		if code := s.browse(t.Context(), koala.Params{"ip": address}); code != 101 {
-			t.Errorf("%s: answered by %d", address, code)
+// K14: ranges are of addresses of both families, and one of IPv4 in the form of IPv6 is within those of IPv4.
+func TestK14RangesOfBothFamilies(t *testing.T) {
+	s := newOurs(t, inMemory(), "rule : [direct] [ip=192.0.2.0-192.0.2.9,2001:db8::-2001:db8::9] [] [result=2; return=101]")
+	for address, want := range map[string]int{
+		"192.0.2.1": 101, "::ffff:192.0.2.1": 101, "2001:db8::1": 101,
+		"192.0.2.10": 0, "::ffff:192.0.2.10": 0, "2001:db8::a": 0, "::192.0.2.1": 0,
+	} {
+		if code := s.browse(t.Context(), koala.Params{"ip": address}); code != want {
+			t.Errorf("%s: answered by %d, want %d", address, code, want)
 		}
 	}
 }

@@ -30,7 +30,7 @@ rule : [base] [it=+] [base=2; time=600; count=1] [result=2; return=203]`
 			path := filepath.Join(t.TempDir(), "rules.conf")
 			writePolicy(t, path, "", rules)
 			service, err := koala.New(admission.NewRedisStore(rdb), koala.Options{
-				Path: path, Secret: []byte("sixteen bytes or more"), Namespace: "test-away-" + name,
+				Path: path, Secret: fileSecret, Namespace: "test-away-" + name,
 				Alive: func(ctx context.Context) error { return rdb.Ping(ctx).Err() },
 			})
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
-// What is wrong with Koala is numbered K1 to K14, as in docs/koala.md. Each test shows it of the original first.
+// What is wrong with Koala is numbered K1 to K14, as in docs/koala.md. Where the original below has it, the test shows it of that first.
 
 var uid = koala.Params{"uid": "7"}
 

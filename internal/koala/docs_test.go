@@ -3,11 +3,9 @@ package koala_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidegate/tidegate/internal/koala"
 )
@@ -15,17 +13,8 @@ import (
 // converted is what becomes of a rule file.
 func converted(t *testing.T, text string) (string, error) {
 	t.Helper()
-	folder := t.TempDir()
-	for name, text := range map[string]string{"koala_rule.conf": text, "blocked.dat": "666\n10.1.0.0/16\n"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	zone, err := time.LoadLocation(koala.DefaultZone)
-	if err != nil {
-		t.Fatal(err)
-	}
-	yaml, warnings, err := koala.Convert(filepath.Join(folder, "koala_rule.conf"), zone)
+	path := writeFiles(t, map[string]string{"koala.conf": text, "blocked.dat": "666\n10.1.0.0/16\n"})
+	yaml, warnings, err := koala.Convert(path, zone(t, koala.DefaultZone))
 	if len(warnings) > 0 {
 		t.Errorf("warnings %q", warnings)
 	}

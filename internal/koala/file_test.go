@@ -71,7 +71,7 @@ func (j *journal) String() string {
 func openFile(path string, store ...admission.Store) (*koala.Service, *journal, error) {
 	log := newJournal()
 	if len(store) == 0 {
-		store = []admission.Store{admission.NewMemoryStore(admission.MemoryOptions{})}
+		store = []admission.Store{inMemory()}
 	}
 	s, err := koala.New(store[0], koala.Options{
 		Path: path, Secret: fileSecret, Logger: slog.New(slog.NewTextHandler(log, nil)),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidegate/tidegate/internal/koala"
 )
@@ -41,6 +42,7 @@ func follow(t *testing.T, s *koala.Service) {
 // until waits for a line of the log that has all words, counted from the line at.
 func (j *journal) until(t *testing.T, at int, words ...string) {
 	t.Helper()
+	late := time.After(30 * time.Second)
 	for {
 		for _, line := range strings.Split(j.String(), "\n")[at:] {
 			all := true
@@ -53,7 +55,7 @@ func (j *journal) until(t *testing.T, at int, words ...string) {
 		}
 		select {
 		case <-j.line:
-		case <-t.Context().Done():
+		case <-late:
 			t.Fatalf("no line of the log has %q:\n%s", words, j)
 		}
 	}

@@ -3,13 +3,12 @@ package koala_test
 import (
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
 // Two products with namespaces of their own do not count each other's requests in the store that they share; two processes of one do.
 func TestProductsShareAStoreAndNoCounter(t *testing.T) {
-	store := admission.NewMemoryStore(admission.MemoryOptions{})
+	store := inMemory()
 	path := writeFiles(t, map[string]string{
 		"koala.conf": "[dicts]\n[rules]\nrule : [leak] [uid=+] [time=3600; count=1] [result=2; return=9]\n" + shippedResults,
 	})

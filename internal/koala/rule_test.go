@@ -130,8 +130,8 @@ var wrongRules = []struct {
 	{"a colour", "# \x1b[31mred", 3, "a sign stands here that cannot be seen"},
 }
 
-// TestWrongRules: each is refused with its place, what is wrong, and the line's text.
-func TestWrongRules(t *testing.T) {
+// TestWrongRuleLines: each is refused with its place, what is wrong, and the line's text.
+func TestWrongRuleLines(t *testing.T) {
 	for _, test := range wrongRules {
 		t.Run(test.name, func(t *testing.T) {
 			path := writeFiles(t, map[string]string{

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,7 +225,7 @@ rule : [count] [ip=+] [time=600; count=1] [result=2; return=201]`
 // What each rule let pass and answered today is known, and logged when the day of the zone ends.
 func TestToday(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		logged := &lines{}
+		logged := newJournal()
 		s := newOurs(t, inMemory(), eachMethod, func(o *koala.Options) { o.Logger = slog.New(slog.NewTextHandler(logged, nil)) })
 		time.Sleep(15*time.Hour + 59*time.Minute) // to 23:59 in Shanghai
 		params := koala.Params{"uid": "7", "act": "a"}
@@ -292,32 +291,14 @@ func TestNewNeeds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.conf")
 	writePolicy(t, path, "", threeADay)
 	for name, o := range map[string]koala.Options{
-		"a file": {Secret: []byte("sixteen bytes or more")}, "one that is there": {Path: path + "x", Secret: []byte("sixteen bytes or more")}, "a secret": {Path: path},
+		"a file": {Secret: fileSecret}, "one that is there": {Path: path + "x", Secret: fileSecret}, "a secret": {Path: path},
 	} {
 		if _, err := koala.New(inMemory(), o); err == nil {
 			t.Errorf("nobody misses %s", name)
 		}
 	}
-	s, err := koala.New(inMemory(), koala.Options{Path: path, Secret: []byte("sixteen bytes or more"), Alive: func(context.Context) error { return errors.New("gone") }})
+	s, err := koala.New(inMemory(), koala.Options{Path: path, Secret: fileSecret, Alive: func(context.Context) error { return errors.New("gone") }})
 	if err != nil || s.Alive(t.Context()) == nil {
 		t.Errorf("%v", err)
 	}
-}
-
-// lines is a log.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

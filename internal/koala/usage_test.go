@@ -1,6 +1,7 @@
 package koala_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -14,7 +15,12 @@ import (
 // sharedStore is the tests' own Redis, in which each Service has a namespace of its own.
 func sharedStore(t testing.TB) admission.Store {
 	t.Helper()
-	opts, err := admission.RedisOptions(testenv.Redis(t))
+	return storeAt(t, testenv.Redis(t))
+}
+
+func storeAt(t testing.TB, url string) admission.Store {
+	t.Helper()
+	opts, err := admission.RedisOptions(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,5 +144,28 @@ func TestBothWaysCountTogether(t *testing.T) {
 	}
 	if a, b := s.browse(t.Context(), params), s.writeThrough(t.Context(), params); a != 201 || b != 201 {
 		t.Errorf("answered by %d and %d", a, b)
+	}
+}
+
+// Over a cluster the counters of one request can be kept by several masters; they are exact all the same, also when all come at once.
+func TestKoalaOverACluster(t *testing.T) {
+	s := newOurs(t, storeAt(t, "redis://"+strings.Join(testenv.RedisCluster(t), ",")), `rule : [count] [film=+] [time=600; count=100] [result=2; return=200]
+rule : [leak] [act=+; uid=+] [time=600; count=100; erase1=2] [result=2; return=201]
+rule : [base] [uid=+] [base=3; time=600; count=2] [result=2; return=202]`)
+	for _, name := range []string{"7", "8", "9"} {
+		params := koala.Params{"act": "post", "uid": name, "film": "of " + name}
+		var in atomic.Int32
+		together(20, func(int) {
+			if s.writeThrough(t.Context(), params) == 0 {
+				in.Add(1)
+			}
+		})
+		if a, b, c := s.value(params, 200), s.value(params, 201), s.value(params, 202); in.Load() != 5 || a != 5 || b != 5 || c != 5 {
+			t.Errorf("%s: %d are let in, counted %d, %d and %d, want 5 of each", name, in.Load(), a, b, c)
+		}
+		if err := s.Feedback(t.Context(), params, 1); err != nil || s.value(params, 201) != 3 {
+			t.Errorf("%s: after a feedback %d, %v", name, s.value(params, 201), err)
+		}
+		s.wantComplete(params, false, 202)
 	}
 }

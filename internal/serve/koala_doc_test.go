@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// block returns the first block of docs/koala.md in a language.
+// koalaBlock returns the first block of docs/koala.md in a language.
 func koalaBlock(t *testing.T, language string) string {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/koala.md")
