@@ -190,7 +190,7 @@ func TestGateErase(t *testing.T) {
 			clk.Advance(time.Second)
 		}
 		ann.Session = "shut" // which does not matter here
-		units := map[string]int{"user": 2, "address": 9, "number": 1, "elsewhere": 1, "other": 0, "free": 1, "nobody": 1}
+		units := map[string]int{"user": 2, "address": 9, "number": 1, "elsewhere": 1, "other": 0, "free": 1}
 		if err := g.Erase(t.Context(), ann, units); err != nil {
 			t.Fatal(err)
 		}
@@ -215,10 +215,16 @@ func TestEraseWithoutTheStore(t *testing.T) {
 - {name: r, subject: user, limit: 5, window: 1m, on_store_error: local}
 - {name: number, subject: user, algorithm: fixed_window, limit: 5, window: 1m}`)
 	ann := admission.Request{User: "ann"}
-	for _, units := range []map[string]int{nil, {"r": 0}, {"other": 1}, {"number": 1}} {
+	for _, units := range []map[string]int{nil, {"r": 0}, {"number": 1}} {
 		if err := g.Erase(t.Context(), ann, units); err != nil || store.asked != 0 {
 			t.Errorf("Erase of %v: %v, asked %d times", units, err, store.asked)
 		}
+	}
+	if err := g.Erase(t.Context(), ann, map[string]int{"r": 1, "tpyo": 1}); !errors.Is(err, admission.ErrUnknownRule) || store.asked != 0 {
+		t.Errorf("a rule that is not there: %v", err)
+	}
+	if err := g.Erase(t.Context(), ann, map[string]int{"r": -1}); !errors.Is(err, admission.ErrInvalidRequest) || store.asked != 0 {
+		t.Errorf("less than nothing: %v", err)
 	}
 	if err := g.Erase(t.Context(), ann, map[string]int{"r": 1}); !errors.Is(err, admission.ErrUnavailable) || !errors.Is(err, errDown) {
 		t.Errorf("Erase = %v", err)

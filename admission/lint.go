@@ -19,7 +19,7 @@ type Warning struct {
 // Lint returns what is probably not meant in rules, in the order of the file. trustedProxies says whether the program believes
 // some proxies about who the client is.
 func Lint(rules *Rules, trustedProxies bool) []Warning {
-	l := linter{rules: rules.rules, warnings: slices.Clone(rules.idle)}
+	l := linter{rules: rules.rules, warnings: slices.Clone(rules.idle), mistaken: map[string]bool{}}
 	for i := range l.rules {
 		r := &l.rules[i]
 		l.unreached(i, r)
@@ -48,6 +48,7 @@ func Lint(rules *Rules, trustedProxies bool) []Warning {
 type linter struct {
 	rules    []rule
 	warnings []Warning
+	mistaken map[string]bool // names of attributes that were warned of
 }
 
 func (l *linter) warn(r *rule, format string, args ...any) {
@@ -180,7 +181,7 @@ func plain(name string) string {
 	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 }
 
-// mistyped warns of attributes that are called nearly as a part of a request.
+// mistyped warns of attributes that are called nearly as a part of a request, once of each.
 func (l *linter) mistyped(r *rule) {
 	names := slices.Clone(r.subject)
 	for i := range r.match {
@@ -198,7 +199,8 @@ func (l *linter) mistyped(r *rule) {
 				meant = part
 			}
 		}
-		if meant != "" {
+		if meant != "" && !l.mistaken[name] {
+			l.mistaken[name] = true
 			l.warn(r, "%s is an attribute of the request's own. If %s is meant, write that", name, meant)
 		}
 	}

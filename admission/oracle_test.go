@@ -220,7 +220,10 @@ func (p *play) step() {
 		p.model.add(req)
 		p.look("add", req)
 	case do < 23:
-		units := map[string]int{"r0": rapid.IntRange(0, 4).Draw(p.T, "units"), "r1": 20, "r3": -1}
+		units := map[string]int{"r0": rapid.IntRange(0, 4).Draw(p.T, "units")}
+		if len(p.model.rules) > 1 {
+			units["r1"] = 20
+		}
 		if err := p.gate.Erase(p.test.Context(), req, units); err != nil {
 			p.Fatal(err)
 		}

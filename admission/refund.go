@@ -53,11 +53,20 @@ func (g *Gate) Reset(ctx context.Context, req Request, rule string) (Decision, e
 }
 
 // Erase takes back the newest units that the sliding logs of some rules hold of the subject of req: as many as units says for a rule, by
-// its name, where the rule matches req. The error is ErrUnavailable or ErrInvalidRequest.
+// its name, where the rule matches req. Windows that are no sliding logs stay. The error is ErrUnknownRule, ErrUnavailable or
+// ErrInvalidRequest.
 func (g *Gate) Erase(ctx context.Context, req Request, units map[string]int) error {
-	p, _, err := g.allMatching(&req)
+	p, rules, err := g.allMatching(&req)
 	if err != nil {
 		return err
+	}
+	for name, n := range units {
+		switch {
+		case !rules.has(name):
+			return fmt.Errorf("%w: %q", ErrUnknownRule, name)
+		case n < 0:
+			return fmt.Errorf("%w: %d units of rule %s, should be 0 or more", ErrInvalidRequest, n, name)
+		}
 	}
 	for i := range p.claims {
 		p.claims[i].cost = units[p.claims[i].rule.name]

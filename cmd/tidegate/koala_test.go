@@ -107,9 +107,9 @@ rules:
 		}
 	}
 	for want, args := range map[string][]string{
-		"wrong.conf:10:1: result=4 is none of the results under [result]; the line is \"rule : [count] ": {filepath.Join(dir, "wrong.conf")},
-		"no such file":                        {filepath.Join(dir, "none.conf")},
-		"--zone: unknown time zone Mars/Base": {filepath.Join(dir, "rules.conf"), "--zone", "Mars/Base"},
+		"wrong.conf:10:66: result=4 is none of the results under [result]; the line is \"rule : [count] ": {filepath.Join(dir, "wrong.conf")},
+		"no such file": {filepath.Join(dir, "none.conf")},
+		`--zone is "Mars/Base", should be a name such as Asia/Shanghai`: {filepath.Join(dir, "rules.conf"), "--zone", "Mars/Base"},
 	} {
 		if out, err := call(t, nothing, append([]string{"rules", "from-koala"}, args...)...); err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%v: %v, want %q\n%s", args, err, want, out)

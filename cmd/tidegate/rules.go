@@ -70,8 +70,8 @@ func fromKoalaCommand(getenv func(string) string) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			days, err := time.LoadLocation(zone)
-			if err != nil {
-				return fmt.Errorf("--zone: %w", err)
+			if err != nil || zone == "" || zone == "Local" {
+				return fmt.Errorf("--zone is %q, should be a name such as Asia/Shanghai, Europe/Berlin or UTC", zone)
 			}
 			yaml, warnings, err := koala.Convert(args[0], days)
 			if err != nil {

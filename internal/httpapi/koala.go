@@ -36,25 +36,69 @@ type Koala interface {
 // koalaPath is where Koala's endpoints begin.
 const koalaPath = "/koala"
 
-// koalaEndpoint is one of Koala's: what it answers to parameters, without those that begin with _ or are its own.
+// koalaEndpoint is one of Koala's.
 type koalaEndpoint struct {
 	path, summary string
 	role          Role
 	answer        func(a *API, ctx context.Context, params koala.Params) (any, error)
-	failed        string // the body when the service fails; empty: err_no -1
+
+	request bool          // it takes the parameters that rules ask for
+	own     []*huma.Param // those that it takes itself
+	answers any           // of the type of what 200 has
+	failed  any           // what 500 has
 }
 
-var koalaEndpoints = []koalaEndpoint{
-	{"/rule/browse", "The first rule that the request is too much for; with _writeThrough=yes it is counted at once, if there is none", RoleAdmit, (*API).koalaBrowse, ""},
-	{"/rule/browse_complete", "All rules that the request is too much for", RoleAdmit, (*API).koalaBrowseComplete, ""},
-	{"/rule/update", "Count the request in all rules that match it", RoleAdmit, (*API).koalaUpdate, ""},
-	{"/rule/feedback", "Take back units of leak rules, as many as _feedbackType=erase1 or erase2 of each says", RoleAdmit, (*API).koalaFeedback, ""},
-	{"/rule/value", "How much the rule of rule_no has counted for the request", RoleAdmit, (*API).koalaValue, ""},
-	{"/multi/browse", "Browse several requests: argsJson=[{\"Id\":\"…\",\"Arg\":\"k=v&k=v\"}]", RoleAdmit, (*API).koalaMulti, ""},
-	{"/dump/counter", "How often each rule let pass and answered today, in this process", RoleOperator, (*API).koalaCounters, ""},
-	{"/dump/policy", "The rules in force", RoleOperator, (*API).koalaPolicy, ""},
-	{"/monitor/alive", "Whether Redis answers", RoleAdmit, (*API).koalaAlive, `{"errno":-1,"errmsg":"redis-error!"}`},
-}
+var (
+	koalaWrite = koalaParameter("_writeThrough", "yes: count it too, at the same instant, if it is let in", false, "yes", "no")
+	koalaErase = koalaParameter("_feedbackType", "How many units: as erase1 or erase2 of each rule says; erase1 if it is missing", false, "erase1", "erase2")
+	koalaRule  = koalaParameter("rule_no", "Return number of a rule", true)
+	koalaOne   = koalaParameter("rule_no", "Return number of a rule, for no other", false)
+	koalaArgs  = koalaParameter("argsJson", `Such as [{"Id":"1","Arg":"act=ask&uid=7"}]`, true)
+
+	koalaAway = koalaError{Number: -1, Text: "system error!"}
+
+	koalaEndpoints = []koalaEndpoint{
+		{
+			"/rule/browse", "The first rule that the request is too much for; with _writeThrough=yes it is counted at once, if there is none",
+			RoleAdmit, (*API).koalaBrowse, true,
+			[]*huma.Param{koalaWrite},
+			koala.Result{},
+			koalaAway,
+		},
+		{
+			"/rule/browse_complete", "All rules that the request is too much for",
+			RoleAdmit, (*API).koalaBrowseComplete, true,
+			[]*huma.Param{koalaWrite},
+			[]koala.Result{},
+			koalaAway,
+		},
+		{"/rule/update", "Count the request in all rules that match it", RoleAdmit, (*API).koalaUpdate, true, nil, koalaError{}, koalaAway},
+		{
+			"/rule/feedback", "Take back units of leak rules, as many as _feedbackType=erase1 or erase2 of each says",
+			RoleAdmit, (*API).koalaFeedback, true,
+			[]*huma.Param{koalaErase},
+			koalaError{},
+			koalaAway,
+		},
+		{
+			"/rule/value", "How much the rule of rule_no has counted for the request",
+			RoleAdmit, (*API).koalaValue, true,
+			[]*huma.Param{koalaRule},
+			koalaValueAnswer{},
+			koalaAway,
+		},
+		{"/multi/browse", "Browse several requests", RoleAdmit, (*API).koalaMulti, false, []*huma.Param{koalaArgs}, []koalaJobResult{}, koalaAway},
+		{
+			"/dump/counter", "How often each rule let pass and answered today, in this process",
+			RoleOperator, (*API).koalaCounters, false,
+			[]*huma.Param{koalaOne},
+			koalaToday{},
+			nil,
+		},
+		{"/dump/policy", "The rules in force", RoleOperator, (*API).koalaPolicy, false, nil, koala.Dump{}, nil},
+		{"/monitor/alive", "Whether Redis answers", RoleAdmit, (*API).koalaAlive, false, nil, koalaLiving{}, koalaLiving{-1, "redis-error!"}},
+	}
+)
 
 // koalas registers Koala's endpoints past Huma, which would describe errors in another form than theirs.
 func (a *API) koalas(described *huma.OpenAPI) {
@@ -81,6 +125,9 @@ func (a *API) serveKoala(e koalaEndpoint) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx := c.Request().Context()
 		params, err := koalaParams(c.Request().URL.RawQuery)
+		if err == nil {
+			err = e.knows(params)
+		}
 		var answer any
 		if err == nil {
 			answer, err = e.answer(a, ctx, params)
@@ -122,16 +169,32 @@ func (a *API) koalaFailed(ctx context.Context, e koalaEndpoint, err error) (stat
 	default:
 		r := requestOf(ctx)
 		a.log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request_id", r.id), slog.String("path", koalaPath+e.path), slog.Any("error", err))
-		if e.failed != "" {
-			return http.StatusInternalServerError, []byte(e.failed)
+		failed := e.failed
+		if failed == nil {
+			failed = koalaAway
 		}
-		told = &koalaError{http.StatusInternalServerError, -1, "system error!"}
+		return http.StatusInternalServerError, koalaText(failed)
 	}
-	body, err = koalaJSON(told)
+	return told.status, koalaText(told)
+}
+
+// koalaText is koalaJSON of numbers and texts, which cannot fail.
+func koalaText(v any) []byte {
+	body, err := koalaJSON(v)
 	if err != nil {
-		panic(err) // of a number and a text it cannot fail
+		panic(err)
 	}
-	return told.status, body
+	return body
+}
+
+// knows refuses a parameter that is for the service and that it does not know: who writes _writeTrough=yes would never be limited.
+func (e *koalaEndpoint) knows(params koala.Params) error {
+	for name := range params {
+		if strings.HasPrefix(name, "_") && !slices.ContainsFunc(e.own, func(p *huma.Param) bool { return p.Name == name }) {
+			return koalaInvalid("there is no parameter " + strconv.Quote(name) + " here")
+		}
+	}
+	return nil
 }
 
 // koalaParams reads a query. A name that comes twice would be counted by one value and matched by another.
@@ -191,9 +254,9 @@ func (a *API) koalaUpdate(ctx context.Context, params koala.Params) (any, error)
 func (a *API) koalaFeedback(ctx context.Context, params koala.Params) (any, error) {
 	switch kind := take(params, "_feedbackType"); kind {
 	case "", "erase1":
-		return koalaOK, a.koala.Feedback(ctx, params, 1)
+		return koalaOK, a.koala.Feedback(ctx, params, koala.Erase1)
 	case "erase2":
-		return koalaOK, a.koala.Feedback(ctx, params, 2)
+		return koalaOK, a.koala.Feedback(ctx, params, koala.Erase2)
 	default:
 		return nil, koalaInvalid("_feedbackType is " + strconv.Quote(kind) + ", should be erase1 or erase2")
 	}

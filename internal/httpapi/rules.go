@@ -27,19 +27,26 @@ func (a *API) rules(context.Context, *struct{}) (*rulesOutput, error) {
 // reloadRules puts the file as it is now into force. One that is wrong changes nothing.
 func (a *API) reloadRules(ctx context.Context, _ *struct{}) (*rulesOutput, error) {
 	rules, err := a.gate.Reload()
-	if a.koala != nil {
-		err = errors.Join(err, a.koala.Reload())
-	}
-	if err != nil {
-		p := problem(reasonInvalid)
-		p.Detail = "The rules in force stay those of version " + a.gate.Rules().Version() + "."
-		p.Errors = placesOf(err)
-		return nil, p
-	}
-	if a.semaphores != nil {
+	if err == nil && a.semaphores != nil {
 		_ = a.semaphores.Declare(context.WithoutCancel(ctx)) // it goes on trying by itself, and says so in the log
 	}
-	return a.viewRules(rules)
+	var dialect error
+	if a.koala != nil {
+		dialect = a.koala.Reload()
+	}
+	p := problem(reasonInvalid)
+	switch {
+	case err == nil && dialect == nil:
+		return a.viewRules(rules)
+	case dialect == nil:
+		p.Detail = "The rules in force stay those of version " + rules.Version() + "."
+	case err == nil:
+		p.Detail = "The rules in force are those of version " + rules.Version() + ". The rules of Koala stay what they were."
+	default:
+		p.Detail = "The rules in force stay those of version " + rules.Version() + ", and those of Koala what they were."
+	}
+	p.Errors = placesOf(errors.Join(err, dialect))
+	return nil, p
 }
 
 // placesOf lists what is wrong with a rules file.

@@ -22,9 +22,8 @@ var (
 type condition struct {
 	parameter string
 	test      string
-	numbers   bool   // it is compared with numbers only
-	joint     bool   // all values are counted together
-	list      string // that it asks; empty: none
+	numbers   bool // it is compared with numbers only
+	joint     bool // all values are counted together
 	at        part
 }
 
@@ -57,7 +56,6 @@ func (f *file) parseCondition(p part) (c condition, err error) {
 	switch op[len(op)-1] {
 	case '@':
 		c.test, err = f.inDict(value)
-		c.list = value.text
 	case '>', '<':
 		c.numbers = true
 		c.test, err = compared(op, value)

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
+
+var dictNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // A file is a rule file as it stands.
 type file struct {
@@ -211,11 +214,7 @@ func (f *file) check() error {
 			return l.whole().wrong("result %d is for those whom no rule stops, its Ret_type should be 0 or 1", number)
 		}
 	}
-	for _, l := range f.lines {
-		r := f.ruleAt[l]
-		if r == nil {
-			continue
-		}
+	for _, r := range f.rules {
 		result, ok := f.results[r.result]
 		switch {
 		case !ok:

@@ -197,7 +197,7 @@ func checkCondition(t *testing.T, path, condition, value string) bool {
 	if !known {
 		return false
 	}
-	p := &policy{asks: map[string]bool{}}
+	p := &policy{}
 	req, err := p.request(Params{name: value})
 	if err != nil {
 		t.Fatal(err)

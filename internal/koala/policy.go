@@ -20,7 +20,7 @@ type policy struct {
 	files    []string         // that it was read from, without those of dicts
 	named    map[string]*rule // by the name that rules gives it
 	numbered map[int]*rule    // by its return number
-	asks     map[string]bool  // whether a rule looks at a part of requests
+	asksIP   bool             // a rule looks at the parameter ip
 	warnings []string
 }
 
@@ -97,11 +97,11 @@ func parse(path string, src []byte, zone *time.Location) (*policy, *admission.Ru
 	if err != nil {
 		return nil, nil, made.placed(path, err)
 	}
-	p := &policy{version: rules.Version(), file: f, named: map[string]*rule{}, numbered: map[int]*rule{}, asks: map[string]bool{}}
+	p := &policy{version: rules.Version(), file: f, named: map[string]*rule{}, numbered: map[int]*rule{}}
 	for _, r := range f.rules {
 		p.named[r.name()], p.numbered[r.code] = r, r
 		for _, c := range r.conditions {
-			p.asks[partOf(c.parameter)] = true
+			p.asksIP = p.asksIP || c.parameter == "ip"
 		}
 	}
 	return p, rules, nil

@@ -3,15 +3,12 @@ package koala
 import (
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tidegate/tidegate/admission"
 )
-
-var dictNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // A rule is one line of [rules].
 type rule struct {

@@ -126,15 +126,20 @@ func (s *Service) Browse(ctx context.Context, params Params, write bool) (Result
 	if err != nil {
 		return Result{}, err
 	}
+	result := p.calm(len(d.Rules))
+	var room [8]outcome
+	outcomes := room[:0]
 	for i := range d.Rules {
 		r := p.named[d.Rules[i].Rule]
 		answers := r.answers(&d.Rules[i])
-		s.day.count(r.code, answers)
+		outcomes = append(outcomes, outcome{r.code, answers})
 		if answers {
-			return p.answer(r), nil
+			result = p.answer(r)
+			break
 		}
 	}
-	return p.calm(len(d.Rules)), nil
+	s.day.count(outcomes...)
+	return result, nil
 }
 
 // decide asks the gate, once.
@@ -153,7 +158,8 @@ func (s *Service) decide(ctx context.Context, params Params, write bool) (admiss
 		return d, nil, err
 	}
 	if write && s.opts.Decided != nil {
-		s.opts.Decided(&req, &d)
+		asked, decided := req, d // these are on the heap, and not those of all
+		s.opts.Decided(&asked, &decided)
 	}
 	p, err := s.decidedBy(d.Version)
 	return d, p, err
@@ -183,10 +189,11 @@ func (s *Service) BrowseComplete(ctx context.Context, params Params, write bool)
 	)
 	for i := range d.Rules {
 		r := p.named[d.Rules[i].Rule]
-		if said[r.code] = true; r.answers(&d.Rules[i]) {
+		answers := r.answers(&d.Rules[i])
+		if said[r.code] = true; answers {
 			all = append(all, p.answer(r))
 		}
-		s.day.count(r.code, r.answers(&d.Rules[i]))
+		s.day.count(outcome{r.code, answers})
 	}
 	if len(all) == 0 {
 		return []Result{p.calm(len(d.Rules))}, nil
@@ -220,7 +227,7 @@ func (s *Service) others(ctx context.Context, params Params, p *policy, version 
 				ok = ok || !standing.Windows[i].Admitted
 			}
 			ok = ok || r.method == "direct"
-			s.day.count(r.code, ok)
+			s.day.count(outcome{r.code, ok})
 			result = p.answer(r)
 		}
 		if ok {
@@ -239,18 +246,33 @@ func (s *Service) Update(ctx context.Context, params Params) error {
 	return s.gate.Add(ctx, req)
 }
 
-// Feedback takes back the newest units that matching leak rules have counted: as many as erase1 or erase2 of each rule says.
+// The feedbacks there are: how much of what was counted they take back, each rule says.
+const (
+	Erase1 = 1
+	Erase2 = 2
+)
+
+// Feedback takes back the newest units that matching leak rules have counted: as many as each says for erase, which is Erase1 or Erase2.
+// The error is ErrInvalid or admission.ErrUnavailable.
 func (s *Service) Feedback(ctx context.Context, params Params, erase int) error {
-	p := s.policy()
-	req, err := p.request(params)
-	if err != nil {
+	for {
+		p := s.policy()
+		req, err := p.request(params)
+		if err != nil {
+			return err
+		}
+		units := map[string]int{}
+		for name, r := range p.named {
+			if n := r.erase[erase-1]; n > 0 {
+				units[name] = n
+			}
+		}
+		err = s.gate.Erase(ctx, req, units)
+		if errors.Is(err, admission.ErrUnknownRule) && ctx.Err() == nil { // the rules have changed meanwhile
+			continue
+		}
 		return err
 	}
-	units := map[string]int{}
-	for name, r := range p.named {
-		units[name] = r.erase[erase-1]
-	}
-	return s.gate.Erase(ctx, req, units)
 }
 
 // Value returns how much the rule with this return number has counted for the request, whether it matches or not; at most its limit. Of a

@@ -32,45 +32,60 @@ func newTallies(zone *time.Location, log *slog.Logger) *tallies {
 	return &tallies{zone: zone, log: log, now: time.Now, rules: map[int]*Tally{}}
 }
 
-func (t *tallies) count(rule int, answered bool) {
+// count adds what was said of rules, by their return numbers: whether each answered.
+func (t *tallies) count(outcomes ...outcome) {
+	day := t.now()
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.turn()
-	one := t.rules[rule]
-	if one == nil {
-		one = &Tally{Rule: rule}
-		t.rules[rule] = one
+	past, date := t.turn(day)
+	for _, one := range outcomes {
+		tally := t.rules[one.code]
+		if tally == nil {
+			tally = &Tally{Rule: one.code}
+			t.rules[one.code] = tally
+		}
+		if one.answered {
+			tally.Deny++
+		} else {
+			tally.Allow++
+		}
 	}
-	if answered {
-		one.Deny++
-	} else {
-		one.Allow++
-	}
+	t.mu.Unlock()
+	t.report(past, date)
 }
 
-// turn begins a new day, and logs the old one.
-func (t *tallies) turn() {
-	now := t.now()
+// An outcome is what became of one rule.
+type outcome struct {
+	code     int
+	answered bool
+}
+
+// turn begins a new day where one has begun, and returns the day before it, for report. Whoever calls it has locked mu.
+func (t *tallies) turn(now time.Time) (past map[int]*Tally, date string) {
 	if !now.Before(t.begin) && now.Before(t.end) {
-		return
+		return nil, ""
 	}
 	year, month, day := now.In(t.zone).Date()
 	t.begin, t.end = time.Date(year, month, day, 0, 0, 0, 0, t.zone), time.Date(year, month, day+1, 0, 0, 0, 0, t.zone)
 	today := now.In(t.zone).Format(time.DateOnly)
 	if today == t.date {
-		return
+		return nil, ""
 	}
-	for _, one := range t.sorted() {
-		t.log.Info("koala: a rule's day", "date", t.date, "rule_no", one.Rule, "allow", one.Allow, "deny", one.Deny)
-	}
-	t.date = today
-	clear(t.rules)
+	past, date = t.rules, t.date
+	t.rules, t.date = map[int]*Tally{}, today
+	return past, date
 }
 
-func (t *tallies) sorted() []Tally {
+// report logs a day that is over. Nobody waits for a lock meanwhile.
+func (t *tallies) report(past map[int]*Tally, date string) {
+	for _, one := range sorted(past) {
+		t.log.Info("koala: a rule's day", "date", date, "rule_no", one.Rule, "allow", one.Allow, "deny", one.Deny)
+	}
+}
+
+func sorted(rules map[int]*Tally) []Tally {
 	all := []Tally{}
-	for _, rule := range slices.Sorted(maps.Keys(t.rules)) {
-		all = append(all, *t.rules[rule])
+	for _, rule := range slices.Sorted(maps.Keys(rules)) {
+		all = append(all, *rules[rule])
 	}
 	return all
 }
@@ -78,7 +93,9 @@ func (t *tallies) sorted() []Tally {
 // Today returns the date and the tallies of today, in the order of the return numbers.
 func (s *Service) Today() (date string, rules []Tally) {
 	s.day.mu.Lock()
-	defer s.day.mu.Unlock()
-	s.day.turn()
-	return s.day.date, s.day.sorted()
+	past, before := s.day.turn(s.day.now())
+	date, rules = s.day.date, sorted(s.day.rules)
+	s.day.mu.Unlock()
+	s.day.report(past, before)
+	return date, rules
 }
