@@ -20,7 +20,7 @@ const DefaultZone = "Asia/Shanghai"
 // ErrUnknownRule means that no rule has this return number.
 var ErrUnknownRule = errors.New("koala: no rule has this return number")
 
-// Options of a Service. Secret is required.
+// Options of a Service. Path and Secret are required.
 type Options struct {
 	// Path of a rule file, or of a koala.conf that names one.
 	Path string
@@ -29,7 +29,7 @@ type Options struct {
 	// Secret and Namespace are those of admission.Options. All keys begin with the namespace and ":koala".
 	Secret    []byte
 	Namespace string
-	// Alive asks the store whether it is there.
+	// Alive asks the store whether it is there. Nil: it always is, being in this process.
 	Alive func(context.Context) error
 	// Decided is told of every decision that charged, or would have. It must be safe for concurrent use, and keep neither. Nil: nobody is.
 	Decided func(*admission.Request, *admission.Decision)
@@ -339,4 +339,9 @@ func (s *Service) BrowseAll(ctx context.Context, jobs []Job) ([]Answer, error) {
 }
 
 // Alive asks the store whether it is there.
-func (s *Service) Alive(ctx context.Context) error { return s.opts.Alive(ctx) }
+func (s *Service) Alive(ctx context.Context) error {
+	if s.opts.Alive == nil {
+		return nil
+	}
+	return s.opts.Alive(ctx)
+}
