@@ -63,6 +63,38 @@ func TestK5LeakMeasuresByTheStore(t *testing.T) {
 	})
 }
 
+// K5: over Redis, whom one process has let in the other one knows, until a second is over to the microsecond.
+func TestK5LeakMeasuresByRedisToo(t *testing.T) {
+	const oneASecond = "rule : [leak] [uid=+] [time=1; count=1] [result=2; return=201]"
+	rdb, _ := ownRedis(t)
+	one := newOurs(t, admission.NewRedisStore(rdb), oneASecond)
+	two := another(t, rdb, one, oneASecond)
+	now := func() time.Time {
+		at, err := rdb.Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	first := now()
+	for first.Nanosecond() < 4e8 || first.Nanosecond() > 6e8 { // whoever counts whole seconds is half of one off
+		first = now()
+	}
+	if one.writeThrough(t.Context(), uid) != 0 {
+		t.Fatal("the first one is refused")
+	}
+	for now().Unix() == first.Unix() { // what a process remembers of its own refusals is not asked for
+	}
+	for two.writeThrough(t.Context(), uid) != 0 {
+		if passed := now().Sub(first); passed > time.Minute {
+			t.Fatalf("the next one is refused for %v", passed)
+		}
+	}
+	if passed := now().Sub(first); passed < time.Second {
+		t.Errorf("the next one is let in after %v", passed)
+	}
+}
+
 // K5: what looks at a leak counter does not shorten it.
 func TestK5LookingForgetsNothing(t *testing.T) {
 	const rules = "rule : [leak] [uid=+] [time=600; count=3] [result=2; return=201]"
