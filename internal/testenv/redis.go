@@ -88,7 +88,7 @@ func (r *RedisServer) StartReplica(args ...string) *RedisServer {
 	replica := StartRedis(r.t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(r.s.port)}, args...)...)
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	for addr, line := range map[string]string{replica.Addr(): "master_link_status:up", r.Addr(): "connected_slaves:1"} {
+	for addr, line := range map[string]string{replica.Addr(): "master_link_status:up", r.Addr(): "state=online"} {
 		rdb := redisClient(addr)
 		err := awaitInfo(ctx, rdb, line)
 		_ = rdb.Close()
