@@ -148,15 +148,15 @@ func redisReady(ctx context.Context, s *server) error {
 }
 
 // awaitInfo waits until a server says so of its replication.
-func awaitInfo(ctx context.Context, rdb *redis.Client, line string) error {
+func awaitInfo(ctx context.Context, rdb *redis.Client, part string) error {
 	for {
 		info, err := rdb.Info(ctx, "replication").Result()
-		if err == nil && strings.Contains(info, line+"\r\n") {
+		if err == nil && strings.Contains(info, part) {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no %s: %w", line, ctx.Err())
+			return fmt.Errorf("no %s: %w", part, ctx.Err())
 		case <-time.After(pollInterval):
 		}
 	}
