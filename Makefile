@@ -25,8 +25,8 @@ demo: ## run a sale on this machine, with nothing installed (EXIT=1: leave after
 test: setup ## all tests, on real servers (RACE=1, PKG=./orders/..., ARGS='-run Name -v')
 ifeq ($(PKG),./...)
 	@go list -export -test -deps $(if $(RACE),-race) ./... >/dev/null # compiled first: a crowd must not wait for a compiler
-	$(GOTEST) $$(go list ./... | grep -v /internal/chaos)
-	$(GOTEST) ./internal/chaos # alone: buyers who wait for seconds must not wait for other tests
+	$(GOTEST) $$(go list ./... | grep -v -e /internal/chaos -e /cmd/tidegate)
+	$(GOTEST) -p 1 ./cmd/tidegate ./internal/chaos # alone: a crowd that waits for seconds must not wait for other tests
 	cd bench && $(GOTEST) ./...
 else
 	$(GOTEST) $(PKG)

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,13 +83,19 @@ func TestADelayIsTheBrowsers(t *testing.T) {
 }
 
 // diary is a Tidegate that allows everything, loses the first answer to each call, and notes what it is told.
-type diary struct{ told []map[string]string }
+type diary struct {
+	mu   sync.Mutex
+	told []map[string]string // guarded by mu while requests come
+}
 
 func (d *diary) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call := map[string]string{"path": r.URL.Path}
 	_ = json.NewDecoder(r.Body).Decode(&call)
+	d.mu.Lock()
 	d.told = append(d.told, call)
-	if len(d.told)%2 == 1 {
+	lost := len(d.told)%2 == 1
+	d.mu.Unlock()
+	if lost {
 		panic(http.ErrAbortHandler)
 	}
 	_, _ = io.WriteString(w, `{"decision":"allow","attempt_id":"a1","device":"d1"}`)
