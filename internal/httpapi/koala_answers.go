@@ -1,0 +1,124 @@
+package httpapi
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/tidegate/tidegate/internal/koala"
+)
+
+// take takes a parameter out that is not for rules.
+func take(params koala.Params, name string) string {
+	value := params[name]
+	delete(params, name)
+	return value
+}
+
+func writesThrough(params koala.Params) (bool, error) {
+	switch v := take(params, "_writeThrough"); v {
+	case "yes":
+		return true, nil
+	case "", "no":
+		return false, nil
+	default:
+		return false, koalaInvalid("_writeThrough is " + strconv.Quote(v) + ", should be yes or no")
+	}
+}
+
+func (a *API) koalaBrowse(ctx context.Context, params koala.Params) (any, error) {
+	write, err := writesThrough(params)
+	if err != nil {
+		return nil, err
+	}
+	return a.koala.Browse(ctx, params, write)
+}
+
+func (a *API) koalaBrowseComplete(ctx context.Context, params koala.Params) (any, error) {
+	write, err := writesThrough(params)
+	if err != nil {
+		return nil, err
+	}
+	return a.koala.BrowseComplete(ctx, params, write)
+}
+
+func (a *API) koalaUpdate(ctx context.Context, params koala.Params) (any, error) {
+	return koalaOK, a.koala.Update(ctx, params)
+}
+
+func (a *API) koalaFeedback(ctx context.Context, params koala.Params) (any, error) {
+	switch kind := take(params, "_feedbackType"); kind {
+	case "", "erase1":
+		return koalaOK, a.koala.Feedback(ctx, params, koala.Erase1)
+	case "erase2":
+		return koalaOK, a.koala.Feedback(ctx, params, koala.Erase2)
+	default:
+		return nil, koalaInvalid("_feedbackType is " + strconv.Quote(kind) + ", should be erase1 or erase2")
+	}
+}
+
+func (a *API) koalaValue(ctx context.Context, params koala.Params) (any, error) {
+	number, err := ruleNumber(params)
+	if err != nil {
+		return nil, err
+	}
+	value, err := a.koala.Value(ctx, params, number)
+	return koalaValueAnswer{Value: value}, err
+}
+
+type koalaValueAnswer struct {
+	Number int    `json:"err_no"`
+	Text   string `json:"err_msg"`
+	Value  int    `json:"cache_val"`
+}
+
+// ruleNumber is the return number that a request names; 0 is none.
+func ruleNumber(params koala.Params) (int, error) {
+	text := take(params, "rule_no")
+	if text == "" {
+		return 0, nil
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 {
+		return 0, koalaInvalid("rule_no is " + strconv.Quote(text) + ", should be the return number of a rule")
+	}
+	return number, nil
+}
+
+func (a *API) koalaCounters(_ context.Context, params koala.Params) (any, error) {
+	number, err := ruleNumber(params)
+	if err != nil {
+		return nil, err
+	}
+	var today koalaToday
+	today.Date, today.Counters = a.koala.Today()
+	if number != 0 {
+		if !slices.ContainsFunc(a.koala.Policy().Rules, func(r koala.DumpedRule) bool { return r.Rule == number }) {
+			return nil, koala.ErrUnknownRule
+		}
+		one := koala.Tally{Rule: number} // of which nothing is known today
+		for _, t := range today.Counters {
+			if t.Rule == number {
+				one = t
+			}
+		}
+		today.Counters = []koala.Tally{one}
+	}
+	return today, nil
+}
+
+type koalaToday struct {
+	Date     string        `json:"date"`
+	Counters []koala.Tally `json:"counters"`
+}
+
+func (a *API) koalaPolicy(context.Context, koala.Params) (any, error) { return a.koala.Policy(), nil }
+
+func (a *API) koalaAlive(ctx context.Context, _ koala.Params) (any, error) {
+	return koalaLiving{Text: "OK!"}, a.koala.Alive(ctx)
+}
+
+type koalaLiving struct {
+	Number int    `json:"errno"`
+	Text   string `json:"errmsg"`
+}

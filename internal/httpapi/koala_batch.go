@@ -1,0 +1,97 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tidegate/tidegate/internal/koala"
+)
+
+// koalaJobResult has the id under both names: Koala writes the one, its client for PHP reads the other. A job that nothing can be made of
+// has an error in place of a result, and the others have theirs.
+type koalaJobResult struct {
+	ID     string        `json:"ID"`
+	Same   string        `json:"Id"`
+	Result *koala.Result `json:"Result,omitempty"`
+	Number int           `json:"err_no,omitempty"`
+	Text   string        `json:"err_msg,omitempty"`
+}
+
+func (a *API) koalaMulti(ctx context.Context, params koala.Params) (any, error) {
+	asked, err := koalaJobs(params["argsJson"])
+	if err != nil {
+		return nil, koalaInvalid(`argsJson should be such as [{"Id":"1","Arg":"act=ask&uid=7"}]: ` + err.Error())
+	}
+	var (
+		answers = make([]koalaJobResult, len(asked))
+		jobs    []koala.Job
+		places  []int
+	)
+	for i, one := range asked {
+		answers[i] = koalaJobResult{ID: one.ID, Same: one.ID}
+		params, err := koalaArg(*one.Arg)
+		if err != nil {
+			answers[i].Number, answers[i].Text = -1, err.Error()
+			continue
+		}
+		jobs, places = append(jobs, koala.Job{ID: one.ID, Params: params}), append(places, i)
+	}
+	found, err := a.koala.BrowseAll(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	for i, answer := range found {
+		to := &answers[places[i]]
+		if answer.Err != nil {
+			to.Number, to.Text = -1, answer.Err.Error()
+		} else {
+			to.Result = &found[i].Result
+		}
+	}
+	return answers, nil
+}
+
+type koalaJob struct {
+	ID  string
+	Arg *string
+}
+
+// koalaJobs reads jobs. A name that is misspelled is an error: a request without parameters fits no rule, and would be let in.
+func koalaJobs(text string) (jobs []koalaJob, err error) {
+	if err := wellWritten([]byte(text)); err != nil { // or values that differ in what is no character would be one
+		return nil, err
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&jobs); err != nil {
+		return nil, err
+	}
+	if decoder.More() {
+		return nil, errors.New("something follows the list")
+	}
+	for i := range jobs {
+		if jobs[i].Arg == nil {
+			return nil, fmt.Errorf("job %d has no Arg", i+1)
+		}
+	}
+	return jobs, nil
+}
+
+// koalaArg reads the parameters of a job, which Koala's client for PHP encodes twice.
+func koalaArg(arg string) (koala.Params, error) {
+	if !strings.Contains(arg, "=") {
+		once, err := url.QueryUnescape(arg)
+		if err != nil {
+			return nil, koalaInvalid("Arg should be such as act=ask&uid=7: " + err.Error())
+		}
+		if arg = once; arg != "" && !strings.Contains(arg, "=") {
+			return nil, koalaInvalid("Arg is " + strconv.Quote(arg) + ", should be such as act=ask&uid=7")
+		}
+	}
+	return koalaParams(arg)
+}

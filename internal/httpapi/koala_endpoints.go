@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/internal/koala"
+)
+
+// koalaEndpoint is one of Koala's.
+type koalaEndpoint struct {
+	path, summary string
+	role          Role
+	answer        func(a *API, ctx context.Context, params koala.Params) (any, error)
+
+	request bool          // it takes the parameters that rules ask for
+	own     []*huma.Param // those that it takes itself
+	answers any           // of the type of what 200 has
+	failed  any           // what 500 has
+}
+
+var (
+	koalaWrite = koalaParameter("_writeThrough", "yes: count it too, at the same instant, if it is let in", false, "yes", "no")
+	koalaErase = koalaParameter("_feedbackType", "How many units: as erase1 or erase2 of each rule says; erase1 if it is missing", false, "erase1", "erase2")
+	koalaRule  = koalaParameter("rule_no", "Return number of a rule", true)
+	koalaOne   = koalaParameter("rule_no", "Return number of a rule, for no other", false)
+	koalaArgs  = koalaParameter("argsJson", `Such as [{"Id":"1","Arg":"act=ask&uid=7"}]`, true)
+
+	koalaAway = koalaError{Number: -1, Text: "system error!"}
+
+	koalaEndpoints = []koalaEndpoint{
+		{
+			"/rule/browse", "The first rule that the request is too much for; with _writeThrough=yes it is counted at once, if there is none",
+			RoleAdmit, (*API).koalaBrowse, true,
+			[]*huma.Param{koalaWrite},
+			koala.Result{},
+			koalaAway,
+		},
+		{
+			"/rule/browse_complete", "All rules that the request is too much for",
+			RoleAdmit, (*API).koalaBrowseComplete, true,
+			[]*huma.Param{koalaWrite},
+			[]koala.Result{},
+			koalaAway,
+		},
+		{"/rule/update", "Count the request in all rules that match it", RoleAdmit, (*API).koalaUpdate, true, nil, koalaError{}, koalaAway},
+		{
+			"/rule/feedback", "Take back units of leak rules, as many as _feedbackType=erase1 or erase2 of each says",
+			RoleAdmit, (*API).koalaFeedback, true,
+			[]*huma.Param{koalaErase},
+			koalaError{},
+			koalaAway,
+		},
+		{
+			"/rule/value", "How much the rule of rule_no has counted for the request",
+			RoleAdmit, (*API).koalaValue, true,
+			[]*huma.Param{koalaRule},
+			koalaValueAnswer{},
+			koalaAway,
+		},
+		{"/multi/browse", "Browse several requests", RoleAdmit, (*API).koalaMulti, false, []*huma.Param{koalaArgs}, []koalaJobResult{}, koalaAway},
+		{
+			"/dump/counter", "How often each rule let pass and answered today, in this process",
+			RoleOperator, (*API).koalaCounters, false,
+			[]*huma.Param{koalaOne},
+			koalaToday{},
+			nil,
+		},
+		{"/dump/policy", "The rules in force", RoleOperator, (*API).koalaPolicy, false, nil, koala.Dump{}, nil},
+		{"/monitor/alive", "Whether Redis answers", RoleAdmit, (*API).koalaAlive, false, nil, koalaLiving{}, koalaLiving{-1, "redis-error!"}},
+	}
+)
+
+// koalas registers Koala's endpoints past Huma, which would describe errors in another form than theirs.
+func (a *API) koalas(described *huma.OpenAPI) {
+	for _, e := range koalaEndpoints {
+		a.internal.GET(koalaPath+e.path, a.serveKoala(e), needs(e.role))
+		described.AddOperation(e.describe(described.Components.Schemas))
+	}
+}
+
+func koalaParameter(name, doc string, required bool, values ...any) *huma.Param {
+	return &huma.Param{Name: name, In: "query", Required: required, Description: doc, Schema: &huma.Schema{Type: huma.TypeString, Enum: values}}
+}
+
+// describe is e for the document.
+func (e *koalaEndpoint) describe(schemas huma.Registry) *huma.Operation {
+	name := "koala" + strings.NewReplacer("/", "-", "_", "-").Replace(e.path)
+	content := func(of any) map[string]*huma.MediaType {
+		return map[string]*huma.MediaType{"application/json": {Schema: schemas.Schema(reflect.TypeOf(of), true, name)}}
+	}
+	parameters := e.own
+	if e.request {
+		explode := true
+		parameters = append([]*huma.Param{{
+			Name: "parameters", In: "query", Style: "form", Explode: &explode, Description: "What rules ask for, such as act=ask&uid=7",
+			Schema: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}},
+		}}, parameters...)
+	}
+	responses := refusals(&huma.Response{Description: "OK", Content: content(e.answers)}, http.StatusUnauthorized, http.StatusForbidden)
+	responses["400"] = &huma.Response{Description: "A parameter is wrong", Content: content(koalaError{})}
+	if e.failed != nil {
+		responses["500"] = &huma.Response{Description: "Redis is away", Content: content(e.failed)}
+	}
+	return &huma.Operation{
+		OperationID: name, Method: http.MethodGet, Path: koalaPath + e.path, Summary: e.summary, Tags: koalaTags, Parameters: parameters, Responses: responses,
+	}
+}
+
+var koalaTags = []string{"Koala"}
+
+// knows refuses a parameter that is for the service and that it does not know: who writes _writeTrough=yes would never be limited.
+func (e *koalaEndpoint) knows(params koala.Params) error {
+	for name := range params {
+		if strings.HasPrefix(name, "_") && !slices.ContainsFunc(e.own, func(p *huma.Param) bool { return p.Name == name }) {
+			return koalaInvalid("there is no parameter " + strconv.Quote(name) + " here")
+		}
+	}
+	return nil
+}
