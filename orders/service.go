@@ -89,7 +89,8 @@ type Service struct {
 	clock     clock
 	ledger    *ledger
 	waiters   *waiters
-	suspects  sync.Map // ids of sales that Redis may have forgotten
+	committed atomic.Uint64 // commits heard of
+	suspects  sync.Map      // ids of sales that Redis may have forgotten
 	suspected chan struct{}
 	leading   chan struct{} // holds a value while this process leads a sale
 	flights   singleflight.Group

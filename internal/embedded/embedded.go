@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/audit"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
@@ -91,7 +92,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 		}},
 	}
 	if err := p.AddHTTP(&told, serve.HTTP{
-		Orders: svc, Counts: counts, Bans: banlog.SQLite(db), Redis: r, BanScript: true, Semaphores: semdefs.SQLite(db),
+		Orders: svc, Counts: counts, Bans: banlog.SQLite(db), Audit: audit.SQLite(db), Redis: r, BanScript: true, Semaphores: semdefs.SQLite(db),
 		Failures: login.NewMemoryStore(), Logins: loginlog.SQLite(db), History: history.SQLite(db), Within: decideWithin,
 	}); err != nil {
 		return err

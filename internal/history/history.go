@@ -17,7 +17,7 @@ const (
 )
 
 // tables are those that are pruned. Each has a column id, which is unique, and an index on (at, id).
-var tables = [...]string{"ban_events", "login_events"}
+var tables = [...]string{"ban_events", "login_events", "audit_events"}
 
 // A Pruner deletes old rows. Make it with Postgres or SQLite; it is safe for concurrent use, and any number of processes may prune at once.
 // The database stays the caller's.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -31,6 +32,10 @@ type Config struct {
 
 	// Bans is the history of bans. Nil: none is kept.
 	Bans BanHistory
+	// Live is told of every decision and shows it on the page. Nil: there is no page.
+	Live *Live
+	// Audit keeps what operators changed. Nil: nobody does.
+	Audit Audit
 	// Semaphores there are. Nil: none, and no routes for them.
 	Semaphores *semdefs.Registry
 	// Captcha makes the challenges that rules ask for, and verifies solutions. Nil: nobody can solve any.
@@ -78,6 +83,9 @@ type API struct {
 	ready    func(context.Context) error
 	gate     Gate
 	bans     BanHistory
+	audit    Audit
+	live     *Live
+	feed     *dashboard.Feed // nil: there is no page
 	metrics  http.Handler
 	decided  func(*admission.Request, *admission.Decision)
 	verified func(sale string, checks []orders.Check)
@@ -113,7 +121,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a := &API{
 		orders: cfg.Orders, ready: cfg.Orders.Ready, gate: cfg.Gate, identity: cfg.Identity, tokens: cfg.Tokens,
-		bans: cfg.Bans, metrics: cfg.Metrics, decided: cfg.Decided, verified: cfg.Verified,
+		bans: cfg.Bans, audit: cfg.Audit, live: cfg.Live, metrics: cfg.Metrics, decided: cfg.Decided, verified: cfg.Verified,
 		proxies: slices.Clone(cfg.TrustedProxies), log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
 	a.semaphores, a.secret = cfg.Semaphores, slices.Clone(cfg.Secret)
@@ -159,6 +167,9 @@ func New(cfg Config) (*API, error) {
 	a.challenges(docs, false)
 	a.operators(docs)
 	a.services(docs)
+	if a.live != nil {
+		a.page(docs.OpenAPI())
+	}
 	if err := a.document(a.internal, docs); err != nil {
 		return nil, err
 	}

@@ -29,6 +29,9 @@ type Orders interface {
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
 	Replay(ctx context.Context, id orders.ID) (orders.Order, error)
 
+	Backlog(ctx context.Context) (orders.Backlog, error)
+	Committed() uint64
+
 	Ready(ctx context.Context) error
 }
 

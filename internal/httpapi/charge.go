@@ -73,8 +73,14 @@ func bounded(ctx context.Context, within time.Duration) (context.Context, contex
 // chargeGate is where every charge of this process passes.
 func (a *API) chargeGate(ctx context.Context, req admission.Request) (admission.Decision, error) {
 	d, err := a.gate.Charge(ctx, req)
-	if a.decided != nil && err == nil {
+	if err == nil && a.decided != nil {
 		a.decided(&req, &d)
+	}
+	if err == nil && a.live != nil {
+		a.live.Recorder.Decided(&req, &d)
+		if !requestOf(ctx).placing {
+			a.answered(denial(&d), d.Rule, func() admission.Request { return req })
+		}
 	}
 	return d, err
 }

@@ -32,6 +32,9 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		found, ok := a.tokens.find(presentedToken(httpReq))
 		if !ok {
+			if ofPage(c.Path()) {
+				c.Response().Header().Set("Www-Authenticate", `Basic realm="Tidegate", charset="UTF-8"`)
+			}
 			return errUnauthenticated
 		}
 		r.role, r.token = found.role, found.name

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 
+	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -38,6 +39,14 @@ type placedOrder struct {
 // reserves. What the process knows is not charged: a sold-out sale costs its
 // crowd nothing.
 func (a *API) place(ctx context.Context, in *placeInput) (*placeOutput, error) {
+	r := requestOf(ctx)
+	r.placing = true
+	out, err := a.attempt(ctx, in)
+	a.answered(err, "", func() admission.Request { return a.requestAt(r) })
+	return out, err
+}
+
+func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error) {
 	attempt, err := a.orders.Prepare(orders.Request{
 		Sale: in.Sale, Item: in.Body.Item, Quantity: in.Body.Quantity,
 		User: requestOf(ctx).caller.User, Key: in.Key,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/audit"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/loginlog"
 	"github.com/tidegate/tidegate/internal/semdefs"
@@ -189,6 +190,7 @@ var reasonOf = []struct {
 	{semaphore.ErrClosed, reasonDraining},
 	{semdefs.ErrUnavailable, reasonStoreUnavailable},
 	{banlog.ErrUnavailable, reasonStoreUnavailable},
+	{audit.ErrUnavailable, reasonStoreUnavailable},
 	{loginlog.ErrUnavailable, reasonStoreUnavailable},
 	{captcha.ErrUnavailable, reasonStoreUnavailable},
 	{errUnauthenticated, reasonUnauthenticated},

@@ -18,12 +18,13 @@ import (
 
 // A request is what the middleware has found out about one.
 type request struct {
-	id     string
-	caller Caller
-	role   Role   // of the token; empty on the public listener
-	token  string // its name; empty also without tokens
-	header http.Header
-	http   *http.Request
+	id      string
+	caller  Caller
+	role    Role   // of the token; empty on the public listener
+	token   string // its name; empty also without tokens
+	placing bool   // it is an order, which the page is told of when it is decided as a whole
+	header  http.Header
+	http    *http.Request
 }
 
 type requestKey struct{}
@@ -93,7 +94,7 @@ func (a *API) finish(ctx context.Context, p *Problem) {
 	if p.retryAfter > 0 {
 		r.header["Retry-After"] = []string{strconv.FormatInt(ceilSeconds(p.retryAfter), 10)}
 	}
-	if p.Status == http.StatusUnauthorized {
+	if p.Status == http.StatusUnauthorized && r.header["Www-Authenticate"] == nil {
 		r.header["Www-Authenticate"] = []string{"Bearer"}
 	}
 	a.logCause(ctx, p)

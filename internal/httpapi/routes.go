@@ -132,6 +132,9 @@ func (a *API) operators(docs huma.API) {
 	register(a, docs, RoleOperator, putBanRoute, a.putBan)
 	register(a, docs, RoleOperator, deleteBanRoute, a.deleteBan)
 	register(a, docs, RoleOperator, banHistoryRoute, a.banHistory)
+	if a.audit != nil {
+		register(a, docs, RoleOperator, auditRoute, a.listAudit)
+	}
 	if a.semaphores != nil {
 		a.permits(docs)
 		a.reports(docs.OpenAPI())
@@ -147,5 +150,8 @@ func register[I, O any](a *API, docs huma.API, needs Role, op huma.Operation, ha
 		}
 		next(ctx)
 	}}
+	if needs == RoleOperator && op.Method != http.MethodGet {
+		handler = audited(a, op, handler)
+	}
 	huma.Register(docs, op, handler)
 }

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/audit"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/enforce"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/httpapi"
@@ -27,6 +29,7 @@ type HTTP struct {
 	Orders     *orders.Service
 	Counts     admission.Store
 	Bans       *banlog.Log
+	Audit      *audit.Log
 	Redis      *Redis
 	BanScript  bool // run here, since there is no other worker
 	Semaphores *semdefs.Table
@@ -85,6 +88,8 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		identity = jwt
 	}
 	measured := metrics.New(gate)
+	recorder := dashboard.NewRecorder()
+	measured.Add(recorder)
 	measured.Semaphores(semaphores)
 	if h.BanScript {
 		script, err := p.addBanScript(cfg, h.Redis, h.Counts, gate.Rules)
@@ -112,8 +117,9 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		return err
 	}
 	api, err := httpapi.New(httpapi.Config{
-		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Semaphores: semaphores, Secret: []byte(cfg.Secret),
+		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Audit: h.Audit, Semaphores: semaphores, Secret: []byte(cfg.Secret),
 		Captcha: challenges, CaptchaLimit: challengeLimit,
+		Live:  &httpapi.Live{Recorder: recorder},
 		Koala: dialect, Login: throttle, LoginHistory: h.Logins, Settled: logins.Settled,
 		Metrics: measured.Handler(), Decided: measured.Decided, Verified: measured.Verified,
 		Identity: identity, Tokens: tokens,
@@ -123,6 +129,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		return err
 	}
 	p.Background = append(p.Background, func(ctx context.Context) error { return h.Orders.Patrol(ctx, measured.Verified) })
+	p.Background = append(p.Background, api.RunLive)
 	p.Drain = api.Drain
 	p.Listeners = append(p.Listeners,
 		Listener{Name: "public", Addr: cfg.Listen, Handler: api.Public()},

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/audit"
 	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
@@ -35,7 +36,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			return err
 		}
 		return p.AddHTTP(cfg, HTTP{
-			Orders: svc, Counts: admission.NewRedisStore(shared), Bans: banlog.Postgres(db), Redis: r, Semaphores: semdefs.Postgres(db),
+			Orders: svc, Counts: admission.NewRedisStore(shared), Bans: banlog.Postgres(db), Audit: audit.Postgres(db), Redis: r, Semaphores: semdefs.Postgres(db),
 			Failures: login.NewRedisStore(r.Logins), Logins: loginlog.Postgres(db), History: history.Postgres(db),
 		})
 	})

@@ -1,0 +1,270 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Sources are what a frame is made of besides the Recorder. Those with a context may take their time and fail: their part of the frame is
+// then the one before. Nil leaves a part out.
+type Sources struct {
+	Process    func() Process
+	Sales      func(context.Context) ([]Sale, error)
+	Queue      func(context.Context) (Queue, error)
+	Semaphores func(context.Context) ([]Semaphore, error)
+	Bans       func(context.Context) (Bans, error)
+	Committed  func() uint64 // orders whose commit was heard of, since the start
+}
+
+// kept is how many frames a new page is told of: five minutes.
+const kept = 300
+
+// A Feed makes the frames. Make it with NewFeed and run it; it is safe for concurrent use.
+type Feed struct {
+	recorder *Recorder
+	sources  Sources
+	log      *slog.Logger
+	pages    atomic.Int32
+
+	sales      asked[[]Sale]
+	queue      asked[Queue]
+	semaphores asked[[]Semaphore]
+	bans       asked[Bans]
+
+	mu      sync.Mutex
+	seq     int64                    // guarded by mu
+	history []summary                // guarded by mu, the oldest first
+	last    []byte                   // guarded by mu: the frame of now, encoded
+	streams map[chan []byte]struct{} // guarded by mu
+}
+
+// A summary is what pages draw of a frame that has passed.
+type summary struct {
+	At       time.Time         `json:"at"`
+	WindowMS int64             `json:"window_ms"`
+	Answers  map[string]uint64 `json:"answers"`
+}
+
+// NewFeed returns a feed of what r records and the sources tell.
+func NewFeed(r *Recorder, s Sources, log *slog.Logger) *Feed {
+	return &Feed{
+		recorder: r, sources: s, log: log, streams: map[chan []byte]struct{}{},
+		sales: asked[[]Sale]{ask: s.Sales}, queue: asked[Queue]{ask: s.Queue}, semaphores: asked[[]Semaphore]{ask: s.Semaphores}, bans: asked[Bans]{ask: s.Bans},
+	}
+}
+
+// Run makes a frame a second until ctx ends; it then returns nil.
+func (f *Feed) Run(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	before, from := f.totals(), time.Now()
+	pace := pace{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if f.pages.Load() > 0 {
+			f.askAll(ctx)
+		}
+		now, at := f.totals(), time.Now()
+		frame := f.frame(now, before, at, at.Sub(from))
+		if frame.Sales != nil {
+			pace.fill(frame.Sales.Value, at)
+		}
+		before, from = now, at
+		f.publish(&frame)
+	}
+}
+
+// totals are what the recorder has counted since the start.
+type totals struct {
+	answers, charged, refused, shadow map[string]uint64
+	committed                         uint64
+}
+
+func (f *Feed) totals() totals {
+	r := f.recorder
+	t := totals{answers: r.answers.totals(), charged: r.charged.totals(), refused: r.refused.totals(), shadow: r.shadow.totals()}
+	if f.sources.Committed != nil {
+		t.committed = f.sources.Committed()
+	}
+	return t
+}
+
+func (f *Feed) frame(now, before totals, at time.Time, window time.Duration) Frame {
+	frame := Frame{
+		At: at.UTC(), WindowMS: window.Milliseconds(), Answers: map[string]uint64{}, Rules: []Rule{}, Latest: f.recorder.take(),
+		Sales: f.sales.part(at), Queue: f.queue.part(at), Semaphores: f.semaphores.part(at), Bans: f.bans.part(at),
+	}
+	if f.sources.Process != nil {
+		frame.Process = f.sources.Process()
+	}
+	for answer, n := range now.answers {
+		if n -= before.answers[answer]; n > 0 {
+			frame.Answers[answer] = n
+		}
+	}
+	fullest := f.recorder.fullest.take()
+	names := map[string]bool{}
+	for _, of := range []map[string]uint64{now.charged, now.refused, now.shadow} {
+		for name := range of {
+			names[name] = true
+		}
+	}
+	for name := range names {
+		frame.Rules = append(frame.Rules, Rule{
+			Name: name, Charged: now.charged[name] - before.charged[name], Refused: now.refused[name] - before.refused[name],
+			Shadow: now.shadow[name] - before.shadow[name], Fullest: fullest[name],
+		})
+	}
+	slices.SortFunc(frame.Rules, func(a, b Rule) int { return compareText(a.Name, b.Name) })
+	if frame.Queue != nil {
+		frame.Queue.Value.Committed = now.committed - before.committed
+	}
+	if frame.Latest == nil {
+		frame.Latest = []Answer{}
+	}
+	return frame
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// publish encodes a frame once, for all pages.
+func (f *Feed) publish(frame *Frame) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seq++
+	frame.Seq = f.seq
+	if len(f.history) == kept {
+		f.history = slices.Delete(f.history, 0, 1)
+	}
+	f.history = append(f.history, summary{frame.At, frame.WindowMS, frame.Answers})
+	if len(f.streams) == 0 {
+		return
+	}
+	encoded, err := json.Marshal(frame)
+	if err != nil {
+		f.log.Error("dashboard: a frame could not be encoded", "error", err)
+		return
+	}
+	for stream := range f.streams {
+		select {
+		case stream <- encoded:
+		default: // a page that cannot keep up misses frames, and nobody waits for it
+		}
+	}
+}
+
+// maxPages is how many pages are shown at a time.
+const maxPages = 1000
+
+// open begins a stream of frames, and returns the seconds before it; ok is false if there are too many.
+func (f *Feed) open() (frames chan []byte, history []byte, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.streams) == maxPages {
+		return nil, nil, false
+	}
+	history, err := json.Marshal(f.history)
+	if err != nil {
+		f.log.Error("dashboard: history could not be encoded", "error", err)
+		return nil, nil, false
+	}
+	frames = make(chan []byte, 2)
+	f.streams[frames] = struct{}{}
+	f.pages.Store(int32(len(f.streams)))
+	return frames, history, true
+}
+
+func (f *Feed) close(frames chan []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.streams, frames)
+	f.pages.Store(int32(len(f.streams)))
+}
+
+// askAll begins to ask what is not being asked already, and waits a little for it.
+func (f *Feed) askAll(ctx context.Context) {
+	patience, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	for _, done := range []<-chan struct{}{f.sales.start(ctx), f.queue.start(ctx), f.semaphores.start(ctx), f.bans.start(ctx)} {
+		select {
+		case <-done:
+		case <-patience.Done():
+		}
+	}
+}
+
+// askWithin bounds one question.
+const askWithin = 5 * time.Second
+
+// asked is a source, and what it said last. Safe for concurrent use.
+type asked[T any] struct {
+	ask func(context.Context) (T, error)
+
+	mu    sync.Mutex
+	busy  chan struct{} // guarded by mu: closed when the answer is there; nil: nobody asks
+	at    time.Time     // guarded by mu: when it was last answered
+	value T             // guarded by mu
+	err   error         // guarded by mu
+}
+
+var nothing = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+func (a *asked[T]) start(ctx context.Context) <-chan struct{} {
+	if a.ask == nil {
+		return nothing
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy != nil {
+		return a.busy
+	}
+	busy := make(chan struct{})
+	a.busy = busy
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, askWithin)
+		defer cancel()
+		value, err := a.ask(ctx)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.err = err; err == nil {
+			a.value, a.at = value, time.Now()
+		}
+		a.busy = nil
+		close(busy)
+	}()
+	return busy
+}
+
+// part is what was last said, or nil if nothing was yet.
+func (a *asked[T]) part(now time.Time) *Part[T] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.at.IsZero() && a.err == nil {
+		return nil
+	}
+	p := &Part[T]{Value: a.value}
+	if !a.at.IsZero() {
+		p.AgeMS = max(0, now.Sub(a.at).Milliseconds())
+	}
+	if a.err != nil {
+		p.Error = a.err.Error()
+	}
+	return p
+}

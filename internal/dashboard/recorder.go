@@ -1,0 +1,186 @@
+package dashboard
+
+import (
+	"maps"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// A Recorder counts what passes through this process, for pages and for Prometheus alike. Make it with NewRecorder; it is safe for
+// concurrent use.
+type Recorder struct {
+	answers counters // by answer
+	charged counters // by rule
+	refused counters
+	shadow  counters
+	fullest gauges // by rule, since the last frame
+
+	room   atomic.Int32 // for answers until the next frame
+	mu     sync.Mutex
+	latest []Answer // guarded by mu
+}
+
+// mostLatest is how many answers a frame tells of.
+const mostLatest = 20
+
+// NewRecorder returns a recorder that has counted nothing.
+func NewRecorder() *Recorder {
+	r := &Recorder{}
+	r.room.Store(mostLatest)
+	return r
+}
+
+// Admitted is the answer to a request that was let in; all others are reasons.
+const Admitted = "admitted"
+
+// Decided records what the rules said of a request.
+func (r *Recorder) Decided(req *admission.Request, d *admission.Decision) {
+	last := ""
+	for i := range d.Rules {
+		v := &d.Rules[i]
+		if v.Limit > 0 {
+			r.fullest.raise(v.Rule, 1-float64(v.Remaining)/float64(v.Limit))
+		}
+		if v.Rule == last { // windows of a rule stand side by side
+			continue
+		}
+		last = v.Rule
+		switch {
+		case v.Admitted:
+			r.charged.add(v.Rule)
+		case v.Shadow:
+			r.shadow.add(v.Rule)
+		default:
+			r.refused.add(v.Rule)
+		}
+	}
+}
+
+// Answered records how a request ended that rules were asked about, or would have been. asked tells which it was; it is called for a few.
+func (r *Recorder) Answered(answer, rule string, asked func() admission.Request) {
+	r.answers.add(answer)
+	if r.room.Load() <= 0 || r.room.Add(-1) < 0 {
+		return
+	}
+	req := asked()
+	who := req.User
+	if who == "" {
+		who = admission.Address(req.IP)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(who), What: short(req.Method + " " + req.Route), Answer: answer, Rule: rule})
+}
+
+// short keeps what a caller sent from filling frames.
+func short(text string) string {
+	const most = 80
+	for i := range text {
+		if i > most {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// take returns the answers since it was last called.
+func (r *Recorder) take() []Answer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	latest := r.latest
+	r.latest = nil
+	r.room.Store(mostLatest)
+	return latest
+}
+
+// counters are numbers by name. The zero value is ready. Names are those that operators wrote down, or reasons: few.
+type counters struct {
+	mu sync.Mutex // for a new name
+	of atomic.Pointer[map[string]*atomic.Uint64]
+}
+
+func (c *counters) add(name string) {
+	all := c.of.Load()
+	if all != nil {
+		if n, ok := (*all)[name]; ok {
+			n.Add(1)
+			return
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	grown := map[string]*atomic.Uint64{}
+	if all = c.of.Load(); all != nil {
+		maps.Copy(grown, *all)
+	}
+	if grown[name] == nil {
+		grown[name] = new(atomic.Uint64)
+	}
+	grown[name].Add(1)
+	c.of.Store(&grown)
+}
+
+// totals returns all numbers since the start.
+func (c *counters) totals() map[string]uint64 {
+	totals := map[string]uint64{}
+	if all := c.of.Load(); all != nil {
+		for name, n := range *all {
+			totals[name] = n.Load()
+		}
+	}
+	return totals
+}
+
+// gauges are the highest values by name since they were last taken. The zero value is ready.
+type gauges struct {
+	of sync.Map // name → *atomic.Uint64, bits of a float64
+}
+
+func (g *gauges) raise(name string, value float64) {
+	at, ok := g.of.Load(name)
+	if !ok {
+		at, _ = g.of.LoadOrStore(name, new(atomic.Uint64))
+	}
+	bits := at.(*atomic.Uint64)
+	for {
+		old := bits.Load()
+		if math.Float64frombits(old) >= value || bits.CompareAndSwap(old, math.Float64bits(value)) {
+			return
+		}
+	}
+}
+
+func (g *gauges) take() map[string]float64 {
+	taken := map[string]float64{}
+	g.of.Range(func(name, at any) bool {
+		taken[name.(string)] = math.Float64frombits(at.(*atomic.Uint64).Swap(0))
+		return true
+	})
+	return taken
+}
+
+var (
+	answersTotal = prometheus.NewDesc("tidegate_answers_total", "Requests that rules were asked about or would have been, by how they ended: admitted, or the reason of the refusal.", []string{"answer"}, nil)
+	verdictTotal = prometheus.NewDesc("tidegate_rule_verdicts_total", "Requests that matched a rule, by what the rule said: charged, refused, or shadow for what it would have refused.", []string{"rule", "verdict"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (r *Recorder) Describe(ch chan<- *prometheus.Desc) { ch <- answersTotal; ch <- verdictTotal }
+
+// Collect implements prometheus.Collector.
+func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
+	for answer, n := range r.answers.totals() {
+		ch <- prometheus.MustNewConstMetric(answersTotal, prometheus.CounterValue, float64(n), answer)
+	}
+	for verdict, c := range map[string]*counters{"charged": &r.charged, "refused": &r.refused, "shadow": &r.shadow} {
+		for rule, n := range c.totals() {
+			ch <- prometheus.MustNewConstMetric(verdictTotal, prometheus.CounterValue, float64(n), rule, verdict)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Live is what the page shows besides what an API knows by itself.
+type Live struct {
+	Recorder   *dashboard.Recorder
+	RoundTrips func() uint64   // to Redis, for decisions; nil: not known
+	Degraded   func() []string // what else does not work as it should; nil: nothing
+}
+
+// Where the page is.
+const (
+	pagePath   = "/"
+	assetsPath = "/assets/"
+	eventsPath = "/events"
+)
+
+// ofPage tells whether a route is one that a browser opens, which asks for a password where it is told to.
+func ofPage(route string) bool {
+	return route == pagePath || route == eventsPath || route == assetsPath+"*"
+}
+
+// Most of what a frame lists of one kind.
+const (
+	mostHolders = 20
+	mostBans    = 100
+	mostDead    = 20
+)
+
+// page registers the page and what it loads.
+func (a *API) page(described *huma.OpenAPI) {
+	a.feed = dashboard.NewFeed(a.live.Recorder, dashboard.Sources{
+		Process: a.liveProcess, Sales: a.liveSales, Queue: a.liveQueue, Bans: a.liveBans, Semaphores: a.liveSemaphores(), Committed: a.orders.Committed,
+	}, a.log)
+	operator := needs(RoleOperator)
+	a.internal.GET(pagePath, echo.WrapHandler(dashboard.Page(a.version)), operator)
+	a.internal.GET(assetsPath+"*", echo.WrapHandler(http.StripPrefix(assetsPath, dashboard.Assets())), operator)
+	a.internal.GET(eventsPath, echo.WrapHandler(a.feed.Stream(a.leaving.Done())), operator)
+	for path, kind := range map[string]string{pagePath: "text/html", eventsPath: "text/event-stream"} {
+		described.AddOperation(&huma.Operation{
+			OperationID: map[string]string{pagePath: "page", eventsPath: "events"}[path], Method: http.MethodGet, Path: path,
+			Summary: map[string]string{pagePath: "The live page", eventsPath: "Its stream: history, then a frame a second"}[path], Tags: operating,
+			Responses: refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{kind: {}}}, 401, 403),
+		})
+	}
+}
+
+// RunLive makes the frames of the page until ctx ends; it then returns nil.
+func (a *API) RunLive(ctx context.Context) error {
+	if a.feed == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return a.feed.Run(ctx)
+}
+
+// answered tells the page how a request ended that rules were asked about, or would have been.
+func (a *API) answered(err error, rule string, asked func() admission.Request) {
+	if a.live == nil {
+		return
+	}
+	answer := dashboard.Admitted
+	if err != nil {
+		p := problemOf(err)
+		if answer = p.Reason; rule == "" && len(p.ViolatedPolicies) > 0 {
+			rule = p.ViolatedPolicies[0]
+		}
+	}
+	a.live.Recorder.Answered(answer, rule, asked)
+}
+
+func (a *API) liveProcess() dashboard.Process {
+	s := a.gate.Stats()
+	p := dashboard.Process{
+		Version: a.version, Rules: s.Version, Processes: max(1, s.Processes), Degraded: []string{}, Decisions: s.DenyHits + s.DenyMisses, DenyHits: s.DenyHits,
+	}
+	if a.live.RoundTrips != nil {
+		p.RoundTrips = a.live.RoundTrips()
+	}
+	if s.Degraded {
+		p.Degraded = append(p.Degraded, "Redis does not answer decisions")
+	}
+	if s.RulesFailed {
+		p.Degraded = append(p.Degraded, "the rules file has a change that is wrong")
+	}
+	if a.live.Degraded != nil {
+		p.Degraded = append(p.Degraded, a.live.Degraded()...)
+	}
+	return p
+}
+
+func (a *API) liveSales(ctx context.Context) ([]dashboard.Sale, error) {
+	all, err := a.orders.Sales(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sales := make([]dashboard.Sale, len(all))
+	for i, s := range all {
+		sales[i] = dashboard.Sale{Sale: s.ID, State: string(s.State), StartsAt: instant(s.StartsAt), EndsAt: instant(s.EndsAt), Items: make([]dashboard.Item, len(s.Items))}
+		for j, it := range s.Items {
+			sales[i].Items[j] = dashboard.Item{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID]}
+		}
+	}
+	return sales, nil
+}
+
+func (a *API) liveQueue(ctx context.Context) (dashboard.Queue, error) {
+	q := dashboard.Queue{Dead: []dashboard.Dead{}}
+	backlog, err := a.orders.Backlog(ctx)
+	if err != nil {
+		return q, err
+	}
+	q.Waiting, q.OldestMS = backlog.Orders, backlog.Oldest.Milliseconds()
+	letters, err := a.orders.DeadLetters(ctx, orders.ID{}, mostDead+1)
+	for i := range letters[:min(len(letters), mostDead)] {
+		r := &letters[i].Reservation
+		q.Dead = append(q.Dead, dashboard.Dead{OrderID: r.ID.String(), Sale: r.Sale, Item: r.Item, Reason: letters[i].Reason})
+	}
+	q.MoreDead = len(letters) > mostDead
+	return q, err
+}
+
+func (a *API) liveBans(context.Context) (dashboard.Bans, error) {
+	all := a.gate.Bans()
+	slices.SortFunc(all, func(x, y admission.Ban) int { return y.Until.Compare(x.Until) })
+	bans := dashboard.Bans{Count: len(all), Bans: []dashboard.Ban{}}
+	for i := range all[:min(len(all), mostBans)] {
+		b := &all[i]
+		bans.Bans = append(bans.Bans, dashboard.Ban{Kind: string(b.Kind), Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: instant(b.Since), Until: instant(b.Until)})
+	}
+	return bans, nil
+}
+
+// liveSemaphores is nil where there are none.
+func (a *API) liveSemaphores() func(context.Context) ([]dashboard.Semaphore, error) {
+	if a.semaphores == nil {
+		return nil
+	}
+	return func(ctx context.Context) ([]dashboard.Semaphore, error) {
+		entries, err := a.semaphores.Entries(ctx)
+		if err != nil {
+			return nil, err
+		}
+		standings, err := a.semaphores.Standings(ctx, entries)
+		if err != nil {
+			return nil, err
+		}
+		all := make([]dashboard.Semaphore, len(standings))
+		for i := range standings {
+			view := a.viewSemaphore(&standings[i].Status, &standings[i].Entry, RoleOperator)
+			all[i] = dashboard.Semaphore{Name: view.Name, Limit: view.Limit, InUse: view.InUse, Waiting: view.Waiting, Holders: []dashboard.Holder{}}
+			for _, h := range view.Holders[:min(len(view.Holders), mostHolders)] {
+				all[i].Holders = append(all[i].Holders, dashboard.Holder{PermitID: h.PermitID, Holder: h.Holder, Weight: h.Weight, Since: h.Since, Until: h.LeaseUntil})
+			}
+		}
+		return all, nil
+	}
+}

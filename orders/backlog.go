@@ -1,0 +1,47 @@
+package orders
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Backlog is what was accepted and is not committed yet, in all processes.
+type Backlog struct {
+	Orders int
+	// Oldest is how long ago the oldest was accepted, or last taken up by a sweeper; 0 without orders.
+	Oldest time.Duration
+}
+
+// Committed is how many commits of orders this process has heard of since it was made, of all processes'.
+func (s *Service) Committed() uint64 { return s.committed.Load() }
+
+// Backlog counts what waits, in one round trip whatever waits. Items that are recovering are left out.
+func (s *Service) Backlog(ctx context.Context) (Backlog, error) {
+	var (
+		counts []*redis.IntCmd
+		oldest []*redis.ZSliceCmd
+		b      Backlog
+	)
+	_, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, sh := range s.catalog.Load().byNumber {
+			if !sh.forgottenAt(time.Now()) {
+				counts = append(counts, p.HLen(ctx, sh.keys[2]))
+				oldest = append(oldest, p.ZRangeWithScores(ctx, sh.keys[3], 0, 0))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return b, unavailable(err)
+	}
+	now, _ := s.clock.now()
+	for i := range counts {
+		b.Orders += int(counts[i].Val())
+		if first := oldest[i].Val(); len(first) > 0 {
+			b.Oldest = max(b.Oldest, now.Sub(time.UnixMilli(int64(first[0].Score))))
+		}
+	}
+	return b, nil
+}
