@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,41 +34,68 @@ func (a *internalAPI) call(ctx context.Context, method string, answer any, path 
 }
 
 func (a *internalAPI) ask(ctx context.Context, method string, query url.Values, answer any, path ...string) error {
-	for i := range path {
-		path[i] = url.PathEscape(path[i])
-	}
-	at, err := url.JoinPath(a.base, path...)
+	body, err := a.send(ctx, method, query, nil, path...)
 	if err != nil {
-		return fmt.Errorf("--internal: %w; name a URL such as http://127.0.0.1:8081", err)
+		return err
 	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("%s answers with something else than expected: %w; is it Tidegate's internal listener?", a.base, err)
+	}
+	return nil
+}
+
+// send makes a call, with a body as JSON unless that is nil, and returns the answer as it came.
+func (a *internalAPI) send(ctx context.Context, method string, query url.Values, body any, path ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	req, err := a.request(ctx, method, query, body, path...)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w; is the server running, and --internal its internal listener?", err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", req.URL, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return nil, refusal(req.URL.String(), resp.StatusCode, answer)
+	}
+	return answer, nil
+}
+
+func (a *internalAPI) request(ctx context.Context, method string, query url.Values, body any, path ...string) (*http.Request, error) {
+	escaped := make([]string, len(path))
+	for i := range path {
+		escaped[i] = url.PathEscape(path[i])
+	}
+	at, err := url.JoinPath(a.base, escaped...)
+	if err != nil {
+		return nil, fmt.Errorf("--internal: %w; name a URL such as http://127.0.0.1:8081", err)
+	}
 	if len(query) > 0 {
 		at += "?" + query.Encode()
 	}
-	req, err := http.NewRequestWithContext(ctx, method, at, http.NoBody)
+	content := []byte(nil)
+	if body != nil {
+		if content, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(content))
 	if err != nil {
-		return fmt.Errorf("--internal: %w; name a URL such as http://127.0.0.1:8081", err)
+		return nil, fmt.Errorf("--internal: %w; name a URL such as http://127.0.0.1:8081", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	if a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("%w; is the server running, and --internal its internal listener?", err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
-	if err != nil {
-		return fmt.Errorf("%s: %w", at, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return refusal(at, resp.StatusCode, body)
-	}
-	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("%s answers with something else than expected: %w; is it Tidegate's internal listener?", at, err)
-	}
-	return nil
+	return req, nil
 }
 
 func refusal(at string, status int, body []byte) error {

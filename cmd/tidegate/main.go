@@ -21,7 +21,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(demoCommand(), rehearseCommand(getenv), verifyCommand(getenv), ordersCommand(getenv), migrateCommand(getenv), rulesCommand(getenv), reportCommand(getenv), healthCommand())
+	root.AddCommand(demoCommand(), rehearseCommand(getenv), verifyCommand(getenv), ordersCommand(getenv), salesCommand(getenv), bansCommand(getenv), semaphoresCommand(getenv), auditCommand(getenv), topCommand(getenv), migrateCommand(getenv), rulesCommand(getenv), reportCommand(getenv), healthCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

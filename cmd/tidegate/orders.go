@@ -109,7 +109,7 @@ func deadOrdersCommand(getenv func(string) string) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found := 0
-			err := api.deadLetters(cmd.Context(), func(line json.RawMessage) error {
+			err := api.pages(cmd.Context(), func(line json.RawMessage) error {
 				found++
 				if asJSON {
 					_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", line)
@@ -121,7 +121,7 @@ func deadOrdersCommand(getenv func(string) string) *cobra.Command {
 				}
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  %s, %s  %s\n", d.OrderID, d.RefusedAt.Format(time.RFC3339), d.Sale, d.Item, d.Reason)
 				return err
-			})
+			}, "v1", "orders", "dead")
 			if err == nil && found == 0 && !asJSON {
 				_, err = fmt.Fprintln(cmd.OutOrStdout(), "no dead letters")
 			}
@@ -133,8 +133,8 @@ func deadOrdersCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// deadLetters calls fn for each, page by page.
-func (a *internalAPI) deadLetters(ctx context.Context, fn func(json.RawMessage) error) error {
+// pages calls fn for each item of a list, page by page.
+func (a *internalAPI) pages(ctx context.Context, fn func(json.RawMessage) error, path ...string) error {
 	for cursor := ""; ; {
 		var page struct {
 			Items []json.RawMessage
@@ -144,7 +144,7 @@ func (a *internalAPI) deadLetters(ctx context.Context, fn func(json.RawMessage) 
 		if cursor != "" {
 			query.Set("cursor", cursor)
 		}
-		if err := a.ask(ctx, http.MethodGet, query, &page, "v1", "orders", "dead"); err != nil {
+		if err := a.ask(ctx, http.MethodGet, query, &page, path...); err != nil {
 			return err
 		}
 		for _, item := range page.Items {
