@@ -14,7 +14,7 @@ type Backlog struct {
 	Oldest time.Duration
 }
 
-// Committed is how many commits of orders this process has heard of since it was made, of all processes'.
+// Committed is how many commits of orders this process was told of since it was made, by all processes. It may miss some while Redis is away.
 func (s *Service) Committed() uint64 { return s.committed.Load() }
 
 // Backlog counts what waits, in one round trip whatever waits. Items that are recovering are left out.

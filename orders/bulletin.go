@@ -67,6 +67,11 @@ func (s *Service) listenTo(ctx context.Context, sub *redis.PubSub) {
 					continue
 				}
 				s.hear(b)
+				for _, c := range b.Orders {
+					if c.Status == StatusConfirmed {
+						s.committed.Add(1)
+					}
+				}
 			}
 		}
 	}
@@ -74,9 +79,6 @@ func (s *Service) listenTo(ctx context.Context, sub *redis.PubSub) {
 
 func (s *Service) hear(b bulletin) {
 	for _, c := range b.Orders {
-		if c.Status == StatusConfirmed {
-			s.committed.Add(1)
-		}
 		s.ledger.settle(c.ID)
 		s.waiters.wake(c.ID)
 	}

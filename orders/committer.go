@@ -174,7 +174,9 @@ func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []i
 // data, it halves them until the one it refuses stands alone, and buries that:
 // no order fails for its neighbour.
 func (s *Service) write(ctx context.Context, part []Reservation) ([]Verdict, []error) {
+	began := time.Now()
 	verdicts, err := s.store.Commit(ctx, part)
+	s.opts.Measures.Batch(len(part), time.Since(began))
 	failures := make([]error, len(part))
 	switch {
 	case err == nil:
@@ -212,6 +214,7 @@ func (s *Service) settle(ctx context.Context, settled []settlement) {
 	}
 	ids := make(map[place][]any)
 	var news bulletin
+	now, _ := s.clock.now()
 	for i := range settled {
 		r, v := &settled[i].r, settled[i].v
 		at := place{r.Sale, r.Item, r.Epoch}
@@ -219,6 +222,9 @@ func (s *Service) settle(ctx context.Context, settled []settlement) {
 			s.takeBack(ctx, r, v)
 		} else {
 			ids[at] = append(ids[at], r.ID.String())
+		}
+		if v.Status == StatusConfirmed {
+			s.opts.Measures.Confirmed(max(0, now.Sub(time.UnixMilli(r.AcceptedMS))))
 		}
 		news.Orders = append(news.Orders, change{r.ID, v.Status})
 	}

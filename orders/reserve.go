@@ -136,11 +136,13 @@ func (a *Attempt) Reserve(ctx context.Context) (out Outcome, err error) {
 		return Outcome{Reason: ReasonAtCapacity, RetryAfter: retryCapacity}, nil
 	}
 	var answer Outcome
+	began := time.Now()
 	err = s.within(ctx, func(ctx context.Context) error {
 		o, err := a.reserve(ctx, generation)
 		answer = o
 		return err
 	})
+	s.opts.Measures.Reserved(time.Since(began))
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -34,6 +34,8 @@ type Options struct {
 	// Durability is what has to be true of a reservation in Redis before it is
 	// promised. Default: whatever the server does by itself.
 	Durability Durability
+	// Measures are told how long things take.
+	Measures Measures
 	// Logger hears what an operator should know. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -54,6 +56,7 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	o.Measures = o.Measures.withDefaults()
 	return o
 }
 

@@ -288,7 +288,9 @@ func TestResetNeedsTheOperator(t *testing.T) {
 func TestDecidedIsTold(t *testing.T) {
 	told := map[string]int{}
 	b := setup(t, func(c *Config) {
-		c.Decided = func(r *admission.Request, d *admission.Decision) { told[r.User+" "+r.Route+" "+string(d.Action)]++ }
+		c.Decided = func(r *admission.Request, d *admission.Decision, _ time.Duration) {
+			told[r.User+" "+r.Route+" "+string(d.Action)]++
+		}
 	})
 	call(b.Public(), "POST", placePath, `{"item":"shoe"}`)
 	call(b.Internal(), "POST", "/v1/admit", `{"subject":{"user":"eve"},"attributes":{"route":"/x"}}`)

@@ -57,7 +57,9 @@ type Config struct {
 	// Metrics answers GET /metrics on the internal listener. Nil: nobody does.
 	Metrics http.Handler
 	// Decided is told of every decision that charged, or would have. It must be safe for concurrent use, and keep neither. Nil: nobody is.
-	Decided func(*admission.Request, *admission.Decision)
+	Decided func(req *admission.Request, d *admission.Decision, took time.Duration)
+	// Served is told of every request when it was answered. It must be safe for concurrent use. Nil: nobody is.
+	Served func(Served)
 	// Verified is told what was found whenever a sale is verified. It must be safe for concurrent use. Nil: nobody is.
 	Verified func(sale string, checks []orders.Check)
 	// Tokens of the internal listener. Nil: none, and then the caller must
@@ -87,7 +89,8 @@ type API struct {
 	live     *Live
 	feed     *dashboard.Feed // nil: there is no page
 	metrics  http.Handler
-	decided  func(*admission.Request, *admission.Decision)
+	decided  func(*admission.Request, *admission.Decision, time.Duration)
+	served   func(Served)
 	verified func(sale string, checks []orders.Check)
 	identity Identity
 	tokens   *Tokens
@@ -121,7 +124,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a := &API{
 		orders: cfg.Orders, ready: cfg.Orders.Ready, gate: cfg.Gate, identity: cfg.Identity, tokens: cfg.Tokens,
-		bans: cfg.Bans, audit: cfg.Audit, live: cfg.Live, metrics: cfg.Metrics, decided: cfg.Decided, verified: cfg.Verified,
+		bans: cfg.Bans, audit: cfg.Audit, live: cfg.Live, metrics: cfg.Metrics, decided: cfg.Decided, served: cfg.Served, verified: cfg.Verified,
 		proxies: slices.Clone(cfg.TrustedProxies), log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
 	a.semaphores, a.secret = cfg.Semaphores, slices.Clone(cfg.Secret)
@@ -148,7 +151,7 @@ func New(cfg Config) (*API, error) {
 		return nil, err
 	}
 
-	steps := []echo.MiddlewareFunc{a.track}
+	steps := []echo.MiddlewareFunc{a.track("public")}
 	if len(origins) > 0 {
 		steps = append(steps, cors(origins)) // answers preflights itself, so nothing below counts them
 	}
@@ -161,7 +164,7 @@ func New(cfg Config) (*API, error) {
 		return nil, err
 	}
 
-	a.internal = a.echo(a.track, hygiene, segments, a.guard, a.identify)
+	a.internal = a.echo(a.track("internal"), hygiene, segments, a.guard, a.identify)
 	docs = a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
 	a.common(docs)
 	a.challenges(docs, false)

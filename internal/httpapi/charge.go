@@ -72,17 +72,18 @@ func bounded(ctx context.Context, within time.Duration) (context.Context, contex
 
 // chargeGate is where every charge of this process passes.
 func (a *API) chargeGate(ctx context.Context, req admission.Request) (admission.Decision, error) {
+	began := time.Now()
 	d, err := a.gate.Charge(ctx, req)
-	if err == nil && a.decided != nil {
-		a.decided(&req, &d)
+	if err != nil {
+		return d, err
 	}
-	if err == nil && a.live != nil {
-		a.live.Recorder.Decided(&req, &d)
-		if !requestOf(ctx).placing {
-			a.answered(denial(&d), d.Rule, func() admission.Request { return req })
-		}
+	if a.decided != nil {
+		a.decided(&req, &d, time.Since(began))
 	}
-	return d, err
+	if !requestOf(ctx).placing {
+		a.answered(denial(&d), d.Rule, func() admission.Request { return req })
+	}
+	return d, nil
 }
 
 // denial is the problem that d is to who is refused, or nil. Header fields are admissionhttp's.

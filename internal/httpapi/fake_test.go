@@ -143,6 +143,9 @@ func (f *fakeOrders) Events(_ context.Context, after int64, limit int, wait time
 	return f.events[:min(limit, len(f.events))], f.err
 }
 
+func (f *fakeOrders) Backlog(context.Context) (orders.Backlog, error) { return orders.Backlog{}, f.err }
+func (f *fakeOrders) Committed() uint64                               { return 0 }
+
 func (f *fakeOrders) DeadLetters(_ context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error) {
 	f.afterID = after
 	return f.dead[:min(limit, len(f.dead))], f.err

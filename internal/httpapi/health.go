@@ -68,7 +68,7 @@ func failingPart(err error) string {
 // reads them. What it returns last makes readyz answer 503.
 func Probes(ready func(context.Context) error, version string, metrics http.Handler, log *slog.Logger) (handler http.Handler, drain func()) {
 	a := &API{ready: ready, version: version, log: log}
-	e := a.echo(a.track, hygiene)
+	e := a.echo(a.track("worker"), hygiene)
 	docs := a.huma(e, "Tidegate", nil)
 	huma.Register(docs, livezRoute, a.livez)
 	huma.Register(docs, readyzRoute, a.readyz)

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -36,23 +37,44 @@ func (r *request) viewer() orders.Viewer {
 	return orders.Viewer{User: r.caller.User, All: r.role.may(RoleAdmit)}
 }
 
-// track gives every request its id, and turns errors and panics into problems.
-func (a *API) track(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		httpReq := c.Request()
-		r := &request{header: c.Response().Header(), id: httpReq.Header.Get(echo.HeaderXRequestID)}
-		if !visible(r.id, 128) {
-			r.id = rand.Text()
+// track tells of every request how it was answered.
+func (a *API) track(listener string) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			began := time.Now()
+			err := a.follow(c, next)
+			if a.served != nil {
+				a.served(Served{listener, c.Request().Method, c.Path(), c.Response().Status, time.Since(began)})
+			}
+			return err
 		}
-		r.header[echo.HeaderXRequestID] = []string{r.id}
-		r.http = httpReq.WithContext(context.WithValue(httpReq.Context(), requestKey{}, r))
-		c.SetRequest(r.http)
-		defer a.recover(c)
-		if err := next(c); err != nil {
-			a.fail(c, err)
-		}
-		return nil
 	}
+}
+
+// A Served request was answered.
+type Served struct {
+	Listener string // public, internal or worker
+	Method   string // as the caller wrote it
+	Route    string // its pattern; "" of paths that nothing is at
+	Status   int
+	Took     time.Duration
+}
+
+// follow gives a request its id, and turns errors and panics into problems.
+func (a *API) follow(c echo.Context, next echo.HandlerFunc) error {
+	httpReq := c.Request()
+	r := &request{header: c.Response().Header(), id: httpReq.Header.Get(echo.HeaderXRequestID)}
+	if !visible(r.id, 128) {
+		r.id = rand.Text()
+	}
+	r.header[echo.HeaderXRequestID] = []string{r.id}
+	r.http = httpReq.WithContext(context.WithValue(httpReq.Context(), requestKey{}, r))
+	c.SetRequest(r.http)
+	defer a.recover(c)
+	if err := next(c); err != nil {
+		a.fail(c, err)
+	}
+	return nil
 }
 
 func (a *API) recover(c echo.Context) {

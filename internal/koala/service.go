@@ -32,7 +32,7 @@ type Options struct {
 	// Alive asks the store whether it is there. Nil: it always is, being in this process.
 	Alive func(context.Context) error
 	// Decided is told of every decision that charged, or would have. It must be safe for concurrent use, and keep neither. Nil: nobody is.
-	Decided func(*admission.Request, *admission.Decision)
+	Decided func(req *admission.Request, d *admission.Decision, took time.Duration)
 	// Logger gets warnings, what reloads meet with, and yesterday's counters. Nil: slog.Default().
 	Logger *slog.Logger
 }
@@ -149,6 +149,7 @@ func (s *Service) decide(ctx context.Context, params Params, write bool) (admiss
 		return admission.Decision{}, nil, err
 	}
 	var d admission.Decision
+	began := time.Now()
 	if write {
 		d, err = s.gate.Charge(ctx, req)
 	} else {
@@ -159,7 +160,7 @@ func (s *Service) decide(ctx context.Context, params Params, write bool) (admiss
 	}
 	if write && s.opts.Decided != nil {
 		asked, decided := req, d // these are on the heap, and not those of all
-		s.opts.Decided(&asked, &decided)
+		s.opts.Decided(&asked, &decided, time.Since(began))
 	}
 	p, err := s.decidedBy(d.Version)
 	return d, p, err

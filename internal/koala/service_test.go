@@ -255,7 +255,9 @@ func TestToday(t *testing.T) {
 func TestDecided(t *testing.T) {
 	var told []string
 	s := newOurs(t, inMemory(), "rule : [count] [uid=+] [time=600; count=1] [result=3; return=201]", func(o *koala.Options) {
-		o.Decided = func(_ *admission.Request, d *admission.Decision) { told = append(told, d.Rule+" "+string(d.Action)) }
+		o.Decided = func(_ *admission.Request, d *admission.Decision, _ time.Duration) {
+			told = append(told, d.Rule+" "+string(d.Action))
+		}
 	})
 	for range 2 {
 		s.browse(t.Context(), uid)

@@ -6,6 +6,7 @@ package metrics
 import (
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -25,7 +26,7 @@ type Metrics struct {
 	gate      Gate
 	registry  *prometheus.Registry
 	decisions *prometheus.CounterVec
-	shadow    *prometheus.CounterVec
+	took      prometheus.Histogram
 	verdicts  verdicts
 	tiers     atomic.Pointer[tierSet]
 }
@@ -46,16 +47,25 @@ func New(gate Gate) *Metrics {
 			Name: "tidegate_decisions_total",
 			Help: "Requests that were to be charged, by the rule that decided, the tier, and what was decided.",
 		}, []string{"rule", "tier", "action"}),
-		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidegate_shadow_refusals_total",
-			Help: "Requests that a shadow rule would have refused.",
-		}, []string{"rule"}),
+		took: seconds("decision_duration_seconds", "Time of a decision of the rules, with its round trip to Redis if it took one."),
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &m.verdicts)
 	if gate != nil {
-		m.registry.MustRegister(m.decisions, m.shadow, stats{gate})
+		m.registry.MustRegister(m.decisions, m.took, stats{gate})
 	}
 	return m
+}
+
+// seconds is a native histogram of times, whose buckets are a tenth wide at most. Scrapes in text show the few classic ones.
+func seconds(name, help string) prometheus.Histogram {
+	return prometheus.NewHistogram(times(name, help))
+}
+
+func times(name, help string) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: "tidegate_" + name, Help: help, Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
+	}
 }
 
 // Add adds the metrics of a part that knows its own. To be called before the first scrape.
@@ -67,20 +77,13 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // Decided counts a decision.
-func (m *Metrics) Decided(req *admission.Request, d *admission.Decision) {
+func (m *Metrics) Decided(req *admission.Request, d *admission.Decision, took time.Duration) {
 	rule := d.Rule
 	if rule == "" {
 		rule = "none"
 	}
 	m.decisions.WithLabelValues(rule, m.tier(req), string(d.Action)).Inc()
-	last := ""
-	for i := range d.Rules {
-		// A rule's windows stand side by side.
-		if v := &d.Rules[i]; v.Shadow && !v.Admitted && v.Rule != last {
-			m.shadow.WithLabelValues(v.Rule).Inc()
-			last = v.Rule
-		}
-	}
+	m.took.Observe(took.Seconds())
 }
 
 // tier is that of a request, if the rules name it. Others come from callers, or whoever vouches for them.

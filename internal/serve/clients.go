@@ -26,7 +26,8 @@ type Redis struct {
 	Decisions redis.UniversalClient
 	Logins    redis.UniversalClient // waits longer: nobody takes back what is counted for who has given up
 	Queue     redis.UniversalClient
-	Fence     *orders.Fence // sees every new connection of Decisions
+	Fence     *orders.Fence     // sees every new connection of Decisions
+	Trips     map[string]*trips // of each client: decisions, logins, queue
 }
 
 // loginWithin is how long the Redis of logins may take. Whoever logs in waits longer for the check of the password.
@@ -57,9 +58,14 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 	queueOpts.MaxRetries = 3
 	queueOpts.DialTimeout, queueOpts.ReadTimeout, queueOpts.WriteTimeout, queueOpts.PoolTimeout =
 		2*time.Second, 3*time.Second, 3*time.Second, 4*time.Second
-	return &Redis{
+	r := &Redis{
 		Decisions: redis.NewUniversalClient(opts), Logins: redis.NewUniversalClient(&logins), Queue: redis.NewUniversalClient(queueOpts), Fence: fence,
-	}, nil
+		Trips: map[string]*trips{"decisions": {}, "logins": {}, "queue": {}},
+	}
+	for name, client := range map[string]redis.UniversalClient{"decisions": r.Decisions, "logins": r.Logins, "queue": r.Queue} {
+		client.AddHook(r.Trips[name])
+	}
+	return r, nil
 }
 
 // Close closes all clients.

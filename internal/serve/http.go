@@ -90,6 +90,10 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	measured := metrics.New(gate)
 	recorder := dashboard.NewRecorder()
 	measured.Add(recorder)
+	decided := func(req *admission.Request, d *admission.Decision, took time.Duration) {
+		measured.Decided(req, d, took)
+		recorder.Decided(req, d)
+	}
 	measured.Semaphores(semaphores)
 	if h.BanScript {
 		script, err := p.addBanScript(cfg, h.Redis, h.Counts, gate.Rules)
@@ -112,16 +116,23 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if err != nil {
 		return err
 	}
-	dialect, err := p.addKoala(cfg, &h, measured)
+	dialect, err := p.addKoala(cfg, &h, func(req *admission.Request, d *admission.Decision, took time.Duration) {
+		decided(req, d, took)
+		answer := string(d.Reason)
+		if d.Admitted {
+			answer = dashboard.Admitted
+		}
+		recorder.Answered(answer, d.Rule, func() admission.Request { return *req })
+	})
 	if err != nil {
 		return err
 	}
 	api, err := httpapi.New(httpapi.Config{
 		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Audit: h.Audit, Semaphores: semaphores, Secret: []byte(cfg.Secret),
 		Captcha: challenges, CaptchaLimit: challengeLimit,
-		Live:  &httpapi.Live{Recorder: recorder},
+		Live:  &httpapi.Live{Recorder: recorder, RoundTrips: h.Redis.Trips["decisions"].n.Load},
 		Koala: dialect, Login: throttle, LoginHistory: h.Logins, Settled: logins.Settled,
-		Metrics: measured.Handler(), Decided: measured.Decided, Verified: measured.Verified,
+		Metrics: measured.Handler(), Decided: decided, Verified: measured.Verified,
 		Identity: identity, Tokens: tokens,
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(), DecideWithin: h.Within,
 	})
@@ -138,12 +149,12 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 }
 
 // addKoala gives a process the endpoints of Koala, if it has a file of rules for them.
-func (p *Process) addKoala(cfg *config.Config, h *HTTP, measured *metrics.Metrics) (httpapi.Koala, error) {
+func (p *Process) addKoala(cfg *config.Config, h *HTTP, decided func(*admission.Request, *admission.Decision, time.Duration)) (httpapi.Koala, error) {
 	if cfg.KoalaFile == "" {
 		return nil, nil
 	}
 	service, err := koala.New(h.Counts, koala.Options{
-		Path: cfg.KoalaFile, Zone: cfg.KoalaZone, Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log, Decided: measured.Decided,
+		Path: cfg.KoalaFile, Zone: cfg.KoalaZone, Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log, Decided: decided,
 		Alive: func(ctx context.Context) error { return h.Redis.Decisions.Ping(ctx).Err() },
 	})
 	if err != nil {

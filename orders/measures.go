@@ -1,0 +1,26 @@
+package orders
+
+import "time"
+
+// Measures are told what a Service and its workers do, as it happens. They must be quick and safe for concurrent use; nil ones are not called.
+type Measures struct {
+	// Reserved is told how long Redis took for one decision, also one that failed.
+	Reserved func(took time.Duration)
+	// Batch is told of each transaction that was to commit orders, also one that failed.
+	Batch func(orders int, took time.Duration)
+	// Confirmed is told, by the process that committed an order, how long after its acceptance that was.
+	Confirmed func(after time.Duration)
+}
+
+func (m Measures) withDefaults() Measures {
+	if m.Reserved == nil {
+		m.Reserved = func(time.Duration) {}
+	}
+	if m.Batch == nil {
+		m.Batch = func(int, time.Duration) {}
+	}
+	if m.Confirmed == nil {
+		m.Confirmed = func(time.Duration) {}
+	}
+	return m
+}
