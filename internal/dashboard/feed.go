@@ -18,7 +18,9 @@ type Sources struct {
 	Queue      func(context.Context) (Queue, error)
 	Semaphores func(context.Context) ([]Semaphore, error)
 	Bans       func(context.Context) (Bans, error)
-	Committed  func() uint64 // orders whose commit was heard of, since the start
+	Health     func(context.Context) ([]string, error) // what does not work as it should
+	Rules      func() []string                         // names of those in force, in their order
+	Committed  func() uint64                           // orders whose commit was heard of, since the start
 }
 
 // kept is how many frames a new page is told of: five minutes.
@@ -35,12 +37,19 @@ type Feed struct {
 	queue      asked[Queue]
 	semaphores asked[[]Semaphore]
 	bans       asked[Bans]
+	health     asked[[]string]
 
 	mu      sync.Mutex
 	seq     int64                    // guarded by mu
 	history []summary                // guarded by mu, the oldest first
-	last    []byte                   // guarded by mu: the frame of now, encoded
+	stock   stock                    // guarded by mu
 	streams map[chan []byte]struct{} // guarded by mu
+}
+
+// A past is what a new page is told of first.
+type past struct {
+	Frames []summary `json:"frames"`
+	Stock  []curve   `json:"stock"`
 }
 
 // A summary is what pages draw of a frame that has passed.
@@ -53,8 +62,9 @@ type summary struct {
 // NewFeed returns a feed of what r records and the sources tell.
 func NewFeed(r *Recorder, s Sources, log *slog.Logger) *Feed {
 	return &Feed{
-		recorder: r, sources: s, log: log, streams: map[chan []byte]struct{}{},
-		sales: asked[[]Sale]{ask: s.Sales}, queue: asked[Queue]{ask: s.Queue}, semaphores: asked[[]Semaphore]{ask: s.Semaphores}, bans: asked[Bans]{ask: s.Bans},
+		recorder: r, sources: s, log: log, stock: stock{}, streams: map[chan []byte]struct{}{},
+		sales: asked[[]Sale]{ask: s.Sales}, queue: asked[Queue]{ask: s.Queue}, semaphores: asked[[]Semaphore]{ask: s.Semaphores},
+		bans: asked[Bans]{ask: s.Bans}, health: asked[[]string]{ask: s.Health},
 	}
 }
 
@@ -62,8 +72,8 @@ func NewFeed(r *Recorder, s Sources, log *slog.Logger) *Feed {
 func (f *Feed) Run(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	defer f.waitAll()
 	before, from := f.totals(), time.Now()
-	pace := pace{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -74,12 +84,8 @@ func (f *Feed) Run(ctx context.Context) error {
 			f.askAll(ctx)
 		}
 		now, at := f.totals(), time.Now()
-		frame := f.frame(now, before, at, at.Sub(from))
-		if frame.Sales != nil {
-			pace.fill(frame.Sales.Value, at)
-		}
+		f.publish(f.frame(now, before, at, at.Sub(from)))
 		before, from = now, at
-		f.publish(&frame)
 	}
 }
 
@@ -98,50 +104,61 @@ func (f *Feed) totals() totals {
 	return t
 }
 
-func (f *Feed) frame(now, before totals, at time.Time, window time.Duration) Frame {
-	frame := Frame{
-		At: at.UTC(), WindowMS: window.Milliseconds(), Answers: map[string]uint64{}, Rules: []Rule{}, Latest: f.recorder.take(),
+func (f *Feed) frame(now, before totals, at time.Time, window time.Duration) *Frame {
+	frame := &Frame{
+		At: at.UTC(), WindowMS: window.Milliseconds(), Answers: map[string]uint64{}, Latest: f.recorder.take(), Rules: f.rules(now, before),
 		Sales: f.sales.part(at), Queue: f.queue.part(at), Semaphores: f.semaphores.part(at), Bans: f.bans.part(at),
 	}
 	if f.sources.Process != nil {
 		frame.Process = f.sources.Process()
+	}
+	if health := f.health.part(at); health != nil {
+		frame.Process.Degraded = append(frame.Process.Degraded, health.Value...)
+	}
+	if frame.Sales != nil {
+		for i := range frame.Sales.Value {
+			if s := &frame.Sales.Value[i]; s.State == "recovering" {
+				frame.Process.Degraded = append(frame.Process.Degraded, "the sale "+s.Sale+" is recovering")
+			}
+		}
 	}
 	for answer, n := range now.answers {
 		if n -= before.answers[answer]; n > 0 {
 			frame.Answers[answer] = n
 		}
 	}
-	fullest := f.recorder.fullest.take()
-	names := map[string]bool{}
-	for _, of := range []map[string]uint64{now.charged, now.refused, now.shadow} {
-		for name := range of {
-			names[name] = true
-		}
-	}
-	for name := range names {
-		frame.Rules = append(frame.Rules, Rule{
-			Name: name, Charged: now.charged[name] - before.charged[name], Refused: now.refused[name] - before.refused[name],
-			Shadow: now.shadow[name] - before.shadow[name], Fullest: fullest[name],
-		})
-	}
-	slices.SortFunc(frame.Rules, func(a, b Rule) int { return compareText(a.Name, b.Name) })
 	if frame.Queue != nil {
 		frame.Queue.Value.Committed = now.committed - before.committed
 	}
-	if frame.Latest == nil {
-		frame.Latest = []Answer{}
-	}
+	frame.bound()
 	return frame
 }
 
-func compareText(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
+// rules are those in force, and after them others that something was counted of.
+func (f *Feed) rules(now, before totals) []Rule {
+	var names []string
+	if f.sources.Rules != nil {
+		names = slices.Clone(f.sources.Rules())
 	}
-	return 0
+	inForce := len(names)
+	for _, of := range []map[string]uint64{now.charged, now.refused, now.shadow} {
+		for name := range of {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names[inForce:])
+	fullest := f.recorder.fullest.take()
+	rules := make([]Rule, len(names))
+	for i, name := range names {
+		g := fullest[name]
+		rules[i] = Rule{
+			Name: name, Charged: now.charged[name] - before.charged[name], Refused: now.refused[name] - before.refused[name],
+			Shadow: now.shadow[name] - before.shadow[name], Fullest: g.share(), Used: g.used(), Limit: g.limit(),
+		}
+	}
+	return rules
 }
 
 // publish encodes a frame once, for all pages.
@@ -154,6 +171,9 @@ func (f *Feed) publish(frame *Frame) {
 		f.history = slices.Delete(f.history, 0, 1)
 	}
 	f.history = append(f.history, summary{frame.At, frame.WindowMS, frame.Answers})
+	if frame.Sales != nil {
+		f.stock.fill(frame.Sales.Value, frame.At.Add(-time.Duration(frame.Sales.AgeMS)*time.Millisecond))
+	}
 	if len(f.streams) == 0 {
 		return
 	}
@@ -180,7 +200,7 @@ func (f *Feed) open() (frames chan []byte, history []byte, ok bool) {
 	if len(f.streams) == maxPages {
 		return nil, nil, false
 	}
-	history, err := json.Marshal(f.history)
+	history, err := json.Marshal(past{append([]summary{}, f.history...), f.stock.curves()})
 	if err != nil {
 		f.log.Error("dashboard: history could not be encoded", "error", err)
 		return nil, nil, false
@@ -202,7 +222,7 @@ func (f *Feed) close(frames chan []byte) {
 func (f *Feed) askAll(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	for _, done := range []<-chan struct{}{f.sales.start(ctx), f.queue.start(ctx), f.semaphores.start(ctx), f.bans.start(ctx)} {
+	for _, done := range []<-chan struct{}{f.sales.start(ctx), f.queue.start(ctx), f.semaphores.start(ctx), f.bans.start(ctx), f.health.start(ctx)} {
 		select {
 		case <-done:
 		case <-patience.Done():
@@ -210,61 +230,11 @@ func (f *Feed) askAll(ctx context.Context) {
 	}
 }
 
-// askWithin bounds one question.
-const askWithin = 5 * time.Second
-
-// asked is a source, and what it said last. Safe for concurrent use.
-type asked[T any] struct {
-	ask func(context.Context) (T, error)
-
-	mu    sync.Mutex
-	busy  chan struct{} // guarded by mu: closed when the answer is there; nil: nobody asks
-	at    time.Time     // guarded by mu: when it was last answered
-	value T             // guarded by mu
-	err   error         // guarded by mu
-}
-
-var nothing = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
-
-func (a *asked[T]) start(ctx context.Context) <-chan struct{} {
-	if a.ask == nil {
-		return nothing
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.busy != nil {
-		return a.busy
-	}
-	busy := make(chan struct{})
-	a.busy = busy
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, askWithin)
-		defer cancel()
-		value, err := a.ask(ctx)
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.err = err; err == nil {
-			a.value, a.at = value, time.Now()
-		}
-		a.busy = nil
-		close(busy)
-	}()
-	return busy
-}
-
-// part is what was last said, or nil if nothing was yet.
-func (a *asked[T]) part(now time.Time) *Part[T] {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.at.IsZero() && a.err == nil {
-		return nil
-	}
-	p := &Part[T]{Value: a.value}
-	if !a.at.IsZero() {
-		p.AgeMS = max(0, now.Sub(a.at).Milliseconds())
-	}
-	if a.err != nil {
-		p.Error = a.err.Error()
-	}
-	return p
+// waitAll waits until nobody is being asked any more.
+func (f *Feed) waitAll() {
+	f.sales.wait()
+	f.queue.wait()
+	f.semaphores.wait()
+	f.bans.wait()
+	f.health.wait()
 }

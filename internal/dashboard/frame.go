@@ -17,6 +17,11 @@ type Frame struct {
 	Queue      *Part[Queue]       `json:"queue,omitempty"`
 	Semaphores *Part[[]Semaphore] `json:"semaphores,omitempty"`
 	Bans       *Part[Bans]        `json:"bans,omitempty"`
+
+	// How many there are besides those listed.
+	MoreRules      int `json:"more_rules,omitempty"`
+	MoreSales      int `json:"more_sales,omitempty"`
+	MoreSemaphores int `json:"more_semaphores,omitempty"`
 }
 
 // A Part is asked of Redis or the database, and may be older than its frame.
@@ -45,6 +50,8 @@ type Rule struct {
 	Refused uint64  `json:"refused"`
 	Shadow  uint64  `json:"shadow"`  // would have been refused
 	Fullest float64 `json:"fullest"` // the most that anybody has used of the limit: 0 to 1
+	Used    int     `json:"used"`    // by the same one
+	Limit   int     `json:"limit"`   // of the same window; 0: nobody was counted
 }
 
 // An Answer is one decision.
@@ -60,9 +67,12 @@ type Answer struct {
 type Sale struct {
 	Sale     string    `json:"sale"`
 	State    string    `json:"state"`
+	Draft    bool      `json:"draft,omitempty"` // it is scheduled, and nobody has opened it yet
 	StartsAt time.Time `json:"starts_at"`
 	EndsAt   time.Time `json:"ends_at"`
 	Items    []Item    `json:"items"`
+
+	MoreItems int `json:"more_items,omitempty"`
 }
 
 // An Item is what is left of it, and how fast it goes.
@@ -70,7 +80,8 @@ type Item struct {
 	Item      string  `json:"item"`
 	Stock     int     `json:"stock"`
 	Free      int     `json:"free"`
-	PerSecond float64 `json:"per_second"`               // units taken, over the last ten seconds at most
+	PerSecond float64 `json:"per_second"`               // units taken
+	OverMS    int64   `json:"over_ms"`                  // what that was counted in: ten seconds at most
 	SoldOutIn int64   `json:"sold_out_in_ms,omitempty"` // at that pace; 0: it is, or nobody takes any
 }
 

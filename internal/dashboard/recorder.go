@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"maps"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +30,7 @@ const mostLatest = 20
 
 // NewRecorder returns a recorder that has counted nothing.
 func NewRecorder() *Recorder {
-	r := &Recorder{}
+	r := &Recorder{latest: []Answer{}}
 	r.room.Store(mostLatest)
 	return r
 }
@@ -45,7 +44,7 @@ func (r *Recorder) Decided(req *admission.Request, d *admission.Decision) {
 	for i := range d.Rules {
 		v := &d.Rules[i]
 		if v.Limit > 0 {
-			r.fullest.raise(v.Rule, 1-float64(v.Remaining)/float64(v.Limit))
+			r.fullest.raise(v.Rule, gaugeOf(v.Limit-v.Remaining, v.Limit))
 		}
 		if v.Rule == last { // windows of a rule stand side by side
 			continue
@@ -94,7 +93,7 @@ func (r *Recorder) take() []Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	latest := r.latest
-	r.latest = nil
+	r.latest = []Answer{}
 	r.room.Store(mostLatest)
 	return latest
 }
@@ -135,34 +134,6 @@ func (c *counters) totals() map[string]uint64 {
 		}
 	}
 	return totals
-}
-
-// gauges are the highest values by name since they were last taken. The zero value is ready.
-type gauges struct {
-	of sync.Map // name → *atomic.Uint64, bits of a float64
-}
-
-func (g *gauges) raise(name string, value float64) {
-	at, ok := g.of.Load(name)
-	if !ok {
-		at, _ = g.of.LoadOrStore(name, new(atomic.Uint64))
-	}
-	bits := at.(*atomic.Uint64)
-	for {
-		old := bits.Load()
-		if math.Float64frombits(old) >= value || bits.CompareAndSwap(old, math.Float64bits(value)) {
-			return
-		}
-	}
-}
-
-func (g *gauges) take() map[string]float64 {
-	taken := map[string]float64{}
-	g.of.Range(func(name, at any) bool {
-		taken[name.(string)] = math.Float64frombits(at.(*atomic.Uint64).Swap(0))
-		return true
-	})
-	return taken
 }
 
 var (

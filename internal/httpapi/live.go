@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -32,17 +34,18 @@ func ofPage(route string) bool {
 	return route == pagePath || route == eventsPath || route == assetsPath+"*"
 }
 
-// Most of what a frame lists of one kind.
+// Most of what is looked at of one kind; the page shows fewer.
 const (
 	mostHolders = 20
 	mostBans    = 100
-	mostDead    = 20
+	mostDead    = 21
 )
 
 // page registers the page and what it loads.
 func (a *API) page(described *huma.OpenAPI) {
 	a.feed = dashboard.NewFeed(a.live.Recorder, dashboard.Sources{
-		Process: a.liveProcess, Sales: a.liveSales, Queue: a.liveQueue, Bans: a.liveBans, Semaphores: a.liveSemaphores(), Committed: a.orders.Committed,
+		Process: a.liveProcess, Health: a.liveHealth, Sales: a.liveSales, Queue: a.liveQueue, Bans: a.liveBans, Semaphores: a.liveSemaphores(),
+		Rules: a.liveRules(), Committed: a.orders.Committed,
 	}, a.log)
 	operator := needs(RoleOperator)
 	a.internal.GET(pagePath, echo.WrapHandler(dashboard.Page(a.version)), operator)
@@ -101,6 +104,38 @@ func (a *API) liveProcess() dashboard.Process {
 	return p
 }
 
+func (a *API) liveHealth(ctx context.Context) ([]string, error) {
+	if err := a.ready(ctx); err != nil {
+		return []string{failingPart(err)}, nil
+	}
+	return nil, nil
+}
+
+// liveRules names the rules in force, which are looked up once for each version of them.
+func (a *API) liveRules() func() []string {
+	var (
+		of    *admission.Rules
+		names []string
+	)
+	return func() []string {
+		rules := a.gate.Rules()
+		if rules == of {
+			return names
+		}
+		of, names = rules, nil
+		view, err := a.viewRules(rules)
+		if err != nil {
+			return nil
+		}
+		for _, rule := range view.Body.Rules {
+			if name, ok := rule["name"].(string); ok {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+}
+
 func (a *API) liveSales(ctx context.Context) ([]dashboard.Sale, error) {
 	all, err := a.orders.Sales(ctx)
 	if err != nil {
@@ -108,7 +143,10 @@ func (a *API) liveSales(ctx context.Context) ([]dashboard.Sale, error) {
 	}
 	sales := make([]dashboard.Sale, len(all))
 	for i, s := range all {
-		sales[i] = dashboard.Sale{Sale: s.ID, State: string(s.State), StartsAt: instant(s.StartsAt), EndsAt: instant(s.EndsAt), Items: make([]dashboard.Item, len(s.Items))}
+		sales[i] = dashboard.Sale{
+			Sale: s.ID, State: string(s.State), Draft: s.State == orders.StateScheduled && s.Switch == orders.SwitchDraft,
+			StartsAt: instant(s.StartsAt), EndsAt: instant(s.EndsAt), Items: make([]dashboard.Item, len(s.Items)),
+		}
 		for j, it := range s.Items {
 			sales[i].Items[j] = dashboard.Item{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID]}
 		}
@@ -123,18 +161,19 @@ func (a *API) liveQueue(ctx context.Context) (dashboard.Queue, error) {
 		return q, err
 	}
 	q.Waiting, q.OldestMS = backlog.Orders, backlog.Oldest.Milliseconds()
-	letters, err := a.orders.DeadLetters(ctx, orders.ID{}, mostDead+1)
-	for i := range letters[:min(len(letters), mostDead)] {
+	letters, err := a.orders.DeadLetters(ctx, orders.ID{}, mostDead)
+	for i := range letters {
 		r := &letters[i].Reservation
 		q.Dead = append(q.Dead, dashboard.Dead{OrderID: r.ID.String(), Sale: r.Sale, Item: r.Item, Reason: letters[i].Reason})
 	}
-	q.MoreDead = len(letters) > mostDead
 	return q, err
 }
 
 func (a *API) liveBans(context.Context) (dashboard.Bans, error) {
 	all := a.gate.Bans()
-	slices.SortFunc(all, func(x, y admission.Ban) int { return y.Until.Compare(x.Until) })
+	slices.SortFunc(all, func(x, y admission.Ban) int {
+		return cmp.Or(y.Until.Compare(x.Until), strings.Compare(x.Value, y.Value))
+	})
 	bans := dashboard.Bans{Count: len(all), Bans: []dashboard.Ban{}}
 	for i := range all[:min(len(all), mostBans)] {
 		b := &all[i]
@@ -159,9 +198,11 @@ func (a *API) liveSemaphores() func(context.Context) ([]dashboard.Semaphore, err
 		}
 		all := make([]dashboard.Semaphore, len(standings))
 		for i := range standings {
-			view := a.viewSemaphore(&standings[i].Status, &standings[i].Entry, RoleOperator)
+			st := &standings[i].Status
+			st.Holders, st.Waiters = st.Holders[:min(len(st.Holders), mostHolders)], nil
+			view := a.viewSemaphore(st, &standings[i].Entry, RoleOperator)
 			all[i] = dashboard.Semaphore{Name: view.Name, Limit: view.Limit, InUse: view.InUse, Waiting: view.Waiting, Holders: []dashboard.Holder{}}
-			for _, h := range view.Holders[:min(len(view.Holders), mostHolders)] {
+			for _, h := range view.Holders {
 				all[i].Holders = append(all[i].Holders, dashboard.Holder{PermitID: h.PermitID, Holder: h.Holder, Weight: h.Weight, Since: h.Since, Until: h.LeaseUntil})
 			}
 		}

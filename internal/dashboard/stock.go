@@ -1,0 +1,93 @@
+package dashboard
+
+import "time"
+
+// paceOver is the longest that a pace is measured over.
+const paceOver = 10 * time.Second
+
+// stock is how many units were left of each item lately, as far back as pages draw. While nothing is taken two points are enough.
+type stock map[itemKey][]left
+
+type itemKey struct{ sale, item string }
+
+type left struct {
+	at   time.Time
+	free int
+}
+
+// fill adds what sales tell, as it was at a time, and puts the pace of each item into them. Items that are not there any more are forgotten.
+func (s stock) fill(sales []Sale, at time.Time) {
+	seen := make(map[itemKey]bool, len(s))
+	for i := range sales {
+		for j := range sales[i].Items {
+			it := &sales[i].Items[j]
+			key := itemKey{sales[i].Sale, it.Item}
+			seen[key] = true
+			s[key] = grown(s[key], left{at, it.Free})
+			it.PerSecond, it.OverMS, it.SoldOutIn = pace(s[key])
+		}
+	}
+	for key := range s {
+		if !seen[key] {
+			delete(s, key)
+		}
+	}
+}
+
+func grown(past []left, now left) []left {
+	n := len(past)
+	switch {
+	case n > 0 && !now.at.After(past[n-1].at): // the same answer again
+		return past
+	case n > 1 && past[n-1].free == now.free && past[n-2].free == now.free:
+		past[n-1] = now
+	default:
+		past = append(past, now)
+	}
+	for len(past) > 1 && now.at.Sub(past[1].at) > kept*time.Second {
+		past = past[1:]
+	}
+	return past
+}
+
+// pace is that of the last seconds. Units that came back, or were added, do not make it less than 0.
+func pace(past []left) (perSecond float64, overMS, soldOutIn int64) {
+	now := past[len(past)-1]
+	begin := now.at.Add(-paceOver)
+	i := 0
+	for past[i].at.Before(begin) {
+		i++
+	}
+	from := past[i]
+	if i > 0 && past[i-1].free == from.free { // nothing was taken in between
+		from.at = begin
+	}
+	over := now.at.Sub(from.at)
+	if over <= 0 {
+		return 0, 0, 0
+	}
+	if taken := from.free - now.free; taken > 0 {
+		perSecond = float64(taken) / over.Seconds()
+		soldOutIn = int64(float64(now.free) / perSecond * 1000)
+	}
+	return perSecond, over.Milliseconds(), soldOutIn
+}
+
+// A curve is an item's stock as a new page is told of it.
+type curve struct {
+	Sale  string     `json:"sale"`
+	Item  string     `json:"item"`
+	Stock [][2]int64 `json:"stock"` // milliseconds since 1970, and how many were left
+}
+
+func (s stock) curves() []curve {
+	curves := make([]curve, 0, len(s))
+	for key, past := range s {
+		c := curve{key.sale, key.item, make([][2]int64, len(past))}
+		for i, p := range past {
+			c.Stock[i] = [2]int64{p.at.UnixMilli(), int64(p.free)}
+		}
+		curves = append(curves, c)
+	}
+	return curves
+}
