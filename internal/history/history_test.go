@@ -27,11 +27,12 @@ func (p *Pruner) fill(t *testing.T, n int, end time.Time) {
 	t.Helper()
 	for i := range n {
 		at := p.write(end.Add(-time.Duration(i) * time.Minute))
-		for _, insert := range []string{
-			`INSERT INTO ban_events (id, at, lifted, kind, value, reason, rule, since, until, times) VALUES ($1, $2, $3, 'user', 'ann', '', '', $2, $2, 1)`,
-			`INSERT INTO login_events (id, at, rule, count, action, factor, name_reference, ip_masked, times, shadow) VALUES ($1, $2, 'r', 'ip', 'deny', '', '', '', 1, $3)`,
+		for insert, rest := range map[string][]any{
+			`INSERT INTO ban_events (id, at, lifted, kind, value, reason, rule, since, until, times) VALUES ($1, $2, $3, 'user', 'ann', '', '', $2, $2, 1)`:                       {false},
+			`INSERT INTO login_events (id, at, rule, count, action, factor, name_reference, ip_masked, times, shadow) VALUES ($1, $2, 'r', 'ip', 'deny', '', '', '', 1, $3)`:      {false},
+			`INSERT INTO audit_events (id, at, actor, action, target, detail, outcome, request_id) VALUES ($1, $2, 'ann', 'put-ban', '/v1/bans/user/bob', '', 'done', 'request')`: nil,
 		} {
-			if _, err := p.db.ExecContext(t.Context(), insert, fmt.Sprintf("e-%d", i), at, false); err != nil {
+			if _, err := p.db.ExecContext(t.Context(), insert, append([]any{fmt.Sprintf("e-%d", i), at}, rest...)...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -39,13 +40,14 @@ func (p *Pruner) fill(t *testing.T, n int, end time.Time) {
 }
 
 // left is how many events of each kind there are.
-func (p *Pruner) left(t *testing.T) (bans, logins int) {
+func (p *Pruner) left(t *testing.T) (kinds [len(tables)]int) {
 	t.Helper()
-	err := p.db.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM ban_events), (SELECT count(*) FROM login_events)").Scan(&bans, &logins)
-	if err != nil {
-		t.Fatal(err)
+	for i, table := range tables {
+		if err := p.db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&kinds[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return bans, logins
+	return kinds
 }
 
 func TestPrune(t *testing.T) {
@@ -55,12 +57,12 @@ func TestPrune(t *testing.T) {
 			each(t, func(t *testing.T, p *Pruner) {
 				p.batch = batch
 				p.fill(t, 12, now)
-				for _, want := range []int64{16, 0} {
+				for _, want := range []int64{24, 0} {
 					if n, err := p.Prune(t.Context(), now.Add(-3*time.Minute)); err != nil || n != want { // the fourth is not older
 						t.Errorf("%d rows, want %d, %v", n, want, err)
 					}
-					if bans, logins := p.left(t); bans != 4 || logins != 4 {
-						t.Errorf("%d bans and %d logins are left", bans, logins)
+					if left := p.left(t); left != [...]int{4, 4, 4} {
+						t.Errorf("%v of %v are left", left, tables)
 					}
 				}
 			})
@@ -85,13 +87,13 @@ func TestPrunedByMany(t *testing.T) {
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		for patience := time.After(time.Minute); ; {
-			bans, logins := p.left(t)
-			if bans+logins == 0 {
+			left := p.left(t)
+			if left == [len(tables)]int{} {
 				break
 			}
 			select {
 			case <-patience:
-				t.Fatalf("%d bans and %d logins are left", bans, logins)
+				t.Fatalf("%v of %v are left", left, tables)
 			case <-tick.C:
 			}
 		}

@@ -1,14 +1,18 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
 	"github.com/tidegate/tidegate/internal/audit"
 )
@@ -25,44 +29,90 @@ var auditRoute = huma.Operation{
 	Tags: operating, Errors: []int{401, 403, 422, 503},
 }
 
-// auditWithin bounds how long a change waits for its event to be kept.
-const auditWithin = 2 * time.Second
+const (
+	auditWithin = 2 * time.Second // how long a change waits for its event to be kept
+	maxDetail   = 2048            // bytes of an event
+)
 
-// audited is a handler that leaves an event, whatever came of it.
+// A detailed input says what an event keeps of it besides the path. Of others nothing is kept: they say no more, or something secret.
+type detailed interface{ detail(a *API) any }
+
+func (in *putSaleInput) detail(*API) any      { return in.Body }
+func (in *putBanInput) detail(*API) any       { return in.Body }
+func (in *putSemaphoreInput) detail(*API) any { return in.Body }
+
+type reachedKey struct{}
+
+// audited is a handler that leaves an event, whatever came of it, before it is answered.
 func audited[I, O any](a *API, op huma.Operation, handler func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
 	return func(ctx context.Context, in *I) (*O, error) {
+		if reached, ok := ctx.Value(reachedKey{}).(*bool); ok {
+			*reached = true
+		}
+		outcome := error(problem(reasonInternal)) // of a panic
+		defer func() {
+			var detail any
+			if in, ok := any(in).(detailed); ok {
+				detail = in.detail(a)
+			}
+			a.note(ctx, op.OperationID, detail, outcome)
+		}()
 		out, err := handler(ctx, in)
-		a.note(ctx, op.OperationID, in, err)
+		outcome = err
 		return out, err
 	}
 }
 
-// note keeps that somebody asked for a change. What was done stays done where the event cannot be kept; the log says so.
-func (a *API) note(ctx context.Context, action string, asked any, err error) {
+// auditRefused leaves an event of a request that was refused before it came to its handler: for the role of its token, or its form.
+func (a *API) auditRefused(op huma.Operation) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		reached := false
+		next(huma.WithValue(ctx, reachedKey{}, &reached))
+		if !reached {
+			a.note(ctx.Context(), op.OperationID, nil, problem(reasonOfStatus(humaecho.Unwrap(ctx).Response().Status)))
+		}
+	}
+}
+
+// note keeps that somebody asked for a change, and what came of it. What was done stays done where the event cannot be kept; the log says
+// that it is missing.
+func (a *API) note(ctx context.Context, action string, detail any, outcome error) {
 	if a.audit == nil {
 		return
 	}
 	r := requestOf(ctx)
 	e := audit.Event{
-		ID: rand.Text(), At: time.Now(), Actor: r.token, Action: action, Target: r.http.URL.Path, Outcome: "done", RequestID: r.id,
+		ID: rand.Text(), At: time.Now(), Actor: cmp.Or(r.token, "local"), Action: action, Target: quoted(withoutSecrets(r.http.URL.Path)),
+		Outcome: "done", RequestID: r.id,
 	}
-	if e.Actor == "" {
-		e.Actor = "local"
+	e.Target = strings.Map(printable, e.Target) // which Postgres, too, could not keep otherwise
+	if outcome != nil {
+		e.Outcome = problemOf(outcome).Reason
 	}
-	if err != nil {
-		e.Outcome = problemOf(err).Reason
+	var err error
+	if detail != nil {
+		var text []byte
+		text, err = json.Marshal(detail)
+		if e.Detail = string(text); len(text) > maxDetail {
+			e.Detail = strings.ToValidUTF8(string(text[:maxDetail]), "") + "…"
+		}
 	}
-	detail, err := json.Marshal(asked)
 	if err == nil {
-		e.Detail = string(detail)
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditWithin)
 		defer cancel()
 		err = a.audit.Record(within, e)
 	}
 	if err != nil {
 		a.log.LogAttrs(ctx, slog.LevelError, "a change is missing in the audit log", slog.String("request_id", e.RequestID),
-			slog.String("actor", e.Actor), slog.String("action", action), slog.String("path", quoted(e.Target)), slog.Any("error", err))
+			slog.String("actor", e.Actor), slog.String("action", action), slog.String("path", e.Target), slog.String("outcome", e.Outcome), slog.Any("error", err))
 	}
+}
+
+func printable(r rune) rune {
+	if unicode.IsControl(r) {
+		return unicode.ReplacementChar
+	}
+	return r
 }
 
 type auditView struct {
@@ -72,8 +122,8 @@ type auditView struct {
 	At        time.Time `json:"at"`
 	Actor     string    `json:"actor" doc:"Name of the token; local: there are no tokens"`
 	Action    string    `json:"action" doc:"Id of the operation"`
-	Target    string    `json:"target" doc:"Path of the request"`
-	Detail    string    `json:"detail" doc:"What was asked, as JSON"`
+	Target    string    `json:"target" doc:"Path of the request, without secrets"`
+	Detail    string    `json:"detail" doc:"What was asked besides, as JSON; of more than 2048 bytes the beginning"`
 	Outcome   string    `json:"outcome" doc:"done, or the reason why not"`
 	RequestID string    `json:"request_id"`
 }

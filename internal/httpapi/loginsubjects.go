@@ -56,6 +56,12 @@ func (in *subjectInput) subject() (s login.Subject, err error) {
 	return s, err
 }
 
+// detail names nobody: what was typed as a name may be a password.
+func (in *subjectInput) detail(a *API) any {
+	reference, _ := a.login.Reference(in.Name) // empty of what is no name
+	return map[string]string{"reference": reference, "ip": quoted(in.IP), "factor": in.Factor}
+}
+
 type loginStandingView struct {
 	_ struct{} `additionalProperties:"true"`
 

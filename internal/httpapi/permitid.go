@@ -8,16 +8,22 @@ import (
 	"strings"
 )
 
+// What an id is signed for.
+const (
+	forHolder   = "permit id"      // renewal and release
+	forOperator = "forced release" // what operators are shown of the permits of others
+)
+
 // signed is a permit's id of a semaphore as callers have it. A Redis that has lost its memory believes every id, since holders register
 // again by them, so whoever could make one up could take the place of a true holder.
-func (a *API) signed(name, id string) string {
+func (a *API) signed(use, name, id string) string {
 	h := hmac.New(sha256.New, a.secret)
-	fmt.Fprintf(h, "permit id %q %q", name, id)
+	fmt.Fprintf(h, "%s %q %q", use, name, id)
 	return id + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 
-// unsigned is the reverse of signed, or false where it did not make the id for this semaphore.
-func (a *API) unsigned(name, id string) (string, bool) {
+// unsigned is the reverse of signed, or false where it did not make the id for this use and semaphore.
+func (a *API) unsigned(use, name, id string) (string, bool) {
 	inner := id[:max(0, strings.LastIndexByte(id, '.'))]
-	return inner, hmac.Equal([]byte(id), []byte(a.signed(name, inner)))
+	return inner, hmac.Equal([]byte(id), []byte(a.signed(use, name, inner)))
 }

@@ -28,7 +28,7 @@ var (
 	}
 	releaseRoute = huma.Operation{
 		OperationID: "release-permit", Method: http.MethodDelete, Path: "/v1/semaphores/{name}/permits/{id}",
-		Summary: "Release a permit, also again", Tags: capping, DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 422, 503},
+		Summary: "Release a permit, also again; operators also that of another, by the id in the list of holders", Tags: capping, DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 422, 503},
 	}
 )
 
@@ -117,7 +117,7 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 		_ = sem.Release(context.WithoutCancel(ctx), grant.ID) // nobody will ever know of it; if it fails, the lease ends
 		return nil, ctx.Err()
 	}
-	id := a.signed(in.Name, grant.ID)
+	id := a.signed(forHolder, in.Name, grant.ID)
 	return &permitOutput{
 		CacheControl: "no-store", Location: "/v1/semaphores/" + in.Name + "/permits/" + id,
 		Body: permitView{
@@ -168,7 +168,7 @@ func (a *API) renew(ctx context.Context, in *permitInput) (*renewalOutput, error
 	if err != nil {
 		return nil, asUnknown(err, in.Name)
 	}
-	id, ok := a.unsigned(in.Name, in.ID)
+	id, ok := a.unsigned(forHolder, in.Name, in.ID)
 	if !ok {
 		return nil, semaphore.ErrPermitLost // what never was a permit is none now
 	}
@@ -187,11 +187,29 @@ func (a *API) release(ctx context.Context, in *permitInput) (*struct{}, error) {
 	if err != nil {
 		return nil, asUnknown(err, in.Name)
 	}
-	id, ok := a.unsigned(in.Name, in.ID)
-	if !ok {
-		return nil, invalidAt("path.id", fmt.Sprintf("%.80q is no permit's id", in.ID))
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
-	return nil, semdefs.Away(sem.Release(ctx, id))
+	if id, ok := a.unsigned(forHolder, in.Name, in.ID); ok {
+		return nil, semdefs.Away(sem.Release(ctx, id))
+	}
+	id, ok := a.unsigned(forOperator, in.Name, in.ID)
+	if !ok || !requestOf(ctx).role.may(RoleOperator) {
+		return nil, invalidAt("path.id", fmt.Sprintf("%.80q is no permit's id", in.ID))
+	}
+	return nil, a.forceRelease(ctx, sem, id)
+}
+
+// forceRelease takes a permit away from its holder, whom the audit log names.
+func (a *API) forceRelease(ctx context.Context, sem *semaphore.Semaphore, id string) error {
+	lost := holderView{}
+	if st, err := sem.Status(ctx); err == nil { // else nobody is named
+		for _, h := range st.Holders {
+			if h.ID == id {
+				lost = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: instant(h.Since), LeaseUntil: instant(h.Until)}
+			}
+		}
+	}
+	err := semdefs.Away(sem.Release(ctx, id))
+	a.note(ctx, releaseRoute.OperationID, lost, err)
+	return err
 }

@@ -208,6 +208,8 @@ func reasonOfStatus(status int) string {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		return reasonInvalid
+	case http.StatusForbidden:
+		return reasonForbidden
 	case http.StatusNotFound:
 		return reasonUnknownRoute
 	case http.StatusMethodNotAllowed:

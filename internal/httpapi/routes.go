@@ -151,6 +151,7 @@ func register[I, O any](a *API, docs huma.API, needs Role, op huma.Operation, ha
 		next(ctx)
 	}}
 	if needs == RoleOperator && op.Method != http.MethodGet {
+		op.Middlewares = append(huma.Middlewares{a.auditRefused(op)}, op.Middlewares...)
 		handler = audited(a, op, handler)
 	}
 	huma.Register(docs, op, handler)

@@ -77,7 +77,7 @@ type semaphoreTotals struct {
 type holderView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	PermitID     string    `json:"permit_id,omitempty" doc:"For operators: who knows it can renew and release the permit"`
+	PermitID     string    `json:"permit_id,omitempty" doc:"For operators: releases the permit. The holder has another one, which renews it"`
 	Holder       string    `json:"holder"`
 	Weight       int       `json:"weight"`
 	FencingToken int64     `json:"fencing_token"`
@@ -107,7 +107,7 @@ func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by Role) sem
 	for i, h := range st.Holders {
 		v.Holders[i] = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: instant(h.Since), LeaseUntil: instant(h.Until)}
 		if by.may(RoleOperator) {
-			v.Holders[i].PermitID = a.signed(st.Name, h.ID)
+			v.Holders[i].PermitID = a.signed(forOperator, st.Name, h.ID)
 		}
 	}
 	for i, w := range st.Waiters {

@@ -1,0 +1,271 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/audit"
+	"github.com/tidegate/tidegate/login"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// fakeAudit keeps events, the newest first, unless it fails.
+type fakeAudit struct {
+	events []audit.Event
+	err    error
+}
+
+func (f *fakeAudit) Record(_ context.Context, e audit.Event) error {
+	if f.err == nil {
+		f.events = append([]audit.Event{e}, f.events...)
+	}
+	return f.err
+}
+
+func (f *fakeAudit) List(_ context.Context, after string, limit int) ([]audit.Event, error) {
+	found := f.events
+	if after != "" {
+		found = found[slices.IndexFunc(found, func(e audit.Event) bool { return e.ID == after })+1:]
+	}
+	return found[:min(limit, len(found))], f.err
+}
+
+// last is the only event since it was last asked for.
+func (f *fakeAudit) last(t *testing.T) audit.Event {
+	t.Helper()
+	defer func() { f.events = nil }()
+	if len(f.events) != 1 {
+		t.Fatalf("want one event, have %+v", f.events)
+	}
+	return f.events[0]
+}
+
+// twoTokens are an operator's, who is called boss, and a service's.
+func twoTokens(t *testing.T) func(*Config) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(file, []byte("[{name: boss, role: operator, token: b}, {name: shop, role: admit, token: s}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return func(cfg *Config) {
+		var err error
+		if cfg.Tokens, err = LoadTokens(file, cfg.Logger); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func withAudit(t *testing.T) (*bed, *fakeAudit) {
+	t.Helper()
+	kept := &fakeAudit{}
+	logins, err := login.New(login.NewMemoryStore(), admission.DefaultRules, login.Options{Secret: []byte("sixteen bytes or more")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := setup(t, withSemaphores(t), twoTokens(t), func(cfg *Config) { cfg.Audit, cfg.Login = kept, logins })
+	return b, kept
+}
+
+// asService are the operations by which services do their work, with a token of theirs: what becomes of orders is among the order events.
+var asService = []string{
+	"place-order", "cancel-order", "pay-order", "admit", "admit-batch", "login-attempt", "login-outcome", "acquire-permit", "renew-permit",
+	"release-permit", // of their own; see TestForcedRelease
+}
+
+// Every change leaves an event: whoever adds an operation says here if it is none of an operator's.
+func TestEveryChangeIsKept(t *testing.T) {
+	b, kept := withAudit(t)
+	filled := regexp.MustCompile(`\{\w+\}`)
+	seen := 0
+	for path, item := range documentOf(t, b.internal)["paths"].(map[string]any) {
+		for method, op := range item.(map[string]any) {
+			id := op.(map[string]any)["operationId"].(string)
+			if method == "get" || strings.HasPrefix(id, "authz-") {
+				continue
+			}
+			body := ""
+			if op.(map[string]any)["requestBody"] != nil {
+				body = "{}"
+			}
+			at := filled.ReplaceAllString(path, "x")
+			kept.events = nil
+			call(b.Internal(), strings.ToUpper(method), at, body, "X-Tidegate-Token", "b")
+			if slices.Contains(asService, id) {
+				if len(kept.events) != 0 {
+					t.Errorf("%s: %+v", id, kept.events)
+				}
+				continue
+			}
+			seen++
+			if e := kept.last(t); e.Actor != "boss" || e.Action != id || e.Target != at || e.At.IsZero() || e.Outcome == "" || e.RequestID == "" {
+				t.Errorf("%s: %+v", id, e)
+			}
+			w := call(b.Internal(), strings.ToUpper(method), at, body, "X-Tidegate-Token", "s")
+			if e := kept.last(t); w.Code != 403 || e.Actor != "shop" || e.Action != id || e.Outcome != "forbidden" || e.Detail != "" {
+				t.Errorf("%s by a service: %d, %+v", id, w.Code, e)
+			}
+		}
+	}
+	if seen < 11 {
+		t.Errorf("only %d changes are documented", seen)
+	}
+}
+
+func TestWhatIsKept(t *testing.T) {
+	for _, tt := range []struct {
+		name, method, path, body string
+		prepare                  func(*bed)
+		outcome, detail          string
+	}{
+		{"a sale", "PUT", "/v1/sales/flash", definition, nil, "done", `"items":[{"item":"shoe"`},
+		{"a switch", "POST", "/v1/sales/flash/pause", "", nil, "done", ""},
+		{"one that is refused", "POST", "/v1/sales/none/pause", "", nil, "unknown_sale", ""},
+		{"one that fails", "POST", "/v1/sales/flash/pause", "", func(b *bed) { b.orders.err = orders.ErrUnavailable }, "store_unavailable", ""},
+		{"a wrong body", "PUT", "/v1/bans/user/ann", `{"for_ms":0,"reason":"x"}`, nil, "invalid", ""},
+		{"a ban", "PUT", "/v1/bans/user/ann", `{"for_ms":1,"reason":"<b>\u0000"}`, nil, "done", `"reason":"\u003cb\u003e\u0000"`},
+		{"a ban that nobody has", "DELETE", "/v1/bans/user/ann", "", nil, "unknown_ban", ""},
+		{"rules", "POST", "/v1/rules/reload", "", nil, "done", ""},
+		{"wrong rules", "POST", "/v1/rules/reload", "", func(b *bed) { b.gate.err = &admission.RulesError{Problem: "x"} }, "invalid", ""},
+		{"a semaphore", "PUT", "/v1/semaphores/own", `{"limit":3}`, nil, "done", `{"limit":3,"lease_ms":15000}`},
+		{"login", "DELETE", "/v1/login/subjects?name=hunter2&ip=192.0.2.1", "", nil, "done", `{"factor":"password","ip":"192.0.2.1","reference":"`},
+		{"a wrong name", "PUT", "/v1/bans/user/%00%ff%0a", `{"for_ms":1}`, nil, "invalid", `{"for_ms":1}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, kept := withAudit(t)
+			if tt.prepare != nil {
+				tt.prepare(b)
+			}
+			call(b.Internal(), tt.method, tt.path, tt.body, "X-Tidegate-Token", "b", "X-Request-Id", "r-1")
+			e := kept.last(t)
+			if e.Actor != "boss" || e.Outcome != tt.outcome || e.RequestID != "r-1" || !strings.Contains(e.Detail, tt.detail) || (tt.detail == "") != (e.Detail == "") {
+				t.Errorf("%+v", e)
+			}
+			if strings.Contains(e.Detail+e.Target, "hunter2") || strings.ContainsAny(e.Target, "\x00\n") || !utf8.ValidString(e.Target) {
+				t.Errorf("%+q", e)
+			}
+		})
+	}
+}
+
+// However much is asked, an event stays small.
+func TestEventsAreBounded(t *testing.T) {
+	b, kept := withAudit(t)
+	items := strings.TrimSuffix(strings.Repeat(`{"item":"shoe","stock":1},`, 900), ",")
+	body := `{"starts_at":"2030-01-01T00:00:00Z","ends_at":"2030-01-02T00:00:00Z","items":[` + items + `]}`
+	call(b.Internal(), "PUT", "/v1/sales/"+strings.Repeat("x", 60000), body, "X-Tidegate-Token", "b")
+	if e := kept.last(t); len(e.Detail) < 2000 || len(e.Detail) > 2100 || len(e.Target) > 1000 {
+		t.Errorf("%d and %d bytes", len(e.Detail), len(e.Target))
+	}
+}
+
+// A panic is no way around the log.
+func TestAPanicIsKept(t *testing.T) {
+	b, kept := withAudit(t)
+	b.gate.rules = nil
+	if w := call(b.Internal(), "POST", "/v1/rules/reload", "", "X-Tidegate-Token", "b"); w.Code != 500 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if e := kept.last(t); e.Outcome != "internal" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// An operator sees an id of a permit that releases it, which is kept. The holder's own does what it did.
+func TestForcedRelease(t *testing.T) {
+	b, kept := withAudit(t)
+	h := b.Internal()
+	const permits = "/v1/semaphores/report/permits"
+	var own struct {
+		ID    string `json:"permit_id"`
+		Token int64  `json:"fencing_token"`
+	}
+	if err := json.Unmarshal(call(h, "POST", permits, `{"holder":"ada"}`, "X-Tidegate-Token", "s").Body.Bytes(), &own); err != nil || own.ID == "" {
+		t.Fatal(err)
+	}
+	var seen struct{ Holders []map[string]any }
+	if err := json.Unmarshal(call(h, "GET", "/v1/semaphores/report", "", "X-Tidegate-Token", "b").Body.Bytes(), &seen); err != nil || len(seen.Holders) != 1 {
+		t.Fatalf("%v %v", seen, err)
+	}
+	shown := seen.Holders[0]["permit_id"].(string)
+	for _, step := range []struct {
+		method, id, token string
+		status            int
+	}{
+		{"PUT", shown, "b", 410},    // it renews nothing
+		{"DELETE", shown, "s", 422}, // and a service that has got hold of it releases nothing
+		{"PUT", own.ID, "s", 200},
+		{"DELETE", shown, "b", 204},
+		{"PUT", own.ID, "s", 410},
+	} {
+		if w := call(h, step.method, permits+"/"+step.id, "", "X-Tidegate-Token", step.token); w.Code != step.status {
+			t.Errorf("%+v: %d %s", step, w.Code, w.Body)
+		}
+	}
+	e := kept.last(t)
+	if e.Actor != "boss" || e.Action != "release-permit" || e.Target != permits+"/…" || e.Outcome != "done" ||
+		!strings.Contains(e.Detail, `"holder":"ada"`) || strings.Contains(e.Detail, "permit_id") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// What operators do is done while the database is away; the log says what is missing.
+func TestAChangeWithoutTheAuditLog(t *testing.T) {
+	b, kept := withAudit(t)
+	kept.err = errors.New("no database")
+	if w := call(b.Internal(), "POST", "/v1/sales/flash/pause", "", "X-Tidegate-Token", "b"); w.Code != 200 || b.orders.to != orders.SwitchPaused {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	logged := b.logged.String()
+	for _, want := range []string{"level=ERROR", "missing in the audit log", "actor=boss", "action=pause-sale", "path=/v1/sales/flash/pause", "outcome=done", "no database"} {
+		if !strings.Contains(logged, want) {
+			t.Errorf("no %s in %s", want, logged)
+		}
+	}
+}
+
+func TestAuditIsListed(t *testing.T) {
+	b, kept := withAudit(t)
+	for _, verb := range []string{"open", "pause", "close"} {
+		call(b.Internal(), "POST", "/v1/sales/flash/"+verb, "", "X-Tidegate-Token", "b")
+	}
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("X-Tidegate-Token", "b")
+		b.Internal().ServeHTTP(w, r)
+	})
+	var actions []string
+	for cursor := ""; ; {
+		var list struct {
+			Items []struct{ Action string }
+			Next  *string `json:"next_cursor"`
+		}
+		w := matchesDocument(t, h, "GET", "/v1/audit?limit=2&cursor="+cursor, "", "/v1/audit", 200)
+		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list.Items {
+			actions = append(actions, e.Action)
+		}
+		if list.Next == nil {
+			break
+		}
+		cursor = *list.Next
+	}
+	if !slices.Equal(actions, []string{"close-sale", "pause-sale", "open-sale"}) || len(kept.events) != 3 {
+		t.Errorf("%v: reading leaves no event: %d", actions, len(kept.events))
+	}
+	kept.err = audit.ErrUnavailable
+	matchesDocument(t, h, "GET", "/v1/audit", "", "/v1/audit", 503)
+	if w := call(b.Internal(), "GET", "/v1/audit", "", "X-Tidegate-Token", "s"); w.Code != 403 {
+		t.Errorf("a service reads what operators did: %d", w.Code)
+	}
+}
