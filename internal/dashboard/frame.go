@@ -57,7 +57,8 @@ type Rule struct {
 // An Answer is one decision.
 type Answer struct {
 	At     time.Time `json:"at"`
-	Who    string    `json:"who"`
+	Who    string    `json:"who"` // the user, or the address where there is none
+	IP     string    `json:"ip"`
 	What   string    `json:"what"`
 	Answer string    `json:"answer"` // admitted, or the reason of the refusal
 	Rule   string    `json:"rule,omitempty"`

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -68,13 +69,10 @@ func (r *Recorder) Answered(answer, rule string, asked func() admission.Request)
 		return
 	}
 	req := asked()
-	who := req.User
-	if who == "" {
-		who = admission.Address(req.IP)
-	}
+	ip := admission.Address(req.IP)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(who), What: short(req.Method + " " + req.Route), Answer: answer, Rule: rule})
+	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(cmp.Or(req.User, ip)), IP: ip, What: short(req.Method + " " + req.Route), Answer: answer, Rule: rule})
 }
 
 // short keeps what a caller sent from filling frames.

@@ -2,11 +2,12 @@
 
 import {$, put} from './dom.js';
 
-/** ask opens the dialog and resolves to whether the operator wants it. */
-function ask(title, text) {
+/** ask opens the dialog and resolves to whether the operator wants it. Escape is no; the browser gives the focus back. */
+function ask(title, text, verb) {
   const dialog = $('#confirm');
   put($('h2', dialog), title);
   put($('p', dialog), text);
+  put($('.primary', dialog), verb);
   dialog.returnValue = 'no';
   dialog.showModal();
   return new Promise((resolve) => dialog.addEventListener('close', () => resolve(dialog.returnValue === 'yes'), {once: true}));
@@ -23,22 +24,21 @@ export function toast(text, bad = false) {
 
 export async function call(method, path) {
   const answer = await fetch(path, {method, headers: {'Content-Type': 'application/json'}, body: method === 'POST' ? '{}' : undefined});
-  const text = await answer.text();
-  const body = text === '' ? {} : JSON.parse(text);
-  if (!answer.ok) throw new Error([body.title, body.detail].filter(Boolean).join(': ') || answer.statusText);
+  const body = await answer.json().catch(() => ({})); // some have none
+  if (!answer.ok) throw new Error([body.title, body.detail].filter(Boolean).join(': ') || `status ${answer.status}`);
   return body;
 }
 
 /** change asks, does, and says what came of it. */
-export async function change(title, text, method, path, button) {
-  if (!(await ask(title, text))) return;
-  button.disabled = true;
+export async function change(verb, what, text, method, path, button) {
+  if (button.getAttribute('aria-busy') === 'true' || !(await ask(`${verb} ${what}?`, text, verb))) return;
+  button.setAttribute('aria-busy', 'true');
   try {
     await call(method, path);
-    toast(title + ' — done');
+    toast(`${verb} ${what}: done`);
   } catch (error) {
-    toast(title + ' — ' + error.message, true);
+    toast(`${verb} ${what}: ${error.message}`, true);
   } finally {
-    button.disabled = false;
+    button.removeAttribute('aria-busy');
   }
 }

@@ -1,21 +1,28 @@
-// How requests end, in the order in which the chart stacks them. What is not named here is "other".
+// How requests end, in the order in which the chart stacks them. A reason that is not named here belongs to the last.
 
 export const answers = [
   {name: 'admitted', label: 'admitted', of: ['admitted']},
   {name: 'challenged', label: 'challenged', of: ['captcha_required']},
   {name: 'limited', label: 'too often', of: ['rate_limited', 'cost_above_limit']},
-  {name: 'banned', label: 'banned', of: ['banned', 'forbidden']},
-  {name: 'sold', label: 'sold out', of: ['sold_out', 'quota_exceeded', 'sale_not_open', 'sale_ended']},
-  {name: 'other', label: 'other refusals', of: []},
+  {name: 'banned', label: 'banned', of: ['banned', 'forbidden', 'unauthenticated']},
+  {name: 'sold', label: 'nothing to buy', of: ['sold_out', 'not_enough', 'quota_per_buyer', 'not_started', 'paused', 'ended']},
+  {name: 'unable', label: 'could not be served', of: ['at_capacity', 'draining', 'recovering', 'store_unavailable', 'internal']},
+  {name: 'other', label: 'asked wrongly', of: ['unknown_sale', 'unknown_item', 'key_required', 'key_reused', 'invalid']},
 ];
 
 const placeOf = new Map(answers.flatMap((a, i) => a.of.map((reason) => [reason, i])));
+const place = (answer) => placeOf.get(answer) ?? answers.length - 1;
 
-export const kindOf = (answer) => answers[placeOf.get(answer) ?? answers.length - 1].name;
+export const kindOf = (answer) => answers[place(answer)].name;
 
-/** rates are the answers of a frame per second, in the order above. */
+/** rates are the answers of a frame per second, in the order above; of each all reasons that occurred, the most frequent first. */
 export function rates(frame) {
-  const sums = answers.map(() => 0);
-  for (const [answer, n] of Object.entries(frame.answers)) sums[placeOf.get(answer) ?? sums.length - 1] += n;
-  return sums.map((n) => n * 1000 / Math.max(1, frame.window_ms));
+  const sums = answers.map(() => ({rate: 0, reasons: []}));
+  for (const [reason, n] of Object.entries(frame.answers)) {
+    const rate = n * 1000 / Math.max(1, frame.window_ms);
+    sums[place(reason)].rate += rate;
+    sums[place(reason)].reasons.push({reason, rate});
+  }
+  for (const sum of sums) sum.reasons.sort((a, b) => b.rate - a.rate);
+  return sums;
 }

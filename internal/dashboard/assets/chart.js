@@ -1,60 +1,58 @@
-// The stacked chart of the last five minutes.
+// The stacked chart of the last five minutes, and the list beside it.
 
 import uPlot from './uplot/uPlot.esm.js';
-import {el, put} from './dom.js';
+import {$, el, put} from './dom.js';
 import {answers, rates} from './answers.js';
-import {rate} from './format.js';
+import {rate, seconds, time, words} from './format.js';
 
 const kept = 300;
 
 export class Chart {
-  constructor(parent, legend) {
+  constructor(parent) {
     this.parent = parent;
-    this.times = [];
-    this.rows = answers.map(() => []);
-    this.values = answers.map((a) => {
-      const value = el('b');
-      legend.append(el('li', {class: 'k-' + a.name}, el('i'), a.label + ' ', value));
-      return value;
+    this.frames = [];
+    this.lines = answers.map((a) => {
+      const line = {value: el('b'), reasons: el('span', {class: 'reasons'})};
+      $('#legend').append(el('li', {class: 'k-' + a.name}, el('i'), el('span', {}, a.label), line.value, line.reasons));
+      return line;
     });
     this.build();
     new ResizeObserver(() => this.plot.setSize(this.size())).observe(parent);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { this.plot.destroy(); this.build(); });
   }
 
-  size() { return {width: Math.max(200, this.parent.clientWidth), height: Math.round(Math.min(420, Math.max(180, innerHeight * 0.3)))}; }
+  size() { return {width: Math.max(200, this.parent.clientWidth), height: this.parent.clientHeight}; }
 
   build() {
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue('--' + name).trim();
-    const axis = {stroke: color('faint'), grid: {stroke: color('line'), width: 1}, ticks: {stroke: color('line')}, font: '12px system-ui'};
+    const scale = parseFloat(style.fontSize) / 16;
+    const axis = {stroke: color('faint'), grid: {stroke: color('line'), width: 1}, ticks: {show: false}, font: `${12 * scale}px system-ui`};
     this.plot = new uPlot({
       ...this.size(),
       padding: [8, 8, 0, 0],
       legend: {show: false},
-      cursor: {drag: {x: false, y: false}, points: {show: false}},
-      scales: {x: {time: true}, y: {range: (_, low, high) => [0, Math.max(10, high * 1.1)]}},
-      axes: [{...axis, space: 70}, {...axis, size: 56, values: (_, ticks) => ticks.map(rate)}],
+      cursor: {drag: {x: false, y: false}, points: {show: false}, y: false},
+      scales: {x: {time: true, range: (_, low, high) => [Math.max(high - kept, Math.min(low, high - 60)), high]}, y: {range: (_, low, high) => [0, Math.max(10, high * 1.1)]}},
+      axes: [{...axis, space: 90 * scale, size: 28 * scale, values: (_, ticks) => ticks.map((t) => time(t * 1000))}, {...axis, size: 56 * scale, values: (_, ticks) => ticks.map(rate)}],
       // The highest layer first, so that each of the lower ones is drawn over it.
-      series: [{}, ...answers.map((_, i) => answers[answers.length - 1 - i]).map((a) => ({label: a.label, stroke: color('k-' + a.name), fill: color('k-' + a.name), width: 1, points: {show: false}}))],
+      series: [{}, ...answers.toReversed().map((a) => ({label: a.label, stroke: color('k-' + a.name), fill: color('k-' + a.name), width: 1, points: {show: false}}))],
       hooks: {setCursor: [(u) => this.tell(u.cursor.idx)]},
     }, this.data(), this.parent);
   }
 
   data() {
-    const stacked = [];
-    let below = this.times.map(() => 0);
-    for (const row of this.rows) {
-      below = below.map((n, i) => n + row[i]);
-      stacked.unshift(below);
+    const layers = answers.map(() => []);
+    for (const {sums} of this.frames) {
+      let below = 0;
+      sums.forEach((sum, i) => layers[i].push(below += sum.rate));
     }
-    return [this.times, ...stacked];
+    return [this.frames.map((f) => f.at), ...layers.reverse()];
   }
 
-  reset(history) {
-    this.times.length = 0;
-    for (const row of this.rows) row.length = 0;
-    for (const frame of history) this.push(frame);
+  reset(frames) {
+    this.frames = [];
+    frames.forEach((frame) => this.push(frame));
     this.plot.setData(this.data());
     this.tell(null);
   }
@@ -66,17 +64,19 @@ export class Chart {
   }
 
   push(frame) {
-    this.times.push(Date.parse(frame.at) / 1000);
-    rates(frame).forEach((n, i) => this.rows[i].push(n));
-    if (this.times.length > kept) {
-      this.times.shift();
-      for (const row of this.rows) row.shift();
-    }
+    this.frames.push({at: Date.parse(frame.at) / 1000, window: frame.window_ms, sums: rates(frame)});
+    if (this.frames.length > kept) this.frames.shift();
   }
 
-  // tell puts the numbers of a second into the legend; without one, of the last.
+  /** tell puts the numbers of a second into the list; without one, of the last. */
   tell(at) {
-    const i = at ?? this.times.length - 1;
-    this.values.forEach((value, k) => put(value, i >= 0 ? rate(this.rows[k][i]) : '0'));
+    const frame = this.frames[at ?? this.frames.length - 1];
+    if (!frame) return;
+    put($('#moment'), `${at == null ? 'now' : time(frame.at * 1000)}, counted over ${seconds(frame.window)}`);
+    this.lines.forEach((line, i) => {
+      const {rate: all, reasons} = frame.sums[i];
+      put(line.value, rate(all));
+      put(line.reasons, reasons.filter((r) => r.reason !== 'admitted').map((r) => `${words(r.reason)} ${rate(r.rate)}`).join(' · '));
+    });
   }
 }

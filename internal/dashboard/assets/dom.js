@@ -4,11 +4,18 @@ export const $ = (selector, within = document) => within.querySelector(selector)
 
 /** el makes an element: el('p', {class: 'x', onclick: f}, 'text', child, …). */
 export function el(tag, properties = {}, ...children) {
-  const node = document.createElement(tag);
+  return dress(document.createElement(tag), properties, children);
+}
+
+/** svg makes an element of a drawing. */
+export function svg(tag, properties = {}, ...children) {
+  return dress(document.createElementNS('http://www.w3.org/2000/svg', tag), properties, children);
+}
+
+function dress(node, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
-    if (value === undefined || value === false) continue;
     if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? '' : value);
+    else node.setAttribute(name, value);
   }
   node.append(...children);
   return node;
@@ -25,6 +32,9 @@ export function put(node, text) {
  * make(item) returns a new element, update(element, item) brings it up to date; without items there is a note.
  */
 export function keyed(parent, items, key, make, update, note = '') {
+  if (items.length === 0 && note !== '') {
+    return keyed(parent, [note], () => '', () => el('p', {class: 'empty'}, note), () => {});
+  }
   const old = new Map([...parent.children].map((node) => [node.dataset.key, node]));
   let at = parent.firstElementChild;
   for (const item of items) {
@@ -40,6 +50,20 @@ export function keyed(parent, items, key, make, update, note = '') {
     else parent.insertBefore(node, at);
     update(node, item);
   }
-  for (const node of old.values()) node.remove();
-  if (items.length === 0 && note !== '') parent.replaceChildren(Object.assign(el('p', {class: 'empty'}, note)));
+  for (const node of old.values()) {
+    if (node.contains(document.activeElement)) $('h2', node.closest('section')).focus({preventScroll: true}); // or it would be nowhere
+    node.remove();
+  }
+}
+
+/** gauge is a bar; fill says how far it is full, and what that means. */
+export const gauge = () => el('div', {class: 'gauge', role: 'meter', 'aria-valuemin': 0}, el('i'));
+
+export function fill(bar, value, most, label) {
+  const share = most > 0 ? Math.min(1, Math.max(0, value / most)) : 0;
+  bar.firstElementChild.style.setProperty('--share', share);
+  bar.setAttribute('aria-valuemax', most);
+  bar.setAttribute('aria-valuenow', Math.min(value, most));
+  bar.setAttribute('aria-label', label);
+  bar.dataset.level = share > 0.95 ? 'full' : share > 0.75 ? 'high' : '';
 }

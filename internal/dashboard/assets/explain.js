@@ -1,7 +1,7 @@
-// Why a caller is let in or not.
+// Why a caller is let in or not, rule by rule.
 
-import {$, el, put} from './dom.js';
-import {count, duration} from './format.js';
+import {$, el} from './dom.js';
+import {count, day, duration, visible, words} from './format.js';
 import {call, toast} from './actions.js';
 
 const form = $('#explain form'), list = $('#explain .list');
@@ -17,28 +17,41 @@ form.addEventListener('submit', async (event) => {
 });
 
 function show(e) {
-  const lines = [];
-  if (e.ban) lines.push(line('bad', `banned as ${e.ban.kind} ${e.ban.value}`, `${e.ban.reason || e.ban.rule || 'by hand'} · until ${e.ban.until}`));
-  if (e.allowed) lines.push(line('', 'never banned', 'on the list ' + e.allowed));
+  const stopped = e.rules.flatMap((r) => (r.applies ? r.windows : [])).find((w) => !w.admitted && !w.shadow);
+  const lines = [
+    e.ban ? line('bad', 'Would be refused', `banned as ${e.ban.kind} ${visible(e.ban.value)}: ${visible(e.ban.reason || e.ban.rule || 'by hand')}, until ${day(e.ban.until)}`)
+      : stopped ? line('bad', 'Would be refused', `${words(stopped.reason)}, by the rule ${stopped.rule}`)
+        : line('good', 'Would be let in', e.allowed ? `and is never banned: on the list ${e.allowed}` : ''),
+  ];
   for (const rule of e.rules) {
-    for (const w of rule.windows.length ? rule.windows : [null]) {
-      const stands = w ? `${count(Math.max(0, w.limit - w.remaining))} of ${w.limit < 0 ? 'unlimited' : count(w.limit)} used` + (w.reset_after_ms ? ` · free again in ${duration(w.reset_after_ms)}` : '') : '';
-      lines.push(line(rule.applies && w && !w.admitted ? 'bad' : rule.applies ? '' : 'off', rule.rule, rule.applies ? stands || 'applies' : `does not apply: ${rule.why}` + (stands ? ` (${stands})` : '')));
-    }
+    if (!rule.applies) lines.push(line('off', rule.rule, 'does not apply: ' + rule.why));
+    else if (!rule.windows.length) lines.push(line('', rule.rule, 'applies'));
+    else lines.push(...rule.windows.map((w) => line(w.admitted ? '' : 'bad', rule.rule, stands(w))));
   }
   list.replaceChildren(...lines);
+}
+
+/** stands says in words and numbers where a caller stands in a window. */
+function stands(w) {
+  const parts = [];
+  if (w.limit === null || w.window_ms === 0) parts.push(w.admitted ? 'lets in, without a limit' : `${w.action}: ${words(w.reason ?? '')}`);
+  else parts.push(`${count(Math.max(0, w.limit - w.remaining))} of ${count(w.limit)} in ${duration(w.window_ms)} used, ${count(w.remaining)} left`);
+  if (w.retry_after_ms) parts.push(`has to wait ${duration(w.retry_after_ms)}`);
+  if (w.reset_after_ms) parts.push(`all free again in ${duration(w.reset_after_ms)}`);
+  parts.push(words(w.algorithm));
+  if (w.shadow) parts.push('shadow, only reports');
+  return parts.join(' · ');
 }
 
 const line = (kind, label, value) => el('div', {class: 'row ' + kind}, el('span', {class: 'label'}, label), el('span', {class: 'value'}, value));
 
 /** explain fills the form in from a decision, and asks. */
-export function explain(who, what) {
-  const [method, route] = what.split(' ');
-  const isAddress = /^[0-9a-f.:]+$/i.test(who) && /[.:]/.test(who);
-  form.user.value = isAddress ? '' : who;
-  form.ip.value = isAddress ? who : '';
-  form.method.value = method ?? '';
-  form.route.value = route ?? '';
+export function explain({who, ip, what}) {
+  const space = what.indexOf(' ');
+  form.user.value = who === ip ? '' : who;
+  form.ip.value = ip ?? '';
+  form.method.value = what.slice(0, space);
+  form.route.value = what.endsWith('…') ? '' : what.slice(space + 1);
   form.requestSubmit();
-  form.scrollIntoView({block: 'center', behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth'});
+  $('#explain').scrollIntoView({block: 'nearest'});
 }

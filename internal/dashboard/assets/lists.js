@@ -1,86 +1,85 @@
 // The queue, semaphores, rules and bans.
 
-import {el, keyed, put} from './dom.js';
-import {count, duration, percent, rate, visible} from './format.js';
+import {$, el, fill, gauge, keyed, put} from './dom.js';
+import {count, duration, rate, seconds, visible} from './format.js';
 import {change} from './actions.js';
 
-/** aged says how old the numbers of a part are, once they are older than they should be. */
-export function aged(parent, part) {
+/** aged says in a part's heading how old its numbers are, once they are older than they should be, and else what there is to say. */
+export function aged(parent, part, more = '') {
+  const section = parent.closest('section'), note = $('h2 small', section);
   const old = part.error || part.age_ms > 3000;
-  parent.parentElement.classList.toggle('old', Boolean(old));
-  const note = parent.parentElement.querySelector('h2 small');
+  section.classList.toggle('old', Boolean(old));
   note.dataset.scope ??= note.textContent;
-  put(note, old ? `${note.dataset.scope} · as of ${duration(part.age_ms)} ago${part.error ? ': ' + part.error : ''}` : note.dataset.scope);
+  put(note, [note.dataset.scope, more, old && `as of ${duration(part.age_ms)} ago${part.error ? ': ' + visible(part.error) : ''}`].filter(Boolean).join(' · '));
 }
 
-const row = (name, ...columns) => el('div', {class: 'row ' + name}, ...columns.map((c) => (typeof c === 'string' ? el('span', {class: c}) : c)));
+const row = (name, ...more) => el('div', {class: 'row ' + name}, el('span', {class: 'label'}), el('span', {class: 'value'}), ...more);
 
-export function drawQueue(parent, part) {
+function say(node, label, value) {
+  put($('.label', node), label);
+  put($('.value', node), value);
+}
+
+export function drawQueue(parent, part, window) {
   if (!part) return;
   aged(parent, part);
   const q = part.value;
-  const lines = [
-    {name: 'waiting', label: 'accepted, not yet committed', text: count(q.waiting)},
-    {name: 'oldest', label: 'the oldest since', text: q.waiting ? duration(q.oldest_ms) : '–'},
-    {name: 'dead', label: 'dead letters', text: count(q.dead.length) + (q.more_dead ? ' and more' : ''), bad: q.dead.length > 0},
-    ...q.dead.map((d) => ({name: d.order_id, dead: d})),
+  const facts = [
+    ['accepted, not yet committed', count(q.waiting)],
+    ['the oldest of them', q.waiting ? duration(q.oldest_ms) + ' old' : '–'],
+    ['committed', `${rate(q.committed * 1000 / window)}/s, counted over ${seconds(window)}`],
+    ['dead letters', count(q.dead.length) + (q.more_dead ? ' and more' : '')],
   ];
-  keyed(parent, lines, (l) => l.name, (l) => {
-    if (!l.dead) return row('fact', 'label', 'value');
-    const path = `/v1/orders/dead/${encodeURIComponent(l.dead.order_id)}/replay`;
-    return row('dead', 'label', 'value', el('button', {onclick: (e) => change('Replay order ' + l.dead.order_id, 'It is committed again. Do this once what made the database refuse it is gone.', 'POST', path, e.currentTarget)}, 'Replay'));
-  }, (node, l) => {
-    put(node.querySelector('.label'), l.dead ? `${l.dead.sale} · ${l.dead.item}` : l.label);
-    put(node.querySelector('.value'), l.dead ? visible(l.dead.reason) : l.text);
-    node.classList.toggle('bad', Boolean(l.bad || l.dead));
+  keyed(parent, [...facts, ...q.dead], (l) => l.order_id ?? l[0], (l) => (l.order_id ? deadLetter(l.order_id) : row('fact')), (node, l) => {
+    if (l.order_id) say(node, `${l.sale} · ${l.item}`, visible(l.reason));
+    else say(node, ...l);
+    node.classList.toggle('bad', Boolean(l.order_id) || l[0] === 'dead letters' && q.dead.length > 0);
   });
 }
 
-export function drawSemaphores(parent, part) {
+const deadLetter = (id) => row('dead', el('button', {
+  'aria-label': 'Replay order ' + id,
+  onclick: (e) => change('Replay', 'order ' + id, 'It is committed again. Do this once what made the database refuse it is gone.', 'POST', `/v1/orders/dead/${encodeURIComponent(id)}/replay`, e.currentTarget),
+}, 'Replay'));
+
+export function drawSemaphores(parent, part, more) {
   if (!part) return;
-  aged(parent, part);
-  keyed(parent, part.value, (s) => s.name,
-    () => el('div', {class: 'semaphore'}, row('fact', 'label', 'value'), el('meter', {min: 0}), el('div', {class: 'holders'})),
-    (node, s) => {
-      put(node.querySelector('.label'), s.name);
-      put(node.querySelector('.value'), `${count(s.in_use)} of ${count(s.limit)}` + (s.waiting ? ` · ${count(s.waiting)} wait` : ''));
-      const meter = node.querySelector('meter');
-      meter.max = Math.max(1, s.limit); meter.value = s.in_use;
-      meter.setAttribute('aria-label', `${s.name}: ${s.in_use} of ${s.limit} in use`);
-      keyed(node.querySelector('.holders'), s.holders, (h) => h.permit_id,
-        (h) => row('holder', 'label', 'value', el('button', {onclick: (e) => change(`Take the permit of ${h.holder}`,
-          'Its holder hears of it with the next renewal, and somebody else may work at the same time until then.', 'DELETE',
-          `/v1/semaphores/${encodeURIComponent(s.name)}/permits/${encodeURIComponent(h.permit_id)}`, e.currentTarget)}, 'Release')),
-        (line, h) => {
-          put(line.querySelector('.label'), visible(h.holder));
-          put(line.querySelector('.value'), `for ${duration(Date.now() - Date.parse(h.since))}` + (h.weight > 1 ? ` · weight ${h.weight}` : ''));
-        });
-    }, 'No semaphore is defined.');
+  aged(parent, part, more && `and ${count(more)} more`);
+  keyed(parent, part.value, (s) => s.name, () => el('div', {class: 'block'}, row('fact'), gauge(), el('div', {class: 'holders'})), (node, s) => {
+    say(node, visible(s.name), `${count(s.in_use)} of ${count(s.limit)} held · ${count(s.waiting)} waiting`);
+    fill($('.gauge', node), s.in_use, s.limit, `${s.name}: ${s.in_use} of ${s.limit} held`);
+    keyed($('.holders', node), s.holders, (h) => h.permit_id, (h) => permit(s.name, h), (line, h) => {
+      say(line, visible(h.holder), `for ${duration(Date.now() - Date.parse(h.since))}` + (h.weight > 1 ? ` · weight ${h.weight}` : ''));
+    });
+  }, 'No semaphore is defined.');
 }
 
-export function drawRules(parent, rules) {
-  keyed(parent, rules, (r) => r.name, () => el('div', {class: 'rule'}, row('fact', 'label', 'value'), el('meter', {min: 0, max: 1, low: 0.8, high: 0.95, optimum: 0})),
-    (node, r) => {
-      put(node.querySelector('.label'), r.name);
-      put(node.querySelector('.value'), [`${rate(r.charged)} in`, r.refused ? `${rate(r.refused)} refused` : '', r.shadow ? `${rate(r.shadow)} would be refused` : ''].filter(Boolean).join(' · '));
-      const meter = node.querySelector('meter');
-      meter.value = r.fullest;
-      meter.title = `who has used most has used ${percent(r.fullest)} of the limit`;
-      meter.setAttribute('aria-label', `${r.name}: ${meter.title}`);
-    }, 'No rule has matched a request yet.');
+const permit = (semaphore, h) => row('holder', el('button', {
+  'aria-label': 'Release the permit of ' + visible(h.holder),
+  onclick: (e) => change('Release', 'the permit of ' + visible(h.holder), 'Its holder hears of it with the next renewal. Until then somebody else may work at the same time.', 'DELETE',
+    `/v1/semaphores/${encodeURIComponent(semaphore)}/permits/${encodeURIComponent(h.permit_id)}`, e.currentTarget),
+}, 'Release'));
+
+export function drawRules(parent, frame) {
+  put($('h2 small', parent.parentElement), `counted over ${seconds(frame.window_ms)}, this process` + (frame.more_rules ? ` · and ${count(frame.more_rules)} more` : ''));
+  const perSecond = (n) => rate(n * 1000 / Math.max(1, frame.window_ms)) + '/s';
+  keyed(parent, frame.rules, (r) => r.name, () => el('div', {class: 'block'}, row('fact'), gauge(), el('p', {class: 'detail'})), (node, r) => {
+    say(node, r.name, r.limit ? `${count(r.used)} of ${count(r.limit)} used at most` : 'nobody counted');
+    fill($('.gauge', node), r.used, r.limit, `${r.name}: who has used most has used ${r.used} of ${r.limit}`);
+    put($('.detail', node), `${perSecond(r.charged)} let in · ${perSecond(r.refused)} refused` + (r.shadow ? ` · ${perSecond(r.shadow)} would be refused (shadow)` : ''));
+  }, 'There are no rules.');
 }
 
 export function drawBans(parent, part, now) {
   if (!part) return;
-  aged(parent, part);
   const {bans, count: all} = part.value;
-  const lines = all > bans.length ? [...bans, {more: all - bans.length}] : bans;
-  keyed(parent, lines, (b) => (b.more ? 'more' : b.kind + ' ' + b.value),
-    (b) => (b.more ? row('fact', 'label', 'value') : row('ban', 'label', 'value', el('button', {
-      onclick: (e) => change(`Lift the ban of ${b.value}`, 'The caller may come in again at once.', 'DELETE',
-        `/v1/bans/${b.kind}/${encodeURIComponent(b.value)}`, e.currentTarget)}, 'Lift'))),
-    (node, b) => {
-      put(node.querySelector('.label'), b.more ? `and ${count(b.more)} more` : `${b.kind} ${visible(b.value)}`);
-      put(node.querySelector('.value'), b.more ? '' : `${visible(b.reason || b.rule || 'by hand')} · ${duration(Date.parse(b.until) - Date.parse(now))} left`);
-    }, 'Nobody is banned.');
+  aged(parent, part, all > bans.length ? `${count(bans.length)} of ${count(all)}, those that last longest` : all && count(all));
+  keyed(parent, bans, (b) => b.kind + ' ' + b.value, ban, (node, b) => {
+    say(node, `${b.kind} ${visible(b.value)}`, `${visible(b.reason || b.rule || 'by hand')} · ${duration(1000 * Math.ceil((Date.parse(b.until) - Date.parse(now)) / 1000))} left`);
+  }, 'Nobody is banned.');
 }
+
+const ban = (b) => row('ban', el('button', {
+  'aria-label': 'Lift the ban of ' + visible(b.value),
+  onclick: (e) => change('Lift', 'the ban of ' + visible(b.value), 'The caller may come in again at once.', 'DELETE', `/v1/bans/${b.kind}/${encodeURIComponent(b.value)}`, e.currentTarget),
+}, 'Lift'));

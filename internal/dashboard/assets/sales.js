@@ -1,44 +1,64 @@
 // Each sale with its items running down.
 
-import {el, keyed, put} from './dom.js';
-import {count, duration, rate, time} from './format.js';
+import {$, el, fill, gauge, keyed, put} from './dom.js';
+import {count, day, duration, rate, seconds} from './format.js';
 import {change} from './actions.js';
 import {aged} from './lists.js';
+import {draw, drawing} from './curve.js';
 
-export function drawSales(parent, part) {
+export function drawSales(parent, part, more, now) {
   if (!part) return;
-  aged(parent, part);
-  keyed(parent, part.value, (s) => s.sale, make, update, 'No sale is defined. tidegate sales create makes one.');
+  aged(parent, part, more && `and ${count(more)} more, in tidegate sales`);
+  const at = Date.parse(now) - part.age_ms;
+  keyed(parent, part.value, (s) => s.sale, make, (node, sale) => update(node, sale, at), 'No sale is defined. "tidegate sales create" makes one.');
 }
 
-function make(sale) {
-  const path = '/v1/sales/' + encodeURIComponent(sale.sale);
-  const act = (verb, label, question) => el('button', {
-    class: verb, onclick: (e) => change(`${label} ${sale.sale}`, question, 'POST', `${path}/${verb}`, e.currentTarget),
-  }, label);
-  return el('article', {class: 'sale'},
-    el('header', {}, el('h3', {}, sale.sale), el('span', {class: 'badge'}), el('span', {class: 'hours'}),
-      el('span', {class: 'buttons'}, act('pause', 'Pause', 'Nobody can order until it is resumed. Orders that stand go on.'),
-        act('open', 'Resume', 'Orders are taken again, within its hours.'))),
-    el('div', {class: 'items'}));
+const make = (sale) => el('article', {class: 'sale'},
+  el('header', {}, el('h3', {}, sale.sale), el('span', {class: 'badge'}), el('span', {class: 'hours'}), el('button', {class: 'switch', onclick: (e) => turn(sale.sale, e.currentTarget)})),
+  el('div', {class: 'items'}), el('p', {class: 'more'}));
+
+const questions = {
+  Pause: ['pause', 'Nobody can order until it is resumed. Orders that stand go on.'],
+  Resume: ['open', 'Orders are taken again, within its hours.'],
+  Open: ['open', 'It is published: orders are taken from its start on.'],
+};
+
+// One button, so that the focus stays where it is when the sale has been paused.
+function turn(sale, button) {
+  const [verb, question] = questions[button.textContent];
+  change(button.textContent, sale, question, 'POST', `/v1/sales/${encodeURIComponent(sale)}/${verb}`, button);
 }
 
-function update(node, sale) {
+const verbOf = (sale) => (sale.draft ? 'Open' : {open: 'Pause', scheduled: 'Pause', paused: 'Resume'}[sale.state]);
+
+function update(node, sale, at) {
   node.dataset.state = sale.state;
-  put(node.querySelector('.badge'), sale.state);
-  put(node.querySelector('.hours'), sale.state === 'scheduled' ? 'opens ' + time(sale.starts_at) : 'ends ' + time(sale.ends_at));
-  node.querySelector('.pause').hidden = sale.state !== 'open';
-  node.querySelector('.open').hidden = sale.state !== 'paused';
-  keyed(node.querySelector('.items'), sale.items, (it) => it.item,
-    () => el('div', {class: 'item'}, el('p', {class: 'name'}), el('meter', {min: 0}), el('p', {class: 'left'}, el('b'), el('span')), el('p', {class: 'pace'})),
-    (row, it) => {
-      put(row.querySelector('.name'), it.item);
-      const meter = row.querySelector('meter');
-      meter.max = it.stock; meter.low = it.stock / 4; meter.optimum = it.stock; meter.value = it.free;
-      meter.setAttribute('aria-label', `${it.item}: ${it.free} of ${it.stock} left`);
-      put(row.querySelector('b'), count(it.free));
-      put(row.querySelector('.left span'), ' of ' + count(it.stock));
-      row.classList.toggle('sold', it.free === 0);
-      put(row.querySelector('.pace'), it.free === 0 ? 'sold out' : it.per_second > 0 ? `${rate(it.per_second)}/s · sold out in ${duration(it.sold_out_in_ms)}` : 'nobody is buying');
-    });
+  put($('.badge', node), sale.draft ? 'draft' : sale.state);
+  const starts = Date.parse(sale.starts_at) - at, ends = Date.parse(sale.ends_at) - at;
+  put($('.hours', node), starts > 0 ? `from ${day(sale.starts_at)}, in ${duration(starts)}` : ends > 0 ? `until ${day(sale.ends_at)}, for ${duration(ends)}` : `was until ${day(sale.ends_at)}`);
+  const button = $('.switch', node), verb = verbOf(sale);
+  button.hidden = !verb;
+  if (verb) put(button, verb);
+  keyed($('.items', node), sale.items, (it) => it.item, makeItem, (item, it) => updateItem(item, sale, it, at));
+  node.classList.toggle('moves', $('.moves', node) !== null);
+  put($('.more', node), sale.more_items ? `and ${count(sale.more_items)} more items` : '');
+}
+
+const makeItem = () => el('div', {class: 'item'},
+  el('p', {class: 'name'}), el('p', {class: 'left'}, el('b'), el('span')), el('p', {class: 'pace'}), gauge(), drawing(), el('p', {class: 'over'}));
+
+function updateItem(node, sale, it, at) {
+  const gone = it.free === 0 && it.stock > 0;
+  node.dataset.level = gone ? 'gone' : it.free * 4 < it.stock ? 'low' : '';
+  node.dataset.free = it.free;
+  put($('.name', node), it.item);
+  put($('b', node), gone ? 'Sold out' : count(it.free));
+  put($('.left span', node), gone ? `all ${count(it.stock)}` : `of ${count(it.stock)} left`);
+  put($('.pace', node), it.per_second > 0 && !gone
+    ? `sold out in ${duration(it.sold_out_in_ms)} at ${rate(it.per_second)}/s, counted over ${seconds(it.over_ms)}`
+    : it.per_second > 0 ? `${rate(it.per_second)}/s, counted over ${seconds(it.over_ms)}` : sale.state === 'open' && !gone && it.over_ms >= 5000 ? `nobody has bought for ${seconds(it.over_ms)}` : '');
+  fill($('.gauge', node), it.free, it.stock, `${it.item}: ${it.free} of ${it.stock} left`);
+  const {since, moves} = draw($('.curve', node), sale.sale, it.item, at, it.free, it.stock);
+  put($('.over', node), since);
+  node.classList.toggle('moves', moves);
 }
