@@ -123,7 +123,7 @@ func (s *Service) askForSome(ctx context.Context) int {
 		if status, ok := found[r.ID]; ok {
 			s.hear(bulletin{Orders: []change{{r.ID, status}}})
 		} else {
-			s.offer(r) // if its task and its outbox entry are lost, this is the copy that is left
+			s.offer(ctx, r) // if its task and its outbox entry are lost, this is the copy that is left
 		}
 	}
 	return len(late)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
@@ -30,7 +31,8 @@ type committer struct {
 
 type submission struct {
 	r    Reservation
-	done chan<- error // of capacity one
+	from trace.SpanContext // of its task
+	done chan<- error      // of capacity one
 }
 
 func newCommitter(s *Service) *committer {
@@ -41,7 +43,7 @@ func newCommitter(s *Service) *committer {
 func (c *committer) commit(ctx context.Context, r Reservation) error {
 	done := make(chan error, 1)
 	select {
-	case c.in <- submission{r, done}:
+	case c.in <- submission{r, trace.SpanContextFromContext(ctx), done}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -93,10 +95,14 @@ func (c *committer) gather(ctx context.Context) []submission {
 
 func (c *committer) flush(ctx context.Context, batch []submission) {
 	reservations := make([]Reservation, len(batch))
+	var from []trace.SpanContext
 	for i := range batch {
 		reservations[i] = batch[i].r
+		if batch[i].from.IsSampled() {
+			from = append(from, batch[i].from)
+		}
 	}
-	errs := c.s.commitBatch(ctx, reservations)
+	errs := c.s.commitBatch(ctx, reservations, from)
 	for i := range batch {
 		batch[i].done <- errs[i]
 	}
@@ -104,11 +110,14 @@ func (c *committer) flush(ctx context.Context, batch []submission) {
 
 // commitBatch writes reservations to the database, clears the outbox, and
 // tells everybody, in this order: until the row is there, the outbox entry is
-// what makes the order come back. It returns one error each.
-func (s *Service) commitBatch(ctx context.Context, batch []Reservation) []error {
+// what makes the order come back. It returns one error each. Traces in which
+// the batch is wanted may be named by from.
+func (s *Service) commitBatch(ctx context.Context, batch []Reservation, from []trace.SpanContext) []error {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
 	errs := make([]error, len(batch))
+	ctx, span := s.traceBatch(ctx, len(batch), from)
+	defer func() { endSpan(span, errors.Join(errs...)) }()
 	todo := make([]int, 0, len(batch))
 	seen := make(map[ID]struct{}, len(batch))
 	for i := range batch {

@@ -77,7 +77,7 @@ func (s *Service) handOver(ctx context.Context, l *listing) error {
 // other orders.
 func (s *Service) commitAll(ctx context.Context, list []Reservation) (late []Reservation, err error) {
 	for part := range slices.Chunk(list, batchMax) {
-		for i, err := range s.commitBatch(ctx, slices.Clone(part)) {
+		for i, err := range s.commitBatch(ctx, slices.Clone(part), nil) {
 			switch {
 			case errors.Is(err, ErrRecovering):
 				late = append(late, part[i])

@@ -44,7 +44,7 @@ func (s *Service) load(ctx context.Context, l *listing, late []Reservation) erro
 			return err
 		}
 		if again.Reason != "" {
-			if errs := s.commitBatch(ctx, []Reservation{again}); errs[0] != nil {
+			if errs := s.commitBatch(ctx, []Reservation{again}, nil); errs[0] != nil {
 				return errs[0]
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
@@ -21,11 +22,17 @@ const (
 	taskTimeout = time.Minute
 )
 
+// offered is a reservation on its way into the queue.
+type offered struct {
+	r    Reservation
+	from trace.SpanContext // in which it was made, or asked about
+}
+
 // offer hands a reservation to the enqueuers. When they cannot keep up it is
 // the sweeper that finds it in the outbox.
-func (s *Service) offer(r Reservation) {
+func (s *Service) offer(ctx context.Context, r Reservation) {
 	select {
-	case s.enqueueing <- r:
+	case s.enqueueing <- offered{r, trace.SpanContextFromContext(ctx)}:
 	default:
 	}
 }
@@ -36,24 +43,27 @@ func (s *Service) enqueue(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case r := <-s.enqueueing:
-			s.enqueueOne(ctx, r)
+		case o := <-s.enqueueing:
+			s.enqueueOne(ctx, o)
 		}
 	}
 }
 
-func (s *Service) enqueueOne(ctx context.Context, r Reservation) {
-	payload, err := json.Marshal(r)
+func (s *Service) enqueueOne(ctx context.Context, o offered) {
+	payload, err := json.Marshal(o.r)
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	id := r.ID.String()
-	_, err = s.tasks.EnqueueContext(ctx, asynq.NewTask(taskType, payload),
-		asynq.TaskID(id), asynq.Queue(s.queueName(int(r.ID[15])%s.opts.QueueShards)),
-		asynq.MaxRetry(taskRetries), asynq.Timeout(taskTimeout))
-	// A conflict says that it is in the queue. Any other error may be a lost
-	// answer, and the outbox has the order in any case.
-	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) && ctx.Err() == nil {
+	id, queue := o.r.ID.String(), s.queueName(int(o.r.ID[15])%s.opts.QueueShards)
+	ctx, span, headers := s.traceEnqueue(ctx, o, queue)
+	_, err = s.tasks.EnqueueContext(ctx, asynq.NewTaskWithHeaders(taskType, payload, headers),
+		asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(taskRetries), asynq.Timeout(taskTimeout))
+	if errors.Is(err, asynq.ErrTaskIDConflict) {
+		err = nil // it is in the queue
+	}
+	endSpan(span, err)
+	// It may be a lost answer, and the outbox has the order in any case.
+	if err != nil && ctx.Err() == nil {
 		s.opts.Logger.DebugContext(ctx, "left to the sweeper", slog.String("order_id", id), slog.Any("error", err))
 	}
 }

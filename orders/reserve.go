@@ -116,6 +116,8 @@ func (a *Attempt) Screen() (out Outcome, decided bool) {
 // same key tells. ErrRecovering is the same for a sale that is being rebuilt.
 // It runs on when ctx ends: a decision in flight is not torn by a hang-up.
 func (a *Attempt) Reserve(ctx context.Context) (out Outcome, err error) {
+	ctx, span := a.trace(ctx)
+	defer func() { endReserve(span, &out, err) }()
 	s, sh := a.s, a.shelf
 	if sh.forgottenAt(time.Now()) {
 		return Outcome{Reason: ReasonEnded}, nil
@@ -204,7 +206,7 @@ func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error
 		return Outcome{}, ErrRecovering
 	}
 	noted = true
-	s.offer(r)
+	s.offer(ctx, r)
 	failpoint.Hit(failpoint.BeforeAnswer)
 	if r.ID == mine {
 		return Outcome{Order: r.Accepted()}, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
@@ -36,6 +37,8 @@ type Options struct {
 	Durability Durability
 	// Measures are told how long things take.
 	Measures Measures
+	// Tracer makes a span of each reservation, task and transaction. Nil: nobody does, which costs nothing.
+	Tracer trace.Tracer
 	// Logger hears what an operator should know. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -85,7 +88,7 @@ type Service struct {
 
 	queue      redis.UniversalClient
 	tasks      *asynq.Client
-	enqueueing chan Reservation
+	enqueueing chan offered
 
 	catalog   atomic.Pointer[catalog]
 	loading   sync.Mutex // one reading of the sales at a time, so that none undoes a later one
@@ -123,7 +126,7 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 		opts: opts, base: rdb, rdb: shared, store: store, fence: fence,
 		tasks:      asynq.NewClientFromRedisClient(sharedQueue),
 		queue:      queue,
-		enqueueing: make(chan Reservation, 16_384),
+		enqueueing: make(chan offered, 16_384),
 		ledger:     newLedger(opts.RememberMax),
 		waiters:    newWaiters(),
 		suspected:  make(chan struct{}, 1),

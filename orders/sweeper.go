@@ -53,7 +53,7 @@ func (s *Service) sweepItem(ctx context.Context, sh *shelf) error {
 			}
 			batch = append(batch, r)
 		}
-		if err := errors.Join(s.commitBatch(context.WithoutCancel(ctx), batch)...); err != nil {
+		if err := errors.Join(s.commitBatch(context.WithoutCancel(ctx), batch, nil)...); err != nil {
 			return err
 		}
 		if len(records) < batchMax {

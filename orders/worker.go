@@ -97,11 +97,17 @@ func (w *Worker) config() asynq.Config {
 	}
 }
 
-func (w *Worker) handle(ctx context.Context, task *asynq.Task) error {
+func (w *Worker) handle(ctx context.Context, task *asynq.Task) (err error) {
+	ctx, span := w.s.traceHandle(ctx, task)
+	defer func() { endSpan(span, err) }()
 	r, err := ParseReservation(task.Payload())
 	if err != nil {
-		w.s.opts.Logger.ErrorContext(ctx, "a task is no order", slog.String("payload", fmt.Sprintf("%.200q", task.Payload())), slog.Any("error", err))
+		id, _ := asynq.GetTaskID(ctx) // the payload may name a buyer
+		w.s.opts.Logger.ErrorContext(ctx, "a task is no order", slog.String("order_id", id), slog.Int("bytes", len(task.Payload())), slog.Any("error", err))
 		return fmt.Errorf("%w: %w", asynq.SkipRetry, err)
+	}
+	if span.IsRecording() {
+		span.SetAttributes(attrOrder.String(r.ID.String()), attrSale.String(r.Sale), attrItem.String(r.Item))
 	}
 	err = w.committer.commit(ctx, r)
 	failpoint.Hit(failpoint.BeforeAck)

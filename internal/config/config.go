@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/internal/tracing"
 )
 
 // Config is what a program was told. The zero value is not usable: API and Worker make one.
@@ -50,6 +51,11 @@ type Config struct {
 	Durability    string // of reservations in Redis; empty: as Redis is
 	HistoryDays   int    // for which what became of bans and logins is kept; 0: for ever
 	Reports       string // folder of the worker's; empty: it writes none
+
+	TracesEndpoint string // base URL of a collector; empty: no traces are made
+	TracesSampler  string // by its standard name
+	TracesShare    float64
+	ServiceName    string // in traces; empty: that of the program
 
 	LogLevel  slog.Level
 	LogFormat string // "text" or "json"
@@ -122,6 +128,11 @@ func (c *Config) settings() []setting {
 		{"DURABILITY", "what Redis must have done with an order before it is promised: memory, everysec, fsync or replicated (default: what it does anyway)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
 		{"HISTORY_DAYS", "days for which what became of bans and of logins is kept; 0: for ever", "90", false, number(&c.HistoryDays, 0, 36500)},
 		{"REPORTS", "folder that the worker writes reports into (default: it writes none)", "", true, folder(&c.Reports)},
+
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "base URL of an OpenTelemetry collector for traces, over HTTP (default: no traces are made)", "", true, collector(&c.TracesEndpoint)},
+		{"OTEL_TRACES_SAMPLER", "which traces are made: always_on, always_off or traceidratio, or one of them behind parentbased_", tracing.DefaultSampler, true, oneOf(&c.TracesSampler, tracing.Samplers...)},
+		{"OTEL_TRACES_SAMPLER_ARG", "share of the traces that traceidratio makes, from 0 to 1", "1", true, share(&c.TracesShare)},
+		{"OTEL_SERVICE_NAME", "the program's name in traces (default: tidegate-api, tidegate-worker)", "", true, text(&c.ServiceName)},
 
 		{"LOG_LEVEL", "debug, info, warn or error", "info", true, level(&c.LogLevel)},
 		{"LOG_FORMAT", "text or json", "text", true, oneOf(&c.LogFormat, "text", "json")},

@@ -41,7 +41,7 @@ func TestEmbeddedNeedsNothing(t *testing.T) {
 	}
 	want := &Config{
 		Data: "./tidegate-data", Listen: ":8080", InternalListen: "127.0.0.1:8081", WorkerListen: "127.0.0.1:8082",
-		Identity: "header", Captcha: "altcha", Namespace: "tidegate", HistoryDays: 90, LogLevel: slog.LevelInfo, LogFormat: "text",
+		Identity: "header", Captcha: "altcha", Namespace: "tidegate", HistoryDays: 90, TracesSampler: "parentbased_always_on", TracesShare: 1, LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
 	if name := c.KoalaZone.String(); name != "Asia/Shanghai" {
 		t.Fatal(name)
@@ -165,6 +165,15 @@ func TestWrongValues(t *testing.T) {
 		{"KOALA_ZONE", "Shanghai", `"Shanghai", and must be a time zone`, ""},
 		{"KOALA_FILE", "/nowhere", `must be a file that can be read`, ""},
 		{"HISTORY_DAYS", "a week", `"a week", and must be a whole number`, ""},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", `is "collector:4318", and must be like http://localhost:4318`, ""},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://", "must be like http://localhost:4318", ""},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://ada:hunter2@collector:4318", "OTEL_EXPORTER_OTLP_HEADERS may hold", "hunter2"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "ada:hunter2@collector:4318", "OTEL_EXPORTER_OTLP_HEADERS may hold", "hunter2"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318?token=hunter2", "OTEL_EXPORTER_OTLP_HEADERS may hold", "hunter2"},
+		{"OTEL_TRACES_SAMPLER", "sometimes", `"sometimes", and must be always_on or always_off or traceidratio or parentbased_always_on`, ""},
+		{"OTEL_TRACES_SAMPLER_ARG", "1%", `"1%", and must be a number from 0 to 1`, ""},
+		{"OTEL_TRACES_SAMPLER_ARG", "1.5", "must be a number from 0 to 1", ""},
+		{"OTEL_TRACES_SAMPLER_ARG", "NaN", "must be a number from 0 to 1", ""},
 		{"LOG_LEVEL", "loud", "must be debug, info, warn or error", ""},
 		{"LOG_FORMAT", "xml", "must be text or json", ""},
 	} {

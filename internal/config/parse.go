@@ -46,6 +46,17 @@ func number(field *int, least, most int) func(string) error {
 	}
 }
 
+func share(field *float64) func(string) error {
+	return func(value string) error {
+		f, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(f >= 0 && f <= 1) { // also of what is no number
+			return fmt.Errorf("is %q, and must be a number from 0 to 1, such as 0.01", value)
+		}
+		*field = f
+		return nil
+	}
+}
+
 func oneOf(field *string, words ...string) func(string) error {
 	return func(value string) error {
 		if !slices.Contains(words, value) {
@@ -169,6 +180,22 @@ func origins(field *[]string) func(string) error {
 			}
 			*field = append(*field, part)
 		}
+		return nil
+	}
+}
+
+// collector takes a URL that may be shown: what proves who sends goes into the headers of the exporter.
+func collector(field *string) func(string) error {
+	return func(value string) error {
+		u, err := url.Parse(value)
+		switch {
+		case err != nil, strings.Contains(value, "@"), u.RawQuery != "":
+			return errors.New("is no URL without a password and a query (not shown, it may hold one), and must be like http://localhost:4318; " +
+				"OTEL_EXPORTER_OTLP_HEADERS may hold a password")
+		case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Fragment != "":
+			return fmt.Errorf("is %q, and must be like http://localhost:4318: OTLP over HTTP, to which /v1/traces is added", value)
+		}
+		*field = value
 		return nil
 	}
 }

@@ -1,0 +1,128 @@
+package orders
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hibiken/asynq"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// noSpan is every span of a service without a tracer. What only a trace needs is made after IsRecording, so that it costs nothing then.
+var noSpan trace.Span = noop.Span{}
+
+// Attributes of spans. Nothing that names a buyer is among them: who reads traces is not always who may see orders.
+const (
+	attrOrder    = attribute.Key("tidegate.order_id")
+	attrSale     = attribute.Key("tidegate.sale")
+	attrItem     = attribute.Key("tidegate.item")
+	attrReason   = attribute.Key("tidegate.reason")
+	attrReplayed = attribute.Key("tidegate.replayed")
+)
+
+var messaging = semconv.MessagingSystemKey.String("asynq")
+
+// trace returns the reservation's span, or noSpan.
+func (a *Attempt) trace(ctx context.Context) (context.Context, trace.Span) {
+	if a.s.opts.Tracer == nil {
+		return ctx, noSpan
+	}
+	return a.s.opts.Tracer.Start(ctx, "reserve", trace.WithAttributes(attrSale.String(a.shelf.sale.ID), attrItem.String(a.shelf.item.ID)))
+}
+
+func endReserve(span trace.Span, out *Outcome, err error) {
+	if span.IsRecording() {
+		fail(span, err)
+		if out.Reason != "" {
+			span.SetAttributes(attrReason.String(string(out.Reason)))
+		}
+		if out.Order.ID != (ID{}) {
+			span.SetAttributes(attrOrder.String(out.Order.ID.String()), attrReplayed.Bool(out.Replayed))
+		}
+	}
+	span.End()
+}
+
+// traceEnqueue returns the span of the message's producer, and the headers that take it to the consumer. An order that nobody
+// traces has none.
+func (s *Service) traceEnqueue(ctx context.Context, o offered, queue string) (context.Context, trace.Span, map[string]string) {
+	if s.opts.Tracer == nil || !o.from.IsValid() {
+		return ctx, noSpan, nil
+	}
+	ctx, span := s.opts.Tracer.Start(trace.ContextWithSpanContext(ctx, o.from), "enqueue "+queue,
+		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+			messaging, semconv.MessagingOperationTypeSend, semconv.MessagingOperationName("enqueue"),
+			semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(o.r.ID.String()), attrOrder.String(o.r.ID.String())))
+	headers := make(map[string]string, 2)
+	propagation.TraceContext{}.Inject(ctx, propagation.MapCarrier(headers))
+	return ctx, span, headers
+}
+
+// traceHandle returns the span of the message's consumer. A task without headers, or with some that cannot be read, begins a trace.
+func (s *Service) traceHandle(ctx context.Context, task *asynq.Task) (context.Context, trace.Span) {
+	if s.opts.Tracer == nil {
+		return ctx, noSpan
+	}
+	queue, _ := asynq.GetQueueName(ctx)
+	id, _ := asynq.GetTaskID(ctx)
+	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(task.Headers()))
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		messaging, semconv.MessagingOperationTypeProcess, semconv.MessagingOperationName("handle"),
+		semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(id))}
+	if producer := trace.SpanContextFromContext(ctx); producer.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: producer}))
+	}
+	return s.opts.Tracer.Start(ctx, "handle "+queue, options...)
+}
+
+// traceBatch returns the span of a transaction, which is linked to the orders that it is for. It belongs to the trace of the first:
+// a sampler that keeps few traces would seldom keep a batch whose trace is its own.
+func (s *Service) traceBatch(ctx context.Context, orders int, from []trace.SpanContext) (context.Context, trace.Span) {
+	if s.opts.Tracer == nil {
+		return ctx, noSpan
+	}
+	if len(from) > 0 {
+		ctx = trace.ContextWithSpanContext(ctx, from[0])
+	}
+	links := make([]trace.Link, len(from))
+	for i := range from {
+		links[i].SpanContext = from[i]
+	}
+	return s.opts.Tracer.Start(ctx, "commit", trace.WithLinks(links...), trace.WithAttributes(semconv.MessagingBatchMessageCount(orders)))
+}
+
+var errorTypes = []struct {
+	is   error
+	kind attribute.KeyValue
+}{
+	{ErrPoison, semconv.ErrorTypeKey.String("poison")},
+	{ErrRecovering, semconv.ErrorTypeKey.String("recovering")},
+	{ErrUnavailable, semconv.ErrorTypeKey.String("unavailable")},
+	{context.Canceled, semconv.ErrorTypeKey.String("canceled")},
+}
+
+func endSpan(span trace.Span, err error) {
+	fail(span, err)
+	span.End()
+}
+
+// fail says of what kind an error is. Its text may name what is nobody's business.
+func fail(span trace.Span, err error) {
+	if err == nil || !span.IsRecording() {
+		return
+	}
+	kind := semconv.ErrorTypeOther
+	for _, known := range errorTypes {
+		if errors.Is(err, known.is) {
+			kind = known.kind
+			break
+		}
+	}
+	span.SetAttributes(kind)
+	span.SetStatus(codes.Error, "")
+}
