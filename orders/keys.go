@@ -50,6 +50,15 @@ func (s *Service) queueName(shard int) string {
 	return s.opts.Namespace + "-orders-" + strconv.Itoa(shard)
 }
 
+// Queues are the names of the Asynq queues that orders wait in.
+func (s *Service) Queues() []string {
+	names := make([]string, s.opts.QueueShards)
+	for shard := range names {
+		names[shard] = s.queueName(shard)
+	}
+	return names
+}
+
 // What a hash stands for. A user and a key of the same text differ.
 const (
 	hashUser = 'u'

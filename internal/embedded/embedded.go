@@ -65,8 +65,9 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	}
 	defer r.Close()
 
+	measured := serve.Metrics(r)
 	svc, err := orders.New(r.Decisions, r.Queue, sqlite.New(db), r.Fence,
-		orders.Options{Namespace: told.Namespace, Timeout: decideWithin, Logger: log})
+		orders.Options{Namespace: told.Namespace, Timeout: decideWithin, Measures: measured.Orders(), Logger: log})
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	counts := admission.NewMemoryStore(admission.MemoryOptions{})
 	listening := make(chan map[string]string, 1)
 	p := &serve.Process{
-		Log: log, Service: svc, Worker: worker,
+		Log: log, Metrics: measured, Service: svc, Worker: worker,
 		Settle: func(ctx context.Context) error { return settle(ctx, svc) },
 		Ready:  func(addrs map[string]string) { listening <- addrs },
 		Background: []func(context.Context) error{memory.Run, counts.Run, func(ctx context.Context) error {

@@ -162,7 +162,7 @@ func TestHeldBackComesAgain(t *testing.T) {
 	s.ban(address("203.0.113.2"), time.Hour)
 	s.await("it is held back", func() bool { return w.count("ban", "postponed") == 1 })
 	w.breaker.pass(t, 61*time.Second)
-	scheduled := "asynq:{" + queueOf(s.namespace) + "}:scheduled"
+	scheduled := "asynq:{" + Queue(s.namespace) + "}:scheduled"
 	s.await("a task for later", func() bool {
 		later := s.rdb.ZRange(t.Context(), scheduled, 0, -1).Val()
 		for _, id := range later {

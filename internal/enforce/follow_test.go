@@ -122,7 +122,7 @@ func TestProgramComesLater(t *testing.T) {
 	s.run(s.gate.Run, w.Run)
 	s.ban(address("203.0.113.7"), time.Hour)
 	s.await("a task", func() bool {
-		return s.rdb.LLen(t.Context(), "asynq:{"+queueOf(s.namespace)+"}:pending").Val() == 1
+		return s.rdb.LLen(t.Context(), "asynq:{"+Queue(s.namespace)+"}:pending").Val() == 1
 	})
 	if err := os.Chmod(program, 0o755); err != nil { //nolint:gosec // it is
 		t.Fatal(err)

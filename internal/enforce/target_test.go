@@ -154,7 +154,7 @@ func TestWhatMakesTasks(t *testing.T) {
 		}
 	}
 	pending := func() int64 {
-		return s.rdb.LLen(context.Background(), "asynq:{"+queueOf(s.namespace)+"}:pending").Val()
+		return s.rdb.LLen(context.Background(), "asynq:{"+Queue(s.namespace)+"}:pending").Val()
 	}
 	record(event("1", admission.BanTarget{Kind: admission.BanUser, Value: "ann"}), event("2", admission.BanTarget{Kind: admission.BanDevice, Value: "d"}))
 	if n := pending(); n != 0 {

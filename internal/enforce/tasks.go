@@ -30,7 +30,8 @@ type payload struct {
 	Later bool              `json:"later,omitempty"` // it is not the first task for what has changed
 }
 
-func queueOf(namespace string) string { return namespace + "-bans" }
+// Queue is the name of the Asynq queue of an installation's bans.
+func Queue(namespace string) string { return namespace + "-bans" }
 
 // enqueue makes a task. One with the same ID is as good.
 func enqueue(ctx context.Context, client *asynq.Client, namespace, id string, p payload, lasts time.Duration, opts ...asynq.Option) error {
@@ -38,7 +39,7 @@ func enqueue(ctx context.Context, client *asynq.Client, namespace, id string, p 
 	if err != nil {
 		return fmt.Errorf("enforce: enqueue: %w", err)
 	}
-	opts = append(opts, asynq.Queue(queueOf(namespace)), asynq.TaskID(id), asynq.Timeout(taskWithin), asynq.Retention(taskKept), asynq.MaxRetry(tries(lasts)))
+	opts = append(opts, asynq.Queue(Queue(namespace)), asynq.TaskID(id), asynq.Timeout(taskWithin), asynq.Retention(taskKept), asynq.MaxRetry(tries(lasts)))
 	_, err = client.EnqueueContext(ctx, asynq.NewTask(Task, text), opts...)
 	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
 		return fmt.Errorf("enforce: enqueue: %w", err)

@@ -98,7 +98,7 @@ func tries(lasts time.Duration) int { return 20 + int(lasts/retryMost) }
 func (w *Worker) serve(ctx context.Context) error {
 	srv := asynq.NewServerFromRedisClient(w.opts.Queue, asynq.Config{
 		Concurrency:              1,
-		Queues:                   map[string]int{queueOf(w.opts.Namespace): 1},
+		Queues:                   map[string]int{Queue(w.opts.Namespace): 1},
 		TaskCheckInterval:        checks,
 		DelayedTaskCheckInterval: checksLater,
 		ShutdownTimeout:          goodbye,

@@ -168,12 +168,12 @@ func (s *site) idle() {
 	s.t.Helper()
 	s.await("no tasks", func() bool {
 		for _, list := range []string{"pending", "active"} {
-			if s.rdb.LLen(s.t.Context(), "asynq:{"+queueOf(s.namespace)+"}:"+list).Val() > 0 {
+			if s.rdb.LLen(s.t.Context(), "asynq:{"+Queue(s.namespace)+"}:"+list).Val() > 0 {
 				return false
 			}
 		}
 		for _, set := range []string{"scheduled", "retry"} {
-			if s.rdb.ZCard(s.t.Context(), "asynq:{"+queueOf(s.namespace)+"}:"+set).Val() > 0 {
+			if s.rdb.ZCard(s.t.Context(), "asynq:{"+Queue(s.namespace)+"}:"+set).Val() > 0 {
 				return false
 			}
 		}

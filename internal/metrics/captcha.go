@@ -9,8 +9,16 @@ import (
 // Captcha is what is measured of challenges: a captcha.Provider.
 type Captcha interface{ Stats() captcha.Stats }
 
-// Captcha adds the metrics of challenges. To be called before the first scrape.
-func (m *Metrics) Captcha(c Captcha) { m.registry.MustRegister(challenges{c}) }
+// Captcha adds the metrics of challenges.
+func (m *Metrics) Captcha(c Captcha) {
+	m.registry.MustRegister(challenges{c})
+	m.troubles = append(m.troubles, func() []string {
+		if c.Stats().Fallback {
+			return []string{"the provider of challenges does not answer; a proof of work stands in"}
+		}
+		return nil
+	})
+}
 
 // challenges collects what a provider counts itself.
 type challenges struct{ from Captcha }

@@ -3,7 +3,6 @@ package metrics_test
 import (
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/metrics"
 )
@@ -13,7 +12,7 @@ type solvers captcha.Stats
 func (s solvers) Stats() captcha.Stats { return captcha.Stats(s) }
 
 func TestCaptcha(t *testing.T) {
-	m := metrics.New(&gate{rules: admission.DefaultRules()})
+	m := metrics.New("test")
 	m.Captcha(solvers{Fallback: true, Providers: []captcha.ProviderStats{
 		{Provider: "turnstile", Challenges: 5, Solved: 2, Unavailable: 3, Refused: map[captcha.Cause]uint64{captcha.CauseUsed: 1, captcha.CauseWrong: 0}},
 		{Provider: "altcha", Challenges: 7},

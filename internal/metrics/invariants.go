@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +39,21 @@ func (m *Metrics) Verified(sale string, checks []orders.Check) {
 	m.verdicts.mu.Lock()
 	defer m.verdicts.mu.Unlock()
 	m.verdicts.last[sale] = verdict{checks, time.Now()}
+}
+
+// troubles names the sales that do not add up, as long as that is told.
+func (v *verdicts) troubles() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var all []string
+	for _, sale := range slices.Sorted(maps.Keys(v.last)) {
+		for _, c := range v.last[sale].checks {
+			if c.Breaches > 0 && time.Since(v.last[sale].at) <= verifiedFresh {
+				all = append(all, "invariant "+c.Invariant+" of sale "+sale+" does not hold")
+			}
+		}
+	}
+	return all
 }
 
 // Describe implements prometheus.Collector.

@@ -8,14 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/orders"
 )
 
 func TestVerified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := metrics.New(&gate{rules: admission.DefaultRules()})
+		m := metrics.New("test")
 		invariants := func() map[string]string {
 			got := scrape(t, m)
 			maps.DeleteFunc(got, func(name, _ string) bool { return !strings.Contains(name, "invariant") })
@@ -48,7 +47,7 @@ func TestVerified(t *testing.T) {
 // A process that decides nothing still says how it is.
 func TestWithoutAGate(t *testing.T) {
 	w := httptest.NewRecorder()
-	metrics.New(nil).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	metrics.New("test").Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, "\ngo_goroutines ") || strings.Contains(body, "tidegate_admission") {
 		t.Errorf("%d %s", w.Code, body)
 	}

@@ -15,7 +15,7 @@ type Logins struct {
 	degraded prometheus.Counter
 }
 
-// Logins adds the metrics of login attempts. To be called once, before the first scrape.
+// Logins adds the metrics of login attempts. To be called once.
 func (m *Metrics) Logins() *Logins {
 	l := &Logins{
 		registry: m.registry,

@@ -5,13 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/login"
 )
 
 func TestLogins(t *testing.T) {
-	m := metrics.New(&gate{rules: admission.DefaultRules()})
+	m := metrics.New("test")
 	l := m.Logins()
 	l.Dropped(func() uint64 { return 7 })
 	for range 2 {

@@ -21,14 +21,16 @@ type Gate interface {
 	Rules() *admission.Rules
 }
 
-// Metrics are those of one process. Made by New; safe for concurrent use.
+// Metrics are those of one process. Made by New; safe for concurrent use. What is measured of a part is added before the first scrape.
 type Metrics struct {
-	gate      Gate
 	registry  *prometheus.Registry
+	gate      Gate
 	decisions *prometheus.CounterVec
 	took      prometheus.Histogram
-	verdicts  verdicts
 	tiers     atomic.Pointer[tierSet]
+	requests  *prometheus.HistogramVec
+	verdicts  verdicts
+	troubles  []func() []string // what does not work as it should, in words
 }
 
 // A tierSet is the tiers that some rules name.
@@ -37,38 +39,51 @@ type tierSet struct {
 	names map[string]bool
 }
 
-// New makes the metrics of a gate and of the process. Without a gate, nil, they are the process' only.
-func New(gate Gate) *Metrics {
-	m := &Metrics{
-		gate:     gate,
-		registry: prometheus.NewRegistry(),
-		verdicts: verdicts{last: make(map[string]verdict)},
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidegate_decisions_total",
-			Help: "Requests that were to be charged, by the rule that decided, the tier, and what was decided.",
-		}, []string{"rule", "tier", "action"}),
-		took: seconds("decision_duration_seconds", "Time of a decision of the rules, with its round trip to Redis if it took one."),
-	}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &m.verdicts)
-	if gate != nil {
-		m.registry.MustRegister(m.decisions, m.took, stats{gate})
-	}
+// New makes the metrics of a process of this version of the program.
+func New(version string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), verdicts: verdicts{last: make(map[string]verdict)}}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "tidegate_build_info", Help: "1, for the version of the program.", ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, &m.verdicts)
+	m.troubles = append(m.troubles, m.verdicts.troubles)
 	return m
 }
 
-// seconds is a native histogram of times, whose buckets are a tenth wide at most. Scrapes in text show the few classic ones.
-func seconds(name, help string) prometheus.Histogram {
-	return prometheus.NewHistogram(times(name, help))
+// Gate adds the metrics of decisions.
+func (m *Metrics) Gate(gate Gate) {
+	m.gate = gate
+	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tidegate_decisions_total",
+		Help: "Requests that were to be charged, by the rule that decided, the tier, and what was decided.",
+	}, []string{"rule", "tier", "action"})
+	m.took = prometheus.NewHistogram(seconds("decision_duration_seconds", "Time of a decision of the rules, with its round trip to Redis if it took one."))
+	m.registry.MustRegister(m.decisions, m.took, stats{gate})
 }
 
-func times(name, help string) prometheus.HistogramOpts {
+// seconds is a native histogram of times, whose buckets are a tenth wide at most. Scrapes in text show the few classic ones.
+func seconds(name, help string) prometheus.HistogramOpts {
+	return native(name, help, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
+}
+
+func native(name, help string, classic ...float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
-		Name: "tidegate_" + name, Help: help, Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		Name: "tidegate_" + name, Help: help, Buckets: classic,
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
 	}
 }
 
-// Add adds the metrics of a part that knows its own. To be called before the first scrape.
+// Degraded tells what does not work as it should, in words, as it was found lately. It waits for nothing.
+func (m *Metrics) Degraded() []string {
+	var all []string
+	for _, troubles := range m.troubles {
+		all = append(all, troubles()...)
+	}
+	return all
+}
+
+// Add adds the metrics of a part that knows its own.
 func (m *Metrics) Add(part prometheus.Collector) { m.registry.MustRegister(part) }
 
 // Handler answers with all metrics.

@@ -2,8 +2,6 @@ package metrics
 
 import (
 	"context"
-	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,23 +14,25 @@ type Semaphores interface {
 	Counts(ctx context.Context) ([]semaphore.Status, error)
 }
 
-// Semaphores adds the metrics of semaphores. To be called before the first scrape.
+// Semaphores adds the metrics of semaphores.
 func (m *Metrics) Semaphores(s Semaphores) {
-	m.registry.MustRegister(&permits{from: s})
+	p := permits{newRecent(s.Counts)}
+	m.registry.MustRegister(p)
+	m.troubles = append(m.troubles, p.troubles)
 }
 
-const (
-	permitsFresh  = 2 * time.Second // for so long scrapes by several see the same
-	permitsWithin = 2 * time.Second
-)
-
 // permits collects what Redis counts. All processes of an installation say the same of it.
-type permits struct {
-	from Semaphores
+type permits struct{ counts *recent[[]semaphore.Status] }
 
-	mu   sync.Mutex
-	last []semaphore.Status // guarded by mu; nil where they could not be read
-	read time.Time          // guarded by mu
+func (p permits) troubles() []string {
+	counts, _ := p.counts.latest()
+	var all []string
+	for i := range counts {
+		if counts[i].Quiet > 0 {
+			all = append(all, "semaphore "+counts[i].Name+" grants nothing yet: Redis lost its memory, holders register again")
+		}
+	}
+	return all
 }
 
 var (
@@ -44,21 +44,23 @@ var (
 	permitsWait      = describe("semaphore_waited_seconds_total", "Time that those waited.", "semaphore")
 	permitsTimedOut  = describe("semaphore_timed_out_total", "Callers that gave up waiting.", "semaphore")
 	permitsLost      = describe("semaphore_lost_total", "Permits whose lease ended before their release.", "semaphore")
+	permitsQuiet     = describe("semaphore_quiet_seconds", "For so long nothing is granted, because Redis has lost its memory and holders register again.", "semaphore")
 	permitsAbandoned = describe("semaphore_abandoned_total", "Callers that waited in a process that died.", "semaphore")
 )
 
 // Describe implements prometheus.Collector.
-func (p *permits) Describe(ch chan<- *prometheus.Desc) {
+func (p permits) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		permitsLimit, permitsHeld, permitsWaiting, permitsGranted, permitsWaited, permitsWait, permitsTimedOut, permitsLost, permitsAbandoned,
+		permitsLimit, permitsHeld, permitsWaiting, permitsGranted, permitsWaited, permitsWait, permitsTimedOut, permitsLost, permitsQuiet, permitsAbandoned,
 	} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector. While Redis does not answer there are no numbers, rather than old ones.
-func (p *permits) Collect(ch chan<- prometheus.Metric) {
-	for _, s := range p.counts() {
+func (p permits) Collect(ch chan<- prometheus.Metric) {
+	counts, _ := p.counts.wait()
+	for _, s := range counts {
 		for _, v := range []struct {
 			desc *prometheus.Desc
 			kind prometheus.ValueType
@@ -67,6 +69,7 @@ func (p *permits) Collect(ch chan<- prometheus.Metric) {
 			{permitsLimit, prometheus.GaugeValue, float64(s.Limit)},
 			{permitsHeld, prometheus.GaugeValue, float64(s.InUse)},
 			{permitsWaiting, prometheus.GaugeValue, float64(s.Waiting)},
+			{permitsQuiet, prometheus.GaugeValue, s.Quiet.Seconds()},
 			{permitsGranted, prometheus.CounterValue, float64(s.Totals.Granted)},
 			{permitsWaited, prometheus.CounterValue, float64(s.Totals.Waited)},
 			{permitsWait, prometheus.CounterValue, s.Totals.WaitedFor.Seconds()},
@@ -77,20 +80,4 @@ func (p *permits) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(v.desc, v.kind, v.now, s.Name)
 		}
 	}
-}
-
-func (p *permits) counts() []semaphore.Status {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.read) < permitsFresh {
-		return p.last
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), permitsWithin)
-	defer cancel()
-	var err error
-	if p.last, err = p.from.Counts(ctx); err != nil {
-		p.last = nil
-	}
-	p.read = time.Now()
-	return p.last
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -26,7 +25,7 @@ func (c *counted) Counts(context.Context) ([]semaphore.Status, error) {
 
 // Scrapes one after the other ask once, and while Redis does not answer there are no numbers.
 func TestSemaphores(t *testing.T) {
-	m := metrics.New(&gate{rules: admission.DefaultRules()})
+	m := metrics.New("test")
 	from := &counted{all: []semaphore.Status{{
 		Name: "report", Limit: 5, InUse: 3, Waiting: 2,
 		Totals: semaphore.Totals{Granted: 10, Waited: 4, WaitedFor: 1500 * time.Millisecond, TimedOut: 6, Lost: 7, Abandoned: 8},
@@ -47,7 +46,7 @@ func TestSemaphores(t *testing.T) {
 		t.Errorf("asked %d times", from.asked)
 	}
 
-	m = metrics.New(&gate{rules: admission.DefaultRules()})
+	m = metrics.New("test")
 	m.Semaphores(&counted{all: from.all, err: errors.New("away")})
 	for name := range scrape(t, m) {
 		if strings.HasPrefix(name, "tidegate_semaphore") {

@@ -33,7 +33,8 @@ type task struct {
 	Sale string `json:"sale"`
 }
 
-func queueOf(namespace string) string { return namespace + "-reports" }
+// Queue is the name of the Asynq queue of an installation's reports.
+func Queue(namespace string) string { return namespace + "-reports" }
 
 // Enqueue asks the workers of an installation for a report, and returns the name of the file that it will have. queue stays the caller's.
 func Enqueue(ctx context.Context, queue redis.UniversalClient, namespace, sale string) (file string, err error) {
@@ -42,7 +43,7 @@ func Enqueue(ctx context.Context, queue redis.UniversalClient, namespace, sale s
 		return "", err
 	}
 	info, err := asynq.NewClientFromRedisClient(queue).EnqueueContext(ctx, asynq.NewTask(OrdersTask, payload),
-		asynq.Queue(queueOf(namespace)), asynq.Timeout(longest))
+		asynq.Queue(Queue(namespace)), asynq.Timeout(longest))
 	if err != nil {
 		return "", err
 	}
@@ -89,7 +90,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.folder.close()
 	srv := asynq.NewServerFromRedisClient(w.opts.Queue, semaphoreasynq.Config(asynq.Config{
 		Concurrency:       slots,
-		Queues:            map[string]int{queueOf(w.opts.Namespace): 1},
+		Queues:            map[string]int{Queue(w.opts.Namespace): 1},
 		TaskCheckInterval: checks,
 		ShutdownTimeout:   goodbye,
 		BaseContext:       func() context.Context { return ctx },

@@ -132,11 +132,11 @@ func TestStopPutsBack(t *testing.T) {
 		t.Errorf("%v left over", names)
 	}
 	inspector := asynq.NewInspectorFromRedisClient(o.rdb)
-	tasks, err := inspector.ListRetryTasks(queueOf(o.namespace))
+	tasks, err := inspector.ListRetryTasks(Queue(o.namespace))
 	if err != nil || len(tasks) != 1 || tasks[0].Retried != 0 {
 		t.Fatalf("%v %v", tasks, err)
 	}
-	if err := inspector.RunTask(queueOf(o.namespace), tasks[0].ID); err != nil {
+	if err := inspector.RunTask(Queue(o.namespace), tasks[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	defer o.open(&sold{n: 1})()
@@ -151,7 +151,7 @@ func TestTasksThatCannotBeDone(t *testing.T) {
 	defer o.open(&sold{})()
 	inspector := asynq.NewInspectorFromRedisClient(o.rdb)
 	o.await("not archived", func() bool {
-		tasks, err := inspector.ListArchivedTasks(queueOf(o.namespace))
+		tasks, err := inspector.ListArchivedTasks(Queue(o.namespace))
 		return err == nil && len(tasks) == 3
 	})
 	if names := o.files(); len(names) != 0 {

@@ -17,7 +17,6 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/loginlog"
-	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
@@ -87,7 +86,10 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		p.Background = append(p.Background, jwt.Run)
 		identity = jwt
 	}
-	measured := metrics.New(gate)
+	measured := p.Metrics
+	measured.Gate(gate)
+	measured.HTTP()
+	p.measureInstallation(cfg.Namespace, h.Orders, h.Redis)
 	recorder := dashboard.NewRecorder()
 	measured.Add(recorder)
 	decided := func(req *admission.Request, d *admission.Decision, took time.Duration) {
@@ -130,9 +132,9 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	api, err := httpapi.New(httpapi.Config{
 		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Audit: h.Audit, Semaphores: semaphores, Secret: []byte(cfg.Secret),
 		Captcha: challenges, CaptchaLimit: challengeLimit,
-		Live:  &httpapi.Live{Recorder: recorder, RoundTrips: h.Redis.Trips["decisions"].n.Load},
+		Live:  &httpapi.Live{Recorder: recorder, RoundTrips: h.Redis.Trips["decisions"].n.Load, Degraded: measured.Degraded},
 		Koala: dialect, Login: throttle, LoginHistory: h.Logins, Settled: logins.Settled,
-		Metrics: measured.Handler(), Decided: decided, Verified: measured.Verified,
+		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, Verified: measured.Verified,
 		Identity: identity, Tokens: tokens,
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(), DecideWithin: h.Within,
 	})

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/httpapi"
+	"github.com/tidegate/tidegate/internal/metrics"
 )
 
 // DefaultShutdown is below the 30 s after which orchestrators kill.
@@ -38,9 +39,10 @@ type Listener struct {
 	Handler http.Handler
 }
 
-// A Process is the parts of one running program. The zero value is not usable: Log and Service are required.
+// A Process is the parts of one running program. The zero value is not usable: Log and Service are required, and Metrics by AddHTTP.
 type Process struct {
 	Log        *slog.Logger
+	Metrics    *metrics.Metrics
 	Listeners  []Listener
 	Service    Service
 	Worker     runner                        // nil: this process commits nothing

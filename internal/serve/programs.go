@@ -17,7 +17,6 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/loginlog"
-	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/login"
@@ -50,14 +49,14 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			return err
 		}
 		p.Worker = worker
-		measured := metrics.New(nil)
+		p.measureInstallation(cfg.Namespace, svc, r)
 		if cfg.Reports != "" {
 			// What the rules file says of semaphores the API has declared.
 			semaphores, err := p.addSemaphores(r.Decisions, semdefs.Postgres(db), semdefs.Options{Namespace: cfg.Namespace, Logger: log})
 			if err != nil {
 				return err
 			}
-			measured.Semaphores(semaphores)
+			p.Metrics.Semaphores(semaphores)
 			reporter, err := newReporter(cfg, log, svc, r.Queue, semaphores)
 			if err != nil {
 				return err
@@ -74,9 +73,9 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			if err != nil {
 				return err
 			}
-			measured.Add(script)
+			p.Metrics.Add(script)
 		}
-		p.addProbes(cfg.WorkerListen, svc.Ready, measured.Handler())
+		p.addProbes(cfg.WorkerListen, svc.Ready, p.Metrics.Handler())
 		return nil
 	})
 }
@@ -120,8 +119,10 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	if err := awaitServers(ctx, cfg, log, patience, r, pool); err != nil {
 		return err
 	}
+	measured := Metrics(r)
+	measured.Postgres(pool)
 	svc, err := orders.New(r.Decisions, r.Queue, postgres.New(pool), r.Fence, orders.Options{
-		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Logger: log,
+		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Measures: measured.Orders(), Logger: log,
 	})
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
-	p := &Process{Log: log, Service: svc, Linger: linger}
+	p := &Process{Log: log, Metrics: measured, Service: svc, Linger: linger}
 	if err := equip(p, svc, r, db); err != nil {
 		return err
 	}

@@ -1,0 +1,51 @@
+package metrics
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidegate/tidegate/internal/httpapi"
+)
+
+// HTTP adds the metrics of requests, which Served is told of.
+func (m *Metrics) HTTP() {
+	// These series are many, so their classic buckets are few.
+	m.requests = prometheus.NewHistogramVec(native("http_request_duration_seconds",
+		"Time until a request was answered, by the listener, the pattern of the path, and the status.", .005, .025, .1, .5, 2.5,
+	), []string{"listener", "method", "route", "code"})
+	m.registry.MustRegister(m.requests)
+}
+
+// Served counts a request.
+func (m *Metrics) Served(s httpapi.Served) {
+	method, route := s.Method, s.Route
+	if !slices.Contains(methods, method) {
+		method = other
+	}
+	if route == "" {
+		route = other
+	}
+	code := other
+	if s.Status >= 0 && s.Status < len(codes) {
+		code = codes[s.Status]
+	}
+	m.requests.WithLabelValues(s.Listener, method, route, code).Observe(s.Took.Seconds())
+}
+
+// other stands for all that callers may make up.
+const other = "other"
+
+var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodHead, http.MethodPatch, http.MethodOptions}
+
+// codes are the statuses as text, made once: one for every request would be garbage.
+var codes = func() (all [600]string) {
+	for code := range all {
+		if all[code] = other; http.StatusText(code) != "" {
+			all[code] = strconv.Itoa(code)
+		}
+	}
+	return all
+}()

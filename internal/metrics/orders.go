@@ -1,0 +1,111 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Orders adds the metrics of reservations and commits, for an orders.Service of this process.
+func (m *Metrics) Orders() orders.Measures {
+	var (
+		reserved  = prometheus.NewHistogram(seconds("reserve_duration_seconds", "Time that Redis took for one reservation, also one that failed."))
+		batch     = prometheus.NewHistogram(seconds("commit_duration_seconds", "Time of a transaction that was to commit orders, also one that failed."))
+		size      = prometheus.NewHistogram(native("commit_orders", "Orders in a transaction.", 1, 2, 5, 10, 25, 50, 100, 250, 500))
+		confirmed = prometheus.NewHistogram(seconds("confirmation_duration_seconds", "Time from the acceptance of an order to its commit, in the process that committed it."))
+	)
+	m.registry.MustRegister(reserved, batch, size, confirmed)
+	return orders.Measures{
+		Reserved: func(took time.Duration) { reserved.Observe(took.Seconds()) },
+		Batch: func(orders int, took time.Duration) {
+			size.Observe(float64(orders))
+			batch.Observe(took.Seconds())
+		},
+		Confirmed: func(after time.Duration) { confirmed.Observe(after.Seconds()) },
+	}
+}
+
+// Sales are what is measured of an installation's sales: an *orders.Service.
+type Sales interface {
+	Backlog(context.Context) (orders.Backlog, error)
+	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
+	Sales(context.Context) ([]orders.SaleStatus, error)
+}
+
+// mostDead bounds what is read to count dead letters. There should be none.
+const mostDead = 1000
+
+// Sales adds the metrics of what all processes sell and have not committed yet. All of an installation say the same.
+func (m *Metrics) Sales(from Sales) {
+	s := selling{
+		backlog: newRecent(from.Backlog),
+		dead: newRecent(func(ctx context.Context) (int, error) {
+			letters, err := from.DeadLetters(ctx, orders.ID{}, mostDead)
+			return len(letters), err
+		}),
+		sales: newRecent(from.Sales),
+	}
+	m.registry.MustRegister(s)
+	m.troubles = append(m.troubles, s.troubles)
+}
+
+type selling struct {
+	backlog *recent[orders.Backlog]
+	dead    *recent[int]
+	sales   *recent[[]orders.SaleStatus]
+}
+
+var (
+	outboxOrders = describe("outbox_orders", "Orders that were accepted and are not committed yet.")
+	outboxOldest = describe("outbox_oldest_seconds", "How long ago the oldest of them was accepted, or last taken up by a sweeper.")
+	deadLetters  = describe("dead_letters", fmt.Sprintf("Orders that the database refuses, until they are replayed; %d stands for more, too.", mostDead))
+	stockUnits   = describe("stock_units", "Units of an item, until its sale ends or is closed.", "sale", "item")
+	freeUnits    = describe("free_units", "Of these, those that nobody has.", "sale", "item")
+)
+
+func (s selling) troubles() []string {
+	if n, _ := s.dead.latest(); n > 0 {
+		return []string{"there are dead letters: orders that the database refuses"}
+	}
+	return nil
+}
+
+// Describe implements prometheus.Collector.
+func (s selling) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{outboxOrders, outboxOldest, deadLetters, stockUnits, freeUnits} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. While whoever knows does not answer there is no number, rather than an old one.
+func (s selling) Collect(ch chan<- prometheus.Metric) {
+	s.dead.refresh() // all are asked at once, before one is waited for
+	s.sales.refresh()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	if b, known := s.backlog.wait(); known {
+		gauge(outboxOrders, float64(b.Orders))
+		gauge(outboxOldest, b.Oldest.Seconds())
+	}
+	if n, known := s.dead.wait(); known {
+		gauge(deadLetters, float64(n))
+	}
+	sales, _ := s.sales.wait()
+	for i := range sales {
+		sale := &sales[i]
+		if sale.State == orders.StateEnded || sale.State == orders.StateClosed {
+			continue
+		}
+		for _, item := range sale.Items {
+			gauge(stockUnits, float64(item.Stock), sale.ID, item.ID)
+			if free, known := sale.Free[item.ID]; known {
+				gauge(freeUnits, float64(free), sale.ID, item.ID)
+			}
+		}
+	}
+}

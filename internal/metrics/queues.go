@@ -1,0 +1,122 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+)
+
+// Queues adds the metrics of Asynq's queues with these names, which are shown without prefix. All processes of an installation say the same.
+//
+// They are counted under Asynq's own keys: its inspector knows no queue any more once Redis forgot, takes no context, and reads far more.
+func (m *Metrics) Queues(rdb redis.UniversalClient, prefix string, names []string) {
+	m.registry.MustRegister(queues{prefix, newRecent(func(ctx context.Context) ([]queue, error) { return readQueues(ctx, rdb, names) })})
+}
+
+type queues struct {
+	prefix string
+	all    *recent[[]queue]
+}
+
+// A queue is how one of Asynq's stands.
+type queue struct {
+	name      string
+	tasks     map[string]int64 // by state
+	oldest    time.Duration    // of those pending
+	processed int64
+	failed    int64
+}
+
+var (
+	queueTasks     = describe("queue_tasks", "Tasks in an Asynq queue, by state.", "queue", "state")
+	queueOldest    = describe("queue_oldest_pending_seconds", "How long the next task of an Asynq queue has been pending, 0 if none is.", "queue")
+	queueProcessed = describe("queue_processed_total", "Tasks of an Asynq queue that a handler was done with, also those that failed, by all workers.", "queue")
+	queueFailed    = describe("queue_failed_total", "Of these, those that failed. Orders whose commit is to be tried again do not count.", "queue")
+)
+
+// Describe implements prometheus.Collector.
+func (q queues) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{queueTasks, queueOldest, queueProcessed, queueFailed} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. While Redis does not answer there are no numbers, rather than old ones.
+func (q queues) Collect(ch chan<- prometheus.Metric) {
+	all, _ := q.all.wait()
+	for i := range all {
+		one := &all[i]
+		name := strings.TrimPrefix(one.name, q.prefix)
+		for state, n := range one.tasks {
+			ch <- prometheus.MustNewConstMetric(queueTasks, prometheus.GaugeValue, float64(n), name, state)
+		}
+		ch <- prometheus.MustNewConstMetric(queueOldest, prometheus.GaugeValue, one.oldest.Seconds(), name)
+		ch <- prometheus.MustNewConstMetric(queueProcessed, prometheus.CounterValue, float64(one.processed), name)
+		ch <- prometheus.MustNewConstMetric(queueFailed, prometheus.CounterValue, float64(one.failed), name)
+	}
+}
+
+// readQueues takes two round trips, whatever waits.
+func readQueues(ctx context.Context, rdb redis.UniversalClient, names []string) ([]queue, error) {
+	type reply struct {
+		tasks             map[string]*redis.IntCmd
+		next              *redis.StringCmd
+		since             *redis.StringCmd
+		processed, failed *redis.StringCmd
+	}
+	replies := make([]reply, len(names))
+	key := func(name, part string) string { return "asynq:{" + name + "}:" + part }
+	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, name := range names {
+			r := &replies[i]
+			r.tasks = map[string]*redis.IntCmd{}
+			for _, state := range []string{"pending", "active"} {
+				r.tasks[state] = p.LLen(ctx, key(name, state))
+			}
+			for _, state := range []string{"scheduled", "retry", "archived"} {
+				r.tasks[state] = p.ZCard(ctx, key(name, state))
+			}
+			r.next = p.LIndex(ctx, key(name, "pending"), -1)
+			r.processed, r.failed = p.Get(ctx, key(name, "processed")), p.Get(ctx, key(name, "failed"))
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, name := range names {
+			if id := replies[i].next.Val(); id != "" {
+				replies[i].since = p.HGet(ctx, key(name, "t:"+id), "pending_since")
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) { // a task may be taken meanwhile
+		return nil, err
+	}
+	now := time.Now()
+	all := make([]queue, len(names))
+	for i, name := range names {
+		r, q := &replies[i], &all[i]
+		q.name, q.tasks = name, map[string]int64{}
+		for state, n := range r.tasks {
+			if n.Err() != nil { // of a Cluster's nodes one may be away
+				return nil, n.Err()
+			}
+			q.tasks[state] = n.Val()
+		}
+		q.processed, _ = r.processed.Int64()
+		q.failed, _ = r.failed.Int64()
+		if r.since != nil {
+			if ns, err := r.since.Int64(); err == nil && ns > 0 {
+				q.oldest = max(0, now.Sub(time.Unix(0, ns)))
+			}
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,27 @@
+package serve
+
+import (
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/enforce"
+	"github.com/tidegate/tidegate/internal/metrics"
+	"github.com/tidegate/tidegate/internal/reports"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Metrics are those of a process that uses these clients.
+func Metrics(r *Redis) *metrics.Metrics {
+	m := metrics.New(version())
+	clients := map[string]metrics.RedisClient{}
+	for name, client := range map[string]redis.UniversalClient{"decisions": r.Decisions, "logins": r.Logins, "queue": r.Queue} {
+		clients[name] = metrics.RedisClient{Client: client, Trips: r.Trips[name].n.Load}
+	}
+	m.Redis(clients)
+	return m
+}
+
+// measureInstallation adds what is the same in all processes: who watches sees it as long as one of them is there.
+func (p *Process) measureInstallation(namespace string, svc *orders.Service, r *Redis) {
+	p.Metrics.Sales(svc)
+	p.Metrics.Queues(r.Queue, namespace+"-", append(svc.Queues(), enforce.Queue(namespace), reports.Queue(namespace)))
+}
