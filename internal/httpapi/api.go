@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
@@ -70,6 +71,8 @@ type Config struct {
 	CORSOrigins []string
 	// TrustedProxies may name the client in X-Forwarded-For, and, like loopback, the user.
 	TrustedProxies []netip.Prefix
+	// Tracer makes a span of each request and decision. Nil: nobody does, which costs nothing.
+	Tracer trace.Tracer
 	// Logger gets what went wrong here. Nil: slog.Default().
 	Logger *slog.Logger
 	// Version of the program, for health and documentation.
@@ -95,6 +98,7 @@ type API struct {
 	identity Identity
 	tokens   *Tokens
 	proxies  []netip.Prefix
+	tracer   trace.Tracer // nil: none
 	log      *slog.Logger
 	version  string
 	within   time.Duration
@@ -125,7 +129,7 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		orders: cfg.Orders, ready: cfg.Orders.Ready, gate: cfg.Gate, identity: cfg.Identity, tokens: cfg.Tokens,
 		bans: cfg.Bans, audit: cfg.Audit, live: cfg.Live, metrics: cfg.Metrics, decided: cfg.Decided, served: cfg.Served, verified: cfg.Verified,
-		proxies: slices.Clone(cfg.TrustedProxies), log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
+		proxies: slices.Clone(cfg.TrustedProxies), tracer: cfg.Tracer, log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
 	a.semaphores, a.secret = cfg.Semaphores, slices.Clone(cfg.Secret)
 	if (a.semaphores != nil || cfg.Captcha != nil) && len(a.secret) == 0 {
@@ -143,6 +147,7 @@ func New(cfg Config) (*API, error) {
 	if a.log == nil {
 		a.log = slog.Default()
 	}
+	a.log = slog.New(LogHandler(a.log.Handler()))
 	if a.within == 0 {
 		a.within = 200 * time.Millisecond
 	}

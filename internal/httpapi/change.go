@@ -35,7 +35,7 @@ type cancelInput struct {
 }
 
 func (a *API) cancel(ctx context.Context, in *cancelInput) (*orderOutput, error) {
-	id, err := orders.ParseID(in.ID)
+	id, err := orderOf(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ type payOutput struct {
 }
 
 func (a *API) pay(ctx context.Context, in *payInput) (*payOutput, error) {
-	id, err := orders.ParseID(in.ID)
+	id, err := orderOf(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

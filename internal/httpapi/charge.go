@@ -73,7 +73,9 @@ func bounded(ctx context.Context, within time.Duration) (context.Context, contex
 // chargeGate is where every charge of this process passes.
 func (a *API) chargeGate(ctx context.Context, req admission.Request) (admission.Decision, error) {
 	began := time.Now()
+	ctx, span := a.traceDecision(ctx)
 	d, err := a.gate.Charge(ctx, req)
+	endDecision(span, &d, err)
 	if err != nil {
 		return d, err
 	}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/tidegate/tidegate/orders"
 )
 
 // replayWithin bounds a replay, which runs on when its caller hangs up.
@@ -72,7 +70,7 @@ type replayInput struct {
 }
 
 func (a *API) replay(ctx context.Context, in *replayInput) (*orderOutput, error) {
-	id, err := orders.ParseID(in.ID)
+	id, err := orderOf(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

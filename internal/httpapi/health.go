@@ -67,7 +67,7 @@ func failingPart(err error) string {
 // without an API of its own. There are no tokens: whoever reaches the listener
 // reads them. What it returns last makes readyz answer 503.
 func Probes(ready func(context.Context) error, version string, metrics http.Handler, log *slog.Logger) (handler http.Handler, drain func()) {
-	a := &API{ready: ready, version: version, log: log}
+	a := &API{ready: ready, version: version, log: slog.New(LogHandler(log.Handler()))}
 	e := a.echo(a.track("worker"), hygiene)
 	docs := a.huma(e, "Tidegate", nil)
 	huma.Register(docs, livezRoute, a.livez)

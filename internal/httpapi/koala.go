@@ -64,7 +64,7 @@ func (a *API) serveKoala(e koalaEndpoint) echo.HandlerFunc {
 			status, body = a.koalaFailed(ctx, e, err)
 		}
 		if a.log.Enabled(ctx, slog.LevelDebug) { // as Koala's access log; it names people
-			a.log.LogAttrs(ctx, slog.LevelDebug, "koala", slog.String("request_id", requestOf(ctx).id), slog.String("path", e.path),
+			a.log.LogAttrs(ctx, slog.LevelDebug, "koala", slog.String("route", koalaPath+e.path),
 				slog.Any("params", params), slog.Int("status", status), slog.String("body", string(body)))
 		}
 		c.Response().Header().Set("Cache-Control", "no-store")
@@ -91,8 +91,7 @@ func (a *API) koalaFailed(ctx context.Context, e koalaEndpoint, err error) (stat
 	case errors.Is(err, koala.ErrUnknownRule):
 		told = &koalaError{http.StatusBadRequest, -2, "unknown rule_no!"}
 	default:
-		r := requestOf(ctx)
-		a.log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request_id", r.id), slog.String("path", koalaPath+e.path), slog.Any("error", err))
+		a.log.LogAttrs(ctx, slog.LevelError, "request failed", append(requestOf(ctx).attrs(), slog.Any("error", err))...)
 		failed := e.failed
 		if failed == nil {
 			failed = koalaAway

@@ -19,8 +19,8 @@ func TestKoalaAccessLog(t *testing.T) {
 	)
 	loud := setup(t, documentedKoala(t, nil), at(slog.LevelDebug)).Internal()
 	for path, want := range map[string][]string{
-		browse: {"level=DEBUG msg=koala", "path=/rule/browse", "act:post", "uid:666", "status=200", `\"Ret_code\":100`},
-		multi:  {"level=DEBUG msg=koala", "path=/multi/browse", "uid=666", "uid=7", `\"ID\":\"a\"`, `\"Ret_code\":100`, `\"ID\":\"b\"`, `\"Ret_code\":0`},
+		browse: {"level=DEBUG msg=koala", "route=/koala/rule/browse", "act:post", "uid:666", "status=200", `\"Ret_code\":100`},
+		multi:  {"level=DEBUG msg=koala", "route=/koala/multi/browse", "uid=666", "uid=7", `\"ID\":\"a\"`, `\"Ret_code\":100`, `\"ID\":\"b\"`, `\"Ret_code\":0`},
 	} {
 		log.Reset()
 		w := call(loud, "GET", path, "")

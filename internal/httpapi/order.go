@@ -37,7 +37,7 @@ type orderView struct {
 }
 
 func (a *API) order(ctx context.Context, in *orderInput) (*orderOutput, error) {
-	id, err := orders.ParseID(in.ID)
+	id, err := orderOf(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

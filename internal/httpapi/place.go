@@ -47,13 +47,15 @@ func (a *API) place(ctx context.Context, in *placeInput) (*placeOutput, error) {
 }
 
 func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error) {
+	r := requestOf(ctx)
 	attempt, err := a.orders.Prepare(orders.Request{
 		Sale: in.Sale, Item: in.Body.Item, Quantity: in.Body.Quantity,
-		User: requestOf(ctx).caller.User, Key: in.Key,
+		User: r.caller.User, Key: in.Key,
 	})
 	if err != nil {
 		return nil, err
 	}
+	r.item = in.Body.Item
 	out, decided := attempt.Screen()
 	if !decided {
 		// One deadline for both; a hang-up ends neither.
@@ -66,6 +68,7 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 			return nil, err
 		}
 	}
+	r.order = out.Order.ID
 	if !out.Admitted() {
 		return nil, refusal(&out)
 	}

@@ -52,7 +52,7 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 			var refused *echo.HTTPError
 			unknown := errors.Is(err, semaphore.ErrUnknown)
 			if was := missing.Swap(unknown); unknown && !was {
-				a.log.Error("a route is closed: neither the rules file nor an operator has its semaphore", "semaphore", name, "route", c.Path())
+				a.log.ErrorContext(c.Request().Context(), "a route is closed: neither the rules file nor an operator has its semaphore", "semaphore", name, "route", c.Path())
 			}
 			switch {
 			case unknown:
@@ -84,7 +84,7 @@ func (a *API) ordersCSV(c echo.Context) error {
 		return err
 	}
 	if !errors.Is(err, context.Canceled) {
-		a.log.Warn("report cut off", "request_id", requestOf(ctx).id, "error", err)
+		a.log.WarnContext(ctx, "report cut off", "sale", sale, "error", err)
 	}
 	panic(http.ErrAbortHandler) // half an answer must not look like a whole one
 }

@@ -26,6 +26,12 @@ type request struct {
 	placing bool   // it is an order, which the page is told of when it is decided as a whole
 	header  http.Header
 	http    *http.Request
+	echo    echo.Context // not to be used after the answer
+
+	// What logs and traces say of it, as far as it is known.
+	item   string // that is on sale
+	order  orders.ID
+	reason string // of the problem that it was answered with
 }
 
 type requestKey struct{}
@@ -42,10 +48,15 @@ func (a *API) track(listener string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			began := time.Now()
+			span := a.trace(listener, c)
+			r := a.identified(c)
+			defer func() { endTrace(span, r, c.Response().Status) }() // also of an answer that is cut off
 			err := a.follow(c, next)
+			took := time.Since(began)
 			if a.served != nil {
-				a.served(Served{listener, c.Request().Method, c.Path(), c.Response().Status, time.Since(began)})
+				a.served(Served{listener, c.Request().Method, c.Path(), c.Response().Status, took})
 			}
+			a.logRequest(r, c.Response().Status, took)
 			return err
 		}
 	}
@@ -60,16 +71,21 @@ type Served struct {
 	Took     time.Duration
 }
 
-// follow gives a request its id, and turns errors and panics into problems.
-func (a *API) follow(c echo.Context, next echo.HandlerFunc) error {
+// identified gives a request its id.
+func (a *API) identified(c echo.Context) *request {
 	httpReq := c.Request()
-	r := &request{header: c.Response().Header(), id: httpReq.Header.Get(echo.HeaderXRequestID)}
+	r := &request{header: c.Response().Header(), id: httpReq.Header.Get(echo.HeaderXRequestID), echo: c}
 	if !visible(r.id, 128) {
 		r.id = rand.Text()
 	}
 	r.header[echo.HeaderXRequestID] = []string{r.id}
 	r.http = httpReq.WithContext(context.WithValue(httpReq.Context(), requestKey{}, r))
 	c.SetRequest(r.http)
+	return r
+}
+
+// follow turns errors and panics into problems.
+func (a *API) follow(c echo.Context, next echo.HandlerFunc) error {
 	defer a.recover(c)
 	if err := next(c); err != nil {
 		a.fail(c, err)
@@ -89,7 +105,7 @@ func (a *API) recover(c echo.Context) {
 	if c.Response().Committed {
 		// Half an answer must not look like a whole one. Most often the
 		// client hung up while it was written.
-		a.log.Debug("answer cut off", "request_id", requestOf(c.Request().Context()).id, "error", fmt.Sprint(thrown))
+		a.log.DebugContext(c.Request().Context(), "answer cut off", "error", fmt.Sprint(thrown))
 		panic(http.ErrAbortHandler)
 	}
 	a.fail(c, fmt.Errorf("panic: %v\n%s", thrown, debug.Stack()))
@@ -104,7 +120,7 @@ func (a *API) fail(c echo.Context, err error) {
 	a.finish(c.Request().Context(), p)
 	body, err := p.encoded()
 	if err != nil {
-		a.log.Error("problem not encoded", "error", err)
+		a.log.ErrorContext(c.Request().Context(), "problem not encoded", "error", err)
 	}
 	_ = c.Blob(p.Status, p.ContentType(""), body) // fails when the client hung up: nobody is left to tell
 }
@@ -112,6 +128,7 @@ func (a *API) fail(c echo.Context, err error) {
 // finish sets a problem's header fields, and logs what the caller is not told.
 func (a *API) finish(ctx context.Context, p *Problem) {
 	r := requestOf(ctx)
+	r.reason = p.Reason
 	r.header["Cache-Control"] = noStore
 	if p.retryAfter > 0 {
 		r.header["Retry-After"] = []string{strconv.FormatInt(ceilSeconds(p.retryAfter), 10)}
@@ -129,8 +146,7 @@ func (a *API) logCause(ctx context.Context, p *Problem) {
 	}
 	r := requestOf(ctx)
 	p.Instance = "urn:tidegate:request:" + r.id
-	a.log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request_id", r.id),
-		slog.String("method", r.http.Method), slog.String("path", quoted(withoutSecrets(r.http.URL.Path))), slog.Any("error", p.cause))
+	a.log.LogAttrs(ctx, slog.LevelError, "request failed", append(r.attrs(), slog.Any("error", p.cause))...)
 }
 
 // withoutSecrets is a path without what its holder must keep: the ids of permits and of login attempts.

@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	kv "go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// noSpan is every span where there is no tracer. What only a trace needs is made after IsRecording, so that it costs nothing then.
+var noSpan trace.Span = noop.Span{}
+
+// untraced are asked all the time, and tell nothing.
+var untraced = map[string]bool{"/livez": true, "/readyz": true, "/metrics": true}
+
+// maxTraceState is how much of other systems' notes about a trace is kept, as W3C Trace Context asks for at least.
+const maxTraceState = 512
+
+// trace begins a request's span, and makes its context the request's. Services on the internal listener have it in their own trace.
+// Strangers must not decide which traces are made, so on the public one each request begins its own, with a link to theirs.
+func (a *API) trace(listener string, c echo.Context) trace.Span {
+	if a.tracer == nil || untraced[c.Path()] {
+		return noSpan
+	}
+	r := c.Request()
+	ctx, method := r.Context(), knownMethod(r.Method)
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		semconv.HTTPRequestMethodKey.String(method), semconv.HTTPRoute(c.Path()), kv.String("tidegate.listener", listener))}
+	if caller := callersSpan(r.Header); caller.IsValid() && listener == "internal" {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, caller)
+	} else if caller.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: caller.WithTraceState(trace.TraceState{})}))
+	}
+	ctx, span := a.tracer.Start(ctx, strings.TrimSpace(method+" "+c.Path()), options...)
+	c.SetRequest(r.WithContext(ctx))
+	return span
+}
+
+// callersSpan is the span that a request says it comes from. Baggage is not read, so it gets nowhere.
+func callersSpan(header http.Header) trace.SpanContext {
+	parent, state := header["Traceparent"], strings.Join(header["Tracestate"], ",")
+	if len(parent) != 1 {
+		return trace.SpanContext{}
+	}
+	if len(state) > maxTraceState {
+		state = ""
+	}
+	carrier := propagation.MapCarrier{"traceparent": parent[0], "tracestate": state}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+}
+
+// endTrace says what came of a request. Of whom it was, what proves that, and where from, a span says nothing.
+func endTrace(span trace.Span, r *request, status int) {
+	if span.IsRecording() {
+		span.SetAttributes(semconv.HTTPResponseStatusCode(status), kv.String("tidegate.request_id", r.id))
+		if status >= http.StatusInternalServerError {
+			span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(status)))
+			span.SetStatus(codes.Error, "")
+		}
+		if sale := r.sale(); sale != "" {
+			span.SetAttributes(kv.String("tidegate.sale", sale))
+		}
+		if r.item != "" {
+			span.SetAttributes(kv.String("tidegate.item", r.item))
+		}
+		if r.order != (orders.ID{}) {
+			span.SetAttributes(kv.String("tidegate.order_id", r.order.String()))
+		}
+		if r.reason != "" {
+			span.SetAttributes(kv.String("tidegate.reason", r.reason))
+		}
+	}
+	span.End()
+}
+
+// traceDecision begins the span of what the rules are asked.
+func (a *API) traceDecision(ctx context.Context) (context.Context, trace.Span) {
+	if a.tracer == nil {
+		return ctx, noSpan
+	}
+	return a.tracer.Start(ctx, "decide")
+}
+
+func endDecision(span trace.Span, d *admission.Decision, err error) {
+	switch {
+	case !span.IsRecording():
+	case err != nil:
+		span.SetAttributes(semconv.ErrorTypeOther)
+		span.SetStatus(codes.Error, "")
+	default:
+		span.SetAttributes(kv.Bool("tidegate.admitted", d.Admitted), kv.String("tidegate.rule", d.Rule), kv.String("tidegate.reason", string(d.Reason)))
+	}
+	span.End()
+}
