@@ -91,6 +91,7 @@ type API struct {
 	audit    Audit
 	live     *Live
 	feed     *dashboard.Feed // nil: there is no page
+	capacity *capacity       // for orders
 	metrics  http.Handler
 	decided  func(*admission.Request, *admission.Decision, time.Duration)
 	served   func(Served)
@@ -151,6 +152,7 @@ func New(cfg Config) (*API, error) {
 	if a.within == 0 {
 		a.within = 200 * time.Millisecond
 	}
+	a.capacity = newCapacity(a.within)
 	origins, err := corsOrigins(cfg.CORSOrigins)
 	if err != nil {
 		return nil, err

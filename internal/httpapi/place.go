@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/orders"
@@ -58,13 +59,7 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 	r.item = in.Body.Item
 	out, decided := attempt.Screen()
 	if !decided {
-		// One deadline for both; a hang-up ends neither.
-		rest, cancel, err := a.charge(ctx, a.within)
-		defer cancel()
-		if err != nil {
-			return nil, err
-		}
-		if out, err = attempt.Reserve(rest); err != nil {
+		if out, err = a.reserve(ctx, attempt); err != nil {
 			return nil, err
 		}
 	}
@@ -84,4 +79,25 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 		placed.Replayed = "true"
 	}
 	return placed, nil
+}
+
+// reserve asks the rules, and reserves: one deadline for both, and a hang-up ends neither.
+func (a *API) reserve(ctx context.Context, attempt Attempt) (orders.Outcome, error) {
+	if !a.capacity.enter() {
+		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: time.Second}, nil
+	}
+	began := time.Now()
+	defer func() {
+		took := time.Since(began)
+		if requestOf(ctx).http.Header[captchaField] != nil {
+			took = 0 // it says nothing of this process: a provider may have been asked about the solution
+		}
+		a.capacity.leave(took)
+	}()
+	rest, cancel, err := a.charge(ctx, a.within)
+	defer cancel()
+	if err != nil {
+		return orders.Outcome{}, err
+	}
+	return attempt.Reserve(rest)
 }

@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/orders"
+)
+
+const decideTime = 200 * time.Millisecond
+
+// crowd sends so many callers at once, each of whom decides for a time, and returns how many found room.
+func crowd(c *capacity, callers int, decides time.Duration) (entered int) {
+	var (
+		wg sync.WaitGroup
+		mu sync.Mutex
+	)
+	for range callers {
+		wg.Go(func() {
+			if !c.enter() {
+				return
+			}
+			time.Sleep(decides)
+			c.leave(decides)
+			mu.Lock()
+			entered++
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	return entered
+}
+
+// Who finds no room waits for half of a decision's time, and then goes without having taken any.
+func TestCapacityIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapacity(decideTime)
+		c.window.end = time.Now().Add(time.Hour) // as much room all the time
+		if got := crowd(c, 3*capacityFirst, 60*time.Millisecond); got != 2*capacityFirst {
+			t.Errorf("%d of three turns of 60 ms found room within 100 ms, want those of the first two", got)
+		}
+		if c.inUse != 0 || c.waiting.Len() != 0 {
+			t.Errorf("%d are in, %d wait, when all have gone", c.inUse, c.waiting.Len())
+		}
+	})
+}
+
+// First come, first served: whoever comes later does not pass those who wait.
+func TestCapacityIsFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapacity(decideTime)
+		c.limit = 1
+		if !c.enter() {
+			t.Fatal("no room at first")
+		}
+		var order []int
+		for i := range 3 {
+			go func() {
+				if c.enter() {
+					order = append(order, i)
+					c.leave(0)
+				}
+			}()
+			synctest.Wait()
+		}
+		c.leave(0)
+		synctest.Wait()
+		if len(order) != 3 || order[0] != 0 || order[1] != 1 || order[2] != 2 {
+			t.Errorf("%v", order)
+		}
+	})
+}
+
+// While decisions are late there is less room, down to a least; while they are not and somebody waits, more and more.
+func TestCapacityFollowsTheTimeOfDecisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapacity(decideTime)
+		for range 20 {
+			crowd(c, 2*c.limit, decideTime)
+		}
+		if c.limit != capacityLeast {
+			t.Errorf("limit %d although nothing is decided in time, want %d", c.limit, capacityLeast)
+		}
+		for range 5 {
+			crowd(c, 2*c.limit, decideTime/2)
+		}
+		before := c.limit
+		if before <= capacityLeast {
+			t.Errorf("limit %d although all is decided in time, and many wait", before)
+		}
+		for range 20 {
+			crowd(c, 10, decideTime/2)
+		}
+		if c.limit != before {
+			t.Errorf("limit %d after a time without a crowd, want %d as before", c.limit, before)
+		}
+		c.limit = capacityMost - 1
+		if crowd(c, 2*c.limit, decideTime/2); c.limit != capacityMost {
+			t.Errorf("limit %d, want at most %d", c.limit, capacityMost)
+		}
+	})
+}
+
+// An order for which there is no room is told to come back, and no rule is charged for it.
+func TestAtCapacity(t *testing.T) {
+	b := setup(t)
+	b.capacity.limit, b.capacity.patience = 1, time.Millisecond
+	if !b.capacity.enter() {
+		t.Fatal("no room")
+	}
+	w := call(b.Public(), "POST", placePath, orderBody)
+	if p := problemIn(t, w); w.Code != http.StatusServiceUnavailable || p.Reason != string(orders.ReasonAtCapacity) || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if len(b.gate.asked) != 0 || slices.Contains(b.orders.calls, "reserve") {
+		t.Errorf("charged %v, %v", b.gate.asked, b.orders.calls)
+	}
+	b.capacity.leave(0)
+	if w := call(b.Public(), "POST", placePath, orderBody); w.Code != http.StatusAccepted {
+		t.Errorf("with room: %d %s", w.Code, w.Body)
+	}
+	if b.capacity.inUse != 0 {
+		t.Errorf("%d still in", b.capacity.inUse)
+	}
+}
+
+// A decision that panics leaves its room.
+func TestCapacitySurvivesAPanic(t *testing.T) {
+	b := setup(t, func(c *Config) {
+		c.Decided = func(*admission.Request, *admission.Decision, time.Duration) { panic("on purpose") }
+	})
+	if w := call(b.Public(), "POST", placePath, orderBody); w.Code != http.StatusInternalServerError {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if b.capacity.inUse != 0 {
+		t.Errorf("%d still in", b.capacity.inUse)
+	}
+}
