@@ -30,7 +30,20 @@ func everyFault(t *testing.T) {
 		}
 		plans = append(plans, p)
 	}
-	s := runAll(t, plans, Size{Rate: 100, Drain: *drain}) // all at once, on two processors, and with -race
+	size := Size{Rate: 100, Drain: *drain} // all at once, on two processors, and with -race
+	s := runAll(t, plans, size)
+	// On a busy machine the moment may not have come before the crowd had left. A fault that has a round for itself need not wait for others.
+	var missed []plan
+	for i := range faults {
+		if f := &faults[i]; s.Injected[f.name] == 0 {
+			t.Logf("once more, alone: %s", f.name)
+			seed := uint64(len(each) + i + 1)
+			missed = append(missed, exactly(seed, rand.New(rand.NewPCG(seed, 0)), f))
+		}
+	}
+	if len(missed) > 0 {
+		s = sum(append(s.Results, runAll(t, missed, size).Results...))
+	}
 	for _, f := range faults {
 		if s.Injected[f.name] == 0 {
 			t.Errorf("fault %s was not injected: %v", f.name, s.skipped())
