@@ -26,6 +26,9 @@ type Sources struct {
 // kept is how many frames a new page is told of: five minutes.
 const kept = 300
 
+// unwatched is how many seconds apart sales are asked while there is no page, so that one that is opened during a sale shows how it began.
+const unwatched = 5
+
 // A Feed makes the frames. Make it with NewFeed and run it; it is safe for concurrent use.
 type Feed struct {
 	recorder *Recorder
@@ -74,14 +77,17 @@ func (f *Feed) Run(ctx context.Context) error {
 	defer tick.Stop()
 	defer f.waitAll()
 	before, from := f.totals(), time.Now()
-	for {
+	for turn := 0; ; turn++ {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if f.pages.Load() > 0 {
+		switch {
+		case f.pages.Load() > 0:
 			f.askAll(ctx)
+		case turn%unwatched == 0:
+			f.sales.start(ctx)
 		}
 		now, at := f.totals(), time.Now()
 		f.publish(f.frame(now, before, at, at.Sub(from)))

@@ -30,7 +30,7 @@ export class Chart {
     const axis = {stroke: color('faint'), grid: {stroke: color('line'), width: 1}, ticks: {show: false}, font: `${12 * scale}px system-ui`};
     this.plot = new uPlot({
       ...this.size(),
-      padding: [8, 8, 0, 0],
+      padding: [8, 28 * scale, 0, 0],
       legend: {show: false},
       cursor: {drag: {x: false, y: false}, points: {show: false}, y: false},
       scales: {x: {time: true, range: (_, low, high) => [Math.max(high - kept, Math.min(low, high - 60)), high]}, y: {range: (_, low, high) => [0, Math.max(10, high * 1.1)]}},

@@ -44,8 +44,8 @@ function update(node, sale, at) {
   put($('.more', node), sale.more_items ? `and ${count(sale.more_items)} more items` : '');
 }
 
-const makeItem = () => el('div', {class: 'item'},
-  el('p', {class: 'name'}), el('p', {class: 'left'}, el('b'), el('span')), el('p', {class: 'pace'}), gauge(), drawing(), el('p', {class: 'over'}));
+const makeItem = () => el('div', {class: 'item'}, el('div', {class: 'inside'},
+  el('p', {class: 'name'}), el('p', {class: 'left'}, el('b'), el('span')), el('p', {class: 'pace'}), gauge(), drawing(), el('p', {class: 'over'})));
 
 function updateItem(node, sale, it, at) {
   const gone = it.free === 0 && it.stock > 0;
