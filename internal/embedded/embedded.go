@@ -38,6 +38,11 @@ const pollEvery = 20 * time.Millisecond
 
 // Run serves until ctx ends. It calls ready once the sample sale is open, and returns ErrInUse if another process has the data folder.
 func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(Place)) error {
+	log, traces, err := serve.Observe(ctx, cfg, log, "tidegate")
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
 	data, err := openFolder(cfg.Data)
 	if err != nil {
 		return err
@@ -67,7 +72,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 
 	measured := serve.Metrics(r)
 	svc, err := orders.New(r.Decisions, r.Queue, sqlite.New(db), r.Fence,
-		orders.Options{Namespace: told.Namespace, Timeout: decideWithin, Measures: measured.Orders(), Logger: log})
+		orders.Options{Namespace: told.Namespace, Timeout: decideWithin, Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log})
 	if err != nil {
 		return err
 	}
@@ -78,7 +83,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	counts := admission.NewMemoryStore(admission.MemoryOptions{})
 	listening := make(chan map[string]string, 1)
 	p := &serve.Process{
-		Log: log, Metrics: measured, Service: svc, Worker: worker,
+		Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Worker: worker,
 		Settle: func(ctx context.Context) error { return settle(ctx, svc) },
 		Ready:  func(addrs map[string]string) { listening <- addrs },
 		Background: []func(context.Context) error{memory.Run, counts.Run, func(ctx context.Context) error {

@@ -136,7 +136,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		Koala: dialect, Login: throttle, LoginHistory: h.Logins, Settled: logins.Settled,
 		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, Verified: measured.Verified,
 		Identity: identity, Tokens: tokens,
-		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Logger: p.Log, Version: version(), DecideWithin: h.Within,
+		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Tracer: p.Tracer, Logger: p.Log, Version: version(), DecideWithin: h.Within,
 	})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/internal/httpapi"
@@ -42,6 +43,7 @@ type Listener struct {
 // A Process is the parts of one running program. The zero value is not usable: Log and Service are required, and Metrics by AddHTTP.
 type Process struct {
 	Log        *slog.Logger
+	Tracer     trace.Tracer // nil: no spans are made
 	Metrics    *metrics.Metrics
 	Listeners  []Listener
 	Service    Service

@@ -106,6 +106,11 @@ func (b both) Run(ctx context.Context) error {
 func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, program string, patience time.Duration,
 	equip func(*Process, *orders.Service, *Redis, *sql.DB) error,
 ) error {
+	log, traces, err := Observe(ctx, cfg, log, "tidegate-"+program)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
 	r, err := OpenRedis(cfg.Redis, cfg.Queue, 0)
 	if err != nil {
 		return err
@@ -122,7 +127,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	measured := Metrics(r)
 	measured.Postgres(pool)
 	svc, err := orders.New(r.Decisions, r.Queue, postgres.New(pool), r.Fence, orders.Options{
-		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Measures: measured.Orders(), Logger: log,
+		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log,
 	})
 	if err != nil {
 		return err
@@ -135,7 +140,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
-	p := &Process{Log: log, Metrics: measured, Service: svc, Linger: linger}
+	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: linger}
 	if err := equip(p, svc, r, db); err != nil {
 		return err
 	}

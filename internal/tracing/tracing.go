@@ -31,7 +31,7 @@ const DefaultSampler = parentBased + alwaysOn
 var Samplers = []string{alwaysOn, alwaysOff, ratio, DefaultSampler, parentBased + alwaysOff, parentBased + ratio}
 
 const (
-	flushMost  = 3 * time.Second // at the end
+	flushMost  = 2 * time.Second // at the end, where orchestrators soon kill
 	exportMost = 5 * time.Second // for one batch; then it is given up
 
 	// linksMost is as many as the orders of a transaction.
@@ -136,7 +136,7 @@ func (p *Provider) Tracer() trace.Tracer {
 	return p.spans.Tracer("github.com/tidegate/tidegate")
 }
 
-// Close sends what is left, for some seconds at most. Call it when nothing makes spans any more.
+// Close sends what is left, for two seconds at most. Call it when nothing makes spans any more.
 func (p *Provider) Close() {
 	if p == nil {
 		return

@@ -1,0 +1,21 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/httpapi"
+	"github.com/tidegate/tidegate/internal/tracing"
+)
+
+// Observe returns the log of a program, in which whatever is logged for a request or in a trace says so, and what sends its traces:
+// to be closed when nothing makes spans any more, and nil if the settings name no collector.
+func Observe(ctx context.Context, cfg *config.Config, log *slog.Logger, program string) (*slog.Logger, *tracing.Provider, error) {
+	log = slog.New(httpapi.LogHandler(log.Handler()))
+	traces, err := tracing.Start(ctx, tracing.Options{
+		Endpoint: cfg.TracesEndpoint, Sampler: cfg.TracesSampler, Share: cfg.TracesShare, Service: cfg.ServiceName,
+		Program: program, Version: version(), Logger: log,
+	})
+	return log, traces, err
+}
