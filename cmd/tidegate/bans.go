@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,55 +14,59 @@ func bansCommand(getenv func(string) string) *cobra.Command {
 		length time.Duration
 		reason string
 	)
-	return group(getenv, "bans", "List, make and lift bans of users, addresses, networks and devices",
-		apiCall{use: "list", short: "List the bans in force", method: http.MethodGet, path: below("bans"), columns: []string{"kind", "value", "until", "times", "rule", "reason"}},
+	columns := []string{"kind", "value", "until", "times", "rule", "reason"}
+	return calls(
+		getenv, "bans", "List, make and lift bans of users, addresses, networks and devices",
+		apiCall{use: "list", short: "List the bans in force", method: http.MethodGet, path: below("bans"), list: true, columns: columns},
 		apiCall{
-			use: "add KIND VALUE", short: "Ban a user, ip, network or device", args: 2, method: http.MethodPut, path: below("bans"),
-			columns: []string{"kind", "value", "until", "times", "reason"},
+			use: "add KIND VALUE", short: "Ban a user, ip, network or device", method: http.MethodPut, path: below("bans"), columns: columns, complete: banKinds,
+			example: "  tidegate bans add network 203.0.113.0/24 --for 2h --reason 'a flood since noon'",
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().DurationVar(&length, "for", time.Hour, "how long, from now")
 				cmd.Flags().StringVar(&reason, "reason", "", "for other operators; the banned caller is not told")
 			},
-			body: func([]string) (any, error) {
+			body: func(context.Context, *internalAPI, []string) (any, error) {
 				return map[string]any{"for_ms": length.Milliseconds(), "reason": reason}, nil
 			},
 		},
-		apiCall{use: "lift KIND VALUE", short: "Let a caller in again", args: 2, method: http.MethodDelete, path: below("bans"), done: "lifted"},
-		apiCall{use: "history", short: "List what became of bans, the newest first", method: http.MethodGet, path: below("bans", "history"), columns: []string{"at", "event", "kind", "value", "until", "rule", "reason"}},
-	)
-}
-
-func semaphoresCommand(getenv func(string) string) *cobra.Command {
-	var (
-		limit int
-		lease time.Duration
-	)
-	columns := []string{"name", "limit", "in_use", "waiting", "source", "holders"}
-	return group(getenv, "semaphores", "List, size and free semaphores",
-		apiCall{use: "list", short: "List all semaphores and who holds them", method: http.MethodGet, path: below("semaphores"), columns: columns},
-		apiCall{use: "show NAME", short: "Show a semaphore; --json names every permit", args: 1, method: http.MethodGet, path: below("semaphores"), columns: columns},
 		apiCall{
-			use: "set NAME", short: "Define or resize a semaphore; nobody is evicted", args: 1, method: http.MethodPut, path: below("semaphores"), columns: columns,
-			flags: func(cmd *cobra.Command) {
-				cmd.Flags().IntVar(&limit, "limit", 0, "weight that may be held at once")
-				cmd.Flags().DurationVar(&lease, "lease", 15*time.Second, "how long a permit lasts without renewal")
-				_ = cmd.MarkFlagRequired("limit") // it exists
-			},
-			body: func([]string) (any, error) {
-				return map[string]any{"limit": limit, "lease_ms": lease.Milliseconds()}, nil
-			},
+			use: "lift KIND VALUE", short: "Let a caller in again", method: http.MethodDelete, path: below("bans"), done: "lifted",
+			complete: append(banKinds[:1:1], bannedValues),
 		},
-		apiCall{use: "revert NAME", short: "Take back what set has said: the rules file counts again", args: 1, method: http.MethodDelete, path: below("semaphores"), columns: columns, done: "reverted"},
 		apiCall{
-			use: "release NAME PERMIT", short: "Take a permit away from its holder", args: 2, method: http.MethodDelete, done: "released",
-			path: func(args []string) []string { return []string{"v1", "semaphores", args[0], "permits", args[1]} },
+			use: "history", short: "List what became of bans, the newest first", method: http.MethodGet, path: below("bans", "history"), list: true, newest: true,
+			columns: []string{"at", "event", "kind", "value", "until", "rule", "reason"},
 		},
 	)
 }
 
-func auditCommand(getenv func(string) string) *cobra.Command {
-	return apiCall{
-		use: "audit", short: "List what operators changed, the newest first", method: http.MethodGet, path: below("audit"),
-		columns: []string{"at", "actor", "action", "target", "outcome", "request_id"},
-	}.command(getenv)
+// loginsCommand is for a caller who says that they cannot log in.
+func loginsCommand(getenv func(string) string) *cobra.Command {
+	query := url.Values{}
+	subject := func(cmd *cobra.Command) {
+		for name, usage := range map[string]string{"name": "as it was typed", "ip": "address", "factor": "what is tried, such as otp (default: password)"} {
+			cmd.Flags().Func(name, usage, func(value string) error {
+				query.Set(name, value)
+				return nil
+			})
+		}
+		cmd.MarkFlagsOneRequired("name", "ip")
+	}
+	asked := func() url.Values { return query }
+	at := func([]string) []string { return []string{"v1", "login", "subjects"} }
+	return calls(
+		getenv, "logins", "Show why somebody cannot log in, and let them",
+		apiCall{
+			use: "show", short: "Show how a name or an address stands in the rules for failed logins", method: http.MethodGet,
+			path: at, flags: subject, query: asked, columns: []string{"banned", "reference", "items"},
+		},
+		apiCall{
+			use: "lift", short: "Forget what has failed of a name or an address; a ban is lifted by bans lift", method: http.MethodDelete,
+			path: at, flags: subject, query: asked, done: "lifted",
+		},
+		apiCall{
+			use: "history", short: "List what rules did about failed logins, the newest first; nobody is named", method: http.MethodGet,
+			path: below("login", "history"), list: true, newest: true, columns: []string{"at", "rule", "action", "count", "factor", "reference", "ip", "until", "times", "shadow"},
+		},
+	)
 }

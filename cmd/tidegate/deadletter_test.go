@@ -92,10 +92,11 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 	says(true, "status        confirmed", "orders", "replay", ids["ada"])
 	sees("ada", "confirmed")
 	says(true, "status        confirmed", "orders", "show", ids["ada"])
-	says(true, "no dead letters", "orders", "dead")
+	says(true, "none", "orders", "dead")
 	says(true, "status        confirmed", "orders", "replay", ids["ada"])
 	says(false, "404", "orders", "replay", "01890a5d-ac96-774b-bcce-b302099a8057")
 	says(true, "2 sold of 10", "verify", "flash")
+	says(true, "operator  replay-dead-letter  /v1/orders/dead/"+ids["ada"]+"/replay  conflict", "audit")
 
 	exec(`ALTER TABLE order_events DISABLE TRIGGER USER`)
 	exec(`DELETE FROM order_events WHERE order_id = '` + ids["ada"] + `'`)

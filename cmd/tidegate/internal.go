@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,17 +17,19 @@ import (
 
 // internalAPI is where the operator's calls go.
 type internalAPI struct {
-	base, token string
+	getenv     func(string) string
+	base, flag string
 }
 
 // addFlags lets flags say where it is; the environment says it otherwise.
-func (a *internalAPI) addFlags(cmd *cobra.Command, getenv func(string) string) {
-	cmd.Flags().StringVar(&a.base, "internal", orElse(getenv("TIDEGATE_INTERNAL_URL"), "http://127.0.0.1:8081"),
+func (a *internalAPI) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.base, "internal", orElse(a.getenv("TIDEGATE_INTERNAL_URL"), "http://127.0.0.1:8081"),
 		"URL of the internal listener [TIDEGATE_INTERNAL_URL]")
 	// Not as a default, which the help would print.
-	cmd.Flags().StringVar(&a.token, "token", "", "token of an operator [INTERNAL_TOKEN]")
-	cmd.PreRun = func(*cobra.Command, []string) { a.token = orElse(a.token, getenv("INTERNAL_TOKEN")) }
+	cmd.Flags().StringVar(&a.flag, "token", "", "token of an operator [INTERNAL_TOKEN]")
 }
+
+func (a *internalAPI) token() string { return orElse(a.flag, a.getenv("INTERNAL_TOKEN")) }
 
 // call makes a call and reads its answer. What stands in the path needs no escapes.
 func (a *internalAPI) call(ctx context.Context, method string, answer any, path ...string) error {
@@ -44,27 +47,70 @@ func (a *internalAPI) ask(ctx context.Context, method string, query url.Values, 
 	return nil
 }
 
+// callWithin bounds a call.
+const callWithin = 30 * time.Second
+
 // send makes a call, with a body as JSON unless that is nil, and returns the answer as it came.
 func (a *internalAPI) send(ctx context.Context, method string, query url.Values, body any, path ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
+	resp, err := a.open(ctx, method, query, body, path...)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", resp.Request.URL, err)
+	}
+	return answer, nil
+}
+
+// open makes a call and returns its answer unless that is a refusal. The caller closes its body.
+func (a *internalAPI) open(ctx context.Context, method string, query url.Values, body any, path ...string) (*http.Response, error) {
 	req, err := a.request(ctx, method, query, body, path...)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w; is the server running, and --internal its internal listener?", err)
+		return nil, fmt.Errorf("%w; is the server running? --internal or TIDEGATE_INTERNAL_URL says where its internal listener is", err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", req.URL, err)
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // whatever it is, there is the status
+	return nil, a.refused(resp, answer)
+}
+
+// pages calls fn for each item of a list, page by page.
+func (a *internalAPI) pages(ctx context.Context, query url.Values, fn func(json.RawMessage) error, path ...string) error {
+	query = maps.Clone(query)
+	if query == nil {
+		query = url.Values{}
 	}
-	if resp.StatusCode/100 != 2 {
-		return nil, refusal(req.URL.String(), resp.StatusCode, answer)
+	if !query.Has("limit") {
+		query.Set("limit", "1000")
 	}
-	return answer, nil
+	for {
+		var page struct {
+			Items []json.RawMessage
+			Next  string `json:"next_cursor"`
+		}
+		if err := a.ask(ctx, http.MethodGet, query, &page, path...); err != nil {
+			return err
+		}
+		for _, item := range page.Items {
+			if err := fn(item); err != nil {
+				return err
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		query.Set("cursor", page.Next)
+	}
 }
 
 func (a *internalAPI) request(ctx context.Context, method string, query url.Values, body any, path ...string) (*http.Request, error) {
@@ -92,52 +138,67 @@ func (a *internalAPI) request(ctx context.Context, method string, query url.Valu
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if a.token != "" {
-		req.Header.Set("Authorization", "Bearer "+a.token)
+	if token := a.token(); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	return req, nil
 }
 
-func refusal(at string, status int, body []byte) error {
-	var problem struct{ Title, Detail string }
-	_ = json.Unmarshal(body, &problem) // whatever it is, there is the status
-	said := strings.TrimSpace(problem.Title + " " + problem.Detail)
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("%s: %d %s; set INTERNAL_TOKEN to a token of an operator", at, status, said)
-	case http.StatusServiceUnavailable:
-		return fmt.Errorf("%s: %d %s; readyz says what is missing", at, status, said)
-	}
-	return fmt.Errorf("%s: %d %s", at, status, said)
+// A refusedError is what the server says instead of doing something.
+type refusedError struct {
+	status int
+	text   string
 }
 
-func healthCommand() *cobra.Command {
-	var timeout time.Duration
-	cmd := &cobra.Command{
-		Use:   "health URL",
-		Short: "Succeed if a GET of the URL does; for the health checks of containers",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], http.NoBody)
-			if err != nil {
-				return fmt.Errorf("%w; name a URL such as http://127.0.0.1:8081/readyz", err)
-			}
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-			if resp.StatusCode/100 != 2 {
-				return fmt.Errorf("%s: %s: %s", args[0], resp.Status, strings.TrimSpace(string(body)))
-			}
-			return nil
-		},
+func (e *refusedError) Error() string { return e.text }
+
+// refused says what the server has said, and what to do about it.
+func (a *internalAPI) refused(resp *http.Response, body []byte) error {
+	var problem struct {
+		Title, Detail, Reason string
+		Errors                []struct {
+			Location, Message, File string
+			Line, Column            int
+		}
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the answer")
-	return cmd
+	_ = json.Unmarshal(body, &problem)
+	text := harmless(fmt.Sprintf("%s %s: %d %s", resp.Request.Method, resp.Request.URL, resp.StatusCode, orElse(problem.Title, http.StatusText(resp.StatusCode))))
+	if problem.Detail != "" {
+		text += ": " + harmless(problem.Detail)
+	}
+	for _, e := range problem.Errors {
+		at := e.Location
+		if e.File != "" {
+			at = fmt.Sprintf("%s:%d:%d", e.File, e.Line, e.Column)
+		}
+		text += "\n" + harmless(at+": "+e.Message)
+	}
+	switch advice := a.advice(resp.StatusCode, problem.Reason); {
+	case advice == "":
+	case len(problem.Errors) > 0:
+		text += "\n" + advice
+	default:
+		text += "; " + advice
+	}
+	return &refusedError{resp.StatusCode, text}
+}
+
+func (a *internalAPI) advice(status int, reason string) string {
+	switch {
+	case status == http.StatusUnauthorized && a.token() == "":
+		return "set INTERNAL_TOKEN, or --token, to the token of an operator"
+	case status == http.StatusUnauthorized:
+		return "the server does not know the token in INTERNAL_TOKEN, or --token"
+	case status == http.StatusForbidden && a.token() == "":
+		return "a server without tokens is called by an address of its own machine, such as http://127.0.0.1:8081"
+	case status == http.StatusForbidden:
+		return "the token in INTERNAL_TOKEN, or --token, needs the role operator"
+	case status == http.StatusNotFound && (reason == "unknown_route" || reason == ""), status == http.StatusMethodNotAllowed:
+		return "is --internal the internal listener, of a server of this version?"
+	case status == http.StatusServiceUnavailable:
+		return "try again; " + strings.TrimSuffix(a.base, "/") + "/readyz says what is missing"
+	}
+	return ""
 }
 
 func orElse(value, otherwise string) string {

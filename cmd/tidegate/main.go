@@ -1,10 +1,13 @@
-// Command tidegate is for whoever runs a sale: see it sell, rehearse it, check it, migrate its database.
+// Command tidegate is for whoever runs a sale: see it sell, operate it, rehearse it, check it, migrate its database.
 package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,16 +17,32 @@ import (
 func main() { os.Exit(serve.Main(run)) }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	root := &cobra.Command{
-		Use:           "tidegate",
-		Short:         "See a flash sale sell, rehearse it, check it",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(demoCommand(), rehearseCommand(getenv), verifyCommand(getenv), ordersCommand(getenv), salesCommand(getenv), bansCommand(getenv), semaphoresCommand(getenv), auditCommand(getenv), topCommand(getenv), migrateCommand(getenv), rulesCommand(getenv), reportCommand(getenv), healthCommand())
+	root := group("tidegate", "See a flash sale sell, operate it, rehearse it, check it",
+		topCommand(getenv), salesCommand(getenv), ordersCommand(getenv), verifyCommand(getenv), rulesCommand(getenv), bansCommand(getenv),
+		loginsCommand(getenv), semaphoresCommand(getenv), auditCommand(getenv), reportCommand(getenv),
+		rehearseCommand(getenv), demoCommand(), migrateCommand(getenv), healthCommand())
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		text := strings.TrimPrefix(err.Error(), "invalid argument ")
+		if strings.Contains(text, "duration") {
+			text += "; a duration is such as 90s, 15m or 1h30m"
+		}
+		return fmt.Errorf("%s; see %s --help", text, cmd.CommandPath())
+	})
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && !errors.Is(err, errDifferent) && cmd.Name() == "diff" {
+		return undecided{err}
+	}
+	return err
 }
+
+// undecided is the error of a comparison, whose status 1 says that there is a difference.
+type undecided struct{ error }
+
+// ExitStatus is what diff has for trouble.
+func (undecided) ExitStatus() int { return 2 }
+
+func (e undecided) Unwrap() error { return e.error }

@@ -83,11 +83,11 @@ func TestVerify(t *testing.T) {
 			}
 			return ""
 		}
-		out, err := call(t, there, "verify", "--sale", at.Sale)
+		out, err := call(t, there, "verify", at.Sale)
 		if err != nil || !strings.Contains(out, "I3") {
 			t.Errorf("%v: %s", err, out)
 		}
-		if _, err := call(t, there, "verify", "--sale", "nothing"); err == nil || !strings.Contains(err.Error(), "404") {
+		if _, err := call(t, there, "verify", "nothing"); err == nil || !strings.Contains(err.Error(), "404") {
 			t.Errorf("an unknown sale: %v", err)
 		}
 		_, err = call(t, nothing, "health", at.Public+"/readyz")
@@ -96,7 +96,7 @@ func TestVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := call(t, nothing, "verify", "--internal", "http://127.0.0.1:1", "--sale", "x"); err == nil || !strings.Contains(err.Error(), "--internal") {
+	if _, err := call(t, nothing, "verify", "--internal", "http://127.0.0.1:1", "x"); err == nil || !strings.Contains(err.Error(), "--internal") {
 		t.Errorf("nobody there: %v", err)
 	}
 }
@@ -111,11 +111,11 @@ func TestABrokenInvariantIsAnError(t *testing.T) {
 	}))
 	defer server.Close()
 	token := func(name string) string { return map[string]string{"INTERNAL_TOKEN": "secret"}[name] }
-	out, err := call(t, token, "verify", "--internal", server.URL, "--sale", "x")
+	out, err := call(t, token, "verify", "--internal", server.URL, "x")
 	if err == nil || !strings.Contains(out, "I3   BREACH  ticket: 4 of 3 sold") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if _, err := call(t, nothing, "verify", "--internal", server.URL, "--sale", "x"); err == nil || !strings.Contains(err.Error(), "INTERNAL_TOKEN") {
+	if _, err := call(t, nothing, "verify", "--internal", server.URL, "x"); err == nil || !strings.Contains(err.Error(), "INTERNAL_TOKEN") {
 		t.Errorf("without the token: %v", err)
 	}
 	if help, err := call(t, token, "verify", "--help"); err != nil || strings.Contains(help, "secret") {

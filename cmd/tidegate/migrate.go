@@ -18,7 +18,7 @@ func migrateCommand(getenv func(string) string) *cobra.Command {
 		Short: "Bring the database's schema up to date",
 		Long: "Bring the schema of the Postgres at DATABASE_URL up to date. It may run any number of times, and beside running processes; " +
 			"run it before a new version starts.",
-		Args: cobra.NoArgs,
+		Args: named,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if url == "" {
 				return errors.New("DATABASE_URL: is not set; set it, or say --database-url postgres://…")

@@ -1,175 +1,253 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 )
 
-// An apiCall is a command that makes one call of the internal API, and prints its answer as a table or, with --json, as it is.
+// An apiCall is a command that makes one call of the internal API, and prints its answer as text or, with --json, as it is.
 type apiCall struct {
-	use, short, long string
-	args             int
-	method           string
-	path             func(args []string) []string
-	flags            func(*cobra.Command)                      // nil: none of its own
-	query            func() url.Values                         // nil: none
-	body             func(args []string) (body any, err error) // nil: none
-	columns          []string                                  // names of the fields that are printed, of every item or of the one answer
-	done             string                                    // printed where the answer is empty
+	use, short, long, example string // words of use in capitals are arguments
+
+	method string
+	path   func(args []string) []string
+	flags  func(*cobra.Command)  // nil: none of its own
+	query  func() url.Values     // nil: none
+	body   bodyOf                // nil: none
+	ask    func([]string) string // what to ask before it is done; nil: it can be taken back
+
+	list     bool       // the answer is a page of items
+	newest   bool       // there may be any number of them, the newest first
+	pick     bool       // only the item whose first column is the first argument is meant
+	columns  []string   // names of the fields that are printed
+	show     showing    // prints the answer instead; nil: as its columns
+	done     string     // printed where the answer is empty
+	complete completion // nil: arguments are not completed
 }
+
+type (
+	bodyOf  func(ctx context.Context, api *internalAPI, args []string) (body any, err error)
+	showing func(out io.Writer, args []string, answer []byte, asJSON bool) error
+)
 
 func (c apiCall) command(getenv func(string) string) *cobra.Command {
 	var (
-		api    internalAPI
-		asJSON bool
+		o   options
+		api = internalAPI{getenv: getenv}
 	)
 	cmd := &cobra.Command{
-		Use: c.use, Short: c.short, Long: c.long, Args: cobra.ExactArgs(c.args),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var body any
-			var query url.Values
-			if c.body != nil {
-				var err error
-				if body, err = c.body(args); err != nil {
-					return err
-				}
-			}
-			if c.query != nil {
-				query = c.query()
-			}
-			out := cmd.OutOrStdout()
-			for found := 0; ; {
-				answer, err := api.send(cmd.Context(), c.method, query, body, c.path(args)...)
-				if err != nil {
-					return err
-				}
-				var page struct {
-					Items []json.RawMessage
-					Next  string `json:"next_cursor"`
-				}
-				listed := c.method == http.MethodGet && json.Unmarshal(answer, &page) == nil && page.Items != nil
-				if !listed {
-					return c.print(out, answer, asJSON)
-				}
-				found += len(page.Items)
-				if err := c.printAll(out, page.Items, asJSON); err != nil {
-					return err
-				}
-				if page.Next == "" {
-					if found == 0 && !asJSON {
-						fmt.Fprintln(out, "none")
-					}
-					return nil
-				}
-				if query == nil {
-					query = url.Values{}
-				}
-				query.Set("cursor", page.Next)
-			}
-		},
+		Use: c.use, Short: c.short, Long: c.long, Example: c.example, Args: named, ValidArgsFunction: c.complete.of(&api),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args, &api, o) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON as the API has it, of lists one object a line")
+	f := cmd.Flags()
+	f.BoolVar(&o.asJSON, "json", false, "print JSON as the API has it")
+	if c.list && !c.pick {
+		f.Lookup("json").Usage += ", an object a line"
+	}
+	if c.newest {
+		f.IntVar(&o.most, "limit", 100, "how many at most; 0: all")
+	}
+	if c.ask != nil {
+		f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	}
 	if c.flags != nil {
 		c.flags(cmd)
 	}
-	api.addFlags(cmd, getenv)
+	api.addFlags(cmd)
 	return cmd
 }
 
-func (c apiCall) print(out io.Writer, answer []byte, asJSON bool) error {
+// options are the flags that calls share.
+type options struct {
+	asJSON, yes bool
+	most        int // items; 0: all
+}
+
+func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o options) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	if c.ask != nil && !o.yes {
+		if err := confirm(cmd, c.ask(args)); err != nil {
+			return err
+		}
+	}
+	query := url.Values{}
+	if c.query != nil {
+		query = c.query()
+	}
+	if c.list {
+		return c.printList(ctx, out, api, query, args, o)
+	}
+	var body any
+	if c.body != nil {
+		var err error
+		if body, err = c.body(ctx, api, args); err != nil {
+			return err
+		}
+	}
+	answer, err := api.send(ctx, c.method, query, body, c.path(args)...)
 	switch {
-	case len(bytes.TrimSpace(answer)) == 0 && asJSON:
+	case err != nil:
+		return c.advised(ctx, api, args, err)
+	case c.show != nil:
+		return c.show(out, args, answer, o.asJSON)
+	case len(answer) == 0 && o.asJSON:
 		return nil
-	case len(bytes.TrimSpace(answer)) == 0:
-		_, err := fmt.Fprintln(out, c.done)
-		return err
-	case asJSON:
-		_, err := fmt.Fprintf(out, "%s\n", bytes.TrimSpace(answer))
+	case len(answer) == 0:
+		_, err = fmt.Fprintln(out, c.done)
 		return err
 	}
-	return c.printAll(out, []json.RawMessage{answer}, false)
+	return c.printOne(out, answer, o.asJSON)
 }
 
-// printAll prints items, a line each.
-func (c apiCall) printAll(out io.Writer, items []json.RawMessage, asJSON bool) error {
-	if len(items) == 0 {
-		return nil
+// advised names what there is where something else was asked for.
+func (c apiCall) advised(ctx context.Context, api *internalAPI, args []string, err error) error {
+	var refused *refusedError
+	if c.complete == nil || len(args) == 0 || !errors.As(err, &refused) || refused.status != http.StatusNotFound {
+		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if !asJSON {
-		fmt.Fprintln(table, strings.ToUpper(strings.ReplaceAll(strings.Join(c.columns, "\t"), "_", " ")))
-	}
-	for _, item := range items {
-		if asJSON {
-			fmt.Fprintf(out, "%s\n", item)
-			continue
-		}
-		var fields map[string]any
-		decoder := json.NewDecoder(bytes.NewReader(item))
-		decoder.UseNumber()
-		if err := decoder.Decode(&fields); err != nil {
-			return fmt.Errorf("the answer is something else than expected: %w; is it Tidegate's internal listener?", err)
-		}
-		cells := make([]string, len(c.columns))
-		for i, name := range c.columns {
-			cells[i] = cell(fields[name])
-		}
-		fmt.Fprintln(table, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
-	}
-	return table.Flush()
+	return fmt.Errorf("%w%s", err, thereAre(c.complete.candidates(ctx, api, args[:len(args)-1])))
 }
 
-// cell is a value on one line, without what would move a terminal's cursor.
-func cell(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "-"
-	case string:
-		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
-			return t.Local().Format("2006-01-02 15:04:05")
-		}
-		return strings.Map(func(r rune) rune {
-			if r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 || 0x200b <= r && r <= 0x200f || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
-				return '\ufffd'
-			}
-			return r
-		}, v)
-	case []any:
-		parts := make([]string, len(v))
-		for i := range v {
-			parts[i] = cell(v[i])
-		}
-		return strings.Join(parts, ", ")
-	case map[string]any: // an item of a sale, a holder of a permit
-		for _, pair := range [][2]string{{"item", "free"}, {"holder", "weight"}, {"name", "limit"}} {
-			if name, ok := v[pair[0]]; ok {
-				text := cell(name) + " " + cell(v[pair[1]])
-				if stock, ok := v["stock"]; ok {
-					text += "/" + cell(stock)
-				}
-				return text
-			}
-		}
+// thereAre names some of what there is, if it is known.
+func thereAre(names []string) string {
+	switch n := len(names); {
+	case n == 0:
+		return ""
+	case n > 10:
+		return fmt.Sprintf("; there are %s and %d more", strings.Join(names[:10], ", "), n-10)
 	}
-	return fmt.Sprint(v)
+	return "; there is " + strings.Join(names, ", ")
+}
+
+func (c apiCall) printOne(out io.Writer, answer []byte, asJSON bool) error {
+	if asJSON {
+		_, err := fmt.Fprintf(out, "%s\n", harmlessJSON(answer))
+		return err
+	}
+	fields, err := decoded(answer)
+	if err != nil {
+		return err
+	}
+	return describe(out, c.columns, fields)
+}
+
+var errEnough = errors.New("enough items")
+
+// printList prints the items of all pages: a line each, or the one that is meant.
+func (c apiCall) printList(ctx context.Context, out io.Writer, api *internalAPI, query url.Values, args []string, o options) error {
+	var (
+		rows  [][]string
+		found int
+		names []string
+	)
+	if 0 < o.most && o.most < 1000 {
+		query.Set("limit", strconv.Itoa(o.most))
+	}
+	err := api.pages(ctx, query, func(item json.RawMessage) error {
+		fields, err := decoded(item)
+		if err != nil {
+			return err
+		}
+		if c.pick {
+			if name := cell("", fields[c.columns[0]]); name != args[0] {
+				names = append(names, name)
+				return nil
+			}
+			if err := c.printOne(out, item, o.asJSON); err != nil {
+				return err
+			}
+			return errEnough
+		}
+		if found++; o.asJSON {
+			_, err = fmt.Fprintf(out, "%s\n", harmlessJSON(item))
+		} else {
+			rows = append(rows, c.row(fields))
+		}
+		if err == nil && found == o.most {
+			err = errEnough
+		}
+		return err
+	}, c.path(args)...)
+	switch {
+	case errors.Is(err, errEnough):
+		err = nil
+	case err == nil && c.pick:
+		return fmt.Errorf("there is no %s %s%s", c.columns[0], strconv.Quote(args[0]), thereAre(names))
+	}
+	if err != nil || o.asJSON || c.pick {
+		return err
+	}
+	if found == 0 {
+		_, err = fmt.Fprintln(out, "none")
+		return err
+	}
+	return writeTable(out, slices.Insert(rows, 0, c.header()))
+}
+
+func (c apiCall) header() []string {
+	names := make([]string, len(c.columns))
+	for i, name := range c.columns {
+		names[i] = strings.ToUpper(label(name))
+	}
+	return names
+}
+
+func (c apiCall) row(fields map[string]any) []string {
+	cells := make([]string, len(c.columns))
+	for i, name := range c.columns {
+		cells[i] = cell(name, fields[name])
+	}
+	return cells
 }
 
 // group is a command that only has others below it.
-func group(getenv func(string) string, use, short string, calls ...apiCall) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short}
-	for _, c := range calls {
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions, DisableFlagsInUseLine: true, SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			text := fmt.Sprintf("%s has no command %q", cmd.CommandPath(), args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return fmt.Errorf("%s; is it %s?", text, strings.Join(near, " or "))
+			}
+			return fmt.Errorf("%s; %s --help lists those that there are", text, cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// calls is a group of calls.
+func calls(getenv func(string) string, use, short string, all ...apiCall) *cobra.Command {
+	cmd := group(use, short)
+	for _, c := range all {
 		cmd.AddCommand(c.command(getenv))
 	}
 	return cmd
+}
+
+// named lets a command have as many arguments as its use names.
+func named(cmd *cobra.Command, args []string) error {
+	names := strings.Fields(cmd.Use)[1:]
+	switch {
+	case len(args) < len(names):
+		return fmt.Errorf("%s is missing; say %s %s", names[len(args)], cmd.CommandPath(), strings.Join(names, " "))
+	case len(args) > len(names):
+		return fmt.Errorf("%q is one argument too many; say %s %s", args[len(names)], cmd.CommandPath(), strings.Join(names, " "))
+	}
+	return nil
 }
 
 func below(fixed ...string) func([]string) []string {

@@ -17,7 +17,7 @@ var errBroken = errors.New("the rehearsal did not pass: see the lines above that
 func rehearseCommand(getenv func(string) string) *cobra.Command {
 	var (
 		o        rehearse.Options
-		api      internalAPI
+		api      = internalAPI{getenv: getenv}
 		embedded bool
 		asJSON   bool
 	)
@@ -33,7 +33,7 @@ orders are paid, some late, twice, or while they are cancelled, a tenth is cance
 The exit status is 0 only if every judged invariant held.`,
 		Example: `  tidegate rehearse --embedded --sale try --stock 300 --buyers 2000 --rate 400
   tidegate rehearse --target http://shop:8080 --internal http://shop:8081 --sale summer --buyers 50000 --duration 30s`,
-		Args: cobra.NoArgs,
+		Args: named,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Progress = cmd.ErrOrStderr()
 			if o.Stock > 0 && !lives(cmd) {
@@ -46,7 +46,7 @@ The exit status is 0 only if every judged invariant held.`,
 			if embedded {
 				return rehearseEmbedded(cmd.Context(), o, show, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			o.InternalURL, o.Token = api.base, api.token
+			o.InternalURL, o.Token = api.base, api.token()
 			report, err := rehearse.Run(cmd.Context(), o)
 			return errors.Join(err, verdict(report, show, cmd.OutOrStdout()))
 		},
@@ -89,7 +89,7 @@ The exit status is 0 only if every judged invariant held.`,
 	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "how long orders may take to settle after the wave (default 3m)")
 	f.StringVar(&o.HistoryFile, "history", "", "file for everything seen, as JSON lines")
 	_ = cmd.MarkFlagRequired("sale") // it exists
-	api.addFlags(cmd, getenv)
+	api.addFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("embedded", "target")
 	cmd.MarkFlagsMutuallyExclusive("embedded", "internal")
 	return cmd

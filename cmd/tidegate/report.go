@@ -18,7 +18,7 @@ func reportCommand(getenv func(string) string) *cobra.Command {
 		Short: "Let a worker write a sale's orders into a file",
 		Long: "Let a worker write all orders of a sale as CSV into its folder REPORTS. The task waits until a worker has that setting, and until the " +
 			"semaphore " + reports.Semaphore + " has a permit for it, which GET /v1/sales/{sale}/orders.csv takes as well.",
-		Args: cobra.ExactArgs(1),
+		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			url, namespace := orElse(url, orElse(getenv("QUEUE_REDIS_URL"), getenv("REDIS_URL"))), orElse(namespace, orElse(getenv("NAMESPACE"), "tidegate"))
 			if url == "" {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,54 +15,76 @@ import (
 )
 
 func rulesCommand(getenv func(string) string) *cobra.Command {
-	rules := &cobra.Command{Use: "rules", Short: "Show the built-in admission rules, or check a file of your own"}
-	rules.AddCommand(&cobra.Command{
-		Use:   "show",
-		Short: "Print the rules that apply without RULES_FILE",
-		Args:  cobra.NoArgs,
+	show := &cobra.Command{
+		Use: "show", Short: "Print the rules that apply without RULES_FILE", Args: named,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(admission.DefaultRules().Source())
 			return err
 		},
-	}, checkRulesCommand(getenv), fromKoalaCommand(getenv))
-	return rules
+	}
+	reload := apiCall{
+		use: "reload", short: "Put the rules file of the server, as it is now, into force; a wrong one changes nothing", method: http.MethodPost,
+		path: below("rules", "reload"), columns: []string{"version"},
+	}
+	return group("rules", "Show the built-in admission rules, check a file of your own, compare it with the rules in force",
+		show, checkRulesCommand(getenv), diffRules.command(getenv), reload.command(getenv), fromKoalaCommand(getenv))
+}
+
+// A ruleWarning is what Lint says, as JSON has it.
+type ruleWarning struct {
+	Rule string `json:"rule,omitempty"`
+	Line int    `json:"line"`
+	Text string `json:"text"`
 }
 
 func checkRulesCommand(getenv func(string) string) *cobra.Command {
 	var (
-		strict  bool
-		proxies string
+		strict, asJSON bool
+		proxies        string
 	)
 	check := &cobra.Command{
-		Use:   "check FILE",
-		Short: "Say whether a rules file is right, where it is not, and what in it is probably not meant",
-		Args:  cobra.ExactArgs(1),
+		Use: "check FILE", Short: "Say whether a rules file is right, where it is not, and what in it is probably not meant", Args: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, out := args[0], cmd.OutOrStdout()
 			rules, err := admission.LoadRules(file)
 			if err != nil {
 				return err
 			}
-			warnings := admission.Lint(rules, proxies != "")
-			for _, w := range warnings {
-				rule := ""
-				if w.Rule != "" {
-					rule = "rule " + w.Rule + ": "
-				}
-				if _, err := fmt.Fprintf(out, "%s:%d: warning: %s%s\n", file, w.Line, rule, w.Text); err != nil {
-					return err
-				}
+			warnings := []ruleWarning{}
+			for _, w := range admission.Lint(rules, proxies != "") {
+				warnings = append(warnings, ruleWarning{w.Rule, w.Line, w.Text})
 			}
-			if strict && len(warnings) > 0 {
-				return fmt.Errorf("%s: warnings: %d", file, len(warnings))
+			if asJSON {
+				err = json.NewEncoder(out).Encode(map[string]any{"file": file, "version": rules.Version(), "warnings": warnings})
+			} else {
+				err = printWarnings(out, file, warnings)
 			}
-			_, err = fmt.Fprintf(out, "%s: right, version %s\n", file, rules.Version())
+			if err == nil && strict && len(warnings) > 0 {
+				err = fmt.Errorf("%s: warnings: %d", file, len(warnings))
+			}
+			if err == nil && !asJSON {
+				_, err = fmt.Fprintf(out, "%s: right, version %s\n", file, rules.Version())
+			}
 			return err
 		},
 	}
 	check.Flags().BoolVar(&strict, "strict", false, "fail if there are warnings")
+	check.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	check.Flags().StringVar(&proxies, "trusted-proxies", getenv("TRUSTED_PROXIES"), "the proxies that the servers trust, as in TRUSTED_PROXIES")
 	return check
+}
+
+func printWarnings(out io.Writer, file string, warnings []ruleWarning) error {
+	for _, w := range warnings {
+		rule := ""
+		if w.Rule != "" {
+			rule = "rule " + w.Rule + ": "
+		}
+		if _, err := fmt.Fprintf(out, "%s:%d: warning: %s%s\n", file, w.Line, rule, harmless(w.Text)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func fromKoalaCommand(getenv func(string) string) *cobra.Command {
@@ -67,7 +92,7 @@ func fromKoalaCommand(getenv func(string) string) *cobra.Command {
 	convert := &cobra.Command{
 		Use:   "from-koala FILE",
 		Short: "Print the rules file that decides as a rule file of Koala's, or the one that a koala.conf names",
-		Args:  cobra.ExactArgs(1),
+		Args:  named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			days, err := time.LoadLocation(zone)
 			if err != nil || zone == "" || zone == "Local" {

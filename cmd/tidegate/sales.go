@@ -13,31 +13,41 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var saleColumns = []string{"sale", "state", "starts_at", "ends_at", "items"}
+var (
+	saleColumns  = []string{"sale", "state", "starts_at", "ends_at", "items"}
+	saleInDetail = []string{"sale", "state", "switch", "starts_at", "ends_at", "requires_user", "hold_ms", "items"}
+)
 
 func salesCommand(getenv func(string) string) *cobra.Command {
 	var def saleDefinition
-	verb := func(name, short string) apiCall {
+	verb := func(name, short string, ask func([]string) string) apiCall {
 		return apiCall{
-			use: name + " SALE", short: short, args: 1, method: http.MethodPost, columns: saleColumns,
+			use: name + " SALE", short: short, method: http.MethodPost, columns: saleInDetail, complete: saleNames, ask: ask,
 			path: func(args []string) []string { return []string{"v1", "sales", args[0], name} },
 		}
 	}
-	cmd := group(getenv, "sales", "List, define, open, pause and close sales",
-		apiCall{use: "list", short: "List all sales", method: http.MethodGet, path: below("sales"), columns: saleColumns},
-		apiCall{use: "show SALE", short: "Show a sale", args: 1, method: http.MethodGet, path: below("sales"), columns: saleColumns},
-		apiCall{
-			use: "create SALE", short: "Define a sale, or change it: hours move, stock only grows", args: 1, method: http.MethodPut,
-			long: "Define a sale, or change it. It takes orders once it is opened, within its hours.\n\n" +
-				"  tidegate sales create summer --item ticket=500 --item poster=2000:5 --starts 2026-12-01T20:00:00Z --lasts 1h",
-			path: below("sales"), columns: saleColumns, flags: def.flags, body: def.body,
+	return calls(
+		getenv, "sales", "List, define, open, pause and close sales",
+		apiCall{use: "list", short: "List all sales", method: http.MethodGet, path: below("sales"), list: true, columns: saleColumns},
+		apiCall{ // what buyers see of a sale says less, so that it is picked from the list
+			use: "show SALE", short: "Show a sale", method: http.MethodGet, path: func([]string) []string { return []string{"v1", "sales"} },
+			list: true, pick: true, columns: saleInDetail, complete: saleNames,
 		},
-		verb("open", "Publish a sale, or resume it; its hours still apply"),
-		verb("pause", "Take no orders until the sale is opened again"),
-		verb("close", "End a sale for good"),
+		apiCall{
+			use: "create SALE", short: "Define a sale, or change it: hours move, stock only grows", method: http.MethodPut,
+			long:    "Define a sale, or change it. It takes orders once it is opened, within its hours. Of a sale that there is already, what the flags do not say is set anew, too.",
+			example: "  tidegate sales create summer --item ticket=500 --item poster=2000:5 --starts 2026-12-01T20:00:00Z --lasts 1h",
+			path:    below("sales"), columns: saleInDetail, flags: def.flags, body: def.body,
+		},
+		verb("open", "Publish a sale, or resume it; its hours still apply", nil),
+		verb("pause", "Take no orders until the sale is opened again", nil),
+		verb("close", "End a sale for good", func(args []string) string { return "Close " + args[0] + " for good? It cannot be opened again." }),
+		apiCall{
+			use: "stock SALE ITEM=+UNITS", short: "Put more units of an item on sale", method: http.MethodPut, columns: saleInDetail, body: moreStock,
+			example: "  tidegate sales stock summer ticket=+100",
+			path:    func(args []string) []string { return []string{"v1", "sales", args[0]} }, complete: append(saleNames[:1:1], itemsToStock),
+		},
 	)
-	cmd.AddCommand(stockCommand(getenv))
-	return cmd
 }
 
 // A saleDefinition is what flags say of a sale.
@@ -65,7 +75,7 @@ type saleItem struct {
 	Most  int    `json:"in_flight_max,omitempty"`
 }
 
-func (d *saleDefinition) body([]string) (any, error) {
+func (d *saleDefinition) body(context.Context, *internalAPI, []string) (any, error) {
 	starts := time.Now()
 	var err error
 	if d.starts != "" {
@@ -91,9 +101,7 @@ func (d *saleDefinition) body([]string) (any, error) {
 			return nil, err
 		}
 	}
-	return map[string]any{
-		"starts_at": starts.UTC(), "ends_at": ends.UTC(), "requires_user": !d.anonymous, "hold_ms": d.hold.Milliseconds(), "items": items,
-	}, nil
+	return definition{StartsAt: starts.UTC(), EndsAt: ends.UTC(), RequiresUser: !d.anonymous, HoldMS: d.hold.Milliseconds(), Items: items}, nil
 }
 
 func parseItem(text string) (it saleItem, err error) {
@@ -111,45 +119,30 @@ func parseItem(text string) (it saleItem, err error) {
 	return it, nil
 }
 
-// stockCommand adds units to an item.
-func stockCommand(getenv func(string) string) *cobra.Command {
-	var api internalAPI
-	cmd := &cobra.Command{
-		Use: "stock SALE ITEM=+UNITS", Short: "Put more units of an item on sale", Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, more, ok := strings.Cut(args[1], "=+")
-			units, err := strconv.Atoi(more)
-			if !ok || err != nil || units < 1 {
-				return fmt.Errorf("%q should be such as ticket=+100: stock only grows", args[1])
-			}
-			sale, err := api.sale(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			found := false
-			for i := range sale.Items {
-				if sale.Items[i].Item == name {
-					sale.Items[i].Stock += units
-					found = true
-				}
-			}
-			if !found {
-				return fmt.Errorf("sale %s has no item %q", args[0], name)
-			}
-			answer, err := api.send(cmd.Context(), http.MethodPut, nil, sale, "v1", "sales", args[0])
-			if err != nil {
-				return err
-			}
-			return apiCall{columns: saleColumns}.print(cmd.OutOrStdout(), answer, false)
-		},
+// moreStock is a sale with more units of an item.
+func moreStock(ctx context.Context, api *internalAPI, args []string) (any, error) {
+	name, more, ok := strings.Cut(args[1], toContinue)
+	units, err := strconv.Atoi(more)
+	if !ok || err != nil || units < 1 {
+		return nil, fmt.Errorf("%q should be such as ticket=+100: stock only grows", args[1])
 	}
-	api.addFlags(cmd, getenv)
-	return cmd
+	sale, err := api.sale(ctx, args[0])
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range sale.Items {
+		if it := &sale.Items[i]; it.Item == name {
+			it.Stock += units
+			return sale.definition, nil
+		}
+		names = append(names, sale.Items[i].Item)
+	}
+	return nil, fmt.Errorf("sale %s has no item %q%s", args[0], name, thereAre(names))
 }
 
-// An operatorSale is what PUT takes of a sale.
-type operatorSale struct {
-	Sale         string     `json:"sale"`
+// A definition is what PUT takes of a sale: all of it, since what is missing is set to its default.
+type definition struct {
 	StartsAt     time.Time  `json:"starts_at"`
 	EndsAt       time.Time  `json:"ends_at"`
 	RequiresUser bool       `json:"requires_user"`
@@ -157,20 +150,26 @@ type operatorSale struct {
 	Items        []saleItem `json:"items"`
 }
 
-// sale finds a sale among those of the operator's list: the page that buyers see says less.
+type operatorSale struct {
+	Sale string `json:"sale"`
+	definition
+}
+
+// sale finds a sale in the operator's list: what buyers see of one says less.
 func (a *internalAPI) sale(ctx context.Context, name string) (found operatorSale, err error) {
-	err = a.pages(ctx, func(item json.RawMessage) error {
+	var names []string
+	err = a.pages(ctx, nil, func(item json.RawMessage) error {
 		var sale operatorSale
 		if err := json.Unmarshal(item, &sale); err != nil {
 			return err
 		}
-		if sale.Sale == name {
+		if names = append(names, sale.Sale); sale.Sale == name {
 			found = sale
 		}
 		return nil
 	}, "v1", "sales")
 	if err == nil && found.Sale == "" {
-		err = fmt.Errorf("there is no sale %q; tidegate sales list names them", name)
+		err = fmt.Errorf("there is no sale %q%s", name, thereAre(names))
 	}
 	return found, err
 }

@@ -17,6 +17,7 @@ type rulesOutput struct {
 		Version      string           `json:"version" doc:"Names the content of the file"`
 		ReloadFailed bool             `json:"reload_failed" doc:"The file has changed since, and the change is wrong"`
 		Rules        []map[string]any `json:"rules" nullable:"false" doc:"The rules as the file has them"`
+		Source       string           `json:"source" doc:"The whole file; lists may be in files of their own"`
 	} `nameHint:"Rules"`
 }
 
@@ -76,6 +77,7 @@ func (a *API) viewRules(rules *admission.Rules) (*rulesOutput, error) {
 	}
 	out := &rulesOutput{}
 	out.Body.Version, out.Body.Rules, out.Body.ReloadFailed = rules.Version(), file.Rules, a.gate.Stats().RulesFailed
+	out.Body.Source = string(rules.Source())
 	if file.Rules == nil {
 		out.Body.Rules = []map[string]any{}
 	}

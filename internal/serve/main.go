@@ -16,7 +16,7 @@ import (
 )
 
 // Main runs a program until it ends or is told to by SIGINT or SIGTERM, and returns its exit status: 0, or 1 with the
-// error on stderr. A second signal kills.
+// error on stderr, or what an error with a method ExitStatus() int says. A second signal kills.
 func Main(run func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error) int {
 	redis.SetLogger(unheard{})
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -30,6 +30,10 @@ func Main(run func(ctx context.Context, args []string, getenv func(string) strin
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintln(os.Stderr, "error:", strings.TrimSuffix(line, "\n"))
+	}
+	var other interface{ ExitStatus() int }
+	if errors.As(err, &other) {
+		return other.ExitStatus()
 	}
 	return 1
 }

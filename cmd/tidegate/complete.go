@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// A completion has for each argument what it may be, given those before it.
+type completion []func(ctx context.Context, api *internalAPI, args []string) []string
+
+// completeWithin is how long a shell waits for names.
+const completeWithin = 2 * time.Second
+
+// candidates are what may follow args. There are none while the server is away: a shell has nobody to tell.
+func (c completion) candidates(ctx context.Context, api *internalAPI, args []string) []string {
+	if len(args) >= len(c) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeWithin)
+	defer cancel()
+	// What is not shown as it is could not be typed either.
+	return slices.DeleteFunc(c[len(args)](ctx, api, args), func(name string) bool { return name != harmless(name) })
+}
+
+func (c completion) of(api *internalAPI) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		directive := cobra.ShellCompDirectiveNoFileComp
+		fit := slices.DeleteFunc(c.candidates(cmd.Context(), api, args), func(name string) bool { return !strings.HasPrefix(name, typed) })
+		if slices.ContainsFunc(fit, func(name string) bool { return strings.HasSuffix(name, toContinue) }) {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		return fit, directive
+	}
+}
+
+// Completions of one argument.
+var (
+	saleNames      = completion{fieldsOf("sale", "v1", "sales")}
+	semaphoreNames = completion{fieldsOf("name", "v1", "semaphores")}
+	deadOrders     = completion{fieldsOf("order_id", "v1", "orders", "dead")}
+	banKinds       = completion{func(context.Context, *internalAPI, []string) []string {
+		return []string{"user", "ip", "network", "device"}
+	}}
+)
+
+// fieldsOf are the values of a field in a list.
+func fieldsOf(field string, path ...string) func(context.Context, *internalAPI, []string) []string {
+	return func(ctx context.Context, api *internalAPI, _ []string) []string {
+		return api.values(ctx, func(item map[string]any) any { return item[field] }, path...)
+	}
+}
+
+// values are what pick finds in the items of a list, before that fails.
+func (a *internalAPI) values(ctx context.Context, pick func(item map[string]any) any, path ...string) (found []string) {
+	_ = a.pages(ctx, nil, func(item json.RawMessage) error {
+		var fields map[string]any
+		err := json.Unmarshal(item, &fields)
+		if text, ok := pick(fields).(string); ok {
+			found = append(found, text)
+		}
+		return err
+	}, path...)
+	return found
+}
+
+// bannedValues are those of the kind that is the first argument.
+func bannedValues(ctx context.Context, api *internalAPI, args []string) []string {
+	return api.values(ctx, func(ban map[string]any) any {
+		if ban["kind"] != args[0] {
+			return nil
+		}
+		return ban["value"]
+	}, "v1", "bans")
+}
+
+// toContinue is the end of a candidate that is only the beginning of an argument.
+const toContinue = "=+"
+
+// itemsToStock are the items of the sale that is the first argument, as they are to be continued.
+func itemsToStock(ctx context.Context, api *internalAPI, args []string) (items []string) {
+	sale, err := api.sale(ctx, args[0])
+	if err != nil {
+		return nil
+	}
+	for _, it := range sale.Items {
+		items = append(items, it.Item+toContinue)
+	}
+	return items
+}
+
+// permitsOf are those of the semaphore that is the first argument.
+func permitsOf(ctx context.Context, api *internalAPI, args []string) (permits []string) {
+	var semaphore struct {
+		Holders []struct {
+			PermitID string `json:"permit_id"`
+		}
+	}
+	if api.call(ctx, "GET", &semaphore, "v1", "semaphores", args[0]) != nil {
+		return nil
+	}
+	for _, h := range semaphore.Holders {
+		permits = append(permits, h.PermitID)
+	}
+	return permits
+}

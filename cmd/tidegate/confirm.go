@@ -1,0 +1,38 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+)
+
+// confirm asks on a terminal whether to do what cannot be taken back. Without one nobody can answer, and a script says --yes.
+func confirm(cmd *cobra.Command, question string) error {
+	question = harmless(question)
+	if !isTerminal(cmd.InOrStdin()) {
+		return fmt.Errorf("%s Nobody is here to answer; if so, say --yes", question)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
+	answer := make(chan string, 1) // a read has no end, and Ctrl-C has to have one
+	go func() {
+		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // what was cut off is no yes
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case line := <-answer:
+		if line == "y" || line == "yes" {
+			return nil
+		}
+	case <-cmd.Context().Done():
+	}
+	return errors.New("nothing was changed")
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(f.Fd())
+}

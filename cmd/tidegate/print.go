@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf16"
+)
+
+func decoded(object []byte) (fields map[string]any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	decoder.UseNumber()
+	if err = decoder.Decode(&fields); err != nil {
+		err = fmt.Errorf("the answer is something else than expected: %w; is --internal Tidegate's internal listener?", err)
+	}
+	return fields, err
+}
+
+// writeTable prints rows in columns.
+func writeTable(out io.Writer, rows [][]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}
+
+// describe prints an object, a line for each field that has a value, or for each object in it.
+func describe(out io.Writer, columns []string, fields map[string]any) error {
+	var rows [][]string
+	for _, field := range columns {
+		v := fields[field]
+		all, ok := v.([]any)
+		if _, objects := first(all).(map[string]any); !ok || !objects {
+			all = []any{v}
+		}
+		for i, v := range all {
+			name := label(field)
+			if i > 0 {
+				name = ""
+			}
+			if object, ok := v.(map[string]any); ok {
+				rows = append(rows, []string{name, pairs(object)})
+			} else if text := cell(field, v); text != "-" && text != "" {
+				rows = append(rows, []string{name, text})
+			}
+		}
+	}
+	return writeTable(out, rows)
+}
+
+func first(all []any) any {
+	if len(all) == 0 {
+		return nil
+	}
+	return all[0]
+}
+
+// pairs is an object on one line.
+func pairs(object map[string]any) string {
+	var parts []string
+	names := slices.Sorted(maps.Keys(object))
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	for _, name := range names {
+		if text := cell(name, object[name]); text != "-" && text != "" {
+			if strings.ContainsAny(text, " =\"") {
+				text = strconv.Quote(text)
+			}
+			parts = append(parts, strings.ReplaceAll(label(name), " ", "_")+"="+text)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// rank puts what an object is called before what there is to say about it.
+func rank(field string) int {
+	if slices.Contains([]string{"item", "holder", "rule"}, field) {
+		return 0
+	}
+	return 1
+}
+
+// label is how a field is called where people read it: times in milliseconds are shown as such as 1m30s.
+func label(field string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(field, "_ms"), "_", " ")
+}
+
+// cell is a field's value on one line.
+func cell(field string, v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "-"
+	case string:
+		return harmless(v)
+	case json.Number:
+		if ms, err := v.Int64(); err == nil && strings.HasSuffix(field, "_ms") {
+			return (time.Duration(ms) * time.Millisecond).String()
+		}
+		return v.String()
+	case []any:
+		parts := make([]string, len(v))
+		for i := range v {
+			parts[i] = cell(field, v[i])
+		}
+		return strings.Join(parts, ", ")
+	case map[string]any: // the short form of what lists of objects hold
+		switch {
+		case v["item"] != nil:
+			return fmt.Sprintf("%s %s/%s", cell("", v["item"]), cell("", v["free"]), cell("", v["stock"]))
+		case v["holder"] != nil:
+			return cell("", v["holder"])
+		}
+		return pairs(v)
+	}
+	return fmt.Sprint(v)
+}
+
+// hostile tells of a character that moves a terminal's cursor, gives it orders, or turns the text around.
+func hostile(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// harmless is a text without them.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if hostile(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// harmlessJSON is the same JSON with escapes instead of them, which can only be in its strings.
+func harmlessJSON(text []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(bytes.TrimSpace(text)) {
+		switch {
+		case !hostile(r) || r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tidegate/tidegate/internal/dashboard"
+)
+
+// lost says that the stream has ended, and will be opened again.
+type lost struct{ err error }
+
+// A screen is what the terminal shows. The zero value waits for its first frame.
+type screen struct {
+	frame         *dashboard.Frame
+	err           error // why there is none since
+	help          bool
+	width, height int // cells; 0: 80, and any number of lines
+}
+
+// Init implements tea.Model.
+func (s screen) Init() tea.Cmd { return nil }
+
+// Update implements tea.Model.
+func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case *dashboard.Frame:
+		s.frame, s.err = msg, nil
+	case lost:
+		s.err = msg.err
+	case tea.WindowSizeMsg:
+		s.width, s.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		switch msg.String() {
+		case "q", "esc", "ctrl+c":
+			return s, tea.Quit
+		case "?", "h":
+			s.help = !s.help
+		}
+	}
+	return s, nil
+}
+
+// View implements tea.Model.
+func (s screen) View() tea.View {
+	v := tea.NewView(s.text())
+	v.AltScreen = true
+	return v
+}
+
+var (
+	bold  = lipgloss.NewStyle().Bold(true)
+	faint = lipgloss.NewStyle().Faint(true)
+	good  = lipgloss.NewStyle().Foreground(lipgloss.Cyan)
+	bad   = lipgloss.NewStyle().Foreground(lipgloss.Red)
+)
+
+const helpText = `
+q, Esc, Ctrl-C   leave
+?                this, or the numbers again
+
+Who comes in, rules and decisions are counted by the server that is asked, in the time that is shown.
+Sales, queue, semaphores and bans are those of all servers.
+A part that says "old" could not be asked again: its numbers are those of then.
+The page of the internal listener shows the same, and changes it; so do tidegate sales, orders, bans and semaphores.
+`
+
+// text is all lines, none of them wider than the screen, and not more than it has.
+func (s screen) text() string {
+	s.width = cmp.Or(s.width, 80)
+	var lines []string
+	switch {
+	case s.help:
+		lines = strings.Split(strings.TrimSpace(helpText), "\n")
+	case s.frame == nil:
+		lines = []string{"connecting…"}
+	default:
+		lines = s.body()
+	}
+	foot := faint.Render("q leave · ? help")
+	if s.err != nil {
+		foot = bad.Render("no answer, trying again: " + harmless(s.err.Error()))
+	}
+	if s.height > 0 {
+		if most := max(0, s.height-1); len(lines) > most {
+			foot += faint.Render(fmt.Sprintf(" · %d more lines", len(lines)-most))
+			lines = lines[:most]
+		}
+		lines = append(lines, foot)
+	}
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], max(1, s.width), "…")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// body is the frame, what matters most first.
+func (s screen) body() []string {
+	f := s.frame
+	b := &sections{width: s.width, at: f.At}
+	head := fmt.Sprintf("tidegate %s · rules %s · processes %d · %s", harmless(f.Process.Version), harmless(f.Process.Rules), f.Process.Processes, f.At.Local().Format(time.TimeOnly))
+	b.add("%s", bold.Render(head))
+	for _, what := range f.Process.Degraded {
+		b.add("%s", bad.Render("! "+harmless(what)))
+	}
+	b.answers(f)
+	if p := f.Sales; p != nil {
+		b.head("SALES", p.AgeMS, p.Error)
+		b.sales(p.Value)
+	}
+	if p := f.Queue; p != nil {
+		b.head("ON THE WAY TO THE DATABASE", p.AgeMS, p.Error)
+		b.queue(&p.Value, f.WindowMS)
+	}
+	if p := f.Semaphores; p != nil && len(p.Value) > 0 {
+		b.head("SEMAPHORES", p.AgeMS, p.Error)
+		for _, one := range p.Value {
+			b.gauge(one.Name, one.InUse, one.Limit, fmt.Sprintf("%d/%d held, %d wait", one.InUse, one.Limit, one.Waiting))
+		}
+	}
+	if len(f.Rules) > 0 {
+		b.head("RULES", 0, "")
+		for _, r := range f.Rules {
+			text := fmt.Sprintf("%s in, %s refused", perSecond(r.Charged, f.WindowMS), perSecond(r.Refused, f.WindowMS))
+			if r.Shadow > 0 {
+				text += fmt.Sprintf(", %s would be", perSecond(r.Shadow, f.WindowMS))
+			}
+			b.gauge(r.Name, int(r.Fullest*1000), 1000, text)
+		}
+	}
+	if p := f.Bans; p != nil && p.Value.Count > 0 {
+		b.head(fmt.Sprintf("BANS %d", p.Value.Count), p.AgeMS, p.Error)
+		for _, ban := range p.Value.Bans[:min(5, len(p.Value.Bans))] {
+			b.row(ban.Kind+" "+ban.Value, fmt.Sprintf("%s left  %s", span(ban.Until.Sub(f.At)), faint.Render(harmless(cmp.Or(ban.Reason, ban.Rule)))))
+		}
+	}
+	if len(f.Latest) > 0 {
+		b.head("LAST DECISIONS", 0, "")
+		for _, a := range f.Latest[:min(8, len(f.Latest))] {
+			b.row(a.Who, fmt.Sprintf("%s %s %s", a.At.Local().Format(time.TimeOnly), styleOf(a.Answer).Render(fit(harmless(a.Answer), 18)), faint.Render(harmless(a.What))))
+		}
+	}
+	return b.lines
+}
+
+// sections are the lines of a body.
+type sections struct {
+	lines []string
+	width int
+	at    time.Time
+}
+
+func (b *sections) add(format string, args ...any) {
+	b.lines = append(b.lines, fmt.Sprintf(format, args...))
+}
+
+// head begins a section. What could not be asked in time is marked as old.
+func (b *sections) head(text string, ageMS int64, problem string) {
+	line := bold.Render(text)
+	if ageMS > 3000 || problem != "" {
+		line += bad.Render(fmt.Sprintf("  %s old  %s", span(time.Duration(ageMS)*time.Millisecond), harmless(problem)))
+	}
+	b.lines = append(b.lines, "", line)
+}
+
+// row is a name and what there is to say about it.
+func (b *sections) row(name, text string) {
+	b.add("  %s %s", fit(harmless(name), min(30, max(8, b.width/4))), text)
+}
+
+// gauge is a row with a bar of n of all, where there is room for it.
+func (b *sections) gauge(name string, n, all int, text string) {
+	if width := b.width/4 - 2; width >= 10 {
+		text = bar(n, all, width) + " " + text
+	}
+	b.row(name, text)
+}
+
+// answers show how requests ended, the admitted ones first.
+func (b *sections) answers(f *dashboard.Frame) {
+	var all, most uint64
+	for _, n := range f.Answers {
+		all, most = all+n, max(most, n)
+	}
+	b.head(fmt.Sprintf("WHO COMES IN  %s  in the last %s", perSecond(all, f.WindowMS), span(time.Duration(f.WindowMS)*time.Millisecond)), 0, "")
+	refusals := slices.DeleteFunc(slices.Sorted(maps.Keys(f.Answers)), func(answer string) bool { return answer == dashboard.Admitted })
+	for _, answer := range append([]string{dashboard.Admitted}, refusals...) {
+		n := f.Answers[answer]
+		long := int(float64(n) / float64(max(1, most)) * float64(max(0, b.width/2)))
+		b.row(strings.ReplaceAll(answer, "_", " "), fmt.Sprintf("%8s %s", perSecond(n, f.WindowMS), styleOf(answer).Render(strings.Repeat("█", long))))
+	}
+}
+
+func (b *sections) sales(all []dashboard.Sale) {
+	if len(all) == 0 {
+		b.add("  none; tidegate sales create defines one")
+	}
+	for _, sale := range all {
+		for _, it := range sale.Items {
+			text := fmt.Sprintf("%d/%d free, %s", it.Free, it.Stock, harmless(sale.State))
+			switch {
+			case it.Free == 0:
+				text += ", sold out"
+			case it.PerSecond > 0:
+				text += fmt.Sprintf(", %.0f/s, sold out in %s", it.PerSecond, span(time.Duration(it.SoldOutIn)*time.Millisecond))
+			case b.at.Before(sale.StartsAt):
+				text += ", starts in " + span(sale.StartsAt.Sub(b.at))
+			}
+			b.gauge(sale.Sale+" "+it.Item, it.Free, it.Stock, text)
+		}
+	}
+}
+
+func (b *sections) queue(q *dashboard.Queue, windowMS int64) {
+	text := fmt.Sprintf("%d waiting, the oldest for %s, %s committed", q.Waiting, span(time.Duration(q.OldestMS)*time.Millisecond), perSecond(q.Committed, windowMS))
+	if q.Waiting == 0 {
+		text = perSecond(q.Committed, windowMS) + " committed, nothing waits"
+	}
+	b.add("  %s", text)
+	if n := len(q.Dead); n > 0 {
+		more := ""
+		if q.MoreDead {
+			more = " and more"
+		}
+		b.add("  %s", bad.Render(fmt.Sprintf("%d%s dead letters: tidegate orders dead", n, more)))
+	}
+}
+
+func styleOf(answer string) lipgloss.Style {
+	if answer == dashboard.Admitted {
+		return good
+	}
+	return bad
+}
+
+func perSecond(n uint64, windowMS int64) string {
+	return fmt.Sprintf("%.0f/s", float64(n)*1000/float64(max(1, windowMS)))
+}
+
+// span is a time in the largest units that say enough.
+func span(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", max(0, d).Seconds())
+	case d < 48*time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return fmt.Sprintf("%.0f days", d.Hours()/24)
+}
+
+// bar is n of all as blocks.
+func bar(n, all, width int) string {
+	filled := 0
+	if all > 0 {
+		filled = int(float64(width) * min(1, max(0, float64(n)/float64(all))))
+	}
+	return good.Render(strings.Repeat("█", filled)) + faint.Render(strings.Repeat("░", width-filled))
+}
+
+// fit is a text in so many cells.
+func fit(text string, width int) string {
+	text = ansi.Truncate(text, width, "…")
+	return text + strings.Repeat(" ", width-ansi.StringWidth(text))
+}
