@@ -52,6 +52,7 @@ fmt: ## format as lint wants it
 .PHONY: compose
 compose:
 	$(COMPOSE) config -q
+	$(COMPOSE) --profile observe config -q
 
 .PHONY: build
 build: ## all programs, into bin/
@@ -85,12 +86,12 @@ migrate: ## bring the schema of DATABASE_URL up to date
 	go run ./cmd/tidegate migrate
 
 .PHONY: up
-up: ## start everything in containers, on 127.0.0.1:8080 and :8081
+up: ## start everything in containers, on 127.0.0.1:8080 and :8081 (COMPOSE_PROFILES=observe: and Prometheus, Grafana)
 	$(COMPOSE) up --build -d
 
 .PHONY: down
 down: ## stop the containers (ARGS=-v: and drop their data)
-	$(COMPOSE) down $(ARGS)
+	$(COMPOSE) --profile observe down $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built here; data stays

@@ -29,10 +29,16 @@ func (c *Config) checkAPI(t told) []error {
 	if t.has("DURABILITY") && embedded {
 		wrong = append(wrong, errors.New("DURABILITY: is set, and the embedded server has no Redis to ask for it; set REDIS_URL and DATABASE_URL, or leave it out"))
 	}
-	for _, pair := range [][2]string{{"JWT_SECRET", "JWT_JWKS_FILE"}, {"INTERNAL_TOKEN", "TOKENS_FILE"}} {
+	for _, pair := range [][2]string{{"JWT_SECRET", "JWT_JWKS_FILE"}, {"INTERNAL_TOKEN", "TOKENS_FILE"}, {"METRICS_TOKEN", "TOKENS_FILE"}} {
 		if t.has(pair[0]) && t.has(pair[1]) {
 			wrong = append(wrong, fmt.Errorf("%s: is set while %s is; set one of them", pair[0], pair[1]))
 		}
+	}
+	switch {
+	case t.has("METRICS_TOKEN") && !t.has("INTERNAL_TOKEN") && !t.has("TOKENS_FILE"):
+		wrong = append(wrong, errors.New("METRICS_TOKEN: is set, and INTERNAL_TOKEN is not: nobody could do anything else; set both, or TOKENS_FILE"))
+	case t.has("METRICS_TOKEN") && c.MetricsToken == c.InternalToken:
+		wrong = append(wrong, errors.New("METRICS_TOKEN: is the same as INTERNAL_TOKEN; it must be another, which may do less"))
 	}
 	wrong = append(wrong, c.checkCaptcha(t)...)
 	if c.InternalListen != "" && !loopback(c.InternalListen) && !t.has("INTERNAL_TOKEN") && !t.has("TOKENS_FILE") {

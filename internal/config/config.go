@@ -42,6 +42,7 @@ type Config struct {
 	CaptchaHostnames []string
 
 	InternalToken Secret
+	MetricsToken  Secret
 	TokensFile    string
 	RulesFile     string
 	KoalaFile     string // a rule file of Koala's, or a koala.conf; empty: none
@@ -119,6 +120,7 @@ func (c *Config) settings() []setting {
 		{"CAPTCHA_HOSTNAMES", "hosts of the pages whose solutions count there, comma-separated", "", false, hostnames(&c.CaptchaHostnames)},
 
 		{"INTERNAL_TOKEN", "token of one operator", "", false, c.InternalToken.atLeast(16)},
+		{"METRICS_TOKEN", "token that may read /metrics of the internal listener, and nothing else; beside INTERNAL_TOKEN", "", false, c.MetricsToken.atLeast(16)},
 		{"TOKENS_FILE", "YAML file of tokens with their names and roles", "", false, file(&c.TokensFile)},
 		{"RULES_FILE", "YAML file of the admission rules", "", true, file(&c.RulesFile)},
 		{"KOALA_FILE", "rule file of Koala's, or koala.conf, for the endpoints below /koala", "", false, file(&c.KoalaFile)},

@@ -154,6 +154,7 @@ func TestWrongValues(t *testing.T) {
 		{"INTERNAL_TOKEN", "hunter2", "must have at least 16", "hunter2"},
 		{"INTERNAL_TOKEN", "hunter2 hunter2 hunter2", "must not contain spaces", "hunter2"},
 		{"INTERNAL_TOKEN", "hunter2hunter2hunter2", "set one of them", "hunter2"},
+		{"METRICS_TOKEN", "hunter2hunter2hunter2", "INTERNAL_TOKEN is not", "hunter2"},
 		{"TOKENS_FILE", missing, "must be a file that can be read", ""},
 		{"RULES_FILE", folder, "a folder, and must be a file", ""},
 		{"SECRET", "", "is not set, and must have at least 32", ""},
@@ -263,6 +264,14 @@ func TestATokenOpensTheInternalListener(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	both := []string{"INTERNAL_TOKEN", strings.Repeat("t", 16), "METRICS_TOKEN", strings.Repeat("m", 16)}
+	if c, err := API(nil, env(t, both...), io.Discard); err != nil || string(c.MetricsToken) != both[3] {
+		t.Errorf("%+v, %v", c, err)
+	}
+	both[3] = both[1]
+	if _, err := API(nil, env(t, both...), io.Discard); err == nil || !strings.Contains(err.Error(), "METRICS_TOKEN: is the same") {
+		t.Errorf("one token for two: %v", err)
+	}
 	for _, local := range []string{"localhost:0", "[::1]:8081", "127.0.0.2:8081"} {
 		if _, err := API(nil, env(t, "INTERNAL_LISTEN", local), io.Discard); err != nil {
 			t.Errorf("%s: %v", local, err)
@@ -273,7 +282,7 @@ func TestATokenOpensTheInternalListener(t *testing.T) {
 func TestSecretsAreNeverPrinted(t *testing.T) {
 	secret := "hunter2" + strings.Repeat("x", 32)
 	vars := map[string]string{
-		"SECRET": secret, "JWT_SECRET": secret, "INTERNAL_TOKEN": secret,
+		"SECRET": secret, "JWT_SECRET": secret, "INTERNAL_TOKEN": secret, "METRICS_TOKEN": secret + "m",
 		"REDIS_URL": "redis://user:" + secret + "@redis.test:6379/0", "DATABASE_URL": "postgres://pg.test/db?password=" + secret,
 	}
 	get := env(t)

@@ -25,7 +25,7 @@ const (
 // may tells whether a caller of this role may do what needs the other.
 func (r Role) may(needed Role) bool { return r == RoleOperator || r != "" && r == needed }
 
-// Tokens are the tokens of the internal listener. Made by OneToken or
+// Tokens are the tokens of the internal listener. Made by NewTokens or
 // LoadTokens; safe for concurrent use.
 type Tokens struct {
 	known atomic.Pointer[[]token]
@@ -39,13 +39,17 @@ type token struct {
 	hash [sha256.Size]byte
 }
 
-// OneToken makes a single operator's token.
-func OneToken(secret string) (*Tokens, error) {
-	if !visible(secret, maxToken) {
-		return nil, errors.New("httpapi: a token must be visible ASCII characters, without spaces")
+// NewTokens makes an operator's token, and one that may read the metrics, unless that is "".
+func NewTokens(operator, metrics string) (*Tokens, error) {
+	known := []token{{name: "operator", role: RoleOperator, hash: sha256.Sum256([]byte(operator))}}
+	if metrics != "" {
+		known = append(known, token{name: "metrics", role: RoleMetrics, hash: sha256.Sum256([]byte(metrics))})
+	}
+	if !visible(operator, maxToken) || metrics != "" && !visible(metrics, maxToken) || metrics == operator {
+		return nil, errors.New("httpapi: a token must be visible ASCII characters, without spaces, and no other's")
 	}
 	t := &Tokens{}
-	t.known.Store(&[]token{{name: "operator", role: RoleOperator, hash: sha256.Sum256([]byte(secret))}})
+	t.known.Store(&known)
 	return t, nil
 }
 

@@ -161,16 +161,24 @@ func TestTokenFileErrors(t *testing.T) {
 		t.Error("no file was taken")
 	}
 	for _, secret := range []string{"", "with space", "line\n"} {
-		if _, err := OneToken(secret); err == nil {
+		if _, err := NewTokens(secret, ""); err == nil {
+			t.Errorf("%q was taken", secret)
+		}
+		if _, err := NewTokens("secret", secret); err == nil && secret != "" {
 			t.Errorf("%q was taken", secret)
 		}
 	}
-	one, err := OneToken("secret")
+	if _, err := NewTokens("secret", "secret"); err == nil {
+		t.Error("one token was taken for two")
+	}
+	one, err := NewTokens("secret", "scraper")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found, ok := one.find("secret"); !ok || found.role != RoleOperator {
-		t.Errorf("%v %v", found.role, ok)
+	for secret, role := range map[string]Role{"secret": RoleOperator, "scraper": RoleMetrics, "": "", "other": ""} {
+		if found, ok := one.find(secret); found.role != role || ok != (role != "") {
+			t.Errorf("%q: %v %v", secret, found.role, ok)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

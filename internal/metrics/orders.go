@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,8 +64,8 @@ var (
 	outboxOrders = describe("outbox_orders", "Orders that were accepted and are not committed yet.")
 	outboxOldest = describe("outbox_oldest_seconds", "How long ago the oldest of them was accepted, or last taken up by a sweeper.")
 	deadLetters  = describe("dead_letters", fmt.Sprintf("Orders that the database refuses, until they are replayed; %d stands for more, too.", mostDead))
-	stockUnits   = describe("stock_units", "Units of an item, until its sale ends or is closed.", "sale", "item")
-	freeUnits    = describe("free_units", "Of these, those that nobody has.", "sale", "item")
+	stockUnits   = describe("stock_units", "Units of an item whose sale is open, paused or recovering.", "sale", "item")
+	freeUnits    = describe("free_units", "Of these, those that nobody has; no series: the item is recovering.", "sale", "item")
 )
 
 func (s selling) troubles() []string {
@@ -98,7 +99,7 @@ func (s selling) Collect(ch chan<- prometheus.Metric) {
 	sales, _ := s.sales.wait()
 	for i := range sales {
 		sale := &sales[i]
-		if sale.State == orders.StateEnded || sale.State == orders.StateClosed {
+		if !slices.Contains([]orders.State{orders.StateOpen, orders.StatePaused, orders.StateRecovering}, sale.State) {
 			continue
 		}
 		for _, item := range sale.Items {

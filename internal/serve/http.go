@@ -66,7 +66,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		tokens, err = httpapi.LoadTokens(cfg.TokensFile, p.Log)
 		err = wrap("TOKENS_FILE", err)
 	case cfg.InternalToken != "":
-		tokens, err = httpapi.OneToken(string(cfg.InternalToken))
+		tokens, err = httpapi.NewTokens(string(cfg.InternalToken), string(cfg.MetricsToken))
 		err = wrap("INTERNAL_TOKEN", err)
 	}
 	if err != nil {
