@@ -14,6 +14,12 @@ type Backlog struct {
 	Oldest time.Duration
 }
 
+// InWork is how many of them workers have taken up, as far as the queue's Redis knows.
+func (s *Service) InWork(ctx context.Context) (int, error) {
+	tasks, err := s.queued(ctx)
+	return tasks[taskActive], err
+}
+
 // Committed is how many commits of orders this process was told of since it was made, by all processes. It may miss some while Redis is away.
 func (s *Service) Committed() uint64 { return s.committed.Load() }
 

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	taskType  = "order:commit"
-	enqueuers = 32
+	taskType   = "order:commit"
+	taskActive = "active" // state of a task that a worker has taken up
+	enqueuers  = 32
 
 	// A task is never given up: what the database refuses is buried there, and
 	// everything else works some day. Asynq's archive forgets, so nothing may get there.

@@ -67,9 +67,13 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 			break
 		}
 	}
-	queued, err := s.queued(ctx)
+	tasks, err := s.queued(ctx)
 	if err != nil {
 		return nil, err
+	}
+	queued := 0
+	for _, n := range tasks {
+		queued += n
 	}
 	return checks(breaches, &seen, queued), nil
 }
@@ -263,28 +267,30 @@ func checks(breaches map[Breach]struct{}, a *audit, queued int) []Check {
 	})
 }
 
-// queued counts tasks of all sales, in whatever state. It counts Asynq's own
+// queued counts tasks of all sales by their state. It counts Asynq's own
 // keys: the inspector knows no queue any more once Redis forgot, and reads far more.
-func (s *Service) queued(ctx context.Context) (int, error) {
-	var counts []*redis.IntCmd
+func (s *Service) queued(ctx context.Context) (map[string]int, error) {
+	counts := make(map[string][]*redis.IntCmd)
 	_, err := s.queue.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for shard := range s.opts.QueueShards {
 			prefix := "asynq:{" + s.queueName(shard) + "}:"
-			for _, list := range []string{"pending", "active"} {
-				counts = append(counts, p.LLen(ctx, prefix+list))
+			for _, list := range []string{"pending", taskActive} {
+				counts[list] = append(counts[list], p.LLen(ctx, prefix+list))
 			}
 			for _, set := range []string{"scheduled", "retry", "archived"} {
-				counts = append(counts, p.ZCard(ctx, prefix+set))
+				counts[set] = append(counts[set], p.ZCard(ctx, prefix+set))
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, unavailable(err)
+		return nil, unavailable(err)
 	}
-	sum := 0
-	for _, c := range counts {
-		sum += int(c.Val())
+	states := make(map[string]int, len(counts))
+	for state, of := range counts {
+		for _, c := range of {
+			states[state] += int(c.Val())
+		}
 	}
-	return sum, nil
+	return states, nil
 }

@@ -30,6 +30,7 @@ type Orders interface {
 	Replay(ctx context.Context, id orders.ID) (orders.Order, error)
 
 	Backlog(ctx context.Context) (orders.Backlog, error)
+	InWork(ctx context.Context) (int, error)
 	Committed() uint64
 
 	Ready(ctx context.Context) error

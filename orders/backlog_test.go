@@ -1,0 +1,46 @@
+package orders_test
+
+import "testing"
+
+// An order waits, is in work while the database holds its commit, and is then gone from the backlog.
+func TestBacklog(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p)
+	backlog := func() (waiting, inWork int) {
+		t.Helper()
+		b, err := p.Backlog(t.Context())
+		must(t, err)
+		if (b.Oldest > 0) != (b.Orders > 0) {
+			t.Errorf("%d orders, the oldest for %v", b.Orders, b.Oldest)
+		}
+		inWork, err = p.InWork(t.Context())
+		must(t, err)
+		return b.Orders, inWork
+	}
+	if waiting, inWork := backlog(); waiting != 0 || inWork != 0 {
+		t.Errorf("%d wait, %d in work before the first order", waiting, inWork)
+	}
+	first := in.order(p, sale.ID, "ada", "", 1).Order.ID
+	second := in.order(p, sale.ID, "bob", "", 1).Order.ID
+	if waiting, inWork := backlog(); waiting != 2 || inWork != 0 {
+		t.Errorf("%d wait, %d in work without a worker, want 2, 0", waiting, inWork)
+	}
+
+	hold, err := in.pool.Begin(t.Context())
+	must(t, err)
+	defer hold.Rollback(t.Context())
+	_, err = hold.Exec(t.Context(), `LOCK TABLE orders IN SHARE MODE`)
+	must(t, err)
+	stop := in.work(p)
+	defer stop()
+	eventually(t, "both are in work", func() bool { waiting, inWork := backlog(); return waiting == 2 && inWork == 2 })
+	must(t, hold.Rollback(t.Context()))
+	in.settled(p, first)
+	in.settled(p, second)
+	eventually(t, "none is left", func() bool { waiting, inWork := backlog(); return waiting == 0 && inWork == 0 })
+	eventually(t, "both commits were heard of, once", func() bool { return p.Committed() >= 2 })
+	if n := p.Committed(); n != 2 {
+		t.Errorf("%d commits heard of", n)
+	}
+}
