@@ -2,37 +2,12 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 )
 
 const shownOrder = `{"order_id":"01","status":"rejected","reason":"duplicate","sale":"flash","item":"shoe","quantity":2,"units":[7,8],` +
 	`"accepted_at":"2026-11-21T11:00:00.1Z","confirmed_at":null,"pay_before":"2026-11-21T11:15:00Z"}`
-
-// internalFake answers as the internal API does for the calls it is given, and notes them.
-func internalFake(t *testing.T, answers map[string]string) (getenv func(string) string, asked *[]string) {
-	t.Helper()
-	asked = new([]string)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		what := r.Method + " " + r.URL.RequestURI()
-		*asked = append(*asked, what)
-		answer, ok := answers[what]
-		if !ok || r.Header.Get("Authorization") != "Bearer secret" {
-			w.WriteHeader(http.StatusNotFound)
-			answer = `{"title":"There is no such order"}`
-		} else if strings.HasPrefix(answer, `{"title"`) {
-			w.WriteHeader(http.StatusConflict)
-		}
-		_, _ = io.WriteString(w, answer)
-	}))
-	t.Cleanup(server.Close)
-	return func(name string) string {
-		return map[string]string{"INTERNAL_TOKEN": "secret", "TIDEGATE_INTERNAL_URL": server.URL}[name]
-	}, asked
-}
 
 func TestOrders(t *testing.T) {
 	env, _ := internalFake(t, map[string]string{

@@ -139,12 +139,15 @@ func harmless(text string) string {
 	}, text)
 }
 
-// harmlessJSON is the same JSON with escapes instead of them, which can only be in its strings.
+// harmlessJSON is the same JSON on one line, with escapes instead of them: they can only be in its strings.
 func harmlessJSON(text []byte) []byte {
-	var b bytes.Buffer
-	for _, r := range string(bytes.TrimSpace(text)) {
+	var line, b bytes.Buffer
+	if json.Compact(&line, text) != nil {
+		return []byte(harmless(string(text))) // it is none
+	}
+	for _, r := range line.String() {
 		switch {
-		case !hostile(r) || r == '\n' || r == '\t':
+		case !hostile(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)

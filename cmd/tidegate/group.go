@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// group is a command that only has others below it.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions, DisableFlagsInUseLine: true, SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			text := fmt.Sprintf("%s has no command %q", cmd.CommandPath(), args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return fmt.Errorf("%s; is it %s?", text, strings.Join(near, " or "))
+			}
+			return fmt.Errorf("%s; %s --help lists those that there are", text, cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// named lets a command have as many arguments as its use names.
+func named(cmd *cobra.Command, args []string) error {
+	names := strings.Fields(cmd.Use)[1:]
+	switch {
+	case len(args) < len(names):
+		return fmt.Errorf("%s is missing; say %s %s", names[len(args)], cmd.CommandPath(), strings.Join(names, " "))
+	case len(args) > len(names):
+		return fmt.Errorf("%q is one argument too many; say %s %s", args[len(names)], cmd.CommandPath(), strings.Join(names, " "))
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// internalFake answers as the internal API does for the calls it is given, and notes them.
+func internalFake(t *testing.T, answers map[string]string) (getenv func(string) string, asked *[]string) {
+	t.Helper()
+	asked = new([]string)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		what := r.Method + " " + r.URL.RequestURI()
+		body, _ := io.ReadAll(r.Body)
+		*asked = append(*asked, strings.TrimSpace(what+" "+string(body)))
+		answer, ok := answers[what]
+		if !ok || r.Header.Get("Authorization") != "Bearer secret" {
+			w.WriteHeader(http.StatusNotFound)
+			answer = `{"title":"There is no such order"}`
+		} else if strings.HasPrefix(answer, `{"title"`) {
+			w.WriteHeader(http.StatusConflict)
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	return func(name string) string {
+		return map[string]string{"INTERNAL_TOKEN": "secret", "TIDEGATE_INTERNAL_URL": server.URL}[name]
+	}, asked
+}
+
+// at is the environment of a server without tokens.
+func at(url string) func(string) string {
+	return func(name string) string { return map[string]string{"TIDEGATE_INTERNAL_URL": url}[name] }
+}
+
+// answering is a server that gives every call the same answer.
+func answering(t *testing.T, status int, body string) (getenv func(string) string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(server.Close)
+	return at(server.URL)
+}
+
+// Whatever goes wrong, the error says what to do.
+func TestErrorsSayWhatToDo(t *testing.T) {
+	const (
+		wrong = `{"title":"The request is not valid","reason":"invalid","errors":[{"location":"body.for_ms","message":"must be at least 1"}]}`
+		rules = `{"title":"The request is not valid","detail":"The rules in force stay those of version 1.","reason":"invalid",
+			"errors":[{"location":"rules","message":"limit is missing","file":"rules.yaml","line":6,"column":13},{"location":"rules","message":"no such list"}]}`
+	)
+	token := func(env func(string) string) func(string) string {
+		return func(name string) string {
+			if name == "INTERNAL_TOKEN" {
+				return "t"
+			}
+			return env(name)
+		}
+	}
+	known, _ := internalFake(t, map[string]string{
+		"GET /v1/sales?limit=1000":          `{"items":[{"sale":"flash"},{"sale":"slow"}],"next_cursor":null}`,
+		"GET /v1/semaphores?limit=1000":     `{"items":[],"next_cursor":null}`,
+		"GET /v1/bans?limit=1000":           `{"items":[{"kind":"user","value":"ann"},{"kind":"ip","value":"192.0.2.1"}],"next_cursor":null}`,
+		"GET /v1/orders/dead?limit=1000":    `{"items":[{"order_id":"01"}],"next_cursor":null}`,
+		"POST /v1/sales/closed/open":        `{"title":"The change contradicts the present state","detail":"sale closed is closed for good"}`,
+		"DELETE /v1/semaphores/r/permits/x": "",
+	})
+	for _, tt := range []struct {
+		env  func(string) string
+		args string
+		want []string
+	}{
+		{at("http://127.0.0.1:1"), "sales list", []string{"is the server running?", "--internal", "TIDEGATE_INTERNAL_URL"}},
+		{at("http://127.0.0.1:1"), "top --once", []string{"is the server running?", "--internal"}},
+		{at("127.0.0.1:8081"), "sales list", []string{"--internal", "http://127.0.0.1:8081"}},
+		{at(":"), "verify x", []string{"--internal", "http://127.0.0.1:8081"}},
+		{answering(t, 401, ""), "sales list", []string{"401", "set INTERNAL_TOKEN"}},
+		{token(answering(t, 401, "")), "sales list", []string{"401", "does not know the token in INTERNAL_TOKEN"}},
+		{token(answering(t, 403, "")), "orders dead", []string{"403", "role operator"}},
+		{answering(t, 403, ""), "orders dead", []string{"403", "http://127.0.0.1:8081"}},
+		{answering(t, 401, ""), "top --json", []string{"401", "set INTERNAL_TOKEN"}},
+		{answering(t, 404, "<html>"), "audit", []string{"404", "is --internal the internal listener"}},
+		{answering(t, 503, `{"title":"The service cannot decide"}`), "bans list", []string{"503 The service cannot decide", "/readyz says what is missing"}},
+		{answering(t, 200, "<html>"), "bans list", []string{"something else than expected"}},
+		{answering(t, 200, "<html>"), "orders show 01", []string{"something else than expected"}},
+		{answering(t, 422, wrong), "bans add user ann --for 1ms", []string{"422", "\nbody.for_ms: must be at least 1"}},
+		{answering(t, 422, rules), "rules reload", []string{"stay those of version 1", "\nrules.yaml:6:13: limit is missing", "\nrules: no such list"}},
+		{known, "sales show fash", []string{`no sale "fash"; there is flash, slow`}},
+		{known, "sales stock fash a=+1", []string{`no sale "fash"; there is flash, slow`}},
+		{known, "sales open fash", []string{"404", "; there is flash, slow"}},
+		{known, "sales open closed", []string{"409", "closed for good"}},
+		{known, "verify fash", []string{"404", "; there is flash, slow"}},
+		{known, "bans lift user bob", []string{"404", "; there is ann"}},
+		{known, "orders replay 02", []string{"404", "; there is 01"}},
+		{known, "semaphores show r", []string{"404"}},
+		{nothing, "sales show", []string{"SALE is missing; say tidegate sales show SALE"}},
+		{nothing, "bans add user", []string{"VALUE is missing; say tidegate bans add KIND VALUE"}},
+		{nothing, "orders show a b", []string{`"b" is one argument too many; say tidegate orders show ID`}},
+		{nothing, "sales shwo", []string{`tidegate sales has no command "shwo"; is it show?`}},
+		{nothing, "sale", []string{`tidegate has no command "sale"; is it sales?`}},
+		{nothing, "bans frobnicate", []string{"tidegate bans --help"}},
+		{nothing, "audit --nope", []string{"--nope", "tidegate audit --help"}},
+		{nothing, "bans add user ann --for 1x", []string{"1x", "--for", "such as 90s, 15m or 1h30m"}},
+		{nothing, "semaphores set r", []string{"limit"}},
+		{nothing, "logins show", []string{"name ip"}},
+		{nothing, "sales create s", []string{"--lasts 1h"}},
+		{nothing, "sales create s --lasts 1h", []string{"--item ticket=500"}},
+		{nothing, "sales create s --lasts 1h --item ticket", []string{"NAME=STOCK"}},
+		{nothing, "sales create s --lasts 1h --item ticket=5:0", []string{"quota"}},
+		{nothing, "sales create s --lasts 1h --item ticket=-5", []string{"NAME=STOCK"}},
+		{nothing, "sales create s --ends now --item ticket=5", []string{"--ends", "2026-12-01T21:00:00Z"}},
+		{nothing, "sales create s --ends x --lasts 1h", []string{"--ends or --lasts"}},
+		{nothing, "sales create s --starts noon --lasts 1h", []string{"--starts", "2026-12-01T20:00:00Z"}},
+		{known, "sales stock flash ticket=5", []string{"ticket=+100", "only grows"}},
+		{known, "sales close flash", []string{"Close flash for good?", "say --yes"}},
+		{known, "semaphores release r x", []string{"Take the permit of r away?", "say --yes"}},
+	} {
+		out, err := call(t, tt.env, strings.Fields(tt.args)...)
+		if err == nil || out != "" {
+			t.Errorf("%s: %v, %q", tt.args, err, out)
+			continue
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: no %q in: %v", tt.args, want, err)
+			}
+		}
+	}
+	if out, err := call(t, known, "semaphores", "release", "r", "x", "--yes"); err != nil || out != "released\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Names that a buyer, a rule or a database has chosen give no orders to an operator's terminal.
+func TestHostileNames(t *testing.T) {
+	const (
+		nasty  = "\x1b]0;owned\x07\u009b2J\u202eevil\u2066\x7f\r\n\u200b"
+		asJSON = `\u001b]0;owned\u0007` + "\u009b2J\u202eevil\u2066\x7f" + `\r\n` + "\u200b"
+	)
+	item := strings.ReplaceAll(`{"sale":"N","state":"N","starts_at":"N","order_id":"N","reason":"N","kind":"N","value":"N","until":"N","rule":"N","name":"N",
+		"source":"N","actor":"N","target":"N","outcome":"N","holders":[{"holder":"N"}],"items":[{"item":"N","stock":1,"free":1}]}`, "N", asJSON)
+	answer := `{"items":[` + item + `],"next_cursor":null,"ok":true,"checks":[{"invariant":"` + asJSON + `","ok":true,"detail":"` + asJSON + `","advice":"` + asJSON + `"}],
+		"version":"` + asJSON + `",` + strings.Replace(item[1:], `"items"`, `"all"`, 1)
+	frame := `{"at":"2026-11-21T12:00:00Z","window_ms":1000,"process":{"version":"N","rules":"N","degraded":["N"]},"answers":{"N":1},"rules":[{"name":"N"}],
+		"latest":[{"who":"N","what":"N","answer":"N"}],"sales":{"error":"N","value":[{"sale":"N","state":"N","items":[{"item":"N","stock":1,"free":1}]}]},
+		"semaphores":{"value":[{"name":"N","limit":1}]},"bans":{"value":{"count":1,"bans":[{"kind":"N","value":"N","reason":"N"}]}}}`
+	frame = strings.Join(strings.Fields(strings.ReplaceAll(frame, "N", asJSON)), " ")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/events":
+			_, _ = io.WriteString(w, "event: frame\ndata: "+frame+"\n\n")
+		case "/v1/orders/refused":
+			w.WriteHeader(http.StatusConflict)
+			_, _ = io.WriteString(w, `{"title":"`+asJSON+`","detail":"`+asJSON+`","errors":[{"location":"`+asJSON+`","message":"`+asJSON+`"}]}`)
+		default:
+			_, _ = io.WriteString(w, answer)
+		}
+	}))
+	defer server.Close()
+	for _, args := range [][]string{
+		{"sales", "list"},
+		{"sales", "show", harmless(nasty)},
+		{"sales", "open", nasty},
+		{"orders", "show", nasty},
+		{"orders", "show", "refused"},
+		{"orders", "dead"},
+		{"verify", "x"},
+		{"bans", "list"},
+		{"bans", "history"},
+		{"logins", "show", "--name", nasty},
+		{"logins", "history"},
+		{"semaphores", "list"},
+		{"semaphores", "show", "x"},
+		{"rules", "reload"},
+		{"audit"},
+		{"top", "--once"},
+		{"sales", "show", nasty},
+	} {
+		for _, more := range [][]string{nil, {"--json"}} {
+			out, err := call(t, at(server.URL), append(args, more...)...)
+			if err != nil {
+				out += err.Error()
+			} else if !strings.Contains(out, "evil") {
+				t.Errorf("%q: %q", args, out)
+			}
+			for _, r := range out {
+				if hostile(r) && r != '\n' {
+					t.Errorf("%q prints %U: %q", args, r, out)
+					break
+				}
+			}
+		}
+	}
+	if out, err := call(t, at(server.URL), "__complete", "sales", "show", ""); err != nil || strings.Contains(out, "evil") {
+		t.Errorf("%v: %q", err, out)
+	}
+}

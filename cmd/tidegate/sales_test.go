@@ -1,0 +1,137 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What the operator's list says of two sales, and what buyers see of one, which is less.
+const (
+	operatorsView = `{"sale":"flash","state":"open","switch":"open","now":"2030-01-01T12:30:00Z","starts_at":"2030-01-01T12:00:00Z","ends_at":"2030-01-01T13:00:00Z",` +
+		`"requires_user":false,"hold_ms":90000,"items":[{"item":"shoe","stock":100,"free":40,"quota_per_buyer":3,"in_flight_max":7},` +
+		`{"item":"hat","stock":5,"free":5,"quota_per_buyer":1,"in_flight_max":10000}]}`
+	twoSales   = `{"items":[{"sale":"flush","items":[{"item":"shoe","stock":1}]},` + operatorsView + `],"next_cursor":null}`
+	buyersView = `{"sale":"flash","state":"open","items":[{"item":"shoe","stock":100,"free":40}]}`
+)
+
+func TestSalesShow(t *testing.T) {
+	env, asked := internalFake(t, map[string]string{"GET /v1/sales?limit=1000": twoSales, "GET /v1/sales/flash": buyersView})
+	out, err := call(t, env, "sales", "show", "flash")
+	want := `sale           flash
+state          open
+switch         open
+starts at      2030-01-01T12:00:00Z
+ends at        2030-01-01T13:00:00Z
+requires user  false
+hold           1m30s
+items          item=shoe free=40 in_flight_max=7 quota_per_buyer=3 stock=100
+               item=hat free=5 in_flight_max=10000 quota_per_buyer=1 stock=5
+`
+	if err != nil || out != want {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := call(t, env, "sales", "show", "flash", "--json"); err != nil || out != operatorsView+"\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if slices.Contains(*asked, "GET /v1/sales/flash") {
+		t.Error("it has looked at what buyers see")
+	}
+}
+
+func TestSalesList(t *testing.T) {
+	env, _ := internalFake(t, map[string]string{"GET /v1/sales?limit=1000": `{"items":[` + operatorsView + `],"next_cursor":null}`})
+	out, err := call(t, env, "sales", "list")
+	want := `SALE   STATE  STARTS AT             ENDS AT               ITEMS
+flash  open   2030-01-01T12:00:00Z  2030-01-01T13:00:00Z  shoe 40/100, hat 5/5
+`
+	if err != nil || out != want {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// PUT sets what it is not told to its default, so more stock is put with all that the sale is.
+func TestMoreStockLeavesTheRest(t *testing.T) {
+	env, asked := internalFake(t, map[string]string{
+		"GET /v1/sales?limit=1000": twoSales, "GET /v1/sales/flash": buyersView, "PUT /v1/sales/flash": operatorsView,
+	})
+	if out, err := call(t, env, "sales", "stock", "flash", "shoe=+20"); err != nil || !strings.Contains(out, "flash") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := `PUT /v1/sales/flash {"starts_at":"2030-01-01T12:00:00Z","ends_at":"2030-01-01T13:00:00Z","requires_user":false,"hold_ms":90000,` +
+		`"items":[{"item":"shoe","stock":120,"quota_per_buyer":3,"in_flight_max":7},{"item":"hat","stock":5,"quota_per_buyer":1,"in_flight_max":10000}]}`
+	if len(*asked) != 2 || (*asked)[1] != want {
+		t.Errorf("%q", *asked)
+	}
+	if _, err := call(t, env, "sales", "stock", "flash", "sock=+20"); err == nil || !strings.Contains(err.Error(), `no item "sock"; there is shoe, hat`) || len(*asked) != 3 {
+		t.Errorf("%v after %q", err, *asked)
+	}
+}
+
+func TestSalesCreate(t *testing.T) {
+	for args, want := range map[string]string{
+		"--item a=5 --item b=2:3 --starts 2030-01-01T12:00:00+01:00 --lasts 1h": `{"starts_at":"2030-01-01T11:00:00Z","ends_at":"2030-01-01T12:00:00Z",` +
+			`"requires_user":true,"hold_ms":900000,"items":[{"item":"a","stock":5},{"item":"b","stock":2,"quota_per_buyer":3}]}`,
+		"--item a=0 --starts 2030-01-01T12:00:00Z --ends 2030-01-02T12:00:00Z --hold 0 --anonymous": `{"starts_at":"2030-01-01T12:00:00Z","ends_at":"2030-01-02T12:00:00Z",` +
+			`"requires_user":false,"hold_ms":0,"items":[{"item":"a","stock":0}]}`,
+	} {
+		env, asked := internalFake(t, map[string]string{"PUT /v1/sales/s": operatorsView})
+		_, err := call(t, env, append([]string{"sales", "create", "s"}, strings.Fields(args)...)...)
+		if err != nil || len(*asked) != 1 || (*asked)[0] != "PUT /v1/sales/s "+want {
+			t.Errorf("%s: %v, %q", args, err, *asked)
+		}
+	}
+}
+
+// Every verb is a call of its own, and one that cannot be taken back is made with --yes.
+func TestVerbs(t *testing.T) {
+	env, asked := internalFake(t, map[string]string{
+		"POST /v1/sales/s/open": operatorsView, "POST /v1/sales/s/pause": operatorsView, "POST /v1/sales/s/close": operatorsView,
+		"PUT /v1/bans/network/192.0.2.0%2F24": `{"kind":"network"}`, "DELETE /v1/bans/network/192.0.2.0%2F24": "",
+		"PUT /v1/semaphores/r": `{"name":"r"}`, "DELETE /v1/semaphores/r": `{"name":"r"}`, "DELETE /v1/semaphores/r/permits/p": "",
+		"DELETE /v1/login/subjects?factor=otp&ip=192.0.2.1&name=ann": "", "POST /v1/rules/reload": `{"version":"v"}`,
+	})
+	for _, step := range [][2]string{
+		{"sales open s", "POST /v1/sales/s/open"},
+		{"sales pause s", "POST /v1/sales/s/pause"},
+		{"sales close s --yes", "POST /v1/sales/s/close"},
+		{"bans add network 192.0.2.0/24 --for 2h --reason x", `PUT /v1/bans/network/192.0.2.0%2F24 {"for_ms":7200000,"reason":"x"}`},
+		{"bans lift network 192.0.2.0/24", "DELETE /v1/bans/network/192.0.2.0%2F24"},
+		{"semaphores set r --limit 0 --lease 1m", `PUT /v1/semaphores/r {"lease_ms":60000,"limit":0}`},
+		{"semaphores revert r", "DELETE /v1/semaphores/r"},
+		{"semaphores release r p -y", "DELETE /v1/semaphores/r/permits/p"},
+		{"logins lift --name ann --ip 192.0.2.1 --factor otp", "DELETE /v1/login/subjects?factor=otp&ip=192.0.2.1&name=ann"},
+		{"rules reload", "POST /v1/rules/reload"},
+	} {
+		*asked = nil
+		out, err := call(t, env, strings.Fields(step[0])...)
+		if err != nil || out == "" || len(*asked) != 1 || (*asked)[0] != step[1] {
+			t.Errorf("%s: %v %q, asked %q", step[0], err, out, *asked)
+		}
+	}
+	for _, args := range []string{"sales close s", "semaphores release r p"} {
+		*asked = nil
+		if _, err := call(t, env, strings.Fields(args)...); err == nil || len(*asked) != 0 {
+			t.Errorf("%s without anybody to ask: %v, asked %q", args, err, *asked)
+		}
+	}
+}
+
+// The newest come first, and only as many as are wanted.
+func TestHistoriesAreLimited(t *testing.T) {
+	env, asked := internalFake(t, map[string]string{
+		"GET /v1/audit?limit=100":           `{"items":[{"actor":"ann"}],"next_cursor":null}`,
+		"GET /v1/audit?limit=2":             `{"items":[{"actor":"ann"},{"actor":"bob"}],"next_cursor":"x"}`,
+		"GET /v1/audit?limit=1000":          `{"items":[{"actor":"ann"},{"actor":"bob"}],"next_cursor":"x"}`,
+		"GET /v1/audit?cursor=x&limit=1000": `{"items":[{"actor":"carl"}],"next_cursor":null}`,
+	})
+	for args, want := range map[string]int{"audit": 1, "audit --limit 2": 2, "audit --limit 0": 3} {
+		*asked = nil
+		out, err := call(t, env, append(strings.Fields(args), "--json")...)
+		lines := strings.Fields(out)
+		if err != nil || len(lines) != want || !json.Valid([]byte(lines[0])) {
+			t.Errorf("%s: %v %q after %q", args, err, out, *asked)
+		}
+	}
+}
