@@ -113,6 +113,9 @@ func (c *committer) flush(ctx context.Context, batch []submission) {
 // what makes the order come back. It returns one error each. Traces in which
 // the batch is wanted may be named by from.
 func (s *Service) commitBatch(ctx context.Context, batch []Reservation, from []trace.SpanContext) []error {
+	if len(batch) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
 	errs := make([]error, len(batch))
