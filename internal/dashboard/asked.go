@@ -71,7 +71,7 @@ func (a *asked[T]) part(now time.Time) *Part[T] {
 		p.AgeMS = max(0, now.Sub(a.at).Milliseconds())
 	}
 	if a.err != nil {
-		p.Error = short(a.err.Error())
+		p.Error = short(a.err.Error(), mostReason)
 	}
 	return p
 }

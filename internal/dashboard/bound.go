@@ -38,7 +38,7 @@ func (frame *Frame) bound() {
 			s := &part.Value[i]
 			s.Holders, _ = first(slices.Clone(s.Holders), mostHolders)
 			for j := range s.Holders {
-				s.Holders[j].Holder = short(s.Holders[j].Holder)
+				s.Holders[j].Holder = short(s.Holders[j].Holder, mostName)
 			}
 		}
 	}
@@ -47,13 +47,13 @@ func (frame *Frame) bound() {
 		part.Value.Dead, more = first(slices.Clone(part.Value.Dead), mostDead)
 		part.Value.MoreDead = part.Value.MoreDead || more > 0
 		for i := range part.Value.Dead {
-			part.Value.Dead[i].Reason = short(part.Value.Dead[i].Reason)
+			part.Value.Dead[i].Reason = short(part.Value.Dead[i].Reason, mostReason)
 		}
 	}
 	if part := frame.Bans; part != nil {
 		part.Value.Bans, _ = first(slices.Clone(part.Value.Bans), mostBans)
 		for i := range part.Value.Bans {
-			part.Value.Bans[i].Reason = short(part.Value.Bans[i].Reason)
+			part.Value.Bans[i].Reason = short(part.Value.Bans[i].Reason, mostReason)
 		}
 	}
 }

@@ -72,12 +72,17 @@ func (r *Recorder) Answered(answer, rule string, asked func() admission.Request)
 	ip := admission.Address(req.IP)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(cmp.Or(req.User, ip)), IP: ip, What: short(req.Method + " " + req.Route), Answer: answer, Rule: rule})
+	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(cmp.Or(req.User, ip), mostName), IP: ip, What: short(req.Method+" "+req.Route, mostName), Answer: answer, Rule: rule})
 }
 
-// short keeps what a caller sent from filling frames.
-func short(text string) string {
-	const most = 80
+// How many bytes of a text stand in a frame.
+const (
+	mostName   = 80
+	mostReason = 300
+)
+
+// short keeps texts that somebody else wrote from filling frames.
+func short(text string, most int) string {
 	for i := range text {
 		if i > most {
 			return text[:i] + "…"

@@ -23,6 +23,13 @@ export function rates(frame) {
     sums[place(reason)].rate += rate;
     sums[place(reason)].reasons.push({reason, rate});
   }
-  for (const sum of sums) sum.reasons.sort((a, b) => b.rate - a.rate);
   return sums;
+}
+
+/** totals are how often each reason occurred in some frames, in the order above, the most frequent first. */
+export function totals(frames) {
+  const sums = new Map();
+  for (const frame of frames) for (const [reason, n] of Object.entries(frame.answers)) sums.set(reason, (sums.get(reason) ?? 0) + n);
+  const sorted = [...sums].sort((a, b) => b[1] - a[1]);
+  return answers.map((_, i) => sorted.filter(([reason]) => place(reason) === i));
 }

@@ -1,9 +1,9 @@
 // The stacked chart of the last five minutes, and the list beside it.
 
 import uPlot from './uplot/uPlot.esm.js';
-import {$, el, put} from './dom.js';
-import {answers, rates} from './answers.js';
-import {rate, seconds, time, words} from './format.js';
+import {$, el, keyed, put} from './dom.js';
+import {answers, rates, totals} from './answers.js';
+import {count, duration, rate, seconds, time, words} from './format.js';
 
 const kept = 300;
 
@@ -12,7 +12,7 @@ export class Chart {
     this.parent = parent;
     this.frames = [];
     this.lines = answers.map((a) => {
-      const line = {value: el('b'), reasons: el('span', {class: 'reasons'})};
+      const line = {value: el('b'), reasons: el('ul', {class: 'reasons'})};
       $('#legend').append(el('li', {class: 'k-' + a.name}, el('i'), el('span', {}, a.label), line.value, line.reasons));
       return line;
     });
@@ -64,7 +64,7 @@ export class Chart {
   }
 
   push(frame) {
-    this.frames.push({at: Date.parse(frame.at) / 1000, window: frame.window_ms, sums: rates(frame)});
+    this.frames.push({at: Date.parse(frame.at) / 1000, window: frame.window_ms, answers: frame.answers, sums: rates(frame)});
     if (this.frames.length > kept) this.frames.shift();
   }
 
@@ -72,11 +72,17 @@ export class Chart {
   tell(at) {
     const frame = this.frames[at ?? this.frames.length - 1];
     if (!frame) return;
-    put($('#moment'), `${at == null ? 'now' : time(frame.at * 1000)}, counted over ${seconds(frame.window)}`);
+    const all = this.frames.reduce((ms, f) => ms + f.window, 0);
+    put($('#moment'), `per second ${at == null ? 'now' : 'at ' + time(frame.at * 1000)}, counted over ${seconds(frame.window)}; below, each reason in all these ${duration(1000 * Math.round(all / 1000))}`);
+    const sums = totals(this.frames);
     this.lines.forEach((line, i) => {
-      const {rate: all, reasons} = frame.sums[i];
-      put(line.value, rate(all));
-      put(line.reasons, reasons.filter((r) => r.reason !== 'admitted').map((r) => `${words(r.reason)} ${rate(r.rate)}`).join(' · '));
+      put(line.value, rate(frame.sums[i].rate) + '/s');
+      keyed(line.reasons, sums[i], ([reason]) => reason, () => el('li', {}, el('span'), el('span')), (node, [reason, n]) => {
+        node.dataset.reason = reason;
+        node.dataset.count = n;
+        put(node.firstChild, words(reason));
+        put(node.lastChild, count(n));
+      });
     });
   }
 }
