@@ -113,7 +113,7 @@ func (s screen) body() []string {
 	}
 	b.answers(f)
 	if p := f.Sales; p != nil {
-		b.head("SALES", p.AgeMS, p.Error)
+		b.head("SALES, free of stock", p.AgeMS, p.Error)
 		b.sales(p.Value)
 	}
 	if p := f.Queue; p != nil {
@@ -131,7 +131,7 @@ func (s screen) body() []string {
 		for _, r := range f.Rules {
 			text := fmt.Sprintf("%s in, %s refused", perSecond(r.Charged, f.WindowMS), perSecond(r.Refused, f.WindowMS))
 			if r.Shadow > 0 {
-				text += fmt.Sprintf(", %s would be", perSecond(r.Shadow, f.WindowMS))
+				text += fmt.Sprintf(", %s in shadow", perSecond(r.Shadow, f.WindowMS))
 			}
 			b.gauge(r.Name, int(r.Fullest*1000), 1000, text)
 		}
@@ -194,8 +194,11 @@ func (b *sections) answers(f *dashboard.Frame) {
 	refusals := slices.DeleteFunc(slices.Sorted(maps.Keys(f.Answers)), func(answer string) bool { return answer == dashboard.Admitted })
 	for _, answer := range append([]string{dashboard.Admitted}, refusals...) {
 		n := f.Answers[answer]
-		long := int(float64(n) / float64(max(1, most)) * float64(max(0, b.width/2)))
-		b.row(strings.ReplaceAll(answer, "_", " "), fmt.Sprintf("%8s %s", perSecond(n, f.WindowMS), styleOf(answer).Render(strings.Repeat("█", long))))
+		text := fmt.Sprintf("%8s", perSecond(n, f.WindowMS))
+		if long := int(float64(n) / float64(max(1, most)) * float64(b.width/2)); long > 0 {
+			text += " " + styleOf(answer).Render(strings.Repeat("█", long))
+		}
+		b.row(strings.ReplaceAll(answer, "_", " "), text)
 	}
 }
 
@@ -205,14 +208,17 @@ func (b *sections) sales(all []dashboard.Sale) {
 	}
 	for _, sale := range all {
 		for _, it := range sale.Items {
-			text := fmt.Sprintf("%d/%d free, %s", it.Free, it.Stock, harmless(sale.State))
+			text := fmt.Sprintf("%d/%d", it.Free, it.Stock)
 			switch {
 			case it.Free == 0:
-				text += ", sold out"
+				text += " sold out"
 			case it.PerSecond > 0:
-				text += fmt.Sprintf(", %.0f/s, sold out in %s", it.PerSecond, span(time.Duration(it.SoldOutIn)*time.Millisecond))
+				text += fmt.Sprintf(" gone in %s at %.3g/s", span(time.Duration(it.SoldOutIn)*time.Millisecond), it.PerSecond)
 			case b.at.Before(sale.StartsAt):
-				text += ", starts in " + span(sale.StartsAt.Sub(b.at))
+				text += " starts in " + span(sale.StartsAt.Sub(b.at))
+			}
+			if sale.State != "open" {
+				text += ", " + harmless(sale.State)
 			}
 			b.gauge(sale.Sale+" "+it.Item, it.Free, it.Stock, text)
 		}
@@ -228,9 +234,9 @@ func (b *sections) queue(q *dashboard.Queue, windowMS int64) {
 	if n := len(q.Dead); n > 0 {
 		more := ""
 		if q.MoreDead {
-			more = " and more"
+			more = "+"
 		}
-		b.add("  %s", bad.Render(fmt.Sprintf("%d%s dead letters: tidegate orders dead", n, more)))
+		b.add("  %s", bad.Render(fmt.Sprintf("%d%s dead: tidegate orders dead", n, more)))
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -65,5 +67,46 @@ func TestNobodyWaitsForAnAnswerAfterCtrlC(t *testing.T) {
 	cmd.SetErr(&strings.Builder{})
 	if err := confirm(cmd, "Close?"); err == nil {
 		t.Error("taken for a yes")
+	}
+}
+
+// The numbers are on the screen until q is typed, and the screen is as it was then.
+func TestTopInATerminal(t *testing.T) {
+	person, screen := terminal(t)
+	if err := unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+		t.Fatal(err)
+	}
+	frames := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, "event: frame\ndata: {\"process\":{\"version\":\"v77\"}}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer frames.Close()
+	api := internalAPI{getenv: nothing, base: frames.URL}
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	cmd.SetIn(screen)
+	cmd.SetOut(screen)
+	ended := make(chan error, 1)
+	go func() { ended <- api.showFrames(cmd) }()
+	var seen strings.Builder
+	until := func(what string) {
+		t.Helper()
+		for buffer := make([]byte, 4096); !strings.Contains(seen.String(), what); {
+			n, err := person.Read(buffer)
+			if err != nil {
+				t.Fatalf("no %q in %q: %v", what, seen.String(), err)
+			}
+			seen.Write(buffer[:n])
+		}
+	}
+	until("\x1b[?1049h") // the other screen
+	until("v77")
+	if _, err := person.WriteString("q"); err != nil {
+		t.Fatal(err)
+	}
+	until("\x1b[?1049l")
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

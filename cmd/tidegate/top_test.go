@@ -1,0 +1,236 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidegate/tidegate/internal/dashboard"
+)
+
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func part[T any](value T) *dashboard.Part[T] { return &dashboard.Part[T]{Value: value} }
+
+// busy is a frame in which everything happens.
+func busy() *dashboard.Frame {
+	f := &dashboard.Frame{
+		At: noon, WindowMS: 1003, Process: dashboard.Process{Version: "v1", Rules: "abc", Processes: 2, Degraded: []string{"Redis does not answer decisions"}},
+		Answers: map[string]uint64{dashboard.Admitted: 200, "sold_out": 1200, "rate_limited": 37},
+		Rules:   []dashboard.Rule{{Name: "orders", Charged: 300, Refused: 37, Shadow: 4, Fullest: 0.5}},
+		Latest:  []dashboard.Answer{{At: noon, Who: "ada", What: "POST /v1/sales/flash/orders", Answer: dashboard.Admitted}, {At: noon, Who: "東京の買い手", What: "POST /v1/sales/flash/orders", Answer: "rate_limited"}},
+		Sales: part([]dashboard.Sale{
+			{Sale: "flash", State: "open", Items: []dashboard.Item{{Item: "ticket", Stock: 500, Free: 125, PerSecond: 12.5, SoldOutIn: 10_000}, {Item: "poster", Stock: 10}}},
+			{Sale: "a-sale-whose-name-is-very-long-indeed", State: "scheduled", StartsAt: noon.Add(90 * time.Minute), Items: []dashboard.Item{{Item: "hat", Stock: 7, Free: 7}}},
+		}),
+		Queue:      part(dashboard.Queue{Waiting: 42, OldestMS: 1234, Committed: 180, Dead: []dashboard.Dead{{OrderID: "01"}}, MoreDead: true}),
+		Semaphores: part([]dashboard.Semaphore{{Name: "report", Limit: 2, InUse: 1, Waiting: 3}}),
+		Bans:       part(dashboard.Bans{Count: 1, Bans: []dashboard.Ban{{Kind: "network", Value: "203.0.113.0/24", Rule: "flood", Until: noon.Add(time.Hour)}}}),
+	}
+	f.Queue.AgeMS, f.Queue.Error = 4000, "no answer"
+	return f
+}
+
+// What a terminal of each width shows of it.
+var shown = map[int]string{
+	40: `tidegate v1 · rules abc · processes 2 ·…
+! Redis does not answer decisions
+
+WHO COMES IN  1433/s  in the last 1.0s
+  admitted      199/s ███
+  rate limi…     37/s
+  sold out     1196/s █████████████████…
+
+SALES, free of stock
+  flash tic… 125/500 gone in 10s at 12.…
+  flash pos… 0/10 sold out
+  a-sale-wh… 7/7 starts in 1h30m0s, sch…
+
+ON THE WAY TO THE DATABASE  4.0s old  n…
+  42 waiting, the oldest for 1.2s, 179/…
+  1+ dead: tidegate orders dead
+
+SEMAPHORES
+  report     1/2 held, 3 wait
+
+RULES
+  orders     299/s in, 37/s refused, 4/…
+
+BANS 1
+  network 2… 1h0m0s left  flood
+
+LAST DECISIONS
+  ada        12:00:00 admitted         …
+  東京の買…  12:00:00 rate_limited     …`,
+	80: `tidegate v1 · rules abc · processes 2 · 12:00:00
+! Redis does not answer decisions
+
+WHO COMES IN  1433/s  in the last 1.0s
+  admitted                199/s ██████
+  rate limited             37/s █
+  sold out               1196/s ████████████████████████████████████████
+
+SALES, free of stock
+  flash ticket         ████░░░░░░░░░░░░░░ 125/500 gone in 10s at 12.5/s
+  flash poster         ░░░░░░░░░░░░░░░░░░ 0/10 sold out
+  a-sale-whose-name-i… ██████████████████ 7/7 starts in 1h30m0s, scheduled
+
+ON THE WAY TO THE DATABASE  4.0s old  no answer
+  42 waiting, the oldest for 1.2s, 179/s committed
+  1+ dead: tidegate orders dead
+
+SEMAPHORES
+  report               █████████░░░░░░░░░ 1/2 held, 3 wait
+
+RULES
+  orders               █████████░░░░░░░░░ 299/s in, 37/s refused, 4/s in shadow
+
+BANS 1
+  network 203.0.113.0… 1h0m0s left  flood
+
+LAST DECISIONS
+  ada                  12:00:00 admitted           POST /v1/sales/flash/orders
+  東京の買い手         12:00:00 rate_limited       POST /v1/sales/flash/orders`,
+	200: `tidegate v1 · rules abc · processes 2 · 12:00:00
+! Redis does not answer decisions
+
+WHO COMES IN  1433/s  in the last 1.0s
+  admitted                          199/s ████████████████
+  rate limited                       37/s ███
+  sold out                         1196/s ████████████████████████████████████████████████████████████████████████████████████████████████████
+
+SALES, free of stock
+  flash ticket                   ████████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ 125/500 gone in 10s at 12.5/s
+  flash poster                   ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ 0/10 sold out
+  a-sale-whose-name-is-very-lon… ████████████████████████████████████████████████ 7/7 starts in 1h30m0s, scheduled
+
+ON THE WAY TO THE DATABASE  4.0s old  no answer
+  42 waiting, the oldest for 1.2s, 179/s committed
+  1+ dead: tidegate orders dead
+
+SEMAPHORES
+  report                         ████████████████████████░░░░░░░░░░░░░░░░░░░░░░░░ 1/2 held, 3 wait
+
+RULES
+  orders                         ████████████████████████░░░░░░░░░░░░░░░░░░░░░░░░ 299/s in, 37/s refused, 4/s in shadow
+
+BANS 1
+  network 203.0.113.0/24         1h0m0s left  flood
+
+LAST DECISIONS
+  ada                            12:00:00 admitted           POST /v1/sales/flash/orders
+  東京の買い手                   12:00:00 rate_limited       POST /v1/sales/flash/orders`,
+}
+
+func TestScreen(t *testing.T) {
+	for width, want := range shown {
+		want = strings.ReplaceAll(want, "12:00:00", noon.Local().Format(time.TimeOnly))
+		if got := ansi.Strip(screen{frame: busy(), width: width}.text()); got != want {
+			t.Errorf("%d cells:\n%s", width, cmp.Diff(want, got))
+		}
+	}
+}
+
+// No terminal is too small, and no line wraps.
+func TestScreenFits(t *testing.T) {
+	for _, s := range []screen{{}, {err: errors.New("a long story\nof two lines")}, {frame: busy()}, {frame: busy(), err: io.EOF}, {frame: busy(), help: true}, {frame: &dashboard.Frame{}}} {
+		for _, s.width = range []int{1, 2, 7, 20, 41, 500} {
+			for _, s.height = range []int{1, 2, 3, 24, 100} {
+				text := s.View().Content
+				if lines := strings.Split(text, "\n"); len(lines) > s.height || lipgloss.Width(text) > s.width {
+					t.Errorf("%dx%d: %d lines\n%s", s.width, s.height, len(lines), text)
+				}
+			}
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	press := func(s screen, key tea.Key) (screen, bool) {
+		m, cmd := s.Update(tea.KeyPressMsg(key))
+		leaves := false
+		if cmd != nil {
+			_, leaves = cmd().(tea.QuitMsg)
+		}
+		return m.(screen), leaves
+	}
+	s := screen{frame: busy(), width: 80, height: 24}
+	helped, leaves := press(s, tea.Key{Code: '?', Text: "?"})
+	if leaves || !strings.Contains(helped.text(), "leave") || strings.Contains(helped.text(), "flash") {
+		t.Errorf("%s", helped.text())
+	}
+	if back, _ := press(helped, tea.Key{Code: '?', Text: "?"}); back.text() != s.text() {
+		t.Errorf("%s", back.text())
+	}
+	for _, key := range []tea.Key{{Code: 'q', Text: "q"}, {Code: tea.KeyEscape}, {Code: 'c', Mod: tea.ModCtrl}} {
+		if _, leaves := press(s, key); !leaves {
+			t.Errorf("%s does not leave", key)
+		}
+	}
+	if _, leaves := press(s, tea.Key{Code: 'x', Text: "x"}); leaves {
+		t.Error("any key leaves")
+	}
+}
+
+// The last numbers stay, and are said to be old, until there are new ones.
+func TestScreenOfALostServer(t *testing.T) {
+	var m tea.Model = screen{width: 80, height: 24}
+	for _, msg := range []tea.Msg{busy(), lost{errors.New("connection refused")}} {
+		m, _ = m.Update(msg)
+	}
+	if text := m.(screen).text(); !strings.Contains(text, "flash") || !strings.Contains(text, "trying again: connection refused") {
+		t.Errorf("%s", text)
+	}
+	m, _ = m.Update(busy())
+	if text := m.(screen).text(); strings.Contains(text, "refused:") || strings.Contains(text, "trying") {
+		t.Errorf("%s", text)
+	}
+}
+
+// streams is a server whose every stream of frames ends after one, and which then knows the token no more.
+func streams(t *testing.T, n int32) (env func(string) string) {
+	t.Helper()
+	var opened atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/events" || opened.Add(1) > n {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "retry: 1000\nevent: history\ndata: []\n\nevent: frame\ndata: {\"seq\":%d,\"process\":{\"version\":\"v1\"}}\n\n", opened.Load())
+	}))
+	t.Cleanup(server.Close)
+	return at(server.URL)
+}
+
+func TestTopOpensItsStreamAgain(t *testing.T) {
+	var stdout, stderr output
+	err := run(t.Context(), []string{"top", "--json"}, streams(t, 2), &stdout, &stderr)
+	want := `{"seq":1,"process":{"version":"v1"}}` + "\n" + `{"seq":2,"process":{"version":"v1"}}` + "\n"
+	if stdout.String() != want || strings.Count(stderr.String(), "unexpected EOF") != 2 {
+		t.Errorf("%s\n%s", &stdout, &stderr)
+	}
+	if err == nil || !strings.Contains(err.Error(), "set INTERNAL_TOKEN") {
+		t.Errorf("nobody would let it in again: %v", err)
+	}
+}
+
+func TestTopOnce(t *testing.T) {
+	out, err := call(t, streams(t, 1), "top", "--once")
+	if err != nil || !strings.HasPrefix(out, "tidegate v1 ") || strings.Contains(out, "\x1b") {
+		t.Errorf("%v %q", err, out)
+	}
+	if out, err := call(t, streams(t, 1), "top", "--once", "--json"); err != nil || out != `{"seq":1,"process":{"version":"v1"}}`+"\n" {
+		t.Errorf("%v %q", err, out)
+	}
+}
