@@ -36,7 +36,10 @@ func (a *API) trace(listener string, c echo.Context) trace.Span {
 	r := c.Request()
 	ctx, method := r.Context(), knownMethod(r.Method)
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		semconv.HTTPRequestMethodKey.String(method), semconv.HTTPRoute(c.Path()), kv.String("tidegate.listener", listener))}
+		semconv.HTTPRequestMethodKey.String(method), kv.String("tidegate.listener", listener))}
+	if c.Path() != "" { // there is something at the path
+		options = append(options, trace.WithAttributes(semconv.HTTPRoute(c.Path())))
+	}
 	if caller := callersSpan(r.Header); caller.IsValid() && listener == "internal" {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, caller)
 	} else if caller.IsValid() {
