@@ -26,7 +26,7 @@ type challenges struct{ from Captcha }
 var (
 	captchaMade        = describe("captcha_challenges_total", "Challenges made.", "provider")
 	captchaSolved      = describe("captcha_solved_total", "Solutions that were good.", "provider")
-	captchaRefused     = describe("captcha_refused_total", "Solutions that were not, by why.", "provider", "cause")
+	captchaRefused     = describe("captcha_refused_total", "Solutions that were not good, by why.", "provider", "cause")
 	captchaUnavailable = describe("captcha_unavailable_total", "Solutions that could not be verified.", "provider")
 	captchaFallback    = describe("captcha_fallback", "1 while a proof of work stands in for the provider, which does not answer.")
 )

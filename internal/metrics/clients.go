@@ -53,7 +53,7 @@ var (
 	postgresMax   = describe("postgres_connections_max", "Connections to Postgres that this process may have.")
 	postgresConns = describe("postgres_connections", "Connections to Postgres, by state: in_use, idle or opening.", "state")
 	postgresWaits = describe("postgres_waits_total", "Uses of Postgres that waited for a connection, since none was idle.")
-	postgresWait  = describe("postgres_waited_seconds_total", "Time that those waited.")
+	postgresWait  = describe("postgres_waited_seconds_total", "Time that uses of Postgres waited for a connection.")
 )
 
 // Describe implements prometheus.Collector.

@@ -30,7 +30,7 @@ var (
 	violations = describe("invariant_violations", "Things that did not add up when this process last verified the sale, 0: every invariant held; no series: it has not, for 5 minutes.",
 		"sale")
 	// One series for each sale is enough while all is well, however many invariants there are.
-	broken     = describe("broken_invariants", "The same, for each invariant that did not hold.", "sale", "invariant")
+	broken     = describe("broken_invariants", "Things that did not add up when this process last verified the sale, for each invariant that did not hold.", "sale", "invariant")
 	verifiedAt = describe("invariants_verified_timestamp_seconds", "When this process last verified the sale.", "sale")
 )
 

@@ -62,10 +62,10 @@ type selling struct {
 
 var (
 	outboxOrders = describe("outbox_orders", "Orders that were accepted and are not committed yet.")
-	outboxOldest = describe("outbox_oldest_seconds", "How long ago the oldest of them was accepted, or last taken up by a sweeper.")
+	outboxOldest = describe("outbox_oldest_seconds", "How long ago the oldest order that is not committed was accepted, or last taken up by a sweeper; 0 without one.")
 	deadLetters  = describe("dead_letters", fmt.Sprintf("Orders that the database refuses, until they are replayed; %d stands for more, too.", mostDead))
 	stockUnits   = describe("stock_units", "Units of an item whose sale is open, paused or recovering.", "sale", "item")
-	freeUnits    = describe("free_units", "Of these, those that nobody has; no series: the item is recovering.", "sale", "item")
+	freeUnits    = describe("free_units", "Units of an item that nobody has; no series: it is recovering.", "sale", "item")
 )
 
 func (s selling) troubles() []string {

@@ -35,7 +35,7 @@ var (
 	queueTasks     = describe("queue_tasks", "Tasks in an Asynq queue, by state.", "queue", "state")
 	queueOldest    = describe("queue_oldest_pending_seconds", "How long the next task of an Asynq queue has been pending, 0 if none is.", "queue")
 	queueProcessed = describe("queue_processed_total", "Tasks of an Asynq queue that a handler was done with, also those that failed, by all workers.", "queue")
-	queueFailed    = describe("queue_failed_total", "Of these, those that failed. Orders whose commit is to be tried again do not count.", "queue")
+	queueFailed    = describe("queue_failed_total", "Tasks of an Asynq queue that failed, by all workers. Orders whose commit is to be tried again do not count.", "queue")
 )
 
 // Describe implements prometheus.Collector.

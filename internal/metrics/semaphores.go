@@ -41,7 +41,7 @@ var (
 	permitsWaiting   = describe("semaphore_waiting", "Callers that wait for a permit.", "semaphore")
 	permitsGranted   = describe("semaphore_granted_total", "Permits granted.", "semaphore")
 	permitsWaited    = describe("semaphore_waited_total", "Permits granted after waiting.", "semaphore")
-	permitsWait      = describe("semaphore_waited_seconds_total", "Time that those waited.", "semaphore")
+	permitsWait      = describe("semaphore_waited_seconds_total", "Time that callers waited who were then granted a permit.", "semaphore")
 	permitsTimedOut  = describe("semaphore_timed_out_total", "Callers that gave up waiting.", "semaphore")
 	permitsLost      = describe("semaphore_lost_total", "Permits whose lease ended before their release.", "semaphore")
 	permitsQuiet     = describe("semaphore_quiet_seconds", "For so long nothing is granted, because Redis has lost its memory and holders register again.", "semaphore")

@@ -1,0 +1,129 @@
+package deploy_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+type alert struct {
+	Name        string `yaml:"alert"`
+	Expr        string
+	For         string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+func alerts(t *testing.T) []alert {
+	t.Helper()
+	content, err := os.ReadFile("prometheus/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Groups []struct{ Rules []alert } }
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		t.Fatal(err)
+	}
+	var all []alert
+	for _, group := range file.Groups {
+		all = append(all, group.Rules...)
+	}
+	return all
+}
+
+// Who is woken by an alert is told what it is, how bad, and where it says what to do.
+func TestAlertsSayWhatToDo(t *testing.T) {
+	guide, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, a := range alerts(t) {
+		if !strings.HasPrefix(a.Name, "Tidegate") || seen[a.Name] {
+			t.Errorf("the name %s", a.Name)
+		}
+		seen[a.Name] = true
+		if a.Labels["severity"] != "critical" && a.Labels["severity"] != "warning" {
+			t.Errorf("%s has no severity: %v", a.Name, a.Labels)
+		}
+		if a.Annotations["summary"] == "" || !strings.HasSuffix(a.Annotations["description"], ".") {
+			t.Errorf("%s does not say what it is: %v", a.Name, a.Annotations)
+		}
+		if want := "https://github.com/tidegate/tidegate/blob/main/docs/operations.md#" + strings.ToLower(a.Name); a.Annotations["runbook_url"] != want {
+			t.Errorf("%s leads to %s, not to %s", a.Name, a.Annotations["runbook_url"], want)
+		}
+		if !slices.ContainsFunc(strings.Split(string(guide), "\n"), func(line string) bool {
+			return strings.HasPrefix(line, "#") && strings.TrimLeft(line, "# ") == a.Name
+		}) {
+			t.Errorf("docs/operations.md has no heading %s", a.Name)
+		}
+	}
+}
+
+// raised are series that raise an alert, and such as are next to them and do not. A series is values fifteen seconds apart.
+var raised = map[string]struct{ bad, good string }{
+	"TidegateInvariantBroken":  {`tidegate_invariant_violations{sale="a"} 2x70`, `tidegate_invariant_violations{sale="a"} 0x70`},
+	"TidegateNotVerified":      {`tidegate_stock_units{sale="a",item="i"} 9x70; tidegate_invariants_verified_timestamp_seconds{sale="a"} 1x70`, `tidegate_stock_units{sale="a",item="i"} 9x70; tidegate_invariants_verified_timestamp_seconds{sale="a"} 0+15x70`},
+	"TidegateRecovering":       {`tidegate_stock_units{sale="a",item="i"} 9x70; tidegate_free_units{sale="a",item="j"} 9x70`, `tidegate_stock_units{sale="a",item="i"} 9x70; tidegate_free_units{sale="a",item="i"} 0x70`},
+	"TidegateOutboxOld":        {`tidegate_outbox_oldest_seconds 31x70`, `tidegate_outbox_oldest_seconds 29x70`},
+	"TidegateDeadLetters":      {`tidegate_dead_letters 1x70`, `tidegate_dead_letters 0x70`},
+	"TidegateDown":             {`up{job="tidegate-api"} 0x70`, `up{job="tidegate-api"} 1x70; up{job="else"} 0x70`},
+	"TidegateNoAPI":            {`up{job="tidegate-worker"} 1x70`, `up{job="tidegate-api",instance="a"} 1x70; up{job="tidegate-api",instance="b"} 0x70`},
+	"TidegateNoWorker":         {`up{job="tidegate-worker"} 0x70`, `up{job="tidegate-worker"} 1x70`},
+	"TidegateDegraded":         {`tidegate_admission_degraded{instance="a"} 1x70; tidegate_admission_degraded{instance="b"} 0x70`, `tidegate_admission_degraded 0x70`},
+	"TidegatePostgresBusy":     {`tidegate_postgres_waited_seconds_total 0+30x70`, `tidegate_postgres_waited_seconds_total 0+1x70`},
+	"TidegateQueueOld":         {`tidegate_queue_oldest_pending_seconds{queue="q"} 61x70`, `tidegate_queue_oldest_pending_seconds{queue="q"} 59x70`},
+	"TidegateTasksGivenUp":     {`tidegate_queue_tasks{queue="q",state="archived"} 1x70`, `tidegate_queue_tasks{queue="q",state="retry"} 1x70`},
+	"TidegateRulesWrong":       {`tidegate_rules_reload_failed{instance="a"} 1x70`, `tidegate_rules_reload_failed{instance="a"} 0x70`},
+	"TidegateRulesDiffer":      {`tidegate_rules_info{version="a"} 1x70; tidegate_rules_info{version="b"} 1x70`, `tidegate_rules_info{version="a",instance="a"} 1x70; tidegate_rules_info{version="a",instance="b"} 1x70`},
+	"TidegateBanScriptStopped": {`tidegate_ban_script_executable{instance="a"} 0x70; tidegate_ban_script_executable{instance="b"} 1x70`, `tidegate_ban_script_executable 1x70`},
+	"TidegateBanBreakerOpen":   {`tidegate_ban_script_breaker_open 1x70`, `tidegate_ban_script_breaker_open 0x70`},
+	"TidegateCaptchaFallback":  {`tidegate_captcha_fallback 1x70`, `tidegate_captcha_fallback 0x70`},
+	"TidegateLoginsDegraded":   {`tidegate_login_degraded_total 0+1x70`, `tidegate_login_degraded_total 7x70`},
+	"TidegateSemaphoreLost":    {`tidegate_semaphore_lost_total{semaphore="s"} 0+1x70`, `tidegate_semaphore_lost_total{semaphore="s"} 7x70`},
+	"TidegateSemaphoreQuiet":   {`tidegate_semaphore_quiet_seconds{semaphore="s"} 3x70`, `tidegate_semaphore_quiet_seconds{semaphore="s"} 0x70`},
+}
+
+// ofHistograms are those whose series the promtool of these tests cannot be told. TestPrometheusTakesWhatIsDeployed evaluates them.
+var ofHistograms = []string{"TidegateCommitsSlow", "TidegateErrors", "TidegateDecisionsSlow"}
+
+// Every alert is raised by what it is for, and not by what is next to it.
+func TestAlertsAreRaised(t *testing.T) {
+	known := slices.Clone(ofHistograms)
+	known = slices.AppendSeq(known, maps.Keys(raised))
+	for _, a := range alerts(t) {
+		if !slices.Contains(known, a.Name) {
+			t.Errorf("nothing raises %s", a.Name)
+		}
+	}
+	rules, err := filepath.Abs("prometheus/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	test := fmt.Sprintf("rule_files: [%q]\nevaluation_interval: 15s\ntests:\n", rules)
+	for _, name := range slices.Sorted(maps.Keys(raised)) {
+		series := raised[name]
+		for values, want := range map[string]int{series.bad: 1, series.good: 0} {
+			test += fmt.Sprintf("- interval: 15s\n  name: %s\n  input_series:\n", name)
+			for one := range strings.SplitSeq(values, "; ") {
+				at := strings.LastIndexByte(one, ' ')
+				test += fmt.Sprintf("  - {series: '%s', values: '%s'}\n", one[:at], one[at+1:])
+			}
+			test += fmt.Sprintf("  promql_expr_test: [{expr: 'count(ALERTS{alertname=\"%s\",alertstate=\"firing\"}) or vector(0)', eval_time: 16m, exp_samples: [{labels: '{}', value: %d}]}]\n", name, want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "alerts.test.yml")
+	if err := os.WriteFile(file, []byte(test), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "promtool", "test", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
