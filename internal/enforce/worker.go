@@ -130,12 +130,12 @@ func (w *Worker) delay(failed int, err error, _ *asynq.Task) time.Duration {
 	return retryWithout
 }
 
-func (w *Worker) failed(ctx context.Context, t *asynq.Task, err error) {
+func (w *Worker) failed(ctx context.Context, _ *asynq.Task, err error) {
 	var held *heldBack
 	if errors.As(err, &held) || ctx.Err() != nil {
 		return
 	}
-	w.log.WarnContext(ctx, "bans: the firewall was not told, which is tried again", "task", fmt.Sprintf("%.200q", t.Payload()), "error", err)
+	w.log.WarnContext(ctx, "bans: the firewall was not told, which is tried again", "error", err) // which names the target
 }
 
 // handle does a task.

@@ -126,7 +126,9 @@ func isFailure(err error) bool {
 
 func (w *Worker) failed(ctx context.Context, t *asynq.Task, err error) {
 	id, _ := asynq.GetTaskID(ctx)
-	w.opts.Logger.WarnContext(ctx, "a report was not written", slog.String("task", id), slog.String("payload", fmt.Sprintf("%.200q", t.Payload())), slog.Any("error", err))
+	var of task
+	_ = json.Unmarshal(t.Payload(), &of) // whatever else is there may be anything
+	w.opts.Logger.WarnContext(ctx, "a report was not written", slog.String("task", id), slog.String("sale", of.Sale), slog.Any("error", err))
 }
 
 func (w *Worker) orders(ctx context.Context, t *asynq.Task) error {

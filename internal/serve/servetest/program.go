@@ -50,7 +50,7 @@ func Exec(t testing.TB, path string, vars ...string) *Program {
 	// Not the group of the test: the interrupt key is for the test, which stops its programs.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p := &Program{t: t, log: newLog(), ended: make(chan struct{})}
-	cmd.Stderr = p.log
+	cmd.Stdout, cmd.Stderr = p.log, p.log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +85,13 @@ func (p *Program) Logged(message string) {
 	if _, err := p.log.await(p.ended, func(e entry) bool { return e.Msg == message }); err != nil {
 		p.t.Fatalf("the program did not log %q: %v: %v\n%s", message, err, p.err, p.log)
 	}
+}
+
+// Output is all that the program has written, of which a process of its own has stdout as well.
+func (p *Program) Output() string {
+	p.log.mu.Lock()
+	defer p.log.mu.Unlock()
+	return string(p.log.text)
 }
 
 // Stop tells the program to end, as SIGTERM does, and returns what it ended with.
