@@ -10,7 +10,9 @@ function ask(title, text, verb) {
   put($('.primary', dialog), verb);
   dialog.returnValue = 'no';
   dialog.showModal();
-  return new Promise((resolve) => dialog.addEventListener('close', () => resolve(dialog.returnValue === 'yes'), {once: true}));
+  return new Promise((resolve) => {
+    dialog.onclose = () => dialog.open || resolve(dialog.returnValue === 'yes'); // of an earlier question it may come late
+  });
 }
 
 let hide;
