@@ -55,6 +55,11 @@ func TestJudgeOfUnitsThatReturn(t *testing.T) {
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", expired, 1)},
 		},
 		{
+			name: "I15 everybody got one, for one was sold twice", calls: []Call{got("c-1", "k", "x", 0, 1), got("c-2", "k", "y", 5000, 5001)},
+			orders: []Order{row("x", "c-1", expired, 1), row("y", "c-2", confirmed, 1)}, sale: func(s *Sale) { s.Items[0].Stock = 2 },
+			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "x", "c-1", expired, 1), change(3, "y", "c-2", confirmed, 1)},
+		},
+		{
 			name: "I16 while a unit had not been sold yet", calls: []Call{refused("c-2", "k", "sold_out", 2, 3), got("c-1", "k", "x", 4, 5)},
 			orders: []Order{row("x", "c-1", confirmed, 1)}, events: []Event{change(1, "x", "c-1", confirmed, 1)}, sale: one, want: "I16",
 		},

@@ -13,8 +13,8 @@ const (
 	returnTravel = 2 * time.Second
 )
 
-// undersold is I15: where at least the stock was wanted, all of it is sold. Units that came back or were added may have come when nobody
-// was left to take them (I16 looks at who was still there), and a buyer who wants three does not take the last two.
+// undersold is I15: where at least the stock was wanted, and somebody went without, all of it is sold. Units that came back or were added may
+// have come when nobody was left to take them (I16 looks at who was still there), and a buyer who wants three does not take the last two.
 func (c *court) undersold() (f Finding) {
 	sold, stock, asked, late := 0, 0, 0, 0
 	for _, b := range c.books() {
@@ -24,7 +24,7 @@ func (c *court) undersold() (f Finding) {
 		}
 		f.Checked++
 		sold, stock, late = sold+b.Stock-b.unsold(), stock+b.Stock, late+max(min(b.unsold(), b.excused()), 0)
-		if left := b.unsold(); left > b.excused() && left >= b.short {
+		if left := b.unsold(); b.without && left > b.excused() && left >= b.short {
 			f.breach("%s: %d units wanted and %d of %d unsold", b.Item.Item, b.asked, left, b.Stock)
 		}
 	}

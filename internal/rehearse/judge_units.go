@@ -3,12 +3,13 @@ package rehearse
 // book is the units of one item as the list shows them.
 type book struct {
 	Item
-	held     int // by live orders
-	missing  int // of orders answered 202 that are not listed: I1's matter, and nobody else's
-	returned int // units that somebody held and nobody does any more; without the feed, or where APIs stood still, at most so many
-	rejected int // units of orders that were rejected, which may have been away meanwhile
-	asked    int // wanted by callers that were admitted, or told that nothing (or too little) was left
-	short    int // the most that one buyer asked for and was told that fewer are left
+	held     int  // by live orders
+	missing  int  // of orders answered 202 that are not listed: I1's matter, and nobody else's
+	returned int  // units that somebody held and nobody does any more; without the feed, or where APIs stood still, at most so many
+	rejected int  // units of orders that were rejected, which may have been away meanwhile
+	asked    int  // wanted by callers that were admitted, or told that nothing (or too little) was left
+	without  bool // somebody was told that there are too few, and got none
+	short    int  // the most that one buyer asked for and was told that fewer are left
 	soldOut  *Call
 }
 
@@ -54,6 +55,9 @@ func (c *court) books() []*book {
 			if c.listed[id] == nil && c.held[id] == cl {
 				b.missing += cl.quantity
 			}
+		}
+		if len(cl.ids) == 0 && (cl.soldOut || cl.short) {
+			b.without = true
 		}
 		if cl.short {
 			b.short = max(b.short, cl.quantity)
