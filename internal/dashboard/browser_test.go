@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -42,6 +43,7 @@ func TestThePage(t *testing.T) {
 		{"a permit is released", aPermitIsReleased},
 		{"a dead letter is replayed", aDeadLetterIsReplayed},
 		{"hostile names", hostileNames},
+		{"an attack", anAttack},
 		{"another page may not", anotherPageMayNot},
 		{"the server comes back", theServerComesBack},
 	} {
@@ -237,9 +239,8 @@ func hostileNames(at *installation, b testenv.Tab) {
 	b.Do(chromedp.Click(`.answer .who`)) // explain
 	b.Until(`document.querySelector('#explain .row.bad')?.innerText.includes('rate limited, by the rule orders')`)
 	b.Until(`document.querySelector('#explain .list').innerText.includes('20 of 20 in 1 min used, 0 left')`)
-	b.Picture("dashboard/attack-1280-dark.png", 1280, 900, "dark")
-	b.Picture("dashboard/attack-320-light.png", 320, 700, "light")
-	b.Picture("dashboard/attack-3840-light.png", 3840, 2160, "light")
+	b.Picture("dashboard/explain-1280-light.png", 1280, 900, "light")
+	b.Picture("dashboard/explain-320-dark.png", 320, 700, "dark")
 	b.Do(chromedp.EmulateViewport(1280, 900))
 	if testenv.Eval[bool](b, `'hacked' in window || document.querySelector('main script, main img') !== null`) {
 		at.t.Error("a name has become a part of the page")
@@ -247,6 +248,33 @@ func hostileNames(at *installation, b testenv.Tab) {
 	if testenv.Eval[bool](b, `/[\u202a-\u202e\u2066-\u2069\u200b]/.test(document.body.innerText)`) {
 		at.t.Error("a name turns the page's text around")
 	}
+}
+
+// Who goes on and on is banned, as is to be seen.
+func anAttack(at *installation, b testenv.Tab) {
+	over := make(chan struct{})
+	var bots sync.WaitGroup
+	for i := range 8 {
+		bots.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					at.order("quiet", "lamp", fmt.Sprintf("bot-%d", i))
+				}
+			}
+		})
+	}
+	b.Open(at.internal + "/")
+	b.Until(`document.querySelectorAll('.ban').length === 8`)
+	b.Until(`Number(document.querySelector('[data-reason=banned]')?.dataset.count) > 300`)
+	b.Picture("dashboard/attack-1280-dark.png", 1280, 900, "dark")
+	b.Picture("dashboard/attack-320-light.png", 320, 700, "light")
+	b.Picture("dashboard/attack-3840-light.png", 3840, 2160, "light")
+	close(over)
+	bots.Wait()
+	b.Do(chromedp.EmulateViewport(1280, 900))
 }
 
 // A page of another origin can neither change anything nor read what there is.

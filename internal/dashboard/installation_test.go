@@ -25,6 +25,13 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 const rules = `version: 1
 rules:
   - {name: orders, match: {route: "/v1/sales/*/orders", method: POST}, subject: [caller], limit: 20, window: 1m}
+  - name: abuse
+    match: {route: "/v1/sales/*/orders", method: POST}
+    subject: [user]
+    limit: 25
+    window: 1m
+    count_rejected: true
+    on_exceed: {action: ban, after: 5, within: 1m, for: 10m}
   - {name: twice, match: {route: "/v1/sales/*/orders", method: POST}, subject: [user], limit: 1, window: 1m, shadow: true}
 semaphores: {report: {limit: 1, lease: 60s}}
 `

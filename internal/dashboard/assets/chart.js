@@ -6,6 +6,7 @@ import {answers, rates, totals} from './answers.js';
 import {count, duration, rate, seconds, time, words} from './format.js';
 
 const kept = 300;
+const scale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
 export class Chart {
   constructor(parent) {
@@ -17,24 +18,29 @@ export class Chart {
       return line;
     });
     this.build();
-    new ResizeObserver(() => this.plot.setSize(this.size())).observe(parent);
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { this.plot.destroy(); this.build(); });
+    new ResizeObserver(() => (this.scale === scale() ? this.plot.setSize(this.size()) : this.rebuild())).observe(parent);
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.rebuild());
   }
 
   size() { return {width: Math.max(200, this.parent.clientWidth), height: this.parent.clientHeight}; }
 
+  rebuild() {
+    this.plot.destroy();
+    this.build();
+  }
+
   build() {
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue('--' + name).trim();
-    const scale = parseFloat(style.fontSize) / 16;
-    const axis = {stroke: color('faint'), grid: {stroke: color('line'), width: 1}, ticks: {show: false}, font: `${12 * scale}px system-ui`};
+    const at = this.scale = scale();
+    const axis = {stroke: color('faint'), grid: {stroke: color('line'), width: 1}, ticks: {show: false}, font: `${12 * at}px system-ui`};
     this.plot = new uPlot({
       ...this.size(),
-      padding: [8, 28 * scale, 0, 0],
+      padding: [8, 28 * at, 0, 0],
       legend: {show: false},
       cursor: {drag: {x: false, y: false}, points: {show: false}, y: false},
       scales: {x: {time: true, range: (_, low, high) => [Math.max(high - kept, Math.min(low, high - 60)), high]}, y: {range: (_, low, high) => [0, Math.max(10, high * 1.1)]}},
-      axes: [{...axis, space: 90 * scale, size: 28 * scale, values: (_, ticks) => ticks.map((t) => time(t * 1000))}, {...axis, size: 56 * scale, values: (_, ticks) => ticks.map(rate)}],
+      axes: [{...axis, space: 90 * at, size: 28 * at, values: (_, ticks) => ticks.map((t) => time(t * 1000))}, {...axis, size: 56 * at, values: (_, ticks) => ticks.map(rate)}],
       // The highest layer first, so that each of the lower ones is drawn over it.
       series: [{}, ...answers.toReversed().map((a) => ({label: a.label, stroke: color('k-' + a.name), fill: color('k-' + a.name), width: 1, points: {show: false}}))],
       hooks: {setCursor: [(u) => this.tell(u.cursor.idx)]},
@@ -80,7 +86,7 @@ export class Chart {
       keyed(line.reasons, sums[i], ([reason]) => reason, () => el('li', {}, el('span'), el('span')), (node, [reason, n]) => {
         node.dataset.reason = reason;
         node.dataset.count = n;
-        put(node.firstChild, words(reason));
+        put(node.firstChild, words(reason) === answers[i].label ? 'in all' : words(reason));
         put(node.lastChild, count(n));
       });
     });

@@ -26,7 +26,7 @@ export function draw(node, sale, item, at, free, stock) {
   while (points.length > 1 && at - points[1][0] > kept) points.shift();
   // It begins where the first change does, so that a sale of seconds fills it as one of minutes.
   const first = points.findIndex((p) => p[1] !== points[0][1]);
-  const over = Math.min(kept, Math.max(10_000, at - points[Math.max(0, first - 1)][0]));
+  const over = Math.min(kept, Math.max(3000, at - points[Math.max(0, first - 1)][0]));
   const x = (t) => Math.max(0, (1 - (at - t) / over) * width).toFixed(1);
   const y = (n) => ((1 - n / Math.max(1, stock)) * (height - 2) + 2).toFixed(1);
   const from = Math.max(0, points.findLastIndex((p) => at - p[0] >= over));
