@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -22,5 +24,36 @@ func TestMetricsOfThePrograms(t *testing.T) {
 		if a := servetest.Call("GET", at+"/metrics", ""); a.Status != http.StatusOK || !strings.Contains(string(a.Body), want) {
 			t.Errorf("no %q in %v", want, a)
 		}
+	}
+}
+
+// Whoever asks, for whatever and however, there are as many series as before.
+func TestPitfall_P18_CallersMakeNoSeries(t *testing.T) {
+	s := openShop(t, startAPI(t, environment(testenv.Redis(t), testenv.Postgres(t))), 10)
+	series := func() int {
+		a := servetest.Call("GET", s.URL("internal")+"/metrics", "")
+		if a.Status != http.StatusOK || strings.Contains(string(a.Body), "evil") {
+			t.Fatal(a)
+		}
+		return len(regexp.MustCompile(`(?m)^tidegate_`).FindAll(a.Body, -1))
+	}
+	attack := func(from, to int) {
+		for i := from; i < to; i++ {
+			evil := fmt.Sprintf("evil%d", i)
+			for _, base := range []string{s.URL("public"), s.URL("internal")} {
+				servetest.Call("EVIL"+fmt.Sprint(i), base+"/"+evil, "")
+				servetest.Call("POST", base+"/v1/sales/"+evil+"/orders", `{"item":"`+evil+`"}`, "X-User-ID", evil, "X-Request-ID", evil)
+			}
+			servetest.Call("GET", s.URL("internal")+"/v1/semaphores/"+evil, "")
+			servetest.Call("POST", s.URL("internal")+"/v1/admit", `{"subject":{"user":"`+evil+`","tier":"`+evil+`"},"attributes":{"route":"/`+evil+`","method":"`+evil+`"}}`)
+			servetest.Call("POST", s.URL("internal")+"/v1/login/attempts", `{"name":"`+evil+`","ip":"203.0.113.7"}`)
+		}
+	}
+	attack(0, 100) // some are the first of their kind
+	series()       // these too are requests
+	before := series()
+	attack(100, 1000)
+	if now := series(); now != before {
+		t.Errorf("%d series, then %d", before, now)
 	}
 }

@@ -1,0 +1,103 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/metrics"
+	"github.com/tidegate/tidegate/orders"
+)
+
+func TestOrders(t *testing.T) {
+	m := metrics.New("test")
+	o := m.Orders()
+	o.Reserved(time.Second)
+	for range 2 {
+		o.Batch(30, 2*time.Second)
+		o.Confirmed(3 * time.Second)
+	}
+	got := scrape(t, m)
+	for name, want := range map[string]string{
+		"reserve_duration_seconds_sum": "1", "commit_duration_seconds_sum": "4", "commit_duration_seconds_count": "2", "commit_orders_sum": "60",
+		"confirmation_duration_seconds_sum": "6",
+	} {
+		if n := got["tidegate_"+name]; n != want {
+			t.Errorf("%s is %q, want %s", name, n, want)
+		}
+	}
+}
+
+// shop is the sales of a test.
+type shop struct {
+	backlog orders.Backlog
+	dead    []orders.DeadLetter
+	sales   []orders.SaleStatus
+	err     error
+}
+
+func (s *shop) Backlog(context.Context) (orders.Backlog, error) { return s.backlog, s.err }
+func (s *shop) DeadLetters(_ context.Context, _ orders.ID, limit int) ([]orders.DeadLetter, error) {
+	return s.dead[:min(limit, len(s.dead))], s.err
+}
+func (s *shop) Sales(context.Context) ([]orders.SaleStatus, error) { return s.sales, s.err }
+
+func TestSales(t *testing.T) {
+	items := []orders.Item{{ID: "a", Stock: 10}, {ID: "b", Stock: 20}}
+	from := &shop{
+		backlog: orders.Backlog{Orders: 3, Oldest: 1500 * time.Millisecond}, dead: make([]orders.DeadLetter, 1200),
+		sales: []orders.SaleStatus{
+			{Sale: orders.Sale{ID: "open", Items: items}, State: orders.StateOpen, Free: map[string]int{"a": 0, "b": 7}},
+			{Sale: orders.Sale{ID: "lost", Items: items}, State: orders.StateRecovering, Free: map[string]int{"a": 1}},
+			{Sale: orders.Sale{ID: "past", Items: items}, State: orders.StateEnded, Free: map[string]int{"a": 1, "b": 2}},
+		},
+	}
+	told := func() (*metrics.Metrics, map[string]string) {
+		m := metrics.New("test")
+		m.Sales(from)
+		got := scrape(t, m)
+		maps.DeleteFunc(got, func(name, _ string) bool { return strings.Contains(name, "build_info") })
+		return m, got
+	}
+	want := map[string]string{
+		"tidegate_outbox_orders": "3", "tidegate_outbox_oldest_seconds": "1.5", "tidegate_dead_letters": "1000",
+		`tidegate_stock_units{item="a",sale="open"}`: "10", `tidegate_free_units{item="a",sale="open"}`: "0",
+		`tidegate_stock_units{item="b",sale="open"}`: "20", `tidegate_free_units{item="b",sale="open"}`: "7",
+		`tidegate_stock_units{item="a",sale="lost"}`: "10", `tidegate_free_units{item="a",sale="lost"}`: "1",
+		`tidegate_stock_units{item="b",sale="lost"}`: "20",
+	}
+	m, got := told()
+	if !maps.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if troubles := m.Degraded(); len(troubles) != 1 || !strings.Contains(troubles[0], "dead letters") {
+		t.Errorf("%q", troubles)
+	}
+	from.err = errors.New("away")
+	if m, got := told(); len(got) != 0 || len(m.Degraded()) != 0 {
+		t.Errorf("%v while nobody knows it", got)
+	}
+}
+
+// The page shows what metrics raise alerts about.
+func TestDegraded(t *testing.T) {
+	m := metrics.New("test")
+	m.Captcha(solvers{Fallback: true})
+	m.Semaphores(quietly{})
+	m.Verified("flash", []orders.Check{{Invariant: "I3", OK: true}, {Invariant: "I6", Breaches: 2}})
+	m.Verified("spring", []orders.Check{{Invariant: "I6", OK: true}})
+	scrape(t, m) // which waits for what the page does not wait for
+	got := m.Degraded()
+	for _, want := range []string{"proof of work", "semaphore report", "invariant I6 of sale flash"} {
+		if !slices.ContainsFunc(got, func(trouble string) bool { return strings.Contains(trouble, want) }) {
+			t.Errorf("%q not in %q", want, got)
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("%q", got)
+	}
+}
