@@ -41,7 +41,7 @@ func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Ha
 // anything that its caller sent, but the names of a sale and an item.
 func (r *request) attrs() []slog.Attr {
 	attrs := []slog.Attr{slog.String("method", knownMethod(r.http.Method)), slog.String("route", r.echo.Path())}
-	if sale := r.sale(); sale != "" {
+	if sale := r.knownSale(); sale != "" {
 		attrs = append(attrs, slog.String("sale", sale))
 	}
 	if r.item != "" {
@@ -53,12 +53,12 @@ func (r *request) attrs() []slog.Attr {
 	return attrs
 }
 
-// sale is the one that the path names, if it may be one.
-func (r *request) sale() string {
-	if sale := r.echo.Param("sale"); orders.ValidName(sale) {
+// knownSale is the one that a request is about. What strangers write in its place may be anything.
+func (r *request) knownSale() string {
+	if sale := r.echo.Param("sale"); r.role != "" && orders.ValidName(sale) {
 		return sale
 	}
-	return ""
+	return r.sale
 }
 
 // orderOf reads the id of the order that a request is about.

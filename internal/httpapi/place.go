@@ -56,7 +56,7 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	r.item = in.Body.Item
+	r.sale, r.item = in.Sale, in.Body.Item
 	out, decided := attempt.Screen()
 	if !decided {
 		if out, err = a.reserve(ctx, attempt); err != nil {

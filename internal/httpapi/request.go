@@ -29,7 +29,8 @@ type request struct {
 	echo    echo.Context // not to be used after the answer
 
 	// What logs and traces say of it, as far as it is known.
-	item   string // that is on sale
+	sale   string // that there is
+	item   string // that is on sale there
 	order  orders.ID
 	reason string // of the problem that it was answered with
 }

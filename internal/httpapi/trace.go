@@ -71,7 +71,7 @@ func endTrace(span trace.Span, r *request, status int) {
 			span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(status)))
 			span.SetStatus(codes.Error, "")
 		}
-		if sale := r.sale(); sale != "" {
+		if sale := r.knownSale(); sale != "" {
 			span.SetAttributes(kv.String("tidegate.sale", sale))
 		}
 		if r.item != "" {
