@@ -85,20 +85,16 @@ func (p *Problem) encoded() ([]byte, error) {
 
 // problemOf is the one place where an error becomes a problem.
 func problemOf(err error) *Problem {
-	var (
-		p       *Problem
-		invalid *orders.InvalidError
-		tooBig  *http.MaxBytesError
-		routing *echo.HTTPError
-	)
-	switch {
-	case errors.As(err, &p):
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
-	case errors.As(err, &invalid):
+	}
+	if invalid, ok := errors.AsType[*orders.InvalidError](err); ok {
 		return invalidAt(invalid.Location, invalid.Message)
-	case errors.As(err, &tooBig):
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return problem(reasonTooLarge)
-	case errors.As(err, &routing):
+	}
+	if routing, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return problem(reasonOfStatus(routing.Code))
 	}
 	for _, r := range reasonOf {
@@ -132,7 +128,7 @@ func problemOf(err error) *Problem {
 			return p
 		}
 	}
-	p = problem(reasonInternal)
+	p := problem(reasonInternal)
 	p.cause = err
 	return p
 }
