@@ -78,6 +78,7 @@ var raised = map[string]struct{ bad, good string }{
 	"TidegateNoAPI":            {`up{job="tidegate-worker"} 1x70`, `up{job="tidegate-api",instance="a"} 1x70; up{job="tidegate-api",instance="b"} 0x70`},
 	"TidegateNoWorker":         {`up{job="tidegate-worker"} 0x70`, `up{job="tidegate-worker"} 1x70`},
 	"TidegateDegraded":         {`tidegate_admission_degraded{instance="a"} 1x70; tidegate_admission_degraded{instance="b"} 0x70`, `tidegate_admission_degraded 0x70`},
+	"TidegateAtCapacity":       {`tidegate_answers_total{answer="at_capacity"} 0+2x70; tidegate_answers_total{answer="admitted"} 0+8x70`, `tidegate_answers_total{answer="at_capacity"} 7x70; tidegate_answers_total{answer="admitted"} 0+8x70`},
 	"TidegatePostgresBusy":     {`tidegate_postgres_waited_seconds_total 0+30x70`, `tidegate_postgres_waited_seconds_total 0+1x70`},
 	"TidegateQueueOld":         {`tidegate_queue_oldest_pending_seconds{queue="q"} 61x70`, `tidegate_queue_oldest_pending_seconds{queue="q"} 59x70`},
 	"TidegateTasksGivenUp":     {`tidegate_queue_tasks{queue="q",state="archived"} 1x70`, `tidegate_queue_tasks{queue="q",state="retry"} 1x70`},

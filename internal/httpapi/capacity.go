@@ -92,3 +92,10 @@ func (c *capacity) leave(took time.Duration) {
 		close(c.waiting.Remove(c.waiting.Front()).(chan struct{}))
 	}
 }
+
+// Capacity returns how many orders are decided at a time at most, and how many are now.
+func (a *API) Capacity() (limit, inUse int) {
+	a.capacity.mu.Lock()
+	defer a.capacity.mu.Unlock()
+	return a.capacity.limit, a.capacity.inUse
+}

@@ -142,6 +142,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		return err
 	}
 	p.Background = append(p.Background, func(ctx context.Context) error { return h.Orders.Patrol(ctx, measured.Verified) })
+	measured.Capacity(api)
 	p.Background = append(p.Background, api.RunLive)
 	p.Drain = api.Drain
 	p.Listeners = append(p.Listeners,
