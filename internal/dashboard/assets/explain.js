@@ -26,7 +26,7 @@ function show(e) {
   for (const rule of e.rules) {
     if (!rule.applies) lines.push(line('off', rule.rule, 'does not apply: ' + rule.why));
     else if (!rule.windows.length) lines.push(line('', rule.rule, 'applies'));
-    else lines.push(...rule.windows.map((w) => line(w.admitted ? '' : 'bad', rule.rule, stands(w))));
+    else lines.push(...rule.windows.map((w) => line(w.admitted || w.shadow ? '' : 'bad', rule.rule, stands(w))));
   }
   list.replaceChildren(...lines);
 }

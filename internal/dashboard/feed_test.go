@@ -1,0 +1,211 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// feeding runs a feed in the bubble of a test; what ends it waits for its end.
+func feeding(t *testing.T, r *Recorder, s Sources) (*Feed, func()) {
+	t.Helper()
+	f := NewFeed(r, s, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	return f, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func opened(t *testing.T, f *Feed) (chan []byte, past) {
+	t.Helper()
+	frames, history, ok := f.open()
+	var p past
+	if !ok || json.Unmarshal(history, &p) != nil {
+		t.Fatalf("%t %s", ok, history)
+	}
+	return frames, p
+}
+
+func next(t *testing.T, frames chan []byte) (f Frame) {
+	t.Helper()
+	if err := json.Unmarshal(<-frames, &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestAFrameASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRecorder()
+		free := 100
+		var asks atomic.Int32
+		f, stop := feeding(t, r, Sources{
+			Sales: func(context.Context) ([]Sale, error) {
+				asks.Add(1)
+				free -= 5
+				return []Sale{{Sale: "flash", State: "open", Items: []Item{{Item: "shoe", Stock: 100, Free: free}}}}, nil
+			},
+			Rules: func() []string { return []string{"second", "first"} },
+		})
+		defer stop()
+		r.Answered(Admitted, "", func() admission.Request { return admission.Request{User: "ada", Method: "POST", Route: "/x"} })
+		r.Answered("banned", "", func() admission.Request { return admission.Request{} })
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		frames, before := opened(t, f)
+		if len(before.Frames) != 1 || before.Frames[0].Answers[Admitted] != 1 || before.Frames[0].WindowMS != 1000 {
+			t.Errorf("history is %+v", before)
+		}
+		r.Answered("banned", "", func() admission.Request { return admission.Request{} })
+		one, two := next(t, frames), next(t, frames)
+		if one.Seq != 2 || two.Seq != 3 || one.WindowMS != 1000 || len(one.Answers) != 1 || one.Answers["banned"] != 1 || len(two.Answers) != 0 {
+			t.Errorf("%+v\n%+v", one, two)
+		}
+		if len(one.Rules) != 2 || one.Rules[0].Name != "second" {
+			t.Errorf("rules in force: %+v", one.Rules)
+		}
+		if it := two.Sales.Value[0].Items[0]; it.PerSecond != 5 || it.SoldOutIn != int64(it.Free)*200 {
+			t.Errorf("%+v", it)
+		}
+		f.close(frames)
+		asked := asks.Load()
+		time.Sleep(10 * time.Second)
+		if synctest.Wait(); asks.Load() != asked+2 {
+			t.Errorf("asked %d times in ten seconds without a page", asks.Load()-asked)
+		}
+		if frames, before = opened(t, f); len(before.Stock) != 1 || len(before.Stock[0].Stock) < 4 {
+			t.Errorf("of the stock a new page is told %+v", before.Stock)
+		}
+		f.close(frames)
+	})
+}
+
+// A source that hangs or fails does not hold the others back: what it said last is shown, with its age and what is wrong.
+func TestASourceThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hang atomic.Bool
+		var questions atomic.Int32
+		f, stop := feeding(t, NewRecorder(), Sources{
+			Queue: func(ctx context.Context) (Queue, error) {
+				questions.Add(1)
+				if hang.Load() {
+					<-ctx.Done()
+					return Queue{}, ctx.Err()
+				}
+				return Queue{Waiting: 7}, nil
+			},
+			Bans:   func(context.Context) (Bans, error) { return Bans{}, errors.New(strings.Repeat("away ", 1000)) },
+			Health: func(context.Context) ([]string, error) { return []string{"redis does not answer"}, nil },
+		})
+		defer stop()
+		frames, _ := opened(t, f)
+		defer f.close(frames)
+		first := next(t, frames)
+		if first.Queue.Value.Waiting != 7 || first.Queue.AgeMS != 0 || len(first.Process.Degraded) != 1 {
+			t.Errorf("%+v", first)
+		}
+		if first.Bans == nil || !strings.HasPrefix(first.Bans.Error, "away") || len(first.Bans.Error) > 2*mostReason {
+			t.Errorf("bans: %+v", first.Bans)
+		}
+		hang.Store(true)
+		questions.Store(0)
+		var last Frame
+		for range 4 {
+			last = next(t, frames)
+		}
+		if last.Seq != 5 || last.WindowMS != 1000 || last.Queue.Value.Waiting != 7 || last.Queue.AgeMS < 3000 || questions.Load() != 1 {
+			t.Errorf("after %d questions: %+v %+v", questions.Load(), last, last.Queue)
+		}
+		for range 4 {
+			last = next(t, frames)
+		}
+		if last.Queue.Error == "" {
+			t.Error("it does not say what is wrong")
+		}
+	})
+}
+
+// Nobody waits for a page that does not read, and there are only so many pages.
+func TestPagesThatCannotKeepUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := feeding(t, NewRecorder(), Sources{})
+		defer stop()
+		slow, _ := opened(t, f)
+		quick, _ := opened(t, f)
+		for seq := range int64(5) {
+			if frame := next(t, quick); frame.Seq != seq+1 {
+				t.Errorf("frame %d, want %d", frame.Seq, seq+1)
+			}
+		}
+		if one, two := next(t, slow), next(t, slow); one.Seq != 1 || two.Seq != 2 {
+			t.Errorf("it has kept %d and %d", one.Seq, two.Seq)
+		}
+		if three := next(t, slow); three.Seq != 6 {
+			t.Errorf("then comes %d", three.Seq)
+		}
+		all := []chan []byte{slow, quick}
+		for len(all) < maxPages {
+			frames, _ := opened(t, f)
+			all = append(all, frames)
+		}
+		if _, _, ok := f.open(); ok {
+			t.Error("there are too many pages")
+		}
+		for _, frames := range all {
+			f.close(frames)
+		}
+		if frames, _, ok := f.open(); !ok {
+			t.Error("now there is room")
+		} else {
+			f.close(frames)
+		}
+	})
+}
+
+// Whatever there is, a frame is small.
+func TestAFrameIsBounded(t *testing.T) {
+	long := strings.Repeat("\u202e<>", 5000)
+	frame := Frame{
+		Sales: &Part[[]Sale]{}, Queue: &Part[Queue]{}, Semaphores: &Part[[]Semaphore]{}, Bans: &Part[Bans]{Value: Bans{Count: 5000}},
+	}
+	states := []string{"closed", "ended", "scheduled", "open", "paused", "recovering"}
+	for i := range 600 {
+		sale := Sale{Sale: fmt.Sprintf("%064d", i), State: states[i%len(states)], Items: make([]Item, 1000)}
+		frame.Sales.Value = append(frame.Sales.Value, sale)
+		frame.Rules = append(frame.Rules, Rule{Name: fmt.Sprintf("%064d", i)})
+		frame.Queue.Value.Dead = append(frame.Queue.Value.Dead, Dead{Reason: long})
+		frame.Bans.Value.Bans = append(frame.Bans.Value.Bans, Ban{Value: strings.Repeat("v", 255), Reason: long})
+		frame.Semaphores.Value = append(frame.Semaphores.Value, Semaphore{Name: "s", Holders: make([]Holder, 1000)})
+		frame.Process.Degraded = append(frame.Process.Degraded, "the sale is recovering")
+	}
+	for i := range frame.Semaphores.Value[0].Holders {
+		frame.Semaphores.Value[0].Holders[i].Holder = long
+	}
+	asked := frame.Sales.Value
+	frame.bound()
+	encoded, err := json.Marshal(frame)
+	if err != nil || len(encoded) > 400<<10 {
+		t.Errorf("%d bytes, %v", len(encoded), err)
+	}
+	if len(frame.Sales.Value) != mostSales || frame.MoreSales != 600-mostSales || frame.Sales.Value[0].MoreItems != 1000-mostItems || frame.MoreRules != 600-mostRules {
+		t.Errorf("%d sales and %d more", len(frame.Sales.Value), frame.MoreSales)
+	}
+	if first := frame.Sales.Value[0]; first.State != "open" || asked[0].State != "closed" {
+		t.Errorf("what goes on is first: %s; and what was answered stays: %s", first.State, asked[0].State)
+	}
+}
