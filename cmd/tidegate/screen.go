@@ -79,7 +79,7 @@ func (s screen) text() string {
 	var lines []string
 	switch {
 	case s.help:
-		lines = strings.Split(strings.TrimSpace(helpText), "\n")
+		lines = strings.Split(ansi.Wordwrap(strings.TrimSpace(helpText), s.width, ""), "\n")
 	case s.frame == nil:
 		lines = []string{"connecting…"}
 	default:
