@@ -1,0 +1,128 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// withPage gives an API the page.
+func withPage(cfg *Config) { cfg.Live = &Live{Recorder: dashboard.NewRecorder()} }
+
+// The page groups reasons by name, in JavaScript. Each of them has to be one that this API gives, and each is in one group.
+func TestThePageKnowsTheReasons(t *testing.T) {
+	w := httptest.NewRecorder()
+	dashboard.Assets().ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "answers.js"}, Header: http.Header{}})
+	seen := map[string]bool{}
+	for _, group := range regexp.MustCompile(`of: \[([^\]]*)\]`).FindAllStringSubmatch(w.Body.String(), -1) {
+		for _, quoted := range strings.Split(group[1], ", ") {
+			reason := strings.Trim(quoted, "'")
+			if _, known := kindOf[reason]; !known && reason != dashboard.Admitted {
+				t.Errorf("there is no reason %s", quoted)
+			}
+			if seen[reason] {
+				t.Errorf("%s is in two groups", reason)
+			}
+			seen[reason] = true
+		}
+	}
+	for _, reason := range []admission.Reason{admission.RateLimited, admission.CostAboveLimit, admission.Banned, admission.Forbidden, admission.CaptchaRequired} {
+		if !seen[string(reason)] {
+			t.Errorf("%s is in no group", reason)
+		}
+	}
+	for _, reason := range []orders.Reason{
+		orders.ReasonNotStarted, orders.ReasonPaused, orders.ReasonEnded, orders.ReasonSoldOut, orders.ReasonNotEnough,
+		orders.ReasonQuotaPerBuyer, orders.ReasonKeyReused, orders.ReasonAtCapacity, orders.ReasonRecovering,
+	} {
+		if !seen[string(reason)] {
+			t.Errorf("%s is in no group", reason)
+		}
+	}
+}
+
+func TestThePageIsForOperators(t *testing.T) {
+	b := setup(t, withPage, withTokens(t))
+	for _, path := range []string{"/", "/assets/main.js", "/events"} {
+		w := call(b.Internal(), "GET", path, "")
+		if w.Code != http.StatusUnauthorized || !strings.HasPrefix(w.Header().Get("Www-Authenticate"), "Basic ") {
+			t.Errorf("%s without a token: %d %v", path, w.Code, w.Header())
+		}
+		if w := call(b.Internal(), "GET", path, "", "X-Tidegate-Token", "admit-token"); w.Code != http.StatusForbidden {
+			t.Errorf("%s for a service: %d", path, w.Code)
+		}
+		if w := call(b.Public(), "GET", path, ""); w.Code != http.StatusNotFound {
+			t.Errorf("%s in public: %d", path, w.Code)
+		}
+	}
+	for _, path := range []string{"/", "/assets/main.js"} {
+		if w := call(b.Internal(), "GET", path, "", "X-Tidegate-Token", "operator-token"); w.Code != http.StatusOK {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+		if w := call(b.Internal(), "POST", path, "{}", "X-Tidegate-Token", "operator-token"); w.Code != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s: %d", path, w.Code)
+		}
+	}
+}
+
+// A frame tells what the API knows and what it is told.
+func TestAFrame(t *testing.T) {
+	b := setup(t, withPage)
+	draft := flash
+	draft.ID, draft.Switch, draft.State = "next", orders.SwitchDraft, orders.StateScheduled
+	b.orders.sales = append(b.orders.sales, draft)
+	b.gate.stats = admission.Stats{Version: "v7", Processes: 2, RulesFailed: true}
+	b.gate.bans = []admission.Ban{
+		{BanTarget: admission.BanTarget{Kind: admission.BanUser, Value: "eve"}, Reason: "scalper", Until: noon},
+		{BanTarget: admission.BanTarget{Kind: admission.BanUser, Value: "bob"}, Until: noon.AddDate(1, 0, 0)},
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.RunLive(ctx) }()
+	server := httptest.NewServer(b.Internal())
+	resp, err := http.Get(server.URL + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, frame := bufio.NewScanner(resp.Body), dashboard.Frame{}
+	for lines.Scan() && frame.Seq == 0 {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && strings.Contains(data, `"seq"`) {
+			if err := json.Unmarshal([]byte(data), &frame); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_ = resp.Body.Close()
+	server.Close()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	p := frame.Process
+	if p.Rules != "v7" || p.Processes != 2 || !slices.Contains(p.Degraded, "the rules file has a change that is wrong") {
+		t.Errorf("%+v", p)
+	}
+	if frame.Sales == nil || len(frame.Sales.Value) != 2 || frame.Sales.Value[0].Items[0] != (dashboard.Item{Item: "shoe", Stock: 100, Free: 40}) || !frame.Sales.Value[1].Draft {
+		t.Errorf("%+v", frame.Sales)
+	}
+	if frame.Bans == nil || frame.Bans.Value.Count != 2 || frame.Bans.Value.Bans[0].Value != "bob" || frame.Bans.Value.Bans[1].Reason != "scalper" {
+		t.Errorf("%+v", frame.Bans)
+	}
+	if frame.Semaphores != nil {
+		t.Errorf("there are none: %+v", frame.Semaphores)
+	}
+	if len(frame.Rules) == 0 || frame.Rules[0].Limit != 0 {
+		t.Errorf("rules in force: %+v", frame.Rules)
+	}
+}
