@@ -50,6 +50,7 @@ func TestContainers(t *testing.T) {
 	more := map[string]string{
 		"CAPTCHA": "turnstile", "CAPTCHA_SITE_KEY": "site", "CAPTCHA_SECRET": "secret", "CAPTCHA_HOSTNAMES": "shop.example",
 		"HISTORY_DAYS": "7", "RULES_FILE": "../../admission/default.yaml",
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.01",
 	}
 	api, err := API(nil, environment("api", more), os.Stderr)
 	if err != nil {
@@ -61,6 +62,11 @@ func TestContainers(t *testing.T) {
 	worker, err := Worker(nil, environment("worker", more), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, c := range []*Config{api, worker} {
+		if c.TracesEndpoint != "http://collector:4318" || c.TracesSampler != "parentbased_traceidratio" || c.TracesShare != 0.01 {
+			t.Errorf("traces go to %q by %s %v", c.TracesEndpoint, c.TracesSampler, c.TracesShare)
+		}
 	}
 	if api.RulesFile == "" || worker.RulesFile != api.RulesFile || len(api.TrustedProxies) == 0 || !slices.Equal(worker.TrustedProxies, api.TrustedProxies) {
 		t.Errorf("the worker has %q, %v; the api %q, %v", worker.RulesFile, worker.TrustedProxies, api.RulesFile, api.TrustedProxies)

@@ -6,10 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -120,6 +123,23 @@ func TestTheLogSaysOnceThatTracesAreLost(t *testing.T) {
 	if strings.Count(got, "\n") != 2 || strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "connection refused") || !strings.Contains(got, "spans_lost=3") || len(got) > 1000 {
 		t.Errorf("%d bytes: %.1000s", len(got), got)
 	}
+}
+
+// However long it is away.
+func TestTheLogSaysNoMoreAfterHours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logged
+		hours := 3 * time.Hour
+		f := &fickle{tracetest.NewInMemoryExporter(), slices.Repeat([]error{errors.New("away")}, int(hours/time.Second))}
+		e := &exporter{SpanExporter: f, log: log.logger()}
+		for len(f.errs) > 0 {
+			_ = e.ExportSpans(t.Context(), nil) // never fails
+			time.Sleep(time.Second)
+		}
+		if n := strings.Count(log.String(), "\n"); n != 1 {
+			t.Errorf("%d lines", n)
+		}
+	})
 }
 
 // A collector that takes a connection and never answers keeps nobody: no span, and not the end of the program.
