@@ -57,3 +57,28 @@ func TestPitfall_P18_CallersMakeNoSeries(t *testing.T) {
 		t.Errorf("%d series, then %d", before, now)
 	}
 }
+
+// While Redis hangs there are metrics all the same, and no old numbers among them.
+func TestMetricsWhileRedisHangs(t *testing.T) {
+	server := testenv.StartRedis(t)
+	s := openShop(t, startAPI(t, environment(server.URL(), testenv.Postgres(t))), 10)
+	told := func(outbox bool) {
+		t.Helper()
+		servetest.Until(t, http.StatusOK, func() servetest.Answer {
+			a := servetest.Call("GET", s.URL("internal")+"/metrics", "")
+			body := string(a.Body)
+			if !strings.Contains(body, "\ngo_goroutines ") || !strings.Contains(body, "\ntidegate_dead_letters 0\n") {
+				t.Fatal(a)
+			}
+			if strings.Contains(body, "\ntidegate_outbox_orders ") != outbox || strings.Contains(body, "\ntidegate_queue_tasks{") != outbox {
+				a.Status = 0
+			}
+			return a
+		})
+	}
+	told(true)
+	server.Stop()
+	told(false)
+	server.Continue()
+	told(true)
+}
