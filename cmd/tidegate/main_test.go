@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/embedded"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
@@ -172,5 +173,42 @@ func TestMigrate(t *testing.T) {
 	}
 	if _, err := call(t, nothing, "migrate"); err == nil || !strings.Contains(err.Error(), "DATABASE_URL: is not set") {
 		t.Errorf("without a database: %v", err)
+	}
+}
+
+// An operator's day, with the real program: what flags of one command said is not undone by another.
+func TestOperate(t *testing.T) {
+	err := withEmbedded(t.Context(), t.TempDir(), io.Discard, func(_ context.Context, place embedded.Place) error {
+		does := func(want string, args ...string) {
+			t.Helper()
+			if out, err := call(t, at(place.Internal), args...); err != nil || !strings.Contains(out, want) {
+				t.Errorf("%v: %v, want %s\n%s", args, err, want, out)
+			}
+		}
+		does("requires user  false", "sales", "create", "s", "--item", "a=5:3", "--item", "b=1", "--lasts", "1h", "--anonymous", "--hold", "90s")
+		does("open", "sales", "open", "s")
+		does("stock=12", "sales", "stock", "s", "a=+7")
+		does(`"requires_user":false,"hold_ms":90000,"items":[{"item":"a","stock":12,"free":12,"quota_per_buyer":3,`, "sales", "show", "s", "--json")
+		does("paused", "sales", "pause", "s")
+		does("closed", "sales", "close", "s", "--yes")
+		does("I3   ok", "verify", "s")
+		does("x y", "bans", "add", "network", "203.0.113.0/24", "--reason", "x y")
+		does("lifted", "bans", "lift", "network", "203.0.113.0/24")
+		does("3", "semaphores", "set", "report", "--limit", "3")
+		does("file", "semaphores", "revert", "report")
+		does("reference", "logins", "show", "--name", "ann", "--ip", "192.0.2.1")
+		does("lifted", "logins", "lift", "--name", "ann")
+		does("none", "orders", "dead")
+		does("close-sale          /v1/sales/s/close                done", "audit", "--limit", "7")
+		does("s a", "top", "--once")
+		rules := filepath.Join(t.TempDir(), "rules.yaml")
+		if err := os.WriteFile(rules, admission.DefaultRules().Source(), 0o600); err != nil {
+			return err
+		}
+		does("is what is in force", "rules", "diff", rules)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
