@@ -88,7 +88,7 @@ func (f *Fallback) Stats() Stats {
 // Challenge implements Provider. The caller whose turn it is to find out whether the provider is back waits for it, 3 s at most.
 func (f *Fallback) Challenge(ctx context.Context, b Binding) (Challenge, error) {
 	if f.turn() {
-		f.heard(f.primary.alive(ctx))
+		f.heard(ctx, f.primary.alive(ctx))
 	}
 	return f.current().Challenge(ctx, b)
 }
@@ -105,7 +105,7 @@ func (f *Fallback) turn() bool {
 }
 
 // heard notes how the provider answered.
-func (f *Fallback) heard(err error) {
+func (f *Fallback) heard(ctx context.Context, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -113,14 +113,14 @@ func (f *Fallback) heard(err error) {
 		// Not about the provider.
 	case !errors.Is(err, errProvider):
 		if f.away {
-			f.opts.Logger.Info("captcha provider is back", "provider", f.primary.name)
+			f.opts.Logger.InfoContext(ctx, "captcha provider is back", "provider", f.primary.name)
 		}
 		f.failures, f.away = 0, false
 	default:
 		f.failures++
 		if f.failures >= f.opts.Failures && !f.away {
 			f.away, f.again = true, time.Now().Add(f.opts.Pause)
-			f.opts.Logger.Error("captcha provider is away; a proof of work stands in", "provider", f.primary.name, "error", err)
+			f.opts.Logger.ErrorContext(ctx, "captcha provider is away; a proof of work stands in", "provider", f.primary.name, "error", err)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (f *Fallback) Verify(ctx context.Context, token string, b Binding, ip netip
 		return f.primary.tally.verified(ErrFellBack)
 	}
 	err := f.primary.Verify(ctx, token, b, ip)
-	f.heard(err)
+	f.heard(ctx, err)
 	if errors.Is(err, errProvider) && f.isAway() {
 		return fmt.Errorf("%w: %w", ErrFellBack, err)
 	}

@@ -242,7 +242,7 @@ func (s *Service) settle(ctx context.Context, settled []settlement) {
 	}
 	for at, list := range ids {
 		if err := settleScript.Run(ctx, s.rdb, s.itemKeys(at.sale, at.item, at.epoch), list...).Err(); err != nil {
-			s.opts.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.Any("error", err))
+			s.opts.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", at.sale), slog.String("item", at.item), slog.Any("error", err))
 		}
 	}
 	s.publish(ctx, news)

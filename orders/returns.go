@@ -99,7 +99,7 @@ func (s *Service) giveBack(ctx context.Context, list []Return) {
 		_, done := reply.(int64)
 		switch {
 		case err != nil:
-			s.opts.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", sh.sale.ID), slog.Any("error", err))
+			s.opts.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", sh.sale.ID), slog.String("item", sh.item.ID), slog.Any("error", err))
 		case !done:
 			s.suspectForgotten(sh)
 		default:

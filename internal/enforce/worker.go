@@ -215,7 +215,7 @@ func (w *Worker) enforce(ctx context.Context, b *admission.Ban, left time.Durati
 			if why = never(p, rules, own, w.opts.Proxies); why == "" {
 				return w.ban(ctx, rules, b, p, left, how)
 			}
-			w.refuse(b, p, why)
+			w.refuse(ctx, b, p, why)
 		}
 		// What the firewall was told of before this was refused must go. And a firewall that was told of a longer ban must hear that it is over.
 		if knows, err := w.breaker.knows(ctx, b.BanTarget); err != nil || !knows {
@@ -284,7 +284,7 @@ func (w *Worker) run(ctx context.Context, script admission.BanScript, action str
 }
 
 // refuse counts a ban that the firewall is not told of, and says so once.
-func (w *Worker) refuse(b *admission.Ban, p netip.Prefix, why string) {
+func (w *Worker) refuse(ctx context.Context, b *admission.Ban, p netip.Prefix, why string) {
 	w.runs.WithLabelValues("ban", "refused").Inc()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -295,5 +295,5 @@ func (w *Worker) refuse(b *admission.Ban, p netip.Prefix, why string) {
 		clear(w.refused)
 	}
 	w.refused[b.BanTarget] = b.Change
-	w.log.Warn("bans: the firewall is not told", "target", written(p), "why", why)
+	w.log.WarnContext(ctx, "bans: the firewall is not told", "target", written(p), "why", why)
 }
