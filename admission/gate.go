@@ -61,6 +61,7 @@ type Gate struct {
 	denied  *denyCache // nil: none
 	bans    *banList
 	breaker breaker
+	asked   manyCounter
 	local   *MemoryStore // counts while the store is away
 
 	reloading   sync.Mutex
@@ -197,6 +198,9 @@ func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
 	deadline, own := g.deadline(ctx)
 	p := &patience{Context: ctx, until: deadline}
 	defer p.end(context.Canceled)
+	if call.Mode == Charge {
+		g.asked.add()
+	}
 	counts, err := g.store.Decide(p, call)
 	switch {
 	case err == nil, errors.Is(err, ErrFull), errors.Is(err, ErrTooMany): // a crowd is no outage

@@ -8,6 +8,7 @@ type Stats struct {
 	Processes   int    // alive when the store was last heard of
 	Bans        int    // in force; some may have ended in the last five seconds
 
+	Asked      uint64 // charges that the store was asked about
 	Denials    int    // counters that are remembered as having refused
 	DenyHits   uint64 // requests without an ID that a remembered denial refused
 	DenyMisses uint64 // those without an ID that none did, and that were not refused by a ban or a direct rule
@@ -17,7 +18,7 @@ type Stats struct {
 func (g *Gate) Stats() Stats {
 	s := Stats{
 		Version: g.Rules().Version(), RulesFailed: g.reloadError.Load() != nil, Degraded: g.breaker.open(),
-		Processes: g.bans.processes(), Bans: g.bans.size(),
+		Processes: g.bans.processes(), Bans: g.bans.size(), Asked: g.asked.sum(),
 	}
 	if g.denied != nil {
 		s.Denials, s.DenyHits, s.DenyMisses = g.denied.denials.EstimatedSize(), g.denied.hits.sum(), g.denied.misses.sum()

@@ -21,6 +21,7 @@ type Sources struct {
 	Health     func(context.Context) ([]string, error) // what does not work as it should
 	Rules      func() []string                         // names of those in force, in their order
 	Committed  func() uint64                           // orders whose commit was heard of, since the start
+	RoundTrips func() uint64                           // times that decisions waited for Redis, since the start
 }
 
 // kept is how many frames a new page is told of: five minutes.
@@ -98,7 +99,7 @@ func (f *Feed) Run(ctx context.Context) error {
 // totals are what the recorder has counted since the start.
 type totals struct {
 	answers, charged, refused, shadow map[string]uint64
-	committed                         uint64
+	committed, roundTrips             uint64
 }
 
 func (f *Feed) totals() totals {
@@ -106,6 +107,9 @@ func (f *Feed) totals() totals {
 	t := totals{answers: r.answers.totals(), charged: r.charged.totals(), refused: r.refused.totals(), shadow: r.shadow.totals()}
 	if f.sources.Committed != nil {
 		t.committed = f.sources.Committed()
+	}
+	if f.sources.RoundTrips != nil {
+		t.roundTrips = f.sources.RoundTrips()
 	}
 	return t
 }
@@ -128,6 +132,7 @@ func (f *Feed) frame(now, before totals, at time.Time, window time.Duration) *Fr
 			}
 		}
 	}
+	frame.RoundTrips = now.roundTrips - before.roundTrips
 	for answer, n := range now.answers {
 		if n -= before.answers[answer]; n > 0 {
 			frame.Answers[answer] = n

@@ -23,6 +23,7 @@ func feeding(t *testing.T, r *Recorder, s Sources) (*Feed, func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
+	synctest.Wait() // it counts from here
 	return f, func() {
 		cancel()
 		if err := <-ended; err != nil {

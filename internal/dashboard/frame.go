@@ -8,10 +8,11 @@ type Frame struct {
 	At       time.Time `json:"at"`
 	WindowMS int64     `json:"window_ms"` // what is "per second" was counted in, for it is never quite one
 
-	Process Process           `json:"process"`
-	Answers map[string]uint64 `json:"answers"` // of this process in the window: admitted, and the reasons of refusals
-	Rules   []Rule            `json:"rules"`
-	Latest  []Answer          `json:"latest"` // of the window, some of them if there are many
+	Process    Process           `json:"process"`
+	RoundTrips uint64            `json:"round_trips"` // to Redis that decisions of the window waited for
+	Answers    map[string]uint64 `json:"answers"`     // of this process in the window: admitted, and the reasons of refusals
+	Rules      []Rule            `json:"rules"`
+	Latest     []Answer          `json:"latest"` // of the window, some of them if there are many
 
 	Sales      *Part[[]Sale]      `json:"sales,omitempty"`
 	Queue      *Part[Queue]       `json:"queue,omitempty"`
@@ -37,10 +38,6 @@ type Process struct {
 	Rules     string   `json:"rules"`   // version of the rules in force
 	Processes int      `json:"processes"`
 	Degraded  []string `json:"degraded"` // what does not work as it should
-	// Since the start of the process:
-	Decisions  uint64 `json:"decisions"`
-	DenyHits   uint64 `json:"deny_hits"`
-	RoundTrips uint64 `json:"round_trips"`
 }
 
 // A Rule is what one rule did in the window, in this process.

@@ -18,7 +18,7 @@ import (
 // Live is what the page shows besides what an API knows by itself.
 type Live struct {
 	Recorder   *dashboard.Recorder
-	RoundTrips func() uint64   // to Redis, for decisions; nil: not known
+	RoundTrips func() uint64   // times that decisions waited for Redis; nil: not known
 	Degraded   func() []string // what else does not work as it should; nil: nothing
 }
 
@@ -45,7 +45,7 @@ const (
 func (a *API) page(described *huma.OpenAPI) {
 	a.feed = dashboard.NewFeed(a.live.Recorder, dashboard.Sources{
 		Process: a.liveProcess, Health: a.liveHealth, Sales: a.liveSales, Queue: a.liveQueue, Bans: a.liveBans, Semaphores: a.liveSemaphores(),
-		Rules: a.liveRules(), Committed: a.orders.Committed,
+		Rules: a.liveRules(), Committed: a.orders.Committed, RoundTrips: a.live.RoundTrips,
 	}, a.log)
 	operator := needs(RoleOperator)
 	a.internal.GET(pagePath, echo.WrapHandler(dashboard.Page(a.version)), operator)
@@ -87,10 +87,7 @@ func (a *API) answered(err error, rule string, asked func() admission.Request) {
 func (a *API) liveProcess() dashboard.Process {
 	s := a.gate.Stats()
 	p := dashboard.Process{
-		Version: a.version, Rules: s.Version, Processes: max(1, s.Processes), Degraded: []string{}, Decisions: s.DenyHits + s.DenyMisses, DenyHits: s.DenyHits,
-	}
-	if a.live.RoundTrips != nil {
-		p.RoundTrips = a.live.RoundTrips()
+		Version: a.version, Rules: s.Version, Processes: max(1, s.Processes), Degraded: []string{},
 	}
 	if s.Degraded {
 		p.Degraded = append(p.Degraded, "Redis does not answer decisions")

@@ -30,6 +30,7 @@ type Metrics struct {
 	tiers     atomic.Pointer[tierSet]
 	requests  *prometheus.HistogramVec
 	verdicts  verdicts
+	reserved  atomic.Uint64     // reservations that were tried
 	troubles  []func() []string // what does not work as it should, in words
 }
 
@@ -59,8 +60,14 @@ func (m *Metrics) Gate(gate Gate) {
 		Help: "Requests that were to be charged, by the rule that decided, the tier, and what was decided.",
 	}, []string{"rule", "tier", "action"})
 	m.took = prometheus.NewHistogram(seconds("decision_duration_seconds", "Time of a decision of the rules, with its round trip to Redis if it took one."))
-	m.registry.MustRegister(m.decisions, m.took, stats{gate})
+	m.registry.MustRegister(m.decisions, m.took, stats{gate}, prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "tidegate_decision_round_trips_total",
+		Help: "Times that a decision waited for Redis: to be charged by the rules, and to reserve.",
+	}, func() float64 { return float64(m.RoundTrips()) }))
 }
+
+// RoundTrips is how many times decisions have waited for Redis. Callers who wait together count each, though they share one way there.
+func (m *Metrics) RoundTrips() uint64 { return m.gate.Stats().Asked + m.reserved.Load() }
 
 // seconds is a native histogram of times, whose buckets are a tenth wide at most. Scrapes in text show the few classic ones.
 func seconds(name, help string) prometheus.HistogramOpts {

@@ -45,7 +45,7 @@ func scrape(t *testing.T, m *metrics.Metrics) map[string]string {
 
 func TestStats(t *testing.T) {
 	g := &gate{rules: admission.DefaultRules(), stats: admission.Stats{
-		Version: "abc", RulesFailed: true, Degraded: true, Processes: 3, Bans: 4, Denials: 5, DenyHits: 6, DenyMisses: 7,
+		Version: "abc", RulesFailed: true, Degraded: true, Processes: 3, Bans: 4, Denials: 5, DenyHits: 6, DenyMisses: 7, Asked: 8,
 	}}
 	m := metrics.New("v1.2.3")
 	m.Gate(g)
@@ -53,7 +53,7 @@ func TestStats(t *testing.T) {
 		`tidegate_build_info{version="v1.2.3"}`: "1",
 		"tidegate_admission_degraded":           "1", "tidegate_deny_cache_entries": "5", "tidegate_deny_cache_hits_total": "6",
 		"tidegate_deny_cache_misses_total": "7", `tidegate_rules_info{version="abc"}`: "1", "tidegate_rules_reload_failed": "1",
-		"tidegate_bans": "4", "tidegate_processes": "3",
+		"tidegate_bans": "4", "tidegate_processes": "3", "tidegate_decision_round_trips_total": "8",
 	}
 	got := scrape(t, m)
 	maps.DeleteFunc(got, func(name, _ string) bool { return strings.HasPrefix(name, "tidegate_decision_duration") })

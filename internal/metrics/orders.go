@@ -21,7 +21,10 @@ func (m *Metrics) Orders() orders.Measures {
 	)
 	m.registry.MustRegister(reserved, batch, size, confirmed)
 	return orders.Measures{
-		Reserved: func(took time.Duration) { reserved.Observe(took.Seconds()) },
+		Reserved: func(took time.Duration) {
+			m.reserved.Add(1)
+			reserved.Observe(took.Seconds())
+		},
 		Batch: func(orders int, took time.Duration) {
 			size.Observe(float64(orders))
 			batch.Observe(took.Seconds())

@@ -4,8 +4,6 @@ import {$, el, keyed, put} from './dom.js';
 import {answers, rates} from './answers.js';
 import {duration, rate} from './format.js';
 
-let before;
-
 export function drawTiles(parent, frame) {
   const perSecond = Object.fromEntries(rates(frame).map((sum, i) => [answers[i].name, sum.rate]));
   const refused = Object.values(perSecond).reduce((a, b) => a + b) - perSecond.admitted - perSecond.challenged;
@@ -16,15 +14,13 @@ export function drawTiles(parent, frame) {
     {name: 'limited', label: 'refused', text: rate(refused), unit: '/s'},
     {name: 'committed', label: 'orders to Postgres', text: queue ? rate(queue.committed * 1000 / frame.window_ms) : '–', unit: '/s'},
     {name: 'waiting', label: 'orders on their way' + (queue?.waiting ? `, oldest ${duration(queue.oldest_ms)}` : ''), text: queue ? rate(queue.waiting) : '–', unit: ''},
-    {name: 'trips', label: 'Redis round trips', text: trips(frame.process), unit: 'per decision'},
+    {name: 'trips', label: 'Redis round trips', text: trips(frame), unit: 'per decision'},
   ];
   keyed(parent, tiles, (t) => t.name, (t) => el('div', {class: 'tile k-' + t.name}, el('p', {class: 'number'}, el('b'), el('span')), el('p', {class: 'what'})),
     (node, t) => { put($('b', node), t.text); put($('span', node), t.unit); put($('.what', node), t.label); });
 }
 
-function trips(now) {
-  const then = before ?? now;
-  before = now;
-  const decisions = now.decisions - then.decisions;
-  return decisions > 0 && now.round_trips > 0 ? ((now.round_trips - then.round_trips) / decisions).toFixed(2) : '–';
+function trips(frame) {
+  const decisions = Object.values(frame.answers).reduce((a, b) => a + b, 0);
+  return decisions > 0 ? (frame.round_trips / decisions).toFixed(2) : '–';
 }
