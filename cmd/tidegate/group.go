@@ -29,11 +29,12 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 // named lets a command have as many arguments as its use names.
 func named(cmd *cobra.Command, args []string) error {
 	names := strings.Fields(cmd.Use)[1:]
+	right := strings.Join(append([]string{cmd.CommandPath()}, names...), " ")
 	switch {
 	case len(args) < len(names):
-		return fmt.Errorf("%s is missing; say %s %s", names[len(args)], cmd.CommandPath(), strings.Join(names, " "))
+		return fmt.Errorf("%s is missing; say %s", names[len(args)], right)
 	case len(args) > len(names):
-		return fmt.Errorf("%q is one argument too many; say %s %s", args[len(names)], cmd.CommandPath(), strings.Join(names, " "))
+		return fmt.Errorf("%q is one argument too many; say %s", args[len(names)], right)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -115,8 +116,13 @@ func (a *internalAPI) pages(ctx context.Context, query url.Values, fn func(json.
 
 func (a *internalAPI) request(ctx context.Context, method string, query url.Values, body any, path ...string) (*http.Request, error) {
 	escaped := make([]string, len(path))
-	for i := range path {
-		escaped[i] = url.PathEscape(path[i])
+	for i, part := range path {
+		switch escaped[i] = url.PathEscape(part); part {
+		case "":
+			return nil, errors.New("an argument is empty, and should be a name")
+		case ".", "..": // whose meaning in a path would lead to another call
+			escaped[i] = strings.ReplaceAll(part, ".", "%2E")
+		}
 	}
 	at, err := url.JoinPath(a.base, escaped...)
 	if err != nil {

@@ -131,6 +131,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			}
 		}
 	}
+	if _, err := call(t, known, "sales", "open", ""); err == nil || !strings.Contains(err.Error(), "an argument is empty") {
+		t.Errorf("%v", err)
+	}
 	if out, err := call(t, known, "semaphores", "release", "r", "x", "--yes"); err != nil || out != "released\n" {
 		t.Errorf("%v: %s", err, out)
 	}

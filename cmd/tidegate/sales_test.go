@@ -89,6 +89,7 @@ func TestVerbs(t *testing.T) {
 	env, asked := internalFake(t, map[string]string{
 		"POST /v1/sales/s/open": operatorsView, "POST /v1/sales/s/pause": operatorsView, "POST /v1/sales/s/close": operatorsView,
 		"PUT /v1/bans/network/192.0.2.0%2F24": `{"kind":"network"}`, "DELETE /v1/bans/network/192.0.2.0%2F24": "",
+		"PUT /v1/bans/user/%2E%2E": `{"kind":"user"}`, "DELETE /v1/semaphores/r/permits/%2E%2E": "",
 		"PUT /v1/semaphores/r": `{"name":"r"}`, "DELETE /v1/semaphores/r": `{"name":"r"}`, "DELETE /v1/semaphores/r/permits/p": "",
 		"DELETE /v1/login/subjects?factor=otp&ip=192.0.2.1&name=ann": "", "POST /v1/rules/reload": `{"version":"v"}`,
 	})
@@ -98,6 +99,8 @@ func TestVerbs(t *testing.T) {
 		{"sales close s --yes", "POST /v1/sales/s/close"},
 		{"bans add network 192.0.2.0/24 --for 2h --reason x", `PUT /v1/bans/network/192.0.2.0%2F24 {"for_ms":7200000,"reason":"x"}`},
 		{"bans lift network 192.0.2.0/24", "DELETE /v1/bans/network/192.0.2.0%2F24"},
+		{"bans add user ..", `PUT /v1/bans/user/%2E%2E {"for_ms":3600000,"reason":""}`},
+		{"semaphores release r .. -y", "DELETE /v1/semaphores/r/permits/%2E%2E"}, // and not the semaphore itself
 		{"semaphores set r --limit 0 --lease 1m", `PUT /v1/semaphores/r {"lease_ms":60000,"limit":0}`},
 		{"semaphores revert r", "DELETE /v1/semaphores/r"},
 		{"semaphores release r p -y", "DELETE /v1/semaphores/r/permits/p"},
