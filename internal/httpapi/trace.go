@@ -34,28 +34,32 @@ func (a *API) trace(listener string, c echo.Context) trace.Span {
 		return noSpan
 	}
 	r := c.Request()
-	ctx, method := r.Context(), knownMethod(r.Method)
-	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		semconv.HTTPRequestMethodKey.String(method), kv.String("tidegate.listener", listener))}
-	if c.Path() != "" { // there is something at the path
-		options = append(options, trace.WithAttributes(semconv.HTTPRoute(c.Path())))
-	}
+	ctx, options, method := r.Context(), serverSpan, knownMethod(r.Method)
 	if caller := callersSpan(r.Header); caller.IsValid() && listener == "internal" {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, caller)
 	} else if caller.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: caller.WithTraceState(trace.TraceState{})}))
 	}
 	ctx, span := a.tracer.Start(ctx, strings.TrimSpace(method+" "+c.Path()), options...)
+	if span.IsRecording() { // most of a rush is not
+		span.SetAttributes(semconv.HTTPRequestMethodKey.String(method), kv.String("tidegate.listener", listener))
+		if c.Path() != "" { // there is something at the path
+			span.SetAttributes(semconv.HTTPRoute(c.Path()))
+		}
+	}
 	c.SetRequest(r.WithContext(ctx))
 	return span
 }
 
+var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
+
 // callersSpan is the span that a request says it comes from. Baggage is not read, so it gets nowhere.
 func callersSpan(header http.Header) trace.SpanContext {
-	parent, state := header["Traceparent"], strings.Join(header["Tracestate"], ",")
+	parent := header["Traceparent"]
 	if len(parent) != 1 {
 		return trace.SpanContext{}
 	}
+	state := strings.Join(header["Tracestate"], ",")
 	if len(state) > maxTraceState {
 		state = ""
 	}
