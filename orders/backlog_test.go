@@ -1,6 +1,9 @@
 package orders_test
 
-import "testing"
+import (
+	"context"
+	"testing"
+)
 
 // An order waits, is in work while the database holds its commit, and is then gone from the backlog.
 func TestBacklog(t *testing.T) {
@@ -29,7 +32,7 @@ func TestBacklog(t *testing.T) {
 
 	hold, err := in.pool.Begin(t.Context())
 	must(t, err)
-	defer hold.Rollback(t.Context())
+	defer func() { _ = hold.Rollback(context.Background()) }() // of a test that failed
 	_, err = hold.Exec(t.Context(), `LOCK TABLE orders IN SHARE MODE`)
 	must(t, err)
 	stop := in.work(p)
