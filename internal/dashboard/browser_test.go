@@ -224,6 +224,7 @@ func aDeadLetterIsReplayed(at *installation, b testenv.Tab) {
 
 // What callers send is shown, and does nothing.
 func hostileNames(at *installation, b testenv.Tab) {
+	at.openSale(strings.Repeat("S", 64), strings.Repeat("i", 64), 10_000_000)
 	const script, turned = `<script>hacked=1</script>`, "eve \u202etxt.exe\u2066\u200b"
 	at.order("quiet", "lamp", turned)
 	at.order("quiet", "lamp", strings.Repeat("x", 10<<10))

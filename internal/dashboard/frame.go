@@ -86,6 +86,7 @@ type Item struct {
 // A Queue is what is accepted and not yet in the database.
 type Queue struct {
 	Waiting   int    `json:"waiting"`
+	InWork    int    `json:"in_work"` // of these, taken up by a worker
 	OldestMS  int64  `json:"oldest_ms"`
 	Committed uint64 `json:"committed"` // in the window, as far as this process heard
 	Dead      []Dead `json:"dead"`      // the first of them

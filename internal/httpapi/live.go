@@ -158,6 +158,9 @@ func (a *API) liveQueue(ctx context.Context) (dashboard.Queue, error) {
 		return q, err
 	}
 	q.Waiting, q.OldestMS = backlog.Orders, backlog.Oldest.Milliseconds()
+	if q.InWork, err = a.orders.InWork(ctx); err != nil {
+		return q, err
+	}
 	letters, err := a.orders.DeadLetters(ctx, orders.ID{}, mostDead)
 	for i := range letters {
 		r := &letters[i].Reservation
