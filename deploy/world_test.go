@@ -82,7 +82,11 @@ func start(t *testing.T) world {
 	for range 2 {
 		w.operate(t, "POST", "/v1/admit", `{"subject":{"ip":"203.0.113.7"},"attributes":{"route":"/call"}}`)
 	}
-	w.operate(t, "POST", "/v1/semaphores/build/permits", `{"holder":"a"}`)
+	var permit struct {
+		ID string `json:"permit_id"`
+	}
+	w.operate(t, "POST", "/v1/semaphores/build/permits", `{"holder":"a"}`).Into(t, &permit)
+	w.operate(t, "DELETE", "/v1/semaphores/build/permits/"+permit.ID, "") // a lost one raises an alert
 	var attempt struct {
 		ID string `json:"attempt_id"`
 	}
