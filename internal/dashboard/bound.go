@@ -65,7 +65,7 @@ func first[T any](all []T, most int) (some []T, more int) {
 	return all[:most], len(all) - most
 }
 
-// compareSales puts what goes on before what is to come, the next one first, and that before what is over, the latest first.
+// compareSales puts what goes on, the latest first, before what is to come, the next one first, and that before what is over, the latest first.
 func compareSales(a, b *Sale) int {
 	phase := func(s *Sale) int {
 		switch s.State {
@@ -82,6 +82,8 @@ func compareSales(a, b *Sale) int {
 	}
 	order := 0
 	switch at {
+	case 0:
+		order = b.StartsAt.Compare(a.StartsAt)
 	case 1:
 		order = a.StartsAt.Compare(b.StartsAt)
 	case 2:

@@ -23,6 +23,9 @@ func (s stock) fill(sales []Sale, at time.Time) {
 			it := &sales[i].Items[j]
 			key := itemKey{sales[i].Sale, it.Item}
 			seen[key] = true
+			if sales[i].State == "recovering" { // until then nobody knows
+				continue
+			}
 			s[key] = grown(s[key], left{at, it.Free})
 			it.PerSecond, it.OverMS, it.SoldOutIn = pace(s[key])
 		}

@@ -46,6 +46,12 @@ func TestStockRemembersFiveMinutesOfWhatIsThere(t *testing.T) {
 	if shoes, hats := s[itemKey{"flash", "shoe"}], s[itemKey{"flash", "hat"}]; len(shoes) != kept+2 || len(hats) != 2 {
 		t.Errorf("%d points of what changes, %d of what does not", len(shoes), len(hats))
 	}
+	sales[0].State = "recovering"
+	sales[0].Items[0].Free = 0
+	s.fill(sales, start.Add(1000*time.Second))
+	if last := s[itemKey{"flash", "shoe"}][kept+1]; last.free != 1 {
+		t.Errorf("while it recovers nobody knows, but %+v", last)
+	}
 	sales[0].Items = sales[0].Items[:1]
 	s.fill(sales, start.Add(1000*time.Second))
 	if len(s) != 1 || len(s.curves()) != 1 {

@@ -17,15 +17,17 @@ export function remember(curves) {
 export const drawing = () => svg('svg', {class: 'curve', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true'},
   svg('path', {class: 'area'}), svg('path', {class: 'edge'}));
 
-/** draw adds how many are left now, and returns how long ago the drawing begins, and whether anything has changed since. */
-export function draw(node, sale, item, at, free, stock) {
-  const name = nameOf(sale, item);
+/** draw adds how many are left now, and returns how long ago the drawing begins, and whether anything was taken since. */
+export function draw(node, sale, {item, free, stock}, at) {
+  const name = nameOf(sale.sale, item);
   const points = past.get(name) ?? [];
   past.set(name, points);
-  if (!points.length || points.at(-1)[0] < at) points.push([at, free]);
+  const known = sale.state !== 'recovering'; // until then nobody knows
+  if (known && !(points.at(-1)?.[0] >= at)) points.push([at, free]);
+  if (!points.length) return {since: '', moves: false};
   while (points.length > 1 && at - points[1][0] > kept) points.shift();
-  // It begins where the first change does, so that a sale of seconds fills it as one of minutes.
-  const first = points.findIndex((p) => p[1] !== points[0][1]);
+  // It begins where the first unit was taken, so that a sale of seconds fills it as one of minutes.
+  const first = points.findIndex((p, i) => i > 0 && p[1] < points[i - 1][1]);
   const over = Math.min(kept, Math.max(3000, at - points[Math.max(0, first - 1)][0]));
   const x = (t) => Math.max(0, (1 - (at - t) / over) * width).toFixed(1);
   const y = (n) => ((1 - n / Math.max(1, stock)) * (height - 2) + 2).toFixed(1);

@@ -58,7 +58,7 @@ function updateItem(node, sale, it, at) {
     ? `sold out in ${it.sold_out_in_ms < 1000 ? 'less than 1 s' : duration(it.sold_out_in_ms)} at ${rate(it.per_second)}/s, counted over ${seconds(it.over_ms)}`
     : it.per_second > 0 ? `${rate(it.per_second)}/s, counted over ${seconds(it.over_ms)}` : sale.state === 'open' && !gone && it.over_ms >= 5000 ? `nobody has bought for ${seconds(it.over_ms)}` : '');
   fill($('.gauge', node), it.free, it.stock, `${it.item}: ${it.free} of ${it.stock} left`);
-  const {since, moves} = draw($('.curve', node), sale.sale, it.item, at, it.free, it.stock);
+  const {since, moves} = draw($('.curve', node), sale, it, at);
   put($('.over', node), since);
   node.classList.toggle('moves', moves);
 }
