@@ -1,6 +1,6 @@
 // Each sale with its items running down.
 
-import {$, el, fill, gauge, keyed, put} from './dom.js';
+import {$, el, keyed, put} from './dom.js';
 import {count, day, duration, rate, seconds} from './format.js';
 import {change} from './actions.js';
 import {aged} from './lists.js';
@@ -45,7 +45,7 @@ function update(node, sale, at) {
 }
 
 const makeItem = () => el('div', {class: 'item'}, el('div', {class: 'inside'},
-  el('p', {class: 'name'}), el('p', {class: 'left'}, el('b'), el('span')), el('p', {class: 'pace'}), gauge(), drawing(), el('p', {class: 'over'})));
+  el('p', {class: 'name'}), el('p', {class: 'left'}, el('b'), el('span')), el('p', {class: 'pace'}), drawing(), el('p', {class: 'over'})));
 
 function updateItem(node, sale, it, at) {
   const gone = it.free === 0 && it.stock > 0;
@@ -57,7 +57,6 @@ function updateItem(node, sale, it, at) {
   put($('.pace', node), it.per_second > 0 && !gone
     ? `sold out in ${it.sold_out_in_ms < 1000 ? 'less than 1 s' : duration(it.sold_out_in_ms)} at ${rate(it.per_second)}/s, counted over ${seconds(it.over_ms)}`
     : it.per_second > 0 ? `${rate(it.per_second)}/s, counted over ${seconds(it.over_ms)}` : sale.state === 'open' && !gone && it.over_ms >= 5000 ? `nobody has bought for ${seconds(it.over_ms)}` : '');
-  fill($('.gauge', node), it.free, it.stock, `${it.item}: ${it.free} of ${it.stock} left`);
   const {since, moves} = draw($('.curve', node), sale, it, at);
   put($('.over', node), since);
   node.classList.toggle('moves', moves);
