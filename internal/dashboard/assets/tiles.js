@@ -14,7 +14,7 @@ export function drawTiles(parent, frame) {
     {name: 'limited', label: 'refused', text: rate(refused), unit: '/s'},
     {name: 'committed', label: 'orders to Postgres', text: queue ? rate(queue.committed * 1000 / frame.window_ms) : '–', unit: '/s'},
     {name: 'waiting', label: 'orders on their way' + (queue?.waiting ? `, oldest ${duration(queue.oldest_ms)}` : ''), text: queue ? rate(queue.waiting) : '–', unit: ''},
-    {name: 'trips', label: 'Redis trips a decision', text: trips(frame), unit: ''},
+    {name: 'trips', label: 'Redis trips per decision', text: trips(frame), unit: ''},
   ];
   keyed(parent, tiles, (t) => t.name, (t) => el('div', {class: 'tile k-' + t.name}, el('p', {class: 'number'}, el('b'), el('span')), el('p', {class: 'what'})),
     (node, t) => { put($('b', node), t.text); put($('span', node), t.unit); put($('.what', node), t.label); });
