@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,13 +25,13 @@ type internalAPI struct {
 
 // addFlags lets flags say where it is; the environment says it otherwise.
 func (a *internalAPI) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.base, "internal", orElse(a.getenv("TIDEGATE_INTERNAL_URL"), "http://127.0.0.1:8081"),
+	cmd.Flags().StringVar(&a.base, "internal", cmp.Or(a.getenv("TIDEGATE_INTERNAL_URL"), "http://127.0.0.1:8081"),
 		"URL of the internal listener [TIDEGATE_INTERNAL_URL]")
 	// Not as a default, which the help would print.
 	cmd.Flags().StringVar(&a.flag, "token", "", "token of an operator [INTERNAL_TOKEN]")
 }
 
-func (a *internalAPI) token() string { return orElse(a.flag, a.getenv("INTERNAL_TOKEN")) }
+func (a *internalAPI) token() string { return cmp.Or(a.flag, a.getenv("INTERNAL_TOKEN")) }
 
 // call makes a call and reads its answer. What stands in the path needs no escapes.
 func (a *internalAPI) call(ctx context.Context, method string, answer any, path ...string) error {
@@ -168,7 +169,7 @@ func (a *internalAPI) refused(resp *http.Response, body []byte) error {
 		}
 	}
 	_ = json.Unmarshal(body, &problem)
-	text := harmless(fmt.Sprintf("%s %s: %d %s", resp.Request.Method, resp.Request.URL, resp.StatusCode, orElse(problem.Title, http.StatusText(resp.StatusCode))))
+	text := harmless(fmt.Sprintf("%s %s: %d %s", resp.Request.Method, resp.Request.URL, resp.StatusCode, cmp.Or(problem.Title, http.StatusText(resp.StatusCode))))
 	if problem.Detail != "" {
 		text += ": " + harmless(problem.Detail)
 	}
@@ -205,11 +206,4 @@ func (a *internalAPI) advice(status int, reason string) string {
 		return "try again; " + strings.TrimSuffix(a.base, "/") + "/readyz says what is missing"
 	}
 	return ""
-}
-
-func orElse(value, otherwise string) string {
-	if value == "" {
-		return otherwise
-	}
-	return value
 }

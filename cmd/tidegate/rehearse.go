@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -52,7 +53,7 @@ The exit status is 0 only if every judged invariant held.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.PublicURLs, "target", []string{orElse(getenv("TIDEGATE_URL"), "http://127.0.0.1:8080")},
+	f.StringSliceVar(&o.PublicURLs, "target", []string{cmp.Or(getenv("TIDEGATE_URL"), "http://127.0.0.1:8080")},
 		"URLs of public listeners; buyers spread over them [TIDEGATE_URL]")
 	f.BoolVar(&embedded, "embedded", false, "rehearse against an embedded server of its own, in a temporary folder")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")

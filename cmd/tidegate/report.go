@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -20,7 +21,7 @@ func reportCommand(getenv func(string) string) *cobra.Command {
 			"semaphore " + reports.Semaphore + " has a permit for it, which GET /v1/sales/{sale}/orders.csv takes as well.",
 		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			url, namespace := orElse(url, orElse(getenv("QUEUE_REDIS_URL"), getenv("REDIS_URL"))), orElse(namespace, orElse(getenv("NAMESPACE"), "tidegate"))
+			url, namespace := cmp.Or(url, getenv("QUEUE_REDIS_URL"), getenv("REDIS_URL")), cmp.Or(namespace, getenv("NAMESPACE"), "tidegate")
 			if url == "" {
 				return errors.New("REDIS_URL: is not set; set it, or say --queue-redis-url redis://…")
 			}

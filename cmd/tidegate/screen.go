@@ -226,7 +226,7 @@ func (b *sections) sales(all []dashboard.Sale) {
 }
 
 func (b *sections) queue(q *dashboard.Queue, windowMS int64) {
-	text := fmt.Sprintf("%d waiting, the oldest for %s, %s committed", q.Waiting, span(time.Duration(q.OldestMS)*time.Millisecond), perSecond(q.Committed, windowMS))
+	text := fmt.Sprintf("%d waiting, the oldest for %s, %d in work, %s committed", q.Waiting, span(time.Duration(q.OldestMS)*time.Millisecond), q.InWork, perSecond(q.Committed, windowMS))
 	if q.Waiting == 0 {
 		text = perSecond(q.Committed, windowMS) + " committed, nothing waits"
 	}

@@ -34,7 +34,7 @@ func busy() *dashboard.Frame {
 			{Sale: "flash", State: "open", Items: []dashboard.Item{{Item: "ticket", Stock: 500, Free: 125, PerSecond: 12.5, SoldOutIn: 10_000}, {Item: "poster", Stock: 10}}},
 			{Sale: "a-sale-whose-name-is-very-long-indeed", State: "scheduled", StartsAt: noon.Add(90 * time.Minute), Items: []dashboard.Item{{Item: "hat", Stock: 7, Free: 7}}},
 		}),
-		Queue:      part(dashboard.Queue{Waiting: 42, OldestMS: 1234, Committed: 180, Dead: []dashboard.Dead{{OrderID: "01"}}, MoreDead: true}),
+		Queue:      part(dashboard.Queue{Waiting: 42, InWork: 7, OldestMS: 1234, Committed: 180, Dead: []dashboard.Dead{{OrderID: "01"}}, MoreDead: true}),
 		Semaphores: part([]dashboard.Semaphore{{Name: "report", Limit: 2, InUse: 1, Waiting: 3}}),
 		Bans:       part(dashboard.Bans{Count: 1, Bans: []dashboard.Ban{{Kind: "network", Value: "203.0.113.0/24", Rule: "flood", Until: noon.Add(time.Hour)}}}),
 	}
@@ -58,7 +58,7 @@ SALES, free of stock
   a-sale-wh… 7/7 starts in 1h30m0s, sch…
 
 ON THE WAY TO THE DATABASE  4.0s old  n…
-  42 waiting, the oldest for 1.2s, 179/…
+  42 waiting, the oldest for 1.2s, 7 in…
   1+ dead: tidegate orders dead
 
 SEMAPHORES
@@ -87,7 +87,7 @@ SALES, free of stock
   a-sale-whose-name-i… ██████████████████ 7/7 starts in 1h30m0s, scheduled
 
 ON THE WAY TO THE DATABASE  4.0s old  no answer
-  42 waiting, the oldest for 1.2s, 179/s committed
+  42 waiting, the oldest for 1.2s, 7 in work, 179/s committed
   1+ dead: tidegate orders dead
 
 SEMAPHORES
@@ -116,7 +116,7 @@ SALES, free of stock
   a-sale-whose-name-is-very-lon… ████████████████████████████████████████████████ 7/7 starts in 1h30m0s, scheduled
 
 ON THE WAY TO THE DATABASE  4.0s old  no answer
-  42 waiting, the oldest for 1.2s, 179/s committed
+  42 waiting, the oldest for 1.2s, 7 in work, 179/s committed
   1+ dead: tidegate orders dead
 
 SEMAPHORES

@@ -128,7 +128,7 @@ func (c *Config) settings() []setting {
 		{"SECRET", "key that all keyed hashes and signatures derive from (embedded: kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
 		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
 		{"DURABILITY", "what Redis must have done with an order before it is promised: memory, everysec, fsync or replicated (default: what it does anyway)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
-		{"HISTORY_DAYS", "days for which what became of bans and of logins is kept; 0: for ever", "90", false, number(&c.HistoryDays, 0, 36500)},
+		{"HISTORY_DAYS", "days for which what became of bans and of logins, and what operators changed, is kept; 0: for ever", "90", false, number(&c.HistoryDays, 0, 36500)},
 		{"REPORTS", "folder that the worker writes reports into (default: it writes none)", "", true, folder(&c.Reports)},
 
 		{"OTEL_EXPORTER_OTLP_ENDPOINT", "base URL of an OpenTelemetry collector for traces, over HTTP (default: no traces are made)", "", true, collector(&c.TracesEndpoint)},

@@ -84,14 +84,15 @@ func (f *Feed) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
+		watched := f.pages.Load() > 0
 		switch {
-		case f.pages.Load() > 0:
+		case watched:
 			f.askAll(ctx)
 		case turn%unwatched == 0:
 			f.sales.start(ctx)
 		}
 		now, at := f.totals(), time.Now()
-		f.publish(f.frame(now, before, at, at.Sub(from)))
+		f.publish(f.frame(now, before, at, at.Sub(from), watched), watched)
 		before, from = now, at
 	}
 }
@@ -114,12 +115,12 @@ func (f *Feed) totals() totals {
 	return t
 }
 
-func (f *Feed) frame(now, before totals, at time.Time, window time.Duration) *Frame {
+func (f *Feed) frame(now, before totals, at time.Time, window time.Duration, watched bool) *Frame {
 	frame := &Frame{
 		At: at.UTC(), WindowMS: window.Milliseconds(), Answers: map[string]uint64{}, Latest: f.recorder.take(), Rules: f.rules(now, before),
 		Sales: f.sales.part(at), Queue: f.queue.part(at), Semaphores: f.semaphores.part(at), Bans: f.bans.part(at),
 	}
-	if f.sources.Process != nil {
+	if watched && f.sources.Process != nil { // it may ask Redis and the database
 		frame.Process = f.sources.Process()
 	}
 	if health := f.health.part(at); health != nil {
@@ -172,8 +173,8 @@ func (f *Feed) rules(now, before totals) []Rule {
 	return rules
 }
 
-// publish encodes a frame once, for all pages.
-func (f *Feed) publish(frame *Frame) {
+// publish keeps what new pages are told of a frame, and encodes it once for all that are there.
+func (f *Feed) publish(frame *Frame, watched bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seq++
@@ -185,7 +186,7 @@ func (f *Feed) publish(frame *Frame) {
 	if frame.Sales != nil {
 		f.stock.fill(frame.Sales.Value, frame.At.Add(-time.Duration(frame.Sales.AgeMS)*time.Millisecond))
 	}
-	if len(f.streams) == 0 {
+	if !watched {
 		return
 	}
 	encoded, err := json.Marshal(frame)

@@ -1,4 +1,4 @@
-// Package history forgets what became of bans and of logins when it is too old: it names people, or nearly so.
+// Package history forgets what became of bans and of logins, and what operators changed, when it is too old: it names people, or nearly so.
 package history
 
 import (

@@ -68,21 +68,24 @@ func (c *capacity) enter() bool {
 	}
 }
 
-// leave makes room after a decision that took so long.
+// leave makes room after a decision that took so long; 0 says nothing of this process, and does not count.
 func (c *capacity) leave(took time.Duration) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inUse--
 	w := &c.window
-	if w.count++; took > c.late {
+	if took > 0 {
+		w.count++
+	}
+	if took > c.late {
 		w.late++
 	}
 	if now.After(w.end) {
 		switch {
 		case w.late*10 > w.count:
 			c.limit = max(capacityLeast, c.limit*3/4)
-		case w.full:
+		case w.full && w.count > 0:
 			c.limit = min(capacityMost, c.limit+c.limit/8)
 		}
 		*w = window{end: now.Add(c.patience)}

@@ -106,6 +106,28 @@ func TestCapacityFollowsTheTimeOfDecisions(t *testing.T) {
 	})
 }
 
+// What says nothing of this process hides nothing: not that decisions are late, nor does it make room.
+func TestCapacityCountsWhatItKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapacity(decideTime)
+		for range 20 {
+			crowd(c, c.limit, decideTime)
+			for range 20 * c.limit {
+				c.enter()
+				c.leave(0)
+			}
+		}
+		if c.limit != capacityLeast {
+			t.Errorf("limit %d although nothing is decided in time, want %d", c.limit, capacityLeast)
+		}
+		c.window = window{full: true}
+		c.enter()
+		if c.leave(0); c.limit != capacityLeast {
+			t.Errorf("limit %d although nothing was decided", c.limit)
+		}
+	})
+}
+
 // An order for which there is no room is told to come back, and no rule is charged for it.
 func TestAtCapacity(t *testing.T) {
 	b := setup(t)

@@ -65,7 +65,7 @@ func (a *API) track(listener string) echo.MiddlewareFunc {
 
 // A Served request was answered.
 type Served struct {
-	Listener string // public, internal or worker
+	Listener string // public or internal
 	Method   string // as the caller wrote it
 	Route    string // its pattern; "" of paths that nothing is at
 	Status   int

@@ -1,4 +1,4 @@
-// Package metrics tells Prometheus what a process decides.
+// Package metrics tells Prometheus what a process does and what its installation has, and the live page what of that is not as it should be.
 //
 // No label has a value that a caller chose: rules, and tiers that the rules name, are as many as the operator wrote down.
 package metrics

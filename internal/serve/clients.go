@@ -62,10 +62,15 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 		Decisions: redis.NewUniversalClient(opts), Logins: redis.NewUniversalClient(&logins), Queue: redis.NewUniversalClient(queueOpts), Fence: fence,
 		Trips: map[string]*trips{"decisions": {}, "logins": {}, "queue": {}},
 	}
-	for name, client := range map[string]redis.UniversalClient{"decisions": r.Decisions, "logins": r.Logins, "queue": r.Queue} {
+	for name, client := range r.clients() {
 		client.AddHook(r.Trips[name])
 	}
 	return r, nil
+}
+
+// clients are all, by the names that metrics have for them.
+func (r *Redis) clients() map[string]redis.UniversalClient {
+	return map[string]redis.UniversalClient{"decisions": r.Decisions, "logins": r.Logins, "queue": r.Queue}
 }
 
 // Close closes all clients.

@@ -34,7 +34,7 @@ type HTTP struct {
 	Semaphores *semdefs.Table
 	Failures   login.Store // of logins
 	Logins     *loginlog.Log
-	History    *history.Pruner // of Bans and Logins
+	History    *history.Pruner // of Bans, Logins and Audit
 	Within     time.Duration   // bounds the decision on an order or a login; 0 is the default
 }
 

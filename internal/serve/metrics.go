@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tidegate/tidegate/internal/enforce"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/reports"
@@ -13,7 +11,7 @@ import (
 func Metrics(r *Redis) *metrics.Metrics {
 	m := metrics.New(version())
 	clients := map[string]metrics.RedisClient{}
-	for name, client := range map[string]redis.UniversalClient{"decisions": r.Decisions, "logins": r.Logins, "queue": r.Queue} {
+	for name, client := range r.clients() {
 		clients[name] = metrics.RedisClient{Client: client, Trips: r.Trips[name].n.Load}
 	}
 	m.Redis(clients)
