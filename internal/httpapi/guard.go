@@ -43,18 +43,21 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // mistrusted tells whether a web page of somebody else may have sent a request. Gateways hand on their clients' Origin, and perhaps
-// Host; but a page has neither a token, nor may it set the fields that name the client's request.
+// Host; but a page has neither a token, nor may it set the fields that name the client's request. With tokens any Host will do: a page
+// whose name was led here has no token, for a browser keeps the password by the name, and a TLS proxy in front has a name of its own.
 func (a *API) mistrusted(r *http.Request, route string) bool {
-	changes := r.Method != http.MethodGet && r.Method != http.MethodHead
-	switch {
-	case a.tokens != nil && strings.HasPrefix(route, koalaPath): // some change by GET; a browser adds the password that it was told
-		return foreignOrigin(r)
-	case a.tokens != nil && (!changes || isAuthz(route)):
-		return false
-	case a.tokens == nil && route == authzPath:
-		return foreignHost(r)
+	if a.tokens == nil {
+		return foreignHost(r) || route != authzPath && foreignOrigin(r) && !linked(r, route)
 	}
-	return foreignHost(r) || foreignOrigin(r)
+	changes := r.Method != http.MethodGet && r.Method != http.MethodHead && !isAuthz(route) ||
+		strings.HasPrefix(route, koalaPath) // some change by GET; a browser adds the password that it was told
+	return changes && foreignOrigin(r)
+}
+
+// linked tells whether a browser opens the page itself, perhaps by a link of somebody else: it changes nothing, and nobody may frame it.
+func linked(r *http.Request, route string) bool {
+	return route == pagePath && r.Method == http.MethodGet &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // presentedToken takes the token out of the request. X-Tidegate-Token goes first, and

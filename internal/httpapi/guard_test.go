@@ -9,7 +9,7 @@ import (
 )
 
 // Without tokens the internal listener serves this machine's programs, and no
-// page in its browser.
+// page in its browser. With tokens it does not ask by which name it was found.
 func TestRebinding(t *testing.T) {
 	open := setup(t).Internal()
 	guarded := setup(t, withTokens(t)).Internal()
@@ -23,11 +23,13 @@ func TestRebinding(t *testing.T) {
 		{"no port", []string{"Host", "LOCALHOST"}, 200, 200, 200, 200},
 		{"address", []string{"Host", "127.0.0.1:8081"}, 200, 200, 200, 200},
 		{"IPv6", []string{"Host", "[::1]:8081"}, 200, 200, 200, 200},
-		{"rebound name", []string{"Host", "evil.example:8081"}, 403, 403, 200, 403},
-		{"like localhost", []string{"Host", "localhost.evil.example"}, 403, 403, 200, 403},
-		{"other address", []string{"Host", "192.0.2.1:8081"}, 403, 403, 200, 403},
-		{"no host", []string{"Host", ""}, 403, 403, 200, 403},
+		{"rebound name", []string{"Host", "evil.example:8081"}, 403, 403, 200, 200},
+		{"like localhost", []string{"Host", "localhost.evil.example"}, 403, 403, 200, 200},
+		{"other address", []string{"Host", "192.0.2.1:8081"}, 403, 403, 200, 200},
+		{"no host", []string{"Host", ""}, 403, 403, 200, 200},
 		{"own origin", []string{"Host", "localhost:8081", "Origin", "http://localhost:8081"}, 200, 200, 200, 200},
+		{"own origin behind a proxy", []string{"Host", "ops.example", "Origin", "https://ops.example", "Sec-Fetch-Site", "same-origin"}, 403, 403, 200, 200},
+		{"rebound name, another's origin", []string{"Host", "ops.example", "Origin", "https://evil.example"}, 403, 403, 200, 403},
 		{"foreign origin", []string{"Origin", "https://evil.example"}, 403, 403, 200, 403},
 		{"other port", []string{"Host", "localhost:8081", "Origin", "http://localhost:3000"}, 403, 403, 200, 403},
 		{"null origin", []string{"Origin", "null"}, 403, 403, 200, 403},
@@ -53,6 +55,39 @@ func TestRebinding(t *testing.T) {
 					t.Errorf("%+v", p)
 				}
 			}
+		}
+	}
+}
+
+// A link to the page opens it. Whatever else a page of another origin asks for without tokens, it does not get.
+func TestALinkToThePage(t *testing.T) {
+	h := setup(t, withPage).Internal()
+	linked := map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+	for _, tt := range []struct {
+		name, method, path string
+		but                map[string]string
+		want               int
+	}{
+		{"a link", "GET", "/", nil, 200},
+		{"on another port", "GET", "/", map[string]string{"Sec-Fetch-Site": "same-site"}, 200},
+		{"to a name that was led here", "GET", "/", map[string]string{"Host": "evil.example"}, 403},
+		{"a frame", "GET", "/", map[string]string{"Sec-Fetch-Dest": "iframe"}, 403},
+		{"an image", "GET", "/", map[string]string{"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 403},
+		{"a fetch", "GET", "/", map[string]string{"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}, 403},
+		{"a form", "POST", "/", nil, 403},
+		{"a link to a script", "GET", "/assets/main.js", nil, 403},
+		{"a link to the stream", "GET", "/events", nil, 403},
+		{"a link to the rules", "GET", "/v1/rules", nil, 403},
+		{"a form that changes", "POST", "/v1/sales/flash/pause", nil, 403},
+	} {
+		var fields []string
+		for _, of := range []map[string]string{linked, tt.but} {
+			for name, value := range of {
+				fields = append(fields, name, value)
+			}
+		}
+		if w := call(h, tt.method, tt.path, "", fields...); w.Code != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, w.Code, tt.want)
 		}
 	}
 }
