@@ -23,8 +23,8 @@ func (c completion) candidates(ctx context.Context, api *internalAPI, args []str
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
-	// What is not shown as it is could not be typed either.
-	return slices.DeleteFunc(c[len(args)](ctx, api, args), func(name string) bool { return name != harmless(name) })
+	// What is not shown as it is could not be typed either, and a user may be called --internal=http://elsewhere.
+	return slices.DeleteFunc(c[len(args)](ctx, api, args), func(name string) bool { return name != harmless(name) || strings.HasPrefix(name, "-") })
 }
 
 func (c completion) of(api *internalAPI) cobra.CompletionFunc {

@@ -37,7 +37,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		"GET /v1/semaphores?limit=1000":  `{"items":[{"name":"report"},{"name":"render"}],"next_cursor":null}`,
 		"GET /v1/semaphores/report":      `{"holders":[{"permit_id":"p.1"},{"permit_id":"p.2"}]}`,
 		"GET /v1/orders/dead?limit=1000": `{"items":[{"order_id":"01"}],"next_cursor":null}`,
-		"GET /v1/bans?limit=1000":        `{"items":[{"kind":"user","value":"ann"},{"kind":"ip","value":"192.0.2.1"}],"next_cursor":null}`,
+		"GET /v1/bans?limit=1000":        `{"items":[{"kind":"user","value":"ann"},{"kind":"ip","value":"192.0.2.1"},{"kind":"user","value":"--internal=http://evil"}],"next_cursor":null}`,
 	})
 	const noFiles, noSpace = ":4\n", ":6\n"
 	for args, want := range map[string]string{
@@ -51,6 +51,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		"orders replay ":             "01\n" + noFiles,
 		"bans add ":                  "user\nip\nnetwork\ndevice\n" + noFiles,
 		"bans lift ip ":              "192.0.2.1\n" + noFiles,
+		"bans lift user ":            "ann\n" + noFiles,
 		"sales list ":                noFiles,
 	} {
 		words := append([]string{"__complete"}, strings.Split(args, " ")...)

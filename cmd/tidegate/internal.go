@@ -68,13 +68,16 @@ func (a *internalAPI) send(ctx context.Context, method string, query url.Values,
 	return answer, nil
 }
 
+// direct follows no redirect: that would make a GET of a change, whose answer says that all is well and of which nothing is done.
+var direct = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
 // open makes a call and returns its answer unless that is a refusal. The caller closes its body.
 func (a *internalAPI) open(ctx context.Context, method string, query url.Values, body any, path ...string) (*http.Response, error) {
 	req, err := a.request(ctx, method, query, body, path...)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := direct.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("%w; is the server running? --internal or TIDEGATE_INTERNAL_URL says where its internal listener is", err)
 	}
@@ -180,7 +183,7 @@ func (a *internalAPI) refused(resp *http.Response, body []byte) error {
 		}
 		text += "\n" + harmless(at+": "+e.Message)
 	}
-	switch advice := a.advice(resp.StatusCode, problem.Reason); {
+	switch advice := a.advice(resp, problem.Reason); {
 	case advice == "":
 	case len(problem.Errors) > 0:
 		text += "\n" + advice
@@ -190,8 +193,11 @@ func (a *internalAPI) refused(resp *http.Response, body []byte) error {
 	return &refusedError{resp.StatusCode, text}
 }
 
-func (a *internalAPI) advice(status int, reason string) string {
-	switch {
+func (a *internalAPI) advice(resp *http.Response, reason string) string {
+	if elsewhere, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
+		return harmless(fmt.Sprintf("it is at %s; say --internal %s://%s", elsewhere, elsewhere.Scheme, elsewhere.Host))
+	}
+	switch status := resp.StatusCode; {
 	case status == http.StatusUnauthorized && a.token() == "":
 		return "set INTERNAL_TOKEN, or --token, to the token of an operator"
 	case status == http.StatusUnauthorized:

@@ -139,6 +139,23 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
+// A client that follows a redirect makes a GET of a change: what answers that says that all is well.
+func TestARedirectIsNoSuccess(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked = append(asked, r.Method+" "+r.URL.Path); r.URL.Path == "/v1/sales/s/pause" {
+			http.Redirect(w, r, "http://"+r.Host+"/elsewhere", http.StatusMovedPermanently)
+			return
+		}
+		_, _ = io.WriteString(w, `{"sale":"s"}`)
+	}))
+	defer server.Close()
+	out, err := call(t, at(server.URL), "sales", "pause", "s")
+	if err == nil || out != "" || len(asked) != 1 || !strings.Contains(err.Error(), "it is at "+server.URL+"/elsewhere; say --internal "+server.URL) {
+		t.Errorf("%v, %q after %q", err, out, asked)
+	}
+}
+
 // Names that a buyer, a rule or a database has chosen give no orders to an operator's terminal.
 func TestHostileNames(t *testing.T) {
 	const (

@@ -21,10 +21,10 @@ type apiCall struct {
 
 	method string
 	path   func(args []string) []string
-	flags  func(*cobra.Command)  // nil: none of its own
-	query  func() url.Values     // nil: none
-	body   bodyOf                // nil: none
-	ask    func([]string) string // what to ask before it is done; nil: it can be taken back
+	flags  func(*cobra.Command) // nil: none of its own
+	query  func() url.Values    // nil: none
+	body   bodyOf               // nil: none
+	ask    question             // what to ask before it is done; nil: it can be taken back
 
 	list     bool       // the answer is a page of items
 	newest   bool       // there may be any number of them, the newest first
@@ -36,8 +36,9 @@ type apiCall struct {
 }
 
 type (
-	bodyOf  func(ctx context.Context, api *internalAPI, args []string) (body any, err error)
-	showing func(out io.Writer, args []string, answer []byte, asJSON bool) error
+	bodyOf   func(ctx context.Context, api *internalAPI, args []string) (body any, err error)
+	question func(ctx context.Context, api *internalAPI, args []string) (text string, err error) // "": nothing
+	showing  func(out io.Writer, args []string, answer []byte, asJSON bool) error
 )
 
 func (c apiCall) command(getenv func(string) string) *cobra.Command {
@@ -75,11 +76,6 @@ type options struct {
 
 func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o options) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	if c.ask != nil && !o.yes {
-		if err := confirm(cmd, c.ask(args)); err != nil {
-			return err
-		}
-	}
 	query := url.Values{}
 	if c.query != nil {
 		query = c.query()
@@ -91,6 +87,15 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 	if c.body != nil {
 		var err error
 		if body, err = c.body(ctx, api, args); err != nil {
+			return err
+		}
+	}
+	if c.ask != nil && !o.yes {
+		text, err := c.ask(ctx, api, args)
+		if err == nil && text != "" {
+			err = confirm(cmd, text)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ var (
 
 func salesCommand(getenv func(string) string) *cobra.Command {
 	var def saleDefinition
-	verb := func(name, short string, ask func([]string) string) apiCall {
+	verb := func(name, short string, ask question) apiCall {
 		return apiCall{
 			use: name + " SALE", short: short, method: http.MethodPost, columns: saleInDetail, complete: saleNames, ask: ask,
 			path: func(args []string) []string { return []string{"v1", "sales", args[0], name} },
@@ -37,11 +37,13 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 			use: "create SALE", short: "Define a sale, or change it: hours move, stock only grows", method: http.MethodPut,
 			long:    "Define a sale, or change it. It takes orders once it is opened, within its hours. Of a sale that there is already, what the flags do not say is set anew, too.",
 			example: "  tidegate sales create summer --item ticket=500 --item poster=2000:5 --starts 2026-12-01T20:00:00Z --lasts 1h",
-			path:    below("sales"), columns: saleInDetail, flags: def.flags, body: def.body,
+			path:    below("sales"), columns: saleInDetail, flags: def.flags, body: def.body, ask: changing,
 		},
 		verb("open", "Publish a sale, or resume it; its hours still apply", nil),
 		verb("pause", "Take no orders until the sale is opened again", nil),
-		verb("close", "End a sale for good", func(args []string) string { return "Close " + args[0] + " for good? It cannot be opened again." }),
+		verb("close", "End a sale for good", func(_ context.Context, _ *internalAPI, args []string) (string, error) {
+			return "Close " + args[0] + " for good? It cannot be opened again.", nil
+		}),
 		apiCall{
 			use: "stock SALE ITEM=+UNITS", short: "Put more units of an item on sale", method: http.MethodPut, columns: saleInDetail, body: moreStock,
 			example: "  tidegate sales stock summer ticket=+100",
@@ -66,6 +68,18 @@ func (d *saleDefinition) flags(cmd *cobra.Command) {
 	f.DurationVar(&d.lasts, "lasts", 0, "how long it lasts, instead of --ends")
 	f.DurationVar(&d.hold, "hold", 15*time.Minute, "time to pay; 0: a confirmed order is final")
 	f.BoolVar(&d.anonymous, "anonymous", false, "take orders of callers whose user is not known")
+}
+
+// changing asks before a sale that there is already is defined anew.
+func changing(ctx context.Context, api *internalAPI, args []string) (string, error) {
+	var refused *refusedError
+	switch _, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "sales", args[0]); {
+	case err == nil:
+		return "There is a sale " + args[0] + ". Set its hours, time to pay and quotas anew, also those that no flag names?", nil
+	case !errors.As(err, &refused) || refused.status != http.StatusNotFound:
+		return "", err
+	}
+	return "", nil
 }
 
 type saleItem struct {

@@ -78,9 +78,39 @@ func TestSalesCreate(t *testing.T) {
 	} {
 		env, asked := internalFake(t, map[string]string{"PUT /v1/sales/s": operatorsView})
 		_, err := call(t, env, append([]string{"sales", "create", "s"}, strings.Fields(args)...)...)
-		if err != nil || len(*asked) != 1 || (*asked)[0] != "PUT /v1/sales/s "+want {
+		if err != nil || len(*asked) != 2 || (*asked)[1] != "PUT /v1/sales/s "+want { // the first asked whether there is one
 			t.Errorf("%s: %v, %q", args, err, *asked)
 		}
+	}
+}
+
+func TestASaleIsNotDefinedAnewByMistake(t *testing.T) {
+	env, asked := internalFake(t, map[string]string{"GET /v1/sales/flash": buyersView, "PUT /v1/sales/flash": operatorsView})
+	args := strings.Fields("sales create flash --item shoe=200 --lasts 1h")
+	if _, err := call(t, env, args...); err == nil || !strings.Contains(err.Error(), "There is a sale flash") || len(*asked) != 1 {
+		t.Errorf("%v after %q", err, *asked)
+	}
+	if _, err := call(t, env, append(args, "--yes")...); err != nil || len(*asked) != 2 || !strings.HasPrefix((*asked)[1], "PUT ") {
+		t.Errorf("%v after %q", err, *asked)
+	}
+	if _, err := call(t, answering(t, 503, ""), args...); err == nil || !strings.Contains(err.Error(), "GET ") {
+		t.Errorf("it does not know whether there is one: %v", err)
+	}
+}
+
+// A semaphore that is resized keeps its lease, which PUT would set anew.
+func TestResizingKeepsTheLease(t *testing.T) {
+	env, asked := internalFake(t, map[string]string{
+		"GET /v1/semaphores/slow": `{"name":"slow","limit":2,"lease_ms":120000}`, "PUT /v1/semaphores/slow": `{"name":"slow"}`, "PUT /v1/semaphores/new": `{"name":"new"}`,
+	})
+	for name, want := range map[string]string{"slow": `PUT /v1/semaphores/slow {"limit":5,"lease_ms":120000}`, "new": `PUT /v1/semaphores/new {"limit":5}`} {
+		*asked = nil
+		if _, err := call(t, env, "semaphores", "set", name, "--limit", "5"); err != nil || len(*asked) != 2 || (*asked)[1] != want {
+			t.Errorf("%v, %q", err, *asked)
+		}
+	}
+	if _, err := call(t, answering(t, 503, ""), "semaphores", "set", "slow", "--limit", "5"); err == nil || !strings.Contains(err.Error(), "GET ") {
+		t.Errorf("the lease is not known: %v", err)
 	}
 }
 
@@ -101,7 +131,7 @@ func TestVerbs(t *testing.T) {
 		{"bans lift network 192.0.2.0/24", "DELETE /v1/bans/network/192.0.2.0%2F24"},
 		{"bans add user ..", `PUT /v1/bans/user/%2E%2E {"for_ms":3600000,"reason":""}`},
 		{"semaphores release r .. -y", "DELETE /v1/semaphores/r/permits/%2E%2E"}, // and not the semaphore itself
-		{"semaphores set r --limit 0 --lease 1m", `PUT /v1/semaphores/r {"lease_ms":60000,"limit":0}`},
+		{"semaphores set r --limit 0 --lease 1m", `PUT /v1/semaphores/r {"limit":0,"lease_ms":60000}`},
 		{"semaphores revert r", "DELETE /v1/semaphores/r"},
 		{"semaphores release r p -y", "DELETE /v1/semaphores/r/permits/p"},
 		{"logins lift --name ann --ip 192.0.2.1 --factor otp", "DELETE /v1/login/subjects?factor=otp&ip=192.0.2.1&name=ann"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -29,11 +30,11 @@ func semaphoresCommand(getenv func(string) string) *cobra.Command {
 			complete: semaphoreNames, example: "  tidegate semaphores set report --limit 5",
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().IntVar(&limit, "limit", 0, "weight that may be held at once")
-				cmd.Flags().DurationVar(&lease, "lease", 15*time.Second, "how long a permit lasts without renewal")
+				cmd.Flags().DurationVar(&lease, "lease", 0, "how long a permit lasts without renewal; 0: as it is, or 15s of a new semaphore")
 				_ = cmd.MarkFlagRequired("limit") // it exists
 			},
-			body: func(context.Context, *internalAPI, []string) (any, error) {
-				return map[string]any{"limit": limit, "lease_ms": lease.Milliseconds()}, nil
+			body: func(ctx context.Context, api *internalAPI, args []string) (any, error) {
+				return resized(ctx, api, args[0], limit, lease)
 			},
 		},
 		apiCall{
@@ -43,10 +44,27 @@ func semaphoresCommand(getenv func(string) string) *cobra.Command {
 		apiCall{
 			use: "release NAME PERMIT", short: "Take a permit away from its holder; show names its id", method: http.MethodDelete, done: "released",
 			path: func(args []string) []string { return []string{"v1", "semaphores", args[0], "permits", args[1]} },
-			ask: func(args []string) string {
-				return "Take the permit of " + args[0] + " away? Its holder has to stop, and another one may begin."
+			ask: func(_ context.Context, _ *internalAPI, args []string) (string, error) {
+				return "Take the permit of " + args[0] + " away? Its holder has to stop, and another one may begin.", nil
 			},
 			complete: append(semaphoreNames[:1:1], permitsOf),
 		},
 	)
+}
+
+// resized is what PUT takes of a semaphore. PUT sets the lease anew where it is missing, so that of a semaphore that there is goes with it.
+func resized(ctx context.Context, api *internalAPI, name string, limit int, lease time.Duration) (any, error) {
+	to := struct {
+		Limit   int   `json:"limit"`
+		LeaseMS int64 `json:"lease_ms,omitempty"`
+	}{LeaseMS: lease.Milliseconds()}
+	if lease == 0 {
+		var refused *refusedError
+		err := api.call(ctx, http.MethodGet, &to, "v1", "semaphores", name)
+		if err != nil && (!errors.As(err, &refused) || refused.status != http.StatusNotFound) {
+			return nil, err
+		}
+	}
+	to.Limit = limit
+	return to, nil
 }
