@@ -3,8 +3,10 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
+# What metrics, traces and the page call the version. The repository, which knows it, is not in here.
+ARG VERSION=unknown
 # Static: an image from scratch has nothing to link with. The time zones of calendar windows are in the programs.
-RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/ ./cmd/api ./cmd/worker ./cmd/tidegate \
+RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X github.com/tidegate/tidegate/internal/serve.released=$VERSION" -o /out/ ./cmd/api ./cmd/worker ./cmd/tidegate \
  && mkdir /data
 
 FROM scratch

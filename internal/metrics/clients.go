@@ -53,12 +53,13 @@ var (
 	postgresMax   = describe("postgres_connections_max", "Connections to Postgres that this process may have.")
 	postgresConns = describe("postgres_connections", "Connections to Postgres, by state: in_use, idle or opening.", "state")
 	postgresWaits = describe("postgres_waits_total", "Uses of Postgres that waited for a connection, since none was idle.")
-	postgresWait  = describe("postgres_waited_seconds_total", "Time that uses of Postgres waited for a connection.")
+	postgresWait  = describe("postgres_waited_seconds_total", "Time that uses of Postgres waited for a connection, and got one.")
+	postgresNone  = describe("postgres_gave_up_total", "Uses of Postgres that ended before they got a connection.")
 )
 
 // Describe implements prometheus.Collector.
 func (p postgresPool) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{postgresMax, postgresConns, postgresWaits, postgresWait} {
+	for _, d := range []*prometheus.Desc{postgresMax, postgresConns, postgresWaits, postgresWait, postgresNone} {
 		ch <- d
 	}
 }
@@ -72,4 +73,5 @@ func (p postgresPool) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(postgresWaits, prometheus.CounterValue, float64(now.EmptyAcquireCount()))
 	ch <- prometheus.MustNewConstMetric(postgresWait, prometheus.CounterValue, now.EmptyAcquireWaitTime().Seconds())
+	ch <- prometheus.MustNewConstMetric(postgresNone, prometheus.CounterValue, float64(now.CanceledAcquireCount()))
 }

@@ -195,8 +195,14 @@ func (p *Process) addProbes(addr string, ready func(context.Context) error, meas
 	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: addr, Handler: handler})
 }
 
-// version is that of the module, or of the commit it was built from.
+// released is the version, if the linker was told: -X github.com/tidegate/tidegate/internal/serve.released=v1.2.3. What is built without the repository knows no other.
+var released string
+
+// version is that of the release, of the module, or of the commit it was built from.
 func version() string {
+	if released != "" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
