@@ -140,7 +140,7 @@ func (c *counters) totals() map[string]uint64 {
 }
 
 var (
-	answersTotal = prometheus.NewDesc("tidegate_answers_total", "Requests that rules were asked about or would have been, by how they ended: admitted, or the reason of the refusal.", []string{"answer"}, nil)
+	answersTotal = prometheus.NewDesc("tidegate_answers_total", "Requests that rules were asked about, by what they said: admitted, or a reason; orders by how they ended, also without asking.", []string{"answer"}, nil)
 	verdictTotal = prometheus.NewDesc("tidegate_rule_verdicts_total", "Requests that matched a rule, by what the rule said: charged, refused, or shadow for what it would have refused.", []string{"rule", "verdict"}, nil)
 )
 

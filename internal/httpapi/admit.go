@@ -120,7 +120,7 @@ func (a *API) decide(ctx context.Context, asked *admitRequest, req admission.Req
 		}
 		return a.gate.Reset(ctx, req, asked.Rule)
 	}
-	return a.chargeGate(ctx, req)
+	return a.chargeOnce(ctx, req)
 }
 
 // request is what the gate is asked. Errors name places below at.

@@ -96,6 +96,44 @@ func (c *capacity) leave(took time.Duration) {
 	}
 }
 
+// squeeze enters without waiting, for who was in already.
+func (c *capacity) squeeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inUse++
+}
+
+// A stay is the room that an order takes while it is decided. The zero value takes none.
+type stay struct {
+	in    *capacity
+	since time.Time
+}
+
+// leave ends the stay, if it has not ended. It counts if it says how long decisions take.
+func (s *stay) leave(counts bool) {
+	if s.in == nil {
+		return
+	}
+	took := time.Duration(0)
+	if counts {
+		took = time.Since(s.since)
+	}
+	s.in.leave(took)
+	s.in = nil
+}
+
+// outside has fn done without room, for it waits for somebody else.
+func (s *stay) outside(fn func() error) error {
+	in := s.in
+	s.leave(false)
+	err := fn()
+	if in != nil {
+		in.squeeze()
+		*s = stay{in, time.Now()}
+	}
+	return err
+}
+
 // Capacity returns how many orders are decided at a time at most, and how many are now.
 func (a *API) Capacity() (limit, inUse int) {
 	a.capacity.mu.Lock()

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -162,4 +165,56 @@ func TestCapacitySurvivesAPanic(t *testing.T) {
 	if b.capacity.inUse != 0 {
 		t.Errorf("%d still in", b.capacity.inUse)
 	}
+}
+
+// watchedCaptcha tells how many orders are being decided while a solution is verified.
+type watchedCaptcha struct {
+	*oddCaptcha
+	b      *bed
+	inside []int
+}
+
+func (w *watchedCaptcha) Verify(ctx context.Context, token string, binding captcha.Binding, ip netip.Addr) error {
+	_, n := w.b.Capacity()
+	w.inside = append(w.inside, n)
+	return w.oddCaptcha.Verify(ctx, token, binding, ip)
+}
+
+// A provider that is slow keeps nobody out, and what it takes says nothing of this process.
+func TestSolutionsTakeNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watched := &watchedCaptcha{oddCaptcha: &oddCaptcha{takes: 2 * time.Second}}
+		watched.b = setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"), func(c *Config) {
+			watched.Provider, c.Captcha = c.Captcha, watched
+		})
+		for _, refused := range []error{nil, &captcha.RefusedError{Cause: captcha.CauseWrong}} {
+			watched.err = refused
+			w := call(watched.b.Public(), "POST", placePath, orderBody, "X-Captcha", "x")
+			if want := map[bool]int{true: http.StatusAccepted, false: http.StatusForbidden}[refused == nil]; w.Code != want {
+				t.Errorf("%d %s, want %d", w.Code, w.Body, want)
+			}
+		}
+		if !slices.Equal(watched.inside, []int{0, 0}) {
+			t.Errorf("%v in while solutions were verified", watched.inside)
+		}
+		if c := watched.b.capacity; c.inUse != 0 || c.window.late != 0 {
+			t.Errorf("%d still in, %d late", c.inUse, c.window.late)
+		}
+	})
+}
+
+// A header alone changes nothing: a decision that is late counts as late, and a refusal as nothing.
+func TestLateDecisionsCountWhateverTheRequestSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *Config) {
+			c.Decided = func(*admission.Request, *admission.Decision, time.Duration) { time.Sleep(decideTime) }
+		})
+		b.capacity.window.end = time.Now().Add(time.Hour)
+		call(b.Public(), "POST", placePath, orderBody, "X-Captcha", "x")
+		b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
+		call(b.Public(), "POST", placePath, orderBody)
+		if w := b.capacity.window; w.late != 1 || w.count != 1 {
+			t.Errorf("%d of %d late, want 1 of 1", w.late, w.count)
+		}
+	})
 }

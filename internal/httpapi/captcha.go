@@ -91,7 +91,7 @@ func (a *API) challengeCharged(ctx huma.Context, next func(huma.Context)) {
 	err := a.limitCaptcha(ctx.Context(), r, req)
 	if err == nil {
 		var d admission.Decision
-		if d, err = a.chargeGate(ctx.Context(), req); err == nil {
+		if d, err = a.chargeOnce(ctx.Context(), req); err == nil {
 			admissionhttp.WriteFields(r.header, &d)
 			err = denial(&d)
 		}

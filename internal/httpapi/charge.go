@@ -29,8 +29,13 @@ func (a *API) charge(ctx context.Context, within time.Duration) (context.Context
 
 // chargeOrSolve charges req. Where only a challenge is in the way and the caller has solved one, the solution is verified, and
 // the request charged once more. Only then, because a solution is good once, and verifying it costs more than charging.
-func (a *API) chargeOrSolve(ctx context.Context, within time.Duration, r *request, req admission.Request) (context.Context, context.CancelFunc, error) {
-	rest, cancel := bounded(ctx, within)
+func (a *API) chargeOrSolve(
+	ctx context.Context, within time.Duration, r *request, req admission.Request,
+) (rest context.Context, cancel context.CancelFunc, err error) {
+	if !r.placing {
+		defer func() { a.answered(err, "", func() admission.Request { return req }) }()
+	}
+	rest, cancel = bounded(ctx, within)
 	d, err := a.chargeGate(rest, req)
 	if err == nil && d.Reason == admission.CaptchaRequired && a.captcha != nil {
 		b := a.orderBinding(&req)
@@ -43,7 +48,7 @@ func (a *API) chargeOrSolve(ctx context.Context, within time.Duration, r *reques
 		}
 		err = a.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: SolutionRoute})
 		if err == nil {
-			err = a.verifyCaptcha(ctx, token, b, req.IP)
+			err = r.stay.outside(func() error { return a.verifyCaptcha(ctx, token, b, req.IP) })
 		}
 		if err != nil {
 			return rest, cancel, err
@@ -76,16 +81,23 @@ func (a *API) chargeGate(ctx context.Context, req admission.Request) (admission.
 	ctx, span := a.traceDecision(ctx)
 	d, err := a.gate.Charge(ctx, req)
 	endDecision(span, &d, err)
-	if err != nil {
-		return d, err
-	}
-	if a.decided != nil {
+	if err == nil && a.decided != nil {
 		a.decided(&req, &d, time.Since(began))
 	}
-	if !requestOf(ctx).placing {
-		a.answered(denial(&d), d.Rule, func() admission.Request { return req })
+	return d, err
+}
+
+// chargeOnce is chargeGate for whoever has nothing else to ask.
+func (a *API) chargeOnce(ctx context.Context, req admission.Request) (admission.Decision, error) {
+	d, err := a.chargeGate(ctx, req)
+	if a.live != nil {
+		said := err
+		if err == nil {
+			said = denial(&d)
+		}
+		a.answered(said, d.Rule, func() admission.Request { return req })
 	}
-	return d, nil
+	return d, err
 }
 
 // denial is the problem that d is to who is refused, or nil. Header fields are admissionhttp's.

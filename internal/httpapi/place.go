@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
@@ -86,17 +87,15 @@ func (a *API) reserve(ctx context.Context, attempt Attempt) (orders.Outcome, err
 	if !a.capacity.enter() {
 		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: time.Second}, nil
 	}
-	began := time.Now()
-	defer func() {
-		took := time.Since(began)
-		if requestOf(ctx).http.Header[captchaField] != nil {
-			took = 0 // it says nothing of this process: a provider may have been asked about the solution
-		}
-		a.capacity.leave(took)
-	}()
+	r := requestOf(ctx)
+	r.stay = stay{a.capacity, time.Now()}
+	counts := true
+	defer func() { r.stay.leave(counts) }()
 	rest, cancel, err := a.charge(ctx, a.within)
 	defer cancel()
 	if err != nil {
+		_, refused := errors.AsType[*Problem](err)
+		counts = !refused // perhaps from memory
 		return orders.Outcome{}, err
 	}
 	return attempt.Reserve(rest)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -24,6 +23,7 @@ type request struct {
 	role    Role   // of the token; empty on the public listener
 	token   string // its name; empty also without tokens
 	placing bool   // it is an order, which the page is told of when it is decided as a whole
+	stay    stay   // while it is decided
 	header  http.Header
 	http    *http.Request
 	echo    echo.Context // not to be used after the answer
@@ -148,16 +148,6 @@ func (a *API) logCause(ctx context.Context, p *Problem) {
 	r := requestOf(ctx)
 	p.Instance = "urn:tidegate:request:" + r.id
 	a.log.LogAttrs(ctx, slog.LevelError, "request failed", append(r.attrs(), slog.Any("error", p.cause))...)
-}
-
-// withoutSecrets is a path without what its holder must keep: the ids of permits and of login attempts.
-func withoutSecrets(path string) string {
-	for _, of := range []string{"/permits/", "/attempts/"} {
-		if before, _, ok := strings.Cut(path, of); ok {
-			return before + of + "…"
-		}
-	}
-	return path
 }
 
 var noStore = []string{"no-store"}

@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"errors"
+	"maps"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/dashboard"
+)
+
+// answersOf are what a recorder has counted, by answer.
+func answersOf(t *testing.T, r *dashboard.Recorder) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(r)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() == "tidegate_answers_total" {
+			for _, m := range f.Metric {
+				counts[m.Label[0].GetValue()] = m.Counter.GetValue()
+			}
+		}
+	}
+	return counts
+}
+
+// Every request that rules are asked about is counted once, also where they could not answer, and where a solution let it in.
+func TestEveryAnswerIsCountedOnce(t *testing.T) {
+	const admit = `{"subject":{"user":"ada"},"attributes":{"route":"/x","method":"GET"}}`
+	recorder := dashboard.NewRecorder()
+	b := setup(t, func(c *Config) { c.Live = &Live{Recorder: recorder} })
+	want := map[string]float64{}
+	ask := func(answer string) {
+		t.Helper()
+		call(b.Public(), "GET", "/v1/sales/flash", "")
+		call(b.Internal(), "POST", "/v1/admit", admit)
+		call(b.Public(), "POST", placePath, orderBody)
+		want[answer] += 3
+		if got := answersOf(t, recorder); !maps.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	ask("admitted")
+	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
+	ask("rate_limited")
+	b.gate.err = errors.Join(admission.ErrUnavailable)
+	ask("store_unavailable")
+
+	solved := dashboard.NewRecorder()
+	b = setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"), func(c *Config) {
+		c.Live = &Live{Recorder: solved}
+		c.Captcha = &oddCaptcha{Provider: c.Captcha}
+	})
+	if w := call(b.Public(), "GET", "/v1/sales/flash", "", "X-Captcha", "x"); w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if got := answersOf(t, solved); !maps.Equal(got, map[string]float64{"admitted": 1}) {
+		t.Errorf("%v of one request that was solved", got)
+	}
+}
