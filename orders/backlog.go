@@ -10,7 +10,7 @@ import (
 // A Backlog is what was accepted and is not committed yet, in all processes.
 type Backlog struct {
 	Orders int
-	// Oldest is how long ago the oldest was accepted, or last taken up by a sweeper; 0 without orders.
+	// Oldest is how long ago the oldest was accepted; 0 without orders. Where many wait it is that of one of the oldest.
 	Oldest time.Duration
 }
 
@@ -27,14 +27,14 @@ func (s *Service) Committed() uint64 { return s.committed.Load() }
 func (s *Service) Backlog(ctx context.Context) (Backlog, error) {
 	var (
 		counts []*redis.IntCmd
-		oldest []*redis.ZSliceCmd
+		oldest []*redis.StringSliceCmd
 		b      Backlog
 	)
 	_, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sh := range s.catalog.Load().byNumber {
 			if !sh.forgottenAt(time.Now()) {
 				counts = append(counts, p.HLen(ctx, sh.keys[2]))
-				oldest = append(oldest, p.ZRangeWithScores(ctx, sh.keys[3], 0, 0))
+				oldest = append(oldest, p.ZRange(ctx, sh.keys[3], 0, 0))
 			}
 		}
 		return nil
@@ -46,7 +46,10 @@ func (s *Service) Backlog(ctx context.Context) (Backlog, error) {
 	for i := range counts {
 		b.Orders += int(counts[i].Val())
 		if first := oldest[i].Val(); len(first) > 0 {
-			b.Oldest = max(b.Oldest, now.Sub(time.UnixMilli(int64(first[0].Score))))
+			// Its score is when a sweeper last took it up. They take the oldest first, so it was accepted before the others, too.
+			if id, err := ParseID(first[0]); err == nil {
+				b.Oldest = max(b.Oldest, now.Sub(id.time()))
+			}
 		}
 	}
 	return b, nil

@@ -20,6 +20,7 @@ type bulletin struct {
 type change struct {
 	ID     ID     `json:"id"`
 	Status Status `json:"s"`
+	Again  bool   `json:"a,omitempty"` // it was committed before
 }
 
 func (s *Service) publish(ctx context.Context, b bulletin) {
@@ -68,7 +69,7 @@ func (s *Service) listenTo(ctx context.Context, sub *redis.PubSub) {
 				}
 				s.hear(b)
 				for _, c := range b.Orders {
-					if c.Status == StatusConfirmed {
+					if c.Status == StatusConfirmed && !c.Again {
 						s.committed.Add(1)
 					}
 				}
@@ -121,7 +122,7 @@ func (s *Service) askForSome(ctx context.Context) int {
 	}
 	for _, r := range late {
 		if status, ok := found[r.ID]; ok {
-			s.hear(bulletin{Orders: []change{{r.ID, status}}})
+			s.hear(bulletin{Orders: []change{{ID: r.ID, Status: status}}})
 		} else {
 			s.offer(ctx, r) // if its task and its outbox entry are lost, this is the copy that is left
 		}

@@ -164,7 +164,7 @@ func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []i
 		case v.Stale:
 			var status Status
 			if *r, status, err = s.readmit(ctx, *r); err == nil && status != "" {
-				settled = append(settled, settlement{*r, Verdict{Status: status}})
+				settled = append(settled, settlement{*r, Verdict{Status: status, Repeated: true}})
 			} else if err == nil {
 				again = append(again, i)
 			}
@@ -188,7 +188,7 @@ func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []i
 func (s *Service) write(ctx context.Context, part []Reservation) ([]Verdict, []error) {
 	began := time.Now()
 	verdicts, err := s.store.Commit(ctx, part)
-	s.opts.Measures.Batch(len(part), time.Since(began))
+	s.opts.Measures.Batch(len(part), time.Since(began), err)
 	failures := make([]error, len(part))
 	switch {
 	case err == nil:
@@ -235,10 +235,10 @@ func (s *Service) settle(ctx context.Context, settled []settlement) {
 		} else {
 			ids[at] = append(ids[at], r.ID.String())
 		}
-		if v.Status == StatusConfirmed {
+		if v.Status == StatusConfirmed && !v.Repeated {
 			s.opts.Measures.Confirmed(max(0, now.Sub(time.UnixMilli(r.AcceptedMS))))
 		}
-		news.Orders = append(news.Orders, change{r.ID, v.Status})
+		news.Orders = append(news.Orders, change{r.ID, v.Status, v.Repeated})
 	}
 	for at, list := range ids {
 		if err := settleScript.Run(ctx, s.rdb, s.itemKeys(at.sale, at.item, at.epoch), list...).Err(); err != nil {

@@ -58,6 +58,6 @@ func (s *Service) Replay(ctx context.Context, id ID) (Order, error) {
 		return Order{}, err
 	}
 	s.giveBack(ctx, back)
-	s.publish(ctx, bulletin{Orders: []change{{id, status}}})
+	s.publish(ctx, bulletin{Orders: []change{{ID: id, Status: status}}})
 	return s.store.Order(ctx, id)
 }

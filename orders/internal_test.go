@@ -198,7 +198,7 @@ func TestNewsWakeThoseWhoWait(t *testing.T) {
 	defer done()
 	others, doneToo := s.waiters.wait(other)
 	defer doneToo()
-	s.hear(bulletin{Orders: []change{{id, StatusConfirmed}}})
+	s.hear(bulletin{Orders: []change{{ID: id, Status: StatusConfirmed}}})
 	select {
 	case <-mine:
 	default:

@@ -6,9 +6,9 @@ import "time"
 type Measures struct {
 	// Reserved is told how long Redis took for one decision, also one that failed.
 	Reserved func(took time.Duration)
-	// Batch is told of each transaction that was to commit orders, also one that failed.
-	Batch func(orders int, took time.Duration)
-	// Confirmed is told, by the process that committed an order, how long after its acceptance that was.
+	// Batch is told of each transaction that was to commit orders; err is why it did not.
+	Batch func(orders int, took time.Duration, err error)
+	// Confirmed is told, in the process that committed an order, how long after its acceptance that was; once, however often it is tried.
 	Confirmed func(after time.Duration)
 }
 
@@ -17,7 +17,7 @@ func (m Measures) withDefaults() Measures {
 		m.Reserved = func(time.Duration) {}
 	}
 	if m.Batch == nil {
-		m.Batch = func(int, time.Duration) {}
+		m.Batch = func(int, time.Duration, error) {}
 	}
 	if m.Confirmed == nil {
 		m.Confirmed = func(time.Duration) {}

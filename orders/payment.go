@@ -57,7 +57,7 @@ func (s *Service) Capture(ctx context.Context, id ID, reference string) (Payment
 		return Payment{}, err
 	}
 	if p.Status == StatusPaid {
-		s.publish(ctx, bulletin{Orders: []change{{id, p.Status}}})
+		s.publish(ctx, bulletin{Orders: []change{{ID: id, Status: p.Status}}})
 	}
 	return p, nil
 }

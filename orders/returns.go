@@ -72,7 +72,7 @@ func (s *Service) giveBack(ctx context.Context, list []Return) {
 	for i := range list {
 		r := &list[i]
 		if r.Status != "" {
-			news.Orders = append(news.Orders, change{r.ID, r.Status})
+			news.Orders = append(news.Orders, change{ID: r.ID, Status: r.Status})
 		}
 		var sh *shelf
 		l, ok := c.sales[r.Sale]

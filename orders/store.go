@@ -10,6 +10,8 @@ type Verdict struct {
 	// Status of the order's row; empty when none was written because of what follows.
 	Status Status
 	Reason Reason
+	// Repeated: the row had been there before.
+	Repeated bool
 	// Stale: the reservation is of an epoch below the sale's floor, or above its epoch.
 	Stale bool
 	// Taken are those of its units that belong to other orders, or are above the stock.

@@ -15,8 +15,8 @@ import (
 func (m *Metrics) Orders() orders.Measures {
 	var (
 		reserved  = prometheus.NewHistogram(seconds("reserve_duration_seconds", "Time that Redis took for one reservation, also one that failed."))
-		batch     = prometheus.NewHistogram(seconds("commit_duration_seconds", "Time of a transaction that was to commit orders, also one that failed."))
-		size      = prometheus.NewHistogram(native("commit_orders", "Orders in a transaction.", 1, 2, 5, 10, 25, 50, 100, 250, 500))
+		batch     = prometheus.NewHistogramVec(seconds("commit_duration_seconds", "Time of a transaction that was to commit orders, by its result: ok or failed."), []string{"result"})
+		size      = prometheus.NewHistogram(native("commit_orders", "Orders in a transaction that was committed.", 1, 2, 5, 10, 25, 50, 100, 250, 500))
 		confirmed = prometheus.NewHistogram(seconds("confirmation_duration_seconds", "Time from the acceptance of an order to its commit, in the process that committed it."))
 	)
 	m.registry.MustRegister(reserved, batch, size, confirmed)
@@ -25,9 +25,13 @@ func (m *Metrics) Orders() orders.Measures {
 			m.reserved.Add(1)
 			reserved.Observe(took.Seconds())
 		},
-		Batch: func(orders int, took time.Duration) {
+		Batch: func(orders int, took time.Duration, err error) {
+			if err != nil {
+				batch.WithLabelValues("failed").Observe(took.Seconds())
+				return
+			}
 			size.Observe(float64(orders))
-			batch.Observe(took.Seconds())
+			batch.WithLabelValues("ok").Observe(took.Seconds())
 		},
 		Confirmed: func(after time.Duration) { confirmed.Observe(after.Seconds()) },
 	}
@@ -65,9 +69,9 @@ type selling struct {
 
 var (
 	outboxOrders = describe("outbox_orders", "Orders that were accepted and are not committed yet.")
-	outboxOldest = describe("outbox_oldest_seconds", "How long ago the oldest order that is not committed was accepted, or last taken up by a sweeper; 0 without one.")
+	outboxOldest = describe("outbox_oldest_seconds", "How long ago the oldest order that is not committed was accepted; 0 without one.")
 	deadLetters  = describe("dead_letters", fmt.Sprintf("Orders that the database refuses, until they are replayed; %d stands for more, too.", mostDead))
-	stockUnits   = describe("stock_units", "Units of an item whose sale is open, paused or recovering.", "sale", "item")
+	stockUnits   = describe("stock_units", "Units of an item whose sale is open, paused or recovering, from an hour before its start.", "sale", "item")
 	freeUnits    = describe("free_units", "Units of an item that nobody has; no series: it is recovering.", "sale", "item")
 )
 
@@ -100,9 +104,10 @@ func (s selling) Collect(ch chan<- prometheus.Metric) {
 		gauge(deadLetters, float64(n))
 	}
 	sales, _ := s.sales.wait()
+	now := time.Now()
 	for i := range sales {
 		sale := &sales[i]
-		if !slices.Contains([]orders.State{orders.StateOpen, orders.StatePaused, orders.StateRecovering}, sale.State) {
+		if !sale.Patrolled(now) || !slices.Contains([]orders.State{orders.StateOpen, orders.StatePaused, orders.StateRecovering}, sale.State) {
 			continue
 		}
 		for _, item := range sale.Items {

@@ -18,13 +18,15 @@ func TestOrders(t *testing.T) {
 	o := m.Orders()
 	o.Reserved(time.Second)
 	for range 2 {
-		o.Batch(30, 2*time.Second)
+		o.Batch(30, 2*time.Second, nil)
+		o.Batch(7, time.Second, errors.New("no disk"))
 		o.Confirmed(3 * time.Second)
 	}
 	got := scrape(t, m)
 	for name, want := range map[string]string{
-		"reserve_duration_seconds_sum": "1", "commit_duration_seconds_sum": "4", "commit_duration_seconds_count": "2", "commit_orders_sum": "60",
-		"confirmation_duration_seconds_sum": "6",
+		"reserve_duration_seconds_sum": "1", `commit_duration_seconds_sum{result="ok"}`: "4", `commit_duration_seconds_count{result="ok"}`: "2", "commit_orders_sum": "60",
+		`commit_duration_seconds_count{result="failed"}`: "2",
+		"confirmation_duration_seconds_sum":              "6",
 	} {
 		if n := got["tidegate_"+name]; n != want {
 			t.Errorf("%s is %q, want %s", name, n, want)
@@ -48,12 +50,17 @@ func (s *shop) Sales(context.Context) ([]orders.SaleStatus, error) { return s.sa
 
 func TestSales(t *testing.T) {
 	items := []orders.Item{{ID: "a", Stock: 10}, {ID: "b", Stock: 20}}
+	sale := func(id string, startsIn time.Duration) orders.Sale {
+		start := time.Now().Add(startsIn)
+		return orders.Sale{ID: id, StartsAt: start, EndsAt: start.Add(time.Hour), Items: items}
+	}
 	from := &shop{
 		backlog: orders.Backlog{Orders: 3, Oldest: 1500 * time.Millisecond}, dead: make([]orders.DeadLetter, 1200),
 		sales: []orders.SaleStatus{
-			{Sale: orders.Sale{ID: "open", Items: items}, State: orders.StateOpen, Free: map[string]int{"a": 0, "b": 7}},
-			{Sale: orders.Sale{ID: "lost", Items: items}, State: orders.StateRecovering, Free: map[string]int{"a": 1}},
-			{Sale: orders.Sale{ID: "past", Items: items}, State: orders.StateEnded, Free: map[string]int{"a": 1, "b": 2}},
+			{Sale: sale("open", 0), State: orders.StateOpen, Free: map[string]int{"a": 0, "b": 7}},
+			{Sale: sale("lost", time.Minute), State: orders.StateRecovering, Free: map[string]int{"a": 1}},
+			{Sale: sale("past", -2*time.Hour), State: orders.StateEnded, Free: map[string]int{"a": 1, "b": 2}},
+			{Sale: sale("far", 2*time.Hour), State: orders.StatePaused, Free: map[string]int{"a": 1, "b": 2}}, // nobody verifies it yet
 		},
 	}
 	told := func() (*metrics.Metrics, map[string]string) {

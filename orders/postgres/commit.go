@@ -246,6 +246,7 @@ func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing
 	var todo []int
 	for _, i := range missing {
 		if v, ok := known[batch[i].ID]; ok {
+			v.Repeated = true
 			verdicts[i] = v
 			continue
 		}

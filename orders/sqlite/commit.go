@@ -36,6 +36,7 @@ func commit(ctx context.Context, tx *sql.Tx, r *orders.Reservation) (orders.Verd
 	)
 	err := tx.QueryRowContext(ctx, `SELECT status, reason FROM orders WHERE order_id = ?`, r.ID.String()).Scan(&v.Status, &v.Reason)
 	if !errors.Is(err, sql.ErrNoRows) {
+		v.Repeated = true
 		return v, err
 	}
 	err = tx.QueryRowContext(ctx, `SELECT epoch, epoch_floor, hold_ms FROM sales WHERE sale = ?`, r.Sale).Scan(&epoch, &floor, &hold)

@@ -35,7 +35,7 @@ func testCommitAgain(_ *testing.T, b *bench) {
 	for _, v := range b.commit(r, r) {
 		b.want(v.Status, orders.StatusConfirmed, "twice in one batch")
 	}
-	b.want(b.commit(r), []orders.Verdict{confirmed}, "in a further batch")
+	b.want(b.commit(r), []orders.Verdict{repeated}, "in a further batch")
 	b.want(b.order(r.ID).Units, []int{1}, "units")
 }
 

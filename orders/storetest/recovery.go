@@ -47,7 +47,7 @@ func testStale(t *testing.T, b *bench) {
 	if err := b.EndHandOver(t.Context(), "spring", b.sale.Epoch+2); !errors.Is(err, orders.ErrConflict) {
 		t.Errorf("end of a hand-over that nobody began: %v", err)
 	}
-	b.want(b.commit(before), []orders.Verdict{confirmed}, "the hand-over goes on")
+	b.want(b.commit(before), []orders.Verdict{repeated}, "the hand-over goes on")
 	b.must(b.EndHandOver(t.Context(), "spring", b.sale.Epoch+1))
 	b.want(b.commit(after), []orders.Verdict{{Stale: true}}, "after it")
 	if _, err := b.Order(t.Context(), after.ID); !errors.Is(err, orders.ErrUnknownOrder) {

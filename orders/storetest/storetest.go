@@ -129,4 +129,7 @@ func (b *bench) order(id orders.ID) orders.Order {
 	return o
 }
 
-var confirmed = orders.Verdict{Status: orders.StatusConfirmed}
+var (
+	confirmed = orders.Verdict{Status: orders.StatusConfirmed}
+	repeated  = orders.Verdict{Status: orders.StatusConfirmed, Repeated: true}
+)
