@@ -111,18 +111,22 @@ func (s screen) body() []string {
 	for _, what := range f.Process.Degraded {
 		b.add("%s", bad.Render("! "+harmless(what)))
 	}
+	unknown(b, "sales", f.Sales)
+	unknown(b, "orders on the way", f.Queue)
+	unknown(b, "semaphores", f.Semaphores)
+	unknown(b, "bans", f.Bans)
 	b.answers(f)
-	if p := f.Sales; p != nil {
-		b.head("SALES, free of stock", p.AgeMS, p.Error)
-		b.sales(p.Value)
+	if sales := f.Sales.Known(); sales != nil {
+		b.head("SALES, free of stock", f.Sales.AgeMS, f.Sales.Error)
+		b.sales(*sales)
 	}
-	if p := f.Queue; p != nil {
-		b.head("ON THE WAY TO THE DATABASE", p.AgeMS, p.Error)
-		b.queue(&p.Value, f.WindowMS)
+	if queue := f.Queue.Known(); queue != nil {
+		b.head("ON THE WAY TO THE DATABASE", f.Queue.AgeMS, f.Queue.Error)
+		b.queue(queue, f.WindowMS)
 	}
-	if p := f.Semaphores; p != nil && len(p.Value) > 0 {
-		b.head("SEMAPHORES", p.AgeMS, p.Error)
-		for _, one := range p.Value {
+	if all := f.Semaphores.Known(); all != nil && len(*all) > 0 {
+		b.head("SEMAPHORES", f.Semaphores.AgeMS, f.Semaphores.Error)
+		for _, one := range *all {
 			b.gauge(one.Name, one.InUse, one.Limit, fmt.Sprintf("%d/%d held, %d wait", one.InUse, one.Limit, one.Waiting))
 		}
 	}
@@ -136,9 +140,9 @@ func (s screen) body() []string {
 			b.gauge(r.Name, int(r.Fullest*1000), 1000, text)
 		}
 	}
-	if p := f.Bans; p != nil && p.Value.Count > 0 {
-		b.head(fmt.Sprintf("BANS %d", p.Value.Count), p.AgeMS, p.Error)
-		for _, ban := range p.Value.Bans[:min(5, len(p.Value.Bans))] {
+	if bans := f.Bans.Known(); bans != nil && bans.Count > 0 {
+		b.head(fmt.Sprintf("BANS %d", bans.Count), f.Bans.AgeMS, f.Bans.Error)
+		for _, ban := range bans.Bans[:min(5, len(bans.Bans))] {
 			b.row(ban.Kind+" "+ban.Value, fmt.Sprintf("%s left  %s", span(ban.Until.Sub(f.At)), faint.Render(harmless(cmp.Or(ban.Reason, ban.Rule)))))
 		}
 	}
@@ -160,6 +164,13 @@ type sections struct {
 
 func (b *sections) add(format string, args ...any) {
 	b.lines = append(b.lines, fmt.Sprintf(format, args...))
+}
+
+// unknown tells of a part that could not be asked even once.
+func unknown[T any](b *sections, what string, p *dashboard.Part[T]) {
+	if p != nil && p.Value == nil {
+		b.add("%s", bad.Render("! "+what+": not known: "+harmless(p.Error)))
+	}
 }
 
 // head begins a section. What could not be asked in time is marked as old.
@@ -208,9 +219,13 @@ func (b *sections) sales(all []dashboard.Sale) {
 	}
 	for _, sale := range all {
 		for _, it := range sale.Items {
-			text := fmt.Sprintf("%d/%d", it.Free, it.Stock)
+			free, text := 0, fmt.Sprintf("–/%d", it.Stock)
+			if it.Free != nil {
+				free = *it.Free
+				text = fmt.Sprintf("%d/%d", free, it.Stock)
+			}
 			switch {
-			case it.Free == 0:
+			case it.Free != nil && free == 0:
 				text += " sold out"
 			case it.PerSecond > 0:
 				text += fmt.Sprintf(" gone in %s at %.3g/s", span(time.Duration(it.SoldOutIn)*time.Millisecond), it.PerSecond)
@@ -220,7 +235,7 @@ func (b *sections) sales(all []dashboard.Sale) {
 			if sale.State != "open" {
 				text += ", " + harmless(sale.State)
 			}
-			b.gauge(sale.Sale+" "+it.Item, it.Free, it.Stock, text)
+			b.gauge(sale.Sale+" "+it.Item, free, it.Stock, text)
 		}
 	}
 }

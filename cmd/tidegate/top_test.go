@@ -21,7 +21,7 @@ import (
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func part[T any](value T) *dashboard.Part[T] { return &dashboard.Part[T]{Value: value} }
+func part[T any](value T) *dashboard.Part[T] { return &dashboard.Part[T]{Value: &value} }
 
 // busy is a frame in which everything happens.
 func busy() *dashboard.Frame {
@@ -31,8 +31,8 @@ func busy() *dashboard.Frame {
 		Rules:   []dashboard.Rule{{Name: "orders", Charged: 300, Refused: 37, Shadow: 4, Fullest: 0.5}},
 		Latest:  []dashboard.Answer{{At: noon, Who: "ada", What: "POST /v1/sales/flash/orders", Answer: dashboard.Admitted}, {At: noon, Who: "東京の買い手", What: "POST /v1/sales/flash/orders", Answer: "rate_limited"}},
 		Sales: part([]dashboard.Sale{
-			{Sale: "flash", State: "open", Items: []dashboard.Item{{Item: "ticket", Stock: 500, Free: 125, PerSecond: 12.5, SoldOutIn: 10_000}, {Item: "poster", Stock: 10}}},
-			{Sale: "a-sale-whose-name-is-very-long-indeed", State: "scheduled", StartsAt: noon.Add(90 * time.Minute), Items: []dashboard.Item{{Item: "hat", Stock: 7, Free: 7}}},
+			{Sale: "flash", State: "open", Items: []dashboard.Item{{Item: "ticket", Stock: 500, Free: new(125), PerSecond: 12.5, SoldOutIn: 10_000}, {Item: "poster", Stock: 10, Free: new(0)}}},
+			{Sale: "a-sale-whose-name-is-very-long-indeed", State: "scheduled", StartsAt: noon.Add(90 * time.Minute), Items: []dashboard.Item{{Item: "hat", Stock: 7, Free: new(7)}}},
 		}),
 		Queue:      part(dashboard.Queue{Waiting: 42, InWork: 7, OldestMS: 1234, Committed: 180, Dead: []dashboard.Dead{{OrderID: "01"}}, MoreDead: true}),
 		Semaphores: part([]dashboard.Semaphore{{Name: "report", Limit: 2, InUse: 1, Waiting: 3}}),
@@ -138,6 +138,24 @@ func TestScreen(t *testing.T) {
 		want = strings.ReplaceAll(want, "12:00:00", noon.Local().Format(time.TimeOnly))
 		if got := ansi.Strip(screen{frame: busy(), width: width}.text()); got != want {
 			t.Errorf("%d cells:\n%s", width, cmp.Diff(want, got))
+		}
+	}
+}
+
+// What nobody knows is not said to be 0.
+func TestScreenOfWhatIsNotKnown(t *testing.T) {
+	f := busy()
+	f.Sales = part([]dashboard.Sale{{Sale: "flash", State: "recovering", Items: []dashboard.Item{{Item: "ticket", Stock: 600}}}})
+	f.Queue, f.Bans = &dashboard.Part[dashboard.Queue]{Error: "away"}, &dashboard.Part[dashboard.Bans]{Error: "gone\x1b"}
+	text := ansi.Strip(screen{frame: f}.text())
+	for _, want := range []string{"! orders on the way: not known: away", "! bans: not known: gone", " –/600, recovering"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	for _, never := range []string{"sold out, recovering", "DATABASE", "\x1b"} {
+		if strings.Contains(text, never) {
+			t.Errorf("it says %q", never)
 		}
 	}
 }

@@ -59,16 +59,17 @@ func (a *asked[T]) wait() {
 	}
 }
 
-// part is what was last said, or nil if nothing was yet.
+// part is what was last said, without a value if that was never more than an error, or nil if nothing was said yet.
 func (a *asked[T]) part(now time.Time) *Part[T] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.at.IsZero() && a.err == nil {
 		return nil
 	}
-	p := &Part[T]{Value: a.value}
+	p := &Part[T]{}
 	if !a.at.IsZero() {
-		p.AgeMS = max(0, now.Sub(a.at).Milliseconds())
+		value := a.value // whoever makes a frame may change it
+		p.Value, p.AgeMS = &value, max(0, now.Sub(a.at).Milliseconds())
 	}
 	if a.err != nil {
 		p.Error = short(a.err.Error(), mostReason)

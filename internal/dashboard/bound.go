@@ -23,46 +23,45 @@ func (frame *Frame) bound() {
 	p := &frame.Process
 	p.Degraded, _ = first(p.Degraded, mostDegraded)
 	frame.Rules, frame.MoreRules = first(frame.Rules, mostRules)
-	if part := frame.Sales; part != nil {
-		part.Value = slices.Clone(part.Value)
-		slices.SortStableFunc(part.Value, func(a, b Sale) int { return compareSales(&a, &b) })
-		part.Value, frame.MoreSales = first(part.Value, mostSales)
-		for i := range part.Value {
-			s := &part.Value[i]
-			s.Items, s.MoreItems = first(slices.Clone(s.Items), mostItems)
+	if sales := frame.Sales.Known(); sales != nil {
+		sorted := slices.Clone(*sales)
+		slices.SortStableFunc(sorted, func(a, b Sale) int { return compareSales(&a, &b) })
+		*sales, frame.MoreSales = first(sorted, mostSales)
+		for i := range *sales {
+			s := &(*sales)[i]
+			s.Items, s.MoreItems = first(s.Items, mostItems)
 		}
 	}
-	if part := frame.Semaphores; part != nil {
-		part.Value, frame.MoreSemaphores = first(slices.Clone(part.Value), mostSemaphores)
-		for i := range part.Value {
-			s := &part.Value[i]
-			s.Holders, _ = first(slices.Clone(s.Holders), mostHolders)
+	if semaphores := frame.Semaphores.Known(); semaphores != nil {
+		*semaphores, frame.MoreSemaphores = first(*semaphores, mostSemaphores)
+		for i := range *semaphores {
+			s := &(*semaphores)[i]
+			s.Holders, _ = first(s.Holders, mostHolders)
 			for j := range s.Holders {
 				s.Holders[j].Holder = short(s.Holders[j].Holder, mostName)
 			}
 		}
 	}
-	if part := frame.Queue; part != nil {
+	if queue := frame.Queue.Known(); queue != nil {
 		var more int
-		part.Value.Dead, more = first(slices.Clone(part.Value.Dead), mostDead)
-		part.Value.MoreDead = part.Value.MoreDead || more > 0
-		for i := range part.Value.Dead {
-			part.Value.Dead[i].Reason = short(part.Value.Dead[i].Reason, mostReason)
+		queue.Dead, more = first(queue.Dead, mostDead)
+		queue.MoreDead = queue.MoreDead || more > 0
+		for i := range queue.Dead {
+			queue.Dead[i].Reason = short(queue.Dead[i].Reason, mostReason)
 		}
 	}
-	if part := frame.Bans; part != nil {
-		part.Value.Bans, _ = first(slices.Clone(part.Value.Bans), mostBans)
-		for i := range part.Value.Bans {
-			part.Value.Bans[i].Reason = short(part.Value.Bans[i].Reason, mostReason)
+	if bans := frame.Bans.Known(); bans != nil {
+		bans.Bans, _ = first(bans.Bans, mostBans)
+		for i := range bans.Bans {
+			bans.Bans[i].Reason = short(bans.Bans[i].Reason, mostReason)
 		}
 	}
 }
 
+// first copies the first of all, and is never nil, which JavaScript would not take for a list.
 func first[T any](all []T, most int) (some []T, more int) {
-	if len(all) <= most {
-		return all, 0
-	}
-	return all[:most], len(all) - most
+	n := min(len(all), most)
+	return append(make([]T, 0, n), all[:n]...), len(all) - n
 }
 
 // compareSales puts what goes on, the latest first, before what is to come, the next one first, and that before what is over, the latest first.

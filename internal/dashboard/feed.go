@@ -123,12 +123,12 @@ func (f *Feed) frame(now, before totals, at time.Time, window time.Duration, wat
 	if watched && f.sources.Process != nil { // it may ask Redis and the database
 		frame.Process = f.sources.Process()
 	}
-	if health := f.health.part(at); health != nil {
-		frame.Process.Degraded = append(frame.Process.Degraded, health.Value...)
+	if health := f.health.part(at).Known(); health != nil {
+		frame.Process.Degraded = append(frame.Process.Degraded, *health...)
 	}
-	if frame.Sales != nil {
-		for i := range frame.Sales.Value {
-			if s := &frame.Sales.Value[i]; s.State == "recovering" {
+	if sales := frame.Sales.Known(); sales != nil {
+		for i := range *sales {
+			if s := &(*sales)[i]; s.State == "recovering" {
 				frame.Process.Degraded = append(frame.Process.Degraded, "the sale "+s.Sale+" is recovering")
 			}
 		}
@@ -139,8 +139,8 @@ func (f *Feed) frame(now, before totals, at time.Time, window time.Duration, wat
 			frame.Answers[answer] = n
 		}
 	}
-	if frame.Queue != nil {
-		frame.Queue.Value.Committed = now.committed - before.committed
+	if queue := frame.Queue.Known(); queue != nil {
+		queue.Committed = now.committed - before.committed
 	}
 	frame.bound()
 	return frame
@@ -183,8 +183,8 @@ func (f *Feed) publish(frame *Frame, watched bool) {
 		f.history = slices.Delete(f.history, 0, 1)
 	}
 	f.history = append(f.history, summary{frame.At, frame.WindowMS, frame.Answers})
-	if frame.Sales != nil {
-		f.stock.fill(frame.Sales.Value, frame.At.Add(-time.Duration(frame.Sales.AgeMS)*time.Millisecond))
+	if sales := frame.Sales.Known(); sales != nil {
+		f.stock.fill(*sales, frame.At.Add(-time.Duration(frame.Sales.AgeMS)*time.Millisecond))
 	}
 	if !watched {
 		return

@@ -59,7 +59,8 @@ func TestAFrameASecond(t *testing.T) {
 			Sales: func(context.Context) ([]Sale, error) {
 				asks.Add(1)
 				free -= 5
-				return []Sale{{Sale: "flash", State: "open", Items: []Item{{Item: "shoe", Stock: 100, Free: free}}}}, nil
+				left := free
+				return []Sale{{Sale: "flash", State: "open", Items: []Item{{Item: "shoe", Stock: 100, Free: &left}}}}, nil
 			},
 			Rules: func() []string { return []string{"second", "first"} },
 		})
@@ -80,7 +81,7 @@ func TestAFrameASecond(t *testing.T) {
 		if len(one.Rules) != 2 || one.Rules[0].Name != "second" {
 			t.Errorf("rules in force: %+v", one.Rules)
 		}
-		if it := two.Sales.Value[0].Items[0]; it.PerSecond != 5 || it.SoldOutIn != int64(it.Free)*200 {
+		if it := (*two.Sales.Value)[0].Items[0]; it.PerSecond != 5 || it.SoldOutIn != int64(*it.Free)*200 {
 			t.Errorf("%+v", it)
 		}
 		f.close(frames)
@@ -120,7 +121,7 @@ func TestASourceThatHangs(t *testing.T) {
 		if first.Queue.Value.Waiting != 7 || first.Queue.AgeMS != 0 || len(first.Process.Degraded) != 1 {
 			t.Errorf("%+v", first)
 		}
-		if first.Bans == nil || !strings.HasPrefix(first.Bans.Error, "away") || len(first.Bans.Error) > 2*mostReason {
+		if first.Bans == nil || first.Bans.Value != nil || !strings.HasPrefix(first.Bans.Error, "away") || len(first.Bans.Error) > 2*mostReason {
 			t.Errorf("bans: %+v", first.Bans)
 		}
 		hang.Store(true)
@@ -181,32 +182,50 @@ func TestPagesThatCannotKeepUp(t *testing.T) {
 // Whatever there is, a frame is small.
 func TestAFrameIsBounded(t *testing.T) {
 	long := strings.Repeat("\u202e<>", 5000)
-	frame := Frame{
-		Sales: &Part[[]Sale]{}, Queue: &Part[Queue]{}, Semaphores: &Part[[]Semaphore]{}, Bans: &Part[Bans]{Value: Bans{Count: 5000}},
-	}
+	var (
+		sales      []Sale
+		semaphores []Semaphore
+		queue      Queue
+		frame      Frame
+		bans       = Bans{Count: 5000}
+	)
 	states := []string{"closed", "ended", "scheduled", "open", "paused", "recovering"}
 	for i := range 600 {
-		sale := Sale{Sale: fmt.Sprintf("%064d", i), State: states[i%len(states)], Items: make([]Item, 1000)}
-		frame.Sales.Value = append(frame.Sales.Value, sale)
+		sales = append(sales, Sale{Sale: fmt.Sprintf("%064d", i), State: states[i%len(states)], Items: make([]Item, 1000)})
 		frame.Rules = append(frame.Rules, Rule{Name: fmt.Sprintf("%064d", i)})
-		frame.Queue.Value.Dead = append(frame.Queue.Value.Dead, Dead{Reason: long})
-		frame.Bans.Value.Bans = append(frame.Bans.Value.Bans, Ban{Value: strings.Repeat("v", 255), Reason: long})
-		frame.Semaphores.Value = append(frame.Semaphores.Value, Semaphore{Name: "s", Holders: make([]Holder, 1000)})
+		queue.Dead = append(queue.Dead, Dead{Reason: long})
+		bans.Bans = append(bans.Bans, Ban{Value: strings.Repeat("v", 255), Reason: long})
+		semaphores = append(semaphores, Semaphore{Name: "s", Holders: make([]Holder, 1000)})
 		frame.Process.Degraded = append(frame.Process.Degraded, "the sale is recovering")
 	}
-	for i := range frame.Semaphores.Value[0].Holders {
-		frame.Semaphores.Value[0].Holders[i].Holder = long
+	for i := range semaphores[0].Holders {
+		semaphores[0].Holders[i].Holder = long
 	}
-	asked := frame.Sales.Value
+	asked := sales
+	frame.Sales, frame.Queue = &Part[[]Sale]{Value: &sales}, &Part[Queue]{Value: &queue}
+	frame.Semaphores, frame.Bans = &Part[[]Semaphore]{Value: &semaphores}, &Part[Bans]{Value: &bans}
 	frame.bound()
 	encoded, err := json.Marshal(frame)
 	if err != nil || len(encoded) > 400<<10 {
 		t.Errorf("%d bytes, %v", len(encoded), err)
 	}
-	if len(frame.Sales.Value) != mostSales || frame.MoreSales != 600-mostSales || frame.Sales.Value[0].MoreItems != 1000-mostItems || frame.MoreRules != 600-mostRules {
-		t.Errorf("%d sales and %d more", len(frame.Sales.Value), frame.MoreSales)
+	if len(sales) != mostSales || frame.MoreSales != 600-mostSales || sales[0].MoreItems != 1000-mostItems || frame.MoreRules != 600-mostRules {
+		t.Errorf("%d sales and %d more", len(sales), frame.MoreSales)
 	}
-	if first := frame.Sales.Value[0]; first.State != "open" || asked[0].State != "closed" {
+	if first := sales[0]; first.State != "open" || asked[0].State != "closed" {
 		t.Errorf("what goes on is first: %s; and what was answered stays: %s", first.State, asked[0].State)
+	}
+}
+
+// What nobody has answered is not there, and what is empty is a list.
+func TestAFrameOfNothing(t *testing.T) {
+	frame := Frame{
+		Sales: &Part[[]Sale]{Error: "away"}, Queue: &Part[Queue]{Value: &Queue{}}, Semaphores: &Part[[]Semaphore]{Value: new([]Semaphore)},
+		Bans: &Part[Bans]{Value: &Bans{}}, Answers: map[string]uint64{}, Latest: []Answer{},
+	}
+	frame.bound()
+	encoded, err := json.Marshal(frame)
+	if err != nil || strings.Contains(string(encoded), "null") || !strings.Contains(string(encoded), `"sales":{"age_ms":0,"error":"away"}`) {
+		t.Errorf("%v: %s", err, encoded)
 	}
 }

@@ -29,7 +29,15 @@ type Frame struct {
 type Part[T any] struct {
 	AgeMS int64  `json:"age_ms"`
 	Error string `json:"error,omitempty"` // why it is old
-	Value T      `json:"value"`
+	Value *T     `json:"value,omitempty"` // nil: nothing was ever answered
+}
+
+// Known is the value of a part, or nil where there is no part or no value.
+func (p *Part[T]) Known() *T {
+	if p == nil {
+		return nil
+	}
+	return p.Value
 }
 
 // A Process is who says so.
@@ -77,7 +85,7 @@ type Sale struct {
 type Item struct {
 	Item      string  `json:"item"`
 	Stock     int     `json:"stock"`
-	Free      int     `json:"free"`
+	Free      *int    `json:"free"` // nil: nobody knows, as while it recovers
 	PerSecond float64 `json:"per_second"`               // units taken
 	OverMS    int64   `json:"over_ms"`                  // what that was counted in: ten seconds at most
 	SoldOutIn int64   `json:"sold_out_in_ms,omitempty"` // at that pace; 0: it is, or nobody takes any

@@ -23,10 +23,10 @@ func (s stock) fill(sales []Sale, at time.Time) {
 			it := &sales[i].Items[j]
 			key := itemKey{sales[i].Sale, it.Item}
 			seen[key] = true
-			if sales[i].State == "recovering" { // until then nobody knows
+			if it.Free == nil {
 				continue
 			}
-			s[key] = grown(s[key], left{at, it.Free})
+			s[key] = grown(s[key], left{at, *it.Free})
 			it.PerSecond, it.OverMS, it.SoldOutIn = pace(s[key])
 		}
 	}

@@ -145,7 +145,10 @@ func (a *API) liveSales(ctx context.Context) ([]dashboard.Sale, error) {
 			StartsAt: instant(s.StartsAt), EndsAt: instant(s.EndsAt), Items: make([]dashboard.Item, len(s.Items)),
 		}
 		for j, it := range s.Items {
-			sales[i].Items[j] = dashboard.Item{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID]}
+			sales[i].Items[j] = dashboard.Item{Item: it.ID, Stock: it.Stock}
+			if free, known := s.Free[it.ID]; known {
+				sales[i].Items[j].Free = &free
+			}
 		}
 	}
 	return sales, nil

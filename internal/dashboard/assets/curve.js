@@ -22,8 +22,7 @@ export function draw(node, sale, {item, free, stock}, at) {
   const name = nameOf(sale.sale, item);
   const points = past.get(name) ?? [];
   past.set(name, points);
-  const known = sale.state !== 'recovering'; // until then nobody knows
-  if (known && !(points.at(-1)?.[0] >= at)) points.push([at, free]);
+  if (free !== null && !(points.at(-1)?.[0] >= at)) points.push([at, free]);
   if (!points.length) return {since: '', moves: false};
   while (points.length > 1 && at - points[1][0] > kept) points.shift();
   // It begins where the first unit was taken, so that a sale of seconds fills it as one of minutes.

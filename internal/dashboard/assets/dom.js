@@ -33,7 +33,7 @@ export function put(node, text) {
  */
 export function keyed(parent, items, key, make, update, note = '') {
   if (items.length === 0 && note !== '') {
-    return keyed(parent, [note], () => '', () => el('p', {class: 'empty'}, note), () => {});
+    return keyed(parent, [note], () => '', () => el('p', {class: 'empty'}), (node) => put(node, note));
   }
   const old = new Map([...parent.children].map((node) => [node.dataset.key, node]));
   let at = parent.firstElementChild;

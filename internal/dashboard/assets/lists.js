@@ -4,13 +4,20 @@ import {$, el, fill, gauge, keyed, put} from './dom.js';
 import {count, duration, rate, seconds, visible} from './format.js';
 import {change} from './actions.js';
 
-/** aged says in a part's heading how old its numbers are, once they are older than they should be, and else what there is to say. */
-export function aged(parent, part, more = '') {
+/** told says in a part's heading how old its numbers are, once they are older than they should be, and else what there is to say. It tells whether there are any. */
+export function told(parent, part, more = '') {
+  if (!part) return false;
   const section = parent.closest('section'), note = $('h2 small', section);
   const old = part.error || part.age_ms > 3000;
   section.classList.toggle('old', Boolean(old));
   note.dataset.scope ??= note.textContent;
+  if (!part.value) {
+    put(note, note.dataset.scope);
+    keyed(parent, [], null, null, null, 'Not known: ' + visible(part.error));
+    return false;
+  }
   put(note, [note.dataset.scope, more, old && `as of ${duration(part.age_ms)} ago${part.error ? ': ' + visible(part.error) : ''}`].filter(Boolean).join(' · '));
+  return true;
 }
 
 const row = (name, ...more) => el('div', {class: 'row ' + name}, el('span', {class: 'label'}), el('span', {class: 'value'}), ...more);
@@ -21,8 +28,7 @@ function say(node, label, value) {
 }
 
 export function drawQueue(parent, part, window) {
-  if (!part) return;
-  aged(parent, part);
+  if (!told(parent, part)) return;
   const q = part.value;
   const facts = [
     ['accepted, not yet committed', count(q.waiting)],
@@ -44,8 +50,7 @@ const deadLetter = (id) => row('dead', el('button', {
 }, 'Replay'));
 
 export function drawSemaphores(parent, part, more) {
-  if (!part) return;
-  aged(parent, part, more && `and ${count(more)} more`);
+  if (!told(parent, part, more && `and ${count(more)} more`)) return;
   keyed(parent, part.value, (s) => s.name, () => el('div', {class: 'block'}, row('fact'), gauge(), el('div', {class: 'holders'})), (node, s) => {
     say(node, visible(s.name), `${count(s.in_use)} of ${count(s.limit)} held · ${count(s.waiting)} waiting`);
     fill($('.gauge', node), s.in_use, s.limit, `${s.name}: ${s.in_use} of ${s.limit} held`);
@@ -72,9 +77,8 @@ export function drawRules(parent, frame) {
 }
 
 export function drawBans(parent, part, now) {
-  if (!part) return;
-  const {bans, count: all} = part.value;
-  aged(parent, part, all > bans.length ? `${count(bans.length)} of ${count(all)}, those that last longest` : all && count(all));
+  const {bans, count: all} = part?.value ?? {bans: [], count: 0};
+  if (!told(parent, part, all > bans.length ? `${count(bans.length)} of ${count(all)}, those that last longest` : all && count(all))) return;
   keyed(parent, bans, (b) => b.kind + ' ' + b.value, ban, (node, b) => {
     say(node, `${b.kind} ${visible(b.value)}`, `${visible(b.reason || b.rule || 'by hand')} · ${duration(1000 * Math.ceil((Date.parse(b.until) - Date.parse(now)) / 1000))} left`);
   }, 'Nobody is banned.');

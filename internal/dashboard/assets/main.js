@@ -18,20 +18,30 @@ function state(text, kind) {
 }
 
 function draw(frame) {
-  const p = frame.process, degraded = p.degraded ?? [];
+  const p = frame.process, degraded = p.degraded;
   document.documentElement.dataset.seq = frame.seq;
   keyed($('#degraded'), degraded, (text) => text, (text) => el('li', {}, text), () => {});
   state(degraded.length ? 'degraded' : 'live', degraded.length ? 'bad' : 'good');
   put($('#about'), `${time(frame.at)} · counted over ${seconds(frame.window_ms)} · rules ${p.rules} · ${p.processes === 1 ? '1 process' : p.processes + ' processes'} · version ${p.version}`);
-  drawTiles($('#tiles'), frame);
-  drawSales($('#sales .list'), frame.sales, frame.more_sales, frame.at);
-  chart.add(frame);
-  drawQueue($('#queue .list'), frame.queue, frame.window_ms);
-  drawSemaphores($('#semaphores .list'), frame.semaphores, frame.more_semaphores);
-  drawRules($('#rules .list'), frame);
-  drawBans($('#bans .list'), frame.bans, frame.at);
-  drawLatest(frame.latest);
+  for (const part of parts) {
+    try {
+      part(frame);
+    } catch (error) {
+      reportError(error); // and the others are drawn
+    }
+  }
 }
+
+const parts = [
+  (frame) => drawTiles($('#tiles'), frame),
+  (frame) => drawSales($('#sales .list'), frame.sales, frame.more_sales, frame.at),
+  (frame) => chart.add(frame),
+  (frame) => drawQueue($('#queue .list'), frame.queue, frame.window_ms),
+  (frame) => drawSemaphores($('#semaphores .list'), frame.semaphores, frame.more_semaphores),
+  (frame) => drawRules($('#rules .list'), frame),
+  (frame) => drawBans($('#bans .list'), frame.bans, frame.at),
+  (frame) => drawLatest(frame.latest),
+];
 
 // A browser opens the stream again by itself, except where the server refuses it.
 function connect() {

@@ -3,12 +3,11 @@
 import {$, el, keyed, put} from './dom.js';
 import {count, day, duration, rate, seconds} from './format.js';
 import {change} from './actions.js';
-import {aged} from './lists.js';
+import {told} from './lists.js';
 import {draw, drawing} from './curve.js';
 
 export function drawSales(parent, part, more, now) {
-  if (!part) return;
-  aged(parent, part, more && `and ${count(more)} more, in tidegate sales`);
+  if (!told(parent, part, more && `and ${count(more)} more, in tidegate sales`)) return;
   const at = Date.parse(now) - part.age_ms;
   keyed(parent, part.value, (s) => s.sale, make, (node, sale) => update(node, sale, at), 'No sale is defined. "tidegate sales create" makes one.');
 }
@@ -49,10 +48,11 @@ const makeItem = () => el('div', {class: 'item'}, el('div', {class: 'inside'},
 
 function updateItem(node, sale, it, at) {
   const gone = it.free === 0 && it.stock > 0;
-  node.dataset.level = gone ? 'gone' : it.free * 4 < it.stock ? 'low' : '';
-  node.dataset.free = it.free;
+  const known = it.free !== null; // not while it recovers
+  node.dataset.level = gone ? 'gone' : known && it.free * 4 < it.stock ? 'low' : '';
+  node.dataset.free = it.free ?? '';
   put($('.name', node), it.item);
-  put($('b', node), gone ? 'Sold out' : count(it.free));
+  put($('b', node), gone ? 'Sold out' : known ? count(it.free) : '–');
   put($('.left span', node), gone ? `all ${count(it.stock)}` : `of ${count(it.stock)} left`);
   put($('.pace', node), it.per_second > 0 && !gone
     ? `sold out in ${it.sold_out_in_ms < 1000 ? 'less than 1 s' : duration(it.sold_out_in_ms)} at ${rate(it.per_second)}/s, counted over ${seconds(it.over_ms)}`
