@@ -84,26 +84,27 @@ type Config struct {
 
 // API is both listeners' handlers. Made by New; safe for concurrent use.
 type API struct {
-	orders   Orders
-	ready    func(context.Context) error
-	gate     Gate
-	bans     BanHistory
-	audit    Audit
-	live     *Live
-	feed     *dashboard.Feed // nil: there is no page
-	capacity *capacity       // for orders
-	metrics  http.Handler
-	decided  func(*admission.Request, *admission.Decision, time.Duration)
-	served   func(Served)
-	verified func(sale string, checks []orders.Check)
-	identity Identity
-	tokens   *Tokens
-	proxies  []netip.Prefix
-	tracer   trace.Tracer // nil: none
-	log      *slog.Logger
-	version  string
-	within   time.Duration
-	draining atomic.Bool
+	orders    Orders
+	ready     func(context.Context) error
+	gate      Gate
+	bans      BanHistory
+	audit     Audit
+	forbidden forbiddenCalls // that are audited
+	live      *Live
+	feed      *dashboard.Feed // nil: there is no page
+	capacity  *capacity       // for orders
+	metrics   http.Handler
+	decided   func(*admission.Request, *admission.Decision, time.Duration)
+	served    func(Served)
+	verified  func(sale string, checks []orders.Check)
+	identity  Identity
+	tokens    *Tokens
+	proxies   []netip.Prefix
+	tracer    trace.Tracer // nil: none
+	log       *slog.Logger
+	version   string
+	within    time.Duration
+	draining  atomic.Bool
 
 	captcha      captcha.Provider
 	captchaLimit func(context.Context, admission.Request) (admission.Decision, error) // nil: none

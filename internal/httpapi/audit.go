@@ -40,6 +40,7 @@ type detailed interface{ detail(a *API) any }
 func (in *putSaleInput) detail(*API) any      { return in.Body }
 func (in *putBanInput) detail(*API) any       { return in.Body }
 func (in *putSemaphoreInput) detail(*API) any { return in.Body }
+func (in *payInput) detail(*API) any          { return in.Body }
 
 type reachedKey struct{}
 
@@ -63,14 +64,38 @@ func audited[I, O any](a *API, op huma.Operation, handler func(context.Context, 
 	}
 }
 
+// ofOperators is audited for an operation that is also the daily work of services: only what an operator does by hand leaves an event.
+// Without a file of tokens everybody is an operator, and nobody can tell.
+func ofOperators[I, O any](a *API, op huma.Operation, handler func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
+	kept := audited(a, op, handler)
+	return func(ctx context.Context, in *I) (*O, error) {
+		if a.tokens != nil && a.tokens.file != "" && requestOf(ctx).role == RoleOperator {
+			return kept(ctx, in)
+		}
+		return handler(ctx, in)
+	}
+}
+
 // auditRefused leaves an event of a request that was refused before it came to its handler: for the role of its token, or its form.
 func (a *API) auditRefused(op huma.Operation) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		reached := false
 		next(huma.WithValue(ctx, reachedKey{}, &reached))
-		if !reached {
-			a.note(ctx.Context(), op.OperationID, nil, problem(reasonOfStatus(humaecho.Unwrap(ctx).Response().Status)))
+		if reached {
+			return
 		}
+		r := requestOf(ctx.Context())
+		var detail any
+		if !r.role.may(RoleOperator) {
+			before, due := a.forbidden.due(r.token, op.OperationID, time.Now())
+			if !due {
+				return
+			}
+			if before > 0 {
+				detail = map[string]int{"refused_before": before}
+			}
+		}
+		a.note(ctx.Context(), op.OperationID, detail, problem(reasonOfStatus(humaecho.Unwrap(ctx).Response().Status)))
 	}
 }
 
@@ -82,7 +107,7 @@ func (a *API) note(ctx context.Context, action string, detail any, outcome error
 	}
 	r := requestOf(ctx)
 	e := audit.Event{
-		ID: rand.Text(), At: time.Now(), Actor: cmp.Or(r.token, "local"), Action: action, Target: quoted(withoutSecrets(r.http.URL.Path)),
+		ID: rand.Text(), At: time.Now(), Actor: cmp.Or(r.token, "local"), Action: action, Target: quoted(r.target()),
 		Outcome: "done", RequestID: r.id,
 	}
 	e.Target = strings.Map(printable, e.Target) // which Postgres, too, could not keep otherwise
@@ -108,6 +133,17 @@ func (a *API) note(ctx context.Context, action string, detail any, outcome error
 	}
 }
 
+// target is the path of a request, without the id of a permit, which its holder must keep. The route tells where that is: in the path
+// anything may stand, such as the name of a user.
+func (r *request) target() string {
+	path := r.http.URL.Path
+	if strings.HasSuffix(r.echo.Path(), "/permits/:id") {
+		before, _, _ := strings.Cut(path, "/permits/")
+		return before + "/permits/…"
+	}
+	return path
+}
+
 func printable(r rune) rune {
 	if unicode.IsControl(r) {
 		return unicode.ReplacementChar
@@ -129,11 +165,11 @@ type auditView struct {
 }
 
 func (a *API) listAudit(ctx context.Context, in *Paging) (*pageOutput[auditView], error) {
-	after, err := parseCursor(in.Cursor)
+	after, err := afterEvent(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	events, err := a.audit.List(ctx, string(after), in.Limit)
+	events, err := a.audit.List(ctx, after, in.Limit)
 	if err != nil {
 		return nil, err
 	}

@@ -78,8 +78,8 @@ func withAudit(t *testing.T) (*bed, *fakeAudit) {
 
 // asService are the operations by which services do their work, with a token of theirs: what becomes of orders is among the order events.
 var asService = []string{
-	"place-order", "cancel-order", "pay-order", "admit", "admit-batch", "login-attempt", "login-outcome", "acquire-permit", "renew-permit",
-	"release-permit", // of their own; see TestForcedRelease
+	"place-order", "pay-order", "admit", "admit-batch", "login-attempt", "login-outcome", "acquire-permit", "renew-permit",
+	"release-permit", // of their own; see TestForcedRelease, and of payments TestWhatOperatorsDoByHand
 }
 
 // Every change leaves an event: whoever adds an operation says here if it is none of an operator's.
@@ -111,6 +111,12 @@ func TestEveryChangeIsKept(t *testing.T) {
 				t.Errorf("%s: %+v", id, e)
 			}
 			w := call(b.Internal(), strings.ToUpper(method), at, body, "X-Tidegate-Token", "s")
+			if id == "cancel-order" { // which is services' work as well
+				if len(kept.events) != 0 {
+					t.Errorf("%s by a service: %+v", id, kept.events)
+				}
+				continue
+			}
 			if e := kept.last(t); w.Code != 403 || e.Actor != "shop" || e.Action != id || e.Outcome != "forbidden" || e.Detail != "" {
 				t.Errorf("%s by a service: %d, %+v", id, w.Code, e)
 			}
@@ -138,6 +144,7 @@ func TestWhatIsKept(t *testing.T) {
 		{"wrong rules", "POST", "/v1/rules/reload", "", func(b *bed) { b.gate.err = &admission.RulesError{Problem: "x"} }, "invalid", ""},
 		{"a semaphore", "PUT", "/v1/semaphores/own", `{"limit":3}`, nil, "done", `{"limit":3,"lease_ms":15000}`},
 		{"login", "DELETE", "/v1/login/subjects?name=hunter2&ip=192.0.2.1", "", nil, "done", `{"factor":"password","ip":"192.0.2.1","reference":"`},
+		{"a name like a secret's place", "PUT", "/v1/bans/user/x%2Fpermits%2Feve", `{"for_ms":1}`, nil, "done", `{"for_ms":1}`},
 		{"a wrong name", "PUT", "/v1/bans/user/%00%ff%0a", `{"for_ms":1}`, nil, "invalid", `{"for_ms":1}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -150,10 +157,40 @@ func TestWhatIsKept(t *testing.T) {
 			if e.Actor != "boss" || e.Outcome != tt.outcome || e.RequestID != "r-1" || !strings.Contains(e.Detail, tt.detail) || (tt.detail == "") != (e.Detail == "") {
 				t.Errorf("%+v", e)
 			}
+			if strings.Contains(tt.path, "eve") && e.Target != "/v1/bans/user/x/permits/eve" {
+				t.Errorf("who is banned? %q", e.Target)
+			}
 			if strings.Contains(e.Detail+e.Target, "hunter2") || strings.ContainsAny(e.Target, "\x00\n") || !utf8.ValidString(e.Target) {
 				t.Errorf("%+q", e)
 			}
 		})
+	}
+}
+
+// What services do all day leaves an event where an operator does it.
+func TestWhatOperatorsDoByHand(t *testing.T) {
+	const capture = `{"reference":"by hand","outcome":"captured"}`
+	b, kept := withAudit(t)
+	at := "/v1/orders/" + b.orders.found.ID.String()
+	call(b.Internal(), "POST", at+"/cancel", "", "X-Tidegate-Token", "b")
+	if e := kept.last(t); e.Actor != "boss" || e.Action != "cancel-order" || e.Target != at+"/cancel" || e.Outcome != "done" {
+		t.Errorf("%+v", e)
+	}
+	call(b.Internal(), "POST", at+"/payment", capture, "X-Tidegate-Token", "b")
+	if e := kept.last(t); e.Actor != "boss" || e.Action != "pay-order" || e.Target != at+"/payment" || e.Outcome != "done" || !strings.Contains(e.Detail, "by hand") {
+		t.Errorf("%+v", e)
+	}
+	one, err := NewTokens("b", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	single := setup(t, func(cfg *Config) { cfg.Audit, cfg.Tokens = kept, one }) // who shows it may be anybody
+	for token, h := range map[string]http.Handler{"s": b.Internal(), "b": single.Internal()} {
+		call(h, "POST", at+"/cancel", "", "X-Tidegate-Token", token)
+		call(h, "POST", at+"/payment", capture, "X-Tidegate-Token", token)
+	}
+	if len(kept.events) != 0 || len(b.orders.calls) != 4 || len(single.orders.calls) != 2 {
+		t.Errorf("%+v after %v and %v", kept.events, b.orders.calls, single.orders.calls)
 	}
 }
 

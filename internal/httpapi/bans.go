@@ -118,7 +118,7 @@ type banEventView struct {
 
 // banHistory lists what became of bans, the newest first.
 func (a *API) banHistory(ctx context.Context, in *Paging) (*pageOutput[banEventView], error) {
-	after, err := parseCursor(in.Cursor)
+	after, err := afterEvent(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (a *API) banHistory(ctx context.Context, in *Paging) (*pageOutput[banEventV
 	if a.bans == nil {
 		return out, nil
 	}
-	events, err := a.bans.List(ctx, string(after), in.Limit)
+	events, err := a.bans.List(ctx, after, in.Limit)
 	if err != nil {
 		return nil, err
 	}

@@ -95,4 +95,13 @@ func afterOrder(s string) (id orders.ID, err error) {
 	return orders.ID(after), nil
 }
 
+// afterEvent reads the ID of an event in a database, which may not even be able to look for another text.
+func afterEvent(s string) (id string, err error) {
+	after, err := parseCursor(s)
+	if err != nil || len(after) > 0 && !visible(string(after), 128) {
+		return "", errCursor
+	}
+	return string(after), nil
+}
+
 var errCursor = &orders.InvalidError{Location: "query.cursor", Message: "must be a next_cursor of this list"}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -78,6 +79,23 @@ func TestAllOrders(t *testing.T) {
 	for _, query := range []string{"status=nonsense", "cursor=AAAA", "limit=-1"} {
 		if p := problemIn(t, call(b.Internal(), "GET", "/v1/sales/flash/orders?"+query, "")); p.Status != 422 {
 			t.Errorf("%s: %+v", query, p)
+		}
+	}
+}
+
+// No database is asked for what is no ID: Postgres would not take it as a text.
+func TestCursorsOfEvents(t *testing.T) {
+	b, kept := withAudit(t)
+	kept.err = errors.New("it was asked")
+	if w := call(b.Internal(), "GET", "/v1/login/history?reference=%00", "", "X-Tidegate-Token", "b"); w.Code != 422 || !strings.Contains(w.Body.String(), "query.reference") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for _, path := range []string{"/v1/audit", "/v1/bans/history", "/v1/login/history"} {
+		for _, cursor := range []string{"AA", "_w", "IA", *cursor([]byte("ID\n"))} {
+			w := call(b.Internal(), "GET", path+"?cursor="+cursor, "", "X-Tidegate-Token", "b")
+			if w.Code != 422 || !strings.Contains(w.Body.String(), "query.cursor") {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
 		}
 	}
 }

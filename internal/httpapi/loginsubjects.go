@@ -238,15 +238,18 @@ type loginHistoryInput struct {
 
 // listLoginEvents lists what rules did, the newest first.
 func (a *API) listLoginEvents(ctx context.Context, in *loginHistoryInput) (*pageOutput[loginEventView], error) {
-	after, err := parseCursor(in.Cursor)
+	after, err := afterEvent(in.Cursor)
 	if err != nil {
 		return nil, err
+	}
+	if in.Reference != "" && !visible(in.Reference, 64) {
+		return nil, invalidAt("query.reference", "is none that /v1/login/subjects says")
 	}
 	out := &pageOutput[loginEventView]{CacheControl: "no-store", Body: page[loginEventView]{Items: []loginEventView{}}}
 	if a.loginHistory == nil {
 		return out, nil
 	}
-	events, err := a.loginHistory.List(ctx, in.Reference, string(after), in.Limit)
+	events, err := a.loginHistory.List(ctx, in.Reference, after, in.Limit)
 	if err != nil {
 		return nil, err
 	}

@@ -113,8 +113,8 @@ func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
 func (a *API) operators(docs huma.API) {
 	register(a, docs, RoleAdmit, allOrdersRoute, a.allOrders)
 	register(a, docs, RoleAdmit, eventsRoute, a.orderEvents)
-	register(a, docs, RoleAdmit, payRoute, a.pay)
-	register(a, docs, RoleAdmit, cancelRoute, a.cancel)
+	register(a, docs, RoleAdmit, payRoute, ofOperators(a, payRoute, a.pay))
+	register(a, docs, RoleAdmit, cancelRoute, ofOperators(a, cancelRoute, a.cancel))
 	register(a, docs, RoleOperator, deadLettersRoute, a.deadLetters)
 	register(a, docs, RoleOperator, replayRoute, a.replay)
 	register(a, docs, RoleOperator, salesRoute, a.sales)
