@@ -54,7 +54,7 @@ func (a *API) track(listener string) echo.MiddlewareFunc {
 			defer func() { endTrace(span, r, c.Response().Status) }() // also of an answer that is cut off
 			err := a.follow(c, next)
 			took := time.Since(began)
-			if a.served != nil {
+			if a.served != nil && c.Path() != eventsPath { // it lasts as long as somebody looks
 				a.served(Served{listener, c.Request().Method, c.Path(), c.Response().Status, took})
 			}
 			a.logRequest(r, c.Response().Status, took)

@@ -21,8 +21,8 @@ import (
 // noSpan is every span where there is no tracer. What only a trace needs is made after IsRecording, so that it costs nothing then.
 var noSpan trace.Span = noop.Span{}
 
-// untraced are asked all the time, and tell nothing.
-var untraced = map[string]bool{"/livez": true, "/readyz": true, "/metrics": true}
+// untraced are asked all the time, or for as long as a page is open, and tell nothing.
+var untraced = map[string]bool{"/livez": true, "/readyz": true, "/metrics": true, eventsPath: true, assetsPath + "*": true}
 
 // maxTraceState is how much of other systems' notes about a trace is kept, as W3C Trace Context asks for at least.
 const maxTraceState = 512
