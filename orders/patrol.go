@@ -20,6 +20,11 @@ const (
 	patrolAfter = 24 * time.Hour
 )
 
+// Patrolled tells whether Patrol verifies the sale at a moment.
+func (s *Sale) Patrolled(now time.Time) bool {
+	return s.StartsAt.Sub(now) <= patrolBefore && now.Sub(s.EndsAt) <= s.Hold+patrolAfter
+}
+
 // Patrol verifies the sales that start soon, are open, or ended lately, about once a minute, and
 // reports what it finds, until ctx ends. Of several processes one at a time does so.
 func (s *Service) Patrol(ctx context.Context, report func(sale string, checks []Check)) error {
@@ -32,7 +37,7 @@ func (s *Service) Patrol(ctx context.Context, report func(sale string, checks []
 		began := time.Now()
 		for _, id := range slices.Sorted(maps.Keys(c.sales)) {
 			l := c.sales[id]
-			if time.Until(l.StartsAt) > patrolBefore || time.Since(l.EndsAt) > l.Hold+patrolAfter {
+			if !l.Patrolled(time.Now()) {
 				continue
 			}
 			checks, err := s.Verify(ctx, id)
