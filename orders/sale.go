@@ -65,7 +65,7 @@ type Sale struct {
 	Salt         []byte        // keys the hashes of buyers and idempotency keys
 	Epoch        int64         // part of every Redis key of the sale
 	EpochFloor   int64         // lowest epoch whose reservations are committed as they are; below Epoch during a recovery
-	Revision     int64         // grows with every change
+	Revision     int64         // grows with every change; of a definition that is put over a sale, the one it was made from, or 0
 	Items        []Item
 }
 
@@ -95,10 +95,14 @@ func (s *Sale) StateAt(now time.Time) State {
 
 // Amend is the sale after the definition def was put over it. Switch, epoch,
 // salt, numbers and revision stay. It returns ErrConflict, wrapped with what
-// contradicts: a sale is closed for good, stock only grows, an item is never dropped.
+// contradicts: a sale is closed for good, stock only grows, an item is never dropped,
+// and somebody else has changed the sale since def was made from it.
 func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 	conflict := func(format string, args ...any) (Sale, bool, error) {
 		return Sale{}, false, fmt.Errorf("%w: "+format, append([]any{ErrConflict}, args...)...)
+	}
+	if def.Revision != 0 && def.Revision != s.Revision {
+		return conflict("sale %s was changed meanwhile: it is of revision %d, not %d", s.ID, s.Revision, def.Revision)
 	}
 	amended = *s
 	amended.StartsAt, amended.EndsAt = def.StartsAt.UTC(), def.EndsAt.UTC()

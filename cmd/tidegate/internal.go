@@ -162,6 +162,12 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return e.text }
 
+// hasStatus tells whether err is the server's refusal of that status.
+func hasStatus(err error, status int) bool {
+	var refused *refusedError
+	return errors.As(err, &refused) && refused.status == status
+}
+
 // refused says what the server has said, and what to do about it.
 func (a *internalAPI) refused(resp *http.Response, body []byte) error {
 	var problem struct {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -24,6 +25,7 @@ type apiCall struct {
 	flags  func(*cobra.Command) // nil: none of its own
 	query  func() url.Values    // nil: none
 	body   bodyOf               // nil: none
+	again  bool                 // the body was made from what there was: a conflict may be with whoever has changed that since
 	ask    question             // what to ask before it is done; nil: it can be taken back
 
 	list     bool       // the answer is a page of items
@@ -74,6 +76,12 @@ type options struct {
 	most        int // items; 0: all
 }
 
+// A change that another API has made is known to all of them within a second.
+const (
+	mostTries    = 10
+	betweenTries = 200 * time.Millisecond
+)
+
 func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o options) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	query := url.Values{}
@@ -100,6 +108,17 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 		}
 	}
 	answer, err := api.send(ctx, c.method, query, body, c.path(args)...)
+	for tries := 1; c.again && tries < mostTries && hasStatus(err, http.StatusConflict); tries++ {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(betweenTries):
+		}
+		if body, err = c.body(ctx, api, args); err != nil {
+			return err
+		}
+		answer, err = api.send(ctx, c.method, query, body, c.path(args)...)
+	}
 	switch {
 	case err != nil:
 		return c.advised(ctx, api, args, err)
@@ -116,8 +135,7 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 
 // advised names what there is where something else was asked for.
 func (c apiCall) advised(ctx context.Context, api *internalAPI, args []string, err error) error {
-	var refused *refusedError
-	if c.complete == nil || len(args) == 0 || !errors.As(err, &refused) || refused.status != http.StatusNotFound {
+	if c.complete == nil || len(args) == 0 || !hasStatus(err, http.StatusNotFound) {
 		return err
 	}
 	return fmt.Errorf("%w%s", err, thereAre(c.complete.candidates(ctx, api, args[:len(args)-1])))

@@ -45,7 +45,7 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 			return "Close " + args[0] + " for good? It cannot be opened again.", nil
 		}),
 		apiCall{
-			use: "stock SALE ITEM=+UNITS", short: "Put more units of an item on sale", method: http.MethodPut, columns: saleInDetail, body: moreStock,
+			use: "stock SALE ITEM=+UNITS", short: "Put more units of an item on sale", method: http.MethodPut, columns: saleInDetail, body: moreStock, again: true,
 			example: "  tidegate sales stock summer ticket=+100",
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0]} }, complete: append(saleNames[:1:1], itemsToStock),
 		},
@@ -72,11 +72,10 @@ func (d *saleDefinition) flags(cmd *cobra.Command) {
 
 // changing asks before a sale that there is already is defined anew.
 func changing(ctx context.Context, api *internalAPI, args []string) (string, error) {
-	var refused *refusedError
 	switch _, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "sales", args[0]); {
 	case err == nil:
 		return "There is a sale " + args[0] + ". Set its hours, time to pay and quotas anew, also those that no flag names?", nil
-	case !errors.As(err, &refused) || refused.status != http.StatusNotFound:
+	case !hasStatus(err, http.StatusNotFound):
 		return "", err
 	}
 	return "", nil
@@ -162,6 +161,7 @@ type definition struct {
 	RequiresUser bool       `json:"requires_user"`
 	HoldMS       int64      `json:"hold_ms"`
 	Items        []saleItem `json:"items"`
+	Revision     int64      `json:"revision,omitempty"` // what it was made from; 0: nothing
 }
 
 type operatorSale struct {

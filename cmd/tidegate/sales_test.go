@@ -2,15 +2,20 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // What the operator's list says of two sales, and what buyers see of one, which is less.
 const (
 	operatorsView = `{"sale":"flash","state":"open","switch":"open","now":"2030-01-01T12:30:00Z","starts_at":"2030-01-01T12:00:00Z","ends_at":"2030-01-01T13:00:00Z",` +
-		`"requires_user":false,"hold_ms":90000,"items":[{"item":"shoe","stock":100,"free":40,"quota_per_buyer":3,"in_flight_max":7},` +
+		`"requires_user":false,"hold_ms":90000,"revision":7,"items":[{"item":"shoe","stock":100,"free":40,"quota_per_buyer":3,"in_flight_max":7},` +
 		`{"item":"hat","stock":5,"free":5,"quota_per_buyer":1,"in_flight_max":10000}]}`
 	twoSales   = `{"items":[{"sale":"flush","items":[{"item":"shoe","stock":1}]},` + operatorsView + `],"next_cursor":null}`
 	buyersView = `{"sale":"flash","state":"open","items":[{"item":"shoe","stock":100,"free":40}]}`
@@ -60,12 +65,53 @@ func TestMoreStockLeavesTheRest(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := `PUT /v1/sales/flash {"starts_at":"2030-01-01T12:00:00Z","ends_at":"2030-01-01T13:00:00Z","requires_user":false,"hold_ms":90000,` +
-		`"items":[{"item":"shoe","stock":120,"quota_per_buyer":3,"in_flight_max":7},{"item":"hat","stock":5,"quota_per_buyer":1,"in_flight_max":10000}]}`
+		`"items":[{"item":"shoe","stock":120,"quota_per_buyer":3,"in_flight_max":7},{"item":"hat","stock":5,"quota_per_buyer":1,"in_flight_max":10000}],"revision":7}`
 	if len(*asked) != 2 || (*asked)[1] != want {
 		t.Errorf("%q", *asked)
 	}
 	if _, err := call(t, env, "sales", "stock", "flash", "sock=+20"); err == nil || !strings.Contains(err.Error(), `no item "sock"; there is shoe, hat`) || len(*asked) != 3 {
 		t.Errorf("%v after %q", err, *asked)
+	}
+}
+
+// Of two who add units at once none is undone: the server takes only what was made from the sale as it is.
+func TestMoreStockOfManyAtOnce(t *testing.T) {
+	var (
+		mu              sync.Mutex
+		stock, revision = 500, 1 // guarded by mu
+	)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method == http.MethodPut {
+			var put definition
+			if err := json.NewDecoder(r.Body).Decode(&put); err != nil || put.Revision != int64(revision) {
+				w.WriteHeader(http.StatusConflict)
+				return
+			}
+			stock, revision = put.Items[0].Stock, revision+1
+		}
+		now := fmt.Sprintf(`{"sale":"s","revision":%d,"items":[{"item":"ticket","stock":%d}]}`, revision, stock)
+		if revision == 1 { // before both of them have looked
+			revision, stock = 2, stock+1
+		}
+		if r.Method == http.MethodGet {
+			now = `{"items":[` + now + `]}`
+		}
+		_, _ = io.WriteString(w, now)
+	}))
+	defer server.Close()
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			if _, err := call(t, at(server.URL), "sales", "stock", "s", "ticket=+100"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	if stock != 701 || revision != 4 {
+		t.Errorf("%d units in revision %d", stock, revision)
 	}
 }
 

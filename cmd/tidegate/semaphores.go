@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -59,9 +58,7 @@ func resized(ctx context.Context, api *internalAPI, name string, limit int, leas
 		LeaseMS int64 `json:"lease_ms,omitempty"`
 	}{LeaseMS: lease.Milliseconds()}
 	if lease == 0 {
-		var refused *refusedError
-		err := api.call(ctx, http.MethodGet, &to, "v1", "semaphores", name)
-		if err != nil && (!errors.As(err, &refused) || refused.status != http.StatusNotFound) {
+		if err := api.call(ctx, http.MethodGet, &to, "v1", "semaphores", name); err != nil && !hasStatus(err, http.StatusNotFound) {
 			return nil, err
 		}
 	}

@@ -18,6 +18,7 @@ type putSaleInput struct {
 		RequiresUser *bool            `json:"requires_user,omitempty" default:"true" doc:"Take orders of known users only"`
 		HoldMS       *int64           `json:"hold_ms,omitempty" minimum:"0" maximum:"31536000000" default:"900000" doc:"Time to pay after the commit; 0: a confirmed order is final"`
 		Items        []itemDefinition `json:"items" minItems:"1" maxItems:"1000" nullable:"false"`
+		Revision     int64            `json:"revision,omitempty" minimum:"1" doc:"Change the sale only if it is still of this revision; 409 otherwise"`
 	} `nameHint:"SaleDefinition"`
 }
 
@@ -41,6 +42,7 @@ type operatorSale struct {
 	RequiresUser bool           `json:"requires_user"`
 	HoldMS       int64          `json:"hold_ms"`
 	Items        []operatorItem `json:"items" nullable:"false"`
+	Revision     int64          `json:"revision" doc:"Grows with every change"`
 }
 
 type operatorItem struct {
@@ -61,7 +63,7 @@ type operatorSaleOutput struct {
 func viewForOperator(s *orders.SaleStatus) operatorSale {
 	v := operatorSale{
 		Sale: s.ID, State: s.State, Switch: s.Switch, Now: instant(s.Now), StartsAt: instant(s.StartsAt), EndsAt: instant(s.EndsAt),
-		RequiresUser: s.RequiresUser, HoldMS: s.Hold.Milliseconds(), Items: make([]operatorItem, len(s.Items)),
+		RequiresUser: s.RequiresUser, HoldMS: s.Hold.Milliseconds(), Items: make([]operatorItem, len(s.Items)), Revision: s.Revision,
 	}
 	for i, it := range s.Items {
 		v.Items[i] = operatorItem{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID], QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax}
@@ -72,7 +74,7 @@ func viewForOperator(s *orders.SaleStatus) operatorSale {
 func (a *API) putSale(ctx context.Context, in *putSaleInput) (*operatorSaleOutput, error) {
 	def := orders.Sale{
 		ID: in.Sale, StartsAt: in.Body.StartsAt, EndsAt: in.Body.EndsAt, RequiresUser: *in.Body.RequiresUser,
-		Hold: time.Duration(*in.Body.HoldMS) * time.Millisecond, Items: make([]orders.Item, len(in.Body.Items)),
+		Hold: time.Duration(*in.Body.HoldMS) * time.Millisecond, Items: make([]orders.Item, len(in.Body.Items)), Revision: in.Body.Revision,
 	}
 	for i, it := range in.Body.Items {
 		def.Items[i] = orders.Item{ID: it.Item, Stock: it.Stock, QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax}

@@ -29,11 +29,11 @@ func TestPutSale(t *testing.T) {
 		t.Error("the documented default is another than the package's")
 	}
 	b.orders.created = true
-	w = call(b.Internal(), "PUT", "/v1/sales/flash", strings.Replace(definition, "{", `{"requires_user":false,"hold_ms":0,`, 1))
-	if w.Code != 201 || b.orders.put.RequiresUser || b.orders.put.Hold != 0 {
+	w = call(b.Internal(), "PUT", "/v1/sales/flash", strings.Replace(definition, "{", `{"requires_user":false,"hold_ms":0,"revision":7,`, 1))
+	if w.Code != 201 || b.orders.put.Revision != 7 || b.orders.put.RequiresUser || b.orders.put.Hold != 0 {
 		t.Errorf("%d %s: %+v", w.Code, w.Body, b.orders.put)
 	}
-	for _, part := range []string{`"switch":"draft"`, `"state":"scheduled"`, `"starts_at":"2026-11-21T11:00:00Z"`, `"hold_ms":0`, `"quota_per_buyer":1`, `"requires_user":false`} {
+	for _, part := range []string{`"switch":"draft"`, `"state":"scheduled"`, `"starts_at":"2026-11-21T11:00:00Z"`, `"hold_ms":0`, `"quota_per_buyer":1`, `"requires_user":false`, `"revision":7`} {
 		if !strings.Contains(w.Body.String(), part) {
 			t.Errorf("no %s in %s", part, w.Body)
 		}
@@ -57,6 +57,7 @@ func TestPutSaleHostile(t *testing.T) {
 		"quota 0":          {"flash", `10}`, `10,"quota_per_buyer":0}`, "body.items[0].quota_per_buyer"},
 		"in flight 0":      {"flash", `10}`, `10,"in_flight_max":0}`, "body.items[0].in_flight_max"},
 		"hold overflows":   {"flash", `{`, `{"hold_ms":9223372036854775807,`, "body.hold_ms"},
+		"revision 0":       {"flash", `{`, `{"revision":0,`, "body.revision"},
 		"negative hold":    {"flash", `{`, `{"hold_ms":-1,`, "body.hold_ms"},
 		"no time":          {"flash", `2026-11-21T13:00:00Z`, `tomorrow`, "body.ends_at"},
 		"ends before":      {"flash", `2026-11-21T13:00:00Z`, `2026-11-21T11:00:00Z`, "body.ends_at"},

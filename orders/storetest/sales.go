@@ -43,6 +43,7 @@ func testConflicts(t *testing.T, b *bench) {
 	for what, change := range map[string]func(*orders.Sale){
 		"a stock that shrinks": func(s *orders.Sale) { s.Items[0].Stock-- },
 		"an item dropped":      func(s *orders.Sale) { s.Items = s.Items[1:] },
+		"another revision":     func(s *orders.Sale) { s.Revision, s.Items[0].Stock = b.sale.Revision+1, 100 },
 	} {
 		def := definition()
 		change(&def)
@@ -53,6 +54,11 @@ func testConflicts(t *testing.T, b *bench) {
 	all, err := b.Sales(t.Context())
 	b.must(err)
 	b.want(all, []orders.Sale{b.sale}, "a conflict changes nothing")
+	def := definition()
+	def.Revision, def.Items[0].Stock = b.sale.Revision, 100
+	if changed, _, _, err := b.PutSale(t.Context(), def); err != nil || changed.Items[0].Stock != 100 {
+		t.Errorf("of its revision: %v, %+v", err, changed)
+	}
 }
 
 func testSwitch(t *testing.T, b *bench) {
@@ -73,7 +79,8 @@ func testSwitch(t *testing.T, b *bench) {
 	if err := b.SetSwitch(t.Context(), "spring", orders.SwitchOpen); !errors.Is(err, orders.ErrConflict) {
 		t.Errorf("closed is final: %v", err)
 	}
-	def := b.sale // by value: the definition as it stands
+	def := b.sale    // by value: the definition as it stands
+	def.Revision = 0 // of whichever
 	if _, _, _, err := b.PutSale(t.Context(), def); err != nil {
 		t.Errorf("the same definition changes nothing: %v", err)
 	}
