@@ -82,8 +82,8 @@ func Assets() http.Handler {
 const writeWithin = 10 * time.Second
 
 // Stream serves the frames as server-sent events: first "history", a list of what has passed, then a "frame" a second, until the page
-// leaves or leaving is closed.
-func (f *Feed) Stream(leaving <-chan struct{}) http.Handler {
+// leaves, leaving is closed or it may not stay any more.
+func (f *Feed) Stream(leaving <-chan struct{}, mayStay func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		frames, history, ok := f.open()
 		if !ok {
@@ -114,7 +114,7 @@ func (f *Feed) Stream(leaving <-chan struct{}) http.Handler {
 			case <-leaving:
 				return
 			case frame := <-frames:
-				if !send("frame", frame) {
+				if !mayStay(r) || !send("frame", frame) {
 					return
 				}
 			}

@@ -37,7 +37,7 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			return errUnauthenticated
 		}
-		r.role, r.token = found.role, found.name
+		r.role, r.token, r.shown = found.role, found.name, found
 		return next(c)
 	}
 }

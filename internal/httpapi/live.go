@@ -50,7 +50,7 @@ func (a *API) page(described *huma.OpenAPI) {
 	operator := needs(RoleOperator)
 	a.internal.GET(pagePath, echo.WrapHandler(dashboard.Page(a.version)), operator)
 	a.internal.GET(assetsPath+"*", echo.WrapHandler(http.StripPrefix(assetsPath, dashboard.Assets())), operator)
-	a.internal.GET(eventsPath, echo.WrapHandler(a.feed.Stream(a.leaving.Done())), operator)
+	a.internal.GET(eventsPath, echo.WrapHandler(a.feed.Stream(a.leaving.Done(), a.mayStay)), operator)
 	for path, kind := range map[string]string{pagePath: "text/html", eventsPath: "text/event-stream"} {
 		described.AddOperation(&huma.Operation{
 			OperationID: map[string]string{pagePath: "page", eventsPath: "events"}[path], Method: http.MethodGet, Path: path,
@@ -58,6 +58,11 @@ func (a *API) page(described *huma.OpenAPI) {
 			Responses: refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{kind: {}}}, 401, 403),
 		})
 	}
+}
+
+// mayStay tells whether who was let in would be again: a stream lasts longer than a token may.
+func (a *API) mayStay(r *http.Request) bool {
+	return a.tokens == nil || a.tokens.holds(requestOf(r.Context()).shown)
 }
 
 // RunLive makes the frames of the page until ctx ends; it then returns nil.

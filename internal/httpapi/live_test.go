@@ -76,6 +76,45 @@ func TestThePageIsForOperators(t *testing.T) {
 	}
 }
 
+// Who is no operator any more sees no further frame.
+func TestAStreamEndsWithItsToken(t *testing.T) {
+	var tokens *Tokens
+	b := setup(t, withPage, withTokens(t), func(c *Config) { tokens = c.Tokens })
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.RunLive(ctx) }()
+	server := httptest.NewServer(b.Internal())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth("any", "operator-token")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames := 0
+	for lines := bufio.NewScanner(resp.Body); lines.Scan() && frames < 5; {
+		if lines.Text() != "event: frame" {
+			continue
+		}
+		if frames++; frames == 2 { // of the same name, as whoever changes a token writes it
+			if err := tokens.load([]byte("- {name: ops, role: operator, token: another-token}")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if frames != 2 && frames != 3 { // one may have been on its way
+		t.Errorf("%d frames", frames)
+	}
+	_ = resp.Body.Close()
+	server.Close()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // A frame tells what the API knows and what it is told.
 func TestAFrame(t *testing.T) {
 	b := setup(t, withPage)

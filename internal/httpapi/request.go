@@ -22,6 +22,7 @@ type request struct {
 	caller  Caller
 	role    Role   // of the token; empty on the public listener
 	token   string // its name; empty also without tokens
+	shown   token  // what was shown; zero as well
 	placing bool   // it is an order, which the page is told of when it is decided as a whole
 	stay    stay   // while it is decided
 	header  http.Header

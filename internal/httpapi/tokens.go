@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"github.com/goccy/go-yaml"
@@ -98,6 +99,9 @@ func (t *Tokens) load(content []byte) error {
 	t.known.Store(&known)
 	return nil
 }
+
+// holds tells whether a token that was found is still as it was.
+func (t *Tokens) holds(found token) bool { return slices.Contains(*t.known.Load(), found) }
 
 // find returns the token that was presented. It compares all of them, whole, so that its
 // time tells nothing.
