@@ -1,6 +1,7 @@
 // Changes go through the API as everybody's do: asked for by JSON, after a question, and named in the audit log.
 
 import {$, put} from './dom.js';
+import {duration} from './format.js';
 
 /** ask opens the dialog and resolves to whether the operator wants it. Escape is no; the browser gives the focus back. */
 function ask(title, text, verb) {
@@ -24,8 +25,12 @@ export function toast(text, bad = false) {
   hide = setTimeout(() => node.classList.remove('shown'), 6000);
 }
 
+const patience = 10_000; // milliseconds
+
 export async function call(method, path) {
-  const answer = await fetch(path, {method, headers: {'Content-Type': 'application/json'}, body: method === 'POST' ? '{}' : undefined});
+  const signal = AbortSignal.timeout(patience);
+  const answer = await fetch(path, {method, signal, headers: {'Content-Type': 'application/json'}, body: method === 'POST' ? '{}' : undefined})
+    .catch((error) => { throw error.name === 'TimeoutError' ? new Error(`no answer for ${duration(patience)}, and nobody knows whether there will be one. Other windows of this page may keep the connections`) : error; });
   const body = await answer.json().catch(() => ({})); // some have none
   if (!answer.ok) throw new Error([body.title, body.detail].filter(Boolean).join(': ') || `status ${answer.status}`);
   return body;

@@ -43,9 +43,15 @@ const parts = [
   (frame) => drawLatest(frame.latest),
 ];
 
-// A browser opens the stream again by itself, except where the server refuses it.
+let source, again;
+
+// A browser opens the stream again by itself, except where the server refuses it. It has six connections to a server, of which a stream
+// keeps one: a page that nobody sees has none, or a few tabs would let no change through.
 function connect() {
-  const source = new EventSource('/events');
+  clearTimeout(again);
+  source?.close();
+  if (document.hidden) return;
+  source = new EventSource('/events');
   source.addEventListener('history', (event) => {
     const past = JSON.parse(event.data);
     chart.reset(past.frames);
@@ -54,9 +60,10 @@ function connect() {
   source.addEventListener('frame', (event) => { heard = Date.now(); draw(JSON.parse(event.data)); });
   source.onerror = () => {
     state('no connection', 'bad');
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+    if (source.readyState === EventSource.CLOSED) again = setTimeout(connect, 2000);
   };
 }
+document.addEventListener('visibilitychange', connect);
 connect();
 
 // Numbers that stand still must not look like numbers of now.
