@@ -55,7 +55,7 @@ func TestObserveProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	worker := file.Services["worker"].Environment["WORKER_LISTEN"]
-	for _, want := range []string{`"worker:` + worker[strings.LastIndexByte(worker, ':')+1:] + `"`, "{credentials_file: /tmp/metrics-token}"} {
+	for _, want := range []string{"{names: [worker], type: A, port: " + worker[strings.LastIndexByte(worker, ':')+1:] + "}", "{credentials_file: /tmp/metrics-token}"} {
 		if !strings.Contains(string(scrapes), want) {
 			t.Errorf("prometheus.yml has no %s", want)
 		}

@@ -39,7 +39,10 @@ bans: {run: [/bin/true]}
 `
 
 // world is one API and one worker, which have done something of everything.
-type world struct{ api, worker *servetest.Program }
+type world struct {
+	api, worker *servetest.Program
+	redis       *testenv.RedisServer
+}
 
 func start(t *testing.T) world {
 	t.Helper()
@@ -47,14 +50,16 @@ func start(t *testing.T) world {
 	if err := os.WriteFile(rules, []byte(rulesFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	redis := testenv.StartRedis(t)
 	vars := map[string]string{
-		"REDIS_URL": testenv.Redis(t), "DATABASE_URL": testenv.Postgres(t), "MIGRATE": "true", "NAMESPACE": "test-" + strings.ToLower(rand.Text()[:10]),
+		"REDIS_URL": redis.URL(), "DATABASE_URL": testenv.Postgres(t), "MIGRATE": "true", "NAMESPACE": "test-" + strings.ToLower(rand.Text()[:10]),
 		"IDENTITY": "header", "SECRET": strings.Repeat("s", 32), "LOG_FORMAT": "json", "RULES_FILE": rules,
 		"INTERNAL_TOKEN": operator, "METRICS_TOKEN": scraper,
 		"LISTEN": "127.0.0.1:0", "INTERNAL_LISTEN": "127.0.0.1:0", "WORKER_LISTEN": "127.0.0.1:0",
 	}
 	env := func(name string) string { return vars[name] }
 	w := world{
+		redis: redis,
 		api: servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
 			cfg, err := config.API(nil, env, stderr)
 			if err != nil {
