@@ -85,7 +85,7 @@ type Sale struct {
 type Item struct {
 	Item      string  `json:"item"`
 	Stock     int     `json:"stock"`
-	Free      *int    `json:"free"` // nil: nobody knows, as while it recovers
+	Free      *int    `json:"free"`                     // nil: nobody knows, as while it recovers
 	PerSecond float64 `json:"per_second"`               // units taken
 	OverMS    int64   `json:"over_ms"`                  // what that was counted in: ten seconds at most
 	SoldOutIn int64   `json:"sold_out_in_ms,omitempty"` // at that pace; 0: it is, or nobody takes any
