@@ -44,7 +44,7 @@ Some click twice, some hang up. Half of the orders are paid, some of them late o
 				if err := errors.Join(err, verdict(report, table, out)); err != nil || exit {
 					return err
 				}
-				fmt.Fprintf(out, "\nThe server stays at %s. Ctrl-C ends it.\n", at.Public)
+				fmt.Fprintf(out, "\nThe server stays at %s, its live page at %s/. Ctrl-C ends it.\n", at.Public, at.Internal)
 				<-ctx.Done()
 				return nil
 			})

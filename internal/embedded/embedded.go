@@ -182,8 +182,9 @@ func (p Place) Describe(w io.Writer) {
 It keeps what is committed, and may lose what is in flight if it is killed.
 For a sale that counts, set REDIS_URL and DATABASE_URL.
 
-  public    %[2]s    %[2]s/docs
-  internal  %[3]s    %[3]s/docs
+  public     %[2]s    %[2]s/docs
+  internal   %[3]s    %[3]s/docs
+  live page  %[3]s/
 
 The sale %[4]s is open. Order a %[5]s:
 
