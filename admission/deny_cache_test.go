@@ -351,8 +351,11 @@ func TestStats(t *testing.T) {
 		for range 5 {
 			charge(t, g, admission.Request{User: "ann"})
 		}
+		if _, err := g.Check(t.Context(), admission.Request{User: "bob"}); err != nil { // asks the store, and is no charge
+			t.Error(err)
+		}
 		s := g.Stats()
-		if s.DenyHits != 3 || s.DenyMisses != 2 || s.Denials != 1 || s.Version != g.Rules().Version() || s.Degraded || s.RulesFailed || s.Processes != 1 {
+		if s.Asked != 2 || s.DenyHits != 3 || s.DenyMisses != 3 || s.Denials != 1 || s.Version != g.Rules().Version() || s.Degraded || s.RulesFailed || s.Processes != 1 {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -2,9 +2,11 @@ package orders_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/orders"
@@ -60,5 +62,31 @@ func TestBacklog(t *testing.T) {
 	eventually(t, "both commits were heard of, once", func() bool { return p.Committed() >= 2 })
 	if n := p.Committed(); n != 2 {
 		t.Errorf("%d commits heard of", n)
+	}
+}
+
+// A task that comes twice, as after a sweeper or a worker that died, confirms nothing a second time.
+func TestACommitCountsOnce(t *testing.T) {
+	in := install(t)
+	var confirmed atomic.Int32
+	p := in.start(func(o *orders.Options) { o.Measures.Confirmed = func(time.Duration) { confirmed.Add(1) } })
+	sale := in.sale(p)
+	id := in.order(p, sale.ID, "ada", "", 1).Order.ID
+	record, err := in.rdb.HGet(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending", id.String()).Result()
+	must(t, err)
+	defer in.work(p)()
+	in.settled(p, id)
+	queue := in.namespace + "-orders-0"
+	_, err = asynq.NewClientFromRedisClient(p.queue).EnqueueContext(t.Context(), asynq.NewTask("order:commit", []byte(record)), asynq.Queue(queue))
+	must(t, err)
+	inspector := asynq.NewInspectorFromRedisClient(p.queue)
+	eventually(t, "the second delivery is done", func() bool {
+		info, err := inspector.GetQueueInfo(queue)
+		return err == nil && info.Size == 0
+	})
+	in.settled(p, in.order(p, sale.ID, "bob", "", 1).Order.ID) // news of it come after those of the second delivery
+	eventually(t, "both commits were heard of", func() bool { return p.Committed() >= 2 })
+	if heard, told := p.Committed(), confirmed.Load(); heard != 2 || told != 2 {
+		t.Errorf("%d commits heard of, %d measured, of two orders", heard, told)
 	}
 }

@@ -14,8 +14,8 @@ const (
 )
 
 // A capacity bounds how many orders are decided at a time. A process that takes on more than it can decide in time decides nothing in time:
-// everybody waits too long, gives up and comes back. So it takes on fewer while a tenth of the decisions are late, and more while none are
-// and somebody waits. Safe for concurrent use.
+// everybody waits too long, gives up and comes back. So it takes on fewer while more than a tenth of the decisions are late, and more while
+// fewer are and somebody waits. Safe for concurrent use.
 type capacity struct {
 	late     time.Duration // a decision that takes longer, is
 	patience time.Duration // for room
