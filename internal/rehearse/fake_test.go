@@ -35,7 +35,7 @@ const (
 	dropsAnswers defect = "cuts every third connection after the work is done"
 	stalls       defect = "answers no first attempt"
 	busy         defect = "is at capacity on each first attempt"
-	stumbles     defect = "answers the first look at each part of the evidence with 503"
+	stumbles     defect = "answers what an operator asks for with 503 at first"
 
 	chargesTwice  defect = "takes the money of a second payment"
 	losesCapture  defect = "forgets a payment that it answered"
@@ -77,9 +77,9 @@ type shop struct {
 func newShop(t *testing.T, wrong defect) *shop {
 	s := &shop{wrong: wrong, keys: map[string]*Order{}, tried: map[string]int{}, payments: map[string]*Event{}, kept: map[string]int{}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("PUT /v1/sales/{sale}", s.put)
-	mux.HandleFunc("POST /v1/sales/{sale}/open", func(w http.ResponseWriter, _ *http.Request) { say(w, 200, map[string]any{}) })
-	mux.HandleFunc("GET /v1/sales/{sale}", s.get)
+	mux.HandleFunc("PUT /v1/sales/{sale}", s.stumbling(s.put))
+	mux.HandleFunc("POST /v1/sales/{sale}/open", s.stumbling(func(w http.ResponseWriter, _ *http.Request) { say(w, 200, map[string]any{}) }))
+	mux.HandleFunc("GET /v1/sales/{sale}", s.stumbling(s.get))
 	mux.HandleFunc("GET /v1/sales", s.stumbling(s.sales))
 	mux.HandleFunc("POST /v1/sales/{sale}/orders", s.order)
 	mux.HandleFunc("GET /v1/orders/{id}", s.status)
@@ -136,6 +136,10 @@ func (s *shop) put(w http.ResponseWriter, r *http.Request) {
 func (s *shop) get(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.starts.IsZero() {
+		problem(w, 404, "unknown_sale")
+		return
+	}
 	say(w, 200, Sale{
 		Sale: r.PathValue("sale"), State: "open", StartsAt: s.starts, EndsAt: s.starts.Add(time.Hour),
 		Now: time.Now().Add(overdue), Items: []Item{{Item: "item-1", Stock: s.stock, Free: s.free()}},

@@ -65,6 +65,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return newReport(o, h, found, Judge(h, found)), errors.Join(fileErr, err)
 }
 
+// patience is for a machine that is busy starting what it needs.
+const patience = 30 * time.Second
+
 // prepare creates and opens the sale if that was asked for, and reads it.
 func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 	var fresh bool
@@ -74,7 +77,8 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 			return Sale{}, fmt.Errorf("creating the sale: %w", err)
 		}
 	}
-	sale, err := api.read(ctx)
+	var sale Sale
+	_, err := api.insist(ctx, http.MethodGet, api.sale, nil, &sale)
 	switch {
 	case err != nil:
 		return Sale{}, fmt.Errorf("reading the sale: %w", err)
@@ -100,14 +104,15 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 
 // awaitOpen waits until a process knows that the sale is open: it learns of it in its own time.
 func awaitOpen(ctx context.Context, api *internal) error {
-	for tries := 0; ; tries++ {
+	for until := time.Now().Add(patience); ; {
 		sale, err := api.read(ctx)
+		late := time.Now().After(until)
 		switch {
 		case err == nil && sale.State == "open":
 			return nil
-		case tries == 100 && err != nil:
+		case late && err != nil:
 			return err
-		case tries == 100:
+		case late:
 			return fmt.Errorf("%w: the sale is %q", ErrAPI, sale.State)
 		}
 		if !pause(ctx, 50*time.Millisecond) {

@@ -270,7 +270,7 @@ func TestRunSaysWhatTheInternalAPISaid(t *testing.T) {
 	if _, err := Run(t.Context(), o); !errors.Is(err, ErrAPI) || !strings.Contains(err.Error(), "unauthenticated") {
 		t.Errorf("err = %v", err)
 	}
-	o = smallCrowd(s)
+	o, s.starts = smallCrowd(s), time.Now() // somebody else's sale
 	o.Stock, o.Items = 0, []string{"nothing"}
 	if _, err := Run(t.Context(), o); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `Items: "nothing"`) {
 		t.Errorf("err = %v", err)

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -98,15 +100,35 @@ func (i *internal) create(ctx context.Context, o Options) (fresh bool, err error
 	for _, name := range o.Items {
 		sale.Items = append(sale.Items, item{name, o.Stock, o.Quota})
 	}
-	code, err := i.do(ctx, http.MethodPut, i.sale, sale, nil)
-	if err == nil {
-		_, err = i.do(ctx, http.MethodPost, i.sale+"/open", nil, nil)
+	// Asked before, for who must put it twice learns nothing from the second answer.
+	if code, err := i.insist(ctx, http.MethodGet, i.sale, nil, nil); code == http.StatusNotFound {
+		fresh = true
+	} else if err != nil {
+		return false, err
 	}
-	return code == http.StatusCreated, err
+	_, err = i.insist(ctx, http.MethodPut, i.sale, sale, nil)
+	if err == nil {
+		_, err = i.insist(ctx, http.MethodPost, i.sale+"/open", nil, nil)
+	}
+	return fresh, err
 }
 
 func (i *internal) read(ctx context.Context) (s Sale, err error) {
 	return s, i.get(ctx, i.sale, &s)
+}
+
+// insist is do, again and again where the API cannot do it at the moment.
+func (i *internal) insist(ctx context.Context, method, path string, in, out any) (code int, err error) {
+	for until := time.Now().Add(patience); ; {
+		code, err = i.do(ctx, method, path, in, out)
+		var late net.Error
+		if busy := code == http.StatusServiceUnavailable || errors.As(err, &late) && late.Timeout(); !busy || time.Now().After(until) {
+			return code, err
+		}
+		if !pause(ctx, 250*time.Millisecond) {
+			return code, fmt.Errorf("%w, until: %w", err, context.Cause(ctx))
+		}
+	}
 }
 
 // orders lists every order of the sale; never nil without an error.
