@@ -69,8 +69,9 @@ func (v *Verification) settled() bool {
 // looksAtUnits is how often units may not add up before it is believed.
 const looksAtUnits = 10
 
-// feedLag is how long the feed may be behind the list: it holds back what a transaction that still runs might come before.
-const feedLag = 5 * time.Second
+// feedLag is how long the feed may be behind the list: it holds back what a transaction that still runs might come before, also one of
+// another database, as while that is created on a busy disk.
+const feedLag = 30 * time.Second
 
 // between is how long to wait before the server is asked again.
 const between = 250 * time.Millisecond
