@@ -87,19 +87,26 @@ func (s *Service) glances(ctx context.Context, l *listing) ([]*glance, error) {
 	return glances, g.Wait()
 }
 
-// Sales returns how all sales stand, by name.
-func (s *Service) Sales(ctx context.Context) ([]SaleStatus, error) {
+// Sales returns how up to limit sales stand, 0 = all, by name: those behind the name after.
+func (s *Service) Sales(ctx context.Context, after string, limit int) ([]SaleStatus, error) {
 	c := s.catalog.Load()
 	if !c.loaded {
 		return nil, fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
 	}
-	list := make([]SaleStatus, 0, len(c.sales))
-	for _, id := range slices.Sorted(maps.Keys(c.sales)) {
-		status, err := s.Sale(ctx, id)
-		if err != nil {
+	ids := slices.Sorted(maps.Keys(c.sales))
+	first, found := slices.BinarySearch(ids, after)
+	if found {
+		first++
+	}
+	if ids = ids[first:]; limit > 0 {
+		ids = ids[:min(limit, len(ids))]
+	}
+	list := make([]SaleStatus, len(ids))
+	for i, id := range ids {
+		var err error
+		if list[i], err = s.Sale(ctx, id); err != nil {
 			return nil, err
 		}
-		list = append(list, status)
 	}
 	return list, nil
 }

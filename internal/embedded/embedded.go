@@ -124,7 +124,7 @@ func openSample(ctx context.Context, svc *orders.Service) (string, error) {
 // settle waits until every order that was accepted is committed, or is a dead letter, which waits for an operator.
 func settle(ctx context.Context, svc *orders.Service) error {
 	return until(ctx, func(ctx context.Context) error {
-		all, err := svc.Sales(ctx)
+		all, err := svc.Sales(ctx, "", 0)
 		if err != nil {
 			return err
 		}

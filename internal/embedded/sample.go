@@ -19,7 +19,7 @@ const (
 
 // sales is what the sample needs of orders.Service.
 type sales interface {
-	Sales(ctx context.Context) ([]orders.SaleStatus, error)
+	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
 	PutSale(ctx context.Context, def orders.Sale) (orders.SaleStatus, bool, error)
 	SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
 }
@@ -27,7 +27,7 @@ type sales interface {
 // ensureSample returns the name of a sample sale that is not over: the newest one, or else a new one, since the
 // orders of the one that is over stay what they are.
 func ensureSample(ctx context.Context, s sales, now time.Time) (string, error) {
-	all, err := s.Sales(ctx)
+	all, err := s.Sales(ctx, "", 0)
 	if err != nil {
 		return "", fmt.Errorf("embedded: sample sale: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 // shop holds sales as orders.Service does.
 type shop []orders.SaleStatus
 
-func (s *shop) Sales(context.Context) ([]orders.SaleStatus, error) { return *s, nil }
+func (s *shop) Sales(context.Context, string, int) ([]orders.SaleStatus, error) { return *s, nil }
 
 func (s *shop) PutSale(_ context.Context, def orders.Sale) (orders.SaleStatus, bool, error) {
 	if err := def.Validate(); err != nil {

@@ -89,7 +89,14 @@ func (f *fakeOrders) Sale(_ context.Context, sale string) (orders.SaleStatus, er
 	return orders.SaleStatus{}, orders.ErrUnknownSale
 }
 
-func (f *fakeOrders) Sales(context.Context) ([]orders.SaleStatus, error) { return f.sales, f.err }
+func (f *fakeOrders) Sales(_ context.Context, after string, limit int) (list []orders.SaleStatus, err error) {
+	for _, s := range f.sales {
+		if s.ID > after && (limit == 0 || len(list) < limit) {
+			list = append(list, s)
+		}
+	}
+	return list, f.err
+}
 
 func (f *fakeOrders) Order(_ context.Context, id orders.ID, v orders.Viewer) (orders.Order, error) {
 	f.viewer = v

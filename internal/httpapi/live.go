@@ -139,7 +139,7 @@ func (a *API) liveRules() func() []string {
 }
 
 func (a *API) liveSales(ctx context.Context) ([]dashboard.Sale, error) {
-	all, err := a.orders.Sales(ctx)
+	all, err := a.orders.Sales(ctx, "", 0)
 	if err != nil {
 		return nil, err
 	}

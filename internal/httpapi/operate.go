@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
@@ -106,18 +105,16 @@ func (a *API) sales(ctx context.Context, in *Paging) (*pageOutput[operatorSale],
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.orders.Sales(ctx)
+	list, err := a.orders.Sales(ctx, string(after), in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(s orders.SaleStatus) bool { return s.ID <= string(after) })
-	slices.SortFunc(all, func(x, y orders.SaleStatus) int { return strings.Compare(x.ID, y.ID) })
 	out := &pageOutput[operatorSale]{CacheControl: "no-store", Body: page[operatorSale]{Items: []operatorSale{}}}
-	for i := range min(in.Limit, len(all)) {
-		out.Body.Items = append(out.Body.Items, viewForOperator(&all[i]))
+	for i := range list {
+		out.Body.Items = append(out.Body.Items, viewForOperator(&list[i]))
 	}
-	if len(all) > in.Limit {
-		out.Body.NextCursor = cursor([]byte(all[in.Limit-1].ID))
+	if len(list) == in.Limit {
+		out.Body.NextCursor = cursor([]byte(list[in.Limit-1].ID))
 	}
 	return out, nil
 }

@@ -90,7 +90,7 @@ func TestSales(t *testing.T) {
 	b := setup(t)
 	other := flash
 	other.ID = "autumn"
-	b.orders.sales = []orders.SaleStatus{flash, other}
+	b.orders.sales = []orders.SaleStatus{other, flash}
 	names := func(query string) (names []string, next string) {
 		t.Helper()
 		var got struct {
@@ -110,7 +110,7 @@ func TestSales(t *testing.T) {
 		t.Errorf("%v %q", all, next)
 	}
 	first, next := names("?limit=1")
-	rest, end := names("?limit=1&cursor=" + next)
+	rest, end := names("?limit=2&cursor=" + next)
 	if fmt.Sprint(first, rest) != "[autumn] [flash]" || end != "" {
 		t.Errorf("%v %v %q", first, rest, end)
 	}

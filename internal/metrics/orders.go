@@ -42,7 +42,7 @@ func (m *Metrics) Orders() orders.Measures {
 type Sales interface {
 	Backlog(context.Context) (orders.Backlog, error)
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
-	Sales(context.Context) ([]orders.SaleStatus, error)
+	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
 }
 
 // mostDead bounds what is read to count dead letters. There should be none.
@@ -56,7 +56,7 @@ func (m *Metrics) Sales(from Sales) {
 			letters, err := from.DeadLetters(ctx, orders.ID{}, mostDead)
 			return len(letters), err
 		}),
-		sales: newRecent(from.Sales),
+		sales: newRecent(func(ctx context.Context) ([]orders.SaleStatus, error) { return from.Sales(ctx, "", 0) }),
 	}
 	m.registry.MustRegister(s)
 	m.troubles = append(m.troubles, s.troubles)
