@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/recent"
 )
 
 // Sources are what a frame is made of besides the Recorder. Those with a context may take their time and fail: their part of the frame is
@@ -24,6 +26,9 @@ type Sources struct {
 	RoundTrips func() uint64                           // times that decisions waited for Redis, since the start
 }
 
+// askWithin bounds one question to a source.
+const askWithin = 5 * time.Second
+
 // kept is how many frames a new page is told of: five minutes.
 const kept = 300
 
@@ -37,11 +42,11 @@ type Feed struct {
 	log      *slog.Logger
 	pages    atomic.Int32
 
-	sales      asked[[]Sale]
-	queue      asked[Queue]
-	semaphores asked[[]Semaphore]
-	bans       asked[Bans]
-	health     asked[[]string]
+	sales      *recent.Source[[]Sale]
+	queue      *recent.Source[Queue]
+	semaphores *recent.Source[[]Semaphore]
+	bans       *recent.Source[Bans]
+	health     *recent.Source[[]string]
 
 	mu      sync.Mutex
 	seq     int64                    // guarded by mu
@@ -67,8 +72,8 @@ type summary struct {
 func NewFeed(r *Recorder, s Sources, log *slog.Logger) *Feed {
 	return &Feed{
 		recorder: r, sources: s, log: log, stock: stock{}, streams: map[chan []byte]struct{}{},
-		sales: asked[[]Sale]{ask: s.Sales}, queue: asked[Queue]{ask: s.Queue}, semaphores: asked[[]Semaphore]{ask: s.Semaphores},
-		bans: asked[Bans]{ask: s.Bans}, health: asked[[]string]{ask: s.Health},
+		sales: recent.New(askWithin, s.Sales), queue: recent.New(askWithin, s.Queue), semaphores: recent.New(askWithin, s.Semaphores),
+		bans: recent.New(askWithin, s.Bans), health: recent.New(askWithin, s.Health),
 	}
 }
 
@@ -89,7 +94,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		case watched:
 			f.askAll(ctx)
 		case turn%unwatched == 0:
-			f.sales.start(ctx)
+			f.sales.Ask(ctx, 0)
 		}
 		now, at := f.totals(), time.Now()
 		f.publish(f.frame(now, before, at, at.Sub(from), watched), watched)
@@ -118,12 +123,12 @@ func (f *Feed) totals() totals {
 func (f *Feed) frame(now, before totals, at time.Time, window time.Duration, watched bool) *Frame {
 	frame := &Frame{
 		At: at.UTC(), WindowMS: window.Milliseconds(), Answers: map[string]uint64{}, Latest: f.recorder.take(), Rules: f.rules(now, before),
-		Sales: f.sales.part(at), Queue: f.queue.part(at), Semaphores: f.semaphores.part(at), Bans: f.bans.part(at),
+		Sales: part(f.sales, at), Queue: part(f.queue, at), Semaphores: part(f.semaphores, at), Bans: part(f.bans, at),
 	}
 	if watched && f.sources.Process != nil { // it may ask Redis and the database
 		frame.Process = f.sources.Process()
 	}
-	if health := f.health.part(at).Known(); health != nil {
+	if health := part(f.health, at).Known(); health != nil {
 		frame.Process.Degraded = append(frame.Process.Degraded, *health...)
 	}
 	if sales := frame.Sales.Known(); sales != nil {
@@ -234,7 +239,7 @@ func (f *Feed) close(frames chan []byte) {
 func (f *Feed) askAll(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	for _, done := range []<-chan struct{}{f.sales.start(ctx), f.queue.start(ctx), f.semaphores.start(ctx), f.bans.start(ctx), f.health.start(ctx)} {
+	for _, done := range []<-chan struct{}{f.sales.Ask(ctx, 0), f.queue.Ask(ctx, 0), f.semaphores.Ask(ctx, 0), f.bans.Ask(ctx, 0), f.health.Ask(ctx, 0)} {
 		select {
 		case <-done:
 		case <-patience.Done():
@@ -244,9 +249,25 @@ func (f *Feed) askAll(ctx context.Context) {
 
 // waitAll waits until nobody is being asked any more.
 func (f *Feed) waitAll() {
-	f.sales.wait()
-	f.queue.wait()
-	f.semaphores.wait()
-	f.bans.wait()
-	f.health.wait()
+	<-f.sales.Asking()
+	<-f.queue.Asking()
+	<-f.semaphores.Asking()
+	<-f.bans.Asking()
+	<-f.health.Asking()
+}
+
+// part is what a source said last, without a value if that was never more than an error, or nil if nothing was said yet.
+func part[T any](s *recent.Source[T], now time.Time) *Part[T] {
+	last := s.Last()
+	if last.At.IsZero() && last.Err == nil {
+		return nil
+	}
+	p := &Part[T]{}
+	if !last.At.IsZero() {
+		p.Value, p.AgeMS = &last.Value, max(0, now.Sub(last.At).Milliseconds())
+	}
+	if last.Err != nil {
+		p.Error = short(last.Err.Error(), mostReason)
+	}
+	return p
 }

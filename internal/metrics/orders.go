@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidegate/tidegate/internal/recent"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -51,21 +52,21 @@ const mostDead = 1000
 // Sales adds the metrics of what all processes sell and have not committed yet. All of an installation say the same.
 func (m *Metrics) Sales(from Sales) {
 	s := selling{
-		backlog: newRecent(from.Backlog),
-		dead: newRecent(func(ctx context.Context) (int, error) {
+		backlog: recent.New(askWithin, from.Backlog),
+		dead: recent.New(askWithin, func(ctx context.Context) (int, error) {
 			letters, err := from.DeadLetters(ctx, orders.ID{}, mostDead)
 			return len(letters), err
 		}),
-		sales: newRecent(func(ctx context.Context) ([]orders.SaleStatus, error) { return from.Sales(ctx, "", 0) }),
+		sales: recent.New(askWithin, func(ctx context.Context) ([]orders.SaleStatus, error) { return from.Sales(ctx, "", 0) }),
 	}
 	m.registry.MustRegister(s)
 	m.troubles = append(m.troubles, s.troubles)
 }
 
 type selling struct {
-	backlog *recent[orders.Backlog]
-	dead    *recent[int]
-	sales   *recent[[]orders.SaleStatus]
+	backlog *recent.Source[orders.Backlog]
+	dead    *recent.Source[int]
+	sales   *recent.Source[[]orders.SaleStatus]
 }
 
 var (
@@ -77,7 +78,7 @@ var (
 )
 
 func (s selling) troubles() []string {
-	if n, _ := s.dead.latest(); n > 0 {
+	if n, _ := latest(s.dead); n > 0 {
 		return []string{"there are dead letters: orders that the database refuses"}
 	}
 	return nil
@@ -92,19 +93,19 @@ func (s selling) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. While whoever knows does not answer there is no number, rather than an old one.
 func (s selling) Collect(ch chan<- prometheus.Metric) {
-	s.dead.refresh() // all are asked at once, before one is waited for
-	s.sales.refresh()
+	s.dead.Ask(context.Background(), askAgain) // all are asked at once, before one is waited for
+	s.sales.Ask(context.Background(), askAgain)
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	if b, known := s.backlog.wait(); known {
+	if b, known := found(s.backlog); known {
 		gauge(outboxOrders, float64(b.Orders))
 		gauge(outboxOldest, b.Oldest.Seconds())
 	}
-	if n, known := s.dead.wait(); known {
+	if n, known := found(s.dead); known {
 		gauge(deadLetters, float64(n))
 	}
-	sales, _ := s.sales.wait()
+	sales, _ := found(s.sales)
 	now := time.Now()
 	for i := range sales {
 		sale := &sales[i]

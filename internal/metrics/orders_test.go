@@ -46,7 +46,10 @@ func (s *shop) Backlog(context.Context) (orders.Backlog, error) { return s.backl
 func (s *shop) DeadLetters(_ context.Context, _ orders.ID, limit int) ([]orders.DeadLetter, error) {
 	return s.dead[:min(limit, len(s.dead))], s.err
 }
-func (s *shop) Sales(context.Context, string, int) ([]orders.SaleStatus, error) { return s.sales, s.err }
+
+func (s *shop) Sales(context.Context, string, int) ([]orders.SaleStatus, error) {
+	return s.sales, s.err
+}
 
 func TestSales(t *testing.T) {
 	items := []orders.Item{{ID: "a", Stock: 10}, {ID: "b", Stock: 20}}

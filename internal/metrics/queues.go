@@ -8,18 +8,20 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/recent"
 )
 
 // Queues adds the metrics of Asynq's queues with these names, which are shown without prefix. All processes of an installation say the same.
 //
 // They are counted under Asynq's own keys: its inspector knows no queue any more once Redis forgot, takes no context, and reads far more.
 func (m *Metrics) Queues(rdb redis.UniversalClient, prefix string, names []string) {
-	m.registry.MustRegister(queues{prefix, newRecent(func(ctx context.Context) ([]queue, error) { return readQueues(ctx, rdb, names) })})
+	m.registry.MustRegister(queues{prefix, recent.New(askWithin, func(ctx context.Context) ([]queue, error) { return readQueues(ctx, rdb, names) })})
 }
 
 type queues struct {
 	prefix string
-	all    *recent[[]queue]
+	all    *recent.Source[[]queue]
 }
 
 // A queue is how one of Asynq's stands.
@@ -47,7 +49,7 @@ func (q queues) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. While Redis does not answer there are no numbers, rather than old ones.
 func (q queues) Collect(ch chan<- prometheus.Metric) {
-	all, _ := q.all.wait()
+	all, _ := found(q.all)
 	for i := range all {
 		one := &all[i]
 		name := strings.TrimPrefix(one.name, q.prefix)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidegate/tidegate/internal/recent"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -16,16 +17,18 @@ type Semaphores interface {
 
 // Semaphores adds the metrics of semaphores.
 func (m *Metrics) Semaphores(s Semaphores) {
-	p := permits{newRecent(s.Counts)}
+	p := permits{recent.New(askWithin, s.Counts)}
 	m.registry.MustRegister(p)
 	m.troubles = append(m.troubles, p.troubles)
 }
 
 // permits collects what Redis counts. All processes of an installation say the same of it.
-type permits struct{ counts *recent[[]semaphore.Status] }
+type permits struct {
+	counts *recent.Source[[]semaphore.Status]
+}
 
 func (p permits) troubles() []string {
-	counts, _ := p.counts.latest()
+	counts, _ := latest(p.counts)
 	var all []string
 	for i := range counts {
 		if counts[i].Quiet > 0 {
@@ -59,7 +62,7 @@ func (p permits) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. While Redis does not answer there are no numbers, rather than old ones.
 func (p permits) Collect(ch chan<- prometheus.Metric) {
-	counts, _ := p.counts.wait()
+	counts, _ := found(p.counts)
 	for _, s := range counts {
 		for _, v := range []struct {
 			desc *prometheus.Desc
