@@ -68,7 +68,6 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	if err != nil {
 		return err
 	}
-	defer r.Close()
 
 	measured := serve.Metrics(r)
 	svc, err := orders.New(r.Decisions, r.Queue, sqlite.New(db), r.Fence,
@@ -83,7 +82,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	counts := admission.NewMemoryStore(admission.MemoryOptions{})
 	listening := make(chan map[string]string, 1)
 	p := &serve.Process{
-		Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Worker: worker,
+		Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Worker: worker, Redis: r,
 		Settle: func(ctx context.Context) error { return settle(ctx, svc) },
 		Ready:  func(addrs map[string]string) { listening <- addrs },
 		Background: []func(context.Context) error{memory.Run, counts.Run, func(ctx context.Context) error {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -54,6 +55,7 @@ type Process struct {
 	Settle     func(context.Context) error   // waits until nothing is left to commit, before Worker is stopped; nil: the queue outlives us
 	Ready      func(addrs map[string]string) // called once with the true address of every listener; nil: nobody asks
 	Shutdown   time.Duration                 // bound of the whole shutdown; 0 = DefaultShutdown
+	Redis      io.Closer                     // closed when nothing uses it any more; nil: nothing to close
 }
 
 // Run serves until ctx ends or a part fails. Then it shuts down, each step when the one before is through, all within Shutdown:
@@ -62,9 +64,9 @@ type Process struct {
 //  2. what was accepted and is remembered is committed; without a queue that outlives the process all that is queued too
 //  3. Asynq's tasks end or go back, the committer writes its last batch, the sweeper stops
 //  4. what all of this needed stops: the service's own work, the rules' reload, timers
-//  5. the caller closes Redis and the database
+//  5. Redis is closed; after a shutdown that was given up Asynq still uses it, and would panic
 //
-// It returns nil if only ctx ended and every step came through.
+// It returns nil if only ctx ended and every step came through. The caller closes the database.
 func (p *Process) Run(ctx context.Context) error {
 	servers, err := p.listen(ctx)
 	if err != nil {
@@ -129,6 +131,9 @@ func (p *Process) Run(ctx context.Context) error {
 	select {
 	case err := <-ended:
 		errs = append(errs, err)
+		if p.Redis != nil {
+			errs = append(errs, p.Redis.Close())
+		}
 	case <-within.Done():
 		errs = append(errs, fmt.Errorf("shutdown was given up after %v", p.bound()))
 	}

@@ -56,6 +56,11 @@ func (d *diary) Stop() {
 	}
 }
 
+func (d *diary) Close() error {
+	d.note("Redis closed")
+	return nil
+}
+
 func (d *diary) Drain(ctx context.Context) error {
 	d.note("service drained")
 	select {
@@ -89,6 +94,7 @@ func TestShutdownOrder(t *testing.T) {
 			w.WriteHeader(http.StatusAccepted)
 		})}},
 		Service:    d,
+		Redis:      d,
 		Worker:     workerFunc(d.part("worker")),
 		Background: []func(context.Context) error{d.part("rules")},
 		Drain:      func() { d.note("not ready") },
@@ -111,8 +117,10 @@ func TestShutdownOrder(t *testing.T) {
 		t.Errorf("the request in flight: %v", err)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	slices.Sort(d.notes[len(d.notes)-2:]) // these two stop together
-	want := []string{"not ready", "waiters woken", "request answered", "service drained", "settled", "worker ended", "rules ended", "service ended"}
+	slices.Sort(d.notes[len(d.notes)-3 : len(d.notes)-1]) // these two stop together
+	want := []string{
+		"not ready", "waiters woken", "request answered", "service drained", "settled", "worker ended", "rules ended", "service ended", "Redis closed",
+	}
 	if diff := cmp.Diff(want, d.notes); diff != "" {
 		t.Error(diff)
 	}
@@ -141,14 +149,18 @@ func TestShutdownIsBounded(t *testing.T) {
 		stuck := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
+		d := &diary{}
 		p := &Process{
-			Log: silent, Service: &diary{}, Shutdown: time.Second, Linger: time.Hour,
+			Log: silent, Service: d, Shutdown: time.Second, Linger: time.Hour, Redis: d,
 			Worker: workerFunc(func(context.Context) error { <-stuck; return nil }),
 		}
 		start := time.Now()
 		err := p.Run(ctx)
 		if err == nil || !strings.Contains(err.Error(), "given up after 1s") || time.Since(start) > time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		if slices.Contains(d.notes, "Redis closed") {
+			t.Error("Redis was closed under whoever is stuck")
 		}
 		close(stuck)
 	})

@@ -115,7 +115,6 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	if err != nil {
 		return err
 	}
-	defer r.Close()
 	pool, err := openPool(ctx, cfg.Database, program)
 	if err != nil {
 		return err
@@ -140,7 +139,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
-	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: linger}
+	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Redis: r, Linger: linger}
 	if err := equip(p, svc, r, db); err != nil {
 		return err
 	}
