@@ -22,10 +22,8 @@ type answer struct {
 	Errors   []string `json:"error-codes"`
 }
 
-// errProvider is an ErrUnavailable that is the provider's fault, or that of the settings for it.
-var errProvider = fmt.Errorf("%w: the provider", ErrUnavailable)
-
-// ask puts a token to the provider. Whatever is not plainly an answer is an errProvider.
+// ask puts a token to the provider. Whatever is not plainly an answer is an ErrProvider. It does not end with the caller: callers have less
+// patience than siteVerifyWithin, and a silence that counted only for who waits it out would count for nobody.
 func (v *SiteVerify) ask(ctx context.Context, token string, ip netip.Addr) (answer, error) {
 	select {
 	case v.asking <- struct{}{}:
@@ -33,8 +31,7 @@ func (v *SiteVerify) ask(ctx context.Context, token string, ip netip.Addr) (answ
 	default: // a crowd is no outage
 		return answer{}, fmt.Errorf("%w: %d tokens are with %s already", ErrUnavailable, maxAsking, v.name)
 	}
-	caller := ctx
-	ctx, cancel := context.WithTimeout(ctx, siteVerifyWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), siteVerifyWithin)
 	defer cancel()
 	form := url.Values{"secret": {v.opts.Secret}, "response": {token}, "sitekey": {v.opts.SiteKey}}
 	if ip.IsValid() {
@@ -47,13 +44,10 @@ func (v *SiteVerify) ask(ctx context.Context, token string, ip netip.Addr) (answ
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
 	a, err := v.call(req)
-	switch {
-	case err == nil:
-		return a, nil
-	case caller.Err() != nil: // a caller who gives no time says nothing about the provider
-		return a, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if err != nil {
+		return a, fmt.Errorf("%w: %w", ErrProvider, err)
 	}
-	return a, fmt.Errorf("%w: %w", errProvider, err)
+	return a, nil
 }
 
 func (v *SiteVerify) call(req *http.Request) (a answer, err error) {
@@ -110,7 +104,7 @@ func (v *SiteVerify) judge(a *answer, b *Binding) error {
 	if !a.Success {
 		for _, code := range a.Errors {
 			if slices.Contains(faults, code) {
-				return fmt.Errorf("%w: %s says %.200q", errProvider, v.name, a.Errors)
+				return fmt.Errorf("%w: %s says %.200q", ErrProvider, v.name, a.Errors)
 			}
 		}
 		for _, code := range a.Errors {

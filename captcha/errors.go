@@ -10,6 +10,8 @@ var (
 	ErrRefused = errors.New("captcha: refused")
 	// ErrUnavailable says that whether the token is a solution could not be found out. The caller may try again, and must not be let in.
 	ErrUnavailable = errors.New("captcha: unavailable")
+	// ErrProvider is an ErrUnavailable by the fault of the provider, or of the settings for it, and not of the store.
+	ErrProvider = fmt.Errorf("%w: the provider", ErrUnavailable)
 	// ErrFellBack is an ErrUnavailable that trying again does not help: the provider of the token is away, and
 	// a new challenge is one of its substitute.
 	ErrFellBack = fmt.Errorf("%w: the provider is away, and another stands in", ErrUnavailable)

@@ -22,7 +22,7 @@ type FallbackOptions struct {
 	Failures int
 	// Pause before the provider is asked again. Zero means 30 s.
 	Pause time.Duration
-	// Logger is told when the provider goes and comes. Nil means slog.Default().
+	// Logger is told when the provider does not answer, goes and comes. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -109,16 +109,20 @@ func (f *Fallback) heard(ctx context.Context, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, errProvider):
+	case err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrProvider):
 		// Not about the provider.
-	case !errors.Is(err, errProvider):
+	case !errors.Is(err, ErrProvider):
 		if f.away {
 			f.opts.Logger.InfoContext(ctx, "captcha provider is back", "provider", f.primary.name)
 		}
 		f.failures, f.away = 0, false
 	default:
 		f.failures++
-		if f.failures >= f.opts.Failures && !f.away {
+		switch {
+		case f.away:
+		case f.failures < f.opts.Failures:
+			f.opts.Logger.WarnContext(ctx, "captcha provider does not answer", "provider", f.primary.name, "error", err)
+		default:
 			f.away, f.again = true, time.Now().Add(f.opts.Pause)
 			f.opts.Logger.ErrorContext(ctx, "captcha provider is away; a proof of work stands in", "provider", f.primary.name, "error", err)
 		}
@@ -135,7 +139,7 @@ func (f *Fallback) Verify(ctx context.Context, token string, b Binding, ip netip
 	}
 	err := f.primary.Verify(ctx, token, b, ip)
 	f.heard(ctx, err)
-	if errors.Is(err, errProvider) && f.isAway() {
+	if errors.Is(err, ErrProvider) && f.isAway() {
 		return fmt.Errorf("%w: %w", ErrFellBack, err)
 	}
 	return err

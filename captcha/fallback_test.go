@@ -115,7 +115,6 @@ func TestFallbackFromAWrongSecret(t *testing.T) {
 	})
 }
 
-// What is not the provider's fault does not count against it: refusals, the store, callers who leave.
 // What a token can make the provider say does not turn it off, however often it is sent.
 func TestNobodyTurnsTheProviderOff(t *testing.T) {
 	for _, code := range []string{
@@ -138,6 +137,7 @@ func TestNobodyTurnsTheProviderOff(t *testing.T) {
 	}
 }
 
+// What is not the provider's fault does not count against it: refusals, the store.
 func TestFallbackOnlyFromTheProvider(t *testing.T) {
 	used := &memoryUsed{}
 	m := &moody{}
@@ -152,13 +152,99 @@ func TestFallbackOnlyFromTheProvider(t *testing.T) {
 	if err := f.Verify(t.Context(), "a", login, nobody); !errors.Is(err, captcha.ErrUnavailable) {
 		t.Error(err)
 	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	m.away = true
-	if err := f.Verify(gone, "a", login, nobody); !errors.Is(err, captcha.ErrUnavailable) {
-		t.Error(err)
-	}
 	if f.Stats().Fallback {
 		t.Error("fell back")
 	}
+}
+
+// An impatient caller is one who waits for less than the provider has to answer, as most HTTP clients do.
+func impatient(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// The provider takes connections and says nothing: that shows although nobody waits to the end.
+func TestSilenceCountsWhoeverWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		f, err := captcha.NewFallback(newSite(t, &theirs{}, func(o *captcha.SiteVerifyOptions) { o.Transport = silence{} }), newProof(t),
+			captcha.FallbackOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if f.Stats().Fallback {
+				t.Error("fell back too early")
+			}
+			if err := f.Verify(impatient(t), "token", login, nobody); !errors.Is(err, captcha.ErrProvider) {
+				t.Error(err)
+			}
+		}
+		c, err := f.Challenge(t.Context(), login)
+		if err != nil || c.Provider != "altcha" {
+			t.Errorf("%s %v after three silences", c.Provider, err)
+		}
+		if said := log.String(); strings.Count(said, "captcha provider does not answer") != 2 || strings.Count(said, "stands in") != 1 {
+			t.Errorf("the log has\n%s", said)
+		}
+	})
+}
+
+// late answers as another does, after a while.
+type late struct {
+	http.RoundTripper
+	takes time.Duration
+}
+
+func (l late) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-time.After(l.takes):
+		return l.RoundTripper.RoundTrip(r)
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// A caller who has gone before the answer has proved nothing and used nothing up, and the provider is not to blame.
+func TestCallersWhoLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, used := &moody{}, &memoryUsed{}
+		site := newSite(t, &theirs{}, func(o *captcha.SiteVerifyOptions) { o.Transport, o.Used = late{m, 2500 * time.Millisecond}, used })
+		f, err := captcha.NewFallback(site, newProof(t), captcha.FallbackOptions{Failures: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.says = yes(described(t, f, login))
+		for range 3 {
+			if err := f.Verify(impatient(t), "token", login, nobody); !errors.Is(err, captcha.ErrUnavailable) || errors.Is(err, captcha.ErrProvider) {
+				t.Error(err)
+			}
+		}
+		if f.Stats().Fallback || len(used.keys) != 0 {
+			t.Errorf("fell back: %t, marked: %v", f.Stats().Fallback, used.keys)
+		}
+		if err := f.Verify(t.Context(), "token", login, nobody); err != nil {
+			t.Errorf("a caller who stays: %v", err)
+		}
+	})
+}
+
+// Who is to find out whether the provider is back finds out for all, also if he leaves.
+func TestAskingAgainOutlivesItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &moody{away: true}
+		site := newSite(t, &theirs{}, func(o *captcha.SiteVerifyOptions) { o.Transport = late{m, 2500 * time.Millisecond} })
+		f, err := captcha.NewFallback(site, newProof(t), captcha.FallbackOptions{Failures: 1, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Verify(t.Context(), "token", login, nobody)
+		m.away = false
+		time.Sleep(30 * time.Second)
+		_, _ = f.Challenge(impatient(t), login)
+		if f.Stats().Fallback {
+			t.Error("the provider is back, and nobody knows")
+		}
+	})
 }

@@ -145,7 +145,8 @@ func cdata(b *Binding) string {
 	return base64.RawURLEncoding.EncodeToString(keyed([]byte("captcha/cdata"), b.Purpose, b.Subject)[:16])
 }
 
-// Verify implements Provider. It takes at most 3 s, besides the time of Used.
+// Verify implements Provider. It takes at most 3 s, besides the time of Used. The provider is given these also where ctx ends before; then
+// nothing is proved, and nothing marked as used.
 func (v *SiteVerify) Verify(ctx context.Context, token string, b Binding, ip netip.Addr) error {
 	if err := b.validate(); err != nil {
 		return err
@@ -163,6 +164,9 @@ func (v *SiteVerify) verify(ctx context.Context, token string, b *Binding, ip ne
 	}
 	if err := v.judge(&a, b); err != nil {
 		return err
+	}
+	if err := ctx.Err(); err != nil { // nobody is left to let in
+		return fmt.Errorf("%w: the caller has gone: %w", ErrUnavailable, err)
 	}
 	return spend(ctx, v.opts.Used, v.name, token, siteTokenLife)
 }
