@@ -22,14 +22,17 @@ type answer struct {
 	Errors   []string `json:"error-codes"`
 }
 
+// errCrowd is an ErrProvider that is no outage.
+var errCrowd = fmt.Errorf("%w: as many tokens as may be are with it already", ErrProvider)
+
 // ask puts a token to the provider. Whatever is not plainly an answer is an ErrProvider. It does not end with the caller: callers have less
 // patience than siteVerifyWithin, and a silence that counted only for who waits it out would count for nobody.
 func (v *SiteVerify) ask(ctx context.Context, token string, ip netip.Addr) (answer, error) {
 	select {
 	case v.asking <- struct{}{}:
 		defer func() { <-v.asking }()
-	default: // a crowd is no outage
-		return answer{}, fmt.Errorf("%w: %d tokens are with %s already", ErrUnavailable, maxAsking, v.name)
+	default:
+		return answer{}, errCrowd
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), siteVerifyWithin)
 	defer cancel()

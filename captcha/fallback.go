@@ -109,8 +109,8 @@ func (f *Fallback) heard(ctx context.Context, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrProvider):
-		// Not about the provider.
+	case errors.Is(err, errCrowd), err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrProvider):
+		// It says nothing about the provider.
 	case !errors.Is(err, ErrProvider):
 		if f.away {
 			f.opts.Logger.InfoContext(ctx, "captcha provider is back", "provider", f.primary.name)

@@ -246,7 +246,7 @@ func TestProviderIsNotFlooded(t *testing.T) {
 		}
 		synctest.Wait()
 		start := time.Now()
-		if err := f.Verify(t.Context(), "token", login, nobody); !errors.Is(err, captcha.ErrUnavailable) || time.Since(start) != 0 {
+		if err := f.Verify(t.Context(), "token", login, nobody); !errors.Is(err, captcha.ErrProvider) || time.Since(start) != 0 {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		if f.Stats().Fallback {

@@ -200,6 +200,14 @@ func TestCaptchaIsAway(t *testing.T) {
 	if len(b.orders.calls) != 2 { // prepare, screen
 		t.Errorf("%v", b.orders.calls)
 	}
+	if strings.Contains(w.Body.String(), "provider") {
+		t.Errorf("it is the store that is away: %s", w.Body)
+	}
+	odd.err = fmt.Errorf("%w: no route to host", captcha.ErrProvider)
+	w = call(b.Public(), "POST", placePath, shoe, "X-Captcha", "x")
+	if p := problemIn(t, w); w.Code != 503 || p.Reason != "store_unavailable" || p.Detail != "The CAPTCHA's provider gives no usable answer." {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
 	odd.err = captcha.ErrFellBack
 	challengedFor(t, call(b.Public(), "POST", placePath, shoe, "X-Captcha", "x"), "Solve the new challenge")
 	odd.err = errors.New("a bug")

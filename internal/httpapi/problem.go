@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/semaphore"
@@ -114,6 +115,9 @@ func problemOf(err error) *Problem {
 			case reasonStoreUnavailable:
 				if _, said, ok := strings.Cut(text, orders.ErrUncommitted.Error()+": "); ok {
 					p.Detail = said
+				}
+				if errors.Is(err, captcha.ErrProvider) { // so that nobody looks for the fault in a store
+					p.Detail = "The CAPTCHA's provider gives no usable answer."
 				}
 			case reasonInvalid:
 				p.Errors = invalidAt("body", withoutPrefixes(text)).Errors

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -67,6 +69,10 @@ func TestOrderRefusals(t *testing.T) {
 		{err: fmt.Errorf("reserve: %w", orders.ErrUnavailable), status: 503, kind: "/problems/unavailable", reason: "store_unavailable", retry: "1"},
 		{err: orders.ErrRecovering, status: 503, kind: "/problems/unavailable", reason: "recovering", retry: "2"},
 		{err: admission.ErrUnavailable, status: 503, kind: "/problems/unavailable", reason: "store_unavailable", retry: "1"},
+		{
+			err: fmt.Errorf("%w: %w: no route to host", login.ErrUnavailable, captcha.ErrProvider), status: 503, kind: "/problems/unavailable",
+			reason: "store_unavailable", retry: "1", with: `"detail":"The CAPTCHA's provider gives no usable answer."`,
+		},
 		{err: context.DeadlineExceeded, status: 503, kind: "/problems/unavailable", reason: "store_unavailable", retry: "1"},
 		{
 			err: &orders.InvalidError{Location: "header.Idempotency-Key", Message: "is odd"}, status: 422, kind: "/problems/invalid", reason: "invalid",
