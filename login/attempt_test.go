@@ -184,53 +184,6 @@ func TestRequestIDBelongsToItsAttempt(t *testing.T) {
 	})
 }
 
-// Rules may change between an attempt and its repeat, its outcome, and the end of its penalty.
-func TestRulesChangeWhileStatesExist(t *testing.T) {
-	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		many := rulesOf(t, `
-  - {count: ip, limit: 100, window: 1h, then: ban, for: 1h}
-  - {count: network, limit: 100, window: 1h, then: challenge}
-  - {count: name_ip, limit: 2, window: 1m, then: deny, for: 10m}
-  - {count: name, limit: 2, window: 1m, then: challenge, for: 10m, shadow: true}`)
-		few := rulesOf(t, "  - {count: names_per_ip, limit: 3, window: 1m, then: challenge}")
-		now := many
-		th := throttle(t, store, func() *admission.Rules { return now() }, login.Options{})
-		a := attempt("alice", "192.0.2.1")
-		for range 2 {
-			try(t, th, a, login.Failure)
-		}
-		under, err := th.Reserve(t.Context(), attempt("bob", "192.0.2.1"))
-		if err != nil || under.Action != login.Allow {
-			t.Fatal(under, err)
-		}
-		a.ID = "again"
-		before, err := th.Reserve(t.Context(), a)
-		if err != nil || before.Action != login.Deny || before.Rule != "login-name-ip-2-in-1m-deny" {
-			t.Fatal(before, err)
-		}
-		now = few
-		again, err := th.Reserve(t.Context(), a)
-		if err != nil || again.Action != login.Deny || again.Degraded || again.Rule != "" && again.Rule != before.Rule {
-			t.Errorf("the same request under other rules: %+v, %v", again, err)
-		}
-		if _, err := th.Settle(t.Context(), under.ID, login.Failure); err != nil {
-			t.Error(err)
-		}
-		a.ID = ""
-		if d, _ := try(t, th, a, login.Failure); d.Action != login.Allow {
-			t.Errorf("a rule that is gone denies: %+v", d)
-		}
-		all, err := th.Look(t.Context(), login.Subject{IP: a.IP})
-		if err != nil || len(all) != 1 || all[0].Failed != 2 {
-			t.Errorf("names that failed: %+v, %v", all, err)
-		}
-		now = many
-		if all, err := th.Look(t.Context(), login.Subject{Name: "alice", IP: a.IP}); err != nil || len(all) != 3 || all[0].Failed != 4 {
-			t.Errorf("the old rules again: %+v, %v", all, err)
-		}
-	})
-}
-
 func TestAttemptsAreChecked(t *testing.T) {
 	th := throttle(t, memoryStore(newClock()), admission.DefaultRules, login.Options{})
 	for what, change := range map[string]func(*login.Attempt){

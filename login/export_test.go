@@ -1,6 +1,10 @@
 package login
 
-import "context"
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // SetNow gives the store another clock, in µs.
 func (s *RedisStore) SetNow(now func() int64) { s.now = now }
@@ -19,6 +23,20 @@ func (t *Throttle) Units(ctx context.Context, name string) int {
 		return -1
 	}
 	return len(states[byName].units)
+}
+
+// ForgetAnswers drops the answers to attempts with an id from Redis.
+func (t *Throttle) ForgetAnswers(ctx context.Context) error {
+	s, ok := t.store.(*RedisStore)
+	if !ok {
+		return nil
+	}
+	rdb := s.rdb.(redis.UniversalClient)
+	keys, err := rdb.Keys(ctx, t.keys.prefix+"q:*").Result()
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	return rdb.Del(ctx, keys...).Err()
 }
 
 // EndRest makes the throttle ask its store again at once.

@@ -137,19 +137,20 @@ func (l *ladder) ageOne(k kind, s *state, now int64) (trips []trip) {
 		}
 	}
 	s.units = kept
-	s.marks = slices.DeleteFunc(s.marks, func(m mark) bool { return now > l.ends(k, m) })
+	crowded := len(s.marks) > mostMarks
+	s.marks = slices.DeleteFunc(s.marks, func(m mark) bool { return now > l.ends(m) || crowded && m.rule != triesMark && l.index(m.rule) < 0 })
 	return trips
 }
 
-// ends is when m means nothing any more.
-func (l *ladder) ends(k kind, m mark) int64 {
+// ends is when m means nothing any more. A process that has other rules in force, as while they change, may wait for one that this one has not.
+func (l *ladder) ends(m mark) int64 {
 	if m.rule == triesMark {
 		return m.until
 	}
-	if i := l.index(m.rule); i >= 0 && l.rules[i].kind == k {
+	if i := l.index(m.rule); i >= 0 {
 		return m.until + l.rules[i].memory(m.times)
 	}
-	return math.MinInt64
+	return m.until + min(m.times*hour, streakMemory)
 }
 
 // expires is when s, with something in it, means nothing any more.
@@ -159,7 +160,7 @@ func (l *ladder) expires(k kind, s *state) int64 {
 		at = max(at, u.at+l.keep[k])
 	}
 	for _, m := range s.marks {
-		at = max(at, l.ends(k, m))
+		at = max(at, l.ends(m))
 	}
 	return at
 }

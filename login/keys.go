@@ -10,6 +10,7 @@ import (
 	"hash"
 	"net/netip"
 	"regexp"
+	"strconv"
 	"sync"
 
 	"github.com/tidegate/tidegate/admission"
@@ -78,6 +79,11 @@ func (k *keyring) hash(parts ...string) digest {
 func (k *keyring) name(name string) digest { return k.hash("name", name) }
 
 func (k *keyring) record(letter string, d digest) string { return k.prefix + letter + ":" + d.String() }
+
+// outcome is the record of how an attempt ended. A request that is sent again later is another attempt.
+func (k *keyring) outcome(a *attemptID) string {
+	return k.record("o", k.hash("outcome", string(a.nonce[:]), strconv.FormatInt(a.at, 10)))
+}
 
 // keys returns those of the states that an attempt counts in. The device may be empty.
 func (k *keyring) keys(name digest, ip netip.Addr, device, factor string) (keys [kinds]string, tag nameTag) {

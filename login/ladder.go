@@ -2,6 +2,7 @@ package login
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -38,6 +39,7 @@ const (
 	networkTries = 8            // under way or failed lately, at whatever names, by which a network of IPv6 is new to nobody: its addresses cost nothing
 	ownTries     = 2            // of an address at a name before it has to wait for those that guess the name: who mistypes once gets in
 	streakMemory = 30 * day     // for which failures in a row are remembered at most: an hour for each, since most are of names that nobody has
+	mostMarks    = 100          // of a state, from which on those of rules that others have in force are dropped
 	recordLife   = 60 * second  // of the answer to an attempt with an id
 	settledLife  = 120 * second // of the answer to a settlement; what comes later comes too late anyway
 	lapseWithin  = 2 * second   // see ladder.lapses
@@ -64,7 +66,7 @@ type rule struct {
 	admission.LoginRule
 
 	name                   string
-	id                     uint32 // of the name, in states: other rules of the file do not matter
+	id                     uint32 // in states: of what it counts and does, so that its marks outlive another limit, window or length
 	kind                   kind
 	action                 action
 	distinct               bool
@@ -129,17 +131,12 @@ func newLadder(rules []admission.LoginRule, deviceLife time.Duration) *ladder {
 	l.least = l.room // where it is time to drop what there is no room for
 	var longest [kinds]int64
 	for _, lr := range rules {
-		h := fnv.New32a()
-		h.Write([]byte(lr.Name()))
 		r := rule{
-			LoginRule: lr, name: lr.Name(), id: h.Sum32(), kind: kindOf[lr.Count], action: actionOf[lr.Then], distinct: lr.Count == admission.CountNamesPerIP,
+			LoginRule: lr, name: lr.Name(), id: l.idFor(&lr), kind: kindOf[lr.Count], action: actionOf[lr.Then], distinct: lr.Count == admission.CountNamesPerIP,
 			window: lr.Window.Microseconds(), length: lr.For.Microseconds(), atMost: lr.AtMost.Microseconds(),
 		}
 		if r.action == revoke {
 			r.atMost = deviceLife.Microseconds()
-		}
-		for r.id == triesMark || l.index(r.id) >= 0 { // as good as never
-			r.id++
 		}
 		l.rules = append(l.rules, r)
 		l.horizon[r.kind] = max(l.horizon[r.kind], r.window)
@@ -178,6 +175,23 @@ func halved(full *ladder, rules []admission.LoginRule, deviceLife time.Duration)
 		l.rules[i].name, l.rules[i].id = full.rules[i].name, full.rules[i].id
 	}
 	return l
+}
+
+// idFor is the id of the next rule. Of those that count and do the same, the first of one file is the first of another.
+func (l *ladder) idFor(next *admission.LoginRule) uint32 {
+	before := 0
+	for i := range l.rules {
+		if r := &l.rules[i]; r.Count == next.Count && r.Then == next.Then && r.Consecutive == next.Consecutive {
+			before++
+		}
+	}
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%s %s %t %d", next.Count, next.Then, next.Consecutive, before)
+	id := h.Sum32()
+	for id == triesMark || l.index(id) >= 0 { // as good as never
+		id++
+	}
+	return id
 }
 
 // index returns where the rule with that id stands; -1: nowhere.

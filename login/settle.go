@@ -26,7 +26,7 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	if err != nil {
 		return Settled{}, err
 	}
-	c := &call{op: opSettle, ladder: t.ladders().full, device: a.inLane, at: a.at, result: letter, record: t.keys.record("o", a.nonce)}
+	c := &call{op: opSettle, ladder: t.ladders().full, device: a.inLane, at: a.at, result: letter, record: t.keys.outcome(a)}
 	c.keys, c.name = t.keys.keys(a.name, a.ip, a.device, a.factor)
 	store := t.store
 	if a.inLocal {

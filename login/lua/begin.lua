@@ -28,6 +28,7 @@ local day = 24 * hour
 local settle_within, hold_for, own_tries, network_tries = 30 * second, second, 2, 8
 local streak_memory, pair_memory = 30 * day, day
 local tries_mark = 0 -- no rule has this id
+local most_marks = 100
 local record_life, settled_life = 60, 120 -- seconds
 
 local now, end_of_head
@@ -43,6 +44,7 @@ end
 
 -- The rules of a kind, read when they are first asked for.
 local rules
+local rules_by_id = {}
 local function rules_of(kind)
   if not rules then
     rules = { [0] = {}, {}, {}, {}, {} }
@@ -53,6 +55,7 @@ local function rules_of(kind)
       r.distinct, r.consecutive = flags % 2 >= 1, flags % 4 >= 2
       r.growing, r.shadow = flags % 8 >= 4, flags % 16 >= 8
       table.insert(rules[r.kind], r)
+      rules_by_id[r.id] = r
     end
   end
   return rules[kind]

@@ -86,6 +86,13 @@ local function fail(s, t, trips)
   end
 end
 
+local function ends(m)
+  if m.rule == tries_mark then return m['until'] end
+  if not rules then rules_of(by_name) end
+  local r = rules_by_id[m.rule]
+  return m['until'] + (r and memory(r, m.times) or min(m.times * hour, streak_memory))
+end
+
 local function age_one(s, trips)
   for _, u in ipairs(s.units) do
     if u.at > now + settle_within then u.at, s.dirty = now, true end -- the clock has stepped back
@@ -101,14 +108,11 @@ local function age_one(s, trips)
     if surplus[u.pending] < 0 and u.at > now - horizon[s.kind] then table.insert(kept, u) end
   end
   s.units = kept
-  if next(s.marks) == nil then return end
-  local marks, tries = {}, s.marks[tries_mark]
-  for _, r in ipairs(rules_of(s.kind)) do
-    local m = s.marks[r.id]
-    if m and now <= m['until'] + memory(r, m.times) then marks[r.id] = m end
+  local marks = 0
+  for _ in pairs(s.marks) do marks = marks + 1 end
+  for id, m in pairs(s.marks) do
+    if now > ends(m) or marks > most_marks and id ~= tries_mark and not rules_by_id[id] then s.marks[id] = nil end
   end
-  if tries and now <= tries['until'] then marks[tries_mark] = tries end
-  s.marks = marks
 end
 
 -- Makes the pair, which has just failed, known to the name for a day, if a rule has been holding back those that guess it.

@@ -87,19 +87,10 @@ local owing, none = pack('B', 1), pack('B', 0)
 local function save(key, s)
   local kind = s.kind
   local expires, parts, marks = 0, { none }, 0
-  for _, r in ipairs(next(s.marks) and rules_of(kind) or {}) do
-    local m = s.marks[r.id]
-    if m then
-      marks = marks + 1
-      table.insert(parts, pack('>I4I8I4', r.id, m['until'], m.times))
-      expires = max(expires, m['until'] + memory(r, m.times))
-    end
-  end
-  local tries = s.marks[tries_mark]
-  if tries then
+  for _, m in pairs(s.marks) do
     marks = marks + 1
-    table.insert(parts, pack('>I4I8I4', tries_mark, tries['until'], tries.times))
-    expires = max(expires, tries['until'])
+    table.insert(parts, pack('>I4I8I4', m.rule, m['until'], m.times))
+    expires = max(expires, ends(m))
   end
   parts[1] = pack('B', marks)
   for _, u in ipairs(s.units) do
