@@ -28,12 +28,13 @@ func (frame *Frame) bound() {
 		slices.SortStableFunc(sorted, func(a, b Sale) int { return compareSales(&a, &b) })
 		*sales, frame.MoreSales = first(sorted, mostSales)
 		for i := range *sales {
-			s := &(*sales)[i]
-			s.Items, s.MoreItems = first(s.Items, mostItems)
+			(*sales)[i].bound()
 		}
 	}
 	if semaphores := frame.Semaphores.Known(); semaphores != nil {
-		*semaphores, frame.MoreSemaphores = first(*semaphores, mostSemaphores)
+		sorted := slices.Clone(*semaphores)
+		slices.SortStableFunc(sorted, compareSemaphores)
+		*semaphores, frame.MoreSemaphores = first(sorted, mostSemaphores)
 		for i := range *semaphores {
 			s := &(*semaphores)[i]
 			s.Holders, _ = first(s.Holders, mostHolders)
@@ -62,6 +63,59 @@ func (frame *Frame) bound() {
 func first[T any](all []T, most int) (some []T, more int) {
 	n := min(len(all), most)
 	return append(make([]T, 0, n), all[:n]...), len(all) - n
+}
+
+// bound leaves the items out where least happens, and sums all of them up. Those that stay keep their order, so that none jumps about.
+func (s *Sale) bound() {
+	all := s.Items
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	if len(all) > mostItems {
+		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(all[i].calm(), all[j].calm()) })
+	}
+	order, s.MoreItems = first(order, mostItems)
+	slices.Sort(order)
+	s.Items = make([]Item, len(order))
+	for i, at := range order {
+		s.Items[i] = all[at]
+	}
+	if s.MoreItems > 0 {
+		s.InAll = sum(all)
+	}
+}
+
+// calm is low where much happens: from 0 to 1 the share that is left of what is being sold, 1 if nothing was taken yet, more if nothing
+// can be, or if nobody knows.
+func (it *Item) calm() float64 {
+	switch {
+	case it.Free == nil:
+		return 3
+	case *it.Free == 0 || it.Stock == 0:
+		return 2
+	}
+	return min(1, float64(*it.Free)/float64(it.Stock))
+}
+
+func sum(items []Item) *Sum {
+	s, free := &Sum{}, 0
+	s.Free = &free
+	for i := range items {
+		s.Stock += items[i].Stock
+		if items[i].Free == nil {
+			s.Free = nil
+		} else {
+			free += *items[i].Free
+		}
+	}
+	return s
+}
+
+// compareSemaphores puts first where most wait, then where the largest share is held.
+func compareSemaphores(a, b Semaphore) int {
+	share := func(s *Semaphore) float64 { return gaugeOf(s.InUse, s.Limit).share() }
+	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(share(&b), share(&a)), strings.Compare(a.Name, b.Name))
 }
 
 // compareSales puts what goes on, the latest first, before what is to come, the next one first, and that before what is over, the latest first.

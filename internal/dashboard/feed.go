@@ -29,8 +29,8 @@ type Sources struct {
 // askWithin bounds one question to a source.
 const askWithin = 5 * time.Second
 
-// kept is how many frames a new page is told of: five minutes.
-const kept = 300
+// kept is how far back a new page is told of what was.
+const kept = 5 * time.Minute
 
 // unwatched is how many seconds apart sales are asked while there is no page, so that one that is opened during a sale shows how it began.
 const unwatched = 5
@@ -184,9 +184,8 @@ func (f *Feed) publish(frame *Frame, watched bool) {
 	defer f.mu.Unlock()
 	f.seq++
 	frame.Seq = f.seq
-	if len(f.history) == kept {
-		f.history = slices.Delete(f.history, 0, 1)
-	}
+	// A slow machine makes fewer frames than one a second, so it is not their number that counts.
+	f.history = slices.DeleteFunc(f.history, func(s summary) bool { return frame.At.Sub(s.At) > kept })
 	f.history = append(f.history, summary{frame.At, frame.WindowMS, frame.Answers})
 	if sales := frame.Sales.Known(); sales != nil {
 		f.stock.fill(*sales, frame.At.Add(-time.Duration(frame.Sales.AgeMS)*time.Millisecond))

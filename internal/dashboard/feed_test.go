@@ -229,3 +229,15 @@ func TestAFrameOfNothing(t *testing.T) {
 		t.Errorf("%v: %s", err, encoded)
 	}
 }
+
+// On a slow machine there are fewer frames than seconds, and five minutes are still five minutes.
+func TestTheHistoryIsOfFiveMinutes(t *testing.T) {
+	f := NewFeed(NewRecorder(), Sources{}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	start := time.Unix(1_800_000_000, 0)
+	for i := range 1000 {
+		f.publish(&Frame{At: start.Add(time.Duration(i) * 3 * time.Second)}, false)
+	}
+	if n := len(f.history); n != 101 || f.history[n-1].At.Sub(f.history[0].At) != kept {
+		t.Errorf("%d frames, from %v to %v", n, f.history[0].At, f.history[n-1].At)
+	}
+}

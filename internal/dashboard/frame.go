@@ -78,7 +78,14 @@ type Sale struct {
 	EndsAt   time.Time `json:"ends_at"`
 	Items    []Item    `json:"items"`
 
-	MoreItems int `json:"more_items,omitempty"`
+	MoreItems int  `json:"more_items,omitempty"`
+	InAll     *Sum `json:"in_all,omitempty"` // of all items, if there are more than listed
+}
+
+// A Sum is the stock of several items.
+type Sum struct {
+	Stock int  `json:"stock"`
+	Free  *int `json:"free"` // nil: not known of each of them
 }
 
 // An Item is what is left of it, and how fast it goes.

@@ -47,7 +47,7 @@ func grown(past []left, now left) []left {
 	default:
 		past = append(past, now)
 	}
-	for len(past) > 1 && now.at.Sub(past[1].at) > kept*time.Second {
+	for len(past) > 1 && now.at.Sub(past[1].at) > kept {
 		past = past[1:]
 	}
 	return past

@@ -37,18 +37,19 @@ func TestPace(t *testing.T) {
 }
 
 func TestStockRemembersFiveMinutesOfWhatIsThere(t *testing.T) {
+	const points = int(kept/time.Second) + 2 // one a second, with both ends
 	s, start := stock{}, time.Unix(1_800_000_000, 0)
 	sales := []Sale{{Sale: "flash", Items: []Item{{Item: "shoe"}, {Item: "hat", Free: new(7)}}}}
 	for i := range 1000 {
 		sales[0].Items[0].Free = new(1000 - i)
 		s.fill(sales, start.Add(time.Duration(i)*time.Second))
 	}
-	if shoes, hats := s[itemKey{"flash", "shoe"}], s[itemKey{"flash", "hat"}]; len(shoes) != kept+2 || len(hats) != 2 {
+	if shoes, hats := s[itemKey{"flash", "shoe"}], s[itemKey{"flash", "hat"}]; len(shoes) != points || len(hats) != 2 {
 		t.Errorf("%d points of what changes, %d of what does not", len(shoes), len(hats))
 	}
 	sales[0].Items[0].Free = nil
 	s.fill(sales, start.Add(1000*time.Second))
-	if last := s[itemKey{"flash", "shoe"}][kept+1]; last.free != 1 {
+	if last := s[itemKey{"flash", "shoe"}][points-1]; last.free != 1 {
 		t.Errorf("now nobody knows, but %+v", last)
 	}
 	sales[0].Items = sales[0].Items[:1]
