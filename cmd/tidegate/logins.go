@@ -10,13 +10,16 @@ import (
 // loginsCommand is for a caller who says that they cannot log in.
 func loginsCommand(getenv func(string) string) *cobra.Command {
 	query := url.Values{}
+	ask := func(cmd *cobra.Command, name, usage string) {
+		cmd.Flags().Func(name, usage, func(value string) error {
+			query.Set(name, value)
+			return nil
+		})
+	}
 	subject := func(cmd *cobra.Command) {
-		for name, usage := range map[string]string{"name": "as it was typed", "ip": "address", "factor": "what is tried, such as otp (default: password)"} {
-			cmd.Flags().Func(name, usage, func(value string) error {
-				query.Set(name, value)
-				return nil
-			})
-		}
+		ask(cmd, "name", "as it was typed")
+		ask(cmd, "ip", "address")
+		ask(cmd, "factor", "what is tried, such as otp (default: password)")
 		cmd.MarkFlagsOneRequired("name", "ip")
 	}
 	asked := func() url.Values { return query }
@@ -33,7 +36,10 @@ func loginsCommand(getenv func(string) string) *cobra.Command {
 		},
 		apiCall{
 			use: "history", short: "List what rules did about failed logins, the newest first; nobody is named", method: http.MethodGet,
-			path: below("login", "history"), list: true, newest: true, columns: []string{"at", "rule", "action", "count", "factor", "reference", "ip", "until", "times", "shadow"},
+			path: below("login", "history"), query: asked, list: true, newest: true, columns: []string{"at", "rule", "action", "count", "factor", "reference", "ip", "until", "times", "shadow"},
+			flags: func(cmd *cobra.Command) {
+				ask(cmd, "reference", "only of the name that it stands for; logins show says it")
+			},
 		},
 	)
 }

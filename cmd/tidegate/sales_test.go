@@ -200,12 +200,14 @@ func TestVerbs(t *testing.T) {
 // The newest come first, and only as many as are wanted.
 func TestHistoriesAreLimited(t *testing.T) {
 	env, asked := internalFake(t, map[string]string{
-		"GET /v1/audit?limit=100":           `{"items":[{"actor":"ann"}],"next_cursor":null}`,
-		"GET /v1/audit?limit=2":             `{"items":[{"actor":"ann"},{"actor":"bob"}],"next_cursor":"x"}`,
-		"GET /v1/audit?limit=1000":          `{"items":[{"actor":"ann"},{"actor":"bob"}],"next_cursor":"x"}`,
-		"GET /v1/audit?cursor=x&limit=1000": `{"items":[{"actor":"carl"}],"next_cursor":null}`,
+		"GET /v1/audit?limit=100":                               `{"items":[{"actor":"ann"}],"next_cursor":null}`,
+		"GET /v1/audit?limit=2":                                 `{"items":[{"actor":"ann"},{"actor":"bob"}],"next_cursor":"x"}`,
+		"GET /v1/audit?limit=1000":                              `{"items":[{"actor":"ann"},{"actor":"bob"}],"next_cursor":"x"}`,
+		"GET /v1/audit?cursor=x&limit=1000":                     `{"items":[{"actor":"carl"}],"next_cursor":null}`,
+		"GET /v1/login/history?limit=2&reference=I7S3":          `{"items":[{"rule":"a"}],"next_cursor":"y"}`,
+		"GET /v1/login/history?cursor=y&limit=2&reference=I7S3": `{"items":[{"rule":"b"}],"next_cursor":null}`,
 	})
-	for args, want := range map[string]int{"audit": 1, "audit --limit 2": 2, "audit --limit 0": 3} {
+	for args, want := range map[string]int{"audit": 1, "audit --limit 2": 2, "audit --limit 0": 3, "logins history --reference I7S3 --limit 2": 2} {
 		*asked = nil
 		out, err := call(t, env, append(strings.Fields(args), "--json")...)
 		lines := strings.Fields(out)
