@@ -127,7 +127,7 @@ func TestContrast(t *testing.T) {
 				}
 			}
 		}
-		least(4.5, "card", "ink", "faint", "accent", "good", "bad", "low")
+		least(4.5, "card", "ink", "faint", "accent", "good", "bad", "low", "k-unable")
 		least(4.5, "ground", "ink", "faint", "accent", "good", "bad")
 		drawn := []string{"accent"}
 		for name := range colors {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +22,8 @@ type stage struct {
 	*httptest.Server
 	frames       chan *dashboard.Frame
 	opened, left chan struct{}
+	lifted       atomic.Bool // the ban of whoever is asked about
+	closed       atomic.Bool // no token holds any more
 }
 
 func newStage(t *testing.T) *stage {
@@ -27,11 +31,31 @@ func newStage(t *testing.T) *stage {
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", dashboard.Page("test"))
 	mux.Handle("GET /assets/", http.StripPrefix("/assets/", dashboard.Assets()))
+	mux.HandleFunc("GET /v1/explain", func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.FormValue("user") == "":
+			_, _ = io.WriteString(w, `{"rules":[{"rule":"orders","applies":false,"why":"the subject user is not complete","windows":[]}]}`)
+		case s.lifted.Load():
+			_, _ = io.WriteString(w, `{"rules":[{"rule":"orders","applies":true,"windows":[]}]}`)
+		default:
+			_, _ = io.WriteString(w, `{"rules":[],"ban":{"kind":"user","value":"eve","reason":"flood","until":"2100-01-01T00:00:00Z"}}`)
+		}
+	})
+	mux.HandleFunc("GET /v1/rules", func(w http.ResponseWriter, _ *http.Request) {
+		if s.closed.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	mux.HandleFunc("DELETE /v1/bans/user/eve", func(http.ResponseWriter, *http.Request) { s.lifted.Store(true) })
 	mux.HandleFunc("POST /", func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // or nobody hears of its end
 		<-r.Context().Done()
 	})
 	mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) {
+		if s.closed.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = fmt.Fprint(w, "event: history\ndata: {\"frames\":[],\"stock\":[]}\n\n")
 		s.opened <- struct{}{}
@@ -58,10 +82,16 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// show waits until somebody looks.
+// show waits until somebody looks. What a frame does not say is of now, and nothing.
 func (s *stage) show(t *testing.T, frame dashboard.Frame) {
 	t.Helper()
-	frame.At, frame.WindowMS, frame.Answers = time.Now(), 1000, map[string]uint64{}
+	if frame.At.IsZero() {
+		frame.At = time.Now()
+	}
+	if frame.Answers == nil {
+		frame.Answers = map[string]uint64{}
+	}
+	frame.WindowMS = 1000
 	frame.Process.Degraded, frame.Rules, frame.Latest = []string{}, []dashboard.Rule{{Name: "orders"}}, []dashboard.Answer{}
 	select {
 	case s.frames <- &frame:
@@ -82,7 +112,7 @@ func TestThePageInAnOutage(t *testing.T) {
 	for _, part := range []string{"sales", "queue", "semaphores", "bans"} {
 		b.Until(fmt.Sprintf(`document.querySelector('#%s .list').innerText === 'Not known: no %[1]s'`, part))
 	}
-	b.Until(`document.querySelector('#rules .label')?.innerText === 'orders' && document.querySelector('#latest').innerText.includes('Nobody has come yet')`)
+	b.Until(`document.querySelector('#rules .label')?.innerText === 'orders' && document.querySelector('#latest').innerText.includes('Nobody has come since this page was opened')`)
 	b.Until(`document.querySelector('.tile.k-waiting b').innerText === '–'`)
 
 	s.show(t, dashboard.Frame{
@@ -95,6 +125,31 @@ func TestThePageInAnOutage(t *testing.T) {
 	})
 	b.Until(`document.querySelector('.sale[data-key=kflash] .left')?.innerText.replace(/\s+/g, ' ') === '– of 600 left'`)
 	b.Until(`document.querySelector('#queue .fact .value').innerText === '0' && !document.querySelector('#queue').classList.contains('old')`)
+
+	// An old number is not shown as one of now, however it came to be old.
+	for _, part := range []dashboard.Part[dashboard.Queue]{{Error: "away"}, {}, {AgeMS: 3001}} {
+		part.Value = &dashboard.Queue{Waiting: 123, Dead: []dashboard.Dead{}}
+		s.show(t, dashboard.Frame{Queue: &part})
+		shown, old := "–", true
+		if part == (dashboard.Part[dashboard.Queue]{Value: part.Value}) {
+			shown, old = "123", false
+		}
+		b.Until(fmt.Sprintf(`document.querySelector('.tile.k-waiting b').innerText === '%s' && document.querySelector('.tile.k-waiting').classList.contains('old') === %t`, shown, old))
+	}
+
+	// Times are by the clock of the server, whatever that of the browser says, and what is five minutes ago is not drawn any more.
+	at := time.Now().Add(time.Hour)
+	s.show(t, dashboard.Frame{
+		At: at, Answers: map[string]uint64{dashboard.Admitted: 5},
+		Semaphores: &dashboard.Part[[]dashboard.Semaphore]{Value: &[]dashboard.Semaphore{{Name: "report", Limit: 1, InUse: 1, Holders: []dashboard.Holder{{Holder: "nightly", Since: at.Add(-8 * time.Second)}}}}},
+	})
+	b.Until(`document.querySelector('.holder .value')?.innerText === 'for 8 s'`)
+	b.Until(`document.querySelector('[data-reason=admitted]')?.dataset.count === '5'`)
+	for range 2 {
+		at = at.Add(301 * time.Second)
+		s.show(t, dashboard.Frame{At: at, Answers: map[string]uint64{dashboard.Admitted: 2}})
+	}
+	b.Until(`document.querySelector('[data-reason=admitted]')?.dataset.count === '2'`)
 
 	// What is not answered is not waited for without end.
 	testenv.Eval[bool](b, `(() => { const timeout = AbortSignal.timeout; AbortSignal.timeout = () => timeout.call(AbortSignal, 100); return true; })()`)
@@ -119,4 +174,24 @@ func TestThePageInAnOutage(t *testing.T) {
 	}
 	s.show(t, dashboard.Frame{Seq: 7})
 	b.Until(`document.documentElement.dataset.seq === '7'`)
+}
+
+// A page whose address has the token in it can ask as well as any other; a caller that is banned is let in again where it was asked
+// about; and a token that was taken away is not a lost connection.
+func TestThePageWithATokenInItsAddress(t *testing.T) {
+	s := newStage(t)
+	b := testenv.NewTab(t, "status of 401", "net::ERR_")
+	b.Open(strings.Replace(s.URL, "//", "//operator:secret@", 1) + "/")
+	s.show(t, dashboard.Frame{})
+	b.Until(live)
+	b.Do(chromedp.Click(`#explain button`))
+	b.Until(`document.querySelector('#explain .row:not(.good)')?.innerText.trim() === 'No rule applies'`)
+	b.Do(chromedp.SendKeys(`#explain [name=user]`, "eve"), chromedp.Click(`#explain button`))
+	b.Until(`document.querySelector('#explain .row.bad')?.innerText.includes('banned as user eve: flood')`)
+	click(b, `#explain .row button`)
+	b.Until(`document.querySelector('#explain .row.good')?.innerText.trim() === 'Would be let in' && document.activeElement.id === 'explain-title'`)
+
+	s.closed.Store(true)
+	s.CloseClientConnections()
+	b.Until(`document.querySelector('#state').innerText.startsWith('the token does not hold any more')`)
 }

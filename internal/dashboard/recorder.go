@@ -62,7 +62,7 @@ func (r *Recorder) Decided(req *admission.Request, d *admission.Decision) {
 	}
 }
 
-// Answered records how a request ended that rules were asked about, or would have been. asked tells which it was; it is called for a few.
+// Answered records what the rules said to a request, or how an order ended. asked tells which it was; it is called for a few.
 func (r *Recorder) Answered(answer, rule string, asked func() admission.Request) {
 	r.answers.add(answer)
 	if r.room.Load() <= 0 || r.room.Add(-1) < 0 {
@@ -140,7 +140,7 @@ func (c *counters) totals() map[string]uint64 {
 }
 
 var (
-	answersTotal = prometheus.NewDesc("tidegate_answers_total", "Requests that rules were asked about, by what they said: admitted, or a reason; orders by how they ended, also without asking.", []string{"answer"}, nil)
+	answersTotal = prometheus.NewDesc("tidegate_answers_total", "Requests that a rule was about, by what the rules said: admitted, or a reason; orders by how they ended, whatever said so.", []string{"answer"}, nil)
 	verdictTotal = prometheus.NewDesc("tidegate_rule_verdicts_total", "Requests that matched a rule, by what the rule said: charged, refused, or shadow for what it would have refused.", []string{"rule", "verdict"}, nil)
 )
 

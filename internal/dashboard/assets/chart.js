@@ -1,11 +1,11 @@
-// The stacked chart of the last five minutes, and the list beside it.
+// The stacked chart of up to five minutes, and the list beside it.
 
 import uPlot from './uplot/uPlot.esm.js';
 import {$, el, keyed, put} from './dom.js';
 import {answers, rates, totals} from './answers.js';
 import {count, duration, rate, seconds, time, words} from './format.js';
 
-const kept = 300;
+const kept = 300, least = 60, before = 5; // seconds
 const scale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
 export class Chart {
@@ -20,6 +20,12 @@ export class Chart {
     this.build();
     new ResizeObserver(() => (this.scale === scale() ? this.plot.setSize(this.size()) : this.rebuild())).observe(parent);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.rebuild());
+  }
+
+  /** begin is a little before somebody came, so that a sale of seconds fills the chart as one of minutes. */
+  begin(high) {
+    const first = this.frames.find((f) => f.sums.some((sum) => sum.rate > 0))?.at ?? high;
+    return Math.max(high - kept, Math.min(first - before, high - least));
   }
 
   size() { return {width: Math.max(200, this.parent.clientWidth), height: this.parent.clientHeight}; }
@@ -39,7 +45,7 @@ export class Chart {
       padding: [8, 28 * at, 0, 0],
       legend: {show: false},
       cursor: {drag: {x: false, y: false}, points: {show: false}, y: false},
-      scales: {x: {time: true, range: (_, low, high) => [Math.max(high - kept, Math.min(low, high - 60)), high]}, y: {range: (_, low, high) => [0, Math.max(10, high * 1.1)]}},
+      scales: {x: {time: true, range: (_, low, high) => [this.begin(high), high]}, y: {range: (_, low, high) => [0, Math.max(10, high * 1.1)]}},
       axes: [{...axis, space: 90 * at, size: 28 * at, values: (_, ticks) => ticks.map((t) => time(t * 1000))}, {...axis, size: 56 * at, values: (_, ticks) => ticks.map(rate)}],
       // The highest layer first, so that each of the lower ones is drawn over it.
       series: [{}, ...answers.toReversed().map((a) => ({label: a.label, stroke: color('k-' + a.name), fill: color('k-' + a.name), width: 1, points: {show: false}}))],
@@ -71,7 +77,7 @@ export class Chart {
 
   push(frame) {
     this.frames.push({at: Date.parse(frame.at) / 1000, window: frame.window_ms, answers: frame.answers, sums: rates(frame)});
-    if (this.frames.length > kept) this.frames.shift();
+    while (this.frames.at(-1).at - this.frames[0].at > kept) this.frames.shift();
   }
 
   /** tell puts the numbers of a second into the list; without one, of the last. */

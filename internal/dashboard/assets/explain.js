@@ -3,6 +3,7 @@
 import {$, el} from './dom.js';
 import {count, day, duration, visible, words} from './format.js';
 import {call, toast} from './actions.js';
+import {lift} from './lists.js';
 
 const form = $('#explain form'), list = $('#explain .list');
 
@@ -21,14 +22,20 @@ function show(e) {
   const lines = [
     e.ban ? line('bad', 'Would be refused', `banned as ${e.ban.kind} ${visible(e.ban.value)}: ${visible(e.ban.reason || e.ban.rule || 'by hand')}, until ${day(e.ban.until)}`)
       : stopped ? line('bad', 'Would be refused', `${words(stopped.reason)}, by the rule ${stopped.rule}`)
-        : line('good', 'Would be let in', e.allowed ? `and is never banned: on the list ${e.allowed}` : ''),
+        : line(e.rules.some((r) => r.applies) ? 'good' : '', e.rules.some((r) => r.applies) ? 'Would be let in' : 'No rule applies', e.allowed ? `and is never banned: on the list ${e.allowed}` : ''),
   ];
+  if (e.ban) {
+    lines[0].classList.add('ban');
+    lines[0].append(lift(e.ban, () => form.requestSubmit()));
+  }
   for (const rule of e.rules) {
     if (!rule.applies) lines.push(line('off', rule.rule, 'does not apply: ' + rule.why));
     else if (!rule.windows.length) lines.push(line('', rule.rule, 'applies'));
     else lines.push(...rule.windows.map((w) => line(w.admitted || w.shadow ? '' : 'bad', rule.rule, stands(w))));
   }
+  const focused = list.contains(document.activeElement);
   list.replaceChildren(...lines);
+  if (focused) $('#explain h2').focus({preventScroll: true}); // or it would be nowhere
 }
 
 /** stands says in words and numbers where a caller stands in a window. */

@@ -18,7 +18,7 @@ export function drawLatest(latest) {
 function draw() {
   const text = form.text.value.trim().toLowerCase();
   const fits = (a) => [a.who, a.ip, a.what, a.answer, words(a.answer), a.rule].some((t) => t?.toLowerCase().includes(text));
-  keyed($('#latest .list'), all.filter(fits).slice(0, shown), (a) => a.key, make, () => {}, text === '' ? 'Nobody has come yet.' : 'Nothing here fits.');
+  keyed($('#latest .list'), all.filter(fits).slice(0, shown), (a) => a.key, make, () => {}, text === '' ? 'Nobody has come since this page was opened.' : 'Nothing here fits.');
 }
 
 const cut = (text) => text.endsWith('…'); // too long for a frame, so nobody could be asked about it

@@ -4,12 +4,16 @@ import {$, el, fill, gauge, keyed, put} from './dom.js';
 import {count, duration, rate, seconds, visible} from './format.js';
 import {change} from './actions.js';
 
+/** isOld tells whether the numbers of a part are not those of now. */
+export const isOld = (part) => Boolean(part && (part.error || part.age_ms > 3000));
+
 /** told says in a part's heading how old its numbers are, once they are older than they should be, and else what there is to say. It tells whether there are any. */
 export function told(parent, part, more = '') {
   if (!part) return false;
   const section = parent.closest('section'), note = $('h2 small', section);
-  const old = part.error || part.age_ms > 3000;
-  section.classList.toggle('old', Boolean(old));
+  const old = isOld(part);
+  section.classList.toggle('old', old);
+  note.title = visible(part.error ?? ''); // there is not always room for all of it
   note.dataset.scope ??= note.textContent;
   if (!part.value) {
     put(note, note.dataset.scope);
@@ -49,13 +53,13 @@ const deadLetter = (id) => row('dead', el('button', {
   onclick: (e) => change('Replay', 'order ' + id, 'It is committed again. Do this once what made the database refuse it is gone.', 'POST', `/v1/orders/dead/${encodeURIComponent(id)}/replay`, e.currentTarget),
 }, 'Replay'));
 
-export function drawSemaphores(parent, part, more) {
+export function drawSemaphores(parent, part, more, now) {
   if (!told(parent, part, more && `and ${count(more)} more`)) return;
   keyed(parent, part.value, (s) => s.name, () => el('div', {class: 'block'}, row('fact'), gauge(), el('div', {class: 'holders'})), (node, s) => {
     say(node, visible(s.name), `${count(s.in_use)} of ${count(s.limit)} held · ${count(s.waiting)} waiting`);
     fill($('.gauge', node), s.in_use, s.limit, `${s.name}: ${s.in_use} of ${s.limit} held`);
     keyed($('.holders', node), s.holders, (h) => h.permit_id, (h) => permit(s.name, h), (line, h) => {
-      say(line, visible(h.holder), `for ${duration(Date.now() - Date.parse(h.since))}` + (h.weight > 1 ? ` · weight ${h.weight}` : ''));
+      say(line, visible(h.holder), `for ${duration(Date.parse(now) - Date.parse(h.since))}` + (h.weight > 1 ? ` · weight ${h.weight}` : ''));
     });
   }, 'No semaphore is defined.');
 }
@@ -77,14 +81,18 @@ export function drawRules(parent, frame) {
 }
 
 export function drawBans(parent, part, now) {
-  const {bans, count: all} = part?.value ?? {bans: [], count: 0};
-  if (!told(parent, part, all > bans.length ? `${count(bans.length)} of ${count(all)}, those that last longest` : all && count(all))) return;
-  keyed(parent, bans, (b) => b.kind + ' ' + b.value, ban, (node, b) => {
+  const {bans, count: all} = part?.value ?? {bans: [], count: 0}, filter = $('#bans input');
+  if (!told(parent, part, all > bans.length ? `the ${count(bans.length)} that last longest, and ${count(all - bans.length)} more` : all && count(all))) return;
+  const text = filter.value.trim().toLowerCase();
+  filter.hidden = all === 0;
+  const fits = bans.filter((b) => [b.kind + ' ' + b.value, b.reason, b.rule].some((t) => t.toLowerCase().includes(text)));
+  keyed(parent, fits, (b) => b.kind + ' ' + b.value, (b) => row('ban', lift(b)), (node, b) => {
     say(node, `${b.kind} ${visible(b.value)}`, `${visible(b.reason || b.rule || 'by hand')} · ${duration(1000 * Math.ceil((Date.parse(b.until) - Date.parse(now)) / 1000))} left`);
-  }, 'Nobody is banned.');
+  }, all ? 'None of these fits. “Explain this caller” finds every ban.' : 'Nobody is banned.');
 }
 
-const ban = (b) => row('ban', el('button', {
+/** lift is a button that ends a ban, and then calls whoever wants to know. */
+export const lift = (b, then = () => {}) => el('button', {
   'aria-label': 'Lift the ban of ' + visible(b.value),
-  onclick: (e) => change('Lift', 'the ban of ' + visible(b.value), 'The caller may come in again at once.', 'DELETE', `/v1/bans/${b.kind}/${encodeURIComponent(b.value)}`, e.currentTarget),
-}, 'Lift'));
+  onclick: (e) => change('Lift', 'the ban of ' + visible(b.value), 'The caller may come in again at once.', 'DELETE', `/v1/bans/${b.kind}/${encodeURIComponent(b.value)}`, e.currentTarget).then((done) => done && then()),
+}, 'Lift');

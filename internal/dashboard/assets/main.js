@@ -8,6 +8,7 @@ import {remember} from './curve.js';
 import {drawSales} from './sales.js';
 import {drawBans, drawQueue, drawRules, drawSemaphores} from './lists.js';
 import {drawLatest} from './latest.js';
+import {here} from './actions.js';
 
 const chart = new Chart($('#chart'));
 let heard = 0;
@@ -22,7 +23,7 @@ function draw(frame) {
   document.documentElement.dataset.seq = frame.seq;
   keyed($('#degraded'), degraded, (text) => text, (text) => el('li', {}, text), () => {});
   state(degraded.length ? 'degraded' : 'live', degraded.length ? 'bad' : 'good');
-  put($('#about'), `${time(frame.at)} · counted over ${seconds(frame.window_ms)} · rules ${p.rules} · ${p.processes === 1 ? '1 process' : p.processes + ' processes'} · version ${p.version}`);
+  put($('#about'), `${time(frame.at)} · counted over ${seconds(frame.window_ms)} · rules ${p.rules} · ${p.processes === 1 ? '1 API' : p.processes + ' APIs'} · version ${p.version}`);
   for (const part of parts) {
     try {
       part(frame);
@@ -37,13 +38,13 @@ const parts = [
   (frame) => drawSales($('#sales .list'), frame.sales, frame.more_sales, frame.at),
   (frame) => chart.add(frame),
   (frame) => drawQueue($('#queue .list'), frame.queue, frame.window_ms),
-  (frame) => drawSemaphores($('#semaphores .list'), frame.semaphores, frame.more_semaphores),
+  (frame) => drawSemaphores($('#semaphores .list'), frame.semaphores, frame.more_semaphores, frame.at),
   (frame) => drawRules($('#rules .list'), frame),
   (frame) => drawBans($('#bans .list'), frame.bans, frame.at),
   (frame) => drawLatest(frame.latest),
 ];
 
-let source, again;
+let source, again, unwanted = false;
 
 // A browser opens the stream again by itself, except where the server refuses it. It has six connections to a server, of which a stream
 // keeps one: a page that nobody sees has none, or a few tabs would let no change through.
@@ -51,18 +52,29 @@ function connect() {
   clearTimeout(again);
   source?.close();
   if (document.hidden) return;
-  source = new EventSource('/events');
+  source = new EventSource(here('/events'));
   source.addEventListener('history', (event) => {
     const past = JSON.parse(event.data);
     chart.reset(past.frames);
     remember(past.stock);
   });
-  source.addEventListener('frame', (event) => { heard = Date.now(); draw(JSON.parse(event.data)); });
+  source.addEventListener('frame', (event) => { heard = Date.now(); unwanted = false; draw(JSON.parse(event.data)); });
   source.onerror = () => {
     state('no connection', 'bad');
-    if (source.readyState === EventSource.CLOSED) again = setTimeout(connect, 2000);
+    if (source.readyState === EventSource.CLOSED) refused();
   };
 }
+
+// A stream does not say why it is refused; another question, for which no browser asks for a password, does.
+async function refused() {
+  const {status} = await fetch(here('/v1/rules'), {signal: AbortSignal.timeout(2000)}).catch(() => ({}));
+  if (source.readyState !== EventSource.CLOSED) return; // there is another by now
+  unwanted = status === 401 || status === 403;
+  if (unwanted) state('the token does not hold any more: open this page again', 'bad');
+  clearTimeout(again);
+  again = setTimeout(connect, unwanted ? 30_000 : 2000);
+}
+
 document.addEventListener('visibilitychange', connect);
 connect();
 
@@ -70,5 +82,5 @@ connect();
 setInterval(() => {
   const silent = Date.now() - heard, stale = heard > 0 && silent > 3000;
   document.body.classList.toggle('stale', stale);
-  if (stale) state(`no news for ${duration(silent)}`, 'bad');
+  if (stale && !unwanted) state(`no news for ${duration(silent)}`, 'bad');
 }, 1000);
