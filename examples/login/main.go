@@ -41,7 +41,7 @@ func run(args []string, stdout io.Writer) error {
 		Handler:           newSite(newTidegate(*base, *token), accounts, *https),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second, // who sends a form more slowly than that only holds a connection
-		WriteTimeout:      20 * time.Second,
+		WriteTimeout:      45 * time.Second, // a form, and what may hang behind it: three calls of Tidegate, each twice
 		IdleTimeout:       time.Minute,
 	}
 	return server.ListenAndServe()

@@ -52,7 +52,7 @@ func newSite(t *tidegate, a *accounts, https bool) http.Handler {
 		_, _ = w.Write(style)
 	})
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	// Forms of other sites must not log anybody in or out.
+	// Forms of other sites must not log anybody in or out, nor guess: the addresses of their visitors would be banned.
 	protected := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

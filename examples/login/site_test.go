@@ -166,10 +166,12 @@ func TestCookies(t *testing.T) {
 }
 
 func TestFormsOfOtherSites(t *testing.T) {
-	v := fake(t, say(http.StatusOK, `{"decision":"allow"}`))
+	v := fake(t, func(http.ResponseWriter, *http.Request) { t.Error("Tidegate was asked, and counts") })
 	for _, path := range []string{"/login", "/logout"} {
-		if a := v.do("POST", path, "", "Sec-Fetch-Site", "cross-site"); a.status != http.StatusForbidden || strings.Contains(a.body, "<form") {
-			t.Errorf("%s: %v", path, a)
+		for _, field := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
+			if a := v.do("POST", path, "", field...); a.status != http.StatusForbidden || strings.Contains(a.body, "<form") {
+				t.Errorf("%s, %v: %v", path, field, a)
+			}
 		}
 	}
 	for _, path := range []string{"/login", "/", "/style.css", "/captcha/widget.js", "/nothing"} {

@@ -21,8 +21,9 @@ type tidegate struct {
 }
 
 func newTidegate(base, token string) *tidegate {
-	// A login waits for Tidegate, which answers within milliseconds. Without a bound here, what hangs there would hang here.
-	return &tidegate{strings.TrimSuffix(base, "/"), token, &http.Client{Timeout: 2 * time.Second}}
+	// A login waits for Tidegate, which answers within milliseconds; but where CAPTCHA is turnstile or the like, that provider has 3 s to verify a
+	// solution, and who hangs up before gets no answer at all. Without a bound here, what hangs there would hang here.
+	return &tidegate{strings.TrimSuffix(base, "/"), token, &http.Client{Timeout: 5 * time.Second}}
 }
 
 // An attempt is what Tidegate is told of somebody who wants to log in. The password is none of its business.
