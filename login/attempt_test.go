@@ -105,6 +105,23 @@ func TestOneOfManyOutcomesWins(t *testing.T) {
 	})
 }
 
+// Whoever hangs up while he is answered has said how the attempt ended.
+func TestOutcomeOfACallerWhoHangsUp(t *testing.T) {
+	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
+		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		d, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.1"))
+		if err != nil || d.ID == "" {
+			t.Fatal(d, err)
+		}
+		gone, hangUp := context.WithCancel(t.Context())
+		hangUp()
+		if s, err := th.Settle(gone, d.ID, login.Success); err != nil || s.Device == "" {
+			t.Errorf("%+v, %v", s, err)
+		}
+		standing(t, th, "alice", "192.0.2.1", 0, 0)
+	})
+}
+
 func TestResendIsCountedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		throttles := twoProcesses(t, store, c, admission.DefaultRules)

@@ -16,15 +16,43 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// Calls that share a script meet what those before them left, as if each had come alone.
-func TestCallsOfOneScript(t *testing.T) {
+func realStore(t *testing.T) *RedisStore {
 	opts, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	rdb := redis.NewClient(opts)
 	t.Cleanup(func() { rdb.Close() })
-	store := NewRedisStore(rdb)
+	return NewRedisStore(rdb)
+}
+
+// A request that was sent again while it waited is counted once.
+func TestRequestTwiceInOneScript(t *testing.T) {
+	store := realStore(t)
+	l := newLadder(admission.DefaultRules().Login(), time.Hour)
+	keys, err := newKeyring(uuid.NewString(), make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := call{ladder: l, op: opReserve, record: keys.record("q", keys.hash("1"))}
+	c.keys, c.name = keys.keys(keys.name("alice"), netip.MustParseAddr("192.0.2.1"), "", Password)
+	first, again := c, c
+	calls := []*asked{{Call: &first}, {Call: &again}}
+	store.run(t.Context(), calls)
+	for i, a := range calls {
+		if a.Err != nil || a.Reply.action != allow || a.Reply.known != (i == 1) || a.Reply.at != calls[0].Reply.at {
+			t.Errorf("answer %d: %+v, %v", i+1, a.Reply, a.Err)
+		}
+	}
+	states, _, err := store.look(t.Context(), c.keys)
+	if err != nil || len(states[byName].units) != 1 || len(states[byIP].units) != 1 {
+		t.Errorf("%+v, %+v, %v", states[byName], states[byIP], err)
+	}
+}
+
+// Calls that share a script meet what those before them left, as if each had come alone.
+func TestCallsOfOneScript(t *testing.T) {
+	store := realStore(t)
 	l := newLadder(admission.DefaultRules().Login(), time.Hour)
 	rapid.Check(t, func(rt *rapid.T) {
 		now := time.Now().UnixMicro()

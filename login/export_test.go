@@ -15,6 +15,9 @@ func (s *MemoryStore) SetNow(now func() int64) { s.now = now }
 // SetRoom makes the store full at so many entries.
 func (s *MemoryStore) SetRoom(entries int) { s.most = entries }
 
+// Records is how many answers the store keeps.
+func (s *MemoryStore) Records() int { return len(s.records) }
+
 // Units is how many attempts the state of a name holds.
 func (t *Throttle) Units(ctx context.Context, name string) int {
 	keys, _, _ := t.subjectKeys(Subject{Name: name})

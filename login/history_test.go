@@ -108,6 +108,33 @@ func TestBanInShadowIsToldOnce(t *testing.T) {
 	})
 }
 
+// A revocation in shadow takes nobody's token away.
+func TestRevocationInShadowIsToldAlone(t *testing.T) {
+	rules := rulesOf(t, "  - {count: device, limit: 2, consecutive: true, then: revoke, shadow: true}\n  - {count: name, limit: 3, window: 1m, then: challenge, for: 10m}")
+	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
+		h := &history{events: map[string]login.Event{}, told: make(chan struct{}, 1)}
+		th := throttle(t, store, rules, login.Options{History: h})
+		a := attempt("alice", "203.0.113.1")
+		a.Device = device(t, th, "alice")
+		for range 3 {
+			try(t, th, a, login.Failure)
+		}
+		attacked(t, th, "alice")
+		if d, err := th.Check(t.Context(), a); err != nil || d.Action != login.Allow {
+			t.Errorf("the holder of the token: %+v, %v", d, err)
+		}
+		revocations := 0
+		for _, e := range told(t, th, h) {
+			if e.Action == admission.LoginRevoke && e.Shadow {
+				revocations++
+			}
+		}
+		if revocations != 1 {
+			t.Errorf("%d revocations in the history", revocations)
+		}
+	})
+}
+
 // However many attempts are left alone at once, their end is told, and a rule in shadow tells of it once.
 func TestManyUnsettledAttemptsEndAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {

@@ -29,7 +29,7 @@ func newBans(c *clock) *bans {
 func (b *bans) Banned(req admission.Request) (admission.Ban, time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, target := range []string{admission.Address(req.IP), admission.Network(req.IP)} {
+	for _, target := range []string{req.User, admission.Address(req.IP), admission.Network(req.IP)} {
 		if left := b.until[target] - b.clock.now(); target != "" && left > 0 {
 			return admission.Ban{Rule: "test"}, time.Duration(left) * time.Microsecond, true
 		}
@@ -201,7 +201,10 @@ func TestPenaltyDoesNotFeedItself(t *testing.T) {
 			c.advance(10 * time.Second)
 		}
 		if d, _ := try(t, th, attempt("bob", "192.0.2.2"), login.Failure); d.Action != login.Allow || b.count() != 1 {
-			t.Errorf("after the ban: %+v, %d bans", d, b.count())
+			t.Fatalf("after the ban: %+v, %d bans", d, b.count())
+		}
+		if o := b.orders[0]; o.Value != "192.0.2.2" || o.Rule != "login-ip-4-in-1m-ban" || o.For != 10*time.Minute || !o.Growing || o.AtMost != 24*time.Hour {
+			t.Errorf("the ban that was ordered: %+v", o)
 		}
 	})
 }

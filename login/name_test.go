@@ -2,6 +2,7 @@ package login_test
 
 import (
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/admission"
@@ -55,6 +56,23 @@ func TestGuesserCannotWriteANameAnew(t *testing.T) {
 			t.Errorf("%+v, %v", d, err)
 		}
 	})
+}
+
+// A user who is banned is so in every writing of the name, and in the one that was banned, whatever it is counted as.
+func TestBannedUserCannotWriteTheNameAnew(t *testing.T) {
+	b := newBans(newClock())
+	for _, name := range []string{"ann", "Bob"} {
+		if _, err := b.Ban(t.Context(), admission.BanOrder{BanTarget: admission.BanTarget{Kind: admission.BanUser, Value: name}, For: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	th := throttle(t, memoryStore(b.clock), admission.DefaultRules, login.Options{Bans: b})
+	for name, want := range map[string]login.Action{"ann": login.Deny, "Ann ": login.Deny, "Bob": login.Deny, "anna": login.Allow} {
+		d, err := th.Reserve(t.Context(), attempt(name, "192.0.2.1"))
+		if err != nil || d.Action != want || (want == login.Deny) != (d.Reason == login.ReasonBanned) {
+			t.Errorf("%q: %+v, %v", name, d, err)
+		}
+	}
 }
 
 func TestNormalizeIsTheCallers(t *testing.T) {

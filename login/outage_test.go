@@ -66,8 +66,11 @@ func TestRedisAway(t *testing.T) {
 	if _, err := th.Look(t.Context(), login.Subject{Name: "alice"}); !errors.Is(err, login.ErrUnavailable) {
 		t.Errorf("look: %v", err)
 	}
-	if err := th.Lift(t.Context(), login.Subject{Name: "carol"}); !errors.Is(err, login.ErrUnavailable) {
+	if err := th.Lift(t.Context(), login.Subject{Name: "alice"}); !errors.Is(err, login.ErrUnavailable) {
 		t.Errorf("lift: %v", err)
+	}
+	if d, err := th.Check(t.Context(), attempt("alice", "192.0.2.1")); err != nil || d.Action != login.Allow || !d.Degraded {
+		t.Errorf("what this process counted was not lifted: %+v, %v", d, err)
 	}
 	owner := attempt("alice", "203.0.113.1")
 	owner.Device = token
@@ -140,6 +143,16 @@ func TestMemoryFull(t *testing.T) {
 	}
 	if d, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.1")); err != nil || d.Action != login.Allow || d.Degraded {
 		t.Errorf("whoever is known: %+v, %v", d, err)
+	}
+	for i := range 20 {
+		a := attempt("alice", "192.0.2.1")
+		a.ID = fmt.Sprint(i)
+		if _, err := th.Reserve(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := store.Records(); n != 1 {
+		t.Errorf("%d answers are kept, where there is room for one", n)
 	}
 	c.advance(24 * time.Hour * 2)
 	if d, err := th.Reserve(t.Context(), attempt("carol", "192.0.2.1")); err != nil || d.Action != login.Allow || d.Degraded {
