@@ -75,12 +75,17 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 	p := &prepared{}
 	p.id = attemptID{name: t.keys.name(typed), ip: a.IP.Unmap().WithZone(""), factor: factor, renew: true}
 	if a.Device != "" {
-		if device, ends, ok := t.keys.parseDevice(a.Device, p.id.name, factor); ok && time.Until(ends) > 0 {
-			p.id.device, p.id.renew = device, time.Until(ends) < t.opts.DeviceLife/2
+		device, ends, ok := t.keys.parseDevice(a.Device, p.id.name, factor)
+		if !ok && t.previous != nil {
+			device, ends, ok = t.previous.parseDevice(a.Device, t.previous.name(typed), factor)
+			p.id.foreign = ok
+		}
+		if ok && time.Until(ends) > 0 {
+			p.id.device, p.id.renew = device, p.id.foreign || time.Until(ends) < t.opts.DeviceLife/2
 		}
 	}
 	p.call = &call{op: do}
-	p.call.keys, p.call.name = t.keys.keys(p.id.name, p.id.ip, p.id.device, factor)
+	p.call.keys, p.call.name = t.counters(t.keys, &p.id)
 	if a.ID == "" {
 		rand.Read(p.id.nonce[:])
 	} else {

@@ -88,10 +88,7 @@ func (k *keyring) outcome(a *attemptID) string {
 // keys returns those of the states that an attempt counts in. The device may be empty.
 func (k *keyring) keys(name digest, ip netip.Addr, device, factor string) (keys [kinds]string, tag nameTag) {
 	copy(tag[:], name[:])
-	tail := ""
-	if factor != Password {
-		tail = ":" + factor
-	}
+	tail := tailOf(factor)
 	keys[byName] = k.prefix + "n:" + name.String() + tail
 	if ip.IsValid() {
 		address := k.hash("ip", admission.Address(ip))
@@ -106,7 +103,20 @@ func (k *keyring) keys(name digest, ip netip.Addr, device, factor string) (keys 
 		}
 	}
 	if device != "" {
-		keys[byDevice] = k.prefix + "d:" + k.hash("device", device).String() + tail
+		keys[byDevice] = k.device(device, factor)
 	}
 	return keys, tag
+}
+
+// device returns the key of what has failed with a device's token.
+func (k *keyring) device(device, factor string) string {
+	return k.record("d", k.hash("device", device)) + tailOf(factor)
+}
+
+// tailOf ends the keys of a factor.
+func tailOf(factor string) string {
+	if factor == Password {
+		return ""
+	}
+	return ":" + factor
 }

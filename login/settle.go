@@ -22,12 +22,12 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	if !ok {
 		return Settled{}, fmt.Errorf("%w: result is %.40q, should be success, failure or error", ErrInvalid, result)
 	}
-	a, err := t.keys.parseAttempt(id)
+	a, keys, err := t.parseAttempt(id)
 	if err != nil {
 		return Settled{}, err
 	}
-	c := &call{op: opSettle, ladder: t.ladders().full, device: a.inLane, at: a.at, result: letter, record: t.keys.outcome(a)}
-	c.keys, c.name = t.keys.keys(a.name, a.ip, a.device, a.factor)
+	c := &call{op: opSettle, ladder: t.ladders().full, device: a.inLane, at: a.at, result: letter, record: keys.outcome(a)}
+	c.keys, c.name = t.counters(keys, a)
 	store := t.store
 	if a.inLocal {
 		store, c.ladder = t.local, t.ladders().local
@@ -45,7 +45,7 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	case settledLate:
 		return Settled{}, ErrLate
 	}
-	if result != Success || !a.renew && a.inLane {
+	if result != Success || !a.renew && a.inLane || keys != t.keys { // whose token this would be is known under the other secret only
 		return Settled{}, nil
 	}
 	// Made of the attempt, so that asking again gives the same one.

@@ -30,6 +30,9 @@ type Options struct {
 	// Secret keys the hashes that stand for names, addresses and devices in the store, and signs attempts and device tokens. Required, 16 bytes
 	// or more; all processes that share a store need the same.
 	Secret []byte
+	// PreviousSecret is what Secret was before it was changed. Attempts and device tokens that are signed with it are accepted, and nothing is
+	// signed with it; what has failed is counted anew. Nil: there is none.
+	PreviousSecret []byte
 	// Namespace begins every key. Default "tidegate"; 1 to 64 of A-Z a-z 0-9 . _ : -
 	Namespace string
 	// Timeout is the longest that the store may take. Zero means a second: what it counts for an attempt whose caller has given up is not taken back.
@@ -83,12 +86,13 @@ func (o Options) withDefaults() Options {
 
 // A Throttle decides whether somebody may try to log in. Make it with New; the zero value is not usable. It is safe for concurrent use.
 type Throttle struct {
-	store Store
-	local *MemoryStore // counts while the store is away
-	rules func() *admission.Rules
-	keys  *keyring
-	opts  Options
-	built atomic.Pointer[ladders]
+	store    Store
+	local    *MemoryStore // counts while the store is away
+	rules    func() *admission.Rules
+	keys     *keyring
+	previous *keyring // of the previous secret; nil: there is none
+	opts     Options
+	built    atomic.Pointer[ladders]
 
 	away    atomic.Bool  // the store did not answer the last time
 	resting atomic.Int64 // unix ns until which it is not asked for decisions
@@ -114,12 +118,20 @@ func New(store Store, rules func() *admission.Rules, opts Options) (*Throttle, e
 		return nil, fmt.Errorf("login: Options.Timeout is %v, should be positive", opts.Timeout)
 	case opts.DeviceLife < time.Minute || opts.DeviceLife > maxDeviceLife:
 		return nil, fmt.Errorf("login: Options.DeviceLife is %v, should be from a minute to 10 years", opts.DeviceLife)
+	case len(opts.PreviousSecret) > 0 && len(opts.PreviousSecret) < minSecret:
+		return nil, errors.New("login: Options.PreviousSecret is too short, should be the 16 or more bytes that Secret was")
 	}
-	keys, err := newKeyring(opts.Namespace, opts.Secret)
-	if err != nil {
+	t := &Throttle{store: store, local: NewMemoryStore(), rules: rules, opts: opts, events: make(chan Event, maxEvents)}
+	var err error
+	if t.keys, err = newKeyring(opts.Namespace, opts.Secret); err != nil {
 		return nil, err
 	}
-	return &Throttle{store: store, local: NewMemoryStore(), rules: rules, keys: keys, opts: opts, events: make(chan Event, maxEvents)}, nil
+	if len(opts.PreviousSecret) > 0 {
+		if t.previous, err = newKeyring(opts.Namespace, opts.PreviousSecret); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
 }
 
 // ladders returns those of the rules in force.

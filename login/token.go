@@ -21,6 +21,7 @@ type attemptID struct {
 	inLane  bool   // counted in the device's lane
 	inLocal bool   // counted in the process, whose store was away
 	renew   bool   // success gives out a new device token
+	foreign bool   // the device's token is of the other secret than the attempt
 }
 
 const (
@@ -53,7 +54,7 @@ const maxAttemptID = 256
 
 func (k *keyring) attemptToken(id *attemptID) string {
 	var flags byte
-	for bit, is := range [...]bool{id.inLane, id.inLocal, id.renew} {
+	for bit, is := range [...]bool{id.inLane, id.inLocal, id.renew, id.foreign} {
 		if is {
 			flags |= 1 << bit
 		}
@@ -76,7 +77,7 @@ func (k *keyring) parseAttempt(token string) (*attemptID, error) {
 	}
 	end := fixedID + int(b[fixedID-1])
 	return &attemptID{
-		inLane: b[1]&1 != 0, inLocal: b[1]&2 != 0, renew: b[1]&4 != 0,
+		inLane: b[1]&1 != 0, inLocal: b[1]&2 != 0, renew: b[1]&4 != 0, foreign: b[1]&8 != 0,
 		at: int64(binary.BigEndian.Uint64(b[2:])), nonce: digest(b[10:]), name: digest(b[26:]),
 		ip: netip.AddrFrom16([16]byte(b[42:])).Unmap(), factor: string(b[fixedID:end]), device: string(b[end:]),
 	}, nil
