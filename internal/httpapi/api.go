@@ -46,6 +46,8 @@ type Config struct {
 	CaptchaLimit Charger
 	// Secret keys what callers must not be able to guess of each other. Required with Semaphores and Captcha.
 	Secret []byte
+	// PreviousSecret is what Secret was before it was changed: what it signed is accepted. Nil: there is none.
+	PreviousSecret []byte
 	// Login throttles logins. Nil: nobody does, and there are no routes for it.
 	Login Login
 	// LoginHistory is what became of failed logins. Nil: none is kept.
@@ -116,7 +118,7 @@ type API struct {
 	koala Koala
 
 	semaphores *semdefs.Registry
-	secret     []byte
+	secrets    [][]byte        // the first one signs, all are believed
 	leaving    context.Context // ends with Drain
 	leave      context.CancelFunc
 
@@ -133,8 +135,11 @@ func New(cfg Config) (*API, error) {
 		bans: cfg.Bans, audit: cfg.Audit, live: cfg.Live, metrics: cfg.Metrics, decided: cfg.Decided, served: cfg.Served, verified: cfg.Verified,
 		proxies: slices.Clone(cfg.TrustedProxies), tracer: cfg.Tracer, log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
-	a.semaphores, a.secret = cfg.Semaphores, slices.Clone(cfg.Secret)
-	if (a.semaphores != nil || cfg.Captcha != nil) && len(a.secret) == 0 {
+	a.semaphores, a.secrets = cfg.Semaphores, [][]byte{slices.Clone(cfg.Secret)}
+	if len(cfg.PreviousSecret) > 0 {
+		a.secrets = append(a.secrets, slices.Clone(cfg.PreviousSecret))
+	}
+	if (a.semaphores != nil || cfg.Captcha != nil) && len(cfg.Secret) == 0 {
 		return nil, errors.New("httpapi: New needs a Secret with Semaphores and Captcha")
 	}
 	if a.captcha = cfg.Captcha; cfg.CaptchaLimit != nil {

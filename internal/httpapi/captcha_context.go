@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,19 +30,19 @@ type challengeContext struct {
 func (a *API) sealContext(b captcha.Binding) string {
 	text, _ := json.Marshal(challengeContext{b.Purpose, b.Subject, b.Risk, time.Now().Add(contextLife).Unix()}) // strings and numbers: cannot fail
 	payload := base64.RawURLEncoding.EncodeToString(text)
-	return payload + "." + a.keyedHash("captcha context", payload)
+	return sealed(a.secrets[0], payload)
 }
 
 // openContext is the reverse of sealContext. Its error says what is wrong, to a caller.
-func (a *API) openContext(sealed string) (b captcha.Binding, err error) {
-	payload, _, _ := strings.Cut(sealed, ".")
-	if !hmac.Equal([]byte(sealed), []byte(payload+"."+a.keyedHash("captcha context", payload))) {
+func (a *API) openContext(text string) (b captcha.Binding, err error) {
+	payload, _, _ := strings.Cut(text, ".")
+	if !slices.ContainsFunc(a.secrets, func(secret []byte) bool { return hmac.Equal([]byte(text), []byte(sealed(secret, payload))) }) {
 		return b, errors.New("is not what an answer gave")
 	}
 	var c challengeContext
-	text, err := base64.RawURLEncoding.DecodeString(payload)
+	written, err := base64.RawURLEncoding.DecodeString(payload)
 	if err == nil {
-		err = json.Unmarshal(text, &c)
+		err = json.Unmarshal(written, &c)
 	}
 	if err != nil {
 		return b, errors.New("is not what an answer gave") // although it is signed: by another version
@@ -52,9 +53,13 @@ func (a *API) openContext(sealed string) (b captcha.Binding, err error) {
 	return captcha.Binding{Purpose: c.Purpose, Subject: c.Subject, Risk: c.Risk}, nil
 }
 
-// keyedHash is a hash of values that nobody else can make; use keeps those of one use apart from all others.
-func (a *API) keyedHash(use string, values ...string) string {
-	h := hmac.New(sha256.New, a.secret)
+func sealed(secret []byte, payload string) string {
+	return payload + "." + keyedHash(secret, "captcha context", payload)
+}
+
+// keyedHash is a hash of values that nobody without the secret can make; use keeps those of one use apart from all others.
+func keyedHash(secret []byte, use string, values ...string) string {
+	h := hmac.New(sha256.New, secret)
 	fmt.Fprintf(h, "%s %q", use, values)
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
