@@ -25,6 +25,10 @@ type hooked struct {
 // hook is told of a call, and may hold it up or make it fail.
 type hook func(ctx context.Context, call string) error
 
+func (h *hooked) Ping(ctx context.Context) error {
+	return h.do(ctx, "ping", func() error { return h.Store.Ping(ctx) })
+}
+
 func (h *hooked) Holdings(ctx context.Context, sale string, fn func(orders.Holding) error) error {
 	return h.do(ctx, "holdings", func() error { return h.Store.Holdings(ctx, sale, fn) })
 }

@@ -24,9 +24,6 @@ import (
 type Options struct {
 	// Namespace is in front of every key, channel and queue. Default "tidegate".
 	Namespace string
-	// QueueShards is how many Asynq queues orders are spread over. Every process
-	// of a namespace must say the same. Default 4.
-	QueueShards int
 	// Timeout bounds a decision in Redis. Default 200 ms.
 	Timeout time.Duration
 	// RememberMax bounds the uncommitted orders this process keeps a second
@@ -47,9 +44,6 @@ func (o Options) withDefaults() Options {
 	if o.Namespace == "" {
 		o.Namespace = "tidegate"
 	}
-	if o.QueueShards == 0 {
-		o.QueueShards = 4
-	}
 	if o.Timeout == 0 {
 		o.Timeout = 200 * time.Millisecond
 	}
@@ -67,8 +61,6 @@ func (o Options) validate() error {
 	switch {
 	case !ValidName(o.Namespace):
 		return fmt.Errorf("orders: namespace %q must be 1 to 64 letters, digits, dots, underscores or hyphens", o.Namespace)
-	case o.QueueShards < 1 || o.QueueShards > 256:
-		return fmt.Errorf("orders: queue shards: %d must be from 1 to 256", o.QueueShards)
 	case o.Timeout < 0 || o.RememberMax < 0:
 		return errors.New("orders: timeout and remembered orders must not be negative")
 	}
@@ -167,11 +159,15 @@ func (s *Service) Stop() { s.waiters.stop() }
 
 // Ready returns what keeps the service from taking orders, or nil.
 func (s *Service) Ready(ctx context.Context) error {
-	if err := s.store.Ping(ctx); err != nil {
-		return fmt.Errorf("database: %w", err)
-	}
+	var errs []error // of both, for who is to mend one should know of the other; Redis is asked first, for it is given less time
 	if err := s.within(ctx, func(ctx context.Context) error { return s.rdb.Ping(ctx).Err() }); err != nil {
-		return fmt.Errorf("redis: %w", err)
+		errs = append(errs, fmt.Errorf("redis: %w", err))
+	}
+	if err := s.store.Ping(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("database: %w", err))
+	}
+	if errs != nil {
+		return errors.Join(errs...)
 	}
 	if !s.compared.Load() {
 		return fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)

@@ -1,7 +1,10 @@
 package orders_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tidegate/tidegate/orders"
@@ -35,4 +38,23 @@ func TestACrowdBuysAllAndNoMore(t *testing.T) {
 		units[o.Units[0]] = true
 	}
 	eventually(t, "queues are empty", func() bool { return in.verified(p, sale.ID) == 0 })
+}
+
+// Who is to mend one server hears of the other as well.
+func TestReadyNamesAllThatIsAway(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	p.store.before.Store(new(hook(func(_ context.Context, call string) error {
+		if call == "ping" {
+			return errors.New("away")
+		}
+		return nil
+	})))
+	if err := p.Ready(t.Context()); err == nil || err.Error() != "database: away" {
+		t.Errorf("%v", err)
+	}
+	must(t, p.rdb.Close())
+	if err := p.Ready(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "redis: ") || !strings.Contains(err.Error(), "\ndatabase: away") {
+		t.Errorf("%v", err)
+	}
 }

@@ -32,11 +32,16 @@ func (a *API) charge(ctx context.Context, within time.Duration) (context.Context
 func (a *API) chargeOrSolve(
 	ctx context.Context, within time.Duration, r *request, req admission.Request,
 ) (rest context.Context, cancel context.CancelFunc, err error) {
+	var d admission.Decision
 	if !r.placing {
-		defer func() { a.answered(err, "", func() admission.Request { return req }) }()
+		defer func() {
+			if err != nil || len(d.Rules) > 0 { // else no rule is about this request, and how it ends is not theirs
+				a.answered(err, "", func() admission.Request { return req })
+			}
+		}()
 	}
 	rest, cancel = bounded(ctx, within)
-	d, err := a.chargeGate(rest, req)
+	d, err = a.chargeGate(rest, req)
 	if err == nil && d.Reason == admission.CaptchaRequired && a.captcha != nil {
 		b := a.orderBinding(&req)
 		token := r.http.Header.Get(captchaField)

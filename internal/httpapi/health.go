@@ -43,7 +43,7 @@ func (a *API) readyz(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 	defer cancel()
 	if err := a.ready(ctx); err != nil {
 		p := problem(reasonStoreUnavailable)
-		p.Detail = failingPart(err)
+		p.Detail = strings.Join(failing(err), ", ")
 		return nil, p
 	}
 	out := a.healthy()
@@ -53,14 +53,18 @@ func (a *API) readyz(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 	return out, nil
 }
 
-// failingPart names what is not ready. The rest of the error may name hosts,
-// which are nobody's business.
-func failingPart(err error) string {
-	switch part, _, _ := strings.Cut(err.Error(), ":"); part {
-	case "database", "redis":
-		return part + " does not answer"
+// failing names what is not ready. The rest of the error may name hosts, which
+// are nobody's business.
+func failing(err error) (parts []string) {
+	for line := range strings.Lines(err.Error()) {
+		if part, _, _ := strings.Cut(line, ":"); part == "redis" || part == "database" {
+			parts = append(parts, part+" does not answer")
+		}
 	}
-	return "the sales are not loaded yet"
+	if parts == nil {
+		parts = []string{"the sales are not loaded yet"}
+	}
+	return parts
 }
 
 // Probes serves livez, readyz and metrics, and nothing else, for a process

@@ -74,7 +74,7 @@ func (a *API) RunLive(ctx context.Context) error {
 	return a.feed.Run(ctx)
 }
 
-// answered tells the page how a request ended that rules were asked about, or would have been.
+// answered tells the page what the rules said to a request, or how an order ended.
 func (a *API) answered(err error, rule string, asked func() admission.Request) {
 	if a.live == nil {
 		return
@@ -108,7 +108,7 @@ func (a *API) liveProcess() dashboard.Process {
 
 func (a *API) liveHealth(ctx context.Context) ([]string, error) {
 	if err := a.ready(ctx); err != nil {
-		return []string{failingPart(err)}, nil
+		return failing(err), nil
 	}
 	return nil, nil
 }

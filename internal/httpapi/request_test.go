@@ -124,9 +124,10 @@ func TestCORS(t *testing.T) {
 func TestReady(t *testing.T) {
 	b := setup(t)
 	for err, detail := range map[error]string{
-		errors.New("database: dial tcp 10.1.2.3:5432: refused"): "database does not answer",
-		errors.New("redis: dial tcp 10.1.2.3:6379: refused"):    "redis does not answer",
-		errors.New("orders: sales are not loaded"):              "the sales are not loaded yet",
+		errors.New("database: dial tcp 10.1.2.3:5432: refused"):                                                    "database does not answer",
+		errors.New("redis: dial tcp 10.1.2.3:6379: refused"):                                                       "redis does not answer",
+		errors.Join(errors.New("redis: refused"), errors.New("database: dial tcp 10.1.2.3:5432\n\thost: refused")): "redis does not answer, database does not answer",
+		errors.New("orders: sales are not loaded"):                                                                 "the sales are not loaded yet",
 	} {
 		b.orders.err = err
 		w := call(b.Public(), "GET", "/readyz", "")
