@@ -45,6 +45,9 @@ func (s *Service) bulletinChannel() string { return s.opts.Namespace + ":bulleti
 // patrolKey is the process that verifies the sales. STRING, for 50 seconds.
 func (s *Service) patrolKey() string { return s.opts.Namespace + ":patrol" }
 
+// queueShards is how many Asynq queues orders are spread over, the same in every process of a namespace.
+const queueShards = 4
+
 // queueName is the Asynq queue of a shard. A queue is one slot of a cluster.
 func (s *Service) queueName(shard int) string {
 	return s.opts.Namespace + "-orders-" + strconv.Itoa(shard)
@@ -52,7 +55,7 @@ func (s *Service) queueName(shard int) string {
 
 // Queues are the names of the Asynq queues that orders wait in.
 func (s *Service) Queues() []string {
-	names := make([]string, s.opts.QueueShards)
+	names := make([]string, queueShards)
 	for shard := range names {
 		names[shard] = s.queueName(shard)
 	}

@@ -55,7 +55,7 @@ func (s *Service) enqueueOne(ctx context.Context, o offered) {
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	id, queue := o.r.ID.String(), s.queueName(int(o.r.ID[15])%s.opts.QueueShards)
+	id, queue := o.r.ID.String(), s.queueName(int(o.r.ID[15])%queueShards)
 	ctx, span, headers := s.traceEnqueue(ctx, o, queue)
 	_, err = s.tasks.EnqueueContext(ctx, asynq.NewTaskWithHeaders(taskType, payload, headers),
 		asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(taskRetries), asynq.Timeout(taskTimeout))

@@ -272,7 +272,7 @@ func checks(breaches map[Breach]struct{}, a *audit, queued int) []Check {
 func (s *Service) queued(ctx context.Context) (map[string]int, error) {
 	counts := make(map[string][]*redis.IntCmd)
 	_, err := s.queue.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for shard := range s.opts.QueueShards {
+		for shard := range queueShards {
 			prefix := "asynq:{" + s.queueName(shard) + "}:"
 			for _, list := range []string{"pending", taskActive} {
 				counts[list] = append(counts[list], p.LLen(ctx, prefix+list))

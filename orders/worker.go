@@ -18,10 +18,10 @@ import (
 type WorkerOptions struct {
 	// Servers is how many Asynq servers run, each with one fetch loop. Default 2.
 	Servers int
-	// Concurrency is how many tasks each server has in work. Together they bound
-	// a batch. Default 256.
-	Concurrency int
 }
+
+// concurrency is how many tasks each server has in work. Together they bound a batch.
+const concurrency = 256
 
 // Worker writes accepted orders to the database. The zero value is not usable.
 type Worker struct {
@@ -35,11 +35,8 @@ func NewWorker(s *Service, opts WorkerOptions) (*Worker, error) {
 	if opts.Servers == 0 {
 		opts.Servers = 2
 	}
-	if opts.Concurrency == 0 {
-		opts.Concurrency = 256
-	}
-	if opts.Servers < 1 || opts.Servers > 16 || opts.Concurrency < 1 || opts.Concurrency > 1000 {
-		return nil, fmt.Errorf("orders: worker: %d servers of %d tasks; there may be 1 to 16 of 1 to 1000", opts.Servers, opts.Concurrency)
+	if opts.Servers < 1 || opts.Servers > 16 {
+		return nil, fmt.Errorf("orders: worker: %d servers; there may be 1 to 16", opts.Servers)
 	}
 	return &Worker{s: s, opts: opts, committer: newCommitter(s)}, nil
 }
@@ -80,12 +77,12 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 func (w *Worker) config() asynq.Config {
-	queues := make(map[string]int, w.s.opts.QueueShards)
-	for shard := range w.s.opts.QueueShards {
+	queues := make(map[string]int, queueShards)
+	for shard := range queueShards {
 		queues[w.s.queueName(shard)] = 1
 	}
 	return asynq.Config{
-		Concurrency:       w.opts.Concurrency,
+		Concurrency:       concurrency,
 		Queues:            queues,
 		TaskCheckInterval: 10 * time.Millisecond,
 		// Whatever a handler returns will work later; counting it as a failure

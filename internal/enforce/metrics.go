@@ -6,21 +6,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-type metrics struct{ runs *prometheus.CounterVec }
-
-func newMetrics() metrics {
-	m := metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
+func newRuns() *prometheus.CounterVec {
+	runs := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tidegate_ban_script_runs_total",
 		Help: "Runs of the program of bans.run by this process, and bans that it was not run for: ok, failed, timeout, refused, postponed.",
-	}, []string{"action", "result"})}
+	}, []string{"action", "result"})
 	for _, action := range []string{"ban", "unban"} {
-		m.runs.WithLabelValues(action, "ok")
-		m.runs.WithLabelValues(action, "failed")
-		m.runs.WithLabelValues(action, "timeout")
+		runs.WithLabelValues(action, "ok")
+		runs.WithLabelValues(action, "failed")
+		runs.WithLabelValues(action, "timeout")
 	}
-	m.runs.WithLabelValues("ban", "refused")
-	m.runs.WithLabelValues("ban", "postponed")
-	return m
+	runs.WithLabelValues("ban", "refused")
+	runs.WithLabelValues("ban", "postponed")
+	return runs
 }
 
 var (

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
@@ -48,7 +49,7 @@ type Worker struct {
 	client  *asynq.Client
 	alone   *semaphore.Semaphore
 	breaker *breaker
-	metrics
+	runs    *prometheus.CounterVec
 
 	within   time.Duration // of a run
 	own      func() ([]netip.Prefix, error)
@@ -69,7 +70,7 @@ func NewWorker(opts WorkerOptions) (*Worker, error) {
 	}
 	w := &Worker{
 		opts: opts, log: opts.Logger, client: asynq.NewClientFromRedisClient(opts.Queue), alone: alone,
-		breaker: newBreaker(opts.Redis, opts.Namespace), metrics: newMetrics(),
+		breaker: newBreaker(opts.Redis, opts.Namespace), runs: newRuns(),
 		within: scriptWithin, own: ownAddresses, retry: backoff, settling: settling, refused: map[admission.BanTarget]int64{},
 	}
 	if w.log == nil {

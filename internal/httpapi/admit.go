@@ -11,9 +11,8 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// What admit does. Closed set.
+// What admit does instead of charging.
 const (
-	modeCharge = "charge"
 	modeCheck  = "check"
 	modeRefund = "refund"
 	modeReset  = "reset"

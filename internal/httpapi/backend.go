@@ -58,7 +58,6 @@ type Gate interface {
 	Stats() admission.Stats
 
 	Bans() []admission.Ban
-	Banned(req admission.Request) (ban admission.Ban, left time.Duration, ok bool)
 	Ban(ctx context.Context, order admission.BanOrder) (admission.Ban, error)
 	Lift(ctx context.Context, target admission.BanTarget) (ok bool, err error)
 }

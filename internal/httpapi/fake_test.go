@@ -245,15 +245,6 @@ func (g *fakeGate) Reload() (*admission.Rules, error) { return g.rules, g.err }
 func (g *fakeGate) Stats() admission.Stats            { return g.stats }
 func (g *fakeGate) Bans() []admission.Ban             { return slices.Clone(g.bans) }
 
-func (g *fakeGate) Banned(req admission.Request) (admission.Ban, time.Duration, bool) {
-	for _, b := range g.bans {
-		if b.Kind == admission.BanIP && b.Value == admission.Address(req.IP) || b.Kind == admission.BanUser && b.Value == req.User {
-			return b, time.Hour, true
-		}
-	}
-	return admission.Ban{}, 0, false
-}
-
 func (g *fakeGate) Ban(_ context.Context, o admission.BanOrder) (admission.Ban, error) {
 	g.ordered = o
 	return admission.Ban{BanTarget: o.BanTarget, Reason: o.Reason, Since: noon, Until: noon.Add(o.For), Times: 1}, g.err

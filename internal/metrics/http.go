@@ -29,7 +29,7 @@ func (m *Metrics) Served(s httpapi.Served) {
 		route = other
 	}
 	code := other
-	if s.Status >= 0 && s.Status < len(codes) {
+	if s.Status < len(codes) {
 		code = codes[s.Status]
 	}
 	m.requests.WithLabelValues(s.Listener, method, route, code).Observe(s.Took.Seconds())
