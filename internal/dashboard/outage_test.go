@@ -151,6 +151,19 @@ func TestThePageInAnOutage(t *testing.T) {
 	}
 	b.Until(`document.querySelector('[data-reason=admitted]')?.dataset.count === '2'`)
 
+	// Semaphores change places, and who is about to release a permit keeps the focus.
+	held := func(names ...string) *dashboard.Part[[]dashboard.Semaphore] {
+		all := make([]dashboard.Semaphore, len(names))
+		for i, name := range names {
+			all[i] = dashboard.Semaphore{Name: name, Limit: 1, InUse: 1, Holders: []dashboard.Holder{{Holder: "who holds " + name}}}
+		}
+		return &dashboard.Part[[]dashboard.Semaphore]{Value: &all}
+	}
+	s.show(t, dashboard.Frame{Semaphores: held("first", "second")})
+	b.Until(`document.querySelector('.block[data-key=ksecond] button')?.focus() || document.activeElement.ariaLabel?.endsWith('who holds second')`)
+	s.show(t, dashboard.Frame{Semaphores: held("second", "first")})
+	b.Until(`document.querySelector('.holder .label').innerText === 'who holds second' && document.activeElement.ariaLabel?.endsWith('who holds second')`)
+
 	// What is not answered is not waited for without end.
 	testenv.Eval[bool](b, `(() => { const timeout = AbortSignal.timeout; AbortSignal.timeout = () => timeout.call(AbortSignal, 100); return true; })()`)
 	b.Do(chromedp.Click(`.sale[data-key=kquiet] .switch`), chromedp.Click(`dialog .primary`))

@@ -5,7 +5,7 @@ import {$, el, keyed, put} from './dom.js';
 import {answers, rates, totals} from './answers.js';
 import {count, duration, rate, seconds, time, words} from './format.js';
 
-const kept = 300, least = 60, before = 5; // seconds
+const kept = 300, least = 30, before = 5; // seconds
 const scale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
 export class Chart {

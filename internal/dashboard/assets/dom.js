@@ -36,6 +36,7 @@ export function keyed(parent, items, key, make, update, note = '') {
     return keyed(parent, [note], () => '', () => el('p', {class: 'empty'}), (node) => put(node, note));
   }
   const old = new Map([...parent.children].map((node) => [node.dataset.key, node]));
+  const focused = document.activeElement;
   let at = parent.firstElementChild;
   for (const item of items) {
     const name = 'k' + key(item);
@@ -54,6 +55,7 @@ export function keyed(parent, items, key, make, update, note = '') {
     if (node.contains(document.activeElement)) $('h2', node.closest('section')).focus({preventScroll: true}); // or it would be nowhere
     node.remove();
   }
+  if (document.activeElement !== focused && parent.contains(focused)) focused.focus({preventScroll: true}); // it was moved, and lost it
 }
 
 /** gauge is a bar; fill says how far it is full, and what that means. */

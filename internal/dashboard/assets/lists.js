@@ -83,8 +83,8 @@ export function drawRules(parent, frame) {
 export function drawBans(parent, part, now) {
   const {bans, count: all} = part?.value ?? {bans: [], count: 0}, filter = $('#bans input');
   if (!told(parent, part, all > bans.length ? `the ${count(bans.length)} that last longest, and ${count(all - bans.length)} more` : all && count(all))) return;
-  const text = filter.value.trim().toLowerCase();
-  filter.hidden = all === 0;
+  filter.hidden = all < 10;
+  const text = filter.hidden ? '' : filter.value.trim().toLowerCase();
   const fits = bans.filter((b) => [b.kind + ' ' + b.value, b.reason, b.rule].some((t) => t.toLowerCase().includes(text)));
   keyed(parent, fits, (b) => b.kind + ' ' + b.value, (b) => row('ban', lift(b)), (node, b) => {
     say(node, `${b.kind} ${visible(b.value)}`, `${visible(b.reason || b.rule || 'by hand')} · ${duration(1000 * Math.ceil((Date.parse(b.until) - Date.parse(now)) / 1000))} left`);
