@@ -173,15 +173,11 @@ func (a *API) listAudit(ctx context.Context, in *Paging) (*pageOutput[auditView]
 	if err != nil {
 		return nil, err
 	}
-	out := &pageOutput[auditView]{CacheControl: "no-store", Body: page[auditView]{Items: []auditView{}}}
-	for i := range events {
-		e := &events[i]
-		out.Body.Items = append(out.Body.Items, auditView{
-			ID: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action, Target: e.Target, Detail: e.Detail, Outcome: e.Outcome, RequestID: e.RequestID,
-		})
+	return pageOf(events, in.Limit, viewAudit, func(e *audit.Event) []byte { return []byte(e.ID) }), nil
+}
+
+func viewAudit(e *audit.Event) auditView {
+	return auditView{
+		ID: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action, Target: e.Target, Detail: e.Detail, Outcome: e.Outcome, RequestID: e.RequestID,
 	}
-	if len(events) == in.Limit {
-		out.Body.NextCursor = cursor([]byte(events[len(events)-1].ID))
-	}
-	return out, nil
 }

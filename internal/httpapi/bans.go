@@ -122,24 +122,20 @@ func (a *API) banHistory(ctx context.Context, in *Paging) (*pageOutput[banEventV
 	if err != nil {
 		return nil, err
 	}
-	out := &pageOutput[banEventView]{CacheControl: "no-store", Body: page[banEventView]{Items: []banEventView{}}}
-	if a.bans == nil {
-		return out, nil
+	var events []admission.BanEvent
+	if a.bans != nil {
+		events, err = a.bans.List(ctx, after, in.Limit)
 	}
-	events, err := a.bans.List(ctx, after, in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	for i := range events {
-		e := &events[i]
-		view := banEventView{banView: viewBan(&e.Ban), ID: e.ID, At: instant(e.At), Event: "banned"}
-		if e.Lifted {
-			view.Event = "lifted"
-		}
-		out.Body.Items = append(out.Body.Items, view)
+	return pageOf(events, in.Limit, viewBanEvent, func(e *admission.BanEvent) []byte { return []byte(e.ID) }), nil
+}
+
+func viewBanEvent(e *admission.BanEvent) banEventView {
+	view := banEventView{banView: viewBan(&e.Ban), ID: e.ID, At: instant(e.At), Event: "banned"}
+	if e.Lifted {
+		view.Event = "lifted"
 	}
-	if len(events) == in.Limit {
-		out.Body.NextCursor = cursor([]byte(events[len(events)-1].ID))
-	}
-	return out, nil
+	return view
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/orders"
 )
 
 // replayWithin bounds a replay, which runs on when its caller hangs up.
@@ -47,22 +49,19 @@ func (a *API) deadLetters(ctx context.Context, in *Paging) (*pageOutput[deadLett
 	if err != nil {
 		return nil, err
 	}
-	out := &pageOutput[deadLetterView]{CacheControl: "no-store", Body: page[deadLetterView]{Items: make([]deadLetterView, len(list))}}
-	for i := range list {
-		d, o := &list[i], list[i].Reservation.Accepted()
-		out.Body.Items[i] = deadLetterView{
-			OrderID: o.ID.String(), Sale: o.Sale, Item: o.Item, User: o.Buyer, Quantity: o.Quantity, Units: d.Reservation.Units,
-			AcceptedAt: instant(o.AcceptedAt), RefusedAt: instant(d.At), Reason: d.Reason,
-		}
-		if d.Reservation.Units == nil {
-			out.Body.Items[i].Units = []int{}
-		}
+	return pageOf(list, in.Limit, viewDeadLetter, func(d *orders.DeadLetter) []byte { return d.Reservation.ID[:] }), nil
+}
+
+func viewDeadLetter(d *orders.DeadLetter) deadLetterView {
+	o := d.Reservation.Accepted()
+	view := deadLetterView{
+		OrderID: o.ID.String(), Sale: o.Sale, Item: o.Item, User: o.Buyer, Quantity: o.Quantity, Units: d.Reservation.Units,
+		AcceptedAt: instant(o.AcceptedAt), RefusedAt: instant(d.At), Reason: d.Reason,
 	}
-	if len(list) == in.Limit {
-		last := list[len(list)-1].Reservation.ID
-		out.Body.NextCursor = cursor(last[:])
+	if view.Units == nil {
+		view.Units = []int{}
 	}
-	return out, nil
+	return view
 }
 
 type replayInput struct {

@@ -26,6 +26,18 @@ type pageOutput[T any] struct {
 	Body         page[T]
 }
 
+// pageOf shows what was found of limit, behind which the next page begins after the last of them.
+func pageOf[T, V any](found []T, limit int, view func(*T) V, id func(*T) []byte) *pageOutput[V] {
+	out := &pageOutput[V]{CacheControl: "no-store", Body: page[V]{Items: make([]V, len(found))}}
+	for i := range found {
+		out.Body.Items[i] = view(&found[i])
+	}
+	if len(found) == limit {
+		out.Body.NextCursor = cursor(id(&found[limit-1]))
+	}
+	return out
+}
+
 type ownOrdersInput struct {
 	Sale string `path:"sale" doc:"Name of the sale"`
 	Paging
@@ -60,15 +72,8 @@ func (a *API) list(ctx context.Context, q orders.Query, in Paging) (*pageOutput[
 	if err != nil {
 		return nil, err
 	}
-	out := &pageOutput[orderView]{CacheControl: "no-store", Body: page[orderView]{Items: make([]orderView, len(found))}}
-	for i := range found {
-		out.Body.Items[i] = viewOrder(&found[i], q.Viewer)
-	}
-	if len(found) == in.Limit {
-		last := found[len(found)-1].ID
-		out.Body.NextCursor = cursor(last[:])
-	}
-	return out, nil
+	view := func(o *orders.Order) orderView { return viewOrder(o, q.Viewer) }
+	return pageOf(found, in.Limit, view, func(o *orders.Order) []byte { return o.ID[:] }), nil
 }
 
 func cursor(after []byte) *string {

@@ -245,23 +245,19 @@ func (a *API) listLoginEvents(ctx context.Context, in *loginHistoryInput) (*page
 	if in.Reference != "" && !visible(in.Reference, 64) {
 		return nil, invalidAt("query.reference", "is none that /v1/login/subjects says")
 	}
-	out := &pageOutput[loginEventView]{CacheControl: "no-store", Body: page[loginEventView]{Items: []loginEventView{}}}
-	if a.loginHistory == nil {
-		return out, nil
+	var events []login.Event
+	if a.loginHistory != nil {
+		events, err = a.loginHistory.List(ctx, in.Reference, after, in.Limit)
 	}
-	events, err := a.loginHistory.List(ctx, in.Reference, after, in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	for i := range events {
-		e := &events[i]
-		out.Body.Items = append(out.Body.Items, loginEventView{
-			ID: e.ID, At: instant(e.At), Rule: e.Rule, Count: e.Count, Action: e.Action, Factor: e.Factor, Reference: e.Name, IP: e.IP,
-			Until: instantOrNull(e.Until), Times: e.Times, Shadow: e.Shadow,
-		})
+	return pageOf(events, in.Limit, viewLoginEvent, func(e *login.Event) []byte { return []byte(e.ID) }), nil
+}
+
+func viewLoginEvent(e *login.Event) loginEventView {
+	return loginEventView{
+		ID: e.ID, At: instant(e.At), Rule: e.Rule, Count: e.Count, Action: e.Action, Factor: e.Factor, Reference: e.Name, IP: e.IP,
+		Until: instantOrNull(e.Until), Times: e.Times, Shadow: e.Shadow,
 	}
-	if len(events) == in.Limit {
-		out.Body.NextCursor = cursor([]byte(events[len(events)-1].ID))
-	}
-	return out, nil
 }

@@ -109,14 +109,7 @@ func (a *API) sales(ctx context.Context, in *Paging) (*pageOutput[operatorSale],
 	if err != nil {
 		return nil, err
 	}
-	out := &pageOutput[operatorSale]{CacheControl: "no-store", Body: page[operatorSale]{Items: []operatorSale{}}}
-	for i := range list {
-		out.Body.Items = append(out.Body.Items, viewForOperator(&list[i]))
-	}
-	if len(list) == in.Limit {
-		out.Body.NextCursor = cursor([]byte(list[in.Limit-1].ID))
-	}
-	return out, nil
+	return pageOf(list, in.Limit, viewForOperator, func(s *orders.SaleStatus) []byte { return []byte(s.ID) }), nil
 }
 
 type verifyOutput struct {
