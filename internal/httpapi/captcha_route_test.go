@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -128,4 +130,42 @@ func TestChallengesMatchTheDocument(t *testing.T) {
 	matchesDocument(t, b.Public(), "GET", challengePath+"?purpose=order", "", challengePath, 429)
 	matchesDocument(t, b.Public(), "POST", placePath, shoe, "/v1/sales/{sale}/orders", 202)
 	matchesDocument(t, b.Public(), "POST", placePath, shoe, "/v1/sales/{sale}/orders", 403)
+}
+
+// hangingProvider takes requests and never answers.
+type hangingProvider struct{}
+
+func (hangingProvider) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// Buyers who hang up before the provider's time is over find out all the same that it is away, and place nothing.
+func TestHangUpsFindOutThatTheProviderIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"), func(c *Config) {
+			site, err := captcha.NewSiteVerify(captcha.SiteVerifyOptions{
+				Provider: "turnstile", SiteKey: "site", Secret: "secret", Hostnames: []string{"shop.example"}, Used: new(onceOnly), Transport: hangingProvider{},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Captcha, err = captcha.NewFallback(site, c.Captcha.(*captcha.ProofOfWork), captcha.FallbackOptions{Logger: c.Logger}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		for range 3 {
+			ctx, hangUp := context.WithTimeout(t.Context(), 2*time.Second)
+			r := httptest.NewRequestWithContext(ctx, "POST", placePath, strings.NewReader(shoe))
+			r.Header.Set("X-Captcha", "x")
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Idempotency-Key", "k")
+			b.Public().ServeHTTP(httptest.NewRecorder(), r)
+			hangUp()
+		}
+		solved := solution(t, b.Public(), challengedFor(t, call(b.Public(), "POST", placePath, shoe, "X-Captcha", "x"), "Solve the new challenge"))
+		if w := call(b.Public(), "POST", placePath, shoe, "X-Captcha", solved); w.Code != 202 || strings.Count(strings.Join(b.orders.calls, " "), "reserve") != 1 {
+			t.Errorf("%d %s after %v", w.Code, w.Body, b.orders.calls)
+		}
+	})
 }
