@@ -73,9 +73,9 @@ func (t *Tokens) load(content []byte) error {
 	if err := yaml.UnmarshalWithOptions(content, &listed, yaml.Strict()); err != nil {
 		var located yaml.Error
 		if errors.As(err, &located) && located.GetToken() != nil {
-			return fmt.Errorf("httpapi: line %d: not a list of name, role and token", located.GetToken().Position.Line)
+			return fmt.Errorf("httpapi: line %d: not a list of lines like - {name: ann, role: operator, token: secret}; roles are admit, metrics and operator", located.GetToken().Position.Line)
 		}
-		return errors.New("httpapi: not a list of name, role and token")
+		return errors.New("httpapi: not a list of lines like - {name: ann, role: operator, token: secret}; roles are admit, metrics and operator")
 	}
 	if len(listed) == 0 {
 		return errors.New("httpapi: lists no token")

@@ -47,7 +47,7 @@ var (
 	permitsWait      = describe("semaphore_waited_seconds_total", "Time that callers waited who were then granted a permit.", "semaphore")
 	permitsTimedOut  = describe("semaphore_timed_out_total", "Callers that gave up waiting.", "semaphore")
 	permitsLost      = describe("semaphore_lost_total", "Permits whose lease ended before their release.", "semaphore")
-	permitsQuiet     = describe("semaphore_quiet_seconds", "For so long nothing is granted, because Redis has lost its memory and holders register again.", "semaphore")
+	permitsQuiet     = describe("semaphore_quiet_seconds", "How long nothing will be granted yet, because Redis has lost its memory and holders register again.", "semaphore")
 	permitsAbandoned = describe("semaphore_abandoned_total", "Callers that waited in a process that died.", "semaphore")
 )
 

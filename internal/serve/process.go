@@ -29,7 +29,7 @@ type Service interface {
 	Drain(context.Context) error
 }
 
-// runner is orders.Worker.
+// runner is what works off a queue, as an orders.Worker.
 type runner interface {
 	Run(context.Context) error
 }
