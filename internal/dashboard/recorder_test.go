@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,19 +23,22 @@ func TestRecorderCountsWhatManyTellIt(t *testing.T) {
 		{Rule: "free", Admitted: true, Limit: admission.Unlimited, Remaining: admission.Unlimited},
 	}}
 	var all sync.WaitGroup
-	taken := make(chan int, callers*each)
+	var taken atomic.Int64
 	for range callers {
 		all.Go(func() {
 			for range each {
 				r.Decided(&admission.Request{}, &decision)
 				r.Answered("rate_limited", "burst", func() admission.Request { return admission.Request{} })
-				taken <- len(r.take())
+				taken.Add(int64(len(r.take())))
 			}
 		})
 	}
 	all.Wait()
 	if n := r.answers.totals()["rate_limited"]; n != callers*each {
 		t.Errorf("%d answers", n)
+	}
+	if n := taken.Load(); n != callers*each { // never more than one of each caller at a time, for which there is room
+		t.Errorf("frames told of %d answers", n)
 	}
 	for name, want := range map[string][3]uint64{"orders": {callers * each}, "burst": {0, callers * each}, "tight": {0, 0, callers * each}, "free": {callers * each}} {
 		if got := [3]uint64{r.charged.totals()[name], r.refused.totals()[name], r.shadow.totals()[name]}; got != want {

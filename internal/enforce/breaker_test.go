@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +82,12 @@ func TestBreaker(t *testing.T) {
 			{0, free, 0, false, false},
 			{61 * s, again, 0, false, false},
 		},
+		"forgets what a clock that stepped back has still to see": {
+			{0, first, 0, false, false},
+			{0, first, 0, false, false},
+			{0, first, 0, false, false},
+			{-3600 * s, again, 0, false, false},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBreaker(newSite(t, recorder).rdb, "breaker-"+fmt.Sprint(time.Now().UnixNano()))
@@ -98,6 +106,28 @@ func TestBreaker(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The log says when the breaker opens, and when a program is run after that: not in between, when it is closed and there is no room.
+func TestHeard(t *testing.T) {
+	var log strings.Builder
+	w := &Worker{log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, step := range []struct {
+		answer
+		said string
+	}{
+		{answer{}, ""},
+		{answer{time.Minute, true, time.Minute}, "more than per_minute"},
+		{answer{time.Second, false, time.Second}, ""},
+		{answer{time.Second, false, 0}, ""},
+		{answer{}, "told again"},
+		{answer{}, ""},
+	} {
+		log.Reset()
+		if w.heard(t.Context(), step.answer); (log.Len() > 0) != (step.said != "") || !strings.Contains(log.String(), step.said) {
+			t.Errorf("%+v: %q, want %q", step.answer, log.String(), step.said)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -118,6 +119,13 @@ func TestRefused(t *testing.T) {
 	s.wrote("refused", "")
 	if n := w.count("ban", "refused"); n != 2*len(refused) {
 		t.Errorf("%d were refused", n)
+	}
+
+	for i := range 3000 { // whom the log has heard of is not remembered for ever
+		w.refuse(t.Context(), &admission.Ban{BanTarget: admission.BanTarget{Kind: admission.BanIP, Value: fmt.Sprint(i)}, Change: 1}, netip.Prefix{}, "")
+	}
+	if n := len(w.refused); n > 1001 {
+		t.Errorf("%d are remembered", n)
 	}
 
 	// The list counts that is in force when the program is run.

@@ -194,6 +194,19 @@ func TestFailsTwiceThenWorks(t *testing.T) {
 	}
 }
 
+// A program that failed is run again for the same ban, and it is new bans that open the breaker.
+func TestRetriesDoNotOpenTheBreaker(t *testing.T) {
+	s := newSite(t, "#!/bin/sh\nexit 1\n")
+	s.obey("bans: {per_minute: 1, run: " + s.argv() + "}")
+	w := s.worker()
+	s.run(s.gate.Run, w.serve)
+	s.ban(address("203.0.113.7"), time.Hour)
+	s.await("it is held back", func() bool { return w.count("ban", "postponed") > 0 })
+	if open := w.metric("tidegate_ban_script_breaker_open"); open != 0 {
+		t.Errorf("breaker %v", open)
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	for failed, want := range map[int]time.Duration{0: 2 * time.Second, 1: 4 * time.Second, 5: 64 * time.Second, 8: 5 * time.Minute, 1000: 5 * time.Minute} {
 		if got := backoff(failed); got != want {

@@ -70,6 +70,30 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// Where it ends halfway, what is left is the newest.
+func TestTheOldestGoFirst(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	each(t, func(t *testing.T, p *Pruner) {
+		p.fill(t, 12, now)
+		ctx, cancel := context.WithCancel(t.Context())
+		write, statements := p.write, 0
+		p.write = func(at time.Time) any {
+			if statements++; statements > 1 {
+				cancel()
+			}
+			return write(at)
+		}
+		p.batch = 3
+		if n, err := p.Prune(ctx, now.Add(-3*time.Minute)); n != 3 || !errors.Is(err, context.Canceled) {
+			t.Errorf("%d rows, %v", n, err)
+		}
+		var oldest, left int
+		if err := p.db.QueryRowContext(t.Context(), "SELECT count(*) FILTER (WHERE id IN ('e-9', 'e-10', 'e-11')), count(*) FROM "+tables[0]).Scan(&oldest, &left); err != nil || oldest > 0 || left != 9 {
+			t.Errorf("%d are left, %d of the oldest, %v", left, oldest, err)
+		}
+	})
+}
+
 // Any number of processes prune at once.
 func TestPrunedByMany(t *testing.T) {
 	each(t, func(t *testing.T, p *Pruner) {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,11 +26,12 @@ type fakeAudit struct {
 	err    error
 }
 
-func (f *fakeAudit) Record(_ context.Context, e audit.Event) error {
-	if f.err == nil {
-		f.events = append([]audit.Event{e}, f.events...)
+func (f *fakeAudit) Record(ctx context.Context, e audit.Event) error {
+	if err := cmp.Or(f.err, ctx.Err()); err != nil {
+		return err
 	}
-	return f.err
+	f.events = append([]audit.Event{e}, f.events...)
+	return nil
 }
 
 func (f *fakeAudit) List(_ context.Context, after string, limit int) ([]audit.Event, error) {
@@ -213,6 +215,18 @@ func TestAPanicIsKept(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	if e := kept.last(t); e.Outcome != "internal" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Nor is it to hang up.
+func TestAChangeOfACallerWhoHangsUpIsKept(t *testing.T) {
+	b, kept := withAudit(t)
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	call(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.Internal().ServeHTTP(w, r.WithContext(gone)) }),
+		"POST", "/v1/sales/flash/pause", "", "X-Tidegate-Token", "b")
+	if e := kept.last(t); e.Action != "pause-sale" || e.Outcome != "done" || b.orders.to != orders.SwitchPaused {
 		t.Errorf("%+v", e)
 	}
 }

@@ -85,6 +85,19 @@ func TestHistory(t *testing.T) {
 	})
 }
 
+// What has no end has none in the database either, where others read it.
+func TestNoEndIsNull(t *testing.T) {
+	databases.Each(t, loginlog.Postgres, loginlog.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *loginlog.Log) {
+		if err := open(db).Record(t.Context(), []login.Event{event(0), event(1)}); err != nil {
+			t.Fatal(err)
+		}
+		var id string
+		if err := db.QueryRowContext(t.Context(), `SELECT id FROM login_events WHERE until IS NULL`).Scan(&id); err != nil || id != event(0).ID {
+			t.Errorf("%q, %v", id, err)
+		}
+	})
+}
+
 // Any number of processes tell of the same events at once.
 func TestToldByMany(t *testing.T) {
 	each(t, func(t *testing.T, log *loginlog.Log) {

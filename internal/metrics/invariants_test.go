@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"maps"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,7 +38,13 @@ func TestVerified(t *testing.T) {
 		if got := invariants(); !maps.Equal(got, want) {
 			t.Errorf("%v", got)
 		}
+		if troubles := m.Degraded(); !slices.Equal(troubles, []string{"invariant I6 of sale flash does not hold", "invariant I8 of sale flash does not hold"}) {
+			t.Errorf("%q", troubles)
+		}
 		time.Sleep(5*time.Minute + 1)
+		if troubles := m.Degraded(); len(troubles) != 0 { // also while nobody scrapes
+			t.Errorf("%q although nobody looks any more", troubles)
+		}
 		if got := invariants(); len(got) != 0 {
 			t.Errorf("%v although nobody looks any more", got)
 		}

@@ -44,6 +44,10 @@ func TestQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	if err := rdb.LPush(t.Context(), "asynq:{"+prefix+"two}:pending", "taken meanwhile").Err(); err != nil {
+		t.Fatal(err)
+	}
+
 	m := metrics.New("test")
 	m.Queues(rdb, prefix, []string{prefix + "one", prefix + "two"})
 	got := scrape(t, m)
@@ -53,18 +57,26 @@ func TestQueues(t *testing.T) {
 	maps.DeleteFunc(got, func(name, value string) bool { return value == "0" || !strings.Contains(name, "queue_tasks") })
 	want := map[string]string{
 		`tidegate_queue_tasks{queue="one",state="pending"}`: "1", `tidegate_queue_tasks{queue="one",state="archived"}`: "1",
-		`tidegate_queue_tasks{queue="one",state="scheduled"}`: "1",
+		`tidegate_queue_tasks{queue="one",state="scheduled"}`: "1", `tidegate_queue_tasks{queue="two",state="pending"}`: "1",
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
 
-	_ = rdb.Close()
-	m = metrics.New("test")
-	m.Queues(rdb, prefix, []string{prefix + "one"})
-	for name := range scrape(t, m) {
-		if strings.Contains(name, "queue") {
-			t.Errorf("%s while nobody knows it", name)
+	unknown := func(when string, names ...string) {
+		t.Helper()
+		m := metrics.New("test")
+		m.Queues(rdb, prefix, names)
+		for name := range scrape(t, m) {
+			if strings.Contains(name, "queue") {
+				t.Errorf("%s while %s", name, when)
+			}
 		}
 	}
+	if err := rdb.Set(t.Context(), "asynq:{"+prefix+"odd}:retry", "no set", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	unknown("one of them cannot be counted", prefix+"empty", prefix+"odd")
+	_ = rdb.Close()
+	unknown("nobody knows it", prefix+"one")
 }
