@@ -26,6 +26,9 @@ func (c *Config) checkAPI(t told) []error {
 		wrong = append(wrong, errors.New("SECRET: is not set, and must have at least 32 characters, "+
 			"the same in all processes: openssl rand -hex 32 makes one"))
 	}
+	if t.has("SECRET_PREVIOUS") && t["SECRET_PREVIOUS"] == t["SECRET"] {
+		wrong = append(wrong, errors.New("SECRET_PREVIOUS: is the same as SECRET; it must be what SECRET was before, or left out"))
+	}
 	if t.has("DURABILITY") && embedded {
 		wrong = append(wrong, errors.New("DURABILITY: is set, and the embedded server has no Redis to ask for it; set REDIS_URL and DATABASE_URL, or leave it out"))
 	}

@@ -159,6 +159,8 @@ func TestWrongValues(t *testing.T) {
 		{"RULES_FILE", folder, "a folder, and must be a file", ""},
 		{"SECRET", "", "is not set, and must have at least 32", ""},
 		{"SECRET", "hunter2", "must have at least 32", "hunter2"},
+		{"SECRET_PREVIOUS", "hunter2", "must have at least 32", "hunter2"},
+		{"SECRET_PREVIOUS", strings.Repeat("s", 32), "is the same as SECRET", "sss"},
 		{"NAMESPACE", "{shop}", `"{shop}", and must be`, ""},
 		{"DURABILITY", "always", `"always", and must be memory or everysec or fsync or replicated`, ""},
 		{"REPORTS", missing, "must be a folder", ""},
@@ -282,7 +284,7 @@ func TestATokenOpensTheInternalListener(t *testing.T) {
 func TestSecretsAreNeverPrinted(t *testing.T) {
 	secret := "hunter2" + strings.Repeat("x", 32)
 	vars := map[string]string{
-		"SECRET": secret, "JWT_SECRET": secret, "INTERNAL_TOKEN": secret, "METRICS_TOKEN": secret + "m",
+		"SECRET": secret, "SECRET_PREVIOUS": secret + "p", "JWT_SECRET": secret, "INTERNAL_TOKEN": secret, "METRICS_TOKEN": secret + "m",
 		"REDIS_URL": "redis://user:" + secret + "@redis.test:6379/0", "DATABASE_URL": "postgres://pg.test/db?password=" + secret,
 	}
 	get := env(t)

@@ -131,7 +131,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	}
 	api, err := httpapi.New(httpapi.Config{
 		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Audit: h.Audit, Semaphores: semaphores, Secret: []byte(cfg.Secret),
-		Captcha: challenges, CaptchaLimit: challengeLimit,
+		PreviousSecret: []byte(cfg.PreviousSecret), Captcha: challenges, CaptchaLimit: challengeLimit,
 		Live:  &httpapi.Live{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
 		Koala: dialect, Login: throttle, LoginHistory: h.Logins, Settled: logins.Settled,
 		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, Verified: measured.Verified,

@@ -16,7 +16,7 @@ import (
 // addLogins gives a process the throttle of logins.
 func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate, solutions *admission.Gate, challenges captcha.Provider, measured *metrics.Logins) (*login.Throttle, error) {
 	throttle, err := login.New(h.Failures, gate.Rules, login.Options{
-		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Timeout: h.Within, Captcha: challenges,
+		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Namespace: cfg.Namespace, Timeout: h.Within, Captcha: challenges,
 		Solutions: func(ctx context.Context, ip netip.Addr) (time.Duration, bool) {
 			d, err := solutions.Charge(ctx, admission.Request{IP: ip, Route: httpapi.SolutionRoute})
 			return d.RetryAfter, err != nil || d.Admitted

@@ -30,6 +30,7 @@ const linger = 500 * time.Millisecond
 // API serves HTTP over Redis and Postgres until ctx ends.
 func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "api", Patience, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
+		compareSecret(ctx, cfg, r.Logins, log)
 		shared, err := admission.AutoPipeline(r.Decisions)
 		if err != nil {
 			return err

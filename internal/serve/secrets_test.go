@@ -89,7 +89,7 @@ func TestNothingSecretIsWritten(t *testing.T) {
 	vars := []string{
 		"REDIS_URL=" + withPassword(t, server.URL(), "tide", secret["password of Redis"]),
 		"DATABASE_URL=" + withPassword(t, postgres.URL(), "", secret.of("password of Postgres")),
-		"MIGRATE=true", "NAMESPACE=quiet", "RULES_FILE=" + rules, "TOKENS_FILE=" + tokens, "SECRET=" + secret.of("SECRET"),
+		"MIGRATE=true", "NAMESPACE=quiet", "RULES_FILE=" + rules, "TOKENS_FILE=" + tokens, "SECRET=" + secret.of("SECRET"), "SECRET_PREVIOUS=" + secret.of("SECRET_PREVIOUS"),
 		"IDENTITY=jwt", "JWT_SECRET=" + secret.of("key of JWTs"), "TRUSTED_PROXIES=127.0.0.1",
 		"CAPTCHA=turnstile", "CAPTCHA_SITE_KEY=site", "CAPTCHA_SECRET=" + secret.of("secret of the captcha"), "CAPTCHA_HOSTNAMES=shop.example",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_BSP_SCHEDULE_DELAY=50", "OTEL_EXPORTER_OTLP_HEADERS=authorization=" + secret.of("collector's token"),

@@ -1,0 +1,43 @@
+package serve
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/config"
+)
+
+// fingerprintWithin is how long a start waits for the comparison of secrets, which it can do without.
+const fingerprintWithin = time.Second
+
+// compareSecret leaves a fingerprint of SECRET at the key <namespace>:secret, and logs an error if the API that started before had
+// another one. It refuses nothing: whoever goes back to the secret before must be able to.
+func compareSecret(ctx context.Context, cfg *config.Config, rdb redis.Cmdable, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, fingerprintWithin)
+	defer cancel()
+	own := fingerprint(cfg.Secret)
+	last, err := rdb.SetArgs(ctx, cfg.Namespace+":secret", own, redis.SetArgs{Get: true}).Result()
+	switch {
+	case errors.Is(err, redis.Nil), last == own, cfg.PreviousSecret != "" && last == fingerprint(cfg.PreviousSecret):
+	case err != nil:
+		log.WarnContext(ctx, "whether all APIs have the same SECRET is unknown", slog.Any("error", err))
+	default:
+		log.ErrorContext(ctx, "another SECRET than that of the API that started last: each counts for itself, and refuses the permits, logins and "+
+			"challenges of the other; give all APIs the same one, and to change it SECRET_PREVIOUS too, see Changing SECRET in docs/operations.md",
+			slog.String("namespace", cfg.Namespace))
+	}
+}
+
+// fingerprint tells secrets apart, and nothing else.
+func fingerprint(secret config.Secret) string {
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write([]byte("tidegate fingerprint"))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+}

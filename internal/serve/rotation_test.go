@@ -1,0 +1,129 @@
+package serve
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+var older, newer, foreign = strings.Repeat("o", 32), strings.Repeat("n", 32), strings.Repeat("f", 32)
+
+// signing returns env with other secrets.
+func signing(env func(string) string, secret, previous string) func(string) string {
+	return func(name string) string {
+		switch name {
+		case "SECRET":
+			return secret
+		case "SECRET_PREVIOUS":
+			return previous
+		}
+		return env(name)
+	}
+}
+
+// What an API has signed is accepted by those whose SECRET_PREVIOUS it was signed with, and by no others.
+func TestSecretIsChanged(t *testing.T) {
+	base := environment(testenv.Redis(t), testenv.Postgres(t))
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte(rulesHead+"semaphores: {s: {limit: 9, lease: 1m}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := func(name string) string {
+		if name == "RULES_FILE" {
+			return rules
+		}
+		return base(name)
+	}
+	before, while := startAuthenticator(t, signing(env, older, "")), startAuthenticator(t, signing(env, newer, older))
+	after, mistaken := startAuthenticator(t, signing(env, newer, "")), startAuthenticator(t, signing(env, newer, foreign))
+
+	t.Run("permit", func(t *testing.T) {
+		var permit struct {
+			PermitID string `json:"permit_id"`
+		}
+		permits := "/v1/semaphores/s/permits"
+		servetest.Call("POST", before.URL("internal")+permits, `{"holder":"h"}`).Into(t, &permit)
+		for _, a := range []authenticator{after, mistaken} {
+			if got := servetest.Call("PUT", a.URL("internal")+permits+"/"+permit.PermitID, ""); got.Status != http.StatusGone {
+				t.Errorf("renewed without the secret: %v", got)
+			}
+		}
+		if got := servetest.Call("PUT", while.URL("internal")+permits+"/"+permit.PermitID, ""); got.Status != http.StatusOK {
+			t.Errorf("renewed: %v", got)
+		}
+		if got := servetest.Call("DELETE", while.URL("internal")+permits+"/"+permit.PermitID, ""); got.Status != http.StatusNoContent {
+			t.Errorf("released: %v", got)
+		}
+		servetest.Call("POST", while.URL("internal")+permits, `{"holder":"h"}`).Into(t, &permit)
+		if got := servetest.Call("PUT", after.URL("internal")+permits+"/"+permit.PermitID, ""); got.Status != http.StatusOK {
+			t.Errorf("a new one is signed with the previous secret: %v", got)
+		}
+	})
+
+	t.Run("login", func(t *testing.T) {
+		id := before.wants("allow", "", "ann", "192.0.2.1").AttemptID
+		for _, a := range []authenticator{after, mistaken} {
+			a.settle(http.StatusNotFound, id, "success")
+		}
+		while.settle(http.StatusOK, id, "success")
+		device := before.settle(http.StatusOK, id, "success") // the same outcome again
+		for _, ip := range []string{"198.51.100.1", "198.51.100.2", "198.51.100.3"} {
+			while.fail("ann", ip)
+		}
+		for _, a := range []authenticator{after, mistaken} {
+			a.wants("challenge", "name_failures", "ann", "192.0.2.1", "device", device)
+		}
+		renewed := while.settle(http.StatusOK, while.wants("allow", "", "ann", "192.0.2.1", "device", device).AttemptID, "success")
+		if renewed == "" || renewed == device {
+			t.Fatalf("%q is not renewed: %q", device, renewed)
+		}
+		after.wants("allow", "", "ann", "192.0.2.1", "device", renewed)
+	})
+}
+
+// Two APIs with nothing in common but Redis do not contradict each other in silence.
+func TestAnotherSecretIsNoticed(t *testing.T) {
+	const message = "another SECRET than that of the API that started last"
+	base := environment(testenv.Redis(t), testenv.Postgres(t))
+	for _, step := range []struct {
+		what, secret, previous string
+		noticed                bool
+	}{
+		{"the first one", older, "", false},
+		{"its like", older, "", false},
+		{"ready for the next", older, newer, false},
+		{"the change", newer, older, false},
+		{"through with it", newer, "", false},
+		{"a foreign one", foreign, "", true},
+		{"the right one again", newer, "", true},
+		{"with another previous one", older, foreign, true},
+	} {
+		api := startAuthenticator(t, signing(base, step.secret, step.previous))
+		if got := strings.Contains(api.Output(), message); got != step.noticed {
+			t.Errorf("%s: noticed is %v\n%s", step.what, got, api.Output())
+		}
+		if err := api.Stop(); err != nil {
+			t.Errorf("%s: %v", step.what, err)
+		}
+	}
+}
+
+func TestSecretIsComparedOnlyIfRedisAnswers(t *testing.T) {
+	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	defer away.Close()
+	var log bytes.Buffer
+	compareSecret(t.Context(), &config.Config{Secret: config.Secret(newer)}, away, slog.New(slog.NewTextHandler(&log, nil)))
+	if !strings.Contains(log.String(), "level=WARN") || strings.Contains(log.String(), newer) {
+		t.Error(log.String())
+	}
+}
