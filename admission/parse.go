@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -23,10 +24,10 @@ var (
 )
 
 // ParseRules reads the rules file src; name is what errors call it. Everything it does not know is an error, which wraps a
-// *RulesError with line and column. Lists from files are read relative to the folder of name.
+// *RulesError with line and column. Lists from files are read relative to the folder of name. A byte order mark in front is no part of src.
 func ParseRules(name string, src []byte) (*Rules, error) {
 	s := &source{file: name, lists: map[string]*valueList{}}
-	rules, err := s.rules(src)
+	rules, err := s.rules(bytes.TrimPrefix(src, []byte("\ufeff"))) // of some editors
 	if err != nil {
 		return nil, fmt.Errorf("admission: parse rules: %w", err)
 	}

@@ -21,8 +21,12 @@ func TestRulesKnowTheirSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(a.Source(), src) {
-		t.Errorf("Source = %q", a.Source())
+	c, err := admission.ParseRules("c.yaml", append([]byte("\ufeff"), src...)) // as some editors save it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(a.Source(), src) || !bytes.Equal(c.Source(), src) || a.Version() != c.Version() {
+		t.Errorf("Source = %q, %q behind a byte order mark", a.Source(), c.Source())
 	}
 	if a.Version() == b.Version() || len(a.Version()) != 12 {
 		t.Errorf("versions %q and %q of different sources", a.Version(), b.Version())

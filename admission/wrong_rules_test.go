@@ -17,6 +17,7 @@ func TestWrongRules(t *testing.T) {
 		{"# nothing\n", `test.yaml: the file is empty, it should begin with "version: 1"`},
 		{"- a", `test.yaml:1:1: a rules file should be a mapping, such as {key: value}, here is a list`},
 		{"version: 2", `test.yaml:1:10: version should be 1, here is "2"`},
+		{"\ufeffversion: 2", `test.yaml:1:10: version should be 1, here is "2"`},
 		{"version: 1", `test.yaml:1:1: the key "rules" is missing, it should be a list of rules`},
 		{"rules: [{name: a, subject: user, limit: 1, window: 1s}]", `test.yaml:1:1: the key "version" is missing, it should be "version: 1"`},
 		{"version: 1\nrules: []", `test.yaml:2:8: rules is empty`},
