@@ -50,7 +50,7 @@ func (a *API) serveKoala(e koalaEndpoint) echo.HandlerFunc {
 		ctx := c.Request().Context()
 		params, err := koalaParams(c.Request().URL.RawQuery)
 		if err == nil {
-			err = e.knows(params)
+			err = koalaKnows(params, e.own...)
 		}
 		var answer any
 		if err == nil {

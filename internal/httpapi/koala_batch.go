@@ -82,7 +82,7 @@ func koalaJobs(text string) (jobs []koalaJob, err error) {
 	return jobs, nil
 }
 
-// koalaArg reads the parameters of a job, which Koala's client for PHP encodes twice.
+// koalaArg reads the parameters of a job, which Koala's client for PHP encodes twice. None is for the service: a job only browses.
 func koalaArg(arg string) (koala.Params, error) {
 	if !strings.Contains(arg, "=") {
 		once, err := url.QueryUnescape(arg)
@@ -93,5 +93,9 @@ func koalaArg(arg string) (koala.Params, error) {
 			return nil, koalaInvalid("Arg is " + strconv.Quote(arg) + ", should be such as act=ask&uid=7")
 		}
 	}
-	return koalaParams(arg)
+	params, err := koalaParams(arg)
+	if err == nil {
+		err = koalaKnows(params)
+	}
+	return params, err
 }

@@ -66,7 +66,7 @@ var (
 		},
 		{"/multi/browse", "Browse several requests", RoleAdmit, (*API).koalaMulti, false, []*huma.Param{koalaArgs}, []koalaJobResult{}, koalaAway},
 		{
-			"/dump/counter", "How often each rule let pass and answered today, in this process",
+			"/dump/counter", "How often each rule let in and refused today, in this process",
 			RoleOperator, (*API).koalaCounters, false,
 			[]*huma.Param{koalaOne},
 			koalaToday{},
@@ -115,10 +115,10 @@ func (e *koalaEndpoint) describe(schemas huma.Registry) *huma.Operation {
 
 var koalaTags = []string{"Koala"}
 
-// knows refuses a parameter that is for the service and that it does not know: who writes _writeTrough=yes would never be limited.
-func (e *koalaEndpoint) knows(params koala.Params) error {
+// koalaKnows refuses a parameter that is for the service and not one of own: who writes _writeTrough=yes would never be limited.
+func koalaKnows(params koala.Params, own ...*huma.Param) error {
 	for name := range params {
-		if strings.HasPrefix(name, "_") && !slices.ContainsFunc(e.own, func(p *huma.Param) bool { return p.Name == name }) {
+		if strings.HasPrefix(name, "_") && !slices.ContainsFunc(own, func(p *huma.Param) bool { return p.Name == name }) {
 			return koalaInvalid("there is no parameter " + strconv.Quote(name) + " here")
 		}
 	}

@@ -149,7 +149,10 @@ func TestKoalaMultiBrowse(t *testing.T) {
 		`[{"Id":"1","Arg":"act=ask&act=x"},{"Id":"7","Arg":"uid=black"}]`: `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"the parameter \"act\" comes twice"},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
 		`[{"Id":"7","Arg":"uid=black"},{"Id":"1","Arg":"uid%253Dblack"}]`: `[{"ID":"7","Id":"7","Result":` + koalaBlack + `},{"ID":"1","Id":"1","err_no":-1,"err_msg":"Arg is \"uid%3Dblack\", should be such as act=ask&uid=7"}]`,
 		`[{"Id":"1","Arg":"%zz"},{"Id":"7","Arg":"uid=black"}]`:           `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"Arg should be such as act=ask&uid=7: invalid URL escape \"%zz\""},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
-		`[{"Id":"<&>","Arg":"act=ask&uid=8&_writeThrough=yes"}]`:          `[{"ID":"<&>","Id":"<&>","Result":` + koalaWithin + `}]`,
+		`[{"Id":"<&>","Arg":"act=ask&uid=8"}]`:                            `[{"ID":"<&>","Id":"<&>","Result":` + koalaWithin + `}]`,
+		// A job browses and counts nothing: a parameter that would say how is refused.
+		`[{"Id":"1","Arg":"act=ask&uid=8&_writeThrough=yes"},{"Id":"7","Arg":"uid=black"}]`: `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"there is no parameter \"_writeThrough\" here"},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
+		`[{"Id":"1","Arg":"_writeTrough%3Dyes"}]`:                                           `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"there is no parameter \"_writeTrough\" here"}]`,
 	} {
 		if w := call(h, "GET", koalaPath+"/multi/browse?argsJson="+url.QueryEscape(args), ""); w.Code != 200 || w.Body.String() != want {
 			t.Errorf("%s: %d %s", args, w.Code, w.Body)

@@ -132,7 +132,7 @@ func (s *Service) Browse(ctx context.Context, params Params, write bool) (Result
 	for i := range d.Rules {
 		r := p.named[d.Rules[i].Rule]
 		answers := r.answers(&d.Rules[i])
-		outcomes = append(outcomes, outcome{r.code, answers})
+		outcomes = append(outcomes, p.outcome(r, answers))
 		if answers {
 			result = p.answer(r)
 			break
@@ -194,7 +194,7 @@ func (s *Service) BrowseComplete(ctx context.Context, params Params, write bool)
 		if said[r.code] = true; answers {
 			all = append(all, p.answer(r))
 		}
-		s.day.count(outcome{r.code, answers})
+		s.day.count(p.outcome(r, answers))
 	}
 	if len(all) == 0 {
 		return []Result{p.calm(len(d.Rules))}, nil
@@ -228,7 +228,7 @@ func (s *Service) others(ctx context.Context, params Params, p *policy, version 
 				ok = ok || !standing.Windows[i].Admitted
 			}
 			ok = ok || r.method == "direct"
-			s.day.count(outcome{r.code, ok})
+			s.day.count(p.outcome(r, ok))
 			result = p.answer(r)
 		}
 		if ok {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// tallies are how often each rule was within its limit and beyond it today, in this process. Safe for concurrent use.
+// tallies are how often each rule let in and refused today, in this process. Safe for concurrent use.
 type tallies struct {
 	zone *time.Location
 	log  *slog.Logger
@@ -21,7 +21,7 @@ type tallies struct {
 	rules map[int]*Tally // guarded by mu
 }
 
-// A Tally is how often one rule let requests pass and how often it answered them.
+// A Tally is how often one rule let in and how often it refused: a direct rule as its result says, another one by its limit.
 type Tally struct {
 	Rule  int   `json:"rule_no"`
 	Allow int64 `json:"allow"`
@@ -32,7 +32,7 @@ func newTallies(zone *time.Location, log *slog.Logger) *tallies {
 	return &tallies{zone: zone, log: log, now: time.Now, rules: map[int]*Tally{}}
 }
 
-// count adds what was said of rules, by their return numbers: whether each answered.
+// count adds what became of rules, by their return numbers.
 func (t *tallies) count(outcomes ...outcome) {
 	day := t.now()
 	t.mu.Lock()
@@ -43,7 +43,7 @@ func (t *tallies) count(outcomes ...outcome) {
 			tally = &Tally{Rule: one.code}
 			t.rules[one.code] = tally
 		}
-		if one.answered {
+		if one.refused {
 			tally.Deny++
 		} else {
 			tally.Allow++
@@ -55,8 +55,13 @@ func (t *tallies) count(outcomes ...outcome) {
 
 // An outcome is what became of one rule.
 type outcome struct {
-	code     int
-	answered bool
+	code    int
+	refused bool
+}
+
+// outcome is what became of r, which answered, or let go on to the next one.
+func (p *policy) outcome(r *rule, answers bool) outcome {
+	return outcome{r.code, answers && !p.file.results[r.result].admits()}
 }
 
 // turn begins a new day where one has begun, and returns the day before it, for report. Whoever calls it has locked mu.
