@@ -84,7 +84,7 @@ func (c *conf) read(path string, within []string) error {
 			included = filepath.Join(filepath.Dir(path), included)
 		}
 		if err := c.read(included, append(within, path)); err != nil {
-			return file.wrong("%s cannot be included: %v", file.text, err)
+			return file.wrong("%s cannot be included: %v", file.text, file.named(err))
 		}
 	}
 	return nil

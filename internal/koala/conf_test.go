@@ -80,6 +80,7 @@ func TestConfIncludes(t *testing.T) {
 		"the later one, included": {map[string]string{"koala.conf": "rule_file = r.conf\nINCLUDE\ta.conf\n", "a.conf": "rule_file = q.conf\n", "r.conf": ruleFile, "q.conf": other}, 2},
 		"the later one, behind":   {map[string]string{"koala.conf": "include a.conf\nrule_file = r.conf\n", "a.conf": "rule_file = q.conf\n", "r.conf": ruleFile, "q.conf": other}, 1},
 		"one twice":               {map[string]string{"koala.conf": "include a.conf\ninclude a.conf\n", "a.conf": "rule_file = r.conf\n", "r.conf": ruleFile}, 1},
+		"a name with a #":         {map[string]string{"koala.conf": "rule_file = rules #1.conf\n", "rules #1.conf": ruleFile}, 1},
 		"a name with blanks":      {map[string]string{"koala.conf": "include  a b.conf \r\n", "a b.conf": "rule_file = the rules.conf\r\n", "the rules.conf": ruleFile}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,6 +121,8 @@ func TestWrongConfs(t *testing.T) {
 		"a folder for a file":   {map[string]string{"koala.conf": "rule_file = .\n"}, []string{`koala.conf:1:13: the rule file cannot be read: `, "is no file"}},
 		"a conf for a file":     {map[string]string{"koala.conf": "rule_file = r.conf\n", "r.conf": "listen = 1\n"}, []string{`r.conf:1:1: a rule file should begin with the section [dicts]; the line is "listen = 1"`}},
 		"GBK":                   {map[string]string{"koala.conf": "# \xb9\xe6\nrule_file = r.conf\n", "r.conf": ruleFile}, []string{"koala.conf:1:1: the line is no text, the file should be saved as UTF-8"}},
+		"a remark behind":       {map[string]string{"koala.conf": "rule_file = r.conf # x\n", "r.conf": ruleFile}, []string{`koala.conf:1:13: the rule file cannot be read: there is neither `, "; a comment begins its own line, what stands behind this # is part of the name"}},
+		"and one included":      {map[string]string{"koala.conf": "include a.conf # x\n", "a.conf": "rule_file = r.conf\n", "r.conf": ruleFile}, []string{"koala.conf:1:9: a.conf # x cannot be included: ", "; a comment begins its own line"}},
 		"a wrong rule":          {map[string]string{"koala.conf": "rule_file = r.conf\n", "r.conf": "[dicts]\n[rules]\nrule : x\n[result]\n"}, []string{`r.conf:3:8: a group in brackets should stand here`}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,9 +75,18 @@ func parseFile(path string, src []byte) (*file, error) {
 	read := []func(part) error{f.readDict, f.readRule, f.readResult}
 	at := -1
 	for _, l := range f.lines {
+		if l.empty() {
+			continue
+		}
 		p := l.whole()
+		signs := p
+		if at == 0 {
+			signs, _, _ = p.cut(":") // what follows is the name of a file, which may have any
+		}
+		if err := signs.plain(); err != nil {
+			return nil, err
+		}
 		switch {
-		case l.empty():
 		case at+1 < len(sections) && strings.EqualFold(p.text, sections[at+1]):
 			at++
 			f.sectionAt[l] = sections[at]
@@ -114,7 +123,7 @@ func (f *file) readDict(p part) error {
 	}
 	found, err := find(f.path, path.text)
 	if err != nil {
-		return path.wrong("the file of dict %s cannot be read: %v", name.text, err)
+		return path.wrong("the file of dict %s cannot be read: %v", name.text, path.named(err))
 	}
 	d := dict{name: name.text, path: found}
 	f.dicts = append(f.dicts, d)
@@ -122,24 +131,34 @@ func (f *file) readDict(p part) error {
 	return nil
 }
 
-// dictWarnings names the dicts with a "#", which was part of a value once and begins a comment now.
+// dictWarnings names what dicts have that may be meant as something else: of each kind the first. A dict has no quotes to say what is meant, so
+// that nothing of it is refused.
 func (f *file) dictWarnings() (texts []string) {
 	for _, d := range f.dicts {
 		src, err := os.ReadFile(d.path)
 		if err != nil {
 			continue // it was there when it was read
 		}
-		at := 0
-		for text := range strings.Lines(string(src)) {
-			at++
-			value := strings.Trim(text, blanks+"\n\ufeff")
-			if strings.Contains(" "+value, " #") {
-				texts = append(texts, fmt.Sprintf("%s:%d: a # begins a comment here, where Koala took it for part of a value", d.path, at))
-				break
+		at, said := 0, map[string]bool{}
+		warn := func(format string, args ...any) {
+			if !said[format] {
+				said[format] = true
+				texts = append(texts, fmt.Sprintf("%s:%d: ", d.path, at)+fmt.Sprintf(format, args...))
 			}
-			if network, span, _ := (part{line: &line{}, text: value}).span(); strings.Contains(value, "*") && network != "" || strings.Contains(span, `"`) {
-				texts = append(texts, fmt.Sprintf("%s:%d: %q is a word in a dict, as it was for Koala; a network such as 10.0.24.0/24 is one", d.path, at, value))
-				break
+		}
+		for text := range strings.Lines(strings.TrimPrefix(string(src), "\ufeff")) {
+			at++
+			text, _, comment := strings.Cut(" "+text, " #")
+			value := part{line: &line{}, text: strings.TrimSpace(text)}
+			if comment {
+				warn("a # begins a comment here, where Koala took it for part of a value")
+			}
+			if network, span, _ := value.span(); strings.Contains(value.text, "*") && network != "" || strings.Contains(span, `"`) {
+				warn("%q is a word in a dict, as it was for Koala; a network such as 10.0.24.0/24 is one", value.text)
+			}
+			if i := strings.IndexFunc(value.text, func(r rune) bool { return instead(r) != "" }); i >= 0 {
+				sign := value.from(i).sign()
+				warn("%q has %#U, and fits only what has it too; else it should be %s", value.text, sign, instead(sign))
 			}
 		}
 	}

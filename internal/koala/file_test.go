@@ -152,11 +152,11 @@ func TestDictIsEmpty(t *testing.T) {
 	}
 }
 
-// TestDictWithComments: what Koala takes for values are comments here, which is said.
+// TestDictWithComments: what Koala takes for values are comments here, which is said; so is a network that is none. Once of each kind.
 func TestDictWithComments(t *testing.T) {
 	s, log, err := openFile(writeFiles(t, map[string]string{
 		"koala.conf": "[dicts]\nbad : bad.dat\n[rules]\nrule : [direct] [uid @ bad] [] [result=2; return=1]\n" + shippedResults,
-		"bad.dat":    "666\n# who sold accounts\n#7\nc#\n",
+		"bad.dat":    "666\n# who sold accounts\n#7\nc#\n10.0.24.*\n10.0.25.* # one more\n",
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -166,8 +166,14 @@ func TestDictWithComments(t *testing.T) {
 			t.Errorf("uid %s: %d, want %d", uid, got, want)
 		}
 	}
-	if text := log.String(); strings.Count(text, "bad.dat:2: a # begins a comment here") != 1 || !strings.Contains(text, "level=WARN") {
-		t.Errorf("log:\n%s", text)
+	text := log.String()
+	for _, want := range []string{"bad.dat:2: a # begins a comment here", `bad.dat:5: \"10.0.24.*\" is a word in a dict`} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("%s is not there:\n%s", want, text)
+		}
+	}
+	if strings.Count(text, "level=WARN") != 2 {
+		t.Errorf("not one warning of each kind:\n%s", text)
 	}
 }
 

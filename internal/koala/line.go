@@ -76,6 +76,14 @@ func (p part) wrong(format string, args ...any) error {
 	return e
 }
 
+// named is err, which came of the file that p names, and says so if a comment seems to be part of the name.
+func (p part) named(err error) error {
+	if strings.Contains(p.text, " #") {
+		return fmt.Errorf("%w; a comment begins its own line, what stands behind this # is part of the name", err)
+	}
+	return err
+}
+
 // from is p without its first n bytes.
 func (p part) from(n int) part { return part{p.line, p.text[n:], p.at + n} }
 
@@ -173,6 +181,9 @@ func (p part) unquoted() (text string, quoted bool, err error) {
 	}
 	if err := json.Unmarshal([]byte(p.text), &text); err != nil {
 		return "", true, p.wrong(`a value in quotes should be such as "a;b" or "say \"hi\""`)
+	}
+	if strings.ContainsRune(text, utf8.RuneError) { // which is also what half a character is read as
+		return "", true, p.wrong(`the value has half a character, such as "\ud800", or the sign for one that was lost`)
 	}
 	return text, true, nil
 }

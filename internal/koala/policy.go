@@ -61,7 +61,7 @@ func load(path string, zone *time.Location) (*policy, *admission.Rules, error) {
 			return nil, nil, fmt.Errorf("koala: %s has neither a section [rules] nor a line such as rule_file = conf/koala_rule.conf", path)
 		}
 		if path, err = find(rules.line.file, rules.text); err != nil {
-			return nil, nil, fmt.Errorf("koala: %w", rules.wrong("the rule file cannot be read: %v", err))
+			return nil, nil, fmt.Errorf("koala: %w", rules.wrong("the rule file cannot be read: %v", rules.named(err)))
 		}
 		if src, err = readFile(path); err != nil {
 			return nil, nil, fmt.Errorf("koala: %w", rules.wrong("the rule file cannot be read: %v", err))
@@ -79,7 +79,8 @@ func load(path string, zone *time.Location) (*policy, *admission.Rules, error) {
 // isRuleFile tells a rule file from a koala.conf.
 func isRuleFile(src []byte) bool {
 	for text := range strings.Lines(string(src)) {
-		if slices.ContainsFunc(sections, func(s string) bool { return strings.EqualFold(strings.Trim(text, blanks+"\n\ufeff"), s) }) {
+		text = strings.ToLower(strings.Trim(text, blanks+"\n\ufeff"))
+		if slices.ContainsFunc(sections, func(s string) bool { return strings.HasPrefix(text, s) }) {
 			return true
 		}
 	}

@@ -1,0 +1,61 @@
+package koala
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// plain finds what looks like a sign of rules outside quotes and is none, what cannot be seen there, and a comment behind something else. As a
+// part of a word each would make a rule that nobody ever fits.
+func (p part) plain() error {
+	i, err := p.index(func(i int) bool { return instead(p.from(i).sign()) != "" || p.remark(i) })
+	if err != nil || i < 0 {
+		return err
+	}
+	if p = p.from(i); p.text[0] == '#' {
+		return p.wrong("a comment begins its own line; a # behind a blank in a word should be in quotes")
+	}
+	return p.wrong("%#U should be %s or stand in quotes, if it is part of a word", p.sign(), instead(p.sign()))
+}
+
+func (p part) sign() rune {
+	r, _ := utf8.DecodeRuneInString(p.text)
+	return r
+}
+
+// remark tells whether the byte i begins a comment behind a section, a rule or a result.
+func (p part) remark(i int) bool {
+	if p.text[i] != '#' {
+		return false
+	}
+	before := strings.TrimRight(p.text[:i], blanks)
+	return len(before) < i && (strings.HasSuffix(before, "]") || strings.HasSuffix(before, "}"))
+}
+
+// instead is what should stand in place of r, which other keyboards and programs write for a sign of rules; "" if r is fine.
+func instead(r rune) string {
+	switch {
+	case r < utf8.RuneSelf:
+		return ""
+	case unicode.Is(unicode.Cf, r):
+		return "left out" // it cannot be seen
+	case unicode.Is(unicode.Z, r):
+		return "a space"
+	case '！' <= r && r <= '～' && !unicode.IsLetter(r): // ASCII in full width
+		return string(r - '！' + '!')
+	case '‐' <= r && r <= '―', r == '−': // dashes, and minus
+		return "-"
+	case '‘' <= r && r <= '‟': // curly quotes
+		return `"`
+	case r == '、':
+		return ","
+	case r == '。':
+		return "."
+	case r == '【':
+		return "["
+	case r == '】':
+		return "]"
+	}
+	return ""
+}
