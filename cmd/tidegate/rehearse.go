@@ -2,9 +2,12 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"time"
 
@@ -47,9 +50,7 @@ The exit status is 0 only if every judged invariant held.`,
 			if embedded {
 				return rehearseEmbedded(cmd.Context(), o, show, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			o.InternalURL, o.Token = api.base, api.token()
-			report, err := rehearse.Run(cmd.Context(), o)
-			return errors.Join(err, verdict(report, show, cmd.OutOrStdout()))
+			return rehearseAt(cmd.Context(), &api, o, show, cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
@@ -94,6 +95,22 @@ The exit status is 0 only if every judged invariant held.`,
 	cmd.MarkFlagsMutuallyExclusive("embedded", "target")
 	cmd.MarkFlagsMutuallyExclusive("embedded", "internal")
 	return cmd
+}
+
+// rehearseAt says what is wrong as the other commands do, and that a sale was left open where no report comes after it.
+func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show func(*rehearse.Report, io.Writer) error, stdout io.Writer) error {
+	opened := false
+	o.InternalURL, o.Token = api.base, api.token()
+	o.Refused, o.Opening = api.refused, func() { opened = true }
+	_, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "sales", o.Sale)
+	if err != nil && !hasStatus(err, http.StatusNotFound) && !hasStatus(err, http.StatusServiceUnavailable) { // which Run knows what to do about
+		return err
+	}
+	report, err := rehearse.Run(ctx, o)
+	if report == nil && opened {
+		err = errors.Join(err, fmt.Errorf("sale %s is still open; to close it: tidegate sales close %s", o.Sale, o.Sale))
+	}
+	return errors.Join(err, verdict(report, show, stdout))
 }
 
 // lives tells whether a flag says what becomes of orders.

@@ -74,7 +74,7 @@ func newPublic(base, sale string, rt http.RoundTripper, wait, skew time.Duration
 	base = strings.TrimSuffix(base, "/")
 	u, err := url.Parse(base + "/v1/sales/" + url.PathEscape(sale) + "/orders")
 	if err != nil {
-		return nil, fmt.Errorf("%w PublicURLs: %w", ErrOption, err)
+		return nil, fmt.Errorf("%w --target: %w", ErrOption, err)
 	}
 	return &public{rt: rt, base: base, orders: u, wait: wait, skew: skew}, nil
 }

@@ -30,14 +30,14 @@ func (f Fates) validate(wrong func(option, format string, args ...any)) {
 		name string
 		v    float64
 	}{
-		{"Paid", f.Paid},
-		{"Cancelled", f.Cancelled},
-		{"Races", f.Races},
-		{"Reorders", f.Reorders},
-		{"Early", f.Early},
-		{"Late", f.Late},
-		{"Repeated", f.Repeated},
-		{"Doubled", f.Doubled},
+		{"--paid", f.Paid},
+		{"--cancelled", f.Cancelled},
+		{"--races", f.Races},
+		{"--reorders", f.Reorders},
+		{"--early", f.Early},
+		{"--late", f.Late},
+		{"--repeated", f.Repeated},
+		{"--doubled", f.Doubled},
 	} {
 		if !(share.v >= 0 && share.v <= 1) {
 			wrong(share.name, "%g is not a share; want 0 to 1", share.v)
@@ -45,10 +45,10 @@ func (f Fates) validate(wrong func(option, format string, args ...any)) {
 	}
 	const rounding = 1e-9
 	if all := f.Paid + f.Cancelled + f.Races; all > 1+rounding {
-		wrong("Paid, Cancelled, Races", "%g together; want at most 1", all)
+		wrong("--paid, --cancelled, --races", "%g together; want at most 1", all)
 	}
 	if all := f.Early + f.Late; all > 1+rounding {
-		wrong("Early, Late", "%g together; want at most 1", all)
+		wrong("--early, --late", "%g together; want at most 1", all)
 	}
 }
 

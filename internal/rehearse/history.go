@@ -147,19 +147,26 @@ type recorder struct {
 	close func() error
 }
 
-func newRecorder(head Head, path string) (*recorder, error) {
-	r := &recorder{h: History{Head: head, Calls: make([]Call, 0, head.Planned+head.Planned/8)}}
+// newRecorder opens the file, so that nothing has happened yet where that fails.
+func newRecorder(path string) (*recorder, error) {
+	r := &recorder{}
 	if path == "" {
 		return r, nil
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w HistoryFile: %w; want a file that can be written", ErrOption, err)
+		return nil, fmt.Errorf("%w --history: %w; want a file that can be written", ErrOption, err)
 	}
 	r.buf, r.close = bufio.NewWriterSize(f, 1<<18), f.Close
 	r.enc = json.NewEncoder(r.buf)
-	r.write(line{Run: &head})
 	return r, nil
+}
+
+func (r *recorder) begin(head Head) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h = History{Head: head, Calls: make([]Call, 0, head.Planned+head.Planned/8)}
+	r.write(line{Run: &head})
 }
 
 func (r *recorder) call(c Call) {

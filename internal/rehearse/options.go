@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"time"
 )
@@ -48,6 +49,9 @@ type Options struct {
 	Attempts       int           // of one click during the wave while its answers are lost; 0 = 5
 	RetryWait      time.Duration // before the first repeat, doubled for each further one; Retry-After wins; 0 = 100 ms
 	DrainTimeout   time.Duration // how long after the wave orders may take to be confirmed, paid or expired and queues to empty, which takes Asynq two minutes after a worker was killed; 0 = 3 min
+
+	Opening func()                                         // called before a sale that the run creates is opened; nil = nobody asks
+	Refused func(answer *http.Response, body []byte) error // makes an error of what the internal API says instead of doing something; nil = it is quoted
 
 	HistoryFile string    // JSON lines of everything seen, overwritten; "" = none
 	Progress    io.Writer // one line a second while it runs; nil = none
@@ -98,65 +102,65 @@ func (o Options) validate() error {
 		errs = append(errs, fmt.Errorf("%w %s: %s", ErrOption, option, fmt.Sprintf(format, args...)))
 	}
 	if len(o.PublicURLs) == 0 {
-		wrong("PublicURLs", "none given; want at least one, such as http://127.0.0.1:8080")
+		wrong("--target", "none given; want at least one, such as http://127.0.0.1:8080")
 	}
 	for _, u := range o.PublicURLs {
 		if !isBaseURL(u) {
-			wrong("PublicURLs", "%q is not a base URL; want one such as http://127.0.0.1:8080", u)
+			wrong("--target", "%q is not a base URL; want one such as http://127.0.0.1:8080", u)
 		}
 	}
 	if !isBaseURL(o.InternalURL) {
-		wrong("InternalURL", "%q is not a base URL; want one such as http://127.0.0.1:8081", o.InternalURL)
+		wrong("--internal", "%q is not a base URL; want one such as http://127.0.0.1:8081", o.InternalURL)
 	}
 	if o.Sale == "" {
-		wrong("Sale", "empty; want the name of the sale")
+		wrong("--sale", "empty; want the name of the sale")
 	}
 	for _, item := range o.Items {
 		if item == "" {
-			wrong("Items", "an item is empty; want names")
+			wrong("--item", "an item is empty; want names")
 		}
 	}
 	switch given := count(o.Buyers != 0, o.Rate != 0, o.Duration != 0); {
 	case given < 2:
-		wrong("Buyers, Rate, Duration", "%d of them given; want two, the third follows", given)
+		wrong("--buyers, --rate, --duration", "%d of them given; want two, the third follows", given)
 	case given > 2:
-		wrong("Buyers, Rate, Duration", "all three given; want two, the third follows")
+		wrong("--buyers, --rate, --duration", "all three given; want two, the third follows")
 	case o.Buyers == 0 && int(wave{rate: o.Rate, ramp: o.Ramp}.arrivedBy(o.Duration)) < 1:
-		wrong("Duration", "%v at %g buyers per second brings nobody; want longer", o.Duration, o.Rate)
+		wrong("--duration", "%v at %g buyers per second brings nobody; want longer", o.Duration, o.Rate)
 	case o.Rate == 0 && o.Duration > 0 && o.Duration < o.Ramp:
-		wrong("Ramp", "%v is longer than Duration %v; want at most that", o.Ramp, o.Duration)
+		wrong("--ramp", "%v is longer than --duration %v; want at most that", o.Ramp, o.Duration)
 	}
 	if !(o.Rate >= 0 && o.Rate <= 1e6) {
-		wrong("Rate", "%g is out of range; want new buyers per second, above 0, at most 1000000", o.Rate)
+		wrong("--rate", "%g is out of range; want new buyers per second, above 0, at most 1000000", o.Rate)
 	}
 	for _, share := range []struct {
 		name string
 		v    float64
-	}{{"DuplicateClicks", o.DuplicateClicks}, {"HangUps", o.HangUps}, {"Keyless", o.Keyless}} {
+	}{{"--duplicate-clicks", o.DuplicateClicks}, {"--hang-ups", o.HangUps}, {"--keyless", o.Keyless}} {
 		if !(share.v >= 0 && share.v <= 1) {
 			wrong(share.name, "%g is not a share; want 0 to 1", share.v)
 		}
 	}
 	o.Fates.validate(wrong)
 	if o.Keyless > 0 && o.Quota > 1 {
-		wrong("Keyless", "%g with a quota of %d, which makes the key required; want 0, or a quota of 1", o.Keyless, o.Quota)
+		wrong("--keyless", "%g with a quota of %d, which makes the key required; want 0, or a quota of 1", o.Keyless, o.Quota)
 	}
 	if o.Hold > 0 && o.Stock == 0 {
-		wrong("Hold", "%v for a sale that is there already; want 0, or Stock to create one", o.Hold)
+		wrong("--hold", "%v for a sale that is there already; want 0, or --stock to create one", o.Hold)
 	}
 	for _, n := range []struct {
 		name string
 		v    int
 	}{
-		{"Buyers", o.Buyers},
-		{"Stock", o.Stock},
-		{"Quota", o.Quota},
-		{"Limit", o.Limit},
-		{"OrdersPerBuyer", o.OrdersPerBuyer},
-		{"QuantityMax", o.QuantityMax},
-		{"Connections", o.Connections},
-		{"Followers", o.Followers},
-		{"Attempts", o.Attempts},
+		{"--buyers", o.Buyers},
+		{"--stock", o.Stock},
+		{"--quota", o.Quota},
+		{"--limit", o.Limit},
+		{"--orders-per-buyer", o.OrdersPerBuyer},
+		{"--quantity-max", o.QuantityMax},
+		{"--connections", o.Connections},
+		{"--followers", o.Followers},
+		{"--attempts", o.Attempts},
 	} {
 		if n.v < 0 {
 			wrong(n.name, "%d is negative; want 0 for the default, or more", n.v)
@@ -166,22 +170,22 @@ func (o Options) validate() error {
 		name string
 		v    time.Duration
 	}{
-		{"Hold", o.Hold},
-		{"Window", o.Window},
-		{"Duration", o.Duration},
-		{"Ramp", o.Ramp},
-		{"RequestTimeout", o.RequestTimeout},
-		{"RetryWait", o.RetryWait},
-		{"DrainTimeout", o.DrainTimeout},
+		{"--hold", o.Hold},
+		{"--window", o.Window},
+		{"--duration", o.Duration},
+		{"--ramp", o.Ramp},
+		{"--request-timeout", o.RequestTimeout},
+		{"--retry-wait", o.RetryWait},
+		{"--drain-timeout", o.DrainTimeout},
 	} {
 		if d.v < 0 {
 			wrong(d.name, "%v is negative; want 0 for the default, or more", d.v)
 		}
 	}
 	if o.Connections == 1 || (o.Connections > 1 && o.Followers >= o.Connections) {
-		wrong("Connections", "%d leave none for orders beside %d followers; want more", o.Connections, max(o.Followers, 1))
+		wrong("--connections", "%d leave none for orders beside %d followers; want more", o.Connections, max(o.Followers, 1))
 	} else if o.Connections == 0 && o.Followers >= 2000 {
-		wrong("Followers", "%d leave none of the 2000 connections for orders; want fewer, or more Connections", o.Followers)
+		wrong("--followers", "%d leave none of the 2000 connections for orders; want fewer, or more --connections", o.Followers)
 	}
 	return errors.Join(errs...)
 }

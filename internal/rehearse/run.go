@@ -20,11 +20,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
+	rec, err := newRecorder(o.HistoryFile)
+	if err != nil {
+		return nil, err
+	}
 	quiet := newTransport(8, 1)
 	defer quiet.CloseIdleConnections()
 	api := newInternal(o, quiet)
 	sale, err := prepare(ctx, api, o)
 	if err != nil {
+		_, _ = rec.finish() // nothing is in it
 		return nil, err
 	}
 	if len(o.Items) == 0 {
@@ -34,10 +39,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	clicks := plan(o)
 	head := Head{Prefix: newPrefix(), Sale: o.Sale, Seed: o.Seed, Planned: len(clicks), StartedAt: time.Now()}
-	rec, err := newRecorder(head, o.HistoryFile)
-	if err != nil {
-		return nil, err
-	}
+	rec.begin(head)
 	over, runErr := sendCrowd(ctx, o, head, rec, clicks)
 	var found Evidence
 	if runErr == nil {
@@ -70,6 +72,17 @@ const patience = 30 * time.Second
 
 // prepare creates and opens the sale if that was asked for, and reads it.
 func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
+	var targets []*internal
+	if o.Stock > 0 { // else it is as the crowd finds it: before the sale opens, or with a process that is away
+		for _, base := range o.PublicURLs {
+			targets = append(targets, newInternal(Options{InternalURL: base, Sale: o.Sale, RequestTimeout: o.RequestTimeout}, api.rt))
+		}
+	}
+	for i, target := range targets { // before there is a sale that would be left behind
+		if code, err := target.insist(ctx, http.MethodGet, target.sale, nil, nil); err != nil && code != http.StatusNotFound {
+			return Sale{}, fmt.Errorf("asking --target %s: %w", o.PublicURLs[i], err)
+		}
+	}
 	var fresh bool
 	if o.Stock > 0 {
 		var err error
@@ -87,16 +100,13 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 	}
 	for _, name := range o.Items {
 		if !slices.ContainsFunc(sale.Items, func(it Item) bool { return it.Item == name }) {
-			return Sale{}, fmt.Errorf("%w Items: %q is not in sale %q; want items of it", ErrOption, name, o.Sale)
+			return Sale{}, fmt.Errorf("%w --item: %q is not in sale %q; want items of it", ErrOption, name, o.Sale)
 		}
 	}
 	sale.Fresh = fresh
-	if o.Stock == 0 {
-		return sale, nil // a crowd may well come before the sale opens
-	}
-	for _, base := range o.PublicURLs {
-		if err := awaitOpen(ctx, newInternal(Options{InternalURL: base, Sale: o.Sale, RequestTimeout: o.RequestTimeout}, api.rt)); err != nil {
-			return Sale{}, fmt.Errorf("waiting for %s to open the sale: %w", base, err)
+	for i, target := range targets {
+		if err := awaitOpen(ctx, target); err != nil {
+			return Sale{}, fmt.Errorf("waiting for --target %s to open the sale: %w", o.PublicURLs[i], err)
 		}
 	}
 	return sale, nil

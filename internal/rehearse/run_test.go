@@ -272,7 +272,7 @@ func TestRunSaysWhatTheInternalAPISaid(t *testing.T) {
 	}
 	o, s.starts = smallCrowd(s), time.Now() // somebody else's sale
 	o.Stock, o.Items = 0, []string{"nothing"}
-	if _, err := Run(t.Context(), o); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `Items: "nothing"`) {
+	if _, err := Run(t.Context(), o); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `--item: "nothing"`) {
 		t.Errorf("err = %v", err)
 	}
 }

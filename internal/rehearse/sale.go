@@ -72,12 +72,13 @@ type internal struct {
 	base, token string
 	sale        string // path of the sale
 	wait        time.Duration
+	refused     func(*http.Response, []byte) error // nil: what it said
 }
 
 func newInternal(o Options, rt http.RoundTripper) *internal {
 	return &internal{
 		rt: rt, base: strings.TrimSuffix(o.InternalURL, "/"), token: o.Token,
-		sale: "/v1/sales/" + url.PathEscape(o.Sale), wait: o.RequestTimeout,
+		sale: "/v1/sales/" + url.PathEscape(o.Sale), wait: o.RequestTimeout, refused: o.Refused,
 	}
 }
 
@@ -108,6 +109,9 @@ func (i *internal) create(ctx context.Context, o Options) (fresh bool, err error
 	}
 	_, err = i.insist(ctx, http.MethodPut, i.sale, sale, nil)
 	if err == nil {
+		if o.Opening != nil {
+			o.Opening()
+		}
 		_, err = i.insist(ctx, http.MethodPost, i.sale+"/open", nil, nil)
 	}
 	return fresh, err
@@ -209,8 +213,11 @@ func (i *internal) do(ctx context.Context, method, path string, in, out any) (in
 	}
 	defer res.Body.Close()
 	if res.StatusCode/100 != 2 {
-		said, _ := io.ReadAll(io.LimitReader(res.Body, 512)) // what little of it came still helps
-		return res.StatusCode, fmt.Errorf("%w: %s %s: %s: %s", ErrAPI, method, path, res.Status, bytes.TrimSpace(said))
+		said, _ := io.ReadAll(io.LimitReader(res.Body, maxBody)) // what little of it came still helps
+		if i.refused != nil {
+			return res.StatusCode, fmt.Errorf("%w: %w", ErrAPI, i.refused(res, said))
+		}
+		return res.StatusCode, fmt.Errorf("%w: %s %s: %s: %s", ErrAPI, method, path, res.Status, bytes.TrimSpace(said[:min(512, len(said))]))
 	}
 	if out != nil {
 		if err := json.NewDecoder(res.Body).Decode(out); err != nil {
