@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,6 +29,7 @@ func confirm(cmd *cobra.Command, question string) error {
 			return nil
 		}
 	case <-cmd.Context().Done():
+		return fmt.Errorf("%w; nothing was changed", context.Cause(cmd.Context()))
 	}
 	return errors.New("nothing was changed")
 }

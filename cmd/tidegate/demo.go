@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,6 +81,7 @@ func withEmbedded(ctx context.Context, data string, stderr io.Writer, use func(c
 	if err != nil {
 		return err
 	}
+	told := ctx
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var (
@@ -91,8 +93,8 @@ func withEmbedded(ctx context.Context, data string, stderr io.Writer, use func(c
 		ended <- embedded.Run(ctx, cfg, cfg.Logger(stderr), func(p embedded.Place) { at <- p })
 	}()
 	select {
-	case err := <-ended:
-		return err
+	case err := <-ended: // which is none if it was told to
+		return cmp.Or(context.Cause(told), err)
 	case place := <-at:
 		err := use(ctx, place)
 		stop()

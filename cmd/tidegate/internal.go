@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -63,9 +65,33 @@ func (a *internalAPI) send(ctx context.Context, method string, query url.Values,
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", resp.Request.URL, err)
+		return nil, a.unanswered(resp.Request, err)
 	}
 	return answer, nil
+}
+
+// unanswered says what is known of a call without an answer, and what to do.
+func (a *internalAPI) unanswered(req *http.Request, err error) error {
+	var network *net.OpError
+	away := errors.As(err, &network) && network.Op == "dial"
+	cause, then := context.Cause(req.Context()), ""
+	if !away && req.Method != http.MethodGet {
+		then = "; " + unsure
+	}
+	if errors.Is(cause, context.Canceled) {
+		return fmt.Errorf("%w%s", cause, then)
+	}
+	if then != "" {
+		then += ": tidegate audit lists what was"
+	}
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("%s %s: no answer within %v%s; %s", req.Method, req.URL, callWithin, then, a.readyz())
+	}
+	return fmt.Errorf("%w%s; is the server running? --internal or TIDEGATE_INTERNAL_URL says where its internal listener is", err, then)
+}
+
+func (a *internalAPI) readyz() string {
+	return strings.TrimSuffix(a.base, "/") + "/readyz says what is missing"
 }
 
 // direct follows no redirect: that would make a GET of a change, whose answer says that all is well and of which nothing is done.
@@ -79,7 +105,7 @@ func (a *internalAPI) open(ctx context.Context, method string, query url.Values,
 	}
 	resp, err := direct.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w; is the server running? --internal or TIDEGATE_INTERNAL_URL says where its internal listener is", err)
+		return nil, a.unanswered(req, err)
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil
@@ -128,12 +154,16 @@ func (a *internalAPI) request(ctx context.Context, method string, query url.Valu
 			escaped[i] = strings.ReplaceAll(part, ".", "%2E")
 		}
 	}
-	at, err := url.JoinPath(a.base, escaped...)
-	if err != nil {
-		return nil, fmt.Errorf("--internal: %w; name a URL such as http://127.0.0.1:8081", err)
+	at, err := url.Parse(a.base)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
+		return nil, fmt.Errorf("--internal is %q, should be a URL such as http://127.0.0.1:8081", a.base)
 	}
+	if strings.ContainsFunc(a.token(), func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
+		return nil, errors.New("the token in INTERNAL_TOKEN, or --token, has a space or a line break in it, should be one word")
+	}
+	at = at.JoinPath(escaped...)
 	if len(query) > 0 {
-		at += "?" + query.Encode()
+		at.RawQuery = query.Encode()
 	}
 	content := []byte(nil)
 	if body != nil {
@@ -141,9 +171,9 @@ func (a *internalAPI) request(ctx context.Context, method string, query url.Valu
 			return nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(content))
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(content))
 	if err != nil {
-		return nil, fmt.Errorf("--internal: %w; name a URL such as http://127.0.0.1:8081", err)
+		return nil, err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -215,7 +245,7 @@ func (a *internalAPI) advice(resp *http.Response, reason string) string {
 	case status == http.StatusNotFound && (reason == "unknown_route" || reason == ""), status == http.StatusMethodNotAllowed:
 		return "is --internal the internal listener, of a server of this version?"
 	case status == http.StatusServiceUnavailable:
-		return "try again; " + strings.TrimSuffix(a.base, "/") + "/readyz says what is missing"
+		return "try again; " + a.readyz()
 	}
 	return ""
 }

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/serve"
 )
 
 // internalFake answers as the internal API does for the calls it is given, and notes them.
@@ -79,6 +85,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{at("http://127.0.0.1:1"), "top --once", []string{"is the server running?", "--internal"}},
 		{at("127.0.0.1:8081"), "sales list", []string{"--internal", "http://127.0.0.1:8081"}},
 		{at(":"), "verify x", []string{"--internal", "http://127.0.0.1:8081"}},
+		{at("localhost"), "sales pause x", []string{`--internal is "localhost", should be a URL such as http://127.0.0.1:8081`}},
+		{nothing, "sales pause x --internal localhost:8081", []string{`--internal is "localhost:8081", should be`}},
+		{func(name string) string { return map[string]string{"INTERNAL_TOKEN": "secret\n"}[name] }, "sales pause x", []string{"INTERNAL_TOKEN", "line break"}},
 		{answering(t, 401, ""), "sales list", []string{"401", "set INTERNAL_TOKEN"}},
 		{token(answering(t, 401, "")), "sales list", []string{"401", "does not know the token in INTERNAL_TOKEN"}},
 		{token(answering(t, 403, "")), "orders dead", []string{"403", "role operator"}},
@@ -137,6 +146,68 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	if out, err := call(t, known, "semaphores", "release", "r", "x", "--yes"); err != nil || out != "released\n" {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// Nobody knows what came of a change that was not answered, and a command that a signal has ended has not done well.
+func TestWithoutAnAnswer(t *testing.T) {
+	const (
+		audit = "whether it was done is not known: tidegate audit lists what was"
+		where = "--internal or TIDEGATE_INTERNAL_URL says where its internal listener is"
+	)
+	for _, tt := range []struct {
+		args, end, want string
+		status          int
+	}{
+		{"verify x", "interrupted", "interrupted", 143},
+		{"sales list", "interrupted", "interrupted", 143},
+		{"rules diff none.yaml", "interrupted", "interrupted", 143},
+		{"rehearse --sale x --stock 1 --buyers 1 --rate 1", "interrupted", "interrupted", 143},
+		{"sales pause x", "interrupted", "interrupted; " + unsure, 143},
+		{"sales stock x a=+1", "interrupted", "interrupted", 143}, // while it looks what there is
+		{"verify x", "late", "GET BASE/v1/sales/x/verify: no answer within 30s; BASE/readyz says what is missing", 1},
+		{"sales pause x", "late", "POST BASE/v1/sales/x/pause: no answer within 30s; " + audit + "; BASE/readyz says what is missing", 1},
+		{"sales open x", "cut", `Post "BASE/v1/sales/x/open": EOF; ` + audit + "; is the server running? " + where, 1},
+		{"sales open x", "away", `Post "BASE/v1/sales/x/open": dial tcp ADDR: connect: connection refused; is the server running? ` + where, 1},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := func() {}
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			switch _, _ = io.Copy(io.Discard, r.Body); tt.end {
+			case "interrupted":
+				cancel(serve.Told{Signal: syscall.SIGTERM})
+			case "cut":
+				panic(http.ErrAbortHandler)
+			}
+			<-r.Context().Done()
+		}))
+		switch tt.end {
+		case "late":
+			ctx, stop = context.WithTimeout(ctx, 50*time.Millisecond)
+		case "away":
+			server.Close()
+		}
+		var out output
+		err := run(ctx, strings.Fields(tt.args), at(server.URL), &out, &out)
+		want := strings.NewReplacer("BASE", server.URL, "ADDR", strings.TrimPrefix(server.URL, "http://")).Replace(tt.want)
+		if err == nil || err.Error() != want || statusOf(err) != tt.status {
+			t.Errorf("%s, %s: status %d: %v", tt.args, tt.end, statusOf(err), err)
+		}
+		stop()
+		cancel(nil)
+		server.Close()
+	}
+}
+
+// statusOf is what the program would end with.
+func statusOf(err error) int {
+	var other interface{ ExitStatus() int }
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &other):
+		return other.ExitStatus()
+	}
+	return 1
 }
 
 // A client that follows a redirect makes a GET of a change: what answers that says that all is well.

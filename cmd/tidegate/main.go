@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -33,11 +34,32 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
+	var told serve.Told
+	if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &told) {
+		if !errors.Is(err, told) { // of a library, which says it in its own words
+			err = fmt.Errorf("%w; %s", told, unsure)
+		}
+		return interrupted{err, told.Signal}
+	}
 	if err != nil && !errors.Is(err, errDifferent) && cmd.Name() == "diff" {
 		return undecided{err}
 	}
 	return err
 }
+
+// unsure is said of a change that was not answered.
+const unsure = "whether it was done is not known"
+
+// interrupted is the error of a command that a signal has ended before it was done.
+type interrupted struct {
+	error
+	by syscall.Signal
+}
+
+// ExitStatus is what shells have for it.
+func (i interrupted) ExitStatus() int { return 128 + int(i.by) }
+
+func (i interrupted) Unwrap() error { return i.error }
 
 // undecided is the error of a comparison, whose status 1 says that there is a difference.
 type undecided struct{ error }

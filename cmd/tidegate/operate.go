@@ -111,7 +111,7 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 	for tries := 1; c.again && tries < mostTries && hasStatus(err, http.StatusConflict); tries++ {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(betweenTries):
 		}
 		if body, err = c.body(ctx, api, args); err != nil {

@@ -143,11 +143,7 @@ func TestRulesDiffStatus(t *testing.T) {
 		{answering(t, 200, `{"version":"x","source":"a: {b: [}"}`), []string{file}, 2},
 	} {
 		_, err := call(t, tt.env, append([]string{"rules", "diff"}, tt.args...)...)
-		status := 1
-		if other := (interface{ ExitStatus() int })(nil); errors.As(err, &other) {
-			status = other.ExitStatus()
-		}
-		if err == nil || status != tt.want {
+		if status := statusOf(err); status != tt.want {
 			t.Errorf("%q: status %d, want %d: %v", tt.args, status, tt.want, err)
 		}
 	}

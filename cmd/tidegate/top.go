@@ -30,10 +30,14 @@ func topCommand(getenv func(string) string) *cobra.Command {
 			"q ends it. Into a pipe it prints a frame after the other; with NO_COLOR there are no colours.",
 		Args: named, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			show := api.showFrames
 			if asJSON || once || !isTerminal(cmd.OutOrStdout()) {
-				return api.printFrames(cmd, once, asJSON)
+				show = func(cmd *cobra.Command) error { return api.printFrames(cmd, once, asJSON) }
 			}
-			return api.showFrames(cmd)
+			if err := show(cmd); once || !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil // it has no other end
 		},
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "print one frame and end")

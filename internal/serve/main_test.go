@@ -1,0 +1,61 @@
+package serve_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/tidegate/tidegate/internal/serve"
+)
+
+// failed is an error with a status of its own.
+type failed struct{ error }
+
+func (failed) ExitStatus() int { return 42 }
+
+func (f failed) Unwrap() error { return f.error }
+
+// TestMainEndsWithAStatus runs itself as a program for each case.
+func TestMainEndsWithAStatus(t *testing.T) {
+	wrong := errors.New("wrong")
+	cases := []struct {
+		name   string
+		signal syscall.Signal
+		end    func(context.Context) error
+		want   int
+	}{
+		{"done", 0, func(context.Context) error { return nil }, 0},
+		{"wrong", 0, func(context.Context) error { return wrong }, 1},
+		{"wrong in a way of its own", 0, func(context.Context) error { return failed{wrong} }, 42},
+		{"told to stop, and did", syscall.SIGTERM, func(context.Context) error { return nil }, 0},
+		{"told to stop while it began", syscall.SIGTERM, func(ctx context.Context) error { return ctx.Err() }, 0},
+		{"told to stop, and could not", syscall.SIGTERM, func(context.Context) error { return wrong }, 1},
+		{"told to stop before it was done", syscall.SIGINT, func(ctx context.Context) error {
+			if context.Cause(ctx) != (serve.Told{Signal: syscall.SIGINT}) {
+				return wrong
+			}
+			return failed{context.Cause(ctx)}
+		}, 42},
+	}
+	const which = "TEST_MAIN_CASE"
+	for _, tt := range cases {
+		if os.Getenv(which) == tt.name {
+			os.Exit(serve.Main(func(ctx context.Context, _ []string, _ func(string) string, _, _ io.Writer) error {
+				if tt.signal != 0 {
+					_ = syscall.Kill(syscall.Getpid(), tt.signal)
+					<-ctx.Done()
+				}
+				return tt.end(ctx)
+			}))
+		}
+		program := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
+		program.Env = append(os.Environ(), which+"="+tt.name)
+		if out, _ := program.CombinedOutput(); program.ProcessState.ExitCode() != tt.want {
+			t.Errorf("%s: status %d, want %d\n%s", tt.name, program.ProcessState.ExitCode(), tt.want, out)
+		}
+	}
+}
