@@ -78,6 +78,16 @@ func TestConvertKeepsComments(t *testing.T) {
 	}
 }
 
+// TestConvertBlanks: a vertical tab is a blank of Koala's, and nothing that YAML may hold.
+func TestConvertBlanks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.conf")
+	writePolicy(t, path, "", "# of\vlines\nrule\v:\v[count] [uid=+]\v[time=600;\vcount=5] [result=2; return=201]")
+	yaml := convert(t, path)
+	if _, err := admission.ParseRules("rules.yaml", yaml); err != nil || !strings.Contains(string(yaml), "# of lines\n") {
+		t.Errorf("%v in\n%q", err, yaml)
+	}
+}
+
 // TestConvertedFileDecidesAlike: the service and a gate that has the converted file decide as many random requests alike.
 func TestConvertedFileDecidesAlike(t *testing.T) {
 	dir := t.TempDir()

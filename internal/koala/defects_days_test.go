@@ -1,6 +1,8 @@
 package koala_test
 
 import (
+	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -147,6 +149,30 @@ func TestK4ADayInRedis(t *testing.T) {
 func endOfDay(in *time.Location) time.Time {
 	y, m, d := time.Now().In(in).Date()
 	return time.Date(y, m, d+1, 0, 0, 0, 0, in)
+}
+
+// A day that begins where the clocks skip midnight does not begin an hour early, again and again.
+func TestTodayWhereThereIsNoMidnight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logged := newJournal()
+		s := newOurs(t, inMemory(), "rule : [count] [uid=+] [time=600; count=2] [result=2; return=201]", func(o *koala.Options) {
+			o.Zone, o.Logger = zone(t, "America/Havana"), slog.New(slog.NewTextHandler(logged, nil))
+		})
+		time.Sleep(time.Until(time.Date(2000, 4, 2, 4, 30, 0, 0, time.UTC))) // half an hour before
+		for range 3 {
+			s.writeThrough(t.Context(), uid)
+		}
+		for _, want := range []string{"2000-04-01[{201 2 1}]", "2000-04-02[]"} {
+			date, tallies := s.Today()
+			if got := fmt.Sprint(date, tallies); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			time.Sleep(30 * time.Minute)
+		}
+		if got := logged.String(); strings.Count(got, "a rule's day") != 1 {
+			t.Errorf("logged %s", got)
+		}
+	})
 }
 
 func zone(t testing.TB, name string) *time.Location {
