@@ -222,19 +222,29 @@ rule : [count] [ip=+] [time=600; count=1] [result=2; return=201]`
 	}
 }
 
-// What each rule let pass and answered today is known, and logged when the day of the zone ends.
+// What each rule let in and refused today is known, direct rules as their results say, and logged when the day of the zone ends.
 func TestToday(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logged := newJournal()
-		s := newOurs(t, inMemory(), eachMethod, func(o *koala.Options) { o.Logger = slog.New(slog.NewTextHandler(logged, nil)) })
+		s := newOurs(t, inMemory(), `rule : [direct] [white=+] [] [result=1; return=101]
+rule : [direct] [black=+] [] [result=2; return=102]
+rule : [direct] [black=+; white=+] [] [result=1; return=103]
+`+eachMethod, func(o *koala.Options) { o.Logger = slog.New(slog.NewTextHandler(logged, nil)) })
 		time.Sleep(15*time.Hour + 59*time.Minute) // to 23:59 in Shanghai
 		params := koala.Params{"uid": "7", "act": "a"}
 		for range 4 {
 			s.writeThrough(t.Context(), params)
 		}
 		s.complete(params, false)
+		white, black := koala.Params{"white": "1"}, koala.Params{"black": "1"}
+		for range 5 {
+			s.browse(t.Context(), white)
+		}
+		s.writeThrough(t.Context(), black)
+		s.complete(white, true)
+		s.complete(koala.Params{"white": "1", "black": "1"}, false)
 		date, tallies := s.Today()
-		if got := fmt.Sprint(date, tallies); got != "2000-01-01[{201 2 3} {202 3 0} {203 3 0} {204 3 0}]" {
+		if got := fmt.Sprint(date, tallies); got != "2000-01-01[{101 7 0} {102 0 2} {103 1 0} {201 2 3} {202 3 0} {203 3 0} {204 3 0}]" {
 			t.Errorf("%s", got)
 		}
 		if logged.String() != "" {
@@ -245,7 +255,7 @@ func TestToday(t *testing.T) {
 		if got := fmt.Sprint(date, tallies); got != "2000-01-02[]" {
 			t.Errorf("%s", got)
 		}
-		if got := logged.String(); strings.Count(got, "a rule's day") != 4 || !strings.Contains(got, "date=2000-01-01 rule_no=201 allow=2 deny=3") {
+		if got := logged.String(); strings.Count(got, "a rule's day") != 7 || !strings.Contains(got, "date=2000-01-01 rule_no=201 allow=2 deny=3") {
 			t.Errorf("logged %s", got)
 		}
 	})
