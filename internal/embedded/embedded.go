@@ -15,11 +15,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/audit"
-	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
-	"github.com/tidegate/tidegate/internal/loginlog"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/internal/serve"
 	"github.com/tidegate/tidegate/login"
@@ -97,8 +94,8 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 		}},
 	}
 	if err := p.AddHTTP(&told, serve.HTTP{
-		Orders: svc, Counts: counts, Bans: banlog.SQLite(db), Audit: audit.SQLite(db), Redis: r, BanScript: true, Semaphores: semdefs.SQLite(db),
-		Failures: login.NewMemoryStore(), Logins: loginlog.SQLite(db), History: history.SQLite(db), Within: decideWithin,
+		Orders: svc, Counts: counts, Redis: r, BanScript: true, Semaphores: semdefs.SQLite(db),
+		Failures: login.NewMemoryStore(), History: history.SQLite(db), Within: decideWithin,
 	}); err != nil {
 		return err
 	}

@@ -1,76 +1,86 @@
-// Package history forgets what became of bans and of logins, and what operators changed, when it is too old: it names people, or nearly so.
+// Package history keeps in the database what became of bans and of logins, and what operators changed; and forgets what is too old, for it
+// names people, or nearly so.
 package history
 
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"log/slog"
-	"time"
 
 	"github.com/tidegate/tidegate/internal/sqltime"
 )
 
-const (
-	pruneEvery = time.Hour
-	pruneBatch = 1000 // rows of a statement, so that none is held up for long
-)
+// ErrUnavailable is in the errors of reading from a database that does not answer.
+var ErrUnavailable = errors.New("history: unavailable")
 
-// tables are those that are pruned. Each has a column id, which is unique, and an index on (at, id).
-var tables = [...]string{"ban_events", "login_events", "audit_events"}
-
-// A Pruner deletes old rows. Make it with Postgres or SQLite; it is safe for concurrent use, and any number of processes may prune at once.
-// The database stays the caller's.
-type Pruner struct {
+// A History is all events in a database, which stays the caller's. Make it with Postgres or SQLite; it is safe for concurrent use.
+type History struct {
 	db    *sql.DB
 	write sqltime.Write
-	batch int
+	batch int // rows that Prune deletes at a time
 }
 
-// Postgres returns a pruner of a database that package migrations has brought up to date.
-func Postgres(db *sql.DB) *Pruner { return &Pruner{db, sqltime.Postgres, pruneBatch} }
+// Postgres returns the history in a database that package migrations has brought up to date.
+func Postgres(db *sql.DB) *History { return &History{db, sqltime.Postgres, pruneBatch} }
 
-// SQLite is Postgres for SQLite.
-func SQLite(db *sql.DB) *Pruner { return &Pruner{db, sqltime.SQLite, pruneBatch} }
+// SQLite is Postgres for SQLite. Its times are to the millisecond.
+func SQLite(db *sql.DB) *History { return &History{db, sqltime.SQLite, pruneBatch} }
 
-// Run deletes what is older than keep, now and every hour, until ctx ends. What fails is tried again an hour later.
-func (p *Pruner) Run(ctx context.Context, keep time.Duration, log *slog.Logger) error {
-	tick := time.NewTicker(pruneEvery)
-	defer tick.Stop()
-	for {
-		n, err := p.Prune(ctx, time.Now().Add(-keep))
-		switch {
-		case err != nil && ctx.Err() == nil:
-			log.WarnContext(ctx, "old history is still there", "error", err)
-		case n > 0:
-			log.InfoContext(ctx, "old history is gone", "rows", n)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+// record keeps n events, or none.
+func (h *History) record(ctx context.Context, n int, insert func(tx *sql.Tx, i int) error) error {
+	tx, err := h.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("history: record: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	for i := range n {
+		if err := insert(tx, i); err != nil {
+			return fmt.Errorf("history: record: %w", err)
 		}
 	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("history: record: %w", err)
+	}
+	return nil
 }
 
-// Prune deletes what happened before a time, the oldest first, and returns how much that was.
-func (p *Pruner) Prune(ctx context.Context, before time.Time) (rows int64, err error) {
-	for _, table := range tables {
-		query := "DELETE FROM " + table + " WHERE id IN (SELECT id FROM " + table + " WHERE at < $1 ORDER BY at, id LIMIT $2)"
-		for {
-			res, err := p.db.ExecContext(ctx, query, p.write(before), p.batch)
-			if err != nil {
-				return rows, fmt.Errorf("history: prune %s: %w", table, err)
-			}
-			n, err := res.RowsAffected()
-			if err != nil {
-				return rows, fmt.Errorf("history: prune %s: %w", table, err)
-			}
-			rows += n
-			if n < int64(p.batch) {
-				break
-			}
-		}
+// A page is what is asked of a table: up to limit events, the newest first, those after the one with the id after, or from the newest if
+// that is empty. An id that is not known has nothing after it.
+type page struct {
+	columns, table string
+	where          string // what else must be true, with $2 for with
+	with           []any
+	after          string
+	limit          int
+}
+
+func list[T any](ctx context.Context, h *History, p page, fields func(*T) []any) ([]T, error) {
+	query, args := "SELECT "+p.columns+" FROM "+p.table+" WHERE true"+p.where, append([]any{p.limit}, p.with...)
+	if p.after != "" {
+		args = append(args, p.after)
+		query += fmt.Sprintf(" AND (at, id) < (SELECT at, id FROM %s WHERE id = $%d)", p.table, len(args))
 	}
-	return rows, nil
+	return read(ctx, h, query+" ORDER BY at DESC, id DESC LIMIT $1", args, fields)
+}
+
+// read returns the rows of a query, each scanned into the fields of a T.
+func read[T any](ctx context.Context, h *History, query string, args []any, fields func(*T) []any) ([]T, error) {
+	rows, err := h.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		var one T
+		if err := rows.Scan(fields(&one)...); err != nil {
+			return nil, fmt.Errorf("history: %w", err)
+		}
+		all = append(all, one)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return all, nil
 }

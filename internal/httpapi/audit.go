@@ -14,14 +14,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
-	"github.com/tidegate/tidegate/internal/audit"
+	"github.com/tidegate/tidegate/internal/history"
 )
 
-// Audit keeps what operators changed, as an *audit.Log does.
+// Audit keeps what operators changed, as an history.Changes does.
 type Audit interface {
-	Record(ctx context.Context, e audit.Event) error
+	Record(ctx context.Context, e history.Change) error
 	// List returns up to limit events, the newest first: those after the one with the ID after, or from the newest if that is empty.
-	List(ctx context.Context, after string, limit int) ([]audit.Event, error)
+	List(ctx context.Context, after string, limit int) ([]history.Change, error)
 }
 
 var auditRoute = huma.Operation{
@@ -106,7 +106,7 @@ func (a *API) note(ctx context.Context, action string, detail any, outcome error
 		return
 	}
 	r := requestOf(ctx)
-	e := audit.Event{
+	e := history.Change{
 		ID: rand.Text(), At: time.Now(), Actor: cmp.Or(r.token, "local"), Action: action, Target: quoted(r.target()),
 		Outcome: "done", RequestID: r.id,
 	}
@@ -173,10 +173,10 @@ func (a *API) listAudit(ctx context.Context, in *Paging) (*pageOutput[auditView]
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(events, in.Limit, viewAudit, func(e *audit.Event) []byte { return []byte(e.ID) }), nil
+	return pageOf(events, in.Limit, viewAudit, func(e *history.Change) []byte { return []byte(e.ID) }), nil
 }
 
-func viewAudit(e *audit.Event) auditView {
+func viewAudit(e *history.Change) auditView {
 	return auditView{
 		ID: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action, Target: e.Target, Detail: e.Detail, Outcome: e.Outcome, RequestID: e.RequestID,
 	}

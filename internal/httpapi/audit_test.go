@@ -15,35 +15,35 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/audit"
+	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // fakeAudit keeps events, the newest first, unless it fails.
 type fakeAudit struct {
-	events []audit.Event
+	events []history.Change
 	err    error
 }
 
-func (f *fakeAudit) Record(ctx context.Context, e audit.Event) error {
+func (f *fakeAudit) Record(ctx context.Context, e history.Change) error {
 	if err := cmp.Or(f.err, ctx.Err()); err != nil {
 		return err
 	}
-	f.events = append([]audit.Event{e}, f.events...)
+	f.events = append([]history.Change{e}, f.events...)
 	return nil
 }
 
-func (f *fakeAudit) List(_ context.Context, after string, limit int) ([]audit.Event, error) {
+func (f *fakeAudit) List(_ context.Context, after string, limit int) ([]history.Change, error) {
 	found := f.events
 	if after != "" {
-		found = found[slices.IndexFunc(found, func(e audit.Event) bool { return e.ID == after })+1:]
+		found = found[slices.IndexFunc(found, func(e history.Change) bool { return e.ID == after })+1:]
 	}
 	return found[:min(limit, len(found))], f.err
 }
 
 // last is the only event since it was last asked for.
-func (f *fakeAudit) last(t *testing.T) audit.Event {
+func (f *fakeAudit) last(t *testing.T) history.Change {
 	t.Helper()
 	defer func() { f.events = nil }()
 	if len(f.events) != 1 {
@@ -314,7 +314,7 @@ func TestAuditIsListed(t *testing.T) {
 	if !slices.Equal(actions, []string{"close-sale", "pause-sale", "open-sale"}) || len(kept.events) != 3 {
 		t.Errorf("%v: reading leaves no event: %d", actions, len(kept.events))
 	}
-	kept.err = audit.ErrUnavailable
+	kept.err = history.ErrUnavailable
 	matchesDocument(t, h, "GET", "/v1/audit", "", "/v1/audit", 503)
 	if w := call(b.Internal(), "GET", "/v1/audit", "", "X-Tidegate-Token", "s"); w.Code != 403 {
 		t.Errorf("a service reads what operators did: %d", w.Code)

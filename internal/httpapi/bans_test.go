@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/banlog"
+	"github.com/tidegate/tidegate/internal/history"
 )
 
 func banned(kind admission.BanKind, value string) admission.Ban {
@@ -147,9 +147,9 @@ func TestBansHostile(t *testing.T) {
 	}
 }
 
-type history []admission.BanEvent
+type banHistory []admission.BanEvent
 
-func (h history) List(_ context.Context, after string, limit int) ([]admission.BanEvent, error) {
+func (h banHistory) List(_ context.Context, after string, limit int) ([]admission.BanEvent, error) {
 	for i := range h {
 		if after == "" || h[i].ID == after {
 			if after != "" {
@@ -164,7 +164,7 @@ func (h history) List(_ context.Context, after string, limit int) ([]admission.B
 func TestBanHistory(t *testing.T) {
 	ended := banned(admission.BanUser, "ann")
 	b := setup(t, func(c *Config) {
-		c.Bans = history{{ID: "2", At: noon.Add(time.Minute), Ban: ended, Lifted: true}, {ID: "1", At: noon, Ban: ended}}
+		c.Bans = banHistory{{ID: "2", At: noon.Add(time.Minute), Ban: ended, Lifted: true}, {ID: "1", At: noon, Ban: ended}}
 	})
 	var seen string
 	for cursor := ""; ; {
@@ -200,7 +200,7 @@ func TestBanHistory(t *testing.T) {
 type noHistory struct{}
 
 func (noHistory) List(context.Context, string, int) ([]admission.BanEvent, error) {
-	return nil, fmt.Errorf("%w: list: connection refused", banlog.ErrUnavailable)
+	return nil, fmt.Errorf("%w: list: connection refused", history.ErrUnavailable)
 }
 
 // A ban that an operator makes keeps its target off every front, until it is lifted.

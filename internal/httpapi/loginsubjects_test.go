@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/loginlog"
+	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -344,7 +344,7 @@ func TestLoginHistory(t *testing.T) {
 	if w := call(setupLogin(t, func(c *Config) { c.LoginHistory = nil }).Internal(), "GET", "/v1/login/history", ""); w.Body.String() != `{"items":[],"next_cursor":null}`+"\n" {
 		t.Errorf("%s", w.Body)
 	}
-	b.history.err = fmt.Errorf("%w: list: connection refused", loginlog.ErrUnavailable)
+	b.history.err = fmt.Errorf("%w: list: connection refused", history.ErrUnavailable)
 	if p := problemIn(t, b.call("GET", "/v1/login/history", "")); p.Status != 503 || p.Reason != "store_unavailable" {
 		t.Errorf("the database is away: %+v", p)
 	}

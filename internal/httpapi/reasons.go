@@ -9,9 +9,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
-	"github.com/tidegate/tidegate/internal/audit"
-	"github.com/tidegate/tidegate/internal/banlog"
-	"github.com/tidegate/tidegate/internal/loginlog"
+	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
@@ -189,9 +187,7 @@ var reasonOf = []struct {
 	{semaphore.ErrAtCapacity, string(orders.ReasonAtCapacity)},
 	{semaphore.ErrClosed, reasonDraining},
 	{semdefs.ErrUnavailable, reasonStoreUnavailable},
-	{banlog.ErrUnavailable, reasonStoreUnavailable},
-	{audit.ErrUnavailable, reasonStoreUnavailable},
-	{loginlog.ErrUnavailable, reasonStoreUnavailable},
+	{history.ErrUnavailable, reasonStoreUnavailable},
 	{captcha.ErrUnavailable, reasonStoreUnavailable},
 	{errUnauthenticated, reasonUnauthenticated},
 	{errForbidden, reasonForbidden},

@@ -8,15 +8,12 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/audit"
-	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/enforce"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/koala"
-	"github.com/tidegate/tidegate/internal/loginlog"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
@@ -27,15 +24,12 @@ import (
 type HTTP struct {
 	Orders     *orders.Service
 	Counts     admission.Store
-	Bans       *banlog.Log
-	Audit      *audit.Log
 	Redis      *Redis
 	BanScript  bool // run here, since there is no other worker
 	Semaphores *semdefs.Table
 	Failures   login.Store // of logins
-	Logins     *loginlog.Log
-	History    *history.Pruner // of Bans, Logins and Audit
-	Within     time.Duration   // bounds the decision on an order or a login; 0 is the default
+	History    *history.History
+	Within     time.Duration // bounds the decision on an order or a login; 0 is the default
 }
 
 // AddHTTP gives a process the public and the internal listener.
@@ -47,7 +41,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	var gate *admission.Gate
 	gate, err = admission.New(h.Counts, rules, admission.Options{
 		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log,
-		History: enforce.NewHistory(h.Bans, h.Redis.Queue, cfg.Namespace, func() *admission.Rules { return gate.Rules() }),
+		History: enforce.NewHistory(h.History.Bans(), h.Redis.Queue, cfg.Namespace, func() *admission.Rules { return gate.Rules() }),
 	})
 	if err != nil {
 		return err
@@ -130,10 +124,10 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		return err
 	}
 	api, err := httpapi.New(httpapi.Config{
-		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.Bans, Audit: h.Audit, Semaphores: semaphores, Secret: []byte(cfg.Secret),
+		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.History.Bans(), Audit: h.History.Changes(), Semaphores: semaphores, Secret: []byte(cfg.Secret),
 		PreviousSecret: []byte(cfg.PreviousSecret), Captcha: challenges, CaptchaLimit: challengeLimit,
 		Live:  &httpapi.Live{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
-		Koala: dialect, Login: throttle, LoginHistory: h.Logins, Settled: logins.Settled,
+		Koala: dialect, Login: throttle, LoginHistory: h.History.Logins(), Settled: logins.Settled,
 		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, Verified: measured.Verified,
 		Identity: identity, Tokens: tokens,
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Tracer: p.Tracer, Logger: p.Log, Version: version(), DecideWithin: h.Within,

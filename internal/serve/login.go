@@ -21,7 +21,7 @@ func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate, solutions *admiss
 			d, err := solutions.Charge(ctx, admission.Request{IP: ip, Route: httpapi.SolutionRoute})
 			return d.RetryAfter, err != nil || d.Admitted
 		},
-		Bans: sparing{gate, cfg.TrustedProxies}, History: h.Logins,
+		Bans: sparing{gate, cfg.TrustedProxies}, History: h.History.Logins(),
 		Decided: measured.Decided, Logger: p.Log,
 	})
 	if err != nil {

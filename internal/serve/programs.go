@@ -12,11 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/audit"
-	"github.com/tidegate/tidegate/internal/banlog"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
-	"github.com/tidegate/tidegate/internal/loginlog"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/login"
@@ -36,8 +33,8 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			return err
 		}
 		return p.AddHTTP(cfg, HTTP{
-			Orders: svc, Counts: admission.NewRedisStore(shared), Bans: banlog.Postgres(db), Audit: audit.Postgres(db), Redis: r, Semaphores: semdefs.Postgres(db),
-			Failures: login.NewRedisStore(r.Logins), Logins: loginlog.Postgres(db), History: history.Postgres(db),
+			Orders: svc, Counts: admission.NewRedisStore(shared), Redis: r, Semaphores: semdefs.Postgres(db),
+			Failures: login.NewRedisStore(r.Logins), History: history.Postgres(db),
 		})
 	})
 }

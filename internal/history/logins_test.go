@@ -1,10 +1,9 @@
-package loginlog_test
+package history_test
 
 import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -15,23 +14,20 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/loginlog"
-	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/login"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
-
 // each runs test over both databases.
-func each(t *testing.T, test func(t *testing.T, log *loginlog.Log)) {
-	databases.Each(t, loginlog.Postgres, loginlog.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *loginlog.Log) { test(t, open(db)) })
+func eachLogins(t *testing.T, test func(t *testing.T, log history.Logins)) {
+	databases.Each(t, history.Postgres, history.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *history.History) {
+		test(t, open(db).Logins())
+	})
 }
 
-var epoch = time.Date(2030, 1, 2, 3, 4, 5, 6e6, time.UTC)
-
 // event is the n-th of a history in which two come in every second, by turns of two names and of none.
-func event(n int) login.Event {
+func failure(n int) login.Event {
 	e := login.Event{
 		ID: fmt.Sprintf("id-%04d", n), At: epoch.Add(time.Duration(n/2) * time.Second), Rule: "login-name-3-in-1m-challenge", Count: admission.CountName,
 		Action: admission.LoginChallenge, Factor: "password", Name: []string{"", "ANN", "BOB"}[n%3], IP: "192.0.2.x", Times: n + 1, Shadow: n%2 == 1,
@@ -42,7 +38,7 @@ func event(n int) login.Event {
 	return e
 }
 
-func list(t *testing.T, log *loginlog.Log, reference, after string, limit int) []login.Event {
+func listLogins(t *testing.T, log history.Logins, reference, after string, limit int) []login.Event {
 	t.Helper()
 	events, err := log.List(t.Context(), reference, after, limit)
 	if err != nil {
@@ -51,15 +47,15 @@ func list(t *testing.T, log *loginlog.Log, reference, after string, limit int) [
 	return events
 }
 
-func TestHistory(t *testing.T) {
-	each(t, func(t *testing.T, log *loginlog.Log) {
-		if got := list(t, log, "", "", 10); len(got) != 0 {
+func TestLogins(t *testing.T) {
+	eachLogins(t, func(t *testing.T, log history.Logins) {
+		if got := listLogins(t, log, "", "", 10); len(got) != 0 {
 			t.Errorf("a new history has %v", got)
 		}
 		var told, want []login.Event
 		for n := range 10 {
-			told = append(told, event(n))
-			want = append([]login.Event{event(n)}, want...)
+			told = append(told, failure(n))
+			want = append([]login.Event{failure(n)}, want...)
 		}
 		for _, part := range [][]login.Event{told[:5], told[3:]} { // two of them once more
 			if err := log.Record(t.Context(), part); err != nil {
@@ -70,7 +66,7 @@ func TestHistory(t *testing.T) {
 			want := slices.DeleteFunc(slices.Clone(want), func(e login.Event) bool { return reference != "" && e.Name != reference })
 			var got []login.Event
 			for after := ""; ; after = got[len(got)-1].ID {
-				page := list(t, log, reference, after, 2)
+				page := listLogins(t, log, reference, after, 2)
 				if got = append(got, page...); len(page) < 2 {
 					break
 				}
@@ -79,7 +75,7 @@ func TestHistory(t *testing.T) {
 				t.Errorf("%q, newest first (-want +got):\n%s", reference, diff)
 			}
 		}
-		if got := list(t, log, "", "unknown", 3); len(got) != 0 {
+		if got := listLogins(t, log, "", "unknown", 3); len(got) != 0 {
 			t.Errorf("after an unknown event there are %v", got)
 		}
 	})
@@ -87,56 +83,56 @@ func TestHistory(t *testing.T) {
 
 // What has no end has none in the database either, where others read it.
 func TestNoEndIsNull(t *testing.T) {
-	databases.Each(t, loginlog.Postgres, loginlog.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *loginlog.Log) {
-		if err := open(db).Record(t.Context(), []login.Event{event(0), event(1)}); err != nil {
+	databases.Each(t, history.Postgres, history.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *history.History) {
+		if err := open(db).Logins().Record(t.Context(), []login.Event{failure(0), failure(1)}); err != nil {
 			t.Fatal(err)
 		}
 		var id string
-		if err := db.QueryRowContext(t.Context(), `SELECT id FROM login_events WHERE until IS NULL`).Scan(&id); err != nil || id != event(0).ID {
+		if err := db.QueryRowContext(t.Context(), `SELECT id FROM login_events WHERE until IS NULL`).Scan(&id); err != nil || id != failure(0).ID {
 			t.Errorf("%q, %v", id, err)
 		}
 	})
 }
 
 // Any number of processes tell of the same events at once.
-func TestToldByMany(t *testing.T) {
-	each(t, func(t *testing.T, log *loginlog.Log) {
+func TestLoginsToldByMany(t *testing.T) {
+	eachLogins(t, func(t *testing.T, log history.Logins) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
 				for n := range 20 {
-					if err := log.Record(t.Context(), []login.Event{event(n), event(n + 1)}); err != nil {
+					if err := log.Record(t.Context(), []login.Event{failure(n), failure(n + 1)}); err != nil {
 						t.Error(err)
 					}
 				}
 			})
 		}
 		wg.Wait()
-		if got := list(t, log, "", "", 1000); len(got) != 21 {
+		if got := listLogins(t, log, "", "", 1000); len(got) != 21 {
 			t.Errorf("%d events, want 21", len(got))
 		}
 	})
 }
 
 // What cannot be kept as a whole is told again as a whole.
-func TestAllOrNone(t *testing.T) {
-	each(t, func(t *testing.T, log *loginlog.Log) {
-		wrong := event(1)
+func TestLoginsAllOrNone(t *testing.T) {
+	eachLogins(t, func(t *testing.T, log history.Logins) {
+		wrong := failure(1)
 		wrong.Action = "applaud"
-		if err := log.Record(t.Context(), []login.Event{event(0), wrong}); err == nil {
+		if err := log.Record(t.Context(), []login.Event{failure(0), wrong}); err == nil {
 			t.Error("kept an action that there is not")
 		}
-		if got := list(t, log, "", "", 10); len(got) != 0 {
+		if got := listLogins(t, log, "", "", 10); len(got) != 0 {
 			t.Errorf("half of it is kept: %v", got)
 		}
 	})
 }
 
 func TestBannedFor(t *testing.T) {
-	each(t, func(t *testing.T, log *loginlog.Log) {
+	eachLogins(t, func(t *testing.T, log history.Logins) {
 		var events []login.Event
 		for n, factor := range []string{"password", "otp", "otp", "reset"} {
-			e := event(n)
+			e := failure(n)
 			e.Factor = factor
 			if factor != "reset" {
 				e.Action = admission.LoginBan
@@ -156,17 +152,17 @@ func TestBannedFor(t *testing.T) {
 	})
 }
 
-func TestUnavailable(t *testing.T) {
+func TestLoginsUnavailable(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "gone.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	db.Close()
-	log := loginlog.SQLite(db)
-	if _, err := log.List(t.Context(), "", "", 1); !errors.Is(err, loginlog.ErrUnavailable) {
+	log := history.SQLite(db).Logins()
+	if _, err := log.List(t.Context(), "", "", 1); !errors.Is(err, history.ErrUnavailable) {
 		t.Errorf("list: %v", err)
 	}
-	if _, err := log.BannedFor(t.Context(), "192.0.2.x"); !errors.Is(err, loginlog.ErrUnavailable) {
+	if _, err := log.BannedFor(t.Context(), "192.0.2.x"); !errors.Is(err, history.ErrUnavailable) {
 		t.Errorf("banned for: %v", err)
 	}
 }

@@ -1,46 +1,44 @@
-package audit_test
+package history_test
 
 import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tidegate/tidegate/internal/audit"
-	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
-
 // each runs test over both databases.
-func each(t *testing.T, test func(t *testing.T, log *audit.Log)) {
-	databases.Each(t, audit.Postgres, audit.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *audit.Log) { test(t, open(db)) })
+func eachChanges(t *testing.T, test func(t *testing.T, log history.Changes)) {
+	databases.Each(t, history.Postgres, history.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *history.History) {
+		test(t, open(db).Changes())
+	})
 }
 
 // event is the n-th of a log in which two come in every second.
-func event(n int) audit.Event {
-	return audit.Event{
+func change(n int) history.Change {
+	return history.Change{
 		ID: fmt.Sprintf("id-%04d", n), At: time.Date(2030, 1, 2, 3, 4, 5+n/2, 6e6, time.UTC), Actor: "ann", Action: "put-ban",
 		Target: "/v1/bans/user/bob's \u202e🎟️", Detail: `{"reason":"it's \u0000"}`, Outcome: "done", RequestID: "r",
 	}
 }
 
-func TestNewestFirst(t *testing.T) {
-	each(t, func(t *testing.T, log *audit.Log) {
-		var want []audit.Event
+func TestChangesNewestFirst(t *testing.T) {
+	eachChanges(t, func(t *testing.T, log history.Changes) {
+		var want []history.Change
 		for n := range 7 {
-			want = append([]audit.Event{event(n)}, want...)
-			if err := log.Record(t.Context(), event(n)); err != nil {
+			want = append([]history.Change{change(n)}, want...)
+			if err := log.Record(t.Context(), change(n)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		list := func(after string) []audit.Event {
+		list := func(after string) []history.Change {
 			t.Helper()
 			page, err := log.List(t.Context(), after, 3)
 			if err != nil {
@@ -48,7 +46,7 @@ func TestNewestFirst(t *testing.T) {
 			}
 			return page
 		}
-		var got []audit.Event
+		var got []history.Change
 		for after := ""; ; after = got[len(got)-1].ID {
 			page := list(after)
 			if got = append(got, page...); len(page) < 3 {
@@ -66,9 +64,9 @@ func TestNewestFirst(t *testing.T) {
 }
 
 // A log is only added to: nobody takes another's row.
-func TestNoEventReplacesAnother(t *testing.T) {
-	each(t, func(t *testing.T, log *audit.Log) {
-		first, second := event(1), event(1)
+func TestNoChangeReplacesAnother(t *testing.T) {
+	eachChanges(t, func(t *testing.T, log history.Changes) {
+		first, second := change(1), change(1)
 		second.Actor = "mallory"
 		if err := log.Record(t.Context(), first); err != nil {
 			t.Fatal(err)
@@ -82,19 +80,19 @@ func TestNoEventReplacesAnother(t *testing.T) {
 	})
 }
 
-func TestUnavailable(t *testing.T) {
+func TestChangesUnavailable(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "audit.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := audit.SQLite(db)
+	log := history.SQLite(db).Changes()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := log.List(t.Context(), "", 1); !errors.Is(err, audit.ErrUnavailable) {
+	if _, err := log.List(t.Context(), "", 1); !errors.Is(err, history.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
-	if err := log.Record(t.Context(), event(1)); err == nil {
+	if err := log.Record(t.Context(), change(1)); err == nil {
 		t.Error("kept nowhere")
 	}
 }

@@ -18,12 +18,12 @@ import (
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 // each runs test over both databases.
-func each(t *testing.T, test func(t *testing.T, p *Pruner)) {
-	databases.Each(t, Postgres, SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *Pruner) { test(t, open(db)) })
+func each(t *testing.T, test func(t *testing.T, p *History)) {
+	databases.Each(t, Postgres, SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *History) { test(t, open(db)) })
 }
 
 // fill has something happen every minute: n events of each kind, the last of them at end.
-func (p *Pruner) fill(t *testing.T, n int, end time.Time) {
+func (p *History) fill(t *testing.T, n int, end time.Time) {
 	t.Helper()
 	for i := range n {
 		at := p.write(end.Add(-time.Duration(i) * time.Minute))
@@ -40,7 +40,7 @@ func (p *Pruner) fill(t *testing.T, n int, end time.Time) {
 }
 
 // left is how many events of each kind there are.
-func (p *Pruner) left(t *testing.T) (kinds [len(tables)]int) {
+func (p *History) left(t *testing.T) (kinds [len(tables)]int) {
 	t.Helper()
 	for i, table := range tables {
 		if err := p.db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&kinds[i]); err != nil {
@@ -54,7 +54,7 @@ func TestPrune(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, batch := range []int{3, 4, 1000} { // 8 old ones: between two batches, at the end of one, in one
 		t.Run(fmt.Sprint("batches of ", batch), func(t *testing.T) {
-			each(t, func(t *testing.T, p *Pruner) {
+			each(t, func(t *testing.T, p *History) {
 				p.batch = batch
 				p.fill(t, 12, now)
 				for _, want := range []int64{24, 0} {
@@ -73,7 +73,7 @@ func TestPrune(t *testing.T) {
 // Where it ends halfway, what is left is the newest.
 func TestTheOldestGoFirst(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	each(t, func(t *testing.T, p *Pruner) {
+	each(t, func(t *testing.T, p *History) {
 		p.fill(t, 12, now)
 		ctx, cancel := context.WithCancel(t.Context())
 		write, statements := p.write, 0
@@ -96,7 +96,7 @@ func TestTheOldestGoFirst(t *testing.T) {
 
 // Any number of processes prune at once.
 func TestPrunedByMany(t *testing.T) {
-	each(t, func(t *testing.T, p *Pruner) {
+	each(t, func(t *testing.T, p *History) {
 		p.batch = 2
 		p.fill(t, 40, time.Now().Add(-time.Hour))
 		ctx, cancel := context.WithCancel(t.Context())

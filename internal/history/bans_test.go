@@ -1,10 +1,9 @@
-package banlog_test
+package history_test
 
 import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -14,22 +13,21 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/banlog"
-	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
-
 // each runs test over both databases.
-func each(t *testing.T, test func(t *testing.T, log *banlog.Log)) {
-	databases.Each(t, banlog.Postgres, banlog.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *banlog.Log) { test(t, open(db)) })
+func eachBans(t *testing.T, test func(t *testing.T, log history.Bans)) {
+	databases.Each(t, history.Postgres, history.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *history.History) {
+		test(t, open(db).Bans())
+	})
 }
 
 var epoch = time.Date(2030, 1, 2, 3, 4, 5, 6e6, time.UTC)
 
 // event is the n-th of a history in which two come in every second.
-func event(n int) admission.BanEvent {
+func ban(n int) admission.BanEvent {
 	at := epoch.Add(time.Duration(n/2) * time.Second)
 	return admission.BanEvent{
 		ID: fmt.Sprintf("origin-%04d", n), At: at, Lifted: n%2 == 1,
@@ -40,7 +38,7 @@ func event(n int) admission.BanEvent {
 	}
 }
 
-func list(t *testing.T, log *banlog.Log, after string, limit int) []admission.BanEvent {
+func listBans(t *testing.T, log history.Bans, after string, limit int) []admission.BanEvent {
 	t.Helper()
 	events, err := log.List(t.Context(), after, limit)
 	if err != nil {
@@ -49,15 +47,15 @@ func list(t *testing.T, log *banlog.Log, after string, limit int) []admission.Ba
 	return events
 }
 
-func TestHistory(t *testing.T) {
-	each(t, func(t *testing.T, log *banlog.Log) {
-		if got := list(t, log, "", 10); len(got) != 0 {
+func TestBans(t *testing.T) {
+	eachBans(t, func(t *testing.T, log history.Bans) {
+		if got := listBans(t, log, "", 10); len(got) != 0 {
 			t.Errorf("a new history has %v", got)
 		}
 		var told, want []admission.BanEvent
 		for n := range 7 {
-			told = append(told, event(n))
-			want = append([]admission.BanEvent{event(n)}, want...)
+			told = append(told, ban(n))
+			want = append([]admission.BanEvent{ban(n)}, want...)
 		}
 		if err := log.Record(t.Context(), told[:5]); err != nil {
 			t.Fatal(err)
@@ -67,7 +65,7 @@ func TestHistory(t *testing.T) {
 		}
 		var got []admission.BanEvent
 		for after := ""; ; after = got[len(got)-1].ID {
-			page := list(t, log, after, 3)
+			page := listBans(t, log, after, 3)
 			if got = append(got, page...); len(page) < 3 {
 				break
 			}
@@ -75,54 +73,54 @@ func TestHistory(t *testing.T) {
 		if diff := cmp.Diff(want, got, cmpopts.EquateApproxTime(0)); diff != "" {
 			t.Errorf("newest first (-want +got):\n%s", diff)
 		}
-		if got := list(t, log, "unknown", 3); len(got) != 0 {
+		if got := listBans(t, log, "unknown", 3); len(got) != 0 {
 			t.Errorf("after an unknown event there are %v", got)
 		}
 	})
 }
 
 // Any number of processes tell of the same events at once.
-func TestToldByMany(t *testing.T) {
-	each(t, func(t *testing.T, log *banlog.Log) {
+func TestBansToldByMany(t *testing.T) {
+	eachBans(t, func(t *testing.T, log history.Bans) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
 				for n := range 20 {
-					if err := log.Record(t.Context(), []admission.BanEvent{event(n), event(n + 1)}); err != nil {
+					if err := log.Record(t.Context(), []admission.BanEvent{ban(n), ban(n + 1)}); err != nil {
 						t.Error(err)
 					}
 				}
 			})
 		}
 		wg.Wait()
-		if got := list(t, log, "", 1000); len(got) != 21 {
+		if got := listBans(t, log, "", 1000); len(got) != 21 {
 			t.Errorf("%d events, want 21", len(got))
 		}
 	})
 }
 
 // What cannot be kept as a whole is told again as a whole.
-func TestAllOrNone(t *testing.T) {
-	each(t, func(t *testing.T, log *banlog.Log) {
-		wrong := event(1)
+func TestBansAllOrNone(t *testing.T) {
+	eachBans(t, func(t *testing.T, log history.Bans) {
+		wrong := ban(1)
 		wrong.Kind = "planet"
-		if err := log.Record(t.Context(), []admission.BanEvent{event(0), wrong}); err == nil {
+		if err := log.Record(t.Context(), []admission.BanEvent{ban(0), wrong}); err == nil {
 			t.Error("kept a ban of a planet")
 		}
-		if got := list(t, log, "", 10); len(got) != 0 {
+		if got := listBans(t, log, "", 10); len(got) != 0 {
 			t.Errorf("half of it is kept: %v", got)
 		}
 	})
 }
 
-func TestUnavailable(t *testing.T) {
+func TestBansUnavailable(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "gone.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	db.Close()
-	log := banlog.SQLite(db)
-	if _, err := log.List(t.Context(), "", 1); !errors.Is(err, banlog.ErrUnavailable) {
+	log := history.SQLite(db).Bans()
+	if _, err := log.List(t.Context(), "", 1); !errors.Is(err, history.ErrUnavailable) {
 		t.Errorf("list: %v", err)
 	}
 }

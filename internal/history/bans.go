@@ -1,0 +1,40 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/sqltime"
+)
+
+// Bans are who was banned or let in again, when, for how long and why.
+type Bans struct{ h *History }
+
+// Bans are those of a history.
+func (h *History) Bans() Bans { return Bans{h} }
+
+var _ admission.BanHistory = Bans{}
+
+// Record implements admission.BanHistory: all events are kept, or none, and one that is kept already is not kept again.
+func (b Bans) Record(ctx context.Context, events []admission.BanEvent) error {
+	return b.h.record(ctx, len(events), func(tx *sql.Tx, i int) error {
+		e := &events[i]
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO ban_events (id, at, lifted, kind, value, reason, rule, since, until, times)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING`,
+			e.ID, b.h.write(e.At), e.Lifted, string(e.Kind), e.Value, e.Reason, e.Rule, b.h.write(e.Since), b.h.write(e.Until), e.Times)
+		return err
+	})
+}
+
+// List returns up to limit events, the newest first: those after the one with the ID after, or from the newest if that is empty. An ID
+// that is not known has nothing after it. The error may be ErrUnavailable.
+func (b Bans) List(ctx context.Context, after string, limit int) ([]admission.BanEvent, error) {
+	p := page{columns: "id, at, lifted, kind, value, reason, rule, since, until, times", table: "ban_events", after: after, limit: limit}
+	return list(ctx, b.h, p, func(e *admission.BanEvent) []any {
+		return []any{
+			&e.ID, (*sqltime.Time)(&e.At), &e.Lifted, &e.Kind, &e.Value, &e.Reason, &e.Rule, (*sqltime.Time)(&e.Since), (*sqltime.Time)(&e.Until), &e.Times,
+		}
+	})
+}

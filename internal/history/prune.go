@@ -1,0 +1,58 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+const (
+	pruneEvery = time.Hour
+	pruneBatch = 1000 // rows of a statement, so that none is held up for long
+)
+
+// tables are those that are pruned. Each has a column id, which is unique, and an index on (at, id).
+var tables = [...]string{"ban_events", "login_events", "audit_events"}
+
+// Run deletes what is older than keep, now and every hour, until ctx ends. Any number of processes may. What fails is tried again an hour later.
+func (h *History) Run(ctx context.Context, keep time.Duration, log *slog.Logger) error {
+	tick := time.NewTicker(pruneEvery)
+	defer tick.Stop()
+	for {
+		n, err := h.Prune(ctx, time.Now().Add(-keep))
+		switch {
+		case err != nil && ctx.Err() == nil:
+			log.WarnContext(ctx, "old history is still there", "error", err)
+		case n > 0:
+			log.InfoContext(ctx, "old history is gone", "rows", n)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// Prune deletes what happened before a time, the oldest first, and returns how much that was.
+func (h *History) Prune(ctx context.Context, before time.Time) (rows int64, err error) {
+	for _, table := range tables {
+		query := "DELETE FROM " + table + " WHERE id IN (SELECT id FROM " + table + " WHERE at < $1 ORDER BY at, id LIMIT $2)"
+		for {
+			res, err := h.db.ExecContext(ctx, query, h.write(before), h.batch)
+			if err != nil {
+				return rows, fmt.Errorf("history: prune %s: %w", table, err)
+			}
+			n, err := res.RowsAffected()
+			if err != nil {
+				return rows, fmt.Errorf("history: prune %s: %w", table, err)
+			}
+			rows += n
+			if n < int64(h.batch) {
+				break
+			}
+		}
+	}
+	return rows, nil
+}
