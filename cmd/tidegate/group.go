@@ -33,6 +33,8 @@ func named(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) < len(names):
 		return fmt.Errorf("%s is missing; say %s", names[len(args)], right)
+	case len(args) > len(names) && cmd.Flags().Lookup("name") != nil:
+		return fmt.Errorf("%q is one argument too many; say %s --name %[1]s", args[len(names)], right)
 	case len(args) > len(names):
 		return fmt.Errorf("%q is one argument too many; say %s", args[len(names)], right)
 	}

@@ -117,6 +117,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{nothing, "bans add user ann --for 1x", []string{"1x", "--for", "such as 90s, 15m or 1h30m"}},
 		{nothing, "semaphores set r", []string{"limit"}},
 		{nothing, "logins show", []string{"name ip"}},
+		{nothing, "logins show ann", []string{"say tidegate logins show --name ann"}},
+		{known, "audit --limit -3", []string{"--limit is -3, should be 1 or more, or 0 for all"}},
 		{nothing, "sales create s", []string{"--lasts 1h"}},
 		{nothing, "sales create s --lasts 1h", []string{"--item ticket=500"}},
 		{nothing, "sales create s --lasts 1h --item ticket", []string{"NAME=STOCK"}},

@@ -32,15 +32,17 @@ type apiCall struct {
 	newest   bool       // there may be any number of them, the newest first
 	pick     bool       // only the item whose first column is the first argument is meant
 	columns  []string   // names of the fields that are printed
+	amend    amendment  // of an item's fields before they are printed in a table; nil: none
 	show     showing    // prints the answer instead; nil: as its columns
 	done     string     // printed where the answer is empty
 	complete completion // nil: arguments are not completed
 }
 
 type (
-	bodyOf   func(ctx context.Context, api *internalAPI, args []string) (body any, err error)
-	question func(ctx context.Context, api *internalAPI, args []string) (text string, err error) // "": nothing
-	showing  func(out io.Writer, args []string, answer []byte, asJSON bool) error
+	bodyOf    func(ctx context.Context, api *internalAPI, args []string) (body any, err error)
+	question  func(ctx context.Context, api *internalAPI, args []string) (text string, err error) // "": nothing
+	amendment func(fields map[string]any)
+	showing   func(out io.Writer, args []string, answer []byte, asJSON bool) error
 )
 
 func (c apiCall) command(getenv func(string) string) *cobra.Command {
@@ -87,6 +89,9 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 	query := url.Values{}
 	if c.query != nil {
 		query = c.query()
+	}
+	if o.most < 0 {
+		return fmt.Errorf("--limit is %d, should be 1 or more, or 0 for all", o.most)
 	}
 	if c.list {
 		return c.printList(ctx, out, api, query, args, o)
@@ -226,6 +231,9 @@ func (c apiCall) header() []string {
 }
 
 func (c apiCall) row(fields map[string]any) []string {
+	if c.amend != nil {
+		c.amend(fields)
+	}
 	cells := make([]string, len(c.columns))
 	for i, name := range c.columns {
 		cells[i] = cell(name, fields[name])

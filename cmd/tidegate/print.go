@@ -34,6 +34,11 @@ func writeTable(out io.Writer, rows [][]string) error {
 	return w.Flush()
 }
 
+// mostListed is how much of a list is read by people.
+const mostListed = 10
+
+func andMore(n int) string { return fmt.Sprintf("and %d more", n) }
+
 // describe prints an object, a line for each field that has a value, or for each object in it.
 func describe(out io.Writer, columns []string, fields map[string]any) error {
 	var rows [][]string
@@ -47,6 +52,10 @@ func describe(out io.Writer, columns []string, fields map[string]any) error {
 			name := label(field)
 			if i > 0 {
 				name = ""
+			}
+			if i == mostListed {
+				rows = append(rows, []string{name, andMore(len(all) - i)})
+				break
 			}
 			if object, ok := v.(map[string]any); ok {
 				rows = append(rows, []string{name, pairs(object)})
@@ -71,11 +80,15 @@ func pairs(object map[string]any) string {
 	names := slices.Sorted(maps.Keys(object))
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	for _, name := range names {
+		shown := label(name)
+		if _, twice := object[strings.TrimSuffix(name, "_ms")]; twice && strings.HasSuffix(name, "_ms") {
+			shown = strings.TrimSuffix(name, "_ms") + " for" // semaphores count who waited, and for how long
+		}
 		if text := cell(name, object[name]); text != "-" && text != "" {
 			if strings.ContainsAny(text, " =\"") {
 				text = strconv.Quote(text)
 			}
-			parts = append(parts, strings.ReplaceAll(label(name), " ", "_")+"="+text)
+			parts = append(parts, strings.ReplaceAll(shown, " ", "_")+"="+text)
 		}
 	}
 	return strings.Join(parts, " ")
@@ -107,9 +120,12 @@ func cell(field string, v any) string {
 		}
 		return v.String()
 	case []any:
-		parts := make([]string, len(v))
-		for i := range v {
-			parts[i] = cell(field, v[i])
+		var parts []string
+		for i := range v[:min(mostListed, len(v))] {
+			parts = append(parts, cell(field, v[i]))
+		}
+		if n := len(v) - mostListed; n > 0 {
+			parts = append(parts, andMore(n))
 		}
 		return strings.Join(parts, ", ")
 	case map[string]any: // the short form of what lists of objects hold

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,10 +16,22 @@ func TestReport(t *testing.T) {
 		"REDIS_URL: is not set":          {},
 		"--queue-redis-url: ":            {"REDIS_URL": testenv.Redis(t), "QUEUE_REDIS_URL": "amqp://mq.test"},
 	} {
-		var out bytes.Buffer
-		err := run(t.Context(), []string{"report", "concert"}, func(name string) string { return vars[name] }, &out, &out)
+		var out, said bytes.Buffer
+		getenv := func(name string) string { return vars[name] }
+		err := run(t.Context(), []string{"report", "concert"}, getenv, &out, &said)
 		if err != nil && !strings.Contains(err.Error(), want) || err == nil && !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("%v: %q, %v", vars, &out, err)
+		}
+		if err != nil {
+			continue
+		}
+		if !strings.Contains(said.String(), "a sale that it does not know, its log says so") {
+			t.Errorf("nobody has looked whether there is such a sale: %q", &said)
+		}
+		asJSON, err := call(t, getenv, "report", "concert", "--json")
+		var answer struct{ File string }
+		if wrong := json.Unmarshal([]byte(asJSON), &answer); wrong != nil || err != nil || !strings.HasPrefix(answer.File, "concert-") {
+			t.Errorf("%v, %v: %q", wrong, err, asJSON)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 	}
 	return calls(
 		getenv, "sales", "List, define, open, pause and close sales",
-		apiCall{use: "list", short: "List all sales", method: http.MethodGet, path: below("sales"), list: true, columns: saleColumns},
+		apiCall{use: "list", short: "List all sales", method: http.MethodGet, path: below("sales"), list: true, columns: saleColumns, amend: sayDraft},
 		apiCall{ // what buyers see of a sale says less, so that it is picked from the list
 			use: "show SALE", short: "Show a sale", method: http.MethodGet, path: func([]string) []string { return []string{"v1", "sales"} },
 			list: true, pick: true, columns: saleInDetail, complete: saleNames,
@@ -50,6 +50,13 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0]} }, complete: append(saleNames[:1:1], itemsToStock),
 		},
 	)
+}
+
+// sayDraft calls a draft what it is: its state is "scheduled", and yet it does not open by itself.
+func sayDraft(sale map[string]any) {
+	if sale["switch"] == "draft" {
+		sale["state"] = "draft"
+	}
 }
 
 // A saleDefinition is what flags say of a sale.

@@ -46,12 +46,39 @@ items          item=shoe free=40 in_flight_max=7 quota_per_buyer=3 stock=100
 }
 
 func TestSalesList(t *testing.T) {
-	env, _ := internalFake(t, map[string]string{"GET /v1/sales?limit=1000": `{"items":[` + operatorsView + `],"next_cursor":null}`})
+	env, _ := internalFake(t, map[string]string{"GET /v1/sales?limit=1000": `{"items":[` + operatorsView + `,{"sale":"next","state":"scheduled","switch":"draft"}],"next_cursor":null}`})
 	out, err := call(t, env, "sales", "list")
 	want := `SALE   STATE  STARTS AT             ENDS AT               ITEMS
 flash  open   2030-01-01T12:00:00Z  2030-01-01T13:00:00Z  shoe 40/100, hat 5/5
+next   draft  -                     -                     -
 `
 	if err != nil || out != want {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Nobody reads a thousand items; a program does.
+func TestLongListsAreCut(t *testing.T) {
+	items := strings.TrimSuffix(strings.Repeat(`{"item":"i","stock":1,"free":1},`, 1000), ",")
+	sale := `{"sale":"s","switch":"open","state":"open","items":[` + items + `]}`
+	env, _ := internalFake(t, map[string]string{"GET /v1/sales?limit=1000": `{"items":[` + sale + `],"next_cursor":null}`, "POST /v1/sales/s/open": sale})
+	for args, want := range map[string]string{
+		"sales list":   "open   -          -        " + strings.Repeat("i 1/1, ", 10) + "and 990 more\n",
+		"sales open s": strings.Repeat("        item=i free=1 stock=1\n", 9) + "        and 990 more\n",
+	} {
+		if out, err := call(t, env, strings.Fields(args)...); err != nil || !strings.HasSuffix(out, want) {
+			t.Errorf("%s: %v\n%s", args, err, out)
+		}
+		if out, err := call(t, env, append(strings.Fields(args), "--json")...); err != nil || out != sale+"\n" {
+			t.Errorf("%s: %v, %d characters", args, err, len(out))
+		}
+	}
+}
+
+// Of two fields of one name nobody would know which is which.
+func TestSemaphoresShow(t *testing.T) {
+	env, _ := internalFake(t, map[string]string{"GET /v1/semaphores/r": `{"name":"r","totals":{"acquired":5,"waited":3,"waited_ms":1500}}`})
+	if out, err := call(t, env, "semaphores", "show", "r"); err != nil || !strings.HasSuffix(out, "totals  acquired=5 waited=3 waited_for=1.5s\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

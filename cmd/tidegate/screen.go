@@ -106,7 +106,11 @@ func (s screen) text() string {
 func (s screen) body() []string {
 	f := s.frame
 	b := &sections{width: s.width, at: f.At}
-	head := fmt.Sprintf("tidegate %s · rules %s · processes %d · %s", harmless(f.Process.Version), harmless(f.Process.Rules), f.Process.Processes, f.At.Local().Format(time.TimeOnly))
+	apis := fmt.Sprintf("%d APIs", f.Process.Processes)
+	if f.Process.Processes == 1 {
+		apis = "1 API"
+	}
+	head := fmt.Sprintf("tidegate %s · rules %s · %s · %s", harmless(f.Process.Version), harmless(f.Process.Rules), apis, f.At.Local().Format(time.TimeOnly))
 	b.add("%s", bold.Render(head))
 	for _, what := range f.Process.Degraded {
 		b.add("%s", bad.Render("! "+harmless(what)))
@@ -119,6 +123,7 @@ func (s screen) body() []string {
 	if sales := f.Sales.Known(); sales != nil {
 		b.head("SALES, free of stock", f.Sales.AgeMS, f.Sales.Error)
 		b.sales(*sales)
+		b.more("", f.MoreSales)
 	}
 	if queue := f.Queue.Known(); queue != nil {
 		b.head("ON THE WAY TO THE DATABASE", f.Queue.AgeMS, f.Queue.Error)
@@ -129,6 +134,7 @@ func (s screen) body() []string {
 		for _, one := range *all {
 			b.gauge(one.Name, one.InUse, one.Limit, fmt.Sprintf("%d/%d held, %d wait", one.InUse, one.Limit, one.Waiting))
 		}
+		b.more("", f.MoreSemaphores)
 	}
 	if len(f.Rules) > 0 {
 		b.head("RULES", 0, "")
@@ -139,6 +145,7 @@ func (s screen) body() []string {
 			}
 			b.gauge(r.Name, int(r.Fullest*1000), 1000, text)
 		}
+		b.more("", f.MoreRules)
 	}
 	if bans := f.Bans.Known(); bans != nil && bans.Count > 0 {
 		b.head(fmt.Sprintf("BANS %d", bans.Count), f.Bans.AgeMS, f.Bans.Error)
@@ -170,6 +177,13 @@ func (b *sections) add(format string, args ...any) {
 func unknown[T any](b *sections, what string, p *dashboard.Part[T]) {
 	if p != nil && p.Value == nil {
 		b.add("%s", bad.Render("! "+what+": not known: "+harmless(p.Error)))
+	}
+}
+
+// more tells of those that the frame has no room for.
+func (b *sections) more(of string, n int) {
+	if n > 0 {
+		b.add("  %s", faint.Render(andMore(n)+of))
 	}
 }
 
@@ -229,14 +243,18 @@ func (b *sections) sales(all []dashboard.Sale) {
 				text += " sold out"
 			case it.PerSecond > 0:
 				text += fmt.Sprintf(" gone in %s at %.3g/s", span(time.Duration(it.SoldOutIn)*time.Millisecond), it.PerSecond)
-			case b.at.Before(sale.StartsAt):
+			case b.at.Before(sale.StartsAt) && !sale.Draft: // which nothing starts but who opens it
 				text += " starts in " + span(sale.StartsAt.Sub(b.at))
 			}
-			if sale.State != "open" {
+			switch {
+			case sale.Draft:
+				text += ", draft"
+			case sale.State != "open":
 				text += ", " + harmless(sale.State)
 			}
 			b.gauge(sale.Sale+" "+it.Item, free, it.Stock, text)
 		}
+		b.more(" of "+harmless(sale.Sale), sale.MoreItems)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -108,5 +110,21 @@ func TestTopInATerminal(t *testing.T) {
 	until("\x1b[?1049l")
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A frame that is printed is as wide as the terminal.
+func TestTopOnceInATerminal(t *testing.T) {
+	person, screen := terminal(t)
+	if err := unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 20}); err != nil {
+		t.Fatal(err)
+	}
+	var stderr output
+	if err := run(t.Context(), []string{"top", "--once"}, streams(t, 1), screen, &stderr); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(person).ReadString('\n')
+	if text := ansi.Strip(strings.TrimSpace(line)); err != nil || ansi.StringWidth(text) != 20 {
+		t.Errorf("%v %q", err, text)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/internal/dashboard"
@@ -47,12 +48,17 @@ func topCommand(getenv func(string) string) *cobra.Command {
 }
 
 func (a *internalAPI) printFrames(cmd *cobra.Command, once, asJSON bool) error {
-	out := cmd.OutOrStdout()
+	out, width := cmd.OutOrStdout(), 100
+	if f, ok := out.(interface{ Fd() uintptr }); ok {
+		if cells, _, err := term.GetSize(f.Fd()); err == nil && cells > 0 {
+			width = cells
+		}
+	}
 	return a.follow(cmd.Context(), func(raw []byte, frame *dashboard.Frame) (more bool, err error) {
 		if asJSON {
 			_, err = fmt.Fprintf(out, "%s\n", harmlessJSON(raw))
 		} else {
-			_, err = lipgloss.Fprintln(out, screen{frame: frame, width: 100}.text())
+			_, err = lipgloss.Fprintln(out, screen{frame: frame, width: width}.text())
 		}
 		return !once, err
 	}, func(err error) { fmt.Fprintln(cmd.ErrOrStderr(), err) })
@@ -89,8 +95,8 @@ const (
 	eventOfFrame = "frame"
 )
 
-// follow calls frame for each frame until that wants no more. A stream that ends is opened again, and lost told why it ended; one that
-// never began, or is refused, is an error.
+// follow calls frame for each frame until that wants no more. A stream that ends is opened again, and lost told why that is not possible; one
+// that never began, or is refused, is an error.
 func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *dashboard.Frame) (more bool, err error), lost func(error)) error {
 	for seen := false; ; {
 		var stopped bool
@@ -109,7 +115,9 @@ func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *dash
 		case errors.As(err, &refused) && refused.status < http.StatusInternalServerError:
 			return err
 		}
-		lost(err)
+		if !errors.Is(err, io.ErrUnexpectedEOF) { // why a server ends a stream, it says when that is opened again
+			lost(err)
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

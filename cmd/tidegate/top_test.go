@@ -28,12 +28,13 @@ func busy() *dashboard.Frame {
 	f := &dashboard.Frame{
 		At: noon, WindowMS: 1003, Process: dashboard.Process{Version: "v1", Rules: "abc", Processes: 2, Degraded: []string{"Redis does not answer decisions"}},
 		Answers: map[string]uint64{dashboard.Admitted: 200, "sold_out": 1200, "rate_limited": 37},
-		Rules:   []dashboard.Rule{{Name: "orders", Charged: 300, Refused: 37, Shadow: 4, Fullest: 0.5}},
-		Latest:  []dashboard.Answer{{At: noon, Who: "ada", What: "POST /v1/sales/flash/orders", Answer: dashboard.Admitted}, {At: noon, Who: "東京の買い手", What: "POST /v1/sales/flash/orders", Answer: "rate_limited"}},
+		Rules:   []dashboard.Rule{{Name: "orders", Charged: 300, Refused: 37, Shadow: 4, Fullest: 0.5}}, MoreRules: 2,
+		Latest: []dashboard.Answer{{At: noon, Who: "ada", What: "POST /v1/sales/flash/orders", Answer: dashboard.Admitted}, {At: noon, Who: "東京の買い手", What: "POST /v1/sales/flash/orders", Answer: "rate_limited"}},
 		Sales: part([]dashboard.Sale{
-			{Sale: "flash", State: "open", Items: []dashboard.Item{{Item: "ticket", Stock: 500, Free: new(125), PerSecond: 12.5, SoldOutIn: 10_000}, {Item: "poster", Stock: 10, Free: new(0)}}},
+			{Sale: "flash", State: "open", Items: []dashboard.Item{{Item: "ticket", Stock: 500, Free: new(125), PerSecond: 12.5, SoldOutIn: 10_000}, {Item: "poster", Stock: 10, Free: new(0)}}, MoreItems: 14},
 			{Sale: "a-sale-whose-name-is-very-long-indeed", State: "scheduled", StartsAt: noon.Add(90 * time.Minute), Items: []dashboard.Item{{Item: "hat", Stock: 7, Free: new(7)}}},
-		}),
+			{Sale: "next", State: "scheduled", Draft: true, StartsAt: noon.Add(time.Hour), Items: []dashboard.Item{{Item: "cap", Stock: 1, Free: new(1)}}},
+		}), MoreSales: 9, MoreSemaphores: 1,
 		Queue:      part(dashboard.Queue{Waiting: 42, InWork: 7, OldestMS: 1234, Committed: 180, Dead: []dashboard.Dead{{OrderID: "01"}}, MoreDead: true}),
 		Semaphores: part([]dashboard.Semaphore{{Name: "report", Limit: 2, InUse: 1, Waiting: 3}}),
 		Bans:       part(dashboard.Bans{Count: 1, Bans: []dashboard.Ban{{Kind: "network", Value: "203.0.113.0/24", Rule: "flood", Until: noon.Add(time.Hour)}}}),
@@ -44,7 +45,7 @@ func busy() *dashboard.Frame {
 
 // What a terminal of each width shows of it.
 var shown = map[int]string{
-	40: `tidegate v1 · rules abc · processes 2 ·…
+	40: `tidegate v1 · rules abc · 2 APIs · 12:0…
 ! Redis does not answer decisions
 
 WHO COMES IN  1433/s  in the last 1.0s
@@ -55,7 +56,10 @@ WHO COMES IN  1433/s  in the last 1.0s
 SALES, free of stock
   flash tic… 125/500 gone in 10s at 12.…
   flash pos… 0/10 sold out
+  and 14 more of flash
   a-sale-wh… 7/7 starts in 1h30m0s, sch…
+  next cap   1/1, draft
+  and 9 more
 
 ON THE WAY TO THE DATABASE  4.0s old  n…
   42 waiting, the oldest for 1.2s, 7 in…
@@ -63,9 +67,11 @@ ON THE WAY TO THE DATABASE  4.0s old  n…
 
 SEMAPHORES
   report     1/2 held, 3 wait
+  and 1 more
 
 RULES
   orders     299/s in, 37/s refused, 4/…
+  and 2 more
 
 BANS 1
   network 2… 1h0m0s left  flood
@@ -73,7 +79,7 @@ BANS 1
 LAST DECISIONS
   ada        12:00:00 admitted         …
   東京の買…  12:00:00 rate_limited     …`,
-	80: `tidegate v1 · rules abc · processes 2 · 12:00:00
+	80: `tidegate v1 · rules abc · 2 APIs · 12:00:00
 ! Redis does not answer decisions
 
 WHO COMES IN  1433/s  in the last 1.0s
@@ -84,7 +90,10 @@ WHO COMES IN  1433/s  in the last 1.0s
 SALES, free of stock
   flash ticket         ████░░░░░░░░░░░░░░ 125/500 gone in 10s at 12.5/s
   flash poster         ░░░░░░░░░░░░░░░░░░ 0/10 sold out
+  and 14 more of flash
   a-sale-whose-name-i… ██████████████████ 7/7 starts in 1h30m0s, scheduled
+  next cap             ██████████████████ 1/1, draft
+  and 9 more
 
 ON THE WAY TO THE DATABASE  4.0s old  no answer
   42 waiting, the oldest for 1.2s, 7 in work, 179/s committed
@@ -92,9 +101,11 @@ ON THE WAY TO THE DATABASE  4.0s old  no answer
 
 SEMAPHORES
   report               █████████░░░░░░░░░ 1/2 held, 3 wait
+  and 1 more
 
 RULES
   orders               █████████░░░░░░░░░ 299/s in, 37/s refused, 4/s in shadow
+  and 2 more
 
 BANS 1
   network 203.0.113.0… 1h0m0s left  flood
@@ -102,7 +113,7 @@ BANS 1
 LAST DECISIONS
   ada                  12:00:00 admitted           POST /v1/sales/flash/orders
   東京の買い手         12:00:00 rate_limited       POST /v1/sales/flash/orders`,
-	200: `tidegate v1 · rules abc · processes 2 · 12:00:00
+	200: `tidegate v1 · rules abc · 2 APIs · 12:00:00
 ! Redis does not answer decisions
 
 WHO COMES IN  1433/s  in the last 1.0s
@@ -113,7 +124,10 @@ WHO COMES IN  1433/s  in the last 1.0s
 SALES, free of stock
   flash ticket                   ████████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ 125/500 gone in 10s at 12.5/s
   flash poster                   ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ 0/10 sold out
+  and 14 more of flash
   a-sale-whose-name-is-very-lon… ████████████████████████████████████████████████ 7/7 starts in 1h30m0s, scheduled
+  next cap                       ████████████████████████████████████████████████ 1/1, draft
+  and 9 more
 
 ON THE WAY TO THE DATABASE  4.0s old  no answer
   42 waiting, the oldest for 1.2s, 7 in work, 179/s committed
@@ -121,9 +135,11 @@ ON THE WAY TO THE DATABASE  4.0s old  no answer
 
 SEMAPHORES
   report                         ████████████████████████░░░░░░░░░░░░░░░░░░░░░░░░ 1/2 held, 3 wait
+  and 1 more
 
 RULES
   orders                         ████████████████████████░░░░░░░░░░░░░░░░░░░░░░░░ 299/s in, 37/s refused, 4/s in shadow
+  and 2 more
 
 BANS 1
   network 203.0.113.0/24         1h0m0s left  flood
@@ -135,7 +151,8 @@ LAST DECISIONS
 
 func TestScreen(t *testing.T) {
 	for width, want := range shown {
-		want = strings.ReplaceAll(want, "12:00:00", noon.Local().Format(time.TimeOnly))
+		clock := noon.Local().Format(time.TimeOnly)
+		want = strings.NewReplacer("12:00:00", clock, "12:0…", clock[:4]+"…").Replace(want)
 		if got := ansi.Strip(screen{frame: busy(), width: width}.text()); got != want {
 			t.Errorf("%d cells:\n%s", width, cmp.Diff(want, got))
 		}
@@ -235,7 +252,7 @@ func TestTopOpensItsStreamAgain(t *testing.T) {
 	var stdout, stderr output
 	err := run(t.Context(), []string{"top", "--json"}, streams(t, 2), &stdout, &stderr)
 	want := `{"seq":1,"process":{"version":"v1"}}` + "\n" + `{"seq":2,"process":{"version":"v1"}}` + "\n"
-	if stdout.String() != want || strings.Count(stderr.String(), "unexpected EOF") != 2 {
+	if stdout.String() != want || stderr.String() != "" {
 		t.Errorf("%s\n%s", &stdout, &stderr)
 	}
 	if err == nil || !strings.Contains(err.Error(), "set INTERNAL_TOKEN") {
