@@ -27,6 +27,6 @@ func (g *Gate) allMatching(req *Request) (*plan, *Rules, error) {
 		return nil, nil, err
 	}
 	*req = req.withDefaults()
-	p, rules := &plan{}, g.rules.Load()
+	p, rules := &plan{}, g.Rules()
 	return p, rules, rules.plan(p, allMatching, req)
 }

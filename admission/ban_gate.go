@@ -30,7 +30,7 @@ func (g *Gate) banned(rules *Rules, req *Request) (b Ban, left time.Duration, ok
 
 // Banned returns the ban that keeps req out, if there is one, and the rest of it. It asks nobody.
 func (g *Gate) Banned(req Request) (b Ban, left time.Duration, ok bool) {
-	return g.banned(g.rules.Load(), &req)
+	return g.banned(g.Rules(), &req)
 }
 
 // refusedByBan is the decision on a banned caller.
@@ -83,7 +83,7 @@ func (g *Gate) banLater(order BanOrder) {
 // bannable makes the target of a rule canonical; ok is false if it may not, or cannot, be banned.
 func (g *Gate) bannable(t BanTarget) (canonical BanTarget, ok bool) {
 	t, err := ParseBanTarget(string(t.Kind), t.Value)
-	return t, err == nil && g.rules.Load().spares(t) == ""
+	return t, err == nil && g.Rules().spares(t) == ""
 }
 
 // exchange puts news to the store and takes in what it answers.
@@ -133,7 +133,7 @@ func (g *Gate) Ban(ctx context.Context, order BanOrder) (Ban, error) {
 	if err := order.validate(); err != nil {
 		return Ban{}, err
 	}
-	if why := g.rules.Load().spares(target); why != "" {
+	if why := g.Rules().spares(target); why != "" {
 		return Ban{}, fmt.Errorf("%w: %s %s: %s", ErrBanRefused, target.Kind, target.Value, why)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout)

@@ -28,7 +28,7 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 		return Explanation{}, err
 	}
 	req = req.withDefaults()
-	rules := g.rules.Load()
+	rules := g.Rules()
 	e := Explanation{Version: rules.version, Allowed: rules.neverBanned(req.User, "", req.IP)}
 	if ban, _, ok := g.banned(rules, &req); ok {
 		e.Ban = &ban

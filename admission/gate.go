@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -57,15 +55,12 @@ type Gate struct {
 	opts    Options
 	process string // a name of its own
 	start   time.Time
-	rules   atomic.Pointer[Rules]
+	inForce *InForce
 	denied  *denyCache // nil: none
 	bans    *banList
 	breaker breaker
 	asked   manyCounter
 	local   *MemoryStore // counts while the store is away
-
-	reloading   sync.Mutex
-	reloadError atomic.Pointer[error] // of the last Reload; nil: it was well
 }
 
 // New returns a gate that applies rules to counts kept in store. It starts nothing and asks the store nothing: see Run.
@@ -86,25 +81,24 @@ func New(store Store, rules *Rules, opts Options) (*Gate, error) {
 	}
 	g := &Gate{
 		store: store, keys: keys, opts: opts, process: rand.Text(), start: time.Now(), bans: newBanList(),
-		local: NewMemoryStore(MemoryOptions{}),
+		inForce: NewInForce(rules, opts.Logger), local: NewMemoryStore(MemoryOptions{}),
 	}
 	if opts.DenyCache >= 0 {
 		g.denied = newDenyCache(opts.DenyCache)
 	}
-	g.rules.Store(rules)
 	return g, nil
 }
 
 // Rules returns the rules in force.
-func (g *Gate) Rules() *Rules { return g.rules.Load() }
+func (g *Gate) Rules() *Rules { return g.inForce.Rules() }
 
 // SetRules puts other rules into force, from the next request on. Counts of windows that they share with the old ones go on.
 // Run follows the files of the rules that are in force when it begins.
-func (g *Gate) SetRules(rules *Rules) {
-	g.reloading.Lock()
-	defer g.reloading.Unlock()
-	g.rules.Store(rules)
-}
+func (g *Gate) SetRules(rules *Rules) { g.inForce.set(rules) }
+
+// Reload reads the files again that the rules in force came from, and returns the rules then in force. After an error, which is
+// that of LoadRules, those are the old ones. Rules that were read from no file stay.
+func (g *Gate) Reload() (*Rules, error) { return g.inForce.Reload() }
 
 // now is the time by which this process remembers, in ns since the gate was made.
 func (g *Gate) now() int64 { return int64(time.Since(g.start)) }
@@ -129,7 +123,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 		return Decision{}, err
 	}
 	req = req.withDefaults()
-	rules := g.rules.Load()
+	rules := g.Rules()
 	if ban, left, ok := g.banned(rules, &req); ok {
 		return refusedByBan(ban, left, rules.version), nil
 	}

@@ -87,7 +87,7 @@ func (g *Gate) takeBack(ctx context.Context, mode Mode, req Request, rule string
 	req = req.withDefaults()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout) // for all of it
 	defer cancel()
-	rules := g.rules.Load()
+	rules := g.Rules()
 	if rule != "" && !rules.has(rule) {
 		return Decision{}, fmt.Errorf("%w: %q", ErrUnknownRule, rule)
 	}

@@ -17,8 +17,7 @@ func (g *Gate) Run(ctx context.Context) error {
 	wg.Go(func() { every(ctx, flushEvery, g.flush) })
 	wg.Go(func() { g.followBans(ctx) })
 	wg.Go(func() { _ = g.local.Run(ctx) })
-	wg.Go(func() { g.followRules(ctx) })
-	wg.Go(func() { every(ctx, pulseEvery, g.retryRules) })
+	wg.Go(func() { _ = g.inForce.Run(ctx) })
 	wg.Wait()
 	ctx = context.WithoutCancel(ctx)
 	g.flush(ctx) // what the last second refused

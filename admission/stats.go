@@ -17,7 +17,7 @@ type Stats struct {
 // Stats returns the numbers of now.
 func (g *Gate) Stats() Stats {
 	s := Stats{
-		Version: g.Rules().Version(), RulesFailed: g.reloadError.Load() != nil, Degraded: g.breaker.open(),
+		Version: g.Rules().Version(), RulesFailed: g.inForce.failed.Load() != nil, Degraded: g.breaker.open(),
 		Processes: g.bans.processes(), Bans: g.bans.size(), Asked: g.asked.sum(),
 	}
 	if g.denied != nil {

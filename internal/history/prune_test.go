@@ -23,16 +23,16 @@ func each(t *testing.T, test func(t *testing.T, p *History)) {
 }
 
 // fill has something happen every minute: n events of each kind, the last of them at end.
-func (p *History) fill(t *testing.T, n int, end time.Time) {
+func (h *History) fill(t *testing.T, n int, end time.Time) {
 	t.Helper()
 	for i := range n {
-		at := p.write(end.Add(-time.Duration(i) * time.Minute))
+		at := h.write(end.Add(-time.Duration(i) * time.Minute))
 		for insert, rest := range map[string][]any{
 			`INSERT INTO ban_events (id, at, lifted, kind, value, reason, rule, since, until, times) VALUES ($1, $2, $3, 'user', 'ann', '', '', $2, $2, 1)`:                       {false},
 			`INSERT INTO login_events (id, at, rule, count, action, factor, name_reference, ip_masked, times, shadow) VALUES ($1, $2, 'r', 'ip', 'deny', '', '', '', 1, $3)`:      {false},
 			`INSERT INTO audit_events (id, at, actor, action, target, detail, outcome, request_id) VALUES ($1, $2, 'ann', 'put-ban', '/v1/bans/user/bob', '', 'done', 'request')`: nil,
 		} {
-			if _, err := p.db.ExecContext(t.Context(), insert, append([]any{fmt.Sprintf("e-%d", i), at}, rest...)...); err != nil {
+			if _, err := h.db.ExecContext(t.Context(), insert, append([]any{fmt.Sprintf("e-%d", i), at}, rest...)...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -40,10 +40,10 @@ func (p *History) fill(t *testing.T, n int, end time.Time) {
 }
 
 // left is how many events of each kind there are.
-func (p *History) left(t *testing.T) (kinds [len(tables)]int) {
+func (h *History) left(t *testing.T) (kinds [len(tables)]int) {
 	t.Helper()
 	for i, table := range tables {
-		if err := p.db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&kinds[i]); err != nil {
+		if err := h.db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&kinds[i]); err != nil {
 			t.Fatal(err)
 		}
 	}

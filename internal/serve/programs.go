@@ -62,12 +62,13 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			p.Worker = both{worker, reporter}
 		}
 		if cfg.RulesFile != "" {
-			rules, err := openRules(cfg.RulesFile, log)
+			rules, err := rulesOf(cfg)
 			if err != nil {
 				return err
 			}
-			p.Background = append(p.Background, rules.Run)
-			script, err := p.addBanScript(cfg, r, admission.NewRedisStore(r.Decisions), rules.rules.Load)
+			inForce := admission.NewInForce(rules, log)
+			p.Background = append(p.Background, inForce.Run)
+			script, err := p.addBanScript(cfg, r, admission.NewRedisStore(r.Decisions), inForce.Rules)
 			if err != nil {
 				return err
 			}
