@@ -85,10 +85,10 @@ func TestProofOfWorkStandsIn(t *testing.T) {
 		late := solved(t, f, login)
 		time.Sleep(30 * time.Second)
 		stands("altcha", true) // found to be away still
+		stands("altcha", true)
 		if m.asked != asked+1 {
 			t.Errorf("asked %d times, want once", m.asked-asked)
 		}
-		stands("altcha", true)
 		m.away = false
 		time.Sleep(30 * time.Second)
 		stands("turnstile", false)
@@ -154,6 +154,23 @@ func TestFallbackOnlyFromTheProvider(t *testing.T) {
 	}
 	if f.Stats().Fallback {
 		t.Error("fell back")
+	}
+}
+
+// Nor does it count for it: a row of failures ends when the provider answers, and not with a mistake of the caller's.
+func TestMistakesDoNotEndARowOfFailures(t *testing.T) {
+	f, err := captcha.NewFallback(newSite(t, &theirs{}, func(o *captcha.SiteVerifyOptions) { o.Transport = &moody{away: true} }), newProof(t),
+		captcha.FallbackOptions{Failures: 2, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		b    captcha.Binding
+		away bool
+	}{{login, false}, {captcha.Binding{}, false}, {login, true}} {
+		if err := f.Verify(t.Context(), "a", step.b, nobody); err == nil || errors.Is(err, captcha.ErrFellBack) != step.away || f.Stats().Fallback != step.away {
+			t.Errorf("%+v: %v, fell back: %t", step, err, f.Stats().Fallback)
+		}
 	}
 }
 

@@ -103,8 +103,8 @@ func yes(challenge map[string]string) map[string]any {
 }
 
 func TestTurnstileVerifies(t *testing.T) {
-	h := serveTheirs(t)
-	v := newSite(t, h)
+	h, used := serveTheirs(t), &memoryUsed{}
+	v := newSite(t, h, func(o *captcha.SiteVerifyOptions) { o.Used = used })
 	c := described(t, v, login)
 	if c["provider"] != "turnstile" || c["sitekey"] != "site" || c["action"] != "login" || c["cdata"] == "" || strings.Contains(c["cdata"], "ann") {
 		t.Errorf("%v", c)
@@ -120,7 +120,11 @@ func TestTurnstileVerifies(t *testing.T) {
 	if h.hosts[0] != "challenges.cloudflare.com/turnstile/v0/siteverify" {
 		t.Errorf("asked %s", h.hosts[0])
 	}
-	// Even where the provider says yes again.
+	for key, ttl := range used.keys {
+		if ttl <= 5*time.Minute {
+			t.Errorf("%s is forgotten after %v, while the provider may say yes again", key, ttl)
+		}
+	}
 	wantCause(t, v.Verify(t.Context(), "token", login, nobody), captcha.CauseUsed)
 	if s := v.Stats().Providers[0]; s.Challenges != 1 || s.Solved != 1 || s.Refused[captcha.CauseUsed] != 1 {
 		t.Errorf("%+v", s)
@@ -150,6 +154,7 @@ func TestAnswersThatRefuse(t *testing.T) {
 		"action of v3":     {"recaptcha", map[string]any{"action": "order", "score": 0.9}, captcha.CauseForeign},
 		"low score":        {"recaptcha", map[string]any{"score": 0.49}, captcha.CauseWrong},
 		"turnstile's good": {"turnstile", nil, ""},
+		"capitals":         {"turnstile", map[string]any{"hostname": "SHOP.Example"}, ""},
 		"hcaptcha's good":  {"hcaptcha", map[string]any{"action": nil, "cdata": nil, "score": 0.1}, ""},
 		"v2's good":        {"recaptcha", map[string]any{"action": nil}, ""},
 		"v3's good":        {"recaptcha", map[string]any{"score": 0.5}, ""},

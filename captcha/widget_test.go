@@ -44,7 +44,8 @@ func TestWidgetFiles(t *testing.T) {
 	}
 	for path, kind := range map[string]string{"widget.js": "text/javascript", "sha.js": "text/javascript", "altcha.css": "text/css"} {
 		w := get(path, "")
-		if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), kind) || w.Header().Get("Cache-Control") != "no-cache" {
+		if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), kind) || w.Header().Get("Cache-Control") != "no-cache" ||
+			w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", path, w.Code, w.Header())
 		}
 		if again := get(path, w.Header().Get("Etag")); again.Code != 304 {
