@@ -12,10 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/embedded"
+	"github.com/tidegate/tidegate/internal/serve"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -59,6 +61,16 @@ func TestDemo(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in:\n%s", want, out)
 		}
+	}
+}
+
+// Told to stop before its server has started, it has shown nothing, and that is no success.
+func TestDemoThatIsToldToStop(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(serve.Told{Signal: syscall.SIGINT})
+	var out output
+	if err := run(ctx, []string{"demo"}, nothing, &out, &out); statusOf(err) != 130 || err.Error() != "interrupted" {
+		t.Errorf("status %d: %v", statusOf(err), err)
 	}
 }
 
