@@ -120,7 +120,7 @@ func (v *SiteVerify) judge(a *answer, b *Binding) error {
 	switch {
 	case !slices.Contains(v.opts.Hostnames, strings.ToLower(a.Hostname)):
 		return refused(CauseForeign)
-	case v.site.bound && (a.Action != v.action(b) || a.CData != cdata(b)):
+	case v.site.bound && (a.Action != v.action(b) || !b.isFor(a.CData, cdata)):
 		return refused(CauseForeign)
 	case v.name != "recaptcha" || a.Score == nil: // hCaptcha and version 2 have no action; of hCaptcha a score means something else
 		return nil

@@ -22,9 +22,10 @@ type Provider interface {
 
 // A Binding is what a solution is good for.
 type Binding struct {
-	Purpose string // what it opens, such as login or order: 1 to 32 of a-z 0-9 -
-	Subject string // whom it is for: 1 to 64 bytes, opaque; callers pass keyed hashes. To anybody else the solution is worth nothing
-	Risk    int    // 0: nothing is known against the caller. Each step doubles the work, up to MaxRisk; providers that others run ignore it
+	Purpose         string // what it opens, such as login or order: 1 to 32 of a-z 0-9 -
+	Subject         string // whom it is for: 1 to 64 bytes, opaque; callers pass keyed hashes. To anybody else the solution is worth nothing
+	PreviousSubject string // what Subject was before the key of those hashes was changed, or empty: a solution for it opens the same
+	Risk            int    // 0: nothing is known against the caller. Each step doubles the work, up to MaxRisk; providers that others run ignore it
 }
 
 // MaxRisk is the highest risk that makes a difference.
@@ -42,6 +43,11 @@ func (b *Binding) validate() error {
 		return fmt.Errorf("%w: risk is %d, should be 0 or more", ErrInvalidBinding, b.Risk)
 	}
 	return nil
+}
+
+// isFor reports whether a subject, as a challenge names it, is that of b.
+func (b *Binding) isFor(named string, naming func(purpose, subject string) string) bool {
+	return named == naming(b.Purpose, b.Subject) || b.PreviousSubject != "" && named == naming(b.Purpose, b.PreviousSubject)
 }
 
 // A Challenge is what a page needs to have one solved.

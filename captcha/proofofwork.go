@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,6 +30,8 @@ const (
 type ProofOfWorkOptions struct {
 	// Secret is what keys are derived from. Required, 16 bytes or more; the same in all processes.
 	Secret []byte
+	// PreviousSecret is what Secret was before it was changed: solutions of challenges that were made with it are accepted. Nil: there is none.
+	PreviousSecret []byte
 	// Used remembers solutions. Required; all processes share one.
 	Used Used
 	// Lifetime of a challenge, from its making to the use of its solution. Zero means 10 minutes; at most an hour.
@@ -41,12 +44,17 @@ type ProofOfWorkOptions struct {
 // ProofOfWork is the provider that needs nobody else: version 1 of ALTCHA's protocol (https://altcha.org/docs/v2/proof-of-work/). Made by
 // NewProofOfWork; safe for concurrent use.
 type ProofOfWork struct {
-	signing  string // key of signatures
-	naming   []byte // key of subjects
+	keys     []proofKeys // the first makes challenges, all verify
 	used     Used
 	lifetime time.Duration
 	max      int64
 	tally    tally
+}
+
+// proofKeys derive from one secret.
+type proofKeys struct {
+	signing string // of signatures
+	naming  []byte // of subjects
 }
 
 // NewProofOfWork returns a provider. It starts nothing.
@@ -66,14 +74,20 @@ func NewProofOfWork(o ProofOfWorkOptions) (*ProofOfWork, error) {
 	if o.MaxNumber < 1 || o.MaxNumber > MaxNumber {
 		return nil, fmt.Errorf("captcha: MaxNumber is %d, should be 1 to %d", o.MaxNumber, MaxNumber)
 	}
-	signing, err := derive(o.Secret, "proof-of-work")
-	if err != nil {
-		return nil, err
+	p := &ProofOfWork{used: o.Used, lifetime: o.Lifetime, max: int64(o.MaxNumber)}
+	secrets := [][]byte{o.Secret}
+	if len(o.PreviousSecret) > 0 {
+		secrets = append(secrets, o.PreviousSecret)
 	}
-	naming, _ := derive(o.Secret, "subject") // as long as before
-	return &ProofOfWork{
-		signing: hex.EncodeToString(signing), naming: naming, used: o.Used, lifetime: o.Lifetime, max: int64(o.MaxNumber),
-	}, nil
+	for _, secret := range secrets {
+		signing, err := derive(secret, "proof-of-work")
+		if err != nil {
+			return nil, err
+		}
+		naming, _ := derive(secret, "subject") // as long as before
+		p.keys = append(p.keys, proofKeys{hex.EncodeToString(signing), naming})
+	}
+	return p, nil
 }
 
 // Name implements Provider.
@@ -92,8 +106,8 @@ func (p *ProofOfWork) Challenge(_ context.Context, b Binding) (Challenge, error)
 	risk := min(b.Risk, MaxRisk)
 	expires := time.Now().Add(p.lifetime)
 	c, err := altcha.CreateChallenge(altcha.ChallengeOptions{
-		Algorithm: altcha.SHA256, HMACKey: p.signing, MaxNumber: p.max << risk, Expires: &expires,
-		Params: url.Values{"p": {b.Purpose}, "r": {strconv.Itoa(risk)}, "s": {p.subject(&b)}},
+		Algorithm: altcha.SHA256, HMACKey: p.keys[0].signing, MaxNumber: p.max << risk, Expires: &expires,
+		Params: url.Values{"p": {b.Purpose}, "r": {strconv.Itoa(risk)}, "s": {p.keys[0].subject(b.Purpose, b.Subject)}},
 	})
 	if err != nil {
 		return Challenge{}, fmt.Errorf("captcha: make a challenge: %w", err)
@@ -120,11 +134,15 @@ func (p *ProofOfWork) verify(ctx context.Context, token string, b *Binding) erro
 		return refused(CauseMalformed)
 	}
 	// The hash of salt and number is what is signed, so the signature holds for all that the salt says.
-	if ok, err := altcha.VerifySolutionSafe(s.payload, p.signing, false); err != nil || !ok {
+	i := slices.IndexFunc(p.keys, func(k proofKeys) bool {
+		ok, err := altcha.VerifySolutionSafe(s.payload, k.signing, false)
+		return err == nil && ok
+	})
+	if i < 0 {
 		return refused(CauseWrong)
 	}
 	switch {
-	case s.purpose != b.Purpose || s.subject != p.subject(b) || s.risk < min(b.Risk, MaxRisk):
+	case s.purpose != b.Purpose || !b.isFor(s.subject, p.keys[i].subject) || s.risk < min(b.Risk, MaxRisk):
 		return refused(CauseForeign)
 	case time.Now().Unix() > s.expires:
 		return refused(CauseExpired)
@@ -133,7 +151,7 @@ func (p *ProofOfWork) verify(ctx context.Context, token string, b *Binding) erro
 	return spend(ctx, p.used, p.Name(), s.payload.Signature, p.lifetime+skew)
 }
 
-// subject is how a salt names the subject of b, to those who have the key.
-func (p *ProofOfWork) subject(b *Binding) string {
-	return base64.RawURLEncoding.EncodeToString(keyed(p.naming, b.Purpose, b.Subject)[:16])
+// subject is how a salt names a subject, to those who have the key.
+func (k proofKeys) subject(purpose, subject string) string {
+	return base64.RawURLEncoding.EncodeToString(keyed(k.naming, purpose, subject)[:16])
 }

@@ -122,7 +122,7 @@ func (v *SiteVerify) Challenge(_ context.Context, b Binding) (Challenge, error) 
 		CData    string `json:"cdata,omitempty"`
 	}{Provider: v.name, SiteKey: v.opts.SiteKey, Action: v.action(&b)}
 	if v.site.bound {
-		c.CData = cdata(&b)
+		c.CData = cdata(b.Purpose, b.Subject)
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -141,8 +141,8 @@ func (v *SiteVerify) action(b *Binding) string {
 }
 
 // cdata is how a token names its subject. A subject that is a keyed hash cannot be found from it.
-func cdata(b *Binding) string {
-	return base64.RawURLEncoding.EncodeToString(keyed([]byte("captcha/cdata"), b.Purpose, b.Subject)[:16])
+func cdata(purpose, subject string) string {
+	return base64.RawURLEncoding.EncodeToString(keyed([]byte("captcha/cdata"), purpose, subject)[:16])
 }
 
 // Verify implements Provider. It takes at most 3 s, besides the time of Used. The provider is given these also where ctx ends before; then

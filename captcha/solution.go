@@ -17,7 +17,7 @@ const maxSolution = 1024
 type solution struct {
 	payload altcha.Payload
 	purpose string
-	subject string // as ProofOfWork.subject
+	subject string // as proofKeys.subject
 	risk    int
 	expires int64 // Unix seconds
 }
