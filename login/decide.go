@@ -53,6 +53,7 @@ func (t *Throttle) decide(ctx context.Context, do op, a Attempt) (Decision, erro
 
 // A prepared attempt is one in the terms of the store.
 type prepared struct {
+	name string // normalized
 	call *call
 	id   attemptID
 }
@@ -72,7 +73,7 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 	case len(a.ID) > 255:
 		return nil, fmt.Errorf("%w: ID has %d bytes, should have at most 255", ErrInvalid, len(a.ID))
 	}
-	p := &prepared{}
+	p := &prepared{name: typed}
 	p.id = attemptID{name: t.keys.name(typed), ip: a.IP.Unmap().WithZone(""), factor: factor, renew: true}
 	if a.Device != "" {
 		device, ends, ok := t.keys.parseDevice(a.Device, p.id.name, factor)
@@ -139,8 +140,15 @@ func (t *Throttle) solutionAllowed(ctx context.Context, ip netip.Addr) (wait tim
 }
 
 func (t *Throttle) binding(p *prepared, risk int) captcha.Binding {
-	subject := t.keys.hash("challenge", string(p.id.name[:]), admission.Address(p.id.ip), p.id.factor)
-	return captcha.Binding{Purpose: Purpose, Subject: subject.String(), Risk: min(max(risk, 0), captcha.MaxRisk)}
+	subject := func(k *keyring) string {
+		name := k.name(p.name)
+		return k.hash("challenge", string(name[:]), admission.Address(p.id.ip), p.id.factor).String()
+	}
+	b := captcha.Binding{Purpose: Purpose, Subject: subject(t.keys), Risk: min(max(risk, 0), captcha.MaxRisk)}
+	if t.previous != nil {
+		b.PreviousSubject = subject(t.previous)
+	}
+	return b
 }
 
 // put puts an attempt to the store, or where that is away to this process. The answer is known if the attempt's id had one before.

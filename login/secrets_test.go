@@ -128,21 +128,14 @@ func TestProcessesOnBothSidesOfTheChange(t *testing.T) {
 		ahead, first := of(t, store, namespace, older, newer), of(t, store, namespace, newer, older)
 		a := attempt("alice", "203.0.113.1")
 		a.Device = device(t, ahead, "alice")
-		for range 4 {
+		for i := range 10 { // five that are not settled would be as many as may be under way
 			d, err := first.Reserve(t.Context(), a)
 			if err != nil || d.Action != login.Allow {
-				t.Fatal(d, err)
+				t.Fatalf("attempt %d: %+v, %v", i+1, d, err)
 			}
-			if _, err := ahead.Settle(t.Context(), d.ID, login.Failure); err != nil {
+			if _, err := ahead.Settle(t.Context(), d.ID, login.Error); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if d, _ := try(t, ahead, a, login.Failure); d.Action != login.Allow {
-			t.Fatal(d)
-		}
-		attacked(t, first, "alice")
-		if known(t, first, a.Device) {
-			t.Error("its five failures are not in one counter")
 		}
 	})
 }

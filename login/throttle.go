@@ -30,8 +30,8 @@ type Options struct {
 	// Secret keys the hashes that stand for names, addresses and devices in the store, and signs attempts and device tokens. Required, 16 bytes
 	// or more; all processes that share a store need the same.
 	Secret []byte
-	// PreviousSecret is what Secret was before it was changed. Attempts and device tokens that are signed with it are accepted, and nothing is
-	// signed with it; what has failed is counted anew. Nil: there is none.
+	// PreviousSecret is what Secret was before it was changed. Attempts, device tokens and challenges that were made with it are accepted, and
+	// nothing is made with it; what has failed is counted anew. Nil: there is none.
 	PreviousSecret []byte
 	// Namespace begins every key. Default "tidegate"; 1 to 64 of A-Z a-z 0-9 . _ : -
 	Namespace string

@@ -171,7 +171,11 @@ func (a *API) orderBinding(req *admission.Request) captcha.Binding {
 	if value == "" {
 		kind, value = "ip", admission.Address(req.IP)
 	}
-	return captcha.Binding{Purpose: purposeOrder, Subject: keyedHash(a.secrets[0], "captcha subject", kind, value)}
+	b := captcha.Binding{Purpose: purposeOrder, Subject: keyedHash(a.secrets[0], "captcha subject", kind, value)}
+	if len(a.secrets) > 1 {
+		b.PreviousSubject = keyedHash(a.secrets[1], "captcha subject", kind, value)
+	}
+	return b
 }
 
 // verifyCaptcha returns nil if token is a solution for b. Otherwise it returns the problem, with a new challenge if one helps.

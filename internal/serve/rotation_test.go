@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"os"
@@ -31,11 +32,18 @@ func signing(env func(string) string, secret, previous string) func(string) stri
 	}
 }
 
+const rotationRules = `
+version: 1
+rules:
+  - {name: hurdle, match: {method: POST}, subject: user, limit: 1, window: 1h, on_exceed: challenge}
+semaphores: {s: {limit: 9, lease: 1m}}
+`
+
 // What an API has signed is accepted by those whose SECRET_PREVIOUS it was signed with, and by no others.
 func TestSecretIsChanged(t *testing.T) {
 	base := environment(testenv.Redis(t), testenv.Postgres(t))
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(rules, []byte(rulesHead+"semaphores: {s: {limit: 9, lease: 1m}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(rules, []byte(rotationRules), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := func(name string) string {
@@ -88,6 +96,50 @@ func TestSecretIsChanged(t *testing.T) {
 			t.Fatalf("%q is not renewed: %q", device, renewed)
 		}
 		after.wants("allow", "", "ann", "192.0.2.1", "device", renewed)
+	})
+
+	t.Run("challenge", func(t *testing.T) {
+		challenged := func(a authenticator) attempted {
+			return a.wants("challenge", "name_failures", "bob", "192.0.2.2")
+		}
+		for _, a := range []authenticator{before, while} {
+			for _, ip := range []string{"198.51.101.1", "198.51.101.2", "198.51.101.3"} {
+				a.fail("bob", ip)
+			}
+		}
+		for what, url := range map[string]string{
+			"all by the one before": before.URL("public") + challenged(before).Challenge.URL,
+			"fetched from the next": while.URL("public") + challenged(before).Challenge.URL,
+		} {
+			solved := servetest.Solve(t, url)
+			for _, a := range []authenticator{after, mistaken} {
+				a.wants("challenge", "captcha_refused", "bob", "192.0.2.2", "captcha", solved)
+			}
+			while.wants("challenge", "captcha_refused", "bob", "192.0.2.3", "captcha", solved)
+			if id := while.wants("allow", "", "bob", "192.0.2.2", "captcha", solved).AttemptID; id == "" {
+				t.Error(what)
+			}
+			while.wants("challenge", "captcha_refused", "bob", "192.0.2.2", "captcha", solved)
+		}
+		if a := servetest.Call("GET", after.URL("public")+challenged(before).Challenge.URL, ""); a.Status != http.StatusUnprocessableEntity {
+			t.Errorf("a challenge of the previous secret: %v", a)
+		}
+		after.wants("allow", "", "bob", "192.0.2.2", "captcha", servetest.Solve(t, while.URL("public")+challenged(while).Challenge.URL))
+	})
+
+	t.Run("challenge of an order", func(t *testing.T) {
+		shop := openShop(t, while.Program, 10)
+		asBob := func(a authenticator, method, path, body, solved string) servetest.Answer {
+			return servetest.Call(method, a.URL("public")+path, body, "X-User-ID", "bob", "X-Captcha", solved, "Idempotency-Key", rand.Text())
+		}
+		shop.bought("bob")
+		solved := testenv.Solve(t, asBob(before, "GET", "/v1/captcha/challenge?purpose=order", "", "").Body)
+		if a := asBob(after, "POST", "/v1/sales/concert/orders", `{"item":"ticket"}`, solved); a.Status != http.StatusForbidden {
+			t.Errorf("without the secret: %v", a)
+		}
+		if a := asBob(while, "POST", "/v1/sales/concert/orders", `{"item":"ticket"}`, solved); a.Status != http.StatusConflict {
+			t.Errorf("with it: %v", a)
+		}
 	})
 }
 
