@@ -27,7 +27,7 @@ func (c *Config) checkAPI(t told) []error {
 			"the same in all processes: openssl rand -hex 32 makes one"))
 	}
 	if t.has("SECRET_PREVIOUS") && t["SECRET_PREVIOUS"] == t["SECRET"] {
-		wrong = append(wrong, errors.New("SECRET_PREVIOUS: is the same as SECRET; it must be what SECRET was before, or left out"))
+		wrong = append(wrong, errors.New("SECRET_PREVIOUS: is the same as SECRET; it must be the other one while SECRET is changed, or left out"))
 	}
 	if t.has("DURABILITY") && embedded {
 		wrong = append(wrong, errors.New("DURABILITY: is set, and the embedded server has no Redis to ask for it; set REDIS_URL and DATABASE_URL, or leave it out"))

@@ -127,7 +127,7 @@ func (c *Config) settings() []setting {
 		{"KOALA_FILE", "rule file of Koala's, or koala.conf, for the endpoints below /koala", "", false, file(&c.KoalaFile)},
 		{"KOALA_ZONE", "time zone of its days", koala.DefaultZone, false, zone(&c.KoalaZone)},
 		{"SECRET", "key that all keyed hashes and signatures derive from (embedded: kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
-		{"SECRET_PREVIOUS", "what SECRET was before it was changed: what it signed is still accepted", "", false, c.PreviousSecret.atLeast(32)},
+		{"SECRET_PREVIOUS", "another SECRET, of before a change or ready for the next: what it signed is accepted, and nothing is signed with it", "", false, c.PreviousSecret.atLeast(32)},
 		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
 		{"DURABILITY", "what Redis must have done with an order before it is promised: memory, everysec, fsync or replicated (default: what it does anyway)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
 		{"HISTORY_DAYS", "days for which what became of bans and of logins, and what operators changed, is kept; 0: for ever", "90", false, number(&c.HistoryDays, 0, 36500)},
