@@ -83,7 +83,7 @@ func TestRehearseEmbedded(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Admitted != 50 || report.Confirmed != 50 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if _, err := call(t, nothing, "rehearse", "--embedded", "--sale", "try", "--buyers", "1"); err == nil || !strings.Contains(err.Error(), "Rate") {
+	if _, err := call(t, nothing, "rehearse", "--embedded", "--sale", "try", "--buyers", "1"); err == nil || !strings.Contains(err.Error(), "--rate") {
 		t.Errorf("an incomplete plan: %v", err)
 	}
 }
