@@ -19,7 +19,7 @@ import (
 type Koala interface {
 	Browse(ctx context.Context, params koala.Params, write bool) (koala.Result, error)
 	BrowseComplete(ctx context.Context, params koala.Params, write bool) ([]koala.Result, error)
-	BrowseAll(ctx context.Context, jobs []koala.Job) ([]koala.Answer, error)
+	BrowseAll(ctx context.Context, requests []koala.Params) ([]koala.Answer, error)
 	Update(ctx context.Context, params koala.Params) error
 	Feedback(ctx context.Context, params koala.Params, erase int) error
 	Value(ctx context.Context, params koala.Params, code int) (int, error)

@@ -28,9 +28,9 @@ func (a *API) koalaMulti(ctx context.Context, params koala.Params) (any, error) 
 		return nil, koalaInvalid(`argsJson should be such as [{"Id":"1","Arg":"act=ask&uid=7"}]: ` + err.Error())
 	}
 	var (
-		answers = make([]koalaJobResult, len(asked))
-		jobs    []koala.Job
-		places  []int
+		answers  = make([]koalaJobResult, len(asked))
+		requests []koala.Params
+		places   []int
 	)
 	for i, one := range asked {
 		answers[i] = koalaJobResult{ID: one.ID, Same: one.ID}
@@ -39,9 +39,9 @@ func (a *API) koalaMulti(ctx context.Context, params koala.Params) (any, error) 
 			answers[i].Number, answers[i].Text = -1, err.Error()
 			continue
 		}
-		jobs, places = append(jobs, koala.Job{ID: one.ID, Params: params}), append(places, i)
+		requests, places = append(requests, params), append(places, i)
 	}
-	found, err := a.koala.BrowseAll(ctx, jobs)
+	found, err := a.koala.BrowseAll(ctx, requests)
 	if err != nil {
 		return nil, err
 	}

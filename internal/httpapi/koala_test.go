@@ -227,7 +227,7 @@ func (brokenKoala) BrowseComplete(context.Context, koala.Params, bool) ([]koala.
 	return nil, errAway
 }
 
-func (brokenKoala) BrowseAll(context.Context, []koala.Job) ([]koala.Answer, error) {
+func (brokenKoala) BrowseAll(context.Context, []koala.Params) ([]koala.Answer, error) {
 	return nil, errAway
 }
 func (brokenKoala) Update(context.Context, koala.Params) error            { return errAway }

@@ -134,7 +134,7 @@ rule : [direct] [m=direct] [time=1; count=0] [result=2; return=204]`
 	rdb, _ := ownRedis(t)
 	o, s := newOriginal(t, rdb, rules), newOurs(t, admission.NewRedisStore(rdb), rules)
 	blind := map[string]bool{}
-	var jobs []koala.Job
+	var jobs []koala.Params
 	for i, method := range []string{"count", "base", "leak", "direct"} {
 		params, code := koala.Params{"uid": "7", "m": method}, 201+i
 		admitted(t.Context(), o, params, 4)
@@ -149,13 +149,13 @@ rule : [direct] [m=direct] [time=1; count=0] [result=2; return=204]`
 		if err != nil || len(all) != 1 || all[0].RetCode != code {
 			t.Errorf("browse_complete of %s: %v, %v", method, all, err)
 		}
-		jobs = append(jobs, koala.Job{ID: method, Params: params})
+		jobs = append(jobs, params)
 	}
 	if len(blind) != 4 || !blind["leak in browse_complete"] || !blind["direct in multi/browse"] {
 		t.Errorf("the original does not see %v, is known not to see leak in browse_complete, and all but count in multi/browse", blind)
 	}
 	fresh := koala.Params{"uid": "8", "m": "count"}
-	if _, err := s.BrowseAll(t.Context(), []koala.Job{{Params: fresh}}); err != nil || s.value(fresh, 201) != 0 {
+	if _, err := s.BrowseAll(t.Context(), []koala.Params{fresh}); err != nil || s.value(fresh, 201) != 0 {
 		t.Errorf("multi/browse has counted %d: %v", s.value(fresh, 201), err)
 	}
 	several, err := s.BrowseAll(t.Context(), jobs)
@@ -164,7 +164,7 @@ rule : [direct] [m=direct] [time=1; count=0] [result=2; return=204]`
 	}
 	for i, answer := range several {
 		if answer.Err != nil || answer.Result.RetCode != 201+i {
-			t.Errorf("multi/browse of %s: %+v", jobs[i].ID, answer)
+			t.Errorf("multi/browse of %s: %+v", jobs[i]["m"], answer)
 		}
 	}
 }

@@ -68,7 +68,7 @@ rule : [base] [it=+] [base=2; time=600; count=1] [result=2; return=203]`
 			if err != nil || len(all) == 0 || all[0].RetCode != 101 {
 				t.Errorf("the black list, completely: %v, %v", all, err)
 			}
-			several, err := s.BrowseAll(t.Context(), []koala.Job{{Params: black}, {Params: koala.Params{"who": "7"}}, {Params: koala.Params{"who": "8"}}})
+			several, err := s.BrowseAll(t.Context(), []koala.Params{black, {"who": "7"}, {"who": "8"}})
 			if err != nil || several[0].Result.RetCode != 101 || several[1].Result.RetCode != 202 || several[2].Result.RetCode != 0 {
 				t.Errorf("several: %v, %v", several, err)
 			}

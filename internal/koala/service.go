@@ -306,30 +306,24 @@ func (s *Service) Value(ctx context.Context, params Params, code int) (int, erro
 	return 0, nil
 }
 
-// A Job is one of several requests.
-type Job struct {
-	ID     string
-	Params Params
-}
-
-// atOnce is how many jobs are decided at a time: they share round trips.
+// atOnce is how many requests are decided at a time: they share round trips.
 const atOnce = 32
 
-// An Answer is what becomes of a Job: a Result, or ErrInvalid.
+// An Answer is what becomes of one of several requests: a Result, or ErrInvalid.
 type Answer struct {
 	Result Result
 	Err    error
 }
 
-// BrowseAll is Browse for each job, in their order; nothing is counted. A job that is invalid does not keep the others from theirs. The
-// error is admission.ErrUnavailable.
-func (s *Service) BrowseAll(ctx context.Context, jobs []Job) ([]Answer, error) {
-	answers := make([]Answer, len(jobs))
+// BrowseAll is Browse for several requests, in their order; nothing is counted. One that is invalid does not keep the others from theirs.
+// The error is admission.ErrUnavailable.
+func (s *Service) BrowseAll(ctx context.Context, requests []Params) ([]Answer, error) {
+	answers := make([]Answer, len(requests))
 	var g errgroup.Group
 	g.SetLimit(atOnce)
-	for i, job := range jobs {
+	for i, params := range requests {
 		g.Go(func() (err error) {
-			answers[i].Result, err = s.Browse(ctx, job.Params, false)
+			answers[i].Result, err = s.Browse(ctx, params, false)
 			if errors.Is(err, ErrInvalid) {
 				answers[i].Err, err = err, nil
 			}

@@ -183,7 +183,7 @@ func TestParameters(t *testing.T) {
 			func() error { _, err := s.BrowseComplete(t.Context(), koala.Params{"ip": bad}, true); return err }(),
 			func() error { _, err := s.Value(t.Context(), koala.Params{"ip": bad}, 201); return err }(),
 			func() error {
-				answers, err := s.BrowseAll(t.Context(), []koala.Job{{Params: koala.Params{"ip": bad}}, {}})
+				answers, err := s.BrowseAll(t.Context(), []koala.Params{{"ip": bad}, {}})
 				return errors.Join(err, answers[0].Err, answers[1].Err)
 			}(),
 		} {
