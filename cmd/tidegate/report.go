@@ -22,7 +22,8 @@ func reportCommand(getenv func(string) string) *cobra.Command {
 		Use:   "report SALE",
 		Short: "Let a worker write a sale's orders into a file",
 		Long: "Let a worker write all orders of a sale as CSV into its folder REPORTS. The task waits until a worker has that setting, and until the " +
-			"semaphore " + reports.Semaphore + " has a permit for it, which GET /v1/sales/{sale}/orders.csv takes as well. What is printed is the name of the file. Whether there is such a sale, the worker finds out: its log says so.",
+			"semaphore " + reports.Semaphore + " has a permit for it, which GET /v1/sales/{sale}/orders.csv takes as well. " +
+			"The name of the file is printed. Whether there is such a sale, the worker finds out, and its log says so.",
 		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			url, namespace := cmp.Or(url, getenv("QUEUE_REDIS_URL"), getenv("REDIS_URL")), cmp.Or(namespace, getenv("NAMESPACE"), "tidegate")
