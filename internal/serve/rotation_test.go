@@ -127,6 +127,19 @@ func TestSecretIsChanged(t *testing.T) {
 		after.wants("allow", "", "bob", "192.0.2.2", "captcha", servetest.Solve(t, while.URL("public")+challenged(while).Challenge.URL))
 	})
 
+	t.Run("ban", func(t *testing.T) {
+		if a := servetest.Call("PUT", before.URL("internal")+"/v1/bans/ip/192.0.2.99", `{"for_ms":600000}`); a.Status != http.StatusCreated && a.Status != http.StatusOK {
+			t.Fatal(a)
+		}
+		servetest.Until(t, http.StatusOK, func() servetest.Answer { // it hears of the ban in a moment
+			a := after.ask("eve", "192.0.2.99", "mode", "check")
+			if !strings.Contains(string(a.Body), `"banned"`) {
+				a.Status = 0
+			}
+			return a
+		})
+	})
+
 	t.Run("challenge of an order", func(t *testing.T) {
 		shop := openShop(t, while.Program, 10)
 		asBob := func(a authenticator, method, path, body, solved string) servetest.Answer {
