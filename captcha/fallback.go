@@ -138,7 +138,9 @@ func (f *Fallback) Verify(ctx context.Context, token string, b Binding, ip netip
 		return f.primary.tally.verified(ErrFellBack)
 	}
 	err := f.primary.Verify(ctx, token, b, ip)
-	f.heard(ctx, err)
+	if f.primary.mayBe(token) {
+		f.heard(ctx, err)
+	}
 	if errors.Is(err, ErrProvider) && f.isAway() {
 		return fmt.Errorf("%w: %w", ErrFellBack, err)
 	}

@@ -165,10 +165,11 @@ func TestMistakesDoNotEndARowOfFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
-		b    captcha.Binding
-		away bool
-	}{{login, false}, {captcha.Binding{}, false}, {login, true}} {
-		if err := f.Verify(t.Context(), "a", step.b, nobody); err == nil || errors.Is(err, captcha.ErrFellBack) != step.away || f.Stats().Fallback != step.away {
+		token string
+		b     captcha.Binding
+		away  bool
+	}{{"a", login, false}, {"a", captcha.Binding{}, false}, {"", login, false}, {"a", login, true}} {
+		if err := f.Verify(t.Context(), step.token, step.b, nobody); err == nil || errors.Is(err, captcha.ErrFellBack) != step.away || f.Stats().Fallback != step.away {
 			t.Errorf("%+v: %v, fell back: %t", step, err, f.Stats().Fallback)
 		}
 	}

@@ -155,7 +155,7 @@ func (v *SiteVerify) Verify(ctx context.Context, token string, b Binding, ip net
 }
 
 func (v *SiteVerify) verify(ctx context.Context, token string, b *Binding, ip netip.Addr) error {
-	if len(token) > v.site.longest || !printable(token) {
+	if !v.mayBe(token) {
 		return refused(CauseMalformed)
 	}
 	a, err := v.ask(ctx, token, ip)
@@ -169,6 +169,11 @@ func (v *SiteVerify) verify(ctx context.Context, token string, b *Binding, ip ne
 		return fmt.Errorf("%w: the caller has gone: %w", ErrUnavailable, err)
 	}
 	return spend(ctx, v.opts.Used, v.name, token, siteTokenLife)
+}
+
+// mayBe reports whether token looks like one of the provider's. It is not asked about others.
+func (v *SiteVerify) mayBe(token string) bool {
+	return len(token) <= v.site.longest && printable(token)
 }
 
 // printable reports whether token is one or more visible ASCII characters.
