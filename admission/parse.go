@@ -7,8 +7,6 @@ import (
 	"regexp"
 
 	"github.com/goccy/go-yaml/ast"
-
-	"github.com/tidegate/tidegate/internal/bounded"
 )
 
 const (
@@ -38,7 +36,7 @@ func ParseRules(name string, src []byte) (*Rules, error) {
 
 // LoadRules reads the rules file at path and the files of its lists. See ParseRules for errors.
 func LoadRules(path string) (*Rules, error) {
-	src, err := bounded.ReadFile(path, maxSource)
+	src, err := readBounded(path, maxSource)
 	if err != nil {
 		return nil, fmt.Errorf("admission: load rules: %w", err)
 	}
@@ -194,7 +192,7 @@ func (s *source) listFile(name string, n ast.Node) (*valueList, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(s.file), path)
 	}
-	content, err := bounded.ReadFile(path, maxListFile)
+	content, err := readBounded(path, maxListFile)
 	if err != nil {
 		return nil, s.wrong(n, "list %q cannot be read: %v", name, err)
 	}

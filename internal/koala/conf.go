@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/tidegate/tidegate/internal/bounded"
 )
 
 // A conf is what a koala.conf says, with the files that it includes.
@@ -57,7 +55,7 @@ func (c *conf) read(path string, within []string) error {
 	case len(c.files) == maxConfs:
 		return fmt.Errorf("more than %d files are included", maxConfs)
 	}
-	src, err := bounded.ReadFile(path, maxFile)
+	src, err := readFile(path)
 	if err != nil {
 		return err
 	}

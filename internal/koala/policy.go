@@ -3,12 +3,13 @@ package koala
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/bounded"
 )
 
 // A policy is one version of a rule file. It never changes, and has no rules that decide, nor their lists: it is remembered for a while after
@@ -26,9 +27,25 @@ type policy struct {
 // maxFile is the longest rule file, in bytes.
 const maxFile = 1 << 20
 
+func readFile(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", path) // a pipe would make us wait
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(src) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	}
+	return src, err
+}
+
 // load reads a rule file, or the one that a koala.conf names, and makes the rules that decide. Days are those of zone.
 func load(path string, zone *time.Location) (*policy, *admission.Rules, error) {
-	src, err := bounded.ReadFile(path, maxFile)
+	src, err := readFile(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("koala: %w", err)
 	}
@@ -46,7 +63,7 @@ func load(path string, zone *time.Location) (*policy, *admission.Rules, error) {
 		if path, err = find(rules.line.file, rules.text); err != nil {
 			return nil, nil, fmt.Errorf("koala: %w", rules.wrong("the rule file cannot be read: %v", rules.named(err)))
 		}
-		if src, err = bounded.ReadFile(path, maxFile); err != nil {
+		if src, err = readFile(path); err != nil {
 			return nil, nil, fmt.Errorf("koala: %w", rules.wrong("the rule file cannot be read: %v", err))
 		}
 		files, warnings = append(c.files, path), c.warnings()
