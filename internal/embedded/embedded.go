@@ -34,7 +34,7 @@ const decideWithin = 2 * time.Second
 const pollEvery = 20 * time.Millisecond
 
 // Run serves until ctx ends. It calls ready once the sample sale is open, and returns ErrInUse if another process has the data folder.
-func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(Place)) error {
+func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(Place)) (err error) {
 	log, traces, err := serve.Observe(ctx, cfg, log, "tidegate")
 	if err != nil {
 		return err
@@ -65,6 +65,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	if err != nil {
 		return err
 	}
+	defer func() { r.CloseAfter(err) }()
 
 	measured := serve.Metrics(r)
 	svc, err := orders.New(r.Decisions, r.Queue, sqlite.New(db), r.Fence,
@@ -79,7 +80,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	counts := admission.NewMemoryStore(admission.MemoryOptions{})
 	listening := make(chan map[string]string, 1)
 	p := &serve.Process{
-		Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Worker: worker, Redis: r,
+		Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Worker: worker,
 		Settle: func(ctx context.Context) error { return settle(ctx, svc) },
 		Ready:  func(addrs map[string]string) { listening <- addrs },
 		Background: []func(context.Context) error{memory.Run, counts.Run, func(ctx context.Context) error {

@@ -73,9 +73,15 @@ func (r *Redis) clients() map[string]redis.UniversalClient {
 	return map[string]redis.UniversalClient{"decisions": r.Decisions, "logins": r.Logins, "queue": r.Queue}
 }
 
-// Close closes all clients.
-func (r *Redis) Close() error {
-	return errors.Join(r.Decisions.Close(), r.Logins.Close(), r.Queue.Close())
+// CloseAfter closes all clients when a process has ended with err: not where it has given up its shutdown, for Asynq still uses them then,
+// and would panic.
+func (r *Redis) CloseAfter(err error) {
+	if errors.Is(err, errGivenUp) {
+		return
+	}
+	for _, client := range r.clients() {
+		_ = client.Close() // nothing is written when it is closed
+	}
 }
 
 // minConns keeps a process from waiting for itself: whoever leads a sale's recovery holds a connection, and needs others meanwhile.

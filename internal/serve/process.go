@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,6 +20,9 @@ import (
 
 // DefaultShutdown is below the 30 s after which orchestrators kill.
 const DefaultShutdown = 25 * time.Second
+
+// errGivenUp is in the error of Run if something still runs.
+var errGivenUp = errors.New("shutdown was given up")
 
 // Service is what a Process needs of orders.Service.
 type Service interface {
@@ -55,7 +57,6 @@ type Process struct {
 	Settle     func(context.Context) error   // waits until nothing is left to commit, before Worker is stopped; nil: the queue outlives us
 	Ready      func(addrs map[string]string) // called once with the true address of every listener; nil: nobody asks
 	Shutdown   time.Duration                 // bound of the whole shutdown; 0 = DefaultShutdown
-	Redis      io.Closer                     // closed when nothing uses it any more; nil: nothing to close
 }
 
 // Run serves until ctx ends or a part fails. Then it shuts down, each step when the one before is through, all within Shutdown:
@@ -64,9 +65,9 @@ type Process struct {
 //  2. what was accepted and is remembered is committed; without a queue that outlives the process all that is queued too
 //  3. Asynq's tasks end or go back, the committer writes its last batch, the sweeper stops
 //  4. what all of this needed stops: the service's own work, the rules' reload, timers
-//  5. Redis is closed; after a shutdown that was given up Asynq still uses it, and would panic
+//  5. the caller closes the database, and Redis unless errGivenUp is in the error
 //
-// It returns nil if only ctx ended and every step came through. The caller closes the database.
+// It returns nil if only ctx ended and every step came through.
 func (p *Process) Run(ctx context.Context) error {
 	servers, err := p.listen(ctx)
 	if err != nil {
@@ -131,11 +132,8 @@ func (p *Process) Run(ctx context.Context) error {
 	select {
 	case err := <-ended:
 		errs = append(errs, err)
-		if p.Redis != nil {
-			errs = append(errs, p.Redis.Close())
-		}
 	case <-within.Done():
-		errs = append(errs, fmt.Errorf("shutdown was given up after %v", p.bound()))
+		errs = append(errs, fmt.Errorf("%w after %v", errGivenUp, p.bound()))
 	}
 	return errors.Join(errs...)
 }

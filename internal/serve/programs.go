@@ -104,7 +104,7 @@ func (b both) Run(ctx context.Context) error {
 // overServers waits for Redis and Postgres, lets equip make the process what it is, and runs it.
 func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, program string, patience time.Duration,
 	equip func(*Process, *orders.Service, *Redis, *sql.DB) error,
-) error {
+) (err error) {
 	log, traces, err := Observe(ctx, cfg, log, "tidegate-"+program)
 	if err != nil {
 		return err
@@ -114,6 +114,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	if err != nil {
 		return err
 	}
+	defer func() { r.CloseAfter(err) }()
 	pool, err := openPool(ctx, cfg.Database, program)
 	if err != nil {
 		return err
@@ -138,7 +139,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
-	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Redis: r, Linger: linger}
+	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: linger}
 	if err := equip(p, svc, r, db); err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func TestReportSharesItsBudgetWithHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer redis.Close()
+	defer redis.CloseAfter(nil)
 	file, err := reports.Enqueue(t.Context(), redis.Queue, env("NAMESPACE"), "concert")
 	if err != nil {
 		t.Fatal(err)
