@@ -42,8 +42,12 @@ func TestMainEndsWithAStatus(t *testing.T) {
 		}, 42},
 	}
 	const which = "TEST_MAIN_CASE"
+	asked, isProgram := os.LookupEnv(which)
 	for _, tt := range cases {
-		if os.Getenv(which) == tt.name {
+		if isProgram && tt.name != asked {
+			continue // else each would run all that are before it
+		}
+		if isProgram {
 			os.Exit(serve.Main(func(ctx context.Context, _ []string, _ func(string) string, _, _ io.Writer) error {
 				if tt.signal != 0 {
 					_ = syscall.Kill(syscall.Getpid(), tt.signal)
