@@ -2,11 +2,8 @@ package history_test
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,14 +16,7 @@ import (
 	"github.com/tidegate/tidegate/login"
 )
 
-// each runs test over both databases.
-func eachLogins(t *testing.T, test func(t *testing.T, log history.Logins)) {
-	databases.Each(t, history.Postgres, history.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *history.History) {
-		test(t, open(db).Logins())
-	})
-}
-
-// event is the n-th of a history in which two come in every second, by turns of two names and of none.
+// failure is the n-th event of a history in which two come in every second, by turns of two names and of none.
 func failure(n int) login.Event {
 	e := login.Event{
 		ID: fmt.Sprintf("id-%04d", n), At: epoch.Add(time.Duration(n/2) * time.Second), Rule: "login-name-3-in-1m-challenge", Count: admission.CountName,
@@ -48,7 +38,8 @@ func listLogins(t *testing.T, log history.Logins, reference, after string, limit
 }
 
 func TestLogins(t *testing.T) {
-	eachLogins(t, func(t *testing.T, log history.Logins) {
+	each(t, func(t *testing.T, h *history.History) {
+		log := h.Logins()
 		if got := listLogins(t, log, "", "", 10); len(got) != 0 {
 			t.Errorf("a new history has %v", got)
 		}
@@ -94,42 +85,9 @@ func TestNoEndIsNull(t *testing.T) {
 	})
 }
 
-// Any number of processes tell of the same events at once.
-func TestLoginsToldByMany(t *testing.T) {
-	eachLogins(t, func(t *testing.T, log history.Logins) {
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				for n := range 20 {
-					if err := log.Record(t.Context(), []login.Event{failure(n), failure(n + 1)}); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		if got := listLogins(t, log, "", "", 1000); len(got) != 21 {
-			t.Errorf("%d events, want 21", len(got))
-		}
-	})
-}
-
-// What cannot be kept as a whole is told again as a whole.
-func TestLoginsAllOrNone(t *testing.T) {
-	eachLogins(t, func(t *testing.T, log history.Logins) {
-		wrong := failure(1)
-		wrong.Action = "applaud"
-		if err := log.Record(t.Context(), []login.Event{failure(0), wrong}); err == nil {
-			t.Error("kept an action that there is not")
-		}
-		if got := listLogins(t, log, "", "", 10); len(got) != 0 {
-			t.Errorf("half of it is kept: %v", got)
-		}
-	})
-}
-
 func TestBannedFor(t *testing.T) {
-	eachLogins(t, func(t *testing.T, log history.Logins) {
+	each(t, func(t *testing.T, h *history.History) {
+		log := h.Logins()
 		var events []login.Event
 		for n, factor := range []string{"password", "otp", "otp", "reset"} {
 			e := failure(n)
@@ -150,19 +108,4 @@ func TestBannedFor(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestLoginsUnavailable(t *testing.T) {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "gone.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	db.Close()
-	log := history.SQLite(db).Logins()
-	if _, err := log.List(t.Context(), "", "", 1); !errors.Is(err, history.ErrUnavailable) {
-		t.Errorf("list: %v", err)
-	}
-	if _, err := log.BannedFor(t.Context(), "192.0.2.x"); !errors.Is(err, history.ErrUnavailable) {
-		t.Errorf("banned for: %v", err)
-	}
 }

@@ -1,27 +1,16 @@
 package history_test
 
 import (
-	"database/sql"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidegate/tidegate/internal/history"
-	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// each runs test over both databases.
-func eachChanges(t *testing.T, test func(t *testing.T, log history.Changes)) {
-	databases.Each(t, history.Postgres, history.SQLite, func(t *testing.T, db *sql.DB, open func(*sql.DB) *history.History) {
-		test(t, open(db).Changes())
-	})
-}
-
-// event is the n-th of a log in which two come in every second.
+// change is the n-th of a log in which two come in every second.
 func change(n int) history.Change {
 	return history.Change{
 		ID: fmt.Sprintf("id-%04d", n), At: time.Date(2030, 1, 2, 3, 4, 5+n/2, 6e6, time.UTC), Actor: "ann", Action: "put-ban",
@@ -30,7 +19,8 @@ func change(n int) history.Change {
 }
 
 func TestChangesNewestFirst(t *testing.T) {
-	eachChanges(t, func(t *testing.T, log history.Changes) {
+	each(t, func(t *testing.T, h *history.History) {
+		log := h.Changes()
 		var want []history.Change
 		for n := range 7 {
 			want = append([]history.Change{change(n)}, want...)
@@ -65,7 +55,8 @@ func TestChangesNewestFirst(t *testing.T) {
 
 // A log is only added to: nobody takes another's row.
 func TestNoChangeReplacesAnother(t *testing.T) {
-	eachChanges(t, func(t *testing.T, log history.Changes) {
+	each(t, func(t *testing.T, h *history.History) {
+		log := h.Changes()
 		first, second := change(1), change(1)
 		second.Actor = "mallory"
 		if err := log.Record(t.Context(), first); err != nil {
@@ -78,21 +69,4 @@ func TestNoChangeReplacesAnother(t *testing.T) {
 			t.Errorf("%v %v", page, err)
 		}
 	})
-}
-
-func TestChangesUnavailable(t *testing.T) {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "audit.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := history.SQLite(db).Changes()
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := log.List(t.Context(), "", 1); !errors.Is(err, history.ErrUnavailable) {
-		t.Errorf("%v", err)
-	}
-	if err := log.Record(t.Context(), change(1)); err == nil {
-		t.Error("kept nowhere")
-	}
 }
