@@ -17,7 +17,7 @@ import (
 	"github.com/tidegate/tidegate/internal/history"
 )
 
-// Audit keeps what operators changed, as an history.Changes does.
+// Audit keeps what operators changed, as history.Changes does.
 type Audit interface {
 	Record(ctx context.Context, e history.Change) error
 	// List returns up to limit events, the newest first: those after the one with the ID after, or from the newest if that is empty.

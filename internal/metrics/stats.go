@@ -17,7 +17,7 @@ var (
 	rulesInfo    = describe("rules_info", "1, for the version of the rules in force.", "version")
 	reloadFailed = describe("rules_reload_failed", "1 while the rules file has a change that is wrong; the rules before it are in force.")
 	bans         = describe("bans", "Bans in force, as this process knows them.")
-	processes    = describe("processes", "Processes alive when the store was last heard of.")
+	processes    = describe("processes", "APIs alive when the store was last heard of.")
 )
 
 // Describe implements prometheus.Collector.
