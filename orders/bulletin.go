@@ -80,7 +80,7 @@ func (s *Service) listenTo(ctx context.Context, sub *redis.PubSub) {
 
 func (s *Service) hear(b bulletin) {
 	for _, c := range b.Orders {
-		s.ledger.settle(c.ID)
+		s.ledger.settle(c.ID, c.Status)
 		s.waiters.wake(c.ID)
 	}
 	if len(b.Orders) > 0 {

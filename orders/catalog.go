@@ -33,9 +33,9 @@ func newCatalog(s *Service, sales []Sale, before *catalog) *catalog {
 	for _, sale := range sales {
 		l := &listing{Sale: sale, shelves: make(map[string]*shelf, len(sale.Items))}
 		for i := range sale.Items {
-			sh := &shelf{sale: l, item: &l.Items[i], keys: s.itemKeys(sale.ID, sale.Items[i].ID, sale.Epoch)}
+			sh := s.newShelf(l, &l.Items[i])
 			if before != nil {
-				if old, ok := before.byNumber[sh.item.Number]; ok && old.sale.Epoch == sale.Epoch {
+				if old, ok := before.byNumber[sh.item.Number]; ok && old.sale.Epoch == sale.Epoch && old.sale.EpochToken == sale.EpochToken {
 					sh.memory = old.memory
 				}
 			}
@@ -63,7 +63,9 @@ func (s *Service) loadCatalog(ctx context.Context) error {
 		sales = []Sale{}
 	}
 	before := s.catalog.Load()
-	s.catalog.Store(newCatalog(s, sales, before))
+	now := newCatalog(s, sales, before)
+	s.catalog.Store(now)
+	s.compareCatalogs(ctx, before, now)
 	for _, sale := range sales {
 		if old, ok := before.sales[sale.ID]; ok && old.Epoch != sale.Epoch {
 			s.ledger.askAgain()

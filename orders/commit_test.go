@@ -151,7 +151,7 @@ func TestAnOrderIsItsBuyersAlone(t *testing.T) {
 	p, other := in.start(), in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.RequiresUser = false })
 	mine := in.order(p, sale.ID, "me", "", 1).Order.ID
-	nobodys := in.order(p, sale.ID, "", "a secret key", 1).Order.ID
+	nobodys := in.order(p, sale.ID, "", "a key that nobody guesses", 1).Order.ID
 	for _, at := range []*process{p, other} {
 		for _, c := range []struct {
 			id     orders.ID

@@ -45,18 +45,29 @@
 // Each sale has an epoch, which is part of its Redis keys, and each item's
 // hash holds the run id of the server that it was loaded into. A missing hash,
 // or another run id on any new connection, closes the sale: requests get
-// ErrRecovering. One process, which holds the sale's lock in the database,
-// raises the epoch. Every process that is alive then commits the orders of
-// earlier epochs that it remembers, with their units, and acknowledges that in
-// the database. When all have, the leader raises the epoch's floor (which waits
-// for the commits that run and refuses later ones of earlier epochs), loads
-// units, quotas and keys from the rows, readmits what came late, and opens the
-// sale. An order that finds no unit any more is written as rejected, with
-// ReasonRecoveredLate: it was accepted, and is not silently gone.
+// ErrRecovering. A leader raises the epoch from the one it has seen, writes its
+// token beside each item, and commits what it finds under earlier epochs. Every
+// process that is not silent commits the orders of earlier epochs that it
+// remembers, with their units, and acknowledges that in the database. Then the
+// leader raises the epoch's floor (which waits for running commits and refuses
+// later ones of earlier epochs), loads units, quotas and keys from the rows,
+// readmits what came late, and opens the sale. Each step names the leader's
+// epoch and token and is refused where the data is in another one's, so a leader
+// that lost its lock undoes nothing. An order that finds no unit any more is
+// written as rejected, with ReasonRecoveredLate. docs/recovery.md has the steps.
+//
+// A process sends heartbeats to the database, and promises orders only while it
+// holds the lease that they renew. Its lease ends before others take it for
+// silent.
 //
 // # When the database is lost
 //
-// Accepted orders wait in the outbox, up to the item's in-flight cap, and then
-// requests are refused with ReasonAtCapacity. Handlers and sweeper repeat
-// until the database answers.
+// Accepted orders wait in the outbox, and handlers and sweeper repeat until the
+// database answers. New ones are accepted up to the item's in-flight cap, and
+// for as long as the lease lasts: then requests get ErrUnavailable.
+//
+// A database that went back in time, as a standby that lacked the last commits,
+// is noticed by what processes and Redis have seen of it. The sales are
+// recovered in an epoch above all known ones, and what processes remember is
+// committed again.
 package orders

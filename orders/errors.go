@@ -28,6 +28,12 @@ var (
 	ErrPoison = errors.New("orders: the database refuses this order")
 )
 
+// errNoLease: a recovery may be going on without this process, so it promises nothing.
+var errNoLease = fmt.Errorf("%w: database: no heartbeat has reached it for %v", ErrUnavailable, leaseFor)
+
+// errOvertaken: another leader has raised the epoch, or holds an item.
+var errOvertaken = fmt.Errorf("%w: another leader has the sale", ErrRecovering)
+
 // InvalidError is a request that no state of the sale could satisfy.
 type InvalidError struct {
 	Location string // where in the request: "body.quantity", "header.Idempotency-Key"

@@ -1,7 +1,25 @@
 package orders
 
+import "github.com/redis/go-redis/v9"
+
 // Replaced makes the fence think that Redis is another one from now on.
 func (f *Fence) Replaced() { f.generation.Add(1) }
 
 // NewID makes ids of orders that nobody placed.
 var NewID = newID
+
+// Scripts are the steps of a recovery in Redis, by name.
+var Scripts = map[string]*redis.Script{
+	"lead": leadScript, "seal": sealScript, "load": loadScript, "open": openScript, "drop": dropScript, "introduce": introduceScript,
+}
+
+// LedKeys are the keys of an item in one epoch, and that of its leader.
+func (s *Service) LedKeys(sale, item string, epoch int64) []string {
+	return append(s.itemKeys(sale, item, epoch), s.leadKey(sale, item))
+}
+
+// How long a process promises without a heartbeat, and until nobody waits for it.
+const (
+	LeaseFor = leaseFor
+	Silence  = silence
+)

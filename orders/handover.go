@@ -7,17 +7,22 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
 const (
 	beatEvery  = 500 * time.Millisecond
-	beatWithin = time.Second
-	// silence is after how long without a beat nobody waits for a process. What
-	// it remembers is late when it comes back.
-	silence = 3 * time.Second
-	// longSilence is after how long nobody waits for a process that has had no
-	// time yet to be heard since the leader began to listen.
-	longSilence = time.Minute
+	beatWithin = 2 * time.Second
+	// leaseFor is how long after a heartbeat a process promises orders.
+	leaseFor = 5 * time.Second
+	// silence is after how long without a heartbeat nobody waits for a process.
+	// The margin over its lease is for clocks that run at other speeds, and for an
+	// answer that is on its way. How long silence lasts is a question of speed: how
+	// long the sale stays closed for a process that died just before.
+	silence = 6 * time.Second
+	// rollGap is for how long the roll may not be read without a gap.
+	rollGap = 4 * beatEvery
 	// handOverMost is how long a leader waits for processes that live and do not
 	// hand over; then it gives up, and another attempt begins.
 	handOverMost = 30 * time.Second
@@ -29,8 +34,19 @@ func (s *Service) beat(ctx context.Context) error {
 	err := every(ctx, beatEvery, nil, func() {
 		ctx, cancel := context.WithTimeout(ctx, beatWithin)
 		defer cancel()
-		_ = s.store.Beat(ctx, s.process) // who is not heard is not waited for
+		sent := time.Now()
+		roll, err := s.store.Beat(ctx, s.process)
+		if err != nil {
+			return // the lease ends by itself
+		}
+		now := time.Now()
+		s.lease.renew(sent, now)
+		if s.roll.observe(sent, now, roll) {
+			s.replacedStore.Store(true)
+			poke(s.fence.changed)
+		}
 	})
+	s.lease.end()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatWithin)
 	defer cancel()
 	_ = s.store.Leave(leaving, s.process)
@@ -40,10 +56,11 @@ func (s *Service) beat(ctx context.Context) error {
 // handOvers hands over what this process remembers of sales that are being
 // recovered, until ctx ends.
 func (s *Service) handOvers(ctx context.Context) error {
-	acknowledged := make(map[string]int64)
+	acknowledged := make(map[string]Lead)
 	return every(ctx, time.Second, s.handing, func() {
 		for id, l := range s.catalog.Load().sales {
-			if l.EpochFloor == l.Epoch || acknowledged[id] == l.Epoch {
+			lead := Lead{id, l.Epoch, l.EpochToken}
+			if l.EpochFloor == l.Epoch || acknowledged[id] == lead {
 				continue
 			}
 			if err := s.handOver(ctx, l); err != nil {
@@ -52,29 +69,35 @@ func (s *Service) handOvers(ctx context.Context) error {
 				}
 				continue
 			}
-			acknowledged[id] = l.Epoch
+			acknowledged[id] = lead
 		}
 	})
 }
 
 // handOver commits what this process remembers of earlier epochs, and says that
-// it did. From then on it accepts no answer of an earlier epoch any more.
+// it did. From then on it accepts no answer of an earlier epoch any more. What
+// it has seen committed a moment ago is committed again, if the database has
+// lost it.
 func (s *Service) handOver(ctx context.Context, l *listing) error {
-	remembered := s.ledger.enter(l.ID, l.Epoch)
-	late, err := s.commitAll(ctx, remembered)
+	remembered, committed := s.ledger.enter(l.ID, l.Epoch)
+	lost, err := s.uncommitted(ctx, committed)
 	if err != nil {
 		return err
 	}
-	if len(remembered) > 0 {
-		s.opts.Logger.InfoContext(ctx, "remembered orders were handed over", slog.String("sale", l.ID), slog.Int64("epoch", l.Epoch),
-			slog.Int("orders", len(remembered)), slog.Int("late", len(late)))
+	late, err := s.commitAll(ctx, slices.Concat(remembered, lost))
+	if err != nil {
+		return err
 	}
-	return s.store.Acknowledge(ctx, l.ID, l.Epoch, s.process)
+	if len(remembered)+len(lost) > 0 {
+		s.opts.Logger.InfoContext(ctx, "remembered orders were handed over", slog.String("sale", l.ID), slog.Int64("epoch", l.Epoch),
+			slog.Int("orders", len(remembered)), slog.Int("committed_again", len(lost)), slog.Int("late", len(late)))
+	}
+	return s.store.Acknowledge(ctx, l.ID, l.Epoch, s.process, late)
 }
 
 // commitAll commits reservations of earlier epochs during a hand-over. It
 // returns those that have to be readmitted: the database gave their units to
-// other orders.
+// other orders, or their epoch was over before.
 func (s *Service) commitAll(ctx context.Context, list []Reservation) (late []Reservation, err error) {
 	for part := range slices.Chunk(list, batchMax) {
 		for i, err := range s.commitBatch(ctx, slices.Clone(part), nil) {
@@ -90,26 +113,30 @@ func (s *Service) commitAll(ctx context.Context, list []Reservation) (late []Res
 }
 
 // awaitHandOver ends the hand-over of a recovery when all processes that are
-// alive have handed over.
-func (s *Service) awaitHandOver(ctx context.Context, l *listing) error {
+// not silent have handed over. It returns what they could not commit.
+func (s *Service) awaitHandOver(ctx context.Context, lead Lead) (late []Reservation, err error) {
 	began := time.Now()
 	for {
-		silent := silence
-		if time.Since(began) < silence {
-			silent = longSilence // it may be the database that was away, and heard nobody
+		asked := time.Now()
+		roll, err := s.store.HandOver(ctx, lead)
+		if err != nil {
+			return nil, err
 		}
-		all, err := s.store.Acknowledged(ctx, l.ID, l.Epoch, silent)
+		s.roll.observe(asked, time.Now(), roll)
+		silent, others := s.roll.awaited(asked, roll)
 		switch {
-		case err != nil:
-			return err
-		case all:
-			return s.store.EndHandOver(ctx, l.ID, l.Epoch)
+		case others == 0:
+			failpoint.Step(failpoint.LeaderEndsHandOver)
+			if err := s.store.EndHandOver(ctx, lead, silent); err != nil {
+				return nil, err
+			}
+			return s.store.Late(ctx, lead.Sale)
 		case time.Since(began) > handOverMost:
-			return fmt.Errorf("%w: a process lives and does not hand over what it remembers of sale %s", ErrRecovering, l.ID)
+			return nil, fmt.Errorf("%w: a process lives and does not hand over what it remembers of sale %s", ErrRecovering, lead.Sale)
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(handOverLook):
 		}
 	}

@@ -17,9 +17,12 @@ import (
 // hooked is a store whose calls a test can stop or answer itself.
 type hooked struct {
 	orders.Store
-	lead   atomic.Pointer[func() (bool, error)]
-	before atomic.Pointer[hook]
-	after  atomic.Pointer[hook]
+	lead atomic.Pointer[func() (bool, error)]
+	// unaware: whoever leads does not notice that its lock is lost.
+	unaware atomic.Bool
+	attempt atomic.Pointer[leadAttempt] // the latest
+	before  atomic.Pointer[hook]
+	after   atomic.Pointer[hook]
 }
 
 // hook is told of a call, and may hold it up or make it fail.
@@ -38,10 +41,24 @@ func (h *hooked) Lead(ctx context.Context, sale string, fn func(context.Context)
 		return (*lead)()
 	}
 	err = h.do(ctx, "lead", func() error {
-		led, err = h.Store.Lead(ctx, sale, fn)
+		led, err = h.Store.Lead(ctx, sale, func(ctx context.Context) error {
+			a := &leadAttempt{ctx: ctx, over: make(chan struct{})}
+			h.attempt.Store(a)
+			defer close(a.over)
+			if h.unaware.Load() {
+				ctx = context.WithoutCancel(ctx)
+			}
+			return fn(ctx)
+		})
 		return err
 	})
 	return led, err
+}
+
+// leadAttempt is one time that a process leads.
+type leadAttempt struct {
+	ctx  context.Context // ends when the process may have lost its lock
+	over chan struct{}   // is closed when it leads no more
 }
 
 // do makes a call between the hooks.
@@ -63,20 +80,36 @@ func (h *hooked) Sales(ctx context.Context) (list []orders.Sale, err error) {
 	return list, err
 }
 
-func (h *hooked) RaiseEpoch(ctx context.Context, sale string) error {
-	return h.do(ctx, "raise epoch", func() error { return h.Store.RaiseEpoch(ctx, sale) })
+func (h *hooked) PutSale(ctx context.Context, def orders.Sale) (sale orders.Sale, created bool, added []string, err error) {
+	err = h.do(ctx, "put sale", func() error { sale, created, added, err = h.Store.PutSale(ctx, def); return err })
+	return sale, created, added, err
 }
 
-func (h *hooked) EndHandOver(ctx context.Context, sale string, epoch int64) error {
-	return h.do(ctx, "end hand-over", func() error { return h.Store.EndHandOver(ctx, sale, epoch) })
+func (h *hooked) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) error {
+	return h.do(ctx, "raise epoch", func() error { return h.Store.RaiseEpoch(ctx, seen, lead) })
 }
 
-func (h *hooked) Beat(ctx context.Context, process string) error {
-	return h.do(ctx, "beat", func() error { return h.Store.Beat(ctx, process) })
+func (h *hooked) EndHandOver(ctx context.Context, lead orders.Lead, silent []orders.Member) error {
+	return h.do(ctx, "end hand-over", func() error { return h.Store.EndHandOver(ctx, lead, silent) })
 }
 
-func (h *hooked) Acknowledge(ctx context.Context, sale string, epoch int64, process string) error {
-	return h.do(ctx, "acknowledge", func() error { return h.Store.Acknowledge(ctx, sale, epoch, process) })
+func (h *hooked) Beat(ctx context.Context, process string) (roll orders.Roll, err error) {
+	err = h.do(ctx, "beat", func() error { roll, err = h.Store.Beat(ctx, process); return err })
+	return roll, err
+}
+
+func (h *hooked) HandOver(ctx context.Context, lead orders.Lead) (roll orders.Roll, err error) {
+	err = h.do(ctx, "hand-over", func() error { roll, err = h.Store.HandOver(ctx, lead); return err })
+	return roll, err
+}
+
+func (h *hooked) Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []orders.Reservation) error {
+	return h.do(ctx, "acknowledge", func() error { return h.Store.Acknowledge(ctx, sale, epoch, process, late) })
+}
+
+func (h *hooked) Newest(ctx context.Context, seen orders.Mark) (newest orders.Mark, there bool, err error) {
+	err = h.do(ctx, "newest", func() error { newest, there, err = h.Store.Newest(ctx, seen); return err })
+	return newest, there, err
 }
 
 func (h *hooked) Commit(ctx context.Context, batch []orders.Reservation) (verdicts []orders.Verdict, err error) {
@@ -138,7 +171,7 @@ func holds(at *atomic.Pointer[hook], calls ...string) (reached <-chan struct{}, 
 }
 
 // everyCall is what a process asks of the database.
-var everyCall = []string{"sales", "lead", "raise epoch", "end hand-over", "beat", "acknowledge", "commit", "statuses", "order", "returned", "holdings"}
+var everyCall = []string{"sales", "put sale", "lead", "raise epoch", "end hand-over", "beat", "hand-over", "acknowledge", "newest", "commit", "statuses", "order", "returned", "holdings"}
 
 // freeze stops the process: to the others, who see only the database, it is a
 // machine that does nothing any more. It wakes when thaw is called.

@@ -64,12 +64,14 @@ func installIn(t testing.TB, redisURL, url string) *installation {
 	return &installation{t: t, namespace: "t" + strings.ToLower(rand.Text()[:10]), redisURL: redisURL, pool: pool, rdb: rdb}
 }
 
-// client has a driver's ordinary patience.
+// client waits for a busy machine.
 func client(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
 	o, err := admission.RedisOptions(url)
 	must(t, err)
-	return redis.NewUniversalClient(&redis.UniversalOptions{Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB})
+	return redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB, ReadTimeout: 2 * redisPatience, WriteTimeout: 2 * redisPatience,
+	})
 }
 
 // process is a running Service, as an API has one.

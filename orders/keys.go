@@ -12,7 +12,8 @@ import (
 // touch them all on a cluster. Names of sales and items cannot contain braces
 // or colons. All expire with the memory of the sale, seven days after its end.
 //
-//	item      HASH  the definition, next (the last unit sold first-hand), run (id of the server that was loaded), recovering
+//	item      HASH  the definition, next (the last unit sold first-hand), run (id of the server that was loaded),
+//	                recovering (token of the leader that closed it)
 //	returned  SET   units given back
 //	pending   HASH  order id → reservation that is not committed
 //	outbox    ZSET  order id → when it was accepted or last claimed, ms
@@ -31,6 +32,17 @@ func (s *Service) itemKeys(sale, item string, epoch int64) []string {
 		prefix + "holders",
 	}
 }
+
+// leadKey is the leader of the latest epoch that the item was loaded for: HASH epoch, token. It is in the item's slot, of no
+// epoch, and expires with the memory of the sale.
+func (s *Service) leadKey(sale, item string) string {
+	return s.opts.Namespace + ":{" + sale + ":" + item + "}:lead"
+}
+
+// markKey is the newest order event that anybody saw committed. STRING "sequence order", for a day.
+func (s *Service) markKey() string { return s.opts.Namespace + ":mark" }
+
+const markFor = 24 * time.Hour
 
 // probeKey is written to see whether the server of an item takes writes. STRING, for a second.
 func (s *Service) probeKey(sale, item string) string {

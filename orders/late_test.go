@@ -2,8 +2,10 @@ package orders_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -158,40 +160,10 @@ func TestARequestOfAnEarlierEpochReservesNothing(t *testing.T) {
 	}
 }
 
-// TestAProcessThatCannotBeatIsNotWaitedFor: what it accepts meanwhile is late,
-// and neither lost nor sold twice.
-func TestAProcessThatCannotBeatIsNotWaitedFor(t *testing.T) {
-	for _, stock := range []int{20, 9} {
-		t.Run(fmt.Sprint("stock ", stock), func(t *testing.T) {
-			t.Parallel()
-			server := testenv.StartRedis(t)
-			in := installOn(t, server.URL())
-			mute, other := in.start(), in.start()
-			sale := in.sale(other, func(s *orders.Sale) { s.Items[0].Stock = stock })
-			mute.store.fails("beat", "sales", "commit", "acknowledge", "statuses", "lead") // all but requests find its pool exhausted
-			_, err := in.pool.Exec(t.Context(), `UPDATE processes SET beats_at = now() - interval '1 minute' WHERE process IN (
-				SELECT process FROM processes ORDER BY beats_at LIMIT 1)`)
-			must(t, err)
-			early := in.accept(mute, sale.ID, "early", 5)
-			in.loseTasks(5)
-			must(t, in.rdb.FlushAll(t.Context()).Err())
-			in.opened(other, sale.ID, 2)
-			in.work(other)
-			between := in.accept(other, sale.ID, "between", 5)
-			mute.store.heals()
-			confirmed, late := in.outcomes(other, append(early, between...))
-			if want := min(stock, 10); confirmed != want || late != 10-want {
-				t.Errorf("%d confirmed and %d late of 10 orders and %d units", confirmed, late, stock)
-			}
-			in.balanced(other, sale.ID)
-		})
-	}
-}
-
 // TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed: it was taken into the second,
 // and its leader died before it could drop the keys of the first.
 func TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed(t *testing.T) {
-	server := testenv.StartRedis(t)
+	server := testenv.StartRedis(t, "--appendfsync", "always") // only its file has the order when it is killed
 	in := installOn(t, server.URL())
 	gone, p := in.start(), in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 5 })
@@ -216,14 +188,25 @@ func TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed(t *testing.T) {
 		in.opened(p, sale.ID, epoch)
 	}
 	lose(2)
-	again, err := in.rdb.HGet(t.Context(), pending(2), id.String()).Result()
+	if o := in.settled(p, id); o.Status != orders.StatusConfirmed { // readmitted before the sale opened
+		t.Errorf("%+v", o)
+	}
+	// As if the leader had died before it committed the order, and before it dropped the first epoch.
+	again, err := orders.ParseReservation([]byte(record))
 	must(t, err)
-	t.Logf("first %s, then %s", record, again)
-	must(t, in.rdb.HSet(t.Context(), pending(1), id.String(), record).Err()) // as if it had not been dropped
+	again.ID[15] += 2
+	again.BuyerHash = "again"
+	first, err := json.Marshal(again)
+	must(t, err)
+	again.Epoch, again.Units = 2, []int{3}
+	second, err := json.Marshal(again)
+	must(t, err)
+	must(t, in.rdb.HSet(t.Context(), pending(1), again.ID.String(), first).Err())
+	must(t, in.rdb.HSet(t.Context(), pending(2), again.ID.String(), second).Err())
 	lose(3)
 	in.work(p)
-	if o := in.settled(p, id); o.Status != orders.StatusConfirmed {
-		t.Errorf("%+v", o)
+	if o := in.settled(p, again.ID); o.Status != orders.StatusConfirmed || !slices.Equal(o.Units, []int{3}) {
+		t.Errorf("%+v, want the unit of the latest epoch", o)
 	}
 	in.balanced(p, sale.ID)
 }

@@ -17,6 +17,16 @@ type ledger struct {
 	known   map[identity]*entry // of pending and final ones
 	final   []*entry            // those that will not change any more, a ring of at most max
 	next    int                 // where in the ring the oldest stands
+	recent  []settled           // those that the database has had for less than recentFor, at most max, the oldest first
+}
+
+// recentFor is for how long an order is remembered behind its commit: a standby
+// that takes over the database may lack what was committed last.
+const recentFor = 10 * time.Second
+
+type settled struct {
+	r  Reservation
+	at time.Time
 }
 
 // identity is what a repeated request shares with the first.
@@ -73,12 +83,31 @@ func (l *ledger) add(who identity, r Reservation) bool {
 	return true
 }
 
-// enter notes that a sale is in an epoch, and returns what is remembered of earlier ones.
-func (l *ledger) enter(sale string, epoch int64) []Reservation {
+// enter notes that a sale is in an epoch, and returns what is remembered of
+// earlier ones: orders that are not committed, and those that were a moment ago.
+func (l *ledger) enter(sale string, epoch int64) (uncommitted, committed []Reservation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.epochs[sale] = epoch
-	return l.uncommitted(func(r *Reservation) bool { return r.Sale == sale && r.Epoch < epoch })
+	return l.uncommitted(func(r *Reservation) bool { return r.Sale == sale && r.Epoch < epoch }),
+		l.settled(func(r *Reservation) bool { return r.Sale == sale && r.Epoch < epoch })
+}
+
+// committed are the orders that were committed a moment ago.
+func (l *ledger) committed() []Reservation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.settled(func(*Reservation) bool { return true })
+}
+
+func (l *ledger) settled(is func(*Reservation) bool) []Reservation {
+	var list []Reservation
+	for i := range l.recent {
+		if is(&l.recent[i].r) {
+			list = append(list, l.recent[i].r)
+		}
+	}
+	return list
 }
 
 // all are the uncommitted orders.
@@ -149,14 +178,25 @@ func (l *ledger) accepted(id ID) (Order, bool) {
 	return e.order, true
 }
 
-// settle notes that the database has the order now.
-func (l *ledger) settle(id ID) {
+// settle notes what the database says that the order is.
+func (l *ledger) settle(id ID, status Status) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e, ok := l.pending[id]; ok {
-		delete(l.pending, id)
-		l.claimed--
-		l.forget(e)
+	e, ok := l.pending[id]
+	if !ok {
+		return
+	}
+	delete(l.pending, id)
+	l.claimed--
+	l.forget(e)
+	now := time.Now()
+	old := 0
+	for old < len(l.recent) && (now.Sub(l.recent[old].at) > recentFor || len(l.recent)-old >= l.max) {
+		old++
+	}
+	l.recent = l.recent[old:]
+	if status.Holds() {
+		l.recent = append(l.recent, settled{e.r, now})
 	}
 }
 

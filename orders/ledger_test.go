@@ -56,8 +56,8 @@ func TestTheLedgerIsBounded(t *testing.T) {
 		who := identity{item: 1, buyer: ids[i].String()}
 		l.add(who, Reservation{ID: ids[i], Quantity: 1})
 		if i >= 2 {
-			l.settle(ids[i-2])
-			l.settle(ids[i-2]) // hearing it twice frees one place
+			l.settle(ids[i-2], StatusConfirmed)
+			l.settle(ids[i-2], StatusConfirmed) // hearing it twice frees one place
 			l.learn(identity{item: 1, buyer: ids[i-2].String()}, Order{ID: ids[i-2], Status: StatusPaid})
 		}
 	}
@@ -102,7 +102,7 @@ func TestTheLedgerForgetsWhatMayChange(t *testing.T) {
 	if _, ok := l.held(who); !ok {
 		t.Error("an order accepted just now is not known")
 	}
-	l.settle(id)
+	l.settle(id, StatusConfirmed)
 	if _, ok := l.held(who); ok || len(l.known) != 0 {
 		t.Error("a committed order is said to be accepted")
 	}

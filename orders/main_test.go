@@ -1,6 +1,7 @@
 package orders_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -11,6 +12,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil { // the tests wait more than they work
+		panic(err)
+	}
 	redis.SetLogger(&logging.VoidLogger{}) // it tells of every connection that a killed server refuses
 	os.Exit(testenv.Main(m))
 }

@@ -10,6 +10,8 @@ type Measures struct {
 	Batch func(orders int, took time.Duration, err error)
 	// Confirmed is told, in the process that committed an order, how long after its acceptance that was; once, however often it is tried.
 	Confirmed func(after time.Duration)
+	// Regressed is told of each sale that is recovered because the database went back in time.
+	Regressed func()
 }
 
 func (m Measures) withDefaults() Measures {
@@ -21,6 +23,9 @@ func (m Measures) withDefaults() Measures {
 	}
 	if m.Confirmed == nil {
 		m.Confirmed = func(time.Duration) {}
+	}
+	if m.Regressed == nil {
+		m.Regressed = func() {}
 	}
 	return m
 }

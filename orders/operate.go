@@ -23,11 +23,12 @@ func (s *Service) PutSale(ctx context.Context, def Sale) (status SaleStatus, cre
 	// As its leader: what is in the database and not yet in Redis would look
 	// forgotten, and be recovered by somebody else.
 	err = s.lead(ctx, def.ID, func(ctx context.Context) error {
-		var added []string
-		if _, created, added, err = s.store.PutSale(ctx, def); err != nil {
+		stored, was, added, err := s.store.PutSale(ctx, def)
+		if err != nil {
 			return err
 		}
-		return s.introduce(ctx, def.ID, added)
+		created = was
+		return s.introduce(ctx, stored, added)
 	})
 	if err != nil {
 		return SaleStatus{}, false, err
@@ -65,28 +66,46 @@ func (s *Service) lead(ctx context.Context, sale string, fn func(context.Context
 	}
 }
 
-// introduce defines items that nobody can have ordered yet.
-func (s *Service) introduce(ctx context.Context, sale string, added []string) error {
-	if len(added) == 0 {
-		return nil
-	}
-	if err := s.loadCatalog(ctx); err != nil {
-		return err
-	}
-	l, err := s.listing(sale)
-	if err != nil {
-		return err
-	}
+// introduce makes items available that nobody can have ordered yet, in the
+// epoch in which they were stored. An item that has a leader by then is the
+// leader's: it may be sold already.
+func (s *Service) introduce(ctx context.Context, stored Sale, added []string) error {
+	l := &listing{Sale: stored}
+	runs := make(map[string]string)
 	for _, id := range added {
-		sh := l.shelves[id]
-		if err := s.define(ctx, sh); err != nil {
+		it, _ := l.Item(id)
+		sh := s.newShelf(l, it)
+		fields, err := s.definition(ctx, sh, runs)
+		if err != nil {
 			return err
 		}
-		if err := s.base.HDel(ctx, sh.keys[0], "recovering").Err(); err != nil {
+		args := append([]any{stored.Epoch, l.forgetAt().UnixMilli()}, fields...)
+		if err := introduceScript.Run(ctx, s.base, sh.led(), args...).Err(); err != nil {
 			return unavailable(err)
 		}
 	}
 	return nil
+}
+
+// definition are the fields of the hash of an item that is new to a server.
+func (s *Service) definition(ctx context.Context, sh *shelf, runs map[string]string) ([]any, error) {
+	run, err := s.runOf(ctx, sh.keys[0], runs)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return append(sh.settings(), "run", run, "revision", sh.sale.Revision), nil
+}
+
+// settings are the fields of an item's hash that the operator decides.
+func (sh *shelf) settings() []any {
+	return []any{
+		"switch", string(sh.sale.Switch),
+		"starts", sh.sale.StartsAt.UnixMilli(),
+		"ends", sh.sale.EndsAt.UnixMilli(),
+		"stock", sh.item.Stock,
+		"quota", sh.item.QuotaPerBuyer,
+		"in_flight_max", sh.item.InFlightMax,
+	}
 }
 
 // apply brings Redis and every process to what the database says. The change
@@ -112,8 +131,8 @@ func (s *Service) apply(ctx context.Context, sale string) (SaleStatus, error) {
 
 // configure brings one item in Redis to the catalog's revision.
 func (s *Service) configure(ctx context.Context, sh *shelf) error {
-	args := append([]any{sh.sale.Revision, sh.sale.forgetAt().UnixMilli()}, sh.definition()...)
-	reply, err := configureScript.Run(ctx, s.rdb, sh.keys, args...).Int()
+	args := append([]any{sh.sale.Revision, sh.sale.forgetAt().UnixMilli()}, sh.settings()...)
+	reply, err := configureScript.Run(ctx, s.rdb, sh.led(), args...).Int()
 	switch {
 	case err != nil:
 		return unavailable(err)

@@ -54,7 +54,7 @@ type Request struct {
 	Item     string
 	Quantity int
 	User     string // empty: nobody is named, and Key is what the order belongs to
-	Key      string // the Idempotency-Key; may be empty where the quota is 1 and a user is named
+	Key      string // the Idempotency-Key; may be empty where the quota is 1 and a user is named; without a user a secret of 22 characters or more
 }
 
 // Outcome is the answer to a Request: an order, or a reason for none.

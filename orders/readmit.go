@@ -10,6 +10,7 @@ import (
 // units that are free there, or to be written as rejected. A status is returned
 // when the database has the order already.
 func (s *Service) readmit(ctx context.Context, r Reservation) (Reservation, Status, error) {
+	r.Reason = "" // of a rejection in an epoch that is over: it is decided anew
 	found, err := s.store.Statuses(ctx, []ID{r.ID})
 	if err != nil {
 		return r, "", err

@@ -2,11 +2,16 @@ package orders
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
 // retryRecovery is the pause of a sale after an attempt that failed: those who
@@ -66,61 +71,153 @@ func (s *Service) recoverSales(ctx context.Context) error {
 	}
 }
 
-// recoverSale makes one process, while no other does, rebuild a sale that
-// Redis forgot. It raises the epoch, which abandons all keys of the old one;
-// has everybody who is alive hand over what they remember; ends that, which
-// waits for the commits under the old epoch; and fills the new keys from the
-// database.
+// recoverSale makes this process rebuild a sale that Redis forgot, or that the
+// database went back in time for. docs/recovery.md has the steps by their
+// numbers. The lock of tryLead only keeps others from doing the same work: a
+// leader that lost it goes on, and each step is refused where its data is, in
+// another epoch than the leader's.
 func (s *Service) recoverSale(ctx context.Context, sale string) (raised bool, err error) {
 	_, err = s.tryLead(ctx, sale, func(ctx context.Context) error {
 		l, err := s.reread(ctx, sale)
 		if err != nil {
 			return err
 		}
-		if intact, err := s.intact(ctx, l); intact || err != nil {
-			return err // another process was first, or nothing can be said
+		highest, err := s.highestEpoch(ctx, l)
+		if err != nil {
+			return err
+		}
+		if highest == l.Epoch && s.unresolved(l) == 0 {
+			if intact, err := s.intact(ctx, l); intact || err != nil {
+				return err // another process was first, or nothing can be said
+			}
 		}
 		if err := s.writable(ctx, l); err != nil {
 			return err
 		}
-		began := time.Now()
-		if err := s.store.RaiseEpoch(ctx, sale); err != nil {
-			return err
-		}
-		raised = true
-		if l, err = s.reread(ctx, sale); err != nil {
-			return err
-		}
-		s.publish(ctx, bulletin{Sales: true})
-		old, err := s.keysBefore(ctx, l)
+		r := recovery{s: s, lead: Lead{sale, highest + 1, rand.Text()}, began: time.Now()}
+		raised, err = r.raise(ctx, l.Epoch)
 		if err != nil {
 			return err
 		}
-		abandoned, err := s.seal(ctx, old)
-		if err != nil {
-			return err
-		}
-		late, err := s.commitAll(ctx, abandoned)
-		if err != nil {
-			return err
-		}
-		if err := s.awaitHandOver(ctx, l); err != nil {
-			return err
-		}
-		if l, err = s.reread(ctx, sale); err != nil {
-			return err
-		}
-		handedOver := time.Now()
-		if err := s.load(ctx, l, late); err != nil {
-			return err
-		}
-		s.drop(ctx, l, old)
-		s.opts.Logger.WarnContext(ctx, "a sale was rebuilt from the database", slog.String("sale", sale), slog.Int64("epoch", l.Epoch),
-			slog.Int("uncommitted", len(abandoned)), slog.Int("late", len(late)),
-			slog.Int64("hand_over_ms", handedOver.Sub(began).Milliseconds()), slog.Int64("took_ms", time.Since(began).Milliseconds()))
-		return s.compare(ctx, l.all()...)
+		return r.run(ctx)
 	})
 	return raised, err
+}
+
+// recovery is one attempt of one leader, in an epoch of its own.
+type recovery struct {
+	s     *Service
+	lead  Lead
+	l     *listing // the sale when the epoch was raised
+	began time.Time
+}
+
+// raise begins the epoch. An item that is stored later on is introduced by whoever stored it.
+func (r *recovery) raise(ctx context.Context, seen int64) (raised bool, err error) {
+	failpoint.Step(failpoint.LeaderRaises)
+	if err := r.s.store.RaiseEpoch(ctx, seen, r.lead); err != nil {
+		return false, err
+	}
+	failpoint.Step(failpoint.LeaderRaised)
+	r.l, err = r.current(ctx)
+	r.s.publish(ctx, bulletin{Sales: true})
+	return true, err
+}
+
+// current reads the sale, which has to be in the leader's epoch still.
+func (r *recovery) current(ctx context.Context) (*listing, error) {
+	l, err := r.s.reread(ctx, r.lead.Sale)
+	if err == nil && (l.Epoch != r.lead.Epoch || l.EpochToken != r.lead.Token) {
+		err = errOvertaken
+	}
+	return l, err
+}
+
+func (r *recovery) run(ctx context.Context) error {
+	s := r.s
+	if err := r.takeItems(ctx); err != nil {
+		return err
+	}
+	failpoint.Step(failpoint.LeaderSeals)
+	old, err := s.keysBefore(ctx, r.l)
+	if err != nil {
+		return err
+	}
+	abandoned, err := r.seal(ctx, old)
+	if err != nil {
+		return err
+	}
+	late, err := s.commitAll(ctx, abandoned)
+	if err != nil {
+		return err
+	}
+	failpoint.Step(failpoint.LeaderWaits)
+	handedOver, err := s.awaitHandOver(ctx, r.lead)
+	if err != nil {
+		return err
+	}
+	waited := time.Since(r.began)
+	failpoint.Step(failpoint.LeaderLoads)
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	failpoint.Step(failpoint.LeaderReadmits)
+	if late, err = r.readmit(ctx, slices.Concat(late, handedOver)); err != nil {
+		return err
+	}
+	failpoint.Step(failpoint.LeaderOpens)
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	s.publish(ctx, bulletin{Sales: true})
+	failpoint.Step(failpoint.LeaderOpened)
+	r.drop(ctx, old)
+	s.opts.Logger.WarnContext(ctx, "a sale was rebuilt from the database", slog.String("sale", r.lead.Sale), slog.Int64("epoch", r.lead.Epoch),
+		slog.Int("uncommitted", len(abandoned)), slog.Int("late", len(late)),
+		slog.Int64("hand_over_ms", waited.Milliseconds()), slog.Int64("took_ms", time.Since(r.began).Milliseconds()))
+	return s.compare(ctx, r.l.all()...)
+}
+
+// runScript runs a script that replies 0 when another leader has the item.
+func (r *recovery) runScript(ctx context.Context, script *redis.Script, sh *shelf, args ...any) error {
+	n, err := script.Run(ctx, r.s.base, sh.led(), args...).Int()
+	if err == nil && n == 0 {
+		return errOvertaken
+	}
+	return unavailable(err)
+}
+
+// takeItems makes this the leader of all items. No leader of an earlier epoch
+// can load or open one from then on.
+func (r *recovery) takeItems(ctx context.Context) error {
+	runs := make(map[string]string)
+	for _, sh := range r.l.all() {
+		fields, err := r.s.definition(ctx, sh, runs)
+		if err != nil {
+			return err
+		}
+		args := append([]any{r.lead.Epoch, r.lead.Token, sh.sale.forgetAt().UnixMilli()}, fields...)
+		if err := r.runScript(ctx, leadScript, sh, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open lets buyers in, with what the operator has decided by now.
+func (r *recovery) open(ctx context.Context) error {
+	l, err := r.current(ctx)
+	if err != nil {
+		return err
+	}
+	for _, sh := range r.l.all() {
+		sh = l.shelves[sh.item.ID]
+		args := append([]any{r.lead.Token, l.Revision, l.forgetAt().UnixMilli()}, sh.settings()...)
+		if err := r.runScript(ctx, openScript, sh, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Service) reread(ctx context.Context, sale string) (*listing, error) {
@@ -141,6 +238,42 @@ func (s *Service) tryLead(ctx context.Context, sale string, fn func(context.Cont
 		return false, ctx.Err()
 	}
 	return s.store.Lead(ctx, sale, fn)
+}
+
+// highestEpoch is the highest epoch of the sale that the database, this process
+// or Redis knows.
+func (s *Service) highestEpoch(ctx context.Context, l *listing) (int64, error) {
+	leads := make([]*redis.StringCmd, len(l.Items))
+	if _, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, sh := range l.all() {
+			leads[i] = p.HGet(ctx, sh.lead, "epoch")
+		}
+		return nil
+	}); err != nil && !errors.Is(err, redis.Nil) {
+		return 0, unavailable(err)
+	}
+	highest := max(l.Epoch, s.unresolved(l))
+	for _, cmd := range leads {
+		epoch, err := cmd.Int64()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return 0, unavailable(err)
+		}
+		if epoch > highest {
+			s.regressed(ctx, l.ID, epoch, "its epoch in Redis")
+			highest = epoch
+		}
+	}
+	return highest, nil
+}
+
+// behind tells whether the leader of an item, as Redis has it, is of another epoch than the sale here.
+func (l *listing) behind(lead []any) bool {
+	epoch, _ := lead[0].(string)
+	if epoch == "" {
+		return false
+	}
+	n, err := strconv.ParseInt(epoch, 10, 64)
+	return err != nil || n > l.Epoch || n == l.Epoch && lead[1] != l.EpochToken
 }
 
 // intact tells whether Redis knows every item of the sale that it should.
@@ -167,32 +300,34 @@ func (s *Service) writable(ctx context.Context, l *listing) error {
 	return unavailable(err)
 }
 
-// keysBefore are the keys of the items in earlier epochs, as far as Redis has
-// any, the latest epoch last. A leader may have died before it could drop the
-// keys that it took orders from.
-func (s *Service) keysBefore(ctx context.Context, l *listing) ([][]string, error) {
-	var old, some [][]string
+// keysBefore are the items in earlier epochs of which Redis has any key, the
+// latest epoch last. A leader may have died before it could drop the keys that
+// it took orders from.
+func (s *Service) keysBefore(ctx context.Context, l *listing) ([]*shelf, error) {
+	var old, some []*shelf
 	look := func() error { // in one round trip: there may have been thousands of attempts
 		counts := make([]*redis.IntCmd, len(some))
 		if _, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, keys := range some {
-				counts[i] = p.Exists(ctx, keys...)
+			for i, sh := range some {
+				counts[i] = p.Exists(ctx, sh.keys...)
 			}
 			return nil
 		}); err != nil {
 			return unavailable(err)
 		}
-		for i, keys := range some {
+		for i, sh := range some {
 			if counts[i].Val() > 0 {
-				old = append(old, keys)
+				old = append(old, sh)
 			}
 		}
 		some = some[:0]
 		return nil
 	}
 	for epoch := int64(1); epoch < l.Epoch; epoch++ {
-		for i := range l.Items {
-			if some = append(some, s.itemKeys(l.ID, l.Items[i].ID, epoch)); len(some) == loadChunk {
+		for _, sh := range l.all() {
+			before := *sh
+			before.keys = s.itemKeys(l.ID, sh.item.ID, epoch)
+			if some = append(some, &before); len(some) == loadChunk {
 				if err := look(); err != nil {
 					return nil, err
 				}
@@ -205,14 +340,18 @@ func (s *Service) keysBefore(ctx context.Context, l *listing) ([][]string, error
 // seal closes items of earlier epochs, and returns what was reserved there and
 // never committed: each order once, as the latest epoch has it. A scan may meet
 // one twice.
-func (s *Service) seal(ctx context.Context, old [][]string) ([]Reservation, error) {
+func (r *recovery) seal(ctx context.Context, old []*shelf) ([]Reservation, error) {
+	s := r.s
 	var abandoned []Reservation
 	at := make(map[ID]int)
-	for _, keys := range old {
+	for _, sh := range old {
 		for cursor := "0"; ; {
-			reply, err := sealScript.Run(ctx, s.rdb, keys, cursor).Slice()
+			reply, err := sealScript.Run(ctx, s.base, sh.led(), r.lead.Token, cursor).Slice()
 			if err != nil {
 				return nil, unavailable(err)
+			}
+			if len(reply) == 0 {
+				return nil, errOvertaken
 			}
 			d := decoder{reply: reply}
 			cursor = d.string()
@@ -264,15 +403,10 @@ func (s *Service) uncommitted(ctx context.Context, list []Reservation) ([]Reserv
 }
 
 // drop frees the memory of earlier epochs. What is missing refuses as what is sealed does.
-func (s *Service) drop(ctx context.Context, l *listing, old [][]string) {
-	for part := range slices.Chunk(old, loadChunk) {
-		if _, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, keys := range part {
-				p.Unlink(ctx, keys...)
-			}
-			return nil
-		}); err != nil {
-			s.opts.Logger.WarnContext(ctx, "keys of an earlier epoch stay until they expire", slog.String("sale", l.ID), slog.Any("error", err))
+func (r *recovery) drop(ctx context.Context, old []*shelf) {
+	for _, sh := range old {
+		if err := dropScript.Run(ctx, r.s.base, sh.led(), r.lead.Token).Err(); err != nil {
+			r.s.opts.Logger.WarnContext(ctx, "keys of an earlier epoch stay until they expire", slog.String("sale", r.lead.Sale), slog.Any("error", err))
 			return
 		}
 	}

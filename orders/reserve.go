@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	maxUser = 255 // characters
-	maxKey  = 255
+	maxUser   = 255 // characters
+	maxKey    = 255
+	minSecret = 22 // of a key that stands for its buyer: 128 random bits in base64
 
 	retryCapacity = time.Second // in-flight orders are committed within moments
 )
@@ -66,7 +67,11 @@ func (s *Service) Prepare(req Request) (*Attempt, error) {
 	case req.Key == "":
 		return nil, ErrKeyRequired
 	default:
-		// Nobody is named: the key is all there is to tell buyers apart.
+		// Nobody is named: the key is all there is to tell buyers apart, and whoever knows it has the order.
+		if n := utf8.RuneCountInString(req.Key); n < minSecret {
+			return nil, &InvalidError{Location: "header.Idempotency-Key", Message: fmt.Sprintf("has %d characters, and without a user must have %d to %d that "+
+				"nobody can guess, such as a random UUID: whoever knows the key has the order", n, minSecret, maxKey)}
+		}
 		a.buyer = a.key
 	}
 	return a, nil
@@ -130,6 +135,10 @@ func (a *Attempt) Reserve(ctx context.Context) (out Outcome, err error) {
 			return Outcome{Order: o, Replayed: true}, nil
 		}
 	}
+	term, ok := s.lease.held(time.Now())
+	if !ok {
+		return Outcome{}, errNoLease
+	}
 	generation, err := s.verified(ctx, sh)
 	if err != nil {
 		return Outcome{}, err
@@ -140,7 +149,7 @@ func (a *Attempt) Reserve(ctx context.Context) (out Outcome, err error) {
 	var answer Outcome
 	began := time.Now()
 	err = s.within(ctx, func(ctx context.Context) error {
-		o, err := a.reserve(ctx, generation)
+		o, err := a.reserve(ctx, generation, term)
 		answer = o
 		return err
 	})
@@ -156,7 +165,7 @@ func (a *Attempt) identity() identity {
 }
 
 // reserve runs the script and notes what it did, also when nobody waits for it any more.
-func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error) {
+func (a *Attempt) reserve(ctx context.Context, generation, term int64) (Outcome, error) {
 	s, sh := a.s, a.shelf
 	noted := false
 	defer func() {
@@ -202,6 +211,9 @@ func (a *Attempt) reserve(ctx context.Context, generation int64) (Outcome, error
 		return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
 	}
 	failpoint.Hit(failpoint.AfterReserve)
+	if now, ok := s.lease.held(time.Now()); !ok || now != term {
+		return Outcome{}, errNoLease // a recovery may have gone on without this process since Redis was asked
+	}
 	if !s.ledger.add(a.identity(), r) {
 		return Outcome{}, ErrRecovering
 	}
@@ -246,13 +258,13 @@ func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
 	return out, d.err
 }
 
-// standing is on whose behalf reserve.lua runs.
+// standing is on whose behalf reserve.lua runs: a buyer's, a late order's, or
+// that of a late order by the leader that loads the sale, which is its token.
 type standing string
 
 const (
-	asBuyer  standing = ""
-	asLate   standing = "late"   // the order was accepted in an earlier epoch
-	asLeader standing = "leader" // the same, by the leader that loads the sale
+	asBuyer standing = ""
+	asLate  standing = "late" // the order was accepted in an earlier epoch
 )
 
 // runReserve runs the script for a reservation. The decoder it returns stands

@@ -112,6 +112,7 @@ func TestRequestsThatNoSaleCouldSatisfy(t *testing.T) {
 		"nobody":                 {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1, Key: "k"}, orders.ErrUserRequired},
 		"no key, quota above 1":  {orders.Request{Sale: two.ID, Item: "shoe", Quantity: 1, User: "u"}, orders.ErrKeyRequired},
 		"nobody, no key":         {orders.Request{Sale: open.ID, Item: "shoe", Quantity: 1}, orders.ErrKeyRequired},
+		"nobody, a short key":    {orders.Request{Sale: open.ID, Item: "shoe", Quantity: 1, Key: strings.Repeat("k", 21)}, nil},
 		"quantity 0":             {orders.Request{Sale: one.ID, Item: "shoe", User: "u"}, nil},
 		"quantity -1":            {orders.Request{Sale: one.ID, Item: "shoe", Quantity: -1, User: "u"}, nil},
 		"quantity a billion":     {orders.Request{Sale: one.ID, Item: "shoe", Quantity: 1_000_000_000, User: "u"}, nil},

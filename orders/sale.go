@@ -64,6 +64,7 @@ type Sale struct {
 	Hold         time.Duration // time to pay after the commit; zero: a confirmed order is final
 	Salt         []byte        // keys the hashes of buyers and idempotency keys
 	Epoch        int64         // part of every Redis key of the sale
+	EpochToken   string        // of the leader that raised the sale to its epoch; empty in the first
 	EpochFloor   int64         // lowest epoch whose reservations are committed as they are; below Epoch during a recovery
 	Revision     int64         // grows with every change; of a definition that is put over a sale, the one it was made from, or 0
 	Items        []Item

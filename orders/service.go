@@ -72,7 +72,7 @@ func (o Options) validate() error {
 // safe for concurrent use.
 type Service struct {
 	opts  Options
-	base  redis.UniversalClient // one command at a time: subscriptions, scans, INFO
+	base  redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
 	rdb   redis.UniversalClient // callers share round trips
 	store Store
 	fence *Fence
@@ -97,6 +97,13 @@ type Service struct {
 	handing   chan struct{} // a sale is being recovered
 	replaced  chan struct{} // Redis is another server than before
 	process   string        // names this process to the others
+	lease     lease
+	roll      sightings
+
+	regressions   sync.Map    // sale → the epoch in which it was seen before the database went back in time
+	replacedStore atomic.Bool // the database server is another one, and not reviewed yet
+	reviewed      *catalog    // of the latest review, nil before the first; the watch's, as the mark
+	mark          Mark        // the newest event seen
 }
 
 // New returns a service over clients that the caller owns: rdb for decisions,
@@ -172,7 +179,10 @@ func (s *Service) Ready(ctx context.Context) error {
 	if !s.compared.Load() {
 		return fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
 	}
-	return nil
+	if _, ok := s.lease.held(time.Now()); !ok {
+		return errNoLease
+	}
+	return s.regressionError()
 }
 
 // within runs fn, and returns no later than the timeout of a decision, or ctx's

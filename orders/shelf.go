@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,9 +19,17 @@ const (
 type shelf struct {
 	sale *listing
 	item *Item
-	keys []string
+	keys []string // of the sale's epoch
+	lead string   // key of the item's leader
 	*memory
 }
+
+func (s *Service) newShelf(l *listing, it *Item) *shelf {
+	return &shelf{sale: l, item: it, keys: s.itemKeys(l.ID, it.ID, l.Epoch), lead: s.leadKey(l.ID, it.ID)}
+}
+
+// led are the keys of scripts that heed the item's leader.
+func (sh *shelf) led() []string { return append(slices.Clip(sh.keys), sh.lead) }
 
 // memory outlives the shelf when the catalog is read again.
 type memory struct {

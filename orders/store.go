@@ -83,31 +83,75 @@ type SaleStore interface {
 	SetSwitch(ctx context.Context, sale string, to Switch) error
 }
 
+// Lead is the right of one leader to rebuild a sale in one epoch. The token
+// makes it that leader's, should the database ever give a number twice.
+type Lead struct {
+	Sale  string
+	Epoch int64
+	Token string
+}
+
+// Member is a process on the roll of an installation.
+type Member struct {
+	Process string
+	// Pulse is another one after each heartbeat. What it says means nothing.
+	Pulse string
+	// Acknowledged: it has handed over what it remembered. Of HandOver only.
+	Acknowledged bool
+}
+
+// Roll is who was on the roll at one moment.
+type Roll struct {
+	// Server is another one after a restart or a failover of the database.
+	Server  string
+	Members []Member
+}
+
+// Mark is an event that a process has seen committed. Events are only added:
+// a database without it has lost commits. The zero value marks nothing.
+type Mark struct {
+	Seq   int64
+	Order ID
+}
+
 // RecoveryStore is how processes agree on who rebuilds a sale, and when.
 type RecoveryStore interface {
-	// Lead runs fn in at most one process at a time for a sale, and returns at
-	// once, false, while another one does.
+	// Lead runs fn in one process at a time for a sale, and returns at once,
+	// false, while another one does. A process that lost its lock may go on:
+	// what it does has to be refused where it does it.
 	Lead(ctx context.Context, sale string, fn func(context.Context) error) (led bool, err error)
-	// RaiseEpoch begins a recovery: reservations of earlier epochs are still
-	// committed, those of the new one cannot be made yet.
-	RaiseEpoch(ctx context.Context, sale string) error
-	// EndHandOver raises the floor to the epoch, and waits for the commits that
-	// run below it. ErrConflict: another leader raised the epoch meanwhile.
-	EndHandOver(ctx context.Context, sale string, epoch int64) error
-	// Beat says that a process is alive, Leave that it is not any more.
-	Beat(ctx context.Context, process string) error
+	// RaiseEpoch begins a recovery: it raises the sale from the epoch that the
+	// leader has seen to its own. Reservations of earlier epochs are still
+	// committed, those of the new one cannot be made yet. ErrConflict: the sale is
+	// in another epoch by now.
+	RaiseEpoch(ctx context.Context, seen int64, lead Lead) error
+	// EndHandOver raises the floor to the leader's epoch, waits for the commits
+	// that run below it, and strikes the silent off the roll. ErrConflict: the
+	// sale is in another epoch, or in another leader's.
+	EndHandOver(ctx context.Context, lead Lead, silent []Member) error
+	// Beat is a heartbeat of a process. Nothing else that the store does holds it
+	// up. Leave strikes the process off the roll.
+	Beat(ctx context.Context, process string) (Roll, error)
 	Leave(ctx context.Context, process string) error
 	// Acknowledge says that a process has handed over what it remembered of the
-	// epochs before, and remembers no more of them.
-	Acknowledge(ctx context.Context, sale string, epoch int64, process string) error
-	// Acknowledged tells whether every process has that beat less than silence ago.
-	Acknowledged(ctx context.Context, sale string, epoch int64, silence time.Duration) (bool, error)
+	// epochs before, but for the late, which are kept for the leader, and remembers
+	// no more of them.
+	Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []Reservation) error
+	// HandOver is the roll, and who of it has acknowledged the leader's epoch.
+	// ErrConflict: the sale is in another epoch, or in another leader's.
+	HandOver(ctx context.Context, lead Lead) (Roll, error)
+	// Late are the orders of a sale that acknowledgements left. Readmitted forgets some.
+	Late(ctx context.Context, sale string) ([]Reservation, error)
+	Readmitted(ctx context.Context, ids []ID) error
+	// Newest returns the newest event, and whether the one that was seen is still there.
+	Newest(ctx context.Context, seen Mark) (newest Mark, there bool, err error)
 }
 
 // CommitStore makes rows of reservations.
 type CommitStore interface {
 	// Commit writes reservations in one transaction and returns one verdict
-	// each. An order that is already there is left as it is.
+	// each. An order that is already there is left as it is. Rejections are of an
+	// epoch too: in a later one there may be a unit.
 	Commit(ctx context.Context, batch []Reservation) ([]Verdict, error)
 }
 

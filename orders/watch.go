@@ -13,15 +13,7 @@ import (
 // and every second, in case nobody was heard.
 func (s *Service) watch(ctx context.Context) error {
 	generation := s.fence.generation.Load()
-	alive := false
 	return every(ctx, time.Second, s.fence.changed, func() {
-		if !alive { // who takes orders has to be waited for from the first one on
-			if err := s.store.Beat(ctx, s.process); err != nil {
-				s.opts.Logger.WarnContext(ctx, "no sale is known before the database is", slog.Any("error", err))
-				return
-			}
-			alive = true
-		}
 		if now := s.fence.generation.Load(); now != generation {
 			generation = now
 			poke(s.replaced)
@@ -41,6 +33,9 @@ func (s *Service) watch(ctx context.Context) error {
 			return
 		}
 		s.compared.Store(c.loaded)
+		if err := s.review(ctx); err != nil && ctx.Err() == nil {
+			s.opts.Logger.WarnContext(ctx, "the database could not be compared with what was seen of it", slog.Any("error", err))
+		}
 	})
 }
 
@@ -74,7 +69,8 @@ func (s *Service) compare(ctx context.Context, shelves ...*shelf) error {
 }
 
 // known returns the revision in which each item is known to the server that
-// holds it now, or -1 when that is not the one the item was loaded into.
+// holds it now, or -1 when that is not the one the item was loaded into, or the
+// item has a leader of another epoch.
 func (s *Service) known(ctx context.Context, shelves []*shelf) ([]int64, error) {
 	runs := make(map[string]string) // of each server, asked once
 	now := make([]string, len(shelves))
@@ -85,9 +81,11 @@ func (s *Service) known(ctx context.Context, shelves []*shelf) ([]int64, error) 
 		}
 	}
 	items := make([]*redis.SliceCmd, len(shelves))
+	leads := make([]*redis.SliceCmd, len(shelves))
 	if _, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, sh := range shelves {
 			items[i] = p.HMGet(ctx, sh.keys[0], "run", "recovering", "revision")
+			leads[i] = p.HMGet(ctx, sh.lead, "epoch", "token")
 		}
 		return nil
 	}); err != nil {
@@ -96,7 +94,7 @@ func (s *Service) known(ctx context.Context, shelves []*shelf) ([]int64, error) 
 	revisions := make([]int64, len(shelves))
 	for i, cmd := range items {
 		it := cmd.Val()
-		if it[0] != now[i] || it[1] != nil {
+		if it[0] != now[i] || it[1] != nil || shelves[i].sale.behind(leads[i].Val()) {
 			revisions[i] = -1
 			continue
 		}
@@ -145,8 +143,10 @@ func (s *Service) verified(ctx context.Context, sh *shelf) (generation int64, er
 }
 
 // suspectForgotten has somebody look whether Redis still knows the item.
-func (s *Service) suspectForgotten(sh *shelf) {
-	if _, waiting := s.suspects.LoadOrStore(sh.sale.ID, struct{}{}); !waiting {
+func (s *Service) suspectForgotten(sh *shelf) { s.suspectSale(sh.sale.ID) }
+
+func (s *Service) suspectSale(sale string) {
+	if _, waiting := s.suspects.LoadOrStore(sale, struct{}{}); !waiting {
 		poke(s.suspected)
 	}
 }

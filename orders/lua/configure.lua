@@ -1,6 +1,6 @@
 -- Brings an item to the operator's latest definition.
 --
--- KEYS  prelude.lua
+-- KEYS  prelude.lua, then the leader
 -- ARGV  1 revision, 2 forget at (ms), 3... fields and values
 -- Reply 1, or 0 when Redis has this revision or a later one, or -1 when it knows nothing of the item
 --

@@ -1,10 +1,23 @@
 -- Joined in front of every script of this folder. All keys of an item live in
--- one slot, and every script declares all of them, in this order.
-local item, returned, pending, outbox, keys, buyers, holders = unpack(KEYS)
+-- one slot. Every script declares the keys of one epoch, in this order; those
+-- of a recovery declare the key of the item's leader after them.
+local item, returned, pending, outbox, keys, buyers, holders, lead = unpack(KEYS)
 
 local function now_ms()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- True if this server is the process with that run id. Another one may lack
+-- what was written last. The embedded server has no id: it is empty whenever it
+-- is another one.
+local function is_server(run)
+  return run == 'unknown' or string.find(redis.call('INFO', 'server'), 'run_id:' .. tostring(run), 1, true) ~= nil
+end
+
+-- True if the token is that of the leader that may load the item.
+local function leads(token)
+  return redis.call('HGET', lead, 'token') == token
 end
 
 -- Units given back are handed out before units never sold.

@@ -4,7 +4,8 @@
 -- ARGV  1 order id, 2 the reservation the caller has, 3 body of the reservation, 4 when it was accepted (ms),
 --       5 how many fresh units, 6... the units it keeps
 -- Reply {'reseated', reservation} also when another caller was first,
---       {'sold_out'}, and the order is left with the units it keeps, {'gone'} when it is not pending here, or the epoch is over
+--       {'sold_out'}, and the order is left with the units it keeps, {'gone'} when it is not pending here, the epoch is over, or the
+--       server is another one than the item was loaded into
 --
 -- One step and compared with what the caller has, so that an order that is
 -- delivered twice does not take fresh units twice. The disputed units are not
@@ -16,8 +17,8 @@ if not record then
 elseif record ~= ARGV[2] then
   return {'reseated', record}
 end
-local it = redis.call('HMGET', item, 'stock', 'next', 'recovering')
-if not it[1] or it[3] then
+local it = redis.call('HMGET', item, 'stock', 'next', 'recovering', 'run')
+if not it[1] or it[3] or not is_server(it[4]) then
   return {'gone'}
 end
 local units = {}

@@ -3,7 +3,7 @@
 -- KEYS  prelude.lua
 -- ARGV  1 order id, 2 buyer's hash, 3 key's hash or '', 4 quantity, 5 body of the reservation,
 --       6 'late' for an order that was accepted before a recovery: hours and in-flight cap were its past's;
---         'leader' for the same while the item is being loaded, which only its leader may say; else ''
+--         the leader's token for the same while the item is being loaded; else ''
 --       7 when it was accepted (ms), '' for now
 --       8 'kept' when the caller waits until a replica has what its own connection wrote, else ''
 -- Reply {word, now in ms, free units, ...}
@@ -30,11 +30,10 @@ end
 -- promised last. The recovery would find what it reserved, and could commit that
 -- before those promises. A client cannot prevent it: the request may be on its way when
 -- the server is replaced, or a replica be promoted that the client had met before.
--- The embedded server has no id, and is empty whenever it is another one.
-if ARGV[6] ~= 'leader' and it[10] ~= 'unknown' and not string.find(redis.call('INFO', 'server'), 'run_id:' .. tostring(it[10]), 1, true) then
+if not is_server(it[10]) then
   return {'forgotten', now}
 end
-if it[9] and ARGV[6] ~= 'leader' then
+if it[9] and it[9] ~= ARGV[6] then
   return {'recovering', now}
 end
 local switch, starts, next = it[1], tonumber(it[2]), tonumber(it[5])

@@ -1,11 +1,16 @@
--- Closes an item of an epoch that is over, and reads what nobody has committed.
+-- Closes an item in an epoch that is over, and reads what nobody has committed.
 --
--- KEYS  prelude.lua
--- ARGV  1 cursor
--- Reply {next cursor, {order id, reservation, ...}}
+-- KEYS  prelude.lua, then the leader
+-- ARGV  1 token of the leader of a later epoch, 2 cursor
+-- Reply {next cursor, {order id, reservation, ...}}, or {} when another leader has the item
 --
--- One step: once sealed nothing can be added, so one scan to the end sees everything.
-if redis.call('EXISTS', item) == 1 then
-  redis.call('HSET', item, 'recovering', 1)
+-- One step: once sealed nothing can be added, so one scan to the end sees
+-- everything. The token replaces that of the epoch's own leader, which cannot
+-- open the item any more.
+if not leads(ARGV[1]) then
+  return {}
 end
-return redis.call('HSCAN', pending, ARGV[1], 'COUNT', 1000)
+if redis.call('EXISTS', item) == 1 then
+  redis.call('HSET', item, 'recovering', ARGV[1])
+end
+return redis.call('HSCAN', pending, ARGV[2], 'COUNT', 1000)

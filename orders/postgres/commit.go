@@ -57,8 +57,8 @@ func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]order
 		}
 		todo := make([]int, 0, len(batch)) // indices into batch, in the order of the ids
 		for i := range batch {
-			// A rejection takes no unit, so an epoch cannot make it wrong.
-			if e := epochs[batch[i].Sale]; batch[i].Reason == "" && (batch[i].Epoch < e.floor || batch[i].Epoch > e.epoch) {
+			// Rejections too: in the next epoch there may be a unit for the order.
+			if e := epochs[batch[i].Sale]; batch[i].Epoch < e.floor || batch[i].Epoch > e.epoch {
 				verdicts[i].Stale = true
 				continue
 			}

@@ -19,8 +19,9 @@ import (
 // Store is an orders.Store. The zero value is not usable; New's is safe for
 // concurrent use.
 type Store struct {
-	pool *pgxpool.Pool
-	feed watermark
+	pool  *pgxpool.Pool
+	feed  watermark
+	beats beats
 }
 
 var _ orders.Store = (*Store)(nil)

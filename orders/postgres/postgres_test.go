@@ -61,7 +61,8 @@ func TestTheEndOfAHandOverWaitsForCommits(t *testing.T) {
 	pool := open(t)
 	s := postgres.New(pool)
 	r := reservation(t, s)
-	must(t, s.RaiseEpoch(t.Context(), r.Sale))
+	lead := orders.Lead{Sale: r.Sale, Epoch: r.Epoch + 1, Token: "leader"}
+	must(t, s.RaiseEpoch(t.Context(), r.Epoch, lead))
 	stop := begin(t, pool)
 	_, err := stop.Exec(t.Context(), `INSERT INTO order_units (sale, item, unit, order_id) VALUES ($1, $2, $3, gen_random_uuid())`, r.Sale, r.Item, r.Units[0])
 	must(t, err)
@@ -71,7 +72,7 @@ func TestTheEndOfAHandOverWaitsForCommits(t *testing.T) {
 		committed <- result{verdicts, err}
 	}()
 	awaitBlocked(t, pool, 1)
-	go func() { ended <- s.EndHandOver(t.Context(), r.Sale, r.Epoch+1) }()
+	go func() { ended <- s.EndHandOver(t.Context(), lead, nil) }()
 	awaitBlocked(t, pool, 2)
 	must(t, stop.Rollback(t.Context()))
 	must(t, <-ended)

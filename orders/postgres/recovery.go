@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"time"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,61 +13,194 @@ import (
 )
 
 // RaiseEpoch raises the epoch and leaves the floor.
-func (s *Store) RaiseEpoch(ctx context.Context, sale string) error {
-	_, err := s.pool.Exec(ctx, `UPDATE sales SET epoch = epoch + 1, revision = nextval('sales_revision') WHERE sale = $1`, sale)
+func (s *Store) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) error {
+	tag, err := s.pool.Exec(ctx, `
+		UPDATE sales SET epoch = $3, epoch_token = $4, revision = nextval('sales_revision') WHERE sale = $1 AND epoch = $2`,
+		lead.Sale, seen, lead.Epoch, lead.Token)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = fmt.Errorf("%w: sale %s is not in epoch %d any more", orders.ErrConflict, lead.Sale, seen)
+	}
 	return wrap("raise epoch", err)
 }
 
-// forgetProcess is after how long a process that is not heard of is none. It
-// puts itself on the roll again when it comes back.
-const forgetProcess = 5 * time.Second
-
-// EndHandOver waits for the commits that hold the sale's row FOR SHARE.
-func (s *Store) EndHandOver(ctx context.Context, sale string, epoch int64) error {
+// EndHandOver waits for the commits that hold the sale's row FOR SHARE. A
+// process that has beaten since it was found silent stays on the roll.
+func (s *Store) EndHandOver(ctx context.Context, lead orders.Lead, silent []orders.Member) error {
 	return s.inTx(ctx, "end hand-over", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
-			UPDATE sales SET epoch_floor = epoch, revision = nextval('sales_revision') WHERE sale = $1 AND epoch = $2`, sale, epoch)
+			UPDATE sales SET epoch_floor = epoch, revision = nextval('sales_revision') WHERE sale = $1 AND epoch = $2 AND epoch_token = $3`,
+			lead.Sale, lead.Epoch, lead.Token)
 		if err != nil {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return fmt.Errorf("%w: epoch %d of sale %s is over", orders.ErrConflict, epoch, sale)
+			return over(lead)
 		}
-		if _, err := tx.Exec(ctx, `DELETE FROM recovery_acks WHERE sale = $1 AND epoch <= $2`, sale, epoch); err != nil {
+		if _, err := tx.Exec(ctx, `DELETE FROM recovery_acks WHERE sale = $1 AND epoch <= $2`, lead.Sale, lead.Epoch); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `DELETE FROM processes WHERE beats_at < now() - $1::interval`, forgetProcess)
-		return err
+		for _, m := range silent {
+			if _, err := tx.Exec(ctx, `DELETE FROM processes WHERE process = $1 AND `+pulse+` = $2`, m.Process, m.Pulse); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
-// Beat writes the database's own time.
-func (s *Store) Beat(ctx context.Context, process string) error {
-	_, err := s.pool.Exec(ctx, `
-		INSERT INTO processes (process, beats_at) VALUES ($1, now()) ON CONFLICT (process) DO UPDATE SET beats_at = excluded.beats_at`, process)
-	return wrap("beat", err)
+const (
+	// pulse is another one after each heartbeat, also after one of a program of before that did not count them.
+	pulse = `beats || ' ' || beats_at`
+	// server is another one after each start of a server, so also behind a failover.
+	server = `pg_postmaster_start_time()::text`
+)
+
+// beats is the connection of heartbeats: waiting for a free one of the pool
+// would make a process silent that is busy.
+type beats struct {
+	mu   sync.Mutex
+	conn *pgx.Conn // nil until the next heartbeat dials
 }
 
-// Leave takes the process off the list.
+// Beat counts a heartbeat. The roll is that of the moment before.
+func (s *Store) Beat(ctx context.Context, process string) (orders.Roll, error) {
+	roll := orders.Roll{}
+	err := s.beats.on(ctx, s.pool.Config().ConnConfig, func(conn *pgx.Conn) error {
+		rows, _ := conn.Query(ctx, `
+			WITH beat AS (
+				INSERT INTO processes AS p (process, beats, beats_at) VALUES ($1, 1, now())
+				ON CONFLICT (process) DO UPDATE SET beats = p.beats + 1, beats_at = now())
+			SELECT `+server+`, process, `+pulse+`, false FROM processes`, process)
+		var err error
+		roll, err = scanRoll(rows)
+		return err
+	})
+	return roll, wrap("beat", err)
+}
+
+// on runs fn on the connection, and closes it when that fails: the next heartbeat dials anew.
+func (b *beats) on(ctx context.Context, config *pgx.ConnConfig, fn func(*pgx.Conn) error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.conn == nil {
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return err
+		}
+		b.conn = conn
+	}
+	err := fn(b.conn)
+	if err != nil {
+		b.close(ctx)
+	}
+	return err
+}
+
+func (b *beats) close(ctx context.Context) {
+	if b.conn != nil {
+		_ = b.conn.Close(ctx) // it is gone, or the server will notice
+		b.conn = nil
+	}
+}
+
+// scanRoll reads rows of server, process, pulse and whether it has acknowledged.
+func scanRoll(rows pgx.Rows) (orders.Roll, error) {
+	var (
+		roll orders.Roll
+		m    orders.Member
+	)
+	_, err := pgx.ForEachRow(rows, []any{&roll.Server, &m.Process, &m.Pulse, &m.Acknowledged}, func() error {
+		roll.Members = append(roll.Members, m)
+		return nil
+	})
+	return roll, err
+}
+
+// Leave takes the process off the roll, and ends its heartbeats.
 func (s *Store) Leave(ctx context.Context, process string) error {
+	s.beats.mu.Lock()
+	s.beats.close(ctx)
+	s.beats.mu.Unlock()
 	_, err := s.pool.Exec(ctx, `DELETE FROM processes WHERE process = $1`, process)
 	return wrap("leave", err)
 }
 
 // Acknowledge writes what a process says, once.
-func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, process string) error {
-	_, err := s.pool.Exec(ctx, `INSERT INTO recovery_acks (sale, epoch, process) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, sale, epoch, process)
-	return wrap("acknowledge", err)
+func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []orders.Reservation) error {
+	return s.inTx(ctx, "acknowledge", func(tx pgx.Tx) error {
+		for i := range late {
+			payload, err := json.Marshal(late[i])
+			if err != nil {
+				panic(err) // strings and numbers
+			}
+			if _, err := tx.Exec(ctx, `
+				INSERT INTO recovery_late (order_id, sale, payload) VALUES ($1, $2, $3)
+				ON CONFLICT (order_id) DO UPDATE SET payload = excluded.payload`, [16]byte(late[i].ID), sale, payload); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO recovery_acks (sale, epoch, process) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, sale, epoch, process)
+		return err
+	})
 }
 
-// Acknowledged asks for a process that beat lately and has not acknowledged.
-func (s *Store) Acknowledged(ctx context.Context, sale string, epoch int64, silence time.Duration) (bool, error) {
-	var missing bool
-	err := s.pool.QueryRow(ctx, `
-		SELECT EXISTS (
-			SELECT 1 FROM processes p
-			WHERE beats_at > now() - $3::interval
-			  AND NOT EXISTS (SELECT 1 FROM recovery_acks a WHERE a.sale = $1 AND a.epoch = $2 AND a.process = p.process))`,
-		sale, epoch, silence).Scan(&missing)
-	return !missing, wrap("acknowledged", err)
+// HandOver reads the sale before the roll: if another leader raises the epoch in
+// between, its hand-over does not end.
+func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.Roll, error) {
+	var leads bool
+	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM sales WHERE sale = $1 AND epoch = $2 AND epoch_token = $3)`,
+		lead.Sale, lead.Epoch, lead.Token).Scan(&leads)
+	if err == nil && !leads {
+		err = over(lead)
+	}
+	if err != nil {
+		return orders.Roll{}, wrap("hand-over", err)
+	}
+	rows, _ := s.pool.Query(ctx, `
+		SELECT `+server+`, process, `+pulse+`,
+		       EXISTS (SELECT FROM recovery_acks a WHERE a.sale = $1 AND a.epoch = $2 AND a.process = p.process)
+		FROM processes p`, lead.Sale, lead.Epoch)
+	roll, err := scanRoll(rows)
+	return roll, wrap("hand-over", err)
+}
+
+// over: the epoch of a leader is over.
+func over(lead orders.Lead) error {
+	return fmt.Errorf("%w: epoch %d of sale %s is over, or another leader's", orders.ErrConflict, lead.Epoch, lead.Sale)
+}
+
+// Late reads what acknowledgements left.
+func (s *Store) Late(ctx context.Context, sale string) ([]orders.Reservation, error) {
+	rows, _ := s.pool.Query(ctx, `SELECT payload FROM recovery_late WHERE sale = $1 ORDER BY order_id`, sale)
+	late, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (orders.Reservation, error) {
+		var payload []byte
+		if err := row.Scan(&payload); err != nil {
+			return orders.Reservation{}, err
+		}
+		return orders.ParseReservation(payload)
+	})
+	return late, wrap("late orders", err)
+}
+
+// Readmitted deletes late orders.
+func (s *Store) Readmitted(ctx context.Context, ids []orders.ID) error {
+	raw := make([][16]byte, len(ids))
+	for i, id := range ids {
+		raw[i] = id
+	}
+	_, err := s.pool.Exec(ctx, `DELETE FROM recovery_late WHERE order_id = ANY($1)`, raw)
+	return wrap("readmitted", err)
+}
+
+// Newest reads the end of the index, and the event that was seen.
+func (s *Store) Newest(ctx context.Context, seen orders.Mark) (newest orders.Mark, there bool, err error) {
+	var id [16]byte
+	err = s.pool.QueryRow(ctx, `
+		SELECT seq, order_id, $1 = 0 OR EXISTS (SELECT FROM order_events WHERE seq = $1 AND order_id = $2)
+		FROM order_events ORDER BY seq DESC LIMIT 1`, seen.Seq, [16]byte(seen.Order)).Scan(&newest.Seq, &id, &there)
+	newest.Order = id
+	if errors.Is(err, pgx.ErrNoRows) {
+		return orders.Mark{}, seen == orders.Mark{}, nil
+	}
+	return newest, there, wrap("newest event", err)
 }

@@ -25,7 +25,7 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, error) {
 // readSales reads one sale, or those that are not long over when none is named.
 func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, error) {
 	rows, err := q.Query(ctx, `
-		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, epoch_floor, revision,
+		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, epoch_token, epoch_floor, revision,
 		       item, number, stock, quota_per_buyer, quota_ever, in_flight_max
 		FROM sales s JOIN items i USING (sale)
 		WHERE CASE WHEN $1 = '' THEN ends_at > now() - interval '400 days' ELSE s.sale = $1 END
@@ -41,7 +41,7 @@ func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, erro
 			it   orders.Item
 			hold int64
 		)
-		if err := rows.Scan(&s.ID, &s.Switch, &s.StartsAt, &s.EndsAt, &s.RequiresUser, &hold, &s.Salt, &s.Epoch, &s.EpochFloor, &s.Revision,
+		if err := rows.Scan(&s.ID, &s.Switch, &s.StartsAt, &s.EndsAt, &s.RequiresUser, &hold, &s.Salt, &s.Epoch, &s.EpochToken, &s.EpochFloor, &s.Revision,
 			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.QuotaEver, &it.InFlightMax); err != nil {
 			return nil, err
 		}

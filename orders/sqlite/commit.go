@@ -43,7 +43,7 @@ func commit(ctx context.Context, tx *sql.Tx, r *orders.Reservation) (orders.Verd
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return v, err
 	}
-	if r.Reason == "" && (r.Epoch < floor || r.Epoch > epoch) {
+	if r.Epoch < floor || r.Epoch > epoch {
 		return orders.Verdict{Stale: true}, nil
 	}
 	if r.Reason == "" {

@@ -3,27 +3,39 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
-	"time"
 
 	"github.com/tidegate/tidegate/orders"
 )
 
 // RaiseEpoch raises the epoch and leaves the floor.
-func (s *Store) RaiseEpoch(ctx context.Context, sale string) error {
-	return s.exec(ctx, "raise epoch", `UPDATE sales SET epoch = epoch + 1, revision = `+nextRevision+` WHERE sale = ?`, sale)
+func (s *Store) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) error {
+	return s.change(ctx, "raise epoch", fmt.Sprintf("sale %s is not in epoch %d any more", lead.Sale, seen),
+		`UPDATE sales SET epoch = ?3, epoch_token = ?4, revision = `+nextRevision+` WHERE sale = ?1 AND epoch = ?2`,
+		lead.Sale, seen, lead.Epoch, lead.Token)
 }
 
-// EndHandOver waits for the running commit, as every writer does.
-func (s *Store) EndHandOver(ctx context.Context, sale string, epoch int64) error {
-	return s.inTx(ctx, "end hand-over", func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE sales SET epoch_floor = epoch, revision = `+nextRevision+` WHERE sale = ? AND epoch = ?`, sale, epoch)
+// EndHandOver waits for the running commit, as every writer does. Nobody is ever silent: there is one process.
+func (s *Store) EndHandOver(ctx context.Context, lead orders.Lead, _ []orders.Member) error {
+	return s.change(ctx, "end hand-over", fmt.Sprintf("epoch %d of sale %s is over", lead.Epoch, lead.Sale),
+		`UPDATE sales SET epoch_floor = epoch, revision = `+nextRevision+` WHERE sale = ?1 AND epoch = ?2 AND epoch_token = ?3`,
+		lead.Sale, lead.Epoch, lead.Token)
+}
+
+// change is an update that finds its row as it has to be, or ErrConflict.
+func (s *Store) change(ctx context.Context, op, conflict, statement string, args ...any) error {
+	return s.inTx(ctx, op, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, statement, args...)
 		if err != nil {
 			return err
 		}
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return fmt.Errorf("%w: epoch %d of sale %s is over", orders.ErrConflict, epoch, sale)
+			return errors.Join(err, fmt.Errorf("%w: %s", orders.ErrConflict, conflict))
 		}
 		return nil
 	})
@@ -33,16 +45,27 @@ func (s *Store) EndHandOver(ctx context.Context, sale string, epoch int64) error
 // one, so it is kept in memory.
 type roll struct {
 	mu    sync.Mutex
-	beats map[string]time.Time
+	beats map[string]int
 	acks  map[string]map[string]int64 // by process and sale
 }
 
-// Beat notes when the process was heard of.
-func (s *Store) Beat(_ context.Context, process string) error {
+// read returns the roll, and who has acknowledged an epoch of a sale.
+func (r *roll) read(sale string, epoch int64) orders.Roll {
+	var list orders.Roll
+	for process, beats := range r.beats {
+		list.Members = append(list.Members, orders.Member{
+			Process: process, Pulse: strconv.Itoa(beats), Acknowledged: sale != "" && r.acks[process][sale] == epoch,
+		})
+	}
+	return list
+}
+
+// Beat counts a heartbeat of the process.
+func (s *Store) Beat(_ context.Context, process string) (orders.Roll, error) {
 	s.roll.mu.Lock()
 	defer s.roll.mu.Unlock()
-	s.roll.beats[process] = time.Now()
-	return nil
+	s.roll.beats[process]++
+	return s.roll.read("", 0), nil
 }
 
 // Leave takes the process off the roll.
@@ -55,7 +78,23 @@ func (s *Store) Leave(_ context.Context, process string) error {
 }
 
 // Acknowledge notes what a process says.
-func (s *Store) Acknowledge(_ context.Context, sale string, epoch int64, process string) error {
+func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []orders.Reservation) error {
+	if err := s.inTx(ctx, "acknowledge", func(tx *sql.Tx) error {
+		for i := range late {
+			payload, err := json.Marshal(late[i])
+			if err != nil {
+				panic(err) // strings and numbers
+			}
+			if _, err := tx.ExecContext(ctx, `
+				INSERT INTO recovery_late (order_id, sale, payload) VALUES (?, ?, ?)
+				ON CONFLICT (order_id) DO UPDATE SET payload = excluded.payload`, late[i].ID.String(), sale, payload); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
 	s.roll.mu.Lock()
 	defer s.roll.mu.Unlock()
 	if s.roll.acks[process] == nil {
@@ -65,14 +104,59 @@ func (s *Store) Acknowledge(_ context.Context, sale string, epoch int64, process
 	return nil
 }
 
-// Acknowledged looks for a process that beat lately and has not acknowledged.
-func (s *Store) Acknowledged(_ context.Context, sale string, epoch int64, silence time.Duration) (bool, error) {
+// HandOver reads the sale, and then the roll.
+func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.Roll, error) {
+	var leads bool
+	err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sales WHERE sale = ? AND epoch = ? AND epoch_token = ?)`,
+		lead.Sale, lead.Epoch, lead.Token).Scan(&leads)
+	if err == nil && !leads {
+		err = fmt.Errorf("%w: epoch %d of sale %s is over, or another leader's", orders.ErrConflict, lead.Epoch, lead.Sale)
+	}
+	if err != nil {
+		return orders.Roll{}, wrap("hand-over", err)
+	}
 	s.roll.mu.Lock()
 	defer s.roll.mu.Unlock()
-	for process, at := range s.roll.beats {
-		if time.Since(at) < silence && s.roll.acks[process][sale] != epoch {
-			return false, nil
+	return s.roll.read(lead.Sale, lead.Epoch), nil
+}
+
+// Late reads what acknowledgements left.
+func (s *Store) Late(ctx context.Context, sale string) ([]orders.Reservation, error) {
+	var late []orders.Reservation
+	err := each(ctx, s.db, func(rows *sql.Rows) error {
+		var payload []byte
+		if err := rows.Scan(&payload); err != nil {
+			return err
 		}
+		r, err := orders.ParseReservation(payload)
+		late = append(late, r)
+		return err
+	}, `SELECT payload FROM recovery_late WHERE sale = ? ORDER BY order_id`, sale)
+	return late, wrap("late orders", err)
+}
+
+// Readmitted deletes late orders.
+func (s *Store) Readmitted(ctx context.Context, ids []orders.ID) error {
+	if len(ids) == 0 {
+		return nil
 	}
-	return true, nil
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id.String()
+	}
+	return s.exec(ctx, "readmitted", `DELETE FROM recovery_late WHERE order_id IN (?`+strings.Repeat(",?", len(ids)-1)+`)`, args...)
+}
+
+// Newest reads the end of the table, and the event that was seen.
+func (s *Store) Newest(ctx context.Context, seen orders.Mark) (newest orders.Mark, there bool, err error) {
+	there = seen == orders.Mark{}
+	err = each(ctx, s.db, func(rows *sql.Rows) error {
+		var id string
+		if err := rows.Scan(&newest.Seq, &id, &there); err != nil {
+			return err
+		}
+		return newest.Order.UnmarshalText([]byte(id))
+	}, `SELECT seq, order_id, ?1 = 0 OR EXISTS (SELECT 1 FROM order_events WHERE seq = ?1 AND order_id = ?2)
+		FROM order_events ORDER BY seq DESC LIMIT 1`, seen.Seq, seen.Order.String())
+	return newest, there, wrap("newest event", err)
 }

@@ -29,7 +29,7 @@ func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, erro
 			it                 orders.Item
 			starts, ends, hold int64
 		)
-		if err := rows.Scan(&s.ID, &s.Switch, &starts, &ends, &s.RequiresUser, &hold, &s.Salt, &s.Epoch, &s.EpochFloor, &s.Revision,
+		if err := rows.Scan(&s.ID, &s.Switch, &starts, &ends, &s.RequiresUser, &hold, &s.Salt, &s.Epoch, &s.EpochToken, &s.EpochFloor, &s.Revision,
 			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.QuotaEver, &it.InFlightMax); err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, erro
 		last.Items = append(last.Items, it)
 		return nil
 	}, `
-		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, epoch_floor, revision,
+		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, epoch_token, epoch_floor, revision,
 		       item, number, stock, quota_per_buyer, quota_ever, in_flight_max
 		FROM sales s JOIN items i USING (sale)
 		WHERE CASE WHEN ?1 = '' THEN ends_at > ?2 ELSE s.sale = ?1 END

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
-	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -34,7 +33,7 @@ const Options = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=bus
 
 // New returns a store over a database that the caller owns, opened with Options.
 func New(db *sql.DB) *Store {
-	return &Store{db: db, roll: roll{beats: make(map[string]time.Time), acks: make(map[string]map[string]int64)}}
+	return &Store{db: db, roll: roll{beats: make(map[string]int), acks: make(map[string]map[string]int64)}}
 }
 
 // Ping tells whether the database answers.

@@ -73,8 +73,11 @@ func testRejection(t *testing.T, b *bench) {
 	b.put()
 	r := b.reservation(1)
 	r.KeyHash, r.Reason = "key", orders.ReasonRecoveredLate
-	b.must(b.RaiseEpoch(t.Context(), "spring"))
-	b.want(b.commit(r), []orders.Verdict{{Status: orders.StatusRejected, Reason: orders.ReasonRecoveredLate}}, "verdict, in whatever epoch")
+	lead := b.raise()
+	b.must(b.EndHandOver(t.Context(), lead, nil))
+	b.want(b.commit(r), []orders.Verdict{{Stale: true}}, "verdict of an epoch that is over")
+	r.Epoch++
+	b.want(b.commit(r), []orders.Verdict{{Status: orders.StatusRejected, Reason: orders.ReasonRecoveredLate}}, "verdict")
 	o := b.order(r.ID)
 	if o.Status != orders.StatusRejected || !o.ConfirmedAt.IsZero() || !o.PayBefore.IsZero() || len(o.Units) != 0 {
 		t.Errorf("order %+v", o)

@@ -146,7 +146,7 @@ func testCancel(t *testing.T, b *bench) {
 	r, other := b.reservation(1, 2), b.reservation(3)
 	r.KeyHash = "key"
 	b.commit(r, other)
-	b.must(b.RaiseEpoch(t.Context(), "spring"))
+	b.raise()
 	o, ret, err := b.Cancel(t.Context(), r.ID)
 	b.must(err)
 	b.want(o.Status, orders.StatusCancelled, "status")

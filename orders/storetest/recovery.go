@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -38,17 +37,24 @@ func testLead(t *testing.T, b *bench) {
 func testStale(t *testing.T, b *bench) {
 	b.put()
 	before, after, above := b.reservation(1), b.reservation(2), b.reservation(3)
-	b.must(b.RaiseEpoch(t.Context(), "spring"))
+	lead := b.raise()
+	if err := b.RaiseEpoch(t.Context(), b.sale.Epoch, orders.Lead{Sale: "spring", Epoch: b.sale.Epoch + 5, Token: "late"}); !errors.Is(err, orders.ErrConflict) {
+		t.Errorf("a raise from an epoch that is over: %v", err)
+	}
 	above.Epoch += 2
 	b.want(b.commit(before, above), []orders.Verdict{confirmed, {Stale: true}}, "during the hand-over")
-	if err := b.EndHandOver(t.Context(), "spring", b.sale.Epoch); !errors.Is(err, orders.ErrConflict) {
-		t.Errorf("end of a hand-over that is over: %v", err)
-	}
-	if err := b.EndHandOver(t.Context(), "spring", b.sale.Epoch+2); !errors.Is(err, orders.ErrConflict) {
-		t.Errorf("end of a hand-over that nobody began: %v", err)
+	for what, other := range map[string]orders.Lead{
+		"that is over":          {Sale: "spring", Epoch: b.sale.Epoch, Token: lead.Token},
+		"that nobody began":     {Sale: "spring", Epoch: b.sale.Epoch + 2, Token: lead.Token},
+		"of another leader":     {Sale: "spring", Epoch: lead.Epoch, Token: "other"},
+		"of a sale of no epoch": {Sale: "autumn", Epoch: lead.Epoch, Token: lead.Token},
+	} {
+		if err := b.EndHandOver(t.Context(), other, nil); !errors.Is(err, orders.ErrConflict) {
+			t.Errorf("end of a hand-over %s: %v", what, err)
+		}
 	}
 	b.want(b.commit(before), []orders.Verdict{repeated}, "the hand-over goes on")
-	b.must(b.EndHandOver(t.Context(), "spring", b.sale.Epoch+1))
+	b.must(b.EndHandOver(t.Context(), lead, nil))
 	b.want(b.commit(after), []orders.Verdict{{Stale: true}}, "after it")
 	if _, err := b.Order(t.Context(), after.ID); !errors.Is(err, orders.ErrUnknownOrder) {
 		t.Errorf("an order of the old epoch was written: %v", err)
@@ -58,6 +64,7 @@ func testStale(t *testing.T, b *bench) {
 	all, err := b.Sales(t.Context())
 	b.must(err)
 	b.want([]int64{all[0].Epoch, all[0].EpochFloor}, []int64{b.sale.Epoch + 1, b.sale.Epoch + 1}, "epoch and floor")
+	b.want(all[0].EpochToken, lead.Token, "token")
 	if all[0].Revision <= b.sale.Revision {
 		t.Errorf("revision %d, before %d", all[0].Revision, b.sale.Revision)
 	}
@@ -67,14 +74,14 @@ func testStale(t *testing.T, b *bench) {
 // that comes too late on, all do.
 func testEpochFence(t *testing.T, b *bench) {
 	b.put()
-	b.must(b.RaiseEpoch(t.Context(), "spring"))
+	lead := b.raise()
 	batch := make([]orders.Reservation, 40)
 	for i := range batch {
 		batch[i] = b.reservation(i + 1)
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := b.EndHandOver(t.Context(), "spring", b.sale.Epoch+1); err != nil {
+		if err := b.EndHandOver(t.Context(), lead, nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -91,35 +98,107 @@ func testEpochFence(t *testing.T, b *bench) {
 	b.want(b.commit(late)[0].Stale, true, "after the hand-over")
 }
 
-// testAcknowledged asks only those who beat lately, and of them everybody.
-func testAcknowledged(t *testing.T, b *bench) {
+// raise begins the epoch behind the sale's.
+func (b *bench) raise() orders.Lead {
+	b.t.Helper()
+	lead := orders.Lead{Sale: "spring", Epoch: b.sale.Epoch + 1, Token: uuid.NewString()}
+	b.must(b.RaiseEpoch(b.t.Context(), b.sale.Epoch, lead))
+	return lead
+}
+
+// testRoll follows two processes: their heartbeats, what they acknowledge, and how they leave.
+func testRoll(t *testing.T, b *bench) {
 	b.put()
-	epoch := b.sale.Epoch + 1
+	lead := b.raise()
 	first, second := uuid.NewString(), uuid.NewString()
-	want := func(all bool, silence time.Duration, when string) {
+	beat := func(process string) {
 		t.Helper()
-		got, err := b.Acknowledged(t.Context(), "spring", epoch, silence)
+		_, err := b.Beat(t.Context(), process)
 		b.must(err)
-		b.want(got, all, when)
 	}
-	want(true, time.Hour, "nobody lives")
-	b.must(b.Beat(t.Context(), first))
-	b.must(b.Beat(t.Context(), first))
-	want(false, time.Hour, "one lives")
-	want(true, 0, "and was not heard of lately")
-	b.must(b.Acknowledge(t.Context(), "autumn", epoch, first))
-	b.must(b.Acknowledge(t.Context(), "spring", epoch-1, first))
-	b.must(b.Acknowledge(t.Context(), "spring", epoch+1, first))
-	want(false, time.Hour, "acknowledged another sale and other epochs")
+	roll := func() map[string]orders.Member {
+		t.Helper()
+		r, err := b.HandOver(t.Context(), lead)
+		b.must(err)
+		members := make(map[string]orders.Member)
+		for _, m := range r.Members {
+			members[m.Process] = m
+		}
+		return members
+	}
+	b.want(len(roll()), 0, "nobody lives")
+	beat(first)
+	one := roll()[first]
+	b.want(roll()[first], one, "the pulse stands still without a heartbeat")
+	beat(first)
+	if again := roll()[first]; again.Pulse == one.Pulse || again.Acknowledged {
+		t.Errorf("after a heartbeat %+v, before it %+v", again, one)
+	}
+	beat(second)
+	r, err := b.Beat(t.Context(), second)
+	b.must(err)
+	b.want(len(r.Members), 2, "a heartbeat is told of everybody")
+	b.must(b.Acknowledge(t.Context(), "autumn", lead.Epoch, first, nil))
+	b.must(b.Acknowledge(t.Context(), "spring", lead.Epoch-1, first, nil))
+	b.must(b.Acknowledge(t.Context(), "spring", lead.Epoch+1, first, nil))
+	b.want(roll()[first].Acknowledged, false, "another sale and other epochs")
 	for range 2 {
-		b.must(b.Acknowledge(t.Context(), "spring", epoch, first))
+		b.must(b.Acknowledge(t.Context(), "spring", lead.Epoch, first, nil))
 	}
-	want(true, time.Hour, "acknowledged")
-	b.must(b.Beat(t.Context(), second))
-	want(false, time.Hour, "another one came")
+	b.want([]bool{roll()[first].Acknowledged, roll()[second].Acknowledged}, []bool{true, false}, "acknowledged")
+	if _, err := b.HandOver(t.Context(), orders.Lead{Sale: "spring", Epoch: lead.Epoch, Token: "other"}); !errors.Is(err, orders.ErrConflict) {
+		t.Errorf("the hand-over of another leader: %v", err)
+	}
 	b.must(b.Leave(t.Context(), second))
 	b.must(b.Leave(t.Context(), second))
-	want(true, time.Hour, "and left")
+	if _, there := roll()[second]; there {
+		t.Error("a process is on the roll that has left")
+	}
+}
+
+// testLate keeps what an acknowledgement leaves until it is readmitted.
+func testLate(t *testing.T, b *bench) {
+	b.put()
+	first, second := b.reservation(1, 2), b.reservation(3)
+	late := func() []orders.Reservation {
+		t.Helper()
+		list, err := b.Late(t.Context(), "spring")
+		b.must(err)
+		return list
+	}
+	b.want(len(late()), 0, "nothing is late")
+	b.must(b.Acknowledge(t.Context(), "spring", 2, uuid.NewString(), []orders.Reservation{first}))
+	b.must(b.Acknowledge(t.Context(), "spring", 2, uuid.NewString(), []orders.Reservation{first, second}))
+	b.want(late(), []orders.Reservation{first, second}, "late")
+	b.must(b.Readmitted(t.Context(), []orders.ID{first.ID}))
+	b.want(late(), []orders.Reservation{second}, "one is readmitted")
+	b.must(b.Readmitted(t.Context(), nil))
+	b.must(b.Readmitted(t.Context(), []orders.ID{first.ID, second.ID}))
+	b.want(len(late()), 0, "all are readmitted")
+}
+
+// testNewest finds the newest event, and notices one that is gone.
+func testNewest(t *testing.T, b *bench) {
+	b.put()
+	newest := func(seen orders.Mark, there bool) orders.Mark {
+		t.Helper()
+		mark, is, err := b.Newest(t.Context(), seen)
+		b.must(err)
+		b.want(is, there, "an event that was seen")
+		return mark
+	}
+	b.want(newest(orders.Mark{}, true), orders.Mark{}, "no event")
+	first, second := b.reservation(1), b.reservation(2)
+	newest(orders.Mark{Seq: 1, Order: first.ID}, false)
+	b.commit(first)
+	mark := newest(orders.Mark{}, true)
+	b.want(mark.Order, first.ID, "newest")
+	b.commit(second)
+	if next := newest(mark, true); next.Seq <= mark.Seq || next.Order != second.ID {
+		t.Errorf("%+v behind %+v", next, mark)
+	}
+	newest(orders.Mark{Seq: mark.Seq, Order: second.ID}, false) // the number was given again
+	newest(orders.Mark{Seq: mark.Seq + 1000, Order: first.ID}, false)
 }
 
 func testHoldings(t *testing.T, b *bench) {

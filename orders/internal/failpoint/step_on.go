@@ -1,0 +1,45 @@
+//go:build failpoints
+
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+var dir = os.Getenv("FAILPOINT_DIR")
+
+// Step stops the process, or this goroutine, if somebody armed the step. It
+// looks at the disk each time, so it is for steps that are rare.
+func Step(name string) {
+	if dir == "" {
+		return
+	}
+	claimed := filepath.Join(dir, name+"."+strconv.Itoa(os.Getpid()))
+	if os.Rename(filepath.Join(dir, name), claimed) != nil {
+		return // it is not armed, or another process was first
+	}
+	text, err := os.ReadFile(claimed)
+	if err != nil {
+		panic(fmt.Sprintf("failpoint %s: %v", name, err))
+	}
+	what, length, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	fmt.Fprintf(os.Stderr, `{"level":"WARN","msg":"stopped at a failpoint","failpoint":%q,"how":%q}`+"\n", name, text)
+	switch what {
+	case "freeze":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	case "stall":
+		d, err := time.ParseDuration(length)
+		if err != nil {
+			panic(fmt.Sprintf("failpoint %s: %v", name, err))
+		}
+		time.Sleep(d)
+	default:
+		panic(fmt.Sprintf("failpoint %s is %q, and must be \"freeze\" or \"stall DURATION\"", name, text))
+	}
+}

@@ -1,0 +1,44 @@
+package orders
+
+import (
+	"sync"
+	"time"
+)
+
+// lease is for how long this process may promise orders. A heartbeat that
+// reached the database renews it. It ends before anybody takes the process for
+// silent, so a process that a recovery leaves out promises nothing. It goes by
+// the monotonic clock of this process. The zero value is a lease that has not
+// begun. Safe for concurrent use.
+type lease struct {
+	mu    sync.Mutex
+	until time.Time
+	term  int64 // counts the times the lease began
+}
+
+// renew notes a heartbeat that was sent at a moment and has been answered.
+func (l *lease) renew(sent, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !now.Before(l.until) {
+		l.term++
+	}
+	if until := sent.Add(leaseFor); until.After(l.until) {
+		l.until = until
+	}
+}
+
+// held returns the term of the lease, if it has one. What was asked in one term
+// and answered in another was asked before others may have gone on.
+func (l *lease) held(now time.Time) (term int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.term, now.Before(l.until)
+}
+
+// end gives the lease up.
+func (l *lease) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = time.Time{}
+}

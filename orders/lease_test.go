@@ -1,0 +1,108 @@
+package orders
+
+import (
+	"testing"
+	"time"
+)
+
+// A lease ends before anybody takes its process for silent.
+func TestALeaseEndsInTime(t *testing.T) {
+	start := time.Now()
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	var l lease
+	if _, ok := l.held(start); ok {
+		t.Error("a lease without a heartbeat")
+	}
+	l.renew(at(0), at(time.Second)) // the answer took a second
+	first, ok := l.held(at(leaseFor - 1))
+	if !ok {
+		t.Error("the lease ended early")
+	}
+	if _, ok := l.held(at(leaseFor)); ok {
+		t.Error("the lease counts from the answer, and others may have seen the heartbeat before that")
+	}
+	l.renew(at(2*time.Second), at(2*time.Second))
+	if term, ok := l.held(at(leaseFor + time.Second)); !ok || term != first {
+		t.Errorf("renewed in time it is of term %d, %v; want %d", term, ok, first)
+	}
+	l.renew(at(time.Second), at(3*time.Second))
+	if _, ok := l.held(at(leaseFor + time.Second)); !ok {
+		t.Error("an answer that came late shortened the lease")
+	}
+	l.renew(at(20*time.Second), at(20*time.Second))
+	if term, ok := l.held(at(20 * time.Second)); !ok || term == first {
+		t.Errorf("a lease that had ended is of term %d again", term)
+	}
+	l.end()
+	if _, ok := l.held(at(20 * time.Second)); ok {
+		t.Error("a lease that was given up")
+	}
+	if leaseFor >= silence {
+		t.Errorf("a process promises for %v, and is silent after %v", leaseFor, silence)
+	}
+}
+
+// Who is silent follows from pulses and from the observer's own clock alone.
+func TestSilence(t *testing.T) {
+	type look struct {
+		at     time.Duration
+		server string
+		pulses map[string]string // by process; "acked" has acknowledged
+		silent string            // the only one that is, or ""
+		others int
+	}
+	beats := func(pulses ...string) map[string]string {
+		m := map[string]string{"acked": "1"}
+		for i, p := range pulses {
+			m[string(rune('a'+i))] = p
+		}
+		return m
+	}
+	for name, looks := range map[string][]look{
+		"one stands still": {
+			{0, "s", beats("1", "1"), "", 2},
+			{2 * time.Second, "s", beats("1", "2"), "", 2},
+			{4 * time.Second, "s", beats("1", "3"), "", 2},
+			{6 * time.Second, "s", beats("1", "4"), "a", 1},
+			{7 * time.Second, "s", beats("2", "5"), "", 2},
+		},
+		"seen for the first time": {
+			{0, "s", beats(), "", 0},
+			{time.Second, "s", beats("1"), "", 1},
+		},
+		"the database was away": {
+			{0, "s", beats("1"), "", 1},
+			{time.Minute, "s", beats("1"), "", 1 + 1},
+			{62 * time.Second, "s", beats("1"), "", 1 + 1},
+			{64 * time.Second, "s", beats("2"), "", 1 + 1},
+			{66 * time.Second, "s", beats("3"), "", 1},
+		},
+		"the database was replaced, and does not know a process yet": {
+			{0, "s", beats("7"), "", 1},
+			{time.Second, "s", beats("8"), "", 1},
+			{2 * time.Second, "other", beats(), "", 1},
+			{4 * time.Second, "other", beats("9"), "", 1 + 1},
+			{6 * time.Second, "other", beats("10"), "", 1 + 1},
+			{8 * time.Second, "other", beats("11"), "", 1},
+		},
+	} {
+		var s sightings
+		start := time.Now()
+		for i, l := range looks {
+			roll := Roll{Server: l.server}
+			for process, pulse := range l.pulses {
+				roll.Members = append(roll.Members, Member{Process: process, Pulse: pulse, Acknowledged: process == "acked"})
+			}
+			at := start.Add(l.at)
+			s.observe(at, at, roll)
+			silent, others := s.awaited(at, roll)
+			got := ""
+			if len(silent) == 1 {
+				got = silent[0].Process
+			}
+			if got != l.silent || len(silent) > 1 || others != l.others {
+				t.Errorf("%s, look %d: %v silent, %d others; want %q and %d", name, i, silent, others, l.silent, l.others)
+			}
+		}
+	}
+}

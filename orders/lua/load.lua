@@ -1,0 +1,27 @@
+-- Adds rows of the database to an item that is being loaded.
+--
+-- KEYS  prelude.lua, then the leader
+-- ARGV  1 the leader's token, 2 forget at (ms), 3 the last unit handed out; then four lists, each behind its length:
+--       keys and orders, holders, buyers and marks, units that are free below the last
+-- Reply 1, or 0 when another leader has the item
+--
+-- One step: a leader that lost the item between a look and the writing would
+-- mix its rows with those of the next one.
+if not leads(ARGV[1]) then
+  return 0
+end
+local at = 4
+local function add(command, key)
+  local count = tonumber(ARGV[at])
+  if count > 0 then
+    redis.call(command, key, unpack(ARGV, at + 1, at + count))
+    redis.call('PEXPIREAT', key, ARGV[2])
+  end
+  at = at + count + 1
+end
+redis.call('HSET', item, 'next', ARGV[3])
+add('HSET', keys)
+add('RPUSH', holders)
+add('HSET', buyers)
+add('SADD', returned)
+return 1
