@@ -171,8 +171,11 @@ func options() (text string) {
 	return text
 }
 
-// Every seed draws a plan that some cluster can have, the same one each time, and every fault leads its turn.
+// Every seed draws a plan that some cluster can have, the same one each time, and every fault leads its turn. About half of the plans have
+// two faults at the same moment, and leaders are stopped at each step of a recovery.
 func TestPlans(t *testing.T) {
+	plans, paired := 0, 0
+	drawn := make(map[string]bool) // faults with a step
 	for first := range uint64(len(faults)) {
 		for i := range uint64(100) {
 			seed := first + i*uint64(len(faults))
@@ -186,11 +189,49 @@ func TestPlans(t *testing.T) {
 			if n := len(p.Steps); n < 1 || n > 10 {
 				t.Errorf("seed %d: %d faults", seed, n)
 			}
+			plans++
+			if slices.ContainsFunc(p.Steps, func(s step) bool {
+				return slices.ContainsFunc(p.Steps, func(other step) bool { return other.At == s.At && other.String() != s.String() })
+			}) {
+				paired++
+			}
 			for _, s := range p.Steps {
+				if s.Step != "" {
+					drawn[s.Fault+" "+s.Step] = true
+				}
 				if s.At < firstFault-time.Second || s.At > lastFault || s.At-s.Before < 0 {
 					t.Errorf("seed %d: %s", seed, s)
 				}
 			}
+		}
+	}
+	if paired < plans*4/10 || paired > plans*6/10 {
+		t.Errorf("%d of %d plans have a pair", paired, plans)
+	}
+	for _, name := range []string{"freeze-leader", "leader-loses-lock", "put-sale-in-recovery"} {
+		for _, step := range leaderSteps {
+			if !drawn[name+" "+step] {
+				t.Errorf("%s is never at %s", name, step)
+			}
+		}
+	}
+}
+
+// What FAULTS= says stands in the plan, and what it cannot say is refused.
+func TestNamedPlans(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	p, err := planNamed(1, r, "kill-api#2@3s~1s,freeze-leader=leader_opens@2500ms~2s,api-at-before_answer!7@1s,failover@4s<700ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"failpoint=before_answer:7", "step=leader_opens for=2s", "target=2 for=1s", "before=700ms"} {
+		if got := p.Steps[i].String(); !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	for _, text := range []string{"", "kill", "kill-api@3", "freeze-leader=leader_sleeps", "kill-api#x"} {
+		if p, err := planNamed(1, r, text); err == nil {
+			t.Errorf("%q is\n%s", text, p)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net"
@@ -40,6 +41,7 @@ const (
 	sentinels                         // a master with a replica, watched by three sentinels
 	postgresProxied                   // a proxy in front of Postgres
 	postgresOwn                       // a Postgres that may be killed
+	postgresClock                     // and whose clock can be set
 )
 
 // with is what both want, or false when no cluster is both.
@@ -72,6 +74,9 @@ type cluster struct {
 	drainTime time.Duration
 	healing   sync.WaitGroup // faults that are going to heal by themselves
 
+	steps    steps
+	leaders  leaders
+	bought   purchases
 	answers  answers
 	late     late
 	lost     time.Time // when Redis last lost memory
@@ -84,11 +89,12 @@ func newCluster(t testing.TB, bin, dir string, want needs) *cluster {
 	t.Helper()
 	c := &cluster{t: t, ctx: context.WithoutCancel(t.Context()), dir: dir, bin: bin, token: rand.Text()}
 	redisURL, databaseURL := c.startServers(want)
+	c.steps.dir, c.steps.reached = t.TempDir(), make(map[string]int)
 	file := filepath.Join(dir, "rules.yaml")
 	c.must(os.WriteFile(file, []byte(rehearse.OpenRules), 0o600))
 	c.common = []string{
 		"REDIS_URL=" + redisURL, "DATABASE_URL=" + databaseURL + "&pool_max_conns=8", "MIGRATE=true", "RULES_FILE=" + file,
-		"IDENTITY=header", "SECRET=" + rand.Text() + rand.Text(), "INTERNAL_TOKEN=" + c.token, "NAMESPACE=" + space,
+		"IDENTITY=header", "SECRET=" + rand.Text() + rand.Text(), "INTERNAL_TOKEN=" + c.token, "NAMESPACE=" + space, "FAILPOINT_DIR=" + c.steps.dir,
 	}
 	if want&always != 0 {
 		c.common = append(c.common, "DURABILITY=fsync")
@@ -100,6 +106,7 @@ func newCluster(t testing.TB, bin, dir string, want needs) *cluster {
 		c.public, c.internal = append(c.public, "http://"+public), append(c.internal, "http://"+internal)
 	}
 	c.must(c.ready(time.Minute))
+	c.watchLeaders()
 	return c
 }
 
@@ -116,10 +123,14 @@ func (c *cluster) startServers(want needs) (redisURL, databaseURL string) {
 		c.redis = testenv.StartRedis(c.t)
 		redisURL = c.redis.URL()
 	}
-	if want&postgresOwn != 0 {
+	switch {
+	case want&postgresClock != 0:
+		c.postgres = testenv.StartPostgresWithClock(c.t)
+		databaseURL = c.postgres.URL()
+	case want&postgresOwn != 0:
 		c.postgres = testenv.StartPostgres(c.t)
 		databaseURL = c.postgres.URL()
-	} else {
+	default:
 		databaseURL = testenv.Postgres(c.t)
 	}
 	var err error
@@ -207,12 +218,28 @@ func (l *late) stop(s rehearse.Stop) {
 	l.stops = append(l.stops, s)
 }
 
-// all are the stops that came while a sale was lost, or being rebuilt.
-func (l *late) all() []rehearse.Stop {
+// leftOut is how long an API stands still before a recovery may do without it: the others wait six seconds for its heartbeat, which came
+// half a second before it stopped, and may take a second when it goes on.
+const leftOut = 4 * time.Second
+
+// all are the stops that a recovery may have done without: they were long enough, and came while a sale was lost, or being rebuilt. Stops
+// that follow each other at once are one.
+func (l *late) all() (long []rehearse.Stop) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(l.stops), func(s rehearse.Stop) bool {
-		return !slices.ContainsFunc(l.losses, func(at time.Time) bool {
+	stops := slices.Clone(l.stops)
+	slices.SortFunc(stops, func(a, b rehearse.Stop) int { return cmp.Or(cmp.Compare(a.API, b.API), a.From.Compare(b.From)) })
+	for _, s := range stops {
+		if n := len(long) - 1; n >= 0 && long[n].API == s.API && s.From.Before(long[n].Until.Add(time.Second)) {
+			if s.Until.After(long[n].Until) {
+				long[n].Until = s.Until
+			}
+			continue
+		}
+		long = append(long, s)
+	}
+	return slices.DeleteFunc(long, func(s rehearse.Stop) bool {
+		return s.Until.Sub(s.From) < leftOut || !slices.ContainsFunc(l.losses, func(at time.Time) bool {
 			return at.After(s.From.Add(-5*time.Second)) && at.Before(s.Until.Add(time.Second))
 		})
 	})

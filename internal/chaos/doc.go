@@ -11,6 +11,9 @@
 //   - cluster: all processes and servers of a round
 //   - fault: one way to break a cluster; the table in faults.go is where the next one goes
 //   - plan: which faults, when, with which parameters; the same for the same seed
+//   - steps: where the leader of a recovery can be stopped
+//   - leaders: who led which epoch, as both databases show it
+//   - purchase: what the harness buys itself, of an item that it adds to the sale
 //   - look: the databases, read without the product's code
 //   - round and summary: what came of it
 //

@@ -5,19 +5,23 @@ import (
 	"testing"
 )
 
-// each names every fault once, at moments at which it is safe while the crowd is there: an API's copies are not taken in a round in which Redis
+// each names every fault at least once, at moments at which it is safe while the crowd is there: an API's copies are not taken in a round in which Redis
 // loses its own, for that waits until everything was recovered.
 var each = []string{
 	"worker-at-before_ack!2@1s,hold-commits@3s~1s,flush-decisions@3500ms,failover@5s,flushall-frozen-api-short@7500ms~300ms,cut-postgres@8s," +
 		"duplicate-tasks@8300ms,freeze-worker#2@8500ms",
-	"redis-restores-snapshot@4s,freeze-api@5s~2s,kill-worker@5500ms~1s,kill-redis-always@6s,drop-postgres-replies@6500ms~500ms,delayed-tasks@7500ms~2s",
-	"redis-loses-last-second@2500ms,kill-redis-everysec@4s,kill-postgres@5s,worker-at-between_statements!1@5500ms,cut-redis@6500ms",
+	"redis-restores-snapshot@4s,freeze-api@5s~2s,kill-worker@5500ms~1s,kill-redis-always@6s,drop-postgres-replies@6500ms~500ms,delayed-tasks@7500ms~2s," +
+		"postgres-away-long@9s~20s<500ms",
+	"postgres-clock-jumps@1500ms~2s,redis-loses-last-second@2500ms,kill-redis-everysec@4s,kill-postgres@5s,worker-at-between_statements!1@5500ms," +
+		"cut-redis@6500ms",
 	"flushall@2s,freeze-all-workers@3s~1s,flush-queue@3500ms,worker-at-after_commit!1@4500ms,redis-starts-empty@5500ms,drop-redis-replies@6500ms~700ms," +
 		"worker-clock-off@7s,flushall-frozen-api-long@8s~15s",
 	"api-at-after_reserve#1!2@1s,api-at-before_answer#2!2@3s,kill-api#1@5s~500ms,api-clock-off#2@7s",
+	"leader-loses-lock=leader_raises@1s~500ms,freeze-leader=leader_seals@2500ms~1s,put-sale-in-recovery=leader_loads@4500ms~1s," +
+		"leader-loses-lock=leader_ends_hand_over@6s~500ms,freeze-leader=leader_opens@7500ms~1s,freeze-leader=leader_waits@9s~7s",
 }
 
-// everyFault is what TestChaos does where nobody asks for rounds: fixed seeds, every fault once, less than three minutes.
+// everyFault is what TestChaos does where nobody asks for rounds: fixed seeds, every fault, less than three minutes.
 func everyFault(t *testing.T) {
 	var plans []plan
 	for i, text := range each {
@@ -46,6 +50,12 @@ func everyFault(t *testing.T) {
 		if s.Injected[f.name] == 0 {
 			t.Errorf("fault %s was not injected: %v", f.name, s.skipped())
 		}
+	}
+	if len(s.Stopped) < 3 {
+		t.Errorf("leaders were stopped in %d ways only: %v", len(s.Stopped), s.Stopped)
+	}
+	if s.Raised == 0 || s.Loads == 0 {
+		t.Errorf("%d epochs were raised and %d items loaded: nobody watched the leaders", s.Raised, s.Loads)
 	}
 	// On a busy machine an API that is armed last may meet no more buyers; all five are never missed.
 	if s.Reached < 2 {

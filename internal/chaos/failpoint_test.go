@@ -26,7 +26,7 @@ func TestNormalBuildsHaveNoFailpoints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range []string{"failpoint.Hit", "between_statements", "before_ack", "FAILPOINT"} {
+		for _, text := range []string{"failpoint.Hit", "failpoint.Step", "between_statements", "before_ack", "leader_raises", "leader_opened", "FAILPOINT_DIR"} {
 			if bytes.Contains(content, []byte(text)) != c.has {
 				t.Errorf("go %v: %q in the program: %v", args, text, !c.has)
 			}

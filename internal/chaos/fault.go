@@ -37,7 +37,8 @@ const (
 type params struct {
 	Target    int           `json:"target,omitempty"` // which API or worker, from 1
 	Failpoint string        `json:"failpoint,omitempty"`
-	Hit       int           `json:"hit,omitempty"` // at which the process dies there
+	Hit       int           `json:"hit,omitempty"`  // at which the process dies there
+	Step      string        `json:"step,omitempty"` // of a recovery, at which its leader stops
 	For       time.Duration `json:"for_ns,omitempty"`
 	Clock     time.Duration `json:"clock_ns,omitempty"`  // by which it is wrong
 	Before    time.Duration `json:"before_ns,omitempty"` // how much older the state is that the fault goes back to
@@ -50,6 +51,9 @@ func (p params) String() string {
 	}
 	if p.Failpoint != "" {
 		parts = append(parts, "failpoint="+p.failpoint())
+	}
+	if p.Step != "" {
+		parts = append(parts, "step="+p.Step)
 	}
 	if p.For > 0 {
 		parts = append(parts, "for="+p.For.String())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/rehearse"
@@ -54,6 +55,15 @@ var faults = []fault{
 	{name: "flush-decisions", takes: redises, inject: func(ctx context.Context, c *cluster, _ params) error { return c.forget(ctx, ofDecisions) }},
 	{name: "flushall-frozen-api-short", takes: redises, draw: lasting(200*time.Millisecond, 800*time.Millisecond), inject: flushFrozen, heal: thawAPI},
 	{name: "flushall-frozen-api-long", takes: redises, draw: lasting(15*time.Second, 20*time.Second), inject: flushFrozen, heal: thawAPI},
+	{name: "freeze-leader", takes: redises, draw: atStep, inject: freezeLeader},
+	{name: "leader-loses-lock", takes: redises, draw: func(r *rand.Rand) params {
+		p := atStep(r)
+		if r.IntN(2) == 0 { // it goes on in the middle of what the next leader does, rather than after it
+			p.For = between(r, 100*time.Millisecond, time.Second)
+		}
+		return p
+	}, inject: leaderLosesLock},
+	{name: "put-sale-in-recovery", takes: redises, draw: atStep, inject: putSaleInRecovery},
 	{name: "redis-loses-last-second", needs: redisAlone | everysec, takes: redises, draw: before(time.Second, time.Second), prepare: func(c *cluster) error {
 		c.written = c.redis.Written()
 		return nil
@@ -91,6 +101,22 @@ var faults = []fault{
 		name: "drop-postgres-replies", needs: postgresProxied, draw: lasting(200*time.Millisecond, 3*time.Second),
 		inject: func(_ context.Context, c *cluster, _ params) error { c.postgresProxy.Deafen(); return nil },
 		heal:   func(c *cluster, _ params) { c.postgresProxy.Hear() },
+	},
+	{
+		name: "postgres-away-long", needs: postgresProxied, takes: redises, draw: func(r *rand.Rand) params {
+			return params{Before: between(r, 500*time.Millisecond, 8*time.Second), For: between(r, 20*time.Second, 32*time.Second)}
+		},
+		prepare: func(c *cluster) error { c.postgresProxy.Refuse(); return nil },
+		inject:  flush,
+		heal:    func(c *cluster, _ params) { c.postgresProxy.Admit() },
+	},
+	{
+		name: "postgres-clock-jumps", needs: postgresOwn | postgresClock, draw: func(r *rand.Rand) params {
+			p := offBy(20 * time.Second)(r)
+			return params{Clock: p.Clock, For: between(r, time.Second, 10*time.Second)}
+		},
+		inject: func(_ context.Context, c *cluster, p params) error { c.postgres.SetClock(p.Clock); return nil },
+		heal:   func(c *cluster, _ params) { c.postgres.SetClock(0) },
 	},
 	{name: "hold-commits", draw: lasting(500*time.Millisecond, 3*time.Second), inject: holdCommits},
 
@@ -200,6 +226,49 @@ func flushFrozen(ctx context.Context, c *cluster, p params) error {
 		return err
 	}
 	return flush(ctx, c, p)
+}
+
+// atStep draws a step of a recovery, and how long its leader stands still there.
+func atStep(r *rand.Rand) params {
+	return params{Target: one(r), Step: leaderSteps[r.IntN(len(leaderSteps))], For: between(r, time.Second, 8*time.Second)}
+}
+
+// freezeLeader stops the process that leads a recovery.
+func freezeLeader(ctx context.Context, c *cluster, p params) error {
+	return c.flushedLeader(ctx, "freeze-leader", p, "freeze", func(pid int) {
+		from := time.Now()
+		for _, n := range c.nodes() {
+			if !n.halt(pid, p.For) {
+				continue
+			}
+			c.late.loss(from) // the sale is being rebuilt all the while
+			pause(ctx, p.For)
+			n.thaw()
+			if api := slices.Index(c.apis, n); api >= 0 {
+				c.late.stop(rehearse.Stop{API: api, From: from, Until: time.Now()})
+			}
+		}
+	})
+}
+
+// leaderLosesLock stops the goroutine that leads a recovery, while its process lives on, and ends the session of its lock: so another
+// process leads before it goes on.
+func leaderLosesLock(ctx context.Context, c *cluster, p params) error {
+	return c.flushedLeader(ctx, "leader-loses-lock", p, "stall "+p.For.String(), func(pid int) {
+		if pid == 0 {
+			return
+		}
+		var ended int
+		err := c.pool.QueryRow(ctx, `
+			SELECT count(pg_terminate_backend(pid)) FROM pg_locks
+			WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&ended)
+		c.t.Logf("leader-loses-lock: %d sessions ended, %v", ended, err)
+	})
+}
+
+// putSaleInRecovery puts the sale with more stock and a new item while the leader of a recovery stands still.
+func putSaleInRecovery(ctx context.Context, c *cluster, p params) error {
+	return c.flushedLeader(ctx, "put-sale-in-recovery", p, "stall "+p.For.String(), func(int) { c.putSale(ctx, p) })
 }
 
 // holdCommits has every commit wait, as a disk that stalls does.

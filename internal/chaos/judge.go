@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
@@ -39,8 +41,19 @@ func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Repor
 			res.breach(finding.Invariant, finding.Detail, finding.Examples...)
 		}
 	}
+	accepted = append(accepted, c.bought.before(time.Now())...)
 	looked, err := c.look(ctx, accepted, h.Prefix)
 	c.must(err)
+	tooLate, err := c.tooLate(ctx, h, c.late.all())
+	c.must(err)
+	raises, err := c.raises(ctx)
+	c.must(err)
+	led, loads, raised := c.leaders.findings(raises)
+	res.Loads, res.Raised, res.Stopped = loads, raised, c.steps.reached
+	for _, err := range c.bought.failures() {
+		res.breach("harness", err.Error())
+	}
+	looked = append(append(looked, tooLate), led...)
 	res.Looked = looked
 	for _, b := range looked {
 		switch b.Invariant {
@@ -53,6 +66,36 @@ func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Repor
 			res.breach(b.Invariant, "the databases: "+b.Title, b.Examples...)
 		}
 	}
+}
+
+// tooLate are the orders that were promised and rejected because a recovery had done without them, though no API that promised them stood
+// still for so long.
+func (c *cluster) tooLate(ctx context.Context, h *rehearse.History, stops []rehearse.Stop) (breaches, error) {
+	b := breaches{Invariant: "late", Title: "promised and rejected, though the API that promised it was there"}
+	rows, err := c.pool.Query(ctx, `SELECT order_id::text FROM orders WHERE status = 'rejected' AND reason = 'recovered_late' ORDER BY 1`)
+	if err != nil {
+		return b, err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return b, err
+	}
+	excused, promised := make(map[string]bool), make(map[string]bool)
+	for _, call := range h.Calls {
+		if call.Outcome == rehearse.Admitted {
+			promised[call.OrderID] = true
+			excused[call.OrderID] = excused[call.OrderID] || slices.ContainsFunc(stops, func(s rehearse.Stop) bool { return s.API == call.API })
+		}
+	}
+	for _, id := range c.bought.before(time.Now()) {
+		promised[id], excused[id] = true, len(stops) > 0
+	}
+	for _, id := range ids {
+		if promised[id] && !excused[id] {
+			b.wrong("%s", id)
+		}
+	}
+	return b, nil
 }
 
 // slowest is the longest that a buyer with a 202 waited to see what became of the order.

@@ -18,17 +18,25 @@ type breaches struct {
 	Examples  []string `json:"examples,omitempty"`
 }
 
+// wrong notes one thing that is wrong.
+func (b *breaches) wrong(format string, args ...any) {
+	b.Count++
+	if b.Count <= 5 {
+		b.Examples = append(b.Examples, fmt.Sprintf(format, args...))
+	}
+}
+
 // question asks Postgres for what is wrong: one row of text each.
 type question struct {
 	invariant, title, sql string
 }
 
-// $1 is the orders that were answered 202, $2 the crowd's prefix. The rounds have one sale of one item.
+// $1 is the orders that were answered 202, $2 the crowd's prefix. The rounds have one sale.
 var questions = []question{
 	{"I1", "answered 202 and neither a row nor a dead letter", `
 		SELECT id::text FROM unnest($1::uuid[]) AS id
 		WHERE NOT EXISTS (SELECT FROM orders WHERE order_id = id) AND NOT EXISTS (SELECT FROM dead_letters WHERE order_id = id)`},
-	{"I2", "an order of somebody who was not there", `SELECT order_id || ' of ' || buyer FROM orders WHERE NOT starts_with(buyer, $2)`},
+	{"I2", "an order of somebody who was not there", `SELECT order_id || ' of ' || buyer FROM orders WHERE NOT starts_with(buyer, $2) AND NOT starts_with(buyer, '` + ourBuyers + `')`},
 	{"I3", "a unit above the stock", `SELECT u.unit::text FROM order_units u JOIN items USING (sale, item) WHERE u.unit > stock`},
 	{"I3", "live orders hold more than the stock", `
 		SELECT sum(quantity) || ' of ' || stock FROM orders JOIN items USING (sale, item)
@@ -87,7 +95,7 @@ func (c *cluster) look(ctx context.Context, accepted []string, prefix string) (a
 		}
 		all = append(all, breaches{q.invariant, q.title, len(found), found[:min(len(found), 5)]})
 	}
-	shelf, err := c.lookAtShelf(ctx)
+	shelf, err := c.lookAtShelves(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,36 +103,46 @@ func (c *cluster) look(ctx context.Context, accepted []string, prefix string) (a
 	return append(all, shelf, queues), err
 }
 
-// lookAtShelf compares each unit that Redis ever handed out with its place: it is free in Redis or sold in Postgres.
-func (c *cluster) lookAtShelf(ctx context.Context) (breaches, error) {
+// lookAtShelves compares each unit that Redis ever handed out with its place: it is free in Redis or sold in Postgres.
+func (c *cluster) lookAtShelves(ctx context.Context) (breaches, error) {
 	b := breaches{Invariant: "I6", Title: "a unit that is not in exactly one place"}
-	wrong := func(format string, args ...any) {
-		b.Count++
-		if b.Count <= 5 {
-			b.Examples = append(b.Examples, fmt.Sprintf(format, args...))
-		}
-	}
 	var epoch int64
 	if err := c.pool.QueryRow(ctx, `SELECT epoch FROM sales WHERE sale = $1`, sale).Scan(&epoch); err != nil {
 		return b, err
 	}
-	rows, err := c.pool.Query(ctx, `SELECT unit FROM order_units`)
+	rows, err := c.pool.Query(ctx, `
+		SELECT item, coalesce(array_agg(unit) FILTER (WHERE unit IS NOT NULL), '{}')
+		FROM items LEFT JOIN order_units USING (sale, item) WHERE sale = $1 GROUP BY item`, sale)
 	if err != nil {
 		return b, err
 	}
-	sold, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	type shelf struct {
+		Item string
+		Sold []int
+	}
+	shelves, err := pgx.CollectRows(rows, pgx.RowToStructByPos[shelf])
 	if err != nil {
 		return b, err
 	}
 	rdb := c.rdb()
 	defer rdb.Close()
-	next, err := rdb.HGet(ctx, itemKey(epoch, "item"), "next").Int()
-	if err != nil {
-		return b, fmt.Errorf("next: %w", err)
+	for _, s := range shelves {
+		if err := lookAtShelf(ctx, rdb, s.Item, epoch, s.Sold, &b); err != nil {
+			return b, fmt.Errorf("item %s in epoch %d: %w", s.Item, epoch, err)
+		}
 	}
-	free, err := rdb.SMembers(ctx, itemKey(epoch, "returned")).Result()
+	slices.Sort(b.Examples)
+	return b, nil
+}
+
+func lookAtShelf(ctx context.Context, rdb *redis.Client, name string, epoch int64, sold []int, b *breaches) error {
+	next, err := rdb.HGet(ctx, itemKey(name, epoch, "item"), "next").Int()
 	if err != nil {
-		return b, err
+		return fmt.Errorf("next: %w", err)
+	}
+	free, err := rdb.SMembers(ctx, itemKey(name, epoch, "returned")).Result()
+	if err != nil {
+		return err
 	}
 	places := make(map[int][]string)
 	for _, u := range sold {
@@ -133,32 +151,31 @@ func (c *cluster) lookAtShelf(ctx context.Context) (breaches, error) {
 	for _, text := range free {
 		u, err := strconv.Atoi(text)
 		if err != nil {
-			return b, err
+			return err
 		}
 		places[u] = append(places[u], "free")
 	}
 	for u := 1; u <= next; u++ {
 		if len(places[u]) != 1 {
-			wrong("unit %d is in %v", u, places[u])
+			b.wrong("unit %d of %s is in %v", u, name, places[u])
 		}
 		delete(places, u)
 	}
 	for u, at := range places {
-		wrong("unit %d is %v and was never handed out", u, at)
+		b.wrong("unit %d of %s is %v and was never handed out", u, name, at)
 	}
 	for _, key := range []string{"pending", "outbox"} {
 		kind, n := rdb.HLen, int64(0)
 		if key == "outbox" {
 			kind = rdb.ZCard
 		}
-		if n, err = kind(ctx, itemKey(epoch, key)).Result(); err != nil {
-			return b, err
+		if n, err = kind(ctx, itemKey(name, epoch, key)).Result(); err != nil {
+			return err
 		} else if n > 0 {
-			wrong("%d orders are %s", n, key)
+			b.wrong("%d orders of %s are %s", n, name, key)
 		}
 	}
-	slices.Sort(b.Examples)
-	return b, nil
+	return nil
 }
 
 // lookAtQueues counts what Asynq still has, in whatever state.
@@ -189,7 +206,7 @@ func (c *cluster) lookAtQueues(ctx context.Context) (breaches, error) {
 	return b, nil
 }
 
-// itemKey is a key of the item in one epoch.
-func itemKey(epoch int64, name string) string {
-	return space + ":{" + sale + ":" + item + "}:" + strconv.FormatInt(epoch, 10) + ":" + name
+// itemKey is a key of an item in one epoch.
+func itemKey(name string, epoch int64, key string) string {
+	return space + ":{" + sale + ":" + name + "}:" + strconv.FormatInt(epoch, 10) + ":" + key
 }

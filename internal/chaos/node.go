@@ -144,6 +144,16 @@ func (n *node) freeze(d time.Duration) bool {
 	return true
 }
 
+// halt freezes the process with that pid, and tells whether it is the one that runs. It may have stopped by itself before.
+func (n *node) halt(pid int, d time.Duration) bool { return n.is(pid) && n.freeze(d) }
+
+// is tells whether the process that runs has that pid.
+func (n *node) is(pid int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cmd != nil && n.cmd.Process.Pid == pid
+}
+
 // thaw lets the process run on, unless it was frozen for longer.
 func (n *node) thaw() {
 	n.mu.Lock()

@@ -54,9 +54,10 @@ func newPlan(seed uint64) plan {
 // pileUp are the faults before which Redis may lose its memory with many orders in it that are not committed.
 var pileUp = []string{"freeze-all-workers", "hold-commits"}
 
-// planOf is a plan of these very faults, some of them made worse.
+// planOf is a plan of these very faults, some of them made worse and two of them, often, at the same moment.
 func planOf(seed uint64, r *rand.Rand, chosen ...*fault) plan {
 	p := exactly(seed, r, chosen...)
+	p.pair(r)
 	for _, s := range slices.Clone(p.Steps) {
 		if i := r.IntN(3); s.fault.takes == redises && i < len(pileUp) {
 			f := faultNamed(pileUp[i])
@@ -65,6 +66,17 @@ func planOf(seed uint64, r *rand.Rand, chosen ...*fault) plan {
 	}
 	p.sort()
 	return p
+}
+
+// pair has two of the faults happen at the same moment, in half of the plans.
+func (p *plan) pair(r *rand.Rand) {
+	if len(p.Steps) < 2 || r.IntN(2) == 0 {
+		return
+	}
+	i := r.Perm(len(p.Steps))
+	one, other := &p.Steps[i[0]], &p.Steps[i[1]]
+	one.At = max(one.At, other.At) // neither goes back to a moment before the crowd
+	other.At = one.At
 }
 
 // exactly is a plan of these very faults, in this order.
@@ -129,17 +141,19 @@ func (p plan) String() string {
 
 // planNamed is a plan of the faults that a text names, as in
 //
-//	hold-commits@3s~2s,kill-api#1@3.5s,api-at-before_answer!20,flushall
+//	hold-commits@3s~2s,kill-api#1@3.5s,api-at-before_answer!20,freeze-leader=leader_opens,flushall
 //
-// with the moment, how long it lasts, the target, and the hit of the failpoint where the seed shall not decide them.
+// with the moment, how long it lasts, the target, the hit of the failpoint, the step of a recovery, and how far the fault goes back (<500ms), where
+// the seed shall not decide them.
 func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
+	const marks = "#@~!=<"
 	var (
 		chosen []*fault
 		set    []func(*step) error
 	)
 	for part := range strings.SplitSeq(text, ",") {
 		name, rest := part, ""
-		if i := strings.IndexAny(part, "#@~!"); i >= 0 {
+		if i := strings.IndexAny(part, marks); i >= 0 {
 			name, rest = part[:i], part[i:]
 		}
 		i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
@@ -150,7 +164,7 @@ func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
 		set = append(set, func(s *step) (err error) {
 			for rest != "" && err == nil {
 				kind := rest[0]
-				end := strings.IndexAny(rest[1:], "#@~!") + 1
+				end := strings.IndexAny(rest[1:], marks) + 1
 				if end == 0 {
 					end = len(rest)
 				}
@@ -161,10 +175,16 @@ func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
 					s.Target, err = strconv.Atoi(value)
 				case '!':
 					s.Hit, err = strconv.Atoi(value)
+				case '=':
+					if s.Step = value; !slices.Contains(leaderSteps, value) {
+						err = fmt.Errorf("a recovery has no step %q; it has %v", value, leaderSteps)
+					}
 				case '@':
 					s.At, err = time.ParseDuration(value)
 				case '~':
 					s.For, err = time.ParseDuration(value)
+				case '<':
+					s.Before, err = time.ParseDuration(value)
 				}
 			}
 			return err

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// proxy stands between the product and a server. It can cut every connection, and drop what the server replies. Safe for concurrent use.
+// proxy stands between the product and a server. It can cut every connection, refuse new ones, and drop what the server replies. Safe for
+// concurrent use.
 type proxy struct {
 	target string
 	listen net.Listener
@@ -14,7 +15,7 @@ type proxy struct {
 	mu    sync.Mutex
 	pairs map[*pair]struct{} // guarded by mu
 	deaf  bool               // guarded by mu
-	gone  bool               // guarded by mu
+	away  bool               // new connections are refused; guarded by mu
 	wg    sync.WaitGroup
 }
 
@@ -52,9 +53,9 @@ func (p *proxy) accept() {
 		c := &pair{client: client, server: server}
 		p.mu.Lock()
 		p.pairs[c] = struct{}{}
-		gone := p.gone
+		away := p.away
 		p.mu.Unlock()
-		if gone {
+		if away {
 			p.drop(c)
 			continue
 		}
@@ -140,11 +141,23 @@ func (p *proxy) Hear() {
 	}
 }
 
-func (p *proxy) close() {
+// Refuse cuts every connection and resets new ones, as if the server were away, until Admit.
+func (p *proxy) Refuse() {
 	p.mu.Lock()
-	p.gone = true
+	p.away = true
 	p.mu.Unlock()
-	_ = p.listen.Close()
 	p.Cut()
+}
+
+// Admit ends Refuse.
+func (p *proxy) Admit() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.away = false
+}
+
+func (p *proxy) close() {
+	_ = p.listen.Close()
+	p.Refuse()
 	p.wg.Wait()
 }

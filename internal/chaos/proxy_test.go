@@ -73,7 +73,16 @@ func TestProxy(t *testing.T) {
 	if <-answered == nil {
 		t.Error("a connection that lacks a reply goes on")
 	}
-	if err := ask(dial()); err != nil {
+	fourth := dial()
+	if err := ask(fourth); err != nil {
 		t.Errorf("after the replies are heard again: %v", err)
+	}
+	p.Refuse()
+	if ask(fourth) == nil || ask(dial()) == nil {
+		t.Error("a server that is away answers")
+	}
+	p.Admit()
+	if err := ask(dial()); err != nil {
+		t.Errorf("when it is back: %v", err)
 	}
 }

@@ -92,6 +92,7 @@ func (c *cluster) uncommitted(ctx context.Context, before time.Time) (map[string
 			ids = append(ids, id)
 		}
 	}
+	ids = append(ids, c.bought.before(before)...)
 	rows, err := c.pool.Query(ctx, questions[0].sql, ids)
 	if err != nil {
 		return nil, err

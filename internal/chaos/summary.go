@@ -16,13 +16,16 @@ type result struct {
 	Plan     []string       `json:"plan"`
 	Injected map[string]int `json:"injected"`
 	Reached  int            `json:"failpoints_reached"`
-	Skipped  []string       `json:"skipped,omitempty"` // faults that found nothing to break, or would have taken a last copy
+	Stopped  map[string]int `json:"leaders_stopped,omitempty"` // by fault and step
+	Skipped  []string       `json:"skipped,omitempty"`         // faults that found nothing to break, or would have taken a last copy
 
 	Calls         int     `json:"calls"`
 	Accepted      int     `json:"accepted"` // orders answered 202
 	Lost          int     `json:"lost"`     // of them, neither a row nor a dead letter
 	Oversold      int     `json:"oversold"` // units
 	Late          int     `json:"recovered_late"`
+	Raised        int     `json:"epochs_raised"`
+	Loads         int     `json:"loads"`          // of an item in an epoch, as far as they were seen
 	SlowestMS     int64   `json:"slowest_ms"`     // from a 202 until its buyer saw what became of it
 	UnavailableMS int64   `json:"unavailable_ms"` // longest time of nothing but 503 and lost answers
 	Took          float64 `json:"took_s"`
@@ -79,19 +82,22 @@ type summary struct {
 	Broken        []uint64       `json:"broken,omitempty"` // seeds
 	Injected      map[string]int `json:"injected"`
 	Reached       int            `json:"failpoints_reached"`
+	Stopped       map[string]int `json:"leaders_stopped"`
 	Skipped       int            `json:"skipped"`
 	Calls         int            `json:"calls"`
 	Accepted      int            `json:"accepted"`
 	Lost          int            `json:"lost"`
 	Oversold      int            `json:"oversold"`
 	Late          int            `json:"recovered_late"`
+	Raised        int            `json:"epochs_raised"`
+	Loads         int            `json:"loads"`
 	SlowestMS     int64          `json:"slowest_ms"`
 	UnavailableMS int64          `json:"unavailable_ms"`
 	Results       []*result      `json:"results"`
 }
 
 func sum(results []*result) *summary {
-	s := &summary{Injected: make(map[string]int), Results: results}
+	s := &summary{Injected: make(map[string]int), Stopped: make(map[string]int), Results: results}
 	for _, r := range results {
 		s.Rounds++
 		if !r.ok() {
@@ -100,6 +106,9 @@ func sum(results []*result) *summary {
 		for name, n := range r.Injected {
 			s.Injected[name] += n
 		}
+		for at, n := range r.Stopped {
+			s.Stopped[at] += n
+		}
 		s.Reached += r.Reached
 		s.Skipped += len(r.Skipped)
 		s.Calls += r.Calls
@@ -107,6 +116,8 @@ func sum(results []*result) *summary {
 		s.Lost += r.Lost
 		s.Oversold += r.Oversold
 		s.Late += r.Late
+		s.Raised += r.Raised
+		s.Loads += r.Loads
 		s.SlowestMS, s.UnavailableMS = max(s.SlowestMS, r.SlowestMS), max(s.UnavailableMS, r.UnavailableMS)
 	}
 	return s
@@ -133,6 +144,10 @@ func (s *summary) String() string {
 	for _, name := range slices.Sorted(maps.Keys(s.Injected)) {
 		fmt.Fprintf(&b, "  %-27s %d\n", name, s.Injected[name])
 	}
+	for _, at := range slices.Sorted(maps.Keys(s.Stopped)) {
+		fmt.Fprintf(&b, "  stopped by %-42s %d\n", at, s.Stopped[at])
+	}
+	fmt.Fprintf(&b, "epochs raised                 %d, %d items loaded\n", s.Raised, s.Loads)
 	fmt.Fprintf(&b, "calls                         %d\n", s.Calls)
 	fmt.Fprintf(&b, "orders accepted               %d\n", s.Accepted)
 	fmt.Fprintf(&b, "orders lost                   %d\n", s.Lost)

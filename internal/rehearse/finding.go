@@ -45,6 +45,7 @@ var titles = []struct{ invariant, title string }{
 	{"I16", "sold out was true"},
 	{"I17", "queues empty"},
 	{"I18", "lost answers resolve"},
+	{"I19", "one leader to an epoch"},
 	{"I20", "sent as planned"},
 }
 

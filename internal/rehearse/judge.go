@@ -15,6 +15,7 @@ func Judge(h *History, e Evidence) []Finding {
 		"I7": c.keys(), "I9": c.forward(), "I11": c.money(), "I12": c.limits(), "I20": c.sent(),
 		"I10": notJudged("the feed of changes could not be read"),
 		"I17": notJudged("queues are inside; verify did not say"),
+		"I19": notJudged("epochs are inside; chaos rounds watch them"),
 	}
 	if e.Orders != nil {
 		judged["I1"], judged["I3"], judged["I4"], judged["I5"], judged["I6"] = c.persisted(), c.stock(), c.quota(), c.units(), c.balance()

@@ -103,6 +103,18 @@ func TestJudgeOfUnitsThatReturn(t *testing.T) {
 			orders: []Order{row("x", "c-1", confirmed, 1)}, events: []Event{change(1, "x", "c-1", confirmed, 1)}, sale: one, faults: true,
 		},
 		{
+			name:  "I16 faults may have made the server forget what it reserved for a lost call",
+			calls: []Call{lost("c-1", "k", 0, 1), refused("c-2", "k", "sold_out", 2, 3)}, orders: []Order{}, sale: one, faults: true,
+		},
+		{
+			name:  "I16 a call that was lost later reserved nothing",
+			calls: []Call{refused("c-2", "k", "sold_out", 2, 3), lost("c-1", "k", 4, 5)}, orders: []Order{}, sale: one, faults: true, want: "I15 I16",
+		},
+		{
+			name:  "I16 nothing made the server forget",
+			calls: []Call{lost("c-1", "k", 0, 1), refused("c-2", "k", "sold_out", 2, 3)}, orders: []Order{}, sale: one, want: "I15 I16",
+		},
+		{
 			name: "I16 the stock grew later", calls: []Call{got("c-1", "k", "x", 0, 1), refused("c-2", "k", "sold_out", 2, 3), got("c-3", "k", "y", 900, 901)},
 			orders: []Order{row("x", "c-1", confirmed, 1), row("y", "c-3", confirmed, 2)}, sale: func(s *Sale) { s.Items[0].Stock, s.Items[0].Grown = 3, 2 },
 			events: []Event{change(1, "x", "c-1", confirmed, 1), change(2, "y", "c-3", confirmed, 2)},

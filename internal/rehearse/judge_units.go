@@ -1,5 +1,10 @@
 package rehearse
 
+import (
+	"slices"
+	"time"
+)
+
 // book is the units of one item as the list shows them.
 type book struct {
 	Item
@@ -7,6 +12,7 @@ type book struct {
 	missing  int  // of orders answered 202 that are not listed: I1's matter, and nobody else's
 	returned int  // units that somebody held and nobody does any more; without the feed, or where APIs stood still, at most so many
 	rejected int  // units of orders that were rejected, which may have been away meanwhile
+	forgot   int  // units that may have been reserved for lost calls, and forgotten, before somebody was refused for the last time
 	asked    int  // wanted by callers that were admitted, or told that nothing (or too little) was left
 	without  bool // somebody was told that there are too few, and got none
 	short    int  // the most that one buyer asked for and was told that fewer are left
@@ -17,7 +23,7 @@ func (b *book) unsold() int { return b.Stock - b.held - b.missing }
 
 // excused is how many units may be unsold in the end without anybody being at fault: those that came back, or came new, when the crowd may
 // have been gone.
-func (b *book) excused() int { return b.returned + b.rejected + b.Grown }
+func (b *book) excused() int { return b.returned + b.rejected + b.forgot + b.Grown }
 
 func (c *court) books() []*book {
 	var all []*book
@@ -76,7 +82,26 @@ func (c *court) books() []*book {
 			}
 		}
 	}
+	if c.e.Faults {
+		c.forgotten(of)
+	}
 	return all
+}
+
+// forgotten counts, for each claim that lost an answer before the last refusal, the units that may have been reserved for it: nothing was
+// promised, so they are free again when the server forgets.
+func (c *court) forgotten(of map[string]*book) {
+	last := map[string]time.Duration{}
+	for _, call := range c.h.Calls {
+		if call.Reason == "sold_out" || call.Reason == "not_enough" {
+			last[call.Item] = max(last[call.Item], call.Ended)
+		}
+	}
+	for _, cl := range c.claims {
+		if b := of[cl.item]; b != nil && slices.ContainsFunc(cl.calls, func(call *Call) bool { return call.Outcome == Lost && call.Started < last[cl.item] }) {
+			b.forgot += cl.quantity
+		}
+	}
 }
 
 // stock is I3: live orders hold at most the stock, now and at any time.

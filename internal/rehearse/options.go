@@ -40,6 +40,7 @@ type Options struct {
 	Window    time.Duration // of Limit; 0 = 1 min
 	ClockSkew time.Duration // every call to the public API says in its Date that the caller's clock is off by so much; 0 = no Date
 
+	Shared  bool          // others buy, too, of the sale that the run creates: their orders are not this crowd's
 	Faults  bool          // somebody breaks the server meanwhile: it may forget counters, and units may take any time to come back
 	Stopped func() []Stop // asked once, after the drain, for the APIs that recoveries did without; nil = there were none
 

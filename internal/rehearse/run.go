@@ -103,7 +103,7 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 			return Sale{}, fmt.Errorf("%w --item: %q is not in sale %q; want items of it", ErrOption, name, o.Sale)
 		}
 	}
-	sale.Fresh = fresh
+	sale.Fresh = fresh && !o.Shared
 	for i, target := range targets {
 		if err := awaitOpen(ctx, target); err != nil {
 			return Sale{}, fmt.Errorf("waiting for --target %s to open the sale: %w", o.PublicURLs[i], err)

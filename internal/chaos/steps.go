@@ -1,0 +1,100 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// leaderSteps are where the leader of a recovery can be stopped, in their order. Package orders/internal/failpoint names them.
+var leaderSteps = []string{
+	"leader_raises", "leader_raised", "leader_seals", "leader_waits", "leader_ends_hand_over", "leader_loads", "leader_readmits",
+	"leader_opens", "leader_opened",
+}
+
+// reachTime is how long a step stays armed: a recovery that waits for a frozen process, or has to be tried again, takes several seconds.
+const reachTime = 15 * time.Second
+
+// steps arms steps of recoveries. All processes look into its folder. Safe for concurrent use.
+type steps struct {
+	dir string
+
+	mu      sync.Mutex
+	reached map[string]int // how often a leader was stopped, by fault and step; guarded by mu
+}
+
+// arm has the next process that comes to a step stop there in a way that package failpoint knows.
+func (s *steps) arm(step, how string) error {
+	if claims, err := filepath.Glob(filepath.Join(s.dir, step+".*")); err != nil || len(claims) > 0 {
+		return errors.Join(err, errNothingThere) // the one before is being dealt with
+	}
+	f, err := os.CreateTemp(s.dir, ".arm-") // whoever finds the step finds all of the file
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(how)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	err = os.Link(f.Name(), filepath.Join(s.dir, step))
+	if errors.Is(err, os.ErrExist) {
+		return errNothingThere // armed already
+	}
+	return err
+}
+
+// await waits until a process stops at the step that was armed, and returns its pid. Zero: none did in time, and none will.
+func (s *steps) await(ctx context.Context, fault, step string) (pid int) {
+	for until := time.Now().Add(reachTime); ; {
+		armed := !time.Now().After(until) && pause(ctx, 5*time.Millisecond)
+		if !armed {
+			_ = os.Remove(filepath.Join(s.dir, step)) // unless it was claimed just now
+		}
+		claims, _ := filepath.Glob(filepath.Join(s.dir, step+".*")) // the pattern is well formed
+		switch {
+		case len(claims) > 0:
+			_ = os.Remove(claims[0])
+			pid, _ = strconv.Atoi(strings.TrimPrefix(filepath.Ext(claims[0]), "."))
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.reached[fault+" at "+step]++
+			return pid
+		case !armed:
+			return 0
+		}
+	}
+}
+
+// flushedLeader has Redis forget everything, and the leader of the recovery that follows stop at a step. then is called with its pid when
+// it has stopped, or with 0 when none came to that step.
+func (c *cluster) flushedLeader(ctx context.Context, fault string, p params, how string, then func(pid int)) error {
+	if err := c.steps.arm(p.Step, how); err != nil {
+		return err
+	}
+	err := flush(ctx, c, p)
+	c.healing.Go(func() {
+		pid := c.steps.await(ctx, fault, p.Step)
+		if pid != 0 {
+			c.t.Logf("%s: %s stopped at %s", fault, c.nameOf(pid), p.Step)
+		}
+		then(pid)
+	})
+	return err
+}
+
+// nameOf names a process of the cluster.
+func (c *cluster) nameOf(pid int) string {
+	for _, n := range c.nodes() {
+		if n.is(pid) {
+			return n.name
+		}
+	}
+	return fmt.Sprintf("process %d, which has ended,", pid)
+}
