@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+
+	"github.com/tidegate/tidegate/internal/published"
 )
 
 // checkAPI finds what is wrong between settings that are right one by one.
@@ -47,6 +49,26 @@ func (c *Config) checkAPI(t told) []error {
 	if c.InternalListen != "" && !loopback(c.InternalListen) && !t.has("INTERNAL_TOKEN") && !t.has("TOKENS_FILE") {
 		wrong = append(wrong, fmt.Errorf("INTERNAL_LISTEN: is %q, which other machines reach, and nobody needs a token there: "+
 			"set INTERNAL_TOKEN or TOKENS_FILE, or listen on 127.0.0.1", c.InternalListen))
+	}
+	return wrong
+}
+
+// secretVariables are those that hold a secret, or a URL with a password.
+var secretVariables = []string{
+	"SECRET", "SECRET_PREVIOUS", "JWT_SECRET", "INTERNAL_TOKEN", "METRICS_TOKEN", "CAPTCHA_SECRET", "REDIS_URL", "QUEUE_REDIS_URL", "DATABASE_URL",
+}
+
+// checkPublished finds secrets that anybody can read in this repository.
+func (c *Config) checkPublished(t told) (wrong []error) {
+	for _, name := range secretVariables {
+		switch {
+		case !published.Is(t[name]):
+		case c.AllowDemo:
+			c.DemoSecrets = append(c.DemoSecrets, name)
+		default:
+			wrong = append(wrong, fmt.Errorf("%s: holds a secret (not shown) that Tidegate's repository publishes, so that anybody may use it; set one of your own "+
+				"(openssl rand -hex 32), or ALLOW_DEMO_SECRETS=true where nobody else can reach the programs", name))
+		}
 	}
 	return wrong
 }

@@ -47,6 +47,8 @@ type Config struct {
 	RulesFile      string
 	KoalaFile      string // a rule file of Koala's, or a koala.conf; empty: none
 	KoalaZone      *time.Location
+	DemoSecrets    []string // variables whose secrets this repository publishes; AllowDemo lets them be
+	AllowDemo      bool
 	Secret         Secret // embedded: may be empty, the data folder keeps one
 	PreviousSecret Secret // empty: there is none
 	Namespace      string
@@ -128,6 +130,7 @@ func (c *Config) settings() []setting {
 		{"KOALA_ZONE", "time zone of its days", koala.DefaultZone, false, zone(&c.KoalaZone)},
 		{"SECRET", "key that all keyed hashes and signatures derive from (embedded: kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
 		{"SECRET_PREVIOUS", "another SECRET, of before a change or ready for the next: what it signed is accepted, and nothing is signed with it", "", false, c.PreviousSecret.atLeast(32)},
+		{"ALLOW_DEMO_SECRETS", "start with secrets that this repository publishes, to try things out where nobody else can reach them", "false", true, boolean(&c.AllowDemo)},
 		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
 		{"DURABILITY", "what Redis must have done with an order before it is promised: memory, everysec, fsync or replicated (default: what it does anyway)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
 		{"HISTORY_DAYS", "days for which what became of bans and of logins, and what operators changed, is kept; 0: for ever", "90", false, number(&c.HistoryDays, 0, 36500)},
@@ -147,13 +150,13 @@ func (c *Config) settings() []setting {
 // flag.ErrHelp after the help was written.
 func API(args []string, getenv func(string) string, stderr io.Writer) (*Config, error) {
 	c, told, wrong := read("api", args, getenv, stderr, func(setting) bool { return true })
-	return c.unless(append(wrong, c.checkAPI(told)...))
+	return c.unless(append(append(wrong, c.checkAPI(told)...), c.checkPublished(told)...))
 }
 
 // Worker reads the settings of the program that writes orders down; otherwise it is as API.
 func Worker(args []string, getenv func(string) string, stderr io.Writer) (*Config, error) {
 	c, told, wrong := read("worker", args, getenv, stderr, func(s setting) bool { return s.worker })
-	return c.unless(append(wrong, c.checkWorker(told)...))
+	return c.unless(append(append(wrong, c.checkWorker(told)...), c.checkPublished(told)...))
 }
 
 func (c *Config) unless(wrong []error) (*Config, error) {
@@ -183,7 +186,7 @@ func read(program string, args []string, getenv func(string) string, stderr io.W
 			usage += fmt.Sprintf(" (default %s)", s.fallback)
 		}
 		keep := func(value string) error { given[s.name] = value; return nil }
-		if s.name == "MIGRATE" {
+		if s.fallback == "false" {
 			flags.BoolFunc(s.flag(), usage, keep)
 		} else {
 			flags.Func(s.flag(), usage, keep)

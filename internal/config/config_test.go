@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	stdcmp "cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -161,6 +162,12 @@ func TestWrongValues(t *testing.T) {
 		{"SECRET", "hunter2", "must have at least 32", "hunter2"},
 		{"SECRET_PREVIOUS", "hunter2", "must have at least 32", "hunter2"},
 		{"SECRET_PREVIOUS", strings.Repeat("s", 32), "is the same as SECRET", "sss"},
+		{"SECRET", "demo-only-demo-only-demo-only-demo-only", "Tidegate's repository publishes", "demo-only"},
+		{"SECRET_PREVIOUS", "demo-only-demo-only-demo-only-demo-only", "Tidegate's repository publishes", "demo-only"},
+		{"INTERNAL_TOKEN", "demo-only-operator-token", "ALLOW_DEMO_SECRETS=true", "demo-only"},
+		{"REDIS_URL", "redis://:demo-only@redis.test:6379/0", "Tidegate's repository publishes", "demo-only"},
+		{"DATABASE_URL", "postgres://tidegate:demo-only@pg.test:5432/tidegate", "Tidegate's repository publishes", "demo-only"},
+		{"ALLOW_DEMO_SECRETS", "perhaps", `"perhaps", and must be true or false`, ""},
 		{"NAMESPACE", "{shop}", `"{shop}", and must be`, ""},
 		{"DURABILITY", "always", `"always", and must be memory or everysec or fsync or replicated`, ""},
 		{"REPORTS", missing, "must be a folder", ""},
@@ -233,7 +240,7 @@ func TestHelpListsEveryVariable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range new(Config).settings() {
-		if !strings.Contains(out.String(), "["+s.name+"]") || !strings.Contains(out.String(), "-"+s.flag()+" ") && s.name != "MIGRATE" {
+		if !strings.Contains(out.String(), "["+s.name+"]") || !strings.Contains(out.String(), "-"+s.flag()+" ") && s.fallback != "false" {
 			t.Errorf("%s is not in the help", s.name)
 		}
 	}
@@ -278,6 +285,36 @@ func TestATokenOpensTheInternalListener(t *testing.T) {
 		if _, err := API(nil, env(t, "INTERNAL_LISTEN", local), io.Discard); err != nil {
 			t.Errorf("%s: %v", local, err)
 		}
+	}
+}
+
+// What .env publishes is refused by both programs, and they say of each variable that holds it so.
+func TestPublishedSecrets(t *testing.T) {
+	vars := map[string]string{
+		"SECRET": "demo-only-demo-only-demo-only-demo-only", "INTERNAL_TOKEN": "demo-only-operator-token", "METRICS_TOKEN": "demo-only-metrics-token",
+		"DATABASE_URL": "postgres://tidegate:demo-only@pg.test:5432/tidegate",
+	}
+	get := env(t)
+	all := func(name string) string { return stdcmp.Or(vars[name], get(name)) }
+	_, err := API(nil, all, io.Discard)
+	for name := range vars {
+		if err == nil || !strings.Contains(err.Error(), name+": holds a secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Worker(nil, all, io.Discard); err == nil || !strings.HasPrefix(err.Error(), "DATABASE_URL: holds a secret") {
+		t.Errorf("the worker: %v", err)
+	}
+	vars["ALLOW_DEMO_SECRETS"] = "true"
+	c, err := API(nil, all, io.Discard)
+	if err != nil || cmp.Diff(c.DemoSecrets, []string{"SECRET", "INTERNAL_TOKEN", "METRICS_TOKEN", "DATABASE_URL"}) != "" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err := Worker(nil, all, io.Discard); err != nil || cmp.Diff(c.DemoSecrets, []string{"DATABASE_URL"}) != "" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err := API(nil, env(t, "ALLOW_DEMO_SECRETS", "true"), io.Discard); err != nil || c.DemoSecrets != nil {
+		t.Errorf("secrets of one's own: %+v, %v", c, err)
 	}
 }
 
