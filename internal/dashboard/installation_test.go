@@ -32,6 +32,7 @@ rules:
     window: 1m
     count_rejected: true
     on_exceed: {action: ban, after: 5, within: 1m, for: 10m}
+  - {name: visits, match: {route: "/shop"}, subject: [ip], limit: 3, window: 1h}
   - {name: twice, match: {route: "/v1/sales/*/orders", method: POST}, subject: [user], limit: 1, window: 1m, shadow: true}
 semaphores: {report: {limit: 1, lease: 60s}}
 `
@@ -45,7 +46,8 @@ type installation struct {
 	db               *pgx.Conn
 }
 
-func install(t testing.TB) *installation {
+// install starts one, with further variables: name, value, name, value …
+func install(t testing.TB, more ...string) *installation {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
@@ -57,6 +59,9 @@ func install(t testing.TB) *installation {
 		// The same ones after a restart, for who is there then looks for them.
 		"LISTEN": fmt.Sprintf("127.0.0.1:%d", testenv.FreePort()), "INTERNAL_LISTEN": fmt.Sprintf("127.0.0.1:%d", testenv.FreePort()),
 	}}
+	for i := 0; i < len(more); i += 2 {
+		at.env[more[i]] = more[i+1]
+	}
 	getenv := func(name string) string { return at.env[name] }
 	at.startAPI()
 	at.public, at.internal = at.api.URL("public"), at.api.URL("internal")

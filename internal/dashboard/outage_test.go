@@ -34,17 +34,19 @@ func newStage(t *testing.T) *stage {
 	mux.HandleFunc("GET /v1/explain", func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.FormValue("user") == "":
-			_, _ = io.WriteString(w, `{"rules":[{"rule":"orders","applies":false,"why":"the subject user is not complete","windows":[]}]}`)
+			_, _ = io.WriteString(w, `{"rules":[{"rule":"orders","applies":false,"why":"the request has no user, and the rule counts by it","windows":[]}]}`)
 		case s.lifted.Load():
 			_, _ = io.WriteString(w, `{"rules":[{"rule":"orders","applies":true,"windows":[]}]}`)
 		default:
 			_, _ = io.WriteString(w, `{"rules":[],"ban":{"kind":"user","value":"eve","reason":"flood","until":"2100-01-01T00:00:00Z"}}`)
 		}
 	})
-	mux.HandleFunc("GET /v1/rules", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /session", func(w http.ResponseWriter, _ *http.Request) {
+		role := "operator"
 		if s.closed.Load() {
-			w.WriteHeader(http.StatusUnauthorized)
+			role = ""
 		}
+		_, _ = fmt.Fprintf(w, `{"name":"ops","role":%q,"expires_at":null}`, role)
 	})
 	mux.HandleFunc("DELETE /v1/bans/user/eve", func(http.ResponseWriter, *http.Request) { s.lifted.Store(true) })
 	mux.HandleFunc("POST /", func(_ http.ResponseWriter, r *http.Request) {
@@ -189,9 +191,9 @@ func TestThePageInAnOutage(t *testing.T) {
 	b.Until(`document.documentElement.dataset.seq === '7'`)
 }
 
-// A page whose address has the token in it can ask as well as any other; a caller that is banned is let in again where it was asked
-// about; and a token that was taken away is not a lost connection.
-func TestThePageWithATokenInItsAddress(t *testing.T) {
+// A page whose address has a password in it can ask as well as any other; a caller that is banned is let in again where it was asked
+// about; and a session that is over is not a lost connection.
+func TestThePageWithAPasswordInItsAddress(t *testing.T) {
 	s := newStage(t)
 	b := testenv.NewTab(t, "status of 401", "net::ERR_")
 	b.Open(strings.Replace(s.URL, "//", "//operator:secret@", 1) + "/")
@@ -206,5 +208,5 @@ func TestThePageWithATokenInItsAddress(t *testing.T) {
 
 	s.closed.Store(true)
 	s.CloseClientConnections()
-	b.Until(`document.querySelector('#state').innerText.startsWith('the token does not hold any more')`)
+	b.Until(`document.querySelector('#state').innerText.startsWith('the session is over')`)
 }

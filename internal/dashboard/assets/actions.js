@@ -30,13 +30,13 @@ const patience = 10_000; // milliseconds
 /** here is a path of this server. Nothing is fetched from a page's address where that has a password in it, as http://x:TOKEN@HOST/. */
 export const here = (path) => location.origin + path;
 
-export async function call(method, path) {
+export async function call(method, path, body = {}) {
   const signal = AbortSignal.timeout(patience);
-  const answer = await fetch(here(path), {method, signal, headers: {'Content-Type': 'application/json'}, body: method === 'POST' ? '{}' : undefined})
+  const answer = await fetch(here(path), {method, signal, headers: {'Content-Type': 'application/json'}, body: method === 'POST' ? JSON.stringify(body) : undefined})
     .catch((error) => { throw error.name === 'TimeoutError' ? new Error(`no answer for ${duration(patience)}, and nobody knows whether there will be one. Other windows of this page may keep the connections`) : error; });
-  const body = await answer.json().catch(() => ({})); // some have none
-  if (!answer.ok) throw new Error([body.title, body.detail].filter(Boolean).join(': ') || `status ${answer.status}`);
-  return body;
+  const told = await answer.json().catch(() => ({})); // some have none
+  if (!answer.ok) throw new Error([told.title, told.detail].filter(Boolean).join(': ') || `status ${answer.status}`);
+  return told;
 }
 
 /** change asks, does, and says what came of it; it resolves to true if it was done. */

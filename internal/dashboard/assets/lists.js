@@ -49,6 +49,7 @@ export function drawQueue(parent, part, window) {
 }
 
 const deadLetter = (id) => row('dead', el('button', {
+  class: 'change',
   'aria-label': 'Replay order ' + id,
   onclick: (e) => change('Replay', 'order ' + id, 'It is committed again. Do this once what made the database refuse it is gone.', 'POST', `/v1/orders/dead/${encodeURIComponent(id)}/replay`, e.currentTarget),
 }, 'Replay'));
@@ -65,6 +66,7 @@ export function drawSemaphores(parent, part, more, now) {
 }
 
 const permit = (semaphore, h) => row('holder', el('button', {
+  class: 'change',
   'aria-label': 'Release the permit of ' + visible(h.holder),
   onclick: (e) => change('Release', 'the permit of ' + visible(h.holder), 'Its holder hears of it with the next renewal. Until then somebody else may work at the same time.', 'DELETE',
     `/v1/semaphores/${encodeURIComponent(semaphore)}/permits/${encodeURIComponent(h.permit_id)}`, e.currentTarget),
@@ -93,6 +95,7 @@ export function drawBans(parent, part, now) {
 
 /** lift is a button that ends a ban, and then calls whoever wants to know. */
 export const lift = (b, then = () => {}) => el('button', {
+  class: 'change',
   'aria-label': 'Lift the ban of ' + visible(b.value),
   onclick: (e) => change('Lift', 'the ban of ' + visible(b.value), 'The caller may come in again at once.', 'DELETE', `/v1/bans/${b.kind}/${encodeURIComponent(b.value)}`, e.currentTarget).then((done) => done && then()),
 }, 'Lift');

@@ -9,6 +9,7 @@ import {drawSales} from './sales.js';
 import {drawBans, drawQueue, drawRules, drawSemaphores} from './lists.js';
 import {drawLatest} from './latest.js';
 import {here} from './actions.js';
+import {onChange, role} from './session.js';
 
 const chart = new Chart($('#chart'));
 let heard = 0;
@@ -44,7 +45,7 @@ const parts = [
   (frame) => drawLatest(frame.latest),
 ];
 
-let source, again, unwanted = false;
+let source, again, signedOut = false;
 
 // A browser opens the stream again by itself, except where the server refuses it. It has six connections to a server, of which a stream
 // keeps one: a page that nobody sees has none, or a few tabs would let no change through.
@@ -58,29 +59,38 @@ function connect() {
     chart.reset(past.frames);
     remember(past.stock);
   });
-  source.addEventListener('frame', (event) => { heard = Date.now(); unwanted = false; draw(JSON.parse(event.data)); });
+  source.addEventListener('frame', (event) => { heard = Date.now(); draw(JSON.parse(event.data)); });
   source.onerror = () => {
     state('no connection', 'bad');
-    if (source.readyState === EventSource.CLOSED) refused();
+    if (source.readyState === EventSource.CLOSED) begin(true);
   };
 }
 
-// A stream does not say why it is refused; another question, for which no browser asks for a password, does.
-async function refused() {
-  const {status} = await fetch(here('/v1/rules'), {signal: AbortSignal.timeout(2000)}).catch(() => ({}));
-  if (source.readyState !== EventSource.CLOSED) return; // there is another by now
-  unwanted = status === 401 || status === 403;
-  if (unwanted) state('the token does not hold any more: open this page again', 'bad');
+// A stream that is refused does not say why, and shows an error on the console: who looks is asked first.
+async function begin(refused = false) {
   clearTimeout(again);
-  again = setTimeout(connect, unwanted ? 30_000 : 2000);
+  source?.close();
+  if (document.hidden) return;
+  signedOut = (await role().catch(() => 'not known')) === '';
+  clearTimeout(again);
+  if (signedOut) {
+    if (heard) state('the session is over: sign in again', 'bad');
+    else state('sign in', '');
+    again = setTimeout(begin, 30_000); // somebody may do so in another tab
+  } else if (refused) {
+    again = setTimeout(connect, 2000);
+  } else {
+    connect();
+  }
 }
 
-document.addEventListener('visibilitychange', connect);
-connect();
+onChange(() => { heard = 0; begin(); });
+document.addEventListener('visibilitychange', () => begin());
+begin();
 
 // Numbers that stand still must not look like numbers of now.
 setInterval(() => {
   const silent = Date.now() - heard, stale = heard > 0 && silent > 3000;
   document.body.classList.toggle('stale', stale);
-  if (stale && !unwanted) state(`no news for ${duration(silent)}`, 'bad');
+  if (stale && !signedOut) state(`no news for ${duration(silent)}`, 'bad');
 }, 1000);

@@ -13,7 +13,7 @@ export function drawSales(parent, part, more, now) {
 }
 
 const make = (sale) => el('article', {class: 'sale'},
-  el('header', {}, el('h3', {}, sale.sale), el('span', {class: 'badge'}), el('span', {class: 'hours'}), el('button', {class: 'switch', onclick: (e) => turn(sale.sale, e.currentTarget)})),
+  el('header', {}, el('h3', {}, sale.sale), el('span', {class: 'badge'}), el('span', {class: 'hours'}), el('button', {class: 'switch change', onclick: (e) => turn(sale.sale, e.currentTarget)})),
   el('div', {class: 'items'}), el('p', {class: 'more'}));
 
 const questions = {
