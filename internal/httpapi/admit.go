@@ -82,7 +82,7 @@ func (a *API) admitBatch(ctx context.Context, in *batchInput) (*batchOutput, err
 		if requests[i], err = asked[i].request(fmt.Sprintf("body.requests[%d]", i)); err != nil {
 			return nil, err
 		}
-		if asked[i].Mode == modeReset && !requestOf(ctx).role.may(RoleOperator) {
+		if asked[i].Mode == modeReset && !requestOf(ctx).role.may(forOperators) {
 			return nil, errForbidden
 		}
 	}
@@ -114,7 +114,7 @@ func (a *API) decide(ctx context.Context, asked *admitRequest, req admission.Req
 	case modeRefund:
 		return a.gate.RefundRequest(ctx, req)
 	case modeReset:
-		if !requestOf(ctx).role.may(RoleOperator) {
+		if !requestOf(ctx).role.may(forOperators) {
 			return admission.Decision{}, errForbidden
 		}
 		return a.gate.Reset(ctx, req, asked.Rule)

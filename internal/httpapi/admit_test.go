@@ -266,7 +266,7 @@ func TestAdmitRefundAndReset(t *testing.T) {
 // To forget what was counted is the operator's.
 func TestResetNeedsTheOperator(t *testing.T) {
 	b := setup(t, withTokens(t))
-	for token, want := range map[string]int{"admit-token": 403, "operator-token": 200, "metrics-token": 403, "": 401} {
+	for token, want := range map[string]int{"admit-token-of-tests": 403, "operator-token-of-tests": 200, "metrics-token-of-tests": 403, "": 401} {
 		for _, path := range []string{"/v1/admit", "/v1/admit/batch"} {
 			body := `{"subject":{"user":"ann"},"mode":"reset"}`
 			if path != "/v1/admit" {
@@ -279,7 +279,7 @@ func TestResetNeedsTheOperator(t *testing.T) {
 			}
 		}
 	}
-	if w := call(b.Internal(), "POST", "/v1/admit", `{"mode":"refund","request_id":"x"}`, "X-Tidegate-Token", "admit-token"); w.Code != 200 {
+	if w := call(b.Internal(), "POST", "/v1/admit", `{"mode":"refund","request_id":"x"}`, "X-Tidegate-Token", "admit-token-of-tests"); w.Code != 200 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -44,7 +44,7 @@ type Config struct {
 	// CaptchaLimit limits how often challenges are asked for on the public listener, and how often solutions are sent, under the route
 	// /x-captcha, whatever the rules say. Nil: the rules do.
 	CaptchaLimit Charger
-	// Secret keys what callers must not be able to guess of each other. Required with Semaphores and Captcha.
+	// Secret keys what callers must not be able to guess of each other. Required with Semaphores, Captcha, and Live with Tokens.
 	Secret []byte
 	// PreviousSecret is what Secret was before it was changed: what it signed is accepted. Nil: there is none.
 	PreviousSecret []byte
@@ -68,6 +68,10 @@ type Config struct {
 	// Tokens of the internal listener. Nil: none, and then the caller must
 	// bind that listener to loopback.
 	Tokens *Tokens
+	// DemoSecrets names the settings whose secrets this repository publishes.
+	DemoSecrets []string
+	// Sessions remembers which of the page's sessions have ended. Nil: this process does by itself.
+	Sessions Sessions
 	// CORSOrigins are the origins whose pages may read the public listener's
 	// answers, such as https://shop.example, or "*" for all. Empty: none.
 	CORSOrigins []string
@@ -101,6 +105,9 @@ type API struct {
 	verified  func(sale string, checks []orders.Check)
 	identity  Identity
 	tokens    *Tokens
+	demo      []string
+	guesses   guesses
+	ended     endedSessions
 	proxies   []netip.Prefix
 	tracer    trace.Tracer // nil: none
 	log       *slog.Logger
@@ -139,12 +146,14 @@ func New(cfg Config) (*API, error) {
 	if len(cfg.PreviousSecret) > 0 {
 		a.secrets = append(a.secrets, slices.Clone(cfg.PreviousSecret))
 	}
-	if (a.semaphores != nil || cfg.Captcha != nil) && len(cfg.Secret) == 0 {
-		return nil, errors.New("httpapi: New needs a Secret with Semaphores and Captcha")
+	a.ended.shared = cfg.Sessions
+	if (a.semaphores != nil || cfg.Captcha != nil || cfg.Live != nil && cfg.Tokens != nil) && len(cfg.Secret) == 0 {
+		return nil, errors.New("httpapi: New needs a Secret with Semaphores, Captcha, and Live with Tokens")
 	}
 	if a.captcha = cfg.Captcha; cfg.CaptchaLimit != nil {
 		a.captchaLimit = cfg.CaptchaLimit.Charge
 	}
+	a.demo = slices.Clone(cfg.DemoSecrets)
 	a.login, a.loginHistory, a.settled = cfg.Login, cfg.LoginHistory, cfg.Settled
 	a.koala = cfg.Koala
 	if a.settled == nil {
@@ -170,7 +179,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a.public = a.echo(append(steps, hygiene, segments, a.identify)...)
 	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
-	a.common(docs, a.charged)
+	a.common(docs, true, huma.Middlewares{a.charged}, nil)
 	a.challenges(docs, true)
 	a.own(docs)
 	if err := a.document(a.public, docs); err != nil {
@@ -179,12 +188,12 @@ func New(cfg Config) (*API, error) {
 
 	a.internal = a.echo(a.track("internal"), hygiene, segments, a.guard, a.identify)
 	docs = a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
-	a.common(docs)
+	a.common(docs, false, huma.Middlewares{a.only(forReaders)}, huma.Middlewares{a.only(forServices)})
 	a.challenges(docs, false)
 	a.operators(docs)
 	a.services(docs)
 	if a.live != nil {
-		a.page(docs.OpenAPI())
+		a.page(docs)
 	}
 	if err := a.document(a.internal, docs); err != nil {
 		return nil, err
@@ -251,8 +260,9 @@ func tokenSecurity(t *Tokens) map[string]*huma.SecurityScheme {
 	}
 	return map[string]*huma.SecurityScheme{
 		"bearer": {Type: "http", Scheme: "bearer"},
-		"basic":  {Type: "http", Scheme: "basic", Description: "The token is the password."},
+		"basic":  {Type: "http", Scheme: "basic", Description: "The token is the password. Only at /v1/authz and below /koala."},
 		"header": {Type: "apiKey", In: "header", Name: "X-Tidegate-Token"},
+		"cookie": {Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "The page's session, from POST /session."},
 	}
 }
 

@@ -32,6 +32,7 @@ var auditRoute = huma.Operation{
 const (
 	auditWithin = 2 * time.Second // how long a change waits for its event to be kept
 	maxDetail   = 2048            // bytes of an event
+	actorLocal  = "local"         // who changed it where there are no tokens
 )
 
 // A detailed input says what an event keeps of it besides the path. Of others nothing is kept: they say no more, or something secret.
@@ -86,7 +87,7 @@ func (a *API) auditRefused(op huma.Operation) func(huma.Context, func(huma.Conte
 		}
 		r := requestOf(ctx.Context())
 		var detail any
-		if !r.role.may(RoleOperator) {
+		if !r.role.may(forOperators) {
 			before, due := a.forbidden.due(r.token, op.OperationID, time.Now())
 			if !due {
 				return
@@ -107,7 +108,7 @@ func (a *API) note(ctx context.Context, action string, detail any, outcome error
 	}
 	r := requestOf(ctx)
 	e := history.Change{
-		ID: rand.Text(), At: time.Now(), Actor: cmp.Or(r.token, "local"), Action: action, Target: quoted(r.target()),
+		ID: rand.Text(), At: time.Now(), Actor: cmp.Or(r.token, actorLocal), Action: action, Target: quoted(r.target()),
 		Outcome: "done", RequestID: r.id,
 	}
 	e.Target = strings.Map(printable, e.Target) // which Postgres, too, could not keep otherwise

@@ -52,16 +52,21 @@ func (f *fakeAudit) last(t *testing.T) history.Change {
 	return f.events[0]
 }
 
+const (
+	bossToken = "a-token-of-the-boss"
+	shopToken = "a-token-of-the-shop"
+)
+
 // twoTokens are an operator's, who is called boss, and a service's.
 func twoTokens(t *testing.T) func(*Config) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(file, []byte("[{name: boss, role: operator, token: b}, {name: shop, role: admit, token: s}]"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("[{name: boss, role: operator, token: "+bossToken+"}, {name: shop, role: admit, token: "+shopToken+"}]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return func(cfg *Config) {
 		var err error
-		if cfg.Tokens, err = LoadTokens(file, cfg.Logger); err != nil {
+		if cfg.Tokens, err = LoadTokens(file, false, cfg.Logger); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +106,7 @@ func TestEveryChangeIsKept(t *testing.T) {
 			}
 			at := filled.ReplaceAllString(path, "x")
 			kept.events = nil
-			call(b.Internal(), strings.ToUpper(method), at, body, "X-Tidegate-Token", "b")
+			call(b.Internal(), strings.ToUpper(method), at, body, "X-Tidegate-Token", bossToken)
 			if slices.Contains(asService, id) {
 				if len(kept.events) != 0 {
 					t.Errorf("%s: %+v", id, kept.events)
@@ -112,7 +117,7 @@ func TestEveryChangeIsKept(t *testing.T) {
 			if e := kept.last(t); e.Actor != "boss" || e.Action != id || e.Target != at || e.At.IsZero() || e.Outcome == "" || e.RequestID == "" {
 				t.Errorf("%s: %+v", id, e)
 			}
-			w := call(b.Internal(), strings.ToUpper(method), at, body, "X-Tidegate-Token", "s")
+			w := call(b.Internal(), strings.ToUpper(method), at, body, "X-Tidegate-Token", shopToken)
 			if id == "cancel-order" { // which is services' work as well
 				if len(kept.events) != 0 {
 					t.Errorf("%s by a service: %+v", id, kept.events)
@@ -154,7 +159,7 @@ func TestWhatIsKept(t *testing.T) {
 			if tt.prepare != nil {
 				tt.prepare(b)
 			}
-			call(b.Internal(), tt.method, tt.path, tt.body, "X-Tidegate-Token", "b", "X-Request-Id", "r-1")
+			call(b.Internal(), tt.method, tt.path, tt.body, "X-Tidegate-Token", bossToken, "X-Request-Id", "r-1")
 			e := kept.last(t)
 			if e.Actor != "boss" || e.Outcome != tt.outcome || e.RequestID != "r-1" || !strings.Contains(e.Detail, tt.detail) || (tt.detail == "") != (e.Detail == "") {
 				t.Errorf("%+v", e)
@@ -174,20 +179,20 @@ func TestWhatOperatorsDoByHand(t *testing.T) {
 	const capture = `{"reference":"by hand","outcome":"captured"}`
 	b, kept := withAudit(t)
 	at := "/v1/orders/" + b.orders.found.ID.String()
-	call(b.Internal(), "POST", at+"/cancel", "", "X-Tidegate-Token", "b")
+	call(b.Internal(), "POST", at+"/cancel", "", "X-Tidegate-Token", bossToken)
 	if e := kept.last(t); e.Actor != "boss" || e.Action != "cancel-order" || e.Target != at+"/cancel" || e.Outcome != "done" {
 		t.Errorf("%+v", e)
 	}
-	call(b.Internal(), "POST", at+"/payment", capture, "X-Tidegate-Token", "b")
+	call(b.Internal(), "POST", at+"/payment", capture, "X-Tidegate-Token", bossToken)
 	if e := kept.last(t); e.Actor != "boss" || e.Action != "pay-order" || e.Target != at+"/payment" || e.Outcome != "done" || !strings.Contains(e.Detail, "by hand") {
 		t.Errorf("%+v", e)
 	}
-	one, err := NewTokens("b", "")
+	one, err := NewTokens(bossToken, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	single := setup(t, func(cfg *Config) { cfg.Audit, cfg.Tokens = kept, one }) // who shows it may be anybody
-	for token, h := range map[string]http.Handler{"s": b.Internal(), "b": single.Internal()} {
+	for token, h := range map[string]http.Handler{shopToken: b.Internal(), bossToken: single.Internal()} {
 		call(h, "POST", at+"/cancel", "", "X-Tidegate-Token", token)
 		call(h, "POST", at+"/payment", capture, "X-Tidegate-Token", token)
 	}
@@ -201,7 +206,7 @@ func TestEventsAreBounded(t *testing.T) {
 	b, kept := withAudit(t)
 	items := strings.TrimSuffix(strings.Repeat(`{"item":"shoe","stock":1},`, 900), ",")
 	body := `{"starts_at":"2030-01-01T00:00:00Z","ends_at":"2030-01-02T00:00:00Z","items":[` + items + `]}`
-	call(b.Internal(), "PUT", "/v1/sales/"+strings.Repeat("x", 60000), body, "X-Tidegate-Token", "b")
+	call(b.Internal(), "PUT", "/v1/sales/"+strings.Repeat("x", 60000), body, "X-Tidegate-Token", bossToken)
 	if e := kept.last(t); len(e.Detail) < 2000 || len(e.Detail) > 2100 || len(e.Target) > 1000 {
 		t.Errorf("%d and %d bytes", len(e.Detail), len(e.Target))
 	}
@@ -211,7 +216,7 @@ func TestEventsAreBounded(t *testing.T) {
 func TestAPanicIsKept(t *testing.T) {
 	b, kept := withAudit(t)
 	b.gate.rules = nil
-	if w := call(b.Internal(), "POST", "/v1/rules/reload", "", "X-Tidegate-Token", "b"); w.Code != 500 {
+	if w := call(b.Internal(), "POST", "/v1/rules/reload", "", "X-Tidegate-Token", bossToken); w.Code != 500 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	if e := kept.last(t); e.Outcome != "internal" {
@@ -225,7 +230,7 @@ func TestAChangeOfACallerWhoHangsUpIsKept(t *testing.T) {
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	call(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.Internal().ServeHTTP(w, r.WithContext(gone)) }),
-		"POST", "/v1/sales/flash/pause", "", "X-Tidegate-Token", "b")
+		"POST", "/v1/sales/flash/pause", "", "X-Tidegate-Token", bossToken)
 	if e := kept.last(t); e.Action != "pause-sale" || e.Outcome != "done" || b.orders.to != orders.SwitchPaused {
 		t.Errorf("%+v", e)
 	}
@@ -240,11 +245,11 @@ func TestForcedRelease(t *testing.T) {
 		ID    string `json:"permit_id"`
 		Token int64  `json:"fencing_token"`
 	}
-	if err := json.Unmarshal(call(h, "POST", permits, `{"holder":"ada"}`, "X-Tidegate-Token", "s").Body.Bytes(), &own); err != nil || own.ID == "" {
+	if err := json.Unmarshal(call(h, "POST", permits, `{"holder":"ada"}`, "X-Tidegate-Token", shopToken).Body.Bytes(), &own); err != nil || own.ID == "" {
 		t.Fatal(err)
 	}
 	var seen struct{ Holders []map[string]any }
-	if err := json.Unmarshal(call(h, "GET", "/v1/semaphores/report", "", "X-Tidegate-Token", "b").Body.Bytes(), &seen); err != nil || len(seen.Holders) != 1 {
+	if err := json.Unmarshal(call(h, "GET", "/v1/semaphores/report", "", "X-Tidegate-Token", bossToken).Body.Bytes(), &seen); err != nil || len(seen.Holders) != 1 {
 		t.Fatalf("%v %v", seen, err)
 	}
 	shown := seen.Holders[0]["permit_id"].(string)
@@ -252,11 +257,11 @@ func TestForcedRelease(t *testing.T) {
 		method, id, token string
 		status            int
 	}{
-		{"PUT", shown, "b", 410},    // it renews nothing
-		{"DELETE", shown, "s", 422}, // and a service that has got hold of it releases nothing
-		{"PUT", own.ID, "s", 200},
-		{"DELETE", shown, "b", 204},
-		{"PUT", own.ID, "s", 410},
+		{"PUT", shown, bossToken, 410},    // it renews nothing
+		{"DELETE", shown, shopToken, 422}, // and a service that has got hold of it releases nothing
+		{"PUT", own.ID, shopToken, 200},
+		{"DELETE", shown, bossToken, 204},
+		{"PUT", own.ID, shopToken, 410},
 	} {
 		if w := call(h, step.method, permits+"/"+step.id, "", "X-Tidegate-Token", step.token); w.Code != step.status {
 			t.Errorf("%+v: %d %s", step, w.Code, w.Body)
@@ -273,7 +278,7 @@ func TestForcedRelease(t *testing.T) {
 func TestAChangeWithoutTheAuditLog(t *testing.T) {
 	b, kept := withAudit(t)
 	kept.err = errors.New("no database")
-	if w := call(b.Internal(), "POST", "/v1/sales/flash/pause", "", "X-Tidegate-Token", "b"); w.Code != 200 || b.orders.to != orders.SwitchPaused {
+	if w := call(b.Internal(), "POST", "/v1/sales/flash/pause", "", "X-Tidegate-Token", bossToken); w.Code != 200 || b.orders.to != orders.SwitchPaused {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	logged := b.logged.String()
@@ -287,10 +292,10 @@ func TestAChangeWithoutTheAuditLog(t *testing.T) {
 func TestAuditIsListed(t *testing.T) {
 	b, kept := withAudit(t)
 	for _, verb := range []string{"open", "pause", "close"} {
-		call(b.Internal(), "POST", "/v1/sales/flash/"+verb, "", "X-Tidegate-Token", "b")
+		call(b.Internal(), "POST", "/v1/sales/flash/"+verb, "", "X-Tidegate-Token", bossToken)
 	}
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Set("X-Tidegate-Token", "b")
+		r.Header.Set("X-Tidegate-Token", bossToken)
 		b.Internal().ServeHTTP(w, r)
 	})
 	var actions []string
@@ -316,7 +321,7 @@ func TestAuditIsListed(t *testing.T) {
 	}
 	kept.err = history.ErrUnavailable
 	matchesDocument(t, h, "GET", "/v1/audit", "", "/v1/audit", 503)
-	if w := call(b.Internal(), "GET", "/v1/audit", "", "X-Tidegate-Token", "s"); w.Code != 403 {
+	if w := call(b.Internal(), "GET", "/v1/audit", "", "X-Tidegate-Token", shopToken); w.Code != 403 {
 		t.Errorf("a service reads what operators did: %d", w.Code)
 	}
 }

@@ -53,8 +53,14 @@ func (a *API) authorize(c echo.Context) error {
 	req := admission.Request{
 		User: r.caller.User, Tier: r.caller.Tier, IP: admissionhttp.ClientAddress(r.http, a.proxies), Route: asked.route, Method: asked.method,
 	}
+	if err := tellAttributes(r.http.Header, &req); err != nil {
+		return err
+	}
 	if asked.host != "" {
-		req.Attributes = map[string]string{"host": asked.host}
+		if req.Attributes == nil {
+			req.Attributes = map[string]string{}
+		}
+		req.Attributes["host"] = asked.host
 	}
 	req.Solved = asked.route == challengePath // whoever guards this API by this API: see challengeCharged
 	_, cancel, err := a.chargeOrSolve(r.http.Context(), 0, r, req)

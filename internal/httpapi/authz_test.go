@@ -55,6 +55,18 @@ func TestAuthzAsks(t *testing.T) {
 			[]string{"X-Forwarded-For", "198.51.100.9"},
 			admission.Request{IP: client, Route: "/", Method: "GET", Attributes: map[string]string{"host": "localhost"}},
 		},
+		"attributes": {
+			"GET", "/v1/authz",
+			[]string{
+				"X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET", "X-Forwarded-For", "198.51.100.9", "X-Forwarded-Host", "shop.example",
+				"x-tidegate-attribute-Plan", "gold", "X-Tidegate-Attribute-API-Key", "k 1", "X-Tidegate-Attribute-Seat_No.", "7",
+				"X-Tidegate-Attribute-Empty", "", "X-Tidegate-Attribute-Device", "d1", "X-Tidegate-Attribute-Session", "s1", "X-Tidegate-Token", "t",
+			},
+			admission.Request{
+				IP: client, Route: "/x", Method: "GET", Device: "d1", Session: "s1",
+				Attributes: map[string]string{"plan": "gold", "api-key": "k 1", "seat_no.": "7", "host": "shop.example"},
+			},
+		},
 		"HEAD": {
 			"HEAD", "/v1/authz",
 			[]string{"X-Forwarded-Uri", "/x", "X-Forwarded-Method", "HEAD", "X-Forwarded-For", "198.51.100.9"},
@@ -209,7 +221,7 @@ func TestPitfall_P31_SpoofedForwardedFor(t *testing.T) {
 		{"a gateway on this machine that is no trusted proxy", "127.0.0.1:5", "203.0.113.1", "127.0.0.1", "ada", "gold"},
 	} {
 		b := setup(t, withTokens(t))
-		w := gatewayCall(b, "GET", "/v1/authz", append(asked, "Remote", tt.remote, "X-Forwarded-For", tt.forwarded, "X-Tidegate-Token", "admit-token")...)
+		w := gatewayCall(b, "GET", "/v1/authz", append(asked, "Remote", tt.remote, "X-Forwarded-For", tt.forwarded, "X-Tidegate-Token", "admit-token-of-tests")...)
 		if w.Code != 200 {
 			t.Errorf("%s: %d %s", tt.name, w.Code, w.Body)
 			continue
@@ -229,7 +241,7 @@ func TestAuthzHandsOn(t *testing.T) {
 			t.Errorf("%s: %d %s", method, w.Code, w.Body)
 		}
 		for _, target := range []string{"/v1/authz", "/v1/authz/x"} {
-			w := call(guarded.Internal(), method, target, "a body", append(asked, "Host", "shop.example", "X-Tidegate-Token", "admit-token")...)
+			w := call(guarded.Internal(), method, target, "a body", append(asked, "Host", "shop.example", "X-Tidegate-Token", "admit-token-of-tests")...)
 			if w.Code != 200 {
 				t.Errorf("%s: %d %s", method, w.Code, w.Body)
 			}
@@ -242,7 +254,7 @@ func TestAuthzHandsOn(t *testing.T) {
 	if w := call(open.Internal(), "GET", "/v1/authz", "", append(asked, "Host", "evil.example")...); w.Code != 403 {
 		t.Errorf("a rebound name charged: %d", w.Code)
 	}
-	if w := call(guarded.Internal(), "GET", "/v1/authz", "", append(asked, "X-Tidegate-Token", "metrics-token")...); w.Code != 403 {
+	if w := call(guarded.Internal(), "GET", "/v1/authz", "", append(asked, "X-Tidegate-Token", "metrics-token-of-tests")...); w.Code != 403 {
 		t.Errorf("%d", w.Code)
 	}
 	if w := call(guarded.Internal(), "GET", "/v1/authz", "", asked...); w.Code != 401 {

@@ -77,6 +77,7 @@ func (a *API) challenges(docs huma.API, public bool) {
 		return
 	}
 	op := challengeRoute
+	op.Middlewares = huma.Middlewares{a.only(forServices)}
 	if public {
 		op.Middlewares = huma.Middlewares{a.challengeCharged}
 	}

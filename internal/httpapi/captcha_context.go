@@ -26,26 +26,18 @@ type challengeContext struct {
 	Expires int64  `json:"e"` // Unix seconds
 }
 
+const contextUse = "captcha context"
+
 // sealContext writes b down for openContext.
 func (a *API) sealContext(b captcha.Binding) string {
-	text, _ := json.Marshal(challengeContext{b.Purpose, b.Subject, b.Risk, time.Now().Add(contextLife).Unix()}) // strings and numbers: cannot fail
-	payload := base64.RawURLEncoding.EncodeToString(text)
-	return sealed(a.secrets[0], payload)
+	return a.seal(contextUse, challengeContext{b.Purpose, b.Subject, b.Risk, time.Now().Add(contextLife).Unix()})
 }
 
 // openContext is the reverse of sealContext. Its error says what is wrong, to a caller.
 func (a *API) openContext(text string) (b captcha.Binding, err error) {
-	payload, _, _ := strings.Cut(text, ".")
-	if !slices.ContainsFunc(a.secrets, func(secret []byte) bool { return hmac.Equal([]byte(text), []byte(sealed(secret, payload))) }) {
-		return b, errors.New("is not what an answer gave")
-	}
 	var c challengeContext
-	written, err := base64.RawURLEncoding.DecodeString(payload)
-	if err == nil {
-		err = json.Unmarshal(written, &c)
-	}
-	if err != nil {
-		return b, errors.New("is not what an answer gave") // although it is signed: by another version
+	if a.unseal(contextUse, text, &c) == nil {
+		return b, errors.New("is not what an answer gave")
 	}
 	if time.Now().Unix() > c.Expires {
 		return b, errors.New("has expired; ask again for what it was needed for")
@@ -53,8 +45,29 @@ func (a *API) openContext(text string) (b captcha.Binding, err error) {
 	return captcha.Binding{Purpose: c.Purpose, Subject: c.Subject, Risk: c.Risk}, nil
 }
 
-func sealed(secret []byte, payload string) string {
-	return payload + "." + keyedHash(secret, "captcha context", payload)
+// seal writes v, which is of texts and numbers, so that callers can read it and not change it. use keeps what is sealed for one use from
+// being taken for another.
+func (a *API) seal(use string, v any) string {
+	text, _ := json.Marshal(v) // cannot fail
+	return sealed(a.secrets[0], use, base64.RawURLEncoding.EncodeToString(text))
+}
+
+// unseal is the reverse of seal. It returns the secret that sealed the text, or nil if none did.
+func (a *API) unseal(use, text string, into any) (by []byte) {
+	payload, _, _ := strings.Cut(text, ".")
+	i := slices.IndexFunc(a.secrets, func(secret []byte) bool { return hmac.Equal([]byte(text), []byte(sealed(secret, use, payload))) })
+	if i < 0 {
+		return nil
+	}
+	written, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil || json.Unmarshal(written, into) != nil {
+		return nil // although it is signed: by another version
+	}
+	return a.secrets[i]
+}
+
+func sealed(secret []byte, use, payload string) string {
+	return payload + "." + keyedHash(secret, use, payload)
 }
 
 // keyedHash is a hash of values that nobody without the secret can make; use keeps those of one use apart from all others.

@@ -281,7 +281,7 @@ func setup(t testing.TB, change ...func(*Config)) *bed {
 	}}
 	cfg := Config{
 		Orders: f, Gate: b.gate, Identity: HeaderIdentity{}, TrustedProxies: prefixes("10.0.0.0/8", "fd00::/8"),
-		Logger: slog.New(slog.NewTextHandler(b.logged, nil)), Version: "test",
+		Logger: slog.New(slog.NewTextHandler(b.logged, nil)), Version: "test", Secret: []byte(strings.Repeat("k", 32)),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
 	}
 	for _, c := range change {

@@ -9,7 +9,7 @@ import (
 func TestForbiddenCallsDoNotFlood(t *testing.T) {
 	b, kept := withAudit(t)
 	for range 100 {
-		if w := call(b.Internal(), "POST", "/v1/sales/flash/pause", "", "X-Tidegate-Token", "s"); w.Code != 403 {
+		if w := call(b.Internal(), "POST", "/v1/sales/flash/pause", "", "X-Tidegate-Token", shopToken); w.Code != 403 {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 	}
@@ -18,7 +18,7 @@ func TestForbiddenCallsDoNotFlood(t *testing.T) {
 	}
 	kept.events = nil
 	for range 20 { // of an operator's each one counts
-		call(b.Internal(), "PUT", "/v1/bans/user/ann", `{`, "X-Tidegate-Token", "b")
+		call(b.Internal(), "PUT", "/v1/bans/user/ann", `{`, "X-Tidegate-Token", bossToken)
 	}
 	if len(kept.events) != 20 {
 		t.Errorf("%d events of an operator", len(kept.events))

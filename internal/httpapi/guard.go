@@ -6,52 +6,85 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/admissionhttp"
 )
 
-// tokenless are the routes that need no token.
-var tokenless = map[string]bool{"/livez": true, "/readyz": true, "/openapi.json": true, "/docs": true, "/problems/:name": true}
+// tokenless are the routes that need no token. The page is the same for everybody, and shows nothing before its stream does.
+var tokenless = map[string]bool{
+	"/livez": true, "/readyz": true, "/openapi.json": true, "/docs": true, "/problems/:name": true,
+	pagePath: true, assetsPath + "*": true, sessionPath: true,
+}
 
-// guard lets into the internal listener who shows a token. Without any tokens
+// guard lets callers with a token into the internal listener. Without any tokens
 // the listener is bound to loopback, and everybody there is an operator, except
 // web pages: a browser on this machine can be made to send their requests here.
 func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		httpReq := c.Request()
-		if a.mistrusted(httpReq, c.Path()) {
-			return errForbidden
-		}
-		r := requestOf(httpReq.Context())
+		r, route := requestOf(c.Request().Context()), c.Path()
 		if a.tokens == nil {
+			if foreignHost(r.http) || foreign(r.http, route) {
+				return errForbidden
+			}
 			r.role = RoleOperator
 			return next(c)
 		}
-		if tokenless[c.Path()] {
+		if tokenless[route] {
+			if route == sessionPath && r.http.Method != http.MethodGet && foreignOrigin(r.http) {
+				return errForbidden
+			}
 			return next(c)
 		}
-		found, ok := a.tokens.find(presentedToken(httpReq))
-		if !ok {
-			if ofPage(c.Path()) {
-				c.Response().Header().Set("Www-Authenticate", `Basic realm="Tidegate", charset="UTF-8"`)
+		var err error
+		switch text, how := presentedToken(r.http, route); how {
+		case inField:
+			r.shown, err = a.findToken(r.http, text)
+		case asPassword:
+			if foreign(r.http, route) { // a browser adds the password that it was told
+				return errForbidden
 			}
-			return errUnauthenticated
+			r.shown, err = a.findToken(r.http, text)
+		case notAtAll:
+			s, found, ok := a.sessionOf(r.http)
+			if ok && (foreign(r.http, route) || s.Host != strings.ToLower(r.http.Host)) {
+				return errForbidden
+			}
+			if r.shown, r.session = found, true; !ok {
+				err = errUnauthenticated
+			}
 		}
-		r.role, r.token, r.shown = found.role, found.name, found
+		if err != nil {
+			return err
+		}
+		r.role, r.token = r.shown.role, r.shown.name
 		return next(c)
 	}
 }
 
-// mistrusted tells whether a web page of somebody else may have sent a request. Gateways hand on their clients' Origin, and perhaps
-// Host; but a page has neither a token, nor may it set the fields that name the client's request. With tokens any Host will do: a page
-// whose name was led here has no token, for a browser keeps the password by the name, and a TLS proxy in front has a name of its own.
-func (a *API) mistrusted(r *http.Request, route string) bool {
-	if a.tokens == nil {
-		return foreignHost(r) || route != authzPath && foreignOrigin(r) && !linked(r, route)
+// findToken is the token of a text, or why there is none.
+func (a *API) findToken(r *http.Request, text string) (token, error) {
+	found, ok := a.tokens.find(text)
+	if wait := a.guesses.check(admission.Address(admissionhttp.ClientAddress(r, a.proxies)), found.hash, ok, time.Now()); wait > 0 {
+		p := problem(string(admission.RateLimited))
+		p.Detail = "Too many wrong tokens have come from this address."
+		p.retryAfter = wait
+		return token{}, p
 	}
-	changes := r.Method != http.MethodGet && r.Method != http.MethodHead && !isAuthz(route) ||
-		strings.HasPrefix(route, koalaPath) // some change by GET; a browser adds the password that it was told
-	return changes && foreignOrigin(r)
+	if !ok {
+		return token{}, errUnauthenticated
+	}
+	return found, nil
+}
+
+// foreign tells whether a page of another origin may have made a browser send a request, with the rights of whoever sits there. Gateways
+// hand on their clients' Origin; but no page may set the fields that name the client's request.
+func foreign(r *http.Request, route string) bool {
+	asks := route == authzPath && (len(r.Header["X-Forwarded-Uri"]) > 0 || len(r.Header["X-Original-Uri"]) > 0)
+	return foreignOrigin(r) && !asks && !linked(r, route)
 }
 
 // linked tells whether a browser opens the page itself, perhaps by a link of somebody else: it changes nothing, and nobody may frame it.
@@ -60,20 +93,31 @@ func linked(r *http.Request, route string) bool {
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// presentedToken takes the token out of the request. X-Tidegate-Token goes first, and
-// leaves Authorization to the user's own token.
-func presentedToken(r *http.Request) string {
+// How a request presents its token.
+type presentation int
+
+const (
+	notAtAll   presentation = iota
+	inField                 // that no page of another origin can set
+	asPassword              // by Basic
+)
+
+// presentedToken takes the token out of the request. X-Tidegate-Token goes first, and leaves Authorization to the user's own token. Basic
+// is for gateways and for clients of Koala's, which may be unable to send anything else.
+func presentedToken(r *http.Request, route string) (text string, how presentation) {
 	if t := r.Header.Get("X-Tidegate-Token"); t != "" {
-		return t
+		return t, inField
 	}
-	t := ""
-	if _, password, ok := r.BasicAuth(); ok {
-		t = password
-	} else if scheme, rest, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
-		t = strings.TrimSpace(rest)
-	}
+	scheme, rest, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	_, password, basic := r.BasicAuth()
 	r.Header.Del("Authorization")
-	return t
+	switch {
+	case strings.EqualFold(scheme, "Bearer"):
+		return strings.TrimSpace(rest), inField
+	case basic && (isAuthz(route) || strings.HasPrefix(route, koalaPath)):
+		return password, asPassword
+	}
+	return "", notAtAll
 }
 
 // foreignHost tells whether a request was made for another host: a name that leads to a loopback address without being a loopback's is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ type healthOutput struct {
 		Status  string `json:"status" enum:"ok"`
 		Version string `json:"version"`
 
-		Degraded []string `json:"degraded,omitempty" doc:"readyz: parts that do without what they need. admission: the store of the counts does not answer"`
+		Degraded []string `json:"degraded,omitempty" doc:"readyz: parts that do without what they need. admission: the store of the counts does not answer. demo_secrets: anybody can read some of the secrets in Tidegate's repository"`
 	} `nameHint:"Health"`
 }
 
@@ -48,9 +49,20 @@ func (a *API) readyz(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 	}
 	out := a.healthy()
 	if a.gate != nil && a.gate.Stats().Degraded {
-		out.Body.Degraded = []string{"admission"} // other processes have the same store: to be sent away would help nobody
+		out.Body.Degraded = append(out.Body.Degraded, "admission") // other processes have the same store: to be sent away would help nobody
+	}
+	if len(a.demoSecrets()) > 0 {
+		out.Body.Degraded = append(out.Body.Degraded, "demo_secrets")
 	}
 	return out, nil
+}
+
+// demoSecrets names the settings whose secrets this repository publishes.
+func (a *API) demoSecrets() []string {
+	if a.tokens != nil && a.tokens.published.Load() {
+		return append(slices.Clone(a.demo), "TOKENS_FILE")
+	}
+	return a.demo
 }
 
 // failing names what is not ready. The rest of the error may name hosts, which
@@ -69,9 +81,9 @@ func failing(err error) (parts []string) {
 
 // Probes serves livez, readyz and metrics, and nothing else, for a process
 // without an API of its own. There are no tokens: whoever reaches the listener
-// reads them. What it returns last makes readyz answer 503.
-func Probes(ready func(context.Context) error, version string, metrics http.Handler, log *slog.Logger) (handler http.Handler, drain func()) {
-	a := &API{ready: ready, version: version, log: slog.New(LogHandler(log.Handler()))}
+// reads them. demoSecrets are those of Config. What it returns last makes readyz answer 503.
+func Probes(ready func(context.Context) error, version string, demoSecrets []string, metrics http.Handler, log *slog.Logger) (handler http.Handler, drain func()) {
+	a := &API{ready: ready, version: version, demo: demoSecrets, log: slog.New(LogHandler(log.Handler()))}
 	e := a.echo(a.track("worker"), hygiene)
 	docs := a.huma(e, "Tidegate", nil)
 	huma.Register(docs, livezRoute, a.livez)

@@ -34,7 +34,7 @@ type JWTOptions struct {
 // from the token alone. Made by NewJWT; safe for concurrent use.
 type JWT struct {
 	algorithms []jose.SignatureAlgorithm
-	secret     []byte
+	secret     []byte // empty: keys are those of file
 	keys       atomic.Pointer[jose.JSONWebKeySet]
 	file       string
 	expected   jwt.Expected
@@ -44,7 +44,7 @@ type JWT struct {
 
 // NewJWT reads the key file, if there is one.
 func NewJWT(opts JWTOptions) (*JWT, error) {
-	j := &JWT{secret: opts.Secret, file: opts.JWKSFile, log: opts.Logger, now: time.Now}
+	j := &JWT{file: opts.JWKSFile, log: opts.Logger, now: time.Now}
 	j.expected.Issuer = opts.Issuer
 	if opts.Audience != "" {
 		j.expected.AnyAudience = jwt.Audience{opts.Audience}
@@ -58,7 +58,7 @@ func NewJWT(opts JWTOptions) (*JWT, error) {
 	case len(opts.Secret) < minSecret:
 		return nil, fmt.Errorf("httpapi: the secret of JWTs has %d bytes, and must have at least %d", len(opts.Secret), minSecret)
 	}
-	j.algorithms = []jose.SignatureAlgorithm{jose.HS256}
+	j.algorithms, j.secret = []jose.SignatureAlgorithm{jose.HS256}, opts.Secret
 	return j, nil
 }
 
@@ -86,6 +86,9 @@ func (j *JWT) verify(token string) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
+	if parsed.Headers[0].ExtraHeaders["crit"] != nil { // also an empty list, which RFC 7515 forbids and the library takes
+		return Caller{}, errors.New("httpapi: the token names critical extensions, and none is supported")
+	}
 	var claims struct {
 		jwt.Claims
 		Tier string `json:"tier"`
@@ -111,7 +114,7 @@ func (j *JWT) verify(token string) (Caller, error) {
 
 // claims verifies the signature and decodes what was signed.
 func (j *JWT) claims(token *jwt.JSONWebToken, into any) error {
-	if j.secret != nil {
+	if j.file == "" {
 		return token.Claims(j.secret, into)
 	}
 	header := token.Headers[0]

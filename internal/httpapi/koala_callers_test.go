@@ -130,17 +130,17 @@ func TestKoalaCallers(t *testing.T) {
 		}{
 			{"nobody", 401, nil},
 			{"a wrong token", 401, []string{"Authorization", "Bearer wrong"}},
-			{"metrics", 403, []string{"Authorization", "Bearer metrics-token"}},
-			{"admit", admit, []string{"Authorization", "Bearer admit-token"}},
-			{"admit, by its own field", admit, []string{"X-Tidegate-Token", "admit-token"}},
-			{"operator", 200, []string{"Authorization", "Bearer operator-token"}},
-			{"operator, Basic", 200, []string{"Authorization", basic("any", "operator-token")}},
-			{"a page of another origin", 403, []string{"Authorization", basic("any", "operator-token"), "Origin", "https://evil.example"}},
-			{"an image on another site", 403, []string{"Authorization", basic("any", "operator-token"), "Sec-Fetch-Site", "cross-site"}},
-			{"an image on another port", 403, []string{"Authorization", basic("any", "operator-token"), "Sec-Fetch-Site", "same-site"}},
-			{"another name of the host", 200, []string{"Authorization", "Bearer operator-token", "Host", "evil.example"}},
-			{"its own page", 200, []string{"Authorization", "Bearer operator-token", "Host", "localhost:8081", "Origin", "http://localhost:8081", "Sec-Fetch-Site", "same-origin"}},
-			{"the address bar", 200, []string{"Authorization", basic("any", "operator-token"), "Sec-Fetch-Site", "none"}},
+			{"metrics", 403, []string{"Authorization", "Bearer metrics-token-of-tests"}},
+			{"admit", admit, []string{"Authorization", "Bearer admit-token-of-tests"}},
+			{"admit, by its own field", admit, []string{"X-Tidegate-Token", "admit-token-of-tests"}},
+			{"operator", 200, []string{"Authorization", "Bearer operator-token-of-tests"}},
+			{"operator, Basic", 200, []string{"Authorization", basic("any", "operator-token-of-tests")}},
+			{"a page of another origin", 403, []string{"Authorization", basic("any", "operator-token-of-tests"), "Origin", "https://evil.example"}},
+			{"an image on another site", 403, []string{"Authorization", basic("any", "operator-token-of-tests"), "Sec-Fetch-Site", "cross-site"}},
+			{"an image on another port", 403, []string{"Authorization", basic("any", "operator-token-of-tests"), "Sec-Fetch-Site", "same-site"}},
+			{"another name of the host", 200, []string{"Authorization", "Bearer operator-token-of-tests", "Host", "evil.example"}},
+			{"its own page", 200, []string{"Authorization", "Bearer operator-token-of-tests", "Host", "localhost:8081", "Origin", "http://localhost:8081", "Sec-Fetch-Site", "same-origin"}},
+			{"the address bar", 200, []string{"Authorization", basic("any", "operator-token-of-tests"), "Sec-Fetch-Site", "none"}},
 		} {
 			if w := call(h, "GET", path, "", tt.fields...); w.Code != tt.want {
 				t.Errorf("%s by %s: %d, want %d: %s", path, tt.who, w.Code, tt.want, w.Body)

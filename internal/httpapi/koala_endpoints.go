@@ -16,7 +16,7 @@ import (
 // koalaEndpoint is one of Koala's.
 type koalaEndpoint struct {
 	path, summary string
-	role          Role
+	roles         []Role
 	answer        func(a *API, ctx context.Context, params koala.Params) (any, error)
 
 	request bool          // it takes the parameters that rules ask for
@@ -37,50 +37,50 @@ var (
 	koalaEndpoints = []koalaEndpoint{
 		{
 			"/rule/browse", "The first rule that the request is too much for; with _writeThrough=yes it is counted at once, if there is none",
-			RoleAdmit, (*API).koalaBrowse, true,
+			forServices, (*API).koalaBrowse, true,
 			[]*huma.Param{koalaWrite},
 			koala.Result{},
 			koalaAway,
 		},
 		{
 			"/rule/browse_complete", "All rules that the request is too much for",
-			RoleAdmit, (*API).koalaBrowseComplete, true,
+			forServices, (*API).koalaBrowseComplete, true,
 			[]*huma.Param{koalaWrite},
 			[]koala.Result{},
 			koalaAway,
 		},
-		{"/rule/update", "Count the request in all rules that match it", RoleAdmit, (*API).koalaUpdate, true, nil, koalaError{}, koalaAway},
+		{"/rule/update", "Count the request in all rules that match it", forServices, (*API).koalaUpdate, true, nil, koalaError{}, koalaAway},
 		{
 			"/rule/feedback", "Take back units of leak rules, as many as _feedbackType=erase1 or erase2 of each says",
-			RoleAdmit, (*API).koalaFeedback, true,
+			forServices, (*API).koalaFeedback, true,
 			[]*huma.Param{koalaErase},
 			koalaError{},
 			koalaAway,
 		},
 		{
 			"/rule/value", "How much the rule of rule_no has counted for the request",
-			RoleAdmit, (*API).koalaValue, true,
+			forServices, (*API).koalaValue, true,
 			[]*huma.Param{koalaRule},
 			koalaValueAnswer{},
 			koalaAway,
 		},
-		{"/multi/browse", "Browse several requests", RoleAdmit, (*API).koalaMulti, false, []*huma.Param{koalaArgs}, []koalaJobResult{}, koalaAway},
+		{"/multi/browse", "Browse several requests", forServices, (*API).koalaMulti, false, []*huma.Param{koalaArgs}, []koalaJobResult{}, koalaAway},
 		{
 			"/dump/counter", "How often each rule let in and refused today, in this process",
-			RoleOperator, (*API).koalaCounters, false,
+			forOperators, (*API).koalaCounters, false,
 			[]*huma.Param{koalaOne},
 			koalaToday{},
 			nil,
 		},
-		{"/dump/policy", "The rules in force", RoleOperator, (*API).koalaPolicy, false, nil, koala.Dump{}, nil},
-		{"/monitor/alive", "Whether Redis answers", RoleAdmit, (*API).koalaAlive, false, nil, koalaLiving{}, koalaLiving{-1, "redis-error!"}},
+		{"/dump/policy", "The rules in force", forOperators, (*API).koalaPolicy, false, nil, koala.Dump{}, nil},
+		{"/monitor/alive", "Whether Redis answers", forServices, (*API).koalaAlive, false, nil, koalaLiving{}, koalaLiving{-1, "redis-error!"}},
 	}
 )
 
 // koalas registers Koala's endpoints past Huma, which would describe errors in another form than theirs.
 func (a *API) koalas(described *huma.OpenAPI) {
 	for _, e := range koalaEndpoints {
-		a.internal.GET(koalaPath+e.path, a.serveKoala(e), needs(e.role))
+		a.internal.GET(koalaPath+e.path, a.serveKoala(e), needs(e.roles))
 		described.AddOperation(e.describe(described.Components.Schemas))
 	}
 }

@@ -87,12 +87,12 @@ func TestAllOrders(t *testing.T) {
 func TestCursorsOfEvents(t *testing.T) {
 	b, kept := withAudit(t)
 	kept.err = errors.New("it was asked")
-	if w := call(b.Internal(), "GET", "/v1/login/history?reference=%00", "", "X-Tidegate-Token", "b"); w.Code != 422 || !strings.Contains(w.Body.String(), "query.reference") {
+	if w := call(b.Internal(), "GET", "/v1/login/history?reference=%00", "", "X-Tidegate-Token", bossToken); w.Code != 422 || !strings.Contains(w.Body.String(), "query.reference") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	for _, path := range []string{"/v1/audit", "/v1/bans/history", "/v1/login/history"} {
 		for _, cursor := range []string{"AA", "_w", "IA", *cursor([]byte("ID\n"))} {
-			w := call(b.Internal(), "GET", path+"?cursor="+cursor, "", "X-Tidegate-Token", "b")
+			w := call(b.Internal(), "GET", path+"?cursor="+cursor, "", "X-Tidegate-Token", bossToken)
 			if w.Code != 422 || !strings.Contains(w.Body.String(), "query.cursor") {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)
 			}

@@ -29,11 +29,6 @@ const (
 	eventsPath = "/events"
 )
 
-// ofPage tells whether a route is one that a browser opens, which asks for a password where it is told to.
-func ofPage(route string) bool {
-	return route == pagePath || route == eventsPath || route == assetsPath+"*"
-}
-
 // Most of what is looked at of one kind; the page shows fewer.
 const (
 	mostHolders = 20
@@ -42,15 +37,16 @@ const (
 )
 
 // page registers the page and what it loads.
-func (a *API) page(described *huma.OpenAPI) {
+func (a *API) page(docs huma.API) {
+	described := docs.OpenAPI()
+	a.sessions(docs)
 	a.feed = dashboard.NewFeed(a.live.Recorder, dashboard.Sources{
 		Process: a.liveProcess, Health: a.liveHealth, Sales: a.liveSales, Queue: a.liveQueue, Bans: a.liveBans, Semaphores: a.liveSemaphores(),
 		Rules: a.liveRules(), Committed: a.orders.Committed, RoundTrips: a.live.RoundTrips,
 	}, a.log)
-	operator := needs(RoleOperator)
-	a.internal.GET(pagePath, echo.WrapHandler(dashboard.Page(a.version)), operator)
-	a.internal.GET(assetsPath+"*", echo.WrapHandler(http.StripPrefix(assetsPath, dashboard.Assets())), operator)
-	a.internal.GET(eventsPath, echo.WrapHandler(a.feed.Stream(a.leaving.Done(), a.mayStay)), operator)
+	a.internal.GET(pagePath, echo.WrapHandler(dashboard.Page(a.version)))
+	a.internal.GET(assetsPath+"*", echo.WrapHandler(http.StripPrefix(assetsPath, dashboard.Assets())))
+	a.internal.GET(eventsPath, echo.WrapHandler(a.feed.Stream(a.leaving.Done(), a.mayStay)), needs(forViewers))
 	for path, kind := range map[string]string{pagePath: "text/html", eventsPath: "text/event-stream"} {
 		described.AddOperation(&huma.Operation{
 			OperationID: map[string]string{pagePath: "page", eventsPath: "events"}[path], Method: http.MethodGet, Path: path,
@@ -60,9 +56,14 @@ func (a *API) page(described *huma.OpenAPI) {
 	}
 }
 
-// mayStay tells whether who was let in would be again: a stream lasts longer than a token may.
+// mayStay tells whether a caller who was let in would be let in again: a stream lasts longer than a token or a session may.
 func (a *API) mayStay(r *http.Request) bool {
-	return a.tokens == nil || a.tokens.holds(requestOf(r.Context()).shown)
+	came := requestOf(r.Context())
+	if came.session {
+		_, found, ok := a.sessionOf(r)
+		return ok && found == came.shown
+	}
+	return a.tokens == nil || a.tokens.holds(came.shown)
 }
 
 // RunLive makes the frames of the page until ctx ends; it then returns nil.
@@ -99,6 +100,9 @@ func (a *API) liveProcess() dashboard.Process {
 	}
 	if s.RulesFailed {
 		p.Degraded = append(p.Degraded, "the rules file has a change that is wrong")
+	}
+	if demo := a.demoSecrets(); len(demo) > 0 {
+		p.Degraded = append(p.Degraded, "everybody knows the secrets of "+strings.Join(demo, ", "))
 	}
 	if a.live.Degraded != nil {
 		p.Degraded = append(p.Degraded, a.live.Degraded()...)
@@ -208,7 +212,7 @@ func (a *API) liveSemaphores() func(context.Context) ([]dashboard.Semaphore, err
 		for i := range standings {
 			st := &standings[i].Status
 			st.Holders, st.Waiters = st.Holders[:min(len(st.Holders), mostHolders)], nil
-			view := a.viewSemaphore(st, &standings[i].Entry, RoleOperator)
+			view := a.viewSemaphore(st, &standings[i].Entry, RoleOperator) // no viewer can release a permit by its id
 			all[i] = dashboard.Semaphore{Name: view.Name, Limit: view.Limit, InUse: view.InUse, Waiting: view.Waiting, Holders: []dashboard.Holder{}}
 			for _, h := range view.Holders {
 				all[i].Holders = append(all[i].Holders, dashboard.Holder{PermitID: h.PermitID, Holder: h.Holder, Weight: h.Weight, Since: h.Since, Until: h.LeaseUntil})

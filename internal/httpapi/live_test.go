@@ -52,27 +52,30 @@ func TestThePageKnowsTheReasons(t *testing.T) {
 	}
 }
 
-func TestThePageIsForOperators(t *testing.T) {
+// The page itself is nothing secret; what it shows is for viewers and operators.
+func TestThePageIsForViewers(t *testing.T) {
 	b := setup(t, withPage, withTokens(t))
-	for _, path := range []string{"/", "/assets/main.js", "/events"} {
-		w := call(b.Internal(), "GET", path, "")
-		if w.Code != http.StatusUnauthorized || !strings.HasPrefix(w.Header().Get("Www-Authenticate"), "Basic ") {
-			t.Errorf("%s without a token: %d %v", path, w.Code, w.Header())
+	for _, path := range []string{"/", "/assets/main.js"} {
+		if w := call(b.Internal(), "GET", path, ""); w.Code != http.StatusOK {
+			t.Errorf("%s: %d", path, w.Code)
 		}
-		if w := call(b.Internal(), "GET", path, "", "X-Tidegate-Token", "admit-token"); w.Code != http.StatusForbidden {
-			t.Errorf("%s for a service: %d", path, w.Code)
+		if w := call(b.Internal(), "POST", path, "{}", "X-Tidegate-Token", "operator-token-of-tests"); w.Code != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s: %d", path, w.Code)
 		}
 		if w := call(b.Public(), "GET", path, ""); w.Code != http.StatusNotFound {
 			t.Errorf("%s in public: %d", path, w.Code)
 		}
 	}
-	for _, path := range []string{"/", "/assets/main.js"} {
-		if w := call(b.Internal(), "GET", path, "", "X-Tidegate-Token", "operator-token"); w.Code != http.StatusOK {
-			t.Errorf("%s: %d", path, w.Code)
+	if w := call(b.Internal(), "GET", "/events", ""); w.Code != http.StatusUnauthorized || w.Header().Get("Www-Authenticate") != "Bearer" {
+		t.Errorf("without a token: %d %v", w.Code, w.Header())
+	}
+	for _, token := range []string{"admit-token-of-tests", "metrics-token-of-tests"} {
+		if w := call(b.Internal(), "GET", "/events", "", "X-Tidegate-Token", token); w.Code != http.StatusForbidden {
+			t.Errorf("%s: %d", token, w.Code)
 		}
-		if w := call(b.Internal(), "POST", path, "{}", "X-Tidegate-Token", "operator-token"); w.Code != http.StatusMethodNotAllowed {
-			t.Errorf("POST %s: %d", path, w.Code)
-		}
+	}
+	if w := call(b.Public(), "GET", "/events", ""); w.Code != http.StatusNotFound {
+		t.Errorf("in public: %d", w.Code)
 	}
 }
 
@@ -88,7 +91,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.SetBasicAuth("any", "operator-token")
+	req.Header.Set("X-Tidegate-Token", "operator-token-of-tests")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +102,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 			continue
 		}
 		if frames++; frames == 2 { // of the same name, as whoever changes a token writes it
-			if err := tokens.load([]byte("- {name: ops, role: operator, token: another-token}")); err != nil {
+			if err := tokens.load([]byte("- {name: ops, role: operator, token: another-token-of-tests}")); err != nil {
 				t.Error(err)
 			}
 		}

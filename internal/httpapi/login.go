@@ -44,11 +44,11 @@ var (
 
 // logins are the routes about failed logins.
 func (a *API) logins(docs huma.API) {
-	register(a, docs, RoleAdmit, attemptRoute, a.attemptLogin)
-	register(a, docs, RoleAdmit, outcomeRoute, a.settleLogin)
-	register(a, docs, RoleOperator, subjectsRoute, a.loginSubject)
-	register(a, docs, RoleOperator, liftRoute, a.liftLogin)
-	register(a, docs, RoleOperator, loginHistoryRoute, a.listLoginEvents)
+	register(a, docs, forServices, attemptRoute, a.attemptLogin)
+	register(a, docs, forServices, outcomeRoute, a.settleLogin)
+	register(a, docs, forOperators, subjectsRoute, a.loginSubject)
+	register(a, docs, forOperators, liftRoute, a.liftLogin)
+	register(a, docs, forViewers, loginHistoryRoute, a.listLoginEvents)
 }
 
 // modeReport stands beside modeCheck; all other attempts are reserved.

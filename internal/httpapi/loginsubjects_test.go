@@ -363,12 +363,12 @@ func TestLoginRoles(t *testing.T) {
 		{"DELETE", "/v1/login/subjects?name=ann", "", 403},
 		{"GET", "/v1/login/history", "", 403},
 	} {
-		for token, status := range map[string]int{"admit-token": tt.admit, "metrics-token": 403, "": 401} {
+		for token, status := range map[string]int{"admit-token-of-tests": tt.admit, "metrics-token-of-tests": 403, "": 401} {
 			if w := call(b.Internal(), tt.method, tt.path, tt.body, "X-Tidegate-Token", token); w.Code != status {
 				t.Errorf("%s %s as %q: %d %s", tt.method, tt.path, token, w.Code, w.Body)
 			}
 		}
-		if w := call(b.Internal(), tt.method, tt.path, tt.body, "X-Tidegate-Token", "operator-token"); w.Code == 403 || w.Code == 401 {
+		if w := call(b.Internal(), tt.method, tt.path, tt.body, "X-Tidegate-Token", "operator-token-of-tests"); w.Code == 403 || w.Code == 401 {
 			t.Errorf("%s %s: %d %s", tt.method, tt.path, w.Code, w.Body)
 		}
 		if w := call(b.Public(), tt.method, tt.path, tt.body); w.Code != 404 {

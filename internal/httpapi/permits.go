@@ -34,13 +34,13 @@ var (
 
 // permits are the routes of semaphores.
 func (a *API) permits(docs huma.API) {
-	register(a, docs, RoleAdmit, semaphoresRoute, a.listSemaphores)
-	register(a, docs, RoleAdmit, semaphoreRoute, a.getSemaphore)
-	register(a, docs, RoleOperator, putSemaphoreRoute, a.putSemaphore)
-	register(a, docs, RoleOperator, deleteSemaphoreRoute, a.deleteSemaphore)
-	register(a, docs, RoleAdmit, acquireRoute, a.acquire)
-	register(a, docs, RoleAdmit, renewRoute, a.renew)
-	register(a, docs, RoleAdmit, releaseRoute, a.release)
+	register(a, docs, forReaders, semaphoresRoute, a.listSemaphores)
+	register(a, docs, forReaders, semaphoreRoute, a.getSemaphore)
+	register(a, docs, forOperators, putSemaphoreRoute, a.putSemaphore)
+	register(a, docs, forOperators, deleteSemaphoreRoute, a.deleteSemaphore)
+	register(a, docs, forServices, acquireRoute, a.acquire)
+	register(a, docs, forServices, renewRoute, a.renew)
+	register(a, docs, forServices, releaseRoute, a.release)
 }
 
 type acquireInput struct {
@@ -193,7 +193,7 @@ func (a *API) release(ctx context.Context, in *permitInput) (*struct{}, error) {
 		return nil, semdefs.Away(sem.Release(ctx, id))
 	}
 	id, ok := a.unsigned(forOperator, in.Name, in.ID)
-	if !ok || !requestOf(ctx).role.may(RoleOperator) {
+	if !ok || !requestOf(ctx).role.may(forOperators) {
 		return nil, invalidAt("path.id", fmt.Sprintf("%.80q is no permit's id", in.ID))
 	}
 	return nil, a.forceRelease(ctx, sem, id)

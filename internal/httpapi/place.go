@@ -11,7 +11,7 @@ import (
 
 type placeInput struct {
 	Sale    string `path:"sale" doc:"Name of the sale"`
-	Key     string `header:"Idempotency-Key" doc:"At most 255 printable characters. Makes a repetition of this request the same order. Required without a user, and where a buyer may hold more than one unit"`
+	Key     string `header:"Idempotency-Key" example:"2f1c6a0e-8f0b-4c6e-9a53-7d1f0b6c9e21" doc:"At most 255 printable characters. Makes a repetition of this request the same order. Required where a buyer may hold more than one unit, and without a user. Without a user it has 22 to 255 characters and is a secret, such as a random UUID: whoever knows it has the order"`
 	Captcha string `header:"X-Captcha" doc:"Solution of the challenge that a refusal with captcha_required named; good for one request"`
 	Body    struct {
 		Item     string `json:"item" doc:"Name of the item"`
@@ -38,8 +38,8 @@ type placedOrder struct {
 }
 
 // place answers from this process where it can, else asks the rules, else
-// reserves. What the process knows is not charged: a sold-out sale costs its
-// crowd nothing.
+// reserves. What the process knows is not charged to users: a sold-out sale
+// costs its crowd nothing.
 func (a *API) place(ctx context.Context, in *placeInput) (*placeOutput, error) {
 	r := requestOf(ctx)
 	r.placing = true
@@ -59,6 +59,13 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 	}
 	r.sale, r.item = in.Sale, in.Body.Item
 	out, decided := attempt.Screen()
+	if decided && !out.Admitted() && r.caller.User == "" { // the key may be a guess at somebody's, which costs what an order does
+		_, cancel, err := a.charge(ctx, a.within)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+	}
 	if !decided {
 		if out, err = a.reserve(ctx, attempt); err != nil {
 			return nil, err

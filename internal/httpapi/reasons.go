@@ -130,7 +130,7 @@ var kinds = []kind{
 	},
 	{
 		reasonKeyRequired, 422, "idempotency-key-required", "An Idempotency-Key is required",
-		"Send one, with at most 255 printable characters. It tells a repetition from a second order.", 0, nil,
+		"Send one, with at most 255 printable characters. It tells a repetition from a second order. Without a user it has at least 22, is a secret, and a new one for each order: a random UUID.", 0, nil,
 	},
 	{string(admission.RateLimited), 429, quotaExceeded, "Too many requests", "", 0, nil},
 	{string(admission.CostAboveLimit), 429, quotaExceeded, "The request exceeds the whole limit", "", 0, nil},

@@ -23,7 +23,7 @@ const (
 
 // reports registers what streams, past Huma, which would hold all of it.
 func (a *API) reports(described *huma.OpenAPI) {
-	a.internal.GET("/v1/sales/:sale/orders.csv", a.ordersCSV, needs(RoleAdmit), a.capped(reports.Semaphore, reportWait))
+	a.internal.GET("/v1/sales/:sale/orders.csv", a.ordersCSV, needs(forServices), a.capped(reports.Semaphore, reportWait))
 	described.AddOperation(&huma.Operation{
 		OperationID: "orders-csv", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders.csv", Summary: "All orders of a sale as CSV",
 		Description: "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole.", Tags: operating,

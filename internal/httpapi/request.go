@@ -22,7 +22,8 @@ type request struct {
 	caller  Caller
 	role    Role   // of the token; empty on the public listener
 	token   string // its name; empty also without tokens
-	shown   token  // what was shown; zero as well
+	shown   token  // what was shown, or what the session is of; zero as well
+	session bool   // by the page's cookie
 	placing bool   // it is an order, which the page is told of when it is decided as a whole
 	stay    stay   // while it is decided
 	header  http.Header
@@ -42,7 +43,7 @@ func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*
 
 // viewer is how the caller sees orders: services and operators see all.
 func (r *request) viewer() orders.Viewer {
-	return orders.Viewer{User: r.caller.User, All: r.role.may(RoleAdmit)}
+	return orders.Viewer{User: r.caller.User, All: r.role.may(forReaders)}
 }
 
 // track tells of every request how it was answered.

@@ -73,18 +73,18 @@ func switchRoute(verb, summary string) huma.Operation {
 }
 
 // common are the routes of both listeners. On the public one reading asks the
-// rules first; services on the internal one read as they need to.
-func (a *API) common(docs huma.API, reading ...func(huma.Context, func(huma.Context))) {
+// rules first; on the internal one reading and placing ask for a role.
+func (a *API) common(docs huma.API, public bool, reading, placing huma.Middlewares) {
 	huma.Register(docs, livezRoute, a.livez)
 	huma.Register(docs, readyzRoute, a.readyz)
 	sale, order := saleRoute, orderRoute
 	sale.Middlewares, order.Middlewares = reading, reading
-	if len(reading) > 0 {
+	if public {
 		sale.Parameters, order.Parameters = captchaParameter, captchaParameter
 	}
 	huma.Register(docs, sale, a.sale)
 	quick := placeRoute
-	quick.Middlewares = huma.Middlewares{a.quickPlace}
+	quick.Middlewares = append(placing, a.quickPlace)
 	huma.Register(docs, quick, a.place)
 	huma.Register(docs, order, a.order)
 }
@@ -111,29 +111,29 @@ func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
 
 // operators are the routes of the internal listener only.
 func (a *API) operators(docs huma.API) {
-	register(a, docs, RoleAdmit, allOrdersRoute, a.allOrders)
-	register(a, docs, RoleAdmit, eventsRoute, a.orderEvents)
-	register(a, docs, RoleAdmit, payRoute, ofOperators(a, payRoute, a.pay))
-	register(a, docs, RoleAdmit, cancelRoute, ofOperators(a, cancelRoute, a.cancel))
-	register(a, docs, RoleOperator, deadLettersRoute, a.deadLetters)
-	register(a, docs, RoleOperator, replayRoute, a.replay)
-	register(a, docs, RoleOperator, salesRoute, a.sales)
-	register(a, docs, RoleOperator, putSaleRoute, a.putSale)
+	register(a, docs, forReaders, allOrdersRoute, a.allOrders)
+	register(a, docs, forReaders, eventsRoute, a.orderEvents)
+	register(a, docs, forServices, payRoute, ofOperators(a, payRoute, a.pay))
+	register(a, docs, forServices, cancelRoute, ofOperators(a, cancelRoute, a.cancel))
+	register(a, docs, forViewers, deadLettersRoute, a.deadLetters)
+	register(a, docs, forOperators, replayRoute, a.replay)
+	register(a, docs, forViewers, salesRoute, a.sales)
+	register(a, docs, forOperators, putSaleRoute, a.putSale)
 	responses := docs.OpenAPI().Paths[putSaleRoute.Path].Put.Responses
 	responses["201"] = &huma.Response{Description: "Created", Content: responses["200"].Content}
-	register(a, docs, RoleOperator, switchRoute("open", "Publish or resume a sale; its hours still apply"), a.setSwitch(orders.SwitchOpen))
-	register(a, docs, RoleOperator, switchRoute("pause", "Pause a sale"), a.setSwitch(orders.SwitchPaused))
-	register(a, docs, RoleOperator, switchRoute("close", "End a sale for good"), a.setSwitch(orders.SwitchClosed))
-	register(a, docs, RoleOperator, verifyRoute, a.verify)
+	register(a, docs, forOperators, switchRoute("open", "Publish or resume a sale; its hours still apply"), a.setSwitch(orders.SwitchOpen))
+	register(a, docs, forOperators, switchRoute("pause", "Pause a sale"), a.setSwitch(orders.SwitchPaused))
+	register(a, docs, forOperators, switchRoute("close", "End a sale for good"), a.setSwitch(orders.SwitchClosed))
+	register(a, docs, forViewers, verifyRoute, a.verify)
 	docs.OpenAPI().Components.Schemas.Map()["Check"].AdditionalProperties = true // as all answers, it may gain fields
-	register(a, docs, RoleOperator, rulesRoute, a.rules)
-	register(a, docs, RoleOperator, reloadRoute, a.reloadRules)
-	register(a, docs, RoleOperator, bansRoute, a.listBans)
-	register(a, docs, RoleOperator, putBanRoute, a.putBan)
-	register(a, docs, RoleOperator, deleteBanRoute, a.deleteBan)
-	register(a, docs, RoleOperator, banHistoryRoute, a.banHistory)
+	register(a, docs, forViewers, rulesRoute, a.rules)
+	register(a, docs, forOperators, reloadRoute, a.reloadRules)
+	register(a, docs, forViewers, bansRoute, a.listBans)
+	register(a, docs, forOperators, putBanRoute, a.putBan)
+	register(a, docs, forOperators, deleteBanRoute, a.deleteBan)
+	register(a, docs, forViewers, banHistoryRoute, a.banHistory)
 	if a.audit != nil {
-		register(a, docs, RoleOperator, auditRoute, a.listAudit)
+		register(a, docs, forViewers, auditRoute, a.listAudit)
 	}
 	if a.semaphores != nil {
 		a.permits(docs)
@@ -141,18 +141,23 @@ func (a *API) operators(docs huma.API) {
 	}
 }
 
-// register is huma.Register for routes that ask for a role.
-func register[I, O any](a *API, docs huma.API, needs Role, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
-	op.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
-		if !requestOf(ctx.Context()).role.may(needs) {
-			a.fail(humaecho.Unwrap(ctx), errForbidden)
-			return
-		}
-		next(ctx)
-	}}
-	if needs == RoleOperator && op.Method != http.MethodGet {
+// register is huma.Register for routes that are for some roles.
+func register[I, O any](a *API, docs huma.API, roles []Role, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
+	op.Middlewares = huma.Middlewares{a.only(roles)}
+	if len(roles) == 0 && op.Method != http.MethodGet {
 		op.Middlewares = append(huma.Middlewares{a.auditRefused(op)}, op.Middlewares...)
 		handler = audited(a, op, handler)
 	}
 	huma.Register(docs, op, handler)
+}
+
+// only is the middleware of operations that are for some roles.
+func (a *API) only(roles []Role) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		if !requestOf(ctx.Context()).role.may(roles) {
+			a.fail(humaecho.Unwrap(ctx), errForbidden)
+			return
+		}
+		next(ctx)
+	}
 }

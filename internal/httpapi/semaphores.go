@@ -106,7 +106,7 @@ func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by Role) sem
 	}
 	for i, h := range st.Holders {
 		v.Holders[i] = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: instant(h.Since), LeaseUntil: instant(h.Until)}
-		if by.may(RoleOperator) {
+		if by.may(forOperators) {
 			v.Holders[i].PermitID = a.signed(forOperator, st.Name, h.ID)
 		}
 	}

@@ -43,9 +43,9 @@ var (
 
 // services are the routes of the internal listener for services, gateways and monitoring.
 func (a *API) services(docs huma.API) {
-	register(a, docs, RoleAdmit, admitRoute, a.admit)
-	register(a, docs, RoleAdmit, batchRoute, a.admitBatch)
-	register(a, docs, RoleAdmit, explainRoute, a.explain)
+	register(a, docs, forServices, admitRoute, a.admit)
+	register(a, docs, forServices, batchRoute, a.admitBatch)
+	register(a, docs, forReaders, explainRoute, a.explain)
 	if a.login != nil {
 		a.logins(docs)
 	}
@@ -54,7 +54,7 @@ func (a *API) services(docs huma.API) {
 		a.koalas(docs.OpenAPI())
 	}
 	if a.metrics != nil {
-		a.internal.GET("/metrics", echo.WrapHandler(a.metrics), needs(RoleMetrics))
+		a.internal.GET("/metrics", echo.WrapHandler(a.metrics), needs(forScrapers))
 		docs.OpenAPI().AddOperation(&huma.Operation{
 			OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Summary: "Metrics for Prometheus", Tags: health,
 			Responses: refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {}}}, 401, 403),
@@ -69,8 +69,8 @@ func (a *API) gateways(described *huma.OpenAPI) {
 		fields[name] = &huma.Param{Schema: &huma.Schema{Type: huma.TypeString}}
 	}
 	for _, method := range authzMethods {
-		a.internal.Add(method, authzPath, a.authz, needs(RoleAdmit))
-		a.internal.Add(method, authzBelow, a.authz, needs(RoleAdmit))
+		a.internal.Add(method, authzPath, a.authz, needs(forServices))
+		a.internal.Add(method, authzBelow, a.authz, needs(forServices))
 		described.AddOperation(&huma.Operation{
 			OperationID: "authz-" + method, Method: method, Path: authzPath, Summary: "For gateways: whether to pass a request on, by what they forward",
 			Tags: deciding, Parameters: authzParameters,
@@ -115,11 +115,11 @@ func refusals(ok *huma.Response, statuses ...int) map[string]*huma.Response {
 	return all
 }
 
-// needs is the middleware of routes that ask for a role and are not Huma's.
-func needs(role Role) echo.MiddlewareFunc {
+// needs is the middleware of routes that are for some roles and are not Huma's.
+func needs(roles []Role) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if !requestOf(c.Request().Context()).role.may(role) {
+			if !requestOf(c.Request().Context()).role.may(roles) {
 				return errForbidden
 			}
 			return next(c)

@@ -11,9 +11,10 @@ import (
 )
 
 const tokenList = `
-- {name: gateway, role: admit, token: admit-token}
-- {name: prometheus, role: metrics, token: metrics-token}
-- {name: ops, role: operator, token: operator-token}
+- {name: gateway, role: admit, token: admit-token-of-tests}
+- {name: prometheus, role: metrics, token: metrics-token-of-tests}
+- {name: hall, role: viewer, token: viewer-token-of-tests}
+- {name: ops, role: operator, token: operator-token-of-tests}
 `
 
 func writeTokens(t *testing.T, content string) string {
@@ -28,7 +29,7 @@ func writeTokens(t *testing.T, content string) string {
 func withTokens(t *testing.T) func(*Config) {
 	return func(c *Config) {
 		var err error
-		if c.Tokens, err = LoadTokens(writeTokens(t, tokenList), slog.New(slog.DiscardHandler)); err != nil {
+		if c.Tokens, err = LoadTokens(writeTokens(t, tokenList), false, slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,44 +39,48 @@ func TestRoles(t *testing.T) {
 	b := setup(t, withTokens(t))
 	order := "/v1/orders/" + orderID.String()
 	for _, tt := range []struct {
-		method, path                    string
-		none, admit, metrics, operators int
+		method, path                           string
+		none, admit, metrics, viewer, operator int
 	}{
-		{"GET", "/livez", 200, 200, 200, 200},
-		{"GET", "/readyz", 200, 200, 200, 200},
-		{"GET", "/openapi.json", 200, 200, 200, 200},
-		{"GET", "/docs", 200, 200, 200, 200},
-		{"GET", "/problems/invalid", 200, 200, 200, 200},
-		{"GET", "/v1/sales/flash", 401, 200, 200, 200},
-		{"GET", order, 401, 200, 404, 200}, // metrics sees only its own, as anybody
-		{"POST", order + "/cancel", 401, 200, 403, 200},
-		{"POST", order + "/payment", 401, 422, 403, 422}, // without a body
-		{"GET", "/v1/order-events", 401, 200, 403, 200},
-		{"GET", "/v1/orders/dead", 401, 403, 403, 200},
-		{"POST", "/v1/orders/dead/" + orderID.String() + "/replay", 401, 403, 403, 200},
-		{"GET", "/v1/sales/flash/orders", 401, 200, 403, 200},
-		{"GET", "/v1/sales", 401, 403, 403, 200},
-		{"GET", "/v1/sales/flash/verify", 401, 403, 403, 200},
-		{"GET", "/v1/rules", 401, 403, 403, 200},
-		{"POST", "/v1/sales/flash/open", 401, 403, 403, 200},
-		{"POST", "/v1/sales/flash/pause", 401, 403, 403, 200},
-		{"POST", "/v1/sales/flash/close", 401, 403, 403, 200},
-		{"PUT", "/v1/sales/flash", 401, 403, 403, 422},
-		{"POST", "/v1/rules/reload", 401, 403, 403, 200},
-		{"POST", "/v1/admit", 401, 422, 403, 422}, // without a body
-		{"POST", "/v1/admit/batch", 401, 422, 403, 422},
-		{"GET", "/v1/explain", 401, 200, 403, 200},
-		{"GET", "/v1/authz", 401, 422, 403, 422}, // without the client's request
-		{"DELETE", "/v1/authz/x", 401, 200, 403, 200},
-		{"GET", "/v1/bans", 401, 403, 403, 200},
-		{"GET", "/v1/bans/history", 401, 403, 403, 200},
-		{"PUT", "/v1/bans/user/ann", 401, 403, 403, 422},
-		{"DELETE", "/v1/bans/user/ann", 401, 403, 403, 404},
-		{"GET", "/metrics", 401, 403, 200, 200},
-		{"GET", "/nothing", 401, 404, 404, 404},
-		{"DELETE", "/v1/rules", 401, 405, 405, 405},
+		{"GET", "/livez", 200, 200, 200, 200, 200},
+		{"GET", "/readyz", 200, 200, 200, 200, 200},
+		{"GET", "/openapi.json", 200, 200, 200, 200, 200},
+		{"GET", "/docs", 200, 200, 200, 200, 200},
+		{"GET", "/problems/invalid", 200, 200, 200, 200, 200},
+		{"GET", "/v1/sales/flash", 401, 200, 403, 200, 200},
+		{"POST", "/v1/sales/flash/orders", 401, 422, 403, 403, 422}, // without a body
+		{"GET", order, 401, 200, 403, 200, 200},
+		{"POST", order + "/cancel", 401, 200, 403, 403, 200},
+		{"POST", order + "/payment", 401, 422, 403, 403, 422},
+		{"GET", "/v1/order-events", 401, 200, 403, 200, 200},
+		{"GET", "/v1/orders/dead", 401, 403, 403, 200, 200},
+		{"POST", "/v1/orders/dead/" + orderID.String() + "/replay", 401, 403, 403, 403, 200},
+		{"GET", "/v1/sales/flash/orders", 401, 200, 403, 200, 200},
+		{"GET", "/v1/sales", 401, 403, 403, 200, 200},
+		{"GET", "/v1/sales/flash/verify", 401, 403, 403, 200, 200},
+		{"GET", "/v1/rules", 401, 403, 403, 200, 200},
+		{"POST", "/v1/sales/flash/open", 401, 403, 403, 403, 200},
+		{"POST", "/v1/sales/flash/pause", 401, 403, 403, 403, 200},
+		{"POST", "/v1/sales/flash/close", 401, 403, 403, 403, 200},
+		{"PUT", "/v1/sales/flash", 401, 403, 403, 403, 422},
+		{"POST", "/v1/rules/reload", 401, 403, 403, 403, 200},
+		{"POST", "/v1/admit", 401, 422, 403, 403, 422},
+		{"POST", "/v1/admit/batch", 401, 422, 403, 403, 422},
+		{"GET", "/v1/explain", 401, 200, 403, 200, 200},
+		{"GET", "/v1/authz", 401, 422, 403, 403, 422}, // without the client's request
+		{"DELETE", "/v1/authz/x", 401, 200, 403, 403, 200},
+		{"GET", "/v1/bans", 401, 403, 403, 200, 200},
+		{"GET", "/v1/bans/history", 401, 403, 403, 200, 200},
+		{"PUT", "/v1/bans/user/ann", 401, 403, 403, 403, 422},
+		{"DELETE", "/v1/bans/user/ann", 401, 403, 403, 403, 404},
+		{"GET", "/metrics", 401, 403, 200, 403, 200},
+		{"GET", "/nothing", 401, 404, 404, 404, 404},
+		{"DELETE", "/v1/rules", 401, 405, 405, 405, 405},
 	} {
-		for token, want := range map[string]int{"": tt.none, "wrong": tt.none, "admit-token": tt.admit, "metrics-token": tt.metrics, "operator-token": tt.operators} {
+		for token, want := range map[string]int{
+			"": tt.none, "a-wrong-token-of-tests": tt.none, "admit-token-of-tests": tt.admit, "metrics-token-of-tests": tt.metrics,
+			"viewer-token-of-tests": tt.viewer, "operator-token-of-tests": tt.operator,
+		} {
 			w := call(b.Internal(), tt.method, tt.path, "", "X-Tidegate-Token", token, "X-User-ID", "")
 			if w.Code != want {
 				t.Errorf("%s %s with %q: %d, want %d: %s", tt.method, tt.path, token, w.Code, want, w.Body)
@@ -94,17 +99,16 @@ func TestWaysToSendAToken(t *testing.T) {
 		fields []string
 		status int
 	}{
-		{[]string{"Authorization", "Bearer operator-token"}, 200},
-		{[]string{"Authorization", "bearer operator-token"}, 200},
-		{[]string{"Authorization", basic("anybody:operator-token")}, 200},
-		{[]string{"Authorization", basic(":operator-token")}, 200},
-		{[]string{"X-Tidegate-Token", "operator-token"}, 200},
-		{[]string{"X-Tidegate-Token", "wrong", "Authorization", "Bearer operator-token"}, 401},
-		{[]string{"Authorization", basic("operator-token:")}, 401},
-		{[]string{"Authorization", basic("operator-token")}, 401},
-		{[]string{"Authorization", "operator-token"}, 401},
-		{[]string{"Authorization", "Bearer operator-tokem"}, 401},
-		{[]string{"Authorization", "Bearer operator-token2"}, 401},
+		{[]string{"Authorization", "Bearer operator-token-of-tests"}, 200},
+		{[]string{"Authorization", "bearer operator-token-of-tests"}, 200},
+		{[]string{"Authorization", basic("anybody:operator-token-of-tests")}, 401}, // see TestBasic
+		{[]string{"X-Tidegate-Token", "operator-token-of-tests"}, 200},
+		{[]string{"X-Tidegate-Token", "wrong", "Authorization", "Bearer operator-token-of-tests"}, 401},
+		{[]string{"Authorization", basic("operator-token-of-tests:")}, 401},
+		{[]string{"Authorization", basic("operator-token-of-tests")}, 401},
+		{[]string{"Authorization", "operator-token-of-tests"}, 401},
+		{[]string{"Authorization", "Bearer operator-token-of-testz"}, 401},
+		{[]string{"Authorization", "Bearer operator-token-of-tests2"}, 401},
 		{[]string{"Authorization", "Bearer "}, 401},
 		{nil, 401},
 	} {
@@ -113,7 +117,7 @@ func TestWaysToSendAToken(t *testing.T) {
 		}
 	}
 	// On the public listener a token is nothing.
-	if p := problemIn(t, call(b.Public(), "GET", "/v1/rules", "", "X-Tidegate-Token", "operator-token")); p.Status != 404 {
+	if p := problemIn(t, call(b.Public(), "GET", "/v1/rules", "", "X-Tidegate-Token", "operator-token-of-tests")); p.Status != 404 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -126,10 +130,10 @@ func TestTokenAndJWT(t *testing.T) {
 	}
 	b := setup(t, withTokens(t), func(c *Config) { c.Identity = id })
 	user := "Bearer " + sign(t, "HS256", jwtSecret, "", goodClaims(nil))
-	if w := call(b.Internal(), "POST", placePath, `{"item":"shoe"}`, "X-Tidegate-Token", "admit-token", "Authorization", user); w.Code != 202 || b.orders.requests[0].User != "ada" {
+	if w := call(b.Internal(), "POST", placePath, `{"item":"shoe"}`, "X-Tidegate-Token", "admit-token-of-tests", "Authorization", user); w.Code != 202 || b.orders.requests[0].User != "ada" {
 		t.Errorf("%d %s %+v", w.Code, w.Body, b.orders.requests)
 	}
-	if w := call(b.Internal(), "POST", placePath, `{"item":"shoe"}`, "Authorization", "Bearer admit-token"); w.Code != 202 || b.orders.requests[1].User != "" {
+	if w := call(b.Internal(), "POST", placePath, `{"item":"shoe"}`, "Authorization", "Bearer admit-token-of-tests"); w.Code != 202 || b.orders.requests[1].User != "" {
 		t.Errorf("%d %s %+v", w.Code, w.Body, b.orders.requests)
 	}
 	if w := call(b.Internal(), "GET", "/v1/sales/flash", "", "Authorization", user); w.Code != 401 {
@@ -142,40 +146,41 @@ func TestTokenFileErrors(t *testing.T) {
 		"empty":         "",
 		"empty list":    "[]",
 		"not a list":    "name: ops",
-		"unknown field": "- {name: a, role: admit, token: hunter2, colour: red}",
-		"unknown role":  "- {name: a, role: hunter2, token: b}",
-		"no name":       "- {role: admit, token: hunter2}",
+		"unknown field": "- {name: a, role: admit, token: hunter2hunter2hunter2, colour: red}",
+		"unknown role":  "- {name: a, role: hunter2, token: 0123456789abcdef}",
+		"no name":       "- {role: admit, token: hunter2hunter2hunter2}",
 		"no token":      "- {name: a, role: admit}",
-		"spaces":        "- {name: a, role: admit, token: hunter2 hunter2}",
-		"same name":     "- {name: a, role: admit, token: hunter2}\n- {name: a, role: admit, token: c}",
-		"same token":    "- {name: a, role: admit, token: hunter2}\n- {name: b, role: operator, token: hunter2}",
+		"short":         "- {name: a, role: admit, token: hunter2hunter2h}",
+		"spaces":        "- {name: a, role: admit, token: hunter2 hunter2 hunter2}",
+		"same name":     "- {name: a, role: admit, token: hunter2hunter2hunter2}\n- {name: a, role: admit, token: 0123456789abcdef}",
+		"same token":    "- {name: a, role: admit, token: hunter2hunter2hunter2}\n- {name: b, role: operator, token: hunter2hunter2hunter2}",
 		"no YAML":       "- {name: a, role: admit, token: hunter2",
 		"wrong type":    "- {name: a, role: admit, token: [hunter2]}",
 	} {
-		_, err := LoadTokens(writeTokens(t, content), slog.Default())
+		_, err := LoadTokens(writeTokens(t, content), false, slog.Default())
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := LoadTokens(filepath.Join(t.TempDir(), "none"), slog.Default()); err == nil {
+	if _, err := LoadTokens(filepath.Join(t.TempDir(), "none"), false, slog.Default()); err == nil {
 		t.Error("no file was taken")
 	}
-	for _, secret := range []string{"", "with space", "line\n"} {
+	for _, secret := range []string{"", "short", "with space in the middle", "with a line break\n"} {
 		if _, err := NewTokens(secret, ""); err == nil {
 			t.Errorf("%q was taken", secret)
 		}
-		if _, err := NewTokens("secret", secret); err == nil && secret != "" {
+		if _, err := NewTokens("secret-of-an-operator", secret); err == nil && secret != "" {
 			t.Errorf("%q was taken", secret)
 		}
 	}
-	if _, err := NewTokens("secret", "secret"); err == nil {
+	if _, err := NewTokens("secret-of-an-operator", "secret-of-an-operator"); err == nil {
 		t.Error("one token was taken for two")
 	}
-	one, err := NewTokens("secret", "scraper")
+	one, err := NewTokens("secret-of-an-operator", "secret-of-a-scraper")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for secret, role := range map[string]Role{"secret": RoleOperator, "scraper": RoleMetrics, "": "", "other": ""} {
+	for secret, role := range map[string]Role{"secret-of-an-operator": RoleOperator, "secret-of-a-scraper": RoleMetrics, "": "", "other": ""} {
 		if found, ok := one.find(secret); found.role != role || ok != (role != "") {
 			t.Errorf("%q: %v %v", secret, found.role, ok)
 		}
@@ -190,7 +195,7 @@ func TestTokenFileErrors(t *testing.T) {
 func TestTokensAreReloaded(t *testing.T) {
 	file := writeTokens(t, tokenList)
 	logged := make(lines, 16)
-	tokens, err := LoadTokens(file, slog.New(slog.NewTextHandler(logged, nil)))
+	tokens, err := LoadTokens(file, false, slog.New(slog.NewTextHandler(logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,17 +211,17 @@ func TestTokensAreReloaded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	replace("- {name: a, role: nonsense, token: fresh}")
+	replace("- {name: a, role: nonsense, token: fresh-token-of-tests}")
 	logged.await("last good content")
-	if _, ok := tokens.find("operator-token"); !ok {
+	if _, ok := tokens.find("operator-token-of-tests"); !ok {
 		t.Error("a bad file was put into force")
 	}
-	replace("- {name: a, role: admit, token: fresh}")
+	replace("- {name: a, role: admit, token: fresh-token-of-tests}")
 	logged.await("file loaded")
-	if _, ok := tokens.find("operator-token"); ok {
+	if _, ok := tokens.find("operator-token-of-tests"); ok {
 		t.Error("the old tokens are still good")
 	}
-	if found, ok := tokens.find("fresh"); !ok || found.role != RoleAdmit {
+	if found, ok := tokens.find("fresh-token-of-tests"); !ok || found.role != RoleAdmit {
 		t.Errorf("%v %v", found.role, ok)
 	}
 	cancel()

@@ -1,0 +1,54 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// attributeField begins the fields by which a gateway says what else it knows about its client's request. Names of fields have no case, so the
+// attributes have names in small letters.
+const attributeField = "X-Tidegate-Attribute-"
+
+// placeOf are parts of a request for which a gateway has other fields.
+var placeOf = map[string]string{
+	"route": "X-Forwarded-Uri or X-Original-URI", "method": "X-Forwarded-Method or X-Original-Method", "host": "X-Forwarded-Host",
+	"user": "X-User-ID", "tier": "X-User-Tier", "ip": "X-Forwarded-For", "caller": "X-User-ID", "network": "X-Forwarded-For",
+}
+
+// tellAttributes makes what those fields say the request's device, session and attributes. An empty field is none.
+func tellAttributes(header http.Header, req *admission.Request) error {
+	for field, values := range header {
+		name, ok := strings.CutPrefix(field, attributeField)
+		if !ok {
+			continue
+		}
+		name = strings.ToLower(name)
+		at := "header." + field
+		switch {
+		case len(values) != 1:
+			return invalidAt(at, "must be sent once by the gateway: one of the two may be its client's")
+		case placeOf[name] != "":
+			return invalidAt(at, "is no attribute, the gateway says it by "+placeOf[name])
+		case name == "" || len(name) > maxAttributeName:
+			return invalidAt(at, fmt.Sprintf("%sNAME must have a name of 1 to %d bytes", attributeField, maxAttributeName))
+		case len(values[0]) > maxAttributeValue:
+			return invalidAt(at, fmt.Sprintf("must have at most %d bytes", maxAttributeValue))
+		case values[0] == "":
+		case name == "device":
+			req.Device = values[0]
+		case name == "session":
+			req.Session = values[0]
+		default:
+			if req.Attributes == nil {
+				req.Attributes = map[string]string{}
+			}
+			if req.Attributes[name] = values[0]; len(req.Attributes) > maxAttributes {
+				return invalidAt(at, fmt.Sprintf("is one of more than %d attributes", maxAttributes))
+			}
+		}
+	}
+	return nil
+}
