@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,7 +19,11 @@ const (
 	gatewayToken = "a-token-that-only-gateways-have"
 	gatewayRules = `
 version: 1
+lists: {keys: {values: [key-of-acme, key-of-umbrella]}}
 rules:
+  - {name: gold, match: {plan: gold}, algorithm: direct, action: allow}
+  - {name: strangers, match: {route: "/api/**", api-key: {not: {list: keys}}}, algorithm: direct, action: deny}
+  - {name: partners, match: {route: "/api/**"}, subject: [api-key], limit: 2, window: 1h}
   - {name: guests, match: {route: "/shop/**", tier: anonymous}, subject: [ip], limit: 3, window: 1h}
   - {name: members, match: {route: "/members/**"}, subject: [user], limit: 2, window: 1h}
   - {name: orders, match: {route: "/orders", method: POST}, subject: [ip], limit: 1, window: 1h}
@@ -32,7 +35,7 @@ rules:
 func TestGateways(t *testing.T) {
 	for name, start := range map[string]func(*testing.T, addresses) *gateway{"nginx": startNginx, "caddy": startCaddy} {
 		t.Run(name, func(t *testing.T) {
-			api := startForGateways(t)
+			api := startForGateways(t, gatewayRules)
 			shop := newShop(t)
 			at := addresses{authz: api.Addr("internal"), shop: shop.addr}
 			g := start(t, at)
@@ -42,6 +45,7 @@ func TestGateways(t *testing.T) {
 			t.Run("a guest comes in until the limit", func(t *testing.T) { guests(t, g, shop) })
 			t.Run("what a client claims to be has no effect", func(t *testing.T) { claims(t, g, shop) })
 			t.Run("members are counted by name", func(t *testing.T) { members(t, g, shop) })
+			t.Run("partners are counted by key", func(t *testing.T) { partners(t, g, shop) })
 			t.Run("methods and bodies", func(t *testing.T) { orders(t, g, shop) })
 			t.Run("the shop's own refusal", func(t *testing.T) { shopRefuses(t, g) })
 			t.Run("a ban", func(t *testing.T) { banned(t, g, api, shop) })
@@ -62,13 +66,11 @@ func TestGateways(t *testing.T) {
 	}
 }
 
-func startForGateways(t *testing.T) *servetest.Program {
+func startForGateways(t *testing.T, rules string) *servetest.Program {
 	t.Helper()
-	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(rules, []byte(gatewayRules), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	vars := map[string]string{"RULES_FILE": rules, "INTERNAL_TOKEN": gatewayToken, "TRUSTED_PROXIES": "127.0.0.1"}
+	dir := t.TempDir()
+	write(t, dir, "rules.yaml", rules)
+	vars := map[string]string{"RULES_FILE": filepath.Join(dir, "rules.yaml"), "INTERNAL_TOKEN": gatewayToken, "TRUSTED_PROXIES": "127.0.0.1"}
 	folder := t.TempDir()
 	p := servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
 		return run(ctx, arguments(folder), func(name string) string { return vars[name] }, io.Discard, stderr)
@@ -156,6 +158,30 @@ func members(t *testing.T, g *gateway, shop *shop) {
 	refuses(t, g.login(t, "alice", "opensesame"), `"members";r=0;t=`)
 	if a := g.login(t, "bob", "opensesame"); a.Status != http.StatusOK {
 		t.Errorf("bob: %v", a)
+	}
+}
+
+// The key is an attribute that the gateway sends; what a client sends under that name has no effect.
+func partners(t *testing.T, g *gateway, shop *shop) {
+	const acme, umbrella = "X-Api-Key: key-of-acme", "X-Api-Key: key-of-umbrella"
+	from := g.client()
+	for range 2 {
+		if a := g.get(t, from, "/api/stock", acme, "X-Tidegate-Attribute-Api-Key: key-of-umbrella"); a.Status != http.StatusOK {
+			t.Errorf("%v", a)
+		}
+	}
+	refuses(t, g.get(t, g.client(), "/api/stock", acme, "X-Tidegate-Attribute-Plan: gold"), `"partners";r=0;t=`)
+	if a := g.get(t, from, "/api/stock", umbrella); a.Status != http.StatusOK {
+		t.Errorf("another partner: %v", a)
+	}
+	asked := shop.asked()
+	for _, h := range [][]string{nil, {"X-Api-Key: guessed"}, {"X-Tidegate-Attribute-Api-Key: key-of-umbrella"}, {"X-Api-Key;"}} {
+		if a := g.get(t, from, "/api/stock", h...); a.Status != http.StatusForbidden {
+			t.Errorf("%q: %v", h, a)
+		}
+	}
+	if shop.asked() != asked {
+		t.Error("a stranger got to the shop")
 	}
 }
 

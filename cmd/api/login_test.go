@@ -70,3 +70,36 @@ func TestEmbeddedLogins(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whoever guesses may type any name: a ban of an address holds for all of them, and one of a user at every address.
+func TestBansOfLogins(t *testing.T) {
+	rules := writeFile(t, "rules.yaml", `version: 1
+lists: {trusted: {values: [ann, 10.0.0.0/8]}}
+rules: [{name: all, subject: [user], limit: 1000, window: 1s}]
+bans: {allow: trusted}
+`)
+	p := startWith(t, map[string]string{"RULES_FILE": rules})
+	for _, target := range []string{"ip/203.0.113.7", "network/198.51.100.0%2F24", "user/eve"} {
+		if a := servetest.Call("PUT", p.URL("internal")+"/v1/bans/"+target, `{"for_ms":600000}`); a.Status != http.StatusOK {
+			t.Fatal(a)
+		}
+	}
+	for _, tt := range []struct{ name, ip, want string }{
+		{"ann", "203.0.113.7", "deny"}, // her name is on the list, and whoever types it need not be her
+		{"Ann ", "203.0.113.7", "deny"},
+		{"ann", "::ffff:203.0.113.7", "deny"},
+		{"ann", "198.51.100.9", "deny"},
+		{"bob", "203.0.113.7", "deny"},
+		{"ann", "203.0.113.8", "allow"},
+		{"eve", "203.0.113.8", "deny"},
+		{"EVE", "203.0.113.8", "deny"},
+		{"eve", "10.1.2.3", "deny"}, // the address is on the list, and she is not
+		{"bob", "10.1.2.3", "allow"},
+	} {
+		a := servetest.Call("POST", p.URL("internal")+"/v1/login/attempts", fmt.Sprintf(`{"name":%q,"ip":%q}`, tt.name, tt.ip))
+		var got struct{ Decision, Reason string }
+		if a.Into(t, &got); got.Decision != tt.want || tt.want == "deny" && got.Reason != "banned" {
+			t.Errorf("%s from %s: %v, want %s", tt.name, tt.ip, a, tt.want)
+		}
+	}
+}

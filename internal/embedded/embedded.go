@@ -89,7 +89,9 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 				return err
 			}
 			addrs := <-listening
-			ready(Place{Public: baseURL(addrs["public"]), Internal: baseURL(addrs["internal"]), Sale: sale, Folder: cfg.Data})
+			ready(Place{
+				Public: baseURL(addrs["public"]), Internal: baseURL(addrs["internal"]), Redis: string(memory.url), Sale: sale, Folder: cfg.Data,
+			})
 			<-ctx.Done()
 			return nil
 		}},
@@ -169,6 +171,7 @@ func until(ctx context.Context, ask func(context.Context) error) error {
 // Place is where a running embedded server is found.
 type Place struct {
 	Public, Internal string // URLs
+	Redis            string // URL of the Redis in memory, with its password
 	Sale             string // the sample
 	Folder           string
 }

@@ -20,7 +20,10 @@ func (m *Metrics) Orders() orders.Measures {
 		size      = prometheus.NewHistogram(native("commit_orders", "Orders in a transaction that was committed.", 1, 2, 5, 10, 25, 50, 100, 250, 500))
 		confirmed = prometheus.NewHistogram(seconds("confirmation_duration_seconds", "Time from the acceptance of an order to its commit, in the process that committed it."))
 	)
-	m.registry.MustRegister(reserved, batch, size, confirmed)
+	regressed := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "tidegate_database_regressions_total", Help: "Sales that were closed and recovered because the database went back in time.",
+	})
+	m.registry.MustRegister(reserved, batch, size, confirmed, regressed)
 	ok, failed := batch.WithLabelValues("ok"), batch.WithLabelValues("failed") // both are told from the start
 	return orders.Measures{
 		Reserved: func(took time.Duration) {
@@ -36,6 +39,7 @@ func (m *Metrics) Orders() orders.Measures {
 			ok.Observe(took.Seconds())
 		},
 		Confirmed: func(after time.Duration) { confirmed.Observe(after.Seconds()) },
+		Regressed: regressed.Inc,
 	}
 }
 

@@ -142,3 +142,20 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, pat
 	}
 	return migrations.CheckPostgres(ctx, db)
 }
+
+// warnOfStandbys warns of a database that replicates and waits for no standby: one that takes over may lack what was committed last.
+func warnOfStandbys(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) {
+	var (
+		standbys    int
+		synchronous string
+	)
+	if err := pool.QueryRow(ctx, `SELECT count(*), current_setting('synchronous_standby_names') FROM pg_stat_replication`).
+		Scan(&standbys, &synchronous); err != nil {
+		log.WarnContext(ctx, "Postgres does not say whether it replicates", slog.Any("error", err))
+		return
+	}
+	if standbys > 0 && synchronous == "" {
+		log.WarnContext(ctx, "Postgres has no synchronous standby: a failover may lose the last commits; set synchronous_standby_names",
+			slog.Int("standbys", standbys))
+	}
+}

@@ -56,3 +56,15 @@ func TestAWorkerCommitsOverAWeakRedis(t *testing.T) {
 	worker.Logged("Redis keeps less than DURABILITY asks for; orders are committed all the same")
 	shop.bought("first")
 }
+
+// TestAnAsynchronousStandbyIsWarnedOf follows Postgres as a standby does.
+func TestAnAsynchronousStandbyIsWarnedOf(t *testing.T) {
+	postgres := testenv.StartPostgres(t)
+	env := environment(testenv.Redis(t), postgres.URL())
+	log := startAPI(t, env).Output()
+	if strings.Contains(log, "synchronous standby") {
+		t.Error("a server without a standby is warned of")
+	}
+	postgres.Follow()
+	startAPI(t, env).Logged("Postgres has no synchronous standby: a failover may lose the last commits; set synchronous_standby_names")
+}

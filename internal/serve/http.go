@@ -57,7 +57,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	var tokens *httpapi.Tokens
 	switch {
 	case cfg.TokensFile != "":
-		tokens, err = httpapi.LoadTokens(cfg.TokensFile, p.Log)
+		tokens, err = httpapi.LoadTokens(cfg.TokensFile, cfg.AllowDemo, p.Log)
 		err = wrap("TOKENS_FILE", err)
 	case cfg.InternalToken != "":
 		tokens, err = httpapi.NewTokens(string(cfg.InternalToken), string(cfg.MetricsToken))
@@ -129,8 +129,8 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		Live:  &httpapi.Live{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
 		Koala: dialect, Login: throttle, LoginHistory: h.History.Logins(), Settled: logins.Settled,
 		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, Verified: measured.Verified,
-		Identity: identity, Tokens: tokens,
-		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Tracer: p.Tracer, Logger: p.Log, Version: version(), DecideWithin: h.Within,
+		Identity: identity, Tokens: tokens, DemoSecrets: cfg.DemoSecrets, Sessions: sessions{h.Redis.Decisions, cfg.Namespace},
+		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,
 	})
 	if err != nil {
 		return err
@@ -183,17 +183,17 @@ func rulesOf(cfg *config.Config) (*admission.Rules, error) {
 }
 
 // addProbes gives a process without HTTP of its own a listener for livez, readyz and metrics.
-func (p *Process) addProbes(addr string, ready func(context.Context) error, measured http.Handler) {
-	handler, drain := httpapi.Probes(ready, version(), measured, p.Log)
+func (p *Process) addProbes(cfg *config.Config, ready func(context.Context) error, measured http.Handler) {
+	handler, drain := httpapi.Probes(ready, Version(), cfg.DemoSecrets, measured, p.Log)
 	p.Drain = drain
-	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: addr, Handler: handler})
+	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: cfg.WorkerListen, Handler: handler})
 }
 
 // released is the version, if the linker was told: -X github.com/tidegate/tidegate/internal/serve.released=v1.2.3. What is built without the repository knows no other.
 var released string
 
-// version is that of the release, of the module, or of the commit it was built from.
-func version() string {
+// Version is that of the release, of the module, or of the commit it was built from.
+func Version() string {
 	if released != "" {
 		return released
 	}

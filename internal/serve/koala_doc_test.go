@@ -43,7 +43,7 @@ func TestKoalaCallsOfTheDocs(t *testing.T) {
 	demo := dotenv(t)
 	vars := environment(testenv.Redis(t), testenv.Postgres(t))
 	api := startAPI(t, func(name string) string {
-		return map[string]string{"KOALA_FILE": filepath.Join(folder, "koala_rule.conf"), "INTERNAL_TOKEN": demo["INTERNAL_TOKEN"]}[name] + vars(name)
+		return map[string]string{"KOALA_FILE": filepath.Join(folder, "koala_rule.conf"), "INTERNAL_TOKEN": demo["INTERNAL_TOKEN"], "ALLOW_DEMO_SECRETS": demo["ALLOW_DEMO_SECRETS"]}[name] + vars(name)
 	})
 	servetest.Until(t, 200, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
 

@@ -9,7 +9,7 @@ import (
 
 // Metrics are those of a process that uses these clients.
 func Metrics(r *Redis) *metrics.Metrics {
-	m := metrics.New(version())
+	m := metrics.New(Version())
 	clients := map[string]metrics.RedisClient{}
 	for name, client := range r.clients() {
 		clients[name] = metrics.RedisClient{Client: client, Trips: r.Trips[name].n.Load}

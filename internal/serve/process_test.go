@@ -179,7 +179,7 @@ func TestBalancersHearOfALeave(t *testing.T) {
 		readyz  string
 		leaving servetest.Answer
 	)
-	p.addProbes("127.0.0.1:0", func(context.Context) error { return nil }, http.NotFoundHandler())
+	p.addProbes(&config.Config{WorkerListen: "127.0.0.1:0"}, func(context.Context) error { return nil }, http.NotFoundHandler())
 	p.Ready = func(addrs map[string]string) {
 		readyz = "http://" + addrs["worker"] + "/readyz"
 		go func() {

@@ -74,7 +74,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			}
 			p.Metrics.Add(script)
 		}
-		p.addProbes(cfg.WorkerListen, svc.Ready, p.Metrics.Handler())
+		p.addProbes(cfg, svc.Ready, p.Metrics.Handler())
 		return nil
 	})
 }
@@ -123,6 +123,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	if err := awaitServers(ctx, cfg, log, patience, r, pool); err != nil {
 		return err
 	}
+	warnOfStandbys(ctx, log, pool)
 	measured := Metrics(r)
 	measured.Postgres(pool)
 	svc, err := orders.New(r.Decisions, r.Queue, postgres.New(pool), r.Fence, orders.Options{

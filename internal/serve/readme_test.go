@@ -19,7 +19,7 @@ func TestReadmeCalls(t *testing.T) {
 	demo := dotenv(t)
 	vars := environment(testenv.Redis(t), testenv.Postgres(t))
 	env := func(name string) string {
-		if slices.Contains([]string{"SECRET", "INTERNAL_TOKEN", "IDENTITY"}, name) {
+		if slices.Contains([]string{"SECRET", "INTERNAL_TOKEN", "IDENTITY", "ALLOW_DEMO_SECRETS"}, name) {
 			return demo[name]
 		}
 		return vars(name)

@@ -48,7 +48,7 @@ type run struct {
 func scriptCommand(t *testing.T, c capped, script string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", append([]string{script}, args...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TIDEGATE=" + c.URL("internal"), "TOKEN=bob", "no_proxy=*"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TIDEGATE=" + c.URL("internal"), "TOKEN=" + tokenOf("bob"), "no_proxy=*"}
 	return cmd
 }
 

@@ -35,8 +35,9 @@ func cappedOver(t testing.TB, base func(string) string, semaphores string) (env 
 	tokens := filepath.Join(dir, "tokens.yaml")
 	rules = filepath.Join(dir, "rules.yaml")
 	for path, content := range map[string]string{
-		tokens: "- {name: ada, role: operator, token: ada}\n- {name: bob, role: admit, token: bob}\n- {name: eve, role: admit, token: eve}\n- {name: prom, role: metrics, token: prom}\n",
-		rules:  rulesHead + "semaphores: {" + semaphores + "}\n",
+		tokens: "- {name: ada, role: operator, token: " + tokenOf("ada") + "}\n- {name: bob, role: admit, token: " + tokenOf("bob") + "}\n" +
+			"- {name: eve, role: admit, token: " + tokenOf("eve") + "}\n- {name: prom, role: metrics, token: " + tokenOf("prom") + "}\n",
+		rules: rulesHead + "semaphores: {" + semaphores + "}\n",
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -53,6 +54,9 @@ func cappedOver(t testing.TB, base func(string) string, semaphores string) (env 
 	}, rules
 }
 
+// tokenOf is a token of the shortest length that is allowed, or more.
+func tokenOf(name string) string { return name + "-0123456789abcdef" }
+
 func startCapped(t testing.TB, env func(string) string) capped {
 	t.Helper()
 	c := capped{startAPI(t, env), t, "ada"}
@@ -66,7 +70,7 @@ func (c capped) as(token string) capped {
 }
 
 func (c capped) call(method, path, body string) servetest.Answer {
-	return servetest.Call(method, c.URL("internal")+"/v1/semaphores"+path, body, "Authorization", "Bearer "+c.token)
+	return servetest.Call(method, c.URL("internal")+"/v1/semaphores"+path, body, "Authorization", "Bearer "+tokenOf(c.token))
 }
 
 // want makes a call that is to be answered with the status.
@@ -224,7 +228,7 @@ func TestDefinitionsOverHTTP(t *testing.T) {
 	if err := os.WriteFile(rules, []byte(rulesHead+"semaphores: {report: {limit: 5}, more: {limit: 1}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	reload := servetest.Call("POST", one.URL("internal")+"/v1/rules/reload", "", "Authorization", "Bearer ada")
+	reload := servetest.Call("POST", one.URL("internal")+"/v1/rules/reload", "", "Authorization", "Bearer "+tokenOf("ada"))
 	if reload.Status != http.StatusOK {
 		t.Fatal(reload)
 	}
@@ -279,7 +283,7 @@ func TestDefinitionsOverHTTP(t *testing.T) {
 	}
 	one.want(http.StatusNotFound, "DELETE", "/shop:own", "")
 
-	metrics := servetest.Call("GET", two.URL("internal")+"/metrics", "", "Authorization", "Bearer prom")
+	metrics := servetest.Call("GET", two.URL("internal")+"/metrics", "", "Authorization", "Bearer "+tokenOf("prom"))
 	for _, line := range []string{`tidegate_semaphore_limit{semaphore="report"} 5`, `tidegate_semaphore_in_use{semaphore="report"} 3`, `tidegate_semaphore_granted_total{semaphore="report"} 2`} {
 		if !bytes.Contains(metrics.Body, []byte(line)) {
 			t.Errorf("metrics lack %s:\n%s", line, regexp.MustCompile(`(?m)^tidegate_sem.*$`).FindAll(metrics.Body, -1))

@@ -26,7 +26,7 @@ func TestWaitingOverHTTP(t *testing.T) {
 				return
 			}
 			req.Header.Set("Content-Type", "application/json")
-			req.Header.Set("X-Tidegate-Token", "bob")
+			req.Header.Set("X-Tidegate-Token", tokenOf("bob"))
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
 				answers <- servetest.Answer{Err: err}
@@ -151,7 +151,7 @@ func TestOrdersCSV(t *testing.T) {
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1}")
 	c := startCapped(t, env)
 	startWorker(t, env)
-	operator := []string{"Authorization", "Bearer ada"}
+	operator := []string{"Authorization", "Bearer " + tokenOf("ada")}
 	sale := c.URL("internal") + "/v1/sales/concert"
 	if a := servetest.Call("PUT", sale, servetest.Sale("ticket", 10), operator...); a.Status != http.StatusCreated {
 		t.Fatal(a)
@@ -165,7 +165,7 @@ func TestOrdersCSV(t *testing.T) {
 		})
 	}
 	csv := func(token string) servetest.Answer {
-		return servetest.Call("GET", sale+"/orders.csv", "", "Authorization", "Bearer "+token)
+		return servetest.Call("GET", sale+"/orders.csv", "", "Authorization", "Bearer "+tokenOf(token))
 	}
 	a := servetest.Until(t, http.StatusOK, func() servetest.Answer {
 		a := csv("bob")

@@ -15,7 +15,11 @@ func Observe(ctx context.Context, cfg *config.Config, log *slog.Logger, program 
 	log = slog.New(httpapi.LogHandler(log.Handler()))
 	traces, err := tracing.Start(ctx, tracing.Options{
 		Endpoint: cfg.TracesEndpoint, Sampler: cfg.TracesSampler, Share: cfg.TracesShare, Service: cfg.ServiceName,
-		Program: program, Version: version(), Logger: log,
+		Program: program, Version: Version(), Logger: log,
 	})
+	if len(cfg.DemoSecrets) > 0 {
+		log.WarnContext(ctx, "everybody knows these secrets, for Tidegate's repository publishes them; set others before somebody else can reach this process",
+			slog.Any("variables", cfg.DemoSecrets))
+	}
 	return log, traces, err
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -26,7 +28,7 @@ func Postgres(t testing.TB) string {
 	t.Helper()
 	admin := os.Getenv("TEST_DATABASE_URL")
 	if admin == "" {
-		admin = postgresURL(sharedPostgres.get(t, func() (*server, error) { return newPostgres() }))
+		admin = postgresURL(sharedPostgres.get(t, func() (*server, error) { return newPostgres("") }))
 	}
 	u, err := url.Parse(admin)
 	if err != nil {
@@ -58,7 +60,7 @@ func execSQL(dsn, sql string) error {
 	return err
 }
 
-// PostgresServer is a Postgres of one test's own. It is not safe for concurrent use.
+// PostgresServer is a Postgres of one test's own. It is not safe for concurrent use, but for SetClock.
 type PostgresServer struct {
 	t testing.TB
 	s *server
@@ -70,12 +72,50 @@ type PostgresServer struct {
 // what it wrote is the kernel's. Turn it on where its cost or a true flush matters.
 func StartPostgres(t testing.TB, settings ...string) *PostgresServer {
 	t.Helper()
-	s, err := newPostgres(settings...)
+	s, err := newPostgres("", settings...)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
 	t.Cleanup(s.remove)
 	return &PostgresServer{t: t, s: s}
+}
+
+// StartPostgresWithClock starts one whose wall clock SetClock sets wrong.
+func StartPostgresWithClock(t testing.TB, settings ...string) *PostgresServer {
+	t.Helper()
+	library, err := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+	if err != nil || len(library) == 0 {
+		t.Fatalf("testenv: libfaketime is not installed; make setup installs it")
+	}
+	s, err := newPostgres(library[0], settings...)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	t.Cleanup(s.remove)
+	return &PostgresServer{t: t, s: s}
+}
+
+// SetClock has the server's wall clock, that of sessions there are as well, be wrong by so many seconds from now on. Its monotonic clock
+// goes on.
+func (p *PostgresServer) SetClock(wrong time.Duration) {
+	p.t.Helper()
+	if err := setClock(p.s, wrong); err != nil {
+		p.t.Errorf("testenv: set the clock of Postgres: %v", err)
+	}
+}
+
+func clockFile(s *server) string { return filepath.Join(s.dir, "clock") }
+
+// setClock replaces the file at once: the server reads it whenever it looks at its clock.
+func setClock(s *server, wrong time.Duration) error {
+	next := clockFile(s) + ".next"
+	if err := os.WriteFile(next, fmt.Appendf(nil, "%+d", int64(wrong.Seconds())), 0o600); err != nil {
+		return err
+	}
+	if err := os.Chmod(next, 0o644); err != nil { // the server may run as another user
+		return err
+	}
+	return os.Rename(next, clockFile(s))
 }
 
 // URL is the URL of an empty database; a restart keeps it.
@@ -101,11 +141,69 @@ func (p *PostgresServer) Restart() {
 	}
 }
 
+// Snapshot kills the server, keeps a copy of its data, and starts it again.
+func (p *PostgresServer) Snapshot() (data string) {
+	p.t.Helper()
+	p.s.kill()
+	data = filepath.Join(p.s.dir, "snapshot")
+	p.copyData(filepath.Join(p.s.dir, "data"), data)
+	p.Restart()
+	return data
+}
+
+// RestartFrom kills the server and starts it with the data of a snapshot, as a standby that was behind takes over.
+func (p *PostgresServer) RestartFrom(data string) {
+	p.t.Helper()
+	p.s.kill()
+	p.copyData(data, filepath.Join(p.s.dir, "data"))
+	p.Restart()
+}
+
+// Follow receives what the server commits until the test ends, as an asynchronous standby does. It returns when the server knows of it.
+func (p *PostgresServer) Follow() {
+	p.t.Helper()
+	bin, err := postgresBin()
+	if err != nil {
+		p.t.Fatalf("testenv: %v", err)
+	}
+	host, port, _ := net.SplitHostPort(p.Addr())
+	cmd := exec.CommandContext(p.t.Context(), filepath.Join(bin, "pg_receivewal"), "-D", p.t.TempDir(), "-h", host, "-p", port, "-U", "postgres")
+	if err := cmd.Start(); err != nil {
+		p.t.Fatalf("testenv: follow: %v", err)
+	}
+	p.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	})
+	conn, err := pgx.Connect(p.t.Context(), p.URL())
+	if err != nil {
+		p.t.Fatalf("testenv: follow: %v", err)
+	}
+	defer conn.Close(p.t.Context())
+	deadline := time.Now().Add(startTimeout)
+	for following := false; !following; {
+		if err := conn.QueryRow(p.t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_replication)`).Scan(&following); err != nil || time.Now().After(deadline) {
+			p.t.Fatalf("testenv: follow: nobody follows: %v", err)
+		}
+	}
+}
+
+func (p *PostgresServer) copyData(from, to string) {
+	p.t.Helper()
+	if err := os.RemoveAll(to); err != nil {
+		p.t.Fatalf("testenv: %v", err)
+	}
+	if out, err := exec.CommandContext(p.t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
+		p.t.Fatalf("testenv: copy the data of Postgres: %v: %s", err, out)
+	}
+}
+
 func postgresURL(s *server) string {
 	return "postgres://postgres@" + s.addr() + "/postgres?sslmode=disable"
 }
 
-func newPostgres(settings ...string) (*server, error) {
+// newPostgres starts a server, with libfaketime if one is given.
+func newPostgres(faketime string, settings ...string) (*server, error) {
 	bin, err := postgresBin()
 	if err != nil {
 		return nil, err
@@ -131,6 +229,10 @@ func newPostgres(settings ...string) (*server, error) {
 			//nolint:noctx // it lives until its test or the process ends
 			cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
 			cmd.Dir, cmd.SysProcAttr = s.dir, attr
+			if faketime != "" {
+				cmd.Env = append(os.Environ(), "LD_PRELOAD="+faketime, "FAKETIME_TIMESTAMP_FILE="+clockFile(s), "FAKETIME_NO_CACHE=1",
+					"FAKETIME_DONT_FAKE_MONOTONIC=1")
+			}
 			return cmd
 		},
 		ready: postgresReady,
@@ -148,7 +250,10 @@ func newPostgres(settings ...string) (*server, error) {
 			if err != nil {
 				return fmt.Errorf("initdb: %w: %s", err, out)
 			}
-			return nil
+			if faketime == "" {
+				return nil
+			}
+			return setClock(s, 0)
 		},
 	}
 	return s, s.create()

@@ -122,6 +122,9 @@ func awaitNamed(ctx context.Context, sentinel, server string) error {
 	}
 }
 
+// Servers are host:port of the master and its replica, whichever is which just now. It may be asked at any time.
+func (s *SentinelRedis) Servers() []string { return []string{s.servers[0].addr(), s.servers[1].addr()} }
+
 // Addr is the master's host:port.
 func (s *SentinelRedis) Addr() string { return s.servers[s.master].addr() }
 

@@ -29,7 +29,7 @@ func serve() {
 	if err != nil {
 		panic(err)
 	}
-	database, err := newPostgres()
+	database, err := newPostgres("")
 	if err != nil {
 		panic(err)
 	}
@@ -167,6 +167,22 @@ func TestPostgresFaults(t *testing.T) {
 	var fsync string
 	if err := connect(t, s.URL()).QueryRow(t.Context(), "SELECT fsync FROM kept").Scan(&fsync); err != nil || fsync != "on" {
 		t.Fatalf("after Restart: fsync = %q, %v", fsync, err)
+	}
+}
+
+// The wall clock jumps in sessions that there are, and back.
+func TestPostgresClock(t *testing.T) {
+	s := StartPostgresWithClock(t)
+	conn := connect(t, s.URL())
+	for _, wrong := range []time.Duration{0, 20 * time.Second, -20 * time.Second, 0} {
+		s.SetClock(wrong)
+		var now time.Time
+		if err := conn.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
+			t.Fatal(err)
+		}
+		if off := now.Sub(time.Now().Add(wrong)).Abs(); off > 2*time.Second {
+			t.Errorf("set to %v, it is %v away from that", wrong, off)
+		}
 	}
 }
 

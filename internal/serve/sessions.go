@@ -1,0 +1,27 @@
+package serve
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// sessions remembers the page's sessions that have ended, at the keys <namespace>:session:<id>, until they would have ended by themselves.
+type sessions struct {
+	rdb       redis.Cmdable
+	namespace string
+}
+
+func (s sessions) key(id string) string { return s.namespace + ":session:" + id }
+
+// End implements httpapi.Sessions.
+func (s sessions) End(ctx context.Context, id string, left time.Duration) error {
+	return s.rdb.Set(ctx, s.key(id), "ended", left).Err()
+}
+
+// Ended implements httpapi.Sessions.
+func (s sessions) Ended(ctx context.Context, id string) (bool, error) {
+	n, err := s.rdb.Exists(ctx, s.key(id)).Result()
+	return n > 0, err
+}
