@@ -33,7 +33,7 @@ func bansCommand(getenv func(string) string) *cobra.Command {
 			complete: append(banKinds[:1:1], bannedValues),
 		},
 		apiCall{
-			use: "history", short: "List what became of bans, the newest first", method: http.MethodGet, path: below("bans", "history"), list: true, newest: true,
+			use: "history", short: "List what became of bans, the newest first", method: http.MethodGet, path: below("bans", "history"), list: true, many: true,
 			columns: []string{"at", "event", "kind", "value", "until", "rule", "reason"},
 		},
 	)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,9 +24,12 @@ func (c completion) candidates(ctx context.Context, api *internalAPI, args []str
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
-	// What is not shown as it is could not be typed either, and a user may be called --internal=http://elsewhere.
-	return slices.DeleteFunc(c[len(args)](ctx, api, args), func(name string) bool { return name != harmless(name) || strings.HasPrefix(name, "-") })
+	return slices.DeleteFunc(c[len(args)](ctx, api, args), func(name string) bool { return !typeable.MatchString(name) })
 }
+
+// typeable is a name that means itself where a shell puts it into a command: no flag, and nothing that the shell would run or take apart. Others
+// choose many of the names.
+var typeable = regexp.MustCompile(`^[A-Za-z0-9._:/][A-Za-z0-9._:/@+=,%-]*$`)
 
 func (c completion) of(api *internalAPI) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -68,8 +72,12 @@ func (a *internalAPI) values(ctx context.Context, pick func(item map[string]any)
 	return found
 }
 
-// bannedValues are those of the kind that is the first argument.
+// bannedValues are those of the kind that is the first argument. Users are left out: there may be any number of them, and whoever is banned
+// should not stand on a screen because an operator has pressed a key.
 func bannedValues(ctx context.Context, api *internalAPI, args []string) []string {
+	if args[0] == "user" {
+		return nil
+	}
 	return api.values(ctx, func(ban map[string]any) any {
 		if ban["kind"] != args[0] {
 			return nil

@@ -37,7 +37,9 @@ func TestNamesAreCompleted(t *testing.T) {
 		"GET /v1/semaphores?limit=1000":  `{"items":[{"name":"report"},{"name":"render"}],"next_cursor":null}`,
 		"GET /v1/semaphores/report":      `{"holders":[{"permit_id":"p.1"},{"permit_id":"p.2"}]}`,
 		"GET /v1/orders/dead?limit=1000": `{"items":[{"order_id":"01"}],"next_cursor":null}`,
-		"GET /v1/bans?limit=1000":        `{"items":[{"kind":"user","value":"ann"},{"kind":"ip","value":"192.0.2.1"},{"kind":"user","value":"--internal=http://evil"}],"next_cursor":null}`,
+		"GET /v1/bans?limit=1000": `{"items":[{"kind":"user","value":"ann"},{"kind":"ip","value":"192.0.2.1"},{"kind":"network","value":"2001:db8::/48"},
+			{"kind":"device","value":"d-1"},{"kind":"device","value":"--internal=http://evil"},{"kind":"device","value":"d;reboot"},{"kind":"device","value":"$(reboot)"},
+			{"kind":"device","value":"a b"},{"kind":"device","value":"~root"},{"kind":"device","value":"=ls"}],"next_cursor":null}`,
 	})
 	const noFiles, noSpace = ":4\n", ":6\n"
 	for args, want := range map[string]string{
@@ -49,9 +51,13 @@ func TestNamesAreCompleted(t *testing.T) {
 		"semaphores show re":         "report\nrender\n" + noFiles,
 		"semaphores release report ": "p.1\np.2\n" + noFiles,
 		"orders replay ":             "01\n" + noFiles,
+		"orders cancel ":             noFiles,
 		"bans add ":                  "user\nip\nnetwork\ndevice\n" + noFiles,
 		"bans lift ip ":              "192.0.2.1\n" + noFiles,
-		"bans lift user ":            "ann\n" + noFiles,
+		"bans lift network 2001:":    "2001:db8::/48\n" + noFiles,
+		"bans lift device ":          "d-1\n" + noFiles,
+		"bans lift user ":            noFiles, // any number of people
+		"orders list fl":             "flush\nflash\n" + noFiles,
 		"sales list ":                noFiles,
 	} {
 		words := append([]string{"__complete"}, strings.Split(args, " ")...)

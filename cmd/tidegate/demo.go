@@ -34,7 +34,7 @@ Some click twice, some hang up. Half of the orders are paid, some of them late o
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
-			return withEmbedded(cmd.Context(), data, cmd.ErrOrStderr(), func(ctx context.Context, at embedded.Place) error {
+			return withEmbedded(cmd.Context(), data, nil, cmd.ErrOrStderr(), func(ctx context.Context, at embedded.Place) error {
 				at.Describe(out)
 				report, err := rehearse.Run(ctx, rehearse.Options{
 					PublicURLs: []string{at.Public}, InternalURL: at.Internal, Progress: cmd.ErrOrStderr(),
@@ -57,7 +57,7 @@ Some click twice, some hang up. Half of the orders are paid, some of them late o
 }
 
 func rehearseEmbedded(ctx context.Context, o rehearse.Options, show func(*rehearse.Report, io.Writer) error, stdout, stderr io.Writer) error {
-	return withEmbedded(ctx, "", stderr, func(ctx context.Context, at embedded.Place) error {
+	return withEmbedded(ctx, "", nil, stderr, func(ctx context.Context, at embedded.Place) error {
 		o.PublicURLs, o.InternalURL = []string{at.Public}, at.Internal
 		if o.Limit == 0 {
 			o.Limit = builtInLimit
@@ -67,17 +67,17 @@ func rehearseEmbedded(ctx context.Context, o rehearse.Options, show func(*rehear
 	})
 }
 
-// withEmbedded starts a server that the environment has no say in, calls use, and stops the server.
-func withEmbedded(ctx context.Context, data string, stderr io.Writer, use func(context.Context, embedded.Place) error) (err error) {
+// withEmbedded starts a server with these settings, whatever the environment says, calls use, and stops the server.
+func withEmbedded(ctx context.Context, data string, settings []string, stderr io.Writer, use func(context.Context, embedded.Place) error) (err error) {
 	if data == "" {
 		if data, err = os.MkdirTemp("", "tidegate-demo-"); err != nil {
 			return err
 		}
 		defer os.RemoveAll(data)
 	}
-	cfg, err := config.API([]string{
+	cfg, err := config.API(append([]string{
 		"-listen", freeOr(ctx, "127.0.0.1:8080"), "-internal-listen", freeOr(ctx, "127.0.0.1:8081"), "-tidegate-data", data, "-log-level", "warn",
-	}, func(string) string { return "" }, stderr)
+	}, settings...), func(string) string { return "" }, stderr)
 	if err != nil {
 		return err
 	}

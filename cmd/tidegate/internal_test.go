@@ -104,7 +104,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{known, "sales open fash", []string{"404", "; there is flash, slow"}},
 		{known, "sales open closed", []string{"409", "closed for good"}},
 		{known, "verify fash", []string{"404", "; there is flash, slow"}},
-		{known, "bans lift user bob", []string{"404", "; there is ann"}},
+		{known, "bans lift ip 192.0.2.2", []string{"404", "; there is 192.0.2.1"}},
+		{known, "orders list fash", []string{"404", "; there is flash, slow"}},
 		{known, "orders replay 02", []string{"404", "; there is 01"}},
 		{known, "semaphores show r", []string{"404"}},
 		{nothing, "sales show", []string{"SALE is missing; say tidegate sales show SALE"}},
@@ -238,6 +239,7 @@ func TestHostileNames(t *testing.T) {
 	item := strings.ReplaceAll(`{"sale":"N","state":"N","starts_at":"N","order_id":"N","reason":"N","kind":"N","value":"N","until":"N","rule":"N","name":"N",
 		"source":"N","actor":"N","target":"N","outcome":"N","holders":[{"holder":"N"}],"items":[{"item":"N","stock":1,"free":1}]}`, "N", asJSON)
 	answer := `{"items":[` + item + `],"next_cursor":null,"ok":true,"checks":[{"invariant":"` + asJSON + `","ok":true,"detail":"` + asJSON + `","advice":"` + asJSON + `"}],
+		"ban":{"value":"` + asJSON + `"},"allowed":"` + asJSON + `","rules":[{"rule":"` + asJSON + `","why":"` + asJSON + `"}],
 		"version":"` + asJSON + `",` + strings.Replace(item[1:], `"items"`, `"all"`, 1)
 	frame := `{"at":"2026-11-21T12:00:00Z","window_ms":1000,"process":{"version":"N","rules":"N","degraded":["N"]},"answers":{"N":1},"rules":[{"name":"N"}],
 		"latest":[{"who":"N","what":"N","answer":"N"}],"sales":{"error":"N","value":[{"sale":"N","state":"N","items":[{"item":"N","stock":1,"free":1}]}]},
@@ -262,6 +264,8 @@ func TestHostileNames(t *testing.T) {
 		{"orders", "show", nasty},
 		{"orders", "show", "refused"},
 		{"orders", "dead"},
+		{"orders", "list", "x"},
+		{"explain", "--user", nasty},
 		{"verify", "x"},
 		{"bans", "list"},
 		{"bans", "history"},

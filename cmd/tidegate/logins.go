@@ -36,7 +36,7 @@ func loginsCommand(getenv func(string) string) *cobra.Command {
 		},
 		apiCall{
 			use: "history", short: "List what rules did about failed logins, the newest first; nobody is named", method: http.MethodGet,
-			path: below("login", "history"), query: asked, list: true, newest: true, columns: []string{"at", "rule", "action", "count", "factor", "reference", "ip", "until", "times", "shadow"},
+			path: below("login", "history"), query: asked, list: true, many: true, columns: []string{"at", "rule", "action", "count", "factor", "reference", "ip", "until", "times", "shadow"},
 			flags: func(cmd *cobra.Command) {
 				ask(cmd, "reference", "only of the name that it stands for; logins show says it")
 			},

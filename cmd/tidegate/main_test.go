@@ -18,6 +18,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/embedded"
 	"github.com/tidegate/tidegate/internal/serve"
+	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -50,6 +51,12 @@ func call(t *testing.T, getenv func(string) string, args ...string) (string, err
 		t.Logf("%v: %v\n%s", args, err, &stderr)
 	}
 	return stdout.String(), err
+}
+
+func TestVersion(t *testing.T) {
+	if out, err := call(t, nothing, "--version"); err != nil || out != "tidegate version "+serve.Version()+"\n" {
+		t.Errorf("%v: %q", err, out)
+	}
 }
 
 func TestDemo(t *testing.T) {
@@ -89,7 +96,7 @@ func TestRehearseEmbedded(t *testing.T) {
 }
 
 func TestVerify(t *testing.T) {
-	err := withEmbedded(t.Context(), t.TempDir(), io.Discard, func(_ context.Context, at embedded.Place) error {
+	err := withEmbedded(t.Context(), t.TempDir(), nil, io.Discard, func(_ context.Context, at embedded.Place) error {
 		there := func(name string) string {
 			if name == "TIDEGATE_INTERNAL_URL" {
 				return at.Internal
@@ -190,7 +197,7 @@ func TestMigrate(t *testing.T) {
 
 // An operator's day, with the real program: what flags of one command said is not undone by another.
 func TestOperate(t *testing.T) {
-	err := withEmbedded(t.Context(), t.TempDir(), io.Discard, func(_ context.Context, place embedded.Place) error {
+	err := withEmbedded(t.Context(), t.TempDir(), nil, io.Discard, func(_ context.Context, place embedded.Place) error {
 		does := func(want string, args ...string) {
 			t.Helper()
 			if out, err := call(t, at(place.Internal), args...); err != nil || !strings.Contains(out, want) {
@@ -213,6 +220,19 @@ func TestOperate(t *testing.T) {
 		does("reference", "logins", "show", "--name", "ann", "--ip", "192.0.2.1")
 		does("lifted", "logins", "lift", "--name", "ann")
 		does("none", "orders", "dead")
+		does("none", "orders", "list", place.Sale, "--user", "ann")
+		placed := servetest.Call("POST", place.Public+"/v1/sales/"+place.Sale+"/orders", `{"item":"ticket"}`, "X-User-ID", "ann")
+		var order struct {
+			ID string `json:"order_id"`
+		}
+		placed.Into(t, &order)
+		does(order.ID, "orders", "list", place.Sale, "--user", "ann")
+		does("ticket", "orders", "show", order.ID)
+		if _, err := call(t, at(place.Internal), "orders", "cancel", order.ID, "--yes"); err == nil || !strings.Contains(err.Error(), "cannot be cancelled any more") {
+			t.Errorf("a sample order is final: %v", err)
+		}
+		does("orders              yes", "explain", "--user", "ann", "--route", "/v1/sales/x/orders", "--method", "POST", "--attribute", "plan:gold")
+		does(`no: method: POST`, "explain", "--user", "ann", "--route", "/v1/sales/x/orders", "--method", "GET")
 		does(`"action":"close-sale","target":"/v1/sales/s/close","detail":"","outcome":"done"`, "audit", "--json", "--limit", "20")
 		does("s a", "top", "--once")
 		rules := filepath.Join(t.TempDir(), "rules.yaml")

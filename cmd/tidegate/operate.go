@@ -29,7 +29,7 @@ type apiCall struct {
 	ask    question             // what to ask before it is done; nil: it can be taken back
 
 	list     bool       // the answer is a page of items
-	newest   bool       // there may be any number of them, the newest first
+	many     bool       // there may be any number of them
 	pick     bool       // only the item whose first column is the first argument is meant
 	columns  []string   // names of the fields that are printed
 	amend    amendment  // of an item's fields before they are printed in a table; nil: none
@@ -59,7 +59,7 @@ func (c apiCall) command(getenv func(string) string) *cobra.Command {
 	if c.list && !c.pick {
 		f.Lookup("json").Usage += ", an object a line"
 	}
-	if c.newest {
+	if c.many {
 		f.IntVar(&o.most, "limit", 100, "how many at most; 0: all")
 	}
 	if c.ask != nil {
@@ -212,8 +212,11 @@ func (c apiCall) printList(ctx context.Context, out io.Writer, api *internalAPI,
 	case err == nil && c.pick:
 		return fmt.Errorf("there is no %s %s%s", c.columns[0], strconv.Quote(args[0]), thereAre(names))
 	}
-	if err != nil || o.asJSON || c.pick {
-		return err
+	if err != nil {
+		return c.advised(ctx, api, args, err)
+	}
+	if o.asJSON || c.pick {
+		return nil
 	}
 	if found == 0 {
 		_, err = fmt.Fprintln(out, "none")

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/spf13/cobra"
 )
@@ -9,9 +12,33 @@ import (
 var orderColumns = []string{"order_id", "status", "reason", "sale", "item", "user", "quantity", "units", "accepted_at", "confirmed_at", "pay_before"}
 
 func ordersCommand(getenv func(string) string) *cobra.Command {
+	only := url.Values{} // orders that list shows
+	filter := func(cmd *cobra.Command, name, usage string) {
+		cmd.Flags().Func(name, usage, func(value string) error {
+			only.Set(name, value)
+			return nil
+		})
+	}
 	return calls(
-		getenv, "orders", "Look at an order; list and replay those that the database refuses",
+		getenv, "orders", "List, show and cancel orders; list and replay those that the database refuses",
+		apiCall{
+			use: "list SALE", short: "List the orders of a sale, the oldest first", method: http.MethodGet, list: true, many: true, complete: saleNames,
+			path:    func(args []string) []string { return []string{"v1", "sales", args[0], "orders"} },
+			query:   func() url.Values { return only },
+			columns: []string{"order_id", "status", "item", "user", "quantity", "units", "accepted_at"},
+			example: "  tidegate orders list spring --user ann\n  tidegate orders list spring --status confirmed --limit 0 --json",
+			flags: func(cmd *cobra.Command) {
+				filter(cmd, "user", "only of this buyer")
+				filter(cmd, "status", "only accepted, confirmed, paid, cancelled, expired or rejected ones")
+				_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(
+					[]string{"accepted", "confirmed", "paid", "cancelled", "expired", "rejected"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+			},
+		},
 		apiCall{use: "show ID", short: "Show an order", method: http.MethodGet, path: below("orders"), columns: orderColumns},
+		apiCall{
+			use: "cancel ID", short: "Cancel an order that is not paid, for its buyer; its units are on sale again", method: http.MethodPost, columns: orderColumns,
+			path: func(args []string) []string { return []string{"v1", "orders", args[0], "cancel"} }, ask: cancelQuestion,
+		},
 		apiCall{
 			use: "dead", short: "List accepted orders that the database refuses to hold, with its reasons",
 			long: "List the dead letters: orders that were accepted and that the database refuses to hold, with its reasons. They keep their units and stay " +
@@ -23,4 +50,23 @@ func ordersCommand(getenv func(string) string) *cobra.Command {
 			path: func(args []string) []string { return []string{"v1", "orders", "dead", args[0], "replay"} }, columns: orderColumns, complete: deadOrders,
 		},
 	)
+}
+
+// cancelQuestion says what would be cancelled. An order that is over is left to the server, which says why not.
+func cancelQuestion(ctx context.Context, api *internalAPI, args []string) (string, error) {
+	var o struct {
+		Status, Sale, Item, User string
+		Quantity                 int
+	}
+	if err := api.call(ctx, http.MethodGet, &o, "v1", "orders", args[0]); err != nil {
+		return "", err
+	}
+	if o.Status != "accepted" && o.Status != "confirmed" {
+		return "", nil
+	}
+	whose := ""
+	if o.User != "" {
+		whose = " of " + o.User
+	}
+	return fmt.Sprintf("Cancel the order%s for %d %s in %s, which is %s?", whose, o.Quantity, o.Item, o.Sale, o.Status), nil
 }

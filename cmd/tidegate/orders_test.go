@@ -42,6 +42,48 @@ pay before   2026-11-21T11:15:00Z
 	}
 }
 
+func TestOrdersOfASale(t *testing.T) {
+	const list = `{"items":[{"order_id":"01","status":"paid","item":"shoe","user":"ann","quantity":2,"units":[7,8],"accepted_at":"2026-11-21T11:00:00Z"}],"next_cursor":null}`
+	env, _ := internalFake(t, map[string]string{
+		"GET /v1/sales/flash/orders?limit=100":                       list,
+		"GET /v1/sales/flash/orders?limit=5&status=paid&user=a+n%26": list,
+	})
+	want := `ORDER ID  STATUS  ITEM  USER  QUANTITY  UNITS  ACCEPTED AT
+01        paid    shoe  ann   2         7, 8   2026-11-21T11:00:00Z
+`
+	if out, err := call(t, env, "orders", "list", "flash"); err != nil || out != want {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := call(t, env, "orders", "list", "flash", "--user", "a n&", "--status", "paid", "--limit", "5"); err != nil || out != want {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// What is cancelled cannot be taken back, so it is asked for; whether it may be is the server's matter.
+func TestCancelAnOrder(t *testing.T) {
+	env, asked := internalFake(t, map[string]string{
+		"GET /v1/orders/01":         `{"order_id":"01","status":"confirmed","sale":"flash","item":"shoe","user":"ann","quantity":2}`,
+		"POST /v1/orders/01/cancel": strings.Replace(shownOrder, "rejected", "cancelled", 1),
+		"GET /v1/orders/02":         `{"order_id":"02","status":"paid"}`,
+		"POST /v1/orders/02/cancel": `{"title":"The order cannot be cancelled any more","detail":"order 02 is paid"}`,
+	})
+	if _, err := call(t, env, "orders", "cancel", "01"); err == nil || !strings.Contains(err.Error(), "Cancel the order of ann for 2 shoe in flash, which is confirmed?") {
+		t.Errorf("%v", err)
+	}
+	if len(*asked) != 1 {
+		t.Errorf("asked %q", *asked)
+	}
+	if out, err := call(t, env, "orders", "cancel", "01", "--yes"); err != nil || !strings.Contains(out, "status       cancelled\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := call(t, env, "orders", "cancel", "02"); err == nil || !strings.Contains(err.Error(), "order 02 is paid") {
+		t.Errorf("%v", err)
+	}
+	if _, err := call(t, env, "orders", "cancel", "03"); err == nil || !strings.Contains(err.Error(), "404 There is no such order") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestDeadOrders(t *testing.T) {
 	letter := func(id int) string {
 		return fmt.Sprintf(`{"order_id":"%02d","sale":"flash","item":"shoe","refused_at":"2026-11-21T11:00:00Z","reason":"violates no_ada"}`, id)

@@ -26,8 +26,8 @@ func rulesCommand(getenv func(string) string) *cobra.Command {
 		use: "reload", short: "Put the rules file of the server, as it is now, into force; a wrong one changes nothing", method: http.MethodPost,
 		path: below("rules", "reload"), columns: []string{"version"},
 	}
-	return group("rules", "Show the built-in admission rules, check a file of your own, compare it with the rules in force",
-		show, checkRulesCommand(getenv), diffRules.command(getenv), reload.command(getenv), fromKoalaCommand(getenv))
+	return group("rules", "Show the built-in admission rules, check and test a file of your own, compare it with the rules in force",
+		show, checkRulesCommand(getenv), testRulesCommand(), diffRules.command(getenv), reload.command(getenv), fromKoalaCommand(getenv))
 }
 
 // A ruleWarning is what Lint says, as JSON has it.

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func explainCommand(getenv func(string) string) *cobra.Command {
+	query := url.Values{}
+	return apiCall{
+		use: "explain", short: "Show what every rule makes of a request: where its caller stands, and why a rule does not apply",
+		long: "Show what every rule in force makes of a request: where its caller stands in each window, or why the rule does not apply. Nothing is charged. " +
+			"Whatever is not given is missing in the request.",
+		example: "  tidegate explain --user ann --route /v1/sales/spring/orders --method POST\n" +
+			"  tidegate explain --ip 192.0.2.1 --route /export --attribute plan:gold --attribute rows:1200",
+		method: http.MethodGet, path: below("explain"), query: func() url.Values { return query }, show: showExplanation,
+		flags: func(cmd *cobra.Command) {
+			for _, f := range [][2]string{
+				{"user", "the signed-in user"},
+				{"ip", "address of the client"},
+				{"device", "device of the client"},
+				{"session", "session of the client"},
+				{"route", "path of the request, such as /v1/sales/spring/orders"},
+				{"method", "method of the request, such as POST"},
+				{"tier", "tier of the caller (default: registered with a user, anonymous without)"},
+				{"cost", "units of the request (default: 1)"},
+			} {
+				cmd.Flags().Func(f[0], f[1], func(value string) error {
+					query.Set(f[0], value)
+					return nil
+				})
+			}
+			cmd.Flags().Func("attribute", "NAME:VALUE of an attribute; once for each", func(value string) error {
+				query.Add("attribute", value)
+				return nil
+			})
+		},
+	}.command(getenv)
+}
+
+// A standing is what a rule makes of a request.
+type standing struct {
+	Rule    string
+	Applies bool
+	Why     string
+	Windows []struct {
+		Action       string
+		WindowMS     int64 `json:"window_ms"`
+		Limit        *int
+		Remaining    *int
+		RetryAfterMS int64 `json:"retry_after_ms"`
+		Shadow       bool
+	}
+}
+
+// rows are a line for each window of a rule, or one of a rule without windows.
+func (s *standing) rows() (rows [][]string) {
+	verdict := "yes"
+	if !s.Applies {
+		verdict = "no: " + s.Why
+	}
+	units := func(n *int) string {
+		if n == nil {
+			return "unlimited"
+		}
+		return fmt.Sprint(*n)
+	}
+	span := func(ms int64) string {
+		if ms == 0 {
+			return "-"
+		}
+		return (time.Duration(ms) * time.Millisecond).String()
+	}
+	for i, w := range s.Windows {
+		would, name, applies := w.Action, s.Rule, verdict
+		if i > 0 {
+			name, applies = "", ""
+		}
+		if w.Shadow {
+			would += " (shadow)"
+		}
+		limit, remaining := units(w.Limit), units(w.Remaining)
+		if w.WindowMS == 0 { // a direct rule counts nothing
+			limit, remaining = "-", "-"
+		}
+		rows = append(rows, []string{name, applies, would, limit, span(w.WindowMS), remaining, span(w.RetryAfterMS)})
+	}
+	if len(rows) == 0 {
+		rows = [][]string{{s.Rule, verdict, "-", "-", "-", "-", "-"}}
+	}
+	return rows
+}
+
+func showExplanation(out io.Writer, _ []string, answer []byte, asJSON bool) error {
+	if asJSON {
+		_, err := fmt.Fprintf(out, "%s\n", harmlessJSON(answer))
+		return err
+	}
+	var e struct {
+		Allowed string
+		Ban     map[string]any
+		Rules   []standing
+	}
+	if err := json.Unmarshal(answer, &e); err != nil {
+		return fmt.Errorf("the answer is something else than expected: %w; is --internal Tidegate's internal listener?", err)
+	}
+	if e.Ban != nil {
+		fmt.Fprintf(out, "banned: %s\n\n", pairs(e.Ban))
+	}
+	if e.Allowed != "" {
+		fmt.Fprintf(out, "never banned: on the list %s\n\n", harmless(e.Allowed))
+	}
+	rows := [][]string{{"RULE", "APPLIES", "WOULD", "LIMIT", "WINDOW", "REMAINING", "RETRY AFTER"}}
+	for i := range e.Rules {
+		for _, row := range e.Rules[i].rows() {
+			for j := range row {
+				row[j] = harmless(row[j])
+			}
+			rows = append(rows, row)
+		}
+	}
+	return writeTable(out, rows)
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/cases"
+)
+
+// A triedCase is what came of a case, as JSON has it.
+type triedCase struct {
+	Name    string `json:"name"`
+	Line    int    `json:"line"` // of what failed, else of the case
+	OK      bool   `json:"ok"`
+	Failure string `json:"failure,omitempty"`
+}
+
+func testRulesCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "test FILE CASES", Short: "Try requests against a rules file, and fail if a verdict is not the expected one", Args: named,
+		Long: `Try the requests of a file of cases against a rules file, without a server and without waiting, and fail if a verdict is not the expected one.
+
+  cases:
+    - name: a guest searches 20 times a minute
+      request: {ip: 192.0.2.1, route: /search}
+      times: 20                                  # each of them as expected
+      expect: allow                              # allow, deny, challenge, ban, or invalid: it cannot be decided
+      then:                                      # the same request again
+        - expect: {action: deny, rule: search, retry_after: 1m}
+        - {wait: 1m, expect: allow}              # a minute later, on the clock of the case
+
+A request has user, ip, device, session, route, method, tier, cost, solved: true, and attributes by name. What is expected may be any of action, rule,
+reason, remaining and retry_after. Each case has counters of its own and begins at noon of a Monday, in UTC, or at a time that it names (at:).
+Sections other than rules, lists and bans play no part.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rules, err := admission.LoadRules(args[0])
+			if err != nil {
+				return err
+			}
+			all, err := cases.Load(args[1])
+			if err != nil {
+				return err
+			}
+			out, failed := cmd.OutOrStdout(), 0
+			tried := make([]triedCase, len(all))
+			for i := range all {
+				c := &all[i]
+				tried[i] = triedCase{Name: c.Name, Line: c.Line, OK: true}
+				failure, err := c.Try(cmd.Context(), rules)
+				if err != nil {
+					return fmt.Errorf("%s:%d: case %s: %w", args[1], c.Line, c.Name, err)
+				}
+				if failure != nil {
+					failed++
+					tried[i] = triedCase{Name: c.Name, Line: failure.Line, Failure: failure.Text}
+				}
+			}
+			if asJSON {
+				err = json.NewEncoder(out).Encode(map[string]any{"file": args[0], "version": rules.Version(), "cases": tried})
+			} else {
+				for _, c := range tried {
+					if !c.OK {
+						_, _ = fmt.Fprintf(out, "%s:%d: case %s: %s\n", args[1], c.Line, harmless(c.Name), harmless(c.Failure))
+					}
+				}
+			}
+			switch {
+			case err != nil:
+				return err
+			case failed > 0:
+				return fmt.Errorf("%s: failed cases: %d of %d", args[1], failed, len(all))
+			case !asJSON:
+				_, err = fmt.Fprintf(out, "%s: cases that pass: %d\n", args[1], len(all))
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}

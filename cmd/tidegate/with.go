@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/embedded"
+)
+
+func withCommand() *cobra.Command {
+	var rules string
+	cmd := &cobra.Command{
+		Use:   "with COMMAND...",
+		Short: "Run a command beside an embedded server, such as a program under development or its tests",
+		Long: `Start an embedded server with an open sale, run a command, and stop the server when the command ends. The exit status is the command's.
+The command finds the server through its environment: TIDEGATE_URL and TIDEGATE_INTERNAL_URL are the two listeners, which ask for no token, and
+REDIS_URL is the server's Redis in memory, for semaphores and task queues. The server trusts X-User-ID and X-Forwarded-For of this machine.
+Its data is in a temporary folder.`,
+		Example: `  tidegate with go run ./examples/shop
+  tidegate with --rules rules.yaml -- npm test`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("COMMAND is missing; say tidegate with COMMAND")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			settings := []string{"-trusted-proxies", "127.0.0.0/8,::1"}
+			if rules != "" {
+				settings = append(settings, "-rules-file", rules)
+			}
+			return withEmbedded(cmd.Context(), "", settings, cmd.ErrOrStderr(), func(ctx context.Context, at embedded.Place) error {
+				fmt.Fprintf(cmd.ErrOrStderr(), "Tidegate is at %s and %s, its sale is %s.\n", at.Public, at.Internal, at.Sale)
+				return beside(ctx, cmd, at, args)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&rules, "rules", "", "rules file of the server (default: the built-in rules)")
+	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
+	return cmd
+}
+
+// stopWithin is how long a command that is told to stop may take.
+const stopWithin = 10 * time.Second
+
+// beside runs a command that knows where the server is, and stops it with all that it has started when ctx ends: go run, for one, does not pass
+// signals on.
+func beside(ctx context.Context, of *cobra.Command, at embedded.Place, args []string) error {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "TIDEGATE_URL="+at.Public, "TIDEGATE_INTERNAL_URL="+at.Internal, "REDIS_URL="+at.Redis)
+	cmd.Stdout, cmd.Stderr = of.OutOrStdout(), of.ErrOrStderr()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = stopWithin
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err := cmd.Wait()
+	if ctx.Err() != nil { // it was told to stop
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever has not
+		return nil
+	}
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return failed{fmt.Errorf("%s: %w", args[0], err), exit.ExitCode()}
+	}
+	return err
+}
+
+// failed is the error of a command that has ended with a status of its own.
+type failed struct {
+	error
+	status int
+}
+
+// ExitStatus is the command's; 1 if a signal has ended it.
+func (f failed) ExitStatus() int { return max(1, f.status) }
