@@ -27,6 +27,7 @@ ifeq ($(PKG),./...)
 	@go list -export -test -deps $(if $(RACE),-race) ./... >/dev/null # compiled first: a crowd must not wait for a compiler
 	$(GOTEST) $$(go list ./... | grep -v -e /internal/chaos -e /cmd/tidegate)
 	$(GOTEST) -p 1 ./cmd/tidegate ./internal/chaos # alone: a crowd that waits for seconds must not wait for other tests
+	$(GOTEST) -tags failpoints ./orders/internal/failpoint
 	cd bench && $(GOTEST) ./...
 else
 	$(GOTEST) $(PKG)
@@ -80,6 +81,11 @@ chaos: AT_ONCE ?= 3
 chaos: setup ## break a running sale at random and judge it (ROUNDS=10 SEED=… AT_ONCE=3 FAULTS=flushall,kill-api ONLY=1,3 DOUBLE=1 SHRINK=1 REPORT=file)
 	go test ./internal/chaos -timeout 0 -count 1 -run '^TestChaos$$' -v -rounds $(ROUNDS) -parallel $(AT_ONCE) $(if $(SEED),-seed $(SEED)) \
 		$(if $(FAULTS),-faults $(FAULTS)) $(if $(ONLY),-only $(ONLY)) $(if $(DOUBLE),-double) $(if $(SHRINK),-shrink) $(if $(REPORT),-report $(abspath $(REPORT))) $(ARGS)
+
+.PHONY: model
+model: ## check the model of the recovery with spin, every run (FAULTS=3)
+	@SETUP=$(SETUP) scripts/setup spin
+	@FAULTS=$(FAULTS) scripts/model
 
 .PHONY: migrate
 migrate: ## bring the schema of DATABASE_URL up to date

@@ -17,7 +17,7 @@ func TestDocumentedRules(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "lists", "office.txt"), "10.0.0.0/8 # the office\n")
 	found := 0
-	for _, name := range []string{"README.md", "docs/rules.md", "docs/bans.md"} {
+	for _, name := range []string{"README.md", "docs/rules.md", "docs/bans.md", "docs/cookbook.md"} {
 		text, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"fmt"
-	"strings"
 )
 
 // An Explanation is where a caller stands.
@@ -65,8 +64,10 @@ func (r *rule) mismatch(req *Request, path []string) string {
 	if c := r.match.failing(req, path); c != nil {
 		return c.text
 	}
-	if _, ok := r.identify(nil, req); !ok && r.direct == "" {
-		return "the subject " + strings.Join(r.subject, ", ") + " is not complete"
+	for _, part := range r.subject {
+		if _, ok := (&rule{subject: []string{part}}).identify(nil, req); !ok {
+			return "the request has no " + part + ", and the rule counts by it"
+		}
 	}
 	return ""
 }

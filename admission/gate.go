@@ -31,6 +31,8 @@ type Options struct {
 	DenyCache int
 	// History is told of every ban, by Run. Nil: nobody is.
 	History BanHistory
+	// Now is the clock by which the gate remembers denials and bans; nil is the real time. For tests, beside a store with the same clock.
+	Now func() time.Time
 	// Logger gets what Run meets with. Nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -44,6 +46,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	return o
 }
@@ -80,7 +85,7 @@ func New(store Store, rules *Rules, opts Options) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{
-		store: store, keys: keys, opts: opts, process: rand.Text(), start: time.Now(), bans: newBanList(),
+		store: store, keys: keys, opts: opts, process: rand.Text(), start: opts.Now(), bans: newBanList(),
 		inForce: NewInForce(rules, opts.Logger), local: NewMemoryStore(MemoryOptions{}),
 	}
 	if opts.DenyCache >= 0 {
@@ -101,7 +106,7 @@ func (g *Gate) SetRules(rules *Rules) { g.inForce.set(rules) }
 func (g *Gate) Reload() (*Rules, error) { return g.inForce.Reload() }
 
 // now is the time by which this process remembers, in ns since the gate was made.
-func (g *Gate) now() int64 { return int64(time.Since(g.start)) }
+func (g *Gate) now() int64 { return int64(g.opts.Now().Sub(g.start)) }
 
 // Charge decides req and counts it if it is admitted; a denied request is counted only by rules with `count_rejected`.
 //

@@ -230,7 +230,7 @@ func TestExplanations(t *testing.T) {
 	}
 	want := []string{
 		"posts false 4 of 5: method: POST",
-		"devices false: the subject user, device is not complete",
+		"devices false: the request has no device, and the rule counts by it",
 		"office false: ip: {cidr: [10.0.0.0/8, 192.168.0.0/16]}",
 		"all true 8 of 9: ",
 	}

@@ -70,14 +70,20 @@ func (l *ladder) standings(b *board, now int64) []Standing {
 	return all
 }
 
-// Banned returns the ban that keeps a subject out, and the rest of it. A ban of a user is looked for by the name as it was typed, and as it is counted.
+// Banned returns the ban that keeps a subject out, and the rest of it. An address is judged by itself: the name was typed by anybody, and must not
+// lend it a place on the list of those who are never banned. A ban of a user is looked for by the name as it was typed, and as it is counted.
 func (t *Throttle) Banned(s Subject) (b admission.Ban, left time.Duration, ok bool) {
 	if t.opts.Bans == nil {
 		return admission.Ban{}, 0, false
 	}
-	b, left, ok = t.opts.Bans.Banned(admission.Request{User: s.Name, IP: s.IP})
-	if name, err := t.normalize(s.Name); !ok && err == nil && name != s.Name {
-		b, left, ok = t.opts.Bans.Banned(admission.Request{User: name})
+	asked := []admission.Request{{IP: s.IP}, {User: s.Name}}
+	if name, err := t.normalize(s.Name); err == nil && name != s.Name {
+		asked = append(asked, admission.Request{User: name})
+	}
+	for _, req := range asked {
+		if b, left, ok = t.opts.Bans.Banned(req); ok {
+			break
+		}
 	}
 	return b, left, ok
 }
