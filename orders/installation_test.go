@@ -156,13 +156,14 @@ func (in *installation) sale(p *process, change ...func(*orders.Sale)) orders.Sa
 	for _, c := range change {
 		c(&def)
 	}
-	_, created, err := p.PutSale(in.t.Context(), def)
-	must(in.t, err)
-	if !created {
-		in.t.Fatalf("sale %s was there before", def.ID)
-	}
-	_, err = p.SetSwitch(in.t.Context(), def.ID, orders.SwitchOpen)
-	must(in.t, err)
+	in.answered("the sale is stored", func() error {
+		_, _, err := p.PutSale(in.t.Context(), def)
+		return err
+	})
+	in.answered("the sale is published", func() error {
+		_, err := p.SetSwitch(in.t.Context(), def.ID, orders.SwitchOpen)
+		return err
+	})
 	for _, p := range in.processes {
 		eventually(in.t, "everybody knows the sale", func() bool {
 			s, err := p.Sale(in.t.Context(), def.ID)
@@ -172,11 +173,27 @@ func (in *installation) sale(p *process, change ...func(*orders.Sale)) orders.Sa
 	return def
 }
 
-// order is one request, through all gates of this package.
-func (in *installation) order(p *process, sale, user, key string, quantity int) orders.Outcome {
+// answered repeats a call until there is an answer: 100 ms, the patience of
+// production, are less than a busy machine may take to flush a file.
+func (in *installation) answered(what string, call func() error) {
 	in.t.Helper()
-	out, err := attempt(in.t.Context(), p, orders.Request{Sale: sale, Item: "shoe", Quantity: quantity, User: user, Key: key})
-	must(in.t, err)
+	eventually(in.t, what, func() bool {
+		err := call()
+		if err != nil && !errors.Is(err, orders.ErrUnavailable) {
+			in.t.Fatalf("%s: %v", what, err)
+		}
+		return err == nil
+	})
+}
+
+// order is one request, through all gates of this package. It is a replay of
+// itself if its first answer was lost.
+func (in *installation) order(p *process, sale, user, key string, quantity int) (out orders.Outcome) {
+	in.t.Helper()
+	in.answered(user+" gets an answer", func() (err error) {
+		out, err = attempt(in.t.Context(), p, orders.Request{Sale: sale, Item: "shoe", Quantity: quantity, User: user, Key: key})
+		return err
+	})
 	return out
 }
 
