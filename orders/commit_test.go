@@ -233,3 +233,25 @@ func TestManySalesAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestNoStatusGoesBackWhileTheDatabaseIsAway: between a commit and its note in Redis the order is confirmed in the one and pending in the other.
+func TestNoStatusGoesBackWhileTheDatabaseIsAway(t *testing.T) {
+	in := install(t)
+	p, other, worker := in.start(), in.start(), in.start()
+	sale := in.sale(p)
+	id := in.order(p, sale.ID, "u", "", 1).Order.ID
+	committed, note := holds(&worker.store.after, "commit")
+	in.work(worker)
+	t.Cleanup(note) // before the worker is stopped
+	arrives(t, "the commit", committed)
+	for name, reader := range map[string]*process{"who accepted it": p, "another one": other} {
+		if o, err := reader.Order(t.Context(), id, orders.Viewer{All: true}); err != nil || o.Status != orders.StatusConfirmed {
+			t.Errorf("%s: %+v, %v", name, o, err)
+		}
+		reader.store.fails("order")
+		if o, err := reader.Order(t.Context(), id, orders.Viewer{All: true}); !errors.Is(err, orders.ErrUnavailable) {
+			t.Errorf("%s, once it was seen confirmed: %+v, %v", name, o, err)
+		}
+		reader.store.heals()
+	}
+}

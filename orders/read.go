@@ -57,17 +57,15 @@ func (s *Service) order(ctx context.Context, id ID) (Order, error) {
 		o, pending, redisErr = s.pendingOrder(ctx, id)
 	}
 	stored, err := s.stored(ctx, id)
-	unknown := errors.Is(err, ErrUnknownOrder)
-	if remembered && err != nil && !unknown {
-		// The news of its commit may have been missed, but not by Redis.
-		o, pending, _ = s.pendingOrder(ctx, id)
-	}
 	switch {
 	case err == nil:
 		return stored, nil
-	case pending, remembered && unknown:
+	case !errors.Is(err, ErrUnknownOrder):
+		// It may be committed while Redis still calls it pending, and somebody may have been told: no status goes back.
+		return Order{}, err
+	case pending, remembered:
 		return o, nil
-	case unknown && redisErr != nil:
+	case redisErr != nil:
 		return Order{}, redisErr // it may be pending where nobody could look
 	}
 	return Order{}, err
