@@ -14,18 +14,21 @@ type Warning struct {
 	Line int    // from 1
 	Rule string // its name; empty for none
 	Text string
+	Note bool // nothing is wrong: it is worth knowing
 }
 
-// Lint returns what is probably not meant in rules, in the order of the file. trustedProxies says whether the program believes
-// some proxies about who the client is.
+// Lint returns what is probably not meant in rules, in the order of the file. What is true of several rules is said once, at the first of
+// them. trustedProxies says whether the program believes some proxies about who the client is.
 func Lint(rules *Rules, trustedProxies bool) []Warning {
-	l := linter{rules: rules.rules, warnings: slices.Clone(rules.idle), mistaken: map[string]bool{}}
+	l := linter{rules: rules.rules, warnings: slices.Clone(rules.idle), named: map[string]bool{}}
 	for i := range l.rules {
 		r := &l.rules[i]
 		l.unreached(i, r)
 		l.contradictory(r)
 		l.behindAnother(i, r)
+		l.passedOver(i, r)
 		l.mistyped(r)
+		l.neverSent(r)
 		if r.onExceed.action == ActionBan && len(rules.never) == 0 && slices.ContainsFunc(r.subject, isAddress) {
 			l.warn(r, "it bans addresses, and behind one there may be many people. Name those that must never be shut out in bans.allow")
 		}
@@ -37,18 +40,40 @@ func Lint(rules *Rules, trustedProxies bool) []Warning {
 		}
 		if r.shadow {
 			l.warn(r, "it is in shadow and refuses nobody. Once its numbers are right, leave out shadow")
+			l.warnings[len(l.warnings)-1].Note = true
 		}
 	}
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule))
 	})
-	return l.warnings
+	return saidOnce(l.warnings)
 }
 
 type linter struct {
 	rules    []rule
 	warnings []Warning
-	mistaken map[string]bool // names of attributes that were warned of
+	named    map[string]bool // attributes that were warned of
+}
+
+// saidOnce leaves the first of equal warnings, which names the rules of the others.
+func saidOnce(warnings []Warning) []Warning {
+	var first []Warning
+	others := map[string][]string{}
+	for _, w := range warnings {
+		i := slices.IndexFunc(first, func(f Warning) bool { return f.Text == w.Text })
+		switch {
+		case i < 0:
+			first = append(first, w)
+		case first[i].Rule != w.Rule && !slices.Contains(others[w.Text], w.Rule):
+			others[w.Text] = append(others[w.Text], w.Rule)
+		}
+	}
+	for i := range first {
+		if also := others[first[i].Text]; also != nil {
+			first[i].Text += " (also: " + strings.Join(also, ", ") + ")"
+		}
+	}
+	return first
 }
 
 func (l *linter) warn(r *rule, format string, args ...any) {
@@ -189,18 +214,17 @@ func (l *linter) mistyped(r *rule) {
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		known := append([]string{"network", "caller"}, parts...)
-		if slices.Contains(known, name) {
+		if !isAttribute(name) {
 			continue
 		}
 		meant := otherNames[plain(name)]
-		for _, part := range known {
+		for _, part := range append([]string{"network", "caller"}, parts...) {
 			if len(part) > 3 && oneApart(plain(name), part) {
 				meant = part
 			}
 		}
-		if meant != "" && !l.mistaken[name] {
-			l.mistaken[name] = true
+		if meant != "" && !l.named[name] {
+			l.named[name] = true
 			l.warn(r, "%s is an attribute of the request's own. If %s is meant, write that", name, meant)
 		}
 	}

@@ -35,6 +35,7 @@ type ruleWarning struct {
 	Rule string `json:"rule,omitempty"`
 	Line int    `json:"line"`
 	Text string `json:"text"`
+	Note bool   `json:"note,omitempty"` // nothing is wrong
 }
 
 func checkRulesCommand(getenv func(string) string) *cobra.Command {
@@ -50,17 +51,20 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			warnings := []ruleWarning{}
+			warnings, wrong := []ruleWarning{}, 0
 			for _, w := range admission.Lint(rules, proxies != "") {
-				warnings = append(warnings, ruleWarning{w.Rule, w.Line, w.Text})
+				warnings = append(warnings, ruleWarning{w.Rule, w.Line, w.Text, w.Note})
+				if !w.Note {
+					wrong++
+				}
 			}
 			if asJSON {
 				err = json.NewEncoder(out).Encode(map[string]any{"file": file, "version": rules.Version(), "warnings": warnings})
 			} else {
 				err = printWarnings(out, file, warnings)
 			}
-			if err == nil && strict && len(warnings) > 0 {
-				err = fmt.Errorf("%s: warnings: %d", file, len(warnings))
+			if err == nil && strict && wrong > 0 {
+				err = fmt.Errorf("%s: warnings: %d", file, wrong)
 			}
 			if err == nil && !asJSON {
 				_, err = fmt.Fprintf(out, "%s: right, version %s\n", file, rules.Version())
@@ -68,7 +72,7 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 			return err
 		},
 	}
-	check.Flags().BoolVar(&strict, "strict", false, "fail if there are warnings")
+	check.Flags().BoolVar(&strict, "strict", false, "fail if there are warnings; notes are none")
 	check.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	check.Flags().StringVar(&proxies, "trusted-proxies", getenv("TRUSTED_PROXIES"), "the proxies that the servers trust, as in TRUSTED_PROXIES")
 	return check
@@ -76,11 +80,14 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 
 func printWarnings(out io.Writer, file string, warnings []ruleWarning) error {
 	for _, w := range warnings {
-		rule := ""
+		kind, rule := "warning", ""
+		if w.Note {
+			kind = "note"
+		}
 		if w.Rule != "" {
 			rule = "rule " + w.Rule + ": "
 		}
-		if _, err := fmt.Fprintf(out, "%s:%d: warning: %s%s\n", file, w.Line, rule, harmless(w.Text)); err != nil {
+		if _, err := fmt.Fprintf(out, "%s:%d: %s: %s%s\n", file, w.Line, kind, rule, harmless(w.Text)); err != nil {
 			return err
 		}
 	}

@@ -33,11 +33,14 @@ func TestRulesCheckWarns(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), path+": warnings: 1") || !strings.Contains(out, ":9: warning: ") || strings.Contains(out, proxy) {
 		t.Errorf("--strict: %v:\n%s", err, out)
 	}
-	if err := os.WriteFile(path, []byte("version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1s}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("version: 1\nrules: [{name: r, match: {user: {present: true}}, subject: user, limit: 1, window: 1s, shadow: true}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := call(t, nothing, "rules", "check", path, "--strict"); err != nil || strings.Contains(out, "warning") {
+	if out, err := call(t, nothing, "rules", "check", path, "--strict"); err != nil || strings.Contains(out, "warning") || !strings.Contains(out, ":2: note: rule r: it is in shadow") {
 		t.Errorf("nothing to warn of: %v:\n%s", err, out)
+	}
+	if out, err := call(t, nothing, "rules", "check", path, "--json"); err != nil || !strings.Contains(out, `"note":true`) {
+		t.Errorf("--json: %v:\n%s", err, out)
 	}
 	if err := os.WriteFile(path, []byte("version: 1\nlists: {office: {file: none.txt}}\n"), 0o600); err != nil {
 		t.Fatal(err)

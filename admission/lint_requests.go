@@ -1,0 +1,103 @@
+package admission
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// What the linter knows of requests: what they may lack, and by which ways their attributes come.
+
+// passedOver warns of requests that r does not count because they lack a part of its subject, unless the file shows that this is meant.
+func (l *linter) passedOver(i int, r *rule) {
+	for _, part := range r.subject {
+		if isAddress(part) || r.match.needs(part) || l.decidesWithout(i, part) {
+			continue
+		}
+		remedy := "Decide about them in a direct rule before it"
+		if part == "user" {
+			remedy = "Count caller, which is the address of whoever has no user"
+		}
+		l.warn(r, "it lets requests without %s pass uncounted. %s, or match `%s: {present: true}` if that is meant", part, remedy, part)
+	}
+}
+
+// needs reports whether m holds for no request that lacks part, or, which another warning says, only for such.
+func (m match) needs(part string) bool {
+	return slices.ContainsFunc(m, func(c condition) bool {
+		lacking, about := c.without(part)
+		return about && (!c.test.holds(lacking) || c.part == part && excludes(c.test, present(true)))
+	})
+}
+
+// without returns the value of c's part in requests that lack part, and whether that is known.
+func (c *condition) without(part string) (value, bool) {
+	if part == "user" && c.part == "tier" {
+		return value{text: TierAnonymous}, true
+	}
+	return value{attribute: isAttribute(part)}, c.part == part
+}
+
+// decidesWithout reports whether some rule is about exactly those requests that the i-th one would count if they did not lack part.
+func (l *linter) decidesWithout(i int, part string) bool {
+	of := l.rules[i].match
+	for j := range l.rules {
+		o := &l.rules[j]
+		if o.shadow || slices.Contains(o.subject, part) || o.direct != "" && j > i {
+			continue
+		}
+		meant := o.direct != ""
+		all := forAll(o.match, func(c condition) bool {
+			if lacking, about := c.without(part); about {
+				meant = true
+				return c.test.holds(lacking)
+			}
+			return slices.ContainsFunc(of, func(of condition) bool {
+				return c.part == of.part && (reflect.DeepEqual(c.test, of.test) || covers(c.test, of.test))
+			})
+		})
+		if all && meant {
+			return true
+		}
+	}
+	return false
+}
+
+// publicRoutes are those of Tidegate that buyers call. Their requests have a user, a tier and an address, and nothing else.
+var publicRoutes = []route{
+	{"v1", "sales", "*"}, {"v1", "sales", "*", "orders"}, {"v1", "orders", "*"}, {"v1", "orders", "*", "cancel"}, {"v1", "captcha", "challenge"},
+}
+
+// neverSent warns of attributes that the requests which r matches cannot have.
+func (l *linter) neverSent(r *rule) {
+	names := slices.Clone(r.subject)
+	for i := range r.match {
+		names = append(names, r.match[i].part)
+	}
+	for _, o := range r.overrides {
+		for i := range o.match {
+			names = append(names, o.match[i].part)
+		}
+	}
+	slices.Sort(names)
+	public := r.match.onPublicRoutes()
+	for _, name := range slices.Compact(names) {
+		switch {
+		case public && (isAttribute(name) || name == "device" || name == "session"):
+			l.warn(r, "requests on this route of Tidegate's never have %s: only /v1/admit and gateways send it. Leave it out, or match a route of your own", name)
+		case isAttribute(name) && name != strings.ToLower(name) && !l.named[name]:
+			l.named[name] = true
+			l.warn(r, "%s never comes through /v1/authz, where names have small letters. Write %s, unless only /v1/admit sends it", name, strings.ToLower(name))
+		}
+	}
+}
+
+// onPublicRoutes reports whether m holds on routes of Tidegate's only.
+func (m match) onPublicRoutes() bool {
+	return slices.ContainsFunc(m, func(c condition) bool {
+		patterns, ok := c.test.(routes)
+		return ok && forAll(patterns, func(pattern route) bool {
+			return !slices.Contains(pattern, "**") && slices.ContainsFunc(publicRoutes, func(of route) bool { return of.matches(pattern) })
+		})
+	})
+}
