@@ -3,6 +3,7 @@ package rehearse
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -61,7 +62,8 @@ func (c *court) origins() (i2, i8, i18 Finding) {
 		} else if cl := find(func(cl *claim) bool { return cl.lost > 0 && len(cl.ids) == 0 && !cl.open }); cl != nil {
 			i18.breach("order %s of %s: an answer under key %s was lost, the repeat was told no, and the order stands", o.OrderID, o.Buyer, cl.key)
 		} else if cl := find(func(cl *claim) bool { return cl.lost > 0 }); cl != nil {
-			i18.breach("order %s of %s: the lost answer under key %s became a second order", o.OrderID, o.Buyer, cl.key)
+			i18.breach("order %s of %s (%s): the lost answer under key %s became a second order beside %s",
+				o.OrderID, o.Buyer, strings.TrimSpace(o.Status+" "+o.Reason), cl.key, strings.Join(cl.ids, ", "))
 		} else if cl := find(func(cl *claim) bool { return cl.refused }); cl != nil {
 			i8.breach("order %s of %s stands, and the call that it may come from was refused (key %s)", o.OrderID, o.Buyer, cl.key)
 		} else {
