@@ -177,7 +177,11 @@ func New(cfg Config) (*API, error) {
 	if len(origins) > 0 {
 		steps = append(steps, cors(origins)) // answers preflights itself, so nothing below counts them
 	}
-	a.public = a.echo(append(steps, hygiene, segments, a.identify)...)
+	notForeign, err := foreignPages(origins)
+	if err != nil {
+		return nil, err
+	}
+	a.public = a.echo(append(steps, notForeign, hygiene, segments, a.identify)...)
 	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
 	a.common(docs, true, huma.Middlewares{a.charged}, nil)
 	a.challenges(docs, true)
@@ -236,7 +240,7 @@ func (a *API) huma(e *echo.Echo, title string, security map[string]*huma.Securit
 			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer), SecuritySchemes: security},
 			Security:   anyOf,
 		},
-		Formats:       map[string]huma.Format{"application/json": wellFormed, "json": wellFormed},
+		Formats:       map[string]huma.Format{"application/json": plainJSON, "json": plainJSON},
 		DefaultFormat: "application/json",
 		Transformers: []huma.Transformer{func(ctx huma.Context, _ string, v any) (any, error) {
 			if p, ok := v.(*Problem); ok {

@@ -49,7 +49,9 @@ func humaProblem(status int, message string, errs []error) *Problem {
 		if errors.As(err, &detailed) {
 			d := detailed.ErrorDetail()
 			v = Violation{Location: quoted(d.Location), Message: quoted(d.Message)}
-			if m := wrongType.FindStringSubmatch(d.Message); m != nil {
+			if at, message, ok := strings.Cut(d.Message, misplacedAt); ok {
+				v = Violation{Location: quoted(at), Message: message}
+			} else if m := wrongType.FindStringSubmatch(d.Message); m != nil {
 				v = Violation{Location: quoted(d.Location + "." + m[2]), Message: quoted("is " + m[1] + ", and must be " + typeWords[m[3]])}
 			} else if strings.HasPrefix(d.Message, "json: ") {
 				v.Message = "holds a value that fits nothing it could mean"

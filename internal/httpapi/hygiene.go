@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -36,45 +37,148 @@ func hygiene(next echo.HandlerFunc) echo.HandlerFunc {
 		if r.ContentLength == 0 || isAuthz(c.Path()) { // what a gateway says of a body is its client's, and not looked at
 			return next(c)
 		}
-		if r.ContentLength > maxBody { // Huma counts those that do not say
+		// Kept until the answer, so that a body nobody reads ends with it.
+		_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(bodyWithin)) // a test's recorder has none
+		if r.ContentLength > maxBody {                                                           // Huma counts those that do not say
 			c.Response().Header().Set("Connection", "close") // do not read it just to reuse the connection
 			return problem(reasonTooLarge)
 		}
-		if !spokenJSON(r.Header) {
-			return problem(reasonMediaType)
+		if wrong := spokenJSON(r.Header); wrong != "" {
+			p := problem(reasonMediaType)
+			p.Detail = wrong
+			return p
 		}
-		// Kept until the answer, so that a body nobody reads ends with it.
-		_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(bodyWithin)) // a test's recorder has none
 		return next(c)
 	}
 }
 
-// spokenJSON tells whether a body is said to be JSON in UTF-8, or nothing is
-// said of it, and then says so in the one way that Huma knows.
-func spokenJSON(header http.Header) bool {
-	said := header.Get("Content-Type")
-	if said == "application/json" || said == "" {
-		return true
+// spokenJSON tells what is wrong with the fields of a body that is not plain JSON in UTF-8, and writes the type of others in the one way
+// that Huma knows. A body whose type is not said is refused: a form of any page sends such a one, with the cookies of whoever looks at it.
+func spokenJSON(header http.Header) (wrong string) {
+	if header.Get("Content-Encoding") != "" {
+		return "Content-Encoding must be left out: a body is read as it is sent."
 	}
-	kind, parameters, err := mime.ParseMediaType(said)
-	if charset, ok := parameters["charset"]; err != nil || kind != "application/json" || ok && !strings.EqualFold(charset, "utf-8") {
-		return false
+	if said := header["Content-Type"]; len(said) != 1 || said[0] != "application/json" {
+		kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
+		if charset, ok := parameters["charset"]; len(said) != 1 || err != nil || kind != "application/json" || ok && !strings.EqualFold(charset, "utf-8") {
+			return "Content-Type must be application/json, and sent once."
+		}
+		header.Set("Content-Type", "application/json")
 	}
-	header.Set("Content-Type", "application/json")
-	return true
+	return ""
 }
 
-// wellFormed is JSON of which every character is one. encoding/json reads
-// U+FFFD for all else, so that two references of payments, or two users, that
-// differ only there would be one.
-var wellFormed = huma.Format{
+// foreignPages refuses what pages of other origins send, except of those given: the proxy in front may know its user by a cookie, which a
+// browser adds by itself.
+func foreignPages(origins []string) (echo.MiddlewareFunc, error) {
+	protection := http.NewCrossOriginProtection()
+	for _, o := range origins {
+		if o == "*" {
+			return func(next echo.HandlerFunc) echo.HandlerFunc { return next }, nil
+		}
+		if err := protection.AddTrustedOrigin(o); err != nil {
+			return nil, fmt.Errorf("httpapi: %w", err)
+		}
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			r := c.Request()
+			if protection.Check(r) == nil {
+				return next(c)
+			}
+			p := problem(reasonForbidden)
+			p.Detail = fmt.Sprintf("A page must be of the host that it calls (here %s), or its origin must stand in CORS_ORIGINS; this one is of %q.",
+				quoted(r.Host), quoted(r.Header.Get("Origin")))
+			return p
+		}
+	}, nil
+}
+
+// plainJSON is JSON that all parsers understand alike, and of which every character is one. encoding/json reads U+FFFD for all else, so
+// that two references of payments, or two users, that differ only there would be one.
+var plainJSON = huma.Format{
 	Marshal: huma.DefaultJSONFormat.Marshal,
 	Unmarshal: func(body []byte, into any) error {
 		if err := wellWritten(body); err != nil {
 			return err
 		}
-		return json.Unmarshal(body, into)
+		if err := json.Unmarshal(body, into); err != nil {
+			return err
+		}
+		if _, first := into.(*any); !first { // Huma reads a body twice
+			return nil
+		}
+		return (&walk{decoder: json.NewDecoder(bytes.NewReader(body))}).value()
 	},
+}
+
+// A walk through valid JSON finds what it should not have.
+type walk struct {
+	decoder *json.Decoder
+	path    []string
+}
+
+// misplaced is what is wrong at a place in a body. Huma keeps only its text, of which humaProblem makes two again.
+type misplaced struct{ at, message string }
+
+const misplacedAt = "\x00"
+
+func (e *misplaced) Error() string { return e.at + misplacedAt + e.message }
+
+func (w *walk) wrong(message string) error {
+	return &misplaced{"body" + strings.Join(w.path, ""), message}
+}
+
+// value refuses a key that stands twice in one object, of which some parsers read the first and others the last; and null, which is
+// neither a value nor its absence.
+func (w *walk) value() error {
+	token, err := w.decoder.Token()
+	if err != nil {
+		return err
+	}
+	switch token {
+	case nil:
+		return w.wrong("must not be null; leave it out for the default")
+	case json.Delim('{'):
+		return w.members()
+	case json.Delim('['):
+		return w.elements()
+	}
+	return nil
+}
+
+func (w *walk) members() error {
+	seen := map[string]bool{}
+	for w.decoder.More() {
+		token, err := w.decoder.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := token.(string)
+		w.path = append(w.path, "."+key)
+		if seen[key] {
+			return w.wrong("must be given once")
+		}
+		seen[key] = true
+		if err := w.value(); err != nil {
+			return err
+		}
+		w.path = w.path[:len(w.path)-1]
+	}
+	_, err := w.decoder.Token()
+	return err
+}
+
+func (w *walk) elements() error {
+	for i := 0; w.decoder.More(); i++ {
+		w.path = append(w.path, "["+strconv.Itoa(i)+"]")
+		if err := w.value(); err != nil {
+			return err
+		}
+		w.path = w.path[:len(w.path)-1]
+	}
+	_, err := w.decoder.Token()
+	return err
 }
 
 // wellWritten refuses bytes that are not UTF-8, and escapes of half a character.

@@ -31,7 +31,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 func TestWhatABodyMayBe(t *testing.T) {
 	b := setup(t)
 	for said, want := range map[string]int{
-		"application/json": 202, "Application/JSON": 202, "application/json; charset=UTF-8": 202, "": 202,
+		"application/json": 202, "Application/JSON": 202, "application/json; charset=UTF-8": 202, "": 415,
 		"application/json; charset=utf-16": 415, "application/problem+json": 415, "text/plain": 415, "json": 415, ";;;": 415,
 	} {
 		w := call(b.Public(), "POST", "/v1/sales/flash/orders", orderBody, "Content-Type", said, "X-User-ID", "ada")
@@ -133,7 +133,7 @@ func TestHalfABody(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		if want := map[string]int{"POST": 408, "GET ": 200}[request[:4]]; resp.StatusCode != want {
+		if want := map[string]int{"POST": 408, "GET ": 415}[request[:4]]; resp.StatusCode != want {
 			t.Errorf("%.12s: %d, want %d", request, resp.StatusCode, want)
 		}
 		if _, err := io.Copy(io.Discard, answer); err != nil {

@@ -68,7 +68,7 @@ var kinds = []kind{
 	},
 	{
 		reasonForbidden, 403, "forbidden", "This caller may not do that",
-		"A rule refuses it for good, the token's role does not cover the call, or the request comes from a foreign host or origin.", 0, nil,
+		"A rule refuses it for good, the token's role does not cover the call, or the request comes from a foreign host or origin, which `detail` names.", 0, nil,
 	},
 	{string(admission.Banned), 403, "banned", "The caller is banned", "Retry-After is the end of the ban.", 0, nil},
 	{
@@ -122,7 +122,7 @@ var kinds = []kind{
 		"Its lease has ended, or somebody has released it. Stop what it was for: another one may hold it now.", 0, nil,
 	},
 	{reasonTooLarge, 413, "too-large", "The body is too large", "A body has at most 64 KiB.", 0, nil},
-	{reasonMediaType, 415, "unsupported-media-type", "The body is not JSON", "Send application/json.", 0, nil},
+	{reasonMediaType, 415, "unsupported-media-type", "The body is not JSON", "Send it with `Content-Type: application/json` and without Content-Encoding.", 0, nil},
 	{reasonInvalid, 422, "invalid", "The request is not valid", "`errors` names each place and what would be right.", 0, nil},
 	{
 		string(orders.ReasonKeyReused), 422, "idempotency-key-reused", "The Idempotency-Key belongs to another request",
