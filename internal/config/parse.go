@@ -157,10 +157,34 @@ func networks(field *[]netip.Prefix) func(string) error {
 			if err != nil {
 				return fmt.Errorf("names %q, and must name addresses or networks, such as 10.0.0.0/8,::1", part)
 			}
-			*field = append(*field, prefix.Masked())
+			prefix = plain(prefix)
+			if prefix.Bits() == 0 {
+				return fmt.Errorf("names %q, which is every address, so that anybody might name any user; it must name the proxies' own networks, such as 10.0.0.0/8", part)
+			}
+			*field = append(*field, prefix)
 		}
 		return nil
 	}
+}
+
+// plain is a network as addresses are compared with it: IPv4 that is mapped into IPv6 is IPv4.
+func plain(p netip.Prefix) netip.Prefix {
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	return p.Masked()
+}
+
+var uniqueLocal = netip.MustParsePrefix("fc00::/7")
+
+// WideProxies are trusted networks of more addresses than somebody has: whoever sits in them names users and addresses at will.
+func (c *Config) WideProxies() (wide []string) {
+	for _, p := range c.TrustedProxies {
+		if p.Bits() < 8 && p != uniqueLocal {
+			wide = append(wide, p.String())
+		}
+	}
+	return wide
 }
 
 func origins(field *[]string) func(string) error {

@@ -75,7 +75,7 @@ type Config struct {
 	// CORSOrigins are the origins whose pages may read the public listener's
 	// answers, such as https://shop.example, or "*" for all. Empty: none.
 	CORSOrigins []string
-	// TrustedProxies may name the client in X-Forwarded-For, and, like loopback, the user.
+	// TrustedProxies may name the client in X-Forwarded-For, and the user. Loopback may name the user where it does not stand for a client.
 	TrustedProxies []netip.Prefix
 	// Tracer makes a span of each request and decision. Nil: nobody does, which costs nothing.
 	Tracer trace.Tracer

@@ -93,6 +93,9 @@ func TestCanonicalPath(t *testing.T) {
 		"/../../v1/orders": "/v1/orders", "/v1%2Forders": "/v1/orders", "/v1/orders?/x": "/v1/orders", "/v1/orders%3fx": "/v1/orders?x",
 		"/v1/orders#x": "/v1/orders", "/v1/orders#/../../free": "/v1/orders", "/v1/orders%23x": "/v1/orders#x", "/": "/", "": "/", "/..": "/", "?x": "/",
 		"/v1/%256frders":        "/v1/%6frders", // decoded once, as by every server
+		"/v1/orders%20":         "/v1/orders ",  // blanks count
+		"/v1/%255c%2500":        "/v1/%5c%00",
+		"/v1/schu%CC%88ssel":    "/v1/schu\u0308ssel",
 		"/V1/Orders":            "/V1/Orders",
 		"/v1/orders;x":          "/v1/orders;x",
 		"http://shop/v1/orders": "/v1/orders", "https://shop": "/", "http://shop?x": "/", "/x?http://y/z": "/x", "/http://y/z": "/http:/y/z",
@@ -101,7 +104,10 @@ func TestCanonicalPath(t *testing.T) {
 			t.Errorf("%s: %q %v, want %q", uri, got, err, want)
 		}
 	}
-	for _, uri := range []string{"v1/orders", "*", "/v1/%", "/v1/%zz", "/v1/orders%2f..", "/public/..%2Fv1/orders", "/s/shoe%2F..%2F..", "/a/%2e%2E%2fb", "ftp://shop/x", "..", "shop:443"} {
+	for _, uri := range []string{
+		"v1/orders", "*", "/v1/%", "/v1/%zz", "/v1/orders%2f..", "/public/..%2Fv1/orders", "/s/shoe%2F..%2F..", "/a/%2e%2E%2fb", "ftp://shop/x", "..", "shop:443",
+		`/v1\orders`, "/v1%5corders", "/x/..%5C..", "/v1/orders%00", "/v1/orders\x00", "/v1/orders%0a", "/v1/orders%0D%0A", "/v1/orders%7f", "/v1/orders\t", "/v1/orders%C2%85",
+	} {
 		if got, err := canonicalPath(uri); err == nil {
 			t.Errorf("%s: %q", uri, got)
 		}
@@ -116,7 +122,7 @@ func FuzzCanonicalPath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !strings.HasPrefix(got, "/") || strings.Contains(got, "//") || strings.Contains(got+"/", "/../") || strings.Contains(got+"/", "/./") {
+		if !strings.HasPrefix(got, "/") || strings.Contains(got, "//") || strings.Contains(got+"/", "/../") || strings.Contains(got+"/", "/./") || strings.ContainsAny(got, "\\\x00\n") {
 			t.Fatalf("%q became %q", uri, got)
 		}
 		if again, err := canonicalPath("/." + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(got)); err != nil || again != got {
@@ -218,7 +224,7 @@ func TestPitfall_P31_SpoofedForwardedFor(t *testing.T) {
 		{"garbage", "10.0.0.1:5", "203.0.113.1, unknown", "10.0.0.1", "ada", "gold"},
 		{"IPv4 in IPv6", "[::ffff:10.0.0.1]:5", "::ffff:198.51.100.9", "198.51.100.9", "ada", "gold"},
 		{"no trusted gateway", "192.0.2.7:5", "203.0.113.1", "192.0.2.7", "", ""},
-		{"a gateway on this machine that is no trusted proxy", "127.0.0.1:5", "203.0.113.1", "127.0.0.1", "ada", "gold"},
+		{"a gateway on this machine that is no trusted proxy", "127.0.0.1:5", "203.0.113.1", "127.0.0.1", "", ""},
 	} {
 		b := setup(t, withTokens(t))
 		w := gatewayCall(b, "GET", "/v1/authz", append(asked, "Remote", tt.remote, "X-Forwarded-For", tt.forwarded, "X-Tidegate-Token", "admit-token-of-tests")...)

@@ -98,7 +98,8 @@ func TestChargedSubject(t *testing.T) {
 		name, remote, forwarded string
 		user, tier, ip          string
 	}{
-		{"loopback", "127.0.0.1:1", "198.51.100.9", "ada", "gold", "127.0.0.1"},
+		{"loopback", "127.0.0.1:1", "", "ada", "gold", "127.0.0.1"},
+		{"loopback that hands on", "127.0.0.1:1", "198.51.100.9", "", "", "127.0.0.1"},
 		{"loopback over IPv6", "[::1]:1", "", "ada", "gold", "::1"},
 		{"trusted proxy", "10.1.2.3:1", "1.1.1.1, 198.51.100.9", "ada", "gold", "198.51.100.9"},
 		{"stranger", "192.0.2.7:1", "127.0.0.1", "", "", "192.0.2.7"},

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/labstack/echo/v4"
 )
@@ -75,7 +76,8 @@ func routeAt(place, uri string) (string, error) {
 // canonicalPath is the route that rules see: the path of a URI, without its query or fragment, decoded once, without empty segments
 // and with "." and ".." carried out. So all of "/v1/orders", "//v1/./orders/", "/v1/%6frders", "/v1/x/%2e%2e/orders" and "/v1%2Forders" are one
 // route. An upstream that tells some of them apart finds them under one rule; one that makes yet other paths the same, such as by
-// ignoring case or what follows a semicolon, needs rules that name them all.
+// ignoring case or what follows a semicolon, needs rules that name them all. What is encoded twice is text: "/v1/%256frders" is the
+// route "/v1/%6frders". Blanks are part of the path, also at its end.
 func canonicalPath(uri string) (string, error) {
 	if scheme, rest, ok := strings.Cut(uri, "://"); ok && (scheme == "http" || scheme == "https") {
 		uri = rest[strings.IndexByte(rest+"/", '/'):] // absolute form: without scheme and authority
@@ -91,6 +93,9 @@ func canonicalPath(uri string) (string, error) {
 	if hiddenSlash.MatchString(path) && dotSegment.MatchString(decoded) {
 		return "", errors.New("must not have an encoded slash beside a dot segment: servers disagree on what that is")
 	}
+	if strings.ContainsFunc(decoded, ambiguous) {
+		return "", errors.New("must not have a backslash or a control character, encoded or not: servers disagree on what that is")
+	}
 	var segments []string
 	for segment := range strings.SplitSeq(decoded, "/") {
 		switch segment {
@@ -103,6 +108,9 @@ func canonicalPath(uri string) (string, error) {
 	}
 	return "/" + strings.Join(segments, "/"), nil
 }
+
+// ambiguous tells whether some servers read a character as another one, or end the path there.
+func ambiguous(c rune) bool { return c == '\\' || unicode.IsControl(c) }
 
 var (
 	hiddenSlash = regexp.MustCompile(`(?i)%2f`)

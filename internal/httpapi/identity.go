@@ -36,12 +36,22 @@ func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		httpReq := c.Request()
-		peer := peerAddress(httpReq.RemoteAddr)
-		caller, err := a.identity.identify(httpReq, peer.IsLoopback() || within(a.proxies, peer))
+		caller, err := a.identity.identify(httpReq, a.mayNameUsers(httpReq))
 		if err != nil {
 			return err
 		}
 		requestOf(httpReq.Context()).caller = caller
 		return next(c)
 	}
+}
+
+// mayNameUsers tells whether the sender of a request is believed about its user: a trusted proxy; or a program of this machine, unless it
+// hands on what somebody else has sent, who may have written X-User-ID.
+func (a *API) mayNameUsers(r *http.Request) bool {
+	peer := peerAddress(r.RemoteAddr)
+	if within(a.proxies, peer) {
+		return true
+	}
+	handedOn := len(r.Header["X-Forwarded-For"])+len(r.Header["Forwarded"])+len(r.Header["Via"]) > 0
+	return peer.IsLoopback() && !handedOn
 }

@@ -21,5 +21,9 @@ func Observe(ctx context.Context, cfg *config.Config, log *slog.Logger, program 
 		log.WarnContext(ctx, "everybody knows these secrets, for Tidegate's repository publishes them; set others before somebody else can reach this process",
 			slog.Any("variables", cfg.DemoSecrets))
 	}
+	if wide := cfg.WideProxies(); len(wide) > 0 {
+		log.WarnContext(ctx, "TRUSTED_PROXIES names very large networks: whoever sits there names users and addresses at will; name the proxies' own networks",
+			slog.Any("networks", wide))
+	}
 	return log, traces, err
 }

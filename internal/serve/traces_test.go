@@ -75,7 +75,7 @@ func startCollector(t testing.TB) (url string, spans func() []sent) {
 // An order is one trace through both programs, from the request to the transaction, and names nobody.
 func TestTracesOfAnOrder(t *testing.T) {
 	url, spans := startCollector(t)
-	env := with(environment(testenv.Redis(t), testenv.Postgres(t)), "OTEL_EXPORTER_OTLP_ENDPOINT", url)
+	env := with(with(environment(testenv.Redis(t), testenv.Postgres(t)), "OTEL_EXPORTER_OTLP_ENDPOINT", url), "TRUSTED_PROXIES", "127.0.0.1")
 	api, worker := startAPI(t, env), startWorker(t, env)
 	s := openShop(t, api, 10)
 	const theirs = "0af7651916cd43dd8448eb211c80319c"
