@@ -239,18 +239,22 @@ func TestNoStatusGoesBackWhileTheDatabaseIsAway(t *testing.T) {
 	in := install(t)
 	p, other, worker := in.start(), in.start(), in.start()
 	sale := in.sale(p)
-	id := in.order(p, sale.ID, "u", "", 1).Order.ID
+	id, accepted := in.order(p, sale.ID, "u", "", 1).Order.ID, time.Now()
 	committed, note := holds(&worker.store.after, "commit")
 	in.work(worker)
 	t.Cleanup(note) // before the worker is stopped
 	arrives(t, "the commit", committed)
 	for name, reader := range map[string]*process{"who accepted it": p, "another one": other} {
+		eventually(t, "it was accepted some moments ago", func() bool { return time.Since(accepted) > 200*time.Millisecond })
 		if o, err := reader.Order(t.Context(), id, orders.Viewer{All: true}); err != nil || o.Status != orders.StatusConfirmed {
 			t.Errorf("%s: %+v, %v", name, o, err)
 		}
 		reader.store.fails("order")
 		if o, err := reader.Order(t.Context(), id, orders.Viewer{All: true}); !errors.Is(err, orders.ErrUnavailable) {
 			t.Errorf("%s, once it was seen confirmed: %+v, %v", name, o, err)
+		}
+		if out, err := attempt(t.Context(), reader, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u"}); !errors.Is(err, orders.ErrUnavailable) {
+			t.Errorf("%s, to a repeat: %+v, %v", name, out, err)
 		}
 		reader.store.heals()
 	}

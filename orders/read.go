@@ -73,14 +73,15 @@ func (s *Service) order(ctx context.Context, id ID) (Order, error) {
 
 // newest is a pending order as the database has it, if it was not accepted just
 // now: a second click within moments costs nobody a look.
-func (s *Service) newest(ctx context.Context, pending Order) Order {
+func (s *Service) newest(ctx context.Context, pending Order) (Order, error) {
 	if s.justAccepted(pending) {
-		return pending
+		return pending, nil
 	}
-	if o, err := s.stored(ctx, pending.ID); err == nil {
-		return o
+	o, err := s.stored(ctx, pending.ID)
+	if errors.Is(err, ErrUnknownOrder) {
+		return pending, nil
 	}
-	return pending
+	return o, err
 }
 
 // stored is the order as the database has it, in the time of a decision.

@@ -220,10 +220,14 @@ func (a *Attempt) reserve(ctx context.Context, generation, term int64) (Outcome,
 	noted = true
 	s.offer(ctx, r)
 	failpoint.Hit(failpoint.BeforeAnswer)
-	if r.ID == mine {
-		return Outcome{Order: r.Accepted()}, nil
+	if r.ID != mine {
+		o, err := s.newest(ctx, r.Accepted())
+		if err != nil {
+			return Outcome{}, err
+		}
+		return a.replayed(o)
 	}
-	return a.replayed(s.newest(ctx, r.Accepted()))
+	return Outcome{Order: r.Accepted()}, nil
 }
 
 // refused reads the rest of a refusal.
