@@ -13,17 +13,32 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/tidegate/tidegate/bench/stack"
+	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 // A run is one run of this program.
 type run struct {
 	out        io.Writer
+	json       string // file of the report; empty: none
+	report     report
+	root       string     // of this project
+	t          testing.TB // what has started servers, which end with it
+	size       size
+	fsync      bool   // of Postgres
+	tuned      bool   // a handmade stack with one statement takes part
+	other      string // another checkout to measure beside this one; empty: none
+	stacks     []*stack.Stack
+	servers    *stack.Servers // of stacks
+	scripts    *stack.Scripts
 	redis      *redisServer
 	rounds     int
 	length     time.Duration // of one measurement
@@ -42,6 +57,7 @@ type section struct {
 }
 
 var sections = []section{
+	{"orders", (*run).orders},
 	{"exact", (*run).exactness},
 	{"redis", (*run).overRedis},
 	{"denials", (*run).denials},
@@ -73,7 +89,10 @@ func start(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer r.redis.stop()
-	return r.all(ctx)
+	return testenv.Lend(ctx, func(t testing.TB) error {
+		r.t = t
+		return r.all(ctx)
+	})
 }
 
 func parse(args []string, out io.Writer) (*run, error) {
@@ -83,7 +102,12 @@ func parse(args []string, out io.Writer) (*run, error) {
 	flags.DurationVar(&r.length, "turn", 2*time.Second, "length of each contender's turn in a round")
 	flags.IntVar(&r.callers, "callers", 256, "how many ask at once")
 	flags.IntVar(&r.subjects, "subjects", 100_000, "different users who are asked about")
-	only := flags.String("only", "", "tables to show, of exact, redis, denials, memory, bytes, flat, semaphore (default all)")
+	length := flags.String("size", "usual", "how long the suites that start programs take: brief, usual or thorough")
+	flags.StringVar(&r.other, "other", "", "folder of another checkout of this project, measured by orders as well")
+	flags.BoolVar(&r.fsync, "fsync", false, "have Postgres flush its log with each commit")
+	flags.BoolVar(&r.tuned, "tuned", false, "have orders measure a handmade stack as well whose worker writes an order with one statement")
+	flags.StringVar(&r.json, "json", "", "file to write all figures to")
+	only := flags.String("only", "", "tables to show, of orders, exact, redis, denials, memory, bytes, flat, semaphore (default all)")
 	chosen := flags.String("contenders", "", "regular expression for the names of contenders beside the first of each table")
 	flags.StringVar(&r.cpuProfile, "cpuprofile", "", "write a profile of each contender's first turn to files that begin so")
 	if err := flags.Parse(args); err != nil {
@@ -92,7 +116,14 @@ func parse(args []string, out io.Writer) (*run, error) {
 	if r.rounds < 1 || r.length <= 0 || r.callers < 1 || r.subjects < 1 {
 		return nil, errors.New("-rounds, -turn, -callers and -subjects should be positive")
 	}
+	var ok bool
+	if r.size, ok = sizes[*length]; !ok {
+		return nil, fmt.Errorf("-size: there is no %q", *length)
+	}
 	var err error
+	if r.root, err = filepath.Abs(".."); err != nil {
+		return nil, err
+	}
 	if r.chosen, err = regexp.Compile(*chosen); err != nil {
 		return nil, fmt.Errorf("-contenders: %w", err)
 	}
@@ -117,22 +148,5 @@ func (r *run) all(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	return ctx.Err()
-}
-
-// preface says what was measured with.
-func (r *run) preface(ctx context.Context) {
-	fmt.Fprintf(r.out, "%d CPUs, %s, Redis %s on the same machine. %d callers at once, %d rounds of %v each; medians.\n",
-		runtime.GOMAXPROCS(0), runtime.Version(), r.redis.version(ctx), r.callers, r.rounds, r.length)
-	var peers []string
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			for _, p := range []string{"redis_rate", "throttled", "ulule/limiter", "go-limiter", "x/time", "go-redis/v9"} {
-				if strings.Contains(m.Path, p) {
-					peers = append(peers, m.Path+" "+m.Version)
-				}
-			}
-		}
-	}
-	fmt.Fprintf(r.out, "Versions: %s.\n", strings.Join(peers, ", "))
+	return errors.Join(ctx.Err(), r.write())
 }

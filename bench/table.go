@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -61,6 +62,29 @@ func median(values []float64) float64 {
 		return sorted[middle]
 	}
 	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// quotient is what one is of the other, round by round: the median, and the lowest and the highest round. It is empty where there is nothing.
+func quotient(one, other []float64) string {
+	var all []float64
+	for i := range one {
+		if other[i] != 0 && one[i] != 0 {
+			all = append(all, one[i]/other[i])
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s–%s)", times(median(all)), times(slices.Min(all)), times(slices.Max(all)))
+}
+
+// whole and one write numbers with so many decimals.
+func whole(f float64) string { return fmt.Sprintf("%.0f", f) }
+func one(f float64) string   { return fmt.Sprintf("%.1f", f) }
+
+// byCost sorts names, the dearest first.
+func byCost(names []string, cost func(string) float64) {
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(cost(b), cost(a)) })
 }
 
 // ratio is how many times faster first was than other, round by round: the median, and the lowest and the highest round.

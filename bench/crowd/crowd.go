@@ -1,0 +1,146 @@
+package crowd
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// A Crowd sends requests of which each is built from its number, in order of the numbers as far as connections allow.
+type Crowd struct {
+	Addrs       []string // of the servers; connections are spread evenly
+	Connections int      // also the most requests under way at once
+	Request     func(i int64) []byte
+	// Answered, if not nil, is called with each answer, at once from several goroutines. Status 0: there was none.
+	Answered func(i int64, a Answer, at time.Time)
+}
+
+// A Result is what a crowd was answered.
+type Result struct {
+	Took     time.Duration
+	Statuses map[int]int64 // how many answers had each status; 0: no answer
+	Err      error         // one of those for which there was none
+	accepted *hdrhistogram.Histogram
+}
+
+// PerSecond is the rate of answers with a status.
+func (r *Result) PerSecond(status int) float64 { return float64(r.Statuses[status]) / r.Took.Seconds() }
+
+// Quantile of the times until a 202 or a 200: closed from the sending, open from the planned moment.
+func (r *Result) Quantile(q float64) time.Duration {
+	return time.Duration(r.accepted.ValueAtQuantile(q))
+}
+
+// Closed has every connection send its next request as soon as it has its answer, for a while.
+func (c *Crowd) Closed(ctx context.Context, length time.Duration) *Result {
+	var next atomic.Int64
+	end := time.Now().Add(length)
+	return c.run(ctx, func() (int64, time.Time, bool) {
+		now := time.Now()
+		return next.Add(1) - 1, now, now.Before(end)
+	})
+}
+
+// Exactly is Closed for n requests.
+func (c *Crowd) Exactly(ctx context.Context, n int64) *Result {
+	var next atomic.Int64
+	return c.run(ctx, func() (int64, time.Time, bool) {
+		i := next.Add(1) - 1
+		return i, time.Now(), i < n
+	})
+}
+
+// Open sends requests at moments that do not depend on the answers: a Poisson process of so many a second. When all connections wait for
+// answers, requests are sent late, and their times still count from the planned moment (no coordinated omission).
+func (c *Crowd) Open(ctx context.Context, length time.Duration, perSecond float64) *Result {
+	var (
+		rng     = rand.New(rand.NewPCG(1, 2)) // the same crowd each time
+		planned []time.Duration
+		at      time.Duration
+		next    atomic.Int64
+	)
+	for {
+		at += time.Duration(rng.ExpFloat64() / perSecond * float64(time.Second))
+		if at >= length {
+			break
+		}
+		planned = append(planned, at)
+	}
+	start := time.Now()
+	return c.run(ctx, func() (int64, time.Time, bool) {
+		i := next.Add(1) - 1
+		if i >= int64(len(planned)) {
+			return 0, time.Time{}, false
+		}
+		return i, start.Add(planned[i]), true
+	})
+}
+
+// run sends what turn gives out until it gives out no more: a request's number and its moment.
+func (c *Crowd) run(ctx context.Context, turn func() (int64, time.Time, bool)) *Result {
+	var (
+		res = &Result{Statuses: map[int]int64{}, accepted: newHistogram()}
+		mu  sync.Mutex
+		wg  sync.WaitGroup
+	)
+	start := time.Now()
+	for n := range c.Connections {
+		wg.Go(func() {
+			own := conn{addr: c.Addrs[n%len(c.Addrs)]}
+			defer own.close()
+			statuses, accepted, failed := map[int]int64{}, newHistogram(), error(nil)
+			for ctx.Err() == nil {
+				i, planned, more := turn()
+				if !more {
+					break
+				}
+				request := c.Request(i)
+				if wait := time.Until(planned); wait > 0 {
+					time.Sleep(wait)
+				}
+				a, err := own.do(ctx, request)
+				now := time.Now()
+				if err != nil {
+					failed = err
+				}
+				statuses[a.Status]++
+				if a.Status == 202 || a.Status == 200 {
+					_ = accepted.RecordValue(int64(now.Sub(planned)))
+				}
+				if c.Answered != nil {
+					c.Answered(i, a, now)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for status, n := range statuses {
+				res.Statuses[status] += n
+			}
+			res.accepted.Merge(accepted)
+			if failed != nil {
+				res.Err = failed
+			}
+		})
+	}
+	wg.Wait()
+	res.Took = time.Since(start)
+	return res
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(int64(time.Microsecond), int64(5*time.Minute), 2)
+}
+
+// Quantile of durations, 0 for none. It sorts them.
+func Quantile(of []time.Duration, q float64) time.Duration {
+	if len(of) == 0 {
+		return 0
+	}
+	slices.Sort(of)
+	return of[min(len(of)-1, int(float64(len(of))*q/100))]
+}

@@ -1,0 +1,170 @@
+// Package stack starts what the bench measures as processes of their own: servers, this project's programs, and the handmade ones.
+package stack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// startWithin is how long a program may take to answer.
+const startWithin = 60 * time.Second
+
+// A Process is a running program.
+type Process struct {
+	Name string
+	Addr string // where it answers HTTP; empty: nowhere
+	cmd  *exec.Cmd
+	log  string
+	end  chan struct{}
+}
+
+// start runs a program that logs to a file in dir.
+func start(dir, name, path string, args, env []string) (*Process, error) {
+	log, err := os.CreateTemp(dir, name+"-*.log")
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p := &Process{Name: name, log: log.Name(), end: make(chan struct{})}
+	p.cmd = exec.Command(path, args...) //nolint:noctx // Stop ends it in order
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := testenv.StartChild(p.cmd); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	go func() {
+		defer close(p.end)
+		_ = p.cmd.Wait() // Stop has no use for it, and await tells an early end
+	}()
+	return p, nil
+}
+
+// await waits until a path answers 200.
+func (p *Process) await(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	for {
+		status, body, err := Call(ctx, "GET", "http://"+p.Addr+path, "")
+		if status == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-p.end:
+			return p.failed(errors.New("ended"))
+		case <-ctx.Done():
+			return p.failed(errors.Join(fmt.Errorf("is not ready: %d %s", status, body), err))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Call makes one HTTP call on a connection of its own.
+func Call(ctx context.Context, method, url, body string) (status int, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Close = true
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
+}
+
+// failed says what a program has logged last.
+func (p *Process) failed(err error) error {
+	text, _ := os.ReadFile(p.log)
+	return fmt.Errorf("%s: %w\n%s", p.Name, err, text[max(0, len(text)-2000):])
+}
+
+// Warnings returns the lines above info that the program logged.
+func (p *Process) Warnings() []string {
+	text, _ := os.ReadFile(p.log)
+	var lines []string
+	for line := range bytes.Lines(text) {
+		if bytes.Contains(line, []byte("level=WARN")) || bytes.Contains(line, []byte("level=ERROR")) {
+			lines = append(lines, strings.TrimSpace(string(line)))
+		}
+	}
+	return lines
+}
+
+// Stop ends the program as an init system does.
+func (p *Process) Stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.end:
+	case <-time.After(20 * time.Second):
+		_ = p.cmd.Process.Kill()
+		<-p.end
+	}
+}
+
+// CPU is the time that the program has taken of the CPUs, in user and kernel mode.
+func (p *Process) CPU() time.Duration { return ProcessCPU(p.cmd.Process.Pid) }
+
+// tick is the unit of /proc/PID/stat: Linux' USER_HZ is 100 on all machines that Go knows.
+const tick = 10 * time.Millisecond
+
+// ProcessCPU is the CPU time of a process and of those of its children that have ended.
+func ProcessCPU(pid int) time.Duration {
+	fields := stat(pid)
+	var ticks int64
+	for _, i := range []int{11, 12, 13, 14} { // utime, stime, cutime, cstime
+		if i < len(fields) {
+			n, _ := strconv.ParseInt(fields[i], 10, 64)
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * tick
+}
+
+// FamilyCPU is ProcessCPU, and that of the children which still run.
+func FamilyCPU(pid int) time.Duration {
+	sum := ProcessCPU(pid)
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		child, _ := strconv.Atoi(filepath.Base(dir))
+		if fields := stat(child); len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+			sum += ProcessCPU(child)
+		}
+	}
+	return sum
+}
+
+// stat returns the fields of /proc/PID/stat from the state on; what stands before may contain blanks.
+func stat(pid int) []string {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(line[bytes.LastIndexByte(line, ')')+1:]))
+}
+
+// OwnCPU is the CPU time of this process, which is the load generator.
+func OwnCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,260 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/bench/crowd"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// A Stack is programs that take orders and commit them.
+type Stack struct {
+	Name     string
+	programs string   // folder
+	worker   []string // more arguments of the handmade worker
+	start    func(st *Stack, ctx context.Context, s *Servers, o Options) (*Running, error)
+	order    func(sale, item, user string) []byte
+	offer    func(r *Running, ctx context.Context, sale string, items, stock int) error
+}
+
+// Options of a start.
+type Options struct {
+	APIs    int    // 0: one
+	Workers int    // 0: one
+	Rules   string // rules file of this project's; empty: OneRule
+}
+
+// OneRule has each user's orders counted, and admits all that come.
+const OneRule = `version: 1
+rules: [{name: orders, match: {route: "/v1/sales/*/orders", method: POST}, subject: [user], limit: 100, window: 1m}]
+`
+
+// Running are the processes of a stack that was started.
+type Running struct {
+	APIs, Workers []*Process
+	internal      string // address of this project's internal listener
+	dir           string
+	stack         *Stack
+}
+
+// Tidegate compiles the programs of a checkout of this project.
+func Tidegate(t testing.TB, name, root string) (*Stack, error) {
+	st := &Stack{Name: name, programs: t.TempDir(), start: startTidegate, order: orderTidegate, offer: offerTidegate}
+	return st, build(t.Context(), root, st.programs, "./cmd/api", "./cmd/worker")
+}
+
+// Handmade compiles the hand-assembled stack. The folder is that of the module bench. The worker of the second one writes an order with one
+// statement in the place of a transaction.
+func Handmade(t testing.TB, bench string) (st, tuned *Stack, err error) {
+	st = &Stack{Name: "handmade", programs: t.TempDir(), start: startHandmade, order: orderHandmade, offer: offerHandmade}
+	other := *st
+	other.Name, other.worker = "handmade, one statement", []string{"-one-statement"}
+	return st, &other, build(t.Context(), bench, st.programs, "./handmade")
+}
+
+func build(ctx context.Context, root, into string, packages ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", into}, packages...)...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build in %s: %w\n%s", root, err, out)
+	}
+	return nil
+}
+
+// Start starts the stack on servers that are emptied for it.
+func (st *Stack) Start(ctx context.Context, s *Servers, o Options) (*Running, error) {
+	o.APIs, o.Workers = max(1, o.APIs), max(1, o.Workers)
+	if o.Rules == "" {
+		o.Rules = OneRule
+	}
+	r, err := st.start(st, ctx, s, o)
+	if err != nil {
+		if r != nil {
+			r.Stop()
+		}
+		return nil, fmt.Errorf("%s: %w", st.Name, err)
+	}
+	return r, nil
+}
+
+// Stop ends all processes.
+func (r *Running) Stop() {
+	for _, p := range append(append([]*Process{}, r.APIs...), r.Workers...) {
+		p.Stop()
+	}
+}
+
+// Offer puts items on sale, named item-0, item-1 …, and returns when they can be ordered.
+func (r *Running) Offer(ctx context.Context, sale string, items, stock int) error {
+	return r.stack.offer(r, ctx, sale, items, stock)
+}
+
+// Order is a request for one unit.
+func (r *Running) Order(sale, item, user string) []byte { return r.stack.order(sale, item, user) }
+
+// Addrs of the APIs.
+func (r *Running) Addrs() (addrs []string) {
+	for _, p := range r.APIs {
+		addrs = append(addrs, p.Addr)
+	}
+	return addrs
+}
+
+// Item is the name of an item that Offer has made.
+func Item(n int) string { return "item-" + strconv.Itoa(n) }
+
+// Metric adds up a metric of this project's workers, whatever its labels. It is 0 for the handmade stack, which has none.
+func (r *Running) Metric(ctx context.Context, name string) (sum float64, err error) {
+	for _, p := range r.Workers {
+		if p.Addr == "" {
+			continue
+		}
+		_, text, err := Call(ctx, "GET", "http://"+p.Addr+"/metrics", "")
+		if err != nil {
+			return 0, err
+		}
+		for line := range strings.Lines(string(text)) {
+			series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if found, _, _ := strings.Cut(series, "{"); found == name {
+				v, err := strconv.ParseFloat(value, 64)
+				if err != nil {
+					return 0, fmt.Errorf("metric %s: %w", name, err)
+				}
+				sum += v
+			}
+		}
+	}
+	return sum, nil
+}
+
+func local() string { return "127.0.0.1:" + strconv.Itoa(testenv.FreePort()) }
+
+const secret = "known-to-benchmarks-only-0123456789"
+
+func startTidegate(st *Stack, ctx context.Context, s *Servers, o Options) (*Running, error) {
+	database, err := s.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Running{stack: st, dir: st.programs}
+	rules := filepath.Join(st.programs, "rules.yaml")
+	if err := os.WriteFile(rules, []byte(o.Rules), 0o600); err != nil {
+		return nil, err
+	}
+	env := []string{"REDIS_URL=" + s.redisURL, "DATABASE_URL=" + database, "RULES_FILE=" + rules, "MIGRATE=true"}
+	for i := range o.APIs {
+		listen, internal := local(), local()
+		p, err := start(r.dir, fmt.Sprint("api-", i), filepath.Join(st.programs, "api"), nil,
+			append(env, "LISTEN="+listen, "INTERNAL_LISTEN="+internal, "IDENTITY=header", "SECRET="+secret))
+		if err != nil {
+			return r, err
+		}
+		p.Addr, r.internal = listen, internal
+		r.APIs = append(r.APIs, p)
+		if err := p.await(ctx, "/readyz"); err != nil {
+			return r, err
+		}
+	}
+	for i := range o.Workers {
+		listen := local()
+		p, err := start(r.dir, fmt.Sprint("worker-", i), filepath.Join(st.programs, "worker"), nil, append(env, "WORKER_LISTEN="+listen))
+		if err != nil {
+			return r, err
+		}
+		p.Addr = listen
+		r.Workers = append(r.Workers, p)
+		if err := p.await(ctx, "/readyz"); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func orderTidegate(sale, item, user string) []byte {
+	return crowd.Request("POST", "/v1/sales/"+sale+"/orders", `{"item":"`+item+`"}`, "X-User-ID", user)
+}
+
+func offerTidegate(r *Running, ctx context.Context, sale string, items, stock int) error {
+	var list strings.Builder
+	for i := range items {
+		if i > 0 {
+			list.WriteString(",")
+		}
+		fmt.Fprintf(&list, `{"item":%q,"stock":%d,"in_flight_max":1000000}`, Item(i), stock)
+	}
+	now := time.Now().UTC()
+	base := "http://" + r.internal + "/v1/sales/" + sale
+	body := fmt.Sprintf(`{"starts_at":%q,"ends_at":%q,"hold_ms":0,"items":[%s]}`,
+		now.Add(-time.Hour).Format(time.RFC3339), now.Add(24*time.Hour).Format(time.RFC3339), list.String())
+	for _, call := range [][3]string{{"PUT", base, body}, {"POST", base + "/open", ""}} {
+		if status, answer, err := Call(ctx, call[0], call[1], call[2]); err != nil || status >= 300 {
+			return errors.Join(fmt.Errorf("%s %s: %d %s", call[0], call[1], status, answer), err)
+		}
+	}
+	// An API knows of it a moment later.
+	for _, p := range r.APIs {
+		for deadline := time.Now().Add(startWithin); ; time.Sleep(10 * time.Millisecond) {
+			_, answer, err := Call(ctx, "GET", "http://"+p.Addr+"/v1/sales/"+sale, "")
+			if strings.Contains(string(answer), `"state":"open"`) {
+				break
+			}
+			if time.Now().After(deadline) || ctx.Err() != nil {
+				return errors.Join(fmt.Errorf("the sale does not open: %s", answer), err)
+			}
+		}
+	}
+	return nil
+}
+
+func startHandmade(st *Stack, ctx context.Context, s *Servers, o Options) (*Running, error) {
+	database, err := s.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Running{stack: st, dir: st.programs}
+	args := []string{"-redis", s.redisURL, "-database", database}
+	for i := range o.APIs {
+		listen := local()
+		p, err := start(r.dir, fmt.Sprint("api-", i), filepath.Join(st.programs, "handmade"), append(args, "-role", "api", "-listen", listen), nil)
+		if err != nil {
+			return r, err
+		}
+		p.Addr = listen
+		r.APIs = append(r.APIs, p)
+		if err := p.await(ctx, "/healthz"); err != nil {
+			return r, err
+		}
+	}
+	for i := range o.Workers {
+		p, err := start(r.dir, fmt.Sprint("worker-", i), filepath.Join(st.programs, "handmade"), append(append(args, "-role", "worker"), st.worker...), nil)
+		if err != nil {
+			return r, err
+		}
+		r.Workers = append(r.Workers, p)
+	}
+	return r, nil
+}
+
+func orderHandmade(sale, item, user string) []byte {
+	return crowd.Request("POST", "/sales/"+sale+"/orders", `{"item":"`+item+`"}`, "X-User-ID", user)
+}
+
+func offerHandmade(r *Running, ctx context.Context, sale string, items, stock int) error {
+	for i := range items {
+		status, answer, err := Call(ctx, "PUT", "http://"+r.APIs[0].Addr+"/sales/"+sale+"/items/"+Item(i), fmt.Sprintf(`{"stock":%d}`, stock))
+		if status != http.StatusCreated {
+			return errors.Join(fmt.Errorf("offer: %d %s", status, answer), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// Servers are a Redis and a Postgres that nobody else uses.
+type Servers struct {
+	Redis    *redis.Client // of the bench
+	redisURL string
+	redisPID int
+	Database *pgx.Conn // of the bench, in the database of the turn
+	admin    *pgx.Conn
+	pgURL    string
+	pgPID    int
+	turns    int
+}
+
+// StartServers starts both: Redis with an append-only file that is flushed every second, Postgres with fsync or without. They end with t.
+func StartServers(t testing.TB, fsync bool) (*Servers, error) {
+	// No rewrite shall fall into one turn and not into the other.
+	r := testenv.StartRedis(t, "--auto-aof-rewrite-percentage", "0", "--slowlog-log-slower-than", "-1", "--slowlog-max-len", "200000")
+	p := testenv.StartPostgres(t, "fsync="+strconv.FormatBool(fsync), "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB", "track_commit_timestamp=on")
+	ctx := t.Context()
+	s := &Servers{Redis: redis.NewClient(&redis.Options{Addr: r.Addr(), ReadTimeout: time.Minute}), redisURL: r.URL(), pgURL: p.URL()}
+	t.Cleanup(func() { _ = s.Redis.Close() })
+	pid, err := s.info(ctx, "server", "process_id")
+	if err != nil {
+		return nil, err
+	}
+	if s.redisPID, err = strconv.Atoi(pid); err != nil {
+		return nil, fmt.Errorf("process_id: %w", err)
+	}
+	if s.admin, err = pgx.Connect(ctx, s.pgURL); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { _ = s.admin.Close(context.WithoutCancel(ctx)) })
+	// The second column of a child's stat is the postmaster.
+	var backend int
+	if err := s.admin.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
+		return nil, err
+	}
+	if s.pgPID, err = strconv.Atoi(stat(backend)[1]); err != nil {
+		return nil, fmt.Errorf("parent of a backend: %w", err)
+	}
+	return s, nil
+}
+
+// Fresh empties Redis and makes an empty database, whose URL it returns.
+func (s *Servers) Fresh(ctx context.Context) (database string, err error) {
+	if err := s.Redis.FlushAll(ctx).Err(); err != nil {
+		return "", err
+	}
+	if err := s.Redis.ScriptFlush(ctx).Err(); err != nil {
+		return "", err
+	}
+	if s.Database != nil {
+		_ = s.Database.Close(ctx)
+	}
+	s.turns++
+	name := fmt.Sprintf("turn_%d", s.turns)
+	// One turn does not pay for the pages that the other has written.
+	for _, sql := range []string{fmt.Sprintf("DROP DATABASE IF EXISTS turn_%d WITH (FORCE)", s.turns-1), "CREATE DATABASE " + name, "CHECKPOINT"} {
+		if _, err := s.admin.Exec(ctx, sql); err != nil {
+			return "", err
+		}
+	}
+	database = strings.Replace(s.pgURL, "/postgres?", "/"+name+"?", 1)
+	s.Database, err = pgx.Connect(ctx, database)
+	return database, err
+}
+
+// CPU is what both have taken so far, with all their processes.
+func (s *Servers) CPU() (redis, postgres time.Duration) {
+	return FamilyCPU(s.redisPID), FamilyCPU(s.pgPID)
+}
+
+// Versions of both.
+func (s *Servers) Versions(ctx context.Context) (redis, postgres string) {
+	redis, _ = s.info(ctx, "server", "redis_version")
+	_ = s.admin.QueryRow(ctx, `SHOW server_version`).Scan(&postgres)
+	return redis, postgres
+}
+
+func (s *Servers) info(ctx context.Context, section, name string) (string, error) {
+	text, err := s.Redis.Info(ctx, section).Result()
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return value, nil
+		}
+	}
+	return "", fmt.Errorf("INFO %s has no %s", section, name)
+}
