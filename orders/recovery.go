@@ -172,7 +172,11 @@ func (r *recovery) run(ctx context.Context) error {
 	s.publish(ctx, bulletin{Sales: true})
 	failpoint.Step(failpoint.LeaderOpened)
 	r.drop(ctx, old)
-	s.opts.Logger.WarnContext(ctx, "a sale was rebuilt from the database", slog.String("sale", r.lead.Sale), slog.Int64("epoch", r.lead.Epoch),
+	level := slog.LevelWarn
+	if s.opts.StartsEmpty && len(abandoned)+len(late) == 0 {
+		level = slog.LevelInfo
+	}
+	s.opts.Logger.Log(ctx, level, "a sale was rebuilt from the database", slog.String("sale", r.lead.Sale), slog.Int64("epoch", r.lead.Epoch),
 		slog.Int("uncommitted", len(abandoned)), slog.Int("late", len(late)),
 		slog.Int64("hand_over_ms", waited.Milliseconds()), slog.Int64("took_ms", time.Since(r.began).Milliseconds()))
 	return s.compare(ctx, r.l.all()...)

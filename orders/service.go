@@ -36,6 +36,9 @@ type Options struct {
 	Measures Measures
 	// Tracer makes a span of each reservation, task and transaction. Nil: nobody does, which costs nothing.
 	Tracer trace.Tracer
+	// StartsEmpty says that Redis begins without any memory whenever this process does. To rebuild the sales is then no warning, unless
+	// something had not been committed.
+	StartsEmpty bool
 	// Logger hears what an operator should know. Default: slog.Default().
 	Logger *slog.Logger
 }

@@ -134,6 +134,55 @@ func TestEmbeddedServerSellsAndRemembers(t *testing.T) {
 	}
 }
 
+// Redis is empty after every start, so that the sales are rebuilt: one line for each, and no warning.
+func TestARestartLogsALineForEachSale(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	p := start(t, folder, io.Discard)
+	sales := []string{"one", "two", "three"}
+	for _, sale := range sales {
+		putOnSale(t, p, sale, 3)
+		for i := range 3 {
+			var o order
+			place(p, sale, fmt.Sprint("buyer-", i)).Into(t, &o)
+			look(t, p, o.OrderID, fmt.Sprint("buyer-", i))
+		}
+	}
+	if a := servetest.Call("PUT", p.URL("internal")+"/v1/semaphores/render", `{"limit":3}`); a.Status != http.StatusOK {
+		t.Fatal(a)
+	}
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	var log lines
+	p = servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
+		return run(ctx, arguments(folder), nothing, io.Discard, io.MultiWriter(&log, stderr))
+	})
+	for _, sale := range sales {
+		awaitOpen(t, p, sale)
+	}
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { // the definitions are compared
+		a := servetest.Call("GET", p.URL("internal")+"/v1/semaphores/render", "")
+		if !bytes.Contains(a.Body, []byte(`"limit":3`)) {
+			a.Status = 0
+		}
+		return a
+	})
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(log.String()) {
+		if !strings.Contains(line, `"level":"INFO"`) {
+			t.Errorf("%s", line)
+		}
+	}
+	for _, sale := range append(sales, "demo") {
+		if n := strings.Count(log.String(), `"msg":"a sale was rebuilt from the database","sale":"`+sale+`"`); n != 1 {
+			t.Errorf("%d lines of %s:\n%s", n, sale, log.String())
+		}
+	}
+}
+
 func closed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:

@@ -69,7 +69,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 
 	measured := serve.Metrics(r)
 	svc, err := orders.New(r.Decisions, r.Queue, sqlite.New(db), r.Fence,
-		orders.Options{Namespace: told.Namespace, Timeout: decideWithin, Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log})
+		orders.Options{Namespace: told.Namespace, Timeout: decideWithin, StartsEmpty: true, Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log})
 	if err != nil {
 		return err
 	}

@@ -8,4 +8,7 @@ func (r *Registry) Peek(ctx context.Context, name string) (Entry, error) {
 }
 
 // IsRight returns whether Redis knows an entry as it is.
-func (r *Registry) IsRight(ctx context.Context, e Entry) (bool, error) { return r.isRight(ctx, &e) }
+func (r *Registry) IsRight(ctx context.Context, e Entry) (bool, error) {
+	known, err := r.inRedis(ctx, &e)
+	return known == right, err
+}

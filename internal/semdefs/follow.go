@@ -101,20 +101,22 @@ func (r *Registry) Compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wrong := make([]bool, len(all))
+	found := make([]known, len(all))
 	var g errgroup.Group // one that fails keeps nobody from the others
 	g.SetLimit(atOnce)
 	for i := range all {
 		g.Go(func() error {
-			right, err := r.isRight(ctx, &all[i])
-			wrong[i] = err == nil && !right
+			var err error
+			found[i], err = r.inRedis(ctx, &all[i])
 			return err
 		})
 	}
 	err = g.Wait()
 	for i := range all {
-		if wrong[i] {
+		if found[i] == different {
 			r.log.Warn("redis had another definition of a semaphore than the database", "semaphore", all[i].Name)
+		}
+		if found[i] != right {
 			_, e2 := r.change(ctx, all[i].Name, func(*Entry) error { return nil })
 			err = errors.Join(err, e2)
 		}
@@ -122,21 +124,34 @@ func (r *Registry) Compare(ctx context.Context) error {
 	return err
 }
 
-// isRight costs no query: a Redis that does not know what nobody defines is right, and there may be many such names.
-func (r *Registry) isRight(ctx context.Context, e *Entry) (bool, error) {
+// What Redis knows of a definition.
+type known int
+
+const (
+	right     known = iota
+	forgotten       // as after every start of a Redis without persistence
+	different
+)
+
+// inRedis costs no query: a Redis that does not know what nobody defines is right, and there may be many such names.
+func (r *Registry) inRedis(ctx context.Context, e *Entry) (known, error) {
 	sem, err := r.bare.Semaphore(e.Name)
 	if err != nil {
-		return false, err
+		return right, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	size, defined := e.InForce()
 	st, err := sem.Counts(ctx)
 	switch {
+	case errors.Is(err, semaphore.ErrUnknown) && defined:
+		return forgotten, nil
 	case errors.Is(err, semaphore.ErrUnknown):
-		return !defined, nil
+		return right, nil
 	case err != nil:
-		return false, unavailable("compare "+e.Name, err)
+		return right, unavailable("compare "+e.Name, err)
+	case defined && st.Limit == size.Limit && st.Lease == size.Lease:
+		return right, nil
 	}
-	return defined && st.Limit == size.Limit && st.Lease == size.Lease, nil
+	return different, nil
 }
