@@ -11,7 +11,11 @@ func (s *RedisStore) SetClock(now func() time.Time) {
 }
 
 // Sweep is one turn of Run.
-func (s *MemoryStore) Sweep() { s.sweep() }
+func (s *MemoryStore) Sweep() {
+	for i := range s.cleaners {
+		s.cleaners[i].clean(s.now)
+	}
+}
 
 // Counters is how many counters the store holds.
 func (s *MemoryStore) Counters() int {

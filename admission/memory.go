@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"hash/maphash"
+	"runtime"
 	"time"
 )
 
@@ -26,6 +27,7 @@ const defaultMaxSubjects = 1 << 18
 // the store is full for a subject when its shard is.
 type MemoryStore struct {
 	shards    []shard
+	cleaners  []cleaner
 	seed      maphash.Seed
 	now       func() int64 // µs
 	listeners listeners
@@ -54,6 +56,12 @@ func NewMemoryStore(opts MemoryOptions) *MemoryStore {
 	for i := range s.shards {
 		s.shards[i].number = i
 		s.shards[i].room = (opts.MaxSubjects + n - 1) / n
+	}
+	s.cleaners = make([]cleaner, min(n, runtime.GOMAXPROCS(0)))
+	for i := range s.cleaners {
+		c := &s.cleaners[i]
+		c.shards = s.shards[i*n/len(s.cleaners) : (i+1)*n/len(s.cleaners)]
+		c.done.Store(s.now())
 	}
 	return s
 }

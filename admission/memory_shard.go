@@ -21,12 +21,15 @@ type counterID uint64
 // A shard holds a part of the counters. What every decision reads of it is in its first 64 bytes, one cache line.
 type shard struct {
 	mu      sync.Mutex
-	table   table    // guarded by mu
-	queue   []due    // guarded by mu: of every counter, a heap; the first is due first
-	answers int      // guarded by mu: that all counters hold
-	number  int      // in the store
-	room    int      // counters at most, and answers
-	_       [40]byte // keeps two shards off one pair of cache lines
+	table   table // guarded by mu
+	queue   []due // guarded by mu: of every counter, a heap; the first is due first
+	answers int   // guarded by mu: that all counters hold
+	number  int   // in the store
+	room    int   // counters at most, and answers
+
+	reclaimed uint64   // counters that had ended and were dropped; guarded by mu
+	refused   uint64   // requests that found no room; guarded by mu
+	_         [24]byte // keeps two shards off one pair of cache lines
 }
 
 // A due is when to look whether a counter has ended. That is no later than its end, but may be sooner: a charge moves
@@ -96,6 +99,7 @@ func (sh *shard) inspect(now int64) bool {
 		c.ends = c.answers.ends()
 	}
 	if c.ends <= now {
+		sh.reclaimed++
 		sh.drop(c)
 	} else {
 		sh.down(0, due{c.ends, c.id})

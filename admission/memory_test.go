@@ -3,6 +3,9 @@ package admission_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +72,73 @@ func TestMemoryFollowsWhatCounts(t *testing.T) {
 	if n := store.Counters(); n != 0 {
 		t.Errorf("%d counters after the sweep", n)
 	}
+}
+
+// Each shard says what it holds, what it gave back and whom it had no room for; and the gate says so when one is not cleaned in time.
+func TestShardsOfAMemory(t *testing.T) {
+	const most = 64
+	clk := newClock()
+	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: most, Now: clk.Now})
+	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 20s}")
+	sum := func() (all admission.MemoryStats) {
+		for _, m := range store.Stats() {
+			all.Subjects += m.Subjects
+			all.Reclaimed += m.Reclaimed
+			all.Refused += m.Refused
+			all.Cleaned = max(all.Cleaned, m.Cleaned)
+			all.Late = all.Late || m.Late
+		}
+		return all
+	}
+	for i := range most + 5 {
+		if _, err := g.Charge(t.Context(), user(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(t, "full", sum(), admission.MemoryStats{Subjects: most, Refused: 5})
+	clk.Advance(31 * time.Second)
+	same(t, "not cleaned", sum(), admission.MemoryStats{Subjects: most, Refused: 5, Cleaned: 31 * time.Second, Late: true})
+	if s := g.Stats(); !s.Uncleaned() {
+		t.Errorf("%+v", s)
+	}
+	store.Sweep()
+	same(t, "cleaned", sum(), admission.MemoryStats{Reclaimed: most, Refused: 5})
+	if s := g.Stats(); s.Uncleaned() || len(s.Memory) != len(store.Stats()) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A store whose Run nobody has started is what a cleaner that hangs looks like.
+func TestAnUncleanedMemoryIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		rules, err := admission.ParseRules("rules.yaml", []byte("version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1m}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := admission.NewMemoryStore(admission.MemoryOptions{})
+		g, err := admission.New(store, rules, admission.Options{Secret: make([]byte, 16), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var run sync.WaitGroup
+		run.Go(func() { _ = g.Run(ctx) })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n, want := strings.Count(log.String(), "a shard of the counts is not cleaned in time"), len(store.Stats()); n != want {
+			t.Errorf("said %d times of %d shards:\n%s", n, want, log.String())
+		}
+		run.Go(func() { _ = store.Run(ctx) })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := strings.Count(log.String(), "are cleaned in time again"); n != 1 {
+			t.Errorf("said %d times that it is over:\n%s", n, log.String())
+		}
+		cancel()
+		run.Wait()
+	})
 }
 
 func TestRunGivesMemoryBackAndEnds(t *testing.T) {

@@ -140,7 +140,10 @@ func (t *turn) makeRoom() bool {
 				counters, answers = counters+c, answers+a
 			}
 		}
-		full = full || !sh.makeRoom(counters, answers, t.now)
+		if !sh.makeRoom(counters, answers, t.now) {
+			sh.refused++
+			full = true
+		}
 	}
 	return !full
 }

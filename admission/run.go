@@ -17,12 +17,29 @@ func (g *Gate) Run(ctx context.Context) error {
 	wg.Go(func() { every(ctx, flushEvery, g.flush) })
 	wg.Go(func() { g.followBans(ctx) })
 	wg.Go(func() { _ = g.local.Run(ctx) })
+	if memory, ok := g.store.(*MemoryStore); ok {
+		late := false
+		wg.Go(func() { every(ctx, sweepEvery, func(context.Context) { late = g.watchMemory(memory, late) }) })
+	}
 	wg.Go(func() { _ = g.inForce.Run(ctx) })
 	wg.Wait()
 	ctx = context.WithoutCancel(ctx)
 	g.flush(ctx) // what the last second refused
 	g.settleBans(ctx)
 	return nil
+}
+
+// watchMemory logs when the store is no longer cleaned in time, and when it is again. It returns whether it is late.
+func (g *Gate) watchMemory(memory *MemoryStore, before bool) (late bool) {
+	for i, m := range memory.Stats() {
+		if late = late || m.Late; m.Late && !before {
+			g.opts.Logger.Warn("admission: a shard of the counts is not cleaned in time", "shard", i, "age", m.Cleaned, "subjects", m.Subjects)
+		}
+	}
+	if before && !late {
+		g.opts.Logger.Info("admission: all shards of the counts are cleaned in time again")
+	}
+	return late
 }
 
 func every(ctx context.Context, d time.Duration, do func(context.Context)) {

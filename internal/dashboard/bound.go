@@ -16,12 +16,14 @@ const (
 	mostBans       = 100
 	mostDead       = 20
 	mostDegraded   = 10
+	mostShards     = 64
 )
 
 // bound leaves the first out of each kind in a frame, and tells how many more there are. What it lists belongs to the frame.
 func (frame *Frame) bound() {
 	p := &frame.Process
 	p.Degraded, _ = first(p.Degraded, mostDegraded)
+	p.Shards = p.Shards[:min(len(p.Shards), mostShards)]
 	frame.Rules, frame.MoreRules = first(frame.Rules, mostRules)
 	if sales := frame.Sales.Known(); sales != nil {
 		sorted := slices.Clone(*sales)

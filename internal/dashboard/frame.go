@@ -46,6 +46,16 @@ type Process struct {
 	Rules     string   `json:"rules"`   // version of the rules in force
 	Processes int      `json:"processes"`
 	Degraded  []string `json:"degraded"` // what does not work as it should
+	Shards    []Shard  `json:"shards,omitempty"`
+}
+
+// A Shard is a part of the counts of the embedded server, which keeps them in its own memory.
+type Shard struct {
+	Subjects  int    `json:"subjects"`
+	Reclaimed uint64 `json:"reclaimed"`  // had ended and were dropped
+	Refused   uint64 `json:"refused"`    // requests that found no room
+	CleanedMS int64  `json:"cleaned_ms"` // since the last cleaning
+	Late      bool   `json:"late"`       // that is too long
 }
 
 // A Rule is what one rule did in the window, in this process.

@@ -23,7 +23,7 @@ type healthOutput struct {
 		Status  string `json:"status" enum:"ok"`
 		Version string `json:"version"`
 
-		Degraded []string `json:"degraded,omitempty" doc:"readyz: parts that do without what they need. admission: the store of the counts does not answer. demo_secrets: anybody can read some of the secrets in Tidegate's repository"`
+		Degraded []string `json:"degraded,omitempty" doc:"readyz: parts that do without what they need. admission: the store of the counts does not answer. memory: a shard of the embedded server's counts is not cleaned in time. demo_secrets: anybody can read some of the secrets in Tidegate's repository"`
 	} `nameHint:"Health"`
 }
 
@@ -48,8 +48,14 @@ func (a *API) readyz(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 		return nil, p
 	}
 	out := a.healthy()
-	if a.gate != nil && a.gate.Stats().Degraded {
-		out.Body.Degraded = append(out.Body.Degraded, "admission") // other processes have the same store: to be sent away would help nobody
+	if a.gate != nil {
+		s := a.gate.Stats()
+		if s.Degraded {
+			out.Body.Degraded = append(out.Body.Degraded, "admission") // other processes have the same store: to be sent away would help nobody
+		}
+		if s.Uncleaned() {
+			out.Body.Degraded = append(out.Body.Degraded, "memory")
+		}
 	}
 	if len(a.demoSecrets()) > 0 {
 		out.Body.Degraded = append(out.Body.Degraded, "demo_secrets")

@@ -98,6 +98,13 @@ func (a *API) liveProcess() dashboard.Process {
 	if s.Degraded {
 		p.Degraded = append(p.Degraded, "Redis does not answer decisions")
 	}
+	if s.Uncleaned() {
+		p.Degraded = append(p.Degraded, "a shard of the counts is not cleaned in time")
+	}
+	for i := range s.Memory {
+		m := &s.Memory[i]
+		p.Shards = append(p.Shards, dashboard.Shard{Subjects: m.Subjects, Reclaimed: m.Reclaimed, Refused: m.Refused, CleanedMS: m.Cleaned.Milliseconds(), Late: m.Late})
+	}
 	if s.RulesFailed {
 		p.Degraded = append(p.Degraded, "the rules file has a change that is wrong")
 	}

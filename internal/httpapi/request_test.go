@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/admission"
 )
 
 func TestRequestID(t *testing.T) {
@@ -143,6 +145,11 @@ func TestReady(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	// Without counts requests are served all the same, as each rule says.
+	b.gate.stats.Memory = []admission.MemoryStats{{}, {Late: true}}
+	if w := call(b.Internal(), "GET", "/readyz", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"degraded":["memory"]`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	b.gate.stats.Memory = nil
 	b.gate.stats.Degraded = true
 	for _, h := range []http.Handler{b.Public(), b.Internal()} {
 		if w := call(h, "GET", "/readyz", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"degraded":["admission"]`) {

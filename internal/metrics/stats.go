@@ -1,6 +1,10 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // stats collects what a gate counts itself.
 type stats struct{ gate Gate }
@@ -18,11 +22,16 @@ var (
 	reloadFailed = describe("rules_reload_failed", "1 while the rules file has a change that is wrong; the rules before it are in force.")
 	bans         = describe("bans", "Bans in force, as this process knows them.")
 	processes    = describe("processes", "APIs alive when the store was last heard of.")
+
+	memorySubjects  = describe("memory_subjects", "Counters that a shard of the embedded server's store holds.", "shard")
+	memoryReclaimed = describe("memory_reclaimed_total", "Counters that had ended and were dropped.", "shard")
+	memoryRefused   = describe("memory_refused_total", "Requests that could not be counted because the shard was full.", "shard")
+	memoryCleaned   = describe("memory_cleaned_seconds", "Time since the shard was last cleaned; every 10 seconds it should be.", "shard")
 )
 
 // Describe implements prometheus.Collector.
 func (s stats) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{degraded, denials, hits, misses, rulesInfo, reloadFailed, bans, processes} {
+	for _, d := range []*prometheus.Desc{degraded, denials, hits, misses, rulesInfo, reloadFailed, bans, processes, memorySubjects, memoryReclaimed, memoryRefused, memoryCleaned} {
 		ch <- d
 	}
 }
@@ -41,6 +50,13 @@ func (s stats) Collect(ch chan<- prometheus.Metric) {
 	gauge(reloadFailed, number(now.RulesFailed))
 	gauge(bans, float64(now.Bans))
 	gauge(processes, float64(now.Processes))
+	for i, m := range now.Memory {
+		shard := strconv.Itoa(i)
+		gauge(memorySubjects, float64(m.Subjects), shard)
+		gauge(memoryCleaned, m.Cleaned.Seconds(), shard)
+		ch <- prometheus.MustNewConstMetric(memoryReclaimed, prometheus.CounterValue, float64(m.Reclaimed), shard)
+		ch <- prometheus.MustNewConstMetric(memoryRefused, prometheus.CounterValue, float64(m.Refused), shard)
+	}
 }
 
 func number(b bool) float64 {

@@ -82,6 +82,14 @@ export function drawRules(parent, frame) {
   }, 'There are no rules.');
 }
 
+export function drawShards(parent, shards) {
+  parent.closest('section').hidden = !shards;
+  keyed(parent, (shards ?? []).map((s, i) => ({...s, name: `shard ${i}`})), (s) => s.name, () => row('fact'), (node, s) => {
+    say(node, s.name, `${count(s.subjects)} subjects held · ${count(s.reclaimed)} reclaimed · ${count(s.refused)} refused · cleaned ${duration(s.cleaned_ms)} ago`);
+    node.classList.toggle('bad', s.late);
+  });
+}
+
 export function drawBans(parent, part, now) {
   const {bans, count: all} = part?.value ?? {bans: [], count: 0}, filter = $('#bans input');
   if (!told(parent, part, all > bans.length ? `the ${count(bans.length)} that last longest, and ${count(all - bans.length)} more` : all && count(all))) return;

@@ -6,7 +6,7 @@ import {drawTiles} from './tiles.js';
 import {Chart} from './chart.js';
 import {remember} from './curve.js';
 import {drawSales} from './sales.js';
-import {drawBans, drawQueue, drawRules, drawSemaphores} from './lists.js';
+import {drawBans, drawQueue, drawRules, drawSemaphores, drawShards} from './lists.js';
 import {drawLatest} from './latest.js';
 import {here} from './actions.js';
 import {onChange, role} from './session.js';
@@ -41,6 +41,7 @@ const parts = [
   (frame) => drawQueue($('#queue .list'), frame.queue, frame.window_ms),
   (frame) => drawSemaphores($('#semaphores .list'), frame.semaphores, frame.more_semaphores, frame.at),
   (frame) => drawRules($('#rules .list'), frame),
+  (frame) => drawShards($('#shards .list'), frame.process.shards),
   (frame) => drawBans($('#bans .list'), frame.bans, frame.at),
   (frame) => drawLatest(frame.latest),
 ];
