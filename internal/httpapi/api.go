@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -186,7 +187,8 @@ func New(cfg Config) (*API, error) {
 	a.common(docs, true, huma.Middlewares{a.charged}, nil)
 	a.challenges(docs, true)
 	a.own(docs)
-	if err := a.document(a.public, docs); err != nil {
+	a.describeCaller(docs.OpenAPI(), func(path string, _ *huma.Operation) bool { return strings.HasPrefix(path, "/v1/") })
+	if err := a.document(a.public, docs, publicIntroduction); err != nil {
 		return nil, err
 	}
 
@@ -199,7 +201,8 @@ func New(cfg Config) (*API, error) {
 	if a.live != nil {
 		a.page(docs)
 	}
-	if err := a.document(a.internal, docs); err != nil {
+	a.describeCaller(docs.OpenAPI(), func(_ string, op *huma.Operation) bool { return op.OperationID == placeRoute.OperationID })
+	if err := a.document(a.internal, docs, internalIntroduction); err != nil {
 		return nil, err
 	}
 	return a, nil

@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"html/template"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,9 +26,9 @@ var problemSource string
 var problemPage = template.Must(template.New("problem").Parse(problemSource))
 
 // document serves what explains the API: the OpenAPI document, a page made of
-// it, and a page for every type of problem. All of it is rendered now, and
+// it that begins with an introduction, and a page for every type of problem. All of it is rendered now, and
 // loads nothing from elsewhere.
-func (a *API) document(e *echo.Echo, docs huma.API) error {
+func (a *API) document(e *echo.Echo, docs huma.API, introduction template.HTML) error {
 	text := func(id, path, summary, contentType string) *huma.Operation {
 		return &huma.Operation{
 			OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"Documentation"},
@@ -46,7 +48,7 @@ func (a *API) document(e *echo.Echo, docs huma.API) error {
 		return err
 	}
 	var page bytes.Buffer
-	if err := docsPage.Execute(&page, outline(described)); err != nil {
+	if err := docsPage.Execute(&page, outline(described, introduction)); err != nil {
 		return err
 	}
 	e.GET("/openapi.json", func(c echo.Context) error { return c.Blob(http.StatusOK, "application/openapi+json", spec) })
@@ -77,31 +79,72 @@ func html(c echo.Context, page []byte) error {
 	return c.HTMLBlob(http.StatusOK, page)
 }
 
+// What the pages begin with.
+const (
+	publicIntroduction template.HTML = `<p>Order a unit, then follow the order until it is confirmed:</p>
+<pre>curl -i https://SHOP/v1/sales/SALE/orders -H 'Content-Type: application/json' -H 'Idempotency-Key: 2f1c6a0e-8f0b-4c6e-9a53-7d1f0b6c9e21' -d '{"item":"ITEM"}'
+curl 'https://SHOP/v1/orders/ORDER_ID?wait_ms=10000'</pre>
+<p>202: the order is accepted, and will not be lost. After 503 or no answer at all send the same request again, with the same key: it is the same order. Every other
+refusal is <code>application/problem+json</code> with a <code>reason</code>, and is final for this request; <code>Retry-After</code> says from when on another one makes sense.</p>`
+	internalIntroduction template.HTML = `<p>Ask whether a caller may come in, and open a sale:</p>
+<pre>curl -X POST http://127.0.0.1:8081/v1/admit -H 'X-Tidegate-Token: TOKEN' -H 'Content-Type: application/json' -d '{"subject":{"user":"ann"},"attributes":{"route":"/search"}}'
+curl -X PUT http://127.0.0.1:8081/v1/sales/SALE -H 'X-Tidegate-Token: TOKEN' -H 'Content-Type: application/json' \
+  -d '{"starts_at":"2027-01-01T10:00:00Z","ends_at":"2027-01-02T10:00:00Z","items":[{"item":"ITEM","stock":100}]}'
+curl -X POST http://127.0.0.1:8081/v1/sales/SALE/open -H 'X-Tidegate-Token: TOKEN'</pre>
+<p>This listener is for services and operators, never for browsers of buyers. The role of a token decides which calls it may make. Where no tokens are set, leave the field out.</p>`
+)
+
 // An operation is one call on the page.
 type operation struct {
-	Method, Path, Summary string
-	Parameters            []*huma.Param
-	Body, Answer          string // JSON schemas
-	Statuses              []string
+	ID, Method, Path, Summary string
+	Parameters                []*huma.Param
+	Body, Answer              string // JSON schemas
+	Statuses                  []string
+}
+
+// A chapter is the operations of one tag.
+type chapter struct {
+	Name, ID   string
+	Operations []operation
 }
 
 type outlined struct {
 	Title, Version string
-	Operations     []operation
+	Introduction   template.HTML
+	Chapters       []chapter
 	Schemas        map[string]string
 }
 
-// outline picks from the document what the page shows, in the order of the paths.
-func outline(described *huma.OpenAPI) outlined {
-	out := outlined{Title: described.Info.Title, Version: described.Info.Version, Schemas: map[string]string{}}
+// firstTags begin the page, in this order: what most people come for. The others follow by name, and what nearly nobody needs comes last.
+var (
+	firstTags = []string{"Orders", "Decisions", "Sales", "CAPTCHA", "Semaphores", "Login"}
+	lastTags  = []string{"Health", "Documentation"}
+)
+
+// placeOfTag is where a tag is among the others.
+func placeOfTag(tag string) int {
+	if i := slices.Index(firstTags, tag); i >= 0 {
+		return i - len(firstTags)
+	}
+	return slices.Index(lastTags, tag) + 1
+}
+
+// operationsOf are those of a path, by method.
+func operationsOf(item *huma.PathItem) map[string]*huma.Operation {
+	all := map[string]*huma.Operation{
+		"GET": item.Get, "POST": item.Post, "PUT": item.Put, "PATCH": item.Patch, "DELETE": item.Delete, "OPTIONS": item.Options,
+	}
+	maps.DeleteFunc(all, func(_ string, op *huma.Operation) bool { return op == nil })
+	return all
+}
+
+// outline picks from the document what the page shows, by tags and in the order of the paths.
+func outline(described *huma.OpenAPI, introduction template.HTML) outlined {
+	out := outlined{Title: described.Info.Title, Version: described.Info.Version, Introduction: introduction, Schemas: map[string]string{}}
+	byTag := map[string][]operation{}
 	for path, item := range described.Paths {
-		for method, op := range map[string]*huma.Operation{
-			"GET": item.Get, "POST": item.Post, "PUT": item.Put, "PATCH": item.Patch, "DELETE": item.Delete, "OPTIONS": item.Options,
-		} {
-			if op == nil {
-				continue
-			}
-			o := operation{Method: method, Path: path, Summary: op.Summary, Parameters: op.Parameters}
+		for method, op := range operationsOf(item) {
+			o := operation{ID: op.OperationID, Method: method, Path: path, Summary: op.Summary, Parameters: op.Parameters}
 			if op.RequestBody != nil {
 				o.Body = schemaName(op.RequestBody.Content)
 			}
@@ -112,10 +155,16 @@ func outline(described *huma.OpenAPI) outlined {
 				}
 			}
 			slices.Sort(o.Statuses)
-			out.Operations = append(out.Operations, o)
+			byTag[op.Tags[0]] = append(byTag[op.Tags[0]], o)
 		}
 	}
-	slices.SortFunc(out.Operations, func(x, y operation) int { return strings.Compare(x.Path+" "+x.Method, y.Path+" "+y.Method) })
+	for tag, operations := range byTag {
+		slices.SortFunc(operations, func(x, y operation) int { return strings.Compare(x.Path+" "+x.Method, y.Path+" "+y.Method) })
+		out.Chapters = append(out.Chapters, chapter{Name: tag, ID: strings.ToLower(strings.ReplaceAll(tag, " ", "-")), Operations: operations})
+	}
+	slices.SortFunc(out.Chapters, func(x, y chapter) int {
+		return cmp.Or(cmp.Compare(placeOfTag(x.Name), placeOfTag(y.Name)), strings.Compare(x.Name, y.Name))
+	})
 	for name, s := range described.Components.Schemas.Map() {
 		if text, err := json.MarshalIndent(s, "", "  "); err == nil {
 			out.Schemas[name] = string(text)

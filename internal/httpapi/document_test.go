@@ -235,6 +235,69 @@ func mismatches(spec, schema map[string]any, v any, at string) (wrong []string) 
 	return wrong
 }
 
+// Who reads the page finds first what most need, and every call in the list of contents.
+func TestDocsBeginWithWhatIsNeeded(t *testing.T) {
+	b := setup(t, withSemaphores(t), documentedKoala(t, nil))
+	for name, first := range map[string][]string{
+		"public":   {"<pre>curl -i", "/orders -H", ">Contents<", ">Orders</a>", "#call-place-order", ">Health</a>", `id="chapter-orders"`, "<td><code>X-User-ID</code></td>", `id="chapter-health"`, `id="schemas"`},
+		"internal": {"/v1/admit", ">Contents<", ">Orders</a>", ">Decisions</a>", "#call-admit", ">Koala</a>", ">Documentation</a>", `id="chapter-decisions"`, `id="schemas"`},
+	} {
+		h := map[string]http.Handler{"public": b.public, "internal": b.internal}[name]
+		page := call(h, "GET", "/docs", "").Body.String()
+		rest := page
+		for _, part := range first {
+			at := strings.Index(rest, part)
+			if at < 0 {
+				t.Fatalf("%s: no %q behind what comes before it", name, part)
+			}
+			rest = rest[at:]
+		}
+		for path, item := range documentOf(t, h)["paths"].(map[string]any) {
+			for method, op := range item.(map[string]any) {
+				id := op.(map[string]any)["operationId"].(string)
+				if !strings.Contains(page, `<a href="#call-`+id+`">`) || !strings.Contains(page, `<section id="call-`+id+`">`) {
+					t.Errorf("%s: %s %s is not among the contents", name, method, path)
+				}
+			}
+		}
+	}
+}
+
+// Who calls is said by fields that stand with each call.
+func TestFieldsOfTheCallerAreDocumented(t *testing.T) {
+	b := setup(t)
+	named := func(h http.Handler, path, method string) string {
+		var names []string
+		op := documentOf(t, h)["paths"].(map[string]any)[path].(map[string]any)[method].(map[string]any)
+		parameters, _ := op["parameters"].([]any)
+		for _, p := range parameters {
+			if p := p.(map[string]any); p["in"] == "header" {
+				names = append(names, p["name"].(string))
+			}
+		}
+		slices.Sort(names)
+		return strings.Join(names, " ")
+	}
+	const order = "/v1/sales/{sale}/orders"
+	for _, tt := range []struct {
+		h            http.Handler
+		path, method string
+		want         string
+	}{
+		{b.public, order, "post", "Idempotency-Key X-Captcha X-Forwarded-For X-User-ID X-User-Tier"},
+		{b.public, order, "get", "X-Captcha X-Forwarded-For X-User-ID X-User-Tier"},
+		{b.public, "/v1/orders/{id}", "get", "X-Captcha X-Forwarded-For X-User-ID X-User-Tier"},
+		{b.public, "/v1/orders/{id}/cancel", "post", "X-Captcha X-Forwarded-For X-User-ID X-User-Tier"},
+		{b.public, "/livez", "get", ""},
+		{b.internal, order, "post", "Idempotency-Key X-Captcha X-Forwarded-For X-User-ID X-User-Tier"},
+		{b.internal, order, "get", ""},
+	} {
+		if got := named(tt.h, tt.path, tt.method); got != tt.want {
+			t.Errorf("%s %s: %s, want %s", tt.method, tt.path, got, tt.want)
+		}
+	}
+}
+
 func TestDocsLoadNothing(t *testing.T) {
 	b := setup(t)
 	for _, h := range []http.Handler{b.Public(), b.Internal()} {

@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 )
 
@@ -10,6 +12,27 @@ import (
 type Caller struct {
 	User string // empty: nobody is named
 	Tier string // empty: what package admission gives to those with and without a user
+}
+
+// userParameters are the fields by which a proxy says who its client is.
+var userParameters = []*huma.Param{
+	headerParameter("X-User-ID", "The user, as the proxy in front says it: believed from loopback and TRUSTED_PROXIES, and of no effect from others. The proxy must overwrite what a client sends"),
+	headerParameter("X-User-Tier", "The user's tier, likewise. Without it: registered with a user, anonymous without"),
+}
+
+// describeCaller documents how some operations learn who calls. With IDENTITY=jwt the document's security says it of users.
+func (a *API) describeCaller(described *huma.OpenAPI, of func(path string, op *huma.Operation) bool) {
+	parameters := []*huma.Param{forwardedForParameter}
+	if _, ok := a.identity.(HeaderIdentity); ok {
+		parameters = append(parameters, userParameters...)
+	}
+	for path, item := range described.Paths {
+		for _, op := range operationsOf(item) {
+			if of(path, op) {
+				op.Parameters = slices.Concat(op.Parameters, parameters)
+			}
+		}
+	}
 }
 
 // Identity finds out who sent a request: HeaderIdentity or *JWT.

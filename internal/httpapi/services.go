@@ -87,10 +87,12 @@ func (a *API) gateways(described *huma.OpenAPI) {
 
 var (
 	callerParameters = []*huma.Param{
-		headerParameter("X-Forwarded-For", "Where the gateway is among TRUSTED_PROXIES: the right-most address that no proxy has is the client's"),
+		forwardedForParameter,
 		headerParameter("X-User-ID", "The user, where the gateway names them"),
-		headerParameter("X-User-Tier", ""),
+		headerParameter("X-User-Tier", "Their tier; without it registered with a user and anonymous without"),
 	}
+	forwardedForParameter = headerParameter("X-Forwarded-For",
+		"Believed from TRUSTED_PROXIES only: the right-most address that is none of them is the client's. From others the connection's address counts")
 	authzParameters = append([]*huma.Param{
 		headerParameter("X-Forwarded-Uri", "URI of the client's request; nginx: X-Original-URI"),
 		headerParameter("X-Forwarded-Method", "Its method; nginx: X-Original-Method"),
