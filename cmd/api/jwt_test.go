@@ -161,7 +161,8 @@ func buyerOf(t *testing.T, p *servetest.Program, placed servetest.Answer) string
 }
 
 // Keys of a file, on the real program: tokens of every algorithm are believed, also after the keys were changed, and nothing else is.
-func TestJWTsOfAFileOfKeys(t *testing.T) {
+func jwtsOfAFileOfKeys(g *group) {
+	t := g.T
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	k, other := newKeys(t), newKeys(t)
 	k.write(t, file, "1")
@@ -289,14 +290,14 @@ func TestJWTsOfAFileOfKeys(t *testing.T) {
 	} {
 		attacks[name] = k.tokens("1", with(good, change))["ES256"]
 	}
-	t.Run("attacks", func(t *testing.T) {
-		for name, token := range attacks {
+	for name, token := range attacks {
+		g.try(name, func(t *testing.T) {
 			a := order(token, "X-User-ID", "ada", "Idempotency-Key", "an-anonymous-key-of-22+")
 			if a.Status != http.StatusUnauthorized || !strings.Contains(string(a.Body), `"unauthenticated"`) {
-				t.Errorf("%s: %v", name, a)
+				t.Error(a)
 			}
-		}
-	})
+		})
+	}
 
 	t.Run("rotation", func(t *testing.T) {
 		old, fresh := k.tokens("1", good), other.tokens("2", good)
@@ -328,7 +329,8 @@ func TestJWTsOfAFileOfKeys(t *testing.T) {
 }
 
 // The same with a secret: no other key and no other algorithm signs.
-func TestJWTsOfASecret(t *testing.T) {
+func jwtsOfASecret(g *group) {
+	t := g.T
 	secret := []byte(rand.Text() + rand.Text())
 	p := startWith(t, map[string]string{"IDENTITY": "jwt", "JWT_SECRET": string(secret)})
 	putOnSale(t, p, "concert", 100)
@@ -349,9 +351,11 @@ func TestJWTsOfASecret(t *testing.T) {
 		"expired":           {signed(jwtClaims{"alg": "HS256"}, with(good, jwtClaims{"exp": 1}), byHMAC(secret)), http.StatusUnauthorized},
 		"without a padding": {strings.TrimRight(signed(jwtClaims{"alg": "HS256"}, good, byHMAC(secret)), "=") + "=", http.StatusUnauthorized},
 	} {
-		a := servetest.Call("POST", p.URL("public")+"/v1/sales/concert/orders", `{"item":"ticket"}`, "Authorization", "Bearer "+tt.token)
-		if a.Status != tt.want {
-			t.Errorf("%s: %v", name, a)
-		}
+		g.try("with a secret: "+name, func(t *testing.T) {
+			a := servetest.Call("POST", p.URL("public")+"/v1/sales/concert/orders", `{"item":"ticket"}`, "Authorization", "Bearer "+tt.token)
+			if a.Status != tt.want {
+				t.Error(a)
+			}
+		})
 	}
 }

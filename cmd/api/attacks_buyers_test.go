@@ -1,0 +1,255 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidegate/tidegate/internal/serve/servetest"
+)
+
+// loggingIn is what the program answers to an attempt to log in.
+type loggingIn struct {
+	AttemptID string `json:"attempt_id"`
+	Decision  string
+	Challenge struct{ URL string }
+	Device    string
+}
+
+func (at *target) logIn(t testing.TB, path, body string) (got loggingIn) {
+	t.Helper()
+	a := at.send(t, attempt{method: "POST", path: "/v1/login/attempts" + path, body: body})
+	if a.Into(t, &got); a.Status != http.StatusOK {
+		t.Fatal(a)
+	}
+	return got
+}
+
+// A solution is good for whom, for what and as often as its challenge says; a device token is good for its name.
+func (at *target) tokens(g *group) {
+	order := func(user, key, solution string) servetest.Answer {
+		a := attempt{public: true, method: "POST", path: "/v1/sales/hurdle/orders", body: `{"item":"shoe"}`, fields: []string{"X-User-ID", user, "Idempotency-Key", key}}
+		if solution != "" {
+			a.fields = append(a.fields, "X-Captcha", solution)
+		}
+		return at.send(g, a)
+	}
+	challenge := func(user string) string {
+		var problem struct{ Challenge struct{ URL string } }
+		a := order(user, "second", "")
+		if a.Into(g, &problem); a.Status != http.StatusForbidden {
+			g.Fatal(a)
+		}
+		return at.public + problem.Challenge.URL
+	}
+	for _, user := range []string{"hana", "hugo"} {
+		if a := order(user, "first", ""); a.Status != http.StatusAccepted {
+			g.Fatal(a)
+		}
+	}
+	solution := servetest.Solve(g, challenge("hana"))
+	content, err := base64.StdEncoding.DecodeString(solution)
+	if err != nil {
+		g.Fatal(err)
+	}
+	changed := func(field string, value any) string {
+		fields := map[string]any{}
+		if err := json.Unmarshal(content, &fields); err != nil {
+			g.Fatal(err)
+		}
+		if value == nil {
+			value = strings.NewReplacer("p=order", "p=login", "expires=1", "expires=9").Replace(fields[field].(string)) + "x=1&"
+		}
+		fields[field] = value
+		b, err := json.Marshal(fields)
+		if err != nil {
+			g.Fatal(err)
+		}
+		return base64.StdEncoding.EncodeToString(b)
+	}
+	for range 3 {
+		at.logIn(g, "", `{"name":"victim","ip":"192.0.2.1","mode":"report"}`)
+	}
+	login := at.public + at.logIn(g, "", `{"name":"victim","ip":"192.0.2.1"}`).Challenge.URL
+	forged := map[string]string{
+		"nonsense": "forged", "an empty object": base64.StdEncoding.EncodeToString([]byte("{}")), "null": base64.StdEncoding.EncodeToString([]byte("null")), "9 kB": strings.Repeat("x", 9000),
+		"another number": changed("number", 1), "a negative number": changed("number", -1), "a longer life": changed("salt", nil), "no signature": changed("signature", ""),
+		"another's signature": changed("signature", strings.Repeat("a", 64)), "another hash": changed("algorithm", "SHA-1"), "a challenge of its own": changed("challenge", strings.Repeat("0", 64)),
+		"of another user": servetest.Solve(g, challenge("hugo")), "of a login": servetest.Solve(g, login),
+	}
+	for _, name := range slices.Sorted(maps.Keys(forged)) {
+		g.try("an order with a solution: "+name, func(t *testing.T) {
+			if a := order("hana", "second", forged[name]); a.Status != http.StatusForbidden || !strings.Contains(string(a.Body), "captcha_required") {
+				t.Errorf("%d %v", a.Status, a)
+			}
+		})
+	}
+	g.try("a solution twice", func(t *testing.T) {
+		if a := order("hana", "second", solution); a.Status != http.StatusAccepted {
+			t.Fatal(a)
+		}
+		if a := order("hana", "third", solution); a.Status != http.StatusForbidden {
+			t.Error(a)
+		}
+	})
+
+	log := func(name, more string) string {
+		return at.logIn(g, "", fmt.Sprintf(`{"name":%q,"ip":"192.0.2.1"%s}`, name, more)).Decision
+	}
+	captcha := func(solution string) string { return fmt.Sprintf(`,"captcha":%q`, solution) }
+	holder := at.logIn(g, "/"+at.logIn(g, "", `{"name":"holder","ip":"192.0.2.2"}`).AttemptID+"/outcome", `{"result":"success"}`).Device
+	device := func(token string) string { return fmt.Sprintf(`,"device":%q`, token) }
+	solved := servetest.Solve(g, login)
+	for _, tt := range []struct{ name, more string }{
+		{"a solution of an order", captcha(servetest.Solve(g, challenge("hana")))},
+		{"a forged solution", captcha("forged")},
+		{"a forged device", device("forged")},
+		{"another's device", device(holder)},
+		{"a changed device", device(holder[:len(holder)-4] + "AAAA")},
+		{"a device of 5 kB", device(strings.Repeat("d", 5000))},
+	} {
+		g.try("a login with "+tt.name, func(t *testing.T) {
+			if got := log("victim", tt.more); got != "challenge" {
+				t.Error(got)
+			}
+		})
+	}
+	g.try("a login's solution twice", func(t *testing.T) {
+		if got := log("victim", captcha(solved)); got != "allow" {
+			t.Fatal(got)
+		}
+		if got := log("victim", captcha(solved)); got != "challenge" {
+			t.Error(got)
+		}
+	})
+}
+
+// Whoever guesses passwords counts as one name, however it is written, and settles no attempt but his own.
+func (at *target) login(g *group) {
+	const invalid = http.StatusUnprocessableEntity
+	asks := func(body string, want int, says string) attempt {
+		return attempt{name: body[:min(len(body), 60)], method: "POST", path: "/v1/login/attempts", body: body, want: want, says: says}
+	}
+	for _, body := range []string{
+		`[]`, `{"name":"a"}`, `{"name":"","ip":"192.0.2.3"}`, `{"name":"a","ip":"x"}`, `{"name":"a","ip":"192.0.2.03"}`, `{"name":"a","ip":"192.0.2.3","mode":"drop"}`,
+		`{"name":"a","ip":"192.0.2.3","factor":"x y"}`, `{"name":"a","ip":"192.0.2.3","trusted":true}`, `{"name":"a\ud800","ip":"192.0.2.3"}`, `{"name":"a\u0000","ip":"192.0.2.3"}`,
+		`{"name":"` + strings.Repeat("n", 2000) + `","ip":"192.0.2.3"}`,
+	} {
+		at.try(g, asks(body, invalid, ""))
+	}
+	for range 3 {
+		at.logIn(g, "", `{"name":"bob","ip":"192.0.2.4","mode":"report"}`)
+	}
+	for _, name := range []string{"bob", "BOB", " Bob ", "ｂｏｂ", "bo\u200bb"} {
+		at.try(g, asks(fmt.Sprintf(`{"name":%q,"ip":"192.0.2.5","mode":"check"}`, name), http.StatusOK, `"name_failures"`))
+	}
+	id := at.logIn(g, "", `{"name":"carl","ip":"192.0.2.6"}`).AttemptID
+	outcome := func(name, id, result string, want int) attempt {
+		return attempt{name: name, method: "POST", path: "/v1/login/attempts/" + id + "/outcome", body: fmt.Sprintf(`{"result":%q}`, result), want: want}
+	}
+	at.try(g,
+		outcome("of a forged attempt", id[:len(id)-4]+"AAAA", "success", http.StatusNotFound),
+		outcome("of no attempt", "x", "success", http.StatusNotFound),
+		outcome("of another kind", id, "maybe", invalid),
+		outcome("failure", id, "failure", http.StatusOK),
+		outcome("failure turned into success", id, "success", http.StatusConflict),
+		attempt{name: "by the public listener", public: true, method: "POST", path: "/v1/login/attempts", body: `{"name":"a","ip":"192.0.2.3"}`, want: http.StatusNotFound},
+	)
+	g.try("a hundred guesses at once", func(t *testing.T) {
+		const guesses = 100
+		decided := make(chan string, guesses)
+		for range guesses {
+			go func() {
+				a := servetest.Call("POST", at.internal+"/v1/login/attempts", `{"name":"dora","ip":"192.0.2.7"}`, "X-Tidegate-Token", operatorToken)
+				var got loggingIn
+				if json.Unmarshal(a.Body, &got) != nil {
+					got.Decision = a.String()
+				}
+				decided <- got.Decision
+			}()
+		}
+		counts := map[string]int{}
+		for range guesses {
+			counts[<-decided]++
+		}
+		if counts["allow"] > 3 || counts["allow"]+counts["delay"]+counts["challenge"] != guesses {
+			t.Errorf("%v", counts)
+		}
+	})
+}
+
+// Nobody sees, pays or cancels another's order, takes what is not his, or makes a number be read as another one.
+func (at *target) orders(g *group) {
+	const place = "/v1/sales/spring/orders"
+	const invalid, notFound = http.StatusUnprocessableEntity, http.StatusNotFound
+	as := func(name, user, method, path, body string, want int, fields ...string) attempt {
+		a := attempt{name: name, public: true, method: method, path: path, body: body, want: want, fields: fields}
+		if user != "" {
+			a.fields = append(a.fields, "X-User-ID", user)
+		}
+		return a
+	}
+	placed := at.send(g, as("", "ann", "POST", place, `{"item":"shoe"}`, 0, "Idempotency-Key", "a"))
+	var o order
+	if placed.Into(g, &o); placed.Status != http.StatusAccepted {
+		g.Fatal(placed)
+	}
+	own := "/v1/orders/" + o.OrderID
+	forged := own[:len(own)-4] + "0000"
+	at.try(g,
+		as("another's order", "bob", "GET", own, "", notFound),
+		as("an order by nobody", "", "GET", own, "", notFound),
+		as("an order by the name in capitals", "ANN", "GET", own, "", notFound),
+		as("to wait for another's order", "bob", "GET", own+"?wait_ms=1000", "", notFound),
+		as("to cancel another's order", "bob", "POST", own+"/cancel", "", notFound),
+		as("to pay by the public listener", "ann", "POST", own+"/payment", `{"reference":"r","outcome":"captured"}`, notFound),
+		as("a forged id", "ann", "GET", forged, "", notFound),
+		as("to cancel a forged id", "ann", "POST", forged+"/cancel", "", notFound),
+		as("an id of zeros", "ann", "GET", "/v1/orders/00000000-0000-8000-8000-000000000000", "", notFound),
+		as("an id that is none", "ann", "GET", "/v1/orders/1", "", notFound),
+		as("an id in braces", "ann", "GET", "/v1/orders/%7B"+o.OrderID+"%7D", "", notFound),
+		as("an id as a URN", "ann", "GET", "/v1/orders/urn:uuid:"+o.OrderID, "", notFound),
+		as("others' orders in the list", "bob", "GET", place+"?user=ann", "", http.StatusOK),
+		as("to define a sale", "ann", "PUT", "/v1/sales/spring", `{}`, http.StatusMethodNotAllowed),
+		as("an order without a user", "", "POST", place, `{"item":"shoe"}`, http.StatusUnauthorized, "Idempotency-Key", strings.Repeat("k", 30)),
+		as("no key", "eve", "POST", place, `{"item":"shoe"}`, invalid),
+		as("a long key", "eve", "POST", place, `{"item":"shoe"}`, invalid, "Idempotency-Key", strings.Repeat("k", 256)),
+		as("a key that is no text", "eve", "POST", place, `{"item":"shoe"}`, invalid, "Idempotency-Key", "k\xe9"),
+		as("another body under the key", "ann", "POST", place, `{"item":"shoe","quantity":2}`, invalid, "Idempotency-Key", "a"),
+		as("a long name", strings.Repeat("u", 300), "POST", place, `{"item":"shoe"}`, invalid, "Idempotency-Key", "e"),
+		as("a name with a tab", "a\tb", "POST", place, `{"item":"shoe"}`, invalid, "Idempotency-Key", "e"),
+		as("more than the quota", "eve", "POST", place, `{"item":"shoe","quantity":10}`, http.StatusConflict, "Idempotency-Key", "e"),
+		as("a long wait", "ann", "GET", own+"?wait_ms=99999999", "", invalid),
+		as("a wait that ended before", "ann", "GET", own+"?wait_ms=-1", "", invalid),
+		as("a long list", "ann", "GET", place+"?limit=1001", "", invalid),
+		as("a cursor of one's own", "ann", "GET", place+"?cursor=%27--", "", invalid),
+	)
+	for _, body := range []string{
+		`null`, `[]`, `"shoe"`, `{}`, `{"item":"shoe","quantity":0}`, `{"item":"shoe","quantity":-1}`, `{"item":"shoe","quantity":1.5}`, `{"item":"shoe","quantity":"1"}`,
+		`{"item":"shoe","quantity":1e2}`, `{"item":"shoe","quantity":9223372036854775808}`, `{"item":"shoe","quantity":NaN}`, `{"item":"shoe","price":0}`, `{"item":"shoe","user":"ann"}`,
+		`{"ITEM":"shoe"}`, `{"item":"shoe"}{"item":"shoe"}`, `{"item":"shoe",}`, `{"item":"shoe\ud800"}`, "\ufeff" + `{"item":"shoe"}`, strings.Repeat("[", 2000),
+		`{"item":"shoe","quantity":null}`, `{"item":"none","item":"shoe"}`,
+	} {
+		at.try(g, as("body "+body[:min(len(body), 50)], "eve", "POST", place, body, invalid, "Idempotency-Key", "e"))
+	}
+	for _, body := range []string{`{"item":""}`, `{"item":"none"}`, `{"item":"\u0000"}`} {
+		at.try(g, as("body "+body, "eve", "POST", place, body, notFound, "Idempotency-Key", "e"))
+	}
+	at.try(g,
+		as("a body of 70 kB", "eve", "POST", place, `{"item":"`+strings.Repeat("x", 70_000)+`"}`, http.StatusRequestEntityTooLarge, "Idempotency-Key", "e"),
+		as("a body without a type", "eve", "POST", place, `{"item":"shoe"}`, http.StatusUnsupportedMediaType, "Idempotency-Key", "e", "Content-Type", ""),
+		as("a form", "eve", "POST", place, `{"item":"shoe"}`, http.StatusUnsupportedMediaType, "Idempotency-Key", "e", "Content-Type", "text/plain"),
+		as("across sites", "eve", "POST", place, `{"item":"shoe"}`, http.StatusForbidden, "Idempotency-Key", "e", "Sec-Fetch-Site", "cross-site"),
+	)
+	g.try("none of these took a unit", func(t *testing.T) {
+		a := at.send(t, attempt{public: true, path: place, fields: []string{"X-User-ID", "eve"}})
+		if a.Status != http.StatusOK || !strings.Contains(string(a.Body), `"items":[]`) {
+			t.Error(a)
+		}
+	})
+}
