@@ -60,9 +60,12 @@ build: ## all programs, into bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
 
 .PHONY: bench
-bench: setup ## Go benchmarks (PKG=./admission), then this project beside its peers (PEERS='-only redis')
+bench: setup ## this project beside its peers and a hand-assembled stack, in 15 minutes (SUITES='-only orders'); PKG=./admission: its Go benchmarks
+ifeq ($(PKG),./...)
+	cd bench && go run . $(SUITES)
+else
 	go test -run '^$$' -bench . -benchmem $(ARGS) $(PKG)
-	cd bench && go run . $(PEERS)
+endif
 
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (10s)

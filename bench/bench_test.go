@@ -2,27 +2,16 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-var server *redisServer
-
-func TestMain(m *testing.M) {
-	var err error
-	if server, err = startRedis(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	server.stop()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 // brief runs tables as briefly as can be: whether every contender works, not how fast.
 func brief(t *testing.T, only string) string {
@@ -32,7 +21,7 @@ func brief(t *testing.T, only string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.redis, r.window = server, 200*time.Millisecond
+	r.redis, r.window = startRedis(t), 200*time.Millisecond
 	if err := r.all(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +73,7 @@ func TestEveryContenderIsMeasured(t *testing.T) {
 
 // A turn that admits nobody, or everybody, would compare other things than it says.
 func TestAdmissionsAreCounted(t *testing.T) {
-	r := &run{redis: server, rounds: 1, callers: 4, subjects: 1, length: 20 * time.Millisecond}
+	r := &run{redis: startRedis(t), rounds: 1, callers: 4, subjects: 1, length: 20 * time.Millisecond}
 	for _, c := range []contender{gateOnMemory("ours", "sliding_log", noCache), redisRate, ululeMemory, goLimiter} {
 		res, err := r.turn(t.Context(), trial{limit: 3, window: time.Hour, subjects: 1, sample: 1}, c, []string{"ann"}, 0)
 		if err != nil || res.admitted != 3 || res.asked <= 3 || res.failed != 0 {

@@ -32,7 +32,7 @@ func (r *run) bytes(ctx context.Context) error {
 		}
 		tab.add(append([]string{c.name}, row...)...)
 	}
-	tab.print(r.out, "Bytes in Redis for each user, 10 units of 10 a minute")
+	r.print(tab, "Bytes in Redis for each user, 10 units of 10 a minute")
 	return nil
 }
 

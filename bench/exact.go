@@ -33,7 +33,7 @@ func (r *run) exactness(ctx context.Context) error {
 		}
 		tab.add(append([]string{c.name}, row...)...)
 	}
-	tab.print(r.out, fmt.Sprintf("Units admitted at a limit of %d per window", limit))
+	r.print(tab, fmt.Sprintf("Units admitted at a limit of %d per window", limit))
 	return nil
 }
 

@@ -53,7 +53,7 @@ func (r *run) flat(ctx context.Context) error {
 			tab.add(strconv.Itoa(n), perSecond(median(rates)),
 				fmt.Sprintf("%.2f (%.2f–%.2f)", median(parts), slices.Min(parts), slices.Max(parts)))
 		}
-		tab.print(r.out, "Speed by the number of users: "+s.title)
+		r.print(tab, "Speed by the number of users: "+s.title)
 	}
 	return nil
 }

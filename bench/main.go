@@ -1,8 +1,8 @@
-// Command bench sets this project beside other rate limiters for Go, and a semaphore as books have it, in one process, on one Redis that it starts for itself,
-// and prints Markdown. The contenders take turns, so that a machine whose speed varies treats them alike: what counts is the
-// ratio within a round.
+// Command bench measures this project and prints Markdown: whole programs beside a hand-assembled stack and beside servers that do nothing, and its
+// limiters and semaphores beside others for Go, on servers that it starts for itself. The contenders take turns, so that a machine whose
+// speed varies treats them alike: what counts is the ratio within a round.
 //
-//	cd bench && go run . [-rounds 5] [-turn 2s] [-only redis,denials,memory,bytes,flat,exact,semaphore] [-cpuprofile prefix]
+//	cd bench && go run . [-only orders,refusals] [-size usual] [-json report.json]
 package main
 
 import (
@@ -15,7 +15,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +57,10 @@ type section struct {
 
 var sections = []section{
 	{"orders", (*run).orders},
+	{"refusals", (*run).refusals},
+	{"idle", (*run).atRest},
+	{"overload", (*run).overload},
+	{"growth", (*run).growth},
 	{"exact", (*run).exactness},
 	{"redis", (*run).overRedis},
 	{"denials", (*run).denials},
@@ -66,9 +69,6 @@ var sections = []section{
 	{"flat", (*run).flat},
 	{"semaphore", (*run).semaphores},
 }
-
-// Redis dies with the thread that starts it (see redisServer), which must therefore be the process' own.
-func init() { runtime.LockOSThread() }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -85,12 +85,8 @@ func start(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if r.redis, err = startRedis(ctx); err != nil {
-		return err
-	}
-	defer r.redis.stop()
 	return testenv.Lend(ctx, func(t testing.TB) error {
-		r.t = t
+		r.t, r.redis = t, startRedis(t)
 		return r.all(ctx)
 	})
 }
@@ -98,8 +94,8 @@ func start(ctx context.Context, args []string, out io.Writer) error {
 func parse(args []string, out io.Writer) (*run, error) {
 	r := &run{out: out, window: time.Second}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.IntVar(&r.rounds, "rounds", 5, "rounds of each table; medians are shown")
-	flags.DurationVar(&r.length, "turn", 2*time.Second, "length of each contender's turn in a round")
+	flags.IntVar(&r.rounds, "rounds", 3, "rounds of each table of limiters and semaphores; medians are shown")
+	flags.DurationVar(&r.length, "turn", time.Second, "length of each contender's turn in a round")
 	flags.IntVar(&r.callers, "callers", 256, "how many ask at once")
 	flags.IntVar(&r.subjects, "subjects", 100_000, "different users who are asked about")
 	length := flags.String("size", "usual", "how long the suites that start programs take: brief, usual or thorough")
@@ -107,7 +103,7 @@ func parse(args []string, out io.Writer) (*run, error) {
 	flags.BoolVar(&r.fsync, "fsync", false, "have Postgres flush its log with each commit")
 	flags.BoolVar(&r.tuned, "tuned", false, "have orders measure a handmade stack as well whose worker writes an order with one statement")
 	flags.StringVar(&r.json, "json", "", "file to write all figures to")
-	only := flags.String("only", "", "tables to show, of orders, exact, redis, denials, memory, bytes, flat, semaphore (default all)")
+	only := flags.String("only", "", "tables to show, of orders, refusals, idle, overload, growth, exact, redis, denials, memory, bytes, flat, semaphore (default all)")
 	chosen := flags.String("contenders", "", "regular expression for the names of contenders beside the first of each table")
 	flags.StringVar(&r.cpuProfile, "cpuprofile", "", "write a profile of each contender's first turn to files that begin so")
 	if err := flags.Parse(args); err != nil {

@@ -3,61 +3,27 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"strconv"
-	"syscall"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 // A redisServer is a Redis of this process' own, without persistence.
 type redisServer struct {
-	cmd   *exec.Cmd
-	dir   string
 	addr  string
 	admin *redis.Client
 }
 
-func startRedis(ctx context.Context) (_ *redisServer, err error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &redisServer{addr: l.Addr().String()}
-	_ = l.Close() // the port is free for the moment that it takes
-	if s.dir, err = os.MkdirTemp("", "tidegate-bench-"); err != nil {
-		return nil, err
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	s.cmd = exec.Command("redis-server", //nolint:noctx // stop ends it in order
-		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", s.dir, "--save", "", "--appendonly", "no", "--loglevel", "warning")
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	s.admin = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, ReadTimeout: time.Minute})
-	if err := s.cmd.Start(); err != nil {
-		s.stop()
-		return nil, fmt.Errorf("redis-server: %w", err)
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if err = s.admin.Ping(ctx).Err(); err == nil {
-			return s, nil
-		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
-			s.stop()
-			return nil, fmt.Errorf("redis-server does not answer: %w", err)
-		}
-	}
-}
-
-func (s *redisServer) stop() {
-	_ = s.admin.Close()
-	if s.cmd.Process != nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-	}
-	_ = os.RemoveAll(s.dir)
+// startRedis starts one that ends with t.
+func startRedis(t testing.TB) *redisServer {
+	addr := testenv.StartRedis(t, "--appendonly", "no").Addr()
+	s := &redisServer{addr: addr, admin: redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: time.Minute})}
+	t.Cleanup(func() { _ = s.admin.Close() })
+	return s
 }
 
 func (s *redisServer) url() string { return "redis://" + s.addr }

@@ -259,7 +259,7 @@ func (r *run) handOver(ctx context.Context) error {
 		}
 		tab.add(way.name, strconv.Itoa(n), short(time.Duration(hist.ValueAtQuantile(50))), short(time.Duration(hist.ValueAtQuantile(99))), short(time.Duration(hist.Max())))
 	}
-	tab.print(r.out, "From the call of Release to the return of the next one's Acquire")
+	r.print(tab, "From the call of Release to the return of the next one's Acquire")
 	return ctx.Err()
 }
 
@@ -322,7 +322,7 @@ func (r *run) idle(ctx context.Context) error {
 	tab.add("connections that listen", strconv.Itoa(strings.Count(listening, "\n")))
 	tab.add("Redis commands a second, with those that scripts call", fmt.Sprintf("%.1f", all))
 	tab.add("for each waiter", fmt.Sprintf("%.6f", all/idleWaiters))
-	tab.print(r.out, "What waiting costs")
+	r.print(tab, "What waiting costs")
 	return held.Release()
 }
 

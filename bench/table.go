@@ -122,7 +122,7 @@ func short(d time.Duration) string {
 }
 
 // speeds is the table of a comparison.
-func speeds(out io.Writer, title string, t trial, results [][]result) {
+func (r *run) speeds(title string, t trial, results [][]result) {
 	tab := newTable("", "decisions/s", "p50", "p99", "admitted", "first ÷ this (lowest–highest)")
 	var failures []string
 	for i, c := range t.contenders {
@@ -143,8 +143,8 @@ func speeds(out io.Writer, title string, t trial, results [][]result) {
 		tab.add(name, perSecond(median(rates)), short(time.Duration(median(p50))), short(time.Duration(median(p99))),
 			fmt.Sprintf("%.0f %%", median(admitted)), ratio(results[0], results[i]))
 	}
-	tab.print(out, title)
+	r.print(tab, title)
 	for _, f := range failures {
-		fmt.Fprintf(out, "\nFailed with, among others: %s\n", f)
+		fmt.Fprintf(r.out, "\nFailed with, among others: %s\n", f)
 	}
 }

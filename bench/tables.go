@@ -24,7 +24,7 @@ func (r *run) show(ctx context.Context, title string, t trial) error {
 	if err != nil {
 		return err
 	}
-	speeds(r.out, title, t, results)
+	r.speeds(title, t, results)
 	return nil
 }
 

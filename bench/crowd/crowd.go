@@ -26,6 +26,7 @@ type Result struct {
 	Statuses map[int]int64 // how many answers had each status; 0: no answer
 	Err      error         // one of those for which there was none
 	accepted *hdrhistogram.Histogram
+	answered *hdrhistogram.Histogram
 }
 
 // PerSecond is the rate of answers with a status.
@@ -34,6 +35,11 @@ func (r *Result) PerSecond(status int) float64 { return float64(r.Statuses[statu
 // Quantile of the times until a 202 or a 200: closed from the sending, open from the planned moment.
 func (r *Result) Quantile(q float64) time.Duration {
 	return time.Duration(r.accepted.ValueAtQuantile(q))
+}
+
+// Answered is the quantile of the times until any answer.
+func (r *Result) Answered(q float64) time.Duration {
+	return time.Duration(r.answered.ValueAtQuantile(q))
 }
 
 // Closed has every connection send its next request as soon as it has its answer, for a while.
@@ -84,7 +90,7 @@ func (c *Crowd) Open(ctx context.Context, length time.Duration, perSecond float6
 // run sends what turn gives out until it gives out no more: a request's number and its moment.
 func (c *Crowd) run(ctx context.Context, turn func() (int64, time.Time, bool)) *Result {
 	var (
-		res = &Result{Statuses: map[int]int64{}, accepted: newHistogram()}
+		res = &Result{Statuses: map[int]int64{}, accepted: newHistogram(), answered: newHistogram()}
 		mu  sync.Mutex
 		wg  sync.WaitGroup
 	)
@@ -93,7 +99,7 @@ func (c *Crowd) run(ctx context.Context, turn func() (int64, time.Time, bool)) *
 		wg.Go(func() {
 			own := conn{addr: c.Addrs[n%len(c.Addrs)]}
 			defer own.close()
-			statuses, accepted, failed := map[int]int64{}, newHistogram(), error(nil)
+			statuses, accepted, answered, failed := map[int]int64{}, newHistogram(), newHistogram(), error(nil)
 			for ctx.Err() == nil {
 				i, planned, more := turn()
 				if !more {
@@ -109,6 +115,7 @@ func (c *Crowd) run(ctx context.Context, turn func() (int64, time.Time, bool)) *
 					failed = err
 				}
 				statuses[a.Status]++
+				_ = answered.RecordValue(int64(now.Sub(planned)))
 				if a.Status == 202 || a.Status == 200 {
 					_ = accepted.RecordValue(int64(now.Sub(planned)))
 				}
@@ -122,6 +129,7 @@ func (c *Crowd) run(ctx context.Context, turn func() (int64, time.Time, bool)) *
 				res.Statuses[status] += n
 			}
 			res.accepted.Merge(accepted)
+			res.answered.Merge(answered)
 			if failed != nil {
 				res.Err = failed
 			}

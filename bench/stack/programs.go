@@ -20,6 +20,7 @@ import (
 // A Stack is programs that take orders and commit them.
 type Stack struct {
 	Name     string
+	own      bool     // this project's
 	programs string   // folder
 	worker   []string // more arguments of the handmade worker
 	start    func(st *Stack, ctx context.Context, s *Servers, o Options) (*Running, error)
@@ -30,9 +31,12 @@ type Stack struct {
 // Options of a start.
 type Options struct {
 	APIs    int    // 0: one
-	Workers int    // 0: one
+	Workers int    // 0: one; None: none
 	Rules   string // rules file of this project's; empty: OneRule
 }
+
+// None is for a stack without workers.
+const None = -1
 
 // OneRule has each user's orders counted, and admits all that come.
 const OneRule = `version: 1
@@ -49,7 +53,7 @@ type Running struct {
 
 // Tidegate compiles the programs of a checkout of this project.
 func Tidegate(t testing.TB, name, root string) (*Stack, error) {
-	st := &Stack{Name: name, programs: t.TempDir(), start: startTidegate, order: orderTidegate, offer: offerTidegate}
+	st := &Stack{Name: name, own: true, programs: t.TempDir(), start: startTidegate, order: orderTidegate, offer: offerTidegate}
 	return st, build(t.Context(), root, st.programs, "./cmd/api", "./cmd/worker")
 }
 
@@ -73,7 +77,12 @@ func build(ctx context.Context, root, into string, packages ...string) error {
 
 // Start starts the stack on servers that are emptied for it.
 func (st *Stack) Start(ctx context.Context, s *Servers, o Options) (*Running, error) {
-	o.APIs, o.Workers = max(1, o.APIs), max(1, o.Workers)
+	switch o.APIs = max(1, o.APIs); o.Workers {
+	case 0:
+		o.Workers = 1
+	case None:
+		o.Workers = 0
+	}
 	if o.Rules == "" {
 		o.Rules = OneRule
 	}
@@ -93,6 +102,9 @@ func (r *Running) Stop() {
 		p.Stop()
 	}
 }
+
+// Own tells whether the stack is this project's.
+func (st *Stack) Own() bool { return st.own }
 
 // Offer puts items on sale, named item-0, item-1 …, and returns when they can be ordered.
 func (r *Running) Offer(ctx context.Context, sale string, items, stock int) error {
@@ -255,6 +267,62 @@ func offerHandmade(r *Running, ctx context.Context, sale string, items, stock in
 		if status != http.StatusCreated {
 			return errors.Join(fmt.Errorf("offer: %d %s", status, answer), err)
 		}
+	}
+	return nil
+}
+
+// Bare compiles the servers that do nothing, of which Start's kinds are echo and http.
+func Bare(t testing.TB, bench string) (programs string, err error) {
+	programs = t.TempDir()
+	return programs, build(t.Context(), bench, programs, "./bare")
+}
+
+// StartBare starts a server that does nothing.
+func StartBare(ctx context.Context, programs, kind string) (*Process, error) {
+	listen := local()
+	p, err := start(programs, kind, filepath.Join(programs, "bare"), []string{"-kind", kind, "-listen", listen}, nil)
+	if err != nil {
+		return nil, err
+	}
+	p.Addr = listen
+	if err := p.await(ctx, "/readyz"); err != nil {
+		p.Stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Embedded is this project's server without Redis and Postgres, from the programs of st.
+func (st *Stack) Embedded() *Stack {
+	return &Stack{Name: st.Name + ", embedded", own: true, programs: st.programs, start: startEmbedded, order: orderTidegate, offer: offerTidegate}
+}
+
+func startEmbedded(st *Stack, ctx context.Context, _ *Servers, o Options) (*Running, error) {
+	data, err := os.MkdirTemp(st.programs, "data-")
+	if err != nil {
+		return nil, err
+	}
+	rules := filepath.Join(data, "rules.yaml")
+	if err := os.WriteFile(rules, []byte(o.Rules), 0o600); err != nil {
+		return nil, err
+	}
+	r := &Running{stack: st, dir: data, internal: local()}
+	listen := local()
+	p, err := start(data, "embedded", filepath.Join(st.programs, "api"), nil,
+		[]string{"TIDEGATE_DATA=" + data, "RULES_FILE=" + rules, "LISTEN=" + listen, "INTERNAL_LISTEN=" + r.internal})
+	if err != nil {
+		return r, err
+	}
+	p.Addr = listen
+	r.APIs = []*Process{p}
+	return r, p.await(ctx, "/readyz")
+}
+
+// Ban bars a user from a stack of this project's.
+func (r *Running) Ban(ctx context.Context, user string) error {
+	status, answer, err := Call(ctx, "PUT", "http://"+r.internal+"/v1/bans/user/"+user, `{"for_ms":3600000,"reason":"bench"}`)
+	if status >= 300 || err != nil {
+		return errors.Join(fmt.Errorf("ban: %d %s", status, answer), err)
 	}
 	return nil
 }

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tidegate/tidegate/bench/stack"
+)
+
+// A setting is what a stack of this project is measured with.
+type setting struct {
+	name   string
+	o      stack.Options
+	items  int
+	buyers int64 // who have ordered before
+}
+
+// settings are what grows, one thing at a time. The first is what the others are held against.
+func (r *run) settings() []setting {
+	all := []setting{{name: "1 API, 1 worker, 1 rule, 1 item"}}
+	for _, n := range r.size.apis {
+		all = append(all, setting{name: fmt.Sprint(n, " APIs"), o: stack.Options{APIs: n}})
+	}
+	for _, n := range r.size.workers {
+		all = append(all, setting{name: fmt.Sprint(n, " workers"), o: stack.Options{Workers: n}})
+	}
+	for _, n := range r.size.buyers {
+		all = append(all, setting{name: fmt.Sprint(n, " buyers before"), buyers: n})
+	}
+	for _, n := range r.size.rules {
+		all = append(all, setting{name: fmt.Sprint(n, " rules"), o: stack.Options{Rules: manyRules(n)}})
+	}
+	for _, n := range r.size.items {
+		all = append(all, setting{name: fmt.Sprint(n, " items"), items: n})
+	}
+	return all
+}
+
+// manyRules is OneRule behind others, for other routes.
+func manyRules(n int) string {
+	var b strings.Builder
+	b.WriteString("version: 1\nrules:\n")
+	for i := range n - 1 {
+		fmt.Fprintf(&b, "  - {name: other-%d, match: {route: \"/v1/other-%d/*\", method: POST}, subject: [user], limit: 100, window: 1m}\n", i, i)
+	}
+	b.WriteString("  - {name: orders, match: {route: \"/v1/sales/*/orders\", method: POST}, subject: [user], limit: 100, window: 1m}\n")
+	return b.String()
+}
+
+// growth measures peaks of this project as one thing after the other grows.
+func (r *run) growth(ctx context.Context) error {
+	if err := r.stackUp(); err != nil {
+		return err
+	}
+	settings := r.settings()
+	turns := make([][]orderTurn, len(settings))
+	for range r.size.growthRounds {
+		for i, g := range settings {
+			t, err := r.growthTurn(ctx, r.stacks[0], g)
+			if err != nil {
+				return fmt.Errorf("%s: %w", g.name, err)
+			}
+			t.Stack = g.name
+			turns[i] = append(turns[i], t)
+		}
+	}
+	r.keep("growth", turns)
+	tab := newTable("", "admitted/s", "÷ first", "committed/s", "API µs", "worker µs", "Redis µs", "Postgres µs", "sum µs an order", "÷ first", "orders a transaction")
+	of := func(i int, value func(orderTurn) float64) (values []float64) {
+		for _, t := range turns[i] {
+			values = append(values, value(t))
+		}
+		return values
+	}
+	admitted, sum := func(t orderTurn) float64 { return t.Admitted }, func(t orderTurn) float64 { return t.Sum }
+	for i, g := range settings {
+		cells := []string{g.name, whole(median(of(i, admitted))), quotient(of(i, admitted), of(0, admitted)), whole(median(of(i, func(t orderTurn) float64 { return t.Committed })))}
+		for _, process := range []string{"API", "worker", "Redis", "Postgres"} {
+			cells = append(cells, whole(median(of(i, func(t orderTurn) float64 { return t.CPU[process] }))))
+		}
+		cells = append(cells, whole(median(of(i, sum))), quotient(of(i, sum), of(0, sum)), one(median(of(i, func(t orderTurn) float64 { return t.PerCommit }))))
+		tab.add(cells...)
+	}
+	r.print(tab, fmt.Sprintf("Growth: peaks of %v, %d rounds", r.size.growth, r.size.growthRounds))
+	return nil
+}
+
+func (r *run) growthTurn(ctx context.Context, st *stack.Stack, g setting) (t orderTurn, err error) {
+	s, err := r.open(ctx, st, g.o, max(1, g.items))
+	if err != nil {
+		return t, err
+	}
+	defer s.Stop()
+	if g.buyers > 0 {
+		if _, err := s.all(ctx, s.crowd(connections).Exactly(ctx, g.buyers)); err != nil {
+			return t, err
+		}
+	}
+	return t, s.peak(ctx, r.size.growth, &t)
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidegate/tidegate/bench/crowd"
+	"github.com/tidegate/tidegate/bench/stack"
+)
+
+// A refusal is one turn: a crowd that is answered the same all the time.
+type refusal struct {
+	Answer    string        `json:"answer"`
+	PerSecond float64       `json:"per_second"`
+	CPU       float64       `json:"cpu_us_of_the_server"`
+	P99       time.Duration `json:"p99_ns"`
+}
+
+// oneOrder lets every user order once an hour.
+const oneOrder = `version: 1
+rules: [{name: once, match: {route: "/v1/sales/*/orders", method: POST}, subject: [user], limit: 1, window: 1h}]
+`
+
+// refusedUsers is how many users there are of each kind. They go on asking.
+const refusedUsers = 200
+
+// refusals sets what this project refuses from memory beside servers that do nothing.
+func (r *run) refusals(ctx context.Context) error {
+	if err := r.stackUp(); err != nil {
+		return err
+	}
+	bare, err := stack.Bare(r.t, r.root+"/bench")
+	if err != nil {
+		return err
+	}
+	nobody := func(int64) []byte {
+		return crowd.Request("POST", "/v1/sales/bench/orders", `{"item":"item-1"}`, "X-User-ID", "nobody")
+	}
+	rows := []contestant{{name: "bare net/http", status: 200, request: nobody}, {name: "bare Echo", status: 200, request: nobody}}
+	for i, kind := range []string{"http", "echo"} {
+		if rows[i].process, err = stack.StartBare(ctx, bare, kind); err != nil {
+			return err
+		}
+		defer rows[i].process.Stop()
+	}
+	for _, st := range r.stacks {
+		if st.Own() {
+			// The others share Redis and the database with it; it is the first in any case.
+			running, err := st.Start(ctx, r.servers, stack.Options{Rules: oneOrder, Workers: stack.None})
+			if err != nil {
+				return err
+			}
+			defer running.Stop()
+			refused, err := prepareRefusals(ctx, running)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, refused...)
+			break
+		}
+	}
+	turns := make([][]refusal, len(rows))
+	for range r.size.rounds + 1 {
+		for i, c := range rows {
+			before := c.process.CPU()
+			all := &crowd.Crowd{Addrs: []string{c.process.Addr}, Connections: connections, Request: c.request}
+			res := all.Closed(ctx, r.size.turn)
+			n := res.Statuses[c.status]
+			if res.Err != nil || int64(float64(total(res))*0.99) > n || n == 0 {
+				return fmt.Errorf("%s: answers %v instead of %d: %w", c.name, res.Statuses, c.status, res.Err)
+			}
+			turns[i] = append(turns[i], refusal{c.name, res.PerSecond(c.status), float64((c.process.CPU() - before).Microseconds()) / float64(n), res.Answered(99)})
+		}
+	}
+	r.keep("refusals", turns)
+	tab := newTable("", "answers/s", "÷ bare Echo (lowest–highest)", "÷ bare net/http", "CPU µs of the server", "p99")
+	rate := func(of []refusal) (rates []float64) {
+		for _, t := range of {
+			rates = append(rates, t.PerSecond)
+		}
+		return rates
+	}
+	for i, of := range turns {
+		var cpu, p99 []float64
+		for _, t := range of {
+			cpu, p99 = append(cpu, t.CPU), append(p99, float64(t.P99))
+		}
+		tab.add(rows[i].name, whole(median(rate(of))), quotient(rate(of), rate(turns[1])), quotient(rate(of), rate(turns[0])),
+			one(median(cpu)), short(time.Duration(median(p99))))
+	}
+	r.print(tab, fmt.Sprintf("Refusals: %d connections, %d rounds of %v", connections, len(turns[0]), r.size.turn))
+	return nil
+}
+
+// A contestant is a server and a request that it always answers alike.
+type contestant struct {
+	name    string
+	process *stack.Process
+	status  int
+	request func(i int64) []byte
+}
+
+// prepareRefusals has users who are over their limit, an item that is sold out, and users who are banned.
+func prepareRefusals(ctx context.Context, running *stack.Running) ([]contestant, error) {
+	if err := running.Offer(ctx, "bench", 2, manyUnits/2); err != nil {
+		return nil, err
+	}
+	if err := running.Offer(ctx, "gone", 1, 1); err != nil {
+		return nil, err
+	}
+	once := func(what string, n int64, request func(int64) []byte) error {
+		res := (&crowd.Crowd{Addrs: running.Addrs(), Connections: 1, Request: request}).Exactly(ctx, n)
+		if res.Statuses[202] != n {
+			return fmt.Errorf("%s: %v: %w", what, res.Statuses, res.Err)
+		}
+		return nil
+	}
+	denied := func(item int) func(int64) []byte {
+		return func(i int64) []byte {
+			return running.Order("bench", stack.Item(item), fmt.Sprintf("denied-%d", i%refusedUsers))
+		}
+	}
+	// Each has used his limit up with an order of another item: he gets no repeat of it.
+	if err := once("the orders before the denials", refusedUsers, denied(0)); err != nil {
+		return nil, err
+	}
+	late := func(i int64) []byte {
+		return running.Order("gone", stack.Item(0), fmt.Sprintf("late-%d", i%refusedUsers))
+	}
+	first := func(int64) []byte { return running.Order("gone", stack.Item(0), "first") }
+	if err := once("the last unit", 1, first); err != nil {
+		return nil, err
+	}
+	for i := range refusedUsers {
+		if err := running.Ban(ctx, fmt.Sprintf("banned-%d", i)); err != nil {
+			return nil, err
+		}
+	}
+	banned := func(i int64) []byte {
+		return running.Order("bench", stack.Item(1), fmt.Sprintf("banned-%d", i%refusedUsers))
+	}
+	api := running.APIs[0]
+	refused := []contestant{{"denied (429)", api, 429, denied(1)}, {"sold out (409)", api, 409, late}, {"banned (403)", api, 403, banned}}
+	for _, c := range refused { // from now on the process knows
+		(&crowd.Crowd{Addrs: running.Addrs(), Connections: 1, Request: c.request}).Exactly(ctx, 2*refusedUsers)
+	}
+	return refused, nil
+}
+
+func total(res *crowd.Result) (n int64) {
+	for _, count := range res.Statuses {
+		n += count
+	}
+	return n
+}
