@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,7 +58,7 @@ func (r *run) idleTurn(ctx context.Context, st *stack.Stack) (map[string]float64
 	}
 	res := s.crowd(8).Exactly(ctx, warmUp)
 	if res.Statuses[202] < warmUp/2 {
-		return nil, fmt.Errorf("the first %d orders were answered %v: %w", warmUp, res.Statuses, res.Err)
+		return nil, errors.Join(fmt.Errorf("the first %d orders were answered %v", warmUp, res.Statuses), res.Err)
 	}
 	embedded := len(s.Workers) == 0
 	if !embedded {

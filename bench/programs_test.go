@@ -44,7 +44,7 @@ func TestSuitesOfPrograms(t *testing.T) {
 		"admitted/s": 5, "committed/s until all is committed": 5, "p99 of 202": 5, "CPU µs an order: sum": 5, "load generator, µs an order": 5,
 		"orders a task": 5, "orders a transaction": 5, "half load: p99 of 202": 5, "half load: 202 to commit, p99": 5,
 		"orders reserve": 3, "asynq enqueue": 3, "asynq dequeue": 3,
-		"bare Echo": 5, "denied (429)": 5, "sold out (409)": 5, "banned (403)": 5,
+		"bare Echo": 6, "denied (429)": 6, "sold out (409)": 6, "banned (403)": 6,
 		"handmade": 5, "tidegate, embedded": 5, "2 APIs": 10, "20 rules": 10, "10 items": 10,
 	} {
 		if got := found[row]; len(got) != cells || got[0] == "0" {

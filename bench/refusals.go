@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,7 @@ type refusal struct {
 	PerSecond float64       `json:"per_second"`
 	CPU       float64       `json:"cpu_us_of_the_server"`
 	P99       time.Duration `json:"p99_ns"`
+	Others    int64         `json:"other_answers"`
 }
 
 // oneOrder lets every user order once an hour.
@@ -64,17 +66,17 @@ func (r *run) refusals(ctx context.Context) error {
 	for range r.size.rounds + 1 {
 		for i, c := range rows {
 			before := c.process.CPU()
-			all := &crowd.Crowd{Addrs: []string{c.process.Addr}, Connections: connections, Request: c.request}
-			res := all.Closed(ctx, r.size.turn)
+			res := (&crowd.Crowd{Addrs: []string{c.process.Addr}, Connections: connections, Request: c.request}).Closed(ctx, r.size.turn)
 			n := res.Statuses[c.status]
-			if res.Err != nil || int64(float64(total(res))*0.99) > n || n == 0 {
-				return fmt.Errorf("%s: answers %v instead of %d: %w", c.name, res.Statuses, c.status, res.Err)
+			all := total(res)
+			if 2*n < all || n == 0 {
+				return errors.Join(fmt.Errorf("%s: answers %v instead of %d", c.name, res.Statuses, c.status), res.Err)
 			}
-			turns[i] = append(turns[i], refusal{c.name, res.PerSecond(c.status), float64((c.process.CPU() - before).Microseconds()) / float64(n), res.Answered(99)})
+			turns[i] = append(turns[i], refusal{c.name, res.PerSecond(c.status), float64((c.process.CPU() - before).Microseconds()) / float64(all), res.Answered(99), all - n})
 		}
 	}
 	r.keep("refusals", turns)
-	tab := newTable("", "answers/s", "÷ bare Echo (lowest–highest)", "÷ bare net/http", "CPU µs of the server", "p99")
+	tab := newTable("", "answers/s", "÷ bare Echo (lowest–highest)", "÷ bare net/http", "CPU µs of the server", "p99", "other answers")
 	rate := func(of []refusal) (rates []float64) {
 		for _, t := range of {
 			rates = append(rates, t.PerSecond)
@@ -82,12 +84,12 @@ func (r *run) refusals(ctx context.Context) error {
 		return rates
 	}
 	for i, of := range turns {
-		var cpu, p99 []float64
+		var cpu, p99, others []float64
 		for _, t := range of {
-			cpu, p99 = append(cpu, t.CPU), append(p99, float64(t.P99))
+			cpu, p99, others = append(cpu, t.CPU), append(p99, float64(t.P99)), append(others, float64(t.Others))
 		}
 		tab.add(rows[i].name, whole(median(rate(of))), quotient(rate(of), rate(turns[1])), quotient(rate(of), rate(turns[0])),
-			one(median(cpu)), short(time.Duration(median(p99))))
+			one(median(cpu)), short(time.Duration(median(p99))), whole(median(others)))
 	}
 	r.print(tab, fmt.Sprintf("Refusals: %d connections, %d rounds of %v", connections, len(turns[0]), r.size.turn))
 	return nil
@@ -110,9 +112,16 @@ func prepareRefusals(ctx context.Context, running *stack.Running) ([]contestant,
 		return nil, err
 	}
 	once := func(what string, n int64, request func(int64) []byte) error {
-		res := (&crowd.Crowd{Addrs: running.Addrs(), Connections: 1, Request: request}).Exactly(ctx, n)
+		c := &crowd.Crowd{Addrs: running.Addrs(), Connections: 1, Request: request}
+		res := c.Exactly(ctx, n)
+		for range 10 { // 503 on a busy machine: a repeat of an order that stands is answered 202 as well
+			if res.Statuses[202] == n {
+				return nil
+			}
+			res = c.Exactly(ctx, n)
+		}
 		if res.Statuses[202] != n {
-			return fmt.Errorf("%s: %v: %w", what, res.Statuses, res.Err)
+			return errors.Join(fmt.Errorf("%s: %v", what, res.Statuses), res.Err)
 		}
 		return nil
 	}

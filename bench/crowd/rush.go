@@ -94,12 +94,12 @@ func (r *Rush) buy(ctx context.Context, conns chan *conn, buyer int64) (lost int
 		a, _ = c.do(ctx, request) // status 0 says so
 		a.Body = nil
 		conns <- c
-		longest = max(longest, a.RetryAfter)
 		if a.Status != 0 && a.Status != 503 {
 			a.RetryAfter = longest
 			return lost, a, true
 		}
 		lost++
+		longest = max(longest, a.RetryAfter)
 		wait := max(a.RetryAfter, time.Second)
 		if r.Impatient {
 			wait = 100 * time.Millisecond
