@@ -20,8 +20,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/bench/stack"
 	"github.com/tidegate/tidegate/internal/testenv"
+
+	"github.com/tidegate/tidegate/bench/stack"
 )
 
 // A run is one run of this program.

@@ -90,22 +90,28 @@ func Call(ctx context.Context, method, url, body string) (status int, answer []b
 	return resp.StatusCode, answer, err
 }
 
+// insist is Call that asks again while the answer is 503: the machine is busy.
+func insist(ctx context.Context, method, url, body string) error {
+	for start := time.Now(); ; {
+		status, answer, err := Call(ctx, method, url, body)
+		if err == nil && status < 300 {
+			return nil
+		}
+		if status != http.StatusServiceUnavailable || time.Since(start) > startWithin {
+			return errors.Join(fmt.Errorf("%s %s: %d %s", method, url, status, answer), err)
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // failed says what a program has logged last.
 func (p *Process) failed(err error) error {
 	text, _ := os.ReadFile(p.log)
 	return fmt.Errorf("%s: %w\n%s", p.Name, err, text[max(0, len(text)-2000):])
-}
-
-// Warnings returns the lines above info that the program logged.
-func (p *Process) Warnings() []string {
-	text, _ := os.ReadFile(p.log)
-	var lines []string
-	for line := range bytes.Lines(text) {
-		if bytes.Contains(line, []byte("level=WARN")) || bytes.Contains(line, []byte("level=ERROR")) {
-			lines = append(lines, strings.TrimSpace(string(line)))
-		}
-	}
-	return lines
 }
 
 // Stop ends the program as an init system does.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/bench/crowd"
 	"github.com/tidegate/tidegate/internal/testenv"
+
+	"github.com/tidegate/tidegate/bench/crowd"
 )
 
 // A Stack is programs that take orders and commit them.
@@ -209,8 +209,8 @@ func offerTidegate(r *Running, ctx context.Context, sale string, items, stock in
 	body := fmt.Sprintf(`{"starts_at":%q,"ends_at":%q,"hold_ms":0,"items":[%s]}`,
 		now.Add(-time.Hour).Format(time.RFC3339), now.Add(24*time.Hour).Format(time.RFC3339), list.String())
 	for _, call := range [][3]string{{"PUT", base, body}, {"POST", base + "/open", ""}} {
-		if status, answer, err := Call(ctx, call[0], call[1], call[2]); err != nil || status >= 300 {
-			return errors.Join(fmt.Errorf("%s %s: %d %s", call[0], call[1], status, answer), err)
+		if err := insist(ctx, call[0], call[1], call[2]); err != nil {
+			return err
 		}
 	}
 	// An API knows of it a moment later.
@@ -263,9 +263,8 @@ func orderHandmade(sale, item, user string) []byte {
 
 func offerHandmade(r *Running, ctx context.Context, sale string, items, stock int) error {
 	for i := range items {
-		status, answer, err := Call(ctx, "PUT", "http://"+r.APIs[0].Addr+"/sales/"+sale+"/items/"+Item(i), fmt.Sprintf(`{"stock":%d}`, stock))
-		if status != http.StatusCreated {
-			return errors.Join(fmt.Errorf("offer: %d %s", status, answer), err)
+		if err := insist(ctx, "PUT", "http://"+r.APIs[0].Addr+"/sales/"+sale+"/items/"+Item(i), fmt.Sprintf(`{"stock":%d}`, stock)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -320,9 +319,5 @@ func startEmbedded(st *Stack, ctx context.Context, _ *Servers, o Options) (*Runn
 
 // Ban bars a user from a stack of this project's.
 func (r *Running) Ban(ctx context.Context, user string) error {
-	status, answer, err := Call(ctx, "PUT", "http://"+r.internal+"/v1/bans/user/"+user, `{"for_ms":3600000,"reason":"bench"}`)
-	if status >= 300 || err != nil {
-		return errors.Join(fmt.Errorf("ban: %d %s", status, answer), err)
-	}
-	return nil
+	return insist(ctx, "PUT", "http://"+r.internal+"/v1/bans/user/"+user, `{"for_ms":3600000,"reason":"bench"}`)
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
-
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
