@@ -47,7 +47,7 @@ func TestSuitesOfPrograms(t *testing.T) {
 		"bare Echo": 6, "denied (429)": 6, "sold out (409)": 6, "banned (403)": 6,
 		"handmade": 5, "tidegate, embedded": 5, "2 APIs": 10, "20 rules": 10, "10 items": 10,
 	} {
-		if got := found[row]; len(got) != cells || got[0] == "0" {
+		if got := found[row]; len(got) != cells || cells == 5 && got[0] == "0" {
 			t.Errorf("%s: %v", row, got)
 		}
 	}
