@@ -21,7 +21,7 @@ type refusal struct {
 
 // oneOrder lets every user order once an hour.
 const oneOrder = `version: 1
-rules: [{name: once, match: {route: "/v1/sales/*/orders", method: POST}, subject: [user], limit: 1, window: 1h}]
+rules: [{name: once, match: {route: "/v1/sales/*/orders", method: POST}, subject: [user], limit: 1, window: 1h, on_store_error: closed}]
 `
 
 // refusedUsers is how many users there are of each kind. They go on asking.
