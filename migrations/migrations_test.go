@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -211,5 +212,45 @@ func TestEventsAreOnlyAdded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Ids of orders without a MAC are known for another week where somebody may have ordered before, and nowhere else.
+func TestPlainOrderIDs(t *testing.T) {
+	for _, d := range dialects {
+		for _, sold := range []bool{false, true} {
+			t.Run(fmt.Sprint(d.name, ", sold ", sold), func(t *testing.T) {
+				db := open(t, d.driver, d.dsn(t))
+				p, err := provider(d.goose, db)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := p.UpTo(t.Context(), 7); err != nil {
+					t.Fatal(err)
+				}
+				if sold {
+					values := "'2026-01-01', '2026-01-02', true, 0, '\\x00'"
+					if d.name == "sqlite" {
+						values = "1, 2, 1, 0, x'00'"
+					}
+					if _, err := db.ExecContext(t.Context(), "INSERT INTO sales (sale, starts_at, ends_at, requires_user, hold_ms, salt, revision) VALUES ('s', "+values+", 1)"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := d.up(t.Context(), db); err != nil {
+					t.Fatal(err)
+				}
+				within := "plain_until BETWEEN now() + interval '6 days' AND now() + interval '8 days'"
+				if d.name == "sqlite" {
+					within = "plain_until / 1000 - unixepoch() BETWEEN 6 * 86400 AND 8 * 86400"
+				}
+				var keys, length int
+				var plain sql.NullBool
+				err = db.QueryRowContext(t.Context(), "SELECT count(*), min(length(key)), (SELECT "+within+" FROM order_id_key) FROM order_id_key").Scan(&keys, &length, &plain)
+				if err != nil || keys != 1 || length != 32 || plain != (sql.NullBool{Bool: sold, Valid: sold}) {
+					t.Errorf("%d keys of %d bytes, plain ids for a week: %v, %v", keys, length, plain, err)
+				}
+			})
+		}
 	}
 }

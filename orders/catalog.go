@@ -9,6 +9,7 @@ import (
 // catalog is every sale as this process knows it. It is replaced as a whole.
 type catalog struct {
 	loaded   bool
+	ids      *IDKey // nil before the first are loaded
 	sales    map[string]*listing
 	byNumber map[int]*shelf
 }
@@ -28,8 +29,8 @@ func (l *listing) all() []*shelf {
 }
 
 // newCatalog keeps what shelves learnt, as long as the epoch is the same.
-func newCatalog(s *Service, sales []Sale, before *catalog) *catalog {
-	c := &catalog{loaded: sales != nil, sales: make(map[string]*listing, len(sales)), byNumber: make(map[int]*shelf)}
+func newCatalog(s *Service, sales []Sale, ids *IDKey, before *catalog) *catalog {
+	c := &catalog{loaded: sales != nil, ids: ids, sales: make(map[string]*listing, len(sales)), byNumber: make(map[int]*shelf)}
 	for _, sale := range sales {
 		l := &listing{Sale: sale, shelves: make(map[string]*shelf, len(sale.Items))}
 		for i := range sale.Items {
@@ -63,7 +64,15 @@ func (s *Service) loadCatalog(ctx context.Context) error {
 		sales = []Sale{}
 	}
 	before := s.catalog.Load()
-	now := newCatalog(s, sales, before)
+	ids := before.ids
+	if ids == nil {
+		key, err := s.store.IDKey(ctx)
+		if err != nil {
+			return err
+		}
+		ids = &key
+	}
+	now := newCatalog(s, sales, ids, before)
 	s.catalog.Store(now)
 	s.compareCatalogs(ctx, before, now)
 	for _, sale := range sales {
@@ -76,6 +85,12 @@ func (s *Service) loadCatalog(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// issued tells whether an order may have this id. Before the first sales are loaded every id is possible.
+func (s *Service) issued(id ID) bool {
+	ids := s.catalog.Load().ids
+	return ids == nil || ids.issued(id)
 }
 
 // listing finds a sale. Before the first are loaded nothing can be said of any.

@@ -190,10 +190,10 @@ func TestAnOrderOfASaleNotHeardOfYetIsNotUnknown(t *testing.T) {
 	in := install(t)
 	p := in.start()
 	const never = 1<<24 - 1 // number of an item
-	if _, err := p.Order(t.Context(), orders.NewID(time.Now(), never), orders.Viewer{All: true}); !errors.Is(err, orders.ErrUnavailable) {
+	if _, err := p.Order(t.Context(), p.NewID(time.Now(), never), orders.Viewer{All: true}); !errors.Is(err, orders.ErrUnavailable) {
 		t.Errorf("of this moment: %v, want ErrUnavailable", err)
 	}
-	if _, err := p.Order(t.Context(), orders.NewID(time.Now().Add(-time.Hour), never), orders.Viewer{All: true}); !errors.Is(err, orders.ErrUnknownOrder) {
+	if _, err := p.Order(t.Context(), p.NewID(time.Now().Add(-time.Hour), never), orders.Viewer{All: true}); !errors.Is(err, orders.ErrUnknownOrder) {
 		t.Errorf("of an hour ago: %v, want ErrUnknownOrder", err)
 	}
 }

@@ -1,12 +1,19 @@
 package orders
 
-import "github.com/redis/go-redis/v9"
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // Replaced makes the fence think that Redis is another one from now on.
 func (f *Fence) Replaced() { f.generation.Add(1) }
 
 // NewID makes ids of orders that nobody placed.
-var NewID = newID
+func (s *Service) NewID(at time.Time, item int) ID { return s.catalog.Load().ids.newID(at, item) }
+
+// Signed is an id that was changed, as if it had been issued so.
+func (s *Service) Signed(id ID) ID { return s.catalog.Load().ids.signed(id) }
 
 // Scripts are the steps of a recovery in Redis, by name.
 var Scripts = map[string]*redis.Script{

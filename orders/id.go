@@ -2,27 +2,76 @@ package orders
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 )
 
-// ID names an order: a version 8 UUID (RFC 9562) of 48 bits of Unix
-// milliseconds, 24 bits of the item's number, and 50 random bits. Whoever
-// holds an id can find its item, and so its Redis slot; nobody can guess one.
-// The zero ID names no order.
+// ID names an order: a version 8 UUID (RFC 9562) of
+//
+//	 1 bit   1
+//	35 bits  time, in units of 64 ms since 2020: until 2089
+//	12 bits  MAC
+//	24 bits  number of the item, around version and variant
+//	 2 bits  MAC
+//	48 bits  random
+//
+// Whoever holds an id can find its item, and so its Redis slot; nobody can
+// guess one, and only one of 16,384 that somebody makes up looks like one that
+// was issued. Ids of before are plain: they begin with a 0 bit, and have 48 bits of
+// Unix milliseconds, 50 random bits and no MAC. The zero ID names no order.
 type ID [16]byte
 
-func newID(at time.Time, item int) ID {
+// IDKey is what an installation knows ids by that it has issued.
+type IDKey struct {
+	Key        []byte    // of the MAC
+	PlainUntil time.Time // plain ids were issued until then; zero: never
+}
+
+const (
+	idUnit  = 64 // ms
+	idEpoch = 1577836800000
+	idMAC   = 0xfff_0000 // within the upper half
+	idMAC2  = 3 << 48    // within the lower half
+)
+
+func (k *IDKey) newID(at time.Time, item int) ID {
 	var id ID
-	rand.Read(id[8:])
-	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16|0x8000|uint64(item>>12&0xfff))
-	low := uint64(item&0xfff)<<50 | binary.BigEndian.Uint64(id[8:])&(1<<50-1)
+	rand.Read(id[10:])
+	units := uint64(at.UnixMilli()-idEpoch) / idUnit & (1<<35 - 1)
+	binary.BigEndian.PutUint64(id[:8], 1<<63|units<<28|0x8000|uint64(item>>12&0xfff))
+	low := uint64(item&0xfff)<<50 | binary.BigEndian.Uint64(id[8:])
 	binary.BigEndian.PutUint64(id[8:], 0b10<<62|low)
+	return k.signed(id)
+}
+
+// signed is id with its MAC. The input's length is fixed, so the key may simply stand in front.
+func (k *IDKey) signed(id ID) ID {
+	high, low := binary.BigEndian.Uint64(id[:8])&^idMAC, binary.BigEndian.Uint64(id[8:])&^uint64(idMAC2)
+	binary.BigEndian.PutUint64(id[:8], high)
+	binary.BigEndian.PutUint64(id[8:], low)
+	sum := sha256.Sum256(append(slices.Clip(k.Key), id[:]...))
+	mac := uint64(binary.BigEndian.Uint16(sum[:2]))
+	binary.BigEndian.PutUint64(id[:8], high|mac>>4<<16)
+	binary.BigEndian.PutUint64(id[8:], low|mac&3<<48)
 	return id
 }
+
+// issued tells whether an id was issued here, or was made up by somebody who was lucky.
+func (k *IDKey) issued(id ID) bool {
+	if id.plain() {
+		return id.time().Before(k.PlainUntil)
+	}
+	want := k.signed(id)
+	return subtle.ConstantTimeCompare(id[:], want[:]) == 1
+}
+
+func (id ID) plain() bool { return id[0]&0x80 == 0 }
 
 // ParseID reads the canonical form, 36 characters in lower or upper case.
 // It returns ErrUnknownOrder for whatever this program never issued.
@@ -53,9 +102,13 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// time is when the order was asked for, by Redis' clock as the process knew it.
+// time is when the order was asked for, by Redis' clock as the process knew it, or a moment before.
 func (id ID) time() time.Time {
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
+	high := binary.BigEndian.Uint64(id[:8])
+	if id.plain() {
+		return time.UnixMilli(int64(high >> 16))
+	}
+	return time.UnixMilli(int64(high>>28&(1<<35-1))*idUnit + idEpoch)
 }
 
 // item is the number of the item that was ordered.

@@ -1,6 +1,8 @@
 package orders
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"testing"
@@ -47,22 +49,73 @@ func TestNothingACallerSendsGrowsAKey(t *testing.T) {
 	}
 }
 
+// newID is a plain id, as programs of before issued them.
+func newID(at time.Time, item int) ID {
+	var id ID
+	rand.Read(id[8:])
+	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16|0x8000|uint64(item>>12&0xfff))
+	binary.BigEndian.PutUint64(id[8:], 0b10<<62|uint64(item&0xfff)<<50|binary.BigEndian.Uint64(id[8:])&(1<<50-1))
+	return id
+}
+
 func TestIDKeepsWhatItIsMadeOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		ms := rapid.Int64Range(0, 1<<48-1).Draw(t, "ms")
+		// All times of a plain id, and until 2089 of others.
+		ms := rapid.Int64Range(0, 1<<47-1).Draw(t, "ms")
+		later := rapid.Int64Range(idEpoch, idEpoch+idUnit<<35-1).Draw(t, "later")
 		item := rapid.IntRange(1, 1<<24-1).Draw(t, "item")
-		id := newID(time.UnixMilli(ms), item)
-		if id.item() != item || id.time().UnixMilli() != ms {
-			t.Fatalf("%s: item %d of %d, time %d of %d", id, id.item(), item, id.time().UnixMilli(), ms)
+		key := IDKey{Key: rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "key")}
+		plain, id := newID(time.UnixMilli(ms), item), key.newID(time.UnixMilli(later), item)
+		if id.item() != item || time.UnixMilli(later).Sub(id.time()).Abs() >= idUnit*time.Millisecond || id.time().UnixMilli() > later {
+			t.Fatalf("%s: item %d of %d, time %d of %d", id, id.item(), item, id.time().UnixMilli(), later)
 		}
-		again, err := ParseID(strings.ToUpper(id.String()))
-		if err != nil || again != id {
-			t.Fatalf("%s is read as %s, %v", id, again, err)
+		if plain.item() != item || plain.time().UnixMilli() != ms {
+			t.Fatalf("%s: item %d of %d, time %d of %d", plain, plain.item(), item, plain.time().UnixMilli(), ms)
 		}
-		if other := newID(time.UnixMilli(ms), item); other == id {
+		for _, id := range []ID{plain, id} {
+			again, err := ParseID(strings.ToUpper(id.String()))
+			if err != nil || again != id {
+				t.Fatalf("%s is read as %s, %v", id, again, err)
+			}
+		}
+		if other := key.newID(time.UnixMilli(later), item); other == id {
 			t.Fatalf("%s twice", id)
 		}
+		if !key.issued(id) || key.issued(plain) {
+			t.Fatalf("issued %v, plain %v", key.issued(id), key.issued(plain))
+		}
+		key.PlainUntil = time.UnixMilli(ms)
+		if key.issued(plain) {
+			t.Fatal("too late")
+		}
+		key.PlainUntil = time.UnixMilli(ms + 1)
+		if !key.issued(plain) {
+			t.Fatal("in time")
+		}
 	})
+}
+
+// Whoever changes any bit of an id, or has another installation's, finds nothing, but for one of 16,384.
+func TestAMadeUpIDIsNotIssued(t *testing.T) {
+	key, other := IDKey{Key: []byte("one installation")}, IDKey{Key: []byte("another")}
+	id := key.newID(time.Now(), 7)
+	lucky := 0
+	for bit := range 128 {
+		forged := id
+		forged[bit/8] ^= 1 << (bit % 8)
+		if key.issued(forged) {
+			lucky++
+		}
+	}
+	const tries = 100_000
+	for range tries {
+		if key.issued(other.newID(time.Now(), 7)) {
+			lucky++
+		}
+	}
+	if lucky > 40 { // 6 are expected; more than 40 come once in 10^19 runs
+		t.Errorf("%d of %d are as if they had been issued", lucky, tries)
+	}
 }
 
 func FuzzParseID(f *testing.F) {
@@ -192,7 +245,7 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 
 func TestNewsWakeThoseWhoWait(t *testing.T) {
 	s := &Service{ledger: newLedger(1), waiters: newWaiters()}
-	s.catalog.Store(newCatalog(s, nil, nil))
+	s.catalog.Store(newCatalog(s, nil, nil, nil))
 	id, other := newID(time.UnixMilli(1), 1), newID(time.UnixMilli(2), 1)
 	mine, done := s.waiters.wait(id)
 	defer done()

@@ -195,6 +195,7 @@ func TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed(t *testing.T) {
 	again, err := orders.ParseReservation([]byte(record))
 	must(t, err)
 	again.ID[15] += 2
+	again.ID = p.Signed(again.ID)
 	again.BuyerHash = "again"
 	first, err := json.Marshal(again)
 	must(t, err)

@@ -171,7 +171,7 @@ func TestAPaymentOfAnOrderThatNobodyCommitsIsToBeRepeated(t *testing.T) {
 	if n := in.count(`SELECT count(*) FROM payments`); n != 0 {
 		t.Errorf("%d captures recorded", n)
 	}
-	for what, id := range map[string]orders.ID{"unknown": orders.NewID(time.Now().Add(-time.Hour), 1), "a stranger's": id} {
+	for what, id := range map[string]orders.ID{"unknown": api.NewID(time.Now().Add(-time.Hour), 1), "a stranger's": id} {
 		if _, err := api.Cancel(t.Context(), id, orders.Viewer{User: "stranger"}); !errors.Is(err, orders.ErrUnknownOrder) {
 			t.Errorf("%s: %v, want ErrUnknownOrder", what, err)
 		}

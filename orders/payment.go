@@ -46,6 +46,9 @@ func (s *Service) Capture(ctx context.Context, id ID, reference string) (Payment
 	if err := printable("body.reference", reference, maxReference); err != nil {
 		return Payment{}, err
 	}
+	if !s.issued(id) {
+		return Payment{}, ErrUnknownOrder
+	}
 	p, err := s.store.Capture(ctx, id, reference)
 	if errors.Is(err, ErrUnknownOrder) {
 		if err = s.awaitCommit(ctx, id, Viewer{All: true}); err != nil {

@@ -49,6 +49,9 @@ func (s *Service) Order(ctx context.Context, id ID, v Viewer) (Order, error) {
 }
 
 func (s *Service) order(ctx context.Context, id ID) (Order, error) {
+	if !s.issued(id) {
+		return Order{}, ErrUnknownOrder
+	}
 	var redisErr error
 	o, remembered := s.ledger.accepted(id)
 	pending := false
@@ -103,7 +106,7 @@ func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 	switch {
 	case ok && sh.forgottenAt(time.Now()), !ok && c.loaded && time.Since(id.time()) > newSale:
 		return Order{}, false, nil
-	case !ok: // asking at once would let a forged id make this process read all sales
+	case !ok: // a sale that another process has just defined; this one is about to hear of it
 		return Order{}, false, fmt.Errorf("%w: the item of order %s is not known here yet", ErrUnavailable, id)
 	}
 	generation, err := s.verified(ctx, sh)

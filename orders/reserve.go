@@ -175,7 +175,7 @@ func (a *Attempt) reserve(ctx context.Context, generation, term int64) (Outcome,
 	}()
 	at, _ := s.clock.now()
 	r := Reservation{
-		ID: newID(at, sh.item.Number), Epoch: sh.sale.Epoch, Sale: sh.sale.ID, Item: sh.item.ID,
+		ID: s.catalog.Load().ids.newID(at, sh.item.Number), Epoch: sh.sale.Epoch, Sale: sh.sale.ID, Item: sh.item.ID,
 		Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,
 	}
 	word, d, err := s.runReserve(ctx, sh, r, asBuyer)

@@ -143,7 +143,7 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 			return nil, err
 		}
 	}
-	s.catalog.Store(newCatalog(s, nil, nil))
+	s.catalog.Store(newCatalog(s, nil, nil, nil))
 	return s, nil
 }
 

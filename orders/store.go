@@ -81,6 +81,8 @@ type SaleStore interface {
 	// epoch, salt or number, and returns the sale as it stands, and the items that are new.
 	PutSale(ctx context.Context, def Sale) (sale Sale, created bool, added []string, err error)
 	SetSwitch(ctx context.Context, sale string, to Switch) error
+	// IDKey never changes.
+	IDKey(ctx context.Context) (IDKey, error)
 }
 
 // Lead is the right of one leader to rebuild a sale in one epoch. The token

@@ -57,6 +57,8 @@ type Gate interface {
 	Reload() (*admission.Rules, error)
 	Stats() admission.Stats
 
+	// Banned asks nobody.
+	Banned(req admission.Request) (b admission.Ban, left time.Duration, ok bool)
 	Bans() []admission.Ban
 	Ban(ctx context.Context, order admission.BanOrder) (admission.Ban, error)
 	Lift(ctx context.Context, target admission.BanTarget) (ok bool, err error)

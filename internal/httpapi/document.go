@@ -3,13 +3,18 @@ package httpapi
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"html/template"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -51,8 +56,8 @@ func (a *API) document(e *echo.Echo, docs huma.API, introduction template.HTML) 
 	if err := docsPage.Execute(&page, outline(described, introduction)); err != nil {
 		return err
 	}
-	e.GET("/openapi.json", func(c echo.Context) error { return c.Blob(http.StatusOK, "application/openapi+json", spec) })
-	e.GET("/docs", func(c echo.Context) error { return html(c, page.Bytes()) })
+	e.GET("/openapi.json", fixed("application/openapi+json", spec))
+	e.GET("/docs", fixed(echo.MIMETextHTMLCharsetUTF8, page.Bytes()))
 	e.GET("/problems/:name", func(c echo.Context) error {
 		named := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.Name != c.Param("name") })
 		if len(named) == 0 {
@@ -74,9 +79,53 @@ func problemResponse(status int) *huma.Response {
 }
 
 func html(c echo.Context, page []byte) error {
+	harmless(c)
+	return c.HTMLBlob(http.StatusOK, page)
+}
+
+// harmless forbids a page everything that could hurt whoever looks at it.
+func harmless(c echo.Context) {
 	c.Response().Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	c.Response().Header().Set("X-Content-Type-Options", "nosniff")
-	return c.HTMLBlob(http.StatusOK, page)
+}
+
+// fixed serves a document that is the same for everybody, and costs nobody more than its bytes: it is compressed now, and need not be
+// fetched again while it is the same.
+func fixed(kind string, plain []byte) echo.HandlerFunc {
+	sum := sha256.Sum256(plain)
+	tag := base64.RawURLEncoding.EncodeToString(sum[:12])
+	var packed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level exists
+	_, _ = w.Write(plain)                                      // into memory
+	_ = w.Close()
+	return func(c echo.Context) error {
+		harmless(c)
+		h := c.Response().Header()
+		h.Set("Content-Type", kind)
+		h.Set("Cache-Control", "max-age=300")
+		h.Set("Vary", "Accept-Encoding")
+		body := plain
+		h.Set("Etag", `"`+tag+`"`)
+		if takesGzip(c.Request().Header) {
+			body = packed.Bytes()
+			h.Set("Etag", `"`+tag+`-gzip"`)
+			h.Set("Content-Encoding", "gzip")
+		}
+		http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(body))
+		return nil
+	}
+}
+
+// takesGzip tells whether whoever asks can read gzip (RFC 9110, 12.5.3).
+func takesGzip(header http.Header) bool {
+	for coding := range strings.SplitSeq(strings.Join(header["Accept-Encoding"], ","), ",") {
+		name, weight, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";")
+		if strings.EqualFold(name, "gzip") {
+			q, err := strconv.ParseFloat(strings.TrimPrefix(strings.ToLower(weight), "q="), 64)
+			return weight == "" || err == nil && q > 0
+		}
+	}
+	return false
 }
 
 // What the pages begin with.

@@ -245,6 +245,10 @@ func (g *fakeGate) Reload() (*admission.Rules, error) { return g.rules, g.err }
 func (g *fakeGate) Stats() admission.Stats            { return g.stats }
 func (g *fakeGate) Bans() []admission.Ban             { return slices.Clone(g.bans) }
 
+func (g *fakeGate) Banned(admission.Request) (b admission.Ban, left time.Duration, ok bool) {
+	return admission.Ban{}, 0, g.decision.Reason == admission.Banned
+}
+
 func (g *fakeGate) Ban(_ context.Context, o admission.BanOrder) (admission.Ban, error) {
 	g.ordered = o
 	return admission.Ban{BanTarget: o.BanTarget, Reason: o.Reason, Since: noon, Until: noon.Add(o.For), Times: 1}, g.err

@@ -74,7 +74,7 @@ func TestScreenedIsNotCharged(t *testing.T) {
 }
 
 func TestPlaceHostile(t *testing.T) {
-	long := strings.Repeat("x", 10<<10)
+	long := strings.Repeat("x", 3<<10)
 	for _, tt := range []struct {
 		name, body string
 		fields     []string
@@ -83,7 +83,7 @@ func TestPlaceHostile(t *testing.T) {
 	}{
 		{"unknown field", `{"item":"shoe","price":0}`, nil, 422, "body.price"},
 		{"field in capitals", `{"Item":"shoe"}`, nil, 422, "body"},
-		{"unknown field of 10 kB", `{"item":"shoe","` + long + `":0}`, nil, 422, ""},
+		{"unknown field of 3 KiB", `{"item":"shoe","` + long + `":0}`, nil, 422, ""},
 		{"item missing", `{"quantity":1}`, nil, 422, "body"},
 		{"item is a number", `{"item":1}`, nil, 422, "body.item"},
 		{"item is null", `{"item":null}`, nil, 422, "body.item"},
@@ -105,16 +105,16 @@ func TestPlaceHostile(t *testing.T) {
 		{"two values", `{"item":"shoe"}{"item":"shoe"}`, nil, 422, "body"},
 		{"garbage", "\x00\xff{}", nil, 422, "body"},
 		{"empty", "", nil, 422, "body"},
-		{"deep", strings.Repeat("[", 30_000), nil, 422, "body"},
-		{"deep and closed", `{"item":` + strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000) + `}`, nil, 422, "body"},
-		{"64 KiB and one byte", `{"item":"` + strings.Repeat("x", maxBody-len(`{"item":""}`)+1) + `"}`, nil, 413, ""},
+		{"deep", strings.Repeat("[", 4_000), nil, 422, "body"},
+		{"deep and closed", `{"item":` + strings.Repeat("[", 2_000) + strings.Repeat("]", 2_000) + `}`, nil, 422, "body"},
+		{"4 KiB and one byte", `{"item":"` + strings.Repeat("x", maxOrder-len(`{"item":""}`)+1) + `"}`, nil, 413, ""},
 		{"10 MB", `{"item":"` + strings.Repeat("x", 10<<20) + `"}`, nil, 413, ""},
 		{"form", `item=shoe`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, ""},
 		{"no type", `{"item":"shoe"}`, []string{"Content-Type", ""}, 415, ""},
 		{"text type", `{"item":"shoe"}`, []string{"Content-Type", "text/plain"}, 415, ""},
 		{"XML", `{"item":"shoe"}`, []string{"Content-Type", "application/xml"}, 415, ""},
 		{"other item", `{"item":"hat"}`, nil, 404, ""},
-		{"item of 10 kB", `{"item":"` + long + `"}`, nil, 404, ""},
+		{"item of 3 KiB", `{"item":"` + long + `"}`, nil, 404, ""},
 		{"item in braces", `{"item":"{}"}`, nil, 404, ""},
 		{"item with newline", `{"item":"shoe\n"}`, nil, 404, ""},
 		{"item with NUL", `{"item":"shoe\u0000"}`, nil, 404, ""},
@@ -145,7 +145,7 @@ func TestPlaceAccepts(t *testing.T) {
 		"charset":           {`{"item":"shoe"}`, "Content-Type", "application/json; charset=utf-8"},
 		"spaces":            {" {\n\t\"quantity\" : 1 , \"item\" : \"shoe\" }\r\n"},
 		"other order":       {`{"quantity":1,"item":"shoe"}`},
-		"64 KiB of spaces":  {`{"item":"shoe"}` + strings.Repeat(" ", maxBody-len(`{"item":"shoe"}`))},
+		"4 KiB of spaces":   {`{"item":"shoe"}` + strings.Repeat(" ", maxOrder-len(`{"item":"shoe"}`))},
 		"foreign forwarded": {`{"item":"shoe"}`, "X-Forwarded-For", "'; DROP TABLE orders"},
 		"no tier, any user": {`{"item":"shoe"}`, "X-User-ID", "Zoë Ω"},
 	} {

@@ -121,7 +121,7 @@ var kinds = []kind{
 		reasonPermitLost, 410, "permit-lost", "The permit is over",
 		"Its lease has ended, or somebody has released it. Stop what it was for: another one may hold it now.", 0, nil,
 	},
-	{reasonTooLarge, 413, "too-large", "The body is too large", "A body has at most 64 KiB.", 0, nil},
+	{reasonTooLarge, 413, "too-large", "The body is too large", "A body has at most 64 KiB, that of an order 4 KiB.", 0, nil},
 	{reasonMediaType, 415, "unsupported-media-type", "The body is not JSON", "Send it with `Content-Type: application/json` and without Content-Encoding.", 0, nil},
 	{reasonInvalid, 422, "invalid", "The request is not valid", "`errors` names each place and what would be right.", 0, nil},
 	{

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
@@ -22,7 +23,7 @@ var (
 	}
 	placeRoute = huma.Operation{
 		OperationID: "place-order", Method: http.MethodPost, Path: "/v1/sales/{sale}/orders", Summary: "Order units of an item",
-		Tags: ordering, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 429, 503},
+		Tags: ordering, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxOrder + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 429, 503},
 	}
 	orderRoute = huma.Operation{
 		OperationID: "get-order", Method: http.MethodGet, Path: "/v1/orders/{id}", Summary: "An order, also when it changes",
@@ -58,6 +59,8 @@ var (
 		OperationID: "reload-rules", Method: http.MethodPost, Path: "/v1/rules/reload",
 		Summary: "Put the rules file as it is now into force; after 422 the old rules stay", Tags: operating, Errors: []int{401, 403, 422},
 	}
+
+	placePattern = strings.NewReplacer("{", ":", "}", "").Replace(placeRoute.Path) // as Echo has it
 
 	health    = []string{"Health"}
 	sales     = []string{"Sales"}

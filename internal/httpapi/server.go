@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	maxBody = 64 << 10
-	maxWait = 30 * time.Second
+	maxBody  = 64 << 10
+	maxOrder = 4 << 10 // of an order's body: whoever sends one need not be known, and parsing it is the dearest thing that happens to it
+	maxWait  = 30 * time.Second
 )
 
 // Server returns a server for one of the listeners. Its limits cut off clients

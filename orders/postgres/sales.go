@@ -144,3 +144,16 @@ func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) er
 		return err
 	})
 }
+
+// IDKey reads the key that the migration has made.
+func (s *Store) IDKey(ctx context.Context) (orders.IDKey, error) {
+	var (
+		k     orders.IDKey
+		until *time.Time
+	)
+	err := s.pool.QueryRow(ctx, `SELECT key, plain_until FROM order_id_key`).Scan(&k.Key, &until)
+	if until != nil {
+		k.PlainUntil = until.UTC()
+	}
+	return k, wrap("id key", err)
+}

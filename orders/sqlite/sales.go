@@ -132,3 +132,16 @@ func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) er
 		return err
 	})
 }
+
+// IDKey reads the key that the migration has made.
+func (s *Store) IDKey(ctx context.Context) (orders.IDKey, error) {
+	var (
+		k     orders.IDKey
+		until sql.NullInt64
+	)
+	err := s.db.QueryRowContext(ctx, `SELECT key, plain_until FROM order_id_key`).Scan(&k.Key, &until)
+	if until.Valid {
+		k.PlainUntil = time.UnixMilli(until.Int64).UTC()
+	}
+	return k, wrap("id key", err)
+}

@@ -38,6 +38,19 @@ func testSales(t *testing.T, b *bench) {
 	b.want(all, []orders.Sale{grown}, "sales")
 }
 
+// The key stays as it is, and a database that was new with it has no plain ids.
+func testIDKey(t *testing.T, b *bench) {
+	key, err := b.IDKey(t.Context())
+	b.must(err)
+	if len(key.Key) != 32 || !key.PlainUntil.IsZero() {
+		t.Errorf("%d bytes, plain until %v", len(key.Key), key.PlainUntil)
+	}
+	b.put()
+	again, err := b.IDKey(t.Context())
+	b.must(err)
+	b.want(again, key, "the key after a sale was defined")
+}
+
 func testConflicts(t *testing.T, b *bench) {
 	b.put()
 	for what, change := range map[string]func(*orders.Sale){

@@ -19,6 +19,7 @@ func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(
 	tests := map[string]func(*testing.T, *bench){
 		"sales":                   testSales,
 		"sales contradict":        testConflicts,
+		"the key of order ids":    testIDKey,
 		"switch":                  testSwitch,
 		"sales put at once":       testConcurrentPut,
 		"one leader":              testLead,
