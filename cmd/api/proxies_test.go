@@ -2,17 +2,21 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
 
 func TestProxiesEverywhereStopTheStart(t *testing.T) {
 	for _, networks := range []string{"0.0.0.0/0", "::/0", "::ffff:0:0/96", "127.0.0.1,198.51.100.7/0"} {
-		err := run(t.Context(), append(arguments(t.TempDir()), "-trusted-proxies", networks), nothing, io.Discard, io.Discard)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // it would run on
+		err := run(ctx, append(arguments(t.TempDir()), "-trusted-proxies", networks), nothing, io.Discard, io.Discard)
+		cancel()
 		if err == nil || !strings.Contains(err.Error(), "TRUSTED_PROXIES: ") || !strings.Contains(err.Error(), "every address") {
 			t.Errorf("%s: %v", networks, err)
 		}
