@@ -20,7 +20,7 @@ func TestKeyStrings(t *testing.T) {
 	k := testKeyring(t)
 	subject := k.subject("user", "ann")
 	id := windowID("orders", "sliding_log", "1m0s", "user")
-	const want = "tidegate:w:{W8s0HinM_-DIOIsnOBifBQ}:tyvvZ3VX"
+	const want = "tidegate:w:{5VldJ-LZl-1EhSNhTQ_Psg}:tyvvZ3VX"
 	if got := k.window(subject, id); got != want {
 		t.Errorf("key = %q, want %q", got, want)
 	}

@@ -126,7 +126,7 @@ type API struct {
 	koala Koala
 
 	semaphores *semdefs.Registry
-	secrets    [][]byte        // the first one signs, all are believed
+	keys       [][]byte        // the first one signs, all are believed
 	leaving    context.Context // ends with Drain
 	leave      context.CancelFunc
 
@@ -143,9 +143,9 @@ func New(cfg Config) (*API, error) {
 		bans: cfg.Bans, audit: cfg.Audit, live: cfg.Live, metrics: cfg.Metrics, decided: cfg.Decided, served: cfg.Served, verified: cfg.Verified,
 		proxies: slices.Clone(cfg.TrustedProxies), tracer: cfg.Tracer, log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
-	a.semaphores, a.secrets = cfg.Semaphores, [][]byte{slices.Clone(cfg.Secret)}
+	a.semaphores, a.keys = cfg.Semaphores, [][]byte{ownKey(cfg.Secret)}
 	if len(cfg.PreviousSecret) > 0 {
-		a.secrets = append(a.secrets, slices.Clone(cfg.PreviousSecret))
+		a.keys = append(a.keys, ownKey(cfg.PreviousSecret))
 	}
 	a.ended.shared = cfg.Sessions
 	if (a.semaphores != nil || cfg.Captcha != nil || cfg.Live != nil && cfg.Tokens != nil) && len(cfg.Secret) == 0 {

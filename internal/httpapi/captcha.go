@@ -172,9 +172,9 @@ func (a *API) orderBinding(req *admission.Request) captcha.Binding {
 	if value == "" {
 		kind, value = "ip", admission.Address(req.IP)
 	}
-	b := captcha.Binding{Purpose: purposeOrder, Subject: keyedHash(a.secrets[0], "captcha subject", kind, value)}
-	if len(a.secrets) > 1 {
-		b.PreviousSubject = keyedHash(a.secrets[1], "captcha subject", kind, value)
+	b := captcha.Binding{Purpose: purposeOrder, Subject: keyedHash(a.keys[0], "captcha subject", kind, value)}
+	if len(a.keys) > 1 {
+		b.PreviousSubject = keyedHash(a.keys[1], "captcha subject", kind, value)
 	}
 	return b
 }

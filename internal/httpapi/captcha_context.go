@@ -49,13 +49,13 @@ func (a *API) openContext(text string) (b captcha.Binding, err error) {
 // being taken for another.
 func (a *API) seal(use string, v any) string {
 	text, _ := json.Marshal(v) // cannot fail
-	return sealed(a.secrets[0], use, base64.RawURLEncoding.EncodeToString(text))
+	return sealed(a.keys[0], use, base64.RawURLEncoding.EncodeToString(text))
 }
 
-// unseal is the reverse of seal. It returns the secret that sealed the text, or nil if none did.
+// unseal is the reverse of seal. It returns the key that sealed the text, or nil if none did.
 func (a *API) unseal(use, text string, into any) (by []byte) {
 	payload, _, _ := strings.Cut(text, ".")
-	i := slices.IndexFunc(a.secrets, func(secret []byte) bool { return hmac.Equal([]byte(text), []byte(sealed(secret, use, payload))) })
+	i := slices.IndexFunc(a.keys, func(key []byte) bool { return hmac.Equal([]byte(text), []byte(sealed(key, use, payload))) })
 	if i < 0 {
 		return nil
 	}
@@ -63,16 +63,23 @@ func (a *API) unseal(use, text string, into any) (by []byte) {
 	if err != nil || json.Unmarshal(written, into) != nil {
 		return nil // although it is signed: by another version
 	}
-	return a.secrets[i]
+	return a.keys[i]
 }
 
-func sealed(secret []byte, use, payload string) string {
-	return payload + "." + keyedHash(secret, use, payload)
+func sealed(key []byte, use, payload string) string {
+	return payload + "." + keyedHash(key, use, payload)
 }
 
-// keyedHash is a hash of values that nobody without the secret can make; use keeps those of one use apart from all others.
-func keyedHash(secret []byte, use string, values ...string) string {
+// ownKey is this package's own key of a secret that others use as well: what is signed here means nothing elsewhere.
+func ownKey(secret []byte) []byte {
 	h := hmac.New(sha256.New, secret)
+	h.Write([]byte("tidegate http"))
+	return h.Sum(nil)
+}
+
+// keyedHash is a hash of values that nobody without the key can make; use keeps those of one use apart from all others.
+func keyedHash(key []byte, use string, values ...string) string {
+	h := hmac.New(sha256.New, key)
 	fmt.Fprintf(h, "%s %q", use, values)
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }

@@ -58,7 +58,7 @@ func TestChallengeRoute(t *testing.T) {
 
 func TestContextExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &API{secrets: [][]byte{captchaSecret}}
+		a := &API{keys: [][]byte{captchaSecret}}
 		want := captcha.Binding{Purpose: "login", Subject: "ann", Risk: 2}
 		sealed := a.sealContext(want)
 		time.Sleep(contextLife)
@@ -73,9 +73,9 @@ func TestContextExpires(t *testing.T) {
 }
 
 func FuzzContext(f *testing.F) {
-	a := &API{secrets: [][]byte{captchaSecret}}
+	a := &API{keys: [][]byte{captchaSecret}}
 	f.Add("")
-	f.Add((&API{secrets: [][]byte{[]byte("another")}}).sealContext(captcha.Binding{Purpose: "login", Subject: "ann"}))
+	f.Add((&API{keys: [][]byte{[]byte("another")}}).sealContext(captcha.Binding{Purpose: "login", Subject: "ann"}))
 	f.Fuzz(func(t *testing.T, sealed string) {
 		if b, err := a.openContext(sealed); err == nil {
 			t.Errorf("%q is %+v", sealed, b)

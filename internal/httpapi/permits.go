@@ -140,7 +140,7 @@ func checkHolder(text string) error {
 // requestID makes a caller's id one that no other caller can have, or find out a permit from. A request that asks for something else
 // under the same id is another one, and so is one that is sent again after the secret has changed.
 func (a *API) requestID(token string, in *acquireInput) string {
-	h := hmac.New(sha256.New, a.secrets[0])
+	h := hmac.New(sha256.New, a.keys[0])
 	fmt.Fprintf(h, "permit %q %q %q %q %d %q", token, in.Name, in.Body.Holder, in.Body.RequestID, in.Body.Weight, in.Body.Also)
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }

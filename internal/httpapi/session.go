@@ -38,12 +38,12 @@ type session struct {
 
 // begin makes a session of a token.
 func (a *API) begin(t *token, host string) (sealed string, s session) {
-	s = session{ID: rand.Text(), Token: sessionToken(a.secrets[0], t), Host: strings.ToLower(host), Expires: time.Now().Add(sessionLife).Unix()}
+	s = session{ID: rand.Text(), Token: sessionToken(a.keys[0], t), Host: strings.ToLower(host), Expires: time.Now().Add(sessionLife).Unix()}
 	return a.seal(sessionUse, s), s
 }
 
-func sessionToken(secret []byte, t *token) string {
-	return keyedHash(secret, "session token", string(t.hash[:]))
+func sessionToken(key []byte, t *token) string {
+	return keyedHash(key, "session token", string(t.hash[:]))
 }
 
 // sessionOf returns the session that a request's cookie holds, and its token.
@@ -52,12 +52,12 @@ func (a *API) sessionOf(r *http.Request) (s session, found token, ok bool) {
 	if err != nil || a.tokens == nil {
 		return s, found, false
 	}
-	secret := a.unseal(sessionUse, cookie.Value, &s)
-	if secret == nil || time.Now().Unix() >= s.Expires || a.ended.has(r.Context(), s.ID) {
+	key := a.unseal(sessionUse, cookie.Value, &s)
+	if key == nil || time.Now().Unix() >= s.Expires || a.ended.has(r.Context(), s.ID) {
 		return s, found, false
 	}
 	known := *a.tokens.known.Load()
-	i := slices.IndexFunc(known, func(t token) bool { return sessionToken(secret, &t) == s.Token })
+	i := slices.IndexFunc(known, func(t token) bool { return sessionToken(key, &t) == s.Token })
 	if i < 0 {
 		return s, found, false
 	}

@@ -134,7 +134,7 @@ func TestForgedSessions(t *testing.T) {
 	good := signIn(t, h, "viewer-token-of-tests").Value
 	payload, mac, _ := strings.Cut(good, ".")
 	foundOperator, _ := b.tokens.find("operator-token-of-tests")
-	expired := session{ID: "x", Token: sessionToken(b.secrets[0], &foundOperator), Host: "localhost:8080", Expires: time.Now().Unix()}
+	expired := session{ID: "x", Token: sessionToken(b.keys[0], &foundOperator), Host: "localhost:8080", Expires: time.Now().Unix()}
 	unknown := expired
 	unknown.Token, unknown.Expires = "x", time.Now().Add(time.Hour).Unix()
 	for name, value := range map[string]string{

@@ -224,3 +224,53 @@ func TestNothingSecretIsWritten(t *testing.T) {
 		t.Errorf("the api does not name the order")
 	}
 }
+
+// What is keyed with SECRET is keyed for one purpose each, so that no part can be made to sign for another: no hash is of SECRET itself.
+func TestNoHashIsOfTheSecretItself(t *testing.T) {
+	redisURL := testenv.Redis(t)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte(`
+version: 1
+rules: [{name: all, subject: [user], limit: 9, window: 1h}]
+semaphores: {s: {limit: 1, lease: 1m}}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := with(environment(redisURL, testenv.Postgres(t)), "RULES_FILE", rules)
+	api := startAPI(t, env)
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
+	raw := func(text string) string {
+		h := hmac.New(sha256.New, []byte(env("SECRET")))
+		h.Write([]byte(text))
+		return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+	}
+
+	if a := servetest.Call("POST", api.URL("internal")+"/v1/admit", `{"subject":{"user":"ann"}}`); a.Status != http.StatusOK {
+		t.Fatal(a)
+	}
+	opts, err := redis.ParseURL(redisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(opts)
+	defer rdb.Close()
+	keys, err := rdb.Keys(t.Context(), env("NAMESPACE")+":w:*").Result()
+	if err != nil || len(keys) == 0 {
+		t.Fatalf("%v, %v", keys, err)
+	}
+	ofAnn := raw("\x04user\x03ann")
+	for _, key := range keys {
+		if strings.Contains(key, ofAnn) {
+			t.Errorf("a counter's key is of SECRET itself: %s", key)
+		}
+	}
+
+	var permit struct {
+		PermitID string `json:"permit_id"`
+	}
+	servetest.Call("POST", api.URL("internal")+"/v1/semaphores/s/permits", `{"holder":"h"}`).Into(t, &permit)
+	dot := strings.LastIndexByte(permit.PermitID, '.')
+	if dot < 0 || permit.PermitID[dot+1:] == raw(fmt.Sprintf("permit id %q %q", "s", permit.PermitID[:max(0, dot)])) {
+		t.Errorf("a permit is signed with SECRET itself: %q", permit.PermitID)
+	}
+}
