@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,5 +63,54 @@ func TestObserveProfile(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(file.Services["prometheus"].Entrypoint, " "), ">/tmp/metrics-token ") {
 		t.Error("nobody writes the token")
+	}
+}
+
+// Every image is of one version, and the stores take nobody without a password.
+func TestImagesAndPasswords(t *testing.T) {
+	content, err := os.ReadFile("../docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Services map[string]struct {
+			Image       string
+			Command     []string
+			Environment map[string]string
+		}
+	}
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		t.Fatal(err)
+	}
+	images := 0
+	version := regexp.MustCompile(`^[a-z/]+:v?\d+\.\d+(\.\d+)?(-[a-z]+)?$`)
+	for name, s := range file.Services {
+		if s.Image == "" { // built here
+			continue
+		}
+		if images++; !version.MatchString(s.Image) {
+			t.Errorf("%s is of image %q, which must name a version such as redis:7.2.11-bookworm", name, s.Image)
+		}
+	}
+	if images < 4 {
+		t.Errorf("only %d images", images)
+	}
+	const password = "${REDIS_PASSWORD:?}"
+	if i := slices.Index(file.Services["redis"].Command, "--requirepass"); i < 0 || file.Services["redis"].Command[i+1] != password {
+		t.Errorf("redis: %q", file.Services["redis"].Command)
+	}
+	for _, name := range []string{"api", "worker"} {
+		if url := file.Services[name].Environment["REDIS_URL"]; !strings.Contains(url, ":"+password+"@") {
+			t.Errorf("%s: REDIS_URL=%s", name, url)
+		}
+	}
+	dockerfile, err := os.ReadFile("../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(string(dockerfile), -1) {
+		if from[1] != "scratch" && !version.MatchString(from[1]) {
+			t.Errorf("Dockerfile: %s", from[1])
+		}
 	}
 }
