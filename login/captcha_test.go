@@ -242,7 +242,7 @@ func TestSolutionIsKeptWhereItOpensNothing(t *testing.T) {
 	})
 }
 
-// The more has failed, the more work is asked for; who has begun when it was less has the next lower work accepted.
+// The more has failed, the more work is asked for.
 func TestWorkGrowsWithFailures(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
 		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: everything{}})

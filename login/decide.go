@@ -113,7 +113,7 @@ func (t *Throttle) ask(ctx context.Context, p *prepared, a *Attempt) (Decision, 
 		if wait, ok := t.solutionAllowed(ctx, a.IP); !ok {
 			return Decision{Action: Delay, Reason: ReasonTooManySolutions, RetryAfter: wait}, nil
 		}
-		err := t.opts.Captcha.Verify(ctx, a.Captcha, t.binding(p, d.Challenge.Risk-1), a.IP)
+		err := t.opts.Captcha.Verify(ctx, a.Captcha, d.Challenge, a.IP)
 		switch {
 		case errors.Is(err, captcha.ErrRefused), errors.Is(err, captcha.ErrFellBack):
 			if p.call.record != "" { // it may have been used by the same request, sent twice at the same time

@@ -106,3 +106,39 @@ bans: {allow: trusted}
 		})
 	}
 }
+
+// A challenge that was easy when it was asked for does not open a login that asks for a hard one by now.
+func TestAnEasySolutionOpensNoHardLogin(t *testing.T) {
+	rules := writeFile(t, "rules.yaml", "version: 1\nlogin:\n  - {count: name, limit: 3, window: 1h, then: challenge, for: 1h}\n")
+	p := startWith(t, map[string]string{"RULES_FILE": rules})
+	type answer struct {
+		Decision, Reason string
+		Challenge        struct{ URL string }
+	}
+	attempt := func(ip, more string) (got answer) {
+		t.Helper()
+		a := servetest.Call("POST", p.URL("internal")+"/v1/login/attempts", fmt.Sprintf(`{"name":"ann","ip":%q%s}`, ip, more))
+		if a.Into(t, &got); a.Status != http.StatusOK {
+			t.Fatal(a)
+		}
+		return got
+	}
+	const home = "192.0.2.7"
+	fail := func(from, to int) { // each at an address of its own
+		for i := from; i < to; i++ {
+			attempt(fmt.Sprintf("198.51.100.%d", i), `,"mode":"report"`)
+		}
+	}
+	solve := func() string {
+		return fmt.Sprintf(`,"captcha":%q`, servetest.Solve(t, p.URL("public")+attempt(home, "").Challenge.URL))
+	}
+	fail(0, 5)
+	easy := solve()
+	fail(5, 15)
+	if got := attempt(home, easy); got.Decision != "challenge" || got.Reason != "captcha_refused" {
+		t.Errorf("solved for 5 failures, of 15: %+v", got)
+	}
+	if got := attempt(home, solve()); got.Decision != "allow" {
+		t.Errorf("solved for 15 failures: %+v", got)
+	}
+}
