@@ -115,15 +115,34 @@ func (g *Gate) now() int64 { return int64(g.opts.Now().Sub(g.start)) }
 // longer gives a decision that is Degraded, or ErrUnavailable if a matching rule is `on_store_error: closed`.
 // ErrInvalidRequest is returned for a request that cannot be decided as it stands.
 func (g *Gate) Charge(ctx context.Context, req Request) (Decision, error) {
-	return g.decide(ctx, Charge, req)
+	return g.decide(ctx, Charge, req, nil)
+}
+
+// ChargeUnless is Charge, but a request that would be refused, also by a ban or a challenge, is excused if excused says so: it is then
+// admitted, counts nowhere, not as a refusal either, and its decision names no rule. Excused is asked once, and only then, under the ctx
+// of the decision. What is refused after all is counted as a refusal, for bans and for rules with count_rejected, by Run within a second.
+func (g *Gate) ChargeUnless(ctx context.Context, req Request, excused func(context.Context) bool) (Decision, error) {
+	var refused []refusedTally
+	d, err := g.decide(ctx, Charge, req, &refused)
+	if err != nil || d.Admitted {
+		return d, err
+	}
+	if excused(ctx) {
+		return Decision{Admitted: true, Action: ActionAllow, Limit: Unlimited, Remaining: Unlimited, Version: d.Version}, nil
+	}
+	for _, r := range refused {
+		g.denied.refuse(r.denial, r.cost)
+	}
+	return d, nil
 }
 
 // Check decides req as Charge does and counts nothing. Remaining and ResetAfter are those of now, before req.
 func (g *Gate) Check(ctx context.Context, req Request) (Decision, error) {
-	return g.decide(ctx, Check, req)
+	return g.decide(ctx, Check, req, nil)
 }
 
-func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, error) {
+// decide appends what a refusal counts to later instead of counting it, if that is not nil and the gate remembers denials.
+func (g *Gate) decide(ctx context.Context, mode Mode, req Request, later *[]refusedTally) (Decision, error) {
 	if err := req.validate(); err != nil {
 		return Decision{}, err
 	}
@@ -138,7 +157,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 		return Decision{}, err
 	}
 	if req.ID == "" { // or else it may be the resend of one that was admitted
-		if d, ok := g.refuseAgain(mode, p, rules); ok {
+		if d, ok := g.refuseAgain(mode, p, rules, later); ok {
 			return d, nil
 		}
 	}
@@ -156,8 +175,15 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	if req.ID != "" {
 		call.Request = g.keys.request(req.ID)
 	}
+	if mode != Charge || g.denied == nil {
+		later = nil
+	}
+	asked := call
+	if later != nil {
+		asked.Tallies = refusingUncounted(tallies)
+	}
 	deadline, _ := g.deadline(ctx)
-	counts, err := g.ask(ctx, call)
+	counts, err := g.ask(ctx, asked)
 	if err != nil {
 		return g.decideAlone(ctx, call, p, verdicts, rules, err)
 	}
@@ -174,6 +200,9 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request) (Decision, er
 	switch {
 	case !d.Admitted:
 		g.remember(p, tallies, counts, verdicts)
+		if later != nil {
+			*later = append(*later, p.refusedTallies(tallies, counts)...)
+		}
 	case mode == Charge:
 		d.receipt = newReceipt(call, counts)
 	}

@@ -1,6 +1,43 @@
 package admission
 
-import "time"
+import (
+	"slices"
+	"time"
+)
+
+// A refusedTally is a refusal that is not counted yet.
+type refusedTally struct {
+	denial *denial
+	cost   int
+}
+
+// refusingUncounted returns the tallies without what a refusal counts.
+func refusingUncounted(tallies []Tally) []Tally {
+	if !slices.ContainsFunc(tallies, countsRefusals) {
+		return tallies
+	}
+	tallies = slices.Clone(tallies)
+	for i := range tallies {
+		tallies[i].Strikes, tallies[i].CountRejected = nil, false
+	}
+	return tallies
+}
+
+func countsRefusals(t Tally) bool { return t.Strikes != nil || t.CountRejected }
+
+// refusedTallies are what the refusal that the store answered counts, of tallies that it was not told to count.
+func (p *plan) refusedTallies(tallies []Tally, counts []Count) (refused []refusedTally) {
+	for i, t := range tallies {
+		if counts[i].Reason == "" || t.Shadow {
+			t.Strikes = nil
+		}
+		if countsRefusals(t) {
+			c := &p.claims[p.of[i]]
+			refused = append(refused, refusedTally{&denial{rule: c.rule, target: p.target(c), tally: t, counts: true}, t.Cost})
+		}
+	}
+	return refused
+}
 
 // noteGenerations takes those of the tallies' subjects, before the store is asked.
 func (g *Gate) noteGenerations(p *plan, tallies []Tally) {
@@ -14,7 +51,7 @@ func (g *Gate) noteGenerations(p *plan, tallies []Tally) {
 
 // refuseAgain refuses what the store has just refused, and names beside it what needs no store to be refused. RetryAfter is that of
 // the cost that was refused then; for a higher one it may be too soon, and the store will say so.
-func (g *Gate) refuseAgain(mode Mode, p *plan, rules *Rules) (Decision, bool) {
+func (g *Gate) refuseAgain(mode Mode, p *plan, rules *Rules, later *[]refusedTally) (Decision, bool) {
 	if g.denied == nil || len(p.claims) == 0 || p.refused {
 		return Decision{}, false
 	}
@@ -37,7 +74,11 @@ func (g *Gate) refuseAgain(mode Mode, p *plan, rules *Rules) (Decision, bool) {
 			}
 			continue
 		}
-		if mode == Charge {
+		switch {
+		case mode != Charge:
+		case later != nil:
+			*later = append(*later, refusedTally{d, c.cost})
+		default:
 			g.denied.refuse(d, c.cost)
 		}
 		v := d.verdict

@@ -41,7 +41,7 @@ func (d Durability) validate() error {
 // the copies it has to have. An order of before a recovery needs none: its
 // caller is about to commit it.
 func (s *Service) keptReserve(ctx context.Context, as standing, keys []string, args ...any) ([]any, error) {
-	if s.kept == nil || as != asBuyer {
+	if s.kept == nil || as != asBuyer && as != asRepeat {
 		return reserveScript.Run(ctx, s.rdb, keys, append(args, "")...).Slice()
 	}
 	return s.kept.run(ctx, keys, append(args, "kept"))

@@ -7,15 +7,15 @@ import (
 
 // ledger is this process's copy of the orders it accepted: the second one
 // beside Redis until the database has them, and then a memory of who holds
-// what, so that a repeated click costs no round trip. Safe for concurrent use.
+// what, so that a repeated click is known as one. Safe for concurrent use.
 type ledger struct {
 	mu      sync.Mutex
 	max     int
 	claimed int              // uncommitted entries and decisions under way
 	epochs  map[string]int64 // by sale: what was reserved in an earlier one is too late to be remembered
 	pending map[ID]*entry
-	known   map[identity]*entry // of pending and final ones
-	final   []*entry            // those that will not change any more, a ring of at most max
+	known   map[identity]*entry // of pending and remembered ones
+	past    []*entry            // those remembered that are not pending, a ring of at most max
 	next    int                 // where in the ring the oldest stands
 	recent  []settled           // those that the database has had for less than recentFor, at most max, the oldest first
 }
@@ -37,10 +37,20 @@ type identity struct {
 
 type entry struct {
 	identity
-	r     Reservation
-	order Order
-	since time.Time // accepted here, or asked about last
+	what  kind
+	r     Reservation // while it is pending
+	order Order       // as it was seen last
+	since time.Time   // accepted here, or asked about last
 }
+
+// kind is what is certain about an order that the ledger knows.
+type kind int
+
+const (
+	pending   kind = iota // the database does not have it, as far as this process was told
+	committed             // the database has it, and it may change there
+	final                 // it will not change any more
+)
 
 func newLedger(most int) *ledger {
 	return &ledger{
@@ -127,26 +137,46 @@ func (l *ledger) uncommitted(is func(*Reservation) bool) []Reservation {
 	return list
 }
 
-// learn remembers who holds an order that will not change any more. Any other
-// one may change elsewhere, and the news be lost.
+// learn remembers a committed order by who asked for it. Without a key the
+// memory of one that is over would stand in the way of the buyer's next.
 func (l *ledger) learn(who identity, o Order) {
-	if o.Status != StatusPaid && (o.Status != StatusConfirmed || !o.PayBefore.IsZero()) {
-		return
+	what := committed
+	if o.Status == StatusPaid || o.Status == StatusConfirmed && o.PayBefore.IsZero() {
+		what = final
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e, ok := l.known[who]; ok && e.order.ID == o.ID {
+	switch e, ok := l.known[who]; {
+	case !o.Status.Holds() && who.key == "":
+		if ok && e.order.ID == o.ID && e.what != pending {
+			delete(l.known, who)
+		}
+	case !ok || e.order.ID != o.ID:
+		l.remember(&entry{identity: who, what: what, order: o})
+	case e.what != pending: // which ends when its commit is heard of
+		e.what, e.order = what, o
+	}
+}
+
+// remember keeps a committed order in the place of the oldest.
+func (l *ledger) remember(e *entry) {
+	l.known[e.identity] = e
+	if len(l.past) < l.max {
+		l.past = append(l.past, e)
 		return
 	}
-	e := &entry{identity: who, order: o}
-	l.known[who] = e
-	if len(l.final) < l.max {
-		l.final = append(l.final, e)
-		return
-	}
-	l.forget(l.final[l.next])
-	l.final[l.next] = e
+	l.forget(l.past[l.next])
+	l.past[l.next] = e
 	l.next = (l.next + 1) % l.max
+}
+
+// drop forgets a committed order that its buyer holds no longer.
+func (l *ledger) drop(who identity) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.known[who]; ok && e.what != pending {
+		delete(l.known, who)
+	}
 }
 
 func (l *ledger) forget(e *entry) {
@@ -155,16 +185,16 @@ func (l *ledger) forget(e *entry) {
 	}
 }
 
-// held finds the order of an identity. One that is accepted here may be
+// held finds the order of an identity. One that is pending here may be
 // committed, and the news be lost.
-func (l *ledger) held(who identity) (Order, bool) {
+func (l *ledger) held(who identity) (o Order, what kind, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.known[who]
 	if !ok {
-		return Order{}, false
+		return Order{}, 0, false
 	}
-	return e.order, true
+	return e.order, e.what, true
 }
 
 // accepted finds an uncommitted order.
@@ -188,7 +218,13 @@ func (l *ledger) settle(id ID, status Status) {
 	}
 	delete(l.pending, id)
 	l.claimed--
-	l.forget(e)
+	r := e.r
+	e.what, e.r = committed, Reservation{} // to remember the order needs less
+	if status.Holds() && l.known[e.identity] == e {
+		l.remember(e)
+	} else {
+		l.forget(e)
+	}
 	now := time.Now()
 	old := 0
 	for old < len(l.recent) && (now.Sub(l.recent[old].at) > recentFor || len(l.recent)-old >= l.max) {
@@ -196,7 +232,7 @@ func (l *ledger) settle(id ID, status Status) {
 	}
 	l.recent = l.recent[old:]
 	if status.Holds() {
-		l.recent = append(l.recent, settled{e.r, now})
+		l.recent = append(l.recent, settled{r, now})
 	}
 }
 

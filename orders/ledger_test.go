@@ -70,40 +70,63 @@ func TestTheLedgerIsBounded(t *testing.T) {
 	if _, ok := l.accepted(ids[9]); !ok {
 		t.Error("an uncommitted order was forgotten")
 	}
-	if o, ok := l.held(identity{item: 1, buyer: ids[7].String()}); !ok || o.Status != StatusPaid {
+	if o, what, ok := l.held(identity{item: 1, buyer: ids[7].String()}); !ok || what != final || o.Status != StatusPaid {
 		t.Errorf("the latest final order is %+v, %v", o, ok)
 	}
 }
 
-// What may have changed elsewhere is not said from memory.
-func TestTheLedgerForgetsWhatMayChange(t *testing.T) {
+// What may have changed elsewhere is remembered as such, and what is over does not stand in the way of the buyer's next order.
+func TestTheLedgerSaysWhatIsCertain(t *testing.T) {
 	l, now := newLedger(3), time.Now()
-	who := identity{item: 1, buyer: "b"}
+	who, keyed := identity{item: 1, buyer: "b"}, identity{item: 1, buyer: "b", key: "k"}
 	for name, c := range map[string]struct {
+		who  identity
 		o    Order
-		want bool
+		want string
 	}{
-		"paid":                {Order{Status: StatusPaid, PayBefore: now}, true},
-		"nothing to pay":      {Order{Status: StatusConfirmed}, true},
-		"waits for a payment": {Order{Status: StatusConfirmed, PayBefore: now}, false},
-		"over":                {Order{Status: StatusCancelled}, false},
-		"dead letter":         {Order{Status: StatusAccepted}, false},
+		"paid":                {who, Order{Status: StatusPaid, PayBefore: now}, "final"},
+		"nothing to pay":      {who, Order{Status: StatusConfirmed}, "final"},
+		"waits for a payment": {who, Order{Status: StatusConfirmed, PayBefore: now}, "committed"},
+		"over":                {who, Order{Status: StatusCancelled}, "unknown"},
+		"over, with a key":    {keyed, Order{Status: StatusCancelled}, "committed"},
+		"dead letter":         {who, Order{Status: StatusAccepted}, "committed"},
 	} {
-		delete(l.known, who)
+		clear(l.known)
 		c.o.ID = newID(now, 1)
-		l.learn(who, c.o)
-		if _, ok := l.held(who); ok != c.want {
-			t.Errorf("%s: held is %v", name, ok)
+		l.learn(c.who, c.o)
+		if got := saidOf(l, c.who); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+	clear(l.known)
 	id := newID(now, 1)
 	l.claim()
 	l.add(who, Reservation{ID: id, Quantity: 1})
-	if _, ok := l.held(who); !ok {
-		t.Error("an order accepted just now is not known")
+	for _, step := range []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"accepted", func() {}, "pending"},
+		{"said to be over while it is pending", func() { l.learn(who, Order{ID: id, Status: StatusCancelled}) }, "pending"},
+		{"dropped while it is pending", func() { l.drop(who) }, "pending"},
+		{"committed", func() { l.settle(id, StatusConfirmed) }, "committed"},
+		{"paid", func() { l.learn(who, Order{ID: id, Status: StatusPaid}) }, "final"},
+		{"over", func() { l.learn(who, Order{ID: id, Status: StatusCancelled}) }, "unknown"},
+		{"confirmed", func() { l.learn(who, Order{ID: id, Status: StatusConfirmed, PayBefore: now}) }, "committed"},
+		{"held no longer", func() { l.drop(who) }, "unknown"},
+	} {
+		step.do()
+		if got := saidOf(l, who); got != step.want {
+			t.Errorf("%s: %s, want %s", step.what, got, step.want)
+		}
 	}
-	l.settle(id, StatusConfirmed)
-	if _, ok := l.held(who); ok || len(l.known) != 0 {
-		t.Error("a committed order is said to be accepted")
+}
+
+func saidOf(l *ledger, who identity) string {
+	_, what, ok := l.held(who)
+	if !ok {
+		return "unknown"
 	}
+	return [...]string{"pending", "committed", "final"}[what]
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // Attempt is a valid request for an order, about to be decided. It is for one
-// goroutine, and for one decision.
+// goroutine, and for one order.
 type Attempt struct {
 	s          *Service
 	shelf      *shelf
@@ -97,8 +97,11 @@ func printable(location, s string, most int) error {
 // a holder already has, or a refusal. decided is false when the rules, and
 // then Reserve, have to be asked.
 func (a *Attempt) Screen() (out Outcome, decided bool) {
-	if o, ok := a.s.ledger.held(a.identity()); ok && (o.Status != StatusAccepted || a.s.justAccepted(o)) {
-		if o.Quantity != a.quantity {
+	if o, what, ok := a.s.ledger.held(a.identity()); ok {
+		switch {
+		case what != final && (what != pending || !a.s.justAccepted(o)):
+			return Outcome{}, false
+		case o.Quantity != a.quantity:
 			return Outcome{Reason: ReasonKeyReused, Order: o}, true
 		}
 		return Outcome{Order: o, Replayed: true}, true
@@ -116,24 +119,36 @@ func (a *Attempt) Screen() (out Outcome, decided bool) {
 	return Outcome{Reason: reason, RetryAfter: wait}, true
 }
 
+// Remembered tells whether this process remembers an order that the request
+// repeats, although it may have changed elsewhere.
+func (a *Attempt) Remembered() bool {
+	_, _, ok := a.s.ledger.held(a.identity())
+	return ok
+}
+
+// Replay finds the order that the request repeats, as it stands, and reserves
+// nothing. found is false if neither this process nor Redis knows one. Its
+// errors are Reserve's, and it runs on when ctx ends, too.
+func (a *Attempt) Replay(ctx context.Context) (out Outcome, found bool, err error) {
+	out, err = a.decide(ctx, asRepeat)
+	return out, err == nil && (out.Replayed || out.Reason == ReasonKeyReused), err
+}
+
 // Reserve decides in one script. It returns ErrUnavailable when Redis did not
 // answer in time: the reservation may have happened, and repeating it with the
 // same key tells. ErrRecovering is the same for a sale that is being rebuilt.
 // It runs on when ctx ends: a decision in flight is not torn by a hang-up.
-func (a *Attempt) Reserve(ctx context.Context) (out Outcome, err error) {
-	ctx, span := a.trace(ctx)
+func (a *Attempt) Reserve(ctx context.Context) (Outcome, error) { return a.decide(ctx, asBuyer) }
+
+func (a *Attempt) decide(ctx context.Context, as standing) (out Outcome, err error) {
+	ctx, span := a.trace(ctx, as)
 	defer func() { endReserve(span, &out, err) }()
 	s, sh := a.s, a.shelf
 	if sh.forgottenAt(time.Now()) {
 		return Outcome{Reason: ReasonEnded}, nil
 	}
-	if o, ok := s.ledger.held(a.identity()); ok && o.Quantity == a.quantity {
-		switch stored, err := s.stored(ctx, o.ID); {
-		case err == nil:
-			return a.replayed(stored)
-		case errors.Is(err, ErrUnknownOrder):
-			return Outcome{Order: o, Replayed: true}, nil
-		}
+	if out, ok, err := a.recall(ctx); ok {
+		return out, err
 	}
 	term, ok := s.lease.held(time.Now())
 	if !ok {
@@ -149,7 +164,7 @@ func (a *Attempt) Reserve(ctx context.Context) (out Outcome, err error) {
 	var answer Outcome
 	began := time.Now()
 	err = s.within(ctx, func(ctx context.Context) error {
-		o, err := a.reserve(ctx, generation, term)
+		o, err := a.reserve(ctx, as, generation, term)
 		answer = o
 		return err
 	})
@@ -160,12 +175,29 @@ func (a *Attempt) Reserve(ctx context.Context) (out Outcome, err error) {
 	return answer, nil
 }
 
+// recall answers with an order that this process remembers, if the database
+// says how it stands.
+func (a *Attempt) recall(ctx context.Context) (out Outcome, ok bool, err error) {
+	o, what, known := a.s.ledger.held(a.identity())
+	if !known || o.Quantity != a.quantity {
+		return Outcome{}, false, nil
+	}
+	switch stored, err := a.s.stored(ctx, o.ID); {
+	case err == nil && (stored.Status.Holds() || a.key != ""): // else Redis knows whether its buyer may order again
+		out, err = a.replayed(stored)
+		return out, true, err
+	case errors.Is(err, ErrUnknownOrder) && what == pending:
+		return Outcome{Order: o, Replayed: true}, true, nil
+	}
+	return Outcome{}, false, nil
+}
+
 func (a *Attempt) identity() identity {
 	return identity{item: a.shelf.item.Number, buyer: a.buyer, key: a.key}
 }
 
 // reserve runs the script and notes what it did, also when nobody waits for it any more.
-func (a *Attempt) reserve(ctx context.Context, generation, term int64) (Outcome, error) {
+func (a *Attempt) reserve(ctx context.Context, as standing, generation, term int64) (Outcome, error) {
 	s, sh := a.s, a.shelf
 	noted := false
 	defer func() {
@@ -178,7 +210,7 @@ func (a *Attempt) reserve(ctx context.Context, generation, term int64) (Outcome,
 		ID: s.catalog.Load().ids.newID(at, sh.item.Number), Epoch: sh.sale.Epoch, Sale: sh.sale.ID, Item: sh.item.ID,
 		Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,
 	}
-	word, d, err := s.runReserve(ctx, sh, r, asBuyer)
+	word, d, err := s.runReserve(ctx, sh, r, as)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -190,7 +222,12 @@ func (a *Attempt) reserve(ctx context.Context, generation, term int64) (Outcome,
 		return Outcome{}, ErrRecovering
 	}
 	free := int(d.int64())
-	if word != "reserved" && word != "held" {
+	switch word {
+	case "reserved", "held":
+	case "unheld":
+		s.ledger.drop(a.identity())
+		return Outcome{}, d.err
+	default:
 		return a.refused(word, free, d)
 	}
 	id, record := d.string(), d.string()
@@ -267,15 +304,16 @@ func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
 type standing string
 
 const (
-	asBuyer standing = ""
-	asLate  standing = "late" // the order was accepted in an earlier epoch
+	asBuyer  standing = ""
+	asRepeat standing = "repeat" // of a buyer who may hold the order already: nothing is reserved
+	asLate   standing = "late"   // the order was accepted in an earlier epoch
 )
 
 // runReserve runs the script for a reservation. The decoder it returns stands
 // behind the first two items of the reply, word and time.
 func (s *Service) runReserve(ctx context.Context, sh *shelf, r Reservation, as standing) (string, *decoder, error) {
 	accepted := ""
-	if as != asBuyer {
+	if as != asBuyer && as != asRepeat {
 		accepted = strconv.FormatInt(r.AcceptedMS, 10)
 	}
 	reply, err := s.keptReserve(ctx, as, sh.keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.body(), string(as), accepted)

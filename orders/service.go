@@ -27,7 +27,8 @@ type Options struct {
 	// Timeout bounds a decision in Redis. Default 200 ms.
 	Timeout time.Duration
 	// RememberMax bounds the uncommitted orders this process keeps a second
-	// copy of. When it is reached, further ones are refused. Default 100,000.
+	// copy of. When it is reached, further ones are refused. As many committed
+	// ones are remembered, to know their repeats. Default 100,000.
 	RememberMax int
 	// Durability is what has to be true of a reservation in Redis before it is
 	// promised. Default: whatever the server does by itself.

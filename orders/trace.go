@@ -27,12 +27,16 @@ const (
 
 var messaging = semconv.MessagingSystemKey.String("asynq")
 
-// trace returns the reservation's span, or noSpan.
-func (a *Attempt) trace(ctx context.Context) (context.Context, trace.Span) {
+// trace returns the span of a reservation, or of a repeat's question for one, or noSpan.
+func (a *Attempt) trace(ctx context.Context, as standing) (context.Context, trace.Span) {
 	if a.s.opts.Tracer == nil {
 		return ctx, noSpan
 	}
-	return a.s.opts.Tracer.Start(ctx, "reserve", trace.WithAttributes(attrSale.String(a.shelf.sale.ID), attrItem.String(a.shelf.item.ID)))
+	name := "reserve"
+	if as == asRepeat {
+		name = "replay"
+	}
+	return a.s.opts.Tracer.Start(ctx, name, trace.WithAttributes(attrSale.String(a.shelf.sale.ID), attrItem.String(a.shelf.item.ID)))
 }
 
 func endReserve(span trace.Span, out *Outcome, err error) {

@@ -12,7 +12,7 @@ func TestNoTracerCostsNothing(t *testing.T) {
 	task := asynq.NewTask(taskType, nil)
 	ctx := t.Context()
 	if allocated := testing.AllocsPerRun(100, func() {
-		ctx, span := a.trace(ctx)
+		ctx, span := a.trace(ctx, asBuyer)
 		s.offer(ctx, Reservation{})
 		endReserve(span, &Outcome{Reason: ReasonSoldOut}, ErrUnavailable)
 		ctx, span, headers := s.traceEnqueue(ctx, <-s.enqueueing, "queue")

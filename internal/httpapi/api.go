@@ -18,6 +18,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
@@ -100,6 +101,8 @@ type API struct {
 	live      *Live
 	feed      *dashboard.Feed // nil: there is no page
 	capacity  *capacity       // for orders
+	strangers *allowance      // of questions whether a refused order is a repeat
+	asking    singleflight.Group
 	metrics   http.Handler
 	decided   func(*admission.Request, *admission.Decision, time.Duration)
 	served    func(Served)
@@ -169,6 +172,7 @@ func New(cfg Config) (*API, error) {
 		a.within = 200 * time.Millisecond
 	}
 	a.capacity = newCapacity(a.within)
+	a.strangers = newAllowance(10, time.Second)
 	origins, err := corsOrigins(cfg.CORSOrigins)
 	if err != nil {
 		return nil, err

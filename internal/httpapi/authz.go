@@ -63,7 +63,7 @@ func (a *API) authorize(c echo.Context) error {
 		req.Attributes["host"] = asked.host
 	}
 	req.Solved = asked.route == challengePath // whoever guards this API by this API: see challengeCharged
-	_, cancel, err := a.chargeOrSolve(r.http.Context(), 0, r, req)
+	_, cancel, err := a.chargeOrSolve(r.http.Context(), 0, r, req, nil)
 	defer cancel()
 	return err
 }

@@ -40,6 +40,10 @@ type Orders interface {
 type Attempt interface {
 	// Screen answers where the process knows the answer by itself.
 	Screen() (out orders.Outcome, decided bool)
+	// Remembered tells whether the process remembers an order that this repeats.
+	Remembered() bool
+	// Replay finds the order that this repeats and reserves nothing. It runs on when ctx ends.
+	Replay(ctx context.Context) (out orders.Outcome, found bool, err error)
 	// Reserve runs on when ctx ends: a hang-up must not leave a reservation half known.
 	Reserve(ctx context.Context) (orders.Outcome, error)
 }
@@ -48,7 +52,10 @@ type Attempt interface {
 type Gate interface {
 	// Charge and what changes counts run on when ctx ends: what was counted, somebody has to hear of.
 	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
+	// ChargeUnless asks excused before it refuses; who is excused is admitted uncounted.
+	ChargeUnless(ctx context.Context, req admission.Request, excused func(context.Context) bool) (admission.Decision, error)
 	Check(ctx context.Context, req admission.Request) (admission.Decision, error)
+	Refund(ctx context.Context, d admission.Decision) error
 	RefundRequest(ctx context.Context, req admission.Request) (admission.Decision, error)
 	Reset(ctx context.Context, req admission.Request, rule string) (admission.Decision, error)
 	Explain(ctx context.Context, req admission.Request) (admission.Explanation, error)

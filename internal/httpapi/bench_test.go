@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -20,12 +19,11 @@ type soldOut struct{ fakeOrders }
 
 func (*soldOut) Prepare(orders.Request) (Attempt, error) { return soldOutAttempt{}, nil }
 
-type soldOutAttempt struct{}
+type soldOutAttempt struct{ Attempt } // nothing else is reached
 
 func (soldOutAttempt) Screen() (orders.Outcome, bool) {
 	return orders.Outcome{Reason: orders.ReasonSoldOut}, true
 }
-func (soldOutAttempt) Reserve(context.Context) (orders.Outcome, error) { panic("not reached") }
 
 func soldOutHandlers(b *testing.B) map[string]http.Handler {
 	a, err := New(Config{

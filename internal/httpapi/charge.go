@@ -24,13 +24,14 @@ func (a *API) requestAt(r *request) admission.Request {
 // returns, to be cancelled also after an error, is for what remains: rules and that have within together, or any time if it is 0.
 func (a *API) charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error) {
 	r := requestOf(ctx)
-	return a.chargeOrSolve(ctx, within, r, a.requestAt(r))
+	return a.chargeOrSolve(ctx, within, r, a.requestAt(r), nil)
 }
 
-// chargeOrSolve charges req. Where only a challenge is in the way and the caller has solved one, the solution is verified, and
-// the request charged once more. Only then, because a solution is good once, and verifying it costs more than charging.
+// chargeOrSolve charges req, unless it would be refused and is excused; nobody is if excused is nil. Where only a challenge is in the way
+// and the caller has solved one, the solution is verified, and the request charged once more. Only then, because a solution is good once,
+// and verifying it costs more than charging.
 func (a *API) chargeOrSolve(
-	ctx context.Context, within time.Duration, r *request, req admission.Request,
+	ctx context.Context, within time.Duration, r *request, req admission.Request, excused func(context.Context) bool,
 ) (rest context.Context, cancel context.CancelFunc, err error) {
 	var d admission.Decision
 	if !r.placing {
@@ -41,7 +42,7 @@ func (a *API) chargeOrSolve(
 		}()
 	}
 	rest, cancel = bounded(ctx, within)
-	d, err = a.chargeGate(rest, req)
+	d, err = a.chargeGate(rest, req, excused)
 	if err == nil && d.Reason == admission.CaptchaRequired && a.captcha != nil {
 		b := a.orderBinding(&req)
 		token := r.http.Header.Get(captchaField)
@@ -61,12 +62,13 @@ func (a *API) chargeOrSolve(
 		cancel()
 		rest, cancel = bounded(ctx, within) // to ask another provider takes longer than all else may
 		req.Solved = true
-		d, err = a.chargeGate(rest, req)
+		d, err = a.chargeGate(rest, req, nil) // it has been asked whether the request is excused
 	}
 	if err != nil {
 		return rest, cancel, err
 	}
 	admissionhttp.WriteFields(r.header, &d)
+	r.charged = d
 	return rest, cancel, denial(&d)
 }
 
@@ -81,10 +83,16 @@ func bounded(ctx context.Context, within time.Duration) (context.Context, contex
 }
 
 // chargeGate is where every charge of this process passes.
-func (a *API) chargeGate(ctx context.Context, req admission.Request) (admission.Decision, error) {
+func (a *API) chargeGate(
+	ctx context.Context, req admission.Request, excused func(context.Context) bool,
+) (d admission.Decision, err error) {
 	began := time.Now()
 	ctx, span := a.traceDecision(ctx)
-	d, err := a.gate.Charge(ctx, req)
+	if excused == nil {
+		d, err = a.gate.Charge(ctx, req)
+	} else {
+		d, err = a.gate.ChargeUnless(ctx, req, excused)
+	}
 	endDecision(span, &d, err)
 	if err == nil && a.decided != nil {
 		a.decided(&req, &d, time.Since(began))
@@ -94,7 +102,7 @@ func (a *API) chargeGate(ctx context.Context, req admission.Request) (admission.
 
 // chargeOnce is chargeGate for whoever has nothing else to ask.
 func (a *API) chargeOnce(ctx context.Context, req admission.Request) (admission.Decision, error) {
-	d, err := a.chargeGate(ctx, req)
+	d, err := a.chargeGate(ctx, req, nil)
 	if a.live != nil {
 		said := err
 		if err == nil {

@@ -25,6 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeOrders struct {
 	requests []orders.Request
 	screen   *orders.Outcome // decided in process
+	seen     bool            // an order is remembered
+	replay   *orders.Outcome // known to Redis
 	reserve  orders.Outcome
 	err      error // of every call but Prepare
 
@@ -70,6 +72,16 @@ func (t fakeAttempt) Screen() (orders.Outcome, bool) {
 		return orders.Outcome{}, false
 	}
 	return *t.f.screen, true
+}
+
+func (t fakeAttempt) Remembered() bool { return t.f.seen }
+
+func (t fakeAttempt) Replay(context.Context) (orders.Outcome, bool, error) {
+	t.f.calls = append(t.f.calls, "replay")
+	if t.f.replay == nil {
+		return orders.Outcome{}, false, t.f.err
+	}
+	return *t.f.replay, true, t.f.err
 }
 
 func (t fakeAttempt) Reserve(context.Context) (orders.Outcome, error) {
@@ -214,6 +226,21 @@ func (g *fakeGate) Charge(_ context.Context, r admission.Request) (admission.Dec
 		g.orders.calls = append(g.orders.calls, "charge")
 	}
 	return g.decision, g.err
+}
+
+func (g *fakeGate) ChargeUnless(
+	ctx context.Context, r admission.Request, excused func(context.Context) bool,
+) (admission.Decision, error) {
+	d, err := g.Charge(ctx, r)
+	if err == nil && !d.Admitted && excused(ctx) {
+		return admission.Decision{Admitted: true, Action: admission.ActionAllow}, nil
+	}
+	return d, err
+}
+
+func (g *fakeGate) Refund(context.Context, admission.Decision) error {
+	g.orders.calls = append(g.orders.calls, "refund")
+	return g.err
 }
 
 func (g *fakeGate) Check(_ context.Context, r admission.Request) (admission.Decision, error) {

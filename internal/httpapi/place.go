@@ -3,9 +3,13 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/admissionhttp"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -39,7 +43,9 @@ type placedOrder struct {
 
 // place answers from this process where it can, else asks the rules, else
 // reserves. What the process knows is not charged to users: a sold-out sale
-// costs its crowd nothing.
+// costs its crowd nothing. A repeat of an order is neither charged nor refused:
+// where only Redis knows it, a charge is taken back, and a refusal makes it be
+// asked.
 func (a *API) place(ctx context.Context, in *placeInput) (*placeOutput, error) {
 	r := requestOf(ctx)
 	r.placing = true
@@ -67,7 +73,7 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 		}
 	}
 	if !decided {
-		if out, err = a.reserve(ctx, attempt); err != nil {
+		if out, err = a.reserve(ctx, in, attempt); err != nil {
 			return nil, err
 		}
 	}
@@ -89,8 +95,8 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 	return placed, nil
 }
 
-// reserve asks the rules, and reserves: one deadline for both, and a hang-up ends neither.
-func (a *API) reserve(ctx context.Context, attempt Attempt) (orders.Outcome, error) {
+// reserve finds the order that this repeats, or asks the rules, and reserves: one deadline for each, and a hang-up ends none.
+func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out orders.Outcome, err error) {
 	if !a.capacity.enter() {
 		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: time.Second}, nil
 	}
@@ -98,12 +104,71 @@ func (a *API) reserve(ctx context.Context, attempt Attempt) (orders.Outcome, err
 	r.stay = stay{a.capacity, time.Now()}
 	counts := true
 	defer func() { r.stay.leave(counts) }()
-	rest, cancel, err := a.charge(ctx, a.within)
+	remembered := attempt.Remembered()
+	if remembered { // it costs what reading the order does
+		if out, found, err := a.recall(ctx, attempt); found || err != nil {
+			return out, err
+		}
+	}
+	found := false
+	rest, cancel, err := a.chargeOrSolve(ctx, a.within, r, a.requestAt(r), func(rest context.Context) bool {
+		if !remembered {
+			out, found = a.repeated(rest, r, in, attempt)
+		}
+		return found
+	})
 	defer cancel()
-	if err != nil {
+	switch {
+	case found:
+		return out, nil
+	case err != nil:
 		_, refused := errors.AsType[*Problem](err)
 		counts = !refused // perhaps from memory
 		return orders.Outcome{}, err
 	}
-	return attempt.Reserve(rest)
+	if out, err = attempt.Reserve(rest); err == nil && out.Replayed {
+		a.refund(ctx, r)
+	}
+	return out, err
+}
+
+// recall is how the order stands that the process remembers.
+func (a *API) recall(ctx context.Context, attempt Attempt) (out orders.Outcome, found bool, err error) {
+	ctx, cancel := bounded(ctx, a.within)
+	defer cancel()
+	return attempt.Replay(ctx)
+}
+
+// repeated finds the order that a request repeats which is about to be refused, as no process but Redis may know. Nobody is to load Redis
+// with what is refused: those who repeat the same at once ask once, and each subject only now and then. Without an answer the refusal stands.
+func (a *API) repeated(ctx context.Context, r *request, in *placeInput, attempt Attempt) (orders.Outcome, bool) {
+	same := fmt.Sprintf("%q", []string{in.Sale, in.Body.Item, strconv.Itoa(in.Body.Quantity), r.caller.User, in.Key})
+	found, err, _ := a.asking.Do(same, func() (any, error) {
+		if a.strangers.take(a.subject(r), time.Now()) {
+			if out, found, err := attempt.Replay(ctx); found || err != nil {
+				return out, err
+			}
+		}
+		return nil, nil
+	})
+	out, ok := found.(orders.Outcome)
+	return out, ok && err == nil
+}
+
+// subject is whom the rules count first of all.
+func (a *API) subject(r *request) string {
+	if r.caller.User != "" {
+		return "user " + r.caller.User
+	}
+	return "address " + admission.Address(admissionhttp.ClientAddress(r.http, a.proxies))
+}
+
+// refund takes back what a repeat was charged before it was known for one.
+func (a *API) refund(ctx context.Context, r *request) {
+	if err := a.gate.Refund(ctx, r.charged); err != nil {
+		a.log.LogAttrs(ctx, slog.LevelWarn, "a repeat of an order stays charged", append(r.attrs(), slog.Any("error", err))...)
+		return
+	}
+	delete(r.header, "Ratelimit")
+	delete(r.header, "Ratelimit-Policy")
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/orders"
@@ -70,6 +71,68 @@ func TestScreenedIsNotCharged(t *testing.T) {
 	}
 	if len(b.gate.asked) != 0 || slices.Contains(b.orders.calls, "reserve") {
 		t.Errorf("charged %v, %v", b.gate.asked, b.orders.calls)
+	}
+}
+
+// Whoever repeats an order gets it, uncharged, whatever the rules say; and a new order is asked about in two steps, as ever.
+func TestRepeatsAreNeitherChargedNorRefused(t *testing.T) {
+	admitted := admission.Decision{Admitted: true, Action: admission.ActionAllow, Rules: []admission.Verdict{{Rule: "orders", Limit: 10, Admitted: true}}}
+	refused := admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
+	banned := admission.Decision{Reason: admission.Banned, Action: admission.ActionBan}
+	stands := &orders.Outcome{Order: confirmed, Replayed: true}
+	for _, tt := range []struct {
+		name         string
+		decision     admission.Decision
+		seen         bool
+		replay       *orders.Outcome
+		reserve      orders.Outcome
+		status       int
+		calls        []string
+	}{
+		{"new", admitted, false, nil, orders.Outcome{Order: accepted}, 202, []string{"charge", "reserve"}},
+		{"remembered", refused, true, stands, orders.Outcome{}, 202, []string{"replay"}},
+		{"remembered, and over by now", admitted, true, nil, orders.Outcome{Order: accepted}, 202, []string{"replay", "charge", "reserve"}},
+		{"remembered, over by now, and refused", refused, true, nil, orders.Outcome{}, 429, []string{"replay", "charge"}},
+		{"known to Redis", admitted, false, stands, *stands, 202, []string{"charge", "reserve", "refund"}},
+		{"known to Redis, and refused", refused, false, stands, orders.Outcome{}, 202, []string{"charge", "replay"}},
+		{"known to Redis, and banned", banned, false, stands, orders.Outcome{}, 202, []string{"charge", "replay"}},
+		{"known to nobody, and refused", refused, false, nil, orders.Outcome{}, 429, []string{"charge", "replay"}},
+		{"known to nobody, and banned", banned, false, nil, orders.Outcome{}, 403, []string{"charge", "replay"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := setup(t)
+			b.gate.decision, b.orders.seen, b.orders.replay, b.orders.reserve = tt.decision, tt.seen, tt.replay, tt.reserve
+			w := call(b.Public(), "POST", placePath, `{"item":"shoe"}`)
+			if want := append([]string{"prepare", "screen"}, tt.calls...); w.Code != tt.status || !slices.Equal(b.orders.calls, want) {
+				t.Errorf("%d %s, %v, want %d, %v", w.Code, w.Body, b.orders.calls, tt.status, want)
+			}
+			repeat := w.Header().Get("Idempotency-Replayed") == "true"
+			if charged := w.Header().Get("RateLimit") != ""; repeat && charged {
+				t.Errorf("%v of a repeat", w.Header())
+			}
+		})
+	}
+}
+
+// Those who are refused cannot make this process ask Redis as often as they like.
+func TestQuestionsAboutRepeatsAreBounded(t *testing.T) {
+	const n = 200
+	b := setup(t)
+	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
+	began := time.Now()
+	for i := range n {
+		if w := call(b.Public(), "POST", placePath, `{"item":"shoe"}`, "Idempotency-Key", strconv.Itoa(i)); w.Code != 429 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	asked := 0
+	for _, c := range b.orders.calls {
+		if c == "replay" {
+			asked++
+		}
+	}
+	if most := 10 + int(time.Since(began)/time.Second) + 1; asked < 10 || asked > most {
+		t.Errorf("Redis was asked %d times about %d refused orders, want 10 to %d", asked, n, most)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -20,12 +21,13 @@ import (
 type request struct {
 	id      string
 	caller  Caller
-	role    Role   // of the token; empty on the public listener
-	token   string // its name; empty also without tokens
-	shown   token  // what was shown, or what the session is of; zero as well
-	session bool   // by the page's cookie
-	placing bool   // it is an order, which the page is told of when it is decided as a whole
-	stay    stay   // while it is decided
+	role    Role               // of the token; empty on the public listener
+	token   string             // its name; empty also without tokens
+	shown   token              // what was shown, or what the session is of; zero as well
+	session bool               // by the page's cookie
+	placing bool               // it is an order, which the page is told of when it is decided as a whole
+	stay    stay               // while it is decided
+	charged admission.Decision // of the rules that let it in
 	header  http.Header
 	http    *http.Request
 	echo    echo.Context // not to be used after the answer

@@ -3,12 +3,14 @@
 -- KEYS  prelude.lua
 -- ARGV  1 order id, 2 buyer's hash, 3 key's hash or '', 4 quantity, 5 body of the reservation,
 --       6 'late' for an order that was accepted before a recovery: hours and in-flight cap were its past's;
---         the leader's token for the same while the item is being loaded; else ''
+--         the leader's token for the same while the item is being loaded;
+--         'repeat' to find the order of an earlier request and to reserve nothing; else ''
 --       7 when it was accepted (ms), '' for now
 --       8 'kept' when the caller waits until a replica has what its own connection wrote, else ''
 -- Reply {word, now in ms, free units, ...}
 --       'reserved'         order id, reservation
 --       'held'             order id, its reservation while uncommitted, else ''
+--       'unheld'           a 'repeat' found no order
 --       'key_reused'       order id
 --       'quota_per_buyer'  id of the buyer's latest order
 --       'not_started'      start in ms, or 0 when the sale is not published
@@ -52,6 +54,9 @@ if held then
     redis.call('HSET', pending, held_id, record)
   end
   return {'held', now, free, held_id, record or ''}
+end
+if ARGV[6] == 'repeat' then
+  return {'unheld', now, free}
 end
 
 if not late then
