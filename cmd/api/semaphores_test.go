@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -72,5 +74,47 @@ func TestEmbeddedSemaphores(t *testing.T) {
 	}
 	if full, _ := acquire(`{"holder":"a"}`); full.Status != http.StatusServiceUnavailable {
 		t.Errorf("granted while holders may be there: %v", full)
+	}
+}
+
+// The semaphore of the reports is built in; the rules file overrides that, and an operator overrides both. No other semaphore is.
+func TestReportNeedsNoDeclaration(t *testing.T) {
+	const limit, declared = "version: 1\nrules: [{name: all, subject: ip, limit: 1000, window: 1m}]\n", "semaphores: {report: {limit: 5, lease: 20s}}\n"
+	rules := writeRules(t, limit)
+	p := start(t, filepath.Join(t.TempDir(), "data"), io.Discard, "-rules-file", rules)
+	putOnSale(t, p, "concert", 5)
+	report := p.URL("internal") + "/v1/semaphores/report"
+	stands := func(want string) {
+		t.Helper()
+		servetest.Until(t, http.StatusOK, func() servetest.Answer {
+			a := servetest.Call("GET", report, "")
+			if !bytes.Contains(a.Body, []byte(want)) {
+				a.Status = 0
+			}
+			return a
+		})
+	}
+	if a := servetest.Call("GET", p.URL("internal")+"/v1/sales/concert/orders.csv", ""); a.Status != http.StatusOK {
+		t.Errorf("a report: %v", a)
+	}
+	stands(`"limit":2,`)
+	if err := os.WriteFile(rules, []byte(limit+declared), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a := servetest.Call("POST", p.URL("internal")+"/v1/rules/reload", ""); a.Status != http.StatusOK {
+		t.Fatal(a)
+	}
+	stands(`"limit":5,`)
+	if a := servetest.Call("PUT", report, `{"limit":7}`); a.Status != http.StatusOK {
+		t.Fatal(a)
+	}
+	stands(`"limit":7,`)
+	if a := servetest.Call("DELETE", report, ""); a.Status >= 300 {
+		t.Fatal(a)
+	}
+	stands(`"limit":5,`)
+	if a := servetest.Call("POST", p.URL("internal")+"/v1/semaphores/other/permits", `{"holder":"a"}`); a.Status != http.StatusNotFound ||
+		!bytes.Contains(a.Body, []byte(`"unknown_semaphore"`)) || !bytes.Contains(a.Body, []byte("other")) {
+		t.Errorf("a semaphore that nobody declared: %v", a)
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/internal/reports"
 )
 
 func rulesCommand(getenv func(string) string) *cobra.Command {
@@ -57,6 +59,11 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 				if !w.Note {
 					wrong++
 				}
+			}
+			if !slices.ContainsFunc(rules.Semaphores(), func(s admission.SemaphoreRule) bool { return s.Name == reports.Semaphore }) {
+				b := reports.BuiltIn()[0]
+				warnings = append(warnings, ruleWarning{Line: 1, Note: true, Text: fmt.Sprintf("the file does not declare the semaphore %s, so the built-in "+
+					"one applies, semaphores: {%s: {limit: %d, lease: %v}}: orders.csv and tidegate report take it", b.Name, b.Name, b.Limit, b.Lease)})
 			}
 			if asJSON {
 				err = json.NewEncoder(out).Encode(map[string]any{"file": file, "version": rules.Version(), "warnings": warnings})

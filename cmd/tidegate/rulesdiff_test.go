@@ -157,7 +157,7 @@ func TestRulesCheckAsJSON(t *testing.T) {
 		Warnings      []ruleWarning
 	}
 	if wrong := json.Unmarshal([]byte(out), &got); wrong != nil || err == nil || got.File != file || got.Version != version ||
-		len(got.Warnings) != 1 || got.Warnings[0].Rule != "r" || got.Warnings[0].Line != 2 || got.Warnings[0].Text == "" {
+		len(got.Warnings) != 2 || got.Warnings[0].Rule != "r" || got.Warnings[0].Line != 2 || got.Warnings[0].Text == "" || !got.Warnings[1].Note {
 		t.Errorf("%v %v %s", wrong, err, out)
 	}
 }

@@ -81,13 +81,13 @@ func TestRepeatsAreNeitherChargedNorRefused(t *testing.T) {
 	banned := admission.Decision{Reason: admission.Banned, Action: admission.ActionBan}
 	stands := &orders.Outcome{Order: confirmed, Replayed: true}
 	for _, tt := range []struct {
-		name         string
-		decision     admission.Decision
-		seen         bool
-		replay       *orders.Outcome
-		reserve      orders.Outcome
-		status       int
-		calls        []string
+		name     string
+		decision admission.Decision
+		seen     bool
+		replay   *orders.Outcome
+		reserve  orders.Outcome
+		status   int
+		calls    []string
 	}{
 		{"new", admitted, false, nil, orders.Outcome{Order: accepted}, 202, []string{"charge", "reserve"}},
 		{"remembered", refused, true, stands, orders.Outcome{}, 202, []string{"replay"}},

@@ -56,7 +56,7 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 			}
 			switch {
 			case unknown:
-				return problem(reasonStoreUnavailable) // it is not the caller's mistake
+				return err
 			case errors.Is(err, semaphore.ErrPermitLost):
 				return problem(reasonStoreUnavailable) // it is not the caller's permit
 			case errors.As(err, &refused) && refused.Internal != nil:

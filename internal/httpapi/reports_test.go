@@ -142,13 +142,13 @@ func TestReportIsCutOff(t *testing.T) {
 	}
 }
 
-// A semaphore that nobody has declared is not the caller's mistake, and no reason to fill the log.
+// A route that is closed for want of its semaphore says which one is missing, and does not fill the log.
 func TestReportWithoutItsSemaphore(t *testing.T) {
 	_, from, b := officeOf(t)
 	b.gate.rules = &admission.Rules{}
 	for range 3 {
 		w := call(b.Internal(), "GET", "/v1/sales/flash/orders.csv", "")
-		if p := problemIn(t, w); p.Status != 503 || p.Reason != "store_unavailable" || w.Header().Get("Retry-After") == "" {
+		if p := problemIn(t, w); p.Status != 404 || p.Reason != "unknown_semaphore" || p.Detail != `it is called "report"` {
 			t.Errorf("%+v", p)
 		}
 	}

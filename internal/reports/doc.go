@@ -2,5 +2,10 @@
 // while and keeps the database busy, so both need a permit of one semaphore, Semaphore.
 package reports
 
+import "github.com/tidegate/tidegate/admission"
+
 // Semaphore is the name of the semaphore that bounds how many reports are written at once, in all processes.
 const Semaphore = "report"
+
+// BuiltIn returns what applies where the rules file does not declare Semaphore: what the built-in rules do.
+func BuiltIn() []admission.SemaphoreRule { return admission.DefaultRules().Semaphores() }

@@ -59,7 +59,7 @@ func (r *Registry) Declare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.declare(ctx, all, rules.Semaphores()); err != nil {
+	if err := r.declare(ctx, all, r.wanted(rules)); err != nil {
 		return err
 	}
 	r.mu.Lock()

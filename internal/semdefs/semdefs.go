@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,8 +29,10 @@ var ErrUnavailable = errors.New("semdefs: unavailable")
 type Options struct {
 	Namespace string // as in semaphore.SetOptions
 	// Rules are those in force. They are asked again and again, and compared by version. Nil: another process declares what the file says.
-	Rules  func() *admission.Rules
-	Logger *slog.Logger // nil: slog.Default()
+	Rules func() *admission.Rules
+	// BuiltIn are declared as if the file did, unless it has others of their names.
+	BuiltIn []admission.SemaphoreRule
+	Logger  *slog.Logger // nil: slog.Default()
 }
 
 // A Registry is the semaphores of one installation in one process, with their definitions. Make it with New; it is safe for concurrent use.
@@ -38,6 +41,7 @@ type Registry struct {
 	bare  *semaphore.Set // knows what Redis knows, and looks nothing up
 	table *Table
 	rules func() *admission.Rules
+	built []admission.SemaphoreRule
 	log   *slog.Logger
 
 	declaring sync.Mutex
@@ -49,7 +53,7 @@ type Registry struct {
 
 // New starts nothing and asks nobody. rdb and the table stay the caller's; the caller closes the Registry first.
 func New(rdb semaphore.Client, table *Table, opts Options) (*Registry, error) {
-	r := &Registry{table: table, rules: opts.Rules, log: opts.Logger, last: map[string]Entry{}}
+	r := &Registry{table: table, rules: opts.Rules, built: slices.Clone(opts.BuiltIn), log: opts.Logger, last: map[string]Entry{}}
 	if r.log == nil {
 		r.log = slog.Default()
 	}
@@ -117,19 +121,31 @@ func (r *Registry) lookUp(ctx context.Context, name string) (e Entry, declared b
 
 // undeclared returns what the file says of a name, unless this process has declared it: then it is another one that says there is none.
 func (r *Registry) undeclared(name string) (Size, bool) {
-	if r.rules == nil {
-		return Size{}, false
+	wanted := r.built
+	if r.rules != nil {
+		rules := r.rules()
+		if r.hasDeclared(rules) {
+			return Size{}, false
+		}
+		wanted = r.wanted(rules)
 	}
-	rules := r.rules()
-	if r.hasDeclared(rules) {
-		return Size{}, false
-	}
-	for _, s := range rules.Semaphores() {
+	for _, s := range wanted {
 		if s.Name == name {
 			return Size{s.Limit, s.Lease}, true
 		}
 	}
 	return Size{}, false
+}
+
+// wanted returns what the file declares, and what is built in and not in the file.
+func (r *Registry) wanted(rules *admission.Rules) []admission.SemaphoreRule {
+	all := rules.Semaphores()
+	for _, b := range r.built {
+		if !slices.ContainsFunc(all, func(s admission.SemaphoreRule) bool { return s.Name == b.Name }) {
+			all = append(all, b)
+		}
+	}
+	return all
 }
 
 func (r *Registry) hasDeclared(rules *admission.Rules) bool {

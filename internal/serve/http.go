@@ -14,6 +14,7 @@ import (
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
@@ -50,7 +51,9 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if keep := time.Duration(cfg.HistoryDays) * 24 * time.Hour; keep > 0 {
 		p.Background = append(p.Background, func(ctx context.Context) error { return h.History.Run(ctx, keep, p.Log) })
 	}
-	semaphores, err := p.addSemaphores(h.Redis.Decisions, h.Semaphores, semdefs.Options{Namespace: cfg.Namespace, Rules: gate.Rules, Logger: p.Log})
+	semaphores, err := p.addSemaphores(h.Redis.Decisions, h.Semaphores, semdefs.Options{
+		Namespace: cfg.Namespace, Rules: gate.Rules, BuiltIn: reports.BuiltIn(), Logger: p.Log,
+	})
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,9 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 		p.measureInstallation(cfg.Namespace, svc, r)
 		if cfg.Reports != "" {
 			// What the rules file says of semaphores the API has declared.
-			semaphores, err := p.addSemaphores(r.Decisions, semdefs.Postgres(db), semdefs.Options{Namespace: cfg.Namespace, Logger: log})
+			semaphores, err := p.addSemaphores(r.Decisions, semdefs.Postgres(db), semdefs.Options{
+				Namespace: cfg.Namespace, BuiltIn: reports.BuiltIn(), Logger: log,
+			})
 			if err != nil {
 				return err
 			}
