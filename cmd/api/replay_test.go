@@ -32,12 +32,30 @@ func putOnHold(t *testing.T, p *servetest.Program, sale, more string) {
 	if a := servetest.Call("POST", base+"/open", ""); a.Status != http.StatusOK {
 		t.Fatal(a)
 	}
-	awaitOpen(t, p, sale)
+	awaitOpenInside(t, p, sale)
 }
 
+// awaitOpenInside is awaitOpen past the rules, which count what the public listener is asked.
+func awaitOpenInside(t *testing.T, p *servetest.Program, sale string) {
+	t.Helper()
+	servetest.Until(t, http.StatusOK, func() servetest.Answer {
+		a := servetest.Call("GET", p.URL("internal")+"/v1/sales/"+sale, "")
+		if !strings.Contains(string(a.Body), `"state":"open"`) {
+			a.Status = 0
+		}
+		return a
+	})
+}
+
+// order sends an order until its outcome is known: on a busy machine it may be 503.
 func (h holder) order(key string, fields ...string) servetest.Answer {
-	return servetest.Call("POST", h.p.URL("public")+"/v1/sales/spring/orders", `{"item":"shoe"}`,
-		append(append(fields, "Idempotency-Key", key), h.fields...)...)
+	for {
+		a := servetest.Call("POST", h.p.URL("public")+"/v1/sales/spring/orders", `{"item":"shoe"}`,
+			append(append(fields[:len(fields):len(fields)], "Idempotency-Key", key), h.fields...)...)
+		if a.Status != http.StatusServiceUnavailable {
+			return a
+		}
+	}
 }
 
 // repeats sends the order n times at once. Each answer has to be the order, and free.
@@ -48,9 +66,6 @@ func (h holder) repeats(n int, key string, fields ...string) {
 	for i := range answers {
 		all.Go(func() {
 			answers[i] = h.order(key, fields...)
-			for answers[i].Status == http.StatusServiceUnavailable { // a busy machine; the outcome is unknown
-				answers[i] = h.order(key, fields...)
-			}
 		})
 	}
 	all.Wait()
@@ -125,7 +140,7 @@ func TestRepeatsComeBeforeEveryRefusal(t *testing.T) {
 		}
 		p = start(t, data, io.Discard, "-rules-file", file)
 		ann.p = p
-		awaitOpen(t, p, "spring")
+		awaitOpenInside(t, p, "spring")
 	}
 	restart() // a process that did not accept the order
 	ann.repeats(100, "k")
@@ -134,13 +149,14 @@ func TestRepeatsComeBeforeEveryRefusal(t *testing.T) {
 	}
 
 	restart()
-	for range 5 { // as many as ten seconds allow
-		if a := ann.order("another"); a.Status != http.StatusConflict {
+	for tries := 0; ; tries++ { // a busy machine may take longer than the short window; the long one ends it
+		a := ann.order("another")
+		if a.Status == http.StatusTooManyRequests {
+			break
+		}
+		if a.Status != http.StatusConflict || tries > 100 {
 			t.Fatal(a)
 		}
-	}
-	if a := ann.order("another"); a.Status != http.StatusTooManyRequests {
-		t.Error(a)
 	}
 	ann.repeats(1, "k")
 	ann.repeats(60, "k")
@@ -183,7 +199,7 @@ func TestRepeatsOfAnAddressOverItsLimit(t *testing.T) {
 	}
 	p = start(t, data, io.Discard)
 	somebody.p = p
-	awaitOpen(t, p, "spring")
+	awaitOpenInside(t, p, "spring")
 	for i := range 10 { // as many as the built-in rules give an address
 		if a := somebody.order(fmt.Sprintf("%s-%d", key, i)); a.Status != http.StatusAccepted {
 			t.Fatal(a)
@@ -234,7 +250,7 @@ rules:
 	}
 	p = start(t, data, io.Discard, "-rules-file", rules)
 	ann.p = p
-	awaitOpen(t, p, "spring")
+	awaitOpenInside(t, p, "spring")
 	ann.repeats(1, "k")
 	ann.repeats(20, "k")
 }

@@ -110,17 +110,18 @@ func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out
 			return out, err
 		}
 	}
-	found := false
+	var found bool
+	var unknown error
 	rest, cancel, err := a.chargeOrSolve(ctx, a.within, r, a.requestAt(r), func(rest context.Context) bool {
 		if !remembered {
-			out, found = a.repeated(rest, r, in, attempt)
+			out, found, unknown = a.repeated(rest, r, in, attempt)
 		}
-		return found
+		return found || unknown != nil
 	})
 	defer cancel()
 	switch {
-	case found:
-		return out, nil
+	case found, unknown != nil:
+		return out, unknown
 	case err != nil:
 		_, refused := errors.AsType[*Problem](err)
 		counts = !refused // perhaps from memory
@@ -140,19 +141,25 @@ func (a *API) recall(ctx context.Context, attempt Attempt) (out orders.Outcome, 
 }
 
 // repeated finds the order that a request repeats which is about to be refused, as no process but Redis may know. Nobody is to load Redis
-// with what is refused: those who repeat the same at once ask once, and each subject only now and then. Without an answer the refusal stands.
-func (a *API) repeated(ctx context.Context, r *request, in *placeInput, attempt Attempt) (orders.Outcome, bool) {
+// with what is refused: those who repeat the same at once ask once, and each subject only now and then.
+func (a *API) repeated(ctx context.Context, r *request, in *placeInput, attempt Attempt) (out orders.Outcome, found bool, err error) {
 	same := fmt.Sprintf("%q", []string{in.Sale, in.Body.Item, strconv.Itoa(in.Body.Quantity), r.caller.User, in.Key})
-	found, err, _ := a.asking.Do(same, func() (any, error) {
+	answer, err, _ := a.asking.Do(same, func() (any, error) {
+		var of replayed
+		var err error
 		if a.strangers.take(a.subject(r), time.Now()) {
-			if out, found, err := attempt.Replay(ctx); found || err != nil {
-				return out, err
-			}
+			of.out, of.found, err = attempt.Replay(ctx)
 		}
-		return nil, nil
+		return of, err
 	})
-	out, ok := found.(orders.Outcome)
-	return out, ok && err == nil
+	of := answer.(replayed)
+	return of.out, of.found, err
+}
+
+// replayed is the order that a request repeats, if it was found.
+type replayed struct {
+	out   orders.Outcome
+	found bool
 }
 
 // subject is whom the rules count first of all.

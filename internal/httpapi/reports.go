@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,7 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 			}
 			switch {
 			case unknown:
-				return err
+				return fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
 			case errors.Is(err, semaphore.ErrPermitLost):
 				return problem(reasonStoreUnavailable) // it is not the caller's permit
 			case errors.As(err, &refused) && refused.Internal != nil:
