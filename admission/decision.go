@@ -72,7 +72,8 @@ type Verdict struct {
 	Algorithm Algorithm
 	Window    time.Duration // of a calendar the usual length of its unit, a month as 30 days; 0 for a direct rule
 	Limit     int
-	Shadow    bool // the rule only reports: its refusal does not deny
+	Shadow    bool   // the rule only reports: its refusal does not deny
+	Public    string // the rule's name for callers; empty: they are not told of it
 
 	Action     Action // what the rule asks for: ActionAllow where there was room
 	Admitted   bool   // this window has room

@@ -29,6 +29,7 @@ func Lint(rules *Rules, trustedProxies bool) []Warning {
 		l.passedOver(i, r)
 		l.mistyped(r)
 		l.neverSent(r)
+		l.costless(r)
 		if r.onExceed.action == ActionBan && len(rules.never) == 0 && slices.ContainsFunc(r.subject, isAddress) {
 			l.warn(r, "it bans addresses, and behind one there may be many people. Name those that must never be shut out in bans.allow")
 		}

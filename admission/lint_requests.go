@@ -68,6 +68,25 @@ var publicRoutes = []route{
 	{"v1", "sales", "*"}, {"v1", "sales", "*", "orders"}, {"v1", "orders", "*"}, {"v1", "orders", "*", "cancel"}, {"v1", "captcha", "challenge"},
 }
 
+// costless warns of a cost that requests of buyers do not have: they cannot be decided.
+func (l *linter) costless(r *rule) {
+	if r.costFrom == "" || r.match.needs(r.costFrom) || !r.match.mayBePublic() {
+		return
+	}
+	l.warn(r, "its cost is the attribute %s, which requests on Tidegate's public routes do not have: they cannot be decided and get 500. "+
+		"Match `%s: {present: true}`, or routes of your own", r.costFrom, r.costFrom)
+}
+
+// mayBePublic reports whether m may hold on a public route.
+func (m match) mayBePublic() bool {
+	return forAll(m, func(c condition) bool {
+		patterns, ok := c.test.(routes)
+		return !ok || slices.ContainsFunc(patterns, func(pattern route) bool {
+			return slices.ContainsFunc(publicRoutes, func(of route) bool { return pattern.matches(of) || of.matches(pattern) })
+		})
+	})
+}
+
 // neverSent warns of attributes that the requests which r matches cannot have.
 func (l *linter) neverSent(r *rule) {
 	names := slices.Clone(r.subject)

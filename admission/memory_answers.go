@@ -88,7 +88,7 @@ func (t *turn) answer(i int) *answer {
 // decided anew: that there was room once is no right to it.
 func (t *turn) recall(i int) bool {
 	a := t.answer(i)
-	if a == nil || a.count.Reason == "" && !a.charged && !a.rejected {
+	if a == nil || a.count.Reason == "" && a.count.Stamp == 0 && !a.rejected {
 		return false
 	}
 	t.seats[i].known = true

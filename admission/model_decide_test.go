@@ -132,10 +132,8 @@ func (m *model) erase(req admission.Request, units map[string]int) {
 	}
 }
 
-// free reports whether r admitted without counting, or counts no more.
-func (r *modelRecord) free() bool {
-	return r.verdict.Admitted && !r.rejected && (r.charged == nil || r.charged.refund)
-}
+// free reports whether r admitted without counting.
+func (r *modelRecord) free() bool { return r.verdict.Admitted && !r.rejected && r.charged == nil }
 
 // refund takes back what a charge counted: with an id by what is remembered of it.
 func (m *model) refund(charges []*modelCharge) {

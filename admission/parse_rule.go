@@ -25,6 +25,7 @@ type draft struct {
 func (s *source) rule(n ast.Node) (rule, error) {
 	d := &draft{node: n, at: map[string]ast.Node{}, zone: time.UTC}
 	d.cost = 1
+	public := false
 	keep := func(key string, read func(ast.Node) error) field {
 		return field{key, func(at, n ast.Node) error {
 			d.keys, d.at[key] = append(d.keys, key), at
@@ -113,6 +114,14 @@ func (s *source) rule(n ast.Node) (rule, error) {
 			d.shadow, err = s.boolean(n, "shadow")
 			return err
 		}),
+		keep("public", func(n ast.Node) (err error) {
+			if _, ok := n.(*ast.BoolNode); ok {
+				public, err = s.boolean(n, "public")
+				return err
+			}
+			d.public, err = s.word(n, "public", ruleNames, "true, false or a name for callers, 1 to 64 of a-z 0-9 -")
+			return err
+		}),
 	)
 	switch {
 	case err != nil:
@@ -124,6 +133,9 @@ func (s *source) rule(n ast.Node) (rule, error) {
 		err = s.finishCounting(d)
 	}
 	d.line = line(n)
+	if public {
+		d.public = d.name
+	}
 	return d.rule, err
 }
 
@@ -133,7 +145,7 @@ func (s *source) finishDirect(d *draft) error {
 		return s.wrong(d.node, "rule %q is direct and has no action, it should be allow, deny or challenge", d.name)
 	}
 	for _, key := range d.keys {
-		if !slices.Contains([]string{"name", "match", "algorithm", "action", "shadow"}, key) {
+		if !slices.Contains([]string{"name", "match", "algorithm", "action", "shadow", "public"}, key) {
 			return s.wrong(d.at[key], "rule %q is direct, it counts nothing and has no %s", d.name, key)
 		}
 	}

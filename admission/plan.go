@@ -98,7 +98,7 @@ func (r *Rules) plan(p *plan, sc scope, req *Request) error {
 // verdict is what a direct rule says.
 func (r *rule) verdict() Verdict {
 	v := Verdict{
-		Rule: r.name, Algorithm: Direct, Limit: Unlimited, Remaining: Unlimited, Shadow: r.shadow, Action: r.direct,
+		Rule: r.name, Algorithm: Direct, Limit: Unlimited, Remaining: Unlimited, Shadow: r.shadow, Public: r.public, Action: r.direct,
 		Admitted: r.direct == ActionAllow,
 	}
 	switch r.direct {
@@ -120,7 +120,7 @@ func (c *claim) verdict() Verdict {
 		return v
 	}
 	v := Verdict{
-		Rule: c.rule.name, Algorithm: c.window.algorithm, Window: c.window.span.length(), Limit: c.limit, Shadow: c.rule.shadow,
+		Rule: c.rule.name, Algorithm: c.window.algorithm, Window: c.window.span.length(), Limit: c.limit, Shadow: c.rule.shadow, Public: c.rule.public,
 		Action: ActionAllow, Admitted: true, Remaining: c.limit,
 	}
 	if c.limit != Unlimited && c.cost > c.capacity() {

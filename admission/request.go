@@ -39,7 +39,8 @@ type Request struct {
 	// Nothing in package admission checks that; see package captcha. Other rules, and a cost above the whole limit, refuse as ever.
 	Solved bool
 
-	// ID makes a resend harmless: within a minute the same ID of the same subject is charged once and gets the same answer.
+	// ID makes a resend harmless: within a minute the same ID of the same subject is charged once and gets the same answer,
+	// after a refund too: a new attempt has a new ID.
 	// Empty, or 1 to 255 bytes. Of one subject at least the last 128 answers are remembered, one for each window that counted.
 	ID string
 }

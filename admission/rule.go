@@ -33,6 +33,7 @@ type rule struct {
 	onExceed      exceed
 	onStoreError  fallback
 	shadow        bool
+	public        string // what those that it refuses are told it is called; empty: nothing
 }
 
 // A window is what each tier may take in one span of time.

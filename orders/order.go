@@ -63,6 +63,7 @@ type Outcome struct {
 	Order      Order         // the order; with ReasonQuotaPerBuyer at most its ID
 	Replayed   bool          // the order stood before this request
 	Free       int           // units left, with ReasonNotEnough
+	Quota      int           // of a buyer, with ReasonQuotaPerBuyer
 	RetryAfter time.Duration // when to come back; zero: no use, or any time
 }
 

@@ -272,6 +272,9 @@ func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
 	out := Outcome{Reason: Reason(word)}
 	switch out.Reason {
 	case ReasonKeyReused, ReasonQuotaPerBuyer:
+		if out.Reason == ReasonQuotaPerBuyer {
+			out.Quota = a.shelf.item.QuotaPerBuyer
+		}
 		// A buyer who asks for more than the quota at once holds none yet.
 		if id := d.string(); id != "" {
 			var err error

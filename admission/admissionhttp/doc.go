@@ -2,7 +2,7 @@
 //
 // [Middleware] lets in what the gate admits. All else gets a problem (RFC 9457) with a `reason`, the word of package admission:
 //
-//	429  rate_limited, cost_above_limit     with the names of the rules in `violated-policies`
+//	429  rate_limited, cost_above_limit     with the names of public rules in `violated-policies`
 //	403  banned, forbidden, captcha_required
 //	400  invalid                            there is no telling whom the request is from
 //	503  store_unavailable                  no decision could be made

@@ -16,7 +16,7 @@ func Example() {
 	rules, err := admission.ParseRules("rules.yaml", []byte(`
 version: 1
 rules:
-  - {name: reading, match: {route: "/articles/**", method: GET}, subject: [caller], limit: 2, window: 1m}
+  - {name: reading, match: {route: "/articles/**", method: GET}, subject: [caller], limit: 2, window: 1m, public: true}
 `))
 	if err != nil {
 		panic(err)

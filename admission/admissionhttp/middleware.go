@@ -95,12 +95,12 @@ func (p *problem) write(w http.ResponseWriter) {
 	_, _ = w.Write(body) // fails when the client hung up: nobody is left to tell
 }
 
-// Violated returns the names of the rules that refused, each once, in the order of the file.
+// Violated returns the names for callers of the rules that refused, each once, in the order of the file. Rules that are not public have none.
 func Violated(d *admission.Decision) []string {
 	var names []string
 	for i := range d.Rules {
-		if v := &d.Rules[i]; !v.Admitted && !v.Shadow && !slices.Contains(names, v.Rule) {
-			names = append(names, v.Rule)
+		if v := &d.Rules[i]; !v.Admitted && !v.Shadow && v.Public != "" && !slices.Contains(names, v.Public) {
+			names = append(names, v.Public)
 		}
 	}
 	return names

@@ -68,8 +68,10 @@ func TestRefused(t *testing.T) {
 		violated      string
 	}{
 		"limited": {
-			decision: admission.Decision{Reason: admission.RateLimited, RetryAfter: 1, Rules: []admission.Verdict{{Rule: "a"}, {Rule: "a"}, {Rule: "b", Shadow: true}, {Rule: "c", Admitted: true}}},
-			status:   429, reason: "rate_limited", retry: "1", violated: "[a]",
+			decision: admission.Decision{Reason: admission.RateLimited, RetryAfter: 1, Rules: []admission.Verdict{
+				{Rule: "a", Public: "reads"}, {Rule: "a", Public: "reads"}, {Rule: "b", Public: "b", Shadow: true}, {Rule: "c", Public: "c", Admitted: true}, {Rule: "d"},
+			}},
+			status:   429, reason: "rate_limited", retry: "1", violated: "[reads]",
 		},
 		"too costly": {decision: admission.Decision{Reason: admission.CostAboveLimit}, status: 429, reason: "cost_above_limit"},
 		"banned":     {decision: admission.Decision{Reason: admission.Banned, RetryAfter: time.Hour}, status: 403, reason: "banned", retry: "3600"},

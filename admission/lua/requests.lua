@@ -15,7 +15,7 @@ function requests.arguments(t, keys)
   return keys + 2
 end
 
--- An answer is kept with what was counted: 1 a charge, 2 a rejection, 0 nothing, or nothing any more.
+-- An answer is kept with what was counted: 1 a charge, 2 a rejection, 3 a charge that was refunded, 0 nothing.
 
 -- Sets t to the answer that its request had, and t.recorded to where that stands; t.charged tells whether it is charged still. Does
 -- nothing if it is not known.
@@ -67,7 +67,7 @@ function requests.put(t)
   if left < 0 then call('PEXPIRE', t.young, ttl) end
 end
 
--- Marks the answer, which was found, as no longer charged.
+-- Marks the answer, which was found, as no longer charged. It stays the answer: whoever sends the request again is late, or wants a new one.
 function requests.refunded(t)
-  call('HSET', t.recorded, t.field, record(t, 0, t.recorded_cost))
+  call('HSET', t.recorded, t.field, record(t, 3, t.recorded_cost))
 end

@@ -34,7 +34,7 @@ type admitRequest struct {
 	Attributes attributes `json:"attributes,omitempty" doc:"route, method and tier, and whatever else the rules look at by name"`
 	Cost       int        `json:"cost,omitempty" minimum:"1" maximum:"1000000" default:"1" doc:"Units"`
 	Mode       string     `json:"mode,omitempty" enum:"charge,check,refund,reset" default:"charge" doc:"check counts nothing; refund takes back what the charge with this request_id and subject counted; reset, for operators, forgets what is counted of the subject"`
-	RequestID  string     `json:"request_id,omitempty" minLength:"1" maxLength:"255" doc:"Within a minute the same id of the same subject is charged once and gets the same answer"`
+	RequestID  string     `json:"request_id,omitempty" minLength:"1" maxLength:"255" doc:"Within a minute the same id of the same subject is charged once and gets the same answer, after a refund too: a new attempt has a new id"`
 	Rule       string     `json:"rule,omitempty" maxLength:"64" doc:"reset: this rule only"`
 }
 

@@ -132,7 +132,7 @@ func TestSolutionOfAnAddress(t *testing.T) {
 }
 
 func TestSolutionOpensNoOtherRule(t *testing.T) {
-	b := setup(t, withCaptcha(t, orderHurdle+"- {name: wall, match: {method: POST}, subject: caller, limit: 2, window: 1h}"))
+	b := setup(t, withCaptcha(t, orderHurdle+"- {name: wall, match: {method: POST}, subject: caller, limit: 2, window: 1h, public: true}"))
 	h := b.Public()
 	call(h, "POST", placePath, shoe)
 	target := challengedFor(t, call(h, "POST", placePath, shoe), "")

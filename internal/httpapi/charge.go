@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -23,8 +24,22 @@ func (a *API) requestAt(r *request) admission.Request {
 // charge asks the rules whether the caller may come in, and writes what they say into the answer's fields. The context that it
 // returns, to be cancelled also after an error, is for what remains: rules and that have within together, or any time if it is 0.
 func (a *API) charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error) {
+	return a.chargeUnless(ctx, within, nil)
+}
+
+// chargeUnless is charge, but whoever is excused is not refused. A rule that cannot decide such a request is the operator's mistake, and what
+// it says is none of the caller's business.
+func (a *API) chargeUnless(
+	ctx context.Context, within time.Duration, excused func(context.Context) bool,
+) (rest context.Context, cancel context.CancelFunc, err error) {
 	r := requestOf(ctx)
-	return a.chargeOrSolve(ctx, within, r, a.requestAt(r), nil)
+	rest, cancel, err = a.chargeOrSolve(ctx, within, r, a.requestAt(r), excused)
+	if errors.Is(err, admission.ErrInvalidRequest) {
+		p := problem(reasonInternal)
+		p.cause = err
+		err = p
+	}
+	return rest, cancel, err
 }
 
 // chargeOrSolve charges req, unless it would be refused and is excused; nobody is if excused is nil. Where only a challenge is in the way
@@ -123,7 +138,7 @@ func denial(d *admission.Decision) error {
 
 func denied(d *admission.Decision) *Problem {
 	p := problem(string(d.Reason))
-	p.ViolatedPolicies = admissionhttp.Violated(d)
+	p.ViolatedPolicies, p.rule = admissionhttp.Violated(d), d.Rule
 	return p
 }
 

@@ -14,7 +14,7 @@ import (
 func TestRateLimitFields(t *testing.T) {
 	b := setup(t)
 	b.gate.decision = admission.Decision{Admitted: true, Rules: []admission.Verdict{
-		{Rule: "orders", Window: time.Minute, Limit: 10, Admitted: true, Remaining: 3, ResetAfter: 20*time.Second + time.Millisecond},
+		{Rule: "orders", Public: "orders", Window: time.Minute, Limit: 10, Admitted: true, Remaining: 3, ResetAfter: 20*time.Second + time.Millisecond},
 		{Rule: "shadow", Window: time.Minute, Limit: 1, Shadow: true, Reason: admission.RateLimited},
 		{Rule: "office", Window: time.Minute, Limit: admission.Unlimited, Admitted: true, Remaining: admission.Unlimited},
 		{Rule: "fine", Window: 100 * time.Millisecond, Limit: 5, Admitted: true, Remaining: 5},
@@ -41,10 +41,10 @@ func TestRateLimitFields(t *testing.T) {
 func TestRateLimited(t *testing.T) {
 	b := setup(t)
 	b.gate.decision = admission.Decision{Action: admission.ActionDeny, Reason: admission.RateLimited, RetryAfter: 20*time.Second + 1, Rules: []admission.Verdict{
-		{Rule: "orders", Window: time.Minute, Limit: 10, Reason: admission.RateLimited, RetryAfter: 20*time.Second + 1, ResetAfter: time.Minute},
+		{Rule: "orders", Public: "orders", Window: time.Minute, Limit: 10, Reason: admission.RateLimited, RetryAfter: 20*time.Second + 1, ResetAfter: time.Minute},
 		{Rule: "orders", Window: time.Second, Limit: 1, Reason: admission.RateLimited, RetryAfter: time.Second, ResetAfter: time.Second},
-		{Rule: "wide", Window: time.Hour, Limit: 100, Admitted: true, Remaining: 50, ResetAfter: time.Hour},
-		{Rule: "shadow", Window: time.Hour, Limit: 1, Shadow: true, Reason: admission.RateLimited},
+		{Rule: "wide", Public: "wide", Window: time.Hour, Limit: 100, Admitted: true, Remaining: 50, ResetAfter: time.Hour},
+		{Rule: "shadow", Public: "shadow", Window: time.Hour, Limit: 1, Shadow: true, Reason: admission.RateLimited},
 	}}
 	w := call(b.Public(), "POST", placePath, `{"item":"shoe"}`)
 	p := problemIn(t, w)

@@ -36,7 +36,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	for query, at := range map[string]string{
-		"ip=x": "query.ip", "cost=0": "query.cost", "attribute=plan": "query.attribute", "attribute=route:/x": "query.attribute", "attribute=user:x": "query.attribute.user",
+		"ip=x": "query.ip", "plan=gold": "query.plan", "cost=0": "query.cost", "attribute=plan": "query.attribute", "attribute=route:/x": "query.attribute", "attribute=user:x": "query.attribute.user",
 		"user=" + strings.Repeat("x", 256): "query.user",
 	} {
 		if p := problemIn(t, call(b.Internal(), "GET", "/v1/explain?"+query, "")); p.Status != 422 || p.Errors[0].Location != at {

@@ -83,8 +83,8 @@ func (a *API) answered(err error, rule string, asked func() admission.Request) {
 	answer := dashboard.Admitted
 	if err != nil {
 		p := problemOf(err)
-		if answer = p.Reason; rule == "" && len(p.ViolatedPolicies) > 0 {
-			rule = p.ViolatedPolicies[0]
+		if answer = p.Reason; rule == "" {
+			rule = p.rule
 		}
 	}
 	a.live.Recorder.Answered(answer, rule, asked)

@@ -112,7 +112,7 @@ func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out
 	}
 	var found bool
 	var unknown error
-	rest, cancel, err := a.chargeOrSolve(ctx, a.within, r, a.requestAt(r), func(rest context.Context) bool {
+	rest, cancel, err := a.chargeUnless(ctx, a.within, func(rest context.Context) bool {
 		if !remembered {
 			out, found, unknown = a.repeated(rest, r, in, attempt)
 		}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -32,8 +33,9 @@ type Problem struct {
 	OrderID          string         `json:"order_id,omitempty" doc:"quota_per_buyer: an order that holds the units"`
 	Position         int            `json:"position,omitempty" doc:"at_capacity of a semaphore: the place in its queue, from 1; it is not kept"`
 	Challenge        *challengeView `json:"challenge,omitempty" doc:"captcha_required: solve it, and send the request again with the solution in X-Captcha"`
-	ViolatedPolicies []string       `json:"violated-policies,omitempty" doc:"Names of the rules that refused"`
+	ViolatedPolicies []string       `json:"violated-policies,omitempty" doc:"Names of the rules that refused, of those that are public"`
 
+	rule       string // that refused, for the page: callers are told of public ones only
 	retryAfter time.Duration
 	cause      error // for the log, never for the caller
 }
@@ -165,6 +167,8 @@ func refusal(out *orders.Outcome) *Problem {
 	case orders.ReasonQuotaPerBuyer:
 		if out.Order.ID != (orders.ID{}) {
 			p.OrderID = out.Order.ID.String()
+		} else {
+			p.Detail = fmt.Sprintf("The order is for more than the quota of %d.", out.Quota)
 		}
 	}
 	if out.RetryAfter > 0 {

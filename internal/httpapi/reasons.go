@@ -103,8 +103,8 @@ var kinds = []kind{
 	},
 	{string(orders.ReasonNotEnough), 409, "not-enough", "Fewer units are left than asked for", "Ask for at most `free` units.", 0, nil},
 	{
-		string(orders.ReasonQuotaPerBuyer), 409, "quota-per-buyer", "The buyer holds as many units as allowed",
-		"`order_id`, where given, is an order that holds them. Cancelled, expired and rejected orders do not count.", 0, nil,
+		string(orders.ReasonQuotaPerBuyer), 409, "quota-per-buyer", "The buyer would hold more units than allowed",
+		"`order_id`, where given, is an order that holds some; else `detail` says how many one buyer may hold. Cancelled, expired and rejected orders do not count.", 0, nil,
 	},
 	{
 		reasonConflict, 409, "conflict", "The change contradicts the present state",

@@ -19,7 +19,7 @@ var (
 	}
 	explainRoute = huma.Operation{
 		OperationID: "explain", Method: http.MethodGet, Path: "/v1/explain", Summary: "Where a caller stands in every rule; nothing is charged",
-		Tags: deciding, Errors: []int{401, 403, 422, 503},
+		Tags: deciding, Errors: []int{401, 403, 422, 503}, RejectUnknownQueryParameters: true,
 	}
 	bansRoute = huma.Operation{
 		OperationID: "list-bans", Method: http.MethodGet, Path: "/v1/bans", Summary: "The bans in force", Tags: banning, Errors: []int{401, 403, 422},
