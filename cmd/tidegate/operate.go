@@ -32,7 +32,7 @@ type apiCall struct {
 	many     bool       // there may be any number of them
 	pick     bool       // only the item whose first column is the first argument is meant
 	columns  []string   // names of the fields that are printed
-	amend    amendment  // of an item's fields before they are printed in a table; nil: none
+	amend    amendment  // of an item's fields before people are shown them; nil: none
 	show     showing    // prints the answer instead; nil: as its columns
 	done     string     // printed where the answer is empty
 	complete completion // nil: arguments are not completed
@@ -165,6 +165,9 @@ func (c apiCall) printOne(out io.Writer, answer []byte, asJSON bool) error {
 	fields, err := decoded(answer)
 	if err != nil {
 		return err
+	}
+	if c.amend != nil {
+		c.amend(fields)
 	}
 	return describe(out, c.columns, fields)
 }

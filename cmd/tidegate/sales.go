@@ -22,7 +22,7 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 	var def saleDefinition
 	verb := func(name, short string, ask question) apiCall {
 		return apiCall{
-			use: name + " SALE", short: short, method: http.MethodPost, columns: saleInDetail, complete: saleNames, ask: ask,
+			use: name + " SALE", short: short, method: http.MethodPost, columns: saleInDetail, amend: sayDraft, complete: saleNames, ask: ask,
 			path: func(args []string) []string { return []string{"v1", "sales", args[0], name} },
 		}
 	}
@@ -31,13 +31,13 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 		apiCall{use: "list", short: "List all sales", method: http.MethodGet, path: below("sales"), list: true, columns: saleColumns, amend: sayDraft},
 		apiCall{ // what buyers see of a sale says less, so that it is picked from the list
 			use: "show SALE", short: "Show a sale", method: http.MethodGet, path: func([]string) []string { return []string{"v1", "sales"} },
-			list: true, pick: true, columns: saleInDetail, complete: saleNames,
+			list: true, pick: true, columns: saleInDetail, amend: sayDraft, complete: saleNames,
 		},
 		apiCall{
 			use: "create SALE", short: "Define a sale, or change it: hours move, stock only grows", method: http.MethodPut,
 			long:    "Define a sale, or change it. It takes orders once it is opened, within its hours. Of a sale that there is already, what the flags do not say is set anew, too.",
 			example: "  tidegate sales create summer --item ticket=500 --item poster=2000:5 --starts 2026-12-01T20:00:00Z --lasts 1h",
-			path:    below("sales"), columns: saleInDetail, flags: def.flags, body: def.body, ask: changing,
+			path:    below("sales"), columns: saleInDetail, amend: sayDraft, flags: def.flags, body: def.body, ask: changing,
 		},
 		verb("open", "Publish a sale, or resume it; its hours still apply", nil),
 		verb("pause", "Take no orders until the sale is opened again", nil),
@@ -45,7 +45,7 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 			return "Close " + args[0] + " for good? It cannot be opened again.", nil
 		}),
 		apiCall{
-			use: "stock SALE ITEM=+UNITS", short: "Put more units of an item on sale", method: http.MethodPut, columns: saleInDetail, body: moreStock, again: true,
+			use: "stock SALE ITEM=+UNITS", short: "Put more units of an item on sale", method: http.MethodPut, columns: saleInDetail, amend: sayDraft, body: moreStock, again: true,
 			example: "  tidegate sales stock summer ticket=+100",
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0]} }, complete: append(saleNames[:1:1], itemsToStock),
 		},

@@ -45,6 +45,25 @@ items          item=shoe free=40 in_flight_max=7 quota_per_buyer=3 stock=100
 	}
 }
 
+// A draft is called the same in a list, by itself and when it is made.
+func TestDraftsAreCalledDrafts(t *testing.T) {
+	const draft = `{"sale":"next","state":"scheduled","switch":"draft","items":[{"item":"shoe","stock":1}]}`
+	env, _ := internalFake(t, map[string]string{
+		"GET /v1/sales?limit=1000": `{"items":[` + draft + `],"next_cursor":null}`, "PUT /v1/sales/next": draft, "POST /v1/sales/next/pause": draft,
+	})
+	for _, args := range [][]string{
+		{"sales", "list"}, {"sales", "show", "next"}, {"sales", "create", "next", "--item", "shoe=1", "--lasts", "1h", "--yes"},
+		{"sales", "stock", "next", "shoe=+1"}, {"sales", "pause", "next"},
+	} {
+		if out, err := call(t, env, args...); err != nil || !strings.Contains(out, "draft") || strings.Contains(out, "scheduled") {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	if out, err := call(t, env, "sales", "show", "next", "--json"); err != nil || out != draft+"\n" {
+		t.Errorf("--json: %v\n%s", err, out)
+	}
+}
+
 func TestSalesList(t *testing.T) {
 	env, _ := internalFake(t, map[string]string{"GET /v1/sales?limit=1000": `{"items":[` + operatorsView + `,{"sale":"next","state":"scheduled","switch":"draft"}],"next_cursor":null}`})
 	out, err := call(t, env, "sales", "list")

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -27,7 +28,10 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, route := requestOf(c.Request().Context()), c.Path()
 		if a.tokens == nil {
-			if foreignHost(r.http) || foreign(r.http, route) {
+			switch {
+			case foreignHost(r.http):
+				return wrongHost(r.http, "localhost, 127.0.0.1 or [::1]: without tokens this listener serves this machine only")
+			case foreign(r.http, route):
 				return errForbidden
 			}
 			r.role = RoleOperator
@@ -50,8 +54,11 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			r.shown, err = a.findToken(r.http, text)
 		case notAtAll:
 			s, found, ok := a.sessionOf(r.http)
-			if ok && (foreign(r.http, route) || s.Host != strings.ToLower(r.http.Host)) {
+			switch {
+			case ok && foreign(r.http, route):
 				return errForbidden
+			case ok && s.Host != strings.ToLower(r.http.Host):
+				return wrongHost(r.http, s.Host+", where the session began")
 			}
 			if r.shown, r.session = found, true; !ok {
 				err = errUnauthenticated
@@ -125,6 +132,13 @@ func presentedToken(r *http.Request, route string) (text string, how presentatio
 func foreignHost(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return (!ok || peerAddress(local.String()).IsLoopback()) && !loopbackName(r.Host)
+}
+
+// wrongHost says which Host a request should have.
+func wrongHost(r *http.Request, right string) error {
+	p := problem(reasonForbidden)
+	p.Detail = fmt.Sprintf("The request's Host is %q, and must be %s.", quoted(r.Host), right)
+	return p
 }
 
 // foreignOrigin tells whether a request was made by a page of another origin.

@@ -34,6 +34,11 @@ func hygiene(next echo.HandlerFunc) echo.HandlerFunc {
 				return invalidAt("header."+name, fmt.Sprintf("is sent %d times, and must be sent once", n))
 			}
 		}
+		if len(r.TransferEncoding) > 0 {
+			// It may have had a Content-Length as well, which net/http drops: a proxy that believed that one takes what follows the body for
+			// the next request (RFC 9112, section 6.3).
+			c.Response().Header().Set("Connection", "close")
+		}
 		if r.ContentLength == 0 || isAuthz(c.Path()) { // what a gateway says of a body is its client's, and not looked at
 			return next(c)
 		}

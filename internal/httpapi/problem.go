@@ -106,7 +106,7 @@ func problemOf(err error) *Problem {
 			switch text := err.Error(); r.reason {
 			case reasonConflict:
 				text = strings.ReplaceAll(text, orders.ErrPoison.Error()+": ", "")
-				for _, from := range []string{"orders: ", "admission: ", "login: "} {
+				for _, from := range []string{orders.ErrConflict.Error() + ": ", "orders: ", "admission: ", "login: "} {
 					text = strings.TrimPrefix(text, from)
 				}
 				p.Detail = text

@@ -40,6 +40,11 @@ const (
 	reasonInvalid          = "invalid"
 	reasonKeyRequired      = "key_required"
 	reasonInternal         = "internal"
+	reasonMalformed        = "malformed_request"
+	reasonExpectation      = "expectation_failed"
+	reasonHeadTooLarge     = "header_too_large"
+	reasonTransferCoding   = "unsupported_transfer_coding"
+	reasonHTTPVersion      = "unsupported_http_version"
 	reasonDraining         = "draining"
 	reasonStoreUnavailable = "store_unavailable"
 )
@@ -76,6 +81,7 @@ var kinds = []kind{
 		"Get the challenge at `challenge.url`, solve it, and repeat the request with the solution in X-Captcha: it lets one request in. " +
 			"Where there is Retry-After, waiting as long helps as well.", 0, nil,
 	},
+	{reasonMalformed, 400, "malformed-request", "The request is not HTTP", "`detail`, where given, says what is wrong. The connection is closed.", 0, nil},
 	{reasonUnknownSale, 404, "not-found", "There is no such sale", "Check the name of the sale.", 0, nil},
 	{reasonUnknownItem, 404, "not-found", "There is no such item in this sale", "The sale lists its items.", 0, nil},
 	{reasonUnknownOrder, 404, "not-found", "There is no such order", "An order of somebody else looks the same as none.", 0, nil},
@@ -123,6 +129,7 @@ var kinds = []kind{
 	},
 	{reasonTooLarge, 413, "too-large", "The body is too large", "A body has at most 64 KiB, that of an order 4 KiB.", 0, nil},
 	{reasonMediaType, 415, "unsupported-media-type", "The body is not JSON", "Send it with `Content-Type: application/json` and without Content-Encoding.", 0, nil},
+	{reasonExpectation, 417, "expectation-failed", "The expectation cannot be met", "Leave out Expect, or send 100-continue.", 0, nil},
 	{reasonInvalid, 422, "invalid", "The request is not valid", "`errors` names each place and what would be right.", 0, nil},
 	{
 		string(orders.ReasonKeyReused), 422, "idempotency-key-reused", "The Idempotency-Key belongs to another request",
@@ -134,7 +141,9 @@ var kinds = []kind{
 	},
 	{string(admission.RateLimited), 429, quotaExceeded, "Too many requests", "", 0, nil},
 	{string(admission.CostAboveLimit), 429, quotaExceeded, "The request exceeds the whole limit", "", 0, nil},
+	{reasonHeadTooLarge, 431, "header-too-large", "The header is too large", "All fields of a request together have at most 32 KiB.", 0, nil},
 	{reasonInternal, 500, "internal", "Something went wrong here", "It is not the caller's fault. Quote the request id in `instance`.", 0, nil},
+	{reasonTransferCoding, 501, "unsupported-transfer-coding", "The body's transfer coding is not known", "Send it chunked, or with Content-Length.", 0, nil},
 	{string(orders.ReasonAtCapacity), 503, reducedCapacity, "The service is at its capacity", "", time.Second, nil},
 	{reasonDraining, 503, reducedCapacity, "This process is shutting down", "", time.Second, nil},
 	{
@@ -145,6 +154,7 @@ var kinds = []kind{
 		string(orders.ReasonRecovering), 503, "unavailable", "The sale is recovering",
 		"Its state is being restored; no order is lost. Repeat with the same Idempotency-Key.", 2 * time.Second, nil,
 	},
+	{reasonHTTPVersion, 505, "unsupported-http-version", "The HTTP version is not known", "Speak HTTP/1.1.", 0, nil},
 }
 
 var kindOf = func() map[string]*kind {

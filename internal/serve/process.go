@@ -187,7 +187,7 @@ func (p *Process) listen(ctx context.Context) (servers []*server, err error) {
 		p.Log.Info("listening", "listener", l.Name, "addr", listener.Addr().String())
 		serving := httpapi.Server(l.Handler)
 		serving.ErrorLog = slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug) // broken handshakes and hang-ups
-		servers = append(servers, &server{l.Name, listener, serving})
+		servers = append(servers, &server{l.Name, httpapi.Listener(listener), serving})
 	}
 	return servers, nil
 }

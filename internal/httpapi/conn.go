@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Listener makes problems of what net/http answers by itself to requests that no handler gets to see: those that it cannot read, and
+// expectations that it does not know. It has no hook for that, so they are recognized as they are written. A request whose head does not
+// arrive in time gets no answer at all.
+func Listener(l net.Listener) net.Listener { return problemListener{l} }
+
+type problemListener struct{ net.Listener }
+
+func (l problemListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return problemConn{c}, nil
+}
+
+type problemConn struct{ net.Conn }
+
+func (c problemConn) Write(b []byte) (int, error) {
+	answer := ownProblem(b)
+	if answer == nil {
+		return c.Conn.Write(b)
+	}
+	if _, err := c.Conn.Write(answer); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// CloseWrite lets net/http say that nothing follows before it closes, so that the answer arrives.
+func (c problemConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// What net/http writes in one piece: no answer of a handler is like that, as none has these statuses with a text, or 417 at all.
+const (
+	ownStatusLine = "HTTP/1.1 "
+	ownFields     = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+	ownMost       = 512 // bytes
+)
+
+// reasonsOfOwn are the problems for the statuses of what net/http answers.
+var reasonsOfOwn = map[string]string{
+	"400": reasonMalformed, "417": reasonExpectation, "431": reasonHeadTooLarge, "501": reasonTransferCoding, "505": reasonHTTPVersion,
+}
+
+// ownProblem is the answer in place of what net/http is about to write, or nil if a handler wrote that.
+func ownProblem(b []byte) []byte {
+	if len(b) < len(ownStatusLine)+3 || len(b) > ownMost || !bytes.HasPrefix(b, []byte(ownStatusLine)) {
+		return nil
+	}
+	line, _, _ := strings.Cut(string(b), "\r\n")
+	code := line[len(ownStatusLine) : len(ownStatusLine)+3]
+	reason, ok := reasonsOfOwn[code]
+	if !ok || code != strconv.Itoa(http.StatusExpectationFailed) && !bytes.Contains(b, []byte(ownFields)) {
+		return nil
+	}
+	p := problem(reason)
+	if _, said, ok := strings.Cut(line, ": "); ok {
+		p.Detail = said
+	}
+	body, _ := json.Marshal(p) // of strings and a number: cannot fail
+	return fmt.Appendf(nil, "%s%s %s\r\nContent-Type: application/problem+json\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+		ownStatusLine, code, http.StatusText(p.Status), len(body), body)
+}
