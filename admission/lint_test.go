@@ -241,6 +241,26 @@ func TestLintOfRequestsThatLackThePart(t *testing.T) {
 	}
 }
 
+func TestLintOfCostsThatBuyersDoNotHave(t *testing.T) {
+	for match, want := range map[string]bool{
+		"":                                   true,
+		"match: {method: POST}, ":            true,
+		"match: {route: /v1/**}, ":           true,
+		"match: {route: /v1/sales/spring}, ": true,
+		"match: {route: /export}, ":          false,
+		"match: {size: {present: true}}, ":   false,
+		"match: {size: {range: [1, 9]}}, ":   false,
+	} {
+		got := false
+		for _, w := range admission.Lint(parse(t, "- {name: r, "+match+"subject: ip, limit: 1, window: 1s, cost: size}"), true) {
+			got = got || strings.HasPrefix(w.Text, "its cost is the attribute size, which requests on Tidegate's public routes do not have")
+		}
+		if got != want {
+			t.Errorf("%s: warned %v, want %v", match, got, want)
+		}
+	}
+}
+
 func TestLintOfAttributesThatNobodySends(t *testing.T) {
 	const count = ", limit: 1, window: 1s}"
 	own := func(name string) string {
