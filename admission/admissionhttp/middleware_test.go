@@ -71,7 +71,7 @@ func TestRefused(t *testing.T) {
 			decision: admission.Decision{Reason: admission.RateLimited, RetryAfter: 1, Rules: []admission.Verdict{
 				{Rule: "a", Public: "reads"}, {Rule: "a", Public: "reads"}, {Rule: "b", Public: "b", Shadow: true}, {Rule: "c", Public: "c", Admitted: true}, {Rule: "d"},
 			}},
-			status:   429, reason: "rate_limited", retry: "1", violated: "[reads]",
+			status: 429, reason: "rate_limited", retry: "1", violated: "[reads]",
 		},
 		"too costly": {decision: admission.Decision{Reason: admission.CostAboveLimit}, status: 429, reason: "cost_above_limit"},
 		"banned":     {decision: admission.Decision{Reason: admission.Banned, RetryAfter: time.Hour}, status: 403, reason: "banned", retry: "3600"},
