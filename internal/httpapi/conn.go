@@ -12,7 +12,7 @@ import (
 
 // Listener makes problems of what net/http answers by itself to requests that no handler gets to see: those that it cannot read, and
 // expectations that it does not know. It has no hook for that, so they are recognized as they are written. A request whose head does not
-// arrive in time gets no answer at all.
+// arrive in time may get no answer at all.
 func Listener(l net.Listener) net.Listener { return problemListener{l} }
 
 type problemListener struct{ net.Listener }
