@@ -126,11 +126,12 @@ func TestWrongRules(t *testing.T) {
 
 		// Rules.
 		{rule + "    shadow: yes", `test.yaml:7:13: shadow should be true or false, here is "yes"`},
+		{rule + "    public: Ours", `test.yaml:7:13: public should be true, false or a name for callers, 1 to 64 of a-z 0-9 -, here is "Ours"`},
 		{rule + "    cost: 0", `test.yaml:7:11: cost should be a whole number from 1 to 1000000, here is "0"`},
 		{rule + "    cost: a b", `test.yaml:7:11: cost should be a number or the name of a numeric attribute (A-Z a-z 0-9 _ . -), here is "a b"`},
 		{rule + "    cost: user", `test.yaml:7:11: cost should be a number or the name of a numeric attribute, and user is a part of every request`},
 		{rule + "    cost: 1.5", `test.yaml:7:11: cost should be a whole number from 1 to 1000000, here is "1.5"`},
-		{rule + "    metod: POST", `test.yaml:7:5: unknown key "metod": a rule has name, match, subject, joint, algorithm, action, limit, window, windows, burst, base, zone, overrides, cost, count_rejected, on_exceed, on_store_error, shadow`},
+		{rule + "    metod: POST", `test.yaml:7:5: unknown key "metod": a rule has name, match, subject, joint, algorithm, action, limit, window, windows, burst, base, zone, overrides, cost, count_rejected, on_exceed, on_store_error, shadow, public`},
 		{rule + "    count_rejected: 1", `test.yaml:7:21: count_rejected should be true or false, here is "1"`},
 		{rule + "    on_store_error: wait", `test.yaml:7:21: on_store_error should be open, closed or local, here is "wait"`},
 		{rule + "    algorithm: leaky_bucket", `test.yaml:7:16: algorithm should be sliding_log, sliding_counter, fixed_window, gcra, base or direct, here is "leaky_bucket"`},
