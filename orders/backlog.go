@@ -14,7 +14,7 @@ type Backlog struct {
 	Oldest time.Duration
 }
 
-// InWork is how many of them workers have taken up, as far as the queue's Redis knows.
+// InWork is how many tasks workers have taken up, as far as the queue's Redis knows. A task has one order or more.
 func (s *Service) InWork(ctx context.Context) (int, error) {
 	tasks, err := s.queued(ctx)
 	return tasks[taskActive], err

@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // bulletin is what processes tell each other. It only makes them quicker:
 // whoever misses one finds out by asking.
 type bulletin struct {
 	Orders []change `json:"orders,omitempty"`
-	Sales  bool     `json:"sales,omitempty"` // definitions, switches or epochs changed
-	Item   int      `json:"item,omitempty"`  // number of an item of which units came back
+	Sales  bool     `json:"sales,omitempty"`  // definitions, switches or epochs changed
+	Item   int      `json:"item,omitempty"`   // number of an item of which units came back
+	Queued bool     `json:"queued,omitempty"` // a task was enqueued after a while without
 }
 
 type change struct {
@@ -89,6 +91,9 @@ func (s *Service) hear(b bulletin) {
 	if b.Sales {
 		poke(s.fence.changed)
 	}
+	if b.Queued {
+		poke(s.arrived)
+	}
 	if sh, ok := s.catalog.Load().byNumber[b.Item]; ok {
 		sh.forget()
 	}
@@ -120,12 +125,34 @@ func (s *Service) askForSome(ctx context.Context) int {
 	if err != nil {
 		return 0 // asked again soon
 	}
+	uncommitted := make(map[string][]Reservation) // by the outbox that should have them
 	for _, r := range late {
 		if status, ok := found[r.ID]; ok {
 			s.hear(bulletin{Orders: []change{{ID: r.ID, Status: status}}})
 		} else {
-			s.offer(ctx, r) // if its task and its outbox entry are lost, this is the copy that is left
+			outbox := s.itemKeys(r.Sale, r.Item, r.Epoch)[3]
+			uncommitted[outbox] = append(uncommitted[outbox], r)
 		}
 	}
+	for outbox, list := range uncommitted {
+		s.offerLost(ctx, outbox, list)
+	}
 	return len(late)
+}
+
+// offerLost offers those orders anew that are not in their outbox: this process has the copy that is left.
+func (s *Service) offerLost(ctx context.Context, outbox string, list []Reservation) {
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].ID.String()
+	}
+	scores, err := s.base.ZMScore(ctx, outbox, ids...).Result()
+	if err != nil {
+		return // asked again soon
+	}
+	for i, score := range scores {
+		if score == 0 { // a moment in ms is none
+			s.offer(list[i], trace.SpanContext{})
+		}
+	}
 }

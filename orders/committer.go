@@ -15,43 +15,44 @@ import (
 
 const (
 	batchMax   = 500
-	batchWait  = 2 * time.Millisecond // for more orders to share a transaction
-	committers = 2                    // while one waits for the disk, the next fills its batch
+	committers = 2 // while one waits for the disk, the next fills its batch
 	commitTime = 30 * time.Second
 
 	// An order may need a further round when its epoch or a unit turned out to be taken.
 	roundsMax = 4
 )
 
-// committer gathers reservations from many handlers into few transactions.
+// committer gathers the orders of many tasks into few transactions: those that
+// came while the transaction before was under way make the next.
 type committer struct {
 	s  *Service
 	in chan submission
 }
 
+// submission is the orders of a task.
 type submission struct {
-	r    Reservation
-	from trace.SpanContext // of its task
-	done chan<- error      // of capacity one
+	list []Reservation
+	from trace.SpanContext // of the task
+	done chan<- []error    // one for each order; of capacity one
 }
 
 func newCommitter(s *Service) *committer {
 	return &committer{s: s, in: make(chan submission)}
 }
 
-// commit returns nil when the order is in the database, whatever became of it there.
-func (c *committer) commit(ctx context.Context, r Reservation) error {
-	done := make(chan error, 1)
+// commit returns an error for each order, nil for those in the database, whatever became of them there.
+func (c *committer) commit(ctx context.Context, list []Reservation) ([]error, error) {
+	done := make(chan []error, 1)
 	select {
-	case c.in <- submission{r, trace.SpanContextFromContext(ctx), done}:
+	case c.in <- submission{list, trace.SpanContextFromContext(ctx), done}:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	select {
-	case err := <-done:
-		return err
+	case errs := <-done:
+		return errs, nil
 	case <-ctx.Done():
-		return context.Cause(ctx) // it may be committed all the same; a repetition changes nothing
+		return nil, context.Cause(ctx) // they may be committed all the same; a repetition changes nothing
 	}
 }
 
@@ -60,33 +61,27 @@ func (c *committer) run(ctx context.Context) error {
 	for range committers {
 		g.Go(func() error {
 			for {
-				batch := c.gather(ctx)
-				if len(batch) == 0 {
+				select {
+				case <-ctx.Done():
 					return ctx.Err()
+				case first := <-c.in:
+					c.flush(context.WithoutCancel(ctx), c.gather(first))
 				}
-				c.flush(context.WithoutCancel(ctx), batch)
 			}
 		})
 	}
 	return g.Wait()
 }
 
-// gather waits for a first submission, and shortly for more. It returns none when ctx ends.
-func (c *committer) gather(ctx context.Context) []submission {
-	var batch []submission
-	select {
-	case <-ctx.Done():
-		return nil
-	case sub := <-c.in:
-		batch = append(batch, sub)
-	}
-	timer := time.NewTimer(batchWait)
-	defer timer.Stop()
-	for len(batch) < batchMax {
+// gather adds what waits already.
+func (c *committer) gather(first submission) []submission {
+	batch, orders := []submission{first}, len(first.list)
+	for orders < batchMax {
 		select {
 		case sub := <-c.in:
 			batch = append(batch, sub)
-		case <-timer.C:
+			orders += len(sub.list)
+		default:
 			return batch
 		}
 	}
@@ -94,17 +89,18 @@ func (c *committer) gather(ctx context.Context) []submission {
 }
 
 func (c *committer) flush(ctx context.Context, batch []submission) {
-	reservations := make([]Reservation, len(batch))
+	var list []Reservation
 	var from []trace.SpanContext
 	for i := range batch {
-		reservations[i] = batch[i].r
+		list = append(list, batch[i].list...)
 		if batch[i].from.IsSampled() {
 			from = append(from, batch[i].from)
 		}
 	}
-	errs := c.s.commitBatch(ctx, reservations, from)
-	for i := range batch {
-		batch[i].done <- errs[i]
+	errs := c.s.commitBatch(ctx, list, from)
+	for _, sub := range batch {
+		sub.done <- errs[:len(sub.list)]
+		errs = errs[len(sub.list):]
 	}
 }
 
@@ -122,14 +118,12 @@ func (s *Service) commitBatch(ctx context.Context, batch []Reservation, from []t
 	ctx, span := s.traceBatch(ctx, len(batch), from)
 	defer func() { endSpan(span, errors.Join(errs...)) }()
 	todo := make([]int, 0, len(batch))
-	seen := make(map[ID]struct{}, len(batch))
+	first := make(map[ID]int, len(batch))
 	for i := range batch {
-		if _, twice := seen[batch[i].ID]; twice { // perhaps with other units
-			errs[i] = fmt.Errorf("%w: order %s is under way", ErrUnavailable, batch[i].ID)
-			continue
+		if _, twice := first[batch[i].ID]; !twice {
+			first[batch[i].ID] = i
+			todo = append(todo, i)
 		}
-		seen[batch[i].ID] = struct{}{}
-		todo = append(todo, i)
 	}
 	for round := 0; len(todo) > 0; round++ {
 		if round == roundsMax {
@@ -139,6 +133,9 @@ func (s *Service) commitBatch(ctx context.Context, batch []Reservation, from []t
 			break
 		}
 		todo = s.commitRound(ctx, batch, todo, errs)
+	}
+	for i := range batch { // what becomes of an order becomes of its copies, perhaps with other units
+		errs[i] = errs[first[batch[i].ID]]
 	}
 	return errs
 }
@@ -154,30 +151,38 @@ func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []i
 		part[j] = batch[i]
 	}
 	verdicts, failures := s.write(ctx, part)
-	var settled []settlement
-	for j, i := range todo {
-		r, v := &batch[i], verdicts[j]
-		var err error
-		switch {
-		case failures[j] != nil:
-			err = failures[j]
-		case v.Stale:
-			var status Status
-			if *r, status, err = s.readmit(ctx, *r); err == nil && status != "" {
-				settled = append(settled, settlement{*r, Verdict{Status: status, Repeated: true}})
-			} else if err == nil {
-				again = append(again, i)
-			}
-		case len(v.Taken) > 0:
-			if *r, err = s.reseat(ctx, *r, v.Taken); err == nil {
-				again = append(again, i)
-			}
-		default:
-			settled = append(settled, settlement{*r, v})
-		}
-		errs[i] = err
-	}
 	failpoint.Hit(failpoint.AfterCommit)
+	var settled []settlement
+	var unsettled []int // indices into todo
+	for j, i := range todo {
+		switch v := verdicts[j]; {
+		case failures[j] != nil:
+			errs[i] = failures[j]
+		case v.Stale || len(v.Taken) > 0:
+			unsettled = append(unsettled, j)
+		default:
+			settled = append(settled, settlement{batch[i], v})
+		}
+	}
+	s.settle(ctx, settled) // first: nobody waits for the orders of another sale
+	settled = nil
+	for _, j := range unsettled {
+		i := todo[j]
+		r, status, err := &batch[i], Status(""), error(nil)
+		if verdicts[j].Stale {
+			*r, status, err = s.readmit(ctx, *r)
+		} else {
+			*r, err = s.reseat(ctx, *r, verdicts[j].Taken)
+		}
+		switch {
+		case err != nil:
+			errs[i] = err
+		case status != "":
+			settled = append(settled, settlement{*r, Verdict{Status: status, Repeated: true}})
+		default:
+			again = append(again, i)
+		}
+	}
 	s.settle(ctx, settled)
 	return again
 }

@@ -10,7 +10,7 @@
 //
 //	request ─ Prepare ─ Screen ─ Reserve ──────────────► accepted (202)
 //	          no I/O    memory   one script: hours, key,     │
-//	                             quota, units, in-flight     ├─ enqueued, task id = order id
+//	                             quota, units, in-flight     ├─ enqueued, a task for many
 //	                             cap, reservation, outbox    ▼
 //	                                    handlers ─► committer: hundreds of orders a transaction
 //	                                    sweeper ──►     │

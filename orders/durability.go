@@ -37,14 +37,15 @@ func (d Durability) validate() error {
 	return fmt.Errorf("orders: durability %q must be memory, everysec, fsync or replicated", d)
 }
 
-// keptReserve runs reserve.lua, and returns its reply when the reservation has
-// the copies it has to have. An order of before a recovery needs none: its
+// keptReserve runs reserve.lua, and returns its reply when the reservations have
+// the copies they have to have. An order of before a recovery needs none: its
 // caller is about to commit it.
-func (s *Service) keptReserve(ctx context.Context, as standing, keys []string, args ...any) ([]any, error) {
+func (s *Service) keptReserve(ctx context.Context, as standing, keys []string, args []any) ([]any, error) {
 	if s.kept == nil || as != asBuyer && as != asRepeat {
-		return reserveScript.Run(ctx, s.rdb, keys, append(args, "")...).Slice()
+		return reserveScript.Run(ctx, s.rdb, keys, args...).Slice()
 	}
-	return s.kept.run(ctx, keys, append(args, "kept"))
+	args[1] = "kept"
+	return s.kept.run(ctx, keys, args)
 }
 
 // CheckDurability asks each Redis server whether it can keep what

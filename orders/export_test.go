@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,3 +31,19 @@ const (
 	LeaseFor = leaseFor
 	Silence  = silence
 )
+
+// RunReserve is one call of reserve.lua, with its replies but for the time.
+func (s *Service) RunReserve(ctx context.Context, list ...Reservation) ([][]any, error) {
+	decoders, err := s.runReserve(ctx, s.itemKeys(list[0].Sale, list[0].Item, list[0].Epoch), list, asBuyer)
+	replies := make([][]any, len(decoders))
+	for i, d := range decoders {
+		replies[i] = append([]any{d.reply[0]}, d.reply[2:]...)
+	}
+	return replies, err
+}
+
+// PollIdle is the time between two looks of a worker without work.
+const PollIdle = pollIdle
+
+// Arrived tells that somebody enqueued a task after a while without.
+func (s *Service) Arrived() <-chan struct{} { return s.arrived }

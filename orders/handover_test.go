@@ -28,11 +28,7 @@ func (in *installation) accept(p *process, sale, name string, count int) (ids []
 // answers, and deletes them: nobody but their process knows them then.
 func (in *installation) loseTasks(count int) {
 	in.t.Helper()
-	eventually(in.t, "the orders are queued", func() bool {
-		keys, err := in.rdb.Keys(in.t.Context(), "asynq:{"+in.namespace+"-*:t:*").Result()
-		must(in.t, err)
-		return len(keys) == count
-	})
+	eventually(in.t, "the orders are queued", func() bool { return in.queued() == count })
 	in.deleteTasks()
 }
 

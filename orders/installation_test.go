@@ -124,8 +124,7 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 // work runs a worker over the clients of a process.
 func (in *installation) work(p *process) (stop func()) {
 	in.t.Helper()
-	w, err := orders.NewWorker(p.Service, orders.WorkerOptions{})
-	must(in.t, err)
+	w := orders.NewWorker(p.Service)
 	stop = in.run(w.Run)
 	// Registered after the process's own, so it runs before it.
 	in.t.Cleanup(stop)

@@ -25,7 +25,7 @@ func TestKeysAreTheseAndShareASlot(t *testing.T) {
 	if got := s.itemKeys("spring", "shoe", 3); !slices.Equal(got, want) {
 		t.Errorf("keys %v", got)
 	}
-	if got := s.queueName(2); got != "tidegate-orders-2" {
+	if got := s.queueName(2); got != "tidegate-accepted-2" {
 		t.Errorf("queue %s", got)
 	}
 }

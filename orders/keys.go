@@ -57,19 +57,30 @@ func (s *Service) bulletinChannel() string { return s.opts.Namespace + ":bulleti
 // patrolKey is the process that verifies the sales. STRING, for 50 seconds.
 func (s *Service) patrolKey() string { return s.opts.Namespace + ":patrol" }
 
-// queueShards is how many Asynq queues orders are spread over, the same in every process of a namespace.
-const queueShards = 4
+const (
+	queuesOfCluster = 4 // a queue is one slot, so that one queue is the work of one master
+	formerQueues    = 4 // of the version before 0.2
+)
 
-// queueName is the Asynq queue of a shard. A queue is one slot of a cluster.
-func (s *Service) queueName(shard int) string {
-	return s.opts.Namespace + "-orders-" + strconv.Itoa(shard)
+// queueName is one of the Asynq queues that accepted orders wait in.
+func (s *Service) queueName(n int) string {
+	return s.opts.Namespace + "-accepted-" + strconv.Itoa(n)
 }
 
-// Queues are the names of the Asynq queues that orders wait in.
+// Queues are the names of the Asynq queues that accepted orders wait in.
 func (s *Service) Queues() []string {
-	names := make([]string, queueShards)
-	for shard := range names {
-		names[shard] = s.queueName(shard)
+	names := make([]string, s.queues)
+	for n := range names {
+		names[n] = s.queueName(n)
+	}
+	return names
+}
+
+// formerQueueNames are the queues in which processes of the version before 0.2 put their tasks.
+func (s *Service) formerQueueNames() []string {
+	names := make([]string, formerQueues)
+	for n := range names {
+		names[n] = s.opts.Namespace + "-orders-" + strconv.Itoa(n)
 	}
 	return names
 }

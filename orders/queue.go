@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,14 +9,19 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel/trace"
 )
 
 const (
-	taskType   = "order:commit"
+	// A task is a list of orders. Tasks of taskOfOne, which is what the version before 0.2 makes, are one order each.
+	taskType  = "orders:commit"
+	taskOfOne = "order:commit"
+
 	taskActive = "active" // state of a task that a worker has taken up
-	enqueuers  = 32
+	enqueuers  = 2        // while one waits for Redis, the other's task fills
+	taskMax    = 500      // orders of a task
 
 	// A task is never given up: what the database refuses is buried there, and
 	// everything else works some day. Asynq's archive forgets, so nothing may get there.
@@ -31,42 +37,87 @@ type offered struct {
 
 // offer hands a reservation to the enqueuers. When they cannot keep up it is
 // the sweeper that finds it in the outbox.
-func (s *Service) offer(ctx context.Context, r Reservation) {
+func (s *Service) offer(r Reservation, from trace.SpanContext) {
 	select {
-	case s.enqueueing <- offered{r, trace.SpanContextFromContext(ctx)}:
+	case s.enqueueing <- offered{r, from}:
 	default:
 	}
 }
 
-// enqueue puts offered reservations into the queue until ctx ends.
+// enqueue puts offered reservations into the queue until ctx ends: those that
+// came while the task before was on its way make the next.
 func (s *Service) enqueue(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case o := <-s.enqueueing:
-			s.enqueueOne(ctx, o)
+			batch := []offered{o}
+			for more := true; more && len(batch) < taskMax; {
+				select {
+				case o := <-s.enqueueing:
+					batch = append(batch, o)
+				default:
+					more = false
+				}
+			}
+			s.enqueueTask(ctx, batch)
 		}
 	}
 }
 
-func (s *Service) enqueueOne(ctx context.Context, o offered) {
-	payload, err := json.Marshal(o.r)
+// enqueueTask leaves to the sweeper what fails: it may be a lost answer, and
+// the outbox has the orders in any case.
+func (s *Service) enqueueTask(ctx context.Context, batch []offered) {
+	list := make([]Reservation, len(batch))
+	for i := range batch {
+		list[i] = batch[i].r
+	}
+	id, queue := uuid.NewString(), s.queueName(int(list[0].ID[15])%s.queues)
+	spans, headers := s.traceEnqueue(ctx, batch, id, queue)
+	err := s.enqueueList(ctx, list, headers, asynq.TaskID(id), asynq.Queue(queue))
+	for _, span := range spans {
+		endSpan(span, err)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.opts.Logger.DebugContext(ctx, "left to the sweeper", slog.Int("orders", len(list)), slog.Any("error", err))
+	}
+	s.wakeWorkers(ctx)
+}
+
+func (s *Service) enqueueList(ctx context.Context, list []Reservation, headers map[string]string, options ...asynq.Option) error {
+	payload, err := json.Marshal(list)
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	id, queue := o.r.ID.String(), s.queueName(int(o.r.ID[15])%queueShards)
-	ctx, span, headers := s.traceEnqueue(ctx, o, queue)
 	_, err = s.tasks.EnqueueContext(ctx, asynq.NewTaskWithHeaders(taskType, payload, headers),
-		asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(taskRetries), asynq.Timeout(taskTimeout))
-	if errors.Is(err, asynq.ErrTaskIDConflict) {
-		err = nil // it is in the queue
+		append(options, asynq.MaxRetry(taskRetries), asynq.Timeout(taskTimeout))...)
+	return err
+}
+
+// parseTask reads the orders of a task. Those that cannot be read are left out: damaged says how many, and that they cannot be read keeps
+// no other from its commit.
+func parseTask(payload []byte) (list []Reservation, damaged int, err error) {
+	if bytes.HasPrefix(payload, []byte("{")) { // a taskOfOne
+		r, err := ParseReservation(payload)
+		return []Reservation{r}, 0, err
 	}
-	endSpan(span, err)
-	// It may be a lost answer, and the outbox has the order in any case.
-	if err != nil && ctx.Err() == nil {
-		s.opts.Logger.DebugContext(ctx, "left to the sweeper", slog.String("order_id", id), slog.Any("error", err))
+	if json.Unmarshal(payload, &list) == nil {
+		return list, 0, nil
 	}
+	var texts []json.RawMessage
+	if err := json.Unmarshal(payload, &texts); err != nil {
+		return nil, 0, err
+	}
+	list = nil
+	for _, text := range texts {
+		if r, err := ParseReservation(text); err == nil {
+			list = append(list, r)
+		} else {
+			damaged++
+		}
+	}
+	return list, damaged, nil
 }
 
 // drainMost is how long a process that leaves tries to commit what it remembers.

@@ -36,10 +36,13 @@ func (s *Service) readmit(ctx context.Context, r Reservation) (Reservation, Stat
 
 func (s *Service) readmitTo(ctx context.Context, sh *shelf, r Reservation, as standing) (Reservation, Status, error) {
 	r.Epoch = sh.sale.Epoch
-	word, d, err := s.runReserve(ctx, sh, r, as)
+	replies, err := s.runReserve(ctx, sh.keys, []Reservation{r}, as)
 	if err != nil {
 		return r, "", err
 	}
+	d := replies[0]
+	word := d.string()
+	s.clock.read(d.int64())
 	switch word {
 	case "reserved", "held":
 		_ = d.int64()

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
@@ -161,18 +162,37 @@ func (a *Attempt) decide(ctx context.Context, as standing) (out Outcome, err err
 	if !s.ledger.claim() {
 		return Outcome{Reason: ReasonAtCapacity, RetryAfter: retryCapacity}, nil
 	}
-	var answer Outcome
 	began := time.Now()
-	err = s.within(ctx, func(ctx context.Context) error {
-		o, err := a.reserve(ctx, as, generation, term)
-		answer = o
-		return err
-	})
+	at, _ := s.clock.now()
+	c := &reserveCall{
+		a: a, as: as, generation: generation, term: term, deadline: began.Add(s.opts.Timeout), done: make(chan struct{}),
+		from: trace.SpanContextFromContext(ctx),
+		r: Reservation{
+			ID: s.catalog.Load().ids.newID(at, sh.item.Number), Epoch: sh.sale.Epoch, Sale: sh.sale.ID, Item: sh.item.ID,
+			Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,
+		},
+	}
+	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
+		c.deadline = d
+	}
+	s.reserving.add(string(as)+sh.keys[0], c)
+	err = c.wait()
 	s.opts.Measures.Reserved(time.Since(began))
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case c.held != "":
+		return a.replay(ctx, c.held)
+	}
+	failpoint.Hit(failpoint.BeforeAnswer)
+	if !c.out.Replayed {
+		return c.out, nil
+	}
+	o, err := s.newest(ctx, c.out.Order)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return answer, nil
+	return a.replayed(o)
 }
 
 // recall answers with an order that this process remembers, if the database
@@ -194,77 +214,6 @@ func (a *Attempt) recall(ctx context.Context) (out Outcome, ok bool, err error) 
 
 func (a *Attempt) identity() identity {
 	return identity{item: a.shelf.item.Number, buyer: a.buyer, key: a.key}
-}
-
-// reserve runs the script and notes what it did, also when nobody waits for it any more.
-func (a *Attempt) reserve(ctx context.Context, as standing, generation, term int64) (Outcome, error) {
-	s, sh := a.s, a.shelf
-	noted := false
-	defer func() {
-		if !noted {
-			s.ledger.unclaim()
-		}
-	}()
-	at, _ := s.clock.now()
-	r := Reservation{
-		ID: s.catalog.Load().ids.newID(at, sh.item.Number), Epoch: sh.sale.Epoch, Sale: sh.sale.ID, Item: sh.item.ID,
-		Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,
-	}
-	word, d, err := s.runReserve(ctx, sh, r, as)
-	if err != nil {
-		return Outcome{}, err
-	}
-	switch word {
-	case "forgotten":
-		s.suspectForgotten(sh)
-		return Outcome{}, ErrRecovering
-	case "recovering":
-		return Outcome{}, ErrRecovering
-	}
-	free := int(d.int64())
-	switch word {
-	case "reserved", "held":
-	case "unheld":
-		s.ledger.drop(a.identity())
-		return Outcome{}, d.err
-	default:
-		return a.refused(word, free, d)
-	}
-	id, record := d.string(), d.string()
-	switch {
-	case d.err != nil:
-		return Outcome{}, d.err
-	case s.fence.generation.Load() != generation:
-		// Another server answered than the one that was verified. If it keeps
-		// this reservation, the recovery finds it; nothing is promised.
-		return Outcome{}, ErrRecovering
-	case word == "held" && record == "":
-		return a.replay(ctx, id)
-	}
-	// Whoever made it may not have heard of it, so a pending order that was held is
-	// remembered here too: there are two copies of what anybody is told of.
-	mine := r.ID
-	if r, err = ParseReservation([]byte(record)); err != nil {
-		return Outcome{}, fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
-	}
-	failpoint.Hit(failpoint.AfterReserve)
-	if now, ok := s.lease.held(time.Now()); !ok || now != term {
-		return Outcome{}, errNoLease // a recovery may have gone on without this process since Redis was asked
-	}
-	if !s.ledger.add(a.identity(), r) {
-		return Outcome{}, ErrRecovering
-	}
-	noted = true
-	s.offer(ctx, r)
-	failpoint.Hit(failpoint.BeforeAnswer)
-	if r.ID != mine {
-		o, err := s.newest(ctx, r.Accepted())
-		if err != nil {
-			return Outcome{}, err
-		}
-		return a.replayed(o)
-	}
-	return Outcome{Order: r.Accepted()}, nil
 }
 
 // refused reads the rest of a refusal.
@@ -302,40 +251,13 @@ func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
 	return out, d.err
 }
 
-// standing is on whose behalf reserve.lua runs: a buyer's, a late order's, or
-// that of a late order by the leader that loads the sale, which is its token.
-type standing string
-
-const (
-	asBuyer  standing = ""
-	asRepeat standing = "repeat" // of a buyer who may hold the order already: nothing is reserved
-	asLate   standing = "late"   // the order was accepted in an earlier epoch
-)
-
-// runReserve runs the script for a reservation. The decoder it returns stands
-// behind the first two items of the reply, word and time.
-func (s *Service) runReserve(ctx context.Context, sh *shelf, r Reservation, as standing) (string, *decoder, error) {
-	accepted := ""
-	if as != asBuyer && as != asRepeat {
-		accepted = strconv.FormatInt(r.AcceptedMS, 10)
-	}
-	reply, err := s.keptReserve(ctx, as, sh.keys, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.body(), string(as), accepted)
-	if err != nil {
-		return "", nil, unavailable(err)
-	}
-	d := &decoder{reply: reply}
-	word := d.string()
-	s.clock.read(d.int64())
-	return word, d, d.err
-}
-
 // replay answers with the committed order that holds the identity.
 func (a *Attempt) replay(ctx context.Context, held string) (Outcome, error) {
 	id, err := ParseID(held)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("%w: held order %.40q", ErrUnavailable, held)
 	}
-	o, err := a.s.store.Order(ctx, id)
+	o, err := a.s.stored(ctx, id)
 	if errors.Is(err, ErrUnknownOrder) {
 		a.s.opts.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", held))
 		return Outcome{}, fmt.Errorf("%w: order %s is nowhere", ErrUnavailable, held)

@@ -63,7 +63,7 @@ func TestARefusalLeavesNoTrace(t *testing.T) {
 		},
 		"over the quota": {
 			change: stock(10, 2, 10), key: "k", count: 3,
-			want: orders.Outcome{Reason: orders.ReasonQuotaPerBuyer},
+			want: orders.Outcome{Reason: orders.ReasonQuotaPerBuyer, Quota: 2},
 		},
 		"too many in flight": {change: stock(10, 1, 1), before: func(sale string) {
 			in.order(p, sale, "first", "", 1)

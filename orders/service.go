@@ -82,9 +82,14 @@ type Service struct {
 	fence *Fence
 	kept  *groups // for reservations that wait for a replica; nil when none does
 
+	reserving *reserveBatcher
+
 	queue      redis.UniversalClient
 	tasks      *asynq.Client
 	enqueueing chan offered
+	queues     int           // how many Asynq queues there are
+	enqueued   atomic.Int64  // when this process enqueued last, Unix nanoseconds
+	arrived    chan struct{} // a task was enqueued after a while without
 
 	catalog   atomic.Pointer[catalog]
 	loading   sync.Mutex // one reading of the sales at a time, so that none undoes a later one
@@ -121,15 +126,13 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 	if err != nil {
 		return nil, err
 	}
-	sharedQueue, err := admission.AutoPipeline(queue)
-	if err != nil {
-		return nil, err
-	}
 	s := &Service{
 		opts: opts, base: rdb, rdb: shared, store: store, fence: fence,
-		tasks:      asynq.NewClientFromRedisClient(sharedQueue),
+		tasks:      asynq.NewClientFromRedisClient(queue),
 		queue:      queue,
 		enqueueing: make(chan offered, 16_384),
+		queues:     1,
+		arrived:    make(chan struct{}, 1),
 		ledger:     newLedger(opts.RememberMax),
 		waiters:    newWaiters(),
 		suspected:  make(chan struct{}, 1),
@@ -139,11 +142,15 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 		replaced:   make(chan struct{}, 1),
 		process:    uuid.NewString(),
 	}
+	if _, ok := queue.(*redis.ClusterClient); ok {
+		s.queues = queuesOfCluster
+	}
 	if opts.Durability == DurabilityReplicated {
 		if s.kept, err = newGroups(rdb, reserveScript, opts.Timeout); err != nil {
 			return nil, err
 		}
 	}
+	s.reserving = newReserveBatcher(s.reserveTogether)
 	s.catalog.Store(newCatalog(s, nil, nil, nil))
 	return s, nil
 }

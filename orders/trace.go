@@ -3,6 +3,7 @@ package orders
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel/attribute"
@@ -52,36 +53,62 @@ func endReserve(span trace.Span, out *Outcome, err error) {
 	span.End()
 }
 
-// traceEnqueue returns the span of the message's producer, and the headers that take it to the consumer. An order that nobody
-// traces has none.
-func (s *Service) traceEnqueue(ctx context.Context, o offered, queue string) (context.Context, trace.Span, map[string]string) {
-	if s.opts.Tracer == nil || !o.from.IsValid() {
-		return ctx, noSpan, nil
+// traceLinks is the header with the producers of all orders of a task, as traceparents joined by commas.
+const traceLinks = "tidegate-links"
+
+// traceEnqueue returns a producer's span for each order that somebody traces, in its trace, and the headers that lead the consumer
+// to them. The consumer goes on in the first one's trace, to which the others are linked. Without traces there are no headers.
+func (s *Service) traceEnqueue(ctx context.Context, batch []offered, task, queue string) ([]trace.Span, map[string]string) {
+	if s.opts.Tracer == nil {
+		return nil, nil
 	}
-	ctx, span := s.opts.Tracer.Start(trace.ContextWithSpanContext(ctx, o.from), "enqueue "+queue,
-		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+	var (
+		spans   []trace.Span
+		headers map[string]string
+	)
+	for _, o := range batch {
+		if !o.from.IsValid() {
+			continue
+		}
+		options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
 			messaging, semconv.MessagingOperationTypeSend, semconv.MessagingOperationName("enqueue"),
-			semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(o.r.ID.String()), attrOrder.String(o.r.ID.String())))
-	headers := make(map[string]string, 2)
-	propagation.TraceContext{}.Inject(ctx, propagation.MapCarrier(headers))
-	return ctx, span, headers
+			semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(task), attrOrder.String(o.r.ID.String()))}
+		if len(spans) > 0 {
+			options = append(options, trace.WithLinks(trace.Link{SpanContext: spans[0].SpanContext()}))
+		}
+		ctx, span := s.opts.Tracer.Start(trace.ContextWithSpanContext(ctx, o.from), "enqueue "+queue, options...)
+		spans = append(spans, span)
+		carrier := make(propagation.MapCarrier, 2)
+		propagation.TraceContext{}.Inject(ctx, carrier)
+		if headers == nil {
+			headers = carrier
+		} else if span.SpanContext().IsSampled() {
+			headers[traceLinks] += "," + carrier["traceparent"]
+		}
+	}
+	return spans, headers
 }
 
-// traceHandle returns the span of the message's consumer. A task without headers, or with some that cannot be read, begins a trace.
+// traceHandle returns the span of the message's consumer, linked to all its producers. A task without headers, or with some that
+// cannot be read, begins a trace.
 func (s *Service) traceHandle(ctx context.Context, task *asynq.Task) (context.Context, trace.Span) {
 	if s.opts.Tracer == nil {
 		return ctx, noSpan
 	}
 	queue, _ := asynq.GetQueueName(ctx)
 	id, _ := asynq.GetTaskID(ctx)
-	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(task.Headers()))
-	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
-		messaging, semconv.MessagingOperationTypeProcess, semconv.MessagingOperationName("handle"),
-		semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(id))}
-	if producer := trace.SpanContextFromContext(ctx); producer.IsValid() {
-		options = append(options, trace.WithLinks(trace.Link{SpanContext: producer}))
+	headers := task.Headers()
+	var links []trace.Link
+	for _, parent := range append([]string{headers["traceparent"]}, strings.Split(headers[traceLinks], ",")...) {
+		producer := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": parent})
+		if sc := trace.SpanContextFromContext(producer); sc.IsValid() && len(links) < taskMax {
+			links = append(links, trace.Link{SpanContext: sc})
+		}
 	}
-	return s.opts.Tracer.Start(ctx, "handle "+queue, options...)
+	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(headers))
+	return s.opts.Tracer.Start(ctx, "handle "+queue, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...), trace.WithAttributes(
+		messaging, semconv.MessagingOperationTypeProcess, semconv.MessagingOperationName("handle"),
+		semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(id)))
 }
 
 // traceBatch returns the span of a transaction, which is linked to the orders that it is for. It belongs to the trace of the first:

@@ -4,21 +4,21 @@ import (
 	"testing"
 
 	"github.com/hibiken/asynq"
+	"go.opentelemetry.io/otel/trace"
 )
 
 func TestNoTracerCostsNothing(t *testing.T) {
 	s := &Service{opts: Options{}.withDefaults(), enqueueing: make(chan offered, 1)}
 	a := &Attempt{s: s}
 	task := asynq.NewTask(taskType, nil)
-	ctx := t.Context()
+	ctx, batch := t.Context(), make([]offered, 1)
 	if allocated := testing.AllocsPerRun(100, func() {
 		ctx, span := a.trace(ctx, asBuyer)
-		s.offer(ctx, Reservation{})
+		s.offer(Reservation{}, trace.SpanContextFromContext(ctx))
 		endReserve(span, &Outcome{Reason: ReasonSoldOut}, ErrUnavailable)
-		ctx, span, headers := s.traceEnqueue(ctx, <-s.enqueueing, "queue")
-		endSpan(span, nil)
-		if headers != nil {
-			t.Error(headers)
+		batch[0] = <-s.enqueueing
+		if spans, headers := s.traceEnqueue(ctx, batch, "task", "queue"); spans != nil || headers != nil {
+			t.Error(spans, headers)
 		}
 		ctx, span = s.traceHandle(ctx, task)
 		endSpan(span, nil)

@@ -263,7 +263,7 @@ func checks(breaches map[Breach]struct{}, a *audit, queued int) []Check {
 	}
 	return append(list, Check{
 		Invariant: "I17", OK: true, Waiting: a.pending + queued + a.dead + u.coming,
-		Detail: fmt.Sprintf("%d in the outbox, %d in queues, %d dead letters, %d units on their way back", a.pending, queued, a.dead, u.coming),
+		Detail: fmt.Sprintf("%d in the outbox, %d tasks in queues, %d dead letters, %d units on their way back", a.pending, queued, a.dead, u.coming),
 	})
 }
 
@@ -272,8 +272,8 @@ func checks(breaches map[Breach]struct{}, a *audit, queued int) []Check {
 func (s *Service) queued(ctx context.Context) (map[string]int, error) {
 	counts := make(map[string][]*redis.IntCmd)
 	_, err := s.queue.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for shard := range queueShards {
-			prefix := "asynq:{" + s.queueName(shard) + "}:"
+		for _, queue := range slices.Concat(s.Queues(), s.formerQueueNames()) {
+			prefix := "asynq:{" + queue + "}:"
 			for _, list := range []string{"pending", taskActive} {
 				counts[list] = append(counts[list], p.LLen(ctx, prefix+list))
 			}

@@ -3,7 +3,7 @@ package chaos
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,10 +34,20 @@ func (c *cluster) repeatTasks(ctx context.Context, delay time.Duration) error {
 		return errNothingThere
 	}
 	client := asynq.NewClientFromRedisClient(rdb)
-	for i, payload := range payloads[:min(len(payloads), repeated)] {
-		queue := fmt.Sprintf("%s-orders-%d", space, i%4)
-		if _, err := client.EnqueueContext(ctx, asynq.NewTask("order:commit", payload), asynq.Queue(queue),
-			asynq.MaxRetry(1<<30), asynq.Timeout(time.Minute), asynq.ProcessIn(delay)); err != nil {
+	again := func(kind, queue string, payload []byte) error {
+		_, err := client.EnqueueContext(ctx, asynq.NewTask(kind, payload), asynq.Queue(space+queue),
+			asynq.MaxRetry(1<<30), asynq.Timeout(time.Minute), asynq.ProcessIn(delay))
+		return err
+	}
+	payloads = payloads[:min(len(payloads), repeated)]
+	// Half of them as the version before made tasks, of one order each; each of the others together with the first.
+	for i, payload := range payloads {
+		if i%2 == 0 {
+			err = again("order:commit", "-orders-0", payload)
+		} else {
+			err = again("orders:commit", "-accepted-0", slices.Concat([]byte("["), payloads[0], []byte(","), payload, []byte("]")))
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -111,7 +111,7 @@ type Item struct {
 // A Queue is what is accepted and not yet in the database.
 type Queue struct {
 	Waiting   int    `json:"waiting"`
-	InWork    int    `json:"in_work"` // of these, taken up by a worker
+	InWork    int    `json:"in_work"` // tasks that workers have taken up; a task has one order or more
 	OldestMS  int64  `json:"oldest_ms"`
 	Committed uint64 `json:"committed"` // in the window, as far as this process heard
 	Dead      []Dead `json:"dead"`      // the first of them

@@ -73,10 +73,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	if err != nil {
 		return err
 	}
-	worker, err := orders.NewWorker(svc, orders.WorkerOptions{Servers: 1})
-	if err != nil {
-		return err
-	}
+	worker := orders.NewWorker(svc)
 	counts := admission.NewMemoryStore(admission.MemoryOptions{})
 	listening := make(chan map[string]string, 1)
 	p := &serve.Process{

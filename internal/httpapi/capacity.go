@@ -13,9 +13,16 @@ const (
 	capacityMost  = 4096
 )
 
+// When somebody who found no room is told to come back.
+const (
+	comeBackLeast = time.Second
+	comeBackMost  = 30 * time.Second
+)
+
 // A capacity bounds how many orders are decided at a time. A process that takes on more than it can decide in time decides nothing in time:
 // everybody waits too long, gives up and comes back. So it takes on fewer while more than a tenth of the decisions are late, and more while
-// fewer are and somebody waits. Safe for concurrent use.
+// fewer are and somebody waits. Who finds no room is given a time of his own to come back, at half of the pace of decisions: told the same
+// time, all would come back at once, and cost what they are refused for. Safe for concurrent use.
 type capacity struct {
 	late     time.Duration // a decision that takes longer, is
 	patience time.Duration // for room
@@ -25,11 +32,13 @@ type capacity struct {
 	inUse   int       // guarded by mu
 	waiting list.List // guarded by mu: chan struct{} of each, closed when there is room, the first come first
 	window  window    // guarded by mu
+	pace    float64   // decisions a second, a moving average, guarded by mu
+	back    time.Time // when the latest who was refused is to come back, guarded by mu
 }
 
 // A window is what happened until its end.
 type window struct {
-	end         time.Time
+	began, end  time.Time
 	count, late int
 	full        bool // somebody waited
 }
@@ -38,15 +47,20 @@ func newCapacity(within time.Duration) *capacity {
 	return &capacity{late: within * 3 / 4, patience: within / 2, limit: capacityFirst}
 }
 
-// enter waits for room, and tells whether there was any in time. Who enters must leave.
-func (c *capacity) enter() bool {
+// enter waits for room, for half of a decision's time at most, and not at all where as many wait as may be in. Without room it returns
+// when to come back. Who enters must leave.
+func (c *capacity) enter() (comeBack time.Duration, ok bool) {
 	c.mu.Lock()
 	if c.inUse < c.limit && c.waiting.Len() == 0 {
 		c.inUse++
 		c.mu.Unlock()
-		return true
+		return 0, true
 	}
 	c.window.full = true
+	if c.waiting.Len() >= c.limit {
+		defer c.mu.Unlock()
+		return c.comeBack(), false
+	}
 	room := make(chan struct{})
 	place := c.waiting.PushBack(room)
 	c.mu.Unlock()
@@ -54,18 +68,33 @@ func (c *capacity) enter() bool {
 	defer timer.Stop()
 	select {
 	case <-room:
-		return true
+		return 0, true
 	case <-timer.C:
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
 	case <-room: // at the last moment
-		return true
+		return 0, true
 	default:
 		c.waiting.Remove(place)
-		return false
+		return c.comeBack(), false
 	}
+}
+
+// comeBack is called with mu held. As many as may be in are decided within a decision's time at least: so fast it is before there is a pace
+// to go by, as in the first moment of a sale. The other half of the pace is for those who come for the first time.
+func (c *capacity) comeBack() time.Duration {
+	now := time.Now()
+	if c.back.Before(now) {
+		c.back = now
+	}
+	pace := max(c.pace, float64(c.limit)/(2*c.patience).Seconds())
+	c.back = c.back.Add(time.Duration(float64(time.Second) / (pace / 2)))
+	if latest := now.Add(comeBackMost); c.back.After(latest) {
+		c.back = latest
+	}
+	return max(comeBackLeast, c.back.Sub(now))
 }
 
 // leave makes room after a decision that took so long; 0 says nothing of this process, and does not count.
@@ -88,7 +117,10 @@ func (c *capacity) leave(took time.Duration) {
 		case w.full && w.count > 0:
 			c.limit = min(capacityMost, c.limit+c.limit/8)
 		}
-		*w = window{end: now.Add(c.patience)}
+		if !w.began.IsZero() {
+			c.pace += (float64(w.count)/now.Sub(w.began).Seconds() - c.pace) / 4
+		}
+		*w = window{began: now, end: now.Add(c.patience)}
 	}
 	for c.inUse < c.limit && c.waiting.Len() > 0 {
 		c.inUse++

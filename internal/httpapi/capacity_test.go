@@ -25,7 +25,7 @@ func crowd(c *capacity, callers int, decides time.Duration) (entered int) {
 	)
 	for range callers {
 		wg.Go(func() {
-			if !c.enter() {
+			if _, ok := c.enter(); !ok {
 				return
 			}
 			time.Sleep(decides)
@@ -53,26 +53,67 @@ func TestCapacityIsWaitedFor(t *testing.T) {
 	})
 }
 
+// Who finds as many waiting as may be in is told at once, and each of them another time: in a second as many come back as half of the
+// pace of decisions.
+func TestCapacitySpreadsWhoComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapacity(decideTime)
+		for range 50 {
+			crowd(c, 50, 100*time.Millisecond) // 500 a second
+		}
+		if c.pace < 450 || c.pace > 550 {
+			t.Fatalf("a pace of %.0f a second, want 500", c.pace)
+		}
+		c.limit = 1
+		c.enter()
+		go c.enter()
+		synctest.Wait()
+		began := time.Now()
+		seconds := make(map[int]int)
+		for range 10_000 {
+			comeBack, ok := c.enter()
+			if ok || comeBack < comeBackLeast || comeBack > comeBackMost {
+				t.Fatalf("come back in %v, %t", comeBack, ok)
+			}
+			seconds[int(comeBack/time.Second)]++
+		}
+		if time.Since(began) > 0 {
+			t.Error("somebody waited")
+		}
+		for s := 2; s < 29; s++ {
+			if n := seconds[s]; n < 200 || n > 300 {
+				t.Errorf("%d come back in second %d, want 250", n, s)
+			}
+		}
+		c.leave(0)
+		c.leave(0)
+	})
+}
+
 // First come, first served: whoever comes later does not pass those who wait.
 func TestCapacityIsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCapacity(decideTime)
-		c.limit = 1
-		if !c.enter() {
-			t.Fatal("no room at first")
+		const most = 3
+		c.limit = most
+		for range most {
+			if _, ok := c.enter(); !ok {
+				t.Fatal("no room at first")
+			}
 		}
 		var order []int
-		for i := range 3 {
+		for i := range most {
 			go func() {
-				if c.enter() {
+				if _, ok := c.enter(); ok {
 					order = append(order, i)
+					time.Sleep(time.Millisecond)
 					c.leave(0)
 				}
 			}()
 			synctest.Wait()
 		}
 		c.leave(0)
-		synctest.Wait()
+		time.Sleep(time.Second)
 		if len(order) != 3 || order[0] != 0 || order[1] != 1 || order[2] != 2 {
 			t.Errorf("%v", order)
 		}
@@ -135,7 +176,7 @@ func TestCapacityCountsWhatItKnows(t *testing.T) {
 func TestAtCapacity(t *testing.T) {
 	b := setup(t)
 	b.capacity.limit, b.capacity.patience = 1, time.Millisecond
-	if !b.capacity.enter() {
+	if _, ok := b.capacity.enter(); !ok {
 		t.Fatal("no room")
 	}
 	w := call(b.Public(), "POST", placePath, orderBody)

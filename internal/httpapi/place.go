@@ -97,8 +97,8 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 
 // reserve finds the order that this repeats, or asks the rules, and reserves: one deadline for each, and a hang-up ends none.
 func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out orders.Outcome, err error) {
-	if !a.capacity.enter() {
-		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: time.Second}, nil
+	if comeBack, ok := a.capacity.enter(); !ok {
+		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: comeBack}, nil
 	}
 	r := requestOf(ctx)
 	r.stay = stay{a.capacity, time.Now()}

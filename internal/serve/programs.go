@@ -42,10 +42,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 // Worker commits orders until ctx ends.
 func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "worker", Patience, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
-		worker, err := orders.NewWorker(svc, orders.WorkerOptions{})
-		if err != nil {
-			return err
-		}
+		worker := orders.NewWorker(svc)
 		p.Worker = worker
 		p.measureInstallation(cfg.Namespace, svc, r)
 		if cfg.Reports != "" {

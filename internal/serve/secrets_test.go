@@ -187,10 +187,10 @@ func TestNothingSecretIsWritten(t *testing.T) {
 		}
 	}
 	queue := asynq.NewClientFromRedisClient(raw)
-	if _, err := queue.Enqueue(asynq.NewTask("order:commit", []byte(`{"b":"`+user+`"`)), asynq.Queue("quiet-orders-0"), asynq.TaskID("garbage")); err != nil {
+	if _, err := queue.Enqueue(asynq.NewTask("orders:commit", []byte(`[{"b":"`+user+`"`)), asynq.Queue("quiet-accepted-0"), asynq.TaskID("garbage")); err != nil {
 		t.Fatal(err)
 	}
-	worker.Logged("a task is no order")
+	worker.Logged("a task has orders that cannot be read")
 
 	postgres.Kill()
 	ask()

@@ -20,23 +20,24 @@ local function leads(token)
   return redis.call('HGET', lead, 'token') == token
 end
 
--- Units given back are handed out before units never sold.
--- The caller has made sure that so many are free.
-local function take_units(count, next)
-  local units = redis.call('SPOP', returned, count)
+-- Units given back are handed out before units never sold. The caller has made
+-- sure that so many are free: back is how many were given back, next the last
+-- one that was sold first-hand. It returns the units and the new next, which the caller writes.
+local function take_units(count, back, next)
+  local units = {}
+  if back > 0 then
+    units = redis.call('SPOP', returned, math.min(count, back))
+  end
   for i = #units + 1, count do
     next = next + 1
     units[i] = next
   end
-  redis.call('HSET', item, 'next', next)
-  return units
+  return units, next
 end
 
 -- body is the reservation as JSON, without what only Redis knows and without its closing brace.
-local function write_reservation(id, body, units, accepted)
-  local record = body .. ',"u":[' .. table.concat(units, ',') .. '],"t":' .. accepted .. '}'
-  redis.call('HSET', pending, id, record)
-  return record
+local function reservation(body, units, accepted)
+  return body .. ',"u":[' .. table.concat(units, ',') .. '],"t":' .. accepted .. '}'
 end
 
 -- A buyer's mark is the units held and the orders that hold them. An order

@@ -21,16 +21,19 @@ local it = redis.call('HMGET', item, 'stock', 'next', 'recovering', 'run')
 if not it[1] or it[3] or not is_server(it[4]) then
   return {'gone'}
 end
-local units = {}
-local seats = it[1] - it[2] + redis.call('SCARD', returned) >= fresh
+local units, next = {}, tonumber(it[2])
+local back = redis.call('SCARD', returned)
+local seats = it[1] - next + back >= fresh
 if seats then
-  units = take_units(fresh, tonumber(it[2]))
+  units, next = take_units(fresh, back, next)
+  redis.call('HSET', item, 'next', next)
 end
 for i = 6, #ARGV do
   units[#units + 1] = ARGV[i]
 end
+record = reservation(ARGV[3], units, ARGV[4])
+redis.call('HSET', pending, id, record)
 if not seats then
-  write_reservation(id, ARGV[3], units, ARGV[4])
   return {'sold_out'}
 end
-return {'reseated', write_reservation(id, ARGV[3], units, ARGV[4])}
+return {'reseated', record}

@@ -1,13 +1,13 @@
--- Reserves units for one order, or says why not.
+-- Reserves units for orders that came together, or says why not.
 --
 -- KEYS  prelude.lua
--- ARGV  1 order id, 2 buyer's hash, 3 key's hash or '', 4 quantity, 5 body of the reservation,
---       6 'late' for an order that was accepted before a recovery: hours and in-flight cap were its past's;
+-- ARGV  1 'late' for orders that were accepted before a recovery: hours and in-flight cap were their past's;
 --         the leader's token for the same while the item is being loaded;
---         'repeat' to find the order of an earlier request and to reserve nothing; else ''
---       7 when it was accepted (ms), '' for now
---       8 'kept' when the caller waits until a replica has what its own connection wrote, else ''
--- Reply {word, now in ms, free units, ...}
+--         'repeat' to find the orders of earlier requests and to reserve nothing; else ''
+--       2 'kept' when the caller waits until a replica has what its own connection wrote, else ''
+--       then six for each order: id, buyer's hash, key's hash or '', quantity, body of the reservation,
+--       when it was accepted (ms) or '' for now
+-- Reply a list for each order: {word, now in ms, free units, ...}
 --       'reserved'         order id, reservation
 --       'held'             order id, its reservation while uncommitted, else ''
 --       'unheld'           a 'repeat' found no order
@@ -19,82 +19,130 @@
 --
 -- One step, because units, quota, key, cap, reservation and outbox entry are
 -- one promise: taken apart, a crash in between sells twice or loses an order.
--- Whatever is refused is refused before the first write.
-local id, buyer, key, quantity, body = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local late = ARGV[6] ~= ''
+-- Whatever is refused is refused before anything is written for it. What the
+-- orders of one call write is written together, so an order must see what the
+-- ones before it are about to write: the tables named new_.
+local again, kept = ARGV[1] == 'repeat', ARGV[2] ~= ''
+local late = ARGV[1] ~= '' and not again
 local now = now_ms()
+local replies = {}
+
+local function all(word)
+  for i = 1, (#ARGV - 2) / 6 do
+    replies[i] = {word, now}
+  end
+  return replies
+end
 
 local it = redis.call('HMGET', item, 'switch', 'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'recovering', 'run')
 if not it[1] then
-  return {'forgotten', now}
+  return all('forgotten')
 end
 -- Another server than the one that the item was loaded into may lack what was
 -- promised last. The recovery would find what it reserved, and could commit that
 -- before those promises. A client cannot prevent it: the request may be on its way when
 -- the server is replaced, or a replica be promoted that the client had met before.
 if not is_server(it[10]) then
-  return {'forgotten', now}
+  return all('forgotten')
 end
-if it[9] and it[9] ~= ARGV[6] then
-  return {'recovering', now}
+if it[9] and it[9] ~= ARGV[1] then
+  return all('recovering')
 end
-local switch, starts, next = it[1], tonumber(it[2]), tonumber(it[5])
-local free = tonumber(it[4]) - next + redis.call('SCARD', returned)
+local switch, starts, ends, stock, next = it[1], tonumber(it[2]), tonumber(it[3]), tonumber(it[4]), tonumber(it[5])
+local quota, in_flight_max = tonumber(it[6]), tonumber(it[7])
+local back, in_flight = redis.call('SCARD', returned), redis.call('ZCARD', outbox)
 
--- Replay comes before every refusal.
-local held = redis.call('HGET', keys, buyer .. key)
-if held then
-  local held_id, held_quantity = string.match(held, '^(%S+) (%d+)$')
-  if tonumber(held_quantity) ~= quantity then
-    return {'key_reused', now, free, held_id}
+local new_keys, new_marks, new_records = {}, {}, {}
+local to_pending, to_outbox, to_keys, to_buyers, to_holders = {}, {}, {}, {}, {}
+
+local function write_later(list, name, value)
+  list[#list + 1] = name
+  list[#list + 1] = value
+end
+
+local function reserve(id, buyer, key, quantity, body, accepted)
+  local free = stock - next + back
+
+  -- Replay comes before every refusal.
+  local held = new_keys[buyer .. key] or redis.call('HGET', keys, buyer .. key)
+  if held then
+    local held_id, held_quantity = string.match(held, '^(%S+) (%d+)$')
+    if tonumber(held_quantity) ~= quantity then
+      return {'key_reused', now, free, held_id}
+    end
+    local record = new_records[held_id] or redis.call('HGET', pending, held_id)
+    if record and kept then
+      -- Who wrote it may have waited in vain, and waiting covers one's own writes only: written again it is the caller's.
+      write_later(to_pending, held_id, record)
+    end
+    return {'held', now, free, held_id, record or ''}
   end
-  local record = redis.call('HGET', pending, held_id)
-  if record and ARGV[8] ~= '' then
-    -- Who wrote it may have waited in vain, and waiting covers one's own writes only: written again it is the caller's.
-    redis.call('HSET', pending, held_id, record)
+  if again then
+    return {'unheld', now, free}
   end
-  return {'held', now, free, held_id, record or ''}
-end
-if ARGV[6] == 'repeat' then
-  return {'unheld', now, free}
+
+  if not late then
+    if switch == 'closed' or now >= ends then
+      return {'ended', now, free}
+    elseif switch == 'paused' then
+      return {'paused', now, free}
+    elseif switch == 'draft' then
+      return {'not_started', now, free, 0}
+    elseif now < starts then
+      return {'not_started', now, free, starts}
+    end
+  end
+
+  local mark = new_marks[buyer] or redis.call('HGET', buyers, buyer) or '0'
+  local units_held, ids = string.match(mark, '^(%d+)(.*)$')
+  if units_held + quantity > quota then
+    return {'quota_per_buyer', now, free, string.match(ids, ' (%S+)$') or ''}
+  end
+  if free <= 0 then
+    return {'sold_out', now, free}
+  elseif free < quantity then
+    return {'not_enough', now, free}
+  end
+  if not late and in_flight >= in_flight_max then
+    return {'at_capacity', now, free}
+  end
+
+  local units
+  units, next = take_units(quantity, back, next)
+  back = math.max(0, back - quantity)
+  if accepted == '' then
+    accepted = string.format('%.0f', now)
+  end
+  local record = reservation(body, units, accepted)
+  in_flight = in_flight + 1
+  new_keys[buyer .. key] = id .. ' ' .. quantity
+  new_marks[buyer] = (units_held + quantity) .. ids .. ' ' .. id
+  new_records[id] = record
+  write_later(to_pending, id, record)
+  write_later(to_outbox, now, id)
+  write_later(to_keys, buyer .. key, new_keys[buyer .. key])
+  write_later(to_buyers, buyer, new_marks[buyer])
+  to_holders[#to_holders + 1] = string.sub(buyer, 1, 11)
+  return {'reserved', now, free - quantity, id, record}
 end
 
-if not late then
-  if switch == 'closed' or now >= tonumber(it[3]) then
-    return {'ended', now, free}
-  elseif switch == 'paused' then
-    return {'paused', now, free}
-  elseif switch == 'draft' then
-    return {'not_started', now, free, 0}
-  elseif now < starts then
-    return {'not_started', now, free, starts}
+for i = 3, #ARGV, 6 do
+  replies[#replies + 1] = reserve(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4], ARGV[i + 5])
+end
+if #to_pending > 0 then
+  redis.call('HSET', pending, unpack(to_pending))
+end
+if #to_outbox > 0 then
+  redis.call('HSET', item, 'next', next)
+  redis.call('ZADD', outbox, unpack(to_outbox))
+  redis.call('HSET', keys, unpack(to_keys))
+  redis.call('HSET', buyers, unpack(to_buyers))
+  redis.call('RPUSH', holders, unpack(to_holders))
+  -- A key that was emptied is made anew, without its expiry.
+  for i = 3, #KEYS do
+    if redis.call('PTTL', KEYS[i]) < 0 then
+      redis.call('PEXPIREAT', KEYS[i], it[8])
+    end
   end
 end
-
-local mark = redis.call('HGET', buyers, buyer) or '0'
-local units_held, latest = string.match(mark, '^%d+'), string.match(mark, ' (%S+)$') or ''
-if units_held + quantity > tonumber(it[6]) then
-  return {'quota_per_buyer', now, free, latest}
-end
-if free <= 0 then
-  return {'sold_out', now, free}
-elseif free < quantity then
-  return {'not_enough', now, free}
-end
-if not late and redis.call('ZCARD', outbox) >= tonumber(it[7]) then
-  return {'at_capacity', now, free}
-end
-
-local accepted = ARGV[7]
-if accepted == '' then
-  accepted = string.format('%.0f', now)
-end
-local record = write_reservation(id, body, take_units(quantity, next), accepted)
-redis.call('ZADD', outbox, now, id)
-redis.call('HSET', keys, buyer .. key, id .. ' ' .. quantity)
-redis.call('HSET', buyers, buyer, (units_held + quantity) .. string.match(mark, '^%d+(.*)$') .. ' ' .. id)
-redis.call('RPUSH', holders, string.sub(buyer, 1, 11))
-for i = 3, #KEYS do
-  redis.call('PEXPIREAT', KEYS[i], it[8])
-end
-return {'reserved', now, free - quantity, id, record}
+return replies

@@ -1,0 +1,32 @@
+package orders
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// TestAnIdlePollerWaitsUntilItIsWoken, or is to stop.
+func TestAnIdlePollerWaitsUntilItIsWoken(t *testing.T) {
+	rdb := testClient(t, testenv.StartRedis(t).Addr())
+	woken, done := make(chan struct{}), make(chan struct{})
+	p := newPoller(rdb, "q", woken, done)
+	p.idle = time.Hour
+	keys := []string{"asynq:{q}:pending", "asynq:{q}:paused", "asynq:{q}:active", "asynq:{q}:lease"}
+	look := func() <-chan struct{} {
+		looked := make(chan struct{})
+		go func() { p.EvalSha(t.Context(), "unknown", keys); close(looked) }()
+		return looked
+	}
+	<-look() // it may have work
+	p.latest.Store(0)
+	looked := look()
+	woken <- struct{}{} // is taken by who waits
+	<-looked
+	<-look() // as there may be more
+	p.latest.Store(0)
+	looked = look()
+	close(done)
+	<-looked
+}

@@ -1,0 +1,237 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidegate/tidegate/orders/internal/failpoint"
+)
+
+const (
+	reserveMax   = 32 // orders of one script, which holds up its server for about a millisecond
+	reserveAtOne = 2  // scripts of one item under way
+)
+
+// reserveCall is an order on its way through reserve.lua. Who closes done has set the rest.
+type reserveCall struct {
+	a          *Attempt
+	as         standing
+	r          Reservation
+	generation int64             // of the Redis that was verified
+	term       int64             // of the lease
+	deadline   time.Time         // behind it nobody waits any more
+	from       trace.SpanContext // of the request
+	out        Outcome
+	err        error
+	noted      bool   // the ledger has the order
+	held       string // the committed order that has the identity, which the database knows
+	done       chan struct{}
+}
+
+// wait returns when the order is decided, or at its deadline. It is decided all the same then.
+func (c *reserveCall) wait() error {
+	timer := time.NewTimer(time.Until(c.deadline))
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return c.err
+	case <-timer.C:
+		select {
+		case <-c.done:
+			return c.err
+		default:
+			return fmt.Errorf("%w: no answer in time", ErrUnavailable)
+		}
+	}
+}
+
+// reserveBatcher lets orders of one item share a script: a script costs as much
+// by itself as three orders add to it. What comes while reserveAtOne scripts are
+// under way is the next one. Safe for concurrent use.
+type reserveBatcher struct {
+	decide func([]*reserveCall) // all of one item and standing
+	mu     sync.Mutex
+	// By standing and item, guarded by mu. An item for which nobody waits is in none.
+	items map[string]*itemCalls
+}
+
+type itemCalls struct {
+	waiting  []*reserveCall
+	underWay int
+}
+
+func newReserveBatcher(decide func([]*reserveCall)) *reserveBatcher {
+	return &reserveBatcher{decide: decide, items: make(map[string]*itemCalls)}
+}
+
+// add has a call decided with others that have the same key.
+func (b *reserveBatcher) add(key string, c *reserveCall) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	item, ok := b.items[key]
+	if !ok {
+		item = &itemCalls{}
+		b.items[key] = item
+	}
+	item.waiting = append(item.waiting, c)
+	if item.underWay < reserveAtOne {
+		item.underWay++
+		go b.work(key, item)
+	}
+}
+
+// work decides what waits until nobody does.
+func (b *reserveBatcher) work(key string, item *itemCalls) {
+	for {
+		b.mu.Lock()
+		batch := item.waiting[:min(len(item.waiting), reserveMax)]
+		item.waiting = item.waiting[len(batch):]
+		if len(batch) == 0 {
+			if item.underWay--; item.underWay == 0 {
+				delete(b.items, key)
+			}
+		}
+		b.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		b.decide(batch)
+	}
+}
+
+var errNotSent = errors.New("not sent in time")
+
+// reserveTogether runs the script and notes what it did, also for those who do not wait any more.
+func (s *Service) reserveTogether(batch []*reserveCall) {
+	now := time.Now()
+	alive := make([]*reserveCall, 0, len(batch))
+	list := make([]Reservation, 0, len(batch))
+	deadline := now // of the most patient
+	for _, c := range batch {
+		if now.After(c.deadline) {
+			s.finish(c, unavailable(errNotSent))
+			continue
+		}
+		alive, list = append(alive, c), append(list, c.r)
+		if c.deadline.After(deadline) {
+			deadline = c.deadline
+		}
+	}
+	if len(alive) == 0 {
+		return
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	replies, err := s.runReserve(ctx, alive[0].a.shelf.keys, list, alive[0].as)
+	for i, c := range alive {
+		if err != nil {
+			s.finish(c, err)
+			continue
+		}
+		s.finish(c, c.decided(replies[i]))
+	}
+}
+
+// finish gives back the room in the ledger that an order does not need, and wakes its caller.
+func (s *Service) finish(c *reserveCall, err error) {
+	if c.err = err; !c.noted {
+		s.ledger.unclaim()
+	}
+	close(c.done)
+}
+
+// decided reads the script's answer to one order, and notes the order if it holds one.
+func (c *reserveCall) decided(d *decoder) error {
+	s, a, r := c.a.s, c.a, c.r
+	word := d.string()
+	s.clock.read(d.int64())
+	switch word {
+	case "forgotten":
+		s.suspectForgotten(a.shelf)
+		return ErrRecovering
+	case "recovering":
+		return ErrRecovering
+	}
+	free := int(d.int64())
+	switch word {
+	case "reserved", "held":
+	case "unheld":
+		s.ledger.drop(a.identity())
+		return d.err
+	default:
+		var err error
+		c.out, err = a.refused(word, free, d)
+		return err
+	}
+	id, record := d.string(), d.string()
+	switch {
+	case d.err != nil:
+		return d.err
+	case s.fence.generation.Load() != c.generation:
+		// Another server answered than the one that was verified. If it keeps
+		// this reservation, the recovery finds it; nothing is promised.
+		return ErrRecovering
+	case word == "held" && record == "":
+		c.held = id
+		return nil
+	}
+	// Whoever made it may not have heard of it, so a pending order that was held is
+	// remembered here too: there are two copies of what anybody is told of.
+	r, err := ParseReservation([]byte(record))
+	if err != nil {
+		return fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
+	}
+	failpoint.Hit(failpoint.AfterReserve)
+	if now, ok := s.lease.held(time.Now()); !ok || now != c.term {
+		return errNoLease // a recovery may have gone on without this process since Redis was asked
+	}
+	if !s.ledger.add(a.identity(), r) {
+		return ErrRecovering
+	}
+	c.noted = true
+	s.offer(r, c.from)
+	c.out = Outcome{Order: r.Accepted(), Replayed: r.ID != c.r.ID}
+	return nil
+}
+
+// standing is on whose behalf reserve.lua runs: a buyer's, a late order's, or
+// that of a late order by the leader that loads the sale, which is its token.
+type standing string
+
+const (
+	asBuyer  standing = ""
+	asRepeat standing = "repeat" // of a buyer who may hold the order already: nothing is reserved
+	asLate   standing = "late"   // the order was accepted in an earlier epoch
+)
+
+// runReserve runs the script for orders of one item. There is a reply for each.
+func (s *Service) runReserve(ctx context.Context, keys []string, list []Reservation, as standing) ([]*decoder, error) {
+	args := make([]any, 2, 2+6*len(list))
+	args[0], args[1] = string(as), ""
+	for i := range list {
+		r, accepted := &list[i], ""
+		if as != asBuyer && as != asRepeat {
+			accepted = strconv.FormatInt(r.AcceptedMS, 10)
+		}
+		args = append(args, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.body(), accepted)
+	}
+	reply, err := s.keptReserve(ctx, as, keys, args)
+	if err == nil && len(reply) != len(list) {
+		err = fmt.Errorf("reserve replied %d answers to %d orders", len(reply), len(list))
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	decoders := make([]*decoder, len(reply))
+	for i := range reply {
+		items, _ := reply[i].([]any)
+		decoders[i] = &decoder{reply: items}
+	}
+	return decoders, nil
+}

@@ -1,0 +1,137 @@
+package orders_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"pgregory.net/rapid"
+
+	"github.com/tidegate/tidegate/orders"
+)
+
+// TestOrdersThatShareAScriptAreDecidedOneByOne: whatever comes together, the answers and what is written are those of one call each.
+func TestOrdersThatShareAScriptAreDecidedOneByOne(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	const stock, sold, returned = 9, 3, 2
+	narrow := func(s *orders.Sale) {
+		s.Items[0].Stock, s.Items[0].QuotaPerBuyer, s.Items[0].InFlightMax = stock, 3, 4
+	}
+	sales := [2]orders.Sale{in.sale(p, narrow), in.sale(p, narrow)}
+	accepted := regexp.MustCompile(`,"t":\d+|"s":"[^"]+"`)
+	at := time.Now()
+	rapid.Check(t, func(rt *rapid.T) {
+		list := make([]orders.Reservation, rapid.IntRange(1, 8).Draw(rt, "orders"))
+		for i := range list {
+			list[i] = orders.Reservation{
+				ID: p.NewID(at, i+1), Epoch: 1, Item: "shoe",
+				BuyerHash: rapid.SampledFrom([]string{"buyer-1-------------22", "buyer-2-------------22", "buyer-3-------------22"}).Draw(rt, "buyer"),
+				KeyHash:   rapid.SampledFrom([]string{"", "k1", "k2"}).Draw(rt, "key"),
+				Quantity:  rapid.IntRange(1, 3).Draw(rt, "quantity"),
+			}
+		}
+		var said, left [2]string
+		for i, sale := range sales {
+			prefix := in.namespace + ":{" + sale.ID + ":shoe}:1:"
+			for _, key := range []string{"returned", "pending", "outbox", "keys", "buyers", "holders"} {
+				must(t, in.rdb.Del(t.Context(), prefix+key).Err())
+			}
+			must(t, in.rdb.HSet(t.Context(), prefix+"item", "next", sold).Err())
+			must(t, in.rdb.SAdd(t.Context(), prefix+"returned", returned).Err())
+			for j := range list {
+				list[j].Sale = sale.ID
+			}
+			var replies [][]any
+			if i == 0 {
+				all, err := p.RunReserve(t.Context(), list...)
+				must(t, err)
+				replies = all
+			} else {
+				for _, r := range list {
+					one, err := p.RunReserve(t.Context(), r)
+					must(t, err)
+					replies = append(replies, one...)
+				}
+			}
+			said[i] = accepted.ReplaceAllString(fmt.Sprint(replies), "")
+			left[i] = accepted.ReplaceAllString(fmt.Sprint(
+				in.rdb.HGet(t.Context(), prefix+"item", "next").Val(), in.rdb.SCard(t.Context(), prefix+"returned").Val(),
+				in.rdb.HGetAll(t.Context(), prefix+"pending").Val(), in.rdb.ZRange(t.Context(), prefix+"outbox", 0, -1).Val(),
+				in.rdb.HGetAll(t.Context(), prefix+"keys").Val(), in.rdb.HGetAll(t.Context(), prefix+"buyers").Val(),
+				in.rdb.LRange(t.Context(), prefix+"holders", 0, -1).Val(),
+			), "")
+			for _, key := range []string{"pending", "outbox", "keys", "buyers", "holders"} {
+				if ttl := in.rdb.PTTL(t.Context(), prefix+key).Val(); ttl == -1 {
+					rt.Errorf("%s never expires", key)
+				}
+			}
+		}
+		if said[0] != said[1] || left[0] != left[1] {
+			rt.Errorf("together %s\n%s\none by one %s\n%s", said[0], left[0], said[1], left[1])
+		}
+	})
+}
+
+// TestOrdersOfATask: what keeps one of them from its commit keeps no other, and is tried again by itself.
+func TestOrdersOfATask(t *testing.T) {
+	in := install(t)
+	p := in.start()
+	sale, other := in.sale(p), in.sale(p)
+	p.follows() // nobody recovers a sale
+	good, bad := in.order(p, sale.ID, "good", "", 1).Order.ID, in.order(p, other.ID, "bad", "", 1).Order.ID
+	eventually(t, "both are queued", func() bool { return in.queued() == 2 })
+	var payloads [][]byte
+	for _, task := range in.tasks() {
+		payloads = append(payloads, task.Payload[1:len(task.Payload)-1])
+	}
+	in.deleteTasks()
+	damaged := slices.Concat([]byte(`[{"id":"nonsense"},`), payloads[0], []byte(","), payloads[1], []byte(","), payloads[0], []byte("]"))
+	// The second sale is in a later epoch than its order, and Redis does not have it there: it cannot be readmitted.
+	_, err := in.pool.Exec(t.Context(), `UPDATE sales SET epoch = 2, epoch_floor = 2 WHERE sale = $1`, other.ID)
+	must(t, err)
+	_, err = asynq.NewClientFromRedisClient(p.queue).EnqueueContext(t.Context(), asynq.NewTask("orders:commit", damaged), asynq.Queue(in.namespace+"-accepted-0"))
+	must(t, err)
+	in.work(p)
+	if o := in.settled(p, good); o.Status != orders.StatusConfirmed {
+		t.Errorf("%+v", o)
+	}
+	inspector := asynq.NewInspectorFromRedisClient(in.rdb)
+	eventually(t, "the other one is tried again by itself", func() bool {
+		scheduled, err := inspector.ListScheduledTasks(in.namespace + "-accepted-0")
+		must(t, err)
+		retried, err := inspector.ListRetryTasks(in.namespace + "-accepted-0")
+		must(t, err)
+		for _, task := range append(scheduled, retried...) {
+			var list []orders.Reservation
+			must(t, json.Unmarshal(task.Payload, &list))
+			if !slices.ContainsFunc(list, func(r orders.Reservation) bool { return r.ID != bad }) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestAnIdleWorkerSeldomLooks, and hears of a task that another process enqueues.
+func TestAnIdleWorkerSeldomLooks(t *testing.T) {
+	in := install(t)
+	p, worker := in.start(), in.start()
+	sale := in.sale(p)
+	var looks atomic.Int64
+	worker.queue.AddHook(around{word: "asynq:{" + in.namespace + "-accepted-0}:pending", before: func() { looks.Add(1) }})
+	stop := in.work(worker)
+	eventually(t, "it is idle", func() bool {
+		before := looks.Load()
+		time.Sleep(3 * orders.PollIdle / 2)
+		return looks.Load()-before <= 2
+	})
+	stop()
+	in.order(p, sale.ID, "u", "", 1)
+	arrives(t, "the news of a task", worker.Arrived())
+}
