@@ -92,7 +92,7 @@ func TestAClockOfTheDatabaseThatWasSetMakesNobodyAlive(t *testing.T) {
 // TestAProcessWithoutAHeartbeatPromisesNothing until one reaches the database again.
 func TestAProcessWithoutAHeartbeatPromisesNothing(t *testing.T) {
 	t.Parallel()
-	in := installOn(t, testenv.StartRedis(t).URL())
+	in := install(t)
 	mute, other := in.start(), in.start()
 	sale := in.sale(other)
 	early := in.accept(mute, sale.ID, "early", 2)

@@ -168,13 +168,23 @@ func TestABatchIsLinkedToItsOrders(t *testing.T) {
 			t.Errorf("parent %v, links %v", s.Parent, s.Links)
 		}
 	}
-	for _, s := range named(kept, "handle ") {
+	tasks, produced := named(kept, "handle "), make(map[trace.SpanID]bool)
+	for _, s := range tasks {
 		if !linked[s.SpanContext.SpanID()] {
 			t.Errorf("no batch is linked to %v", s.SpanContext)
 		}
+		for _, l := range s.Links {
+			produced[l.SpanContext.SpanID()] = true
+		}
 	}
-	if batches != len(ids) || len(linked) != 4 || len(nothing.GetSpans()) != 0 {
-		t.Errorf("%d orders in batches, %d linked, %d spans that nobody wanted", batches, len(linked), len(nothing.GetSpans()))
+	for _, s := range named(kept, "enqueue ") {
+		if !produced[s.SpanContext.SpanID()] {
+			t.Errorf("no task is linked to %v", s.SpanContext)
+		}
+	}
+	if batches != len(ids) || len(linked) != len(tasks) || len(produced) != 4 || len(nothing.GetSpans()) != 0 {
+		t.Errorf("%d orders in batches, %d of %d tasks linked, %d of 4 orders traced, %d spans that nobody wanted",
+			batches, len(linked), len(tasks), len(produced), len(nothing.GetSpans()))
 	}
 }
 
