@@ -148,7 +148,7 @@ func (s *Service) finish(c *reserveCall, err error) {
 
 // decided reads the script's answer to one order, and notes the order if it holds one.
 func (c *reserveCall) decided(d *decoder) error {
-	s, a, r := c.a.s, c.a, c.r
+	s, a := c.a.s, c.a
 	word := d.string()
 	s.clock.read(d.int64())
 	switch word {

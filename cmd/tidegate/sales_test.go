@@ -52,8 +52,11 @@ func TestDraftsAreCalledDrafts(t *testing.T) {
 		"GET /v1/sales?limit=1000": `{"items":[` + draft + `],"next_cursor":null}`, "PUT /v1/sales/next": draft, "POST /v1/sales/next/pause": draft,
 	})
 	for _, args := range [][]string{
-		{"sales", "list"}, {"sales", "show", "next"}, {"sales", "create", "next", "--item", "shoe=1", "--lasts", "1h", "--yes"},
-		{"sales", "stock", "next", "shoe=+1"}, {"sales", "pause", "next"},
+		{"sales", "list"},
+		{"sales", "show", "next"},
+		{"sales", "create", "next", "--item", "shoe=1", "--lasts", "1h", "--yes"},
+		{"sales", "stock", "next", "shoe=+1"},
+		{"sales", "pause", "next"},
 	} {
 		if out, err := call(t, env, args...); err != nil || !strings.Contains(out, "draft") || strings.Contains(out, "scheduled") {
 			t.Errorf("%v: %v\n%s", args, err, out)
