@@ -73,7 +73,7 @@ func TestEveryContenderIsMeasured(t *testing.T) {
 
 // A turn that admits nobody, or everybody, would compare other things than it says.
 func TestAdmissionsAreCounted(t *testing.T) {
-	r := &run{redis: startRedis(t), rounds: 1, callers: 4, subjects: 1, length: 20 * time.Millisecond}
+	r := &run{redis: startRedis(t), rounds: 1, callers: 4, subjects: 1, length: 200 * time.Millisecond}
 	for _, c := range []contender{gateOnMemory("ours", "sliding_log", noCache), redisRate, ululeMemory, goLimiter} {
 		res, err := r.turn(t.Context(), trial{limit: 3, window: time.Hour, subjects: 1, sample: 1}, c, []string{"ann"}, 0)
 		if err != nil || res.admitted != 3 || res.asked <= 3 || res.failed != 0 {
