@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -44,7 +45,10 @@ func (s *Service) Patrol(ctx context.Context, report func(sale string, checks []
 			if ctx.Err() != nil {
 				return
 			}
-			if err != nil { // it is recovering, or something does not answer
+			switch {
+			case errors.Is(err, ErrRecovering): // who recovers it logs that
+				continue
+			case err != nil:
 				s.opts.Logger.WarnContext(ctx, "a sale could not be verified", slog.String("sale", id), slog.Any("error", err))
 				continue
 			}

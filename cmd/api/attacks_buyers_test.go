@@ -39,9 +39,11 @@ func (at *target) tokens(g *group) {
 		}
 		return at.send(g, a)
 	}
+	asked := 0
 	challenge := func(user string) string {
 		var problem struct{ Challenge struct{ URL string } }
-		a := order(user, "second", "")
+		asked++ // under a key of its own: a repeat is not challenged
+		a := order(user, fmt.Sprint("asks-", asked), "")
 		if a.Into(g, &problem); a.Status != http.StatusForbidden {
 			g.Fatal(a)
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func TestEmbeddedServerTellsTheFirewall(t *testing.T) {
 	written("unban 203.0.113.7 \n")
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { // the program writes before it ends
 		a := servetest.Call("GET", p.URL("internal")+"/metrics", "")
-		if !strings.Contains(string(a.Body), `tidegate_ban_script_runs_total{action="unban",result="ok"} 1`) {
+		if !regexp.MustCompile(`tidegate_ban_script_runs_total\{action="unban",result="ok"\} [1-9]`).Match(a.Body) { // what is told may be told again
 			a.Status = 0
 		}
 		return a

@@ -114,6 +114,7 @@ func TestCapacityIsFair(t *testing.T) {
 		}
 		c.leave(0)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if len(order) != 3 || order[0] != 0 || order[1] != 1 || order[2] != 2 {
 			t.Errorf("%v", order)
 		}
