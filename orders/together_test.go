@@ -60,9 +60,11 @@ func TestOrdersThatShareAScriptAreDecidedOneByOne(t *testing.T) {
 				}
 			}
 			said[i] = accepted.ReplaceAllString(fmt.Sprint(replies), "")
+			outbox := in.rdb.ZRange(t.Context(), prefix+"outbox", 0, -1).Val()
+			slices.Sort(outbox) // they are in order of time
 			left[i] = accepted.ReplaceAllString(fmt.Sprint(
 				in.rdb.HGet(t.Context(), prefix+"item", "next").Val(), in.rdb.SCard(t.Context(), prefix+"returned").Val(),
-				in.rdb.HGetAll(t.Context(), prefix+"pending").Val(), in.rdb.ZRange(t.Context(), prefix+"outbox", 0, -1).Val(),
+				in.rdb.HGetAll(t.Context(), prefix+"pending").Val(), outbox,
 				in.rdb.HGetAll(t.Context(), prefix+"keys").Val(), in.rdb.HGetAll(t.Context(), prefix+"buyers").Val(),
 				in.rdb.LRange(t.Context(), prefix+"holders", 0, -1).Val(),
 			), "")

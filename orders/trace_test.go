@@ -86,6 +86,7 @@ func TestAnOrderIsOneTrace(t *testing.T) {
 		{"handle", "enqueue", trace.SpanKindConsumer, true, map[string]string{
 			"messaging.system": "asynq", "messaging.operation.name": "handle", "messaging.operation.type": "process",
 			"messaging.destination.name": task.Queue, "messaging.message.id": task.ID, "messaging.batch.message_count": "1",
+			"tidegate.order_id": id.String(), "tidegate.sale": sale.ID, "tidegate.item": "shoe",
 		}},
 		{"commit", "handle", trace.SpanKindInternal, true, map[string]string{"messaging.batch.message_count": "1"}},
 	} {

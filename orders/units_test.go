@@ -21,6 +21,7 @@ func TestAUnitThatIsTakenIsReplaced(t *testing.T) {
 		Units: []int{2, 4}, AcceptedMS: time.Now().UnixMilli(),
 	}
 	owner.ID[15]++
+	owner.ID = p.Signed(owner.ID)
 	_, err := in.store().Commit(t.Context(), []orders.Reservation{owner})
 	must(t, err)
 	in.knows(owner)
@@ -129,6 +130,7 @@ func TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt(t *testing.T) {
 	must(t, err)
 	owner := r
 	owner.ID[15]++
+	owner.ID = p.Signed(owner.ID)
 	owner.BuyerHash, owner.Quantity, owner.Units = "owner", 1, []int{2}
 	_, err = in.store().Commit(t.Context(), []orders.Reservation{owner})
 	must(t, err)

@@ -190,7 +190,7 @@ func TestNothingSecretIsWritten(t *testing.T) {
 	if _, err := queue.Enqueue(asynq.NewTask("orders:commit", []byte(`[{"b":"`+user+`"`)), asynq.Queue("quiet-accepted-0"), asynq.TaskID("garbage")); err != nil {
 		t.Fatal(err)
 	}
-	worker.Logged("a task has orders that cannot be read")
+	worker.Logged("a task has orders that cannot be read; the outbox has them")
 
 	postgres.Kill()
 	ask()
