@@ -59,7 +59,7 @@ func (s *Service) patrolKey() string { return s.opts.Namespace + ":patrol" }
 
 const (
 	queuesOfCluster = 4 // a queue is one slot, so that one queue is the work of one master
-	formerQueues    = 4 // of the version before 0.2
+	formerQueues    = 4 // of programs of before
 )
 
 // queueName is one of the Asynq queues that accepted orders wait in.
@@ -76,7 +76,7 @@ func (s *Service) Queues() []string {
 	return names
 }
 
-// formerQueueNames are the queues in which processes of the version before 0.2 put their tasks.
+// formerQueueNames are the queues in which programs of before put their tasks.
 func (s *Service) formerQueueNames() []string {
 	names := make([]string, formerQueues)
 	for n := range names {

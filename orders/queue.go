@@ -15,9 +15,8 @@ import (
 )
 
 const (
-	// A task is a list of orders. Tasks of taskOfOne, which is what the version before 0.2 makes, are one order each.
-	taskType  = "orders:commit"
-	taskOfOne = "order:commit"
+	// A task is a list of orders. Programs of before made tasks of another type, order:commit, of one order each.
+	taskType = "orders:commit"
 
 	taskActive = "active" // state of a task that a worker has taken up
 	enqueuers  = 2        // while one waits for Redis, the other's task fills
@@ -98,7 +97,7 @@ func (s *Service) enqueueList(ctx context.Context, list []Reservation, headers m
 // parseTask reads the orders of a task. Those that cannot be read are left out: damaged says how many, and that they cannot be read keeps
 // no other from its commit.
 func parseTask(payload []byte) (list []Reservation, damaged int, err error) {
-	if bytes.HasPrefix(payload, []byte("{")) { // a taskOfOne
+	if bytes.HasPrefix(payload, []byte("{")) { // one order, by a program of before
 		r, err := ParseReservation(payload)
 		return []Reservation{r}, 0, err
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	reserveMax   = 32 // orders of one script, which holds up its server for about a millisecond
-	reserveAtOne = 2  // scripts of one item under way
+	reserveMax    = 32 // orders of one script, which holds up its server for about a millisecond
+	scriptsAtOnce = 2  // of one item
 )
 
 // reserveCall is an order on its way through reserve.lua. Who closes done has set the rest.
@@ -52,7 +52,7 @@ func (c *reserveCall) wait() error {
 }
 
 // reserveBatcher lets orders of one item share a script: a script costs as much
-// by itself as three orders add to it. What comes while reserveAtOne scripts are
+// by itself as an order adds to it. What comes while scriptsAtOnce scripts are
 // under way is the next one. Safe for concurrent use.
 type reserveBatcher struct {
 	decide func([]*reserveCall) // all of one item and standing
@@ -80,7 +80,7 @@ func (b *reserveBatcher) add(key string, c *reserveCall) {
 		b.items[key] = item
 	}
 	item.waiting = append(item.waiting, c)
-	if item.underWay < reserveAtOne {
+	if item.underWay < scriptsAtOnce {
 		item.underWay++
 		go b.work(key, item)
 	}

@@ -14,7 +14,7 @@ func TestCallsOfAnItemShareABatch(t *testing.T) {
 		<-goOn
 	})
 	var first []int
-	for range reserveAtOne {
+	for range scriptsAtOnce {
 		b.add("item", &reserveCall{})
 		first = append(first, len(<-batches))
 	}
