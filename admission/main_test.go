@@ -8,5 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	testenv.AtOnce(8)
 	os.Exit(testenv.Main(m))
 }

@@ -3,7 +3,6 @@ package semaphore_test
 import (
 	"context"
 	"crypto/rand"
-	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	beChild()
-	_ = flag.Set("test.parallel", "8") // unless the command line says otherwise: these tests wait most of the time
+	testenv.AtOnce(8)
 	os.Exit(testenv.Main(m))
 }
 
@@ -55,11 +54,18 @@ func newHouse(t testing.TB, addr string) *house {
 	return &house{t, addr, rand.Text()}
 }
 
-// eachRedis runs a test on every kind of Redis that there is.
+// eachRedis runs a test on every kind of Redis that there is, on all at once.
 func eachRedis(t *testing.T, test func(*testing.T, *house)) {
-	t.Run("redis", func(t *testing.T) { test(t, newHouse(t, testenv.Redis(t))) })
-	t.Run("cluster", func(t *testing.T) { test(t, newHouse(t, strings.Join(testenv.RedisCluster(t), ","))) })
-	t.Run("embedded", func(t *testing.T) { test(t, newHouse(t, "redis://"+miniredis.RunT(t).Addr()+"/0")) })
+	for kind, addr := range map[string]func(*testing.T) string{
+		"redis":    func(t *testing.T) string { return testenv.Redis(t) },
+		"cluster":  func(t *testing.T) string { return strings.Join(testenv.RedisCluster(t), ",") },
+		"embedded": func(t *testing.T) string { return "redis://" + miniredis.RunT(t).Addr() + "/0" },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, newHouse(t, addr(t)))
+		})
+	}
 }
 
 // client returns a client that is closed when the test ends.

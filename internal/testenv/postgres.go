@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,17 +27,56 @@ var sharedPostgres lazy[*server]
 // that of TEST_DATABASE_URL.
 func Postgres(t testing.TB) string {
 	t.Helper()
-	admin := os.Getenv("TEST_DATABASE_URL")
-	if admin == "" {
-		admin = postgresURL(sharedPostgres.get(t, func() (*server, error) { return newPostgres("") }))
-	}
-	u, err := url.Parse(admin)
-	if err != nil {
-		t.Fatalf("testenv: TEST_DATABASE_URL is not a URL")
-	}
-	name := "test_" + strings.ToLower(rand.Text()[:16])
 	// template0, because nobody can be connected to it, which would make the copy fail.
-	if err := execSQL(admin, "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+	return newDatabase(t, "template0")
+}
+
+// A Template is a database that is filled once in a test binary and copied for each test.
+type Template struct {
+	fill func(ctx context.Context, url string) error
+	name lazy[string]
+}
+
+// NewTemplate returns a template. The first Copy calls fill, which must close its connections.
+func NewTemplate(fill func(ctx context.Context, url string) error) *Template {
+	return &Template{fill: fill}
+}
+
+// Copy is Postgres with what the template holds.
+func (p *Template) Copy(t testing.TB) string {
+	t.Helper()
+	if os.Getenv("TEST_DATABASE_URL") != "" { // that server outlives the tests, and nobody would drop the template
+		url := Postgres(t)
+		if err := p.fill(t.Context(), url); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+		return url
+	}
+	admin := adminURL(t)
+	return newDatabase(t, p.name.get(t, func() (string, error) {
+		name, err := createDatabase(admin, "template0")
+		if err != nil {
+			return "", err
+		}
+		return name, p.fill(context.Background(), withDatabase(admin, name))
+	}))
+}
+
+// adminURL is a database of the shared server.
+func adminURL(t testing.TB) string {
+	t.Helper()
+	if admin := os.Getenv("TEST_DATABASE_URL"); admin != "" {
+		return admin
+	}
+	return postgresURL(sharedPostgres.get(t, func() (*server, error) { return newPostgres("") }))
+}
+
+// newDatabase copies a database of the shared server for one test.
+func newDatabase(t testing.TB, template string) string {
+	t.Helper()
+	admin := adminURL(t)
+	name, err := createDatabase(admin, template)
+	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
 	t.Cleanup(func() {
@@ -44,6 +84,20 @@ func Postgres(t testing.TB) string {
 			t.Errorf("testenv: %v", err)
 		}
 	})
+	return withDatabase(admin, name)
+}
+
+func createDatabase(admin, template string) (name string, err error) {
+	if _, err := url.Parse(admin); err != nil {
+		return "", errors.New("TEST_DATABASE_URL is not a URL")
+	}
+	name = "test_" + strings.ToLower(rand.Text()[:16])
+	return name, execSQL(admin, "CREATE DATABASE "+name+" TEMPLATE "+template)
+}
+
+// withDatabase is the URL of another database of a server.
+func withDatabase(admin, name string) string {
+	u, _ := url.Parse(admin) // createDatabase has parsed it
 	u.Path = "/" + name
 	return u.String()
 }
@@ -193,8 +247,8 @@ func (p *PostgresServer) copyData(from, to string) {
 	if err := os.RemoveAll(to); err != nil {
 		p.t.Fatalf("testenv: %v", err)
 	}
-	if out, err := exec.CommandContext(p.t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
-		p.t.Fatalf("testenv: copy the data of Postgres: %v: %s", err, out)
+	if err := copyFolder(p.t.Context(), from, to); err != nil {
+		p.t.Fatalf("testenv: %v", err)
 	}
 }
 
@@ -242,13 +296,11 @@ func newPostgres(faketime string, settings ...string) (*server, error) {
 					return err
 				}
 			}
-			cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", filepath.Join(s.dir, "data"),
-				"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
-			cmd.Dir = s.dir
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: attr.Credential}
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				return fmt.Errorf("initdb: %w: %s", err, out)
+			if err := initialize(ctx, bin, attr.Credential); err != nil {
+				return err
+			}
+			if err := copyFolder(ctx, initialized.dir, filepath.Join(s.dir, "data")); err != nil {
+				return err
 			}
 			if faketime == "" {
 				return nil
@@ -257,6 +309,47 @@ func newPostgres(faketime string, settings ...string) (*server, error) {
 		},
 	}
 	return s, s.create()
+}
+
+// initialized is a data folder that no server has run on: initdb takes a second of CPU, a copy takes little.
+var initialized struct {
+	sync.Mutex
+	dir string
+}
+
+// initialize makes it, if it was not made or is gone with the servers of an earlier Lend.
+func initialize(ctx context.Context, bin string, user *syscall.Credential) error {
+	initialized.Lock()
+	defer initialized.Unlock()
+	if _, err := os.Stat(initialized.dir); err == nil {
+		return nil
+	}
+	parent, err := tempDir("initdb")
+	if err != nil {
+		return err
+	}
+	if user != nil {
+		if err := os.Chown(parent, int(user.Uid), int(user.Gid)); err != nil {
+			return err
+		}
+	}
+	dir := filepath.Join(parent, "data")
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", dir,
+		"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	cmd.Dir = parent
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	initialized.dir = dir
+	return nil
+}
+
+func copyFolder(ctx context.Context, from, to string) error {
+	if out, err := exec.CommandContext(ctx, "cp", "-a", from, to).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the data of Postgres: %w: %s", err, out)
+	}
+	return nil
 }
 
 // postgresReady asks for the data folder, since another process may have taken the port first.

@@ -1,5 +1,5 @@
 // Package testenv gives tests the real servers that the product runs on: Redis, a Redis Cluster and Postgres, started on
-// free loopback ports with data in a temporary folder, and gone with the test process however that ends.
+// free loopback ports with data in a temporary folder (in memory, if it has room), and gone with the test process however that ends.
 //
 // Redis, RedisCluster and Postgres hand out servers shared by the whole test binary: use unique names, never FLUSHDB.
 // StartRedis and StartPostgres start one that a test may kill, freeze and restart.
@@ -9,10 +9,13 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -32,6 +35,10 @@ const (
 //	func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 func Main(m *testing.M) int {
 	redis.SetLogger(quiet{}) // tests lose servers on purpose
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" { // a benchmark measures the disk as well
+		scratch.parent = memory()
+	}
 	code := m.Run()
 	// Before the servers stop: a goroutine that waits for one would end with it and the leak stay hidden.
 	if code == 0 {
@@ -42,6 +49,14 @@ func Main(m *testing.M) int {
 	}
 	stopAll()
 	return code
+}
+
+// AtOnce has so many parallel tests run at once, unless -parallel says another number. Call it before Main, where tests wait more than
+// they compute.
+func AtOnce(tests int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(tests)); err != nil {
+		panic(err)
+	}
 }
 
 type quiet struct{}
@@ -78,8 +93,20 @@ func (l *lazy[T]) get(t testing.TB, start func() (T, error)) T {
 // scratch is the folder that holds the data of all servers of this process, locked while the process lives.
 var scratch struct {
 	sync.Mutex
-	path string
-	lock *os.File
+	parent string // empty for that of temporary files
+	path   string
+	lock   *os.File
+}
+
+// memory is a folder of files in memory, if there is one with room for the data of tests: Postgres creates a database there with a tenth
+// of the work, and no server waits for a disk that is busy. TMPDIR overrides it.
+func memory() string {
+	const folder, room = "/dev/shm", 4 << 30
+	var stat syscall.Statfs_t
+	if os.Getenv("TMPDIR") != "" || syscall.Statfs(folder, &stat) != nil || stat.Bavail*uint64(stat.Bsize) < room {
+		return ""
+	}
+	return folder
 }
 
 // tempDir makes a folder for one server.
@@ -87,8 +114,8 @@ func tempDir(name string) (string, error) {
 	scratch.Lock()
 	defer scratch.Unlock()
 	if scratch.path == "" {
-		removeAbandoned()
-		path, err := os.MkdirTemp("", "tidegate-test-")
+		removeAbandoned(cmp.Or(scratch.parent, os.TempDir()))
+		path, err := os.MkdirTemp(scratch.parent, "tidegate-test-")
 		if err != nil {
 			return "", err
 		}
@@ -110,8 +137,8 @@ func tempDir(name string) (string, error) {
 
 // removeAbandoned removes what killed test processes left behind: folders that nobody holds the lock of. A young one may
 // be between its making and its locking.
-func removeAbandoned() {
-	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), "tidegate-test-*"))
+func removeAbandoned(parent string) {
+	paths, _ := filepath.Glob(filepath.Join(parent, "tidegate-test-*"))
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {

@@ -4,6 +4,7 @@ package databases
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -15,16 +16,27 @@ import (
 	"github.com/tidegate/tidegate/orders/sqlite"
 )
 
+var migrated = testenv.NewTemplate(func(ctx context.Context, url string) error {
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		return err
+	}
+	return errors.Join(migrations.Postgres(ctx, db), db.Close())
+})
+
+// Postgres is the URL of a Postgres database of one test's own that is up to date.
+func Postgres(t testing.TB) string { return migrated.Copy(t) }
+
 // Each runs test over Postgres and over SQLite, with a database of its own that is up to date, and the one of the two functions that opens
 // what is tested there.
 func Each[T any](t *testing.T, inPostgres, inSQLite func(*sql.DB) T, test func(t *testing.T, db *sql.DB, open func(*sql.DB) T)) {
 	for _, c := range []struct {
-		driver  string
-		dsn     func(t *testing.T) string
-		migrate func(context.Context, *sql.DB) error
-		open    func(*sql.DB) T
+		driver string
+		dsn    func(t *testing.T) string
+		update func(context.Context, *sql.DB) error
+		open   func(*sql.DB) T
 	}{
-		{"pgx", func(t *testing.T) string { return testenv.Postgres(t) }, migrations.Postgres, inPostgres},
+		{"pgx", func(t *testing.T) string { return Postgres(t) }, migrations.CheckPostgres, inPostgres},
 		{"sqlite", func(t *testing.T) string {
 			return "file:" + filepath.Join(t.TempDir(), "test.db") + "?" + sqlite.Options
 		}, migrations.SQLite, inSQLite},
@@ -35,7 +47,7 @@ func Each[T any](t *testing.T, inPostgres, inSQLite func(*sql.DB) T, test func(t
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = db.Close() })
-			if err := c.migrate(t.Context(), db); err != nil {
+			if err := c.update(t.Context(), db); err != nil {
 				t.Fatal(err)
 			}
 			test(t, db, c.open)
