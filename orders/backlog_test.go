@@ -14,6 +14,7 @@ import (
 
 // An order waits, is in work while the database holds its commit, and is then gone from the backlog.
 func TestBacklog(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p)
@@ -67,6 +68,7 @@ func TestBacklog(t *testing.T) {
 
 // A task that comes twice, as after a sweeper or a worker that died, confirms nothing a second time.
 func TestACommitCountsOnce(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	var confirmed atomic.Int32
 	p := in.start(func(o *orders.Options) { o.Measures.Confirmed = func(time.Duration) { confirmed.Add(1) } })

@@ -16,6 +16,7 @@ import (
 
 // TestASaleOnACluster sells items that live on different masters.
 func TestASaleOnACluster(t *testing.T) {
+	t.Parallel()
 	nodes := testenv.RedisCluster(t)
 	in := installOn(t, "redis://"+strings.Join(nodes, ","))
 	p := in.start()
@@ -49,6 +50,7 @@ func TestASaleOnACluster(t *testing.T) {
 // TestAPromotedReplicaTakesNoOrderOfTheOldEpoch has met the replica before, so
 // that no new connection tells that another server answers now.
 func TestAPromotedReplicaTakesNoOrderOfTheOldEpoch(t *testing.T) {
+	t.Parallel()
 	cluster := testenv.StartFailoverCluster(t, time.Minute)
 	in := installOn(t, "redis://"+strings.Join(cluster.Addrs, ","))
 	p := in.start()

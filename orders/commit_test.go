@@ -16,6 +16,7 @@ import (
 )
 
 func TestAPoisonousOrderIsADeadLetterAndFailsNobodyElse(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 100 })
@@ -51,6 +52,7 @@ func TestAPoisonousOrderIsADeadLetterAndFailsNobodyElse(t *testing.T) {
 func (in *installation) store() orders.Store { return postgres.New(in.pool) }
 
 func TestATaskDeliveredTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	in.work(p)
@@ -85,6 +87,7 @@ func TestATaskDeliveredTwiceChangesNothing(t *testing.T) {
 }
 
 func TestTheSweeperCommitsWhatTheQueueLost(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p)
@@ -113,6 +116,7 @@ func (in *installation) deleteTasks() (deleted int64) {
 }
 
 func TestWaitersHearOfACommitAtOnce(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	api, worker := in.start(), in.start()
 	sale := in.sale(api, func(s *orders.Sale) { s.Items[0].Stock = 50 })
@@ -147,6 +151,7 @@ func TestWaitersHearOfACommitAtOnce(t *testing.T) {
 }
 
 func TestAnOrderIsItsBuyersAlone(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p, other := in.start(), in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.RequiresUser = false })
@@ -187,6 +192,7 @@ func TestAnOrderIsItsBuyersAlone(t *testing.T) {
 }
 
 func TestAnOrderOfASaleNotHeardOfYetIsNotUnknown(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	const never = 1<<24 - 1 // number of an item
@@ -199,6 +205,7 @@ func TestAnOrderOfASaleNotHeardOfYetIsNotUnknown(t *testing.T) {
 }
 
 func TestAHangUpTearsNoReservation(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p)
@@ -218,6 +225,7 @@ func TestAHangUpTearsNoReservation(t *testing.T) {
 // TestManySalesAtOnce defines more sales than the pool has connections: each
 // leads with one connection and needs another.
 func TestManySalesAtOnce(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	var wg sync.WaitGroup
@@ -236,6 +244,7 @@ func TestManySalesAtOnce(t *testing.T) {
 
 // TestNoStatusGoesBackWhileTheDatabaseIsAway: between a commit and its note in Redis the order is confirmed in the one and pending in the other.
 func TestNoStatusGoesBackWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p, other, worker := in.start(), in.start(), in.start()
 	sale := in.sale(p)

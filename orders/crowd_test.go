@@ -78,6 +78,7 @@ func (in *installation) crowd(sale string, buyers int, disturb func(sold func(in
 
 // TestForgettingInTheMiddleOfASaleLosesNothing while the processes live.
 func TestForgettingInTheMiddleOfASaleLosesNothing(t *testing.T) {
+	t.Parallel()
 	const stock = 1200
 	for name, forget := range map[string]func(*installation, *testenv.RedisServer){
 		"FLUSHALL":                     func(in *installation, _ *testenv.RedisServer) { must(in.t, in.rdb.FlushAll(in.t.Context()).Err()) },

@@ -29,6 +29,7 @@ func (in *installation) bury(p *process, sale, buyer string) (id orders.ID, allo
 }
 
 func TestADeadLetterIsReplayedOnceItMay(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p, other := in.start(), in.start()
 	in.work(p)
@@ -62,13 +63,19 @@ func TestADeadLetterIsReplayedOnceItMay(t *testing.T) {
 	if paid, err := p.Capture(t.Context(), id, "pi_1"); err != nil || paid.Action != orders.ActionNone {
 		t.Errorf("the capture repeated: %+v, %v", paid, err)
 	}
-	events, err := p.Events(t.Context(), 0, 10, 0)
-	if err != nil || len(events) != 2 || events[0].OrderID != id {
-		t.Errorf("%+v, %v", events, err)
+	var events []orders.Event
+	eventually(t, "both events are in the feed", func() bool { // which waits for transactions of other tests
+		events, err = p.Events(t.Context(), 0, 10, 0)
+		must(t, err)
+		return len(events) >= 2
+	})
+	if len(events) != 2 || events[0].OrderID != id {
+		t.Errorf("%+v", events)
 	}
 }
 
 func TestADeadLetterIsInTheLists(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	in.work(p)
@@ -107,6 +114,7 @@ func TestADeadLetterIsInTheLists(t *testing.T) {
 
 // TestAReplayedDuplicateGivesBackItsUnits has another order take the letter's identity meanwhile.
 func TestAReplayedDuplicateGivesBackItsUnits(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	in.work(p)
@@ -137,6 +145,7 @@ func TestAReplayedDuplicateGivesBackItsUnits(t *testing.T) {
 }
 
 func TestADeadLetterKeepsItsUnitsWhenRedisForgets(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	in.work(p)

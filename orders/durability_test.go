@@ -20,6 +20,7 @@ func keeping(d orders.Durability) func(*orders.Options) {
 }
 
 func TestDurabilityIsCheckedAtTheStart(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	check := func(d orders.Durability) error {
@@ -80,6 +81,7 @@ func TestDurabilityIsCheckedAtTheStart(t *testing.T) {
 }
 
 func TestReplicatedPromisesWhatAReplicaHas(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	replica := server.StartReplica()
 	in := installOn(t, server.URL())
@@ -128,6 +130,7 @@ func TestReplicatedPromisesWhatAReplicaHas(t *testing.T) {
 // TestWhatAReplicaHasNeedsNoProcess cuts the replica off, kills the master and with it the process that has taken orders to the
 // last: whatever it has promised, the replica has.
 func TestWhatAReplicaHasNeedsNoProcess(t *testing.T) {
+	t.Parallel()
 	s := testenv.StartSentinel(t)
 	in := installOn(t, "redis+sentinel://"+strings.Join(s.Sentinels, ",")+"/"+s.Master)
 	p := in.start(keeping(orders.DurabilityReplicated), func(o *orders.Options) { o.Timeout = 200 * time.Millisecond })
@@ -170,6 +173,7 @@ func TestWhatAReplicaHasNeedsNoProcess(t *testing.T) {
 
 // TestReplicatedCallersShareTheWaiting has many at once, and takes the script from Redis in between.
 func TestReplicatedCallersShareTheWaiting(t *testing.T) {
+	t.Parallel()
 	const callers, each = 50, 4
 	server := testenv.StartRedis(t)
 	server.StartReplica()
@@ -214,6 +218,7 @@ func TestReplicatedCallersShareTheWaiting(t *testing.T) {
 
 // TestWhatWasNotFlushedComesBackFromTheProcess is what everysec loses with the machine, and who has it then.
 func TestWhatWasNotFlushedComesBackFromTheProcess(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t, "--appendfsync", "everysec")
 	in := installOn(t, server.URL())
 	p := in.start(keeping(orders.DurabilityEverysec))
@@ -234,6 +239,7 @@ func TestWhatWasNotFlushedComesBackFromTheProcess(t *testing.T) {
 
 // TestWhatWasFlushedNeedsNoProcess crashes Redis' machine at the moment of the promise, and the process with it.
 func TestWhatWasFlushedNeedsNoProcess(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t, "--appendfsync", "always")
 	in := installOn(t, server.URL())
 	p := in.start(keeping(orders.DurabilityFsync))

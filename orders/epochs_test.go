@@ -12,6 +12,7 @@ import (
 )
 
 func TestARedisThatTakesNoWritesRaisesNoEpoch(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	p := in.start()
@@ -38,6 +39,7 @@ func TestARedisThatTakesNoWritesRaisesNoEpoch(t *testing.T) {
 // TestManyEpochsAreLookedAtTogether leaves an order of a process that is gone in
 // the keys of the first epoch, and 15,000 attempts behind which nobody dropped.
 func TestManyEpochsAreLookedAtTogether(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	gone, p := in.start(), in.start()

@@ -31,6 +31,9 @@ var (
 // errNoLease: a recovery may be going on without this process, so it promises nothing.
 var errNoLease = fmt.Errorf("%w: database: no heartbeat has reached it for %v", ErrUnavailable, leaseFor)
 
+// errLeaseLapsed: the order was accepted in an earlier lease, and may be rejected when it is handed over.
+var errLeaseLapsed = fmt.Errorf("%w: the order was accepted before a silence, and is about to be handed over", ErrUnavailable)
+
 // errOvertaken: another leader has raised the epoch, or holds an item.
 var errOvertaken = fmt.Errorf("%w: another leader has the sale", ErrRecovering)
 

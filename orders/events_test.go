@@ -10,6 +10,7 @@ import (
 
 // TestADatabaseThatStandsStillEndsLists has it keep its connections and answer nothing.
 func TestADatabaseThatStandsStillEndsLists(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	stop, err := in.pool.Begin(t.Context())

@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,12 +33,15 @@ const (
 	Silence  = silence
 )
 
-// RunReserve is one call of reserve.lua, with its replies but for the time.
+// RunReserve is one call of reserve.lua, with its replies but for the times.
 func (s *Service) RunReserve(ctx context.Context, list ...Reservation) ([][]any, error) {
 	decoders, err := s.runReserve(ctx, s.itemKeys(list[0].Sale, list[0].Item, list[0].Epoch), list, asBuyer)
 	replies := make([][]any, len(decoders))
 	for i, d := range decoders {
 		replies[i] = append([]any{d.reply[0]}, d.reply[2:]...)
+		if d.reply[0] == "reserved" {
+			replies[i] = slices.Delete(replies[i], 3, 4)
+		}
 	}
 	return replies, err
 }
@@ -47,3 +51,15 @@ const PollIdle = pollIdle
 
 // Arrived tells that somebody enqueued a task after a while without.
 func (s *Service) Arrived() <-chan struct{} { return s.arrived }
+
+// ReadClock notes what a server says the time is.
+func (s *Service) ReadClock(now time.Time) { s.clock.read(now.UnixMilli()) }
+
+// Remembered are the records of the orders that this process remembers, by id.
+func (s *Service) Remembered() map[string]string {
+	records := make(map[string]string)
+	for _, r := range s.ledger.all() {
+		records[r.ID.String()] = r.record()
+	}
+	return records
+}

@@ -16,15 +16,16 @@ const (
 	beatWithin = 2 * time.Second
 	// leaseFor is how long after a heartbeat a process promises orders.
 	leaseFor = 5 * time.Second
-	// silence is after how long without a heartbeat nobody waits for a process.
-	// The margin over its lease is for clocks that run at other speeds, and for an
-	// answer that is on its way. How long silence lasts is a question of speed: how
-	// long the sale stays closed for a process that died just before.
+	// silence is how long a leader waits for a process whose heartbeat does not
+	// change. It exceeds the lease by a margin for clocks that run at different
+	// speeds and for answers on their way. A longer silence would be as safe, but
+	// a sale would stay closed longer for a process that died just before.
 	silence = 6 * time.Second
-	// rollGap is for how long the roll may not be read without a gap.
+	// rollGap is the longest time between two readings of the roll after which
+	// the observation still goes on.
 	rollGap = 4 * beatEvery
-	// handOverMost is how long a leader waits for processes that live and do not
-	// hand over; then it gives up, and another attempt begins.
+	// handOverMost is how long a leader waits for processes that are alive and do
+	// not hand over. Then its attempt fails, and another one begins.
 	handOverMost = 30 * time.Second
 	handOverLook = 20 * time.Millisecond
 )
@@ -123,9 +124,9 @@ func (s *Service) awaitHandOver(ctx context.Context, lead Lead) (late []Reservat
 			return nil, err
 		}
 		s.roll.observe(asked, time.Now(), roll)
-		silent, others := s.roll.awaited(asked, roll)
+		silent, waitFor := s.roll.awaited(asked, roll)
 		switch {
-		case others == 0:
+		case waitFor == 0:
 			failpoint.Step(failpoint.LeaderEndsHandOver)
 			if err := s.store.EndHandOver(ctx, lead, silent); err != nil {
 				return nil, err

@@ -66,6 +66,7 @@ func (in *installation) sellOut(p *process, sale, name string) (ids []orders.ID)
 
 // TestAnotherOneFinishesWhatALeaderBegan has the leader die at each step.
 func TestAnotherOneFinishesWhatALeaderBegan(t *testing.T) {
+	t.Parallel()
 	type death struct {
 		call  string
 		after bool

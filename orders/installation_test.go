@@ -19,6 +19,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
@@ -47,7 +48,7 @@ func install(t testing.TB) *installation {
 const redisPatience = 5 * time.Second
 
 func installOn(t testing.TB, redisURL string) *installation {
-	return installIn(t, redisURL, testenv.Postgres(t))
+	return installIn(t, redisURL, databases.Postgres(t))
 }
 
 func installIn(t testing.TB, redisURL, url string) *installation {

@@ -19,6 +19,7 @@ import (
 // TestAProcessThatStoodStillLosesNoUnitToAnybody wakes it when the sale has been
 // rebuilt without what it remembers.
 func TestAProcessThatStoodStillLosesNoUnitToAnybody(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		stock, confirmed, late int // of its five orders
 	}{{20, 5, 0}, {8, 3, 2}, {5, 0, 5}} {
@@ -62,6 +63,7 @@ func TestAProcessThatStoodStillLosesNoUnitToAnybody(t *testing.T) {
 // TestABatchOfBeforeIsNotCommittedAfterwards holds a worker's commit up until
 // the sale was rebuilt and the order's unit sold to somebody else.
 func TestABatchOfBeforeIsNotCommittedAfterwards(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	stopped, worker, other := in.start(), in.start(), in.start()
@@ -91,6 +93,7 @@ func TestABatchOfBeforeIsNotCommittedAfterwards(t *testing.T) {
 // TestAnAnswerOfAnEarlierEpochPromisesNothing has Redis' answer arrive when the
 // process has handed over.
 func TestAnAnswerOfAnEarlierEpochPromisesNothing(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	p := in.start(func(o *orders.Options) { o.Timeout = 20 * time.Second })
@@ -139,6 +142,7 @@ func TestAnAnswerOfAnEarlierEpochPromisesNothing(t *testing.T) {
 // TestARequestOfAnEarlierEpochReservesNothing: it was checked before the sale
 // was rebuilt, and is decided afterwards.
 func TestARequestOfAnEarlierEpochReservesNothing(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	p := in.start()
@@ -163,6 +167,7 @@ func TestARequestOfAnEarlierEpochReservesNothing(t *testing.T) {
 // TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed: it was taken into the second,
 // and its leader died before it could drop the keys of the first.
 func TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t, "--appendfsync", "always") // only its file has the order when it is killed
 	in := installOn(t, server.URL())
 	gone, p := in.start(), in.start()

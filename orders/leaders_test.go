@@ -40,6 +40,7 @@ func (s schedule) reopens() bool { return s.step == "drop" || s.step == "open" &
 // stands still before and behind each step, loses its lock, and goes on when
 // another one has recovered the sale and sold of it, or is about to open it.
 func TestALeaderThatLostItsLockUndoesNothing(t *testing.T) {
+	t.Parallel()
 	for _, step := range []string{"raise epoch", "lead", "seal", "hand-over", "end hand-over", "holdings", "load", "open", "drop"} {
 		for i := range 8 {
 			s := schedule{step, i&1 > 0, i&2 > 0, i&4 > 0}
@@ -220,6 +221,7 @@ func (l epochLoads) once(t *testing.T) {
 // TestAnItemThatIsStoredLateIsNotEmptied has the operator's process stand still
 // when it has stored a new item. Another one recovers the sale and sells it.
 func TestAnItemThatIsStoredLateIsNotEmptied(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	slow, other := in.start(), in.start()
@@ -267,6 +269,7 @@ func TestAnItemThatIsStoredLateIsNotEmptied(t *testing.T) {
 
 // TestAnItemOfASaleThatIsRecoveringIsIntroduced into the epoch that is being loaded.
 func TestAnItemOfASaleThatIsRecoveringIsIntroduced(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	leader, operator := in.start(), in.start()
@@ -306,6 +309,7 @@ func TestAnItemOfASaleThatIsRecoveringIsIntroduced(t *testing.T) {
 // TestAnItemHasOneLeader: the one of the highest epoch. What any other one asks
 // for is refused, and changes nothing.
 func TestAnItemHasOneLeader(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	at := func(epoch int64) []string { return p.LedKeys("sale", "shoe", epoch) }

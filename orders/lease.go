@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// lease is for how long this process may promise orders. A heartbeat that
-// reached the database renews it. It ends before anybody takes the process for
-// silent, so a process that a recovery leaves out promises nothing. It goes by
-// the monotonic clock of this process. The zero value is a lease that has not
-// begun. Safe for concurrent use.
+// lease is the time during which this process may promise orders. A heartbeat
+// that reached the database renews it. It ends before any observer takes the
+// process for silent, so a process that a recovery does not wait for promises
+// nothing. It uses the monotonic clock of this process. The zero value is a
+// lease that has not begun. Safe for concurrent use.
 type lease struct {
 	mu    sync.Mutex
 	until time.Time
@@ -28,8 +28,9 @@ func (l *lease) renew(sent, now time.Time) {
 	}
 }
 
-// held returns the term of the lease, if it has one. What was asked in one term
-// and answered in another was asked before others may have gone on.
+// held returns the term of the lease, and whether the process holds it. Between
+// two terms a sale may have been recovered without this process, so what was
+// asked or promised in one term is not relied on in another.
 func (l *lease) held(now time.Time) (term int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -86,7 +86,7 @@ func TestSilence(t *testing.T) {
 			{8 * time.Second, "other", beats("11"), "", 1},
 		},
 	} {
-		var s sightings
+		var s observer
 		start := time.Now()
 		for i, l := range looks {
 			roll := Roll{Server: l.server}

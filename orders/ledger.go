@@ -40,6 +40,7 @@ type entry struct {
 	what  kind
 	r     Reservation // while it is pending
 	order Order       // as it was seen last
+	term  int64       // of the lease in which it was accepted, or last found in Redis
 	since time.Time   // accepted here, or asked about last
 }
 
@@ -76,19 +77,20 @@ func (l *ledger) unclaim() {
 	l.claimed--
 }
 
-// add remembers an order in the room that was claimed for it. It returns false
-// when the epoch of its reservation is over: nobody would look for it any more.
-func (l *ledger) add(who identity, r Reservation) bool {
+// add remembers an order in the room that was claimed for it, and the term of the lease in which it is accepted, or was found in Redis again.
+// It returns false when the epoch of its reservation is over: nobody would look for it any more.
+func (l *ledger) add(who identity, r Reservation, term int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.Epoch < l.epochs[r.Sale] {
 		return false
 	}
-	if _, twice := l.pending[r.ID]; twice {
+	if e, twice := l.pending[r.ID]; twice {
+		e.term = term
 		l.claimed--
 		return true
 	}
-	e := &entry{identity: who, r: r, order: r.Accepted(), since: time.Now()}
+	e := &entry{identity: who, r: r, order: r.Accepted(), term: term, since: time.Now()}
 	l.pending[r.ID], l.known[who] = e, e
 	return true
 }
@@ -195,6 +197,14 @@ func (l *ledger) held(who identity) (o Order, what kind, ok bool) {
 		return Order{}, 0, false
 	}
 	return e.order, e.what, true
+}
+
+// promised tells whether the pending order of an identity was accepted in that term of the lease.
+func (l *ledger) promised(who identity, term int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.known[who]
+	return ok && e.what == pending && e.term == term
 }
 
 // accepted finds an uncommitted order.

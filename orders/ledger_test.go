@@ -54,7 +54,7 @@ func TestTheLedgerIsBounded(t *testing.T) {
 			t.Fatalf("no room for order %d", i)
 		}
 		who := identity{item: 1, buyer: ids[i].String()}
-		l.add(who, Reservation{ID: ids[i], Quantity: 1})
+		l.add(who, Reservation{ID: ids[i], Quantity: 1}, 1)
 		if i >= 2 {
 			l.settle(ids[i-2], StatusConfirmed)
 			l.settle(ids[i-2], StatusConfirmed) // hearing it twice frees one place
@@ -101,7 +101,7 @@ func TestTheLedgerSaysWhatIsCertain(t *testing.T) {
 	clear(l.known)
 	id := newID(now, 1)
 	l.claim()
-	l.add(who, Reservation{ID: id, Quantity: 1})
+	l.add(who, Reservation{ID: id, Quantity: 1}, 1)
 	for _, step := range []struct {
 		what string
 		do   func()

@@ -16,6 +16,7 @@ import (
 // TestPaymentAgainstExpiryHasOneWinner has a thousand orders' time be up while
 // they are paid, in two processes and by two workers.
 func TestPaymentAgainstExpiryHasOneWinner(t *testing.T) {
+	t.Parallel()
 	const count, payers = 1000, 8
 	in := install(t)
 	ps := []*process{in.start(), in.start()}
@@ -73,6 +74,7 @@ func TestPaymentAgainstExpiryHasOneWinner(t *testing.T) {
 
 // TestCancellationAgainstPaymentAndItself has two processes cancel what a third one gets paid.
 func TestCancellationAgainstPaymentAndItself(t *testing.T) {
+	t.Parallel()
 	const count = 300
 	in := install(t)
 	ps := []*process{in.start(), in.start(), in.start()}
@@ -120,6 +122,7 @@ func TestCancellationAgainstPaymentAndItself(t *testing.T) {
 }
 
 func TestAnEarlyPaymentWaitsForTheCommit(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	api, worker := in.start(), in.start()
 	sale := in.sale(api)
@@ -158,6 +161,7 @@ func TestAnEarlyPaymentWaitsForTheCommit(t *testing.T) {
 }
 
 func TestAPaymentOfAnOrderThatNobodyCommitsIsToBeRepeated(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	api := in.start()
 	sale := in.sale(api)
@@ -180,6 +184,7 @@ func TestAPaymentOfAnOrderThatNobodyCommitsIsToBeRepeated(t *testing.T) {
 
 // TestWhatEndedIsSoldAgain to another buyer, in another process, which had said that there is nothing left.
 func TestWhatEndedIsSoldAgain(t *testing.T) {
+	t.Parallel()
 	for _, how := range []orders.Status{orders.StatusCancelled, orders.StatusExpired} {
 		t.Run(string(how), func(t *testing.T) {
 			in := install(t)
@@ -222,6 +227,7 @@ func TestWhatEndedIsSoldAgain(t *testing.T) {
 // TestTheSameBuyerAfterTheEnd: the quota is given back; who named no key gets a
 // new order, a key still stands for the old one.
 func TestTheSameBuyerAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, how := range []orders.Status{orders.StatusCancelled, orders.StatusExpired} {
 		for _, key := range []string{"", "key"} {
 			t.Run(fmt.Sprintf("%s, key %q", how, key), func(t *testing.T) {

@@ -32,24 +32,24 @@ func (r *recovery) load(ctx context.Context) error {
 }
 
 // readmit takes late orders into the leader's epoch and commits them, while
-// nobody else can reserve. It returns which they were. Each is a call of its
-// own: there are at most as many as were in flight.
+// nobody else can reserve. It returns those that the database did not have. Each
+// order is a call of its own: there are at most as many as were in flight.
 func (r *recovery) readmit(ctx context.Context, list []Reservation) ([]Reservation, error) {
 	s := r.s
 	seen := make(map[ID]struct{}, len(list))
 	ids := make([]ID, 0, len(list))
-	once := list[:0]
+	distinct := list[:0]
 	for _, late := range list {
 		if _, twice := seen[late.ID]; !twice { // found in Redis, and handed over as well
 			seen[late.ID] = struct{}{}
-			ids, once = append(ids, late.ID), append(once, late)
+			ids, distinct = append(ids, late.ID), append(distinct, late)
 		}
 	}
-	late, err := s.uncommitted(ctx, once)
+	late, err := s.uncommitted(ctx, distinct)
 	if err != nil {
 		return nil, err
 	}
-	var again []Reservation
+	var toCommit []Reservation
 	for _, l := range late {
 		sh, ok := r.l.shelves[l.Item]
 		if !ok {
@@ -60,11 +60,11 @@ func (r *recovery) readmit(ctx context.Context, list []Reservation) ([]Reservati
 			return nil, err
 		}
 		if status == "" {
-			again = append(again, readmitted)
+			toCommit = append(toCommit, readmitted)
 		}
 	}
-	left, err := s.commitAll(ctx, again)
-	if err == nil && len(left) > 0 {
+	refused, err := s.commitAll(ctx, toCommit)
+	if err == nil && len(refused) > 0 {
 		err = errOvertaken
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ type loader struct {
 	keys, holders, buyers, free []any // of the next call of load.lua
 }
 
-// mark is what unmark of prelude.lua takes apart.
+// mark is a buyer's entry in the hash of buyers: units held and ids of the orders, as unmark of prelude.lua reads it.
 type mark struct {
 	units int
 	ids   string
@@ -121,7 +121,7 @@ func (ld *loader) flush(ctx context.Context, least int) error {
 	return ld.r.runScript(ctx, loadScript, ld.sh, args...)
 }
 
-// finish hands out again what lies between the units sold.
+// finish makes the units below the highest one sold free again, if no order owns them, and writes the rest.
 func (ld *loader) finish(ctx context.Context) error {
 	for u := 1; u <= ld.last; u++ {
 		if _, ok := ld.owned[u]; ok {

@@ -17,6 +17,7 @@ import (
 // TestAnEarlierMomentPutBackLosesNothing restarts Redis from a snapshot: it
 // forgot what came after, and has again what was over.
 func TestAnEarlierMomentPutBackLosesNothing(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	ps := []*process{in.start(), in.start()}
@@ -62,6 +63,7 @@ func TestAnEarlierMomentPutBackLosesNothing(t *testing.T) {
 
 // TestAReplicaThatWasBehindIsPromoted by sentinels, and lacks what was accepted last.
 func TestAReplicaThatWasBehindIsPromoted(t *testing.T) {
+	t.Parallel()
 	s := testenv.StartSentinel(t)
 	in := installOn(t, "redis+sentinel://"+strings.Join(s.Sentinels, ",")+"/"+s.Master)
 	ps := []*process{in.start(), in.start()}
@@ -99,6 +101,7 @@ func TestAReplicaThatWasBehindIsPromoted(t *testing.T) {
 
 // TestALargeSaleReopens whose orders are read in many parts.
 func TestALargeSaleReopens(t *testing.T) {
+	t.Parallel()
 	const count = 10_000
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
@@ -150,6 +153,7 @@ func (in *installation) sold(sale string, count int) {
 // TestUnitsOnTheirWayBackWhenRedisForgets come back once: counted as free when
 // the sale is rebuilt, or returned to what was counted, never both.
 func TestUnitsOnTheirWayBackWhenRedisForgets(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	p, q := in.start(), in.start()
@@ -204,6 +208,7 @@ func TestUnitsOnTheirWayBackWhenRedisForgets(t *testing.T) {
 
 // TestAProcessThatLeavesHandsOverWhatItRemembers while Redis has forgotten it.
 func TestAProcessThatLeavesHandsOverWhatItRemembers(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	leaving, other := in.start(), in.start()

@@ -55,6 +55,7 @@ func (m *model) decide(user, key string, quantity int) (reason orders.Reason, re
 }
 
 func TestReserveFollowsTheModel(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	ps := []*process{in.start(), in.start()}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -79,6 +79,8 @@ func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
 		return Order{}, err
 	case ret != nil:
 		s.giveBack(ctx, []Return{*ret})
+	case o.Status == StatusConfirmed:
+		return o, fmt.Errorf("%w: %s is confirmed, which is final where the sale's hold_ms is 0", ErrOrderFinal, id)
 	case o.Status != StatusCancelled:
 		return o, fmt.Errorf("%w: %s is %s", ErrOrderFinal, id, o.Status)
 	}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestReferencesOfPayments(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	in.work(p)

@@ -46,18 +46,17 @@ func (s *Service) readmitTo(ctx context.Context, sh *shelf, r Reservation, as st
 	switch word {
 	case "reserved", "held":
 		_ = d.int64()
-		id, record := d.string(), d.string()
+		id, again, committed := d.holder(word, r)
 		switch {
 		case d.err != nil:
 			return r, "", d.err
 		case id != r.ID.String():
 			r.Reason, r.Units = ReasonDuplicate, nil
 			return r, "", nil
-		case record == "":
+		case committed:
 			return r, StatusConfirmed, nil // it was loaded from the database
 		}
-		again, err := ParseReservation([]byte(record))
-		return again, "", err
+		return again, "", nil
 	case "key_reused":
 		r.Reason, r.Units = ReasonDuplicate, nil
 		return r, "", nil

@@ -14,9 +14,10 @@ import (
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
-// retryRecovery is the pause of a sale after an attempt that failed: those who
-// ask for it would have the next one begin at once. While attempts come far
-// enough to raise the epoch, each of which leaves keys to look for, it doubles.
+// retryRecovery is the pause of a sale after an attempt that failed. Without it
+// the next request for the sale would start another attempt at once. The pause
+// doubles after each attempt that raised the epoch, because every epoch leaves
+// keys that later attempts have to look for.
 const (
 	retryRecovery     = 200 * time.Millisecond
 	retryRecoveryMost = 5 * time.Second
@@ -44,11 +45,11 @@ func (p pause) failed(raised bool, now time.Time) pause {
 func (s *Service) recoverSales(ctx context.Context) error {
 	pauses := make(map[string]pause)
 	for {
-		var again <-chan time.Time // to look at suspects whose pause is not over
+		var pauseOver <-chan time.Time // of a suspect
 		s.suspects.Range(func(key, _ any) bool {
 			sale := key.(string)
 			if left := time.Until(pauses[sale].until); left > 0 {
-				again = time.After(min(left, retryRecovery))
+				pauseOver = time.After(min(left, retryRecovery))
 				return true
 			}
 			s.suspects.Delete(key)
@@ -66,7 +67,7 @@ func (s *Service) recoverSales(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.suspected:
-		case <-again:
+		case <-pauseOver:
 		}
 	}
 }
@@ -308,37 +309,38 @@ func (s *Service) writable(ctx context.Context, l *listing) error {
 // latest epoch last. A leader may have died before it could drop the keys that
 // it took orders from.
 func (s *Service) keysBefore(ctx context.Context, l *listing) ([]*shelf, error) {
-	var old, some []*shelf
+	var found, chunk []*shelf
 	look := func() error { // in one round trip: there may have been thousands of attempts
-		counts := make([]*redis.IntCmd, len(some))
+		counts := make([]*redis.IntCmd, len(chunk))
 		if _, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, sh := range some {
+			for i, sh := range chunk {
 				counts[i] = p.Exists(ctx, sh.keys...)
 			}
 			return nil
 		}); err != nil {
 			return unavailable(err)
 		}
-		for i, sh := range some {
+		for i, sh := range chunk {
 			if counts[i].Val() > 0 {
-				old = append(old, sh)
+				found = append(found, sh)
 			}
 		}
-		some = some[:0]
+		chunk = chunk[:0]
 		return nil
 	}
 	for epoch := int64(1); epoch < l.Epoch; epoch++ {
 		for _, sh := range l.all() {
 			before := *sh
 			before.keys = s.itemKeys(l.ID, sh.item.ID, epoch)
-			if some = append(some, &before); len(some) == loadChunk {
+			if chunk = append(chunk, &before); len(chunk) == loadChunk {
 				if err := look(); err != nil {
 					return nil, err
 				}
 			}
 		}
 	}
-	return old, look()
+	err := look()
+	return found, err
 }
 
 // seal closes items of earlier epochs, and returns what was reserved there and
@@ -364,18 +366,18 @@ func (r *recovery) seal(ctx context.Context, old []*shelf) ([]Reservation, error
 				return nil, d.err
 			}
 			for i := 1; i < len(pairs); i += 2 {
-				r, err := ParseReservation([]byte(pairs[i]))
-				if err != nil { // it stands in the log; it must not keep the sale closed
+				reservation, err := ParseReservation([]byte(pairs[i]))
+				if err != nil { // logged only, so that it does not keep the sale closed
 					s.opts.Logger.ErrorContext(ctx, "a reservation cannot be read", slog.String("order_id", pairs[i-1]),
 						slog.Int("bytes", len(pairs[i])), slog.Any("error", err))
 					continue
 				}
-				if i, twice := at[r.ID]; twice {
-					abandoned[i] = r
+				if earlier, twice := at[reservation.ID]; twice {
+					abandoned[earlier] = reservation
 					continue
 				}
-				at[r.ID] = len(abandoned)
-				abandoned = append(abandoned, r)
+				at[reservation.ID] = len(abandoned)
+				abandoned = append(abandoned, reservation)
 			}
 			if cursor == "0" {
 				break
@@ -406,7 +408,7 @@ func (s *Service) uncommitted(ctx context.Context, list []Reservation) ([]Reserv
 	return left, nil
 }
 
-// drop frees the memory of earlier epochs. What is missing refuses as what is sealed does.
+// drop deletes the keys of earlier epochs. Scripts refuse missing keys as they refuse sealed ones.
 func (r *recovery) drop(ctx context.Context, old []*shelf) {
 	for _, sh := range old {
 		if err := dropScript.Run(ctx, r.s.base, sh.led(), r.lead.Token).Err(); err != nil {

@@ -28,6 +28,7 @@ func (in *installation) buy(p *process, sale, user string) orders.Outcome {
 }
 
 func TestASaleOutlivesRedis(t *testing.T) {
+	t.Parallel()
 	const stock, early = 40, 15
 	for name, lose := range map[string]func(*installation, *testenv.RedisServer){
 		"FLUSHALL":                     func(in *installation, _ *testenv.RedisServer) { must(in.t, in.rdb.FlushAll(in.t.Context()).Err()) },
@@ -94,6 +95,7 @@ func TestASaleOutlivesRedis(t *testing.T) {
 }
 
 func TestWhileRedisIsAwayNothingIsPromised(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	p := in.start(func(o *orders.Options) { o.Timeout = 200 * time.Millisecond })
@@ -123,6 +125,7 @@ func TestWhileRedisIsAwayNothingIsPromised(t *testing.T) {
 }
 
 func TestTwoLeadersRebuildOnce(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	rebuilt := tells("a sale was rebuilt from the database")
@@ -151,6 +154,7 @@ func TestTwoLeadersRebuildOnce(t *testing.T) {
 // epoch while the leader has read the database and not opened the sale. It is
 // of a process that stood still, so nobody has handed it over.
 func TestNobodyReservesIntoASaleThatIsBeingLoaded(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	leader, other := in.start(), in.start()
@@ -190,6 +194,7 @@ func TestNobodyReservesIntoASaleThatIsBeingLoaded(t *testing.T) {
 }
 
 func TestWhoDoesNotLeadWaits(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	p := in.start()
@@ -209,6 +214,7 @@ func TestWhoDoesNotLeadWaits(t *testing.T) {
 }
 
 func TestAnOrderOfBeforeIsNotUnknownAfterARecovery(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	gone, left := in.start(), in.start()
@@ -223,6 +229,7 @@ func TestAnOrderOfBeforeIsNotUnknownAfterARecovery(t *testing.T) {
 }
 
 func TestAListOfWhatRedisForgotIsNotEmpty(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	p := in.start()
@@ -237,6 +244,7 @@ func TestAListOfWhatRedisForgotIsNotEmpty(t *testing.T) {
 }
 
 func TestAnAnswerOfAnotherServerPromisesNothing(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p)
@@ -249,6 +257,7 @@ func TestAnAnswerOfAnotherServerPromisesNothing(t *testing.T) {
 }
 
 func TestAfterADuplicateEverybodyReplaysTheSameOrder(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	p, q := in.start(), in.start()

@@ -12,16 +12,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A database that went back in time, as a standby that takes over without the
-// last commits, is noticed by what somebody has seen and it does not have:
+// A database may go back in time: a standby takes over without the last commits.
+// That is noticed when the database lacks what a process or Redis has seen in it:
 //
 //   - a sale in a lower epoch, or in the same one of another leader: in the catalog of a process, or in Redis
 //   - an order event: the newest one that any process or Redis has seen
 //   - an order that was committed moments before the server was replaced
 //
-// The sales concerned are recovered in an epoch above all that anybody knows.
+// The sales concerned are recovered in an epoch above the highest that the database, Redis or this process knows.
 
-// regressed has a sale recovered, in an epoch above the one that was seen.
+// regressed starts the recovery of a sale, in an epoch above the one that was seen.
 func (s *Service) regressed(ctx context.Context, sale string, seen int64, evidence string) {
 	if before, ok := s.regressions.Load(sale); ok && before.(int64) >= seen {
 		return
@@ -33,7 +33,7 @@ func (s *Service) regressed(ctx context.Context, sale string, seen int64, eviden
 	s.suspectSale(sale)
 }
 
-// allRegressed is regressed for every sale that Redis has to know, in the epoch that it had in the review before.
+// allRegressed starts the recovery of every sale that Redis has to know. Each was seen in its epoch of the previous review.
 func (s *Service) allRegressed(ctx context.Context, evidence string) {
 	for id, l := range s.reviewed.sales {
 		if time.Now().Before(l.forgetAt()) {
@@ -135,8 +135,8 @@ func (s *Service) seenEvent(ctx context.Context) (Mark, error) {
 	if err == nil {
 		order, err = ParseID(id)
 	}
-	if err != nil || seq < s.mark.Seq { // what cannot be read says nothing
-		return s.mark, nil //nolint:nilerr // as said
+	if err != nil || seq < s.mark.Seq {
+		return s.mark, nil //nolint:nilerr // an unreadable mark is as good as none
 	}
 	return Mark{seq, order}, nil
 }

@@ -65,6 +65,7 @@ func (in *installation) ready() {
 // TestAnEpochThatTheDatabaseForgotIsNotUsedAgain: the raise of the last recovery
 // is lost, and Redis has what was promised in it.
 func TestAnEpochThatTheDatabaseForgotIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
 	for name, who := range map[string]string{"the processes know": "processes", "only Redis knows": "redis"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

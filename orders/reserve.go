@@ -100,7 +100,7 @@ func printable(location, s string, most int) error {
 func (a *Attempt) Screen() (out Outcome, decided bool) {
 	if o, what, ok := a.s.ledger.held(a.identity()); ok {
 		switch {
-		case what != final && (what != pending || !a.s.justAccepted(o)):
+		case what == committed, what == pending && !(a.s.justAccepted(o) && a.promised()):
 			return Outcome{}, false
 		case o.Quantity != a.quantity:
 			return Outcome{Reason: ReasonKeyReused, Order: o}, true
@@ -148,8 +148,13 @@ func (a *Attempt) decide(ctx context.Context, as standing) (out Outcome, err err
 	if sh.forgottenAt(time.Now()) {
 		return Outcome{Reason: ReasonEnded}, nil
 	}
-	if out, ok, err := a.recall(ctx); ok {
+	out, ok, err := a.recall(ctx)
+	if ok {
 		return out, err
+	}
+	lapsed := errors.Is(err, errLeaseLapsed)
+	if lapsed {
+		as = asRepeat
 	}
 	term, ok := s.lease.held(time.Now())
 	if !ok {
@@ -183,6 +188,8 @@ func (a *Attempt) decide(ctx context.Context, as standing) (out Outcome, err err
 		return Outcome{}, err
 	case c.held != "":
 		return a.replay(ctx, c.held)
+	case lapsed && c.out.Reason == "" && !c.out.Replayed: // Redis lacks it, and it is about to be handed over
+		return Outcome{}, errLeaseLapsed
 	}
 	failpoint.Hit(failpoint.BeforeAnswer)
 	if !c.out.Replayed {
@@ -195,8 +202,9 @@ func (a *Attempt) decide(ctx context.Context, as standing) (out Outcome, err err
 	return a.replayed(o)
 }
 
-// recall answers with an order that this process remembers, if the database
-// says how it stands.
+// recall answers with an order that this process remembers, if the database says how it stands. One that the database does not have is
+// repeated from memory only during the lease in which it was accepted. Later, errLeaseLapsed says that Redis has to be asked whether it still
+// has the order: the sale may have been recovered without this process, and the buyer have got another order from another process.
 func (a *Attempt) recall(ctx context.Context) (out Outcome, ok bool, err error) {
 	o, what, known := a.s.ledger.held(a.identity())
 	if !known || o.Quantity != a.quantity {
@@ -207,9 +215,18 @@ func (a *Attempt) recall(ctx context.Context) (out Outcome, ok bool, err error) 
 		out, err = a.replayed(stored)
 		return out, true, err
 	case errors.Is(err, ErrUnknownOrder) && what == pending:
+		if !a.promised() {
+			return Outcome{}, false, errLeaseLapsed
+		}
 		return Outcome{Order: o, Replayed: true}, true, nil
 	}
 	return Outcome{}, false, nil
+}
+
+// promised tells whether the pending order that the request repeats was accepted in the lease that the process holds now.
+func (a *Attempt) promised() bool {
+	term, ok := a.s.lease.held(time.Now())
+	return ok && a.s.ledger.promised(a.identity(), term)
 }
 
 func (a *Attempt) identity() identity {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -28,6 +29,7 @@ func (in *installation) footprint() string {
 }
 
 func TestARefusalLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	at := func(starts, ends time.Duration) func(*orders.Sale) {
@@ -96,6 +98,7 @@ func TestARefusalLeavesNoTrace(t *testing.T) {
 }
 
 func TestRequestsThatNoSaleCouldSatisfy(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	one := in.sale(p)
@@ -141,6 +144,7 @@ func TestRequestsThatNoSaleCouldSatisfy(t *testing.T) {
 }
 
 func TestReplayComesBeforeEveryRefusal(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p, other := in.start(), in.start()
 	in.work(p)
@@ -188,6 +192,7 @@ func TestReplayComesBeforeEveryRefusal(t *testing.T) {
 }
 
 func TestAnotherBodyUnderTheSameKey(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p, other := in.start(), in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].QuotaPerBuyer = 5 })
@@ -206,6 +211,7 @@ func TestAnotherBodyUnderTheSameKey(t *testing.T) {
 }
 
 func TestQuotaNamesTheOrderThatFillsIt(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p)
@@ -217,6 +223,7 @@ func TestQuotaNamesTheOrderThatFillsIt(t *testing.T) {
 }
 
 func TestManyClicksAtOnceAreOneOrder(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	ps := []*process{in.start(), in.start()}
 	sale := in.sale(ps[0], func(s *orders.Sale) { s.Items[0].Stock = 1_000 })
@@ -247,7 +254,9 @@ func TestManyClicksAtOnceAreOneOrder(t *testing.T) {
 }
 
 func TestSoldOutIsSaidWithoutRedis(t *testing.T) {
-	in := install(t)
+	t.Parallel()
+	in := installOn(t, testenv.StartRedis(t).URL())
+	in.patience = redisPatience
 	p := in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 1 })
 	in.order(p, sale.ID, "winner", "", 1)
@@ -285,7 +294,7 @@ func TestSoldOutIsSaidWithoutRedis(t *testing.T) {
 	}
 }
 
-// scripts is how many scripts the server ran. Only for a server of the test's own binary, and no parallel tests.
+// scripts is how many scripts the server ran. Only for a server of the test's own.
 func (in *installation) scripts() (calls int) {
 	in.t.Helper()
 	info, err := in.rdb.Info(in.t.Context(), "commandstats").Result()

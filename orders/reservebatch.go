@@ -169,7 +169,7 @@ func (c *reserveCall) decided(d *decoder) error {
 		c.out, err = a.refused(word, free, d)
 		return err
 	}
-	id, record := d.string(), d.string()
+	id, r, committed := d.holder(word, c.r)
 	switch {
 	case d.err != nil:
 		return d.err
@@ -177,27 +177,45 @@ func (c *reserveCall) decided(d *decoder) error {
 		// Another server answered than the one that was verified. If it keeps
 		// this reservation, the recovery finds it; nothing is promised.
 		return ErrRecovering
-	case word == "held" && record == "":
+	case committed:
 		c.held = id
 		return nil
-	}
-	// Whoever made it may not have heard of it, so a pending order that was held is
-	// remembered here too: there are two copies of what anybody is told of.
-	r, err := ParseReservation([]byte(record))
-	if err != nil {
-		return fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
 	}
 	failpoint.Hit(failpoint.AfterReserve)
 	if now, ok := s.lease.held(time.Now()); !ok || now != c.term {
 		return errNoLease // a recovery may have gone on without this process since Redis was asked
 	}
-	if !s.ledger.add(a.identity(), r) {
+	if !s.ledger.add(a.identity(), r, c.term) {
 		return ErrRecovering
 	}
 	c.noted = true
 	s.offer(r, c.from)
 	c.out = Outcome{Order: r.Accepted(), Replayed: r.ID != c.r.ID}
 	return nil
+}
+
+// holder reads which order has the identity, behind the word and the free units: r, if it was reserved just now, or one from before. Only the
+// database has the rest of one that is committed. Whoever made another may not have heard of it, so it is remembered like an own
+// one: there are two copies of what anybody is told of.
+func (d *decoder) holder(word string, r Reservation) (id string, of Reservation, committed bool) {
+	id = d.string()
+	if word == "reserved" {
+		r.AcceptedMS = d.int64()
+		r.Units = make([]int, r.Quantity)
+		for i := range r.Units {
+			r.Units[i] = int(d.int64())
+		}
+		return id, r, false
+	}
+	record := d.string()
+	if record == "" {
+		return id, Reservation{}, true
+	}
+	of, err := ParseReservation([]byte(record))
+	if err != nil && d.err == nil {
+		d.err = fmt.Errorf("%w: reservation: %w", ErrUnavailable, err)
+	}
+	return id, of, false
 }
 
 // standing is on whose behalf reserve.lua runs: a buyer's, a late order's, or

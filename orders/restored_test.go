@@ -15,6 +15,7 @@ import (
 // to the same buyer. It may not become a reservation that the recovery finds: committed first, that would take the promised order's key, or
 // the quota twice.
 func TestARestoredServerReservesNothing(t *testing.T) {
+	t.Parallel()
 	for name, key := range map[string]string{"the same key": "first", "another key": "second"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 // TestUnitsComeBackOnce runs the return again and again, in every state of the sale.
 func TestUnitsComeBackOnce(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 5 })
@@ -48,6 +49,7 @@ func TestUnitsComeBackOnce(t *testing.T) {
 
 // TestTheSweeperGivesBackWhatACancellationLeft has Redis be away when the order is cancelled.
 func TestTheSweeperGivesBackWhatACancellationLeft(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p, q := in.start(), in.start()
 	sale := in.sale(p)
@@ -69,6 +71,7 @@ func TestTheSweeperGivesBackWhatACancellationLeft(t *testing.T) {
 // TestAWorkerThatHasNotHeardOfTheSaleKeepsItsUnits lets orders of a new sale
 // expire in a process that does not know the sale yet.
 func TestAWorkerThatHasNotHeardOfTheSaleKeepsItsUnits(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p, q := in.start(), in.start()
 	q.store.fails("sales") // from here on it hears of nothing new
@@ -93,6 +96,7 @@ func TestAWorkerThatHasNotHeardOfTheSaleKeepsItsUnits(t *testing.T) {
 
 // TestATaskOfACancelledOrderChangesNothing delivers it again at any time: the units are somebody else's by then.
 func TestATaskOfACancelledOrderChangesNothing(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 1 })
@@ -123,6 +127,7 @@ func TestATaskOfACancelledOrderChangesNothing(t *testing.T) {
 // TestATaskOfAnEarlierEpochOfACancelledOrderTakesNoUnit: the rebuilt sale knows
 // nothing of the order, whose buyer is free to order again.
 func TestATaskOfAnEarlierEpochOfACancelledOrderTakesNoUnit(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
 	p := in.start()

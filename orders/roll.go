@@ -5,68 +5,68 @@ import (
 	"time"
 )
 
-// sightings are since when each process on the roll shows the same pulse, by
-// the monotonic clock of this process: no clock of another machine can make a
-// process silent, or alive. The zero value has seen nobody. Safe for concurrent
-// use.
-type sightings struct {
+// observer notes how long the heartbeat counter (pulse) of each process on the
+// roll has not changed. It uses the monotonic clock of this process: no clock
+// of another machine can make a process look silent, or alive. The zero value
+// has observed nobody. Safe for concurrent use.
+type observer struct {
 	mu     sync.Mutex
-	server string
-	last   time.Time // when the roll was last read
-	since  time.Time // since when it has been read without a gap; zero: nothing was missed yet
-	seen   map[string]sighting
+	server string                 // the database server that was read last, guarded by mu
+	last   time.Time              // when the roll was last read, guarded by mu
+	since  time.Time              // when the first reading after the latest gap came, guarded by mu; zero: there was no gap
+	pulses map[string]observation // by process, guarded by mu
 }
 
-type sighting struct {
+type observation struct {
 	pulse string
-	since time.Time // an answer with this pulse had come by then
+	since time.Time // when the first reading with this pulse came
 }
 
-// observe notes a roll that was asked for and came at these moments. Time in
-// which the database could not be reached, or in which it was replaced, is not
-// held against anybody: nobody could be seen. It tells whether the database
-// server is another one than before.
-func (s *sightings) observe(asked, came time.Time, roll Roll) (replaced bool) {
+// observe notes a roll that was asked for and came at these moments. After a gap
+// between two readings, or when the database server is another one, it starts
+// again: heartbeats may have failed meanwhile although their process is alive.
+// It returns whether the database server is another one than before.
+func (s *observer) observe(asked, came time.Time, roll Roll) (replaced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	replaced = s.server != "" && s.server != roll.Server
 	if replaced || !s.last.IsZero() && asked.Sub(s.last) > rollGap {
-		s.seen, s.since = nil, came
+		s.pulses, s.since = nil, came
 	}
 	s.server = roll.Server
 	if came.After(s.last) {
 		s.last = came
 	}
-	seen := make(map[string]sighting, len(roll.Members))
+	pulses := make(map[string]observation, len(roll.Members))
 	for _, m := range roll.Members {
-		before, ok := s.seen[m.Process]
-		if !ok || before.pulse != m.Pulse {
-			before = sighting{m.Pulse, came}
+		o, ok := s.pulses[m.Process]
+		if !ok || o.pulse != m.Pulse {
+			o = observation{m.Pulse, came}
 		}
-		seen[m.Process] = before
+		pulses[m.Process] = o
 	}
-	s.seen = seen
+	s.pulses = pulses
 	return replaced
 }
 
-// awaited splits those on a roll that was asked for at a moment and have not
-// acknowledged: the silent, for whom nobody waits, and how many others there
-// are. Behind a gap whoever lives is given the time to be seen again, also if
-// the roll has forgotten it.
-func (s *sightings) awaited(asked time.Time, roll Roll) (silent []Member, others int) {
+// awaited returns which members of a roll have not acknowledged and are silent,
+// so that a leader need not wait for them, and for how many it has to wait. For
+// as long as silence lasts after a gap, it has to wait for at least one: a
+// process that is alive may not have got back onto the roll yet.
+func (s *observer) awaited(asked time.Time, roll Roll) (silent []Member, waitFor int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range roll.Members {
-		switch at := s.seen[m.Process]; {
+		switch o := s.pulses[m.Process]; {
 		case m.Acknowledged:
-		case at.pulse == m.Pulse && asked.Sub(at.since) >= silence:
+		case o.pulse == m.Pulse && asked.Sub(o.since) >= silence:
 			silent = append(silent, m)
 		default:
-			others++
+			waitFor++
 		}
 	}
 	if asked.Sub(s.since) < silence {
-		others++
+		waitFor++
 	}
-	return silent, others
+	return silent, waitFor
 }

@@ -8,6 +8,7 @@ import (
 
 // A page of the list asks Redis for the sales on it alone.
 func TestSales(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	for _, id := range []string{"c", "a", "b"} {

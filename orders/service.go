@@ -107,7 +107,7 @@ type Service struct {
 	replaced  chan struct{} // Redis is another server than before
 	process   string        // names this process to the others
 	lease     lease
-	roll      sightings
+	roll      observer
 
 	regressions   sync.Map    // sale → the epoch in which it was seen before the database went back in time
 	replacedStore atomic.Bool // the database server is another one, and not reviewed yet

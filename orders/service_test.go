@@ -11,6 +11,7 @@ import (
 )
 
 func TestACrowdBuysAllAndNoMore(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	in.work(p)
@@ -42,6 +43,7 @@ func TestACrowdBuysAllAndNoMore(t *testing.T) {
 
 // Who is to mend one server hears of the other as well.
 func TestReadyNamesAllThatIsAway(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	p.store.before.Store(new(hook(func(_ context.Context, call string) error {

@@ -3,6 +3,7 @@ package orders_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 
 // TestOrdersThatShareAScriptAreDecidedOneByOne: whatever comes together, the answers and what is written are those of one call each.
 func TestOrdersThatShareAScriptAreDecidedOneByOne(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	const stock, sold, returned = 9, 3, 2
@@ -80,8 +82,26 @@ func TestOrdersThatShareAScriptAreDecidedOneByOne(t *testing.T) {
 	})
 }
 
+// TestWhatIsRememberedIsWhatRedisHas: a process makes its record of an order by itself, and a recovery goes by either.
+func TestWhatIsRememberedIsWhatRedisHas(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].QuotaPerBuyer = 3 })
+	returned := in.namespace + ":{" + sale.ID + ":shoe}:1:returned"
+	must(t, in.rdb.SAdd(t.Context(), returned, 90).Err()) // one of its units was sold before
+	in.order(p, sale.ID, "ann \"quoted\"", "k<1>", 3)
+	in.order(p, sale.ID, "bob", "k2", 1)
+	records, err := in.rdb.HGetAll(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending").Result()
+	must(t, err)
+	if got := p.Remembered(); len(got) != 2 || !maps.Equal(got, records) {
+		t.Errorf("remembered %v\nin Redis %v", got, records)
+	}
+}
+
 // TestOrdersOfATask: what keeps one of them from its commit keeps no other, and is tried again by itself.
 func TestOrdersOfATask(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale, other := in.sale(p), in.sale(p)
@@ -122,6 +142,7 @@ func TestOrdersOfATask(t *testing.T) {
 
 // TestAnIdleWorkerSeldomLooks, and hears of a task that another process enqueues.
 func TestAnIdleWorkerSeldomLooks(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p, worker := in.start(), in.start()
 	sale := in.sale(p)

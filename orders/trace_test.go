@@ -46,6 +46,7 @@ func (in *installation) pending() *asynq.TaskInfo {
 }
 
 func TestAnOrderIsOneTrace(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	options, kept := traced(sdktrace.AlwaysSample())
 	p := in.start(options)
@@ -105,6 +106,7 @@ func TestAnOrderIsOneTrace(t *testing.T) {
 
 // A task that an older version queued has no headers, and what became of others on the way nobody knows. It is committed all the same.
 func TestHeadersThatSayNothingBeginATrace(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	options, kept := traced(sdktrace.ParentBased(sdktrace.AlwaysSample()))
 	p := in.start(options)
@@ -138,6 +140,7 @@ func TestHeadersThatSayNothingBeginATrace(t *testing.T) {
 
 // One span stands for a transaction, whatever the number of its orders; and of traces that nobody wanted there is none.
 func TestABatchIsLinkedToItsOrders(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	options, kept := traced(sdktrace.ParentBased(sdktrace.AlwaysSample()))
 	p := in.start(options)
@@ -191,6 +194,7 @@ func TestABatchIsLinkedToItsOrders(t *testing.T) {
 
 // What fails says of what kind it is, and nothing of what the database said.
 func TestATraceOfWhatFails(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	options, kept := traced(sdktrace.AlwaysSample())
 	p := in.start(options)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestAUnitThatIsTakenIsReplaced(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock, s.Items[0].QuotaPerBuyer = 6, 3 })
@@ -64,6 +65,7 @@ func TestAUnitThatIsTakenIsReplaced(t *testing.T) {
 
 // TestADuplicateGivesBackWhatItHeld commits an order whose identity another order of the database has.
 func TestADuplicateGivesBackWhatItHeld(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 3 })
@@ -95,6 +97,7 @@ func TestADuplicateGivesBackWhatItHeld(t *testing.T) {
 
 // TestARejectionThatWasCutOffGivesBackLater has the worker die between the row and Redis.
 func TestARejectionThatWasCutOffGivesBackLater(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 1 })
@@ -117,6 +120,7 @@ func TestARejectionThatWasCutOffGivesBackLater(t *testing.T) {
 // TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt has the rejection of an order
 // fail after reseat.lua left it with the one unit that was its own.
 func TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock, s.Items[0].QuotaPerBuyer = 2, 2 })

@@ -30,6 +30,7 @@ func (in *installation) check(p *process, sale, invariant string) orders.Check {
 }
 
 func TestVerifyKnowsUnitsOnTheirWayBack(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	stop := in.work(p)
@@ -62,6 +63,7 @@ func TestVerifyKnowsUnitsOnTheirWayBack(t *testing.T) {
 }
 
 func TestVerifySaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	in.work(p)
@@ -90,6 +92,7 @@ func TestVerifySaysWhatToDo(t *testing.T) {
 
 // TestVerifyMissesWhatRedisForgetsInPart takes away what keeps buyers to their quota, and repeated requests to one order.
 func TestVerifyMissesWhatRedisForgetsInPart(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	in.work(p)
@@ -115,6 +118,7 @@ func TestVerifyMissesWhatRedisForgetsInPart(t *testing.T) {
 }
 
 func TestVerifyIsNotForASaleThatIsBeingLoaded(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p)
@@ -129,6 +133,7 @@ func TestVerifyIsNotForASaleThatIsBeingLoaded(t *testing.T) {
 }
 
 func TestOnePatrolAtATime(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	processes := []*process{in.start(), in.start()}
 	sale := in.sale(processes[0])
@@ -173,6 +178,7 @@ func TestOnePatrolAtATime(t *testing.T) {
 
 // TestVerifyIsQuietWhileASaleLives looks at units that are on the move all the time.
 func TestVerifyIsQuietWhileASaleLives(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	p, other := in.start(), in.start()
 	in.work(p)

@@ -26,6 +26,7 @@ func (in *installation) waiting(p *process, id orders.ID, while orders.Status) <
 }
 
 func TestAChangeIsSeenAtOnceInAnotherProcess(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	api, other, worker := in.start(), in.start(), in.start()
 	in.work(worker)
@@ -57,6 +58,7 @@ func TestAChangeIsSeenAtOnceInAnotherProcess(t *testing.T) {
 
 // TestAChangeIsSeenWithoutBulletins forbids everybody to publish and to subscribe.
 func TestAChangeIsSeenWithoutBulletins(t *testing.T) {
+	t.Parallel()
 	redis := testenv.StartRedis(t)
 	in := installOn(t, redis.URL())
 	api, other := in.start(), in.start()
@@ -71,11 +73,14 @@ func TestAChangeIsSeenWithoutBulletins(t *testing.T) {
 		t.Fatal("bulletins are possible")
 	}
 
-	after, err := api.Events(t.Context(), 0, 100, 0)
+	after, err := api.Events(t.Context(), 0, 100, 20*time.Second)
 	must(t, err)
+	if len(after) != 1 {
+		t.Fatalf("%+v", after)
+	}
 	told := make(chan []orders.Event, 1)
 	go func() {
-		more, err := other.Events(t.Context(), after[len(after)-1].Seq, 100, 20*time.Second)
+		more, err := other.Events(t.Context(), after[0].Seq, 100, 20*time.Second)
 		if err != nil {
 			t.Error(err)
 		}

@@ -8,7 +8,7 @@
 --       then six for each order: id, buyer's hash, key's hash or '', quantity, body of the reservation,
 --       when it was accepted (ms) or '' for now
 -- Reply a list for each order: {word, now in ms, free units, ...}
---       'reserved'         order id, reservation
+--       'reserved'         order id, when it was accepted (ms), units
 --       'held'             order id, its reservation while uncommitted, else ''
 --       'unheld'           a 'repeat' found no order
 --       'key_reused'       order id
@@ -123,7 +123,7 @@ local function reserve(id, buyer, key, quantity, body, accepted)
   write_later(to_keys, buyer .. key, new_keys[buyer .. key])
   write_later(to_buyers, buyer, new_marks[buyer])
   to_holders[#to_holders + 1] = string.sub(buyer, 1, 11)
-  return {'reserved', now, free - quantity, id, record}
+  return {'reserved', now, free - quantity, id, accepted, unpack(units)}
 end
 
 for i = 3, #ARGV, 6 do
