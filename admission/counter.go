@@ -13,6 +13,7 @@ type counter struct {
 	schedule gcra
 	answers  *answers // nil, except under a Tally.Records
 	place    int32    // in the shard's queue, from 1 on; 0 is not in it
+	used     uint8    // share of the limit when it was counted last, of 255; 0 for answers
 }
 
 // read tells how t stands at now and changes nothing.
@@ -80,6 +81,11 @@ func (c *counter) refund(now int64, t *Tally, cost int, stamp int64) {
 	}
 }
 
+// measure notes which share of t's limit is used at now.
+func (c *counter) measure(now int64, t *Tally) {
+	c.used = shareOf(t.most()-c.read(now, t).remaining, t.most())
+}
+
 // endsFor is when nothing counts any more that was counted for t.
 func (c *counter) endsFor(t *Tally) int64 {
 	switch window := t.Window.Length.Microseconds(); t.Algorithm {
@@ -94,6 +100,26 @@ func (c *counter) endsFor(t *Tally) int64 {
 	default:
 		return c.log.ends(window)
 	}
+}
+
+// most is how many units t lets a subject have at once.
+func (t *Tally) most() int {
+	switch t.Algorithm {
+	case GCRA:
+		return t.burst()
+	case TwoStage:
+		return t.Base.Limit + t.Limit
+	default:
+		return t.Limit
+	}
+}
+
+// shareOf returns which part of most is used, of 255.
+func shareOf(used, most int) uint8 {
+	if used >= most {
+		return 255
+	}
+	return uint8(255 * float64(used) / float64(most))
 }
 
 func (t *Tally) burst() int {

@@ -10,9 +10,8 @@ var (
 	// matching rule is `on_store_error: closed`. The store's own error is wrapped beside it.
 	ErrUnavailable = errors.New("admission: store unavailable")
 
-	// ErrFull means that a MemoryStore already keeps as many counters as it may, and that all of them still count.
-	// Like every failure of a store it reaches the caller of a Gate only inside ErrUnavailable.
-	ErrFull = errors.New("admission: memory store full")
+	// ErrFull means that a store already keeps MaxBans bans in force. It is returned only inside ErrUnavailable.
+	ErrFull = errors.New("admission: list of bans is full")
 
 	// ErrUnknownRequest means that no charge with this subject and ID is remembered.
 	ErrUnknownRequest = errors.New("admission: unknown request")

@@ -231,7 +231,7 @@ func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
 	}
 	counts, err := g.store.Decide(p, call)
 	switch {
-	case err == nil, errors.Is(err, ErrFull), errors.Is(err, ErrTooMany): // a crowd is no outage
+	case err == nil, errors.Is(err, ErrTooMany): // a crowd is no outage
 		g.breaker.succeeded()
 	case own || p.Err() == nil: // a caller who gives no time says nothing about the store
 		g.breaker.failed(g.now())

@@ -23,7 +23,7 @@ type cleaner struct {
 type MemoryStats struct {
 	Subjects  int           // counters that it holds; answers to requests with an ID count as one for their subject
 	Reclaimed uint64        // counters that had ended and were dropped
-	Refused   uint64        // requests that found no room
+	Evicted   uint64        // counters that still counted and made room for others, see MemoryStore
 	Cleaned   time.Duration // since the last cleaning ended
 	Late      bool          // that is too long ago: what has ended keeps its memory
 }
@@ -38,7 +38,7 @@ func (s *MemoryStore) Stats() []MemoryStats {
 			sh.mu.Lock()
 			m.Subjects += sh.table.count
 			m.Reclaimed += sh.reclaimed
-			m.Refused += sh.refused
+			m.Evicted += sh.evicted
 			sh.mu.Unlock()
 		}
 		m.Cleaned = max(0, micros(s.now()-c.done.Load()))

@@ -63,7 +63,8 @@ func (l *linter) decidesWithout(i int, part string) bool {
 	return false
 }
 
-// publicRoutes are those of Tidegate that buyers call. Their requests have a user, a tier and an address, and nothing else.
+// publicRoutes are those of Tidegate that buyers call; a test of cmd/api holds them against the program. Their requests have a user, a tier and an address, and
+// nothing else.
 var publicRoutes = []route{
 	{"v1", "sales", "*"}, {"v1", "sales", "*", "orders"}, {"v1", "orders", "*"}, {"v1", "orders", "*", "cancel"}, {"v1", "captcha", "challenge"},
 }

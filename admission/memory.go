@@ -11,7 +11,7 @@ import (
 type MemoryOptions struct {
 	// MaxSubjects is how many counters are kept at once, where a counter is one subject in one window of one rule. Zero
 	// means 262,144. A counter takes about 250 bytes and 8 to 16 more for each unit of a sliding log. As many
-	// answers to requests with an id are kept besides, of about 250 bytes each.
+	// answers to requests with an id are kept besides, of about 250 bytes each. One request may exceed a small store by its own.
 	MaxSubjects int
 	// Now is the clock; nil is the real time at the store's start and the process' monotonic clock from then on. For tests.
 	Now func() time.Time
@@ -21,10 +21,15 @@ const defaultMaxSubjects = 1 << 18
 
 // A MemoryStore keeps counts in this process. Make it with NewMemoryStore; it is safe for concurrent use.
 //
-// When it is full, counters whose window has ended make room. One that still counts is never dropped, because its subject
-// would begin anew above its limit: instead, a subject not yet known cannot be counted, and Decide fails with ErrFull, so that
-// each rule's `on_store_error` says whether such a subject comes in. The counters are divided among shards by a hash, and
-// the store is full for a subject when its shard is.
+// The counters are divided among shards by a hash. When a shard is full, counters whose window has ended make room; if all still
+// count, the new one evicts another: of 16 at random, the one that has used the smallest share of its limit, and of equal ones the
+// one that ends first. So nobody is admitted without being counted, memory stays bounded, and a crowd of made-up subjects evicts
+// its own counters first: who has used up a limit is forgotten only if all 16 have. What remains to an attacker:
+//   - With more subjects at their limit than the store holds, within one window, some other subjects begin anew.
+//   - While the store is full, a subject that returns more rarely than its shard is filled anew is hardly limited.
+//   - Answers to requests with an id are evicted like counters that used nothing: a repeat may be charged again.
+//
+// Bans are kept apart and are never evicted. MemoryStats.Evicted counts what still counted and was dropped.
 type MemoryStore struct {
 	shards    []shard
 	cleaners  []cleaner
@@ -69,7 +74,7 @@ func NewMemoryStore(opts MemoryOptions) *MemoryStore {
 // id names the counter of a key; it is not 0.
 func (s *MemoryStore) id(key string) counterID { return counterID(max(1, maphash.String(s.seed, key))) }
 
-// Decide implements Store. It fails only with ErrFull.
+// Decide implements Store. It never fails.
 func (s *MemoryStore) Decide(_ context.Context, call Call) ([]Count, error) {
 	counts := call.room()
 	var few [4]seat // room for the seats of most calls
@@ -78,16 +83,13 @@ func (s *MemoryStore) Decide(_ context.Context, call Call) ([]Count, error) {
 		id := s.id(call.Tallies[i].Key)
 		t.seats = append(t.seats, seat{id: id, shard: &s.shards[uint64(id)&uint64(len(s.shards)-1)]})
 	}
-	err := t.take()
+	t.take()
 	if call.Channel != "" && (call.Mode == Refund || call.Mode == Reset || call.Mode == Erase) {
 		for i := range call.Tallies {
 			if subject := call.Tallies[i].Subject; !told(call.Tallies[:i], subject) {
 				s.tell(call.Channel, subject)
 			}
 		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	return counts, nil
 }

@@ -110,17 +110,16 @@ func (t *turn) forget(i int) {
 	s.shard.answers += c.answers.len()
 }
 
-// remember keeps the answers that are new. Those to a refused request are left out where they have no room.
+// remember keeps the answers that are new.
 func (t *turn) remember() {
 	for i := range t.seats {
 		s, tally := &t.seats[i], &t.call.Tallies[i]
-		if s.known || !s.shard.makeRoom(0, 1, t.now) {
+		if s.known {
 			continue
 		}
-		c := s.shard.obtain(t.store.id(tally.Records), t.now)
-		if c == nil {
-			continue
-		}
+		id := t.store.id(tally.Records)
+		t.makeRoom(s.shard, id, 0, 1)
+		c := t.obtain(s.shard, id)
 		if c.answers == nil {
 			c.answers = &answers{young: map[question]*answer{}, since: t.now}
 		}

@@ -47,3 +47,18 @@ func BenchmarkMemoryStore(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkAFullMemoryStore decides for a subject that is new each time, which evicts another.
+func BenchmarkAFullMemoryStore(b *testing.B) {
+	store := admission.NewMemoryStore(admission.MemoryOptions{})
+	call := admission.Call{Mode: admission.Charge, Tallies: []admission.Tally{{Limit: 100, Window: admission.Window{Length: time.Hour}, Cost: 1}}}
+	for i := range 1<<18 + b.N {
+		if i == 1<<18 {
+			b.ResetTimer()
+		}
+		call.Tallies[0].Key = fmt.Sprint(i)
+		if _, err := store.Decide(b.Context(), call); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -28,7 +29,7 @@ type shard struct {
 	room    int   // counters at most, and answers
 
 	reclaimed uint64   // counters that had ended and were dropped; guarded by mu
-	refused   uint64   // requests that found no room; guarded by mu
+	evicted   uint64   // counters that still counted and were dropped; guarded by mu
 	_         [24]byte // keeps two shards off one pair of cache lines
 }
 
@@ -37,17 +38,6 @@ type shard struct {
 type due struct {
 	at int64 // µs
 	id counterID
-}
-
-// obtain returns the counter id, a new one if there is none, or nil if there is no room for it.
-func (sh *shard) obtain(id counterID, now int64) *counter {
-	if c := sh.table.find(id); c != nil {
-		return c
-	}
-	if !sh.makeRoom(1, 0, now) {
-		return nil
-	}
-	return sh.table.add(id)
 }
 
 // changed is called when something has been counted in c, or taken back, and it ends at another time. c may then be gone.
@@ -66,13 +56,41 @@ func (sh *shard) changed(c *counter, ends, now int64) {
 	}
 }
 
-// makeRoom drops counters and answers that have ended until there is room for so many more, and reports whether there is.
-func (sh *shard) makeRoom(counters, answers int, now int64) bool {
-	for counters > 0 && sh.table.count+counters > sh.room || answers > 0 && sh.answers+answers > sh.room {
-		if !sh.inspect(now) {
-			return false
+// full reports whether there is no room for so many more.
+func (sh *shard) full(counters, answers int) bool {
+	return counters > 0 && sh.table.count+counters > sh.room || answers > 0 && sh.answers+answers > sh.room
+}
+
+// sampled is how many counters are compared before one is evicted. An attacker has to bring so large a part of a shard to its
+// limit that all of so many are there.
+const sampled = 16
+
+// evict drops the counter that used the smallest share of its limit, among some that lie where id would be, which nobody outside
+// can choose. It drops none of kept, and with answers only one that has some. It reports whether there was one.
+func (sh *shard) evict(id counterID, kept []counterID, answers bool) bool {
+	if sh.table.count == 0 {
+		return false
+	}
+	var least *counter
+	i, seen := sh.table.home(id), 0
+	for range sh.table.slots {
+		c := &sh.table.slots[i]
+		i = sh.table.after(i)
+		if c.id == 0 || answers && c.answers == nil || slices.Contains(kept, c.id) {
+			continue
+		}
+		if least == nil || c.used < least.used || c.used == least.used && c.ends < least.ends {
+			least = c
+		}
+		if seen++; seen == sampled {
+			break
 		}
 	}
+	if least == nil {
+		return false
+	}
+	sh.evicted++
+	sh.drop(least)
 	return true
 }
 

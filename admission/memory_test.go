@@ -15,43 +15,145 @@ import (
 
 func user(i int) admission.Request { return admission.Request{User: fmt.Sprint(i)} }
 
-// A full store forgets nobody who counts: it cannot count a new subject, and each rule says what that means.
+// A full store counts everybody, those of a closed rule too, and holds no more than it may.
 func TestAFullMemory(t *testing.T) {
 	const most = 64
 	clk := newClock()
 	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: most, Now: clk.Now})
-	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 1m}")
-	var counted []int
+	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 1m, on_store_error: closed}")
 	for i := range 10 * most {
 		d, err := g.Charge(t.Context(), user(i))
-		if err != nil || !d.Admitted {
+		if err != nil || !d.Admitted || d.Degraded {
 			t.Fatalf("user %d: %+v, %v", i, d, err)
 		}
-		if !d.Degraded {
-			counted = append(counted, i)
-		}
-	}
-	if n := store.Counters(); n != most || len(counted) != most {
-		t.Errorf("%d counters, %d users counted, want %d", n, len(counted), most)
-	}
-	for _, i := range counted {
 		if d := charge(t, g, user(i)); d.Admitted {
-			t.Errorf("user %d was forgotten", i)
+			t.Fatalf("user %d was not counted", i)
 		}
 	}
-	closed := gate(t, store, "ns", "- {name: s, subject: user, limit: 1, window: 1m, on_store_error: closed}")
-	if _, err := closed.Charge(t.Context(), user(0)); err == nil {
-		t.Error("a closed rule admits what it cannot count")
+	if n := store.Counters(); n != most {
+		t.Errorf("%d counters, want %d", n, most)
 	}
-
 	clk.At(time.Minute) // all have ended
+	evicted := evictions(store)
 	for i := range most / 4 {
 		if d := charge(t, g, user(-1-i)); !d.Admitted {
 			t.Errorf("new user %d: %+v", i, d)
 		}
 	}
-	if n := store.Counters(); n > most {
-		t.Errorf("%d counters, want at most %d", n, most)
+	if n := evictions(store); n != evicted {
+		t.Errorf("%d were evicted where others had ended", n-evicted)
+	}
+}
+
+func evictions(store *admission.MemoryStore) (n uint64) {
+	for _, m := range store.Stats() {
+		n += m.Evicted
+	}
+	return n
+}
+
+// A crowd of made-up subjects evicts its own counters, not those of whoever has used up a limit.
+func TestACrowdEvictsItself(t *testing.T) {
+	for _, algorithm := range []string{"sliding_log", "sliding_counter", "fixed_window", "gcra", "base"} {
+		t.Run(algorithm, func(t *testing.T) {
+			clk := newClock()
+			store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 4096, Now: clk.Now})
+			rule := "- {name: r, subject: user, limit: 5, window: 1h, algorithm: " + algorithm
+			if algorithm == "base" {
+				rule += ", base: {limit: 1, window: day}"
+			}
+			g := gate(t, store, "ns", rule+"}")
+			heavy := func(i int) admission.Request { return admission.Request{User: fmt.Sprint("heavy ", i)} }
+			for i := range 300 {
+				for charge(t, g, heavy(i)).Admitted {
+				}
+			}
+			for i := range 40_000 {
+				clk.Advance(ms) // so that the crowd's counters end last
+				charge(t, g, user(i))
+			}
+			if n, evicted := store.Counters(), evictions(store); n > 4096 || evicted < 30_000 {
+				t.Errorf("%d counters, %d evicted", n, evicted)
+			}
+			for i := range 300 {
+				if check(t, g, heavy(i)).Admitted {
+					t.Errorf("heavy user %d was forgotten", i)
+				}
+			}
+		})
+	}
+}
+
+// Of counters that have used the same share of their limit the one that ends first makes room.
+func TestTheFirstToEndMakesRoom(t *testing.T) {
+	const most = 16
+	clk := newClock()
+	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: most, Now: clk.Now})
+	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 2, window: 1m}")
+	for i := range most {
+		clk.Advance(sec)
+		charge(t, g, user(i))
+	}
+	for i := range 4 {
+		charge(t, g, user(most+i))
+		for j := range most {
+			if forgotten := check(t, g, user(j)).Remaining == 2; forgotten != (j <= i) {
+				t.Errorf("%d new users: user %d forgotten: %v", i+1, j, forgotten)
+			}
+		}
+	}
+}
+
+// A request never evicts what it counts in itself.
+func TestARequestKeepsItsOwnCounters(t *testing.T) {
+	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 1})
+	g := gate(t, store, "ns", `
+- {name: a, subject: user, limit: 9, window: 1h, on_exceed: {action: ban, after: 2, within: 1m, for: 1m}}
+- {name: b, subject: user, limit: 3, window: 2h}
+- {name: c, subject: user, limit: 9, window: 3h, algorithm: gcra}`)
+	for i := range 4 {
+		d := charge(t, g, admission.Request{User: "ann", ID: fmt.Sprint(i)})
+		if d.Admitted != (i < 3) {
+			t.Errorf("request %d: %+v", i, d)
+		}
+	}
+	if d := charge(t, g, admission.Request{User: "ann", ID: "1"}); !d.Admitted {
+		t.Errorf("the repeat of an admitted request: %+v", d)
+	}
+}
+
+// A refund lowers what a counter is worth.
+func TestARefundedCounterMakesRoom(t *testing.T) {
+	clk := newClock()
+	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 2, Now: clk.Now})
+	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 2, window: 1h}")
+	var last admission.Decision
+	for _, i := range []int{1, 1, 2, 2} {
+		clk.Advance(sec)
+		last = charge(t, g, user(i))
+	}
+	if err := g.Refund(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	charge(t, g, user(3))
+	if one, two := check(t, g, user(1)).Remaining, check(t, g, user(2)).Remaining; one != 0 || two != 2 {
+		t.Errorf("%d left of the user at the limit, %d of the one who was refunded", one, two)
+	}
+}
+
+// Who is refused again and again is banned though the store is full.
+func TestStrikesInAFullMemory(t *testing.T) {
+	d := &desk{t, admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 1}), nil, namespace()}
+	hour, day := d.tally(admission.FixedWindow, 1, time.Hour), d.tally(admission.FixedWindow, 1, 24*time.Hour)
+	hour.Strikes = &admission.Strikes{Key: "strikes in an hour", Window: time.Minute, Limit: 3}
+	day.Strikes = &admission.Strikes{Key: "strikes in a day", Window: time.Minute, Limit: 3}
+	d.do(doCharge, hour, day)
+	for i, want := range []bool{false, false, true} {
+		for _, c := range d.do(doCharge, hour, day) {
+			if c.Struck != want {
+				t.Errorf("refusal %d: %+v", i+1, c)
+			}
+		}
 	}
 }
 
@@ -74,7 +176,7 @@ func TestMemoryFollowsWhatCounts(t *testing.T) {
 	}
 }
 
-// Each shard says what it holds, what it gave back and whom it had no room for; and the gate says so when one is not cleaned in time.
+// Each shard says what it holds, what it gave back and what it evicted; and the gate says so when one is not cleaned in time.
 func TestShardsOfAMemory(t *testing.T) {
 	const most = 64
 	clk := newClock()
@@ -84,7 +186,7 @@ func TestShardsOfAMemory(t *testing.T) {
 		for _, m := range store.Stats() {
 			all.Subjects += m.Subjects
 			all.Reclaimed += m.Reclaimed
-			all.Refused += m.Refused
+			all.Evicted += m.Evicted
 			all.Cleaned = max(all.Cleaned, m.Cleaned)
 			all.Late = all.Late || m.Late
 		}
@@ -95,14 +197,14 @@ func TestShardsOfAMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	same(t, "full", sum(), admission.MemoryStats{Subjects: most, Refused: 5})
+	same(t, "full", sum(), admission.MemoryStats{Subjects: most, Evicted: 5})
 	clk.Advance(31 * time.Second)
-	same(t, "not cleaned", sum(), admission.MemoryStats{Subjects: most, Refused: 5, Cleaned: 31 * time.Second, Late: true})
+	same(t, "not cleaned", sum(), admission.MemoryStats{Subjects: most, Evicted: 5, Cleaned: 31 * time.Second, Late: true})
 	if s := g.Stats(); !s.Uncleaned() {
 		t.Errorf("%+v", s)
 	}
 	store.Sweep()
-	same(t, "cleaned", sum(), admission.MemoryStats{Reclaimed: most, Refused: 5})
+	same(t, "cleaned", sum(), admission.MemoryStats{Reclaimed: most, Evicted: 5})
 	if s := g.Stats(); s.Uncleaned() || len(s.Memory) != len(store.Stats()) {
 		t.Errorf("%+v", s)
 	}

@@ -29,12 +29,13 @@ func (s *seat) find() *counter { return s.shard.table.find(s.id) }
 var nothing counter
 
 // take locks the shards of all seats, in their order so that two turns never wait for each other.
-func (t *turn) take() error {
+func (t *turn) take() {
 	if len(t.seats) == 1 {
 		mu := &t.seats[0].shard.mu
 		mu.Lock()
 		defer mu.Unlock()
-		return t.run()
+		t.run()
+		return
 	}
 	shards := make([]*shard, 0, len(t.seats))
 	for i := range t.seats {
@@ -50,10 +51,10 @@ func (t *turn) take() error {
 			sh.mu.Unlock()
 		}
 	}()
-	return t.run()
+	t.run()
 }
 
-func (t *turn) run() error {
+func (t *turn) run() {
 	t.now = t.store.now()
 	at := time.UnixMicro(t.now)
 	for i := range t.counts {
@@ -61,7 +62,8 @@ func (t *turn) run() error {
 	}
 	switch t.call.Mode {
 	case Charge:
-		return t.charge()
+		t.charge()
+		return
 	case Refund:
 		t.refund()
 	case Reset:
@@ -69,16 +71,13 @@ func (t *turn) run() error {
 	case Reject:
 		t.reject()
 	case Add:
-		if err := t.add(); err != nil {
-			return err
-		}
+		t.add()
 	case Erase:
 		t.erase()
 	}
 	for i := range t.seats {
 		t.read(i)
 	}
-	return nil
 }
 
 // read reads how tally i stands.
@@ -97,7 +96,7 @@ func (t *turn) put(i int, s standing) {
 	c.Remaining, c.RetryAfter, c.ResetAfter = s.remaining, micros(s.retryAfter), micros(s.resetAfter)
 }
 
-func (t *turn) charge() error {
+func (t *turn) charge() {
 	// Two leave for each that comes: so the store without Run too holds little more than what counts.
 	for i := range t.seats {
 		t.seats[i].shard.clean(2, t.now)
@@ -108,64 +107,49 @@ func (t *turn) charge() error {
 		}
 		t.read(i)
 	}
-	switch {
-	case !fits(t.call.Tallies, t.counts):
-		t.refuse()
-	case !t.makeRoom():
-		return ErrFull
-	default:
+	if fits(t.call.Tallies, t.counts) {
 		t.admit()
+	} else {
+		t.refuse()
 	}
 	if t.call.Request != "" {
 		t.remember()
 	}
-	return nil
 }
 
-// makeRoom sees to it that everything which is to be kept of an admitted request has room, and reports whether it has.
-func (t *turn) makeRoom() bool {
-	full, wanted := false, false
-	for i := range t.seats {
-		counters, answers := t.missing(i)
-		wanted = wanted || counters > 0 || answers > 0
+// obtain returns the counter id of sh, a new one if there is none.
+func (t *turn) obtain(sh *shard, id counterID) *counter {
+	if c := sh.table.find(id); c != nil {
+		return c
 	}
-	if !wanted {
-		return true
-	}
-	for i := range t.seats {
-		sh, counters, answers := t.seats[i].shard, 0, 0
-		for j := range t.seats[:i+1] {
-			if t.seats[j].shard == sh {
-				c, a := t.missing(j)
-				counters, answers = counters+c, answers+a
-			}
-		}
-		if !sh.makeRoom(counters, answers, t.now) {
-			sh.refused++
-			full = true
-		}
-	}
-	return !full
+	t.makeRoom(sh, id, 1, 0)
+	return sh.table.add(id)
 }
 
-// missing returns how many counters and answers are to be made for tally i.
-func (t *turn) missing(i int) (counters, answers int) {
-	s := &t.seats[i]
-	if s.known {
-		return 0, 0
-	}
-	if t.counts[i].Reason == "" || t.call.Mode == Add && t.call.Tallies[i].Limit > 0 {
-		if c := s.find(); c == nil || c.ends <= t.now { // which may be dropped for another
-			counters++
+// makeRoom drops counters and answers of sh until there is room for so many more. Those of this call stay, if need be beyond the room.
+func (t *turn) makeRoom(sh *shard, id counterID, counters, answers int) {
+	for sh.full(counters, answers) {
+		if !sh.inspect(t.now) && !t.evict(sh, id, answers > 0) {
+			return
 		}
 	}
-	if t.call.Request != "" {
-		answers++
-		if s.shard.table.find(t.store.id(t.call.Tallies[i].Records)) == nil {
-			counters++
+}
+
+// evict drops a counter of sh that this call does not count in, see shard.evict.
+func (t *turn) evict(sh *shard, id counterID, answers bool) bool {
+	var few [8]counterID // room for the counters of most calls
+	own := few[:0]
+	for i := range t.seats {
+		tally := &t.call.Tallies[i]
+		own = append(own, t.seats[i].id)
+		if tally.Strikes != nil {
+			own = append(own, t.store.id(tally.Strikes.Key))
+		}
+		if t.call.Request != "" {
+			own = append(own, t.store.id(tally.Records))
 		}
 	}
-	return counters, answers
+	return sh.evict(id, own, answers)
 }
 
 // admit counts the request where there is room.
@@ -175,18 +159,16 @@ func (t *turn) admit() {
 		if s.known || t.counts[i].Reason != "" {
 			continue
 		}
-		c := s.find()
-		if c == nil {
-			c = s.shard.table.add(s.id)
-		}
+		c := t.obtain(s.shard, s.id)
 		var now standing
 		now, t.counts[i].Stamp = c.charge(t.now, tally)
+		c.used = shareOf(tally.most()-now.remaining, tally.most())
 		t.put(i, now)
 		s.shard.changed(c, c.endsFor(tally), t.now)
 	}
 }
 
-// refuse counts a refused request where refusals count. Where they have no room they are left out.
+// refuse counts a refused request where refusals count.
 func (t *turn) refuse() {
 	for i := range t.seats {
 		if t.seats[i].known {
@@ -209,21 +191,19 @@ func (t *turn) refuse() {
 
 func (t *turn) countRejected(i int) {
 	sh, tally := t.seats[i].shard, &t.call.Tallies[i]
-	if c := sh.obtain(t.seats[i].id, t.now); c != nil {
-		c.countRejected(t.now, tally)
-		sh.changed(c, c.endsFor(tally), t.now)
-	}
+	c := t.obtain(sh, t.seats[i].id)
+	c.countRejected(t.now, tally)
+	c.measure(t.now, tally)
+	sh.changed(c, c.endsFor(tally), t.now)
 }
 
 // strike counts n refusals and reports whether they are enough.
 func (t *turn) strike(i, n int) bool {
 	sh, strikes := t.seats[i].shard, t.call.Tallies[i].Strikes
-	c := sh.obtain(t.store.id(strikes.Key), t.now)
-	if c == nil {
-		return false
-	}
+	c := t.obtain(sh, t.store.id(strikes.Key))
 	window := strikes.Window.Microseconds()
 	struck := c.log.strike(t.now, window, strikes.Limit, n)
+	c.used = shareOf(min(len(c.log.times)-int(c.log.head), strikes.Limit), strikes.Limit)
 	sh.changed(c, c.log.ends(window), t.now)
 	return struck
 }
@@ -242,13 +222,10 @@ func (t *turn) reject() {
 }
 
 // add counts what has happened already.
-func (t *turn) add() error {
+func (t *turn) add() {
 	for i := range t.seats {
 		t.seats[i].shard.clean(2, t.now)
 		t.read(i)
-	}
-	if !t.makeRoom() {
-		return ErrFull
 	}
 	for i := range t.seats {
 		if t.counts[i].Reason != "" && t.call.Tallies[i].Limit > 0 {
@@ -256,7 +233,6 @@ func (t *turn) add() error {
 		}
 	}
 	t.admit()
-	return nil
 }
 
 // erase takes the newest units of logs away.
@@ -265,6 +241,7 @@ func (t *turn) erase() {
 		tally, sh := &t.call.Tallies[i], t.seats[i].shard
 		if c := t.seats[i].find(); c != nil && tally.Limit > 0 && tally.algorithm() == string(SlidingLog) {
 			c.log.erase(tally.Limit, tally.Cost)
+			c.measure(t.now, tally)
 			sh.changed(c, c.endsFor(tally), t.now)
 		}
 	}
@@ -291,6 +268,7 @@ func (t *turn) refund() {
 		sh := t.seats[i].shard
 		if c := t.seats[i].find(); c != nil && stamp != 0 {
 			c.refund(t.now, tally, cost, stamp)
+			c.measure(t.now, tally)
 			sh.changed(c, c.endsFor(tally), t.now)
 		}
 	}

@@ -222,18 +222,21 @@ func TestAMemoryFullOfRequests(t *testing.T) {
 	for i := range 64 {
 		d.ask(call(i))
 	}
-	if _, err := d.store.Decide(t.Context(), call(64)); !errors.Is(err, admission.ErrFull) {
-		t.Errorf("a request more than can be remembered: %v", err)
-	}
-	if n := d.left(call(0).Tallies[0]); n != 1000-64 {
+	d.ask(call(64)) // of the same subject, whose answers stay
+	d.ask(call(3))  // is known
+	if n := d.left(call(0).Tallies[0]); n != 1000-65 {
 		t.Errorf("%d left", n)
 	}
-	d.ask(call(3)) // is known
-	d.one(doCharge, call(0).Tallies[0])
-	clk.Advance(time.Minute)
-	for i := range 100 { // those of the last minute make room
-		clk.Advance(4 * sec)
-		d.ask(call(1000 + i))
+	bob := admission.Call{Mode: doCharge, Tallies: []admission.Tally{d.tallyOf("bob", admission.FixedWindow, 1000, time.Hour)}, Request: "b"}
+	for range 2 {
+		d.ask(bob) // makes room for one answer, of somebody else
+	}
+	if n := d.left(bob.Tallies[0]); n != 999 {
+		t.Errorf("%d left of bob", n)
+	}
+	d.ask(call(3)) // is no longer known
+	if n := d.left(call(0).Tallies[0]); n != 1000-66 {
+		t.Errorf("%d left: an evicted answer is known, or what was counted is not", n)
 	}
 }
 
