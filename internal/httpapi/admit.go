@@ -82,8 +82,8 @@ func (a *API) admitBatch(ctx context.Context, in *batchInput) (*batchOutput, err
 		if requests[i], err = asked[i].request(fmt.Sprintf("body.requests[%d]", i)); err != nil {
 			return nil, err
 		}
-		if asked[i].Mode == modeReset && !requestOf(ctx).role.may(forOperators) {
-			return nil, errForbidden
+		if has := requestOf(ctx).role; asked[i].Mode == modeReset && !has.may(forOperators) {
+			return nil, wrongRole(has, forOperators)
 		}
 	}
 	out := &batchOutput{CacheControl: "no-store"}
@@ -114,8 +114,8 @@ func (a *API) decide(ctx context.Context, asked *admitRequest, req admission.Req
 	case modeRefund:
 		return a.gate.RefundRequest(ctx, req)
 	case modeReset:
-		if !requestOf(ctx).role.may(forOperators) {
-			return admission.Decision{}, errForbidden
+		if has := requestOf(ctx).role; !has.may(forOperators) {
+			return admission.Decision{}, wrongRole(has, forOperators)
 		}
 		return a.gate.Reset(ctx, req, asked.Rule)
 	}

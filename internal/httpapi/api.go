@@ -100,8 +100,10 @@ type API struct {
 	forbidden forbiddenCalls // that are audited
 	live      *Live
 	feed      *dashboard.Feed // nil: there is no page
-	capacity  *capacity       // for orders
-	strangers *allowance      // of questions whether a refused order is a repeat
+	newOrders *runQueue
+	reads     *runQueue  // of orders and sales
+	capacity  *capacity  // for orders
+	strangers *allowance // of questions whether a refused order is a repeat
 	asking    singleflight.Group
 	metrics   http.Handler
 	decided   func(*admission.Request, *admission.Decision, time.Duration)
@@ -172,6 +174,7 @@ func New(cfg Config) (*API, error) {
 		a.within = 200 * time.Millisecond
 	}
 	a.capacity = newCapacity(a.within)
+	a.newOrders, a.reads = newRunQueue(), newRunQueue()
 	a.strangers = newAllowance(10, time.Second)
 	origins, err := corsOrigins(cfg.CORSOrigins)
 	if err != nil {
@@ -186,7 +189,7 @@ func New(cfg Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.public = a.echo(append(steps, notForeign, hygiene, segments, a.identify)...)
+	a.public = a.echo(append(steps, notForeign, hygiene, a.queued, segments, a.identify)...)
 	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
 	a.common(docs, true, huma.Middlewares{a.charged}, nil)
 	a.challenges(docs, true)
@@ -196,7 +199,7 @@ func New(cfg Config) (*API, error) {
 		return nil, err
 	}
 
-	a.internal = a.echo(a.track("internal"), hygiene, segments, a.guard, a.identify)
+	a.internal = a.echo(a.track("internal"), hygiene, segments, a.guard, a.queued, a.identify) // guard may ask whether a session has ended
 	docs = a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
 	a.common(docs, false, huma.Middlewares{a.only(forReaders)}, huma.Middlewares{a.only(forServices)})
 	a.challenges(docs, false)

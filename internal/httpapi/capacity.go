@@ -47,8 +47,7 @@ func newCapacity(within time.Duration) *capacity {
 	return &capacity{late: within * 3 / 4, patience: within / 2, limit: capacityFirst}
 }
 
-// enter waits for room, for half of a decision's time at most, and not at all where as many wait as may be in. Without room it returns
-// when to come back. Who enters must leave.
+// enter waits for room, for half of a decision's time at most. Without room it returns when to come back. Who enters must leave.
 func (c *capacity) enter() (comeBack time.Duration, ok bool) {
 	c.mu.Lock()
 	if c.inUse < c.limit && c.waiting.Len() == 0 {
@@ -57,10 +56,6 @@ func (c *capacity) enter() (comeBack time.Duration, ok bool) {
 		return 0, true
 	}
 	c.window.full = true
-	if c.waiting.Len() >= c.limit {
-		defer c.mu.Unlock()
-		return c.comeBack(), false
-	}
 	room := make(chan struct{})
 	place := c.waiting.PushBack(room)
 	c.mu.Unlock()
@@ -80,6 +75,13 @@ func (c *capacity) enter() (comeBack time.Duration, ok bool) {
 		c.waiting.Remove(place)
 		return c.comeBack(), false
 	}
+}
+
+// later is when to come back for who was refused elsewhere.
+func (c *capacity) later() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.comeBack()
 }
 
 // comeBack is called with mu held. As many as may be in are decided within a decision's time at least: so fast it is before there is a pace

@@ -101,6 +101,7 @@ func bounded(ctx context.Context, within time.Duration) (context.Context, contex
 func (a *API) chargeGate(
 	ctx context.Context, req admission.Request, excused func(context.Context) bool,
 ) (d admission.Decision, err error) {
+	requestOf(ctx).slot.leave()
 	began := time.Now()
 	ctx, span := a.traceDecision(ctx)
 	if excused == nil {

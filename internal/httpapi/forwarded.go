@@ -96,6 +96,9 @@ func canonicalPath(uri string) (string, error) {
 	if strings.ContainsFunc(decoded, ambiguous) {
 		return "", errors.New("must not have a backslash or a control character, encoded or not: servers disagree on what that is")
 	}
+	if overlong(decoded) {
+		return "", errors.New("must not have an overlong form of UTF-8, such as %C0%AE for a dot: servers disagree on what that is")
+	}
 	var segments []string
 	for segment := range strings.SplitSeq(decoded, "/") {
 		switch segment {
@@ -107,6 +110,16 @@ func canonicalPath(uri string) (string, error) {
 		}
 	}
 	return "/" + strings.Join(segments, "/"), nil
+}
+
+// overlong tells whether a path has a character in more bytes than UTF-8 allows, which lenient servers read as the shorter form.
+func overlong(path string) bool {
+	for i := range len(path) - 1 {
+		if next := path[i+1]; next&0xc0 == 0x80 && (path[i]&0xfe == 0xc0 || path[i] == 0xe0 && next < 0xa0 || path[i] == 0xf0 && next < 0x90) {
+			return true
+		}
+	}
+	return false
 }
 
 // ambiguous tells whether some servers read a character as another one, or end the path there.

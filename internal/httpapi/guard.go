@@ -32,14 +32,14 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			case foreignHost(r.http):
 				return wrongHost(r.http, "localhost, 127.0.0.1 or [::1]: without tokens this listener serves this machine only")
 			case foreign(r.http, route):
-				return errForbidden
+				return wrongOrigin(r.http)
 			}
 			r.role = RoleOperator
 			return next(c)
 		}
 		if tokenless[route] {
 			if route == sessionPath && r.http.Method != http.MethodGet && foreignOrigin(r.http) {
-				return errForbidden
+				return wrongOrigin(r.http)
 			}
 			return next(c)
 		}
@@ -49,14 +49,14 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			r.shown, err = a.findToken(r.http, text)
 		case asPassword:
 			if foreign(r.http, route) { // a browser adds the password that it was told
-				return errForbidden
+				return wrongOrigin(r.http)
 			}
 			r.shown, err = a.findToken(r.http, text)
 		case notAtAll:
 			s, found, ok := a.sessionOf(r.http)
 			switch {
 			case ok && foreign(r.http, route):
-				return errForbidden
+				return wrongOrigin(r.http)
 			case ok && s.Host != strings.ToLower(r.http.Host):
 				return wrongHost(r.http, s.Host+", where the session began")
 			}
@@ -138,6 +138,14 @@ func foreignHost(r *http.Request) bool {
 func wrongHost(r *http.Request, right string) error {
 	p := problem(reasonForbidden)
 	p.Detail = fmt.Sprintf("The request's Host is %q, and must be %s.", quoted(r.Host), right)
+	return p
+}
+
+// wrongOrigin says which pages may make a request.
+func wrongOrigin(r *http.Request) error {
+	p := problem(reasonForbidden)
+	p.Detail = fmt.Sprintf("A page of another origin made this request (Origin %q, Sec-Fetch-Site %q). Only pages of %s may, and programs that send their token in a header.",
+		quoted(r.Header.Get("Origin")), quoted(r.Header.Get("Sec-Fetch-Site")), quoted(r.Host))
 	return p
 }
 

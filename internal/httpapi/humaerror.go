@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 )
 
 const (
@@ -26,6 +27,8 @@ func init() {
 		return humaProblem(status, message, errs)
 	}
 	huma.ValidateStrictCasing = true // else "Item" would pass for "item"
+	// Bounds are whole numbers, and not 3.16e+11.
+	validation.MsgExpectedMinimumNumber, validation.MsgExpectedMaximumNumber = "expected number >= %.0f", "expected number <= %.0f"
 }
 
 func humaProblem(status int, message string, errs []error) *Problem {
@@ -54,7 +57,7 @@ func humaProblem(status int, message string, errs []error) *Problem {
 			} else if m := wrongType.FindStringSubmatch(d.Message); m != nil {
 				v = Violation{Location: quoted(d.Location + "." + m[2]), Message: quoted("is " + m[1] + ", and must be " + typeWords[m[3]])}
 			} else if strings.HasPrefix(d.Message, "json: ") {
-				v.Message = "holds a value that fits nothing it could mean"
+				v.Message = "has an invalid value"
 			}
 		}
 		p.Errors = append(p.Errors, v)

@@ -103,7 +103,7 @@ func (a *API) liveProcess() dashboard.Process {
 	}
 	for i := range s.Memory {
 		m := &s.Memory[i]
-		p.Shards = append(p.Shards, dashboard.Shard{Subjects: m.Subjects, Reclaimed: m.Reclaimed, Refused: m.Refused, CleanedMS: m.Cleaned.Milliseconds(), Late: m.Late})
+		p.Shards = append(p.Shards, dashboard.Shard{Subjects: m.Subjects, Reclaimed: m.Reclaimed, Evicted: m.Evicted, CleanedMS: m.Cleaned.Milliseconds(), Late: m.Late})
 	}
 	if s.RulesFailed {
 		p.Degraded = append(p.Degraded, "the rules file has a change that is wrong")

@@ -41,7 +41,9 @@ func (a *API) order(ctx context.Context, in *orderInput) (*orderOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	viewer := requestOf(ctx).viewer()
+	r := requestOf(ctx)
+	viewer := r.viewer()
+	r.slot.leave()
 	var o orders.Order
 	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 && !a.draining.Load() {
 		o, err = a.orders.Wait(ctx, id, viewer, in.While, wait)

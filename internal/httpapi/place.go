@@ -97,10 +97,11 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 
 // reserve finds the order that this repeats, or asks the rules, and reserves: one deadline for each, and a hang-up ends none.
 func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out orders.Outcome, err error) {
+	r := requestOf(ctx)
 	if comeBack, ok := a.capacity.enter(); !ok {
 		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: comeBack}, nil
 	}
-	r := requestOf(ctx)
+	r.slot.leave()
 	r.stay = stay{a.capacity, time.Now()}
 	counts := true
 	defer func() { r.stay.leave(counts) }()

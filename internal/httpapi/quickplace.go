@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 	"unicode/utf8"
 
@@ -25,19 +24,11 @@ func (a *API) quickPlace(ctx huma.Context, next func(huma.Context)) {
 	r := c.Request()
 	in := placeInput{Sale: c.Param("sale"), Key: r.Header.Get("Idempotency-Key")}
 	next = a.unlessBanned(next)
-	if r.Header.Get("Content-Type") != "application/json" || r.ContentLength <= 0 || r.ContentLength > maxQuick {
-		next(ctx)
-		return
-	}
-	var buffer [maxQuick]byte
-	body := buffer[:r.ContentLength]
-	n, err := io.ReadFull(r.Body, body)
 	var ok bool
-	if in.Body.Item, in.Body.Quantity, ok = quickOrder(body[:n]); err != nil || !ok {
-		r.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(bytes.Clone(body[:n])), r.Body), r.Body}
+	if body := requestOf(r.Context()).body; len(body) <= maxQuick && r.Header.Get("Content-Type") == "application/json" {
+		in.Body.Item, in.Body.Quantity, ok = quickOrder(body)
+	}
+	if !ok {
 		next(ctx)
 		return
 	}

@@ -200,15 +200,11 @@ var reasonOf = []struct {
 	{history.ErrUnavailable, reasonStoreUnavailable},
 	{captcha.ErrUnavailable, reasonStoreUnavailable},
 	{errUnauthenticated, reasonUnauthenticated},
-	{errForbidden, reasonForbidden},
 	{context.DeadlineExceeded, reasonStoreUnavailable},
 	{context.Canceled, reasonStoreUnavailable}, // the caller has gone
 }
 
-var (
-	errUnauthenticated = errors.New("httpapi: unauthenticated")
-	errForbidden       = errors.New("httpapi: forbidden")
-)
+var errUnauthenticated = errors.New("httpapi: unauthenticated")
 
 func reasonOfStatus(status int) string {
 	switch status {

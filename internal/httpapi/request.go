@@ -26,6 +26,8 @@ type request struct {
 	shown   token              // what was shown, or what the session is of; zero as well
 	session bool               // by the page's cookie
 	placing bool               // it is an order, which the page is told of when it is decided as a whole
+	body    []byte             // of an order, if it has arrived
+	slot    runSlot            // until it asks something else
 	stay    stay               // while it is decided
 	charged admission.Decision // of the rules that let it in
 	header  http.Header

@@ -60,13 +60,18 @@ var (
 		Summary: "Put the rules file as it is now into force; after 422 the old rules stay", Tags: operating, Errors: []int{401, 403, 422},
 	}
 
-	placePattern = strings.NewReplacer("{", ":", "}", "").Replace(placeRoute.Path) // as Echo has it
+	placePattern, salePattern, orderPattern = echoPattern(placeRoute), echoPattern(saleRoute), echoPattern(orderRoute)
 
 	health    = []string{"Health"}
 	sales     = []string{"Sales"}
 	ordering  = []string{"Orders"}
 	operating = []string{"Operating"}
 )
+
+// echoPattern is an operation's path as Echo has it.
+func echoPattern(op huma.Operation) string {
+	return strings.NewReplacer("{", ":", "}", "").Replace(op.Path)
+}
 
 func switchRoute(verb, summary string) huma.Operation {
 	return huma.Operation{
@@ -157,8 +162,8 @@ func register[I, O any](a *API, docs huma.API, roles []Role, op huma.Operation, 
 // only is the middleware of operations that are for some roles.
 func (a *API) only(roles []Role) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		if !requestOf(ctx.Context()).role.may(roles) {
-			a.fail(humaecho.Unwrap(ctx), errForbidden)
+		if has := requestOf(ctx.Context()).role; !has.may(roles) {
+			a.fail(humaecho.Unwrap(ctx), wrongRole(has, roles))
 			return
 		}
 		next(ctx)

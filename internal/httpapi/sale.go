@@ -37,6 +37,7 @@ type saleOutput struct {
 }
 
 func (a *API) sale(ctx context.Context, in *saleInput) (*saleOutput, error) {
+	requestOf(ctx).slot.leave()
 	s, err := a.orders.Sale(ctx, in.Sale)
 	if err != nil {
 		return nil, err

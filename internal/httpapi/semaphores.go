@@ -43,7 +43,7 @@ type semaphoreView struct {
 	Name     string          `json:"name"`
 	Limit    int             `json:"limit" doc:"Weight that may be held at once"`
 	LeaseMS  int64           `json:"lease_ms" doc:"Of permits that are acquired from now on"`
-	Source   string          `json:"source" enum:"file,api,overridden,program,none" doc:"Who defines it: the rules file, PUT, PUT over the rules file, a Go program; none: it is no more, and shown as long as somebody holds it"`
+	Source   string          `json:"source" enum:"file,api,overridden,program,none" doc:"Who defines it: the rules file (or the built-in rules), PUT, PUT over the rules file, a Go program; none: it is no more, and shown as long as somebody holds it"`
 	Declared *sizeView       `json:"declared,omitempty" doc:"overridden: what the rules file says"`
 	SetBy    string          `json:"set_by,omitempty" doc:"The name of the token that PUT it"`
 	SetAt    *time.Time      `json:"set_at,omitempty"`

@@ -121,8 +121,8 @@ func refusals(ok *huma.Response, statuses ...int) map[string]*huma.Response {
 func needs(roles []Role) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if !requestOf(c.Request().Context()).role.may(roles) {
-				return errForbidden
+			if has := requestOf(c.Request().Context()).role; !has.may(roles) {
+				return wrongRole(has, roles)
 			}
 			return next(c)
 		}

@@ -179,9 +179,7 @@ func (a *API) beginSession(ctx context.Context, in *beginInput) (*sessionOutput,
 		return nil, err
 	}
 	if !found.role.may(forViewers) {
-		p := problem(reasonForbidden)
-		p.Detail = "The page is for tokens of the roles viewer and operator; this one has the role " + string(found.role) + "."
-		return nil, p
+		return nil, wrongRole(found.role, forViewers)
 	}
 	sealed, s := a.begin(&found, r.Host)
 	return &sessionOutput{CacheControl: "no-store", SetCookie: cookieOf(r, sealed, sessionLife), Body: viewSession(&found, &s)}, nil

@@ -40,6 +40,16 @@ var (
 // may tells whether a caller of this role may use what is for the given roles.
 func (r Role) may(roles []Role) bool { return r == RoleOperator || slices.Contains(roles, r) }
 
+// wrongRole says which roles may do what this one may not.
+func wrongRole(has Role, roles []Role) error {
+	p, right := problem(reasonForbidden), string(RoleOperator)
+	for _, r := range roles {
+		right = string(r) + " or " + right
+	}
+	p.Detail = fmt.Sprintf("The token has the role %s, and this call needs %s.", has, right)
+	return p
+}
+
 // minToken is the length of the shortest token: whoever can guess one has its role.
 const minToken = 16
 
