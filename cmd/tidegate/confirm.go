@@ -15,7 +15,7 @@ import (
 func confirm(cmd *cobra.Command, question string) error {
 	question = harmless(question)
 	if !isTerminal(cmd.InOrStdin()) {
-		return fmt.Errorf("%s Nobody is here to answer; if so, say --yes", question)
+		return fmt.Errorf("%s stdin is not a terminal; pass --yes to confirm", question)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
 	answer := make(chan string, 1) // a read has no end, and Ctrl-C has to have one

@@ -129,8 +129,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{nothing, "sales create s --ends x --lasts 1h", []string{"--ends or --lasts"}},
 		{nothing, "sales create s --starts noon --lasts 1h", []string{"--starts", "2026-12-01T20:00:00Z"}},
 		{known, "sales stock flash ticket=5", []string{"ticket=+100", "only grows"}},
-		{known, "sales close flash", []string{"Close flash for good?", "say --yes"}},
-		{known, "semaphores release r x", []string{"Take the permit of r away?", "say --yes"}},
+		{known, "sales close flash", []string{"Close flash for good?", "pass --yes"}},
+		{known, "semaphores release r x", []string{"Take the permit of r away?", "pass --yes"}},
 	} {
 		out, err := call(t, tt.env, strings.Fields(tt.args)...)
 		if err == nil || out != "" {

@@ -86,8 +86,9 @@ The exit status is 0 only if every judged invariant held.`,
 	f.IntVar(&o.Connections, "connections", 0, "sockets at most (default 2000)")
 	f.IntVar(&o.Followers, "followers", 0, "orders followed at once (default 256)")
 	f.DurationVar(&o.RequestTimeout, "request-timeout", 0, "after which an answer is lost (default 10s)")
-	f.IntVar(&o.Attempts, "attempts", 0, "of one click while its answers are lost (default 5)")
+	f.IntVar(&o.Attempts, "attempts", 0, "maximum tries per order after lost responses (default 5)")
 	f.DurationVar(&o.RetryWait, "retry-wait", 0, "before the first repeat (default 100ms)")
+	f.BoolVar(&o.Impatient, "impatient", false, "buyers repeat after --retry-wait, whatever Retry-After says")
 	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "how long orders may take to settle after the wave (default 3m)")
 	f.StringVar(&o.HistoryFile, "history", "", "file for everything seen, as JSON lines")
 	_ = cmd.MarkFlagRequired("sale") // it exists

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tidegate/tidegate/internal/rehearse"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
@@ -31,16 +33,17 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 // installation is two APIs and a worker, each a process of its own, over a real Redis and a real Postgres.
 type installation struct {
-	t      *testing.T
-	bin    string
-	common []string
-	apis   [2]*servetest.Program
-	worker *servetest.Program
+	t        *testing.T
+	bin      string
+	redisURL string
+	common   []string
+	apis     [2]*servetest.Program
+	worker   *servetest.Program
 }
 
 func install(t *testing.T) *installation {
 	t.Helper()
-	in := &installation{t: t, bin: t.TempDir()}
+	in := &installation{t: t, bin: t.TempDir(), redisURL: testenv.StartRedis(t).URL()}
 	build := exec.Command("go", "build", "-o", in.bin, "github.com/tidegate/tidegate/cmd/api", "github.com/tidegate/tidegate/cmd/worker")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -50,7 +53,7 @@ func install(t *testing.T) *installation {
 		t.Fatal(err)
 	}
 	in.common = []string{
-		"REDIS_URL=" + testenv.StartRedis(t).URL(), "DATABASE_URL=" + testenv.Postgres(t), "MIGRATE=true", "RULES_FILE=" + rules,
+		"REDIS_URL=" + in.redisURL, "DATABASE_URL=" + testenv.Postgres(t), "MIGRATE=true", "RULES_FILE=" + rules,
 		"IDENTITY=header", "SECRET=" + rand.Text() + rand.Text(), "INTERNAL_TOKEN=" + token,
 	}
 	for i := range in.apis {
@@ -85,7 +88,36 @@ func (in *installation) replaceAPI(i int) {
 
 func (in *installation) replaceWorker() {
 	in.worker.Kill()
+	in.endLeases()
 	in.worker = in.startWorker()
+}
+
+// endLeases lets a minute pass for the tasks of a killed worker: Asynq gives them to another one when it starts, or within a minute, if
+// their lease ended more than 30 s ago.
+func (in *installation) endLeases() {
+	in.t.Helper()
+	opts, err := redis.ParseURL(in.redisURL)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	rdb := redis.NewClient(opts)
+	defer rdb.Close()
+	queues, err := rdb.Keys(in.t.Context(), "asynq:{*}:lease").Result()
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	ended := float64(time.Now().Add(-time.Minute).Unix())
+	for _, queue := range queues {
+		tasks, err := rdb.ZRange(in.t.Context(), queue, 0, -1).Result()
+		if err != nil {
+			in.t.Fatal(err)
+		}
+		for _, task := range tasks {
+			if err := rdb.ZAdd(in.t.Context(), queue, redis.Z{Score: ended, Member: task}).Err(); err != nil {
+				in.t.Fatal(err)
+			}
+		}
+	}
 }
 
 // awaitSold waits until so many units are gone.

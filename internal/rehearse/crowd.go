@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// longestWait bounds one wait between attempts, whatever Retry-After says: a rehearsal ends.
-const longestWait = 5 * time.Second
+// longestWait bounds one wait between attempts, whatever Retry-After says: a rehearsal ends. The API asks for no more.
+const longestWait = 30 * time.Second
 
 // crowd is a run in progress.
 type crowd struct {
@@ -156,7 +156,7 @@ func (c *crowd) watch(ctx context.Context, p *placed) {
 // backoff doubles from RetryWait and spreads by half, so that buyers who lost their answers together do not come back together.
 func (c *crowd) backoff(attempts int, retryAfter time.Duration) time.Duration {
 	d := c.o.RetryWait << min(attempts-1, 10)
-	if retryAfter > 0 {
+	if retryAfter > 0 && !c.o.Impatient {
 		d = retryAfter
 	}
 	d = min(d, longestWait)

@@ -49,6 +49,7 @@ type Options struct {
 	RequestTimeout time.Duration // after which an answer is lost; 0 = 10 s
 	Attempts       int           // of one click during the wave while its answers are lost; 0 = 5
 	RetryWait      time.Duration // before the first repeat, doubled for each further one; Retry-After wins; 0 = 100 ms
+	Impatient      bool          // buyers repeat after RetryWait, whatever Retry-After says
 	DrainTimeout   time.Duration // how long after the wave orders may take to be confirmed, paid or expired and queues to empty, which takes Asynq two minutes after a worker was killed; 0 = 3 min
 
 	Opening func()                                         // called before a sale that the run creates is opened; nil = nobody asks

@@ -131,3 +131,25 @@ func TestFatesAreDrawnByTheirShares(t *testing.T) {
 		}
 	}
 }
+
+// Buyers come back when they are told to, but for those who do not listen.
+func TestBackoff(t *testing.T) {
+	for _, tt := range []struct {
+		impatient         bool
+		attempts          int
+		told, least, most time.Duration
+	}{
+		{false, 1, 0, 100 * time.Millisecond, 150 * time.Millisecond},
+		{false, 3, 0, 400 * time.Millisecond, 600 * time.Millisecond},
+		{false, 1, 20 * time.Second, 20 * time.Second, 30 * time.Second},
+		{false, 1, time.Hour, longestWait, longestWait * 3 / 2},
+		{true, 1, 20 * time.Second, 100 * time.Millisecond, 150 * time.Millisecond},
+	} {
+		c := &crowd{o: Options{RetryWait: 100 * time.Millisecond, Impatient: tt.impatient}}
+		for range 100 {
+			if d := c.backoff(tt.attempts, tt.told); d < tt.least || d > tt.most {
+				t.Fatalf("%+v: %v", tt, d)
+			}
+		}
+	}
+}
