@@ -243,14 +243,95 @@ func (at *target) orders(g *group) {
 		at.try(g, as("body "+body, "eve", "POST", place, body, notFound, "Idempotency-Key", "e"))
 	}
 	at.try(g,
+		as("a body of 4 KiB and a byte", "eve", "POST", place, `{"item":"shoe"}`+strings.Repeat(" ", 4<<10-14), http.StatusRequestEntityTooLarge, "Idempotency-Key", "e"),
 		as("a body of 70 kB", "eve", "POST", place, `{"item":"`+strings.Repeat("x", 70_000)+`"}`, http.StatusRequestEntityTooLarge, "Idempotency-Key", "e"),
 		as("a body without a type", "eve", "POST", place, `{"item":"shoe"}`, http.StatusUnsupportedMediaType, "Idempotency-Key", "e", "Content-Type", ""),
 		as("a form", "eve", "POST", place, `{"item":"shoe"}`, http.StatusUnsupportedMediaType, "Idempotency-Key", "e", "Content-Type", "text/plain"),
 		as("across sites", "eve", "POST", place, `{"item":"shoe"}`, http.StatusForbidden, "Idempotency-Key", "e", "Sec-Fetch-Site", "cross-site"),
 	)
+	g.try("a body of 5 kB in chunks", func(t *testing.T) {
+		c := dial(t, at.Addr("public"))
+		c.say("POST " + place + " HTTP/1.1\r\nHost: a\r\nX-User-ID: eve\r\nIdempotency-Key: e\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+		c.say("1388\r\n" + strings.Repeat(" ", 5000) + "\r\nf\r\n" + `{"item":"shoe"}` + "\r\n0\r\n\r\n")
+		if got := c.statuses(); fmt.Sprint(got) != "[413]" {
+			t.Errorf("answered %v, want 413 and the end", got)
+		}
+	})
+	g.try("made-up ids of the future and of unknown items", func(t *testing.T) {
+		known := 0 // one of 16,384 has the right MAC
+		for _, year := range []string{"ffff", "f000", "e000", "d000", "7fff", "3000"} {
+			for _, method := range []string{"GET", "POST"} {
+				id := "/v1/orders/" + year + o.OrderID[4:14] + "8fff" + o.OrderID[18:]
+				if method == "POST" {
+					id += "/cancel"
+				}
+				if a := at.send(t, as("", "ann", method, id, "", 0)); a.Status != notFound || !strings.Contains(string(a.Body), "unknown_order") {
+					known++
+					t.Logf("%s %s: %v", method, id, a)
+				}
+			}
+		}
+		if known > 2 {
+			t.Errorf("%d calls were not answered 404", known)
+		}
+	})
+	at.repeats(g)
 	g.try("none of these took a unit", func(t *testing.T) {
 		a := at.send(t, attempt{public: true, path: place, fields: []string{"X-User-ID", "eve"}})
 		if a.Status != http.StatusOK || !strings.Contains(string(a.Body), `"items":[]`) {
+			t.Error(a)
+		}
+	})
+}
+
+// Whoever repeats an order that stands is neither counted nor refused, and nobody else gets past a rule by it.
+func (at *target) repeats(g *group) {
+	order := func(t testing.TB, sale, user, key string, fields ...string) servetest.Answer {
+		return at.send(t, attempt{
+			public: true, method: "POST", path: "/v1/sales/" + sale + "/orders", body: `{"item":"shoe"}`, fields: append(fields, "X-User-ID", user, "Idempotency-Key", key),
+		})
+	}
+	many := func(t *testing.T, sale, user, key string, fields ...string) {
+		t.Helper()
+		for i := range 20 {
+			a := order(t, sale, user, key, fields...)
+			if a.Status != http.StatusAccepted || a.Header.Get("Idempotency-Replayed") != "true" || a.Header.Get("RateLimit") != "" {
+				t.Fatalf("repeat %d: %d %v, RateLimit %q", i+1, a.Status, a, a.Header.Get("RateLimit"))
+			}
+		}
+	}
+	for _, sale := range []string{"hurdle", "burst"} { // which let one order through
+		if a := order(g, sale, "rita", "own"); a.Status != http.StatusAccepted || a.Header.Get("RateLimit") == "" {
+			g.Fatal(a)
+		}
+	}
+	g.try("repeats where another order is challenged", func(t *testing.T) {
+		many(t, "hurdle", "rita", "own")
+		if a := order(t, "hurdle", "rita", "new"); a.Status != http.StatusForbidden || !strings.Contains(string(a.Body), "captcha_required") {
+			t.Errorf("a new one: %v", a)
+		}
+	})
+	g.try("repeats with a forged solution", func(t *testing.T) { many(t, "hurdle", "rita", "own", "X-Captcha", "forged") })
+	g.try("repeats where refusals ban", func(t *testing.T) {
+		many(t, "burst", "rita", "own")
+		if a := order(t, "burst", "rita", "new"); a.Status != http.StatusTooManyRequests {
+			t.Errorf("a new one: %v", a)
+		}
+	})
+	g.try("repeats under a ban", func(t *testing.T) {
+		if a := at.send(t, attempt{method: "PUT", path: "/v1/bans/user/rita", body: `{"for_ms":3600000}`}); a.Status != http.StatusOK {
+			t.Fatal(a)
+		}
+		many(t, "burst", "rita", "own")
+		if a := order(t, "burst", "rita", "new"); a.Status != http.StatusForbidden || !strings.Contains(string(a.Body), "banned") {
+			t.Errorf("a new one: %v", a)
+		}
+	})
+	g.try("another's key under a challenge", func(t *testing.T) {
+		if a := order(t, "hurdle", "sam", "first"); a.Status != http.StatusAccepted {
+			t.Fatal(a)
+		}
+		if a := order(t, "hurdle", "sam", "own"); a.Status != http.StatusForbidden || strings.Contains(string(a.Body), "order_id") {
 			t.Error(a)
 		}
 	})

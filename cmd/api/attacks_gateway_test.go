@@ -23,7 +23,7 @@ func (at *target) paths(g *group) {
 	} {
 		at.try(g, asGateway("denied "+uri, uri, http.StatusForbidden))
 	}
-	for _, uri := range []string{"/a/..%2fadmin/x", "/a%2f../admin/x", "/admin/..%2f..%2fx", "admin/x", `\admin`, "/%zz", ""} {
+	for _, uri := range []string{"/a/..%2fadmin/x", "/a%2f../admin/x", "/admin/..%2f..%2fx", "admin/x", `\admin`, "/%zz", "", `/x\..\admin`, "/x%5c..%5cadmin", "/x%5C", "/admin%00", "/x%00/admin", "/x%0d%0aX:y", "/x%09", "/x%1f", "/x%7f", "/%c0%aeadmin/x", "/%C1%A1dmin", "/%e0%80%afadmin", "/\xc0\xafadmin"} {
 		at.try(g, asGateway("not taken "+uri, uri, http.StatusUnprocessableEntity))
 	}
 	for _, method := range []string{"get", "HEAD"} {
@@ -169,6 +169,15 @@ func (at *target) smuggling(g *group) {
 			c.say(strings.TrimSuffix(tt.request, "\r\n") + next) // a connection that was closed may not take all of it
 			if got := c.statuses(); !slices.Equal(got, []int{tt.want}) {
 				t.Errorf("answered %v, want %d and the end", got, tt.want)
+			}
+		})
+	}
+	for _, listener := range []string{"public", "internal"} {
+		g.try("a length and chunks, "+listener, func(t *testing.T) {
+			c := dial(t, at.Addr(listener))
+			c.say("POST /v1/none HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + next)
+			if got := c.statuses(); len(got) != 1 {
+				t.Errorf("answered %v, want one answer and the end", got)
 			}
 		})
 	}

@@ -91,6 +91,7 @@ lists: {staff: {values: [198.51.100.0/24, stella]}}
 rules:
   - {name: guarded, match: {route: "/admin/**"}, algorithm: direct, action: deny}
   - {name: hurdle, match: {route: "/v1/sales/hurdle/orders", method: POST}, subject: caller, limit: 1, window: 1h, on_exceed: challenge}
+  - {name: burst, match: {route: "/v1/sales/burst/orders", method: POST}, subject: user, limit: 1, window: 1h, on_exceed: {action: ban, after: 3, within: 1m, for: 10m}}
 bans: {allow: staff, run: [%q, %q]}
 semaphores: {report: {limit: 1, lease: 60s}, other: {limit: 1, lease: 60s}}
 `
@@ -122,7 +123,7 @@ func startTarget(t *testing.T) *target {
 	})
 	at.public, at.internal = at.URL("public"), at.URL("internal")
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", at.internal+"/readyz", "") })
-	for _, sale := range []string{"spring", "hurdle"} {
+	for _, sale := range []string{"spring", "hurdle", "burst"} {
 		definition := strings.Replace(servetest.Sale("shoe", 100), `"stock":100`, `"stock":100,"quota_per_buyer":9`, 1)
 		for _, c := range [][3]string{{"PUT", "", definition}, {"POST", "/open", ""}} {
 			if a := at.send(t, attempt{method: c[0], path: "/v1/sales/" + sale + c[1], body: c[2]}); a.Status/100 != 2 {

@@ -99,7 +99,22 @@ func TestRefusalsSayWhatIsRight(t *testing.T) {
 	if err != nil || answer.StatusCode != http.StatusForbidden || !strings.Contains(string(body), `\"gate.example\", and must be localhost, 127.0.0.1 or [::1]`) {
 		t.Errorf("a foreign Host: %v %s %v", answer.Status, body, err)
 	}
-	a := servetest.Call("PUT", p.URL("internal")+"/v1/sales/concert", servetest.Sale("ticket", 2))
+	a := servetest.Call("GET", p.URL("internal")+"/v1/rules", "", "Origin", "https://evil.example")
+	if a.Status != http.StatusForbidden || !strings.Contains(string(a.Body), `Origin \"https://evil.example\"`) || !strings.Contains(string(a.Body), "Only pages of 127.0.0.1:") {
+		t.Errorf("a foreign origin: %v", a)
+	}
+	a = servetest.Call("PUT", p.URL("internal")+"/v1/bans/user/bob", `{"for_ms":999999999999}`)
+	if a.Status != http.StatusUnprocessableEntity || !strings.Contains(string(a.Body), "expected number <= 316224000000") {
+		t.Errorf("a number too large: %v", a)
+	}
+	var o order
+	place(p, "concert", "ann").Into(t, &o)
+	look(t, p, o.OrderID, "ann")
+	a = servetest.Call("POST", p.URL("public")+"/v1/orders/"+o.OrderID+"/cancel", "", "X-User-ID", "ann")
+	if a.Status != http.StatusConflict || !strings.Contains(string(a.Body), "is confirmed, which is final where the sale's hold_ms is 0") {
+		t.Errorf("to cancel what is final: %v", a)
+	}
+	a = servetest.Call("PUT", p.URL("internal")+"/v1/sales/concert", servetest.Sale("ticket", 2))
 	if a.Status != http.StatusConflict || strings.Count(string(a.Body), "contradicts") != 1 {
 		t.Errorf("less stock: %v", a)
 	}

@@ -247,7 +247,7 @@ func TestOneProcessPerFolder(t *testing.T) {
 	folder := t.TempDir()
 	p := start(t, folder, io.Discard)
 	p.Addr("public")
-	err := run(t.Context(), arguments(folder), nothing, io.Discard, io.Discard)
+	err := start(t, folder, io.Discard).Refused()
 	if !errors.Is(err, embedded.ErrInUse) || !strings.Contains(err.Error(), folder) {
 		t.Fatal(err)
 	}
@@ -300,15 +300,15 @@ func TestAWrongStartSaysWhatIsRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		args []string
+		args []string // beside the usual ones
 		want string
 	}{
 		{[]string{"-listen", "8080"}, "LISTEN: "},
 		{[]string{"-redis-url", "redis://127.0.0.1:1"}, "DATABASE_URL: is not set"},
-		{append(arguments(t.TempDir()), "-rules-file", rules), "RULES_FILE: "},
-		{arguments(os.Args[0]), "TIDEGATE_DATA: "},
+		{[]string{"-rules-file", rules}, "RULES_FILE: "},
+		{[]string{"-tidegate-data", os.Args[0]}, "TIDEGATE_DATA: "},
 	} {
-		if err := run(t.Context(), tt.args, nothing, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if err := start(t, t.TempDir(), io.Discard, tt.args...).Refused(); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.args, err, tt.want)
 		}
 	}

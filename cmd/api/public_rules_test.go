@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
 
@@ -51,4 +54,52 @@ rules:
 		}
 		return servetest.Answer{Body: []byte(p.Output())}
 	})
+}
+
+// The linter knows the routes on which buyers ask the rules: those that a rule for all routes closes on the public listener, and no others.
+func TestTheLinterKnowsThePublicRoutes(t *testing.T) {
+	p := start(t, filepath.Join(t.TempDir(), "data"), io.Discard, "-rules-file", writeRules(t, "version: 1\nrules: [{name: shut, match: {route: /**}, algorithm: direct, action: deny}]"))
+	putOnHold(t, p, "spring", "")
+	parameters := strings.NewReplacer("{sale}", "spring", "{id}", "00000000-0000-8000-8000-000000000000", "{reason}", "banned")
+	warned := func(path string) bool {
+		rule := fmt.Sprintf("version: 1\nrules: [{name: r, match: {route: %q}, subject: device, limit: 1, window: 1m}]", regexp.MustCompile(`\{\w+\}`).ReplaceAllString(path, "*"))
+		rules, err := admission.ParseRules("rules.yaml", []byte(rule))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(fmt.Sprint(admission.Lint(rules, true)), "requests on this route of Tidegate's never have device")
+	}
+	closed, open := map[string]bool{}, map[string]bool{}
+	for _, listener := range []string{"public", "internal"} {
+		var described struct{ Paths map[string]map[string]any }
+		servetest.Call("GET", p.URL(listener)+"/openapi.json", "").Into(t, &described)
+		for path, methods := range described.Paths {
+			for method := range methods {
+				body := ""
+				if strings.HasSuffix(path, "/orders") && method == "post" {
+					body = `{"item":"shoe"}`
+				}
+				a := servetest.Call(strings.ToUpper(method), p.URL("public")+parameters.Replace(path), body, "X-User-ID", "ann", "Idempotency-Key", "k")
+				of := open
+				if a.Status == http.StatusForbidden {
+					of = closed
+				}
+				of[path] = true
+			}
+		}
+	}
+	for path := range closed {
+		if !warned(path) {
+			t.Errorf("%s asks the rules, and the linter does not know it", path)
+		}
+		delete(open, path)
+	}
+	for path := range open {
+		if warned(path) {
+			t.Errorf("the linter calls %s public, and no rule closes it to buyers", path)
+		}
+	}
+	if len(closed) < 5 || len(open) < 20 {
+		t.Errorf("closed %v, open %v", closed, open)
+	}
 }

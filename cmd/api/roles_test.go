@@ -66,7 +66,11 @@ func TestRolesOfEveryCall(t *testing.T) {
 				if path == "/events" && (token == "token-of-a-viewer" || token == "token-of-an-operator") {
 					return http.StatusOK // it lasts; see the page's tests
 				}
-				return servetest.Call(method, at, "", "X-Tidegate-Token", token).Status
+				a := servetest.Call(method, at, "", "X-Tidegate-Token", token)
+				if a.Status == http.StatusForbidden && !regexp.MustCompile(`has the role (viewer|metrics), and this call needs ((admit|viewer|metrics) or )*operator\b`).Match(a.Body) {
+					t.Errorf("%s %s names no role: %v", method, path, a)
+				}
+				return a.Status
 			}
 			may := func(status int) bool { return status != http.StatusUnauthorized && status != http.StatusForbidden }
 			if got := status(""); got != http.StatusUnauthorized {
@@ -106,7 +110,7 @@ func TestRolesOfEveryCall(t *testing.T) {
 func TestShortTokensStopTheStart(t *testing.T) {
 	for _, token := range []string{"0123456789abcde", "", "0123456789 abcdef"} {
 		file := writeFile(t, "tokens.yaml", `[{name: ann, role: operator, token: "`+token+`"}]`)
-		err := run(t.Context(), append(arguments(t.TempDir()), "-tokens-file", file), nothing, io.Discard, io.Discard)
+		err := start(t, t.TempDir(), io.Discard, "-tokens-file", file).Refused()
 		if err == nil || !strings.Contains(err.Error(), "TOKENS_FILE: ") || !strings.Contains(err.Error(), "token 1 must have 16 to") || token != "" && strings.Contains(err.Error(), token) {
 			t.Errorf("%q: %v", token, err)
 		}
@@ -115,9 +119,9 @@ func TestShortTokensStopTheStart(t *testing.T) {
 
 func TestPublishedTokens(t *testing.T) {
 	file := writeFile(t, "tokens.yaml", "[{name: ann, role: operator, token: demo-only-token-of-ann}]")
-	err := run(t.Context(), append(arguments(t.TempDir()), "-tokens-file", file), nothing, io.Discard, io.Discard)
+	err := start(t, t.TempDir(), io.Discard, "-tokens-file", file).Refused()
 	if err == nil || !strings.Contains(err.Error(), "TOKENS_FILE: ") || !strings.Contains(err.Error(), "token 1 is one that Tidegate's repository publishes") {
-		t.Errorf("%v", err)
+		t.Fatal(err)
 	}
 	p := startWith(t, map[string]string{"TOKENS_FILE": file, "ALLOW_DEMO_SECRETS": "true"})
 	degraded := func(want bool) {

@@ -95,7 +95,7 @@ func TestReportNeedsNoDeclaration(t *testing.T) {
 		})
 	}
 	if a := servetest.Call("GET", p.URL("internal")+"/v1/sales/concert/orders.csv", ""); a.Status != http.StatusOK {
-		t.Errorf("a report: %v", a)
+		t.Fatalf("a report: %v", a)
 	}
 	stands(`"limit":2,`)
 	if err := os.WriteFile(rules, []byte(limit+declared), 0o600); err != nil {

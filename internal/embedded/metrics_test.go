@@ -31,7 +31,7 @@ func TestMetricsEmbedded(t *testing.T) {
 		for _, want := range []string{
 			"\ntidegate_commit_orders_sum 1\n", "\ntidegate_confirmation_duration_seconds_count 1\n", "\ntidegate_outbox_orders 0\n", "\ntidegate_dead_letters 0\n",
 			`tidegate_queue_tasks{queue="accepted-0",state="pending"} 0`, `tidegate_free_units{`, "\ntidegate_ban_script_breaker_open 0\n",
-			"\ntidegate_memory_subjects{shard=\"0\"} ", "\ntidegate_memory_reclaimed_total{shard=\"0\"} ", "\ntidegate_memory_refused_total{shard=\"0\"} ", "\ntidegate_memory_cleaned_seconds{shard=\"0\"} ",
+			"\ntidegate_memory_subjects{shard=\"0\"} ", "\ntidegate_memory_reclaimed_total{shard=\"0\"} ", "\ntidegate_memory_evicted_total{shard=\"0\"} ", "\ntidegate_memory_cleaned_seconds{shard=\"0\"} ",
 			`tidegate_http_request_duration_seconds_count{code="202",listener="public",method="POST",route="/v1/sales/:sale/orders"} 1`,
 		} {
 			if !strings.Contains(string(a.Body), want) {

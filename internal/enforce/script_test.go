@@ -64,6 +64,9 @@ func TestHostileTasks(t *testing.T) {
 
 func TestNothingOfOursIsInherited(t *testing.T) {
 	t.Setenv("SECRET", "s3cret")
+	for fd := 3; fd < 10; fd++ {
+		syscall.CloseOnExec(fd) // what the tests inherited themselves
+	}
 	s := newSite(t, "#!/bin/sh\n{ /usr/bin/env; pwd; cat; ls -l /proc/self/fd | grep -c redis; ls /proc/$$/fd; } >\"$1\"\n")
 	w := s.worker()
 	s.ban(address("203.0.113.7"), time.Minute)

@@ -46,7 +46,7 @@ func scrape(t *testing.T, m *metrics.Metrics) map[string]string {
 func TestStats(t *testing.T) {
 	g := &gate{rules: admission.DefaultRules(), stats: admission.Stats{
 		Version: "abc", RulesFailed: true, Degraded: true, Processes: 3, Bans: 4, Denials: 5, DenyHits: 6, DenyMisses: 7, Asked: 8,
-		Memory: []admission.MemoryStats{{Subjects: 9, Reclaimed: 10, Refused: 11, Cleaned: 12 * time.Second}, {}},
+		Memory: []admission.MemoryStats{{Subjects: 9, Reclaimed: 10, Evicted: 11, Cleaned: 12 * time.Second}, {}},
 	}}
 	m := metrics.New("v1.2.3")
 	m.Gate(g)
@@ -56,9 +56,9 @@ func TestStats(t *testing.T) {
 		"tidegate_deny_cache_misses_total": "7", `tidegate_rules_info{version="abc"}`: "1", "tidegate_rules_reload_failed": "1",
 		"tidegate_bans": "4", "tidegate_processes": "3", "tidegate_decision_round_trips_total": "8",
 		`tidegate_memory_subjects{shard="0"}`: "9", `tidegate_memory_reclaimed_total{shard="0"}`: "10",
-		`tidegate_memory_refused_total{shard="0"}`: "11", `tidegate_memory_cleaned_seconds{shard="0"}`: "12",
+		`tidegate_memory_evicted_total{shard="0"}`: "11", `tidegate_memory_cleaned_seconds{shard="0"}`: "12",
 		`tidegate_memory_subjects{shard="1"}`: "0", `tidegate_memory_reclaimed_total{shard="1"}`: "0",
-		`tidegate_memory_refused_total{shard="1"}`: "0", `tidegate_memory_cleaned_seconds{shard="1"}`: "0",
+		`tidegate_memory_evicted_total{shard="1"}`: "0", `tidegate_memory_cleaned_seconds{shard="1"}`: "0",
 	}
 	got := scrape(t, m)
 	maps.DeleteFunc(got, func(name, _ string) bool { return strings.HasPrefix(name, "tidegate_decision_duration") })

@@ -25,13 +25,13 @@ var (
 
 	memorySubjects  = describe("memory_subjects", "Counters that a shard of the embedded server's store holds.", "shard")
 	memoryReclaimed = describe("memory_reclaimed_total", "Counters that had ended and were dropped.", "shard")
-	memoryRefused   = describe("memory_refused_total", "Requests that could not be counted because the shard was full.", "shard")
+	memoryEvicted   = describe("memory_evicted_total", "Counters that still counted and made room for others because the shard was full.", "shard")
 	memoryCleaned   = describe("memory_cleaned_seconds", "Time since the shard was last cleaned; every 10 seconds it should be.", "shard")
 )
 
 // Describe implements prometheus.Collector.
 func (s stats) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{degraded, denials, hits, misses, rulesInfo, reloadFailed, bans, processes, memorySubjects, memoryReclaimed, memoryRefused, memoryCleaned} {
+	for _, d := range []*prometheus.Desc{degraded, denials, hits, misses, rulesInfo, reloadFailed, bans, processes, memorySubjects, memoryReclaimed, memoryEvicted, memoryCleaned} {
 		ch <- d
 	}
 }
@@ -55,7 +55,7 @@ func (s stats) Collect(ch chan<- prometheus.Metric) {
 		gauge(memorySubjects, float64(m.Subjects), shard)
 		gauge(memoryCleaned, m.Cleaned.Seconds(), shard)
 		ch <- prometheus.MustNewConstMetric(memoryReclaimed, prometheus.CounterValue, float64(m.Reclaimed), shard)
-		ch <- prometheus.MustNewConstMetric(memoryRefused, prometheus.CounterValue, float64(m.Refused), shard)
+		ch <- prometheus.MustNewConstMetric(memoryEvicted, prometheus.CounterValue, float64(m.Evicted), shard)
 	}
 }
 

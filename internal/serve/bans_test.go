@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // recorder writes its arguments down, one run a line, but for the length of a ban.
@@ -58,8 +59,9 @@ func awaitLine(t *testing.T, log, line string) {
 
 // Two APIs and two workers over the real servers: whom a rule or an operator bans the firewall hears of, and who is let in again.
 func TestBansReachTheFirewall(t *testing.T) {
+	t.Parallel()
 	rules, log := ruled(t, true)
-	env := with(with(environment(testenv.Redis(t), testenv.Postgres(t)), "RULES_FILE", rules), "TRUSTED_PROXIES", "192.0.2.0/24")
+	env := with(with(environment(testenv.Redis(t), databases.Postgres(t)), "RULES_FILE", rules), "TRUSTED_PROXIES", "192.0.2.0/24")
 	api, other := startAPI(t, env), startAPI(t, env)
 	workers := []*servetest.Program{startWorker(t, env), startWorker(t, env)}
 	for _, p := range []*servetest.Program{api, other} {
@@ -103,8 +105,9 @@ func TestBansReachTheFirewall(t *testing.T) {
 
 // A program that a rules file names from now on hears of the bans of before.
 func TestAProgramIsNamedLater(t *testing.T) {
+	t.Parallel()
 	rules, log := ruled(t, false)
-	env := with(environment(testenv.Redis(t), testenv.Postgres(t)), "RULES_FILE", rules)
+	env := with(environment(testenv.Redis(t), databases.Postgres(t)), "RULES_FILE", rules)
 	api := startAPI(t, env)
 	startWorker(t, env).Addr("worker")
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })

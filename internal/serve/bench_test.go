@@ -16,6 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // order is sent as it stands: the client must cost as little as possible, since it shares the machine.
@@ -25,7 +26,7 @@ const order = "POST /v1/sales/concert/orders HTTP/1.1\r\nHost: localhost\r\nCont
 // BenchmarkSoldOutLoopback compares the answer that most of a crowd gets, from the whole API process, with the same bytes from a
 // bare Echo handler, over connections that are kept alive.
 func BenchmarkSoldOutLoopback(b *testing.B) {
-	api := startAPI(b, environment(testenv.Redis(b), testenv.Postgres(b)))
+	api := startAPI(b, environment(testenv.Redis(b), databases.Postgres(b)))
 	openShop(b, api, 0)
 	refusal, body := fromMemory(b, api)
 

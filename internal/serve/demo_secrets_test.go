@@ -8,12 +8,14 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // What the committed .env publishes starts no program by itself. Where it is allowed the programs say so, wherever an operator looks.
 func TestDemoSecrets(t *testing.T) {
+	t.Parallel()
 	demo := dotenv(t)
-	vars := environment(testenv.Redis(t), withPassword(t, testenv.Postgres(t), "", demo["POSTGRES_PASSWORD"]))
+	vars := environment(testenv.Redis(t), withPassword(t, databases.Postgres(t), "", demo["POSTGRES_PASSWORD"]))
 	allowed := ""
 	env := func(name string) string {
 		switch name {
@@ -25,8 +27,8 @@ func TestDemoSecrets(t *testing.T) {
 		return vars(name)
 	}
 	for name, p := range map[string]*servetest.Program{"SECRET: holds a secret": startAPI(t, env), "DATABASE_URL: holds a secret": startWorker(t, env)} {
-		if err := p.Wait(); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "demo-only") {
-			t.Errorf("%v, want %s", err, name)
+		if err := p.Refused(); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "demo-only") {
+			t.Fatalf("%v, want %s", err, name)
 		}
 	}
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // with is an environment with one more variable.
@@ -20,12 +21,13 @@ func with(env func(string) string, name, value string) func(string) string {
 }
 
 func TestAWeakRedisStopsTheStart(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t, "--appendonly", "no")
-	env := environment(server.URL(), testenv.Postgres(t))
+	env := environment(server.URL(), databases.Postgres(t))
 	for durability, want := range map[string]string{
 		"everysec": "set appendonly yes there", "fsync": "set appendonly yes there", "replicated": "has no replica online",
 	} {
-		err := startAPI(t, with(env, "DURABILITY", durability)).Wait()
+		err := startAPI(t, with(env, "DURABILITY", durability)).Refused()
 		if err == nil || !strings.HasPrefix(err.Error(), "DURABILITY: ") || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), server.Addr()) {
 			t.Errorf("api, %s: %v", durability, err)
 		}
@@ -34,9 +36,10 @@ func TestAWeakRedisStopsTheStart(t *testing.T) {
 }
 
 func TestAnOrderIsSoldReplicated(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	replica := server.StartReplica()
-	env := with(environment(server.URL(), testenv.Postgres(t)), "DURABILITY", "replicated")
+	env := with(environment(server.URL(), databases.Postgres(t)), "DURABILITY", "replicated")
 	shop := openShop(t, startAPI(t, env), 5)
 	shop.bought("first")
 	replica.Stop()
@@ -49,8 +52,9 @@ func TestAnOrderIsSoldReplicated(t *testing.T) {
 
 // TestAWorkerCommitsOverAWeakRedis has an order placed before the copies went away.
 func TestAWorkerCommitsOverAWeakRedis(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t, "--appendonly", "no")
-	env := environment(server.URL(), testenv.Postgres(t))
+	env := environment(server.URL(), databases.Postgres(t))
 	shop := openShop(t, startAPI(t, env), 5)
 	worker := startWorker(t, with(env, "DURABILITY", "replicated"))
 	worker.Logged("Redis keeps less than DURABILITY asks for; orders are committed all the same")
@@ -59,6 +63,7 @@ func TestAWorkerCommitsOverAWeakRedis(t *testing.T) {
 
 // TestAnAsynchronousStandbyIsWarnedOf follows Postgres as a standby does.
 func TestAnAsynchronousStandbyIsWarnedOf(t *testing.T) {
+	t.Parallel()
 	postgres := testenv.StartPostgres(t)
 	env := environment(testenv.Redis(t), postgres.URL())
 	log := startAPI(t, env).Output()

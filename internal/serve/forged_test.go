@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // changed is an order id with other bits: xor of a mask in hex.
@@ -30,6 +31,7 @@ func changed(t *testing.T, id, mask string) string {
 
 // A made-up id is unknown without a question to Redis or Postgres: it is so too while neither answers. One of 16,384 is lucky.
 func TestMadeUpOrderIDsAskNobody(t *testing.T) {
+	t.Parallel()
 	redis, postgres := testenv.StartRedis(t), testenv.StartPostgres(t)
 	env := environment(redis.URL(), postgres.URL())
 	startWorker(t, env)
@@ -78,7 +80,8 @@ func TestMadeUpOrderIDsAskNobody(t *testing.T) {
 
 // Orders that were placed before ids had a MAC are found, and no others that look like them.
 func TestOrdersOfBeforeAreFound(t *testing.T) {
-	database := testenv.Postgres(t)
+	t.Parallel()
+	database := databases.Postgres(t)
 	env := environment(testenv.Redis(t), database)
 	startWorker(t, env)
 	api := startAPI(t, env)

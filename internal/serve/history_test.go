@@ -7,11 +7,13 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // An API forgets what is older than HISTORY_DAYS, unless that is 0.
 func TestHistoryIsForgotten(t *testing.T) {
-	database := testenv.Postgres(t)
+	t.Parallel()
+	database := databases.Postgres(t)
 	env := environment(testenv.Redis(t), database)
 	api := startAPI(t, with(env, "HISTORY_DAYS", "0"))
 	api.Addr("public") // it has made the tables

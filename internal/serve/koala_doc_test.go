@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // koalaBlock returns the first block of docs/koala.md in a language.
@@ -34,6 +35,7 @@ func result(kind, rule, number, reason string) string {
 
 // The calls of docs/koala.md come to what it says, with the rule file that it shows.
 func TestKoalaCallsOfTheDocs(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	for name, text := range map[string]string{"koala_rule.conf": koalaBlock(t, "koala") + "\n", "blocked.dat": "666\n"} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
@@ -41,7 +43,7 @@ func TestKoalaCallsOfTheDocs(t *testing.T) {
 		}
 	}
 	demo := dotenv(t)
-	vars := environment(testenv.Redis(t), testenv.Postgres(t))
+	vars := environment(testenv.Redis(t), databases.Postgres(t))
 	api := startAPI(t, func(name string) string {
 		return map[string]string{"KOALA_FILE": filepath.Join(folder, "koala_rule.conf"), "INTERNAL_TOKEN": demo["INTERNAL_TOKEN"], "ALLOW_DEMO_SECRETS": demo["ALLOW_DEMO_SECRETS"]}[name] + vars(name)
 	})

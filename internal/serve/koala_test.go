@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 const koalaRules = `[dicts]
@@ -35,7 +36,7 @@ func startKoalas(t testing.TB, redis string, n int) *koalas {
 	t.Helper()
 	k := &koalas{t: t, file: filepath.Join(t.TempDir(), "koala_rule.conf")}
 	k.write(koalaRules)
-	base := environment(redis, testenv.Postgres(t))
+	base := environment(redis, databases.Postgres(t))
 	for range n {
 		api := startAPI(t, func(name string) string {
 			if name == "KOALA_FILE" {
@@ -175,6 +176,7 @@ func TestKoalaOverTwoProcesses(t *testing.T) {
 
 // While Redis is away its absence can be seen, lists answer, and each process limits by itself; then all is as before.
 func TestKoalaWithoutRedis(t *testing.T) {
+	t.Parallel()
 	redis := testenv.StartRedis(t)
 	k := startKoalas(t, redis.URL(), 1)
 	k.want(0, "/monitor/alive", `{"errno":0,"errmsg":"OK!"}`)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // BenchmarkLoginAttemptLoopback takes turns over HTTP on the whole API process: reserving attempts by the default ladder, and charging one plain rule.
@@ -22,7 +23,7 @@ func BenchmarkLoginAttemptLoopback(b *testing.B) {
 	if err := os.WriteFile(rules, []byte("version: 1\nrules: [{name: plain, subject: user, limit: 10, window: 1m}]"), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	env := environment(testenv.Redis(b), testenv.Postgres(b))
+	env := environment(testenv.Redis(b), databases.Postgres(b))
 	api := startAPI(b, func(name string) string {
 		if name == "RULES_FILE" {
 			return rules

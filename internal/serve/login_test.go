@@ -15,6 +15,7 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // An authenticator asks an API about logins.
@@ -90,7 +91,8 @@ func (a authenticator) fail(name, ip string) {
 
 // One life of a name over two APIs: what one of them counts, gives out and uses up holds at the other.
 func TestLoginOverTwoAPIs(t *testing.T) {
-	env := environment(testenv.Redis(t), testenv.Postgres(t))
+	t.Parallel()
+	env := environment(testenv.Redis(t), databases.Postgres(t))
 	a, b := startAuthenticator(t, env), startAuthenticator(t, env)
 
 	first := a.wants("allow", "", "ann", "192.0.2.1", "request_id", "r1")
@@ -124,7 +126,8 @@ func TestLoginOverTwoAPIs(t *testing.T) {
 
 // Who fails too often from an address is kept out everywhere, and whoever lets the address in again lets it in for good.
 func TestLoginBan(t *testing.T) {
-	env := behindProxy(testenv.Redis(t), testenv.Postgres(t))
+	t.Parallel()
+	env := behindProxy(testenv.Redis(t), databases.Postgres(t))
 	a, b := startAuthenticator(t, env), startAuthenticator(t, env)
 	openShop(t, a.Program, 10)
 	buyers := 0
@@ -182,7 +185,8 @@ func TestLoginBan(t *testing.T) {
 
 // Operators see in the database's history since when a name is challenged, and let it in.
 func TestLoginSubjectOfAnOperator(t *testing.T) {
-	a := startAuthenticator(t, environment(testenv.Redis(t), testenv.Postgres(t)))
+	t.Parallel()
+	a := startAuthenticator(t, environment(testenv.Redis(t), databases.Postgres(t)))
 	for range 3 {
 		a.fail("ann", "192.0.2.1")
 	}
@@ -233,8 +237,9 @@ func TestLoginSubjectOfAnOperator(t *testing.T) {
 
 // While Redis is away the process counts by itself: nobody is let through unseen, and what nobody can know is answered 503.
 func TestLoginWithoutRedis(t *testing.T) {
+	t.Parallel()
 	redis := testenv.StartRedis(t)
-	a := startAuthenticator(t, environment(redis.URL(), testenv.Postgres(t)))
+	a := startAuthenticator(t, environment(redis.URL(), databases.Postgres(t)))
 	a.wants("allow", "", "ann", "192.0.2.1")
 	redis.Kill()
 	ask := func(decision string, fields ...string) (got attempted) {
@@ -294,6 +299,7 @@ func (l *tee) Write(part []byte) (int, error) {
 
 // Whatever happens, and in whatever detail it is logged, no log has a name, a secret of a client, or one of the caller.
 func TestLogsNameNobody(t *testing.T) {
+	t.Parallel()
 	redis := testenv.StartRedis(t)
 	database := testenv.StartPostgres(t)
 	env := environment(redis.URL(), database.URL())

@@ -9,11 +9,13 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // Whoever asks, for whatever and however, there are as many series as before.
 func TestPitfall_P18_CallersMakeNoSeries(t *testing.T) {
-	s := openShop(t, startAPI(t, environment(testenv.Redis(t), testenv.Postgres(t))), 10)
+	t.Parallel()
+	s := openShop(t, startAPI(t, environment(testenv.Redis(t), databases.Postgres(t))), 10)
 	series := func() int {
 		a := servetest.Call("GET", s.URL("internal")+"/metrics", "")
 		if a.Status != http.StatusOK || strings.Contains(string(a.Body), "evil") {
@@ -44,8 +46,9 @@ func TestPitfall_P18_CallersMakeNoSeries(t *testing.T) {
 
 // While Redis hangs there are metrics all the same, and no old numbers among them.
 func TestMetricsWhileRedisHangs(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
-	s := openShop(t, startAPI(t, environment(server.URL(), testenv.Postgres(t))), 10)
+	s := openShop(t, startAPI(t, environment(server.URL(), databases.Postgres(t))), 10)
 	told := func(outbox bool) {
 		t.Helper()
 		servetest.Until(t, http.StatusOK, func() servetest.Answer {

@@ -18,6 +18,7 @@ import (
 // TestOrdersWaitForPostgres takes Postgres away in the middle of a sale: what is accepted waits, and when so many wait
 // as may, nothing more is accepted; nothing is dropped, and all is committed when Postgres is back.
 func TestOrdersWaitForPostgres(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		settings string // of the programs' connections
 		away     func(shop, *testenv.PostgresServer) (back func())
@@ -46,6 +47,7 @@ func TestOrdersWaitForPostgres(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			const most, tries = 20, 30
 			postgres := testenv.StartPostgres(t)
 			env := environment(testenv.Redis(t), postgres.URL()+c.settings)

@@ -23,7 +23,10 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+func TestMain(m *testing.M) {
+	testenv.AtOnce(8)
+	os.Exit(testenv.Main(m))
+}
 
 var silent = slog.New(slog.DiscardHandler)
 

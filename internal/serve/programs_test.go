@@ -14,6 +14,7 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -99,7 +100,8 @@ func (s shop) get(order, user string) servetest.Answer {
 }
 
 func TestAPIAndWorkerTakeAnOrder(t *testing.T) {
-	env := environment(testenv.Redis(t), testenv.Postgres(t))
+	t.Parallel()
+	env := environment(testenv.Redis(t), databases.Postgres(t))
 	api, worker := startAPI(t, env), startWorker(t, env) // and both migrate
 	s := openShop(t, api, 1000)
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", worker.URL("worker")+"/readyz", "") })
@@ -120,6 +122,7 @@ func TestAPIAndWorkerTakeAnOrder(t *testing.T) {
 }
 
 func TestTheSchemaMustBeThere(t *testing.T) {
+	t.Parallel()
 	vars := environment(testenv.Redis(t), testenv.Postgres(t))
 	p := startWorker(t, func(name string) string {
 		if name == "MIGRATE" {
@@ -127,23 +130,25 @@ func TestTheSchemaMustBeThere(t *testing.T) {
 		}
 		return vars(name)
 	})
-	if err := p.Wait(); err == nil || !strings.Contains(err.Error(), "make migrate") {
+	if err := p.Refused(); err == nil || !strings.Contains(err.Error(), "make migrate") {
 		t.Fatal(err)
 	}
 }
 
 func TestAPoolThatIsTooSmall(t *testing.T) {
+	t.Parallel()
 	vars := environment(testenv.Redis(t), "postgres://postgres:hunter2@127.0.0.1:1/postgres?pool_max_conns=3")
-	err := startWorker(t, vars).Wait()
+	err := startWorker(t, vars).Refused()
 	if err == nil || !strings.HasPrefix(err.Error(), "DATABASE_URL: pool_max_conns is 3") || strings.Contains(err.Error(), "hunter2") {
 		t.Fatal(err)
 	}
 }
 
 func TestServersAwayAtTheStart(t *testing.T) {
+	t.Parallel()
 	const nobody = "127.0.0.1:1" // tcpmux, which nobody runs
 	for _, tt := range []struct{ redis, database, want string }{
-		{"redis://:hunter2@" + nobody, testenv.Postgres(t), "REDIS_URL"},
+		{"redis://:hunter2@" + nobody, databases.Postgres(t), "REDIS_URL"},
 		{testenv.Redis(t), "postgres://postgres:hunter2@" + nobody + "/postgres", "DATABASE_URL"},
 	} {
 		cfg, err := config.Worker(nil, environment(tt.redis, tt.database), io.Discard)
@@ -169,8 +174,9 @@ func TestServersAwayAtTheStart(t *testing.T) {
 const soon = 2 * time.Second
 
 func TestRedisAwayLater(t *testing.T) {
+	t.Parallel()
 	redis := testenv.StartRedis(t)
-	env := environment(redis.URL(), testenv.Postgres(t))
+	env := environment(redis.URL(), databases.Postgres(t))
 	startWorker(t, env)
 	s := openShop(t, startAPI(t, env), 1000)
 	s.confirmed(s.bought("alice"), "alice")
@@ -200,6 +206,7 @@ func TestRedisAwayLater(t *testing.T) {
 }
 
 func TestPostgresAwayLater(t *testing.T) {
+	t.Parallel()
 	postgres := testenv.StartPostgres(t)
 	env := environment(testenv.Redis(t), postgres.URL())
 	startWorker(t, env)

@@ -12,12 +12,14 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // The commands of README's "Call it" do what it says, with what the committed .env sets.
 func TestReadmeCalls(t *testing.T) {
+	t.Parallel()
 	demo := dotenv(t)
-	vars := environment(testenv.Redis(t), testenv.Postgres(t))
+	vars := environment(testenv.Redis(t), databases.Postgres(t))
 	env := func(name string) string {
 		if slices.Contains([]string{"SECRET", "INTERNAL_TOKEN", "IDENTITY", "ALLOW_DEMO_SECRETS"}, name) {
 			return demo[name]

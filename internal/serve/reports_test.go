@@ -13,12 +13,14 @@ import (
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // A task of the worker waits for a permit that somebody else has taken over HTTP, in the same queue as all who ask there.
 func TestReportSharesItsBudgetWithHTTP(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
-	shared := environment(testenv.Redis(t), testenv.Postgres(t))
+	shared := environment(testenv.Redis(t), databases.Postgres(t))
 	env := func(name string) string {
 		if name == "REPORTS" {
 			return folder

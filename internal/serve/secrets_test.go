@@ -20,6 +20,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // secrets are values that must not be in any log, by what they are.
@@ -66,6 +67,7 @@ func withPassword(t *testing.T, of, user, password string) string {
 // Whatever happens, and however much is logged, the programs write down no secret and nobody's name: not in what goes well, not in what
 // is refused, and not in what fails.
 func TestNothingSecretIsWritten(t *testing.T) {
+	t.Parallel()
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, "github.com/tidegate/tidegate/cmd/api", "github.com/tidegate/tidegate/cmd/worker").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -227,6 +229,7 @@ func TestNothingSecretIsWritten(t *testing.T) {
 
 // What is keyed with SECRET is keyed for one purpose each, so that no part can be made to sign for another: no hash is of SECRET itself.
 func TestNoHashIsOfTheSecretItself(t *testing.T) {
+	t.Parallel()
 	redisURL := testenv.Redis(t)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(rules, []byte(`
@@ -236,7 +239,7 @@ semaphores: {s: {limit: 1, lease: 1m}}
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := with(environment(redisURL, testenv.Postgres(t)), "RULES_FILE", rules)
+	env := with(environment(redisURL, databases.Postgres(t)), "RULES_FILE", rules)
 	api := startAPI(t, env)
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
 	raw := func(text string) string {

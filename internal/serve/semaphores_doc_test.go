@@ -91,6 +91,7 @@ func (r *run) line(t *testing.T) string {
 // The script of docs/semaphores.md does what it says: one at a time, renewed for longer than a lease, released however it ends, and ended when the
 // permit is lost.
 func TestScriptOfTheDocs(t *testing.T) {
+	t.Parallel()
 	script := cappedScript(t)
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1, lease: 3s}, slow: {limit: 1, lease: 1m}, short: {limit: 1, lease: 2s}")
 	c := startCapped(t, env)

@@ -12,6 +12,7 @@ import (
 
 // Without Redis there is no permit and no renewal, and no word that somebody's permit is over.
 func TestPermitsWithoutRedis(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	env, _ := cappedEnv(t, server.URL(), "report: {limit: 2}")
 	c := startCapped(t, env)
@@ -36,6 +37,7 @@ func TestPermitsWithoutRedis(t *testing.T) {
 // A Redis that lost everything is told of the definitions again, operators' too. Who holds a permit registers again by renewing it, and nobody
 // gets one meanwhile.
 func TestRedisLosesPermits(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartRedis(t)
 	env, _ := cappedEnv(t, server.URL(), "report: {limit: 1}, other: {limit: 1}")
 	c := startCapped(t, env)
@@ -73,6 +75,7 @@ func TestRedisLosesPermits(t *testing.T) {
 
 // Without the database permits go on, and nothing is defined.
 func TestPermitsWithoutPostgres(t *testing.T) {
+	t.Parallel()
 	database := testenv.StartPostgres(t)
 	env, _ := cappedOver(t, environment(testenv.Redis(t), database.URL()), "report: {limit: 1}")
 	c := startCapped(t, env)

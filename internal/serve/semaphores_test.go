@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // capped is an API with semaphores, as one of its callers sees it.
@@ -26,7 +27,7 @@ const rulesHead = "version: 1\nrules: [{name: r, subject: user, limit: 1, window
 // cappedEnv is an environment with tokens, which are the names of their holders, and a rules file.
 func cappedEnv(t testing.TB, redis, semaphores string) (env func(string) string, rules string) {
 	t.Helper()
-	return cappedOver(t, environment(redis, testenv.Postgres(t)), semaphores)
+	return cappedOver(t, environment(redis, databases.Postgres(t)), semaphores)
 }
 
 func cappedOver(t testing.TB, base func(string) string, semaphores string) (env func(string) string, rules string) {
@@ -157,6 +158,7 @@ func problemIn(t testing.TB, a servetest.Answer) (r refusal) {
 
 // A permit's life: acquired, seen, renewed, released, over.
 func TestPermitOverHTTP(t *testing.T) {
+	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 2, lease: 9s}")
 	c := startCapped(t, env)
 	bob := c.as("bob")
@@ -210,12 +212,13 @@ func TestPermitOverHTTP(t *testing.T) {
 
 // Definitions by operators go before the file's, at once and in all processes, and evict nobody.
 func TestDefinitionsOverHTTP(t *testing.T) {
+	t.Parallel()
 	env, rules := cappedEnv(t, testenv.Redis(t), "report: {limit: 1}")
 	one, two := startCapped(t, env), startCapped(t, env)
 	held := one.acquire("report", `{"holder":"a"}`)
 
-	one.want(http.StatusOK, "PUT", "/report", `{"limit":3,"lease_ms":2000}`)
-	if s := two.standing("report"); s.Limit != 3 || s.LeaseMS != 2000 || s.Source != "overridden" || s.SetBy != "ada" {
+	one.want(http.StatusOK, "PUT", "/report", `{"limit":3,"lease_ms":60000}`) // it is held to the end
+	if s := two.standing("report"); s.Limit != 3 || s.LeaseMS != 60000 || s.Source != "overridden" || s.SetBy != "ada" {
 		t.Errorf("%+v", s)
 	}
 	two.acquire("report", `{"holder":"b","weight":2}`)
@@ -293,6 +296,7 @@ func TestDefinitionsOverHTTP(t *testing.T) {
 
 // Definitions are the operators', permits the services', and nothing is anybody else's.
 func TestRolesOfSemaphores(t *testing.T) {
+	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1}")
 	c := startCapped(t, env)
 	for _, call := range []struct {
@@ -323,6 +327,7 @@ func TestRolesOfSemaphores(t *testing.T) {
 
 // What could never be right says where and what would be.
 func TestInvalidPermitRequests(t *testing.T) {
+	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 2}, small: {limit: 1}, \"shop:x\": {limit: 2}")
 	c := startCapped(t, env)
 	const permits = "/report/permits"

@@ -13,6 +13,7 @@ import (
 
 // Who waits is let in by a release in another process; a place is given up by a hang-up, by the end of the time and by the process' end.
 func TestWaitingOverHTTP(t *testing.T) {
+	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1}, other: {limit: 1}")
 	one, two := startCapped(t, env), startCapped(t, env)
 	held := one.acquire("report", `{"holder":"first"}`)
@@ -85,6 +86,7 @@ func TestWaitingOverHTTP(t *testing.T) {
 
 // Who waits for one that lets nobody in is not passed in the queue of the other, which has room.
 func TestWaitingForSeveralOverHTTP(t *testing.T) {
+	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "open: {limit: 1}, shut: {limit: 0}")
 	c := startCapped(t, env)
 	first := make(chan servetest.Answer, 1)
@@ -110,6 +112,7 @@ func TestWaitingForSeveralOverHTTP(t *testing.T) {
 
 // A request that was sent again takes no second permit, and no other caller has anything of it.
 func TestRequestIDsOfPermits(t *testing.T) {
+	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 10}")
 	one, two := startCapped(t, env), startCapped(t, env)
 	const body = `{"holder":"job","request_id":"4711"}`
@@ -136,6 +139,7 @@ func TestRequestIDsOfPermits(t *testing.T) {
 
 // Who waits for longer than a body may take to arrive is not cut off. Here until a lease ends that nobody renews.
 func TestLongWaitOverHTTP(t *testing.T) {
+	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1, lease: 7s}")
 	c := startCapped(t, env)
 	first := c.acquire("report", `{"holder":"dies"}`)
@@ -148,6 +152,7 @@ func TestLongWaitOverHTTP(t *testing.T) {
 
 // All orders of a sale, as CSV, by one caller at a time.
 func TestOrdersCSV(t *testing.T) {
+	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1}")
 	c := startCapped(t, env)
 	startWorker(t, env)
@@ -210,6 +215,7 @@ func TestOrdersCSV(t *testing.T) {
 
 // On a Redis Cluster too a release lets in who waits in another process, and names without a hash tag can be acquired together.
 func TestPermitsOnACluster(t *testing.T) {
+	t.Parallel()
 	env, _ := cappedEnv(t, "redis://"+strings.Join(testenv.RedisCluster(t), ","), "report: {limit: 1}, other: {limit: 1}, \"shop:own\": {limit: 1}")
 	one, two := startCapped(t, env), startCapped(t, env)
 	held := one.acquire("report", `{"holder":"first","also":["other"]}`)

@@ -7,11 +7,13 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // Two API processes over one Redis share limits, answers, what is taken back, and bans.
 func TestTwoAPIsShareEveryLimit(t *testing.T) {
-	env := environment(testenv.Redis(t), testenv.Postgres(t))
+	t.Parallel()
+	env := environment(testenv.Redis(t), databases.Postgres(t))
 	apis := []*servetest.Program{startAPI(t, env), startAPI(t, env)}
 	for _, api := range apis {
 		servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
 // A sent span came to the collector.
@@ -74,8 +75,9 @@ func startCollector(t testing.TB) (url string, spans func() []sent) {
 
 // An order is one trace through both programs, from the request to the transaction, and names nobody.
 func TestTracesOfAnOrder(t *testing.T) {
+	t.Parallel()
 	url, spans := startCollector(t)
-	env := with(with(environment(testenv.Redis(t), testenv.Postgres(t)), "OTEL_EXPORTER_OTLP_ENDPOINT", url), "TRUSTED_PROXIES", "127.0.0.1")
+	env := with(with(environment(testenv.Redis(t), databases.Postgres(t)), "OTEL_EXPORTER_OTLP_ENDPOINT", url), "TRUSTED_PROXIES", "127.0.0.1")
 	api, worker := startAPI(t, env), startWorker(t, env)
 	s := openShop(t, api, 10)
 	const theirs = "0af7651916cd43dd8448eb211c80319c"
@@ -149,7 +151,7 @@ func TestOrdersWithoutACollector(t *testing.T) {
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20") // ms, so that there are many attempts
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	env := with(environment(testenv.Redis(t), testenv.Postgres(t)), "OTEL_EXPORTER_OTLP_ENDPOINT", closed.URL)
+	env := with(environment(testenv.Redis(t), databases.Postgres(t)), "OTEL_EXPORTER_OTLP_ENDPOINT", closed.URL)
 	api, worker := startAPI(t, env), startWorker(t, env)
 	s := openShop(t, api, 10)
 	for _, user := range []string{"ada", "bob", "eve"} {

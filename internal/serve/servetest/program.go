@@ -120,6 +120,15 @@ func (p *Program) Wait() error {
 	}
 }
 
+// Refused returns why the program did not start, or nil as soon as it listens.
+func (p *Program) Refused() error {
+	p.t.Helper()
+	if _, err := p.log.await(p.ended, func(e entry) bool { return e.Msg == "listening" }); err == nil {
+		return nil
+	}
+	return p.Wait()
+}
+
 func (p *Program) cleanup() {
 	p.signal(syscall.SIGTERM)
 	select {
