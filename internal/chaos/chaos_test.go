@@ -35,9 +35,7 @@ var (
 
 func TestMain(m *testing.M) {
 	// Most of a round is waiting: two at once, on two processors, would take twice as long.
-	if err := flag.Set("test.parallel", "4"); err != nil {
-		panic(err)
-	}
+	testenv.AtOnce(4)
 	os.Exit(testenv.Main(m))
 }
 

@@ -116,21 +116,29 @@ func (c *cluster) committedRecords(ctx context.Context) (records [][]byte, err e
 	return records, rows.Err()
 }
 
-// abandonedTasks are those that Asynq gives to another worker the next time it looks: their lease of 30 s ended 30 s ago.
-func (c *cluster) abandonedTasks(ctx context.Context) (n int64, err error) {
+// abandonedTasks counts those whose worker is dead: it has not extended their lease of 30 s, which it does every 5 s, for 15 s. Asynq gives
+// them to a worker that starts when their lease ended more than 30 s ago, so its end is set back to then.
+func (c *cluster) abandonedTasks(ctx context.Context) (n int, err error) {
 	rdb := c.rdb()
 	defer rdb.Close()
 	leases, err := rdb.Keys(ctx, "asynq:{"+space+"-*}:lease").Result()
 	if err != nil {
 		return 0, err
 	}
-	before := strconv.FormatInt(time.Now().Add(-31*time.Second).Unix(), 10)
+	now := time.Now()
+	left := strconv.FormatInt(now.Add(15*time.Second).Unix(), 10)
+	ended := float64(now.Add(-time.Minute).Unix())
 	for _, key := range leases {
-		ended, err := rdb.ZCount(ctx, key, "-inf", before).Result()
+		tasks, err := rdb.ZRangeArgs(ctx, redis.ZRangeArgs{Key: key, Start: "-inf", Stop: left, ByScore: true}).Result()
 		if err != nil {
 			return 0, err
 		}
-		n += ended
+		for _, task := range tasks {
+			if err := rdb.ZAddXX(ctx, key, redis.Z{Score: ended, Member: task}).Err(); err != nil {
+				return 0, err
+			}
+		}
+		n += len(tasks)
 	}
 	return n, nil
 }
