@@ -53,7 +53,7 @@ type Process struct {
 type Shard struct {
 	Subjects  int    `json:"subjects"`
 	Reclaimed uint64 `json:"reclaimed"`  // had ended and were dropped
-	Refused   uint64 `json:"refused"`    // requests that found no room
+	Evicted   uint64 `json:"evicted"`    // still counted and made room for others
 	CleanedMS int64  `json:"cleaned_ms"` // since the last cleaning
 	Late      bool   `json:"late"`       // that is too long
 }

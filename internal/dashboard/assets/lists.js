@@ -85,7 +85,7 @@ export function drawRules(parent, frame) {
 export function drawShards(parent, shards) {
   parent.closest('section').hidden = !shards;
   keyed(parent, (shards ?? []).map((s, i) => ({...s, name: `shard ${i}`})), (s) => s.name, () => row('fact'), (node, s) => {
-    say(node, s.name, `${count(s.subjects)} subjects held · ${count(s.reclaimed)} reclaimed · ${count(s.refused)} refused · cleaned ${duration(s.cleaned_ms)} ago`);
+    say(node, s.name, `${count(s.subjects)} subjects held · ${count(s.reclaimed)} reclaimed · ${count(s.evicted)} evicted · cleaned ${duration(s.cleaned_ms)} ago`);
     node.classList.toggle('bad', s.late);
   });
 }
