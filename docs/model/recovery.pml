@@ -17,7 +17,7 @@
  *   - The sale opens again. When nobody can take a step, the sale is open and every promise is a row. Every run ends: a second
  *     search, with one fault less, finds no cycle.
  *
- * Not modelled: a database that goes back in time, payments and returns, a growing stock, several items, new sales.
+ * Not modelled: a database that goes back in time, payments and returns, a growing stock, several items, new sales, repeated requests.
  *
  * -DOLD is the previous rule: a leader raises the epoch unconditionally, and continues in whichever epoch it finds when it reads the
  * sale again. -DWITHOUT=n removes guard n.
