@@ -139,8 +139,11 @@ func (h *held) awaitGivenUp() {
 	var waiting []time.Time // since when those wait that do
 	for start := time.Now(); ; <-again.C {
 		// In one transaction these statistics do not change, unless asked to.
+		if _, err := h.conn.Exec(h.t.Context(), `SELECT pg_stat_clear_snapshot()`); err != nil {
+			h.t.Fatal(err)
+		}
 		rows, err := h.conn.Query(h.t.Context(), `
-			SELECT query_start FROM pg_stat_activity, pg_stat_clear_snapshot()
+			SELECT query_start FROM pg_stat_activity
 			WHERE application_name = 'tidegate-worker' AND wait_event_type = 'Lock' AND query ~ 'INSERT INTO orders'`)
 		if err != nil {
 			h.t.Fatal(err)
