@@ -452,7 +452,7 @@ func TestCookbookAPI(t *testing.T) {
 				}
 			}
 		},
-		"Nobody decides": func(t *testing.T) {
+		"Tidegate down": func(t *testing.T) {
 			if err := p.Stop(); err != nil {
 				t.Fatal(err)
 			}
