@@ -87,7 +87,7 @@ func (r *run) growth(ctx context.Context) error {
 }
 
 func (r *run) growthTurn(ctx context.Context, st *stack.Stack, g setting) (t orderTurn, err error) {
-	s, err := r.open(ctx, st, g.o, max(1, g.items))
+	s, err := r.open(ctx, st, g.o, max(1, g.items), 0)
 	if err != nil {
 		return t, err
 	}

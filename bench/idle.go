@@ -53,7 +53,7 @@ func (r *run) idleTurn(ctx context.Context, st *stack.Stack) (map[string]float64
 	}
 	defer running.Stop()
 	s := &shop{Running: running, servers: r.servers, sale: "bench", items: 1}
-	if err := s.Offer(ctx, s.sale, 1, manyUnits); err != nil {
+	if err := s.Offer(ctx, s.sale, 1, manyUnits, 0); err != nil {
 		return nil, err
 	}
 	res := s.crowd(8).Exactly(ctx, warmUp)

@@ -60,13 +60,13 @@ type shop struct {
 }
 
 // open starts a stack with a sale, and has it warm.
-func (r *run) open(ctx context.Context, st *stack.Stack, o stack.Options, items int) (*shop, error) {
+func (r *run) open(ctx context.Context, st *stack.Stack, o stack.Options, items int, hold time.Duration) (*shop, error) {
 	running, err := st.Start(ctx, r.servers, o)
 	if err != nil {
 		return nil, err
 	}
 	s := &shop{Running: running, servers: r.servers, sale: "bench", items: items}
-	if err = s.Offer(ctx, s.sale, items, manyUnits/items); err == nil {
+	if err = s.Offer(ctx, s.sale, items, manyUnits/items, hold); err == nil {
 		res := s.crowd(8).Exactly(ctx, warmUp)
 		if s.orders, err = s.committed(ctx, res); err == nil && res.Statuses[202] < warmUp/2 {
 			err = errors.Join(fmt.Errorf("the first %d orders were answered %v", warmUp, res.Statuses), res.Err)
@@ -175,7 +175,7 @@ func (r *run) orderTurn(ctx context.Context, st *stack.Stack) (t orderTurn, err 
 	if err != nil {
 		return t, err
 	}
-	s, err := r.open(ctx, st, stack.Options{}, 1)
+	s, err := r.open(ctx, st, stack.Options{}, 1, 0)
 	learned()
 	if err != nil {
 		return t, err

@@ -58,7 +58,7 @@ func (r *run) overload(ctx context.Context) error {
 }
 
 func (r *run) overloadOf(ctx context.Context, st *stack.Stack, apis int) (turns []overloadTurn, err error) {
-	s, err := r.open(ctx, st, stack.Options{APIs: apis}, 1)
+	s, err := r.open(ctx, st, stack.Options{APIs: apis}, 1, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 type size struct {
 	rounds       int
 	peak, half   time.Duration // of orders
+	lives        int64
 	turn         time.Duration // of refusals
 	idle         time.Duration
 	overload     time.Duration // in which buyers come
@@ -27,15 +28,15 @@ type size struct {
 
 var sizes = map[string]size{
 	"brief": {
-		rounds: 1, peak: 300 * time.Millisecond, half: 300 * time.Millisecond, turn: 100 * time.Millisecond, idle: 200 * time.Millisecond,
+		rounds: 1, peak: 300 * time.Millisecond, half: 300 * time.Millisecond, lives: 100, turn: 100 * time.Millisecond, idle: 200 * time.Millisecond,
 		overload: 300 * time.Millisecond, growthRounds: 1, growth: 100 * time.Millisecond, apis: []int{2}, workers: []int{2}, rules: []int{20}, items: []int{10},
 	},
 	"usual": {
-		rounds: 2, peak: 2 * time.Second, half: 2 * time.Second, turn: time.Second, idle: 5 * time.Second,
+		rounds: 2, peak: 2 * time.Second, half: 2 * time.Second, lives: 6000, turn: time.Second, idle: 5 * time.Second,
 		overload: 3 * time.Second, growthRounds: 1, growth: time.Second, buyers: []int64{20_000}, apis: []int{2, 4}, workers: []int{2}, rules: []int{200}, items: []int{100, 1000},
 	},
 	"thorough": {
-		rounds: 5, peak: 10 * time.Second, half: 10 * time.Second, turn: 3 * time.Second, idle: 30 * time.Second,
+		rounds: 5, peak: 10 * time.Second, half: 10 * time.Second, lives: 40_000, turn: 3 * time.Second, idle: 30 * time.Second,
 		overload: 10 * time.Second, growthRounds: 3, growth: 3 * time.Second, buyers: []int64{1000, 100_000, 1_000_000}, apis: []int{2, 4}, workers: []int{2},
 		rules: []int{20, 200}, items: []int{10, 100, 1000},
 	},

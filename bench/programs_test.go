@@ -34,9 +34,9 @@ func measure(t *testing.T, args ...string) (text string, rep report) {
 
 // Whatever starts programs is run once, on real servers, so that it works when somebody wants figures.
 func TestSuitesOfPrograms(t *testing.T) {
-	text, rep := measure(t, "-only", "orders,refusals,idle,overload,growth", "-tuned")
+	text, rep := measure(t, "-only", "orders,lives,refusals,idle,overload,growth", "-tuned")
 	t.Log(text)
-	if rep.Commit == "" || rep.Machine.CPUs < 1 || rep.Versions["Redis"] == "" || len(rep.Suites) != 5 {
+	if rep.Commit == "" || rep.Machine.CPUs < 1 || rep.Versions["Redis"] == "" || len(rep.Suites) != 6 {
 		t.Errorf("%+v", rep)
 	}
 	found := rows(text)
@@ -44,6 +44,7 @@ func TestSuitesOfPrograms(t *testing.T) {
 		"admitted/s": 5, "committed/s until all is committed": 5, "p99 of 202": 5, "CPU µs an order: sum": 5, "load generator, µs an order": 5,
 		"orders a task": 5, "orders a transaction": 5, "half load: p99 of 202": 5, "half load: 202 to commit, p99": 5,
 		"orders reserve": 3, "asynq enqueue": 3, "asynq dequeue": 3,
+		"payment": 6, "a whole life": 6,
 		"bare Echo": 6, "denied (429)": 6, "sold out (409)": 6, "banned (403)": 6,
 		"handmade": 5, "tidegate, embedded": 5, "2 APIs": 10, "20 rules": 10, "10 items": 10,
 	} {

@@ -102,10 +102,10 @@ type contestant struct {
 
 // prepareRefusals has users who are over their limit, an item that is sold out, and users who are banned.
 func prepareRefusals(ctx context.Context, running *stack.Running) ([]contestant, error) {
-	if err := running.Offer(ctx, "bench", 2, manyUnits/2); err != nil {
+	if err := running.Offer(ctx, "bench", 2, manyUnits/2, 0); err != nil {
 		return nil, err
 	}
-	if err := running.Offer(ctx, "gone", 1, 1); err != nil {
+	if err := running.Offer(ctx, "gone", 1, 1, 0); err != nil {
 		return nil, err
 	}
 	once := func(what string, n int64, request func(int64) []byte) error {

@@ -25,7 +25,7 @@ type Stack struct {
 	worker   []string // more arguments of the handmade worker
 	start    func(st *Stack, ctx context.Context, s *Servers, o Options) (*Running, error)
 	order    func(sale, item, user string) []byte
-	offer    func(r *Running, ctx context.Context, sale string, items, stock int) error
+	offer    func(r *Running, ctx context.Context, sale string, items, stock int, hold time.Duration) error
 }
 
 // Options of a start.
@@ -106,10 +106,14 @@ func (r *Running) Stop() {
 // Own tells whether the stack is this project's.
 func (st *Stack) Own() bool { return st.own }
 
-// Offer puts items on sale, named item-0, item-1 …, and returns when they can be ordered.
-func (r *Running) Offer(ctx context.Context, sale string, items, stock int) error {
-	return r.stack.offer(r, ctx, sale, items, stock)
+// Offer puts items on sale, named item-0, item-1 …, and returns when they can be ordered. If hold is not 0, this project's orders have to be
+// paid within it.
+func (r *Running) Offer(ctx context.Context, sale string, items, stock int, hold time.Duration) error {
+	return r.stack.offer(r, ctx, sale, items, stock, hold)
 }
+
+// Internal is the address of the internal listener of this project's last API.
+func (r *Running) Internal() string { return r.internal }
 
 // Order is a request for one unit.
 func (r *Running) Order(sale, item, user string) []byte { return r.stack.order(sale, item, user) }
@@ -196,7 +200,7 @@ func orderTidegate(sale, item, user string) []byte {
 	return crowd.Request("POST", "/v1/sales/"+sale+"/orders", `{"item":"`+item+`"}`, "X-User-ID", user)
 }
 
-func offerTidegate(r *Running, ctx context.Context, sale string, items, stock int) error {
+func offerTidegate(r *Running, ctx context.Context, sale string, items, stock int, hold time.Duration) error {
 	var list strings.Builder
 	for i := range items {
 		if i > 0 {
@@ -206,8 +210,8 @@ func offerTidegate(r *Running, ctx context.Context, sale string, items, stock in
 	}
 	now := time.Now().UTC()
 	base := "http://" + r.internal + "/v1/sales/" + sale
-	body := fmt.Sprintf(`{"starts_at":%q,"ends_at":%q,"hold_ms":0,"items":[%s]}`,
-		now.Add(-time.Hour).Format(time.RFC3339), now.Add(24*time.Hour).Format(time.RFC3339), list.String())
+	body := fmt.Sprintf(`{"starts_at":%q,"ends_at":%q,"hold_ms":%d,"items":[%s]}`,
+		now.Add(-time.Hour).Format(time.RFC3339), now.Add(24*time.Hour).Format(time.RFC3339), hold.Milliseconds(), list.String())
 	for _, call := range [][3]string{{"PUT", base, body}, {"POST", base + "/open", ""}} {
 		if err := insist(ctx, call[0], call[1], call[2]); err != nil {
 			return err
@@ -261,7 +265,7 @@ func orderHandmade(sale, item, user string) []byte {
 	return crowd.Request("POST", "/sales/"+sale+"/orders", `{"item":"`+item+`"}`, "X-User-ID", user)
 }
 
-func offerHandmade(r *Running, ctx context.Context, sale string, items, stock int) error {
+func offerHandmade(r *Running, ctx context.Context, sale string, items, stock int, _ time.Duration) error {
 	for i := range items {
 		if err := insist(ctx, "PUT", "http://"+r.APIs[0].Addr+"/sales/"+sale+"/items/"+Item(i), fmt.Sprintf(`{"stock":%d}`, stock)); err != nil {
 			return err

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidegate/tidegate/bench/crowd"
+	"github.com/tidegate/tidegate/bench/stack"
+)
+
+// A lifeCost is what a call of an order's life costs in one turn.
+type lifeCost struct {
+	Call  string             `json:"call"`
+	CPU   map[string]float64 `json:"cpu_us"` // by process
+	Sum   float64            `json:"cpu_us_sum"`
+	InOne float64            `json:"in_one_life"` // how many of these calls one life has
+}
+
+// lifeHold is how long an order may be unpaid: longer than a turn, so that none expires.
+const lifeHold = time.Hour
+
+// feedPage is how many events a call of the feed asks for.
+const feedPage = 1000
+
+// lives measures what becomes of an order: its buyer waits for the commit by a long poll and asks for it once more, it is paid or cancelled, and
+// a back office reads all of it in the feed.
+func (r *run) lives(ctx context.Context) error {
+	if err := r.stackUp(); err != nil {
+		return err
+	}
+	turns := map[string][][]lifeCost{}
+	var names []string
+	for range r.size.rounds {
+		for _, st := range r.stacks {
+			if !st.Own() {
+				continue // its orders have no such life
+			}
+			t, err := r.lifeTurn(ctx, st)
+			if err != nil {
+				return fmt.Errorf("%s: %w", st.Name, err)
+			}
+			if turns[st.Name] == nil {
+				names = append(names, st.Name)
+			}
+			turns[st.Name] = append(turns[st.Name], t)
+		}
+	}
+	r.keep("lives", turns)
+	head := []string{"", "calls a life", "API µs", "worker µs", "Redis µs", "Postgres µs", "sum µs a call"}
+	for _, other := range names[1:] {
+		head = append(head, "÷ "+other+" (lowest–highest)")
+	}
+	tab := newTable(head...)
+	row := func(name, count string, cost func(turn []lifeCost) lifeCost) {
+		of := func(stack string, value func(lifeCost) float64) (values []float64) {
+			for _, t := range turns[stack] {
+				values = append(values, value(cost(t)))
+			}
+			return values
+		}
+		cells := []string{name, count}
+		for _, process := range []string{"API", "worker", "Redis", "Postgres"} {
+			cells = append(cells, one(median(of(names[0], func(c lifeCost) float64 { return c.CPU[process] }))))
+		}
+		sum := func(c lifeCost) float64 { return c.Sum }
+		cells = append(cells, one(median(of(names[0], sum))))
+		for _, other := range names[1:] {
+			cells = append(cells, quotient(of(names[0], sum), of(other, sum)))
+		}
+		tab.add(cells...)
+	}
+	for i, c := range turns[names[0]][0] {
+		row(c.Call, fmt.Sprintf("%.3g", c.InOne), func(t []lifeCost) lifeCost { return t[i] })
+	}
+	row("a whole life", "", wholeLife)
+	r.print(tab, fmt.Sprintf("Lives: %d orders with all their calls, %d connections, %d rounds", r.size.lives, connections, r.size.rounds))
+	return nil
+}
+
+// wholeLife adds up what one order costs with all its calls.
+func wholeLife(calls []lifeCost) lifeCost {
+	all := lifeCost{CPU: map[string]float64{}}
+	for _, c := range calls {
+		for process, us := range c.CPU {
+			all.CPU[process] += us * c.InOne
+		}
+		all.Sum += c.Sum * c.InOne
+	}
+	return all
+}
+
+// A life is an order on its way.
+type life struct{ id, user string }
+
+// lifeTurn is one turn of one stack: each kind of call for all orders, one kind after the other.
+func (r *run) lifeTurn(ctx context.Context, st *stack.Stack) (costs []lifeCost, err error) {
+	s, err := r.open(ctx, st, stack.Options{}, 1, lifeHold)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Stop()
+	n := r.size.lives
+	cost := func(call string, inOne float64, of int64, do func() error) error {
+		before := s.meter()
+		if err := do(); err != nil {
+			return fmt.Errorf("%s: %w", call, err)
+		}
+		by, sum, _ := s.meter().since(before, of)
+		costs = append(costs, lifeCost{call, by, sum, inOne})
+		return nil
+	}
+	var placed []life
+	first, err := s.lastEvent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range []struct {
+		call  string
+		inOne float64
+		of    int64
+		do    func() error
+	}{
+		{"order, and a long poll until it is committed", 1, n, func() (err error) { placed, err = s.place(ctx, n); return err }},
+		{"status of a committed order", 1, n, func() error {
+			return s.each(ctx, s.Addrs(), placed, func(l life) []byte { return crowd.Request("GET", "/v1/orders/"+l.id, "", "X-User-ID", l.user) })
+		}},
+		{"payment", 0.5, n / 2, func() error {
+			return s.each(ctx, []string{s.Internal()}, placed[:n/2], func(l life) []byte {
+				return crowd.Request("POST", "/v1/orders/"+l.id+"/payment", `{"reference":"`+l.id+`","outcome":"captured"}`)
+			})
+		}},
+		{"cancel, until the unit is on sale again", 0.5, n - n/2, func() error {
+			err := s.each(ctx, s.Addrs(), placed[n/2:], func(l life) []byte {
+				return crowd.Request("POST", "/v1/orders/"+l.id+"/cancel", "", "X-User-ID", l.user)
+			})
+			return errors.Join(err, s.returned(ctx))
+		}},
+		{"feed, all events of an order", 1, n, func() error { return s.feed(ctx, first, 2*n) }},
+	} {
+		if err := cost(step.call, step.inOne, step.of, step.do); err != nil {
+			return nil, err
+		}
+	}
+	return costs, nil
+}
+
+// place has n buyers order, each of whom then waits for the commit.
+func (s *shop) place(ctx context.Context, n int64) (placed []life, err error) {
+	placed = make([]life, n)
+	ids := make(chan life, n)
+	buyers := s.crowd(connections)
+	first := s.placed
+	buyers.Answered = func(i int64, a crowd.Answer, _ time.Time) {
+		l := life{user: fmt.Sprintf("buyer-%x", first+i)}
+		if a.Status == 202 {
+			l.id = orderID(a.Body)
+		}
+		placed[i] = l
+		ids <- l
+	}
+	polls := make(chan error, 1)
+	go func() {
+		waiting := &crowd.Crowd{Addrs: s.Addrs(), Connections: most, Request: func(int64) []byte {
+			l := <-ids
+			return crowd.Request("GET", "/v1/orders/"+l.id+"?wait_ms=10000&while=accepted", "", "X-User-ID", l.user)
+		}}
+		polls <- allOf(waiting.Exactly(ctx, n), 200, n)
+	}()
+	res := buyers.Exactly(ctx, n)
+	if err := errors.Join(<-polls, allOf(res, 202, n)); err != nil {
+		return nil, err
+	}
+	_, err = s.all(ctx, res)
+	return placed, err
+}
+
+// each makes a call for every order, and expects 200.
+func (s *shop) each(ctx context.Context, addrs []string, orders []life, request func(life) []byte) error {
+	c := &crowd.Crowd{Addrs: addrs, Connections: connections, Request: func(i int64) []byte { return request(orders[i]) }}
+	return allOf(c.Exactly(ctx, int64(len(orders))), 200, int64(len(orders)))
+}
+
+func allOf(res *crowd.Result, status int, n int64) error {
+	if res.Statuses[status] == n {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%d answers should be %d, and there are %v", n, status, res.Statuses), res.Err)
+}
+
+// returned waits until no unit is on its way back.
+func (s *shop) returned(ctx context.Context) error {
+	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		var count int
+		if err := s.servers.Database.QueryRow(ctx, `SELECT count(*) FROM order_returns`).Scan(&count); err != nil || count == 0 {
+			return err
+		}
+		if time.Since(start) > commitWithin {
+			return fmt.Errorf("%d units are still on their way back", count)
+		}
+	}
+}
+
+// lastEvent is the number of the newest event.
+func (s *shop) lastEvent(ctx context.Context) (seq int64, err error) {
+	err = s.servers.Database.QueryRow(ctx, `SELECT coalesce(max(seq), 0) FROM order_events`).Scan(&seq)
+	return seq, err
+}
+
+// feed reads n events behind one, a page after the other.
+func (s *shop) feed(ctx context.Context, after, n int64) error {
+	cursor := fmt.Sprint(after)
+	for got := int64(0); got < n; {
+		status, answer, err := stack.Call(ctx, "GET", fmt.Sprintf("http://%s/v1/order-events?after=%s&limit=%d", s.Internal(), cursor, feedPage), "")
+		if err != nil || status != 200 {
+			return errors.Join(fmt.Errorf("answer %d: %.200s", status, answer), err)
+		}
+		var page struct {
+			Items []json.RawMessage
+			Next  string `json:"next_cursor"`
+		}
+		if err := json.Unmarshal(answer, &page); err != nil {
+			return err
+		}
+		if len(page.Items) == 0 {
+			return fmt.Errorf("it ends after %d events of %d", got, n)
+		}
+		got, cursor = got+int64(len(page.Items)), page.Next
+	}
+	return nil
+}
