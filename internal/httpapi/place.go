@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"time"
@@ -144,8 +143,11 @@ func (a *API) recall(ctx context.Context, attempt Attempt) (out orders.Outcome, 
 // repeated finds the order that a request repeats which is about to be refused, as no process but Redis may know. Nobody is to load Redis
 // with what is refused: those who repeat the same at once ask once, and each subject only now and then.
 func (a *API) repeated(ctx context.Context, r *request, in *placeInput, attempt Attempt) (out orders.Outcome, found bool, err error) {
-	same := fmt.Sprintf("%q", []string{in.Sale, in.Body.Item, strconv.Itoa(in.Body.Quantity), r.caller.User, in.Key})
-	answer, err, _ := a.asking.Do(same, func() (any, error) {
+	var same []byte
+	for _, part := range []string{in.Sale, in.Body.Item, strconv.Itoa(in.Body.Quantity), r.caller.User, in.Key} {
+		same = append(append(strconv.AppendInt(same, int64(len(part)), 10), ' '), part...) // its length keeps it apart from the next
+	}
+	answer, err, _ := a.asking.Do(string(same), func() (any, error) {
 		var of replayed
 		var err error
 		if a.strangers.take(a.subject(r), time.Now()) {
