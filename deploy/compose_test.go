@@ -11,12 +11,20 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Prometheus and Grafana start only when asked for, are seen from this machine only, and find their files.
-func TestObserveProfile(t *testing.T) {
+// readCompose reads the parts of docker-compose.yml that file has fields for.
+func readCompose(t *testing.T, file any) {
+	t.Helper()
 	content, err := os.ReadFile("../docker-compose.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := yaml.Unmarshal(content, file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Prometheus and Grafana start only when asked for, are seen from this machine only, and find their files.
+func TestObserveProfile(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
 			Image          string
@@ -27,9 +35,7 @@ func TestObserveProfile(t *testing.T) {
 			ReadOnly       bool `yaml:"read_only"`
 		}
 	}
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		t.Fatal(err)
-	}
+	readCompose(t, &file)
 	for _, name := range []string{"prometheus", "grafana"} {
 		s := file.Services[name]
 		_, tag, _ := strings.Cut(s.Image, ":")
@@ -68,10 +74,6 @@ func TestObserveProfile(t *testing.T) {
 
 // Every image is of one version, and the stores take nobody without a password.
 func TestImagesAndPasswords(t *testing.T) {
-	content, err := os.ReadFile("../docker-compose.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var file struct {
 		Services map[string]struct {
 			Image       string
@@ -79,9 +81,7 @@ func TestImagesAndPasswords(t *testing.T) {
 			Environment map[string]string
 		}
 	}
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		t.Fatal(err)
-	}
+	readCompose(t, &file)
 	images := 0
 	version := regexp.MustCompile(`^[a-z/]+:v?\d+\.\d+(\.\d+)?(-[a-z]+)?$`)
 	for name, s := range file.Services {

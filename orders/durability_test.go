@@ -26,7 +26,14 @@ func TestDurabilityIsCheckedAtTheStart(t *testing.T) {
 	check := func(d orders.Durability) error {
 		p := in.start(keeping(d))
 		defer p.stop()
-		return p.CheckDurability(t.Context())
+		var err error
+		in.answered("the durability is checked", func() error {
+			if err = p.CheckDurability(t.Context()); errors.Is(err, orders.ErrUnavailable) {
+				return err
+			}
+			return nil
+		})
+		return err
 	}
 	for _, c := range []struct {
 		settings string // of the server

@@ -14,15 +14,8 @@ import (
 // A sale without users: the key is all that an order belongs to, so it has to be one that nobody guesses, and guesses cost what orders do.
 func TestOrdersWithoutAUser(t *testing.T) {
 	p := startWith(t, map[string]string{"TRUSTED_PROXIES": "127.0.0.1"})
-	base := p.URL("internal") + "/v1/sales/open-day"
 	definition := strings.Replace(servetest.Sale("ticket", 3), "{", `{"requires_user":false,`, 1)
-	if a := servetest.Call("PUT", base, definition); a.Status != http.StatusCreated {
-		t.Fatal(a)
-	}
-	if a := servetest.Call("POST", base+"/open", ""); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
-	awaitOpen(t, p, "open-day")
+	servetest.OpenSale(t, p.URL("internal"), "open-day", definition)
 	address := 0
 	elsewhere := func() string { address++; return fmt.Sprintf("203.0.113.%d", address) }
 	order := func(from, key string, fields ...string) servetest.Answer {

@@ -130,7 +130,7 @@ func startTarget(t *testing.T) *target {
 				t.Fatal(a)
 			}
 		}
-		awaitOpen(t, at.Program, sale)
+		servetest.AwaitOpen(t, at.public, sale)
 	}
 	return at
 }

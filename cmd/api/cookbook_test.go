@@ -137,13 +137,7 @@ func TestCookbookShop(t *testing.T) {
 		return servetest.Call(method, d.internal+path, body, token...)
 	}
 	sale := strings.Replace(servetest.Sale("shoe", 10_000), `"stock"`, `"quota_per_buyer":1000,"stock"`, 1)
-	if a := call("PUT", "/v1/sales/spring", sale); a.Status != http.StatusCreated {
-		t.Fatal(a)
-	}
-	if a := call("POST", "/v1/sales/spring/open", ""); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
-	awaitOpen(t, p, "spring")
+	servetest.OpenSale(t, d.internal, "spring", sale, token...)
 	keys := 0
 	order := func(user string) servetest.Answer {
 		keys++

@@ -46,26 +46,7 @@ type order struct {
 // putOnSale opens a sale of so many tickets, one for each buyer.
 func putOnSale(t *testing.T, p *servetest.Program, sale string, stock int) {
 	t.Helper()
-	base := p.URL("internal") + "/v1/sales/" + sale
-	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", p.URL("internal")+"/readyz", "") })
-	if a := servetest.Call("PUT", base, servetest.Sale("ticket", stock)); a.Status != http.StatusCreated {
-		t.Fatal(a)
-	}
-	if a := servetest.Call("POST", base+"/open", ""); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
-	awaitOpen(t, p, sale)
-}
-
-func awaitOpen(t *testing.T, p *servetest.Program, sale string) {
-	t.Helper()
-	servetest.Until(t, http.StatusOK, func() servetest.Answer {
-		a := servetest.Call("GET", p.URL("public")+"/v1/sales/"+sale, "")
-		if !bytes.Contains(a.Body, []byte(`"state":"open"`)) {
-			a.Status = 0
-		}
-		return a
-	})
+	servetest.OpenSale(t, p.URL("internal"), sale, servetest.Sale("ticket", stock))
 }
 
 func place(p *servetest.Program, sale, user string) servetest.Answer {
@@ -118,7 +99,7 @@ func TestEmbeddedServerSellsAndRemembers(t *testing.T) {
 	}
 
 	p = start(t, folder, io.Discard)
-	awaitOpen(t, p, "concert")
+	servetest.AwaitOpen(t, p.URL("internal"), "concert")
 	again := place(p, "concert", "alice")
 	var o order
 	again.Into(t, &o)
@@ -159,7 +140,7 @@ func TestARestartLogsALineForEachSale(t *testing.T) {
 		return run(ctx, arguments(folder), nothing, io.Discard, io.MultiWriter(&log, stderr))
 	})
 	for _, sale := range sales {
-		awaitOpen(t, p, sale)
+		servetest.AwaitOpen(t, p.URL("internal"), sale)
 	}
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { // the definitions are compared
 		a := servetest.Call("GET", p.URL("internal")+"/v1/semaphores/render", "")
@@ -226,7 +207,7 @@ func TestStoppingLosesNothingAccepted(t *testing.T) {
 	crowd.Wait()
 
 	p = start(t, folder, io.Discard)
-	awaitOpen(t, p, "rush")
+	servetest.AwaitOpen(t, p.URL("internal"), "rush")
 	count := 0
 	for i, id := range accepted {
 		if id == "" {

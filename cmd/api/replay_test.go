@@ -23,28 +23,8 @@ type holder struct {
 // putOnHold opens a sale whose orders wait for their payment.
 func putOnHold(t *testing.T, p *servetest.Program, sale, more string) {
 	t.Helper()
-	base := p.URL("internal") + "/v1/sales/" + sale
-	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", p.URL("internal")+"/readyz", "") })
 	definition := strings.NewReplacer(`"hold_ms":0`, `"hold_ms":900000`, "{\"starts", "{"+more+"\"starts").Replace(servetest.Sale("shoe", 50))
-	if a := servetest.Call("PUT", base, definition); a.Status != http.StatusCreated {
-		t.Fatal(a)
-	}
-	if a := servetest.Call("POST", base+"/open", ""); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
-	awaitOpenInside(t, p, sale)
-}
-
-// awaitOpenInside is awaitOpen past the rules, which count what the public listener is asked.
-func awaitOpenInside(t *testing.T, p *servetest.Program, sale string) {
-	t.Helper()
-	servetest.Until(t, http.StatusOK, func() servetest.Answer {
-		a := servetest.Call("GET", p.URL("internal")+"/v1/sales/"+sale, "")
-		if !strings.Contains(string(a.Body), `"state":"open"`) {
-			a.Status = 0
-		}
-		return a
-	})
+	servetest.OpenSale(t, p.URL("internal"), sale, definition)
 }
 
 // order sends an order until its outcome is known: on a busy machine it may be 503.
@@ -140,7 +120,7 @@ func TestRepeatsComeBeforeEveryRefusal(t *testing.T) {
 		}
 		p = start(t, data, io.Discard, "-rules-file", file)
 		ann.p = p
-		awaitOpenInside(t, p, "spring")
+		servetest.AwaitOpen(t, p.URL("internal"), "spring")
 	}
 	restart() // a process that did not accept the order
 	ann.repeats(100, "k")
@@ -199,7 +179,7 @@ func TestRepeatsOfAnAddressOverItsLimit(t *testing.T) {
 	}
 	p = start(t, data, io.Discard)
 	somebody.p = p
-	awaitOpenInside(t, p, "spring")
+	servetest.AwaitOpen(t, p.URL("internal"), "spring")
 	for i := range 10 { // as many as the built-in rules give an address
 		if a := somebody.order(fmt.Sprintf("%s-%d", key, i)); a.Status != http.StatusAccepted {
 			t.Fatal(a)
@@ -250,7 +230,7 @@ rules:
 	}
 	p = start(t, data, io.Discard, "-rules-file", rules)
 	ann.p = p
-	awaitOpenInside(t, p, "spring")
+	servetest.AwaitOpen(t, p.URL("internal"), "spring")
 	ann.repeats(1, "k")
 	ann.repeats(20, "k")
 }

@@ -34,12 +34,7 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	servetest.Until(t, http.StatusCreated, func() servetest.Answer {
-		return servetest.Call("PUT", internal+"/v1/sales/flash", servetest.Sale("shoe", 10), "X-Tidegate-Token", token)
-	})
-	servetest.Until(t, http.StatusOK, func() servetest.Answer {
-		return servetest.Call("POST", internal+"/v1/sales/flash/open", "", "X-Tidegate-Token", token)
-	})
+	servetest.OpenSale(t, internal, "flash", servetest.Sale("shoe", 10), "X-Tidegate-Token", token)
 	exec(`ALTER TABLE orders ADD CONSTRAINT no_ada CHECK (buyer <> 'ada')`)
 
 	ids := map[string]string{}

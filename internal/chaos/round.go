@@ -180,7 +180,7 @@ func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 			return
 		case <-again.C:
 		}
-		if n, err := c.abandonedTasks(ctx); err != nil || n == 0 {
+		if n, err := c.releaseAbandonedTasks(ctx); err != nil || n == 0 {
 			continue // asked again
 		}
 		for _, w := range c.workers {

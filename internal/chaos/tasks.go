@@ -116,9 +116,10 @@ func (c *cluster) committedRecords(ctx context.Context) (records [][]byte, err e
 	return records, rows.Err()
 }
 
-// abandonedTasks counts those whose worker is dead: it has not extended their lease of 30 s, which it does every 5 s, for 15 s. Asynq gives
-// them to a worker that starts when their lease ended more than 30 s ago, so its end is set back to then.
-func (c *cluster) abandonedTasks(ctx context.Context) (n int, err error) {
+// releaseAbandonedTasks sets back the leases of tasks whose worker is dead, and returns how many there are. A worker extends the lease of
+// 30 s every 5 s, so a lease that was not extended for 15 s belongs to a dead worker. Asynq hands out such tasks when a worker starts, and only
+// those whose lease ended more than 30 s ago.
+func (c *cluster) releaseAbandonedTasks(ctx context.Context) (n int, err error) {
 	rdb := c.rdb()
 	defer rdb.Close()
 	leases, err := rdb.Keys(ctx, "asynq:{"+space+"-*}:lease").Result()

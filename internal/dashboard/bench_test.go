@@ -78,8 +78,7 @@ func startProcess(b *testing.B) *process {
 	at.pid, at.public, at.internal = cmd.Process.Pid, "http://"+at.public, "http://"+at.internal
 	servetest.Until(b, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", at.internal+"/readyz", "") })
 	for _, sale := range []string{"flash", "next"} {
-		servetest.Call("PUT", at.internal+"/v1/sales/"+sale, servetest.Sale("shoe", 5000))
-		servetest.Call("POST", at.internal+"/v1/sales/"+sale+"/open", "")
+		servetest.OpenSale(b, at.internal, sale, servetest.Sale("shoe", 5000))
 	}
 	return at
 }

@@ -59,13 +59,7 @@ type shop struct {
 func openShop(t testing.TB, api *servetest.Program, stock int) shop {
 	t.Helper()
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
-	sale := api.URL("internal") + "/v1/sales/concert"
-	if a := servetest.Call("PUT", sale, servetest.Sale("ticket", stock)); a.Status != http.StatusCreated {
-		t.Fatal(a)
-	}
-	if a := servetest.Call("POST", sale+"/open", ""); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
+	servetest.OpenSale(t, api.URL("internal"), "concert", servetest.Sale("ticket", stock))
 	return shop{api, t}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
@@ -52,7 +53,11 @@ func TestReadmeCalls(t *testing.T) {
 		{"verify", verify, []string{"200"}, []string{`"ok":true,"checks"`}},
 		{"a decision", admit, []string{"200"}, []string{`"admitted":true`, `"rule":"orders"`}},
 	} {
-		out := bash(t, setup+"\n"+strings.ReplaceAll(step.script, "ORDER_ID", id))
+		script := setup + "\n" + strings.ReplaceAll(step.script, "ORDER_ID", id)
+		out := bash(t, script)
+		for start := time.Now(); late.MatchString(out) && time.Since(start) < 20*time.Second; {
+			out = bash(t, script)
+		}
 		if found := orderID.FindStringSubmatch(out); id == "" && found != nil {
 			id = found[1]
 		}
@@ -74,6 +79,7 @@ func TestReadmeCalls(t *testing.T) {
 var (
 	orderID = regexp.MustCompile(`"order_id":"([^"]+)"`)
 	status  = regexp.MustCompile(`(?m)^status (\d+)$`)
+	late    = regexp.MustCompile(`(?m)^status 503$|"degraded":true`) // on a machine too busy to answer in time
 )
 
 // callIt returns the shell commands of the README's section.

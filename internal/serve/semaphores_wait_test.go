@@ -158,12 +158,7 @@ func TestOrdersCSV(t *testing.T) {
 	startWorker(t, env)
 	operator := []string{"Authorization", "Bearer " + tokenOf("ada")}
 	sale := c.URL("internal") + "/v1/sales/concert"
-	if a := servetest.Call("PUT", sale, servetest.Sale("ticket", 10), operator...); a.Status != http.StatusCreated {
-		t.Fatal(a)
-	}
-	if a := servetest.Call("POST", sale+"/open", "", operator...); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
+	servetest.OpenSale(t, c.URL("internal"), "concert", servetest.Sale("ticket", 10), operator...)
 	for _, user := range []string{"ann", "=cmd|calc", "bob"} {
 		servetest.Until(t, http.StatusAccepted, func() servetest.Answer {
 			return servetest.Call("POST", c.URL("public")+"/v1/sales/concert/orders", `{"item":"ticket"}`, "X-User-ID", user)

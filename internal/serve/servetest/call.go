@@ -3,7 +3,6 @@ package servetest
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -45,13 +44,6 @@ func Call(method, url, body string, headers ...string) (a Answer) {
 	defer resp.Body.Close()
 	content, err := io.ReadAll(resp.Body)
 	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: content, Err: err, Took: time.Since(start)}
-}
-
-// Sale is the definition of a sale that goes on now: so many units of an item, one for each buyer, who need not pay.
-func Sale(item string, stock int) string {
-	now := time.Now().UTC()
-	return fmt.Sprintf(`{"starts_at":%q,"ends_at":%q,"hold_ms":0,"items":[{"item":%q,"stock":%d}]}`,
-		now.Add(-time.Hour).Format(time.RFC3339), now.Add(24*time.Hour).Format(time.RFC3339), item, stock)
 }
 
 // String shows the answer in a test's message.

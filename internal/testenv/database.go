@@ -1,0 +1,106 @@
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+var sharedPostgres lazy[*server]
+
+// Postgres is the URL of a new, empty database, dropped when the test ends. It is on this test binary's own server, or on
+// that of TEST_DATABASE_URL.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	// template0, because nobody can be connected to it, which would make the copy fail.
+	return newDatabase(t, "template0")
+}
+
+// A Template is a database that is filled once in a test binary and copied for each test.
+type Template struct {
+	fill func(ctx context.Context, url string) error
+	name lazy[string]
+}
+
+// NewTemplate returns a template. The first Copy calls fill, which must close its connections.
+func NewTemplate(fill func(ctx context.Context, url string) error) *Template {
+	return &Template{fill: fill}
+}
+
+// Copy is Postgres with what the template holds.
+func (p *Template) Copy(t testing.TB) string {
+	t.Helper()
+	if os.Getenv("TEST_DATABASE_URL") != "" { // that server outlives the tests, and nobody would drop the template
+		url := Postgres(t)
+		if err := p.fill(t.Context(), url); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+		return url
+	}
+	admin := adminURL(t)
+	return newDatabase(t, p.name.get(t, func() (string, error) {
+		name, err := createDatabase(admin, "template0")
+		if err != nil {
+			return "", err
+		}
+		return name, p.fill(context.Background(), withDatabase(admin, name))
+	}))
+}
+
+// adminURL is a database of the shared server.
+func adminURL(t testing.TB) string {
+	t.Helper()
+	if admin := os.Getenv("TEST_DATABASE_URL"); admin != "" {
+		return admin
+	}
+	return postgresURL(sharedPostgres.get(t, func() (*server, error) { return newPostgres("") }))
+}
+
+// newDatabase copies a database of the shared server for one test.
+func newDatabase(t testing.TB, template string) string {
+	t.Helper()
+	admin := adminURL(t)
+	name, err := createDatabase(admin, template)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := execSQL(admin, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("testenv: %v", err)
+		}
+	})
+	return withDatabase(admin, name)
+}
+
+func createDatabase(admin, template string) (name string, err error) {
+	if _, err := url.Parse(admin); err != nil {
+		return "", errors.New("TEST_DATABASE_URL is not a URL")
+	}
+	name = "test_" + strings.ToLower(rand.Text()[:16])
+	return name, execSQL(admin, "CREATE DATABASE "+name+" TEMPLATE "+template)
+}
+
+// withDatabase is the URL of another database of a server.
+func withDatabase(admin, name string) string {
+	u, _ := url.Parse(admin) // createDatabase has parsed it
+	u.Path = "/" + name
+	return u.String()
+}
+
+func execSQL(dsn, sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, sql)
+	return err
+}
