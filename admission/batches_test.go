@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -78,8 +79,8 @@ func busy(t *testing.T) (*RedisStore, *heldClient) {
 func TestPitfall_P26_TheQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, client := busy(t)
-		answers := make(chan error, maxWaiting)
-		for range maxWaiting {
+		answers := make(chan error, batch.MaxWaiting)
+		for range batch.MaxWaiting {
 			go func() {
 				_, err := store.Decide(t.Context(), aCall("k"))
 				answers <- err
@@ -87,13 +88,13 @@ func TestPitfall_P26_TheQueueIsBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := len(answers); n > 0 {
-			t.Fatalf("%d of %d waiting calls have been answered, the first: %v", n, maxWaiting, <-answers)
+			t.Fatalf("%d of %d waiting calls have been answered, the first: %v", n, batch.MaxWaiting, <-answers)
 		}
 		if _, err := store.Decide(t.Context(), aCall("k")); !errors.Is(err, ErrTooMany) {
 			t.Errorf("one more: %v", err)
 		}
 		close(client.held)
-		for range maxWaiting {
+		for range batch.MaxWaiting {
 			if err := <-answers; !errors.Is(err, errNobody) {
 				t.Fatalf("a call that waited: %v, want the client's error", err)
 			}
@@ -178,26 +179,16 @@ func TestAnErrorIsOneCallsAlone(t *testing.T) {
 	t.Cleanup(func() { rdb.Del(context.WithoutCancel(t.Context()), wrong) })
 
 	client := &heldClient{Client: rdb, held: make(chan struct{})}
-	store := NewRedisStore(client)
-	add := func(key string) *asked {
-		a := &asked{Call: aCall(key), ctx: t.Context(), done: make(chan struct{})}
-		if err := store.batches.add(a); err != nil {
-			t.Fatal(err)
-		}
-		return a
-	}
-	store.batches.senders = maxSenders // nobody sends before all three wait
-	right, bad, last := add(key("right")), add(wrong), add(key("last"))
-	store.batches.senders = 1
 	close(client.held)
-	store.batches.send()
+	right, bad, last := &asked{In: aCall(key("right"))}, &asked{In: aCall(wrong)}, &asked{In: aCall(key("last"))}
+	NewRedisStore(client).run(t.Context(), []*asked{right, bad, last})
 	for _, a := range []*asked{right, last} {
-		if <-a.done; a.Err != nil || a.Reply.counts[0].Remaining != 1<<20-1 {
-			t.Errorf("beside a wrong one: %+v, %v", a.Reply.counts, a.Err)
+		if a.Err != nil || a.Out.counts[0].Remaining != 1<<20-1 {
+			t.Errorf("beside a wrong one: %+v, %v", a.Out.counts, a.Err)
 		}
 	}
-	if <-bad.done; !redis.HasErrorPrefix(bad.Err, "WRONGTYPE") {
-		t.Errorf("of a wrong type: %+v, %v", bad.Reply.counts, bad.Err)
+	if !redis.HasErrorPrefix(bad.Err, "WRONGTYPE") {
+		t.Errorf("of a wrong type: %+v, %v", bad.Out.counts, bad.Err)
 	}
 	if len(client.scripts) == 0 || client.scripts[0] != 3 {
 		t.Errorf("scripts with %v calls, want one of 3", client.scripts)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/batch"
 )
 
 // A Client is the one method of a go-redis client that a RedisStore needs. It must return when the command has been
@@ -16,6 +18,14 @@ import (
 type Client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
+
+const (
+	batchSize  = 96 // calls in one script: half a millisecond of Redis' time
+	maxSenders = 3  // scripts under way: the next ones are packed while Redis works
+)
+
+// ErrTooMany means that so many calls wait for Redis that a further one would wait in vain.
+var ErrTooMany = batch.ErrFull
 
 // A RedisStore keeps counts in Redis 6.2 or newer. Make it with NewRedisStore; it is safe for concurrent use.
 //
@@ -25,10 +35,10 @@ type Client interface {
 // room. Never is more admitted than a limit.
 type RedisStore struct {
 	rdb     Client
-	batches *Batches[Call, counted] // nil: keys of several slots need several scripts
-	now     func() int64            // µs; nil, except in tests, for Redis' own clock
-	maxBans int                     // 0 means MaxBans
-	skew    atomic.Int64            // ns by which Redis' clock is ahead of this machine's, as far as known
+	batches *batch.Batcher[Call, counted] // nil: keys of several slots need several scripts
+	now     func() int64                  // µs; nil, except in tests, for Redis' own clock
+	maxBans int                           // 0 means MaxBans
+	skew    atomic.Int64                  // ns by which Redis' clock is ahead of this machine's, as far as known
 }
 
 var _ Store = (*RedisStore)(nil)
@@ -43,7 +53,7 @@ func NewRedisStore(rdb Client) *RedisStore {
 	if p, ok := rdb.(*pipeline); ok {
 		s.rdb = p.rdb // what travels together already gains nothing by a pipeline
 	}
-	s.batches = NewBatches(s.run)
+	s.batches = batch.New(batchSize, maxSenders, s.run)
 	return s
 }
 
@@ -86,11 +96,11 @@ type counted struct {
 	known  []bool // see decodeCounts
 }
 
-type asked = Asked[Call, counted]
+type asked = batch.Call[Call, counted]
 
 // one decides a call whose keys have one slot.
 func (s *RedisStore) one(ctx context.Context, call Call) *asked {
-	a := &asked{Call: call}
+	a := &asked{In: call}
 	s.run(ctx, []*asked{a})
 	return a
 }
@@ -111,7 +121,7 @@ func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 			if a.Err = err; err != nil {
 				continue
 			}
-			a.Reply.counts, a.Reply.known, a.Err = decodeCounts(replies[i], len(a.Call.Tallies))
+			a.Out.counts, a.Out.known, a.Err = decodeCounts(replies[i], len(a.In.Tallies))
 			var wrong wrongSpan
 			if errors.As(a.Err, &wrong) && turn < maxTurns {
 				s.skew.Store(int64(time.Until(wrong.now)))

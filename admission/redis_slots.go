@@ -38,11 +38,11 @@ func (s *RedisStore) decideBySlot(ctx context.Context, call Call) ([]Count, erro
 		if a.Err != nil {
 			return nil, a.Err // what earlier slots counted stays: too much, never too little
 		}
-		sl.known = a.Reply.known
+		sl.known = a.Out.known
 		for j, place := range sl.places {
-			counts[place] = a.Reply.counts[j]
+			counts[place] = a.Out.counts[j]
 		}
-		if call.Mode == Charge && !fits(sl.tallies, a.Reply.counts) {
+		if call.Mode == Charge && !fits(sl.tallies, a.Out.counts) {
 			for j := range slots[:i] {
 				if err := s.takeBack(ctx, call.Request, &slots[j], counts); err != nil {
 					return nil, err
@@ -74,7 +74,7 @@ func (s *RedisStore) takeBack(ctx context.Context, request string, sl *slot, cou
 		return a.Err
 	}
 	for i, place := range places {
-		counts[place] = a.Reply.counts[i]
+		counts[place] = a.Out.counts[i]
 	}
 	return nil
 }

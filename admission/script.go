@@ -224,7 +224,7 @@ func runScript(ctx context.Context, rdb Client, calls []*asked, now int64, about
 	var parts scriptParts
 	args := make([]any, 3, 3+8*len(calls))
 	for _, a := range calls {
-		c := &a.Call
+		c := &a.In
 		args = c.appendKeys(args)
 		for i := range c.Tallies {
 			parts |= c.Tallies[i].needs(c.withRecord(&c.Tallies[i]))
@@ -232,7 +232,7 @@ func runScript(ctx context.Context, rdb Client, calls []*asked, now int64, about
 	}
 	args[2] = len(args) - 3
 	for _, a := range calls {
-		c := &a.Call
+		c := &a.In
 		args = append(args, c.pack(make([]byte, 0, 64*len(c.Tallies)), now, about), c.Request, c.Channel)
 	}
 	reply, err := scriptOf(parts).send(ctx, rdb, args)

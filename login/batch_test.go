@@ -37,11 +37,11 @@ func TestRequestTwiceInOneScript(t *testing.T) {
 	c := call{ladder: l, op: opReserve, record: keys.record("q", keys.hash("1"))}
 	c.keys, c.name = keys.keys(keys.name("alice"), netip.MustParseAddr("192.0.2.1"), "", Password)
 	first, again := c, c
-	calls := []*asked{{Call: &first}, {Call: &again}}
+	calls := []*asked{{In: &first}, {In: &again}}
 	store.run(t.Context(), calls)
 	for i, a := range calls {
-		if a.Err != nil || a.Reply.action != allow || a.Reply.known != (i == 1) || a.Reply.at != calls[0].Reply.at {
-			t.Errorf("answer %d: %+v, %v", i+1, a.Reply, a.Err)
+		if a.Err != nil || a.Out.action != allow || a.Out.known != (i == 1) || a.Out.at != calls[0].Out.at {
+			t.Errorf("answer %d: %+v, %v", i+1, a.Out, a.Err)
 		}
 	}
 	states, _, err := store.look(t.Context(), c.keys)
@@ -81,7 +81,7 @@ func TestCallsOfOneScript(t *testing.T) {
 				} else if id := rapid.SampledFrom([]string{"", "", "1", "2"}).Draw(rt, "id"); id != "" {
 					c.record = keys.record("q", keys.hash(id, fmt.Sprint(c.op, script), name.String(), ip.String(), device)) // Redis ends records by its own clock
 				}
-				if a := (&asked{Call: c}); c.simple() {
+				if a := (&asked{In: c}); c.simple() {
 					simple = append(simple, a)
 				} else {
 					others = append(others, a)
@@ -97,20 +97,20 @@ func TestCallsOfOneScript(t *testing.T) {
 			others = append(others, left...)
 			store.runLadder(t.Context(), l, others)
 			for _, a := range append(inOrder, others...) {
-				want, err := memory.do(t.Context(), a.Call)
+				want, err := memory.do(t.Context(), a.In)
 				if err != nil || a.Err != nil {
 					rt.Fatal(err, a.Err)
 				}
-				got := a.Reply
-				if a.Call.op == opSettle { // which has no verdict
+				got := a.Out
+				if a.In.op == opSettle { // which has no verdict
 					want, got = reply{outcome: want.outcome, trips: want.trips}, reply{outcome: got.outcome, trips: got.trips}
 				}
 				if diff := cmp.Diff(fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got)); diff != "" {
-					rt.Fatalf("%+v: redis differs from memory:\n%s", *a.Call, diff)
+					rt.Fatalf("%+v: redis differs from memory:\n%s", *a.In, diff)
 				}
-				if a.Call.op == opReserve && a.Reply.action == allow && !a.Reply.known {
-					settle := *a.Call
-					settle.at, settle.device, settle.record = a.Reply.at, a.Reply.device, keys.record("o", keys.hash(uuid.NewString()))
+				if a.In.op == opReserve && a.Out.action == allow && !a.Out.known {
+					settle := *a.In
+					settle.at, settle.device, settle.record = a.Out.at, a.Out.device, keys.record("o", keys.hash(uuid.NewString()))
 					reserved = append(reserved, &settle)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/batch"
 )
 
 //go:embed lua/*.lua
@@ -32,19 +33,24 @@ var (
 	dropScript    = admission.NewScript(`return { redis.call('DEL', unpack(KEYS)) }`)
 )
 
+const (
+	batchSize  = 96 // attempts in one script: about half a millisecond of Redis' time
+	maxSenders = 3  // scripts under way: the next ones are packed while Redis works
+)
+
 // A RedisStore keeps states in Redis 6.2 or newer, all in one slot, because an attempt is counted in several of them at once. Calls that
 // wait at the same time share a script. Make it with NewRedisStore.
 type RedisStore struct {
 	rdb     admission.Client
 	now     func() int64 // µs; nil, except in tests, for Redis' own clock
-	batches *admission.Batches[*call, reply]
+	batches *batch.Batcher[*call, reply]
 }
 
 // NewRedisStore returns a store on rdb, which stays the caller's to close. It sends nothing. Give the client the settings of
 // admission.RedisOptions.
 func NewRedisStore(rdb admission.Client) *RedisStore {
 	s := &RedisStore{rdb: rdb}
-	s.batches = admission.NewBatches(s.run)
+	s.batches = batch.New(batchSize, maxSenders, s.run)
 	return s
 }
 
@@ -56,18 +62,18 @@ func (s *RedisStore) do(ctx context.Context, c *call) (reply, error) {
 	return re, nil
 }
 
-type asked = admission.Asked[*call, reply]
+type asked = batch.Call[*call, reply]
 
 // run answers calls, those of one ladder together.
 func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 	for len(calls) > 0 {
-		l := calls[0].Call.ladder
+		l := calls[0].In.ladder
 		var simple, others, later []*asked
 		for _, a := range calls {
 			switch {
-			case a.Call.ladder != l:
+			case a.In.ladder != l:
 				later = append(later, a)
-			case a.Call.simple():
+			case a.In.simple():
 				simple = append(simple, a)
 			default:
 				others = append(others, a)
@@ -114,13 +120,13 @@ func (s *RedisStore) runWelcome(ctx context.Context, l *ladder, calls []*asked) 
 	args := append(make([]any, 0, 4+len(calls)), append(s.time(), l.welcome...), l.lives[byName], l.lives[byIP], l.lives[byNetwork])
 	for _, a := range calls {
 		var flags byte
-		for bit, is := range [...]bool{a.Call.keys[byNetwork] != "", a.Call.record != ""} {
+		for bit, is := range [...]bool{a.In.keys[byNetwork] != "", a.In.record != ""} {
 			if is {
 				flags |= 1 << bit
 			}
 		}
-		keys = a.Call.appendKeys(keys)
-		args = append(args, append([]byte{flags}, a.Call.name[:]...))
+		keys = a.In.appendKeys(keys)
+		args = append(args, append([]byte{flags}, a.In.name[:]...))
 	}
 	replies, err := welcomeScript.Run(ctx, s.rdb, keys, args...)
 	if err == nil && len(replies) != 1+len(calls) {
@@ -136,7 +142,7 @@ func (s *RedisStore) runWelcome(ctx context.Context, l *ladder, calls []*asked) 
 			continue
 		}
 		now, _ := replies[0].(int64)
-		a.Reply = reply{verdict: verdict{action: allow, rule: -1, shadow: -1}, at: now, failures: failures}
+		a.Out = reply{verdict: verdict{action: allow, rule: -1, shadow: -1}, at: now, failures: failures}
 	}
 	return others
 }
@@ -148,8 +154,8 @@ func (s *RedisStore) runLadder(ctx context.Context, l *ladder, calls []*asked) {
 	var keys []string
 	args := append(make([]any, 0, 1+len(calls)), append(s.time(), l.packed...))
 	for _, a := range calls {
-		keys = a.Call.appendKeys(keys)
-		args = append(args, a.Call.pack())
+		keys = a.In.appendKeys(keys)
+		args = append(args, a.In.pack())
 	}
 	replies, err := ladderScript.Run(ctx, s.rdb, keys, args...)
 	if err == nil && len(replies) != len(calls) {
@@ -157,7 +163,7 @@ func (s *RedisStore) runLadder(ctx context.Context, l *ladder, calls []*asked) {
 	}
 	for i, a := range calls {
 		if a.Err = err; err == nil {
-			a.Reply, a.Err = decodeReply(replies[i], a.Call)
+			a.Out, a.Err = decodeReply(replies[i], a.In)
 		}
 	}
 }

@@ -258,7 +258,7 @@ func TestNoStatusGoesBackWhileTheDatabaseIsAway(t *testing.T) {
 		if o, err := reader.Order(t.Context(), id, orders.Viewer{All: true}); err != nil || o.Status != orders.StatusConfirmed {
 			t.Errorf("%s: %+v, %v", name, o, err)
 		}
-		reader.store.fails("order")
+		reader.store.fails("committed")
 		if o, err := reader.Order(t.Context(), id, orders.Viewer{All: true}); !errors.Is(err, orders.ErrUnavailable) {
 			t.Errorf("%s, once it was seen confirmed: %+v, %v", name, o, err)
 		}

@@ -25,7 +25,7 @@ func (s *Service) Replay(ctx context.Context, id ID) (Order, error) {
 	defer cancel()
 	d, err := s.store.DeadLetter(ctx, id)
 	if errors.Is(err, ErrUnknownOrder) {
-		return s.store.Order(ctx, id) // the answer to the first time may be lost
+		return s.stored(ctx, id) // the answer to the first time may be lost
 	}
 	if err != nil {
 		return Order{}, err
@@ -59,5 +59,5 @@ func (s *Service) Replay(ctx context.Context, id ID) (Order, error) {
 	}
 	s.giveBack(ctx, back)
 	s.publish(ctx, bulletin{Orders: []change{{ID: id, Status: status}}})
-	return s.store.Order(ctx, id)
+	return s.stored(ctx, id)
 }

@@ -122,9 +122,9 @@ func (h *hooked) Statuses(ctx context.Context, ids []orders.ID) (found map[order
 	return found, err
 }
 
-func (h *hooked) Order(ctx context.Context, id orders.ID) (o orders.Order, err error) {
-	err = h.do(ctx, "order", func() error { o, err = h.Store.Order(ctx, id); return err })
-	return o, err
+func (h *hooked) Committed(ctx context.Context, ids []orders.ID) (found map[orders.ID]orders.Order, err error) {
+	err = h.do(ctx, "committed", func() error { found, err = h.Store.Committed(ctx, ids); return err })
+	return found, err
 }
 
 func (h *hooked) Returned(ctx context.Context, ids []orders.ID) error {
@@ -171,7 +171,7 @@ func holds(at *atomic.Pointer[hook], calls ...string) (reached <-chan struct{}, 
 }
 
 // everyCall is what a process asks of the database.
-var everyCall = []string{"sales", "put sale", "lead", "raise epoch", "end hand-over", "beat", "hand-over", "acknowledge", "newest", "commit", "statuses", "order", "returned", "holdings"}
+var everyCall = []string{"sales", "put sale", "lead", "raise epoch", "end hand-over", "beat", "hand-over", "acknowledge", "newest", "commit", "statuses", "committed", "returned", "holdings"}
 
 // freeze stops the process: to the others, who see only the database, it is a
 // machine that does nothing any more. It wakes when thaw is called.

@@ -134,7 +134,7 @@ func TestAnEarlyPaymentWaitsForTheCommit(t *testing.T) {
 	done := make(chan result, 1)
 	looked := make(chan struct{})
 	api.store.before.Store(new(hook(func(_ context.Context, call string) error {
-		if call == "order" || call == "statuses" {
+		if call == "committed" || call == "statuses" {
 			select {
 			case looked <- struct{}{}:
 			default:

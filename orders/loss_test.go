@@ -201,7 +201,7 @@ func TestUnitsOnTheirWayBackWhenRedisForgets(t *testing.T) {
 		_, err := q.Cancel(t.Context(), id, all)
 		must(t, err)
 	}
-	_, _, err := in.store().Cancel(t.Context(), ids[0]) // in the old epoch, not given back
+	_, err := in.store().Cancel(t.Context(), ids[:1]) // in the old epoch, not given back
 	must(t, err)
 	q.store.fails("returned")
 	cancel(ids[1]) // in the old epoch, given back, and not noted

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/batch"
 )
 
 // Action is what a payment provider has to do about a capture.
@@ -32,6 +35,9 @@ const maxReference = 255 // characters
 // is not committed yet.
 const commitWithin = 2 * time.Second
 
+// lockedPoll is how often an order that another transaction holds is looked at.
+const lockedPoll = 10 * time.Millisecond
+
 // Capture records that the order was paid for. The reference is the payment
 // provider's; the same one again gets the same answer. An order that no longer
 // waits for its payment, or never did, keeps its status, and the capture is to
@@ -49,9 +55,16 @@ func (s *Service) Capture(ctx context.Context, id ID, reference string) (Payment
 	if !s.issued(id) {
 		return Payment{}, ErrUnknownOrder
 	}
+	paid, err := together(ctx, s.paying, capture{id, reference})
+	if err != nil {
+		return Payment{}, err
+	}
+	if paid {
+		return Payment{Order: id, Reference: reference, Action: ActionNone, Status: StatusPaid}, nil
+	}
 	p, err := s.store.Capture(ctx, id, reference)
 	if errors.Is(err, ErrUnknownOrder) {
-		if err = s.awaitCommit(ctx, id, Viewer{All: true}); err != nil {
+		if _, err = s.awaitCommit(ctx, id, Viewer{All: true}); err != nil {
 			return Payment{}, err
 		}
 		p, err = s.store.Capture(ctx, id, reference)
@@ -65,36 +78,99 @@ func (s *Service) Capture(ctx context.Context, id ID, reference string) (Payment
 	return p, nil
 }
 
+// A capture is what a payment provider reports.
+type capture struct {
+	order     ID
+	reference string
+}
+
+// payTogether pays orders whose captures come at the same time. What is left is for the store's Capture, a second capture of one order among it.
+func (s *Service) payTogether(ctx context.Context, calls []*batch.Call[capture, bool]) {
+	references := make(map[ID]string, len(calls))
+	for _, c := range calls {
+		if _, ok := references[c.In.order]; !ok {
+			references[c.In.order] = c.In.reference
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitTime)
+	defer cancel()
+	paid, err := s.store.Pay(ctx, references)
+	if err != nil {
+		giveUp(calls, err, func(alone []*batch.Call[capture, bool]) { s.payTogether(ctx, alone) })
+		return
+	}
+	var news bulletin
+	for _, id := range paid {
+		news.Orders = append(news.Orders, change{ID: id, Status: StatusPaid})
+	}
+	s.publish(ctx, news)
+	for _, c := range calls {
+		c.Out = references[c.In.order] == c.In.reference && slices.Contains(paid, c.In.order)
+	}
+}
+
 // Cancel ends an order that waits for its payment, and gives its units back.
 // Cancelling it again returns it again. It returns ErrUnknownOrder, also for
 // somebody else's order, ErrOrderFinal with the order as it stands, and
 // ErrUnavailable or ErrRecovering when it is to be repeated.
 func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
-	if err := s.awaitCommit(ctx, id, v); err != nil {
+	o, err := s.awaitCommit(ctx, id, v)
+	if err != nil {
 		return Order{}, err
 	}
-	o, ret, err := s.store.Cancel(ctx, id)
-	switch {
-	case err != nil:
-		return Order{}, err
-	case ret != nil:
-		s.giveBack(ctx, []Return{*ret})
-	case o.Status == StatusConfirmed:
-		return o, fmt.Errorf("%w: %s is confirmed, which is final where the sale's hold_ms is 0", ErrOrderFinal, id)
-	case o.Status != StatusCancelled:
-		return o, fmt.Errorf("%w: %s is %s", ErrOrderFinal, id, o.Status)
+	ctx, cancel := context.WithTimeout(ctx, commitWithin)
+	defer cancel()
+	for {
+		ended, err := together(ctx, s.ending, id)
+		if err != nil {
+			return Order{}, err
+		}
+		if ended {
+			o.Status = StatusCancelled
+			return o, nil
+		}
+		if o, err = s.stored(ctx, id); err != nil {
+			return Order{}, err
+		}
+		switch {
+		case o.Status == StatusCancelled:
+			return o, nil
+		case o.Status != StatusConfirmed:
+			return o, fmt.Errorf("%w: %s is %s", ErrOrderFinal, id, o.Status)
+		case o.PayBefore.IsZero():
+			return o, fmt.Errorf("%w: %s is confirmed, which is final where the sale's hold_ms is 0", ErrOrderFinal, id)
+		}
+		select { // another transaction is changing it
+		case <-time.After(lockedPoll):
+		case <-ctx.Done():
+			return Order{}, fmt.Errorf("%w: database: another transaction holds order %s", ErrUnavailable, id)
+		}
 	}
-	return o, nil
 }
 
-// awaitCommit returns when the order is a row in the database.
-func (s *Service) awaitCommit(ctx context.Context, id ID, v Viewer) error {
+// endTogether cancels orders that are cancelled at the same time, and gives their units back.
+func (s *Service) endTogether(ctx context.Context, calls []*batch.Call[ID, bool]) {
+	ctx, cancel := context.WithTimeout(ctx, commitTime)
+	defer cancel()
+	list, err := s.store.Cancel(ctx, inputs(calls))
+	if err != nil {
+		giveUp(calls, err, func(alone []*batch.Call[ID, bool]) { s.endTogether(ctx, alone) })
+		return
+	}
+	s.giveBack(ctx, list)
+	for _, c := range calls {
+		c.Out = slices.ContainsFunc(list, func(r Return) bool { return r.ID == c.In })
+	}
+}
+
+// awaitCommit returns the order when it is a row in the database.
+func (s *Service) awaitCommit(ctx context.Context, id ID, v Viewer) (Order, error) {
 	o, err := s.Wait(ctx, id, v, StatusAccepted, commitWithin)
 	if err != nil || o.Status != StatusAccepted {
-		return err
+		return o, err
 	}
 	if _, err := s.store.DeadLetter(ctx, id); err == nil {
-		return fmt.Errorf("%w: the database refuses order %s, until an operator has had it replayed", ErrUncommitted, id)
+		return o, fmt.Errorf("%w: the database refuses order %s, until an operator has had it replayed", ErrUncommitted, id)
 	}
-	return fmt.Errorf("%w: order %s waits for the database", ErrUncommitted, id)
+	return o, fmt.Errorf("%w: order %s waits for the database", ErrUncommitted, id)
 }

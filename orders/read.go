@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/batch"
 )
 
 // Query selects orders of one sale, in the order of their ids.
@@ -52,26 +54,20 @@ func (s *Service) order(ctx context.Context, id ID) (Order, error) {
 	if !s.issued(id) {
 		return Order{}, ErrUnknownOrder
 	}
-	var redisErr error
 	o, remembered := s.ledger.accepted(id)
-	pending := false
-	if !remembered {
-		// Redis first: what it no longer calls pending, the database has.
-		o, pending, redisErr = s.pendingOrder(ctx, id)
-	}
+	// The database first: once an answer was "confirmed", no later one may be "accepted".
 	stored, err := s.stored(ctx, id)
-	switch {
-	case err == nil:
-		return stored, nil
-	case !errors.Is(err, ErrUnknownOrder):
-		// It may be committed while Redis still calls it pending, and somebody may have been told: no status goes back.
-		return Order{}, err
-	case pending, remembered:
-		return o, nil
-	case redisErr != nil:
-		return Order{}, redisErr // it may be pending where nobody could look
+	if !errors.Is(err, ErrUnknownOrder) {
+		return stored, err
 	}
-	return Order{}, err
+	if remembered {
+		return o, nil
+	}
+	o, pending, err := s.pendingOrder(ctx, id)
+	if pending || err != nil {
+		return o, err
+	}
+	return s.stored(ctx, id) // committed between the two looks, or unknown
 }
 
 // newest is a pending order as the database has it, if it was not accepted just
@@ -91,7 +87,24 @@ func (s *Service) newest(ctx context.Context, pending Order) (Order, error) {
 func (s *Service) stored(ctx context.Context, id ID) (Order, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	return s.store.Order(ctx, id)
+	return together(ctx, s.reading, id)
+}
+
+// readTogether reads orders that are asked for at the same time.
+func (s *Service) readTogether(ctx context.Context, calls []*batch.Call[ID, Order]) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	found, err := s.store.Committed(ctx, inputs(calls))
+	if err != nil {
+		giveUp(calls, err, func(alone []*batch.Call[ID, Order]) { s.readTogether(ctx, alone) })
+		return
+	}
+	for _, c := range calls {
+		var ok bool
+		if c.Out, ok = found[c.In]; !ok {
+			c.Err = ErrUnknownOrder
+		}
+	}
 }
 
 func (s *Service) justAccepted(o Order) bool {
@@ -150,7 +163,12 @@ func (s *Service) Wait(ctx context.Context, id ID, v Viewer, while Status, wait 
 	changed, done := s.waiters.wait(id)
 	defer done()
 	var o Order
+	looked := false
 	err := s.await(ctx, wait, missedNews, changed, func() (bool, error) {
+		if mine, ok := s.ledger.accepted(id); ok && !looked && wait > 0 && while == StatusAccepted && s.justAccepted(mine) && v.May(&mine) {
+			looked, o = true, mine // its commit is about to be published
+			return false, nil
+		}
 		var err error
 		o, err = s.Order(ctx, id, v)
 		return o.Status != while, err

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/batch"
 )
 
 // Options of a Service.
@@ -83,6 +84,9 @@ type Service struct {
 	kept  *groups // for reservations that wait for a replica; nil when none does
 
 	reserving *reserveBatcher
+	reading   *batch.Batcher[ID, Order]     // orders as the database has them
+	paying    *batch.Batcher[capture, bool] // whether the order was paid
+	ending    *batch.Batcher[ID, bool]      // whether the order was cancelled
 
 	queue      redis.UniversalClient
 	tasks      *asynq.Client
@@ -151,6 +155,9 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 		}
 	}
 	s.reserving = newReserveBatcher(s.reserveTogether)
+	s.reading = batch.New(togetherMax, togetherAtOnce, s.readTogether)
+	s.paying = batch.New(togetherMax, togetherAtOnce, s.payTogether)
+	s.ending = batch.New(togetherMax, togetherAtOnce, s.endTogether)
 	s.catalog.Store(newCatalog(s, nil, nil, nil))
 	return s, nil
 }

@@ -173,9 +173,13 @@ type LifeStore interface {
 	// Capture records a payment, once for each reference, and pays the order if
 	// it waits for that. ErrConflict: the reference is another order's.
 	Capture(ctx context.Context, id ID, reference string) (Payment, error)
-	// Cancel ends an order that waits for its payment. When ret is nil the order
-	// is as it was.
-	Cancel(ctx context.Context, id ID) (o Order, ret *Return, err error)
+	// Pay is Capture for many orders, by their references. It returns the orders
+	// that it paid. It leaves to Capture whatever is not simple: orders that do not
+	// wait for a payment, that another transaction holds, or whose reference is known.
+	Pay(ctx context.Context, references map[ID]string) (paid []ID, err error)
+	// Cancel ends those of the orders that wait for their payment, but for those
+	// that another transaction holds, and returns what it ended.
+	Cancel(ctx context.Context, ids []ID) ([]Return, error)
 	// Expire ends at most limit orders whose time to pay is over.
 	Expire(ctx context.Context, limit int) ([]Return, error)
 	// NextExpiry is how long the next order still has to pay, at most most.
@@ -192,7 +196,9 @@ type LifeStore interface {
 
 // ReadStore answers for orders.
 type ReadStore interface {
-	Order(ctx context.Context, id ID) (Order, error)
+	// Committed are those of the given orders that the database knows. A dead
+	// letter is an accepted order.
+	Committed(ctx context.Context, ids []ID) (map[ID]Order, error)
 	// Statuses are those of the given orders that the database knows.
 	Statuses(ctx context.Context, ids []ID) (map[ID]Status, error)
 	// Orders are those of f, also dead letters without an order.

@@ -115,6 +115,7 @@ func TestHeadersThatSayNothingBeginATrace(t *testing.T) {
 	payload := in.pending().Payload
 	in.work(p)
 	in.settled(p, id)
+	eventually(t, "its own task is handled", func() bool { return len(named(kept, "handle ")) == 1 })
 
 	kept.Reset()
 	client := asynq.NewClientFromRedisClient(p.queue)

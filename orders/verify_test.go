@@ -41,7 +41,7 @@ func TestVerifyKnowsUnitsOnTheirWayBack(t *testing.T) {
 	stop()
 
 	// Cancelled by a process that died before it gave the unit back.
-	_, ret, err := postgres.New(in.pool).Cancel(t.Context(), id)
+	ended, err := postgres.New(in.pool).Cancel(t.Context(), []orders.ID{id})
 	must(t, err)
 	if waiting := in.verified(p, sale.ID); waiting != 1 {
 		t.Errorf("%d wait, want the unit", waiting)
@@ -55,7 +55,7 @@ func TestVerifyKnowsUnitsOnTheirWayBack(t *testing.T) {
 
 	// Given back by a process that died before it said so.
 	_, err = in.pool.Exec(t.Context(), `INSERT INTO order_returns VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		[16]byte(ret.ID), ret.Sale, ret.Item, ret.Epoch, ret.BuyerHash, ret.Keyless, ret.Quantity, ret.Units)
+		[16]byte(ended[0].ID), ended[0].Sale, ended[0].Item, ended[0].Epoch, ended[0].BuyerHash, ended[0].Keyless, ended[0].Quantity, ended[0].Units)
 	must(t, err)
 	if waiting := in.verified(p, sale.ID); waiting != 0 {
 		t.Errorf("%d wait", waiting)

@@ -64,18 +64,44 @@ func pay(ctx context.Context, tx pgx.Tx, id orders.ID) (action orders.Action, st
 	return orders.ActionRefund, status, nil
 }
 
-// Cancel ends one order.
-func (s *Store) Cancel(ctx context.Context, id orders.ID) (o orders.Order, ret *orders.Return, err error) {
-	ended, err := s.end(ctx, orders.StatusCancelled, `
-		SELECT order_id, sale FROM orders WHERE order_id = $1 AND status = 'confirmed' AND pay_before IS NOT NULL FOR UPDATE`, [16]byte(id))
-	if err != nil {
-		return o, nil, err
+// payOrders pays orders that wait for it, and writes the capture and the event of each.
+const payOrders = `
+WITH waiting AS (
+	SELECT o.order_id, a.reference
+	FROM unnest($1::uuid[], $2::text[]) AS a (order_id, reference) JOIN orders o USING (order_id)
+	WHERE o.status = 'confirmed' AND o.pay_before IS NOT NULL
+	FOR UPDATE OF o SKIP LOCKED
+), recorded AS (
+	INSERT INTO payments (reference, order_id, action) SELECT reference, order_id, 'none' FROM waiting ORDER BY reference
+	ON CONFLICT DO NOTHING
+	RETURNING reference, order_id
+), paid AS (
+	UPDATE orders o SET status = 'paid' FROM recorded r WHERE o.order_id = r.order_id
+), told AS (
+	INSERT INTO order_events (order_id, status, action, reference) SELECT order_id, 'paid', 'none', reference FROM recorded
+)
+SELECT order_id FROM recorded`
+
+// Pay is one statement. It takes references in their order, so that two that share some wait for each other instead of deadlocking.
+func (s *Store) Pay(ctx context.Context, references map[orders.ID]string) ([]orders.ID, error) {
+	ids, texts := make([][16]byte, 0, len(references)), make([]string, 0, len(references))
+	for id, reference := range references {
+		ids, texts = append(ids, id), append(texts, reference)
 	}
-	if len(ended) == 1 {
-		ret = &ended[0]
-	}
-	o, err = s.Order(ctx, id)
-	return o, ret, err
+	rows, _ := s.pool.Query(ctx, payOrders, ids, texts)
+	paid, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (orders.ID, error) {
+		var id [16]byte
+		err := row.Scan(&id)
+		return id, err
+	})
+	return paid, wrap("pay", err)
+}
+
+// Cancel leaves orders to whoever is about to pay, cancel or expire them.
+func (s *Store) Cancel(ctx context.Context, ids []orders.ID) ([]orders.Return, error) {
+	return s.end(ctx, orders.StatusCancelled, `
+		SELECT order_id, sale FROM orders WHERE order_id = ANY($1) AND status = 'confirmed' AND pay_before IS NOT NULL
+		FOR UPDATE SKIP LOCKED`, uuids(ids))
 }
 
 // Expire leaves orders to whoever is about to pay or cancel them.
@@ -166,10 +192,6 @@ func (s *Store) Returns(ctx context.Context, sale string, limit int) ([]orders.R
 
 // Returned deletes what was given back.
 func (s *Store) Returned(ctx context.Context, ids []orders.ID) error {
-	raw := make([][16]byte, len(ids))
-	for i, id := range ids {
-		raw[i] = id
-	}
-	_, err := s.pool.Exec(ctx, `DELETE FROM order_returns WHERE order_id = ANY($1)`, raw)
+	_, err := s.pool.Exec(ctx, `DELETE FROM order_returns WHERE order_id = ANY($1)`, uuids(ids))
 	return wrap("returned", err)
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,8 +10,6 @@ import (
 )
 
 const orderColumns = `order_id, status, sale, item, buyer, quantity, units, reason, accepted_at, confirmed_at, pay_before`
-
-func scanOrder(row pgx.CollectableRow) (orders.Order, error) { return scanOrderAnd(row) }
 
 // scanOrderAnd reads orderColumns, and what was selected behind them into more.
 func scanOrderAnd(row pgx.CollectableRow, more ...any) (orders.Order, error) {
@@ -33,33 +30,49 @@ func scanOrderAnd(row pgx.CollectableRow, more ...any) (orders.Order, error) {
 	return o, err
 }
 
-// Order returns an order, or a dead letter as the accepted order it is.
-func (s *Store) Order(ctx context.Context, id orders.ID) (orders.Order, error) {
-	rows, _ := s.pool.Query(ctx, `SELECT `+orderColumns+` FROM orders WHERE order_id = $1`, [16]byte(id))
-	o, err := pgx.CollectExactlyOneRow(rows, scanOrder)
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return o, wrap("order", err)
+// letterColumns are orderColumns of a dead letter d, of which the payload behind them says the rest.
+const letterColumns = `order_id, 'accepted', sale, item, '', 0, '{}', '', created_at, NULL, NULL`
+
+// scanOrderOrLetter reads orderColumns and the payload of a dead letter, NULL for an order.
+func scanOrderOrLetter(row pgx.CollectableRow) (orders.Order, error) {
+	var letter []byte
+	o, err := scanOrderAnd(row, &letter)
+	if err != nil || letter == nil {
+		return o, err
 	}
-	var payload []byte
-	err = s.pool.QueryRow(ctx, `SELECT payload FROM dead_letters WHERE order_id = $1`, [16]byte(id)).Scan(&payload)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return orders.Order{}, orders.ErrUnknownOrder
-	} else if err != nil {
-		return orders.Order{}, wrap("order", err)
-	}
-	r, err := orders.ParseReservation(payload)
-	return r.Accepted(), wrap("order", err)
+	r, err := orders.ParseReservation(letter)
+	return r.Accepted(), err
 }
 
-// Statuses returns the statuses of those orders that have a row; a dead letter's is accepted.
-func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]orders.Status, error) {
+// Committed reads the orders with one statement.
+func (s *Store) Committed(ctx context.Context, ids []orders.ID) (map[orders.ID]orders.Order, error) {
+	rows, _ := s.pool.Query(ctx, `
+		SELECT `+orderColumns+`, NULL::bytea FROM orders WHERE order_id = ANY($1)
+		UNION ALL
+		SELECT `+letterColumns+`, payload FROM dead_letters d
+		WHERE order_id = ANY($1) AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)`, uuids(ids))
+	list, err := pgx.CollectRows(rows, scanOrderOrLetter)
+	found := make(map[orders.ID]orders.Order, len(list))
+	for i := range list {
+		found[list[i].ID] = list[i]
+	}
+	return found, wrap("committed", err)
+}
+
+// uuids are ids as pgx takes them.
+func uuids(ids []orders.ID) [][16]byte {
 	raw := make([][16]byte, len(ids))
 	for i, id := range ids {
 		raw[i] = id
 	}
+	return raw
+}
+
+// Statuses returns the statuses of those orders that have a row; a dead letter's is accepted.
+func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]orders.Status, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT order_id, status FROM orders WHERE order_id = ANY($1)
-		UNION ALL SELECT order_id, 'accepted' FROM dead_letters WHERE order_id = ANY($1)`, raw)
+		UNION ALL SELECT order_id, 'accepted' FROM dead_letters WHERE order_id = ANY($1)`, uuids(ids))
 	if err != nil {
 		return nil, wrap("statuses", err)
 	}
@@ -82,7 +95,7 @@ func (s *Store) Orders(ctx context.Context, f orders.Filter) ([]orders.Order, er
 		 WHERE sale = $1 AND order_id > $2 AND ($3 = '' OR buyer_hash = $3) AND ($4 = '' OR status = $4)
 		 ORDER BY order_id LIMIT $5)
 		UNION ALL
-		(SELECT order_id, 'accepted', sale, item, '', 0, '{}', '', created_at, NULL, NULL, payload FROM dead_letters d
+		(SELECT `+letterColumns+`, payload FROM dead_letters d
 		 WHERE sale = $1 AND order_id > $2 AND ($3 = '' OR convert_from(payload, 'UTF8')::json ->> 'h' = $3) AND $4 IN ('', 'accepted')
 		   AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)
 		 ORDER BY order_id LIMIT $5)
@@ -90,15 +103,7 @@ func (s *Store) Orders(ctx context.Context, f orders.Filter) ([]orders.Order, er
 	if err != nil {
 		return nil, wrap("orders", err)
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (orders.Order, error) {
-		var letter []byte
-		o, err := scanOrderAnd(row, &letter)
-		if err != nil || letter == nil {
-			return o, err
-		}
-		r, err := orders.ParseReservation(letter)
-		return r.Accepted(), err
-	})
+	list, err := pgx.CollectRows(rows, scanOrderOrLetter)
 	return list, wrap("orders", err)
 }
 

@@ -49,26 +49,55 @@ func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (or
 		} else if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO payments (reference, order_id, action, captured_at) VALUES (?, ?, ?, ?)`,
-			reference, id.String(), p.Action, time.Now().UnixMilli()); err != nil {
-			return err
-		}
-		return record(ctx, tx, orders.Event{OrderID: id, Status: p.Status, Action: p.Action, Reference: reference})
+		return insertPayment(ctx, tx, p)
 	})
 	return p, err
 }
 
-// Cancel ends one order.
-func (s *Store) Cancel(ctx context.Context, id orders.ID) (o orders.Order, ret *orders.Return, err error) {
-	ended, err := s.end(ctx, orders.StatusCancelled, `order_id = ? AND pay_before IS NOT NULL`, id.String())
+// Pay pays one order after the other in one transaction.
+func (s *Store) Pay(ctx context.Context, references map[orders.ID]string) ([]orders.ID, error) {
+	var paid []orders.ID
+	err := s.inTx(ctx, "pay", func(tx *sql.Tx) error {
+		paid = nil
+		for id, reference := range references {
+			res, err := tx.ExecContext(ctx, `
+				UPDATE orders SET status = 'paid' WHERE order_id = ?1 AND status = 'confirmed' AND pay_before IS NOT NULL
+				AND NOT EXISTS (SELECT 1 FROM payments WHERE reference = ?2)`, id.String(), reference)
+			if err != nil {
+				return err
+			}
+			if changed, err := res.RowsAffected(); err != nil || changed == 0 {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			if err := insertPayment(ctx, tx, orders.Payment{Order: id, Reference: reference, Action: orders.ActionNone, Status: orders.StatusPaid}); err != nil {
+				return err
+			}
+			paid = append(paid, id)
+		}
+		return nil
+	})
+	return paid, err
+}
+
+// insertPayment records a capture and its event.
+func insertPayment(ctx context.Context, tx *sql.Tx, p orders.Payment) error {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO payments (reference, order_id, action, captured_at) VALUES (?, ?, ?, ?)`,
+		p.Reference, p.Order.String(), p.Action, time.Now().UnixMilli()); err != nil {
+		return err
+	}
+	return record(ctx, tx, orders.Event{OrderID: p.Order, Status: p.Status, Action: p.Action, Reference: p.Reference})
+}
+
+// Cancel ends one order after the other in one transaction.
+func (s *Store) Cancel(ctx context.Context, ids []orders.ID) ([]orders.Return, error) {
+	list, err := json.Marshal(ids)
 	if err != nil {
-		return o, nil, err
+		return nil, err
 	}
-	if len(ended) == 1 {
-		ret = &ended[0]
-	}
-	o, err = s.Order(ctx, id)
-	return o, ret, err
+	return s.end(ctx, orders.StatusCancelled, `order_id IN (SELECT value FROM json_each(?)) AND pay_before IS NOT NULL`, string(list))
 }
 
 // Expire ends what is due by this machine's clock, which wrote pay_before.

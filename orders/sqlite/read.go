@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/tidegate/tidegate/orders"
@@ -37,21 +36,37 @@ func scanOrder(row interface{ Scan(...any) error }, more ...any) (orders.Order, 
 	return o, o.ID.UnmarshalText([]byte(id))
 }
 
-// Order returns an order, or a dead letter as the accepted order it is.
-func (s *Store) Order(ctx context.Context, id orders.ID) (orders.Order, error) {
-	o, err := scanOrder(s.db.QueryRowContext(ctx, `SELECT `+orderColumns+` FROM orders WHERE order_id = ?`, id.String()))
-	if !errors.Is(err, sql.ErrNoRows) {
-		return o, wrap("order", err)
+// letterColumns are orderColumns of a dead letter d, of which the payload behind them says the rest.
+const letterColumns = `order_id, 'accepted', sale, item, '', 0, '[]', '', created_at, NULL, NULL`
+
+// scanOrderOrLetter reads orderColumns and the payload of a dead letter, NULL for an order.
+func scanOrderOrLetter(rows *sql.Rows) (orders.Order, error) {
+	var letter []byte
+	o, err := scanOrder(rows, &letter)
+	if err != nil || letter == nil {
+		return o, err
 	}
-	var payload []byte
-	err = s.db.QueryRowContext(ctx, `SELECT payload FROM dead_letters WHERE order_id = ?`, id.String()).Scan(&payload)
-	if errors.Is(err, sql.ErrNoRows) {
-		return orders.Order{}, orders.ErrUnknownOrder
-	} else if err != nil {
-		return orders.Order{}, wrap("order", err)
+	r, err := orders.ParseReservation(letter)
+	return r.Accepted(), err
+}
+
+// Committed reads the orders with one statement.
+func (s *Store) Committed(ctx context.Context, ids []orders.ID) (map[orders.ID]orders.Order, error) {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
 	}
-	r, err := orders.ParseReservation(payload)
-	return r.Accepted(), wrap("order", err)
+	found := make(map[orders.ID]orders.Order, len(ids))
+	err = each(ctx, s.db, func(rows *sql.Rows) error {
+		o, err := scanOrderOrLetter(rows)
+		found[o.ID] = o
+		return err
+	}, `
+		SELECT `+orderColumns+`, NULL FROM orders WHERE order_id IN (SELECT value FROM json_each(?1))
+		UNION ALL
+		SELECT `+letterColumns+`, payload FROM dead_letters d
+		WHERE order_id IN (SELECT value FROM json_each(?1)) AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)`, string(list))
+	return found, wrap("committed", err)
 }
 
 // Statuses returns the statuses of those orders that have a row; a dead letter's is accepted.
@@ -85,13 +100,7 @@ func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]or
 func (s *Store) Orders(ctx context.Context, f orders.Filter) ([]orders.Order, error) {
 	var list []orders.Order
 	err := each(ctx, s.db, func(rows *sql.Rows) error {
-		var letter []byte
-		o, err := scanOrder(rows, &letter)
-		if err == nil && letter != nil {
-			var r orders.Reservation
-			r, err = orders.ParseReservation(letter)
-			o = r.Accepted()
-		}
+		o, err := scanOrderOrLetter(rows)
 		list = append(list, o)
 		return err
 	}, `
@@ -101,7 +110,7 @@ func (s *Store) Orders(ctx context.Context, f orders.Filter) ([]orders.Order, er
 			ORDER BY order_id LIMIT ?5)
 		UNION ALL
 		SELECT * FROM (
-			SELECT order_id, 'accepted', sale, item, '', 0, '[]', '', created_at, NULL, NULL, payload FROM dead_letters d
+			SELECT `+letterColumns+`, payload FROM dead_letters d
 			WHERE sale = ?1 AND order_id > ?2 AND (?3 = '' OR CAST(payload AS TEXT) ->> 'h' = ?3) AND ?4 IN ('', 'accepted')
 			  AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)
 			ORDER BY order_id LIMIT ?5)

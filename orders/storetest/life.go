@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"testing"
@@ -28,9 +29,13 @@ func (b *bench) capture(id orders.ID, reference string) orders.Payment {
 
 func (b *bench) cancel(id orders.ID) *orders.Return {
 	b.t.Helper()
-	_, ret, err := b.Cancel(b.t.Context(), id)
+	list, err := b.Cancel(b.t.Context(), []orders.ID{id})
 	b.must(err)
-	return ret
+	if len(list) == 0 {
+		return nil
+	}
+	b.want(len(list), 1, "orders that ended")
+	return &list[0]
 }
 
 // expire waits until so many orders are due, and ends them.
@@ -101,6 +106,41 @@ func testCapture(t *testing.T, b *bench) {
 	b.want(len(owners), 2, "units sold")
 }
 
+// testPay pays orders together.
+func testPay(t *testing.T, b *bench) {
+	expired, rejected, free := b.noneToPay()
+	known, first, second := b.reservation(4), b.reservation(5), b.reservation(6)
+	b.commit(known, first, second)
+	b.capture(expired.ID, "known")
+	before := len(b.events())
+	references := map[orders.ID]string{
+		expired.ID: "a", rejected.ID: "b", free.ID: "c", b.reservation(9).ID: "d", known.ID: "known", first.ID: "e", second.ID: "f",
+	}
+	paid, err := b.Pay(t.Context(), references)
+	b.must(err)
+	slices.SortFunc(paid, func(a, b orders.ID) int { return bytes.Compare(a[:], b[:]) })
+	b.want(paid, []orders.ID{first.ID, second.ID}, "paid")
+	again, err := b.Pay(t.Context(), references)
+	b.must(err)
+	b.want(len(again), 0, "paid twice")
+	for id, status := range map[orders.ID]orders.Status{
+		expired.ID: orders.StatusExpired, rejected.ID: orders.StatusRejected, free.ID: orders.StatusConfirmed, known.ID: orders.StatusConfirmed,
+		first.ID: orders.StatusPaid, second.ID: orders.StatusPaid,
+	} {
+		b.want(b.order(id).Status, status, "status")
+	}
+	events := b.events()[before:]
+	b.want(len(events), 2, "events")
+	for _, e := range events {
+		b.want(e.Status, orders.StatusPaid, "event")
+		b.want(e.Action, orders.ActionNone, "event")
+		b.want(e.Reference, references[e.OrderID], "event")
+		want := orders.Payment{Order: e.OrderID, Reference: e.Reference, Action: orders.ActionNone, Status: orders.StatusPaid}
+		b.want(b.capture(e.OrderID, e.Reference), want, "the same again, alone")
+	}
+	b.want(b.capture(known.ID, "g").Action, orders.ActionNone, "with a reference that nobody has")
+}
+
 // noneToPay writes an order that has expired, one that was rejected and one that is free, and leaves a sale with time to pay.
 func (b *bench) noneToPay() (expired, rejected, free orders.Reservation) {
 	b.putHeld(time.Millisecond)
@@ -147,19 +187,22 @@ func testCancel(t *testing.T, b *bench) {
 	r.KeyHash = "key"
 	b.commit(r, other)
 	b.raise()
-	o, ret, err := b.Cancel(t.Context(), r.ID)
+	third := b.reservation(4)
+	b.commit(third)
+	list, err := b.Cancel(t.Context(), []orders.ID{b.reservation(9).ID, third.ID, r.ID})
 	b.must(err)
+	b.want(len(list), 2, "orders that ended together")
+	ret := list[slices.IndexFunc(list, func(e orders.Return) bool { return e.ID == r.ID })]
+	o := b.order(r.ID)
 	b.want(o.Status, orders.StatusCancelled, "status")
 	b.want(o.Units, []int{1, 2}, "the units that it had")
 	want := orders.Return{
 		ID: r.ID, Sale: "spring", Item: "hat", Epoch: b.sale.Epoch + 1, BuyerHash: r.BuyerHash,
 		Quantity: 2, Units: []int{1, 2}, Status: orders.StatusCancelled,
 	}
-	b.want(ret, &want, "return, in the epoch of the cancellation")
-	again, ret, err := b.Cancel(t.Context(), r.ID)
-	b.must(err)
-	b.want(again, o, "cancelled again")
-	b.want(ret, (*orders.Return)(nil), "return of an order that had ended")
+	b.want(ret, want, "return, in the epoch of the cancellation")
+	b.want(b.cancel(r.ID), (*orders.Return)(nil), "return of an order that had ended")
+	b.want(b.order(r.ID), o, "cancelled again")
 	b.want(b.cancel(other.ID).Keyless, true, "an order without a key")
 	b.want(b.commit(r)[0].Status, orders.StatusCancelled, "delivered again")
 	owners, err := b.Owners(t.Context(), "spring", "hat")
@@ -169,9 +212,6 @@ func testCancel(t *testing.T, b *bench) {
 	b.want(b.commit(next), []orders.Verdict{confirmed}, "its unit, sold again")
 	b.want(b.commit(r)[0].Status, orders.StatusCancelled, "delivered once more")
 	b.want(b.order(next.ID).Units, []int{2, 3}, "units of the next buyer")
-	if _, _, err := b.Cancel(t.Context(), b.reservation(9).ID); !errors.Is(err, orders.ErrUnknownOrder) {
-		t.Errorf("unknown order: %v", err)
-	}
 }
 
 // testCancelTooLate cancels what no longer waits for its payment, or never did.
@@ -183,10 +223,8 @@ func testCancelTooLate(t *testing.T, b *bench) {
 	for id, status := range map[orders.ID]orders.Status{
 		expired.ID: orders.StatusExpired, rejected.ID: orders.StatusRejected, free.ID: orders.StatusConfirmed, paid.ID: orders.StatusPaid,
 	} {
-		o, ret, err := b.Cancel(t.Context(), id)
-		b.must(err)
-		b.want(ret, (*orders.Return)(nil), "return")
-		b.want(o.Status, status, "status")
+		b.want(b.cancel(id), (*orders.Return)(nil), "return")
+		b.want(b.order(id).Status, status, "status")
 	}
 	owners, err := b.Owners(t.Context(), "spring", "hat")
 	b.must(err)

@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(
 		"late orders":             testLate,
 		"newest event":            testNewest,
 		"capture":                 testCapture,
+		"pay":                     testPay,
 		"capture what ended":      testCaptureTooLate,
 		"cancel":                  testCancel,
 		"cancel what ended":       testCancelTooLate,
@@ -127,9 +128,22 @@ func (b *bench) commit(batch ...orders.Reservation) []orders.Verdict {
 
 func (b *bench) order(id orders.ID) orders.Order {
 	b.t.Helper()
-	o, err := b.Order(b.t.Context(), id)
-	b.must(err)
+	o, ok := b.find(id)
+	if !ok {
+		b.t.Fatalf("order %s is unknown", id)
+	}
 	return o
+}
+
+// find looks for an order beside one that there is not.
+func (b *bench) find(id orders.ID) (o orders.Order, ok bool) {
+	b.t.Helper()
+	found, err := b.Committed(b.t.Context(), []orders.ID{b.reservation(999).ID, id})
+	b.must(err)
+	if o, ok = found[id]; len(found) > 1 || ok != (len(found) == 1) {
+		b.t.Fatalf("found %v", found)
+	}
+	return o, ok
 }
 
 var (

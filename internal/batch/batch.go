@@ -1,0 +1,105 @@
+// Package batch joins calls that are made at the same time: calls that arrive while others are under way make the next ones together. It is for
+// calls whose fixed cost is large beside their own, such as scripts of Redis and statements of a database.
+package batch
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// MaxWaiting is how many calls may wait.
+const MaxWaiting = 16384
+
+// ErrFull means that so many calls wait that a further one would wait in vain.
+var ErrFull = errors.New("batch: too many calls wait")
+
+// A Call is one of a batch. Whoever runs the batch sets Out or Err.
+type Call[In, Out any] struct {
+	In  In
+	Out Out
+	Err error
+
+	ctx  context.Context
+	done chan struct{} // closed when Out and Err are set
+}
+
+// A Batcher runs calls in batches. A call that finds no other waiting runs at once, alone. Nothing runs while nobody calls. Make it with New;
+// it is safe for concurrent use.
+type Batcher[In, Out any] struct {
+	most   int // calls in a batch
+	atOnce int // batches under way
+	run    func(ctx context.Context, calls []*Call[In, Out])
+
+	mu       sync.Mutex
+	waiting  []*Call[In, Out] // guarded by mu
+	underWay int              // guarded by mu
+}
+
+// New returns a batcher that runs up to most calls in a batch and up to atOnce batches at a time. The context of run never ends, for one
+// caller's patience is not another's.
+func New[In, Out any](most, atOnce int, run func(ctx context.Context, calls []*Call[In, Out])) *Batcher[In, Out] {
+	return &Batcher[In, Out]{most: most, atOnce: atOnce, run: run}
+}
+
+// Do waits for the result of a call, or until ctx ends. A call whose ctx ends before its batch begins does not run. Do returns ErrFull at once
+// if too many calls wait.
+func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
+	c := &Call[In, Out]{In: in, ctx: ctx, done: make(chan struct{})}
+	if err := b.add(c); err != nil {
+		return out, err
+	}
+	select {
+	case <-c.done:
+		return c.Out, c.Err
+	case <-ctx.Done():
+		return out, ctx.Err()
+	}
+}
+
+func (b *Batcher[In, Out]) add(c *Call[In, Out]) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) >= MaxWaiting {
+		return ErrFull
+	}
+	b.waiting = append(b.waiting, c)
+	if b.underWay < b.atOnce {
+		b.underWay++
+		go b.work()
+	}
+	return nil
+}
+
+// work runs batches until no call waits.
+func (b *Batcher[In, Out]) work() {
+	for {
+		batch := b.next()
+		if batch == nil {
+			return
+		}
+		b.run(context.Background(), batch)
+		for _, c := range batch {
+			close(c.done)
+		}
+	}
+}
+
+// next takes the calls that have waited longest, or nil, with which the worker that asked has ended.
+func (b *Batcher[In, Out]) next() []*Call[In, Out] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var batch []*Call[In, Out]
+	for len(b.waiting) > 0 && len(batch) < b.most {
+		c := b.waiting[0]
+		b.waiting[0] = nil
+		b.waiting = b.waiting[1:]
+		if c.ctx.Err() == nil {
+			batch = append(batch, c)
+		}
+	}
+	if batch == nil {
+		b.underWay--
+	}
+	return batch
+}
