@@ -38,7 +38,7 @@ func giveUp[In, Out any](calls []*batch.Call[In, Out], err error, again func([]*
 // together has a call join a batch. A caller that gives up, or finds too many waiting, has ErrUnavailable.
 func together[In, Out any](ctx context.Context, b *batch.Batcher[In, Out], in In) (Out, error) {
 	out, err := b.Do(ctx, in)
-	if errors.Is(err, batch.ErrFull) || err != nil && err == ctx.Err() {
+	if err != nil && (errors.Is(err, batch.ErrFull) || errors.Is(err, ctx.Err())) {
 		err = fmt.Errorf("%w: database: %w", ErrUnavailable, err)
 	}
 	return out, err

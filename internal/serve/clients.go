@@ -143,6 +143,17 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, pat
 	return migrations.CheckPostgres(ctx, db)
 }
 
+// checkDurability returns what Redis lacks to keep what DURABILITY asks for. It waits while Redis does not answer.
+func checkDurability(ctx context.Context, cfg *config.Config, log *slog.Logger, patience time.Duration, svc *orders.Service) (unfit, err error) {
+	err = await(ctx, log, patience, dependency{"REDIS_URL", cfg.Redis, func(ctx context.Context) error {
+		if unfit = svc.CheckDurability(ctx); errors.Is(unfit, orders.ErrUnavailable) {
+			return unfit
+		}
+		return nil
+	}})
+	return unfit, err
+}
+
 // warnOfStandbys warns of a database that replicates and waits for no standby: one that takes over may lack what was committed last.
 func warnOfStandbys(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) {
 	var (

@@ -3,7 +3,6 @@ package serve
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -21,7 +20,14 @@ func TestPitfall_P18_CallersMakeNoSeries(t *testing.T) {
 		if a.Status != http.StatusOK || strings.Contains(string(a.Body), "evil") {
 			t.Fatal(a)
 		}
-		return len(regexp.MustCompile(`(?m)^tidegate_`).FindAll(a.Body, -1))
+		count := 0
+		for line := range strings.Lines(string(a.Body)) {
+			// A machine too busy to answer in time makes the series of 503 whenever it likes.
+			if strings.HasPrefix(line, "tidegate_") && !strings.Contains(line, `"503"`) && !strings.Contains(line, `"store_unavailable"`) && !strings.Contains(line, `"unavailable"`) {
+				count++
+			}
+		}
+		return count
 	}
 	attack := func(from, to int) {
 		for i := from; i < to; i++ {

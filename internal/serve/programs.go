@@ -131,11 +131,14 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	if err != nil {
 		return err
 	}
-	switch err := svc.CheckDurability(ctx); {
-	case err != nil && program == "worker": // it promises nothing, and what was promised is to be committed all the more
-		log.WarnContext(ctx, "Redis keeps less than DURABILITY asks for; orders are committed all the same", slog.Any("error", err))
+	unfit, err := checkDurability(ctx, cfg, log, patience, svc)
+	switch {
 	case err != nil:
-		return wrap("DURABILITY", err)
+		return err
+	case unfit != nil && program == "worker": // it promises nothing, and what was promised is to be committed all the more
+		log.WarnContext(ctx, "Redis keeps less than DURABILITY asks for; orders are committed all the same", slog.Any("error", unfit))
+	case unfit != nil:
+		return wrap("DURABILITY", unfit)
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open

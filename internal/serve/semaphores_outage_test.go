@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -44,10 +43,9 @@ func TestRedisLosesPermits(t *testing.T) {
 	c.want(http.StatusOK, "PUT", "/report", `{"limit":2,"lease_ms":20000}`)
 	held, other := c.acquire("report", `{"holder":"a"}`), c.acquire("other", `{"holder":"b"}`)
 	server.RestartEmpty()
-	servetest.Until(t, http.StatusOK, func() servetest.Answer { return c.call("GET", "/report", "") })
-	if s := c.standing("report"); s.Limit != 2 || s.LeaseMS != 20000 || s.Source != "overridden" || s.InUse != 0 {
-		t.Errorf("%+v", s)
-	}
+	c.until("report", func(s standing) bool {
+		return s.Limit == 2 && s.LeaseMS == 20000 && s.Source == "overridden" && s.InUse == 0
+	})
 	full := c.want(http.StatusServiceUnavailable, "POST", "/report/permits", `{"holder":"b"}`)
 	if p := problemIn(t, full); p.Reason != "at_capacity" {
 		t.Errorf("%v", full)

@@ -127,7 +127,7 @@ type standing struct {
 
 func (c capped) standing(name string) (s standing) {
 	c.t.Helper()
-	c.want(http.StatusOK, "GET", "/"+name, "").Into(c.t, &s)
+	servetest.Until(c.t, http.StatusOK, func() servetest.Answer { return c.call("GET", "/"+name, "") }).Into(c.t, &s)
 	return s
 }
 

@@ -128,13 +128,8 @@ func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 			}
 		}
 	}
-	for _, i := range disputed {
-		r := &batch[i]
-		if _, err := tx.Exec(ctx, `DELETE FROM order_units WHERE sale = $1 AND item = $2 AND unit = ANY($3) AND order_id = $4`,
-			r.Sale, r.Item, r.Units, [16]byte(r.ID)); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `DELETE FROM orders WHERE order_id = $1`, [16]byte(r.ID)); err != nil {
+	if len(disputed) > 0 {
+		if err := undo(ctx, tx, batch, disputed); err != nil {
 			return err
 		}
 	}
@@ -146,6 +141,22 @@ func commit(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 		changed = append(changed, rejected...)
 	}
 	return recordCommit(ctx, tx, batch, changed, verdicts)
+}
+
+// undo deletes the orders at disputed, which this transaction wrote, and their units.
+func undo(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, disputed []int) error {
+	var ids [][16]byte
+	var units unitKeys
+	for _, i := range disputed {
+		r := &batch[i]
+		ids = append(ids, r.ID)
+		units.add(r.Sale, r.Item, r.Units, r.ID)
+	}
+	if _, err := tx.Exec(ctx, deleteUnits, units.sales, units.items, units.units, units.orders); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM orders WHERE order_id = ANY($1)`, ids)
+	return err
 }
 
 // recordCommit adds the events of the orders that this transaction wrote.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -64,19 +65,22 @@ func pay(ctx context.Context, tx pgx.Tx, id orders.ID) (action orders.Action, st
 	return orders.ActionRefund, status, nil
 }
 
+// Statements find orders and units by their primary keys alone. Postgres has no statistics of a sale of this minute: given one condition more,
+// or a part of a key that is the same for all, it may well read everything that the sale has sold for each of a few orders.
+
 // payOrders pays orders that wait for it, and writes the capture and the event of each.
 const payOrders = `
-WITH waiting AS (
-	SELECT o.order_id, a.reference
-	FROM unnest($1::uuid[], $2::text[]) AS a (order_id, reference) JOIN orders o USING (order_id)
-	WHERE o.status = 'confirmed' AND o.pay_before IS NOT NULL
-	FOR UPDATE OF o SKIP LOCKED
+WITH locked AS (
+	SELECT order_id, status, pay_before FROM orders WHERE order_id = ANY($1) FOR UPDATE SKIP LOCKED
 ), recorded AS (
-	INSERT INTO payments (reference, order_id, action) SELECT reference, order_id, 'none' FROM waiting ORDER BY reference
+	INSERT INTO payments (reference, order_id, action)
+	SELECT reference, order_id, 'none' FROM unnest($1::uuid[], $2::text[]) AS a (order_id, reference) JOIN locked USING (order_id)
+	WHERE status = 'confirmed' AND pay_before IS NOT NULL
+	ORDER BY reference
 	ON CONFLICT DO NOTHING
 	RETURNING reference, order_id
 ), paid AS (
-	UPDATE orders o SET status = 'paid' FROM recorded r WHERE o.order_id = r.order_id
+	UPDATE orders SET status = 'paid' WHERE order_id = ANY(ARRAY(SELECT order_id FROM recorded))
 ), told AS (
 	INSERT INTO order_events (order_id, status, action, reference) SELECT order_id, 'paid', 'none', reference FROM recorded
 )
@@ -99,15 +103,13 @@ func (s *Store) Pay(ctx context.Context, references map[orders.ID]string) ([]ord
 
 // Cancel leaves orders to whoever is about to pay, cancel or expire them.
 func (s *Store) Cancel(ctx context.Context, ids []orders.ID) ([]orders.Return, error) {
-	return s.end(ctx, orders.StatusCancelled, `
-		SELECT order_id, sale FROM orders WHERE order_id = ANY($1) AND status = 'confirmed' AND pay_before IS NOT NULL
-		FOR UPDATE SKIP LOCKED`, uuids(ids))
+	return s.end(ctx, orders.StatusCancelled, `WHERE order_id = ANY($1) FOR UPDATE SKIP LOCKED`, uuids(ids))
 }
 
 // Expire leaves orders to whoever is about to pay or cancel them.
 func (s *Store) Expire(ctx context.Context, limit int) ([]orders.Return, error) {
 	return s.end(ctx, orders.StatusExpired, `
-		SELECT order_id, sale FROM orders WHERE status = 'confirmed' AND pay_before <= now()
+		WHERE status = 'confirmed' AND pay_before <= now()
 		ORDER BY pay_before LIMIT $1 FOR UPDATE SKIP LOCKED`, limit)
 }
 
@@ -120,73 +122,128 @@ func (s *Store) NextExpiry(ctx context.Context, most time.Duration) (time.Durati
 	return wait, wrap("next expiry", err)
 }
 
-// endOrders ends orders that wait for their payment, frees their units, and
-// writes the return and the event of each.
-const endOrders = `
-WITH ended AS (
-	UPDATE orders o SET status = $2, key_hash = NULLIF(key_hash, '')
-	FROM sales s
-	WHERE o.order_id = ANY($1) AND o.status = 'confirmed' AND o.pay_before IS NOT NULL AND s.sale = o.sale
-	RETURNING o.order_id, o.sale, o.item, s.epoch, o.buyer_hash, o.key_hash IS NULL AS keyless, o.quantity, o.units
-), freed AS (
-	DELETE FROM order_units u USING ended e
-	WHERE u.sale = e.sale AND u.item = e.item AND u.unit = ANY(e.units) AND u.order_id = e.order_id
-), told AS (
-	INSERT INTO order_events (order_id, status) SELECT order_id, $2 FROM ended
-)
-INSERT INTO order_returns (order_id, sale, item, epoch, buyer_hash, keyless, quantity, units)
-SELECT order_id, sale, item, epoch, buyer_hash, keyless, quantity, units FROM ended
-RETURNING ` + returnColumns
-
 const returnColumns = `order_id, sale, item, epoch, buyer_hash, keyless, quantity, units`
 
-func scanReturn(row pgx.CollectableRow) (orders.Return, error) {
+// scanReturn reads returnColumns, and what was selected behind them into more.
+func scanReturn(row pgx.CollectableRow, more ...any) (orders.Return, error) {
 	var (
 		r  orders.Return
 		id [16]byte
 	)
-	err := row.Scan(&id, &r.Sale, &r.Item, &r.Epoch, &r.BuyerHash, &r.Keyless, &r.Quantity, &r.Units)
+	err := row.Scan(append([]any{&id, &r.Sale, &r.Item, &r.Epoch, &r.BuyerHash, &r.Keyless, &r.Quantity, &r.Units}, more...)...)
 	r.ID = id
 	return r, err
 }
 
-// end locks the orders that the query finds, and ends them. It holds the rows
-// of their sales FOR SHARE, so that a recovery either counts the orders as
-// ended, or comes before them and their returns have its epoch.
-func (s *Store) end(ctx context.Context, to orders.Status, query string, arg any) ([]orders.Return, error) {
+// end locks the orders that the condition finds, and ends those that wait for
+// their payment: it frees their units, and writes the return and the event of
+// each. It holds the rows of their sales FOR SHARE, so that a recovery either
+// counts the orders as ended, or comes before them and their returns have its
+// epoch.
+func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg any) ([]orders.Return, error) {
 	var ended []orders.Return
 	err := s.inTx(ctx, string(to), func(tx pgx.Tx) error {
-		var (
-			ids   [][16]byte
-			sales []string
-			id    [16]byte
-			sale  string
-		)
-		rows, _ := tx.Query(ctx, query, arg)
-		if _, err := pgx.ForEachRow(rows, []any{&id, &sale}, func() error {
-			ids, sales = append(ids, id), append(sales, sale)
-			return nil
-		}); err != nil || len(ids) == 0 {
+		rows, _ := tx.Query(ctx, `
+			SELECT order_id, sale, item, 0::bigint, buyer_hash, coalesce(key_hash = '', true), quantity, units,
+			       status = 'confirmed' AND pay_before IS NOT NULL
+			FROM orders `+condition, arg)
+		ended = nil
+		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+			var waits bool
+			r, err := scanReturn(row, &waits)
+			if r.Status = to; waits {
+				ended = append(ended, r)
+			}
+			return struct{}{}, err
+		})
+		if err != nil || len(ended) == 0 {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `SELECT 1 FROM sales WHERE sale = ANY($1) ORDER BY sale FOR SHARE`, sales); err != nil {
+		epochs, err := shareSales(ctx, tx, ended)
+		if err != nil {
 			return err
 		}
-		rows, _ = tx.Query(ctx, endOrders, ids, to)
-		var err error
-		ended, err = pgx.CollectRows(rows, scanReturn)
-		return err
+		for i := range ended {
+			ended[i].Epoch = epochs[ended[i].Sale]
+		}
+		return tx.SendBatch(ctx, endings(ended, to)).Close()
 	})
-	for i := range ended {
-		ended[i].Status = to
-	}
 	return ended, err
+}
+
+// shareSales holds the rows of the orders' sales, and returns their epochs.
+func shareSales(ctx context.Context, tx pgx.Tx, list []orders.Return) (map[string]int64, error) {
+	var sales []string
+	for i := range list {
+		if !slices.Contains(sales, list[i].Sale) {
+			sales = append(sales, list[i].Sale)
+		}
+	}
+	rows, _ := tx.Query(ctx, `SELECT sale, epoch FROM sales WHERE sale = ANY($1) ORDER BY sale FOR SHARE`, sales)
+	epochs := make(map[string]int64, len(sales))
+	var (
+		sale  string
+		epoch int64
+	)
+	_, err := pgx.ForEachRow(rows, []any{&sale, &epoch}, func() error {
+		epochs[sale] = epoch
+		return nil
+	})
+	return epochs, err
+}
+
+// unitKeys are units and the orders that own them, one slice a column, as unnest takes them.
+type unitKeys struct {
+	sales, items []string
+	units        []int
+	orders       [][16]byte
+}
+
+func (k *unitKeys) add(sale, item string, units []int, owner orders.ID) {
+	for _, u := range units {
+		k.sales, k.items, k.units, k.orders = append(k.sales, sale), append(k.items, item), append(k.units, u), append(k.orders, owner)
+	}
+}
+
+// deleteUnits takes units from the orders that own them.
+const deleteUnits = `
+DELETE FROM order_units u USING unnest($1::text[], $2::text[], $3::integer[], $4::uuid[]) AS k (sale, item, unit, order_id)
+WHERE u.sale = k.sale AND u.item = k.item AND u.unit = k.unit AND u.order_id = k.order_id`
+
+// endings are the statements that end orders, sent at once.
+func endings(list []orders.Return, to orders.Status) *pgx.Batch {
+	var (
+		n                 = len(list)
+		ids               = make([][16]byte, n)
+		sales, items      = make([]string, n), make([]string, n)
+		buyers, unitTexts = make([]string, n), make([]string, n)
+		epochs            = make([]int64, n)
+		keyless           = make([]bool, n)
+		quantities        = make([]int, n)
+		units             unitKeys
+		batch             pgx.Batch
+	)
+	for i := range list {
+		r := &list[i]
+		ids[i], sales[i], items[i], buyers[i], unitTexts[i] = r.ID, r.Sale, r.Item, r.BuyerHash, arrayText(r.Units)
+		epochs[i], keyless[i], quantities[i] = r.Epoch, r.Keyless, r.Quantity
+		units.add(r.Sale, r.Item, r.Units, r.ID)
+	}
+	batch.Queue(`UPDATE orders SET status = $2, key_hash = NULLIF(key_hash, '') WHERE order_id = ANY($1)`, ids, to)
+	batch.Queue(deleteUnits, units.sales, units.items, units.units, units.orders)
+	batch.Queue(`INSERT INTO order_events (order_id, status) SELECT unnest($1::uuid[]), $2`, ids, to)
+	batch.Queue(`
+		INSERT INTO order_returns (`+returnColumns+`)
+		SELECT order_id, sale, item, epoch, buyer_hash, keyless, quantity, units::integer[]
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::boolean[], $7::integer[], $8::text[])
+		     AS r (`+returnColumns+`)`, ids, sales, items, epochs, buyers, keyless, quantities, unitTexts)
+	return &batch
 }
 
 // Returns reads what is to be given back.
 func (s *Store) Returns(ctx context.Context, sale string, limit int) ([]orders.Return, error) {
 	rows, _ := s.pool.Query(ctx, `SELECT `+returnColumns+` FROM order_returns WHERE $1 = '' OR sale = $1 ORDER BY random() LIMIT $2`, sale, limit)
-	list, err := pgx.CollectRows(rows, scanReturn)
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (orders.Return, error) { return scanReturn(row) })
 	return list, wrap("returns", err)
 }
 

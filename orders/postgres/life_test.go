@@ -273,3 +273,68 @@ func TestAFeedThatNobodyWritesToCostsNoTransactionIDs(t *testing.T) {
 		t.Errorf("%d transaction ids for 20 questions", spent)
 	}
 }
+
+// TestTheEndOfAnOrderReadsNoOther ends a few of many orders of a sale that Postgres has no statistics of, as in its first minute. What that reads
+// must not grow with the sale.
+func TestTheEndOfAnOrderReadsNoOther(t *testing.T) {
+	const few, many = 30, 20_000
+	pool := open(t)
+	s := postgres.New(pool)
+	r := reservation(t, s)
+	_, err := pool.Exec(t.Context(), `UPDATE items SET stock = $1`, many)
+	must(t, err)
+	_, err = pool.Exec(t.Context(), `ALTER TABLE orders SET (autovacuum_enabled = false)`)
+	must(t, err)
+	_, err = pool.Exec(t.Context(), `ALTER TABLE order_units SET (autovacuum_enabled = false)`)
+	must(t, err)
+	batch := make([]orders.Reservation, many)
+	for i := range batch {
+		batch[i] = r
+		batch[i].ID[14], batch[i].ID[15] = byte(i>>8), byte(i)
+		batch[i].BuyerHash, batch[i].Units = fmt.Sprint("buyer-", i), []int{i + 1}
+	}
+	for part := range slices.Chunk(batch, 500) {
+		_, err := s.Commit(t.Context(), part)
+		must(t, err)
+	}
+	ids, references := make([]orders.ID, few), make(map[orders.ID]string, few)
+	for i := range few {
+		ids[i] = batch[i].ID
+		references[batch[few+i].ID] = fmt.Sprint("reference-", i)
+	}
+	for name, call := range map[string]func(*postgres.Store) (int, error){
+		"cancel": func(s *postgres.Store) (int, error) { list, err := s.Cancel(t.Context(), ids); return len(list), err },
+		"pay": func(s *postgres.Store) (int, error) {
+			list, err := s.Pay(t.Context(), references)
+			return len(list), err
+		},
+		"read": func(s *postgres.Store) (int, error) {
+			found, err := s.Committed(t.Context(), ids)
+			return len(found), err
+		},
+	} {
+		before := rowsRead(t, pool)
+		own, err := pgxpool.NewWithConfig(t.Context(), pool.Config()) // whose connections report what they read when they end
+		must(t, err)
+		n, err := call(postgres.New(own))
+		own.Close()
+		must(t, err)
+		if n != few {
+			t.Errorf("%s: %d orders, want %d", name, n, few)
+		}
+		var read int64
+		eventually(t, "the statistics are there", func() bool { read = rowsRead(t, pool) - before; return read > 0 })
+		if read > 10*few {
+			t.Errorf("%s read %d rows for %d orders", name, read, few)
+		}
+	}
+}
+
+// rowsRead is how many rows of orders and their units all connections that ended have read.
+func rowsRead(t *testing.T, pool *pgxpool.Pool) (n int64) {
+	t.Helper()
+	must(t, pool.QueryRow(t.Context(), `
+		SELECT sum(seq_tup_read + idx_tup_fetch) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname IN ('orders', 'order_units'))
+		FROM pg_stat_user_tables WHERE relname IN ('orders', 'order_units')`).Scan(&n))
+	return n
+}

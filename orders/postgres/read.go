@@ -49,12 +49,13 @@ func (s *Store) Committed(ctx context.Context, ids []orders.ID) (map[orders.ID]o
 	rows, _ := s.pool.Query(ctx, `
 		SELECT `+orderColumns+`, NULL::bytea FROM orders WHERE order_id = ANY($1)
 		UNION ALL
-		SELECT `+letterColumns+`, payload FROM dead_letters d
-		WHERE order_id = ANY($1) AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = d.order_id)`, uuids(ids))
+		SELECT `+letterColumns+`, payload FROM dead_letters WHERE order_id = ANY($1)`, uuids(ids))
 	list, err := pgx.CollectRows(rows, scanOrderOrLetter)
 	found := make(map[orders.ID]orders.Order, len(list))
-	for i := range list {
-		found[list[i].ID] = list[i]
+	for _, o := range list {
+		if _, ok := found[o.ID]; !ok || o.Status != orders.StatusAccepted { // an order's row goes before its dead letter
+			found[o.ID] = o
+		}
 	}
 	return found, wrap("committed", err)
 }

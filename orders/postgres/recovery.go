@@ -184,11 +184,7 @@ func (s *Store) Late(ctx context.Context, sale string) ([]orders.Reservation, er
 
 // Readmitted deletes late orders.
 func (s *Store) Readmitted(ctx context.Context, ids []orders.ID) error {
-	raw := make([][16]byte, len(ids))
-	for i, id := range ids {
-		raw[i] = id
-	}
-	_, err := s.pool.Exec(ctx, `DELETE FROM recovery_late WHERE order_id = ANY($1)`, raw)
+	_, err := s.pool.Exec(ctx, `DELETE FROM recovery_late WHERE order_id = ANY($1)`, uuids(ids))
 	return wrap("readmitted", err)
 }
 
