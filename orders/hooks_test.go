@@ -127,6 +127,16 @@ func (h *hooked) Committed(ctx context.Context, ids []orders.ID) (found map[orde
 	return found, err
 }
 
+func (h *hooked) Pay(ctx context.Context, references map[orders.ID]string) (paid []orders.ID, err error) {
+	err = h.do(ctx, "pay", func() error { paid, err = h.Store.Pay(ctx, references); return err })
+	return paid, err
+}
+
+func (h *hooked) Cancel(ctx context.Context, ids []orders.ID) (ended []orders.Return, err error) {
+	err = h.do(ctx, "cancel", func() error { ended, err = h.Store.Cancel(ctx, ids); return err })
+	return ended, err
+}
+
 func (h *hooked) Returned(ctx context.Context, ids []orders.ID) error {
 	return h.do(ctx, "returned", func() error { return h.Store.Returned(ctx, ids) })
 }
@@ -171,7 +181,7 @@ func holds(at *atomic.Pointer[hook], calls ...string) (reached <-chan struct{}, 
 }
 
 // everyCall is what a process asks of the database.
-var everyCall = []string{"sales", "put sale", "lead", "raise epoch", "end hand-over", "beat", "hand-over", "acknowledge", "newest", "commit", "statuses", "committed", "returned", "holdings"}
+var everyCall = []string{"sales", "put sale", "lead", "raise epoch", "end hand-over", "beat", "hand-over", "acknowledge", "newest", "commit", "statuses", "committed", "pay", "cancel", "returned", "holdings"}
 
 // freeze stops the process: to the others, who see only the database, it is a
 // machine that does nothing any more. It wakes when thaw is called.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,4 +287,74 @@ func TestTheSameBuyerAfterTheEnd(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCallsOfOneMomentShareStatements holds up the first calls of each kind, so that those that come meanwhile make the next statement. One order,
+// which the database refuses to end, spoils it for no other.
+func TestCallsOfOneMomentShareStatements(t *testing.T) {
+	t.Parallel()
+	const count = 40
+	in := install(t)
+	p := in.start(func(o *orders.Options) { o.Timeout = 20 * time.Second })
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 2 * count })
+	stop := in.work(p)
+	ids := in.confirmed(p, sale.ID, 2*count)
+	stop()
+	_, err := in.pool.Exec(t.Context(), `ALTER TABLE orders ADD CONSTRAINT no_end CHECK (buyer <> 'user-7' OR status = 'confirmed')`)
+	must(t, err)
+	for call, one := range map[string]func(i int) error{
+		"committed": func(i int) error { _, err := p.Order(t.Context(), ids[i], all); return err },
+		"pay":       func(i int) error { _, err := p.Capture(t.Context(), ids[count+i], fmt.Sprint("reference-", i)); return err },
+		"cancel":    func(i int) error { _, err := p.Cancel(t.Context(), ids[i], all); return err },
+	} {
+		var calls atomic.Int64
+		arrived, release := make(chan struct{}, 2*count), make(chan struct{})
+		p.store.before.Store(new(hook(func(_ context.Context, name string) error {
+			if name == call {
+				calls.Add(1)
+				arrived <- struct{}{}
+				<-release
+			}
+			return nil
+		})))
+		errs := make([]error, count)
+		var wg sync.WaitGroup
+		ask := func(i int) { wg.Go(func() { errs[i] = one(i) }) }
+		ask(0)
+		<-arrived
+		ask(1)
+		<-arrived // no more at a time
+		for i := 2; i < count; i++ {
+			ask(i)
+		}
+		time.Sleep(100 * time.Millisecond) // nothing tells that a call waits
+		close(release)
+		wg.Wait()
+		p.store.before.Store(nil)
+		refused := 0
+		for i, err := range errs {
+			if err != nil && call == "cancel" && i == 7 {
+				refused++
+			} else if err != nil {
+				t.Errorf("%s %d: %v", call, i, err)
+			}
+		}
+		switch n := calls.Load(); {
+		case call == "cancel" && refused != 1:
+			t.Error("what the database refuses was done")
+		case call == "cancel": // the batch that was refused, and each of it alone
+			if n > 3+count {
+				t.Errorf("%d statements to cancel", n)
+			}
+		case n > 4: // the calls were not all waiting yet
+			t.Errorf("%s: %d statements for %d calls", call, n, count)
+		}
+	}
+	if paid := in.count(`SELECT count(*) FROM orders WHERE status = 'paid'`); paid != count {
+		t.Errorf("%d paid, want %d", paid, count)
+	}
+	if cancelled := in.count(`SELECT count(*) FROM orders WHERE status = 'cancelled'`); cancelled != count-1 {
+		t.Errorf("%d cancelled, want %d", cancelled, count-1)
+	}
+	in.balanced(p, sale.ID)
 }
