@@ -304,8 +304,11 @@ func TestCallsOfOneMomentShareStatements(t *testing.T) {
 	must(t, err)
 	for call, one := range map[string]func(i int) error{
 		"committed": func(i int) error { _, err := p.Order(t.Context(), ids[i], all); return err },
-		"pay":       func(i int) error { _, err := p.Capture(t.Context(), ids[count+i], fmt.Sprint("reference-", i)); return err },
-		"cancel":    func(i int) error { _, err := p.Cancel(t.Context(), ids[i], all); return err },
+		"pay": func(i int) error {
+			_, err := p.Capture(t.Context(), ids[count+i], fmt.Sprint("reference-", i))
+			return err
+		},
+		"cancel": func(i int) error { _, err := p.Cancel(t.Context(), ids[i], all); return err },
 	} {
 		var calls atomic.Int64
 		arrived, release := make(chan struct{}, 2*count), make(chan struct{})
