@@ -11,8 +11,9 @@ COMPOSE  = $(shell docker compose version >/dev/null 2>&1 && echo docker compose
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+##@ First steps
 .PHONY: setup
 setup: ## install what the tests run (root, or SETUP=1 for sudo)
 	@SETUP=$(SETUP) scripts/setup
@@ -37,6 +38,7 @@ endif
 check: RACE = 1
 check: setup lint compose build test ## what CI runs: lint, compose file, build, tests with -race
 
+##@ Checks
 .PHONY: lint
 lint: ## static checks
 	go mod tidy -diff
@@ -59,6 +61,7 @@ compose:
 build: ## all programs, into bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
 
+##@ Measure and break
 .PHONY: bench
 bench: setup ## this project beside its peers and a hand-assembled stack, in 15 minutes (SUITES='-only orders'); PKG=./admission: its Go benchmarks
 ifeq ($(PKG),./...)
@@ -90,6 +93,7 @@ model: ## check the model of the recovery with spin, every run (FAULTS=3)
 	@SETUP=$(SETUP) scripts/setup spin
 	@FAULTS=$(FAULTS) scripts/model
 
+##@ Operate
 .PHONY: migrate
 migrate: ## bring the schema of DATABASE_URL up to date
 	go run ./cmd/tidegate migrate
