@@ -11,7 +11,7 @@ import (
 func TestDependenciesOfTheCore(t *testing.T) {
 	const ours = "github.com/tidegate/tidegate/"
 	admission := []string{
-		ours + "admission", "github.com/goccy/go-yaml", "github.com/redis/go-redis/v9", "github.com/maypok86/otter/v2", "github.com/cespare/xxhash/v2",
+		ours + "admission", ours + "internal/batch", "github.com/goccy/go-yaml", "github.com/redis/go-redis/v9", "github.com/maypok86/otter/v2", "github.com/cespare/xxhash/v2",
 		"github.com/fsnotify/fsnotify", "go.uber.org/atomic", "golang.org/x/sys",
 	}
 	echo := []string{
