@@ -1,9 +1,8 @@
 package orders
 
-// advice is what to do about a breach of an invariant. Verify repairs nothing:
-// what it finds should be impossible, so a person has to see what happened
-// before anything is changed, and the sale is paused first where going on could
-// make it worse.
+// advice maps an invariant to what an operator should do about a breach. Verify repairs nothing: a breach should be impossible,
+// so an operator has to find its cause before any data is changed. The sale is paused first where further orders could make the
+// damage worse.
 var advice = map[string]string{
 	"I1": "Redis and its own outbox disagree. Somebody changed Tidegate's keys, or two namespaces are one: compare NAMESPACE of all processes. " +
 		"Keep Redis as it is, pause the sale, and compare its orders in Redis with GET /v1/sales/{sale}/orders; what is accepted there is not lost while a process remembers it.",

@@ -13,5 +13,5 @@ func (l AsynqLogger) Info(args ...any)  { l.Logger.Info("asynq: " + fmt.Sprint(a
 func (l AsynqLogger) Warn(args ...any)  { l.Logger.Warn("asynq: " + fmt.Sprint(args...)) }
 func (l AsynqLogger) Error(args ...any) { l.Logger.Error("asynq: " + fmt.Sprint(args...)) }
 
-// Fatal is called where Asynq would end the process; that is for who runs it to decide.
+// Fatal logs an error. Asynq would end the process here; that decision belongs to the program.
 func (l AsynqLogger) Fatal(args ...any) { l.Error(args...) }

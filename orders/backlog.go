@@ -7,23 +7,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Backlog is what was accepted and is not committed yet, in all processes.
+// A Backlog counts the orders of all processes that are accepted and not committed yet.
 type Backlog struct {
 	Orders int
-	// Oldest is how long ago the oldest was accepted; 0 without orders. Where many wait it is that of one of the oldest.
+	// Oldest is the age of the oldest order; 0 without orders. If many orders wait, it is the age of one of the oldest.
 	Oldest time.Duration
 }
 
-// InWork is how many tasks workers have taken up, as far as the queue's Redis knows. A task has one order or more.
+// InWork returns the number of tasks that workers are processing, according to the queue's Redis. A task has one order or more.
 func (s *Service) InWork(ctx context.Context) (int, error) {
 	tasks, err := s.queued(ctx)
 	return tasks[taskActive], err
 }
 
-// Committed is how many commits of orders this process was told of since it was made, by all processes. It may miss some while Redis is away.
+// Committed returns how many orders all processes committed, as far as this process was notified since it started. Commits made
+// while Redis is unreachable may be missing.
 func (s *Service) Committed() uint64 { return s.committed.Load() }
 
-// Backlog counts what waits, in one round trip whatever waits. Items that are recovering are left out.
+// Backlog counts uncommitted orders in one round trip, however many there are. Items that are recovering are left out.
 func (s *Service) Backlog(ctx context.Context) (Backlog, error) {
 	var (
 		counts []*redis.IntCmd
@@ -46,7 +47,8 @@ func (s *Service) Backlog(ctx context.Context) (Backlog, error) {
 	for i := range counts {
 		b.Orders += int(counts[i].Val())
 		if first := oldest[i].Val(); len(first) > 0 {
-			// Its score is when a sweeper last took it up. They take the oldest first, so it was accepted before the others, too.
+			// The score is the time of a sweeper's last claim. Sweepers claim the oldest orders first, so this one was accepted
+			// before the others.
 			if id, err := ParseID(first[0]); err == nil {
 				b.Oldest = max(b.Oldest, now.Sub(id.time()))
 			}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// books are what Redis, and around that the database, said of one item.
+// books holds what Redis, and the database before and after it, returned for one item.
 type books struct {
 	item            *Item
 	stock, next     int
@@ -15,14 +15,14 @@ type books struct {
 	outbox, pending int
 	owners          map[int]ID     // of order_units
 	holdings        []Holding      // orders that hold units or a key, and dead letters
-	coming          map[ID]*Return // units on their way back: in the database before and after the look at Redis
-	kept            []ID           // those of them that had not given back, when Redis was looked at
+	coming          map[ID]*Return // units being returned: listed in the database before or after Redis was read
+	kept            []ID           // orders in coming that had not returned their units when Redis was read
 	marks           map[string]mark
 	keys            map[string]string // order ids, by buyer and key
 	places          places
 }
 
-// places is how many units there are where.
+// places counts units by location.
 type places struct{ stock, free, reserved, sold, coming, dead int }
 
 func (p *places) add(q places) {
@@ -34,7 +34,7 @@ func (p *places) add(q places) {
 	p.dead += q.dead
 }
 
-// examine names everything in the books that does not add up, and counts the units.
+// examine returns every inconsistency in the books, and counts the units.
 func (b *books) examine() []Breach {
 	var found []Breach
 	say := func(invariant, format string, args ...any) {
@@ -56,10 +56,10 @@ func (b *books) examine() []Breach {
 		}
 		live[r.ID] = Holding{ID: r.ID, BuyerHash: r.BuyerHash, KeyHash: &r.KeyHash, Quantity: r.Quantity}
 		if b.coming[r.ID] != nil {
-			continue // committed and ended, and Redis has yet to hear of both
+			continue // committed and ended; Redis has neither update yet
 		}
 		for _, u := range r.Units {
-			// Committed, and about to leave the outbox: the same order's in both places.
+			// A committed order that is still in the outbox appears in both places.
 			if b.owners[u] != r.ID {
 				put(u, "reserved by "+r.ID.String())
 				b.places.reserved++
@@ -124,8 +124,8 @@ func (b *books) examine() []Breach {
 	return found
 }
 
-// bring puts the units that are on their way back where they are. Those of an
-// order that has given them back may be anybody's by now.
+// bring adds the units that are being returned to where. Units that an order has already returned may belong to any other order
+// by now.
 func (b *books) bring(where map[int][]string, say func(invariant, format string, args ...any)) {
 	for _, id := range b.kept {
 		for _, u := range b.coming[id].Units {
@@ -139,7 +139,7 @@ func (b *books) bring(where map[int][]string, say func(invariant, format string,
 	}
 	for id, r := range b.coming {
 		for _, u := range r.Units {
-			if len(where[u]) == 0 { // ended after the look at Redis
+			if len(where[u]) == 0 { // the order ended after Redis was read
 				where[u] = []string{"on its way back from " + id.String()}
 				b.places.coming++
 			}
@@ -147,8 +147,8 @@ func (b *books) bring(where map[int][]string, say func(invariant, format string,
 	}
 }
 
-// keyed tells whether an order's key leads to it. Redis was never told of the
-// keys of some orders that were rejected in a recovery.
+// keyed checks that an order's key leads to the order. Redis does not have the keys of some orders that were rejected in a
+// recovery.
 func (b *books) keyed(h *Holding, say func(invariant, format string, args ...any)) {
 	if h.KeyHash == nil || h.Status == StatusRejected {
 		return
@@ -161,7 +161,7 @@ func (b *books) keyed(h *Holding, say func(invariant, format string, args ...any
 	}
 }
 
-// counted compares the buyers' marks with the orders that are live.
+// counted compares the buyers' marks with their live orders.
 func (b *books) counted(live map[ID]Holding, say func(invariant, format string, args ...any)) {
 	quantity := make(map[string]int, len(live)) // of the orders that a mark may count
 	for id, r := range b.coming {

@@ -10,13 +10,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// bulletin is what processes tell each other. It only makes them quicker:
-// whoever misses one finds out by asking.
+// bulletin is a notification between processes. It only saves time: a process that misses one finds the change by polling.
 type bulletin struct {
 	Orders []change `json:"orders,omitempty"`
 	Sales  bool     `json:"sales,omitempty"`  // definitions, switches or epochs changed
 	Item   int      `json:"item,omitempty"`   // number of an item of which units came back
-	Queued bool     `json:"queued,omitempty"` // a task was enqueued after a while without
+	Queued bool     `json:"queued,omitempty"` // a task was enqueued after a pause
 }
 
 type change struct {
@@ -36,7 +35,7 @@ func (s *Service) publish(ctx context.Context, b bulletin) {
 	}
 }
 
-// listen hears bulletins. After each (re)connection it assumes that some were missed.
+// listen receives bulletins until ctx ends. After each (re)connection it assumes that some were missed.
 func (s *Service) listen(ctx context.Context) error {
 	for ctx.Err() == nil {
 		s.listenTo(ctx, s.base.Subscribe(ctx, s.bulletinChannel()))
@@ -44,8 +43,8 @@ func (s *Service) listen(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// listenTo hears one subscription until ctx ends or Redis is another server:
-// the one before may live on, with nobody left who would publish there.
+// listenTo reads one subscription until ctx ends or Redis is replaced by another server. The former server may still run, but
+// no process publishes there any more.
 func (s *Service) listenTo(ctx context.Context, sub *redis.PubSub) {
 	defer sub.Close()
 	messages := sub.ChannelWithSubscriptions(redis.WithChannelSize(1024), redis.WithChannelSendTimeout(time.Minute))
@@ -99,8 +98,7 @@ func (s *Service) hear(b bulletin) {
 	}
 }
 
-// askForCommits asks the database about orders of this process whose commit
-// nobody reported.
+// askForCommits asks the database about orders of this process whose commit was not reported, until ctx ends.
 func (s *Service) askForCommits(ctx context.Context) error {
 	return every(ctx, time.Second, s.asking, func() {
 		for s.askForSome(ctx) == askAtOnce && ctx.Err() == nil {
@@ -108,10 +106,10 @@ func (s *Service) askForCommits(ctx context.Context) error {
 	})
 }
 
-// askAtOnce is how many orders the database is asked about at once.
+// askAtOnce is the maximum number of orders in one query.
 const askAtOnce = 1000
 
-// askForSome asks about so many overdue orders, and returns how many it asked about.
+// askForSome asks about at most askAtOnce overdue orders, and returns how many it asked about.
 func (s *Service) askForSome(ctx context.Context) int {
 	late := s.ledger.overdue(3*time.Second, askAtOnce)
 	if len(late) == 0 {
@@ -140,7 +138,7 @@ func (s *Service) askForSome(ctx context.Context) int {
 	return len(late)
 }
 
-// offerLost offers those orders anew that are not in their outbox: this process has the copy that is left.
+// offerLost enqueues again the orders that are not in their outbox: this process has the only copy left.
 func (s *Service) offerLost(ctx context.Context, outbox string, list []Reservation) {
 	ids := make([]string, len(list))
 	for i := range list {
@@ -151,7 +149,7 @@ func (s *Service) offerLost(ctx context.Context, outbox string, list []Reservati
 		return // asked again soon
 	}
 	for i, score := range scores {
-		if score == 0 { // a moment in ms is none
+		if score == 0 { // not in the outbox: scores are times in Unix ms, never 0
 			s.offer(list[i], trace.SpanContext{})
 		}
 	}

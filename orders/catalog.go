@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// catalog is every sale as this process knows it. It is replaced as a whole.
+// catalog is this process's copy of all sales. It is replaced as a whole.
 type catalog struct {
 	loaded   bool
 	ids      *IDKey // nil before the first are loaded
@@ -19,7 +19,7 @@ type listing struct {
 	shelves map[string]*shelf // by item id
 }
 
-// all are the sale's shelves, in the order of its items.
+// all returns the sale's shelves, in the order of its items.
 func (l *listing) all() []*shelf {
 	shelves := make([]*shelf, len(l.Items))
 	for i := range l.Items {
@@ -28,7 +28,7 @@ func (l *listing) all() []*shelf {
 	return shelves
 }
 
-// newCatalog keeps what shelves learnt, as long as the epoch is the same.
+// newCatalog reuses the memory of a shelf as long as the sale's epoch is the same.
 func newCatalog(s *Service, sales []Sale, ids *IDKey, before *catalog) *catalog {
 	c := &catalog{loaded: sales != nil, ids: ids, sales: make(map[string]*listing, len(sales)), byNumber: make(map[int]*shelf)}
 	for _, sale := range sales {
@@ -87,13 +87,13 @@ func (s *Service) loadCatalog(ctx context.Context) error {
 	return nil
 }
 
-// issued tells whether an order may have this id. Before the first sales are loaded every id is possible.
+// issued reports whether an order may have this id. Until the sales are first loaded, every id is possible.
 func (s *Service) issued(id ID) bool {
 	ids := s.catalog.Load().ids
 	return ids == nil || ids.issued(id)
 }
 
-// listing finds a sale. Before the first are loaded nothing can be said of any.
+// listing returns a sale, or ErrUnknownSale; ErrUnavailable until the sales are first loaded.
 func (s *Service) listing(sale string) (*listing, error) {
 	c := s.catalog.Load()
 	l, ok := c.sales[sale]

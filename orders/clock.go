@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// clock follows Redis' clock between answers. The zero value knows nothing
-// until the first reading.
+// clock estimates Redis' time between replies. The zero value has no reading yet.
 type clock struct {
 	last atomic.Pointer[reading]
 }

@@ -18,12 +18,11 @@ const (
 	committers = 2 // while one waits for the disk, the next fills its batch
 	commitTime = 30 * time.Second
 
-	// An order may need a further round when its epoch or a unit turned out to be taken.
+	// An order needs another round when its epoch is over or one of its units is taken.
 	roundsMax = 4
 )
 
-// committer gathers the orders of many tasks into few transactions: those that
-// came while the transaction before was under way make the next.
+// committer combines the orders of many tasks into few transactions: orders that arrive during one transaction form the next.
 type committer struct {
 	s  *Service
 	in chan submission
@@ -40,7 +39,8 @@ func newCommitter(s *Service) *committer {
 	return &committer{s: s, in: make(chan submission)}
 }
 
-// commit returns an error for each order, nil for those in the database, whatever became of them there.
+// commit returns one error per order: nil for orders that are in the database, with whatever status. The second result is the
+// cause if ctx ends.
 func (c *committer) commit(ctx context.Context, list []Reservation) ([]error, error) {
 	done := make(chan []error, 1)
 	select {
@@ -52,7 +52,7 @@ func (c *committer) commit(ctx context.Context, list []Reservation) ([]error, er
 	case errs := <-done:
 		return errs, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx) // they may be committed all the same; a repetition changes nothing
+		return nil, context.Cause(ctx) // they may still be committed; repeating that is harmless
 	}
 }
 
@@ -73,7 +73,7 @@ func (c *committer) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// gather adds what waits already.
+// gather adds the submissions that are already waiting.
 func (c *committer) gather(first submission) []submission {
 	batch, orders := []submission{first}, len(first.list)
 	for orders < batchMax {
@@ -104,10 +104,8 @@ func (c *committer) flush(ctx context.Context, batch []submission) {
 	}
 }
 
-// commitBatch writes reservations to the database, clears the outbox, and
-// tells everybody, in this order: until the row is there, the outbox entry is
-// what makes the order come back. It returns one error each. Traces in which
-// the batch is wanted may be named by from.
+// commitBatch writes reservations to the database, clears the outbox, and notifies all processes, in this order: until the row
+// exists, the outbox entry guarantees redelivery. It returns one error per reservation. The batch's span is linked to from.
 func (s *Service) commitBatch(ctx context.Context, batch []Reservation, from []trace.SpanContext) []error {
 	if len(batch) == 0 {
 		return nil
@@ -134,7 +132,7 @@ func (s *Service) commitBatch(ctx context.Context, batch []Reservation, from []t
 		}
 		todo = s.commitRound(ctx, batch, todo, errs)
 	}
-	for i := range batch { // what becomes of an order becomes of its copies, perhaps with other units
+	for i := range batch { // duplicates get the result of the first, even if their units differ
 		errs[i] = errs[first[batch[i].ID]]
 	}
 	return errs
@@ -144,7 +142,7 @@ func (s *Service) commitBatch(ctx context.Context, batch []Reservation, from []t
 func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []int, errs []error) (again []int) {
 	part := make([]Reservation, len(todo))
 	for j, i := range todo {
-		// It lost a unit to another order and none was free: what reseat.lua left of it is found by whoever comes next.
+		// The order lost a unit to another order and none was free. reseat.lua stored the rest, which a later delivery finds.
 		if r := &batch[i]; len(r.Units) < r.Quantity && r.Reason == "" {
 			r.Reason = ReasonRecoveredLate
 		}
@@ -164,7 +162,7 @@ func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []i
 			settled = append(settled, settlement{batch[i], v})
 		}
 	}
-	s.settle(ctx, settled) // first: nobody waits for the orders of another sale
+	s.settle(ctx, settled) // first, so that these orders do not wait for those of another sale
 	settled = nil
 	for _, j := range unsettled {
 		i := todo[j]
@@ -187,9 +185,8 @@ func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []i
 	return again
 }
 
-// write stores reservations in one transaction. When the database refuses the
-// data, it halves them until the one it refuses stands alone, and buries that:
-// no order fails for its neighbour.
+// write stores reservations in one transaction. When the database refuses the data, it halves the batch until the refused order
+// is alone, and stores that one as a dead letter. The other orders of the batch are not affected.
 func (s *Service) write(ctx context.Context, part []Reservation) ([]Verdict, []error) {
 	began := time.Now()
 	verdicts, err := s.store.Commit(ctx, part)
@@ -219,8 +216,8 @@ type settlement struct {
 	v Verdict
 }
 
-// settle clears the outbox of orders that the database has, and tells
-// everybody. What fails here the sweeper repeats, and repeating changes nothing.
+// settle clears the outbox of orders that the database has, and notifies all processes. The sweeper repeats what fails here;
+// repeating is harmless.
 func (s *Service) settle(ctx context.Context, settled []settlement) {
 	if len(settled) == 0 {
 		return
@@ -253,8 +250,7 @@ func (s *Service) settle(ctx context.Context, settled []settlement) {
 	s.publish(ctx, news)
 }
 
-// takeBack gives back what an order holds in Redis that was rejected, or has
-// ended while it was on its way to be readmitted.
+// takeBack releases what an order holds in Redis that was rejected, or that ended while it was being readmitted.
 func (s *Service) takeBack(ctx context.Context, r *Reservation, v Verdict) {
 	units, err := rejectScript.Run(ctx, s.rdb, s.itemKeys(r.Sale, r.Item, r.Epoch), r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity).Int()
 	if err != nil {

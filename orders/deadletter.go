@@ -6,26 +6,23 @@ import (
 	"fmt"
 )
 
-// DeadLetters lists accepted orders that the database refuses, in the order of
-// their ids. They keep their units until an operator has them replayed.
-// ErrUnavailable says that the database does not answer.
+// DeadLetters lists accepted orders that the database refuses, sorted by id. They keep their units until an operator replays
+// them. It returns ErrUnavailable when the database does not answer.
 func (s *Service) DeadLetters(ctx context.Context, after ID, limit int) ([]DeadLetter, error) {
 	reading, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()
 	return s.store.DeadLetters(reading, after, limit)
 }
 
-// Replay commits a dead letter now that what made the database refuse it is
-// gone. It returns the order as it stands then, ErrUnknownOrder, ErrConflict
-// with the database's words while it still refuses, and ErrUnavailable or
-// ErrRecovering when it is to be repeated. Repeating changes nothing, and
-// returns the order again.
+// Replay commits a dead letter after the cause of the database's refusal was fixed. It returns the order in its new state,
+// ErrUnknownOrder, ErrConflict with the database's message while it still refuses, and ErrUnavailable or ErrRecovering when the
+// call has to be repeated. It is idempotent: a repetition returns the order again.
 func (s *Service) Replay(ctx context.Context, id ID) (Order, error) {
 	ctx, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()
 	d, err := s.store.DeadLetter(ctx, id)
 	if errors.Is(err, ErrUnknownOrder) {
-		return s.stored(ctx, id) // the answer to the first time may be lost
+		return s.stored(ctx, id) // the response to the first call may be lost
 	}
 	if err != nil {
 		return Order{}, err
@@ -49,7 +46,7 @@ func (s *Service) Replay(ctx context.Context, id ID) (Order, error) {
 	}
 	status := verdicts[0].Status
 	var back []Return
-	if !status.Holds() { // another order has its key, and nobody its units
+	if !status.Holds() { // another order has its key, and its units have no owner
 		back = []Return{{
 			ID: id, Sale: r.Sale, Item: r.Item, Epoch: l.Epoch, BuyerHash: r.BuyerHash, Keyless: r.KeyHash == "", Quantity: r.Quantity, Units: r.Units,
 		}}

@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// decoder reads a script's reply item by item, and remembers the first that
-// was not what it should be.
+// decoder reads a script's reply item by item, and keeps the first error.
 type decoder struct {
 	reply []any
 	err   error

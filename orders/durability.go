@@ -12,20 +12,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Durability is what has to be true of a reservation in Redis before it is
-// promised. Each is a second copy beside the one in the memory of the process
-// that made the promise; docs/durability.md says what each can lose.
+// Durability is the guarantee that a reservation in Redis must have before the order is accepted. Each is a second copy beside
+// the one in the memory of the process that accepted it; docs/durability.md lists what each can lose.
 type Durability string
 
 const (
-	// DurabilityMemory is a Redis that may write nothing down.
+	// DurabilityMemory does not require Redis to write to disk.
 	DurabilityMemory Durability = "memory"
-	// DurabilityEverysec is an append-only file that is flushed to disk each second, after the promise.
+	// DurabilityEverysec is an append-only file that is flushed to disk each second, after the order is accepted.
 	DurabilityEverysec Durability = "everysec"
-	// DurabilityFsync is an append-only file that was flushed to disk before the
-	// promise: appendfsync always. ADR 10 says why it is not WAITAOF.
+	// DurabilityFsync is an append-only file that is flushed to disk before the order is accepted: appendfsync always. ADR 10
+	// explains why it is not WAITAOF.
 	DurabilityFsync Durability = "fsync"
-	// DurabilityReplicated is a replica that had the reservation in its memory before the promise.
+	// DurabilityReplicated is a replica that has the reservation in memory before the order is accepted.
 	DurabilityReplicated Durability = "replicated"
 )
 
@@ -37,9 +36,8 @@ func (d Durability) validate() error {
 	return fmt.Errorf("orders: durability %q must be memory, everysec, fsync or replicated", d)
 }
 
-// keptReserve runs reserve.lua, and returns its reply when the reservations have
-// the copies they have to have. An order of before a recovery needs none: its
-// caller is about to commit it.
+// keptReserve runs reserve.lua, and returns its reply once the reservations have the copies that Options.Durability requires.
+// Orders from before a recovery need none: the caller commits them next.
 func (s *Service) keptReserve(ctx context.Context, as standing, keys []string, args []any) ([]any, error) {
 	if s.kept == nil || as != asBuyer && as != asRepeat {
 		return reserveScript.Run(ctx, s.rdb, keys, args...).Slice()
@@ -48,10 +46,8 @@ func (s *Service) keptReserve(ctx context.Context, as standing, keys []string, a
 	return s.kept.run(ctx, keys, args)
 }
 
-// CheckDurability asks each Redis server whether it can keep what
-// Options.Durability says, and returns an error that says what to set when one
-// cannot. It is for the start of a process, before Run. Without a durability
-// it logs which one the servers have by themselves.
+// CheckDurability checks that each Redis server supports Options.Durability; otherwise its error says what to configure. Call
+// it when the process starts, before Run. Without a durability it logs the one that the servers provide.
 func (s *Service) CheckDurability(ctx context.Context) error {
 	servers, err := inspect(ctx, s.base)
 	if err != nil {
@@ -89,19 +85,19 @@ func weaker(a, b Durability) Durability {
 	return a
 }
 
-// keeping is how one server keeps what it is told.
+// keeping is how one server persists and replicates its data.
 type keeping struct {
 	addr     string
-	unknown  error  // why it does not say how it writes; the next four are empty then
+	unknown  error  // why its configuration is unknown; the next four are empty then
 	aof      bool   // there is an append-only file
-	fsync    string // when it is flushed: always, everysec, or no = when the kernel likes
-	lapses   bool   // it does not flush while a child writes the file anew
-	evicts   string // the policy by which it drops keys when it is full; empty: it refuses to write
+	fsync    string // when it is flushed: always, everysec, or no (left to the kernel)
+	lapses   bool   // it does not flush while a child process rewrites the file
+	evicts   string // its eviction policy when memory is full; empty: it refuses writes instead
 	role     string // master or slave
-	replicas int    // that are up to date but for what is on its way
+	replicas int    // replicas online, in sync except for data in transit
 }
 
-// own is what the server does without being asked to wait.
+// own returns the durability that the server provides without WAIT.
 func (k *keeping) own() Durability {
 	switch {
 	case k.aof && k.fsync == "always" && !k.lapses:
@@ -112,7 +108,7 @@ func (k *keeping) own() Durability {
 	return DurabilityMemory
 }
 
-// fit says what has to be set for the server to be as durable as wanted.
+// fit returns an error that says what to configure, if the server does not provide the durability want.
 func (k *keeping) fit(want Durability) error {
 	wrong := func(has, set string) error {
 		return fmt.Errorf("is to be %s, and Redis at %s %s: %s, or ask for less", want, k.addr, has, set)
@@ -136,7 +132,7 @@ func (k *keeping) fit(want Durability) error {
 	return wrong("has appendfsync "+k.fsync, "set appendfsync everysec there")
 }
 
-// inspect asks every master.
+// inspect asks every master for its configuration.
 func inspect(ctx context.Context, rdb redis.UniversalClient) ([]keeping, error) {
 	var all []keeping
 	switch rdb := rdb.(type) {
@@ -196,7 +192,7 @@ func inspectOne(ctx context.Context, server *redis.Client) (keeping, error) {
 	return k, nil
 }
 
-// isReplica tells whether a line of INFO is about one: slave0, slave1, ...
+// isReplica reports whether a key of INFO is that of a replica: slave0, slave1, ...
 func isReplica(name string) bool {
 	number, ok := strings.CutPrefix(name, "slave")
 	_, err := strconv.Atoi(number)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// What the package cannot do, or was asked wrongly. A refusal is no error: see Outcome.
+// Errors of this package. A refusal is not an error: see Outcome.
 var (
 	ErrUnknownSale  = errors.New("orders: no such sale")
 	ErrUnknownItem  = errors.New("orders: no such item in this sale")
@@ -15,23 +15,23 @@ var (
 	ErrConflict     = errors.New("orders: the change contradicts what stands")
 	ErrOrderFinal   = errors.New("orders: the order is final")
 
-	// ErrUnavailable: Redis or the database did not answer in time. A
-	// reservation that failed so may have happened: repeat it with the same key.
+	// ErrUnavailable: Redis or the database did not answer in time. A reservation may have happened nevertheless: repeat it
+	// with the same key.
 	ErrUnavailable = errors.New("orders: store unavailable")
-	// ErrRecovering: Redis forgot, and the sale is being rebuilt from the database.
+	// ErrRecovering: Redis lost data, and the sale is being rebuilt from the database.
 	ErrRecovering = errors.New("orders: the sale is recovering")
 
-	// ErrUncommitted is an ErrUnavailable: the order is accepted, and a change of
-	// it has to be repeated until it is committed.
+	// ErrUncommitted is an ErrUnavailable: the order is accepted and not committed yet. Changes to it have to be retried until
+	// it is committed.
 	ErrUncommitted = fmt.Errorf("%w: not committed yet", ErrUnavailable)
-	// ErrPoison marks an error of the database that repeating cannot cure.
+	// ErrPoison marks a database error that retrying cannot fix.
 	ErrPoison = errors.New("orders: the database refuses this order")
 )
 
-// errNoLease: a recovery may be going on without this process, so it promises nothing.
+// errNoLease: a recovery may be running without this process, so it accepts no orders.
 var errNoLease = fmt.Errorf("%w: database: no heartbeat has reached it for %v", ErrUnavailable, leaseFor)
 
-// errLeaseLapsed: the order was accepted in an earlier lease, and may be rejected when it is handed over.
+// errLeaseLapsed: the order was accepted under an earlier lease, and may be rejected when it is handed over.
 var errLeaseLapsed = fmt.Errorf("%w: the order was accepted before a silence, and is about to be handed over", ErrUnavailable)
 
 // errOvertaken: another leader has raised the epoch, or holds an item.
@@ -45,9 +45,8 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string { return "orders: " + e.Location + ": " + e.Message }
 
-// StoreError names the operation of a store that failed, and sorts its error
-// for the Store interface: what is an answer of this package stays as it is,
-// data that the database refuses is poison, and all else may work next time.
+// StoreError wraps the error of the store operation op for the Store interface. Errors of this package stay as they are, data
+// that the database refused becomes ErrPoison, and everything else ErrUnavailable.
 func StoreError(op string, err error, refused bool) error {
 	if err == nil {
 		return nil

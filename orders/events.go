@@ -21,13 +21,12 @@ type Event struct {
 	Reference string // of a capture
 }
 
-// missedEvents is how long a follower of the feed relies on being told before it asks.
+// missedEvents is how long Events relies on notifications before it reads again.
 const missedEvents = 200 * time.Millisecond
 
-// Events are the changes of all orders behind a sequence number, in the order
-// of their numbers: at most limit, or none when nothing happens for so long.
-// Nothing is ever added before an event that was returned. ErrUnavailable says
-// that the database does not answer.
+// Events returns the changes of all orders with sequence numbers above after, in ascending order: at most limit. It waits up to
+// wait for the first one, and then returns none. No event is ever added before one that was returned. It returns ErrUnavailable
+// when the database does not answer.
 func (s *Service) Events(ctx context.Context, after int64, limit int, wait time.Duration) ([]Event, error) {
 	changed, done := s.waiters.wait(anyOrder)
 	defer done()
@@ -42,9 +41,8 @@ func (s *Service) Events(ctx context.Context, after int64, limit int, wait time.
 	return list, err
 }
 
-// await asks until there is an answer: when it is told that something changed,
-// and after each pause in case nobody told. It gives up after wait, and when
-// the service is stopped.
+// await calls ask until it has an answer: whenever changed receives a value, and after each pause in case a notification was
+// lost. It gives up after wait, when ctx ends, and when the service is stopped.
 func (s *Service) await(ctx context.Context, wait, pause time.Duration, changed <-chan struct{}, ask func() (bool, error)) error {
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
@@ -57,7 +55,7 @@ func (s *Service) await(ctx context.Context, wait, pause time.Duration, changed 
 		case <-changed:
 		case <-time.After(pause):
 		case <-deadline.C:
-			wait = 0 // once more: it may not have been told
+			wait = 0 // ask once more: a notification may have been lost
 		case <-s.waiters.stopped:
 			return nil
 		case <-ctx.Done():

@@ -10,13 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Fence notices that a client talks to another Redis process than before. That
-// one may have forgotten, or remember an earlier moment: it may have been
-// restarted from a file, or be a replica that was behind. Its OnConnect goes
-// into the options of the client, so that no command precedes it on any new
-// connection. A request may be on its way meanwhile, and on a cluster a replica
-// be met before it is promoted: so reserve.lua compares too, and the watch over
-// the sales within a second. Use NewFence.
+// Fence detects that a client is connected to another Redis process than before. That process may have lost data or have an
+// earlier state: it may have been restarted from a file, or be a replica that was behind. Set OnConnect in the client's
+// options, so that it precedes every command on a new connection. Commands may be in flight at that moment, and on a cluster a
+// replica may be seen before it is promoted. Therefore reserve.lua also compares run ids, and the watch over the sales does so
+// every second. Use NewFence.
 type Fence struct {
 	mu         sync.Mutex
 	runs       map[string]struct{} // ids of server processes, guarded by mu
@@ -26,13 +24,13 @@ type Fence struct {
 	changed    chan struct{}
 }
 
-// NewFence returns a fence for one client. On a cluster connections lead to
-// many servers, so only one never met before counts as a change there.
+// NewFence returns a fence for one client. On a cluster, connections lead to many servers, so only a server that was never seen
+// before counts as a change.
 func NewFence(cluster bool) *Fence {
 	return &Fence{runs: make(map[string]struct{}), cluster: cluster, changed: make(chan struct{}, 1)}
 }
 
-// OnConnect asks the server who it is.
+// OnConnect asks the server for its run id.
 func (f *Fence) OnConnect(ctx context.Context, conn *redis.Conn) error {
 	run, err := runID(ctx, conn)
 	if err != nil {
@@ -56,9 +54,8 @@ type infoer interface {
 	Info(ctx context.Context, section ...string) *redis.StringCmd
 }
 
-// runID is the id that a Redis process takes at its start. The embedded one
-// has none: it has forgotten everything whenever it is another one. A server
-// that refuses to tell is an error, for its restart would go unnoticed.
+// runID returns the id that a Redis process takes at its start. The embedded Redis has none, and needs none: a new one is
+// always empty. A server that refuses to return it causes an error, because its restarts would go unnoticed.
 func runID(ctx context.Context, server infoer) (string, error) {
 	info, err := server.Info(ctx, "server").Result()
 	var refused redis.Error

@@ -11,19 +11,17 @@ import (
 )
 
 const (
-	groupMax     = 300                    // reservations that share one waiting
-	groupsAtOnce = 2                      // to one master: while one waits the next is written
-	groupGrace   = 300 * time.Millisecond // for the answer of a WAIT that ran out: a quiet Redis looks ten times a second
-	movedPoll    = 5 * time.Millisecond   // between two looks at what is known of a cluster's layout
+	groupMax     = 300                    // reservations that share one WAIT
+	groupsAtOnce = 2                      // per master: while one waits, the next is written
+	groupGrace   = 300 * time.Millisecond // for the reply of a WAIT that timed out: an idle Redis checks ten times a second
+	movedPoll    = 5 * time.Millisecond   // between two reads of the cluster's layout
 )
 
 var errNotKept = errors.New("no replica has it in time")
 
-// groups run a script whose writes a replica has to have before its reply
-// counts. WAIT covers what was written on its own connection, and one pipeline
-// is on one connection: callers that come together share one, their scripts
-// first and one WAIT at its end. What only reads waits with the others. Safe for
-// concurrent use.
+// groups run a script whose writes must be on a replica before its reply counts. WAIT covers the writes of its own connection,
+// and a pipeline uses one connection: concurrent callers share a pipeline, with their scripts first and one WAIT at the end.
+// Scripts that only read wait too. Safe for concurrent use.
 type groups struct {
 	rdb     redis.UniversalClient
 	script  *redis.Script
@@ -41,8 +39,7 @@ func newGroups(rdb redis.UniversalClient, script *redis.Script, timeout time.Dur
 	return nil, fmt.Errorf("orders: durability replicated needs a client of one server, of Sentinel or of a cluster, not a %T", rdb)
 }
 
-// run runs the script and returns its reply once a replica has what it wrote.
-// An error tells nothing of whether it ran.
+// run runs the script and returns its reply once a replica has its writes. After an error it is unknown whether the script ran.
 func (g *groups) run(ctx context.Context, keys []string, args []any) ([]any, error) {
 	for again := false; ; again = true {
 		l, err := g.lane(ctx, keys[0])
@@ -58,7 +55,7 @@ func (g *groups) run(ctx context.Context, keys []string, args []any) ([]any, err
 	}
 }
 
-// lane returns the one of the master that has a key.
+// lane returns the lane of the master that has a key.
 func (g *groups) lane(ctx context.Context, key string) (*lane, error) {
 	var master *redis.Client
 	switch rdb := g.rdb.(type) {
@@ -74,15 +71,15 @@ func (g *groups) lane(ctx context.Context, key string) (*lane, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l, ok := g.lanes[addr]
-	if !ok || l.master != master { // a node that left and came back has another client
+	if !ok || l.master != master { // a node that left and came back has a new client
 		l = &lane{groups: g, master: master, patient: master.WithTimeout(g.timeout + groupGrace)}
 		g.lanes[addr] = l
 	}
 	return l, nil
 }
 
-// moved waits until it is known who has the key now, if that is what an error
-// is about. The script has not run then, so it may be sent again.
+// moved handles a MOVED error: it waits until the cluster's new layout is known, and reports whether the script may be sent
+// again. It has not run then.
 func (g *groups) moved(ctx context.Context, key string, from *lane, err error) bool {
 	cluster, ok := g.rdb.(*redis.ClusterClient)
 	if !ok {
@@ -103,11 +100,11 @@ func (g *groups) moved(ctx context.Context, key string, from *lane, err error) b
 			return false
 		case <-ticker.C:
 		}
-		cluster.ReloadState(ctx) // the server that was asked may have been the last to hear
+		cluster.ReloadState(ctx) // the server that was asked may be the last to learn the new layout
 	}
 }
 
-// call is one run of the script. Who closes done has set the rest.
+// call is one run of the script. The goroutine that closes done sets reply and err first.
 type call struct {
 	ctx   context.Context
 	keys  []string
@@ -126,7 +123,7 @@ func (c *call) finish(reply []any, err error) {
 type lane struct {
 	*groups
 	master  *redis.Client
-	patient *redis.Client // the same connections, with time to wait
+	patient *redis.Client // the same connections, with a longer timeout
 
 	mu       sync.Mutex
 	waiting  []*call // guarded by mu
@@ -143,7 +140,7 @@ func (l *lane) add(c *call) {
 	}
 }
 
-// work writes groups until nobody waits.
+// work writes groups until no call is waiting.
 func (l *lane) work() {
 	for {
 		l.mu.Lock()
@@ -161,7 +158,7 @@ func (l *lane) work() {
 }
 
 func (l *lane) write(group []*call) {
-	var deadline time.Time // of the most patient: the others are told by themselves
+	var deadline time.Time // the latest of the group; callers with earlier ones stop waiting by themselves
 	alive := make([]*call, 0, len(group))
 	for _, c := range group {
 		if err := c.ctx.Err(); err != nil {
@@ -187,17 +184,17 @@ func (l *lane) write(group []*call) {
 	}
 }
 
-// send finishes the calls, but for those whose script Redis does not know.
+// send finishes the calls, except those whose script Redis does not have, which it returns.
 func (l *lane) send(ctx context.Context, deadline time.Time, group []*call,
 	eval func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd,
 ) (unknown []*call) {
 	replies := make([]*redis.Cmd, len(group))
 	var copies *redis.Cmd
-	_, _ = l.patient.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has an error of its own
+	_, _ = l.patient.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
 		for i, c := range group {
 			replies[i] = eval(ctx, p, c.keys, c.args...)
 		}
-		copies = p.Do(ctx, "WAIT", 1, max(1, time.Until(deadline).Milliseconds())) // 0 would be without end
+		copies = p.Do(ctx, "WAIT", 1, max(1, time.Until(deadline).Milliseconds())) // 0 would wait forever
 		return nil
 	})
 	n, err := copies.Int64()

@@ -14,23 +14,20 @@ import (
 const (
 	beatEvery  = 500 * time.Millisecond
 	beatWithin = 2 * time.Second
-	// leaseFor is how long after a heartbeat a process promises orders.
+	// leaseFor is how long after a heartbeat a process accepts orders.
 	leaseFor = 5 * time.Second
-	// silence is how long a leader waits for a process whose heartbeat does not
-	// change. It exceeds the lease by a margin for clocks that run at different
-	// speeds and for answers on their way. A longer silence would be as safe, but
-	// a sale would stay closed longer for a process that died just before.
+	// silence is how long a leader waits for a process whose heartbeat does not change. It exceeds the lease by a margin for
+	// clocks that run at different speeds and for replies in transit. A longer silence would be as safe, but
 	silence = 6 * time.Second
-	// rollGap is the longest time between two readings of the roll after which
-	// the observation still goes on.
+	// rollGap is the longest time between two reads of the roll that does not restart the observation.
 	rollGap = 4 * beatEvery
-	// handOverMost is how long a leader waits for processes that are alive and do
-	// not hand over. Then its attempt fails, and another one begins.
+	// handOverMost is how long a leader waits for live processes that do not hand over. Then its attempt fails, and another one
+	// begins.
 	handOverMost = 30 * time.Second
 	handOverLook = 20 * time.Millisecond
 )
 
-// beat says that this process is alive until ctx ends.
+// beat sends this process's heartbeats to the database until ctx ends.
 func (s *Service) beat(ctx context.Context) error {
 	err := every(ctx, beatEvery, nil, func() {
 		ctx, cancel := context.WithTimeout(ctx, beatWithin)
@@ -54,8 +51,7 @@ func (s *Service) beat(ctx context.Context) error {
 	return err
 }
 
-// handOvers hands over what this process remembers of sales that are being
-// recovered, until ctx ends.
+// handOvers hands over the orders that this process remembers of sales that are being recovered, until ctx ends.
 func (s *Service) handOvers(ctx context.Context) error {
 	acknowledged := make(map[string]Lead)
 	return every(ctx, time.Second, s.handing, func() {
@@ -75,10 +71,9 @@ func (s *Service) handOvers(ctx context.Context) error {
 	})
 }
 
-// handOver commits what this process remembers of earlier epochs, and says that
-// it did. From then on it accepts no answer of an earlier epoch any more. What
-// it has seen committed a moment ago is committed again, if the database has
-// lost it.
+// handOver commits the orders that this process remembers of earlier epochs, and acknowledges that in the database. From then
+// on it ignores replies from earlier epochs. Orders that were committed recently are committed again, if the database has lost
+// them.
 func (s *Service) handOver(ctx context.Context, l *listing) error {
 	remembered, committed := s.ledger.enter(l.ID, l.Epoch)
 	lost, err := s.uncommitted(ctx, committed)
@@ -113,8 +108,8 @@ func (s *Service) commitAll(ctx context.Context, list []Reservation) (late []Res
 	return late, nil
 }
 
-// awaitHandOver ends the hand-over of a recovery when all processes that are
-// not silent have handed over. It returns what they could not commit.
+// awaitHandOver ends the hand-over of a recovery when all processes that are not silent have handed over. It returns the orders
+// that they could not commit.
 func (s *Service) awaitHandOver(ctx context.Context, lead Lead) (late []Reservation, err error) {
 	began := time.Now()
 	for {

@@ -21,13 +21,12 @@ import (
 //	 2 bits  MAC
 //	48 bits  random
 //
-// Whoever holds an id can find its item, and so its Redis slot; nobody can
-// guess one, and only one of 16,384 that somebody makes up looks like one that
-// was issued. Ids of before are plain: they begin with a 0 bit, and have 48 bits of
-// Unix milliseconds, 50 random bits and no MAC. The zero ID names no order.
+// An id leads to its item, and so to its Redis slot. Ids cannot be guessed, and only one of 16,384 made-up ids has a valid MAC.
+// Ids of earlier versions are plain: they begin with a 0 bit, and have 48 bits of Unix milliseconds, 50 random bits and no MAC.
+// The zero ID names no order.
 type ID [16]byte
 
-// IDKey is what an installation knows ids by that it has issued.
+// IDKey recognizes the ids that an installation has issued.
 type IDKey struct {
 	Key        []byte    // of the MAC
 	PlainUntil time.Time // plain ids were issued until then; zero: never
@@ -50,7 +49,7 @@ func (k *IDKey) newID(at time.Time, item int) ID {
 	return k.signed(id)
 }
 
-// signed is id with its MAC. The input's length is fixed, so the key may simply stand in front.
+// signed returns id with its MAC. The input's length is fixed, so prefixing the key is safe.
 func (k *IDKey) signed(id ID) ID {
 	high, low := binary.BigEndian.Uint64(id[:8])&^idMAC, binary.BigEndian.Uint64(id[8:])&^uint64(idMAC2)
 	binary.BigEndian.PutUint64(id[:8], high)
@@ -62,7 +61,7 @@ func (k *IDKey) signed(id ID) ID {
 	return id
 }
 
-// issued tells whether an id was issued here, or was made up by somebody who was lucky.
+// issued reports whether this installation issued an id; one of 16,384 made-up ids passes too.
 func (k *IDKey) issued(id ID) bool {
 	if id.plain() {
 		return id.time().Before(k.PlainUntil)
@@ -73,8 +72,7 @@ func (k *IDKey) issued(id ID) bool {
 
 func (id ID) plain() bool { return id[0]&0x80 == 0 }
 
-// ParseID reads the canonical form, 36 characters in lower or upper case.
-// It returns ErrUnknownOrder for whatever this program never issued.
+// ParseID reads the canonical form, 36 characters in lower or upper case. It returns ErrUnknownOrder for any other text.
 func ParseID(s string) (ID, error) {
 	if len(s) != 36 {
 		return ID{}, ErrUnknownOrder
@@ -86,13 +84,13 @@ func ParseID(s string) (ID, error) {
 	return ID(u), nil
 }
 
-// String is the canonical form, in lower case.
+// String returns the canonical form, in lower case.
 func (id ID) String() string { return uuid.UUID(id).String() }
 
-// MarshalText is String.
+// MarshalText returns the same text as String.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText is ParseID.
+// UnmarshalText reads the same texts as ParseID.
 func (id *ID) UnmarshalText(text []byte) error {
 	parsed, err := ParseID(string(text))
 	if err != nil {
@@ -102,7 +100,7 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// time is when the order was asked for, by Redis' clock as the process knew it, or a moment before.
+// time is when the order was requested, by this process's estimate of Redis' clock, rounded down.
 func (id ID) time() time.Time {
 	high := binary.BigEndian.Uint64(id[:8])
 	if id.plain() {
@@ -111,7 +109,7 @@ func (id ID) time() time.Time {
 	return time.UnixMilli(int64(high>>28&(1<<35-1))*idUnit + idEpoch)
 }
 
-// item is the number of the item that was ordered.
+// item returns the number of the item that was ordered.
 func (id ID) item() int {
 	high := int(binary.BigEndian.Uint64(id[:8]) & 0xfff)
 	low := int(binary.BigEndian.Uint64(id[8:]) >> 50 & 0xfff)

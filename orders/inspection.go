@@ -1,18 +1,17 @@
 package orders
 
-// Breach is one thing that does not add up. Two looks that see the same one
-// make the same value.
+// Breach is one inconsistency. Two looks that find the same one return equal values.
 type Breach struct {
 	Invariant string
 	What      string
 }
 
-// Inspection is what the database says of a sale's orders by itself.
+// Inspection is what the database alone shows of a sale's orders.
 type Inspection struct {
 	Orders   int // rows
 	Captured int // payments recorded
 	Refunds  int // of those, the ones to be refunded
-	Expiring int // confirmed orders whose time to pay is over, and was over lately
+	Expiring int // confirmed orders whose time to pay ended recently
 	Breaches []Breach
 }
 

@@ -33,33 +33,33 @@ func (s *Service) itemKeys(sale, item string, epoch int64) []string {
 	}
 }
 
-// leadKey is the leader of the latest epoch that the item was loaded for: HASH epoch, token. It is in the item's slot, of no
-// epoch, and expires with the memory of the sale.
+// leadKey holds the leader of the latest epoch that the item was loaded for: HASH epoch, token. It is in the item's slot, does
+// not depend on the epoch, and expires with the memory of the sale.
 func (s *Service) leadKey(sale, item string) string {
 	return s.opts.Namespace + ":{" + sale + ":" + item + "}:lead"
 }
 
-// markKey is the newest order event that anybody saw committed. STRING "sequence order", for a day.
+// markKey holds the newest order event that any process saw committed. STRING "sequence order", for a day.
 func (s *Service) markKey() string { return s.opts.Namespace + ":mark" }
 
 const markFor = 24 * time.Hour
 
-// probeKey is written to see whether the server of an item takes writes. STRING, for a second.
+// probeKey is written to test whether the server of an item accepts writes. STRING, for a second.
 func (s *Service) probeKey(sale, item string) string {
 	return s.opts.Namespace + ":{" + sale + ":" + item + "}:probe"
 }
 
 const probeFor = time.Second
 
-// bulletin is the channel on which processes tell each other what changed.
+// bulletinChannel is the channel on which processes notify each other of changes.
 func (s *Service) bulletinChannel() string { return s.opts.Namespace + ":bulletin" }
 
-// patrolKey is the process that verifies the sales. STRING, for 50 seconds.
+// patrolKey holds the process that verifies the sales. STRING, for 50 seconds.
 func (s *Service) patrolKey() string { return s.opts.Namespace + ":patrol" }
 
 const (
-	queuesOfCluster = 4 // a queue is one slot, so that one queue is the work of one master
-	formerQueues    = 4 // of programs of before
+	queuesOfCluster = 4 // a queue is one slot, so each queue is served by one master
+	formerQueues    = 4 // of earlier versions
 )
 
 // queueName is one of the Asynq queues that accepted orders wait in.
@@ -76,7 +76,7 @@ func (s *Service) Queues() []string {
 	return names
 }
 
-// formerQueueNames are the queues in which programs of before put their tasks.
+// formerQueueNames are the queues in which earlier versions put their tasks.
 func (s *Service) formerQueueNames() []string {
 	names := make([]string, formerQueues)
 	for n := range names {
@@ -85,15 +85,14 @@ func (s *Service) formerQueueNames() []string {
 	return names
 }
 
-// What a hash stands for. A user and a key of the same text differ.
+// Kinds of hashed values. A user and a key of the same text have different hashes.
 const (
 	hashUser = 'u'
 	hashKey  = 'k'
 )
 
-// hash is how Redis knows a buyer or a key: 22 characters whatever the input,
-// keyed with the sale's salt. Half of SHA-256 is kept, which leaves nothing to
-// extend, so the salt may simply stand in front.
+// hash returns the form in which Redis stores a buyer or a key: 22 characters whatever the input, keyed with the sale's salt.
+// Only half of the SHA-256 is kept, which rules out length extension, so prefixing the salt is safe.
 func (s *Sale) hash(kind byte, value string) string {
 	buf := make([]byte, 0, 128)
 	buf = append(buf, s.Salt...)

@@ -5,23 +5,22 @@ import (
 	"time"
 )
 
-// ledger is this process's copy of the orders it accepted: the second one
-// beside Redis until the database has them, and then a memory of who holds
-// what, so that a repeated click is known as one. Safe for concurrent use.
+// ledger is this process's copy of the orders it accepted: the second one beside Redis until the database has them, and then a
+// cache that recognizes repeated requests. Safe for concurrent use.
 type ledger struct {
 	mu      sync.Mutex
 	max     int
 	claimed int              // uncommitted entries and decisions under way
-	epochs  map[string]int64 // by sale: what was reserved in an earlier one is too late to be remembered
+	epochs  map[string]int64 // by sale; reservations of earlier epochs are not remembered any more
 	pending map[ID]*entry
 	known   map[identity]*entry // of pending and remembered ones
 	past    []*entry            // those remembered that are not pending, a ring of at most max
-	next    int                 // where in the ring the oldest stands
+	next    int                 // index of the oldest in the ring
 	recent  []settled           // those that the database has had for less than recentFor, at most max, the oldest first
 }
 
-// recentFor is for how long an order is remembered behind its commit: a standby
-// that takes over the database may lack what was committed last.
+// recentFor is how long an order is remembered after its commit: a standby that takes over the database may lack the last
+// commits.
 const recentFor = 10 * time.Second
 
 type settled struct {
@@ -44,11 +43,11 @@ type entry struct {
 	since time.Time   // accepted here, or asked about last
 }
 
-// kind is what is certain about an order that the ledger knows.
+// kind is the state of an order in the ledger.
 type kind int
 
 const (
-	pending   kind = iota // the database does not have it, as far as this process was told
+	pending   kind = iota // the database does not have it, as far as this process was notified
 	committed             // the database has it, and it may change there
 	final                 // it will not change any more
 )
@@ -60,7 +59,7 @@ func newLedger(most int) *ledger {
 	}
 }
 
-// claim takes room for one more uncommitted order, or says that there is none.
+// claim reserves room for one more uncommitted order, or returns false if there is none.
 func (l *ledger) claim() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,8 +76,9 @@ func (l *ledger) unclaim() {
 	l.claimed--
 }
 
-// add remembers an order in the room that was claimed for it, and the term of the lease in which it is accepted, or was found in Redis again.
-// It returns false when the epoch of its reservation is over: nobody would look for it any more.
+// add stores an order in the room that claim reserved for it. term is the term of the lease in which it was accepted, or found
+// in Redis again. It returns false when the epoch of its reservation is over: this process has already handed over its orders
+// of that epoch.
 func (l *ledger) add(who identity, r Reservation, term int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,8 +95,8 @@ func (l *ledger) add(who identity, r Reservation, term int64) bool {
 	return true
 }
 
-// enter notes that a sale is in an epoch, and returns what is remembered of
-// earlier ones: orders that are not committed, and those that were a moment ago.
+// enter records the current epoch of a sale, and returns the remembered orders of earlier epochs: uncommitted ones, and those
+// committed recently.
 func (l *ledger) enter(sale string, epoch int64) (uncommitted, committed []Reservation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *ledger) enter(sale string, epoch int64) (uncommitted, committed []Reser
 		l.settled(func(r *Reservation) bool { return r.Sale == sale && r.Epoch < epoch })
 }
 
-// committed are the orders that were committed a moment ago.
+// committed returns the orders that were committed recently.
 func (l *ledger) committed() []Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *ledger) settled(is func(*Reservation) bool) []Reservation {
 	return list
 }
 
-// all are the uncommitted orders.
+// all returns the uncommitted orders.
 func (l *ledger) all() []Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,8 +139,8 @@ func (l *ledger) uncommitted(is func(*Reservation) bool) []Reservation {
 	return list
 }
 
-// learn remembers a committed order by who asked for it. Without a key the
-// memory of one that is over would stand in the way of the buyer's next.
+// learn stores a committed order under its identity. An order without a key that ended is removed instead: it would block the
+// buyer's next order.
 func (l *ledger) learn(who identity, o Order) {
 	what := committed
 	if o.Status == StatusPaid || o.Status == StatusConfirmed && o.PayBefore.IsZero() {
@@ -155,12 +155,12 @@ func (l *ledger) learn(who identity, o Order) {
 		}
 	case !ok || e.order.ID != o.ID:
 		l.remember(&entry{identity: who, what: what, order: o})
-	case e.what != pending: // which ends when its commit is heard of
+	case e.what != pending: // a pending one ends when its commit is reported
 		e.what, e.order = what, o
 	}
 }
 
-// remember keeps a committed order in the place of the oldest.
+// remember keeps a committed order, and replaces the oldest if the ring is full.
 func (l *ledger) remember(e *entry) {
 	l.known[e.identity] = e
 	if len(l.past) < l.max {
@@ -172,7 +172,7 @@ func (l *ledger) remember(e *entry) {
 	l.next = (l.next + 1) % l.max
 }
 
-// drop forgets a committed order that its buyer holds no longer.
+// drop removes a committed order that its buyer no longer holds.
 func (l *ledger) drop(who identity) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,8 +187,7 @@ func (l *ledger) forget(e *entry) {
 	}
 }
 
-// held finds the order of an identity. One that is pending here may be
-// committed, and the news be lost.
+// held returns the order of an identity. An order that is pending here may be committed if the notification was lost.
 func (l *ledger) held(who identity) (o Order, what kind, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +198,7 @@ func (l *ledger) held(who identity) (o Order, what kind, ok bool) {
 	return e.order, e.what, true
 }
 
-// promised tells whether the pending order of an identity was accepted in that term of the lease.
+// promised reports whether the pending order of an identity was accepted in that term of the lease.
 func (l *ledger) promised(who identity, term int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,7 +206,7 @@ func (l *ledger) promised(who identity, term int64) bool {
 	return ok && e.what == pending && e.term == term
 }
 
-// accepted finds an uncommitted order.
+// accepted returns an uncommitted order.
 func (l *ledger) accepted(id ID) (Order, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,7 +217,7 @@ func (l *ledger) accepted(id ID) (Order, bool) {
 	return e.order, true
 }
 
-// settle notes what the database says that the order is.
+// settle records the status of an order in the database.
 func (l *ledger) settle(id ID, status Status) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,7 +228,7 @@ func (l *ledger) settle(id ID, status Status) {
 	delete(l.pending, id)
 	l.claimed--
 	r := e.r
-	e.what, e.r = committed, Reservation{} // to remember the order needs less
+	e.what, e.r = committed, Reservation{} // the reservation is kept in recent only
 	if status.Holds() && l.known[e.identity] == e {
 		l.remember(e)
 	} else {
@@ -246,8 +245,7 @@ func (l *ledger) settle(id ID, status Status) {
 	}
 }
 
-// overdue are uncommitted orders that nobody has asked about for so long. They
-// count as asked about now.
+// overdue returns at most most uncommitted orders that were not asked about for age. They count as asked about now.
 func (l *ledger) overdue(age time.Duration, most int) []Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()

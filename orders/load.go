@@ -17,7 +17,7 @@ func (r *recovery) load(ctx context.Context) error {
 	if err := r.s.store.Holdings(ctx, r.lead.Sale, func(h Holding) error {
 		ld, ok := loaders[h.Item]
 		if !ok {
-			return nil // it was stored after the epoch was raised, and introduced into it
+			return nil // the item was stored after the epoch was raised, and introduced into it
 		}
 		return ld.add(ctx, h)
 	}); err != nil {
@@ -31,16 +31,15 @@ func (r *recovery) load(ctx context.Context) error {
 	return nil
 }
 
-// readmit takes late orders into the leader's epoch and commits them, while
-// nobody else can reserve. It returns those that the database did not have. Each
-// order is a call of its own: there are at most as many as were in flight.
+// readmit moves late orders into the leader's epoch and commits them, while no other process can reserve. It returns those that
+// the database did not have. Each order takes one call: there are at most as many as were in flight.
 func (r *recovery) readmit(ctx context.Context, list []Reservation) ([]Reservation, error) {
 	s := r.s
 	seen := make(map[ID]struct{}, len(list))
 	ids := make([]ID, 0, len(list))
 	distinct := list[:0]
 	for _, late := range list {
-		if _, twice := seen[late.ID]; !twice { // found in Redis, and handed over as well
+		if _, twice := seen[late.ID]; !twice { // found in Redis and also handed over
 			seen[late.ID] = struct{}{}
 			ids, distinct = append(ids, late.ID), append(distinct, late)
 		}
@@ -108,7 +107,7 @@ func (ld *loader) add(ctx context.Context, h Holding) error {
 	return ld.flush(ctx, loadChunk)
 }
 
-// flush runs load.lua if there are as many rows as that.
+// flush runs load.lua if at least least rows are waiting.
 func (ld *loader) flush(ctx context.Context, least int) error {
 	if max(len(ld.holders), len(ld.buyers)/2, len(ld.free)) < least {
 		return nil
@@ -121,7 +120,7 @@ func (ld *loader) flush(ctx context.Context, least int) error {
 	return ld.r.runScript(ctx, loadScript, ld.sh, args...)
 }
 
-// finish makes the units below the highest one sold free again, if no order owns them, and writes the rest.
+// finish makes the units below the highest one sold available again if no order owns them, and writes the rest.
 func (ld *loader) finish(ctx context.Context) error {
 	for u := 1; u <= ld.last; u++ {
 		if _, ok := ld.owned[u]; ok {

@@ -2,15 +2,17 @@ package orders
 
 import "time"
 
-// Measures are told what a Service and its workers do, as it happens. They must be quick and safe for concurrent use; nil ones are not called.
+// Measures are callbacks that report what a Service and its workers do. They must be quick and safe for concurrent use; nil
+// ones are not called.
 type Measures struct {
-	// Reserved is told how long Redis took for one decision, also one that failed.
+	// Reserved receives the duration of each decision in Redis, including failed ones.
 	Reserved func(took time.Duration)
-	// Batch is told of each transaction that was to commit orders; err is why it did not.
+	// Batch receives the size and duration of each transaction that commits orders; err is nil if it succeeded.
 	Batch func(orders int, took time.Duration, err error)
-	// Confirmed is told, in the process that committed an order, how long after its acceptance that was; once, however often it is tried.
+	// Confirmed receives the time from an order's acceptance to its commit. It is called once per order, by the process that
+	// committed it, however many attempts it took.
 	Confirmed func(after time.Duration)
-	// Regressed is told of each sale that is recovered because the database went back in time.
+	// Regressed is called for each sale that is recovered because the database went back in time.
 	Regressed func()
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// longOver is how long ago a sale that is defined now may have ended.
+// longOver is how long ago a sale may have ended when it is defined.
 const longOver = 24 * time.Hour
 
 // PutSale creates a sale as a draft, or changes one. It returns an
@@ -20,8 +20,8 @@ func (s *Service) PutSale(ctx context.Context, def Sale) (status SaleStatus, cre
 		return SaleStatus{}, false, &InvalidError{Location: "body.ends_at", Message: "is more than a day ago; orders of the sale may still be under way"}
 	}
 	def.StartsAt, def.EndsAt = def.StartsAt.UTC().Truncate(time.Millisecond), def.EndsAt.UTC().Truncate(time.Millisecond)
-	// As its leader: what is in the database and not yet in Redis would look
-	// forgotten, and be recovered by somebody else.
+	// Run this as the sale's leader: otherwise another process would find items in the database that are not in Redis, consider
+	// them lost, and recover the sale.
 	err = s.lead(ctx, def.ID, func(ctx context.Context) error {
 		stored, was, added, err := s.store.PutSale(ctx, def)
 		if err != nil {
@@ -48,7 +48,7 @@ func (s *Service) SetSwitch(ctx context.Context, sale string, to Switch) (SaleSt
 	return s.apply(ctx, sale)
 }
 
-// lead runs fn as the sale's leader, waiting for another one to finish.
+// lead runs fn as the sale's leader. It waits up to 10 seconds for another leader to finish.
 func (s *Service) lead(ctx context.Context, sale string, fn func(context.Context) error) error {
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -66,9 +66,8 @@ func (s *Service) lead(ctx context.Context, sale string, fn func(context.Context
 	}
 }
 
-// introduce makes items available that nobody can have ordered yet, in the
-// epoch in which they were stored. An item that has a leader by then is the
-// leader's: it may be sold already.
+// introduce makes new items available, which nobody can have ordered yet, in the epoch in which they were stored. An item that
+// already has a leader is left to it: it may have orders by then.
 func (s *Service) introduce(ctx context.Context, stored Sale, added []string) error {
 	l := &listing{Sale: stored}
 	runs := make(map[string]string)
@@ -87,7 +86,7 @@ func (s *Service) introduce(ctx context.Context, stored Sale, added []string) er
 	return nil
 }
 
-// definition are the fields of the hash of an item that is new to a server.
+// definition returns the fields of the hash of an item that is new to a server.
 func (s *Service) definition(ctx context.Context, sh *shelf, runs map[string]string) ([]any, error) {
 	run, err := s.runOf(ctx, sh.keys[0], runs)
 	if err != nil {
@@ -96,7 +95,7 @@ func (s *Service) definition(ctx context.Context, sh *shelf, runs map[string]str
 	return append(sh.settings(), "run", run, "revision", sh.sale.Revision), nil
 }
 
-// settings are the fields of an item's hash that the operator decides.
+// settings returns the fields of an item's hash that the operator sets.
 func (sh *shelf) settings() []any {
 	return []any{
 		"switch", string(sh.sale.Switch),
@@ -108,8 +107,8 @@ func (sh *shelf) settings() []any {
 	}
 }
 
-// apply brings Redis and every process to what the database says. The change
-// stands already: when this fails, the watch over the sales repeats it.
+// apply updates Redis and every process to the sale in the database. The change is already stored: if apply fails, the watch
+// over the sales repeats it.
 func (s *Service) apply(ctx context.Context, sale string) (SaleStatus, error) {
 	if err := s.loadCatalog(ctx); err != nil {
 		return SaleStatus{}, err
@@ -129,7 +128,7 @@ func (s *Service) apply(ctx context.Context, sale string) (SaleStatus, error) {
 	return s.Sale(ctx, sale)
 }
 
-// configure brings one item in Redis to the catalog's revision.
+// configure updates one item in Redis to the catalog's revision.
 func (s *Service) configure(ctx context.Context, sh *shelf) error {
 	args := append([]any{sh.sale.Revision, sh.sale.forgetAt().UnixMilli()}, sh.settings()...)
 	reply, err := configureScript.Run(ctx, s.rdb, sh.led(), args...).Int()

@@ -18,7 +18,7 @@ const (
 	StatusRejected  Status = "rejected"
 )
 
-// Holds tells whether an order of this status owns its units and counts against its buyer's quota.
+// Holds reports whether an order of this status owns its units and counts against its buyer's quota.
 func (s Status) Holds() bool {
 	return s == StatusAccepted || s == StatusConfirmed || s == StatusPaid
 }
@@ -29,7 +29,7 @@ type Order struct {
 	Status      Status
 	Sale        string
 	Item        string
-	Buyer       string // the user; empty when nobody was named
+	Buyer       string // the user; empty for an anonymous order
 	Quantity    int
 	Units       []int // known from the commit on
 	Reason      Reason
@@ -38,14 +38,14 @@ type Order struct {
 	PayBefore   time.Time // zero when there is nothing to pay in time
 }
 
-// Viewer is who asks for an order.
+// Viewer is the caller who reads an order.
 type Viewer struct {
 	User string
 	All  bool // an operator's or a service's view
 }
 
-// May tells whether the viewer may see the order. An order of a user is
-// theirs alone; an order of nobody is seen by whoever holds its id.
+// May reports whether the viewer may see the order. An order of a user is visible to that user only, an anonymous order to
+// everybody who has its id.
 func (v Viewer) May(o *Order) bool { return v.All || o.Buyer == "" || o.Buyer == v.User }
 
 // Request asks for an order. Nothing in it is trusted.
@@ -53,19 +53,19 @@ type Request struct {
 	Sale     string
 	Item     string
 	Quantity int
-	User     string // empty: nobody is named, and Key is what the order belongs to
-	Key      string // the Idempotency-Key; may be empty where the quota is 1 and a user is named; without a user a secret of 22 characters or more
+	User     string // empty: anonymous; Key then identifies the buyer
+	Key      string // the Idempotency-Key; may be empty if the quota is 1 and User is set; without a user a secret of 22 characters or more
 }
 
-// Outcome is the answer to a Request: an order, or a reason for none.
+// Outcome is the result of a Request: an order, or the reason for a refusal.
 type Outcome struct {
-	Reason     Reason        // empty: the order stands
+	Reason     Reason        // empty: the order is accepted
 	Order      Order         // the order; with ReasonQuotaPerBuyer at most its ID
-	Replayed   bool          // the order stood before this request
+	Replayed   bool          // the order existed before this request
 	Free       int           // units left, with ReasonNotEnough
 	Quota      int           // of a buyer, with ReasonQuotaPerBuyer
-	RetryAfter time.Duration // when to come back; zero: no use, or any time
+	RetryAfter time.Duration // when to retry; zero: retrying is useless, or possible at any time
 }
 
-// Admitted tells whether the order stands.
+// Admitted reports whether there is an order.
 func (o *Outcome) Admitted() bool { return o.Reason == "" }

@@ -11,23 +11,23 @@ import (
 
 const (
 	patrolEvery = time.Minute
-	// patrolTurn is how long one process's turn keeps the others from theirs.
+	// patrolTurn is how long one process's turn blocks the others.
 	patrolTurn = 50 * time.Second
-	// patrolShare bounds what looking costs: a round that took ten seconds is followed by a pause of 200.
+	// patrolShare bounds the cost of verifying: a round that took ten seconds is followed by a pause of 200.
 	patrolShare = 20
-	// patrolBefore is how long before its start a sale is verified; nobody has ordered of it yet.
+	// patrolBefore is how long before its start a sale is first verified; it has no orders yet.
 	patrolBefore = time.Hour
 	// patrolAfter is how long after the last moment at which an order could expire a sale is still verified.
 	patrolAfter = 24 * time.Hour
 )
 
-// Patrolled tells whether Patrol verifies the sale at a moment.
+// Patrolled reports whether Patrol verifies the sale at a time.
 func (s *Sale) Patrolled(now time.Time) bool {
 	return s.StartsAt.Sub(now) <= patrolBefore && now.Sub(s.EndsAt) <= s.Hold+patrolAfter
 }
 
-// Patrol verifies the sales that start soon, are open, or ended lately, about once a minute, and
-// reports what it finds, until ctx ends. Of several processes one at a time does so.
+// Patrol verifies the sales that start soon, are open, or ended lately, about once a minute, and passes the results to report,
+// until ctx ends. Only one process at a time does so.
 func (s *Service) Patrol(ctx context.Context, report func(sale string, checks []Check)) error {
 	resume := time.Now()
 	return every(ctx, patrolEvery, nil, func() {
@@ -46,7 +46,7 @@ func (s *Service) Patrol(ctx context.Context, report func(sale string, checks []
 				return
 			}
 			switch {
-			case errors.Is(err, ErrRecovering): // who recovers it logs that
+			case errors.Is(err, ErrRecovering): // the process that recovers it logs that
 				continue
 			case err != nil:
 				s.opts.Logger.WarnContext(ctx, "a sale could not be verified", slog.String("sale", id), slog.Any("error", err))
@@ -64,7 +64,7 @@ func (s *Service) Patrol(ctx context.Context, report func(sale string, checks []
 	})
 }
 
-// patrolTurn takes the turn, unless another process has it.
+// patrolTurn acquires the turn, and returns false if another process has it.
 func (s *Service) patrolTurn(ctx context.Context) bool {
 	took, err := s.base.SetNX(ctx, s.patrolKey(), s.process, patrolTurn).Result()
 	return err == nil && took

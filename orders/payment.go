@@ -35,16 +35,14 @@ const maxReference = 255 // characters
 // is not committed yet.
 const commitWithin = 2 * time.Second
 
-// lockedPoll is how often an order that another transaction holds is looked at.
+// lockedPoll is how often Cancel retries an order that another transaction has locked.
 const lockedPoll = 10 * time.Millisecond
 
-// Capture records that the order was paid for. The reference is the payment
-// provider's; the same one again gets the same answer. An order that no longer
-// waits for its payment, or never did, keeps its status, and the capture is to
-// be refunded. It returns an *InvalidError, ErrUnknownOrder, ErrConflict for a
-// reference of another order, and ErrUnavailable or ErrRecovering when the
-// capture is to be repeated. Nothing is recorded of an order that is not
-// committed: a dead letter's captures are ErrUncommitted until it is replayed.
+// Capture records that the order was paid for. The reference is the payment provider's; repeating it returns the same payment.
+// An order that no longer waits for payment, or never did, keeps its status, and the capture is to be refunded. It returns an
+// *InvalidError, ErrUnknownOrder, ErrConflict if the reference belongs to another order, and ErrUnavailable or ErrRecovering
+// when the call has to be repeated. Captures of uncommitted orders are not recorded: those of a dead letter return
+// ErrUncommitted until it is replayed.
 func (s *Service) Capture(ctx context.Context, id ID, reference string) (Payment, error) {
 	if strings.TrimSpace(reference) == "" {
 		return Payment{}, &InvalidError{Location: "body.reference", Message: "must not be empty or blank"}
@@ -84,7 +82,8 @@ type capture struct {
 	reference string
 }
 
-// payTogether pays orders whose captures come at the same time. What is left is for the store's Capture, a second capture of one order among it.
+// payTogether pays orders whose captures arrive at the same time. Captures that it does not pay are left to the store's
+// Capture, such as the second capture of an order.
 func (s *Service) payTogether(ctx context.Context, calls []*batch.Call[capture, bool]) {
 	references := make(map[ID]string, len(calls))
 	for _, c := range calls {
@@ -109,10 +108,9 @@ func (s *Service) payTogether(ctx context.Context, calls []*batch.Call[capture, 
 	}
 }
 
-// Cancel ends an order that waits for its payment, and gives its units back.
-// Cancelling it again returns it again. It returns ErrUnknownOrder, also for
-// somebody else's order, ErrOrderFinal with the order as it stands, and
-// ErrUnavailable or ErrRecovering when it is to be repeated.
+// Cancel ends an order that waits for payment, and returns its units. Cancelling it again returns the order again. It returns
+// ErrUnknownOrder, also for another user's order, ErrOrderFinal with the order in its current state, and ErrUnavailable or
+// ErrRecovering when the call has to be repeated.
 func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
 	o, err := s.awaitCommit(ctx, id, v)
 	if err != nil {
@@ -148,7 +146,7 @@ func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
 	}
 }
 
-// endTogether cancels orders that are cancelled at the same time, and gives their units back.
+// endTogether cancels orders whose cancellations arrive at the same time, and returns their units.
 func (s *Service) endTogether(ctx context.Context, calls []*batch.Call[ID, bool]) {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
@@ -163,7 +161,7 @@ func (s *Service) endTogether(ctx context.Context, calls []*batch.Call[ID, bool]
 	}
 }
 
-// awaitCommit returns the order when it is a row in the database.
+// awaitCommit returns the order once it is a row in the database, or ErrUncommitted after commitWithin.
 func (s *Service) awaitCommit(ctx context.Context, id ID, v Viewer) (Order, error) {
 	o, err := s.Wait(ctx, id, v, StatusAccepted, commitWithin)
 	if err != nil || o.Status != StatusAccepted {

@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	pollInterval = 20 * time.Millisecond // between two looks into queues that were not empty lately
-	pollIdle     = time.Second           // between two looks of a worker that nobody woke
-	busyFor      = time.Second           // for so long after a task a worker looks often
+	pollInterval = 20 * time.Millisecond // between two polls of queues that had tasks lately
+	pollIdle     = time.Second           // between two polls of an idle worker
+	busyFor      = time.Second           // how long after a task a worker polls often
 )
 
-// poller is the client of an Asynq server, which asks its queues over and over:
-// a worker without work would cost as much as one with some. When nothing was
-// found for busyFor, a poller makes the server wait until somebody enqueues, or pollIdle.
+// poller is the client of an Asynq server, which polls its queues constantly: an idle worker would cost as much as a busy one.
+// When no task was found for busyFor, poller delays the server's poll until a task is enqueued, or for pollIdle.
 type poller struct {
 	redis.UniversalClient
-	first  string          // key of the queue that is asked once in a round
-	woken  <-chan struct{} // somebody enqueued
-	done   <-chan struct{} // the server is to stop
+	first  string          // key of the queue that is polled once in a round
+	woken  <-chan struct{} // receives when a task was enqueued
+	done   <-chan struct{} // closed when the server is to stop
 	idle   time.Duration
 	latest atomic.Int64 // when a task was found, Unix nanoseconds
 }
@@ -33,7 +32,8 @@ func newPoller(rdb redis.UniversalClient, queue string, woken, done <-chan struc
 	return p
 }
 
-// EvalSha runs all scripts of the server. Only the one that takes a task from a queue begins with the queue's pending tasks.
+// EvalSha runs all scripts of the server. The script that takes a task from a queue is the one whose first key is the queue's
+// pending list.
 func (p *poller) EvalSha(ctx context.Context, sha1 string, keys []string, args ...any) *redis.Cmd {
 	takes := len(keys) == 4 && strings.HasSuffix(keys[0], ":pending") && strings.HasSuffix(keys[3], ":lease")
 	if takes && keys[0] == p.first && time.Since(time.Unix(0, p.latest.Load())) > busyFor {
@@ -53,7 +53,7 @@ func (p *poller) EvalSha(ctx context.Context, sha1 string, keys []string, args .
 	return reply
 }
 
-// wakeWorkers tells idle workers of a task. Those that found one within busyFor look often by themselves.
+// wakeWorkers wakes idle workers. Workers that found a task within busyFor poll often anyway.
 func (s *Service) wakeWorkers(ctx context.Context) {
 	now := time.Now().UnixNano()
 	if before := s.enqueued.Swap(now); now-before > int64(busyFor/2) {

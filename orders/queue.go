@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// A task is a list of orders. Programs of before made tasks of another type, order:commit, of one order each.
+	// A task is a list of orders. Earlier versions made tasks of another type, order:commit, with one order each.
 	taskType = "orders:commit"
 
 	taskActive = "active" // state of a task that a worker has taken up
 	enqueuers  = 2        // while one waits for Redis, the other's task fills
 	taskMax    = 500      // orders of a task
 
-	// A task is never given up: what the database refuses is buried there, and
-	// everything else works some day. Asynq's archive forgets, so nothing may get there.
+	// Tasks are retried without limit: orders that the database refuses become dead letters, and everything else succeeds
+	// eventually. Asynq's archive drops tasks, so none may get there.
 	taskRetries = 1 << 30
 	taskTimeout = time.Minute
 )
@@ -31,11 +31,10 @@ const (
 // offered is a reservation on its way into the queue.
 type offered struct {
 	r    Reservation
-	from trace.SpanContext // in which it was made, or asked about
+	from trace.SpanContext // of the request that reserved or repeated the order
 }
 
-// offer hands a reservation to the enqueuers. When they cannot keep up it is
-// the sweeper that finds it in the outbox.
+// offer hands a reservation to the enqueuers. If they cannot keep up, the sweeper finds it in the outbox.
 func (s *Service) offer(r Reservation, from trace.SpanContext) {
 	select {
 	case s.enqueueing <- offered{r, from}:
@@ -43,8 +42,8 @@ func (s *Service) offer(r Reservation, from trace.SpanContext) {
 	}
 }
 
-// enqueue puts offered reservations into the queue until ctx ends: those that
-// came while the task before was on its way make the next.
+// enqueue puts offered reservations into the queue until ctx ends. Reservations that arrive while a task is being sent form the
+// next.
 func (s *Service) enqueue(ctx context.Context) error {
 	for {
 		select {
@@ -65,8 +64,7 @@ func (s *Service) enqueue(ctx context.Context) error {
 	}
 }
 
-// enqueueTask leaves to the sweeper what fails: it may be a lost answer, and
-// the outbox has the orders in any case.
+// enqueueTask leaves failures to the sweeper: perhaps only the reply was lost, and the outbox has the orders in any case.
 func (s *Service) enqueueTask(ctx context.Context, batch []offered) {
 	list := make([]Reservation, len(batch))
 	for i := range batch {
@@ -94,10 +92,10 @@ func (s *Service) enqueueList(ctx context.Context, list []Reservation, headers m
 	return err
 }
 
-// parseTask reads the orders of a task. Those that cannot be read are left out: damaged says how many, and that they cannot be read keeps
-// no other from its commit.
+// parseTask reads the orders of a task. It leaves out unreadable ones and returns their number as damaged, so that they do not
+// keep the others from being committed.
 func parseTask(payload []byte) (list []Reservation, damaged int, err error) {
-	if bytes.HasPrefix(payload, []byte("{")) { // one order, by a program of before
+	if bytes.HasPrefix(payload, []byte("{")) { // one order, written by an earlier version
 		r, err := ParseReservation(payload)
 		return []Reservation{r}, 0, err
 	}
@@ -119,12 +117,11 @@ func parseTask(payload []byte) (list []Reservation, damaged int, err error) {
 	return list, damaged, nil
 }
 
-// drainMost is how long a process that leaves tries to commit what it remembers.
+// drainMost is how long Drain tries to commit.
 const drainMost = 5 * time.Second
 
-// Drain commits what this process remembers, which is about to forget it. Call
-// it when no request can come any more. What it could not commit in time is in
-// the outbox, and nowhere else if Redis is lost.
+// Drain commits the uncommitted orders that this process remembers. Call it before the process exits, when no more requests can
+// arrive. Orders that it could not commit in time are only in the outbox, and are lost if Redis is lost.
 func (s *Service) Drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainMost)
 	defer cancel()

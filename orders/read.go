@@ -15,33 +15,31 @@ import (
 type Query struct {
 	Sale   string
 	Viewer Viewer
-	User   string // of all orders, those of one user
+	User   string // restricts a query for all orders to one user
 	Status Status // optional
 	After  ID     // exclusive
 	Limit  int
 }
 
-// listWithin bounds what a caller waits for a list from a database that is
-// frozen: it keeps its connections and answers nothing, so nothing else ends
-// the wait. One order is waited for as long as a decision.
+// listWithin bounds how long a caller waits for a list from a database that hangs: it keeps its connections open and never
+// answers. The read of a single order is bounded by Options.Timeout.
 const listWithin = 2 * time.Second
 
-// newSale is how long this process may not have heard of a sale, and so of its orders.
+// newSale is how long a new sale, and so its orders, may be unknown to this process.
 const newSale = 10 * time.Second
 
-// lateArrivals is how long after a recovery an order of before is not called
-// unknown. Who was alive has handed over before the sale opened: only a process
-// that was stopped may still come with what it remembers.
+// lateArrivals is how long after a recovery an earlier order is not reported as unknown. Processes that were alive handed over
+// before the sale opened: only a process that was suspended may still deliver orders that it remembers.
 const lateArrivals = time.Minute
 
-// pendingFor is how long whoever repeats a request is told from memory that the order is accepted.
+// pendingFor is how long after its acceptance an order is returned from memory to repeated requests.
 const pendingFor = 100 * time.Millisecond
 
-// missedNews is how long a waiter relies on being told before it asks.
+// missedNews is how long a waiter relies on notifications before it reads again.
 const missedNews = 5 * time.Second
 
-// Order returns an order, from memory or Redis while it is not committed, else
-// from the database. ErrUnknownOrder stands also for somebody else's.
+// Order returns an order, from memory or Redis while it is not committed, otherwise from the database. It returns
+// ErrUnknownOrder also for another user's order.
 func (s *Service) Order(ctx context.Context, id ID, v Viewer) (Order, error) {
 	o, err := s.order(ctx, id)
 	if err == nil && !v.May(&o) {
@@ -55,7 +53,7 @@ func (s *Service) order(ctx context.Context, id ID) (Order, error) {
 		return Order{}, ErrUnknownOrder
 	}
 	o, remembered := s.ledger.accepted(id)
-	// The database first: once an answer was "confirmed", no later one may be "accepted".
+	// The database first: after a response "confirmed", no later one may be "accepted".
 	stored, err := s.stored(ctx, id)
 	if !errors.Is(err, ErrUnknownOrder) {
 		return stored, err
@@ -70,8 +68,8 @@ func (s *Service) order(ctx context.Context, id ID) (Order, error) {
 	return s.stored(ctx, id) // committed between the two looks, or unknown
 }
 
-// newest is a pending order as the database has it, if it was not accepted just
-// now: a second click within moments costs nobody a look.
+// newest returns the database's version of a pending order. An order accepted just now is returned as it is, so that repeated
+// clicks cost no query.
 func (s *Service) newest(ctx context.Context, pending Order) (Order, error) {
 	if s.justAccepted(pending) {
 		return pending, nil
@@ -83,14 +81,14 @@ func (s *Service) newest(ctx context.Context, pending Order) (Order, error) {
 	return o, err
 }
 
-// stored is the order as the database has it, in the time of a decision.
+// stored reads the order from the database, within Options.Timeout.
 func (s *Service) stored(ctx context.Context, id ID) (Order, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	return together(ctx, s.reading, id)
 }
 
-// readTogether reads orders that are asked for at the same time.
+// readTogether reads orders that are requested at the same time.
 func (s *Service) readTogether(ctx context.Context, calls []*batch.Call[ID, Order]) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
@@ -112,14 +110,14 @@ func (s *Service) justAccepted(o Order) bool {
 	return now.Sub(o.AcceptedAt) < pendingFor
 }
 
-// pendingOrder asks Redis for an uncommitted order.
+// pendingOrder reads an uncommitted order from Redis.
 func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending bool, err error) {
 	c := s.catalog.Load()
 	sh, ok := c.byNumber[id.item()]
 	switch {
 	case ok && sh.forgottenAt(time.Now()), !ok && c.loaded && time.Since(id.time()) > newSale:
 		return Order{}, false, nil
-	case !ok: // a sale that another process has just defined; this one is about to hear of it
+	case !ok: // another process has just defined the sale; this one has not loaded it yet
 		return Order{}, false, fmt.Errorf("%w: the item of order %s is not known here yet", ErrUnavailable, id)
 	}
 	generation, err := s.verified(ctx, sh)
@@ -157,8 +155,7 @@ func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 	return Order{}, false, ErrRecovering
 }
 
-// Wait is Order, but as long as the status is while it waits for it to change,
-// at most for so long, or until Stop.
+// Wait is like Order, but waits while the order has the status while: at most for the duration wait, or until Stop.
 func (s *Service) Wait(ctx context.Context, id ID, v Viewer, while Status, wait time.Duration) (Order, error) {
 	changed, done := s.waiters.wait(id)
 	defer done()
@@ -176,8 +173,8 @@ func (s *Service) Wait(ctx context.Context, id ID, v Viewer, while Status, wait 
 	return o, err
 }
 
-// Orders lists orders of a sale: all for a viewer of all, else the viewer's
-// own. Those not committed yet stand among them.
+// Orders lists orders of a sale: all of them if q.Viewer.All is set, otherwise the viewer's own. Uncommitted orders are
+// included.
 func (s *Service) Orders(ctx context.Context, q Query) ([]Order, error) {
 	l, err := s.listing(q.Sale)
 	if err != nil {
@@ -194,7 +191,7 @@ func (s *Service) Orders(ctx context.Context, q Query) ([]Order, error) {
 	if user != "" {
 		f.BuyerHash = l.hash(hashUser, user)
 	}
-	// Pending ones are read first: one that is committed meanwhile is then seen twice, not never.
+	// Pending orders are read first: an order that is committed meanwhile is then found twice, and never missed.
 	var pending []Order
 	if q.Status == "" || q.Status == StatusAccepted {
 		if pending, err = s.pendingOrders(ctx, l, f); err != nil {
@@ -213,7 +210,7 @@ func (s *Service) Orders(ctx context.Context, q Query) ([]Order, error) {
 	return list[:min(len(list), q.Limit)], nil
 }
 
-// pendingOrders are the uncommitted orders that match: of one buyer, or of all.
+// pendingOrders returns the uncommitted orders that match: of one buyer, or of all.
 func (s *Service) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Order, error) {
 	var list []Order
 	for _, sh := range l.all() {

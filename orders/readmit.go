@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// readmit takes an order of an epoch that is over into the current one: with
-// units that are free there, or to be written as rejected. A status is returned
-// when the database has the order already.
+// readmit moves an order of an earlier epoch into the current one: with units that are free there, or with a Reason, so that it
+// is written as rejected. A status is returned when the database already has the order.
 func (s *Service) readmit(ctx context.Context, r Reservation) (Reservation, Status, error) {
-	r.Reason = "" // of a rejection in an epoch that is over: it is decided anew
+	r.Reason = "" // of a rejection in an earlier epoch; it is decided again
 	found, err := s.store.Statuses(ctx, []ID{r.ID})
 	if err != nil {
 		return r, "", err
@@ -70,8 +69,7 @@ func (s *Service) readmitTo(ctx context.Context, sh *shelf, r Reservation, as st
 	return r, "", fmt.Errorf("%w: reserve replied %.40q to a late order", ErrUnavailable, word)
 }
 
-// reseat gives an order fresh units for those that belong to another one, or
-// makes it rejected when none is free.
+// reseat replaces the units of an order that belong to another one, or makes it rejected when none is free.
 func (s *Service) reseat(ctx context.Context, r Reservation, taken []int) (Reservation, error) {
 	kept := slices.DeleteFunc(slices.Clone(r.Units), func(u int) bool { return slices.Contains(taken, u) })
 	args := []any{r.ID.String(), r.record(), r.body(), r.AcceptedMS, len(taken)}
@@ -91,7 +89,7 @@ func (s *Service) reseat(ctx context.Context, r Reservation, taken []int) (Reser
 		r.Reason = ReasonRecoveredLate
 		return r, nil
 	case "gone":
-		// Redis does not have it as pending, so the units are not its to give: ask anew.
+		// Redis does not have the order as pending, so it cannot replace its units: readmit it.
 		again, status, err := s.readmit(ctx, r)
 		if err == nil && status != "" {
 			err = fmt.Errorf("%w: order %s was settled meanwhile", ErrUnavailable, r.ID)

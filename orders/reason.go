@@ -16,7 +16,7 @@ const (
 	ReasonAtCapacity    Reason = "at_capacity"
 	ReasonRecovering    Reason = "recovering"
 
-	// An accepted order ends rejected for one of these.
-	ReasonRecoveredLate Reason = "recovered_late" // it surfaced after a recovery, and no unit or quota was left for it
+	// Reasons for which an accepted order ends rejected.
+	ReasonRecoveredLate Reason = "recovered_late" // it was delivered after a recovery, and no unit or quota was left for it
 	ReasonDuplicate     Reason = "duplicate"      // another order holds its idempotency key
 )

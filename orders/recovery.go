@@ -29,7 +29,7 @@ type pause struct {
 	until  time.Time
 }
 
-// failed is the pause after one more failure.
+// failed returns the pause after one more failure.
 func (p pause) failed(raised bool, now time.Time) pause {
 	switch {
 	case p.length == 0:
@@ -72,11 +72,9 @@ func (s *Service) recoverSales(ctx context.Context) error {
 	}
 }
 
-// recoverSale makes this process rebuild a sale that Redis forgot, or that the
-// database went back in time for. docs/recovery.md has the steps by their
-// numbers. The lock of tryLead only keeps others from doing the same work: a
-// leader that lost it goes on, and each step is refused where its data is, in
-// another epoch than the leader's.
+// recoverSale makes this process rebuild a sale that Redis lost, or for which the database went back in time. docs/recovery.md
+// numbers the steps. The lock of tryLead only avoids duplicate work: a leader that lost it goes on, and each step is refused if
+// its data is in another epoch than the leader's.
 func (s *Service) recoverSale(ctx context.Context, sale string) (raised bool, err error) {
 	_, err = s.tryLead(ctx, sale, func(ctx context.Context) error {
 		l, err := s.reread(ctx, sale)
@@ -89,7 +87,7 @@ func (s *Service) recoverSale(ctx context.Context, sale string) (raised bool, er
 		}
 		if highest == l.Epoch && s.unresolved(l) == 0 {
 			if intact, err := s.intact(ctx, l); intact || err != nil {
-				return err // another process was first, or nothing can be said
+				return err // another process has recovered it, or the check failed
 			}
 		}
 		if err := s.writable(ctx, l); err != nil {
@@ -105,7 +103,7 @@ func (s *Service) recoverSale(ctx context.Context, sale string) (raised bool, er
 	return raised, err
 }
 
-// recovery is one attempt of one leader, in an epoch of its own.
+// recovery is one attempt of one leader, in its own epoch.
 type recovery struct {
 	s     *Service
 	lead  Lead
@@ -113,7 +111,7 @@ type recovery struct {
 	began time.Time
 }
 
-// raise begins the epoch. An item that is stored later on is introduced by whoever stored it.
+// raise begins the epoch. Items that are stored later are introduced by PutSale.
 func (r *recovery) raise(ctx context.Context, seen int64) (raised bool, err error) {
 	failpoint.Step(failpoint.LeaderRaises)
 	if err := r.s.store.RaiseEpoch(ctx, seen, r.lead); err != nil {
@@ -125,7 +123,7 @@ func (r *recovery) raise(ctx context.Context, seen int64) (raised bool, err erro
 	return true, err
 }
 
-// current reads the sale, which has to be in the leader's epoch still.
+// current reads the sale, or returns errOvertaken if it is no longer in the leader's epoch.
 func (r *recovery) current(ctx context.Context) (*listing, error) {
 	l, err := r.s.reread(ctx, r.lead.Sale)
 	if err == nil && (l.Epoch != r.lead.Epoch || l.EpochToken != r.lead.Token) {
@@ -192,8 +190,7 @@ func (r *recovery) runScript(ctx context.Context, script *redis.Script, sh *shel
 	return unavailable(err)
 }
 
-// takeItems makes this the leader of all items. No leader of an earlier epoch
-// can load or open one from then on.
+// takeItems makes this process the leader of all items. From then on, no leader of an earlier epoch can load or open them.
 func (r *recovery) takeItems(ctx context.Context) error {
 	runs := make(map[string]string)
 	for _, sh := range r.l.all() {
@@ -209,7 +206,7 @@ func (r *recovery) takeItems(ctx context.Context) error {
 	return nil
 }
 
-// open lets buyers in, with what the operator has decided by now.
+// open opens the items to buyers, with the operator's latest settings.
 func (r *recovery) open(ctx context.Context) error {
 	l, err := r.current(ctx)
 	if err != nil {
@@ -232,9 +229,8 @@ func (s *Service) reread(ctx context.Context, sale string) (*listing, error) {
 	return s.listing(sale)
 }
 
-// tryLead runs fn as the sale's leader, or returns false when another process
-// leads it. A process leads one sale at a time: leading holds a connection to
-// the database, and what is done meanwhile needs another one.
+// tryLead runs fn as the sale's leader, or returns false when another process leads it. A process leads one sale at a time:
+// leading holds a connection to the database, and fn needs another one.
 func (s *Service) tryLead(ctx context.Context, sale string, fn func(context.Context) error) (bool, error) {
 	select {
 	case s.leading <- struct{}{}:
@@ -245,8 +241,7 @@ func (s *Service) tryLead(ctx context.Context, sale string, fn func(context.Cont
 	return s.store.Lead(ctx, sale, fn)
 }
 
-// highestEpoch is the highest epoch of the sale that the database, this process
-// or Redis knows.
+// highestEpoch returns the highest epoch of the sale that is known to the database, this process or Redis.
 func (s *Service) highestEpoch(ctx context.Context, l *listing) (int64, error) {
 	leads := make([]*redis.StringCmd, len(l.Items))
 	if _, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -271,7 +266,7 @@ func (s *Service) highestEpoch(ctx context.Context, l *listing) (int64, error) {
 	return highest, nil
 }
 
-// behind tells whether the leader of an item, as Redis has it, is of another epoch than the sale here.
+// behind reports whether the item's leader in Redis has a later epoch than the listing, or the same epoch and another token.
 func (l *listing) behind(lead []any) bool {
 	epoch, _ := lead[0].(string)
 	if epoch == "" {
@@ -281,7 +276,7 @@ func (l *listing) behind(lead []any) bool {
 	return err != nil || n > l.Epoch || n == l.Epoch && lead[1] != l.EpochToken
 }
 
-// intact tells whether Redis knows every item of the sale that it should.
+// intact reports whether Redis has every item of the sale that it should have.
 func (s *Service) intact(ctx context.Context, l *listing) (bool, error) {
 	known, err := s.known(ctx, l.all())
 	for i, sh := range l.all() {
@@ -292,9 +287,8 @@ func (s *Service) intact(ctx context.Context, l *listing) (bool, error) {
 	return err == nil, err
 }
 
-// writable writes beside the keys of each item, which expires at once. A server
-// that answers and takes no writes, as one that is full, would have each
-// attempt raise the epoch for nothing.
+// writable writes a probe key beside the keys of each item, which expires after a second. A server that answers but refuses
+// writes, because it is full for example, would make each attempt raise the epoch in vain.
 func (s *Service) writable(ctx context.Context, l *listing) error {
 	_, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range l.Items {
@@ -305,9 +299,8 @@ func (s *Service) writable(ctx context.Context, l *listing) error {
 	return unavailable(err)
 }
 
-// keysBefore are the items in earlier epochs of which Redis has any key, the
-// latest epoch last. A leader may have died before it could drop the keys that
-// it took orders from.
+// keysBefore returns the items in earlier epochs of which Redis has any key, the latest epoch last. A leader may have died
+// before it dropped the keys whose orders it had committed.
 func (s *Service) keysBefore(ctx context.Context, l *listing) ([]*shelf, error) {
 	var found, chunk []*shelf
 	look := func() error { // in one round trip: there may have been thousands of attempts
@@ -343,9 +336,8 @@ func (s *Service) keysBefore(ctx context.Context, l *listing) ([]*shelf, error) 
 	return found, err
 }
 
-// seal closes items of earlier epochs, and returns what was reserved there and
-// never committed: each order once, as the latest epoch has it. A scan may meet
-// one twice.
+// seal closes items of earlier epochs, and returns the orders that were reserved there and never committed: each order once, in
+// its version of the latest epoch. A scan may return one twice.
 func (r *recovery) seal(ctx context.Context, old []*shelf) ([]Reservation, error) {
 	s := r.s
 	var abandoned []Reservation
@@ -387,7 +379,7 @@ func (r *recovery) seal(ctx context.Context, old []*shelf) ([]Reservation, error
 	return s.uncommitted(ctx, abandoned)
 }
 
-// uncommitted are those of the reservations that the database does not have.
+// uncommitted returns the reservations that the database does not have.
 func (s *Service) uncommitted(ctx context.Context, list []Reservation) ([]Reservation, error) {
 	var left []Reservation
 	for part := range slices.Chunk(list, loadChunk) {
@@ -408,7 +400,7 @@ func (s *Service) uncommitted(ctx context.Context, list []Reservation) ([]Reserv
 	return left, nil
 }
 
-// drop deletes the keys of earlier epochs. Scripts refuse missing keys as they refuse sealed ones.
+// drop deletes the keys of earlier epochs. Scripts refuse missing keys in the same way as sealed ones.
 func (r *recovery) drop(ctx context.Context, old []*shelf) {
 	for _, sh := range old {
 		if err := dropScript.Run(ctx, r.s.base, sh.led(), r.lead.Token).Err(); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A database may go back in time: a standby takes over without the last commits.
-// That is noticed when the database lacks what a process or Redis has seen in it:
+// A database may go back in time: a standby takes over without the last commits. This is detected when the database lacks what
+// a process or Redis has seen in it:
 //
 //   - a sale in a lower epoch, or in the same one of another leader: in the catalog of a process, or in Redis
 //   - an order event: the newest one that any process or Redis has seen
@@ -33,7 +33,7 @@ func (s *Service) regressed(ctx context.Context, sale string, seen int64, eviden
 	s.suspectSale(sale)
 }
 
-// allRegressed starts the recovery of every sale that Redis has to know. Each was seen in its epoch of the previous review.
+// allRegressed starts the recovery of every sale that Redis should have, each from its epoch in the previous review.
 func (s *Service) allRegressed(ctx context.Context, evidence string) {
 	for id, l := range s.reviewed.sales {
 		if time.Now().Before(l.forgetAt()) {
@@ -42,8 +42,8 @@ func (s *Service) allRegressed(ctx context.Context, evidence string) {
 	}
 }
 
-// unresolved returns the epoch in which a sale was seen before the database
-// went back, or 0 when the sale is in a later one by now.
+// unresolved returns the epoch in which a sale was seen before the database went back in time, or 0 when the sale is in a later
+// one by now.
 func (s *Service) unresolved(l *listing) int64 {
 	seen, ok := s.regressions.Load(l.ID)
 	if !ok || seen.(int64) < l.Epoch {
@@ -53,7 +53,7 @@ func (s *Service) unresolved(l *listing) int64 {
 	return seen.(int64)
 }
 
-// regressionError names the sales that the database went back for, or is nil.
+// regressionError names the sales that are being recovered because the database went back in time, or is nil.
 func (s *Service) regressionError() error {
 	var sales []string
 	s.regressions.Range(func(sale, _ any) bool {
@@ -66,7 +66,7 @@ func (s *Service) regressionError() error {
 	return fmt.Errorf("%w: database: it went back in time; being recovered: %s", ErrRecovering, strings.Join(sales, ", "))
 }
 
-// compareCatalogs looks for sales that the database has in a state of before.
+// compareCatalogs looks for sales that the database has in an earlier state than before.
 func (s *Service) compareCatalogs(ctx context.Context, before, now *catalog) {
 	for id, old := range before.sales {
 		l, ok := now.sales[id]
@@ -79,7 +79,7 @@ func (s *Service) compareCatalogs(ctx context.Context, before, now *catalog) {
 	}
 	for id, l := range now.sales {
 		if s.unresolved(l) > 0 {
-			s.suspectSale(id) // whoever led may have failed
+			s.suspectSale(id) // the former leader may have failed
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (s *Service) review(ctx context.Context) error {
 	return nil
 }
 
-// seenEvent is the newest order event that this process or Redis has seen.
+// seenEvent returns the newest order event that this process or Redis has seen.
 func (s *Service) seenEvent(ctx context.Context) (Mark, error) {
 	text, err := s.base.Get(ctx, s.markKey()).Result()
 	if errors.Is(err, redis.Nil) {

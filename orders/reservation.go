@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Reservation is what Redis promised and the database does not know yet. As
-// JSON it is the record in Redis and the payload of the task, so that neither
-// depends on the other.
+// Reservation is an order that Redis accepted and the database does not have yet. Its JSON is both the record in Redis and the
+// payload of the task, so that neither depends on the other.
 type Reservation struct {
 	ID         ID     `json:"id"`
 	Epoch      int64  `json:"e"`
@@ -18,13 +17,13 @@ type Reservation struct {
 	BuyerHash  string `json:"h"`
 	KeyHash    string `json:"k"`
 	Quantity   int    `json:"q"`
-	Units      []int  `json:"u,omitempty"` // known to Redis first
+	Units      []int  `json:"u,omitempty"` // assigned in Redis
 	AcceptedMS int64  `json:"t,omitempty"` // Unix milliseconds of Redis' clock
 	// Reason, when set, makes the commit write the order as rejected, without units.
 	Reason Reason `json:"-"`
 }
 
-// body is the record without what the scripts add to it.
+// body returns the record without its closing brace and the fields that the scripts append.
 func (r Reservation) body() string {
 	r.Units, r.AcceptedMS = nil, 0
 	b, err := json.Marshal(r)
@@ -34,7 +33,7 @@ func (r Reservation) body() string {
 	return string(b[:len(b)-1])
 }
 
-// record is the reservation as the scripts write it.
+// record returns the reservation as the scripts write it.
 func (r Reservation) record() string {
 	return r.body() + `,"u":[` + joined(r.Units) + `],"t":` + strconv.FormatInt(r.AcceptedMS, 10) + "}"
 }
@@ -46,8 +45,7 @@ func ParseReservation(record []byte) (Reservation, error) {
 	return r, err
 }
 
-// Accepted is the order that a reservation stands for. A dead letter's, too:
-// it waits for an operator, and is accepted until then.
+// Accepted returns the order that a reservation stands for. A dead letter also counts as accepted until an operator replays it.
 func (r *Reservation) Accepted() Order {
 	return Order{
 		ID: r.ID, Status: StatusAccepted, Sale: r.Sale, Item: r.Item, Buyer: r.Buyer, Quantity: r.Quantity,
@@ -55,7 +53,7 @@ func (r *Reservation) Accepted() Order {
 	}
 }
 
-// Holding is what Redis must know of a dead letter.
+// Holding returns what Redis needs to know of a dead letter.
 func (r *Reservation) Holding() Holding {
 	return Holding{
 		ID: r.ID, Item: r.Item, BuyerHash: r.BuyerHash, KeyHash: &r.KeyHash,

@@ -17,24 +17,22 @@ import (
 const (
 	maxUser   = 255 // characters
 	maxKey    = 255
-	minSecret = 22 // of a key that stands for its buyer: 128 random bits in base64
+	minSecret = 22 // of a key that identifies its buyer: 128 random bits in base64
 
 	retryCapacity = time.Second // in-flight orders are committed within moments
 )
 
-// Attempt is a valid request for an order, about to be decided. It is for one
-// goroutine, and for one order.
+// Attempt is a valid request for an order that is not decided yet. Use it in one goroutine, for one order.
 type Attempt struct {
 	s          *Service
 	shelf      *shelf
 	quantity   int
 	user       string
-	buyer, key string // hashes; key is '' without a key
+	buyer, key string // hashes; key is empty without an Idempotency-Key
 }
 
-// Prepare checks a request without any I/O. It returns an *InvalidError,
-// ErrUnknownSale, ErrUnknownItem, ErrUserRequired, ErrKeyRequired, or
-// ErrRecovering and ErrUnavailable when nothing could be decided now.
+// Prepare checks a request without any I/O. It returns an *InvalidError, ErrUnknownSale, ErrUnknownItem, ErrUserRequired,
+// ErrKeyRequired, or ErrUnavailable until the sales are first loaded.
 func (s *Service) Prepare(req Request) (*Attempt, error) {
 	sale, err := s.listing(req.Sale)
 	if err != nil {
@@ -68,7 +66,7 @@ func (s *Service) Prepare(req Request) (*Attempt, error) {
 	case req.Key == "":
 		return nil, ErrKeyRequired
 	default:
-		// Nobody is named: the key is all there is to tell buyers apart, and whoever knows it has the order.
+		// An anonymous request: only the key distinguishes buyers, and everybody who knows it has the order.
 		if n := utf8.RuneCountInString(req.Key); n < minSecret {
 			return nil, &InvalidError{Location: "header.Idempotency-Key", Message: fmt.Sprintf("has %d characters, and without a user must have %d to %d that "+
 				"nobody can guess, such as a random UUID: whoever knows the key has the order", n, minSecret, maxKey)}
@@ -78,7 +76,8 @@ func (s *Service) Prepare(req Request) (*Attempt, error) {
 	return a, nil
 }
 
-// printable allows at most so many characters, as the API's description counts.
+// printable returns an *InvalidError unless s is printable and has at most most characters, counted as in the API's
+// description.
 func printable(location, s string, most int) error {
 	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > most {
 		return &InvalidError{Location: location, Message: fmt.Sprintf("must be valid UTF-8 of at most %d characters", most)}
@@ -94,9 +93,8 @@ func printable(location, s string, most int) error {
 	return nil
 }
 
-// Screen decides without Redis what this process knows for certain: the order
-// a holder already has, or a refusal. decided is false when the rules, and
-// then Reserve, have to be asked.
+// Screen decides from this process's memory, without Redis, if that is certain: with the order that the buyer already has, or
+// with a refusal. decided is false when the admission rules, and then Reserve, have to decide.
 func (a *Attempt) Screen() (out Outcome, decided bool) {
 	if o, what, ok := a.s.ledger.held(a.identity()); ok {
 		switch {
@@ -120,25 +118,22 @@ func (a *Attempt) Screen() (out Outcome, decided bool) {
 	return Outcome{Reason: reason, RetryAfter: wait}, true
 }
 
-// Remembered tells whether this process remembers an order that the request
-// repeats, although it may have changed elsewhere.
+// Remembered reports whether this process remembers an order that the request repeats. The order may have changed elsewhere.
 func (a *Attempt) Remembered() bool {
 	_, _, ok := a.s.ledger.held(a.identity())
 	return ok
 }
 
-// Replay finds the order that the request repeats, as it stands, and reserves
-// nothing. found is false if neither this process nor Redis knows one. Its
-// errors are Reserve's, and it runs on when ctx ends, too.
+// Replay returns the order that the request repeats, in its current state, and reserves nothing. found is false if neither this
+// process nor Redis has one. Its errors are those of Reserve. It also continues when ctx is cancelled.
 func (a *Attempt) Replay(ctx context.Context) (out Outcome, found bool, err error) {
 	out, err = a.decide(ctx, asRepeat)
 	return out, err == nil && (out.Replayed || out.Reason == ReasonKeyReused), err
 }
 
-// Reserve decides in one script. It returns ErrUnavailable when Redis did not
-// answer in time: the reservation may have happened, and repeating it with the
-// same key tells. ErrRecovering is the same for a sale that is being rebuilt.
-// It runs on when ctx ends: a decision in flight is not torn by a hang-up.
+// Reserve decides in one script. It returns ErrUnavailable when Redis did not answer in time: the reservation may have
+// happened, and repeating it with the same key shows whether it did. ErrRecovering is the same for a sale that is being
+// rebuilt. A decision in flight continues when ctx is cancelled.
 func (a *Attempt) Reserve(ctx context.Context) (Outcome, error) { return a.decide(ctx, asBuyer) }
 
 func (a *Attempt) decide(ctx context.Context, as standing) (out Outcome, err error) {
@@ -188,7 +183,7 @@ func (a *Attempt) decide(ctx context.Context, as standing) (out Outcome, err err
 		return Outcome{}, err
 	case c.held != "":
 		return a.replay(ctx, c.held)
-	case lapsed && c.out.Reason == "" && !c.out.Replayed: // Redis lacks it, and it is about to be handed over
+	case lapsed && c.out.Reason == "" && !c.out.Replayed: // Redis does not have it; it is about to be handed over
 		return Outcome{}, errLeaseLapsed
 	}
 	failpoint.Hit(failpoint.BeforeAnswer)
@@ -202,16 +197,17 @@ func (a *Attempt) decide(ctx context.Context, as standing) (out Outcome, err err
 	return a.replayed(o)
 }
 
-// recall answers with an order that this process remembers, if the database says how it stands. One that the database does not have is
-// repeated from memory only during the lease in which it was accepted. Later, errLeaseLapsed says that Redis has to be asked whether it still
-// has the order: the sale may have been recovered without this process, and the buyer have got another order from another process.
+// recall returns an order that this process remembers, in its state in the database. An order that the database does not have
+// is returned from memory only during the lease in which it was accepted. Later, recall returns errLeaseLapsed, and Redis has
+// to be asked whether it still has the order: the sale may have been recovered without this process, and another process may
+// have given the buyer another order.
 func (a *Attempt) recall(ctx context.Context) (out Outcome, ok bool, err error) {
 	o, what, known := a.s.ledger.held(a.identity())
 	if !known || o.Quantity != a.quantity {
 		return Outcome{}, false, nil
 	}
 	switch stored, err := a.s.stored(ctx, o.ID); {
-	case err == nil && (stored.Status.Holds() || a.key != ""): // else Redis knows whether its buyer may order again
+	case err == nil && (stored.Status.Holds() || a.key != ""): // otherwise Redis decides whether the buyer may order again
 		out, err = a.replayed(stored)
 		return out, true, err
 	case errors.Is(err, ErrUnknownOrder) && what == pending:
@@ -223,7 +219,7 @@ func (a *Attempt) recall(ctx context.Context) (out Outcome, ok bool, err error) 
 	return Outcome{}, false, nil
 }
 
-// promised tells whether the pending order that the request repeats was accepted in the lease that the process holds now.
+// promised reports whether the pending order that the request repeats was accepted in the lease that the process holds now.
 func (a *Attempt) promised() bool {
 	term, ok := a.s.lease.held(time.Now())
 	return ok && a.s.ledger.promised(a.identity(), term)
@@ -233,7 +229,7 @@ func (a *Attempt) identity() identity {
 	return identity{item: a.shelf.item.Number, buyer: a.buyer, key: a.key}
 }
 
-// refused reads the rest of a refusal.
+// refused decodes the rest of a refusal.
 func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
 	out := Outcome{Reason: Reason(word)}
 	switch out.Reason {
@@ -284,7 +280,7 @@ func (a *Attempt) replay(ctx context.Context, held string) (Outcome, error) {
 	return a.replayed(o)
 }
 
-// replayed answers with an order as it stands.
+// replayed returns an order in its current state.
 func (a *Attempt) replayed(o Order) (Outcome, error) {
 	a.s.ledger.learn(a.identity(), o)
 	if !o.Status.Holds() && a.key == "" {
@@ -293,5 +289,5 @@ func (a *Attempt) replayed(o Order) (Outcome, error) {
 	return Outcome{Order: o, Replayed: true}, nil
 }
 
-// forgottenAt tells whether Redis was allowed to forget the item by then.
+// forgottenAt reports whether the item's keys in Redis may have expired at now.
 func (sh *shelf) forgottenAt(now time.Time) bool { return now.After(sh.sale.forgetAt()) }

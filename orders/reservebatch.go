@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	reserveMax    = 32 // orders of one script, which holds up its server for about a millisecond
-	scriptsAtOnce = 2  // of one item
+	reserveMax    = 32 // orders of one script, which blocks its server for about a millisecond
+	scriptsAtOnce = 2  // per item
 )
 
-// reserveCall is an order on its way through reserve.lua. Who closes done has set the rest.
+// reserveCall is an order on its way through reserve.lua. The goroutine that closes done sets the result first.
 type reserveCall struct {
 	a          *Attempt
 	as         standing
 	r          Reservation
 	generation int64             // of the Redis that was verified
 	term       int64             // of the lease
-	deadline   time.Time         // behind it nobody waits any more
+	deadline   time.Time         // after it no caller waits any more
 	from       trace.SpanContext // of the request
 	out        Outcome
 	err        error
 	noted      bool   // the ledger has the order
-	held       string // the committed order that has the identity, which the database knows
+	held       string // id of the committed order that has the identity; the database has its state
 	done       chan struct{}
 }
 
-// wait returns when the order is decided, or at its deadline. It is decided all the same then.
+// wait returns when the order is decided, or ErrUnavailable at its deadline. The order is still decided then.
 func (c *reserveCall) wait() error {
 	timer := time.NewTimer(time.Until(c.deadline))
 	defer timer.Stop()
@@ -51,13 +51,12 @@ func (c *reserveCall) wait() error {
 	}
 }
 
-// reserveBatcher lets orders of one item share a script: a script costs as much
-// by itself as an order adds to it. What comes while scriptsAtOnce scripts are
-// under way is the next one. Safe for concurrent use.
+// reserveBatcher lets orders of one item share a script: the fixed cost of a script is as high as the cost of one order. Orders
+// that arrive while scriptsAtOnce scripts are under way form the next. Safe for concurrent use.
 type reserveBatcher struct {
 	decide func([]*reserveCall) // all of one item and standing
 	mu     sync.Mutex
-	// By standing and item, guarded by mu. An item for which nobody waits is in none.
+	// By standing and item, guarded by mu. Items without calls have no entry.
 	items map[string]*itemCalls
 }
 
@@ -70,7 +69,7 @@ func newReserveBatcher(decide func([]*reserveCall)) *reserveBatcher {
 	return &reserveBatcher{decide: decide, items: make(map[string]*itemCalls)}
 }
 
-// add has a call decided with others that have the same key.
+// add queues a call. Calls with the same key are decided together.
 func (b *reserveBatcher) add(key string, c *reserveCall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +85,7 @@ func (b *reserveBatcher) add(key string, c *reserveCall) {
 	}
 }
 
-// work decides what waits until nobody does.
+// work decides waiting calls until there are none.
 func (b *reserveBatcher) work(key string, item *itemCalls) {
 	for {
 		b.mu.Lock()
@@ -107,12 +106,12 @@ func (b *reserveBatcher) work(key string, item *itemCalls) {
 
 var errNotSent = errors.New("not sent in time")
 
-// reserveTogether runs the script and notes what it did, also for those who do not wait any more.
+// reserveTogether runs the script and records the results, also for callers that no longer wait.
 func (s *Service) reserveTogether(batch []*reserveCall) {
 	now := time.Now()
 	alive := make([]*reserveCall, 0, len(batch))
 	list := make([]Reservation, 0, len(batch))
-	deadline := now // of the most patient
+	deadline := now // the latest of the batch
 	for _, c := range batch {
 		if now.After(c.deadline) {
 			s.finish(c, unavailable(errNotSent))
@@ -138,7 +137,7 @@ func (s *Service) reserveTogether(batch []*reserveCall) {
 	}
 }
 
-// finish gives back the room in the ledger that an order does not need, and wakes its caller.
+// finish releases the room in the ledger if the order does not need it, and wakes the caller.
 func (s *Service) finish(c *reserveCall, err error) {
 	if c.err = err; !c.noted {
 		s.ledger.unclaim()
@@ -146,7 +145,7 @@ func (s *Service) finish(c *reserveCall, err error) {
 	close(c.done)
 }
 
-// decided reads the script's answer to one order, and notes the order if it holds one.
+// decided decodes the script's reply to one order, and records the order, if there is one.
 func (c *reserveCall) decided(d *decoder) error {
 	s, a := c.a.s, c.a
 	word := d.string()
@@ -174,8 +173,8 @@ func (c *reserveCall) decided(d *decoder) error {
 	case d.err != nil:
 		return d.err
 	case s.fence.generation.Load() != c.generation:
-		// Another server answered than the one that was verified. If it keeps
-		// this reservation, the recovery finds it; nothing is promised.
+		// Another server answered than the one that was verified. If it keeps this reservation, the recovery finds it; the
+		// order is not accepted here.
 		return ErrRecovering
 	case committed:
 		c.held = id
@@ -194,9 +193,9 @@ func (c *reserveCall) decided(d *decoder) error {
 	return nil
 }
 
-// holder reads which order has the identity, behind the word and the free units: r, if it was reserved just now, or one from before. Only the
-// database has the rest of one that is committed. Whoever made another may not have heard of it, so it is remembered like an own
-// one: there are two copies of what anybody is told of.
+// holder decodes which order has the identity: r, if it was reserved just now, or an earlier one. If the earlier one is
+// committed, only the database has its state. Otherwise the process that reserved it may not have received the reply, so this
+// process remembers it as well: every order that a client learns of has two copies.
 func (d *decoder) holder(word string, r Reservation) (id string, of Reservation, committed bool) {
 	id = d.string()
 	if word == "reserved" {
@@ -218,17 +217,17 @@ func (d *decoder) holder(word string, r Reservation) (id string, of Reservation,
 	return id, of, false
 }
 
-// standing is on whose behalf reserve.lua runs: a buyer's, a late order's, or
-// that of a late order by the leader that loads the sale, which is its token.
+// standing is on whose behalf reserve.lua runs: a buyer's, a late order's, or a late order's while the leader loads the sale;
+// it is the leader's token then.
 type standing string
 
 const (
 	asBuyer  standing = ""
-	asRepeat standing = "repeat" // of a buyer who may hold the order already: nothing is reserved
+	asRepeat standing = "repeat" // for a buyer who may already hold the order: nothing is reserved
 	asLate   standing = "late"   // the order was accepted in an earlier epoch
 )
 
-// runReserve runs the script for orders of one item. There is a reply for each.
+// runReserve runs the script for orders of one item, and returns one reply per order.
 func (s *Service) runReserve(ctx context.Context, keys []string, list []Reservation, as standing) ([]*decoder, error) {
 	args := make([]any, 2, 2+6*len(list))
 	args[0], args[1] = string(as), ""

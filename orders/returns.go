@@ -15,8 +15,7 @@ const (
 	expiryLeast = 10 * time.Millisecond
 )
 
-// expire ends orders that nobody paid in time, when it is up, until ctx ends.
-// Any number of workers may do so.
+// expire ends orders as soon as their time to pay is over, until ctx ends. Any number of workers may run it.
 func (w *Worker) expire(ctx context.Context) error {
 	s := w.s
 	for {
@@ -41,7 +40,7 @@ func (w *Worker) expire(ctx context.Context) error {
 	}
 }
 
-// sweepReturns gives back what whoever ended the orders could not, until ctx ends.
+// sweepReturns repeats the returns of units that failed before, until ctx ends.
 func (w *Worker) sweepReturns(ctx context.Context) error {
 	return every(ctx, returnsTurn, nil, func() {
 		list, err := w.s.store.Returns(ctx, "", returnsMax)
@@ -55,18 +54,18 @@ func (w *Worker) sweepReturns(ctx context.Context) error {
 	})
 }
 
-// giveBack puts the units of orders that ended on sale again, and tells
-// everybody. What fails is in the database, and the next sweep repeats it.
+// giveBack puts the units of orders that ended on sale again, and notifies all processes. What fails is still in the database,
+// and the next sweep repeats it.
 func (s *Service) giveBack(ctx context.Context, list []Return) {
 	if len(list) == 0 {
 		return
 	}
-	ctx = context.WithoutCancel(ctx) // a hang-up must not cost the units a second
+	ctx = context.WithoutCancel(ctx) // a cancelled request must not delay the units until the next sweep
 	var (
 		c    = s.catalog.Load()
 		args = make(map[*shelf][]any)
 		ids  = make(map[*shelf][]ID)
-		over []ID // Redis need not hear of them
+		over []ID // Redis need not be updated for these
 		news bulletin
 	)
 	for i := range list {
@@ -81,9 +80,9 @@ func (s *Service) giveBack(ctx context.Context, list []Return) {
 		}
 		switch {
 		case sh == nil || r.Epoch > l.Epoch:
-			continue // this process has not heard of the item, or the epoch, yet
+			continue // this process does not have the item or the epoch yet
 		case r.Epoch < l.Epoch, sh.forgottenAt(time.Now()):
-			over = append(over, r.ID) // a later epoch was counted without the order
+			over = append(over, r.ID) // the later epoch was loaded without the order
 			continue
 		}
 		keyless := ""
@@ -110,7 +109,7 @@ func (s *Service) giveBack(ctx context.Context, list []Return) {
 	if len(over) == 0 {
 		return
 	}
-	if err := s.store.Returned(ctx, over); err != nil { // once more changes nothing
+	if err := s.store.Returned(ctx, over); err != nil { // repeating it is harmless
 		s.opts.Logger.WarnContext(ctx, "returned units are returned again", slog.Any("error", err))
 	}
 }

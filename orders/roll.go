@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// observer notes how long the heartbeat counter (pulse) of each process on the
-// roll has not changed. It uses the monotonic clock of this process: no clock
-// of another machine can make a process look silent, or alive. The zero value
-// has observed nobody. Safe for concurrent use.
+// observer records how long the heartbeat counter (pulse) of each process on the roll has not changed. It uses the monotonic
+// clock of this process: no clock of another machine can make a process look silent, or alive. The zero value has no
+// observations. Safe for concurrent use.
 type observer struct {
 	mu     sync.Mutex
 	server string                 // the database server that was read last, guarded by mu
@@ -22,10 +21,9 @@ type observation struct {
 	since time.Time // when the first reading with this pulse came
 }
 
-// observe notes a roll that was asked for and came at these moments. After a gap
-// between two readings, or when the database server is another one, it starts
-// again: heartbeats may have failed meanwhile although their process is alive.
-// It returns whether the database server is another one than before.
+// observe records a roll that was requested at asked and arrived at came. After a gap between two reads, or when the database
+// server was replaced, it starts again: heartbeats may have failed meanwhile although their process is alive. It reports
+// whether the database server was replaced.
 func (s *observer) observe(asked, came time.Time, roll Roll) (replaced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,10 +47,9 @@ func (s *observer) observe(asked, came time.Time, roll Roll) (replaced bool) {
 	return replaced
 }
 
-// awaited returns which members of a roll have not acknowledged and are silent,
-// so that a leader need not wait for them, and for how many it has to wait. For
-// as long as silence lasts after a gap, it has to wait for at least one: a
-// process that is alive may not have got back onto the roll yet.
+// awaited returns the members of a roll that have not acknowledged and are silent, so that a leader need not wait for them, and
+// how many members it has to wait for. Within silence after a gap, it has to wait for at least one: a live process may not be
+// on the roll again yet.
 func (s *observer) awaited(asked time.Time, roll Roll) (silent []Member, waitFor int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

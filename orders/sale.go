@@ -20,7 +20,7 @@ const (
 	DefaultInFlight = 10_000
 )
 
-// State is what a sale is for a buyer who comes now.
+// State is the state of a sale for a buyer.
 type State string
 
 // The states of a sale. A draft, which is not published yet, reads as scheduled.
@@ -33,7 +33,7 @@ const (
 	StateClosed     State = "closed"
 )
 
-// Switch is what the operator set. With the hours and the clock it makes the State.
+// Switch is the operator's setting. Together with the hours and the clock it determines the State.
 type Switch string
 
 // The positions of the switch. Closed is final.
@@ -50,7 +50,7 @@ type Item struct {
 	Number        int // in every order id; assigned by the store
 	Stock         int // only grows
 	QuotaPerBuyer int // units of live and paid orders a buyer may hold
-	QuotaEver     int // the highest quota there was; kept by the store
+	QuotaEver     int // the highest quota so far; maintained by the store
 	InFlightMax   int // orders accepted and not yet committed
 }
 
@@ -66,7 +66,7 @@ type Sale struct {
 	Epoch        int64         // part of every Redis key of the sale
 	EpochToken   string        // of the leader that raised the sale to its epoch; empty in the first
 	EpochFloor   int64         // lowest epoch whose reservations are committed as they are; below Epoch during a recovery
-	Revision     int64         // grows with every change; of a definition that is put over a sale, the one it was made from, or 0
+	Revision     int64         // grows with every change; in a definition for PutSale, the revision that it was made from, or 0
 	Items        []Item
 }
 
@@ -79,7 +79,7 @@ func (s *Sale) Item(id string) (*Item, bool) {
 	return &s.Items[i], true
 }
 
-// StateAt is the state at a moment of Redis' clock. It knows nothing of recoveries.
+// StateAt returns the state at a time of Redis' clock. It ignores recoveries.
 func (s *Sale) StateAt(now time.Time) State {
 	switch {
 	case s.Switch == SwitchClosed:
@@ -94,10 +94,9 @@ func (s *Sale) StateAt(now time.Time) State {
 	return StateOpen
 }
 
-// Amend is the sale after the definition def was put over it. Switch, epoch,
-// salt, numbers and revision stay. It returns ErrConflict, wrapped with what
-// contradicts: a sale is closed for good, stock only grows, an item is never dropped,
-// and somebody else has changed the sale since def was made from it.
+// Amend returns the sale with the definition def applied. Switch, epoch, salt, numbers and revision stay. It returns
+// ErrConflict, wrapped with the cause: the sale is closed, the stock of an item would shrink, an item is missing, or the sale
+// was changed after def was made from it.
 func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 	conflict := func(format string, args ...any) (Sale, bool, error) {
 		return Sale{}, false, fmt.Errorf("%w: "+format, append([]any{ErrConflict}, args...)...)
@@ -137,10 +136,10 @@ func (s *Sale) forgetAt() time.Time { return s.EndsAt.Add(rememberFor) }
 
 var nameShape = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
 
-// ValidName tells whether s may name a sale or an item.
+// ValidName reports whether s may name a sale or an item.
 func ValidName(s string) bool { return nameShape.MatchString(s) }
 
-// Validate returns an *InvalidError for a definition no store may hold.
+// Validate returns an *InvalidError if the definition is invalid.
 func (s *Sale) Validate() error {
 	invalid := func(location, format string, args ...any) error {
 		return &InvalidError{Location: location, Message: fmt.Sprintf(format, args...)}

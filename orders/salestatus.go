@@ -19,13 +19,13 @@ type SaleStatus struct {
 	Free  map[string]int // units left by item id; 0 for items that are recovering
 }
 
-// Sale returns how a sale stands, at most 200 ms old.
+// Sale returns the status of a sale, at most 200 ms old.
 func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 	l, err := s.listing(sale)
 	if err != nil {
 		return SaleStatus{}, err
 	}
-	// Many ask at once, and one of them looks.
+	// Concurrent callers share one read.
 	seen, err, _ := s.flights.Do("sale "+sale, func() (any, error) {
 		var glances []*glance
 		err := s.within(ctx, func(ctx context.Context) (err error) {
@@ -42,7 +42,7 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 	}
 	status := SaleStatus{Sale: l.Sale, Free: make(map[string]int, len(l.Items))}
 	recovering := false
-	glances := seen.([]*glance) // of whoever looked, who may know of items that were added meanwhile, or not yet
+	glances := seen.([]*glance) // of the caller that did the read, whose catalog may have more items or fewer
 	for i, sh := range l.all() {
 		var g *glance
 		if i < len(glances) {
@@ -65,7 +65,7 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 	return status, nil
 }
 
-// glances are at most 200 ms old, in the order of the items; nil for an item that Redis does not know.
+// glances returns the items' glances, at most 200 ms old, in the order of the items; nil for an item that Redis does not have.
 func (s *Service) glances(ctx context.Context, l *listing) ([]*glance, error) {
 	glances := make([]*glance, len(l.Items))
 	g, ctx := errgroup.WithContext(ctx)
@@ -87,7 +87,7 @@ func (s *Service) glances(ctx context.Context, l *listing) ([]*glance, error) {
 	return glances, g.Wait()
 }
 
-// Sales returns how up to limit sales stand, 0 = all, by name: those behind the name after.
+// Sales returns the status of the sales whose names follow after, sorted by name: at most limit, 0 = all.
 func (s *Service) Sales(ctx context.Context, after string, limit int) ([]SaleStatus, error) {
 	c := s.catalog.Load()
 	if !c.loaded {

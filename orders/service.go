@@ -27,21 +27,20 @@ type Options struct {
 	Namespace string
 	// Timeout bounds a decision in Redis. Default 200 ms.
 	Timeout time.Duration
-	// RememberMax bounds the uncommitted orders this process keeps a second
-	// copy of. When it is reached, further ones are refused. As many committed
-	// ones are remembered, to know their repeats. Default 100,000.
+	// RememberMax bounds the uncommitted orders of which this process keeps a second copy. When it is reached, further orders
+	// are refused. As many committed orders are remembered, to recognize repeated requests. Default 100,000.
 	RememberMax int
-	// Durability is what has to be true of a reservation in Redis before it is
-	// promised. Default: whatever the server does by itself.
+	// Durability is the guarantee that a reservation in Redis must have before the order is accepted. Default: whatever the
+	// server provides.
 	Durability Durability
-	// Measures are told how long things take.
+	// Measures are optional callbacks for measurements.
 	Measures Measures
-	// Tracer makes a span of each reservation, task and transaction. Nil: nobody does, which costs nothing.
+	// Tracer makes a span of each reservation, task and transaction. Nil disables tracing, which costs nothing then.
 	Tracer trace.Tracer
-	// StartsEmpty says that Redis begins without any memory whenever this process does. To rebuild the sales is then no warning, unless
-	// something had not been committed.
+	// StartsEmpty says that Redis always starts empty together with this process. Rebuilding the sales is then logged as
+	// information, not as a warning, unless an order was uncommitted.
 	StartsEmpty bool
-	// Logger hears what an operator should know. Default: slog.Default().
+	// Logger receives the messages for operators. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -72,9 +71,8 @@ func (o Options) validate() error {
 	return o.Durability.validate()
 }
 
-// Service takes orders, answers for them, and lets operators run sales. Every
-// process of an installation has one. The zero value is not usable; New's is
-// safe for concurrent use.
+// Service accepts orders, reads them, and lets operators run sales. Every process of an installation has one. The zero value is
+// not usable; use New. Safe for concurrent use.
 type Service struct {
 	opts  Options
 	base  redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
@@ -96,11 +94,11 @@ type Service struct {
 	arrived    chan struct{} // a task was enqueued after a while without
 
 	catalog   atomic.Pointer[catalog]
-	loading   sync.Mutex // one reading of the sales at a time, so that none undoes a later one
+	loading   sync.Mutex // serializes reads of the sales, so that none overwrites a later one
 	clock     clock
 	ledger    *ledger
 	waiters   *waiters
-	committed atomic.Uint64 // commits heard of
+	committed atomic.Uint64 // commits that were reported
 	suspects  sync.Map      // ids of sales that Redis may have forgotten
 	suspected chan struct{}
 	leading   chan struct{} // holds a value while this process leads a sale
@@ -115,7 +113,7 @@ type Service struct {
 
 	regressions   sync.Map    // sale → the epoch in which it was seen before the database went back in time
 	replacedStore atomic.Bool // the database server is another one, and not reviewed yet
-	reviewed      *catalog    // of the latest review, nil before the first; the watch's, as the mark
+	reviewed      *catalog    // the catalog of the latest review, nil before the first; used by the watch only, like mark
 	mark          Mark        // the newest event seen
 }
 
@@ -162,9 +160,8 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 	return s, nil
 }
 
-// Run keeps the service current until ctx ends: it hears what other processes
-// changed, hands accepted orders to the queue, and rebuilds sales that Redis
-// forgot. A process that does not run it takes no orders.
+// Run keeps the service current until ctx ends: it receives changes from other processes, hands accepted orders to the queue,
+// and rebuilds sales that Redis lost. A process that does not run it accepts no orders.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.listen(ctx) })
@@ -179,12 +176,12 @@ func (s *Service) Run(ctx context.Context) error {
 	return ignoreCanceled(g.Wait())
 }
 
-// Stop wakes everybody who waits for an order, as the process is about to go.
+// Stop wakes all callers that wait for an order, because the process is about to exit.
 func (s *Service) Stop() { s.waiters.stop() }
 
-// Ready returns what keeps the service from taking orders, or nil.
+// Ready returns the reason why the service cannot accept orders, or nil.
 func (s *Service) Ready(ctx context.Context) error {
-	var errs []error // of both, for who is to mend one should know of the other; Redis is asked first, for it is given less time
+	var errs []error // of both stores, since an operator needs to see both; Redis is asked first because its timeout is shorter
 	if err := s.within(ctx, func(ctx context.Context) error { return s.rdb.Ping(ctx).Err() }); err != nil {
 		errs = append(errs, fmt.Errorf("redis: %w", err))
 	}
@@ -203,10 +200,8 @@ func (s *Service) Ready(ctx context.Context) error {
 	return s.regressionError()
 }
 
-// within runs fn, and returns no later than the timeout of a decision, or ctx's
-// deadline. fn runs on when it is late, or ctx is cancelled: commands that
-// share a round trip do not heed contexts, and what Redis did has to be noted
-// by somebody.
+// within runs fn, and returns no later than after Options.Timeout, or at ctx's deadline. fn continues when it is late or ctx is
+// cancelled: commands that share a round trip ignore contexts, and what Redis did has to be recorded.
 func (s *Service) within(ctx context.Context, fn func(context.Context) error) error {
 	deadline := time.Now().Add(s.opts.Timeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -231,7 +226,7 @@ func (s *Service) within(ctx context.Context, fn func(context.Context) error) er
 	}
 }
 
-// unavailable marks errors of Redis' client.
+// unavailable wraps errors of the Redis client in ErrUnavailable.
 func unavailable(err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRecovering) || errors.Is(err, ErrUnknownOrder) {
 		return err
@@ -239,7 +234,7 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: redis: %w", ErrUnavailable, err)
 }
 
-// every runs turn now and after each interval, a little spread, until ctx ends.
+// every calls turn now, after each interval plus up to a tenth, and whenever wake receives, until ctx ends.
 func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, turn func()) error {
 	for {
 		turn()

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	glanceTTL    = 200 * time.Millisecond // how long a refusal may be said from memory
-	glanceRenew  = 100 * time.Millisecond // age at which a refusal said from memory has the next glance taken
-	edge         = 250 * time.Millisecond // so near to the sale's hours only Redis' clock decides
+	glanceTTL    = 200 * time.Millisecond // how long a refusal may be answered from memory
+	glanceRenew  = 100 * time.Millisecond // age at which a refusal from memory starts a refresh of the glance
+	edge         = 250 * time.Millisecond // this close to the sale's hours only Redis' clock decides
 	holdersChunk = 5_000
 )
 
-// shelf is one item of the catalog, and what this process knows of it in Redis.
+// shelf is one item of the catalog, and this process's cache of its state in Redis.
 type shelf struct {
 	sale *listing
 	item *Item
@@ -28,36 +28,34 @@ func (s *Service) newShelf(l *listing, it *Item) *shelf {
 	return &shelf{sale: l, item: it, keys: s.itemKeys(l.ID, it.ID, l.Epoch), lead: s.leadKey(l.ID, it.ID)}
 }
 
-// led are the keys of scripts that heed the item's leader.
+// led returns the keys of scripts that check the item's leader.
 func (sh *shelf) led() []string { return append(slices.Clip(sh.keys), sh.lead) }
 
-// memory outlives the shelf when the catalog is read again.
+// memory is kept when the catalog is reloaded.
 type memory struct {
 	glance     atomic.Pointer[glance]
 	looking    atomic.Bool
-	generation atomic.Int64 // the fence's, in which Redis was found to know the item
+	generation atomic.Int64 // the fence's generation in which Redis was verified to have the item
 
 	mu      sync.RWMutex
-	holders map[string]struct{} // the first holdersRead of Redis' list, guarded by mu
+	holders map[string]struct{} // the first read entries of Redis' list, guarded by mu
 	read    int                 // guarded by mu
 }
 
-// glance is where an item stood at a moment.
+// glance is a snapshot of an item's state in Redis.
 type glance struct {
 	at         time.Time
 	now        time.Time // Redis' clock
-	switched   Switch    // as Redis knew it
+	switched   Switch    // as set in Redis
 	free       int
 	recovering bool
-	complete   bool // the holders known here are all there were
+	complete   bool // all holders had been read
 }
 
 func newMemory() *memory { return &memory{holders: make(map[string]struct{})} }
 
-// holderMark is what the list of holders keeps of a buyer's hash. That two
-// buyers share one costs the second a visit to Redis.
-// A row that others have written may be shorter, and must not keep a sale from
-// being rebuilt.
+// holderMark is the part of a buyer's hash that the list of holders keeps. If two buyers share it, requests of the second are
+// decided in Redis. A row written by another program may be shorter, and must not prevent the sale from being rebuilt.
 func holderMark(buyerHash string) string { return buyerHash[:min(11, len(buyerHash))] }
 
 func (m *memory) holds(buyerHash string) bool {
@@ -67,12 +65,11 @@ func (m *memory) holds(buyerHash string) bool {
 	return ok
 }
 
-// forget drops the glance: something changed that it cannot know.
+// forget drops the glance, because something changed after it was taken.
 func (m *memory) forget() { m.glance.Store(nil) }
 
-// refusal is why nobody new gets units of the item, as far as memory tells.
-// An empty reason means that Redis has to be asked. It must have held when the
-// glance was taken too: only then were the holders of the glance all there are.
+// refusal returns the reason why new buyers get no units of the item, as far as the glance shows. An empty reason means that
+// Redis has to decide. The reason must have applied when the glance was taken, too: only then were its holders complete.
 func refusal(sale *Sale, g *glance, now time.Time) (Reason, time.Duration) {
 	if g == nil || time.Since(g.at) > glanceTTL || g.recovering || !g.complete {
 		return "", 0
@@ -103,7 +100,7 @@ func refusal(sale *Sale, g *glance, now time.Time) (Reason, time.Duration) {
 	return "", 0
 }
 
-// look takes a glance, and reads the holders it has not read.
+// look reads a new glance, and the holders that were not read yet.
 func (s *Service) look(ctx context.Context, sh *shelf) (*glance, error) {
 	for {
 		sh.mu.RLock()
@@ -142,7 +139,7 @@ func (s *Service) look(ctx context.Context, sh *shelf) (*glance, error) {
 	}
 }
 
-// keepLooking has the next glance taken in the background, once, when this one grows old.
+// keepLooking refreshes the glance in the background when g is nil or older than glanceRenew, one refresh at a time.
 func (s *Service) keepLooking(sh *shelf, g *glance) {
 	if g != nil && time.Since(g.at) < glanceRenew || !sh.looking.CompareAndSwap(false, true) {
 		return
@@ -151,6 +148,6 @@ func (s *Service) keepLooking(sh *shelf, g *glance) {
 		defer sh.looking.Store(false)
 		ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeout)
 		defer cancel()
-		_, _ = s.look(ctx, sh) // without a glance the next caller asks Redis, and hears the error
+		_, _ = s.look(ctx, sh) // without a glance the next caller asks Redis, and gets the error
 	}()
 }

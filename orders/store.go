@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Verdict is what became of one reservation in a commit.
+// Verdict is the result of the commit of one reservation.
 type Verdict struct {
-	// Status of the order's row; empty when none was written because of what follows.
+	// Status of the order's row; empty when Stale or Taken prevented the row.
 	Status Status
 	Reason Reason
-	// Repeated: the row had been there before.
+	// Repeated: the row already existed.
 	Repeated bool
 	// Stale: the reservation is of an epoch below the sale's floor, or above its epoch.
 	Stale bool
@@ -18,12 +18,12 @@ type Verdict struct {
 	Taken []int
 }
 
-// Holding is an order that Redis must know again after it forgot.
+// Holding is an order that has to be loaded into Redis again after a loss.
 type Holding struct {
 	ID        ID
 	Item      string
 	BuyerHash string
-	KeyHash   *string // nil: it gave its identity up
+	KeyHash   *string // nil: it has given up its identity
 	Quantity  int
 	Status    Status // accepted for a dead letter
 	Units     []int  // that it owns now
@@ -36,7 +36,7 @@ type Return struct {
 	Item      string
 	Epoch     int64 // the sale's when the order ended
 	BuyerHash string
-	Keyless   bool // the order was the buyer's only one of the item, and gives that up too
+	Keyless   bool // the order had no key: it was the buyer's only one of the item, and gives that up too
 	Quantity  int
 	Units     []int
 	Status    Status // cancelled or expired, from Cancel and Expire
@@ -45,7 +45,7 @@ type Return struct {
 // DeadLetter is an order that was accepted and that the database refuses.
 type DeadLetter struct {
 	Reservation Reservation
-	Reason      string // the database's own words
+	Reason      string // the database's error message
 	At          time.Time
 }
 
@@ -59,10 +59,9 @@ type Filter struct {
 	Limit     int
 }
 
-// Store is the database. Its methods return ErrUnavailable, wrapped, when the
-// database did not answer, ErrUnknownSale, ErrUnknownOrder or ErrConflict where
-// that is the answer, and ErrPoison from Commit for rows that no repetition
-// will store. It is safe for concurrent use.
+// Store is the database. Its methods return ErrUnavailable, wrapped, when the database did not answer, and ErrUnknownSale,
+// ErrUnknownOrder or ErrConflict where that is the result. Commit returns ErrPoison for rows that no retry will store. It is
+// safe for concurrent use.
 type Store interface {
 	SaleStore
 	RecoveryStore
@@ -73,20 +72,20 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
-// SaleStore keeps what operators define.
+// SaleStore stores the definitions of sales.
 type SaleStore interface {
 	// Sales are the sales that ended less than 400 days ago.
 	Sales(ctx context.Context) ([]Sale, error)
-	// PutSale creates or changes a sale. It never touches an existing switch,
-	// epoch, salt or number, and returns the sale as it stands, and the items that are new.
+	// PutSale creates or changes a sale. It never changes an existing switch, epoch, salt or number. It returns the stored
+	// sale, and the ids of the new items.
 	PutSale(ctx context.Context, def Sale) (sale Sale, created bool, added []string, err error)
 	SetSwitch(ctx context.Context, sale string, to Switch) error
 	// IDKey never changes.
 	IDKey(ctx context.Context) (IDKey, error)
 }
 
-// Lead is the right of one leader to rebuild a sale in one epoch. The token
-// makes it that leader's, should the database ever give a number twice.
+// Lead is the right of one leader to rebuild a sale in one epoch. The token distinguishes leaders if the database ever assigns
+// the same epoch twice.
 type Lead struct {
 	Sale  string
 	Epoch int64
@@ -96,64 +95,57 @@ type Lead struct {
 // Member is a process on the roll of an installation.
 type Member struct {
 	Process string
-	// Pulse is another one after each heartbeat. What it says means nothing.
+	// Pulse changes with each heartbeat. Its value has no other meaning.
 	Pulse string
-	// Acknowledged: it has handed over what it remembered. Of HandOver only.
+	// Acknowledged: the process has handed over the orders it remembered. Set by HandOver only.
 	Acknowledged bool
 }
 
-// Roll is who was on the roll at one moment.
+// Roll is the list of the running processes at one time.
 type Roll struct {
-	// Server is another one after a restart or a failover of the database.
+	// Server changes when the database restarts or fails over.
 	Server  string
 	Members []Member
 }
 
-// Mark is an event that a process has seen committed. Events are only added:
-// a database without it has lost commits. The zero value marks nothing.
+// Mark is an event that a process has seen committed. Events are never deleted: a database without it has lost commits. The
+// zero value marks nothing.
 type Mark struct {
 	Seq   int64
 	Order ID
 }
 
-// RecoveryStore is how processes agree on who rebuilds a sale, and when.
+// RecoveryStore coordinates which process rebuilds a sale, and when.
 type RecoveryStore interface {
-	// Lead runs fn in one process at a time for a sale, and returns at once,
-	// false, while another one does. A process that lost its lock may go on:
-	// what it does has to be refused where it does it.
+	// Lead runs fn in one process at a time per sale. While another process leads the sale, it returns false at once. A process
+	// that lost its lock may go on, so each of its operations has to check the epoch itself.
 	Lead(ctx context.Context, sale string, fn func(context.Context) error) (led bool, err error)
-	// RaiseEpoch begins a recovery: it raises the sale from the epoch that the
-	// leader has seen to its own. Reservations of earlier epochs are still
-	// committed, those of the new one cannot be made yet. ErrConflict: the sale is
-	// in another epoch by now.
+	// RaiseEpoch begins a recovery: it raises the sale from the epoch seen to the leader's. Reservations of earlier epochs are
+	// still committed; none can be made in the new epoch yet. ErrConflict: the sale is in another epoch.
 	RaiseEpoch(ctx context.Context, seen int64, lead Lead) error
-	// EndHandOver raises the floor to the leader's epoch, waits for the commits
-	// that run below it, and strikes the silent off the roll. ErrConflict: the
-	// sale is in another epoch, or in another leader's.
+	// EndHandOver raises the floor to the leader's epoch, waits for running commits below it, and removes the silent members
+	// from the roll. ErrConflict: the sale is in another epoch, or in another leader's.
 	EndHandOver(ctx context.Context, lead Lead, silent []Member) error
-	// Beat is a heartbeat of a process. Nothing else that the store does holds it
-	// up. Leave strikes the process off the roll.
+	// Beat stores a heartbeat of a process. No other operation of the store delays it. Leave removes the process from the roll.
 	Beat(ctx context.Context, process string) (Roll, error)
 	Leave(ctx context.Context, process string) error
-	// Acknowledge says that a process has handed over what it remembered of the
-	// epochs before, but for the late, which are kept for the leader, and remembers
-	// no more of them.
+	// Acknowledge records that a process has handed over the orders it remembered of earlier epochs. The late ones, which it
+	// could not commit, are stored for the leader.
 	Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []Reservation) error
-	// HandOver is the roll, and who of it has acknowledged the leader's epoch.
-	// ErrConflict: the sale is in another epoch, or in another leader's.
+	// HandOver returns the roll, and which members have acknowledged the leader's epoch. ErrConflict: the sale is in another
+	// epoch, or in another leader's.
 	HandOver(ctx context.Context, lead Lead) (Roll, error)
-	// Late are the orders of a sale that acknowledgements left. Readmitted forgets some.
+	// Late returns the late orders of a sale that acknowledgements stored. Readmitted deletes some.
 	Late(ctx context.Context, sale string) ([]Reservation, error)
 	Readmitted(ctx context.Context, ids []ID) error
 	// Newest returns the newest event, and whether the one that was seen is still there.
 	Newest(ctx context.Context, seen Mark) (newest Mark, there bool, err error)
 }
 
-// CommitStore makes rows of reservations.
+// CommitStore writes reservations as rows.
 type CommitStore interface {
-	// Commit writes reservations in one transaction and returns one verdict
-	// each. An order that is already there is left as it is. Rejections are of an
-	// epoch too: in a later one there may be a unit.
+	// Commit writes reservations in one transaction and returns one verdict each. An order that already exists is left
+	// unchanged. Rejections also depend on the epoch: in a later one a unit may be free.
 	Commit(ctx context.Context, batch []Reservation) ([]Verdict, error)
 }
 
@@ -161,53 +153,49 @@ type CommitStore interface {
 type DeadLetterStore interface {
 	// Bury keeps a reservation that the database refuses as a dead letter.
 	Bury(ctx context.Context, r Reservation, reason string) error
-	// DeadLetters are those with larger ids, without the ones whose order stands
-	// by now. Exhume forgets one, and notes what it gives back.
+	// DeadLetters returns those with ids above after, except those whose order is stored by now. Exhume deletes one, and stores
+	// its returns.
 	DeadLetters(ctx context.Context, after ID, limit int) ([]DeadLetter, error)
 	DeadLetter(ctx context.Context, id ID) (DeadLetter, error)
 	Exhume(ctx context.Context, id ID, back []Return) error
 }
 
-// LifeStore changes committed orders, and keeps a record of it.
+// LifeStore changes committed orders, and records each change.
 type LifeStore interface {
-	// Capture records a payment, once for each reference, and pays the order if
-	// it waits for that. ErrConflict: the reference is another order's.
+	// Capture records a payment, once per reference, and marks the order as paid if it waits for payment. ErrConflict: the
+	// reference belongs to another order.
 	Capture(ctx context.Context, id ID, reference string) (Payment, error)
-	// Pay is Capture for many orders, by their references. It returns the orders
-	// that it paid. It leaves to Capture whatever is not simple: orders that do not
-	// wait for a payment, that another transaction holds, or whose reference is known.
+	// Pay is Capture for many orders, by their references. It returns the orders that it paid. It leaves the other cases to
+	// Capture: orders that do not wait for payment, that another transaction has locked, or whose reference is known.
 	Pay(ctx context.Context, references map[ID]string) (paid []ID, err error)
-	// Cancel ends those of the orders that wait for their payment, but for those
-	// that another transaction holds, and returns what it ended.
+	// Cancel ends the orders that wait for payment, except those that another transaction has locked, and returns those it
+	// ended.
 	Cancel(ctx context.Context, ids []ID) ([]Return, error)
 	// Expire ends at most limit orders whose time to pay is over.
 	Expire(ctx context.Context, limit int) ([]Return, error)
-	// NextExpiry is how long the next order still has to pay, at most most.
+	// NextExpiry returns how long the next order still has to pay, at most most.
 	NextExpiry(ctx context.Context, most time.Duration) (time.Duration, error)
-	// Returns are at most limit of the units that Redis may not have back yet, of
-	// one sale or of all: any of them, so that a sale that stays closed does not
-	// keep back the others'. Returned forgets some.
+	// Returns returns at most limit of the returns that Redis may not have yet, of one sale, or of all if sale is empty. They
+	// are in random order, so that a sale that stays closed does not delay the others. Returned deletes some.
 	Returns(ctx context.Context, sale string, limit int) ([]Return, error)
 	Returned(ctx context.Context, ids []ID) error
-	// Events are changes with larger sequence numbers, none of which can still
-	// be followed by one with a smaller number.
+	// Events returns changes with larger sequence numbers. No event with a smaller number can be added after them.
 	Events(ctx context.Context, after int64, limit int) ([]Event, error)
 }
 
-// ReadStore answers for orders.
+// ReadStore reads orders.
 type ReadStore interface {
-	// Committed are those of the given orders that the database knows. A dead
-	// letter is an accepted order.
+	// Committed returns those of the given orders that the database has. Dead letters are returned as accepted orders.
 	Committed(ctx context.Context, ids []ID) (map[ID]Order, error)
-	// Statuses are those of the given orders that the database knows.
+	// Statuses returns the status of those of the given orders that the database has.
 	Statuses(ctx context.Context, ids []ID) (map[ID]Status, error)
-	// Orders are those of f, also dead letters without an order.
+	// Orders returns the orders that match f, including dead letters without an order.
 	Orders(ctx context.Context, f Filter) ([]Order, error)
 	// Holdings calls fn for every order of a sale whose units, quota or key are taken.
 	Holdings(ctx context.Context, sale string, fn func(Holding) error) error
-	// Owners are the orders that own an item's units.
+	// Owners returns the orders that own an item's units.
 	Owners(ctx context.Context, sale, item string) (map[int]ID, error)
-	// Inspect looks for what contradicts itself within the database. An order
-	// whose time to pay was over longer ago than late should have expired.
+	// Inspect looks for inconsistencies within the database. An order whose time to pay ended longer ago than late should have
+	// expired.
 	Inspect(ctx context.Context, sale string, late time.Duration) (Inspection, error)
 }

@@ -10,11 +10,11 @@ import (
 const (
 	sweepInterval = time.Second
 	sweepAge      = 5 * time.Second // Asynq itself finds a dead worker's tasks after one to two minutes
-	sweepBatches  = 4               // of an item in a turn: the sweeper helps the queue, it does not replace it
-	sweepPause    = 5 * time.Second // while commits fail: a slow database is not made slower
+	sweepBatches  = 4               // per item and turn: the sweeper supplements the queue and does not replace it
+	sweepPause    = 5 * time.Second // after a failed commit, to spare a slow database
 )
 
-// sweep commits what has been in the outbox for long, until ctx ends.
+// sweep commits orders that have been in the outbox for sweepAge, until ctx ends.
 func (w *Worker) sweep(ctx context.Context) error {
 	var pausedUntil time.Time
 	return every(ctx, sweepInterval, nil, func() {

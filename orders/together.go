@@ -8,8 +8,8 @@ import (
 	"github.com/tidegate/tidegate/internal/batch"
 )
 
-// Reads, payments and cancellations that come at the same time share statements: a statement, its round trip and its transaction cost
-// more than the row.
+// Reads, payments and cancellations that arrive at the same time share statements: a statement, its round trip and its
+// transaction cost more than the row.
 const (
 	togetherMax    = 200 // orders of a statement
 	togetherAtOnce = 2   // statements of a kind: while one waits for the disk, the next fills
@@ -24,7 +24,7 @@ func inputs[Out any](calls []*batch.Call[ID, Out]) []ID {
 	return ids
 }
 
-// giveUp gives a batch its error. If the database refused it, the fault may be one order's, so each runs again by itself.
+// giveUp sets the error of a batch. If the database refused it, a single order may be the cause, so each call runs again alone.
 func giveUp[In, Out any](calls []*batch.Call[In, Out], err error, again func([]*batch.Call[In, Out])) {
 	for i, c := range calls {
 		if len(calls) > 1 && !errors.Is(err, ErrUnavailable) {
@@ -35,7 +35,7 @@ func giveUp[In, Out any](calls []*batch.Call[In, Out], err error, again func([]*
 	}
 }
 
-// together has a call join a batch. A caller that gives up, or finds too many waiting, has ErrUnavailable.
+// together adds a call to a batch. It returns ErrUnavailable when ctx ends, or when too many calls wait.
 func together[In, Out any](ctx context.Context, b *batch.Batcher[In, Out], in In) (Out, error) {
 	out, err := b.Do(ctx, in)
 	if err != nil && (errors.Is(err, batch.ErrFull) || errors.Is(err, ctx.Err())) {

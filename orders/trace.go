@@ -14,10 +14,11 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// noSpan is every span of a service without a tracer. What only a trace needs is made after IsRecording, so that it costs nothing then.
+// noSpan is every span of a service without a tracer. Data for traces is made only if IsRecording, so that disabled tracing
+// costs nothing.
 var noSpan trace.Span = noop.Span{}
 
-// Attributes of spans. Nothing that names a buyer is among them: who reads traces is not always who may see orders.
+// Attributes of spans. None names a buyer: people who may read traces may not be allowed to see orders.
 const (
 	attrOrder    = attribute.Key("tidegate.order_id")
 	attrSale     = attribute.Key("tidegate.sale")
@@ -28,7 +29,7 @@ const (
 
 var messaging = semconv.MessagingSystemKey.String("asynq")
 
-// trace returns the span of a reservation, or of a repeat's question for one, or noSpan.
+// trace returns the span of a reservation or a replay, or noSpan.
 func (a *Attempt) trace(ctx context.Context, as standing) (context.Context, trace.Span) {
 	if a.s.opts.Tracer == nil {
 		return ctx, noSpan
@@ -56,8 +57,8 @@ func endReserve(span trace.Span, out *Outcome, err error) {
 // traceLinks is the header with the producers of all orders of a task, as traceparents joined by commas.
 const traceLinks = "tidegate-links"
 
-// traceEnqueue returns a producer's span for each order that somebody traces, in its trace, and the headers that lead the consumer
-// to them. The consumer goes on in the first one's trace, to which the others are linked. Without traces there are no headers.
+// traceEnqueue returns a producer span for each traced order, in its trace, and the headers that link the consumer to them. The
+// consumer's span belongs to the trace of the first order; the others are linked to it. Without traces there are no headers.
 func (s *Service) traceEnqueue(ctx context.Context, batch []offered, task, queue string) ([]trace.Span, map[string]string) {
 	if s.opts.Tracer == nil {
 		return nil, nil
@@ -111,8 +112,8 @@ func (s *Service) traceHandle(ctx context.Context, task *asynq.Task) (context.Co
 		semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(id)))
 }
 
-// traceBatch returns the span of a transaction, which is linked to the orders that it is for. It belongs to the trace of the first:
-// a sampler that keeps few traces would seldom keep a batch whose trace is its own.
+// traceBatch returns the span of a transaction, which is linked to its orders. It belongs to the trace of the first one: a
+// sampler with a low rate would rarely keep a separate trace.
 func (s *Service) traceBatch(ctx context.Context, orders int, from []trace.SpanContext) (context.Context, trace.Span) {
 	if s.opts.Tracer == nil {
 		return ctx, noSpan
@@ -142,7 +143,7 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// fail says of what kind an error is. Its text may name what is nobody's business.
+// fail records the kind of an error. It omits the text, which may contain personal data.
 func fail(span trace.Span, err error) {
 	if err == nil || !span.IsRecording() {
 		return

@@ -26,8 +26,8 @@ type Check struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// verifyLooks is how often a breach has to be seen. What is in flight moves
-// between a look at Redis and one at the database; a breach stays.
+// verifyLooks is how often a breach has to be seen. Data in flight moves between the read of Redis and that of the database; a
+// real breach stays.
 const (
 	verifyLooks = 3
 	verifyPause = 50 * time.Millisecond
@@ -36,9 +36,8 @@ const (
 // expiredWithin is how long after the end of its time to pay an order has to be expired.
 const expiredWithin = 10 * time.Second
 
-// Verify checks, on the running system, every invariant of a sale that Redis
-// and the database can answer together. It changes nothing. It returns
-// ErrUnknownSale, and ErrUnavailable or ErrRecovering when nobody can tell now.
+// Verify checks, on the running system, every invariant of a sale that Redis and the database show together. It changes
+// nothing. It returns ErrUnknownSale, and ErrUnavailable or ErrRecovering when the check is not possible now.
 func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 	l, err := s.listing(sale)
 	if err != nil {
@@ -78,7 +77,7 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 	return checks(breaches, &seen, queued), nil
 }
 
-// audit is what a look counted.
+// audit is the counts of one look.
 type audit struct {
 	units    places
 	pending  int // orders
@@ -86,8 +85,7 @@ type audit struct {
 	database Inspection
 }
 
-// audit takes one look: at what the database says is on its way back, at every
-// item in Redis, then at the database.
+// audit takes one look: it reads the returns from the database, then every item in Redis, and then the database.
 func (s *Service) audit(ctx context.Context, l *listing) (map[Breach]struct{}, audit, error) {
 	var sum audit
 	before, err := s.returns(ctx, l.ID)
@@ -145,7 +143,7 @@ func (s *Service) audit(ctx context.Context, l *listing) (map[Breach]struct{}, a
 	return breaches, sum, nil
 }
 
-// returns are the orders whose units are on their way back, by item.
+// returns lists the orders whose units are being returned, by item.
 func (s *Service) returns(ctx context.Context, sale string) (map[string]map[ID]*Return, error) {
 	list, err := s.store.Returns(ctx, sale, math.MaxInt32)
 	if err != nil {
@@ -193,15 +191,14 @@ func (s *Service) open(ctx context.Context, sh *shelf, coming map[ID]*Return) (*
 	return b, d.err
 }
 
-// remembered reads how Redis knows an item's buyers and keys. It takes many
-// round trips, between which the sale goes on: whole, a long sale's would keep
-// Redis from everybody for a tenth of a second. An order reserved, or ended,
-// since the item's books were read is out of place in this look only.
+// remembered reads an item's buyers and keys from Redis. It takes many round trips, between which the sale goes on: reading
+// those of a long sale at once would block Redis for a tenth of a second. An order that was reserved or ended after the item's
+// books were read is inconsistent in this look only.
 func (s *Service) remembered(ctx context.Context, sh *shelf, b *books) error {
 	b.marks, b.keys = make(map[string]mark), make(map[string]string)
 	if err := s.scan(ctx, sh.keys[5], func(buyer, text string) {
 		units, ids, _ := strings.Cut(text, " ")
-		n, _ := strconv.Atoi(units) // 0 is told as the mark's units not being its orders'
+		n, _ := strconv.Atoi(units) // an unreadable number counts as 0, which is reported as a mismatch
 		b.marks[buyer] = mark{n, ids}
 	}); err != nil {
 		return err
@@ -211,7 +208,7 @@ func (s *Service) remembered(ctx context.Context, sh *shelf, b *books) error {
 	})
 }
 
-// scan reads a hash in parts; what is there all the while is read.
+// scan reads a hash in parts. It reads all fields that exist during the whole scan.
 func (s *Service) scan(ctx context.Context, key string, fn func(field, value string)) error {
 	for cursor := uint64(0); ; {
 		pairs, next, err := s.base.HScan(ctx, key, cursor, "", loadChunk).Result()
@@ -227,7 +224,7 @@ func (s *Service) scan(ctx context.Context, key string, fn func(field, value str
 	}
 }
 
-// checks sorts breaches by invariant, and says what was compared where there is none.
+// checks groups breaches by invariant, and describes what was compared if there are none.
 func checks(breaches map[Breach]struct{}, a *audit, queued int) []Check {
 	u, db := a.units, a.database
 	list := []Check{
@@ -267,8 +264,8 @@ func checks(breaches map[Breach]struct{}, a *audit, queued int) []Check {
 	})
 }
 
-// queued counts tasks of all sales by their state. It counts Asynq's own
-// keys: the inspector knows no queue any more once Redis forgot, and reads far more.
+// queued counts the tasks of all sales by state. It reads Asynq's keys directly: the inspector finds no queues after Redis lost
+// its data, and reads far more.
 func (s *Service) queued(ctx context.Context) (map[string]int, error) {
 	counts := make(map[string][]*redis.IntCmd)
 	_, err := s.queue.Pipelined(ctx, func(p redis.Pipeliner) error {

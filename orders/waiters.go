@@ -2,10 +2,10 @@ package orders
 
 import "sync"
 
-// anyOrder is what those wait for who wait for a change of whichever order.
+// anyOrder is the id under which callers wait for a change of any order.
 var anyOrder ID
 
-// waiters are those who wait for an order to change. Safe for concurrent use.
+// waiters wakes callers that wait for an order to change. Safe for concurrent use.
 type waiters struct {
 	mu      sync.Mutex
 	waiting map[ID]map[chan struct{}]struct{} // guarded by mu
@@ -17,8 +17,7 @@ func newWaiters() *waiters {
 	return &waiters{waiting: make(map[ID]map[chan struct{}]struct{}), stopped: make(chan struct{})}
 }
 
-// wait returns a channel that gets a value whenever the order may have
-// changed, and what to call when nobody listens to it any more.
+// wait returns a channel that receives a value whenever the order may have changed, and a function that removes the channel.
 func (w *waiters) wait(id ID) (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	w.mu.Lock()

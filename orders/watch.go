@@ -8,9 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// watch reads the sales and makes sure that Redis knows them, whenever
-// somebody says that they changed or the fence that Redis may be another one,
-// and every second, in case nobody was heard.
+// watch reads the sales and makes sure that Redis has them, every second, and whenever a bulletin reports a change or the fence
+// detects another Redis.
 func (s *Service) watch(ctx context.Context) error {
 	generation := s.fence.generation.Load()
 	return every(ctx, time.Second, s.fence.changed, func() {
@@ -39,11 +38,10 @@ func (s *Service) watch(ctx context.Context) error {
 	})
 }
 
-// compare makes sure that the server that holds each item now is the one it
-// was loaded into, and that it has the latest definition. What is not so is
-// suspected of being forgotten.
+// compare checks that the server that holds each item now is the one it was loaded into, and that it has the latest definition.
+// It updates the definition, and marks the sales of lost items for recovery.
 func (s *Service) compare(ctx context.Context, shelves ...*shelf) error {
-	generation := s.fence.generation.Load() // before all questions: a server that is replaced meanwhile raises it
+	generation := s.fence.generation.Load() // read before all queries: a server that is replaced meanwhile raises it
 	known, err := s.known(ctx, shelves)
 	if err != nil {
 		return err
@@ -68,9 +66,8 @@ func (s *Service) compare(ctx context.Context, shelves ...*shelf) error {
 	return nil
 }
 
-// known returns the revision in which each item is known to the server that
-// holds it now, or -1 when that is not the one the item was loaded into, or the
-// item has a leader of another epoch.
+// known returns the revision of each item on the server that holds it now, or -1 when that is not the one the item was loaded
+// into, the item is being recovered, or its leader in Redis is a later one.
 func (s *Service) known(ctx context.Context, shelves []*shelf) ([]int64, error) {
 	runs := make(map[string]string) // of each server, asked once
 	now := make([]string, len(shelves))
@@ -106,7 +103,7 @@ func (s *Service) known(ctx context.Context, shelves []*shelf) ([]int64, error) 
 	return revisions, nil
 }
 
-// runOf is the run id of the server that holds a key. It asks each server once and notes it in runs.
+// runOf returns the run id of the server that holds a key. It asks each server once and stores the answer in runs.
 func (s *Service) runOf(ctx context.Context, key string, runs map[string]string) (string, error) {
 	var server infoer = s.base
 	addr := ""
@@ -125,8 +122,8 @@ func (s *Service) runOf(ctx context.Context, key string, runs map[string]string)
 	return run, err
 }
 
-// verified returns the fence's generation once Redis is known to be the one
-// that the item was loaded into. ErrRecovering says that it is not.
+// verified returns the fence's generation once Redis is verified to be the server that the item was loaded into, otherwise
+// ErrRecovering.
 func (s *Service) verified(ctx context.Context, sh *shelf) (generation int64, err error) {
 	generation = s.fence.generation.Load()
 	if sh.generation.Load() == generation {
@@ -142,7 +139,7 @@ func (s *Service) verified(ctx context.Context, sh *shelf) (generation int64, er
 	return generation, err
 }
 
-// suspectForgotten has somebody look whether Redis still knows the item.
+// suspectForgotten schedules a check of whether Redis still has the item, which recovers the sale if it does not.
 func (s *Service) suspectForgotten(sh *shelf) { s.suspectSale(sh.sale.ID) }
 
 func (s *Service) suspectSale(sale string) {

@@ -15,7 +15,7 @@ import (
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
-// concurrency is how many tasks are in work. Together they bound a batch.
+// concurrency is how many tasks are processed at once. Together they bound a batch.
 const concurrency = 64
 
 // Worker writes accepted orders to the database. The zero value is not usable.
@@ -29,7 +29,7 @@ func NewWorker(s *Service) *Worker {
 	return &Worker{s: s, committer: newCommitter(s)}
 }
 
-// Run works until ctx ends, and then finishes what it has in work.
+// Run works until ctx ends, and then finishes the tasks in progress.
 func (w *Worker) Run(ctx context.Context) error {
 	// The committer outlives the server, whose handlers wait for it.
 	committing, stopCommitter := context.WithCancel(context.WithoutCancel(ctx))
@@ -65,8 +65,8 @@ func (w *Worker) config() asynq.Config {
 		Concurrency:       concurrency,
 		Queues:            queues,
 		TaskCheckInterval: pollInterval,
-		// Whatever a handler returns will work later; counting it as a failure
-		// would lead to the archive, which forgets.
+		// Whatever a handler returns will succeed later; counting it as a failure would move the task to the archive, which
+		// drops tasks.
 		IsFailure:      func(error) bool { return false },
 		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return retryDelay() },
 		Logger:         AsynqLogger{w.s.opts.Logger},
