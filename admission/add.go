@@ -2,9 +2,10 @@ package admission
 
 import "context"
 
-// Add counts req in every rule that matches it, whether it fits or not: for a business that is done already. Check before it, Add after
-// it, and whatever comes in between is let in by both; Charge does both at one instant. What direct rules say makes no difference, nor does
-// the ID. While the store is away those rules count that are local. The error is ErrUnavailable, if a rule is closed, or ErrInvalidRequest.
+// Add counts req in every matching rule even where it does not fit. Use it for a business operation that has already taken place. With a
+// Check before the operation and an Add after it, concurrent requests can pass the Check in between; Charge checks and counts atomically.
+// Direct rules and the ID are ignored. While the store is unavailable only rules with `on_store_error: local` count. The error is
+// ErrUnavailable if a matching rule is `closed`, or ErrInvalidRequest.
 func (g *Gate) Add(ctx context.Context, req Request) error {
 	p, rules, err := g.allMatching(&req)
 	if err != nil {
@@ -21,7 +22,7 @@ func (g *Gate) Add(ctx context.Context, req Request) error {
 	return err
 }
 
-// allMatching plans req, and gives it its defaults, for all rules that match it.
+// allMatching fills in the defaults of req and plans it for all rules that match it.
 func (g *Gate) allMatching(req *Request) (*plan, *Rules, error) {
 	if err := req.validate(); err != nil {
 		return nil, nil, err

@@ -8,8 +8,8 @@ import (
 
 // decideAlone decides without the store, which failed with cause.
 func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []Verdict, rules *Rules, cause error) (Decision, error) {
-	// A cost above the limit and a direct rule need no store, unless a rule above them could be the first to refuse. What is refused by
-	// them is counted by none; but what has happened is counted.
+	// A cost above the limit and a direct rule need no store, unless an earlier rule could be the first to refuse. A refusal by them is
+	// not counted in any rule. In mode Add the request has already happened, so it is counted.
 	first := slices.IndexFunc(verdicts, func(v Verdict) bool { return !v.Admitted && !v.Shadow })
 	refused := first >= 0 && call.Mode != Add
 	if refused && (!rules.first || first <= p.of[0]) {
@@ -20,7 +20,7 @@ func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []V
 		local.Mode = Check
 	}
 	p.of = nil
-	unknown := make([]bool, len(verdicts)) // what only the store could say
+	unknown := make([]bool, len(verdicts)) // only the store could decide these
 	for i, at := range of {
 		unknown[at] = !refused || verdicts[at].Admitted
 		r := p.claims[at].rule
@@ -55,12 +55,12 @@ func (g *Gate) decideAlone(ctx context.Context, call Call, p *plan, verdicts []V
 	return d, nil
 }
 
-// refusals returns those of verdicts that refuse.
+// refusals returns the verdicts that refuse.
 func refusals(verdicts []Verdict) []Verdict {
 	return slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return v.Admitted })
 }
 
-// shareOf makes t this process' part of it. Nobody is banned by a part of a limit.
+// shareOf scales t to this process' share of the limit. It drops the strikes: a share of a limit never bans.
 func (g *Gate) shareOf(t Tally) Tally {
 	t.Limit, t.Burst, t.Strikes = g.share(t.Limit), g.share(t.Burst), nil
 	if t.Base != nil {
@@ -71,7 +71,7 @@ func (g *Gate) shareOf(t Tally) Tally {
 	return t
 }
 
-// share is this process' part of a limit.
+// share is this process' share of a limit.
 func (g *Gate) share(limit int) int {
 	if limit <= 0 {
 		return limit

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// BanKind is what a ban excludes. Closed set; the same word stands in JSON, keys and logs.
+// BanKind is what a ban excludes. It is a closed set; the same word is used in JSON, keys and logs.
 type BanKind string
 
 // The kinds of bans.
@@ -17,52 +17,52 @@ const (
 	BanDevice  BanKind = "device"
 )
 
-// A BanTarget is whom a ban excludes. ParseBanTarget makes its value canonical.
+// A BanTarget is the subject that a ban excludes. ParseBanTarget makes its value canonical.
 type BanTarget struct {
 	Kind  BanKind
 	Value string
 }
 
-// A Ban keeps a target out until a time. It is a plain value.
+// A Ban excludes a target until a point in time. It is a plain value.
 type Ban struct {
 	BanTarget
-	Reason string    // an operator's own words, or empty
+	Reason string    // free text by the operator, or empty
 	Rule   string    // the rule that banned, or empty
 	Since  time.Time // on the store's clock
-	Until  time.Time // no later than Since: the ban has been lifted
-	Times  int       // bans of this target in a row, with this one
-	Change int64     // of two states of one ban the later has the higher one; 0 outside a store
+	Until  time.Time // not after Since: the ban has been lifted
+	Times  int       // consecutive bans of this target, including this one
+	Change int64     // version of the ban, higher for the later state; 0 outside a store
 }
 
-// lifted reports whether b was ended by hand.
+// lifted reports whether b was lifted by an operator.
 func (b *Ban) lifted() bool { return !b.Until.After(b.Since) }
 
-// MaxBans is how many targets a store remembers at once, banned now or lately. A store that is full bans nobody else.
+// MaxBans is how many targets a store remembers at once, banned now or recently. A full store accepts no further bans.
 const MaxBans = 1_000_000
 
 const (
 	maxBanLength  = 10 * 366 * 24 * time.Hour
-	banMemory     = 24 * time.Hour // how long a ban is remembered after its end where its order does not say
-	maxBanEvents  = 10_000         // kept for a history that is away; then the oldest go
+	banMemory     = 24 * time.Hour // how long a ban is remembered after its end by default
+	maxBanEvents  = 10_000         // kept while the history is unavailable; then the oldest are dropped
 	banEventsPage = 100
-	banPage       = 500              // bans in one answer, besides those that were asked for
-	aliveFor      = 15 * time.Second // after a process was last heard of
+	banPage       = 500              // bans in one reply, besides the ones asked for
+	aliveFor      = 15 * time.Second // after a process' last message
 )
 
-// A BanOrder asks for a ban.
+// A BanOrder is an order to ban a target.
 type BanOrder struct {
 	BanTarget
 	Reason  string
 	Rule    string
 	For     time.Duration
-	Growing bool          // doubled for every ban of the target that ended less than AtMost ago
-	AtMost  time.Duration // the longest that a growing ban becomes; 0 means 24 h
+	Growing bool          // doubled for each previous ban of the target that ended less than AtMost ago
+	AtMost  time.Duration // maximum length of a growing ban; 0 means 24 h
 }
 
-// remembered is how long after its end a ban makes the next one longer.
+// remembered returns how long after its end a ban still makes the next one longer.
 func (o *BanOrder) remembered() time.Duration { return cmp.Or(o.AtMost, banMemory) }
 
-// length is that of the times-th ban in a row.
+// length returns the length of the times-th ban in a row.
 func (o *BanOrder) length(times int) time.Duration {
 	length, most := o.For, max(o.For, o.remembered())
 	for ; o.Growing && times > 1 && length < most; times-- {
@@ -83,7 +83,7 @@ func (o *BanOrder) validate() error {
 	return nil
 }
 
-// A BanEvent is a ban as it was made or lifted, for a history.
+// A BanEvent records that a ban was made or lifted, for a history.
 type BanEvent struct {
 	ID string // unique
 	At time.Time
@@ -91,26 +91,26 @@ type BanEvent struct {
 	Lifted bool
 }
 
-// BanNews is what a process tells the store about bans.
+// BanNews is what a process sends to the store about bans.
 type BanNews struct {
-	Process string // its name: it counts as alive for 15 s
+	Process string // its name; the process counts as alive for 15 s
 	Since   int64  // Cursor of the last BanState, 0 for all bans in force
 	Put     []BanOrder
 	Lift    []BanTarget
-	Restore []Ban       // put back as they are, unless the store knows the target
-	Ask     []BanTarget // how do these stand
-	Logged  []string    // IDs of events that need not be reported again
-	History bool        // tell events
+	Restore []Ban       // restored unchanged, unless the store has the target
+	Ask     []BanTarget // return the state of these
+	Logged  []string    // IDs of events to drop because they are recorded
+	History bool        // return events
 }
 
-// BanState is what the store tells a process about bans.
+// BanState is the store's reply to BanNews.
 type BanState struct {
 	At        time.Time // the store's clock
-	Origin    string    // another one than before: the store had forgotten everything
+	Origin    string    // a new value means that the store has lost its data
 	Cursor    int64
 	Processes int        // alive, at least 1
-	Bans      []Ban      // changed since, also by the news; those lifted as well. And whatever the news put, lifted or asked for, as it is now
+	Bans      []Ban      // changed after BanNews.Since, lifted ones included; also the current state of what the news put, lifted or asked for
 	More      bool       // there are more changes: ask again with this Cursor
 	Lifted    int        // bans that the news ended
-	Events    []BanEvent // not yet logged, oldest first, at most 100; none unless asked for
+	Events    []BanEvent // not yet recorded, oldest first, at most 100; only if asked for
 }

@@ -2,7 +2,7 @@ package admission
 
 import "net/netip"
 
-// neverBanned returns the list of `bans: {allow: …}` that has the user, the device or the address, or "".
+// neverBanned returns the list of `bans: {allow: …}` that contains the user, the device or the address, or "".
 func (r *Rules) neverBanned(user, device string, ip netip.Addr) (list string) {
 	ip = ip.Unmap().WithZone("")
 	for _, l := range r.never {
@@ -13,8 +13,8 @@ func (r *Rules) neverBanned(user, device string, ip netip.Addr) (list string) {
 	return ""
 }
 
-// spares says why a target may not be banned, or nothing if it may. A network may be banned around an address that is never
-// kept out.
+// spares returns why a target must not be banned, or "" if it may be banned. A network that contains an allowed address may be banned;
+// that address is still admitted.
 func (r *Rules) spares(t BanTarget) (why string) {
 	switch t.Kind {
 	case BanUser:

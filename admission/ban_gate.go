@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// banned returns the ban that keeps req out, and the rest of it. Whoever the rules allow for good is not kept out.
+// banned returns the ban that excludes req, and the time left of it. Callers on an allow list are not excluded.
 func (g *Gate) banned(rules *Rules, req *Request) (b Ban, left time.Duration, ok bool) {
 	held := g.bans.find(req.User, req.Device, req.IP)
 	if held == nil {
@@ -18,7 +18,7 @@ func (g *Gate) banned(rules *Rules, req *Request) (b Ban, left time.Duration, ok
 	if rules.neverBanned(req.User, "", req.IP) != "" {
 		return Ban{}, 0, false
 	}
-	// A device on the list is spared the bans of itself only: its name is the client's own word.
+	// A device on the list is only exempt from bans of that device, because clients choose their device name themselves.
 	if rules.neverBanned("", req.Device, netip.Addr{}) != "" {
 		if held = g.bans.find(req.User, "", req.IP); held == nil {
 			return Ban{}, 0, false
@@ -28,12 +28,12 @@ func (g *Gate) banned(rules *Rules, req *Request) (b Ban, left time.Duration, ok
 	return held.Ban, left, left > 0
 }
 
-// Banned returns the ban that keeps req out, if there is one, and the rest of it. It asks nobody.
+// Banned returns the ban that excludes req, if there is one, and the time left of it. It makes no network call.
 func (g *Gate) Banned(req Request) (b Ban, left time.Duration, ok bool) {
 	return g.banned(g.Rules(), &req)
 }
 
-// refusedByBan is the decision on a banned caller.
+// refusedByBan returns the decision for a banned caller.
 func refusedByBan(b Ban, left time.Duration, version string) Decision {
 	return Decision{
 		Action: ActionBan, Reason: Banned, Rule: b.Rule, Limit: Unlimited, Remaining: Unlimited, RetryAfter: left, ResetAfter: left,
@@ -41,14 +41,14 @@ func refusedByBan(b Ban, left time.Duration, version string) Decision {
 	}
 }
 
-// order is the ban that r asks for.
+// order returns the ban that r orders for target.
 func (r *rule) order(target BanTarget) BanOrder {
 	e := &r.onExceed
 	return BanOrder{BanTarget: target, Rule: r.name, For: e.length, Growing: e.growing, AtMost: e.atMost}
 }
 
-// ban bans target as c's rule asks for, within the given time, and makes v say so. If the store does not answer, v stays a plain refusal
-// and the next pulse bans. Whoever may not be banned, or has a name that no ban can have, is only refused.
+// ban bans target as c's rule demands, within the given time, and sets v to the ban. If the store does not answer, v stays a plain
+// refusal and the next pulse bans. A target that may not be banned, or whose name is not valid for a ban, is only refused.
 func (g *Gate) ban(ctx context.Context, within time.Duration, c *claim, v *Verdict, target BanTarget) {
 	target, ok := g.bannable(target)
 	if !ok {
@@ -68,7 +68,7 @@ func (g *Gate) ban(ctx context.Context, within time.Duration, c *claim, v *Verdi
 	}
 }
 
-// banTarget bans whom refusals without the store have brought so far, with the next pulse.
+// banTarget bans target with the next pulse; refusals without the store have reached the limit of r's strikes.
 func (g *Gate) banTarget(r *rule, target BanTarget) {
 	if target, ok := g.bannable(target); ok {
 		g.banLater(r.order(target))
@@ -86,7 +86,7 @@ func (g *Gate) bannable(t BanTarget) (canonical BanTarget, ok bool) {
 	return t, err == nil && g.Rules().spares(t) == ""
 }
 
-// exchange puts news to the store and takes in what it answers.
+// exchange sends news to the store and applies the reply.
 func (g *Gate) exchange(ctx context.Context, news BanNews) (BanState, error) {
 	news.Process, news.Since = g.process, g.bans.known()
 	state, err := g.store.Exchange(ctx, g.keys.bans(), news)
@@ -98,7 +98,7 @@ func (g *Gate) exchange(ctx context.Context, news BanNews) (BanState, error) {
 	return state, nil
 }
 
-// find returns the last state of a target.
+// find returns the latest state of a target.
 func (s *BanState) find(t BanTarget) (Ban, bool) {
 	for _, b := range slices.Backward(s.Bans) {
 		if b.BanTarget == t {
@@ -108,7 +108,7 @@ func (s *BanState) find(t BanTarget) (Ban, bool) {
 	return Ban{}, false
 }
 
-// Bans returns the bans in force, as this process knows them, by kind and value.
+// Bans returns the bans in force that this process has received, sorted by kind and value.
 func (g *Gate) Bans() []Ban {
 	held := g.bans.running(g.now())
 	bans := make([]Ban, len(held))
@@ -121,9 +121,9 @@ func (g *Gate) Bans() []Ban {
 	return bans
 }
 
-// Ban bans by order, and returns the ban as it is. An order without a rule replaces the ban in force; one with a rule never shortens
-// it. The error is ErrBanRefused if the rules' list `bans: {allow: …}` has the target or if it is this machine, ErrInvalidRequest,
-// or ErrUnavailable; the ban may then have been made, and around ErrFull it has not.
+// Ban executes order and returns the resulting ban. An order without a rule replaces the ban in force; an order with a rule never
+// shortens it. The error is ErrBanRefused if the target is on the rules' list `bans: {allow: …}` or is this machine, ErrInvalidRequest,
+// or ErrUnavailable. After ErrUnavailable the ban may have been made, unless it wraps ErrFull.
 func (g *Gate) Ban(ctx context.Context, order BanOrder) (Ban, error) {
 	target, err := ParseBanTarget(string(order.Kind), order.Value)
 	if err != nil {
@@ -149,15 +149,15 @@ func (g *Gate) Ban(ctx context.Context, order BanOrder) (Ban, error) {
 	return b, nil
 }
 
-// Lift ends the ban of a target, everywhere, and nothing else: what rules have counted stays. ok is false if there was none. The error
-// is ErrUnavailable or ErrInvalidRequest.
+// Lift ends the ban of a target in all processes. What rules have counted stays. ok is false if there was no ban. The error is
+// ErrUnavailable or ErrInvalidRequest.
 func (g *Gate) Lift(ctx context.Context, target BanTarget) (ok bool, err error) {
 	target, err = ParseBanTarget(string(target.Kind), target.Value)
 	if err != nil {
 		return false, err
 	}
 	k, _ := target.listed()
-	held := g.bans.get(k) // which the store may have forgotten
+	held := g.bans.get(k) // the store may have lost it
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout)
 	defer cancel()
 	state, err := g.exchange(ctx, BanNews{Lift: []BanTarget{target}})

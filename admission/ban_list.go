@@ -9,40 +9,39 @@ import (
 
 const (
 	maxPending = 1000             // orders that wait for the store
-	putBatch   = 100              // orders that it gets at once
-	liftedFor  = 10 * time.Second // longer than any answer of the store is on its way
+	putBatch   = 100              // orders per exchange
+	liftedFor  = 10 * time.Second // longer than any reply of the store takes
 )
 
-// A banList is the bans in force as this process knows them, so that a request is held against them without a round trip.
-// It is safe for concurrent use.
+// A banList holds the bans in force in this process, so that checking a request needs no round trip. It is safe for concurrent use.
 //
-// When a ban ends is a matter of this process' own clock: what is left of it is reckoned from the store's clock as the store told of it,
-// so that the clocks of two machines are never compared.
+// The list uses only this process' own clock to end bans: it computes the time left from the store's clock in the store's reply. The
+// clocks of two machines are never compared.
 type banList struct {
 	*banTables
 	alive atomic.Int64
-	// The lengths of the prefixes of networks, for each of which there is a look: bit 0 is the widest.
+	// Bit sets of the prefix lengths in use, bit 0 the shortest. find looks once for each.
 	lengths4, lengths6 atomic.Uint64
 
-	news chan struct{} // of one place: something is to be told or learned
+	news chan struct{} // capacity 1: there is news to send or to fetch
 
 	mu         sync.Mutex
 	origin     string // guarded by mu: of the store
 	generation int    // guarded by mu: changes of two generations cannot be compared
 	cursor     int64  // guarded by mu: changes up to this one are known
 	lost       bool   // guarded by mu: the store has forgotten something
-	// What was lifted a moment ago, so that an answer which is late does not bring it back.
+	// Recently lifted bans, so that a late reply does not restore them.
 	lifted  map[BanTarget]*heldBan // guarded by mu
-	pending []BanOrder             // guarded by mu: to be put with the next pulse
+	pending []BanOrder             // guarded by mu: for the next pulse
 	swept   int64                  // guarded by mu: when the list was last swept
 }
 
 func newBanList() *banList { return &banList{banTables: newBanTables(), news: make(chan struct{}, 1)} }
 
-// processes is how many were alive when the store was last heard of, at least 1.
+// processes returns how many processes were alive at the last reply of the store, at least 1.
 func (l *banList) processes() int { return int(max(1, l.alive.Load())) }
 
-// find returns the ban that keeps a caller out for longest; it may have ended.
+// find returns the ban that excludes a caller for the longest time; it may have ended.
 func (l *banList) find(user, device string, ip netip.Addr) *heldBan {
 	if l.size() == 0 {
 		return nil
@@ -67,7 +66,7 @@ func (l *banList) find(user, device string, ip netip.Addr) *heldBan {
 	return longest
 }
 
-// longer returns the ban that ends later; nil is none.
+// longer returns the ban that ends later; either may be nil.
 func longer(a, b *heldBan) *heldBan {
 	if a == nil || b != nil && b.ends > a.ends {
 		return b
@@ -75,7 +74,7 @@ func longer(a, b *heldBan) *heldBan {
 	return a
 }
 
-// hold is called under mu.
+// hold stores b under k. The caller holds mu.
 func (l *banList) hold(k banKey, b *heldBan) {
 	if k.kind == BanNetwork {
 		if k.net.is4 {
@@ -87,13 +86,13 @@ func (l *banList) hold(k banKey, b *heldBan) {
 	l.put(k, b)
 }
 
-// apply takes in what the store answered to news with this cursor, at now.
+// apply takes in the store's reply to news with this cursor, at now.
 func (l *banList) apply(state *BanState, since, now int64) {
 	l.alive.Store(int64(state.Processes))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if state.Origin != l.origin || state.Cursor < since {
-		// The numbers of the changes that are known mean nothing any more, and others may have been missed.
+		// The known change numbers are void, and changes may have been missed.
 		l.lost = l.lost || l.origin != ""
 		l.origin, l.cursor = state.Origin, 0
 		l.generation++
@@ -131,7 +130,7 @@ func (l *banList) take(b *Ban, at time.Time, now int64) {
 	l.lifted[b.BanTarget] = &heldBan{*b, now, l.generation}
 }
 
-// sweep forgets what has ended by now. It looks at every ban, so it does nothing if it has just done so.
+// sweep drops bans that have ended. It looks at every ban, so it does nothing if the last sweep was recent.
 func (l *banList) sweep(now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +176,7 @@ func (l *banList) running(now int64) []*heldBan {
 	return bans
 }
 
-// later keeps an order for the next pulse. More than maxPending are dropped: whoever earned them goes on to earn them.
+// later keeps an order for the next pulse. Orders beyond maxPending are dropped: further refusals order the ban again.
 func (l *banList) later(order BanOrder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +185,7 @@ func (l *banList) later(order BanOrder) {
 	}
 }
 
-// owed returns some of the orders that were kept.
+// owed removes and returns some of the pending orders.
 func (l *banList) owed() []BanOrder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,14 +201,14 @@ func (l *banList) known() (cursor int64) {
 	return l.cursor
 }
 
-// lose makes forgotten report again.
+// lose makes the next call of forgotten return true.
 func (l *banList) lose() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost = true
 }
 
-// forgotten reports, once, whether the store has forgotten what is known here.
+// forgotten reports, once, whether the store has lost bans that this process holds.
 func (l *banList) forgotten() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

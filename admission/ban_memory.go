@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// banBooks are the bans that a MemoryStore keeps, by key. The zero value is empty; it is safe for concurrent use.
+// banBooks are the bans in a MemoryStore, by key. The zero value is empty. It is safe for concurrent use.
 type banBooks struct {
 	mu    sync.Mutex
 	books map[string]*banBook // guarded by mu
-	most  int                 // targets of a book, 0 means MaxBans
+	most  int                 // targets in one book; 0 means MaxBans
 }
 
 // A banBook is the bans of one key, as lua/bans.lua keeps them in Redis. It is not safe for concurrent use.
@@ -29,11 +29,11 @@ type banBook struct {
 	alive  map[string]int64
 }
 
-// A bookedBan is a ban with what the next one of its target depends on.
+// A bookedBan is a ban with the state that determines the length of the next one.
 type bookedBan struct {
 	Ban
 	ends   int64 // µs: of the ban, however it ended
-	memory int64 // µs for which that is remembered
+	memory int64 // µs after ends for which the ban is remembered
 }
 
 func newBanBook(most int) *banBook {
@@ -63,7 +63,7 @@ func (s *MemoryStore) Exchange(_ context.Context, key string, news BanNews) (Ban
 	return state, nil
 }
 
-// exchange is one turn of lua/bans.lua.
+// exchange does what lua/bans.lua does.
 func (b *banBook) exchange(now int64, news *BanNews) BanState {
 	b.tidy(now)
 	for i := range news.Put {
@@ -113,7 +113,7 @@ func (b *banBook) put(now int64, o *BanOrder) {
 		times = before.Times + 1
 	}
 	ends := now + o.length(times).Microseconds()
-	// A rule does not shorten a ban, and refusals during its own do not prolong it: they are what a ban is made of.
+	// A rule never shortens a ban, and refusals during a ban do not extend it: a banned caller is always refused.
 	stands := running && o.Rule != "" && (before.Rule == o.Rule || before.ends >= ends)
 	if stands || before == nil && !b.room(now) {
 		return
@@ -144,7 +144,7 @@ func (b *banBook) lift(now int64, t BanTarget) bool {
 	return true
 }
 
-// write makes ban the last change.
+// write stores ban as the latest change.
 func (b *banBook) write(now int64, ban *bookedBan) {
 	b.last = max(b.last+1, now)
 	ban.Change = b.last
@@ -167,8 +167,7 @@ func (b *banBook) tell(now int64, ban *bookedBan, lifted bool) {
 	}
 }
 
-// tidy forgets some of what need not be remembered, and who is not alive. A map yields its entries in random order, so that all
-// have their turn.
+// tidy drops some of the expired bans and processes. Map iteration is random, so every entry is checked eventually.
 func (b *banBook) tidy(now int64) {
 	looked := 0
 	for t, e := range b.known {
@@ -186,7 +185,7 @@ func (b *banBook) tidy(now int64) {
 	}
 }
 
-// room reports whether another target can be remembered. One that is banned no more makes room.
+// room reports whether another target can be stored. It drops expired bans to make room.
 func (b *banBook) room(now int64) bool {
 	if len(b.known) < b.most {
 		return true
@@ -200,7 +199,7 @@ func (b *banBook) room(now int64) bool {
 	return false
 }
 
-// since returns what has changed since news.Since, the oldest first, and then what news asked for.
+// since returns the bans that changed after news.Since, oldest first, followed by those that news asked for.
 func (b *banBook) since(now int64, news *BanNews) []Ban {
 	var bans []Ban
 	for e := b.order.Back(); e != nil; e = e.Prev() {

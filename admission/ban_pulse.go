@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	pulseEvery    = 5 * time.Second       // bans, and who is alive
-	pulseGap      = 10 * time.Millisecond // between two pulses that were called for: a storm of bans must not become one of questions
-	restoreBatch  = 100                   // bans that the store gets back at once: few enough for some milliseconds
+	pulseEvery    = 5 * time.Second       // bans, and which processes are alive
+	pulseGap      = 10 * time.Millisecond // minimum between two requested pulses, so that a storm of bans does not become a storm of requests
+	restoreBatch  = 100                   // bans restored in one call: takes the store a few milliseconds
 	historyWithin = 5 * time.Second
 )
 
-// BanHistory is told of bans.
+// BanHistory records bans.
 type BanHistory interface {
-	// Record keeps events; one with a known ID is kept already. An error means that they will be told again.
+	// Record stores events and skips those whose ID is stored already. After an error the same events are sent again.
 	Record(ctx context.Context, events []BanEvent) error
 }
 
-// followBans learns of bans until ctx ends: at once when a process says that there is something to learn, and every five seconds.
+// followBans fetches bans until ctx ends: at once when another process announces a change, and every five seconds.
 func (g *Gate) followBans(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -54,15 +54,15 @@ func (g *Gate) followBans(ctx context.Context) {
 	}
 }
 
-// heardOfBans makes the next pulse come at once.
+// heardOfBans triggers a pulse.
 func (g *Gate) heardOfBans() {
 	select {
 	case g.bans.news <- struct{}{}:
-	default: // it will
+	default: // one is pending
 	}
 }
 
-// pulse tells the store what it does not know and learns what it does. If it fails, what is known stays.
+// pulse exchanges news with the store. If it fails, the known bans stay.
 func (g *Gate) pulse(ctx context.Context) error {
 	defer func() { g.bans.sweep(g.now()) }()
 	var (
@@ -91,7 +91,7 @@ func (g *Gate) pulse(ctx context.Context) error {
 	}
 }
 
-// settleBans puts the orders that no pulse will put any more.
+// settleBans sends the pending orders at shutdown, when no pulse follows.
 func (g *Gate) settleBans(ctx context.Context) {
 	for orders := g.bans.owed(); len(orders) > 0; orders = g.bans.owed() {
 		if _, err := g.exchangeWithin(ctx, BanNews{Put: orders}); err != nil {
@@ -107,9 +107,9 @@ func (g *Gate) exchangeWithin(ctx context.Context, news BanNews) (BanState, erro
 	return g.exchange(ctx, news)
 }
 
-// restore gives the store back what it has forgotten, with what is left of each ban on the store's clock of now.
+// restore writes bans that the store has lost back to it. The time left of each ban is added to the store's current clock.
 func (g *Gate) restore(ctx context.Context) error {
-	state, err := g.exchangeWithin(ctx, BanNews{}) // from here on its changes are followed
+	state, err := g.exchangeWithin(ctx, BanNews{}) // changes are followed from here on
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (g *Gate) restore(ctx context.Context) error {
 	return nil
 }
 
-// record tells the history of events and returns the ids of those that it keeps.
+// record sends events to the history and returns the IDs of those that it has stored.
 func (g *Gate) record(ctx context.Context, events []BanEvent) (logged []string, err error) {
 	if len(events) == 0 {
 		return nil, nil

@@ -62,7 +62,7 @@ func (s *RedisStore) exchange(ctx context.Context, key string, news *BanNews) (B
 		args = append(args, t.key())
 	}
 	reply, err := send(ctx, s.rdb, args)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") { // it did not run: the node has started anew, or is another one
+	if redis.HasErrorPrefix(err, "NOSCRIPT") { // the script did not run: Redis restarted or failed over
 		args[0], args[1] = "eval", bansLua
 		reply, err = send(ctx, s.rdb, args)
 	}
@@ -72,7 +72,7 @@ func (s *RedisStore) exchange(ctx context.Context, key string, news *BanNews) (B
 	return decodeBans(reply)
 }
 
-// A banReply reads the values of the script's reply in turn, and notes if one is not what it should be.
+// A banReply decodes the script's reply value by value, and records whether a value had the wrong type.
 type banReply struct {
 	values []any
 	wrong  bool

@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// What a rules file need not say of its BanScript.
+// Defaults of a BanScript.
 const (
 	defaultBansPerMinute           = 60
 	defaultWidest4, defaultWidest6 = 24, 48
 )
 
-// A BanScript is what a rules file says of the program that a firewall is told of bans by. What runs it is not this package.
+// A BanScript configures the program that passes bans on to a firewall. This package only parses it.
 type BanScript struct {
-	Argv      []string // the absolute path of the program, and its first arguments; empty: there is none
-	PerMinute int      // bans that it may be told of within a minute
-	Widest4   int      // length of the widest IPv4 prefix that it may be told of, in bits
-	Widest6   int      // that of IPv6
+	Argv      []string // absolute path of the program, and its first arguments; empty: none
+	PerMinute int      // maximum bans passed on within a minute
+	Widest4   int      // shortest IPv4 prefix passed on, in bits
+	Widest6   int      // the same for IPv6
 }
 
-// BanScript returns the script of the file. Rules do not run it.
+// BanScript returns the script of the file. This package does not run it.
 func (r *Rules) BanScript() BanScript {
 	script := r.script
 	script.Argv = slices.Clone(script.Argv)
 	return script
 }
 
-// NeverBannedIn returns the list of `bans: {allow: …}` that has some address of a network, or "". Rules let a network be banned around such an
-// address, and let that address in all the same; a firewall knows nothing of the list.
+// NeverBannedIn returns the list of `bans: {allow: …}` that contains an address of the network p, or "". Rules may ban a network around
+// such an address and still admit that address; a firewall has no such exception.
 func (r *Rules) NeverBannedIn(p netip.Prefix) (list string) {
 	for _, l := range r.never {
 		if l.overlaps(p) {
@@ -40,9 +40,9 @@ func (r *Rules) NeverBannedIn(p netip.Prefix) (list string) {
 	return ""
 }
 
-// overlaps reports whether the list has some address of p.
+// overlaps reports whether the list contains an address of p.
 func (l *valueList) overlaps(p netip.Prefix) bool {
-	if l.hasIP(p.Addr()) { // whatever is wider than p
+	if l.hasIP(p.Addr()) { // finds prefixes that contain p
 		return true
 	}
 	for n := range l.nets {
@@ -53,8 +53,8 @@ func (l *valueList) overlaps(p netip.Prefix) bool {
 	return false
 }
 
-// Prefix returns the network that a ban of an address or of a network excludes. ok is false for other targets, and for what
-// ParseBanTarget would refuse.
+// Prefix returns the network that a ban of an address or of a network excludes. ok is false for other targets, and for values that
+// ParseBanTarget rejects.
 func (t BanTarget) Prefix() (p netip.Prefix, ok bool) {
 	if t.Kind != BanIP && t.Kind != BanNetwork {
 		return netip.Prefix{}, false
@@ -63,17 +63,17 @@ func (t BanTarget) Prefix() (p netip.Prefix, ok bool) {
 	return p, err == nil && p.IsValid()
 }
 
-// Lifted reports whether b was ended by hand.
+// Lifted reports whether b was lifted by an operator.
 func (b *Ban) Lifted() bool { return b.lifted() }
 
-// A BanReader reads the bans of an installation where they are kept, and takes no part in deciding: to other processes it is not there.
-// Make it with NewBanReader; it is safe for concurrent use.
+// A BanReader reads the bans of an installation from the store. It makes no decisions and does not count as a process of the
+// installation. Make it with NewBanReader; it is safe for concurrent use.
 type BanReader struct {
 	store Store
 	key   string
 }
 
-// NewBanReader returns a reader of what gates with the same store and namespace ban.
+// NewBanReader returns a reader for the bans of gates with the same store and namespace.
 func NewBanReader(store Store, namespace string) *BanReader {
 	if namespace == "" {
 		namespace = defaultNamespace
@@ -81,10 +81,10 @@ func NewBanReader(store Store, namespace string) *BanReader {
 	return &BanReader{store, (&keyring{namespace: namespace}).bans()}
 }
 
-// Find returns the ban of a canonical target as it is now, which may be over, and the time by the store's clock. ok is false if the store
-// knows of none. The error is the store's.
+// Find returns the current state of the ban of a canonical target, which may have ended, and the time on the store's clock. ok is false
+// if the store has no ban of it. The error is the store's.
 func (r *BanReader) Find(ctx context.Context, t BanTarget) (b Ban, at time.Time, ok bool, err error) {
-	// No change is as late as that, so the answer has nothing else.
+	// No change number is that high, so the reply contains only the target.
 	state, err := r.store.Exchange(ctx, r.key, BanNews{Since: math.MaxInt64, Ask: []BanTarget{t}})
 	if err != nil {
 		return Ban{}, time.Time{}, false, err
@@ -93,8 +93,8 @@ func (r *BanReader) Find(ctx context.Context, t BanTarget) (b Ban, at time.Time,
 	return b, state.At, ok, nil
 }
 
-// Changed returns the bans that have changed since a change, 0 for those in force, some hundred at most; more says that there are others,
-// since next. The error is the store's.
+// Changed returns bans that changed after the change since, a few hundred at most; since 0 returns the bans in force. If more is true,
+// call it again with next. The error is the store's.
 func (r *BanReader) Changed(ctx context.Context, since int64) (bans []Ban, next int64, more bool, err error) {
 	state, err := r.store.Exchange(ctx, r.key, BanNews{Since: since})
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// A banKey is a target in the form in which requests look for it: addresses and networks are not written out.
+// A banKey is a target in the form used for lookup by requests. Addresses and networks are not formatted as text.
 type banKey struct {
 	kind BanKind
 	name string // of a user or a device
 	net  netKey // of an address or a network
 }
 
-// listed returns the key of a canonical target; ok is false for one that is none.
+// listed returns the key of a canonical target; ok is false if t is not one.
 func (t BanTarget) listed() (key banKey, ok bool) {
 	switch t.Kind {
 	case BanUser, BanDevice:
@@ -27,7 +27,7 @@ func (t BanTarget) listed() (key banKey, ok bool) {
 	return banKey{}, false
 }
 
-// A netKey is a masked prefix in numbers, which hash faster. An IPv4 address has the form that it has within IPv6.
+// A netKey is a masked prefix as integers, which hash faster. IPv4 addresses are stored as IPv4-mapped IPv6 addresses.
 type netKey struct {
 	high, low uint64
 	bits      uint8 // of the address in its own family
@@ -48,14 +48,14 @@ var banSeed = maphash.MakeSeed()
 
 func hashName(name string) uint64 { return maphash.String(banSeed, name) }
 
-// A heldBan is a ban as a process holds it. It never changes.
+// A heldBan is a ban as a process holds it. It is immutable.
 type heldBan struct {
 	Ban
 	ends       int64 // ns of the gate's clock
 	generation int   // see banList
 }
 
-// A banTable holds bans of one kind, in shards so that those who look do not wait for each other. It is safe for concurrent use.
+// A banTable holds bans of one kind, in shards that reduce lock contention. It is safe for concurrent use.
 type banTable[K comparable] struct {
 	hash   func(K) uint64
 	size   atomic.Int64
@@ -77,7 +77,7 @@ func (t *banTable[K]) get(k K) *heldBan {
 	return b
 }
 
-// put holds b under k, or nothing any more if it is nil.
+// put stores b under k; nil removes the entry.
 func (t *banTable[K]) put(k K, b *heldBan) {
 	s := &t.shards[t.hash(k)%uint64(len(t.shards))]
 	s.mu.Lock()
@@ -106,7 +106,7 @@ func (t *banTable[K]) each(do func(*heldBan)) {
 	}
 }
 
-// A banTables is one for each kind of ban. Make it with newBanTables.
+// banTables has one table for each kind of ban. Make it with newBanTables.
 type banTables struct {
 	users, devices banTable[string]
 	ips, networks  banTable[netKey]

@@ -8,17 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// maxBanText is the longest user, device or reason of a ban, in characters.
+// maxBanText is the maximum length of a user, device or reason of a ban, in characters.
 const maxBanText = 255
 
-// Bounds of the networks that can be banned: a slip of the keyboard must not exclude half of the world, and a longer IPv6
-// prefix is less than what one customer owns.
+// Shortest and longest prefixes of networks that can be banned. A typing error must not ban a large part of the Internet, and a longer
+// IPv6 prefix is less than one customer owns.
 const (
 	widest4, narrowest4 = 8, 32
 	widest6, narrowest6 = 16, 64
 )
 
-// ParseBanTarget makes a target canonical. The error is ErrInvalidRequest and says what would be right.
+// ParseBanTarget makes a target canonical. The error is ErrInvalidRequest and says which form is valid.
 func ParseBanTarget(kind, value string) (BanTarget, error) {
 	t := BanTarget{BanKind(kind), value}
 	switch t.Kind {
@@ -66,12 +66,12 @@ func parseBanNetwork(value string) (netip.Prefix, error) {
 	return netip.PrefixFrom(ip, bits).Masked(), nil
 }
 
-// banText reports whether s is short, and UTF-8 without control characters, so that it can stand in a log, a list and an argument.
+// banText reports whether s is short, valid UTF-8 and free of control characters, so that it is safe in logs, lists and arguments.
 func banText(s string) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= maxBanText && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// prefix returns the network of a canonical target, which for an address is what counts of it.
+// prefix returns the network of a canonical target; for an IPv6 address it is the /64 that is banned.
 func (t BanTarget) prefix() (netip.Prefix, error) {
 	if t.Kind == BanNetwork {
 		return parseBanNetwork(t.Value)
@@ -80,17 +80,17 @@ func (t BanTarget) prefix() (netip.Prefix, error) {
 	return addressPrefix(embedded4(ip.Unmap())), err
 }
 
-// addressPrefix is address as a prefix; ip is valid and not mapped.
+// addressPrefix returns the prefix banned for an address; ip is valid and not mapped.
 func addressPrefix(ip netip.Addr) netip.Prefix {
 	bits := narrowest4
 	if ip.Is6() {
 		bits = narrowest6
 	}
-	p, _ := ip.Prefix(bits) // fails on more bits than an address has; it drops the zone
+	p, _ := ip.Prefix(bits) // fails only if bits exceeds the address length; drops the zone
 	return p
 }
 
-// key and parseBanKey are how a store names a target.
+// key returns the store's name of a target; parseBanKey is its inverse.
 func (t BanTarget) key() string { return string(t.Kind) + ":" + t.Value }
 
 func parseBanKey(key string) BanTarget {

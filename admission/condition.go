@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// match is when a rule applies: where all conditions hold. An empty match holds always.
+// match is the conditions under which a rule applies; all of them must hold. An empty match always holds.
 type match []condition
 
-// A condition is what one part of a request has to be.
+// A condition tests one part of a request.
 type condition struct {
 	part string // route, method, tier, user, ip, device, session, or the name of an attribute
-	text string // as the file has it
+	text string // as written in the file
 	test test
 }
 
-// A test judges one part of a request.
+// A test is a predicate on one part of a request.
 type test interface{ holds(v value) bool }
 
-// A value is one part of a request. A part that the request lacks is the empty text.
+// A value is one part of a request. A part that the request lacks is the empty string.
 type value struct {
 	text string
-	ip   netip.Addr // of the part ip
-	path []string   // segments, of the part route
+	ip   netip.Addr // for the part ip
+	path []string   // segments, for the part route
 
-	attribute bool // text is what an attribute says, which may be an address
+	attribute bool // text is the value of an attribute, which may be an address
 }
 
 // holds reports whether m holds for req, whose route has these segments.

@@ -1,22 +1,22 @@
 package admission
 
-// A counter is what a MemoryStore keeps of one tally: the state of its algorithm, or the answers to a subject's requests. The zero
-// value has counted nothing.
+// A counter is the state of one tally in a MemoryStore: the state of its algorithm, or the recorded answers to a subject's requests. The
+// zero value has counted nothing.
 //
-// It has 128 bytes, of which a log needs the first half, one cache line: a decision waits for memory more than for anything else.
+// It has 128 bytes. A log needs only the first 64 of them, one cache line, because memory access dominates the cost of a decision.
 type counter struct {
-	id       counterID // 0 of none
-	ends     int64     // µs: nothing counts any more from then on
+	id       counterID // 0: no counter
+	ends     int64     // µs: from then on nothing counts
 	log      slidingLog
 	pair     slidingCounter
 	fixed    fixedWindow
 	schedule gcra
 	answers  *answers // nil, except under a Tally.Records
-	place    int32    // in the shard's queue, from 1 on; 0 is not in it
-	used     uint8    // share of the limit when it was counted last, of 255; 0 for answers
+	place    int32    // position in the shard's queue, from 1; 0: not queued
+	used     uint8    // used share of the limit at the last count, in 1/255; 0 for answers
 }
 
-// read tells how t stands at now and changes nothing.
+// read returns how t stands at now, without changes.
 func (c *counter) read(now int64, t *Tally) standing {
 	if t.Limit <= 0 {
 		return standing{reason: CostAboveLimit}
@@ -35,7 +35,7 @@ func (c *counter) read(now int64, t *Tally) standing {
 	}
 }
 
-// charge counts t, for which there is room, at now.
+// charge counts t at now; the caller has checked that there is room.
 func (c *counter) charge(now int64, t *Tally) (s standing, stamp int64) {
 	switch window := t.Window.Length.Microseconds(); t.Algorithm {
 	case SlidingCounter:
@@ -51,7 +51,7 @@ func (c *counter) charge(now int64, t *Tally) (s standing, stamp int64) {
 	}
 }
 
-// countRejected counts t at now, whether there is room or not.
+// countRejected counts t at now, even beyond the limit.
 func (c *counter) countRejected(now int64, t *Tally) {
 	switch window := t.Window.Length.Microseconds(); t.Algorithm {
 	case SlidingCounter:
@@ -60,12 +60,12 @@ func (c *counter) countRejected(now int64, t *Tally) {
 		c.fixed.countRejected(now, &t.Window, t.Cost)
 	case GCRA:
 		c.schedule.countRejected(now, intervalOf(t.Window.Length, t.Limit), t.burst(), t.Cost)
-	default: // the second stage, of two
+	default: // TwoStage: the second stage
 		c.log.countRejected(now, window, t.Limit, t.Cost)
 	}
 }
 
-// refund takes back what was counted for t under stamp.
+// refund takes back the units counted for t under stamp.
 func (c *counter) refund(now int64, t *Tally, cost int, stamp int64) {
 	switch t.Algorithm {
 	case SlidingCounter:
@@ -81,12 +81,12 @@ func (c *counter) refund(now int64, t *Tally, cost int, stamp int64) {
 	}
 }
 
-// measure notes which share of t's limit is used at now.
+// measure sets used to the share of t's limit in use at now.
 func (c *counter) measure(now int64, t *Tally) {
 	c.used = shareOf(t.most()-c.read(now, t).remaining, t.most())
 }
 
-// endsFor is when nothing counts any more that was counted for t.
+// endsFor returns when the units counted for t no longer count.
 func (c *counter) endsFor(t *Tally) int64 {
 	switch window := t.Window.Length.Microseconds(); t.Algorithm {
 	case SlidingCounter:
@@ -102,7 +102,7 @@ func (c *counter) endsFor(t *Tally) int64 {
 	}
 }
 
-// most is how many units t lets a subject have at once.
+// most returns how many units t admits at once.
 func (t *Tally) most() int {
 	switch t.Algorithm {
 	case GCRA:
@@ -114,7 +114,7 @@ func (t *Tally) most() int {
 	}
 }
 
-// shareOf returns which part of most is used, of 255.
+// shareOf returns used/most in 1/255.
 func shareOf(used, most int) uint8 {
 	if used >= most {
 		return 255

@@ -2,44 +2,44 @@ package admission
 
 import "time"
 
-// Action is what to do with a request. Closed set; the same word stands in JSON, metrics and logs.
+// Action is what to do with a request. It is a closed set; the same word is used in JSON, metrics and logs.
 type Action string
 
 // The actions, the strongest first.
 const (
 	ActionBan       Action = "ban"
 	ActionDeny      Action = "deny"
-	ActionChallenge Action = "challenge" // let the caller prove to be human, by a CAPTCHA
+	ActionChallenge Action = "challenge" // ask the caller to solve a CAPTCHA
 	ActionAllow     Action = "allow"
 )
 
-// Reason is why a request was denied; empty when it was admitted. Closed set; the same word stands in the scripts' replies,
+// Reason is why a request was denied; empty when it was admitted. It is a closed set; the same word is used in the scripts' replies,
 // JSON, metrics and logs.
 type Reason string
 
 const (
-	// RateLimited: the window has no room now; RetryAfter says when it will.
+	// RateLimited: the window has no room now; RetryAfter is the time until it has.
 	RateLimited Reason = "rate_limited"
-	// CostAboveLimit: the request costs more than the whole limit (any cost does where the limit is 0). Waiting does not
-	// help, so RetryAfter is 0.
+	// CostAboveLimit: the request costs more than the whole limit; with limit 0 every request does. Waiting does not help, so RetryAfter
+	// is 0.
 	CostAboveLimit Reason = "cost_above_limit"
-	// Banned: the user, address, network or device is banned; RetryAfter is the rest of the ban.
+	// Banned: the user, address, network or device is banned; RetryAfter is the time left of the ban.
 	Banned Reason = "banned"
 	// Forbidden: a direct rule denies.
 	Forbidden Reason = "forbidden"
-	// CaptchaRequired: the strongest action is a challenge. Verdicts say what called for it.
+	// CaptchaRequired: the strongest action is a challenge. The verdicts name the rules that demand it.
 	CaptchaRequired Reason = "captcha_required"
 )
 
-// Unlimited stands for a limit or a remainder where nothing limits.
+// Unlimited is the value of a limit or a remainder where no limit applies.
 const Unlimited = -1
 
-// A Decision says whether a request may come in. It is a plain value; the zero value denies without saying why and is never
-// returned without an error.
+// A Decision is the answer to a request. It is a plain value. The zero value denies without a reason and is only returned together with
+// an error.
 //
-// Rule, Limit, Remaining, RetryAfter and ResetAfter tell about the one window that decided: of a denial the one that takes
-// longest to let the request in, of an admission the one with the least left. Shadow rules never decide. Where no window limits,
-// Rule is empty, Limit and Remaining are Unlimited.
+// Rule, Limit, Remaining, RetryAfter and ResetAfter describe the one window that decided: for a denial the window with the longest wait,
+// for an admission the window with the least left. Shadow rules never decide. If no window limits the request, Rule is empty, and Limit
+// and Remaining are Unlimited.
 type Decision struct {
 	Admitted bool
 	Action   Action
@@ -48,34 +48,34 @@ type Decision struct {
 	Rule       string
 	Limit      int           // units per window
 	Remaining  int           // units left in the window after this decision
-	RetryAfter time.Duration // until the same request fits, if nobody else is admitted; 0 when admitted or when it never will
+	RetryAfter time.Duration // until the same request fits if no other request is admitted; 0 when admitted or when it never fits
 	ResetAfter time.Duration // until the whole limit is free again
 
 	// Rules holds every window of every matching rule, in the order of the file, up to a direct rule that ends the search. It is empty
-	// for a banned caller. Where the store failed, it holds what is known without: direct rules and what this process counts. Where the
-	// store was not asked, because it has just refused the same, or because a direct rule denies, it holds only the windows
-	// and rules that refused.
+	// for a banned caller. If the store failed, it holds only direct rules and the windows that this process counted. If the store was
+	// not asked, because it refused the same a moment ago or because a direct rule denies, it holds only the windows and rules that
+	// refused.
 	Rules []Verdict
 
-	// At is the time of the decision on the store's clock, so that At.Add(ResetAfter) is the same instant for all callers. Zero
-	// if the store was not asked.
+	// At is the time of the decision on the store's clock, so that At.Add(ResetAfter) is the same instant for all callers. It is zero if
+	// the store was not asked.
 	At       time.Time
 	Version  string // of the rules that decided, see Rules.Version
-	Degraded bool   // the store failed: rules that are open did not count, those that are local counted in this process
+	Degraded bool   // the store failed: `open` rules did not count, `local` rules counted in this process
 
 	receipt *receipt // of a charge, for Gate.Refund
 }
 
-// A Verdict is where a request stands in one window of one rule. Units and durations are those of Decision.
+// A Verdict is the result of one window of one rule. Units and durations are as in Decision.
 type Verdict struct {
 	Rule      string
 	Algorithm Algorithm
-	Window    time.Duration // of a calendar the usual length of its unit, a month as 30 days; 0 for a direct rule
+	Window    time.Duration // for a calendar window the usual length of its unit, a month as 30 days; 0 for a direct rule
 	Limit     int
-	Shadow    bool   // the rule only reports: its refusal does not deny
-	Public    string // the rule's name for callers; empty: they are not told of it
+	Shadow    bool   // the rule only reports; its refusal does not deny
+	Public    string // the rule's public name; empty: not disclosed to callers
 
-	Action     Action // what the rule asks for: ActionAllow where there was room
+	Action     Action // the action that the rule demands; ActionAllow if there was room
 	Admitted   bool   // this window has room
 	Reason     Reason
 	Remaining  int
@@ -83,7 +83,7 @@ type Verdict struct {
 	ResetAfter time.Duration
 }
 
-// conclude makes a decision of what the windows and direct rules say. The request has been charged if and only if the decision admits it.
+// conclude combines the verdicts into a decision. The request has been charged if and only if the decision admits it.
 func (r *Rules) conclude(verdicts []Verdict) Decision {
 	d := Decision{Admitted: true, Action: ActionAllow, Limit: Unlimited, Remaining: Unlimited, Rules: verdicts, Version: r.version}
 	var decisive *Verdict
@@ -93,7 +93,7 @@ func (r *Rules) conclude(verdicts []Verdict) Decision {
 			continue
 		}
 		switch {
-		case r.first && decisive != nil && !decisive.Admitted && decisive.Rule != v.Rule: // that was the first
+		case r.first && decisive != nil && !decisive.Admitted && decisive.Rule != v.Rule: // the first rule that refused decides
 		case decisive == nil || v.outweighs(decisive):
 			decisive = v
 		}
@@ -116,8 +116,8 @@ func (r *Rules) conclude(verdicts []Verdict) Decision {
 // strength orders actions.
 var strength = map[Action]int{ActionBan: 3, ActionDeny: 2, ActionChallenge: 1}
 
-// outweighs reports whether v tells the caller more than other: a strong action before a weak one, for ever before for a while, a
-// long wait before a short one, less left before more.
+// outweighs reports whether v takes precedence over other: stronger action, then permanent over temporary refusal, then longer wait, then
+// less remaining.
 func (v *Verdict) outweighs(other *Verdict) bool {
 	switch {
 	case v.Action != other.Action:
@@ -133,5 +133,5 @@ func (v *Verdict) outweighs(other *Verdict) bool {
 	}
 }
 
-// forGood reports whether waiting does not help.
+// forGood reports whether the refusal is permanent, so that waiting does not help.
 func (v *Verdict) forGood() bool { return v.Reason == CostAboveLimit || v.Reason == Forbidden }

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// denyFor is the longest that a process refuses without asking the store. It bounds what it costs to miss
-	// that a refund, a reset or another process' clock made room.
+	// denyFor is the longest time that a process refuses without asking the store. It also bounds how long room goes unnoticed that a
+	// refund, a reset or a clock step made.
 	denyFor        = time.Second
 	defaultDenials = 1 << 16
 )
 
-// A denyCache remembers for a moment which counters refused at which cost, so that who was refused is refused again without
-// a round trip. It is bounded and safe for concurrent use.
+// A denyCache remembers for a moment which counters refused which cost, so that a repeated request is refused without a round trip. It is
+// bounded and safe for concurrent use.
 //
-// What a denial stands on may be taken back while it is on its way here. So each belongs to a generation of its subject, taken
-// before the store was asked; clearing a subject begins a new one. Subjects share generations by hash: that
-// costs a few needless questions and saves an index.
+// A denial may become obsolete before it arrives here. Each denial therefore carries the generation of its subject, read before the store
+// was asked; clearing a subject starts a new generation. Subjects share generations by hash. That costs a few needless calls and saves an
+// index.
 type denyCache struct {
 	denials      *otter.Cache[denyKey, *denial]
 	seed         maphash.Seed
@@ -30,10 +30,10 @@ type denyCache struct {
 	hits, misses manyCounter
 
 	mu      sync.Mutex
-	pending []*denial // guarded by mu: those with refusals to be counted
+	pending []*denial // guarded by mu: denials with refusals to be counted
 }
 
-// A manyCounter is counted by all CPUs at once; they would wait for each other at a single number. The zero value is 0.
+// A manyCounter is a counter sharded over several cache lines to avoid contention between CPUs. The zero value is 0.
 type manyCounter struct {
 	stripes [8]struct {
 		n atomic.Uint64
@@ -50,19 +50,19 @@ func (c *manyCounter) sum() (n uint64) {
 	return n
 }
 
-// A denyKey names one counter without the work of its real name. Windows are told apart by their address, so rules of
-// another version have other keys. The seed of subject's hash never leaves the process: nobody can make two subjects meet.
+// A denyKey identifies a counter without computing its store key. Windows are compared by pointer, so a new version of the rules has new
+// keys. The hash seed of the subject never leaves the process, so callers cannot construct collisions.
 type denyKey struct {
 	window  *window
 	limit   int
 	subject uint64
 }
 
-// A denial is one counter that refused.
+// A denial is a counter that refused a request.
 type denial struct {
 	cost       int
-	until      int64 // ns: forgotten from then on
-	at         int64 // ns: when verdict was given
+	until      int64 // ns: expiry
+	at         int64 // ns: time of verdict
 	verdict    Verdict
 	storeTime  time.Time
 	generation uint32
@@ -70,9 +70,9 @@ type denial struct {
 	target     BanTarget
 	tally      Tally
 
-	counts   bool         // refusals are counted in the store
-	refusals atomic.Int64 // not yet counted there
-	units    atomic.Int64 // what they cost
+	counts   bool         // refusals must be counted in the store
+	refusals atomic.Int64 // refusals not yet counted in the store
+	units    atomic.Int64 // total cost of these refusals
 }
 
 func newDenyCache(size int) *denyCache {
@@ -85,7 +85,7 @@ func newDenyCache(size int) *denyCache {
 	}
 }
 
-// hash returns the part of a denyKey that stands for the values of a subject.
+// hash returns the part of a denyKey that identifies a subject.
 func (c *denyCache) hash(identity []string) uint64 {
 	var h uint64
 	for _, part := range identity {
@@ -94,12 +94,12 @@ func (c *denyCache) hash(identity []string) uint64 {
 	return h
 }
 
-// generation returns that of a subject, as Tally.Subject names it.
+// generation returns the generation of a subject, identified as in Tally.Subject.
 func (c *denyCache) generation(subject string) *atomic.Uint32 {
 	return &c.generations[maphash.String(c.seed, subject)%uint64(len(c.generations))]
 }
 
-// find returns the denial that stands against a cost at now; nil is none.
+// find returns the denial that applies to a cost at now, or nil.
 func (c *denyCache) find(key denyKey, cost int, now int64) *denial {
 	d, ok := c.denials.GetIfPresent(key)
 	if !ok || now >= d.until || cost < d.cost || c.generation(d.tally.Subject).Load() != d.generation {
@@ -108,7 +108,7 @@ func (c *denyCache) find(key denyKey, cost int, now int64) *denial {
 	return d
 }
 
-// refuse notes that d refused a request once more.
+// refuse records that d refused another request.
 func (c *denyCache) refuse(d *denial, cost int) {
 	if !d.counts {
 		return
@@ -121,7 +121,7 @@ func (c *denyCache) refuse(d *denial, cost int) {
 	}
 }
 
-// add remembers d, unless one with a lower cost is in force: it says more.
+// add stores d, unless a denial with a lower cost is in force: that one covers more requests.
 func (c *denyCache) add(key denyKey, d *denial) {
 	if old, ok := c.denials.GetIfPresent(key); ok && old.cost < d.cost && d.at < old.until &&
 		c.generation(old.tally.Subject).Load() == old.generation {
@@ -130,7 +130,7 @@ func (c *denyCache) add(key denyKey, d *denial) {
 	c.denials.Set(key, d)
 }
 
-// clear forgets a subject, or all if it is empty.
+// clear drops the denials of a subject, or all if subject is empty.
 func (c *denyCache) clear(subject string) {
 	if subject != "" {
 		c.generation(subject).Add(1)
@@ -141,7 +141,7 @@ func (c *denyCache) clear(subject string) {
 	}
 }
 
-// drain returns the denials whose refusals are to be counted in the store, as tallies for Reject.
+// drain removes and returns the denials with uncounted refusals, and their tallies for Reject.
 func (c *denyCache) drain() (denials []*denial, tallies []Tally) {
 	c.mu.Lock()
 	denials, c.pending = c.pending, nil

@@ -1,10 +1,10 @@
-// Package admission decides whether a request may come in now, by rules that limit what one subject may do in a span of time.
+// Package admission decides whether to admit a request, by rules that limit what a subject may do in a window of time.
 //
 // # Model
 //
-// A file holds [Rules]. A rule has a name, says which requests it matches, which subject it counts (a user, an address, …), how
-// many units the subject may take in a window of time, and what happens to who takes more. A [Gate] finds the rules that match a
-// [Request] and asks its [Store] about every window of theirs at once:
+// [Rules] are read from a file. A rule has a name, conditions that select requests, the subject that it counts (a user, an address, …),
+// the number of units that the subject may take in a window of time, and the action on excess. A [Gate] finds the rules that match a
+// [Request] and asks its [Store] about all of their windows in one call:
 //
 //	Request ─ bans ─ rules match ─ deny cache ─> Tally, Tally, … ─ Store.Decide ─> Count, Count, … ─ strongest wins ─> Decision
 //	          └──── in the process: no round trip ────┘             └ one script for each slot ┘
@@ -18,33 +18,33 @@
 //
 //   - By its algorithm's own definition no window admits more than its limit. A [SlidingLog] is exact: no span of a window's length,
 //     wherever it begins, holds more admitted units than the limit.
-//   - All or nothing: a request is counted in every window of every matching rule or in none. What is denied is not counted, so
-//     waiting for RetryAfter is enough, however often one asks before. The exception is chosen by a rule: `count_rejected`.
-//   - One clock: the store's. With Redis that is Redis' own TIME, read in the script that counts. Windows of the calendar take
-//     their zone from here and their time from there.
+//   - All or nothing: a request is counted in every window of every matching rule or in none. Denied requests are not counted, so
+//     waiting for RetryAfter is enough, however often the caller retries before. Rules with `count_rejected` are the exception.
+//   - One clock: the store's. With Redis that is Redis' own TIME, read in the script that counts. For calendar windows this process
+//     supplies the zone and the store the time.
 //   - Once: a request with an ID is charged once and refunded once, however often it is sent within a minute.
 //   - Closed key space: a key's length does not depend on what a caller sends, subjects are keyed hashes, and every key has a time to live.
-//   - A limit changed in the file acts on what has been counted already; a changed window, algorithm or subject starts anew.
+//   - A changed limit applies to units counted before the change. A changed window, algorithm or subject starts from zero.
 //
-// On a Redis Cluster, a request whose rules count several subjects needs a script for each. The invariants hold there too; but
-// a request that a later script denies is counted for a moment before it is taken back, and may get another one denied meanwhile.
+// On a Redis Cluster, a request whose rules count several subjects needs one script for each subject. The invariants hold there too. But
+// if a later script denies the request, the units counted by the earlier ones are taken back only then, and another request may be denied
+// in the meantime.
 //
 // # What a process remembers
 //
-// Bans in force, all of them: a banned caller costs no round trip. Denials, for a second at most: who was just refused is refused
-// again without asking. A refund, a reset or a lifted ban is announced to all processes and ends what they remember; who misses the
-// announcement is wrong for a second about a denial, and for five about a ban. Refusals that never reached the store are counted there
-// once a second by rules that count them. All of this is the work of [Gate.Run].
+// A process holds all bans in force: refusing a banned caller needs no round trip. It holds denials for at most a second: the same
+// request is refused again without asking the store. Refunds, resets and lifted bans are announced to all processes, which then drop what
+// they hold. A process that misses the announcement applies an obsolete denial for up to one second, and an obsolete ban for up to five.
+// If a rule counts refusals, those that never reached the store are added there once a second. [Gate.Run] does all of this.
 //
 // # When Redis is lost
 //
-// A decision takes no longer than Options.Timeout, whatever Redis does, and after five failures in a row only one request in
-// half a second tries. What happens then is each rule's own choice: with `on_store_error: open`, the default, the request
-// is admitted and the decision is Degraded; with `local` it is counted in this process, against its part of the limit; if any
-// matching rule says `closed` there is no decision, but ErrUnavailable. A limit of 0, a cost above the limit and a ban are refused in any
-// case: they need no store. The store may have counted a request whose answer came too late; it never counts one twice, as
-// nothing is sent again.
+// A decision takes at most Options.Timeout, whatever Redis does. After five consecutive failures only one request in half a second tries
+// the store. Each rule chooses what happens while the store is unavailable: with `on_store_error: open`, the default, the request is
+// admitted and the decision is Degraded; with `local` it is counted in this process, against its share of the limit; if any matching rule
+// is `closed`, the result is ErrUnavailable. A limit of 0, a cost above the limit and a ban are refused in any case, because they need no
+// store. A store whose reply came too late may have counted the request. It never counts a request twice, because nothing is sent again.
 //
-// A Redis that comes back empty has forgotten what was counted: up to one more limit is then admitted within a window. Bans
-// it gets back from the processes that know them. A MemoryStore forgets with its process.
+// If Redis restarts empty, the counts are lost: up to one more limit is then admitted within a window. The processes restore the bans
+// that they hold. A MemoryStore loses its data with its process.
 package admission

@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	// ErrUnavailable means that no decision could be made because the store did not answer in time or failed, and that a
-	// matching rule is `on_store_error: closed`. The store's own error is wrapped beside it.
+	// ErrUnavailable means that no decision could be made: the store failed or did not answer in time, and a matching rule is
+	// `on_store_error: closed`. It wraps the store's error too.
 	ErrUnavailable = errors.New("admission: store unavailable")
 
 	// ErrFull means that a store already keeps MaxBans bans in force. It is returned only inside ErrUnavailable.
@@ -16,24 +16,24 @@ var (
 	// ErrUnknownRequest means that no charge with this subject and ID is remembered.
 	ErrUnknownRequest = errors.New("admission: unknown request")
 
-	// ErrBanRefused means that the target of a ban is on a list that the rules never ban, or is this machine.
+	// ErrBanRefused means that the target of a ban is on the rules' allow list, or is this machine.
 	ErrBanRefused = errors.New("admission: ban refused")
 
 	// ErrUnknownRule means that the rules in force have no rule of this name.
 	ErrUnknownRule = errors.New("admission: unknown rule")
 
-	// ErrInvalidRequest means that a Request cannot be decided, or a ban not be ordered, as it stands; the text names the field.
+	// ErrInvalidRequest means that a Request or an order to ban has an invalid value; the text names the field.
 	ErrInvalidRequest = errors.New("admission: invalid request")
 )
 
-// errResting stands for the store's own error while nobody asks it, see breaker.
+// errResting is the cause while the breaker is open and the store is not asked.
 var errResting = errors.New("it has not answered lately")
 
-// A RulesError is one place of a rules file that is wrong. Its text begins with file:line:column, which editors follow,
-// and ends with what would be right. ParseRules returns it wrapped: take it out with errors.As.
+// A RulesError is an error at one place of a rules file. Its text begins with file:line:column, which editors recognize, and ends with
+// what would be right. ParseRules returns it wrapped: use errors.As.
 type RulesError struct {
 	File         string
-	Line, Column int // from 1; 0 when the place is the file as a whole
+	Line, Column int // from 1; 0 if the error concerns the whole file
 	Problem      string
 }
 

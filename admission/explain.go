@@ -5,23 +5,23 @@ import (
 	"fmt"
 )
 
-// An Explanation is where a caller stands.
+// An Explanation is the state of a caller in all rules.
 type Explanation struct {
 	Version string // of the rules
-	Ban     *Ban   // in force; nil: none
-	Allowed string // the list of `bans: {allow: …}` that keeps the caller from being banned, or empty
+	Ban     *Ban   // in force; nil: no ban
+	Allowed string // the list of `bans: {allow: …}` that protects the caller from bans, or empty
 	Rules   []Standing
 }
 
-// A Standing is what one rule makes of a caller.
+// A Standing is the state of a caller in one rule.
 type Standing struct {
 	Rule    string
 	Applies bool
-	Why     string    // it does not apply: the condition that fails, or the part of the subject that is missing
+	Why     string    // why the rule does not apply: the condition that fails, or the missing part of the subject
 	Windows []Verdict // of a rule that could count this subject, as Check returns them
 }
 
-// Explain says what every rule makes of req, and charges nothing. The error is ErrUnavailable or ErrInvalidRequest.
+// Explain returns the result of every rule for req, and charges nothing. The error is ErrUnavailable or ErrInvalidRequest.
 func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 	if err := req.validate(); err != nil {
 		return Explanation{}, err
@@ -59,7 +59,7 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 	return e, nil
 }
 
-// mismatch says why r does not apply to req, or nothing if it does.
+// mismatch returns why r does not apply to req, or "" if it applies.
 func (r *rule) mismatch(req *Request, path []string) string {
 	if c := r.match.failing(req, path); c != nil {
 		return c.text

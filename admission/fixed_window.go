@@ -2,15 +2,15 @@ package admission
 
 import "time"
 
-// A fixedWindow holds the units of one window: the one that its first unit opened, or a span of the calendar.
-// lua/fixed_window.lua is the same in Lua. The zero value is no window. It is not safe for concurrent use.
+// A fixedWindow holds the units of one window, which its first unit opened or which is a span of the calendar. lua/fixed_window.lua is
+// the same in Lua. The zero value is no window. It is not safe for concurrent use.
 type fixedWindow struct {
-	end   int64 // µs: no longer part of it
+	end   int64 // µs, exclusive
 	count int
 }
 
-// at returns the window that is open at now, the zero value if none is, and the time it is in it: a clock that has stepped back
-// waits at the window's beginning.
+// at returns the window that is open at now, or the zero value, and the time to use: if the clock was set back before the window, that is
+// the window's beginning.
 func (f fixedWindow) at(now int64, w *Window) (fixedWindow, int64) {
 	switch {
 	case now >= f.end:
@@ -21,7 +21,7 @@ func (f fixedWindow) at(now int64, w *Window) (fixedWindow, int64) {
 	return f, now
 }
 
-// opened returns the window at now, a new one if none is open.
+// opened returns the window open at now, or a new one.
 func (f fixedWindow) opened(now int64, w *Window) (fixedWindow, int64) {
 	f, now = f.at(now, w)
 	switch {
@@ -35,7 +35,7 @@ func (f fixedWindow) opened(now int64, w *Window) (fixedWindow, int64) {
 	return f, now
 }
 
-// read tells how cost stands at now and changes nothing.
+// read returns how cost stands at now, without changes.
 func (f fixedWindow) read(now int64, w *Window, limit, cost int) standing {
 	f, now = f.at(now, w)
 	s := standing{remaining: max(0, limit-f.count)}
@@ -51,7 +51,7 @@ func (f fixedWindow) read(now int64, w *Window, limit, cost int) standing {
 	return s
 }
 
-// charge counts cost units, for which there is room.
+// charge counts cost units; the caller has checked that there is room.
 func (f *fixedWindow) charge(now int64, w *Window, limit, cost int) (s standing, stamp int64) {
 	*f, now = f.opened(now, w)
 	f.count += cost
@@ -64,7 +64,7 @@ func (f *fixedWindow) countRejected(now int64, w *Window, cost int) {
 	f.count = min(f.count+cost, mostRejected)
 }
 
-// refund takes back cost units counted in the window with this end. Without any unit it is as if nobody had opened it.
+// refund takes back cost units counted in the window that ends at end. A window without units is closed.
 func (f *fixedWindow) refund(cost int, end int64) {
 	if end != f.end {
 		return

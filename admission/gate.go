@@ -16,24 +16,24 @@ const (
 
 // Options of a Gate.
 type Options struct {
-	// Secret keys the hashes that stand for subjects in the store. Required, 16 bytes or more; all processes that share a
-	// store need the same. Another secret starts all counts anew.
+	// Secret is the key of the hashes that identify subjects in the store. Required, 16 bytes or more. All processes that share a store
+	// need the same one. Another secret starts all counts from zero.
 	Secret []byte
-	// Namespace begins every key. Default "tidegate"; 1 to 64 of A-Z a-z 0-9 . _ : -
+	// Namespace is the prefix of every key. Default "tidegate"; 1 to 64 of A-Z a-z 0-9 . _ : -
 	Namespace string
-	// Timeout is the longest that a decision takes. Zero means 150 ms.
+	// Timeout is the maximum time for a decision. Zero means 150 ms.
 	Timeout time.Duration
-	// LocalShare is the part of a limit that this process admits by itself while the store is away, for rules with
-	// `on_store_error: local`; more than 0, at most 1. At least one unit is admitted. Zero means one part for each process that
-	// was alive when the store was last heard of.
+	// LocalShare is the fraction of a limit that this process admits by itself while the store is unavailable, for rules with
+	// `on_store_error: local`; more than 0, at most 1. At least one unit is admitted. Zero means 1/n, where n is the number of processes
+	// alive at the last reply of the store.
 	LocalShare float64
-	// DenyCache is how many counters are remembered that have just refused. Zero means 65,536, less than zero none.
+	// DenyCache is the maximum number of recent denials in memory. Zero means 65,536, a negative value disables the cache.
 	DenyCache int
-	// History is told of every ban, by Run. Nil: nobody is.
+	// History receives every ban from Run. Nil means none.
 	History BanHistory
-	// Now is the clock by which the gate remembers denials and bans; nil is the real time. For tests, beside a store with the same clock.
+	// Now is the clock for remembered denials and bans; nil means real time. For tests, together with a store that uses the same clock.
 	Now func() time.Time
-	// Logger gets what Run meets with. Nil means slog.Default().
+	// Logger gets the messages of Run. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -58,17 +58,17 @@ type Gate struct {
 	store   Store
 	keys    *keyring
 	opts    Options
-	process string // a name of its own
+	process string // random, unique
 	start   time.Time
 	inForce *InForce
-	denied  *denyCache // nil: none
+	denied  *denyCache // nil: disabled
 	bans    *banList
 	breaker breaker
 	asked   manyCounter
-	local   *MemoryStore // counts while the store is away
+	local   *MemoryStore // counts while the store is unavailable
 }
 
-// New returns a gate that applies rules to counts kept in store. It starts nothing and asks the store nothing: see Run.
+// New returns a gate that applies rules to counts kept in store. It starts no goroutine and does not call the store: see Run.
 func New(store Store, rules *Rules, opts Options) (*Gate, error) {
 	if store == nil || rules == nil {
 		return nil, errors.New("admission: New needs a store and rules")
@@ -97,30 +97,29 @@ func New(store Store, rules *Rules, opts Options) (*Gate, error) {
 // Rules returns the rules in force.
 func (g *Gate) Rules() *Rules { return g.inForce.Rules() }
 
-// SetRules puts other rules into force, from the next request on. Counts of windows that they share with the old ones go on.
-// Run follows the files of the rules that are in force when it begins.
+// SetRules puts other rules into force, from the next request on. Windows that both versions have keep their counts. Run follows the
+// files of the rules that are in force when it starts.
 func (g *Gate) SetRules(rules *Rules) { g.inForce.set(rules) }
 
-// Reload reads the files again that the rules in force came from, and returns the rules then in force. After an error, which is
-// that of LoadRules, those are the old ones. Rules that were read from no file stay.
+// Reload reads the files of the rules in force again and returns the rules then in force. On error, which is that of LoadRules, the old
+// rules stay in force. Rules that were not read from a file stay unchanged.
 func (g *Gate) Reload() (*Rules, error) { return g.inForce.Reload() }
 
-// now is the time by which this process remembers, in ns since the gate was made.
+// now is the time by which this process expires denials and bans, in ns since the gate was made.
 func (g *Gate) now() int64 { return int64(g.opts.Now().Sub(g.start)) }
 
 // Charge decides req and counts it if it is admitted; a denied request is counted only by rules with `count_rejected`.
 //
-// It returns within Options.Timeout, or at ctx's deadline if that is sooner. That ctx is cancelled does not
-// end it: the store may have counted the request already, so its answer is worth waiting for. A store that fails or takes
-// longer gives a decision that is Degraded, or ErrUnavailable if a matching rule is `on_store_error: closed`.
-// ErrInvalidRequest is returned for a request that cannot be decided as it stands.
+// It returns within Options.Timeout, or at ctx's deadline if that is sooner. Cancelling ctx does not end the call, because the store may
+// have counted the request already. If the store fails or takes longer, the decision is Degraded, or the error is ErrUnavailable if a
+// matching rule is `on_store_error: closed`. ErrInvalidRequest means that the request has an invalid value.
 func (g *Gate) Charge(ctx context.Context, req Request) (Decision, error) {
 	return g.decide(ctx, Charge, req, nil)
 }
 
-// ChargeUnless is Charge, but a request that would be refused, also by a ban or a challenge, is excused if excused says so: it is then
-// admitted, counts nowhere, not as a refusal either, and its decision names no rule. Excused is asked once, and only then, under the ctx
-// of the decision. What is refused after all is counted as a refusal, for bans and for rules with count_rejected, by Run within a second.
+// ChargeUnless is Charge with an exemption: if req would be refused, also by a ban or a challenge, and excused returns true, req is
+// admitted. It is then counted nowhere, not even as a refusal, and its decision names no rule. excused is called at most once, only for a
+// refused request, with ctx. If it returns false, Run counts the refusal within a second, for bans and for rules with count_rejected.
 func (g *Gate) ChargeUnless(ctx context.Context, req Request, excused func(context.Context) bool) (Decision, error) {
 	var refused []refusedTally
 	d, err := g.decide(ctx, Charge, req, &refused)
@@ -136,12 +135,12 @@ func (g *Gate) ChargeUnless(ctx context.Context, req Request, excused func(conte
 	return d, nil
 }
 
-// Check decides req as Charge does and counts nothing. Remaining and ResetAfter are those of now, before req.
+// Check decides req as Charge does and counts nothing. Remaining and ResetAfter are the current values, before req.
 func (g *Gate) Check(ctx context.Context, req Request) (Decision, error) {
 	return g.decide(ctx, Check, req, nil)
 }
 
-// decide appends what a refusal counts to later instead of counting it, if that is not nil and the gate remembers denials.
+// decide appends refusals to later instead of counting them, if later is not nil and the gate remembers denials.
 func (g *Gate) decide(ctx context.Context, mode Mode, req Request, later *[]refusedTally) (Decision, error) {
 	if err := req.validate(); err != nil {
 		return Decision{}, err
@@ -156,7 +155,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request, later *[]refu
 	if err := rules.plan(p, matching, &req); err != nil {
 		return Decision{}, err
 	}
-	if req.ID == "" { // or else it may be the resend of one that was admitted
+	if req.ID == "" { // with an ID it may be a resend of an admitted request
 		if d, ok := g.refuseAgain(mode, p, rules, later); ok {
 			return d, nil
 		}
@@ -167,7 +166,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request, later *[]refu
 		return rules.conclude(refusals(verdicts)), nil
 	case len(tallies) == 0:
 		return rules.conclude(verdicts), nil
-	case p.refused: // perhaps by a rule above; it is counted by none
+	case p.refused: // an earlier rule may refuse first; nothing is counted
 		mode = Check
 	}
 	g.noteGenerations(p, tallies)
@@ -209,7 +208,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request, later *[]refu
 	return d, nil
 }
 
-// deadline is when a decision asked for now has to be there. own is false if that is ctx's.
+// deadline returns the deadline of a decision that starts now. own is false if it is ctx's deadline.
 func (g *Gate) deadline(ctx context.Context) (at time.Time, own bool) {
 	at = time.Now().Add(g.opts.Timeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(at) {
@@ -218,7 +217,7 @@ func (g *Gate) deadline(ctx context.Context) (at time.Time, own bool) {
 	return at, true
 }
 
-// ask puts a call to the store under the gate's own deadline, unless it has not answered lately.
+// ask calls the store with the gate's own deadline, unless the breaker is open.
 func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
 	if !g.breaker.allows(g.now()) {
 		return nil, errResting
@@ -231,9 +230,9 @@ func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
 	}
 	counts, err := g.store.Decide(p, call)
 	switch {
-	case err == nil, errors.Is(err, ErrTooMany): // a crowd is no outage
+	case err == nil, errors.Is(err, ErrTooMany): // overload is not an outage
 		g.breaker.succeeded()
-	case own || p.Err() == nil: // a caller who gives no time says nothing about the store
+	case own || p.Err() == nil: // a deadline that the caller set is no evidence of an outage
 		g.breaker.failed(g.now())
 	}
 	return counts, err

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// A gcra is the virtual scheduling algorithm of ITU-T I.371: the theoretical arrival time is when everything counted would have come
-// at an even rate, and it may be ahead of the clock by a burst. lua/gcra.lua is the same in Lua. The zero value has
-// counted nothing. It is not safe for concurrent use.
+// A gcra is the virtual scheduling algorithm of ITU-T I.371. The theoretical arrival time is when all counted units would have arrived at
+// an even rate; it may be ahead of the clock by at most a burst. lua/gcra.lua is the same in Lua. The zero value has counted nothing. It
+// is not safe for concurrent use.
 type gcra struct {
 	tat      int64 // µs: theoretical arrival time of the next unit
-	interval int64 // µs between two units, when it was counted last
+	interval int64 // µs between two units, at the last count
 }
 
-// intervalOf is the time between two units, rounded up so that no window admits more than its limit and the burst.
+// intervalOf returns the time between two units, rounded up so that no window admits more than its limit and the burst.
 func intervalOf(window time.Duration, limit int) int64 {
 	return (window.Microseconds() + int64(limit) - 1) / int64(limit)
 }
 
-// level is how far the arrival time is ahead of now. A changed limit acts on what was counted: so many units are so many.
-// A clock that has stepped back makes nobody wait for more than the burst.
+// level returns how far the theoretical arrival time is ahead of now. A changed limit keeps the number of counted units. The level is
+// capped at the burst, so that a clock set back does not extend the wait.
 func (g gcra) level(now, interval int64, burst int) int64 {
 	level := max(0, g.tat-now)
 	if g.interval != interval && level > 0 {
@@ -28,7 +28,7 @@ func (g gcra) level(now, interval int64, burst int) int64 {
 	return min(level, int64(burst)*interval)
 }
 
-// read tells how cost stands at now and changes nothing.
+// read returns how cost stands at now, without changes.
 func (g gcra) read(now, interval int64, burst, cost int) standing {
 	level, most := g.level(now, interval, burst), int64(burst)*interval
 	s := standing{remaining: int((most - level) / interval), resetAfter: level}
@@ -41,20 +41,20 @@ func (g gcra) read(now, interval int64, burst, cost int) standing {
 	return s
 }
 
-// charge counts cost units, for which there is room.
+// charge counts cost units; the caller has checked that there is room.
 func (g *gcra) charge(now, interval int64, burst, cost int) (s standing, stamp int64) {
 	level := g.level(now, interval, burst) + int64(cost)*interval
 	*g = gcra{now + level, interval}
 	return standing{remaining: int((int64(burst)*interval - level) / interval), resetAfter: level}, g.tat
 }
 
-// countRejected counts cost units beyond the burst, but no more than it takes to fill it.
+// countRejected counts cost units beyond the limit, but no more than fill the burst.
 func (g *gcra) countRejected(now, interval int64, burst, cost int) {
 	level := g.level(now, interval, burst) + int64(min(cost, burst))*interval
 	*g = gcra{now + min(level, int64(burst)*interval), interval}
 }
 
-// refund takes back what is left at now of cost units that were charged up to tat.
+// refund takes back those of cost units, charged up to tat, that still count at now.
 func (g *gcra) refund(now int64, cost int, tat int64) {
 	g.tat -= min(int64(cost)*g.interval, max(0, tat-now))
 }

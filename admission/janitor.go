@@ -9,26 +9,26 @@ import (
 
 const (
 	sweepEvery = 10 * time.Second
-	sweepBatch = 1000           // counters looked at under one lock, well below a millisecond
-	sweepLate  = 3 * sweepEvery // after which a shard counts as not cleaned
+	sweepBatch = 1000           // counters inspected under one lock: well below a millisecond
+	sweepLate  = 3 * sweepEvery // age of the last cleaning after which a shard counts as late
 )
 
-// A cleaner gives back the memory of a part of the store, of which there is one for each processor. Callers lock smaller shards than that.
+// A cleaner frees the memory of one part of the store; there is one part for each processor. Shards, which callers lock, are smaller.
 type cleaner struct {
 	shards []shard
-	done   atomic.Int64 // when the last cleaning ended, µs
+	done   atomic.Int64 // end of the last cleaning, µs
 }
 
-// MemoryStats are what one part of a MemoryStore counts about itself since it was made.
+// MemoryStats are statistics of one part of a MemoryStore since it was made.
 type MemoryStats struct {
-	Subjects  int           // counters that it holds; answers to requests with an ID count as one for their subject
-	Reclaimed uint64        // counters that had ended and were dropped
-	Evicted   uint64        // counters that still counted and made room for others, see MemoryStore
+	Subjects  int           // counters held; all answers to a subject's requests with an ID count as one
+	Reclaimed uint64        // ended counters that were dropped
+	Evicted   uint64        // counters that still counted and were dropped for others, see MemoryStore
 	Cleaned   time.Duration // since the last cleaning ended
-	Late      bool          // that is too long ago: what has ended keeps its memory
+	Late      bool          // Cleaned is too long: ended counters keep their memory
 }
 
-// Stats returns the numbers of now, of as many parts as there are cleaners.
+// Stats returns the current numbers, one element for each part.
 func (s *MemoryStore) Stats() []MemoryStats {
 	all := make([]MemoryStats, len(s.cleaners))
 	for i := range s.cleaners {
@@ -47,8 +47,8 @@ func (s *MemoryStore) Stats() []MemoryStats {
 	return all
 }
 
-// Run gives the memory of counters that ended back every ten seconds, until ctx ends; it then returns nil. Without it the
-// store decides the same, but a store that nobody asks any more keeps what it holds.
+// Run frees the memory of ended counters every ten seconds until ctx ends; it then returns nil. Without Run the decisions are the same,
+// but an idle store keeps its memory.
 func (s *MemoryStore) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for i := range s.cleaners {
@@ -58,7 +58,7 @@ func (s *MemoryStore) Run(ctx context.Context) error {
 	return nil
 }
 
-// clean drops every counter that has ended. It locks one shard at a time and lets go between batches.
+// clean drops every counter that has ended. It locks one shard at a time and releases the lock between batches.
 func (c *cleaner) clean(now func() int64) {
 	for i := range c.shards {
 		for sh := &c.shards[i]; ; {

@@ -24,7 +24,7 @@ import (
 //	channel <namespace>:taken-back    subjects that were refunded or reset
 //	channel <namespace>:{bans}        that something about bans has changed
 //
-// subject is a keyed hash of what is counted: 22 characters, whatever a caller sends. It is the same in all rules that count the
+// subject is a keyed hash of the counted identity: 22 characters, whatever a caller sends. It is the same in all rules that count the
 // same subject, so that one script decides them in one slot. id names the rule and the window: 8 characters.
 
 // A keyring builds keys. It is safe for concurrent use.
@@ -33,7 +33,7 @@ type keyring struct {
 	macs      sync.Pool // of *mac
 }
 
-// mac is a keyed hash with the room it needs, so that hashing a subject allocates only its name.
+// mac is a keyed hash with its buffers, so that hashing a subject allocates only the result.
 type mac struct {
 	hash.Hash
 	sum  [sha256.Size]byte
@@ -51,7 +51,7 @@ func newKeyring(namespace string, secret []byte) (*keyring, error) {
 	if len(secret) < minSecret {
 		return nil, errors.New("admission: Options.Secret is too short, should be 16 or more random bytes")
 	}
-	// A key of this package's own: a hash that it makes means nothing elsewhere.
+	// Derive a separate key for this package, so that its hashes have no meaning elsewhere.
 	own := hmac.New(sha256.New, secret)
 	own.Write([]byte("tidegate admission"))
 	key := own.Sum(nil)
@@ -60,8 +60,8 @@ func newKeyring(namespace string, secret []byte) (*keyring, error) {
 	return k, nil
 }
 
-// subject returns the keyed hash of names and values in turn. Lengths are hashed as well, so that no value can
-// pose as the end of another. 128 bits make a collision as unlikely as guessing a key.
+// subject returns the keyed hash of names and values in turn. Each is hashed with its length, so that different lists never concatenate
+// to the same input. A 128-bit hash makes collisions as unlikely as guessing a key.
 func (k *keyring) subject(parts ...string) string {
 	m := k.macs.Get().(*mac)
 	defer k.macs.Put(m)
@@ -73,7 +73,7 @@ func (k *keyring) subject(parts ...string) string {
 	}
 	m.Write(m.text)
 	if cap(m.text) > 4096 {
-		m.text = nil // one huge value must not stay in the pool
+		m.text = nil // do not keep a huge value in the pool
 	}
 	return base64.RawURLEncoding.EncodeToString(m.Sum(m.sum[:0])[:16])
 }
@@ -83,8 +83,8 @@ func (k *keyring) window(subject, id string) string {
 	return k.namespace + ":w:{" + subject + "}:" + id
 }
 
-// windowID names a window of a rule by everything that gives its counts their meaning, and by nothing else: a changed limit
-// keeps the counts and acts on them, a changed length starts anew.
+// windowID hashes exactly the properties of a window that give its counts their meaning: a changed limit keeps the counts and applies to
+// them, a changed length starts from zero.
 func windowID(parts ...string) string {
 	h := sha256.New()
 	for _, part := range parts {
@@ -100,8 +100,8 @@ func (k *keyring) records(subject string) string { return k.namespace + ":q:{" +
 // request returns the keyed hash of a request's id.
 func (k *keyring) request(id string) string { return k.subject("request", id) }
 
-// channel returns where processes tell each other what was refunded and reset.
+// channel returns the Pub/Sub channel on which refunds and resets are announced.
 func (k *keyring) channel() string { return k.namespace + ":taken-back" }
 
-// bans returns what all keys of the bans begin with, and the channel on which they are announced.
+// bans returns the prefix of all keys of the bans, which is also the channel on which they are announced.
 func (k *keyring) bans() string { return k.namespace + ":{bans}" }

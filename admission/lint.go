@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// A Warning is a place of a rules file that is right and probably not meant.
+// A Warning is a place of a rules file that is valid but probably a mistake.
 type Warning struct {
 	Line int    // from 1
 	Rule string // its name; empty for none
 	Text string
-	Note bool // nothing is wrong: it is worth knowing
+	Note bool // for information only, not a mistake
 }
 
-// Lint returns what is probably not meant in rules, in the order of the file. What is true of several rules is said once, at the first of
-// them. trustedProxies says whether the program believes some proxies about who the client is.
+// Lint returns probable mistakes in rules, in the order of the file. A warning that applies to several rules is reported once, at the
+// first of them. trustedProxies reports whether the program has trusted proxies configured.
 func Lint(rules *Rules, trustedProxies bool) []Warning {
 	l := linter{rules: rules.rules, warnings: slices.Clone(rules.idle), named: map[string]bool{}}
 	for i := range l.rules {
@@ -53,10 +53,10 @@ func Lint(rules *Rules, trustedProxies bool) []Warning {
 type linter struct {
 	rules    []rule
 	warnings []Warning
-	named    map[string]bool // attributes that were warned of
+	named    map[string]bool // attributes already warned about
 }
 
-// saidOnce leaves the first of equal warnings, which names the rules of the others.
+// saidOnce keeps the first of equal warnings and adds the names of the other rules to it.
 func saidOnce(warnings []Warning) []Warning {
 	var first []Warning
 	others := map[string][]string{}
@@ -81,7 +81,7 @@ func (l *linter) warn(r *rule, format string, args ...any) {
 	l.warnings = append(l.warnings, Warning{Line: r.line, Rule: r.name, Text: fmt.Sprintf(format, args...)})
 }
 
-// unreached warns of a rule behind a direct one that decides every request.
+// unreached warns about a rule after a direct rule that decides every request.
 func (l *linter) unreached(i int, r *rule) {
 	for j := range i {
 		o := &l.rules[j]
@@ -97,7 +97,7 @@ func (l *linter) unreached(i int, r *rule) {
 	}
 }
 
-// contradictory warns of conditions that hold for nobody.
+// contradictory warns about conditions that never hold.
 func (l *linter) contradictory(r *rule) {
 	matches := []match{r.match}
 	for _, o := range r.overrides {
@@ -130,7 +130,7 @@ func (m match) always() bool {
 	})
 }
 
-// behindAnother warns of limits that nobody reaches, because another limit is reached first.
+// behindAnother warns about limits that are never reached, because another limit is reached first.
 func (l *linter) behindAnother(i int, r *rule) {
 	for w := range r.windows {
 		for j := range l.rules {
@@ -145,13 +145,13 @@ func (l *linter) behindAnother(i int, r *rule) {
 	}
 }
 
-// endsBetween reports whether some requests that the i-th rule counts are let in before the j-th.
+// endsBetween reports whether a direct rule between the i-th and the j-th rule admits some requests that the i-th rule counts.
 func (l *linter) endsBetween(i, j int) bool {
 	return i < j && slices.ContainsFunc(l.rules[i:j], func(r rule) bool { return r.direct == ActionAllow && !r.shadow })
 }
 
-// stops reports whether whoever r's window w would refuse has been refused by window v of o: it counts the same requests of
-// the same subject, and lets no more of them pass in at least as long a time.
+// stops reports whether window v of o refuses at least every request that r's window w would refuse: it counts the same requests of the
+// same subject, and admits no more of them in at least as long a time.
 func stops(o *rule, v int, r *rule, w int) bool {
 	a, b := &o.windows[v], &r.windows[w]
 	if a.algorithm != SlidingLog && a.algorithm != SlidingCounter || b.algorithm == GCRA || b.algorithm == TwoStage {
@@ -173,7 +173,7 @@ func (m match) equal(o match) bool {
 	return slices.EqualFunc(m, o, func(a, b condition) bool { return a.part == b.part && reflect.DeepEqual(a.test, b.test) })
 }
 
-// longest returns the longest that w ever is.
+// longest returns the maximum length of w.
 func (w Window) longest() time.Duration {
 	if w.Calendar == nil {
 		return w.Length
@@ -183,7 +183,7 @@ func (w Window) longest() time.Duration {
 	}[w.Calendar.Unit]
 }
 
-// within reports whether l limits every tier, and to no more than o does.
+// within reports whether l limits every tier to at most the limit of o.
 func (l limits) within(o limits) bool {
 	fits := func(l, o int) bool { return l != Unlimited && (o == Unlimited || l <= o) }
 	ok := fits(l.other, o.other)
@@ -196,18 +196,18 @@ func (l limits) within(o limits) bool {
 	return ok && (o.other != Unlimited || o.tiers != nil)
 }
 
-// otherNames are how people call what a request has a part of its own for, as plain has them.
+// otherNames maps common names to the part of a request that they mean, in the form that plain returns.
 var otherNames = map[string]string{
 	"uid": "user", "userid": "user", "username": "user", "addr": "ip", "address": "ip", "ipaddress": "ip", "clientip": "ip", "remoteaddr": "ip",
 	"deviceid": "device", "sessionid": "session", "path": "route", "uri": "route",
 }
 
-// plain is a name without regard to case and to how its words are joined.
+// plain normalizes a name: it ignores case and word separators.
 func plain(name string) string {
 	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 }
 
-// mistyped warns of attributes that are called nearly as a part of a request, once of each.
+// mistyped warns about attributes whose names resemble a part of a request, once for each.
 func (l *linter) mistyped(r *rule) {
 	names := slices.Clone(r.subject)
 	for i := range r.match {
@@ -231,7 +231,7 @@ func (l *linter) mistyped(r *rule) {
 	}
 }
 
-// oneApart reports whether one letter more, less or changed, or two that change places, make b of a.
+// oneApart reports whether a and b differ by one inserted, deleted or changed letter, or by two swapped ones.
 func oneApart(a, b string) bool {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]
@@ -247,10 +247,10 @@ func oneApart(a, b string) bool {
 	return a[1:] == b
 }
 
-// isAddress reports whether a part of a subject is, or may be, the client's address.
+// isAddress reports whether a part of a subject is, or can be, the client's address.
 func isAddress(part string) bool { return part == "ip" || part == "network" || part == "caller" }
 
-// looksAtAddresses reports whether r depends on who the client's address is.
+// looksAtAddresses reports whether r depends on the client's address.
 func (r *rule) looksAtAddresses() bool {
 	ofAddress := func(c condition) bool { return c.part == "ip" }
 	return slices.ContainsFunc(r.subject, isAddress) ||

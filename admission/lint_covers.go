@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// What the linter knows of conditions: which of them leave nothing to others. It is sure of what it says, and does not see everything.
+// This file decides relations between conditions for the linter. The answers are sound but incomplete: true is certain, false is not.
 
-// contradictory reports whether one of tests excludes all that another takes.
+// contradictory reports whether one of tests excludes everything that another accepts.
 func contradictory(tests all) bool {
 	var flat []test
 	var add func(t test)
@@ -29,7 +29,7 @@ func contradictory(tests all) bool {
 	return false
 }
 
-// covers reports whether a surely holds wherever b does. It takes one of them apart at a time, and never looks at the same two twice.
+// covers reports whether a certainly holds wherever b does. Each step takes one of them apart, so that no pair is compared twice.
 func covers(a, b test) bool {
 	if b, ok := b.(anyOf); ok {
 		return forAll(b, func(part test) bool { return covers(a, part) })
@@ -69,7 +69,7 @@ func covers(a, b test) bool {
 	return false
 }
 
-// excludes reports whether a surely holds nowhere where b does.
+// excludes reports whether a certainly never holds where b does.
 func excludes(a, b test) bool {
 	switch t := a.(type) {
 	case anyOf:
@@ -107,12 +107,12 @@ func forAll[T any](of []T, is func(T) bool) bool {
 	return !slices.ContainsFunc(of, func(one T) bool { return !is(one) })
 }
 
-// certainly reports whether t says so of word, be it an attribute or not.
+// certainly reports whether t returns holds for word, both as an attribute and as another part.
 func certainly(t test, word string, holds bool) bool {
 	return t.holds(value{text: word}) == holds && t.holds(value{text: word, attribute: true}) == holds
 }
 
-// needsValue reports whether t holds only where there is a value.
+// needsValue reports whether t holds only if the part is present.
 func needsValue(t test) bool {
 	switch t := t.(type) {
 	case not:
@@ -127,7 +127,7 @@ func needsValue(t test) bool {
 	return true
 }
 
-// emptyList returns the name of a list in t that has no values.
+// emptyList returns the name of an empty list in t, or "".
 func emptyList(t test) string {
 	var parts []test
 	switch t := t.(type) {
@@ -150,14 +150,14 @@ func emptyList(t test) string {
 	return ""
 }
 
-// An edge is where numbers begin or end that a test takes. The zero value is none.
+// An edge is an end of the range of numbers that a test accepts. The zero value is no edge.
 type edge struct {
 	is   bool
 	n    number
-	open bool // n itself is not taken
+	open bool // n itself is excluded
 }
 
-// bounds returns the edges of a test of numbers.
+// bounds returns the edges of a numeric test.
 func bounds(t test) (low, high edge, ok bool) {
 	switch t := t.(type) {
 	case numbers:
@@ -170,12 +170,12 @@ func bounds(t test) (low, high edge, ok bool) {
 	return edge{}, edge{}, false
 }
 
-// past reports whether what begins here has nothing of what ends at high.
+// past reports whether the range that begins at e does not overlap the range that ends at high.
 func (e edge) past(high edge) bool {
 	return e.is && high.is && (e.n.compare(high.n) > 0 || e.n.compare(high.n) == 0 && (e.open || high.open))
 }
 
-// inside reports whether what ends here keeps within what ends at other: the lower one if side is 1, the upper one if it is -1.
+// inside reports whether e is at or within the bound other: side is 1 for lower bounds, -1 for upper ones.
 func (e edge) inside(other edge, side int) bool {
 	if !other.is {
 		return true

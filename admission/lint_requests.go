@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// What the linter knows of requests: what they may lack, and by which ways their attributes come.
+// This file holds the linter's knowledge of requests: which parts they may lack, and how they get their attributes.
 
-// passedOver warns of requests that r does not count because they lack a part of its subject, unless the file shows that this is meant.
+// passedOver warns about requests that r does not count because they lack a part of its subject, unless the file shows that this is
+// intended.
 func (l *linter) passedOver(i int, r *rule) {
 	for _, part := range r.subject {
 		if isAddress(part) || r.match.needs(part) || l.decidesWithout(i, part) {
@@ -22,7 +23,7 @@ func (l *linter) passedOver(i int, r *rule) {
 	}
 }
 
-// needs reports whether m holds for no request that lacks part, or, which another warning says, only for such.
+// needs reports whether m holds for no request that lacks part, or only for such requests, for which there is another warning.
 func (m match) needs(part string) bool {
 	return slices.ContainsFunc(m, func(c condition) bool {
 		lacking, about := c.without(part)
@@ -30,7 +31,7 @@ func (m match) needs(part string) bool {
 	})
 }
 
-// without returns the value of c's part in requests that lack part, and whether that is known.
+// without returns the value of c's part in requests that lack part, and whether that value is certain.
 func (c *condition) without(part string) (value, bool) {
 	if part == "user" && c.part == "tier" {
 		return value{text: TierAnonymous}, true
@@ -38,7 +39,7 @@ func (c *condition) without(part string) (value, bool) {
 	return value{attribute: isAttribute(part)}, c.part == part
 }
 
-// decidesWithout reports whether some rule is about exactly those requests that the i-th one would count if they did not lack part.
+// decidesWithout reports whether some rule covers exactly the requests that the i-th rule skips because they lack part.
 func (l *linter) decidesWithout(i int, part string) bool {
 	of := l.rules[i].match
 	for j := range l.rules {
@@ -63,13 +64,13 @@ func (l *linter) decidesWithout(i int, part string) bool {
 	return false
 }
 
-// publicRoutes are those of Tidegate that buyers call; a test of cmd/api holds them against the program. Their requests have a user, a tier and an address, and
-// nothing else.
+// publicRoutes are the routes of Tidegate that buyers call; a test of cmd/api compares them with the program. Requests to them have a
+// user, a tier and an address, and no other parts.
 var publicRoutes = []route{
 	{"v1", "sales", "*"}, {"v1", "sales", "*", "orders"}, {"v1", "orders", "*"}, {"v1", "orders", "*", "cancel"}, {"v1", "captcha", "challenge"},
 }
 
-// costless warns of a cost that requests of buyers do not have: they cannot be decided.
+// costless warns about a cost taken from an attribute that buyers' requests lack: such requests cannot be decided.
 func (l *linter) costless(r *rule) {
 	if r.costFrom == "" || r.match.needs(r.costFrom) || !r.match.mayBePublic() {
 		return
@@ -88,7 +89,7 @@ func (m match) mayBePublic() bool {
 	})
 }
 
-// neverSent warns of attributes that the requests which r matches cannot have.
+// neverSent warns about attributes that the requests matched by r cannot have.
 func (l *linter) neverSent(r *rule) {
 	names := slices.Clone(r.subject)
 	for i := range r.match {
@@ -112,7 +113,7 @@ func (l *linter) neverSent(r *rule) {
 	}
 }
 
-// onPublicRoutes reports whether m holds on routes of Tidegate's only.
+// onPublicRoutes reports whether m holds only on public routes of Tidegate.
 func (m match) onPublicRoutes() bool {
 	return slices.ContainsFunc(m, func(c condition) bool {
 		patterns, ok := c.test.(routes)

@@ -14,30 +14,30 @@ import (
 
 const (
 	maxList  = 1 << 20 // values
-	maxValue = 255     // bytes of one
+	maxValue = 255     // bytes in one value
 )
 
-// A valueList is values of one file, for conditions. It never changes.
+// A valueList holds the values of one list, for conditions. It is immutable after parsing.
 type valueList struct {
 	name  string
 	line  int  // of the rules file
 	used  bool // by a condition, or by bans.allow
 	words map[string]struct{}
 	nets  map[netip.Prefix]struct{}
-	bits  []int // lengths of nets, each once; those of IPv6 plus 64
+	bits  []int // prefix lengths of nets, each once; IPv6 lengths plus 64
 }
 
 func newList(name string) *valueList {
 	return &valueList{name: name, words: map[string]struct{}{}, nets: map[netip.Prefix]struct{}{}}
 }
 
-// maxListFile is the longest file of a list, in bytes.
+// maxListFile is the maximum size of a list's file, in bytes.
 const maxListFile = 64 << 20
 
-// readBounded reads a file that has no more than so many bytes.
+// readBounded reads a file of at most limit bytes.
 func readBounded(path string, limit int64) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", path) // a pipe would make us wait
+		return nil, fmt.Errorf("%s is no file", path) // reading a pipe could block
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return content, err
 }
 
-// parseList reads one value, address or network a line. A "#" begins a comment, at the start of a line or after a space.
+// parseList reads one value, address or network per line. A "#" starts a comment, at the start of a line or after a space.
 func parseList(file, name string, src []byte) (*valueList, error) {
 	l := newList(name)
 	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(src, []byte("\ufeff"))))
@@ -73,7 +73,7 @@ func parseList(file, name string, src []byte) (*valueList, error) {
 	return l, nil
 }
 
-// add adds one value; err is what is wrong with it.
+// add adds one value; err describes what is wrong with it, "" if nothing.
 func (l *valueList) add(value string) (err string) {
 	switch {
 	case len(value) > maxValue || !utf8.ValidString(value):
@@ -86,7 +86,7 @@ func (l *valueList) add(value string) (err string) {
 	} else if strings.Contains(value, "/") && looksLikeNetwork(value) {
 		return fmt.Sprintf("%q is no network, it should be such as 10.0.0.0/8 or fd00::/8", value)
 	}
-	l.words[value] = struct{}{} // a user may be called like an address
+	l.words[value] = struct{}{} // a user's name may look like an address
 	return ""
 }
 
@@ -97,14 +97,14 @@ func (l *valueList) addNetwork(p netip.Prefix) {
 	}
 }
 
-// looksLikeNetwork reports whether value is an address and something behind a slash.
+// looksLikeNetwork reports whether value is an address followed by a slash and more text.
 func looksLikeNetwork(value string) bool {
 	addr, _, _ := strings.Cut(value, "/")
 	_, err := netip.ParseAddr(addr)
 	return err == nil
 }
 
-// parseNetwork reads an address or a network, and masks it.
+// parseNetwork parses an address or a network, and masks it.
 func parseNetwork(text string) (netip.Prefix, bool) {
 	if p, err := netip.ParsePrefix(text); err == nil {
 		return unmapped(p).Masked(), true
@@ -116,7 +116,7 @@ func parseNetwork(text string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// unmapped makes a network of IPv4 addresses in IPv6 form one of IPv4.
+// unmapped converts a network of IPv4-mapped IPv6 addresses to an IPv4 network.
 func unmapped(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -131,7 +131,7 @@ func lengthKey(a netip.Addr, bits int) int {
 	return 64 + bits
 }
 
-// holds implements test: it looks once for each length of network, however many there are.
+// holds implements test. It does one lookup per prefix length, however many networks there are.
 func (l *valueList) holds(v value) bool {
 	return l.has(v.text) || len(l.bits) > 0 && l.hasIP(v.address())
 }
@@ -140,10 +140,10 @@ func (l *valueList) empty() bool { return len(l.words)+len(l.nets) == 0 }
 
 func (l *valueList) has(word string) bool {
 	_, ok := l.words[word]
-	return ok // the empty word is none
+	return ok // the list contains no empty word
 }
 
-// names is has without addresses and networks, which name no user and no device.
+// names reports whether the list contains word as the name of a user or a device; addresses and networks do not count.
 func (l *valueList) names(word string) bool {
 	_, address := parseNetwork(word)
 	return !address && l.has(word)

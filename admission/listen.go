@@ -6,20 +6,21 @@ import (
 	"sync"
 )
 
-// maxUnheard is how many subjects wait for one listener. More than that, and it is told to take it for all.
+// maxUnheard is how many subjects can be queued for one listener. On overflow they are replaced by the empty subject, which stands for
+// all.
 const maxUnheard = 1024
 
-// listeners are those of a MemoryStore. The zero value has none. It is safe for concurrent use.
+// listeners are the listeners of a MemoryStore. The zero value has none. It is safe for concurrent use.
 type listeners struct {
 	mu sync.Mutex
 	by map[string][]*listener // guarded by mu; by channel
 }
 
-// A listener hears in a goroutine of its own, so that nobody who tells waits for it.
+// A listener is called back in a separate goroutine, so that senders never block.
 type listener struct {
 	mu      sync.Mutex
 	unheard []string      // guarded by mu
-	wake    chan struct{} // holds one: there is something to hear
+	wake    chan struct{} // capacity 1: unheard is not empty
 }
 
 // Listen implements Store.
@@ -40,7 +41,7 @@ func (s *MemoryStore) Listen(ctx context.Context, channel string, heard func(sub
 	}
 }
 
-// tell tells the listeners of a channel. It waits for none of them.
+// tell notifies the listeners of a channel. It does not block.
 func (s *MemoryStore) tell(channel, subject string) {
 	s.listeners.mu.Lock()
 	defer s.listeners.mu.Unlock()

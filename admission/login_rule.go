@@ -8,13 +8,13 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// LoginCount is what a login rule counts failures of. Closed set; the same word stands in the rules file, JSON and metrics.
+// LoginCount is what a login rule counts. It is a closed set; the same word is used in the rules file, JSON and metrics.
 type LoginCount string
 
 // What login rules count.
 const (
-	CountName       LoginCount = "name"         // failures of a name, from wherever
-	CountNameIP     LoginCount = "name_ip"      // failures of a name from one address
+	CountName       LoginCount = "name"         // failed attempts for a name, from any address
+	CountNameIP     LoginCount = "name_ip"      // failed attempts for a name from one address
 	CountIP         LoginCount = "ip"           // failures from an address
 	CountNamesPerIP LoginCount = "names_per_ip" // different names that failed from an address
 	CountNetwork    LoginCount = "network"      // failures from the /48 network of an IPv6 address
@@ -26,27 +26,27 @@ type LoginAction string
 
 // What login rules do.
 const (
-	LoginChallenge LoginAction = "challenge" // let in who solves a CAPTCHA
+	LoginChallenge LoginAction = "challenge" // require a solved CAPTCHA for each attempt
 	LoginDelay     LoginAction = "delay"     // one attempt at a time, with pauses
 	LoginDeny      LoginAction = "deny"
-	LoginBan       LoginAction = "ban"    // the address, or the network, everywhere
-	LoginRevoke    LoginAction = "revoke" // the device token is worth nothing any more
+	LoginBan       LoginAction = "ban"    // ban the address, or the network, for all requests
+	LoginRevoke    LoginAction = "revoke" // invalidate the device token
 )
 
-// A LoginRule is one step of the ladder for failed logins. What acts on it is not this package.
+// A LoginRule is one step of the escalation ladder for failed logins. This package only parses it.
 type LoginRule struct {
 	Count       LoginCount
-	Limit       int           // failures, or names; from this one on the rule acts
-	Window      time.Duration // in which they lie; 0 if Consecutive
-	Consecutive bool          // failures in a row, until a success
+	Limit       int           // number of failures, or names, from which on the rule acts
+	Window      time.Duration // time window of the failures; 0 if Consecutive
+	Consecutive bool          // counts failures since the last success
 	Then        LoginAction
-	For         time.Duration // after the last failure; 0: as long as the failures stand
+	For         time.Duration // how long the rule acts after the last failure; 0: as long as the failures count
 	Growing     bool          // For is doubled each time
-	AtMost      time.Duration // the longest that a growing one becomes
+	AtMost      time.Duration // maximum of a growing For
 	Shadow      bool          // only reports
 }
 
-// Name tells the rule from all others of its file.
+// Name returns a name that is unique within the file.
 func (r *LoginRule) Name() string {
 	within := "in-a-row"
 	if !r.Consecutive {
@@ -55,7 +55,7 @@ func (r *LoginRule) Name() string {
 	return fmt.Sprintf("login-%s-%d-%s-%s", strings.ReplaceAll(string(r.Count), "_", "-"), r.Limit, within, r.Then)
 }
 
-// shortDuration writes 15m0s as 15m.
+// shortDuration formats 15m0s as 15m.
 func shortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -77,7 +77,7 @@ const (
 
 const loginExample = "{count: name, limit: 3, window: 1m, then: challenge, for: 10m}"
 
-// login reads the section of this name.
+// login parses the section `login`.
 func (s *source) login(n ast.Node) (all []LoginRule, err error) {
 	seen := map[string]bool{}
 	err = s.list(n, "login", func(n ast.Node) error {
@@ -141,7 +141,7 @@ func (s *source) loginRule(n ast.Node) (r LoginRule, err error) {
 	)
 }
 
-// problem says what is wrong between the parts of a rule, or nothing. It also fills in AtMost.
+// problem returns what is inconsistent in the rule, or "". It also fills in AtMost.
 func (r *LoginRule) problem() string {
 	name := r.Count == CountName
 	address := r.Count == CountIP || r.Count == CountNamesPerIP || r.Count == CountNetwork

@@ -9,11 +9,11 @@ import (
 
 // MemoryOptions of a MemoryStore.
 type MemoryOptions struct {
-	// MaxSubjects is how many counters are kept at once, where a counter is one subject in one window of one rule. Zero
-	// means 262,144. A counter takes about 250 bytes and 8 to 16 more for each unit of a sliding log. As many
-	// answers to requests with an id are kept besides, of about 250 bytes each. One request may exceed a small store by its own.
+	// MaxSubjects is how many counters are kept at once. A counter is one subject in one window of one rule. Zero means 262,144. A
+	// counter takes about 250 bytes, plus 8 to 16 for each unit of a sliding log. In addition the same number of answers to requests with
+	// an id is kept, about 250 bytes each. A single request may exceed the capacity of a small store.
 	MaxSubjects int
-	// Now is the clock; nil is the real time at the store's start and the process' monotonic clock from then on. For tests.
+	// Now is the clock. Nil means real time at the start of the store, followed by the monotonic clock of the process. For tests.
 	Now func() time.Time
 }
 
@@ -21,15 +21,16 @@ const defaultMaxSubjects = 1 << 18
 
 // A MemoryStore keeps counts in this process. Make it with NewMemoryStore; it is safe for concurrent use.
 //
-// The counters are divided among shards by a hash. When a shard is full, counters whose window has ended make room; if all still
-// count, the new one evicts another: of 16 at random, the one that has used the smallest share of its limit, and of equal ones the
-// one that ends first. So nobody is admitted without being counted, memory stays bounded, and a crowd of made-up subjects evicts
-// its own counters first: who has used up a limit is forgotten only if all 16 have. What remains to an attacker:
-//   - With more subjects at their limit than the store holds, within one window, some other subjects begin anew.
-//   - While the store is full, a subject that returns more rarely than its shard is filled anew is hardly limited.
-//   - Answers to requests with an id are evicted like counters that used nothing: a repeat may be charged again.
+// The counters are distributed over shards by a hash. When a shard is full, ended counters make room. If all still count, the new counter
+// evicts one of 16 random counters: the one that has used the smallest share of its limit, and among equal ones the one that ends first.
+// So every admitted request is counted, memory stays bounded, and a flood of invented subjects evicts its own counters first: a counter
+// at its limit is evicted only if all 16 are at theirs. The remaining weaknesses:
+//   - If more subjects than the store holds reach their limit within one window, some other subjects start from zero.
+//   - While the store is full, a subject that returns less often than its shard is refilled is hardly limited.
+//   - Answers to requests with an id are evicted like counters that used nothing: a resend may be charged again.
 //
-// Bans are kept apart and are never evicted. MemoryStats.Evicted counts what still counted and was dropped.
+// Bans are kept separately and are never evicted. MemoryStats.Evicted is the number of counters that still counted when they were
+// dropped.
 type MemoryStore struct {
 	shards    []shard
 	cleaners  []cleaner
@@ -41,7 +42,7 @@ type MemoryStore struct {
 
 var _ Store = (*MemoryStore)(nil)
 
-// NewMemoryStore returns an empty store. It starts nothing: see Run.
+// NewMemoryStore returns an empty store. It starts no goroutine: see Run.
 func NewMemoryStore(opts MemoryOptions) *MemoryStore {
 	if opts.MaxSubjects <= 0 {
 		opts.MaxSubjects = defaultMaxSubjects
@@ -71,7 +72,7 @@ func NewMemoryStore(opts MemoryOptions) *MemoryStore {
 	return s
 }
 
-// id names the counter of a key; it is not 0.
+// id returns the ID of the counter with this key; it is not 0.
 func (s *MemoryStore) id(key string) counterID { return counterID(max(1, maphash.String(s.seed, key))) }
 
 // Decide implements Store. It never fails.

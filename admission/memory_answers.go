@@ -6,25 +6,25 @@ import (
 )
 
 const (
-	answerFor  = int64(time.Minute / time.Microsecond) // an answer is given again for so long
-	maxAnswers = 128                                   // in a generation
+	answerFor  = int64(time.Minute / time.Microsecond) // how long an answer is repeated
+	maxAnswers = 128                                   // per generation
 )
 
-// answers are what was answered to requests with an id, in two generations: a young one that is full or a minute old takes the place of
-// the old one. So nothing is searched for what has ended, a caller's ids take bounded room, and of the last minute at least the last
-// 128 answers are known.
+// answers holds the recorded answers to requests with an id, in two generations. When the young generation is full or a minute old, it
+// replaces the old one. So expired answers need no search, the ids of one caller take bounded memory, and at least the last 128 answers
+// of the last minute are kept.
 type answers struct {
 	young, old          map[question]*answer
-	since, turned, last int64 // µs: of young's first answer, of its taking the place of old, and of the last answer
+	since, turned, last int64 // µs: first answer in young, last swap of generations, last answer
 }
 
-// A question is a request and one tally of it.
+// A question identifies a request and one of its tallies.
 type question struct {
 	request string
 	tally   counterID
 }
 
-// An answer is how a tally was decided.
+// An answer is the recorded decision on a tally.
 type answer struct {
 	count   Count
 	cost    int
@@ -35,7 +35,7 @@ type answer struct {
 
 func (a *answers) len() int { return len(a.young) + len(a.old) }
 
-// find returns the answer to q of less than a minute ago, or nil.
+// find returns the answer to q if it is less than a minute old, or nil.
 func (a *answers) find(q question, now int64) *answer {
 	found := a.young[q]
 	if found == nil {
@@ -47,7 +47,7 @@ func (a *answers) find(q question, now int64) *answer {
 	return found
 }
 
-// add keeps the answer to q.
+// add records the answer to q.
 func (a *answers) add(q question, given *answer, now int64) {
 	if len(a.young) >= maxAnswers || now-a.since >= answerFor {
 		a.young, a.old, a.since, a.turned = map[question]*answer{}, a.young, now, now
@@ -56,7 +56,7 @@ func (a *answers) add(q question, given *answer, now int64) {
 	a.last = now
 }
 
-// trim drops what has been forgotten.
+// trim drops expired answers.
 func (a *answers) trim(now int64) {
 	if now-a.turned >= answerFor {
 		a.old = nil
@@ -66,7 +66,7 @@ func (a *answers) trim(now int64) {
 	}
 }
 
-// ends is when some of the answers will have been forgotten, or all.
+// ends returns when some or all of the answers expire.
 func (a *answers) ends() int64 {
 	if len(a.old) > 0 {
 		return a.turned + answerFor
@@ -74,7 +74,7 @@ func (a *answers) ends() int64 {
 	return a.last + answerFor
 }
 
-// answer returns what is remembered of the request for tally i, or nil.
+// answer returns the recorded answer of the request for tally i, or nil.
 func (t *turn) answer(i int) *answer {
 	s := &t.seats[i]
 	c := s.shard.table.find(t.store.id(t.call.Tallies[i].Records))
@@ -84,8 +84,8 @@ func (t *turn) answer(i int) *answer {
 	return c.answers.find(question{t.call.Request, s.id}, t.now)
 }
 
-// recall answers tally i as its request was answered before, and reports whether it could. What was neither counted nor refused is
-// decided anew: that there was room once is no right to it.
+// recall repeats the recorded answer for tally i, and reports whether there was one. If the tally was neither counted nor refused, it is
+// decided again: a past check that found room does not guarantee room now.
 func (t *turn) recall(i int) bool {
 	a := t.answer(i)
 	if a == nil || a.count.Reason == "" && a.count.Stamp == 0 && !a.rejected {
@@ -96,7 +96,7 @@ func (t *turn) recall(i int) bool {
 	return true
 }
 
-// forget forgets all answers for the window of tally i.
+// forget drops all answers for the window of tally i.
 func (t *turn) forget(i int) {
 	s := &t.seats[i]
 	c := s.shard.table.find(t.store.id(t.call.Tallies[i].Records))
@@ -110,7 +110,7 @@ func (t *turn) forget(i int) {
 	s.shard.answers += c.answers.len()
 }
 
-// remember keeps the answers that are new.
+// remember records the new answers.
 func (t *turn) remember() {
 	for i := range t.seats {
 		s, tally := &t.seats[i], &t.call.Tallies[i]
@@ -124,7 +124,7 @@ func (t *turn) remember() {
 			c.answers = &answers{young: map[question]*answer{}, since: t.now}
 		}
 		given := &answer{count: t.counts[i], cost: tally.Cost, charged: t.counts[i].Stamp != 0, rejected: s.rejected}
-		given.count.Struck = false // who is banned is not banned once more
+		given.count.Struck = false // a resend must not ban again
 		s.shard.answers -= c.answers.len()
 		c.answers.add(question{t.call.Request, s.id}, given, t.now)
 		s.shard.answers += c.answers.len()

@@ -7,45 +7,44 @@ import (
 )
 
 const (
-	maxShards = 256 // so many that callers hardly ever wait for each other
-	minShard  = 64  // counters: of a small store, few shards, or else one is full long before the others
+	maxShards = 256 // enough that callers hardly ever contend for one
+	minShard  = 64  // counters: a small store has few shards, so that they fill evenly
 )
 
-// grace is how long a counter is kept after its end where nothing else needs the room: a clock that was handed in may step back.
+// grace is how long a counter is kept after its end if its memory is not needed: an injected clock may step back.
 const grace = int64(time.Second / time.Microsecond)
 
-// A counterID is a hash of a counter's key, by a seed that nobody else knows. Two keys of a full store have the same one with a
-// probability of 2 in a billion; they then share what they may take. Without the keys a counter takes a third less memory,
-// and a look at it one cache miss less.
+// A counterID is a hash of a counter's key, with a secret seed. In a full store two keys collide with a probability of 2 in a billion;
+// they then share one limit. Not storing the keys saves a third of the memory of a counter, and one cache miss per lookup.
 type counterID uint64
 
-// A shard holds a part of the counters. What every decision reads of it is in its first 64 bytes, one cache line.
+// A shard holds a part of the counters. The fields that every decision reads are in its first 64 bytes, one cache line.
 type shard struct {
 	mu      sync.Mutex
 	table   table // guarded by mu
-	queue   []due // guarded by mu: of every counter, a heap; the first is due first
-	answers int   // guarded by mu: that all counters hold
-	number  int   // in the store
-	room    int   // counters at most, and answers
+	queue   []due // guarded by mu: one entry per counter, a heap ordered by due time
+	answers int   // guarded by mu: recorded answers in all counters
+	number  int   // index in the store
+	room    int   // maximum number of counters, and of answers
 
-	reclaimed uint64   // counters that had ended and were dropped; guarded by mu
+	reclaimed uint64   // ended counters that were dropped; guarded by mu
 	evicted   uint64   // counters that still counted and were dropped; guarded by mu
-	_         [24]byte // keeps two shards off one pair of cache lines
+	_         [24]byte // prevents false sharing between shards
 }
 
-// A due is when to look whether a counter has ended. That is no later than its end, but may be sooner: a charge moves
-// the end and not the place in the queue, which would be most of its cost.
+// A due is the time at which to check whether a counter has ended. It may be earlier than the counter's end, never later: a charge moves
+// the end but leaves the queue unchanged, because updating it would be most of the cost of a charge.
 type due struct {
 	at int64 // µs
 	id counterID
 }
 
-// changed is called when something has been counted in c, or taken back, and it ends at another time. c may then be gone.
+// changed must be called after a count in c changed and c ends at another time. It may drop c.
 func (sh *shard) changed(c *counter, ends, now int64) {
 	before := c.ends
 	c.ends = ends
 	switch {
-	case before != 0 && ends >= before: // most often: its place in the queue is early enough
+	case before != 0 && ends >= before: // the common case: the queue entry is early enough
 	case c.place == 0:
 		sh.queue = append(sh.queue, due{})
 		sh.up(len(sh.queue)-1, due{ends, c.id})
@@ -56,17 +55,17 @@ func (sh *shard) changed(c *counter, ends, now int64) {
 	}
 }
 
-// full reports whether there is no room for so many more.
+// full reports whether the shard lacks room for so many more counters and answers.
 func (sh *shard) full(counters, answers int) bool {
 	return counters > 0 && sh.table.count+counters > sh.room || answers > 0 && sh.answers+answers > sh.room
 }
 
-// sampled is how many counters are compared before one is evicted. An attacker has to bring so large a part of a shard to its
-// limit that all of so many are there.
+// sampled is how many counters are compared for an eviction. To evict a counter at its limit, an attacker must bring so many counters of
+// a shard to their limit that all sampled ones are among them.
 const sampled = 16
 
-// evict drops the counter that used the smallest share of its limit, among some that lie where id would be, which nobody outside
-// can choose. It drops none of kept, and with answers only one that has some. It reports whether there was one.
+// evict drops the counter with the smallest used share of its limit, among those near the slot of id, which callers cannot choose. It
+// never drops one of kept, and if answers is set only one that holds answers. It reports whether it dropped one.
 func (sh *shard) evict(id counterID, kept []counterID, answers bool) bool {
 	if sh.table.count == 0 {
 		return false
@@ -94,7 +93,7 @@ func (sh *shard) evict(id counterID, kept []counterID, answers bool) bool {
 	return true
 }
 
-// clean looks at up to n counters that are due, and reports whether there may be more.
+// clean inspects up to n counters that are due, and reports whether there may be more.
 func (sh *shard) clean(n int, now int64) bool {
 	for range n {
 		if !sh.inspect(now - grace) {
@@ -104,7 +103,7 @@ func (sh *shard) clean(n int, now int64) bool {
 	return true
 }
 
-// inspect drops the counter that is due first if it has ended, or finds its new place. It reports whether one was due.
+// inspect drops the first counter in the queue if it has ended, or requeues it. It reports whether one was due.
 func (sh *shard) inspect(now int64) bool {
 	if len(sh.queue) == 0 || sh.queue[0].at > now {
 		return false
@@ -125,7 +124,7 @@ func (sh *shard) inspect(now int64) bool {
 	return true
 }
 
-// drop forgets c.
+// drop removes c.
 func (sh *shard) drop(c *counter) {
 	if c.answers != nil {
 		sh.answers -= c.answers.len()
@@ -144,7 +143,7 @@ func (sh *shard) drop(c *counter) {
 	}
 }
 
-// up puts d where it belongs between place i and the first.
+// up sifts d up in the heap from place i.
 func (sh *shard) up(i int, d due) {
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -157,7 +156,7 @@ func (sh *shard) up(i int, d due) {
 	sh.put(i, d)
 }
 
-// down puts d where it belongs between place i and the last.
+// down sifts d down in the heap from place i.
 func (sh *shard) down(i int, d due) {
 	for {
 		child := 2*i + 1

@@ -2,22 +2,22 @@ package admission
 
 import "math/bits"
 
-// A table holds counters by open addressing: the counter itself is in its slot, so that finding it and looking at it is one wait for
-// memory. A pointer to a counter is good until the next add or remove. The zero value is empty.
+// A table is a hash table of counters with open addressing. The counters are stored in the slots, so that a lookup costs one cache miss.
+// A pointer to a counter is valid until the next add or remove. The zero value is empty.
 type table struct {
-	slots []counter // where id is 0: free
+	slots []counter // free if id is 0
 	count int
 }
 
-const fewest = 8 // slots of a table that is not empty
+const fewest = 8 // slots of a non-empty table
 
-// home is where the search for id begins. The low bits of an id have chosen the shard.
+// home returns the slot where the search for id begins. The low bits of an id select the shard, so it uses others.
 func (t *table) home(id counterID) int {
 	high, _ := bits.Mul64(uint64(id), uint64(len(t.slots)))
 	return int(high)
 }
 
-// after is the slot that is looked at after slot i.
+// after returns the slot that is probed after slot i.
 func (t *table) after(i int) int {
 	if i++; i < len(t.slots) {
 		return i
@@ -25,7 +25,7 @@ func (t *table) after(i int) int {
 	return 0
 }
 
-// slot returns where id is, or the free slot where it would be.
+// slot returns the slot of id, or the free slot where it belongs.
 func (t *table) slot(id counterID) int {
 	i := t.home(id)
 	for t.slots[i].id != id && t.slots[i].id != 0 {
@@ -34,7 +34,7 @@ func (t *table) slot(id counterID) int {
 	return i
 }
 
-// find returns the counter id, or nil.
+// find returns the counter with this id, or nil.
 func (t *table) find(id counterID) *counter {
 	if t.count == 0 {
 		return nil
@@ -45,7 +45,7 @@ func (t *table) find(id counterID) *counter {
 	return nil
 }
 
-// add returns a new counter id, of which there is none.
+// add returns a new counter with this id, which must not exist yet.
 func (t *table) add(id counterID) *counter {
 	if 4*t.count >= 3*len(t.slots) {
 		t.resize(max(fewest, len(t.slots)*3/2))
@@ -56,7 +56,7 @@ func (t *table) add(id counterID) *counter {
 	return c
 }
 
-// remove forgets the counter id, of which there is one. What lies behind it moves up, as if it had never been.
+// remove deletes the counter with this id, which must exist. Later entries of the probe sequence move up to fill the gap.
 func (t *table) remove(id counterID) {
 	t.count--
 	free := t.slot(id)
@@ -75,7 +75,7 @@ func (t *table) remove(id counterID) {
 	}
 }
 
-// distance is how many slots i is behind from.
+// distance returns how many slots after from i is.
 func (t *table) distance(from, i int) int {
 	if i < from {
 		i += len(t.slots)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A turn is one call while it holds the locks of its shards.
+// A turn is one call that holds the locks of its shards.
 type turn struct {
 	store  *MemoryStore
 	call   *Call
@@ -14,21 +14,21 @@ type turn struct {
 	counts []Count
 }
 
-// A seat is the place of a tally.
+// A seat is the shard and counter of one tally.
 type seat struct {
 	id    counterID
 	shard *shard
-	known bool // answered from an earlier request with the same id
+	known bool // answered from the record of an earlier request with the same id
 	// Counted as rejected.
 	rejected bool
 }
 
 func (s *seat) find() *counter { return s.shard.table.find(s.id) }
 
-// nothing is what a tally without a counter is read from.
+// nothing is the counter that is read for a tally without one.
 var nothing counter
 
-// take locks the shards of all seats, in their order so that two turns never wait for each other.
+// take locks the shards of all seats in a fixed order, which prevents deadlocks.
 func (t *turn) take() {
 	if len(t.seats) == 1 {
 		mu := &t.seats[0].shard.mu
@@ -80,7 +80,7 @@ func (t *turn) run() {
 	}
 }
 
-// read reads how tally i stands.
+// read computes the count of tally i.
 func (t *turn) read(i int) {
 	c := t.seats[i].find()
 	if c == nil {
@@ -97,7 +97,7 @@ func (t *turn) put(i int, s standing) {
 }
 
 func (t *turn) charge() {
-	// Two leave for each that comes: so the store without Run too holds little more than what counts.
+	// Each charge drops up to two ended counters per shard, so that memory stays bounded without Run too.
 	for i := range t.seats {
 		t.seats[i].shard.clean(2, t.now)
 	}
@@ -117,7 +117,7 @@ func (t *turn) charge() {
 	}
 }
 
-// obtain returns the counter id of sh, a new one if there is none.
+// obtain returns the counter with this id in sh, creating it if necessary.
 func (t *turn) obtain(sh *shard, id counterID) *counter {
 	if c := sh.table.find(id); c != nil {
 		return c
@@ -126,7 +126,8 @@ func (t *turn) obtain(sh *shard, id counterID) *counter {
 	return sh.table.add(id)
 }
 
-// makeRoom drops counters and answers of sh until there is room for so many more. Those of this call stay, if need be beyond the room.
+// makeRoom drops counters and answers of sh until there is room for so many more. It keeps those of this call, even if the shard is then
+// too full.
 func (t *turn) makeRoom(sh *shard, id counterID, counters, answers int) {
 	for sh.full(counters, answers) {
 		if !sh.inspect(t.now) && !t.evict(sh, id, answers > 0) {
@@ -135,7 +136,7 @@ func (t *turn) makeRoom(sh *shard, id counterID, counters, answers int) {
 	}
 }
 
-// evict drops a counter of sh that this call does not count in, see shard.evict.
+// evict drops a counter of sh that this call does not use, see shard.evict.
 func (t *turn) evict(sh *shard, id counterID, answers bool) bool {
 	var few [8]counterID // room for the counters of most calls
 	own := few[:0]
@@ -152,7 +153,7 @@ func (t *turn) evict(sh *shard, id counterID, answers bool) bool {
 	return sh.evict(id, own, answers)
 }
 
-// admit counts the request where there is room.
+// admit counts the request in every tally that has room.
 func (t *turn) admit() {
 	for i := range t.seats {
 		s, tally := &t.seats[i], &t.call.Tallies[i]
@@ -168,7 +169,7 @@ func (t *turn) admit() {
 	}
 }
 
-// refuse counts a refused request where refusals count.
+// refuse counts a refused request in the tallies that count refusals.
 func (t *turn) refuse() {
 	for i := range t.seats {
 		if t.seats[i].known {
@@ -197,7 +198,7 @@ func (t *turn) countRejected(i int) {
 	sh.changed(c, c.endsFor(tally), t.now)
 }
 
-// strike counts n refusals and reports whether they are enough.
+// strike counts n refusals and reports whether they reach the limit of the strikes.
 func (t *turn) strike(i, n int) bool {
 	sh, strikes := t.seats[i].shard, t.call.Tallies[i].Strikes
 	c := t.obtain(sh, t.store.id(strikes.Key))
@@ -221,7 +222,7 @@ func (t *turn) reject() {
 	}
 }
 
-// add counts what has happened already.
+// add counts operations that have already taken place.
 func (t *turn) add() {
 	for i := range t.seats {
 		t.seats[i].shard.clean(2, t.now)
@@ -235,7 +236,7 @@ func (t *turn) add() {
 	t.admit()
 }
 
-// erase takes the newest units of logs away.
+// erase removes the newest units of sliding logs.
 func (t *turn) erase() {
 	for i := range t.seats {
 		tally, sh := &t.call.Tallies[i], t.seats[i].shard
@@ -247,7 +248,7 @@ func (t *turn) erase() {
 	}
 }
 
-// refund takes back what the stamps, or the answers to the request, say.
+// refund takes back what the stamps, or the recorded answers of the request, identify.
 func (t *turn) refund() {
 	for i := range t.seats {
 		tally := &t.call.Tallies[i]
@@ -274,7 +275,7 @@ func (t *turn) refund() {
 	}
 }
 
-// reset forgets what was counted.
+// reset drops the counts.
 func (t *turn) reset() {
 	for i := range t.seats {
 		t.forget(i)

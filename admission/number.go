@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// A number is what digits say. Whole numbers of up to 18 digits, such as the ids of users, are exact.
+// A number is a parsed decimal number. Whole numbers of up to 18 digits, such as the ids of users, are exact.
 type number struct {
-	digits bool // there is no point in it
+	digits bool // has no decimal point
 	whole  bool
 	n      int64   // if whole
 	f      float64 // always
 }
 
-// parseNumber reads a number such as -12 or 0.5. It looks at the form before it asks strconv, whose error would be an
-// allocation for each request that says something else.
+// parseNumber parses a number such as -12 or 0.5. It checks the form before it calls strconv, because an error of strconv is an
+// allocation for each request with other text.
 func parseNumber(text string) (number, bool) {
 	digits, points := 0, 0
 	for i := range len(text) {

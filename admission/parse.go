@@ -23,11 +23,11 @@ var (
 	methodNames    = regexp.MustCompile(`^[A-Z]{1,32}$`)
 )
 
-// ParseRules reads the rules file src; name is what errors call it. Everything it does not know is an error, which wraps a
-// *RulesError with line and column. Lists from files are read relative to the folder of name. A byte order mark in front is no part of src.
+// ParseRules parses the rules file src; name appears in errors. Anything unknown is an error, which wraps a *RulesError with line and
+// column. Files of lists are relative to the directory of name. A leading byte order mark is ignored.
 func ParseRules(name string, src []byte) (*Rules, error) {
 	s := &source{file: name, lists: map[string]*valueList{}}
-	rules, err := s.rules(bytes.TrimPrefix(src, []byte("\ufeff"))) // of some editors
+	rules, err := s.rules(bytes.TrimPrefix(src, []byte("\ufeff"))) // some editors write it
 	if err != nil {
 		return nil, fmt.Errorf("admission: parse rules: %w", err)
 	}
@@ -47,7 +47,7 @@ func LoadRules(path string) (*Rules, error) {
 	return rules.Reloadable(func() (*Rules, error) { return LoadRules(path) }, path), nil
 }
 
-// rules reads a whole file.
+// rules parses a whole file.
 func (s *source) rules(src []byte) (*Rules, error) {
 	root, err := s.root(src)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *source) rules(src []byte) (*Rules, error) {
 	var (
 		r       = &Rules{source: src}
 		version bool
-		later   []func() error // what refers to lists, wherever those stand
+		later   []func() error // deferred: needs the lists, which may follow anywhere in the file
 		none    = s.wrong(root, `the key "rules" is missing, it should be a list of rules`)
 	)
 	after := func(read func(ast.Node) error) func(_, n ast.Node) error {
@@ -138,7 +138,7 @@ func (s *source) ruleList(n ast.Node) (rules []rule, err error) {
 	return rules, err
 }
 
-// readLists reads lists by name, each from a file or from the values that stand there.
+// readLists reads lists by name, each from a file or from inline values.
 func (s *source) readLists(n ast.Node) error {
 	return s.pairs(n, "lists", func(name string, at, n ast.Node) error {
 		switch {

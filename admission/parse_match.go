@@ -9,20 +9,20 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// parts are those of a request that are no attributes.
+// parts are the parts of a request that are not attributes.
 var parts = []string{"route", "method", "tier", "user", "ip", "device", "session"}
 
-// plainNumbers have one way to be written, so that a text that is compared with one can be equal to it.
+// plainNumbers matches numbers in canonical form, so that comparing them as text is exact.
 var plainNumbers = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 
-// isAttribute reports whether name can be that of an attribute: all other parts of requests and subjects have theirs, however they
-// are written.
+// isAttribute reports whether name can be the name of an attribute: in any spelling, the names of other parts of requests and subjects
+// are reserved.
 func isAttribute(name string) bool {
 	small := strings.ToLower(name)
 	return attributeNames.MatchString(name) && !slices.Contains(parts, small) && small != "caller" && small != "network"
 }
 
-// match reads a mapping from parts of a request to conditions.
+// match parses a mapping from parts of a request to conditions.
 func (s *source) match(n ast.Node) (m match, err error) {
 	err = s.pairs(n, "match", func(part string, at, n ast.Node) error {
 		if !slices.Contains(parts, part) && !isAttribute(part) {
@@ -41,7 +41,7 @@ func (s *source) match(n ast.Node) (m match, err error) {
 	return m, err
 }
 
-// brief is n on one line, cut short.
+// brief returns n on one line, shortened.
 func brief(n ast.Node) string {
 	const most = 100
 	text := []rune(strings.Join(strings.Fields(n.String()), " "))
@@ -51,7 +51,7 @@ func brief(n ast.Node) string {
 	return string(text)
 }
 
-// condition reads a value, a list of values, or a mapping such as {not: gold}.
+// condition parses a value, a list of values, or a mapping such as {not: gold}.
 func (s *source) condition(part string, n ast.Node) (test, error) {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -110,7 +110,7 @@ func (s *source) condition(part string, n ast.Node) (test, error) {
 	return tests, nil
 }
 
-// conditions reads several conditions of one part.
+// conditions parses several conditions on one part.
 func (s *source) conditions(part, what string, n ast.Node) (tests []test, err error) {
 	err = s.list(n, what, func(n ast.Node) error {
 		t, err := s.condition(part, n)
@@ -120,7 +120,7 @@ func (s *source) conditions(part, what string, n ast.Node) (tests []test, err er
 	return tests, err
 }
 
-// values reads one value of a part, or several.
+// values parses one or more values of a part.
 func (s *source) values(part string, n ast.Node) (test, error) {
 	switch part {
 	case "route":
@@ -164,7 +164,7 @@ func (s *source) values(part string, n ast.Node) (test, error) {
 	return t.indexed(), err
 }
 
-// scalar reads a text, a number or true and false as the text that it is.
+// scalar returns a string, a number or a boolean as text.
 func (s *source) scalar(n ast.Node, what string) (string, error) {
 	switch n.(type) {
 	case *ast.IntegerNode, *ast.FloatNode:
@@ -195,7 +195,7 @@ func (s *source) addr(n ast.Node, what string) (netip.Addr, error) {
 	return a.Unmap().WithZone(""), nil
 }
 
-// between reads the ends of a range, which both belong to it.
+// between parses the bounds of a range, both inclusive.
 func (s *source) between(part string, n ast.Node) (test, error) {
 	var ends []ast.Node
 	if err := s.list(n, "range", func(n ast.Node) error { ends = append(ends, n); return nil }); err != nil {
@@ -207,7 +207,8 @@ func (s *source) between(part string, n ast.Node) (test, error) {
 	if len(ends) != 2 {
 		return nil, s.wrong(n, "range should have two ends, such as [1, 100]")
 	}
-	// Of an attribute, texts are addresses, and numbers are numbers. A word, or a number in quotes, is neither.
+	// For an attribute, a string that looks like an address is an address, and a number is a number. Other strings, and quoted numbers,
+	// are neither.
 	if text, ok := ends[0].(*ast.StringNode); part == "ip" || ok && isAttribute(part) && strings.ContainsAny(text.Value, ".:") {
 		from, err := s.addr(ends[0], part)
 		if err != nil {
@@ -236,7 +237,7 @@ func (s *source) between(part string, n ast.Node) (test, error) {
 	return numbers{from, to}, nil
 }
 
-// comparand reads the number that a part is compared with.
+// comparand parses the number that a part is compared with.
 func (s *source) comparand(part, what string, key, n ast.Node) (number, error) {
 	if part == "route" || part == "method" || part == "tier" || part == "ip" {
 		return number{}, s.wrong(key, "%s is for ids and attributes, not for %s", what, part)
@@ -274,7 +275,7 @@ func (s *source) cidr(part string, key, n ast.Node) (test, error) {
 	return t.indexed(), err
 }
 
-// listed reads the name of a list.
+// listed parses the name of a list.
 func (s *source) listed(part string, n ast.Node) (test, error) {
 	if part == "route" {
 		return nil, s.wrong(n, "routes are patterns, write them into the condition itself")

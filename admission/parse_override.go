@@ -9,7 +9,7 @@ import (
 
 const maxOverrides = 1000
 
-// An overrideDraft is an override whose limits wait for the rule's windows.
+// An overrideDraft is an override whose limits are not yet matched to the rule's windows.
 type overrideDraft struct {
 	node    ast.Node
 	match   match
@@ -17,7 +17,7 @@ type overrideDraft struct {
 	windows []windowDraft
 }
 
-// overrides reads other limits for some requests.
+// overrides parses different limits for some requests.
 func (s *source) overrides(n ast.Node) (drafts []overrideDraft, err error) {
 	err = s.list(n, "overrides", func(n ast.Node) error {
 		o := overrideDraft{node: n}
@@ -50,7 +50,7 @@ func (s *source) overrides(n ast.Node) (drafts []overrideDraft, err error) {
 	return drafts, err
 }
 
-// finishOverrides brings the limits of the overrides into the order of the rule's windows.
+// finishOverrides sorts the limits of the overrides into the order of the rule's windows.
 func (s *source) finishOverrides(d *draft) error {
 	for _, o := range d.overridden {
 		done := override{match: o.match, limits: make([]limits, len(d.several))}

@@ -9,12 +9,12 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// A draft is a rule as far as it has been read, and where its keys stand.
+// A draft is a partly parsed rule, with the positions of its keys.
 type draft struct {
 	rule
 	node       ast.Node
 	keys       []string            // in the order of the file
-	at         map[string]ast.Node // of each key
+	at         map[string]ast.Node // node of each key
 	algorithm  string
 	zone       *time.Location
 	single     windowDraft // of limit, window, burst and base
@@ -139,7 +139,7 @@ func (s *source) rule(n ast.Node) (rule, error) {
 	return d.rule, err
 }
 
-// finishDirect checks a rule that counts nothing.
+// finishDirect checks a rule without limits.
 func (s *source) finishDirect(d *draft) error {
 	if d.at["action"] == nil {
 		return s.wrong(d.node, "rule %q is direct and has no action, it should be allow, deny or challenge", d.name)
@@ -152,7 +152,7 @@ func (s *source) finishDirect(d *draft) error {
 	return nil
 }
 
-// finishCounting checks a rule that counts, and completes its windows.
+// finishCounting checks a rule with limits, and completes its windows.
 func (s *source) finishCounting(d *draft) error {
 	const right = `either "limit" and "window", or "windows"`
 	several := d.at["windows"] != nil
@@ -205,7 +205,7 @@ func (s *source) finishCounting(d *draft) error {
 	return nil
 }
 
-// bannable reports whether a subject is one that a ban can exclude.
+// bannable reports whether a ban can exclude this kind of subject.
 func bannable(subject []string) bool {
 	return len(subject) == 1 && slices.Contains([]string{"user", "ip", "network", "caller", "device"}, subject[0])
 }
@@ -232,11 +232,11 @@ func (s *source) subject(n ast.Node, what string) (parts []string, err error) {
 	return parts, err
 }
 
-// exceed reads what happens to who takes too much.
+// exceed parses the action on excess.
 func (s *source) exceed(n ast.Node) (e exceed, err error) {
 	words := []string{string(ActionDeny), string(ActionChallenge), string(ActionBan)}
 	at := map[string]ast.Node{}
-	var first string // key that is for bans
+	var first string // first key that applies to bans only
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		keep := func(key string, read func(ast.Node) error) field {

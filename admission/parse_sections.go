@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// bans reads the section of this name.
+// bans parses the section `bans`.
 func (s *source) bans(n ast.Node, r *Rules) error {
 	r.script = BanScript{PerMinute: defaultBansPerMinute, Widest4: defaultWidest4, Widest6: defaultWidest6}
 	number := func(key string, to *int, least, most int) field {
@@ -44,11 +44,11 @@ func (s *source) bans(n ast.Node, r *Rules) error {
 	)
 }
 
-// A SemaphoreRule is what a rules file says of a semaphore. What hands out its permits is not this package.
+// A SemaphoreRule is the definition of a semaphore in a rules file. This package only parses it.
 type SemaphoreRule struct {
-	Name  string        // 1 to 64 of a-z 0-9 -, or a hash tag of the same, a colon and a name
-	Limit int           // weight that may be held at once; 0: nobody gets in
-	Lease time.Duration // of a permit that is not renewed: from a second to an hour
+	Name  string        // 1 to 64 of a-z 0-9 -, or a hash tag of the same characters, a colon and a name
+	Limit int           // maximum total weight of permits; 0 admits nobody
+	Lease time.Duration // time until a permit expires that is not renewed: from a second to an hour
 }
 
 const (
@@ -59,7 +59,7 @@ const (
 
 var semaphoreNames = regexp.MustCompile(`^([a-z0-9-]{1,64}:)?[a-z0-9-]{1,64}$`)
 
-// semaphores reads the section of this name.
+// semaphores parses the section `semaphores`.
 func (s *source) semaphores(n ast.Node) (all []SemaphoreRule, err error) {
 	seen := map[string]bool{}
 	err = s.pairs(n, "semaphores", func(name string, at, n ast.Node) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// limits reads one limit for everybody, or a mapping from tiers. A tier that is not mentioned gets the
-// default, and without one the lowest limit of all: nobody should be unlimited by an oversight.
+// limits parses one limit for all tiers, or a mapping from tiers. A tier that is not mentioned gets the default, or without one the
+// lowest limit of all, so that an omission never means unlimited.
 func (s *source) limits(n ast.Node) (limits, error) {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -64,7 +64,7 @@ func (s *source) limit(n ast.Node) (int, error) {
 	return 0, s.wrong(n, "limit should be a whole number from 0 (nobody) to %d, or unlimited%s", MaxLimit, found(n))
 }
 
-// word reads a text of a given form.
+// word parses a string of a given form.
 func (s *source) word(n ast.Node, what string, form *regexp.Regexp, right string) (string, error) {
 	text, err := s.text(n, what)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *source) word(n ast.Node, what string, form *regexp.Regexp, right string
 	return text, nil
 }
 
-// either is such as "open, closed or local".
+// either formats words as in "open, closed or local".
 func either(words []string) string {
 	last := len(words) - 1
 	if last < 1 {
@@ -85,7 +85,7 @@ func either(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// oneOf reads one of a few words.
+// oneOf parses one of a few words.
 func (s *source) oneOf(n ast.Node, what string, words ...string) (string, error) {
 	if n, ok := n.(*ast.StringNode); ok && slices.Contains(words, n.Value) {
 		return n.Value, nil

@@ -14,14 +14,14 @@ var (
 	countingAlgorithms = []string{string(SlidingLog), string(SlidingCounter), string(FixedWindow), string(GCRA), string(TwoStage)}
 )
 
-// A windowDraft is a window as far as it has been read.
+// A windowDraft is a partly parsed window.
 type windowDraft struct {
 	window
 	node ast.Node
-	at   map[string]ast.Node // of its keys
+	at   map[string]ast.Node // node of each key
 }
 
-// windows reads several windows, each {limit, window} and, by the algorithm, burst or base.
+// windows parses several windows, each {limit, window} and, depending on the algorithm, burst or base.
 func (s *source) windows(n ast.Node) (windows []windowDraft, err error) {
 	err = s.list(n, "windows", func(n ast.Node) error {
 		w := windowDraft{node: n, at: map[string]ast.Node{}}
@@ -70,12 +70,12 @@ func (s *source) windows(n ast.Node) (windows []windowDraft, err error) {
 	return windows, err
 }
 
-// sameAs reports whether two windows are as long and count by the same algorithm, as far as that is said.
+// sameAs reports whether two windows have the same length and, as far as specified, the same algorithm.
 func (w *windowDraft) sameAs(o *windowDraft) bool {
 	return w.algorithm == o.algorithm && w.span.sameAs(o.span)
 }
 
-// sameAs reports whether two windows are one. Zones are a rule's, so they do not differ here.
+// sameAs reports whether two windows are equal. All windows of a rule share one zone, so zones are not compared.
 func (w Window) sameAs(o Window) bool {
 	if w.Calendar == nil || o.Calendar == nil {
 		return w == o
@@ -83,7 +83,7 @@ func (w Window) sameAs(o Window) bool {
 	return w.Calendar.Unit == o.Calendar.Unit
 }
 
-// span reads the length of a window, or its unit of the calendar; the zone is set later.
+// span parses the length of a window, or its calendar unit; the zone is set later.
 func (s *source) span(n ast.Node) (Window, error) {
 	if n, ok := n.(*ast.StringNode); ok && slices.Contains(calendarUnits, n.Value) {
 		return Window{Calendar: &Calendar{Unit: n.Value, Zone: time.UTC}}, nil
@@ -92,7 +92,7 @@ func (s *source) span(n ast.Node) (Window, error) {
 	return Window{Length: d}, err
 }
 
-// base reads the first stage of a two-stage rule.
+// base parses the first stage of a two-stage rule.
 func (s *source) base(n ast.Node) (*base, error) {
 	b := &base{}
 	err := s.mapping(n, "base",
@@ -123,7 +123,7 @@ func (s *source) zone(n ast.Node) (*time.Location, error) {
 	return zone, nil
 }
 
-// finishWindow completes w, the i-th window, by what the whole rule says, and gives it its id.
+// finishWindow completes w, the i-th window, from the settings of the whole rule, and sets its id.
 func (s *source) finishWindow(d *draft, i int, w *windowDraft) error {
 	highest, lowest := w.limit.highest(), w.limit.lowest()
 	for _, o := range d.rule.overrides {
@@ -174,10 +174,10 @@ func (s *source) finishWindow(d *draft, i int, w *windowDraft) error {
 	return nil
 }
 
-// maxDrain is the longest that a burst may take to pass.
+// maxDrain is the longest time that a full burst may take to drain.
 const maxDrain = 10 * 366 * 24 * time.Hour
 
-// windowID names w by all that gives its counts their meaning.
+// windowID hashes the properties of w that give its counts their meaning.
 func (d *draft) windowID(w *window) string {
 	parts := append([]string{d.name, string(w.algorithm), w.span.String()}, d.subject...)
 	if len(d.joint) > 0 {
@@ -190,7 +190,7 @@ func (d *draft) windowID(w *window) string {
 	return windowID(parts...)
 }
 
-// String is such as 1m0s or "day Asia/Shanghai".
+// String formats w as 1m0s or "day Asia/Shanghai".
 func (w Window) String() string {
 	if w.Calendar == nil {
 		return w.Length.String()
@@ -198,7 +198,7 @@ func (w Window) String() string {
 	return w.Calendar.Unit + " " + w.Calendar.Zone.String()
 }
 
-// highest returns the highest limit of all tiers, leaving out Unlimited.
+// highest returns the highest limit of all tiers, ignoring Unlimited.
 func (l limits) highest() int {
 	n := max(0, l.other)
 	for _, limit := range l.tiers {
@@ -207,7 +207,7 @@ func (l limits) highest() int {
 	return n
 }
 
-// lowest returns the lowest limit of all tiers that admits anything, or 0.
+// lowest returns the lowest positive limit of all tiers, or 0.
 func (l limits) lowest() int {
 	n := max(0, l.other)
 	for _, limit := range l.tiers {
@@ -218,7 +218,7 @@ func (l limits) lowest() int {
 	return n
 }
 
-// duration reads a length of time.
+// duration parses a duration.
 func (s *source) duration(n ast.Node, what string) (time.Duration, error) {
 	if n, ok := n.(*ast.StringNode); ok {
 		d, err := time.ParseDuration(n.Value)

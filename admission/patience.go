@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// A patience is a context that ends at a time, and not with the context that gives its values. It makes its timer when somebody
-// begins to wait for it, which over a MemoryStore nobody does: there an ordinary context would be a fifth of a decision.
+// A patience is a context with a deadline that is not cancelled with its parent; it only inherits the parent's values. It creates its
+// timer when Done is first called. A MemoryStore never calls it, and there an ordinary context would take a fifth of the time of a
+// decision.
 type patience struct {
 	context.Context // for its values
 	until           time.Time
 
 	mu    sync.Mutex
-	err   error         // guarded by mu: why it has ended
-	done  chan struct{} // guarded by mu; nil until somebody waits
-	timer *time.Timer   // guarded by mu; nil until somebody waits
+	err   error         // guarded by mu: reason of the end
+	done  chan struct{} // guarded by mu; nil until Done is called
+	timer *time.Timer   // guarded by mu; nil until Done is called
 }
 
 // Deadline implements context.Context.
@@ -43,7 +44,7 @@ func (p *patience) Err() error {
 	return p.err
 }
 
-// end ends p before its time. Only the first reason counts.
+// end ends p early. Only the first call has an effect.
 func (p *patience) end(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

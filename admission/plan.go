@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// A plan is what the rules ask of the store for one request, and what they say without it.
+// A plan holds the claims of one request on the rules, and what is decided without the store.
 type plan struct {
 	claims  []claim
 	parts   []string // of all claims, see identity
-	refused bool     // by a direct rule, in earnest: final, the store is not asked
+	refused bool     // by a direct rule that is not a shadow: final, the store is not asked
 
-	of          []int    // the claim of each tally
-	generations []uint32 // of each tally's subject, before the store was asked
-	room        []Count  // for the store's answer
+	of          []int    // index of the claim of each tally
+	generations []uint32 // of each tally's subject, read before the store was asked
+	room        []Count  // buffer for the store's reply
 	path        []string // segments of the route
 }
 
@@ -23,16 +23,16 @@ type claim struct {
 	window   *window // nil: a direct rule
 	limit    int
 	cost     int
-	from, to int  // its subject's kinds and values within the plan's parts
-	waived   bool // it would answer with a challenge, which the request has solved: it counts while there is room, and stops nobody
+	from, to int  // range of its subject's kinds and values in the plan's parts
+	waived   bool // the rule demands a challenge that the request has solved: it counts while there is room and never refuses
 }
 
 func (p *plan) identity(c *claim) []string { return p.parts[c.from:c.to] }
 
-// plans are used again: one is half of what a decision allocates.
+// plans pools plans, which are half of the allocations of a decision.
 var plans = sync.Pool{New: func() any { return &plan{} }}
 
-// release gives p back. Nothing of it may be used any more.
+// release returns p to the pool; p must not be used any more.
 func (p *plan) release() {
 	clear(p.claims)
 	clear(p.parts)
@@ -41,16 +41,16 @@ func (p *plan) release() {
 	plans.Put(p)
 }
 
-// A scope says which rules a plan takes up.
+// A scope selects the rules for a plan.
 type scope int
 
 const (
 	matching    scope = iota // those that match the request
-	allMatching              // those as well that a direct rule keeps from being asked
-	counting                 // all that could count its subject, whatever they match
+	allMatching              // also those after a direct rule that ends the search
+	counting                 // all that could count its subject, whatever their conditions
 )
 
-// plan fills p, whose slices may have room.
+// plan fills p, whose slices may have spare capacity.
 func (r *Rules) plan(p *plan, sc scope, req *Request) error {
 	p.path = appendSegments(p.path[:0], req.Route)
 	path := p.path
@@ -68,7 +68,7 @@ func (r *Rules) plan(p *plan, sc scope, req *Request) error {
 			refuses := rule.direct != ActionAllow && !rule.shadow && !waived
 			p.refused = p.refused || refuses
 			if rule.direct == ActionAllow && !rule.shadow || r.first && refuses {
-				return nil // the rules that follow are not asked
+				return nil // ends the search
 			}
 			continue
 		}
@@ -84,7 +84,7 @@ func (r *Rules) plan(p *plan, sc scope, req *Request) error {
 		case sc != counting:
 			return err
 		default:
-			cost = 1 // to look, to take back and to forget, any will do
+			cost = 1 // the cost is irrelevant unless the request is charged
 		}
 		for j := range rule.windows {
 			c := claim{rule: rule, window: &rule.windows[j], limit: rule.limitOf(j, req, path), cost: cost, from: from, to: len(parts)}
@@ -95,7 +95,7 @@ func (r *Rules) plan(p *plan, sc scope, req *Request) error {
 	return nil
 }
 
-// verdict is what a direct rule says.
+// verdict returns the verdict of a direct rule.
 func (r *rule) verdict() Verdict {
 	v := Verdict{
 		Rule: r.name, Algorithm: Direct, Limit: Unlimited, Remaining: Unlimited, Shadow: r.shadow, Public: r.public, Action: r.direct,
@@ -110,7 +110,7 @@ func (r *rule) verdict() Verdict {
 	return v
 }
 
-// verdict is what c says before anything has been counted.
+// verdict returns the verdict on c before the store is asked.
 func (c *claim) verdict() Verdict {
 	if c.window == nil {
 		v := c.rule.verdict()
@@ -130,7 +130,7 @@ func (c *claim) verdict() Verdict {
 	return v
 }
 
-// capacity is the most that can be admitted at once.
+// capacity returns the most units that can be admitted at once.
 func (c *claim) capacity() int {
 	switch w := c.window; {
 	case c.limit > 0 && w.algorithm == GCRA && w.burst > 0:
@@ -141,7 +141,7 @@ func (c *claim) capacity() int {
 	return c.limit
 }
 
-// refuse makes v a refusal. To prove to be human does not make a cost smaller.
+// refuse makes v a refusal. A solved challenge does not help against a cost above the limit, so that one is denied.
 func (v *Verdict) refuse(reason Reason, r *rule) {
 	v.Admitted, v.Reason, v.Action = false, reason, ActionDeny
 	if r.onExceed.action == ActionChallenge && reason != CostAboveLimit {
@@ -149,7 +149,7 @@ func (v *Verdict) refuse(reason Reason, r *rule) {
 	}
 }
 
-// tally is the counter of c. subject is the keyed hash of its identity.
+// tally returns the tally for c. subject is the keyed hash of its identity.
 func (c *claim) tally(k *keyring, subject string, withID bool) Tally {
 	t := Tally{
 		Key: k.window(subject, c.window.id), Subject: subject, Algorithm: c.window.algorithm, Limit: c.limit, Window: c.window.span,
@@ -170,16 +170,16 @@ func (c *claim) tally(k *keyring, subject string, withID bool) Tally {
 	return t
 }
 
-// target is whom a ban by c excludes.
+// target returns the target of bans by c.
 func (p *plan) target(c *claim) BanTarget {
 	if c.rule.onExceed.action != ActionBan {
 		return BanTarget{}
 	}
-	id := p.identity(c) // of one part, see the parser
+	id := p.identity(c) // has one part, checked by the parser
 	return BanTarget{BanKind(id[0]), id[1]}
 }
 
-// read puts what the store counted for p.of into verdicts.
+// read copies the store's counts for p.of into verdicts.
 func (p *plan) read(verdicts []Verdict, counts []Count) {
 	for i := range counts {
 		c, v := &counts[i], &verdicts[p.of[i]]
@@ -195,12 +195,12 @@ func (p *plan) read(verdicts []Verdict, counts []Count) {
 	}
 }
 
-// asked reports whether the store has anything to say about c, or to keep.
+// asked reports whether the decision on c needs the store.
 func (c *claim) asked() bool {
 	return c.limit > 0 || c.limit == 0 && c.rule.onExceed.action == ActionBan && !c.rule.shadow
 }
 
-// tallies returns those of the claims that the store is asked about, and the verdicts of all as far as they are known without it.
+// tallies returns the tallies to send to the store, and all verdicts as far as they are known without it.
 func (p *plan) tallies(k *keyring, withID bool) (tallies []Tally, verdicts []Verdict) {
 	verdicts = make([]Verdict, 0, len(p.claims))
 	tallies = make([]Tally, 0, len(p.claims))
@@ -209,7 +209,8 @@ func (p *plan) tallies(k *keyring, withID bool) (tallies []Tally, verdicts []Ver
 	for i := range p.claims {
 		c := &p.claims[i]
 		verdicts = append(verdicts, c.verdict())
-		// A limit of 0 needs no store, but where others are asked it must be told, or they would count who is refused.
+		// A limit of 0 needs no store. But if the store is asked for other tallies, it needs this one too, or they would count the
+		// refused request.
 		if !c.asked() && (!some || c.limit != 0 || c.rule.shadow) {
 			continue
 		}

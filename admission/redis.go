@@ -13,51 +13,50 @@ import (
 	"github.com/tidegate/tidegate/internal/batch"
 )
 
-// A Client is the one method of a go-redis client that a RedisStore needs. It must return when the command has been
-// answered, so the deferred face of an auto-pipeline is not one.
+// A Client is the one method of a go-redis client that a RedisStore needs. It must not return before the command has been answered, so a
+// deferred auto-pipeline is not a Client.
 type Client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
 const (
-	batchSize  = 96 // calls in one script: half a millisecond of Redis' time
-	maxSenders = 3  // scripts under way: the next ones are packed while Redis works
+	batchSize  = 96 // calls in one script: take Redis half a millisecond
+	maxSenders = 3  // concurrent scripts: the next ones are packed while Redis works
 )
 
-// ErrTooMany means that so many calls wait for Redis that a further one would wait in vain.
+// ErrTooMany means that too many calls are waiting for Redis for another one to be answered in time.
 var ErrTooMany = batch.ErrFull
 
 // A RedisStore keeps counts in Redis 6.2 or newer. Make it with NewRedisStore; it is safe for concurrent use.
 //
-// On a single server one script decides a request, and those that wait at the same time share one script, see batches. On a Redis
-// Cluster the counters of one subject share a slot and there is one script per slot, one after the other. A slot that refuses has
-// the earlier ones refunded; in between, another request may meet a count that is then taken back, and be refused though there was
-// room. Never is more admitted than a limit.
+// On a single server one script decides a request, and concurrent requests share one script, see batches. On a Redis Cluster the counters
+// of one subject share a slot. There is one script per slot, run one after the other. If a slot refuses, the earlier ones are refunded.
+// Until then another request may see a count that is later taken back, and be refused although there was room. A limit is never exceeded.
 type RedisStore struct {
 	rdb     Client
 	batches *batch.Batcher[Call, counted] // nil: keys of several slots need several scripts
-	now     func() int64                  // µs; nil, except in tests, for Redis' own clock
+	now     func() int64                  // µs; nil means Redis' own clock; set only in tests
 	maxBans int                           // 0 means MaxBans
-	skew    atomic.Int64                  // ns by which Redis' clock is ahead of this machine's, as far as known
+	skew    atomic.Int64                  // estimated offset of Redis' clock from this machine's, in ns
 }
 
 var _ Store = (*RedisStore)(nil)
 
-// NewRedisStore returns a store on rdb, which stays the caller's to close. It sends nothing. Give the client the settings of
-// RedisOptions; for a Redis Cluster wrap it by AutoPipeline, so that concurrent requests share round trips.
+// NewRedisStore returns a store on rdb, which the caller closes. It sends nothing. Create the client with the settings of RedisOptions;
+// for a Redis Cluster wrap it with AutoPipeline, so that concurrent requests share round trips.
 func NewRedisStore(rdb Client) *RedisStore {
 	s := &RedisStore{rdb: rdb}
 	if spreads(rdb) {
 		return s
 	}
 	if p, ok := rdb.(*pipeline); ok {
-		s.rdb = p.rdb // what travels together already gains nothing by a pipeline
+		s.rdb = p.rdb // batches are shared already, a pipeline adds nothing
 	}
 	s.batches = batch.New(batchSize, maxSenders, s.run)
 	return s
 }
 
-// Decide implements Store. It returns the client's errors, and ctx's when that ends: what Redis answers later is dropped.
+// Decide implements Store. It returns the client's errors, and ctx's error when ctx ends; a later reply of Redis is dropped.
 func (s *RedisStore) Decide(ctx context.Context, call Call) ([]Count, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -69,8 +68,8 @@ func (s *RedisStore) Decide(ctx context.Context, call Call) ([]Count, error) {
 	return within(ctx, func() ([]Count, error) { return s.decideBySlot(ctx, call) })
 }
 
-// within returns what do returns, or ctx's error when that ends first. An auto-pipeline heeds no context, and an ordinary client
-// waits for its own time-outs; with those the goroutine ends.
+// within returns the result of do, or ctx's error if ctx ends first. An auto-pipeline ignores contexts, and an ordinary client uses its
+// own timeouts; the goroutine ends with those.
 func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -90,7 +89,7 @@ func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// A counted call is what Redis says to it.
+// A counted is Redis' reply to a call.
 type counted struct {
 	counts []Count
 	known  []bool // see decodeCounts
@@ -98,17 +97,17 @@ type counted struct {
 
 type asked = batch.Call[Call, counted]
 
-// one decides a call whose keys have one slot.
+// one decides a call whose keys are in one slot.
 func (s *RedisStore) one(ctx context.Context, call Call) *asked {
 	a := &asked{In: call}
 	s.run(ctx, []*asked{a})
 	return a
 }
 
-// maxTurns is how often a call is sent whose spans of the calendar were wrong. Once is enough unless a span ends just then.
+// maxTurns is how often a call with wrong calendar spans is sent. Two are enough unless a span ends at that moment.
 const maxTurns = 3
 
-// run decides calls in one script. Those with spans that do not hold Redis' time are sent again with others.
+// run decides calls in one script. Calls with spans that do not contain Redis' time are sent again with corrected spans.
 func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 	for turn := 1; len(calls) > 0; turn++ {
 		now, about := int64(0), time.Now().Add(time.Duration(s.skew.Load()))
@@ -132,15 +131,15 @@ func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 	}
 }
 
-// A subscriber is a Client that can be told things.
+// A subscriber is a Client that supports Pub/Sub.
 type subscriber interface {
 	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 }
 
-// listenQuiet is how long a subscription may say nothing before it is asked whether it lives.
+// listenQuiet is how long a subscription may be silent before it is pinged.
 const listenQuiet = 5 * time.Second
 
-// Listen implements Store. Over a Client that cannot subscribe it only waits. The error is the connection's.
+// Listen implements Store. On a Client without Pub/Sub it only waits. The error is the connection's.
 func (s *RedisStore) Listen(ctx context.Context, channel string, heard func(subject string)) error {
 	client, ok := s.rdb.(subscriber)
 	if !ok {
@@ -149,7 +148,7 @@ func (s *RedisStore) Listen(ctx context.Context, channel string, heard func(subj
 	}
 	sub := client.Subscribe(ctx, channel)
 	defer sub.Close()
-	defer context.AfterFunc(ctx, func() { sub.Close() })() // reading heeds no context
+	defer context.AfterFunc(ctx, func() { sub.Close() })() // reading ignores ctx
 	for asked := false; ; {
 		message, err := sub.ReceiveTimeout(context.WithoutCancel(ctx), listenQuiet)
 		var late net.Error

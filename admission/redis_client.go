@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	redisTimeout = 100 * time.Millisecond // of connecting, reading, writing and waiting for a connection, each
+	redisTimeout = 100 * time.Millisecond // for connecting, reading, writing and waiting for a connection, each
 	poolSize     = 64                     // connections to one server
 	maxQueued    = 16384                  // commands waiting in an auto-pipeline
 )
 
-// RedisOptions returns what a client for decisions needs, for redis.NewUniversalClient: a decision that comes late is worth
-// nothing, and one sent twice counts twice. url is redis://[user:password@]host:port[/db] or rediss:// for TLS; with several
-// addresses divided by commas (redis://a:6379,b:6379,c:6379) it is a Redis Cluster. For a cluster behind one address set
-// IsClusterMode in the result. redis+sentinel://[user:password@]a:26379,b:26379,c:26379/name[/db] is the master that these
-// sentinels know by that name; user and password are the master's, and rediss+sentinel:// is TLS with all of them.
+// RedisOptions returns the client settings for decisions, for redis.NewUniversalClient: short timeouts, because late decisions are
+// useless, and no retries, because a resent command counts twice. url is redis://[user:password@]host:port[/db] or rediss:// for TLS.
+// Several addresses separated by commas (redis://a:6379,b:6379,c:6379) select a Redis Cluster. For a cluster behind one address set
+// IsClusterMode in the result. redis+sentinel://[user:password@]a:26379,b:26379,c:26379/name[/db] selects the master that these sentinels
+// monitor under name. User and password are those of the master. rediss+sentinel:// uses TLS for master and sentinels.
 func RedisOptions(url string) (*redis.UniversalOptions, error) {
 	master := ""
 	if scheme, rest, ok := strings.Cut(url, "+sentinel://"); ok {
@@ -79,20 +79,20 @@ func RedisOptions(url string) (*redis.UniversalOptions, error) {
 		ContextTimeoutEnabled: true,
 		PoolSize:              poolSize,
 
-		// Only Redis Enterprise sends these; asking for them costs every connection a round trip.
+		// Only Redis Enterprise sends these; requesting them costs a round trip for every connection.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}, nil
 }
 
-// A pipeline is an auto-pipelined client that remembers what it stands on.
+// A pipeline is an auto-pipelined client with a reference to its underlying client.
 type pipeline struct {
 	*redis.AutoPipeliner
 	rdb redis.UniversalClient
 }
 
-// AutoPipeline returns a view of rdb in which concurrent callers share round trips, which pays under load. It belongs to
-// rdb and ends when that is closed. go-redis marks auto-pipelines as experimental, hence this one place to make them.
-// More than 16384 waiting commands are refused with redis.ErrAutoPipelineQueueFull.
+// AutoPipeline returns a view of rdb in which concurrent callers share round trips, which pays under load. It is closed together with
+// rdb. go-redis marks auto-pipelines as experimental, so this is the only place that makes them. When 16384 commands are waiting, more
+// are refused with redis.ErrAutoPipelineQueueFull.
 func AutoPipeline(rdb redis.UniversalClient) (redis.UniversalClient, error) {
 	p, err := rdb.AutoPipelineWithOptions(&redis.AutoPipelineOptions{
 		MaxBatchSize:         300,
@@ -105,7 +105,7 @@ func AutoPipeline(rdb redis.UniversalClient) (redis.UniversalClient, error) {
 	return &pipeline{p, rdb}, nil
 }
 
-// spreads reports whether rdb spreads keys over several servers, so that one script cannot have keys of two slots.
+// spreads reports whether rdb distributes keys over several servers, so that one script cannot use keys of two slots.
 func spreads(rdb Client) bool {
 	switch rdb := rdb.(type) {
 	case *redis.ClusterClient, *redis.Ring:

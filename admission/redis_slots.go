@@ -2,14 +2,14 @@ package admission
 
 import "context"
 
-// A slot is the tallies of one request whose keys one server of a cluster holds, and their places in the request.
+// A slot holds the tallies of one request whose keys are in the same cluster slot, and their positions in the request.
 type slot struct {
 	tallies []Tally
 	places  []int
-	known   []bool // tallies that were answered from a record; nil: none
+	known   []bool // tallies answered from a record; nil: none
 }
 
-// slotsOf divides tallies by subject, in the order in which subjects first come.
+// slotsOf groups tallies by subject, in the order in which subjects first occur.
 func slotsOf(tallies []Tally) []slot {
 	var slots []slot
 	bySubject := map[string]int{}
@@ -26,7 +26,7 @@ func slotsOf(tallies []Tally) []slot {
 	return slots
 }
 
-// decideBySlot puts a call to one slot after the other. From the one that refuses on, a charge only counts what counts refusals.
+// decideBySlot sends a call to the slots one after the other. After a slot refuses a charge, the others only count refusals.
 func (s *RedisStore) decideBySlot(ctx context.Context, call Call) ([]Count, error) {
 	counts := make([]Count, len(call.Tallies))
 	slots := slotsOf(call.Tallies)
@@ -36,7 +36,7 @@ func (s *RedisStore) decideBySlot(ctx context.Context, call Call) ([]Count, erro
 		here.Tallies = sl.tallies
 		a := s.one(ctx, here)
 		if a.Err != nil {
-			return nil, a.Err // what earlier slots counted stays: too much, never too little
+			return nil, a.Err // counts in earlier slots stay: too much may be counted, never too little
 		}
 		sl.known = a.Out.known
 		for j, place := range sl.places {
@@ -54,8 +54,8 @@ func (s *RedisStore) decideBySlot(ctx context.Context, call Call) ([]Count, erro
 	return counts, nil
 }
 
-// takeBack makes a slot that let the request in one that refused it, and puts its counts as they are then into counts. What was
-// answered from a record stays as it was, for it was not decided now. Nobody is told, as nobody was told of the charge.
+// takeBack converts a slot's admission into a refusal, and writes the resulting counts into counts. Tallies answered from a record stay
+// unchanged, because this call did not decide them. It publishes nothing, because the charge was not published either.
 func (s *RedisStore) takeBack(ctx context.Context, request string, sl *slot, counts []Count) error {
 	back := Call{Mode: undo, Request: request}
 	var places []int

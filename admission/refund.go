@@ -14,7 +14,7 @@ type receipt struct {
 	used atomic.Bool
 }
 
-// newReceipt returns that of a charge. Its tallies become the receipt's.
+// newReceipt returns the receipt of a charge. It takes ownership of the call's tallies.
 func newReceipt(charge Call, counts []Count) *receipt {
 	r := &receipt{call: Call{Mode: Refund, Request: charge.Request, Tallies: charge.Tallies[:0]}}
 	for i, t := range charge.Tallies {
@@ -25,8 +25,8 @@ func newReceipt(charge Call, counts []Count) *receipt {
 	return r
 }
 
-// Refund takes back what the charge that returned d counted, for a business that failed. A second refund of the same decision,
-// and that of a denial or of a Degraded admission, does nothing. The error is ErrUnavailable; it may then have been taken back.
+// Refund takes back what the charge that returned d counted, for an operation that failed. It does nothing if d was refunded before, is a
+// denial or is Degraded. The error is ErrUnavailable; the units may then have been taken back.
 func (g *Gate) Refund(ctx context.Context, d Decision) error {
 	if d.receipt == nil || len(d.receipt.call.Tallies) == 0 || !d.receipt.used.CompareAndSwap(false, true) {
 		return nil
@@ -35,9 +35,9 @@ func (g *Gate) Refund(ctx context.Context, d Decision) error {
 	return err
 }
 
-// RefundRequest takes back what the charge with the same subject and ID counted less than a minute ago, by whatever process, and
-// returns how the rules stand then, as Check does. A repetition is harmless. The error is ErrUnknownRequest if nothing is
-// remembered of such a charge, ErrUnavailable, or ErrInvalidRequest without an ID.
+// RefundRequest takes back what the charge with the same subject and ID counted less than a minute ago, in any process, and returns the
+// new state of the rules as Check does. Repeating it is harmless. The error is ErrUnknownRequest if no such charge is recorded,
+// ErrUnavailable, or ErrInvalidRequest without an ID.
 func (g *Gate) RefundRequest(ctx context.Context, req Request) (Decision, error) {
 	if req.ID == "" {
 		return Decision{}, fmt.Errorf("%w: ID is empty, a refund should have that of the charge", ErrInvalidRequest)
@@ -45,15 +45,15 @@ func (g *Gate) RefundRequest(ctx context.Context, req Request) (Decision, error)
 	return g.takeBack(ctx, Refund, req, "")
 }
 
-// Reset forgets all that the rule of this name has counted for the subject of req, or all rules if the name is empty, whatever
-// they match and whatever the limit is now, and the IDs of its requests; bans stay. It returns how the rules stand then, as Check
-// does. The error is ErrUnknownRule, ErrUnavailable or ErrInvalidRequest.
+// Reset drops everything that the rule with this name has counted for the subject of req, and the recorded answers to its requests with
+// an ID. An empty name means all rules. The conditions of rules and their current limits do not matter; bans stay. It returns the new
+// state of the rules as Check does. The error is ErrUnknownRule, ErrUnavailable or ErrInvalidRequest.
 func (g *Gate) Reset(ctx context.Context, req Request, rule string) (Decision, error) {
 	return g.takeBack(ctx, Reset, req, rule)
 }
 
-// Erase takes back the newest units that the sliding logs of some rules hold of the subject of req: as many as units says for a rule, by
-// its name, where the rule matches req. Windows that are no sliding logs stay. The error is ErrUnknownRule, ErrUnavailable or
+// Erase removes the newest units from the sliding logs of some rules for the subject of req. units is the number of units by name of the
+// rule; only rules that match req are changed. Windows other than sliding logs stay. The error is ErrUnknownRule, ErrUnavailable or
 // ErrInvalidRequest.
 func (g *Gate) Erase(ctx context.Context, req Request, units map[string]int) error {
 	p, rules, err := g.allMatching(&req)
@@ -79,13 +79,13 @@ func (g *Gate) Erase(ctx context.Context, req Request, units map[string]int) err
 	return err
 }
 
-// takeBack changes all counters of the subject of req, those of one rule if it is named.
+// takeBack applies a Refund or Reset to all counters of the subject of req, or to those of one rule if rule is not empty.
 func (g *Gate) takeBack(ctx context.Context, mode Mode, req Request, rule string) (Decision, error) {
 	if err := req.validate(); err != nil {
 		return Decision{}, err
 	}
 	req = req.withDefaults()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout) // for all of it
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout) // for all calls together
 	defer cancel()
 	rules := g.Rules()
 	if rule != "" && !rules.has(rule) {
@@ -96,7 +96,7 @@ func (g *Gate) takeBack(ctx context.Context, mode Mode, req Request, rule string
 		return Decision{}, err
 	}
 	p.claims = slices.DeleteFunc(p.claims, func(c claim) bool { return rule != "" && c.rule.name != rule })
-	for i := range p.claims { // who is unlimited now may have been counted under another tier
+	for i := range p.claims { // a subject that is unlimited now may have been counted under another tier
 		if c := &p.claims[i]; !c.asked() {
 			c.limit = max(1, c.window.limit.highest())
 		}
@@ -121,7 +121,7 @@ func (g *Gate) takeBack(ctx context.Context, mode Mode, req Request, rule string
 	}
 	req.ID = ""
 	d, err := g.Check(ctx, req)
-	if errors.Is(err, ErrInvalidRequest) { // it lacks the attribute that is its cost
+	if errors.Is(err, ErrInvalidRequest) { // the request lacks the attribute that sets its cost
 		p.read(verdicts, counts)
 		d, err = rules.conclude(verdicts), nil
 		d.At = counts[0].At
@@ -129,7 +129,7 @@ func (g *Gate) takeBack(ctx context.Context, mode Mode, req Request, rule string
 	return d, err
 }
 
-// change puts a refund or a reset to the store and tells all processes of it, this one at once.
+// change sends a Refund, Reset or Erase to the store, which notifies all processes, and clears this process' denials at once.
 func (g *Gate) change(ctx context.Context, call Call) ([]Count, error) {
 	call.Channel = g.keys.channel()
 	counts, err := g.ask(ctx, call)

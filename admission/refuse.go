@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A refusedTally is a refusal that is not counted yet.
+// A refusedTally is a refusal that has not been counted yet.
 type refusedTally struct {
 	denial *denial
 	cost   int
 }
 
-// refusingUncounted returns the tallies without what a refusal counts.
+// refusingUncounted returns tallies with the counting of refusals switched off.
 func refusingUncounted(tallies []Tally) []Tally {
 	if !slices.ContainsFunc(tallies, countsRefusals) {
 		return tallies
@@ -25,7 +25,7 @@ func refusingUncounted(tallies []Tally) []Tally {
 
 func countsRefusals(t Tally) bool { return t.Strikes != nil || t.CountRejected }
 
-// refusedTallies are what the refusal that the store answered counts, of tallies that it was not told to count.
+// refusedTallies returns the refusals of the store's reply that are still to be counted, for tallies sent with refusingUncounted.
 func (p *plan) refusedTallies(tallies []Tally, counts []Count) (refused []refusedTally) {
 	for i, t := range tallies {
 		if counts[i].Reason == "" || t.Shadow {
@@ -39,7 +39,7 @@ func (p *plan) refusedTallies(tallies []Tally, counts []Count) (refused []refuse
 	return refused
 }
 
-// noteGenerations takes those of the tallies' subjects, before the store is asked.
+// noteGenerations records the generations of the tallies' subjects, before the store is asked.
 func (g *Gate) noteGenerations(p *plan, tallies []Tally) {
 	if g.denied == nil {
 		return
@@ -49,8 +49,8 @@ func (g *Gate) noteGenerations(p *plan, tallies []Tally) {
 	}
 }
 
-// refuseAgain refuses what the store has just refused, and names beside it what needs no store to be refused. RetryAfter is that of
-// the cost that was refused then; for a higher one it may be too soon, and the store will say so.
+// refuseAgain refuses what the store has just refused, and adds the refusals that need no store. RetryAfter is that of the remembered
+// cost. It may be too short for a higher cost; the store then refuses again.
 func (g *Gate) refuseAgain(mode Mode, p *plan, rules *Rules, later *[]refusedTally) (Decision, bool) {
 	if g.denied == nil || len(p.claims) == 0 || p.refused {
 		return Decision{}, false
@@ -67,7 +67,7 @@ func (g *Gate) refuseAgain(mode Mode, p *plan, rules *Rules, later *[]refusedTal
 		}
 		if d == nil {
 			if rules.first && could {
-				break // it may refuse as well by now, and would be the first
+				break // this rule may refuse by now, and would be the first
 			}
 			if v := c.verdict(); !v.Admitted {
 				verdicts = append(verdicts, v)
@@ -82,7 +82,7 @@ func (g *Gate) refuseAgain(mode Mode, p *plan, rules *Rules, later *[]refusedTal
 			g.denied.refuse(d, c.cost)
 		}
 		v := d.verdict
-		if c.cost > c.capacity() { // whatever it was then
+		if c.cost > c.capacity() { // does not depend on the remembered denial
 			v = c.verdict()
 		}
 		passed := time.Duration(now - d.at)
@@ -100,7 +100,7 @@ func (g *Gate) refuseAgain(mode Mode, p *plan, rules *Rules, later *[]refusedTal
 	return d, true
 }
 
-// remember keeps what the store refused for the next that ask the same.
+// remember keeps the store's refusals for repeated requests.
 func (g *Gate) remember(p *plan, tallies []Tally, counts []Count, verdicts []Verdict) {
 	if g.denied == nil {
 		return
@@ -108,7 +108,7 @@ func (g *Gate) remember(p *plan, tallies []Tally, counts []Count, verdicts []Ver
 	now := g.now()
 	for i := range counts {
 		c, t, v := &p.claims[p.of[i]], &tallies[i], &verdicts[p.of[i]]
-		if counts[i].Reason == "" || t.Shadow || v.Action == ActionBan { // a ban is remembered as such, and can be lifted
+		if counts[i].Reason == "" || t.Shadow || v.Action == ActionBan { // bans are held in banList, and can be lifted
 			continue
 		}
 		length := denyFor

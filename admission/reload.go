@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// InForce holds the rules in force, and follows the files that they came from. A Gate has one of its own; others are for processes that
-// need the rules and decide nothing. Make it with NewInForce. It is safe for concurrent use.
+// InForce holds the rules in force, and follows their files. Each Gate has one; a separate InForce is for processes that need the rules
+// but decide nothing. Make it with NewInForce. It is safe for concurrent use.
 type InForce struct {
 	log   *slog.Logger
 	rules atomic.Pointer[Rules]
 
 	reloading sync.Mutex
-	failed    atomic.Pointer[error] // of the last Reload; nil: it was well
+	failed    atomic.Pointer[error] // error of the last Reload; nil: it succeeded
 }
 
-// NewInForce puts rules into force. It starts nothing: see Run. A nil log is slog.Default().
+// NewInForce puts rules into force. It starts no goroutine: see Run. A nil log is slog.Default().
 func NewInForce(rules *Rules, log *slog.Logger) *InForce {
 	if log == nil {
 		log = slog.Default()
@@ -32,15 +32,15 @@ func NewInForce(rules *Rules, log *slog.Logger) *InForce {
 // Rules returns the rules in force.
 func (f *InForce) Rules() *Rules { return f.rules.Load() }
 
-// set puts other rules into force.
+// set replaces the rules in force.
 func (f *InForce) set(rules *Rules) {
 	f.reloading.Lock()
 	defer f.reloading.Unlock()
 	f.rules.Store(rules)
 }
 
-// Reload reads the files again that the rules in force came from, and returns the rules then in force. After an error, which is
-// that of LoadRules, those are the old ones. Rules that were read from no file stay.
+// Reload reads the files of the rules in force again and returns the rules then in force. On error, which is that of LoadRules, the old
+// rules stay in force. Rules that were not read from a file stay unchanged.
 func (f *InForce) Reload() (*Rules, error) {
 	f.reloading.Lock()
 	defer f.reloading.Unlock()
@@ -54,15 +54,15 @@ func (f *InForce) Reload() (*Rules, error) {
 		return old, err
 	}
 	f.failed.Store(nil)
-	if rules.version == old.version && slices.Equal(rules.files, old.files) { // what names their files may have changed
+	if rules.version == old.version && slices.Equal(rules.files, old.files) { // equal content may come from other files now
 		return old, nil
 	}
 	f.rules.Store(rules)
 	return rules, nil
 }
 
-// Run reloads the rules whenever their files change, until ctx ends; it then returns nil. Rules that were read from no file have nothing to
-// be followed.
+// Run reloads the rules whenever their files change, until ctx ends; it then returns nil. Rules that were not read from a file never
+// change.
 func (f *InForce) Run(ctx context.Context) error {
 	if f.Rules().load == nil {
 		<-ctx.Done()
@@ -81,14 +81,14 @@ func (f *InForce) Run(ctx context.Context) error {
 	return nil
 }
 
-// retry tries wrong rules again: what they lack may have come to a directory that nobody watches.
+// retry reloads after an error: a missing file may have appeared in a directory that is not watched.
 func (f *InForce) retry(context.Context) {
 	if f.failed.Load() != nil {
 		f.reloadQuietly()
 	}
 }
 
-// reloadQuietly is Reload for nobody who asked: it says once what is new, or what is wrong.
+// reloadQuietly reloads and logs new rules, and each new error once.
 func (f *InForce) reloadQuietly() {
 	before, failed := f.Rules().version, f.failed.Load()
 	rules, err := f.Reload()

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// Tiers that a Request has when it names none.
+// Default tiers of a Request that names none.
 const (
 	TierRegistered = "registered" // with a user
 	TierAnonymous  = "anonymous"  // without
@@ -14,34 +14,34 @@ const (
 // MaxCost is the highest cost of one Request.
 const MaxCost = 1_000_000
 
-// A Request is what a caller wants to do, as far as rules look at it. The zero value is a request of nobody for nothing;
-// rules that count a part which is empty here do not apply to it.
+// A Request is what a caller wants to do, as far as rules look at it. The zero value is a request without a caller. Rules that count a
+// part that is empty do not apply.
 type Request struct {
-	User string // stable id of the signed-in user; empty for nobody
+	User string // stable id of the signed-in user; empty if not signed in
 
-	// IP is the address of the client, after trusted proxies have been resolved. The gate makes it canonical itself, so that
-	// no caller can forget to: an IPv4 address in IPv6 form, mapped or by NAT64, is that IPv4 address, and of any other IPv6 address only the
-	// first 64 bits count, because one customer owns all of them. The zero Addr is no address.
+	// IP is the address of the client, after trusted proxies have been resolved. The gate itself makes it canonical, so that callers
+	// cannot forget to: an IPv4-mapped or NAT64 address is its IPv4 address. Of any other IPv6 address only the first 64 bits count,
+	// because one customer owns the whole /64. The zero Addr is no address.
 	IP netip.Addr
 
 	Device  string
 	Session string
 
 	Tier   string // empty: registered with a user, anonymous without
-	Route  string // path of the request, such as /v1/sales/spring/orders; empty segments do not count
+	Route  string // URL path, such as /v1/sales/spring/orders; empty segments are ignored
 	Method string // HTTP method in capitals
 
-	Attributes map[string]string // whatever else rules count, by name
+	Attributes map[string]string // anything else that rules count, by name
 
-	Cost int // units, 1 to MaxCost; 0 means 1. A rule multiplies it by its own cost
+	Cost int // units, 1 to MaxCost; 0 means 1. Rules multiply it by their own cost
 
-	// Solved says that the caller has just proved to be human for this very request: what answers with a challenge does not refuse it.
-	// Nothing in package admission checks that; see package captcha. Other rules, and a cost above the whole limit, refuse as ever.
+	// Solved means that the caller has just solved a CAPTCHA for this request: rules that demand a challenge do not refuse it. Package
+	// admission does not verify this; see package captcha. Other rules, and a cost above the whole limit, refuse as usual.
 	Solved bool
 
-	// ID makes a resend harmless: within a minute the same ID of the same subject is charged once and gets the same answer,
-	// after a refund too: a new attempt has a new ID.
-	// Empty, or 1 to 255 bytes. Of one subject at least the last 128 answers are remembered, one for each window that counted.
+	// ID is an idempotency key: within a minute the same ID of the same subject is charged once and gets the same answer, even after a
+	// refund. A new attempt needs a new ID. Empty, or 1 to 255 bytes. At least the last 128 answers per subject are recorded, one for
+	// each window that counted.
 	ID string
 }
 
@@ -68,8 +68,8 @@ func (r Request) validate() error {
 	return nil
 }
 
-// Address returns the part of ip that is counted, or "" for none: an IPv4 address, also where it stands in IPv6 form, or the first 64 bits of
-// an IPv6 address.
+// Address returns the part of ip that is counted, or "" for none: an IPv4 address, also if it is embedded in an IPv6 address, or the
+// first 64 bits of an IPv6 address.
 func Address(ip netip.Addr) string {
 	if !ip.IsValid() {
 		return ""
@@ -78,14 +78,14 @@ func Address(ip netip.Addr) string {
 	if ip.Is4() {
 		return ip.String()
 	}
-	network, _ := ip.Prefix(64) // fails on more bits than an address has, which 64 is not; it drops the zone
+	network, _ := ip.Prefix(64) // fails only above 128 bits; drops the zone
 	return network.Addr().String()
 }
 
-// nat64 is where IPv4 addresses stand within IPv6 (RFC 6052): all of them in one /64.
+// nat64 is the prefix of IPv4 addresses embedded in IPv6 (RFC 6052); all of them are in one /64.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// embedded4 returns the IPv4 address that a translator wrote into ip, or ip.
+// embedded4 returns the IPv4 address that a NAT64 translator embedded in ip, or ip.
 func embedded4(ip netip.Addr) netip.Addr {
 	if !nat64.Contains(ip) {
 		return ip
@@ -94,7 +94,8 @@ func embedded4(ip netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(b[12:]))
 }
 
-// Network returns the /48 network of an IPv6 address, which one site owns, or "": an IPv4 address tells nothing about its neighbours.
+// Network returns the /48 network of an IPv6 address, which one site owns. It returns "" for IPv4, where neighbouring addresses are
+// unrelated.
 func Network(ip netip.Addr) string {
 	if ip = embedded4(ip.Unmap()); !ip.Is6() {
 		return ""

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A route is a pattern of paths by segments: `*` stands for one segment, `**` for any number, also none.
+// A route is a path pattern in segments: `*` matches one segment, `**` any number including none.
 type route []string
 
 func parseRoute(pattern string) (route, error) {
@@ -21,7 +21,7 @@ func parseRoute(pattern string) (route, error) {
 	return segments, nil
 }
 
-// appendSegments appends the segments of path. Empty ones are left out, so that no number of slashes leads around a rule.
+// appendSegments appends the segments of path. Empty ones are dropped, so that extra slashes do not evade a rule.
 func appendSegments(segments []string, path string) []string {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment != "" {
@@ -31,11 +31,11 @@ func appendSegments(segments []string, path string) []string {
 	return segments
 }
 
-// matches reports whether path, in segments, is of this pattern. On a mismatch only the last `**` takes one more segment:
-// what an earlier one could gain the last can gain as well. So the work is at most len(path) * len(r).
+// matches reports whether path, in segments, matches the pattern. On a mismatch only the last `**` takes one more segment: backtracking
+// to an earlier one could not gain anything. So the work is at most len(path) * len(r).
 func (r route) matches(path []string) bool {
 	at, from := 0, 0      // next segment of r and of path
-	star, resume := -1, 0 // place of the last `**`, and where in path to go on after it took one more
+	star, resume := -1, 0 // index of the last `**`, and where in path to resume after it takes one more segment
 	for from < len(path) {
 		switch {
 		case at < len(r) && r[at] == "**":

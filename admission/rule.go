@@ -19,13 +19,13 @@ const (
 
 // A rule limits what a subject may do in each of its windows. A direct rule has no windows and no subject.
 type rule struct {
-	line          int // of the file
+	line          int // in the file
 	name          string
 	match         match
 	subject       []string // parts: user, ip, network, caller, device, session, or the name of an attribute
-	joint         []string // parts whose values are counted together
+	joint         []string // parts whose values share one count
 	windows       []window
-	overrides     []override // the first that matches counts
+	overrides     []override // the first that matches applies
 	direct        Action     // of a direct rule; empty for all others
 	cost          int        // units that a request of cost 1 takes
 	costFrom      string     // attribute that multiplies cost, or empty
@@ -33,16 +33,16 @@ type rule struct {
 	onExceed      exceed
 	onStoreError  fallback
 	shadow        bool
-	public        string // what those that it refuses are told it is called; empty: nothing
+	public        string // public name; empty: not disclosed to callers
 }
 
-// A window is what each tier may take in one span of time.
+// A window holds the limits of each tier in one span of time.
 type window struct {
 	id        string // see windowID
 	algorithm Algorithm
 	span      Window
 	limit     limits
-	burst     int   // GCRA only; 0 is the limit
+	burst     int   // GCRA only; 0 means the limit
 	base      *base // TwoStage only
 }
 
@@ -52,32 +52,32 @@ type base struct {
 	span  Window
 }
 
-// An override gives some requests other limits: one for each window of the rule.
+// An override sets different limits for some requests: one for each window of the rule.
 type override struct {
 	match  match
 	limits []limits
 }
 
-// exceed is what to do with a request that a rule refuses. The zero value denies.
+// exceed is the action on a refused request. The zero value denies.
 type exceed struct {
 	action  Action        // ActionDeny, ActionChallenge or ActionBan; empty is ActionDeny
-	after   int           // ActionBan: refusals
-	within  time.Duration // ActionBan: of this length
-	length  time.Duration // ActionBan: of the first ban
+	after   int           // ActionBan: number of refusals that cause a ban
+	within  time.Duration // ActionBan: the window of those refusals
+	length  time.Duration // ActionBan: length of the first ban
 	growing bool
-	atMost  time.Duration // of a growing ban
+	atMost  time.Duration // maximum length of a growing ban
 }
 
-// A fallback is what a rule does while the store is away.
+// A fallback is what a rule does while the store is unavailable.
 type fallback int
 
 const (
 	failOpen   fallback = iota // admit
-	failClosed                 // decide nothing
+	failClosed                 // make no decision
 	failLocal                  // count in this process, against a share of the limit
 )
 
-// limits are units by tier; other is for tiers that it does not name. Unlimited is a limit as well.
+// limits are limits by tier; other applies to tiers that are not listed. A limit may be Unlimited.
 type limits struct {
 	tiers map[string]int
 	other int
@@ -100,7 +100,7 @@ func (r *rule) limitOf(i int, req *Request, path []string) int {
 	return r.windows[i].limit.of(req.Tier)
 }
 
-// tooMuch is a cost above every limit. More than that makes no difference, and has no room in 32 bits.
+// tooMuch is a cost above every limit. Higher costs are capped at it, because they do not fit in 32 bits.
 const tooMuch = MaxLimit + 1
 
 // units returns what req costs under r.
@@ -117,7 +117,7 @@ func (r *rule) units(req *Request) (int, error) {
 	return min(units*n, tooMuch), nil
 }
 
-// identify appends the kind and the value of each part of the subject in req to parts; ok is false if req lacks one.
+// identify appends the kind and the value of each part of the subject in req to parts; ok is false if req lacks a part.
 func (r *rule) identify(parts []string, req *Request) (_ []string, ok bool) {
 	for _, part := range r.subject {
 		kind, value := part, ""

@@ -9,17 +9,17 @@ import (
 	"sync"
 )
 
-// Rules are the rules of one file, in its order. Make them with ParseRules or DefaultRules; the zero value limits nothing. Rules
-// never change, so they are safe for concurrent use.
+// Rules are the parsed rules of one file, in its order. Make them with ParseRules or DefaultRules; the zero value limits nothing. Rules
+// are immutable, so they are safe for concurrent use.
 type Rules struct {
 	rules   []rule
-	first   bool // the first rule that refuses answers, not the strongest
+	first   bool // the first rule that refuses decides, not the strongest
 	source  []byte
 	version string
-	load    func() (*Rules, error) // for Reload; nil: there is nothing to read again
-	files   []string               // that they were read from
-	never   []*valueList           // of those who are never banned
-	idle    []Warning              // of what does nothing
+	load    func() (*Rules, error) // for Reload; nil: not reloadable
+	files   []string               // the files that the rules were read from
+	never   []*valueList           // lists of targets that are never banned
+	idle    []Warning              // about settings without effect
 	script  BanScript
 
 	semaphores []SemaphoreRule
@@ -29,18 +29,18 @@ type Rules struct {
 //go:embed default.yaml
 var defaultSource []byte
 
-// DefaultRules returns the rules that apply where there is no file of one's own.
+// DefaultRules returns the built-in rules, which apply if no file is configured.
 func DefaultRules() *Rules { return defaultRules() }
 
 var defaultRules = sync.OnceValue(func() *Rules {
 	rules, err := ParseRules("default.yaml", defaultSource)
 	if err != nil {
-		panic(err) // the file is part of the program
+		panic(err) // the file is embedded and tested
 	}
 	return rules
 })
 
-// Version names the content of the rules: equal files have equal versions.
+// Version identifies the content of the rules: equal files have equal versions.
 func (r *Rules) Version() string { return r.version }
 
 // has reports whether there is a rule of this name.
@@ -51,10 +51,10 @@ func (r *Rules) has(name string) bool {
 // Source returns the file as it was parsed.
 func (r *Rules) Source() []byte { return bytes.Clone(r.source) }
 
-// Semaphores returns the semaphores of the file, in its order. Rules do not act on them.
+// Semaphores returns the semaphores of the file, in its order. This package does not act on them.
 func (r *Rules) Semaphores() []SemaphoreRule { return slices.Clone(r.semaphores) }
 
-// Login returns the login rules of the file, in its order, or those of DefaultRules if it has none. Rules do not act on them.
+// Login returns the login rules of the file, in its order, or those of DefaultRules if it has none. This package does not act on them.
 func (r *Rules) Login() []LoginRule {
 	if len(r.login) == 0 {
 		r = defaultRules()
@@ -62,20 +62,20 @@ func (r *Rules) Login() []LoginRule {
 	return slices.Clone(r.login)
 }
 
-// Files returns the files that the rules were read from: their own, if they were read from one, and those of lists.
+// Files returns the files that the rules were read from: the rules file, if any, and the files of lists.
 func (r *Rules) Files() []string { return slices.Clone(r.files) }
 
-// Reloadable returns rules as r that a Gate can read again: Gate.Reload calls load, and so does Gate.Run whenever one of files has
-// changed or one that a list of r is in. So rules that are written in another language, and translated, follow their files as those of
-// LoadRules do. What load returns should be Reloadable too, or it is the last that is read. It is called by one goroutine at a time;
-// rules with the Version of those in force change nothing, so whatever load translates has to show in the text that it gives ParseRules.
+// Reloadable returns a copy of r that a Gate can reload: Gate.Reload calls load, and Gate.Run does so whenever one of files, or a file of
+// a list in r, changes. Use it for rules that are translated from another format. load should return Reloadable rules too, or no further
+// reload is possible. It is called by one goroutine at a time. Rules with the Version of those in force change nothing, so everything
+// that load translates must be part of the text passed to ParseRules.
 func (r *Rules) Reloadable(load func() (*Rules, error), files ...string) *Rules {
 	again := *r
 	again.load, again.files = load, slices.Concat(files, r.files)
 	return &again
 }
 
-// seal names the rules by all that they were read from.
+// seal computes the version from everything that the rules were read from.
 func (r *Rules) seal(lists [][]byte) {
 	h := sha256.New()
 	h.Write(r.source)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-const flushEvery = time.Second // refusals that were not asked about
+const flushEvery = time.Second // refusals without asking the store
 
-// Run keeps the gate up to date until ctx ends; it then returns nil. It hears what other processes took back and whom they
-// banned, counts what was refused without the store, tells the history, gives unused memory back, and follows the files that
-// the rules came from. Without it the gate decides too, by what it knows.
+// Run keeps the gate up to date until ctx ends; it then returns nil. It receives refunds, resets and bans of other processes, counts
+// refusals that were made without the store, writes the ban history, frees unused memory, and reloads the rules when their files change.
+// Without Run the gate still decides, but by older information.
 func (g *Gate) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { g.listen(ctx) })
@@ -24,12 +24,12 @@ func (g *Gate) Run(ctx context.Context) error {
 	wg.Go(func() { _ = g.inForce.Run(ctx) })
 	wg.Wait()
 	ctx = context.WithoutCancel(ctx)
-	g.flush(ctx) // what the last second refused
+	g.flush(ctx) // refusals of the last second
 	g.settleBans(ctx)
 	return nil
 }
 
-// watchMemory logs when the store is no longer cleaned in time, and when it is again. It returns whether it is late.
+// watchMemory logs when the store's cleaning falls behind and when it has recovered. It returns whether it is late.
 func (g *Gate) watchMemory(memory *MemoryStore, before bool) (late bool) {
 	for i, m := range memory.Stats() {
 		if late = late || m.Late; m.Late && !before {
@@ -55,7 +55,7 @@ func every(ctx context.Context, d time.Duration, do func(context.Context)) {
 	}
 }
 
-// listen forgets what other processes took back.
+// listen drops denials that other processes have made obsolete.
 func (g *Gate) listen(ctx context.Context) {
 	if g.denied == nil {
 		return
@@ -65,7 +65,7 @@ func (g *Gate) listen(ctx context.Context) {
 			g.opts.Logger.Warn("admission: not told what is taken back, refusals may last a second longer", "error", err)
 			pause(ctx, time.Second)
 		}
-		g.denied.clear("") // something may have been missed
+		g.denied.clear("") // notices may have been missed
 	}
 }
 
@@ -76,7 +76,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// flush counts in the store what was refused without asking it.
+// flush counts in the store the refusals that were made without asking it.
 func (g *Gate) flush(ctx context.Context) {
 	if g.denied == nil {
 		return
@@ -98,5 +98,5 @@ func (g *Gate) flush(ctx context.Context) {
 	}
 }
 
-// flushBatch is how many counters one script adds to: few enough for a millisecond.
+// flushBatch is how many counters one script updates: takes Redis less than a millisecond.
 const flushBatch = 100

@@ -16,10 +16,10 @@ import (
 //go:embed lua/*.lua
 var luaFiles embed.FS
 
-// A scriptParts is what a script is made of besides begin.lua and decide.lua: one bit for each file of luaParts.
+// A scriptParts is the set of parts that a script needs besides begin.lua and decide.lua: one bit for each file of luaParts.
 type scriptParts uint8
 
-// luaParts are in the order in which they stand in a script: base is made of two before it.
+// luaParts are in the order in which they are joined: base uses two parts before it.
 var luaParts = [...]string{"sliding_log", "sliding_counter", "fixed_window", "gcra", "base", "strikes", "requests"}
 
 const (
@@ -32,13 +32,15 @@ const (
 	withRequests
 )
 
-// A Script is Lua that a Client runs once and not a second time, whatever becomes of the answer. Make it with NewScript.
+// A Script is a Lua script that is never sent again after it may have run, because a second run would count twice. Make it with
+// NewScript.
 type Script struct{ source, hash string }
 
-// NewScript returns a script of that source.
+// NewScript returns a script with this source.
 func NewScript(source string) Script { return Script{source, redis.NewScript(source).Hash()} }
 
-// Run runs the script with keys, which must have one slot, and args; the reply must be a list. The error is the client's, or the script's.
+// Run runs the script with keys, which must be in one slot, and args; the reply must be a list. The error is the client's, or the
+// script's.
 func (s Script) Run(ctx context.Context, rdb Client, keys []string, args ...any) ([]any, error) {
 	command := make([]any, 3, 3+len(keys)+len(args))
 	for _, key := range keys {
@@ -48,11 +50,11 @@ func (s Script) Run(ctx context.Context, rdb Client, keys []string, args ...any)
 	return s.send(ctx, rdb, append(command, args...))
 }
 
-// send fills in the first two places of command and sends it.
+// send fills in the first two elements of command and sends it.
 func (s Script) send(ctx context.Context, rdb Client, command []any) ([]any, error) {
 	command[0], command[1] = "evalsha", s.hash
 	reply, err := send(ctx, rdb, command)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") { // it did not run: the node has started anew, or is another one
+	if redis.HasErrorPrefix(err, "NOSCRIPT") { // the script did not run: Redis restarted or failed over
 		command[0], command[1] = "eval", s.source
 		reply, err = send(ctx, rdb, command)
 	}
@@ -64,7 +66,7 @@ var (
 	scripts   = map[scriptParts]Script{} // guarded by scriptsMu
 )
 
-// scriptOf returns the operation decide with the parts that its calls need: a short script is run faster.
+// scriptOf returns the script decide with the given parts: short scripts run faster.
 func scriptOf(parts scriptParts) Script {
 	scriptsMu.Lock()
 	defer scriptsMu.Unlock()
@@ -81,7 +83,7 @@ func scriptOf(parts scriptParts) Script {
 	for _, name := range append(names, "decide") {
 		text, err := luaFiles.ReadFile("lua/" + name + ".lua")
 		if err != nil {
-			panic(err) // the files are part of the program
+			panic(err) // the files are embedded and tested
 		}
 		b.Write(text)
 		b.WriteByte('\n')
@@ -91,11 +93,11 @@ func scriptOf(parts scriptParts) Script {
 	return s
 }
 
-// Modes of a charge of several slots.
+// Modes of a charge that spans several slots.
 const (
-	// refuse is a charge that another slot has refused already: it counts only what counts refusals.
+	// refuse is a charge that another slot has already refused: it only counts refusals.
 	refuse Mode = "refuse"
-	// undo makes of a charge, where no other slot had refused yet, what refuse would have done instead.
+	// undo converts an earlier charge of this request into what refuse would have done.
 	undo Mode = "undo"
 )
 
@@ -123,7 +125,7 @@ func (t *Tally) needs(withID bool) scriptParts {
 	return parts
 }
 
-// algorithm returns the word of t's algorithm; a log is the default.
+// algorithm returns t's algorithm; the default is SlidingLog.
 func (t *Tally) algorithm() string {
 	switch t.Algorithm {
 	case SlidingCounter, FixedWindow, GCRA, TwoStage:
@@ -132,7 +134,7 @@ func (t *Tally) algorithm() string {
 	return string(SlidingLog)
 }
 
-// withRecord reports whether the answer for t is looked for or kept.
+// withRecord reports whether the answer for t is read from or written to the record.
 func (c *Call) withRecord(t *Tally) bool {
 	switch c.Mode {
 	case Charge, refuse, undo, Refund:
@@ -143,8 +145,8 @@ func (c *Call) withRecord(t *Tally) bool {
 	return false
 }
 
-// pack appends what decide.lua wants to know of c, decided at now in µs or, if that is 0, at Redis' time. Spans of the calendar
-// are those of about.
+// pack appends the arguments of decide.lua for c, decided at now in µs or, if now is 0, at Redis' time. Calendar spans are those that
+// contain about.
 func (c *Call) pack(b []byte, now int64, about time.Time) []byte {
 	b = append(append(b, c.Mode...), 0)
 	b = binary.BigEndian.AppendUint64(b, uint64(now))
@@ -157,7 +159,7 @@ func (c *Call) pack(b []byte, now int64, about time.Time) []byte {
 			}
 		}
 		b = append(append(b, t.algorithm()...), 0, flags)
-		b = binary.BigEndian.AppendUint32(b, uint32(min(t.Cost, 2*MaxLimit))) // above every limit, one is like another
+		b = binary.BigEndian.AppendUint32(b, uint32(min(t.Cost, 2*MaxLimit))) // higher costs are all above every limit
 		b = binary.BigEndian.AppendUint32(b, uint32(t.Limit))
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Window.Length.Microseconds()))
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Stamp))
@@ -184,7 +186,7 @@ func (c *Call) pack(b []byte, now int64, about time.Time) []byte {
 	return b
 }
 
-// packSpan appends the span of a calendar that holds about, or zeros.
+// packSpan appends the calendar span that contains about, or zeros.
 func (w *Window) packSpan(b []byte, about time.Time) []byte {
 	var start, stop int64
 	if w.Calendar != nil {
@@ -213,13 +215,13 @@ func (c *Call) appendKeys(args []any) []any {
 	return args
 }
 
-// A once is a command that go-redis must not send a second time. MaxRetries: -1 says so too, but a cluster client does not
-// heed it: it repeats after a time-out, and a script that ran the first time would count twice.
+// A once is a command that go-redis must not retry. A cluster client ignores MaxRetries: -1: it retries after a timeout, and a script
+// that ran the first time would count twice.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// runScript runs decide.lua once for all calls and returns a reply for each.
+// runScript runs decide.lua once for all calls and returns one reply for each.
 func runScript(ctx context.Context, rdb Client, calls []*asked, now int64, about time.Time) ([]any, error) {
 	var parts scriptParts
 	args := make([]any, 3, 3+8*len(calls))
@@ -254,26 +256,26 @@ func send(ctx context.Context, rdb Client, args []any) ([]any, error) {
 	return cmd.Slice()
 }
 
-// lookAround lets a cluster's client ask who is master now, if err is not an answer of Redis: the master may have died and its replica
-// taken over. By itself it asks once a minute, and before a second attempt, which is not made here.
+// lookAround makes a cluster client reload the topology if err is not a reply of Redis: a replica may have replaced a failed master. The
+// client itself reloads once a minute, and before a retry, which is disabled here.
 func lookAround(ctx context.Context, rdb Client, err error) {
 	if p, ok := rdb.(*pipeline); ok {
 		rdb = p.rdb
 	}
 	var answer redis.Error
 	if c, ok := rdb.(*redis.ClusterClient); ok && !errors.As(err, &answer) {
-		c.ReloadState(ctx) // in the background, five times a second at most
+		c.ReloadState(ctx) // in the background, at most five times a second
 	}
 }
 
 var errReply = errors.New("unexpected reply of the script")
 
-// A wrongSpan means that Redis' clock is outside the spans that were sent: nothing was done.
+// A wrongSpan means that Redis' clock is outside the calendar spans sent: the script did nothing.
 type wrongSpan struct{ now time.Time }
 
 func (wrongSpan) Error() string { return "the calendar's spans do not hold Redis' time" }
 
-// decodeCounts reads one reply of the script, for n tallies. known are those that were answered from a record.
+// decodeCounts decodes the script's reply for n tallies. known marks those that were answered from a record.
 func decodeCounts(reply any, n int) (counts []Count, known []bool, err error) {
 	if err, ok := reply.(error); ok {
 		return nil, nil, err

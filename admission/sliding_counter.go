@@ -2,19 +2,19 @@ package admission
 
 import "math"
 
-// mostRejected is the most units that a number which also counts refused requests grows to.
+// mostRejected caps the units of a span that also counts refused requests.
 const mostRejected = 1_000_000_000
 
-// A slidingCounter holds the units of two adjoining spans of a window's length: of the k-th since 1970 and of the one before it, whose
-// units count as if they had come evenly. lua/sliding_counter.lua is the same in Lua. The zero value has counted nothing. It is
-// not safe for concurrent use.
+// A slidingCounter holds the units of two adjacent spans of a window's length: the k-th since 1970 and the one before it, whose units are
+// assumed to be evenly distributed. lua/sliding_counter.lua is the same in Lua. The zero value has counted nothing. It is not safe for
+// concurrent use.
 type slidingCounter struct {
 	k         int64
-	cur, prev int32 // a limit is no higher than MaxLimit
+	cur, prev int32 // fits: a limit is at most MaxLimit
 }
 
-// roll returns c as it is at now, and the time passed in its span. A clock that has stepped back waits at the beginning of the
-// span that was counted in.
+// roll returns c at now, and the time passed in its span. If the clock was set back, the time is the beginning of the span that was
+// counted in.
 func (c slidingCounter) roll(now, window int64) (_ slidingCounter, passed int64) {
 	switch k := now / window; {
 	case c.k > k:
@@ -28,8 +28,8 @@ func (c slidingCounter) roll(now, window int64) (_ slidingCounter, passed int64)
 	return c, now - c.k*window
 }
 
-// weighted is how many of n units of a span count when so much of the next one has passed. The order of the floating-point steps is that
-// of the script, so that both round alike.
+// weighted returns how many of n units of a span count after passed µs of the next one. The floating-point operations are in the order of
+// the script, so that both round the same way.
 func weighted(n int32, passed, window int64) int {
 	if n == 0 {
 		return 0
@@ -37,7 +37,7 @@ func weighted(n int32, passed, window int64) int {
 	return int(math.Ceil(float64(n) * float64(window-passed) / float64(window)))
 }
 
-// used is how many units count when so much of the span has passed, at most two windows.
+// used returns how many units count after passed µs of the span, at most two windows.
 func (c slidingCounter) used(passed, window int64) int {
 	if passed < window {
 		return int(c.cur) + weighted(c.prev, passed, window)
@@ -45,7 +45,7 @@ func (c slidingCounter) used(passed, window int64) int {
 	return weighted(c.cur, passed-window, window)
 }
 
-// read tells how cost stands at now and changes nothing.
+// read returns how cost stands at now, without changes.
 func (c slidingCounter) read(now, window int64, limit, cost int) standing {
 	c, passed := c.roll(now, window)
 	used := c.used(passed, window)
@@ -63,7 +63,7 @@ func (c slidingCounter) read(now, window int64, limit, cost int) standing {
 	return s
 }
 
-// wait is how long it takes until no more than room units count.
+// wait returns the time until at most room units count.
 func (c slidingCounter) wait(passed, window int64, room int) int64 {
 	then := window
 	if cur := int(c.cur); cur <= room {
@@ -71,18 +71,18 @@ func (c slidingCounter) wait(passed, window int64, room int) int64 {
 	} else {
 		then += window - share(room, window, c.cur)
 	}
-	for c.used(then, window) > room { // by rounding
+	for c.used(then, window) > room { // corrects rounding
 		then++
 	}
 	return then - passed
 }
 
-// share is the part of a window in which room of n units come.
+// share returns the part of a window in which room of n evenly distributed units arrive.
 func share(room int, window int64, n int32) int64 {
 	return int64(math.Floor(float64(room) * float64(window) / float64(n)))
 }
 
-// charge counts cost units, for which there is room.
+// charge counts cost units; the caller has checked that there is room.
 func (c *slidingCounter) charge(now, window int64, limit, cost int) (s standing, stamp int64) {
 	rolled, passed := c.roll(now, window)
 	rolled.cur += int32(cost)
@@ -107,7 +107,7 @@ func (c *slidingCounter) refund(cost int, k int64) {
 	}
 }
 
-// ends is when nothing counts any more, and k needs not be known any longer.
+// ends returns when no unit counts any more and k is no longer needed.
 func (c slidingCounter) ends(window int64) int64 {
 	if c.cur > 0 {
 		return (c.k + 2) * window

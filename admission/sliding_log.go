@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A standing is how a cost stands in a window at a time. Times are µs.
+// A standing is the result of checking a cost against a window at a time. Times are µs.
 type standing struct {
 	reason     Reason
 	remaining  int
@@ -13,17 +13,17 @@ type standing struct {
 	resetAfter int64
 }
 
-// A slidingLog holds the time of every unit that counts, oldest first. A unit counts from its own time on for one window, without
-// the end: at most limit units lie in any half-open span of a window's length. lua/sliding_log.lua is the same in Lua.
-// The zero value is an empty log. It is not safe for concurrent use.
+// A slidingLog holds the time of every unit that counts, oldest first. A unit counts from its time on for one window, end excluded: at
+// most limit units lie in any half-open span of a window's length. lua/sliding_log.lua is the same in Lua. The zero value is an empty
+// log. It is not safe for concurrent use.
 type slidingLog struct {
 	times       []int64 // µs
-	head        int32   // times before it have been dropped
-	first, last int64   // of the times left: most requests need no others, and so no look at times
+	head        int32   // index of the first unit not dropped
+	first, last int64   // copies of the first and last live time: most requests need only these
 }
 
-// live returns how many units count at now, and the time it is in this log: a clock that has stepped back waits at the newest
-// unit, so that the log stays in order and no unit counts for less than its window.
+// live returns how many units count at now, and the time to use: if the clock was set back, that of the newest unit, so that the log
+// stays sorted and no unit counts for less than its window.
 func (l *slidingLog) live(now, window int64) (n int, time int64) {
 	n = len(l.times) - int(l.head)
 	if n == 0 {
@@ -36,8 +36,8 @@ func (l *slidingLog) live(now, window int64) (n int, time int64) {
 	return n, now
 }
 
-// notLater returns how many of times, of which the first is one, are not later than edge. It looks in doubling steps and then
-// in halves: most often the second is later already, and a look further on would wait for memory.
+// notLater returns how many of times, including the first, are not later than edge. It searches in doubling steps, then by bisection.
+// Usually the second time is already later, and looking further would cost cache misses.
 func notLater(times []int64, edge int64) int {
 	low, high := 0, 1
 	for high < len(times) && times[high] <= edge {
@@ -47,14 +47,14 @@ func notLater(times []int64, edge int64) int {
 	return low + n
 }
 
-// read tells how cost stands at now and changes nothing.
+// read returns how cost stands at now, without changes.
 func (l *slidingLog) read(now, window int64, limit, cost int) standing {
 	n, now := l.live(now, window)
 	s := standing{remaining: max(0, limit-n)}
 	if n > 0 {
 		s.resetAfter = l.last + window - now
 	}
-	// A lowered limit acts on units counted before: the log may hold more than it.
+	// A lowered limit applies to units counted before, so the log may hold more than limit.
 	switch over := n + cost - limit; {
 	case cost > limit:
 		s.reason = CostAboveLimit
@@ -68,7 +68,7 @@ func (l *slidingLog) read(now, window int64, limit, cost int) standing {
 	return s
 }
 
-// add counts cost units and returns when, and how many count then.
+// add counts cost units and returns their time, and how many units count then.
 func (l *slidingLog) add(now, window int64, cost int) (time int64, n int) {
 	n, now = l.live(now, window)
 	if live := len(l.times) - n; live > int(l.head) {
@@ -81,7 +81,7 @@ func (l *slidingLog) add(now, window int64, cost int) (time int64, n int) {
 		l.times, l.head, l.first = l.times[:0], 0, now
 	}
 	if int(l.head) > len(l.times)/2 && len(l.times)+cost > cap(l.times) {
-		l.times = l.times[:copy(l.times, l.times[l.head:])] // moved at most once per unit dropped
+		l.times = l.times[:copy(l.times, l.times[l.head:])] // at most one move per dropped unit
 		l.head = 0
 	}
 	for range cost {
@@ -91,13 +91,13 @@ func (l *slidingLog) add(now, window int64, cost int) (time int64, n int) {
 	return now, n + cost
 }
 
-// charge counts cost units, for which there is room.
+// charge counts cost units; the caller has checked that there is room.
 func (l *slidingLog) charge(now, window int64, limit, cost int) (s standing, stamp int64) {
 	at, n := l.add(now, window, cost)
 	return standing{remaining: max(0, limit-n), resetAfter: window}, at
 }
 
-// countRejected counts cost units beyond the limit, but keeps no more than limit: those are as good as all.
+// countRejected counts cost units beyond the limit, but keeps at most limit: more units would have no further effect.
 func (l *slidingLog) countRejected(now, window int64, limit, cost int) {
 	if _, n := l.add(now, window, min(cost, limit)); n > limit {
 		l.head += int32(n - limit)
@@ -105,7 +105,7 @@ func (l *slidingLog) countRejected(now, window int64, limit, cost int) {
 	}
 }
 
-// strike counts n refusals, and reports whether that makes limit of them. Then it counts anew.
+// strike counts n refusals and reports whether they reach limit. If so, it starts again from zero.
 func (l *slidingLog) strike(now, window int64, limit, n int) bool {
 	l.countRejected(now, window, limit, n)
 	if len(l.times)-int(l.head) < limit {
@@ -128,7 +128,8 @@ func (l *slidingLog) refund(cost int, at int64) {
 	l.first, l.last = l.times[l.head], l.times[len(l.times)-1]
 }
 
-// erase takes back the cost newest units. Of more than limit the newest limit are as good as all.
+// erase removes the cost newest units. If the log holds more than limit, only the newest limit are considered, as the others have no
+// effect.
 func (l *slidingLog) erase(limit, cost int) {
 	l.head = max(l.head, int32(len(l.times)-limit))
 	if l.times = l.times[:max(int(l.head), len(l.times)-cost)]; len(l.times) == int(l.head) {
@@ -138,7 +139,7 @@ func (l *slidingLog) erase(limit, cost int) {
 	l.first, l.last = l.times[l.head], l.times[len(l.times)-1]
 }
 
-// ends is when nothing counts any more.
+// ends returns when no unit counts any more.
 func (l *slidingLog) ends(window int64) int64 {
 	if len(l.times) == int(l.head) {
 		return 0

@@ -2,20 +2,20 @@ package admission
 
 import "slices"
 
-// Stats are what a gate counts about itself, since it was made.
+// Stats are statistics of a gate since it was made.
 type Stats struct {
 	Version     string // of the rules in force
-	RulesFailed bool   // the files of the rules have changed, and the change is wrong
+	RulesFailed bool   // the files of the rules changed and are invalid; the old rules stay in force
 	Degraded    bool   // the store does not answer
-	Processes   int    // alive when the store was last heard of
-	Bans        int    // in force; some may have ended in the last five seconds
+	Processes   int    // alive at the last reply of the store
+	Bans        int    // in force; may include some that ended in the last five seconds
 
-	Asked      uint64 // charges that the store was asked about
-	Denials    int    // counters that are remembered as having refused
-	DenyHits   uint64 // requests without an ID that a remembered denial refused
-	DenyMisses uint64 // those without an ID that none did, and that were not refused by a ban or a direct rule
+	Asked      uint64 // charges sent to the store
+	Denials    int    // counters in the deny cache
+	DenyHits   uint64 // requests without an ID refused from the deny cache
+	DenyMisses uint64 // requests without an ID that the deny cache, bans and direct rules did not refuse
 
-	Memory []MemoryStats // of a MemoryStore, by shard; of another store none
+	Memory []MemoryStats // of a MemoryStore, one for each part; empty for other stores
 }
 
 // Uncleaned reports whether a shard of a MemoryStore was not cleaned in time.
@@ -23,7 +23,7 @@ func (s *Stats) Uncleaned() bool {
 	return slices.ContainsFunc(s.Memory, func(m MemoryStats) bool { return m.Late })
 }
 
-// Stats returns the numbers of now.
+// Stats returns the current numbers.
 func (g *Gate) Stats() Stats {
 	s := Stats{
 		Version: g.Rules().Version(), RulesFailed: g.inForce.failed.Load() != nil, Degraded: g.breaker.open(),

@@ -5,73 +5,71 @@ import (
 	"time"
 )
 
-// Mode is what a store does with the tallies of a request. Closed set.
+// Mode is what a store does with the tallies of a request. It is a closed set.
 type Mode string
 
 // The modes of a Call.
 const (
 	Charge Mode = "charge" // count the request if it fits everywhere
-	Check  Mode = "check"  // only look
-	Refund Mode = "refund" // take back what a charge counted
-	Reset  Mode = "reset"  // forget all that the tallies counted, their strikes as well
-	Reject Mode = "reject" // count requests that were refused without asking the store
-	Add    Mode = "add"    // count the request in every tally, whether it fits or not
-	Erase  Mode = "erase"  // take back the newest units of a sliding log; other tallies stay
+	Check  Mode = "check"  // count the request if it fits in every tally
+	Refund Mode = "refund" // change nothing
+	Reset  Mode = "reset"  // take back what a charge counted
+	Reject Mode = "reject" // drop everything that the tallies counted, strikes included
+	Add    Mode = "add"    // count the request in every tally, even beyond the limit
+	Erase  Mode = "erase"  // remove the newest units of sliding logs; other tallies stay
 )
 
 // A Store keeps what rules have counted, and the bans. Both stores of this package pass the same conformance suite.
 // Implementations are safe for concurrent use.
 type Store interface {
-	// Decide decides all tallies of one request together and returns one Count for each, in their order, as it stands
-	// afterwards. With Charge the request is counted in every tally if each tally without Shadow has room. Otherwise it is
-	// counted in none, except in those with CountRejected; and every tally without Shadow that refused strikes. A
-	// full Shadow tally is not counted and stops nobody. Decide returns when ctx ends, whatever the server does; an error means
-	// that nothing is known, except that too much may have been counted, never too little.
+	// Decide decides all tallies of one request together and returns the resulting Count of each, in their order. With Charge the request
+	// is counted in every tally if each tally without Shadow has room. Otherwise it is counted in none, except in tallies with
+	// CountRejected; and every refusing tally without Shadow adds a strike. A full Shadow tally does not count and does not refuse.
+	// Decide returns when ctx ends, whatever the server does. After an error the outcome is unknown: too much may have been counted,
+	// never too little.
 	Decide(ctx context.Context, call Call) ([]Count, error)
-	// Exchange tells the store what is new about bans here and returns what is new there. It returns when ctx ends.
+	// Exchange sends news about bans to the store and returns the changes there. It returns when ctx ends.
 	Exchange(ctx context.Context, key string, news BanNews) (BanState, error)
-	// Listen calls heard with the Subject of every tally that is refunded, reset or erased by a Call with this Channel, by
-	// whatever process, until ctx ends; it then returns nil. An empty subject stands for all: something may have been missed.
+	// Listen calls heard with the Subject of every tally that a Call with this Channel refunds, resets or erases, in any process, until
+	// ctx ends; it then returns nil. An empty subject stands for all subjects: notices may have been missed.
 	Listen(ctx context.Context, channel string, heard func(subject string)) error
 }
 
-// A Call is one question to a Store.
+// A Call is one request to a Store.
 type Call struct {
 	Mode    Mode
 	Tallies []Tally
-	// Request is the keyed hash of the request's own id, or empty. A charge with the id of an earlier one, less than a minute
-	// ago, counts nothing and returns the same counts, tally by tally. A refund with an id takes back what the charge
-	// with that id counted, once.
+	// Request is the keyed hash of the request's id, or empty. A charge with the id of an earlier one, less than a minute ago, counts
+	// nothing and returns the same counts, tally by tally. A refund with an id takes back what the charge with that id counted, once.
 	Request string
-	// Channel is where Refund, Reset and Erase tell every listener; empty for not at all.
+	// Channel is where Refund, Reset and Erase notify listeners; empty means no notice.
 	Channel string
-	// Room may be used for the counts that Decide returns, and for nothing once it has returned. It may be nil.
+	// Room is an optional buffer for the counts that Decide returns. The store must not use it after returning.
 	Room []Count
 }
 
 // A Tally is one counter that a request touches: one subject in one window of one rule.
 type Tally struct {
-	Key       string // names the counter
-	Subject   string // keyed hash of the subject; tallies with the same one are kept together
+	Key       string // identifies the counter
+	Subject   string // keyed hash of the subject; tallies with the same subject share a cluster slot
 	Algorithm Algorithm
 	Limit     int      // units
-	Window    Window   // in which Limit holds
-	Burst     int      // GCRA: units at once, 1 or more
-	Base      *Base    // TwoStage: what is free before the limit begins
+	Window    Window   // the window of Limit
+	Burst     int      // GCRA: maximum burst in units, 1 or more
+	Base      *Base    // TwoStage: the free first stage
 	Cost      int      // units, 1 or more
-	Shadow    bool     // only reports
-	Strikes   *Strikes // counts refusals; nil for not at all
-	Records   string   // key of the answers to requests with an id; used if Call.Request is set
-	Refusals  int      // Reject: the number of requests that were refused, for Strikes; Cost is what they cost together
+	Shadow    bool     // the tally only reports
+	Strikes   *Strikes // counts refusals; nil means none
+	Records   string   // key of the recorded answers to requests with an id; used if Call.Request is set
+	Refusals  int      // Reject: number of refused requests, for Strikes; Cost is their total cost
 
-	CountRejected bool // a refused request is counted as well
+	CountRejected bool // refused requests are counted too
 
-	// Stamp is that of the Count which the charge returned. Refund without Call.Request: what to take back.
+	// Stamp is the Count.Stamp of the charge. Only for Refund without Call.Request: identifies what to take back.
 	Stamp int64
 }
 
-// Strikes count how often a tally refused. The refusal that makes it Limit within Window is reported as Count.Struck, and
-// counting starts anew.
+// Strikes count how often a tally refused. The refusal that reaches Limit within Window sets Count.Struck, and counting starts from zero.
 type Strikes struct {
 	Key    string
 	Limit  int // 1 or more
@@ -85,15 +83,15 @@ type Base struct {
 	Window Window
 }
 
-// A Count is how a tally stands after a decision.
+// A Count is the state of a tally after a decision.
 type Count struct {
 	Reason     Reason        // empty: there was room
 	Remaining  int           // units left
-	RetryAfter time.Duration // until the cost fits; 0 if it does, or never will
-	ResetAfter time.Duration // until everything is free
+	RetryAfter time.Duration // until the cost fits; 0 if it fits, or never will
+	ResetAfter time.Duration // until the tally is empty
 	Struck     bool          // see Strikes
-	// Stamp says where the charge was counted, for a refund; 0 if it was not. After a refund: 0 if there was nothing
-	// to take back, and not even an earlier refund had taken it. Its meaning is the store's own.
+	// Stamp identifies what a charge counted, for a refund; 0 if nothing was counted. After a refund it is 0 if no charge was found, not
+	// even a refunded one. Its meaning is private to the store.
 	Stamp int64
 	At    time.Time // of the decision, on the store's clock, to the µs
 }
@@ -108,7 +106,7 @@ func (c *Call) room() []Count {
 	return make([]Count, len(c.Tallies))
 }
 
-// fits reports whether the tallies let the request in.
+// fits reports whether the tallies admit the request.
 func fits(tallies []Tally, counts []Count) bool {
 	for i := range tallies {
 		if counts[i].Reason != "" && !tallies[i].Shadow {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Tiers returns the tiers that have limits of their own, in order, and the two that a Request may have without naming one.
+// Tiers returns the tiers that have limits in the rules, sorted, and the two default tiers.
 func (r *Rules) Tiers() []string {
 	named := map[string]bool{TierRegistered: true, TierAnonymous: true}
 	add := func(l limits) {

@@ -1,12 +1,12 @@
 package admission
 
-// A twoStage lets the units of a base through and counts only what comes after them in a log. lua/base.lua is the same in Lua.
+// A twoStage counts units in a base window first, and further units in a sliding log. lua/base.lua is the same in Lua.
 type twoStage struct {
 	base *fixedWindow
 	log  *slidingLog
 }
 
-// read tells how cost stands at now and changes nothing.
+// read returns how cost stands at now, without changes.
 func (s twoStage) read(now, window int64, b *Base, limit, cost int) standing {
 	base, log := s.base.read(now, &b.Window, b.Limit, cost), s.log.read(now, window, limit, cost)
 	both := standing{remaining: base.remaining + log.remaining, resetAfter: max(base.resetAfter, log.resetAfter)}
@@ -29,7 +29,7 @@ func (s twoStage) charge(now, window int64, b *Base, limit, cost int) (_ standin
 	first, second := s.base.read(now, &b.Window, b.Limit, cost), s.log.read(now, window, limit, cost)
 	if first.reason == "" {
 		first, stamp = s.base.charge(now, &b.Window, b.Limit, cost)
-		stamp = -stamp // so a stamp says which stage counted
+		stamp = -stamp // the sign records which stage counted
 	} else {
 		second, stamp = s.log.charge(now, window, limit, cost)
 	}

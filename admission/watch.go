@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// settle is how long a change waits for the rest of it: an editor writes in several steps, and a file that was made empty
-	// is filled a moment later.
+	// settle is how long to wait after a change for further ones: editors write in several steps, and a truncated file is filled a moment
+	// later.
 	settle = 100 * time.Millisecond
-	// recheck is how often files are looked at without a notice: a directory that was removed and made again sends none,
-	// and some file systems never do.
+	// recheck is how often files are checked without a notice: a directory that is removed and recreated sends none, and some file
+	// systems never send any.
 	recheck = 10 * time.Second
 )
 
-// WatchFiles calls changed at the start, and again whenever one of the files may have changed, until ctx ends; it then returns nil.
-// paths is asked again after each call.
+// WatchFiles calls changed at the start, and again whenever one of the files may have changed, until ctx ends; it then returns nil. It
+// calls paths again after each call of changed.
 //
-// Watched are directories, not files, because editors and Kubernetes replace a file rather than write it: those of the files, and
-// those of all links on the way to them. What is missing is waited for. The error means that nothing can be watched at all.
+// It watches directories, not files, because editors and Kubernetes replace a file rather than write it: the directories of the files,
+// and those of all symbolic links on the way to them. Missing files may appear later. The error means that nothing can be watched at all.
 func WatchFiles(ctx context.Context, paths func() []string, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -39,7 +39,7 @@ func WatchFiles(ctx context.Context, paths func() []string, changed func()) erro
 		files := paths()
 		watch(watcher, files)
 		if now := settled(ctx, files); first || !slices.EqualFunc(seen, now, sameFile) {
-			seen = now // before changed reads them, so that what happens meanwhile is a change
+			seen = now // before changed reads them, so that concurrent writes count as changes
 			changed()
 			watch(watcher, paths())
 		}
@@ -49,15 +49,15 @@ func WatchFiles(ctx context.Context, paths func() []string, changed func()) erro
 		case <-tick.C:
 		case <-watcher.Errors: //nolint:errcheck // notices were lost: whatever the reason, the files are looked at
 		case e := <-watcher.Events:
-			// The first notice starts the wait and no other one prolongs it: a directory may be noisy for ever.
+			// The first notice starts the wait and later ones do not prolong it: a directory may change all the time.
 			if named := drain(ctx, watcher, e, files); named {
-				seen = nil // as it is named, it changed, whatever its time says
+				seen = nil // a notice for the file counts as a change, whatever its modification time
 			}
 		}
 	}
 }
 
-// drain takes up notices for a while, and reports whether one of them named a file.
+// drain consumes notices for a while, and reports whether one of them named a file.
 func drain(ctx context.Context, watcher *fsnotify.Watcher, e fsnotify.Event, files []string) (named bool) {
 	quiet := time.NewTimer(settle)
 	defer quiet.Stop()
@@ -73,7 +73,7 @@ func drain(ctx context.Context, watcher *fsnotify.Watcher, e fsnotify.Event, fil
 	}
 }
 
-// watch watches the directories of paths, and no others. One that is not there now will be when files are looked at again.
+// watch watches the directories of paths, and no others. Missing directories are retried at the next check of the files.
 func watch(watcher *fsnotify.Watcher, paths []string) {
 	var dirs []string
 	for _, path := range paths {
@@ -81,15 +81,15 @@ func watch(watcher *fsnotify.Watcher, paths []string) {
 	}
 	for _, dir := range watcher.WatchList() {
 		if !slices.Contains(dirs, dir) {
-			_ = watcher.Remove(dir) // it may be gone
+			_ = watcher.Remove(dir) // it may have been removed
 		}
 	}
 	for _, dir := range dirs {
-		_ = watcher.Add(dir) // those that are watched stay so
+		_ = watcher.Add(dir) // adding a watched directory has no effect
 	}
 }
 
-// appendDirs appends the directories whose entries decide what path is: its own, and that of each link on the way.
+// appendDirs appends the directories whose entries determine what path refers to: its own, and that of each link on the way.
 func appendDirs(dirs []string, path string) []string {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -98,12 +98,12 @@ func appendDirs(dirs []string, path string) []string {
 	const sep = string(filepath.Separator)
 	root := filepath.VolumeName(path) + sep
 	at, rest := root, path[len(root):]
-	for links := 0; links < 40; { // a link may lead to itself
+	for links := 0; links < 40; { // stops at link cycles
 		name, more, deeper := strings.Cut(rest, sep)
 		next := filepath.Join(at, name)
 		target, err := os.Readlink(next)
 		switch {
-		case err == nil: // a link
+		case err == nil: // a symbolic link
 			links++
 			dirs = append(dirs, at)
 			if filepath.IsAbs(target) {
@@ -119,8 +119,8 @@ func appendDirs(dirs []string, path string) []string {
 	return dirs
 }
 
-// settled looks at files once nobody is about to write them: a file that changed a moment ago may not yet be what it will be.
-// A file that is written all the time is not waited for.
+// settled returns the state of files after a pause in writing: a file that changed a moment ago may be incomplete. It does not wait
+// indefinitely for a file that is written all the time.
 func settled(ctx context.Context, paths []string) (infos []os.FileInfo) {
 	for range 10 {
 		infos = look(paths)
@@ -133,7 +133,7 @@ func settled(ctx context.Context, paths []string) (infos []os.FileInfo) {
 	return infos
 }
 
-// look returns what is known of files without reading them; nil for one that is not there.
+// look returns the file information of paths; nil for a missing file.
 func look(paths []string) []os.FileInfo {
 	infos := make([]os.FileInfo, len(paths))
 	for i, path := range paths {

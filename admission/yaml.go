@@ -14,18 +14,18 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// A source reads the syntax tree of one YAML file by hand, not by reflection: every error can say where, and what would be right.
+// A source parses the syntax tree of one YAML file without reflection, so that every error has a position and says what would be right.
 type source struct {
 	file  string
 	lists map[string]*valueList
 
-	files    []string  // of lists
-	contents [][]byte  // of files
-	idle     []Warning // of what does nothing
+	files    []string  // files of lists
+	contents [][]byte  // contents of files
+	idle     []Warning // about settings without effect
 }
 
-// Bounds of a rules file. The parser is recursive, and some of its work grows with the square of what stands together, so that
-// without them a file of one megabyte could take minutes, or end the process.
+// Bounds of a rules file. The parser is recursive, and some of its work grows with the square of the input's length. Without bounds a
+// file of one megabyte could take minutes or crash the process.
 const (
 	maxSource  = 1 << 20 // bytes
 	maxTokens  = 1 << 17
@@ -41,7 +41,7 @@ func (s *source) root(src []byte) (ast.Node, error) {
 	if err := s.bound(tokens); err != nil {
 		return nil, err
 	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // mapping finds duplicates, in our words
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // mapping reports duplicates, with our error text
 	if err != nil {
 		problem := &RulesError{File: s.file, Problem: "not YAML: " + err.Error()}
 		var at yaml.Error
@@ -67,9 +67,9 @@ func (s *source) root(src []byte) (ast.Node, error) {
 	return body, nil
 }
 
-// bound refuses what would take the parser too long or too deep.
+// bound rejects input that the parser would process too slowly or too deeply.
 func (s *source) bound(tokens token.Tokens) error {
-	depth, opened, line := 0, 0, 0 // brackets that are open, and levels that one line opens without brackets
+	depth, opened, line := 0, 0, 0 // depth: open brackets; opened: levels that one line opens without brackets
 	for i, t := range tokens {
 		if t.Position.Line != line {
 			opened, line = 0, t.Position.Line
@@ -98,17 +98,17 @@ func (s *source) bound(tokens token.Tokens) error {
 	return nil
 }
 
-// wrong returns the error that n is not what it should be.
+// wrong returns an error about n.
 func (s *source) wrong(n ast.Node, format string, args ...any) error {
 	e := &RulesError{File: s.file, Problem: fmt.Sprintf(format, args...)}
 	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
-		n = m.Values[0].Key // the mapping's own place is its first colon
+		n = m.Values[0].Key // the position of the mapping itself is its first colon
 	}
 	e.place(n.GetToken())
 	return e
 }
 
-// line returns where n begins.
+// line returns the line where n begins.
 func line(n ast.Node) int {
 	if t := n.GetToken(); t != nil && t.Position != nil {
 		return t.Position.Line
@@ -122,13 +122,13 @@ func (e *RulesError) place(t *token.Token) {
 	}
 }
 
-// A field is a key that a mapping may have, and what reads its value.
+// A field is a valid key of a mapping, with the function that parses its value.
 type field struct {
 	key  string
 	read func(key, value ast.Node) error
 }
 
-// mapping reads n, which is called what in errors, key by key. Keys other than those of fields, and repeated ones, are errors.
+// mapping parses n key by key; what is its name in errors. Unknown and repeated keys are errors.
 func (s *source) mapping(n ast.Node, what string, fields ...field) error {
 	seen := make(map[string]bool, len(fields))
 	return s.pairs(n, what, func(key string, at, value ast.Node) error {
@@ -150,7 +150,7 @@ func (s *source) mapping(n ast.Node, what string, fields ...field) error {
 	})
 }
 
-// pairs calls read with each key and value of the mapping n.
+// pairs calls read for each key and value of the mapping n.
 func (s *source) pairs(n ast.Node, what string, read func(key string, at, value ast.Node) error) error {
 	var values []*ast.MappingValueNode
 	switch n := n.(type) {
@@ -173,7 +173,7 @@ func (s *source) pairs(n ast.Node, what string, read func(key string, at, value 
 	return nil
 }
 
-// list calls read with each value of the list n.
+// list calls read for each value of the list n.
 func (s *source) list(n ast.Node, what string, read func(ast.Node) error) error {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
@@ -190,7 +190,7 @@ func (s *source) list(n ast.Node, what string, read func(ast.Node) error) error 
 	return nil
 }
 
-// oneOrMore calls read with n, or with each of its values if it is a list.
+// oneOrMore calls read for n, or for each of its values if it is a list.
 func (s *source) oneOrMore(n ast.Node, what string, read func(ast.Node) error) error {
 	if _, ok := n.(*ast.SequenceNode); ok {
 		return s.list(n, what, read)
@@ -210,7 +210,7 @@ func (s *source) text(n ast.Node, what string) (string, error) {
 	return "", s.wrong(n, "%s should be a text%s", what, found(n))
 }
 
-// number reads a whole number from low to high.
+// number parses a whole number from low to high.
 func (s *source) number(n ast.Node, what string, low, high int) (int, error) {
 	if n, ok := n.(*ast.IntegerNode); ok {
 		value := int64(math.MaxInt64)
@@ -239,7 +239,7 @@ func (s *source) boolean(n ast.Node, what string) (bool, error) {
 	return false, s.wrong(n, "%s should be true or false%s", what, found(n))
 }
 
-// found tells what stands where something else should.
+// found describes n for an error about what was expected.
 func found(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.NullNode:

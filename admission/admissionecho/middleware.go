@@ -1,5 +1,5 @@
-// Package admissionecho puts an admission.Gate in front of Echo's handlers. Answers, and what handlers find in the request's
-// context, are those of package admissionhttp.
+// Package admissionecho puts an admission.Gate in front of Echo handlers. The responses and the values in the request context are those
+// of package admissionhttp.
 package admissionecho
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/tidegate/tidegate/admission/admissionhttp"
 )
 
-// Middleware charges every request at the gate, as the admission.Request that requestOf makes of it, and lets those through
-// that are admitted. An *echo.HTTPError of requestOf, such as echo.ErrUnauthorized, goes to Echo's error handler; any other is answered
-// with 400. admissionhttp.DecisionOf finds the decision in the context of the request.
+// Middleware charges every request at the gate and passes admitted requests to the next handler. requestOf builds the admission.Request.
+// If requestOf returns an *echo.HTTPError, such as echo.ErrUnauthorized, Echo's error handler gets it; any other error is answered with
+// 400. admissionhttp.DecisionOf returns the decision from the request's context.
 func Middleware(gate admissionhttp.Gate, requestOf func(echo.Context) (admission.Request, error)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// ClientAddress finds the client of a request behind trusted proxies: the right-most address in X-Forwarded-For that no trusted
-// proxy has. What stands left of it was sent by the client and may be a lie; so is the whole field if the connection itself
-// does not come from a trusted proxy. An entry that is no address ends the search at the proxy that reported it.
+// ClientAddress returns the client address of a request behind trusted proxies: the right-most address in X-Forwarded-For that does not
+// belong to a trusted proxy. Entries to the left of it come from the client and may be forged. The whole field is ignored if the
+// connection itself does not come from a trusted proxy. If an entry is not an address, the proxy that added it counts as the client.
 //
-// The address has no zone and is never an IPv4 address in IPv6 form. It is invalid where the connection has none, as on a Unix socket.
+// The address has no zone and is never an IPv4-mapped IPv6 address. It is invalid if the connection has no address, as on a Unix socket.
 func ClientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // of an error comes the invalid address
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero Addr on error
 	client := plain(peer.Addr())
 	forwarded := r.Header["X-Forwarded-For"]
 	for i := len(forwarded) - 1; i >= 0; i-- {
@@ -36,7 +36,7 @@ func ClientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	return client
 }
 
-// parseEntry reads one entry; some proxies add a port.
+// parseEntry parses one entry of X-Forwarded-For, with or without a port.
 func parseEntry(entry string) (netip.Addr, bool) {
 	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(entry, "["), "]")); err == nil {
 		return plain(a), true
@@ -56,5 +56,5 @@ func within(prefixes []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// plain makes one address of its spellings: IPv4 mapped into IPv6, and IPv6 with a zone.
+// plain normalizes an address: it unmaps IPv4-mapped IPv6 addresses and drops the zone.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

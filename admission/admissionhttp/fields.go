@@ -8,10 +8,9 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// WriteFields writes what d says into the fields of an answer: RateLimit-Policy and RateLimit as in
-// draft-ietf-httpapi-ratelimit-headers-11, one item for each window, and for a denial Retry-After. Shadow rules and what does not
-// limit are left out. Of a denial RateLimit reports only the windows that refused, because the others' t would outlast
-// Retry-After and mean nothing to the caller.
+// WriteFields writes d into response header fields: RateLimit-Policy and RateLimit as in draft-ietf-httpapi-ratelimit-headers-11, one
+// item for each window, and Retry-After for a denial. Shadow rules and unlimited windows are left out. For a denial, RateLimit reports
+// only the windows that refused: the t of the others may be later than Retry-After and is of no use to the caller.
 //
 // All durations are whole seconds, rounded up. Retry-After is never earlier than any t; it is missing where waiting does not help.
 func WriteFields(header http.Header, d *admission.Decision) {
@@ -48,7 +47,7 @@ func WriteFields(header http.Header, d *admission.Decision) {
 	}
 }
 
-// item begins a member of the list. A rule's name needs no escaping in a quoted string.
+// item appends the start of a list member. A rule's name needs no escaping in a quoted string.
 func item(list []byte, rule string) []byte {
 	if list != nil {
 		list = append(list, ", "...)
@@ -62,5 +61,5 @@ func parameter(list []byte, name string, value int64) []byte {
 	return strconv.AppendInt(append(list, name...), value, 10)
 }
 
-// seconds rounds up.
+// seconds converts d to whole seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -10,14 +10,14 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// Gate is what decides: an *admission.Gate.
+// Gate makes the decisions; *admission.Gate implements it.
 type Gate interface {
 	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
 }
 
-// Middleware charges every request at the gate, as the admission.Request that requestOf makes of it, and lets those through
-// that are admitted. The header fields of the decision are set before the next handler runs, which finds the decision itself with
-// DecisionOf. If requestOf returns an error the answer is 400.
+// Middleware charges every request at the gate and passes admitted requests to next. requestOf builds the admission.Request; if it
+// returns an error, the response is 400. The header fields of the decision are set before the next handler runs. That handler gets the
+// decision with DecisionOf.
 func Middleware(gate Gate, requestOf func(*http.Request) (admission.Request, error)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,13 +47,13 @@ func WithDecision(ctx context.Context, d admission.Decision) context.Context {
 	return context.WithValue(ctx, decisionKey{}, d)
 }
 
-// DecisionOf returns the decision that let a request in, for admission.Gate.Refund. ok is false if no gate was asked.
+// DecisionOf returns the decision that admitted a request, for admission.Gate.Refund. ok is false if the request did not pass a gate.
 func DecisionOf(ctx context.Context) (d admission.Decision, ok bool) {
 	d, ok = ctx.Value(decisionKey{}).(admission.Decision)
 	return d, ok
 }
 
-// A problem is the body of an answer that is not the handler's.
+// A problem is the body of a response that the middleware writes instead of the handler.
 type problem struct {
 	Type             string   `json:"type"`
 	Title            string   `json:"title"`
@@ -62,7 +62,7 @@ type problem struct {
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
-// Refuse answers with a denial: 429, or 403 if it is not one of quantity.
+// Refuse answers with a denial: 429 if a limit was exceeded, otherwise 403.
 func Refuse(w http.ResponseWriter, d *admission.Decision) {
 	p := problem{Type: "about:blank", Status: http.StatusForbidden, Reason: string(d.Reason)}
 	switch d.Reason {
@@ -75,7 +75,7 @@ func Refuse(w http.ResponseWriter, d *admission.Decision) {
 	p.write(w)
 }
 
-// Fail answers to an error of a gate, without its text: 400 for admission.ErrInvalidRequest, 503 for all others.
+// Fail answers to an error of a gate: 400 for admission.ErrInvalidRequest, 503 for all others. The error's text is not sent.
 func Fail(w http.ResponseWriter, err error) {
 	p := problem{Type: "about:blank", Status: http.StatusServiceUnavailable, Reason: "store_unavailable"}
 	if errors.Is(err, admission.ErrInvalidRequest) {
@@ -88,14 +88,15 @@ func Fail(w http.ResponseWriter, err error) {
 
 func (p *problem) write(w http.ResponseWriter) {
 	p.Title = http.StatusText(p.Status)
-	body, _ := json.Marshal(p) // of strings and a number: cannot fail
+	body, _ := json.Marshal(p) // strings and a number: cannot fail
 	w.Header()["Content-Type"] = []string{"application/problem+json"}
 	w.Header()["Cache-Control"] = []string{"no-store"}
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(body) // fails when the client hung up: nobody is left to tell
+	_, _ = w.Write(body) // fails if the client hung up; nothing to do then
 }
 
-// Violated returns the names for callers of the rules that refused, each once, in the order of the file. Rules that are not public have none.
+// Violated returns the public names of the rules that refused, each once, in the order of the file. Rules that are not public are left
+// out.
 func Violated(d *admission.Decision) []string {
 	var names []string
 	for i := range d.Rules {

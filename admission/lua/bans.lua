@@ -1,31 +1,30 @@
--- Exchanges what is new about bans between a process and Redis, which holds the truth about them.
+-- Exchanges news about bans between a process and Redis, which holds the authoritative list.
 --
--- KEYS[1]  …:state    HASH  origin, and the number of the last change; the later of 7 days and the last key below
--- KEYS[2]  …:known    HASH  a ban by target, kept after its end as long as it makes the next one longer
+-- KEYS[1]  …:state    HASH  origin, and the number of the last change; TTL: 7 days, or until the end of the other keys if that is later
+-- KEYS[2]  …:known    HASH  a ban by target, kept after its end while it makes the next one longer
 -- KEYS[3]  …:changes  ZSET  targets by the number of their last change
--- KEYS[4]  …:ends     ZSET  targets by when (µs) they are forgotten; the last of them ends these three keys
--- KEYS[5]  …:events   ZSET  what a history was not told yet, by the number of the change; 7 days
--- KEYS[6]  …:alive    ZSET  processes by when (µs) they were last heard of; 15 s
+-- KEYS[4]  …:ends     ZSET  targets by their expiry (µs); the last one is the expiry of these three keys
+-- KEYS[5]  …:events   ZSET  events not yet recorded by a history, by the number of the change; 7 days
+-- KEYS[6]  …:alive    ZSET  processes by the time of their last message (µs); 15 s
 -- ARGV[1]  the time in µs, for tests; 0 = Redis' own clock
--- ARGV[2]  channel on which processes are told that something has changed
--- ARGV[3]  the process that asks, or ''
--- ARGV[4]  the last change it knows
--- ARGV[5]  a random word, and the origin if Redis knows nothing
--- ARGV[6…] most targets, most bans in an answer, most events in an answer (0: none are wanted), most events kept
--- ARGV[10…] how many bans are ordered, lifted and restored, how many events are logged, and how many targets are asked for; then these, in
---          their order:
---          ordered   target, reason, rule or '', length, 1 if growing, at most
---          lifted    target, for how long that is remembered
---          restored  target, reason, rule, since, until, times, for how long it is remembered
+-- ARGV[2]  channel on which changes are announced to the processes
+-- ARGV[3]  the calling process, or ''
+-- ARGV[4]  the last change that it has
+-- ARGV[5]  a random word, the new origin if Redis has none
+-- ARGV[6…] maximum number of targets, of bans in a reply, of events in a reply (0: none are wanted), and of events kept
+-- ARGV[10…] number of bans ordered, lifted and restored, of events recorded, and of targets asked for; then these, in this order:
+--          ordered   target, reason, rule or '', length, 1 if growing, maximum length
+--          lifted    target, how long to remember it
+--          restored  target, reason, rule, since, until, times, how long to remember it
 --          logged    id
 --          asked for target
--- Times and lengths are µs. A ban whose until is its since has been lifted.
+-- Times and lengths are µs. A ban whose until equals its since has been lifted.
 --
--- Replies origin, now, last change that the answer tells of, processes alive, 1 if there are more changes, bans that were lifted, then
+-- Replies origin, now, number of the last change in the reply, processes alive, 1 if there are more changes, bans that were lifted, then
 -- a list of bans (target, reason, rule, since, until, times, change each), and one of events (id, time, 1 if lifted, and a ban each).
 --
--- Must be atomic: whether a ban is a target's second one, ends later than the one in force, or fits beside the others, depends on what
--- other processes ban at that moment; and a process that knows all changes up to a number must not miss one with a lower number.
+-- Must be atomic: whether a ban is a target's second one, ends later than the one in force, or fits beside the others, depends on
+-- concurrent bans by other processes; and a process that has all changes up to a number must not miss one with a lower number.
 
 local call = redis.call
 local state, known, changes, ends, events, alive = unpack(KEYS)
@@ -53,7 +52,7 @@ if not origin then
 end
 local changed = false
 
--- Changes are numbered by the time, so that a Redis which forgot some of them does not give their numbers to others.
+-- Change numbers are times, so that a Redis that lost recent changes does not reuse their numbers.
 local function number()
   last, changed = math.max(last + 1, now), true
   return last
@@ -79,7 +78,7 @@ local function forget(target)
   call('ZREM', ends, target)
 end
 
--- Whether another target can be remembered. One that is banned no more makes room.
+-- Reports whether another target can be stored. Drops expired bans to make room.
 local function room()
   if call('HLEN', known) < most then return true end
   local first = call('ZRANGE', ends, 0, 0)[1]
@@ -95,7 +94,7 @@ end
 
 for _, target in ipairs(call('ZRANGEBYSCORE', ends, '-inf', text(now), 'LIMIT', 0, 100)) do forget(target) end
 
-local asked = {} -- targets that the answer has to have
+local asked = {} -- targets that the reply must contain
 
 for _ = 1, tonumber(ARGV[10]) do
   local target, reason, rule, length, growing, at_most = arg(), arg(), arg(), tonumber(arg()), arg(), tonumber(arg())
@@ -107,7 +106,7 @@ for _ = 1, tonumber(ARGV[10]) do
     times = before.times + 1
   end
   if growing == '1' then length = math.min(length * 2 ^ (times - 1), math.max(length, at_most)) end
-  -- A rule does not shorten a ban, and refusals during its own do not prolong it: they are what a ban is made of.
+  -- A rule never shortens a ban, and refusals during a ban do not extend it: a banned caller is always refused.
   local stands = running and rule ~= '' and (before.rule == rule or before.till >= now + length)
   if not stands and (before or room()) then
     local ban = {
@@ -132,7 +131,7 @@ for _ = 1, tonumber(ARGV[11]) do
     ban.till = was
     tell(target, ban, 1)
   elseif not ban and room() then
-    -- Redis may have forgotten the ban: it must not be restored.
+    -- Redis may have lost the ban. Record it as lifted, so that no process restores it.
     write(target, { reason = '', rule = '', since = now, till = now, ends = now, times = 0, memory = memory })
   end
   asked[#asked + 1] = target
@@ -156,7 +155,7 @@ if process ~= '' then
   call('PEXPIRE', alive, 15000)
 end
 call('ZREMRANGEBYSCORE', alive, '-inf', text(now - 15000000))
-call('ZREMRANGEBYSCORE', alive, text(now + 15000000), '+inf') -- the clock has stepped back
+call('ZREMRANGEBYSCORE', alive, text(now + 15000000), '+inf') -- the clock was set back
 
 local final = call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2]
 final = final and math.max(0, tonumber(final) - now) or 0
@@ -178,7 +177,7 @@ local news = call('ZRANGEBYSCORE', changes, '(' .. text(since), '+inf', 'LIMIT',
 local upto, more = last, 0
 for i, target in ipairs(news) do
   local ban = read(target)
-  -- Who knows nothing yet need not hear of what is over, except of what was lifted: it may know that by other ways.
+  -- A process without any changes needs no expired bans, but it needs lifted ones: it may have received them as bans in another way.
   if since > 0 or in_force(ban) or ban.till <= ban.since then add(target, ban) end
   if i == page then upto, more = ban.change, 1 end
 end

@@ -1,9 +1,9 @@
--- Two stages: a fixed window of units that are free, and a sliding log of those that come after them. The stamp of a unit of the
--- first stage is below zero.
+-- Two stages: a fixed window of free units, followed by a sliding log of further ones. The stamp of a unit of the first stage is
+-- negative.
 
 local base = {}
 
--- A part of t: a tally of its own.
+-- Returns a part of t as a separate tally.
 local function stage(t, key, limit, window)
   return {key = key, cost = t.cost, limit = limit, window = window}
 end

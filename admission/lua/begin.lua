@@ -1,30 +1,30 @@
--- What every script begins with. A script is this file, the algorithms and the parts that its tallies need, and decide.lua.
+-- The beginning of every script. A script is this file, the algorithms and parts that its tallies need, and decide.lua.
 
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 
--- How windows count, by the word of admission.Algorithm. An algorithm has these functions of a tally t; only the last three write:
+-- The algorithms, by their name in admission.Algorithm. An algorithm has these functions of a tally t; only the last three write:
 --
---   arguments(t, at, keys)  reads further arguments of its own from `arguments` at `at` and from KEYS after `keys`, and returns
---                           where the next ones begin; may be missing
---   read(t, now)            sets word, remaining, retry_after, reset_after, and whatever the others need
+--   arguments(t, at, keys)  reads additional arguments from `arguments` at `at` and from KEYS after `keys`, and returns
+--                           the next positions; may be missing
+--   read(t, now)            sets word, remaining, retry_after, reset_after, and the fields that the others need
 --   charge(t)               counts t.cost; sets remaining, reset_after and stamp
---   reject(t)               counts a request that was refused; t is to be read again
---   refund(t, stamp, now)   takes t.cost back from what was charged at stamp; t is to be read again
+--   reject(t)               counts a refused request; t must be read again
+--   refund(t, stamp, now)   takes t.cost back from what was charged at stamp; t must be read again
 --
--- States are packed, so that one GET and one SET do: a third of the time of a LIST or a ZSET, and half the memory.
+-- States are packed, so that one GET and one SET suffice: this takes a third of the time of a LIST or a ZSET, and half the memory.
 local algorithms = {}
 
 local strikes, requests -- parts that a script may lack
 
--- Of the call that is being decided:
+-- State of the current call:
 local arguments  -- packed, see decide.lua
-local request    -- the hash of its own id, or empty
+local request    -- the hash of its request's id, or empty
 local now        -- µs
-local wrong_span -- true: a span of the calendar was sent that does not hold now
+local wrong_span -- true: a calendar span was sent that does not contain now
 
--- Writes a state that means nothing any more in `left` µs. The key outlives it by a second, so that it is never Redis'
--- expiry, which is a little coarse, that ends it. (redis.call formats numbers so that no digit is lost below 2^53.)
+-- Writes a state that expires in `left` µs. The key has one second more, so that the exact end is decided by the script and not by Redis'
+-- coarser expiry. (redis.call formats numbers below 2^53 without loss.)
 local function save(key, state, left)
   call('PSETEX', key, ceil(left / 1000) + 1000, state)
 end

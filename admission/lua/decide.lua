@@ -1,23 +1,23 @@
--- Decides calls, one after the other; each is all-or-nothing by itself. Those who call at the same time share a script, because what
--- surrounds a decision takes Redis longer than the decision.
+-- Decides calls, one after the other; each one is all-or-nothing by itself. Concurrent calls share a script, because the overhead of a
+-- script takes Redis longer than a decision.
 --
--- KEYS       for each tally its counter, then that of its base, of its strikes, and of its answers to requests (two), if it has them
+-- KEYS       for each tally its counter, then that of its base, of its strikes, and of its recorded answers (two), if it has them
 -- ARGV       three for each call:
---   [1]      packed: what is to be done: charge, refuse (a charge that was refused elsewhere already), undo (a charge that was refused
---            elsewhere after it), check, refund, reset, reject, add or erase; the time in µs, for tests, where 0 is Redis' own clock, the only
---            one that all callers share; and for each tally: its algorithm; 1 if shadow + 2 if it counts what was rejected + 4 if
---            it has strikes + 8 if it has answers to requests; cost; limit; window in µs; the stamp of a refund or an undo, else 0;
---            then what the algorithm wants; then of strikes the limit, the window in µs, and how many
+--   [1]      packed: the operation: charge, refuse (a charge that another slot has already refused), undo (a charge that another slot
+--            refused afterwards), check, refund, reset, reject, add or erase; the time in µs, for tests, where 0 is Redis' own clock, the
+--            only one that all processes share; and for each tally: its algorithm; 1 if shadow + 2 if it counts rejected requests + 4 if
+--            it has strikes + 8 if it has recorded answers; cost; limit; window in µs; the stamp of a refund or an undo, else 0;
+--            then the arguments of the algorithm; then for strikes the limit, the window in µs, and how many
 --   [2]      the hash of the request's id, or empty
---   [3]      the channel that is told the subject of what is taken back, or empty
+--   [3]      the channel on which the subjects of refunds and resets are published, or empty
 --
--- Replies for each call packed values for each tally, as it stands afterwards: admitted, rate_limited or cost_above_limit; remaining;
--- retry-after and reset-after in µs; the stamp of a charge, or of what a refund found, else 0; the time of the decision; and 1 if
--- struck, 2 if answered from a record. Or, having done nothing, clock and the time: spans of the calendar were sent that do not hold
--- it. Or an error, which is that call's alone. (Packed, arguments and replies take half the time that values by themselves do.)
+-- Replies for each call packed values for each tally, in its state afterwards: admitted, rate_limited or cost_above_limit; remaining;
+-- retry-after and reset-after in µs; the stamp of a charge, or of what a refund found, else 0; the time of the decision; and 1 if struck,
+-- 2 if answered from a record. Or, without having done anything, clock and the time: calendar spans were sent that do not contain it. Or
+-- an error, which concerns only that call. (Packed arguments and replies take half the time of separate values.)
 --
--- Must be atomic: between looking at the tallies and counting in them nobody else may count, or the limit is passed;
--- and a request that one tally refuses must not be counted in another.
+-- Must be atomic: a concurrent count between reading the tallies and writing them would exceed the limit; and a request that one tally
+-- refuses must not be counted in another.
 
 local function read(t)
   if t.limit > 0 then
@@ -32,7 +32,7 @@ local function read_again(t)
   read(t)
 end
 
--- Counts t as rejected. What was decided stays so, also where there was room before.
+-- Counts t as rejected. The decision stays the same, even if there was room before.
 local function reject(t)
   if t.limit == 0 then return end
   local word = t.word
@@ -42,7 +42,7 @@ local function reject(t)
   if word ~= 'rate_limited' then t.word, t.retry_after = word, 0 end
 end
 
--- What is done to each tally, by the word of admission.Mode.
+-- The operation on each tally, by its name in admission.Mode.
 local change = {}
 
 function change.charge(t, fits)
@@ -50,7 +50,7 @@ function change.charge(t, fits)
   if fits then
     if t.word == 'admitted' then t.algorithm.charge(t) end
   else
-    -- Where there is no memory left for it, a refusal is one without.
+    -- If Redis is out of memory, the refusal stands without being counted.
     if t.strikes and t.word ~= 'admitted' and t.flags % 2 == 0 then pcall(strikes.count, t, now) end
     if t.count_rejected then pcall(reject, t) end
     if t.field then pcall(requests.put, t) end
@@ -105,7 +105,7 @@ function change.reset(t)
   read_again(t)
 end
 
--- What has happened is counted, whether there is room or not.
+-- Counts what has already happened, even beyond the limit.
 function change.add(t)
   read(t)
   if t.limit == 0 then return end
@@ -130,16 +130,16 @@ local function tell(channel, tallies)
   end
 end
 
-local keys = 0 -- read so far
+local keys = 0 -- number of keys read
 
--- Reads the tallies of a call, with their keys, before anything of it is done: the keys of the next call begin behind them.
+-- Reads the tallies of a call and their keys, before executing anything: the keys of the next call follow them.
 local function tallies_of(at)
   local tallies, n = {}, 0
   while at <= #arguments do
     local name, flags, cost, limit, window, stamp
     name, flags, cost, limit, window, stamp, at = unpack('>sBI4I4I8i8', arguments, at)
     keys = keys + 1
-    local t = { -- 12 fields and, of most algorithms, four more: with a 17th Lua makes a table of twice the size
+    local t = { -- 12 fields and, for most algorithms, four more: with a 17th Lua doubles the table
       algorithm = algorithms[name], key = KEYS[keys], flags = flags, cost = cost, limit = limit, window = window, stamp = stamp,
       word = 'admitted', remaining = 0, retry_after = 0, reset_after = 0, at = now,
     }

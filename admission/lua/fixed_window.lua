@@ -1,9 +1,9 @@
--- The fixed window: a STRING of its end (µs) and its units. The first unit opens it for t.window, or it is the span [start, stop)
--- of a calendar. TTL until its end.
+-- The fixed window: a STRING of its end (µs) and its units. The first unit opens it for t.window, or it is the span [start, stop) of a
+-- calendar. TTL until its end.
 
 local fixed_window = {}
 
--- The rules of a zone are the caller's, the time is Redis': a span that does not hold now is not used.
+-- The caller computes calendar spans in a time zone, but the time is Redis': a span that does not contain it is rejected.
 function fixed_window.arguments(t, at, keys)
   local start
   start, t.stop, at = unpack('>I8I8', arguments, at)
@@ -11,7 +11,7 @@ function fixed_window.arguments(t, at, keys)
   return at, keys
 end
 
--- A clock that has stepped back waits at the beginning of the stored window.
+-- If the clock was set back, the time is the beginning of the stored window.
 function fixed_window.read(t, now)
   local stop, count = t.stop, 0
   local state = call('GET', t.key)
@@ -43,7 +43,7 @@ function fixed_window.reject(t)
   save(t.key, pack('>I8I4', t.ends, min(t.count + t.cost, 1e9)), t.ends - t.time)
 end
 
--- Without any unit a window is as if nobody had opened it.
+-- A window without units is deleted, as if it had never been opened.
 function fixed_window.refund(t, stamp)
   local state = call('GET', t.key)
   if not state then return end

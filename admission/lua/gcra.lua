@@ -1,5 +1,5 @@
--- The generic cell rate algorithm: a STRING of the theoretical arrival time (µs) and the time of one unit under which it was
--- reckoned. Units leave at an even rate; what has not left yet is the level, of which a burst has room. TTL until it is empty.
+-- The generic cell rate algorithm: a STRING of the theoretical arrival time (µs) and the interval of one unit when it was computed. Units
+-- drain at an even rate; the level is what has not drained yet, at most a burst. TTL until it is empty.
 
 local gcra = {}
 
@@ -8,7 +8,7 @@ function gcra.arguments(t, at, keys)
   return at, keys
 end
 
--- The level is at most a burst: a clock that has stepped back locks nobody out for longer.
+-- The level is capped at a burst, so that a clock set back does not extend the wait.
 function gcra.read(t, now)
   local unit, level = ceil(t.window / t.limit), 0
   local most = t.burst * unit
@@ -16,7 +16,7 @@ function gcra.read(t, now)
   if state then
     local tat, reckoned = unpack('>I8I8', state)
     level = max(0, tat - now)
-    if reckoned ~= unit then level = ceil(level * unit / reckoned) end -- another limit now: the units stay
+    if reckoned ~= unit then level = ceil(level * unit / reckoned) end -- the limit has changed: keep the number of units
     level = min(level, most)
   end
   t.unit, t.level, t.most, t.time = unit, level, most, now
@@ -44,7 +44,7 @@ function gcra.reject(t)
   write(t)
 end
 
--- What has left already is not taken back.
+-- Units that have drained already are not refunded.
 function gcra.refund(t, stamp, now)
   local state = call('GET', t.key)
   if not state then return end

@@ -1,8 +1,8 @@
--- The answers to requests with an id: a HASH for each subject, with a field for each id and window. An id is known for a
--- minute, in which it is charged once.
+-- The recorded answers to requests with an id: a HASH for each subject, with a field for each id and window. An id is known for a minute,
+-- and charged once in that time.
 --
--- Bounded, and nothing to sweep: a hash that is full, or a minute old, becomes the old one and takes the place of that before it. TTL
--- two minutes and a second; it tells the age, too.
+-- Memory is bounded without sweeping: a hash that is full, or a minute old, replaces the previous one. TTL two minutes and a second; the
+-- remaining TTL also gives the hash's age.
 
 local known_for = 60000000 -- µs
 local most, ttl = 128, 121000
@@ -15,10 +15,10 @@ function requests.arguments(t, keys)
   return keys + 2
 end
 
--- An answer is kept with what was counted: 1 a charge, 2 a rejection, 3 a charge that was refunded, 0 nothing.
+-- An answer is stored with what was counted: 1 a charge, 2 a rejection, 3 a charge that was refunded, 0 nothing.
 
--- Sets t to the answer that its request had, and t.recorded to where that stands; t.charged tells whether it is charged still. Does
--- nothing if it is not known.
+-- Sets t to the recorded answer to its request, t.recorded to the key of that record, and t.charged to whether it is still charged. Does
+-- nothing without a record.
 function requests.find(t, now)
   for _, key in ipairs({t.young, t.old}) do
     local record = call('HGET', key, t.field)
@@ -33,8 +33,8 @@ function requests.find(t, now)
   end
 end
 
--- Answers t as its request was answered before. Only what was neither counted nor refused is decided anew: that there was room
--- once is no right to it.
+-- Repeats the recorded answer for t. If it was neither counted nor refused, t is decided again: a past check that found room does not
+-- guarantee room now.
 function requests.recall(t, now)
   requests.find(t, now)
   if t.recorded and t.word == 'admitted' and not t.counted then
@@ -42,11 +42,11 @@ function requests.recall(t, now)
   end
 end
 
--- Forgets all answers for the window of t.
+-- Drops all answers for the window of t.
 function requests.forget(t)
   local window = string.sub(t.key, -8)
   for _, key in ipairs({t.young, t.old}) do
-    for _, field in ipairs(call('HKEYS', key)) do -- some hundred at most
+    for _, field in ipairs(call('HKEYS', key)) do -- at most a few hundred
       if string.sub(field, -8) == window then call('HDEL', key, field) end
     end
   end
@@ -56,7 +56,7 @@ local function record(t, charged, cost)
   return pack('>I8BI4sI8I8I8i8', t.at, charged, cost, t.word, t.remaining, t.retry_after, t.reset_after, t.stamp)
 end
 
--- Keeps the answer t.
+-- Records the answer t.
 function requests.put(t)
   local left = call('PTTL', t.young)
   if left >= 0 and (left <= ttl - known_for / 1000 or call('HLEN', t.young) >= most) then
@@ -67,7 +67,7 @@ function requests.put(t)
   if left < 0 then call('PEXPIRE', t.young, ttl) end
 end
 
--- Marks the answer, which was found, as no longer charged. It stays the answer: whoever sends the request again is late, or wants a new one.
+-- Marks the answer that find returned as no longer charged. It is still repeated: a resend is late, and a new attempt needs a new id.
 function requests.refunded(t)
   call('HSET', t.recorded, t.field, record(t, 3, t.recorded_cost))
 end

@@ -1,12 +1,12 @@
--- The sliding counter: a STRING of three numbers: k, which counts windows since 1970, the units of window k, and those of the one
--- before it, of which the part counts that the sliding window still covers. TTL until the next window ends.
+-- The sliding counter: a STRING of three numbers: k, the number of the window since 1970, the units of window k, and those of the one
+-- before it, which count in the share that the sliding window still covers. TTL until the next window ends.
 
 local sliding_counter = {}
 
--- What p units of the window before count, e µs into this one.
+-- Returns how much p units of the previous window count, e µs into this one.
 local function weighted(p, e, window) return ceil(p * (window - e) / window) end
 
--- A clock that has stepped back waits at the beginning of the stored window.
+-- If the clock was set back, the time is the beginning of the stored window.
 function sliding_counter.read(t, now)
   local limit, window, cost = t.limit, t.window, t.cost
   local k, cur, prev = floor(now / window), 0, 0
@@ -34,13 +34,13 @@ function sliding_counter.read(t, now)
   elseif used + cost > limit then
     t.word = 'rate_limited'
     local room = limit - cost
-    local fits = room - cur -- units of the window before that leave enough
+    local fits = room - cur -- units of the previous window that leave enough room
     local from = 0
-    if fits < 0 then -- not in this window
+    if fits < 0 then -- no room in this window
       prev, fits, from = cur, room, window
     end
     local at = window - floor(fits * window / prev)
-    while weighted(prev, at, window) > fits do at = at + 1 end -- rounded
+    while weighted(prev, at, window) > fits do at = at + 1 end -- corrects rounding
     t.retry_after = from + at - e
   end
 end

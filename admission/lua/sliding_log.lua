@@ -1,26 +1,26 @@
--- The exact sliding log: a STRING of the times of all units, 8 bytes each (µs, big endian), oldest first. A unit counts from
--- its own time on for one window, without the end. TTL one window.
+-- The exact sliding log: a STRING of the times of all units, 8 bytes each (µs, big endian), oldest first. A unit counts from its time on
+-- for one window, end excluded. TTL one window.
 
--- Up to this limit a log is read and written as a whole, and takes no more bytes than its units; above it in places: a whole log
--- of 256 units takes Redis one and a half times as long, one of 1000 four times.
+-- Up to this limit a log is read and written as a whole, and has no unused bytes; above it only parts are read and written. Handling a
+-- log of 256 units as a whole takes Redis one and a half times as long, one of 1000 four times.
 local whole = 128
 
 local sliding_log = {}
 
--- The time of unit i of t, from 0.
+-- Returns the time of unit i of t, counted from 0.
 local function time_of(t, i)
   if t.log then return (unpack('>I8', t.log, i * 8 + 1)) end
   return (unpack('>I8', call('GETRANGE', t.key, i * 8, i * 8 + 7)))
 end
 
--- How many of the units of t are not later than edge. Looks at the oldest, then in doubling steps, then halves: few looks both
--- where nothing is old and where thousands are.
+-- Returns how many of the units of t are not later than edge. Searches from the oldest in doubling steps, then by bisection: few reads
+-- both if nothing has expired and if thousands have.
 local function not_later(t, edge)
   local n = t.units
   if n == 0 or time_of(t, 0) > edge then return 0 end
-  local low, high = 0, 1 -- low is not later
+  local low, high = 0, 1 -- low is not later than edge
   while high < n and time_of(t, high) <= edge do low, high = high, high * 2 end
-  if high > n then high = n end -- n, or later
+  if high > n then high = n end -- n: end of the log, or later than edge
   while high - low > 1 do
     local middle = floor((low + high) / 2)
     if time_of(t, middle) <= edge then low = middle else high = middle end
@@ -28,8 +28,8 @@ local function not_later(t, edge)
   return high
 end
 
--- A clock that has stepped back, as after a failover, waits at the newest unit: so the log stays in order and no unit counts
--- for less than its window.
+-- If the clock was set back, as after a failover, the time is that of the newest unit: so the log stays sorted and no unit counts for
+-- less than its window.
 function sliding_log.read(t, now)
   local limit, window, live = t.limit, t.window, 0
   if limit <= whole then
@@ -48,7 +48,7 @@ function sliding_log.read(t, now)
   end
   t.time = now
   if limit > live then t.remaining = limit - live end
-  local over = live + t.cost - limit -- units that have to go first
+  local over = live + t.cost - limit -- units that must expire first
   if t.cost > limit then
     t.word = 'cost_above_limit'
   elseif over > 0 then
@@ -57,13 +57,13 @@ function sliding_log.read(t, now)
   end
 end
 
--- Writes t with n more units of its time, without the `old` oldest ones.
+-- Writes t with n more units at its time, without the `old` oldest ones.
 local function add(t, n, old)
   local new = pack('>I8', t.time)
   if n > 1 then new = string.rep(new, n) end
   if t.log then
     save(t.key, string.sub(t.log, old * 8 + 1) .. new, t.window)
-  elseif old * 2 > t.units then -- moved at most once for each unit dropped
+  elseif old * 2 > t.units then -- at most one move per dropped unit
     save(t.key, call('GETRANGE', t.key, old * 8, -1) .. new, t.window)
   else
     call('APPEND', t.key, new)
@@ -76,7 +76,7 @@ function sliding_log.charge(t)
   t.remaining, t.reset_after, t.stamp = t.remaining - t.cost, t.window, t.time
 end
 
--- Keeps no more than limit units: a caller who goes on although refused must not fill the memory.
+-- Keeps at most limit units: a caller that continues after refusals must not fill the memory.
 function sliding_log.reject(t)
   local n = min(t.cost, t.limit)
   add(t, n, max(t.gone, t.units + n - t.limit))
@@ -93,7 +93,7 @@ function sliding_log.refund(t, stamp)
   end
 end
 
--- Takes the newest units away. Of more than limit the newest limit are as good as all: in places, reject leaves older ones.
+-- Removes the newest units. Of more than limit units only the newest limit have an effect; a log written in parts may hold older ones after reject.
 function sliding_log.erase(t)
   local old, left = max(0, t.units - t.limit), t.units - t.cost
   if left <= old then

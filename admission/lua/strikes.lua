@@ -1,8 +1,8 @@
--- Strikes: a sliding log of refusals. The one that makes limit within the window ends the log and is told.
+-- Strikes: a sliding log of refusals. The refusal that reaches limit within the window deletes the log and is reported.
 
 strikes = {}
 
--- Adds what it reads to t, and returns where the next arguments begin.
+-- Adds the arguments of strikes to t, and returns the position of the next arguments.
 function strikes.arguments(t, at, keys)
   local s = {key = KEYS[keys + 1], word = 'admitted', remaining = 0, retry_after = 0, reset_after = 0}
   s.limit, s.window, s.cost, at = unpack('>I4I8I4', arguments, at)
