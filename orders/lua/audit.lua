@@ -1,11 +1,11 @@
--- Reads everything that must add up.
+-- Reads everything that Verify compares.
 --
 -- KEYS  prelude.lua
--- ARGV  order id and buyer's hash of each order whose units are on their way back
--- Reply {stock, next, {returned units}, {reservations}, length of the outbox, number of uncommitted, {those of the orders in ARGV
---       that have not given back yet}}, {'recovering'}, or {} when forgotten
+--  ARGV  order id and buyer's hash of each order whose units are being returned
+--  Reply {stock, next, {returned units}, {reservations}, length of the outbox, number of uncommitted, {those of the orders in ARGV
+--        whose units have not been returned yet}}, {'recovering'}, or {} when forgotten
 --
--- One step: read in pieces, a running sale would never add up.
+-- One step: reads in parts would be inconsistent while the sale runs.
 local it = redis.call('HMGET', item, 'stock', 'next', 'recovering')
 if not it[1] then
   return {}

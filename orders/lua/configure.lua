@@ -1,11 +1,10 @@
--- Brings an item to the operator's latest definition.
+-- Updates an item to the operator's latest definition.
 --
 -- KEYS  prelude.lua, then the leader
 -- ARGV  1 revision, 2 forget at (ms), 3... fields and values
--- Reply 1, or 0 when Redis has this revision or a later one, or -1 when it knows nothing of the item
+--  Reply 1, or 0 when Redis has this revision or a later one, or -1 when Redis does not have the item
 --
--- One step and by revision, so that two operators' changes end the same way
--- here as in the database.
+-- One step and by revision, so that concurrent changes by two operators have the same result here as in the database.
 local revision = redis.call('HGET', item, 'revision')
 if not revision then
   return -1

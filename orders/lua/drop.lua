@@ -4,7 +4,7 @@
 -- ARGV  1 token of the leader that has sealed and loaded it
 -- Reply how many keys there were, or 0 when another leader has the item
 --
--- One step: nobody deletes what the next leader may be reading.
+-- One step: a deposed leader must not delete what the next leader may be reading.
 if not leads(ARGV[1]) then
   return 0
 end

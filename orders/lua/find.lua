@@ -3,9 +3,9 @@
 -- KEYS  prelude.lua
 -- ARGV  1 order id
 -- Reply {'pending', reservation}, {'settled', when it was rebuilt or 0 (ms)} when there is none,
---       {'forgotten'} when Redis cannot know
+--        {'forgotten'} when Redis does not have the item, or the item is being recovered
 --
--- One step: an item that is forgotten between two would make "none" a lie.
+-- One step: if the item were lost between two reads, the reply "none" would be false.
 local record = redis.call('HGET', pending, ARGV[1])
 if record then
   return {'pending', record}

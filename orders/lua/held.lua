@@ -1,10 +1,10 @@
--- Finds what one buyer ordered and the database does not have yet.
+-- Finds the orders of one buyer that the database does not have yet.
 --
 -- KEYS  prelude.lua
 -- ARGV  1 buyer's hash
--- Reply {'held', {reservations}}, {'forgotten'} when Redis cannot know
+--  Reply {'held', {reservations}}, or {'forgotten'} when Redis does not have the item, or the item is being recovered
 --
--- One step: an order that is committed between two would be in neither place.
+-- One step: an order that is committed between two reads would be in neither.
 local it = redis.call('HMGET', item, 'switch', 'recovering')
 if not it[1] or it[2] then
   return {'forgotten'}

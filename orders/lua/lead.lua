@@ -2,10 +2,10 @@
 --
 -- KEYS  prelude.lua, then the leader
 -- ARGV  1 epoch, 2 the leader's token, 3 forget at (ms), 4... fields and values of the item
--- Reply 1, or 0 when a later epoch has a leader, or this epoch is somebody else's
+--  Reply 1, or 0 when this epoch or a later one has another leader, or Redis has keys of this epoch
 --
--- One step: of two leaders the one of the higher epoch stays, whatever the other
--- one still does. The item is closed until open.lua finds the same token.
+-- One step: of two leaders the one with the higher epoch wins, whatever the other one does later. The item is closed until
+-- open.lua finds the same token.
 local epoch, token = tonumber(ARGV[1]), ARGV[2]
 local led = redis.call('HMGET', lead, 'epoch', 'token')
 if led[2] == token then

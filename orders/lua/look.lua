@@ -1,10 +1,10 @@
--- Reads where an item stands.
+-- Reads the state of an item.
 --
 -- KEYS  prelude.lua
--- ARGV  1 holders the caller knows, 2 most holders to read
+--  ARGV  1 number of holders that the caller has, 2 maximum number of holders to read
 -- Reply {now in ms, free, 1 while recovering, switch, number of holders, {further holders}}, or {now in ms} when forgotten
 --
--- One step, so that the holders are all that there are when nobody can become one.
+-- One step, so that the list of holders is complete if the item cannot be ordered.
 local now = now_ms()
 local it = redis.call('HMGET', item, 'stock', 'next', 'recovering', 'switch')
 if not it[1] then

@@ -1,11 +1,11 @@
 -- Opens an item that its leader has loaded.
 --
 -- KEYS  prelude.lua, then the leader
--- ARGV  1 the leader's token, 2 revision, 3 forget at (ms), 4... fields and values that the operator decides
+--  ARGV  1 the leader's token, 2 revision, 3 forget at (ms), 4... fields and values that the operator sets
 -- Reply 1, or 0 when another leader has the item, or the server was restarted since the loading began
 --
--- One step, so that no leader opens what the next one has sealed. A server that
--- was restarted may have kept the token, and not all that was loaded.
+-- One step, so that no leader opens what the next one has sealed. A server that was restarted may have kept the token, but not
+-- all of the loaded data.
 local it = redis.call('HMGET', item, 'recovering', 'run', 'revision')
 if not leads(ARGV[1]) or it[1] ~= ARGV[1] or not is_server(it[2]) then
   return 0

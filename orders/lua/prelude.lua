@@ -1,6 +1,5 @@
--- Joined in front of every script of this folder. All keys of an item live in
--- one slot. Every script declares the keys of one epoch, in this order; those
--- of a recovery declare the key of the item's leader after them.
+-- Prepended to every script of this folder. All keys of an item live in one slot. Every script declares the keys of one epoch,
+-- in this order; those of a recovery declare the key of the item's leader after them.
 local item, returned, pending, outbox, keys, buyers, holders, lead = unpack(KEYS)
 
 local function now_ms()
@@ -8,9 +7,8 @@ local function now_ms()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- True if this server is the process with that run id. Another one may lack
--- what was written last. The embedded server has no id: it is empty whenever it
--- is another one.
+-- True if this server is the process with that run id. Another process may lack the latest writes. The embedded server has no
+-- run id: a new one is always empty.
 local function is_server(run)
   return run == 'unknown' or string.find(redis.call('INFO', 'server'), 'run_id:' .. tostring(run), 1, true) ~= nil
 end
@@ -20,9 +18,9 @@ local function leads(token)
   return redis.call('HGET', lead, 'token') == token
 end
 
--- Units given back are handed out before units never sold. The caller has made
--- sure that so many are free: back is how many were given back, next the last
--- one that was sold first-hand. It returns the units and the new next, which the caller writes.
+-- Units that were returned are handed out before units that were never sold. The caller has checked that count units are free:
+-- back is the number of returned units, next the last unit sold first-hand. It returns the units and the new next, which the
+-- caller writes.
 local function take_units(count, back, next)
   local units = {}
   if back > 0 then
@@ -35,13 +33,12 @@ local function take_units(count, back, next)
   return units, next
 end
 
--- body is the reservation as JSON, without what only Redis knows and without its closing brace.
+-- body is the reservation as JSON, without the fields that Redis assigns and without its closing brace.
 local function reservation(body, units, accepted)
   return body .. ',"u":[' .. table.concat(units, ',') .. '],"t":' .. accepted .. '}'
 end
 
--- A buyer's mark is the units held and the orders that hold them. An order
--- leaves it once; false says that it had left before.
+-- A buyer's mark is the units held and the orders that hold them. Removes an order from it; false if it was removed before.
 local function unmark(id, buyer, quantity)
   local held, ids = string.match(redis.call('HGET', buyers, buyer) or '', '^(%d+)(.*)$')
   local from, to = string.find((ids or '') .. ' ', ' ' .. id .. ' ', 1, true)

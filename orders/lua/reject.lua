@@ -1,14 +1,12 @@
--- Takes back the reservation of an order that the database rejected, or that has ended there.
+-- Releases the reservation of an order that the database rejected, or that has ended there.
 --
 -- KEYS  prelude.lua
 -- ARGV  1 order id, 2 buyer's hash, 3 key's hash, 4 quantity
--- Reply how many units came back
+--  Reply how many units were returned
 --
--- One step, and only while the reservation is pending and its buyer's mark has
--- it: a second delivery, or one after the order's end, must give nothing back
--- twice. The units are those of the reservation as Redis has it, which
--- reseat.lua has freed of the ones that are another order's. A key stays
--- remembered, the mark of an order without a key does not.
+-- One step, and only while the reservation is pending and in its buyer's mark: a second delivery, or one after the order's end,
+-- must not return units twice. The units are those of the reservation in Redis, from which reseat.lua has removed those of
+-- other orders. A key stays remembered; the mark of an order without a key is deleted.
 local id, buyer, key, quantity = unpack(ARGV)
 local record = redis.call('HGET', pending, id)
 redis.call('ZREM', outbox, id)

@@ -1,27 +1,25 @@
--- Reserves units for orders that came together, or says why not.
+-- Reserves units for orders that arrived together, or replies why not.
 --
 -- KEYS  prelude.lua
--- ARGV  1 'late' for orders that were accepted before a recovery: hours and in-flight cap were their past's;
+--  ARGV  1 'late' for orders that were accepted before a recovery: hours and in-flight cap were checked then;
 --         the leader's token for the same while the item is being loaded;
---         'repeat' to find the orders of earlier requests and to reserve nothing; else ''
---       2 'kept' when the caller waits until a replica has what its own connection wrote, else ''
+--          'repeat' to find the orders of earlier requests and to reserve nothing; otherwise ''
+--        2 'kept' when the caller waits until a replica has what its own connection wrote, otherwise ''
 --       then six for each order: id, buyer's hash, key's hash or '', quantity, body of the reservation,
 --       when it was accepted (ms) or '' for now
 -- Reply a list for each order: {word, now in ms, free units, ...}
 --       'reserved'         order id, when it was accepted (ms), units
---       'held'             order id, its reservation while uncommitted, else ''
+--        'held'             order id, its reservation while uncommitted, otherwise ''
 --       'unheld'           a 'repeat' found no order
 --       'key_reused'       order id
 --       'quota_per_buyer'  id of the buyer's latest order
 --       'not_started'      start in ms, or 0 when the sale is not published
 --       'paused' 'ended' 'sold_out' 'not_enough' 'at_capacity' 'recovering'
---       'forgotten'        Redis knows nothing of this item in this epoch
+--        'forgotten'        Redis does not have this item in this epoch, or the server is another one than it was loaded into
 --
--- One step, because units, quota, key, cap, reservation and outbox entry are
--- one promise: taken apart, a crash in between sells twice or loses an order.
--- Whatever is refused is refused before anything is written for it. What the
--- orders of one call write is written together, so an order must see what the
--- ones before it are about to write: the tables named new_.
+-- One step, because units, quota, key, cap, reservation and outbox entry belong together: a crash between separate writes would
+-- sell a unit twice or lose an order. Orders are refused before anything is written for them. The writes for all orders of one
+-- call are done together at the end, so an order must see what the ones before it are about to write: the tables named new_.
 local again, kept = ARGV[1] == 'repeat', ARGV[2] ~= ''
 local late = ARGV[1] ~= '' and not again
 local now = now_ms()
@@ -38,10 +36,9 @@ local it = redis.call('HMGET', item, 'switch', 'starts', 'ends', 'stock', 'next'
 if not it[1] then
   return all('forgotten')
 end
--- Another server than the one that the item was loaded into may lack what was
--- promised last. The recovery would find what it reserved, and could commit that
--- before those promises. A client cannot prevent it: the request may be on its way when
--- the server is replaced, or a replica be promoted that the client had met before.
+-- A server other than the one that the item was loaded into may lack the latest accepted orders. A recovery would find what it
+-- reserved, and could commit that before those orders. A client cannot prevent it: the request may be in flight when the server
+-- is replaced, or the client may have seen the replica before its promotion.
 if not is_server(it[10]) then
   return all('forgotten')
 end
@@ -63,7 +60,7 @@ end
 local function reserve(id, buyer, key, quantity, body, accepted)
   local free = stock - next + back
 
-  -- Replay comes before every refusal.
+  -- A repeated request gets its order, even where a new one would be refused.
   local held = new_keys[buyer .. key] or redis.call('HGET', keys, buyer .. key)
   if held then
     local held_id, held_quantity = string.match(held, '^(%S+) (%d+)$')
@@ -72,7 +69,8 @@ local function reserve(id, buyer, key, quantity, body, accepted)
     end
     local record = new_records[held_id] or redis.call('HGET', pending, held_id)
     if record and kept then
-      -- Who wrote it may have waited in vain, and waiting covers one's own writes only: written again it is the caller's.
+      -- WAIT covers writes of the caller's own connection only, and the caller that wrote it may have timed out: write it
+      -- again.
       write_later(to_pending, held_id, record)
     end
     return {'held', now, free, held_id, record or ''}
@@ -138,7 +136,7 @@ if #to_outbox > 0 then
   redis.call('HSET', keys, unpack(to_keys))
   redis.call('HSET', buyers, unpack(to_buyers))
   redis.call('RPUSH', holders, unpack(to_holders))
-  -- A key that was emptied is made anew, without its expiry.
+  -- A key that was emptied is created again, without its expiry.
   for i = 3, #KEYS do
     if redis.call('PTTL', KEYS[i]) < 0 then
       redis.call('PEXPIREAT', KEYS[i], it[8])

@@ -1,11 +1,11 @@
 -- Puts the units of orders that ended unpaid on sale again.
 --
 -- KEYS  prelude.lua
--- ARGV  for each order: order id, buyer's hash, '1' when it had no key, quantity, its units joined by commas
--- Reply how many units came back, or 'recovering' or 'forgotten' when it is to be repeated
+--  ARGV  for each order: order id, buyer's hash, '1' when it had no key, quantity, its units joined by commas
+--  Reply how many units were returned, or 'recovering' or 'forgotten' when the call has to be repeated
 --
--- One step: an order gives its units back once, by leaving its buyer's mark, and
--- while the item is loaded nobody knows yet whether the load counted the order.
+-- One step: an order returns its units once, when it is removed from its buyer's mark. While the item is being loaded, it is
+-- unknown whether the load counted the order.
 local it = redis.call('HMGET', item, 'forget', 'recovering')
 if not it[1] then
   return 'forgotten'
@@ -19,7 +19,7 @@ for i = 1, #ARGV, 5 do
     if ARGV[i + 2] == '1' then
       redis.call('HDEL', keys, buyer)
     end
-    -- Its commit may not have been noted here yet.
+    -- Redis may not be updated for its commit yet.
     redis.call('HDEL', pending, id)
     redis.call('ZREM', outbox, id)
     for unit in string.gmatch(ARGV[i + 4], '%d+') do

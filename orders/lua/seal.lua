@@ -1,12 +1,11 @@
--- Closes an item in an epoch that is over, and reads what nobody has committed.
+-- Closes an item in an epoch that is over, and reads the uncommitted reservations.
 --
 -- KEYS  prelude.lua, then the leader
 -- ARGV  1 token of the leader of a later epoch, 2 cursor
 -- Reply {next cursor, {order id, reservation, ...}}, or {} when another leader has the item
 --
--- One step: once sealed nothing can be added, so one scan to the end sees
--- everything. The token replaces that of the epoch's own leader, which cannot
--- open the item any more.
+-- One step: nothing can be added after the sealing, so one complete scan reads everything. The token replaces that of the
+-- epoch's own leader, which cannot open the item any more.
 if not leads(ARGV[1]) then
   return {}
 end

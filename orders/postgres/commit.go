@@ -14,9 +14,8 @@ import (
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
-// insertOrders writes orders and those units of the ones it wrote that are on
-// sale and nobody's, and returns what it wrote. It runs in the order of the ids, so that two batches
-// that share orders wait for each other instead of deadlocking.
+// insertOrders writes orders, and their units that are on sale and have no owner, and returns what it wrote. It inserts in the
+// order of the ids, so that two batches that share orders wait for each other instead of deadlocking.
 const insertOrders = `
 WITH written AS (
 	INSERT INTO orders (order_id, sale, item, buyer, buyer_hash, key_hash, quantity, units, status, reason, epoch,
@@ -57,7 +56,7 @@ func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]order
 		}
 		todo := make([]int, 0, len(batch)) // indices into batch, in the order of the ids
 		for i := range batch {
-			// Rejections too: in the next epoch there may be a unit for the order.
+			// Rejections too: in the next epoch a unit may be free for the order.
 			if e := epochs[batch[i].Sale]; batch[i].Epoch < e.floor || batch[i].Epoch > e.epoch {
 				verdicts[i].Stale = true
 				continue
@@ -75,7 +74,7 @@ func (s *Store) Commit(ctx context.Context, batch []orders.Reservation) ([]order
 	return verdicts, nil
 }
 
-// epochs are those of a sale whose reservations may be committed.
+// epochs is the range of epochs of a sale whose reservations may be committed.
 type epochs struct{ floor, epoch int64 }
 
 func lockEpochs(ctx context.Context, tx pgx.Tx, batch []orders.Reservation) (map[string]epochs, error) {
@@ -230,9 +229,8 @@ func insert(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, todo []i
 	return written, err
 }
 
-// explain tells orders that were there before from orders whose identity
-// another order holds. The latter were accepted, so they are written too:
-// rejected. It returns those.
+// explain distinguishes orders that already existed from orders whose identity belongs to another order. The latter were
+// accepted, so they are written too, as rejected. It returns the indices of those.
 func explain(ctx context.Context, tx pgx.Tx, batch []orders.Reservation, missing []int, verdicts []orders.Verdict) ([]int, error) {
 	ids := make([][16]byte, len(missing))
 	for j, i := range missing {

@@ -36,7 +36,7 @@ func scanDeadLetter(row pgx.CollectableRow) (orders.DeadLetter, error) {
 	return d, err
 }
 
-// DeadLetters lists dead letters in the order of their ids.
+// DeadLetters lists dead letters sorted by id.
 func (s *Store) DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error) {
 	rows, _ := s.pool.Query(ctx, `
 		SELECT payload, reason, created_at FROM dead_letters d
@@ -46,7 +46,7 @@ func (s *Store) DeadLetters(ctx context.Context, after orders.ID, limit int) ([]
 	return list, wrap("dead letters", err)
 }
 
-// DeadLetter returns one, also when it has an order by now.
+// DeadLetter returns one, even if its order is stored by now.
 func (s *Store) DeadLetter(ctx context.Context, id orders.ID) (orders.DeadLetter, error) {
 	rows, _ := s.pool.Query(ctx, `SELECT payload, reason, created_at FROM dead_letters WHERE order_id = $1`, [16]byte(id))
 	d, err := pgx.CollectExactlyOneRow(rows, scanDeadLetter)

@@ -11,27 +11,24 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// watermark is what makes the feed whole. Transactions neither take numbers in
-// the order of their ids nor commit in the order of their numbers, so a larger
-// number may be seen before a smaller one. But all take an id before a number:
-// whoever has a number up to next has an id below xid, which was taken later.
-// When none of those runs any more, nothing can come before the last event up
-// to next, which is settled. What was given above that went to transactions
-// that failed, and a server that crashes may give it again.
+// watermark ensures that the feed skips no event. Transactions neither take sequence numbers in the order of their ids nor
+// commit in the order of their numbers, so a larger number may be visible before a smaller one. But each transaction takes an
+// id before a number: a transaction with a number up to next has an id below xid, which was taken later. When none of those is
+// running any more, no event can be added before the last one up to next, which is then settled. Numbers above it were taken by
+// transactions that failed, and may be reused after a server crash.
 type watermark struct {
-	asking  singleflight.Group // of all followers one asks, and the others share the answer
+	asking  singleflight.Group // concurrent followers share one query
 	mu      sync.Mutex
 	settled int64
 	next    int64
-	xid     uint64 // that is waited for, 0 for none
+	xid     uint64 // the id that is waited for, 0 for none
 }
 
-// settleWithin is how long followers share one asking of a database that does not answer.
+// settleWithin is how long followers share one query to a database that does not answer.
 const settleWithin = 2 * time.Second
 
-// Events returns nothing behind a number that a running transaction may still
-// write. A transaction that writes for long in any database of the server
-// holds the feed up so long.
+// Events returns nothing after a number that a running transaction may still write. A long writing transaction in any database
+// of the server delays the feed for as long as it runs.
 func (s *Store) Events(ctx context.Context, after int64, limit int) ([]orders.Event, error) {
 	settled, err := s.settled(ctx)
 	if err != nil {
@@ -56,7 +53,7 @@ func (s *Store) Events(ctx context.Context, after int64, limit int) ([]orders.Ev
 	return list, wrap("events", err)
 }
 
-// settled waits no longer than ctx, even if another follower's question does.
+// settled returns when ctx ends, even if the query that it shares with other followers takes longer.
 func (s *Store) settled(ctx context.Context) (int64, error) {
 	answer := s.feed.asking.DoChan("", func() (any, error) {
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
@@ -72,19 +69,19 @@ func (s *Store) settled(ctx context.Context) (int64, error) {
 	}
 }
 
-// settling is of one snapshot, but for the first: that is a sequence's.
+// settling reads one snapshot, except last_value, which is the current value of the sequence.
 const settling = `
 	SELECT last_value, pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
 	       (SELECT coalesce(max(seq), 0) FROM order_events WHERE seq <= $1), (SELECT coalesce(max(seq), 0) FROM order_events)
 	FROM order_events_seq_seq`
 
-// settle takes a transaction id only when there is something new. A snapshot's
-// end would not do: it is the last id that has finished, and ids above it may run.
+// settle takes a transaction id only when there is something new. The end of a snapshot cannot replace it: that is the last
+// finished id, and transactions with higher ids may be running.
 func (s *Store) settle(ctx context.Context) (int64, error) {
 	w := &s.feed
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for range 2 { // what was waited for, and what was given since
+	for range 2 { // the number that was waited for, and numbers taken since
 		var (
 			given, settled, last int64
 			oldest               uint64
@@ -92,8 +89,8 @@ func (s *Store) settle(ctx context.Context) (int64, error) {
 		if err := s.pool.QueryRow(ctx, settling, w.next).Scan(&given, &oldest, &settled, &last); err != nil {
 			return 0, err
 		}
-		w.settled = min(w.settled, last) // unless a server took over that had not heard of all
-		if given < w.next {              // a server that crashed gives numbers again
+		w.settled = min(w.settled, last) // smaller only if a server took over that lacks commits
+		if given < w.next {              // after a crash a server assigns numbers again
 			w.next, w.xid = 0, 0
 		}
 		if w.xid > 0 {

@@ -45,9 +45,9 @@ func (s *Store) Capture(ctx context.Context, id orders.ID, reference string) (or
 	return p, wrap("capture", err)
 }
 
-// pay pays the order if it waits for that, and returns what it is then.
+// pay pays the order if it waits for payment, and returns its resulting status.
 func pay(ctx context.Context, tx pgx.Tx, id orders.ID) (action orders.Action, status orders.Status, err error) {
-	for waits := true; waits; { // an order that is committed after the first statement is seen by the second
+	for waits := true; waits; { // an order committed after the first statement is visible to the second
 		err = tx.QueryRow(ctx, `
 			UPDATE orders SET status = 'paid' WHERE order_id = $1 AND status = 'confirmed' AND pay_before IS NOT NULL
 			RETURNING status`, [16]byte(id)).Scan(&status)
@@ -65,8 +65,9 @@ func pay(ctx context.Context, tx pgx.Tx, id orders.ID) (action orders.Action, st
 	return orders.ActionRefund, status, nil
 }
 
-// Statements find orders and units by their primary keys alone. Postgres has no statistics of a sale of this minute: given one condition more,
-// or a part of a key that is the same for all, it may well read everything that the sale has sold for each of a few orders.
+// Statements find orders and units by their primary keys alone. Postgres has no statistics of a sale that has just begun: with
+// another condition, or with a part of a key that is the same for all rows, it may read everything that the sale has sold for
+// each of a few orders.
 
 // payOrders pays orders that wait for it, and writes the capture and the event of each.
 const payOrders = `
@@ -86,7 +87,8 @@ WITH locked AS (
 )
 SELECT order_id FROM recorded`
 
-// Pay is one statement. It takes references in their order, so that two that share some wait for each other instead of deadlocking.
+// Pay is one statement. It inserts references in sorted order, so that two calls that share some wait for each other instead of
+// deadlocking.
 func (s *Store) Pay(ctx context.Context, references map[orders.ID]string) ([]orders.ID, error) {
 	ids, texts := make([][16]byte, 0, len(references)), make([]string, 0, len(references))
 	for id, reference := range references {
@@ -101,12 +103,12 @@ func (s *Store) Pay(ctx context.Context, references map[orders.ID]string) ([]ord
 	return paid, wrap("pay", err)
 }
 
-// Cancel leaves orders to whoever is about to pay, cancel or expire them.
+// Cancel skips orders that another transaction is paying, cancelling or expiring.
 func (s *Store) Cancel(ctx context.Context, ids []orders.ID) ([]orders.Return, error) {
 	return s.end(ctx, orders.StatusCancelled, `WHERE order_id = ANY($1) FOR UPDATE SKIP LOCKED`, uuids(ids))
 }
 
-// Expire leaves orders to whoever is about to pay or cancel them.
+// Expire skips orders that another transaction is paying or cancelling.
 func (s *Store) Expire(ctx context.Context, limit int) ([]orders.Return, error) {
 	return s.end(ctx, orders.StatusExpired, `
 		WHERE status = 'confirmed' AND pay_before <= now()
@@ -124,7 +126,7 @@ func (s *Store) NextExpiry(ctx context.Context, most time.Duration) (time.Durati
 
 const returnColumns = `order_id, sale, item, epoch, buyer_hash, keyless, quantity, units`
 
-// scanReturn reads returnColumns, and what was selected behind them into more.
+// scanReturn reads returnColumns, and the columns after them into more.
 func scanReturn(row pgx.CollectableRow, more ...any) (orders.Return, error) {
 	var (
 		r  orders.Return
@@ -135,11 +137,9 @@ func scanReturn(row pgx.CollectableRow, more ...any) (orders.Return, error) {
 	return r, err
 }
 
-// end locks the orders that the condition finds, and ends those that wait for
-// their payment: it frees their units, and writes the return and the event of
-// each. It holds the rows of their sales FOR SHARE, so that a recovery either
-// counts the orders as ended, or comes before them and their returns have its
-// epoch.
+// end locks the orders that the condition finds, and ends those that wait for payment: it frees their units, and writes the
+// return and the event of each. It locks the rows of their sales FOR SHARE, so that a recovery either counts the orders as
+// ended, or comes first, and then their returns have its epoch.
 func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg any) ([]orders.Return, error) {
 	var ended []orders.Return
 	err := s.inTx(ctx, string(to), func(tx pgx.Tx) error {
@@ -171,7 +171,7 @@ func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg
 	return ended, err
 }
 
-// shareSales holds the rows of the orders' sales, and returns their epochs.
+// shareSales locks the rows of the orders' sales FOR SHARE, and returns their epochs.
 func shareSales(ctx context.Context, tx pgx.Tx, list []orders.Return) (map[string]int64, error) {
 	var sales []string
 	for i := range list {
@@ -192,7 +192,7 @@ func shareSales(ctx context.Context, tx pgx.Tx, list []orders.Return) (map[strin
 	return epochs, err
 }
 
-// unitKeys are units and the orders that own them, one slice a column, as unnest takes them.
+// unitKeys are units and the orders that own them, one slice per column, as unnest takes them.
 type unitKeys struct {
 	sales, items []string
 	units        []int
@@ -205,12 +205,12 @@ func (k *unitKeys) add(sale, item string, units []int, owner orders.ID) {
 	}
 }
 
-// deleteUnits takes units from the orders that own them.
+// deleteUnits removes units from the orders that own them.
 const deleteUnits = `
 DELETE FROM order_units u USING unnest($1::text[], $2::text[], $3::integer[], $4::uuid[]) AS k (sale, item, unit, order_id)
 WHERE u.sale = k.sale AND u.item = k.item AND u.unit = k.unit AND u.order_id = k.order_id`
 
-// endings are the statements that end orders, sent at once.
+// endings returns the statements that end orders, sent as one batch.
 func endings(list []orders.Return, to orders.Status) *pgx.Batch {
 	var (
 		n                 = len(list)
@@ -240,14 +240,14 @@ func endings(list []orders.Return, to orders.Status) *pgx.Batch {
 	return &batch
 }
 
-// Returns reads what is to be given back.
+// Returns reads the returns that Redis may not have yet.
 func (s *Store) Returns(ctx context.Context, sale string, limit int) ([]orders.Return, error) {
 	rows, _ := s.pool.Query(ctx, `SELECT `+returnColumns+` FROM order_returns WHERE $1 = '' OR sale = $1 ORDER BY random() LIMIT $2`, sale, limit)
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (orders.Return, error) { return scanReturn(row) })
 	return list, wrap("returns", err)
 }
 
-// Returned deletes what was given back.
+// Returned deletes completed returns.
 func (s *Store) Returned(ctx context.Context, ids []orders.ID) error {
 	_, err := s.pool.Exec(ctx, `DELETE FROM order_returns WHERE order_id = ANY($1)`, uuids(ids))
 	return wrap("returned", err)

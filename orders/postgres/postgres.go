@@ -1,5 +1,4 @@
-// Package postgres keeps orders in Postgres 13 or later, in the tables that
-// package migrations makes.
+// Package postgres stores orders in Postgres 13 or later, in the tables that package migrations creates.
 package postgres
 
 import (
@@ -16,8 +15,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// Store is an orders.Store. The zero value is not usable; New's is safe for
-// concurrent use.
+// Store is an orders.Store. The zero value is not usable; use New. Safe for concurrent use.
 type Store struct {
 	pool  *pgxpool.Pool
 	feed  watermark
@@ -29,12 +27,11 @@ var _ orders.Store = (*Store)(nil)
 // New returns a store over a pool that the caller owns.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
-// Ping tells whether the database answers.
+// Ping returns an error unless the database answers.
 func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.pool.Ping(ctx)) }
 
 const (
-	// leaderSilence is after how long without a word Postgres ends the session
-	// of a leader that is stopped, and with it the lead.
+	// leaderSilence is how long the session of a leader may be idle before Postgres ends it, and with it the lead.
 	leaderSilence = 3 * time.Second
 	leaderWord    = time.Second
 )
@@ -64,7 +61,7 @@ func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) 
 	return led, err
 }
 
-// keepWord lets Postgres know that the leader lives, until ctx ends.
+// keepWord keeps the leader's session from being idle, until ctx ends.
 func keepWord(ctx context.Context, tx pgx.Tx) error {
 	for {
 		select {
@@ -86,7 +83,7 @@ func (s *Store) inTx(ctx context.Context, op string, fn func(pgx.Tx) error) erro
 	return wrap(op, pgx.BeginFunc(ctx, s.pool, fn))
 }
 
-// wrap sorts errors by their SQLSTATE.
+// wrap classifies errors by their SQLSTATE.
 func wrap(op string, err error) error {
 	var pg *pgconn.PgError
 	refused := false

@@ -11,7 +11,7 @@ import (
 
 const orderColumns = `order_id, status, sale, item, buyer, quantity, units, reason, accepted_at, confirmed_at, pay_before`
 
-// scanOrderAnd reads orderColumns, and what was selected behind them into more.
+// scanOrderAnd reads orderColumns, and the columns after them into more.
 func scanOrderAnd(row pgx.CollectableRow, more ...any) (orders.Order, error) {
 	var (
 		o                   orders.Order
@@ -30,7 +30,7 @@ func scanOrderAnd(row pgx.CollectableRow, more ...any) (orders.Order, error) {
 	return o, err
 }
 
-// letterColumns are orderColumns of a dead letter d, of which the payload behind them says the rest.
+// letterColumns are orderColumns of a dead letter d, whose payload, selected after them, has the rest.
 const letterColumns = `order_id, 'accepted', sale, item, '', 0, '{}', '', created_at, NULL, NULL`
 
 // scanOrderOrLetter reads orderColumns and the payload of a dead letter, NULL for an order.
@@ -53,14 +53,14 @@ func (s *Store) Committed(ctx context.Context, ids []orders.ID) (map[orders.ID]o
 	list, err := pgx.CollectRows(rows, scanOrderOrLetter)
 	found := make(map[orders.ID]orders.Order, len(list))
 	for _, o := range list {
-		if _, ok := found[o.ID]; !ok || o.Status != orders.StatusAccepted { // an order's row goes before its dead letter
+		if _, ok := found[o.ID]; !ok || o.Status != orders.StatusAccepted { // an order's row takes precedence over its dead letter
 			found[o.ID] = o
 		}
 	}
 	return found, wrap("committed", err)
 }
 
-// uuids are ids as pgx takes them.
+// uuids converts ids to the type that pgx takes.
 func uuids(ids []orders.ID) [][16]byte {
 	raw := make([][16]byte, len(ids))
 	for i, id := range ids {
@@ -69,7 +69,7 @@ func uuids(ids []orders.ID) [][16]byte {
 	return raw
 }
 
-// Statuses returns the statuses of those orders that have a row; a dead letter's is accepted.
+// Statuses returns the statuses of the orders that have a row, and accepted for dead letters.
 func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]orders.Status, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT order_id, status FROM orders WHERE order_id = ANY($1)
@@ -89,7 +89,7 @@ func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]or
 	return found, wrap("statuses", err)
 }
 
-// Orders lists a sale's orders, with its dead letters among them as the accepted orders they are.
+// Orders lists a sale's orders, including its dead letters as accepted orders.
 func (s *Store) Orders(ctx context.Context, f orders.Filter) ([]orders.Order, error) {
 	rows, err := s.pool.Query(ctx, `
 		(SELECT `+orderColumns+`, NULL::bytea FROM orders
@@ -108,9 +108,8 @@ func (s *Store) Orders(ctx context.Context, f orders.Filter) ([]orders.Order, er
 	return list, wrap("orders", err)
 }
 
-// Holdings reads one snapshot, row by row. What an order holds are the units
-// of its row: a join to order_units would depend on statistics that a sale of
-// this minute does not have.
+// Holdings reads one snapshot, row by row. The units of an order are read from its row: a join to order_units would depend on
+// statistics that Postgres does not have for a sale that has just begun.
 func (s *Store) Holdings(ctx context.Context, sale string, fn func(orders.Holding) error) error {
 	rows, err := s.pool.Query(ctx, `
 		SELECT order_id, item, buyer_hash, key_hash, quantity, status,
@@ -144,7 +143,7 @@ func (s *Store) Holdings(ctx context.Context, sale string, fn func(orders.Holdin
 	return wrap("holdings", err)
 }
 
-// Owners reads who owns each unit of an item.
+// Owners reads the owner of each unit of an item.
 func (s *Store) Owners(ctx context.Context, sale, item string) (map[int]orders.ID, error) {
 	rows, err := s.pool.Query(ctx, `SELECT unit, order_id FROM order_units WHERE sale = $1 AND item = $2`, sale, item)
 	if err != nil {

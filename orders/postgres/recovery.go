@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// RaiseEpoch raises the epoch and leaves the floor.
+// RaiseEpoch raises the epoch, and not the floor.
 func (s *Store) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) error {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE sales SET epoch = $3, epoch_token = $4, revision = nextval('sales_revision') WHERE sale = $1 AND epoch = $2`,
@@ -23,8 +23,8 @@ func (s *Store) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) er
 	return wrap("raise epoch", err)
 }
 
-// EndHandOver waits for the commits that hold the sale's row FOR SHARE. A
-// process that has beaten since it was found silent stays on the roll.
+// EndHandOver waits for the commits that hold the sale's row FOR SHARE. A process that has sent a heartbeat since it was found
+// silent stays on the roll.
 func (s *Store) EndHandOver(ctx context.Context, lead orders.Lead, silent []orders.Member) error {
 	return s.inTx(ctx, "end hand-over", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
@@ -49,20 +49,19 @@ func (s *Store) EndHandOver(ctx context.Context, lead orders.Lead, silent []orde
 }
 
 const (
-	// pulse is another one after each heartbeat, also after one of a program of before that did not count them.
+	// pulse changes with each heartbeat, also with those of earlier versions, which did not count them.
 	pulse = `beats || ' ' || beats_at`
-	// server is another one after each start of a server, so also behind a failover.
+	// server changes with each start of a server, so also after a failover.
 	server = `pg_postmaster_start_time()::text`
 )
 
-// beats is the connection of heartbeats: waiting for a free one of the pool
-// would make a process silent that is busy.
+// beats is the connection for heartbeats. Waiting for a free connection of the pool would make a busy process look silent.
 type beats struct {
 	mu   sync.Mutex
-	conn *pgx.Conn // nil until the next heartbeat dials
+	conn *pgx.Conn // nil until the next heartbeat connects
 }
 
-// Beat counts a heartbeat. The roll is that of the moment before.
+// Beat counts a heartbeat. It returns the roll as it was just before.
 func (s *Store) Beat(ctx context.Context, process string) (orders.Roll, error) {
 	roll := orders.Roll{}
 	err := s.beats.on(ctx, s.pool.Config().ConnConfig, func(conn *pgx.Conn) error {
@@ -78,7 +77,7 @@ func (s *Store) Beat(ctx context.Context, process string) (orders.Roll, error) {
 	return roll, wrap("beat", err)
 }
 
-// on runs fn on the connection, and closes it when that fails: the next heartbeat dials anew.
+// on runs fn on the connection, and closes it when fn fails: the next heartbeat connects again.
 func (b *beats) on(ctx context.Context, config *pgx.ConnConfig, fn func(*pgx.Conn) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +97,7 @@ func (b *beats) on(ctx context.Context, config *pgx.ConnConfig, fn func(*pgx.Con
 
 func (b *beats) close(ctx context.Context) {
 	if b.conn != nil {
-		_ = b.conn.Close(ctx) // it is gone, or the server will notice
+		_ = b.conn.Close(ctx) // it is broken, or the server will notice
 		b.conn = nil
 	}
 }
@@ -116,7 +115,7 @@ func scanRoll(rows pgx.Rows) (orders.Roll, error) {
 	return roll, err
 }
 
-// Leave takes the process off the roll, and ends its heartbeats.
+// Leave removes the process from the roll, and closes the connection for heartbeats.
 func (s *Store) Leave(ctx context.Context, process string) error {
 	s.beats.mu.Lock()
 	s.beats.close(ctx)
@@ -125,7 +124,7 @@ func (s *Store) Leave(ctx context.Context, process string) error {
 	return wrap("leave", err)
 }
 
-// Acknowledge writes what a process says, once.
+// Acknowledge stores an acknowledgement, once, and the late orders.
 func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []orders.Reservation) error {
 	return s.inTx(ctx, "acknowledge", func(tx pgx.Tx) error {
 		for i := range late {
@@ -144,8 +143,8 @@ func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, proce
 	})
 }
 
-// HandOver reads the sale before the roll: if another leader raises the epoch in
-// between, its hand-over does not end.
+// HandOver reads the sale before the roll: if another leader raises the epoch in between, the hand-over of that leader does not
+// end.
 func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.Roll, error) {
 	var leads bool
 	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM sales WHERE sale = $1 AND epoch = $2 AND epoch_token = $3)`,
@@ -164,12 +163,12 @@ func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.Roll, er
 	return roll, wrap("hand-over", err)
 }
 
-// over: the epoch of a leader is over.
+// over returns the error for an epoch that is over.
 func over(lead orders.Lead) error {
 	return fmt.Errorf("%w: epoch %d of sale %s is over, or another leader's", orders.ErrConflict, lead.Epoch, lead.Sale)
 }
 
-// Late reads what acknowledgements left.
+// Late reads the late orders that acknowledgements stored.
 func (s *Store) Late(ctx context.Context, sale string) ([]orders.Reservation, error) {
 	rows, _ := s.pool.Query(ctx, `SELECT payload FROM recovery_late WHERE sale = $1 ORDER BY order_id`, sale)
 	late, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (orders.Reservation, error) {
@@ -188,7 +187,7 @@ func (s *Store) Readmitted(ctx context.Context, ids []orders.ID) error {
 	return wrap("readmitted", err)
 }
 
-// Newest reads the end of the index, and the event that was seen.
+// Newest reads the end of the index, and looks for the event seen.
 func (s *Store) Newest(ctx context.Context, seen orders.Mark) (newest orders.Mark, there bool, err error) {
 	var id [16]byte
 	err = s.pool.QueryRow(ctx, `

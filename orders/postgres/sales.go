@@ -16,13 +16,13 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Sales returns the sales that are not long over, by name.
+// Sales returns the sales that ended less than 400 days ago, by name.
 func (s *Store) Sales(ctx context.Context) ([]orders.Sale, error) {
 	sales, err := readSales(ctx, s.pool, "")
 	return sales, wrap("sales", err)
 }
 
-// readSales reads one sale, or those that are not long over when none is named.
+// readSales reads one sale, or those that ended less than 400 days ago if sale is empty.
 func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, error) {
 	rows, err := q.Query(ctx, `
 		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, epoch_token, epoch_floor, revision,
@@ -125,7 +125,7 @@ func writeSale(ctx context.Context, tx pgx.Tx, def orders.Sale, created bool) (a
 	return added, nil
 }
 
-// SetSwitch moves the switch. Closed is final.
+// SetSwitch sets the switch. Closed is final.
 func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) error {
 	return s.inTx(ctx, "set switch", func(tx pgx.Tx) error {
 		var at orders.Switch
@@ -145,7 +145,7 @@ func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) er
 	})
 }
 
-// IDKey reads the key that the migration has made.
+// IDKey reads the key that the migration created.
 func (s *Store) IDKey(ctx context.Context) (orders.IDKey, error) {
 	var (
 		k     orders.IDKey

@@ -89,7 +89,7 @@ func commit(ctx context.Context, tx *sql.Tx, r *orders.Reservation) (orders.Verd
 	return orders.Verdict{Status: orders.StatusConfirmed}, record(ctx, tx, orders.Event{OrderID: r.ID, Status: orders.StatusConfirmed})
 }
 
-// insert writes the order's row and tells whether its identity was free.
+// insert writes the order's row and reports whether its identity was free.
 func insert(ctx context.Context, tx *sql.Tx, r *orders.Reservation, now time.Time, hold int64) (bool, error) {
 	var (
 		status    = orders.StatusConfirmed

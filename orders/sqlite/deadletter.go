@@ -40,7 +40,7 @@ func scanDeadLetter(row interface{ Scan(...any) error }) (orders.DeadLetter, err
 	return d, err
 }
 
-// DeadLetters lists dead letters in the order of their ids.
+// DeadLetters lists dead letters sorted by id.
 func (s *Store) DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error) {
 	var list []orders.DeadLetter
 	err := each(ctx, s.db, func(rows *sql.Rows) error {
@@ -54,7 +54,7 @@ func (s *Store) DeadLetters(ctx context.Context, after orders.ID, limit int) ([]
 	return list, wrap("dead letters", err)
 }
 
-// DeadLetter returns one, also when it has an order by now.
+// DeadLetter returns one, even if its order is stored by now.
 func (s *Store) DeadLetter(ctx context.Context, id orders.ID) (orders.DeadLetter, error) {
 	d, err := scanDeadLetter(s.db.QueryRowContext(ctx, `SELECT payload, reason, created_at FROM dead_letters WHERE order_id = ?`, id.String()))
 	if errors.Is(err, sql.ErrNoRows) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// record adds the event of a change in the change's transaction.
+// record adds the event of a change, in the transaction of the change.
 func record(ctx context.Context, tx *sql.Tx, e orders.Event) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO order_events (at, order_id, status, reason, action, reference) VALUES (?, ?, ?, ?, ?, ?)`,
 		time.Now().UnixMilli(), e.OrderID.String(), e.Status, e.Reason, e.Action, e.Reference)

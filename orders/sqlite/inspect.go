@@ -15,8 +15,7 @@ const inspectLate = `
 	FROM orders WHERE sale = ?1 AND status = 'confirmed' AND pay_before <= ?3
 	ORDER BY pay_before LIMIT ?2`
 
-// Inspect asks one question after the other: what changes in between is no
-// breach, and its caller looks again.
+// Inspect runs the queries one after the other. Changes between them can look like breaches, so the caller looks again.
 func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (orders.Inspection, error) {
 	var (
 		in  orders.Inspection

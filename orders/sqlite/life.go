@@ -100,7 +100,7 @@ func (s *Store) Cancel(ctx context.Context, ids []orders.ID) ([]orders.Return, e
 	return s.end(ctx, orders.StatusCancelled, `order_id IN (SELECT value FROM json_each(?)) AND pay_before IS NOT NULL`, string(list))
 }
 
-// Expire ends what is due by this machine's clock, which wrote pay_before.
+// Expire ends the orders that are due by this machine's clock, which also set pay_before.
 func (s *Store) Expire(ctx context.Context, limit int) ([]orders.Return, error) {
 	return s.end(ctx, orders.StatusExpired, `pay_before <= ? ORDER BY pay_before LIMIT ?`, time.Now().UnixMilli(), limit)
 }
@@ -188,7 +188,7 @@ func insertReturn(ctx context.Context, tx *sql.Tx, r *orders.Return) error {
 	return err
 }
 
-// Returns reads what is to be given back.
+// Returns reads the returns that Redis may not have yet.
 func (s *Store) Returns(ctx context.Context, sale string, limit int) ([]orders.Return, error) {
 	var list []orders.Return
 	err := each(ctx, s.db, func(rows *sql.Rows) error {
@@ -199,7 +199,7 @@ func (s *Store) Returns(ctx context.Context, sale string, limit int) ([]orders.R
 	return list, wrap("returns", err)
 }
 
-// Returned deletes what was given back.
+// Returned deletes completed returns.
 func (s *Store) Returned(ctx context.Context, ids []orders.ID) error {
 	list, err := json.Marshal(ids)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 const orderColumns = `order_id, status, sale, item, buyer, quantity, units, reason, accepted_at, confirmed_at, pay_before`
 
-// scanOrder reads orderColumns, and what was selected behind them into more.
+// scanOrder reads orderColumns, and the columns after them into more.
 func scanOrder(row interface{ Scan(...any) error }, more ...any) (orders.Order, error) {
 	var (
 		o                   orders.Order
@@ -36,7 +36,7 @@ func scanOrder(row interface{ Scan(...any) error }, more ...any) (orders.Order, 
 	return o, o.ID.UnmarshalText([]byte(id))
 }
 
-// letterColumns are orderColumns of a dead letter d, of which the payload behind them says the rest.
+// letterColumns are orderColumns of a dead letter d, whose payload, selected after them, has the rest.
 const letterColumns = `order_id, 'accepted', sale, item, '', 0, '[]', '', created_at, NULL, NULL`
 
 // scanOrderOrLetter reads orderColumns and the payload of a dead letter, NULL for an order.
@@ -69,7 +69,7 @@ func (s *Store) Committed(ctx context.Context, ids []orders.ID) (map[orders.ID]o
 	return found, wrap("committed", err)
 }
 
-// Statuses returns the statuses of those orders that have a row; a dead letter's is accepted.
+// Statuses returns the statuses of the orders that have a row, and accepted for dead letters.
 func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]orders.Status, error) {
 	list, err := json.Marshal(ids)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Store) Statuses(ctx context.Context, ids []orders.ID) (map[orders.ID]or
 	return found, wrap("statuses", err)
 }
 
-// Orders lists a sale's orders, with its dead letters among them as the accepted orders they are.
+// Orders lists a sale's orders, including its dead letters as accepted orders.
 func (s *Store) Orders(ctx context.Context, f orders.Filter) ([]orders.Order, error) {
 	var list []orders.Order
 	err := each(ctx, s.db, func(rows *sql.Rows) error {
@@ -158,7 +158,7 @@ func (s *Store) Holdings(ctx context.Context, sale string, fn func(orders.Holdin
 	return wrap("holdings", err)
 }
 
-// Owners reads who owns each unit of an item.
+// Owners reads the owner of each unit of an item.
 func (s *Store) Owners(ctx context.Context, sale, item string) (map[int]orders.ID, error) {
 	owners := make(map[int]orders.ID)
 	err := each(ctx, s.db, func(rows *sql.Rows) error {

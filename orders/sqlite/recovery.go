@@ -13,21 +13,21 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// RaiseEpoch raises the epoch and leaves the floor.
+// RaiseEpoch raises the epoch, and not the floor.
 func (s *Store) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) error {
 	return s.change(ctx, "raise epoch", fmt.Sprintf("sale %s is not in epoch %d any more", lead.Sale, seen),
 		`UPDATE sales SET epoch = ?3, epoch_token = ?4, revision = `+nextRevision+` WHERE sale = ?1 AND epoch = ?2`,
 		lead.Sale, seen, lead.Epoch, lead.Token)
 }
 
-// EndHandOver waits for the running commit, as every writer does. Nobody is ever silent: there is one process.
+// EndHandOver waits for the running commit, as every writer does. No member is ever silent: there is one process.
 func (s *Store) EndHandOver(ctx context.Context, lead orders.Lead, _ []orders.Member) error {
 	return s.change(ctx, "end hand-over", fmt.Sprintf("epoch %d of sale %s is over", lead.Epoch, lead.Sale),
 		`UPDATE sales SET epoch_floor = epoch, revision = `+nextRevision+` WHERE sale = ?1 AND epoch = ?2 AND epoch_token = ?3`,
 		lead.Sale, lead.Epoch, lead.Token)
 }
 
-// change is an update that finds its row as it has to be, or ErrConflict.
+// change runs an update, and returns ErrConflict if it matches no row.
 func (s *Store) change(ctx context.Context, op, conflict, statement string, args ...any) error {
 	return s.inTx(ctx, op, func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, statement, args...)
@@ -41,15 +41,14 @@ func (s *Store) change(ctx context.Context, op, conflict, statement string, args
 	})
 }
 
-// roll is who is alive and what they acknowledged. The processes are all this
-// one, so it is kept in memory.
+// roll is the running processes and their acknowledgements. There is only this process, so it is kept in memory.
 type roll struct {
 	mu    sync.Mutex
 	beats map[string]int
 	acks  map[string]map[string]int64 // by process and sale
 }
 
-// read returns the roll, and who has acknowledged an epoch of a sale.
+// read returns the roll, and which members have acknowledged an epoch of a sale.
 func (r *roll) read(sale string, epoch int64) orders.Roll {
 	var list orders.Roll
 	for process, beats := range r.beats {
@@ -68,7 +67,7 @@ func (s *Store) Beat(_ context.Context, process string) (orders.Roll, error) {
 	return s.roll.read("", 0), nil
 }
 
-// Leave takes the process off the roll.
+// Leave removes the process from the roll.
 func (s *Store) Leave(_ context.Context, process string) error {
 	s.roll.mu.Lock()
 	defer s.roll.mu.Unlock()
@@ -77,7 +76,7 @@ func (s *Store) Leave(_ context.Context, process string) error {
 	return nil
 }
 
-// Acknowledge notes what a process says.
+// Acknowledge stores an acknowledgement, and the late orders.
 func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []orders.Reservation) error {
 	if err := s.inTx(ctx, "acknowledge", func(tx *sql.Tx) error {
 		for i := range late {
@@ -120,7 +119,7 @@ func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.Roll, er
 	return s.roll.read(lead.Sale, lead.Epoch), nil
 }
 
-// Late reads what acknowledgements left.
+// Late reads the late orders that acknowledgements stored.
 func (s *Store) Late(ctx context.Context, sale string) ([]orders.Reservation, error) {
 	var late []orders.Reservation
 	err := each(ctx, s.db, func(rows *sql.Rows) error {
@@ -147,7 +146,7 @@ func (s *Store) Readmitted(ctx context.Context, ids []orders.ID) error {
 	return s.exec(ctx, "readmitted", `DELETE FROM recovery_late WHERE order_id IN (?`+strings.Repeat(",?", len(ids)-1)+`)`, args...)
 }
 
-// Newest reads the end of the table, and the event that was seen.
+// Newest reads the end of the table, and looks for the event seen.
 func (s *Store) Newest(ctx context.Context, seen orders.Mark) (newest orders.Mark, there bool, err error) {
 	there = seen == orders.Mark{}
 	err = each(ctx, s.db, func(rows *sql.Rows) error {

@@ -11,16 +11,16 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// nextRevision is read inside the transaction that writes it, and there is one writer.
+// nextRevision is read in the transaction that writes it, and there is only one writer.
 const nextRevision = `(SELECT coalesce(max(revision), 0) + 1 FROM sales)`
 
-// Sales returns the sales that are not long over, by name.
+// Sales returns the sales that ended less than 400 days ago, by name.
 func (s *Store) Sales(ctx context.Context) ([]orders.Sale, error) {
 	sales, err := readSales(ctx, s.db, "")
 	return sales, wrap("sales", err)
 }
 
-// readSales reads one sale, or those that are not long over when none is named.
+// readSales reads one sale, or those that ended less than 400 days ago if sale is empty.
 func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, error) {
 	var sales []orders.Sale
 	err := each(ctx, q, func(rows *sql.Rows) error {
@@ -113,7 +113,7 @@ func writeSale(ctx context.Context, tx *sql.Tx, def orders.Sale, salt []byte) (a
 	return added, nil
 }
 
-// SetSwitch moves the switch. Closed is final.
+// SetSwitch sets the switch. Closed is final.
 func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) error {
 	return s.inTx(ctx, "set switch", func(tx *sql.Tx) error {
 		var at orders.Switch
@@ -133,7 +133,7 @@ func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) er
 	})
 }
 
-// IDKey reads the key that the migration has made.
+// IDKey reads the key that the migration created.
 func (s *Store) IDKey(ctx context.Context) (orders.IDKey, error) {
 	var (
 		k     orders.IDKey

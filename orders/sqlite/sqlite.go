@@ -1,5 +1,5 @@
-// Package sqlite keeps orders in SQLite, for the embedded server: one process,
-// one writer. It behaves as package postgres does; one suite tests both.
+// Package sqlite stores orders in SQLite, for the embedded server: one process, one writer. It behaves like package postgres;
+// one suite tests both.
 package sqlite
 
 import (
@@ -14,12 +14,10 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// Store is an orders.Store. The zero value is not usable; New's is safe for
-// concurrent use.
+// Store is an orders.Store. The zero value is not usable; use New. Safe for concurrent use.
 type Store struct {
 	db *sql.DB
-	// writing orders the writers of this process, who would otherwise wait for
-	// SQLite's lock by polling.
+	// writing serializes the writers of this process, which would otherwise poll for SQLite's lock.
 	writing sync.Mutex
 	leading sync.Map // sale → struct{}
 	roll    roll
@@ -27,8 +25,8 @@ type Store struct {
 
 var _ orders.Store = (*Store)(nil)
 
-// Options for the database's connections: committed means kept, readers do not
-// wait for the writer, and a transaction that means to write says so at once.
+// Options for the database's connections: a committed transaction is on disk, readers do not wait for the writer, and a writing
+// transaction takes the lock at its start.
 const Options = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_txlock=immediate"
 
 // New returns a store over a database that the caller owns, opened with Options.
@@ -36,10 +34,10 @@ func New(db *sql.DB) *Store {
 	return &Store{db: db, roll: roll{beats: make(map[string]int), acks: make(map[string]map[string]int64)}}
 }
 
-// Ping tells whether the database answers.
+// Ping returns an error unless the database answers.
 func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.db.PingContext(ctx)) }
 
-// Lead excludes others of this process; no other process has the database.
+// Lead excludes other leaders in this process; no other process has the database open.
 func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) error) (bool, error) {
 	if _, led := s.leading.LoadOrStore(sale, struct{}{}); led {
 		return false, nil
@@ -63,7 +61,7 @@ func (s *Store) inTx(ctx context.Context, op string, fn func(*sql.Tx) error) err
 	return wrap(op, tx.Commit())
 }
 
-// exec runs one statement in a transaction of its own.
+// exec runs one statement in its own transaction.
 func (s *Store) exec(ctx context.Context, op, statement string, args ...any) error {
 	return s.inTx(ctx, op, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, statement, args...)
@@ -90,7 +88,7 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// wrap sorts errors by their primary code.
+// wrap classifies errors by their primary code.
 func wrap(op string, err error) error {
 	var se *sqlite.Error
 	refused := false

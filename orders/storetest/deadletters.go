@@ -55,7 +55,7 @@ func testDeadLetters(t *testing.T, b *bench) {
 	}
 }
 
-// A dead letter whose task was delivered once more, and committed, is an order.
+// testDeadLetterThatWasCommitted: a dead letter whose task was delivered again, and committed, is an order.
 func testDeadLetterThatWasCommitted(t *testing.T, b *bench) {
 	b.put()
 	r := b.reservation(1)

@@ -9,8 +9,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// testOneEnd has payment, cancellation and expiry come at once. Each order ends
-// once, and says so once; units come back from those that were not paid.
+// testOneEnd runs payment, cancellation and expiry concurrently. Each order ends once, with one event; units of unpaid orders
+// are returned.
 func testOneEnd(t *testing.T, b *bench) {
 	b.putHeld(time.Millisecond)
 	const count = 30
@@ -126,7 +126,7 @@ func testReturns(t *testing.T, b *bench) {
 		}
 		b.commit(r)
 		ret := *b.cancel(r.ID)
-		ret.Status = "" // only whoever ends an order tells of it
+		ret.Status = "" // only the call that ends an order sets it
 		all[r.ID] = ret
 	}
 	read := func(sale string, limit int) map[orders.ID]orders.Return {
@@ -162,7 +162,7 @@ func testEvents(t *testing.T, b *bench) {
 	rejected.Reason = orders.ReasonRecoveredLate
 	for _, r := range []orders.Reservation{paid, cancelled, rejected} {
 		b.commit(r)
-		b.commit(r) // twice tells once
+		b.commit(r) // committing twice writes one event
 	}
 	b.capture(paid.ID, "p")
 	b.capture(paid.ID, "p")

@@ -9,8 +9,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// RunInspect tests Inspect of the store that open returns for each test. change
-// makes the database what no method of the store would.
+// RunInspect tests Inspect of the store that open returns for each test. change makes the database inconsistent, as no method
+// of the store would.
 func RunInspect(t *testing.T, open func(t *testing.T) (store orders.Store, change func(statement string))) {
 	for name, c := range map[string]struct {
 		statement string // %s is the order's id

@@ -38,7 +38,7 @@ func (b *bench) cancel(id orders.ID) *orders.Return {
 	return &list[0]
 }
 
-// expire waits until so many orders are due, and ends them.
+// expire waits until count orders are due, and ends them.
 func (b *bench) expire(count int) (ended []orders.Return) {
 	b.t.Helper()
 	b.eventually("orders are due", func() bool {
@@ -141,7 +141,8 @@ func testPay(t *testing.T, b *bench) {
 	b.want(b.capture(known.ID, "g").Action, orders.ActionNone, "with a reference that nobody has")
 }
 
-// noneToPay writes an order that has expired, one that was rejected and one that is free, and leaves a sale with time to pay.
+// noneToPay writes an order that has expired, one that was rejected and one that needs no payment, and leaves a sale with time
+// to pay.
 func (b *bench) noneToPay() (expired, rejected, free orders.Reservation) {
 	b.putHeld(time.Millisecond)
 	expired, rejected = b.reservation(1), b.reservation(2)
@@ -155,7 +156,7 @@ func (b *bench) noneToPay() (expired, rejected, free orders.Reservation) {
 	return expired, rejected, free
 }
 
-// testCaptureTooLate pays what no longer waits for it, or never did.
+// testCaptureTooLate pays orders that no longer wait for payment, or never did.
 func testCaptureTooLate(t *testing.T, b *bench) {
 	expired, rejected, free := b.noneToPay()
 	cancelled := b.reservation(4)
@@ -214,7 +215,7 @@ func testCancel(t *testing.T, b *bench) {
 	b.want(b.order(next.ID).Units, []int{2, 3}, "units of the next buyer")
 }
 
-// testCancelTooLate cancels what no longer waits for its payment, or never did.
+// testCancelTooLate cancels orders that no longer wait for payment, or never did.
 func testCancelTooLate(t *testing.T, b *bench) {
 	expired, rejected, free := b.noneToPay()
 	paid := b.reservation(4)
@@ -231,7 +232,7 @@ func testCancelTooLate(t *testing.T, b *bench) {
 	b.want(owners, map[int]orders.ID{3: free.ID, 4: paid.ID}, "owners")
 }
 
-// testIdentityAfterTheEnd: who named no key may order again, a key stands for its order for good.
+// testIdentityAfterTheEnd: a buyer without a key may order again; a key belongs to its order for good.
 func testIdentityAfterTheEnd(t *testing.T, b *bench) {
 	b.put()
 	plain, keyed := b.reservation(1), b.reservation(2)

@@ -40,7 +40,7 @@ func testLists(t *testing.T, b *bench) {
 	b.want(len(found), 5, "statuses")
 }
 
-// A list must not hide an order that was accepted because the database refuses it.
+// testListsWithDeadLetters: a list must not hide an accepted order because the database refuses it.
 func testListsWithDeadLetters(t *testing.T, b *bench) {
 	b.put()
 	var rs []orders.Reservation

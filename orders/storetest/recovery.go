@@ -32,8 +32,8 @@ func testLead(t *testing.T, b *bench) {
 	b.want(led, true, "a leader that failed leads no more")
 }
 
-// testStale goes through a recovery: while it begins, what was reserved before
-// is still committed; from the end of the hand-over on it is not.
+// testStale goes through a recovery: until the end of the hand-over, reservations of the earlier epoch are still committed;
+// after it they are not.
 func testStale(t *testing.T, b *bench) {
 	b.put()
 	before, after, above := b.reservation(1), b.reservation(2), b.reservation(3)
@@ -70,8 +70,7 @@ func testStale(t *testing.T, b *bench) {
 	}
 }
 
-// testEpochFence commits and ends a hand-over at once: from the first order
-// that comes too late on, all do.
+// testEpochFence commits while a hand-over ends: after the first order that is stale, all are.
 func testEpochFence(t *testing.T, b *bench) {
 	b.put()
 	lead := b.raise()
@@ -98,7 +97,7 @@ func testEpochFence(t *testing.T, b *bench) {
 	b.want(b.commit(late)[0].Stale, true, "after the hand-over")
 }
 
-// raise begins the epoch behind the sale's.
+// raise begins the epoch after the sale's.
 func (b *bench) raise() orders.Lead {
 	b.t.Helper()
 	lead := orders.Lead{Sale: "spring", Epoch: b.sale.Epoch + 1, Token: uuid.NewString()}
@@ -106,7 +105,7 @@ func (b *bench) raise() orders.Lead {
 	return lead
 }
 
-// testRoll follows two processes: their heartbeats, what they acknowledge, and how they leave.
+// testRoll follows two processes: their heartbeats, their acknowledgements, and how they leave.
 func testRoll(t *testing.T, b *bench) {
 	b.put()
 	lead := b.raise()
@@ -156,7 +155,7 @@ func testRoll(t *testing.T, b *bench) {
 	}
 }
 
-// testLate keeps what an acknowledgement leaves until it is readmitted.
+// testLate stores late orders until they are readmitted.
 func testLate(t *testing.T, b *bench) {
 	b.put()
 	first, second := b.reservation(1, 2), b.reservation(3)
@@ -177,7 +176,7 @@ func testLate(t *testing.T, b *bench) {
 	b.want(len(late()), 0, "all are readmitted")
 }
 
-// testNewest finds the newest event, and notices one that is gone.
+// testNewest finds the newest event, and detects one that is gone.
 func testNewest(t *testing.T, b *bench) {
 	b.put()
 	newest := func(seen orders.Mark, there bool) orders.Mark {
@@ -197,7 +196,7 @@ func testNewest(t *testing.T, b *bench) {
 	if next := newest(mark, true); next.Seq <= mark.Seq || next.Order != second.ID {
 		t.Errorf("%+v behind %+v", next, mark)
 	}
-	newest(orders.Mark{Seq: mark.Seq, Order: second.ID}, false) // the number was given again
+	newest(orders.Mark{Seq: mark.Seq, Order: second.ID}, false) // the number was assigned again
 	newest(orders.Mark{Seq: mark.Seq + 1000, Order: first.ID}, false)
 }
 

@@ -38,7 +38,7 @@ func testSales(t *testing.T, b *bench) {
 	b.want(all, []orders.Sale{grown}, "sales")
 }
 
-// The key stays as it is, and a database that was new with it has no plain ids.
+// testIDKey: the key never changes, and a new database has no plain ids.
 func testIDKey(t *testing.T, b *bench) {
 	key, err := b.IDKey(t.Context())
 	b.must(err)
@@ -92,8 +92,8 @@ func testSwitch(t *testing.T, b *bench) {
 	if err := b.SetSwitch(t.Context(), "spring", orders.SwitchOpen); !errors.Is(err, orders.ErrConflict) {
 		t.Errorf("closed is final: %v", err)
 	}
-	def := b.sale    // by value: the definition as it stands
-	def.Revision = 0 // of whichever
+	def := b.sale    // a copy: the current definition
+	def.Revision = 0 // of any revision
 	if _, _, _, err := b.PutSale(t.Context(), def); err != nil {
 		t.Errorf("the same definition changes nothing: %v", err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// Run tests the store that open returns for each test, with an empty schema.
-// refuse makes the database refuse every order of that buyer.
+// Run tests the store that open returns for each test, with an empty schema. refuse makes the database refuse every order of a
+// buyer.
 func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(buyer string))) {
 	tests := map[string]func(*testing.T, *bench){
 		"sales":                   testSales,
@@ -103,7 +103,7 @@ func (b *bench) want(got, want any, what string) {
 	}
 }
 
-// reservation of units of a hat, by a buyer of its own, without a key.
+// reservation returns a reservation of units of a hat, by a new buyer, without a key.
 func (b *bench) reservation(units ...int) orders.Reservation {
 	b.placed++
 	buyer := fmt.Sprintf("buyer-%03d", b.placed)
@@ -135,7 +135,7 @@ func (b *bench) order(id orders.ID) orders.Order {
 	return o
 }
 
-// find looks for an order beside one that there is not.
+// find looks for an order together with one that does not exist.
 func (b *bench) find(id orders.ID) (o orders.Order, ok bool) {
 	b.t.Helper()
 	found, err := b.Committed(b.t.Context(), []orders.ID{b.reservation(999).ID, id})

@@ -37,5 +37,5 @@ func Hit(name string) {
 	}
 	fmt.Fprintf(os.Stderr, `{"level":"WARN","msg":"killed at a failpoint","failpoint":%q}`+"\n", name)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // nothing further happens, not even until the signal is delivered
+	select {} // do not continue until the signal is delivered
 }

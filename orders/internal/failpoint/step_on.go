@@ -14,8 +14,7 @@ import (
 
 var dir = os.Getenv("FAILPOINT_DIR")
 
-// Step stops the process, or this goroutine, if somebody armed the step. It
-// looks at the disk each time, so it is for steps that are rare.
+// Step stops the process, or this goroutine, if the step is armed. It reads the disk each time, so use it for rare steps only.
 func Step(name string) {
 	if dir == "" {
 		return

@@ -1,20 +1,19 @@
-// Package inspection asks a database of orders whether it contradicts itself, in
-// words that Postgres and SQLite both understand.
+// Package inspection queries a database of orders for inconsistencies, in SQL that Postgres and SQLite both accept.
 package inspection
 
-// within are the ids from the sale's first order to its last. Sorted by their
-// text, so that Postgres reads the sale's orders, not all until it meets one.
+// within are the ids from the sale's first order to its last. They are sorted by their text, so that Postgres reads the sale's
+// orders only, instead of scanning all orders until it finds one of the sale.
 const within = `BETWEEN (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id || '' LIMIT 1)
 	            AND (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id || '' DESC LIMIT 1)`
 
-// Queries find breaches: invariant and words. Each is one statement, and so one
-// moment. $1 is the sale, $2 how many breaches at most.
+// Queries find breaches: invariant and message. Each is one statement, and so one snapshot. $1 is the sale, $2 the maximum
+// number of breaches.
 //
-// Ids of orders grow with time, so the events between the first and the last
-// order of a sale are few of all, and a coarse index leads to them; one that
+// Ids of orders grow with time, so the events between the first and the last order of a sale are a small part of all, and a
+// coarse index finds them; an index with an entry for every order would slow down every commit.
 // knows every order would cost every commit.
 var Queries = []string{
-	// Orders whose events are not the way to their status.
+	// Orders whose events do not lead to their status.
 	`SELECT CASE WHEN count(*) FILTER (WHERE e.status IN ('cancelled', 'expired')) > 1 THEN 'I10' ELSE 'I9' END,
 	        'order ' || o.order_id || ' is ' || o.status || ', and its events say ' || coalesce(string_agg(e.status, ', ' ORDER BY e.seq), 'nothing')
 	 FROM orders o LEFT JOIN order_events e ON e.order_id = o.order_id AND e.action <> 'refund' AND e.order_id ` + within + `
@@ -24,10 +23,9 @@ var Queries = []string{
 	        CASE WHEN o.status IN ('confirmed', 'rejected') THEN o.status ELSE 'confirmed ' || o.status END
 	 LIMIT $2`,
 
-	// What is written of orders that there are not. An event of none is of no
-	// sale, and shows in all: from a little before the sale's first order on, as
-	// that one may be what is missing. seq + 0 keeps Postgres from looking for
-	// the least number among all.
+	// Rows that refer to orders that do not exist. An event without an order belongs to no sale, and is found for all sales:
+	// starting a little before the sale's first order, because that order may be the missing one. seq + 0 keeps Postgres from
+	// searching the index of seq for the minimum.
 	`SELECT 'I2', 'an event of order ' || order_id || ', which there is not' FROM order_events x
 	 WHERE seq >= (SELECT coalesce(min(seq + 0), (SELECT max(seq) FROM order_events)) FROM order_events WHERE order_id ` + within + `) - 1000
 	   AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = x.order_id)
