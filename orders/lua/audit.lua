@@ -1,9 +1,9 @@
 -- Reads everything that Verify compares.
 --
 -- KEYS  prelude.lua
---  ARGV  order id and buyer's hash of each order whose units are being returned
---  Reply {stock, next, {returned units}, {reservations}, length of the outbox, number of uncommitted, {those of the orders in ARGV
---        whose units have not been returned yet}}, {'recovering'}, or {} when forgotten
+-- ARGV  order id and buyer's hash of each order whose units are being returned
+-- Reply {stock, next, {returned units}, {reservations}, length of the outbox, number of uncommitted, {those of the orders in ARGV
+--       whose units have not been returned yet}}, {'recovering'}, or {} when forgotten
 --
 -- One step: reads in parts would be inconsistent while the sale runs.
 local it = redis.call('HMGET', item, 'stock', 'next', 'recovering')

@@ -1,7 +1,7 @@
 -- Claims reservations that have been in the outbox for a given time.
 --
 -- KEYS  prelude.lua
---  ARGV  1 minimum age in ms, 2 maximum number
+-- ARGV  1 minimum age in ms, 2 maximum number
 -- Reply the reservations
 --
 -- One step: the claim is the new score, so a second sweeper finds them only

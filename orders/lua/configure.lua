@@ -2,7 +2,7 @@
 --
 -- KEYS  prelude.lua, then the leader
 -- ARGV  1 revision, 2 forget at (ms), 3... fields and values
---  Reply 1, or 0 when Redis has this revision or a later one, or -1 when Redis does not have the item
+-- Reply 1, or 0 when Redis has this revision or a later one, or -1 when Redis does not have the item
 --
 -- One step and by revision, so that concurrent changes by two operators have the same result here as in the database.
 local revision = redis.call('HGET', item, 'revision')

@@ -3,7 +3,7 @@
 -- KEYS  prelude.lua
 -- ARGV  1 order id
 -- Reply {'pending', reservation}, {'settled', when it was rebuilt or 0 (ms)} when there is none,
---        {'forgotten'} when Redis does not have the item, or the item is being recovered
+--       {'forgotten'} when Redis does not have the item, or the item is being recovered
 --
 -- One step: if the item were lost between two reads, the reply "none" would be false.
 local record = redis.call('HGET', pending, ARGV[1])

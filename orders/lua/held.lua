@@ -2,7 +2,7 @@
 --
 -- KEYS  prelude.lua
 -- ARGV  1 buyer's hash
---  Reply {'held', {reservations}}, or {'forgotten'} when Redis does not have the item, or the item is being recovered
+-- Reply {'held', {reservations}}, or {'forgotten'} when Redis does not have the item, or the item is being recovered
 --
 -- One step: an order that is committed between two reads would be in neither.
 local it = redis.call('HMGET', item, 'switch', 'recovering')

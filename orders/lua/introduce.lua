@@ -2,7 +2,7 @@
 --
 -- KEYS  prelude.lua, then the leader
 -- ARGV  1 epoch in which the item was stored, 2 forget at (ms), 3... fields and values
---  Reply 1, or 0 when the item exists, or has a leader of this epoch or a later one, which loads it
+-- Reply 1, or 0 when the item exists, or has a leader of this epoch or a later one, which loads it
 --
 -- One step: the caller may be late, and the item recovered and sold by then.
 local led = redis.call('HGET', lead, 'epoch')

@@ -2,7 +2,7 @@
 --
 -- KEYS  prelude.lua, then the leader
 -- ARGV  1 epoch, 2 the leader's token, 3 forget at (ms), 4... fields and values of the item
---  Reply 1, or 0 when this epoch or a later one has another leader, or Redis has keys of this epoch
+-- Reply 1, or 0 when this epoch or a later one has another leader, or Redis has keys of this epoch
 --
 -- One step: of two leaders the one with the higher epoch wins, whatever the other one does later. The item is closed until
 -- open.lua finds the same token.

@@ -1,8 +1,8 @@
 -- Adds rows of the database to an item that is being loaded.
 --
 -- KEYS  prelude.lua, then the leader
---  ARGV  1 the leader's token, 2 forget at (ms), 3 the last unit handed out; then four lists, each preceded by its length:
---        keys and orders, holders, buyers and marks, units that are free below the last
+-- ARGV  1 the leader's token, 2 forget at (ms), 3 the last unit handed out; then four lists, each preceded by its length:
+--       keys and orders, holders, buyers and marks, units that are free below the last
 -- Reply 1, or 0 when another leader has the item
 --
 -- One step: a leader that lost the item between a check and the write would mix its rows with those of the next leader.

@@ -1,7 +1,7 @@
 -- Reads the state of an item.
 --
 -- KEYS  prelude.lua
---  ARGV  1 number of holders that the caller has, 2 maximum number of holders to read
+-- ARGV  1 number of holders that the caller has, 2 maximum number of holders to read
 -- Reply {now in ms, free, 1 while recovering, switch, number of holders, {further holders}}, or {now in ms} when forgotten
 --
 -- One step, so that the list of holders is complete if the item cannot be ordered.

@@ -1,7 +1,7 @@
 -- Opens an item that its leader has loaded.
 --
 -- KEYS  prelude.lua, then the leader
---  ARGV  1 the leader's token, 2 revision, 3 forget at (ms), 4... fields and values that the operator sets
+-- ARGV  1 the leader's token, 2 revision, 3 forget at (ms), 4... fields and values that the operator sets
 -- Reply 1, or 0 when another leader has the item, or the server was restarted since the loading began
 --
 -- One step, so that no leader opens what the next one has sealed. A server that was restarted may have kept the token, but not

@@ -2,7 +2,7 @@
 --
 -- KEYS  prelude.lua
 -- ARGV  1 order id, 2 buyer's hash, 3 key's hash, 4 quantity
---  Reply how many units were returned
+-- Reply how many units were returned
 --
 -- One step, and only while the reservation is pending and in its buyer's mark: a second delivery, or one after the order's end,
 -- must not return units twice. The units are those of the reservation in Redis, from which reseat.lua has removed those of

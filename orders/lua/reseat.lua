@@ -1,11 +1,11 @@
 -- Replaces the units of an uncommitted order that belong to another order in the database.
 --
 -- KEYS  prelude.lua
---  ARGV  1 order id, 2 the reservation the caller has, 3 body of the reservation, 4 when it was accepted (ms),
---        5 how many new units, 6... the units it keeps
---  Reply {'reseated', reservation}, also when another caller was first,
---        {'sold_out'} when none are free: the order is left with the units it keeps, or
---        {'gone'} when it is not pending here, the epoch is over, or the server is another one than the item was loaded into
+-- ARGV  1 order id, 2 the reservation the caller has, 3 body of the reservation, 4 when it was accepted (ms),
+--       5 how many new units, 6... the units it keeps
+-- Reply {'reseated', reservation}, also when another caller was first,
+--       {'sold_out'} when none are free: the order is left with the units it keeps, or
+--       {'gone'} when it is not pending here, the epoch is over, or the server is another one than the item was loaded into
 --
 -- One step and compared with what the caller has, so that an order that is delivered twice does not take new units twice. The
 -- disputed units are not returned: they belong to another order.

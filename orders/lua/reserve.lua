@@ -1,21 +1,21 @@
 -- Reserves units for orders that arrived together, or replies why not.
 --
 -- KEYS  prelude.lua
---  ARGV  1 'late' for orders that were accepted before a recovery: hours and in-flight cap were checked then;
+-- ARGV  1 'late' for orders that were accepted before a recovery: hours and in-flight cap were checked then;
 --         the leader's token for the same while the item is being loaded;
---          'repeat' to find the orders of earlier requests and to reserve nothing; otherwise ''
---        2 'kept' when the caller waits until a replica has what its own connection wrote, otherwise ''
+--         'repeat' to find the orders of earlier requests and to reserve nothing; otherwise ''
+--       2 'kept' when the caller waits until a replica has what its own connection wrote, otherwise ''
 --       then six for each order: id, buyer's hash, key's hash or '', quantity, body of the reservation,
 --       when it was accepted (ms) or '' for now
 -- Reply a list for each order: {word, now in ms, free units, ...}
 --       'reserved'         order id, when it was accepted (ms), units
---        'held'             order id, its reservation while uncommitted, otherwise ''
+--       'held'             order id, its reservation while uncommitted, otherwise ''
 --       'unheld'           a 'repeat' found no order
 --       'key_reused'       order id
 --       'quota_per_buyer'  id of the buyer's latest order
 --       'not_started'      start in ms, or 0 when the sale is not published
 --       'paused' 'ended' 'sold_out' 'not_enough' 'at_capacity' 'recovering'
---        'forgotten'        Redis does not have this item in this epoch, or the server is another one than it was loaded into
+--       'forgotten'        Redis does not have this item in this epoch, or the server is another one than it was loaded into
 --
 -- One step, because units, quota, key, cap, reservation and outbox entry belong together: a crash between separate writes would
 -- sell a unit twice or lose an order. Orders are refused before anything is written for them. The writes for all orders of one

@@ -1,8 +1,8 @@
 -- Puts the units of orders that ended unpaid on sale again.
 --
 -- KEYS  prelude.lua
---  ARGV  for each order: order id, buyer's hash, '1' when it had no key, quantity, its units joined by commas
---  Reply how many units were returned, or 'recovering' or 'forgotten' when the call has to be repeated
+-- ARGV  for each order: order id, buyer's hash, '1' when it had no key, quantity, its units joined by commas
+-- Reply how many units were returned, or 'recovering' or 'forgotten' when the call has to be repeated
 --
 -- One step: an order returns its units once, when it is removed from its buyer's mark. While the item is being loaded, it is
 -- unknown whether the load counted the order.
