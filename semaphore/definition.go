@@ -6,23 +6,23 @@ import (
 )
 
 const (
-	// DefaultLease is the lease of a Definition that has none.
+	// DefaultLease is the lease of a Definition with Lease 0.
 	DefaultLease = 15 * time.Second
-	// MinLease and MaxLease bound a lease. A shorter one could not be renewed in time, a longer one keeps a dead holder's permits.
+	// MinLease and MaxLease bound a lease. A shorter lease could not be renewed in time; a longer one blocks a dead holder's permits.
 	MinLease, MaxLease = time.Second, time.Hour
 	// MaxLimit bounds a limit.
 	MaxLimit = 1_000_000
 )
 
-// A Definition says what a semaphore is. The one in force stands in Redis, so that all processes use the same.
+// A Definition is the configuration of a semaphore. The one in force is in Redis, so that all processes use the same.
 type Definition struct {
-	// Limit is how much weight may be held at once. 0 lets nobody in until it grows.
+	// Limit is the maximum total weight of permits held at once. 0 grants nothing until it is raised.
 	Limit int
 	// Lease is how long a permit lasts without renewal. 0 means DefaultLease.
 	Lease time.Duration
-	// Existed says that Redis has had this semaphore before, as far as whoever defines it can know. Where it is not there all the same,
-	// Redis has lost its memory, holders with it, and nothing is granted for one lease while they register again: this one, or a longer one that
-	// this process has seen to be in force lately.
+	// Existed means that the caller believes Redis has had this semaphore before. If Redis does not have it now, Redis has lost its data,
+	// holders included. Nothing is then granted for one lease, in which the holders register again. That lease is Lease, or a longer one
+	// that this process has recently seen in force.
 	Existed bool
 }
 
@@ -39,6 +39,6 @@ func (d *Definition) check() error {
 	return nil
 }
 
-// A Lookup finds the definition of a semaphore that Redis does not know: at its first use, or when Redis has lost its memory. It returns
-// ErrUnknown where there is none.
+// A Lookup returns the definition of a semaphore that Redis does not have: at its first use, or after Redis has lost its data. It returns
+// ErrUnknown if there is none.
 type Lookup func(ctx context.Context, name string) (Definition, error)

@@ -1,4 +1,4 @@
-// Package semaphore hands out permits: at most so many at once, to callers in any number of processes, with Redis as the judge.
+// Package semaphore limits how many permits are held at once, across any number of processes, with the state in Redis.
 //
 //	sem, err := semaphore.New(rdb, "report", semaphore.Options{Limit: 10})
 //	p, err := sem.Acquire(ctx)
@@ -12,51 +12,52 @@
 //
 // # The model
 //
-// A permit is a lease in Redis, of 15 seconds unless defined otherwise, which its process renews at a third of it. A process that dies keeps its
-// permits until their leases end. Who finds no permit waits in a queue in Redis, first in first out; a heavy request at its head is not
-// passed by light ones.
+// A permit is a lease in Redis, 15 seconds by default, which its process renews every third of the lease. If a process dies, its permits
+// stay taken until their leases end. Callers that find no permit free wait in a FIFO queue in Redis. Light requests do not overtake a
+// heavy one at the head of the queue.
 //
-//	           there is room                     Release, or another's
+//	           there is room                     released by any caller
 //	asked ───────────────────────────► held ────────────────────────────► over
 //	  │                                 ▲ │ ▲                               ▲
-//	  │ all taken          it comes for it│ └┘ renewed at a third           │
+//	  │ all taken                  claimed│ └┘ renewed at a third           │
 //	  ▼                                 │ └─────────────────────────────────┤
 //	waiting ──────────────────► handed over    lease ended: ErrPermitLost   │
-//	  │        somebody released        │                                   │
+//	  │        a permit is freed        │                                   │
 //	  └─────────────────────────────────┴───────────────────────────────────┘
-//	      ctx ended, or its process died      not taken within 2 seconds
+//	      ctx ended, or its process died      not claimed within 2 seconds
 //
-// Who releases a permit hands it to the head of the queue in the same script, and only that one's process is told. A process with waiters
-// asks again every half second for the first of them: so Redis knows that it lives, a message that was lost is made up for, and a lease that has
-// ended is noticed. Nothing else is asked while waiting, however many wait.
+// Releasing a permit hands it to the head of the queue in the same script, and only the process of that waiter is notified. A process
+// with waiters repeats the request of the first one every half second as a heartbeat. It shows Redis that the process is alive, makes up
+// for lost messages, and detects expired leases. There are no other requests while waiting, whatever the number of waiters.
 //
-// # What holds
+// # Invariants
 //
-//   - Never is more weight held than the limit: a holder is a lease in Redis that has not ended, and who is a holder is written down once, in
-//     a sorted set. Nothing is counted beside it that could drift.
-//   - Permits are granted in the order in which Redis heard of the requests. A process of which Redis hears nothing for two seconds is passed
-//     over, and has its waiters queue again when it is back: also when it was Redis that stood still for so long.
-//   - Who waits for several semaphores is passed in none of them: where one is full, or has the limit 0, those behind wait as well.
-//   - Everything can be sent twice. A permit is released by its own key and token, so who was late cannot release another's.
-//   - Tokens grow: each is larger than those before in all semaphores of the permit.
+//   - The total weight held never exceeds the limit. A holder is a lease in Redis that has not ended, and the holders are recorded only
+//     once, in a sorted set. There is no separate counter that could drift.
+//   - Permits are granted in the order in which the requests reached Redis. The waiters of a process without a heartbeat for two seconds are
+//     skipped, and join the queue again when the process is back. This also happens after Redis itself has stalled for that long.
+//   - A waiter for several semaphores is not overtaken in any of them: while one is full, or has limit 0, later waiters in the others wait too.
+//   - All operations are idempotent. A permit is released by its own key and token, so a late release cannot affect another permit.
+//   - Tokens increase: each is larger than all earlier ones in all semaphores of the permit.
 //
-// A holder that stands still for longer than its lease does not know that it has lost the permit until it moves again: then its context ends at
-// once. What it does in between nobody can prevent here. So let what the work writes to refuse a token smaller than one it has seen, as
-// Kleppmann describes in "How to do distributed locking" (2016). A clock that stands still with the machine, in a suspended laptop, is not
-// noticed before Redis is asked again.
+// A holder that is paused for longer than its lease does not notice the loss until it resumes; its context is then cancelled at once.
+// Writes in between cannot be prevented here. The resource that the work writes to should therefore reject a token smaller than one it
+// has seen, as Kleppmann describes in "How to do distributed locking" (2016). If the clock stops while the machine is suspended, as in a
+// laptop, the loss is only noticed at the next call to Redis.
 //
 // # When Redis fails
 //
-// While Redis is away nothing is granted, waiters keep waiting until their contexts end, and holders lose their permits when their leases are over.
+// While Redis is unavailable nothing is granted, waiters wait until their contexts end, and holders lose their permits when their leases
+// end.
 //
-// When Redis has lost its memory, or was restarted, or a replica that may not have heard of everything has taken its place, nothing is granted
-// for one lease, while holders register again by renewing. They do so for as long as there is room, and lose their permits where there is
-// none; a permit that was released shortly before registers again too, if its holder renews it all the same. Waiters queue again. It is
-// noticed by the server's run id, and by a definition that is missing, if Definition.Existed says that there was one, or the process has seen
-// it itself. Where neither does, because all who knew have gone as well, grants begin at once, and a holder that nobody knew of is beside the
-// limit until it learns at its next renewal that its permit is lost.
+// After Redis has lost its data, was restarted, or was replaced by a replica that may lack recent writes, nothing is granted for one
+// lease. In that time holders register again by renewing, as long as there is room; without room they lose their permits. A permit that
+// was released shortly before registers again too if its holder still renews it. Waiters queue again. The loss is detected by the
+// server's run id, and by a missing definition if Definition.Existed is set or this process has seen the semaphore before. If neither
+// applies, because all processes restarted too, grants begin at once. An earlier holder then exceeds the limit until its next renewal
+// fails with ErrPermitLost.
 //
-// Tokens follow Redis' clock, so they grow across such a loss as long as that clock does; where it is set back by more than has passed since the
-// last grant, and the memory is lost as well, a token may come again. A clock that jumps forward ends leases early, one that jumps back makes them
-// longer by the jump; nothing depends on the clocks of clients.
+// Tokens follow Redis' clock, so they keep increasing across such a loss if that clock does. A token can repeat only if the data is lost
+// and the clock is set back to before the last grant. A clock that jumps forward ends leases early, and one that jumps back extends them
+// by the jump. Nothing depends on the clocks of clients.
 package semaphore

@@ -13,39 +13,39 @@ import (
 )
 
 const (
-	batch      = 128                    // operations in a script; a list of holders counts for 32
-	patience   = time.Second            // with one script
-	heartbeat  = 500 * time.Millisecond // of a process that waits: Redis believes it dead after four
-	soonest    = time.Millisecond       // until the next one
-	tries      = 2                      // beyond one for each name
-	lookAround = time.Second            // between two looks at where a cluster's slots are
+	batch      = 128                    // operations per script; a list of holders counts as 32
+	patience   = time.Second            // timeout of one script
+	heartbeat  = 500 * time.Millisecond // of a process with waiters: Redis considers it dead after four missed ones
+	soonest    = time.Millisecond       // minimum time until the next heartbeat
+	tries      = 2                      // in addition to one for each name
+	lookAround = time.Second            // minimum time between two reloads of a cluster's topology
 )
 
-// A lane is the semaphores of one hash tag: what is asked of them at the same time travels together, one script after the other, so that
-// what was asked first is done first.
+// A lane batches the operations on the semaphores of one hash tag. Its scripts run one after the other, so that operations are executed
+// in the order in which they were sent.
 type lane struct {
 	set    *Set
-	prefix string // of keys
+	prefix string // of the keys
 
 	mu      sync.Mutex
-	ops     []*op                // guarded by mu: to be sent
+	ops     []*op                // guarded by mu: not sent yet
 	sending bool                 // guarded by mu
 	waits   map[string]*wait     // guarded by mu: by key
-	order   *list.List           // guarded by mu: of waits, as they came
-	beat    *time.Timer          // guarded by mu: nil while nobody waits
+	order   *list.List           // guarded by mu: of waits, by arrival
+	beat    *time.Timer          // guarded by mu: nil while there are no waits
 	permits map[string][]*Permit // guarded by mu: by key
 	sub     *redis.PubSub        // guarded by mu: of a cluster
 	listens bool                 // guarded by mu
 	ended   bool                 // guarded by mu
 
-	looked time.Time // by the sender: when it looked where the slots are
+	looked time.Time // time of the last topology reload; used by the sender only
 }
 
 func newLane(s *Set, prefix string) *lane {
 	return &lane{set: s, prefix: prefix, waits: map[string]*wait{}, order: list.New(), permits: map[string][]*Permit{}}
 }
 
-// send hands ops to the sender. They fail when the lane has ended.
+// send queues ops for the sender. They fail if the lane has ended.
 func (l *lane) send(ops ...*op) {
 	l.mu.Lock()
 	ok := l.enqueue(ops...)
@@ -57,7 +57,7 @@ func (l *lane) send(ops ...*op) {
 	}
 }
 
-// enqueue is send with mu held. It returns false when the lane has ended, and nothing will be heard.
+// enqueue is send; the caller holds mu. It returns false if the lane has ended; heard is then never called.
 func (l *lane) enqueue(ops ...*op) bool {
 	if l.ended {
 		return false
@@ -70,7 +70,7 @@ func (l *lane) enqueue(ops ...*op) bool {
 	return true
 }
 
-// sendAll sends what there is to send, until there is nothing.
+// sendAll sends queued operations until the queue is empty.
 func (l *lane) sendAll() {
 	for {
 		l.mu.Lock()
@@ -88,7 +88,7 @@ func (l *lane) sendAll() {
 		ctx, cancel := context.WithTimeout(l.set.ctx, patience)
 		l.runScript(ctx, ops)
 		cancel()
-		runtime.Gosched() // who has just been answered asks next, and can travel along
+		runtime.Gosched() // lets callers that have just been answered add their next operation to the batch
 	}
 }
 
@@ -105,7 +105,7 @@ func (l *lane) do(ctx context.Context, o *op) (reply, error) {
 	}
 }
 
-// known does what may need definitions that Redis does not have.
+// known calls do. If Redis lacks a definition that do needs, known restores it and calls do again.
 func (l *lane) known(ctx context.Context, names []string, do func() error) error {
 	for i := 0; ; i++ {
 		err := do()
@@ -122,11 +122,11 @@ func (l *lane) known(ctx context.Context, names []string, do func() error) error
 	}
 }
 
-// held is a permit that was just granted.
+// held is a newly granted permit.
 type held struct {
 	ticket
 	lease time.Duration
-	since time.Time // not later than the lease began
+	since time.Time // no later than the start of the lease
 }
 
 func (l *lane) acquire(ctx context.Context, t ticket, r Request) (h held, err error) {
@@ -160,8 +160,8 @@ func (l *lane) try(ctx context.Context, t ticket, shared bool) (held, error) {
 	return held{}, r.problem()
 }
 
-// abandoned is what is given up when nobody knows what Redis has done. A request with an ID of its own may have been sent twice, and the
-// other one holds the permit.
+// abandoned returns what to release if the outcome of an acquisition is unknown. If its ID was set by the caller, the request may have
+// been sent twice and the other one may hold the permit; then only the place in the queue is given up.
 func abandoned(shared bool) int64 {
 	if shared {
 		return place
@@ -169,7 +169,7 @@ func abandoned(shared bool) int64 {
 	return everything
 }
 
-// renew returns how long the lease is, and when it began at the latest.
+// renew returns the length of the lease, and the latest possible start of it.
 func (l *lane) renew(ctx context.Context, t ticket) (lease time.Duration, since time.Time, err error) {
 	err = l.known(ctx, t.names, func() error {
 		r, err := l.do(ctx, renewalOf(&t))
@@ -186,7 +186,7 @@ func (l *lane) renew(ctx context.Context, t ticket) (lease time.Duration, since 
 	return lease, since, named("renew", t.names[0], err)
 }
 
-// release is tried again until ctx ends: to do it twice does no harm, and not to do it keeps others out for a lease.
+// release retries until ctx ends: releasing twice is harmless, while a missed release blocks the permit for a lease.
 func (l *lane) release(ctx context.Context, t ticket) error {
 	for {
 		_, err := l.do(ctx, releaseOf(&t, t.token))
@@ -201,7 +201,7 @@ func (l *lane) release(ctx context.Context, t ticket) error {
 	}
 }
 
-// define defines name, unless absent is set and it is defined.
+// define defines name; if absent is set, only if it is undefined.
 func (l *lane) define(ctx context.Context, name string, def Definition, absent bool) error {
 	r, err := l.do(ctx, &op{
 		word: doDefine, names: []string{name},
@@ -218,13 +218,13 @@ func (l *lane) define(ctx context.Context, name string, def Definition, absent b
 
 func named(what, name string, err error) error {
 	var capacity *CapacityError
-	if err == nil || errors.As(err, &capacity) || err == ErrPermitLost { //nolint:errorlint // what is wrapped already says it all
+	if err == nil || errors.As(err, &capacity) || err == ErrPermitLost { //nolint:errorlint // the wrapped errors are self-explanatory
 		return err
 	}
 	return fmt.Errorf("semaphore: %s %s: %w", what, name, err)
 }
 
-// hold remembers p, so that it hears of its release by others. It returns false when the lane has ended.
+// hold registers p for notices of its release by other callers. It returns false if the lane has ended.
 func (l *lane) hold(p *Permit) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,7 +264,7 @@ func (l *lane) letGo(p *Permit) {
 	}
 }
 
-// end ends all that waits and holds.
+// end ends all waits and permits.
 func (l *lane) end() {
 	l.mu.Lock()
 	l.ended = true

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	listenQuiet = 3 * time.Second // after which a subscription is asked whether it lives
-	listenRoom  = 16384           // messages that have come and were not looked at yet
+	listenQuiet = 3 * time.Second // silence after which a subscription is pinged
+	listenRoom  = 16384           // buffered messages
 )
 
-// listen sees to it that the process hears what concerns its waiters and permits, from the first one that Redis knows of. It is called with mu held. Messages
-// may come late or never: the heartbeat finds out by itself.
+// listen subscribes to the process' channel, once Redis has the first waiter or permit of the process. The caller holds mu. Messages may
+// be late or lost: the heartbeat makes up for them.
 func (l *lane) listen() {
 	if l.listens {
 		return
@@ -52,7 +52,7 @@ func (s *Set) hear(sub *redis.PubSub, lanes func() []*lane) {
 	}
 }
 
-// catchUp finds out what was said before the process listened.
+// catchUp makes up for messages sent before the subscription.
 func (l *lane) catchUp() {
 	l.beatSoon()
 	l.mu.Lock()
@@ -66,7 +66,7 @@ func (l *lane) catchUp() {
 	}
 }
 
-// heard hears a word to this process, see keys.go. The last part is the semaphore's name.
+// heard handles a message to this process, see keys.go. Its last part is the semaphore's name.
 func (s *Set) heard(payload string) {
 	parts := strings.Split(payload, " ")
 	name := parts[len(parts)-1]
@@ -85,7 +85,7 @@ func (s *Set) heard(payload string) {
 	}
 }
 
-// lost ends the permits that somebody has released in their stead.
+// lost ends the permits that another caller has released.
 func (l *lane) lost(key string, token int64) {
 	l.mu.Lock()
 	var lost []*Permit

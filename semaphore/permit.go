@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Permit is held from Acquire to Release, and renewed in between at a third of its lease. It is safe for concurrent use.
+// A Permit is held from Acquire to Release. It is renewed every third of its lease. It is safe for concurrent use.
 type Permit struct {
 	lane   *lane
 	ticket ticket
@@ -15,14 +15,14 @@ type Permit struct {
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
-	ends   *time.Timer   // guarded by mu: loses the permit when the lease is over
+	ends   *time.Timer   // guarded by mu: ends the permit when the lease is over
 	renews *time.Timer   // guarded by mu
 	lease  time.Duration // guarded by mu
 	until  time.Time     // guarded by mu: the end of the lease
 	over   bool          // guarded by mu: released or lost
 }
 
-// newPermit returns the permit of h. The lease began, as far as this process can know, when h was asked for.
+// newPermit returns the permit for h. Its lease is measured from when h was requested, which is never later than its start in Redis.
 func newPermit(l *lane, h held) *Permit {
 	p := &Permit{lane: l, ticket: h.ticket, lease: h.lease, until: h.since.Add(h.lease)}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
@@ -36,10 +36,11 @@ func newPermit(l *lane, h held) *Permit {
 	return p
 }
 
-// Context ends when the permit is released, and with the cause ErrPermitLost the moment it is lost. Work under it, or under Under.
+// Context returns a context that is cancelled when the permit is released, and with cause ErrPermitLost when it is lost. Use it, or
+// Under, for the work.
 func (p *Permit) Context() context.Context { return p.ctx }
 
-// Under returns ctx, which also ends when the permit does, with the same cause. Call cancel when the work is done.
+// Under returns a copy of ctx that is also cancelled when the permit ends, with the same cause. Call cancel when the work is done.
 func (p *Permit) Under(ctx context.Context) (work context.Context, cancel context.CancelFunc) {
 	work, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(p.ctx, func() { end(context.Cause(p.ctx)) })
@@ -49,14 +50,14 @@ func (p *Permit) Under(ctx context.Context) (work context.Context, cancel contex
 	}
 }
 
-// Token is the fencing token: larger than that of every permit of these semaphores before. Let what the work writes to refuse a token smaller
-// than one it has seen.
+// Token returns the fencing token, which is larger than that of all earlier permits of these semaphores. The resource that the work
+// writes to should reject a token smaller than one it has seen.
 func (p *Permit) Token() int64 { return p.ticket.token }
 
-// ID is how the Semaphore's Renew and Release know the permit.
+// ID returns the permit's ID for Semaphore.Renew and Semaphore.Release.
 func (p *Permit) ID() string { return p.ticket.id() }
 
-// Renew renews the permit now. ErrPermitLost says that it is over.
+// Renew renews the permit now. ErrPermitLost means that it has expired or was released.
 func (p *Permit) Renew(ctx context.Context) error {
 	lease, sent, err := p.lane.renew(ctx, p.ticket)
 	p.mu.Lock()
@@ -73,7 +74,7 @@ func (p *Permit) Renew(ctx context.Context) error {
 	return err
 }
 
-// renew renews the permit and sees to the next time, which comes sooner when this one has failed.
+// renew renews the permit and schedules the next renewal, which is sooner after a failure.
 func (p *Permit) renew() {
 	p.mu.Lock()
 	patience := p.lease / 3
@@ -100,8 +101,8 @@ func (p *Permit) renewSoon() {
 	}
 }
 
-// Release gives the permit back and ends its context. It does not depend on any other context. The error is that of Redis: then the lease
-// ends by itself. A permit that was lost or released is no error.
+// Release gives the permit back and ends its context. It does not depend on another context. The error is that of Redis; the lease then
+// expires. Releasing a lost or released permit is no error.
 func (p *Permit) Release() error {
 	p.mu.Lock()
 	if p.over {
@@ -117,7 +118,7 @@ func (p *Permit) Release() error {
 
 const releasePatience = 3 * time.Second
 
-// expire loses the permit, unless it was renewed while the timer went off.
+// expire ends the permit, unless it was renewed while the timer fired.
 func (p *Permit) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +135,7 @@ func (p *Permit) lose(cause error) {
 	}
 }
 
-// end is called with mu held.
+// end ends the permit. The caller holds mu.
 func (p *Permit) end(cause error) {
 	p.over = true
 	p.ends.Stop()

@@ -16,31 +16,32 @@ const (
 	MaxWeight = 10_000
 	// MaxAlso bounds how many other semaphores one acquisition may take.
 	MaxAlso = 7
-	// MaxText bounds the bytes of a holder's name and of a request's id.
+	// MaxText is the maximum length of a holder's name and of a request's ID, in bytes.
 	MaxText = 255
 )
 
-// A Request is what an acquisition asks for. The zero value asks for one permit.
+// A Request holds the parameters of an acquisition. The zero value asks for one permit.
 type Request struct {
-	// Weight is how much of the limit is taken, from 1 to MaxWeight. 0 means 1. Redis adds up the weights above 1 of all holders with each
-	// operation, so where thousands of them are held at once give them 1 and the limit another unit.
+	// Weight is how much of the limit is taken, from 1 to MaxWeight. 0 means 1. Each operation sums the weights above 1 of all holders.
+	// With thousands of such holders, use weight 1 and scale the limit instead.
 	Weight int
-	// Also names other semaphores of which the same weight is taken at the same instant: all of them, or none. Their names must share the
-	// hash tag, see CheckName.
+	// Also names other semaphores of which the same weight is acquired atomically: all of them, or none. Their names must share the hash
+	// tag, see CheckName.
 	Also []string
-	// Holder says who asks, for those who look at the list of holders. Empty means the Set's.
+	// Holder is the caller's name in the list of holders. Empty means that of the Set.
 	Holder string
-	// ID makes a resent request harmless: while the first one waits or holds its permit, another with the same ID gets the same one. It
-	// is unique to the semaphore. Empty means an ID of its own.
+	// ID is an idempotency key: while a request waits or holds its permit, another request with the same ID gets the same permit. It is
+	// unique within the semaphore. Empty means a random ID.
 	ID string
-	// Try does not wait.
+	// Try makes the acquisition fail instead of waiting.
 	Try bool
 }
 
 var names = regexp.MustCompile(`^([a-z0-9-]{1,64}:)?[a-z0-9-]{1,64}$`)
 
-// CheckName returns an ErrInvalid unless name is 1 to 64 of a-z 0-9 -, or two of those with a colon between. What stands before the colon is
-// the hash tag: semaphores with the same tag, or all without one, live in one slot of a Redis Cluster, and can be acquired together.
+// CheckName returns an ErrInvalid unless name is 1 to 64 of a-z 0-9 -, or two such parts with a colon between them. The part before the
+// colon is the hash tag: semaphores with the same tag, or all without one, are in one slot of a Redis Cluster and can be acquired
+// together.
 func CheckName(name string) error {
 	if !names.MatchString(name) {
 		return invalid("name is %.80q, should be 1 to 64 of a-z 0-9 -, and may begin with a hash tag of the same and a colon", name)
@@ -56,13 +57,13 @@ func tagOf(name string) string {
 	return tag
 }
 
-// A ticket is a request on its way: what Redis knows it by, and all names.
+// A ticket identifies a request in Redis, with the names of its semaphores.
 type ticket struct {
-	key    string // of the queue and the holders: 22 characters
+	key    string // in the queue and among the holders: 22 characters
 	names  []string
 	weight int
 	holder string
-	token  int64 // 0 until it is granted
+	token  int64 // 0 until granted
 }
 
 func (s *Semaphore) ticket(r Request) (ticket, error) {
@@ -121,8 +122,8 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// HolderName makes a holder's name of any text, such as one that a caller chose: control characters and what is no UTF-8 become question
-// marks, and what is longer than MaxText bytes is cut off.
+// HolderName converts any text, such as a name from a client, to a valid holder's name: control characters and invalid UTF-8 become
+// question marks, and the text is cut off after MaxText bytes.
 func HolderName(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {
@@ -133,14 +134,14 @@ func HolderName(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), MaxText)], "")
 }
 
-// random returns a key that nobody else has.
+// random returns a unique key.
 func random() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// id is how a holder knows its permit. It says all that is needed to register again with a Redis that has lost its memory.
+// id returns the permit's ID. It contains everything needed to register again after Redis has lost its data.
 func (t *ticket) id() string {
 	var b strings.Builder
 	b.WriteString(t.key + "." + strconv.FormatInt(t.token, 36) + "." + strconv.Itoa(t.weight))
@@ -152,7 +153,7 @@ func (t *ticket) id() string {
 
 var ids = regexp.MustCompile(`^([A-Za-z0-9_-]{22})\.([0-9a-z]{1,11})\.([0-9]{1,5})((?:~[a-z0-9:-]{1,129})*)$`)
 
-// parseID is the reverse of id, for a permit of s.
+// parseID is the inverse of id, for a permit of s.
 func (s *Semaphore) parseID(id string) (ticket, error) {
 	m := ids.FindStringSubmatch(id)
 	if m == nil {

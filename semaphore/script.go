@@ -15,20 +15,20 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
-// script is all of lua/, joined in the order in which its functions call each other.
+// script joins all files of lua/ in an order that defines functions before their use.
 var script = redis.NewScript(func() string {
 	var b strings.Builder
 	for _, name := range []string{"begin", "serve", "acquire", "hold", "define", "run"} {
 		text, err := files.ReadFile("lua/" + name + ".lua")
 		if err != nil {
-			panic(err) // it is embedded
+			panic(err) // the files are embedded
 		}
 		b.Write(text)
 	}
 	return b.String()
 }())
 
-// The words of the script, see begin.lua and run.lua.
+// The words of the script's protocol, see begin.lua and run.lua.
 const (
 	doAcquire = "acquire"
 	doRenew   = "renew"
@@ -53,28 +53,28 @@ const (
 	sayLook = "look"
 )
 
-// An op is one operation on its way to Redis.
+// An op is one operation for Redis.
 type op struct {
 	word  string
 	names []string
-	args  []any       // between the word and the semaphores; of define and status what follows the semaphore
-	cost  int         // how much of a batch it takes besides 1
-	heard func(reply) // called once, and must not wait
+	args  []any       // between the word and the semaphores; for define and status what follows the semaphore
+	cost  int         // share of a batch in addition to 1
+	heard func(reply) // called once; must not block
 }
 
-// A reply is what Redis, or the way to it, says to an op.
+// A reply is the result of an op, or the error of sending it.
 type reply struct {
 	err    error
-	sent   time.Time // before Redis could know of the op
+	sent   time.Time // before Redis executed the op
 	word   string
-	name   string // of the semaphore in question: unknown, too_heavy, conflict
+	name   string // of the semaphore concerned: unknown, too_heavy, conflict
 	token  int64
 	lease  time.Duration
 	place  int
 	wait   time.Duration
-	soon   time.Duration // until a lease may end
-	fresh  bool          // it was not in the queue
-	values []any         // of status
+	soon   time.Duration // until the next lease may end
+	fresh  bool          // it was not in the queue before
+	values []any         // for status
 }
 
 func askFor(t *ticket, wait bool) *op {
@@ -85,7 +85,7 @@ func renewalOf(t *ticket) *op {
 	return &op{word: doRenew, names: t.names, args: []any{t.key, t.token, t.weight, t.holder}}
 }
 
-// Instead of a token, what a release gives up, see hold.lua.
+// Values for a release instead of a token; they select what is given up, see hold.lua.
 const (
 	place      = 0
 	everything = -1
@@ -102,7 +102,7 @@ func flag(b bool) int {
 	return 0
 }
 
-// runScript sends ops in one script. All has been heard when it returns.
+// runScript sends ops in one script. Every op's heard has been called when it returns.
 func (l *lane) runScript(ctx context.Context, ops []*op) {
 	verb := "PUBLISH"
 	if l.set.sharded {
@@ -134,7 +134,7 @@ func (l *lane) runScript(ctx context.Context, ops []*op) {
 	if err == nil {
 		replies, granted, err = parts(result, len(ops))
 	}
-	for i := 0; i+3 < len(granted); i += 4 { // first, for the reply to an ask may say it too
+	for i := 0; i+3 < len(granted); i += 4 { // before the replies, because the reply to an ask may report the same grant
 		key, _ := granted[i].(string)
 		name, _ := granted[i+3].(string)
 		l.granted(held{ticket{key: key, token: number(granted[i+1]), names: []string{name}}, micros(granted[i+2]), sent})
@@ -152,7 +152,7 @@ func (l *lane) runScript(ctx context.Context, ops []*op) {
 	}
 }
 
-// lookAround makes a cluster's client look where the slots are, which it would else do once a minute and not for a server that is silent.
+// lookAround makes a cluster client reload the topology. By itself it does so only once a minute, and not for an unresponsive server.
 func (l *lane) lookAround(ctx context.Context) {
 	if c, ok := l.set.rdb.(*redis.ClusterClient); ok && time.Since(l.looked) > lookAround {
 		l.looked = time.Now()
@@ -174,7 +174,7 @@ func parts(result []any, n int) (replies, granted []any, err error) {
 	return replies, granted, nil
 }
 
-// decode reads one reply, see begin.lua.
+// decode decodes one reply, see begin.lua.
 func decode(v any) reply {
 	values, _ := v.([]any)
 	if len(values) == 0 {
@@ -198,7 +198,7 @@ func decode(v any) reply {
 	return r
 }
 
-// problem is the error that a reply other than the hoped for means.
+// problem returns the error for a reply that is not a success.
 func (r *reply) problem() error {
 	switch {
 	case r.err != nil:
@@ -215,7 +215,7 @@ func (r *reply) problem() error {
 	return fmt.Errorf("%w: %.40q", errReply, r.word)
 }
 
-// An unknownError is ErrUnknown with the name.
+// An unknownError is an ErrUnknown with the name.
 type unknownError struct{ name string }
 
 func (e *unknownError) Error() string { return fmt.Sprintf("%v %q", ErrUnknown, e.name) }

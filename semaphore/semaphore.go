@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Options of a Semaphore that a program defines itself.
+// Options of a Semaphore that is defined by a program.
 type Options struct {
-	// Limit is how much weight may be held at once; 0 lets nobody in until it grows. Redis is told at the first use, and when it does not know
-	// the semaphore any more: of several programs that define one differently, the last to use it for the first time is right. See also Define.
+	// Limit is the maximum total weight of permits held at once; 0 grants nothing until it is raised. The definition is written to Redis
+	// at the first use, and again if Redis has lost it. If several programs define a semaphore differently, the last first use wins. See
+	// also Define.
 	Limit int
 	// Lease is how long a permit lasts without renewal. 0 means DefaultLease.
 	Lease time.Duration
@@ -17,18 +18,18 @@ type Options struct {
 	Namespace, Holder string
 }
 
-// A Semaphore hands out permits: never more than its limit at once, to whoever asks in whatever process. Make it with New or by a Set; it is
-// safe for concurrent use.
+// A Semaphore grants permits to callers in any number of processes, never more than its limit at once. Make it with New or Set.Semaphore;
+// it is safe for concurrent use.
 type Semaphore struct {
 	set  *Set
 	lane *lane
 	name string
 
-	own     *Definition // nil for one of a Set
-	defined atomic.Bool // Redis was told of own
+	own     *Definition // nil if made by Set.Semaphore
+	defined atomic.Bool // own was written to Redis
 }
 
-// New returns a semaphore in a Set of its own, defined by opts at its first use. rdb stays the caller's.
+// New returns a semaphore with a private Set, defined by opts at its first use. The caller closes rdb.
 func New(rdb Client, name string, opts Options) (*Semaphore, error) {
 	def := Definition{Limit: opts.Limit, Lease: opts.Lease}
 	if err := def.check(); err != nil {
@@ -54,7 +55,7 @@ func New(rdb Client, name string, opts Options) (*Semaphore, error) {
 // Name returns the semaphore's name.
 func (s *Semaphore) Name() string { return s.name }
 
-// Close ends what a semaphore made by New has started, as Set.Close does. One of a Set ends with its Set.
+// Close stops what a semaphore made by New has started, as Set.Close does. For a semaphore of a Set close the Set.
 func (s *Semaphore) Close() error {
 	if s.own == nil {
 		return nil
@@ -62,8 +63,8 @@ func (s *Semaphore) Close() error {
 	return s.set.Close()
 }
 
-// Define says what the semaphore is from now on, to all processes. A larger limit lets waiters in at once, a smaller one evicts nobody. A
-// new lease counts from the next renewal on. Nothing changes where the definition is the same.
+// Define replaces the definition of the semaphore for all processes. A higher limit admits waiters at once, a lower one evicts no holder.
+// A new lease applies from the next renewal on. An identical definition changes nothing.
 func (s *Semaphore) Define(ctx context.Context, def Definition) error {
 	if err := def.check(); err != nil {
 		return err
@@ -71,23 +72,23 @@ func (s *Semaphore) Define(ctx context.Context, def Definition) error {
 	return s.lane.define(ctx, s.name, def, false)
 }
 
-// Undefine takes the definition back: the semaphore is unknown to those who come, and holders go on until they release their permits.
+// Undefine removes the definition: new acquisitions get ErrUnknown, and holders keep their permits until they release them.
 func (s *Semaphore) Undefine(ctx context.Context) error {
 	return s.lane.define(ctx, s.name, Definition{Limit: -1}, false)
 }
 
-// Acquire waits for a permit until ctx ends, and renews it until it is released. The error is a CapacityError when ctx has ended, ErrUnknown,
-// ErrClosed, or that of Redis or of the Lookup, when nothing could be decided.
+// Acquire waits for a permit until ctx ends, and renews it until it is released. The error is a CapacityError when ctx has ended,
+// ErrUnknown, ErrClosed, or that of Redis or of the Lookup if the outcome is unknown.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	return s.AcquireWith(ctx, Request{})
 }
 
-// TryAcquire does not wait: its error is a CapacityError when there is no permit.
+// TryAcquire does not wait: the error is a CapacityError if no permit is free.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	return s.AcquireWith(ctx, Request{Try: true})
 }
 
-// AcquireWith is Acquire with all that can be asked for. ErrTooHeavy and ErrInvalid come besides.
+// AcquireWith is Acquire with all parameters. The error may also be ErrTooHeavy or ErrInvalid.
 func (s *Semaphore) AcquireWith(ctx context.Context, r Request) (*Permit, error) {
 	h, err := s.acquire(ctx, r)
 	if err != nil {
@@ -96,14 +97,14 @@ func (s *Semaphore) AcquireWith(ctx context.Context, r Request) (*Permit, error)
 	return newPermit(s.lane, h), nil
 }
 
-// A Grant is a permit that its holder renews and releases by its ID, as one outside this process does.
+// A Grant is a permit that its holder renews and releases by ID, for holders outside this process.
 type Grant struct {
 	ID    string
 	Token int64         // the fencing token
-	Lease time.Duration // from when it was asked for
+	Lease time.Duration // measured from the request
 }
 
-// Grant is AcquireWith for a permit that nothing in this process renews.
+// Grant is AcquireWith for a permit that this process does not renew.
 func (s *Semaphore) Grant(ctx context.Context, r Request) (Grant, error) {
 	h, err := s.acquire(ctx, r)
 	if err != nil {
@@ -126,7 +127,7 @@ func (s *Semaphore) acquire(ctx context.Context, r Request) (held, error) {
 	return s.lane.acquire(ctx, t, r)
 }
 
-// Renew makes the lease of the permit begin anew, and returns how long it is. ErrPermitLost says that it was over.
+// Renew restarts the lease of the permit, and returns its length. ErrPermitLost means that it had expired or was released.
 func (s *Semaphore) Renew(ctx context.Context, id string) (time.Duration, error) {
 	t, err := s.parseID(id)
 	if err != nil {
@@ -136,8 +137,8 @@ func (s *Semaphore) Renew(ctx context.Context, id string) (time.Duration, error)
 	return lease, err
 }
 
-// Release gives the permit back, whoever holds it: a Permit's context ends at once with ErrPermitLost. A permit that is over already is no
-// error. It is tried until ctx ends.
+// Release gives the permit back, whoever holds it: a Permit's context is cancelled at once with ErrPermitLost. Releasing an ended permit
+// is no error. Release retries until ctx ends.
 func (s *Semaphore) Release(ctx context.Context, id string) error {
 	t, err := s.parseID(id)
 	if err != nil {

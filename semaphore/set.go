@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// A Client is what a Set needs of a go-redis client. Retries of commands do no harm: everything can be sent twice.
+// A Client is the part of a go-redis client that a Set needs. Retries of commands are harmless, because all operations are idempotent.
 type Client interface {
 	redis.Scripter
 	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
@@ -23,21 +23,21 @@ type Client interface {
 
 // SetOptions of a Set.
 type SetOptions struct {
-	// Namespace is what all keys begin with, so that installations can share a Redis. Empty means "tidegate".
+	// Namespace is the prefix of all keys, so that installations can share a Redis. Empty means "tidegate".
 	Namespace string
-	// Holder is who holds what is acquired without a name. Empty means the host's name and the process' number.
+	// Holder is the holder's name of acquisitions without one. Empty means the host name and the process ID.
 	Holder string
-	// Lookup finds what Redis does not know. Without one a semaphore that was not defined is unknown.
+	// Lookup returns definitions that Redis does not have. If it is nil, semaphores that were not defined are unknown.
 	Lookup Lookup
 }
 
-// A Set is the semaphores of one installation as one process sees them. They share a subscription and what they send. Make it with
-// NewSet; it is safe for concurrent use. Nothing runs and nothing is sent before the first use; then Close ends what runs.
+// A Set holds the semaphores of one installation in one process. They share a subscription and batches of operations. Make it with
+// NewSet; it is safe for concurrent use. It starts nothing and sends nothing before the first use. Close stops what was started.
 type Set struct {
 	rdb     Client
 	opts    SetOptions
-	process string // names this Set among all
-	sharded bool   // pub/sub by slot, as a cluster has it
+	process string // unique ID of this Set
+	sharded bool   // sharded pub/sub, as on a cluster
 	lookups singleflight.Group
 	running sync.WaitGroup
 	listens sync.Once
@@ -45,17 +45,17 @@ type Set struct {
 	close   context.CancelFunc
 
 	mu     sync.Mutex
-	lanes  map[string]weak.Pointer[lane] // guarded by mu: by hash tag; a lane goes with the last that uses it
-	seen   map[string]lease              // guarded by mu: of semaphores that Redis has had
-	sub    *redis.PubSub                 // guarded by mu: nil before somebody waits, and on a cluster, where each lane has one
+	lanes  map[string]weak.Pointer[lane] // guarded by mu: by hash tag; a lane is freed with its last user
+	seen   map[string]lease              // guarded by mu: of semaphores seen in Redis
+	sub    *redis.PubSub                 // guarded by mu: nil before the first wait, and on a cluster, where each lane has one
 	closed bool                          // guarded by mu
 }
 
 var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
-// NewSet returns the semaphores on rdb, which stays the caller's. On a Redis Cluster it needs Redis 7 or newer for sharded pub/sub, and else
-// 6.2; set ContextTimeoutEnabled in its options, or a lost reply costs its ReadTimeout. An auto-pipelined client gains nothing: what is
-// asked at the same time travels together anyway.
+// NewSet returns a Set on rdb, which the caller closes. A Redis Cluster needs Redis 7 or newer for sharded pub/sub, a single server 6.2.
+// Set ContextTimeoutEnabled in the client's options, or a lost reply costs its ReadTimeout. Auto-pipelining brings no benefit, because
+// concurrent operations are batched anyway.
 func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 	if opts.Namespace == "" {
 		opts.Namespace = "tidegate"
@@ -75,7 +75,7 @@ func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 	}
 	if c, ok := rdb.(*redis.Client); ok && !c.Options().ContextTimeoutEnabled {
 		if t := c.Options().ReadTimeout; t <= 0 || t > patience {
-			rdb = c.WithTimeout(patience) // or one lost reply would keep all others waiting until this process is believed dead
+			rdb = c.WithTimeout(patience) // or one lost reply would delay all others until Redis considers this process dead
 		}
 	}
 	_, sharded := rdb.(*redis.ClusterClient)
@@ -84,7 +84,7 @@ func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 	return s, nil
 }
 
-// Semaphore returns the semaphore of this name, see CheckName. It sends nothing: whether there is one is known when it is used.
+// Semaphore returns the semaphore with this name, see CheckName. It sends nothing; whether the semaphore exists is checked at its use.
 func (s *Set) Semaphore(name string) (*Semaphore, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (s *Set) lane(tag string) *lane {
 	return l
 }
 
-// tidy forgets a lane that has gone. Callers make up tags, so they must not be kept for ever.
+// tidy removes a lane that has been freed. Callers choose tags, so lanes must not accumulate.
 func (s *Set) tidy(tag string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +114,8 @@ func (s *Set) tidy(tag string) {
 	}
 }
 
-// Close ends all waiting with ErrClosed and the contexts of all permits with it as the cause. Permits are not given back: who still works on
-// one keeps it until its lease ends, so release them before. Close waits for what it has started.
+// Close ends all waits with ErrClosed, and cancels the contexts of all permits with it as the cause. Permits are not given back: they
+// expire with their leases, because their work may go on, so release them first. Close waits for what the Set has started.
 func (s *Set) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -130,13 +130,13 @@ func (s *Set) Close() error {
 		l.end()
 	}
 	if sub != nil {
-		_ = sub.Close() // who reads it ends
+		_ = sub.Close() // ends its reader
 	}
 	s.running.Wait()
 	return nil
 }
 
-// all returns the lanes there are.
+// all returns the existing lanes.
 func (s *Set) all() []*lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *Set) all() []*lane {
 	return lanes
 }
 
-// keep returns sub, which Close will close, or nil if it has been called already.
+// keep returns sub, which Close will close, or nil if Close has been called.
 func (s *Set) keep(sub *redis.PubSub) *redis.PubSub {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Set) keep(sub *redis.PubSub) *redis.PubSub {
 	return sub
 }
 
-// start runs do in the background, unless the Set is closed.
+// start runs do in a goroutine, unless the Set is closed.
 func (s *Set) start(do func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,13 +176,13 @@ func (s *Set) start(do func()) bool {
 	return true
 }
 
-// A lease is the longest that a permit may still have, as far as this process knows.
+// A lease is an upper bound for the remaining time of permits, as seen by this process.
 type lease struct {
 	length time.Duration
 	until  time.Time
 }
 
-// remember keeps in mind that Redis has these, and for how long a permit of them lives, so that it is noticed when it has them no more.
+// remember records that Redis has these semaphores, and their lease, so that a later loss of Redis' data is detected.
 func (s *Set) remember(names []string, length time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
@@ -194,7 +194,7 @@ func (s *Set) remember(names []string, length time.Duration) {
 	}
 }
 
-// forgotten returns for how long nothing may be granted by a Redis that does not know name: 0 where it never did.
+// forgotten returns how long a Redis without the semaphore name must grant nothing: 0 if the semaphore never existed.
 func (s *Set) forgotten(name string, def *Definition) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,13 +208,13 @@ func (s *Set) forgotten(name string, def *Definition) time.Duration {
 	return 0
 }
 
-// restore defines a semaphore that Redis does not know, where there is a definition.
+// restore defines a semaphore that Redis does not have, if a Lookup returns its definition.
 func (s *Set) restore(ctx context.Context, name string) error {
 	_, err, _ := s.lookups.Do(name, func() (any, error) {
 		if s.opts.Lookup == nil {
 			return nil, fmt.Errorf("%w %q", ErrUnknown, name)
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupPatience) // others wait for it too
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupPatience) // other callers share this result
 		defer cancel()
 		def, err := s.opts.Lookup(ctx, name)
 		if err != nil {

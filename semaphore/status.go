@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// A Status is how a semaphore stands at one instant.
+// A Status is the state of a semaphore at one instant.
 type Status struct {
 	Name  string
 	Limit int
-	// Undefined says that the definition was taken back, and that holders go on.
+	// Undefined means that the definition was removed; holders keep their permits.
 	Undefined bool
 	Lease     time.Duration
-	Version   int           // of the definition, from 1 on
-	InUse     int           // weight held
-	Waiting   int           // how many wait
-	Quiet     time.Duration // for so long nothing is granted yet, because Redis has lost its memory
-	Held      time.Duration // how long a permit was held lately, on average; 0 is not known
+	Version   int           // of the definition, from 1
+	InUse     int           // total weight held
+	Waiting   int           // number of waiters
+	Quiet     time.Duration // time until grants resume after Redis has lost its data
+	Held      time.Duration // average holding time of recent permits; 0: unknown
 	Totals    Totals
-	Holders   []Holder // at most the first 1000, those whose lease ends first before the others
-	Waiters   []Waiter // at most the first 1000
+	Holders   []Holder // at most 1000, ordered by the end of their lease
+	Waiters   []Waiter // at most 1000
 }
 
 // Totals are counts since the semaphore was defined in this Redis.
 type Totals struct {
 	Granted   int64         // permits
-	Waited    int64         // of these, after waiting
-	WaitedFor time.Duration // all of them together
+	Waited    int64         // permits granted after waiting
+	WaitedFor time.Duration // total waiting time
 	TimedOut  int64         // waiters that gave up
 	Lost      int64         // permits whose lease ended before their release
 	Abandoned int64         // waiters whose process died
@@ -39,21 +39,21 @@ type Holder struct {
 	Holder string
 	Weight int
 	Token  int64
-	Since  time.Time // Redis' clock, as the next
+	Since  time.Time // on Redis' clock, as is Until
 	Until  time.Time // the end of its lease, unless renewed
 }
 
-// A Waiter is one who waits. The first is first in the queue.
+// A Waiter is a waiting request. The first in the list is first in the queue.
 type Waiter struct {
 	Holder string
 	Weight int
-	Since  time.Time // Redis' clock
+	Since  time.Time // on Redis' clock
 }
 
-// Status returns how the semaphore stands. ErrUnknown says that nobody has defined it, and nobody holds it.
+// Status returns the state of the semaphore. ErrUnknown means that it is not defined and has no holders.
 func (s *Semaphore) Status(ctx context.Context) (Status, error) { return s.look(ctx, listed) }
 
-// Counts is Status without the holders and the waiters, which is far cheaper where there are many.
+// Counts is Status without the holders and the waiters, which is much cheaper if there are many.
 func (s *Semaphore) Counts(ctx context.Context) (Status, error) { return s.look(ctx, 0) }
 
 const listed = 1000 // holders and waiters, each

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// A wait is a place in the queue, and those in this process who wait for it: more than one when a request was sent twice.
+// A wait is a place in the queue with its callers in this process: several if a request was sent more than once.
 type wait struct {
 	ticket ticket
-	shared bool // others may know its key
+	shared bool // other requests may use its key
 	at     *list.Element
 
 	// All guarded by the lane's mu.
 	seats    []*seat
-	failed   int           // asks that were not answered in time before it was queued
-	queued   bool          // Redis has said that it is in the queue
-	guest    bool          // its place was another process' before
-	asking   int           // asks under way
-	place    int           // when last heard of; 0: never
-	expected time.Duration // until its turn
-	over     bool          // answered, or nobody waits any more
-	left     bool          // nobody waited any more
+	failed   int           // asks that timed out before it was queued
+	queued   bool          // Redis has confirmed that it is in the queue
+	guest    bool          // the place was created by another process
+	asking   int           // asks in flight
+	place    int           // last known position; 0: none
+	expected time.Duration // estimated time until its turn
+	over     bool          // answered, or without callers
+	left     bool          // all callers have given up
 }
 
-// A seat is one who waits.
+// A seat is one waiting caller.
 type seat struct {
 	wait   *wait
-	answer chan answered // one
+	answer chan answered // capacity 1
 }
 
 type answered struct {
@@ -37,7 +37,7 @@ type answered struct {
 	err  error
 }
 
-const patient = 2 // times that a wait asks again before Redis is said to be away
+const patient = 2 // how often a wait asks again before it fails with the timeout
 
 // await waits for a permit until ctx ends.
 func (l *lane) await(ctx context.Context, t ticket, shared bool) (held, error) {
@@ -53,7 +53,7 @@ func (l *lane) await(ctx context.Context, t ticket, shared bool) (held, error) {
 	}
 }
 
-// join takes a place.
+// join adds a caller to the queue.
 func (l *lane) join(t ticket, shared bool) (*seat, error) {
 	l.mu.Lock()
 	if l.ended {
@@ -76,7 +76,7 @@ func (l *lane) join(t ticket, shared bool) (*seat, error) {
 	return s, nil
 }
 
-// quit gives up a place, unless the answer has come.
+// quit removes a caller from the queue, unless the answer has arrived.
 func (l *lane) quit(ctx context.Context, s *seat) (held, error) {
 	l.mu.Lock()
 	select {
@@ -104,14 +104,14 @@ func (l *lane) quit(ctx context.Context, s *seat) (held, error) {
 	return held{}, err
 }
 
-// remove is called with mu held.
+// remove removes w. The caller holds mu.
 func (l *lane) remove(w *wait) {
 	w.over = true
 	l.order.Remove(w.at)
 	delete(l.waits, w.ticket.key)
 }
 
-// answer is called with mu held.
+// answer passes the result to all seats of w. The caller holds mu.
 func (l *lane) answer(w *wait, h held, err error) {
 	l.remove(w)
 	for _, s := range w.seats {
@@ -119,7 +119,7 @@ func (l *lane) answer(w *wait, h held, err error) {
 	}
 }
 
-// ask returns what asks for the permit of w, for the first time or again. It is called with mu held.
+// ask returns the operation that asks for the permit of w, for the first time or again. The caller holds mu.
 func (l *lane) ask(w *wait, beat bool) *op {
 	w.asking++
 	o := askFor(&w.ticket, true)
@@ -127,17 +127,17 @@ func (l *lane) ask(w *wait, beat bool) *op {
 	return o
 }
 
-// asked hears the reply to an ask.
+// asked handles the reply to an ask.
 func (l *lane) asked(w *wait, r reply, beat bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.asking--
 	if beat && l.beat != nil && r.err == nil && r.word != isWaiting {
-		l.beat.Reset(0) // nobody had told of it: there may be more
+		l.beat.Reset(0) // no message announced it: there may be more
 	}
 	switch {
 	case w.left && r.word == isGranted:
-		l.enqueue(releaseOf(&w.ticket, abandoned(w.shared))) // it was given up meanwhile
+		l.enqueue(releaseOf(&w.ticket, abandoned(w.shared))) // all callers gave up while the ask was in flight
 	case w.over:
 	case r.word == isGranted:
 		t := w.ticket
@@ -155,13 +155,13 @@ func (l *lane) asked(w *wait, r reply, beat bool) {
 			l.beat.Reset(max(r.soon, soonest))
 		}
 	case r.err != nil && w.queued && !l.ended:
-		// It keeps its place, and asks again with the next heartbeat.
+		// It keeps its place and asks again with the next heartbeat.
 	case isTimeout(r.err) && w.failed < patient && !l.ended:
-		w.failed++ // a crowd is no outage
+		w.failed++ // overload is not an outage
 		l.enqueue(l.ask(w, false))
 	default:
 		l.answer(w, held{}, r.problem())
-		if r.err != nil { // who knows what Redis has done
+		if r.err != nil { // the outcome in Redis is unknown
 			l.enqueue(releaseOf(&w.ticket, abandoned(w.shared)))
 		}
 	}
@@ -172,8 +172,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &late) && late.Timeout()
 }
 
-// askAgain is called, with mu held, when w was in the queue and no longer is: Redis has lost its memory, or has believed this process dead.
-// So all others that wait ask again in their order.
+// askAgain is called when w was in the queue and no longer is: Redis has lost its data, or has considered this process dead. All other
+// waits ask again in their order. The caller holds mu.
 func (l *lane) askAgain(first *wait) {
 	for at := l.order.Front(); at != nil; at = at.Next() {
 		if w := at.Value.(*wait); w != first && w.queued {
@@ -183,8 +183,8 @@ func (l *lane) askAgain(first *wait) {
 	}
 }
 
-// beatNow asks again for whoever has waited longest for each semaphore, and for those who wait where another process does. So Redis knows that the process lives, what it was not told
-// for a lost message it hears now, and leases that have ended are noticed.
+// beatNow sends a heartbeat. It asks again for the first wait of each semaphore, and for waits whose place another process created. Redis
+// thereby sees that the process is alive, lost messages are made up for, and expired leases are noticed.
 func (l *lane) beatNow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +206,7 @@ func (l *lane) beatNow() {
 	}
 }
 
-// beatSoon beats now, if somebody waits.
+// beatSoon sends a heartbeat at once if there are waits.
 func (l *lane) beatSoon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,8 +215,8 @@ func (l *lane) beatSoon() {
 	}
 }
 
-// come asks again for a permit of name that is said to be there. One that nobody waits for is given up, or else its not being taken
-// would look as if the process had died.
+// come asks again for an announced permit of name. If no caller waits for it any more, the permit is given up; otherwise Redis would
+// consider the process dead.
 func (l *lane) come(key, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,7 +227,7 @@ func (l *lane) come(key, name string) {
 	}
 }
 
-// granted hears of a permit that came with the reply to something else. One that nobody waits for any more is given back.
+// granted handles a permit that came with the reply to another operation. If no caller waits for it any more, it is given back.
 func (l *lane) granted(h held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

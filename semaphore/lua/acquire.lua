@@ -1,4 +1,4 @@
--- forgo takes a waiter from all queues it is in.
+-- forgo removes a waiter from all its queues.
 local function forgo(key, all)
   for _, s in ipairs(all) do
     local e = entry(s, key)
@@ -6,8 +6,8 @@ local function forgo(key, all)
   end
 end
 
--- acquire KEY WEIGHT WAIT HOLDER SEMAPHORES…: a permit in each of the semaphores or in none. WAIT 1 queues where there is none. It may be sent
--- again, and is, by those who were told to come: who holds the permit gets it again, who waits keeps its place.
+-- acquire KEY WEIGHT WAIT HOLDER SEMAPHORES…: grants a permit in each of the semaphores or in none. With WAIT 1 it queues if none is
+-- free. It is idempotent, and is repeated after a "come" message: a holder gets its permit again, a waiter keeps its place.
 --
 -- Replies granted, token, lease · waiting or full, position, expected wait, µs until a lease may end, 1 if it was not in the queue ·
 -- unknown, too_heavy or conflict, name
@@ -15,7 +15,7 @@ local function acquire(key, weight, wait, holder, all)
   local first = all[1]
   local e = entry(first, key)
   if e and (e.weight ~= weight or e.also ~= others(all, first)) then
-    return { 'conflict', first.name } -- the other request with this id asked for something else
+    return { 'conflict', first.name } -- another request with this id has other parameters
   end
   for _, s in ipairs(all) do
     if not s.limit then
@@ -27,7 +27,7 @@ local function acquire(key, weight, wait, holder, all)
     for _, s in ipairs(all) do
       local own = entry(s, key)
       if not own or own.token ~= e.token then
-        return { 'conflict', s.name } -- a part of it was released
+        return { 'conflict', s.name } -- it was partly released
       end
       if own.process ~= process then own.before, own.process = own.process, process end
       own.claimed = false
@@ -42,7 +42,7 @@ local function acquire(key, weight, wait, holder, all)
     queued = queued and own
   end
   if not queued then
-    forgo(key, all) -- where another has believed its process dead, it starts anew
+    forgo(key, all) -- removed from a queue because its process was considered dead: queue again
     e = nil
   end
   local free = true
@@ -84,7 +84,7 @@ local function acquire(key, weight, wait, holder, all)
       place = math.max(1, (call('ZRANK', s.keys.queue, key) or s.size - 1) + 1 - s.left)
     end
     if #all > 1 and (own or fresh == 1) then
-      -- Where it is first and there is room, only another semaphore can let it in.
+      -- If it is first here and there is room, only a change in another semaphore can admit it.
       entry(s, key).called = head(s) == key and fits(s, weight) and -1 or 0
     end
     position, last = math.max(position, place), math.max(last, expected(s, place))

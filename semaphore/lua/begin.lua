@@ -1,31 +1,31 @@
--- One script does everything to the semaphores of one hash tag: the files of this folder are joined, this one first and run.lua last. It
--- carries out operations that came together, in their order, and after each it hands what became free to those who wait. What it changes it
--- keeps in Lua and writes once at the end, which makes many operations little dearer than one.
+-- One script executes all operations on the semaphores of one hash tag: the files of this folder are joined, this one first and run.lua
+-- last. It executes a batch of operations in order, and hands freed permits to waiters after each. Changes are kept in Lua and written
+-- once at the end, so that a batch costs little more than a single operation.
 --
--- KEYS     six for each semaphore, as keys.go lists them
--- ARGV[1]  the process that asks
--- ARGV[2]  what a process' channel begins with
+-- KEYS     six for each semaphore, as listed in keys.go
+-- ARGV[1]  the calling process
+-- ARGV[2]  prefix of the channel of a process
 -- ARGV[3]  PUBLISH, or SPUBLISH on a cluster
--- ARGV[4]  how many semaphores; then their names, and the operations as run.lua says
--- Times are µs of Redis' clock. A token is a number that only grows, and so is a place in a queue.
+-- ARGV[4]  number of semaphores; then their names, and the operations as in run.lua
+-- Times are µs of Redis' clock. Tokens and places in a queue are numbers that only increase.
 --
--- Replies {replies, granted}: a reply for each operation, and what else was granted to the process that asks: key, token,
--- lease and semaphore each.
--- The first word of a reply is granted, waiting, full, renewed, lost, released, defined, status, unknown, too_heavy or conflict.
+-- Replies {replies, granted}: a reply for each operation, and the other grants to waiters of the calling process: key, token, lease and
+-- semaphore each. The first word of a reply is granted, waiting, full, renewed, lost, released, defined, status, unknown, too_heavy or
+-- conflict.
 --
--- Must be atomic: whether there is room, who is first and what the next token is depends on what others do at that moment.
+-- Must be atomic: whether there is room, which waiter is first and what the next token is depend on concurrent operations.
 
 local call = redis.call
 local process, prefix, verb = ARGV[1], ARGV[2], ARGV[3]
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local CLAIM = 2000000 -- for so long is a permit kept for a waiter that was told of it, and is a process believed alive that says nothing
+local CLAIM = 2000000 -- how long a permit is reserved for a notified waiter, and how long a silent process counts as alive
 local KEEP = 60000    -- ms by which the keys outlive the longest lease
-local PAGE = 32       -- of a queue that is read
-local MOST = 500      -- waiters that are served at once: some ms of Redis' time
+local PAGE = 32       -- entries of a queue read at a time
+local MOST = 500      -- waiters served in one script: a few ms of Redis' time
 
--- A Redis that has been restarted, or a replica that took its place, may have forgotten permits. The embedded server has no run id.
+-- A restarted Redis, or a replica that took over, may have lost permits. The embedded server has no run id.
 local info = redis.pcall('INFO', 'server')
 if type(info) == 'table' and not string.find(info.err, 'is not supported', 1, true) then
   return redis.error_reply('NOPERM semaphores need the command INFO, so let the user of Redis have +info: ' .. info.err)
@@ -37,15 +37,15 @@ local FIELDS = { 'limit', 'lease', 'longest', 'longest_until', 'version', 'last'
 
 local semaphores, granted, served = {}, {}, 0
 
--- text is for numbers in texts: Lua would round them. As arguments and in replies they are whole.
+-- text formats numbers inside texts, which Lua would round. Arguments and replies keep full precision.
 local function text(n) return string.format('%.0f', n) end
 
--- ttl is how long the keys live from now on, in ms.
+-- ttl returns the time to live of the keys, in ms.
 local function ttl(s) return math.ceil(s.longest / 1000) + KEEP end
 
 local function tell(to, word) call(verb, prefix .. to, word) end
 
--- How an entry is written: all that is a number, the process, another one that has asked for the same, the other semaphores as in a
+-- Format of an entry: the numeric fields, the process, another process that has sent the same request, the other semaphores as in a
 -- permit's id, and the holder.
 local FORMAT, PATTERN = '%d %.0f %.0f %d %d %.0f %s %s %s %s', '^(%d+) (%d+) (%d+) (%d) (%d) (%-?%d+) (%S+) (%S*) (%S*) (.*)$'
 
@@ -62,7 +62,7 @@ local function read(packed)
   }
 end
 
--- An entry is what is known of a permit, or of one who waits for it (then its token is 0), by its key.
+-- An entry is the data of a permit, or of a waiter (token 0), by its key.
 local function entry(s, key)
   local e = s.entries[key]
   if e == nil then
@@ -75,14 +75,14 @@ end
 
 local function write(s, key, e) s.entries[key], s.dirty[key] = e, true end
 
--- hold makes key a holder until ends. To add what it weighs to what is used is the caller's.
+-- hold makes key a holder until ends. The caller adds its weight to the total in use.
 local function hold(s, key, e, ends)
   s.ends[key] = ends
   write(s, key, e)
   if e.weight > 1 then s.weighs[key] = e.weight end
 end
 
--- drop takes key from the holders.
+-- drop removes key from the holders.
 local function drop(s, key, e)
   s.ends[key] = false
   s.used = s.used - e.weight
@@ -90,7 +90,7 @@ local function drop(s, key, e)
   if e.weight > 1 then s.weighs[key] = false end
 end
 
--- quit takes key from the queue. What becomes of its entry is the caller's.
+-- quit removes key from the queue. The caller handles its entry.
 local function quit(s, key)
   s.size, s.left = s.size - 1, s.left + 1
   s.gone[key], s.places[key] = true, false
@@ -101,7 +101,7 @@ local function leave(s, key)
   write(s, key, false)
 end
 
--- head returns who is first in the queue: first those whom Redis has, then those who have joined just now.
+-- head returns the first waiter in the queue: stored ones come before those added in this script.
 local function head(s)
   while true do
     local key = s.line[s.front]
@@ -131,7 +131,7 @@ local function alive(s, e)
   return heard
 end
 
--- expire drops those whose lease has ended, or who were handed a permit and did not come for it.
+-- expire removes holders whose lease has ended, or who did not claim their permit in time.
 local function expire(s)
   for _, key in ipairs(call('ZRANGEBYSCORE', s.keys.holders, '-inf', now, 'LIMIT', 0, 1000)) do
     local e = entry(s, key) or { weight = 1 }
@@ -144,7 +144,7 @@ local function expire(s)
   end
 end
 
--- begin forgets what was kept in Lua.
+-- begin resets the state kept in Lua.
 local function begin(s)
   s.entries, s.dirty, s.ends, s.places, s.gone, s.joined, s.line, s.weighs = {}, {}, {}, {}, {}, {}, {}, {}
   s.front, s.read, s.left = 1, 0, 0
@@ -172,7 +172,7 @@ local function open(i)
     s.run, s.broke, s.quiet = run, now, now + s.longest
   end
   begin(s)
-  -- The truth is who stands among the holders. What they weigh is counted anew each time, so nothing can drift from it.
+  -- The holders are authoritative. Their weights are summed each time, so the total cannot drift.
   s.used = call('ZCARD', s.keys.holders)
   if s.used > 0 then
     for _, weight in ipairs(call('HVALS', s.keys.weights)) do s.used = s.used + weight - 1 end
@@ -181,17 +181,17 @@ local function open(i)
   return s
 end
 
--- enlist notes that the process lives and waits.
+-- enlist records that the process is alive and waiting.
 local function enlist(s)
   if s.alive[process] then return end
   s.alive[process] = true
   if call('ZADD', s.keys.processes, now, process) == 1 then
     call('ZREMRANGEBYSCORE', s.keys.processes, '-inf', now - CLAIM)
-    call('ZREMRANGEBYSCORE', s.keys.processes, now + CLAIM, '+inf') -- the clock has stepped back
+    call('ZREMRANGEBYSCORE', s.keys.processes, now + CLAIM, '+inf') -- the clock was set back
   end
 end
 
--- many calls a command with all these, in parts that fit Lua's stack. What is added to lives for ms more.
+-- many calls a command with all these arguments, in chunks that fit Lua's stack, and sets the key's TTL to ms, if given.
 local function many(command, key, args, ms)
   for i = 1, #args, 1000 do call(command, key, unpack(args, i, math.min(i + 999, #args))) end
   if ms and #args > 0 then call('PEXPIRE', key, ms) end
@@ -208,7 +208,7 @@ local function split(changes, add, remove)
   return add, remove
 end
 
--- flush writes what has changed.
+-- flush writes the changes to Redis.
 local function flush(s)
   local add, remove = split(s.ends, {}, {})
   many('ZREM', s.keys.holders, remove)
@@ -237,7 +237,7 @@ local function flush(s)
   end
   many('HDEL', s.keys.weights, without)
   many('HSET', s.keys.weights, weights, ttl(s))
-  if s.alive[process] then -- it waits
+  if s.alive[process] then -- it has waiters
     for _, key in ipairs({ 'entries', 'queue', 'processes' }) do call('PEXPIRE', s.keys[key], ttl(s)) end
   end
   if s.run then
@@ -250,9 +250,9 @@ local function flush(s)
   end
 end
 
--- join puts key at the end of the queue.
+-- join appends key to the queue.
 local function join(s, key, e, place)
-  if s.gone[key] then -- it has just left, from another place
+  if s.gone[key] then -- it has just left another place
     flush(s)
     begin(s)
   end

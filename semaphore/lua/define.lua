@@ -1,6 +1,6 @@
--- define SEMAPHORE LIMIT LEASE FORGOTTEN ABSENT: what the semaphore is from now on; ABSENT 1 changes one that is defined in nothing. LIMIT -1
--- takes the definition back: holders go on, nobody else comes in. FORGOTTEN is for how long there may be permits of which a Redis that does not know
--- the semaphore has forgotten; 0: there never was one.
+-- define SEMAPHORE LIMIT LEASE FORGOTTEN ABSENT: sets the definition; with ABSENT 1 only if there is none. LIMIT -1 removes it: holders
+-- keep their permits, and no others are granted. FORGOTTEN is how long permits may exist that Redis has lost together with the semaphore;
+-- 0 if there was none.
 --
 -- Replies defined, version
 local function define(s, limit, lease, forgotten, absent)
@@ -16,7 +16,7 @@ local function define(s, limit, lease, forgotten, absent)
       if forgotten > 0 then s.broke, s.quiet = now, now + forgotten end
     end
     if lease < s.longest then
-      s.longest_until = math.max(s.longest_until, now + s.longest) -- by then all permits have been renewed for less
+      s.longest_until = math.max(s.longest_until, now + s.longest) -- by then all permits have been renewed with the shorter lease
     else
       s.longest, s.longest_until = lease, 0
     end
@@ -26,7 +26,7 @@ local function define(s, limit, lease, forgotten, absent)
   return { 'defined', s.version }
 end
 
--- entries_of returns key and entry of each of these, as far as there are any.
+-- entries_of returns the key and entry of each of these keys that has one.
 local function entries_of(s, keys)
   local packed, found = #keys > 0 and call('HMGET', s.keys.entries, unpack(keys)) or {}, {}
   for i, key in ipairs(keys) do
@@ -35,11 +35,11 @@ local function entries_of(s, keys)
   return found
 end
 
--- status SEMAPHORE LIST: what there is to be seen of it, with at most LIST holders and as many waiters, the first ones.
+-- status SEMAPHORE LIST: returns the state, with at most LIST holders and LIST waiters, the first ones.
 --
--- Replies status, limit or -1, lease, version, weight held, how many wait, mean time held, µs of no grants to come, counts of granted, waited, waited_us,
--- timed_out, lost and abandoned; a list of holders (key, token, weight, holder, since, lease end, also each); one of waiters (key, weight,
--- holder, since each).
+-- Replies status, limit or -1, lease, version, weight held, number of waiters, mean holding time, µs until grants resume, counts of
+-- granted, waited, waited_us, timed_out, lost and abandoned; a list of holders (key, token, weight, holder, since, lease end, also each);
+-- one of waiters (key, weight, holder, since each).
 local function status(s, list)
   local counts, holders, waiters = {}, {}, {}
   for i, name in ipairs({ 'granted', 'waited', 'waited_us', 'timed_out', 'lost', 'abandoned' }) do counts[i] = s[name] end

@@ -1,5 +1,5 @@
--- renew KEY TOKEN WEIGHT HOLDER SEMAPHORES…: another lease from now on, as they are defined now. A permit that Redis has forgotten with its
--- memory registers again, for as long as nobody else is granted any, and where it has room.
+-- renew KEY TOKEN WEIGHT HOLDER SEMAPHORES…: starts a new lease, by the current definitions. After Redis has lost its data, a permit
+-- registers again while grants are paused, if there is room.
 --
 -- Replies renewed, lease · lost · unknown, name
 local function renew(key, token, weight, holder, all)
@@ -15,7 +15,7 @@ local function renew(key, token, weight, holder, all)
   for i, s in ipairs(all) do
     local e = known[i]
     if lost then
-      if e then drop(s, key, e) end -- it holds all or none
+      if e then drop(s, key, e) end -- it holds all semaphores or none
     else
       if not e then
         e = { weight = weight, since = now, token = token, process = process, holder = holder, also = others(all, s) }
@@ -28,8 +28,8 @@ local function renew(key, token, weight, holder, all)
   return lost and { 'lost' } or { 'renewed', lease }
 end
 
--- release KEY TOKEN SEMAPHORES…: gives a permit back. TOKEN 0 gives up waiting, and a permit that was handed over and not yet taken; -1
--- gives up whatever the process has under this key, which nobody else can know.
+-- release KEY TOKEN SEMAPHORES…: gives a permit back. TOKEN 0 gives up a place in the queue, or a permit that was handed over and not yet
+-- claimed; -1 gives up everything that the process has under this key, which is unique to the request.
 --
 -- Replies released, 1 if there was something to release
 local function release(key, token, all)
@@ -41,7 +41,7 @@ local function release(key, token, all)
       if e.before == process then
         e.before = false
         write(s, key, e)
-      elseif e.process == process and e.before then -- another one waits for the same
+      elseif e.process == process and e.before then -- another process waits with the same request
         e.process, e.before = e.before, false
         write(s, key, e)
       elseif e.process == process then
@@ -52,7 +52,7 @@ local function release(key, token, all)
       drop(s, key, e)
       found = 1
       if token > 0 then s.hold = s.hold == 0 and now - e.since or s.hold * 0.9 + (now - e.since) * 0.1 end
-      for _, holder in ipairs({ e.process, e.before }) do -- two, when the request was sent twice
+      for _, holder in ipairs({ e.process, e.before }) do -- two if the request was sent by two processes
         if holder and holder ~= process then tell(holder, 'lost ' .. key .. ' ' .. text(e.token) .. ' ' .. s.name) end
       end
     end

@@ -1,5 +1,5 @@
--- number returns the next token, or place in the queue, of several semaphores at once: larger than any before in each of them. It follows the
--- clock, so that it grows across a loss of Redis' memory too.
+-- number returns the next token, or place in the queue, for several semaphores: larger than all earlier ones in each of them. It follows
+-- the clock, so that it also increases after Redis has lost its data.
 local function number(all)
   local n = now
   for _, s in ipairs(all) do n = math.max(n, s.last + 1) end
@@ -7,7 +7,7 @@ local function number(all)
   return n
 end
 
--- others are the names of all semaphores but s, as a permit's id has them.
+-- others returns the names of all semaphores except s, in the format of a permit's id.
 local function others(all, s)
   local names = ''
   for _, other in ipairs(all) do
@@ -16,14 +16,15 @@ local function others(all, s)
   return names
 end
 
--- shortest is the lease of a permit of all these.
+-- shortest returns the lease of a permit of all these semaphores.
 local function shortest(all)
   local lease = all[1].lease
   for _, s in ipairs(all) do lease = math.min(lease, s.lease) end
   return lease
 end
 
--- grant makes key a holder of all these, until the shortest of their leases ends, or for a claim until it is taken.
+-- grant makes key a holder of all these semaphores, until the shortest of their leases ends, or until the end of the claim time if
+-- unclaimed.
 local function grant(all, key, e)
   local token, since, lease = number(all), e.since or now, shortest(all)
   for _, s in ipairs(all) do
@@ -37,13 +38,13 @@ local function grant(all, key, e)
       s.waited, s.waited_us = s.waited + 1, s.waited_us + now - since
     end
   end
-  if e.before then tell(e.before, 'come ' .. key .. ' ' .. all[1].name) end -- it may wait for the same
+  if e.before then tell(e.before, 'come ' .. key .. ' ' .. all[1].name) end -- it may wait with the same request
   return token, lease
 end
 
 local function fits(s, weight) return now >= s.quiet and s.used + weight <= s.limit end
 
--- serve hands what is free to those who wait, first in first out. Nobody passes the first one, however much it asks for.
+-- serve hands free permits to waiters in FIFO order. No waiter overtakes the first one, whatever its weight.
 local function serve(s)
   while s.limit do
     local key = head(s)
@@ -53,7 +54,7 @@ local function serve(s)
     local heavy = not dead and e.weight > s.limit and s.limit > 0
     if not dead and not heavy and not fits(s, e.weight) then return end
     if served >= MOST then
-      if served == MOST and e then tell(e.process, 'look ' .. s.name) end -- the next script goes on
+      if served == MOST and e then tell(e.process, 'look ' .. s.name) end -- the next script continues
       served = MOST + 1
       return
     end
@@ -62,7 +63,7 @@ local function serve(s)
       leave(s, key)
       s.abandoned = s.abandoned + 1
     elseif heavy then
-      leave(s, key) -- the limit has shrunk; it asks again, and is told
+      leave(s, key) -- the limit was lowered; it asks again and gets the error
       tell(e.process, 'come ' .. key .. ' ' .. s.name)
     elseif not e.multi then
       quit(s, key)
@@ -70,33 +71,33 @@ local function serve(s)
       local token, lease = grant({ s }, key, e)
       if e.claimed then
         tell(e.process, 'come ' .. key .. ' ' .. s.name)
-      else -- its process is the one that asks, and so reads the reply
+      else -- its process is the caller and reads the reply
         granted[#granted + 1] = key
         granted[#granted + 1] = token
         granted[#granted + 1] = lease
         granted[#granted + 1] = s.name
       end
     elseif e.called == 0 then
-      -- It waits for other semaphores too, whose keys are not at hand: it is called to ask again itself.
+      -- It waits for other semaphores too, whose keys are not in this script: notify it to ask again.
       e.called = now
       write(s, key, e)
       return tell(e.process, 'come ' .. key .. ' ' .. s.name)
     elseif e.called < 0 or now - e.called < CLAIM then
-      return -- it is held up elsewhere, or on its way
+      return -- blocked by another semaphore, or about to ask
     else
-      leave(s, key) -- it did not come
+      leave(s, key) -- it did not ask in time
       s.abandoned = s.abandoned + 1
     end
   end
 end
 
--- expected is about how long until the place n of a queue is served, as long as permits have been held lately; 0 is not known.
+-- expected estimates the time until position n of a queue is served, from recent holding times; 0 is unknown.
 local function expected(s, n)
   if now < s.quiet then return s.quiet - now end
   return s.limit > 0 and math.ceil(s.hold * n / s.limit) or 0
 end
 
--- next_change is in how many µs a lease may end, or grants begin.
+-- next_change returns the µs until a lease may end, or until grants resume.
 local function next_change(s)
   if now < s.quiet then return s.quiet - now end
   if not s.next then

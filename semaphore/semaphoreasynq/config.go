@@ -10,9 +10,9 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// Config returns cfg with what a server needs whose tasks Limit puts back: that is no failure, costs no retry and is no matter for the
-// ErrorHandler, and they come back when they should. What cfg says of all other errors holds. Delayed tasks are looked at every second, where cfg
-// says nothing, instead of every five.
+// Config returns cfg adapted to Limit: a task that Limit puts back does not count as a failure, uses no retry, does not reach the
+// ErrorHandler, and is retried after the delay that Limit chose. Other errors are handled as cfg defines. Delayed tasks are checked every
+// second instead of every five, unless cfg sets an interval.
 func Config(cfg asynq.Config) asynq.Config {
 	isFailure, delay, handler := cfg.IsFailure, cfg.RetryDelayFunc, cfg.ErrorHandler
 	cfg.IsFailure = func(err error) bool {
@@ -44,23 +44,23 @@ func Config(cfg asynq.Config) asynq.Config {
 	return cfg
 }
 
-// IsPutBack tells whether a handler's error is that of Limit, which puts the task back: it got no permit, or has lost it.
+// IsPutBack reports whether a handler's error means that Limit has put the task back: it got no permit, or has lost it.
 func IsPutBack(err error) bool {
 	var back *putBack
 	return errors.As(err, &back)
 }
 
-// putBack is the error of a task that shall come again at no cost.
+// putBack is the error of a task that is to be retried without using a retry.
 type putBack struct {
 	err   error
 	delay time.Duration
 }
 
-// Error begins with words that wake.lua looks for.
+// Error begins with the words that wake.lua looks for.
 func (e *putBack) Error() string {
 	return fmt.Sprintf("semaphoreasynq: put back for %v: %v", e.delay.Round(time.Millisecond), e.err)
 }
 func (e *putBack) Unwrap() error { return e.err }
 
-// jitter makes a time up to a half longer, so that those who were put back together do not come back together.
+// jitter extends d by a random time of up to a half, so that tasks put back together do not return together.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }

@@ -15,38 +15,39 @@ import (
 
 // Options of LimitWith.
 type Options struct {
-	// Queue is the Redis of Asynq. With it a permit that is given back in this process wakes the task that was put back first, which then comes
-	// before all that are pending. nil lets tasks come by themselves: their time is counted in seconds, so permits lie idle as long.
+	// Queue is the Redis client of Asynq's queues. If set, a permit released in this process wakes the task that was put back first,
+	// which then runs before all pending ones. With nil, tasks return only when their delay ends; delays are whole seconds, so permits
+	// may stay idle that long.
 	Queue redis.Scripter
-	// Types are the types of the tasks that need a permit. None means all.
+	// Types are the task types that need a permit. Empty means all.
 	Types []string
 	// Wait is how long a task waits in its worker before it is put back. 0 means 50 ms.
 	Wait time.Duration
-	// Stay is how many tasks of this process may wait in their workers until they have a permit, for at most a quarter of their timeout, instead of
-	// being put back. They stand in the semaphore's queue with all others, so that a permit reaches them at once wherever it was freed, and
-	// nobody overtakes them. Each takes a slot of the server's Concurrency, and a server that stops waits for it, unless its BaseContext
-	// ends. 0 means none.
+	// Stay is how many tasks of this process may wait for a permit in their workers, for at most a quarter of their timeout, instead of
+	// being put back. They are in the semaphore's queue with all other callers, so that a freed permit reaches them at once and no later
+	// caller overtakes them. Each occupies a slot of the server's Concurrency, and a server that shuts down waits for them, unless its
+	// BaseContext ends. 0 means none.
 	Stay int
-	// Request says what a task takes: its weight, other semaphores besides, the name by which it is listed. ID and Try are not looked at, for
-	// two runs must never share a permit. An error is the task's. nil takes one permit in the name of the task.
+	// Request returns what a task acquires: the weight, other semaphores, the holder's name. ID and Try are ignored, because two runs
+	// must never share a permit. An error fails the task. nil acquires one permit in the name of the task.
 	Request func(context.Context, *asynq.Task) (semaphore.Request, error)
 }
 
 const (
 	defaultWait = 50 * time.Millisecond
-	// A task without retries stops waiting so long before its deadline, to say why.
+	// A task without retries stops waiting this long before its deadline, to return an error that states the reason.
 	farewell = 100 * time.Millisecond
-	staying  = 4           // that part of the time until its deadline is what a task stays at most
-	outage   = time.Second // between two tries to get a permit when nothing can be decided
+	staying  = 4           // a staying task waits at most this fraction of the time until its deadline
+	outage   = time.Second // between two attempts to acquire while the semaphore's Redis fails
 )
 
-// Limit lets tasks of these types run when they have a permit of sem, and all others at once. No types means all. It needs a server with
-// Config. For queue see Options.Queue.
+// Limit makes tasks of these types wait for a permit of sem; other tasks run at once. No types means all. The server needs Config. For
+// queue see Options.Queue.
 func Limit(sem *semaphore.Semaphore, queue redis.Scripter, types ...string) asynq.MiddlewareFunc {
 	return LimitWith(sem, Options{Queue: queue, Types: types})
 }
 
-// LimitWith is Limit with all that can be asked for.
+// LimitWith is Limit with all options.
 func LimitWith(sem *semaphore.Semaphore, opts Options) asynq.MiddlewareFunc {
 	if opts.Wait <= 0 {
 		opts.Wait = defaultWait
@@ -74,7 +75,7 @@ func inItsName(ctx context.Context, t *asynq.Task) (semaphore.Request, error) {
 type limiter struct {
 	sem  *semaphore.Semaphore
 	opts Options
-	stay chan struct{} // one for each task that stays
+	stay chan struct{} // one element for each staying task
 	line *line
 }
 
@@ -83,7 +84,7 @@ func (l *limiter) process(ctx context.Context, t *asynq.Task, next asynq.Handler
 	if err != nil {
 		return err
 	}
-	req.ID, req.Try = "", false // each run has a permit of its own
+	req.ID, req.Try = "", false // each run gets a separate permit
 	retried, _ := asynq.GetRetryCount(ctx)
 	most, _ := asynq.GetMaxRetry(ctx)
 	for {
@@ -106,7 +107,7 @@ func (l *limiter) process(ctx context.Context, t *asynq.Task, next asynq.Handler
 	}
 }
 
-// acquire waits a moment. Without a permit its error puts the task back.
+// acquire waits for a permit for a short time. If it gets none, its error puts the task back.
 func (l *limiter) acquire(ctx context.Context, req semaphore.Request) (*semaphore.Permit, error) {
 	id := idOf(ctx)
 	waiting, cancel := l.waiting(ctx, l.line.came(id))
@@ -119,16 +120,16 @@ func (l *limiter) acquire(ctx context.Context, req semaphore.Request) (*semaphor
 		return permit, nil
 	case errors.Is(err, semaphore.ErrInvalid):
 		l.line.leave(id)
-		return nil, err // whose fault this is, waiting does not mend it
+		return nil, err // waiting does not help, whatever the cause
 	case ctx.Err() != nil:
-		return nil, err // Asynq knows
+		return nil, err // the task was cancelled or timed out: Asynq handles it
 	case !errors.As(err, &full):
-		full = &semaphore.CapacityError{} // nobody knows: they come one after the other, as if there were no permit
+		full = &semaphore.CapacityError{} // unknown outcome: put back as if there were no permit, so that the tasks return one by one
 	}
 	return nil, &putBack{err, l.line.join(id, full, time.Now())}
 }
 
-// waiting returns the context in which to wait for a permit.
+// waiting returns the context for waiting for a permit.
 func (l *limiter) waiting(ctx context.Context, known bool) (context.Context, context.CancelFunc) {
 	select {
 	case l.stay <- struct{}{}:
@@ -141,12 +142,12 @@ func (l *limiter) waiting(ctx context.Context, known bool) (context.Context, con
 	}
 	wait := l.opts.Wait
 	if !known && l.line.len() > 0 {
-		wait /= 10 // where many are put back, those that come for the first time should not take the worker's time
+		wait /= 10 // with many tasks put back, new ones should not occupy a worker for long
 	}
 	return context.WithTimeout(ctx, wait)
 }
 
-// await waits for as long as the task may take. Its error ends the task.
+// await waits for a permit until shortly before the task's deadline. Its error ends the task.
 func (l *limiter) await(ctx context.Context, req semaphore.Request) (*semaphore.Permit, error) {
 	waiting, cancel := ctx, context.CancelFunc(func() {})
 	if end, ok := ctx.Deadline(); ok {
@@ -174,7 +175,7 @@ func (l *limiter) await(ctx context.Context, req semaphore.Request) (*semaphore.
 // run calls next while the permit is held.
 func (l *limiter) run(ctx context.Context, t *asynq.Task, permit *semaphore.Permit, next asynq.Handler) (lost bool, err error) {
 	defer func() {
-		// What cannot be given back ends with its lease.
+		// A permit that cannot be released ends with its lease.
 		if permit.Release() == nil && l.opts.Queue != nil {
 			l.wake(ctx)
 		}
@@ -187,7 +188,7 @@ func (l *limiter) run(ctx context.Context, t *asynq.Task, permit *semaphore.Perm
 
 type permitKey struct{}
 
-// PermitOf returns the permit under which the handler of this context runs, whose Token fences what it writes; nil if there is none.
+// PermitOf returns the permit of the handler that runs under ctx, whose Token fences its writes; nil if there is none.
 func PermitOf(ctx context.Context) *semaphore.Permit {
 	permit, _ := ctx.Value(permitKey{}).(*semaphore.Permit)
 	return permit

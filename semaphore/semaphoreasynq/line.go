@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	soonest   = time.Second     // until a task comes back: Asynq counts in seconds
-	latest    = 2 * time.Minute // should the guess be wrong
-	onItsWay  = time.Second     // is a task that was woken
-	missing   = 5 * time.Second // after it should have come back, a task is believed to have come to another process
-	forgotten = time.Minute     // or to be done
-	lineRoom  = 10_000          // more are put back, but not remembered
+	soonest   = time.Second     // minimum delay of a task: Asynq's unit is one second
+	latest    = 2 * time.Minute // maximum delay, in case the estimate is wrong
+	onItsWay  = time.Second     // how long a woken task may take to arrive
+	missing   = 5 * time.Second // overdue by this long, a task is assumed to be in another process
+	forgotten = time.Minute     // overdue by this long, it is assumed to be done
+	lineRoom  = 10_000          // tasks beyond this number are put back but not remembered
 )
 
-// A line remembers the tasks that this process has put back, in the order in which they first came. Others may have put back the same ones
-// later, or done them: it is about right, and never decides who gets a permit.
+// A line remembers the tasks that this process has put back, in order of first arrival. Other processes may have put back the same tasks
+// later, or completed them: the order is approximate, and never decides which task gets a permit.
 type line struct {
 	mu    sync.Mutex
 	order *list.List               // guarded by mu: of *away
 	tasks map[taskID]*list.Element // guarded by mu
-	each  time.Duration            // guarded by mu: that a place in the semaphore's queue took lately; 0 is not known
+	each  time.Duration            // guarded by mu: recent time per position of the semaphore's queue; 0: unknown
 }
 
 type taskID struct{ queue, id string }
@@ -40,8 +40,8 @@ func idOf(ctx context.Context) taskID {
 // away is a task that was put back.
 type away struct {
 	id    taskID
-	back  time.Time // when it should be
-	woken time.Time // zero: not
+	back  time.Time // expected return
+	woken time.Time // zero: not woken
 	tries int
 }
 
@@ -55,7 +55,7 @@ func (l *line) len() int {
 	return l.order.Len()
 }
 
-// came notes that a task is here again, and returns false for one that is not in the line.
+// came records that a task has returned, and returns false for a task that is not in the line.
 func (l *line) came(id taskID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *line) came(id taskID) bool {
 	return at != nil
 }
 
-// leave takes a task out of the line.
+// leave removes a task from the line.
 func (l *line) leave(id taskID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,13 +75,13 @@ func (l *line) leave(id taskID) {
 	}
 }
 
-// remove is called with mu held.
+// remove removes at. The caller holds mu.
 func (l *line) remove(at *list.Element) {
 	l.order.Remove(at)
 	delete(l.tasks, at.Value.(*away).id)
 }
 
-// join gives a task its place, unless it has one, and returns for how long it should be away.
+// join adds a task to the line unless it is in it, and returns how long it should be away.
 func (l *line) join(id taskID, full *semaphore.CapacityError, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +103,7 @@ func (l *line) join(id taskID, full *semaphore.CapacityError, now time.Time) tim
 		}
 	}
 	expected := l.each * time.Duration(ahead)
-	if at != nil && l.each == 0 { // of the first permits none was given back yet
+	if at != nil && l.each == 0 { // no permit has been released yet
 		expected = soonest << min(at.Value.(*away).tries, 10)
 	}
 	delay := jitter(min(max(expected, soonest), latest))
@@ -114,7 +114,7 @@ func (l *line) join(id taskID, full *semaphore.CapacityError, now time.Time) tim
 	return delay
 }
 
-// next returns the first tasks of the line that are not awake, of one queue.
+// next returns the first tasks of the line that have not been woken, all of one queue.
 func (l *line) next(most int, now time.Time) (ids []taskID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *line) next(most int, now time.Time) (ids []taskID) {
 	return ids
 }
 
-// wake notes that a task was woken.
+// wake records that a task was woken.
 func (l *line) wake(id taskID, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

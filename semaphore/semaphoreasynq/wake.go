@@ -14,11 +14,11 @@ var wakeText string
 var wakeScript = redis.NewScript(wakeText)
 
 const (
-	atOnce   = 20          // tasks are looked at to wake one
-	patience = time.Second // with Asynq's Redis
+	atOnce   = 20          // candidates examined to wake one task
+	patience = time.Second // timeout for Asynq's Redis
 )
 
-// wake wakes the task that is longest in the line and not awake. That nobody was woken is no error: tasks come by themselves.
+// wake wakes the first task in the line that has not been woken. If none can be woken, the tasks return when their delay ends.
 func (l *limiter) wake(ctx context.Context) {
 	now := time.Now()
 	ids := l.line.next(atOnce, now)
@@ -27,7 +27,8 @@ func (l *limiter) wake(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	// Asynq's own keys, as in its internal/base. Its Inspector has RunTask, which would also run what is done, archived or scheduled.
+	// Asynq's own keys, as in its internal/base. RunTask of its Inspector is unsuitable: it would also run completed, archived or
+	// scheduled tasks.
 	prefix := "asynq:{" + ids[0].queue + "}:"
 	keys, args := []string{prefix + "retry", prefix + "pending"}, []any{now.UnixNano()}
 	for _, id := range ids {

@@ -1,16 +1,18 @@
--- Makes the first task that Asynq keeps for a retry pending, before all others: it came before them.
+-- Makes the first of the given tasks that Asynq holds for a retry pending, ahead of all other pending tasks, because it arrived before
+-- them.
 --
--- KEYS[1]  ZSET asynq:{QUEUE}:retry, by when they are due, s
+-- KEYS[1]  ZSET asynq:{QUEUE}:retry, by due time, s
 -- KEYS[2]  LIST asynq:{QUEUE}:pending, the next one last
--- KEYS[3…] HASH asynq:{QUEUE}:t:ID, a task each
+-- KEYS[3…] HASH asynq:{QUEUE}:t:ID, one for each task
 -- ARGV[1]  now, ns
 -- ARGV[2…] their ids
 --
--- Replies a word for each until one was woken: woken · busy, pending or in work · gone, done, given up, or failed in another process
+-- Replies a word for each task until one was woken: woken · busy: pending or running · gone: completed, archived, or failed in another
+-- process
 --
--- A failure keeps the delay that it got. What it was is told by the error, which stands as it is in Asynq's message.
+-- A task that failed keeps its retry delay. The cause is read from the error, which is stored verbatim in Asynq's message.
 --
--- Must be atomic: a task that is done meanwhile would be done again.
+-- Must be atomic: a task that completes concurrently would run again.
 local put_back = 'semaphoreasynq: put back for '
 local function waits(task)
   return string.find(redis.call('HGET', task, 'msg') or '', put_back, 1, true)

@@ -13,23 +13,23 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// Config of LimitWith. The zero value waits for nothing and takes one permit.
+// Config of LimitWith. With the zero value requests do not wait and take one permit.
 type Config struct {
-	// Wait is how long a request waits for its permit. 0 and less mean not at all.
+	// Wait is how long a request waits for its permit. 0 or less means not at all.
 	Wait time.Duration
-	// Request says what a request takes: its weight, other semaphores besides, such as one of its tenant, and the name by which it is listed.
-	// ID and Try are not looked at, for two requests must never share a permit. An error goes to Echo's error handler. nil takes one permit.
+	// Request returns what a request acquires: the weight, other semaphores, such as one for its tenant, and the holder's name. ID and
+	// Try are ignored, because two requests must never share a permit. An error goes to Echo's error handler. nil acquires one permit.
 	Request func(echo.Context) (semaphore.Request, error)
-	// Refuse answers a request that got no permit. nil means the package's function of that name.
+	// Refuse answers a request that got no permit. nil means the package's function Refuse.
 	Refuse func(echo.Context, *semaphore.CapacityError) error
 }
 
-// Limit lets a request into the handler when it has a permit of sem, for which it waits so long at most.
+// Limit passes a request to the handler when it has a permit of sem, for which it waits at most the given time.
 func Limit(sem *semaphore.Semaphore, wait time.Duration) echo.MiddlewareFunc {
 	return LimitWith(sem, Config{Wait: wait})
 }
 
-// LimitWith is Limit with all that can be asked for.
+// LimitWith is Limit with all options.
 func LimitWith(sem *semaphore.Semaphore, cfg Config) echo.MiddlewareFunc {
 	if cfg.Request == nil {
 		cfg.Request = func(echo.Context) (semaphore.Request, error) { return semaphore.Request{}, nil }
@@ -49,7 +49,7 @@ func LimitWith(sem *semaphore.Semaphore, cfg Config) echo.MiddlewareFunc {
 			case errors.As(err, &full):
 				return cfg.Refuse(c, full)
 			case errors.Is(err, semaphore.ErrInvalid):
-				return err // of the program, not of the moment
+				return err // an error in the program, not a temporary one
 			case err != nil:
 				return unavailable(c, err)
 			}
@@ -70,13 +70,13 @@ func acquire(ctx context.Context, sem *semaphore.Semaphore, req semaphore.Reques
 
 // run calls next while the permit is held.
 func run(c echo.Context, permit *semaphore.Permit, next echo.HandlerFunc) error {
-	// The answer may be sent already, and the caller cannot help it: what was not given back ends with its lease.
+	// The response may have been sent, and the client cannot do anything about an error: the permit then ends with its lease.
 	defer func() { _ = permit.Release() }()
 	r := c.Request()
 	ctx, cancel := permit.Under(context.WithValue(r.Context(), permitKey{}, permit))
 	defer cancel()
 	c.SetRequest(r.WithContext(ctx))
-	defer c.SetRequest(r) // others that come after look at a context that has not ended
+	defer c.SetRequest(r) // middleware that runs later needs a context that has not ended
 	err := next(c)
 	if lost := context.Cause(permit.Context()); err != nil && lost != nil && !c.Response().Committed {
 		return unavailable(c, errors.Join(lost, err))
@@ -86,7 +86,7 @@ func run(c echo.Context, permit *semaphore.Permit, next echo.HandlerFunc) error 
 
 type permitKey struct{}
 
-// PermitOf returns the permit that the request of this context holds, whose Token fences what the handler writes; nil if it holds none.
+// PermitOf returns the permit of the request with this context, whose Token fences the handler's writes; nil if it has none.
 func PermitOf(ctx context.Context) *semaphore.Permit {
 	permit, _ := ctx.Value(permitKey{}).(*semaphore.Permit)
 	return permit
