@@ -13,20 +13,21 @@ import (
 	"github.com/tidegate/tidegate/captcha"
 )
 
-// Reserve decides an attempt and, if it is allowed, counts it as a failure that Settle may take back. One that is not settled within 30 seconds
-// has failed. It returns within Options.Timeout after the CAPTCHA was verified. The error is ErrInvalid, or ErrUnavailable if a solution could
-// not be verified; a store that is away is no error.
+// Reserve decides an attempt. If it allows the attempt, it counts it as a failure that Settle may take back; an attempt that is not
+// settled within 30 seconds has failed. Reserve returns within Options.Timeout, plus the time to verify a CAPTCHA. The error is
+// ErrInvalid, or ErrUnavailable if a solution could not be verified. An unavailable store is not an error.
 func (t *Throttle) Reserve(ctx context.Context, a Attempt) (Decision, error) {
 	return t.decide(ctx, opReserve, a)
 }
 
-// Check says how Reserve would decide now, without a CAPTCHA, and counts nothing. That it says Allow is no leave to check a password: of attempts that
-// only ask here, any number may be told so at once.
+// Check returns how Reserve would decide now, without a CAPTCHA, and counts nothing. Do not check a password because Check returned
+// Allow: any number of concurrent attempts may get that answer.
 func (t *Throttle) Check(ctx context.Context, a Attempt) (Decision, error) {
 	return t.decide(ctx, opCheck, a)
 }
 
-// Report counts a failure that happened without a reservation, and decides what comes next. While the attempt is denied nothing is counted.
+// Report counts a failure that happened without a reservation, and decides what comes next. It counts nothing while the attempt is
+// denied.
 func (t *Throttle) Report(ctx context.Context, a Attempt) (Decision, error) {
 	return t.decide(ctx, opReport, a)
 }
@@ -51,7 +52,7 @@ func (t *Throttle) decide(ctx context.Context, do op, a Attempt) (Decision, erro
 	return d, nil
 }
 
-// A prepared attempt is one in the terms of the store.
+// A prepared is an attempt in the terms of the store.
 type prepared struct {
 	name string // normalized
 	call *call
@@ -98,7 +99,8 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 	return p, nil
 }
 
-// ask lets a solution be used up only where it opens something: who has to wait keeps it.
+// ask decides an attempt. It verifies, and thereby uses up, a solution only if the decision is a challenge, so that other attempts keep
+// it.
 func (t *Throttle) ask(ctx context.Context, p *prepared, a *Attempt) (Decision, error) {
 	if a.Captcha == "" || t.opts.Captcha == nil || p.call.op != opReserve {
 		d, _, err := t.put(ctx, p, p.call.op, false)
@@ -116,7 +118,7 @@ func (t *Throttle) ask(ctx context.Context, p *prepared, a *Attempt) (Decision, 
 		err := t.opts.Captcha.Verify(ctx, a.Captcha, d.Challenge, a.IP)
 		switch {
 		case errors.Is(err, captcha.ErrRefused), errors.Is(err, captcha.ErrFellBack):
-			if p.call.record != "" { // it may have been used by the same request, sent twice at the same time
+			if p.call.record != "" { // the same request, sent twice concurrently, may have used it
 				if again, known, err := t.put(ctx, p, opCheck, false); err == nil && known {
 					return again, nil
 				}
@@ -131,7 +133,7 @@ func (t *Throttle) ask(ctx context.Context, p *prepared, a *Attempt) (Decision, 
 	return d, err
 }
 
-// solutionAllowed reports whether the address may have one more solution verified, or how long it has to wait.
+// solutionAllowed reports whether the address may have another solution verified, or how long it must wait.
 func (t *Throttle) solutionAllowed(ctx context.Context, ip netip.Addr) (wait time.Duration, ok bool) {
 	if t.opts.Solutions == nil {
 		return 0, true
@@ -151,7 +153,7 @@ func (t *Throttle) binding(p *prepared, risk int) captcha.Binding {
 	return b
 }
 
-// put puts an attempt to the store, or where that is away to this process. The answer is known if the attempt's id had one before.
+// put decides an attempt in the store, or in this process if the store is unavailable. known means that the answer is a recorded one.
 func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d Decision, known bool, err error) {
 	ladders := t.ladders()
 	l, c := ladders.full, *p.call
@@ -159,11 +161,11 @@ func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d 
 	re, err := t.askStore(ctx, &c)
 	degraded := err != nil
 	if degraded {
-		if errors.Is(err, admission.ErrTooMany) { // a crowd is no outage, and would be counted twice
+		if errors.Is(err, admission.ErrTooMany) { // overload is not an outage; deciding locally would count the attempt twice
 			return d, false, err
 		}
 		l = ladders.local
-		own := c // which the store may still be reading
+		own := c // the store may still be reading c
 		own.ladder = l
 		if re, err = t.local.do(ctx, &own); err != nil {
 			return d, false, err
@@ -194,7 +196,7 @@ func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d 
 
 var errResting = errors.New("the store did not answer lately")
 
-// askStore asks it for a decision, unless it has not answered within the last second.
+// askStore asks the store for a decision, unless it failed to answer within the last second.
 func (t *Throttle) askStore(ctx context.Context, c *call) (reply, error) {
 	if time.Now().UnixNano() < t.resting.Load() {
 		return reply{}, errResting
@@ -203,7 +205,7 @@ func (t *Throttle) askStore(ctx context.Context, c *call) (reply, error) {
 	defer cancel()
 	re, err := t.store.do(within, c)
 	switch {
-	case errors.Is(err, admission.ErrTooMany), errors.Is(err, errFull): // to whom it knows it answers
+	case errors.Is(err, admission.ErrTooMany), errors.Is(err, errFull): // it still answers attempts that it has already counted
 	case err != nil:
 		t.resting.Store(time.Now().Add(restFor).UnixNano())
 		if !t.away.Swap(true) {

@@ -7,24 +7,24 @@ import (
 	"github.com/tidegate/tidegate/captcha"
 )
 
-// An Attempt is somebody who wants to log in.
+// An Attempt is an attempt to log in.
 type Attempt struct {
-	Name string // as it was typed; required, at most 256 bytes
+	Name string // as typed; required, at most 256 bytes
 	// IP is the address of the client, after trusted proxies have been resolved. Required. Of an IPv6 address the first 64 bits count.
 	IP netip.Addr
-	// Device is the token that an earlier success gave this client, or empty. One that is worth nothing is like none.
+	// Device is the device token from an earlier success, or empty. An invalid token is ignored.
 	Device string
-	// Factor is what is tried: password, otp, reset; each has counters of its own. Empty means Password.
+	// Factor is the factor that is checked: password, otp, reset. Each has separate counters. Empty means Password.
 	Factor string
-	// Captcha is a solution of the challenge that the last decision asked for, or empty. Only Reserve looks at it.
+	// Captcha is a solution of the challenge that the last decision demanded, or empty. Only Reserve uses it.
 	Captcha string
-	// ID makes a resend harmless: within a minute the same ID of the same attempt is counted once and gets the same answer. Empty, or 1 to 255
-	// bytes. Make a new one for each submitted form, and never take it from the client: whoever chooses it could guess a minute long with one
-	// attempt.
+	// ID is an idempotency key: within a minute the same ID of the same attempt is counted once and gets the same answer. Empty, or 1 to
+	// 255 bytes. Generate one for each submitted form, and never take it from the client: a client that chooses it could guess for a
+	// minute with one attempt.
 	ID string
 }
 
-// Action is what to do with an attempt. Closed set; the same word stands in JSON, metrics and logs.
+// Action is what to do with an attempt. It is a closed set; the same word is used in JSON, metrics and logs.
 type Action string
 
 // The actions, the weakest first.
@@ -37,15 +37,15 @@ const (
 
 var actionWords = [...]Action{allow: Allow, challenge: Challenge, delay: Delay, deny: Deny}
 
-// Reason is why an attempt was not allowed, for operators: whoever tries to log in must not learn which counter it was. Closed set.
+// Reason is why an attempt was not allowed. It is for operators only: clients must not learn which counter decided. It is a closed set.
 type Reason string
 
-// The reasons, beside those of rules: what they count, and "_failures".
+// The reasons other than those of rules, which are the rule's count followed by "_failures".
 const (
-	ReasonInFlight       Reason = "in_flight"       // as many attempts as are left are under way
-	ReasonBanned         Reason = "banned"          // the address is
-	ReasonCaptchaRefused Reason = "captcha_refused" // the solution was none
-	// ReasonTooManySolutions: the address has sent so many that no more are looked at for a while.
+	ReasonInFlight       Reason = "in_flight"       // the pending attempts use up the remaining ones
+	ReasonBanned         Reason = "banned"          // the name or the address is banned
+	ReasonCaptchaRefused Reason = "captcha_refused" // the solution was refused
+	// ReasonTooManySolutions: the address has sent too many solutions; further ones are not verified for a while.
 	ReasonTooManySolutions Reason = "too_many_solutions"
 )
 
@@ -56,18 +56,18 @@ func reasonOf(r *rule) Reason {
 	return Reason(r.Count) + "_failures"
 }
 
-// A Decision says whether an attempt may go on. It is a plain value.
+// A Decision is the answer to an attempt. It is a plain value.
 type Decision struct {
 	Action     Action
 	Reason     Reason        // empty: allowed
-	Rule       string        // that decided, or empty
-	RetryAfter time.Duration // Delay, Deny: when to ask again. Challenge: until none is needed. 0: nobody knows
-	// ID names the attempt that was reserved. Empty: none was.
+	Rule       string        // the rule that decided, or empty
+	RetryAfter time.Duration // Delay, Deny: when to try again. Challenge: until none is required. 0: unknown
+	// ID identifies the reserved attempt. Empty: none was reserved.
 	ID string
-	// Challenge is what the solution of a challenge has to be bound to.
+	// Challenge is the binding for the solution of a challenge.
 	Challenge captcha.Binding
-	// Shadow is the rule in shadow that would have acted, or empty.
+	// Shadow is the shadow rule that would have acted, or empty.
 	Shadow string
-	// Degraded: the store was away, and this process decided by its own counts and half the limits.
+	// Degraded: the store was unavailable, and this process decided by its own counts and half the limits.
 	Degraded bool
 }

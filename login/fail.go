@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// triesMark is the mark of a pair that counts its failures while the name is delayed; no rule has this id.
+// triesMark is the mark that counts the failures of a pair while its name is delayed; no rule has this id.
 const triesMark = 0
 
-// delayed reports whether a rule has been holding back those that guess the name.
+// delayed reports whether a delay rule has acted on the name.
 func (l *ladder) delayed(b *board) bool {
 	return b.of[byName] != nil && slices.ContainsFunc(l.rules, func(r rule) bool {
 		return r.kind == byName && r.action == delay && b.of[byName].mark(&r).times > 0
 	})
 }
 
-// remember makes the pair, which has just failed, known to the name for a day. It does so only for names that are guessed: else a key would
-// be kept a day for every name that somebody makes up.
+// remember keeps a failure of the pair for a day. It does so only if the name has been delayed; otherwise an invented name would occupy a
+// key for a day.
 func (l *ladder) remember(b *board, t int64) {
 	if l.delayed(b) {
 		m := b.of[byPair].mark(&rule{id: triesMark})
@@ -26,7 +26,7 @@ func (l *ladder) remember(b *board, t int64) {
 	}
 }
 
-// adopt tells the pair of what nobody settled in time.
+// adopt adds failures that were not settled in time from the address to the pair.
 func (l *ladder) adopt(b *board) (trips []trip) {
 	if b.of[byPair] == nil {
 		return nil
@@ -42,14 +42,14 @@ func (l *ladder) adopt(b *board) (trips []trip) {
 	return trips
 }
 
-// A trip is a penalty as it begins.
+// A trip is the start of a penalty.
 type trip struct {
 	rule  int
-	until int64 // 0: as long as the failures stand
-	times int64 // 0: it goes on
+	until int64 // 0: as long as the failures count
+	times int64 // 0: the penalty continues
 }
 
-// fail draws the consequences of a failure at t that stands among the units already.
+// fail applies the rules after a failure at t, which is among the units already.
 func (l *ladder) fail(k kind, s *state, t int64) (trips []trip) {
 	for i := range l.rules {
 		r := &l.rules[i]
@@ -73,7 +73,7 @@ func (l *ladder) fail(k kind, s *state, t int64) (trips []trip) {
 				continue
 			case r.length == 0:
 				fresh = failed == int64(r.Limit)
-			case r.action == deny && t < m.until: // it does not feed itself
+			case r.action == deny && t < m.until: // a denial does not extend itself
 				continue
 			default:
 				if t > m.until+r.memory(m.times) {
@@ -89,7 +89,7 @@ func (l *ladder) fail(k kind, s *state, t int64) (trips []trip) {
 			if r.length == 0 {
 				until = 0
 			}
-			if !fresh { // the ban is made again, lest it was not made; nobody need hear of it
+			if !fresh { // repeat the ban in case it was lost, without an event
 				m.times = 0
 			}
 			trips = append(trips, trip{i, until, m.times})
@@ -98,7 +98,7 @@ func (l *ladder) fail(k kind, s *state, t int64) (trips []trip) {
 	return trips
 }
 
-// age brings all states of b to now.
+// age updates all states of b to now.
 func (l *ladder) age(b *board, now int64) (trips []trip) {
 	for k, s := range b.of {
 		if s != nil {
@@ -108,14 +108,14 @@ func (l *ladder) age(b *board, now int64) (trips []trip) {
 	return append(trips, l.adopt(b)...)
 }
 
-// ageOne makes failures of what nobody has settled in time, and drops what means nothing any more.
+// ageOne turns attempts that were not settled in time into failures, and drops expired data.
 func (l *ladder) ageOne(k kind, s *state, now int64) (trips []trip) {
 	if l.lapses {
 		s.units = slices.DeleteFunc(s.units, func(u unit) bool { return u.pending && now >= u.at+lapseWithin })
 	}
 	for i := range s.units {
 		u := &s.units[i]
-		if u.at > now+settleWithin { // the clock has stepped back, as after a failover
+		if u.at > now+settleWithin { // the clock was set back, as after a failover
 			u.at = now
 		}
 		if u.pending && now >= u.at+settleWithin {
@@ -124,7 +124,7 @@ func (l *ladder) ageOne(k kind, s *state, now int64) (trips []trip) {
 		}
 	}
 	pending := s.pending()
-	failed := len(s.units) - pending - l.room[k] // that are too many, and pending as well: neither pushes the other out
+	failed := len(s.units) - pending - l.room[k] // surplus of each kind: failed and pending units do not displace each other
 	pending -= l.flight[k]
 	kept := s.units[:0]
 	for _, u := range s.units {
@@ -142,7 +142,7 @@ func (l *ladder) ageOne(k kind, s *state, now int64) (trips []trip) {
 	return trips
 }
 
-// ends is when m means nothing any more. A process that has other rules in force, as while they change, may wait for one that this one has not.
+// ends returns when m expires. For a rule that is unknown here, because another process has newer or older rules, it assumes a default.
 func (l *ladder) ends(m mark) int64 {
 	if m.rule == triesMark {
 		return m.until
@@ -153,7 +153,7 @@ func (l *ladder) ends(m mark) int64 {
 	return m.until + min(m.times*hour, streakMemory)
 }
 
-// expires is when s, with something in it, means nothing any more.
+// expires returns when s, which is not empty, expires.
 func (l *ladder) expires(k kind, s *state) int64 {
 	at := int64(math.MinInt64)
 	for _, u := range s.units {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// An Event is a penalty as it began, for a history. It names nobody: whoever knows a name finds it by Throttle.Reference.
+// An Event is the start of a penalty, for a history. It contains no names; Throttle.Reference returns the reference of a known name.
 type Event struct {
 	ID     string // unique
 	At     time.Time
@@ -17,34 +17,34 @@ type Event struct {
 	Count  admission.LoginCount
 	Action admission.LoginAction
 	Factor string
-	// Name is a reference to the name, or empty where the rule does not count names. IP is the address without its end, or empty.
+	// Name is a reference to the name, or empty if the rule does not count names. IP is the masked address, or empty.
 	Name, IP string
-	Until    time.Time // zero: as long as the failures stand
-	Times    int       // penalties in a row, or of a rule without a window the failures
+	Until    time.Time // zero: as long as the failures count
+	Times    int       // consecutive penalties, or for a rule without a window the failures
 	Shadow   bool
 }
 
-// History is told of events.
+// History records events.
 type History interface {
-	// Record keeps events; one with a known ID is kept already.
+	// Record stores events and skips those whose ID is stored already.
 	Record(ctx context.Context, events []Event) error
 }
 
 const (
-	maxEvents     = 4096 // that wait for a history
+	maxEvents     = 4096 // that wait for the history
 	eventsAtOnce  = 100
 	recordWithin  = 5 * time.Second
 	recordPause   = time.Second      // after the history failed
-	stormPause    = 10 * time.Second // between full batches: who makes up names must not fill the database
+	stormPause    = 10 * time.Second // between full batches, so that invented names cannot fill the database
 	referenceSize = 10               // characters, of 5 bits
 )
 
-// reference is short enough to be told on the telephone, and tells nothing.
+// reference is short enough to be read out on the telephone, and reveals nothing.
 func (d digest) reference() string {
 	return strings.ToUpper(base32.StdEncoding.EncodeToString(d[:])[:referenceSize])
 }
 
-// tell puts an event where Run finds it.
+// tell queues an event for Run.
 func (t *Throttle) tell(r *rule, id *attemptID, trip trip, at int64) {
 	if t.opts.History == nil {
 		return
@@ -69,10 +69,10 @@ func (t *Throttle) tell(r *rule, id *attemptID, trip trip, at int64) {
 	}
 }
 
-// Dropped is how many events the history has missed, because it was away for too long.
+// Dropped is how many events were lost because the history was unavailable for too long.
 func (t *Throttle) Dropped() uint64 { return t.dropped.Load() }
 
-// Run tells the history what happens, until ctx ends; then what has happened already. Without a history it only waits.
+// Run passes events to the history until ctx ends; it then flushes the queue. Without a history it only waits.
 func (t *Throttle) Run(ctx context.Context) error {
 	for {
 		var events []Event
@@ -123,7 +123,7 @@ func (t *Throttle) record(ctx context.Context, events []Event) error {
 	return t.opts.History.Record(ctx, events)
 }
 
-// flush tells what is left, once.
+// flush passes the remaining events to the history, with one attempt.
 func (t *Throttle) flush(ctx context.Context, events ...Event) error {
 	for events = t.more(events); len(events) > 0; events = t.more(nil) {
 		if err := t.record(ctx, events); err != nil {

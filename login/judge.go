@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// newToName reports whether hardly anything is known of the pair.
+// newToName reports whether the pair has hardly any attempts.
 func (b *board) newToName() bool {
 	if n := b.of[byNetwork]; b.of[byPair] == nil || n != nil && len(n.units) >= networkTries {
 		return false
@@ -19,7 +19,7 @@ func (b *board) newToName() bool {
 	return tries < ownTries
 }
 
-// count is that of the state which r counts.
+// count returns the count of the state that r counts.
 func (b *board) count(r *rule, now int64) (failed, all int64) {
 	failed, all = b.of[r.kind].count(r, now)
 	switch {
@@ -31,7 +31,8 @@ func (b *board) count(r *rule, now int64) (failed, all int64) {
 	return failed, all
 }
 
-// standing is what r says at now: that its penalty is in force and for how much longer, or that too much is under way.
+// standing returns the state of r at now: whether its penalty is in force, and for how long, or whether pending attempts use up the
+// limit.
 func (b *board) standing(r *rule, now int64) (active bool, left int64, held bool) {
 	failed, all := b.count(r, now)
 	limit := int64(r.Limit)
@@ -45,16 +46,16 @@ func (b *board) standing(r *rule, now int64) (active bool, left int64, held bool
 	return active, left, all > failed && all >= limit
 }
 
-// A verdict is what the ladder says to an attempt.
+// A verdict is the decision of the ladder on an attempt.
 type verdict struct {
 	action action
-	rule   int   // that decided; -1: none
-	left   int64 // until asking again may help; 0 where nobody knows
-	held   bool  // only for what is under way
-	shadow int   // the strongest rule in shadow that would have acted; -1: none
+	rule   int   // the rule that decided; -1: none
+	left   int64 // until a retry may help; 0: unknown
+	held   bool  // only because of pending attempts
+	shadow int   // the strongest shadow rule that would have acted; -1: none
 }
 
-// in reports whether k counts in the lane.
+// in reports whether states of kind k count in the lane.
 func in(device bool, k kind) bool {
 	switch k {
 	case byName, byPair:
@@ -65,12 +66,12 @@ func in(device bool, k kind) bool {
 	return true
 }
 
-// says returns what r says to an attempt, or false if that is nothing.
+// says returns the verdict of r on an attempt; false if r does not act.
 func (b *board) says(r *rule, device, solved, newToName bool, now int64) (verdict, bool) {
 	switch {
-	case device && r.kind != byDevice && r.action != ban: // the device's own counter is enough
+	case device && r.kind != byDevice && r.action != ban: // the device's own counter suffices
 		return verdict{}, false
-	case r.kind == byName && r.action == delay && newToName: // who is new to a name need not wait for those that guess it
+	case r.kind == byName && r.action == delay && newToName: // a delay applies only to addresses that have failed at this name
 		return verdict{}, false
 	case r.action == challenge && solved:
 		return verdict{}, false
@@ -87,10 +88,10 @@ func (b *board) says(r *rule, device, solved, newToName bool, now int64) (verdic
 	return verdict{}, false
 }
 
-// judge decides an attempt by its states at now.
+// judge decides an attempt at now by its states.
 func (l *ladder) judge(b *board, device, solved bool, now int64) verdict {
 	v := verdict{rule: -1, shadow: -1}
-	best := verdict{} // of those in shadow
+	best := verdict{} // of the shadow rules
 	newToName := b.newToName()
 	for k, s := range b.of {
 		if s == nil || !in(device, kind(k)) {
@@ -112,7 +113,7 @@ func (l *ladder) judge(b *board, device, solved bool, now int64) verdict {
 			}
 		}
 	}
-	// What is under way from an address is all that is known of its pairs, so none of it may be dropped for want of room.
+	// The pending units of an address are the only record of its pairs, so none may be dropped for lack of room.
 	if ip := b.of[byIP]; ip != nil && v.action < delay && ip.pending() >= l.flight[byIP] {
 		v = verdict{action: delay, rule: -1, left: holdFor, held: true, shadow: -1}
 	}
@@ -122,7 +123,7 @@ func (l *ladder) judge(b *board, device, solved bool, now int64) verdict {
 	return v
 }
 
-// revoked reports whether the device has failed too often.
+// revoked reports whether the device's token has been revoked for too many failures.
 func (l *ladder) revoked(b *board, now int64) bool {
 	for i := range l.rules {
 		if r := &l.rules[i]; r.kind == byDevice && r.action == revoke && !r.Shadow {
@@ -134,7 +135,7 @@ func (l *ladder) revoked(b *board, now int64) bool {
 	return false
 }
 
-// failures is how often has failed lately what the states stand for, at most.
+// failures returns the highest recent number of failures of the name and of the address.
 func (l *ladder) failures(b *board) (most int64) {
 	for _, k := range [...]kind{byName, byIP} {
 		s := b.of[k]

@@ -29,7 +29,7 @@ import (
 //
 // The factor password stands in no key.
 
-// A keyring makes hashes that nobody without the secret can make. It is safe for concurrent use.
+// A keyring makes keyed hashes. It is safe for concurrent use.
 type keyring struct {
 	prefix string
 	macs   sync.Pool // of hash.Hash
@@ -46,7 +46,7 @@ func newKeyring(namespace string, secret []byte) (*keyring, error) {
 	if len(secret) < minSecret {
 		return nil, errors.New("login: Options.Secret is too short, should be 16 or more random bytes")
 	}
-	// A key of this package's own: what is signed here means nothing elsewhere.
+	// Derive a separate key for this package, so that its signatures have no meaning elsewhere.
 	own := hmac.New(sha256.New, secret)
 	own.Write([]byte("tidegate login"))
 	key := own.Sum(nil)
@@ -55,12 +55,12 @@ func newKeyring(namespace string, secret []byte) (*keyring, error) {
 	return k, nil
 }
 
-// A digest is a keyed hash: 128 bits, as unlikely to meet another one as to be guessed.
+// A digest is a keyed hash of 128 bits: collisions are as unlikely as guessing it.
 type digest [16]byte
 
 func (d digest) String() string { return base64.RawURLEncoding.EncodeToString(d[:]) }
 
-// hash returns the keyed hash of parts, which cannot pose as each other's ends. The first says what the others are.
+// hash returns the keyed hash of parts, each hashed with its length. The first part is the type of the others.
 func (k *keyring) hash(parts ...string) digest {
 	h := k.macs.Get().(hash.Hash)
 	defer k.macs.Put(h)
@@ -80,12 +80,12 @@ func (k *keyring) name(name string) digest { return k.hash("name", name) }
 
 func (k *keyring) record(letter string, d digest) string { return k.prefix + letter + ":" + d.String() }
 
-// outcome is the record of how an attempt ended. A request that is sent again later is another attempt.
+// outcome returns the key for the outcome of an attempt. A later resend of a request is another attempt.
 func (k *keyring) outcome(a *attemptID) string {
 	return k.record("o", k.hash("outcome", string(a.nonce[:]), strconv.FormatInt(a.at, 10)))
 }
 
-// keys returns those of the states that an attempt counts in. The device may be empty.
+// keys returns the keys of the states in which an attempt counts. device may be empty.
 func (k *keyring) keys(name digest, ip netip.Addr, device, factor string) (keys [kinds]string, tag nameTag) {
 	copy(tag[:], name[:])
 	tail := tailOf(factor)
@@ -94,7 +94,7 @@ func (k *keyring) keys(name digest, ip netip.Addr, device, factor string) (keys 
 		address := k.hash("ip", admission.Address(ip))
 		pair := name
 		for i := range pair {
-			pair[i] ^= address[i] // both are unknown to everybody else, so no two pairs can be made to meet
+			pair[i] ^= address[i] // both hashes are secret, so collisions cannot be constructed
 		}
 		keys[byPair] = k.prefix + "p:" + pair.String() + tail
 		keys[byIP] = k.prefix + "i:" + address.String() + tail
@@ -108,12 +108,12 @@ func (k *keyring) keys(name digest, ip netip.Addr, device, factor string) (keys 
 	return keys, tag
 }
 
-// device returns the key of what has failed with a device's token.
+// device returns the key of a device token's failures.
 func (k *keyring) device(device, factor string) string {
 	return k.record("d", k.hash("device", device)) + tailOf(factor)
 }
 
-// tailOf ends the keys of a factor.
+// tailOf returns the suffix of the keys of a factor.
 func tailOf(factor string) string {
 	if factor == Password {
 		return ""

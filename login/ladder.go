@@ -10,12 +10,12 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// A kind is what a state counts for. The numbers stand in the script as well.
+// A kind is what a state counts for. The script uses the same numbers.
 type kind int
 
 const (
 	byName kind = iota
-	byPair      // of a name and an address
+	byPair      // name and address
 	byIP
 	byNetwork
 	byDevice
@@ -27,25 +27,25 @@ var kindOf = map[admission.LoginCount]kind{
 	admission.CountNetwork: byNetwork, admission.CountDevice: byDevice,
 }
 
-// Durations in µs, as all times here and in the script.
+// Durations in µs, like all times here and in the script.
 const (
 	second = int64(time.Second / time.Microsecond)
 	hour   = 60 * 60 * second
 	day    = 24 * hour
 
-	settleWithin = 30 * second  // an attempt that nobody has settled by then has failed
-	holdFor      = second       // until those who wait for attempts under way may ask again
-	pairMemory   = day          // how long an address that failed at a name which is delayed is told from one that is new to it
-	networkTries = 8            // under way or failed lately, at whatever names, by which a network of IPv6 is new to nobody: its addresses cost nothing
-	ownTries     = 2            // of an address at a name before it has to wait for those that guess the name: who mistypes once gets in
-	streakMemory = 30 * day     // for which failures in a row are remembered at most: an hour for each, since most are of names that nobody has
-	mostMarks    = 100          // of a state, from which on those of rules that others have in force are dropped
-	recordLife   = 60 * second  // of the answer to an attempt with an id
-	settledLife  = 120 * second // of the answer to a settlement; what comes later comes too late anyway
+	settleWithin = 30 * second  // a reserved attempt that is not settled by then has failed
+	holdFor      = second       // delay for attempts that wait for pending ones
+	pairMemory   = day          // how long failures of an address at a delayed name are remembered
+	networkTries = 8            // pending or failed units of an IPv6 network, from which on none of its addresses counts as new to a name: addresses in it are free
+	ownTries     = 2            // attempts of an address at a name before the name's delay applies to it: one typing error does not delay the owner
+	streakMemory = 30 * day     // maximum for which consecutive failures are remembered: an hour for each, because most are of names that do not exist
+	mostMarks    = 100          // per state; above it, marks of rules that are unknown here are dropped
+	recordLife   = 60 * second  // of the recorded answer to an attempt with an id
+	settledLife  = 120 * second // of the recorded answer to a settlement; later ones are too late anyway
 	lapseWithin  = 2 * second   // see ladder.lapses
 )
 
-// The actions in the order of their strength, as the script numbers them. What is active of a ban or a revocation acts elsewhere.
+// The actions in order of strength, numbered as in the script. An active ban or revocation takes effect elsewhere.
 type action int
 
 const (
@@ -61,19 +61,19 @@ var actionOf = map[admission.LoginAction]action{
 	admission.LoginChallenge: challenge, admission.LoginDelay: delay, admission.LoginDeny: deny, admission.LoginBan: ban, admission.LoginRevoke: revoke,
 }
 
-// A rule is an admission.LoginRule in the numbers that the script gets.
+// A rule is an admission.LoginRule in the numeric form for the script.
 type rule struct {
 	admission.LoginRule
 
 	name                   string
-	id                     uint32 // in states: of what it counts and does, so that its marks outlive another limit, window or length
+	id                     uint32 // derived from what the rule counts and does, so that its marks survive a changed limit, window or length
 	kind                   kind
 	action                 action
 	distinct               bool
 	window, length, atMost int64
 }
 
-// memory is how long after its end a penalty makes the next one longer.
+// memory returns how long after its end a penalty makes the next one longer.
 func (r *rule) memory(times int64) int64 {
 	switch {
 	case r.action == revoke && times >= int64(r.Limit):
@@ -86,7 +86,7 @@ func (r *rule) memory(times int64) int64 {
 	return 0
 }
 
-// lasts is the length of the times-th penalty in a row.
+// lasts returns the length of the times-th penalty in a row.
 func (r *rule) lasts(times int64) int64 {
 	length := r.length
 	for ; r.Growing && times > 1 && length < r.atMost; times-- {
@@ -98,37 +98,37 @@ func (r *rule) lasts(times int64) int64 {
 	return length
 }
 
-// A ladder is the login rules of one file, ready for use. It never changes.
+// A ladder is the login rules of one file in executable form. It is immutable.
 type ladder struct {
 	rules   []rule
-	horizon [kinds]int64    // units that are older mean nothing
-	keep    [kinds]int64    // how long after its newest unit a state may still mean something
-	room    [kinds]int      // units of a state that have failed
-	flight  [kinds]int      // units of a state that are under way
-	least   [kinds]int      // no rule acts below so many units
+	horizon [kinds]int64    // age at which units expire
+	keep    [kinds]int64    // how long after its newest unit a state is kept
+	room    [kinds]int      // maximum failed units in a state
+	flight  [kinds]int      // maximum pending units in a state
+	least   [kinds]int      // no rule acts below this many units
 	packed  string          // for begin.lua
 	welcome string          // for welcome.lua
-	lives   [byDevice]int64 // for welcome.lua: ms that a state lives whose newest unit is of now
+	lives   [byDevice]int64 // for welcome.lua: ms to live of a state whose newest unit is from now
 
-	// lapses makes attempts mean nothing that nobody has settled after two seconds. It is for a process that counts by itself: most of its attempts
-	// are settled in other processes, of which it hears nothing, and rightly so.
+	// lapses makes pending attempts expire after two seconds. It is set in a process that counts by itself: most of its attempts are
+	// settled in other processes, and it is not notified.
 	lapses bool
 }
 
-// What a state holds at least of either, whatever the rules.
+// Minimum room of a state, whatever the rules.
 const (
 	leastRoom   = 16
 	leastRoomIP = 64
 )
 
-// newLadder makes a ladder of rules. A device that is revoked stays it for as long as a token lives.
+// newLadder converts rules to a ladder. A revoked device stays revoked for the lifetime of a token.
 func newLadder(rules []admission.LoginRule, deviceLife time.Duration) *ladder {
 	l := &ladder{}
 	for k := range kinds {
 		l.horizon[k], l.room[k] = settleWithin, leastRoom
 	}
 	l.room[byIP] = leastRoomIP
-	l.least = l.room // where it is time to drop what there is no room for
+	l.least = l.room // beyond it units must be dropped
 	var longest [kinds]int64
 	for _, lr := range rules {
 		r := rule{
@@ -140,14 +140,14 @@ func newLadder(rules []admission.LoginRule, deviceLife time.Duration) *ladder {
 		}
 		l.rules = append(l.rules, r)
 		l.horizon[r.kind] = max(l.horizon[r.kind], r.window)
-		if r.kind == byPair { // an address remembers for the pair what nobody settles
+		if r.kind == byPair { // the address keeps unsettled attempts for the pair
 			l.horizon[byIP] = max(l.horizon[byIP], r.window)
 		}
 		longest[r.kind] = max(longest[r.kind], r.length)
 		l.least[r.kind] = min(l.least[r.kind], lr.Limit)
 		room := lr.Limit
 		if r.distinct {
-			room *= 4 // the same name again must not push others out
+			room *= 4 // repeats of one name must not displace others
 		}
 		l.flight[r.kind] = max(l.flight[r.kind], room)
 		if !r.Consecutive {
@@ -162,7 +162,8 @@ func newLadder(rules []admission.LoginRule, deviceLife time.Duration) *ladder {
 	return l
 }
 
-// halved is the ladder of a process that counts alone because the store is away: others count as well.
+// halved returns the ladder for a process that counts alone while the store is unavailable: with half the limits, because others count
+// too.
 func halved(full *ladder, rules []admission.LoginRule, deviceLife time.Duration) *ladder {
 	half := make([]admission.LoginRule, len(rules))
 	for i, r := range rules {
@@ -171,13 +172,13 @@ func halved(full *ladder, rules []admission.LoginRule, deviceLife time.Duration)
 	}
 	l := newLadder(half, deviceLife)
 	l.lapses = true
-	for i := range l.rules { // two that become the same stay two
+	for i := range l.rules { // keep the ids of rules that became equal distinct
 		l.rules[i].name, l.rules[i].id = full.rules[i].name, full.rules[i].id
 	}
 	return l
 }
 
-// idFor is the id of the next rule. Of those that count and do the same, the first of one file is the first of another.
+// idFor returns the id of the next rule. Rules that count and do the same get the same ids in the same order in every file.
 func (l *ladder) idFor(next *admission.LoginRule) uint32 {
 	before := 0
 	for i := range l.rules {
@@ -188,18 +189,18 @@ func (l *ladder) idFor(next *admission.LoginRule) uint32 {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s %s %t %d", next.Count, next.Then, next.Consecutive, before)
 	id := h.Sum32()
-	for id == triesMark || l.index(id) >= 0 { // as good as never
+	for id == triesMark || l.index(id) >= 0 { // practically never
 		id++
 	}
 	return id
 }
 
-// index returns where the rule with that id stands; -1: nowhere.
+// index returns the index of the rule with that id, or -1.
 func (l *ladder) index(id uint32) int {
 	return slices.IndexFunc(l.rules, func(r rule) bool { return r.id == id })
 }
 
-// indexOf returns where rule i of another ladder, maybe of older rules, stands in l; -1: nowhere.
+// indexOf returns the index in l of rule i of another ladder, possibly of older rules, or -1.
 func (l *ladder) indexOf(other *ladder, i int) int {
 	if i < 0 || l == other {
 		return i
@@ -207,7 +208,7 @@ func (l *ladder) indexOf(other *ladder, i int) int {
 	return l.index(other.rules[i].id)
 }
 
-// pack writes the ladder for the scripts, which read it in begin.lua and welcome.lua.
+// pack encodes the ladder for the scripts; begin.lua and welcome.lua decode it.
 func (l *ladder) pack() {
 	be := binary.BigEndian
 	var b []byte

@@ -9,30 +9,30 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// A Subject is whom an operator asks about: a name, an address, or what the two do together.
+// A Subject is the subject of an operator's query: a name, an address, or the pair of both.
 type Subject struct {
 	Name   string     // empty: none
 	IP     netip.Addr // zero: none
 	Factor string     // empty means password
 }
 
-// A Standing is how a subject stands in one rule.
+// A Standing is the state of a subject in one rule.
 type Standing struct {
 	Rule   string
 	Count  admission.LoginCount
 	Limit  int
-	Window time.Duration // 0: failures in a row
+	Window time.Duration // 0: consecutive failures
 	Action admission.LoginAction
 	Shadow bool
 
-	Failed   int       // that count now
-	InFlight int       // attempts that are not settled yet, or of names_per_ip names
-	Active   bool      // the rule acts now
-	Until    time.Time // Active: when that ends; zero: as long as the failures stand
-	Times    int       // penalties in a row
+	Failed   int       // failures that count now
+	InFlight int       // pending attempts; for names_per_ip the number of their names
+	Active   bool      // the rule is acting
+	Until    time.Time // Active: the end; zero: as long as the failures count
+	Times    int       // consecutive penalties
 }
 
-// Look returns how a subject stands in every rule that counts it. It changes nothing. The error is ErrInvalid or ErrUnavailable.
+// Look returns the state of a subject in every rule that counts it. It changes nothing. The error is ErrInvalid or ErrUnavailable.
 func (t *Throttle) Look(ctx context.Context, s Subject) ([]Standing, error) {
 	keys, tag, err := t.subjectKeys(s)
 	if err != nil {
@@ -70,8 +70,9 @@ func (l *ladder) standings(b *board, now int64) []Standing {
 	return all
 }
 
-// Banned returns the ban that keeps a subject out, and the rest of it. An address is judged by itself: the name was typed by anybody, and must not
-// lend it a place on the list of those who are never banned. A ban of a user is looked for by the name as it was typed, and as it is counted.
+// Banned returns the ban that excludes a subject, and the time left of it. The address is checked without the name: anybody can type a
+// name, and an allowed name must not protect the address from its ban. A ban of a user is looked up by the name as typed and as
+// normalized.
 func (t *Throttle) Banned(s Subject) (b admission.Ban, left time.Duration, ok bool) {
 	if t.opts.Bans == nil {
 		return admission.Ban{}, 0, false
@@ -88,8 +89,8 @@ func (t *Throttle) Banned(s Subject) (b admission.Ban, left time.Duration, ok bo
 	return b, left, ok
 }
 
-// Lift forgets what has failed of a subject, and with it every penalty but bans. With a name and an address it is also what the two did
-// together. The error is ErrInvalid or ErrUnavailable.
+// Lift drops the failures of a subject, and thereby every penalty except bans. If name and address are given, it also drops those of the
+// pair. The error is ErrInvalid or ErrUnavailable.
 func (t *Throttle) Lift(ctx context.Context, s Subject) error {
 	keys, _, err := t.subjectKeys(s)
 	if err != nil {
@@ -103,7 +104,7 @@ func (t *Throttle) Lift(ctx context.Context, s Subject) error {
 	return t.store.forget(ctx, keys)
 }
 
-// subjectKeys returns those of the states of a subject.
+// subjectKeys returns the keys of the states of a subject.
 func (t *Throttle) subjectKeys(s Subject) (keys [kinds]string, tag nameTag, err error) {
 	factor, err := validFactor(s.Factor)
 	if err != nil {
@@ -127,7 +128,7 @@ func (t *Throttle) subjectKeys(s Subject) (keys [kinds]string, tag nameTag, err 
 	return keys, tag, nil
 }
 
-// Reference is how events name a login name. The error is ErrInvalid.
+// Reference returns the reference that events use for a login name. The error is ErrInvalid.
 func (t *Throttle) Reference(name string) (string, error) {
 	typed, err := t.normalize(name)
 	if err != nil {
@@ -136,7 +137,7 @@ func (t *Throttle) Reference(name string) (string, error) {
 	return t.keys.name(typed).reference(), nil
 }
 
-// Mask is an address without its end: 203.0.113.x, or the first 48 bits of an IPv6 address.
+// Mask returns an address without its last part: 203.0.113.x, or the first 48 bits of an IPv6 address.
 func Mask(ip netip.Addr) string {
 	ip = ip.Unmap()
 	switch {

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// maxEntries bounds a MemoryStore: some 200 MB.
+// maxEntries bounds a MemoryStore to some 200 MB.
 const maxEntries = 1_000_000
 
-// sweepEvery is how often a MemoryStore drops what means nothing any more, in µs.
+// sweepEvery is the interval at which a MemoryStore drops expired data, in µs.
 const sweepEvery = 60 * second
 
 var errFull = errors.New("the store is full")
 
-// A MemoryStore keeps states in this process: for the embedded server, and for a process whose Redis is away. One that is full says
-// ErrUnavailable to whom it would have to remember anew, and lets in nobody whom it cannot count. Make it with NewMemoryStore.
+// A MemoryStore keeps states in this process: for the embedded server, and while Redis is unavailable. A full store returns
+// ErrUnavailable for attempts that would need a new entry, so that no attempt goes uncounted. Make it with NewMemoryStore.
 type MemoryStore struct {
 	now func() int64 // µs
 
 	mu      sync.Mutex
 	entries map[string]*entry  // guarded by mu
 	records map[string]*record // guarded by mu
-	most    int                // entries, and records
+	most    int                // maximum number of entries, and of records
 	swept   int64              // guarded by mu
 }
 
@@ -37,9 +37,9 @@ type entry struct {
 
 // A record is the answer to a call.
 type record struct {
-	reply   reply   // of an attempt with an id
-	ladder  *ladder // whose rules reply names
-	result  byte    // of a settlement
+	reply   reply   // to an attempt with an id
+	ladder  *ladder // the rules that reply refers to
+	result  byte    // result of a settlement
 	expires int64
 }
 
@@ -47,7 +47,7 @@ type record struct {
 func NewMemoryStore() *MemoryStore {
 	start := time.Now()
 	return &MemoryStore{
-		now:     func() int64 { return start.UnixMicro() + time.Since(start).Microseconds() }, // never back
+		now:     func() int64 { return start.UnixMicro() + time.Since(start).Microseconds() }, // monotonic
 		entries: map[string]*entry{}, records: map[string]*record{}, most: maxEntries,
 	}
 }
@@ -96,13 +96,13 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 			s.entries[c.keys[k]] = e
 		}
 	}
-	if c.record != "" && c.op != opCheck && re.outcome == settled && len(s.records) < s.most { // else a repeat is answered as if it were none
+	if c.record != "" && c.op != opCheck && re.outcome == settled && len(s.records) < s.most { // if full, a resend counts as a new attempt
 		s.records[c.record] = kept
 	}
 	return re, nil
 }
 
-// repeat is what a record says to the question that it answered.
+// repeat returns the recorded answer to a repeated call.
 func (r *record) repeat(c *call) reply {
 	if c.op != opSettle {
 		re := r.reply
@@ -115,7 +115,7 @@ func (r *record) repeat(c *call) reply {
 	return reply{outcome: settledOther}
 }
 
-// room reports whether there is any, and makes some.
+// room reports whether there is room for a new entry, after dropping expired ones.
 func (s *MemoryStore) room(now int64) bool {
 	if now >= s.swept+sweepEvery || max(len(s.entries), len(s.records)) >= s.most && now >= s.swept+second {
 		s.swept = now

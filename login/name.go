@@ -13,20 +13,21 @@ import (
 
 const maxName = 256 // bytes
 
-// Normalize makes one of the ways to write a login name: NFKC, folded case (ß is ss), without spaces around it and without characters that
-// cannot be seen. Names that authenticate as one should be counted as one, and names of two people as two, so whoever authenticates otherwise
-// gives Options.Normalize the very function that the authentication uses.
+// Normalize returns the canonical form of a login name: NFKC, case-folded (ß becomes ss), without surrounding spaces and invisible
+// characters. Names that authenticate as the same user must be counted as one, and names of different users separately. An application
+// with other rules must set Options.Normalize to the function that its authentication uses.
 func Normalize(name string) string {
 	if plain(name) {
 		return strings.ToLower(strings.TrimSpace(name))
 	}
-	// What cannot be seen goes first, and again where compatibility made some: between a letter and its accent it would keep the two apart.
+	// Invisible characters are removed first, because one between a letter and its accent prevents composition, and again after NFKC,
+	// which can create some.
 	name = norm.NFKC.String(seen(name))
-	name = norm.NFKC.String(strings.ToLower(cases.Fold().String(name))) // Fold makes small Cherokee letters great ones, and these small
+	name = norm.NFKC.String(strings.ToLower(cases.Fold().String(name))) // Fold maps small Cherokee letters to capitals, ToLower maps them back
 	return strings.TrimSpace(norm.NFKC.String(seen(name)))
 }
 
-// seen returns name without what cannot be seen.
+// seen removes invisible characters from name.
 func seen(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
@@ -55,7 +56,7 @@ func (t *Throttle) normalize(name string) (string, error) {
 	return name, nil
 }
 
-// Password is the factor of an attempt that names none.
+// Password is the default factor of an attempt.
 const Password = "password"
 
 var factors = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)

@@ -19,7 +19,7 @@ func source(names ...string) string {
 	for _, name := range names {
 		text, err := files.ReadFile("lua/" + name + ".lua")
 		if err != nil {
-			panic(err) // it is embedded
+			panic(err) // the files are embedded
 		}
 		b.Write(text)
 	}
@@ -34,19 +34,19 @@ var (
 )
 
 const (
-	batchSize  = 96 // attempts in one script: about half a millisecond of Redis' time
-	maxSenders = 3  // scripts under way: the next ones are packed while Redis works
+	batchSize  = 96 // attempts in one script: take Redis about half a millisecond
+	maxSenders = 3  // concurrent scripts: the next ones are packed while Redis works
 )
 
-// A RedisStore keeps states in Redis 6.2 or newer, all in one slot, because an attempt is counted in several of them at once. Calls that
-// wait at the same time share a script. Make it with NewRedisStore.
+// A RedisStore keeps states in Redis 6.2 or newer, all in one slot, because an attempt is counted in several of them atomically.
+// Concurrent calls share a script. Make it with NewRedisStore.
 type RedisStore struct {
 	rdb     admission.Client
-	now     func() int64 // µs; nil, except in tests, for Redis' own clock
+	now     func() int64 // µs; nil means Redis' own clock; set only in tests
 	batches *batch.Batcher[*call, reply]
 }
 
-// NewRedisStore returns a store on rdb, which stays the caller's to close. It sends nothing. Give the client the settings of
+// NewRedisStore returns a store on rdb, which the caller closes. It sends nothing. Create the client with the settings of
 // admission.RedisOptions.
 func NewRedisStore(rdb admission.Client) *RedisStore {
 	s := &RedisStore{rdb: rdb}
@@ -64,7 +64,7 @@ func (s *RedisStore) do(ctx context.Context, c *call) (reply, error) {
 
 type asked = batch.Call[*call, reply]
 
-// run answers calls, those of one ladder together.
+// run decides calls in batches, one for each ladder.
 func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 	for len(calls) > 0 {
 		l := calls[0].In.ladder
@@ -85,12 +85,12 @@ func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 	}
 }
 
-// simple reports whether welcome.lua is asked first.
+// simple reports whether welcome.lua can be tried first.
 func (c *call) simple() bool {
 	return c.op == opReserve && !c.solved && c.keys[byDevice] == "" && c.keys[byPair] != ""
 }
 
-// appendKeys appends those of c in the order in which the scripts read them.
+// appendKeys appends the keys of c in the order in which the scripts read them.
 func (c *call) appendKeys(keys []string) []string {
 	for _, key := range c.keys {
 		if key != "" {
@@ -103,7 +103,7 @@ func (c *call) appendKeys(keys []string) []string {
 	return keys
 }
 
-// time returns what a script is to take for now, packed.
+// time returns the packed time argument of the scripts.
 func (s *RedisStore) time() []byte {
 	if s.now == nil {
 		return make([]byte, 8)
@@ -111,7 +111,7 @@ func (s *RedisStore) time() []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(s.now()))
 }
 
-// runWelcome reserves those of calls of which there is nothing to say, and returns the others.
+// runWelcome reserves the calls that no rule can affect, and returns the others.
 func (s *RedisStore) runWelcome(ctx context.Context, l *ladder, calls []*asked) (others []*asked) {
 	if len(calls) == 0 {
 		return nil

@@ -1,8 +1,8 @@
 package login
 
-// While the secret is changed, an attempt may have been reserved, or a device token given out, under the other one.
+// While the secret is rotated, an attempt may have been reserved, or a device token issued, under the previous one.
 
-// parseAttempt reads an attempt's id, and returns the keyring that signed it.
+// parseAttempt decodes an attempt's id, and returns the keyring that signed it.
 func (t *Throttle) parseAttempt(id string) (*attemptID, *keyring, error) {
 	a, err := t.keys.parseAttempt(id)
 	if err != nil && t.previous != nil {
@@ -13,8 +13,8 @@ func (t *Throttle) parseAttempt(id string) (*attemptID, *keyring, error) {
 	return a, t.keys, err
 }
 
-// counters returns the keys of the states that an attempt counts in which k signs. A device is counted where its token was made: else one
-// that is revoked would be good for five guesses more.
+// counters returns the keys of the states, under k, in which an attempt counts. A device is counted under the secret of its token:
+// otherwise a revoked one would be good for five more guesses.
 func (t *Throttle) counters(k *keyring, a *attemptID) (keys [kinds]string, tag nameTag) {
 	keys, tag = k.keys(a.name, a.ip, a.device, a.factor)
 	other := t.previous

@@ -9,14 +9,16 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// Settled is what became of an attempt.
+// Settled is the result of settling an attempt.
 type Settled struct {
-	// Device is a token for the client to keep, and to show with its next attempts at this factor by this name. Empty: it keeps the one it has.
+	// Device is a new device token, which the client must keep and send with further attempts for this factor and name. Empty: it keeps
+	// its token.
 	Device string
 }
 
-// Settle says how the attempt id ended. The same result again gets the same answer. The error is ErrUnknownAttempt, ErrSettled if the attempt has
-// another outcome, which is also an ErrLate where 30 seconds went by without one, ErrInvalid, or ErrUnavailable: then ask again.
+// Settle records the result of the attempt id. Repeating the same result returns the same answer. The error is ErrUnknownAttempt;
+// ErrSettled if the attempt has another result, which is also an ErrLate if it was not settled within 30 seconds; ErrInvalid; or
+// ErrUnavailable, then retry.
 func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settled, error) {
 	letter, ok := results[result]
 	if !ok {
@@ -45,16 +47,16 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	case settledLate:
 		return Settled{}, ErrLate
 	}
-	if result != Success || !a.renew && a.inLane || keys != t.keys { // whose token this would be is known under the other secret only
+	if result != Success || !a.renew && a.inLane || keys != t.keys { // under the other secret the name of the token's owner is unknown here
 		return Settled{}, nil
 	}
-	// Made of the attempt, so that asking again gives the same one.
+	// Derived from the attempt, so that a repeated call returns the same token.
 	device := t.keys.hash("device id", string(a.nonce[:]))
 	ends := time.UnixMicro(a.at).Add(t.opts.DeviceLife)
 	return Settled{Device: t.keys.deviceToken(string(device[:deviceIDSize]), a.name, a.factor, ends)}, nil
 }
 
-// tripped bans whom rules ban, and tells the history what rules did.
+// tripped makes the bans that trips demand, and passes trips to the history.
 func (t *Throttle) tripped(ctx context.Context, l *ladder, id *attemptID, trips []trip, at int64) {
 	for _, trip := range trips {
 		r := &l.rules[trip.rule]
@@ -73,7 +75,7 @@ func (t *Throttle) ban(ctx context.Context, r *rule, id *attemptID) {
 		target = admission.BanTarget{Kind: admission.BanNetwork, Value: admission.Network(id.ip)}
 	}
 	_, err := t.opts.Bans.Ban(ctx, admission.BanOrder{BanTarget: target, Rule: r.name, For: r.For, Growing: r.Growing, AtMost: r.AtMost})
-	if err != nil && !errors.Is(err, admission.ErrBanRefused) { // whom the rules never ban; that error names him
+	if err != nil && !errors.Is(err, admission.ErrBanRefused) { // on the rules' allow list; that error contains the target
 		t.opts.Logger.WarnContext(ctx, "login: not banned", "rule", r.name, "error", err)
 	}
 }

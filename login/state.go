@@ -1,33 +1,33 @@
 package login
 
-// A unit is an attempt that failed, or is under way.
+// A unit is an attempt that is pending or has failed.
 type unit struct {
 	at      int64
 	pending bool
 
-	// Of a state byIP. An attempt under way is not written to the state of its pair, which spares a third of the writes: it is found here. It
-	// owes until the pair has been told how it ended.
+	// Only in a state byIP. A pending attempt is not written to the state of its pair but found here, which saves a third of the writes.
+	// It owes until its result has been added to the pair.
 	name nameTag
 	owes bool
 }
 
-// A nameTag tells the names that were tried from an address from each other.
+// A nameTag distinguishes the names that were tried from an address.
 type nameTag [6]byte
 
-// A mark is what a rule remembers of a state besides units.
+// A mark is a rule's data in a state besides units.
 type mark struct {
 	rule  uint32
-	until int64 // end of the penalty; of failures in a row without one the last of them
-	times int64 // penalties in a row, or failures
+	until int64 // end of the penalty; for consecutive failures without a penalty, the time of the last one
+	times int64 // consecutive penalties, or failures
 }
 
-// A board is the states that an attempt counts in. A nil state is not counted.
+// A board is the set of states in which an attempt counts. A nil state is not counted.
 type board struct {
 	of  [kinds]*state
 	tag nameTag // of the name
 }
 
-// inFlight returns how many attempts of the pair are under way that began after since.
+// inFlight returns how many attempts of the pair are pending that began after since.
 func (b *board) inFlight(since int64) (n int64) {
 	for _, u := range b.of[byIP].units {
 		if u.owes && u.pending && u.name == b.tag && u.at > since {
@@ -37,7 +37,7 @@ func (b *board) inFlight(since int64) (n int64) {
 	return n
 }
 
-// A state is what is known of one name, pair, address, network or device. The zero state knows nothing.
+// A state is the data of one name, pair, address, network or device. The zero state is empty.
 type state struct {
 	units []unit // oldest first
 	marks []mark
@@ -45,7 +45,7 @@ type state struct {
 
 func (s *state) empty() bool { return len(s.units) == 0 && len(s.marks) == 0 }
 
-// pending is how many attempts are under way.
+// pending returns the number of pending attempts.
 func (s *state) pending() (n int) {
 	for _, u := range s.units {
 		if u.pending {
@@ -74,13 +74,13 @@ func (s *state) setMark(m mark) {
 	s.marks = append(s.marks, m)
 }
 
-// count returns how much of s counts for r at t: what has failed, and that with what is under way.
+// count returns how much of s counts for r at t: the failures, and the failures plus pending attempts.
 func (s *state) count(r *rule, t int64) (failed, all int64) {
 	if r.Consecutive {
 		failed = s.mark(r).times
 		return failed, failed + int64(s.pending())
 	}
-	var names map[nameTag]bool // whether it has failed
+	var names map[nameTag]bool // whether each name has failed
 	if r.distinct {
 		names = map[nameTag]bool{}
 	}

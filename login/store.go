@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// A Store keeps what has failed: a RedisStore or a MemoryStore. Both pass the same tests, and are safe for concurrent use.
+// A Store keeps the counts of failures: a RedisStore or a MemoryStore. Both pass the same tests, and are safe for concurrent use.
 type Store interface {
-	// do answers c. It returns when ctx ends; then it is unknown whether anything was counted.
+	// do executes c. It returns when ctx ends; then it is unknown whether anything was counted.
 	do(ctx context.Context, c *call) (reply, error)
-	// look returns the states of keys as they were last written, by kind, and the time of the store in µs. It changes nothing.
+	// look returns the states of keys as last written, by kind, and the time of the store in µs. It changes nothing.
 	look(ctx context.Context, keys [kinds]string) (states [kinds]*state, now int64, err error)
 	// forget drops states.
 	forget(ctx context.Context, keys [kinds]string) error
@@ -19,7 +19,7 @@ type Store interface {
 
 var errReply = errors.New("unexpected reply of the script")
 
-// pack writes c for the script, which reads it in run.lua.
+// pack encodes c for the script; run.lua decodes it.
 func (c *call) pack() []byte {
 	var bits, flags byte
 	for k, key := range c.keys {
@@ -38,7 +38,7 @@ func (c *call) pack() []byte {
 	return append(b, c.result)
 }
 
-// decodeReply reads what the script says to c.
+// decodeReply decodes the script's reply to c.
 func decodeReply(value any, c *call) (re reply, err error) {
 	text, ok := value.(string)
 	const fixed, each = 1 + 1 + 4 + 4 + 8 + 8 + 4 + 2, 4 + 8 + 4
@@ -58,7 +58,7 @@ func decodeReply(value any, c *call) (re reply, err error) {
 	}
 	ruleOf := func(id uint32) int {
 		i := c.ladder.index(id)
-		if i < 0 && id != 0 && !re.known { // what is known may be older than the rules
+		if i < 0 && id != 0 && !re.known { // a recorded answer may refer to older rules
 			err = fmt.Errorf("%w: no rule has the id %d", errReply, id)
 		}
 		return i
@@ -73,7 +73,7 @@ func decodeReply(value any, c *call) (re reply, err error) {
 	return re, err
 }
 
-// decodeState reads a state as the script writes it.
+// decodeState decodes a state as written by the script.
 func decodeState(k kind, text string) (*state, error) {
 	const markSize, unitSize, unitSizeIP = 4 + 8 + 4, 8, 8 + len(nameTag{}) + 1
 	be, b, s, size := binary.BigEndian, []byte(text), &state{}, unitSize

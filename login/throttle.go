@@ -22,47 +22,47 @@ const (
 	maxDeviceLife     = 10 * 366 * 24 * time.Hour
 )
 
-// Purpose is that of the challenges which open an attempt.
+// Purpose is the captcha purpose of login challenges.
 const Purpose = "login"
 
 // Options of a Throttle.
 type Options struct {
-	// Secret keys the hashes that stand for names, addresses and devices in the store, and signs attempts and device tokens. Required, 16 bytes
-	// or more; all processes that share a store need the same.
+	// Secret is the key of the hashes of names, addresses and devices in the store, and signs attempts and device tokens. Required, 16
+	// bytes or more; all processes that share a store need the same one.
 	Secret []byte
-	// PreviousSecret is what Secret was before it was changed. Attempts, device tokens and challenges that were made with it are accepted, and
-	// nothing is made with it; what has failed is counted anew. Nil: there is none.
+	// PreviousSecret is the previous Secret during a rotation. Attempts, device tokens and challenges made with it are accepted, and no
+	// new ones are made with it. Failures are counted from zero. Nil: none.
 	PreviousSecret []byte
-	// Namespace begins every key. Default "tidegate"; 1 to 64 of A-Z a-z 0-9 . _ : -
+	// Namespace is the prefix of every key. Default "tidegate"; 1 to 64 of A-Z a-z 0-9 . _ : -
 	Namespace string
-	// Timeout is the longest that the store may take. Zero means a second: what it counts for an attempt whose caller has given up is not taken back.
+	// Timeout is the maximum time for the store. Zero means a second. After a timeout the attempt may stay counted in the store.
 	Timeout time.Duration
-	// DeviceLife is how long a device token is good for. Zero means 90 days; from a minute to 10 years. One that has less than half of it left
-	// is replaced at the next success.
+	// DeviceLife is the lifetime of a device token. Zero means 90 days; from a minute to 10 years. A success replaces a token with less
+	// than half of it left.
 	DeviceLife time.Duration
-	// Normalize makes names that authenticate as one the same. Nil means Normalize of this package.
+	// Normalize maps names that authenticate as the same user to one name. Nil means Normalize of this package.
 	Normalize func(name string) string
-	// Captcha verifies solutions. Nil: none is ever right, so that who is challenged has to wait.
+	// Captcha verifies solutions. Nil: no solution is accepted, so that challenged attempts must wait.
 	Captcha Verifier
-	// Solutions reports whether the address may have one more solution verified, or after which time: each may be a call to another's server, and
-	// one that is wrong counts as no failure. Nil: there is no limit.
+	// Solutions reports whether the address may have another solution verified, or how long it must wait. A verification may be a call to
+	// a third-party server, and a wrong solution does not count as a failure. Nil: no limit.
 	Solutions func(ctx context.Context, ip netip.Addr) (wait time.Duration, ok bool)
-	// Bans are those of the process. Nil: nobody is banned.
+	// Bans are the bans of the process. Nil: no bans.
 	Bans Bans
-	// History is told what rules did, by Run. Nil: nobody is.
+	// History receives the rules' actions from Run. Nil: none.
 	History History
-	// Decided is told of every decision, by the name of its mode: reserve, check or report. It must not wait. Nil: nobody is.
+	// Decided is called with every decision and its mode: reserve, check or report. It must not block. Nil: none.
 	Decided func(mode string, d *Decision)
-	// Logger gets what goes wrong. Nil means slog.Default(). No name ever stands there.
+	// Logger gets errors. Nil means slog.Default(). Names are never logged.
 	Logger *slog.Logger
 }
 
-// A Verifier is what a Throttle needs of a captcha.Provider.
+// A Verifier is the part of a captcha.Provider that a Throttle needs.
 type Verifier interface {
 	Verify(ctx context.Context, token string, b captcha.Binding, ip netip.Addr) error
 }
 
-// Bans are what a Throttle needs of an *admission.Gate.
+// Bans is the part of an *admission.Gate that a Throttle needs.
 type Bans interface {
 	Banned(req admission.Request) (b admission.Ban, left time.Duration, ok bool)
 	Ban(ctx context.Context, order admission.BanOrder) (admission.Ban, error)
@@ -84,30 +84,30 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Throttle decides whether somebody may try to log in. Make it with New; the zero value is not usable. It is safe for concurrent use.
+// A Throttle decides on login attempts. Make it with New; the zero value is not usable. It is safe for concurrent use.
 type Throttle struct {
 	store    Store
-	local    *MemoryStore // counts while the store is away
+	local    *MemoryStore // counts while the store is unavailable
 	rules    func() *admission.Rules
 	keys     *keyring
-	previous *keyring // of the previous secret; nil: there is none
+	previous *keyring // for the previous secret; nil: none
 	opts     Options
 	built    atomic.Pointer[ladders]
 
-	away    atomic.Bool  // the store did not answer the last time
-	resting atomic.Int64 // unix ns until which it is not asked for decisions
+	away    atomic.Bool  // the last call to the store failed
+	resting atomic.Int64 // unix ns until which the store is not asked for decisions
 	events  chan Event
-	dropped atomic.Uint64 // events that found no room
+	dropped atomic.Uint64 // events dropped because the queue was full
 }
 
-// ladders are those of one set of rules.
+// ladders are the ladders of one set of rules.
 type ladders struct {
 	of          *admission.Rules
 	full, local *ladder
 }
 
-// New returns a throttle by the login rules of what rules returns, which may change from call to call. It starts nothing and asks the store
-// nothing.
+// New returns a throttle. rules is called for each decision and returns the current rules, of which it uses the login rules. New starts
+// no goroutine and does not call the store.
 func New(store Store, rules func() *admission.Rules, opts Options) (*Throttle, error) {
 	if store == nil || rules == nil {
 		return nil, errors.New("login: New needs a store and rules")
@@ -134,7 +134,7 @@ func New(store Store, rules func() *admission.Rules, opts Options) (*Throttle, e
 	return t, nil
 }
 
-// ladders returns those of the rules in force.
+// ladders returns the ladders of the rules in force.
 func (t *Throttle) ladders() *ladders {
 	rules := t.rules()
 	l := t.built.Load()

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// An id of an attempt carries all that is needed to settle it, so that reserving one writes nothing but counts. It is signed: only what was
-// reserved can be settled. Whoever reserves gave all that is in it, or gets it as the device token.
+// An attemptID contains everything needed to settle an attempt, so that a reservation writes only counts. It is signed: only reserved
+// attempts can be settled. It contains only what the caller of Reserve passed in, or gets as the device token.
 type attemptID struct {
 	at      int64 // µs, on the store's clock
 	nonce   digest
 	name    digest
 	ip      netip.Addr
 	factor  string
-	device  string // of the token that came along; empty: none, or one that is worth nothing
+	device  string // id of the device token that was sent; empty: none, or an invalid one
 	inLane  bool   // counted in the device's lane
-	inLocal bool   // counted in the process, whose store was away
-	renew   bool   // success gives out a new device token
-	foreign bool   // the device's token is of the other secret than the attempt
+	inLocal bool   // counted in this process while the store was unavailable
+	renew   bool   // success issues a new device token
+	foreign bool   // the device token is signed with the other secret
 }
 
 const (
@@ -36,7 +36,7 @@ func (k *keyring) sign(b []byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, mac[:]...))
 }
 
-// verify returns what sign was given.
+// verify checks a token from sign and returns its content.
 func (k *keyring) verify(token string, longest int) ([]byte, bool) {
 	if len(token) > longest {
 		return nil, false
@@ -83,8 +83,8 @@ func (k *keyring) parseAttempt(token string) (*attemptID, error) {
 	}, nil
 }
 
-// A device token proves that its holder has passed this factor by this name before: whoever knows the password must not get into the lane of the
-// code that is asked for next. It names nobody to those who read it.
+// A device token proves that its holder has passed this factor with this name before. It covers only one factor: a client that has passed
+// the password must not get the device lane of the one-time code. It does not reveal the name.
 //
 //	version, id (12 bytes), keyed hash of name and factor, end of its life (unix seconds, 4 bytes), and the signature of these
 const (
@@ -100,7 +100,8 @@ func (k *keyring) deviceToken(id string, name digest, factor string, ends time.T
 	return k.sign(binary.BigEndian.AppendUint32(b, uint32(ends.Unix())))
 }
 
-// parseDevice returns the id in a token for a factor of name, and when it ends; false if it is no token, or another one's.
+// parseDevice returns the id in a device token for a factor of name, and when it expires; ok is false if the token is invalid or of
+// another name.
 func (k *keyring) parseDevice(token string, name digest, factor string) (id string, ends time.Time, ok bool) {
 	b, ok := k.verify(token, maxDevice)
 	if !ok || len(b) != deviceSize || b[0] != deviceVersion || digest(b[1+deviceIDSize:]) != k.hash("device of", string(name[:]), factor) {

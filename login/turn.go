@@ -2,30 +2,30 @@ package login
 
 import "slices"
 
-// An op is what a store is asked to do. The numbers stand in the script as well.
+// An op is an operation of a store. The script uses the same numbers.
 type op byte
 
 const (
-	opReserve op = iota // count an attempt that is let in
-	opCheck             // only look
+	opReserve op = iota // count an attempt if it is allowed
+	opCheck             // change nothing
 	opReport            // count a failure
-	opSettle            // say how an attempt ended
+	opSettle            // record the result of an attempt
 )
 
-// Result is how an attempt ended. Closed set.
+// Result is how an attempt ended. It is a closed set.
 type Result string
 
 // The results.
 const (
 	Success Result = "success"
 	Failure Result = "failure"
-	Error   Result = "error" // nobody can tell, or nobody was asked: the attempt is not counted
+	Error   Result = "error" // the result is unknown or nothing was checked: the attempt is not counted
 )
 
-// results are the letters of the script.
+// results are the letters used by the script.
 var results = map[Result]byte{Success: 's', Failure: 'f', Error: 'e'}
 
-// A call is one question to a store.
+// A call is one request to a store.
 type call struct {
 	ladder *ladder
 	op     op
@@ -35,10 +35,10 @@ type call struct {
 	solved bool   // reserve, check, report: the caller has solved a challenge
 	at     int64  // settle: when the attempt was reserved
 	result byte   // settle
-	record string // key of the answer to this question, which check only looks for; empty: it is not kept
+	record string // key of the recorded answer, which check only reads; empty: not recorded
 }
 
-// An outcome is how a settlement went. The numbers stand in the script as well.
+// An outcome is the outcome of a settlement. The script uses the same numbers.
 type outcome byte
 
 const (
@@ -47,19 +47,19 @@ const (
 	settledLate
 )
 
-// A reply is a store's answer.
+// A reply is a store's reply.
 type reply struct {
 	verdict
 
 	at       int64 // when the attempt was decided
 	device   bool  // in the device's lane
-	known    bool  // from a record: it was asked before
+	known    bool  // from a record: the call was repeated
 	failures int64
 	outcome  outcome // of a settlement
 	trips    []trip
 }
 
-// attempt is reserve, check and report on states that are the caller's to keep.
+// attempt executes reserve, check and report on b. The caller stores the changed states.
 func (l *ladder) attempt(b *board, c *call, now int64) reply {
 	re := reply{at: now, trips: l.age(b, now)}
 	re.device = b.of[byDevice] != nil && !l.revoked(b, now)
@@ -83,7 +83,7 @@ func (l *ladder) attempt(b *board, c *call, now int64) reply {
 	return re
 }
 
-// unit is what an attempt under way since at is in a state.
+// unit returns the unit, in a state of kind k, of an attempt pending since at.
 func (c *call) unit(k kind, at int64, device bool) unit {
 	if k == byIP {
 		return unit{at: at, pending: true, name: c.name, owes: !device && c.keys[byPair] != ""}
@@ -91,7 +91,7 @@ func (c *call) unit(k kind, at int64, device bool) unit {
 	return unit{at: at, pending: true}
 }
 
-// failed counts a failure of an attempt that was under way since at.
+// failed counts the failure of an attempt that was pending since at.
 func (l *ladder) failed(b *board, k kind, c *call, at, now int64) []trip {
 	u, s := c.unit(k, at, true), b.of[k]
 	u.pending = false
@@ -103,7 +103,7 @@ func (l *ladder) failed(b *board, k kind, c *call, at, now int64) []trip {
 	return trips
 }
 
-// settle says to states how the attempt at c.at ended.
+// settle records in the states how the attempt at c.at ended.
 func (l *ladder) settle(b *board, c *call, now int64) reply {
 	re := reply{at: now}
 	late := now >= c.at+settleWithin
@@ -111,7 +111,7 @@ func (l *ladder) settle(b *board, c *call, now int64) reply {
 		re.outcome = settledLate
 		return re
 	}
-	if re.trips = l.age(b, now); late { // it has failed by itself
+	if re.trips = l.age(b, now); late { // it has already been turned into a failure
 		return re
 	}
 	success := c.result == results[Success]
@@ -119,7 +119,7 @@ func (l *ladder) settle(b *board, c *call, now int64) reply {
 		k := kind(k)
 		switch {
 		case s == nil:
-		case success && (k == byPair || k == byDevice && c.device): // one that was revoked stays it
+		case success && (k == byPair || k == byDevice && c.device): // a revoked device stays revoked
 			*s = state{}
 		case !in(c.device, k):
 		default:
@@ -139,7 +139,7 @@ func (l *ladder) settle(b *board, c *call, now int64) reply {
 	return re
 }
 
-// endStreaks forgets failures in a row, of which a success is the end.
+// endStreaks drops the counts of consecutive failures, which a success ends.
 func (l *ladder) endStreaks(k kind, s *state) {
 	for i := range l.rules {
 		if r := &l.rules[i]; r.kind == k && r.Consecutive {

@@ -1,18 +1,19 @@
--- The ladder for failed logins: reserve, check, report and settle attempts. It is one script because an attempt is counted in all its states
--- and judged by all of them at once: of guesses that are sent at the same time none may slip through between looking and counting.
--- It says what ladder.go and turn.go say in Go, function by function; a test holds them together.
+-- The ladder for failed logins: reserves, checks, reports and settles attempts. It must be atomic because an attempt is counted in all
+-- its states and judged by all of them: no concurrent guess may slip through between checking and counting. It mirrors ladder.go and
+-- turn.go function by function; a test compares them.
 --
 -- KEYS     for each call the keys of its states, in the order of their kinds, and that of its record, if it has one
--- ARGV[1]  '>I8' the time in µs, 0 for Redis' own; the ladder, as ladder.pack writes it
--- ARGV[2…] the calls, each packed as '>BBBc6I8B': op, bits of the kinds that are there, flags (1: in the device's lane, 2: solved,
+-- ARGV[1]  '>I8' the time in µs, 0 for Redis' own; the ladder, as encoded by ladder.pack
+-- ARGV[2…] the calls, each packed as '>BBBc6I8B': op, bits of the kinds present, flags (1: in the device's lane, 2: solved,
 --          4: has a record), tag of the name, time of the reservation in µs, letter of the result
 --
--- Replies  for each call '>BBI4I4I8I8I4I2' and for each trip '>I4I8I4': action (of a settlement its outcome), flags (1: held, 2: in the device's
+-- Replies  for each call '>BBI4I4I8I8I4I2' and for each trip '>I4I8I4': action (for a settlement its outcome), flags (1: held, 2: in the device's
 --          lane, 4: from a record), rule that decided, rule in shadow (0: none), µs left, time in µs, failures, trips: rule, until, times.
---          Rules stand there by their ids, because a record may be older than the rules in force
+--          Rules are identified by their ids, because a record may be older than the rules in force
 --
--- A state is a STRING: 'B' marks of '>I4I8I4' (rule, until, times); then units of '>I8' (time in µs, twice, and 1 if it is under way), of an
--- address with 'c6B': the tag of the name and whether it owes. It lives until it means nothing any more.
+-- A state is a STRING: 'B' number of marks, each '>I4I8I4' (rule, until, times); then units of '>I8' (time in µs, doubled, plus 1 if
+-- pending), in the state of an address followed by 'c6B': the tag of the name and whether it owes. Its TTL ends when all its data has
+-- expired.
 
 local call, pack, unpack_bytes, values = redis.call, struct.pack, struct.unpack, unpack
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
@@ -32,7 +33,7 @@ local most_marks = 100
 local record_life, settled_life = 60, 120 -- seconds
 
 local now, end_of_head
-local horizon, keep, room, flight = {}, {}, {}, {} -- by kind; room: units that have failed, flight: units under way
+local horizon, keep, room, flight = {}, {}, {}, {} -- by kind; room: failed units, flight: pending units
 now,
   horizon[0], keep[0], room[0], flight[0], horizon[1], keep[1], room[1], flight[1], horizon[2], keep[2], room[2], flight[2],
   horizon[3], keep[3], room[3], flight[3], horizon[4], keep[4], room[4], flight[4], end_of_head =
@@ -42,7 +43,7 @@ if now == 0 then
   now = time[1] * second + time[2]
 end
 
--- The rules of a kind, read when they are first asked for.
+-- The rules of a kind, decoded at the first use.
 local rules
 local rules_by_id = {}
 local function rules_of(kind)
@@ -61,7 +62,7 @@ local function rules_of(kind)
   return rules[kind]
 end
 
--- All states of the script, by key, read at once and written at its end: of many calls for one name each meets what the one before left.
+-- All states of the script by key, read once and written at its end: later calls for the same name see the changes of earlier ones.
 local states = {}
 
 local function state_of(kind, raw)

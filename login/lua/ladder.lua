@@ -1,4 +1,4 @@
--- What the rules make of states: ladder.go in Lua.
+-- The rules applied to states: ladder.go in Lua.
 
 local function memory(r, times)
   if r.action == revoke and times >= r.limit then return r.at_most end
@@ -71,7 +71,7 @@ local function fail(s, t, trips)
         tripped = false
       elseif r.length == 0 then
         fresh = failed == r.limit
-      elseif r.action == deny and t < m['until'] then -- it does not feed itself
+      elseif r.action == deny and t < m['until'] then -- a denial does not extend itself
         tripped = false
       else
         if t > m['until'] + memory(r, m.times) then m.times = 0 end
@@ -95,7 +95,7 @@ end
 
 local function age_one(s, trips)
   for _, u in ipairs(s.units) do
-    if u.at > now + settle_within then u.at, s.dirty = now, true end -- the clock has stepped back
+    if u.at > now + settle_within then u.at, s.dirty = now, true end -- the clock was set back
     if u.pending and now >= u.at + settle_within then
       u.pending = false
       fail(s, u.at + settle_within, trips)
@@ -115,7 +115,7 @@ local function age_one(s, trips)
   end
 end
 
--- Makes the pair, which has just failed, known to the name for a day, if a rule has been holding back those that guess it.
+-- Keeps a failure of the pair for a day if a delay rule has acted on the name.
 local function remember(own, t)
   local m = own[by_pair].marks[tries_mark] or { rule = tries_mark, ['until'] = 0, times = 0 }
   for _, r in ipairs(own[by_name] and rules_of(by_name) or {}) do
@@ -127,7 +127,7 @@ local function remember(own, t)
   end
 end
 
--- Tells the pair of what nobody settled in time: of its attempts under way only the address has units.
+-- Adds failures that were not settled in time to the pair: until then only the address has their units.
 local function adopt(own, name, trips)
   local pair, ip = own[by_pair], own[by_ip]
   if not pair then return end
@@ -210,7 +210,7 @@ local function judge(own, name, device, solved)
       end
     end
   end
-  -- What is under way from an address is all that is known of its pairs, so none of it may be dropped for want of room.
+  -- The pending units of an address are the only record of its pairs, so none may be dropped for lack of room.
   if own[by_ip] and action < delay and pending(own[by_ip]) >= flight[by_ip] then action, rule, left, held = delay, 0, hold_for, true end
   return action, rule, left, held, shadow
 end

@@ -1,17 +1,17 @@
--- The operations, and the turn through all calls of a script.
+-- The operations, and the loop over all calls of a script.
 
 local function reply(action, rule, flags, shadow, left, failed, trips)
   return pack('>BBI4I4I8I8I4I2', action, flags, rule, shadow, left, now, failed, #trips) .. table.concat(trips)
 end
 
-local records = {} -- by key: what was read, and what this script wrote
+local records = {} -- by key: records read or written by this script
 
 local function note(record, value, seconds)
   records[record] = value
   call('SET', record, value, 'EX', seconds)
 end
 
--- What an attempt that began at `at` is in a state while it is under way.
+-- Returns the unit, in a state of this kind, of a pending attempt that began at `at`.
 local function unit(kind, at, name, device)
   if kind == by_ip then return { at = at, pending = true, name = name, owes = not device } end
   return { at = at, pending = true }
@@ -65,7 +65,7 @@ local function settle(own, name, device, at, result, record)
   local late, success, trips = now >= at + settle_within, result == 's', {}
   if late and result ~= 'f' then return reply(settled_late, 0, 0, 0, 0, 0, trips) end
   age(own, name, trips)
-  for kind = by_name, late and -1 or by_device do -- what is late has failed by itself
+  for kind = by_name, late and -1 or by_device do -- a late attempt has already been turned into a failure
     local s = own[kind]
     if s and success and (kind == by_pair or kind == by_device and device) then
       s.units, s.marks, s.dirty = {}, {}, true
@@ -105,7 +105,7 @@ local function save(key, s)
   end
 end
 
-local kinds_in = {} -- by bits
+local kinds_in = {} -- by bit set
 
 local function kinds_of(bits)
   local kinds = kinds_in[bits]

@@ -1,16 +1,16 @@
--- Reserves attempts of which there is nothing to say: nobody else is under way with them, or so few, and so few have failed, that no rule
--- could act. Most logins are like that, and this script is short because Redis reads all of a script each time. Whoever it does not let in, it does
--- not count either: the ladder decides.
+-- Reserves attempts that no rule can affect: so few are pending or have failed that no rule could act. Most logins are like that, and
+-- this script is short because Redis executes all of a script each time. An attempt that it does not reserve is not counted either; the
+-- ladder script decides it.
 --
 -- KEYS     for each call the states of name, pair, address and, if it has one, network; then its record, if it has one
--- ARGV[1]  '>I8I8' time in µs, 0 for Redis' own; how long an attempt is under way; then for each of those kinds '>I4I8': units from which on a
---          rule may act, and the age from which on a unit means nothing
--- ARGV[2…] for name, address and network the ms that a state lives whose newest unit is of now
+-- ARGV[1]  '>I8I8' time in µs, 0 for Redis' own; how long an attempt may be pending; then for each of those kinds '>I4I8': number of units from
+--          which on a rule may act, and the age at which a unit expires
+-- ARGV[2…] for name, address and network the ms to live of a state whose newest unit is from now
 -- ARGV[5…] the calls, packed as '>Bc6': 1: has a network, 2: has a record; tag of the name
 --
--- Replies  the time in µs, then for each call the failures of name and address, or false: ask the ladder
+-- Replies  the time in µs, then for each call the failures of name and address, or false if the ladder script must decide
 --
--- begin.lua says what a state is, run.lua what a record.
+-- begin.lua describes the format of a state, run.lua that of a record.
 
 local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 
@@ -21,7 +21,7 @@ if now == 0 then
   now = time[1] * 1000000 + time[2]
 end
 
--- Units and failures of a state, or nothing where a rule could act or time has changed something.
+-- Returns units and failures of a state, or nothing if a rule could act or units must be aged.
 local function glance(state, size, least, horizon)
   if not state then return 0, 0 end
   local n, failed = (#state - 1) / size, 0
@@ -36,7 +36,7 @@ end
 
 local states = call('MGET', unpack(KEYS))
 local under_way = pack('>I8', now * 2 + 1)
-local written = {} -- by key: what this script has written meanwhile
+local written = {} -- by key: written by this script
 local replies, key = { now }, 0
 
 for i = 5, #ARGV do
