@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// An answer is what a provider says of a token.
+// An answer is a provider's response about a token.
 type answer struct {
 	Success  bool     `json:"success"`
 	Hostname string   `json:"hostname"`
@@ -22,11 +22,11 @@ type answer struct {
 	Errors   []string `json:"error-codes"`
 }
 
-// errCrowd is an ErrProvider that is no outage.
+// errCrowd is an ErrProvider that does not count as an outage.
 var errCrowd = fmt.Errorf("%w: as many tokens as may be are with it already", ErrProvider)
 
-// ask puts a token to the provider. Whatever is not plainly an answer is an ErrProvider. It does not end with the caller: callers have less
-// patience than siteVerifyWithin, and a silence that counted only for who waits it out would count for nobody.
+// ask sends a token to the provider. Any response that is not clearly an answer is an ErrProvider. ask does not end with ctx: callers
+// have shorter deadlines than siteVerifyWithin, and the provider's silence must be counted even if they do not wait for it.
 func (v *SiteVerify) ask(ctx context.Context, token string, ip netip.Addr) (answer, error) {
 	select {
 	case v.asking <- struct{}{}:
@@ -75,7 +75,7 @@ func (v *SiteVerify) call(req *http.Request) (a answer, err error) {
 	return a, nil
 }
 
-// alive returns nil or an ErrRefused if the provider judges tokens: one that refuses what is no token works.
+// alive returns nil or an ErrRefused if the provider judges tokens: a provider that refuses an invalid token works.
 func (v *SiteVerify) alive(ctx context.Context) error {
 	a, err := v.ask(ctx, "is-anybody-there", netip.Addr{})
 	if err != nil {
@@ -84,11 +84,11 @@ func (v *SiteVerify) alive(ctx context.Context) error {
 	return v.judge(&a, &Binding{})
 }
 
-// faults are the error codes that no token can cause. All others may be brought about by whoever sends one, and must not count as an outage:
-// three tokens of some foreign site would turn the provider off.
+// faults are the error codes that no token can cause. Clients can cause all others by their tokens, so those must not count as an outage:
+// otherwise three tokens of a foreign site would disable the provider.
 var faults = []string{"missing-input-secret", "invalid-input-secret", "internal-error"}
 
-// causesOf are the error codes that are about the token. Of timeout-or-duplicate nobody says which it is.
+// causesOf maps the error codes about the token to causes. timeout-or-duplicate does not distinguish between the two.
 var causesOf = map[string]Cause{
 	"missing-input-response":           CauseMalformed,
 	"invalid-input-response":           CauseWrong,
@@ -102,7 +102,7 @@ var causesOf = map[string]Cause{
 	"invalid-remoteip":                 CauseWrong,
 }
 
-// judge says what an answer means for b.
+// judge returns the result of an answer for b.
 func (v *SiteVerify) judge(a *answer, b *Binding) error {
 	if !a.Success {
 		for _, code := range a.Errors {
@@ -122,7 +122,7 @@ func (v *SiteVerify) judge(a *answer, b *Binding) error {
 		return refused(CauseForeign)
 	case v.site.bound && (a.Action != v.action(b) || !b.isFor(a.CData, cdata)):
 		return refused(CauseForeign)
-	case v.name != "recaptcha" || a.Score == nil: // hCaptcha and version 2 have no action; of hCaptcha a score means something else
+	case v.name != "recaptcha" || a.Score == nil: // hCaptcha and reCAPTCHA v2 have no action; hCaptcha's score has another meaning
 		return nil
 	case a.Action != v.action(b):
 		return refused(CauseForeign)

@@ -10,25 +10,25 @@ import (
 
 // A Provider makes challenges and verifies solutions. Implementations are safe for concurrent use.
 type Provider interface {
-	// Name is that of whose challenges Challenge makes at the moment: altcha, turnstile, hcaptcha or recaptcha.
+	// Name returns the provider of the challenges that Challenge makes now: altcha, turnstile, hcaptcha or recaptcha.
 	Name() string
-	// Challenge makes one for b.
+	// Challenge makes a challenge for b.
 	Challenge(ctx context.Context, b Binding) (Challenge, error)
-	// Verify returns nil if token solves a challenge that was made for b, the first time. Else it returns an ErrRefused that is a
-	// *RefusedError, or an ErrUnavailable. ip is the client's address, for providers that want it; it may be invalid. The
-	// risk of b is the lowest that the challenge must have been made for: 0 accepts all.
+	// Verify returns nil if token solves a challenge that was made for b and is used for the first time. Otherwise it returns an
+	// ErrRefused, which is a *RefusedError, or an ErrUnavailable. ip is the client's address for providers that use it; it may be
+	// invalid. The challenge must have been made for at least the risk of b; 0 accepts all.
 	Verify(ctx context.Context, token string, b Binding, ip netip.Addr) error
 }
 
-// A Binding is what a solution is good for.
+// A Binding is what a solution is valid for.
 type Binding struct {
-	Purpose         string // what it opens, such as login or order: 1 to 32 of a-z 0-9 -
-	Subject         string // whom it is for: 1 to 64 bytes, opaque; callers pass keyed hashes. To anybody else the solution is worth nothing
-	PreviousSubject string // what Subject was before the key of those hashes was changed, or empty: a solution for it opens the same
-	Risk            int    // 0: nothing is known against the caller. Each step doubles the work, up to MaxRisk; providers that others run ignore it
+	Purpose         string // what the solution permits, such as login or order: 1 to 32 of a-z 0-9 -
+	Subject         string // whom it is for: 1 to 64 opaque bytes, such as a keyed hash; the solution is invalid for other subjects
+	PreviousSubject string // Subject under the previous key of those hashes during a rotation, or empty; accepted like Subject
+	Risk            int    // 0: no suspicion. Each step doubles the work, up to MaxRisk; third-party providers ignore it
 }
 
-// MaxRisk is the highest risk that makes a difference.
+// MaxRisk is the highest risk that has an effect.
 const MaxRisk = 4
 
 var purposes = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
@@ -45,13 +45,13 @@ func (b *Binding) validate() error {
 	return nil
 }
 
-// isFor reports whether a subject, as a challenge names it, is that of b.
+// isFor reports whether named, the subject in a challenge, is that of b.
 func (b *Binding) isFor(named string, naming func(purpose, subject string) string) bool {
 	return named == naming(b.Purpose, b.Subject) || b.PreviousSubject != "" && named == naming(b.Purpose, b.PreviousSubject)
 }
 
-// A Challenge is what a page needs to have one solved.
+// A Challenge is the data with which a page has a challenge solved.
 type Challenge struct {
 	Provider string          // as Provider.Name
-	JSON     json.RawMessage // an object: of altcha what its widget reads, else {provider, sitekey, action, cdata}
+	JSON     json.RawMessage // an object: for altcha the widget's input, else {provider, sitekey, action, cdata}
 }

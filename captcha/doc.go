@@ -1,24 +1,25 @@
-// Package captcha lets callers prove to be human, or at least to pay for what they ask: a proof of work that needs nobody else
-// (ALTCHA), or one of Turnstile, hCaptcha and reCAPTCHA.
+// Package captcha verifies that callers have solved a CAPTCHA: a self-hosted proof of work (ALTCHA), or a challenge of Turnstile,
+// hCaptcha or reCAPTCHA.
 //
-// A Provider makes challenges and verifies solutions. Both are tied to a Binding: what the solution opens, and for whom.
+// A Provider makes challenges and verifies solutions. Both are tied to a Binding: the purpose and the subject of the solution.
 //
-//	Challenge(binding) ─ solved in the browser ─ Verify(token, the same binding) ─ nil: let one request in
+//	Challenge(binding) ─ solved in the browser ─ Verify(token, the same binding) ─ nil: admit one request
 //
 // # Invariants
 //
-//   - A solution opens one thing once: its use is marked in a store that all processes share, atomically, before Verify returns nil.
-//   - A solution is good for the purpose and the subject that its challenge was made for, as far as the provider can tell: see NewSiteVerify.
-//   - Nothing that the client says about a challenge is believed: purpose, subject, risk and expiry are signed with it.
-//   - Who cannot be verified has not solved anything. A store or a provider that is away gives ErrUnavailable.
+//   - A solution is accepted once: its use is recorded atomically in a store shared by all processes, before Verify returns nil.
+//   - A solution is valid for the purpose and the subject of its challenge, as far as the provider can verify them: see NewSiteVerify.
+//   - No claim of the client about a challenge is trusted: purpose, subject, risk and expiry are signed.
+//   - A solution that cannot be verified is not accepted. If the store or the provider is unavailable, the error is ErrUnavailable.
 //
-// # What a proof of work is
+// # What a proof of work costs
 //
-// A price, not a proof. A browser makes some 50,000 attempts a second on two processors: a quarter of a second at risk 0, four at the
-// highest, eight with bad luck. A solver written for the purpose makes a hundred times as many on the same machine. So a proof of work
-// belongs behind a limit that a person seldom meets, and the limits behind it stay. Risk raises the price.
+// A proof of work is a price, not a proof of being human. A browser makes some 50,000 attempts a second on two processors: a solution
+// takes a quarter of a second at risk 0, four seconds at the highest risk, and up to twice that. A dedicated solver makes a hundred times
+// as many on the same machine. So demand a proof of work only above a limit that people rarely reach, and keep the limits behind it. Risk
+// raises the price.
 //
-// # When Redis loses its memory
+// # When Redis loses its data
 //
-// Solutions that were used may be used once more until their challenge expires. Nothing else is kept.
+// Used solutions can be used once more until their challenge expires. Nothing else is stored.
 package captcha

@@ -16,32 +16,34 @@ const (
 	defaultPause    = 30 * time.Second
 )
 
-// FallbackOptions are those of a Fallback. The zero value is usable.
+// FallbackOptions are the options of a Fallback. The zero value is usable.
 type FallbackOptions struct {
-	// Failures in a row, after which the provider counts as away. Zero means 3.
+	// Failures is the number of consecutive failures after which the provider counts as unavailable. Zero means 3.
 	Failures int
-	// Pause before the provider is asked again. Zero means 30 s.
+	// Pause is the time until the provider is tried again. Zero means 30 s.
 	Pause time.Duration
-	// Logger is told when the provider does not answer, goes and comes. Nil means slog.Default().
+	// Logger gets a message when the provider does not answer, becomes unavailable and recovers. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
-// Fallback is a provider that others run, and a proof of work while that one is away. Made by NewFallback; safe for concurrent use.
+// A Fallback uses a third-party provider, and a proof of work while that provider is unavailable. Make it with NewFallback; it is safe
+// for concurrent use.
 //
-// Away means that several verifications in a row could not be made. From then on challenges are proofs of work, tokens of the provider
-// are ErrFellBack, and after each pause one caller in this process asks the provider whether it is back. Each process finds out by itself.
+// The provider counts as unavailable after several consecutive verifications failed. From then on challenges are proofs of work, and
+// tokens of the provider get ErrFellBack. After each pause one caller in this process probes the provider. Each process decides
+// separately.
 type Fallback struct {
 	primary *SiteVerify
 	proof   *ProofOfWork
 	opts    FallbackOptions
 
 	mu       sync.Mutex
-	failures int       // guarded by mu: in a row
+	failures int       // guarded by mu: consecutive
 	away     bool      // guarded by mu
-	again    time.Time // guarded by mu: when to ask the next time
+	again    time.Time // guarded by mu: time of the next probe
 }
 
-// NewFallback returns primary, with proof standing in. It starts nothing.
+// NewFallback returns a provider that uses primary, with proof as its substitute. It starts nothing.
 func NewFallback(primary *SiteVerify, proof *ProofOfWork, o FallbackOptions) (*Fallback, error) {
 	if primary == nil || proof == nil {
 		return nil, errors.New("captcha: NewFallback needs both providers")
@@ -77,7 +79,7 @@ func (f *Fallback) isAway() bool {
 	return f.away
 }
 
-// Stats returns what both have counted.
+// Stats returns the statistics of both providers.
 func (f *Fallback) Stats() Stats {
 	return Stats{
 		Providers: append(f.primary.Stats().Providers, f.proof.Stats().Providers...),
@@ -85,7 +87,7 @@ func (f *Fallback) Stats() Stats {
 	}
 }
 
-// Challenge implements Provider. The caller whose turn it is to find out whether the provider is back waits for it, 3 s at most.
+// Challenge implements Provider. A caller that probes the provider waits for the result, 3 s at most.
 func (f *Fallback) Challenge(ctx context.Context, b Binding) (Challenge, error) {
 	if f.turn() {
 		f.heard(ctx, f.primary.alive(ctx))
@@ -93,7 +95,7 @@ func (f *Fallback) Challenge(ctx context.Context, b Binding) (Challenge, error) 
 	return f.current().Challenge(ctx, b)
 }
 
-// turn reports whether the caller is to ask the provider whether it is back. Others are not until the next pause is over.
+// turn reports whether the caller should probe the provider. It returns true once per pause.
 func (f *Fallback) turn() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,13 +106,13 @@ func (f *Fallback) turn() bool {
 	return true
 }
 
-// heard notes how the provider answered.
+// heard records the outcome of a call to the provider.
 func (f *Fallback) heard(ctx context.Context, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case errors.Is(err, errCrowd), err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrProvider):
-		// It says nothing about the provider.
+		// The error is not about the provider.
 	case !errors.Is(err, ErrProvider):
 		if f.away {
 			f.opts.Logger.InfoContext(ctx, "captcha provider is back", "provider", f.primary.name)
@@ -129,7 +131,7 @@ func (f *Fallback) heard(ctx context.Context, err error) {
 	}
 }
 
-// Verify implements Provider. Proofs of work that were asked for while the provider was away stay good for their lifetime.
+// Verify implements Provider. Proofs of work from a time when the provider was unavailable stay valid for their lifetime.
 func (f *Fallback) Verify(ctx context.Context, token string, b Binding, ip netip.Addr) error {
 	if isProof(token) {
 		return f.proof.Verify(ctx, token, b, ip)
@@ -147,5 +149,5 @@ func (f *Fallback) Verify(ctx context.Context, token string, b Binding, ip netip
 	return err
 }
 
-// isProof tells the two kinds of tokens apart: a proof of work begins as base64 of a JSON object does, and no other token.
+// isProof reports whether token is a proof of work: only those begin like the base64 of a JSON object.
 func isProof(token string) bool { return strings.HasPrefix(token, "eyJ") }

@@ -15,11 +15,11 @@ import (
 //	key                       type    TTL                                       slot
 //	<namespace>:c:<solution>  STRING  a minute more than a challenge may live   its own
 //
-// It is there if the solution was used. solution is a hash of what no other solution has: 22 characters, whatever a caller sends.
+// The key exists if the solution was used. solution is a keyed hash of the solution: 22 characters, whatever a caller sends.
 
 var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
-// usedKey is the name of a solution among those that were used.
+// usedKey returns the key that marks a solution as used.
 func usedKey(provider, solution string) string {
 	sum := sha256.Sum256(lengthened(provider, solution))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
@@ -27,7 +27,7 @@ func usedKey(provider, solution string) string {
 
 const minSecret = 16
 
-// derive makes a key for one use of a secret that has many.
+// derive derives a key for one use from a secret with several uses.
 func derive(secret []byte, label string) ([]byte, error) {
 	if len(secret) < minSecret {
 		return nil, errors.New("captcha: Secret is too short, should be 16 or more random bytes")
@@ -35,14 +35,14 @@ func derive(secret []byte, label string) ([]byte, error) {
 	return keyed(secret, "captcha/"+label), nil
 }
 
-// keyed is the keyed hash of parts in turn.
+// keyed returns the keyed hash of parts in turn.
 func keyed(key []byte, parts ...string) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write(lengthened(parts...))
 	return h.Sum(nil)
 }
 
-// lengthened joins parts so that none can pose as the end of another.
+// lengthened joins parts with their lengths, so that different lists never join to the same text.
 func lengthened(parts ...string) (text []byte) {
 	for _, part := range parts {
 		text = binary.AppendUvarint(text, uint64(len(part)))

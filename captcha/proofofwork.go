@@ -20,44 +20,44 @@ const (
 	defaultLifetime  = 10 * time.Minute
 	maxLifetime      = time.Hour
 	defaultMaxNumber = 25_000
-	// MaxNumber bounds the numbers among which a solution is looked for.
+	// MaxNumber is the upper bound for the range of numbers that contains the solution.
 	MaxNumber = 10_000_000
-	// skew is how far the clocks of two processes may be apart before a solution that one has used is good at the other.
+	// skew is the maximum clock difference between two processes. With a larger one, a used solution could be accepted again.
 	skew = time.Minute
 )
 
-// ProofOfWorkOptions are those of a ProofOfWork.
+// ProofOfWorkOptions are the options of a ProofOfWork.
 type ProofOfWorkOptions struct {
-	// Secret is what keys are derived from. Required, 16 bytes or more; the same in all processes.
+	// Secret is the secret from which keys are derived. Required, 16 bytes or more; the same in all processes.
 	Secret []byte
-	// PreviousSecret is what Secret was before it was changed: solutions of challenges that were made with it are accepted. Nil: there is none.
+	// PreviousSecret is the previous Secret during a rotation: solutions of challenges made with it are accepted. Nil: none.
 	PreviousSecret []byte
-	// Used remembers solutions. Required; all processes share one.
+	// Used records used solutions. Required; shared by all processes.
 	Used Used
-	// Lifetime of a challenge, from its making to the use of its solution. Zero means 10 minutes; at most an hour.
+	// Lifetime of a challenge, until the use of its solution. Zero means 10 minutes; at most an hour.
 	Lifetime time.Duration
-	// MaxNumber is the highest number that may solve a challenge of risk 0, so half of it are tried on average; each step of risk
-	// doubles it. Zero means 25,000; at most MaxNumber.
+	// MaxNumber is the highest possible solution for a challenge of risk 0; half of it are tried on average. Each step of risk doubles
+	// it. Zero means 25,000; at most the constant MaxNumber.
 	MaxNumber int
 }
 
-// ProofOfWork is the provider that needs nobody else: version 1 of ALTCHA's protocol (https://altcha.org/docs/v2/proof-of-work/). Made by
-// NewProofOfWork; safe for concurrent use.
+// A ProofOfWork is the self-hosted provider: version 1 of ALTCHA's protocol (https://altcha.org/docs/v2/proof-of-work/). Make it with
+// NewProofOfWork; it is safe for concurrent use.
 type ProofOfWork struct {
-	keys     []proofKeys // the first makes challenges, all verify
+	keys     []proofKeys // the first makes challenges, all of them verify
 	used     Used
 	lifetime time.Duration
 	max      int64
 	tally    tally
 }
 
-// proofKeys derive from one secret.
+// proofKeys are the keys derived from one secret.
 type proofKeys struct {
-	signing string // of signatures
-	naming  []byte // of subjects
+	signing string // for signatures
+	naming  []byte // for hashes of subjects
 }
 
-// NewProofOfWork returns a provider. It starts nothing.
+// NewProofOfWork returns a provider. It starts no goroutine.
 func NewProofOfWork(o ProofOfWorkOptions) (*ProofOfWork, error) {
 	if o.Used == nil {
 		return nil, errors.New("captcha: NewProofOfWork needs Used")
@@ -84,7 +84,7 @@ func NewProofOfWork(o ProofOfWorkOptions) (*ProofOfWork, error) {
 		if err != nil {
 			return nil, err
 		}
-		naming, _ := derive(secret, "subject") // as long as before
+		naming, _ := derive(secret, "subject") // fails only for a short secret, as above
 		p.keys = append(p.keys, proofKeys{hex.EncodeToString(signing), naming})
 	}
 	return p, nil
@@ -93,12 +93,12 @@ func NewProofOfWork(o ProofOfWorkOptions) (*ProofOfWork, error) {
 // Name implements Provider.
 func (*ProofOfWork) Name() string { return "altcha" }
 
-// Stats returns what was counted.
+// Stats returns the current statistics.
 func (p *ProofOfWork) Stats() Stats {
 	return Stats{Providers: []ProviderStats{p.tally.stats(p.Name())}}
 }
 
-// Challenge implements Provider. It asks nobody, so it succeeds for every valid binding.
+// Challenge implements Provider. It makes no network call, so it succeeds for every valid binding.
 func (p *ProofOfWork) Challenge(_ context.Context, b Binding) (Challenge, error) {
 	if err := b.validate(); err != nil {
 		return Challenge{}, err
@@ -133,7 +133,7 @@ func (p *ProofOfWork) verify(ctx context.Context, token string, b *Binding) erro
 	if !ok {
 		return refused(CauseMalformed)
 	}
-	// The hash of salt and number is what is signed, so the signature holds for all that the salt says.
+	// The signature covers the hash of salt and number, so it covers everything in the salt.
 	i := slices.IndexFunc(p.keys, func(k proofKeys) bool {
 		ok, err := altcha.VerifySolutionSafe(s.payload, k.signing, false)
 		return err == nil && ok
@@ -147,11 +147,11 @@ func (p *ProofOfWork) verify(ctx context.Context, token string, b *Binding) erro
 	case time.Now().Unix() > s.expires:
 		return refused(CauseExpired)
 	}
-	// The same solution can be written as many tokens, but has one signature.
+	// A solution can be encoded as several tokens, but has only one signature.
 	return spend(ctx, p.used, p.Name(), s.payload.Signature, p.lifetime+skew)
 }
 
-// subject is how a salt names a subject, to those who have the key.
+// subject returns the hash of a subject in a salt.
 func (k proofKeys) subject(purpose, subject string) string {
 	return base64.RawURLEncoding.EncodeToString(keyed(k.naming, purpose, subject)[:16])
 }

@@ -17,17 +17,17 @@ const (
 	siteVerifyWithin = 3 * time.Second
 	maxAnswer        = 64 << 10
 	defaultMinScore  = 0.5
-	// maxAsking is how many tokens may be with the provider at a time.
+	// maxAsking is the maximum number of concurrent calls to the provider.
 	maxAsking = 64
-	// siteTokenLife is longer than a token of any provider is good for: 5 minutes at most.
+	// siteTokenLife is longer than any provider's tokens are valid: 5 minutes at most.
 	siteTokenLife = 15 * time.Minute
 )
 
-// A site is what is known of a provider. The hosts are these and no others, so that no setting can make a process call its own network.
+// A site is the description of a provider. The hosts are constants, so that no setting can make a process call its internal network.
 type site struct {
 	verify  string // URL
-	longest int    // token
-	bound   bool   // names the action and the cdata of its token
+	longest int    // maximum length of a token
+	bound   bool   // responses contain the action and the cdata of a token
 }
 
 var sites = map[string]site{
@@ -36,17 +36,17 @@ var sites = map[string]site{
 	"recaptcha": {"https://www.google.com/recaptcha/api/siteverify", 8192, false},
 }
 
-// SiteVerifyOptions are those of a SiteVerify.
+// SiteVerifyOptions are the options of a SiteVerify.
 type SiteVerifyOptions struct {
 	// Provider is turnstile, hcaptcha or recaptcha. Required.
 	Provider string
-	// SiteKey is the one that pages show. Required.
+	// SiteKey is the public key for pages. Required.
 	SiteKey string
-	// Secret is the provider's, for this site. Required.
+	// Secret is the secret that the provider issued for this site. Required.
 	Secret string
-	// Hostnames of the pages whose tokens count, such as shop.example. Required: the site key is public, and may stand on anybody's page.
+	// Hostnames of the pages whose tokens are accepted, such as shop.example. Required: the site key is public, and any page can use it.
 	Hostnames []string
-	// Used remembers tokens, besides the provider. Required; all processes share one.
+	// Used records used tokens, in addition to the provider. Required; shared by all processes.
 	Used Used
 	// MinScore is the lowest score of reCAPTCHA v3 that passes, 0 to 1. Zero means 0.5. Keys of v2 have no score.
 	MinScore float64
@@ -54,24 +54,25 @@ type SiteVerifyOptions struct {
 	Transport http.RoundTripper
 }
 
-// SiteVerify is a provider that others run. Made by NewSiteVerify; safe for concurrent use.
+// A SiteVerify is a third-party provider. Make it with NewSiteVerify; it is safe for concurrent use.
 type SiteVerify struct {
 	name     string
 	site     site
 	opts     SiteVerifyOptions
 	client   http.Client
 	minScore float64
-	asking   chan struct{} // as many as are asked about now
+	asking   chan struct{} // semaphore for concurrent calls to the provider
 	tally    tally
 }
 
-// NewSiteVerify returns a provider. It starts nothing and asks nobody. How far a token is tied to its binding is up to the provider:
+// NewSiteVerify returns a provider. It starts no goroutine and makes no network call. How far a token is tied to its binding depends on
+// the provider:
 //
-//   - Turnstile: the page gives the widget the challenge's action and cdata, and both are verified: purpose and subject.
-//   - reCAPTCHA v3: the action, so the purpose. A v2 key has none, then the token is tied to the site only.
+//   - Turnstile: to purpose and subject. The page passes the challenge's action and cdata to the widget, and both are verified.
+//   - reCAPTCHA v3: to the purpose, by the action. With a v2 key, which has no action, only to the site.
 //   - hCaptcha: to the site only.
 //
-// Of a token that is tied to the site only, anybody who has it may use it, once, for any purpose.
+// A token that is tied to the site only can be used once by anybody, for any purpose.
 func NewSiteVerify(o SiteVerifyOptions) (*SiteVerify, error) {
 	s, ok := sites[o.Provider]
 	switch {
@@ -98,7 +99,7 @@ func NewSiteVerify(o SiteVerifyOptions) (*SiteVerify, error) {
 	}
 	v.client = http.Client{
 		Transport: o.Transport,
-		// The secret goes to the provider's own address and nowhere else.
+		// The secret must only be sent to the provider's own address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return v, nil
@@ -107,10 +108,10 @@ func NewSiteVerify(o SiteVerifyOptions) (*SiteVerify, error) {
 // Name implements Provider.
 func (v *SiteVerify) Name() string { return v.name }
 
-// Stats returns what was counted.
+// Stats returns the current statistics.
 func (v *SiteVerify) Stats() Stats { return Stats{Providers: []ProviderStats{v.tally.stats(v.name)}} }
 
-// Challenge implements Provider. Its JSON is what the page gives to the provider's own script. It asks nobody.
+// Challenge implements Provider. Its JSON is what the page passes to the provider's script. It makes no network call.
 func (v *SiteVerify) Challenge(_ context.Context, b Binding) (Challenge, error) {
 	if err := b.validate(); err != nil {
 		return Challenge{}, err
@@ -132,7 +133,7 @@ func (v *SiteVerify) Challenge(_ context.Context, b Binding) (Challenge, error) 
 	return Challenge{v.name, text}, nil
 }
 
-// action is how the provider names a purpose: reCAPTCHA takes no "-".
+// action returns the provider's form of a purpose: reCAPTCHA does not allow "-".
 func (v *SiteVerify) action(b *Binding) string {
 	if v.name == "recaptcha" {
 		return strings.ReplaceAll(b.Purpose, "-", "_")
@@ -140,13 +141,13 @@ func (v *SiteVerify) action(b *Binding) string {
 	return b.Purpose
 }
 
-// cdata is how a token names its subject. A subject that is a keyed hash cannot be found from it.
+// cdata returns the hash of a subject in a token. It does not reveal the subject.
 func cdata(purpose, subject string) string {
 	return base64.RawURLEncoding.EncodeToString(keyed([]byte("captcha/cdata"), purpose, subject)[:16])
 }
 
-// Verify implements Provider. It takes at most 3 s, besides the time of Used. The provider is given these also where ctx ends before; then
-// nothing is proved, and nothing marked as used.
+// Verify implements Provider. It takes at most 3 s, plus the time of Used. The call to the provider continues if ctx ends earlier; the
+// token is then neither accepted nor marked as used.
 func (v *SiteVerify) Verify(ctx context.Context, token string, b Binding, ip netip.Addr) error {
 	if err := b.validate(); err != nil {
 		return err
@@ -165,18 +166,18 @@ func (v *SiteVerify) verify(ctx context.Context, token string, b *Binding, ip ne
 	if err := v.judge(&a, b); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil { // nobody is left to let in
+	if err := ctx.Err(); err != nil { // the caller has gone
 		return fmt.Errorf("%w: the caller has gone: %w", ErrUnavailable, err)
 	}
 	return spend(ctx, v.opts.Used, v.name, token, siteTokenLife)
 }
 
-// mayBe reports whether token looks like one of the provider's. It is not asked about others.
+// mayBe reports whether token may be one of the provider's. Others are refused without a call.
 func (v *SiteVerify) mayBe(token string) bool {
 	return len(token) <= v.site.longest && printable(token)
 }
 
-// printable reports whether token is one or more visible ASCII characters.
+// printable reports whether token consists of one or more visible ASCII characters.
 func printable(token string) bool {
 	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
 }

@@ -5,22 +5,22 @@ import (
 	"sync/atomic"
 )
 
-// Stats are what a process has counted since it began.
+// Stats are statistics of a process since it started.
 type Stats struct {
 	Providers []ProviderStats
-	Fallback  bool // another provider stands in at the moment
+	Fallback  bool // a substitute provider is in use
 }
 
-// ProviderStats are those of one provider.
+// ProviderStats are the statistics of one provider.
 type ProviderStats struct {
 	Provider    string
-	Challenges  uint64           // made
-	Solved      uint64           // solutions that were good
-	Refused     map[Cause]uint64 // tokens that were not, of every cause
-	Unavailable uint64           // tokens that could not be judged
+	Challenges  uint64           // challenges made
+	Solved      uint64           // valid solutions
+	Refused     map[Cause]uint64 // invalid tokens by cause; contains every cause
+	Unavailable uint64           // tokens that could not be verified
 }
 
-// A tally counts for one provider. The zero value is ready, and safe for concurrent use.
+// A tally holds the counters of one provider. The zero value is ready, and safe for concurrent use.
 type tally struct {
 	challenges, solved, unavailable atomic.Uint64
 	refused                         [len(causes)]atomic.Uint64

@@ -9,25 +9,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Used remembers which solutions were used. Implementations are safe for concurrent use.
+// Used records used solutions. Implementations are safe for concurrent use.
 type Used interface {
-	// First marks key for ttl, and reports whether it was not marked before. Of any number that ask at once, one is the first. After
-	// an error the key may be marked or not.
+	// First marks key for ttl, and reports whether it was unmarked before. Of concurrent calls exactly one is the first. After an error
+	// the key may be marked or not.
 	First(ctx context.Context, key string, ttl time.Duration) (bool, error)
 }
 
-// RedisClient is what RedisUsed needs of a go-redis client.
+// RedisClient is the part of a go-redis client that RedisUsed needs.
 type RedisClient interface {
 	SetArgs(ctx context.Context, key string, value any, a redis.SetArgs) *redis.StatusCmd
 }
 
-// RedisUsed is Used in Redis, also on a cluster. Made by NewRedisUsed.
+// RedisUsed implements Used in Redis, including Redis Cluster. Make it with NewRedisUsed.
 type RedisUsed struct {
 	rdb    RedisClient
 	prefix string
 }
 
-// NewRedisUsed returns marks in rdb, whose keys begin with namespace; empty is "tidegate". The caller owns rdb, whose time-outs bound a verification.
+// NewRedisUsed returns a Used in rdb, with namespace as the prefix of all keys; empty means "tidegate". The caller closes rdb, whose
+// timeouts bound a verification.
 func NewRedisUsed(rdb RedisClient, namespace string) (*RedisUsed, error) {
 	if rdb == nil {
 		return nil, errors.New("captcha: NewRedisUsed needs a client")
@@ -53,7 +54,7 @@ func (u *RedisUsed) First(ctx context.Context, key string, ttl time.Duration) (b
 	return true, nil
 }
 
-// spend marks a solution as used, or says why it may not be.
+// spend marks a solution as used, or returns why it cannot.
 func spend(ctx context.Context, u Used, provider, solution string, ttl time.Duration) error {
 	first, err := u.First(ctx, usedKey(provider, solution), ttl)
 	switch {

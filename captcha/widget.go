@@ -13,7 +13,7 @@ import (
 //go:embed widget/widget.js widget/altcha.min.js widget/altcha.css widget/sha.js widget/LICENSE.txt
 var widgetFiles embed.FS
 
-// widgetTypes are the content types of all files, whatever the machine's table says.
+// widgetTypes are the content types of all files. The MIME tables of the machine are not used.
 var widgetTypes = map[string]string{
 	"widget.js":     "text/javascript; charset=utf-8",
 	"altcha.min.js": "text/javascript; charset=utf-8",
@@ -22,8 +22,8 @@ var widgetTypes = map[string]string{
 	"LICENSE.txt":   "text/plain; charset=utf-8",
 }
 
-// Widget serves the page's part of ProofOfWork: widget.js, the module that defines <altcha-widget>, altcha.css, and what they load. They
-// load nothing from elsewhere, and work under the policy "default-src 'self'". Browsers ask each time whether a file has changed.
+// Widget serves the browser part of ProofOfWork: widget.js, the module that defines <altcha-widget>, altcha.css, and the files that they
+// load. They load nothing from other origins, and work under the policy "default-src 'self'". Browsers revalidate the files at each use.
 //
 //	mux.Handle("/captcha/", http.StripPrefix("/captcha/", captcha.Widget()))
 //
@@ -31,7 +31,7 @@ var widgetTypes = map[string]string{
 //	<script type="module" src="/captcha/widget.js"></script>
 //	<form method="post"><altcha-widget challenge="/v1/captcha/challenge?purpose=order"></altcha-widget></form>
 //
-// The form then has the field altcha, which is the token for Verify. Solving needs a secure context: HTTPS, or localhost.
+// The form then has the field altcha, the token for Verify. Solving needs a secure context: HTTPS, or localhost.
 func Widget() http.Handler {
 	type file struct {
 		content []byte
@@ -42,7 +42,7 @@ func Widget() http.Handler {
 	for name, kind := range widgetTypes {
 		content, err := fs.ReadFile(widgetFiles, "widget/"+name)
 		if err != nil {
-			panic("captcha: " + err.Error()) // the lists above differ
+			panic("captcha: " + err.Error()) // widgetTypes and the embedded files differ
 		}
 		sum := sha256.Sum256(content)
 		files[name] = file{content, kind, `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
