@@ -1,4 +1,4 @@
-// Package migrations holds the schema of the order store for Postgres and for SQLite, and brings a database up to it.
+// Package migrations holds the schema of the order store for Postgres and for SQLite, and upgrades a database to it.
 package migrations
 
 import (
@@ -17,18 +17,18 @@ import (
 //go:embed postgres/*.sql sqlite/*.sql
 var files embed.FS
 
-// ErrOutdated says that the database's schema is older than this program.
+// ErrOutdated means that the database's schema is older than this program requires.
 var ErrOutdated = errors.New("migrations: schema is outdated")
 
-// Postgres applies what the database lacks. Any number of processes may call it at once: one applies, the others wait for
-// it, up to five minutes. The wait holds a session's advisory lock, so db must not lead through a pooler that shares sessions.
+// Postgres applies the missing migrations. Any number of processes may call it concurrently: one applies them, the others wait up to five
+// minutes. The wait uses a session-level advisory lock, so db must not connect through a pooler that shares sessions.
 func Postgres(ctx context.Context, db *sql.DB) error { return up(ctx, goose.DialectPostgres, db) }
 
-// SQLite applies what the database lacks. One process at a time: nothing but SQLite itself keeps two apart.
+// SQLite applies the missing migrations. Only one process may call it at a time: there is no lock besides SQLite's own.
 func SQLite(ctx context.Context, db *sql.DB) error { return up(ctx, goose.DialectSQLite3, db) }
 
-// CheckPostgres changes nothing and needs no right to: nil if the schema is new enough for this program, else ErrOutdated.
-// A newer one is fine: while a release is rolled out, old processes meet it.
+// CheckPostgres returns nil if the schema is new enough for this program, else ErrOutdated. It changes nothing and needs no permission
+// to. A newer schema is accepted, because old processes run with it during a rollout.
 func CheckPostgres(ctx context.Context, db *sql.DB) error {
 	return check(ctx, goose.DialectPostgres, db)
 }
@@ -65,7 +65,7 @@ func check(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
 	return nil
 }
 
-// version reads the version without the provider, which would create its table first.
+// version reads the version without goose's provider, which would create its table first.
 func version(ctx context.Context, dialect goose.Dialect, db *sql.DB) (int64, error) {
 	table := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'goose_db_version')"
 	if dialect == goose.DialectPostgres {
