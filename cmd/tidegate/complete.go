@@ -11,13 +11,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A completion has for each argument what it may be, given those before it.
+// A completion has one function per argument, which returns the candidates, given the arguments before it.
 type completion []func(ctx context.Context, api *internalAPI, args []string) []string
 
-// completeWithin is how long a shell waits for names.
+// completeWithin is the maximum time for fetching candidates.
 const completeWithin = 2 * time.Second
 
-// candidates are what may follow args. There are none while the server is away: a shell has nobody to tell.
+// candidates returns the candidates for the argument after args. If the server is unavailable there are none, because a completion cannot
+// report errors.
 func (c completion) candidates(ctx context.Context, api *internalAPI, args []string) []string {
 	if len(args) >= len(c) {
 		return nil
@@ -27,7 +28,7 @@ func (c completion) candidates(ctx context.Context, api *internalAPI, args []str
 	return slices.DeleteFunc(c[len(args)](ctx, api, args), func(name string) bool { return !typeable.MatchString(name) })
 }
 
-// typeable is a name that means itself where a shell puts it into a command: no flag, and nothing that the shell would run or take apart. Others
+// typeable matches names that a shell passes on unchanged: not a flag, and without characters that a shell expands or splits at. Clients
 // choose many of the names.
 var typeable = regexp.MustCompile(`^[A-Za-z0-9._:/][A-Za-z0-9._:/@+=,%-]*$`)
 
@@ -42,7 +43,7 @@ func (c completion) of(api *internalAPI) cobra.CompletionFunc {
 	}
 }
 
-// Completions of one argument.
+// Completions of a single argument.
 var (
 	saleNames      = completion{fieldsOf("sale", "v1", "sales")}
 	semaphoreNames = completion{fieldsOf("name", "v1", "semaphores")}
@@ -52,14 +53,14 @@ var (
 	}}
 )
 
-// fieldsOf are the values of a field in a list.
+// fieldsOf completes with the values of a field in a list.
 func fieldsOf(field string, path ...string) func(context.Context, *internalAPI, []string) []string {
 	return func(ctx context.Context, api *internalAPI, _ []string) []string {
 		return api.values(ctx, func(item map[string]any) any { return item[field] }, path...)
 	}
 }
 
-// values are what pick finds in the items of a list, before that fails.
+// values returns what pick returns for the items of a list, up to an error.
 func (a *internalAPI) values(ctx context.Context, pick func(item map[string]any) any, path ...string) (found []string) {
 	_ = a.pages(ctx, nil, func(item json.RawMessage) error {
 		var fields map[string]any
@@ -72,8 +73,8 @@ func (a *internalAPI) values(ctx context.Context, pick func(item map[string]any)
 	return found
 }
 
-// bannedValues are those of the kind that is the first argument. Users are left out: there may be any number of them, and whoever is banned
-// should not stand on a screen because an operator has pressed a key.
+// bannedValues completes with the bans of the kind in the first argument. Users are left out: there may be any number of them, and a key
+// press should not put users' names on the screen.
 func bannedValues(ctx context.Context, api *internalAPI, args []string) []string {
 	if args[0] == "user" {
 		return nil
@@ -86,10 +87,10 @@ func bannedValues(ctx context.Context, api *internalAPI, args []string) []string
 	}, "v1", "bans")
 }
 
-// toContinue is the end of a candidate that is only the beginning of an argument.
+// toContinue is the suffix of a candidate that is only the beginning of an argument.
 const toContinue = "=+"
 
-// itemsToStock are the items of the sale that is the first argument, as they are to be continued.
+// itemsToStock completes with the items of the sale in the first argument, each to be continued.
 func itemsToStock(ctx context.Context, api *internalAPI, args []string) (items []string) {
 	sale, err := api.sale(ctx, args[0])
 	if err != nil {
@@ -101,7 +102,7 @@ func itemsToStock(ctx context.Context, api *internalAPI, args []string) (items [
 	return items
 }
 
-// permitsOf are those of the semaphore that is the first argument.
+// permitsOf completes with the permits of the semaphore in the first argument.
 func permitsOf(ctx context.Context, api *internalAPI, args []string) (permits []string) {
 	var semaphore struct {
 		Holders []struct {

@@ -11,16 +11,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// confirm asks on a terminal whether to do what cannot be taken back. Without one nobody can answer, and a script says --yes.
+// confirm asks on a terminal before an irreversible operation. Without a terminal --yes is required.
 func confirm(cmd *cobra.Command, question string) error {
 	question = harmless(question)
 	if !isTerminal(cmd.InOrStdin()) {
 		return fmt.Errorf("%s stdin is not a terminal; pass --yes to confirm", question)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
-	answer := make(chan string, 1) // a read has no end, and Ctrl-C has to have one
+	answer := make(chan string, 1) // reading a terminal cannot be interrupted, but Ctrl-C must end the wait
 	go func() {
-		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // what was cut off is no yes
+		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // incomplete input is not a yes
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()
 	select {

@@ -17,7 +17,7 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-// builtInLimit is how many orders a minute of a user the built-in rules admit.
+// builtInLimit is how many orders a minute the built-in rules admit for each user.
 const builtInLimit = 100
 
 func demoCommand() *cobra.Command {
@@ -67,7 +67,7 @@ func rehearseEmbedded(ctx context.Context, o rehearse.Options, show func(*rehear
 	})
 }
 
-// withEmbedded starts a server with these settings, whatever the environment says, calls use, and stops the server.
+// withEmbedded starts a server with these settings, ignoring the environment, calls use, and stops the server.
 func withEmbedded(ctx context.Context, data string, settings []string, stderr io.Writer, use func(context.Context, embedded.Place) error) (err error) {
 	if data == "" {
 		if data, err = os.MkdirTemp("", "tidegate-demo-"); err != nil {
@@ -89,11 +89,11 @@ func withEmbedded(ctx context.Context, data string, settings []string, stderr io
 		ended = make(chan error, 1)
 	)
 	go func() {
-		defer stop() // a server that fails ends its use
+		defer stop() // a server that fails ends use
 		ended <- embedded.Run(ctx, cfg, cfg.Logger(stderr), func(p embedded.Place) { at <- p })
 	}()
 	select {
-	case err := <-ended: // which is none if it was told to
+	case err := <-ended: // nil if it was stopped
 		return cmp.Or(context.Cause(told), err)
 	case place := <-at:
 		err := use(ctx, place)
@@ -102,7 +102,7 @@ func withEmbedded(ctx context.Context, data string, settings []string, stderr io
 	}
 }
 
-// freeOr is the address if nobody listens there, else any port of this machine.
+// freeOr returns addr if its port is free, else a free port of this machine.
 func freeOr(ctx context.Context, addr string) string {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {

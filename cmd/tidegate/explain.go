@@ -44,7 +44,7 @@ func explainCommand(getenv func(string) string) *cobra.Command {
 	}.command(getenv)
 }
 
-// A standing is what a rule makes of a request.
+// A standing is the result of a rule for a request.
 type standing struct {
 	Rule    string
 	Applies bool
@@ -59,7 +59,7 @@ type standing struct {
 	}
 }
 
-// rows are a line for each window of a rule, or one of a rule without windows.
+// rows returns one row for each window of a rule, or one for a rule without windows.
 func (s *standing) rows() (rows [][]string) {
 	verdict := "yes"
 	if !s.Applies {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// group is a command that only has others below it.
+// group returns a command that only contains subcommands.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions, DisableFlagsInUseLine: true, SuggestionsMinimumDistance: 2,
@@ -26,7 +26,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// named lets a command have as many arguments as its use names.
+// named requires as many arguments as the command's use names.
 func named(cmd *cobra.Command, args []string) error {
 	names := strings.Fields(cmd.Use)[1:]
 	right := strings.Join(append([]string{cmd.CommandPath()}, names...), " ")

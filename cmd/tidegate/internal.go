@@ -19,23 +19,23 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// internalAPI is where the operator's calls go.
+// internalAPI is a client of the internal API.
 type internalAPI struct {
 	getenv     func(string) string
 	base, flag string
 }
 
-// addFlags lets flags say where it is; the environment says it otherwise.
+// addFlags adds the flags for address and token, which override the environment.
 func (a *internalAPI) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.base, "internal", cmp.Or(a.getenv("TIDEGATE_INTERNAL_URL"), "http://127.0.0.1:8081"),
 		"URL of the internal listener [TIDEGATE_INTERNAL_URL]")
-	// Not as a default, which the help would print.
+	// Not as the flag's default, which the help would print.
 	cmd.Flags().StringVar(&a.flag, "token", "", "token of an operator [INTERNAL_TOKEN]")
 }
 
 func (a *internalAPI) token() string { return cmp.Or(a.flag, a.getenv("INTERNAL_TOKEN")) }
 
-// call makes a call and reads its answer. What stands in the path needs no escapes.
+// call makes a call and decodes its answer. Elements of the path need no escaping.
 func (a *internalAPI) call(ctx context.Context, method string, answer any, path ...string) error {
 	return a.ask(ctx, method, nil, answer, path...)
 }
@@ -51,10 +51,10 @@ func (a *internalAPI) ask(ctx context.Context, method string, query url.Values, 
 	return nil
 }
 
-// callWithin bounds a call.
+// callWithin is the timeout of a call.
 const callWithin = 30 * time.Second
 
-// send makes a call, with a body as JSON unless that is nil, and returns the answer as it came.
+// send makes a call, with body as JSON unless it is nil, and returns the raw answer.
 func (a *internalAPI) send(ctx context.Context, method string, query url.Values, body any, path ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -70,7 +70,7 @@ func (a *internalAPI) send(ctx context.Context, method string, query url.Values,
 	return answer, nil
 }
 
-// unanswered says what is known of a call without an answer, and what to do.
+// unanswered returns an error that says what is known about a call without an answer, and what to do.
 func (a *internalAPI) unanswered(req *http.Request, err error) error {
 	var network *net.OpError
 	away := errors.As(err, &network) && network.Op == "dial"
@@ -94,10 +94,10 @@ func (a *internalAPI) readyz() string {
 	return strings.TrimSuffix(a.base, "/") + "/readyz says what is missing"
 }
 
-// direct follows no redirect: that would make a GET of a change, whose answer says that all is well and of which nothing is done.
+// direct follows no redirects: a redirect would turn a change into a GET, whose success would hide that nothing was changed.
 var direct = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// open makes a call and returns its answer unless that is a refusal. The caller closes its body.
+// open makes a call and returns its response unless that is an error status. The caller closes the body.
 func (a *internalAPI) open(ctx context.Context, method string, query url.Values, body any, path ...string) (*http.Response, error) {
 	req, err := a.request(ctx, method, query, body, path...)
 	if err != nil {
@@ -111,11 +111,11 @@ func (a *internalAPI) open(ctx context.Context, method string, query url.Values,
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // whatever it is, there is the status
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // on error the status remains
 	return nil, a.refused(resp, answer)
 }
 
-// pages calls fn for each item of a list, page by page.
+// pages calls fn for each item of a paginated list.
 func (a *internalAPI) pages(ctx context.Context, query url.Values, fn func(json.RawMessage) error, path ...string) error {
 	query = maps.Clone(query)
 	if query == nil {
@@ -150,7 +150,7 @@ func (a *internalAPI) request(ctx context.Context, method string, query url.Valu
 		switch escaped[i] = url.PathEscape(part); part {
 		case "":
 			return nil, errors.New("an argument is empty, and should be a name")
-		case ".", "..": // whose meaning in a path would lead to another call
+		case ".", "..": // would change the path
 			escaped[i] = strings.ReplaceAll(part, ".", "%2E")
 		}
 	}
@@ -184,7 +184,7 @@ func (a *internalAPI) request(ctx context.Context, method string, query url.Valu
 	return req, nil
 }
 
-// A refusedError is what the server says instead of doing something.
+// A refusedError is a problem response of the server.
 type refusedError struct {
 	status int
 	text   string
@@ -192,13 +192,13 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return e.text }
 
-// hasStatus tells whether err is the server's refusal of that status.
+// hasStatus reports whether err is a response of the server with that status.
 func hasStatus(err error, status int) bool {
 	var refused *refusedError
 	return errors.As(err, &refused) && refused.status == status
 }
 
-// refused says what the server has said, and what to do about it.
+// refused converts a problem response to an error, with advice on what to do.
 func (a *internalAPI) refused(resp *http.Response, body []byte) error {
 	var problem struct {
 		Title, Detail, Reason string

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// loginsCommand is for a caller who says that they cannot log in.
+// loginsCommand inspects and lifts login penalties, for users who report that they cannot log in.
 func loginsCommand(getenv func(string) string) *cobra.Command {
 	query := url.Values{}
 	ask := func(cmd *cobra.Command, name, usage string) {

@@ -1,4 +1,4 @@
-// Command tidegate is for whoever runs a sale: see it sell, operate it, rehearse it, check it, migrate its database.
+// Command tidegate is the operator's tool: it demonstrates, operates, rehearses and verifies sales, and migrates the database.
 package main
 
 import (
@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	cmd, err := root.ExecuteContextC(ctx)
 	var told serve.Told
 	if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &told) {
-		if !errors.Is(err, told) { // of a library, which says it in its own words
+		if !errors.Is(err, told) { // an error of a library, in its own words
 			err = fmt.Errorf("%w; %s", told, unsure)
 		}
 		return interrupted{err, told.Signal}
@@ -48,24 +48,24 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	return err
 }
 
-// unsure is said of a change that was not answered.
+// unsure is appended to the error of a change without an answer.
 const unsure = "whether it was done is not known"
 
-// interrupted is the error of a command that a signal has ended before it was done.
+// interrupted is the error of a command that a signal ended.
 type interrupted struct {
 	error
 	by syscall.Signal
 }
 
-// ExitStatus is what shells have for it.
+// ExitStatus returns the shells' exit status for the signal.
 func (i interrupted) ExitStatus() int { return 128 + int(i.by) }
 
 func (i interrupted) Unwrap() error { return i.error }
 
-// undecided is the error of a comparison, whose status 1 says that there is a difference.
+// undecided is the error of a comparison; exit status 1 means that there are differences.
 type undecided struct{ error }
 
-// ExitStatus is what diff has for trouble.
+// ExitStatus returns 2, as diff does on errors.
 func (undecided) ExitStatus() int { return 2 }
 
 func (e undecided) Unwrap() error { return e.error }

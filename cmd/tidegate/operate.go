@@ -16,31 +16,31 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// An apiCall is a command that makes one call of the internal API, and prints its answer as text or, with --json, as it is.
+// An apiCall is a command that makes one call of the internal API, and prints its answer as text or, with --json, unchanged.
 type apiCall struct {
-	use, short, long, example string // words of use in capitals are arguments
+	use, short, long, example string // words of use in capitals are the arguments
 
 	method string
 	path   func(args []string) []string
-	flags  func(*cobra.Command) // nil: none of its own
+	flags  func(*cobra.Command) // nil: no flags besides the shared ones
 	query  func() url.Values    // nil: none
 	body   bodyOf               // nil: none
-	again  bool                 // the body was made from what there was: a conflict may be with whoever has changed that since
-	ask    question             // what to ask before it is done; nil: it can be taken back
+	again  bool                 // body was made from the current state: a conflict means that it has changed since
+	ask    question             // confirmation before the call; nil: none, because it can be undone
 
 	list     bool       // the answer is a page of items
-	many     bool       // there may be any number of them
-	pick     bool       // only the item whose first column is the first argument is meant
+	many     bool       // the list may be arbitrarily long
+	pick     bool       // print only the item whose first column equals the first argument
 	columns  []string   // names of the fields that are printed
-	amend    amendment  // of an item's fields before people are shown them; nil: none
-	show     showing    // prints the answer instead; nil: as its columns
-	done     string     // printed where the answer is empty
+	amend    amendment  // changes an item's fields for text output; nil: none
+	show     showing    // prints the answer; nil: print columns
+	done     string     // printed if the answer is empty
 	complete completion // nil: arguments are not completed
 }
 
 type (
 	bodyOf    func(ctx context.Context, api *internalAPI, args []string) (body any, err error)
-	question  func(ctx context.Context, api *internalAPI, args []string) (text string, err error) // "": nothing
+	question  func(ctx context.Context, api *internalAPI, args []string) (text string, err error) // "": no confirmation
 	amendment func(fields map[string]any)
 	showing   func(out io.Writer, args []string, answer []byte, asJSON bool) error
 )
@@ -72,13 +72,13 @@ func (c apiCall) command(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// options are the flags that calls share.
+// options are the flags shared by all calls.
 type options struct {
 	asJSON, yes bool
 	most        int // items; 0: all
 }
 
-// A change that another API has made is known to all of them within a second.
+// A change made through one API process reaches all others within a second.
 const (
 	mostTries    = 10
 	betweenTries = 200 * time.Millisecond
@@ -138,7 +138,7 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 	return c.printOne(out, answer, o.asJSON)
 }
 
-// advised names what there is where something else was asked for.
+// advised adds the existing names to the error for an unknown one.
 func (c apiCall) advised(ctx context.Context, api *internalAPI, args []string, err error) error {
 	if c.complete == nil || len(args) == 0 || !hasStatus(err, http.StatusNotFound) {
 		return err
@@ -146,7 +146,7 @@ func (c apiCall) advised(ctx context.Context, api *internalAPI, args []string, e
 	return fmt.Errorf("%w%s", err, thereAre(c.complete.candidates(ctx, api, args[:len(args)-1])))
 }
 
-// thereAre names some of what there is, if it is known.
+// thereAre lists some of the existing names, if any.
 func thereAre(names []string) string {
 	switch n := len(names); {
 	case n == 0:
@@ -174,7 +174,7 @@ func (c apiCall) printOne(out io.Writer, answer []byte, asJSON bool) error {
 
 var errEnough = errors.New("enough items")
 
-// printList prints the items of all pages: a line each, or the one that is meant.
+// printList prints the items of all pages, one per line, or only the picked one.
 func (c apiCall) printList(ctx context.Context, out io.Writer, api *internalAPI, query url.Values, args []string, o options) error {
 	var (
 		rows  [][]string
@@ -247,7 +247,7 @@ func (c apiCall) row(fields map[string]any) []string {
 	return cells
 }
 
-// calls is a group of calls.
+// calls returns a group of calls.
 func calls(getenv func(string) string, use, short string, all ...apiCall) *cobra.Command {
 	cmd := group(use, short)
 	for _, c := range all {

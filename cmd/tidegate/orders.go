@@ -12,7 +12,7 @@ import (
 var orderColumns = []string{"order_id", "status", "reason", "sale", "item", "user", "quantity", "units", "accepted_at", "confirmed_at", "pay_before"}
 
 func ordersCommand(getenv func(string) string) *cobra.Command {
-	only := url.Values{} // orders that list shows
+	only := url.Values{} // query of list
 	filter := func(cmd *cobra.Command, name, usage string) {
 		cmd.Flags().Func(name, usage, func(value string) error {
 			only.Set(name, value)
@@ -31,7 +31,7 @@ func ordersCommand(getenv func(string) string) *cobra.Command {
 				filter(cmd, "user", "only of this buyer")
 				filter(cmd, "status", "only accepted, confirmed, paid, cancelled, expired or rejected ones")
 				_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(
-					[]string{"accepted", "confirmed", "paid", "cancelled", "expired", "rejected"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+					[]string{"accepted", "confirmed", "paid", "cancelled", "expired", "rejected"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
 			},
 		},
 		apiCall{use: "show ID", short: "Show an order", method: http.MethodGet, path: below("orders"), columns: orderColumns},
@@ -52,7 +52,7 @@ func ordersCommand(getenv func(string) string) *cobra.Command {
 	)
 }
 
-// cancelQuestion says what would be cancelled. An order that is over is left to the server, which says why not.
+// cancelQuestion describes the order to be cancelled. For a finished order it asks nothing; the server refuses and says why.
 func cancelQuestion(ctx context.Context, api *internalAPI, args []string) (string, error) {
 	var o struct {
 		Status, Sale, Item, User string

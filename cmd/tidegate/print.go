@@ -25,7 +25,7 @@ func decoded(object []byte) (fields map[string]any, err error) {
 	return fields, err
 }
 
-// writeTable prints rows in columns.
+// writeTable prints rows with aligned columns.
 func writeTable(out io.Writer, rows [][]string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -34,12 +34,12 @@ func writeTable(out io.Writer, rows [][]string) error {
 	return w.Flush()
 }
 
-// mostListed is how much of a list is read by people.
+// mostListed is how many elements of a list are printed as text.
 const mostListed = 10
 
 func andMore(n int) string { return fmt.Sprintf("and %d more", n) }
 
-// describe prints an object, a line for each field that has a value, or for each object in it.
+// describe prints an object, one line per field with a value; nested objects are printed one per line.
 func describe(out io.Writer, columns []string, fields map[string]any) error {
 	var rows [][]string
 	for _, field := range columns {
@@ -74,7 +74,7 @@ func first(all []any) any {
 	return all[0]
 }
 
-// pairs is an object on one line.
+// pairs formats an object on one line.
 func pairs(object map[string]any) string {
 	var parts []string
 	names := slices.Sorted(maps.Keys(object))
@@ -82,7 +82,7 @@ func pairs(object map[string]any) string {
 	for _, name := range names {
 		shown := label(name)
 		if _, twice := object[strings.TrimSuffix(name, "_ms")]; twice && strings.HasSuffix(name, "_ms") {
-			shown = strings.TrimSuffix(name, "_ms") + " for" // semaphores count who waited, and for how long
+			shown = strings.TrimSuffix(name, "_ms") + " for" // semaphores report both the number of waits and their total time
 		}
 		if text := cell(name, object[name]); text != "-" && text != "" {
 			if strings.ContainsAny(text, " =\"") {
@@ -94,7 +94,7 @@ func pairs(object map[string]any) string {
 	return strings.Join(parts, " ")
 }
 
-// rank puts what an object is called before what there is to say about it.
+// rank sorts identifying fields before others.
 func rank(field string) int {
 	if slices.Contains([]string{"item", "holder", "rule"}, field) {
 		return 0
@@ -102,12 +102,12 @@ func rank(field string) int {
 	return 1
 }
 
-// label is how a field is called where people read it: times in milliseconds are shown as such as 1m30s.
+// label returns the printed name of a field: "_ms" is dropped because durations are printed as 1m30s.
 func label(field string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(field, "_ms"), "_", " ")
 }
 
-// cell is a field's value on one line.
+// cell formats a field's value on one line.
 func cell(field string, v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -128,7 +128,7 @@ func cell(field string, v any) string {
 			parts = append(parts, andMore(n))
 		}
 		return strings.Join(parts, ", ")
-	case map[string]any: // the short form of what lists of objects hold
+	case map[string]any: // short form for lists of objects
 		switch {
 		case v["item"] != nil:
 			return fmt.Sprintf("%s %s/%s", cell("", v["item"]), cell("", v["free"]), cell("", v["stock"]))
@@ -140,12 +140,12 @@ func cell(field string, v any) string {
 	return fmt.Sprint(v)
 }
 
-// hostile tells of a character that moves a terminal's cursor, gives it orders, or turns the text around.
+// hostile reports whether a character is a control character of terminals or changes the text direction.
 func hostile(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// harmless is a text without them.
+// harmless replaces hostile characters of a text.
 func harmless(text string) string {
 	return strings.Map(func(r rune) rune {
 		if hostile(r) {
@@ -155,11 +155,11 @@ func harmless(text string) string {
 	}, text)
 }
 
-// harmlessJSON is the same JSON on one line, with escapes instead of them: they can only be in its strings.
+// harmlessJSON returns the JSON on one line, with hostile characters escaped; in valid JSON they only occur in strings.
 func harmlessJSON(text []byte) []byte {
 	var line, b bytes.Buffer
 	if json.Compact(&line, text) != nil {
-		return []byte(harmless(string(text))) // it is none
+		return []byte(harmless(string(text))) // not valid JSON
 	}
 	for _, r := range line.String() {
 		switch {

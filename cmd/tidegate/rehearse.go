@@ -91,20 +91,20 @@ The exit status is 0 only if every judged invariant held.`,
 	f.BoolVar(&o.Impatient, "impatient", false, "buyers repeat after --retry-wait, whatever Retry-After says")
 	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "how long orders may take to settle after the wave (default 3m)")
 	f.StringVar(&o.HistoryFile, "history", "", "file for everything seen, as JSON lines")
-	_ = cmd.MarkFlagRequired("sale") // it exists
+	_ = cmd.MarkFlagRequired("sale") // fails only for an unknown flag
 	api.addFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("embedded", "target")
 	cmd.MarkFlagsMutuallyExclusive("embedded", "internal")
 	return cmd
 }
 
-// rehearseAt says what is wrong as the other commands do, and that a sale was left open where no report comes after it.
+// rehearseAt runs a rehearsal. It reports errors as the other commands do, and warns about a sale left open if no report follows.
 func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show func(*rehearse.Report, io.Writer) error, stdout io.Writer) error {
 	opened := false
 	o.InternalURL, o.Token = api.base, api.token()
 	o.Refused, o.Opening = api.refused, func() { opened = true }
 	_, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "sales", o.Sale)
-	if err != nil && !hasStatus(err, http.StatusNotFound) && !hasStatus(err, http.StatusServiceUnavailable) { // which Run knows what to do about
+	if err != nil && !hasStatus(err, http.StatusNotFound) && !hasStatus(err, http.StatusServiceUnavailable) { // Run handles these statuses
 		return err
 	}
 	report, err := rehearse.Run(ctx, o)
@@ -114,15 +114,15 @@ func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show 
 	return errors.Join(err, verdict(report, show, stdout))
 }
 
-// lives tells whether a flag says what becomes of orders.
+// lives reports whether a flag that controls the life of orders is set.
 func lives(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"hold", "paid", "cancelled", "races", "reorders", "early", "late", "repeated", "doubled"}, cmd.Flags().Changed)
 }
 
-// verdict shows the report and says whether the rehearsal passed.
+// verdict prints the report and returns whether the rehearsal passed.
 func verdict(r *rehearse.Report, show func(*rehearse.Report, io.Writer) error, w io.Writer) error {
 	if r == nil {
-		return nil // the run's own error says why
+		return nil // the error of Run gives the reason
 	}
 	if err := show(r, w); err != nil {
 		return err

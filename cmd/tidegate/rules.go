@@ -32,12 +32,12 @@ func rulesCommand(getenv func(string) string) *cobra.Command {
 		show, checkRulesCommand(getenv), testRulesCommand(), diffRules.command(getenv), reload.command(getenv), fromKoalaCommand(getenv))
 }
 
-// A ruleWarning is what Lint says, as JSON has it.
+// A ruleWarning is a Warning of Lint in JSON.
 type ruleWarning struct {
 	Rule string `json:"rule,omitempty"`
 	Line int    `json:"line"`
 	Text string `json:"text"`
-	Note bool   `json:"note,omitempty"` // nothing is wrong
+	Note bool   `json:"note,omitempty"` // for information only
 }
 
 func checkRulesCommand(getenv func(string) string) *cobra.Command {

@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// errDifferent is the outcome of a comparison, which has printed what differs.
+// errDifferent is the result of a comparison that has printed differences.
 var errDifferent = errors.New("the rules differ")
 
 var diffRules = apiCall{
@@ -47,14 +47,14 @@ var diffRules = apiCall{
 	},
 }
 
-// A rulesDiff is what would change.
+// A rulesDiff is the set of changes between two versions of the rules.
 type rulesDiff struct {
 	From    string       `json:"from"` // version in force
 	To      string       `json:"to"`   // version of the file
 	Changes []ruleChange `json:"changes"`
 }
 
-// A ruleChange is of a part of the file.
+// A ruleChange is the change of one part of the file.
 type ruleChange struct {
 	Part   string `json:"part"`   // such as "rule api", "lists" or "order of rules"
 	Change string `json:"change"` // added, removed or changed
@@ -62,7 +62,7 @@ type ruleChange struct {
 }
 
 func (d *rulesDiff) outcome() error {
-	if d.From == d.To { // names the content, also that of lists
+	if d.From == d.To { // versions identify the content, lists included
 		return nil
 	}
 	return errDifferent
@@ -85,7 +85,7 @@ func (d *rulesDiff) print(out io.Writer, file string) {
 	}
 }
 
-// compareRules lists the parts of two rules files that differ: those that both or only the old one has, and then the new ones.
+// compareRules returns the parts that differ between two rules files: first those of the old file, in its order, then the new ones.
 func compareRules(from, to string) ([]ruleChange, error) {
 	before, err := partsOf(from)
 	if err != nil {
@@ -110,7 +110,7 @@ func compareRules(from, to string) ([]ruleChange, error) {
 		}
 		changes = append(changes, change)
 	}
-	// The order counts where a rule ends the search. Who comes or goes is named above.
+	// The order of rules matters, because a rule can end the search. Added and removed rules are listed above.
 	kept := func(of, other *rulesParts) string {
 		return strings.Join(slices.DeleteFunc(slices.Clone(of.rules), func(rule string) bool { return !other.has(rule) }), "\n") + "\n"
 	}
@@ -120,19 +120,19 @@ func compareRules(from, to string) ([]ruleChange, error) {
 	return changes, nil
 }
 
-// diffLines is a difference with all that is the same around it.
+// diffLines returns a diff with the full context.
 func diffLines(was, is string) string {
 	unified, err := udiff.ToUnified("", "", was, udiff.Lines(was, is), len(was)+len(is))
 	if err != nil {
-		return "-" + was + "\n+" + is // it never fails with edits of its own
+		return "-" + was + "\n+" + is // does not happen with computed edits
 	}
 	_, lines, _ := strings.Cut(unified, " @@\n")
 	return lines
 }
 
-// rulesParts are the parts of a rules file, each written in one way.
+// rulesParts are the parts of a rules file in canonical form.
 type rulesParts struct {
-	names, rules []string // of all parts; of those that are rules
+	names, rules []string // names of all parts; names of the rules
 	text         map[string]string
 }
 
@@ -145,7 +145,7 @@ func partsOf(source string) (p rulesParts, err error) {
 	}
 	p.text = map[string]string{}
 	add := func(name string, part any) error {
-		text, err := yaml.Marshal(part) // sorts keys
+		text, err := yaml.Marshal(part) // marshalling sorts keys
 		p.names, p.text[name] = append(p.names, name), string(text)
 		return err
 	}

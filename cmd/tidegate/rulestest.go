@@ -10,10 +10,10 @@ import (
 	"github.com/tidegate/tidegate/internal/cases"
 )
 
-// A triedCase is what came of a case, as JSON has it.
+// A triedCase is the result of a test case in JSON.
 type triedCase struct {
 	Name    string `json:"name"`
-	Line    int    `json:"line"` // of what failed, else of the case
+	Line    int    `json:"line"` // of the failed expectation, else of the case
 	OK      bool   `json:"ok"`
 	Failure string `json:"failure,omitempty"`
 }

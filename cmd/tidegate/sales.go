@@ -29,7 +29,7 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 	return calls(
 		getenv, "sales", "List, define, open, pause and close sales",
 		apiCall{use: "list", short: "List all sales", method: http.MethodGet, path: below("sales"), list: true, columns: saleColumns, amend: sayDraft},
-		apiCall{ // what buyers see of a sale says less, so that it is picked from the list
+		apiCall{ // the buyers' view of a sale has fewer fields, so the sale is picked from the list
 			use: "show SALE", short: "Show a sale", method: http.MethodGet, path: func([]string) []string { return []string{"v1", "sales"} },
 			list: true, pick: true, columns: saleInDetail, amend: sayDraft, complete: saleNames,
 		},
@@ -52,14 +52,14 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 	)
 }
 
-// sayDraft calls a draft what it is: its state is "scheduled", and yet it does not open by itself.
+// sayDraft sets the state of a draft to "draft". The API calls it "scheduled", although it does not open by itself.
 func sayDraft(sale map[string]any) {
 	if sale["switch"] == "draft" {
 		sale["state"] = "draft"
 	}
 }
 
-// A saleDefinition is what flags say of a sale.
+// A saleDefinition is the definition of a sale by flags.
 type saleDefinition struct {
 	items        []string
 	starts, ends string
@@ -77,7 +77,7 @@ func (d *saleDefinition) flags(cmd *cobra.Command) {
 	f.BoolVar(&d.anonymous, "anonymous", false, "take orders of callers whose user is not known")
 }
 
-// changing asks before a sale that there is already is defined anew.
+// changing asks for confirmation if the sale already exists.
 func changing(ctx context.Context, api *internalAPI, args []string) (string, error) {
 	switch _, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "sales", args[0]); {
 	case err == nil:
@@ -139,7 +139,7 @@ func parseItem(text string) (it saleItem, err error) {
 	return it, nil
 }
 
-// moreStock is a sale with more units of an item.
+// moreStock returns the sale's definition with more units of an item.
 func moreStock(ctx context.Context, api *internalAPI, args []string) (any, error) {
 	name, more, ok := strings.Cut(args[1], toContinue)
 	units, err := strconv.Atoi(more)
@@ -161,14 +161,14 @@ func moreStock(ctx context.Context, api *internalAPI, args []string) (any, error
 	return nil, fmt.Errorf("sale %s has no item %q%s", args[0], name, thereAre(names))
 }
 
-// A definition is what PUT takes of a sale: all of it, since what is missing is set to its default.
+// A definition is the body of PUT for a sale. It must be complete, because missing fields are set to their defaults.
 type definition struct {
 	StartsAt     time.Time  `json:"starts_at"`
 	EndsAt       time.Time  `json:"ends_at"`
 	RequiresUser bool       `json:"requires_user"`
 	HoldMS       int64      `json:"hold_ms"`
 	Items        []saleItem `json:"items"`
-	Revision     int64      `json:"revision,omitempty"` // what it was made from; 0: nothing
+	Revision     int64      `json:"revision,omitempty"` // revision that it is based on; 0: none
 }
 
 type operatorSale struct {
@@ -176,7 +176,7 @@ type operatorSale struct {
 	definition
 }
 
-// sale finds a sale in the operator's list: what buyers see of one says less.
+// sale returns a sale from the operator's list, because the buyers' view has fewer fields.
 func (a *internalAPI) sale(ctx context.Context, name string) (found operatorSale, err error) {
 	var names []string
 	err = a.pages(ctx, nil, func(item json.RawMessage) error {

@@ -15,15 +15,15 @@ import (
 	"github.com/tidegate/tidegate/internal/dashboard"
 )
 
-// lost says that the stream has ended, and will be opened again.
+// lost is the message that the stream has ended and will be reopened.
 type lost struct{ err error }
 
-// A screen is what the terminal shows. The zero value waits for its first frame.
+// A screen is the terminal UI. The zero value waits for its first frame.
 type screen struct {
 	frame         *dashboard.Frame
-	err           error // why there is none since
+	err           error // why no newer frame has arrived
 	help          bool
-	width, height int // cells; 0: 80, and any number of lines
+	width, height int // in cells; 0: width 80, unlimited height
 }
 
 // Init implements tea.Model.
@@ -73,7 +73,7 @@ A part that says "old" could not be asked again: its numbers are those of then.
 The page of the internal listener shows the same, and changes it; so do tidegate sales, orders, bans and semaphores.
 `
 
-// text is all lines, none of them wider than the screen, and not more than it has.
+// text returns all lines, cut to the width and height of the screen.
 func (s screen) text() string {
 	s.width = cmp.Or(s.width, 80)
 	var lines []string
@@ -102,7 +102,7 @@ func (s screen) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// body is the frame, what matters most first.
+// body renders the frame, most important part first.
 func (s screen) body() []string {
 	f := s.frame
 	b := &sections{width: s.width, at: f.At}
@@ -162,7 +162,7 @@ func (s screen) body() []string {
 	return b.lines
 }
 
-// sections are the lines of a body.
+// sections collects the lines of a body.
 type sections struct {
 	lines []string
 	width int
@@ -173,21 +173,21 @@ func (b *sections) add(format string, args ...any) {
 	b.lines = append(b.lines, fmt.Sprintf(format, args...))
 }
 
-// unknown tells of a part that could not be asked even once.
+// unknown renders a part that could not be queried yet.
 func unknown[T any](b *sections, what string, p *dashboard.Part[T]) {
 	if p != nil && p.Value == nil {
 		b.add("%s", bad.Render("! "+what+": not known: "+harmless(p.Error)))
 	}
 }
 
-// more tells of those that the frame has no room for.
+// more renders the number of elements that the frame has left out.
 func (b *sections) more(of string, n int) {
 	if n > 0 {
 		b.add("  %s", faint.Render(andMore(n)+of))
 	}
 }
 
-// head begins a section. What could not be asked in time is marked as old.
+// head begins a section. If its data could not be refreshed in time, it shows their age.
 func (b *sections) head(text string, ageMS int64, problem string) {
 	line := bold.Render(text)
 	if ageMS > 3000 || problem != "" {
@@ -196,12 +196,12 @@ func (b *sections) head(text string, ageMS int64, problem string) {
 	b.lines = append(b.lines, "", line)
 }
 
-// row is a name and what there is to say about it.
+// row appends a row of a name and a text.
 func (b *sections) row(name, text string) {
 	b.add("  %s %s", fit(harmless(name), min(30, max(8, b.width/4))), text)
 }
 
-// gauge is a row with a bar of n of all, where there is room for it.
+// gauge appends a row with a bar for n of all, if there is room.
 func (b *sections) gauge(name string, n, all int, text string) {
 	if width := b.width/4 - 2; width >= 10 {
 		text = bar(n, all, width) + " " + text
@@ -209,7 +209,7 @@ func (b *sections) gauge(name string, n, all int, text string) {
 	b.row(name, text)
 }
 
-// answers show how requests ended, the admitted ones first.
+// answers renders the results of requests, admitted ones first.
 func (b *sections) answers(f *dashboard.Frame) {
 	var all, most uint64
 	for _, n := range f.Answers {
@@ -243,7 +243,7 @@ func (b *sections) sales(all []dashboard.Sale) {
 				text += " sold out"
 			case it.PerSecond > 0:
 				text += fmt.Sprintf(" gone in %s at %.3g/s", span(time.Duration(it.SoldOutIn)*time.Millisecond), it.PerSecond)
-			case b.at.Before(sale.StartsAt) && !sale.Draft: // which nothing starts but who opens it
+			case b.at.Before(sale.StartsAt) && !sale.Draft: // a draft does not open by itself
 				text += " starts in " + span(sale.StartsAt.Sub(b.at))
 			}
 			switch {
@@ -284,7 +284,7 @@ func perSecond(n uint64, windowMS int64) string {
 	return fmt.Sprintf("%.0f/s", float64(n)*1000/float64(max(1, windowMS)))
 }
 
-// span is a time in the largest units that say enough.
+// span formats a duration in its largest units.
 func span(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
@@ -295,7 +295,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%.0f days", d.Hours()/24)
 }
 
-// bar is n of all as blocks.
+// bar renders n of all as blocks.
 func bar(n, all, width int) string {
 	filled := 0
 	if all > 0 {
@@ -304,7 +304,7 @@ func bar(n, all, width int) string {
 	return good.Render(strings.Repeat("█", filled)) + faint.Render(strings.Repeat("░", width-filled))
 }
 
-// fit is a text in so many cells.
+// fit cuts or pads a text to width cells.
 func fit(text string, width int) string {
 	text = ansi.Truncate(text, width, "…")
 	return text + strings.Repeat(" ", width-ansi.StringWidth(text))

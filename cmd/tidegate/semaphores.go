@@ -30,7 +30,7 @@ func semaphoresCommand(getenv func(string) string) *cobra.Command {
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().IntVar(&limit, "limit", 0, "weight that may be held at once")
 				cmd.Flags().DurationVar(&lease, "lease", 0, "how long a permit lasts without renewal; 0: as it is, or 15s of a new semaphore")
-				_ = cmd.MarkFlagRequired("limit") // it exists
+				_ = cmd.MarkFlagRequired("limit") // fails only for an unknown flag
 			},
 			body: func(ctx context.Context, api *internalAPI, args []string) (any, error) {
 				return resized(ctx, api, args[0], limit, lease)
@@ -51,7 +51,7 @@ func semaphoresCommand(getenv func(string) string) *cobra.Command {
 	)
 }
 
-// resized is what PUT takes of a semaphore. PUT sets the lease anew where it is missing, so that of a semaphore that there is goes with it.
+// resized returns the body of PUT for a semaphore. PUT resets a missing lease to the default, so the current lease is included.
 func resized(ctx context.Context, api *internalAPI, name string, limit int, lease time.Duration) (any, error) {
 	to := struct {
 		Limit   int   `json:"limit"`

@@ -38,7 +38,7 @@ func topCommand(getenv func(string) string) *cobra.Command {
 			if err := show(cmd); once || !errors.Is(err, context.Canceled) {
 				return err
 			}
-			return nil // it has no other end
+			return nil // the command runs until it is interrupted
 		},
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "print one frame and end")
@@ -82,21 +82,21 @@ func (a *internalAPI) showFrames(cmd *cobra.Command) error {
 		return failed
 	}
 	if errors.Is(err, tea.ErrProgramKilled) && cmd.Context().Err() != nil {
-		return cmd.Context().Err() // by a signal
+		return cmd.Context().Err() // ended by a signal
 	}
 	return err
 }
 
-// Of the stream.
+// Parameters of the stream.
 const (
-	silentFor    = 10 * time.Second // without a word, and a frame is due every second: it is lost
+	silentFor    = 10 * time.Second // the stream is lost without data for this long; a frame is due every second
 	openAgainIn  = time.Second
 	frameAtMost  = 8 << 20 // bytes
 	eventOfFrame = "frame"
 )
 
-// follow calls frame for each frame until that wants no more. A stream that ends is opened again, and lost told why that is not possible; one
-// that never began, or is refused, is an error.
+// follow calls frame for each frame until frame returns false. A stream that ends is reopened, and lost is called with the reason if that
+// fails. A stream that never began, or was refused, is an error.
 func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *dashboard.Frame) (more bool, err error), lost func(error)) error {
 	for seen := false; ; {
 		var stopped bool
@@ -115,7 +115,7 @@ func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *dash
 		case errors.As(err, &refused) && refused.status < http.StatusInternalServerError:
 			return err
 		}
-		if !errors.Is(err, io.ErrUnexpectedEOF) { // why a server ends a stream, it says when that is opened again
+		if !errors.Is(err, io.ErrUnexpectedEOF) { // the server states the reason when the stream is reopened
 			lost(err)
 		}
 		select {
@@ -126,7 +126,7 @@ func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *dash
 	}
 }
 
-// frames calls fn for each frame of one stream until it wants no more, or the stream ends, which is an error.
+// frames calls fn for each frame of one stream until fn returns false, or the stream ends, which is an error.
 func (a *internalAPI) frames(ctx context.Context, fn func(raw []byte, frame *dashboard.Frame) (more bool, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

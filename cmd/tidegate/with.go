@@ -43,15 +43,15 @@ Its data is in a temporary folder.`,
 		},
 	}
 	cmd.Flags().StringVar(&rules, "rules", "", "rules file of the server (default: the built-in rules)")
-	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
+	cmd.Flags().SetInterspersed(false) // flags after the command belong to the command
 	return cmd
 }
 
-// stopWithin is how long a command that is told to stop may take.
+// stopWithin is how long a command may take to stop after a signal.
 const stopWithin = 10 * time.Second
 
-// beside runs a command that knows where the server is, and stops it with all that it has started when ctx ends: go run, for one, does not pass
-// signals on.
+// beside runs a command with the server's address in its environment. When ctx ends, it stops the command and all its child processes: go
+// run, for example, does not pass signals on.
 func beside(ctx context.Context, of *cobra.Command, at embedded.Place, args []string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "TIDEGATE_URL="+at.Public, "TIDEGATE_INTERNAL_URL="+at.Internal, "REDIS_URL="+at.Redis)
@@ -63,8 +63,8 @@ func beside(ctx context.Context, of *cobra.Command, at embedded.Place, args []st
 		return err
 	}
 	err := cmd.Wait()
-	if ctx.Err() != nil { // it was told to stop
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever has not
+	if ctx.Err() != nil { // it was signalled to stop
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill the remaining processes
 		return nil
 	}
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
@@ -73,11 +73,11 @@ func beside(ctx context.Context, of *cobra.Command, at embedded.Place, args []st
 	return err
 }
 
-// failed is the error of a command that has ended with a status of its own.
+// failed is the error of a command that exited with a nonzero status.
 type failed struct {
 	error
 	status int
 }
 
-// ExitStatus is the command's; 1 if a signal has ended it.
+// ExitStatus returns the command's status, or 1 if a signal ended it.
 func (f failed) ExitStatus() int { return max(1, f.status) }
