@@ -2,8 +2,8 @@ package httpapi
 
 import "net/netip"
 
-// peerAddress is the address of a connection's other end, as http.Request has
-// it in RemoteAddr. Without one, as on a Unix socket, it is invalid.
+// peerAddress returns the remote address of a connection from http.Request.RemoteAddr. Without one, as on a Unix socket, the
+// result is invalid.
 func peerAddress(remote string) netip.Addr {
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -21,5 +21,5 @@ func within(prefixes []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// plain makes one address of its spellings: IPv4 mapped into IPv6, and IPv6 with a zone.
+// plain returns the canonical form of an address: IPv4 mapped into IPv6 becomes IPv4, and a zone is removed.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

@@ -11,14 +11,15 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// What admit does instead of charging.
+// Modes of admit other than charging.
 const (
 	modeCheck  = "check"
 	modeRefund = "refund"
 	modeReset  = "reset"
 )
 
-// atOnce is how many requests of one batch are decided at a time: enough to share round trips, few enough to leave room for others.
+// atOnce is how many requests of one batch are decided concurrently: enough to share round trips, few enough to leave room for
+// others.
 const atOnce = 32
 
 type subject struct {
@@ -28,7 +29,7 @@ type subject struct {
 	Session string  `json:"session,omitempty" maxLength:"255"`
 }
 
-// An admitRequest is what a service asks about.
+// An admitRequest is a request that a service asks to have decided.
 type admitRequest struct {
 	Subject    subject    `json:"subject,omitempty"`
 	Attributes attributes `json:"attributes,omitempty" doc:"route, method and tier, and whatever else the rules look at by name"`
@@ -72,8 +73,8 @@ type batchOutput struct {
 	} `nameHint:"Batch"`
 }
 
-// admitBatch decides each request by itself, as if they came at once: no order is kept, and one that cannot be decided does not keep the
-// others from it. What is not valid is found before anything is counted.
+// admitBatch decides the requests independently and concurrently, in no particular order. A request that cannot be decided does
+// not affect the others. All requests are validated before anything is counted.
 func (a *API) admitBatch(ctx context.Context, in *batchInput) (*batchOutput, error) {
 	asked := in.Body.Requests
 	requests := make([]admission.Request, len(asked))
@@ -122,7 +123,7 @@ func (a *API) decide(ctx context.Context, asked *admitRequest, req admission.Req
 	return a.chargeOnce(ctx, req)
 }
 
-// request is what the gate is asked. Errors name places below at.
+// request converts r for the gate. Locations in errors begin with at.
 func (r *admitRequest) request(at string) (admission.Request, error) {
 	req := admission.Request{
 		User: r.Subject.User, Device: r.Subject.Device, Session: r.Subject.Session, Cost: r.Cost, ID: r.RequestID,
@@ -142,7 +143,7 @@ func (r *admitRequest) request(at string) (admission.Request, error) {
 	return req, r.Attributes.into(&req, at+".attributes")
 }
 
-// parseAddress does not take an empty one: it would be nobody's, and rules would not count it.
+// parseAddress refuses an empty address: it would belong to nobody, and rules would not count it.
 func parseAddress(s, at string) (netip.Addr, error) {
 	ip, err := netip.ParseAddr(s)
 	if err != nil {
@@ -151,10 +152,10 @@ func parseAddress(s, at string) (netip.Addr, error) {
 	return plain(ip), nil
 }
 
-// ownPlace are names that rules know as parts of the subject, so that an attribute of that name would never be looked at.
+// ownPlace are names that rules use for parts of the subject, so an attribute with such a name would be ignored.
 var ownPlace = map[string]bool{"user": true, "ip": true, "device": true, "session": true, "caller": true, "network": true}
 
-// into makes the request's own fields of route, method and tier. Anything else stays an attribute.
+// into sets the request's fields for route, method and tier. Everything else stays an attribute.
 func (given attributes) into(req *admission.Request, at string) error {
 	for name, v := range given {
 		switch {

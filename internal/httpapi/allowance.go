@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// An allowance lets each of any number of subjects do something so many times at once, and then once in a while. Subjects share places by
-// hash, so that it needs no memory for each and bounds all of them together. Nobody can tell who shares a place with whom. Made by
-// newAllowance; safe for concurrent use.
+// An allowance permits each subject burst actions at once, and then one every interval. Subjects are hashed into a fixed number
+// of slots, so memory does not grow with their number, and all of them together are bounded. The hash is seeded, so nobody can
+// find out which subjects share a slot. Made by newAllowance; safe for concurrent use.
 type allowance struct {
 	burst int
 	every time.Duration
 	seed  maphash.Seed
 	start time.Time
-	full  [4096]atomic.Int64 // ns after start: when a place has its whole burst again
+	full  [4096]atomic.Int64 // ns after start: when a slot has its whole burst again
 }
 
 func newAllowance(burst int, every time.Duration) *allowance {
 	return &allowance{burst: burst, every: every, seed: maphash.MakeSeed(), start: time.Now()}
 }
 
-// take tells whether a subject may do it once more, and counts that it does.
+// take reports whether a subject may act once more, and counts the action.
 func (a *allowance) take(subject string, now time.Time) bool {
 	place := &a.full[maphash.String(a.seed, subject)%uint64(len(a.full))]
 	at := int64(now.Sub(a.start))

@@ -27,70 +27,72 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// Config is what an API is made of. The caller owns all of it.
+// Config holds the parts of an API. The caller owns all of them.
 type Config struct {
 	Orders   Orders   // required
 	Gate     Gate     // required
 	Identity Identity // required
 
-	// Bans is the history of bans. Nil: none is kept.
+	// Bans is the history of bans. Nil: no history.
 	Bans BanHistory
-	// Live is told of every decision and shows it on the page. Nil: there is no page.
+	// Live records every decision and shows it on the page. Nil: no page.
 	Live *Live
-	// Audit keeps what operators changed. Nil: nobody does.
+	// Audit stores what operators changed. Nil: nothing is stored.
 	Audit Audit
-	// Semaphores there are. Nil: none, and no routes for them.
+	// Semaphores are the semaphores of the API. Nil: none, and no routes for them.
 	Semaphores *semdefs.Registry
-	// Captcha makes the challenges that rules ask for, and verifies solutions. Nil: nobody can solve any.
+	// Captcha makes the challenges that rules ask for, and verifies solutions. Nil: challenges cannot be solved.
 	Captcha captcha.Provider
-	// CaptchaLimit limits how often challenges are asked for on the public listener, and how often solutions are sent, under the route
-	// /x-captcha, whatever the rules say. Nil: the rules do.
+	// CaptchaLimit limits how often challenges are requested on the public listener, and how often solutions are sent (under
+	// the route /x-captcha), independent of the rules. Nil: only the rules limit that.
 	CaptchaLimit Charger
-	// Secret keys what callers must not be able to guess of each other. Required with Semaphores, Captcha, and Live with Tokens.
+	// Secret keys values that callers must not be able to forge or guess. Required with Semaphores, Captcha, and Live with
+	// Tokens.
 	Secret []byte
-	// PreviousSecret is what Secret was before it was changed: what it signed is accepted. Nil: there is none.
+	// PreviousSecret is the former Secret after a change: what it signed is still accepted. Nil: there is none.
 	PreviousSecret []byte
-	// Login throttles logins. Nil: nobody does, and there are no routes for it.
+	// Login throttles logins. Nil: no throttling, and no routes for it.
 	Login Login
-	// LoginHistory is what became of failed logins. Nil: none is kept.
+	// LoginHistory is the history of failed logins. Nil: no history.
 	LoginHistory LoginHistory
-	// Settled is told of every outcome of a login attempt: success, failure, error, or "other" and "late" of those that came after another
-	// one. It must be safe for concurrent use. Nil: nobody is.
+	// Settled is called for every outcome of a login attempt: success, failure, error, or "other" and "late" for outcomes that
+	// arrive after another one. It must be safe for concurrent use. Nil: not called.
 	Settled func(result string)
-	// Koala decides by a rule file of Koala's. Nil: there is none, and there are no routes for it.
+	// Koala decides by a rule file in Koala's format. Nil: there is none, and no routes for it.
 	Koala Koala
-	// Metrics answers GET /metrics on the internal listener. Nil: nobody does.
+	// Metrics serves GET /metrics on the internal listener. Nil: no such route.
 	Metrics http.Handler
-	// Decided is told of every decision that charged, or would have. It must be safe for concurrent use, and keep neither. Nil: nobody is.
+	// Decided is called for every decision that charged, or would have charged. It must be safe for concurrent use, and must
+	// not retain req or d. Nil: not called.
 	Decided func(req *admission.Request, d *admission.Decision, took time.Duration)
-	// Served is told of every request when it was answered. It must be safe for concurrent use. Nil: nobody is.
+	// Served is called for every request after it was answered. It must be safe for concurrent use. Nil: not called.
 	Served func(Served)
-	// Verified is told what was found whenever a sale is verified. It must be safe for concurrent use. Nil: nobody is.
+	// Verified receives the checks whenever a sale is verified. It must be safe for concurrent use. Nil: not called.
 	Verified func(sale string, checks []orders.Check)
 	// Tokens of the internal listener. Nil: none, and then the caller must
 	// bind that listener to loopback.
 	Tokens *Tokens
 	// DemoSecrets names the settings whose secrets this repository publishes.
 	DemoSecrets []string
-	// Sessions remembers which of the page's sessions have ended. Nil: this process does by itself.
+	// Sessions stores which of the page's sessions have ended. Nil: only this process remembers that.
 	Sessions Sessions
-	// CORSOrigins are the origins whose pages may read the public listener's
-	// answers, such as https://shop.example, or "*" for all. Empty: none.
+	// CORSOrigins are the origins whose pages may read the public listener's responses, such as https://shop.example, or "*"
+	// for all. Empty: none.
 	CORSOrigins []string
-	// TrustedProxies may name the client in X-Forwarded-For, and the user. Loopback may name the user where it does not stand for a client.
+	// TrustedProxies may set the client in X-Forwarded-For, and the user. Loopback may set the user unless it forwards a
+	// client's request.
 	TrustedProxies []netip.Prefix
-	// Tracer makes a span of each request and decision. Nil: nobody does, which costs nothing.
+	// Tracer makes a span of each request and decision. Nil disables tracing, which costs nothing then.
 	Tracer trace.Tracer
-	// Logger gets what went wrong here. Nil: slog.Default().
+	// Logger receives internal errors. Nil: slog.Default().
 	Logger *slog.Logger
 	// Version of the program, for health and documentation.
 	Version string
-	// DecideWithin is the longest that rules and reservation of an order take
-	// together. Zero: 200 ms.
+	// DecideWithin is the maximum time for the rules and the reservation of an order together. Zero: 200 ms.
 	DecideWithin time.Duration
 }
 
-// API is both listeners' handlers. Made by New; safe for concurrent use.
+// API is the handlers of both listeners. Made by New; safe for concurrent use.
 type API struct {
 	orders    Orders
 	ready     func(context.Context) error
@@ -103,7 +105,7 @@ type API struct {
 	newOrders *runQueue
 	reads     *runQueue  // of orders and sales
 	capacity  *capacity  // for orders
-	strangers *allowance // of questions whether a refused order is a repeat
+	strangers *allowance // limits the lookups of whether a refused order is a repeat
 	asking    singleflight.Group
 	metrics   http.Handler
 	decided   func(*admission.Request, *admission.Decision, time.Duration)
@@ -131,14 +133,14 @@ type API struct {
 	koala Koala
 
 	semaphores *semdefs.Registry
-	keys       [][]byte        // the first one signs, all are believed
+	keys       [][]byte        // the first one signs, all are accepted
 	leaving    context.Context // ends with Drain
 	leave      context.CancelFunc
 
 	public, internal *echo.Echo
 }
 
-// New builds the handlers. It starts nothing.
+// New builds the handlers. It starts no goroutine.
 func New(cfg Config) (*API, error) {
 	if cfg.Orders == nil || cfg.Gate == nil || cfg.Identity == nil {
 		return nil, errors.New("httpapi: New needs Orders, a Gate and an Identity")
@@ -221,8 +223,8 @@ func (a *API) Public() http.Handler { return headAsGet(a.public) }
 // Internal serves the internal listener.
 func (a *API) Internal() http.Handler { return headAsGet(a.internal) }
 
-// Drain makes readyz answer 503, so that balancers look elsewhere, and new
-// waits answer at once. Waits for permits end, those for orders when the Orders end them.
+// Drain makes readyz answer 503, so that load balancers use other processes, and makes new waits return at once. It ends waits
+// for permits; the Orders end waits for orders.
 func (a *API) Drain() {
 	a.draining.Store(true)
 	if a.leave != nil {
@@ -237,7 +239,7 @@ func (a *API) echo(steps ...echo.MiddlewareFunc) *echo.Echo {
 	return e
 }
 
-// huma registers operations on e. Only JSON is spoken; the documents are served by document.
+// huma registers operations on e. The API uses only JSON; document serves the documentation.
 func (a *API) huma(e *echo.Echo, title string, security map[string]*huma.SecurityScheme) huma.API {
 	var anyOf []map[string][]string
 	for name := range security {
@@ -263,7 +265,7 @@ func (a *API) huma(e *echo.Echo, title string, security map[string]*huma.Securit
 
 func userSecurity(id Identity) map[string]*huma.SecurityScheme {
 	if _, ok := id.(*JWT); !ok {
-		return nil // the proxy in front decides how users prove who they are
+		return nil // the proxy in front authenticates users
 	}
 	return map[string]*huma.SecurityScheme{"user": {Type: "http", Scheme: "bearer", BearerFormat: "JWT"}}
 }
@@ -280,8 +282,8 @@ func tokenSecurity(t *Tokens) map[string]*huma.SecurityScheme {
 	}
 }
 
-// segments decodes the parameters of the path, and keeps "/v1/orders/" from being an order without a name. Echo decodes none of
-// them if any part of the path is written other than Go would write it, as "%2F" is, and else all.
+// segments decodes the parameters of the path, and refuses empty ones, so that "/v1/orders/" is not an order without an id.
+// Echo decodes all of them if the path is in Go's canonical encoding, and none otherwise, for example with "%2F".
 func segments(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		names, values := c.ParamNames(), c.ParamValues()

@@ -16,7 +16,7 @@ const (
 	maxAttributeValue = 1024
 )
 
-// attributes are what rules look at by name.
+// attributes are the values that rules refer to by name.
 type attributes map[string]attribute
 
 // Schema implements huma.SchemaProvider.
@@ -32,7 +32,7 @@ func (attributes) Schema(huma.Registry) *huma.Schema {
 	return s
 }
 
-// An attribute is a string, a number or a boolean, as text. Equal numbers are equal texts, however they were written.
+// An attribute is a string, a number or a boolean, as text. Equal numbers have equal texts, however they were written.
 type attribute string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -55,8 +55,8 @@ func (a *attribute) UnmarshalJSON(b []byte) error {
 	return errors.New("must be a string, a number or true or false")
 }
 
-// canonicalNumber keeps a whole number digit by digit, since it may be somebody's id and larger than a float holds. Others are
-// the shortest text that reads as the same float, without an exponent as long as that is readable.
+// canonicalNumber keeps integers digit by digit, because they may be ids that are larger than a float64 holds. Other numbers
+// become the shortest text that parses as the same float64, with an exponent only for very large or small ones.
 func canonicalNumber(s string) (string, error) {
 	if !strings.ContainsAny(s, ".eE") {
 		if s == "-0" {

@@ -17,7 +17,7 @@ import (
 	"github.com/tidegate/tidegate/internal/history"
 )
 
-// Audit keeps what operators changed, as history.Changes does.
+// Audit stores what operators changed, like history.Changes.
 type Audit interface {
 	Record(ctx context.Context, e history.Change) error
 	// List returns up to limit events, the newest first: those after the one with the ID after, or from the newest if that is empty.
@@ -30,12 +30,13 @@ var auditRoute = huma.Operation{
 }
 
 const (
-	auditWithin = 2 * time.Second // how long a change waits for its event to be kept
+	auditWithin = 2 * time.Second // how long a change waits for its event to be stored
 	maxDetail   = 2048            // bytes of an event
-	actorLocal  = "local"         // who changed it where there are no tokens
+	actorLocal  = "local"         // the actor if there are no tokens
 )
 
-// A detailed input says what an event keeps of it besides the path. Of others nothing is kept: they say no more, or something secret.
+// A detailed input returns what an event stores besides the path. Other inputs store nothing: they add no information, or
+// contain secrets.
 type detailed interface{ detail(a *API) any }
 
 func (in *putSaleInput) detail(*API) any      { return in.Body }
@@ -45,7 +46,7 @@ func (in *payInput) detail(*API) any          { return in.Body }
 
 type reachedKey struct{}
 
-// audited is a handler that leaves an event, whatever came of it, before it is answered.
+// audited wraps a handler so that it stores an event, whatever the outcome, before the response.
 func audited[I, O any](a *API, op huma.Operation, handler func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
 	return func(ctx context.Context, in *I) (*O, error) {
 		if reached, ok := ctx.Value(reachedKey{}).(*bool); ok {
@@ -65,8 +66,8 @@ func audited[I, O any](a *API, op huma.Operation, handler func(context.Context, 
 	}
 }
 
-// ofOperators is audited for an operation that is also the daily work of services: only what an operator does by hand leaves an event.
-// Without a file of tokens everybody is an operator, and nobody can tell.
+// ofOperators is audited for an operation that services also perform routinely: only calls by operators store an event. Without
+// a file of tokens every caller is an operator, and nothing is stored.
 func ofOperators[I, O any](a *API, op huma.Operation, handler func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
 	kept := audited(a, op, handler)
 	return func(ctx context.Context, in *I) (*O, error) {
@@ -77,7 +78,8 @@ func ofOperators[I, O any](a *API, op huma.Operation, handler func(context.Conte
 	}
 }
 
-// auditRefused leaves an event of a request that was refused before it came to its handler: for the role of its token, or its form.
+// auditRefused stores an event for a request that was refused before its handler ran: because of its token's role, or because
+// it is invalid.
 func (a *API) auditRefused(op huma.Operation) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		reached := false
@@ -100,8 +102,8 @@ func (a *API) auditRefused(op huma.Operation) func(huma.Context, func(huma.Conte
 	}
 }
 
-// note keeps that somebody asked for a change, and what came of it. What was done stays done where the event cannot be kept; the log says
-// that it is missing.
+// note stores an event: who asked for a change, and the outcome. If the event cannot be stored, the change is not undone; the
+// log says that the event is missing.
 func (a *API) note(ctx context.Context, action string, detail any, outcome error) {
 	if a.audit == nil {
 		return
@@ -111,7 +113,7 @@ func (a *API) note(ctx context.Context, action string, detail any, outcome error
 		ID: rand.Text(), At: time.Now(), Actor: cmp.Or(r.token, actorLocal), Action: action, Target: quoted(r.target()),
 		Outcome: "done", RequestID: r.id,
 	}
-	e.Target = strings.Map(printable, e.Target) // which Postgres, too, could not keep otherwise
+	e.Target = strings.Map(printable, e.Target) // Postgres refuses some control characters
 	if outcome != nil {
 		e.Outcome = problemOf(outcome).Reason
 	}
@@ -134,8 +136,8 @@ func (a *API) note(ctx context.Context, action string, detail any, outcome error
 	}
 }
 
-// target is the path of a request, without the id of a permit, which its holder must keep. The route tells where that is: in the path
-// anything may stand, such as the name of a user.
+// target returns the path of a request, without the id of a permit, which is a secret of its holder. It is found by the route,
+// because path segments such as the name of a user may contain anything.
 func (r *request) target() string {
 	path := r.http.URL.Path
 	if strings.HasSuffix(r.echo.Path(), "/permits/:id") {

@@ -15,20 +15,20 @@ const (
 	authzBelow = authzPath + "/*"
 )
 
-// authzMethods are those that gateways ask with: GET, or the client's own. HEAD comes as GET.
+// authzMethods are the methods that gateways call with: GET, or the client's own. HEAD is served as GET.
 var authzMethods = []string{
 	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
 }
 
-// isAuthz tells whether a route asks on behalf of a gateway's client.
+// isAuthz reports whether a route serves requests of gateways on behalf of their clients.
 func isAuthz(route string) bool { return route == authzPath || route == authzBelow }
 
-// authz answers a gateway that asks whether to pass a request on: 200, or a problem that it hands to its client. Both have
-// the fields that the client should see.
+// authz answers a gateway that asks whether to pass a request on: 200, or a problem that the gateway returns to its client.
+// Both carry the header fields that the client should see.
 func (a *API) authz(c echo.Context) error {
 	r := requestOf(c.Request().Context())
 	if r.http.ContentLength != 0 {
-		// A gateway may announce its client's body and not send it. Nobody must wait for that, so the connection ends here.
+		// A gateway may announce its client's body and not send it. Waiting for it would block, so the connection is closed.
 		r.header["Connection"] = []string{"close"}
 	}
 	err := a.authorize(c)
@@ -62,7 +62,7 @@ func (a *API) authorize(c echo.Context) error {
 		}
 		req.Attributes["host"] = asked.host
 	}
-	req.Solved = asked.route == challengePath // whoever guards this API by this API: see challengeCharged
+	req.Solved = asked.route == challengePath // for gateways that protect this API with itself: see challengeCharged
 	_, cancel, err := a.chargeOrSolve(r.http.Context(), 0, r, req, nil)
 	defer cancel()
 	return err

@@ -8,17 +8,17 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// attributeField begins the fields by which a gateway says what else it knows about its client's request. Names of fields have no case, so the
-// attributes have names in small letters.
+// attributeField is the prefix of fields in which a gateway sends further attributes of its client's request. Field names are
+// case-insensitive, so the attributes' names are in lower case.
 const attributeField = "X-Tidegate-Attribute-"
 
-// placeOf are parts of a request for which a gateway has other fields.
+// placeOf are parts of a request that gateways send in other fields.
 var placeOf = map[string]string{
 	"route": "X-Forwarded-Uri or X-Original-URI", "method": "X-Forwarded-Method or X-Original-Method", "host": "X-Forwarded-Host",
 	"user": "X-User-ID", "tier": "X-User-Tier", "ip": "X-Forwarded-For", "caller": "X-User-ID", "network": "X-Forwarded-For",
 }
 
-// tellAttributes makes what those fields say the request's device, session and attributes. An empty field is none.
+// tellAttributes sets the request's device, session and attributes from those fields. Empty fields are ignored.
 func tellAttributes(header http.Header, req *admission.Request) error {
 	for field, values := range header {
 		name, ok := strings.CutPrefix(field, attributeField)

@@ -8,8 +8,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// Orders is what the handlers ask of the sales and their orders.
-// An *orders.Service is one through FromService.
+// Orders is what the handlers need of the sales and their orders. FromService makes one of an *orders.Service.
 type Orders interface {
 	Prepare(orders.Request) (Attempt, error)
 
@@ -36,23 +35,24 @@ type Orders interface {
 	Ready(ctx context.Context) error
 }
 
-// Attempt is one attempt to place an order, resolved and valid.
+// Attempt is an attempt to place an order, after validation.
 type Attempt interface {
-	// Screen answers where the process knows the answer by itself.
+	// Screen decides from the process's memory if that is possible.
 	Screen() (out orders.Outcome, decided bool)
-	// Remembered tells whether the process remembers an order that this repeats.
+	// Remembered reports whether the process remembers an order that this repeats.
 	Remembered() bool
-	// Replay finds the order that this repeats and reserves nothing. It runs on when ctx ends.
+	// Replay returns the order that this repeats, and reserves nothing. It continues when ctx is cancelled.
 	Replay(ctx context.Context) (out orders.Outcome, found bool, err error)
-	// Reserve runs on when ctx ends: a hang-up must not leave a reservation half known.
+	// Reserve continues when ctx is cancelled, because the result of a reservation must be recorded.
 	Reserve(ctx context.Context) (orders.Outcome, error)
 }
 
-// Gate decides who may come in, as an *admission.Gate does.
+// Gate decides about requests, as an *admission.Gate does.
 type Gate interface {
-	// Charge and what changes counts run on when ctx ends: what was counted, somebody has to hear of.
+	// Charge, like all methods that change counts, continues when ctx is cancelled, because the result of a count must be
+	// recorded.
 	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
-	// ChargeUnless asks excused before it refuses; who is excused is admitted uncounted.
+	// ChargeUnless calls excused before it refuses a request; an excused request is admitted without being counted.
 	ChargeUnless(ctx context.Context, req admission.Request, excused func(context.Context) bool) (admission.Decision, error)
 	Check(ctx context.Context, req admission.Request) (admission.Decision, error)
 	Refund(ctx context.Context, d admission.Decision) error
@@ -64,25 +64,25 @@ type Gate interface {
 	Reload() (*admission.Rules, error)
 	Stats() admission.Stats
 
-	// Banned asks nobody.
+	// Banned reads the process's memory only.
 	Banned(req admission.Request) (b admission.Ban, left time.Duration, ok bool)
 	Bans() []admission.Ban
 	Ban(ctx context.Context, order admission.BanOrder) (admission.Ban, error)
 	Lift(ctx context.Context, target admission.BanTarget) (ok bool, err error)
 }
 
-// BanHistory lists what became of bans.
+// BanHistory lists bans and their ends.
 type BanHistory interface {
 	// List returns up to limit events, the newest first: those after the one with the ID after, or from the newest if that is empty.
 	List(ctx context.Context, after string, limit int) ([]admission.BanEvent, error)
 }
 
-// FromService makes a service the Orders of an API.
+// FromService adapts a service to Orders.
 func FromService(s *orders.Service) Orders { return service{s} }
 
 type service struct{ *orders.Service }
 
-// Prepare differs in its result's type only, which Go does not convert in a method's signature.
+// Prepare only differs in the type of its result, which Go does not convert in method signatures.
 func (s service) Prepare(req orders.Request) (Attempt, error) {
 	attempt, err := s.Service.Prepare(req)
 	if err != nil {

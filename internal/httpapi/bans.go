@@ -116,7 +116,7 @@ type banEventView struct {
 	Event string    `json:"event" enum:"banned,lifted"`
 }
 
-// banHistory lists what became of bans, the newest first.
+// banHistory lists bans and their ends, the newest first.
 func (a *API) banHistory(ctx context.Context, in *Paging) (*pageOutput[banEventView], error) {
 	after, err := afterEvent(in.Cursor)
 	if err != nil {

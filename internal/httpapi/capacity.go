@@ -6,48 +6,49 @@ import (
 	"time"
 )
 
-// How many orders are decided at a time, at least, at first and at most.
+// Minimum, initial and maximum number of orders that are decided at a time.
 const (
 	capacityLeast = 64
 	capacityFirst = 256
 	capacityMost  = 4096
 )
 
-// When somebody who found no room is told to come back.
+// Bounds of the Retry-After of refused orders.
 const (
 	comeBackLeast = time.Second
 	comeBackMost  = 30 * time.Second
 )
 
-// A capacity bounds how many orders are decided at a time. A process that takes on more than it can decide in time decides nothing in time:
-// everybody waits too long, gives up and comes back. So it takes on fewer while more than a tenth of the decisions are late, and more while
-// fewer are and somebody waits. Who finds no room is given a time of his own to come back, at half of the pace of decisions: told the same
-// time, all would come back at once, and cost what they are refused for. Safe for concurrent use.
+// A capacity limits how many orders are decided at a time. A process that accepts more orders than it can decide in time
+// decides none in time: all clients time out and retry. The limit shrinks while more than a tenth of the decisions are late,
+// and grows while fewer are late and orders wait. Each refused client gets its own Retry-After, spaced at half of the rate of
+// decisions: with the same value for all, they would all return at once, and cost as much again. Safe for concurrent use.
 type capacity struct {
-	late     time.Duration // a decision that takes longer, is
-	patience time.Duration // for room
+	late     time.Duration // decisions that take longer are late
+	patience time.Duration // maximum wait for room
 
 	mu      sync.Mutex
 	limit   int       // guarded by mu
 	inUse   int       // guarded by mu
-	waiting list.List // guarded by mu: chan struct{} of each, closed when there is room, the first come first
+	waiting list.List // guarded by mu: a chan struct{} per caller, closed when there is room, in order of arrival
 	window  window    // guarded by mu
-	pace    float64   // decisions a second, a moving average, guarded by mu
-	back    time.Time // when the latest who was refused is to come back, guarded by mu
+	pace    float64   // decisions per second, a moving average, guarded by mu
+	back    time.Time // when the latest refused client is to retry, guarded by mu
 }
 
-// A window is what happened until its end.
+// A window counts decisions until its end.
 type window struct {
 	began, end  time.Time
 	count, late int
-	full        bool // somebody waited
+	full        bool // an order had to wait
 }
 
 func newCapacity(within time.Duration) *capacity {
 	return &capacity{late: within * 3 / 4, patience: within / 2, limit: capacityFirst}
 }
 
-// enter waits for room, for half of a decision's time at most. Without room it returns when to come back. Who enters must leave.
+// enter waits for room, up to half of a decision's time. Without room it returns when to retry. After ok, the caller must call
+// leave.
 func (c *capacity) enter() (comeBack time.Duration, ok bool) {
 	c.mu.Lock()
 	if c.inUse < c.limit && c.waiting.Len() == 0 {
@@ -77,15 +78,15 @@ func (c *capacity) enter() (comeBack time.Duration, ok bool) {
 	}
 }
 
-// later is when to come back for who was refused elsewhere.
+// later returns when a client that was refused elsewhere should retry.
 func (c *capacity) later() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.comeBack()
 }
 
-// comeBack is called with mu held. As many as may be in are decided within a decision's time at least: so fast it is before there is a pace
-// to go by, as in the first moment of a sale. The other half of the pace is for those who come for the first time.
+// comeBack is called with mu held. It assumes that limit orders are decided per decision's time (2*patience), or more if a
+// higher rate was measured. Refused clients get half of the rate; the other half is for new ones.
 func (c *capacity) comeBack() time.Duration {
 	now := time.Now()
 	if c.back.Before(now) {
@@ -99,7 +100,7 @@ func (c *capacity) comeBack() time.Duration {
 	return max(comeBackLeast, c.back.Sub(now))
 }
 
-// leave makes room after a decision that took so long; 0 says nothing of this process, and does not count.
+// leave makes room after a decision that took so long; took 0 is not counted, because it says nothing about this process.
 func (c *capacity) leave(took time.Duration) {
 	now := time.Now()
 	c.mu.Lock()
@@ -130,20 +131,20 @@ func (c *capacity) leave(took time.Duration) {
 	}
 }
 
-// squeeze enters without waiting, for who was in already.
+// squeeze enters without waiting, for a caller that was in before.
 func (c *capacity) squeeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inUse++
 }
 
-// A stay is the room that an order takes while it is decided. The zero value takes none.
+// A stay is the room that an order occupies while it is decided. The zero value occupies none.
 type stay struct {
 	in    *capacity
 	since time.Time
 }
 
-// leave ends the stay, if it has not ended. It counts if it says how long decisions take.
+// leave ends the stay, if it has not ended. counts says whether its duration counts as that of a decision.
 func (s *stay) leave(counts bool) {
 	if s.in == nil {
 		return
@@ -156,7 +157,7 @@ func (s *stay) leave(counts bool) {
 	s.in = nil
 }
 
-// outside has fn done without room, for it waits for somebody else.
+// outside runs fn without occupying room, because fn waits for another service.
 func (s *stay) outside(fn func() error) error {
 	in := s.in
 	s.leave(false)
@@ -168,7 +169,7 @@ func (s *stay) outside(fn func() error) error {
 	return err
 }
 
-// Capacity returns how many orders are decided at a time at most, and how many are now.
+// Capacity returns the maximum number of orders decided at a time, and the number of those being decided now.
 func (a *API) Capacity() (limit, inUse int) {
 	a.capacity.mu.Lock()
 	defer a.capacity.mu.Unlock()

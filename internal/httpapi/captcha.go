@@ -17,10 +17,10 @@ import (
 	"github.com/tidegate/tidegate/captcha"
 )
 
-// purposeOrder is that of solutions which get a request past the rules.
+// purposeOrder is the purpose of solutions that let a request pass the rules.
 const purposeOrder = "order"
 
-// challengePath is where challenges are.
+// challengePath is the path of challenges.
 const challengePath = "/v1/captcha/challenge"
 
 var challengeRoute = huma.Operation{
@@ -28,7 +28,7 @@ var challengeRoute = huma.Operation{
 	Tags: []string{"CAPTCHA"}, Errors: []int{401, 403, 422, 429, 503},
 }
 
-// captchaParameter documents X-Captcha on routes that do not look at it themselves.
+// captchaParameter documents X-Captcha on routes whose handlers do not read it.
 var captchaParameter = []*huma.Param{headerParameter(captchaField, "Solution of the challenge that a refusal with captcha_required named; good for one request")}
 
 // A Charger charges requests, as an *admission.Gate does.
@@ -36,7 +36,7 @@ type Charger interface {
 	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
 }
 
-// challengeView is where a challenge is to be had.
+// challengeView says where to get a challenge.
 type challengeView struct {
 	_ struct{} `additionalProperties:"true"`
 
@@ -71,7 +71,7 @@ type challengeOutput struct {
 	Body         challengeBody
 }
 
-// challenges registers the route. On the public listener it has a limit of its own, and the rules apply.
+// challenges registers the route. On the public listener it has its own limit, and the rules apply.
 func (a *API) challenges(docs huma.API, public bool) {
 	if a.captcha == nil {
 		return
@@ -84,7 +84,8 @@ func (a *API) challenges(docs huma.API, public bool) {
 	huma.Register(docs, op, a.challenge)
 }
 
-// challengeCharged is charged for challenges. A rule that challenges whoever asks for one would keep everybody from solving it.
+// challengeCharged charges requests for challenges. They count as solved: a rule that challenges them would make solving
+// impossible.
 func (a *API) challengeCharged(ctx huma.Context, next func(huma.Context)) {
 	r := requestOf(ctx.Context())
 	req := a.requestAt(r)
@@ -104,11 +105,11 @@ func (a *API) challengeCharged(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 }
 
-// SolutionRoute is the route of solutions that are to be verified, to the limit of challenges. Who sends nonsense by the thousand would have
-// another provider asked about each, and that provider refuse to answer at last.
+// SolutionRoute is the route under which CaptchaLimit counts solutions before they are verified. Otherwise thousands of invalid
+// solutions would each cause a call to an external provider, which would finally refuse to answer.
 const SolutionRoute = "/x-captcha"
 
-// limitCaptcha charges the limit that holds whatever the rules say. Only its refusals are told.
+// limitCaptcha charges CaptchaLimit, which is independent of the rules. Only refusals write header fields.
 func (a *API) limitCaptcha(ctx context.Context, r *request, req admission.Request) error {
 	if a.captchaLimit == nil {
 		return nil
@@ -137,7 +138,7 @@ func (a *API) challenge(ctx context.Context, in *challengeInput) (*challengeOutp
 	return out, nil
 }
 
-// bindingFor is what a challenge is to be bound to.
+// bindingFor returns what a challenge is to be bound to.
 func (a *API) bindingFor(ctx context.Context, in *challengeInput) (captcha.Binding, error) {
 	if in.For == "" {
 		if in.Purpose != purposeOrder {
@@ -156,7 +157,7 @@ func (a *API) bindingFor(ctx context.Context, in *challengeInput) (captcha.Bindi
 	return b, nil
 }
 
-// challengeFor says where the challenge for b is to be had. Nil: there are none.
+// challengeFor returns where to get the challenge for b. Nil: there are none.
 func (a *API) challengeFor(b captcha.Binding) *challengeView {
 	if a.captcha == nil {
 		return nil
@@ -165,8 +166,8 @@ func (a *API) challengeFor(b captcha.Binding) *challengeView {
 	return &challengeView{Provider: a.captcha.Name(), URL: challengePath + "?" + q.Encode()}
 }
 
-// orderBinding is what a solution of whoever sent req is bound to: to the user, or without one to the address, as rules count callers.
-// The work is the same for all: what an address has done is what its neighbours behind the same network have done.
+// orderBinding returns what a solution for req is bound to: the user, or without one the address, as rules count callers. The
+// amount of work is the same for all callers, because neighbours in one network share an address.
 func (a *API) orderBinding(req *admission.Request) captcha.Binding {
 	kind, value := "user", req.User
 	if value == "" {
@@ -198,7 +199,7 @@ func (a *API) verifyCaptcha(ctx context.Context, token string, b captcha.Binding
 	return p
 }
 
-// refusedSolutions says why X-Captcha was of no use.
+// refusedSolutions are the details of refused solutions in X-Captcha.
 var refusedSolutions = map[captcha.Cause]string{
 	captcha.CauseMalformed: "X-Captcha is no solution of a challenge.",
 	captcha.CauseWrong:     "X-Captcha does not solve the challenge.",

@@ -14,11 +14,12 @@ import (
 	"github.com/tidegate/tidegate/captcha"
 )
 
-// contextLife is how long a caller may take to fetch the challenge that an answer named.
+// contextLife is how long the url of a challenge is valid.
 const contextLife = 10 * time.Minute
 
-// A challengeContext is what the challenge that an answer names is for. It is in the url, signed, because whoever fetches the challenge need not
-// look like whoever got the answer: a shop's back end asks about a login, and a browser solves. It tells nothing but what it opens.
+// A challengeContext is what a challenge is for. It is part of the challenge's url, signed, because the client that fetches the
+// challenge may differ from the one that got the url: a shop's back end asks about a login, and a browser solves the challenge.
+// It contains nothing else.
 type challengeContext struct {
 	Purpose string `json:"p"`
 	Subject string `json:"s"`
@@ -28,12 +29,12 @@ type challengeContext struct {
 
 const contextUse = "captcha context"
 
-// sealContext writes b down for openContext.
+// sealContext encodes b for openContext.
 func (a *API) sealContext(b captcha.Binding) string {
 	return a.seal(contextUse, challengeContext{b.Purpose, b.Subject, b.Risk, time.Now().Add(contextLife).Unix()})
 }
 
-// openContext is the reverse of sealContext. Its error says what is wrong, to a caller.
+// openContext is the reverse of sealContext. Its error is meant for the caller of the API.
 func (a *API) openContext(text string) (b captcha.Binding, err error) {
 	var c challengeContext
 	if a.unseal(contextUse, text, &c) == nil {
@@ -45,8 +46,8 @@ func (a *API) openContext(text string) (b captcha.Binding, err error) {
 	return captcha.Binding{Purpose: c.Purpose, Subject: c.Subject, Risk: c.Risk}, nil
 }
 
-// seal writes v, which is of texts and numbers, so that callers can read it and not change it. use keeps what is sealed for one use from
-// being taken for another.
+// seal encodes and signs v, which consists of texts and numbers: callers can read it, but not change it. use keeps values that
+// are sealed for one purpose from being accepted for another.
 func (a *API) seal(use string, v any) string {
 	text, _ := json.Marshal(v) // cannot fail
 	return sealed(a.keys[0], use, base64.RawURLEncoding.EncodeToString(text))
@@ -61,7 +62,7 @@ func (a *API) unseal(use, text string, into any) (by []byte) {
 	}
 	written, err := base64.RawURLEncoding.DecodeString(payload)
 	if err != nil || json.Unmarshal(written, into) != nil {
-		return nil // although it is signed: by another version
+		return nil // signed, but by a version with another format
 	}
 	return a.keys[i]
 }
@@ -70,14 +71,15 @@ func sealed(key []byte, use, payload string) string {
 	return payload + "." + keyedHash(key, use, payload)
 }
 
-// ownKey is this package's own key of a secret that others use as well: what is signed here means nothing elsewhere.
+// ownKey derives this package's key from a secret that other packages use too, so signatures of this package are not valid
+// elsewhere.
 func ownKey(secret []byte) []byte {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte("tidegate http"))
 	return h.Sum(nil)
 }
 
-// keyedHash is a hash of values that nobody without the key can make; use keeps those of one use apart from all others.
+// keyedHash is an HMAC of values; use keeps the hashes of one purpose apart from all others.
 func keyedHash(key []byte, use string, values ...string) string {
 	h := hmac.New(sha256.New, key)
 	fmt.Fprintf(h, "%s %q", use, values)

@@ -10,8 +10,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// changeWithin bounds a change of an order, which runs on when its caller hangs
-// up. It covers the wait for an order that is not committed yet.
+// changeWithin bounds a change of an order, which continues when its caller hangs up. It includes the wait for an order that is
+// not committed yet.
 const changeWithin = 5 * time.Second
 
 var (

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/admission/admissionhttp"
 )
 
-// requestAt is what the rules are asked about a request to this API.
+// requestAt returns the admission request for a request to this API.
 func (a *API) requestAt(r *request) admission.Request {
 	return admission.Request{
 		User:   r.caller.User,
@@ -21,14 +21,15 @@ func (a *API) requestAt(r *request) admission.Request {
 	}
 }
 
-// charge asks the rules whether the caller may come in, and writes what they say into the answer's fields. The context that it
-// returns, to be cancelled also after an error, is for what remains: rules and that have within together, or any time if it is 0.
+// charge asks the rules about the request, and writes their result into the response's header fields. The returned context is
+// for the remaining work: rules and remaining work share the time within; 0: no limit. It must be cancelled also after an
+// error.
 func (a *API) charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error) {
 	return a.chargeUnless(ctx, within, nil)
 }
 
-// chargeUnless is charge, but whoever is excused is not refused. A rule that cannot decide such a request is the operator's mistake, and what
-// it says is none of the caller's business.
+// chargeUnless is charge, but does not refuse requests for which excused returns true. If a rule cannot decide the request,
+// that is an error of the operator, and its text is not returned to the caller.
 func (a *API) chargeUnless(
 	ctx context.Context, within time.Duration, excused func(context.Context) bool,
 ) (rest context.Context, cancel context.CancelFunc, err error) {
@@ -42,16 +43,16 @@ func (a *API) chargeUnless(
 	return rest, cancel, err
 }
 
-// chargeOrSolve charges req, unless it would be refused and is excused; nobody is if excused is nil. Where only a challenge is in the way
-// and the caller has solved one, the solution is verified, and the request charged once more. Only then, because a solution is good once,
-// and verifying it costs more than charging.
+// chargeOrSolve charges req, unless it would be refused and excused returns true; nil excuses nothing. If only a challenge is
+// missing and the caller sent a solution, the solution is verified and the request is charged again. It is not verified
+// earlier, because a solution is valid only once, and verifying it costs more than charging.
 func (a *API) chargeOrSolve(
 	ctx context.Context, within time.Duration, r *request, req admission.Request, excused func(context.Context) bool,
 ) (rest context.Context, cancel context.CancelFunc, err error) {
 	var d admission.Decision
 	if !r.placing {
 		defer func() {
-			if err != nil || len(d.Rules) > 0 { // else no rule is about this request, and how it ends is not theirs
+			if err != nil || len(d.Rules) > 0 { // otherwise no rule applies to this request, and its result is not theirs
 				a.answered(err, "", func() admission.Request { return req })
 			}
 		}()
@@ -61,7 +62,7 @@ func (a *API) chargeOrSolve(
 	if err == nil && d.Reason == admission.CaptchaRequired && a.captcha != nil {
 		b := a.orderBinding(&req)
 		token := r.http.Header.Get(captchaField)
-		admissionhttp.WriteFields(r.header, &d) // of the refusal, in case that it stands
+		admissionhttp.WriteFields(r.header, &d) // of the refusal, unless the solution helps
 		if token == "" {
 			p := denied(&d)
 			p.Challenge = a.challengeFor(b)
@@ -75,9 +76,9 @@ func (a *API) chargeOrSolve(
 			return rest, cancel, err
 		}
 		cancel()
-		rest, cancel = bounded(ctx, within) // to ask another provider takes longer than all else may
+		rest, cancel = bounded(ctx, within) // verifying may have used up the first deadline
 		req.Solved = true
-		d, err = a.chargeGate(rest, req, nil) // it has been asked whether the request is excused
+		d, err = a.chargeGate(rest, req, nil) // excused was called before
 	}
 	if err != nil {
 		return rest, cancel, err
@@ -97,7 +98,7 @@ func bounded(ctx context.Context, within time.Duration) (context.Context, contex
 	return context.WithTimeout(ctx, within)
 }
 
-// chargeGate is where every charge of this process passes.
+// chargeGate is the only place that charges requests in this process.
 func (a *API) chargeGate(
 	ctx context.Context, req admission.Request, excused func(context.Context) bool,
 ) (d admission.Decision, err error) {
@@ -116,7 +117,7 @@ func (a *API) chargeGate(
 	return d, err
 }
 
-// chargeOnce is chargeGate for whoever has nothing else to ask.
+// chargeOnce is chargeGate for callers whose answer depends on nothing else.
 func (a *API) chargeOnce(ctx context.Context, req admission.Request) (admission.Decision, error) {
 	d, err := a.chargeGate(ctx, req, nil)
 	if a.live != nil {
@@ -129,7 +130,7 @@ func (a *API) chargeOnce(ctx context.Context, req admission.Request) (admission.
 	return d, err
 }
 
-// denial is the problem that d is to who is refused, or nil. Header fields are admissionhttp's.
+// denial returns the problem for a refusal d, or nil. admissionhttp writes the header fields.
 func denial(d *admission.Decision) error {
 	if d.Admitted {
 		return nil
@@ -145,7 +146,7 @@ func denied(d *admission.Decision) *Problem {
 
 func ceilSeconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
 
-// ceilMS rounds up, so that nobody comes back too early.
+// ceilMS rounds up, so that clients do not retry too early.
 func ceilMS(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Listener makes problems of what net/http answers by itself to requests that no handler gets to see: those that it cannot read, and
-// expectations that it does not know. It has no hook for that, so they are recognized as they are written. A request whose head does not
-// arrive in time may get no answer at all.
+// Listener turns the errors that net/http answers by itself, without calling a handler, into problems: for requests that it
+// cannot read, and for unknown expectations. It has no hook for that, so they are recognized as they are written. A request
+// whose header does not arrive in time may get no response at all.
 func Listener(l net.Listener) net.Listener { return problemListener{l} }
 
 type problemListener struct{ net.Listener }
@@ -38,7 +38,7 @@ func (c problemConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// CloseWrite lets net/http say that nothing follows before it closes, so that the answer arrives.
+// CloseWrite lets net/http half-close the connection before it closes it, so that the response arrives.
 func (c problemConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -46,19 +46,19 @@ func (c problemConn) CloseWrite() error {
 	return nil
 }
 
-// What net/http writes in one piece: no answer of a handler is like that, as none has these statuses with a text, or 417 at all.
+// What net/http writes in one piece. Handlers write nothing like it: none sends these statuses as plain text, or 417 at all.
 const (
 	ownStatusLine = "HTTP/1.1 "
 	ownFields     = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 	ownMost       = 512 // bytes
 )
 
-// reasonsOfOwn are the problems for the statuses of what net/http answers.
+// reasonsOfOwn are the problems for the statuses that net/http sends by itself.
 var reasonsOfOwn = map[string]string{
 	"400": reasonMalformed, "417": reasonExpectation, "431": reasonHeadTooLarge, "501": reasonTransferCoding, "505": reasonHTTPVersion,
 }
 
-// ownProblem is the answer in place of what net/http is about to write, or nil if a handler wrote that.
+// ownProblem returns the response that replaces what net/http is about to write, or nil if a handler wrote that.
 func ownProblem(b []byte) []byte {
 	if len(b) < len(ownStatusLine)+3 || len(b) > ownMost || !bytes.HasPrefix(b, []byte(ownStatusLine)) {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// replayWithin bounds a replay, which runs on when its caller hangs up.
+// replayWithin bounds a replay, which continues when its caller hangs up.
 const replayWithin = 10 * time.Second
 
 var (
@@ -39,7 +39,7 @@ type deadLetterView struct {
 	Reason     string    `json:"reason" doc:"In the database's words"`
 }
 
-// deadLetters lists them by id, which is by the time of their orders.
+// deadLetters lists them by id, and so by the time of their orders.
 func (a *API) deadLetters(ctx context.Context, in *Paging) (*pageOutput[deadLetterView], error) {
 	after, err := afterOrder(in.Cursor)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// decisionView is a decision as answers have it.
+// decisionView is a decision in a response.
 type decisionView struct {
 	_ struct{} `additionalProperties:"true"`
 
@@ -28,7 +28,7 @@ type decisionView struct {
 	Degraded     bool             `json:"degraded" doc:"The store does not answer: some rules did not count"`
 }
 
-// verdictView is where a request stands in one window of one rule.
+// verdictView is the state of one window of one rule for a request.
 type verdictView struct {
 	_ struct{} `additionalProperties:"true"`
 
@@ -73,7 +73,7 @@ func unitsOrNull(n int) *int {
 	return &n
 }
 
-// An outcome is a decision or the problem of why there is none.
+// An outcome is a decision, or the problem if there is none.
 type outcome struct {
 	decision *decisionView
 	problem  *Problem

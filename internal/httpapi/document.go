@@ -30,9 +30,8 @@ var problemSource string
 
 var problemPage = template.Must(template.New("problem").Parse(problemSource))
 
-// document serves what explains the API: the OpenAPI document, a page made of
-// it that begins with an introduction, and a page for every type of problem. All of it is rendered now, and
-// loads nothing from elsewhere.
+// document serves the documentation of the API: the OpenAPI document, a page made from it that begins with an introduction, and
+// a page for every type of problem. All of it is rendered at start, and loads nothing from elsewhere.
 func (a *API) document(e *echo.Echo, docs huma.API, introduction template.HTML) error {
 	text := func(id, path, summary, contentType string) *huma.Operation {
 		return &huma.Operation{
@@ -83,14 +82,14 @@ func html(c echo.Context, page []byte) error {
 	return c.HTMLBlob(http.StatusOK, page)
 }
 
-// harmless forbids a page everything that could hurt whoever looks at it.
+// harmless sets header fields that restrict what a page may load and who may frame it.
 func harmless(c echo.Context) {
 	c.Response().Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	c.Response().Header().Set("X-Content-Type-Options", "nosniff")
 }
 
-// fixed serves a document that is the same for everybody, and costs nobody more than its bytes: it is compressed now, and need not be
-// fetched again while it is the same.
+// fixed serves a document that is the same for all clients. It is compressed once, and has an ETag, so that clients need not
+// fetch it again while it is unchanged.
 func fixed(kind string, plain []byte) echo.HandlerFunc {
 	sum := sha256.Sum256(plain)
 	tag := base64.RawURLEncoding.EncodeToString(sum[:12])
@@ -116,7 +115,7 @@ func fixed(kind string, plain []byte) echo.HandlerFunc {
 	}
 }
 
-// takesGzip tells whether whoever asks can read gzip (RFC 9110, 12.5.3).
+// takesGzip reports whether the client accepts gzip (RFC 9110, 12.5.3).
 func takesGzip(header http.Header) bool {
 	for coding := range strings.SplitSeq(strings.Join(header["Accept-Encoding"], ","), ",") {
 		name, weight, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";")
@@ -128,7 +127,7 @@ func takesGzip(header http.Header) bool {
 	return false
 }
 
-// What the pages begin with.
+// Introductions of the pages.
 const (
 	publicIntroduction template.HTML = `<p>Order a unit, then follow the order until it is confirmed:</p>
 <pre>curl -i https://SHOP/v1/sales/SALE/orders -H 'Content-Type: application/json' -H 'Idempotency-Key: 2f1c6a0e-8f0b-4c6e-9a53-7d1f0b6c9e21' -d '{"item":"ITEM"}'
@@ -164,13 +163,14 @@ type outlined struct {
 	Schemas        map[string]string
 }
 
-// firstTags begin the page, in this order: what most people come for. The others follow by name, and what nearly nobody needs comes last.
+// firstTags begin the page, in this order: what most readers need. The others follow by name, and lastTags, which few need,
+// come last.
 var (
 	firstTags = []string{"Orders", "Decisions", "Sales", "CAPTCHA", "Semaphores", "Login"}
 	lastTags  = []string{"Health", "Documentation"}
 )
 
-// placeOfTag is where a tag is among the others.
+// placeOfTag returns the sort position of a tag.
 func placeOfTag(tag string) int {
 	if i := slices.Index(firstTags, tag); i >= 0 {
 		return i - len(firstTags)
@@ -178,7 +178,7 @@ func placeOfTag(tag string) int {
 	return slices.Index(lastTags, tag) + 1
 }
 
-// operationsOf are those of a path, by method.
+// operationsOf returns the operations of a path, by method.
 func operationsOf(item *huma.PathItem) map[string]*huma.Operation {
 	all := map[string]*huma.Operation{
 		"GET": item.Get, "POST": item.Post, "PUT": item.Put, "PATCH": item.Patch, "DELETE": item.Delete, "OPTIONS": item.Options,
@@ -187,7 +187,7 @@ func operationsOf(item *huma.PathItem) map[string]*huma.Operation {
 	return all
 }
 
-// outline picks from the document what the page shows, by tags and in the order of the paths.
+// outline selects from the document what the page shows, by tags and in the order of the paths.
 func outline(described *huma.OpenAPI, introduction template.HTML) outlined {
 	out := outlined{Title: described.Info.Title, Version: described.Info.Version, Introduction: introduction, Schemas: map[string]string{}}
 	byTag := map[string][]operation{}

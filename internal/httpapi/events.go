@@ -49,8 +49,8 @@ type eventsOutput struct {
 	} `nameHint:"OrderEvents"`
 }
 
-// orderEvents answers a part of the feed. The feed has no last page: who has
-// all of it asks again with the cursor that they have.
+// orderEvents returns a part of the feed. The feed has no last page: a client that has read all of it asks again with its last
+// cursor.
 func (a *API) orderEvents(ctx context.Context, in *eventsInput) (*eventsOutput, error) {
 	wait := time.Duration(in.WaitMS) * time.Millisecond
 	if a.draining.Load() {

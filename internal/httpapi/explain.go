@@ -40,7 +40,7 @@ type explainOutput struct {
 	} `nameHint:"Explanation"`
 }
 
-// explain says where a caller stands, and charges nothing.
+// explain returns a caller's state in every rule, and charges nothing.
 func (a *API) explain(ctx context.Context, in *explainInput) (*explainOutput, error) {
 	req := admission.Request{
 		User: in.User, Device: in.Device, Session: in.Session, Method: strings.ToUpper(in.Method), Tier: in.Tier, Cost: in.Cost,

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// forbiddenCalls let one event a minute through of a token and an operation that it has no role for: whoever may do nothing else shall not fill
-// the database. There are no more of them than tokens times operations. The zero value is ready; safe for concurrent use.
+// forbiddenCalls limits audit events of calls that a token's role does not permit to one a minute per token and operation, so
+// that such calls cannot fill the database. It holds at most one entry per token and operation. The zero value is ready; safe
+// for concurrent use.
 type forbiddenCalls struct {
 	mu   sync.Mutex
 	last map[[2]string]*forbiddenCall // guarded by mu; by token and operation
@@ -14,10 +15,10 @@ type forbiddenCalls struct {
 
 type forbiddenCall struct {
 	at   time.Time // of the last event
-	left int       // how many have left none since
+	left int       // calls without an event since then
 }
 
-// due tells whether a refusal leaves an event, and how many have left none since the one before.
+// due reports whether a refusal stores an event, and how many stored none since the one before.
 func (f *forbiddenCalls) due(token, operation string, now time.Time) (before int, due bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// A forwarded request is what a gateway was asked by its client.
+// A forwarded request is the client's request that a gateway asks about.
 type forwarded struct{ route, method, host string }
 
-// askedBy reads what the gateway says about its client's request. Envoy puts the path behind ours, and keeps the method. All
-// others say both in fields, of one of two families. What says it twice is refused: one of the two may be the client's own.
+// askedBy reads the client's request from the gateway's. Envoy appends the path to ours, and keeps the method. All others send
+// both in fields, of one of two families. Duplicates are refused: one of the two may come from the client itself.
 func askedBy(c echo.Context) (f forwarded, err error) {
 	r := c.Request()
 	if c.Path() == authzBelow {
@@ -42,7 +42,7 @@ func askedBy(c echo.Context) (f forwarded, err error) {
 		return f, err
 	}
 	if f.method = strings.ToUpper(f.method); f.method == http.MethodHead {
-		f.method = http.MethodGet // as on our own routes: it tells as much, and must not lead around a rule
+		f.method = http.MethodGet // as on our own routes: HEAD reveals as much as GET, and must not bypass a rule
 	}
 	if len(r.Header["X-Forwarded-Host"]) > 0 {
 		host, err := one(r.Header, "X-Forwarded-Host")
@@ -55,7 +55,7 @@ func askedBy(c echo.Context) (f forwarded, err error) {
 	return f, err
 }
 
-// one is the value of a field that must stand there once.
+// one returns the value of a field that must be sent exactly once.
 func one(header http.Header, name string) (string, error) {
 	values := header[name]
 	if len(values) != 1 || values[0] == "" {
@@ -64,7 +64,7 @@ func one(header http.Header, name string) (string, error) {
 	return values[0], nil
 }
 
-// routeAt is canonicalPath, and its error that of a place in a request.
+// routeAt is canonicalPath with an error that names the location place in the request.
 func routeAt(place, uri string) (string, error) {
 	route, err := canonicalPath(uri)
 	if err != nil {
@@ -73,17 +73,17 @@ func routeAt(place, uri string) (string, error) {
 	return route, nil
 }
 
-// canonicalPath is the route that rules see: the path of a URI, without its query or fragment, decoded once, without empty segments
-// and with "." and ".." carried out. So all of "/v1/orders", "//v1/./orders/", "/v1/%6frders", "/v1/x/%2e%2e/orders" and "/v1%2Forders" are one
-// route. An upstream that tells some of them apart finds them under one rule; one that makes yet other paths the same, such as by
-// ignoring case or what follows a semicolon, needs rules that name them all. What is encoded twice is text: "/v1/%256frders" is the
-// route "/v1/%6frders". Blanks are part of the path, also at its end.
+// canonicalPath returns the route that rules match: the path of a URI, without query and fragment, decoded once, without empty
+// segments, and with "." and ".." resolved. So "/v1/orders", "//v1/./orders/", "/v1/%6frders", "/v1/x/%2e%2e/orders" and
+// "/v1%2Forders" are all one route. An upstream that distinguishes some of them gets one rule for all; one that treats further
+// paths as equal, for example by ignoring case or what follows a semicolon, needs rules that name them all. Double encoding is
+// text: "/v1/%256frders" is the route "/v1/%6frders". Spaces are part of the path, also at its end.
 func canonicalPath(uri string) (string, error) {
 	if scheme, rest, ok := strings.Cut(uri, "://"); ok && (scheme == "http" || scheme == "https") {
 		uri = rest[strings.IndexByte(rest+"/", '/'):] // absolute form: without scheme and authority
 	}
 	path := uri
-	if end := strings.IndexAny(uri, "?#"); end >= 0 { // nginx cuts a fragment off that a client should not have sent
+	if end := strings.IndexAny(uri, "?#"); end >= 0 { // nginx cuts off a fragment, which clients should not send
 		path = uri[:end]
 	}
 	decoded, err := url.PathUnescape(path)
@@ -112,7 +112,8 @@ func canonicalPath(uri string) (string, error) {
 	return "/" + strings.Join(segments, "/"), nil
 }
 
-// overlong tells whether a path has a character in more bytes than UTF-8 allows, which lenient servers read as the shorter form.
+// overlong reports whether a path has a character in more bytes than UTF-8 allows, which lenient servers read as the shorter
+// form.
 func overlong(path string) bool {
 	for i := range len(path) - 1 {
 		if next := path[i+1]; next&0xc0 == 0x80 && (path[i]&0xfe == 0xc0 || path[i] == 0xe0 && next < 0xa0 || path[i] == 0xf0 && next < 0x90) {
@@ -122,7 +123,7 @@ func overlong(path string) bool {
 	return false
 }
 
-// ambiguous tells whether some servers read a character as another one, or end the path there.
+// ambiguous reports whether some servers read a character as another one, or end the path there.
 func ambiguous(c rune) bool { return c == '\\' || unicode.IsControl(c) }
 
 var (
@@ -130,7 +131,7 @@ var (
 	dotSegment  = regexp.MustCompile(`(^|/)\.\.?(/|$)`)
 )
 
-// canonicalHost is a name in small letters without port and final dot.
+// canonicalHost returns a host name in lower case, without port and final dot.
 func canonicalHost(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

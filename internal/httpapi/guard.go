@@ -15,15 +15,15 @@ import (
 	"github.com/tidegate/tidegate/admission/admissionhttp"
 )
 
-// tokenless are the routes that need no token. The page is the same for everybody, and shows nothing before its stream does.
+// tokenless are the routes that need no token. The page is the same for everybody, and contains no data; its stream needs a
+// token or session.
 var tokenless = map[string]bool{
 	"/livez": true, "/readyz": true, "/openapi.json": true, "/docs": true, "/problems/:name": true,
 	pagePath: true, assetsPath + "*": true, sessionPath: true,
 }
 
-// guard lets callers with a token into the internal listener. Without any tokens
-// the listener is bound to loopback, and everybody there is an operator, except
-// web pages: a browser on this machine can be made to send their requests here.
+// guard admits requests with a token to the internal listener. Without any tokens the listener is bound to loopback, and every
+// caller is an operator, except web pages: any site can make a browser on this machine send requests here.
 func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, route := requestOf(c.Request().Context()), c.Path()
@@ -48,7 +48,7 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		case inField:
 			r.shown, err = a.findToken(r.http, text)
 		case asPassword:
-			if foreign(r.http, route) { // a browser adds the password that it was told
+			if foreign(r.http, route) { // browsers add a stored password by themselves
 				return wrongOrigin(r.http)
 			}
 			r.shown, err = a.findToken(r.http, text)
@@ -72,7 +72,7 @@ func (a *API) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// findToken is the token of a text, or why there is none.
+// findToken returns the token that text is, or an error.
 func (a *API) findToken(r *http.Request, text string) (token, error) {
 	found, ok := a.tokens.find(text)
 	if wait := a.guesses.check(admission.Address(admissionhttp.ClientAddress(r, a.proxies)), found.hash, ok, time.Now()); wait > 0 {
@@ -87,30 +87,31 @@ func (a *API) findToken(r *http.Request, text string) (token, error) {
 	return found, nil
 }
 
-// foreign tells whether a page of another origin may have made a browser send a request, with the rights of whoever sits there. Gateways
-// hand on their clients' Origin; but no page may set the fields that name the client's request.
+// foreign reports whether a page of another origin may have made a browser send a request, with the rights of the browser's
+// user. Gateways forward the Origin of their clients; but no page can set the fields that describe the client's request.
 func foreign(r *http.Request, route string) bool {
 	asks := route == authzPath && (len(r.Header["X-Forwarded-Uri"]) > 0 || len(r.Header["X-Original-Uri"]) > 0)
 	return foreignOrigin(r) && !asks && !linked(r, route)
 }
 
-// linked tells whether a browser opens the page itself, perhaps by a link of somebody else: it changes nothing, and nobody may frame it.
+// linked reports whether a browser opens the page itself, perhaps through a link on another site: that changes nothing, and the
+// page cannot be framed.
 func linked(r *http.Request, route string) bool {
 	return route == pagePath && r.Method == http.MethodGet &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// How a request presents its token.
+// presentation is how a request presents its token.
 type presentation int
 
 const (
 	notAtAll   presentation = iota
-	inField                 // that no page of another origin can set
+	inField                 // in a field that no page of another origin can set
 	asPassword              // by Basic
 )
 
-// presentedToken takes the token out of the request. X-Tidegate-Token goes first, and leaves Authorization to the user's own token. Basic
-// is for gateways and for clients of Koala's, which may be unable to send anything else.
+// presentedToken removes the token from the request and returns it. X-Tidegate-Token takes precedence, and leaves Authorization
+// to the user's own token. Basic is accepted from gateways and from Koala clients, some of which cannot send anything else.
 func presentedToken(r *http.Request, route string) (text string, how presentation) {
 	if t := r.Header.Get("X-Tidegate-Token"); t != "" {
 		return t, inField
@@ -127,21 +128,20 @@ func presentedToken(r *http.Request, route string) (text string, how presentatio
 	return "", notAtAll
 }
 
-// foreignHost tells whether a request was made for another host: a name that leads to a loopback address without being a loopback's is
-// what DNS rebinding looks like.
+// foreignHost reports whether a request to a loopback address names another host: that is what DNS rebinding looks like.
 func foreignHost(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return (!ok || peerAddress(local.String()).IsLoopback()) && !loopbackName(r.Host)
 }
 
-// wrongHost says which Host a request should have.
+// wrongHost returns the problem that names the right Host.
 func wrongHost(r *http.Request, right string) error {
 	p := problem(reasonForbidden)
 	p.Detail = fmt.Sprintf("The request's Host is %q, and must be %s.", quoted(r.Host), right)
 	return p
 }
 
-// wrongOrigin says which pages may make a request.
+// wrongOrigin returns the problem that names the permitted origin.
 func wrongOrigin(r *http.Request) error {
 	p := problem(reasonForbidden)
 	p.Detail = fmt.Sprintf("A page of another origin made this request (Origin %q, Sec-Fetch-Site %q). Only pages of %s may, and programs that send their token in a header.",
@@ -149,10 +149,10 @@ func wrongOrigin(r *http.Request) error {
 	return p
 }
 
-// foreignOrigin tells whether a request was made by a page of another origin.
+// foreignOrigin reports whether a request was made by a page of another origin.
 func foreignOrigin(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
-	case "cross-site", "same-site": // ports and subdomains of one site are origins of their own, and of a GET there is no Origin
+	case "cross-site", "same-site": // other ports and subdomains are separate origins, and a GET may have no Origin
 		return true
 	}
 	origin := r.Header.Get("Origin")

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	maxGuesses     = 60          // wrong tokens that an address may show at once
-	guessEvery     = time.Second // after which it may show another one
+	maxGuesses     = 60          // wrong tokens that an address may send at once
+	guessEvery     = time.Second // then one more per interval
 	maxGuessers    = 10_000      // addresses that are remembered
-	maxAcquainted  = 10_000      // pairs of an address and a token that it has shown
+	maxAcquainted  = 10_000      // pairs of an address and a valid token that it has sent
 	guessesForgone = maxGuesses * guessEvery
 )
 
-// guesses slows down addresses that show wrong tokens. A token that an address has shown rightly before is exempt: a service with an old
-// token must not lock out its neighbours behind the same address. The zero value is ready; safe for concurrent use.
+// guesses throttles addresses that send wrong tokens. A valid token that an address has sent before is exempt: a service with
+// an outdated token must not lock out others behind the same address. The zero value is ready; safe for concurrent use.
 type guesses struct {
 	mu         sync.RWMutex
 	free       map[string]time.Time  // guarded by mu; by address, when it has all its guesses again
@@ -27,7 +27,7 @@ type acquaintance struct {
 	token   [sha256.Size]byte
 }
 
-// check counts a token that an address has shown, and returns how long the address has to wait, or 0 if its token counts.
+// check counts a token that an address has sent, and returns how long the address has to wait, or 0 if the token may be used.
 func (g *guesses) check(address string, token [sha256.Size]byte, right bool, now time.Time) time.Duration {
 	pair := acquaintance{address, token}
 	if right {
@@ -60,7 +60,7 @@ func (g *guesses) check(address string, token [sha256.Size]byte, right bool, now
 	return 0
 }
 
-// makeRoom forgets addresses that have all their guesses, or any one if there are none.
+// makeRoom removes addresses that have all their guesses again, and then, if necessary, any others.
 func (g *guesses) makeRoom(address string, now time.Time) {
 	if g.free == nil {
 		g.free = map[string]time.Time{}

@@ -12,7 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// readyWithin is how long a dependency may take to say that it is there.
+// readyWithin is how long a dependency may take to answer.
 const readyWithin = time.Second
 
 type healthOutput struct {
@@ -33,7 +33,7 @@ func (a *API) healthy() *healthOutput {
 	return out
 }
 
-// livez asks nobody: a process that waits for its database must not be restarted.
+// livez checks no dependency: a process that waits for its database must not be restarted.
 func (a *API) livez(context.Context, *struct{}) (*healthOutput, error) { return a.healthy(), nil }
 
 func (a *API) readyz(ctx context.Context, _ *struct{}) (*healthOutput, error) {
@@ -51,7 +51,7 @@ func (a *API) readyz(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 	if a.gate != nil {
 		s := a.gate.Stats()
 		if s.Degraded {
-			out.Body.Degraded = append(out.Body.Degraded, "admission") // other processes have the same store: to be sent away would help nobody
+			out.Body.Degraded = append(out.Body.Degraded, "admission") // other processes use the same store: readyz must not fail for it
 		}
 		if s.Uncleaned() {
 			out.Body.Degraded = append(out.Body.Degraded, "memory")
@@ -71,8 +71,7 @@ func (a *API) demoSecrets() []string {
 	return a.demo
 }
 
-// failing names what is not ready. The rest of the error may name hosts, which
-// are nobody's business.
+// failing names the dependencies that are not ready. It omits the rest of the error, which may name hosts.
 func failing(err error) (parts []string) {
 	for line := range strings.Lines(err.Error()) {
 		if part, _, _ := strings.Cut(line, ":"); part == "redis" || part == "database" {
@@ -85,9 +84,8 @@ func failing(err error) (parts []string) {
 	return parts
 }
 
-// Probes serves livez, readyz and metrics, and nothing else, for a process
-// without an API of its own. There are no tokens: whoever reaches the listener
-// reads them. demoSecrets are those of Config. What it returns last makes readyz answer 503.
+// Probes serves livez, readyz and metrics, and nothing else, for a process without an API. It has no tokens: every client that
+// reaches the listener can read them. demoSecrets are those of Config. The returned drain makes readyz answer 503.
 func Probes(ready func(context.Context) error, version string, demoSecrets []string, metrics http.Handler, log *slog.Logger) (handler http.Handler, drain func()) {
 	a := &API{ready: ready, version: version, demo: demoSecrets, log: slog.New(LogHandler(log.Handler()))}
 	e := a.echo(a.track("worker"), hygiene)

@@ -12,11 +12,11 @@ import (
 
 const (
 	maxViolations = 16
-	maxQuoted     = 200 // bytes of a caller's own words that an answer repeats
+	maxQuoted     = 200 // bytes of a caller's input that a response repeats
 )
 
-// wrongType is how encoding/json says that a number has a fraction or an
-// exponent, or does not fit; Huma's validation has found all else before.
+// wrongType matches the error of encoding/json for a number that has a fraction or an exponent, or does not fit; Huma's
+// validation finds all other errors first.
 var wrongType = regexp.MustCompile(`^json: cannot unmarshal (\w+(?: \S+)?) into Go struct field (?:\w*\.)?(\S+) of type (\w+)`)
 
 var typeWords = map[string]string{"int": "an integer", "int64": "an integer", "string": "a string", "bool": "true or false"}
@@ -26,14 +26,14 @@ func init() {
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		return humaProblem(status, message, errs)
 	}
-	huma.ValidateStrictCasing = true // else "Item" would pass for "item"
-	// Bounds are whole numbers, and not 3.16e+11.
+	huma.ValidateStrictCasing = true // otherwise "Item" would be accepted for "item"
+	// Print bounds as integers, not as 3.16e+11.
 	validation.MsgExpectedMinimumNumber, validation.MsgExpectedMaximumNumber = "expected number >= %.0f", "expected number <= %.0f"
 }
 
 func humaProblem(status int, message string, errs []error) *Problem {
 	if status == http.StatusInternalServerError && len(errs) == 1 {
-		if strings.HasPrefix(message, "cannot read") { // the client gave up, or broke its own framing
+		if strings.HasPrefix(message, "cannot read") { // the client disconnected, or its framing is broken
 			status = http.StatusUnprocessableEntity
 		} else {
 			return problemOf(errs[0])

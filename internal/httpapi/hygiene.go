@@ -16,16 +16,15 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// bodyWithin is how long a body may take to arrive: a client that sends half of
-// one keeps a connection, and delays a shutdown.
+// bodyWithin is how long a body may take to arrive: a client that sends only half of one holds a connection, and delays
+// shutdown.
 const bodyWithin = 5 * time.Second
 
-// single are the fields of which a second one would leave open whom to
-// believe: a proxy that adds its own to the client's instead of replacing it
-// would hand identities out.
+// single are the fields that may be sent only once. With two values it would be unclear which one to trust: a proxy that
+// appends its value to the client's instead of replacing it would let clients choose their identity.
 var single = []string{"X-User-Id", "X-User-Tier", "Idempotency-Key", "X-Captcha", "Authorization", "X-Tidegate-Token"}
 
-// hygiene refuses what no handler should have to think about.
+// hygiene refuses requests that are malformed in ways that handlers need not check.
 func hygiene(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -35,20 +34,21 @@ func hygiene(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 		}
 		if len(r.TransferEncoding) > 0 {
-			// It may have had a Content-Length as well, which net/http drops: a proxy that believed that one takes what follows the body for
-			// the next request (RFC 9112, section 6.3).
+			// The request may also have had a Content-Length, which net/http drops: a proxy that used it would take the bytes
+			// after the body for the next request (RFC 9112, section 6.3).
 			c.Response().Header().Set("Connection", "close")
 		}
-		if r.ContentLength == 0 || isAuthz(c.Path()) { // what a gateway says of a body is its client's, and not looked at
+		if r.ContentLength == 0 || isAuthz(c.Path()) { // a gateway's fields about a body describe its client's, which is not read
 			return next(c)
 		}
-		// Kept until the answer, so that a body nobody reads ends with it. A test's recorder has no deadline.
+		// The deadline stays until the response, so that a body that is never read ends with it. A test's recorder has no
+		// deadline.
 		_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(bodyWithin))
 		most := int64(maxBody)
 		if c.Path() == placePattern {
 			most = maxOrder
 		}
-		if r.ContentLength > most { // Huma counts those that do not say
+		if r.ContentLength > most { // Huma counts bodies without a Content-Length
 			c.Response().Header().Set("Connection", "close") // do not read it just to reuse the connection
 			return problem(reasonTooLarge)
 		}
@@ -61,8 +61,9 @@ func hygiene(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// spokenJSON tells what is wrong with the fields of a body that is not plain JSON in UTF-8, and writes the type of others in the one way
-// that Huma knows. A body whose type is not said is refused: a form of any page sends such a one, with the cookies of whoever looks at it.
+// spokenJSON returns what is wrong with the fields of a body that is not plain JSON in UTF-8, and rewrites other spellings of
+// the type to the one that Huma accepts. A body without a type is refused: a form on any page can send one, with the browser's
+// cookies.
 func spokenJSON(header http.Header) (wrong string) {
 	if header.Get("Content-Encoding") != "" {
 		return "Content-Encoding must be left out: a body is read as it is sent."
@@ -77,8 +78,8 @@ func spokenJSON(header http.Header) (wrong string) {
 	return ""
 }
 
-// foreignPages refuses what pages of other origins send, except of those given: the proxy in front may know its user by a cookie, which a
-// browser adds by itself.
+// foreignPages refuses requests from pages of other origins, except the given ones: the proxy in front may identify its user by
+// a cookie, which browsers add by themselves.
 func foreignPages(origins []string) (echo.MiddlewareFunc, error) {
 	protection := http.NewCrossOriginProtection()
 	for _, o := range origins {
@@ -103,8 +104,8 @@ func foreignPages(origins []string) (echo.MiddlewareFunc, error) {
 	}, nil
 }
 
-// plainJSON is JSON that all parsers understand alike, and of which every character is one. encoding/json reads U+FFFD for all else, so
-// that two references of payments, or two users, that differ only there would be one.
+// plainJSON is JSON that all parsers understand alike, without invalid characters. encoding/json replaces those by U+FFFD, so
+// two payment references, or two users, that differ only there would become equal.
 var plainJSON = huma.Format{
 	Marshal: huma.DefaultJSONFormat.Marshal,
 	Unmarshal: func(body []byte, into any) error {
@@ -114,20 +115,20 @@ var plainJSON = huma.Format{
 		if err := json.Unmarshal(body, into); err != nil {
 			return err
 		}
-		if _, first := into.(*any); !first { // Huma reads a body twice
+		if _, first := into.(*any); !first { // Huma decodes a body twice
 			return nil
 		}
 		return (&walk{decoder: json.NewDecoder(bytes.NewReader(body))}).value()
 	},
 }
 
-// A walk through valid JSON finds what it should not have.
+// A walk checks valid JSON for what the API does not accept.
 type walk struct {
 	decoder *json.Decoder
 	path    []string
 }
 
-// misplaced is what is wrong at a place in a body. Huma keeps only its text, of which humaProblem makes two again.
+// misplaced is an error at a location in a body. Huma keeps only its text, which humaProblem splits again.
 type misplaced struct{ at, message string }
 
 const misplacedAt = "\x00"
@@ -138,7 +139,7 @@ func (w *walk) wrong(message string) error {
 	return &misplaced{"body" + strings.Join(w.path, ""), message}
 }
 
-// value refuses a key that stands twice in one object, of which some parsers read the first and others the last; and null, which is
+// value refuses duplicate keys in an object, of which some parsers take the first and others the last, and null, which is
 // neither a value nor its absence.
 func (w *walk) value() error {
 	token, err := w.decoder.Token()
@@ -190,7 +191,7 @@ func (w *walk) elements() error {
 	return err
 }
 
-// wellWritten refuses bytes that are not UTF-8, and escapes of half a character.
+// wellWritten refuses bytes that are not UTF-8, and escapes of unpaired surrogates.
 func wellWritten(body []byte) error {
 	for i := 0; i < len(body); {
 		r, size := utf8.DecodeRune(body[i:])
@@ -204,7 +205,7 @@ func wellWritten(body []byte) error {
 		first, ok := escaped(body[i:])
 		switch {
 		case !ok:
-			i += 2 // another escape; or none, which the parser refuses
+			i += 2 // another escape; or an invalid one, which the parser refuses
 		case !utf16.IsSurrogate(first):
 			i += 6
 		default:
@@ -217,7 +218,7 @@ func wellWritten(body []byte) error {
 	return nil
 }
 
-// escaped reads what \u and four digits stand for.
+// escaped decodes \u and four hex digits.
 func escaped(b []byte) (rune, bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
@@ -226,11 +227,11 @@ func escaped(b []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// headAsGet routes HEAD like GET; the server leaves the body out. Balancers probe so.
+// headAsGet routes HEAD like GET; the server omits the body. Load balancers probe with HEAD.
 func headAsGet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
-			get := *r // the server looks at its own copy
+			get := *r // the server keeps its own copy
 			get.Method = http.MethodGet
 			r = &get
 		}

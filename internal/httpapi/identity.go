@@ -8,19 +8,20 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Caller is who sent a request. Package orders judges what may be a user; a tier that the rules do not name is like any other.
+// Caller is the sender of a request. Package orders validates the user; a tier that no rule names has no effect.
 type Caller struct {
-	User string // empty: nobody is named
-	Tier string // empty: what package admission gives to those with and without a user
+	User string // empty: anonymous
+	Tier string // empty: the default of package admission, with or without a user
 }
 
-// userParameters are the fields by which a proxy says who its client is.
+// userParameters are the fields in which a proxy names its client's user.
 var userParameters = []*huma.Param{
 	headerParameter("X-User-ID", "The user, as the proxy in front says it: believed from loopback and TRUSTED_PROXIES, and of no effect from others. The proxy must overwrite what a client sends"),
 	headerParameter("X-User-Tier", "The user's tier, likewise. Without it: registered with a user, anonymous without"),
 }
 
-// describeCaller documents how some operations learn who calls. With IDENTITY=jwt the document's security says it of users.
+// describeCaller documents how some operations identify the caller. With IDENTITY=jwt the document's security scheme describes
+// the user.
 func (a *API) describeCaller(described *huma.OpenAPI, of func(path string, op *huma.Operation) bool) {
 	parameters := []*huma.Param{forwardedForParameter}
 	if _, ok := a.identity.(HeaderIdentity); ok {
@@ -35,14 +36,14 @@ func (a *API) describeCaller(described *huma.OpenAPI, of func(path string, op *h
 	}
 }
 
-// Identity finds out who sent a request: HeaderIdentity or *JWT.
+// Identity determines the sender of a request: HeaderIdentity or *JWT.
 type Identity interface {
-	// identify believes what the request says about itself only if its sender is trusted or proves it.
+	// identify uses what the request says about its sender only if the sender is trusted or proves it.
 	identify(r *http.Request, trusted bool) (Caller, error)
 }
 
-// HeaderIdentity takes the user from X-User-ID and the tier from X-User-Tier,
-// which a proxy in front has set. From anybody else they count for nothing.
+// HeaderIdentity takes the user from X-User-ID and the tier from X-User-Tier, which a proxy in front has set. It ignores them
+// from senders that are not trusted.
 type HeaderIdentity struct{}
 
 func (HeaderIdentity) identify(r *http.Request, trusted bool) (Caller, error) {
@@ -52,7 +53,7 @@ func (HeaderIdentity) identify(r *http.Request, trusted bool) (Caller, error) {
 	return Caller{User: r.Header.Get("X-User-ID"), Tier: r.Header.Get("X-User-Tier")}, nil
 }
 
-// identify is the step of a request that names its caller.
+// identify is the middleware that determines the caller.
 func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if tokenless[c.Path()] {
@@ -68,8 +69,8 @@ func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// mayNameUsers tells whether the sender of a request is believed about its user: a trusted proxy; or a program of this machine, unless it
-// hands on what somebody else has sent, who may have written X-User-ID.
+// mayNameUsers reports whether the sender of a request may name its user: a trusted proxy, or a program on this machine, unless
+// it forwards a request of another client, which may have set X-User-ID.
 func (a *API) mayNameUsers(r *http.Request) bool {
 	peer := peerAddress(r.RemoteAddr)
 	if within(a.proxies, peer) {

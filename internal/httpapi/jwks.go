@@ -17,7 +17,7 @@ const (
 	minRSABits = 2048
 )
 
-// load takes over the keys of a JWK set (RFC 7517).
+// load replaces the keys by those of a JWK set (RFC 7517).
 func (j *JWT) load(content []byte) error {
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(content, &set); err != nil {
@@ -35,8 +35,8 @@ func (j *JWT) load(content []byte) error {
 	return nil
 }
 
-// usable accepts public keys of the algorithms we verify. A symmetric key among
-// them would make a public file a signing secret.
+// usable returns an error unless a key is a public key of a supported algorithm. A symmetric key would turn a public file into
+// a signing secret.
 func usable(key jose.JSONWebKey) error {
 	if key.Use != "" && key.Use != "sig" {
 		return errors.New("is not for signatures")

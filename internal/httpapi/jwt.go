@@ -20,7 +20,7 @@ const (
 	minSecret = 32 // bytes; RFC 7518, section 3.2, for HS256
 )
 
-// JWTOptions say which tokens to believe. Exactly one of Secret and JWKSFile is set.
+// JWTOptions define which tokens are accepted. Exactly one of Secret and JWKSFile is set.
 type JWTOptions struct {
 	Secret   []byte // for HS256; at least 32 bytes
 	JWKSFile string // public keys for RS256, ES256 and EdDSA; reloaded when it changes
@@ -29,12 +29,11 @@ type JWTOptions struct {
 	Logger   *slog.Logger
 }
 
-// JWT is the Identity that a JSON Web Token in Authorization proves: sub is the
-// user, tier the tier. The algorithm follows from the configured key, never
-// from the token alone. Made by NewJWT; safe for concurrent use.
+// JWT is the Identity that a JSON Web Token in Authorization proves: sub is the user, tier the tier. The configured key
+// determines the algorithm, never the token alone. Made by NewJWT; safe for concurrent use.
 type JWT struct {
 	algorithms []jose.SignatureAlgorithm
-	secret     []byte // empty: keys are those of file
+	secret     []byte // empty: the keys are in keys
 	keys       atomic.Pointer[jose.JSONWebKeySet]
 	file       string
 	expected   jwt.Expected
@@ -101,7 +100,7 @@ func (j *JWT) verify(token string) (Caller, error) {
 	switch {
 	case claims.Expiry == nil:
 		return Caller{}, errors.New("httpapi: the token has no exp")
-	case !now.Before(claims.Expiry.Time()): // its lifetime gets no grace, only the clocks of nbf and iat do
+	case !now.Before(claims.Expiry.Time()): // expiry has no leeway; only nbf and iat do
 		return Caller{}, jwt.ErrExpired
 	case claims.Subject == "":
 		return Caller{}, errors.New("httpapi: the token has no sub")

@@ -15,7 +15,7 @@ import (
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
-// Koala decides by a rule file of Koala's, as a *koala.Service does.
+// Koala decides by a rule file in Koala's format, as a *koala.Service does.
 type Koala interface {
 	Browse(ctx context.Context, params koala.Params, write bool) (koala.Result, error)
 	BrowseComplete(ctx context.Context, params koala.Params, write bool) ([]koala.Result, error)
@@ -29,10 +29,10 @@ type Koala interface {
 	Reload() error
 }
 
-// koalaPath is where Koala's endpoints begin.
+// koalaPath is the prefix of Koala's endpoints.
 const koalaPath = "/koala"
 
-// koalaError is a body of Koala's that says what was wrong, and its status.
+// koalaError is an error in Koala's format, with its status.
 type koalaError struct {
 	status int
 	Number int    `json:"err_no"`
@@ -63,7 +63,7 @@ func (a *API) serveKoala(e koalaEndpoint) echo.HandlerFunc {
 		if err != nil {
 			status, body = a.koalaFailed(ctx, e, err)
 		}
-		if a.log.Enabled(ctx, slog.LevelDebug) { // as Koala's access log; it names people
+		if a.log.Enabled(ctx, slog.LevelDebug) { // like Koala's access log; it contains personal data
 			a.log.LogAttrs(ctx, slog.LevelDebug, "koala", slog.String("route", koalaPath+e.path),
 				slog.Any("params", params), slog.Int("status", status), slog.String("body", string(body)))
 		}
@@ -72,7 +72,7 @@ func (a *API) serveKoala(e koalaEndpoint) echo.HandlerFunc {
 	}
 }
 
-// koalaJSON writes < and & as they are: clients show the texts to people.
+// koalaJSON does not escape < and &: clients show the texts to people.
 func koalaJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -81,7 +81,7 @@ func koalaJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// koalaFailed is what Koala answers instead of a result.
+// koalaFailed returns Koala's response for an error.
 func (a *API) koalaFailed(ctx context.Context, e koalaEndpoint, err error) (status int, body []byte) {
 	var told *koalaError
 	switch {
@@ -101,7 +101,7 @@ func (a *API) koalaFailed(ctx context.Context, e koalaEndpoint, err error) (stat
 	return told.status, koalaText(told)
 }
 
-// koalaText is koalaJSON of numbers and texts, which cannot fail.
+// koalaText is koalaJSON for values of numbers and texts, which cannot fail.
 func koalaText(v any) []byte {
 	body, err := koalaJSON(v)
 	if err != nil {
@@ -110,7 +110,7 @@ func koalaText(v any) []byte {
 	return body
 }
 
-// koalaParams reads a query. A name that comes twice would be counted by one value and matched by another.
+// koalaParams parses a query. It refuses duplicate names: one value would be counted and the other one matched.
 func koalaParams(query string) (koala.Params, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
-// take takes a parameter out that is not for rules.
+// take removes and returns a parameter that is not for rules.
 func take(params koala.Params, name string) string {
 	value := params[name]
 	delete(params, name)
@@ -72,7 +72,7 @@ type koalaValueAnswer struct {
 	Value  int    `json:"cache_val"`
 }
 
-// ruleNumber is the return number that a request names; 0 is none.
+// ruleNumber returns the return number in a request; 0: none.
 func ruleNumber(params koala.Params) (int, error) {
 	text := take(params, "rule_no")
 	if text == "" {
@@ -96,7 +96,7 @@ func (a *API) koalaCounters(_ context.Context, params koala.Params) (any, error)
 		if !slices.ContainsFunc(a.koala.Policy().Rules, func(r koala.DumpedRule) bool { return r.Rule == number }) {
 			return nil, koala.ErrUnknownRule
 		}
-		one := koala.Tally{Rule: number} // of which nothing is known today
+		one := koala.Tally{Rule: number} // without counts today
 		for _, t := range today.Counters {
 			if t.Rule == number {
 				one = t

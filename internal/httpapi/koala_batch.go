@@ -12,8 +12,8 @@ import (
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
-// koalaJobResult has the id under both names: Koala writes the one, its client for PHP reads the other. A job that nothing can be made of
-// has an error in place of a result, and the others have theirs.
+// koalaJobResult has the id under both names: Koala writes one, its client for PHP reads the other. A job that cannot be
+// decided has an error instead of a result; the other jobs have their results.
 type koalaJobResult struct {
 	ID     string        `json:"ID"`
 	Same   string        `json:"Id"`
@@ -61,9 +61,9 @@ type koalaJob struct {
 	Arg *string
 }
 
-// koalaJobs reads jobs. A name that is misspelled is an error: a request without parameters fits no rule, and would be let in.
+// koalaJobs decodes jobs. A misspelled name is an error: a request without parameters would match no rule, and be admitted.
 func koalaJobs(text string) (jobs []koalaJob, err error) {
-	if err := wellWritten([]byte(text)); err != nil { // or values that differ in what is no character would be one
+	if err := wellWritten([]byte(text)); err != nil { // otherwise values that differ only in invalid characters would be equal
 		return nil, err
 	}
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -82,7 +82,8 @@ func koalaJobs(text string) (jobs []koalaJob, err error) {
 	return jobs, nil
 }
 
-// koalaArg reads the parameters of a job, which Koala's client for PHP encodes twice. None is for the service: a job only browses.
+// koalaArg parses the parameters of a job, which Koala's client for PHP encodes twice. Parameters for the service are refused:
+// a job only browses.
 func koalaArg(arg string) (koala.Params, error) {
 	if !strings.Contains(arg, "=") {
 		once, err := url.QueryUnescape(arg)

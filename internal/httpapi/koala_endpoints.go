@@ -13,16 +13,16 @@ import (
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
-// koalaEndpoint is one of Koala's.
+// koalaEndpoint is one of Koala's endpoints.
 type koalaEndpoint struct {
 	path, summary string
 	roles         []Role
 	answer        func(a *API, ctx context.Context, params koala.Params) (any, error)
 
-	request bool          // it takes the parameters that rules ask for
-	own     []*huma.Param // those that it takes itself
-	answers any           // of the type of what 200 has
-	failed  any           // what 500 has
+	request bool          // it takes the parameters that rules match
+	own     []*huma.Param // the parameters of the endpoint itself
+	answers any           // a value of the type of the 200 body
+	failed  any           // the 500 body
 }
 
 var (
@@ -77,7 +77,7 @@ var (
 	}
 )
 
-// koalas registers Koala's endpoints past Huma, which would describe errors in another form than theirs.
+// koalas registers Koala's endpoints without Huma, whose errors have another format.
 func (a *API) koalas(described *huma.OpenAPI) {
 	for _, e := range koalaEndpoints {
 		a.internal.GET(koalaPath+e.path, a.serveKoala(e), needs(e.roles))
@@ -89,7 +89,7 @@ func koalaParameter(name, doc string, required bool, values ...any) *huma.Param 
 	return &huma.Param{Name: name, In: "query", Required: required, Description: doc, Schema: &huma.Schema{Type: huma.TypeString, Enum: values}}
 }
 
-// describe is e for the document.
+// describe returns the endpoint for the OpenAPI document.
 func (e *koalaEndpoint) describe(schemas huma.Registry) *huma.Operation {
 	name := "koala" + strings.NewReplacer("/", "-", "_", "-").Replace(e.path)
 	content := func(of any) map[string]*huma.MediaType {
@@ -115,7 +115,8 @@ func (e *koalaEndpoint) describe(schemas huma.Registry) *huma.Operation {
 
 var koalaTags = []string{"Koala"}
 
-// koalaKnows refuses a parameter that is for the service and not one of own: who writes _writeTrough=yes would never be limited.
+// koalaKnows refuses parameters for the service that are not in own: with a typo such as _writeTrough=yes a request would never
+// be limited.
 func koalaKnows(params koala.Params, own ...*huma.Param) error {
 	for name := range params {
 		if strings.HasPrefix(name, "_") && !slices.ContainsFunc(own, func(p *huma.Param) bool { return p.Name == name }) {

@@ -7,13 +7,13 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// Paging is how a caller asks for a part of a list.
+// Paging is the parameters of a list.
 type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
 }
 
-// A page is what every list answers.
+// A page is the response of every list.
 type page[T any] struct {
 	_ struct{} `additionalProperties:"true"`
 
@@ -26,7 +26,7 @@ type pageOutput[T any] struct {
 	Body         page[T]
 }
 
-// pageOf shows what was found of limit, behind which the next page begins after the last of them.
+// pageOf returns found as a page; if it has limit items, the next page begins after the last of them.
 func pageOf[T, V any](found []T, limit int, view func(*T) V, id func(*T) []byte) *pageOutput[V] {
 	out := &pageOutput[V]{CacheControl: "no-store", Body: page[V]{Items: make([]V, len(found))}}
 	for i := range found {
@@ -46,7 +46,7 @@ type ownOrdersInput struct {
 func (a *API) ownOrders(ctx context.Context, in *ownOrdersInput) (*pageOutput[orderView], error) {
 	user := requestOf(ctx).caller.User
 	if user == "" {
-		return nil, errUnauthenticated // an address owns nothing
+		return nil, errUnauthenticated // an address has no orders
 	}
 	return a.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{User: user}}, in.Paging)
 }
@@ -100,7 +100,7 @@ func afterOrder(s string) (id orders.ID, err error) {
 	return orders.ID(after), nil
 }
 
-// afterEvent reads the ID of an event in a database, which may not even be able to look for another text.
+// afterEvent decodes the ID of an event from a cursor. The database may be unable to compare other texts.
 func afterEvent(s string) (id string, err error) {
 	after, err := parseCursor(s)
 	if err != nil || len(after) > 0 && !visible(string(after), 128) {

@@ -15,28 +15,28 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// Live is what the page shows besides what an API knows by itself.
+// Live is what the page shows besides the data of the API.
 type Live struct {
 	Recorder   *dashboard.Recorder
-	RoundTrips func() uint64   // times that decisions waited for Redis; nil: not known
-	Degraded   func() []string // what else does not work as it should; nil: nothing
+	RoundTrips func() uint64   // how often decisions waited for Redis; nil: unknown
+	Degraded   func() []string // further degraded parts; nil: none
 }
 
-// Where the page is.
+// Paths of the page.
 const (
 	pagePath   = "/"
 	assetsPath = "/assets/"
 	eventsPath = "/events"
 )
 
-// Most of what is looked at of one kind; the page shows fewer.
+// Maximum number of entries that are read per kind; the page shows fewer.
 const (
 	mostHolders = 20
 	mostBans    = 100
 	mostDead    = 21
 )
 
-// page registers the page and what it loads.
+// page registers the page and its assets.
 func (a *API) page(docs huma.API) {
 	described := docs.OpenAPI()
 	a.sessions(docs)
@@ -56,7 +56,7 @@ func (a *API) page(docs huma.API) {
 	}
 }
 
-// mayStay tells whether a caller who was let in would be let in again: a stream lasts longer than a token or a session may.
+// mayStay reports whether a caller that was admitted would be admitted again: a stream may outlive its token or session.
 func (a *API) mayStay(r *http.Request) bool {
 	came := requestOf(r.Context())
 	if came.session {
@@ -66,7 +66,7 @@ func (a *API) mayStay(r *http.Request) bool {
 	return a.tokens == nil || a.tokens.holds(came.shown)
 }
 
-// RunLive makes the frames of the page until ctx ends; it then returns nil.
+// RunLive makes the frames of the page until ctx ends, and then returns nil.
 func (a *API) RunLive(ctx context.Context) error {
 	if a.feed == nil {
 		<-ctx.Done()
@@ -75,7 +75,7 @@ func (a *API) RunLive(ctx context.Context) error {
 	return a.feed.Run(ctx)
 }
 
-// answered tells the page what the rules said to a request, or how an order ended.
+// answered records for the page how the rules decided a request, or how an order ended.
 func (a *API) answered(err error, rule string, asked func() admission.Request) {
 	if a.live == nil {
 		return
@@ -124,7 +124,7 @@ func (a *API) liveHealth(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
-// liveRules names the rules in force, which are looked up once for each version of them.
+// liveRules returns the names of the rules in force. They are computed once per version of the rules.
 func (a *API) liveRules() func() []string {
 	var (
 		of    *admission.Rules
@@ -201,7 +201,7 @@ func (a *API) liveBans(context.Context) (dashboard.Bans, error) {
 	return bans, nil
 }
 
-// liveSemaphores is nil where there are none.
+// liveSemaphores is nil if there are no semaphores.
 func (a *API) liveSemaphores() func(context.Context) ([]dashboard.Semaphore, error) {
 	if a.semaphores == nil {
 		return nil

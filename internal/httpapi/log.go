@@ -10,8 +10,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// LogHandler adds to each record what its context knows: request_id within a request, and trace_id and span_id within a trace. So
-// whatever logs on behalf of a request names it, without knowing of requests.
+// LogHandler adds attributes of the context to each record: request_id within a request, and trace_id and span_id within a
+// trace. So all code that logs with a request's context names the request.
 func LogHandler(next slog.Handler) slog.Handler {
 	if already, ok := next.(logHandler); ok {
 		return already
@@ -37,8 +37,8 @@ func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
 
-// attrs is what the log says of a request. The path is not among it, since users, permits and login attempts are named there; nor is
-// anything that its caller sent, but the names of a sale and an item.
+// attrs returns the log attributes of a request. They exclude the path, which may name users, permits and login attempts, and
+// everything that the caller sent, except the names of a sale and an item.
 func (r *request) attrs() []slog.Attr {
 	attrs := []slog.Attr{slog.String("method", knownMethod(r.http.Method)), slog.String("route", r.echo.Path())}
 	if sale := r.knownSale(); sale != "" {
@@ -53,7 +53,7 @@ func (r *request) attrs() []slog.Attr {
 	return attrs
 }
 
-// knownSale is the one that a request is about. What strangers write in its place may be anything.
+// knownSale returns the sale of a request. Anonymous callers may send any text as its name, so it must exist for them.
 func (r *request) knownSale() string {
 	if sale := r.echo.Param("sale"); r.role != "" && orders.ValidName(sale) {
 		return sale
@@ -61,7 +61,7 @@ func (r *request) knownSale() string {
 	return r.sale
 }
 
-// orderOf reads the id of the order that a request is about.
+// orderOf parses the id of a request's order, and records it.
 func orderOf(ctx context.Context, id string) (orders.ID, error) {
 	parsed, err := orders.ParseID(id)
 	if err == nil {
@@ -70,7 +70,7 @@ func orderOf(ctx context.Context, id string) (orders.ID, error) {
 	return parsed, err
 }
 
-// logRequest leaves a line for each request, with LOG_LEVEL=debug only: it would be the most expensive part of a refusal.
+// logRequest logs each request, with LOG_LEVEL=debug only: otherwise logging would be the most expensive part of a refusal.
 func (a *API) logRequest(r *request, status int, took time.Duration) {
 	ctx := r.http.Context()
 	if !a.log.Enabled(ctx, slog.LevelDebug) {
@@ -83,7 +83,7 @@ func (a *API) logRequest(r *request, status int, took time.Duration) {
 	a.log.LogAttrs(ctx, slog.LevelDebug, "request", attrs...)
 }
 
-// knownMethod does not repeat what somebody made up.
+// knownMethod replaces methods that are not standard.
 func knownMethod(method string) string {
 	switch method {
 	case "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE":

@@ -14,7 +14,7 @@ import (
 	"github.com/tidegate/tidegate/login"
 )
 
-// Login is what the handlers ask of the throttle of logins, which is a *login.Throttle.
+// Login is what the handlers need of a *login.Throttle.
 type Login interface {
 	Reserve(ctx context.Context, a login.Attempt) (login.Decision, error)
 	Check(ctx context.Context, a login.Attempt) (login.Decision, error)
@@ -42,7 +42,7 @@ var (
 	loggingIn = []string{"Login"}
 )
 
-// logins are the routes about failed logins.
+// logins registers the routes for failed logins.
 func (a *API) logins(docs huma.API) {
 	register(a, docs, forServices, attemptRoute, a.attemptLogin)
 	register(a, docs, forServices, outcomeRoute, a.settleLogin)
@@ -51,7 +51,7 @@ func (a *API) logins(docs huma.API) {
 	register(a, docs, forViewers, loginHistoryRoute, a.listLoginEvents)
 }
 
-// modeReport stands beside modeCheck; all other attempts are reserved.
+// modeReport is a mode beside modeCheck; all other attempts are reserved.
 const modeReport = "report"
 
 type attemptInput struct {
@@ -112,7 +112,7 @@ func (a *API) attemptLogin(ctx context.Context, in *attemptInput) (*attemptOutpu
 	return out, nil
 }
 
-// nameAt says at its place what is wrong with a name, when all else has been looked at.
+// nameAt adds the location to an error about a name. Everything else has been validated before.
 func nameAt(location string, err error) error {
 	if errors.Is(err, login.ErrInvalid) {
 		return invalidAt(location, strings.TrimPrefix(withoutPrefixes(err.Error()), "name "))

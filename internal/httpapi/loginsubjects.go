@@ -56,9 +56,9 @@ func (in *subjectInput) subject() (s login.Subject, err error) {
 	return s, err
 }
 
-// detail names nobody: what was typed as a name may be a password.
+// detail names no user: the name that was typed may be a password.
 func (in *subjectInput) detail(a *API) any {
-	reference, _ := a.login.Reference(in.Name) // empty of what is no name
+	reference, _ := a.login.Reference(in.Name) // empty if the name is invalid
 	return map[string]string{"reference": reference, "ip": quoted(in.IP), "factor": in.Factor}
 }
 
@@ -99,7 +99,7 @@ type subjectOutput struct {
 	} `nameHint:"LoginSubject"`
 }
 
-// loginSubject says why somebody is not let in, since when, and until when.
+// loginSubject returns why, since when and until when logins of a name or address are refused.
 func (a *API) loginSubject(ctx context.Context, in *subjectInput) (*subjectOutput, error) {
 	s, err := in.subject()
 	if err != nil {
@@ -136,11 +136,12 @@ func (a *API) loginSubject(ctx context.Context, in *subjectInput) (*subjectOutpu
 }
 
 const (
-	recentEvents  = 100 // of a name, among which a penalty's beginning is looked for
+	recentEvents  = 100 // of a name, in which the start of a penalty is looked up
 	historyWithin = time.Second
 )
 
-// loginEvents are the newest of a name. While the database is away there are none: who asks why somebody cannot log in still learns it.
+// loginEvents returns the newest events of a name. While the database is unreachable it returns none, so that the other data is
+// still returned.
 func (a *API) loginEvents(ctx context.Context, reference string) []login.Event {
 	if a.loginHistory == nil {
 		return nil
@@ -154,7 +155,7 @@ func (a *API) loginEvents(ctx context.Context, reference string) []login.Event {
 	return events
 }
 
-// since is when the penalty began that a name stands under, or zero. Events are the newest first.
+// since returns when the current penalty of a name began, or zero. events are the newest first.
 func since(events []login.Event, st *login.Standing, s *login.Subject) time.Time {
 	i := slices.IndexFunc(events, func(e login.Event) bool {
 		return e.Rule == st.Rule && e.Factor == s.Factor && (st.Count == admission.CountName || st.Count == admission.CountNameIP && e.IP == login.Mask(s.IP))
@@ -173,8 +174,8 @@ func (a *API) liftLogin(ctx context.Context, in *subjectInput) (*struct{}, error
 	return nil, nameAt("query.name", a.login.Lift(context.WithoutCancel(ctx), s))
 }
 
-// forgiveLogins forgets the failures that an address may have been banned for: else the next one would ban it anew. That is what failed of
-// passwords, and of the factors that the history has of bans.
+// forgiveLogins deletes the failures that an address may have been banned for: otherwise the next failure would ban it again.
+// These are failures of passwords, and of the factors whose bans are in the history.
 func (a *API) forgiveLogins(ctx context.Context, target admission.BanTarget) error {
 	ip := bannedAddress(target)
 	if a.login == nil || !ip.IsValid() {
@@ -188,10 +189,10 @@ func (a *API) forgiveLogins(ctx context.Context, target admission.BanTarget) err
 	return nil
 }
 
-// bannedAddress is one address of those that a ban of failed logins keeps out, or none if it is no such ban.
+// bannedAddress returns one of the addresses that a ban for failed logins covers, or none if target cannot be such a ban.
 func bannedAddress(target admission.BanTarget) netip.Addr {
 	if target.Kind == admission.BanIP {
-		ip, _ := netip.ParseAddr(target.Value) // it is one
+		ip, _ := netip.ParseAddr(target.Value) // it is valid
 		return ip
 	}
 	network, err := netip.ParsePrefix(target.Value)
@@ -201,7 +202,7 @@ func bannedAddress(target admission.BanTarget) netip.Addr {
 	return network.Addr()
 }
 
-// bannedFor asks the history, without which a ban can be lifted as well.
+// bannedFor reads the history. A ban can be lifted without it.
 func (a *API) bannedFor(ctx context.Context, ip netip.Addr) []string {
 	if a.loginHistory == nil {
 		return nil

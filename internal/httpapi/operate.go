@@ -28,7 +28,7 @@ type itemDefinition struct {
 	InFlightMax   int    `json:"in_flight_max,omitempty" minimum:"1" maximum:"1000000" default:"10000" doc:"Orders accepted and not yet committed"`
 }
 
-// operatorSale is a sale as its operator sees it.
+// operatorSale is a sale in responses to operators.
 type operatorSale struct {
 	_ struct{} `additionalProperties:"true"`
 

@@ -79,8 +79,7 @@ func instantOrNull(t time.Time) *time.Time {
 	return &t
 }
 
-// pollAfter spreads the crowd that was admitted in one moment, so that it does
-// not come back in one moment.
+// pollAfter spreads the polling of clients that were admitted at the same moment.
 func pollAfter(o *orders.Order) int64 {
 	switch {
 	case o.Status == orders.StatusAccepted:

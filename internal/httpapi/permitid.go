@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// What an id is signed for.
+// Purposes for which an id is signed.
 const (
 	forHolder   = "permit id"      // renewal and release
-	forOperator = "forced release" // what operators are shown of the permits of others
+	forOperator = "forced release" // permits of others in responses to operators
 )
 
-// signed is a permit's id of a semaphore as callers have it. A Redis that has lost its memory believes every id, since holders register
-// again by them, so whoever could make one up could take the place of a true holder.
+// signed returns a permit's id in the form that callers get. After losing its data, Redis accepts every id, since holders
+// register again by them. Without the signature, anyone could make up an id and take the place of a real holder.
 func (a *API) signed(use, name, id string) string { return signedWith(a.keys[0], use, name, id) }
 
 func signedWith(key []byte, use, name, id string) string {
@@ -25,7 +25,7 @@ func signedWith(key []byte, use, name, id string) string {
 	return id + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 
-// unsigned is the reverse of signed, or false where it did not make the id for this use and semaphore.
+// unsigned is the reverse of signed, or false if signed did not make the id for this use and semaphore.
 func (a *API) unsigned(use, name, id string) (string, bool) {
 	inner := id[:max(0, strings.LastIndexByte(id, '.'))]
 	return inner, slices.ContainsFunc(a.keys, func(key []byte) bool {

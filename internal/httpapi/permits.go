@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// permits are the routes of semaphores.
+// permits registers the routes of semaphores.
 func (a *API) permits(docs huma.API) {
 	register(a, docs, forReaders, semaphoresRoute, a.listSemaphores)
 	register(a, docs, forReaders, semaphoreRoute, a.getSemaphore)
@@ -72,7 +72,8 @@ type permitOutput struct {
 // errLeaving ends waits when the process is shutting down.
 var errLeaving = errors.New("httpapi: draining")
 
-// acquire waits as long as the caller does, which is to be told of the place it had, and gives up the place of one who has hung up.
+// acquire waits until the deadline or until the client disconnects. A client that times out gets its position in the queue; one
+// that disconnects loses its position.
 func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, error) {
 	sem, err := a.semaphores.Semaphore(in.Name)
 	if err != nil {
@@ -102,7 +103,7 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 	}
 	grant, err := sem.Grant(waiting, req)
 	if errors.Is(context.Cause(waiting), context.DeadlineExceeded) && err != nil && !errors.Is(err, semaphore.ErrAtCapacity) {
-		req.Try = true // the time was over before Redis had said anything
+		req.Try = true // the deadline passed before Redis answered
 		grant, err = sem.Grant(ctx, req)
 	}
 	var heavy *semaphore.TooHeavyError
@@ -114,7 +115,7 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 	case err != nil:
 		return nil, semdefs.Away(err)
 	case ctx.Err() != nil && req.ID == "":
-		_ = sem.Release(context.WithoutCancel(ctx), grant.ID) // nobody will ever know of it; if it fails, the lease ends
+		_ = sem.Release(context.WithoutCancel(ctx), grant.ID) // no client will use it; if this fails, the lease expires
 		return nil, ctx.Err()
 	}
 	id := a.signed(forHolder, in.Name, grant.ID)
@@ -126,7 +127,7 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 	}, nil
 }
 
-// checkHolder says at its place what the schema cannot, which counts characters.
+// checkHolder validates what the schema cannot, because it counts characters.
 func checkHolder(text string) error {
 	switch {
 	case len(text) > semaphore.MaxText:
@@ -137,8 +138,8 @@ func checkHolder(text string) error {
 	return nil
 }
 
-// requestID makes a caller's id one that no other caller can have, or find out a permit from. A request that asks for something else
-// under the same id is another one, and so is one that is sent again after the secret has changed.
+// requestID derives an id that no other caller can have, or use to get a permit. A request with other parameters under the same
+// id is a different one, and so is a repetition after the secret has changed.
 func (a *API) requestID(token string, in *acquireInput) string {
 	h := hmac.New(sha256.New, a.keys[0])
 	fmt.Fprintf(h, "permit %q %q %q %q %d %q", token, in.Name, in.Body.Holder, in.Body.RequestID, in.Body.Weight, in.Body.Also)
@@ -170,7 +171,7 @@ func (a *API) renew(ctx context.Context, in *permitInput) (*renewalOutput, error
 	}
 	id, ok := a.unsigned(forHolder, in.Name, in.ID)
 	if !ok {
-		return nil, semaphore.ErrPermitLost // what never was a permit is none now
+		return nil, semaphore.ErrPermitLost // an id that was never issued counts as lost
 	}
 	lease, err := sem.Renew(context.WithoutCancel(ctx), id)
 	if err != nil {
@@ -179,7 +180,7 @@ func (a *API) renew(ctx context.Context, in *permitInput) (*renewalOutput, error
 	return &renewalOutput{CacheControl: "no-store", Body: renewalView{PermitID: in.ID, LeaseMS: lease.Milliseconds(), RenewAfterMS: (lease / 3).Milliseconds()}}, nil
 }
 
-// releaseWithin is how long a release is tried for.
+// releaseWithin is how long a release is retried.
 const releaseWithin = 3 * time.Second
 
 func (a *API) release(ctx context.Context, in *permitInput) (*struct{}, error) {
@@ -199,10 +200,10 @@ func (a *API) release(ctx context.Context, in *permitInput) (*struct{}, error) {
 	return nil, a.forceRelease(ctx, sem, id)
 }
 
-// forceRelease takes a permit away from its holder, whom the audit log names.
+// forceRelease takes a permit away from its holder, which the audit log names.
 func (a *API) forceRelease(ctx context.Context, sem *semaphore.Semaphore, id string) error {
 	lost := holderView{}
-	if st, err := sem.Status(ctx); err == nil { // else nobody is named
+	if st, err := sem.Status(ctx); err == nil { // otherwise the holder stays empty
 		for _, h := range st.Holders {
 			if h.ID == id {
 				lost = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: instant(h.Since), LeaseUntil: instant(h.Until)}

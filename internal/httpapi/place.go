@@ -40,11 +40,9 @@ type placedOrder struct {
 	PollAfterMS int64         `json:"poll_after_ms" doc:"When to ask for the order again; 0: it will not change any more"`
 }
 
-// place answers from this process where it can, else asks the rules, else
-// reserves. What the process knows is not charged to users: a sold-out sale
-// costs its crowd nothing. A repeat of an order is neither charged nor refused:
-// where only Redis knows it, a charge is taken back, and a refusal makes it be
-// asked.
+// place answers from this process's memory if possible; otherwise it asks the rules, and then reserves. Answers from memory are
+// not charged to users: a sold-out sale costs its crowd nothing. A repeat of an order is neither charged nor refused: if only
+// Redis has the order, a charge is refunded, and before a refusal Redis is asked.
 func (a *API) place(ctx context.Context, in *placeInput) (*placeOutput, error) {
 	r := requestOf(ctx)
 	r.placing = true
@@ -64,7 +62,7 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 	}
 	r.sale, r.item = in.Sale, in.Body.Item
 	out, decided := attempt.Screen()
-	if decided && !out.Admitted() && r.caller.User == "" { // the key may be a guess at somebody's, which costs what an order does
+	if decided && !out.Admitted() && r.caller.User == "" { // the key may be guessed, and a guess costs as much as an order
 		_, cancel, err := a.charge(ctx, a.within)
 		cancel()
 		if err != nil {
@@ -94,7 +92,8 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 	return placed, nil
 }
 
-// reserve finds the order that this repeats, or asks the rules, and reserves: one deadline for each, and a hang-up ends none.
+// reserve returns the order that this repeats, or asks the rules, and then reserves. Each step has its own deadline, and
+// continues when the client disconnects.
 func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out orders.Outcome, err error) {
 	r := requestOf(ctx)
 	if comeBack, ok := a.capacity.enter(); !ok {
@@ -105,7 +104,7 @@ func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out
 	counts := true
 	defer func() { r.stay.leave(counts) }()
 	remembered := attempt.Remembered()
-	if remembered { // it costs what reading the order does
+	if remembered { // this costs as much as reading the order
 		if out, found, err := a.recall(ctx, attempt); found || err != nil {
 			return out, err
 		}
@@ -124,7 +123,7 @@ func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out
 		return out, unknown
 	case err != nil:
 		_, refused := errors.AsType[*Problem](err)
-		counts = !refused // perhaps from memory
+		counts = !refused // a refusal may come from memory, and then its duration says nothing
 		return orders.Outcome{}, err
 	}
 	if out, err = attempt.Reserve(rest); err == nil && out.Replayed {
@@ -133,19 +132,19 @@ func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out
 	return out, err
 }
 
-// recall is how the order stands that the process remembers.
+// recall returns the current state of an order that the process remembers.
 func (a *API) recall(ctx context.Context, attempt Attempt) (out orders.Outcome, found bool, err error) {
 	ctx, cancel := bounded(ctx, a.within)
 	defer cancel()
 	return attempt.Replay(ctx)
 }
 
-// repeated finds the order that a request repeats which is about to be refused, as no process but Redis may know. Nobody is to load Redis
-// with what is refused: those who repeat the same at once ask once, and each subject only now and then.
+// repeated returns the order that a request repeats which is about to be refused, and which only Redis may have. Refused
+// requests must not load Redis: identical concurrent ones share one lookup, and each subject has an allowance.
 func (a *API) repeated(ctx context.Context, r *request, in *placeInput, attempt Attempt) (out orders.Outcome, found bool, err error) {
 	var same []byte
 	for _, part := range []string{in.Sale, in.Body.Item, strconv.Itoa(in.Body.Quantity), r.caller.User, in.Key} {
-		same = append(append(strconv.AppendInt(same, int64(len(part)), 10), ' '), part...) // its length keeps it apart from the next
+		same = append(append(strconv.AppendInt(same, int64(len(part)), 10), ' '), part...) // the length separates it from the next part
 	}
 	answer, err, _ := a.asking.Do(string(same), func() (any, error) {
 		var of replayed
@@ -165,7 +164,7 @@ type replayed struct {
 	found bool
 }
 
-// subject is whom the rules count first of all.
+// subject returns the caller that rules count first: the user, or else the address.
 func (a *API) subject(r *request) string {
 	if r.caller.User != "" {
 		return "user " + r.caller.User
@@ -173,7 +172,7 @@ func (a *API) subject(r *request) string {
 	return "address " + admission.Address(admissionhttp.ClientAddress(r.http, a.proxies))
 }
 
-// refund takes back what a repeat was charged before it was known for one.
+// refund takes back the charge of a request that turned out to be a repeat.
 func (a *API) refund(ctx context.Context, r *request) {
 	if err := a.gate.Refund(ctx, r.charged); err != nil {
 		a.log.LogAttrs(ctx, slog.LevelWarn, "a repeat of an order stays charged", append(r.attrs(), slog.Any("error", err))...)

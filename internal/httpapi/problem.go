@@ -35,7 +35,7 @@ type Problem struct {
 	Challenge        *challengeView `json:"challenge,omitempty" doc:"captcha_required: solve it, and send the request again with the solution in X-Captcha"`
 	ViolatedPolicies []string       `json:"violated-policies,omitempty" doc:"Names of the rules that refused, of those that are public"`
 
-	rule       string // that refused, for the page: callers are told of public ones only
+	rule       string // that refused, for the page: callers only see public rules
 	retryAfter time.Duration
 	cause      error // for the log, never for the caller
 }
@@ -50,10 +50,10 @@ type Violation struct {
 	Column int    `json:"column,omitempty" doc:"From 1"`
 }
 
-// Error is the title: a Problem travels as an error up to the edge.
+// Error returns the title. A Problem is returned as an error through the handlers.
 func (p *Problem) Error() string { return p.Title }
 
-// GetStatus is the status of the answer.
+// GetStatus returns the status of the response.
 func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType replaces the negotiated type.
@@ -78,7 +78,7 @@ func (k *kind) problem() *Problem {
 	return &Problem{Type: uri, Title: k.Title, Status: k.Status, Reason: k.Reason, retryAfter: k.Retry}
 }
 
-// encoded is the body. Most refusals of a rush are one of few.
+// encoded returns the body. Problems without details, most refusals of a rush, are encoded only once.
 func (p *Problem) encoded() ([]byte, error) {
 	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.Position == 0 && p.Challenge == nil && p.ViolatedPolicies == nil {
 		return k.body, nil
@@ -118,7 +118,7 @@ func problemOf(err error) *Problem {
 				if _, said, ok := strings.Cut(text, orders.ErrUncommitted.Error()+": "); ok {
 					p.Detail = said
 				}
-				if errors.Is(err, captcha.ErrProvider) { // so that nobody looks for the fault in a store
+				if errors.Is(err, captcha.ErrProvider) { // otherwise readers would suspect a store
 					p.Detail = "The CAPTCHA's provider gives no usable answer."
 				}
 			case reasonInvalid:
@@ -139,7 +139,7 @@ func problemOf(err error) *Problem {
 	return p
 }
 
-// withoutPrefixes is what an error for the caller says, without who found it and while doing what.
+// withoutPrefixes returns the part of an error that is meant for the caller, without packages and operations.
 func withoutPrefixes(text string) string {
 	for _, sentinel := range []error{admission.ErrInvalidRequest, semaphore.ErrInvalid, login.ErrInvalid} {
 		if _, said, ok := strings.Cut(text, sentinel.Error()+": "); ok {

@@ -9,16 +9,14 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 )
 
-// maxQuick is the longest body that is read here.
+// maxQuick is the longest body that quickPlace decodes.
 const maxQuick = 512
 
-// quickPlace serves the order requests of ordinary clients without Huma's
-// reflection, which costs more than all else in telling a crowd that the sale
-// is sold out. Of the answers that a bare Echo handler gives over loopback,
-// the whole API process gave 0.83 and 0.87 (BenchmarkSoldOutLoopback in
-// internal/serve, medians of ten alternating pairs on two cores, busy and
-// quiet); 0.8 is the aim. Whatever is not plainly right goes on to Huma, so
-// that there is one judge of what is wrong.
+// quickPlace serves the order requests of ordinary clients without Huma's reflection, which would cost more than everything
+// else when a crowd is refused because the sale is sold out. The whole API process reached 0.83 and 0.87 of the throughput of a
+// bare Echo handler over loopback (BenchmarkSoldOutLoopback in internal/serve, medians of ten alternating pairs on two cores,
+// busy and idle machine); the goal is 0.8. Every request that is not plainly valid goes to Huma, so that only Huma judges
+// errors.
 func (a *API) quickPlace(ctx huma.Context, next func(huma.Context)) {
 	c := humaecho.Unwrap(ctx)
 	r := c.Request()
@@ -48,13 +46,13 @@ func (a *API) quickPlace(ctx huma.Context, next func(huma.Context)) {
 	_ = huma.DefaultJSONFormat.Marshal(c.Response(), out.Body)
 }
 
-// unlessBanned refuses a banned caller before its body is read, or whatever is wrong with it is looked for. What quickPlace can read comes
-// past here: whoever holds an order is told of it also while banned.
+// unlessBanned refuses a banned caller before its body is read and validated. It does not apply to requests that quickPlace can
+// decode: a caller that has an order gets it even while banned.
 func (a *API) unlessBanned(next func(huma.Context)) func(huma.Context) {
 	return func(ctx huma.Context) {
 		r := requestOf(ctx.Context())
 		if _, _, banned := a.gate.Banned(a.requestAt(r)); banned {
-			_, cancel, err := a.charge(ctx.Context(), a.within) // which says so
+			_, cancel, err := a.charge(ctx.Context(), a.within) // returns the refusal
 			cancel()
 			if err != nil {
 				a.fail(humaecho.Unwrap(ctx), err)
@@ -65,9 +63,8 @@ func (a *API) unlessBanned(next func(huma.Context)) func(huma.Context) {
 	}
 }
 
-// quickOrder reads {"item":"NAME","quantity":N} as almost everybody writes it:
-// either order, any spaces, no escapes, quantity from 1 to 999 or left out.
-// False means only that another has to look.
+// quickOrder decodes {"item":"NAME","quantity":N} as almost all clients write it: either order, any spaces, no escapes,
+// quantity from 1 to 999 or left out. False means that Huma has to decode it.
 func quickOrder(b []byte) (item string, quantity int, ok bool) {
 	b, ok = after(b, '{')
 	for more := true; ok && more; {

@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// Reasons that neither package admission nor package orders has a word for.
+// Reasons that packages admission and orders do not define.
 const (
 	reasonUnauthenticated  = "unauthenticated"
 	reasonForbidden        = "forbidden"
@@ -54,14 +54,14 @@ const (
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// A kind is what all problems of one reason share.
+// A kind is what all problems of one reason have in common.
 type kind struct {
 	Reason string
 	Status int
 	Name   string // of the page under /problems, or a registered URI
 	Title  string
 	Advice string        // on the page: what the caller can do
-	Retry  time.Duration // when to come back, unless the occasion says; zero: nobody can tell
+	Retry  time.Duration // when to retry, unless the problem has its own value; zero: unknown
 	body   []byte        // of a problem with nothing to add
 }
 
@@ -201,7 +201,7 @@ var reasonOf = []struct {
 	{captcha.ErrUnavailable, reasonStoreUnavailable},
 	{errUnauthenticated, reasonUnauthenticated},
 	{context.DeadlineExceeded, reasonStoreUnavailable},
-	{context.Canceled, reasonStoreUnavailable}, // the caller has gone
+	{context.Canceled, reasonStoreUnavailable}, // the client has disconnected
 }
 
 var errUnauthenticated = errors.New("httpapi: unauthenticated")

@@ -19,10 +19,10 @@ import (
 
 const (
 	reportWait = 10 * time.Second // for a permit
-	reportPage = 30 * time.Second // for a page to be read and sent: a client that takes none of it for longer has gone
+	reportPage = 30 * time.Second // for reading and sending a page: a client that takes longer is considered gone
 )
 
-// reports registers what streams, past Huma, which would hold all of it.
+// reports registers routes that stream, without Huma, which would buffer the whole response.
 func (a *API) reports(described *huma.OpenAPI) {
 	a.internal.GET("/v1/sales/:sale/orders.csv", a.ordersCSV, needs(forServices), a.capped(reports.Semaphore, reportWait))
 	described.AddOperation(&huma.Operation{
@@ -33,9 +33,9 @@ func (a *API) reports(described *huma.OpenAPI) {
 	})
 }
 
-// capped is the middleware of routes that need a permit of a semaphore. What it refuses with is a problem as all others.
+// capped is the middleware of routes that need a permit of a semaphore. It refuses with a problem, as all other routes.
 func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
-	var missing atomic.Bool // and in the log; Echo makes the rest anew for each request
+	var missing atomic.Bool // and logged; Echo calls the inner function for each request
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		sem, err := a.semaphores.Semaphore(name)
 		if err != nil {
@@ -59,7 +59,7 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 			case unknown:
 				return fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
 			case errors.Is(err, semaphore.ErrPermitLost):
-				return problem(reasonStoreUnavailable) // it is not the caller's permit
+				return problem(reasonStoreUnavailable) // the permit is not the caller's concern
 			case errors.As(err, &refused) && refused.Internal != nil:
 				return semdefs.Away(refused.Internal)
 			}
@@ -68,7 +68,7 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 	}
 }
 
-// holderOf names a request in the list of holders.
+// holderOf returns the name of a request in the list of holders.
 func holderOf(r *request) string {
 	name := "request " + r.id // at most 128 bytes
 	if r.token != "" {
@@ -77,7 +77,7 @@ func holderOf(r *request) string {
 	return semaphore.HolderName(name)
 }
 
-// ordersCSV streams page by page, for as long as the client is there and the permit is held.
+// ordersCSV streams page by page, until the client disconnects or the permit is lost.
 func (a *API) ordersCSV(c echo.Context) error {
 	ctx, sale := c.Request().Context(), c.Param("sale")
 	err := reports.WriteOrders(ctx, &attachment{c: c, name: "orders-" + sale + ".csv"}, a.orders, sale)
@@ -87,10 +87,11 @@ func (a *API) ordersCSV(c echo.Context) error {
 	if !errors.Is(err, context.Canceled) {
 		a.log.WarnContext(ctx, "report cut off", "sale", sale, "error", err)
 	}
-	panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+	panic(http.ErrAbortHandler) // a partial response must not look complete
 }
 
-// An attachment is an answer that is a file. Nothing is said before the first of it is there, so it may still become a problem.
+// An attachment is a response that is a file. The header is sent with the first part, so before that the response may still
+// become a problem.
 type attachment struct {
 	c     echo.Context
 	name  string
@@ -108,7 +109,7 @@ func (f *attachment) Write(part []byte) (int, error) {
 		h["Cache-Control"] = noStore
 		w.WriteHeader(http.StatusOK)
 	}
-	// The server's own deadline is for answers of one piece.
+	// The server's own deadline is meant for responses in one piece.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(reportPage)) // a test's recorder has none
 	return w.Write(part)
 }

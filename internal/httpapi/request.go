@@ -17,50 +17,50 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// A request is what the middleware has found out about one.
+// A request is what the middleware knows about a request.
 type request struct {
 	id      string
 	caller  Caller
 	role    Role               // of the token; empty on the public listener
-	token   string             // its name; empty also without tokens
-	shown   token              // what was shown, or what the session is of; zero as well
-	session bool               // by the page's cookie
-	placing bool               // it is an order, which the page is told of when it is decided as a whole
-	body    []byte             // of an order, if it has arrived
-	slot    runSlot            // until it asks something else
+	token   string             // its name; also empty without tokens
+	shown   token              // the presented token, or the session's; also zero without tokens
+	session bool               // authenticated by the page's cookie
+	placing bool               // an order; the page records its final result only
+	body    []byte             // of an order, if it has arrived completely
+	slot    runSlot            // until it waits for something else
 	stay    stay               // while it is decided
 	charged admission.Decision // of the rules that let it in
 	header  http.Header
 	http    *http.Request
-	echo    echo.Context // not to be used after the answer
+	echo    echo.Context // not valid after the response
 
-	// What logs and traces say of it, as far as it is known.
-	sale   string // that there is
-	item   string // that is on sale there
+	// Attributes for logs and traces, as far as known.
+	sale   string // an existing sale
+	item   string // an existing item of that sale
 	order  orders.ID
-	reason string // of the problem that it was answered with
+	reason string // of the problem in the response
 }
 
 type requestKey struct{}
 
 func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
 
-// viewer is how the caller sees orders: services and operators see all.
+// viewer returns how the caller sees orders: services and operators see all.
 func (r *request) viewer() orders.Viewer {
 	return orders.Viewer{User: r.caller.User, All: r.role.may(forReaders)}
 }
 
-// track tells of every request how it was answered.
+// track reports how every request was answered.
 func (a *API) track(listener string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			began := time.Now()
 			span := a.trace(listener, c)
 			r := a.identified(c)
-			defer func() { endTrace(span, r, c.Response().Status) }() // also of an answer that is cut off
+			defer func() { endTrace(span, r, c.Response().Status) }() // also for a response that is cut off
 			err := a.follow(c, next)
 			took := time.Since(began)
-			if a.served != nil && c.Path() != eventsPath { // it lasts as long as somebody looks
+			if a.served != nil && c.Path() != eventsPath { // it lasts as long as the page is open
 				a.served(Served{listener, c.Request().Method, c.Path(), c.Response().Status, took})
 			}
 			a.logRequest(r, c.Response().Status, took)
@@ -69,11 +69,11 @@ func (a *API) track(listener string) echo.MiddlewareFunc {
 	}
 }
 
-// A Served request was answered.
+// A Served is an answered request.
 type Served struct {
 	Listener string // public or internal
-	Method   string // as the caller wrote it
-	Route    string // its pattern; "" of paths that nothing is at
+	Method   string // as the client sent it
+	Route    string // its pattern; "" if no route matches
 	Status   int
 	Took     time.Duration
 }
@@ -110,15 +110,14 @@ func (a *API) recover(c echo.Context) {
 		panic(thrown)
 	}
 	if c.Response().Committed {
-		// Half an answer must not look like a whole one. Most often the
-		// client hung up while it was written.
+		// A partial response must not look complete. In most cases the client disconnected while it was written.
 		a.log.DebugContext(c.Request().Context(), "answer cut off", "error", fmt.Sprint(thrown))
 		panic(http.ErrAbortHandler)
 	}
 	a.fail(c, fmt.Errorf("panic: %v\n%s", thrown, debug.Stack()))
 }
 
-// fail answers with the problem that err is.
+// fail answers with the problem for err.
 func (a *API) fail(c echo.Context, err error) {
 	if c.Response().Committed {
 		return
@@ -129,10 +128,10 @@ func (a *API) fail(c echo.Context, err error) {
 	if err != nil {
 		a.log.ErrorContext(c.Request().Context(), "problem not encoded", "error", err)
 	}
-	_ = c.Blob(p.Status, p.ContentType(""), body) // fails when the client hung up: nobody is left to tell
+	_ = c.Blob(p.Status, p.ContentType(""), body) // fails if the client has disconnected
 }
 
-// finish sets a problem's header fields, and logs what the caller is not told.
+// finish sets a problem's header fields, and logs its cause.
 func (a *API) finish(ctx context.Context, p *Problem) {
 	r := requestOf(ctx)
 	r.reason = p.Reason
@@ -146,7 +145,7 @@ func (a *API) finish(ctx context.Context, p *Problem) {
 	a.logCause(ctx, p)
 }
 
-// logCause logs what the caller is not told, and tells the caller by what name to find it.
+// logCause logs the cause, which the caller does not get, and sets Instance, by which it can be found in the log.
 func (a *API) logCause(ctx context.Context, p *Problem) {
 	if p.cause == nil {
 		return
@@ -158,8 +157,8 @@ func (a *API) logCause(ctx context.Context, p *Problem) {
 
 var noStore = []string{"no-store"}
 
-// visible tells whether s has 1 to limit characters, all of them visible ASCII (RFC 5234's VCHAR), so that it is one word
-// in a header field and in a log.
+// visible reports whether s has 1 to limit characters, all of them visible ASCII (RFC 5234's VCHAR), so that it is one word in
+// a header field and in a log.
 func visible(s string, limit int) bool {
 	if s == "" || len(s) > limit {
 		return false

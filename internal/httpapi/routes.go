@@ -68,7 +68,7 @@ var (
 	operating = []string{"Operating"}
 )
 
-// echoPattern is an operation's path as Echo has it.
+// echoPattern returns an operation's path in Echo's syntax.
 func echoPattern(op huma.Operation) string {
 	return strings.NewReplacer("{", ":", "}", "").Replace(op.Path)
 }
@@ -80,8 +80,8 @@ func switchRoute(verb, summary string) huma.Operation {
 	}
 }
 
-// common are the routes of both listeners. On the public one reading asks the
-// rules first; on the internal one reading and placing ask for a role.
+// common registers the routes of both listeners. On the public one, reading is charged by the rules; on the internal one,
+// reading and placing need a role.
 func (a *API) common(docs huma.API, public bool, reading, placing huma.Middlewares) {
 	huma.Register(docs, livezRoute, a.livez)
 	huma.Register(docs, readyzRoute, a.readyz)
@@ -97,7 +97,7 @@ func (a *API) common(docs huma.API, public bool, reading, placing huma.Middlewar
 	huma.Register(docs, order, a.order)
 }
 
-// own are the routes of the public listener by which buyers reach what is theirs. The internal one has others, which ask for a role.
+// own registers the routes of the public listener for buyers' own orders. The internal listener has others, which need a role.
 func (a *API) own(docs huma.API) {
 	list, cancel := ownOrdersRoute, cancelRoute
 	list.Middlewares, cancel.Middlewares = huma.Middlewares{a.charged}, huma.Middlewares{a.charged}
@@ -106,7 +106,7 @@ func (a *API) own(docs huma.API) {
 	huma.Register(docs, cancel, a.cancel)
 }
 
-// charged puts the rules in front of an operation.
+// charged is the middleware that charges an operation by the rules.
 func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
 	_, cancel, err := a.charge(ctx.Context(), 0)
 	defer cancel()
@@ -117,7 +117,7 @@ func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 }
 
-// operators are the routes of the internal listener only.
+// operators registers the routes of the internal listener only.
 func (a *API) operators(docs huma.API) {
 	register(a, docs, forReaders, allOrdersRoute, a.allOrders)
 	register(a, docs, forReaders, eventsRoute, a.orderEvents)
@@ -133,7 +133,7 @@ func (a *API) operators(docs huma.API) {
 	register(a, docs, forOperators, switchRoute("pause", "Pause a sale"), a.setSwitch(orders.SwitchPaused))
 	register(a, docs, forOperators, switchRoute("close", "End a sale for good"), a.setSwitch(orders.SwitchClosed))
 	register(a, docs, forViewers, verifyRoute, a.verify)
-	docs.OpenAPI().Components.Schemas.Map()["Check"].AdditionalProperties = true // as all answers, it may gain fields
+	docs.OpenAPI().Components.Schemas.Map()["Check"].AdditionalProperties = true // like all responses, it may gain fields
 	register(a, docs, forViewers, rulesRoute, a.rules)
 	register(a, docs, forOperators, reloadRoute, a.reloadRules)
 	register(a, docs, forViewers, bansRoute, a.listBans)
@@ -149,7 +149,7 @@ func (a *API) operators(docs huma.API) {
 	}
 }
 
-// register is huma.Register for routes that are for some roles.
+// register is huma.Register for routes that need a role.
 func register[I, O any](a *API, docs huma.API, roles []Role, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
 	op.Middlewares = huma.Middlewares{a.only(roles)}
 	if len(roles) == 0 && op.Method != http.MethodGet {
@@ -159,7 +159,7 @@ func register[I, O any](a *API, docs huma.API, roles []Role, op huma.Operation, 
 	huma.Register(docs, op, handler)
 }
 
-// only is the middleware of operations that are for some roles.
+// only is the middleware of operations that need a role.
 func (a *API) only(roles []Role) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		if has := requestOf(ctx.Context()).role; !has.may(roles) {

@@ -25,11 +25,11 @@ func (a *API) rules(context.Context, *struct{}) (*rulesOutput, error) {
 	return a.viewRules(a.gate.Rules())
 }
 
-// reloadRules puts the file as it is now into force. One that is wrong changes nothing.
+// reloadRules loads the rules file as it is now. An invalid file changes nothing.
 func (a *API) reloadRules(ctx context.Context, _ *struct{}) (*rulesOutput, error) {
 	rules, err := a.gate.Reload()
 	if err == nil && a.semaphores != nil {
-		_ = a.semaphores.Declare(context.WithoutCancel(ctx)) // it goes on trying by itself, and says so in the log
+		_ = a.semaphores.Declare(context.WithoutCancel(ctx)) // it retries in the background, and logs failures
 	}
 	var dialect error
 	if a.koala != nil {
@@ -50,7 +50,7 @@ func (a *API) reloadRules(ctx context.Context, _ *struct{}) (*rulesOutput, error
 	return nil, p
 }
 
-// placesOf lists what is wrong with a rules file.
+// placesOf lists the errors of a rules file.
 func placesOf(err error) (places []Violation) {
 	switch e := err.(type) { //nolint:errorlint // this is the walk that errors.As would do, and goes on after the first
 	case *admission.RulesError:
@@ -63,7 +63,7 @@ func placesOf(err error) (places []Violation) {
 		places = placesOf(e.Unwrap())
 	}
 	if places == nil {
-		places = []Violation{{Location: "rules", Message: err.Error()}} // such as a file that is not there
+		places = []Violation{{Location: "rules", Message: err.Error()}} // such as a missing file
 	}
 	return places
 }

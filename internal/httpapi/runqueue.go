@@ -15,23 +15,23 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// queuePatience is how long a request waits for a slot. Who waited longer is told to come back.
+// queuePatience is how long a request waits for a slot. Requests that wait longer are refused.
 const queuePatience = time.Second
 
-// A runQueue lets few requests run at a time until they ask something else, first come, first served. The Go scheduler gives every runnable
-// goroutine its turn, so of thousands of requests that come together each would get a little of the CPU, and each decision that is under way
-// would wait for all of them whenever Redis has answered it.
+// A runQueue lets few requests run at a time, first come, first served, until they wait for something else. The Go scheduler
+// gives every runnable goroutine a turn: with thousands of concurrent requests each would get a little CPU time, and each
+// decision in progress would wait for all of them when Redis has answered it.
 //
-// Who waited too long is refused, one at a time beside the others: to refuse costs as much as a part of a decision, and
-// must not keep the process from deciding. Safe for concurrent use.
+// Requests that waited longer than queuePatience are refused, one at a time beside the running ones: a refusal costs as much as
+// a part of a decision, and refusals must not keep the process from deciding. Safe for concurrent use.
 type runQueue struct {
 	slots int
 
 	mu       sync.Mutex
 	running  int       // guarded by mu
 	refusing bool      // guarded by mu
-	waiting  list.List // guarded by mu: *queuedRequest, the first come first
-	late     list.List // guarded by mu: the same of those who waited too long
+	waiting  list.List // guarded by mu: *queuedRequest, in order of arrival
+	late     list.List // guarded by mu: those that waited too long
 }
 
 type queuedRequest struct {
@@ -41,7 +41,7 @@ type queuedRequest struct {
 
 func newRunQueue() *runQueue { return &runQueue{slots: runtime.GOMAXPROCS(0)} }
 
-// enter waits for a slot. It is not ok for who waited too long, and holds the one to be refused in.
+// enter waits for a slot. ok is false for a request that waited too long; s is then the slot for the refusal.
 func (q *runQueue) enter() (s runSlot, ok bool) {
 	q.mu.Lock()
 	if q.running < q.slots {
@@ -53,7 +53,7 @@ func (q *runQueue) enter() (s runSlot, ok bool) {
 	q.waiting.PushBack(r)
 	q.mu.Unlock()
 	if ok = <-r.turn; !ok {
-		runtime.Gosched() // all others first
+		runtime.Gosched() // let all others run first
 	}
 	return runSlot{q, ok}, ok
 }
@@ -80,13 +80,13 @@ func (q *runQueue) leave(ran bool) {
 	}
 }
 
-// A runSlot is what a request holds while it runs. The zero value is none.
+// A runSlot is what a request holds while it runs. The zero value holds nothing.
 type runSlot struct {
 	of  *runQueue
 	ran bool
 }
 
-// leave gives the slot to the next request, if it was not given before. Who is about to wait for something must leave.
+// leave gives the slot to the next request, unless it was given before. Call it before waiting for anything.
 func (s *runSlot) leave() {
 	if s.of != nil {
 		s.of.leave(s.ran)
@@ -94,21 +94,21 @@ func (s *runSlot) leave() {
 	}
 }
 
-// queued lets new orders and reads each run in a queue of their own. What becomes of an order that stands does not queue.
+// queued runs new orders and reads in separate queues. Other requests, such as changes of existing orders, are not queued.
 func (a *API) queued(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, queue := requestOf(c.Request().Context()), a.reads
 		switch method, path := c.Request().Method, c.Path(); {
 		case method == http.MethodPost && path == placePattern:
 			queue = a.newOrders
-			r.readAhead(placeRoute.MaxBodyBytes) // nobody may hold a slot and be slow to send the rest
+			r.readAhead(placeRoute.MaxBodyBytes) // a slow sender must not hold a slot
 		case method != http.MethodGet || path != salePattern && path != orderPattern:
 			return next(c)
 		}
 		slot, ok := queue.enter()
 		r.slot = slot
 		defer r.slot.leave()
-		c.Response().Before(r.slot.leave) // nobody may hold a slot and be slow to read the answer
+		c.Response().Before(r.slot.leave) // a slow reader must not hold a slot
 		if ok {
 			return next(c)
 		}
@@ -119,8 +119,8 @@ func (a *API) queued(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// readAhead reads the body of an order as far as anybody looks at it. Who reads it later finds what has arrived by now, and how it failed, but
-// waits for nothing.
+// readAhead reads the body of an order, up to most bytes. Later readers get what has arrived by now, and its error, without
+// waiting.
 func (r *request) readAhead(most int64) {
 	req := r.echo.Request()
 	body, err := io.ReadAll(io.LimitReader(req.Body, most))
@@ -130,10 +130,10 @@ func (r *request) readAhead(most int64) {
 	} else {
 		arrived = io.MultiReader(arrived, failedReader{err})
 	}
-	req.Body = io.NopCloser(arrived) // the server closes its own
+	req.Body = io.NopCloser(arrived) // the server closes the original
 }
 
-// A failedReader is a body that did not arrive as a whole.
+// A failedReader is the end of a body that did not arrive completely.
 type failedReader struct{ err error }
 
 func (f failedReader) Read([]byte) (int, error) { return 0, f.err }

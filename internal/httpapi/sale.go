@@ -7,7 +7,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// saleInput names a sale in the path.
+// saleInput is the name of a sale in the path.
 type saleInput struct {
 	Sale string `path:"sale" doc:"Name of the sale"`
 }
@@ -51,5 +51,5 @@ func (a *API) sale(ctx context.Context, in *saleInput) (*saleOutput, error) {
 	}}, nil
 }
 
-// instant is a time as answers have it: UTC, in milliseconds.
+// instant converts a time for responses: UTC, in milliseconds.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

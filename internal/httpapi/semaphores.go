@@ -93,7 +93,7 @@ type waiterView struct {
 	Since  time.Time `json:"since"`
 }
 
-// viewSemaphore joins what a semaphore is and how it stands. Both may be less than the other knows.
+// viewSemaphore combines a semaphore's definition and status. Either may be incomplete.
 func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by Role) semaphoreView {
 	v := semaphoreView{
 		Name: st.Name, Limit: st.Limit, LeaseMS: st.Lease.Milliseconds(), Source: "program", InUse: st.InUse, Waiting: st.Waiting,
@@ -175,7 +175,7 @@ func (a *API) listSemaphores(ctx context.Context, in *Paging) (*pageOutput[semap
 func (a *API) getSemaphore(ctx context.Context, in *semaphoreInput) (*semaphoreOutput, error) {
 	e, err := a.semaphores.Entry(ctx, in.Name)
 	switch {
-	case errors.Is(err, semaphore.ErrUnknown): // a Go program may have defined it, or somebody hold it yet
+	case errors.Is(err, semaphore.ErrUnknown): // a Go program may have defined it, or it may still have holders
 		return a.semaphore(ctx, in.Name, nil)
 	case err != nil:
 		return nil, asUnknown(err, in.Name)
@@ -183,7 +183,7 @@ func (a *API) getSemaphore(ctx context.Context, in *semaphoreInput) (*semaphoreO
 	return a.semaphore(ctx, in.Name, &e)
 }
 
-// semaphore shows a semaphore. e is nil where nobody but Redis knows of it.
+// semaphore returns a semaphore. e is nil if only Redis knows it.
 func (a *API) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*semaphoreOutput, error) {
 	sem, err := a.semaphores.Semaphore(name)
 	if err != nil {
@@ -196,7 +196,7 @@ func (a *API) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*se
 	return &semaphoreOutput{CacheControl: "no-store", Body: a.viewSemaphore(&st, e, requestOf(ctx).role)}, nil
 }
 
-// asUnknown tells that there is no semaphore of a name that none could have.
+// asUnknown replaces the error for an invalid name: no semaphore can have it.
 func asUnknown(err error, name string) error {
 	if errors.Is(err, semaphore.ErrInvalid) {
 		return fmt.Errorf("%w %q", semaphore.ErrUnknown, name)

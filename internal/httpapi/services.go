@@ -41,7 +41,7 @@ var (
 	banning  = []string{"Bans"}
 )
 
-// services are the routes of the internal listener for services, gateways and monitoring.
+// services registers the routes of the internal listener for services, gateways and monitoring.
 func (a *API) services(docs huma.API) {
 	register(a, docs, forServices, admitRoute, a.admit)
 	register(a, docs, forServices, batchRoute, a.admitBatch)
@@ -62,7 +62,7 @@ func (a *API) services(docs huma.API) {
 	}
 }
 
-// gateways registers authz past Huma, which would look at the body.
+// gateways registers authz without Huma, which would read the body.
 func (a *API) gateways(described *huma.OpenAPI) {
 	fields := map[string]*huma.Param{}
 	for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
@@ -108,7 +108,7 @@ func headerParameter(name, doc string) *huma.Param {
 	return &huma.Param{Name: name, In: "header", Schema: &huma.Schema{Type: huma.TypeString}, Description: doc}
 }
 
-// refusals documents an answer and the problems instead of it.
+// refusals documents a response and the problems that may replace it.
 func refusals(ok *huma.Response, statuses ...int) map[string]*huma.Response {
 	all := map[string]*huma.Response{"200": ok}
 	for _, status := range statuses {
@@ -117,7 +117,7 @@ func refusals(ok *huma.Response, statuses ...int) map[string]*huma.Response {
 	return all
 }
 
-// needs is the middleware of routes that are for some roles and are not Huma's.
+// needs is the middleware of routes that need a role and are not registered with Huma.
 func needs(roles []Role) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

@@ -21,22 +21,22 @@ const (
 	sessionUse    = "session"
 )
 
-// Sessions remembers for all processes which sessions have ended before their time.
+// Sessions stores for all processes which sessions have ended before they expired.
 type Sessions interface {
 	End(ctx context.Context, id string, left time.Duration) error
 	Ended(ctx context.Context, id string) (bool, error)
 }
 
-// A session is what the page's cookie holds, sealed: a browser has it in place of a token. It is over when its time is, when its token is
-// no token any more, and when it was ended.
+// A session is the content of the page's cookie, sealed: a browser has it instead of a token. It is valid until it expires, its
+// token is removed, or it is ended.
 type session struct {
 	ID      string `json:"i"`
 	Token   string `json:"t"` // keyed hash
-	Host    string `json:"h"` // that the browser knows us by
+	Host    string `json:"h"` // host under which the browser reached this API
 	Expires int64  `json:"e"` // Unix seconds
 }
 
-// begin makes a session of a token.
+// begin makes a session for a token.
 func (a *API) begin(t *token, host string) (sealed string, s session) {
 	s = session{ID: rand.Text(), Token: sessionToken(a.keys[0], t), Host: strings.ToLower(host), Expires: time.Now().Add(sessionLife).Unix()}
 	return a.seal(sessionUse, s), s
@@ -64,15 +64,16 @@ func (a *API) sessionOf(r *http.Request) (s session, found token, ok bool) {
 	return s, known[i], true
 }
 
-// endedSessions are those that ended before their time. What this process has ended it knows also while the others' memory is away.
+// endedSessions are those that ended before they expired. Sessions that this process ended stay ended even while the shared
+// store is unreachable.
 type endedSessions struct {
-	shared Sessions // nil: there are no others
+	shared Sessions // nil: there are no other processes
 
 	mu  sync.Mutex
-	own map[string]time.Time // guarded by mu; by id, when each would have ended
+	own map[string]time.Time // guarded by mu; by id, when each would have expired
 }
 
-// askSessionsWithin is how long a request of the page waits to hear whether its session has ended elsewhere.
+// askSessionsWithin is how long a request of the page waits for the shared store.
 const askSessionsWithin = 200 * time.Millisecond
 
 func (e *endedSessions) has(ctx context.Context, id string) bool {
@@ -85,7 +86,7 @@ func (e *endedSessions) has(ctx context.Context, id string) bool {
 	ctx, cancel := context.WithTimeout(ctx, askSessionsWithin)
 	defer cancel()
 	ended, err := e.shared.Ended(ctx, id)
-	return err == nil && ended // while nobody can tell the page must work: it shows what is broken
+	return err == nil && ended // the page must work while the store is down: it shows what is broken
 }
 
 func (e *endedSessions) add(ctx context.Context, s *session) error {
@@ -124,7 +125,7 @@ var (
 	}
 )
 
-// sessions registers the routes. Without tokens nobody has to sign in.
+// sessions registers the routes. Without tokens there is no sign-in.
 func (a *API) sessions(docs huma.API) {
 	huma.Register(docs, sessionRoute, a.session)
 	if a.tokens != nil {
@@ -191,7 +192,7 @@ type endOutput struct {
 
 func (a *API) endSession(ctx context.Context, _ *struct{}) (*endOutput, error) {
 	r := requestOf(ctx)
-	r.header.Set("Set-Cookie", cookieOf(r.http, "", -time.Second)) // also where other processes could not be told
+	r.header.Set("Set-Cookie", cookieOf(r.http, "", -time.Second)) // even if other processes cannot be notified
 	if s, _, ok := a.sessionOf(r.http); ok {
 		if err := a.ended.add(context.WithoutCancel(ctx), &s); err != nil {
 			p := problem(reasonStoreUnavailable)
@@ -209,7 +210,7 @@ func cookieOf(r *http.Request, value string, life time.Duration) string {
 	}).String()
 }
 
-// behindTLS tells whether the browser has used https. Whoever claims so wrongly gets a cookie that it does not send.
+// behindTLS reports whether the browser used https. A client that claims so wrongly gets a cookie that it will not send.
 func behindTLS(r *http.Request) bool {
 	proto, _, _ := strings.Cut(cmp.Or(r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-Scheme")), ",")
 	return r.TLS != nil || strings.EqualFold(strings.TrimSpace(proto), "https") || strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "https://")

@@ -28,7 +28,7 @@ const (
 
 var roles = []Role{RoleAdmit, RoleMetrics, RoleViewer, RoleOperator}
 
-// Who may use a route, besides operators.
+// Roles that may use a route, in addition to operators.
 var (
 	forOperators = []Role{}
 	forServices  = []Role{RoleAdmit}
@@ -37,10 +37,10 @@ var (
 	forScrapers  = []Role{RoleMetrics}
 )
 
-// may tells whether a caller of this role may use what is for the given roles.
+// may reports whether a caller of this role may use a route for the given roles.
 func (r Role) may(roles []Role) bool { return r == RoleOperator || slices.Contains(roles, r) }
 
-// wrongRole says which roles may do what this one may not.
+// wrongRole returns the problem that names the roles that may use a route.
 func wrongRole(has Role, roles []Role) error {
 	p, right := problem(reasonForbidden), string(RoleOperator)
 	for _, r := range roles {
@@ -50,15 +50,15 @@ func wrongRole(has Role, roles []Role) error {
 	return p
 }
 
-// minToken is the length of the shortest token: whoever can guess one has its role.
+// minToken is the minimum length of a token, to prevent guessing.
 const minToken = 16
 
 // Tokens are the tokens of the internal listener. Made by NewTokens or
 // LoadTokens; safe for concurrent use.
 type Tokens struct {
 	known     atomic.Pointer[[]token]
-	published atomic.Bool // one of them is in this repository
-	allowed   bool        // to be
+	published atomic.Bool // one of them is published in this repository
+	allowed   bool        // published tokens are allowed
 	file      string
 	log       *slog.Logger
 }
@@ -69,7 +69,7 @@ type token struct {
 	hash [sha256.Size]byte
 }
 
-// NewTokens makes an operator's token, and one that may read the metrics, unless that is "".
+// NewTokens makes an operator's token, and one for reading the metrics, unless metrics is "".
 func NewTokens(operator, metrics string) (*Tokens, error) {
 	known := []token{{name: "operator", role: RoleOperator, hash: sha256.Sum256([]byte(operator))}}
 	if metrics != "" {
@@ -83,7 +83,7 @@ func NewTokens(operator, metrics string) (*Tokens, error) {
 	return t, nil
 }
 
-// LoadTokens reads a YAML file: a list of name, role and token. allowDemo takes those, too, that this repository publishes.
+// LoadTokens reads a YAML file: a list of name, role and token. allowDemo also accepts tokens that this repository publishes.
 func LoadTokens(path string, allowDemo bool, log *slog.Logger) (*Tokens, error) {
 	t := &Tokens{file: path, allowed: allowDemo, log: log}
 	return t, readFile(path, t.load)
@@ -96,7 +96,7 @@ const wrongTokens = "must be a list of lines like - {name: ann, role: operator, 
 
 func usableToken(text string) bool { return len(text) >= minToken && visible(text, maxToken) }
 
-// load never quotes the file in an error: it is full of secrets.
+// load never quotes the file in an error, because it is full of secrets.
 func (t *Tokens) load(content []byte) error {
 	var listed []struct {
 		Name  string `yaml:"name"`
@@ -141,11 +141,10 @@ func (t *Tokens) load(content []byte) error {
 	return nil
 }
 
-// holds tells whether a token that was found is still as it was.
+// holds reports whether a token that was found is still valid and unchanged.
 func (t *Tokens) holds(found token) bool { return slices.Contains(*t.known.Load(), found) }
 
-// find returns the token that was presented. It compares all of them, whole, so that its
-// time tells nothing.
+// find returns the token that was presented. It compares all of them in full, so that its duration reveals nothing.
 func (t *Tokens) find(presented string) (found token, ok bool) {
 	hash := sha256.Sum256([]byte(presented))
 	for _, k := range *t.known.Load() {

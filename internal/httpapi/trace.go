@@ -18,17 +18,19 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// noSpan is every span where there is no tracer. What only a trace needs is made after IsRecording, so that it costs nothing then.
+// noSpan is every span if there is no tracer. Data for traces is made only if IsRecording, so that disabled tracing costs
+// nothing.
 var noSpan trace.Span = noop.Span{}
 
-// untraced are asked all the time, or for as long as a page is open, and tell nothing.
+// untraced are routes that are polled constantly, or stay open with a page; traces of them have no value.
 var untraced = map[string]bool{"/livez": true, "/readyz": true, "/metrics": true, eventsPath: true, assetsPath + "*": true}
 
-// maxTraceState is how much of other systems' notes about a trace is kept, as W3C Trace Context asks for at least.
+// maxTraceState is the maximum size of a tracestate that is kept, the minimum that W3C Trace Context requires.
 const maxTraceState = 512
 
-// trace begins a request's span, and makes its context the request's. Services on the internal listener have it in their own trace.
-// Strangers must not decide which traces are made, so on the public one each request begins its own, with a link to theirs.
+// trace begins a request's span, and stores it in the request's context. On the internal listener it continues the service's
+// trace. On the public one clients must not decide which traces are made, so each request begins a new trace with a link to the
+// client's.
 func (a *API) trace(listener string, c echo.Context) trace.Span {
 	if a.tracer == nil || untraced[c.Path()] {
 		return noSpan
@@ -41,9 +43,9 @@ func (a *API) trace(listener string, c echo.Context) trace.Span {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: caller.WithTraceState(trace.TraceState{})}))
 	}
 	ctx, span := a.tracer.Start(ctx, strings.TrimSpace(method+" "+c.Path()), options...)
-	if span.IsRecording() { // most of a rush is not
+	if span.IsRecording() { // most requests of a rush are not recorded
 		span.SetAttributes(semconv.HTTPRequestMethodKey.String(method), kv.String("tidegate.listener", listener))
-		if c.Path() != "" { // there is something at the path
+		if c.Path() != "" { // a route matches
 			span.SetAttributes(semconv.HTTPRoute(c.Path()))
 		}
 	}
@@ -53,7 +55,7 @@ func (a *API) trace(listener string, c echo.Context) trace.Span {
 
 var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
 
-// callersSpan is the span that a request says it comes from. Baggage is not read, so it gets nowhere.
+// callersSpan returns the span that a request names as its parent. Baggage is ignored.
 func callersSpan(header http.Header) trace.SpanContext {
 	parent := header["Traceparent"]
 	if len(parent) != 1 {
@@ -67,7 +69,7 @@ func callersSpan(header http.Header) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// endTrace says what came of a request. Of whom it was, what proves that, and where from, a span says nothing.
+// endTrace records the result of a request. A span contains no user, credentials or address.
 func endTrace(span trace.Span, r *request, status int) {
 	if span.IsRecording() {
 		span.SetAttributes(semconv.HTTPResponseStatusCode(status), kv.String("tidegate.request_id", r.id))
@@ -91,7 +93,7 @@ func endTrace(span trace.Span, r *request, status int) {
 	span.End()
 }
 
-// traceDecision begins the span of what the rules are asked.
+// traceDecision begins the span of a decision by the rules.
 func (a *API) traceDecision(ctx context.Context) (context.Context, trace.Span) {
 	if a.tracer == nil {
 		return ctx, noSpan

@@ -21,7 +21,7 @@ func readFile(path string, load func([]byte) error) error {
 	return nil
 }
 
-// watchFile loads a file whenever its content changes, until ctx ends. A content that does not load changes nothing.
+// watchFile loads a file whenever its content changes, until ctx ends. Content that does not load changes nothing.
 func watchFile(ctx context.Context, path string, log *slog.Logger, load func([]byte) error) error {
 	if path == "" {
 		<-ctx.Done()
