@@ -19,13 +19,13 @@ const (
 
 // A dependency is a server that a process cannot start without.
 type dependency struct {
-	variable string // that says where it is
+	variable string // the environment variable with its address
 	at       config.URL
 	ping     func(context.Context) error
 }
 
-// await returns once all of them answered. Servers start in any order, so one that is away is waited for, but not for ever: whoever
-// mistyped an address should see the program fail.
+// await returns once all of them answered. Servers may start in any order, so await waits for them, up to patience: with a
+// mistyped address the program must fail.
 func await(ctx context.Context, log *slog.Logger, patience time.Duration, all ...dependency) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, d := range all {

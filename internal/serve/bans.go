@@ -8,7 +8,7 @@ import (
 	"github.com/tidegate/tidegate/internal/enforce"
 )
 
-// addBanScript lets a process run the program of `bans: {run: …}`.
+// addBanScript makes a process run the program of `bans: {run: …}`.
 func (p *Process) addBanScript(cfg *config.Config, r *Redis, store admission.Store, rules func() *admission.Rules) (prometheus.Collector, error) {
 	w, err := enforce.NewWorker(enforce.WorkerOptions{
 		Namespace: cfg.Namespace, Redis: r.Decisions, Queue: r.Queue, Bans: admission.NewBanReader(store, cfg.Namespace), Rules: rules,

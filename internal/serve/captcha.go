@@ -9,13 +9,13 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 )
 
-// A counted provider of challenges.
+// countedCaptcha is a provider of challenges with statistics.
 type countedCaptcha interface {
 	captcha.Provider
 	Stats() captcha.Stats
 }
 
-// newCaptcha makes the provider that the settings name.
+// newCaptcha returns the provider that the settings name.
 func newCaptcha(cfg *config.Config, rdb captcha.RedisClient, log *slog.Logger) (countedCaptcha, error) {
 	used, err := captcha.NewRedisUsed(rdb, cfg.Namespace)
 	if err != nil {
@@ -37,8 +37,8 @@ func newCaptcha(cfg *config.Config, rdb captcha.RedisClient, log *slog.Logger) (
 //go:embed captcha_rules.yaml
 var captchaRules []byte
 
-// newCaptchaLimit makes the gate in front of the challenges. It counts in the same store, under names of its own. It is not run: nobody
-// is banned by it, and what it remembers of refusals is a second old at most.
+// newCaptchaLimit returns the gate that limits challenges. It counts in the same store, under its own names. Its Run is not
+// called: it bans nobody, and its memory of refusals is at most a second old.
 func newCaptchaLimit(cfg *config.Config, counts admission.Store) (*admission.Gate, error) {
 	rules, err := admission.ParseRules("captcha_rules.yaml", captchaRules)
 	if err != nil {

@@ -21,19 +21,19 @@ import (
 // Patience is how long a process waits for its servers at the start.
 const Patience = 30 * time.Second
 
-// Redis is the clients of one process: decisions are not worth waiting for, tasks are. The zero value is not usable.
+// Redis is the Redis clients of one process: decisions time out early, queue operations late. The zero value is not usable.
 type Redis struct {
 	Decisions redis.UniversalClient
-	Logins    redis.UniversalClient // waits longer: nobody takes back what is counted for who has given up
+	Logins    redis.UniversalClient // with a longer timeout: counts of requests that timed out are not reverted
 	Queue     redis.UniversalClient
 	Fence     *orders.Fence     // sees every new connection of Decisions
 	Trips     map[string]*trips // of each client: decisions, logins, queue
 }
 
-// loginWithin is how long the Redis of logins may take. Whoever logs in waits longer for the check of the password.
+// loginWithin is the timeout for the Redis of logins. Checking a password takes longer anyway.
 const loginWithin = time.Second
 
-// OpenRedis dials nothing yet. A decision client waits for an answer as long as admission.RedisOptions says, or for within, if that is not 0.
+// OpenRedis does not connect yet. Decision clients use the timeouts of admission.RedisOptions, or within, if that is not 0.
 func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error) {
 	opts, err := admission.RedisOptions(string(decisions))
 	if err != nil {
@@ -50,7 +50,7 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 	loginWithin := max(within, loginWithin)
 	logins.DialTimeout, logins.ReadTimeout, logins.WriteTimeout, logins.PoolTimeout = loginWithin, loginWithin, loginWithin, loginWithin
 
-	// Asynq's calls are not repeated by anybody else, and nobody waits for their answer.
+	// Asynq's calls are not repeated elsewhere, and no request waits for their reply.
 	queueOpts, err := admission.RedisOptions(string(queue))
 	if err != nil {
 		return nil, fmt.Errorf("QUEUE_REDIS_URL: %w", err)
@@ -68,26 +68,26 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 	return r, nil
 }
 
-// clients are all, by the names that metrics have for them.
+// clients returns all clients, by their names in metrics.
 func (r *Redis) clients() map[string]redis.UniversalClient {
 	return map[string]redis.UniversalClient{"decisions": r.Decisions, "logins": r.Logins, "queue": r.Queue}
 }
 
-// CloseAfter closes all clients when a process has ended with err: not where it has given up its shutdown, for Asynq still uses them then,
-// and would panic.
+// CloseAfter closes all clients when a process has ended with err. It does not if err is errGivenUp, because Asynq still uses
+// the clients then, and would panic.
 func (r *Redis) CloseAfter(err error) {
 	if errors.Is(err, errGivenUp) {
 		return
 	}
 	for _, client := range r.clients() {
-		_ = client.Close() // nothing is written when it is closed
+		_ = client.Close() // closing writes nothing
 	}
 }
 
-// minConns keeps a process from waiting for itself: whoever leads a sale's recovery holds a connection, and needs others meanwhile.
+// minConns prevents a deadlock: leading a sale's recovery holds a connection, and needs others meanwhile.
 const minConns = 4
 
-// openPool dials nothing yet. What the URL says wins over what is set here.
+// openPool does not connect yet. Parameters in the URL take precedence.
 func openPool(ctx context.Context, url config.URL, program string) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(string(url))
 	if err != nil {
@@ -95,11 +95,11 @@ func openPool(ctx context.Context, url config.URL, program string) (*pgxpool.Poo
 	}
 	for name, value := range map[string]string{
 		"application_name": "tidegate-" + program,
-		// An order leaves the outbox when its commit returned, so the commit has to be on disk by then.
+		// An order leaves the outbox when its commit returns, so the commit must be on disk by then.
 		"synchronous_commit": "on",
 		// A statement that takes longer is stuck, and holds a connection that others need.
 		"statement_timeout": "30s",
-		// No transaction of ours pauses. One whose process was stopped holds what a recovery waits for.
+		// Our transactions never pause. That of a stopped process would hold locks that a recovery waits for.
 		"idle_in_transaction_session_timeout": "5s",
 	} {
 		if _, said := c.ConnConfig.RuntimeParams[name]; !said {
@@ -143,7 +143,7 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, pat
 	return migrations.CheckPostgres(ctx, db)
 }
 
-// checkDurability returns what Redis lacks to keep what DURABILITY asks for. It waits while Redis does not answer.
+// checkDurability returns an error (unfit) if Redis does not provide DURABILITY. It waits while Redis does not answer.
 func checkDurability(ctx context.Context, cfg *config.Config, log *slog.Logger, patience time.Duration, svc *orders.Service) (unfit, err error) {
 	err = await(ctx, log, patience, dependency{"REDIS_URL", cfg.Redis, func(ctx context.Context) error {
 		if unfit = svc.CheckDurability(ctx); errors.Is(unfit, orders.ErrUnavailable) {
@@ -154,7 +154,8 @@ func checkDurability(ctx context.Context, cfg *config.Config, log *slog.Logger, 
 	return unfit, err
 }
 
-// warnOfStandbys warns of a database that replicates and waits for no standby: one that takes over may lack what was committed last.
+// warnOfStandbys logs a warning if the database replicates without a synchronous standby: after a failover the last commits may
+// be lost.
 func warnOfStandbys(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) {
 	var (
 		standbys    int

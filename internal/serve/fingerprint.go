@@ -14,11 +14,11 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 )
 
-// fingerprintWithin is how long a start waits for the comparison of secrets, which it can do without.
+// fingerprintWithin is how long a start waits for the comparison of secrets, which is optional.
 const fingerprintWithin = time.Second
 
-// compareSecret leaves a fingerprint of SECRET at the key <namespace>:secret, and logs an error if the API that started before had
-// another one. It refuses nothing: whoever goes back to the secret before must be able to.
+// compareSecret stores a fingerprint of SECRET at the key <namespace>:secret, and logs an error if the API that started last
+// had another one. It refuses nothing, so that a change of the secret can be reverted.
 func compareSecret(ctx context.Context, cfg *config.Config, rdb redis.Cmdable, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, fingerprintWithin)
 	defer cancel()
@@ -35,7 +35,7 @@ func compareSecret(ctx context.Context, cfg *config.Config, rdb redis.Cmdable, l
 	}
 }
 
-// fingerprint tells secrets apart, and nothing else.
+// fingerprint distinguishes secrets, and reveals nothing else.
 func fingerprint(secret config.Secret) string {
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write([]byte("tidegate fingerprint"))

@@ -21,19 +21,19 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// HTTP is what a process needs for its listeners, besides its configuration. Within may be left out.
+// HTTP is what a process needs for its listeners, besides its configuration. Within is optional.
 type HTTP struct {
 	Orders     *orders.Service
 	Counts     admission.Store
 	Redis      *Redis
-	BanScript  bool // run here, since there is no other worker
+	BanScript  bool // run the ban script here, because there is no separate worker
 	Semaphores *semdefs.Table
 	Failures   login.Store // of logins
 	History    *history.History
 	Within     time.Duration // bounds the decision on an order or a login; 0 is the default
 }
 
-// AddHTTP gives a process the public and the internal listener.
+// AddHTTP adds the public and the internal listener to a process.
 func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	rules, err := rulesOf(cfg)
 	if err != nil {
@@ -148,7 +148,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	return nil
 }
 
-// addKoala gives a process the endpoints of Koala, if it has a file of rules for them.
+// addKoala adds Koala's endpoints to a process, if it has a rule file for them.
 func (p *Process) addKoala(cfg *config.Config, h *HTTP, decided func(*admission.Request, *admission.Decision, time.Duration)) (httpapi.Koala, error) {
 	if cfg.KoalaFile == "" {
 		return nil, nil
@@ -164,7 +164,7 @@ func (p *Process) addKoala(cfg *config.Config, h *HTTP, decided func(*admission.
 	return service, nil
 }
 
-// addSemaphores gives a process the semaphores. Those who wait and hold have gone by the time they are closed: see Run.
+// addSemaphores adds the semaphores to a process. Waiters and holders are gone when they are closed: see Run.
 func (p *Process) addSemaphores(rdb semaphore.Client, table *semdefs.Table, opts semdefs.Options) (*semdefs.Registry, error) {
 	semaphores, err := semdefs.New(rdb, table, opts)
 	if err != nil {
@@ -185,17 +185,18 @@ func rulesOf(cfg *config.Config) (*admission.Rules, error) {
 	return rules, wrap("RULES_FILE", err)
 }
 
-// addProbes gives a process without HTTP of its own a listener for livez, readyz and metrics.
+// addProbes adds a listener for livez, readyz and metrics to a process without an API.
 func (p *Process) addProbes(cfg *config.Config, ready func(context.Context) error, measured http.Handler) {
 	handler, drain := httpapi.Probes(ready, Version(), cfg.DemoSecrets, measured, p.Log)
 	p.Drain = drain
 	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: cfg.WorkerListen, Handler: handler})
 }
 
-// released is the version, if the linker was told: -X github.com/tidegate/tidegate/internal/serve.released=v1.2.3. What is built without the repository knows no other.
+// released is the version that the linker sets: -X github.com/tidegate/tidegate/internal/serve.released=v1.2.3. It is needed
+// for builds without the repository.
 var released string
 
-// Version is that of the release, of the module, or of the commit it was built from.
+// Version returns the version of the release, of the module, or the commit of the build.
 func Version() string {
 	if released != "" {
 		return released

@@ -13,7 +13,7 @@ import (
 	"github.com/tidegate/tidegate/login"
 )
 
-// addLogins gives a process the throttle of logins.
+// addLogins adds the throttle of logins to a process.
 func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate, solutions *admission.Gate, challenges captcha.Provider, measured *metrics.Logins) (*login.Throttle, error) {
 	throttle, err := login.New(h.Failures, gate.Rules, login.Options{
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Namespace: cfg.Namespace, Timeout: h.Within, Captcha: challenges,
@@ -32,7 +32,8 @@ func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate, solutions *admiss
 	return throttle, nil
 }
 
-// sparing bans nobody who is a trusted proxy: a backend that reports its proxy's address as the client's would have all logins banned at once.
+// sparing never bans a trusted proxy: a backend that reports its proxy's address as the client's would otherwise get all logins
+// banned.
 type sparing struct {
 	*admission.Gate
 	proxies []netip.Prefix

@@ -10,22 +10,22 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	_ "time/tzdata" // rules name zones, and an image from scratch has none
+	_ "time/tzdata" // rules name time zones, and an image from scratch has no zone data
 
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel"
 )
 
-// Told is why the context of a program ends: a signal said so.
+// Told is the cause of a program's cancelled context: the signal that it received.
 type Told struct{ Signal syscall.Signal }
 
 func (Told) Error() string { return "interrupted" }
 
-// Is tells that it is a context.Canceled.
+// Is reports whether err is context.Canceled.
 func (Told) Is(err error) bool { return err == context.Canceled }
 
-// Main runs a program until it ends or is told to by SIGINT or SIGTERM, and returns its exit status: 0, also if it ends because it was told
-// to, or 1 with the error on stderr, or what an error with a method ExitStatus() int says. A second signal kills.
+// Main runs a program until it ends or receives SIGINT or SIGTERM, and returns its exit status: 0, also after a signal, or 1
+// with the error on stderr, or the result of the error's method ExitStatus() int. A second signal kills the program.
 func Main(run func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error) int {
 	redis.SetLogger(unheard{})
 	otel.SetErrorHandler(unheard{})
@@ -55,8 +55,8 @@ func Main(run func(ctx context.Context, args []string, getenv func(string) strin
 	return 1
 }
 
-// unheard is for what go-redis and OpenTelemetry write to stderr by themselves: a line for every failed dial, many a second while Redis is
-// away, and one for each variable of ours that is set to nothing, in no format of ours. What matters comes back as an error as well.
+// unheard discards what go-redis and OpenTelemetry write to stderr by themselves, in other formats: a line for every failed
+// dial, many per second while Redis is down, and one for each of our variables that is empty. Relevant errors are also returned.
 type unheard struct{}
 
 func (unheard) Printf(context.Context, string, ...any) {}

@@ -7,7 +7,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// Metrics are those of a process that uses these clients.
+// Metrics returns the metrics of a process that uses these clients.
 func Metrics(r *Redis) *metrics.Metrics {
 	m := metrics.New(Version())
 	clients := map[string]metrics.RedisClient{}
@@ -18,7 +18,7 @@ func Metrics(r *Redis) *metrics.Metrics {
 	return m
 }
 
-// measureInstallation adds what is the same in all processes: who watches sees it as long as one of them is there.
+// measureInstallation adds metrics that are the same in all processes, so that they are available while any of them runs.
 func (p *Process) measureInstallation(namespace string, svc *orders.Service, r *Redis) {
 	p.Metrics.Sales(svc)
 	p.Metrics.Queues(r.Queue, namespace+"-", append(svc.Queues(), enforce.Queue(namespace), reports.Queue(namespace)))

@@ -1,5 +1,5 @@
-// Package serve is what the programs are made of: clients and how long to wait for their servers, listeners, and the one order in
-// which everything stops.
+// Package serve contains the parts of the programs: clients and how long to wait for their servers, listeners, and the shutdown
+// order.
 package serve
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/tidegate/tidegate/internal/metrics"
 )
 
-// DefaultShutdown is below the 30 s after which orchestrators kill.
+// DefaultShutdown is below the 30 s after which orchestrators kill a process.
 const DefaultShutdown = 25 * time.Second
 
-// errGivenUp is in the error of Run if something still runs.
+// errGivenUp is in the error of Run if some part still runs.
 var errGivenUp = errors.New("shutdown was given up")
 
 // Service is what a Process needs of orders.Service.
@@ -31,49 +31,50 @@ type Service interface {
 	Drain(context.Context) error
 }
 
-// runner is what works off a queue, as an orders.Worker.
+// runner processes a queue, like orders.Worker.
 type runner interface {
 	Run(context.Context) error
 }
 
-// A Listener is an address and what answers there.
+// A Listener is an address and its handler.
 type Listener struct {
 	Name    string
 	Addr    string
 	Handler http.Handler
 }
 
-// A Process is the parts of one running program. The zero value is not usable: Log and Service are required, and Metrics by AddHTTP.
+// A Process is the parts of one running program. The zero value is not usable: Log and Service are required, and AddHTTP
+// requires Metrics.
 type Process struct {
 	Log        *slog.Logger
-	Tracer     trace.Tracer // nil: no spans are made
+	Tracer     trace.Tracer // nil: no tracing
 	Metrics    *metrics.Metrics
 	Listeners  []Listener
 	Service    Service
 	Worker     runner                        // nil: this process commits nothing
-	Background []func(context.Context) error // what else runs until everything is drained
-	Drain      func()                        // makes readyz say that this process is leaving; nil: nothing to do
-	Linger     time.Duration                 // how long new connections are served after Drain, so that balancers hear of it; 0 = not at all
-	Settle     func(context.Context) error   // waits until nothing is left to commit, before Worker is stopped; nil: the queue outlives us
-	Ready      func(addrs map[string]string) // called once with the true address of every listener; nil: nobody asks
+	Background []func(context.Context) error // further parts, which run until everything is drained
+	Drain      func()                        // makes readyz answer 503; nil: nothing to do
+	Linger     time.Duration                 // how long new connections are served after Drain, so that load balancers notice; 0 = not at all
+	Settle     func(context.Context) error   // waits until nothing is left to commit, before Worker is stopped; nil: the queue outlives the process
+	Ready      func(addrs map[string]string) // called once with the actual address of every listener; nil: not called
 	Shutdown   time.Duration                 // bound of the whole shutdown; 0 = DefaultShutdown
 }
 
-// Run serves until ctx ends or a part fails. Then it shuts down, each step when the one before is through, all within Shutdown:
+// Run serves until ctx ends or a part fails. Then it shuts down in this order, one step after the other, all within Shutdown:
 //
-//  1. readyz says 503, waiters are answered; after Linger the listeners close, and requests in flight are answered
-//  2. what was accepted and is remembered is committed; without a queue that outlives the process all that is queued too
-//  3. Asynq's tasks end or go back, the committer writes its last batch, the sweeper stops
-//  4. what all of this needed stops: the service's own work, the rules' reload, timers
+//  1. readyz answers 503, waits are answered; after Linger the listeners close, and requests in flight are answered
+//  2. accepted orders in memory are committed; if the queue does not outlive the process, all queued ones too
+//  3. Asynq's tasks end or are requeued, the committer writes its last batch, the sweeper stops
+//  4. the remaining parts stop: the service's own work, the rules' reload, timers
 //  5. the caller closes the database, and Redis unless errGivenUp is in the error
 //
-// It returns nil if only ctx ended and every step came through.
+// It returns nil if only ctx ended and every step succeeded.
 func (p *Process) Run(ctx context.Context) error {
 	servers, err := p.listen(ctx)
 	if err != nil {
 		return err
 	}
-	// The parts do not see ctx: it only starts the shutdown, which stops them in turn.
+	// The parts do not get ctx: it only starts the shutdown, which stops them in order.
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
 	working, stopWorking := context.WithCancel(background)
@@ -112,7 +113,7 @@ func (p *Process) Run(ctx context.Context) error {
 	case <-time.After(p.Linger):
 	case <-within.Done():
 	}
-	// A client that does not let go must not cost the steps that follow their time.
+	// A client that keeps its connection must not use up the time of the following steps.
 	closing, stopClosing := context.WithTimeout(within, p.bound()/2)
 	defer stopClosing()
 	errs := []error{closeAll(closing, servers)}
@@ -145,7 +146,7 @@ func (p *Process) bound() time.Duration {
 	return p.Shutdown
 }
 
-// endless runs a part that ends only when told to.
+// endless runs a part that must only end when ctx is cancelled.
 func endless(ctx context.Context, part string, run func(context.Context) error) error {
 	err := run(ctx)
 	switch {
@@ -170,7 +171,7 @@ type server struct {
 	http     *http.Server
 }
 
-// listen opens all listeners before anything is served, so that a taken port stops the start.
+// listen opens all listeners before serving starts, so that a port in use fails the start.
 func (p *Process) listen(ctx context.Context) (servers []*server, err error) {
 	defer func() {
 		if err != nil {
@@ -186,7 +187,7 @@ func (p *Process) listen(ctx context.Context) (servers []*server, err error) {
 		}
 		p.Log.Info("listening", "listener", l.Name, "addr", listener.Addr().String())
 		serving := httpapi.Server(l.Handler)
-		serving.ErrorLog = slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug) // broken handshakes and hang-ups
+		serving.ErrorLog = slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug) // broken handshakes and disconnects
 		servers = append(servers, &server{l.Name, httpapi.Listener(listener), serving})
 	}
 	return servers, nil

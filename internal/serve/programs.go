@@ -21,7 +21,7 @@ import (
 	"github.com/tidegate/tidegate/orders/postgres"
 )
 
-// linger is time for a balancer that asks readyz a few times a second, and for connections that are already on their way.
+// linger is time for a load balancer that polls readyz a few times per second, and for connections in flight.
 const linger = 500 * time.Millisecond
 
 // API serves HTTP over Redis and Postgres until ctx ends.
@@ -46,7 +46,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 		p.Worker = worker
 		p.measureInstallation(cfg.Namespace, svc, r)
 		if cfg.Reports != "" {
-			// What the rules file says of semaphores the API has declared.
+			// The API declares the semaphores of the rules file.
 			semaphores, err := p.addSemaphores(r.Decisions, semdefs.Postgres(db), semdefs.Options{
 				Namespace: cfg.Namespace, BuiltIn: reports.BuiltIn(), Logger: log,
 			})
@@ -89,7 +89,7 @@ func newReporter(cfg *config.Config, log *slog.Logger, svc *orders.Service, queu
 	return reporter, wrap("REPORTS", err)
 }
 
-// both run until one of them ends.
+// both runs two runners until one of them ends.
 type both [2]runner
 
 func (b both) Run(ctx context.Context) error {
@@ -100,7 +100,7 @@ func (b both) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// overServers waits for Redis and Postgres, lets equip make the process what it is, and runs it.
+// overServers waits for Redis and Postgres, calls equip to add the parts of the program, and runs the process.
 func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, program string, patience time.Duration,
 	equip func(*Process, *orders.Service, *Redis, *sql.DB) error,
 ) (err error) {
@@ -135,7 +135,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	switch {
 	case err != nil:
 		return err
-	case unfit != nil && program == "worker": // it promises nothing, and what was promised is to be committed all the more
+	case unfit != nil && program == "worker": // a worker accepts no orders, and accepted ones must be committed
 		log.WarnContext(ctx, "Redis keeps less than DURABILITY asks for; orders are committed all the same", slog.Any("error", unfit))
 	case unfit != nil:
 		return wrap("DURABILITY", unfit)
@@ -149,7 +149,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	return p.Run(ctx)
 }
 
-// closePool does not wait for ever for connections that a given-up shutdown left in use.
+// closePool closes the pool, and waits at most two seconds for connections that an aborted shutdown left in use.
 func closePool(pool *pgxpool.Pool) {
 	closed := make(chan struct{})
 	go func() {

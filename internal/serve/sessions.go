@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sessions remembers the page's sessions that have ended, at the keys <namespace>:session:<id>, until they would have ended by themselves.
+// sessions stores the page's ended sessions at the keys <namespace>:session:<id>, until they would have expired.
 type sessions struct {
 	rdb       redis.Cmdable
 	namespace string

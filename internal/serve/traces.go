@@ -9,8 +9,8 @@ import (
 	"github.com/tidegate/tidegate/internal/tracing"
 )
 
-// Observe returns the log of a program, in which whatever is logged for a request or in a trace says so, and what sends its traces:
-// to be closed when nothing makes spans any more, and nil if the settings name no collector.
+// Observe returns the program's log, which adds request and trace ids to records, and the provider that sends its traces. Close
+// the provider when no more spans are made; it is nil if the settings name no collector.
 func Observe(ctx context.Context, cfg *config.Config, log *slog.Logger, program string) (*slog.Logger, *tracing.Provider, error) {
 	log = slog.New(httpapi.LogHandler(log.Handler()))
 	traces, err := tracing.Start(ctx, tracing.Options{

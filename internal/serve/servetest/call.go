@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Answer is what a call came to. Status 0: there was no answer.
+// Answer is the result of a call. Status 0: no response.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -19,7 +19,7 @@ type Answer struct {
 	Err    error
 }
 
-// Call makes one HTTP call. Headers are name, value, name, value …; a body makes it a JSON one.
+// Call makes one HTTP call. headers are name, value, name, value …; a body is sent as JSON.
 func Call(method, url, body string, headers ...string) (a Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -34,7 +34,7 @@ func Call(method, url, body string, headers ...string) (a Answer) {
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	start := time.Now()
-	// A connection of its own, so that none is left over from a program that is gone.
+	// A new connection per call, so that none is left over from a program that has ended.
 	transport := &http.Transport{DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: transport}).Do(req)
@@ -46,7 +46,7 @@ func Call(method, url, body string, headers ...string) (a Answer) {
 	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: content, Err: err, Took: time.Since(start)}
 }
 
-// String shows the answer in a test's message.
+// String formats the answer for a test's message.
 func (a Answer) String() string {
 	if a.Err != nil {
 		return a.Err.Error()
@@ -54,7 +54,7 @@ func (a Answer) String() string {
 	return http.StatusText(a.Status) + " " + strings.TrimSpace(string(a.Body))
 }
 
-// Into reads the body.
+// Into decodes the body.
 func (a Answer) Into(t testing.TB, v any) {
 	t.Helper()
 	if err := json.Unmarshal(a.Body, v); err != nil {
@@ -62,7 +62,7 @@ func (a Answer) Into(t testing.TB, v any) {
 	}
 }
 
-// Until asks again and again until the answer has the status, or fails the test.
+// Until repeats the call until the answer has the status, or fails the test.
 func Until(t testing.TB, status int, call func() Answer) Answer {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)

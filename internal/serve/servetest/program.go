@@ -1,4 +1,5 @@
-// Package servetest starts whole programs in tests, within the test's process or as processes of their own, and calls them over HTTP.
+// Package servetest starts whole programs in tests, within the test's process or as separate processes, and calls them over
+// HTTP.
 package servetest
 
 import (
@@ -16,19 +17,19 @@ import (
 	"time"
 )
 
-// patience is for machines that do other things as well.
+// patience is long, for machines that are busy with other work.
 const patience = 60 * time.Second
 
-// Program is a running program. It is stopped with the test if it still runs by then.
+// Program is a running program. It is stopped with the test if it still runs.
 type Program struct {
 	t      testing.TB
 	log    *logged
 	signal func(syscall.Signal)
 	ended  chan struct{}
-	err    error // of its end
+	err    error // the program's result
 }
 
-// Start runs a program within this process; its context ends when it is told to stop. The program logs JSON to the writer it is given.
+// Start runs a program within this process; its context ends when it is stopped. The program logs JSON to the given writer.
 func Start(t testing.TB, run func(ctx context.Context, stderr io.Writer) error) *Program {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -42,19 +43,19 @@ func Start(t testing.TB, run func(ctx context.Context, stderr io.Writer) error) 
 	return p
 }
 
-// Exec runs a program as a process of its own, with the given variables added to a bare environment.
+// Exec runs a program as a separate process, with the given variables added to a minimal environment.
 func Exec(t testing.TB, path string, vars ...string) *Program {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path) // cleanup ends it in order
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path) // cleanup stops it gracefully
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"}, vars...)
-	// Not the group of the test: the interrupt key is for the test, which stops its programs.
+	// Not in the test's process group: the interrupt key is for the test, which stops its programs.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p := &Program{t: t, log: newLog(), ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p.signal = func(s syscall.Signal) { _ = cmd.Process.Signal(s) } // it may be gone
+	p.signal = func(s syscall.Signal) { _ = cmd.Process.Signal(s) } // it may have ended
 	go func() {
 		defer close(p.ended)
 		p.err = cmd.Wait()
@@ -63,7 +64,7 @@ func Exec(t testing.TB, path string, vars ...string) *Program {
 	return p
 }
 
-// Addr waits until the program listens, and returns where.
+// Addr waits until the program listens, and returns the address.
 func (p *Program) Addr(listener string) string {
 	p.t.Helper()
 	addr, err := p.log.await(p.ended, func(e entry) bool { return e.Msg == "listening" && e.Listener == listener })
@@ -73,7 +74,7 @@ func (p *Program) Addr(listener string) string {
 	return addr.Addr
 }
 
-// URL is the base URL of a listener.
+// URL returns the base URL of a listener.
 func (p *Program) URL(listener string) string {
 	p.t.Helper()
 	return "http://" + p.Addr(listener)
@@ -87,28 +88,28 @@ func (p *Program) Logged(message string) {
 	}
 }
 
-// Output is all that the program has written, of which a process of its own has stdout as well.
+// Output returns everything that the program has written; for a separate process this includes stdout.
 func (p *Program) Output() string {
 	p.log.mu.Lock()
 	defer p.log.mu.Unlock()
 	return string(p.log.text)
 }
 
-// Stop tells the program to end, as SIGTERM does, and returns what it ended with.
+// Stop terminates the program, as SIGTERM does, and returns its result.
 func (p *Program) Stop() error {
 	p.t.Helper()
 	p.signal(syscall.SIGTERM)
 	return p.Wait()
 }
 
-// Kill ends a process of its own as kill -9 does.
+// Kill ends a separate process like kill -9.
 func (p *Program) Kill() {
 	p.t.Helper()
 	p.signal(syscall.SIGKILL)
 	_ = p.Wait() // "killed"
 }
 
-// Wait returns what the program ended with.
+// Wait returns the program's result.
 func (p *Program) Wait() error {
 	p.t.Helper()
 	select {
@@ -142,23 +143,23 @@ func (p *Program) cleanup() {
 	}
 }
 
-// entry is what is read of a line of a log.
+// entry is the fields that are read from a log line.
 type entry struct {
 	Msg, Listener, Addr string
 }
 
-// logged is a log that can be waited on.
+// logged is a log that tests can wait on.
 type logged struct {
 	mu      sync.Mutex
 	text    []byte
-	read    int // up to where the entries are read
+	read    int // end of the part that entries were read from
 	entries []entry
 	grown   chan struct{} // closed with every write, and replaced
 }
 
 func newLog() *logged { return &logged{grown: make(chan struct{})} }
 
-// Write takes what a process writes, which need not be whole lines.
+// Write accepts parts of lines, because a process may write them.
 func (l *logged) Write(part []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +170,7 @@ func (l *logged) Write(part []byte) (int, error) {
 			break
 		}
 		var e entry
-		if json.Unmarshal(l.text[l.read:l.read+end], &e) == nil { // or it is no line of the log, such as a panic's
+		if json.Unmarshal(l.text[l.read:l.read+end], &e) == nil { // otherwise it is no log line, such as a panic's
 			l.entries = append(l.entries, e)
 		}
 		l.read += end + 1
@@ -179,7 +180,7 @@ func (l *logged) Write(part []byte) (int, error) {
 	return len(part), nil
 }
 
-// String is the end of the log.
+// String returns the end of the log.
 func (l *logged) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Sale is the definition of a sale that is on now: stock units of one item, at most one for each buyer, and no payment.
+// Sale returns the definition of a sale that is running now: stock units of one item, at most one per buyer, and no payment.
 func Sale(item string, stock int) string {
 	now := time.Now().UTC()
 	return fmt.Sprintf(`{"starts_at":%q,"ends_at":%q,"hold_ms":0,"items":[{"item":%q,"stock":%d}]}`,
 		now.Add(-time.Hour).Format(time.RFC3339), now.Add(24*time.Hour).Format(time.RFC3339), item, stock)
 }
 
-// OpenSale defines and opens a sale through a program's internal listener, and waits until that program sells it. On a busy machine an
-// answer may be 503, so it repeats what failed.
+// OpenSale defines and opens a sale through a program's internal listener, and waits until that program sells it. It retries,
+// because on a busy machine a response may be 503.
 func OpenSale(t testing.TB, internal, sale, definition string, headers ...string) {
 	t.Helper()
 	url := internal + "/v1/sales/" + sale
@@ -31,7 +31,8 @@ func OpenSale(t testing.TB, internal, sale, definition string, headers ...string
 	AwaitOpen(t, internal, sale, headers...)
 }
 
-// AwaitOpen waits until a program sells a sale. It asks the public or the internal listener; rules count only public requests.
+// AwaitOpen waits until a program sells a sale. listener is the URL of the public or the internal listener; rules only count
+// public requests.
 func AwaitOpen(t testing.TB, listener, sale string, headers ...string) {
 	t.Helper()
 	Until(t, http.StatusOK, func() Answer {

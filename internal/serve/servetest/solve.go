@@ -7,7 +7,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// Solve does what a browser does with the challenge at a url, and returns the solution.
+// Solve solves the challenge at a url as a browser does, and returns the solution.
 func Solve(t testing.TB, url string) string {
 	t.Helper()
 	answer := Call("GET", url, "")
