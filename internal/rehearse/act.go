@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// payers is how many payments are under way at most, each over one connection to the internal API.
+// payers is the maximum number of concurrent payments, each over one connection to the internal API.
 const payers = 32
 
-// reorderPause is how long half of those who cancelled wait before they order again: by then they must have their quota back.
+// reorderPause is how long half of the buyers who cancelled wait before they order again: by then their quota must be free.
 const reorderPause = returnTravel + 100*time.Millisecond
 
-// carryOut does what is planned for an order that left accepted. Then, if nobody paid or cancelled it, its end is awaited.
+// carryOut performs the planned fate of an order that is no longer accepted. If the order is neither paid nor cancelled, it
+// waits for its end.
 func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
 	f := p.fate
 	if p.state != confirmed {
-		return // rejected, or over before its buyer saw it
+		return // rejected, or ended before its buyer saw it
 	}
-	// What ends long after everything else is not waited for.
+	// Orders that expire long after everything else are not waited for.
 	ends := !payBefore.IsZero() && time.Until(payBefore) < c.o.DrainTimeout/2
 	if f.moment == atExpiry {
 		if ends {
@@ -77,7 +78,7 @@ func (c *crowd) pay(ctx context.Context, p *placed) {
 	together.Wait()
 }
 
-// capture tells of a payment until it is answered.
+// capture sends a payment until it is answered.
 func (c *crowd) capture(ctx context.Context, p *placed, reference string, sent int) Act {
 	a := Act{Deed: Payment, OrderID: p.id, Reference: reference, Sent: sent}
 	return c.insist(ctx, a, c.tills, func(int) (reply, error) { return c.till.capture(ctx, p.id, reference) })
@@ -90,7 +91,7 @@ func (c *crowd) cancel(ctx context.Context, p *placed) Act {
 	})
 }
 
-// insist tries until there is a definite answer, or ctx ends, and records each attempt. Each holds a slot.
+// insist retries until there is a definite answer or ctx ends, and records each attempt. Each attempt holds a slot.
 func (c *crowd) insist(ctx context.Context, a Act, slots chan struct{}, try func(attempt int) (reply, error)) Act {
 	for a.Outcome = Lost; ; {
 		if !take(ctx, slots) {
@@ -110,7 +111,7 @@ func (c *crowd) insist(ctx context.Context, a Act, slots chan struct{}, try func
 	}
 }
 
-// reorder orders again what was cancelled, and pays it.
+// reorder orders a cancelled order again, and pays for it.
 func (c *crowd) reorder(ctx context.Context, p *placed) {
 	c.mu.Lock()
 	seq := c.head.Planned + c.unplanned
@@ -119,7 +120,7 @@ func (c *crowd) reorder(ctx context.Context, p *placed) {
 	k := p.click
 	k.at, k.order, k.hangUp, k.fate = time.Since(c.start), k.order+c.o.OrdersPerBuyer, -1, fate{ending: isPaid}
 	if c.take(ctx) {
-		c.settle(ctx, ask{click: k, seq: seq, api: p.api}, math.MaxInt) // nobody asks for it after the wave
+		c.settle(ctx, ask{click: k, seq: seq, api: p.api}, math.MaxInt) // it is not retried after the wave
 	}
 }
 

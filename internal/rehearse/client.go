@@ -16,11 +16,12 @@ import (
 	"time"
 )
 
-// maxBody bounds what is read of an answer.
+// maxBody bounds how much of a response body is read.
 const maxBody = 4 << 20
 
-// newTransport keeps every connection it opened: a crowd that dials for each call measures the kernel. RoundTrip is used directly, so
-// there are no redirects and no cookies; requests carry no GetBody, so the transport never repeats a call behind the history's back.
+// newTransport returns a transport that keeps all its connections open: a crowd that dials for each call would measure the
+// kernel. RoundTrip is used directly, so there are no redirects and no cookies; requests have no GetBody, so the transport
+// never repeats a call that the history would not have.
 func newTransport(connections, hosts int) *http.Transport {
 	perHost := max((connections+hosts-1)/hosts, 1)
 	return &http.Transport{
@@ -33,7 +34,7 @@ func newTransport(connections, hosts int) *http.Transport {
 	}
 }
 
-// answer is the part of an order's or a problem's JSON that the crowd reads.
+// answer is the part of an order's or a problem's JSON that the crowd uses.
 type answer struct {
 	OrderID     string `json:"order_id"`
 	Status      state  `json:"status"`
@@ -44,7 +45,7 @@ type answer struct {
 	PayBefore time.Time `json:"pay_before"`
 }
 
-// state is an order's status: a word. A problem has a number under the same name, which is the HTTP status again and left out.
+// state is an order's status, a word. A problem has a number in the same field, the HTTP status, which is ignored.
 type state string
 
 func (s *state) UnmarshalJSON(b []byte) error {
@@ -54,14 +55,14 @@ func (s *state) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// reply is an answer as it came.
+// reply is a response.
 type reply struct {
 	answer
 	code       int
-	retryAfter time.Duration // 0 = not said
+	retryAfter time.Duration // 0 = none
 }
 
-// public speaks for buyers to one API process. Safe for concurrent use.
+// public calls the public API of one process for buyers. Safe for concurrent use.
 type public struct {
 	rt     http.RoundTripper
 	base   string
@@ -79,7 +80,7 @@ func newPublic(base, sale string, rt http.RoundTripper, wait, skew time.Duration
 	return &public{rt: rt, base: base, orders: u, wait: wait, skew: skew}, nil
 }
 
-// order asks for an order. hangUp of 0 or more cuts the connection that long after the request went out.
+// order places an order. hangUp of 0 or more cuts the connection that long after the request was sent.
 func (p *public) order(ctx context.Context, buyer, key, item string, quantity int, hangUp time.Duration) (reply, error) {
 	body, err := json.Marshal(struct {
 		Item     string `json:"item"`
@@ -114,7 +115,7 @@ func (p *public) cancel(ctx context.Context, buyer, id string) (reply, error) {
 	return p.ask(ctx, http.MethodPost, "/v1/orders/"+url.PathEscape(id)+"/cancel", buyer)
 }
 
-// status reads an order, waiting up to hold at the server for its status to be another.
+// status reads an order; the server waits up to hold for its status to differ from while.
 func (p *public) status(ctx context.Context, buyer, id, while string, hold time.Duration) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, hold+p.wait)
 	defer cancel()
@@ -130,7 +131,7 @@ func (p *public) ask(ctx context.Context, method, path, buyer string) (reply, er
 	return send(p.rt, req)
 }
 
-// introduce says who calls, and what time it is to them.
+// introduce sets the buyer, and the buyer's clock if it is skewed.
 func (p *public) introduce(req *http.Request, buyer string) {
 	req.Header["X-User-Id"] = []string{buyer}
 	req.Header["X-User-Tier"] = []string{"registered"}
@@ -148,7 +149,7 @@ func send(rt http.RoundTripper, req *http.Request) (reply, error) {
 	r := reply{code: res.StatusCode, retryAfter: retryAfter(res.Header)}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
 	if err != nil {
-		return reply{}, err // half an answer is none
+		return reply{}, err // a partial response counts as none
 	}
 	if len(body) > 0 && body[0] == '{' {
 		if err := json.Unmarshal(body, &r.answer); err != nil {
@@ -160,7 +161,7 @@ func send(rt http.RoundTripper, req *http.Request) (reply, error) {
 
 var errMalformed = errors.New("rehearse: malformed answer")
 
-// retryAfter reads whole seconds; the contract sends no dates.
+// retryAfter parses whole seconds; the API sends no dates.
 func retryAfter(h http.Header) time.Duration {
 	s, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || s < 0 {
@@ -169,8 +170,8 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(s) * time.Second
 }
 
-// outcomeOf reads what a buyer may conclude; proper is whether the answer says that it is done. Only a 4xx is a refusal: whatever else is
-// not proper leaves the outcome open.
+// outcomeOf returns what a buyer may conclude; proper says whether the response reports success. Only a 4xx is a refusal: every
+// other response that is not proper leaves the outcome open.
 func outcomeOf(r reply, err error, hungUp, proper bool) (o Outcome, reason, detail string) {
 	var timeout net.Error
 	switch {

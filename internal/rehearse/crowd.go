@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// longestWait bounds one wait between attempts, whatever Retry-After says: a rehearsal ends. The API asks for no more.
+// longestWait bounds one wait between attempts, whatever Retry-After says, so that a rehearsal ends. The API asks for no more.
 const longestWait = 30 * time.Second
 
 // crowd is a run in progress.
@@ -19,7 +19,7 @@ type crowd struct {
 	apis  []*public // each process, over the connections kept for orders
 	rec   *recorder
 	tally *tally
-	slots chan struct{} // one per connection for orders: no call waits inside the transport, where nobody counts it
+	slots chan struct{} // one per connection for orders: calls wait here, not inside the transport, where the wait would not be measured
 	till  *internal     // takes payments
 	tills chan struct{} // one per connection of till
 	start time.Time
@@ -28,20 +28,20 @@ type crowd struct {
 	mu        sync.Mutex
 	open      []ask               // clicks whose outcome is unknown; guarded by mu
 	known     map[string]struct{} // order ids being followed; guarded by mu
-	unplanned int                 // calls that the plan does not have; guarded by mu
-	follow    chan *placed        // room for all there may be, so sending never blocks
+	unplanned int                 // calls that are not in the plan; guarded by mu
+	follow    chan *placed        // has room for all orders, so sending never blocks
 }
 
-// ask is a click on its way to a definite answer.
+// ask is a click without a definite answer yet.
 type ask struct {
 	click
 	seq      int
 	attempts int
-	api      int // which process is asked next
+	api      int // index of the process to ask next
 	wait     time.Duration
 }
 
-// placed is an order that was answered 202.
+// placed is an order that was answered with 202.
 type placed struct {
 	click
 	id, user string
@@ -52,8 +52,8 @@ type placed struct {
 
 func (c *crowd) buyer(n int) string { return c.head.Prefix + strconv.Itoa(n) }
 
-// send makes every planned call at its moment and returns when each is answered or given up for now. A call whose moment finds no free
-// connection goes out late; it is never left out.
+// send makes every planned call at its time and returns when each has a definite answer or is given up for now. A call that
+// finds no free connection is sent late; it is never left out.
 func (c *crowd) send(ctx context.Context, clicks []click) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -65,7 +65,7 @@ func (c *crowd) send(ctx context.Context, clicks []click) {
 	}
 }
 
-// resolve asks again for everything whose outcome is still open: buyers that hung up, and those who lost every answer.
+// resolve retries all calls whose outcome is still open: those of buyers who hung up, and those without any response.
 func (c *crowd) resolve(ctx context.Context) {
 	c.mu.Lock()
 	open := c.open
@@ -84,8 +84,8 @@ func (c *crowd) resolve(ctx context.Context) {
 	}
 }
 
-// settle asks until there is a definite answer, or upTo attempts were made, or the buyer hung up. It owns a slot, gives it back while
-// it waits, and at the end.
+// settle retries until there is a definite answer, upTo attempts were made, or the buyer hung up. It owns a slot, which it
+// releases while it waits, and at the end.
 func (c *crowd) settle(ctx context.Context, a ask, upTo int) {
 	for {
 		call := c.attempt(ctx, &a)
@@ -105,7 +105,7 @@ func (c *crowd) settle(ctx context.Context, a ask, upTo int) {
 	}
 }
 
-// attempt makes one call, records it, and sets where and when the next would go.
+// attempt makes one call, records it, and sets the API and the wait of the next.
 func (c *crowd) attempt(ctx context.Context, a *ask) Call {
 	a.attempts++
 	buyer, hangUp := c.buyer(a.buyer), a.hangUp
@@ -125,7 +125,7 @@ func (c *crowd) attempt(ctx context.Context, a *ask) Call {
 	case Admitted:
 		call.OrderID, call.State = r.OrderID, string(r.Status)
 	case Lost:
-		a.api = (a.api + 1) % len(c.apis) // as a balancer would
+		a.api = (a.api + 1) % len(c.apis) // as a load balancer would
 		a.wait = c.backoff(a.attempts, r.retryAfter)
 	}
 	c.rec.call(call)
@@ -136,7 +136,7 @@ func (c *crowd) attempt(ctx context.Context, a *ask) Call {
 	return call
 }
 
-// watch hands an order to the followers, once.
+// watch passes an order to the followers, once.
 func (c *crowd) watch(ctx context.Context, p *placed) {
 	c.mu.Lock()
 	_, known := c.known[p.id]
@@ -153,7 +153,8 @@ func (c *crowd) watch(ctx context.Context, p *placed) {
 	}
 }
 
-// backoff doubles from RetryWait and spreads by half, so that buyers who lost their answers together do not come back together.
+// backoff doubles from RetryWait and adds up to a half at random, so that buyers who lost their responses together do not
+// return together.
 func (c *crowd) backoff(attempts int, retryAfter time.Duration) time.Duration {
 	d := c.o.RetryWait << min(attempts-1, 10)
 	if retryAfter > 0 && !c.o.Impatient {
@@ -174,7 +175,7 @@ func take(ctx context.Context, slots chan struct{}) bool {
 	}
 }
 
-// pause waits d and tells whether the run goes on.
+// pause waits for d and reports whether ctx is still active.
 func pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -2,8 +2,9 @@ package rehearse
 
 import "errors"
 
-// ErrOption is wrapped by every error about a wrong option; the text names it as the flag of tidegate rehearse, what was given and what is right.
+// ErrOption is wrapped by every error about an invalid option; the text names the flag of tidegate rehearse, the value given,
+// and what would be right.
 var ErrOption = errors.New("rehearse: option")
 
-// ErrAPI is wrapped when an API refuses what the run itself asks for or answers with something else than the contract promises.
+// ErrAPI is wrapped when an API refuses the run's own requests, or its response violates the API's contract.
 var ErrAPI = errors.New("rehearse: API")

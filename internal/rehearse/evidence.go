@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Evidence is what the server shows after the drain, and what is known of it beforehand.
+// Evidence is what the server shows after the drain, and what is known beforehand.
 type Evidence struct {
-	Orders []Order       // all of the sale; nil = they could not be listed, and what needs them is not judged
-	Events []Event       // the feed of the sale, whole; nil likewise
-	Verify *Verification // nil = the server did not say
+	Orders []Order       // all of the sale; nil = they could not be listed, and invariants that need them are not judged
+	Events []Event       // the complete feed of the sale; nil likewise
+	Verify *Verification // nil = no response
 	Sale   Sale          // read before Orders, and Orders before Events
 
 	Limit  int           // as in Options
@@ -38,7 +38,7 @@ type Event struct {
 	Reference string    `json:"reference"` // of a capture
 }
 
-// refunds tells whether the event is a capture to be refunded; such an event changes no status.
+// refunds reports whether the event is a capture to be refunded; such an event changes no status.
 func (e *Event) refunds() bool { return e.Action == actionRefund }
 
 // Actions of a capture.
@@ -47,7 +47,7 @@ const (
 	actionRefund = "refund"
 )
 
-// Verification is what the server says of itself.
+// Verification is the server's own verification of a sale.
 type Verification struct {
 	OK     bool    `json:"ok"`
 	Checks []Check `json:"checks"`
@@ -61,25 +61,25 @@ type Check struct {
 	Waiting   int    `json:"waiting"` // orders and tasks still under way: no breach, until the drain is over
 }
 
-// settled tells whether there is nothing left to wait for.
+// settled reports whether there is nothing left to wait for.
 func (v *Verification) settled() bool {
 	return v.OK && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Waiting > 0 })
 }
 
-// looksAtUnits is how often units may not add up before it is believed.
+// looksAtUnits is how often the units must not add up before that counts.
 const looksAtUnits = 10
 
-// feedLag is how long the feed may be behind the list: it holds back what a transaction that still runs might come before, also one of
-// another database, as while that is created on a busy disk.
+// feedLag is how long the feed may lag behind the list: it holds back events that a running transaction may still precede, even
+// one in another database, for example while a database is being created on a busy disk.
 const feedLag = 30 * time.Second
 
-// between is how long to wait before the server is asked again.
+// between is the pause between two reads of the server.
 const between = 250 * time.Millisecond
 
-// collect asks the server until everything has settled or the deadline has passed: every order is at its end, or has nothing to pay in
-// time, or longer to pay than anybody waits here, and the queues are empty. Verify comes first: once its queues are empty, the list is
-// complete. The feed comes last, so that it knows at least what the list knows. What the server does not answer is asked again, a
-// little past the deadline, too: one 503 is not the end of the evidence.
+// collect reads the server until everything has settled or the deadline has passed: every order has ended, or has no time to
+// pay, or one beyond the deadline, and the queues are empty. Verify comes first: once its queues are empty, the list is
+// complete. The feed comes last, so that it contains at least what the list does. Requests that fail are retried until a little
+// after the deadline, so that a single 503 does not end the collection.
 func collect(ctx context.Context, api *internal, o Options, h *History, fresh bool, deadline time.Time) (e Evidence, err error) {
 	e = Evidence{Limit: o.Limit, Window: o.Window, Faults: o.Faults}
 	grace := min(feedLag, o.DrainTimeout)
@@ -102,7 +102,7 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 			if time.Now().Before(deadline.Add(grace)) {
 				wait = max(wait, between)
 			}
-		case wait == 0 && !e.balanced() && looks < looksAtUnits: // something moved between the sale and the list
+		case wait == 0 && !e.balanced() && looks < looksAtUnits: // units moved between the two reads
 			looks++
 			wait = between
 		}
@@ -131,12 +131,12 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 		}
 	}
 	if listErr == nil && saleErr != nil {
-		e.Orders = nil // without the sale nothing of the list can be judged
+		e.Orders = nil // without the sale the list cannot be judged
 	}
 	return e, errors.Join(verifyErr, saleErr, listErr, quotaErr, feedErr)
 }
 
-// insist asks until there is an answer, or the deadline has passed: for the length of grace at least, though that is later.
+// insist retries until there is an answer, or until grace after the deadline, but at least for grace.
 func insist(ctx context.Context, deadline time.Time, grace time.Duration, ask func() error) error {
 	until := time.Now().Add(max(time.Until(deadline), 0) + grace)
 	for {
@@ -146,7 +146,7 @@ func insist(ctx context.Context, deadline time.Time, grace time.Duration, ask fu
 	}
 }
 
-// balanced tells whether what is free and what orders hold is the stock, as far as the list and the sale say.
+// balanced reports whether free units and units of orders add up to the stock, according to the list and the sale.
 func (e *Evidence) balanced() bool {
 	held := map[string]int{}
 	for i := range e.Orders {
@@ -157,7 +157,7 @@ func (e *Evidence) balanced() bool {
 	return !slices.ContainsFunc(e.Sale.Items, func(it Item) bool { return it.Free+held[it.Item] != it.Stock })
 }
 
-// toldAll tells whether the feed has caught up with the list, and with what payers were answered.
+// toldAll reports whether the feed has caught up with the list, and with the answered payments.
 func (e *Evidence) toldAll(h *History) bool {
 	status, captured := map[string]string{}, map[string]bool{}
 	for i := range e.Events {
@@ -170,7 +170,7 @@ func (e *Evidence) toldAll(h *History) bool {
 		!slices.ContainsFunc(h.Acts, func(a Act) bool { return a.Deed == Payment && a.Outcome == Admitted && !captured[a.Reference] })
 }
 
-// unsettled is how long to wait before some order of the crowd should have reached its end; 0 = there is none to wait for.
+// unsettled returns how long to wait before some order of the crowd should have ended; 0 = there is none to wait for.
 func (e *Evidence) unsettled(prefix string, deadline time.Time) (wait time.Duration) {
 	for i := range e.Orders {
 		switch o := &e.Orders[i]; {
@@ -184,7 +184,8 @@ func (e *Evidence) unsettled(prefix string, deadline time.Time) (wait time.Durat
 	return wait
 }
 
-// events reads the feed on from what is known of it and keeps what is of the sale; nil without an error from a server that has none.
+// events reads the feed from the last known event on and keeps the sale's events; nil without an error from a server that has
+// no feed.
 func (i *internal) events(ctx context.Context, sale string, known []Event) ([]Event, error) {
 	if known == nil {
 		known = []Event{}

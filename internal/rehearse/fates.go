@@ -6,21 +6,23 @@ import (
 	"time"
 )
 
-// Fates say what buyers do with the orders that they were given: each share is of the orders, or of the payments, that it names. Who is
-// neither paid nor cancelled is left alone, and expires where the sale has a hold time. The zero value leaves every order alone.
-// Payments come as from a payment provider: over the internal API, each repeated with its reference until it is answered.
+// Fates are what buyers do with their orders: each share is of the orders, or of the payments, that it names. Orders that are
+// neither paid nor cancelled are left alone, and expire where the sale has a hold time. The zero value leaves every order
+// alone. Payments come as from a payment provider: over the internal API, each repeated with its reference until it is
+// answered.
 type Fates struct {
 	Paid      float64 // share of orders that are paid; together with Cancelled and Races at most 1
 	Cancelled float64 // share of orders that their buyers cancel
 	Races     float64 // share of orders that are paid and cancelled at the same instant
 	Reorders  float64 // share of the cancelled orders whose buyers then order again, half of them at once; 0..1
-	Early     float64 // share of payments that come right after the 202, most of them before the commit; with Late at most 1
-	Late      float64 // share of payments that come about pay_before or after it, where the sale has a hold time
-	Repeated  float64 // share of payments that come twice under the same reference; 0..1
-	Doubled   float64 // share of payments followed by one of another reference, which is a refund; 0..1
+	Early     float64 // share of payments sent right after the 202, most of them before the commit; with Late at most 1
+	Late      float64 // share of payments sent about pay_before or after it, where the sale has a hold time
+	Repeated  float64 // share of payments sent twice under the same reference; 0..1
+	Doubled   float64 // share of payments followed by one with another reference, which is a refund; 0..1
 }
 
-// WholeLife is some of everything: half of the orders are paid, a tenth is cancelled, and the rest is left to expire and to be sold again.
+// WholeLife is a mix of everything: half of the orders are paid, a tenth is cancelled, and the rest is left to expire and to be
+// sold again.
 func WholeLife() Fates {
 	return Fates{Paid: 0.5, Cancelled: 0.1, Races: 0.05, Reorders: 0.5, Early: 0.1, Late: 0.1, Repeated: 0.1, Doubled: 0.05}
 }
@@ -52,17 +54,17 @@ func (f Fates) validate(wrong func(option, format string, args ...any)) {
 	}
 }
 
-// ending is what its buyer does with an order.
+// ending is what a buyer does with an order.
 type ending uint8
 
 const (
 	isLeft ending = iota
 	isPaid
 	isCancelled
-	isContested // both at the same instant
+	isContested // paid and cancelled at the same time
 )
 
-// moment is when a payment comes.
+// moment is when a payment is sent.
 type moment uint8
 
 const (
@@ -71,18 +73,18 @@ const (
 	atExpiry
 )
 
-// fate is what is planned for an order. One is drawn for each key of the plan, whether or not it is ever given an order.
+// fate is what is planned for an order. One is drawn for each key of the plan, whether or not the key gets an order.
 type fate struct {
 	ending   ending
 	moment   moment
 	after    time.Duration // counts from the commit seen; atExpiry: from pay_before, and may be below 0
 	repeat   bool          // the same reference twice
-	double   bool          // another reference, too
-	together bool          // these come at the same time as the first one, not after its answer; a reorder comes at once
+	double   bool          // also a payment with another reference
+	together bool          // the further payments are sent at the same time as the first one, not after its answer; a reorder comes at once
 	reorder  bool          // orders again after a cancel
 }
 
-// drawFate uses up the same number of draws whatever comes out, so that a share that changes leaves the other orders as they were.
+// drawFate always consumes the same number of draws, so that a changed share does not change the other orders.
 func drawFate(r *rand.Rand, o Options) fate {
 	var (
 		is    = func(share float64) bool { return r.Float64() < share }
@@ -113,7 +115,7 @@ func drawFate(r *rand.Rand, o Options) fate {
 		f.moment, f.after = afterAnswer, 0
 	case when < o.Fates.Early+o.Fates.Late:
 		f.moment = atExpiry
-		if miss < 0.5 { // at the instant of the expiry, as near as a network allows
+		if miss < 0.5 { // as close to the expiry as the network allows
 			f.after = time.Duration((4*miss - 1) * float64(50*time.Millisecond))
 		} else {
 			f.after = time.Duration((2*miss - 1) * float64(cmp.Or(min(o.Hold, 2*time.Second), 2*time.Second)))

@@ -2,7 +2,7 @@ package rehearse
 
 import "fmt"
 
-// Verdict is how an invariant came out.
+// Verdict is the result for an invariant.
 type Verdict string
 
 // Verdicts.
@@ -17,13 +17,13 @@ type Finding struct {
 	Invariant string   `json:"invariant"` // I1 to I20
 	Title     string   `json:"title"`
 	Verdict   Verdict  `json:"verdict"`
-	Checked   int      `json:"checked"`  // things looked at
-	Breaches  int      `json:"breaches"` // of them wrong
+	Checked   int      `json:"checked"`  // things checked
+	Breaches  int      `json:"breaches"` // of these, the wrong ones
 	Detail    string   `json:"detail"`
 	Examples  []string `json:"examples,omitempty"` // the first breaches
 }
 
-// maxExamples bounds what is kept of the breaches: the first ones lead to the cause, the rest is a count.
+// maxExamples bounds the examples of breaches that are kept: the first ones lead to the cause.
 const maxExamples = 5
 
 var titles = []struct{ invariant, title string }{
@@ -49,7 +49,7 @@ var titles = []struct{ invariant, title string }{
 	{"I20", "sent as planned"},
 }
 
-// breach notes one thing that is wrong.
+// breach records one breach.
 func (f *Finding) breach(format string, args ...any) {
 	f.Breaches++
 	f.Verdict = Breach
@@ -58,7 +58,7 @@ func (f *Finding) breach(format string, args ...any) {
 	}
 }
 
-// conclude sets the detail, and the verdict where no breach has set it.
+// conclude sets the detail, and the verdict OK if there was no breach.
 func (f Finding) conclude(format string, args ...any) Finding {
 	f.Detail = fmt.Sprintf(format, args...)
 	if f.Verdict == "" {
@@ -69,7 +69,7 @@ func (f Finding) conclude(format string, args ...any) Finding {
 
 func notJudged(why string) Finding { return Finding{Verdict: NotJudged, Detail: why} }
 
-// merge adds what the server says of itself: it can break a finding and fill one that was not judged, never mend one.
+// merge adds the server's own checks: they can break a finding, or decide one that was not judged, but never repair one.
 func (f Finding) merge(checks []Check) Finding {
 	for _, c := range checks {
 		c.OK = c.OK && c.Waiting == 0 // the drain is over

@@ -9,12 +9,12 @@ import (
 
 const (
 	pollHold    = 10 * time.Second       // of one long poll
-	pollPause   = 50 * time.Millisecond  // before the next look when the server does not say
-	patience404 = 5                      // looks at an order that is not found, before its buyer gives up
-	shortPoll   = 100 * time.Millisecond // a long poll that comes back sooner with nothing new was not held
+	pollPause   = 50 * time.Millisecond  // before the next read if the server gives no interval
+	patience404 = 5                      // reads with 404 before the buyer gives up
+	shortPoll   = 100 * time.Millisecond // a long poll that returns sooner without a change was not held by the server
 )
 
-// followAll follows orders until the queue is closed and empty. When ctx ends it only empties the queue.
+// followAll follows orders until the queue is closed and empty. After ctx ends it only empties the queue.
 func followAll(n int, queue <-chan *placed, follow func(*placed)) {
 	var wg sync.WaitGroup
 	for range n {
@@ -27,8 +27,8 @@ func followAll(n int, queue <-chan *placed, follow func(*placed)) {
 	wg.Wait()
 }
 
-// followOne looks at an order until it has left the status that its buyer waits in, and records each status that is new to them. Then
-// its fate is carried out, if that is not done yet.
+// followOne reads an order until it has left the status that its buyer waits in, and records each new status. Then it starts
+// the order's fate, if that has not started.
 func (c *crowd) followOne(ctx context.Context, apis []*public, p *placed) {
 	defer c.live.Done()
 	missing, since, last := 0, time.Since(c.start), p.state

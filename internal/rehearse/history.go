@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Outcome is what a buyer knows after one attempt.
+// Outcome is the result of one attempt, as its buyer knows it.
 type Outcome string
 
 // Outcomes. Lost means unknown: no answer, or a 5xx.
@@ -30,17 +30,17 @@ type History struct {
 	Stops     []Stop
 }
 
-// Head names a run.
+// Head identifies a run.
 type Head struct {
-	Prefix    string    `json:"prefix"` // every buyer of this crowd, and nobody else, starts with it
+	Prefix    string    `json:"prefix"` // every buyer of this crowd, and no other, has this prefix
 	Sale      string    `json:"sale"`
 	StartedAt time.Time `json:"started_at"` // all other times of a history count from here
 	Seed      uint64    `json:"seed"`
 	Planned   int       `json:"planned"` // calls
 }
 
-// Call is one attempt to order. Attempts of one planned call share Seq and count from 1. Who cancelled and orders again has a Seq of
-// Head.Planned or more.
+// Call is one attempt to order. Attempts of one planned call share Seq and count from 1. Orders placed again after a
+// cancellation have a Seq of Head.Planned or more.
 type Call struct {
 	Seq      int           `json:"seq"`
 	Attempt  int           `json:"attempt"`
@@ -48,16 +48,16 @@ type Call struct {
 	Item     string        `json:"item"`
 	Quantity int           `json:"quantity"`
 	Key      string        `json:"key"`
-	API      int           `json:"api"`        // the process that was asked, by its place in Options.PublicURLs
+	API      int           `json:"api"`        // index of the process in Options.PublicURLs
 	Planned  time.Duration `json:"planned_ns"` // of the planned call, also for its later attempts
 	Started  time.Duration `json:"started_ns"`
 	Ended    time.Duration `json:"ended_ns"` // answered, or given up
 	Outcome  Outcome       `json:"outcome"`
 	Status   int           `json:"status,omitempty"` // HTTP; 0 = no answer
-	Reason   string        `json:"reason,omitempty"` // the problem's; of a lost answer also timeout, connection, hung_up, malformed
+	Reason   string        `json:"reason,omitempty"` // of the problem; for a lost response also timeout, connection, hung_up, malformed
 	OrderID  string        `json:"order_id,omitempty"`
 	State    string        `json:"order_status,omitempty"` // of the order in a 202
-	HungUp   bool          `json:"hung_up,omitempty"`      // the buyer meant to cut this attempt, whether or not the answer was faster
+	HungUp   bool          `json:"hung_up,omitempty"`      // the buyer meant to cut this attempt, even if the response was faster
 	Error    string        `json:"error,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type Call struct {
 type Sighting struct {
 	OrderID string        `json:"order_id"`
 	State   string        `json:"order_status"`
-	Since   time.Duration `json:"since_ns"` // when its buyer first looked at the order
+	Since   time.Duration `json:"since_ns"` // when its buyer first read the order
 	Started time.Duration `json:"started_ns"`
 	Ended   time.Duration `json:"ended_ns"`
 }
@@ -84,7 +84,7 @@ type Act struct {
 	Deed      Deed          `json:"deed"`
 	OrderID   string        `json:"order_id"`
 	Reference string        `json:"reference,omitempty"` // of a payment
-	Sent      int           `json:"sent"`                // which sending of this reference, from 1; later attempts share it
+	Sent      int           `json:"sent"`                // number of the sending of this reference, from 1; its attempts share it
 	Attempt   int           `json:"attempt"`             // from 1
 	Started   time.Duration `json:"started_ns"`
 	Ended     time.Duration `json:"ended_ns"`
@@ -96,8 +96,8 @@ type Act struct {
 	Error     string        `json:"error,omitempty"`
 }
 
-// Stop is a time for which an API process stood still, with its connections open, while Redis lost its memory. The sale was then rebuilt
-// without what only that process knew.
+// Stop is a time in which an API process was stopped, with its connections open, while Redis lost its memory. The sale was then
+// rebuilt without the orders that only this process had.
 type Stop struct {
 	API   int       `json:"api"` // as in Call
 	From  time.Time `json:"from"`
@@ -113,7 +113,7 @@ type line struct {
 	Stop *Stop     `json:"stop,omitempty"`
 }
 
-// ReadHistory reads what a run wrote to Options.HistoryFile. A last line cut short by a crash is left out.
+// ReadHistory reads what a run wrote to Options.HistoryFile. A last line that was cut off by a crash is ignored.
 func ReadHistory(r io.Reader) (*History, error) {
 	h, dec := &History{}, json.NewDecoder(r)
 	for n := 1; ; n++ {
@@ -137,17 +137,17 @@ func ReadHistory(r io.Reader) (*History, error) {
 	}
 }
 
-// recorder collects a history in memory and, as it happens, in a file. Safe for concurrent use.
+// recorder collects a history in memory and, while it happens, in a file. Safe for concurrent use.
 type recorder struct {
 	mu    sync.Mutex
 	h     History // guarded by mu
-	err   error   // the first one of writing, guarded by mu
+	err   error   // the first write error, guarded by mu
 	enc   *json.Encoder
 	buf   *bufio.Writer
 	close func() error
 }
 
-// newRecorder opens the file, so that nothing has happened yet where that fails.
+// newRecorder opens the file, so that a run whose file cannot be opened does not start.
 func newRecorder(path string) (*recorder, error) {
 	r := &recorder{}
 	if path == "" {
@@ -203,7 +203,7 @@ func (r *recorder) write(l line) {
 	}
 }
 
-// flush bounds what a crash of the crowd itself loses of the file.
+// flush bounds how much of the file a crash of the crowd loses.
 func (r *recorder) flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +212,7 @@ func (r *recorder) flush() {
 	}
 }
 
-// finish ends the file and hands over the history; nothing may be recorded afterwards.
+// finish closes the file and returns the history; nothing may be recorded afterwards.
 func (r *recorder) finish() (*History, error) {
 	r.flush()
 	if r.close != nil {

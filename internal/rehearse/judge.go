@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Judge holds a history against what the server shows after the drain: one finding per invariant, in order. It is a pure function.
-// Orders of buyers without the history's prefix are other people's, unless the sale is fresh.
+// Judge compares a history with what the server shows after the drain, and returns one finding per invariant, in order. It is a
+// pure function. Orders of buyers without the history's prefix belong to others, unless the sale is fresh.
 func Judge(h *History, e Evidence) []Finding {
 	c := newCourt(h, e)
 	verify := e.Verify
@@ -31,7 +31,7 @@ func Judge(h *History, e Evidence) []Finding {
 			said[check.Invariant] = append(said[check.Invariant], check)
 		}
 	}
-	if e.Orders == nil { // the server's word that nothing is lost does not replace the list
+	if e.Orders == nil { // the server's own check that nothing is lost does not replace the list
 		said["I1"] = slices.DeleteFunc(said["I1"], func(c Check) bool { return c.OK })
 	}
 	var found []Finding
@@ -63,20 +63,20 @@ func Judge(h *History, e Evidence) []Finding {
 	return found
 }
 
-// court is the evidence, put in order. It is read only once made.
+// court is the indexed evidence. It is read-only after newCourt.
 type court struct {
 	h      *History
 	e      Evidence
 	sale   Sale
-	rows   []Order // as listed, an id may come twice
+	rows   []Order // as listed; an id may be listed twice
 	listed map[string]*Order
-	unique []*Order // first rows of each id
+	unique []*Order // first row of each id
 	claims []*claim // in order of their first call
 	byKey  map[claimKey]*claim
 	buyers map[buyerItem][]*claim
-	held   map[string]*claim        // by order id answered 202
+	held   map[string]*claim        // by order id answered with 202
 	feed   *feed                    // nil = it could not be read
-	over   map[string]time.Duration // when the crowd first knew that an order was cancelled or expired
+	over   map[string]time.Duration // when the crowd first saw that an order was cancelled or expired
 }
 
 type buyerItem struct{ buyer, item string }
@@ -86,15 +86,15 @@ type claimKey struct {
 	key string
 }
 
-// claim is what a buyer asked under one key, over all attempts and double clicks. Without a key the buyer and the item are the key, until
-// the order ends unpaid; then the same claim may be given another one.
+// claim is what a buyer asked for under one key, in all attempts and double clicks. Without a key, buyer and item are the key
+// until the order ends unpaid; then the same claim may get another order.
 type claim struct {
 	claimKey
 	quantity int
 	calls    []*Call  // by start
-	ids      []string // distinct, answered 202
+	ids      []string // distinct, answered with 202
 	lost     int      // attempts
-	open     bool     // some lost attempt was never followed by a definite answer
+	open     bool     // some lost attempt was not followed by a definite answer
 	refused  bool     // some attempt
 	soldOut  bool     // refused with sold_out, and holds nothing
 	short    bool     // refused with not_enough, and holds nothing
@@ -136,10 +136,10 @@ func newCourt(h *History, e Evidence) *court {
 	return c
 }
 
-// doubleClick is for how long after an order was accepted a repeat is answered from memory, which may not know of its commit.
+// doubleClick is how long after an order was accepted a repeat is answered from memory, which may not have its commit.
 const doubleClick = 100 * time.Millisecond
 
-// looks are the statuses of orders that the crowd saw, by order. What a double click is told is none.
+// looks returns the statuses of orders that the crowd saw, by order. The response to a double click does not count.
 func (c *court) looks() map[string][]Sighting {
 	seen, given := make(map[string][]Sighting, len(c.held)), make(map[string]time.Duration, len(c.held))
 	for _, call := range c.h.Calls {
@@ -163,8 +163,8 @@ func (c *court) looks() map[string][]Sighting {
 	return seen
 }
 
-// mayEnd is when an order may first have given its units back: 0 where nobody cancelled it, since the crowd does not know the clock that
-// its payment time runs by. ok is false for an order that never did.
+// mayEnd returns the earliest time at which an order may have returned its units: 0 if the crowd did not cancel it, because the
+// crowd does not have the clock of its payment time. ok is false for an order that never returned them.
 func (c *court) mayEnd(id string) (at time.Duration, ok bool) {
 	o := c.listed[id]
 	if o == nil || o.Status != rejected && !returned(o.Status) {
@@ -175,7 +175,7 @@ func (c *court) mayEnd(id string) (at time.Duration, ok bool) {
 	}
 	i := slices.IndexFunc(c.h.Acts, func(a Act) bool { return a.Deed == Cancel && a.OrderID == id })
 	if i < 0 {
-		return 0, true // somebody else's doing
+		return 0, true // cancelled by another client
 	}
 	return c.h.Acts[i].Started, true
 }
@@ -192,7 +192,7 @@ func (c *court) enter(call *Call) {
 	cl.calls = append(cl.calls, call)
 }
 
-// name is how a finding names the key.
+// name returns the key as findings name it.
 func (cl *claim) name() string {
 	if cl.key == "" {
 		return "no key"
@@ -200,7 +200,7 @@ func (cl *claim) name() string {
 	return "key " + cl.key
 }
 
-// settle concludes from the calls what became of the claim.
+// settle derives the result of the claim from its calls.
 func (cl *claim) settle() {
 	slices.SortStableFunc(cl.calls, func(a, b *Call) int { return cmp.Compare(a.Started, b.Started) })
 	for i, call := range cl.calls {
@@ -215,7 +215,7 @@ func (cl *claim) settle() {
 			cl.short = cl.short || call.Reason == "not_enough"
 		case Lost:
 			cl.lost++
-			// An answer that was under way together with the lost one says nothing of it.
+			// A response that overlapped with the lost attempt does not show its outcome.
 			if !slices.ContainsFunc(cl.calls[i:], func(later *Call) bool { return later.Outcome != Lost && later.Started >= call.Ended }) {
 				cl.open = true
 			}

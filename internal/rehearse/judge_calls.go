@@ -9,7 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// sent is I20: every planned call went out.
+// sent is I20: every planned call was sent.
 func (c *court) sent() (f Finding) {
 	f.Checked = c.h.Planned
 	first := map[int]int{}
@@ -29,7 +29,7 @@ func (c *court) sent() (f Finding) {
 	return f.conclude("%s of %s", comma(len(first)), comma(c.h.Planned))
 }
 
-// keys is I7: a key gives one order, to whoever holds it no refusal, and an order has one key. Without a key, the same holds until the
+// keys is I7: a key gives one order, its holder is never refused, and an order has one key. Without a key, this holds until the
 // order ends unpaid.
 func (c *court) keys() (f Finding) {
 	repeats := 0
@@ -64,7 +64,7 @@ func (c *court) keys() (f Finding) {
 	return f.conclude("%s keys, %s repeats of a 202", comma(f.Checked), comma(max(repeats-len(c.held), 0)))
 }
 
-// refusedHolder finds a call that was refused though its buyer knew of the order, which had not ended.
+// refusedHolder returns a call that was refused although its buyer knew of the order, which had not ended.
 func (c *court) refusedHolder(cl *claim) (refused *Call, id string) {
 	since := map[string]time.Duration{} // when the buyer first knew of each order
 	for _, call := range cl.calls {
@@ -92,7 +92,8 @@ func (c *court) refusedHolder(cl *claim) (refused *Call, id string) {
 	return nil, ""
 }
 
-// shownEnded finds an order that was given to a buyer without a key long after its end, when it was nobody's key any more.
+// shownEnded returns an order that a buyer without a key got long after its end, when it must not be found without a key any
+// more.
 func (c *court) shownEnded(cl *claim) string {
 	if cl.key != "" || c.e.Faults {
 		return ""
@@ -105,7 +106,7 @@ func (c *court) shownEnded(cl *claim) string {
 	return ""
 }
 
-// gaveWay tells whether an order can have ended unpaid before the other one was accepted.
+// gaveWay reports whether an order can have ended unpaid before the other one was accepted.
 func (c *court) gaveWay(id, next string) bool {
 	if c.rows == nil {
 		return true
@@ -116,8 +117,8 @@ func (c *court) gaveWay(id, next string) bool {
 	return c.feed == nil || c.feed.before(id, next)
 }
 
-// forward is I9: nobody saw a status after one that it cannot follow, and each order's changes in the feed are steps that it can make.
-// Looks that overlapped in time say nothing of each other.
+// forward is I9: nobody saw a status after one that it cannot follow, and each order's changes in the feed are valid steps.
+// Reads that overlapped in time are not compared.
 func (c *court) forward() (f Finding) {
 	seen := c.looks()
 	const after = time.Duration(1<<63 - 1) // the list was read after everything
@@ -148,7 +149,7 @@ func (c *court) forward() (f Finding) {
 	return f.conclude("%s orders, %s looks, %s changes in the feed", comma(f.Checked), comma(looked), comma(len(c.e.Events)))
 }
 
-// backward finds the first pair of looks, one wholly before the other, that no order can go through.
+// backward returns the first two statuses, one read completely before the other, that no order can go through.
 func backward(looks []Sighting) (from, to string, found bool) {
 	for i, a := range looks {
 		for _, b := range looks[i+1:] {
@@ -160,7 +161,7 @@ func backward(looks []Sighting) (from, to string, found bool) {
 	return "", "", false
 }
 
-// mayBecome is the order of statuses, steps that nobody saw included.
+// mayBecome reports whether an order can go from one status to the other, including steps that were not seen.
 func mayBecome(from, to string) bool {
 	switch {
 	case from == to, from == accepted && isStatus(to):
@@ -179,10 +180,10 @@ func isStatus(s string) bool {
 	return false
 }
 
-// returned tells whether an order of this status has given its units back.
+// returned reports whether an order of this status has returned its units.
 func returned(status string) bool { return status == cancelled || status == expired }
 
-// holds tells whether an order of this status owns its units.
+// holds reports whether an order of this status owns its units.
 func holds(status string) bool { return status == accepted || status == confirmed || status == paid }
 
 func comma(n int) string { return humanize.Comma(int64(n)) }

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// feed is the changes of all orders, put in order. Seq is given when a change is written, so whatever could only happen after a change was
-// committed has a higher one.
+// feed is the sorted changes of all orders. Seq is assigned when a change is written, so everything that can only happen after
+// a change was committed has a higher one.
 type feed struct {
 	all      []*Event // by seq
-	inOrder  bool     // as they came
+	inOrder  bool     // whether they arrived in order
 	of       map[string][]*Event
 	captures map[string][]*Event // by reference
 	tenures  map[unit][]tenure
@@ -20,7 +20,7 @@ type unit struct {
 	n    int
 }
 
-// tenure is the time that a unit had one owner.
+// tenure is a period in which a unit had one owner.
 type tenure struct {
 	order string
 	over  bool
@@ -56,19 +56,19 @@ func newFeed(events []Event) *feed {
 	return f
 }
 
-// first is the first change to its status that the order of the event made; a change that repeats is a matter of I9 and I10.
+// first returns the first change of the event's order to the event's status; repeated changes are checked by I9 and I10.
 func (f *feed) first(e *Event) *Event {
 	same := slices.IndexFunc(f.of[e.OrderID], func(o *Event) bool { return o.Status == e.Status && !o.refunds() })
 	return f.of[e.OrderID][same]
 }
 
-// before tells whether an order had ended when the other was committed, as far as the feed knows both.
+// before reports whether an order had ended when the other was committed, as far as the feed has both.
 func (f *feed) before(id, next string) bool {
 	end := slices.IndexFunc(f.of[id], func(e *Event) bool { return !e.refunds() && (returned(e.Status) || e.Status == rejected) })
 	return end < 0 || len(f.of[next]) == 0 || f.of[id][end].Seq < f.of[next][0].Seq
 }
 
-// steps looks for changes that no order can make, and for a list that says something else than the feed, which was read after it.
+// steps looks for invalid changes, and for differences between the list and the feed, which was read after it.
 func (c *court) steps(f *Finding) {
 	if !c.feed.inOrder {
 		f.breach("the feed's numbers do not ascend")
@@ -94,8 +94,8 @@ func (c *court) steps(f *Finding) {
 		}
 		o := c.listed[e.OrderID]
 		switch {
-		case c.rows == nil, o == nil && c.held[e.OrderID] != nil: // I1 says so
-		case status == "" && o != nil && o.Status == accepted: // a payment came early
+		case c.rows == nil, o == nil && c.held[e.OrderID] != nil: // I1 reports it
+		case status == "" && o != nil && o.Status == accepted: // an early payment
 		case o == nil:
 			f.breach("order %s is in the feed and not in the list", e.OrderID)
 		case !mayBecome(o.Status, status):
@@ -109,7 +109,7 @@ func (c *court) steps(f *Finding) {
 	}
 }
 
-// returns is I10: an order gives its units back at most once.
+// returns is I10: an order returns its units at most once.
 func (c *court) returns() (f Finding) {
 	units := 0
 	for _, e := range c.feed.all {
@@ -129,7 +129,7 @@ func (c *court) returns() (f Finding) {
 	return f.conclude("%s orders gave %s units back; %s were sold again", comma(f.Checked), comma(units), comma(c.feed.resold()))
 }
 
-// resold counts how often a unit was sold that had been returned.
+// resold counts how often a returned unit was sold again.
 func (f *feed) resold() (n int) {
 	for _, owners := range f.tenures {
 		n += len(owners) - 1

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// unanswered is how long a payment is repeated before that itself is a breach: the feed was read after it, so somebody could have answered.
+// unanswered is how long a payment may be repeated without an answer before that is a breach: the feed was read later, so the
+// server was able to answer.
 const unanswered = 10 * time.Second
 
-// money is I11: each payment that was captured is in the feed once, as what the payer was told; each paid order was paid once; and all
-// else is refunded.
+// money is I11: each captured payment is in the feed once, with the action that the payer got; each paid order was paid once;
+// and every other payment is refunded.
 func (c *court) money() (f Finding) {
 	if c.feed == nil {
 		return notJudged("the feed of changes could not be read")
@@ -39,7 +40,7 @@ func (c *court) money() (f Finding) {
 			}
 		case e.refunds():
 			refunds++
-			// Status decides, not the clock: what was confirmed when the payment came was there to be paid.
+			// The status decides, not the clock: an order that was confirmed when the payment arrived could be paid.
 			if o := c.listed[e.OrderID]; e.Status == confirmed && o != nil && !o.PayBefore.IsZero() {
 				f.breach("payment %s found order %s %s, and is a refund", e.Reference, e.OrderID, e.Status)
 			}
@@ -62,7 +63,7 @@ func (c *court) money() (f Finding) {
 	return f.conclude("%s captured = %s paid + %s refunds; %s orders are paid", comma(len(c.feed.captures)), comma(payments), comma(refunds), comma(orders))
 }
 
-// payment compares what was answered to one payment, in all its sendings, with the feed.
+// payment compares the answers to one payment, in all its sendings, with the feed.
 func (c *court) payment(f *Finding, sent []*Act) {
 	a, found, told, refused := sent[0], c.feed.captures[sent[0].Reference], "", false
 	for _, s := range sent {
@@ -94,13 +95,13 @@ func (c *court) payment(f *Finding, sent []*Act) {
 	}
 }
 
-// paidBy are the changes that made an order paid.
+// paidBy returns the changes that made an order paid.
 func (c *court) paidBy(id string) []*Event {
 	return slices.DeleteFunc(slices.Clone(c.feed.of[id]), func(e *Event) bool { return e.Status != paid || e.refunds() })
 }
 
-// limits is I12 as far as it shows outside: no user was given more orders within a window than the rules admit. What each call was counted
-// for is not visible, but an order that was given was counted, at some moment between its first call and its answer.
+// limits is I12 as far as it is visible outside: no user got more orders within a window than the rules admit. What each call
+// was charged for is not visible, but each order was charged at some time between its first call and its answer.
 func (c *court) limits() (f Finding) {
 	switch {
 	case c.e.Limit == 0:

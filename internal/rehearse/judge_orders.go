@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// persisted is I1: every order that was answered 202 is listed, once.
+// persisted is I1: every order that was answered with 202 is listed, once.
 func (c *court) persisted() (f Finding) {
 	f.Checked = len(c.held)
 	rows := make(map[string]int, len(c.rows))
@@ -18,7 +18,7 @@ func (c *court) persisted() (f Finding) {
 	for _, cl := range c.claims {
 		for _, id := range cl.ids {
 			switch n := rows[id]; {
-			case c.held[id] != cl: // counted under the other key; I7 says so
+			case c.held[id] != cl: // counted under the other key; I7 reports it
 			case n == 0:
 				f.breach("order %s of %s (key %s) was answered 202 and is not listed", id, cl.buyer, cl.key)
 			case n > 1:
@@ -31,10 +31,10 @@ func (c *court) persisted() (f Finding) {
 	return f.conclude("%s of %s answered 202 are listed", comma(found), comma(f.Checked))
 }
 
-// origins is I2, I8 and I18: where each listed order comes from that no 202 named. An order explains itself by a claim of the same buyer
-// and item whose outcome stayed open; one that was told no must not have left it.
+// origins is I2, I8 and I18: the origin of each listed order that no 202 named. An order is explained by a claim of the same
+// buyer and item whose outcome stayed open; a refused claim must not have left an order.
 func (c *court) origins() (i2, i8, i18 Finding) {
-	kept := map[*claim]int{} // orders found under claims that stayed open
+	kept := map[*claim]int{} // orders explained by claims that stayed open
 	for _, o := range c.unique {
 		if !c.ours(o) {
 			continue
@@ -51,7 +51,7 @@ func (c *court) origins() (i2, i8, i18 Finding) {
 			return nil
 		}
 		if find(func(cl *claim) bool { return c.standsBack(cl, o) }) != nil {
-			continue // not kept: the place is that of the order that has the key
+			continue // not counted in kept: that place belongs to the order that has the key
 		}
 		explains := func(cl *claim) bool {
 			n := kept[cl]
@@ -94,8 +94,8 @@ func (c *court) origins() (i2, i8, i18 Finding) {
 			comma(answered+listed), comma(listed), comma(never))
 }
 
-// mayHide tells whether the order can be what came of a lost answer of the claim, beside n that were found already. Without a key each lost
-// answer can be one, provided that they lived one after another.
+// mayHide reports whether the order can be the result of a lost response of the claim, in addition to n orders that were
+// explained before. Without a key each lost response can be an order, if these orders lived one after another.
 func (c *court) mayHide(cl *claim, o *Order, n int) bool {
 	if cl.key != "" {
 		return cl.open && len(cl.ids) == 0 && n == 0
@@ -109,14 +109,14 @@ func (c *court) mayHide(cl *claim, o *Order, n int) bool {
 	return cl.open && !slices.ContainsFunc(cl.ids, func(id string) bool { _, ended := c.mayEnd(id); return !ended })
 }
 
-// standsBack tells whether the order is one that was promised to nobody and rejected because its key is another order's by now: a recovery found
-// it in what Redis or a process remembered. It holds nothing, so the key gave one order.
+// standsBack reports whether the order was never answered with 202, and was rejected because another order has its key by now:
+// a recovery found it in Redis or in a process's memory. It holds nothing, so the key still gave one order.
 func (c *court) standsBack(cl *claim, o *Order) bool {
 	return c.e.Faults && o.Status == rejected && o.Reason == "duplicate" && cl.lost > 0
 }
 
-// ranLate tells whether the order can be what came of a lost call that a stopped server carried out long after its repeat was refused.
-// Refusals are not remembered, so it may. What was answered, be it 503, is over.
+// ranLate reports whether the order can be the result of a lost call that a stopped server executed long after its repeat was
+// refused. Refusals are not stored, so that is permitted. Calls with a response, even a 503, cannot run later.
 func (c *court) ranLate(cl *claim, o *Order, n int) bool {
 	if !c.e.Faults || cl.key != "" && len(cl.ids)+n > 0 {
 		return false
@@ -130,7 +130,7 @@ func (c *court) ranLate(cl *claim, o *Order, n int) bool {
 			refused = min(refused, call.Started)
 		}
 	}
-	const clocks = time.Second // that the server's may differ from the crowd's
+	const clocks = time.Second // by which the server's clock may differ from the crowd's
 	return n < unanswered && o.AcceptedAt.Sub(c.h.StartedAt) > refused-clocks
 }
 
@@ -150,11 +150,11 @@ func (c *court) hours() (f Finding) {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999Z") }
 
-// overdue is how long after pay_before an order may still wait for its expiry.
+// overdue is how long after pay_before an order may still be waiting for its expiry.
 const overdue = 5 * time.Second
 
-// ends is I14: no order that was answered 202 still waits for its commit, and none for a payment whose time is over. One that is not
-// listed is a matter of I1.
+// ends is I14: no order that was answered with 202 still waits for its commit, and none waits for a payment after its time.
+// Orders that are not listed are checked by I1.
 func (c *court) ends() (f Finding) {
 	waiting := 0
 	for _, o := range c.unique {

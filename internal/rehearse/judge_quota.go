@@ -2,7 +2,8 @@ package rehearse
 
 import "slices"
 
-// quota is I4: the live orders of a buyer hold at most the quota of the item, now and at any time, and what was given back counts no more.
+// quota is I4: the live orders of a buyer hold at most the quota of the item, now and at any time; returned units no longer
+// count.
 func (c *court) quota() (f Finding) {
 	limits, most := map[string]int{}, 0
 	for _, it := range c.sale.Items {
@@ -52,8 +53,8 @@ func (c *court) quota() (f Finding) {
 	return f.conclude("%s buyers, %s units at most", comma(f.Checked), comma(most))
 }
 
-// keptQuota looks for buyers who were told that they have had their quota, when they had less of it: even every order of theirs that was
-// not long over leaves room.
+// keptQuota looks for buyers who were refused for their quota although they had some of it left: even with all their orders
+// that had not ended well before, the request fits.
 func (c *court) keptQuota(f *Finding, limits map[string]int) {
 	orders := map[buyerItem][]*Order{}
 	for _, o := range c.unique {
@@ -65,7 +66,7 @@ func (c *court) keptQuota(f *Finding, limits map[string]int) {
 		lost := slices.ContainsFunc(c.buyers[cl.buyerItem], func(cl *claim) bool {
 			return slices.ContainsFunc(cl.ids, func(id string) bool { return c.listed[id] == nil })
 		})
-		if !known || lost { // I1 says so
+		if !known || lost { // I1 reports lost orders
 			continue
 		}
 		for _, call := range cl.calls {

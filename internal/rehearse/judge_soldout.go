@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// soldOutCache is how old a "sold out" may be when it is said.
+	// soldOutCache is the maximum age of a "sold out" answer.
 	soldOutCache = 200 * time.Millisecond
-	// returnTravel is how long a returned unit may be on its way until it can be sold again.
+	// returnTravel is how long a returned unit may take until it can be sold again.
 	returnTravel = 2 * time.Second
 )
 
-// undersold is I15: where at least the stock was wanted, and somebody went without, all of it is sold. Units that came back or were added may
-// have come when nobody was left to take them (I16 looks at who was still there), and a buyer who wants three does not take the last two.
+// undersold is I15: if at least the stock was wanted, and some buyer got nothing, all of it is sold. Units that were returned
+// or added may have come when no buyer was left (I16 checks those who still were), and a buyer who wants three does not take
+// the last two.
 func (c *court) undersold() (f Finding) {
 	sold, stock, asked, late := 0, 0, 0, 0
 	for _, b := range c.books() {
@@ -38,8 +39,8 @@ func (c *court) undersold() (f Finding) {
 	return f.conclude("%s", detail)
 }
 
-// soldOut is I16: "sold out" was a lie where units are unsold in the end that were never sold and there from the beginning, or where more
-// units were free for the whole of the call than can have been away unseen.
+// soldOut is I16: "sold out" was wrong if units are unsold in the end that were there from the beginning and never sold, or if
+// more units were free during the whole call than can have been reserved unseen.
 func (c *court) soldOut() (f Finding) {
 	said := map[string][]*Call{}
 	for i := range c.h.Calls {
@@ -61,7 +62,7 @@ func (c *court) soldOut() (f Finding) {
 			continue
 		}
 		if c.e.Faults {
-			continue // units may be on their way, or held by an order that got another one in the end
+			continue // units may be in transit, or held by an order that got another unit in the end
 		}
 		if c.feed != nil {
 			idle := c.idle(b)
@@ -83,11 +84,12 @@ func (c *court) soldOut() (f Finding) {
 	return f.conclude("said %s times, nothing speaks against it", comma(f.Checked))
 }
 
-// spells are times that units were certainly free, in the clock of the crowd.
+// spells are times in which units were certainly free, in the crowd's clock.
 type spells struct{ from, to []time.Duration }
 
-// idle finds when units of the item were certainly free: from the beginning until the first call of the one that may have taken it, and
-// from the moment that the crowd knew of the order's end, and its unit's way back was over, until the first call of the next one.
+// idle returns when units of the item were certainly free: from the beginning until the first call of the order that may have
+// taken the unit, and from the time when the crowd knew of that order's end, plus the time for the unit's return, until the
+// first call of the next one.
 func (c *court) idle(b *book) (s spells) {
 	for n := 1; n <= b.Stock-b.Grown; n++ {
 		from, known := time.Duration(0), true
@@ -110,7 +112,7 @@ func (c *court) idle(b *book) (s spells) {
 	return s
 }
 
-// taken is the earliest moment that the order can have got its units; 0 where the crowd does not know.
+// taken returns the earliest time at which the order can have got its units; 0 if the crowd does not know.
 func (c *court) taken(id string) time.Duration {
 	if cl := c.held[id]; cl != nil && cl.key != "" {
 		return cl.calls[0].Started
@@ -132,7 +134,7 @@ func (s *spells) add(from, to time.Duration) {
 	}
 }
 
-// during is how many spells at least cover all of the time.
+// during returns the minimum number of spells that cover the whole time.
 func (s *spells) during(from, to time.Duration) int {
 	begun, _ := slices.BinarySearch(s.from, from+1)
 	ended, _ := slices.BinarySearch(s.to, to)

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// What a recovery did without is late: when the process that stood still wakes up, its orders are given other units, or are rejected. Until
-// then nobody knows of them, and their buyers may be refused, or be given another order for the same key (docs/recovery.md). No more than
-// that is forgiven here: an order that was late is listed, and of two orders for a key one is rejected.
+// A recovery may go on without a stopped process. When that process resumes, its orders get other units, or are rejected. Until
+// then no other process has them, and their buyers may be refused, or get another order for the same key (docs/recovery.md).
+// Nothing else is excused here: a late order is listed, and of two orders for a key one is rejected.
 
 const (
-	// stopSlack is how far apart a stop may be from the times that somebody noted for it.
+	// stopSlack is the tolerance of the recorded times of a stop.
 	stopSlack = time.Second
-	// handsOver is how long a process that woke up takes until others know what it knows.
+	// handsOver is how long a resumed process may take to hand over its orders.
 	handsOver = 5 * time.Second
 )
 
-// apart finds the stops for whose time the order may have been known to nobody but the process that stood still: the claim was made there
-// before, and was answered with this order, or lost the answer: a 503 says nothing of what happened.
+// apart returns the stops during which only the stopped process may have had the order: a call of the claim went to it before,
+// and got this order, or lost its response, because a 503 leaves the outcome open.
 func (c *court) apart(cl *claim, id string) (all stops) {
 	for _, s := range c.h.Stops {
 		from := s.From.Sub(c.h.StartedAt) - stopSlack
@@ -30,24 +30,25 @@ func (c *court) apart(cl *claim, id string) (all stops) {
 	return all
 }
 
-// stop is how long what one process knew was unknown to all others, in the clock of the crowd.
+// stop is the time during which orders of one process were unknown to all others, in the crowd's clock.
 type stop struct{ from, until time.Duration }
 
 type stops []stop
 
-// around tells whether the call was decided in one of them.
+// around reports whether the call was decided during one of the stops.
 func (all stops) around(call *Call) bool {
 	return slices.ContainsFunc(all, func(s stop) bool { return call.Ended >= s.from && call.Started <= s.until })
 }
 
-// cameTooLate tells whether the order was rejected because a recovery did without it. Its key may be another order's.
+// cameTooLate reports whether the order was rejected because a recovery went on without it. Its key may belong to another
+// order.
 func (c *court) cameTooLate(cl *claim, id string) bool {
 	o := c.listed[id]
 	return o != nil && o.Status == rejected && c.apart(cl, id) != nil
 }
 
-// wokeLate tells whether the order can be what came of a lost answer of the claim, beside n that were found already, when the process that
-// owed the answer woke up.
+// wokeLate reports whether the order can be the result of a lost response of the claim, in addition to n orders that were
+// explained before, delivered when the stopped process resumed.
 func (c *court) wokeLate(cl *claim, o *Order, n int) bool {
 	apart := c.apart(cl, o.OrderID)
 	switch {

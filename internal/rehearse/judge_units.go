@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// book is the units of one item as the list shows them.
+// book is the units of one item according to the list.
 type book struct {
 	Item
 	held     int  // by live orders
-	missing  int  // of orders answered 202 that are not listed: I1's matter, and nobody else's
-	returned int  // units that somebody held and nobody does any more; without the feed, or where APIs stood still, at most so many
-	rejected int  // units of orders that were rejected, which may have been away meanwhile
-	forgot   int  // units that may have been reserved for lost calls, and forgotten, before somebody was refused for the last time
-	asked    int  // wanted by callers that were admitted, or told that nothing (or too little) was left
-	without  bool // somebody was told that there are too few, and got none
-	short    int  // the most that one buyer asked for and was told that fewer are left
+	missing  int  // of orders answered with 202 that are not listed; only I1 reports them
+	returned int  // units that were held and are not any more; without the feed, or with stopped APIs, an upper bound
+	rejected int  // units of rejected orders, which may have been unavailable for a while
+	forgot   int  // units that may have been reserved for lost calls, and were lost by Redis, before the last refusal
+	asked    int  // wanted by callers that were admitted, or refused because nothing (or too little) was left
+	without  bool // some buyer was refused because too few were left, and got none
+	short    int  // the largest quantity that was refused because fewer were left
 	soldOut  *Call
 }
 
 func (b *book) unsold() int { return b.Stock - b.held - b.missing }
 
-// excused is how many units may be unsold in the end without anybody being at fault: those that came back, or came new, when the crowd may
-// have been gone.
+// excused returns how many units may be unsold in the end without a breach: those that were returned or added, possibly after
+// the crowd was gone.
 func (b *book) excused() int { return b.returned + b.rejected + b.forgot + b.Grown }
 
 func (c *court) books() []*book {
@@ -32,7 +32,7 @@ func (c *court) books() []*book {
 		b := &book{Item: it}
 		all, of[it.Item] = append(all, b), b
 	}
-	exact := c.feed != nil && c.h.Stops == nil // an order that was late had another unit meanwhile, which the feed does not know
+	exact := c.feed != nil && c.h.Stops == nil // a late order had another unit before, which is not in the feed
 	for _, o := range c.unique {
 		if b := of[o.Item]; b == nil {
 			continue
@@ -71,7 +71,7 @@ func (c *court) books() []*book {
 		if len(cl.ids) > 0 || cl.soldOut || cl.short {
 			before := wanted[cl.buyerItem]
 			wanted[cl.buyerItem] += cl.quantity
-			if b.Quota > 0 { // nobody may have more
+			if b.Quota > 0 { // a buyer cannot get more
 				wanted[cl.buyerItem] = min(wanted[cl.buyerItem], b.Quota)
 			}
 			b.asked += wanted[cl.buyerItem] - before
@@ -88,8 +88,8 @@ func (c *court) books() []*book {
 	return all
 }
 
-// forgotten counts, for each claim that lost an answer before the last refusal, the units that may have been reserved for it: nothing was
-// promised, so they are free again when the server forgets.
+// forgotten counts, for each claim that lost a response before the last refusal, the units that may have been reserved for it:
+// they were not promised, so they become free when the server loses its memory.
 func (c *court) forgotten(of map[string]*book) {
 	last := map[string]time.Duration{}
 	for _, call := range c.h.Calls {
@@ -119,7 +119,7 @@ func (c *court) stock() (f Finding) {
 	return f.conclude("%s of %s units sold", comma(held), comma(stock))
 }
 
-// most is how many units of the item live orders ever held at one time, by the feed.
+// most returns the maximum number of units of the item that live orders held at one time, according to the feed.
 func (c *court) most(item string) (most int) {
 	if c.feed == nil {
 		return 0
@@ -138,15 +138,15 @@ func (c *court) most(item string) (most int) {
 	return most
 }
 
-// units is I5: each unit number, 1 to the stock, belongs to at most one live order, now and at any time, and each committed order has as
-// many as it asked for.
+// units is I5: each unit number, 1 to the stock, belongs to at most one live order, now and at any time, and each committed
+// order has the quantity it asked for.
 func (c *court) units() (f Finding) {
 	stock, owner := map[string]int{}, map[unit]string{}
 	for _, it := range c.sale.Items {
 		stock[it.Item] = it.Stock
 	}
 	for _, o := range c.unique {
-		if !o.holds() || o.Status == accepted { // numbers are known from the commit on
+		if !o.holds() || o.Status == accepted { // unit numbers are known from the commit on
 			continue
 		}
 		if len(o.Units) != o.Quantity {
@@ -188,8 +188,8 @@ func (c *court) units() (f Finding) {
 	return f.conclude("%s units held, sold %s times, never to two at once", comma(f.Checked), comma(sold))
 }
 
-// balance is I6 from outside: what is free and what live orders hold is the stock. Only where nobody else is there does that stay so from
-// one look to the next.
+// balance is I6 from outside: free units and units of live orders add up to the stock. This is only stable between two reads if
+// no others buy.
 func (c *court) balance() (f Finding) {
 	switch {
 	case !c.sale.Fresh:
@@ -201,7 +201,7 @@ func (c *court) balance() (f Finding) {
 	for _, b := range c.books() {
 		f.Checked++
 		free, held = free+b.Free, held+b.held
-		if b.missing == 0 && b.Free+b.held != b.Stock { // of what is missing nobody knows where its units are
+		if b.missing == 0 && b.Free+b.held != b.Stock { // it is unknown where the units of missing orders are
 			f.breach("%s: %d free and %d held are not %d", b.Item.Item, b.Free, b.held, b.Stock)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Options say who comes, when, and at what. The zero value is not usable: PublicURLs, InternalURL, Sale and two of Buyers, Rate and
-// Duration are required.
+// Options define the crowd, its plan and its target. The zero value is not usable: PublicURLs, InternalURL, Sale and two of
+// Buyers, Rate and Duration are required.
 type Options struct {
 	PublicURLs  []string // base URLs of the public API, one per process; buyers spread over them
 	InternalURL string   // base URL of the internal API, for creating, listing and verifying
@@ -18,45 +18,45 @@ type Options struct {
 
 	Sale  string
 	Items []string // what buyers ask for, evenly; none = every item of the sale, or "item-1" when it creates the sale
-	Stock int      // units of each item; above 0 the run creates the sale and opens it, 0 = the sale is there already
-	Quota int      // units per buyer and item; 0 = 1 when the run creates the sale, else the sale's own
+	Stock int      // units of each item; above 0 the run creates the sale and opens it, 0 = the sale exists
+	Quota int      // units per buyer and item; 0 = 1 when the run creates the sale, otherwise the sale's own
 
 	Hold time.Duration // time to pay, of a sale that the run creates, in whole milliseconds; 0 = a confirmed order is final
 
-	Buyers   int           // two of Buyers, Rate and Duration; 0 = derived from the others
+	Buyers   int           // give two of Buyers, Rate and Duration; 0 = derived from the others
 	Rate     float64       // new buyers per second once the ramp is over; 0 = derived
 	Duration time.Duration // from the first to the last new buyer, the ramp included; 0 = derived
-	Ramp     time.Duration // how long arrivals climb linearly to Rate; 0 = full rate at once
+	Ramp     time.Duration // how long arrivals increase linearly to Rate; 0 = full rate at once
 
-	OrdersPerBuyer  int     // orders of each buyer, each with a key of its own; 0 = 1
+	OrdersPerBuyer  int     // orders of each buyer, each with its own key; 0 = 1
 	QuantityMax     int     // units of an order, evenly 1..QuantityMax; 0 = 1
 	DuplicateClicks float64 // share of orders clicked twice: every other one with the same key, the rest with a different one; 0..1
-	HangUps         float64 // share of orders whose first click cuts its connection after sending; asked again after the wave; 0..1
+	HangUps         float64 // share of orders whose first click cuts its connection after sending; retried after the wave; 0..1
 	Keyless         float64 // share of buyers who send no Idempotency-Key, which needs a quota of 1; 0..1
-	Fates           Fates   // what they do with their orders
+	Fates           Fates   // what buyers do with their orders
 	Seed            uint64  // the same seed and options give the same plan; 0 is a seed like any other
 
-	Limit     int           // orders of a user that the rules admit within any Window, for the judge alone; 0 = not judged
+	Limit     int           // orders of a user that the rules admit within any Window, used by the judge only; 0 = not judged
 	Window    time.Duration // of Limit; 0 = 1 min
-	ClockSkew time.Duration // every call to the public API says in its Date that the caller's clock is off by so much; 0 = no Date
+	ClockSkew time.Duration // every call to the public API has a Date that is off by this much; 0 = no Date
 
-	Shared  bool          // others buy, too, of the sale that the run creates: their orders are not this crowd's
-	Faults  bool          // somebody breaks the server meanwhile: it may forget counters, and units may take any time to come back
-	Stopped func() []Stop // asked once, after the drain, for the APIs that recoveries did without; nil = there were none
+	Shared  bool          // others also buy from the sale that the run creates: their orders are not this crowd's
+	Faults  bool          // faults are injected during the run: the server may lose counters, and units may take any time to return
+	Stopped func() []Stop // called once, after the drain; returns the stops of APIs that recoveries went on without; nil = none
 
-	Connections    int           // sockets at the public API at most, those of followers included; 0 = 2,000
+	Connections    int           // maximum sockets at the public API, including those of followers; 0 = 2,000
 	Followers      int           // orders followed at once, each over one socket; 0 = 256, at most half of Connections
 	RequestTimeout time.Duration // after which an answer is lost; 0 = 10 s
-	Attempts       int           // of one click during the wave while its answers are lost; 0 = 5
+	Attempts       int           // maximum tries per click during the wave after lost responses; 0 = 5
 	RetryWait      time.Duration // before the first repeat, doubled for each further one; Retry-After wins; 0 = 100 ms
 	Impatient      bool          // buyers repeat after RetryWait, whatever Retry-After says
 	DrainTimeout   time.Duration // how long after the wave orders may take to be confirmed, paid or expired and queues to empty, which takes Asynq two minutes after a worker was killed; 0 = 3 min
 
-	Opening func()                                         // called before a sale that the run creates is opened; nil = nobody asks
-	Refused func(answer *http.Response, body []byte) error // makes an error of what the internal API says instead of doing something; nil = it is quoted
+	Opening func()                                         // called before a sale that the run creates is opened; nil = not called
+	Refused func(answer *http.Response, body []byte) error // makes the error for a refusal by the internal API; nil = the response is quoted
 
-	HistoryFile string    // JSON lines of everything seen, overwritten; "" = none
-	Progress    io.Writer // one line a second while it runs; nil = none
+	HistoryFile string    // JSON lines of the history, overwritten; "" = none
+	Progress    io.Writer // gets one line per second during the run; nil = none
 }
 
 func (o Options) withDefaults() Options {
@@ -97,7 +97,7 @@ func orDefault[T int | time.Duration](v, otherwise T) T {
 	return v
 }
 
-// validate judges what the caller gave, before any default, and names every wrong option at once.
+// validate checks the options before defaults are applied, and reports all invalid ones at once.
 func (o Options) validate() error {
 	var errs []error
 	wrong := func(option, format string, args ...any) {

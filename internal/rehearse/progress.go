@@ -11,7 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// tally is what the progress line shows while a run lasts; the report counts from the history. Safe for concurrent use.
+// tally is the counters of the progress line; the report counts from the history. Safe for concurrent use.
 type tally struct{ sent, admitted, refused, lost, inFlight, confirmed atomic.Int64 }
 
 func (t *tally) begin(c Call) {
@@ -31,7 +31,7 @@ func (t *tally) end(c Call) {
 	}
 }
 
-// line is the state at a moment; due is how many calls should have gone out.
+// line formats the state at a time; due is how many calls should have been sent.
 func (t *tally) line(at time.Duration, due int) string {
 	n := func(v int64) string { return humanize.Comma(v) }
 	return fmt.Sprintf("%4ds  planned %9s  sent %9s  admitted %9s  refused %9s  lost %6s  in flight %6s  confirmed %9s\n",
@@ -39,7 +39,7 @@ func (t *tally) line(at time.Duration, due int) string {
 		n(t.inFlight.Load()), n(t.confirmed.Load()))
 }
 
-// report writes a line each second, and a last one when ctx ends. A writer that fails is no reason to end a run.
+// report writes a line each second, and a last one when ctx ends. Write errors are ignored.
 func (c *crowd) report(ctx context.Context, w io.Writer, clicks []click) {
 	show := func() {
 		at := time.Since(c.start)

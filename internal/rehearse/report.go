@@ -9,7 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Report is what a run came to: speed and truth. It marshals to JSON.
+// Report is the result of a run: performance and correctness. It marshals to JSON.
 type Report struct {
 	Sale          string         `json:"sale"`
 	Run           string         `json:"run"` // prefix of its buyers
@@ -21,10 +21,10 @@ type Report struct {
 	Wave          Ms             `json:"wave_ms"`   // from the first to the last planned call
 	Planned       int            `json:"planned"`   // calls; each of these and of Reordered ends admitted, replayed, refused or unknown
 	Reordered     int            `json:"reordered"` // calls of buyers who had cancelled
-	Sent          int            `json:"sent"`      // of them
-	Attempts      int            `json:"attempts"`  // repeats of lost answers included
+	Sent          int            `json:"sent"`      // of the planned calls
+	Attempts      int            `json:"attempts"`  // including retries after lost responses
 	Admitted      int            `json:"admitted"`  // orders
-	Replayed      int            `json:"replayed"`  // calls answered with an order that another call has, too
+	Replayed      int            `json:"replayed"`  // calls answered with an order that another call also got
 	Refused       map[string]int `json:"refused"`   // calls, by reason
 	Lost          map[string]int `json:"lost"`      // attempts without a definite answer, by reason
 	Unknown       int            `json:"unknown"`   // calls that never got a definite answer; the list resolved them
@@ -33,41 +33,41 @@ type Report struct {
 	ConfirmedPS   float64        `json:"confirmed_per_second"` // persisted: from the start until the last one was seen
 	AdmittedPeak  int            `json:"admitted_peak"`        // in the busiest second
 	ConfirmedPeak int            `json:"confirmed_peak"`       // in the busiest second
-	Answers       Quantiles      `json:"answers"`              // from the planned moment to the definite answer, those who hung up left out
+	Answers       Quantiles      `json:"answers"`              // from the planned time to the definite answer, without calls that hung up
 	Confirm       Quantiles      `json:"time_to_confirmed"`    // from the 202 until the buyer saw it
-	Lag           Quantiles      `json:"lag"`                  // of the generator: sent after the planned moment
+	Lag           Quantiles      `json:"lag"`                  // of the generator: delay of sending after the planned time
 	Ends          Ends           `json:"ends"`
 	Findings      []Finding      `json:"findings"`
-	Notes         []string       `json:"notes,omitempty"` // what a reader of the figures must know
+	Notes         []string       `json:"notes,omitempty"` // what a reader of the numbers must know
 
 	History  *History `json:"-"` // what was judged
 	Evidence Evidence `json:"-"`
 }
 
-// Ends are what became of orders, by the list and the feed, of everybody who was at the sale.
+// Ends count how orders of all buyers ended, according to the list and the feed.
 type Ends struct {
 	Paid      int       `json:"paid"`
 	Cancelled int       `json:"cancelled"`
 	Expired   int       `json:"expired"`
 	Rejected  int       `json:"rejected"`
-	Waiting   int       `json:"waiting"`  // for a payment, or final without one
+	Waiting   int       `json:"waiting"`  // waiting for payment, or final without one
 	Resold    int       `json:"resold"`   // units that had been returned
-	Captured  int       `json:"captured"` // payments of this crowd that were answered
-	Refunds   int       `json:"refunds"`  // of them
-	Repeats   int       `json:"repeats"`  // of payments and cancels whose answers were lost
-	Unheard   int       `json:"unheard"`  // payments and cancels that were never answered
+	Captured  int       `json:"captured"` // answered payments of this crowd
+	Refunds   int       `json:"refunds"`  // of these
+	Repeats   int       `json:"repeats"`  // of payments and cancellations whose responses were lost
+	Unheard   int       `json:"unheard"`  // payments and cancellations that were never answered
 	Captures  Quantiles `json:"captures"` // from a payment's first sending to its answer
 }
 
 // Ms is a duration that marshals as milliseconds.
 type Ms time.Duration
 
-// MarshalJSON keeps microseconds.
+// MarshalJSON rounds to microseconds.
 func (m Ms) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(time.Duration(m).Microseconds()) / 1000)
 }
 
-// Quantiles sum up a histogram.
+// Quantiles summarize a histogram.
 type Quantiles struct {
 	N    int64 `json:"n"`
 	P50  Ms    `json:"p50_ms"`
@@ -76,14 +76,14 @@ type Quantiles struct {
 	Max  Ms    `json:"max_ms"`
 }
 
-// behind is the lag at the 99th percentile above which the generator, not the server, shapes the crowd.
+// behind is the 99th percentile of the lag above which the generator, not the server, limits the crowd.
 const behind = 50 * time.Millisecond
 
 // indispensable are the invariants without which a run proves nothing.
 var indispensable = []string{"I1", "I6", "I17", "I20"}
 
-// OK tells whether the crowd came as planned, its orders could be listed and its sale verified, and no judged
-// invariant is broken.
+// OK reports whether the crowd was sent as planned, its orders could be listed and its sale verified, and no judged invariant
+// is broken.
 func (r *Report) OK() bool {
 	needed := 0
 	for _, f := range r.Findings {
@@ -174,7 +174,7 @@ func newReport(o Options, h *History, e Evidence, findings []Finding) *Report {
 	return r
 }
 
-// endsOf counts what became of orders and payments.
+// endsOf counts the ends of orders and payments.
 func endsOf(h *History, e Evidence) (n Ends) {
 	status := map[string]int{}
 	for _, o := range e.Orders {
@@ -238,7 +238,7 @@ func (p *pace) add(at time.Duration) {
 	p.n, p.peak, p.last = p.n+1, max(p.peak, p.seconds[second]), max(p.last, at)
 }
 
-// rate is per second, from the start of the run to the last event.
+// rate returns events per second, from the start of the run to the last event.
 func (p *pace) rate() float64 {
 	if p.last <= 0 {
 		return 0

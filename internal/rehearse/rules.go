@@ -1,7 +1,7 @@
 package rehearse
 
-// OpenRules are admission rules for a server under test: the whole crowd may come from one address, and a user may order as often as a
-// judge with Options.Limit 100 allows.
+// OpenRules are admission rules for a server under test: the whole crowd may share one address, and a user may order as often
+// as a judge with Options.Limit 100 permits.
 const OpenRules = `version: 1
 rules:
   - name: orders

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Run sends the crowd, waits until its orders have settled, and judges. The report is there whenever the wave ran, also beside an
-// error (the history file, or an internal API that would not list or verify); then what needs the missing part is not judged.
-// When ctx ends there is no report.
+// Run sends the crowd, waits until its orders have settled, and judges. It returns a report whenever the wave ran, even
+// together with an error (of the history file, or of an internal API that did not list or verify); invariants that need the
+// missing part are then not judged. When ctx ends there is no report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -67,18 +67,18 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return newReport(o, h, found, Judge(h, found)), errors.Join(fileErr, err)
 }
 
-// patience is for a machine that is busy starting what it needs.
+// patience is how long requests are retried while the servers are still starting.
 const patience = 30 * time.Second
 
-// prepare creates and opens the sale if that was asked for, and reads it.
+// prepare creates and opens the sale if requested, and reads it.
 func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 	var targets []*internal
-	if o.Stock > 0 { // else it is as the crowd finds it: before the sale opens, or with a process that is away
+	if o.Stock > 0 { // otherwise the sale is used as it is: not open yet, or with a process that is down
 		for _, base := range o.PublicURLs {
 			targets = append(targets, newInternal(Options{InternalURL: base, Sale: o.Sale, RequestTimeout: o.RequestTimeout}, api.rt))
 		}
 	}
-	for i, target := range targets { // before there is a sale that would be left behind
+	for i, target := range targets { // before a sale is created that would be left behind
 		if code, err := target.insist(ctx, http.MethodGet, target.sale, nil, nil); err != nil && code != http.StatusNotFound {
 			return Sale{}, fmt.Errorf("asking --target %s: %w", o.PublicURLs[i], err)
 		}
@@ -112,7 +112,7 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 	return sale, nil
 }
 
-// awaitOpen waits until a process knows that the sale is open: it learns of it in its own time.
+// awaitOpen waits until a process reports the sale as open: each process learns of it with a delay.
 func awaitOpen(ctx context.Context, api *internal) error {
 	for until := time.Now().Add(patience); ; {
 		sale, err := api.read(ctx)
@@ -131,7 +131,7 @@ func awaitOpen(ctx context.Context, api *internal) error {
 	}
 }
 
-// sendCrowd runs the wave, asks again for what stayed open, and follows every order; over is when the crowd had asked its last.
+// sendCrowd runs the wave, retries calls whose outcome is open, and follows every order; over is when the last call ended.
 func sendCrowd(ctx context.Context, o Options, head Head, rec *recorder, clicks []click) (over time.Time, err error) {
 	buying, looking := newTransport(o.Connections-o.Followers, len(o.PublicURLs)), newTransport(o.Followers, len(o.PublicURLs))
 	paying := newTransport(payers, 1)
@@ -161,7 +161,7 @@ func sendCrowd(ctx context.Context, o Options, head Head, rec *recorder, clicks 
 		followAll(o.Followers, c.follow, func(p *placed) { c.followOne(following, watchers, p) })
 	})
 	c.send(following, clicks)
-	asking, enough := context.WithTimeout(following, o.DrainTimeout) // a server that is gone for good must not hold the verdict back
+	asking, enough := context.WithTimeout(following, o.DrainTimeout) // a server that is gone for good must not delay the verdict
 	defer enough()
 	c.resolve(asking)
 	over = time.Now()
@@ -190,7 +190,8 @@ func publics(o Options, rt http.RoundTripper) ([]*public, error) {
 	return all, nil
 }
 
-// newPrefix sets this crowd's buyers apart from all others, also from those of an earlier run with the same seed.
+// newPrefix returns a prefix that distinguishes this crowd's buyers from all others, including those of an earlier run with the
+// same seed.
 func newPrefix() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -24,37 +24,37 @@ const (
 	rejected  = "rejected"
 )
 
-// Order is one order as the internal list shows it.
+// Order is one order in the internal list.
 type Order struct {
 	OrderID     string    `json:"order_id"`
 	Status      string    `json:"status"`
 	Item        string    `json:"item"`
-	Buyer       string    `json:"user"` // "" = not named
+	Buyer       string    `json:"user"` // "" = anonymous
 	Quantity    int       `json:"quantity"`
 	Units       []int     `json:"units"`
 	Reason      string    `json:"reason"`
 	AcceptedAt  time.Time `json:"accepted_at"`
 	ConfirmedAt time.Time `json:"confirmed_at"`
-	PayBefore   time.Time `json:"pay_before"` // zero = there is nothing to pay in time
+	PayBefore   time.Time `json:"pay_before"` // zero = no time to pay
 }
 
-// holds tells whether the order owns units.
+// holds reports whether the order owns units.
 func (o *Order) holds() bool { return holds(o.Status) }
 
-// of tells whether the order is of the crowd with this prefix, or must be because nobody else was there.
+// of reports whether the order belongs to the crowd with this prefix, or must belong to it because nobody else could order.
 func (o *Order) of(prefix string, sale Sale) bool {
 	return sale.Fresh || strings.HasPrefix(o.Buyer, prefix)
 }
 
-// Sale is what the judge must know of the sale.
+// Sale is what the judge needs to know of the sale.
 type Sale struct {
 	Sale     string    `json:"sale"`
 	State    string    `json:"state"`
 	StartsAt time.Time `json:"starts_at"`
 	EndsAt   time.Time `json:"ends_at"`
-	Now      time.Time `json:"now"` // of the server's clock, when this was read
+	Now      time.Time `json:"now"` // the server's clock, when this was read
 	Items    []Item    `json:"items"`
-	Fresh    bool      `json:"-"` // nobody but this crowd ever saw it
+	Fresh    bool      `json:"-"` // created by this run, and used by this crowd only
 }
 
 // Item is one item of a sale.
@@ -63,16 +63,16 @@ type Item struct {
 	Stock int    `json:"stock"`
 	Free  int    `json:"free"`
 	Quota int    `json:"-"` // units per buyer; 0 = unknown
-	Grown int    `json:"-"` // units of Stock that were added while the crowd was there
+	Grown int    `json:"-"` // units of Stock that were added during the run
 }
 
-// internal speaks to the internal API. Safe for concurrent use.
+// internal calls the internal API. Safe for concurrent use.
 type internal struct {
 	rt          http.RoundTripper
 	base, token string
 	sale        string // path of the sale
 	wait        time.Duration
-	refused     func(*http.Response, []byte) error // nil: what it said
+	refused     func(*http.Response, []byte) error // nil: the response is quoted
 }
 
 func newInternal(o Options, rt http.RoundTripper) *internal {
@@ -95,13 +95,13 @@ func (i *internal) create(ctx context.Context, o Options) (fresh bool, err error
 		HoldMs   int64     `json:"hold_ms"`
 		Items    []item    `json:"items"`
 	}{
-		StartsAt: now.Add(-time.Minute), // a minute for clocks that differ
+		StartsAt: now.Add(-time.Minute), // a minute, because clocks may differ
 		EndsAt:   now.Add(o.Duration + o.DrainTimeout + time.Hour), HoldMs: o.Hold.Milliseconds(),
 	}
 	for _, name := range o.Items {
 		sale.Items = append(sale.Items, item{name, o.Stock, o.Quota})
 	}
-	// Asked before, for who must put it twice learns nothing from the second answer.
+	// Check whether the sale exists before the PUT: after a repeated PUT the response would not show it.
 	if code, err := i.insist(ctx, http.MethodGet, i.sale, nil, nil); code == http.StatusNotFound {
 		fresh = true
 	} else if err != nil {
@@ -121,7 +121,7 @@ func (i *internal) read(ctx context.Context) (s Sale, err error) {
 	return s, i.get(ctx, i.sale, &s)
 }
 
-// insist is do, again and again where the API cannot do it at the moment.
+// insist is do with retries while the API is unavailable.
 func (i *internal) insist(ctx context.Context, method, path string, in, out any) (code int, err error) {
 	for until := time.Now().Add(patience); ; {
 		code, err = i.do(ctx, method, path, in, out)
@@ -140,7 +140,7 @@ func (i *internal) orders(ctx context.Context) ([]Order, error) {
 	return list[Order](ctx, i, i.sale+"/orders")
 }
 
-// quotas reads how many units of each item a buyer may have.
+// quotas reads the quota per buyer of each item.
 func (i *internal) quotas(ctx context.Context, sale string) (map[string]int, error) {
 	type definition struct {
 		Sale  string `json:"sale"`
@@ -162,7 +162,7 @@ func (i *internal) quotas(ctx context.Context, sale string) (map[string]int, err
 	return quotas, err
 }
 
-// list reads a list to its end; never nil without an error.
+// list reads all pages of a list; never nil without an error.
 func list[T any](ctx context.Context, i *internal, path string) ([]T, error) {
 	all, cursor := []T{}, ""
 	for {
@@ -213,7 +213,7 @@ func (i *internal) do(ctx context.Context, method, path string, in, out any) (in
 	}
 	defer res.Body.Close()
 	if res.StatusCode/100 != 2 {
-		said, _ := io.ReadAll(io.LimitReader(res.Body, maxBody)) // what little of it came still helps
+		said, _ := io.ReadAll(io.LimitReader(res.Body, maxBody)) // even a partial body helps
 		if i.refused != nil {
 			return res.StatusCode, fmt.Errorf("%w: %w", ErrAPI, i.refused(res, said))
 		}
@@ -224,11 +224,11 @@ func (i *internal) do(ctx context.Context, method, path string, in, out any) (in
 			return res.StatusCode, fmt.Errorf("%w: %s %s: %w", ErrAPI, method, path, err)
 		}
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxBody)) // so that the connection is used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxBody)) // so that the connection can be reused
 	return res.StatusCode, nil
 }
 
-// request is ready to be sent; done ends its time.
+// request returns a request that is ready to send; done releases its context.
 func (i *internal) request(ctx context.Context, method, path string, in any) (req *http.Request, done context.CancelFunc, err error) {
 	var body io.Reader = http.NoBody
 	if in != nil {
@@ -243,7 +243,7 @@ func (i *internal) request(ctx context.Context, method, path string, in any) (re
 		done()
 		return nil, nil, fmt.Errorf("rehearse: %s %s: %w", method, path, err)
 	}
-	req.GetBody = nil // else the transport repeats a call behind the history's back
+	req.GetBody = nil // otherwise the transport may repeat a call that the history would not have
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// wave is the arrival curve: the rate climbs linearly from 0 during the ramp and stays.
+// wave is the arrival curve: the rate increases linearly from 0 during the ramp and then stays constant.
 type wave struct {
 	rate float64 // arrivals per second
 	ramp time.Duration
 }
 
-// arrivedBy is how many have arrived by t, a real number.
+// arrivedBy returns how many have arrived by t, as a real number.
 func (w wave) arrivedBy(t time.Duration) float64 {
 	s, ramp := max(t.Seconds(), 0), w.ramp.Seconds()
 	if s < ramp {
@@ -39,16 +39,16 @@ type click struct {
 	at       time.Duration // since the start of the run
 	buyer    int
 	order    int  // which order of the buyer, from 0
-	second   bool // a double click that made a key of its own
+	second   bool // a double click with a separate key
 	again    bool // a double click
 	item     int  // index into Options.Items
 	quantity int
-	hangUp   time.Duration // after sending; below 0 = the buyer waits for the answer
+	hangUp   time.Duration // delay after sending; below 0 = the buyer waits for the response
 	keyless  bool          // the buyer sends no Idempotency-Key
-	fate     fate          // of the order that the key is given
+	fate     fate          // of the order that the key gets
 }
 
-// key is the Idempotency-Key of the click; buyer carries the run's prefix, so keys of two runs differ.
+// key returns the Idempotency-Key of the click; buyer has the run's prefix, so keys of two runs differ.
 func (c click) key(buyer string) string {
 	if c.keyless {
 		return ""
@@ -60,13 +60,13 @@ func (c click) key(buyer string) string {
 	return k
 }
 
-// plan fixes every call of the run, in order of time, from the options alone (defaults filled in). Buyer i arrives somewhere within the
-// i-th arrival of the curve: as uneven as a crowd within an arrival, exact over the whole.
+// plan computes every call of the run, sorted by time, from the options alone (with defaults applied). Buyer i arrives at a
+// random time within the i-th arrival of the curve: single arrivals are uneven, the total is exact.
 func plan(o Options) []click {
 	var (
 		w      = wave{rate: o.Rate, ramp: o.Ramp}
 		r      = rand.New(rand.NewPCG(o.Seed, 0x7469646567617465))
-		fates  = rand.New(rand.NewPCG(o.Seed, 0x6661746566617465)) // apart, so that fates leave the calls as they are
+		fates  = rand.New(rand.NewPCG(o.Seed, 0x6661746566617465)) // a separate source, so that fates do not change the calls
 		clicks = make([]click, 0, int(float64(o.Buyers*o.OrdersPerBuyer)*(1+o.DuplicateClicks))+1)
 		second bool
 	)

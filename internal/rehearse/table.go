@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// tableWidth is what a line of the table is cut to; the JSON has everything.
+// tableWidth is the maximum length of a line; the JSON has everything.
 const tableWidth = 118
 
-// WriteTable writes speed and truth in one table.
+// WriteTable writes performance and correctness in one table.
 func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	row := func(name, value, format string, args ...any) {
@@ -65,7 +65,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return err
 }
 
-// reasons lists counts by reason, the most frequent first.
+// reasons formats counts by reason, the most frequent first.
 func reasons(n map[string]int) string {
 	words := slices.SortedFunc(maps.Keys(n), func(a, b string) int {
 		if n[a] != n[b] {
@@ -86,7 +86,7 @@ func sum(n map[string]int) (total int) {
 	return total
 }
 
-// short writes a duration with three significant digits.
+// short formats a duration with three significant digits.
 func short(m Ms) string {
 	v, unit := float64(time.Duration(m).Microseconds())/1000, "ms"
 	if v >= 1000 {
@@ -108,7 +108,7 @@ func plural(n int, one, many string) string {
 	return comma(n) + " " + many
 }
 
-// clip cuts a line by characters.
+// clip shortens a line to tableWidth characters.
 func clip(s string) string {
 	s = strings.TrimRight(s, " ")
 	if utf8.RuneCountInString(s) <= tableWidth {
