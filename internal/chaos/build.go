@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// build compiles the programs into dir, with their failpoints and with a clock that CLOCK_SHIFT, whole seconds, sets wrong.
+// build compiles the programs into dir, with failpoints and with a clock that CLOCK_SHIFT, in whole seconds, shifts.
 func build(ctx context.Context, dir string) error {
 	overlay, err := shiftedClock(ctx, dir)
 	if err != nil {
@@ -26,8 +26,8 @@ func build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// shiftedClock writes an overlay for the compiler in which time.Now is off by what the environment says. So no code of the product has
-// to know of clocks that are wrong. Only the wall clock is off, as on a real machine; the monotonic one goes on.
+// shiftedClock writes an overlay for the compiler in which time.Now is shifted by CLOCK_SHIFT, so that the product's code needs
+// no support for wrong clocks. Only the wall clock is shifted, as on a real machine; the monotonic one is not.
 func shiftedClock(ctx context.Context, dir string) (overlay string, err error) {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -60,7 +60,7 @@ func shiftedClock(ctx context.Context, dir string) (overlay string, err error) {
 	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
-// clockShift cannot use what imports the package time.
+// clockShift must not use packages that import time.
 const clockShift = `
 var clockShift = func() (seconds int64) {
 	text, _ := syscall.Getenv("CLOCK_SHIFT")

@@ -29,10 +29,10 @@ const (
 	space = "tidegate" // namespace of keys and queues
 )
 
-// needs is what faults want of the cluster that they are injected into.
+// needs is what faults require of the cluster.
 type needs uint8
 
-// What there is to want. Without any of them a cluster has a Redis of its own with appendfsync everysec, and shares its Postgres.
+// Requirements. Without any a cluster has its own Redis with appendfsync everysec, and shares its Postgres.
 const (
 	redisAlone      needs = 1 << iota // a Redis that may be killed and started again
 	redisProxied                      // a proxy in front of Redis
@@ -44,14 +44,14 @@ const (
 	postgresClock                     // and whose clock can be set
 )
 
-// with is what both want, or false when no cluster is both.
+// with returns what both require, or false when no cluster can have both.
 func (n needs) with(m needs) (needs, bool) {
 	both := n | m
 	is := func(all needs) bool { return both&all == all }
 	return both, !is(everysec|always) && (both&sentinels == 0 || both&(redisAlone|redisProxied|everysec|always) == 0)
 }
 
-// cluster is two APIs and two workers as processes, over servers of their own. Its methods are for the goroutine of the test.
+// cluster is two APIs and two workers as processes, with their own servers. Its methods are for the goroutine of the test.
 type cluster struct {
 	t      testing.TB
 	ctx    context.Context
@@ -65,14 +65,14 @@ type cluster struct {
 	postgres      *testenv.PostgresServer
 	redisProxy    *proxy
 	postgresProxy *proxy
-	pool          *pgxpool.Pool // straight to Postgres
+	pool          *pgxpool.Pool // connected to Postgres directly
 
 	apis, workers    []*node
 	public, internal []string // base URLs of the APIs
 
 	rate      int // of buyers
 	drainTime time.Duration
-	healing   sync.WaitGroup // faults that are going to heal by themselves
+	healing   sync.WaitGroup // faults that are not healed yet
 
 	steps    steps
 	leaders  leaders
@@ -80,11 +80,11 @@ type cluster struct {
 	answers  answers
 	late     late
 	lost     time.Time // when Redis last lost memory
-	written  int64     // by Redis, a second before its end
+	written  int64     // Redis' memory, a second before its end
 	snapshot []byte
 }
 
-// newCluster starts servers and programs, which end with the test, and waits until all are ready.
+// newCluster starts servers and programs, which stop when the test ends, and waits until all are ready.
 func newCluster(t testing.TB, bin, dir string, want needs) *cluster {
 	t.Helper()
 	c := &cluster{t: t, ctx: context.WithoutCancel(t.Context()), dir: dir, bin: bin, token: rand.Text()}
@@ -110,7 +110,7 @@ func newCluster(t testing.TB, bin, dir string, want needs) *cluster {
 	return c
 }
 
-// startServers returns the URLs for the product.
+// startServers starts the servers and returns their URLs for the product.
 func (c *cluster) startServers(want needs) (redisURL, databaseURL string) {
 	switch {
 	case want&sentinels != 0:
@@ -146,7 +146,7 @@ func (c *cluster) startServers(want needs) (redisURL, databaseURL string) {
 	return redisURL, databaseURL
 }
 
-// proxied puts a proxy in front of a server.
+// proxied starts a proxy for a server, and returns the server's URL through it.
 func (c *cluster) proxied(server string) (*proxy, string) {
 	u, err := url.Parse(server)
 	c.must(err)
@@ -165,7 +165,7 @@ func (c *cluster) start(program string, i int, probes string, env ...string) *no
 	return n
 }
 
-// ready waits until all processes are.
+// ready waits until all processes are ready.
 func (c *cluster) ready(within time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.ctx, within)
 	defer cancel()
@@ -179,7 +179,7 @@ func (c *cluster) ready(within time.Duration) error {
 
 func (c *cluster) nodes() []*node { return append(append([]*node{}, c.apis...), c.workers...) }
 
-// rdb is a client of the Redis that is the master now; the caller closes it.
+// rdb returns a client of the current Redis master; the caller closes it.
 func (c *cluster) rdb() *redis.Client {
 	addr := ""
 	if c.sentinel != nil {
@@ -199,7 +199,8 @@ func (c *cluster) must(err error) {
 
 func freeAddr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(testenv.FreePort())) }
 
-// late is which recoveries had to do without an API that stood still: what that had promised may come too late. Safe for concurrent use.
+// late records when an API was stopped while a sale was being recovered: orders that it had accepted may be delivered too late.
+// Safe for concurrent use.
 type late struct {
 	mu     sync.Mutex
 	losses []time.Time     // of Redis' memory, guarded by mu
@@ -218,12 +219,12 @@ func (l *late) stop(s rehearse.Stop) {
 	l.stops = append(l.stops, s)
 }
 
-// leftOut is how long an API stands still before a recovery may do without it: the others wait six seconds for its heartbeat, which came
-// half a second before it stopped, and may take a second when it goes on.
+// leftOut is how long an API is stopped before a recovery may go on without it: the other processes wait six seconds for its
+// heartbeat, whose last one was up to half a second before the stop, and resuming may take a second.
 const leftOut = 4 * time.Second
 
-// all are the stops that a recovery may have done without: they were long enough, and came while a sale was lost, or being rebuilt. Stops
-// that follow each other at once are one.
+// all returns the stops that a recovery may have ignored: they were long enough, and overlapped with a loss or a recovery.
+// Consecutive stops are merged.
 func (l *late) all() (long []rehearse.Stop) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

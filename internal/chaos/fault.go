@@ -12,14 +12,14 @@ import (
 type fault struct {
 	name  string
 	needs needs
-	takes takes // which copy of an order it takes
+	takes takes // which copy of an order it destroys
 
-	// draw chooses the parameters. They are all that differs between two injections.
+	// draw chooses the parameters, the only difference between two injections.
 	draw func(r *rand.Rand) params
 	// prepare runs params.Before ahead of inject; nil: nothing to prepare.
 	prepare func(c *cluster) error
 	inject  func(ctx context.Context, c *cluster, p params) error
-	// heal runs params.For after inject, on a goroutine of its own; nil: there is nothing to heal.
+	// heal runs params.For after inject, in its own goroutine; nil: nothing to heal.
 	heal func(c *cluster, p params)
 }
 
@@ -33,15 +33,15 @@ const (
 	redises takes = "Redis'"
 )
 
-// params are what the seed decides of a fault. Zero means that the fault has no such parameter.
+// params are the parameters of a fault, drawn from the seed. Zero means that the fault has no such parameter.
 type params struct {
 	Target    int           `json:"target,omitempty"` // which API or worker, from 1
 	Failpoint string        `json:"failpoint,omitempty"`
-	Hit       int           `json:"hit,omitempty"`  // at which the process dies there
+	Hit       int           `json:"hit,omitempty"`  // number of the hit that kills the process
 	Step      string        `json:"step,omitempty"` // of a recovery, at which its leader stops
 	For       time.Duration `json:"for_ns,omitempty"`
-	Clock     time.Duration `json:"clock_ns,omitempty"`  // by which it is wrong
-	Before    time.Duration `json:"before_ns,omitempty"` // how much older the state is that the fault goes back to
+	Clock     time.Duration `json:"clock_ns,omitempty"`  // shift of the clock
+	Before    time.Duration `json:"before_ns,omitempty"` // age of the state that the fault restores
 }
 
 func (p params) String() string {
@@ -67,7 +67,7 @@ func (p params) String() string {
 	return strings.Join(parts, " ")
 }
 
-// failpoint is name:hit, or nothing.
+// failpoint returns name:hit, or "".
 func (p params) failpoint() string {
 	if p.Failpoint == "" {
 		return ""
@@ -75,7 +75,7 @@ func (p params) failpoint() string {
 	return fmt.Sprintf("%s:%d", p.Failpoint, p.Hit)
 }
 
-// between draws a time, to the millisecond.
+// between draws a duration, to the millisecond.
 func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64((to-from)/time.Millisecond)+1))*time.Millisecond
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-// faults are all the ways to break a cluster. A new one is a line here; plans take it up by themselves.
+// faults is the table of all faults. Plans draw from it, so a new fault only needs an entry here.
 var faults = []fault{
 	// Processes.
 	{name: "kill-api", takes: anAPI, draw: away, inject: func(_ context.Context, c *cluster, p params) error {
@@ -32,7 +32,7 @@ var faults = []fault{
 	{name: "freeze-all-workers", draw: lasting(500*time.Millisecond, 2*time.Second), inject: freezeWorkers, heal: thawWorkers},
 	{name: "freeze-api", draw: lasting(500*time.Millisecond, 5*time.Second), inject: freezeAPI, heal: thawAPI},
 
-	// Redis with its memory. With everysec what was written while the disk is busy waits in the process, and dies with it.
+	// Redis keeps its memory. With everysec, writes that wait for a busy disk are in the process only, and are lost with it.
 	{name: "kill-redis-everysec", needs: redisAlone | everysec, takes: redises, inject: func(_ context.Context, c *cluster, _ params) error {
 		c.redis.Restart()
 		return nil
@@ -50,7 +50,7 @@ var faults = []fault{
 		heal:   func(c *cluster, _ params) { c.redisProxy.Hear() },
 	},
 
-	// Redis without it.
+	// Redis loses its memory.
 	{name: "flushall", takes: redises, inject: flush},
 	{name: "flush-decisions", takes: redises, inject: func(ctx context.Context, c *cluster, _ params) error { return c.forget(ctx, ofDecisions) }},
 	{name: "flushall-frozen-api-short", takes: redises, draw: lasting(200*time.Millisecond, 800*time.Millisecond), inject: flushFrozen, heal: thawAPI},
@@ -58,7 +58,7 @@ var faults = []fault{
 	{name: "freeze-leader", takes: redises, draw: atStep, inject: freezeLeader},
 	{name: "leader-loses-lock", takes: redises, draw: func(r *rand.Rand) params {
 		p := atStep(r)
-		if r.IntN(2) == 0 { // it goes on in the middle of what the next leader does, rather than after it
+		if r.IntN(2) == 0 { // it resumes in the middle of the next leader's work, rather than after it
 			p.For = between(r, 100*time.Millisecond, time.Second)
 		}
 		return p
@@ -128,7 +128,7 @@ var faults = []fault{
 	}},
 }
 
-// double takes both copies of uncommitted orders at once, of which there are some, for nobody has committed any for a while. It is in no
+// double destroys both copies of uncommitted orders at once. Workers are frozen first, so that there are some. It is in no
 // other plan.
 var double = fault{name: "double", draw: away, inject: func(ctx context.Context, c *cluster, p params) error {
 	if err := freezeWorkers(ctx, c, params{For: time.Second}); err != nil {
@@ -141,7 +141,7 @@ var double = fault{name: "double", draw: away, inject: func(ctx context.Context,
 	return flush(ctx, c, p)
 }, heal: thawWorkers}
 
-// errNothingThere says that a fault found nothing to break, for instance a process that is dead already.
+// errNothingThere is returned by a fault that found nothing to break, for instance a process that is already dead.
 var errNothingThere = errors.New("nothing there to break")
 
 func done(is bool) error {
@@ -154,7 +154,7 @@ func done(is bool) error {
 func (c *cluster) api(p params) *node    { return c.apis[p.Target-1] }
 func (c *cluster) worker(p params) *node { return c.workers[p.Target-1] }
 
-// away draws a process that is killed and how long it stays away.
+// away draws a process to kill and how long it stays down.
 func away(r *rand.Rand) params {
 	return params{Target: one(r), For: between(r, restartAfter, 2*time.Second)}
 }
@@ -164,8 +164,8 @@ func at(failpoint string, hits int) func(*rand.Rand) params {
 	return func(r *rand.Rand) params { return params{Target: one(r), Failpoint: failpoint, Hit: 1 + r.IntN(hits)} }
 }
 
-// offBy draws a process whose clock is wrong from then on: also while everything drains, or tasks that Asynq put off by that clock would
-// be due in an hour only.
+// offBy draws a process whose clock is wrong from then on, also while everything drains: otherwise tasks that Asynq postponed
+// by that clock would only be due in an hour.
 func offBy(d time.Duration) func(*rand.Rand) params {
 	return func(r *rand.Rand) params { return params{Target: one(r), Clock: d * time.Duration(2*r.IntN(2)-1)} }
 }
@@ -175,12 +175,12 @@ func lasting(from, to time.Duration) func(*rand.Rand) params {
 	return func(r *rand.Rand) params { return params{Target: one(r), For: between(r, from, to)} }
 }
 
-// before draws how far back the fault goes.
+// before draws how far back the restored state is.
 func before(from, to time.Duration) func(*rand.Rand) params {
 	return func(r *rand.Rand) params { return params{Before: between(r, from, to)} }
 }
 
-// restartAPI restarts an API in order, as a deployment would, into one that dies at a failpoint or has a clock that is wrong.
+// restartAPI stops an API gracefully, as a deployment would, and starts one that dies at a failpoint or has a wrong clock.
 func restartAPI(_ context.Context, c *cluster, p params) error {
 	return done(c.api(p).restart(p.failpoint(), p.Clock))
 }
@@ -220,7 +220,7 @@ func flush(ctx context.Context, c *cluster, _ params) error {
 	return rdb.FlushAll(ctx).Err()
 }
 
-// flushFrozen has Redis forget everything while an API cannot notice.
+// flushFrozen flushes Redis while an API is frozen and cannot notice it.
 func flushFrozen(ctx context.Context, c *cluster, p params) error {
 	if err := freezeAPI(ctx, c, p); err != nil {
 		return err
@@ -228,12 +228,12 @@ func flushFrozen(ctx context.Context, c *cluster, p params) error {
 	return flush(ctx, c, p)
 }
 
-// atStep draws a step of a recovery, and how long its leader stands still there.
+// atStep draws a step of a recovery, and how long its leader is stopped there.
 func atStep(r *rand.Rand) params {
 	return params{Target: one(r), Step: leaderSteps[r.IntN(len(leaderSteps))], For: between(r, time.Second, 8*time.Second)}
 }
 
-// freezeLeader stops the process that leads a recovery.
+// freezeLeader flushes Redis, and stops the process that leads the recovery.
 func freezeLeader(ctx context.Context, c *cluster, p params) error {
 	return c.flushedLeader(ctx, "freeze-leader", p, "freeze", func(pid int) {
 		from := time.Now()
@@ -241,7 +241,7 @@ func freezeLeader(ctx context.Context, c *cluster, p params) error {
 			if !n.halt(pid, p.For) {
 				continue
 			}
-			c.late.loss(from) // the sale is being rebuilt all the while
+			c.late.loss(from) // the sale is being rebuilt during the stop
 			pause(ctx, p.For)
 			n.thaw()
 			if api := slices.Index(c.apis, n); api >= 0 {
@@ -251,8 +251,8 @@ func freezeLeader(ctx context.Context, c *cluster, p params) error {
 	})
 }
 
-// leaderLosesLock stops the goroutine that leads a recovery, while its process lives on, and ends the session of its lock: so another
-// process leads before it goes on.
+// leaderLosesLock stops the goroutine that leads a recovery, while its process goes on, and ends the session of its lock, so
+// that another process leads before the goroutine resumes.
 func leaderLosesLock(ctx context.Context, c *cluster, p params) error {
 	return c.flushedLeader(ctx, "leader-loses-lock", p, "stall "+p.For.String(), func(pid int) {
 		if pid == 0 {
@@ -266,22 +266,22 @@ func leaderLosesLock(ctx context.Context, c *cluster, p params) error {
 	})
 }
 
-// putSaleInRecovery puts the sale with more stock and a new item while the leader of a recovery stands still.
+// putSaleInRecovery puts the sale with more stock and a new item while the leader of a recovery is stopped.
 func putSaleInRecovery(ctx context.Context, c *cluster, p params) error {
 	return c.flushedLeader(ctx, "put-sale-in-recovery", p, "stall "+p.For.String(), func(int) { c.putSale(ctx, p) })
 }
 
-// holdCommits has every commit wait, as a disk that stalls does.
+// holdCommits delays every commit, as a stalled disk would.
 func holdCommits(ctx context.Context, c *cluster, p params) error {
 	c.healing.Go(func() {
 		tx, err := c.pool.Begin(ctx)
 		if err != nil {
-			return // Postgres is away, and nothing commits anyway
+			return // Postgres is down, and nothing commits anyway
 		}
 		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '5s'; LOCK TABLE order_units IN SHARE MODE`); err == nil {
 			pause(ctx, p.For)
 		}
-		_ = tx.Rollback(ctx) // of a connection that is gone there is nothing to undo
+		_ = tx.Rollback(ctx) // if the connection is gone, there is nothing to undo
 	})
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-// byDouble are the invariants that a loss of both copies breaks: the order is gone, and its key gives another one.
+// byDouble are the invariants that the loss of both copies breaks: the order is lost, and its key gives another one.
 var byDouble = []string{"I1", "I7"}
 
-// judge holds together what the crowd saw, what the API says, and what the databases hold.
+// judge combines what the crowd saw, what the API reports, and what the databases contain.
 func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Report, file string) {
 	f, err := os.Open(file)
 	c.must(err)
@@ -68,8 +68,8 @@ func (c *cluster) judge(ctx context.Context, res *result, report *rehearse.Repor
 	}
 }
 
-// tooLate are the orders that were promised and rejected because a recovery had done without them, though no API that promised them stood
-// still for so long.
+// tooLate finds orders that were accepted and then rejected because a recovery went on without them, although no API that
+// accepted them was stopped long enough.
 func (c *cluster) tooLate(ctx context.Context, h *rehearse.History, stops []rehearse.Stop) (breaches, error) {
 	b := breaches{Invariant: "late", Title: "promised and rejected, though the API that promised it was there"}
 	rows, err := c.pool.Query(ctx, `SELECT order_id::text FROM orders WHERE status = 'rejected' AND reason = 'recovered_late' ORDER BY 1`)
@@ -98,7 +98,7 @@ func (c *cluster) tooLate(ctx context.Context, h *rehearse.History, stops []rehe
 	return b, nil
 }
 
-// slowest is the longest that a buyer with a 202 waited to see what became of the order.
+// slowest returns the longest time from a 202 until the buyer saw the order's next status.
 func slowest(h *rehearse.History) (longest time.Duration) {
 	told := make(map[string]time.Duration)
 	for _, call := range h.Calls {
@@ -115,7 +115,7 @@ func slowest(h *rehearse.History) (longest time.Duration) {
 	return longest
 }
 
-// unavailable is the longest time during which calls were answered, and all with a 503 or not at all.
+// unavailable returns the longest time in which every call ended with a 503 or without a response.
 func unavailable(h *rehearse.History) (longest time.Duration) {
 	calls := slices.Clone(h.Calls)
 	slices.SortFunc(calls, func(a, b rehearse.Call) int { return int(a.Ended - b.Ended) })

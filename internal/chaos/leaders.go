@@ -16,9 +16,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// leaders is the evidence for I19: an epoch of a sale is loaded by one leader, once. Every command that loads or opens an item is seen on
-// a connection that MONITORs each Redis, and every change of an epoch in Postgres by a trigger. What happens while such a connection is
-// cut is missed, so this can acquit a leader wrongly, and never convict one. Safe for concurrent use.
+// leaders collects the evidence for I19: an epoch of a sale is loaded by one leader, once. A connection with MONITOR to each
+// Redis records every command that loads or opens an item, and a trigger in Postgres every change of an epoch. Commands are
+// missed while such a connection is cut, so leaders may miss a breach, but never reports a false one. Safe for concurrent use.
 type leaders struct {
 	mu    sync.Mutex
 	items map[itemEpoch]*loading // guarded by mu
@@ -30,21 +30,21 @@ type itemEpoch struct {
 	epoch int64
 }
 
-// loading is what was done to the hash of an item in one epoch.
+// loading is the changes of an item's hash in one epoch.
 type loading struct {
-	tokens []string // of each leader that began to load it
+	tokens []string // one per leader that began to load it
 	opened int
 }
 
 // raise is a change of a sale's epoch in Postgres.
 type raise struct {
 	From, To int64
-	Token    string // of the leader, "" where the schema has none
+	Token    string // of the leader, "" if the schema has none
 }
 
 // monitored is a command as MONITOR shows it.
 type monitored struct {
-	source string // "lua" for a script's, else the client's address
+	source string // "lua" for a script's command, otherwise the client's address
 	args   []string
 }
 
@@ -78,7 +78,7 @@ func parseMonitored(line string) (m monitored, ok bool) {
 	}
 }
 
-// unquoted reads a string whose opening quote was read, up to its closing one.
+// unquoted reads a string after its opening quote, up to its closing one.
 func unquoted(text string) (s, rest string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -111,7 +111,7 @@ func unquoted(text string) (s, rest string, ok bool) {
 
 var hashOfItem = regexp.MustCompile(`^` + space + `:\{` + sale + `:([^{}:]+)\}:(\d+):item$`)
 
-// note takes a command down if it loads or opens an item.
+// note records a command if it loads or opens an item.
 func (l *leaders) note(m monitored) {
 	if len(m.args) < 3 {
 		return
@@ -139,7 +139,7 @@ func (l *leaders) note(m monitored) {
 		}
 		token, closed := values["recovering"]
 		if _, defines := values["run"]; !closed || !defines {
-			return // sealing sets recovering alone, and what opens a new item does not set it
+			return // sealing sets only recovering, and a script that opens a new item does not set it
 		}
 		of.tokens = append(of.tokens, token)
 	case "hdel":
@@ -156,11 +156,11 @@ func (l *leaders) note(m monitored) {
 	l.items[at] = of
 }
 
-// watch notes what a Redis does until ctx ends. What a replica is sent by its master is the master's.
+// watch records the commands of a Redis until ctx ends. Commands that a replica gets from its master are ignored.
 func (l *leaders) watch(ctx context.Context, addr string, masters []string) {
 	for ctx.Err() == nil {
 		l.monitor(ctx, addr, masters)
-		pause(ctx, 2*time.Millisecond) // the server is away, or the connection was cut
+		pause(ctx, 2*time.Millisecond) // the server is down, or the connection was cut
 	}
 }
 
@@ -176,7 +176,7 @@ func (l *leaders) monitor(ctx context.Context, addr string, masters []string) {
 	}
 	for lines := bufio.NewReader(conn); ; {
 		line, err := lines.ReadString('\n')
-		if err != nil || strings.HasPrefix(line, "-") { // it is loading its file
+		if err != nil || strings.HasPrefix(line, "-") { // the server is loading its file
 			return
 		}
 		if !strings.Contains(line, `"recovering"`) {
@@ -188,7 +188,7 @@ func (l *leaders) monitor(ctx context.Context, addr string, masters []string) {
 	}
 }
 
-// findings are what breaks I19. loads and raised are how much was looked at.
+// findings returns the breaches of I19. loads and raised are the numbers of loads and raises examined.
 func (l *leaders) findings(raises []raise) (all []breaches, loads, raised int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +200,7 @@ func (l *leaders) findings(raises []raise) (all []breaches, loads, raised int) {
 		if tokens[epoch] == nil {
 			tokens[epoch] = make(map[string]bool)
 		}
-		if token != "" && token != "1" { // which are no leader's
+		if token != "" && token != "1" { // these belong to no leader
 			tokens[epoch][token] = true
 		}
 	}
@@ -235,7 +235,7 @@ func (l *leaders) findings(raises []raise) (all []breaches, loads, raised int) {
 	return []breaches{led, loaded, opened}, loads, raised
 }
 
-// epochLog has Postgres note every change of a sale's epoch and of who leads it.
+// epochLog makes Postgres record every change of a sale's epoch and leader.
 const epochLog = `
 CREATE SCHEMA chaos;
 CREATE TABLE chaos.raises (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, sale text NOT NULL, was bigint NOT NULL, epoch bigint NOT NULL, token text);
@@ -248,7 +248,7 @@ CREATE TRIGGER chaos_raises AFTER UPDATE ON sales FOR EACH ROW
 WHEN (OLD.epoch <> NEW.epoch OR to_jsonb(OLD)->>'epoch_token' IS DISTINCT FROM to_jsonb(NEW)->>'epoch_token')
 EXECUTE FUNCTION chaos.note()`
 
-// raises reads that.
+// raises reads the records of epochLog.
 func (c *cluster) raises(ctx context.Context) ([]raise, error) {
 	rows, err := c.pool.Query(ctx, `SELECT was, epoch, coalesce(token, '') FROM chaos.raises WHERE sale = $1 ORDER BY seq`, sale)
 	if err != nil {
@@ -257,7 +257,7 @@ func (c *cluster) raises(ctx context.Context) ([]raise, error) {
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[raise])
 }
 
-// watchLeaders begins to gather evidence, until the test ends.
+// watchLeaders collects evidence until the test ends.
 func (c *cluster) watchLeaders() {
 	_, err := c.pool.Exec(c.ctx, epochLog)
 	c.must(err)

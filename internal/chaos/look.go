@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// breaches are what a question to a database found wrong.
+// breaches are the findings of one query to a database.
 type breaches struct {
 	Invariant string   `json:"invariant"`
 	Title     string   `json:"title"`
@@ -18,7 +18,7 @@ type breaches struct {
 	Examples  []string `json:"examples,omitempty"`
 }
 
-// wrong notes one thing that is wrong.
+// wrong adds one finding.
 func (b *breaches) wrong(format string, args ...any) {
 	b.Count++
 	if b.Count <= 5 {
@@ -26,12 +26,12 @@ func (b *breaches) wrong(format string, args ...any) {
 	}
 }
 
-// question asks Postgres for what is wrong: one row of text each.
+// question is a query to Postgres that returns one row of text per breach.
 type question struct {
 	invariant, title, sql string
 }
 
-// $1 is the orders that were answered 202, $2 the crowd's prefix. The rounds have one sale.
+// $1 is the orders that were answered with 202, $2 the crowd's prefix. A round has one sale.
 var questions = []question{
 	{"I1", "answered 202 and neither a row nor a dead letter", `
 		SELECT id::text FROM unnest($1::uuid[]) AS id
@@ -81,10 +81,10 @@ var questions = []question{
 	{"I14", "a dead letter", `SELECT order_id || ': ' || reason FROM dead_letters`},
 }
 
-// look asks both databases what is wrong, past the product's own code. Lines without breaches are there too.
+// look queries both databases for breaches, without the product's code. It also returns entries without breaches.
 func (c *cluster) look(ctx context.Context, accepted []string, prefix string) (all []breaches, err error) {
 	for _, q := range questions {
-		// Both arguments are used, or Postgres would not know their types.
+		// The CTE uses both arguments, because Postgres must know their types.
 		rows, err := c.pool.Query(ctx, `WITH given AS (SELECT $1::uuid[] AS accepted, $2::text AS prefix) SELECT wrong.text FROM (`+q.sql+`) AS wrong (text)`, accepted, prefix)
 		if err != nil {
 			return nil, fmt.Errorf("%s, %s: %w", q.invariant, q.title, err)
@@ -103,7 +103,7 @@ func (c *cluster) look(ctx context.Context, accepted []string, prefix string) (a
 	return append(all, shelf, queues), err
 }
 
-// lookAtShelves compares each unit that Redis ever handed out with its place: it is free in Redis or sold in Postgres.
+// lookAtShelves checks that each unit that Redis ever handed out is in exactly one place: free in Redis or sold in Postgres.
 func (c *cluster) lookAtShelves(ctx context.Context) (breaches, error) {
 	b := breaches{Invariant: "I6", Title: "a unit that is not in exactly one place"}
 	var epoch int64
@@ -178,7 +178,7 @@ func lookAtShelf(ctx context.Context, rdb *redis.Client, name string, epoch int6
 	return nil
 }
 
-// lookAtQueues counts what Asynq still has, in whatever state.
+// lookAtQueues counts the tasks that are left in Asynq, in any state.
 func (c *cluster) lookAtQueues(ctx context.Context) (breaches, error) {
 	b := breaches{Invariant: "I17", Title: "a task that is left"}
 	rdb := c.rdb()
@@ -206,7 +206,7 @@ func (c *cluster) lookAtQueues(ctx context.Context) (breaches, error) {
 	return b, nil
 }
 
-// itemKey is a key of an item in one epoch.
+// itemKey returns a key of an item in one epoch.
 func itemKey(name string, epoch int64, key string) string {
 	return space + ":{" + sale + ":" + name + "}:" + strconv.FormatInt(epoch, 10) + ":" + key
 }

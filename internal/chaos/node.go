@@ -15,10 +15,10 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// restartAfter is how long a node stays away when nothing else is said: what an init system takes.
+// restartAfter is the default time that a node stays down, like the restart delay of an init system.
 const restartAfter = 100 * time.Millisecond
 
-// node is one process of the product. Whenever it ends it is started again, as an init system would. Safe for concurrent use.
+// node is one process of the product. Whenever it ends it is restarted, as an init system would do. Safe for concurrent use.
 type node struct {
 	name string
 	path string
@@ -28,11 +28,11 @@ type node struct {
 	mu        sync.Mutex
 	cmd       *exec.Cmd     // nil between an end and the next start
 	failpoint string        // of the next start
-	armed     bool          // the process that runs dies at a failpoint
-	leaving   bool          // the process that runs was told to end
-	clock     time.Duration // by which it is wrong, whichever process runs
-	away      time.Duration // until the next start
-	frozen    time.Time     // until when; zero: it runs
+	armed     bool          // the running process will die at a failpoint
+	leaving   bool          // the running process was signalled to end
+	clock     time.Duration // shift of the clock, for every process of the node
+	away      time.Duration // down time until the next start
+	frozen    time.Time     // until when; zero: not frozen
 	killed    time.Time     // when a process last ended in any way
 	changed   chan struct{}
 
@@ -92,7 +92,7 @@ func (n *node) run(ctx context.Context, log io.Writer) {
 	}
 }
 
-// end asks a process to end, and makes it when it does not.
+// end terminates a process, and kills it after 10 seconds.
 func (n *node) end(cmd *exec.Cmd) {
 	_ = cmd.Process.Signal(syscall.SIGCONT)
 	_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -109,7 +109,7 @@ func (n *node) signal(s syscall.Signal) bool {
 	return n.cmd != nil && n.cmd.Process.Signal(s) == nil
 }
 
-// kill is kill -9; the node stays away for so long.
+// kill sends SIGKILL; the node stays down for the duration away.
 func (n *node) kill(away time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -118,7 +118,8 @@ func (n *node) kill(away time.Duration) bool {
 	return n.leaving
 }
 
-// restart tells the process to end in order. The next one dies at the failpoint, if one is given, and its clock is wrong by so much more.
+// restart terminates the process gracefully. The next one dies at the failpoint, unless it is "", and its clock is shifted by
+// clock in addition.
 func (n *node) restart(failpoint string, clock time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,7 +132,7 @@ func (n *node) restart(failpoint string, clock time.Duration) bool {
 	return n.signal(syscall.SIGTERM)
 }
 
-// freeze stops the process where it is, for so long at least: its connections stay, and its clock goes on.
+// freeze stops the process for at least d: its connections stay open, and its clock goes on.
 func (n *node) freeze(d time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,17 +145,17 @@ func (n *node) freeze(d time.Duration) bool {
 	return true
 }
 
-// halt freezes the process with that pid, and tells whether it is the one that runs. It may have stopped by itself before.
+// halt freezes the process if pid is the running one, and reports whether it is. It may have stopped itself before.
 func (n *node) halt(pid int, d time.Duration) bool { return n.is(pid) && n.freeze(d) }
 
-// is tells whether the process that runs has that pid.
+// is reports whether the running process has that pid.
 func (n *node) is(pid int) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cmd != nil && n.cmd.Process.Pid == pid
 }
 
-// thaw lets the process run on, unless it was frozen for longer.
+// thaw resumes the process, unless it was frozen for longer.
 func (n *node) thaw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -180,14 +181,15 @@ func (n *node) ended(ctx context.Context) bool {
 	}
 }
 
-// lastEnd is when a process of the node last ended; the zero time is never. ending tells whether the one that runs is going to.
+// lastEnd returns when a process of the node last ended; the zero time: never. ending reports whether the running one is about
+// to end.
 func (n *node) lastEnd() (at time.Time, ending bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.killed, n.armed || n.leaving
 }
 
-// ready waits until the process answers that it is.
+// ready waits until readyz answers 200.
 func (n *node) ready(ctx context.Context) error {
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.live, http.NoBody)
@@ -210,10 +212,10 @@ func (n *node) ready(ctx context.Context) error {
 	}
 }
 
-// quick asks processes that may be dead or frozen, over a connection of its own each time.
+// quick is a client for processes that may be dead or frozen, with a new connection for each request.
 var quick = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// pause waits and tells whether ctx goes on.
+// pause waits for d and reports whether ctx is still active.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

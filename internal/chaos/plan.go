@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// How long the crowd comes, and when faults may begin.
+// Duration of the crowd's wave, and when faults may begin.
 const (
 	wave       = 10 * time.Second
 	firstFault = time.Second
 	lastFault  = 9 * time.Second
 )
 
-// plan is what happens in a round. It follows from the seed alone.
+// plan is the faults of a round. It is derived from the seed alone.
 type plan struct {
 	Seed  uint64 `json:"seed"`
 	Steps []step `json:"steps"`
 	needs needs
 }
 
-// step is a fault at a moment of the wave.
+// step is a fault at a time in the wave.
 type step struct {
 	At    time.Duration `json:"at_ns"`
 	Fault string        `json:"fault"`
@@ -36,7 +36,7 @@ func (s step) String() string {
 	return strings.TrimSpace(fmt.Sprintf("+%.3fs  %-28s %s", s.At.Seconds(), s.Fault, s.params))
 }
 
-// newPlan draws a plan of up to five faults. Seeds that follow each other lead with one fault of the table after another.
+// newPlan draws a plan of up to five faults. Consecutive seeds begin with consecutive faults of the table.
 func newPlan(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 0x6368616f73))
 	lead := &faults[seed%uint64(len(faults))]
@@ -51,10 +51,10 @@ func newPlan(seed uint64) plan {
 	return planOf(seed, r, chosen...)
 }
 
-// pileUp are the faults before which Redis may lose its memory with many orders in it that are not committed.
+// pileUp are faults that make uncommitted orders accumulate before Redis loses its memory.
 var pileUp = []string{"freeze-all-workers", "hold-commits"}
 
-// planOf is a plan of these very faults, some of them made worse and two of them, often, at the same moment.
+// planOf returns a plan with the chosen faults, some of them made worse, and often two of them at the same time.
 func planOf(seed uint64, r *rand.Rand, chosen ...*fault) plan {
 	p := exactly(seed, r, chosen...)
 	p.pair(r)
@@ -68,18 +68,18 @@ func planOf(seed uint64, r *rand.Rand, chosen ...*fault) plan {
 	return p
 }
 
-// pair has two of the faults happen at the same moment, in half of the plans.
+// pair moves two of the faults to the same time, in half of the plans.
 func (p *plan) pair(r *rand.Rand) {
 	if len(p.Steps) < 2 || r.IntN(2) == 0 {
 		return
 	}
 	i := r.Perm(len(p.Steps))
 	one, other := &p.Steps[i[0]], &p.Steps[i[1]]
-	one.At = max(one.At, other.At) // neither goes back to a moment before the crowd
+	one.At = max(one.At, other.At) // so that neither restores a state from before the crowd
 	other.At = one.At
 }
 
-// exactly is a plan of these very faults, in this order.
+// exactly returns a plan with the chosen faults, in this order.
 func exactly(seed uint64, r *rand.Rand, chosen ...*fault) plan {
 	p := plan{Seed: seed}
 	for _, f := range chosen {
@@ -102,7 +102,7 @@ func (p *plan) sort() {
 	slices.SortStableFunc(p.Steps, func(a, b step) int { return cmp.Compare(a.At, b.At) })
 }
 
-// only is the plan with nothing but the steps that keep says, by their numbers from 1.
+// only returns the plan with only the steps whose numbers, from 1, are in keep.
 func (p plan) only(keep []int) plan {
 	steps := p.Steps
 	p.Steps = nil
@@ -114,7 +114,8 @@ func (p plan) only(keep []int) plan {
 	return p
 }
 
-// shrink takes faults away, one after the other, for as long as the plan breaks the round: holds tells whether it held without the i-th.
+// shrink removes faults one by one as long as the plan still breaks the round: holds reports whether the round held without the
+// i-th.
 func shrink(p plan, holds func(i int, without plan) bool) plan {
 	number := 0
 	for i := 0; i < len(p.Steps); {
@@ -122,7 +123,7 @@ func shrink(p plan, holds func(i int, without plan) bool) plan {
 		without.Steps = slices.Delete(slices.Clone(p.Steps), i, i+1)
 		number++
 		if holds(number, without) {
-			i++ // it takes this one
+			i++ // the breach needs this one
 		} else {
 			p = without
 		}
@@ -130,7 +131,7 @@ func shrink(p plan, holds func(i int, without plan) bool) plan {
 	return p
 }
 
-// String is one line a fault.
+// String returns one line per fault.
 func (p plan) String() string {
 	var b strings.Builder
 	for i, s := range p.Steps {
@@ -139,12 +140,12 @@ func (p plan) String() string {
 	return b.String()
 }
 
-// planNamed is a plan of the faults that a text names, as in
+// planNamed parses a plan from a text, as in
 //
 //	hold-commits@3s~2s,kill-api#1@3.5s,api-at-before_answer!20,freeze-leader=leader_opens,flushall
 //
-// with the moment, how long it lasts, the target, the hit of the failpoint, the step of a recovery, and how far the fault goes back (<500ms), where
-// the seed shall not decide them.
+// with the time, the duration, the target, the hit of the failpoint, the step of a recovery, and how far the restored state
+// goes back (<500ms). Parameters that are left out are drawn from the seed.
 func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
 	const marks = "#@~!=<"
 	var (
@@ -200,7 +201,7 @@ func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
 	return p, nil
 }
 
-// faultNamed finds a fault of the table.
+// faultNamed returns a fault of the table.
 func faultNamed(name string) *fault {
 	i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
 	if i < 0 {

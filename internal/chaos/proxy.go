@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// proxy stands between the product and a server. It can cut every connection, refuse new ones, and drop what the server replies. Safe for
-// concurrent use.
+// proxy forwards connections between the product and a server. It can cut all connections, refuse new ones, and drop the
+// server's replies. Safe for concurrent use.
 type proxy struct {
 	target string
 	listen net.Listener
@@ -22,10 +22,10 @@ type proxy struct {
 // pair is one connection through the proxy.
 type pair struct {
 	client, server net.Conn
-	deaf           bool // a reply was dropped; what follows belongs to no question any more. Guarded by proxy.mu
+	deaf           bool // a reply was dropped, so later ones match no request any more. Guarded by proxy.mu
 }
 
-// newProxy listens on a free port of the loopback.
+// newProxy listens on a free loopback port.
 func newProxy(target string) (*proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // nothing to wait for
 	if err != nil {
@@ -36,7 +36,7 @@ func newProxy(target string) (*proxy, error) {
 	return p, nil
 }
 
-// Addr is where the product connects.
+// Addr returns the address of the proxy.
 func (p *proxy) Addr() string { return p.listen.Addr().String() }
 
 func (p *proxy) accept() {
@@ -70,7 +70,7 @@ func (p *proxy) accept() {
 	}
 }
 
-// replies is the way back to the client.
+// replies is the direction from server to client.
 type replies struct {
 	p *proxy
 	c *pair
@@ -96,7 +96,7 @@ func (p *proxy) drop(c *pair) {
 	reset(c.server)
 }
 
-// reset closes a connection as a crash does: without a farewell.
+// reset closes a connection with a RST, as a crash does.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -104,7 +104,7 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// Cut ends every connection there is; new ones are served.
+// Cut ends all current connections; new ones are accepted.
 func (p *proxy) Cut() int {
 	p.mu.Lock()
 	var all []*pair
@@ -118,14 +118,14 @@ func (p *proxy) Cut() int {
 	return len(all)
 }
 
-// Deafen has replies dropped from now on: the server does what it is told, and nobody hears of it.
+// Deafen drops all replies from now on: the server executes requests, and the client gets no response.
 func (p *proxy) Deafen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.deaf = true
 }
 
-// Hear ends Deafen, and the connections that lack a reply.
+// Hear ends Deafen, and closes the connections that lack a reply.
 func (p *proxy) Hear() {
 	p.mu.Lock()
 	p.deaf = false
@@ -141,7 +141,7 @@ func (p *proxy) Hear() {
 	}
 }
 
-// Refuse cuts every connection and resets new ones, as if the server were away, until Admit.
+// Refuse cuts all connections and resets new ones, as if the server were down, until Admit.
 func (p *proxy) Refuse() {
 	p.mu.Lock()
 	p.away = true

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// What a sale is put over with while it recovers: more of what there is, and an item of which nobody has heard.
+// Parameters of the changed sale: more stock of the existing item, and a new item.
 const (
 	moreStock  = 20
 	newStock   = 20
 	newBuyers  = 30       // more than there are units
-	ourBuyers  = "chaos-" // in front of the names of who buys the new item
+	ourBuyers  = "chaos-" // prefix of the buyers of the new item
 	putWithin  = 90 * time.Second
 	soldWithin = 20 * time.Second
 )
 
-// purchases are what the harness was promised itself, of items that the crowd does not know. Safe for concurrent use.
+// purchases are the orders of the harness itself, of items that the crowd does not buy. Safe for concurrent use.
 type purchases struct {
 	mu       sync.Mutex
 	items    int                  // put so far; guarded by mu
 	promised map[string]time.Time // by order id; guarded by mu
-	failed   []error              // to put the sale; guarded by mu
+	failed   []error              // errors of putting the sale; guarded by mu
 }
 
 func (p *purchases) add(id string) {
@@ -49,7 +49,7 @@ func (p *purchases) newItem() string {
 	return fmt.Sprintf("new-%d", p.items)
 }
 
-// before are the orders that were promised before a moment.
+// before returns the orders that were accepted before a time.
 func (p *purchases) before(at time.Time) (ids []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +61,7 @@ func (p *purchases) before(at time.Time) (ids []string) {
 	return ids
 }
 
-// failures are why the sale could not be put.
+// failures returns the errors of putting the sale.
 func (p *purchases) failures() []error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *purchases) fail(err error) {
 	p.failed = append(p.failed, err)
 }
 
-// putSale puts the sale with more stock and a new item, and has more buyers come for it than it has units.
+// putSale puts the sale with more stock and a new item, and sends more buyers for it than it has units.
 func (c *cluster) putSale(ctx context.Context, p params) {
 	name := c.bought.newItem()
 	ctx, cancel := context.WithTimeout(ctx, putWithin)
@@ -97,7 +97,7 @@ func (c *cluster) putSale(ctx context.Context, p params) {
 	}
 }
 
-// definition is a sale as PUT takes it.
+// definition is the body of PUT for a sale.
 type definition struct {
 	StartsAt     time.Time        `json:"starts_at"`
 	EndsAt       time.Time        `json:"ends_at"`
@@ -112,7 +112,7 @@ type itemDefinition struct {
 	Quota int    `json:"quota_per_buyer"`
 }
 
-// tryPutSale asks Postgres for the sale as it is, and one API to change it. A try whose answer was lost can be repeated.
+// tryPutSale reads the sale from Postgres, and changes it through one API. It can be repeated after a lost response.
 func (c *cluster) tryPutSale(ctx context.Context, internal, name string) error {
 	var text []byte
 	if err := c.pool.QueryRow(ctx, `
@@ -144,8 +144,8 @@ func (c *cluster) tryPutSale(ctx context.Context, internal, name string) error {
 	return err
 }
 
-// buy has one buyer ask for a unit, again and again, at one API after the other, until the answer is definite. It tells whether nothing is
-// left, or the time is over.
+// buy orders a unit for one buyer, and retries with alternating APIs until the response is definite. It returns true when the
+// item is sold out or the time is over.
 func (c *cluster) buy(ctx context.Context, name, buyer string, i int, until time.Time) (over bool) {
 	key, body := rand.Text(), fmt.Appendf(nil, `{"item":%q}`, name)
 	for ; time.Now().Before(until); i++ {

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	waits    = 20 * time.Second // how long a fault waits for the moment at which it takes no last copy, and finds something to break
+	waits    = 20 * time.Second // maximum wait of a fault until it destroys no last copy, and finds something to break
 	healTime = 90 * time.Second // for every process to be ready again
 )
 
-// crowd is who comes in a round: enough for the stock to be sold several times over, as orders expire and are cancelled.
+// crowd returns the crowd of a round: large enough to sell the stock several times, as orders expire and are cancelled.
 func (c *cluster) crowd(seed uint64) rehearse.Options {
 	return rehearse.Options{
 		PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: sale, Items: []string{item}, Stock: 4 * c.rate, Hold: 3 * time.Second,
@@ -31,7 +31,7 @@ func (c *cluster) crowd(seed uint64) rehearse.Options {
 	}
 }
 
-// started tells when the crowd began: its first line of progress comes a second later.
+// started reports when the crowd began: its first progress line comes one second later.
 type started struct {
 	begun atomic.Bool
 	at    chan time.Time
@@ -44,7 +44,7 @@ func (s *started) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// run is one round on a cluster: the crowd, the faults, the healing, the verdict.
+// run executes one round on a cluster: crowd, faults, healing, verdict.
 func (c *cluster) run(p plan) *result {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Minute)
@@ -66,7 +66,7 @@ func (c *cluster) run(p plan) *result {
 	select {
 	case at := <-begun.at:
 		c.follow(ctx, at, p, res)
-		pause(ctx, time.Until(at.Add(wave+time.Second))) // who is to die at a failpoint has until then
+		pause(ctx, time.Until(at.Add(wave+time.Second))) // processes that are to die at a failpoint have until then
 	case <-over:
 		c.must(fmt.Errorf("the crowd did not come: %w", err))
 	}
@@ -83,15 +83,15 @@ func (c *cluster) run(p plan) *result {
 	return res
 }
 
-// turn is a step that is due at a moment.
+// turn is a step that is due at a time.
 type turn struct {
 	step
 	at       time.Time
-	until    time.Time // given up when it is still unsafe then
+	until    time.Time // given up if it is still unsafe then
 	prepared bool
 }
 
-// follow carries the plan out, one step at a time. What heals by itself does so on a timer of its own, whatever the next step waits for.
+// follow executes the plan, one step at a time. Faults heal on their own timers, whatever the next step waits for.
 func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *result) {
 	var turns []turn
 	for _, s := range p.Steps {
@@ -106,7 +106,7 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 		}
 		switch safe := c.safe(ctx, t.fault.takes); {
 		case safe && t.fault.prepare != nil && !t.prepared:
-			// Only now, so that the fault goes back just as far as the plan says.
+			// Only now, so that the fault restores a state of exactly the planned age.
 			c.must(t.fault.prepare(c))
 			t.prepared, t.at = true, time.Now().Add(t.Before)
 			turns = append(turns, t)
@@ -121,11 +121,11 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 	c.healing.Wait()
 }
 
-// inject breaks the cluster in one way. It tells whether the step is done with: a process that is dead just now, or a server to which
-// nobody is connected, can be broken a moment later.
+// inject injects one fault. It reports whether the step is done: if a process is down just now, or no client is connected to a
+// server, the fault can be retried a moment later.
 func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *result) bool {
 	err := s.fault.inject(ctx, c, s.params)
-	if s.fault.heal != nil { // also what was broken before it failed
+	if s.fault.heal != nil { // also after an error, because the fault may be partly injected
 		c.healing.Go(func() {
 			pause(ctx, s.For)
 			s.fault.heal(c, s.params)
@@ -147,9 +147,9 @@ func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *resu
 	return true
 }
 
-// heal ends everything that is broken, and waits until every process is ready.
+// heal ends all faults, and waits until every process is ready.
 func (c *cluster) heal(ctx context.Context) error {
-	for _, n := range c.nodes() { // nothing is frozen any more: the plan is through
+	for _, n := range c.nodes() { // nothing is frozen any more: the plan is finished
 		if _, ending := n.lastEnd(); ending {
 			n.restart("", 0)
 			if !n.ended(ctx) {
@@ -167,8 +167,8 @@ func (c *cluster) heal(ctx context.Context) error {
 	return c.ready(healTime)
 }
 
-// drain waits until the crowd has seen everything settle. Asynq looks for tasks of dead workers when a server starts, and then once a
-// minute: starting workers anew as soon as there are such tasks makes the wait short.
+// drain waits until the crowd has seen everything settle. Asynq looks for tasks of dead workers when a server starts, and then
+// once a minute, so restarting the workers when there are such tasks shortens the wait.
 func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
@@ -181,7 +181,7 @@ func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 		case <-again.C:
 		}
 		if n, err := c.releaseAbandonedTasks(ctx); err != nil || n == 0 {
-			continue // asked again
+			continue // retried
 		}
 		for _, w := range c.workers {
 			w.restart("", 0)
@@ -194,20 +194,20 @@ func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 // reached counts how often a process died at its failpoint.
 func (c *cluster) reached() (n int) {
 	for _, node := range c.nodes() {
-		log, _ := os.ReadFile(filepath.Join(c.dir, node.name+".log")) // a log that cannot be read says nothing
+		log, _ := os.ReadFile(filepath.Join(c.dir, node.name+".log")) // an unreadable log counts as empty
 		n += bytes.Count(log, []byte(`"killed at a failpoint"`))
 	}
 	return n
 }
 
-// Size of a round.
+// Size is the size of a round.
 type Size struct {
 	Rate  int           // new buyers per second; there are four units for each
 	Drain time.Duration // how long it may take until everything has settled
 }
 
-// Run starts a cluster of the programs in bin, has the plan happen to it, and tears it down. The folder dir keeps what is needed to find
-// out what went wrong.
+// Run starts a cluster of the programs in bin, executes the plan, and stops the cluster. The folder dir keeps the data for an
+// analysis.
 func Run(t testing.TB, bin, dir string, p plan, size Size) *result {
 	t.Helper()
 	began := time.Now()

@@ -13,12 +13,12 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-// flushed is how old an answer is in the history's file at the latest.
+// flushed is the maximum delay until a response is in the history's file.
 const flushed = 1200 * time.Millisecond
 
-// safe tells whether every order that was answered 202 is still somewhere once a copy is taken now. An order has two copies until its
-// commit: one in Redis, one in the memory of the API that accepted it. What was answered the crowd tells, what is where the databases do;
-// nobody asks the product.
+// safe reports whether every order that was answered with 202 still exists if a copy is destroyed now. An order has two copies
+// until its commit: one in Redis, one in the memory of the API that accepted it. It uses the crowd's history and the databases,
+// not the product.
 func (c *cluster) safe(ctx context.Context, copy takes) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -31,7 +31,7 @@ func (c *cluster) safe(ctx context.Context, copy takes) bool {
 	return true
 }
 
-// redisHasAll: Redis never lost memory, or since then has everything that is not committed.
+// redisHasAll reports whether Redis never lost memory, or has had everything uncommitted since then.
 func (c *cluster) redisHasAll(ctx context.Context) bool {
 	if c.lost.IsZero() {
 		return true
@@ -41,7 +41,7 @@ func (c *cluster) redisHasAll(ctx context.Context) bool {
 	}
 	rdb := c.rdb()
 	defer rdb.Close()
-	records, err := pendingRecords(ctx, rdb) // first: what leaves Redis meanwhile is committed
+	records, err := pendingRecords(ctx, rdb) // first: orders that leave Redis meanwhile are committed
 	if err != nil {
 		return false
 	}
@@ -58,7 +58,7 @@ func (c *cluster) redisHasAll(ctx context.Context) bool {
 	return len(missing) == 0
 }
 
-// apisHaveAll: what the APIs that ended had accepted is committed, and none is about to end.
+// apisHaveAll reports whether all orders that ended APIs had accepted are committed, and no API is about to end.
 func (c *cluster) apisHaveAll(ctx context.Context) bool {
 	var last time.Time
 	for _, api := range c.apis {
@@ -80,7 +80,7 @@ func (c *cluster) apisHaveAll(ctx context.Context) bool {
 	return err == nil && len(missing) == 0
 }
 
-// uncommitted are the orders that were answered 202 before a moment and that Postgres does not have.
+// uncommitted returns the orders that were answered with 202 before a time and are not in Postgres.
 func (c *cluster) uncommitted(ctx context.Context, before time.Time) (map[string]bool, error) {
 	answered, err := c.answers.read()
 	if err != nil {
@@ -109,12 +109,12 @@ func (c *cluster) uncommitted(ctx context.Context, before time.Time) (map[string
 	return missing, rows.Err()
 }
 
-// answers reads which orders were answered 202 from a history while it is written. The zero value but for the file is ready.
+// answers reads the orders that were answered with 202 from a history while it is being written. Only file must be set.
 type answers struct {
 	file   string
 	offset int64
 	start  time.Time
-	at     map[string]time.Time // the first answer of each order
+	at     map[string]time.Time // time of the first response for each order
 }
 
 func (a *answers) read() (map[string]time.Time, error) {
@@ -132,7 +132,7 @@ func (a *answers) read() (map[string]time.Time, error) {
 	for lines := bufio.NewReader(f); ; {
 		text, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return a.at, nil // the rest of a line comes later
+			return a.at, nil // the rest of the line is not written yet
 		} else if err != nil {
 			return nil, err
 		}

@@ -12,16 +12,18 @@ import (
 	"time"
 )
 
-// leaderSteps are where the leader of a recovery can be stopped, in their order. Package orders/internal/failpoint names them.
+// leaderSteps are the steps at which the leader of a recovery can be stopped, in their order. Package orders/internal/failpoint
+// defines them.
 var leaderSteps = []string{
 	"leader_raises", "leader_raised", "leader_seals", "leader_waits", "leader_ends_hand_over", "leader_loads", "leader_readmits",
 	"leader_opens", "leader_opened",
 }
 
-// reachTime is how long a step stays armed: a recovery that waits for a frozen process, or has to be tried again, takes several seconds.
+// reachTime is how long a step stays armed: a recovery that waits for a frozen process, or has to be retried, takes several
+// seconds.
 const reachTime = 15 * time.Second
 
-// steps arms steps of recoveries. All processes look into its folder. Safe for concurrent use.
+// steps arms steps of recoveries. All processes read its folder. Safe for concurrent use.
 type steps struct {
 	dir string
 
@@ -29,12 +31,12 @@ type steps struct {
 	reached map[string]int // how often a leader was stopped, by fault and step; guarded by mu
 }
 
-// arm has the next process that comes to a step stop there in a way that package failpoint knows.
+// arm makes the next process that reaches a step stop there; how is a text that package failpoint defines.
 func (s *steps) arm(step, how string) error {
 	if claims, err := filepath.Glob(filepath.Join(s.dir, step+".*")); err != nil || len(claims) > 0 {
-		return errors.Join(err, errNothingThere) // the one before is being dealt with
+		return errors.Join(err, errNothingThere) // the previous claim is still being handled
 	}
-	f, err := os.CreateTemp(s.dir, ".arm-") // whoever finds the step finds all of the file
+	f, err := os.CreateTemp(s.dir, ".arm-") // a process that finds the step's file must find it complete
 	if err != nil {
 		return err
 	}
@@ -45,12 +47,13 @@ func (s *steps) arm(step, how string) error {
 	}
 	err = os.Link(f.Name(), filepath.Join(s.dir, step))
 	if errors.Is(err, os.ErrExist) {
-		return errNothingThere // armed already
+		return errNothingThere // already armed
 	}
 	return err
 }
 
-// await waits until a process stops at the step that was armed, and returns its pid. Zero: none did in time, and none will.
+// await waits until a process stops at the armed step, and returns its pid, or 0 if none did within reachTime; then the step is
+// disarmed.
 func (s *steps) await(ctx context.Context, fault, step string) (pid int) {
 	for until := time.Now().Add(reachTime); ; {
 		armed := !time.Now().After(until) && pause(ctx, 5*time.Millisecond)
@@ -72,8 +75,8 @@ func (s *steps) await(ctx context.Context, fault, step string) (pid int) {
 	}
 }
 
-// flushedLeader has Redis forget everything, and the leader of the recovery that follows stop at a step. then is called with its pid when
-// it has stopped, or with 0 when none came to that step.
+// flushedLeader flushes Redis, and makes the leader of the following recovery stop at a step. It calls then with the leader's
+// pid, or with 0 if none reached the step.
 func (c *cluster) flushedLeader(ctx context.Context, fault string, p params, how string, then func(pid int)) error {
 	if err := c.steps.arm(p.Step, how); err != nil {
 		return err
@@ -89,7 +92,7 @@ func (c *cluster) flushedLeader(ctx context.Context, fault string, p params, how
 	return err
 }
 
-// nameOf names a process of the cluster.
+// nameOf returns the name of a process of the cluster.
 func (c *cluster) nameOf(pid int) string {
 	for _, n := range c.nodes() {
 		if n.is(pid) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-// result is what a round came to. It marshals to JSON.
+// result is the result of a round. It marshals to JSON.
 type result struct {
 	Seed     uint64         `json:"seed"`
 	Double   bool           `json:"double,omitempty"`
@@ -17,17 +17,17 @@ type result struct {
 	Injected map[string]int `json:"injected"`
 	Reached  int            `json:"failpoints_reached"`
 	Stopped  map[string]int `json:"leaders_stopped,omitempty"` // by fault and step
-	Skipped  []string       `json:"skipped,omitempty"`         // faults that found nothing to break, or would have taken a last copy
+	Skipped  []string       `json:"skipped,omitempty"`         // faults that found nothing to break, or would have destroyed a last copy
 
 	Calls         int     `json:"calls"`
 	Accepted      int     `json:"accepted"` // orders answered 202
-	Lost          int     `json:"lost"`     // of them, neither a row nor a dead letter
+	Lost          int     `json:"lost"`     // of these, neither a row nor a dead letter
 	Oversold      int     `json:"oversold"` // units
 	Late          int     `json:"recovered_late"`
 	Raised        int     `json:"epochs_raised"`
-	Loads         int     `json:"loads"`          // of an item in an epoch, as far as they were seen
-	SlowestMS     int64   `json:"slowest_ms"`     // from a 202 until its buyer saw what became of it
-	UnavailableMS int64   `json:"unavailable_ms"` // longest time of nothing but 503 and lost answers
+	Loads         int     `json:"loads"`          // of an item in an epoch, as far as recorded
+	SlowestMS     int64   `json:"slowest_ms"`     // from a 202 until its buyer saw the next status
+	UnavailableMS int64   `json:"unavailable_ms"` // longest time with only 503 and lost responses
 	Took          float64 `json:"took_s"`
 
 	Breaches []string           `json:"breaches,omitempty"`
@@ -50,10 +50,10 @@ func (r *result) breach(invariant, what string, examples ...string) {
 	r.Breaches = append(r.Breaches, strings.TrimSpace(invariant+": "+what+" "+strings.Join(examples, "; ")))
 }
 
-// ok tells whether the round is as it should be.
+// ok reports whether the round has no breaches.
 func (r *result) ok() bool { return len(r.Breaches) == 0 }
 
-// String is one line.
+// String returns one line.
 func (r *result) String() string {
 	verdict := "ok"
 	if !r.ok() {
@@ -63,7 +63,7 @@ func (r *result) String() string {
 		r.Seed, verdict, r.Accepted, r.Lost, r.Oversold, r.Late, float64(r.SlowestMS)/1000, float64(r.UnavailableMS)/1000, r.Took, counts(r.Injected))
 }
 
-// counts lists numbers by name.
+// counts formats numbers by name.
 func counts(m map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -76,7 +76,7 @@ func counts(m map[string]int) string {
 	return strings.Join(parts, " ")
 }
 
-// summary adds rounds up. It marshals to JSON.
+// summary is the sum of several rounds. It marshals to JSON.
 type summary struct {
 	Rounds        int            `json:"rounds"`
 	Broken        []uint64       `json:"broken,omitempty"` // seeds
@@ -123,7 +123,7 @@ func sum(results []*result) *summary {
 	return s
 }
 
-// skipped are the faults that were not injected, and why.
+// skipped returns the faults that were not injected, and why.
 func (s *summary) skipped() (all []string) {
 	for _, r := range s.Results {
 		all = append(all, r.Skipped...)
@@ -131,7 +131,7 @@ func (s *summary) skipped() (all []string) {
 	return all
 }
 
-// String is the summary for people.
+// String returns the summary as text.
 func (s *summary) String() string {
 	var b strings.Builder
 	injected := 0

@@ -13,11 +13,11 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// repeated is how many tasks a fault repeats.
+// repeated is the number of tasks that a fault repeats.
 const repeated = 200
 
-// repeatTasks enqueues tasks of orders a second time, under ids of their own: of such that wait, and of such that the database has,
-// whatever became of them.
+// repeatTasks enqueues tasks of orders a second time, under new ids: of pending orders, and of orders in the database, whatever
+// their status.
 func (c *cluster) repeatTasks(ctx context.Context, delay time.Duration) error {
 	rdb := c.rdb()
 	defer rdb.Close()
@@ -40,7 +40,7 @@ func (c *cluster) repeatTasks(ctx context.Context, delay time.Duration) error {
 		return err
 	}
 	payloads = payloads[:min(len(payloads), repeated)]
-	// Half of them as the version before made tasks, of one order each; each of the others together with the first.
+	// Half of them in the former format, with one order each; each of the others together with the first.
 	for i, payload := range payloads {
 		if i%2 == 0 {
 			err = again("order:commit", "-orders-0", payload)
@@ -54,13 +54,13 @@ func (c *cluster) repeatTasks(ctx context.Context, delay time.Duration) error {
 	return nil
 }
 
-// Decisions and queues may be on a Redis each, and either may lose its memory alone.
+// Decisions and queues may be on separate Redis servers, each of which may lose its memory alone.
 const (
 	ofQueues    = "asynq:*"
 	ofDecisions = space + ":*"
 )
 
-// forget takes the keys that match out of Redis at one instant.
+// forget deletes the matching keys from Redis atomically.
 func (c *cluster) forget(ctx context.Context, keys string) error {
 	rdb := c.rdb()
 	defer rdb.Close()
@@ -70,7 +70,7 @@ func (c *cluster) forget(ctx context.Context, keys string) error {
 		return #keys`).Run(ctx, rdb, nil, keys).Err()
 }
 
-// pendingRecords are the uncommitted reservations that Redis has, in all epochs.
+// pendingRecords returns the uncommitted reservations in Redis, of all epochs.
 func pendingRecords(ctx context.Context, rdb *redis.Client) (records [][]byte, err error) {
 	keys, err := rdb.Keys(ctx, space+":{*}:*:pending").Result()
 	if err != nil {
@@ -88,7 +88,7 @@ func pendingRecords(ctx context.Context, rdb *redis.Client) (records [][]byte, e
 	return records, nil
 }
 
-// committedRecords are what the tasks of some orders in the database must have been.
+// committedRecords returns the payloads that the tasks of some orders in the database must have had.
 func (c *cluster) committedRecords(ctx context.Context) (records [][]byte, err error) {
 	rows, err := c.pool.Query(ctx, `
 		SELECT order_id, epoch, sale, item, buyer, buyer_hash, coalesce(key_hash, ''), quantity, units, accepted_at
@@ -116,9 +116,9 @@ func (c *cluster) committedRecords(ctx context.Context) (records [][]byte, err e
 	return records, rows.Err()
 }
 
-// releaseAbandonedTasks sets back the leases of tasks whose worker is dead, and returns how many there are. A worker extends the lease of
-// 30 s every 5 s, so a lease that was not extended for 15 s belongs to a dead worker. Asynq hands out such tasks when a worker starts, and only
-// those whose lease ended more than 30 s ago.
+// releaseAbandonedTasks expires the leases of tasks whose worker is dead, and returns their number. A worker extends its lease
+// of 30 s every 5 s, so a lease that was not extended for 15 s belongs to a dead worker. Asynq only hands out such tasks when a
+// worker starts, and only if their lease ended more than 30 s ago.
 func (c *cluster) releaseAbandonedTasks(ctx context.Context) (n int, err error) {
 	rdb := c.rdb()
 	defer rdb.Close()
