@@ -7,7 +7,7 @@ import (
 	"github.com/tidegate/tidegate/internal/published"
 )
 
-// checkAPI finds what is wrong between settings that are right one by one.
+// checkAPI returns errors about combinations of settings that are each valid.
 func (c *Config) checkAPI(t told) []error {
 	if t == nil {
 		return nil
@@ -53,12 +53,12 @@ func (c *Config) checkAPI(t told) []error {
 	return wrong
 }
 
-// secretVariables are those that hold a secret, or a URL with a password.
+// secretVariables are the variables that hold a secret, or a URL with a password.
 var secretVariables = []string{
 	"SECRET", "SECRET_PREVIOUS", "JWT_SECRET", "INTERNAL_TOKEN", "METRICS_TOKEN", "CAPTCHA_SECRET", "REDIS_URL", "QUEUE_REDIS_URL", "DATABASE_URL",
 }
 
-// checkPublished finds secrets that anybody can read in this repository.
+// checkPublished returns errors about secrets that are published in this repository.
 func (c *Config) checkPublished(t told) (wrong []error) {
 	for _, name := range secretVariables {
 		switch {
@@ -73,9 +73,9 @@ func (c *Config) checkPublished(t told) (wrong []error) {
 	return wrong
 }
 
-// checkCaptcha finds what a provider that others run lacks, and what is set for nobody.
+// checkCaptcha returns errors about missing settings of a third-party provider, and about settings that no provider uses.
 func (c *Config) checkCaptcha(t told) (wrong []error) {
-	if c.Captcha == "" { // it is wrong by itself
+	if c.Captcha == "" { // its own error has been reported
 		return nil
 	}
 	for _, name := range []string{"CAPTCHA_SITE_KEY", "CAPTCHA_SECRET", "CAPTCHA_HOSTNAMES"} {

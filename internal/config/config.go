@@ -1,5 +1,5 @@
-// Package config reads what a program is told by its environment and its flags, and refuses what cannot work before
-// anything is started.
+// Package config reads a program's settings from its environment and its flags, and rejects settings that cannot work before anything is
+// started.
 package config
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/tidegate/tidegate/internal/tracing"
 )
 
-// Config is what a program was told. The zero value is not usable: API and Worker make one.
+// Config is the settings of a program. The zero value is not usable: API and Worker make one.
 type Config struct {
 	Redis    URL // decisions; empty: embedded
-	Queue    URL // tasks; the same server as Redis unless told otherwise
+	Queue    URL // tasks; default: the same server as Redis
 	Database URL // empty: embedded
 	Data     string
 	Migrate  bool
@@ -45,39 +45,39 @@ type Config struct {
 	MetricsToken   Secret
 	TokensFile     string
 	RulesFile      string
-	KoalaFile      string // a rule file of Koala's, or a koala.conf; empty: none
+	KoalaFile      string // Koala rule file, or a koala.conf; empty: none
 	KoalaZone      *time.Location
-	DemoSecrets    []string // variables whose secrets this repository publishes; AllowDemo lets them be
+	DemoSecrets    []string // variables whose secrets this repository publishes; AllowDemo permits them
 	AllowDemo      bool
-	Secret         Secret // embedded: may be empty, the data folder keeps one
-	PreviousSecret Secret // empty: there is none
+	Secret         Secret // embedded: may be empty, then the data folder holds one
+	PreviousSecret Secret // empty: none
 	Namespace      string
-	Durability     string // of reservations in Redis; empty: as Redis is
-	HistoryDays    int    // for which what became of bans and logins is kept; 0: for ever
-	Reports        string // folder of the worker's; empty: it writes none
+	Durability     string // of reservations in Redis; empty: as Redis is configured
+	HistoryDays    int    // how long the history of bans and logins is kept; 0: for ever
+	Reports        string // the worker's folder; empty: no reports
 
-	TracesEndpoint string // base URL of a collector; empty: no traces are made
-	TracesSampler  string // by its standard name
+	TracesEndpoint string // base URL of a collector; empty: no tracing
+	TracesSampler  string // standard name of a sampler
 	TracesShare    float64
-	ServiceName    string // in traces; empty: that of the program
+	ServiceName    string // in traces; default: the program's name
 
 	LogLevel  slog.Level
 	LogFormat string // "text" or "json"
 }
 
-// How the public listener learns who asks.
+// How the public listener identifies callers.
 const (
 	IdentityJWT    = "jwt"
 	IdentityHeader = "header"
 )
 
-// CaptchaOwn is the provider of challenges that needs nobody else.
+// CaptchaOwn is the self-hosted provider of challenges.
 const CaptchaOwn = "altcha"
 
-// Embedded tells whether the program runs on its own, without Redis and Postgres.
+// Embedded reports whether the program runs without Redis and Postgres.
 func (c *Config) Embedded() bool { return c.Redis == "" }
 
-// Logger writes to w what the settings ask for.
+// Logger returns a logger that writes to w in the configured format and level.
 func (c *Config) Logger(w io.Writer) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: c.LogLevel}
 	if c.LogFormat == "json" {
@@ -86,7 +86,7 @@ func (c *Config) Logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
-// setting is one variable of the environment, and the flag of the same name.
+// A setting is one environment variable with its flag of the same name.
 type setting struct {
 	name     string
 	usage    string
@@ -146,14 +146,13 @@ func (c *Config) settings() []setting {
 	}
 }
 
-// API reads the settings of the program that serves HTTP. The error names everything that is wrong, or is
-// flag.ErrHelp after the help was written.
+// API reads the settings of the API program. The error lists everything that is wrong, or is flag.ErrHelp after the help was written.
 func API(args []string, getenv func(string) string, stderr io.Writer) (*Config, error) {
 	c, told, wrong := read("api", args, getenv, stderr, func(setting) bool { return true })
 	return c.unless(append(append(wrong, c.checkAPI(told)...), c.checkPublished(told)...))
 }
 
-// Worker reads the settings of the program that writes orders down; otherwise it is as API.
+// Worker reads the settings of the worker program; otherwise it is like API.
 func Worker(args []string, getenv func(string) string, stderr io.Writer) (*Config, error) {
 	c, told, wrong := read("worker", args, getenv, stderr, func(s setting) bool { return s.worker })
 	return c.unless(append(append(wrong, c.checkWorker(told)...), c.checkPublished(told)...))
@@ -166,7 +165,7 @@ func (c *Config) unless(wrong []error) (*Config, error) {
 	return c, nil
 }
 
-// told is what was given for each variable, by flag or environment; an empty value counts as not given.
+// told is the value given for each variable, by flag or environment; an empty value counts as not given.
 type told map[string]string
 
 func (t told) has(name string) bool { return t[name] != "" }

@@ -19,8 +19,8 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// Each function here makes what sets one field from a value; its error shows the value, unless that is
-// secret, and says what would be right.
+// Each function here returns a function that parses a value into one field. Its error shows the value, unless that is secret, and says
+// what would be right.
 
 func text(field *string) func(string) error {
 	return func(value string) error { *field = value; return nil }
@@ -49,7 +49,7 @@ func number(field *int, least, most int) func(string) error {
 func share(field *float64) func(string) error {
 	return func(value string) error {
 		f, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(f >= 0 && f <= 1) { // also of what is no number
+		if err != nil || !(f >= 0 && f <= 1) { // rejects NaN too
 			return fmt.Errorf("is %q, and must be a number from 0 to 1, such as 0.01", value)
 		}
 		*field = f
@@ -104,7 +104,7 @@ func loopback(address string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// file opens the file, since a missing one is found out here and not during the sale.
+// file opens the file, so that a missing file is detected at the start and not during the sale.
 func file(field *string) func(string) error {
 	return func(value string) error {
 		f, err := os.Open(value)
@@ -167,7 +167,7 @@ func networks(field *[]netip.Prefix) func(string) error {
 	}
 }
 
-// plain is a network as addresses are compared with it: IPv4 that is mapped into IPv6 is IPv4.
+// plain converts an IPv4-mapped IPv6 network to an IPv4 network, as addresses are compared in that form.
 func plain(p netip.Prefix) netip.Prefix {
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
@@ -177,7 +177,7 @@ func plain(p netip.Prefix) netip.Prefix {
 
 var uniqueLocal = netip.MustParsePrefix("fc00::/7")
 
-// WideProxies are trusted networks of more addresses than somebody has: whoever sits in them names users and addresses at will.
+// WideProxies returns trusted networks that are too wide to hold only proxies: every host in them can claim any user and address.
 func (c *Config) WideProxies() (wide []string) {
 	for _, p := range c.TrustedProxies {
 		if p.Bits() < 8 && p != uniqueLocal {
@@ -208,7 +208,7 @@ func origins(field *[]string) func(string) error {
 	}
 }
 
-// collector takes a URL that may be shown: what proves who sends goes into the headers of the exporter.
+// collector parses a URL without credentials: those belong in the exporter's headers.
 func collector(field *string) func(string) error {
 	return func(value string) error {
 		u, err := url.Parse(value)
@@ -244,7 +244,7 @@ func hostnames(field *[]string) func(string) error {
 
 var namespaceShape = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
-// namespace keeps out what has a meaning in Redis keys: braces, colons, globs.
+// namespace rejects characters with a meaning in Redis keys: braces, colons, globs.
 func namespace(field *string) func(string) error {
 	return func(value string) error {
 		if !namespaceShape.MatchString(value) {
@@ -268,14 +268,14 @@ func (u *URL) setPostgres(value string) error {
 	if !strings.HasPrefix(value, "postgres://") && !strings.HasPrefix(value, "postgresql://") {
 		err = errors.New("another scheme")
 	} else if _, err = pgxpool.ParseConfig(value); err != nil {
-		err = errors.Join(errors.Unwrap(err)) // without pgx's copy of the URL
+		err = errors.Join(errors.Unwrap(err)) // drops pgx's copy of the URL
 	}
 	return u.set(value, err, "postgres://user:password@host:5432/database?sslmode=verify-full")
 }
 
 func (u *URL) set(value string, err error, right string) error {
-	// A password that was not encoded breaks the URL, or leads elsewhere, and parsers quote what they stumble over. Several
-	// hosts in one URL are Postgres' own, and no business of net/url.
+	// An unencoded password can break the URL or point it elsewhere, and parsers quote the offending text. Several hosts in one URL are a
+	// Postgres extension that net/url does not support.
 	_, rest, _ := strings.Cut(value, "://")
 	authority, _, _ := strings.Cut(rest, "/")
 	misled := strings.Contains(rest, "@") && strings.LastIndexByte(rest, '@') > len(authority)

@@ -18,12 +18,12 @@ func (s Secret) String() string {
 	return "(set)"
 }
 
-// GoString, LogValue and MarshalText are String.
+// GoString, LogValue and MarshalText return what String returns.
 func (s Secret) GoString() string             { return s.String() }
 func (s Secret) LogValue() slog.Value         { return slog.StringValue(s.String()) }
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// atLeast sets the secret. Whoever can guess one forges what it protects, so a short one is refused.
+// atLeast sets the secret if it is long enough. A secret that can be guessed allows forgeries.
 func (s *Secret) atLeast(characters int) func(string) error {
 	return func(value string) error {
 		if len(value) < characters {
@@ -38,16 +38,16 @@ func (s *Secret) atLeast(characters int) func(string) error {
 	}
 }
 
-// given sets a secret that somebody else has made.
+// given sets a secret that a third party issued.
 func (s *Secret) given(value string) error {
 	*s = Secret(value)
 	return nil
 }
 
-// URL leads to a server and may hold a password, which is never printed. A conversion to string reveals it.
+// URL is a server's URL. It may contain a password, which is never printed. A conversion to string reveals it.
 type URL string
 
-// String is the URL without its password and without its query, which may hold one as well.
+// String returns the URL without its password and its query, which may contain one too.
 func (u URL) String() string {
 	scheme, rest, ok := strings.Cut(string(u), "://")
 	if !ok {
@@ -57,7 +57,7 @@ func (u URL) String() string {
 		return "(not a URL)"
 	}
 	user := ""
-	// The last @, since a badly written password may contain anything.
+	// Use the last @, since an unencoded password may contain others.
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		name, _, hasPassword := strings.Cut(rest[:i], ":")
 		if hasPassword {
@@ -69,7 +69,7 @@ func (u URL) String() string {
 	return scheme + "://" + user + rest
 }
 
-// GoString, LogValue and MarshalText are String.
+// GoString, LogValue and MarshalText return what String returns.
 func (u URL) GoString() string             { return u.String() }
 func (u URL) LogValue() slog.Value         { return slog.StringValue(u.String()) }
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
