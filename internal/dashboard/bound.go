@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Most of what a frame lists of one kind. Whatever there is, a frame stays as small as a page can show.
+// Maximum number of listed elements of each kind in a frame, so that a frame stays small enough for a page.
 const (
 	mostSales      = 20
-	mostItems      = 10 // of a sale
+	mostItems      = 10 // per sale
 	mostSemaphores = 30
-	mostHolders    = 20 // of a semaphore
+	mostHolders    = 20 // per semaphore
 	mostRules      = 50
 	mostBans       = 100
 	mostDead       = 20
@@ -19,7 +19,7 @@ const (
 	mostShards     = 64
 )
 
-// bound leaves the first out of each kind in a frame, and tells how many more there are. What it lists belongs to the frame.
+// bound keeps the first elements of each kind, and sets how many more there are. The frame owns the remaining lists.
 func (frame *Frame) bound() {
 	p := &frame.Process
 	p.Degraded, _ = first(p.Degraded, mostDegraded)
@@ -61,13 +61,13 @@ func (frame *Frame) bound() {
 	}
 }
 
-// first copies the first of all, and is never nil, which JavaScript would not take for a list.
+// first copies the first elements of all. It never returns nil, which JSON encodes as null.
 func first[T any](all []T, most int) (some []T, more int) {
 	n := min(len(all), most)
 	return append(make([]T, 0, n), all[:n]...), len(all) - n
 }
 
-// bound leaves the items out where least happens, and sums all of them up. Those that stay keep their order, so that none jumps about.
+// bound drops the least active items and sets their sum. The remaining ones keep their order, so that they do not move on the page.
 func (s *Sale) bound() {
 	all := s.Items
 	order := make([]int, len(all))
@@ -88,8 +88,8 @@ func (s *Sale) bound() {
 	}
 }
 
-// calm is low where much happens: from 0 to 1 the share that is left of what is being sold, 1 if nothing was taken yet, more if nothing
-// can be, or if nobody knows.
+// calm sorts active items first: from 0 to 1 it is the share of the stock that is left, 1 if nothing was sold yet, 2 if nothing is left,
+// 3 if that is unknown.
 func (it *Item) calm() float64 {
 	switch {
 	case it.Free == nil:
@@ -114,13 +114,13 @@ func sum(items []Item) *Sum {
 	return s
 }
 
-// compareSemaphores puts first where most wait, then where the largest share is held.
+// compareSemaphores sorts by the number of waiters, then by the share held, highest first.
 func compareSemaphores(a, b Semaphore) int {
 	share := func(s *Semaphore) float64 { return gaugeOf(s.InUse, s.Limit).share() }
 	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(share(&b), share(&a)), strings.Compare(a.Name, b.Name))
 }
 
-// compareSales puts what goes on, the latest first, before what is to come, the next one first, and that before what is over, the latest first.
+// compareSales sorts running sales before future ones before ended ones: running and ended ones latest first, future ones soonest first.
 func compareSales(a, b *Sale) int {
 	phase := func(s *Sale) int {
 		switch s.State {

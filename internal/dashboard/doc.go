@@ -1,5 +1,5 @@
-// Package dashboard is the live page: one page, and a stream of one frame a second that all pages share.
+// Package dashboard is the live page: a page, and a stream of one frame a second that is shared by all viewers.
 //
-// What a process counts by itself comes from the metrics that Prometheus scrapes, so that the page and a scrape never differ. What is in
-// Redis and the database is asked once a second for all pages together, and while there is none only about sales, now and then.
+// Numbers of this process come from its Prometheus metrics, so that the page and a scrape never differ. Redis and the database are
+// queried once a second for all viewers together. Without viewers only sales are queried, every few seconds.
 package dashboard

@@ -12,30 +12,30 @@ import (
 	"github.com/tidegate/tidegate/internal/recent"
 )
 
-// Sources are what a frame is made of besides the Recorder. Those with a context may take their time and fail: their part of the frame is
-// then the one before. Nil leaves a part out.
+// Sources provide the data of a frame besides the Recorder. Those with a context may be slow and fail: the frame then keeps their
+// previous part. Nil leaves a part out.
 type Sources struct {
 	Process    func() Process
 	Sales      func(context.Context) ([]Sale, error)
 	Queue      func(context.Context) (Queue, error)
 	Semaphores func(context.Context) ([]Semaphore, error)
 	Bans       func(context.Context) (Bans, error)
-	Health     func(context.Context) ([]string, error) // what does not work as it should
-	Rules      func() []string                         // names of those in force, in their order
-	Committed  func() uint64                           // orders whose commit was heard of, since the start
-	RoundTrips func() uint64                           // times that decisions waited for Redis, since the start
+	Health     func(context.Context) ([]string, error) // descriptions of degraded parts
+	Rules      func() []string                         // names of the rules in force, in their order
+	Committed  func() uint64                           // commits that this process was notified of, since the start
+	RoundTrips func() uint64                           // round trips to Redis that decisions waited for, since the start
 }
 
-// askWithin bounds one question to a source.
+// askWithin is the timeout of one query to a source.
 const askWithin = 5 * time.Second
 
-// kept is how far back a new page is told of what was.
+// kept is how much history a new page gets.
 const kept = 5 * time.Minute
 
-// unwatched is how many seconds apart sales are asked while there is no page, so that one that is opened during a sale shows how it began.
+// unwatched is the interval in seconds of querying sales without viewers, so that a page opened during a sale shows its beginning.
 const unwatched = 5
 
-// A Feed makes the frames. Make it with NewFeed and run it; it is safe for concurrent use.
+// A Feed makes the frames. Make it with NewFeed and call Run; it is safe for concurrent use.
 type Feed struct {
 	recorder *Recorder
 	sources  Sources
@@ -55,20 +55,20 @@ type Feed struct {
 	streams map[chan []byte]struct{} // guarded by mu
 }
 
-// A past is what a new page is told of first.
+// A past is the history that a new page gets first.
 type past struct {
 	Frames []summary `json:"frames"`
 	Stock  []curve   `json:"stock"`
 }
 
-// A summary is what pages draw of a frame that has passed.
+// A summary is the data that pages plot of a past frame.
 type summary struct {
 	At       time.Time         `json:"at"`
 	WindowMS int64             `json:"window_ms"`
 	Answers  map[string]uint64 `json:"answers"`
 }
 
-// NewFeed returns a feed of what r records and the sources tell.
+// NewFeed returns a feed of the data of r and the sources.
 func NewFeed(r *Recorder, s Sources, log *slog.Logger) *Feed {
 	return &Feed{
 		recorder: r, sources: s, log: log, stock: stock{}, streams: map[chan []byte]struct{}{},
@@ -77,7 +77,7 @@ func NewFeed(r *Recorder, s Sources, log *slog.Logger) *Feed {
 	}
 }
 
-// Run makes a frame a second until ctx ends; it then returns nil.
+// Run makes a frame every second until ctx ends; it then returns nil.
 func (f *Feed) Run(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -102,7 +102,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// totals are what the recorder has counted since the start.
+// totals are the recorder's counters since the start.
 type totals struct {
 	answers, charged, refused, shadow map[string]uint64
 	committed, roundTrips             uint64
@@ -125,7 +125,7 @@ func (f *Feed) frame(now, before totals, at time.Time, window time.Duration, wat
 		At: at.UTC(), WindowMS: window.Milliseconds(), Answers: map[string]uint64{}, Latest: f.recorder.take(), Rules: f.rules(now, before),
 		Sales: part(f.sales, at), Queue: part(f.queue, at), Semaphores: part(f.semaphores, at), Bans: part(f.bans, at),
 	}
-	if watched && f.sources.Process != nil { // it may ask Redis and the database
+	if watched && f.sources.Process != nil { // it may query Redis and the database
 		frame.Process = f.sources.Process()
 	}
 	if health := part(f.health, at).Known(); health != nil {
@@ -151,7 +151,7 @@ func (f *Feed) frame(now, before totals, at time.Time, window time.Duration, wat
 	return frame
 }
 
-// rules are those in force, and after them others that something was counted of.
+// rules returns the rules in force, followed by others that have counts.
 func (f *Feed) rules(now, before totals) []Rule {
 	var names []string
 	if f.sources.Rules != nil {
@@ -178,13 +178,13 @@ func (f *Feed) rules(now, before totals) []Rule {
 	return rules
 }
 
-// publish keeps what new pages are told of a frame, and encodes it once for all that are there.
+// publish records a frame's summary for new pages, and encodes the frame once for all current ones.
 func (f *Feed) publish(frame *Frame, watched bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seq++
 	frame.Seq = f.seq
-	// A slow machine makes fewer frames than one a second, so it is not their number that counts.
+	// By time, not by number: a slow machine makes fewer frames than one a second.
 	f.history = slices.DeleteFunc(f.history, func(s summary) bool { return frame.At.Sub(s.At) > kept })
 	f.history = append(f.history, summary{frame.At, frame.WindowMS, frame.Answers})
 	if sales := frame.Sales.Known(); sales != nil {
@@ -201,15 +201,15 @@ func (f *Feed) publish(frame *Frame, watched bool) {
 	for stream := range f.streams {
 		select {
 		case stream <- encoded:
-		default: // a page that cannot keep up misses frames, and nobody waits for it
+		default: // slow pages miss frames instead of blocking the feed
 		}
 	}
 }
 
-// maxPages is how many pages are shown at a time.
+// maxPages is the maximum number of concurrent streams.
 const maxPages = 1000
 
-// open begins a stream of frames, and returns the seconds before it; ok is false if there are too many.
+// open begins a stream of frames, and returns the history; ok is false if there are too many streams.
 func (f *Feed) open() (frames chan []byte, history []byte, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -234,7 +234,7 @@ func (f *Feed) close(frames chan []byte) {
 	f.pages.Store(int32(len(f.streams)))
 }
 
-// askAll begins to ask what is not being asked already, and waits a little for it.
+// askAll starts a query for each source that has none pending, and waits for a short time.
 func (f *Feed) askAll(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
@@ -246,7 +246,7 @@ func (f *Feed) askAll(ctx context.Context) {
 	}
 }
 
-// waitAll waits until nobody is being asked any more.
+// waitAll waits until no query is pending.
 func (f *Feed) waitAll() {
 	<-f.sales.Asking()
 	<-f.queue.Asking()
@@ -255,7 +255,7 @@ func (f *Feed) waitAll() {
 	<-f.health.Asking()
 }
 
-// part is what a source said last, without a value if that was never more than an error, or nil if nothing was said yet.
+// part returns the last result of a source, without a value if all queries failed, or nil if none has finished yet.
 func part[T any](s *recent.Source[T], now time.Time) *Part[T] {
 	last := s.Last()
 	if last.At.IsZero() && last.Err == nil {

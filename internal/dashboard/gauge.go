@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// A gauge is what somebody has used of a limit: the lower half is used, the upper half the limit. Zero: nobody was counted.
+// A gauge is a subject's use of a limit: the lower 32 bits are the units used, the upper ones the limit. Zero: nothing was counted.
 type gauge uint64
 
 func gaugeOf(used, limit int) gauge {
@@ -17,7 +17,7 @@ func gaugeOf(used, limit int) gauge {
 func (g gauge) used() int  { return int(g & math.MaxUint32) }
 func (g gauge) limit() int { return int(g >> 32) }
 
-// share is from 0 to 1.
+// share returns the used share, from 0 to 1.
 func (g gauge) share() float64 {
 	if g.limit() == 0 {
 		return 0
@@ -25,7 +25,7 @@ func (g gauge) share() float64 {
 	return min(1, float64(g.used())/float64(g.limit()))
 }
 
-// gauges are the fullest by name since they were last taken. The zero value is ready.
+// gauges holds the fullest gauge of each name since the last take. The zero value is ready.
 type gauges struct {
 	of sync.Map // name → *atomic.Uint64, a gauge
 }

@@ -21,17 +21,17 @@ var pageSource string
 
 var page = template.Must(template.New("page").Parse(pageSource))
 
-// policy lets the page load what this listener serves, and nothing else.
+// policy restricts the page to resources of this listener.
 const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
 
-// kinds are the content types of all assets, whatever the machine's table says.
+// kinds are the content types of all assets. The MIME tables of the machine are not used.
 var kinds = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", "": "text/plain; charset=utf-8", ".md": "text/plain; charset=utf-8"}
 
-// Page serves the page itself. version is that of the program.
+// Page serves the page itself. version is the version of the program.
 func Page(version string) http.Handler {
 	var b bytes.Buffer
 	if err := page.Execute(&b, map[string]string{"Version": version}); err != nil {
-		panic(err) // the page is part of the program
+		panic(err) // the page is embedded and tested
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
@@ -40,11 +40,11 @@ func Page(version string) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
-		_, _ = w.Write(b.Bytes()) // fails when the page has been left
+		_, _ = w.Write(b.Bytes()) // fails if the client has gone
 	})
 }
 
-// Assets serves what the page loads, by its path below the folder assets. Browsers ask each time whether a file has changed.
+// Assets serves the page's resources, by their path below the folder assets. Browsers revalidate them at each use.
 func Assets() http.Handler {
 	type file struct {
 		content   []byte
@@ -61,7 +61,7 @@ func Assets() http.Handler {
 		return err
 	})
 	if err != nil {
-		panic(err) // the files are part of the program
+		panic(err) // the files are embedded
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f, ok := files[r.URL.Path]
@@ -78,11 +78,11 @@ func Assets() http.Handler {
 	})
 }
 
-// writeWithin is how long a page may take to read a frame before its stream ends; it will open another one.
+// writeWithin is the timeout for writing a frame; the stream then ends and the page reopens it.
 const writeWithin = 10 * time.Second
 
-// Stream serves the frames as server-sent events: first "history", a list of what has passed, then a "frame" a second, until the page
-// leaves, leaving is closed or it may not stay any more.
+// Stream serves the frames as server-sent events: first "history", a list of summaries, then a "frame" every second, until the client
+// disconnects, leaving is closed or mayStay returns false.
 func (f *Feed) Stream(leaving <-chan struct{}, mayStay func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		frames, history, ok := f.open()
@@ -95,7 +95,7 @@ func (f *Feed) Stream(leaving <-chan struct{}, mayStay func(*http.Request) bool)
 		h := w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-store")
-		h.Set("X-Accel-Buffering", "no") // nginx would keep frames back
+		h.Set("X-Accel-Buffering", "no") // nginx would buffer frames
 		control := http.NewResponseController(w)
 		send := func(event string, data []byte) bool {
 			if control.SetWriteDeadline(time.Now().Add(writeWithin)) != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// A Recorder counts what passes through this process, for pages and for Prometheus alike. Make it with NewRecorder; it is safe for
+// A Recorder counts requests and answers of this process, both for pages and for Prometheus. Make it with NewRecorder; it is safe for
 // concurrent use.
 type Recorder struct {
 	answers counters // by answer
@@ -21,25 +21,25 @@ type Recorder struct {
 	shadow  counters
 	fullest gauges // by rule, since the last frame
 
-	room   atomic.Int32 // for answers until the next frame
+	room   atomic.Int32 // answers to be kept until the next frame
 	mu     sync.Mutex
 	latest []Answer // guarded by mu
 }
 
-// mostLatest is how many answers a frame tells of.
+// mostLatest is the maximum number of answers in a frame.
 const mostLatest = 20
 
-// NewRecorder returns a recorder that has counted nothing.
+// NewRecorder returns a recorder with all counters 0.
 func NewRecorder() *Recorder {
 	r := &Recorder{latest: []Answer{}}
 	r.room.Store(mostLatest)
 	return r
 }
 
-// Admitted is the answer to a request that was let in; all others are reasons.
+// Admitted is the answer for admitted requests; all others are reasons.
 const Admitted = "admitted"
 
-// Decided records what the rules said of a request.
+// Decided records the decision on a request.
 func (r *Recorder) Decided(req *admission.Request, d *admission.Decision) {
 	last := ""
 	for i := range d.Rules {
@@ -47,7 +47,7 @@ func (r *Recorder) Decided(req *admission.Request, d *admission.Decision) {
 		if v.Limit > 0 {
 			r.fullest.raise(v.Rule, gaugeOf(v.Limit-v.Remaining, v.Limit))
 		}
-		if v.Rule == last { // windows of a rule stand side by side
+		if v.Rule == last { // windows of a rule are adjacent
 			continue
 		}
 		last = v.Rule
@@ -62,7 +62,7 @@ func (r *Recorder) Decided(req *admission.Request, d *admission.Decision) {
 	}
 }
 
-// Answered records what the rules said to a request, or how an order ended. asked tells which it was; it is called for a few.
+// Answered records the answer to a request, or the result of an order. asked returns the request; it is only called for a sample.
 func (r *Recorder) Answered(answer, rule string, asked func() admission.Request) {
 	r.answers.add(answer)
 	if r.room.Load() <= 0 || r.room.Add(-1) < 0 {
@@ -75,13 +75,13 @@ func (r *Recorder) Answered(answer, rule string, asked func() admission.Request)
 	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(cmp.Or(req.User, ip), mostName), IP: ip, What: short(req.Method+" "+req.Route, mostName), Answer: answer, Rule: rule})
 }
 
-// How many bytes of a text stand in a frame.
+// Maximum lengths of texts in a frame, in bytes.
 const (
 	mostName   = 80
 	mostReason = 300
 )
 
-// short keeps texts that somebody else wrote from filling frames.
+// short truncates texts from clients.
 func short(text string, most int) string {
 	for i := range text {
 		if i > most {
@@ -91,7 +91,7 @@ func short(text string, most int) string {
 	return text
 }
 
-// take returns the answers since it was last called.
+// take returns the answers since the last call.
 func (r *Recorder) take() []Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,9 +101,9 @@ func (r *Recorder) take() []Answer {
 	return latest
 }
 
-// counters are numbers by name. The zero value is ready. Names are those that operators wrote down, or reasons: few.
+// counters are counters by name. The zero value is ready. Names come from operators or are reasons, so there are few.
 type counters struct {
-	mu sync.Mutex // for a new name
+	mu sync.Mutex // for adding a name
 	of atomic.Pointer[map[string]*atomic.Uint64]
 }
 
@@ -128,7 +128,7 @@ func (c *counters) add(name string) {
 	c.of.Store(&grown)
 }
 
-// totals returns all numbers since the start.
+// totals returns all counters since the start.
 func (c *counters) totals() map[string]uint64 {
 	totals := map[string]uint64{}
 	if all := c.of.Load(); all != nil {

@@ -2,10 +2,10 @@ package dashboard
 
 import "time"
 
-// paceOver is the longest that a pace is measured over.
+// paceOver is the maximum interval for measuring a pace.
 const paceOver = 10 * time.Second
 
-// stock is how many units were left of each item lately, as far back as pages draw. While nothing is taken two points are enough.
+// stock is the recent history of each item's free units, as far back as pages plot it. While nothing is sold two points suffice.
 type stock map[itemKey][]left
 
 type itemKey struct{ sale, item string }
@@ -15,7 +15,7 @@ type left struct {
 	free int
 }
 
-// fill adds what sales tell, as it was at a time, and puts the pace of each item into them. Items that are not there any more are forgotten.
+// fill adds the sales' numbers, as of at, and sets the pace of each item. Items that no longer exist are dropped.
 func (s stock) fill(sales []Sale, at time.Time) {
 	seen := make(map[itemKey]bool, len(s))
 	for i := range sales {
@@ -40,7 +40,7 @@ func (s stock) fill(sales []Sale, at time.Time) {
 func grown(past []left, now left) []left {
 	n := len(past)
 	switch {
-	case n > 0 && !now.at.After(past[n-1].at): // the same answer again
+	case n > 0 && !now.at.After(past[n-1].at): // the same result again
 		return past
 	case n > 1 && past[n-1].free == now.free && past[n-2].free == now.free:
 		past[n-1] = now
@@ -53,7 +53,7 @@ func grown(past []left, now left) []left {
 	return past
 }
 
-// pace is that of the last seconds. Units that came back, or were added, do not make it less than 0.
+// pace returns the pace of the last seconds. Returned or added units do not make it negative.
 func pace(past []left) (perSecond float64, overMS, soldOutIn int64) {
 	now := past[len(past)-1]
 	begin := now.at.Add(-paceOver)
@@ -62,7 +62,7 @@ func pace(past []left) (perSecond float64, overMS, soldOutIn int64) {
 		i++
 	}
 	from := past[i]
-	if i > 0 && past[i-1].free == from.free { // nothing was taken in between
+	if i > 0 && past[i-1].free == from.free { // no change in between
 		from.at = begin
 	}
 	over := now.at.Sub(from.at)
@@ -76,11 +76,11 @@ func pace(past []left) (perSecond float64, overMS, soldOutIn int64) {
 	return perSecond, over.Milliseconds(), soldOutIn
 }
 
-// A curve is an item's stock as a new page is told of it.
+// A curve is the history of an item's stock for a new page.
 type curve struct {
 	Sale  string     `json:"sale"`
 	Item  string     `json:"item"`
-	Stock [][2]int64 `json:"stock"` // milliseconds since 1970, and how many were left
+	Stock [][2]int64 `json:"stock"` // milliseconds since 1970, and units left
 }
 
 func (s stock) curves() []curve {
