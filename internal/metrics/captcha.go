@@ -6,7 +6,7 @@ import (
 	"github.com/tidegate/tidegate/captcha"
 )
 
-// Captcha is what is measured of challenges: a captcha.Provider.
+// Captcha is the source of the metrics: a captcha.Provider.
 type Captcha interface{ Stats() captcha.Stats }
 
 // Captcha adds the metrics of challenges.
@@ -20,7 +20,7 @@ func (m *Metrics) Captcha(c Captcha) {
 	})
 }
 
-// challenges collects what a provider counts itself.
+// challenges collects the statistics of a provider.
 type challenges struct{ from Captcha }
 
 var (

@@ -6,10 +6,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A RedisClient is one of a process' clients.
+// A RedisClient is a Redis client of the process.
 type RedisClient struct {
 	Client redis.UniversalClient
-	Trips  func() uint64 // its round trips so far
+	Trips  func() uint64 // returns its round trips so far
 }
 
 // Redis adds the metrics of clients, by name.
@@ -36,7 +36,7 @@ func (c redisClients) Describe(ch chan<- *prometheus.Desc) {
 func (c redisClients) Collect(ch chan<- prometheus.Metric) {
 	for name, one := range c {
 		pool := one.Client.PoolStats()
-		idle := min(pool.IdleConns, pool.TotalConns) // they are read one after the other
+		idle := min(pool.IdleConns, pool.TotalConns) // the two are not read atomically
 		ch <- prometheus.MustNewConstMetric(redisTrips, prometheus.CounterValue, float64(one.Trips()), name)
 		ch <- prometheus.MustNewConstMetric(redisConns, prometheus.GaugeValue, float64(pool.TotalConns-idle), name, "in_use")
 		ch <- prometheus.MustNewConstMetric(redisConns, prometheus.GaugeValue, float64(idle), name, "idle")
@@ -44,7 +44,7 @@ func (c redisClients) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Postgres adds the metrics of a pool of connections.
+// Postgres adds the metrics of a connection pool.
 func (m *Metrics) Postgres(pool *pgxpool.Pool) { m.registry.MustRegister(postgresPool{pool}) }
 
 type postgresPool struct{ *pgxpool.Pool }

@@ -10,9 +10,9 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi"
 )
 
-// HTTP adds the metrics of requests, which Served is told of.
+// HTTP adds the metrics of requests, which are recorded by Served.
 func (m *Metrics) HTTP() {
-	// These series are many, so their classic buckets are few.
+	// There are many series, so they have few classic buckets.
 	m.requests = prometheus.NewHistogramVec(native("http_request_duration_seconds",
 		"Time until a request was answered, by the listener, the pattern of the path, and the status.", .005, .025, .1, .5, 2.5,
 	), []string{"listener", "method", "route", "code"})
@@ -35,12 +35,12 @@ func (m *Metrics) Served(s httpapi.Served) {
 	m.requests.WithLabelValues(s.Listener, method, route, code).Observe(s.Took.Seconds())
 }
 
-// other stands for all that callers may make up.
+// other is the label for all values that clients can invent.
 const other = "other"
 
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodHead, http.MethodPatch, http.MethodOptions}
 
-// codes are the statuses as text, made once: one for every request would be garbage.
+// codes are the statuses as text, formatted once to avoid an allocation per request.
 var codes = func() (all [600]string) {
 	for code := range all {
 		if all[code] = other; http.StatusText(code) != "" {

@@ -11,11 +11,10 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// verifiedFresh is how long a verdict is told. Another process may verify the
-// sale from then on, and what was wrong may long be right.
+// verifiedFresh is how long a result is reported. Later, another process may have verified the sale, and the problem may have been fixed.
 const verifiedFresh = 5 * time.Minute
 
-// verdicts collects what was found when sales were verified, by this process.
+// verdicts collects the results of this process' verifications of sales.
 type verdicts struct {
 	mu   sync.Mutex
 	last map[string]verdict // by sale, guarded by mu
@@ -29,19 +28,19 @@ type verdict struct {
 var (
 	violations = describe("invariant_violations", "Things that did not add up when this process last verified the sale, 0: every invariant held; no series: it has not, for 5 minutes.",
 		"sale")
-	// One series for each sale is enough while all is well, however many invariants there are.
+	// One series per sale is enough while all is well, however many invariants there are.
 	broken     = describe("broken_invariants", "Things that did not add up when this process last verified the sale, for each invariant that did not hold.", "sale", "invariant")
 	verifiedAt = describe("invariants_verified_timestamp_seconds", "When this process last verified the sale.", "sale")
 )
 
-// Verified notes what was found of a sale.
+// Verified records the result of verifying a sale.
 func (m *Metrics) Verified(sale string, checks []orders.Check) {
 	m.verdicts.mu.Lock()
 	defer m.verdicts.mu.Unlock()
 	m.verdicts.last[sale] = verdict{checks, time.Now()}
 }
 
-// troubles names the sales that do not add up, as long as that is told.
+// troubles returns the sales with recent violations.
 func (v *verdicts) troubles() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/tidegate/tidegate/login"
 )
 
-// Logins are the metrics of login attempts. Made by Metrics.Logins; safe for concurrent use.
+// Logins are the metrics of login attempts. Make it with Metrics.Logins; it is safe for concurrent use.
 type Logins struct {
 	registry *prometheus.Registry
 	attempts *prometheus.CounterVec
@@ -15,7 +15,7 @@ type Logins struct {
 	degraded prometheus.Counter
 }
 
-// Logins adds the metrics of login attempts. To be called once.
+// Logins adds the metrics of login attempts. It must be called only once.
 func (m *Metrics) Logins() *Logins {
 	l := &Logins{
 		registry: m.registry,
@@ -52,10 +52,10 @@ func (l *Logins) Decided(mode string, d *login.Decision) {
 	}
 }
 
-// Settled counts an outcome: success, failure, error, other or late.
+// Settled counts a result: success, failure, error, other or late.
 func (l *Logins) Settled(result string) { l.outcomes.WithLabelValues(result).Inc() }
 
-// Dropped adds the events that the history has missed, of which there are as many as dropped says. To be called once.
+// Dropped adds the number of events that the history has lost, as returned by dropped. It must be called only once.
 func (l *Logins) Dropped(dropped func() uint64) {
 	l.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "tidegate_login_history_dropped_total", Help: "Events that the history of failed logins has missed, since it was away for too long.",

@@ -1,6 +1,6 @@
-// Package metrics tells Prometheus what a process does and what its installation has, and the live page what of that is not as it should be.
+// Package metrics exports the metrics of a process and its installation to Prometheus, and reports degraded parts to the live page.
 //
-// No label has a value that a caller chose: rules, and tiers that the rules name, are as many as the operator wrote down.
+// No label has a value that a caller chooses: rules, and tiers named by the rules, are limited by the operator's configuration.
 package metrics
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// Gate is what is measured: an *admission.Gate.
+// Gate is the source of the metrics: an *admission.Gate.
 type Gate interface {
 	Stats() admission.Stats
 	Rules() *admission.Rules
 }
 
-// Metrics are those of one process. Made by New; safe for concurrent use. What is measured of a part is added before the first scrape.
+// Metrics are the metrics of one process. Make it with New; it is safe for concurrent use. Add all parts before the first scrape.
 type Metrics struct {
 	registry  *prometheus.Registry
 	gate      Gate
@@ -30,17 +30,17 @@ type Metrics struct {
 	tiers     atomic.Pointer[tierSet]
 	requests  *prometheus.HistogramVec
 	verdicts  verdicts
-	reserved  atomic.Uint64     // reservations that were tried
-	troubles  []func() []string // what does not work as it should, in words
+	reserved  atomic.Uint64     // attempted reservations
+	troubles  []func() []string // functions that describe degraded parts
 }
 
-// A tierSet is the tiers that some rules name.
+// A tierSet is the set of tiers named by some rules.
 type tierSet struct {
 	of    *admission.Rules
 	names map[string]bool
 }
 
-// New makes the metrics of a process of this version of the program.
+// New returns the metrics of a process; version is that of the program.
 func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), verdicts: verdicts{last: make(map[string]verdict)}}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -66,10 +66,10 @@ func (m *Metrics) Gate(gate Gate) {
 	}, func() float64 { return float64(m.RoundTrips()) }))
 }
 
-// RoundTrips is how many times decisions have waited for Redis. Callers who wait together count each, though they share one way there.
+// RoundTrips is how many times decisions have waited for Redis. Callers that share a round trip each count.
 func (m *Metrics) RoundTrips() uint64 { return m.gate.Stats().Asked + m.reserved.Load() }
 
-// seconds is a native histogram of times, whose buckets are a tenth wide at most. Scrapes in text show the few classic ones.
+// seconds returns the options of a native histogram of times, with buckets at most a tenth wide. Text scrapes show a few classic buckets.
 func seconds(name, help string) prometheus.HistogramOpts {
 	return native(name, help, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
 }
@@ -81,7 +81,7 @@ func native(name, help string, classic ...float64) prometheus.HistogramOpts {
 	}
 }
 
-// Degraded tells what does not work as it should, in words, as it was found lately. It waits for nothing.
+// Degraded describes the degraded parts, by recent results. It does not block.
 func (m *Metrics) Degraded() []string {
 	var all []string
 	for _, troubles := range m.troubles {
@@ -90,10 +90,10 @@ func (m *Metrics) Degraded() []string {
 	return all
 }
 
-// Add adds the metrics of a part that knows its own.
+// Add adds a part that is a collector itself.
 func (m *Metrics) Add(part prometheus.Collector) { m.registry.MustRegister(part) }
 
-// Handler answers with all metrics.
+// Handler serves all metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
@@ -108,7 +108,7 @@ func (m *Metrics) Decided(req *admission.Request, d *admission.Decision, took ti
 	m.took.Observe(took.Seconds())
 }
 
-// tier is that of a request, if the rules name it. Others come from callers, or whoever vouches for them.
+// tier returns the tier of a request if the rules name it, because other tiers may be chosen by callers.
 func (m *Metrics) tier(req *admission.Request) string {
 	switch {
 	case req.Tier == "" && req.User == "":

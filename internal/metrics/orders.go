@@ -24,7 +24,7 @@ func (m *Metrics) Orders() orders.Measures {
 		Name: "tidegate_database_regressions_total", Help: "Sales that were closed and recovered because the database went back in time.",
 	})
 	m.registry.MustRegister(reserved, batch, size, confirmed, regressed)
-	ok, failed := batch.WithLabelValues("ok"), batch.WithLabelValues("failed") // both are told from the start
+	ok, failed := batch.WithLabelValues("ok"), batch.WithLabelValues("failed") // creates both series at the start
 	return orders.Measures{
 		Reserved: func(took time.Duration) {
 			m.reserved.Add(1)
@@ -43,17 +43,17 @@ func (m *Metrics) Orders() orders.Measures {
 	}
 }
 
-// Sales are what is measured of an installation's sales: an *orders.Service.
+// Sales is the source of the metrics of an installation's sales: an *orders.Service.
 type Sales interface {
 	Backlog(context.Context) (orders.Backlog, error)
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
 	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
 }
 
-// mostDead bounds what is read to count dead letters. There should be none.
+// mostDead bounds how many dead letters are read for counting. Normally there are none.
 const mostDead = 1000
 
-// Sales adds the metrics of what all processes sell and have not committed yet. All of an installation say the same.
+// Sales adds the metrics of sales and uncommitted orders of the installation. All its processes report the same numbers.
 func (m *Metrics) Sales(from Sales) {
 	s := selling{
 		backlog: recent.New(askWithin, from.Backlog),
@@ -95,9 +95,9 @@ func (s selling) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. While whoever knows does not answer there is no number, rather than an old one.
+// Collect implements prometheus.Collector. If a source does not answer, its metrics are left out instead of repeating old values.
 func (s selling) Collect(ch chan<- prometheus.Metric) {
-	s.dead.Ask(context.Background(), askAgain) // all are asked at once, before one is waited for
+	s.dead.Ask(context.Background(), askAgain) // start all queries before waiting for the first
 	s.sales.Ask(context.Background(), askAgain)
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)

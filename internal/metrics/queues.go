@@ -12,9 +12,10 @@ import (
 	"github.com/tidegate/tidegate/internal/recent"
 )
 
-// Queues adds the metrics of Asynq's queues with these names, which are shown without prefix. All processes of an installation say the same.
+// Queues adds the metrics of Asynq's queues with these names, which are reported without prefix. All processes of an installation report
+// the same numbers.
 //
-// They are counted under Asynq's own keys: its inspector knows no queue any more once Redis forgot, takes no context, and reads far more.
+// They are read from Asynq's own keys: its Inspector fails for queues that Redis has lost, takes no context, and reads far more.
 func (m *Metrics) Queues(rdb redis.UniversalClient, prefix string, names []string) {
 	m.registry.MustRegister(queues{prefix, recent.New(askWithin, func(ctx context.Context) ([]queue, error) { return readQueues(ctx, rdb, names) })})
 }
@@ -24,11 +25,11 @@ type queues struct {
 	all    *recent.Source[[]queue]
 }
 
-// A queue is how one of Asynq's stands.
+// A queue is the state of one Asynq queue.
 type queue struct {
 	name      string
 	tasks     map[string]int64 // by state
-	oldest    time.Duration    // of those pending
+	oldest    time.Duration    // age of the oldest pending task
 	processed int64
 	failed    int64
 }
@@ -47,7 +48,7 @@ func (q queues) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. While Redis does not answer there are no numbers, rather than old ones.
+// Collect implements prometheus.Collector. While Redis does not answer, the metrics are left out instead of repeating old values.
 func (q queues) Collect(ch chan<- prometheus.Metric) {
 	all, _ := found(q.all)
 	for i := range all {
@@ -62,7 +63,7 @@ func (q queues) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// readQueues takes two round trips, whatever waits.
+// readQueues takes two round trips, whatever the length of the queues.
 func readQueues(ctx context.Context, rdb redis.UniversalClient, names []string) ([]queue, error) {
 	type reply struct {
 		tasks             map[string]*redis.IntCmd
@@ -98,7 +99,7 @@ func readQueues(ctx context.Context, rdb redis.UniversalClient, names []string) 
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) { // a task may be taken meanwhile
+	if err != nil && !errors.Is(err, redis.Nil) { // the task may have been taken in between
 		return nil, err
 	}
 	now := time.Now()
@@ -107,7 +108,7 @@ func readQueues(ctx context.Context, rdb redis.UniversalClient, names []string) 
 		r, q := &replies[i], &all[i]
 		q.name, q.tasks = name, map[string]int64{}
 		for state, n := range r.tasks {
-			if n.Err() != nil { // of a Cluster's nodes one may be away
+			if n.Err() != nil { // a node of a Cluster may be unavailable
 				return nil, n.Err()
 			}
 			q.tasks[state] = n.Val()

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	askAgain  = 3 * time.Second  // for so long scrapes by several see the same
-	askWithin = 2 * time.Second  // a scrape waits for no more, well below Prometheus' ten seconds
-	stale     = 10 * time.Second // what is older is not told any more
+	askAgain  = 3 * time.Second  // scrapes within this interval share one query
+	askWithin = 2 * time.Second  // maximum wait of a scrape, well below Prometheus' timeout of ten seconds
+	stale     = 10 * time.Second // older results are not reported
 )
 
-// found is what a source says now, or said a moment ago. It is not known while whoever is asked does not answer.
+// found returns the current or a recent result of a source. known is false while the source does not answer.
 func found[T any](s *recent.Source[T]) (value T, known bool) {
 	select {
 	case <-s.Ask(context.Background(), askAgain):
@@ -23,7 +23,7 @@ func found[T any](s *recent.Source[T]) (value T, known bool) {
 	}
 }
 
-// latest is what a source said lately. It waits for nothing, and has it asked again if that was a while ago.
+// latest returns the last result of a source if it is recent. It does not block, and starts a new query if the last one is old.
 func latest[T any](s *recent.Source[T]) (value T, known bool) {
 	s.Ask(context.Background(), askAgain)
 	return lately(s)

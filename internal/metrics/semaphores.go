@@ -9,9 +9,9 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// Semaphores are what is measured of semaphores: a *semdefs.Registry.
+// Semaphores is the source of the metrics: a *semdefs.Registry.
 type Semaphores interface {
-	// Counts returns how all of them stand, without holders and waiters. Their names are as many as operators wrote down.
+	// Counts returns the state of all semaphores, without holders and waiters. Operators choose their names, so there are few.
 	Counts(ctx context.Context) ([]semaphore.Status, error)
 }
 
@@ -22,7 +22,7 @@ func (m *Metrics) Semaphores(s Semaphores) {
 	m.troubles = append(m.troubles, p.troubles)
 }
 
-// permits collects what Redis counts. All processes of an installation say the same of it.
+// permits collects the counts in Redis. All processes of an installation report the same numbers.
 type permits struct {
 	counts *recent.Source[[]semaphore.Status]
 }
@@ -60,7 +60,7 @@ func (p permits) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. While Redis does not answer there are no numbers, rather than old ones.
+// Collect implements prometheus.Collector. While Redis does not answer, the metrics are left out instead of repeating old values.
 func (p permits) Collect(ch chan<- prometheus.Metric) {
 	counts, _ := found(p.counts)
 	for _, s := range counts {

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// stats collects what a gate counts itself.
+// stats collects the statistics of a gate.
 type stats struct{ gate Gate }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
