@@ -1,8 +1,7 @@
-// Package embedded runs all of Tidegate in one process that needs nothing else: Redis in memory, orders in SQLite, the worker inside.
+// Package embedded runs all of Tidegate in one process without other servers: Redis in memory, orders in SQLite, and the worker.
 //
-// What is committed is kept. What is in flight when the process dies may be lost, because nothing but the process' memory holds it; when the
-// process is told to stop, it commits everything first. After a restart the sales are rebuilt from the database, so units that were sold
-// stay sold.
+// Committed orders are durable. Orders in flight may be lost if the process crashes, because they are only in its memory; on a regular
+// shutdown it commits them first. After a restart the sales are rebuilt from the database, so that sold units stay sold.
 package embedded
 
 import (
@@ -24,16 +23,16 @@ import (
 	"github.com/tidegate/tidegate/orders/sqlite"
 )
 
-// patience is how long the parts may take to become ready; they are all in this process.
+// patience is the timeout for the parts to become ready; all are in this process.
 const patience = 30 * time.Second
 
-// decideWithin is long because the Redis in memory is slow, and never away: whoever gives up on it early only asks again.
+// decideWithin is long because the Redis in memory can be slow but is never unavailable: a timeout would only cause retries.
 const decideWithin = 2 * time.Second
 
-// pollEvery is how often to ask where nothing tells.
+// pollEvery is the interval of polling where there is no notification.
 const pollEvery = 20 * time.Millisecond
 
-// Run serves until ctx ends. It calls ready once the sample sale is open, and returns ErrInUse if another process has the data folder.
+// Run serves until ctx ends. It calls ready once the sample sale is open, and returns ErrInUse if another process uses the data folder.
 func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(Place)) (err error) {
 	log, traces, err := serve.Observe(ctx, cfg, log, "tidegate")
 	if err != nil {
@@ -102,7 +101,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	return p.Run(ctx)
 }
 
-// openSample waits until sales can be taken, and makes sure that there is one.
+// openSample waits until orders can be placed, and creates a sample sale if there is none.
 func openSample(ctx context.Context, svc *orders.Service) (string, error) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -117,7 +116,7 @@ func openSample(ctx context.Context, svc *orders.Service) (string, error) {
 	return sale, err
 }
 
-// settle waits until every order that was accepted is committed, or is a dead letter, which waits for an operator.
+// settle waits until every accepted order is committed or a dead letter, which only an operator can resolve.
 func settle(ctx context.Context, svc *orders.Service) error {
 	return until(ctx, func(ctx context.Context) error {
 		all, err := svc.Sales(ctx, "", 0)
@@ -148,7 +147,7 @@ func settle(ctx context.Context, svc *orders.Service) error {
 	})
 }
 
-// until asks again and again, until there is no error or ctx ends.
+// until calls ask repeatedly until it returns no error or ctx ends.
 func until(ctx context.Context, ask func(context.Context) error) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
@@ -165,15 +164,15 @@ func until(ctx context.Context, ask func(context.Context) error) error {
 	}
 }
 
-// Place is where a running embedded server is found.
+// Place holds the addresses of a running embedded server.
 type Place struct {
 	Public, Internal string // URLs
 	Redis            string // URL of the Redis in memory, with its password
-	Sale             string // the sample
+	Sale             string // name of the sample sale
 	Folder           string
 }
 
-// Describe says what runs where, what it keeps, and how to place an order.
+// Describe prints the URLs, what is stored, and how to place an order.
 func (p Place) Describe(w io.Writer) {
 	fmt.Fprintf(w, `Tidegate is running on its own: Redis in memory, orders in %[1]s.
 It keeps what is committed, and may lose what is in flight if it is killed.
@@ -190,7 +189,7 @@ The sale %[4]s is open. Order a %[5]s:
 `, p.Folder, p.Public, p.Internal, p.Sale, sampleItem)
 }
 
-// baseURL leads to a listener from this machine.
+// baseURL returns the URL of a listener for clients on this machine.
 func baseURL(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -21,16 +21,16 @@ import (
 	"github.com/tidegate/tidegate/orders/sqlite"
 )
 
-// ErrInUse says that another process has the data folder.
+// ErrInUse means that another process uses the data folder.
 var ErrInUse = errors.New("embedded: the data folder is in use")
 
-// folder is the data folder: lock (held while we live), secret, and the database. The zero value is not usable.
+// folder is the data folder: lock (held while the process runs), secret, and the database. The zero value is not usable.
 type folder struct {
 	path string
 	lock *flock.Flock
 }
 
-// openFolder takes the folder, and makes it if it is not there. Two processes would sell the same units from two memories.
+// openFolder locks the folder, creating it if necessary. Two processes would sell the same units from two separate memories.
 func openFolder(path string) (*folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("TIDEGATE_DATA: %w; name a folder that can be written", err)
@@ -47,7 +47,7 @@ func openFolder(path string) (*folder, error) {
 
 func (f *folder) close() error { return f.lock.Close() }
 
-// secret is the installation's own, made at the first start.
+// secret returns the installation's secret, which is generated at the first start.
 func (f *folder) secret() (config.Secret, error) {
 	path := filepath.Join(f.path, "secret")
 	kept, err := os.ReadFile(path)
@@ -65,7 +65,7 @@ func (f *folder) secret() (config.Secret, error) {
 	random := make([]byte, 32)
 	_, _ = rand.Read(random) // never fails
 	value := hex.EncodeToString(random)
-	// Renamed when complete, so that no crash leaves half a secret.
+	// Rename the complete file, so that a crash never leaves a partial secret.
 	if err := os.WriteFile(path+".new", []byte(value+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("embedded: %w", err)
 	}
@@ -75,7 +75,7 @@ func (f *folder) secret() (config.Secret, error) {
 	return config.Secret(value), nil
 }
 
-// database opens the database and brings its schema up to date.
+// database opens the database and upgrades its schema.
 func (f *folder) database(ctx context.Context) (*sql.DB, error) {
 	path, err := filepath.Abs(filepath.Join(f.path, "tidegate.db"))
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 )
 
-// tick is how late a key may expire.
+// tick is how much later a key may expire.
 const tick = 250 * time.Millisecond
 
-// memory is Redis within this process. It starts empty every time.
+// memory is the Redis server in this process. It starts empty.
 type memory struct {
 	server *miniredis.Miniredis
 	url    config.URL
 }
 
-// startMemory listens on a port of this machine, with a password, since other users of the machine can reach that port.
+// startMemory listens on the loopback, with a password, because other users of the machine can connect too.
 func startMemory() (*memory, error) {
 	server := miniredis.NewMiniRedis()
 	password := rand.Text()
@@ -31,7 +31,7 @@ func startMemory() (*memory, error) {
 	return &memory{server: server, url: config.URL("redis://:" + password + "@" + server.Addr() + "/0")}, nil
 }
 
-// Run lets keys expire, which the server does only when told how much time has passed.
+// Run advances the server's clock, without which keys do not expire.
 func (m *memory) Run(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// What is on sale when nobody has set anything up.
+// The sample sale, for an installation without sales.
 const (
 	sampleSale   = "demo"
 	sampleItem   = "ticket"
@@ -17,15 +17,15 @@ const (
 	sampleLength = 30 * 24 * time.Hour
 )
 
-// sales is what the sample needs of orders.Service.
+// sales is the part of orders.Service that the sample needs.
 type sales interface {
 	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
 	PutSale(ctx context.Context, def orders.Sale) (orders.SaleStatus, bool, error)
 	SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
 }
 
-// ensureSample returns the name of a sample sale that is not over: the newest one, or else a new one, since the
-// orders of the one that is over stay what they are.
+// ensureSample returns the name of a sample sale that has not ended: the newest one, or else a new one. The orders of an ended one are
+// not changed.
 func ensureSample(ctx context.Context, s sales, now time.Time) (string, error) {
 	all, err := s.Sales(ctx, "", 0)
 	if err != nil {
