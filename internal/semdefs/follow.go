@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	lookEvery = time.Second      // at the rules in force
-	setRight  = 30 * time.Second // between two comparisons of Redis with the database
+	lookEvery = time.Second      // interval of checking the rules in force
+	setRight  = 30 * time.Second // interval of comparing Redis with the database
 )
 
-// Run declares what the rules file says, at the start and whenever it has changed, and now and then puts Redis right. It returns when ctx ends.
+// Run declares the rules file's semaphores, at the start and after each change, and regularly repairs Redis. It returns when ctx ends.
 func (r *Registry) Run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -43,8 +43,8 @@ func (r *Registry) Run(ctx context.Context) error {
 	}
 }
 
-// Declare writes down what the rules in force say of semaphores, unless that was done. One that an operator has set stays as it is. Of several
-// processes with different files the last one to declare is right.
+// Declare writes the semaphores of the rules in force to the database, unless it has done so. An operator's override stays in force. If
+// several processes have different files, the last one to declare wins.
 func (r *Registry) Declare(ctx context.Context) error {
 	if r.rules == nil {
 		return nil
@@ -95,14 +95,14 @@ func (r *Registry) declare(ctx context.Context, all []Entry, wanted []admission.
 	return err
 }
 
-// Compare asks Redis for every semaphore, and tells it what the database says where it is something else.
+// Compare queries Redis for every semaphore, and redefines those that differ from the database.
 func (r *Registry) Compare(ctx context.Context) error {
 	all, err := r.Entries(ctx)
 	if err != nil {
 		return err
 	}
 	found := make([]known, len(all))
-	var g errgroup.Group // one that fails keeps nobody from the others
+	var g errgroup.Group // an error does not stop the others
 	g.SetLimit(atOnce)
 	for i := range all {
 		g.Go(func() error {
@@ -124,16 +124,16 @@ func (r *Registry) Compare(ctx context.Context) error {
 	return err
 }
 
-// What Redis knows of a definition.
+// The state of a definition in Redis.
 type known int
 
 const (
 	right     known = iota
-	forgotten       // as after every start of a Redis without persistence
+	forgotten       // as after a restart of a Redis without persistence
 	different
 )
 
-// inRedis costs no query: a Redis that does not know what nobody defines is right, and there may be many such names.
+// inRedis returns the state of e in Redis. For a semaphore that is not defined it makes no query, as there may be many such names.
 func (r *Registry) inRedis(ctx context.Context, e *Entry) (known, error) {
 	sem, err := r.bare.Semaphore(e.Name)
 	if err != nil {

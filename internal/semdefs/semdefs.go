@@ -1,9 +1,9 @@
-// Package semdefs knows which semaphores there are: those of the rules file, and what operators have set instead. It keeps both in the
-// database, and Redis in step with it.
+// Package semdefs holds the definitions of semaphores: those of the rules file, and the overrides of operators. It stores both in the
+// database and keeps Redis consistent with it.
 //
-// The database is what counts. Redis is told while the row is locked, so of two changes the last one stands in both; where a process dies in
-// between, another one's next look puts Redis right. A semaphore that is used and not known to Redis is looked up in the database, and
-// whatever has a row there Redis has had before: see semaphore.Definition.
+// The database is authoritative. Redis is updated while the row is locked, so that the last change is in force in both. If a process
+// crashes in between, the next comparison of another process repairs Redis. A semaphore that is used but unknown to Redis is looked up in
+// the database. If it has a row there, Redis has had it before: see semaphore.Definition.
 package semdefs
 
 import (
@@ -22,23 +22,25 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// ErrUnavailable is in the errors of a database or a Redis that does not answer as it should.
+// ErrUnavailable is wrapped by errors about a database or a Redis that fails or does not answer.
 var ErrUnavailable = errors.New("semdefs: unavailable")
 
 // Options of a Registry.
 type Options struct {
 	Namespace string // as in semaphore.SetOptions
-	// Rules are those in force. They are asked again and again, and compared by version. Nil: another process declares what the file says.
+	// Rules returns the rules in force. It is called repeatedly, and results are compared by version. Nil: another process declares the
+	// file.
 	Rules func() *admission.Rules
-	// BuiltIn are declared as if the file did, unless it has others of their names.
+	// BuiltIn are declared like those of the file, unless it has semaphores of the same names.
 	BuiltIn []admission.SemaphoreRule
 	Logger  *slog.Logger // nil: slog.Default()
 }
 
-// A Registry is the semaphores of one installation in one process, with their definitions. Make it with New; it is safe for concurrent use.
+// A Registry holds the semaphores of one installation, with their definitions, in one process. Make it with New; it is safe for
+// concurrent use.
 type Registry struct {
 	set   *semaphore.Set
-	bare  *semaphore.Set // knows what Redis knows, and looks nothing up
+	bare  *semaphore.Set // without a Lookup: sees only what Redis has
 	table *Table
 	rules func() *admission.Rules
 	built []admission.SemaphoreRule
@@ -48,10 +50,10 @@ type Registry struct {
 
 	mu       sync.Mutex
 	declared string           // guarded by mu: version of the rules
-	last     map[string]Entry // guarded by mu: as last seen
+	last     map[string]Entry // guarded by mu: as last read
 }
 
-// New starts nothing and asks nobody. rdb and the table stay the caller's; the caller closes the Registry first.
+// New starts no goroutine and makes no call. The caller closes the Registry, then rdb and the table's database.
 func New(rdb semaphore.Client, table *Table, opts Options) (*Registry, error) {
 	r := &Registry{table: table, rules: opts.Rules, built: slices.Clone(opts.BuiltIn), log: opts.Logger, last: map[string]Entry{}}
 	if r.log == nil {
@@ -67,13 +69,13 @@ func New(rdb semaphore.Client, table *Table, opts Options) (*Registry, error) {
 	return r, nil
 }
 
-// Close closes the Set: it ends all waiting and all permits' contexts.
+// Close closes the Sets: it ends all waits and the contexts of all permits.
 func (r *Registry) Close() error { return errors.Join(r.bare.Close(), r.set.Close()) }
 
-// Semaphore returns the semaphore of a name, whether there is one or not.
+// Semaphore returns the semaphore with a name, whether it is defined or not.
 func (r *Registry) Semaphore(name string) (*semaphore.Semaphore, error) { return r.set.Semaphore(name) }
 
-// patience is with the database and Redis together.
+// patience is the timeout for the database and Redis together.
 const patience = 2 * time.Second
 
 // Lookup is a semaphore.Lookup.
@@ -86,26 +88,27 @@ func (r *Registry) Lookup(ctx context.Context, name string) (semaphore.Definitio
 	if !ok {
 		return semaphore.Definition{}, fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
 	}
-	if !declared { // Declare has not come to it yet
+	if !declared { // Declare has not reached it yet
 		if e, err = r.change(ctx, name, func(e *Entry) error {
 			e.File = &size
 			return nil
 		}); err != nil {
 			return semaphore.Definition{}, err
 		}
-		size, _ = e.InForce() // by now Redis knows it
+		size, _ = e.InForce() // it is defined in Redis now
 	}
 	return semaphore.Definition{Limit: size.Limit, Lease: size.Lease, Existed: true}, nil
 }
 
-// lookUp returns what is known of a name, and whether the database has it: if not, only the file of this process does, or nobody.
+// lookUp returns the entry of a name, and whether the database has it in force; if not, its definition is only in this process' file, or
+// missing.
 func (r *Registry) lookUp(ctx context.Context, name string) (e Entry, declared bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience/2) // the Set has as much patience: what was seen has to be said within it
+	ctx, cancel := context.WithTimeout(ctx, patience/2) // the Set has the same timeout, and the result must arrive within it
 	defer cancel()
 	e, err = r.table.get(ctx, name)
 	if err != nil {
 		if e, known := r.seen(name); known {
-			return e, true, nil // better what was true a moment ago than nobody let in
+			return e, true, nil // a recent definition is better than failing
 		}
 		return e, false, unavailable("look up "+name, err)
 	}
@@ -119,7 +122,7 @@ func (r *Registry) lookUp(ctx context.Context, name string) (e Entry, declared b
 	return e, false, nil
 }
 
-// undeclared returns what the file says of a name, unless this process has declared it: then it is another one that says there is none.
+// undeclared returns the file's definition of a name, unless this process has declared its file: then another process has removed it.
 func (r *Registry) undeclared(name string) (Size, bool) {
 	wanted := r.built
 	if r.rules != nil {
@@ -137,7 +140,7 @@ func (r *Registry) undeclared(name string) (Size, bool) {
 	return Size{}, false
 }
 
-// wanted returns what the file declares, and what is built in and not in the file.
+// wanted returns the definitions of the file, and the built-in ones that are not in it.
 func (r *Registry) wanted(rules *admission.Rules) []admission.SemaphoreRule {
 	all := rules.Semaphores()
 	for _, b := range r.built {
@@ -169,7 +172,7 @@ func (r *Registry) seen(name string) (Entry, bool) {
 	return e, ok
 }
 
-// Entry returns what is known of a name, or semaphore.ErrUnknown where it is no semaphore.
+// Entry returns the entry of a name, or semaphore.ErrUnknown if it has no definition.
 func (r *Registry) Entry(ctx context.Context, name string) (Entry, error) {
 	if err := semaphore.CheckName(name); err != nil {
 		return Entry{}, err
@@ -184,7 +187,7 @@ func (r *Registry) Entry(ctx context.Context, name string) (Entry, error) {
 	return e, nil
 }
 
-// Entries returns all semaphores by name, also those that are none any more.
+// Entries returns the entries of all semaphores by name, including those without a definition in force.
 func (r *Registry) Entries(ctx context.Context) ([]Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -196,7 +199,7 @@ func (r *Registry) Entries(ctx context.Context) ([]Entry, error) {
 	return all, nil
 }
 
-// Override makes a semaphore what an operator says, whatever the rules file says.
+// Override replaces a semaphore's definition by an operator's, which takes precedence over the rules file.
 func (r *Registry) Override(ctx context.Context, name string, o Override) (Entry, error) {
 	if err := semaphore.CheckName(name); err != nil {
 		return Entry{}, err
@@ -207,8 +210,8 @@ func (r *Registry) Override(ctx context.Context, name string, o Override) (Entry
 	})
 }
 
-// Revert takes an operator's word back: the semaphore is what the rules file says, and none where it says nothing. The error is
-// semaphore.ErrUnknown where it was none before.
+// Revert removes an operator's override: the definition of the rules file is then in force, if it has one. The error is
+// semaphore.ErrUnknown if there was no definition before.
 func (r *Registry) Revert(ctx context.Context, name string) (Entry, error) {
 	if err := semaphore.CheckName(name); err != nil {
 		return Entry{}, err
@@ -222,7 +225,7 @@ func (r *Registry) Revert(ctx context.Context, name string) (Entry, error) {
 	})
 }
 
-// change alters an entry, and tells Redis before anybody else can.
+// change alters an entry, and updates Redis while the row is locked.
 func (r *Registry) change(ctx context.Context, name string, alter func(*Entry) error) (Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -242,7 +245,7 @@ func (r *Registry) change(ctx context.Context, name string, alter func(*Entry) e
 	return e, nil
 }
 
-// tell makes Redis know what an entry says.
+// tell writes an entry's definition to Redis.
 func (r *Registry) tell(ctx context.Context, e *Entry, existed bool) error {
 	sem, err := r.set.Semaphore(e.Name)
 	if err != nil {
@@ -259,8 +262,8 @@ func unavailable(what string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, what, err)
 }
 
-// Away returns err as an ErrUnavailable where it says that Redis, or the way to it, is not as it should be. What else there is stays as it
-// is: it says something of the request, or of a mistake in this program.
+// Away wraps err in ErrUnavailable if it means that Redis or the connection to it fails. Other errors, about the request or a bug in this
+// program, are returned unchanged.
 func Away(err error) error {
 	for _, known := range []error{
 		semaphore.ErrAtCapacity, semaphore.ErrPermitLost, semaphore.ErrUnknown, semaphore.ErrTooHeavy, semaphore.ErrInvalid, semaphore.ErrClosed, ErrUnavailable,

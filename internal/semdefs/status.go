@@ -9,13 +9,13 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// A Standing is a semaphore with how it stands.
+// A Standing is a semaphore's entry with its state.
 type Standing struct {
 	Entry  Entry
 	Status semaphore.Status
 }
 
-// Counts returns how all semaphores stand that are defined, by name, without who holds them and who waits.
+// Counts returns the state of all defined semaphores by name, without holders and waiters.
 func (r *Registry) Counts(ctx context.Context) ([]semaphore.Status, error) {
 	all, err := r.Entries(ctx)
 	if err != nil {
@@ -29,12 +29,12 @@ func (r *Registry) Counts(ctx context.Context) ([]semaphore.Status, error) {
 	return counts, err
 }
 
-// Standings returns those of the entries that are defined, in their order.
+// Standings returns the state of those entries that are defined, in their order.
 func (r *Registry) Standings(ctx context.Context, all []Entry) ([]Standing, error) {
 	return r.standings(ctx, all, (*semaphore.Semaphore).Status)
 }
 
-const atOnce = 64 // questions to Redis: they share round trips
+const atOnce = 64 // concurrent queries to Redis: they share round trips
 
 func (r *Registry) standings(ctx context.Context, all []Entry, ask func(*semaphore.Semaphore, context.Context) (semaphore.Status, error)) ([]Standing, error) {
 	found := make([]Standing, len(all))
@@ -51,7 +51,7 @@ func (r *Registry) standings(ctx context.Context, all []Entry, ask func(*semapho
 			}
 			st, err := ask(sem, ctx)
 			switch {
-			case errors.Is(err, semaphore.ErrUnknown): // it was taken back meanwhile
+			case errors.Is(err, semaphore.ErrUnknown): // it was removed in between
 				return nil
 			case err != nil:
 				return Away(err)

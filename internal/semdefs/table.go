@@ -9,36 +9,36 @@ import (
 	"github.com/tidegate/tidegate/internal/sqltime"
 )
 
-// A Table is where definitions are kept. Make it with Postgres or SQLite; it is safe for concurrent use. The database stays the caller's.
+// A Table stores definitions. Make it with Postgres or SQLite; it is safe for concurrent use. The caller closes the database.
 type Table struct {
 	db    *sql.DB
 	write sqltime.Write
 }
 
-// Postgres returns the table in a database that package migrations has brought up to date.
+// Postgres returns the table in a database that package migrations has upgraded.
 func Postgres(db *sql.DB) *Table {
 	return &Table{db, sqltime.Postgres}
 }
 
-// SQLite is Postgres for SQLite. Its times are to the millisecond.
+// SQLite is Postgres for SQLite. Times have a resolution of a millisecond.
 func SQLite(db *sql.DB) *Table {
 	return &Table{db, sqltime.SQLite}
 }
 
-// An Entry is all that is known of one name.
+// An Entry is the database's record of one name.
 type Entry struct {
 	Name string
-	File *Size     // what the rules file says; nil: it has no such semaphore
-	Set  *Override // what an operator said instead; nil: nothing
+	File *Size     // definition of the rules file; nil: none
+	Set  *Override // override by an operator; nil: none
 }
 
-// A Size is what a semaphore is.
+// A Size is the limit and the lease of a semaphore.
 type Size struct {
 	Limit int
 	Lease time.Duration
 }
 
-// An Override is a Size that goes before that of the rules file.
+// An Override is a Size that takes precedence over that of the rules file.
 type Override struct {
 	Size
 
@@ -46,7 +46,7 @@ type Override struct {
 	At time.Time
 }
 
-// InForce returns what the semaphore is, or false where it is none any more.
+// InForce returns the definition in force; ok is false if there is none.
 func (e *Entry) InForce() (Size, bool) {
 	switch {
 	case e.Set != nil:
@@ -77,7 +77,7 @@ func (t *Table) list(ctx context.Context) ([]Entry, error) {
 	return all, rows.Err()
 }
 
-// get returns the entry of a name. One that was never declared is empty.
+// get returns the entry of a name; it is empty if the name was never declared.
 func (t *Table) get(ctx context.Context, name string) (Entry, error) {
 	e, err := scan(t.db.QueryRowContext(ctx, `SELECT `+columns+` FROM semaphores WHERE name = $1`, name).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -86,14 +86,14 @@ func (t *Table) get(ctx context.Context, name string) (Entry, error) {
 	return e, err
 }
 
-// change lets alter an entry while nobody else can, and keeps what it has become, unless there is an error. Where there was no entry it is a
-// new one.
+// change calls alter with the entry while its row is locked, and stores the result unless alter returns an error. If there was no entry,
+// fresh is true and the entry is new.
 func (t *Table) change(ctx context.Context, name string, alter func(e *Entry, fresh bool) error) (Entry, error) {
 	tx, err := t.db.BeginTx(ctx, nil)
 	if err != nil {
 		return Entry{}, err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // no effect after a commit
 	result, err := tx.ExecContext(ctx, `INSERT INTO semaphores (name) VALUES ($1) ON CONFLICT (name) DO NOTHING`, name)
 	if err != nil {
 		return Entry{}, err
@@ -102,7 +102,7 @@ func (t *Table) change(ctx context.Context, name string, alter func(e *Entry, fr
 	if err != nil {
 		return Entry{}, err
 	}
-	// It locks the row where SELECT would need a word that SQLite does not know.
+	// UPDATE locks the row; SQLite has no SELECT … FOR UPDATE.
 	e, err := scan(tx.QueryRowContext(ctx, `UPDATE semaphores SET name = name WHERE name = $1 RETURNING `+columns, name).Scan)
 	if err != nil {
 		return Entry{}, err
