@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// An order waits, is in work while the database holds its commit, and is then gone from the backlog.
+// TestBacklog: an order waits, is in work while the database delays its commit, and is then gone from the backlog.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -37,10 +37,10 @@ func TestBacklog(t *testing.T) {
 
 	hold, err := in.pool.Begin(t.Context())
 	must(t, err)
-	defer func() { _ = hold.Rollback(context.Background()) }() // of a test that failed
+	defer func() { _ = hold.Rollback(context.Background()) }() // in case the test fails
 	_, err = hold.Exec(t.Context(), `LOCK TABLE orders IN SHARE MODE`)
 	must(t, err)
-	// A sweeper that takes orders up makes none of them younger.
+	// A sweeper's claim does not change the age of an order.
 	before, err := p.Backlog(t.Context())
 	must(t, err)
 	outbox, err := in.rdb.Keys(t.Context(), in.namespace+":*:outbox").Result()
@@ -66,7 +66,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// A task that comes twice, as after a sweeper or a worker that died, confirms nothing a second time.
+// TestACommitCountsOnce: a task that is delivered twice, for example after a worker died, confirms nothing a second time.
 func TestACommitCountsOnce(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -86,7 +86,7 @@ func TestACommitCountsOnce(t *testing.T) {
 		info, err := inspector.GetQueueInfo(queue)
 		return err == nil && info.Size == 0
 	})
-	in.settled(p, in.order(p, sale.ID, "bob", "", 1).Order.ID) // news of it come after those of the second delivery
+	in.settled(p, in.order(p, sale.ID, "bob", "", 1).Order.ID) // its bulletin arrives after those of the second delivery
 	eventually(t, "both commits were heard of", func() bool { return p.Committed() >= 2 })
 	if heard, told := p.Committed(), confirmed.Load(); heard != 2 || told != 2 {
 		t.Errorf("%d commits heard of, %d measured, of two orders", heard, told)

@@ -21,7 +21,7 @@ func (in *installation) confirmed(p *process, sale string, count int) (ids []ord
 	return ids
 }
 
-// balanced waits until nothing is under way, and fails the test when something does not add up.
+// balanced waits until nothing is under way, and fails the test on any breach.
 func (in *installation) balanced(p *process, sale string) {
 	in.t.Helper()
 	eventually(in.t, "all is settled", func() bool {
@@ -37,7 +37,7 @@ func (in *installation) balanced(p *process, sale string) {
 	in.verified(p, sale)
 }
 
-// free is how many units are on sale, as Redis has it.
+// free returns how many units are on sale in Redis.
 func (in *installation) free(p *process, sale string) int {
 	in.t.Helper()
 	free := -1
@@ -77,7 +77,7 @@ func (in *installation) count(query string, args ...any) (n int) {
 
 var all = orders.Viewer{All: true}
 
-// end cancels an order, or has its time be up.
+// end cancels an order, or makes its time to pay end.
 func (in *installation) end(p *process, id orders.ID, how orders.Status) {
 	in.t.Helper()
 	if how == orders.StatusCancelled {

@@ -16,10 +16,9 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// BenchmarkCommit drains a queue of accepted orders into Postgres, with fsync
-// on: once as this package does, and once as a handler that is written in an
-// afternoon does, with one insert and one update of the stock's row a task.
-// The naive one has the servers, concurrency and queues that suit it.
+// BenchmarkCommit drains a queue of accepted orders into Postgres, with fsync on: once with this package, and once with a naive
+// handler, with one insert and one update of the stock's row per task. The naive handler has the servers, concurrency and
+// queues that suit it.
 func BenchmarkCommit(b *testing.B) {
 	b.Run("batched", func(b *testing.B) {
 		in := installDurable(b)
@@ -69,7 +68,7 @@ func BenchmarkCommit(b *testing.B) {
 	})
 }
 
-// installDurable is an installation whose Postgres really writes.
+// installDurable returns an installation whose Postgres writes to disk.
 func installDurable(b *testing.B) *installation {
 	pg := testenv.StartPostgres(b, "fsync=on", "synchronous_commit=on")
 	in := installIn(b, testenv.StartRedis(b).URL(), pg.URL())
@@ -103,7 +102,7 @@ func placeMany(b *testing.B, p *process, sale string, count int) {
 	}
 }
 
-// tasks are those that wait in the queues.
+// tasks returns the tasks that wait in the queues.
 func (in *installation) tasks() (list []*asynq.TaskInfo) {
 	in.t.Helper()
 	inspector := asynq.NewInspectorFromRedisClient(in.rdb)
@@ -165,7 +164,7 @@ func BenchmarkReserve(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "orders/s")
 }
 
-// BenchmarkSoldOut says so from memory.
+// BenchmarkSoldOut refuses orders from memory.
 func BenchmarkSoldOut(b *testing.B) {
 	in := install(b)
 	p := in.start()

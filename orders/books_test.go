@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// remember makes marks and keys of what the books have.
+// remember adds the marks and keys that match the books.
 func remember(b *books) {
 	live := make(map[ID]Holding)
 	for _, record := range b.records {

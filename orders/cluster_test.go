@@ -47,8 +47,8 @@ func TestASaleOnACluster(t *testing.T) {
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
 }
 
-// TestAPromotedReplicaTakesNoOrderOfTheOldEpoch has met the replica before, so
-// that no new connection tells that another server answers now.
+// TestAPromotedReplicaTakesNoOrderOfTheOldEpoch connects to the replica before its promotion, so that no new connection reveals
+// that another server answers.
 func TestAPromotedReplicaTakesNoOrderOfTheOldEpoch(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartFailoverCluster(t, time.Minute)
@@ -96,7 +96,7 @@ func TestAPromotedReplicaTakesNoOrderOfTheOldEpoch(t *testing.T) {
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
 }
 
-// heldBy tells whether a master of a cluster has the keys of an item.
+// heldBy reports whether a master of a cluster has the keys of an item.
 func (in *installation) heldBy(addr, sale, item string) bool {
 	in.t.Helper()
 	master, err := in.rdb.(*redis.ClusterClient).MasterForKey(in.t.Context(), "{"+sale+":"+item+"}")

@@ -59,7 +59,7 @@ func TestATaskDeliveredTwiceChangesNothing(t *testing.T) {
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 3 })
 	placed := in.order(p, sale.ID, "u", "", 1)
 	o := in.settled(p, placed.Order.ID)
-	// Cancelled meanwhile: its unit is gone, and the late delivery must not take it again.
+	// Cancelled meanwhile: its unit is returned, and the late delivery must not take it again.
 	_, err := in.pool.Exec(t.Context(), `UPDATE orders SET status = 'cancelled', key_hash = NULL WHERE order_id = $1`, o.ID.String())
 	must(t, err)
 	_, err = in.pool.Exec(t.Context(), `DELETE FROM order_units WHERE order_id = $1`, o.ID.String())
@@ -102,7 +102,7 @@ func TestTheSweeperCommitsWhatTheQueueLost(t *testing.T) {
 	eventually(t, "all is settled", func() bool { return in.verified(q, sale.ID) == 0 })
 }
 
-// deleteTasks loses everything that Asynq has of this installation.
+// deleteTasks deletes all of this installation's Asynq tasks.
 func (in *installation) deleteTasks() (deleted int64) {
 	in.t.Helper()
 	keys, err := in.rdb.Keys(in.t.Context(), "asynq:{"+in.namespace+"-*").Result()
@@ -134,7 +134,7 @@ func TestWaitersHearOfACommitAtOnce(t *testing.T) {
 	in.work(worker)
 	wg.Wait()
 
-	placed := in.order(api, in.sale(api).ID, "u", "", 1) // confirmed, then nothing changes
+	placed := in.order(api, in.sale(api).ID, "u", "", 1) // confirmed, and then unchanged
 	in.settled(api, placed.Order.ID)
 	done := make(chan orders.Order)
 	go func() {
@@ -222,8 +222,8 @@ func TestAHangUpTearsNoReservation(t *testing.T) {
 	}
 }
 
-// TestManySalesAtOnce defines more sales than the pool has connections: each
-// leads with one connection and needs another.
+// TestManySalesAtOnce defines more sales than the pool has connections: each uses one connection for the lead and needs
+// another.
 func TestManySalesAtOnce(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -242,7 +242,8 @@ func TestManySalesAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// TestNoStatusGoesBackWhileTheDatabaseIsAway: between a commit and its note in Redis the order is confirmed in the one and pending in the other.
+// TestNoStatusGoesBackWhileTheDatabaseIsAway: between a commit and its settlement, the order is confirmed in the database and
+// pending in Redis.
 func TestNoStatusGoesBackWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// crowd has buyers come through all processes until the sale is sold out, while
-// something happens to Redis, and returns the orders that were accepted.
+// crowd sends buyers through all processes until the sale is sold out, while disturb does something to Redis, and returns the
+// accepted orders.
 func (in *installation) crowd(sale string, buyers int, disturb func(sold func(int) <-chan struct{})) []orders.ID {
 	in.t.Helper()
 	var (
@@ -24,7 +24,7 @@ func (in *installation) crowd(sale string, buyers int, disturb func(sold func(in
 		next     atomic.Int64
 		soldOut  atomic.Bool
 	)
-	sold := func(count int) <-chan struct{} { // closed when so many orders are accepted
+	sold := func(count int) <-chan struct{} { // closed when count orders are accepted
 		mu.Lock()
 		defer mu.Unlock()
 		ch := make(chan struct{})
@@ -39,7 +39,7 @@ func (in *installation) crowd(sale string, buyers int, disturb func(sold func(in
 		wg.Go(func() {
 			for !soldOut.Load() {
 				user := fmt.Sprint("crowd-", next.Add(1))
-				for { // as a buyer whose requests fail
+				for { // as a buyer retries failed requests
 					out, err := attempt(in.t.Context(), p, orders.Request{Sale: sale, Item: "shoe", Quantity: 1, User: user})
 					if errors.Is(err, orders.ErrUnavailable) || errors.Is(err, orders.ErrRecovering) || out.Reason == orders.ReasonAtCapacity {
 						select {
@@ -76,7 +76,7 @@ func (in *installation) crowd(sale string, buyers int, disturb func(sold func(in
 	return accepted
 }
 
-// TestForgettingInTheMiddleOfASaleLosesNothing while the processes live.
+// TestForgettingInTheMiddleOfASaleLosesNothing: Redis loses its data while the processes run.
 func TestForgettingInTheMiddleOfASaleLosesNothing(t *testing.T) {
 	t.Parallel()
 	const stock = 1200

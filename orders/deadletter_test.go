@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// bury has the database refuse a buyer's order while the test runs, until allow is called.
+// bury makes the database refuse a buyer's order during the test, until allow is called.
 func (in *installation) bury(p *process, sale, buyer string) (id orders.ID, allow func()) {
 	in.t.Helper()
 	_, err := in.pool.Exec(in.t.Context(), `ALTER TABLE orders ADD CONSTRAINT refused CHECK (buyer <> '`+buyer+`')`)
@@ -86,7 +86,7 @@ func TestADeadLetterIsInTheLists(t *testing.T) {
 	eventually(t, "Redis does not wait for it", func() bool { return in.verified(p, sale.ID) == 1 })
 	all, ada := orders.Viewer{All: true}, orders.Viewer{User: "ada"}
 	both := []orders.ID{first, id}
-	slices.SortFunc(both, func(a, b orders.ID) int { return bytes.Compare(a[:], b[:]) }) // of one moment they are in no order
+	slices.SortFunc(both, func(a, b orders.ID) int { return bytes.Compare(a[:], b[:]) }) // ids of the same time are not sorted
 	for _, c := range []struct {
 		what  string
 		query orders.Query
@@ -112,7 +112,7 @@ func TestADeadLetterIsInTheLists(t *testing.T) {
 	}
 }
 
-// TestAReplayedDuplicateGivesBackItsUnits has another order take the letter's identity meanwhile.
+// TestAReplayedDuplicateGivesBackItsUnits: another order takes the letter's identity meanwhile.
 func TestAReplayedDuplicateGivesBackItsUnits(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -14,9 +14,9 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// BenchmarkDurability reserves in Redis servers that are set up as each durability asks, with the task queues in the same server.
-// They take turns, since a shared machine is faster in one second than in the next: an operation is one turn of each, and the
-// table compares turns of the same round. Run it with -benchtime 25x.
+// BenchmarkDurability reserves in Redis servers configured for each durability, with the task queues in the same server. The
+// durabilities take turns, because the speed of a shared machine varies: an operation is one turn of each, and the table
+// compares turns of the same round. Run it with -benchtime 25x.
 func BenchmarkDurability(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
@@ -53,15 +53,15 @@ func BenchmarkDurability(b *testing.B) {
 	}
 }
 
-// durable is an installation with one durability, and how it did.
+// durable is an installation with one durability, and its results.
 type durable struct {
 	durability orders.Durability
 	in         *installation
 	p          *process
 	sale       string
 	users      atomic.Int64
-	accepted   atomic.Int64 // the others were refused with 503, for want of an answer in time
-	speed      []float64    // orders a second, by turn
+	accepted   atomic.Int64 // the others were refused with 503 after a timeout
+	speed      []float64    // orders per second, by turn
 	took       []time.Duration
 }
 
@@ -103,7 +103,7 @@ func (d *durable) turn(b *testing.B, callers, count int) {
 	g.Wait()
 	d.speed = append(d.speed, float64(count)/time.Since(began).Seconds())
 	d.took = append(d.took, took...)
-	// The next one is to have the machine. What was not queued in time never is: no sweeper runs.
+	// Leave the machine to the next one. Orders that were not queued in time stay in the outbox: no sweeper runs.
 	for until := time.Now().Add(time.Second); d.in.queued() < int(d.accepted.Load()) && time.Now().Before(until); {
 		runtime.Gosched()
 	}

@@ -38,7 +38,7 @@ func TestDurabilityIsCheckedAtTheStart(t *testing.T) {
 	for _, c := range []struct {
 		settings string // of the server
 		fits     []orders.Durability
-		set      map[orders.Durability]string // what the others say has to be set
+		set      map[orders.Durability]string // settings that the error must ask for
 	}{
 		{"appendonly no appendfsync everysec", nil, map[orders.Durability]string{
 			orders.DurabilityEverysec: "appendonly yes", orders.DurabilityFsync: "appendonly yes",
@@ -84,7 +84,7 @@ func TestDurabilityIsCheckedAtTheStart(t *testing.T) {
 	server.StartReplica()
 	must(t, check(orders.DurabilityReplicated))
 	must(t, in.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-config").Err())
-	must(t, check(orders.DurabilityFsync)) // as nobody can tell
+	must(t, check(orders.DurabilityFsync)) // it cannot be checked
 }
 
 func TestReplicatedPromisesWhatAReplicaHas(t *testing.T) {
@@ -100,14 +100,14 @@ func TestReplicatedPromisesWhatAReplicaHas(t *testing.T) {
 		t.Fatalf("%+v", first)
 	}
 
-	// Twice if the answer came too late and the order was repeated.
+	// Two if the response came too late and the order was repeated.
 	eventually(t, "the first is queued, and nothing else writes", func() bool { return in.queued() > 0 })
 
 	replica.Stop()
 	var written int64
 	for i := range 3 {
-		// A repetition finds the reservation in Redis, which is not enough for it either. Since Redis 7.2 a WAIT is for what the
-		// caller wrote, so it has to write something.
+		// A repetition finds the reservation in Redis, which does not suffice for it either. Since Redis 7.2 a WAIT covers the
+		// caller's own writes, so the caller has to write something.
 		out, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "second"})
 		if !errors.Is(err, orders.ErrUnavailable) {
 			t.Fatalf("while the replica is frozen: %+v, %v; want ErrUnavailable", out, err)
@@ -135,8 +135,8 @@ func TestReplicatedPromisesWhatAReplicaHas(t *testing.T) {
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
 }
 
-// TestWhatAReplicaHasNeedsNoProcess cuts the replica off, kills the master and with it the process that has taken orders to the
-// last: whatever it has promised, the replica has.
+// TestWhatAReplicaHasNeedsNoProcess disconnects the replica, and kills the master and the process that accepted orders until
+// then: the replica has every accepted order.
 func TestWhatAReplicaHasNeedsNoProcess(t *testing.T) {
 	t.Parallel()
 	s := testenv.StartSentinel(t)
@@ -179,7 +179,7 @@ func TestWhatAReplicaHasNeedsNoProcess(t *testing.T) {
 	t.Logf("%d promised, %d refused", len(promised), refused)
 }
 
-// TestReplicatedCallersShareTheWaiting has many at once, and takes the script from Redis in between.
+// TestReplicatedCallersShareTheWaiting has many concurrent callers, and removes the script from Redis in between.
 func TestReplicatedCallersShareTheWaiting(t *testing.T) {
 	t.Parallel()
 	const callers, each = 50, 4
@@ -224,7 +224,8 @@ func TestReplicatedCallersShareTheWaiting(t *testing.T) {
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
 }
 
-// TestWhatWasNotFlushedComesBackFromTheProcess is what everysec loses with the machine, and who has it then.
+// TestWhatWasNotFlushedComesBackFromTheProcess: a machine crash loses unflushed data with everysec; the process still has the
+// orders.
 func TestWhatWasNotFlushedComesBackFromTheProcess(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t, "--appendfsync", "everysec")
@@ -245,7 +246,7 @@ func TestWhatWasNotFlushedComesBackFromTheProcess(t *testing.T) {
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
 }
 
-// TestWhatWasFlushedNeedsNoProcess crashes Redis' machine at the moment of the promise, and the process with it.
+// TestWhatWasFlushedNeedsNoProcess crashes Redis' machine right after the acceptance, and the process with it.
 func TestWhatWasFlushedNeedsNoProcess(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t, "--appendfsync", "always")
@@ -255,7 +256,7 @@ func TestWhatWasFlushedNeedsNoProcess(t *testing.T) {
 	sale := in.sale(p)
 	placed := in.order(p, sale.ID, "u", "", 1)
 	flushed := server.Written()
-	server.Kill() // before the process, which would write down what it still knows
+	server.Kill() // before the process, which would commit what it remembers
 	p.stop()
 	server.Truncate(flushed)
 	server.Restart()

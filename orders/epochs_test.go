@@ -36,8 +36,8 @@ func TestARedisThatTakesNoWritesRaisesNoEpoch(t *testing.T) {
 	}
 }
 
-// TestManyEpochsAreLookedAtTogether leaves an order of a process that is gone in
-// the keys of the first epoch, and 15,000 attempts behind which nobody dropped.
+// TestManyEpochsAreLookedAtTogether leaves an order of a dead process in the keys of the first epoch, and 15,000 later attempts
+// whose keys were not dropped.
 func TestManyEpochsAreLookedAtTogether(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -63,7 +63,7 @@ func TestManyEpochsAreLookedAtTogether(t *testing.T) {
 	})
 }
 
-// roundTrips counts them.
+// roundTrips counts the round trips of a client.
 type roundTrips struct{ atomic.Int64 }
 
 func (r *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -8,7 +8,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// TestADatabaseThatStandsStillEndsLists has it keep its connections and answer nothing.
+// TestADatabaseThatStandsStillEndsLists: the database keeps its connections open and does not answer.
 func TestADatabaseThatStandsStillEndsLists(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -54,7 +54,7 @@ func TestAGroupFollowsAMasterThatMoves(t *testing.T) {
 			cluster.FailOver()
 		}
 		reply, err := g.run(within(t, 5*time.Second), []string{key}, []any{value})
-		for redis.HasErrorPrefix(err, "CLUSTERDOWN") { // while the nodes agree
+		for redis.HasErrorPrefix(err, "CLUSTERDOWN") { // until the nodes agree
 			reply, err = g.run(within(t, 5*time.Second), []string{key}, []any{value})
 		}
 		if err != nil || reply[0] != value {
@@ -120,7 +120,7 @@ func TestWhoIsTooLateIsNotSent(t *testing.T) {
 	}
 }
 
-// TestAGroupsConnectionsAreFenced, for a connection that nobody looked at may lead to a server that forgot.
+// TestAGroupsConnectionsAreFenced: a connection without the fence may lead to a server that lost its data.
 func TestAGroupsConnectionsAreFenced(t *testing.T) {
 	server := testenv.StartRedis(t)
 	server.StartReplica()

@@ -11,12 +11,12 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// accept places orders of buyers of their own, which nobody commits yet unless a worker runs.
+// accept places orders of separate buyers, which stay uncommitted unless a worker runs.
 func (in *installation) accept(p *process, sale, name string, count int) (ids []orders.ID) {
 	in.t.Helper()
 	for i := range count {
 		out := in.buy(p, sale, name+"-"+strconv.Itoa(i))
-		if !out.Admitted() { // a replay where the first answer was lost
+		if !out.Admitted() { // a replay if the first response was lost
 			in.t.Fatalf("%s %d: %+v", name, i, out)
 		}
 		ids = append(ids, out.Order.ID)
@@ -24,16 +24,16 @@ func (in *installation) accept(p *process, sale, name string, count int) (ids []
 	return ids
 }
 
-// loseTasks waits until so many orders are queued, which happens after their
-// answers, and deletes them: nobody but their process knows them then.
+// loseTasks waits until count orders are queued, which happens after their responses, and deletes the tasks: only their process
+// has the orders then.
 func (in *installation) loseTasks(count int) {
 	in.t.Helper()
 	eventually(in.t, "the orders are queued", func() bool { return in.queued() == count })
 	in.deleteTasks()
 }
 
-// outcomes waits until the orders are rows, and counts what became of them. An
-// order is confirmed, or rejected because it came too late.
+// outcomes waits until the orders are rows, and counts their results. An order is confirmed, or rejected because it came too
+// late.
 func (in *installation) outcomes(p *process, ids []orders.ID) (confirmed, late int) {
 	in.t.Helper()
 	for _, id := range ids {
@@ -49,7 +49,7 @@ func (in *installation) outcomes(p *process, ids []orders.ID) (confirmed, late i
 	return confirmed, late
 }
 
-// sellOut lets buyers come until nothing is left, and returns their orders.
+// sellOut sends buyers until nothing is left, and returns their orders.
 func (in *installation) sellOut(p *process, sale, name string) (ids []orders.ID) {
 	in.t.Helper()
 	for i := 0; ; i++ {
@@ -64,7 +64,7 @@ func (in *installation) sellOut(p *process, sale, name string) (ids []orders.ID)
 	}
 }
 
-// TestAnotherOneFinishesWhatALeaderBegan has the leader die at each step.
+// TestAnotherOneFinishesWhatALeaderBegan lets the leader die at each step.
 func TestAnotherOneFinishesWhatALeaderBegan(t *testing.T) {
 	t.Parallel()
 	type death struct {
@@ -111,8 +111,8 @@ func TestAnotherOneFinishesWhatALeaderBegan(t *testing.T) {
 				die()
 				return fmt.Errorf("%w: the leader dies", orders.ErrUnavailable)
 			})))
-			if d.call == "commit" { // of what the keys of a server that only restarted still hold
-				for _, p := range others { // who remember the same orders, and may be faster
+			if d.call == "commit" { // of orders in the keys of a server that was only restarted
+				for _, p := range others { // they remember the same orders, and may be faster
 					_, commit := holds(&p.store.before, "commit")
 					t.Cleanup(commit)
 					letGo = append(letGo, commit)
@@ -140,7 +140,7 @@ func TestAnotherOneFinishesWhatALeaderBegan(t *testing.T) {
 	}
 }
 
-// everyKeyExpires fails the test for keys of items that would stay for ever.
+// everyKeyExpires fails the test if keys of items have no expiry.
 func (in *installation) everyKeyExpires() {
 	in.t.Helper()
 	keys, err := in.rdb.Keys(in.t.Context(), in.namespace+":{*").Result()

@@ -18,14 +18,14 @@ import (
 type hooked struct {
 	orders.Store
 	lead atomic.Pointer[func() (bool, error)]
-	// unaware: whoever leads does not notice that its lock is lost.
+	// unaware: the leader does not notice that its lock is lost.
 	unaware atomic.Bool
 	attempt atomic.Pointer[leadAttempt] // the latest
 	before  atomic.Pointer[hook]
 	after   atomic.Pointer[hook]
 }
 
-// hook is told of a call, and may hold it up or make it fail.
+// hook is called for each call, and may delay it or make it fail.
 type hook func(ctx context.Context, call string) error
 
 func (h *hooked) Ping(ctx context.Context) error {
@@ -55,10 +55,10 @@ func (h *hooked) Lead(ctx context.Context, sale string, fn func(context.Context)
 	return led, err
 }
 
-// leadAttempt is one time that a process leads.
+// leadAttempt is one period in which a process leads.
 type leadAttempt struct {
 	ctx  context.Context // ends when the process may have lost its lock
-	over chan struct{}   // is closed when it leads no more
+	over chan struct{}   // closed when it no longer leads
 }
 
 // do makes a call between the hooks.
@@ -141,7 +141,7 @@ func (h *hooked) Returned(ctx context.Context, ids []orders.ID) error {
 	return h.do(ctx, "returned", func() error { return h.Store.Returned(ctx, ids) })
 }
 
-// fails makes calls fail as when the database is away: those named, or all.
+// fails makes the named calls, or all, fail as if the database were down.
 func (h *hooked) fails(calls ...string) {
 	h.before.Store(new(hook(func(_ context.Context, call string) error {
 		if len(calls) == 0 {
@@ -156,13 +156,13 @@ func (h *hooked) fails(calls ...string) {
 	})))
 }
 
-// heals ends what fails and holds began.
+// heals ends the effect of fails and holds.
 func (h *hooked) heals() {
 	h.before.Store(nil)
 	h.after.Store(nil)
 }
 
-// holds stops the calls named, or all, until goOn is called. reached is closed when the first one stands there.
+// holds blocks the named calls, or all, until goOn is called. reached is closed when the first call is blocked.
 func holds(at *atomic.Pointer[hook], calls ...string) (reached <-chan struct{}, goOn func()) {
 	arrived, released := make(chan struct{}), make(chan struct{})
 	arrive := sync.OnceFunc(func() { close(arrived) })
@@ -172,7 +172,7 @@ func holds(at *atomic.Pointer[hook], calls ...string) (reached <-chan struct{}, 
 				continue
 			}
 			arrive()
-			<-released // a process that is stopped heeds no deadline
+			<-released // a stopped process ignores deadlines
 			return ctx.Err()
 		}
 		return nil
@@ -180,11 +180,11 @@ func holds(at *atomic.Pointer[hook], calls ...string) (reached <-chan struct{}, 
 	return arrived, sync.OnceFunc(func() { at.Store(nil); close(released) })
 }
 
-// everyCall is what a process asks of the database.
+// everyCall is the calls that a process makes to the database.
 var everyCall = []string{"sales", "put sale", "lead", "raise epoch", "end hand-over", "beat", "hand-over", "acknowledge", "newest", "commit", "statuses", "committed", "pay", "cancel", "returned", "holdings"}
 
-// freeze stops the process: to the others, who see only the database, it is a
-// machine that does nothing any more. It wakes when thaw is called.
+// freeze stops the process: to the others, which only see the database, it is a machine that does nothing any more. thaw
+// resumes it.
 func (in *installation) freeze(p *process) (thaw func()) {
 	in.t.Helper()
 	_, thaw = holds(&p.store.before, everyCall...)
@@ -192,7 +192,7 @@ func (in *installation) freeze(p *process) (thaw func()) {
 	return thaw
 }
 
-// follows keeps a process from leading.
+// follows prevents a process from leading.
 func (p *process) follows() {
 	follow := func() (bool, error) { return false, nil }
 	p.store.lead.Store(&follow)
@@ -200,7 +200,7 @@ func (p *process) follows() {
 
 func (p *process) mayLead() { p.store.lead.Store(nil) }
 
-// around runs its functions before and after commands of which one says a word.
+// around runs its functions before and after commands that contain a given word.
 type around struct {
 	word          string
 	before, after func()
@@ -243,14 +243,14 @@ func (a around) run(cmds []redis.Cmder, next func() error) error {
 	return err
 }
 
-// told counts the records of a log that say something.
+// told counts the log records with a given message.
 type told struct {
 	slog.Handler
 	message string
 	times   atomic.Int64
 }
 
-// tells returns a log of which the records with this message are counted.
+// tells returns a log that counts the records with this message.
 func tells(message string) *told { return &told{Handler: slog.DiscardHandler, message: message} }
 
 func (l *told) Enabled(context.Context, slog.Level) bool { return true }
@@ -262,7 +262,7 @@ func (l *told) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// opened waits until the sale's recovery has come to an epoch and opened it.
+// opened waits until the sale's recovery has reached an epoch and opened it.
 func (in *installation) opened(p *process, sale string, epoch int64) {
 	in.t.Helper()
 	eventually(in.t, fmt.Sprintf("epoch %d is open", epoch), func() bool {
@@ -271,7 +271,7 @@ func (in *installation) opened(p *process, sale string, epoch int64) {
 	})
 }
 
-// arrives waits until a channel is closed, by what a test has held up.
+// arrives waits until a channel is closed.
 func arrives(t testing.TB, what string, reached <-chan struct{}) {
 	t.Helper()
 	select {

@@ -31,20 +31,19 @@ type installation struct {
 	namespace string
 	redisURL  string
 	pool      *pgxpool.Pool
-	rdb       redis.UniversalClient // the test's own look into Redis
-	patience  time.Duration         // of the processes' clients, zero for that of production
+	rdb       redis.UniversalClient // the test's own client
+	patience  time.Duration         // timeout of the processes' clients; zero: that of production
 	processes []*process
 }
 
-// install uses a Redis to which nothing happens: an answer that takes long is
-// the fault of a busy machine, and is waited for.
+// install uses a Redis that is not disturbed: slow replies come from a busy machine, and are waited for.
 func install(t testing.TB) *installation {
 	in := installOn(t, testenv.Redis(t))
 	in.patience = redisPatience
 	return in
 }
 
-// redisPatience is below what eventually waits.
+// redisPatience is shorter than the timeout of eventually.
 const redisPatience = 5 * time.Second
 
 func installOn(t testing.TB, redisURL string) *installation {
@@ -65,7 +64,7 @@ func installIn(t testing.TB, redisURL, url string) *installation {
 	return &installation{t: t, namespace: "t" + strings.ToLower(rand.Text()[:10]), redisURL: redisURL, pool: pool, rdb: rdb}
 }
 
-// client waits for a busy machine.
+// client returns a client with a timeout for a busy machine.
 func client(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
 	o, err := admission.RedisOptions(url)
@@ -75,7 +74,7 @@ func client(t testing.TB, url string) redis.UniversalClient {
 	})
 }
 
-// process is a running Service, as an API has one.
+// process is a running Service, like that of an API.
 type process struct {
 	*orders.Service
 	rdb   redis.UniversalClient
@@ -85,7 +84,7 @@ type process struct {
 	stop  func()
 }
 
-// start runs a service, and ends it with the test.
+// start runs a service, and stops it when the test ends.
 func (in *installation) start(options ...func(*orders.Options)) *process {
 	in.t.Helper()
 	o, err := admission.RedisOptions(in.redisURL)
@@ -127,12 +126,12 @@ func (in *installation) work(p *process) (stop func()) {
 	in.t.Helper()
 	w := orders.NewWorker(p.Service)
 	stop = in.run(w.Run)
-	// Registered after the process's own, so it runs before it.
+	// Registered after the process's cleanup, so it runs first.
 	in.t.Cleanup(stop)
 	return stop
 }
 
-// run starts a Run method, and returns what ends it and waits for it. It may be called twice.
+// run starts a Run method, and returns a function that stops it and waits for it. The function may be called twice.
 func (in *installation) run(fn func(context.Context) error) func() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(in.t.Context()))
 	var g errgroup.Group
@@ -173,8 +172,7 @@ func (in *installation) sale(p *process, change ...func(*orders.Sale)) orders.Sa
 	return def
 }
 
-// answered repeats a call until there is an answer: 100 ms, the patience of
-// production, are less than a busy machine may take to flush a file.
+// answered repeats a call until it succeeds: a busy machine may take longer than the timeout of production to flush a file.
 func (in *installation) answered(what string, call func() error) {
 	in.t.Helper()
 	eventually(in.t, what, func() bool {
@@ -186,8 +184,7 @@ func (in *installation) answered(what string, call func() error) {
 	})
 }
 
-// order is one request, through all gates of this package. It is a replay of
-// itself if its first answer was lost.
+// order makes one request, through all steps of this package. It is a replay if its first response was lost.
 func (in *installation) order(p *process, sale, user, key string, quantity int) (out orders.Outcome) {
 	in.t.Helper()
 	in.answered(user+" gets an answer", func() (err error) {
@@ -223,7 +220,7 @@ func (in *installation) settled(p *process, id orders.ID) orders.Order {
 	return o
 }
 
-// verified fails the test when an invariant does not hold, and returns what is still under way.
+// verified fails the test if an invariant is broken, and returns what is still under way.
 func (in *installation) verified(p *process, sale string) (waiting int) {
 	in.t.Helper()
 	var checks []orders.Check
@@ -247,7 +244,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// eventually asks until it is so. Use it only where nothing tells.
+// eventually polls until ok. Use it only where there is no signal to wait for.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)

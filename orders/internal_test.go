@@ -49,7 +49,7 @@ func TestNothingACallerSendsGrowsAKey(t *testing.T) {
 	}
 }
 
-// newID is a plain id, as programs of before issued them.
+// newID returns a plain id, as issued by earlier versions.
 func newID(at time.Time, item int) ID {
 	var id ID
 	rand.Read(id[8:])
@@ -60,7 +60,7 @@ func newID(at time.Time, item int) ID {
 
 func TestIDKeepsWhatItIsMadeOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// All times of a plain id, and until 2089 of others.
+		// All times of a plain id, and times until 2089 of others.
 		ms := rapid.Int64Range(0, 1<<47-1).Draw(t, "ms")
 		later := rapid.Int64Range(idEpoch, idEpoch+idUnit<<35-1).Draw(t, "later")
 		item := rapid.IntRange(1, 1<<24-1).Draw(t, "item")
@@ -95,7 +95,7 @@ func TestIDKeepsWhatItIsMadeOf(t *testing.T) {
 	})
 }
 
-// Whoever changes any bit of an id, or has another installation's, finds nothing, but for one of 16,384.
+// TestAMadeUpIDIsNotIssued: an id with any bit changed, or of another installation, is not issued, except for one of 16,384.
 func TestAMadeUpIDIsNotIssued(t *testing.T) {
 	key, other := IDKey{Key: []byte("one installation")}, IDKey{Key: []byte("another")}
 	id := key.newID(time.Now(), 7)
@@ -113,7 +113,7 @@ func TestAMadeUpIDIsNotIssued(t *testing.T) {
 			lucky++
 		}
 	}
-	if lucky > 40 { // 6 are expected; more than 40 come once in 10^19 runs
+	if lucky > 40 { // 6 are expected; more than 40 occur once in 10^19 runs
 		t.Errorf("%d of %d are as if they had been issued", lucky, tries)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// TestAProcessThatStoodStillLosesNoUnitToAnybody wakes it when the sale has been
-// rebuilt without what it remembers.
+// TestAProcessThatStoodStillLosesNoUnitToAnybody resumes the process after the sale was rebuilt without the orders that it
+// remembers.
 func TestAProcessThatStoodStillLosesNoUnitToAnybody(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -60,8 +60,8 @@ func TestAProcessThatStoodStillLosesNoUnitToAnybody(t *testing.T) {
 	}
 }
 
-// TestABatchOfBeforeIsNotCommittedAfterwards holds a worker's commit up until
-// the sale was rebuilt and the order's unit sold to somebody else.
+// TestABatchOfBeforeIsNotCommittedAfterwards delays a worker's commit until the sale was rebuilt and the order's unit was sold
+// to another buyer.
 func TestABatchOfBeforeIsNotCommittedAfterwards(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -73,7 +73,7 @@ func TestABatchOfBeforeIsNotCommittedAfterwards(t *testing.T) {
 	in.work(worker)
 	early := in.accept(stopped, sale.ID, "early", 1)
 	arrives(t, "the batch is about to be committed", reached)
-	in.freeze(stopped) // for good: only the batch knows the order now
+	in.freeze(stopped) // permanently: only the batch has the order now
 	must(t, in.rdb.FlushAll(t.Context()).Err())
 	next := in.buy(other, sale.ID, "next")
 	in.work(other)
@@ -90,8 +90,7 @@ func TestABatchOfBeforeIsNotCommittedAfterwards(t *testing.T) {
 	}
 }
 
-// TestAnAnswerOfAnEarlierEpochPromisesNothing has Redis' answer arrive when the
-// process has handed over.
+// TestAnAnswerOfAnEarlierEpochPromisesNothing delays a reply from Redis until the process has handed over.
 func TestAnAnswerOfAnEarlierEpochPromisesNothing(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -100,7 +99,7 @@ func TestAnAnswerOfAnEarlierEpochPromisesNothing(t *testing.T) {
 	p.follows()
 	other := in.start()
 	sale := in.sale(other, func(s *orders.Sale) { s.Items[0].Stock = 3 })
-	in.accept(other, sale.ID, "first", 1) // from here on Redis knows the script, whose first answer is the one that counts
+	in.accept(other, sale.ID, "first", 1) // Redis has the script from here on, so its first reply is the one that counts
 	in.loseTasks(1)
 	a, err := p.Prepare(orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u"})
 	must(t, err)
@@ -122,7 +121,7 @@ func TestAnAnswerOfAnEarlierEpochPromisesNothing(t *testing.T) {
 	go func() {
 		for {
 			out, err := a.Reserve(context.WithoutCancel(t.Context()))
-			if first.Load() || !errors.Is(err, orders.ErrUnavailable) { // else a slow machine kept a heartbeat back
+			if first.Load() || !errors.Is(err, orders.ErrUnavailable) { // otherwise a slow machine delayed a heartbeat
 				done <- result{out, err}
 				return
 			}
@@ -144,8 +143,7 @@ func TestAnAnswerOfAnEarlierEpochPromisesNothing(t *testing.T) {
 	}
 }
 
-// TestARequestOfAnEarlierEpochReservesNothing: it was checked before the sale
-// was rebuilt, and is decided afterwards.
+// TestARequestOfAnEarlierEpochReservesNothing: the request was checked before the sale was rebuilt, and is decided afterwards.
 func TestARequestOfAnEarlierEpochReservesNothing(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -169,8 +167,8 @@ func TestARequestOfAnEarlierEpochReservesNothing(t *testing.T) {
 	}
 }
 
-// TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed: it was taken into the second,
-// and its leader died before it could drop the keys of the first.
+// TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed: the order was readmitted into the second epoch, whose leader died before it
+// dropped the keys of the first.
 func TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t, "--appendfsync", "always") // only its file has the order when it is killed
@@ -185,7 +183,7 @@ func TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed(t *testing.T) {
 	}
 	record, err := in.rdb.HGet(t.Context(), pending(1), id.String()).Result()
 	must(t, err)
-	// Nobody committed the order during the first recovery: somebody else had its unit until then.
+	// The order was not committed during the first recovery, because another order had its unit until then.
 	owner, err := orders.ParseReservation([]byte(record))
 	must(t, err)
 	owner.ID[15]++

@@ -16,13 +16,12 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// A schedule is a moment of a recovery at which the leader stands still and
-// loses its lock, and what has happened when it goes on.
+// A schedule is a point of a recovery at which the leader is stopped and loses its lock, and what has happened when it resumes.
 type schedule struct {
 	step  string // a call of the store, or a script
-	after bool   // the leader stands still behind the step
+	after bool   // the leader stops after the step
 	told  bool   // its context is cancelled by then
-	half  bool   // the next leader stands still too, about to open
+	half  bool   // the next leader is stopped too, just before it opens
 }
 
 func (s schedule) String() string {
@@ -33,12 +32,12 @@ func (s schedule) String() string {
 	}, " ")
 }
 
-// reopens: the sale is open when the leader stands there, so Redis has to forget once more for another one to lead.
+// reopens reports whether the sale is open when the leader is stopped there, so that Redis has to lose its data once more for
+// another one to lead.
 func (s schedule) reopens() bool { return s.step == "drop" || s.step == "open" && s.after }
 
-// TestALeaderThatLostItsLockUndoesNothing forces every schedule: the leader
-// stands still before and behind each step, loses its lock, and goes on when
-// another one has recovered the sale and sold of it, or is about to open it.
+// TestALeaderThatLostItsLockUndoesNothing runs every schedule: the leader is stopped before and after each step, loses its
+// lock, and resumes when another one has recovered the sale and sold units, or is about to open it.
 func TestALeaderThatLostItsLockUndoesNothing(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"raise epoch", "lead", "seal", "hand-over", "end hand-over", "holdings", "load", "open", "drop"} {
@@ -71,7 +70,7 @@ func loseLock(t *testing.T, s schedule) {
 
 	reached, goOn := holdsStep(zombie, s.step, s.after)
 	t.Cleanup(goOn)
-	// Keys of an epoch that is over are left only if Redis is another one with its memory.
+	// Keys of an earlier epoch remain only if Redis was replaced by one with its data.
 	if s.step == "seal" || s.step == "drop" {
 		server.Kill()
 		server.Restart()
@@ -123,7 +122,7 @@ func loseLock(t *testing.T, s schedule) {
 	loads.once(t)
 }
 
-// endLead ends the session of whoever leads, as a network does that is cut.
+// endLead ends the session of the leader, as a network failure would.
 func (in *installation) endLead() {
 	in.t.Helper()
 	if n := in.count(`
@@ -133,7 +132,7 @@ func (in *installation) endLead() {
 	}
 }
 
-// holdsStep stops a process before or behind a step of the recoveries that it leads.
+// holdsStep stops a process before or after a step of the recoveries that it leads.
 func holdsStep(p *process, step string, after bool) (reached <-chan struct{}, goOn func()) {
 	if script, ok := orders.Scripts[step]; ok {
 		arrived, released := make(chan struct{}), make(chan struct{})
@@ -152,12 +151,12 @@ func holdsStep(p *process, step string, after bool) (reached <-chan struct{}, go
 	return holds(at, step)
 }
 
-// epochLoads are the tokens that have loaded each epoch of each item.
+// epochLoads counts the loads of each epoch of each item by token.
 type epochLoads map[string]map[string]int
 
 var loadsMu sync.Mutex
 
-// loadHook notes each call of lead.lua that got the item.
+// loadHook records each call of lead.lua that got the item.
 type loadHook struct {
 	loads epochLoads
 }
@@ -187,7 +186,7 @@ func (h *loadHook) note(cmd redis.Cmder) {
 	args := cmd.Args()
 	reply, ok := cmd.(*redis.Cmd)
 	if !ok || len(args) < 13 || args[1] != orders.Scripts["lead"].Hash() && !strings.Contains(fmt.Sprint(args[1]), "Gives an item to the leader of an epoch") {
-		return // neither by its hash nor, the first time, in full
+		return // neither by its hash nor, the first time, as source
 	}
 	if n, err := reply.Int(); err != nil || n != 1 {
 		return
@@ -201,7 +200,7 @@ func (h *loadHook) note(cmd redis.Cmder) {
 	h.loads[epoch][fmt.Sprint(args[12])]++
 }
 
-// once fails the test for an epoch that two leaders loaded, or one twice.
+// once fails the test if two leaders loaded an epoch, or one leader loaded it twice.
 func (l epochLoads) once(t *testing.T) {
 	t.Helper()
 	loadsMu.Lock()
@@ -218,8 +217,8 @@ func (l epochLoads) once(t *testing.T) {
 	}
 }
 
-// TestAnItemThatIsStoredLateIsNotEmptied has the operator's process stand still
-// when it has stored a new item. Another one recovers the sale and sells it.
+// TestAnItemThatIsStoredLateIsNotEmptied stops the operator's process after it has stored a new item. Another one recovers the
+// sale and sells the item.
 func TestAnItemThatIsStoredLateIsNotEmptied(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -252,7 +251,7 @@ func TestAnItemThatIsStoredLateIsNotEmptied(t *testing.T) {
 		placed = append(placed, buy(other, fmt.Sprint("early-", i)).Order.ID)
 	}
 	goOn()
-	if err := <-put; err != nil && !errors.Is(err, orders.ErrUnavailable) { // its lock was lost, so it is to be repeated
+	if err := <-put; err != nil && !errors.Is(err, orders.ErrUnavailable) { // its lock was lost, so the call has to be repeated
 		t.Error(err)
 	}
 	for i := range 5 {
@@ -306,8 +305,7 @@ func TestAnItemOfASaleThatIsRecoveringIsIntroduced(t *testing.T) {
 	in.balanced(operator, sale.ID)
 }
 
-// TestAnItemHasOneLeader: the one of the highest epoch. What any other one asks
-// for is refused, and changes nothing.
+// TestAnItemHasOneLeader: that of the highest epoch. Requests of other leaders are refused, and change nothing.
 func TestAnItemHasOneLeader(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -318,7 +316,7 @@ func TestAnItemHasOneLeader(t *testing.T) {
 		t.Helper()
 		reply, err := orders.Scripts[name].Run(t.Context(), in.rdb, keys, args...).Result()
 		must(t, err)
-		if list, ok := reply.([]any); ok { // of seal.lua: nothing when refused
+		if list, ok := reply.([]any); ok { // of seal.lua: empty when refused
 			reply = int64(min(len(list), 1))
 		}
 		if reply != want {
@@ -338,9 +336,9 @@ func TestAnItemHasOneLeader(t *testing.T) {
 
 	run(1, "introduce", at(1), append([]any{1, forget}, fields...)...)
 	run(0, "introduce", at(1), append([]any{1, forget}, fields...)...)
-	lead(0, 1, "zombie") // somebody has the epoch
+	lead(0, 1, "zombie") // the epoch is taken
 	lead(1, 2, "zombie")
-	lead(1, 2, "zombie") // the answer was lost
+	lead(1, 2, "zombie") // repeated after a lost reply
 	lead(0, 2, "twin")
 	run(1, "load", at(2), append([]any{"zombie", forget, 3}, rows...)...)
 	lead(1, 4, "leader")
@@ -363,7 +361,7 @@ func TestAnItemHasOneLeader(t *testing.T) {
 	run(1, "open", at(4), append([]any{"leader", 9, forget}, fields...)...)
 	run(1, "drop", at(2), "leader", "")
 
-	// A server that was restarted may lack what was loaded last.
+	// A restarted server may lack data that was loaded last.
 	lead(1, 6, "next")
 	must(t, in.rdb.HSet(t.Context(), at(6)[0], "run", strings.Repeat("0", 40)).Err())
 	run(0, "open", at(6), append([]any{"next", 9, forget}, fields...)...)

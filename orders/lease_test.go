@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A lease ends before anybody takes its process for silent.
+// TestALeaseEndsInTime: a lease ends before any observer considers its process silent.
 func TestALeaseEndsInTime(t *testing.T) {
 	start := time.Now()
 	at := func(d time.Duration) time.Time { return start.Add(d) }
@@ -13,7 +13,7 @@ func TestALeaseEndsInTime(t *testing.T) {
 	if _, ok := l.held(start); ok {
 		t.Error("a lease without a heartbeat")
 	}
-	l.renew(at(0), at(time.Second)) // the answer took a second
+	l.renew(at(0), at(time.Second)) // the reply took a second
 	first, ok := l.held(at(leaseFor - 1))
 	if !ok {
 		t.Error("the lease ended early")
@@ -42,13 +42,13 @@ func TestALeaseEndsInTime(t *testing.T) {
 	}
 }
 
-// Who is silent follows from pulses and from the observer's own clock alone.
+// TestSilence: silence follows only from pulses and the observer's own clock.
 func TestSilence(t *testing.T) {
 	type look struct {
 		at     time.Duration
 		server string
 		pulses map[string]string // by process; "acked" has acknowledged
-		silent string            // the only one that is, or ""
+		silent string            // the only silent one, or ""
 		others int
 	}
 	beats := func(pulses ...string) map[string]string {

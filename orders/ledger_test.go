@@ -57,7 +57,7 @@ func TestTheLedgerIsBounded(t *testing.T) {
 		l.add(who, Reservation{ID: ids[i], Quantity: 1}, 1)
 		if i >= 2 {
 			l.settle(ids[i-2], StatusConfirmed)
-			l.settle(ids[i-2], StatusConfirmed) // hearing it twice frees one place
+			l.settle(ids[i-2], StatusConfirmed) // a second notification must free only one place
 			l.learn(identity{item: 1, buyer: ids[i-2].String()}, Order{ID: ids[i-2], Status: StatusPaid})
 		}
 	}
@@ -75,7 +75,8 @@ func TestTheLedgerIsBounded(t *testing.T) {
 	}
 }
 
-// What may have changed elsewhere is remembered as such, and what is over does not stand in the way of the buyer's next order.
+// TestTheLedgerSaysWhatIsCertain: orders that may have changed elsewhere are remembered as such, and ended ones do not block
+// the buyer's next order.
 func TestTheLedgerSaysWhatIsCertain(t *testing.T) {
 	l, now := newLedger(3), time.Now()
 	who, keyed := identity{item: 1, buyer: "b"}, identity{item: 1, buyer: "b", key: "k"}

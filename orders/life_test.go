@@ -14,8 +14,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// TestPaymentAgainstExpiryHasOneWinner has a thousand orders' time be up while
-// they are paid, in two processes and by two workers.
+// TestPaymentAgainstExpiryHasOneWinner expires a thousand orders while they are paid, with two processes and two workers.
 func TestPaymentAgainstExpiryHasOneWinner(t *testing.T) {
 	t.Parallel()
 	const count, payers = 1000, 8
@@ -73,7 +72,7 @@ func TestPaymentAgainstExpiryHasOneWinner(t *testing.T) {
 	}
 }
 
-// TestCancellationAgainstPaymentAndItself has two processes cancel what a third one gets paid.
+// TestCancellationAgainstPaymentAndItself: two processes cancel orders that a third one pays.
 func TestCancellationAgainstPaymentAndItself(t *testing.T) {
 	t.Parallel()
 	const count = 300
@@ -147,7 +146,7 @@ func TestAnEarlyPaymentWaitsForTheCommit(t *testing.T) {
 		p, err := api.Capture(t.Context(), id, "early")
 		done <- result{p, err}
 	}()
-	for range 2 { // it asks once, and again when the order is a second old
+	for range 2 { // once at first, and again when the order is a second old
 		select {
 		case <-looked:
 		case r := <-done:
@@ -183,7 +182,7 @@ func TestAPaymentOfAnOrderThatNobodyCommitsIsToBeRepeated(t *testing.T) {
 	}
 }
 
-// TestWhatEndedIsSoldAgain to another buyer, in another process, which had said that there is nothing left.
+// TestWhatEndedIsSoldAgain to another buyer, by another process, which had refused before because the item was sold out.
 func TestWhatEndedIsSoldAgain(t *testing.T) {
 	t.Parallel()
 	for _, how := range []orders.Status{orders.StatusCancelled, orders.StatusExpired} {
@@ -225,8 +224,7 @@ func TestWhatEndedIsSoldAgain(t *testing.T) {
 	}
 }
 
-// TestTheSameBuyerAfterTheEnd: the quota is given back; who named no key gets a
-// new order, a key still stands for the old one.
+// TestTheSameBuyerAfterTheEnd: the quota is freed; a buyer without a key gets a new order, a key still belongs to the old one.
 func TestTheSameBuyerAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, how := range []orders.Status{orders.StatusCancelled, orders.StatusExpired} {
@@ -238,7 +236,7 @@ func TestTheSameBuyerAfterTheEnd(t *testing.T) {
 				sale := in.sale(ps[0])
 				ask := func(p *process, key string) (out orders.Outcome) {
 					t.Helper()
-					eventually(t, "an answer", func() bool { // none while the order has ended and Redis does not know it
+					eventually(t, "an answer", func() bool { // unavailable until Redis has the end of the order
 						var err error
 						out, err = attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u", Key: key})
 						if err != nil && !errors.Is(err, orders.ErrUnavailable) {
@@ -289,8 +287,8 @@ func TestTheSameBuyerAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestCallsOfOneMomentShareStatements holds up the first calls of each kind, so that those that come meanwhile make the next statement. One order,
-// which the database refuses to end, spoils it for no other.
+// TestCallsOfOneMomentShareStatements blocks the first calls of each kind, so that those that arrive meanwhile form the next
+// statement. One order that the database refuses to end does not affect the others.
 func TestCallsOfOneMomentShareStatements(t *testing.T) {
 	t.Parallel()
 	const count = 40
@@ -330,7 +328,7 @@ func TestCallsOfOneMomentShareStatements(t *testing.T) {
 		for i := 2; i < count; i++ {
 			ask(i)
 		}
-		time.Sleep(100 * time.Millisecond) // nothing tells that a call waits
+		time.Sleep(100 * time.Millisecond) // there is no signal for a waiting call
 		close(release)
 		wg.Wait()
 		p.store.before.Store(nil)
@@ -345,11 +343,11 @@ func TestCallsOfOneMomentShareStatements(t *testing.T) {
 		switch n := calls.Load(); {
 		case call == "cancel" && refused != 1:
 			t.Error("what the database refuses was done")
-		case call == "cancel": // the batch that was refused, and each of it alone
+		case call == "cancel": // the batch that was refused, and each call of it alone
 			if n > 3+count {
 				t.Errorf("%d statements to cancel", n)
 			}
-		case n > 4: // the calls were not all waiting yet
+		case n > 4: // not all calls were waiting yet
 			t.Errorf("%s: %d statements for %d calls", call, n, count)
 		}
 	}

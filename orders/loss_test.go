@@ -16,8 +16,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// TestAnEarlierMomentPutBackLosesNothing restarts Redis from a snapshot: it
-// forgot what came after, and has again what was over.
+// TestAnEarlierMomentPutBackLosesNothing restarts Redis from a snapshot: later data is lost, and deleted data is back.
 func TestAnEarlierMomentPutBackLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -38,7 +37,7 @@ func TestAnEarlierMomentPutBackLosesNothing(t *testing.T) {
 		_, err := ps[1].Capture(t.Context(), id, id.String())
 		must(t, err)
 	}
-	after := in.accept(ps[1], sale.ID, "after", 10) // on units that were returned, too
+	after := in.accept(ps[1], sale.ID, "after", 10) // on returned units, too
 	stop()
 	after = append(after, in.accept(ps[0], sale.ID, "uncommitted", 5)...)
 	server.RestartFrom(snapshot)
@@ -63,7 +62,7 @@ func TestAnEarlierMomentPutBackLosesNothing(t *testing.T) {
 	in.balanced(ps[0], sale.ID)
 }
 
-// TestAReplicaThatWasBehindIsPromoted by sentinels, and lacks what was accepted last.
+// TestAReplicaThatWasBehindIsPromoted by sentinels, without the latest accepted orders.
 func TestAReplicaThatWasBehindIsPromoted(t *testing.T) {
 	t.Parallel()
 	s := testenv.StartSentinel(t)
@@ -75,7 +74,7 @@ func TestAReplicaThatWasBehindIsPromoted(t *testing.T) {
 	var accepted []orders.ID
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for i := 0; !done.Load(); i++ { // slow enough for a failover of seconds
+		for i := 0; !done.Load(); i++ { // slowly, because a failover takes seconds
 			out, err := attempt(t.Context(), ps[i%2], orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: fmt.Sprint("user-", i)})
 			if err == nil && out.Admitted() {
 				accepted = append(accepted, out.Order.ID)
@@ -102,8 +101,8 @@ func TestAReplicaThatWasBehindIsPromoted(t *testing.T) {
 	in.balanced(ps[0], sale.ID)
 }
 
-// finishTasks ends the leases of the tasks in work until there are none: a replica that was promoted may lack the end of some. Asynq
-// gives them to a worker that starts when their lease of 30 s ended 30 s ago.
+// finishTasks expires the leases of the active tasks until there are none: a promoted replica may lack the end of some. Asynq
+// only gives such tasks to a worker that starts, and only when their lease of 30 s ended 30 s ago.
 func (in *installation) finishTasks(p *process) {
 	in.t.Helper()
 	eventually(in.t, "no task is in work", func() bool {
@@ -133,7 +132,7 @@ func (in *installation) endLeases() (leased int) {
 	return leased
 }
 
-// TestALargeSaleReopens whose orders are read in many parts.
+// TestALargeSaleReopens: its orders are read in many chunks.
 func TestALargeSaleReopens(t *testing.T) {
 	t.Parallel()
 	const count = 10_000
@@ -152,7 +151,7 @@ func TestALargeSaleReopens(t *testing.T) {
 	}
 }
 
-// BenchmarkReopen is how long a sale is closed after FLUSHALL of which the database has 100,000 orders.
+// BenchmarkReopen measures how long a sale with 100,000 orders in the database is closed after FLUSHALL.
 func BenchmarkReopen(b *testing.B) {
 	const count = 100_000
 	server := testenv.StartRedis(b)
@@ -171,7 +170,7 @@ func BenchmarkReopen(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/reopening")
 }
 
-// sold writes orders of one shoe into the database, of which Redis knows nothing.
+// sold writes orders of one shoe into the database, without Redis.
 func (in *installation) sold(sale string, count int) {
 	in.t.Helper()
 	_, err := in.pool.Exec(in.t.Context(), `
@@ -184,8 +183,8 @@ func (in *installation) sold(sale string, count int) {
 	must(in.t, err)
 }
 
-// TestUnitsOnTheirWayBackWhenRedisForgets come back once: counted as free when
-// the sale is rebuilt, or returned to what was counted, never both.
+// TestUnitsOnTheirWayBackWhenRedisForgets: units are returned once, either counted as free when the sale is rebuilt, or
+// returned afterwards, never both.
 func TestUnitsOnTheirWayBackWhenRedisForgets(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -201,31 +200,31 @@ func TestUnitsOnTheirWayBackWhenRedisForgets(t *testing.T) {
 		_, err := q.Cancel(t.Context(), id, all)
 		must(t, err)
 	}
-	_, err := in.store().Cancel(t.Context(), ids[:1]) // in the old epoch, not given back
+	_, err := in.store().Cancel(t.Context(), ids[:1]) // in the old epoch, not returned
 	must(t, err)
 	q.store.fails("returned")
-	cancel(ids[1]) // in the old epoch, given back, and not noted
+	cancel(ids[1]) // in the old epoch, returned, and not recorded
 	q.store.heals()
 	beforeRaise, raise := holds(&p.store.before, "raise epoch")
 	t.Cleanup(raise)
 	must(t, in.rdb.FlushAll(t.Context()).Err())
 	arrives(t, "the leader is about to raise the epoch", beforeRaise)
-	cancel(ids[2]) // Redis has forgotten, and the epoch is the old one
+	cancel(ids[2]) // Redis has lost its data, and the epoch is the old one
 	afterRaise, handOver := holds(&p.store.after, "raise epoch")
 	t.Cleanup(handOver)
 	raise()
 	arrives(t, "it has raised the epoch", afterRaise)
-	cancel(ids[3]) // in the new epoch, of which Redis knows nothing yet
+	cancel(ids[3]) // in the new epoch, which is not in Redis yet
 	beforeLoad, load := holds(&p.store.before, "holdings")
 	t.Cleanup(load)
 	handOver()
 	arrives(t, "it is about to load", beforeLoad)
-	cancel(ids[4]) // while it is loaded, and not counted
+	cancel(ids[4]) // while it is being loaded, and not counted
 	afterLoad, open := holds(&p.store.after, "holdings")
 	t.Cleanup(open)
 	load()
 	arrives(t, "it has loaded", afterLoad)
-	cancel(ids[5]) // while it is loaded, and counted
+	cancel(ids[5]) // while it is being loaded, and counted
 	open()
 	in.opened(q, sale.ID, 2)
 	cancel(ids[6]) // afterwards
@@ -240,7 +239,7 @@ func TestUnitsOnTheirWayBackWhenRedisForgets(t *testing.T) {
 	in.balanced(q, sale.ID)
 }
 
-// TestAProcessThatLeavesHandsOverWhatItRemembers while Redis has forgotten it.
+// TestAProcessThatLeavesHandsOverWhatItRemembers, even after Redis lost it.
 func TestAProcessThatLeavesHandsOverWhatItRemembers(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -249,7 +248,7 @@ func TestAProcessThatLeavesHandsOverWhatItRemembers(t *testing.T) {
 	sale := in.sale(other, func(s *orders.Sale) { s.Items[0].Stock = 8 })
 	early := in.accept(leaving, sale.ID, "early", 5)
 	in.loseTasks(5)
-	other.follows() // nobody rebuilds the sale until it has left
+	other.follows() // the sale is not rebuilt until the process has left
 	leaving.follows()
 	must(t, in.rdb.FlushAll(t.Context()).Err())
 	must(t, leaving.Drain(context.WithoutCancel(t.Context())))

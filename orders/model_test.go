@@ -9,8 +9,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// model says what a sale that nobody commits should answer: the specification
-// of reserve.lua in Go, without any of its data structures.
+// model returns the expected results of a sale without commits: the specification of reserve.lua in Go, without its data
+// structures.
 type model struct {
 	stock, quota, inFlight int
 	switched               orders.Switch

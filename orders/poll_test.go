@@ -7,7 +7,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// TestAnIdlePollerWaitsUntilItIsWoken, or is to stop.
+// TestAnIdlePollerWaitsUntilItIsWoken, or until it is stopped.
 func TestAnIdlePollerWaitsUntilItIsWoken(t *testing.T) {
 	rdb := testClient(t, testenv.StartRedis(t).Addr())
 	woken, done := make(chan struct{}), make(chan struct{})
@@ -19,12 +19,12 @@ func TestAnIdlePollerWaitsUntilItIsWoken(t *testing.T) {
 		go func() { p.EvalSha(t.Context(), "unknown", keys); close(looked) }()
 		return looked
 	}
-	<-look() // it may have work
+	<-look() // there may be work
 	p.latest.Store(0)
 	looked := look()
-	woken <- struct{}{} // is taken by who waits
+	woken <- struct{}{} // received by the waiting poller
 	<-looked
-	<-look() // as there may be more
+	<-look() // there may be more
 	p.latest.Store(0)
 	looked = look()
 	close(done)

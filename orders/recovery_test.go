@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// buy asks until there is an answer, as a buyer does whose requests fail.
+// buy retries until there is an answer, as a buyer would.
 func (in *installation) buy(p *process, sale, user string) orders.Outcome {
 	in.t.Helper()
 	var out orders.Outcome
@@ -38,7 +38,7 @@ func TestASaleOutlivesRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := testenv.StartRedis(t)
 			in := installOn(t, server.URL())
-			// Everything is remembered twice until the commit, and no worker runs when Redis forgets.
+			// Every order has two copies until its commit, and no worker runs when Redis loses its data.
 			ps := []*process{in.start(), in.start()}
 			sale := in.sale(ps[0], func(s *orders.Sale) { s.Items[0].Stock = stock })
 			accepted := make(map[string]orders.ID)
@@ -77,7 +77,7 @@ func TestASaleOutlivesRedis(t *testing.T) {
 					t.Errorf("order %+v", o)
 				}
 			}
-			if confirmed != stock || sold != stock { // every process lived, so nothing came too late
+			if confirmed != stock || sold != stock { // all processes were alive, so no order was late
 				t.Errorf("%d confirmed of %d units with more buyers than that", confirmed, stock)
 			}
 			eventually(t, "all is settled", func() bool {
@@ -137,22 +137,21 @@ func TestTwoLeadersRebuildOnce(t *testing.T) {
 		in.settled(ps[0], in.order(ps[0], sale.ID, fmt.Sprint("user-", i), "", 1).Order.ID)
 	}
 	must(t, in.rdb.FlushAll(t.Context()).Err())
-	for i, p := range ps { // all find out at once
+	for i, p := range ps { // all notice it at the same time
 		out := in.buy(p, sale.ID, fmt.Sprint("late-", i))
 		if !out.Admitted() {
 			t.Errorf("%+v", out)
 		}
 		in.settled(p, out.Order.ID)
 	}
-	if n := rebuilt.times.Load(); n != 1 { // of more attempts, where the machine was too busy for one
+	if n := rebuilt.times.Load(); n != 1 { // more only if the machine was too busy for one attempt
 		t.Errorf("rebuilt %d times after one loss", n)
 	}
 	eventually(t, "all is settled", func() bool { return in.verified(ps[0], sale.ID) == 0 })
 }
 
-// TestNobodyReservesIntoASaleThatIsBeingLoaded delivers an order of the old
-// epoch while the leader has read the database and not opened the sale. It is
-// of a process that stood still, so nobody has handed it over.
+// TestNobodyReservesIntoASaleThatIsBeingLoaded delivers an order of the old epoch after the leader has read the database and
+// before it opens the sale. The order is from a process that was stopped, so it was not handed over.
 func TestNobodyReservesIntoASaleThatIsBeingLoaded(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -170,7 +169,7 @@ func TestNobodyReservesIntoASaleThatIsBeingLoaded(t *testing.T) {
 	}
 	arrives(t, "the sale is loaded", loaded)
 	thaw()
-	in.work(leader) // the process that accepted offers its order, whose epoch is over
+	in.work(leader) // the accepting process offers its order, whose epoch is over
 	in.work(other)
 	delivered := func(set string) bool {
 		n, err := in.rdb.ZCard(t.Context(), fmt.Sprintf("asynq:{%s-accepted-0}:%s", in.namespace, set)).Result()

@@ -10,9 +10,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// TestADatabaseThatWentBackLosesNothingThatIsRemembered: a standby that lacks
-// the last commits takes over. Orders that were confirmed are confirmed again,
-// in an epoch above all that anybody knew.
+// TestADatabaseThatWentBackLosesNothingThatIsRemembered: a standby without the last commits takes over. Orders that were
+// confirmed are confirmed again, in an epoch above all known ones.
 func TestADatabaseThatWentBackLosesNothingThatIsRemembered(t *testing.T) {
 	t.Parallel()
 	server, database := testenv.StartRedis(t), testenv.StartPostgres(t)
@@ -54,7 +53,7 @@ func TestADatabaseThatWentBackLosesNothingThatIsRemembered(t *testing.T) {
 	in.balanced(q, sale.ID)
 }
 
-// ready waits until every process takes orders.
+// ready waits until every process accepts orders.
 func (in *installation) ready() {
 	in.t.Helper()
 	for _, p := range in.processes {
@@ -62,8 +61,8 @@ func (in *installation) ready() {
 	}
 }
 
-// TestAnEpochThatTheDatabaseForgotIsNotUsedAgain: the raise of the last recovery
-// is lost, and Redis has what was promised in it.
+// TestAnEpochThatTheDatabaseForgotIsNotUsedAgain: the raise of the last recovery is lost, and Redis has orders that were
+// accepted in it.
 func TestAnEpochThatTheDatabaseForgotIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	for name, who := range map[string]string{"the processes know": "processes", "only Redis knows": "redis"} {
@@ -100,8 +99,8 @@ func TestAnEpochThatTheDatabaseForgotIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// TestAnotherLeadersEpochOfTheSameNumberIsNoticed: the database went back and
-// another process raised the sale to the number that this one has seen before.
+// TestAnotherLeadersEpochOfTheSameNumberIsNoticed: the database went back, and another process raised the sale to a number that
+// this one has seen before.
 func TestAnotherLeadersEpochOfTheSameNumberIsNoticed(t *testing.T) {
 	t.Parallel()
 	in := installOn(t, testenv.StartRedis(t).URL())
@@ -125,7 +124,7 @@ func TestAnotherLeadersEpochOfTheSameNumberIsNoticed(t *testing.T) {
 	in.balanced(p, sale.ID)
 }
 
-// TestWhatRedisHasSeenOfTheDatabaseIsCompared by a process that has seen nothing.
+// TestWhatRedisHasSeenOfTheDatabaseIsCompared by a process that has not seen it itself.
 func TestWhatRedisHasSeenOfTheDatabaseIsCompared(t *testing.T) {
 	t.Parallel()
 	in := installOn(t, testenv.StartRedis(t).URL())
@@ -154,7 +153,7 @@ func TestWhatRedisHasSeenOfTheDatabaseIsCompared(t *testing.T) {
 	arrives(t, "it is noticed", first(t.Context(), noticed))
 	in.opened(p, sale.ID, 2)
 	in.work(p)
-	in.balanced(p, sale.ID) // the order that nobody remembers is lost, and its unit is on sale again
+	in.balanced(p, sale.ID) // the order that no process remembers is lost, and its unit is on sale again
 	if n := len(in.sellOut(p, sale.ID, "next")); n != 8 {
 		t.Errorf("%d units sold of 8", n)
 	}

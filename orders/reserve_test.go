@@ -13,7 +13,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// footprint is everything Redis holds for a namespace, but for the clock's.
+// footprint returns everything that Redis stores for a namespace, except times.
 func (in *installation) footprint() string {
 	in.t.Helper()
 	var b strings.Builder
@@ -135,7 +135,7 @@ func TestRequestsThatNoSaleCouldSatisfy(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	// What only looks dangerous is a name like any other.
+	// Names that only look dangerous are ordinary names.
 	for _, user := range []string{"{}", "a:b", "🦆", strings.Repeat("u", 255), strings.Repeat("買", 255), "*", "'; DROP TABLE orders"} {
 		if out := in.order(p, one.ID, user, "{"+strings.Repeat("鍵", 253)+"}", 1); !out.Admitted() {
 			t.Errorf("user %q: %s", user, out.Reason)
@@ -279,13 +279,13 @@ func TestSoldOutIsSaidWithoutRedis(t *testing.T) {
 	for i := range asked {
 		if user := fmt.Sprint("loser-", i); !refused(user) {
 			missed++
-			in.order(p, sale.ID, user, "", 1) // as a request does, which renews the glance
+			in.order(p, sale.ID, user, "", 1) // as a request does, which refreshes the glance
 		}
 	}
 	if ran := in.scripts() - before; ran > asked/100 || missed > asked/100 {
 		t.Errorf("%d scripts ran and %d of %d had to ask", ran, missed, asked)
 	}
-	// Stock that grows is sold at once, though memory knew better a moment ago.
+	// Added stock is sold at once, although the glance in memory was sold out.
 	sale.Items[0].Stock = 2
 	_, _, err := p.PutSale(t.Context(), sale)
 	must(t, err)
@@ -294,7 +294,7 @@ func TestSoldOutIsSaidWithoutRedis(t *testing.T) {
 	}
 }
 
-// scripts is how many scripts the server ran. Only for a server of the test's own.
+// scripts returns how many scripts the server has run. Only for a server that the test owns.
 func (in *installation) scripts() (calls int) {
 	in.t.Helper()
 	info, err := in.rdb.Info(in.t.Context(), "commandstats").Result()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCallsOfAnItemShareABatch: while as many as may are under way, all who come wait for the next one.
+// TestCallsOfAnItemShareABatch: while the maximum number of scripts is under way, all new calls wait for the next one.
 func TestCallsOfAnItemShareABatch(t *testing.T) {
 	const crowd = reserveMax + 5
 	batches, goOn := make(chan []*reserveCall, crowd), make(chan struct{})

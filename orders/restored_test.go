@@ -11,9 +11,9 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// TestARestoredServerReservesNothing sends a request while Redis is restarted from a snapshot without an order that another process promised
-// to the same buyer. It may not become a reservation that the recovery finds: committed first, that would take the promised order's key, or
-// the quota twice.
+// TestARestoredServerReservesNothing sends a request while Redis is restarted from a snapshot without an order that another
+// process accepted for the same buyer. The request must not become a reservation that the recovery finds: committed first, that
+// would take the accepted order's key, or the quota twice.
 func TestARestoredServerReservesNothing(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"the same key": "first", "another key": "second"} {
@@ -24,7 +24,7 @@ func TestARestoredServerReservesNothing(t *testing.T) {
 			patient := func(o *orders.Options) { o.Timeout = 20 * time.Second }
 			promises, repeats := in.start(patient), in.start(patient)
 			sale := in.sale(promises)
-			in.order(repeats, sale.ID, "somebody", "", 1) // so that it knows which server holds the sale
+			in.order(repeats, sale.ID, "somebody", "", 1) // so that it has verified the server of the sale
 			snapshot := server.Snapshot()
 			promised := in.order(promises, sale.ID, "u", "first", 1).Order
 			promises.follows()
@@ -39,7 +39,7 @@ func TestARestoredServerReservesNothing(t *testing.T) {
 			if out, err := a.Reserve(t.Context()); !errors.Is(err, orders.ErrRecovering) && !errors.Is(err, orders.ErrUnavailable) {
 				t.Errorf("%+v, %v; want ErrRecovering", out, err)
 			}
-			// What somebody had reserved is in the snapshot.
+			// The snapshot has the reservation of "somebody".
 			records, err := in.rdb.HVals(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending").Result()
 			must(t, err)
 			if len(records) != 1 {

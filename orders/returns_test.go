@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// TestUnitsComeBackOnce runs the return again and again, in every state of the sale.
+// TestUnitsComeBackOnce repeats the return in every state of the sale.
 func TestUnitsComeBackOnce(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -17,7 +17,7 @@ func TestUnitsComeBackOnce(t *testing.T) {
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 5 })
 	in.work(p)
 	ids := in.confirmed(p, sale.ID, 5)
-	p.store.fails("returned") // who gave the units back dies before it is noted
+	p.store.fails("returned") // the process dies after the return and before it is recorded
 	for _, id := range ids[:2] {
 		_, err := p.Cancel(t.Context(), id, all)
 		must(t, err)
@@ -25,7 +25,7 @@ func TestUnitsComeBackOnce(t *testing.T) {
 	if n := in.count(`SELECT count(*) FROM order_returns`); n != 2 {
 		t.Fatalf("%d returns left to repeat, want 2", n)
 	}
-	next := in.order(p, sale.ID, "next", "", 1) // one of the two is sold again before the repetition
+	next := in.order(p, sale.ID, "next", "", 1) // one of the two units is sold again before the repetition
 	in.settled(p, next.Order.ID)
 	p.store.heals()
 	in.balanced(p, sale.ID)
@@ -33,7 +33,7 @@ func TestUnitsComeBackOnce(t *testing.T) {
 		t.Errorf("%d units free, want 1", free)
 	}
 
-	// A row that a recovery left behind is of an epoch that was counted without the order.
+	// A row left from before a recovery has an epoch that was loaded without the order.
 	_, err := in.pool.Exec(t.Context(), `
 		INSERT INTO order_returns (order_id, sale, item, epoch, buyer_hash, keyless, quantity, units)
 		SELECT order_id, sale, item, 0, buyer_hash, true, quantity, units FROM orders WHERE order_id = $1`, ids[4].String())
@@ -47,7 +47,7 @@ func TestUnitsComeBackOnce(t *testing.T) {
 	}
 }
 
-// TestTheSweeperGivesBackWhatACancellationLeft has Redis be away when the order is cancelled.
+// TestTheSweeperGivesBackWhatACancellationLeft: Redis is down when the order is cancelled.
 func TestTheSweeperGivesBackWhatACancellationLeft(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -56,7 +56,7 @@ func TestTheSweeperGivesBackWhatACancellationLeft(t *testing.T) {
 	stop := in.work(p)
 	ids := in.confirmed(p, sale.ID, 1)
 	stop()
-	_, err := in.store().Cancel(t.Context(), ids[:1]) // and whoever did it is gone
+	_, err := in.store().Cancel(t.Context(), ids[:1]) // and the process that did it is gone
 	must(t, err)
 	if free := in.free(p, sale.ID); free != 9 {
 		t.Fatalf("%d units free before anybody gave it back", free)
@@ -68,13 +68,12 @@ func TestTheSweeperGivesBackWhatACancellationLeft(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatHasNotHeardOfTheSaleKeepsItsUnits lets orders of a new sale
-// expire in a process that does not know the sale yet.
+// TestAWorkerThatHasNotHeardOfTheSaleKeepsItsUnits expires orders of a new sale in a process that does not have the sale yet.
 func TestAWorkerThatHasNotHeardOfTheSaleKeepsItsUnits(t *testing.T) {
 	t.Parallel()
 	in := install(t)
 	p, q := in.start(), in.start()
-	q.store.fails("sales") // from here on it hears of nothing new
+	q.store.fails("sales") // from here on it sees no new sales
 	in.processes = []*process{p}
 	sale := in.sale(p)
 	stop := in.work(p)
@@ -94,7 +93,7 @@ func TestAWorkerThatHasNotHeardOfTheSaleKeepsItsUnits(t *testing.T) {
 	}
 }
 
-// TestATaskOfACancelledOrderChangesNothing delivers it again at any time: the units are somebody else's by then.
+// TestATaskOfACancelledOrderChangesNothing delivers the task again at any time: the units belong to other orders by then.
 func TestATaskOfACancelledOrderChangesNothing(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -109,7 +108,7 @@ func TestATaskOfACancelledOrderChangesNothing(t *testing.T) {
 	must(t, err)
 	next := in.order(p, sale.ID, "next", "", 1)
 	in.settled(p, next.Order.ID)
-	// The outbox of a Redis that went back a little has it again, and so has the queue.
+	// The outbox of a Redis that went back in time has it again, and so has the queue.
 	key := in.namespace + ":{" + sale.ID + ":shoe}:1:"
 	must(t, in.rdb.HSet(t.Context(), key+"pending", placed.Order.ID.String(), record).Err())
 	must(t, in.rdb.Do(t.Context(), "ZADD", key+"outbox", "1", placed.Order.ID.String()).Err())
@@ -124,8 +123,8 @@ func TestATaskOfACancelledOrderChangesNothing(t *testing.T) {
 	}
 }
 
-// TestATaskOfAnEarlierEpochOfACancelledOrderTakesNoUnit: the rebuilt sale knows
-// nothing of the order, whose buyer is free to order again.
+// TestATaskOfAnEarlierEpochOfACancelledOrderTakesNoUnit: the rebuilt sale does not contain the order, whose buyer may order
+// again.
 func TestATaskOfAnEarlierEpochOfACancelledOrderTakesNoUnit(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

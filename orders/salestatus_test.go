@@ -6,7 +6,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// A page of the list asks Redis for the sales on it alone.
+// TestSales: a page of the list queries Redis only for the sales on it.
 func TestSales(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -41,7 +41,7 @@ func TestACrowdBuysAllAndNoMore(t *testing.T) {
 	eventually(t, "queues are empty", func() bool { return in.verified(p, sale.ID) == 0 })
 }
 
-// Who is to mend one server hears of the other as well.
+// TestReadyNamesAllThatIsAway: the error names both servers, so that an operator sees both.
 func TestReadyNamesAllThatIsAway(t *testing.T) {
 	t.Parallel()
 	in := install(t)

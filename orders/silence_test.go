@@ -14,9 +14,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// TestNobodyIsLeftOutWhenTheDatabaseWasAway for longer than anybody is waited
-// for, and Redis was lost meanwhile: the first process that is back waits for
-// the others to be back too.
+// TestNobodyIsLeftOutWhenTheDatabaseWasAway: the database was down for longer than leaders wait for a process, and Redis was
+// lost meanwhile. The first process that is back waits for the others.
 func TestNobodyIsLeftOutWhenTheDatabaseWasAway(t *testing.T) {
 	t.Parallel()
 	for name, hours := range map[string]int{"for seconds": 0, "for an hour by its clock": 1} {
@@ -62,7 +61,7 @@ func databaseAway(t *testing.T, hours int) {
 	in.balanced(first, sale.ID)
 }
 
-// TestAClockOfTheDatabaseThatWasSetMakesNobodyAlive who is dead, or silent who lives.
+// TestAClockOfTheDatabaseThatWasSetMakesNobodyAlive: a changed clock makes no dead process alive, and no live process silent.
 func TestAClockOfTheDatabaseThatWasSetMakesNobodyAlive(t *testing.T) {
 	t.Parallel()
 	in := installOn(t, testenv.StartRedis(t).URL())
@@ -71,7 +70,7 @@ func TestAClockOfTheDatabaseThatWasSetMakesNobodyAlive(t *testing.T) {
 	sale := in.sale(leader, func(s *orders.Sale) { s.Items[0].Stock = 3 })
 	placed := in.accept(lives, sale.ID, "early", 3)
 	in.loseTasks(3)
-	// A process that died, and beat when the clock was a year ahead.
+	// A process that died, and whose last heartbeat was sent when the clock was a year ahead.
 	_, err := in.pool.Exec(t.Context(), `INSERT INTO processes (process, beats, beats_at) VALUES (gen_random_uuid(), 1, now() + interval '1 year')`)
 	must(t, err)
 	_, acknowledge := holds(&lives.store.before, "acknowledge")
@@ -92,8 +91,9 @@ func TestAClockOfTheDatabaseThatWasSetMakesNobodyAlive(t *testing.T) {
 	}
 }
 
-// TestAProcessWithoutAHeartbeatPromisesNothing until one reaches the database again, and what it accepted before only when Redis or the
-// database has it: the sale may have been recovered without it, and the buyer have got another order.
+// TestAProcessWithoutAHeartbeatPromisesNothing until a heartbeat reaches the database again. It confirms orders that it
+// accepted before only if Redis or the database has them: the sale may have been recovered without it, and the buyer may have
+// got another order.
 func TestAProcessWithoutAHeartbeatPromisesNothing(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -113,13 +113,13 @@ func TestAProcessWithoutAHeartbeatPromisesNothing(t *testing.T) {
 		t.Errorf("readiness is %v", err)
 	}
 	repeat := func(buyer string) (orders.Outcome, error) {
-		mute.ReadClock(time.Now().Add(-time.Hour)) // as of a server whose clock is behind: all orders look as if they had just been accepted
+		mute.ReadClock(time.Now().Add(-time.Hour)) // of a server whose clock is behind: all orders look as if they had just been accepted
 		return attempt(t.Context(), mute, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: buyer})
 	}
 	if out, err := repeat("early-0"); !errors.Is(err, orders.ErrUnavailable) {
 		t.Errorf("a repeat of what it accepted before: %+v, %v; want ErrUnavailable", out, err)
 	}
-	in.accept(other, sale.ID, "other", 1) // who has a heartbeat goes on
+	in.accept(other, sale.ID, "other", 1) // a process with a heartbeat goes on
 	mute.store.heals()
 	in.accept(mute, sale.ID, "again", 1)
 	found := func(which string) {
@@ -142,15 +142,14 @@ func TestAProcessWithoutAHeartbeatPromisesNothing(t *testing.T) {
 	}
 }
 
-// TestAnAnswerFromBeforeASilencePromisesNothing: Redis answers, the process
-// stands still for so long that a recovery could have gone on without it, and
-// its first heartbeat is earlier than its look at the answer.
+// TestAnAnswerFromBeforeASilencePromisesNothing: Redis replies, the process is stopped for so long that a recovery could have
+// run without it, and its first heartbeat comes before it reads the reply.
 func TestAnAnswerFromBeforeASilencePromisesNothing(t *testing.T) {
 	t.Parallel()
 	in := installOn(t, testenv.StartRedis(t).URL())
 	p := in.start(func(o *orders.Options) { o.Timeout = time.Minute })
 	sale := in.sale(p)
-	in.accept(p, sale.ID, "early", 1) // Redis knows the script from here on
+	in.accept(p, sale.ID, "early", 1) // Redis has the script from here on
 	answered, look := make(chan struct{}), make(chan struct{})
 	goOn := sync.OnceFunc(func() { close(look) })
 	t.Cleanup(goOn)
@@ -173,7 +172,7 @@ func TestAnAnswerFromBeforeASilencePromisesNothing(t *testing.T) {
 		}
 		return nil
 	})))
-	<-beats // of which the next one comes when this one has been noted
+	<-beats // the next one comes when this one has been recorded
 	<-beats
 	goOn()
 	if err := <-asked; !errors.Is(err, orders.ErrUnavailable) {
@@ -181,8 +180,7 @@ func TestAnAnswerFromBeforeASilencePromisesNothing(t *testing.T) {
 	}
 }
 
-// TestLateOrdersAreReadmittedBeforeTheSaleOpens: nobody who comes afterwards
-// gets the unit that is left for them.
+// TestLateOrdersAreReadmittedBeforeTheSaleOpens: later buyers do not get the unit that is left for them.
 func TestLateOrdersAreReadmittedBeforeTheSaleOpens(t *testing.T) {
 	t.Parallel()
 	in := installOn(t, testenv.StartRedis(t).URL())
@@ -193,7 +191,7 @@ func TestLateOrdersAreReadmittedBeforeTheSaleOpens(t *testing.T) {
 	in.loseTasks(1)
 	record, err := in.rdb.HGet(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending", promised[0].String()).Result()
 	must(t, err)
-	// Somebody else has its unit.
+	// Another order has its unit.
 	owner, err := orders.ParseReservation([]byte(record))
 	must(t, err)
 	owner.ID[15]++
@@ -236,7 +234,7 @@ func TestAServerThatWasRestartedHandsOutNoUnits(t *testing.T) {
 	server.Kill()
 	server.Restart()
 	in.work(p)
-	// The worker finds the unit taken, and asks this server for another one: then it looks for the order to readmit it.
+	// The worker finds the unit taken, and asks this server for another one: then it tries to readmit the order.
 	refused := make(chan struct{})
 	refuse := sync.OnceFunc(func() { close(refused) })
 	var commits atomic.Int64
@@ -266,7 +264,7 @@ func TestAServerThatWasRestartedHandsOutNoUnits(t *testing.T) {
 	in.balanced(p, sale.ID)
 }
 
-// TestHeartbeatsNeedNoConnectionOfThePool, of which there may be none free for long.
+// TestHeartbeatsNeedNoConnectionOfThePool, because there may be no free one for a long time.
 func TestHeartbeatsNeedNoConnectionOfThePool(t *testing.T) {
 	t.Parallel()
 	in := installOn(t, testenv.Redis(t))

@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// TestOrdersThatShareAScriptAreDecidedOneByOne: whatever comes together, the answers and what is written are those of one call each.
+// TestOrdersThatShareAScriptAreDecidedOneByOne: a batch gives the same replies and writes as one call per order.
 func TestOrdersThatShareAScriptAreDecidedOneByOne(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -63,7 +63,7 @@ func TestOrdersThatShareAScriptAreDecidedOneByOne(t *testing.T) {
 			}
 			said[i] = accepted.ReplaceAllString(fmt.Sprint(replies), "")
 			outbox := in.rdb.ZRange(t.Context(), prefix+"outbox", 0, -1).Val()
-			slices.Sort(outbox) // they are in order of time
+			slices.Sort(outbox) // they are sorted by time
 			left[i] = accepted.ReplaceAllString(fmt.Sprint(
 				in.rdb.HGet(t.Context(), prefix+"item", "next").Val(), in.rdb.SCard(t.Context(), prefix+"returned").Val(),
 				in.rdb.HGetAll(t.Context(), prefix+"pending").Val(), outbox,
@@ -82,14 +82,14 @@ func TestOrdersThatShareAScriptAreDecidedOneByOne(t *testing.T) {
 	})
 }
 
-// TestWhatIsRememberedIsWhatRedisHas: a process makes its record of an order by itself, and a recovery goes by either.
+// TestWhatIsRememberedIsWhatRedisHas: a process builds its own record of an order, and a recovery may use either record.
 func TestWhatIsRememberedIsWhatRedisHas(t *testing.T) {
 	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].QuotaPerBuyer = 3 })
 	returned := in.namespace + ":{" + sale.ID + ":shoe}:1:returned"
-	must(t, in.rdb.SAdd(t.Context(), returned, 90).Err()) // one of its units was sold before
+	must(t, in.rdb.SAdd(t.Context(), returned, 90).Err()) // one of the units was sold before
 	in.order(p, sale.ID, "ann \"quoted\"", "k<1>", 3)
 	in.order(p, sale.ID, "bob", "k2", 1)
 	records, err := in.rdb.HGetAll(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:pending").Result()
@@ -99,13 +99,13 @@ func TestWhatIsRememberedIsWhatRedisHas(t *testing.T) {
 	}
 }
 
-// TestOrdersOfATask: what keeps one of them from its commit keeps no other, and is tried again by itself.
+// TestOrdersOfATask: an order that cannot be committed does not delay the others, and is retried alone.
 func TestOrdersOfATask(t *testing.T) {
 	t.Parallel()
 	in := install(t)
 	p := in.start()
 	sale, other := in.sale(p), in.sale(p)
-	p.follows() // nobody recovers a sale
+	p.follows() // no process recovers a sale
 	good, bad := in.order(p, sale.ID, "good", "", 1).Order.ID, in.order(p, other.ID, "bad", "", 1).Order.ID
 	eventually(t, "both are queued", func() bool { return in.queued() == 2 })
 	var payloads [][]byte
@@ -114,7 +114,7 @@ func TestOrdersOfATask(t *testing.T) {
 	}
 	in.deleteTasks()
 	damaged := slices.Concat([]byte(`[{"id":"nonsense"},`), payloads[0], []byte(","), payloads[1], []byte(","), payloads[0], []byte("]"))
-	// The second sale is in a later epoch than its order, and Redis does not have it there: it cannot be readmitted.
+	// The second sale is in a later epoch than its order, and not in Redis in that epoch: the order cannot be readmitted.
 	_, err := in.pool.Exec(t.Context(), `UPDATE sales SET epoch = 2, epoch_floor = 2 WHERE sale = $1`, other.ID)
 	must(t, err)
 	_, err = asynq.NewClientFromRedisClient(p.queue).EnqueueContext(t.Context(), asynq.NewTask("orders:commit", damaged), asynq.Queue(in.namespace+"-accepted-0"))
@@ -140,7 +140,7 @@ func TestOrdersOfATask(t *testing.T) {
 	})
 }
 
-// TestAnIdleWorkerSeldomLooks, and hears of a task that another process enqueues.
+// TestAnIdleWorkerSeldomLooks: it polls seldom, and is woken by a task that another process enqueues.
 func TestAnIdleWorkerSeldomLooks(t *testing.T) {
 	t.Parallel()
 	in := install(t)

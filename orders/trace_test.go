@@ -18,14 +18,14 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// traced makes a service trace, and returns what it traced.
+// traced enables tracing for a service, and returns the exporter of its spans.
 func traced(share sdktrace.Sampler) (func(*orders.Options), *tracetest.InMemoryExporter) {
 	kept := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept), sdktrace.WithSampler(share))
 	return func(o *orders.Options) { o.Tracer = provider.Tracer("test") }, kept
 }
 
-// named are the spans of which the name begins so.
+// named returns the spans whose name has a prefix.
 func named(kept *tracetest.InMemoryExporter, name string) tracetest.SpanStubs {
 	return slices.DeleteFunc(kept.GetSpans(), func(s tracetest.SpanStub) bool { return !strings.HasPrefix(s.Name, name) })
 }
@@ -38,7 +38,7 @@ func attributes(s tracetest.SpanStub) map[string]string {
 	return m
 }
 
-// pending is the only task in the queues.
+// pending returns the only task in the queues.
 func (in *installation) pending() *asynq.TaskInfo {
 	in.t.Helper()
 	eventually(in.t, "the order is queued", func() bool { return in.queued() == 1 })
@@ -104,7 +104,8 @@ func TestAnOrderIsOneTrace(t *testing.T) {
 	}
 }
 
-// A task that an older version queued has no headers, and what became of others on the way nobody knows. It is committed all the same.
+// TestHeadersThatSayNothingBeginATrace: tasks of an older version have no headers, and headers may be damaged. Such tasks are
+// committed all the same.
 func TestHeadersThatSayNothingBeginATrace(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -139,7 +140,8 @@ func TestHeadersThatSayNothingBeginATrace(t *testing.T) {
 	in.verified(p, sale.ID)
 }
 
-// One span stands for a transaction, whatever the number of its orders; and of traces that nobody wanted there is none.
+// TestABatchIsLinkedToItsOrders: one span stands for a transaction, whatever the number of its orders; unsampled traces get
+// none.
 func TestABatchIsLinkedToItsOrders(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -193,7 +195,7 @@ func TestABatchIsLinkedToItsOrders(t *testing.T) {
 	}
 }
 
-// What fails says of what kind it is, and nothing of what the database said.
+// TestATraceOfWhatFails: a failed span has the kind of the error, and nothing of the database's message.
 func TestATraceOfWhatFails(t *testing.T) {
 	t.Parallel()
 	in := install(t)

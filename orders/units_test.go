@@ -16,7 +16,7 @@ func TestAUnitThatIsTakenIsReplaced(t *testing.T) {
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock, s.Items[0].QuotaPerBuyer = 6, 3 })
 	first := in.order(p, sale.ID, "first", "k", 3)   // units 1, 2, 3
 	second := in.order(p, sale.ID, "second", "k", 2) // units 4, 5
-	// Redis went back in time and nobody noticed: in truth somebody owns units 2 and 4.
+	// Redis went back in time without being noticed: another order owns units 2 and 4.
 	owner := orders.Reservation{
 		ID: first.Order.ID, Epoch: 1, Sale: sale.ID, Item: "shoe", Buyer: "owner", BuyerHash: "owner", Quantity: 2,
 		Units: []int{2, 4}, AcceptedMS: time.Now().UnixMilli(),
@@ -44,14 +44,14 @@ func TestAUnitThatIsTakenIsReplaced(t *testing.T) {
 			}
 		}
 	}
-	// 6 units, 2 taken by the owner and those 2 again disputed: 1 fresh unit for 2 claims.
+	// 6 units, of which the owner has 2 and another 2 are disputed again: 1 new unit for 2 claims.
 	if seated+rejected != 5 || seated < 2 {
 		t.Errorf("%d seated, %d rejected", seated, rejected)
 	}
 	if o, err := p.Order(t.Context(), owner.ID, orders.Viewer{All: true}); err != nil || len(o.Units) != 2 {
 		t.Errorf("the owner lost its units: %+v %v", o, err)
 	}
-	// What the rejected one held undisputed is on sale again, and nothing is nowhere.
+	// The undisputed units of the rejected order are on sale again, and no unit is missing.
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
 	for left := 4 - seated; left > 0; left-- {
 		if out := in.order(p, sale.ID, "third", fmt.Sprint("k", left), 1); !out.Admitted() {
@@ -63,7 +63,7 @@ func TestAUnitThatIsTakenIsReplaced(t *testing.T) {
 	}
 }
 
-// TestADuplicateGivesBackWhatItHeld commits an order whose identity another order of the database has.
+// TestADuplicateGivesBackWhatItHeld commits an order whose identity belongs to another order in the database.
 func TestADuplicateGivesBackWhatItHeld(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -79,7 +79,7 @@ func TestADuplicateGivesBackWhatItHeld(t *testing.T) {
 	first, err := orders.ParseReservation([]byte(record))
 	must(t, err)
 	first.ID[15]++
-	first.Units = []int{2} // Redis forgot that it gave this to the same buyer
+	first.Units = []int{2} // Redis lost that it gave this unit to the same buyer
 	_, err = in.store().Commit(t.Context(), []orders.Reservation{first})
 	must(t, err)
 	in.work(p)
@@ -95,7 +95,7 @@ func TestADuplicateGivesBackWhatItHeld(t *testing.T) {
 	})
 }
 
-// TestARejectionThatWasCutOffGivesBackLater has the worker die between the row and Redis.
+// TestARejectionThatWasCutOffGivesBackLater: the worker dies between the row and Redis.
 func TestARejectionThatWasCutOffGivesBackLater(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -117,8 +117,8 @@ func TestARejectionThatWasCutOffGivesBackLater(t *testing.T) {
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
 }
 
-// TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt has the rejection of an order
-// fail after reseat.lua left it with the one unit that was its own.
+// TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt: the rejection of an order fails after reseat.lua left it with the one unit
+// that was its own.
 func TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -156,7 +156,7 @@ func TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt(t *testing.T) {
 	})
 }
 
-// knows has Redis know a buyer and a key as if it had sold there.
+// knows adds a buyer and a key to Redis, as if they had ordered there.
 func (in *installation) knows(r orders.Reservation) {
 	in.t.Helper()
 	item := fmt.Sprintf("%s:{%s:%s}:%d:", in.namespace, r.Sale, r.Item, r.Epoch)

@@ -40,7 +40,7 @@ func TestVerifyKnowsUnitsOnTheirWayBack(t *testing.T) {
 	eventually(t, "queues are empty", func() bool { return in.verified(p, sale.ID) == 0 })
 	stop()
 
-	// Cancelled by a process that died before it gave the unit back.
+	// Cancelled by a process that died before it returned the unit.
 	ended, err := postgres.New(in.pool).Cancel(t.Context(), []orders.ID{id})
 	must(t, err)
 	if waiting := in.verified(p, sale.ID); waiting != 1 {
@@ -53,7 +53,7 @@ func TestVerifyKnowsUnitsOnTheirWayBack(t *testing.T) {
 	eventually(t, "the unit is back", func() bool { return in.verified(p, sale.ID) == 0 })
 	stop()
 
-	// Given back by a process that died before it said so.
+	// Returned by a process that died before it recorded that.
 	_, err = in.pool.Exec(t.Context(), `INSERT INTO order_returns VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		[16]byte(ended[0].ID), ended[0].Sale, ended[0].Item, ended[0].Epoch, ended[0].BuyerHash, ended[0].Keyless, ended[0].Quantity, ended[0].Units)
 	must(t, err)
@@ -90,7 +90,7 @@ func TestVerifySaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestVerifyMissesWhatRedisForgetsInPart takes away what keeps buyers to their quota, and repeated requests to one order.
+// TestVerifyMissesWhatRedisForgetsInPart deletes the data that enforces quotas and recognizes repeated requests.
 func TestVerifyMissesWhatRedisForgetsInPart(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -137,7 +137,7 @@ func TestOnePatrolAtATime(t *testing.T) {
 	in := install(t)
 	processes := []*process{in.start(), in.start()}
 	sale := in.sale(processes[0])
-	in.sale(processes[0], func(s *orders.Sale) { // would be the first; nobody orders of it yet
+	in.sale(processes[0], func(s *orders.Sale) { // it would be the first; it has no orders yet
 		s.ID, s.StartsAt, s.EndsAt = "a-"+s.ID, s.StartsAt.AddDate(0, 0, 7), s.EndsAt.AddDate(0, 0, 7)
 	})
 	type round struct {
@@ -170,13 +170,13 @@ func TestOnePatrolAtATime(t *testing.T) {
 		t.Errorf("the turn lasts %v, %v", holder, err)
 	}
 	eventually(t, "both have tried", func() bool { return tried.Load() >= 2 })
-	in.verified(processes[0], sale.ID) // as long as the other one's round would take
+	in.verified(processes[0], sale.ID) // for as long as the other one's round would take
 	if len(reports) > 0 {
 		t.Errorf("%+v too", <-reports)
 	}
 }
 
-// TestVerifyIsQuietWhileASaleLives looks at units that are on the move all the time.
+// TestVerifyIsQuietWhileASaleLives verifies while units move all the time.
 func TestVerifyIsQuietWhileASaleLives(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -9,10 +9,10 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// untold is less than the pause after which a waiter asks although nobody told it. An answer sooner was told.
+// untold is shorter than the polling interval of waiters. An answer within it was triggered by a notification.
 const untold = 4 * time.Second
 
-// waiting waits for a change in a process, and tells when it saw it.
+// waiting waits for a change in a process, and returns when it was seen.
 func (in *installation) waiting(p *process, id orders.ID, while orders.Status) <-chan time.Time {
 	changed := make(chan time.Time, 1)
 	go func() {
@@ -56,7 +56,7 @@ func TestAChangeIsSeenAtOnceInAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestAChangeIsSeenWithoutBulletins forbids everybody to publish and to subscribe.
+// TestAChangeIsSeenWithoutBulletins forbids all processes to publish and to subscribe.
 func TestAChangeIsSeenWithoutBulletins(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/tidegate/tidegate/orders/postgres"
 )
 
-// TestNumbersThatACrashGivesAgainAreWaitedFor sets the sequence back as a crash
-// does after transactions that took numbers and did not commit.
+// TestNumbersThatACrashGivesAgainAreWaitedFor sets the sequence back, as a crash does after transactions that took numbers and
+// did not commit.
 func TestNumbersThatACrashGivesAgainAreWaitedFor(t *testing.T) {
 	for name, meanwhile := range map[string]bool{"somebody follows": true, "nobody looks until as many are given": false} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestNumbersThatACrashGivesAgainAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAFollowerWhoHangsUpDoesNotWaitForAnother has the database stand still for both.
+// TestAFollowerWhoHangsUpDoesNotWaitForAnother: the database hangs for both.
 func TestAFollowerWhoHangsUpDoesNotWaitForAnother(t *testing.T) {
 	pool := open(t)
 	s := postgres.New(pool)

@@ -43,8 +43,8 @@ func TestExpiryLeavesOrdersToWhoeverHoldsThem(t *testing.T) {
 	}
 }
 
-// TestAPaymentThatComesWithTheCommit captures while the order is written: it
-// finds no order to pay, and then finds it confirmed.
+// TestAPaymentThatComesWithTheCommit captures while the order is being committed: the first statement finds no order to pay,
+// the second finds it confirmed.
 func TestAPaymentThatComesWithTheCommit(t *testing.T) {
 	pool := open(t)
 	s := postgres.New(pool)
@@ -61,7 +61,7 @@ func TestAPaymentThatComesWithTheCommit(t *testing.T) {
 			}
 		})
 		var p orders.Payment
-		for { // the provider repeats it until the order is known
+		for { // the provider repeats it until the order exists
 			var err error
 			if p, err = s.Capture(t.Context(), r.ID, fmt.Sprint("reference-", i)); err == nil {
 				break
@@ -74,14 +74,14 @@ func TestAPaymentThatComesWithTheCommit(t *testing.T) {
 	}
 }
 
-// event takes the next number of the feed, for an order that is there.
+// event takes the next number of the feed, for an existing order.
 func event(t *testing.T, tx pgx.Tx, id orders.ID) (seq int64) {
 	t.Helper()
 	must(t, tx.QueryRow(t.Context(), `INSERT INTO order_events (order_id, status) VALUES ($1, 'confirmed') RETURNING seq`, [16]byte(id)).Scan(&seq))
 	return seq
 }
 
-// begin starts a transaction that has its id, as one that has locked a row has.
+// begin starts a transaction with a transaction id, like one that has locked a row.
 func begin(t *testing.T, pool *pgxpool.Pool) pgx.Tx {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
@@ -92,9 +92,8 @@ func begin(t *testing.T, pool *pgxpool.Pool) pgx.Tx {
 	return tx
 }
 
-// TestTheFeedWaitsForNumbersThatCommitLate has transactions commit in another
-// order than that of their numbers, and take their numbers in another order
-// than that of their beginnings.
+// TestTheFeedWaitsForNumbersThatCommitLate commits transactions in an order that differs from that of their numbers, and takes
+// numbers in an order that differs from that of their starts.
 func TestTheFeedWaitsForNumbersThatCommitLate(t *testing.T) {
 	for name, youngerFirst := range map[string]bool{"the older has the smaller number": false, "the younger has the smaller number": true} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +111,7 @@ func TestTheFeedWaitsForNumbersThatCommitLate(t *testing.T) {
 			early := event(t, fast, r.ID)
 			must(t, fast.Commit(t.Context()))
 			after := int64(0)
-			for range 5 { // it looks again, as time goes by
+			for range 5 { // it polls for a while
 				list, err := s.Events(t.Context(), after, 10)
 				must(t, err)
 				for _, e := range list {
@@ -137,8 +136,8 @@ func TestTheFeedWaitsForNumbersThatCommitLate(t *testing.T) {
 	}
 }
 
-// TestTheFeedSaysEverythingOnce has many write at once, slowly, some of whom
-// change their minds, while one transaction stays open, and two follow.
+// TestTheFeedSaysEverythingOnce has many slow concurrent writers, some of which roll back, while one transaction stays open,
+// and two followers.
 func TestTheFeedSaysEverythingOnce(t *testing.T) {
 	const writers, each = 8, 60
 	pool := open(t)
@@ -148,7 +147,7 @@ func TestTheFeedSaysEverythingOnce(t *testing.T) {
 	must(t, err)
 	var (
 		mu      sync.Mutex
-		written []int64 // what is committed
+		written []int64 // committed numbers
 		wg      sync.WaitGroup
 		over    = make(chan struct{})
 	)
@@ -250,7 +249,7 @@ func TestTheFeedSaysEverythingOnce(t *testing.T) {
 	}
 }
 
-// TestAFeedThatNobodyWritesToCostsNoTransactionIDs has a follower ask again and again.
+// TestAFeedThatNobodyWritesToCostsNoTransactionIDs has a follower poll again and again.
 func TestAFeedThatNobodyWritesToCostsNoTransactionIDs(t *testing.T) {
 	pool := open(t)
 	s := postgres.New(pool)
@@ -274,8 +273,8 @@ func TestAFeedThatNobodyWritesToCostsNoTransactionIDs(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAnOrderReadsNoOther ends a few of many orders of a sale that Postgres has no statistics of, as in its first minute. What that reads
-// must not grow with the sale.
+// TestTheEndOfAnOrderReadsNoOther ends a few of many orders of a sale without statistics, as in its first minute. The number of
+// rows read must not grow with the sale.
 func TestTheEndOfAnOrderReadsNoOther(t *testing.T) {
 	const few, many = 30, 20_000
 	pool := open(t)
@@ -330,7 +329,7 @@ func TestTheEndOfAnOrderReadsNoOther(t *testing.T) {
 	}
 }
 
-// rowsRead is how many rows of orders and their units all connections that ended have read.
+// rowsRead returns how many rows of orders and their units all closed connections have read.
 func rowsRead(t *testing.T, pool *pgxpool.Pool) (n int64) {
 	t.Helper()
 	must(t, pool.QueryRow(t.Context(), `

@@ -34,8 +34,8 @@ type result struct {
 	err      error
 }
 
-// TestACommitWaitsForAHandOverThatIsBeingEnded has the end under way when the
-// commit begins: it must see the new floor, not the one it finds.
+// TestACommitWaitsForAHandOverThatIsBeingEnded begins a commit while EndHandOver is running: the commit must see the new floor,
+// not the old one.
 func TestACommitWaitsForAHandOverThatIsBeingEnded(t *testing.T) {
 	pool := open(t)
 	s := postgres.New(pool)
@@ -55,8 +55,7 @@ func TestACommitWaitsForAHandOverThatIsBeingEnded(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAHandOverWaitsForCommits has a commit under way, stopped by
-// somebody who writes the same unit, when the hand-over is to end.
+// TestTheEndOfAHandOverWaitsForCommits calls EndHandOver while a commit is blocked by another writer of the same unit.
 func TestTheEndOfAHandOverWaitsForCommits(t *testing.T) {
 	pool := open(t)
 	s := postgres.New(pool)
@@ -76,7 +75,7 @@ func TestTheEndOfAHandOverWaitsForCommits(t *testing.T) {
 	awaitBlocked(t, pool, 2)
 	must(t, stop.Rollback(t.Context()))
 	must(t, <-ended)
-	// What counts the units from here on counts this one.
+	// Counts of units from here on include this one.
 	owners, err := s.Owners(t.Context(), r.Sale, r.Item)
 	must(t, err)
 	if owners[r.Units[0]] != r.ID {
@@ -87,7 +86,7 @@ func TestTheEndOfAHandOverWaitsForCommits(t *testing.T) {
 	}
 }
 
-// reservation is the only unit of a new sale's only item.
+// reservation returns a reservation of the only unit of a new sale's only item.
 func reservation(t *testing.T, s *postgres.Store) orders.Reservation {
 	t.Helper()
 	sale, _, _, err := s.PutSale(t.Context(), orders.Sale{
@@ -100,7 +99,7 @@ func reservation(t *testing.T, s *postgres.Store) orders.Reservation {
 	}
 }
 
-// awaitBlocked waits until so many sessions wait for a lock.
+// awaitBlocked waits until count sessions wait for a lock.
 func awaitBlocked(t *testing.T, pool *pgxpool.Pool, count int) {
 	t.Helper()
 	eventually(t, "sessions that wait for a lock", func() bool {
@@ -110,7 +109,7 @@ func awaitBlocked(t *testing.T, pool *pgxpool.Pool, count int) {
 	})
 }
 
-// eventually asks until it is so. Use it only where nothing tells.
+// eventually polls until ok. Use it only where there is no signal to wait for.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
@@ -132,7 +131,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// open makes a database with the schema.
+// open creates a database with the schema.
 func open(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	url := testenv.Postgres(t)

@@ -27,7 +27,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// open makes a database with the schema.
+// open creates a database with the schema.
 func open(t *testing.T) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "orders.db")+"?"+sqlite.Options)

@@ -30,7 +30,7 @@ func arm(t *testing.T, step, what string) (claimed string) {
 	return filepath.Join(dir, step+"."+strconv.Itoa(os.Getpid()))
 }
 
-// A step that is armed stops the first who comes, and only that one.
+// TestStall: an armed step stops the first process that reaches it, and only that one.
 func TestStall(t *testing.T) {
 	claimed := arm(t, LeaderSeals, "stall 20ms\n")
 	began := time.Now()
@@ -45,7 +45,7 @@ func TestStall(t *testing.T) {
 	if _, err := os.Stat(claimed); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(claimed, []byte("stall 1h"), 0o600); err != nil { // what is claimed is done with
+	if err := os.WriteFile(claimed, []byte("stall 1h"), 0o600); err != nil { // a claimed step no longer stops a process
 		t.Fatal(err)
 	}
 	Step(LeaderSeals)
