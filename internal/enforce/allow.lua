@@ -1,21 +1,21 @@
--- Decides whether the program may be run for a ban now, and notes that the firewall will know of it.
+-- Decides whether the program may be run for a ban now, and records that the firewall will have it.
 --
 -- KEYS[1]  …:runs          ZSET    bans of the last minute by their time (µs): those that were run, and first orders while the breaker was
 --                                  open; a minute
--- KEYS[2]  …:open          STRING  the breaker is open; a minute
--- KEYS[3]  …:told:<target> STRING  the firewall may know of the target; as long as the firewall
--- ARGV[1]  bans that may be run within a minute
--- ARGV[2]  first: nobody has asked for this ban yet; again: it was held back, or is tried once more; free: the firewall is told what it
---          should know already, which does not count
--- ARGV[3]  ms for which the firewall will know
--- ARGV[4]  a name of this question
+-- KEYS[2]  …:open          STRING  exists while the breaker is open; a minute
+-- KEYS[3]  …:told:<target> STRING  exists while the firewall may have the target
+-- ARGV[1]  maximum number of runs within a minute
+-- ARGV[2]  first: the first request for this ban; again: it was held back, or the program failed; free: the firewall should have the ban
+--          already, so it does not count
+-- ARGV[3]  ms for which the firewall will have it
+-- ARGV[4]  a unique name of this request
 --
--- Replies the ms to wait before asking again, 0 for a run; 1 if this question has opened the breaker; ms for which it is open.
+-- Replies the ms to wait before the next attempt, 0 to run now; 1 if this request has opened the breaker; ms for which it stays open.
 --
--- The breaker opens when more than so many bans are ordered within a minute, and closes when a minute has passed without that. Bans that were
--- held back do not open it: else those of one storm would keep it open for ever. They wait for room.
+-- The breaker opens when more bans than the maximum are ordered within a minute, and closes after a minute without that. Bans that were
+-- held back do not open it, because otherwise those of one burst would keep it open for ever. They wait for room.
 --
--- Must be atomic: two workers that both see room for one would both run.
+-- Must be atomic: of two workers that both see room for one run, both would run.
 
 local runs, open, told = unpack(KEYS)
 local most, kind = tonumber(ARGV[1]), ARGV[2]
@@ -23,13 +23,13 @@ local minute = 60000000
 
 if kind == 'free' then
   local left = redis.call('PTTL', open)
-  if left > 0 and redis.call('EXISTS', told) == 0 then return { left, 0, left } end -- it is among those that were held back
+  if left > 0 and redis.call('EXISTS', told) == 0 then return { left, 0, left } end -- it is one of those held back
 else
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   local function text(n) return string.format('%.0f', n) end
   redis.call('ZREMRANGEBYSCORE', runs, '-inf', text(now - minute))
-  redis.call('ZREMRANGEBYSCORE', runs, '(' .. text(now), '+inf') -- the clock has stepped back
+  redis.call('ZREMRANGEBYSCORE', runs, '(' .. text(now), '+inf') -- the clock was set back
   local full, opened = redis.call('ZCARD', runs) >= most, 0
   if full and kind == 'first' then
     opened = 1 - redis.call('EXISTS', open)

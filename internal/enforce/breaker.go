@@ -18,27 +18,27 @@ var allowLua string
 
 var allowScript = redis.NewScript(allowLua)
 
-// How a ban is asked for. The words are allow.lua's.
+// How a ban is requested. allow.lua uses the same words.
 type asking string
 
 const (
-	first asking = "first" // nobody has asked for it yet
-	again asking = "again" // it was held back, or the program has failed
-	free  asking = "free"  // it does not count: the firewall should know of it already
+	first asking = "first" // the first request for this ban
+	again asking = "again" // it was held back, or the program failed
+	free  asking = "free"  // not counted: the firewall should have the ban already
 )
 
-// firewallLag is how much later than here, in seconds, a ban may begin and so end in a firewall.
+// firewallLag is how much later, in seconds, a ban may begin and thus end in a firewall than here.
 const firewallLag = 10
 
-// A breaker bounds how many bans the programs of all workers are run for, and knows which targets the firewall may know of.
+// A breaker limits for how many bans the programs of all workers are run, and records which targets the firewall may have.
 type breaker struct {
 	rdb    redis.UniversalClient
 	prefix string
 }
 
-// All keys have one hash tag, so that one script may touch them:
+// All keys have one hash tag, so that one script may use them:
 //
-//	<namespace>:{ban-script}:runs, :open, :told:<kind>:<value>   as allow.lua says
+//	<namespace>:{ban-script}:runs, :open, :told:<kind>:<value>   see allow.lua
 func newBreaker(rdb redis.UniversalClient, namespace string) *breaker {
 	return &breaker{rdb, namespace + ":{ban-script}:"}
 }
@@ -47,14 +47,14 @@ func (b *breaker) told(t admission.BanTarget) string {
 	return b.prefix + "told:" + string(t.Kind) + ":" + t.Value
 }
 
-// An answer of a breaker.
+// An answer is a decision of the breaker.
 type answer struct {
-	wait   time.Duration // before the next try; 0: run
-	opened bool          // the breaker, by this
-	open   time.Duration // that the breaker is
+	wait   time.Duration // until the next attempt; 0: run
+	opened bool          // this request opened the breaker
+	open   time.Duration // how long the breaker stays open; 0: closed
 }
 
-// allow decides whether the program may be run for a ban that lasts that long.
+// allow decides whether the program may be run for a ban with this much time left.
 func (b *breaker) allow(ctx context.Context, t admission.BanTarget, left time.Duration, how asking, perMinute int) (answer, error) {
 	keys := []string{b.prefix + "runs", b.prefix + "open", b.told(t)}
 	n, err := allowScript.Run(ctx, b.rdb, keys, perMinute, string(how), (seconds(left)+firewallLag)*1000, rand.Text()).Int64Slice()
@@ -67,7 +67,7 @@ func (b *breaker) allow(ctx context.Context, t admission.BanTarget, left time.Du
 	return answer{time.Duration(n[0]) * time.Millisecond, n[1] == 1, time.Duration(n[2]) * time.Millisecond}, nil
 }
 
-// knows reports whether the firewall may know of a target.
+// knows reports whether the firewall may have a target.
 func (b *breaker) knows(ctx context.Context, t admission.BanTarget) (bool, error) {
 	n, err := b.rdb.Exists(ctx, b.told(t)).Result()
 	if err != nil {
@@ -76,7 +76,7 @@ func (b *breaker) knows(ctx context.Context, t admission.BanTarget) (bool, error
 	return n > 0, nil
 }
 
-// forget notes that the firewall does not know of a target any more.
+// forget records that the firewall no longer has a target.
 func (b *breaker) forget(ctx context.Context, t admission.BanTarget) error {
 	if err := b.rdb.Del(ctx, b.told(t)).Err(); err != nil {
 		return fmt.Errorf("enforce: what the firewall knows: %w", err)

@@ -1,29 +1,30 @@
-// Package enforce tells a firewall of bans: it runs the program that the rules name in `bans: {run: …}`, in the worker.
+// Package enforce passes bans on to a firewall: in the worker it runs the program configured in `bans: {run: …}`.
 //
 // # The model
 //
-//	ban, lift ──► store of the bans ──► History of an API ──► Asynq ──► Worker: look at the store, run the program
+//	ban, lift ──► store of the bans ──► History of an API ──► Asynq ──► Worker: read the store, run the program
 //	                    ▲                                                 │
 //	                    └─────────────────────────────────────────────────┘
 //
-// A task says that something about a target has changed, and not what. The worker looks at how the ban stands at that moment, and makes the
-// firewall agree. So it does not matter in which order tasks come, how late, or how often.
+// A task names a target whose ban has changed, but not the change. The worker reads the current state of the ban and updates the firewall
+// to match. So the order, delay and number of tasks do not matter.
 //
 // # Why the last state wins
 //
-// A run is made under a permit of a semaphore of one, so there is one at a time in the whole installation, and nobody's program need be made
-// for more. But a permit is a lease: a worker that stands still for longer may run its program late, when another has made the firewall
-// agree with something newer. So after each run the worker looks again, and runs again if the ban has changed meanwhile. Whoever
-// ran last has looked after it, and had the permit or was too late and has seen what is newer. A worker that dies before that has not
-// answered for its task, and another one gets it.
+// The program runs under a permit of a semaphore with limit 1, so only one instance runs in the installation, and it need not support
+// concurrency. But a permit is a lease: a worker that is paused for longer may run its program late, after another worker has applied a
+// newer state. So after each run the worker reads the ban again, and runs the program again if the ban has changed. The worker that ran
+// last has therefore checked the state after its run, and applied any newer one. If a worker dies before this check, its task is not
+// acknowledged and another worker gets it.
 //
-// # What a firewall must not be told
+// # Targets that a firewall must not ban
 //
-// See Never: a slip must not lock out the machines that everything depends on. Those rules are looked at for each run, not when the ban
-// is made. What is refused here stays banned in Tidegate itself, and so does what the breaker holds back.
+// See Never: a mistake must not lock out machines that everything depends on. These rules are checked for each run, not when the ban is
+// made. A ban that is refused here, or held back by the breaker, is still in force in Tidegate itself.
 //
 // # When Redis or the program fails
 //
-// Without Redis nothing is run; Tidegate's own processes know the bans. A program that fails is run again, ever more rarely, for as long as the
-// ban would have lasted. A store that has lost its memory gets the bans back from the gates, and the firewall has kept them.
+// Without Redis the program is not run; Tidegate's own processes have the bans. A program that fails is run again, with increasing
+// delays, for as long as the ban would have lasted. If the store loses its data, the gates restore the bans, and the firewall has kept
+// them.
 package enforce

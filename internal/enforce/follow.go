@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	rulesEvery = time.Second // between two looks at the rules, which are in this process
-	// settling is how long the processes of an installation may take to follow a rules file. An API that does not know yet that there is
-	// a program makes no tasks.
+	rulesEvery = time.Second // interval of checking the rules, which are in this process
+	// settling is how long the processes of an installation may take to load a changed rules file. Until then an API without a configured
+	// program makes no tasks.
 	settling = 30 * time.Second
 )
 
-// Run works until ctx ends. It does nothing while the rules name no program, or one that cannot be run.
+// Run works until ctx ends. It does nothing while the rules configure no program, or one that cannot be run.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.alone.Close()
 	if err := w.awaitScript(ctx); err != nil {
@@ -32,7 +32,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// awaitScript waits until there is a program that can be run.
+// awaitScript waits until a program is configured and can be run.
 func (w *Worker) awaitScript(ctx context.Context) error {
 	var warned *admission.Rules
 	return every(ctx, rulesEvery, func() bool {
@@ -50,7 +50,7 @@ func (w *Worker) awaitScript(ctx context.Context) error {
 	})
 }
 
-// every calls do until it returns true or ctx ends, whose error it then returns.
+// every calls do until it returns true or ctx ends. It then returns ctx's error.
 func every(ctx context.Context, d time.Duration, do func() bool) error {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
@@ -69,15 +69,16 @@ func runnable(script admission.BanScript) error {
 	return err
 }
 
-// A pass is what is to be told again.
+// A pass is the state of follow.
 type pass struct {
-	rules  *admission.Rules // seen last
-	argv   []string         // of the program that knows all
-	cursor int64            // it knows all changes up to this one
-	due    time.Time        // when it hears what has changed since; zero: never
+	rules  *admission.Rules // last rules seen
+	argv   []string         // of the program that has received all bans
+	cursor int64            // the program has received all changes up to this one
+	due    time.Time        // when to pass on later changes; zero: never
 }
 
-// follow tells the program of all bans in force: at the start, since a firewall may have lost its memory, and when the rules name another one.
+// follow passes all bans in force to the program: at the start, since a firewall may have lost its state, and when the rules configure
+// another one.
 func (w *Worker) follow(ctx context.Context) error {
 	var (
 		p    pass
@@ -96,7 +97,7 @@ func (w *Worker) follow(ctx context.Context) error {
 	})
 }
 
-// step is one turn of follow. After an error the next one goes on.
+// step is one iteration of follow. After an error the next one continues.
 func (w *Worker) step(ctx context.Context, p *pass) error {
 	rules := w.opts.Rules()
 	script := rules.BanScript()
@@ -115,7 +116,7 @@ func (w *Worker) step(ctx context.Context, p *pass) error {
 		}
 		p.argv, p.due = script.Argv, time.Now().Add(w.settling)
 	case p.rules != rules:
-		// Who is on the list from now on was not before.
+		// Addresses newly allowed by the rules may be banned in the firewall.
 		from := int64(0)
 		if err := w.tell(ctx, &from, free, func(b *admission.Ban) bool { return inForce(b) && w.refusedNow(b, rules) }); err != nil {
 			return err
@@ -137,8 +138,8 @@ func (w *Worker) refusedNow(b *admission.Ban, rules *admission.Rules) bool {
 	return ok && never(p, rules, nil, w.opts.Proxies) != ""
 }
 
-// tell makes the firewall agree with what has changed since a change, one after the other, and moves that on. What the program fails
-// at, or the breaker holds back, is left to a task.
+// tell updates the firewall for all bans that changed after *since, one after the other, and advances *since. If the program fails for a
+// ban, or the breaker holds it back, tell leaves it to a task.
 func (w *Worker) tell(ctx context.Context, since *int64, how asking, which func(*admission.Ban) bool) error {
 	for {
 		bans, next, more, err := w.opts.Bans.Changed(ctx, *since)

@@ -11,17 +11,17 @@ import (
 
 const (
 	scriptPath   = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	scriptOutput = 1 << 10         // bytes of it that are kept for the log
-	lettingGo    = time.Second     // for the output of a program that has ended or was killed
+	scriptOutput = 1 << 10         // bytes of its output kept for the log
+	lettingGo    = time.Second     // wait for the output of a program that has ended or was killed
 	scriptWithin = 5 * time.Second // for one run
 )
 
-// errSlow is the error of a program that was killed because it took too long.
+// errSlow is the error of a program that was killed after a timeout.
 var errSlow = errors.New("enforce: the program did not end in time and was killed")
 
-// execute runs a program with nothing of ours: no shell, no environment but a PATH, no input, its folder is the root. The error says how
-// its output began. Its whole process group is killed when it takes longer than within, when ctx ends, or when it ends and leaves
-// somebody behind who holds its output.
+// execute runs a program in isolation: no shell, no environment except PATH, no input, the root as its directory. The error contains the
+// start of its output. Its whole process group is killed after the time within, when ctx ends, or when it ends but leaves a process that
+// holds its output.
 func execute(ctx context.Context, within time.Duration, argv []string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, errSlow)
 	defer cancel()
@@ -37,7 +37,7 @@ func execute(ctx context.Context, within time.Duration, argv []string) error {
 		return nil
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever is left of the group
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the remaining processes of the group
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -45,7 +45,7 @@ func execute(ctx context.Context, within time.Duration, argv []string) error {
 	return fmt.Errorf("%w; it wrote %q", err, out.text)
 }
 
-// A head keeps the beginning of what is written, and lets the rest go.
+// A head keeps the beginning of what is written, and discards the rest.
 type head struct{ text []byte }
 
 func (t *head) Write(p []byte) (int, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// written is how a program gets p: an address of IPv4 as such, everything else as a prefix.
+// written formats p for the program: a single IPv4 address as such, everything else as a prefix.
 func written(p netip.Prefix) string {
 	if p.IsSingleIP() {
 		return p.Addr().String()
@@ -18,7 +18,7 @@ func written(p netip.Prefix) string {
 	return p.String()
 }
 
-// A reason is why a target is banned. Closed set: no program ever gets a word that somebody else has chosen.
+// A reason is why a target is banned. It is a closed set: a program never gets text that a client or operator has chosen.
 type reason string
 
 const (
@@ -27,7 +27,7 @@ const (
 	byOperator reason = "operator"
 )
 
-// reasonOf takes a ban for one of a login rule only while that rule is in force: the names of all others are free.
+// reasonOf attributes a ban to a login rule only while that rule is in force: other rules may have any name.
 func reasonOf(b *admission.Ban, rules *admission.Rules) reason {
 	switch {
 	case b.Rule == "":
@@ -38,11 +38,11 @@ func reasonOf(b *admission.Ban, rules *admission.Rules) reason {
 	return byRule
 }
 
-// seconds are those for which a ban lasts from now on, rounded up: a firewall that lets go a moment late is asked again, one that does so
-// early is not.
+// seconds returns the seconds left of a ban, rounded up: a firewall that lifts a ban too late is corrected by an unban, one that lifts it
+// too early is not corrected.
 func seconds(left time.Duration) int64 { return int64((left + time.Second - 1) / time.Second) }
 
-// special are the networks that are no client's.
+// special are the networks that do not belong to clients.
 var special = func() (all []netip.Prefix) {
 	for _, p := range []string{
 		"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32",
@@ -53,8 +53,8 @@ var special = func() (all []netip.Prefix) {
 	return all
 }()
 
-// never says why a firewall must not be told to ban p, or nothing. A network is refused for one address in it: unlike the rules, a firewall
-// makes no exception for that.
+// never returns why a firewall must not ban p, or "". A network is refused if it contains one such address, because unlike the rules a
+// firewall has no exceptions.
 func never(p netip.Prefix, rules *admission.Rules, own, proxies []netip.Prefix) (why string) {
 	script := rules.BanScript()
 	widest := script.Widest4
@@ -80,7 +80,7 @@ func never(p netip.Prefix, rules *admission.Rules, own, proxies []netip.Prefix) 
 	return ""
 }
 
-// ownAddresses are those of this machine's interfaces. They are asked for each time: addresses come and go.
+// ownAddresses returns the addresses of this machine's interfaces. They are read each time, because they can change.
 func ownAddresses() ([]netip.Prefix, error) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// Task is the type of a task: something about a target has changed.
+// Task is the type of a task: the ban of a target has changed.
 const Task = "ban:changed"
 
 const (
-	taskWithin = 2 * time.Minute // with the wait for others
-	// taskKept is how long a task that is done keeps its ID, so that another process which is told of the event makes no second one.
+	taskWithin = 2 * time.Minute // including the wait for other runs
+	// taskKept is how long a completed task keeps its ID, so that another process with the same event does not enqueue it again.
 	taskKept      = 30 * time.Minute
 	enqueueWithin = 2 * time.Second
 )
@@ -27,13 +27,13 @@ const (
 type payload struct {
 	Kind  admission.BanKind `json:"kind"`
 	Value string            `json:"value"`
-	Later bool              `json:"later,omitempty"` // it is not the first task for what has changed
+	Later bool              `json:"later,omitempty"` // not the first task for this change
 }
 
 // Queue is the name of the Asynq queue of an installation's bans.
 func Queue(namespace string) string { return namespace + "-bans" }
 
-// enqueue makes a task. One with the same ID is as good.
+// enqueue makes a task. An existing task with the same ID is no error.
 func enqueue(ctx context.Context, client *asynq.Client, namespace, id string, p payload, lasts time.Duration, opts ...asynq.Option) error {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -47,7 +47,7 @@ func enqueue(ctx context.Context, client *asynq.Client, namespace, id string, p 
 	return nil
 }
 
-// A History hands what it is told to another one, and has the workers told. Make it with NewHistory; it is safe for concurrent use.
+// A History passes events to another one, and enqueues tasks for the workers. Make it with NewHistory; it is safe for concurrent use.
 type History struct {
 	next      admission.BanHistory
 	client    *asynq.Client
@@ -55,13 +55,13 @@ type History struct {
 	rules     func() *admission.Rules
 }
 
-// NewHistory returns a history that makes tasks while the rules name a program. next and queue stay the caller's.
+// NewHistory returns a history that makes tasks while the rules configure a program. The caller closes next and queue.
 func NewHistory(next admission.BanHistory, queue redis.UniversalClient, namespace string, rules func() *admission.Rules) *History {
 	return &History{next, asynq.NewClientFromRedisClient(queue), namespace, rules}
 }
 
-// Record implements admission.BanHistory. Neither the tasks nor the other history wait for each other: a firewall is told of bans also
-// while the database is away.
+// Record implements admission.BanHistory. The tasks do not depend on the other history: the firewall gets bans even if the database is
+// unavailable.
 func (h *History) Record(ctx context.Context, events []admission.BanEvent) error {
 	err := h.enqueue(ctx, events)
 	return errors.Join(h.next.Record(ctx, events), err)

@@ -23,22 +23,22 @@ import (
 )
 
 const (
-	checks       = 250 * time.Millisecond // between two looks whether there is something to do
-	checksLater  = time.Second            // the same for tasks that are due later
-	goodbye      = 2 * time.Second        // for a program to be killed when the worker stops
-	retryFirst   = 2 * time.Second        // until a program that failed is run again; then twice as long each time
+	checks       = 250 * time.Millisecond // interval of polling for tasks
+	checksLater  = time.Second            // the same for delayed tasks
+	goodbye      = 2 * time.Second        // for killing a program when the worker stops
+	retryFirst   = 2 * time.Second        // until a failed program is run again; doubled each time
 	retryMost    = 5 * time.Minute
-	retryWithout = 5 * time.Second // after what was no fault of the program
+	retryWithout = 5 * time.Second // after an error that the program did not cause
 )
 
-// WorkerOptions of a Worker. All but Proxies and Logger are required.
+// WorkerOptions are the options of a Worker. All but Proxies and Logger are required.
 type WorkerOptions struct {
 	Namespace string
-	Redis     redis.UniversalClient // of the semaphore and the breaker
-	Queue     redis.UniversalClient // Asynq's
+	Redis     redis.UniversalClient // for the semaphore and the breaker
+	Queue     redis.UniversalClient // for Asynq
 	Bans      *admission.BanReader
-	Rules     func() *admission.Rules // those in force
-	Proxies   []netip.Prefix          // that are trusted
+	Rules     func() *admission.Rules // returns the rules in force
+	Proxies   []netip.Prefix          // trusted proxies
 	Logger    *slog.Logger            // nil: slog.Default()
 }
 
@@ -51,19 +51,19 @@ type Worker struct {
 	breaker *breaker
 	runs    *prometheus.CounterVec
 
-	within   time.Duration // of a run
+	within   time.Duration // timeout of a run
 	own      func() ([]netip.Prefix, error)
 	retry    func(failed int) time.Duration
 	settling time.Duration // see follow
 
-	opened  atomic.Int64 // unix ms up to which the breaker is open, as last heard of
+	opened  atomic.Int64 // unix ms until which the breaker is open, as last reported
 	mu      sync.Mutex
-	refused map[admission.BanTarget]int64 // guarded by mu: changes of which the log has heard
+	refused map[admission.BanTarget]int64 // guarded by mu: changes already logged
 }
 
-// NewWorker starts nothing. Run closes what it made.
+// NewWorker starts no goroutine. Run closes what NewWorker opened.
 func NewWorker(opts WorkerOptions) (*Worker, error) {
-	// The namespace is its own: no definition of operators for theirs may let two programs run at once.
+	// A separate namespace: an operator's definition of a semaphore must not allow two concurrent runs.
 	alone, err := semaphore.New(opts.Redis, "ban-script", semaphore.Options{Limit: 1, Namespace: opts.Namespace + "-bans"})
 	if err != nil {
 		return nil, fmt.Errorf("enforce: %w", err)
@@ -79,23 +79,23 @@ func NewWorker(opts WorkerOptions) (*Worker, error) {
 	return w, nil
 }
 
-// errScript is in the error of a program that failed, which is the only failure of a task.
+// errScript is wrapped by errors of the program. Only these count as failures of a task.
 var errScript = errors.New("enforce: the program failed")
 
-// heldBack is the error of a ban that the program may not be run for yet.
+// heldBack is the error for a ban that the breaker holds back.
 type heldBack struct{ wait time.Duration }
 
 func (e *heldBack) Error() string {
 	return fmt.Sprintf("enforce: held back for %v: more bans than per_minute", e.wait)
 }
 
-// backoff is how long to wait after so many failures.
+// backoff returns how long to wait after this many failures.
 func backoff(failed int) time.Duration { return min(retryFirst<<min(failed, 10), retryMost) }
 
-// tries is how often a program is run for a ban that lasts so long, at least.
+// tries returns the minimum number of attempts for a ban of this length.
 func tries(lasts time.Duration) int { return 20 + int(lasts/retryMost) }
 
-// serve does tasks until ctx ends.
+// serve processes tasks until ctx ends.
 func (w *Worker) serve(ctx context.Context) error {
 	srv := asynq.NewServerFromRedisClient(w.opts.Queue, asynq.Config{
 		Concurrency:              1,
@@ -136,10 +136,10 @@ func (w *Worker) failed(ctx context.Context, _ *asynq.Task, err error) {
 	if errors.As(err, &held) || ctx.Err() != nil {
 		return
 	}
-	w.log.WarnContext(ctx, "bans: the firewall was not told, which is tried again", "error", err) // which names the target
+	w.log.WarnContext(ctx, "bans: the firewall was not told, which is tried again", "error", err) // contains the target
 }
 
-// handle does a task.
+// handle processes a task.
 func (w *Worker) handle(ctx context.Context, t *asynq.Task) error {
 	var p payload
 	if err := json.Unmarshal(t.Payload(), &p); err != nil {
@@ -156,7 +156,7 @@ func (w *Worker) handle(ctx context.Context, t *asynq.Task) error {
 	err = w.turn(ctx, target, how)
 	var held *heldBack
 	if errors.As(err, &held) && !p.Later {
-		// The breaker counts a ban once, so what is held back has to be known by another task.
+		// The breaker counts a ban's first task only, so a ban that is held back continues in another task, marked as Later.
 		id, _ := asynq.GetTaskID(ctx)
 		tries, _ := asynq.GetMaxRetry(ctx)
 		return enqueue(ctx, w.client, w.opts.Namespace, "later:"+id, payload{p.Kind, p.Value, true}, 0,
@@ -165,22 +165,22 @@ func (w *Worker) handle(ctx context.Context, t *asynq.Task) error {
 	return err
 }
 
-// turn makes the firewall agree with how a target stands, while nobody else does.
+// turn updates the firewall for a target, under the permit.
 func (w *Worker) turn(ctx context.Context, target admission.BanTarget, how asking) error {
 	permit, err := w.alone.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("enforce: %w", err)
 	}
-	defer func() { _ = permit.Release() }() // or else its lease ends
+	defer func() { _ = permit.Release() }() // on error the lease expires
 	ctx, cancel := permit.Under(ctx)
 	defer cancel()
 	return w.agree(ctx, target, how)
 }
 
-// A target that changes more often than that while it is looked at can wait for the next task.
+// If a target changes this often during one task, the rest is left to the next one.
 const mostLooks = 10
 
-// agree runs the program, and again if the ban has changed meanwhile: see doc.go.
+// agree runs the program, and again if the ban has changed in the meantime: see doc.go.
 func (w *Worker) agree(ctx context.Context, target admission.BanTarget, how asking) error {
 	for look, change := 0, int64(0); look < mostLooks; look++ {
 		b, at, _, err := w.opts.Bans.Find(ctx, target)
@@ -198,7 +198,7 @@ func (w *Worker) agree(ctx context.Context, target admission.BanTarget, how aski
 	return errors.New("enforce: the ban changes all the time")
 }
 
-// enforce makes the firewall agree with b, of which so much is left. A ban that nobody knows of is as one that was lifted.
+// enforce updates the firewall to match b, with left of its time remaining. A ban that the store does not have counts as lifted.
 func (w *Worker) enforce(ctx context.Context, b *admission.Ban, left time.Duration, how asking) error {
 	rules := w.opts.Rules()
 	script := rules.BanScript()
@@ -218,7 +218,8 @@ func (w *Worker) enforce(ctx context.Context, b *admission.Ban, left time.Durati
 			}
 			w.refuse(ctx, b, p, why)
 		}
-		// What the firewall was told of before this was refused must go. And a firewall that was told of a longer ban must hear that it is over.
+		// A ban that is now refused must be removed if the firewall has it, and so must one that has ended earlier than the firewall
+		// expects.
 		if knows, err := w.breaker.knows(ctx, b.BanTarget); err != nil || !knows {
 			return err
 		}
@@ -246,7 +247,7 @@ func (w *Worker) ban(ctx context.Context, rules *admission.Rules, b *admission.B
 	return w.run(ctx, script, "ban", p, fmt.Sprint(seconds(left)), string(reasonOf(b, rules)))
 }
 
-// heard notes how the breaker stands.
+// heard records the state of the breaker.
 func (w *Worker) heard(ctx context.Context, a answer) {
 	if a.wait > 0 && a.open == 0 {
 		return // it is closed, and there is no room yet
@@ -272,7 +273,7 @@ func (w *Worker) run(ctx context.Context, script admission.BanScript, action str
 	case err == nil:
 	case errors.Is(err, errSlow):
 		result = "timeout"
-	case ctx.Err() != nil: // we go, and somebody else runs it
+	case ctx.Err() != nil: // the worker is stopping; another one will run it
 		return err
 	default:
 		result = "failed"
@@ -284,7 +285,7 @@ func (w *Worker) run(ctx context.Context, script admission.BanScript, action str
 	return nil
 }
 
-// refuse counts a ban that the firewall is not told of, and says so once.
+// refuse counts a ban that is not passed to the firewall, and logs it once.
 func (w *Worker) refuse(ctx context.Context, b *admission.Ban, p netip.Prefix, why string) {
 	w.runs.WithLabelValues("ban", "refused").Inc()
 	w.mu.Lock()
