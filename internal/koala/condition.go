@@ -18,19 +18,19 @@ var (
 	wildcards      = regexp.MustCompile(`^([0-9]{1,3}|\*)(\.([0-9]{1,3}|\*)){3}$`)
 )
 
-// A condition is what one parameter has to be. What it is compared with is a condition of package admission, in YAML.
+// A condition is a condition on one parameter. Its test is a condition of package admission in YAML.
 type condition struct {
 	parameter string
 	test      string
-	numbers   bool // it is compared with numbers only
-	joint     bool // all values are counted together
+	numbers   bool // it compares with numbers only
+	joint     bool // all values share one count
 	at        part
 }
 
-// operators in the order in which they are looked for.
+// operators in the order of matching.
 var operators = []string{"!=", "!@", "!>", "!<", "=", "@", ">", "<"}
 
-// parseCondition reads one such as act=ask.
+// parseCondition parses a condition such as act=ask.
 func (f *file) parseCondition(p part) (c condition, err error) {
 	c.at = p
 	c.parameter = parameterNames.FindString(p.text)
@@ -68,10 +68,10 @@ func (f *file) parseCondition(p part) (c condition, err error) {
 	return c, err
 }
 
-// whole is what a parameter has to be that is compared with numbers.
+// whole ends a test for integers.
 const whole = ", whole: true}"
 
-// opposite is the test of those who are there and do not fit: of numbers, if the condition is about numbers.
+// opposite returns the negated test: for present values that do not match, and for integers only if the condition compares with numbers.
 func (c *condition) opposite() string {
 	if c.numbers {
 		return "{not: " + c.test + whole
@@ -97,7 +97,7 @@ func compared(op string, value part) (string, error) {
 	return fmt.Sprintf("{below: %d%s", n, whole), nil
 }
 
-// equal reads what stands behind = or !=: +, or values, ranges and networks of which one has to fit.
+// equal parses the value after = or !=: +, or alternatives of values, ranges and networks.
 func (c *condition) equal(op string, value part) (string, error) {
 	if rest, ok := strings.CutSuffix(value.text, "{~}"); ok {
 		c.joint = true
@@ -117,7 +117,7 @@ func (c *condition) equal(op string, value part) (string, error) {
 		items = append(items, value.from(len(value.text)))
 	}
 	var words, networks, others []string
-	ranges := 0 // of numbers
+	ranges := 0 // numeric ranges
 	for _, item := range items {
 		text, quoted, err := item.unquoted()
 		switch {
@@ -177,7 +177,8 @@ func (c *condition) equal(op string, value part) (string, error) {
 	return "{any: [" + strings.Join(append(others, words...), ", ") + "]}", nil
 }
 
-// span is what an item stands for that is more than a word: a network, an address being one of itself, or a range of numbers or addresses.
+// span returns the test for an item that is more than a word: a network, where an address is a network of one, or a range of numbers or
+// addresses.
 func (p part) span() (network, span string, err error) {
 	if m := numberRanges.FindStringSubmatch(p.text); m != nil {
 		from, err1 := strconv.ParseInt(m[1], 10, 64)
@@ -219,12 +220,12 @@ func (p part) span() (network, span string, err error) {
 	return "", "", nil
 }
 
-// meant tells whether a word looks as if it should be a range or a network, and would never fit as the word that it is.
+// meant reports whether a word was probably meant as a range or a network; as a word it would never match.
 func meant(text string) bool {
 	return spans.MatchString(text) && (strings.ContainsAny(text[1:], "-*") || text[0] == '*') || networkLike.MatchString(text)
 }
 
-// wildcard is the network of an address whose last numbers may be open; ok is false if others are, or are no numbers of an address.
+// wildcard returns the network of an address whose last numbers are wildcards; ok is false for other wildcards and invalid addresses.
 func wildcard(text string) (network string, ok bool) {
 	fixed := strings.TrimRight(text, ".*")
 	open := strings.Count(text, "*")

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// A conf is what a koala.conf says, with the files that it includes.
+// A conf is the content of a koala.conf and the files that it includes.
 type conf struct {
 	files  []string
 	values map[string]part
 }
 
-// replaced says of each key of Koala's what there is instead. Of those the program takes rule_file.
+// replaced maps each key of Koala's to its replacement here. Only rule_file is used by this program.
 var replaced = map[string]string{
 	"listen":                  "the endpoints are below /koala of INTERNAL_LISTEN",
 	"pid_file":                "a process manager knows the process it started; end it by SIGTERM",
@@ -39,13 +39,13 @@ var replaced = map[string]string{
 	"log_level":               "set LOG_LEVEL to debug, info, warn or error",
 }
 
-// maxIncludes is how many files may be included, one in the other.
+// maxIncludes is the maximum depth of nested includes.
 const maxIncludes = 16
 
-// maxConfs is how many files may be included at all; one that is included twice is two.
+// maxConfs is the maximum total number of included files, counting repeated ones.
 const maxConfs = 100
 
-// read reads a file of such lines as key = value, # comments, and include FILE. What stands later counts.
+// read parses a file with lines such as key = value, # comments, and include FILE. Later values override earlier ones.
 func (c *conf) read(path string, within []string) error {
 	switch {
 	case slices.Contains(within, path):
@@ -60,7 +60,7 @@ func (c *conf) read(path string, within []string) error {
 		return err
 	}
 	c.files = append(c.files, path)
-	lines, err := linesOf(path, src, true) // redis_auth is a password
+	lines, err := linesOf(path, src, true) // secret: redis_auth is a password
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (c *conf) read(path string, within []string) error {
 	return nil
 }
 
-// warnings names the keys that nothing is made of, in the order of their names.
+// warnings returns warnings about ignored keys, sorted by key.
 func (c *conf) warnings() (texts []string) {
 	for key, value := range c.values {
 		if key == "rule_file" {

@@ -11,17 +11,17 @@ type Dump struct {
 	Results map[int]Result `json:"results"`
 }
 
-// A DumpedDict is a dict and the file it is in.
+// A DumpedDict is a dict with its file.
 type DumpedDict struct {
 	Name string `json:"name"`
 	File string `json:"file"`
 }
 
-// A DumpedRule is a rule as it was read.
+// A DumpedRule is a rule as parsed.
 type DumpedRule struct {
 	Rule   int      `json:"rule_no"`
 	Method string   `json:"method"`
-	Keys   []string `json:"keys"` // its conditions, as they stand in the file
+	Keys   []string `json:"keys"` // its conditions, as written in the file
 	Base   int      `json:"base,omitempty"`
 	Time   int      `json:"time"`
 	Count  int      `json:"count"`
@@ -31,7 +31,7 @@ type DumpedRule struct {
 	Line   int      `json:"line"`
 }
 
-// Policy returns the policy in force. Of files it tells the names only.
+// Policy returns the policy in force. Files are given by name only.
 func (s *Service) Policy() Dump {
 	p := s.policy()
 	d := Dump{Version: p.version, File: filepath.Base(p.file.path), Dicts: []DumpedDict{}, Rules: []DumpedRule{}, Results: p.file.results}

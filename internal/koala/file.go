@@ -14,7 +14,7 @@ import (
 
 var dictNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// A file is a rule file as it stands.
+// A file is a parsed rule file.
 type file struct {
 	path    string
 	lines   []*line
@@ -22,23 +22,23 @@ type file struct {
 	rules   []*rule
 	results map[int]Result
 
-	// What a line is; a line in none of them is a comment or empty.
+	// The meaning of each line; a line in none of them is a comment or empty.
 	sectionAt map[*line]string
 	dictAt    map[*line]dict
 	ruleAt    map[*line]*rule
 	resultAt  map[*line]int
 }
 
-// A dict is a list of values, each on a line of a file.
+// A dict is a list of values in a file, one per line.
 type dict struct {
 	name string
 	path string // of the file
 }
 
-// A Result is what a caller is told.
+// A Result is the answer to a caller.
 type Result struct {
 	RetType   int    `json:"Ret_type"`
-	RetCode   int    `json:"Ret_code"` // of the rule that answers
+	RetCode   int    `json:"Ret_code"` // of the rule that decided
 	ErrNo     int    `json:"Err_no"`
 	ErrMsg    string `json:"Err_msg"`
 	StrReason string `json:"Str_reason"`
@@ -49,19 +49,19 @@ type Result struct {
 	Version   int    `json:"Version"`
 }
 
-// The results of requests that no rule matches, and of those that all rules let in.
+// The results for requests that no rule matches, and for requests that all rules admit.
 const (
 	unmatched = 0
 	within    = 1
 )
 
-// admits tells whether r lets the caller in, as the file shipped with Koala numbers its types.
+// admits reports whether r admits the caller, by the types of the rule file shipped with Koala.
 func (r Result) admits() bool { return r.RetType == unmatched || r.RetType == within }
 
-// sections are in the order in which they have to stand.
+// sections in their required order.
 var sections = []string{"[dicts]", "[rules]", "[result]"}
 
-// parseFile reads a rule file. Every error is an *admission.RulesError.
+// parseFile parses a rule file. Every error is an *admission.RulesError.
 func parseFile(path string, src []byte) (*file, error) {
 	f := &file{
 		path:      path,
@@ -81,7 +81,7 @@ func parseFile(path string, src []byte) (*file, error) {
 		p := l.whole()
 		signs := p
 		if at == 0 {
-			signs, _, _ = p.cut(":") // what follows is the name of a file, which may have any
+			signs, _, _ = p.cut(":") // the rest is a file name, which may contain any character
 		}
 		if err := signs.plain(); err != nil {
 			return nil, err
@@ -107,7 +107,7 @@ func parseFile(path string, src []byte) (*file, error) {
 	return f, f.check()
 }
 
-// readDict reads such as name : path.
+// readDict parses a line such as name : path.
 func (f *file) readDict(p part) error {
 	name, path, ok := p.cut(":")
 	switch {
@@ -131,13 +131,13 @@ func (f *file) readDict(p part) error {
 	return nil
 }
 
-// dictWarnings names what dicts have that may be meant as something else: of each kind the first. A dict has no quotes to say what is meant, so
-// that nothing of it is refused.
+// dictWarnings returns a warning about the first entry of each kind that dicts may mean differently. Such entries are not rejected,
+// because dicts have no quotes to express what is meant.
 func (f *file) dictWarnings() (texts []string) {
 	for _, d := range f.dicts {
 		src, err := os.ReadFile(d.path)
 		if err != nil {
-			continue // it was there when it was read
+			continue // it was readable a moment ago
 		}
 		at, said := 0, map[string]bool{}
 		warn := func(format string, args ...any) {
@@ -165,7 +165,7 @@ func (f *file) dictWarnings() (texts []string) {
 	return texts
 }
 
-// readResult reads such as 2 : {"Ret_type":2, …}.
+// readResult parses a line such as 2 : {"Ret_type":2, …}.
 func (f *file) readResult(p part) error {
 	number, body, ok := p.cut(":")
 	n, err := strconv.Atoi(number.text)
@@ -195,8 +195,8 @@ func (f *file) readResult(p part) error {
 	return nil
 }
 
-// complete finds what encoding/json says nothing about: fields without a value, fields that stand there twice, and that the type is missing,
-// without which a result would let in.
+// complete reports errors that encoding/json ignores: fields without a value, duplicate fields, and a missing type, which would make a
+// result admit.
 func (p part) complete() error {
 	decoder := json.NewDecoder(strings.NewReader(p.text))
 	if t, err := decoder.Token(); err != nil || t != json.Delim('{') {
@@ -212,7 +212,7 @@ func (p part) complete() error {
 		}
 		switch field = strings.ToLower(field); {
 		case err != nil:
-			return nil // whoever reads the values says it
+			return nil // the parsing of the values reports it
 		case value == nil:
 			return p.wrong("%s is null, it should have a value", name)
 		case slices.Contains(names, field):
@@ -226,7 +226,7 @@ func (p part) complete() error {
 	return nil
 }
 
-// check looks at what rules and results are to each other.
+// check verifies that rules and results are consistent.
 func (f *file) check() error {
 	for l, number := range f.resultAt {
 		if calm := number == unmatched || number == within; calm && !f.results[number].admits() {
@@ -249,7 +249,7 @@ func (f *file) check() error {
 	return nil
 }
 
-// find returns where a file is that another one names: in the folder of that one, or in the folder above it. Koala was started in the
+// find returns the path of a file that another file names: in that file's directory, or in its parent directory. Koala was started in the
 // latter.
 func find(from, name string) (string, error) {
 	if filepath.IsAbs(name) {

@@ -10,25 +10,25 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// blanks may stand around everything.
+// blanks are the whitespace that may surround every part.
 const blanks = " \t\v\r"
 
-// A line is one of a file, and where.
+// A line is a line of a file, with its position.
 type line struct {
 	file   string
 	number int // from 1
 	text   string
-	secret bool // it may hold a password, and is not shown
+	secret bool // it may contain a password, and is not shown in errors
 }
 
-// A part is a piece of a line, which begins at the byte at.
+// A part is a part of a line, from byte at on.
 type part struct {
 	line *line
 	text string
 	at   int
 }
 
-// linesOf cuts a file, and finds what is no text.
+// linesOf splits a file into lines, and rejects what is not text.
 func linesOf(file string, src []byte, secret bool) ([]*line, error) {
 	var lines []*line
 	for i, text := range strings.Split(strings.TrimPrefix(string(src), "\ufeff"), "\n") {
@@ -45,21 +45,21 @@ func linesOf(file string, src []byte, secret bool) ([]*line, error) {
 	return lines, nil
 }
 
-// breaks tells whether r ends a line for YAML or for an editor, or is another control sign, and no blank. A comment that had one could end
-// early in the rules file that is made of it.
+// breaks reports whether r ends a line in YAML or in an editor, or is another control character other than a blank. A comment with one
+// could end early in the generated rules file.
 func breaks(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune(blanks, r) || r == '\r' || r == '\u2028' || r == '\u2029' || r == '\ufeff'
 }
 
 func (l *line) whole() part { return part{line: l, text: l.text}.trimmed() }
 
-// empty tells whether l says nothing.
+// empty reports whether l is blank or a comment.
 func (l *line) empty() bool {
 	text := l.whole().text
 	return text == "" || text[0] == '#'
 }
 
-// wrong is the error that p is not what it should be. It names the place and shows the line.
+// wrong returns an error about p, with its position and line.
 func (p part) wrong(format string, args ...any) error {
 	const most = 200
 	e := &admission.RulesError{
@@ -76,7 +76,7 @@ func (p part) wrong(format string, args ...any) error {
 	return e
 }
 
-// named is err, which came of the file that p names, and says so if a comment seems to be part of the name.
+// named adds p, which names a file, to err, and a hint if a comment seems to be part of the name.
 func (p part) named(err error) error {
 	if strings.Contains(p.text, " #") {
 		return fmt.Errorf("%w; a comment begins its own line, what stands behind this # is part of the name", err)
@@ -84,7 +84,7 @@ func (p part) named(err error) error {
 	return err
 }
 
-// from is p without its first n bytes.
+// from returns p without its first n bytes.
 func (p part) from(n int) part { return part{p.line, p.text[n:], p.at + n} }
 
 func (p part) to(n int) part { return part{p.line, p.text[:n], p.at} }
@@ -94,7 +94,7 @@ func (p part) trimmed() part {
 	return p.to(len(strings.TrimRight(p.text, blanks)))
 }
 
-// cut is strings.Cut, and trims both sides.
+// cut is strings.Cut, with both sides trimmed.
 func (p part) cut(sep string) (before, after part, found bool) {
 	i := strings.Index(p.text, sep)
 	if i < 0 {
@@ -103,7 +103,7 @@ func (p part) cut(sep string) (before, after part, found bool) {
 	return p.to(i).trimmed(), p.from(i + len(sep)).trimmed(), true
 }
 
-// closing is where the quotes end that open at p's first byte, or -1.
+// closing returns the index of the closing quote for the one at p's first byte, or -1.
 func (p part) closing() int {
 	for i := 1; i < len(p.text); i++ {
 		switch p.text[i] {
@@ -116,7 +116,7 @@ func (p part) closing() int {
 	return -1
 }
 
-// index is the first place outside quotes where ends says so, or -1.
+// index returns the first index outside quotes where ends returns true, or -1.
 func (p part) index(ends func(i int) bool) (int, error) {
 	for i := 0; i < len(p.text); i++ {
 		if p.text[i] == '"' {
@@ -132,7 +132,7 @@ func (p part) index(ends func(i int) bool) (int, error) {
 	return -1, nil
 }
 
-// split cuts p at each sep outside quotes. What is empty behind the last one does not count.
+// split splits p at each sep outside quotes. An empty last part is dropped.
 func (p part) split(sep byte) (parts []part, err error) {
 	for {
 		i, err := p.index(func(i int) bool { return p.text[i] == sep })
@@ -151,8 +151,8 @@ func (p part) split(sep byte) (parts []part, err error) {
 	return parts, nil
 }
 
-// brackets takes the group out that p begins with, such as [count], and returns what follows it. A bracket within a value closes nothing
-// unless the next group or the end of the line follows.
+// brackets returns the content of the bracketed group at the beginning of p, such as [count], and the rest. A closing bracket only counts
+// if another group or the end of the line follows, because values may contain brackets.
 func (p part) brackets() (inside, rest part, err error) {
 	if p = p.trimmed(); !strings.HasPrefix(p.text, "[") {
 		return p, p, p.wrong("a group in brackets should stand here, a rule is such as rule : [count] [act=ask; uid=+] [time=60; count=5] [result=2; return=201]")
@@ -174,7 +174,7 @@ func (p part) brackets() (inside, rest part, err error) {
 	return p.to(i).trimmed(), p.from(i + 1).trimmed(), nil
 }
 
-// unquoted is the text that p stands for; quoted tells whether it stands in quotes, which are those of JSON.
+// unquoted returns the text of p; quoted reports whether it was in quotes, which are JSON strings.
 func (p part) unquoted() (text string, quoted bool, err error) {
 	if !strings.HasPrefix(p.text, `"`) {
 		return p.text, false, nil
@@ -182,7 +182,7 @@ func (p part) unquoted() (text string, quoted bool, err error) {
 	if err := json.Unmarshal([]byte(p.text), &text); err != nil {
 		return "", true, p.wrong(`a value in quotes should be such as "a;b" or "say \"hi\""`)
 	}
-	if strings.ContainsRune(text, utf8.RuneError) { // which is also what half a character is read as
+	if strings.ContainsRune(text, utf8.RuneError) { // also the result of decoding an incomplete character
 		return "", true, p.wrong(`the value has half a character, such as "\ud800", or the sign for one that was lost`)
 	}
 	return text, true, nil

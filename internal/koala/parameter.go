@@ -10,22 +10,22 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// Params are the parameters of a request, by name. Those that begin with _ are for the service and not for rules.
+// Params are the parameters of a request, by name. Names with a leading _ are for the service and not for rules.
 type Params map[string]string
 
-// own are the parameters that requests have a part for, with the same meaning.
+// own are the parameters with an equivalent part of a request.
 var own = []string{"user", "ip", "device", "session"}
 
-// texts are those of them that are no addresses, as other parameters may be.
+// texts are those of own that cannot be addresses.
 var texts = []string{"user", "device", "session"}
 
-// others are names that requests have for something else, however they are written.
+// others are names that are reserved for other parts of requests, in any spelling.
 var others = []string{"user", "ip", "device", "session", "route", "method", "tier", "caller", "network"}
 
-// prefix keeps the names of others apart. What has it already gets another one, so that no two parameters become one.
+// prefix is put before reserved names. Names that already begin with it get another prefix, so that no two parameters collide.
 const prefix = "koala_"
 
-// partOf is the part of a request that a parameter becomes.
+// partOf returns the part of a request for a parameter.
 func partOf(parameter string) string {
 	switch {
 	case slices.Contains(own, parameter):
@@ -36,11 +36,11 @@ func partOf(parameter string) string {
 	return parameter
 }
 
-// ErrInvalid means that a request has a parameter that nothing can be made of; the text names it.
+// ErrInvalid means that a request has an invalid parameter; the text names it.
 var ErrInvalid = errors.New("koala: invalid request")
 
-// asTheyAre tells whether a request can have all parameters as attributes, with the same names and values. Most have no others, and a map less
-// to make is what makes them as fast as requests of admission.
+// asTheyAre reports whether params can be used as a request's attributes unchanged. This is the common case, and saving a map makes it as
+// fast as requests of admission.
 func (params Params) asTheyAre() bool {
 	const trimmed = blanks + "\n"
 	for name, value := range params {
@@ -58,7 +58,7 @@ func (params Params) asTheyAre() bool {
 	return true
 }
 
-// othersLong are the lengths of others, up to that of prefix.
+// othersLong marks the lengths of others, below that of prefix.
 var othersLong = func() (long [len(prefix)]bool) {
 	for _, name := range others {
 		if len(name) < len(long) {
@@ -68,7 +68,7 @@ var othersLong = func() (long [len(prefix)]bool) {
 	return long
 }()
 
-// request is what rules look at. Blanks around values do not count.
+// request converts params to a request. Whitespace around values is ignored.
 func (p *policy) request(params Params) (admission.Request, error) {
 	if params.asTheyAre() {
 		return admission.Request{Attributes: params}, nil

@@ -12,24 +12,24 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// A policy is one version of a rule file. It never changes, and has no rules that decide, nor their lists: it is remembered for a while after
-// those are gone.
+// A policy is one version of a rule file. It is immutable. It does not hold the admission rules and their lists, because it is kept for a
+// while after those have been released.
 type policy struct {
-	version  string // of the rules that are made of it
+	version  string // of the rules made from it
 	file     *file
-	files    []string         // that it was read from, without those of dicts
-	named    map[string]*rule // by the name that rules gives it
-	numbered map[int]*rule    // by its return number
-	asksIP   bool             // a rule looks at the parameter ip
+	files    []string         // the files that it was read from, without those of dicts
+	named    map[string]*rule // by name in the admission rules
+	numbered map[int]*rule    // by return number
+	asksIP   bool             // a rule uses the parameter ip
 	warnings []string
 }
 
-// maxFile is the longest rule file, in bytes.
+// maxFile is the maximum size of a rule file, in bytes.
 const maxFile = 1 << 20
 
 func readFile(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", path) // a pipe would make us wait
+		return nil, fmt.Errorf("%s is no file", path) // reading a pipe could block
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -43,7 +43,7 @@ func readFile(path string) ([]byte, error) {
 	return src, err
 }
 
-// load reads a rule file, or the one that a koala.conf names, and makes the rules that decide. Days are those of zone.
+// load reads a rule file, or the one named by a koala.conf, and translates it. zone is the zone of calendar days.
 func load(path string, zone *time.Location) (*policy, *admission.Rules, error) {
 	src, err := readFile(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func load(path string, zone *time.Location) (*policy, *admission.Rules, error) {
 	return p, rules, nil
 }
 
-// isRuleFile tells a rule file from a koala.conf.
+// isRuleFile reports whether src is a rule file, not a koala.conf.
 func isRuleFile(src []byte) bool {
 	for text := range strings.Lines(string(src)) {
 		text = strings.ToLower(strings.Trim(text, blanks+"\n\ufeff"))
@@ -87,7 +87,7 @@ func isRuleFile(src []byte) bool {
 	return false
 }
 
-// parse makes a policy of the content of a rule file. Errors are *admission.RulesError, of its lines.
+// parse translates the content of a rule file. Errors are *admission.RulesError with its line numbers.
 func parse(path string, src []byte, zone *time.Location) (*policy, *admission.Rules, error) {
 	f, err := parseFile(path, src)
 	if err != nil {
@@ -108,7 +108,7 @@ func parse(path string, src []byte, zone *time.Location) (*policy, *admission.Ru
 	return p, rules, nil
 }
 
-// placed is an error of the rules file as one of the rule file, whose path it has. Those of lists stay what they are.
+// placed converts an error in the generated rules file to one in the rule file at path. Errors of lists are not changed.
 func (w *writer) placed(path string, err error) error {
 	var e *admission.RulesError
 	switch {
@@ -120,7 +120,7 @@ func (w *writer) placed(path string, err error) error {
 	return w.of[e.Line-1].whole().wrong("%s", e.Problem)
 }
 
-// answer is what r says to a caller.
+// answer returns the result of r for a caller.
 func (p *policy) answer(r *rule) Result {
 	result := p.file.results[r.result]
 	result.RetCode = r.code

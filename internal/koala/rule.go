@@ -16,32 +16,32 @@ type rule struct {
 	answer     part   // [result=…; return=…]
 	method     string // direct, count, base or leak
 	conditions []condition
-	base       int // units a day that are free, of base
-	seconds    int // that count is for
+	base       int // free units a day, for base
+	seconds    int // window of count
 	count      int
-	erase      [2]int // units that each of the two feedbacks takes back, of leak
+	erase      [2]int // units that each of the two feedbacks takes back, for leak
 	result     int
-	code       int // the return number, which names the rule
+	code       int // the return number, which identifies the rule
 }
 
-// day is how many seconds a counter of calendar days has; every other number is a length of time.
+// day is the window, in seconds, that means calendar days; every other value is a length of time.
 const day = 86400
 
-// What a rules file takes.
+// Bounds of a rules file.
 const (
-	maxUnits   = 1_000_000_000 // a limit
-	maxCounted = 8             // parameters that one counter is of
+	maxUnits   = 1_000_000_000 // of a limit
+	maxCounted = 8             // parameters in one count
 )
 
 var methods = []string{"direct", "count", "base", "leak"}
 
-// thresholds by method: those that it needs, then those that it may have.
+// Parameters by method: the required ones, then the optional ones.
 var (
 	needed  = map[string][]string{"direct": nil, "count": {"time", "count"}, "base": {"base", "time", "count"}, "leak": {"time", "count"}}
 	allowed = map[string][]string{"direct": {"time", "count"}, "count": {"time", "count"}, "base": {"base", "time", "count"}, "leak": {"time", "count", "erase1", "erase2"}}
 )
 
-// readRule reads such as rule : [count] [act=ask; uid=+] [time=60; count=5] [result=2; return=201].
+// readRule parses a line such as rule : [count] [act=ask; uid=+] [time=60; count=5] [result=2; return=201].
 func (f *file) readRule(p part) error {
 	word, rest, ok := p.cut(":")
 	if !ok || !strings.EqualFold(word.text, "rule") {
@@ -99,7 +99,7 @@ func (f *file) readConditions(r *rule, group part) error {
 	return nil
 }
 
-// numbers reads such as time=60; count=5 into the places of their names.
+// numbers parses a group such as time=60; count=5 into the variables by name.
 func numbers(group part, into map[string]*int) (found []string, err error) {
 	parts, err := group.split(';')
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *rule) readThresholds(group part) error {
 	for _, name := range []string{"base", "count"} {
 		most := maxUnits
 		if name == "count" && (r.method == "base" || r.method == "leak") {
-			most = admission.MaxLogged // a time is kept for each unit
+			most = admission.MaxLogged // one time is stored for each unit
 		}
 		if *into[name] > most && r.method != "direct" {
 			return group.wrong("%s is %d, of a %s rule it should be at most %d", name, *into[name], r.method, most)
@@ -169,10 +169,10 @@ func (r *rule) readAnswer(group part) error {
 	return nil
 }
 
-// name is that of the rule in the rules file that is made of it.
+// name returns the rule's name in the generated rules file.
 func (r *rule) name() string { return "return-" + strconv.Itoa(r.code) }
 
-// window is the length of the counter.
+// window returns the window in the form of a rules file.
 func (r *rule) window() string {
 	if r.daily() {
 		return "day"
@@ -186,5 +186,5 @@ func (r *rule) window() string {
 	return strconv.Itoa(r.seconds) + "s"
 }
 
-// daily tells whether the counter is that of a day of the calendar.
+// daily reports whether the rule counts by calendar day.
 func (r *rule) daily() bool { return r.method == "count" && r.seconds == day }

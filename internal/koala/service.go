@@ -14,7 +14,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// DefaultZone is where a counter of 86400 seconds begins at midnight, unless another zone is set.
+// DefaultZone is the default zone for counters of 86400 seconds, which begin at midnight.
 const DefaultZone = "Asia/Shanghai"
 
 // ErrUnknownRule means that no rule has this return number.
@@ -26,28 +26,29 @@ type Options struct {
 	Path string
 	// Zone of calendar days. Nil: DefaultZone.
 	Zone *time.Location
-	// Secret and Namespace are those of admission.Options. All keys begin with the namespace and ":koala".
+	// Secret and Namespace are as in admission.Options. All keys begin with the namespace and ":koala".
 	Secret    []byte
 	Namespace string
-	// Alive asks the store whether it is there. Nil: it always is, being in this process.
+	// Alive checks the store. Nil: the store is in this process and always available.
 	Alive func(context.Context) error
-	// Decided is told of every decision that charged, or would have. It must be safe for concurrent use, and keep neither. Nil: nobody is.
+	// Decided is called with every decision that charged, or tried to. It must be safe for concurrent use, and must not retain its
+	// arguments. Nil: none.
 	Decided func(req *admission.Request, d *admission.Decision, took time.Duration)
-	// Logger gets warnings, what reloads meet with, and yesterday's counters. Nil: slog.Default().
+	// Logger gets warnings, errors of reloads, and the daily counters. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
-// A Service decides by a rule file. Make it with New; it is safe for concurrent use.
+// A Service decides by a Koala rule file. Make it with New; it is safe for concurrent use.
 type Service struct {
 	opts Options
 	gate *admission.Gate
-	// The policy in force, the first, and those before it, by which requests may have been decided that are answered now.
+	// The policy in force first, followed by earlier ones, under which current requests may have been decided.
 	known atomic.Pointer[[]*policy]
 	day   *tallies
-	said  []string // the warnings of the files as they were last read; of load
+	said  []string // warnings about the files as last read; used by load
 }
 
-// New reads the rule file and returns a service that keeps its counts in store. The error is that of the file, with line and text.
+// New reads the rule file and returns a service that keeps its counts in store. The error is about the file, with line number and text.
 func New(store admission.Store, o Options) (*Service, error) {
 	if o.Zone == nil {
 		zone, err := time.LoadLocation(DefaultZone)
@@ -71,7 +72,7 @@ func New(store admission.Store, o Options) (*Service, error) {
 	return s, err
 }
 
-// load reads the files as they are now, for the gate, which calls it once at a time.
+// load reads the current files for the gate, which never calls it concurrently.
 func (s *Service) load() (*admission.Rules, error) {
 	p, rules, err := load(s.opts.Path, s.opts.Zone)
 	if err != nil {
@@ -94,13 +95,13 @@ func (s *Service) load() (*admission.Rules, error) {
 	return rules.Reloadable(s.load, p.files...), nil
 }
 
-// remembered is how many policies are known: more than come into force while a request is decided.
+// remembered is how many policies are kept: more than can come into force during a request.
 const remembered = 64
 
-// policy is the one in force.
+// policy returns the policy in force.
 func (s *Service) policy() *policy { return (*s.known.Load())[0] }
 
-// decidedBy is the policy of a version that was in force a moment ago.
+// decidedBy returns the current or a recent policy by its version.
 func (s *Service) decidedBy(version string) (*policy, error) {
 	for _, p := range *s.known.Load() {
 		if p.version == version {
@@ -110,17 +111,17 @@ func (s *Service) decidedBy(version string) (*policy, error) {
 	return nil, fmt.Errorf("koala: the rules of version %s are known no more", version)
 }
 
-// Run follows the files until ctx ends; it then returns nil. Without it the service decides too.
+// Run follows the files until ctx ends; it then returns nil. The service also decides without it.
 func (s *Service) Run(ctx context.Context) error { return s.gate.Run(ctx) }
 
-// Reload puts the files as they are now into force. After an error, which is that of New, what was in force stays.
+// Reload loads the current files. On error, which is that of New, the old policy stays in force.
 func (s *Service) Reload() error {
 	_, err := s.gate.Reload()
 	return err
 }
 
-// Browse returns what the first rule says that the request is too much for, having counted nothing; or, if it writes through, having
-// counted the request in all rules that match it, if it is let in. The error is ErrInvalid or admission.ErrUnavailable.
+// Browse returns the result of the first rule that refuses the request or is direct. With write it counts the request, if it is admitted,
+// in all rules that match it; otherwise it counts nothing. The error is ErrInvalid or admission.ErrUnavailable.
 func (s *Service) Browse(ctx context.Context, params Params, write bool) (Result, error) {
 	d, p, err := s.decide(ctx, params, write)
 	if err != nil {
@@ -142,7 +143,7 @@ func (s *Service) Browse(ctx context.Context, params Params, write bool) (Result
 	return result, nil
 }
 
-// decide asks the gate, once.
+// decide makes one call of the gate.
 func (s *Service) decide(ctx context.Context, params Params, write bool) (admission.Decision, *policy, error) {
 	req, err := s.policy().request(params)
 	if err != nil {
@@ -159,17 +160,17 @@ func (s *Service) decide(ctx context.Context, params Params, write bool) (admiss
 		return d, nil, err
 	}
 	if write && s.opts.Decided != nil {
-		asked, decided := req, d // these are on the heap, and not those of all
+		asked, decided := req, d // copies, so that only they escape to the heap
 		s.opts.Decided(&asked, &decided, time.Since(began))
 	}
 	p, err := s.decidedBy(d.Version)
 	return d, p, err
 }
 
-// answers tells whether a verdict on r decides: the request is too much for it, or it is direct.
+// answers reports whether r decides with verdict v: it refuses the request, or it is direct.
 func (r *rule) answers(v *admission.Verdict) bool { return r.method == "direct" || !v.Admitted }
 
-// calm is what a request hears that no rule stops, of which so many match.
+// calm returns the result for a request that no rule refuses; matching is the number of rules that match it.
 func (p *policy) calm(matching int) Result {
 	if matching == 0 {
 		return p.file.results[unmatched]
@@ -177,8 +178,8 @@ func (p *policy) calm(matching int) Result {
 	return p.file.results[within]
 }
 
-// BrowseComplete returns what every rule says that the request is too much for, in their order, or the one result of Browse if there is
-// none. Whether it counts is decided as Browse decides it.
+// BrowseComplete returns the results of all rules that refuse the request or are direct, in their order, or the single result of Browse
+// if there are none. It counts the request if Browse would.
 func (s *Service) BrowseComplete(ctx context.Context, params Params, write bool) ([]Result, error) {
 	d, p, err := s.decide(ctx, params, write)
 	if err != nil {
@@ -186,7 +187,7 @@ func (s *Service) BrowseComplete(ctx context.Context, params Params, write bool)
 	}
 	var (
 		all  []Result
-		said = map[int]bool{} // rules that the decision told of
+		said = map[int]bool{} // rules that are part of the decision
 	)
 	for i := range d.Rules {
 		r := p.named[d.Rules[i].Rule]
@@ -202,7 +203,7 @@ func (s *Service) BrowseComplete(ctx context.Context, params Params, write bool)
 	return s.others(ctx, params, p, d.Version, said, all)
 }
 
-// others adds what the rules say that a decision did not come to, since one above them had decided.
+// others adds the results of rules after the one that ended the decision.
 func (s *Service) others(ctx context.Context, params Params, p *policy, version string, said map[int]bool, all []Result) ([]Result, error) {
 	req, err := p.request(params)
 	if err != nil {
@@ -210,7 +211,7 @@ func (s *Service) others(ctx context.Context, params Params, p *policy, version 
 	}
 	e, err := s.gate.Explain(ctx, req)
 	if errors.Is(err, admission.ErrUnavailable) || err == nil && e.Version != version {
-		return all, nil // black and white lists answer without the store
+		return all, nil // direct rules decide without the store
 	}
 	if err != nil {
 		return nil, err
@@ -238,7 +239,7 @@ func (s *Service) others(ctx context.Context, params Params, p *policy, version 
 	return all, nil
 }
 
-// Update counts the request in every rule that matches it, once it returns nil.
+// Update counts the request in every rule that matches it. It has done so if it returns nil.
 func (s *Service) Update(ctx context.Context, params Params) error {
 	req, err := s.policy().request(params)
 	if err != nil {
@@ -247,14 +248,14 @@ func (s *Service) Update(ctx context.Context, params Params) error {
 	return s.gate.Add(ctx, req)
 }
 
-// The feedbacks there are: how much of what was counted they take back, each rule says.
+// The feedbacks. Each rule configures how many units they take back.
 const (
 	Erase1 = 1
 	Erase2 = 2
 )
 
-// Feedback takes back the newest units that matching leak rules have counted: as many as each says for erase, which is Erase1 or Erase2.
-// The error is ErrInvalid or admission.ErrUnavailable.
+// Feedback removes the newest units from matching leak rules: as many as each rule configures for erase, which is Erase1 or Erase2. The
+// error is ErrInvalid or admission.ErrUnavailable.
 func (s *Service) Feedback(ctx context.Context, params Params, erase int) error {
 	for {
 		p := s.policy()
@@ -269,15 +270,15 @@ func (s *Service) Feedback(ctx context.Context, params Params, erase int) error 
 			}
 		}
 		err = s.gate.Erase(ctx, req, units)
-		if errors.Is(err, admission.ErrUnknownRule) && ctx.Err() == nil { // the rules have changed meanwhile
+		if errors.Is(err, admission.ErrUnknownRule) && ctx.Err() == nil { // the rules have changed in between
 			continue
 		}
 		return err
 	}
 }
 
-// Value returns how much the rule with this return number has counted for the request, whether it matches or not; at most its limit. Of a
-// base rule it is what both counters hold. The error is ErrUnknownRule, ErrInvalid or admission.ErrUnavailable.
+// Value returns how many units the rule with this return number has counted for the request's subject, at most its limit. Conditions are
+// ignored. For a base rule it is the sum of both counters. The error is ErrUnknownRule, ErrInvalid or admission.ErrUnavailable.
 func (s *Service) Value(ctx context.Context, params Params, code int) (int, error) {
 	p := s.policy()
 	r := p.numbered[code]
@@ -295,7 +296,7 @@ func (s *Service) Value(ctx context.Context, params Params, code int) (int, erro
 	if p, err = s.decidedBy(e.Version); err != nil {
 		return 0, err
 	}
-	if r = p.numbered[code]; r == nil { // it has gone in the meantime
+	if r = p.numbered[code]; r == nil { // it was removed in between
 		return 0, fmt.Errorf("%w: %d", ErrUnknownRule, code)
 	}
 	for _, standing := range e.Rules {
@@ -306,17 +307,17 @@ func (s *Service) Value(ctx context.Context, params Params, code int) (int, erro
 	return 0, nil
 }
 
-// atOnce is how many requests are decided at a time: they share round trips.
+// atOnce is how many requests are decided concurrently: they share round trips.
 const atOnce = 32
 
-// An Answer is what becomes of one of several requests: a Result, or ErrInvalid.
+// An Answer is the answer to one of several requests: a Result, or ErrInvalid.
 type Answer struct {
 	Result Result
 	Err    error
 }
 
-// BrowseAll is Browse for several requests, in their order; nothing is counted. One that is invalid does not keep the others from theirs.
-// The error is admission.ErrUnavailable.
+// BrowseAll is Browse for several requests, in their order; it counts nothing. An invalid request does not affect the others. The error
+// is admission.ErrUnavailable.
 func (s *Service) BrowseAll(ctx context.Context, requests []Params) ([]Answer, error) {
 	answers := make([]Answer, len(requests))
 	var g errgroup.Group
@@ -333,7 +334,7 @@ func (s *Service) BrowseAll(ctx context.Context, requests []Params) ([]Answer, e
 	return answers, g.Wait()
 }
 
-// Alive asks the store whether it is there.
+// Alive checks the store.
 func (s *Service) Alive(ctx context.Context) error {
 	if s.opts.Alive == nil {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// plain finds what looks like a sign of rules outside quotes and is none, what cannot be seen there, and a comment behind something else. As a
-// part of a word each would make a rule that nobody ever fits.
+// plain returns an error for characters outside quotes that resemble syntax, for invisible characters, and for a comment after other
+// text. As part of a word each of them would make a rule that never matches.
 func (p part) plain() error {
 	i, err := p.index(func(i int) bool { return instead(p.from(i).sign()) != "" || p.remark(i) })
 	if err != nil || i < 0 {
@@ -24,7 +24,7 @@ func (p part) sign() rune {
 	return r
 }
 
-// remark tells whether the byte i begins a comment behind a section, a rule or a result.
+// remark reports whether byte i begins a comment after a section, a rule or a result.
 func (p part) remark(i int) bool {
 	if p.text[i] != '#' {
 		return false
@@ -33,18 +33,18 @@ func (p part) remark(i int) bool {
 	return len(before) < i && (strings.HasSuffix(before, "]") || strings.HasSuffix(before, "}"))
 }
 
-// instead is what should stand in place of r, which other keyboards and programs write for a sign of rules; "" if r is fine.
+// instead returns the replacement for r, a character that keyboards and programs produce in place of syntax; "" if r is fine.
 func instead(r rune) string {
 	switch {
 	case r < utf8.RuneSelf:
 		return ""
 	case unicode.Is(unicode.Cf, r):
-		return "left out" // it cannot be seen
+		return "left out" // invisible
 	case unicode.Is(unicode.Z, r):
 		return "a space"
-	case '！' <= r && r <= '～' && !unicode.IsLetter(r): // ASCII in full width
+	case '！' <= r && r <= '～' && !unicode.IsLetter(r): // full-width ASCII
 		return string(r - '！' + '!')
-	case '‐' <= r && r <= '―', r == '−': // dashes, and minus
+	case '‐' <= r && r <= '―', r == '−': // dashes and minus
 		return "-"
 	case '‘' <= r && r <= '‟': // curly quotes
 		return `"`

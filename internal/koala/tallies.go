@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// tallies are how often each rule let in and refused today, in this process. Safe for concurrent use.
+// tallies count how often each rule admitted and refused today, in this process. They are safe for concurrent use.
 type tallies struct {
 	zone *time.Location
 	log  *slog.Logger
@@ -21,7 +21,7 @@ type tallies struct {
 	rules map[int]*Tally // guarded by mu
 }
 
-// A Tally is how often one rule let in and how often it refused: a direct rule as its result says, another one by its limit.
+// A Tally is how often one rule admitted and refused requests: for a direct rule by its result, for others by their limit.
 type Tally struct {
 	Rule  int   `json:"rule_no"`
 	Allow int64 `json:"allow"`
@@ -32,7 +32,7 @@ func newTallies(zone *time.Location, log *slog.Logger) *tallies {
 	return &tallies{zone: zone, log: log, now: time.Now, rules: map[int]*Tally{}}
 }
 
-// count adds what became of rules, by their return numbers.
+// count adds outcomes to the tallies.
 func (t *tallies) count(outcomes ...outcome) {
 	day := t.now()
 	t.mu.Lock()
@@ -53,18 +53,18 @@ func (t *tallies) count(outcomes ...outcome) {
 	t.report(past, date)
 }
 
-// An outcome is what became of one rule.
+// An outcome is the outcome of one rule.
 type outcome struct {
 	code    int
 	refused bool
 }
 
-// outcome is what became of r, which answered, or let go on to the next one.
+// outcome returns the outcome of r; answers is false if the next rule was evaluated.
 func (p *policy) outcome(r *rule, answers bool) outcome {
 	return outcome{r.code, answers && !p.file.results[r.result].admits()}
 }
 
-// turn begins a new day where one has begun, and returns the day before it, for report. Whoever calls it has locked mu.
+// turn starts a new day if one has begun, and returns the tallies of the previous day, for report. The caller holds mu.
 func (t *tallies) turn(now time.Time) (past map[int]*Tally, date string) {
 	if !now.Before(t.begin) && now.Before(t.end) {
 		return nil, ""
@@ -80,7 +80,7 @@ func (t *tallies) turn(now time.Time) (past map[int]*Tally, date string) {
 	return past, date
 }
 
-// report logs a day that is over. Nobody waits for a lock meanwhile.
+// report logs a completed day. It is called without mu.
 func (t *tallies) report(past map[int]*Tally, date string) {
 	for _, one := range sorted(past) {
 		t.log.Info("koala: a rule's day", "date", date, "rule_no", one.Rule, "allow", one.Allow, "deny", one.Deny)
@@ -95,7 +95,7 @@ func sorted(rules map[int]*Tally) []Tally {
 	return all
 }
 
-// Today returns the date and the tallies of today, in the order of the return numbers.
+// Today returns the date and the tallies of today, sorted by return number.
 func (s *Service) Today() (date string, rules []Tally) {
 	s.day.mu.Lock()
 	past, before := s.day.turn(s.day.now())

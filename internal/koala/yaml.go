@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A writer makes the rules file, and remembers of which line of the rule file each of its lines is.
+// A writer generates the rules file, and records the source line of each of its lines.
 type writer struct {
 	text strings.Builder
 	of   []*line // by line, from 0
@@ -17,11 +17,11 @@ type writer struct {
 
 func (w *writer) line(of *line, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	w.text.WriteString(strings.ReplaceAll(text, "\v", " ") + "\n") // a blank of Koala's, and none of YAML's
+	w.text.WriteString(strings.ReplaceAll(text, "\v", " ") + "\n") // whitespace for Koala, but not for YAML
 	w.of = append(w.of, of)
 }
 
-// yaml is the rules file that decides as f says. Everything of f stands in it, what rules files have no words for as a comment.
+// yaml returns the rules file for f. It contains everything of f; settings without an equivalent become comments.
 func (f *file) yaml(zone string) *writer {
 	w := &writer{}
 	first := f.lines[0]
@@ -66,7 +66,7 @@ func (f *file) heading(w *writer, l *line, section string) {
 	}
 }
 
-// rule writes one rule, and the line it comes from above it.
+// rule writes one rule, below its source line as a comment.
 func (f *file) rule(w *writer, l *line, zone string) {
 	r := f.ruleAt[l]
 	w.line(l, "  # %s", r.at.text)
@@ -97,7 +97,7 @@ func (f *file) rule(w *writer, l *line, zone string) {
 	w.line(l, "    on_store_error: local")
 }
 
-// action is what a rules file calls what r does with a caller.
+// action returns the action of r in a rules file.
 func (r Result) action() string {
 	switch {
 	case r.admits():
@@ -108,7 +108,7 @@ func (r Result) action() string {
 	return "deny"
 }
 
-// match writes all conditions; those of one parameter have to hold together.
+// match returns all conditions; several on one parameter are combined.
 func (r *rule) match() string {
 	var names, fields []string
 	tests := map[string][]string{}
@@ -129,7 +129,7 @@ func (r *rule) match() string {
 	return strings.Join(fields, ", ")
 }
 
-// subject is what the rule counts: the values of all its parameters, those that are joint being counted together.
+// subject returns the subject: the parameters whose values are counted, and those of them whose values share one count.
 func (r *rule) subject() (subject, joint []string) {
 	for _, c := range r.conditions {
 		name := scalar(partOf(c.parameter))
@@ -144,7 +144,7 @@ func (r *rule) subject() (subject, joint []string) {
 	return subject, joint
 }
 
-// relative is a path as seen from the folder of the rule file.
+// relative returns path relative to the directory of the rule file.
 func (f *file) relative(path string) string {
 	if filepath.IsAbs(path) && !filepath.IsAbs(f.path) {
 		return path
@@ -161,10 +161,10 @@ var (
 	plainNumbers = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,17})$`)
 )
 
-// yamlWords are those that YAML, or an older version of it, takes for something else than a text.
+// yamlWords are the words that YAML, or an older version of it, does not read as strings.
 var yamlWords = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n", "unlimited"}
 
-// scalar writes a text so that YAML reads that very text.
+// scalar encodes a string so that YAML reads the same string.
 func scalar(text string) string {
 	if plainNumbers.MatchString(text) || plainText.MatchString(text) && !slices.Contains(yamlWords, strings.ToLower(text)) {
 		return text
@@ -177,7 +177,7 @@ func quote(text string) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(text); err != nil {
-		panic(err) // of a string it cannot fail
+		panic(err) // cannot fail for a string
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
