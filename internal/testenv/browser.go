@@ -11,12 +11,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browserTimeout bounds a test with a browser: so long that only what never comes takes it.
+// browserTimeout bounds a test with a browser. It is long enough that only a hanging test reaches it.
 const browserTimeout = 2 * time.Minute
 
-// Browser starts a headless Chromium with an empty profile, and returns a context for chromedp, of one tab. The browser reaches nothing but this
-// machine. What a page complains about fails the test when it ends: errors on the console, exceptions that nobody catches, violations of its
-// Content-Security-Policy and resources that do not load, all but messages that contain one of allowed.
+// Browser starts a headless Chromium with an empty profile, and returns a chromedp context for one tab. The browser can only connect to
+// this machine. The test fails at its end if a page reported an error: console errors, uncaught exceptions, violations of its
+// Content-Security-Policy and failed resources, except for messages that contain one of allowed.
 func Browser(t testing.TB, allowed ...string) context.Context {
 	t.Helper()
 	path, err := findBinary("chromium")
@@ -27,7 +27,7 @@ func Browser(t testing.TB, allowed ...string) context.Context {
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what is still being written goes with the other data
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // files still being written are removed with the other data
 
 	ctx, cancel := context.WithTimeout(context.Background(), browserTimeout)
 	t.Cleanup(cancel)
@@ -63,7 +63,7 @@ func Browser(t testing.TB, allowed ...string) context.Context {
 		}
 	}()
 	t.Cleanup(func() {
-		// All that was said before this message is known when it arrives.
+		// All earlier messages have been received when this one arrives.
 		if err := chromedp.Do(ctx, chromedp.Evaluate[chromedp.Void](`console.debug("`+lastMessage+`")`)); err != nil {
 			t.Errorf("testenv: end chromium: %v", err)
 			closeTab()
@@ -76,7 +76,7 @@ func Browser(t testing.TB, allowed ...string) context.Context {
 		}
 		ending, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		_ = chromedp.Cancel(ending) // whatever is left of it is killed
+		_ = chromedp.Cancel(ending) // kills what is left of it
 	})
 	return ctx
 }

@@ -5,12 +5,12 @@ import (
 	"syscall"
 )
 
-// StartChild starts a process that does not outlive the test process, however that ends. Its group is its own: the interrupt key is
-// for the tests, which end it.
+// StartChild starts a process that does not outlive the test process. It has its own process group, so that an interrupt from the
+// terminal only reaches the tests, which stop it.
 func StartChild(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	return keeper.run(cmd.Start)
 }
 
-// FreePort is a port of the loopback that nobody has just now, and that no outgoing connection will take.
+// FreePort returns a free loopback port that is not used for outgoing connections.
 func FreePort() int { return freePort() }

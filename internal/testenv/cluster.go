@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// RedisCluster is the addresses of this test binary's own Redis Cluster of three masters without replicas.
+// RedisCluster returns the addresses of this test binary's Redis Cluster: three masters without replicas.
 func RedisCluster(t testing.TB) []string {
 	t.Helper()
 	return addrsOf(sharedCluster.get(t, func() ([]*server, error) { return newCluster() }))
@@ -25,20 +25,21 @@ func addrsOf(servers []*server) []string {
 	return addrs
 }
 
-// A FailoverCluster is a Redis Cluster of one test's own: three masters, the first of which has a replica. It is not safe for
+// A FailoverCluster is a Redis Cluster for one test: three masters, the first of which has a replica. It is not safe for
 // concurrent use.
 type FailoverCluster struct {
-	Addrs   []string // of the masters as they were at the start
+	Addrs   []string // of the initial masters
 	t       testing.TB
-	master  *server // that has a replica
+	master  *server // the one with a replica
 	replica *server
 }
 
-// Nodes that are silent for longer than this are given up: sooner than after Redis' own 15 s, and later than most busy machines are silent.
+// nodeTimeout is the silence after which a node is considered failed: shorter than Redis' default of 15 s, and longer than most busy
+// machines pause.
 const nodeTimeout = 2 * time.Second
 
-// StartFailoverCluster starts one, which ends with the test. Where nothing is to be given up, since nothing is killed, patient keeps a
-// machine that is very busy from giving up a master that is well.
+// StartFailoverCluster starts a cluster, which ends with the test. A test that kills nothing can pass a longer node timeout as patient,
+// so that a busy machine does not cause a failover.
 func StartFailoverCluster(t testing.TB, patient ...time.Duration) *FailoverCluster {
 	t.Helper()
 	args := []string{"--cluster-node-timeout", strconv.FormatInt(append(patient, nodeTimeout)[0].Milliseconds(), 10)}
@@ -60,7 +61,7 @@ func StartFailoverCluster(t testing.TB, patient ...time.Duration) *FailoverClust
 	return &FailoverCluster{Addrs: addrsOf(masters), t: t, master: masters[0], replica: s}
 }
 
-// knowReplica waits until all masters know that the first has a replica: they would not vote for it otherwise.
+// knowReplica waits until all masters have registered the first one's replica: otherwise they would not vote for it.
 func knowReplica(masters []*server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -88,7 +89,7 @@ func knowReplica(masters []*server) error {
 	return nil
 }
 
-// KillMaster ends the first master as a crash would, and waits until the others have given it up and the replica has taken its place.
+// KillMaster kills the first master, and waits until the others have detected it and the replica has taken over.
 func (c *FailoverCluster) KillMaster() {
 	c.t.Helper()
 	c.master.kill()
@@ -101,7 +102,7 @@ func (c *FailoverCluster) KillMaster() {
 	}
 }
 
-// FailOver makes the replica the master, in agreement with it so that nothing is lost, and waits until it is.
+// FailOver makes the replica the master by a coordinated failover, which loses nothing, and waits for it.
 func (c *FailoverCluster) FailOver() {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -109,10 +110,10 @@ func (c *FailoverCluster) FailOver() {
 	rdb := redisClient(c.replica.addr())
 	defer rdb.Close()
 	for {
-		if err := rdb.ClusterFailover(ctx).Err(); err != nil && !strings.Contains(err.Error(), "only to replicas") { // it is the master by now
+		if err := rdb.ClusterFailover(ctx).Err(); err != nil && !strings.Contains(err.Error(), "only to replicas") { // it is already the master
 			c.t.Fatalf("testenv: failover: %v", err)
 		}
-		attempt, cancel := context.WithTimeout(ctx, 6*time.Second) // nodes that do not agree within 5 s give up
+		attempt, cancel := context.WithTimeout(ctx, 6*time.Second) // nodes give up after 5 s without agreement
 		err := awaitInfo(attempt, rdb, "role:master")
 		cancel()
 		if err == nil {
@@ -124,7 +125,7 @@ func (c *FailoverCluster) FailOver() {
 	}
 }
 
-// newCluster starts three masters, gives each a third of the slots and introduces them.
+// newCluster starts three masters, assigns each a third of the slots and connects them.
 func newCluster(args ...string) ([]*server, error) {
 	const nodes, slots = 3, 16384
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -145,7 +146,7 @@ func newCluster(args ...string) ([]*server, error) {
 		if err := clients[i].ClusterAddSlots(ctx, own...).Err(); err != nil {
 			return nil, fmt.Errorf("cluster: %w", err)
 		}
-		// Equal epochs collide, and the nodes would spend seconds to settle who goes first.
+		// Equal epochs would collide, and the nodes would take seconds to resolve that.
 		if err := clients[i].Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 			return nil, fmt.Errorf("cluster: %w", err)
 		}
@@ -167,17 +168,17 @@ func newCluster(args ...string) ([]*server, error) {
 	return servers, nil
 }
 
-// clusterReady asks one node whether it knows the owner of every slot.
+// clusterReady reports whether a node has an owner for every slot.
 func clusterReady(ctx context.Context, c *redis.Client, nodes int) bool {
 	info, err := c.ClusterInfo(ctx).Result()
 	if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_slots_ok:16384") {
 		return false
 	}
-	owners, err := c.Do(ctx, "CLUSTER", "SLOTS").Slice() // CLUSTER SHARDS is new in Redis 7
+	owners, err := c.Do(ctx, "CLUSTER", "SLOTS").Slice() // CLUSTER SHARDS requires Redis 7
 	return err == nil && len(owners) == nodes
 }
 
-// newReplica starts a node that follows the master at addr, and waits until it has its data.
+// newReplica starts a replica of the master at addr, and waits until it has its data.
 func newReplica(addr string, args ...string) (*server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -197,7 +198,7 @@ func newReplica(addr string, args ...string) (*server, error) {
 	if err := rdb.ClusterMeet(ctx, host, port).Err(); err != nil {
 		return nil, err
 	}
-	for rdb.ClusterReplicate(ctx, id).Err() != nil { // until the nodes have met
+	for rdb.ClusterReplicate(ctx, id).Err() != nil { // fails until the nodes have met
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("nodes do not meet: %w", ctx.Err())

@@ -14,11 +14,11 @@ import (
 
 var sharedPostgres lazy[*server]
 
-// Postgres is the URL of a new, empty database, dropped when the test ends. It is on this test binary's own server, or on
-// that of TEST_DATABASE_URL.
+// Postgres returns the URL of a new, empty database, dropped when the test ends. It is on this test binary's server, or on that of
+// TEST_DATABASE_URL.
 func Postgres(t testing.TB) string {
 	t.Helper()
-	// template0, because nobody can be connected to it, which would make the copy fail.
+	// template0 accepts no connections; a connection would make the copy fail.
 	return newDatabase(t, "template0")
 }
 
@@ -33,10 +33,10 @@ func NewTemplate(fill func(ctx context.Context, url string) error) *Template {
 	return &Template{fill: fill}
 }
 
-// Copy is Postgres with what the template holds.
+// Copy returns the URL of a copy of the template, otherwise like Postgres.
 func (p *Template) Copy(t testing.TB) string {
 	t.Helper()
-	if os.Getenv("TEST_DATABASE_URL") != "" { // that server outlives the tests, and nobody would drop the template
+	if os.Getenv("TEST_DATABASE_URL") != "" { // a template on that server would outlive the tests
 		url := Postgres(t)
 		if err := p.fill(t.Context(), url); err != nil {
 			t.Fatalf("testenv: %v", err)
@@ -53,7 +53,7 @@ func (p *Template) Copy(t testing.TB) string {
 	}))
 }
 
-// adminURL is a database of the shared server.
+// adminURL returns the URL of a database of the shared server.
 func adminURL(t testing.TB) string {
 	t.Helper()
 	if admin := os.Getenv("TEST_DATABASE_URL"); admin != "" {
@@ -86,9 +86,9 @@ func createDatabase(admin, template string) (name string, err error) {
 	return name, execSQL(admin, "CREATE DATABASE "+name+" TEMPLATE "+template)
 }
 
-// withDatabase is the URL of another database of a server.
+// withDatabase returns the URL of another database of the same server.
 func withDatabase(admin, name string) string {
-	u, _ := url.Parse(admin) // createDatabase has parsed it
+	u, _ := url.Parse(admin) // already parsed by createDatabase
 	u.Path = "/" + name
 	return u.String()
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Lend gives the servers to a program that is no test. f starts them as a test does; they are gone when Lend returns. What would fail a
-// test is returned as an error, together with that of f.
+// Lend provides the servers to a program that is not a test. f starts them as a test does; they are stopped when Lend returns. Failures
+// of the test helpers are returned as an error, joined with that of f.
 func Lend(ctx context.Context, f func(t testing.TB) error) error {
 	b := &borrower{ctx: ctx}
 	ended := make(chan struct{})
@@ -27,7 +27,7 @@ func Lend(ctx context.Context, f func(t testing.TB) error) error {
 	return errors.Join(b.errs...)
 }
 
-// borrower is the part of a test that this package and servetest use. The rest of it panics.
+// borrower implements the methods of a test that this package and servetest use. All others panic.
 type borrower struct {
 	testing.TB
 	ctx context.Context

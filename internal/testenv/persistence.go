@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// appendOnlyDir is where Redis keeps the parts of its append-only file.
+// appendOnlyDir is the directory of Redis' append-only file.
 const appendOnlyDir = "appendonlydir"
 
-// Written is how many bytes the server has appended to its file so far.
+// Written returns how many bytes the server has appended to its file so far.
 func (r *RedisServer) Written() int64 {
 	r.t.Helper()
 	info, err := os.Stat(r.appended())
@@ -21,8 +21,8 @@ func (r *RedisServer) Written() int64 {
 	return info.Size()
 }
 
-// Truncate cuts the append-only file of a killed server to a size that Written said, as if the machine had crashed with it: what a
-// server wrote is the kernel's, so killing it alone loses nothing.
+// Truncate cuts the append-only file of a killed server to a size returned by Written, to simulate a crash of the machine: killing the
+// server alone loses nothing, because the kernel has its writes.
 func (r *RedisServer) Truncate(size int64) {
 	r.t.Helper()
 	if err := os.Truncate(r.appended(), size); err != nil {
@@ -30,21 +30,21 @@ func (r *RedisServer) Truncate(size int64) {
 	}
 }
 
-// appended is the part of the append-only file that grows: the latest one, when the server has rewritten it.
+// appended returns the current incremental part of the append-only file: the latest one, if the server has rewritten the file.
 func (r *RedisServer) appended() string {
 	parts, err := filepath.Glob(filepath.Join(r.s.dir, appendOnlyDir, "*.incr.aof"))
 	if err != nil || len(parts) == 0 {
 		r.t.Fatalf("testenv: the server at %s has no append-only file", r.Addr())
 	}
 	return slices.MaxFunc(parts, func(a, b string) int {
-		if len(a) != len(b) { // they are numbered
+		if len(a) != len(b) { // the names are numbered
 			return len(a) - len(b)
 		}
 		return slices.Compare([]byte(a), []byte(b))
 	})
 }
 
-// Snapshot is what the server holds now.
+// Snapshot returns a dump of the server's data.
 func (r *RedisServer) Snapshot() []byte {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -61,7 +61,7 @@ func (r *RedisServer) Snapshot() []byte {
 	return snapshot
 }
 
-// RestartFrom kills the server and starts it with what it held at an earlier Snapshot.
+// RestartFrom kills the server and starts it with the data of an earlier Snapshot.
 func (r *RedisServer) RestartFrom(snapshot []byte) {
 	r.t.Helper()
 	r.s.kill()

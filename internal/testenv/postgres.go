@@ -18,16 +18,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PostgresServer is a Postgres of one test's own. It is not safe for concurrent use, but for SetClock.
+// PostgresServer is a Postgres for one test. It is not safe for concurrent use, except for SetClock.
 type PostgresServer struct {
 	t testing.TB
 	s *server
 }
 
-// StartPostgres starts a Postgres that ends with the test. Settings ("fsync=on", "max_connections=20") win over the defaults.
+// StartPostgres starts a Postgres that ends with the test. Settings ("fsync=on", "max_connections=20") override the defaults.
 //
-// By default fsync is off, for speed: without it a crash of the machine loses data, but a killed server does not, since
-// what it wrote is the kernel's. Turn it on where its cost or a true flush matters.
+// By default fsync is off, for speed: a crash of the machine would then lose data, but a killed server does not, because the kernel has
+// its writes. Turn it on where its cost or a real flush matters.
 func StartPostgres(t testing.TB, settings ...string) *PostgresServer {
 	t.Helper()
 	s, err := newPostgres("", settings...)
@@ -38,7 +38,7 @@ func StartPostgres(t testing.TB, settings ...string) *PostgresServer {
 	return &PostgresServer{t: t, s: s}
 }
 
-// StartPostgresWithClock starts one whose wall clock SetClock sets wrong.
+// StartPostgresWithClock starts a Postgres whose wall clock SetClock can shift.
 func StartPostgresWithClock(t testing.TB, settings ...string) *PostgresServer {
 	t.Helper()
 	library, err := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
@@ -53,8 +53,7 @@ func StartPostgresWithClock(t testing.TB, settings ...string) *PostgresServer {
 	return &PostgresServer{t: t, s: s}
 }
 
-// SetClock has the server's wall clock, that of sessions there are as well, be wrong by so many seconds from now on. Its monotonic clock
-// goes on.
+// SetClock shifts the server's wall clock by wrong, also in existing sessions. Its monotonic clock is not changed.
 func (p *PostgresServer) SetClock(wrong time.Duration) {
 	p.t.Helper()
 	if err := setClock(p.s, wrong); err != nil {
@@ -64,7 +63,7 @@ func (p *PostgresServer) SetClock(wrong time.Duration) {
 
 func clockFile(s *server) string { return filepath.Join(s.dir, "clock") }
 
-// setClock replaces the file at once: the server reads it whenever it looks at its clock.
+// setClock replaces the file atomically: the server reads it whenever it reads its clock.
 func setClock(s *server, wrong time.Duration) error {
 	next := clockFile(s) + ".next"
 	if err := os.WriteFile(next, fmt.Appendf(nil, "%+d", int64(wrong.Seconds())), 0o600); err != nil {
@@ -76,13 +75,13 @@ func setClock(s *server, wrong time.Duration) error {
 	return os.Rename(next, clockFile(s))
 }
 
-// URL is the URL of an empty database; a restart keeps it.
+// URL returns the URL of an empty database; a restart keeps it.
 func (p *PostgresServer) URL() string { return postgresURL(p.s) }
 
-// Addr is the server's host:port; a restart keeps it.
+// Addr returns the server's host:port; a restart keeps it.
 func (p *PostgresServer) Addr() string { return p.s.addr() }
 
-// Kill ends the server and all its backends as a crash would.
+// Kill kills the server and all its backends.
 func (p *PostgresServer) Kill() { p.s.kill() }
 
 // Stop freezes the server and its backends: statements hang, connections stay open.
@@ -91,7 +90,7 @@ func (p *PostgresServer) Stop() { p.s.stop() }
 // Continue ends a Stop.
 func (p *PostgresServer) Continue() { p.s.cont() }
 
-// Restart kills the server if it runs and starts it; it recovers what was committed.
+// Restart kills the server if it is running and starts it again with all committed data.
 func (p *PostgresServer) Restart() {
 	p.t.Helper()
 	if err := p.s.restart(); err != nil {
@@ -109,7 +108,7 @@ func (p *PostgresServer) Snapshot() (data string) {
 	return data
 }
 
-// RestartFrom kills the server and starts it with the data of a snapshot, as a standby that was behind takes over.
+// RestartFrom kills the server and starts it with the data of a snapshot, like a promoted standby that was behind.
 func (p *PostgresServer) RestartFrom(data string) {
 	p.t.Helper()
 	p.s.kill()
@@ -117,7 +116,7 @@ func (p *PostgresServer) RestartFrom(data string) {
 	p.Restart()
 }
 
-// Follow receives what the server commits until the test ends, as an asynchronous standby does. It returns when the server knows of it.
+// Follow streams the server's WAL until the test ends, as an asynchronous standby does. It returns when the server has registered it.
 func (p *PostgresServer) Follow() {
 	p.t.Helper()
 	bin, err := postgresBin()
@@ -160,14 +159,14 @@ func postgresURL(s *server) string {
 	return "postgres://postgres@" + s.addr() + "/postgres?sslmode=disable"
 }
 
-// newPostgres starts a server, with libfaketime if one is given.
+// newPostgres starts a server, with libfaketime if faketime is not empty.
 func newPostgres(faketime string, settings ...string) (*server, error) {
 	bin, err := postgresBin()
 	if err != nil {
 		return nil, err
 	}
 	attr := &syscall.SysProcAttr{
-		// Not SIGKILL, after which the kernel keeps the server's shared memory.
+		// Not SIGKILL, which would leave the server's shared memory behind.
 		Pdeathsig: syscall.SIGQUIT,
 		Setpgid:   true,
 	}
@@ -215,13 +214,13 @@ func newPostgres(faketime string, settings ...string) (*server, error) {
 	return s, s.create()
 }
 
-// initialized is a data folder that no server has run on: initdb takes a second of CPU, a copy takes little.
+// initialized is a new data directory for copying: initdb takes a second of CPU, a copy little.
 var initialized struct {
 	sync.Mutex
 	dir string
 }
 
-// initialize makes it, if it was not made or is gone with the servers of an earlier Lend.
+// initialize creates it, unless it exists. It can be missing because an earlier Lend removed it.
 func initialize(ctx context.Context, bin string, user *syscall.Credential) error {
 	initialized.Lock()
 	defer initialized.Unlock()
@@ -256,7 +255,7 @@ func copyFolder(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// postgresReady asks for the data folder, since another process may have taken the port first.
+// postgresReady checks the data directory, since another process may have taken the port first.
 func postgresReady(ctx context.Context, s *server) error {
 	conn, err := pgx.Connect(ctx, postgresURL(s))
 	if err != nil {
@@ -273,7 +272,7 @@ func postgresReady(ctx context.Context, s *server) error {
 	return nil
 }
 
-// postgresBin finds the folder of the server's programs: that of PATH, else Debian's, which has one a version.
+// postgresBin returns the directory of the server's programs: from PATH, else Debian's, which has one per version.
 func postgresBin() (string, error) {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -294,7 +293,7 @@ func postgresBin() (string, error) {
 	return bin, nil
 }
 
-// unprivileged is the user for a server that refuses to run as root, nil if we are not root.
+// unprivileged returns a user for the server, which refuses to run as root; nil if this process is not root.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

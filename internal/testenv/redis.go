@@ -19,7 +19,7 @@ var (
 	sharedCluster lazy[[]*server]
 )
 
-// Redis is the redis:// URL of this test binary's own Redis, or TEST_REDIS_URL.
+// Redis returns the redis:// URL of this test binary's Redis, or TEST_REDIS_URL.
 func Redis(t testing.TB) string {
 	t.Helper()
 	if url := os.Getenv("TEST_REDIS_URL"); url != "" {
@@ -28,14 +28,14 @@ func Redis(t testing.TB) string {
 	return redisURL(sharedRedis.get(t, func() (*server, error) { return newRedis() }))
 }
 
-// RedisServer is a Redis of one test's own. It is not safe for concurrent use.
+// RedisServer is a Redis for one test. It is not safe for concurrent use.
 type RedisServer struct {
 	t testing.TB
 	s *server
 }
 
-// StartRedis starts a Redis that ends with the test. The arguments are redis-server's ("--appendfsync", "always") and win
-// over the defaults: append-only file, no snapshots, noeviction.
+// StartRedis starts a Redis that ends with the test. The arguments are those of redis-server ("--appendfsync", "always") and override the
+// defaults: append-only file, no snapshots, noeviction.
 func StartRedis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
 	s, err := newRedis(args...)
@@ -46,22 +46,22 @@ func StartRedis(t testing.TB, args ...string) *RedisServer {
 	return &RedisServer{t: t, s: s}
 }
 
-// URL is the server's redis:// URL; a restart keeps it.
+// URL returns the server's redis:// URL; a restart keeps it.
 func (r *RedisServer) URL() string { return redisURL(r.s) }
 
-// Addr is the server's host:port; a restart keeps it.
+// Addr returns the server's host:port; a restart keeps it.
 func (r *RedisServer) Addr() string { return r.s.addr() }
 
-// Kill ends the server as a crash would; what it wrote to its append-only file stays.
+// Kill kills the server; its append-only file stays.
 func (r *RedisServer) Kill() { r.s.kill() }
 
-// Stop freezes the server: it accepts connections (the kernel does) and answers nothing.
+// Stop freezes the server: the kernel still accepts connections, but the server does not answer.
 func (r *RedisServer) Stop() { r.s.stop() }
 
 // Continue ends a Stop.
 func (r *RedisServer) Continue() { r.s.cont() }
 
-// Restart kills the server if it runs and starts it with the data that its files hold.
+// Restart kills the server if it is running and starts it with the data in its files.
 func (r *RedisServer) Restart() {
 	r.t.Helper()
 	if err := r.s.restart(); err != nil {
@@ -69,7 +69,7 @@ func (r *RedisServer) Restart() {
 	}
 }
 
-// RestartEmpty is Restart without the files: the server has forgotten everything.
+// RestartEmpty is Restart with the files removed: the server has no data.
 func (r *RedisServer) RestartEmpty() {
 	r.t.Helper()
 	r.s.kill()
@@ -82,7 +82,7 @@ func (r *RedisServer) RestartEmpty() {
 	r.Restart()
 }
 
-// StartReplica starts a server that follows this one, and waits until it is up to date. It ends with the test.
+// StartReplica starts a replica of this server, and waits until it is up to date. It ends with the test.
 func (r *RedisServer) StartReplica(args ...string) *RedisServer {
 	r.t.Helper()
 	replica := StartRedis(r.t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(r.s.port)}, args...)...)
@@ -113,9 +113,9 @@ func newRedis(args ...string) (*server, error) {
 			cmd := exec.Command(bin, append([]string{
 				"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir,
 				"--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction",
-				"--repl-diskless-sync-delay", "0", // a replica gets its data at once, not after five seconds
+				"--repl-diskless-sync-delay", "0", // sends a replica its data at once, not after five seconds
 			}, args...)...)
-			// A group of its own: the interrupt key is for the tests, which take their servers along.
+			// A separate process group: an interrupt from the terminal only reaches the tests, which stop their servers.
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 			return cmd
 		},
@@ -130,11 +130,11 @@ func redisClient(addr string) *redis.Client {
 	})
 }
 
-// redisReady asks for the process id, since another process may have taken the port first.
+// redisReady checks the process id, since another process may have taken the port first.
 func redisReady(ctx context.Context, s *server) error {
 	c := redisClient(s.addr())
 	defer c.Close()
-	if err := c.Ping(ctx).Err(); err != nil { // refused with LOADING while the file is read
+	if err := c.Ping(ctx).Err(); err != nil { // fails with LOADING while the file is read
 		return err
 	}
 	info, err := c.Info(ctx, "server").Result()
@@ -147,7 +147,7 @@ func redisReady(ctx context.Context, s *server) error {
 	return nil
 }
 
-// awaitInfo waits until a server says so of its replication.
+// awaitInfo waits until the server's replication info contains part.
 func awaitInfo(ctx context.Context, rdb *redis.Client, part string) error {
 	for {
 		info, err := rdb.Info(ctx, "replication").Result()

@@ -15,20 +15,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// SentinelRedis is a Redis of one test's own with a replica, watched by three sentinels. It is not safe for concurrent use.
+// SentinelRedis is a Redis with a replica for one test, monitored by three sentinels. It is not safe for concurrent use.
 type SentinelRedis struct {
 	Sentinels []string // addresses
-	Master    string   // the name under which the sentinels know it
+	Master    string   // the master's name for the sentinels
 
 	t       testing.TB
 	servers [2]*server
-	master  int // index into servers, as far as this test made it so
+	master  int // index into servers, as of the last failover by this test
 }
 
-// sentinelName is what the sentinels call the master.
+// sentinelName is the master's name for the sentinels.
 const sentinelName = "sale"
 
-// StartSentinel starts all of them; they end with the test.
+// StartSentinel starts all servers; they end with the test.
 func StartSentinel(t testing.TB, args ...string) *SentinelRedis {
 	t.Helper()
 	s := &SentinelRedis{Master: sentinelName, t: t}
@@ -59,7 +59,7 @@ func StartSentinel(t testing.TB, args ...string) *SentinelRedis {
 		t.Cleanup(server.remove)
 		s.Sentinels = append(s.Sentinels, server.addr())
 	}
-	// A failover needs sentinels that know each other and the replica.
+	// A failover requires sentinels that have discovered each other and the replica.
 	for _, addr := range s.Sentinels {
 		fail(awaitSentinel(ctx, addr))
 	}
@@ -74,7 +74,7 @@ func newSentinel(master int) (*server, error) {
 	s := &server{
 		name: "sentinel",
 		reset: func(_ context.Context, s *server) error {
-			// It writes what it learns into this file.
+			// The sentinel stores its state in this file.
 			return os.WriteFile(filepath.Join(s.dir, "sentinel.conf"), fmt.Appendf(nil, "sentinel monitor %[1]s 127.0.0.1 %[2]d 2\n"+
 				"sentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 6000\n", sentinelName, master), 0o600)
 		},
@@ -105,7 +105,7 @@ func awaitSentinel(ctx context.Context, addr string) error {
 	}
 }
 
-// awaitNamed waits until a sentinel names a server as the master.
+// awaitNamed waits until a sentinel returns a server as the master.
 func awaitNamed(ctx context.Context, sentinel, server string) error {
 	c := redis.NewSentinelClient(&redis.Options{Addr: sentinel, MaxRetries: -1})
 	defer c.Close()
@@ -122,14 +122,14 @@ func awaitNamed(ctx context.Context, sentinel, server string) error {
 	}
 }
 
-// Servers are host:port of the master and its replica, whichever is which just now. It may be asked at any time.
+// Servers returns host:port of the master and its replica, in any order. It is safe to call at any time.
 func (s *SentinelRedis) Servers() []string { return []string{s.servers[0].addr(), s.servers[1].addr()} }
 
-// Addr is the master's host:port.
+// Addr returns the master's host:port.
 func (s *SentinelRedis) Addr() string { return s.servers[s.master].addr() }
 
-// FailOver kills the master, whose replica lacks what the master was told in the time before, and waits until the sentinels have
-// promoted that one. The killed server comes back as its replica.
+// FailOver kills the master and waits until the sentinels have promoted the replica, which lacks the writes of the time behind. The
+// killed server is restarted as its replica.
 func (s *SentinelRedis) FailOver(behind time.Duration) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -144,13 +144,14 @@ func (s *SentinelRedis) FailOver(behind time.Duration) {
 		}
 	}
 	must(awaitInfo(ctx, replica, "master_link_status:up"))
-	// Freezing the replica would not do: it would still read what stands in its socket's buffer. One that cannot log in stays cut off.
+	// Freezing the replica is not enough: it would still read its socket's buffer. A replica with a wrong password stays disconnected.
 	must(replica.ConfigSet(ctx, "masterauth", "wrong").Err())
 	must(master.Do(ctx, "CLIENT", "KILL", "TYPE", "replica").Err())
 	time.Sleep(behind)
 	s.servers[s.master].kill()
 	must(awaitInfo(ctx, replica, "role:master"))
-	// Only now they name the new one. If the old one came back before, it would be asked again, and nobody would miss anything.
+	// Wait until all sentinels return the new master. If the old one came back earlier, clients would use it again and no write would be
+	// missing.
 	for _, addr := range s.Sentinels {
 		must(awaitNamed(ctx, addr, s.servers[1-s.master].addr()))
 	}

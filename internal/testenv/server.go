@@ -17,20 +17,20 @@ import (
 	"time"
 )
 
-// server is one server process and what it takes to start it again at the same address with the same data. It is for
-// one goroutine at a time.
+// server is one server process, with everything needed to restart it at the same address with the same data. It must not be used
+// concurrently.
 type server struct {
 	name    string
 	dir     string
 	port    int
 	command func(s *server) *exec.Cmd                  // builds the command for dir and port
-	ready   func(ctx context.Context, s *server) error // nil once the very process s.cmd answers
-	reset   func(ctx context.Context, s *server) error // empties dir and prepares it; may be nil
+	ready   func(ctx context.Context, s *server) error // returns nil when the process s.cmd itself answers
+	reset   func(ctx context.Context, s *server) error // empties and prepares dir; may be nil
 	cmd     *exec.Cmd
 	exited  chan struct{}
 }
 
-// servers are those that are not removed yet, so that Main can find them.
+// servers are the servers that have not been removed yet, for Main.
 var servers struct {
 	sync.Mutex
 	all map[*server]struct{}
@@ -38,7 +38,7 @@ var servers struct {
 
 var errPortTaken = errors.New("port taken")
 
-// create starts a new server on a port that nobody has.
+// create starts a new server on a free port.
 func (s *server) create() error {
 	dir, err := tempDir(s.name)
 	if err != nil {
@@ -72,9 +72,9 @@ func (s *server) create() error {
 	return err
 }
 
-// freePort picks a port below those that the kernel gives to outgoing connections: a client that redials a dead server's
-// port could otherwise be given that same port, connect to itself, and keep the server from coming back. Ten
-// thousand above it a Redis Cluster node opens its second port.
+// freePort picks a port below the range of outgoing connections: otherwise a client that redials a dead server could get the server's
+// port for its own end, connect to itself, and prevent the server's restart. A Redis Cluster node opens a second port ten thousand above
+// it.
 func freePort() int {
 	ports.Lock()
 	defer ports.Unlock()
@@ -87,7 +87,7 @@ func freePort() int {
 	}
 }
 
-// ports are given once: whose server is dead just now will start it again.
+// ports are never reused, because a dead server may be restarted on its port.
 var ports = struct {
 	sync.Mutex
 	given map[int]bool // guarded by Mutex
@@ -149,7 +149,7 @@ func (s *server) start(ctx context.Context) error {
 	}
 }
 
-// answers dials before it lets a driver try, since drivers retry and log by themselves.
+// answers dials before it calls a driver, because drivers retry and log.
 func (s *server) answers(ctx context.Context) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.addr())
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *server) logTail() string {
 	return string(log[max(0, len(log)-2000):])
 }
 
-// restart starts a killed server again with the data it had; a running one is killed first.
+// restart starts a killed server again with its data; a running one is killed first.
 func (s *server) restart() error {
 	s.kill()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -172,12 +172,12 @@ func (s *server) restart() error {
 	return s.start(ctx)
 }
 
-// kill ends the process and its children at once, as a crash would, and returns when they are gone.
+// kill kills the process and its children, and returns when they are gone.
 func (s *server) kill() {
 	if !s.running() {
 		return
 	}
-	// Frozen first, it cannot fork a child that we do not see.
+	// A frozen process cannot fork children that we would miss.
 	pid := s.cmd.Process.Pid
 	_ = syscall.Kill(pid, syscall.SIGSTOP)
 	children := childrenOf(pid)
@@ -191,7 +191,7 @@ func (s *server) kill() {
 	}
 }
 
-// stop freezes the process and its children; connections stay open and nothing answers.
+// stop freezes the process and its children; connections stay open and nothing is answered.
 func (s *server) stop() {
 	if !s.running() {
 		return
@@ -228,7 +228,7 @@ func (s *server) running() bool {
 	}
 }
 
-// remove ends the server for good, and gently: a killed Postgres leaves a piece of shared memory to the kernel.
+// remove shuts the server down for good, without SIGKILL, after which Postgres would leave shared memory behind.
 func (s *server) remove() {
 	if s.running() {
 		s.cont()
@@ -251,7 +251,7 @@ func stat(pid int) (state byte, parent int) {
 	if err != nil {
 		return 'X', 0
 	}
-	// pid (command) state parent …, and the command may contain anything.
+	// The format is: pid (command) state parent …, where the command may contain any character.
 	fields := strings.Fields(string(line[strings.LastIndexByte(string(line), ')')+1:]))
 	if len(fields) < 2 {
 		return 'X', 0
@@ -275,7 +275,7 @@ func childrenOf(pid int) []int {
 	return children
 }
 
-// waitState waits until a process is in one of the states; a signal is not delivered by the time kill(2) returns.
+// waitState waits until a process is in one of the states, because kill(2) returns before the signal is delivered.
 func waitState(pid int, states string) {
 	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if state, _ := stat(pid); strings.IndexByte(states, state) >= 0 {
@@ -284,7 +284,7 @@ func waitState(pid int, states string) {
 	}
 }
 
-// findBinary finds a program, or says what installs it.
+// findBinary returns the path of a program, or an error that says what to install.
 func findBinary(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -293,8 +293,8 @@ func findBinary(name string) (string, error) {
 	return path, nil
 }
 
-// keeper starts all servers from one OS thread. The kernel sends the parent-death signal when the thread that started
-// the child ends, not the process: a thread that the Go runtime may drop would take its servers along.
+// keeper starts all servers from one OS thread. The kernel sends the parent-death signal when the thread that started the child ends, not
+// the process: if the Go runtime ended that thread, its servers would be killed.
 var keeper threadKeeper
 
 type threadKeeper struct {
@@ -309,7 +309,7 @@ func (k *threadKeeper) run(f func() error) error {
 		calls := make(chan func())
 		k.calls = calls
 		go background(func() {
-			runtime.LockOSThread() // never unlocked: the thread ends with the loop
+			runtime.LockOSThread() // never unlocked, so that the thread ends with the loop
 			for call := range calls {
 				call()
 			}

@@ -8,7 +8,7 @@ import (
 	altcha "github.com/altcha-org/altcha-lib-go"
 )
 
-// Solve does what the widget does in a browser with a challenge, and returns the solution.
+// Solve solves a challenge, as the widget does in a browser, and returns the solution.
 func Solve(t testing.TB, challenge []byte) string {
 	t.Helper()
 	var c altcha.Challenge

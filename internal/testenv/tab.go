@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A Tab is what a person does in front of a browser and sees there. Whatever fails ends the test. Make it with NewTab.
+// A Tab is a browser tab with the actions and observations of a user. Every failure ends the test. Make it with NewTab.
 type Tab struct {
 	t   testing.TB
 	ctx context.Context
@@ -25,10 +25,10 @@ func NewTab(t testing.TB, allowed ...string) Tab {
 	return Tab{t, Browser(t, allowed...)}
 }
 
-// Of is the same tab in a subtest.
+// Of returns the same tab for a subtest.
 func (b Tab) Of(t testing.TB) Tab { return Tab{t, b.ctx} }
 
-// Do does one thing after the other.
+// Do executes steps in order.
 func (b Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, steps...); err != nil {
@@ -36,7 +36,7 @@ func (b Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// Command sends the browser a command of its protocol.
+// Command sends a DevTools command to the browser.
 func Command[P, R any](b Tab, command cdp.Command[P, R], params P) {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, command, params); err != nil {
@@ -44,13 +44,13 @@ func Command[P, R any](b Tab, command cdp.Command[P, R], params P) {
 	}
 }
 
-// Open goes to a page.
+// Open navigates to a page.
 func (b Tab) Open(url string) {
 	b.t.Helper()
 	b.Do(chromedp.Navigate(url))
 }
 
-// Follow clicks on something that leads to another page, and returns the status that it came with.
+// Follow clicks on an element that leads to another page, and returns that page's status.
 func (b Tab) Follow(what string) int64 {
 	b.t.Helper()
 	resp, err := chromedp.RunResponse(b.ctx, chromedp.Click(what))
@@ -60,7 +60,7 @@ func (b Tab) Follow(what string) int64 {
 	return resp.Status
 }
 
-// Eval is the value of an expression in JavaScript, or what its promise comes to.
+// Eval returns the value of a JavaScript expression, or the result of its promise.
 func Eval[T any](b Tab, expression string) T {
 	b.t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -70,7 +70,7 @@ func Eval[T any](b Tab, expression string) T {
 	return v
 }
 
-// Until waits until an expression in JavaScript is true.
+// Until waits until a JavaScript expression is true.
 func (b Tab) Until(expression string) {
 	b.t.Helper()
 	const wait = `new Promise((done) => {
@@ -82,26 +82,26 @@ func (b Tab) Until(expression string) {
 	}
 }
 
-// Has tells whether there is an element.
+// Has reports whether an element exists.
 func (b Tab) Has(selector string) bool {
 	b.t.Helper()
 	return Eval[bool](b, fmt.Sprintf("document.querySelector(%q) !== null", selector))
 }
 
-// Text is what is to be read of an element.
+// Text returns the visible text of an element.
 func (b Tab) Text(selector string) string {
 	b.t.Helper()
 	return Eval[string](b, fmt.Sprintf("document.querySelector(%q).innerText", selector))
 }
 
-// Picture keeps what the window shows, in the folder of the variable ARTIFACTS. Nothing may stick out of the window's sides.
+// Picture saves a screenshot in the directory of the variable ARTIFACTS. It fails if the page overflows horizontally.
 func (b Tab) Picture(file string, width, height int64, scheme string) {
 	b.t.Helper()
 	b.Do(chromedp.EmulateViewport(width, height))
 	Command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	})
-	// What moves comes to rest, but for what never does; and the page takes notice of its width. Where scripts are off, no promise would be kept.
+	// settled is true when finite animations have ended and the page fits its width. Without scripts, promises would not resolve.
 	const settled = `document.documentElement.scrollWidth <= innerWidth &&
 		document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)`
 	for end := time.Now().Add(5 * time.Second); !Eval[bool](b, settled); time.Sleep(pollInterval) {
@@ -123,7 +123,7 @@ func (b Tab) Picture(file string, width, height int64, scheme string) {
 	}
 }
 
-// artifacts is the folder that is kept after the tests: that of the variable, or artifacts beside go.mod.
+// artifacts returns the directory for files to keep: that of the variable, or artifacts beside go.mod.
 func artifacts() string {
 	if folder := os.Getenv("ARTIFACTS"); folder != "" {
 		return folder

@@ -1,9 +1,9 @@
-// Package testenv gives tests the real servers that the product runs on: Redis, a Redis Cluster and Postgres, started on
-// free loopback ports with data in a temporary folder (in memory, if it has room), and gone with the test process however that ends.
+// Package testenv provides real servers for tests: Redis, a Redis Cluster and Postgres. They are started on free loopback ports with data
+// in a temporary directory (in memory, if there is room), and stopped when the test process ends, even after a crash.
 //
-// Redis, RedisCluster and Postgres hand out servers shared by the whole test binary: use unique names, never FLUSHDB.
-// StartRedis and StartPostgres start one that a test may kill, freeze and restart.
-// TEST_REDIS_URL and TEST_DATABASE_URL replace the shared servers by running ones.
+// Redis, RedisCluster and Postgres return servers shared by the whole test binary: use unique names, never FLUSHDB. StartRedis and
+// StartPostgres start a server that a test may kill, freeze and restart. TEST_REDIS_URL and TEST_DATABASE_URL replace the shared servers
+// by running ones.
 //
 // It needs Linux: servers are tied to the process by a parent-death signal and observed through /proc.
 package testenv
@@ -26,21 +26,21 @@ import (
 )
 
 const (
-	startTimeout = 60 * time.Second // a machine busy with other packages' tests is slow to start a server
+	startTimeout = 60 * time.Second // long, because the tests of other packages may keep the machine busy
 	pollInterval = 5 * time.Millisecond
 )
 
-// Main runs a package's tests, fails them if goroutines are left over, and takes the shared servers down:
+// Main runs a package's tests, fails them if goroutines have leaked, and stops the shared servers:
 //
 //	func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 func Main(m *testing.M) int {
-	redis.SetLogger(quiet{}) // tests lose servers on purpose
+	redis.SetLogger(quiet{}) // tests kill servers on purpose
 	flag.Parse()
-	if flag.Lookup("test.bench").Value.String() == "" { // a benchmark measures the disk as well
+	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks need the real disk
 		scratch.parent = memory()
 	}
 	code := m.Run()
-	// Before the servers stop: a goroutine that waits for one would end with it and the leak stay hidden.
+	// Check before the servers stop: a leaked goroutine that waits for a server would end with it and go unnoticed.
 	if code == 0 {
 		if err := goleak.Find(IgnoreServers(), ignoreRedial); err != nil {
 			fmt.Fprintf(os.Stderr, "testenv: %v\n", err)
@@ -51,8 +51,7 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// AtOnce has so many parallel tests run at once, unless -parallel says another number. Call it before Main, where tests wait more than
-// they compute.
+// AtOnce sets the number of parallel tests, unless -parallel is given. Call it before Main in packages whose tests mostly wait.
 func AtOnce(tests int) {
 	if err := flag.Set("test.parallel", strconv.Itoa(tests)); err != nil {
 		panic(err)
@@ -63,18 +62,18 @@ type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// IgnoreServers is for a test that looks for leaks itself: the goroutines behind the servers are not the test's.
+// IgnoreServers is for tests that check for leaks themselves: it ignores the goroutines of the servers.
 func IgnoreServers() goleak.Option {
 	return goleak.IgnoreAnyFunction("github.com/tidegate/tidegate/internal/testenv.background")
 }
 
-// ignoreRedial: a closed go-redis pool whose server was gone sleeps out its last second between two dials.
+// ignoreRedial ignores a go-redis pool that was closed while its server was down: its goroutine sleeps up to a second between two dials.
 var ignoreRedial = goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
 
-// background is on the stack of each of them.
+// background is on the stack of each of these goroutines.
 func background(f func()) { f() }
 
-// lazy is a shared server, started by the first test that asks; a failed start fails all who ask.
+// lazy is a shared server, started by the first test that uses it; if the start fails, all its users fail.
 type lazy[T any] struct {
 	once  sync.Once
 	value T
@@ -90,16 +89,16 @@ func (l *lazy[T]) get(t testing.TB, start func() (T, error)) T {
 	return l.value
 }
 
-// scratch is the folder that holds the data of all servers of this process, locked while the process lives.
+// scratch is the directory with the data of all servers of this process, locked while the process lives.
 var scratch struct {
 	sync.Mutex
-	parent string // empty for that of temporary files
+	parent string // empty: that of temporary files
 	path   string
 	lock   *os.File
 }
 
-// memory is a folder of files in memory, if there is one with room for the data of tests: Postgres creates a database there with a tenth
-// of the work, and no server waits for a disk that is busy. TMPDIR overrides it.
+// memory returns a directory of a memory file system with enough room, or "". Postgres creates a database there with a tenth of the work,
+// and servers do not wait for a busy disk. TMPDIR overrides it.
 func memory() string {
 	const folder, room = "/dev/shm", 4 << 30
 	var stat syscall.Statfs_t
@@ -109,7 +108,7 @@ func memory() string {
 	return folder
 }
 
-// tempDir makes a folder for one server.
+// tempDir creates a directory for one server.
 func tempDir(name string) (string, error) {
 	scratch.Lock()
 	defer scratch.Unlock()
@@ -119,7 +118,7 @@ func tempDir(name string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		// Postgres runs as another user when we are root, and has to pass through.
+		// As root, Postgres runs as another user and must be able to traverse the directory.
 		if err := os.Chmod(path, 0o711); err != nil {
 			return "", err
 		}
@@ -135,8 +134,8 @@ func tempDir(name string) (string, error) {
 	return os.MkdirTemp(scratch.path, name+"-")
 }
 
-// removeAbandoned removes what killed test processes left behind: folders that nobody holds the lock of. A young one may
-// be between its making and its locking.
+// removeAbandoned removes the data of killed test processes: directories that are not locked. It keeps recent ones, which may not be
+// locked yet.
 func removeAbandoned(parent string) {
 	paths, _ := filepath.Glob(filepath.Join(parent, "tidegate-test-*"))
 	for _, path := range paths {

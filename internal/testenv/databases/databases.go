@@ -1,4 +1,4 @@
-// Package databases runs a test over both databases that the product writes to.
+// Package databases runs a test on each of the databases that the product supports.
 package databases
 
 import (
@@ -24,11 +24,10 @@ var migrated = testenv.NewTemplate(func(ctx context.Context, url string) error {
 	return errors.Join(migrations.Postgres(ctx, db), db.Close())
 })
 
-// Postgres is the URL of a Postgres database of one test's own that is up to date.
+// Postgres returns the URL of a migrated Postgres database for one test.
 func Postgres(t testing.TB) string { return migrated.Copy(t) }
 
-// Each runs test over Postgres and over SQLite, with a database of its own that is up to date, and the one of the two functions that opens
-// what is tested there.
+// Each runs test on Postgres and on SQLite, each with its own migrated database. open is the one of the two functions for that database.
 func Each[T any](t *testing.T, inPostgres, inSQLite func(*sql.DB) T, test func(t *testing.T, db *sql.DB, open func(*sql.DB) T)) {
 	for _, c := range []struct {
 		driver string
