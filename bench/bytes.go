@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// bytes shows what a user takes in Redis who has had all 10 units of his minute.
+// bytes prints how much memory in Redis a user takes who has used all 10 units of the window.
 func (r *run) bytes(ctx context.Context) error {
 	const units = 10
 	users := min(10_000, r.subjects)
@@ -24,7 +24,7 @@ func (r *run) bytes(ctx context.Context) error {
 	) {
 		n := units
 		if c.name == string(admission.TwoStage) {
-			n *= 2 // both stages are full
+			n *= 2 // so that both stages are full
 		}
 		row, err := r.weigh(ctx, c, units, n, names(users, "user-"))
 		if err != nil {

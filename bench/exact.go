@@ -13,9 +13,9 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// exactness shows how many units each limiter really admits where the limit says 10: of 15 requests one after the other, of
-// 256 that come at once, and at most within any span of a window's length, of one request followed by a crowd that begins just
-// before the window of that first request ends and does not stop.
+// exactness prints how many units each limiter admits if the limit is 10: of 15 sequential requests, of 256 concurrent ones, and the
+// maximum within any span of a window's length, for one request followed by a continuous load that begins just before the window of that
+// first request ends.
 func (r *run) exactness(ctx context.Context) error {
 	const limit = 10
 	tab := newTable("", "of 15", "of 256 at once", "most in one window", "")
@@ -41,7 +41,7 @@ func (r *run) probe(ctx context.Context, c contender, limit int, window time.Dur
 	if err := r.redis.empty(ctx); err != nil {
 		return nil, err
 	}
-	// A window that does not end meanwhile, whatever the machine does.
+	// A window that is too long to end during the test, even on a slow machine.
 	ask, closed, err := c.open(r, limit, time.Hour)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (r *run) probe(ctx context.Context, c contender, limit int, window time.Dur
 	return []string{strconv.Itoa(inTurn), strconv.Itoa(atOnce) + note, strconv.Itoa(most), verdict}, nil
 }
 
-// admittedOf has callers ask n times about one subject.
+// admittedOf makes n requests for one subject from this many callers.
 func admittedOf(ctx context.Context, ask ask, subject string, callers, n int) (admitted, failed int, err error) {
 	var (
 		next, in, out atomic.Int64
@@ -103,11 +103,11 @@ func admittedOf(ctx context.Context, ask ask, subject string, callers, n int) (a
 	return int(in.Load()), int(out.Load()), err
 }
 
-// A unit that was admitted, by the clock of who asked for it.
+// A unit that was admitted, with times of the caller's clock.
 type unit struct{ asked, answered time.Duration }
 
-// mostWithin asks about one subject once, then again from nine tenths of a window on without stop, and returns the most
-// units that were admitted within one window.
+// mostWithin makes one request for a subject, then a continuous load from nine tenths of a window on, and returns the maximum number of
+// units admitted within one window.
 func mostWithin(ctx context.Context, ask ask, window time.Duration) (int, error) {
 	var units []unit
 	start := time.Now()
@@ -131,9 +131,9 @@ func mostWithin(ctx context.Context, ask ask, window time.Duration) (int, error)
 	return densest(units, window), nil
 }
 
-// densest returns the most units, of which each was asked for after the one before was answered, within a span. A span
-// begins when its first unit was asked for and ends before its last was answered: so the way to the server never makes a limiter
-// that is exact look as if it were not.
+// densest returns the maximum number of units within a span. Each unit was requested after the one before was answered. A span begins
+// when its first unit is requested and ends before its last one is answered, so that network delays never make an exact limiter look
+// inexact.
 func densest(units []unit, span time.Duration) (most int) {
 	for i, first := range units {
 		n, _ := slices.BinarySearchFunc(units[i:], first.asked+span, func(u unit, end time.Duration) int {

@@ -10,10 +10,10 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// flat shows whether a decision costs more where more users are counted. Every decision finds the same: a user known to the
-// store, who is admitted (sliding_counter) or has had his unit and is refused by the store (sliding_log).
+// flat measures whether decisions become slower with more users in the store. Every decision is of the same kind: for a user in the store
+// who is admitted (sliding_counter), or who has used the unit and is refused by the store (sliding_log).
 func (r *run) flat(ctx context.Context) error {
-	const many = 1_000_000_000 // units that nobody uses up
+	const many = 1_000_000_000 // more units than are used up
 	var sizes []int
 	for n := 1_000; n <= max(1_000, 10*r.subjects); n *= 10 {
 		sizes = append(sizes, n)

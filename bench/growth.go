@@ -8,15 +8,15 @@ import (
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
-// A setting is what a stack of this project is measured with.
+// A setting is a configuration in which a stack of this project is measured.
 type setting struct {
 	name   string
 	o      stack.Options
 	items  int
-	buyers int64 // who have ordered before
+	buyers int64 // who have ordered before the measurement
 }
 
-// settings are what grows, one thing at a time. The first is what the others are held against.
+// settings returns the configurations, each with one dimension larger. The first is the baseline.
 func (r *run) settings() []setting {
 	all := []setting{{name: "1 API, 1 worker, 1 rule, 1 item"}}
 	for _, n := range r.size.apis {
@@ -37,7 +37,7 @@ func (r *run) settings() []setting {
 	return all
 }
 
-// manyRules is OneRule behind others, for other routes.
+// manyRules returns OneRule after n others, which are for other routes.
 func manyRules(n int) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nrules:\n")
@@ -48,7 +48,7 @@ func manyRules(n int) string {
 	return b.String()
 }
 
-// growth measures peaks of this project as one thing after the other grows.
+// growth measures peaks of this project as one dimension after the other grows.
 func (r *run) growth(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err

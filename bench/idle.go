@@ -9,10 +9,10 @@ import (
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
-// settled is how long a stack is left alone after its last order before it counts as idle.
+// settled is the time after the last order before a stack counts as idle.
 const settled = 2 * time.Second
 
-// atRest measures stacks that have a sale and no buyers.
+// atRest measures stacks with a sale and without buyers.
 func (r *run) atRest(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err

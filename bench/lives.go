@@ -11,22 +11,22 @@ import (
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
-// A lifeCost is what a call of an order's life costs in one turn.
+// A lifeCost is the cost of one kind of call in an order's life, measured in one turn.
 type lifeCost struct {
 	Call  string             `json:"call"`
 	CPU   map[string]float64 `json:"cpu_us"` // by process
 	Sum   float64            `json:"cpu_us_sum"`
-	InOne float64            `json:"in_one_life"` // how many of these calls one life has
+	InOne float64            `json:"in_one_life"` // number of these calls in one life
 }
 
-// lifeHold is how long an order may be unpaid: longer than a turn, so that none expires.
+// lifeHold is the payment period of an order: longer than a turn, so that none expires.
 const lifeHold = time.Hour
 
-// feedPage is how many events a call of the feed asks for.
+// feedPage is how many events one call of the feed requests.
 const feedPage = 1000
 
-// lives measures what becomes of an order: its buyer waits for the commit by a long poll and asks for it once more, it is paid or cancelled, and
-// a back office reads all of it in the feed.
+// lives measures the whole life of an order: its buyer waits for the commit by a long poll and then reads the order once more, it is paid
+// or cancelled, and a back office reads all events in the feed.
 func (r *run) lives(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (r *run) lives(ctx context.Context) error {
 	return nil
 }
 
-// wholeLife adds up what one order costs with all its calls.
+// wholeLife sums the cost of one order over all its calls.
 func wholeLife(calls []lifeCost) lifeCost {
 	all := lifeCost{CPU: map[string]float64{}}
 	for _, c := range calls {
@@ -92,10 +92,10 @@ func wholeLife(calls []lifeCost) lifeCost {
 	return all
 }
 
-// A life is an order on its way.
+// A life is an order in progress.
 type life struct{ id, user string }
 
-// lifeTurn is one turn of one stack: each kind of call for all orders, one kind after the other.
+// lifeTurn is one turn of one stack: one kind of call for all orders, then the next kind.
 func (r *run) lifeTurn(ctx context.Context, st *stack.Stack) (costs []lifeCost, err error) {
 	s, err := r.open(ctx, st, stack.Options{}, 1, lifeHold)
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *run) lifeTurn(ctx context.Context, st *stack.Stack) (costs []lifeCost, 
 	return costs, nil
 }
 
-// place has n buyers order, each of whom then waits for the commit.
+// place has n buyers place an order each and wait for the commit.
 func (s *shop) place(ctx context.Context, n int64) (placed []life, err error) {
 	placed = make([]life, n)
 	ids := make(chan life, n)
@@ -177,7 +177,7 @@ func (s *shop) place(ctx context.Context, n int64) (placed []life, err error) {
 	return placed, err
 }
 
-// each makes a call for every order, and expects 200.
+// each makes a call for every order, and expects status 200.
 func (s *shop) each(ctx context.Context, addrs []string, orders []life, request func(life) []byte) error {
 	c := &crowd.Crowd{Addrs: addrs, Connections: connections, Request: func(i int64) []byte { return request(orders[i]) }}
 	return allOf(c.Exactly(ctx, int64(len(orders))), 200, int64(len(orders)))
@@ -190,7 +190,7 @@ func allOf(res *crowd.Result, status int, n int64) error {
 	return errors.Join(fmt.Errorf("%d answers should be %d, and there are %v", n, status, res.Statuses), res.Err)
 }
 
-// returned waits until no unit is on its way back.
+// returned waits until no unit is being returned.
 func (s *shop) returned(ctx context.Context) error {
 	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		var count int
@@ -203,13 +203,13 @@ func (s *shop) returned(ctx context.Context) error {
 	}
 }
 
-// lastEvent is the number of the newest event.
+// lastEvent returns the number of the newest event.
 func (s *shop) lastEvent(ctx context.Context) (seq int64, err error) {
 	err = s.servers.Database.QueryRow(ctx, `SELECT coalesce(max(seq), 0) FROM order_events`).Scan(&seq)
 	return seq, err
 }
 
-// feed reads n events behind one, a page after the other.
+// feed reads n events after one, page by page.
 func (s *shop) feed(ctx context.Context, after, n int64) error {
 	cursor := fmt.Sprint(after)
 	for got := int64(0); got < n; {

@@ -14,26 +14,26 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// ask asks a limiter once about one subject.
+// ask makes one request to a limiter for a subject.
 type ask func(ctx context.Context, subject string) (admitted bool, err error)
 
-// A contender is a limiter as it takes part.
+// A contender is a limiter in the comparison.
 type contender struct {
 	name string
-	// open makes a new limiter that lets limit units per window pass. closed ends it.
+	// open returns a new limiter that admits limit units per window. closed releases it.
 	open func(r *run, limit int, window time.Duration) (ask ask, closed func(), err error)
 }
 
-// A result is what one turn came to.
+// A result is the outcome of one turn.
 type result struct {
 	asked, admitted, failed int64
 	perSecond               float64
 	p50, p99                time.Duration
-	err                     error // one of failed
+	err                     error // one of the errors of failed
 }
 
-// load has callers ask about subjects at random for a while. Of every caller's calls one in sample is timed: where a call takes
-// nanoseconds, looking at the clock would be most of it.
+// load has callers make requests for random subjects for a while. It measures the time of one in sample calls of each caller: for calls
+// that take nanoseconds, reading the clock would dominate.
 func load(ctx context.Context, ask ask, subjects []string, callers int, length time.Duration, sample uint) result {
 	var (
 		res  result
@@ -87,7 +87,7 @@ func load(ctx context.Context, ask ask, subjects []string, callers int, length t
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(time.Minute), 2) }
 
-// once asks n times about every subject, as fast as it goes.
+// once makes n requests for every subject, as fast as possible.
 func once(ctx context.Context, ask ask, subjects []string, callers, n int) error {
 	var (
 		wg    sync.WaitGroup
@@ -114,17 +114,17 @@ func once(ctx context.Context, ask ask, subjects []string, callers, n int) error
 	return ctx.Err()
 }
 
-// A trial is how the contenders of one table are asked.
+// A trial is a comparison of contenders under the same load.
 type trial struct {
-	contenders []contender // the first is what the others are held against
+	contenders []contender // the first is the baseline
 	limit      int
 	window     time.Duration
 	subjects   int
-	before     int  // units that every subject has taken when time begins
+	before     int  // units taken by every subject before the measurement
 	sample     uint // see load
 }
 
-// compare gives every contender its turn in every round, and returns the results by contender, then round.
+// compare runs every contender once per round, and returns the results by contender and round.
 func (r *run) compare(ctx context.Context, t trial) ([][]result, error) {
 	results := make([][]result, len(t.contenders))
 	for round := range r.rounds {

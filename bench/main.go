@@ -1,6 +1,6 @@
-// Command bench measures this project and prints Markdown: whole programs beside a hand-assembled stack and beside servers that do nothing, and its
-// limiters and semaphores beside others for Go, on servers that it starts for itself. The contenders take turns, so that a machine whose
-// speed varies treats them alike: what counts is the ratio within a round.
+// Command bench measures this project and prints Markdown: whole programs beside a hand-assembled stack and beside servers that do
+// nothing, and its limiters and semaphores beside others for Go, on servers that it starts itself. The contenders take turns, so that a
+// machine whose speed varies affects them equally; the relevant number is the ratio within a round.
 //
 //	cd bench && go run . [-only orders,refusals] [-size usual] [-json report.json]
 package main
@@ -25,29 +25,29 @@ import (
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
-// A run is one run of this program.
+// A run is one execution of this program.
 type run struct {
 	out        io.Writer
-	json       string // file of the report; empty: none
+	json       string // file for the report; empty: none
 	report     report
 	root       string     // of this project
-	t          testing.TB // what has started servers, which end with it
+	t          testing.TB // owner of the started servers, which end with it
 	size       size
 	fsync      bool   // of Postgres
-	tuned      bool   // a handmade stack with one statement takes part
+	tuned      bool   // includes a handmade stack that writes orders with one statement
 	other      string // another checkout to measure beside this one; empty: none
 	stacks     []*stack.Stack
-	servers    *stack.Servers // of stacks
+	servers    *stack.Servers // for stacks
 	scripts    *stack.Scripts
 	redis      *redisServer
 	rounds     int
 	length     time.Duration // of one measurement
 	callers    int
 	subjects   int
-	window     time.Duration  // of exactness
-	chosen     *regexp.Regexp // contenders' names
+	window     time.Duration  // for exactness
+	chosen     *regexp.Regexp // names of the contenders
 	sections   []section
-	cpuProfile string // prefix of files; empty for none
+	cpuProfile string // prefix of the files; empty: none
 }
 
 // A section is one or more tables.

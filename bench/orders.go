@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	connections = 64  // of a crowd that asks as fast as it is answered
-	most        = 512 // connections of a crowd that comes by the clock
+	connections = 64  // of a closed-loop crowd
+	most        = 512 // connections of an open-loop crowd
 	warmUp      = 500 // orders
 	manyUnits   = 10_000_000
 )
 
-// An orderTurn is one turn of one stack: a peak, until all of it is committed; then half of that pace, by the clock; then a look at Redis.
+// An orderTurn is one turn of one stack: a peak until all orders are committed, then half of that rate at fixed moments, then the
+// statistics of Redis.
 type orderTurn struct {
 	Stack string `json:"stack"`
 
@@ -48,18 +49,18 @@ type orderTurn struct {
 	ScriptsOrders int64         `json:"redis_scripts_orders"`
 }
 
-// A shop is a stack that runs and has a sale.
+// A shop is a running stack with a sale.
 type shop struct {
 	*stack.Running
 	servers *stack.Servers
 	sale    string
 	items   int
-	placed  int64 // buyers who have come
-	asked   int64 // orders that were asked for
-	orders  int64 // those that are committed
+	placed  int64 // number of buyers so far
+	asked   int64 // orders requested
+	orders  int64 // orders committed
 }
 
-// open starts a stack with a sale, and has it warm.
+// open starts a stack with a sale, and warms it up.
 func (r *run) open(ctx context.Context, st *stack.Stack, o stack.Options, items int, hold time.Duration) (*shop, error) {
 	running, err := st.Start(ctx, r.servers, o)
 	if err != nil {
@@ -79,7 +80,7 @@ func (r *run) open(ctx context.Context, st *stack.Stack, o stack.Options, items 
 	return s, nil
 }
 
-// crowd is one of buyers who have not come before, of each of whom one order is wanted.
+// crowd returns a crowd of new buyers, each of whom places one order.
 func (s *shop) crowd(connections int) *crowd.Crowd {
 	s.placed += 1 << 32
 	first := s.placed
@@ -90,8 +91,9 @@ func (s *shop) crowd(connections int) *crowd.Crowd {
 
 const commitWithin = 2 * time.Minute
 
-// committed waits until what a crowd was promised is in the database, and returns how many orders there are by now. What was not answered 202 may
-// have been accepted all the same: 503 is not a refusal. It asks the more seldom the longer it is going to take: to count costs CPU.
+// committed waits until the orders accepted by a crowd are in the database, and returns the number of orders there. Requests not answered
+// 202 may have been accepted too, because 503 is not a refusal. The longer the expected wait, the less often it counts, because counting
+// costs CPU.
 func (s *shop) committed(ctx context.Context, res *crowd.Result) (count int64, err error) {
 	least, unknown := s.orders+res.Statuses[202], others(res)
 	s.asked += res.Statuses[202] + unknown
@@ -123,23 +125,23 @@ func (s *shop) committed(ctx context.Context, res *crowd.Result) (count int64, e
 	return count, nil
 }
 
-// lastCommit is when the newest order was committed.
+// lastCommit returns when the newest order was committed.
 func (s *shop) lastCommit(ctx context.Context) (at time.Time, err error) {
 	err = s.servers.Database.QueryRow(ctx, `SELECT max(pg_xact_commit_timestamp(xmin)) FROM orders`).Scan(&at)
 	return at, err
 }
 
-// tasks is how many tasks asynq's workers have done.
+// tasks returns how many tasks asynq's workers have processed.
 func (s *shop) tasks(ctx context.Context) (sum int64, err error) {
 	queues, err := s.servers.Redis.SMembers(ctx, "asynq:queues").Result()
 	for _, q := range queues {
-		n, _ := s.servers.Redis.Get(ctx, "asynq:{"+q+"}:processed").Int64() // none yet
+		n, _ := s.servers.Redis.Get(ctx, "asynq:{"+q+"}:processed").Int64() // missing: none yet
 		sum += n
 	}
 	return sum, err
 }
 
-// A meter takes the CPU time of each kind of process.
+// A meter holds the CPU time of each kind of process.
 type meter map[string]time.Duration
 
 func (s *shop) meter() meter {
@@ -154,7 +156,7 @@ func (s *shop) meter() meter {
 	return m
 }
 
-// since returns microseconds for each of n by process, and their sum. The generator's are apart.
+// since returns the microseconds for each of n by process, and their sum, which excludes the load generator's.
 func (m meter) since(before meter, n int64) (by map[string]float64, sum, generator float64) {
 	by = map[string]float64{}
 	for name, took := range m {
@@ -196,14 +198,14 @@ func (r *run) orderTurn(ctx context.Context, st *stack.Stack) (t orderTurn, err 
 	return t, errors.Join(err, unfinished)
 }
 
-// all waits until a crowd's orders are committed, and returns how many they are.
+// all waits until a crowd's orders are committed, and returns their number.
 func (s *shop) all(ctx context.Context, res *crowd.Result) (n int64, err error) {
 	before := s.orders
 	s.orders, err = s.committed(ctx, res)
 	return s.orders - before, err
 }
 
-// peak has a crowd order as fast as it is answered, and waits until all is committed.
+// peak places orders in a closed loop, and waits until all are committed.
 func (s *shop) peak(ctx context.Context, length time.Duration, t *orderTurn) error {
 	tasks, err := s.tasks(ctx)
 	if err != nil {
@@ -253,7 +255,7 @@ func others(res *crowd.Result) (n int64) {
 	return n
 }
 
-// half has a crowd order at half of the pace of the peak.
+// half places orders at half of the peak's rate.
 func (s *shop) half(ctx context.Context, length time.Duration, t *orderTurn) error {
 	var (
 		mu       sync.Mutex
@@ -275,7 +277,7 @@ func (s *shop) half(ctx context.Context, length time.Duration, t *orderTurn) err
 	if _, err := s.all(ctx, res); err != nil {
 		return err
 	}
-	// Orders whose answer was lost may be counted in the place of some that were accepted, so wait for these.
+	// Orders whose answer was lost may have been counted instead of accepted ones, so wait for the accepted ones.
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		delays, err := s.delays(ctx, accepted)
 		if err != nil {
@@ -291,7 +293,7 @@ func (s *shop) half(ctx context.Context, length time.Duration, t *orderTurn) err
 	}
 }
 
-// delays are the times from an order's 202 to its commit.
+// delays returns the times from an order's 202 to its commit.
 func (s *shop) delays(ctx context.Context, accepted map[string]time.Time) (delays []time.Duration, err error) {
 	rows, err := s.servers.Database.Query(ctx, `SELECT order_id::text, pg_xact_commit_timestamp(xmin) FROM orders`)
 	if err != nil {
@@ -311,14 +313,14 @@ func (s *shop) delays(ctx context.Context, accepted map[string]time.Time) (delay
 	return delays, rows.Err()
 }
 
-// orderID finds the id in the answer, which both stacks name alike.
+// orderID returns the id in the answer, which has the same name in both stacks.
 func orderID(body []byte) string {
 	_, rest, _ := bytes.Cut(body, []byte(`"order_id":"`))
 	id, _, _ := bytes.Cut(rest, []byte(`"`))
 	return string(id)
 }
 
-// orders sets whole stacks beside each other.
+// orders compares whole stacks.
 func (r *run) orders(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
@@ -392,7 +394,7 @@ func (r *run) orderTables(turns [][]orderTurn) {
 	}
 }
 
-// redisTable adds up the rounds.
+// redisTable prints the sums of all rounds.
 func (r *run) redisTable(title string, turns []orderTurn, of func(orderTurn) ([]stack.Share, int64)) {
 	var names []string
 	sum, orders := map[string]*stack.Share{}, int64(0)

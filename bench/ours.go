@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	withCache = 0 // of refusals, as large as it is by default
+	withCache = 0 // deny cache of the default size
 	noCache   = -1
 )
 
-// patience is how long a decision may take here: a busy machine shall slow the contenders down, not decide without Redis.
+// patience is the timeout of a decision here: a busy machine should slow contenders down, not make them decide without Redis.
 const patience = 10 * time.Second
 
-// gateOnRedis is a gate with one rule, on a client for decisions.
+// gateOnRedis is a gate with one rule, with the client settings for decisions.
 func gateOnRedis(name string, algorithm admission.Algorithm, cache int) contender {
 	return contender{name, func(r *run, limit int, window time.Duration) (ask, func(), error) {
 		opts, err := admission.RedisOptions(r.redis.url())
@@ -63,7 +63,7 @@ func gate(store admission.Store, algorithm admission.Algorithm, limit int, windo
 
 var errDegraded = fmt.Errorf("decided without the store")
 
-// ruleOf is what a rule says for an algorithm.
+// ruleOf returns the rule's settings for an algorithm.
 func ruleOf(a admission.Algorithm, limit int) string {
 	switch a {
 	case admission.SlidingLog:
@@ -95,7 +95,7 @@ func storeAlone(name string, algorithm admission.Algorithm) contender {
 	}}
 }
 
-// memoryStore returns a store that is kept clean, and what ends that.
+// memoryStore returns a store with its cleaner running, and a function that stops it.
 func memoryStore(r *run) (*admission.MemoryStore, func()) {
 	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: max(1<<18, 4*r.subjects)})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -9,15 +9,15 @@ import (
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
-// An overloadTurn is a crowd that is larger than what a stack can admit.
+// An overloadTurn is a turn with more buyers than a stack can admit.
 type overloadTurn struct {
 	Stack     string        `json:"stack"`
 	APIs      int           `json:"apis"`
-	Best      float64       `json:"best_per_second"` // admitted, when nobody came who was not answered
-	Times     float64       `json:"times"`           // of Best that came
+	Best      float64       `json:"best_per_second"` // orders admitted without overload
+	Times     float64       `json:"times"`           // arrival rate as a multiple of Best
 	Impatient bool          `json:"impatient"`
-	Pace      float64       `json:"admitted_per_second"` // while buyers came
-	Share     float64       `json:"admitted_share"`      // of all buyers, in the end
+	Pace      float64       `json:"admitted_per_second"` // while buyers arrived
+	Share     float64       `json:"admitted_share"`      // of all buyers, at the end
 	Lost      float64       `json:"lost_answers_a_buyer"`
 	P50       time.Duration `json:"p50_ns"`
 	P99       time.Duration `json:"p99_ns"`
@@ -25,7 +25,7 @@ type overloadTurn struct {
 	Orders    int64         `json:"orders"`
 }
 
-// overload has two and three times as many buyers come as can be admitted.
+// overload sends two and three times as many buyers as can be admitted.
 func (r *run) overload(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (r *run) overload(ctx context.Context) error {
 	var turns []overloadTurn
 	for _, st := range r.stacks {
 		if !st.Own() {
-			continue // it has no bound
+			continue // it has no limit on load
 		}
 		for _, apis := range []int{1, 2} {
 			of, err := r.overloadOf(ctx, st, apis)

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// onRedis is a peer on a client with go-redis' defaults, which is how their documentation shows them.
+// onRedis is a peer with go-redis' default client settings, as in the peers' documentation.
 func onRedis(name string, open func(rdb redis.UniversalClient, limit int, window time.Duration) (ask, error)) contender {
 	return contender{name, func(r *run, limit int, window time.Duration) (ask, func(), error) {
 		rdb := r.redis.client()
@@ -37,7 +37,7 @@ func openRedisRate(rdb redis.UniversalClient, limit int, window time.Duration) (
 	}, nil
 }
 
-// redisRatePipelined is what redis_rate gains by our client.
+// redisRatePipelined is redis_rate on our client, to show what the client contributes.
 var redisRatePipelined = contender{"redis_rate v10, our client", func(r *run, limit int, window time.Duration) (ask, func(), error) {
 	opts, err := admission.RedisOptions(r.redis.url())
 	if err != nil {
@@ -58,7 +58,7 @@ var throttledRedis = onRedis("throttled v2", func(rdb redis.UniversalClient, lim
 	if err != nil {
 		return nil, err
 	}
-	// A burst of limit in all: the first unit is not part of MaxBurst.
+	// A total burst of limit: the first unit is not part of MaxBurst.
 	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(limit, window), MaxBurst: limit - 1}
 	l, err := throttled.NewGCRARateLimiterCtx(store, quota)
 	if err != nil {
@@ -102,7 +102,7 @@ func takeFrom(store golimiter.Store) ask {
 	}
 }
 
-// rateMap is what many programs write themselves. It forgets nobody.
+// rateMap is a common self-written limiter. It never removes subjects.
 var rateMap = contender{"map of x/time/rate", func(_ *run, limit int, window time.Duration) (ask, func(), error) {
 	var mu sync.Mutex
 	limiters := map[string]*rate.Limiter{}

@@ -9,17 +9,17 @@ import (
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
-// A size is how long the suites take that start programs.
+// A size is the durations of the suites that start programs.
 type size struct {
 	rounds       int
 	peak, half   time.Duration // of orders
 	lives        int64
-	turn         time.Duration // of refusals
+	turn         time.Duration // for refusals
 	idle         time.Duration
-	overload     time.Duration // in which buyers come
+	overload     time.Duration // period in which buyers arrive
 	growthRounds int
 	growth       time.Duration
-	buyers       []int64 // who have ordered before
+	buyers       []int64 // who have ordered before the measurement
 	apis         []int
 	workers      []int
 	rules        []int
@@ -42,7 +42,7 @@ var sizes = map[string]size{
 	},
 }
 
-// stackUp compiles the programs and starts the servers that they run on, once.
+// stackUp compiles the programs and starts their servers, once.
 func (r *run) stackUp() (err error) {
 	if r.servers != nil {
 		return nil

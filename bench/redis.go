@@ -11,13 +11,13 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// A redisServer is a Redis of this process' own, without persistence.
+// A redisServer is a Redis for this process, without persistence.
 type redisServer struct {
 	addr  string
 	admin *redis.Client
 }
 
-// startRedis starts one that ends with t.
+// startRedis starts a server that ends with t.
 func startRedis(t testing.TB) *redisServer {
 	addr := testenv.StartRedis(t, "--appendonly", "no").Addr()
 	s := &redisServer{addr: addr, admin: redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: time.Minute})}
@@ -27,17 +27,17 @@ func startRedis(t testing.TB) *redisServer {
 
 func (s *redisServer) url() string { return "redis://" + s.addr }
 
-// client returns a client with go-redis' defaults.
+// client returns a client with go-redis' default settings.
 func (s *redisServer) client() *redis.Client { return redis.NewClient(&redis.Options{Addr: s.addr}) }
 
 func (s *redisServer) version(ctx context.Context) string {
 	return s.admin.InfoMap(ctx, "server").Item("Server", "redis_version")
 }
 
-// empty makes the server forget everything.
+// empty deletes all keys.
 func (s *redisServer) empty(ctx context.Context) error { return s.admin.FlushAll(ctx).Err() }
 
-// memory returns how many bytes the server takes, without what its connections do.
+// memory returns the server's memory use in bytes, without that of its connections.
 func (s *redisServer) memory(ctx context.Context) (int64, error) {
 	info := s.admin.InfoMap(ctx, "memory")
 	used, err := strconv.ParseInt(info.Item("Memory", "used_memory"), 10, 64)
@@ -51,7 +51,7 @@ func (s *redisServer) memory(ctx context.Context) (int64, error) {
 	return used - clients, nil
 }
 
-// usage adds up what MEMORY USAGE says of all keys.
+// usage returns the number of keys and the sum of their MEMORY USAGE.
 func (s *redisServer) usage(ctx context.Context) (keys int, bytes int64, err error) {
 	for cursor := uint64(0); ; {
 		var page []string

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/bench/stack"
 )
 
-// A refusal is one turn: a crowd that is answered the same all the time.
+// A refusal is one turn with a load that always gets the same answer.
 type refusal struct {
 	Answer    string        `json:"answer"`
 	PerSecond float64       `json:"per_second"`
@@ -19,15 +19,15 @@ type refusal struct {
 	Others    int64         `json:"other_answers"`
 }
 
-// oneOrder lets every user order once an hour.
+// oneOrder allows every user one order an hour.
 const oneOrder = `version: 1
 rules: [{name: once, match: {route: "/v1/sales/*/orders", method: POST}, subject: [user], limit: 1, window: 1h, on_store_error: closed}]
 `
 
-// refusedUsers is how many users there are of each kind. They go on asking.
+// refusedUsers is the number of users of each kind, who keep sending requests.
 const refusedUsers = 200
 
-// refusals sets what this project refuses from memory beside servers that do nothing.
+// refusals compares this project's refusals from memory with servers that do nothing.
 func (r *run) refusals(ctx context.Context) error {
 	if err := r.stackUp(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (r *run) refusals(ctx context.Context) error {
 	}
 	for _, st := range r.stacks {
 		if st.Own() {
-			// The others share Redis and the database with it; it is the first in any case.
+			// The others share Redis and the database with it, so it is always started first.
 			running, err := st.Start(ctx, r.servers, stack.Options{Rules: oneOrder, Workers: stack.None})
 			if err != nil {
 				return err
@@ -92,7 +92,7 @@ func (r *run) refusals(ctx context.Context) error {
 	return nil
 }
 
-// A contestant is a server and a request that it always answers alike.
+// A contestant is a server with a request that it always answers in the same way.
 type contestant struct {
 	name    string
 	process *stack.Process
@@ -100,7 +100,7 @@ type contestant struct {
 	request func(i int64) []byte
 }
 
-// prepareRefusals has users who are over their limit, an item that is sold out, and users who are banned.
+// prepareRefusals creates users above their limit, a sold-out item, and banned users.
 func prepareRefusals(ctx context.Context, running *stack.Running) ([]contestant, error) {
 	if err := running.Offer(ctx, "bench", 2, manyUnits/2, 0); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func prepareRefusals(ctx context.Context, running *stack.Running) ([]contestant,
 	once := func(what string, n int64, request func(int64) []byte) error {
 		c := &crowd.Crowd{Addrs: running.Addrs(), Connections: 1, Request: request}
 		res := c.Exactly(ctx, n)
-		for range 10 { // 503 on a busy machine: a repeat of an order that stands is answered 202 as well
+		for range 10 { // a busy machine may answer 503; repeating an accepted order is answered 202 too
 			if res.Statuses[202] == n {
 				return nil
 			}
@@ -127,7 +127,7 @@ func prepareRefusals(ctx context.Context, running *stack.Running) ([]contestant,
 			return running.Order("bench", stack.Item(item), fmt.Sprintf("denied-%d", i%refusedUsers))
 		}
 	}
-	// Each has used his limit up with an order of another item: he gets no repeat of it.
+	// Each user has reached the limit with an order of another item, so that the refused request is not a repetition.
 	if err := once("the orders before the denials", refusedUsers, denied(0)); err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func prepareRefusals(ctx context.Context, running *stack.Running) ([]contestant,
 	}
 	api := running.APIs[0]
 	refused := []contestant{{"denied (429)", api, 429, denied(1)}, {"sold out (409)", api, 409, late}, {"banned (403)", api, 403, banned}}
-	for _, c := range refused { // from now on the process knows
+	for _, c := range refused { // from now on the process has the denial in memory
 		all := &crowd.Crowd{Addrs: running.Addrs(), Connections: 1, Request: c.request}
 		for start := time.Now(); ; {
 			res := all.Exactly(ctx, 2*refusedUsers)

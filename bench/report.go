@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A report is what a run has measured, for programs. The figures of suites stand as each turn gave them, the tables as they were printed.
+// A report is the machine-readable result of a run. Suites have the figures of each turn, tables are as printed.
 type report struct {
 	Date     time.Time         `json:"date"`
 	Commit   string            `json:"commit"`
@@ -37,16 +37,16 @@ type machine struct {
 	Kernel string `json:"kernel"`
 }
 
-// print shows a table and keeps it.
+// print prints a table and adds it to the report.
 func (r *run) print(t *table, title string) {
 	t.print(r.out, title)
 	r.report.Tables = append(r.report.Tables, printed{title, t.rows[0], t.rows[1:]})
 }
 
-// keep has the figures of a suite in the report.
+// keep adds the figures of a suite to the report.
 func (r *run) keep(suite string, figures any) { r.report.Suites[suite] = figures }
 
-// write writes the report, if a file was named.
+// write writes the report, if a file was given.
 func (r *run) write() error {
 	if r.json == "" {
 		return nil
@@ -58,13 +58,13 @@ func (r *run) write() error {
 	return os.WriteFile(r.json, append(text, '\n'), 0o644)
 }
 
-// peers are the modules whose versions are told.
+// peers are the modules whose versions are reported.
 var peers = []string{
 	"redis/go-redis/v9", "hibiken/asynq", "labstack/echo/v4", "jackc/pgx/v5", "ulule/limiter/v3",
 	"go-redis/redis_rate/v10", "throttled/throttled/v2", "sethvargo/go-limiter", "x/time",
 }
 
-// preface says what was measured, and with what.
+// preface prints what was measured, and on which machine and versions.
 func (r *run) preface(ctx context.Context) {
 	r.report = report{Date: time.Now().UTC().Truncate(time.Second), Commit: commit(ctx, r.root), Machine: thisMachine(), Suites: map[string]any{}}
 	v := map[string]string{"Go": strings.TrimPrefix(runtime.Version(), "go"), "Redis": r.redis.version(ctx)}
@@ -90,7 +90,7 @@ func (r *run) preface(ctx context.Context) {
 	fmt.Fprintf(r.out, "Versions: %s.\n", strings.Join(versions, ", "))
 }
 
-// commit names the commit that is checked out in root, with + when files differ from it.
+// commit returns the commit checked out in root, with + if files differ from it.
 func commit(ctx context.Context, root string) string {
 	git := func(args ...string) string {
 		out, _ := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()

@@ -22,7 +22,7 @@ const (
 	bookLease   = 10 * time.Second
 )
 
-// semaphores compares callers who take turns at something of which only so many may be done at once.
+// semaphores compares semaphores under contention.
 func (r *run) semaphores(ctx context.Context) error {
 	few := *r
 	few.callers = semCallers
@@ -46,13 +46,14 @@ func (r *run) semaphores(ctx context.Context) error {
 	return r.idle(ctx)
 }
 
-// An opened semaphore.
+// An opened is a semaphore in the comparison.
 type opened struct {
 	acquire func(ctx context.Context) (release func(), err error)
 	close   func()
 }
 
-// permitsOf makes a contender of a semaphore: asked once is acquired, held and released once. It notes the most that were held at once.
+// permitsOf makes a contender of a semaphore: each request acquires, holds and releases a permit. It records the maximum held at once in
+// most.
 func permitsOf(name string, open func(r *run, limit int) (opened, error), held time.Duration, most *atomic.Int64) contender {
 	return contender{name, func(r *run, limit int, _ time.Duration) (ask, func(), error) {
 		o, err := open(r, limit)
@@ -99,8 +100,8 @@ func openSemaphore(r *run, limit int) (opened, error) {
 	}, nil
 }
 
-// openPolled is the counting semaphore as books have it: holders in a sorted set by their clock's time, and who is too far down takes himself
-// out and tries again.
+// openPolled is the textbook counting semaphore: holders in a sorted set by their clock's time. A caller whose rank is too high removes
+// itself and retries.
 func openPolled(r *run, limit int) (opened, error) {
 	rdb := r.redis.client()
 	const key = "bench:holders"
@@ -121,7 +122,7 @@ func openPolled(r *run, limit int) (opened, error) {
 	return polled(rdb, try, func(ctx context.Context, id string) { rdb.ZRem(ctx, key, id) }), nil
 }
 
-// openFair is the same with a counter instead of the clock, so that a fast clock gains nothing.
+// openFair is the same with a counter instead of the clock, so that a fast clock gives no advantage.
 func openFair(r *run, limit int) (opened, error) {
 	rdb := r.redis.client()
 	const times, owners, counter = "bench:{b}:times", "bench:{b}:owners", "bench:{b}:counter"
@@ -162,7 +163,7 @@ if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
 redis.call('ZADD', KEYS[1], ARGV[3], ARGV[4])
 return 1`)
 
-// openScript decides in one script, which holds the limit.
+// openScript decides in one script, which enforces the limit.
 func openScript(r *run, limit int) (opened, error) {
 	rdb := r.redis.client()
 	const key = "bench:holders"
@@ -192,7 +193,7 @@ func polled(rdb *redis.Client, try func(ctx context.Context, id string) (bool, e
 	}
 }
 
-// handOver measures how long after a release in one process, as far as Redis can tell, the next waiter in another one goes on.
+// handOver measures the time from a release in one process, as seen by Redis, until the next waiter in another process proceeds.
 func (r *run) handOver(ctx context.Context) error {
 	if err := r.redis.empty(ctx); err != nil {
 		return err
@@ -234,7 +235,7 @@ func (r *run) handOver(ctx context.Context) error {
 				p, err := next.Acquire(ctx)
 				there <- got{p, time.Now(), err}
 			}()
-			for { // until it waits
+			for { // until it is waiting
 				st, err := sems[0].Status(ctx)
 				if err != nil {
 					return err
@@ -263,7 +264,7 @@ func (r *run) handOver(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// idle measures what it costs that many wait.
+// idle measures the cost of many waiting callers.
 func (r *run) idle(ctx context.Context) error {
 	if err := r.redis.empty(ctx); err != nil {
 		return err
@@ -326,7 +327,7 @@ func (r *run) idle(ctx context.Context) error {
 	return held.Release()
 }
 
-// commands returns how many commands Redis has done, in scripts too.
+// commands returns how many commands Redis has executed, including those in scripts.
 func (r *run) commands(ctx context.Context) (n int64, err error) {
 	rdb := r.redis.client()
 	defer rdb.Close()

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// A table is printed as Markdown.
+// A table is a Markdown table.
 type table struct{ rows [][]string }
 
 func newTable(head ...string) *table { return &table{[][]string{head}} }
@@ -64,7 +64,7 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// quotient is what one is of the other, round by round: the median, and the lowest and the highest round. It is empty where there is nothing.
+// quotient formats the median ratio of one to other over the rounds, with the lowest and the highest. It is empty without rounds.
 func quotient(one, other []float64) string {
 	var all []float64
 	for i := range one {
@@ -78,16 +78,16 @@ func quotient(one, other []float64) string {
 	return fmt.Sprintf("%s (%s–%s)", times(median(all)), times(slices.Min(all)), times(slices.Max(all)))
 }
 
-// whole and one write numbers with so many decimals.
+// whole and one format numbers with zero and one decimals.
 func whole(f float64) string { return fmt.Sprintf("%.0f", f) }
 func one(f float64) string   { return fmt.Sprintf("%.1f", f) }
 
-// byCost sorts names, the dearest first.
+// byCost sorts names by cost, highest first.
 func byCost(names []string, cost func(string) float64) {
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(cost(b), cost(a)) })
 }
 
-// ratio is how many times faster first was than other, round by round: the median, and the lowest and the highest round.
+// ratio formats how many times faster first was than other: the median over the rounds, with the lowest and the highest.
 func ratio(first, other []result) string {
 	ratios := make([]float64, len(first))
 	for i := range first {
@@ -103,7 +103,7 @@ func times(f float64) string {
 	return fmt.Sprintf("%.2f", f)
 }
 
-// perSecond writes a rate with three figures' worth of meaning.
+// perSecond formats a rate with three significant digits.
 func perSecond(f float64) string {
 	if f >= 1e6 {
 		return fmt.Sprintf("%.2f M", f/1e6)
@@ -121,7 +121,7 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%d ns", d)
 }
 
-// speeds is the table of a comparison.
+// speeds prints the table of a comparison.
 func (r *run) speeds(title string, t trial, results [][]result) {
 	tab := newTable("", "decisions/s", "p50", "p99", "admitted", "first ÷ this (lowest–highest)")
 	var failures []string

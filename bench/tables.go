@@ -7,7 +7,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// choose returns the first contender and those of the others that were asked for.
+// choose returns the first contender and those of the others that were selected.
 func (r *run) choose(all ...contender) []contender {
 	out := all[:1:1]
 	for _, c := range all[1:] {
@@ -18,7 +18,7 @@ func (r *run) choose(all ...contender) []contender {
 	return out
 }
 
-// show compares and prints.
+// show compares contenders and prints the results.
 func (r *run) show(ctx context.Context, title string, t trial) error {
 	results, err := r.compare(ctx, t)
 	if err != nil {
@@ -28,8 +28,8 @@ func (r *run) show(ctx context.Context, title string, t trial) error {
 	return nil
 }
 
-// overRedis compares decisions of which each asks Redis: nobody uses up his units in a turn of some seconds, so that the
-// cache of refusals has nothing to answer. Subjects have had one unit, so that nobody is measured on an empty Redis.
+// overRedis compares decisions that each need a call to Redis: no subject uses up its units within a turn, so that the deny cache has no
+// effect. Subjects have taken one unit before, so that Redis is not empty.
 func (r *run) overRedis(ctx context.Context) error {
 	return r.show(ctx, "Decisions by Redis, 10 a minute for each user", trial{
 		contenders: r.choose(
@@ -46,7 +46,7 @@ func (r *run) overRedis(ctx context.Context) error {
 	})
 }
 
-// denials compares refusals of users who have no units left and go on asking.
+// denials compares refusals of users who have no units left and keep sending requests.
 func (r *run) denials(ctx context.Context) error {
 	for _, t := range []struct {
 		title string

@@ -1,4 +1,4 @@
-// Command bare answers every request with a few bytes and does nothing else: what HTTP alone costs, by net/http or by Echo.
+// Command bare answers every request with a few bytes and does nothing else. It measures the cost of HTTP alone, with net/http or Echo.
 //
 //	bare -kind echo -listen 127.0.0.1:8080
 package main

@@ -1,4 +1,5 @@
-// Package crowd sends HTTP requests from within the process, as cheaply as Go can, since it shares the machine with what it measures.
+// Package crowd sends HTTP requests from within the process, with as little CPU as Go allows, since it shares the machine with the
+// measured programs.
 package crowd
 
 import (
@@ -13,17 +14,17 @@ import (
 	"time"
 )
 
-// answerWithin is how long a request may take.
+// answerWithin is the timeout of a request.
 const answerWithin = 30 * time.Second
 
-// Answer is what a request came to.
+// Answer is the response to a request.
 type Answer struct {
-	Status     int           // 0: there was none
-	RetryAfter time.Duration // 0: none was named
+	Status     int           // 0: no response
+	RetryAfter time.Duration // 0: not in the response
 	Body       []byte        // valid until the connection's next request
 }
 
-// A conn sends one request after the other over one connection, which it opens when there is none. It is for one goroutine.
+// A conn sends requests one after the other over one connection, which it opens on demand. It must not be used concurrently.
 type conn struct {
 	addr string
 	c    net.Conn
@@ -38,7 +39,7 @@ func (c *conn) close() {
 	}
 }
 
-// do sends a request and reads its answer. After an error the next request has a new connection.
+// do sends a request and reads its response. After an error the next request opens a new connection.
 func (c *conn) do(ctx context.Context, request []byte) (a Answer, err error) {
 	if c.c == nil {
 		if c.c, err = (&net.Dialer{Timeout: answerWithin}).DialContext(ctx, "tcp", c.addr); err != nil {
@@ -60,7 +61,7 @@ func (c *conn) do(ctx context.Context, request []byte) (a Answer, err error) {
 
 var errNotHTTP = errors.New("the answer is not HTTP/1.1 with a Content-Length")
 
-// read understands what the programs here answer: HTTP/1.1, and a length where there is a body.
+// read parses responses of the measured programs: HTTP/1.1, with a Content-Length if there is a body.
 func (c *conn) read() (a Answer, err error) {
 	line, err := c.r.ReadSlice('\n')
 	if err != nil {
@@ -114,7 +115,7 @@ func (c *conn) read() (a Answer, err error) {
 	return a, nil
 }
 
-// Request builds a request. Headers are name, value, name, value …; a body makes it a JSON one.
+// Request builds a request. headers are alternating names and values; a body is sent as JSON.
 func Request(method, path, body string, headers ...string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\n", method, path)

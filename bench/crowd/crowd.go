@@ -11,20 +11,20 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A Crowd sends requests of which each is built from its number, in order of the numbers as far as connections allow.
+// A Crowd sends requests that are built from consecutive numbers, in that order as far as connections allow.
 type Crowd struct {
-	Addrs       []string // of the servers; connections are spread evenly
-	Connections int      // also the most requests under way at once
+	Addrs       []string // of the servers; connections are distributed evenly
+	Connections int      // also the maximum number of concurrent requests
 	Request     func(i int64) []byte
-	// Answered, if not nil, is called with each answer, at once from several goroutines. Status 0: there was none.
+	// Answered, if not nil, is called with each answer, concurrently from several goroutines. Status 0: there was none.
 	Answered func(i int64, a Answer, at time.Time)
 }
 
-// A Result is what a crowd was answered.
+// A Result is the outcome of a crowd.
 type Result struct {
 	Took     time.Duration
-	Statuses map[int]int64 // how many answers had each status; 0: no answer
-	Err      error         // one of those for which there was none
+	Statuses map[int]int64 // number of answers by status; 0: no answer
+	Err      error         // an error of one of the requests without an answer
 	accepted *hdrhistogram.Histogram
 	answered *hdrhistogram.Histogram
 }
@@ -32,17 +32,17 @@ type Result struct {
 // PerSecond is the rate of answers with a status.
 func (r *Result) PerSecond(status int) float64 { return float64(r.Statuses[status]) / r.Took.Seconds() }
 
-// Quantile of the times until a 202 or a 200: closed from the sending, open from the planned moment.
+// Quantile returns a quantile of the times until a 202 or a 200: in a closed loop from sending, in an open one from the planned moment.
 func (r *Result) Quantile(q float64) time.Duration {
 	return time.Duration(r.accepted.ValueAtQuantile(q))
 }
 
-// Answered is the quantile of the times until any answer.
+// Answered returns a quantile of the times until any answer.
 func (r *Result) Answered(q float64) time.Duration {
 	return time.Duration(r.answered.ValueAtQuantile(q))
 }
 
-// Closed has every connection send its next request as soon as it has its answer, for a while.
+// Closed sends requests for a while, each connection its next one when it has the answer to the last.
 func (c *Crowd) Closed(ctx context.Context, length time.Duration) *Result {
 	var next atomic.Int64
 	end := time.Now().Add(length)
@@ -61,11 +61,11 @@ func (c *Crowd) Exactly(ctx context.Context, n int64) *Result {
 	})
 }
 
-// Open sends requests at moments that do not depend on the answers: a Poisson process of so many a second. When all connections wait for
-// answers, requests are sent late, and their times still count from the planned moment (no coordinated omission).
+// Open sends requests at moments that do not depend on the answers: a Poisson process with perSecond as its rate. If all connections are
+// busy, requests are sent late, and their times still count from the planned moment (no coordinated omission).
 func (c *Crowd) Open(ctx context.Context, length time.Duration, perSecond float64) *Result {
 	var (
-		rng     = rand.New(rand.NewPCG(1, 2)) // the same crowd each time
+		rng     = rand.New(rand.NewPCG(1, 2)) // fixed seed: the same crowd each time
 		planned []time.Duration
 		at      time.Duration
 		next    atomic.Int64
@@ -87,7 +87,7 @@ func (c *Crowd) Open(ctx context.Context, length time.Duration, perSecond float6
 	})
 }
 
-// run sends what turn gives out until it gives out no more: a request's number and its moment.
+// run sends the requests that turn returns, a number and a moment each, until turn returns false.
 func (c *Crowd) run(ctx context.Context, turn func() (int64, time.Time, bool)) *Result {
 	var (
 		res = &Result{Statuses: map[int]int64{}, accepted: newHistogram(), answered: newHistogram()}
@@ -144,7 +144,7 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(int64(time.Microsecond), int64(5*time.Minute), 2)
 }
 
-// Quantile of durations, 0 for none. It sorts them.
+// Quantile returns a quantile of durations, 0 for none. It sorts them.
 func Quantile(of []time.Duration, q float64) time.Duration {
 	if len(of) == 0 {
 		return 0

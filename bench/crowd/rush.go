@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// A Rush is buyers who come at a given pace, whatever the answers, and each of whom tries again until he knows.
+// A Rush is a number of buyers who arrive at a given rate, whatever the answers, and retry until they have a definite answer.
 type Rush struct {
 	Addrs       []string
-	Connections int // the most requests under way at once
+	Connections int // maximum number of concurrent requests
 	Request     func(buyer int64) []byte
 	PerSecond   float64
-	Length      time.Duration // in which buyers come; after as much again those who do not know yet give up
-	Impatient   bool          // they try again every 100 ms, whatever Retry-After says
+	Length      time.Duration // period in which buyers arrive; after the same time again, those without an answer give up
+	Impatient   bool          // buyers retry every 100 ms and ignore Retry-After
 }
 
-// A RushResult is what buyers came to.
+// A RushResult is the outcome of a rush.
 type RushResult struct {
-	Buyers   int64         // who came
-	Admitted int64         // who were answered 202
-	During   int64         // of them, while buyers came
+	Buyers   int64         // buyers who arrived
+	Admitted int64         // buyers who were answered 202
+	During   int64         // of Admitted, those answered while buyers arrived
 	Lost     int64         // requests without an answer or with 503
-	Refused  int64         // buyers who got another answer
-	Longest  time.Duration // that Retry-After asked for
+	Refused  int64         // buyers with another definite answer
+	Longest  time.Duration // longest Retry-After
 	waits    []time.Duration
 }
 
-// Quantile of the times from a buyer's planned moment to his 202.
+// Quantile returns a quantile of the times from a buyer's planned moment to the 202.
 func (r *RushResult) Quantile(q float64) time.Duration { return Quantile(r.waits, q) }
 
-// Run has them come.
+// Run runs the rush.
 func (r *Rush) Run(ctx context.Context) *RushResult {
 	conns := make(chan *conn, r.Connections)
 	for i := range r.Connections {
@@ -45,7 +45,7 @@ func (r *Rush) Run(ctx context.Context) *RushResult {
 		res = &RushResult{}
 		mu  sync.Mutex
 		wg  sync.WaitGroup
-		rng = rand.New(rand.NewPCG(3, 4)) // the same crowd each time
+		rng = rand.New(rand.NewPCG(3, 4)) // fixed seed: the same crowd each time
 	)
 	for at := start; ; res.Buyers++ {
 		if at = at.Add(time.Duration(rng.ExpFloat64() / r.PerSecond * float64(time.Second))); at.After(end) {
@@ -81,7 +81,7 @@ func (r *Rush) Run(ctx context.Context) *RushResult {
 	return res
 }
 
-// buy tries until the answer is definite or ctx ends. The RetryAfter of what it returns is the longest that it was told.
+// buy retries until the answer is definite or ctx ends. RetryAfter of the result is the longest one received.
 func (r *Rush) buy(ctx context.Context, conns chan *conn, buyer int64) (lost int64, a Answer, known bool) {
 	request, longest := r.Request(buyer), time.Duration(0)
 	for {
@@ -91,7 +91,7 @@ func (r *Rush) buy(ctx context.Context, conns chan *conn, buyer int64) (lost int
 		case <-ctx.Done():
 			return lost, Answer{RetryAfter: longest}, false
 		}
-		a, _ = c.do(ctx, request) // status 0 says so
+		a, _ = c.do(ctx, request) // status 0 on error
 		a.Body = nil
 		conns <- c
 		if a.Status != 0 && a.Status != 503 {

@@ -31,7 +31,7 @@ const (
 	queue    = "orders"
 )
 
-// A task is an order on its way to the worker.
+// A task is an order for the worker.
 type task struct {
 	OrderID string `json:"order_id"`
 	Sale    string `json:"sale"`
@@ -75,7 +75,7 @@ func serve(ctx context.Context, listen string, rdb *redis.Client, pool *pgxpool.
 	return nil
 }
 
-// offer puts an item on sale.
+// offer starts the sale of an item.
 func (a *api) offer(c echo.Context) error {
 	var item struct {
 		Stock int `json:"stock"`
@@ -149,7 +149,7 @@ func (a *api) order(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, map[string]string{"order_id": t.OrderID, "status": "accepted"})
 }
 
-// giveBack returns the unit of an order that did not get into the queue.
+// giveBack returns the unit of an order that could not be queued.
 func (a *api) giveBack(ctx context.Context, left, buyers, buyer string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

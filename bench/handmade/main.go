@@ -1,6 +1,6 @@
-// Command handmade is what a team that needs a flash sale assembles in a week from the libraries that Tidegate uses as well: Echo, a limiter on
-// Redis, a script that counts stock down and remembers buyers, an Asynq task for each order, and a worker that writes an order and its
-// stock row. It is the yardstick of the suite orders, and promises less: what Redis or the queue loses is lost.
+// Command handmade is a flash sale that a team could assemble in a week from libraries that Tidegate uses too: Echo, a limiter on Redis,
+// a script that decrements stock and records buyers, an Asynq task for each order, and a worker that writes an order and its stock row.
+// It is the baseline of the suite orders, with weaker guarantees: orders lost by Redis or the queue are lost.
 //
 //	handmade -role api    -listen 127.0.0.1:8080 -redis redis://… -database postgres://…
 //	handmade -role worker -redis redis://… -database postgres://…
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("-redis: %w", err)
 	}
-	redisOptions.PoolSize = 64 // as many as ask at once in a rush
+	redisOptions.PoolSize = 64 // the number of concurrent calls in a rush
 	rdb := redis.NewClient(redisOptions)
 	defer rdb.Close()
 	pgOptions, err := pgxpool.ParseConfig(*database)

@@ -12,14 +12,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// concurrency is how many orders are written at once.
+// concurrency is how many orders are written concurrently.
 const concurrency = 16
 
 const (
 	insertOrder = `INSERT INTO orders (order_id, sale, item, buyer, status) VALUES ($1, $2, $3, $4, 'confirmed') ON CONFLICT (order_id) DO NOTHING`
 	takeUnit    = `UPDATE stock SET sold = sold + 1 WHERE sale = $1 AND item = $2`
 
-	// both is one round trip, in which the stock row is locked for no longer than the commit takes.
+	// both takes one round trip, and locks the stock row only for the duration of the commit.
 	both = `
 WITH placed AS (
     INSERT INTO orders (order_id, sale, item, buyer, status) VALUES ($1, $2, $3, $4, 'confirmed')
@@ -37,7 +37,7 @@ func work(ctx context.Context, rdb *redis.Client, pool *pgxpool.Pool, oneStateme
 	}
 	srv := asynq.NewServerFromRedisClient(rdb, asynq.Config{
 		Concurrency: concurrency, Queues: map[string]int{queue: 1}, LogLevel: asynq.WarnLevel,
-		TaskCheckInterval: 50 * time.Millisecond, // the default is a second, which a buyer would wait for
+		TaskCheckInterval: 50 * time.Millisecond, // the default is a second, which buyers would have to wait
 	})
 	err := srv.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		var o task
@@ -54,7 +54,7 @@ func work(ctx context.Context, rdb *redis.Client, pool *pgxpool.Pool, oneStateme
 	return nil
 }
 
-// inTransaction writes an order and takes its unit. A task that comes again changes nothing.
+// inTransaction writes an order and takes its unit. It is idempotent.
 func inTransaction(ctx context.Context, pool *pgxpool.Pool, o task) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, insertOrder, o.OrderID, o.Sale, o.Item, o.Buyer)

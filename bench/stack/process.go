@@ -1,4 +1,4 @@
-// Package stack starts what the bench measures as processes of their own: servers, this project's programs, and the handmade ones.
+// Package stack starts the measured programs as separate processes: servers, this project's programs, and the handmade ones.
 package stack
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// startWithin is how long a program may take to answer.
+// startWithin is the timeout for a program's first answer.
 const startWithin = 60 * time.Second
 
 // A Process is a running program.
 type Process struct {
 	Name string
-	Addr string // where it answers HTTP; empty: nowhere
+	Addr string // HTTP address; empty: none
 	cmd  *exec.Cmd
 	log  string
 	end  chan struct{}
@@ -47,12 +47,12 @@ func start(dir, name, path string, args, env []string) (*Process, error) {
 	}
 	go func() {
 		defer close(p.end)
-		_ = p.cmd.Wait() // Stop has no use for it, and await tells an early end
+		_ = p.cmd.Wait() // Stop does not need the error, and await detects an early end
 	}()
 	return p, nil
 }
 
-// await waits until a path answers 200.
+// await waits until a path is answered with 200.
 func (p *Process) await(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -71,7 +71,7 @@ func (p *Process) await(ctx context.Context, path string) error {
 	}
 }
 
-// Call makes one HTTP call on a connection of its own.
+// Call makes one HTTP call on a new connection.
 func Call(ctx context.Context, method, url, body string) (status int, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -90,7 +90,7 @@ func Call(ctx context.Context, method, url, body string) (status int, answer []b
 	return resp.StatusCode, answer, err
 }
 
-// insist is Call that asks again while the answer is 503: the machine is busy.
+// insist is Call with retries while the answer is 503, because the machine is busy.
 func insist(ctx context.Context, method, url, body string) error {
 	for start := time.Now(); ; {
 		status, answer, err := Call(ctx, method, url, body)
@@ -108,13 +108,13 @@ func insist(ctx context.Context, method, url, body string) error {
 	}
 }
 
-// failed says what a program has logged last.
+// failed adds the end of the program's log to err.
 func (p *Process) failed(err error) error {
 	text, _ := os.ReadFile(p.log)
 	return fmt.Errorf("%s: %w\n%s", p.Name, err, text[max(0, len(text)-2000):])
 }
 
-// Stop ends the program as an init system does.
+// Stop terminates the program with SIGTERM, as an init system does.
 func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -125,13 +125,13 @@ func (p *Process) Stop() {
 	}
 }
 
-// CPU is the time that the program has taken of the CPUs, in user and kernel mode.
+// CPU returns the CPU time of the program in user and kernel mode.
 func (p *Process) CPU() time.Duration { return ProcessCPU(p.cmd.Process.Pid) }
 
-// tick is the unit of /proc/PID/stat: Linux' USER_HZ is 100 on all machines that Go knows.
+// tick is the unit of /proc/PID/stat: USER_HZ is 100 on all Linux platforms of Go.
 const tick = 10 * time.Millisecond
 
-// ProcessCPU is the CPU time of a process and of those of its children that have ended.
+// ProcessCPU returns the CPU time of a process and of its terminated children.
 func ProcessCPU(pid int) time.Duration {
 	fields := stat(pid)
 	var ticks int64
@@ -144,7 +144,7 @@ func ProcessCPU(pid int) time.Duration {
 	return time.Duration(ticks) * tick
 }
 
-// FamilyCPU is ProcessCPU, and that of the children which still run.
+// FamilyCPU returns ProcessCPU of a process and of its running children.
 func FamilyCPU(pid int) time.Duration {
 	sum := ProcessCPU(pid)
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -157,7 +157,7 @@ func FamilyCPU(pid int) time.Duration {
 	return sum
 }
 
-// stat returns the fields of /proc/PID/stat from the state on; what stands before may contain blanks.
+// stat returns the fields of /proc/PID/stat from the state on; the fields before it may contain spaces.
 func stat(pid int) []string {
 	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -166,7 +166,7 @@ func stat(pid int) []string {
 	return strings.Fields(string(line[bytes.LastIndexByte(line, ')')+1:]))
 }
 
-// OwnCPU is the CPU time of this process, which is the load generator.
+// OwnCPU returns the CPU time of this process, which is the load generator.
 func OwnCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/tidegate/tidegate/bench/crowd"
 )
 
-// A Stack is programs that take orders and commit them.
+// A Stack is a set of programs that accept and commit orders.
 type Stack struct {
 	Name     string
-	own      bool     // this project's
+	own      bool     // this project's stack
 	programs string   // folder
-	worker   []string // more arguments of the handmade worker
+	worker   []string // additional arguments of the handmade worker
 	start    func(st *Stack, ctx context.Context, s *Servers, o Options) (*Running, error)
 	order    func(sale, item, user string) []byte
 	offer    func(r *Running, ctx context.Context, sale string, items, stock int, hold time.Duration) error
@@ -32,18 +32,18 @@ type Stack struct {
 type Options struct {
 	APIs    int    // 0: one
 	Workers int    // 0: one; None: none
-	Rules   string // rules file of this project's; empty: OneRule
+	Rules   string // rules file of this project; empty: OneRule
 }
 
-// None is for a stack without workers.
+// None is the number of workers of a stack without workers.
 const None = -1
 
-// OneRule has each user's orders counted, and admits all that come.
+// OneRule counts each user's orders, with a limit that is never reached.
 const OneRule = `version: 1
 rules: [{name: orders, match: {route: "/v1/sales/*/orders", method: POST}, subject: [user], limit: 100, window: 1m}]
 `
 
-// Running are the processes of a stack that was started.
+// Running is the processes of a started stack.
 type Running struct {
 	APIs, Workers []*Process
 	internal      string // address of this project's internal listener
@@ -57,8 +57,8 @@ func Tidegate(t testing.TB, name, root string) (*Stack, error) {
 	return st, build(t.Context(), root, st.programs, "./cmd/api", "./cmd/worker")
 }
 
-// Handmade compiles the hand-assembled stack. The folder is that of the module bench. The worker of the second one writes an order with one
-// statement in the place of a transaction.
+// Handmade compiles the hand-assembled stack. bench is the directory of the module bench. The worker of tuned writes an order with one
+// statement instead of a transaction.
 func Handmade(t testing.TB, bench string) (st, tuned *Stack, err error) {
 	st = &Stack{Name: "handmade", programs: t.TempDir(), start: startHandmade, order: orderHandmade, offer: offerHandmade}
 	other := *st
@@ -75,7 +75,7 @@ func build(ctx context.Context, root, into string, packages ...string) error {
 	return nil
 }
 
-// Start starts the stack on servers that are emptied for it.
+// Start empties the servers and starts the stack on them.
 func (st *Stack) Start(ctx context.Context, s *Servers, o Options) (*Running, error) {
 	switch o.APIs = max(1, o.APIs); o.Workers {
 	case 0:
@@ -103,22 +103,22 @@ func (r *Running) Stop() {
 	}
 }
 
-// Own tells whether the stack is this project's.
+// Own reports whether the stack is this project's.
 func (st *Stack) Own() bool { return st.own }
 
-// Offer puts items on sale, named item-0, item-1 …, and returns when they can be ordered. If hold is not 0, this project's orders have to be
-// paid within it.
+// Offer starts the sale of items named item-0, item-1 …, and returns when they can be ordered. If hold is not 0, this project's orders
+// must be paid within it.
 func (r *Running) Offer(ctx context.Context, sale string, items, stock int, hold time.Duration) error {
 	return r.stack.offer(r, ctx, sale, items, stock, hold)
 }
 
-// Internal is the address of the internal listener of this project's last API.
+// Internal returns the address of the internal listener of this project's last API.
 func (r *Running) Internal() string { return r.internal }
 
-// Order is a request for one unit.
+// Order returns a request for one unit.
 func (r *Running) Order(sale, item, user string) []byte { return r.stack.order(sale, item, user) }
 
-// Addrs of the APIs.
+// Addrs returns the addresses of the APIs.
 func (r *Running) Addrs() (addrs []string) {
 	for _, p := range r.APIs {
 		addrs = append(addrs, p.Addr)
@@ -126,10 +126,10 @@ func (r *Running) Addrs() (addrs []string) {
 	return addrs
 }
 
-// Item is the name of an item that Offer has made.
+// Item returns the name of an item created by Offer.
 func Item(n int) string { return "item-" + strconv.Itoa(n) }
 
-// Metric adds up a metric of this project's workers, whatever its labels. It is 0 for the handmade stack, which has none.
+// Metric returns the sum of a metric over this project's workers and all labels. It is 0 for the handmade stack, which has none.
 func (r *Running) Metric(ctx context.Context, name string) (sum float64, err error) {
 	for _, p := range r.Workers {
 		if p.Addr == "" {
@@ -217,7 +217,7 @@ func offerTidegate(r *Running, ctx context.Context, sale string, items, stock in
 			return err
 		}
 	}
-	// An API knows of it a moment later.
+	// The APIs receive the definition a moment later.
 	for _, p := range r.APIs {
 		for deadline := time.Now().Add(startWithin); ; time.Sleep(10 * time.Millisecond) {
 			_, answer, err := Call(ctx, "GET", "http://"+p.Addr+"/v1/sales/"+sale, "")
@@ -274,7 +274,7 @@ func offerHandmade(r *Running, ctx context.Context, sale string, items, stock in
 	return nil
 }
 
-// Bare compiles the servers that do nothing, of which Start's kinds are echo and http.
+// Bare compiles the servers that do nothing. The kinds for StartBare are echo and http.
 func Bare(t testing.TB, bench string) (programs string, err error) {
 	programs = t.TempDir()
 	return programs, build(t.Context(), bench, programs, "./bare")
@@ -295,7 +295,7 @@ func StartBare(ctx context.Context, programs, kind string) (*Process, error) {
 	return p, nil
 }
 
-// Embedded is this project's server without Redis and Postgres, from the programs of st.
+// Embedded returns a stack with this project's embedded server, from the programs of st.
 func (st *Stack) Embedded() *Stack {
 	return &Stack{Name: st.Name + ", embedded", own: true, programs: st.programs, start: startEmbedded, order: orderTidegate, offer: offerTidegate}
 }
@@ -321,7 +321,7 @@ func startEmbedded(st *Stack, ctx context.Context, _ *Servers, o Options) (*Runn
 	return r, p.await(ctx, "/readyz")
 }
 
-// Ban bars a user from a stack of this project's.
+// Ban bans a user from a stack of this project.
 func (r *Running) Ban(ctx context.Context, user string) error {
 	return insist(ctx, "PUT", "http://"+r.internal+"/v1/bans/user/"+user, `{"for_ms":3600000,"reason":"bench"}`)
 }

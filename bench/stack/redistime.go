@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// A Share is what one kind of command took of Redis.
+// A Share is Redis' time for one kind of command.
 type Share struct {
 	Name  string        `json:"name"`
 	Calls int64         `json:"calls"`
 	Took  time.Duration `json:"took_ns"`
 }
 
-// Commands returns what Redis has run since its statistics were reset: INFO commandstats.
+// Commands returns the commands that Redis has run since its statistics were reset, from INFO commandstats.
 func (s *Servers) Commands(ctx context.Context) ([]Share, error) {
 	text, err := s.Redis.Info(ctx, "commandstats").Result()
 	if err != nil {
@@ -45,12 +45,12 @@ func (s *Servers) Commands(ctx context.Context) ([]Share, error) {
 	return shares, nil
 }
 
-// ResetCommands sets the statistics to zero.
+// ResetCommands resets the statistics.
 func (s *Servers) ResetCommands(ctx context.Context) error {
 	return s.Redis.ConfigResetStat(ctx).Err()
 }
 
-// Scripts are the names of scripts by their SHA-1.
+// Scripts maps the SHA-1 of scripts to their names.
 type Scripts struct {
 	mu     sync.Mutex
 	names  map[string]string
@@ -60,7 +60,7 @@ type Scripts struct {
 // A body is the source of a script, or its last part.
 type body struct{ name, text string }
 
-// KnownScripts knows those of this project in root, which are put together from files, and those of asynq in its module.
+// KnownScripts returns the scripts of this project in root, which are joined from files, and those in asynq's module.
 func KnownScripts(root, asynq string) (*Scripts, error) {
 	k := &Scripts{names: map[string]string{}}
 	files, err := filepath.Glob(filepath.Join(root, "*", "lua", "*.lua"))
@@ -90,7 +90,7 @@ func hash(script string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// saw keeps a script that a program has loaded.
+// saw records a script that a program has loaded.
 func (k *Scripts) saw(script string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,7 +98,7 @@ func (k *Scripts) saw(script string) {
 	if k.names[sha] != "" {
 		return
 	}
-	// The file that stands last in it is the operation; those before are what it shares with others.
+	// The file at the end of a script is its operation; the files before are shared parts.
 	last, at := "", -1
 	for _, b := range k.bodies {
 		if i := strings.LastIndex(script, b.text); i > at {
@@ -121,10 +121,10 @@ func (k *Scripts) name(sha string) string {
 	return "script " + sha[:min(8, len(sha))]
 }
 
-// loaded finds a command that loads a script, in a line of MONITOR.
+// loaded matches a command that loads a script, in a line of MONITOR.
 var loaded = regexp.MustCompile(`(?i)"(?:eval|script" "load)" ("(?:[^"\\]|\\.)*")`)
 
-// Watch learns the scripts that programs load until stop is called.
+// Watch records the scripts that programs load until stop is called.
 func (k *Scripts) Watch(ctx context.Context, s *Servers) (stop func(), err error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.Redis.Options().Addr)
 	if err != nil {
@@ -153,11 +153,11 @@ func (k *Scripts) Watch(ctx context.Context, s *Servers) (stop func(), err error
 	return func() { _ = c.Close(); <-done }, nil
 }
 
-// leastMicros is what a script must take to be seen. Below it are the commands within scripts, which would fill the log.
+// leastMicros is the minimum time of a script to be logged. Commands within scripts are faster and would fill the log.
 const leastMicros = "8"
 
-// Sample returns what each script took that Redis runs while f does. commandstats has them all under one name, so this is the slow log's, which
-// costs Redis time: measure other things without it.
+// Sample returns the time of each script that Redis runs while f runs. commandstats does not distinguish scripts, so it uses the slow
+// log. This costs Redis time, so do not measure anything else in the same run.
 func (s *Servers) Sample(ctx context.Context, k *Scripts, f func()) ([]Share, error) {
 	set := func(least string) error { return s.Redis.ConfigSet(ctx, "slowlog-log-slower-than", least).Err() }
 	if err := s.Redis.Do(ctx, "SLOWLOG", "RESET").Err(); err != nil {

@@ -13,21 +13,21 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// Servers are a Redis and a Postgres that nobody else uses.
+// Servers are a Redis and a Postgres for this process only.
 type Servers struct {
-	Redis    *redis.Client // of the bench
+	Redis    *redis.Client // for the bench itself
 	redisURL string
 	redisPID int
-	Database *pgx.Conn // of the bench, in the database of the turn
+	Database *pgx.Conn // for the bench itself, in the database of the turn
 	admin    *pgx.Conn
 	pgURL    string
 	pgPID    int
 	turns    int
 }
 
-// StartServers starts both: Redis with an append-only file that is flushed every second, Postgres with fsync or without. They end with t.
+// StartServers starts both: Redis with an append-only file that is flushed every second, Postgres with or without fsync. They end with t.
 func StartServers(t testing.TB, fsync bool) (*Servers, error) {
-	// No rewrite shall fall into one turn and not into the other.
+	// No rewrite of the file, which would affect some turns and not others.
 	r := testenv.StartRedis(t, "--auto-aof-rewrite-percentage", "0", "--slowlog-log-slower-than", "-1", "--slowlog-max-len", "200000")
 	p := testenv.StartPostgres(t, "fsync="+strconv.FormatBool(fsync), "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB", "track_commit_timestamp=on")
 	ctx := t.Context()
@@ -44,7 +44,7 @@ func StartServers(t testing.TB, fsync bool) (*Servers, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { _ = s.admin.Close(context.WithoutCancel(ctx)) })
-	// The second column of a child's stat is the postmaster.
+	// The second field of a child's stat is the parent, the postmaster.
 	var backend int
 	if err := s.admin.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func StartServers(t testing.TB, fsync bool) (*Servers, error) {
 	return s, nil
 }
 
-// Fresh empties Redis and makes an empty database, whose URL it returns.
+// Fresh empties Redis and creates an empty database, whose URL it returns.
 func (s *Servers) Fresh(ctx context.Context) (database string, err error) {
 	if err := s.Redis.FlushAll(ctx).Err(); err != nil {
 		return "", err
@@ -68,7 +68,7 @@ func (s *Servers) Fresh(ctx context.Context) (database string, err error) {
 	}
 	s.turns++
 	name := fmt.Sprintf("turn_%d", s.turns)
-	// One turn does not pay for the pages that the other has written.
+	// Flush the pages written in the last turn, so that the next one does not pay for them.
 	for _, sql := range []string{fmt.Sprintf("DROP DATABASE IF EXISTS turn_%d WITH (FORCE)", s.turns-1), "CREATE DATABASE " + name, "CHECKPOINT"} {
 		if _, err := s.admin.Exec(ctx, sql); err != nil {
 			return "", err
@@ -79,12 +79,12 @@ func (s *Servers) Fresh(ctx context.Context) (database string, err error) {
 	return database, err
 }
 
-// CPU is what both have taken so far, with all their processes.
+// CPU returns the CPU time of both servers, including child processes.
 func (s *Servers) CPU() (redis, postgres time.Duration) {
 	return FamilyCPU(s.redisPID), FamilyCPU(s.pgPID)
 }
 
-// Versions of both.
+// Versions returns the versions of both servers.
 func (s *Servers) Versions(ctx context.Context) (redis, postgres string) {
 	redis, _ = s.info(ctx, "server", "redis_version")
 	_ = s.admin.QueryRow(ctx, `SHOW server_version`).Scan(&postgres)
