@@ -1,5 +1,5 @@
-// Command heavyjob makes reports, by requests and by tasks, never more than two at once: a route of Echo and a task of Asynq under one semaphore, with
-// the packages of Tidegate; see README.md.
+// Command heavyjob makes reports, for requests and for tasks, never more than two at once: an Echo route and an Asynq task share one
+// semaphore, with the packages of Tidegate; see README.md.
 package main
 
 import (
@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	}
 	rdb := redis.NewClient(opts)
 	defer rdb.Close()
-	// The cap stands in the rules file of Tidegate, or is set by an operator. Without a Tidegate: semaphore.New with a limit of your own.
+	// The limit comes from Tidegate's rules file or from an operator. Without a Tidegate server use semaphore.New with a limit.
 	caps, err := semaphore.NewSet(rdb, semaphore.SetOptions{Namespace: cmp.Or(getenv("NAMESPACE"), "tidegate")})
 	if err != nil {
 		return err
@@ -56,11 +56,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 		return err
 	}
 	report := func(ctx context.Context, name string, token int64) error {
-		select { // stands for the work
+		select { // stands for the real work
 		case <-time.After(*takes):
 			fmt.Fprintf(stdout, "%s is ready, under token %d\n", name, token)
 			return nil
-		case <-ctx.Done(): // the caller has hung up, the task's time is over, or the permit is lost: stop at once
+		case <-ctx.Done(): // client gone, task timed out, or permit lost: stop at once
 			return context.Cause(ctx)
 		}
 	}
@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err := worker.Start(tasks(heavy, rdb, report)); err != nil {
 		return err
 	}
-	defer worker.Shutdown() // tasks at work end, or go back into the queue
+	defer worker.Shutdown() // running tasks finish, or return to the queue
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	routes(e, heavy, asynq.NewClientFromRedisClient(rdb), report)

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// accounts stand for a table of users.
+// accounts stands for a table of users.
 type accounts struct {
 	hashes map[string][]byte
-	decoy  []byte        // compared with where there is no such name
-	slots  chan struct{} // hashing is expensive on purpose, so only so much of it is done at once
+	decoy  []byte        // hash to compare with if the name is unknown
+	slots  chan struct{} // limits concurrent hashing, which is expensive on purpose
 }
 
 func newAccounts(passwords map[string]string, cost int) (*accounts, error) {
@@ -32,7 +32,7 @@ func newAccounts(passwords map[string]string, cost int) (*accounts, error) {
 // yours are one in more ways, such as with and without dots, tell Tidegate the name as it stands in your table.
 func key(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
 
-// check takes as long for names that nobody has: otherwise the time would tell which ones exist.
+// check takes the same time for unknown names, because a difference would reveal which names exist.
 func (a *accounts) check(ctx context.Context, name, password string) (bool, error) {
 	select {
 	case a.slots <- struct{}{}:

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// challengeAt is where the browser finds a decision's challenge: on this site, which asks Tidegate for it.
+// challengeAt returns the URL of a decision's challenge on this site, which fetches it from Tidegate.
 func challengeAt(d decision) string {
 	u, err := url.Parse(d.Challenge.URL)
 	if err != nil {
@@ -19,8 +19,8 @@ func challengeAt(d decision) string {
 	return "/captcha/challenge?" + u.RawQuery
 }
 
-// challenge hands on the challenges of logins, and no others: Tidegate's internal listener, where it asks, makes them for any purpose, for this
-// backend itself too, and as many as it is asked for.
+// challenge serves challenges for logins only. Tidegate's internal listener makes challenges for any purpose, for this backend itself,
+// and without a limit, so browsers must not reach it.
 func (s *site) challenge(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("purpose") != "login" || q.Get("for") == "" {
@@ -47,14 +47,14 @@ func (s *site) challenge(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(challenge)
 }
 
-// perMinute is how many challenges an address gets in a minute, as at Tidegate's public listener.
+// perMinute is how many challenges an address gets in a minute, as on Tidegate's public listener.
 const perMinute = 300
 
-// A meter counts what addresses get in a minute. The zero value is ready, and safe for concurrent use.
+// A meter counts challenges per address and minute. The zero value is ready, and safe for concurrent use.
 type meter struct {
 	mu   sync.Mutex
 	ends time.Time
-	got  map[netip.Prefix]int // guarded by mu; whoever has an IPv6 address has all of its /64
+	got  map[netip.Prefix]int // guarded by mu; by /64 for IPv6, because one customer owns all of it
 }
 
 func (m *meter) allow(ip netip.Addr, now time.Time) bool {
@@ -62,7 +62,7 @@ func (m *meter) allow(ip netip.Addr, now time.Time) bool {
 	if ip.Is6() {
 		bits = 64
 	}
-	network, _ := ip.Prefix(bits) // of no address it is one as well
+	network, _ := ip.Prefix(bits) // the zero Prefix for an invalid address
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if now.After(m.ends) {

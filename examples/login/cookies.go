@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cookie is the value of one that setCookie has set, or empty.
+// cookie returns the value of a cookie set by setCookie, or "".
 func (s *site) cookie(r *http.Request, name string) string {
 	c, err := r.Cookie(s.cookieName(name))
 	if err != nil {
@@ -16,14 +16,14 @@ func (s *site) cookie(r *http.Request, name string) string {
 	return c.Value
 }
 
-// setCookie sets one for this host alone, that no script reads and no form of another site sends.
+// setCookie sets a cookie for this host only, which scripts cannot read and forms of other sites do not send.
 func (s *site) setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
 	http.SetCookie(w, &http.Cookie{
 		Name: s.cookieName(name), Value: value, Path: "/", MaxAge: int(life.Seconds()), Secure: s.https, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
 }
 
-// cookieName has the prefix that keeps other hosts of the domain from setting the cookie. Browsers take it by HTTPS only.
+// cookieName adds the prefix that prevents other hosts of the domain from setting the cookie. Browsers accept it only over HTTPS.
 func (s *site) cookieName(name string) string {
 	if s.https {
 		return "__Host-" + name
@@ -40,14 +40,14 @@ func (s *site) home(w http.ResponseWriter, r *http.Request) {
 	s.show(w, http.StatusOK, view{User: user})
 }
 
-// logout leaves the device's cookie: whoever owns the name wants to get in again.
+// logout keeps the device cookie, which protects the owner's next login.
 func (s *site) logout(w http.ResponseWriter, r *http.Request) {
 	s.sessions.Delete(s.cookie(r, "session"))
 	s.setCookie(w, "session", "", -time.Second)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
-// sessions are for this demonstration only: a restart ends them, and nothing else but logging out does. Yours are those of your framework.
+// sessions are for this demonstration only: they end with a restart or a logout, and never expire. Use those of your framework.
 type sessions struct{ sync.Map }
 
 func (s *sessions) open(name string) (cookie string) {

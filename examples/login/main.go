@@ -1,5 +1,5 @@
-// Command login is a page to log in to, which Tidegate guards: the two calls of a backend before and after it checks a password, the widget, and
-// the cookie that keeps the owner in while others guess. It uses nothing of Tidegate but HTTP and the widget's files; see README.md.
+// Command login is a login page protected by Tidegate: the backend's two calls before and after it checks a password, the widget, and the
+// cookie that lets the owner in while others guess. It uses only Tidegate's HTTP API and the widget's files; see README.md.
 package main
 
 import (
@@ -40,8 +40,8 @@ func run(args []string, stdout io.Writer) error {
 		Addr:              *listen,
 		Handler:           newSite(newTidegate(*base, *token), accounts, *https),
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second, // who sends a form more slowly than that only holds a connection
-		WriteTimeout:      45 * time.Second, // a form, and what may hang behind it: three calls of Tidegate, each twice
+		ReadTimeout:       10 * time.Second, // limits slow clients, which would hold connections
+		WriteTimeout:      45 * time.Second, // a form and its slowest processing: three calls of Tidegate, each tried twice
 		IdleTimeout:       time.Minute,
 	}
 	return server.ListenAndServe()

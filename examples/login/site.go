@@ -25,16 +25,16 @@ var (
 	page = template.Must(template.New("page").Parse(pageText))
 )
 
-// policy allows nothing but files and calls of this site. The widget needs no more: its script, its style, its worker and a challenge.
+// policy allows only files and calls of this site. The widget needs its script, its style, its worker and a challenge.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; worker-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// A site is the page to log in to.
+// A site is the login page.
 type site struct {
 	tidegate *tidegate
 	accounts *accounts
 	sessions sessions
-	handed   meter // challenges
+	handed   meter // challenges served
 	https    bool
 }
 
@@ -52,7 +52,7 @@ func newSite(t *tidegate, a *accounts, https bool) http.Handler {
 		_, _ = w.Write(style)
 	})
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	// Forms of other sites must not log anybody in or out, nor guess: the addresses of their visitors would be banned.
+	// Forms of other sites must not log in, log out or guess: the addresses of their visitors would be banned.
 	protected := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -63,8 +63,8 @@ func newSite(t *tidegate, a *accounts, https bool) http.Handler {
 	})
 }
 
-// What the page says. Of a wrong name, a wrong password and a denial it says the same, so that nobody learns which names exist or what was
-// counted; and Tidegate counts names that nobody has like all others.
+// Messages of the page. A wrong name, a wrong password and a denial get the same message, which must not reveal which names exist or what
+// was counted. Tidegate counts unknown names like existing ones.
 const (
 	wrong       = "That did not work. The name or the password is wrong, or there were too many attempts: then it works again in a few minutes."
 	unchecked   = "Please type your password once more. Your browser solves a small task first, which slows down programs that guess."
@@ -79,7 +79,8 @@ func (s *site) login(w http.ResponseWriter, r *http.Request) {
 	}
 	v := view{Name: a.Name}
 
-	// 1. Before the password is checked. If this cannot be asked, nobody gets in: else whoever brings Tidegate down may guess as he likes.
+	// 1. Before the password is checked. If Tidegate does not answer, nobody is let in: otherwise an attacker who overloads it could
+	// guess freely.
 	d, err := s.tidegate.decide(r.Context(), a)
 	switch {
 	case errors.Is(err, errInvalid):
@@ -96,11 +97,11 @@ func (s *site) login(w http.ResponseWriter, r *http.Request) {
 		v.Message, v.Challenge = unchecked, challengeAt(d)
 		s.show(w, http.StatusForbidden, v)
 		return
-	case "delay": // it is the browser that waits: somebody who sleeps here holds a connection, and an attacker has many
+	case "delay": // the browser waits: sleeping here would hold a connection, and an attacker has many
 		v.Message, v.Wait = busy, retryAfter(w, d)
 		s.show(w, http.StatusTooManyRequests, v)
 		return
-	default: // deny; the password is not looked at, so that a right one looks no different
+	default: // deny; the password is not checked, so that a correct one makes no difference
 		retryAfter(w, d)
 		s.refuse(w, v)
 		return
@@ -111,14 +112,14 @@ func (s *site) login(w http.ResponseWriter, r *http.Request) {
 	result := "failure"
 	switch {
 	case failed != nil:
-		result = "error" // what was not checked was no guess
+		result = "error" // an unchecked password is no guess
 	case ok:
 		result = "success"
 	}
 
-	// 3. After it, also if the browser has gone: what nobody settles within 30 seconds counts as a failure.
+	// 3. After the check, even if the client has gone: an attempt that is not settled within 30 seconds counts as a failure.
 	device, err := s.tidegate.settle(context.WithoutCancel(r.Context()), d.AttemptID, result)
-	if err != nil { // the decision stands all the same
+	if err != nil { // the result of the check stands anyway
 		slog.ErrorContext(r.Context(), "not settled", "error", err)
 	}
 	switch {
@@ -126,7 +127,7 @@ func (s *site) login(w http.ResponseWriter, r *http.Request) {
 		slog.ErrorContext(r.Context(), "password not checked", "error", failed)
 		s.away(w, v)
 	case !ok:
-		// If the next attempt needs a solution, the browser can work on it while the password is typed. Checking counts nothing.
+		// If the next attempt needs a solution, the browser can compute it while the user types the password. Mode check counts nothing.
 		a.Mode, a.Captcha, a.RequestID = "check", "", ""
 		if next, err := s.tidegate.decide(r.Context(), a); err == nil && next.Decision == "challenge" {
 			v.Challenge = challengeAt(next)
@@ -141,14 +142,14 @@ func (s *site) login(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// peer is the address that Tidegate counts by. Behind a proxy of your own it is the proxy's, and all the world is one client: then take the last
-// address that your proxy has added to X-Forwarded-For, and nothing that came from further away, because anybody can write there.
+// peer returns the address that Tidegate counts by. Behind your own proxy this would be the proxy's address, and all users would share
+// one count. Use the last address that your proxy has added to X-Forwarded-For then, and no earlier one, because clients can forge those.
 func peer(r *http.Request) netip.Addr {
-	at, _ := netip.ParseAddrPort(r.RemoteAddr) // without one Tidegate takes no attempt
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // Tidegate rejects attempts without a valid address
 	return at.Addr().Unmap().WithZone("")
 }
 
-// retryAfter tells when to ask again, in whole seconds, rounded up.
+// retryAfter sets Retry-After and returns it in whole seconds, rounded up.
 func retryAfter(w http.ResponseWriter, d decision) int64 {
 	seconds := max(1, (d.RetryAfterMS+999)/1000)
 	w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
@@ -166,13 +167,13 @@ func (s *site) away(w http.ResponseWriter, v view) {
 	s.show(w, http.StatusServiceUnavailable, v)
 }
 
-// A view is what the page shows.
+// A view is the data of the page.
 type view struct {
-	User      string // who is logged in; empty: the form
-	Name      string // as it was typed. A password is never sent back
+	User      string // empty: show the login form
+	Name      string // as typed; a password is never sent back
 	Message   string
 	Wait      int64  // seconds
-	Challenge string // URL; the widget is on the page
+	Challenge string // URL; if set, the page contains the widget
 }
 
 func (s *site) show(w http.ResponseWriter, status int, v view) {

@@ -14,30 +14,30 @@ import (
 	"time"
 )
 
-// A tidegate is a client of Tidegate's internal listener. No browser may reach that one.
+// A tidegate is a client of Tidegate's internal listener, which browsers must not reach.
 type tidegate struct {
 	base, token string
 	client      *http.Client
 }
 
 func newTidegate(base, token string) *tidegate {
-	// A login waits for Tidegate, which answers within milliseconds; but where CAPTCHA is turnstile or the like, that provider has 3 s to verify a
-	// solution, and who hangs up before gets no answer at all. Without a bound here, what hangs there would hang here.
+	// Tidegate normally answers within milliseconds. But if CAPTCHA is a third-party provider such as turnstile, it has 3 s to verify a
+	// solution, so the timeout must be longer. Without a timeout a hanging call would hang the login.
 	return &tidegate{strings.TrimSuffix(base, "/"), token, &http.Client{Timeout: 5 * time.Second}}
 }
 
-// An attempt is what Tidegate is told of somebody who wants to log in. The password is none of its business.
+// An attempt is the description of a login attempt for Tidegate. It does not contain the password.
 type attempt struct {
 	Name    string     `json:"name"`
 	IP      netip.Addr `json:"ip"`
-	Device  string     `json:"device,omitempty"`  // the token in the cookie
+	Device  string     `json:"device,omitempty"`  // token from the cookie
 	Captcha string     `json:"captcha,omitempty"` // the widget's solution
 	Mode    string     `json:"mode,omitempty"`
-	// RequestID makes it harmless to send the same twice.
+	// RequestID is an idempotency key for retries.
 	RequestID string `json:"request_id,omitempty"`
 }
 
-// A decision is what to do with it. It also has a reason, for operators: who tries to log in must not learn what was counted.
+// A decision is what to do with an attempt. Tidegate also sends a reason, for operators only: clients must not learn what was counted.
 type decision struct {
 	AttemptID    string `json:"attempt_id"`
 	Decision     string `json:"decision"`
@@ -48,10 +48,10 @@ type decision struct {
 	} `json:"challenge"`
 }
 
-// errInvalid: what the browser sent is no login name, or no challenge that was ever offered.
+// errInvalid means that the browser sent an invalid login name, or a challenge that was never offered.
 var errInvalid = errors.New("tidegate: invalid")
 
-// decide says what to do with an attempt. Of an error nothing follows but that nobody gets in.
+// decide returns the decision on an attempt. On error nobody may be let in.
 func (t *tidegate) decide(ctx context.Context, a attempt) (d decision, err error) {
 	err = t.post(ctx, "/v1/login/attempts", a, &d)
 	if err == nil && d.Decision == "challenge" && d.Challenge.Provider != "altcha" {
@@ -60,8 +60,8 @@ func (t *tidegate) decide(ctx context.Context, a attempt) (d decision, err error
 	return d, err
 }
 
-// settle says how an attempt that was allowed has ended: success, failure, or error if the password could not be checked. After a success it
-// returns a token for the browser to keep, unless that one has a good one.
+// settle reports the result of an allowed attempt: success, failure, or error if the password could not be checked. After a success it
+// returns a token for the browser to keep, unless the browser has a valid one.
 func (t *tidegate) settle(ctx context.Context, id, result string) (device string, err error) {
 	var answer struct {
 		Device string `json:"device"`
@@ -70,7 +70,7 @@ func (t *tidegate) settle(ctx context.Context, id, result string) (device string
 	return answer.Device, err
 }
 
-// challenge returns one for a login, as the widget reads it. For whom stands in the URL of a decision, signed by Tidegate.
+// challenge returns a challenge for a login, in the widget's format. whom is from the URL of a decision, and signed by Tidegate.
 func (t *tidegate) challenge(ctx context.Context, whom string) ([]byte, error) {
 	query := url.Values{"purpose": {"login"}, "for": {whom}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base+"/v1/captcha/challenge?"+query.Encode(), nil)
@@ -80,7 +80,7 @@ func (t *tidegate) challenge(ctx context.Context, whom string) ([]byte, error) {
 	return t.do(req)
 }
 
-// post sends once more what got no answer: an attempt's RequestID and the id of one that is settled make sure that it counts once.
+// post retries once if there is no answer. The RequestID of an attempt and the id of a settlement ensure that it counts only once.
 func (t *tidegate) post(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -112,7 +112,7 @@ func (t *tidegate) do(req *http.Request) ([]byte, error) {
 	resp, err := t.client.Do(req)
 	if err != nil {
 		if failed := (*url.Error)(nil); errors.As(err, &failed) {
-			err = failed.Err // without the URL: an attempt's id is a secret, and errors are logged
+			err = failed.Err // drops the URL: an attempt's id is a secret, and errors are logged
 		}
 		return nil, fmt.Errorf("tidegate: %w", err)
 	}

@@ -1,5 +1,5 @@
-// Command shop is a shop whose order endpoint Tidegate guards: one form to buy with, and the order page, which follows an order to its end. It uses
-// nothing of Tidegate but HTTP; see README.md.
+// Command shop is a shop whose orders are handled by Tidegate: a form to order, and a page that shows an order until it is final. It uses
+// only Tidegate's HTTP API; see README.md.
 package main
 
 import (
@@ -58,5 +58,5 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	}
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait+5*time.Second)
 	defer cancel()
-	return server.Shutdown(within) // whoever waits for an order gets an answer
+	return server.Shutdown(within) // waiting requests are answered
 }

@@ -32,23 +32,23 @@ func newShop(t *tidegate, sale, item string) http.Handler {
 	mux.HandleFunc("GET /orders/{id}", s.show)
 	mux.HandleFunc("POST /orders/{id}/cancel", s.cancel)
 	mux.HandleFunc("POST /orders/{id}/pay", s.pay)
-	// Forms of other sites must not order for their visitors.
+	// Forms of other sites must not place orders for their visitors.
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// A view is what the page shows: what is on sale, or one order.
+// A view is the data of the page: what is on sale, or one order.
 type view struct {
 	Item    string
 	Sale    *sale
 	Orders  []order // of this buyer
-	Key     string  // of the order that the form places
+	Key     string  // idempotency key of the form's order
 	Order   *order
 	Message string
 	Wait    string // seconds
 }
 
 func (s *shop) home(w http.ResponseWriter, r *http.Request) {
-	// Each page has a key of its own: a double click, or the same form sent again after a lost answer, is the same order.
+	// Each page has its own key: a double click, or a resend of the form after a lost answer, is the same order.
 	s.front(w, r, http.StatusOK, view{Key: rand.Text()})
 }
 
@@ -59,7 +59,7 @@ func (s *shop) front(w http.ResponseWriter, r *http.Request, status int, v view)
 	if found, err := s.tidegate.sale(r.Context(), b, s.sale); err == nil {
 		v.Sale = &found
 	}
-	v.Orders, _ = s.tidegate.orders(r.Context(), b, s.sale) // without them there is still the form
+	v.Orders, _ = s.tidegate.orders(r.Context(), b, s.sale) // optional: the form works without them
 	render(w, status, v)
 }
 
@@ -68,7 +68,7 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 	key := r.PostFormValue("key")
 	o, err := s.tidegate.place(r.Context(), buyerOf(w, r), s.sale, s.item, key)
 	if err != nil {
-		s.fail(w, r, err, key) // with the same key: if the order stands after all, the next click finds it
+		s.fail(w, r, err, key) // same key: if the order exists after all, the next click returns it
 		return
 	}
 	http.Redirect(w, r, "/orders/"+o.ID, http.StatusSeeOther)
@@ -80,7 +80,7 @@ func (s *shop) show(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err, "")
 		return
 	}
-	if o.Status == "accepted" { // the next answer comes as soon as that changes
+	if o.Status == "accepted" { // a long poll: the answer comes when the status changes
 		w.Header().Set("Refresh", "0; url=/orders/"+o.ID+"?wait")
 	}
 	render(w, http.StatusOK, view{Item: s.item, Order: &o})
@@ -94,9 +94,9 @@ func (s *shop) cancel(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/orders/"+r.PathValue("id"), http.StatusSeeOther)
 }
 
-// pay stands for your payment provider's webhook, which alone may say what was captured, and under what reference.
+// pay stands for your payment provider's webhook. Only the provider may report what was captured, and its reference.
 func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
-	o, err := s.tidegate.order(r.Context(), buyerOf(w, r), r.PathValue("id"), false) // whoever else's it is cannot be paid here
+	o, err := s.tidegate.order(r.Context(), buyerOf(w, r), r.PathValue("id"), false) // only the buyer's own orders can be paid
 	if err != nil {
 		s.fail(w, r, err, "")
 		return
@@ -112,7 +112,7 @@ func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// words are what buyers read, by the reason of a problem. Of all others they read its title.
+// words are messages for buyers by the reason of a problem. For other reasons the problem's title is shown.
 var words = map[string]string{
 	"sold_out":        "Sold out. What somebody else gives back is on sale again, so another try may succeed.",
 	"not_started":     "The sale has not started yet.",
@@ -124,7 +124,7 @@ var words = map[string]string{
 	"order_final":     "This order cannot be cancelled any more.",
 }
 
-// fail says why there is no order, or that nobody knows whether there is one.
+// fail shows why there is no order, or that the outcome is unknown.
 func (s *shop) fail(w http.ResponseWriter, r *http.Request, err error, key string) {
 	v, status := view{Key: cmp.Or(key, rand.Text())}, http.StatusServiceUnavailable
 	if p := (*problem)(nil); errors.As(err, &p) && p.Status != http.StatusServiceUnavailable {
@@ -139,7 +139,7 @@ func (s *shop) fail(w http.ResponseWriter, r *http.Request, err error, key strin
 	s.front(w, r, status, v)
 }
 
-// buyerOf stands for your sessions: here whoever comes without a cookie gets a new name.
+// buyerOf stands for your sessions: here a request without a cookie gets a new user name.
 func buyerOf(w http.ResponseWriter, r *http.Request) buyer {
 	c, err := r.Cookie("buyer")
 	if err != nil {
@@ -147,7 +147,8 @@ func buyerOf(w http.ResponseWriter, r *http.Request) buyer {
 		http.SetCookie(w, c)
 		r.AddCookie(c)
 	}
-	// Behind a proxy of your own take the last address that it has added to X-Forwarded-For: this one would be the proxy's, and all buyers one.
+	// Behind your own proxy use the last address that it has added to X-Forwarded-For: this one would be the proxy's, shared by all
+	// buyers.
 	at, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return buyer{user: c.Value, ip: at.Addr().Unmap().WithZone("")}
 }

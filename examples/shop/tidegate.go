@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A tidegate is a client of Tidegate. Buyers' calls go to the public listener, which shows a buyer nothing but his own orders. Payments go to
-// the internal listener, which asks for a token.
+// A tidegate is a client of Tidegate. Calls for buyers go to the public listener, which shows a buyer only the buyer's own orders.
+// Payments go to the internal listener, which requires a token.
 type tidegate struct {
 	public, internal, token string
 	client                  *http.Client
@@ -23,17 +23,17 @@ type tidegate struct {
 func newTidegate(public, internal, token string) *tidegate {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 100 // the default of 2 would open a connection for nearly every order
-	// Longer than an order is waited for, see wait.
+	// Longer than the long poll for an order, see wait.
 	return &tidegate{public, internal, token, &http.Client{Transport: transport, Timeout: wait + 5*time.Second}}
 }
 
-// A buyer is who wants something: the user that this shop has signed in, at the address of his browser. Tidegate counts both.
+// A buyer is the user signed in to this shop, and the address of the browser. Tidegate counts both.
 type buyer struct {
 	user string
 	ip   netip.Addr
 }
 
-// An order is what Tidegate answers about one.
+// An order is Tidegate's representation of an order.
 type order struct {
 	ID        string     `json:"order_id"`
 	Status    string     `json:"status"` // accepted, confirmed, paid, cancelled, expired or rejected
@@ -42,7 +42,7 @@ type order struct {
 	PayBefore *time.Time `json:"pay_before"`
 }
 
-// A sale is what is on sale.
+// A sale is Tidegate's representation of a sale.
 type sale struct {
 	State string `json:"state"` // scheduled, open, paused, recovering, ended or closed
 	Items []struct {
@@ -51,16 +51,16 @@ type sale struct {
 	} `json:"items"`
 }
 
-// A problem is why Tidegate did not do something. Reason is one word of a closed list, see /docs.
+// A problem is an error response of Tidegate. Reason is one word of a closed set, see /docs.
 type problem struct {
 	Status        int
 	Reason, Title string
-	RetryAfter    string // seconds; empty if nobody knows
+	RetryAfter    string // seconds; empty if unknown
 }
 
 func (p *problem) Error() string { return fmt.Sprintf("tidegate: %d %s", p.Status, p.Reason) }
 
-// errUnanswered says that nobody knows whether it was done. The same key asks again without doing it twice.
+// errUnanswered means that the outcome is unknown. A retry with the same key does not repeat the operation.
 var errUnanswered = errors.New("tidegate: no answer")
 
 func (t *tidegate) sale(ctx context.Context, b buyer, name string) (s sale, err error) {
@@ -68,7 +68,8 @@ func (t *tidegate) sale(ctx context.Context, b buyer, name string) (s sale, err 
 	return s, err
 }
 
-// putOnSale opens a sale of so many units of one item, from now on for a month, one to a buyer, who has 15 minutes to pay. It needs the role operator.
+// putOnSale opens a sale of stock units of one item for a month from now, one per buyer, who has 15 minutes to pay. It needs the role
+// operator.
 func (t *tidegate) putOnSale(ctx context.Context, name, item string, stock int) error {
 	at, now := t.internal+"/v1/sales/"+url.PathEscape(name), time.Now().UTC()
 	err := t.call(ctx, buyer{}, "PUT", at, "", map[string]any{
@@ -81,14 +82,14 @@ func (t *tidegate) putOnSale(ctx context.Context, name, item string, stock int) 
 	return t.call(ctx, buyer{}, "POST", at+"/open", "", nil, nil)
 }
 
-// orders are those of the buyer in a sale.
+// orders returns the buyer's orders in a sale.
 func (t *tidegate) orders(ctx context.Context, b buyer, sale string) ([]order, error) {
 	var list struct{ Items []order }
 	err := t.call(ctx, b, "GET", t.public+"/v1/sales/"+url.PathEscape(sale)+"/orders", "", nil, &list)
 	return list.Items, err
 }
 
-// place orders one unit. However often it is called with the same key, there is one order; an answer that was lost is asked for once more.
+// place orders one unit. Calls with the same key place only one order. It retries once after a lost answer.
 func (t *tidegate) place(ctx context.Context, b buyer, sale, item, key string) (o order, err error) {
 	at, body := t.public+"/v1/sales/"+url.PathEscape(sale)+"/orders", map[string]any{"item": item, "quantity": 1}
 	if err = t.call(ctx, b, "POST", at, key, body, &o); errors.Is(err, errUnanswered) {
@@ -97,10 +98,10 @@ func (t *tidegate) place(ctx context.Context, b buyer, sale, item, key string) (
 	return o, err
 }
 
-// wait is how long Tidegate waits for an order to change before it answers.
+// wait is the maximum duration of a long poll for an order.
 const wait = 10 * time.Second
 
-// order returns an order of the buyer: at once, or when it is no longer only accepted.
+// order returns an order of the buyer: at once, or with changed when its status is no longer accepted.
 func (t *tidegate) order(ctx context.Context, b buyer, id string, changed bool) (o order, err error) {
 	at := t.public + "/v1/orders/" + url.PathEscape(id)
 	if changed {
@@ -114,8 +115,8 @@ func (t *tidegate) cancel(ctx context.Context, b buyer, id string) error {
 	return t.call(ctx, b, "POST", t.public+"/v1/orders/"+url.PathEscape(id)+"/cancel", "", nil, nil)
 }
 
-// paid reports what the payment provider has captured for an order. The same reference may be reported again. refund says that the money has to
-// go back: the order was cancelled, has expired, or is paid already.
+// paid reports a payment captured by the provider for an order. Reporting the same reference again is harmless. refund means that the
+// money must be returned: the order was cancelled, has expired, or has already been paid.
 func (t *tidegate) paid(ctx context.Context, id, reference string) (refund bool, err error) {
 	var answer struct{ Action string }
 	err = t.call(ctx, buyer{}, "POST", t.internal+"/v1/orders/"+url.PathEscape(id)+"/payment", "",
@@ -123,11 +124,11 @@ func (t *tidegate) paid(ctx context.Context, id, reference string) (refund bool,
 	return answer.Action == "refund", err
 }
 
-// call sends in as JSON, unless that is nil, and reads the answer into out.
+// call sends in as JSON, unless it is nil, and decodes the answer into out.
 func (t *tidegate) call(ctx context.Context, b buyer, method, at, key string, in, out any) error {
 	var body []byte
 	if in != nil {
-		body, _ = json.Marshal(in) // of texts, numbers and times: it cannot fail
+		body, _ = json.Marshal(in) // strings, numbers and times: cannot fail
 	}
 	req, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(body))
 	if err != nil {
@@ -139,7 +140,7 @@ func (t *tidegate) call(ctx context.Context, b buyer, method, at, key string, in
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	if b.user != "" { // Tidegate believes these from TRUSTED_PROXIES only, so this shop's address has to be there
+	if b.user != "" { // Tidegate accepts these only from TRUSTED_PROXIES, which must contain this shop's address
 		req.Header.Set("X-User-ID", b.user)
 		req.Header.Set("X-Forwarded-For", b.ip.String())
 	} else if t.token != "" {
@@ -156,7 +157,7 @@ func (t *tidegate) call(ctx context.Context, b buyer, method, at, key string, in
 		return fmt.Errorf("%w: %w", errUnanswered, err)
 	case resp.StatusCode >= 300:
 		p := &problem{Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}
-		_ = json.Unmarshal(answer, p) // whatever it is, there is the status
+		_ = json.Unmarshal(answer, p) // on error the status remains
 		return p
 	case out == nil:
 		return nil
