@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// realGate makes a bed's gate one over memory, with these rules.
+// realGate gives a bed an in-memory gate with these rules.
 func realGate(t testing.TB, rules string) func(*Config) {
 	t.Helper()
 	parsed, err := admission.ParseRules("rules.yaml", []byte("version: 1\nrules:\n"+rules))
@@ -52,7 +52,7 @@ func TestAdmitAnswers(t *testing.T) {
 	if w.Code != 200 || w.Body.String() != want || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v\n%s\n%s", w.Code, w.Header(), w.Body, want)
 	}
-	// What the service is told about its caller is not about the service.
+	// Header fields about the caller must not appear in the service's own response.
 	if h := w.Header(); h.Get("RateLimit") != "" || h.Get("Retry-After") != "" {
 		t.Errorf("%v", h)
 	}
@@ -201,7 +201,7 @@ func admitted(t *testing.T, b *bed, body string) (d decided) {
 	return d
 }
 
-// A resent request is charged once, and gets the same answer.
+// TestAdmitRequestID: a repeated request is charged once, and gets the same answer.
 func TestAdmitRequestID(t *testing.T) {
 	b := setup(t, realGate(t, twoAMinute))
 	const ask = `{"subject":{"user":"ann"},"attributes":{"route":"/v1/x"},"request_id":"%s","mode":"%s"}`
@@ -221,7 +221,7 @@ func TestAdmitRequestID(t *testing.T) {
 	}
 }
 
-// What was counted, somebody hears of, also when the caller has hung up.
+// TestAdmitAfterAHangUp: a counted decision is recorded, even if the caller has disconnected.
 func TestAdmitAfterAHangUp(t *testing.T) {
 	b := setup(t, realGate(t, twoAMinute))
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -247,7 +247,7 @@ func TestAdmitRefundAndReset(t *testing.T) {
 	const ask = `{"subject":{"user":"ann"},"attributes":{"route":"/v1/x"},"request_id":"%s","mode":"%s"}`
 	admitted(t, b, fmt.Sprintf(ask, "first", "charge"))
 	admitted(t, b, fmt.Sprintf(ask, "second", "charge"))
-	for range 2 { // the second time there is nothing left to take back, which is no error
+	for range 2 { // the second time there is nothing left to refund, which is no error
 		if d := admitted(t, b, fmt.Sprintf(ask, "first", "refund")); !d.Admitted || *d.Remaining != 1 {
 			t.Fatalf("%+v", d)
 		}
@@ -265,7 +265,7 @@ func TestAdmitRefundAndReset(t *testing.T) {
 	}
 }
 
-// To forget what was counted is the operator's.
+// TestResetNeedsTheOperator: only operators may reset counts.
 func TestResetNeedsTheOperator(t *testing.T) {
 	b := setup(t, withTokens(t))
 	for token, want := range map[string]int{"admit-token-of-tests": 403, "operator-token-of-tests": 200, "metrics-token-of-tests": 403, "": 401} {
@@ -286,7 +286,7 @@ func TestResetNeedsTheOperator(t *testing.T) {
 	}
 }
 
-// What rules decided is told to whoever counts it, charges only.
+// TestDecidedIsTold: Decided is called for charges only.
 func TestDecidedIsTold(t *testing.T) {
 	told := map[string]int{}
 	b := setup(t, func(c *Config) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/dashboard"
 )
 
-// answersOf are what a recorder has counted, by answer.
+// answersOf returns the counts of a recorder, by answer.
 func answersOf(t *testing.T, r *dashboard.Recorder) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -31,12 +31,13 @@ func answersOf(t *testing.T, r *dashboard.Recorder) map[string]float64 {
 	return counts
 }
 
-// Every request that a rule is about is counted once, also where the rules could not answer, and where a solution let it in.
+// TestEveryAnswerIsCountedOnce: every request to which a rule applies is counted once, even if the rules could not decide, or a
+// solution admitted it.
 func TestEveryAnswerIsCountedOnce(t *testing.T) {
 	const admit = `{"subject":{"user":"ada"},"attributes":{"route":"/x","method":"GET"}}`
 	recorder := dashboard.NewRecorder()
 	b := setup(t, func(c *Config) { c.Live = &Live{Recorder: recorder} })
-	call(b.Public(), "GET", "/v1/sales/flash", "") // no rule is about it
+	call(b.Public(), "GET", "/v1/sales/flash", "") // no rule applies to it
 	b.gate.decision.Rules = []admission.Verdict{{Rule: "any"}}
 	want := map[string]float64{}
 	ask := func(answer string) {

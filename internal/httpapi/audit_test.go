@@ -42,7 +42,7 @@ func (f *fakeAudit) List(_ context.Context, after string, limit int) ([]history.
 	return found[:min(limit, len(found))], f.err
 }
 
-// last is the only event since it was last asked for.
+// last returns the only event since the previous call.
 func (f *fakeAudit) last(t *testing.T) history.Change {
 	t.Helper()
 	defer func() { f.events = nil }()
@@ -57,7 +57,7 @@ const (
 	shopToken = "a-token-of-the-shop"
 )
 
-// twoTokens are an operator's, who is called boss, and a service's.
+// twoTokens sets a token of the operator boss and one of a service.
 func twoTokens(t *testing.T) func(*Config) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
@@ -83,13 +83,14 @@ func withAudit(t *testing.T) (*bed, *fakeAudit) {
 	return b, kept
 }
 
-// asService are the operations by which services do their work, with a token of theirs: what becomes of orders is among the order events.
+// asService are the operations that services perform with their token: changes of orders are in the feed of order events.
 var asService = []string{
 	"place-order", "pay-order", "admit", "admit-batch", "login-attempt", "login-outcome", "acquire-permit", "renew-permit",
 	"release-permit", // of their own; see TestForcedRelease, and of payments TestWhatOperatorsDoByHand
 }
 
-// Every change leaves an event: whoever adds an operation says here if it is none of an operator's.
+// TestEveryChangeIsKept: every change by an operator stores an event. A new operation that is not an operator's must be listed
+// here.
 func TestEveryChangeIsKept(t *testing.T) {
 	b, kept := withAudit(t)
 	filled := regexp.MustCompile(`\{\w+\}`)
@@ -118,7 +119,7 @@ func TestEveryChangeIsKept(t *testing.T) {
 				t.Errorf("%s: %+v", id, e)
 			}
 			w := call(b.Internal(), strings.ToUpper(method), at, body, "X-Tidegate-Token", shopToken)
-			if id == "cancel-order" { // which is services' work as well
+			if id == "cancel-order" { // which services call too
 				if len(kept.events) != 0 {
 					t.Errorf("%s by a service: %+v", id, kept.events)
 				}
@@ -174,7 +175,7 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// What services do all day leaves an event where an operator does it.
+// TestWhatOperatorsDoByHand: operations of services store an event if an operator calls them.
 func TestWhatOperatorsDoByHand(t *testing.T) {
 	const capture = `{"reference":"by hand","outcome":"captured"}`
 	b, kept := withAudit(t)
@@ -191,7 +192,7 @@ func TestWhatOperatorsDoByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	single := setup(t, func(cfg *Config) { cfg.Audit, cfg.Tokens = kept, one }) // who shows it may be anybody
+	single := setup(t, func(cfg *Config) { cfg.Audit, cfg.Tokens = kept, one }) // anyone may have the single token
 	for token, h := range map[string]http.Handler{shopToken: b.Internal(), bossToken: single.Internal()} {
 		call(h, "POST", at+"/cancel", "", "X-Tidegate-Token", token)
 		call(h, "POST", at+"/payment", capture, "X-Tidegate-Token", token)
@@ -201,7 +202,7 @@ func TestWhatOperatorsDoByHand(t *testing.T) {
 	}
 }
 
-// However much is asked, an event stays small.
+// TestEventsAreBounded: an event stays small, however large the request.
 func TestEventsAreBounded(t *testing.T) {
 	b, kept := withAudit(t)
 	items := strings.TrimSuffix(strings.Repeat(`{"item":"shoe","stock":1},`, 900), ",")
@@ -212,7 +213,7 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 }
 
-// A panic is no way around the log.
+// TestAPanicIsKept: a panic is logged too.
 func TestAPanicIsKept(t *testing.T) {
 	b, kept := withAudit(t)
 	b.gate.rules = nil
@@ -224,7 +225,7 @@ func TestAPanicIsKept(t *testing.T) {
 	}
 }
 
-// Nor is it to hang up.
+// TestAChangeOfACallerWhoHangsUpIsKept: a change is logged although its caller disconnects.
 func TestAChangeOfACallerWhoHangsUpIsKept(t *testing.T) {
 	b, kept := withAudit(t)
 	gone, hangUp := context.WithCancel(t.Context())
@@ -236,7 +237,7 @@ func TestAChangeOfACallerWhoHangsUpIsKept(t *testing.T) {
 	}
 }
 
-// An operator sees an id of a permit that releases it, which is kept. The holder's own does what it did.
+// TestForcedRelease: operators see an id that releases a permit, which stores an event. The holder's own id keeps working.
 func TestForcedRelease(t *testing.T) {
 	b, kept := withAudit(t)
 	h := b.Internal()
@@ -258,7 +259,7 @@ func TestForcedRelease(t *testing.T) {
 		status            int
 	}{
 		{"PUT", shown, bossToken, 410},    // it renews nothing
-		{"DELETE", shown, shopToken, 422}, // and a service that has got hold of it releases nothing
+		{"DELETE", shown, shopToken, 422}, // and a service that obtained it cannot release with it
 		{"PUT", own.ID, shopToken, 200},
 		{"DELETE", shown, bossToken, 204},
 		{"PUT", own.ID, shopToken, 410},
@@ -274,7 +275,7 @@ func TestForcedRelease(t *testing.T) {
 	}
 }
 
-// What operators do is done while the database is away; the log says what is missing.
+// TestAChangeWithoutTheAuditLog: changes by operators work while the database is down; the log names the missing event.
 func TestAChangeWithoutTheAuditLog(t *testing.T) {
 	b, kept := withAudit(t)
 	kept.err = errors.New("no database")

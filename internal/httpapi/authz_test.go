@@ -15,7 +15,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// gatewayCall is a call of a gateway at 10.0.0.1, which is a trusted proxy, with what it says about its client.
+// gatewayCall calls as a gateway at 10.0.0.1, which is a trusted proxy, with fields about its client.
 func gatewayCall(b *bed, method, target string, fields ...string) *httptest.ResponseRecorder {
 	return call(b.Internal(), method, target, "", append([]string{"Remote", "10.0.0.1:5000", "X-User-ID", ""}, fields...)...)
 }
@@ -85,7 +85,7 @@ func TestAuthzAsks(t *testing.T) {
 	}
 }
 
-// Spellings of one path are one route.
+// TestCanonicalPath: all spellings of a path are one route.
 func TestCanonicalPath(t *testing.T) {
 	for uri, want := range map[string]string{
 		"/v1/orders": "/v1/orders", "/v1/orders/": "/v1/orders", "//v1///orders": "/v1/orders", "/v1/./orders": "/v1/orders", "/v1/%6frders": "/v1/orders",
@@ -93,7 +93,7 @@ func TestCanonicalPath(t *testing.T) {
 		"/../../v1/orders": "/v1/orders", "/v1%2Forders": "/v1/orders", "/v1/orders?/x": "/v1/orders", "/v1/orders%3fx": "/v1/orders?x",
 		"/v1/orders#x": "/v1/orders", "/v1/orders#/../../free": "/v1/orders", "/v1/orders%23x": "/v1/orders#x", "/": "/", "": "/", "/..": "/", "?x": "/",
 		"/v1/%256frders":        "/v1/%6frders", // decoded once, as by every server
-		"/v1/orders%20":         "/v1/orders ",  // blanks count
+		"/v1/orders%20":         "/v1/orders ",  // spaces count
 		"/v1/%255c%2500":        "/v1/%5c%00",
 		"/v1/schu%CC%88ssel":    "/v1/schu\u0308ssel",
 		"/V1/Orders":            "/V1/Orders",
@@ -214,7 +214,7 @@ func TestAuthzHostile(t *testing.T) {
 	}
 }
 
-// What a client writes itself is believed of nobody who is not trusted to have overwritten it.
+// TestPitfall_P31_SpoofedForwardedFor: fields that a client may have written itself are only used from trusted proxies.
 func TestPitfall_P31_SpoofedForwardedFor(t *testing.T) {
 	asked := []string{"X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET", "X-User-ID", "ada", "X-User-Tier", "gold"}
 	for _, tt := range []struct{ name, remote, forwarded, ip, user, tier string }{
@@ -238,7 +238,7 @@ func TestPitfall_P31_SpoofedForwardedFor(t *testing.T) {
 	}
 }
 
-// Gateways hand on what a browser said: its origin, its type of body, its length.
+// TestAuthzHandsOn: gateways forward a browser's origin, content type and content length.
 func TestAuthzHandsOn(t *testing.T) {
 	asked := []string{"X-Forwarded-Uri", "/x", "X-Forwarded-Method", "POST", "Origin", "https://shop.example", "Sec-Fetch-Site", "cross-site", "Content-Type", "text/plain"}
 	open, guarded := setup(t), setup(t, withTokens(t))
@@ -253,7 +253,7 @@ func TestAuthzHandsOn(t *testing.T) {
 			}
 		}
 	}
-	// Without tokens a page must not charge, and a name that leads here is not this machine's.
+	// Without tokens a page must not charge, and another host name must not reach this listener.
 	if w := call(open.Internal(), "GET", "/v1/authz/x", "", asked...); w.Code != 403 {
 		t.Errorf("a page charged: %d", w.Code)
 	}
@@ -268,7 +268,7 @@ func TestAuthzHandsOn(t *testing.T) {
 	}
 }
 
-// The length of a body that is not sent holds up no answer.
+// TestAuthzWaitsForNoBody: a Content-Length without a body must not delay the response.
 func TestAuthzWaitsForNoBody(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = Server(setup(t).Internal())

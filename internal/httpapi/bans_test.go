@@ -58,10 +58,10 @@ func TestListBans(t *testing.T) {
 	}
 }
 
-// Values of a path may be written in several ways, and none of them twice decoded.
+// TestBanTargets: values in paths may be encoded in several ways, and are decoded once.
 func TestBanTargets(t *testing.T) {
 	for path, want := range map[string]admission.BanTarget{
-		"network/203.0.113.0/24":         {Kind: admission.BanNetwork, Value: "203.0.113.0/24"}, // as one would type it
+		"network/203.0.113.0/24":         {Kind: admission.BanNetwork, Value: "203.0.113.0/24"}, // as a person would type it
 		"network/203.0.113.0%2F24":       {Kind: admission.BanNetwork, Value: "203.0.113.0/24"},
 		"network/203.0.113.77%2f24":      {Kind: admission.BanNetwork, Value: "203.0.113.0/24"},
 		"network/2001%3Adb8::%2F48":      {Kind: admission.BanNetwork, Value: "2001:db8::/48"},
@@ -203,7 +203,7 @@ func (noHistory) List(context.Context, string, int) ([]admission.BanEvent, error
 	return nil, fmt.Errorf("%w: list: connection refused", history.ErrUnavailable)
 }
 
-// A ban that an operator makes keeps its target off every front, until it is lifted.
+// TestBannedCaller: a ban by an operator applies on all listeners, until it is lifted.
 func TestBannedCaller(t *testing.T) {
 	b := setup(t, realGate(t, twoAMinute))
 	admitAnn := `{"subject":{"user":"ann"},"attributes":{"route":"/v1/x"}}`

@@ -21,7 +21,7 @@ func TestBatch(t *testing.T) {
 		t.Fatalf("%d %v %s", w.Code, err, w.Body)
 	}
 	for i, d := range got.Decisions[:99] {
-		// Of the two of a user, of cost 1 and 2, one gets in, whichever comes first.
+		// Of a user's two requests, with cost 1 and 2, only the first one decided is admitted.
 		if i < 49 && d.Admitted == got.Decisions[i+50].Admitted || d.Problem != nil {
 			t.Errorf("%d: %+v %+v", i, d, got.Decisions[min(i+50, 98)])
 		}
@@ -70,7 +70,7 @@ func TestBatchHostile(t *testing.T) {
 	if len(b.gate.asked) != 0 {
 		t.Errorf("something was charged before the rest was found wrong: %+v", b.gate.asked)
 	}
-	// One that cannot be decided leaves the others their answers, and a cause stays in the log.
+	// A request that cannot be decided does not affect the others, and the cause is only in the log.
 	b.gate.err = errors.New("with a password")
 	w := call(b.Internal(), "POST", "/v1/admit/batch", `{"requests":[{}]}`)
 	if !strings.Contains(w.Body.String(), `{"decisions":[{"problem":{"type":"/problems/internal"`) || strings.Contains(w.Body.String(), "password") ||

@@ -14,7 +14,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// soldOut is a sale whose every order is refused in process.
+// soldOut is a sale whose orders are all refused in process.
 type soldOut struct{ fakeOrders }
 
 func (*soldOut) Prepare(orders.Request) (Attempt, error) { return soldOutAttempt{}, nil }
@@ -33,7 +33,7 @@ func soldOutHandlers(b *testing.B) map[string]http.Handler {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// What bare Echo can do: the same bytes, without asking anything.
+	// The baseline is bare Echo with the same bytes, without any decision.
 	w := call(a.Public(), "POST", "/v1/sales/flash/orders", orderBody)
 	if w.Code != http.StatusConflict {
 		b.Fatal(w.Body)
@@ -51,8 +51,8 @@ func soldOutHandlers(b *testing.B) map[string]http.Handler {
 
 const orderBody = `{"item":"shoe","quantity":1}`
 
-// BenchmarkSoldOut compares the answer that most of a crowd gets with the same
-// bytes from a bare Echo handler, without a network.
+// BenchmarkSoldOut compares the response that most of a crowd gets with the same bytes from a bare Echo handler, without a
+// network.
 func BenchmarkSoldOut(b *testing.B) {
 	handlers := soldOutHandlers(b)
 	for _, name := range []string{"bare", "tidegate"} {

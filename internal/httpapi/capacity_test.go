@@ -17,7 +17,7 @@ import (
 
 const decideTime = 200 * time.Millisecond
 
-// crowd sends so many callers at once, each of whom decides for a time, and returns how many found room.
+// crowd starts concurrent callers, each of which decides for the given time, and returns how many found room.
 func crowd(c *capacity, callers int, decides time.Duration) (entered int) {
 	var (
 		wg sync.WaitGroup
@@ -39,11 +39,11 @@ func crowd(c *capacity, callers int, decides time.Duration) (entered int) {
 	return entered
 }
 
-// Who finds no room waits for half of a decision's time, and then goes without having taken any.
+// TestCapacityIsWaitedFor: a caller without room waits for half of a decision's time, and then leaves without having taken any.
 func TestCapacityIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCapacity(decideTime)
-		c.window.end = time.Now().Add(time.Hour) // as much room all the time
+		c.window.end = time.Now().Add(time.Hour) // the limit stays the same all the time
 		if got := crowd(c, 3*capacityFirst, 60*time.Millisecond); got != 2*capacityFirst {
 			t.Errorf("%d of three turns of 60 ms found room within 100 ms, want those of the first two", got)
 		}
@@ -53,17 +53,17 @@ func TestCapacityIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Each who finds no room is told another time: in a second as many come back as half of the pace of decisions.
+// TestCapacitySpreadsWhoComesBack: each refused caller gets its own time to retry, spaced at half of the rate of decisions.
 func TestCapacitySpreadsWhoComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCapacity(decideTime)
 		for range 50 {
-			crowd(c, 50, 100*time.Millisecond) // 500 a second
+			crowd(c, 50, 100*time.Millisecond) // 500 per second
 		}
 		if c.pace < 450 || c.pace > 550 {
 			t.Fatalf("a pace of %.0f a second, want 500", c.pace)
 		}
-		c.limit = 1 // else it is thought to be faster
+		c.limit = 1 // otherwise a higher rate is assumed
 		seconds := make(map[int]int)
 		for range 10_000 {
 			comeBack := c.later()
@@ -80,7 +80,7 @@ func TestCapacitySpreadsWhoComesBack(t *testing.T) {
 	})
 }
 
-// First come, first served: whoever comes later does not pass those who wait.
+// TestCapacityIsFair: first come, first served; later callers do not overtake waiting ones.
 func TestCapacityIsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCapacity(decideTime)
@@ -111,7 +111,8 @@ func TestCapacityIsFair(t *testing.T) {
 	})
 }
 
-// While decisions are late there is less room, down to a least; while they are not and somebody waits, more and more.
+// TestCapacityFollowsTheTimeOfDecisions: the limit shrinks while decisions are late, down to a minimum, and grows while they
+// are not and callers wait.
 func TestCapacityFollowsTheTimeOfDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCapacity(decideTime)
@@ -141,7 +142,7 @@ func TestCapacityFollowsTheTimeOfDecisions(t *testing.T) {
 	})
 }
 
-// What says nothing of this process hides nothing: not that decisions are late, nor does it make room.
+// TestCapacityCountsWhatItKnows: uncounted decisions neither hide late ones nor make room.
 func TestCapacityCountsWhatItKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCapacity(decideTime)
@@ -163,7 +164,7 @@ func TestCapacityCountsWhatItKnows(t *testing.T) {
 	})
 }
 
-// An order for which there is no room is told to come back, and no rule is charged for it.
+// TestAtCapacity: an order without room gets a Retry-After, and is not charged.
 func TestAtCapacity(t *testing.T) {
 	b := setup(t)
 	b.capacity.limit, b.capacity.patience = 1, time.Millisecond
@@ -186,7 +187,7 @@ func TestAtCapacity(t *testing.T) {
 	}
 }
 
-// A decision that panics leaves its room.
+// TestCapacitySurvivesAPanic: a decision that panics releases its room.
 func TestCapacitySurvivesAPanic(t *testing.T) {
 	b := setup(t, func(c *Config) {
 		c.Decided = func(*admission.Request, *admission.Decision, time.Duration) { panic("on purpose") }
@@ -199,7 +200,7 @@ func TestCapacitySurvivesAPanic(t *testing.T) {
 	}
 }
 
-// watchedCaptcha tells how many orders are being decided while a solution is verified.
+// watchedCaptcha records how many orders are being decided while a solution is verified.
 type watchedCaptcha struct {
 	*oddCaptcha
 	b      *bed
@@ -212,7 +213,7 @@ func (w *watchedCaptcha) Verify(ctx context.Context, token string, binding captc
 	return w.oddCaptcha.Verify(ctx, token, binding, ip)
 }
 
-// A provider that is slow keeps nobody out, and what it takes says nothing of this process.
+// TestSolutionsTakeNoRoom: a slow provider blocks no other orders, and its time does not count as this process's.
 func TestSolutionsTakeNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watched := &watchedCaptcha{oddCaptcha: &oddCaptcha{takes: 2 * time.Second}}
@@ -235,7 +236,8 @@ func TestSolutionsTakeNoRoom(t *testing.T) {
 	})
 }
 
-// A header alone changes nothing: a decision that is late counts as late, and a refusal as nothing.
+// TestLateDecisionsCountWhateverTheRequestSays: a header has no effect; a late decision counts as late, and a refusal does not
+// count.
 func TestLateDecisionsCountWhateverTheRequestSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, func(c *Config) {

@@ -83,7 +83,7 @@ func FuzzContext(f *testing.F) {
 	})
 }
 
-// The route's own limit holds whatever the rules say, for each address, on the public listener.
+// TestChallengesAreLimited: the route's own limit applies in addition to the rules, per address, on the public listener.
 func TestChallengesAreLimited(t *testing.T) {
 	b := setup(t, withCaptcha(t, openDoor), func(c *Config) { c.CaptchaLimit = gateOf(t, "- {name: challenges, subject: ip, limit: 2, window: 1m}") })
 	get := func(h http.Handler, from string) int {
@@ -104,7 +104,7 @@ func TestChallengesAreLimited(t *testing.T) {
 	}
 }
 
-// So has what is sent as a solution, before anybody is asked whether it is one.
+// TestSolutionsAreLimited: solutions are limited before they are verified.
 func TestSolutionsAreLimited(t *testing.T) {
 	odd := &oddCaptcha{err: &captcha.RefusedError{Cause: captcha.CauseWrong}}
 	b := setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"), func(c *Config) {
@@ -132,7 +132,7 @@ func TestChallengesMatchTheDocument(t *testing.T) {
 	matchesDocument(t, b.Public(), "POST", placePath, shoe, "/v1/sales/{sale}/orders", 403)
 }
 
-// hangingProvider takes requests and never answers.
+// hangingProvider accepts requests and never answers.
 type hangingProvider struct{}
 
 func (hangingProvider) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -140,7 +140,8 @@ func (hangingProvider) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// Buyers who hang up before the provider's time is over find out all the same that it is away, and place nothing.
+// TestHangUpsFindOutThatTheProviderIsAway: requests of buyers who disconnect before the provider's timeout still count as its
+// failures, and place no order.
 func TestHangUpsFindOutThatTheProviderIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"), func(c *Config) {

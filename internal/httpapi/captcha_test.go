@@ -28,7 +28,7 @@ func (u *onceOnly) First(_ context.Context, key string, _ time.Duration) (bool, 
 	return !there, nil
 }
 
-// gateOf is a gate with rules of its own.
+// gateOf returns a gate with its own rules.
 func gateOf(t testing.TB, rules string) *admission.Gate {
 	t.Helper()
 	parsed, err := admission.ParseRules("test.yaml", []byte("version: 1\nrules:\n"+rules))
@@ -42,7 +42,7 @@ func gateOf(t testing.TB, rules string) *admission.Gate {
 	return g
 }
 
-// withCaptcha makes an API of true rules and true, easy challenges.
+// withCaptcha sets a real gate and real, easy challenges.
 func withCaptcha(t testing.TB, rules string) func(*Config) {
 	t.Helper()
 	p, err := captcha.NewProofOfWork(captcha.ProofOfWorkOptions{Secret: captchaSecret, Used: new(onceOnly), MaxNumber: 50})
@@ -71,7 +71,7 @@ func solutionOf(t testing.TB, w *httptest.ResponseRecorder) string {
 	return testenv.Solve(t, w.Body.Bytes())
 }
 
-// challengedFor is the url of the challenge that an answer names; its detail begins so.
+// challengedFor returns the url of the challenge in a response, and checks the beginning of its detail.
 func challengedFor(t *testing.T, w *httptest.ResponseRecorder, detail string) string {
 	t.Helper()
 	p := problemIn(t, w)
@@ -83,7 +83,7 @@ func challengedFor(t *testing.T, w *httptest.ResponseRecorder, detail string) st
 
 const shoe = `{"item":"shoe"}`
 
-// 403, solve, 202; and nobody comes in by what somebody has solved already, or for somebody else.
+// TestChallengeLetsOneOrderIn: 403, solve, 202; a used solution, or another caller's, admits no order.
 func TestChallengeLetsOneOrderIn(t *testing.T) {
 	for name, body := range map[string]string{"quick": shoe, "by Huma": `{"item":"\u0073hoe"}`} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestChallengeLetsOneOrderIn(t *testing.T) {
 			if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") == "" || w.Header().Get("RateLimit") == "" {
 				t.Errorf("%v", w.Header())
 			}
-			token := solution(t, h, target, "X-User-ID", "", "Remote", "198.51.100.9:1") // the widget says nothing of who it is
+			token := solution(t, h, target, "X-User-ID", "", "Remote", "198.51.100.9:1") // the widget sends no identity
 			if w := call(h, "POST", placePath, body, "X-Captcha", token); w.Code != 202 {
 				t.Fatalf("%d %s", w.Code, w.Body)
 			}
@@ -116,7 +116,7 @@ func TestChallengeLetsOneOrderIn(t *testing.T) {
 	}
 }
 
-// Without a user it is the address that has solved it; of an IPv6 address what rules count of it.
+// TestSolutionOfAnAddress: without a user the solution is bound to the address; for IPv6, to the part that rules count.
 func TestSolutionOfAnAddress(t *testing.T) {
 	b := setup(t, withCaptcha(t, orderHurdle))
 	post := func(from, token string) *httptest.ResponseRecorder {
@@ -145,7 +145,7 @@ func TestSolutionOpensNoOtherRule(t *testing.T) {
 	}
 }
 
-// Reading is challenged as ordering is; only the way to a solution is not.
+// TestChallengeOfEverything: reads are challenged like orders; only the route of challenges is not.
 func TestChallengeOfEverything(t *testing.T) {
 	b := setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"))
 	h := b.Public()
@@ -175,7 +175,7 @@ func TestAuthzHandsChallengesOn(t *testing.T) {
 	challengedFor(t, ask(token), "has been used")
 }
 
-// oddCaptcha fails as a test says, after some time.
+// oddCaptcha fails as a test requires, after a delay.
 type oddCaptcha struct {
 	captcha.Provider
 	err   error
@@ -197,7 +197,7 @@ func TestCaptchaIsAway(t *testing.T) {
 	if p := problemIn(t, w); w.Code != 503 || p.Reason != "store_unavailable" || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "route to host") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if got := fmt.Sprint(b.orders.calls); got != "[prepare screen replay]" { // it might be a repeat
+	if got := fmt.Sprint(b.orders.calls); got != "[prepare screen replay]" { // the request might be a repeat
 		t.Errorf("%v", b.orders.calls)
 	}
 	if strings.Contains(w.Body.String(), "provider") {
@@ -216,7 +216,7 @@ func TestCaptchaIsAway(t *testing.T) {
 	}
 }
 
-// patientGate notes whether whoever charges has time left.
+// patientGate records whether the context of a charge has time left.
 type patientGate struct {
 	Gate
 	left []time.Duration
@@ -239,7 +239,7 @@ func (g *patientGate) note(ctx context.Context) {
 	g.left = append(g.left, time.Until(at))
 }
 
-// To ask another provider takes longer than an order may take, and is not counted.
+// TestVerifyingTakesNoTimeFromTheOrder: verifying with a provider may take longer than an order, and is not counted.
 func TestVerifyingTakesNoTimeFromTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := &patientGate{}
@@ -276,7 +276,7 @@ func TestCaptchaNeedsASecret(t *testing.T) {
 	}
 }
 
-// goneGate decides until a request comes with a solution.
+// goneGate works until a request has a solution.
 type goneGate struct{ Gate }
 
 func (g goneGate) Charge(ctx context.Context, req admission.Request) (admission.Decision, error) {
@@ -286,7 +286,8 @@ func (g goneGate) Charge(ctx context.Context, req admission.Request) (admission.
 	return g.Gate.Charge(ctx, req)
 }
 
-// A store that goes away while a solution is verified is no fault of the caller, nor of this program.
+// TestStoreGoesAwayAfterTheSolution: a store that fails while a solution is verified is an error of neither the caller nor this
+// program.
 func TestStoreGoesAwayAfterTheSolution(t *testing.T) {
 	b := setup(t, withCaptcha(t, orderHurdle), func(c *Config) { c.Gate = goneGate{c.Gate} })
 	h := b.Public()

@@ -61,7 +61,7 @@ func TestRateLimited(t *testing.T) {
 	if strings.Contains(strings.Join(b.orders.calls, " "), "reserve") {
 		t.Error("reserved")
 	}
-	// Reading is refused as well where a rule says so.
+	// Reads are refused as well if a rule applies.
 	if p := problemIn(t, call(b.Public(), "GET", "/v1/sales/flash", "")); p.Status != 429 {
 		t.Errorf("%+v", p)
 	}
@@ -92,7 +92,7 @@ func TestStoreFailure(t *testing.T) {
 	}
 }
 
-// What the rules are told about a request, and whose word is believed.
+// TestChargedSubject checks what the rules get about a request, and which senders are trusted.
 func TestChargedSubject(t *testing.T) {
 	for _, tt := range []struct {
 		name, remote, forwarded string

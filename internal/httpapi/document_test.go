@@ -57,7 +57,7 @@ func withVerdicts(b *bed) {
 	b.gate.decision = admission.Decision{Action: admission.ActionDeny, Reason: admission.RateLimited, Rule: "api", At: noon, Rules: verdicts}
 }
 
-// Answers are of a documented status, and of the schema documented for it.
+// TestAnswersMatchTheDocument: responses have a documented status, and the schema documented for it.
 func TestAnswersMatchTheDocument(t *testing.T) {
 	id := "/v1/orders/" + orderID.String()
 	for _, tt := range []struct {
@@ -145,7 +145,7 @@ func TestAnswersMatchTheDocument(t *testing.T) {
 	}
 }
 
-// matchesDocument makes a call whose answer is to be of a status, and of the schema documented for it.
+// matchesDocument makes a call and checks the status of the response, and the schema documented for it.
 func matchesDocument(t *testing.T, h http.Handler, method, path, body, route string, status int) *httptest.ResponseRecorder {
 	t.Helper()
 	w := call(h, method, path, body)
@@ -179,8 +179,7 @@ func matchesDocument(t *testing.T, h http.Handler, method, path, body, route str
 	return w
 }
 
-// mismatches is as much of JSON Schema as the documents use. Here fields that
-// the schema does not name are mismatches too.
+// mismatches checks as much of JSON Schema as the documents use. Fields that are not in the schema also count as mismatches.
 func mismatches(spec, schema map[string]any, v any, at string) (wrong []string) {
 	if ref, ok := schema["$ref"].(string); ok {
 		name := strings.TrimPrefix(ref, "#/components/schemas/")
@@ -235,7 +234,7 @@ func mismatches(spec, schema map[string]any, v any, at string) (wrong []string) 
 	return wrong
 }
 
-// Who reads the page finds first what most need, and every call in the list of contents.
+// TestDocsBeginWithWhatIsNeeded: the page begins with what most readers need, and its table of contents has every call.
 func TestDocsBeginWithWhatIsNeeded(t *testing.T) {
 	b := setup(t, withSemaphores(t), documentedKoala(t, nil))
 	for name, first := range map[string][]string{
@@ -263,7 +262,7 @@ func TestDocsBeginWithWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// Who calls is said by fields that stand with each call.
+// TestFieldsOfTheCallerAreDocumented: each call documents the fields that identify its caller.
 func TestFieldsOfTheCallerAreDocumented(t *testing.T) {
 	b := setup(t)
 	named := func(h http.Handler, path, method string) string {

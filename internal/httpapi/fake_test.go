@@ -21,12 +21,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeOrders answers what a test says. It knows the sale "flash" with the item "shoe".
+// fakeOrders returns what a test sets. It has the sale "flash" with the item "shoe".
 type fakeOrders struct {
 	requests []orders.Request
 	screen   *orders.Outcome // decided in process
-	seen     bool            // an order is remembered
-	replay   *orders.Outcome // known to Redis
+	seen     bool            // the process remembers an order
+	replay   *orders.Outcome // the order in Redis
 	reserve  orders.Outcome
 	err      error // of every call but Prepare
 
@@ -202,16 +202,16 @@ var (
 	}
 )
 
-// fakeGate decides what a test says.
+// fakeGate decides as a test sets.
 type fakeGate struct {
 	decision admission.Decision
 	err      error
 	asked    []admission.Request
 	rules    *admission.Rules
-	orders   *fakeOrders // whose calls it joins
+	orders   *fakeOrders // where calls are recorded
 
 	mu          sync.Mutex
-	did         []string // besides charging
+	did         []string // calls other than charges
 	explanation admission.Explanation
 	stats       admission.Stats
 	bans        []admission.Ban
@@ -294,7 +294,7 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// A bed is an API over fakes.
+// A bed is an API with fakes.
 type bed struct {
 	*API
 	orders *fakeOrders

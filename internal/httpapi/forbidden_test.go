@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Whoever may do nothing does not fill the database either.
+// TestForbiddenCallsDoNotFlood: forbidden calls cannot fill the database.
 func TestForbiddenCallsDoNotFlood(t *testing.T) {
 	b, kept := withAudit(t)
 	for range 100 {
@@ -13,11 +13,11 @@ func TestForbiddenCallsDoNotFlood(t *testing.T) {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 	}
-	if n := len(kept.events); n < 1 || n > 10 { // one a minute
+	if n := len(kept.events); n < 1 || n > 10 { // one per minute
 		t.Errorf("%d events", n)
 	}
 	kept.events = nil
-	for range 20 { // of an operator's each one counts
+	for range 20 { // an operator's calls are all recorded
 		call(b.Internal(), "PUT", "/v1/bans/user/ann", `{`, "X-Tidegate-Token", bossToken)
 	}
 	if len(kept.events) != 20 {

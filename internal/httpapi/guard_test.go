@@ -2,9 +2,9 @@ package httpapi
 
 import "testing"
 
-// Without tokens the internal listener serves this machine's programs, and no
-// page in its browser. A token in a field of its own no page of another origin
-// can make a browser send, wherever the request claims to come from.
+// TestRebinding: without tokens the internal listener serves this machine's programs, and no page in its browser. A page of
+// another origin cannot make a browser send a token in a separate field, so such requests are accepted wherever they claim to
+// come from.
 func TestRebinding(t *testing.T) {
 	open := setup(t).Internal()
 	guarded := setup(t, withTokens(t)).Internal()
@@ -48,8 +48,9 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// What a browser adds by itself counts for nothing where a page of another origin asks: the password of Basic. A gateway
-// that knows nothing else hands on what its clients sent, and says what they asked for in fields that no page can set.
+// TestBasic: credentials that a browser adds by itself, such as a Basic password, are ignored in requests of pages of another
+// origin. A gateway that can only use Basic forwards its clients' fields, and describes their request in fields that no page
+// can set.
 func TestBasic(t *testing.T) {
 	h := setup(t, withTokens(t), overMemory(t)).Internal()
 	operator := []string{"Authorization", basic("any", "operator-token-of-tests")}
@@ -82,7 +83,7 @@ func TestBasic(t *testing.T) {
 	}
 }
 
-// A link to the page opens it. Whatever else a page of another origin asks for without tokens, it does not get.
+// TestALinkToThePage: a link opens the page. Without tokens, pages of another origin get nothing else.
 func TestALinkToThePage(t *testing.T) {
 	h := setup(t, withPage).Internal()
 	linked := map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}

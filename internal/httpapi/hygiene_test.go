@@ -65,7 +65,7 @@ func TestNumbersThatAreNoIntegers(t *testing.T) {
 	}
 }
 
-// What encoding/json would read as the same U+FFFD must not become the same reference or user.
+// TestCharactersThatAreNone: values that encoding/json would map to the same U+FFFD must not become the same reference or user.
 func TestCharactersThatAreNone(t *testing.T) {
 	b := setup(t, withSemaphores(t))
 	for route, body := range map[string]string{
@@ -104,7 +104,7 @@ func TestCharactersThatAreNone(t *testing.T) {
 	}
 }
 
-// A client that sends half a body is told so, and gets the connection closed.
+// TestHalfABody: a client that sends half a body gets an error, and its connection is closed.
 func TestHalfABody(t *testing.T) {
 	b := setup(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

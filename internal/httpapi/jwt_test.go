@@ -87,7 +87,7 @@ func TestJWTWithSecret(t *testing.T) {
 	}
 }
 
-// A token that is wrong is refused. It never makes its bearer anonymous.
+// TestBadJWTIs401: an invalid token is refused. It never makes its sender anonymous.
 func TestBadJWTIs401(t *testing.T) {
 	id, err := NewJWT(JWTOptions{Secret: jwtSecret})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
-// What is wrong is said with 400, and counted nowhere.
+// TestKoalaWrongRequests: invalid requests get 400, and are not counted.
 func TestKoalaWrongRequests(t *testing.T) {
 	h := setup(t, overMemory(t)).Internal()
 	long := strings.Repeat("x", 20_000)
@@ -64,7 +64,8 @@ func TestKoalaWrongRequests(t *testing.T) {
 	}
 }
 
-// Whatever somebody sends is a value like others, or is refused: nothing breaks, and nothing is one that is not the same.
+// TestKoalaHostileParameters: every parameter is an ordinary value, or is refused: nothing breaks, and different values stay
+// different.
 func TestKoalaHostileParameters(t *testing.T) {
 	h := setup(t, overMemory(t)).Internal()
 	var many strings.Builder
@@ -90,7 +91,7 @@ func TestKoalaHostileParameters(t *testing.T) {
 	for path, want := range map[string]int{
 		"/rule/browse?act=ask&uid=7" + many.String():                                               200,
 		"/rule/browse?act=ask&uid=7" + strings.ReplaceAll(many.String()[:20_000], "&", "&&&"):      200,
-		"/rule/browse?act=ask&uid=7" + many.String() + strings.ReplaceAll(many.String(), "p", "q"): 400, // too many, says Go
+		"/rule/browse?act=ask&uid=7" + many.String() + strings.ReplaceAll(many.String(), "p", "q"): 400, // too many for net/url
 		"/rule/browse?act=ask&uid=7&" + strings.Repeat("n", 20_000) + "=1":                         200,
 		"/rule/browse?=1":         200,
 		"/rule/browse?&&&":        200,
@@ -108,7 +109,7 @@ func TestKoalaHostileParameters(t *testing.T) {
 	}
 }
 
-// Who may do what, and from where. To update is a GET here, so a browser must not be made to.
+// TestKoalaCallers checks roles and origins. Update is a GET here, so pages must not be able to send it.
 func TestKoalaCallers(t *testing.T) {
 	h := setup(t, overMemory(t), withTokens(t)).Internal()
 	for _, e := range koalaEndpoints {
@@ -147,7 +148,7 @@ func TestKoalaCallers(t *testing.T) {
 			}
 		}
 	}
-	open := setup(t, overMemory(t)) // on loopback everybody is an operator, but for pages
+	open := setup(t, overMemory(t)) // on loopback every caller is an operator, except pages
 	for want, fields := range map[int][]string{200: nil, 403: {"Origin", "https://evil.example"}} {
 		if w := call(open.Internal(), "GET", koalaPath+"/rule/update?act=ask&uid=7", "", fields...); w.Code != want {
 			t.Errorf("%v: %d", fields, w.Code)
@@ -161,7 +162,7 @@ func TestKoalaCallers(t *testing.T) {
 	}
 }
 
-// K14: what is no endpoint is not found, and nothing is found by the name of a method.
+// TestK14UnknownPathsAreNotFound (K14): unknown paths are not found, and names of methods are no paths.
 func TestK14UnknownPathsAreNotFound(t *testing.T) {
 	h := setup(t, overMemory(t)).Internal()
 	for _, path := range []string{"", "/", "/rule", "/rule/", "/rule/rewrite", "/rule/Browse", "/RULE/browse", "/rule/browsecomplete", "/rule/browse/", "/rule//browse", "/dump/all", "/admin/allrules", "/monitor/alive/x", "/rule/browse%2F"} {
@@ -171,7 +172,7 @@ func TestK14UnknownPathsAreNotFound(t *testing.T) {
 	}
 }
 
-// K14: connections are kept from one request to the next.
+// TestK14ConnectionsAreKept (K14): connections are kept alive between requests.
 func TestK14ConnectionsAreKept(t *testing.T) {
 	server := httptest.NewUnstartedServer(setup(t, overMemory(t)).Internal())
 	server.Config = Server(server.Config.Handler)

@@ -21,13 +21,13 @@ rule : [leak] [act=post; uid=+] [time=60; count=3; erase1=1] [result=2; return=2
 2 : {"Ret_type":2, "Err_no":10, "Str_reason":"Deny"}
 `
 
-// documentedKoala makes Koala's endpoints, whose store says of itself what alive says.
+// documentedKoala sets up Koala's endpoints; alive is the result of the store's health check.
 func documentedKoala(t *testing.T, alive error) func(*Config) {
 	t.Helper()
 	return koalaIn(t, t.TempDir(), alive)
 }
 
-// koalaIn has its files in a folder.
+// koalaIn is documentedKoala with its files in a folder.
 func koalaIn(t *testing.T, folder string, alive error) func(*Config) {
 	t.Helper()
 	for name, text := range map[string]string{"koala_rule.conf": koalaRuleFile, "blocked.dat": "666\n"} {
@@ -44,7 +44,7 @@ func koalaIn(t *testing.T, folder string, alive error) func(*Config) {
 	return func(c *Config) { c.Koala = service }
 }
 
-// What Koala's endpoints answer is of the schema that the document gives.
+// TestKoalaAnswersMatchTheDocument: responses of Koala's endpoints have the documented schema.
 func TestKoalaAnswersMatchTheDocument(t *testing.T) {
 	h := setup(t, documentedKoala(t, nil)).Internal()
 	away := setup(t, documentedKoala(t, errors.New("away"))).Internal()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// With LOG_LEVEL=debug each call of Koala's leaves one line: its id, what was asked and what was answered; for several requests all of them.
-// Otherwise it leaves none, since it names people.
+// TestKoalaAccessLog: with LOG_LEVEL=debug each Koala call logs one line: its id, the request and the response; for several
+// requests all of them. Otherwise it logs nothing, because the line contains personal data.
 func TestKoalaAccessLog(t *testing.T) {
 	var log strings.Builder
 	at := func(level slog.Level) func(*Config) {

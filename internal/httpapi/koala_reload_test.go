@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// An operator who has put a rule file of Koala's in its place puts it into force, or is told what is wrong with it, and then nothing changes.
+// TestReloadOfAKoalaFile: after a reload a new Koala rule file is in force, or the response says what is wrong with it and
+// nothing changes.
 func TestReloadOfAKoalaFile(t *testing.T) {
 	folder := t.TempDir()
 	h := setup(t, koalaIn(t, folder, nil)).Internal()

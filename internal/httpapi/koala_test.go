@@ -31,7 +31,7 @@ rule : [base] [uip=+; act=base] [base=1; time=600; count=1] [result=2; return=20
 4 : {"Ret_type":4, "Err_no":21, "Str_reason":"<b>it's \"a & b\"</b>"}
 `
 
-// overMemory serves Koala's endpoints over a store in memory.
+// overMemory sets up Koala's endpoints with a store in memory.
 func overMemory(t testing.TB, change ...func(*koala.Options)) func(*Config) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rules.conf")
@@ -64,7 +64,7 @@ var (
 	koalaDone     = `{"err_no":0,"err_msg":"OK"}`
 )
 
-// A session with each endpoint, as Koala's clients see it: bodies to the byte. K6, K7, K8 and K10 over HTTP.
+// TestKoalaEndpoints: a session with each endpoint, as Koala's clients see it, byte by byte. K6, K7, K8 and K10 over HTTP.
 func TestKoalaEndpoints(t *testing.T) {
 	h := setup(t, overMemory(t)).Internal()
 	ask := "?act=ask&uid=7"
@@ -82,7 +82,7 @@ func TestKoalaEndpoints(t *testing.T) {
 		{"/rule/browse" + ask, koalaTooOften},
 		{"/rule/browse" + ask + "&_writeThrough=yes", koalaTooOften},
 		{"/rule/browse_complete" + ask + "&_writeThrough=yes", "[" + koalaTooOften + "]"},
-		{"/rule/value" + ask + "&rule_no=202", `{"err_no":0,"err_msg":"","cache_val":2}`}, // who was refused is not counted
+		{"/rule/value" + ask + "&rule_no=202", `{"err_no":0,"err_msg":"","cache_val":2}`}, // refused requests are not counted
 		{"/rule/feedback" + ask, koalaDone},
 		{"/rule/value" + ask + "&rule_no=202", `{"err_no":0,"err_msg":"","cache_val":1}`},
 		{"/rule/update" + ask, koalaDone},
@@ -110,7 +110,7 @@ func TestKoalaEndpoints(t *testing.T) {
 			t.Errorf("step %d, %s: %d %v\n%s\nwant\n%s", i, step.path, w.Code, w.Header(), w.Body, step.want)
 		}
 	}
-	// What stands behind a white list is told by browse_complete.
+	// browse_complete also returns the rules after a white list.
 	for range 9 {
 		call(h, "GET", koalaPath+"/rule/update?act=ask&uid=white", "")
 	}
@@ -120,7 +120,8 @@ func TestKoalaEndpoints(t *testing.T) {
 	}
 }
 
-// multi/browse as whoever writes it by hand asks it, and as Koala's client for PHP does: json_encode of what urlencode makes of http_build_query.
+// TestKoalaMultiBrowse: multi/browse as written by hand, and as sent by Koala's client for PHP: json_encode of urlencode of
+// http_build_query.
 func TestKoalaMultiBrowse(t *testing.T) {
 	h := setup(t, overMemory(t)).Internal()
 	for range 2 {
@@ -133,7 +134,7 @@ func TestKoalaMultiBrowse(t *testing.T) {
 		}
 		return url.QueryEscape(query.Encode())
 	}
-	// PHP writes / as \/, and knows no ID but Id.
+	// PHP writes / as \/, and names the id Id.
 	sdk := `[{"Id":"0","Arg":"` + php("act", "ask", "uid", "a&b=1 %") + `"},{"Id":"1","Arg":"` + php("act", "ask", "uid", "8") + `"},{"Id":"7","Arg":"` + php("uid", "black") + `"}]`
 	byHand := `[{"ID":"0","Arg":"act=ask&uid=a%26b%3D1+%25"},{"ID":"1","Arg":"act=ask&uid=8"},{"id":"7","arg":"uid=black"}]`
 	want := `[{"ID":"0","Id":"0","Result":` + koalaTooOften + `},{"ID":"1","Id":"1","Result":` + koalaWithin + `},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`
@@ -145,12 +146,12 @@ func TestKoalaMultiBrowse(t *testing.T) {
 	for args, want := range map[string]string{
 		`[]`: `[]`, `null`: `[]`,
 		`[{"Id":"x","Arg":""}]`: `[{"ID":"x","Id":"x","Result":` + koalaNone + `}]`,
-		// A job that nothing can be made of does not keep the others from their results.
+		// A job that cannot be decided does not affect the others.
 		`[{"Id":"1","Arg":"act=ask&act=x"},{"Id":"7","Arg":"uid=black"}]`: `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"the parameter \"act\" comes twice"},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
 		`[{"Id":"7","Arg":"uid=black"},{"Id":"1","Arg":"uid%253Dblack"}]`: `[{"ID":"7","Id":"7","Result":` + koalaBlack + `},{"ID":"1","Id":"1","err_no":-1,"err_msg":"Arg is \"uid%3Dblack\", should be such as act=ask&uid=7"}]`,
 		`[{"Id":"1","Arg":"%zz"},{"Id":"7","Arg":"uid=black"}]`:           `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"Arg should be such as act=ask&uid=7: invalid URL escape \"%zz\""},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
 		`[{"Id":"<&>","Arg":"act=ask&uid=8"}]`:                            `[{"ID":"<&>","Id":"<&>","Result":` + koalaWithin + `}]`,
-		// A job browses and counts nothing: a parameter that would say how is refused.
+		// A job only browses: parameters that say how to count are refused.
 		`[{"Id":"1","Arg":"act=ask&uid=8&_writeThrough=yes"},{"Id":"7","Arg":"uid=black"}]`: `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"there is no parameter \"_writeThrough\" here"},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
 		`[{"Id":"1","Arg":"_writeTrough%3Dyes"}]`:                                           `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"there is no parameter \"_writeTrough\" here"}]`,
 	} {
@@ -184,7 +185,7 @@ func TestKoalaMultiBrowse(t *testing.T) {
 	}
 }
 
-// What operators see: today's tallies, and the rules.
+// TestKoalaDumps: operators see today's tallies, and the rules.
 func TestKoalaDumps(t *testing.T) {
 	h := setup(t, overMemory(t)).Internal()
 	for range 3 {
@@ -214,7 +215,7 @@ func TestKoalaDumps(t *testing.T) {
 	}
 }
 
-// brokenKoala is one whose store is away.
+// brokenKoala has a store that is down.
 type brokenKoala struct{ Koala }
 
 var errAway = fmt.Errorf("%w: redis://hunter2@db refused", admission.ErrUnavailable)
@@ -235,7 +236,7 @@ func (brokenKoala) Feedback(context.Context, koala.Params, int) error     { retu
 func (brokenKoala) Value(context.Context, koala.Params, int) (int, error) { return 0, errAway }
 func (brokenKoala) Alive(context.Context) error                           { return errors.New("hunter2 refused") }
 
-// What cannot be decided is 500, says nothing of why, and is logged.
+// TestKoalaFailures: requests that cannot be decided get 500 without the cause, which is logged.
 func TestKoalaFailures(t *testing.T) {
 	b := setup(t, func(c *Config) { c.Koala = brokenKoala{} })
 	for _, e := range koalaEndpoints {

@@ -83,7 +83,7 @@ func TestAllOrders(t *testing.T) {
 	}
 }
 
-// No database is asked for what is no ID: Postgres would not take it as a text.
+// TestCursorsOfEvents: a cursor that is no ID is not sent to the database, because Postgres refuses some texts.
 func TestCursorsOfEvents(t *testing.T) {
 	b, kept := withAudit(t)
 	kept.err = errors.New("it was asked")

@@ -17,10 +17,11 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// withPage gives an API the page.
+// withPage enables the page of an API.
 func withPage(cfg *Config) { cfg.Live = &Live{Recorder: dashboard.NewRecorder()} }
 
-// The page groups reasons by name, in JavaScript. Each of them has to be one that this API gives, and each is in one group.
+// TestThePageKnowsTheReasons: the page groups reasons by name, in JavaScript. Each name must be a reason of this API, and each
+// reason must be in one group.
 func TestThePageKnowsTheReasons(t *testing.T) {
 	w := httptest.NewRecorder()
 	dashboard.Assets().ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "answers.js"}, Header: http.Header{}})
@@ -52,7 +53,7 @@ func TestThePageKnowsTheReasons(t *testing.T) {
 	}
 }
 
-// The page itself is nothing secret; what it shows is for viewers and operators.
+// TestThePageIsForViewers: the page itself is public; its data is for viewers and operators.
 func TestThePageIsForViewers(t *testing.T) {
 	b := setup(t, withPage, withTokens(t))
 	for _, path := range []string{"/", "/assets/main.js"} {
@@ -79,7 +80,7 @@ func TestThePageIsForViewers(t *testing.T) {
 	}
 }
 
-// Who is no operator any more sees no further frame.
+// TestAStreamEndsWithItsToken: after its token is removed, a stream sends no further frame.
 func TestAStreamEndsWithItsToken(t *testing.T) {
 	var tokens *Tokens
 	b := setup(t, withPage, withTokens(t), func(c *Config) { tokens = c.Tokens })
@@ -101,13 +102,13 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 		if lines.Text() != "event: frame" {
 			continue
 		}
-		if frames++; frames == 2 { // of the same name, as whoever changes a token writes it
+		if frames++; frames == 2 { // a token with the same name, as when an operator changes a token
 			if err := tokens.load([]byte("- {name: ops, role: operator, token: another-token-of-tests}")); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	if frames != 2 && frames != 3 { // one may have been on its way
+	if frames != 2 && frames != 3 { // one may have been sent already
 		t.Errorf("%d frames", frames)
 	}
 	_ = resp.Body.Close()
@@ -118,7 +119,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	}
 }
 
-// A frame tells what the API knows and what it is told.
+// TestAFrame: a frame has the data of the API and of Live.
 func TestAFrame(t *testing.T) {
 	b := setup(t, withPage)
 	draft := flash

@@ -13,7 +13,7 @@ import (
 	"github.com/tidegate/tidegate/login"
 )
 
-// loginBed is an API over a throttle that counts in memory by the default rules, and over a gate of its own.
+// loginBed is an API with a throttle that counts in memory by the default rules, and its own gate.
 type loginBed struct {
 	*bed
 	t       testing.TB
@@ -52,7 +52,7 @@ type attempted struct {
 	Degraded     bool
 }
 
-// attempt asks about ann from 192.0.2.7, unless fields say otherwise: names and values in turn.
+// attempt asks about ann from 192.0.2.7, unless fields override it: names and values in turn.
 func (b *loginBed) attempt(fields ...string) (got attempted) {
 	b.t.Helper()
 	w := b.call("POST", attempts, attemptBody(fields...))
@@ -91,7 +91,7 @@ func (b *loginBed) fail(n int, fields ...string) (last attempted) {
 	return last
 }
 
-// wants fails unless an answer is the decision for the reason.
+// wants fails the test unless an answer has the decision and the reason.
 func (got attempted) wants(t testing.TB, decision, reason string) {
 	t.Helper()
 	if got.Decision != decision || *got.Reason != reason || (got.Challenge != nil) != (decision == "challenge") || got.Degraded {
@@ -123,14 +123,14 @@ func TestLoginModes(t *testing.T) {
 		got := b.attempt("mode", mode)
 		got.wants(t, "challenge", "name_failures")
 	}
-	b.attempt("name", "bob").wants(t, "allow", "") // who is counted by address and by himself
+	b.attempt("name", "bob").wants(t, "allow", "") // counted by address and by name
 	b.attempt("factor", "otp").wants(t, "allow", "")
 	if !slices.Equal(b.settled, []string{"failure", "failure"}) {
 		t.Errorf("%v", b.settled)
 	}
 }
 
-// Of attempts that are sent at once none slips through between looking and counting, and what is under way punishes nobody.
+// TestLoginAttemptsUnderWay: concurrent attempts cannot pass between check and count, and pending attempts cause no penalty.
 func TestLoginAttemptsUnderWay(t *testing.T) {
 	b := setupLogin(t)
 	for range 3 {
@@ -143,7 +143,7 @@ func TestLoginAttemptsUnderWay(t *testing.T) {
 	}
 }
 
-// Whoever has logged in before is not kept out by others' failures, and by a forged token nobody comes in.
+// TestLoginDevice: a client that has logged in before is not locked out by others' failures, and a forged token has no effect.
 func TestLoginDevice(t *testing.T) {
 	b := setupLogin(t)
 	w := b.settle(b.attempt().AttemptID, "success")
@@ -207,7 +207,7 @@ func TestLoginOutcomes(t *testing.T) {
 	}
 }
 
-// lateLogin is a throttle on whose clock half a minute has passed.
+// lateLogin is a throttle whose clock is half a minute ahead.
 type lateLogin struct{ Login }
 
 func (lateLogin) Settle(context.Context, string, login.Result) (login.Settled, error) {
@@ -225,7 +225,7 @@ func TestLoginOutcomeThatIsLate(t *testing.T) {
 	}
 }
 
-// One solution opens one attempt, of the name and address that were challenged.
+// TestLoginChallenge: one solution allows one attempt, for the name and address that were challenged.
 func TestLoginChallenge(t *testing.T) {
 	b := setupLogin(t)
 	b.fail(3)
@@ -235,7 +235,7 @@ func TestLoginChallenge(t *testing.T) {
 	b.attempt("captcha", solution(t, b.Public(), other)).wants(t, "challenge", "captcha_refused")
 	solved := solution(t, b.Public(), got.Challenge.URL)
 	b.attempt("captcha", solved, "ip", "198.51.100.1").wants(t, "challenge", "captcha_refused")
-	b.attempt("captcha", solved, "factor", "otp").wants(t, "allow", "") // needs none, and keeps it
+	b.attempt("captcha", solved, "factor", "otp").wants(t, "allow", "") // no solution needed, so it stays valid
 	opened := b.attempt("captcha", solved)
 	opened.wants(t, "allow", "")
 	b.settle(opened.AttemptID, "error")
@@ -246,7 +246,8 @@ func TestLoginChallenge(t *testing.T) {
 	}
 }
 
-// Nobody learns from answers which names there are: two that differ in nothing but their users are treated alike, byte by byte.
+// TestLoginAnswersTellNoNames: responses do not reveal which names exist: attempts for two names, one of a user and one of nobody,
+// get the same responses, byte by byte.
 func TestLoginAnswersTellNoNames(t *testing.T) {
 	waits := regexp.MustCompile(`"retry_after_ms":[1-9][0-9]*`)
 	secrets := regexp.MustCompile(`"(attempt_id|device)":"[^"]+"|for=[A-Za-z0-9_.~%-]+`)
@@ -345,7 +346,7 @@ func TestLoginHostile(t *testing.T) {
 	}
 }
 
-// awayLogin is a throttle that cannot be asked. The cause names whom it is about.
+// awayLogin is a throttle that is unavailable. The cause contains the name.
 type awayLogin struct{ Login }
 
 func (awayLogin) Reserve(context.Context, login.Attempt) (login.Decision, error) {
@@ -362,7 +363,7 @@ func TestLoginUnavailable(t *testing.T) {
 	if p := problemIn(t, w); p.Status != 503 || p.Reason != "store_unavailable" || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "dial") {
 		t.Errorf("%s", w.Body)
 	}
-	// What went wrong is logged, by what the operator is told of it; who knows an attempt's id could settle it.
+	// The error is logged without the attempt's id, which is a secret: it could be used to settle the attempt.
 	w = b.settle("the-id-of-an-attempt", "success")
 	if p := problemIn(t, w); p.Status != 500 || !strings.Contains(b.logged.String(), "some defect") || strings.Contains(b.logged.String(), "the-id") {
 		t.Errorf("%s\n%s", w.Body, b.logged)

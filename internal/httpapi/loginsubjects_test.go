@@ -63,7 +63,7 @@ func (h *fakeHistory) BannedFor(_ context.Context, ip string) (factors []string,
 	return factors, h.err
 }
 
-// told makes the history know what has happened so far.
+// told adds the events so far to the history.
 func (b *loginBed) told() {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -95,7 +95,7 @@ func (b *loginBed) subject(query string) (s stands) {
 	return s
 }
 
-// failed is what each rule counts of a subject, the active ones with an exclamation mark.
+// failed formats what each rule counts for a subject; active rules have an exclamation mark.
 func (s *stands) failed() string {
 	var all []string
 	for _, i := range s.Items {
@@ -114,7 +114,7 @@ func TestLoginSubjects(t *testing.T) {
 	b.fail(3)
 	b.attempt("name", "bob")
 	b.told()
-	name := b.subject("name=%20ANN") // as one would type it
+	name := b.subject("name=%20ANN") // as a person would type it
 	want := "name/3-challenge 3!, name/10-challenge 3, name/10-delay 3, name/100-challenge 3"
 	if got := name.failed(); got != want || name.Reference == "" || name.Reference != none.Reference {
 		t.Errorf("%s %q %q", got, name.Reference, none.Reference)
@@ -170,7 +170,7 @@ func TestSince(t *testing.T) {
 		{"name", admission.CountName, "reset", 0},
 		{"pair", admission.CountNameIP, "password", 3},
 		{"ip", admission.CountIP, "password", 0},
-		{"name", admission.CountIP, "password", 0}, // a masked address is of many
+		{"name", admission.CountIP, "password", 0}, // a masked address stands for many
 	} {
 		s := &login.Subject{Name: "ann", IP: netip.MustParseAddr("192.0.2.7"), Factor: tt.factor}
 		want := time.Time{}
@@ -232,18 +232,18 @@ func TestLoginSubjectsHostile(t *testing.T) {
 	}
 }
 
-// A ban that is lifted stays lifted: the failures that led to it are forgotten, of every factor.
+// TestLiftedBanIsNotMadeAnew: a lifted ban stays lifted: the failures that led to it are deleted, for every factor.
 func TestLiftedBanIsNotMadeAnew(t *testing.T) {
 	for _, factor := range []string{"password", "otp"} {
 		for _, away := range []bool{false, true} {
 			b := setupLogin(t)
 			if away {
 				if factor != "password" {
-					continue // nobody knows of it
+					continue // it is not in the history
 				}
 				b.history.err = errors.New("the database is away")
 			}
-			for n := range 30 { // of several names, none of which is denied
+			for n := range 30 { // several names, none of which is denied
 				b.fail(1, "factor", factor, "name", fmt.Sprint(n%5)).wants(t, []string{"allow", "challenge"}[min(n/10, 1)], []string{"", "name_failures"}[min(n/10, 1)])
 			}
 			b.told()
@@ -263,7 +263,7 @@ func TestLiftedBanIsNotMadeAnew(t *testing.T) {
 	}
 }
 
-// A ban of a user keeps out whoever types that name, also where names that log in as one are written in many ways.
+// TestBannedName: a ban of a user applies to every spelling of the name that logs in as that user.
 func TestBannedName(t *testing.T) {
 	b := setupLogin(t)
 	for _, user := range []string{"Ann", "bob"} {
@@ -350,7 +350,7 @@ func TestLoginHistory(t *testing.T) {
 	}
 }
 
-// Services ask and settle; what is counted of whom is for operators.
+// TestLoginRoles: services ask and settle; counts of subjects are for operators.
 func TestLoginRoles(t *testing.T) {
 	b := setupLogin(t, withTokens(t))
 	for _, tt := range []struct {

@@ -158,7 +158,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// The bounds that the documents state are those of the package.
+// TestBounds: the documented bounds are those of the package.
 func TestBounds(t *testing.T) {
 	spec := documentOf(t, setup(t).Internal())
 	bound := func(schema, property, which string) any {

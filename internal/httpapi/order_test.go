@@ -63,7 +63,7 @@ func TestOrderIsTheBuyersOwn(t *testing.T) {
 			t.Errorf("%s: %s", name, w.Body)
 		}
 	}
-	b.orders.found.Buyer = "" // whoever knows the id of an order of nobody
+	b.orders.found.Buyer = "" // anyone with the id of an anonymous order
 	if w := call(b.Public(), "GET", path, "", "X-User-ID", "eve"); w.Code != 200 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

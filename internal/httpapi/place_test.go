@@ -55,7 +55,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// A replay comes before every refusal, and what the process knows costs nothing.
+// TestScreenedIsNotCharged: a replay precedes every refusal, and decisions from memory are not charged.
 func TestScreenedIsNotCharged(t *testing.T) {
 	b := setup(t)
 	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
@@ -74,7 +74,8 @@ func TestScreenedIsNotCharged(t *testing.T) {
 	}
 }
 
-// Whoever repeats an order gets it, uncharged, whatever the rules say; and a new order is asked about in two steps, as ever.
+// TestRepeatsAreNeitherChargedNorRefused: a repeat gets its order, uncharged, whatever the rules say; a new order takes the
+// usual two steps.
 func TestRepeatsAreNeitherChargedNorRefused(t *testing.T) {
 	admitted := admission.Decision{Admitted: true, Action: admission.ActionAllow, Rules: []admission.Verdict{{Rule: "orders", Limit: 10, Admitted: true}}}
 	refused := admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
@@ -114,7 +115,7 @@ func TestRepeatsAreNeitherChargedNorRefused(t *testing.T) {
 	}
 }
 
-// Those who are refused cannot make this process ask Redis as often as they like.
+// TestQuestionsAboutRepeatsAreBounded: refused callers cannot make this process query Redis without limit.
 func TestQuestionsAboutRepeatsAreBounded(t *testing.T) {
 	const n = 200
 	b := setup(t)
@@ -220,7 +221,7 @@ func TestPlaceAccepts(t *testing.T) {
 	}
 }
 
-// What the quick path takes is what Huma would have understood.
+// FuzzQuickOrder: what the quick path accepts, Huma would have decoded alike.
 func FuzzQuickOrder(f *testing.F) {
 	for _, body := range []string{
 		`{"item":"shoe","quantity":2}`, `{"quantity":2,"item":"shoe"}`, ` { "item" : "shoe" } `, `{"item":"shoe","quantity":1000}`,
@@ -236,7 +237,7 @@ func FuzzQuickOrder(f *testing.F) {
 			return
 		}
 		b.orders.requests = nil
-		// A charset keeps the quick path out of it.
+		// A charset disables the quick path.
 		w := call(b.Public(), "POST", placePath, body, "Content-Type", "application/json; charset=utf-8")
 		if len(b.orders.requests) != 1 || b.orders.requests[0].Item != item || b.orders.requests[0].Quantity != quantity {
 			t.Fatalf("%q is %q and %d, Huma says %d %s %+v", body, item, quantity, w.Code, w.Body, b.orders.requests)

@@ -17,7 +17,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// problemIn reads a problem and checks what all of them have in common.
+// problemIn decodes a problem and checks what all problems have in common.
 func problemIn(t *testing.T, w *httptest.ResponseRecorder) Problem {
 	t.Helper()
 	var p Problem
@@ -109,7 +109,7 @@ func TestOrderRefusals(t *testing.T) {
 	}
 }
 
-// Every reason of package orders that refuses has its row, and every row its page.
+// TestKindsAreComplete: every refusal reason of package orders has a row, and every row a page.
 func TestKindsAreComplete(t *testing.T) {
 	b := setup(t)
 	for _, k := range kinds {

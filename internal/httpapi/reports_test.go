@@ -16,10 +16,10 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// manyOrders is fakeOrders with a list that is as long as it has to be, and pages that come when the test lets them.
+// manyOrders is fakeOrders with a list of any length, whose pages are released by the test.
 type manyOrders struct {
 	*fakeOrders
-	pages chan bool // true: another page; false: the database is away
+	pages chan bool // true: another page; false: the database is down
 	asked atomic.Int32
 }
 
@@ -45,7 +45,7 @@ func (f *manyOrders) Orders(ctx context.Context, q orders.Query) ([]orders.Order
 	return page, nil
 }
 
-// officeOf is an API with such orders, served.
+// officeOf serves an API with such orders.
 func officeOf(t *testing.T) (at string, from *manyOrders, b *bed) {
 	t.Helper()
 	from = &manyOrders{pages: make(chan bool)}
@@ -69,7 +69,7 @@ func (b *bed) inUse(t *testing.T) int {
 	return s.InUse
 }
 
-// free waits until no report is written any more.
+// free waits until no report is being written.
 func (b *bed) free(t *testing.T) {
 	t.Helper()
 	for b.inUse(t) > 0 {
@@ -95,7 +95,7 @@ func open(t *testing.T, ctx context.Context, at, sale string) *http.Response {
 	return resp
 }
 
-// A client that hangs up frees the permit, also while the database is read.
+// TestReportEndsWithItsClient: a client that disconnects frees the permit, even while the database is being read.
 func TestReportEndsWithItsClient(t *testing.T) {
 	at, from, b := officeOf(t)
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -115,7 +115,7 @@ func TestReportEndsWithItsClient(t *testing.T) {
 	b.free(t)
 }
 
-// Half a report does not look like a whole one: whatever ends it cuts it off.
+// TestReportIsCutOff: a partial report must not look complete: it is cut off whatever ends it.
 func TestReportIsCutOff(t *testing.T) {
 	for name, end := range map[string]func(*bed, *manyOrders){
 		"the database": func(_ *bed, from *manyOrders) { from.pages <- false },
@@ -142,7 +142,8 @@ func TestReportIsCutOff(t *testing.T) {
 	}
 }
 
-// A route that is closed for want of its semaphore says which one is missing, and does not fill the log.
+// TestReportWithoutItsSemaphore: a route without its semaphore names the missing one in its response, and does not fill the
+// log.
 func TestReportWithoutItsSemaphore(t *testing.T) {
 	_, from, b := officeOf(t)
 	b.gate.rules = &admission.Rules{}
@@ -160,7 +161,7 @@ func TestReportWithoutItsSemaphore(t *testing.T) {
 	}
 }
 
-// Before the first row there can be a problem.
+// TestReportProblems: before the first row the response may be a problem.
 func TestReportProblems(t *testing.T) {
 	at, from, b := officeOf(t)
 	for _, tt := range []struct {

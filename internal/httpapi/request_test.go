@@ -44,7 +44,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// An answer that breaks off must not look complete.
+// TestPanicInTheMiddle: a partial response must not look complete.
 func TestPanicInTheMiddle(t *testing.T) {
 	b := setup(t)
 	b.public.GET("/half", func(c echo.Context) error {
@@ -98,7 +98,7 @@ func TestCORS(t *testing.T) {
 			t.Errorf("%s is not exposed: %s", name, exposed)
 		}
 	}
-	// Pages have to read refusals as well.
+	// Pages must be able to read refusals too.
 	if w := call(b.Public(), "GET", "/v1/sales/none", "", "Origin", "https://shop.example"); w.Header().Get("Access-Control-Allow-Origin") == "" {
 		t.Errorf("%v", w.Header())
 	}
@@ -144,7 +144,7 @@ func TestReady(t *testing.T) {
 	if w := call(b.Public(), "GET", "/readyz", ""); w.Code != 200 || strings.Contains(w.Body.String(), "degraded") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	// Without counts requests are served all the same, as each rule says.
+	// Without counts requests are still served, as each rule defines.
 	b.gate.stats.Memory = []admission.MemoryStats{{}, {Late: true}}
 	if w := call(b.Internal(), "GET", "/readyz", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"degraded":["memory"]`) {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -176,7 +176,7 @@ func TestNewNeedsItsParts(t *testing.T) {
 	}
 }
 
-// A body of unannounced length is cut off as well, over a real connection.
+// TestServerCutsOffChunks: a body of unknown length is limited too, over a real connection.
 func TestServerCutsOffChunks(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = Server(setup(t).Public())

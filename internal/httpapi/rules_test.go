@@ -38,7 +38,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Over the files themselves: a change is in force when the call returns, and one that is wrong never is.
+// TestReloadFiles uses real files: a change is in force when the call returns, and an invalid one never is.
 func TestReloadFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write := func(rules string) {

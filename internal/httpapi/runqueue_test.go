@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// So many run at once and no more, and whoever came first runs first.
+// TestRunQueueIsFair: at most slots requests run at once, first come, first served.
 func TestRunQueueIsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newRunQueue()
@@ -30,7 +30,7 @@ func TestRunQueueIsFair(t *testing.T) {
 					t.Error("refused")
 				}
 				mu.Lock()
-				order = append(order, i/q.slots) // those who begin together do in any order
+				order = append(order, i/q.slots) // those that begin together run in any order
 				running++
 				most = max(most, running)
 				mu.Unlock()
@@ -51,7 +51,7 @@ func TestRunQueueIsFair(t *testing.T) {
 	})
 }
 
-// Who waited too long is refused, one at a time, and keeps nobody else from running.
+// TestRunQueueRefusesWhoWaitedTooLong: requests that waited too long are refused, one at a time, and block no others.
 func TestRunQueueRefusesWhoWaitedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newRunQueue()
@@ -59,7 +59,7 @@ func TestRunQueueRefusesWhoWaitedTooLong(t *testing.T) {
 		for i := range held {
 			held[i], _ = q.enter()
 		}
-		const late = 20 // and as many who are not
+		const late = 20 // and as many that are not late
 		var mu sync.Mutex
 		running, refusing, refused, ran := 0, 0, 0, 0
 		wait := func() {
@@ -102,7 +102,7 @@ func TestRunQueueRefusesWhoWaitedTooLong(t *testing.T) {
 	})
 }
 
-// A request that was queued for too long is told to come back, before anything was asked or charged for it.
+// TestQueuedForTooLong: a request that was queued for too long is refused with a Retry-After, before any query or charge.
 func TestQueuedForTooLong(t *testing.T) {
 	for _, request := range [][3]string{{"POST", placePath, orderBody}, {"GET", "/v1/sales/spring", ""}, {"GET", "/v1/orders/" + orders.ID{}.String(), ""}} {
 		t.Run(request[0]+" "+request[1], func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestQueuedForTooLong(t *testing.T) {
 	}
 }
 
-// Who is slow to send an order, or waits for Redis, keeps nobody from running.
+// TestWhoWaitsHoldsNoSlot: requests that are sent slowly, or wait for Redis, block no others.
 func TestWhoWaitsHoldsNoSlot(t *testing.T) {
 	b := setup(t)
 	server := httptest.NewServer(b.Public())

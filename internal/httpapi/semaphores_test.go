@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/orders/sqlite"
 )
 
-// withSemaphores gives an API the semaphores of the default rules, over what the embedded server has.
+// withSemaphores gives an API the semaphores of the default rules, with the store of the embedded server.
 func withSemaphores(t *testing.T) func(*Config) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "semaphores.db")+"?"+sqlite.Options)
@@ -39,7 +39,7 @@ func withSemaphores(t *testing.T) func(*Config) {
 	}
 }
 
-// Answers about semaphores are as documented, over a Redis in memory too.
+// TestSemaphoresMatchTheDocument: responses about semaphores are as documented, also with an in-memory Redis.
 func TestSemaphoresMatchTheDocument(t *testing.T) {
 	b := setup(t, withSemaphores(t))
 	const one, permits, permit = "/v1/semaphores/{name}", "/v1/semaphores/{name}/permits", "/v1/semaphores/{name}/permits/{id}"
@@ -74,7 +74,7 @@ func TestSemaphoresMatchTheDocument(t *testing.T) {
 	matchesDocument(t, h, "DELETE", "/v1/semaphores/own", "", one, 404)
 	matchesDocument(t, h, "POST", "/v1/semaphores/own/permits", `{"holder":"a"}`, permits, 404)
 
-	b.Drain() // who need not wait is served until the end
+	b.Drain() // requests that need not wait are served until the end
 	matchesDocument(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"a","wait_ms":30000}`, permits, 201)
 	matchesDocument(t, h, "POST", "/v1/semaphores/report/permits", `{"holder":"b","wait_ms":30000}`, permits, 503)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// memorySessions is what processes share.
+// memorySessions is the store that processes share.
 type memorySessions struct {
 	mu    sync.Mutex
 	ended map[string]time.Duration
@@ -35,7 +35,7 @@ func (m *memorySessions) Ended(_ context.Context, id string) (bool, error) {
 	return ended, m.err
 }
 
-// signIn returns the cookie that a token gets.
+// signIn returns the cookie for a token.
 func signIn(t *testing.T, h http.Handler, token string, fields ...string) *http.Cookie {
 	t.Helper()
 	w := call(h, "POST", "/session", `{"token":"`+token+`"}`, fields...)
@@ -112,14 +112,14 @@ func TestWhatASessionMayDo(t *testing.T) {
 				t.Errorf("%s %s by the %s: %d, want %d: %s", tt.method, tt.path, who, w.Code, want, w.Body)
 			}
 		}
-		// The same, where another page makes the browser ask, or a name that was led here.
+		// The same requests from a page of another origin, or with a rebound host name.
 		for _, from := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}, {"Host", "evil.example:8080"}} {
 			if w := call(h, tt.method, tt.path, "", by(operator, from...)...); w.Code != 403 {
 				t.Errorf("%s %s from %v: %d", tt.method, tt.path, from, w.Code)
 			}
 		}
 	}
-	// A token in a field counts, whatever cookie is beside it.
+	// A token in a field takes precedence over a cookie.
 	if w := call(h, "POST", "/v1/sales/flash/pause", "", by(operator, "X-Tidegate-Token", "viewer-token-of-tests")...); w.Code != 403 {
 		t.Errorf("a viewer's token beside an operator's cookie: %d", w.Code)
 	}
@@ -198,7 +198,7 @@ func TestSessionsEnd(t *testing.T) {
 		}
 	}
 
-	// While the shared memory is away sessions hold, and one that is ended is over where it was ended.
+	// While the shared store is down sessions stay valid, and an ended one stays ended at the process that ended it.
 	c = signIn(t, b.Internal(), "operator-token-of-tests")
 	shared.err = errors.New("away")
 	if w := call(b.Internal(), "GET", "/v1/rules", "", by(c)...); w.Code != 200 {
@@ -212,7 +212,7 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
-// A session is worth what its token is.
+// TestSessionsFollowTheirToken: a session has the rights of its token.
 func TestSessionsFollowTheirToken(t *testing.T) {
 	b := setup(t, withPage, withTokens(t))
 	c := signIn(t, b.Internal(), "operator-token-of-tests")
@@ -267,7 +267,7 @@ func TestWithoutTokensNobodySignsIn(t *testing.T) {
 	}
 }
 
-// Guesses from one address are slowed down, at every door, and its neighbours are not.
+// TestWrongTokensAreSlowedDown: guesses from one address are throttled on every route, and other addresses are not.
 func TestWrongTokensAreSlowedDown(t *testing.T) {
 	h := setup(t, withPage, withTokens(t)).Internal()
 	if w := call(h, "GET", "/v1/rules", "", "X-Tidegate-Token", "operator-token-of-tests"); w.Code != 200 {
@@ -298,7 +298,7 @@ func TestWrongTokensAreSlowedDown(t *testing.T) {
 	if w := guess(2); w.Header().Get("Retry-After") == "" {
 		t.Errorf("%v", w.Header())
 	}
-	for token, want := range map[string]int{"operator-token-of-tests": 200, "viewer-token-of-tests": 429} { // the other one was never shown from here
+	for token, want := range map[string]int{"operator-token-of-tests": 200, "viewer-token-of-tests": 429} { // the other one was never sent from this address
 		if w := call(h, "GET", "/v1/rules", "", "X-Tidegate-Token", token); w.Code != want {
 			t.Errorf("%s: %d, want %d", token, w.Code, want)
 		}

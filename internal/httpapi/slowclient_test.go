@@ -39,7 +39,7 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// dial connects, and sends a text as far as the server reads it.
+// dial connects, and sends a text as long as the server reads.
 func (l *pipeListener) dial(text string) net.Conn {
 	client, server := net.Pipe()
 	l.conns <- server
@@ -47,14 +47,14 @@ func (l *pipeListener) dial(text string) net.Conn {
 	return client
 }
 
-// orderOnWire is an order as it stands on the wire, with a header field and what follows the header.
+// orderOnWire returns an order as sent on the wire, with a header field and the text after the header.
 func orderOnWire(field, rest string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n%s\r\n\r\n%s", placePath, field, rest)
 }
 
-// A client holds no slot by what it does not send or does not read, however long that takes.
+// TestSlowClientsHoldNoSlot: a client that does not send or does not read holds no slot, however long that takes.
 func TestSlowClientsHoldNoSlot(t *testing.T) {
-	var unknown []string // of properties whose names an answer repeats, escaped
+	var unknown []string // properties whose names a response repeats, escaped
 	for i := range 16 {
 		unknown = append(unknown, fmt.Sprintf(`"%c%s":1`, 'a'+i, strings.Repeat("<", 200)))
 	}
@@ -92,7 +92,7 @@ func TestSlowClientsHoldNoSlot(t *testing.T) {
 	}
 }
 
-// waitingOrders answer nobody for a while.
+// waitingOrders delays all responses.
 type waitingOrders struct{ *fakeOrders }
 
 func (w waitingOrders) Wait(_ context.Context, _ orders.ID, _ orders.Viewer, _ orders.Status, wait time.Duration) (orders.Order, error) {
@@ -110,7 +110,7 @@ func (w waitingOrders) Sale(context.Context, string) (orders.SaleStatus, error) 
 	return flash, nil
 }
 
-// slowSessions say late whether a session has ended.
+// slowSessions answers Ended late.
 type slowSessions struct{ memorySessions }
 
 func (*slowSessions) Ended(context.Context, string) (bool, error) {
@@ -118,7 +118,7 @@ func (*slowSessions) Ended(context.Context, string) (bool, error) {
 	return false, nil
 }
 
-// A read on the internal listener, which asks no rules, holds no slot while it waits either.
+// TestInternalReadsWaitWithoutASlot: a read on the internal listener, which asks no rules, also holds no slot while it waits.
 func TestInternalReadsWaitWithoutASlot(t *testing.T) {
 	for _, path := range []string{"/v1/orders/" + orderID.String() + "?wait_ms=30000", "/v1/orders/" + orderID.String(), "/v1/sales/flash"} {
 		t.Run(path, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestInternalReadsWaitWithoutASlot(t *testing.T) {
 							}
 						})
 					}
-					for range 2 { // the session is asked about first
+					for range 2 { // the session is checked first
 						synctest.Wait()
 						b.reads.mu.Lock()
 						if b.reads.running != 0 {

@@ -116,13 +116,13 @@ func TestWaysToSendAToken(t *testing.T) {
 			t.Errorf("%v: %d %s", tt.fields, w.Code, w.Body)
 		}
 	}
-	// On the public listener a token is nothing.
+	// On the public listener tokens have no effect.
 	if p := problemIn(t, call(b.Public(), "GET", "/v1/rules", "", "X-Tidegate-Token", "operator-token-of-tests")); p.Status != 404 {
 		t.Errorf("%+v", p)
 	}
 }
 
-// Beside X-Tidegate-Token, Authorization is the user's.
+// TestTokenAndJWT: with X-Tidegate-Token, Authorization holds the user's token.
 func TestTokenAndJWT(t *testing.T) {
 	id, err := NewJWT(JWTOptions{Secret: jwtSecret})
 	if err != nil {
@@ -230,7 +230,7 @@ func TestTokensAreReloaded(t *testing.T) {
 	}
 }
 
-// lines is a log that a test can wait for.
+// lines is a log that a test can wait on.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// traced makes an API trace, and returns what it traced.
+// traced enables tracing for an API, and returns the exporter of its spans.
 func traced() (func(*Config), *tracetest.InMemoryExporter) {
 	kept := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())))
@@ -34,7 +34,7 @@ func attributesOf(s tracetest.SpanStub) map[string]string {
 	return m
 }
 
-// spanOf is the only span of a name.
+// spanOf returns the only span with a name.
 func spanOf(t *testing.T, kept *tracetest.InMemoryExporter, name string) tracetest.SpanStub {
 	t.Helper()
 	found := slices.DeleteFunc(kept.GetSpans(), func(s tracetest.SpanStub) bool { return s.Name != name })
@@ -83,7 +83,8 @@ func TestARequestIsASpan(t *testing.T) {
 	}
 }
 
-// What is not found names nothing that its caller wrote, and what everybody asks all the time is no span.
+// TestSpansOfOtherAnswers: spans of unknown routes contain nothing that the caller sent, and routes that are polled have no
+// spans.
 func TestSpansOfOtherAnswers(t *testing.T) {
 	option, kept := traced()
 	b := setup(t, option)
@@ -118,7 +119,7 @@ func TestSpansOfOtherAnswers(t *testing.T) {
 	}
 }
 
-// A service's trace goes on; a stranger's does not, and decides nothing.
+// TestCallersTraces: a service's trace is continued; a public client's is not, and does not decide sampling.
 func TestCallersTraces(t *testing.T) {
 	option, kept := traced()
 	b := setup(t, option)
@@ -178,7 +179,7 @@ func TestHostileTraces(t *testing.T) {
 	}
 }
 
-// Without a tracer a caller's trace changes nothing.
+// TestNoTracer: without a tracer a caller's trace has no effect.
 func TestNoTracer(t *testing.T) {
 	b := setup(t)
 	if w := withHeader(b.Internal(), http.Header{"Traceparent": {theirs}}); w.Code != 202 {
@@ -219,7 +220,7 @@ func TestWhateverLogsWithinARequestNamesIt(t *testing.T) {
 	}
 }
 
-// Each request leaves one line at the level debug, and none at info.
+// TestRequestLog: each request logs one line at level debug, and none at info.
 func TestRequestLog(t *testing.T) {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
 		var log strings.Builder
@@ -247,7 +248,7 @@ func TestRequestLog(t *testing.T) {
 	}
 }
 
-// withHeader places an order with fields of which there may be several.
+// withHeader places an order with header fields that may be repeated.
 func withHeader(h http.Handler, header http.Header) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", placePath, strings.NewReader(`{"item":"shoe"}`))
 	r.RemoteAddr, r.Host = "127.0.0.1:40000", "localhost:8080"
