@@ -13,7 +13,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// recorder writes its arguments down, one run a line, but for the length of a ban.
+// recorder appends its arguments to a file, one line per run, without the length of a ban.
 const recorder = `#!/bin/sh
 case $2 in
 ban) echo "ban $3 $5" ;;
@@ -21,7 +21,7 @@ ban) echo "ban $3 $5" ;;
 esac >>"$1"
 `
 
-// ruled writes a rules file with a program, and returns where the program writes.
+// ruled writes a rules file with a ban script, and returns the file that the script writes.
 func ruled(t *testing.T, run bool) (rules, log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func writeRules(t *testing.T, rules, program, log string, run bool) {
 	}
 }
 
-// awaitLine waits until the program was run like this.
+// awaitLine waits until the script was run with these arguments.
 func awaitLine(t *testing.T, log, line string) {
 	t.Helper()
 	servetest.Until(t, http.StatusOK, func() servetest.Answer {
@@ -57,7 +57,8 @@ func awaitLine(t *testing.T, log, line string) {
 	})
 }
 
-// Two APIs and two workers over the real servers: whom a rule or an operator bans the firewall hears of, and who is let in again.
+// TestBansReachTheFirewall: two APIs and two workers with real servers; the script runs for bans by rules and by operators, and
+// for their ends.
 func TestBansReachTheFirewall(t *testing.T) {
 	t.Parallel()
 	rules, log := ruled(t, true)
@@ -85,7 +86,7 @@ func TestBansReachTheFirewall(t *testing.T) {
 	if a := servetest.Call("PUT", bans+"ip/192.0.2.9", `{"for_ms":60000}`); a.Status >= 300 {
 		t.Fatal(a)
 	}
-	servetest.Until(t, http.StatusOK, func() servetest.Answer { // by either
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { // by either process
 		for _, w := range workers {
 			if a := servetest.Call("GET", w.URL("worker")+"/metrics", ""); strings.Contains(string(a.Body), `tidegate_ban_script_runs_total{action="ban",result="refused"} 1`) {
 				return a
@@ -103,7 +104,7 @@ func TestBansReachTheFirewall(t *testing.T) {
 	}
 }
 
-// A program that a rules file names from now on hears of the bans of before.
+// TestAProgramIsNamedLater: a script that is added to the rules file later also gets the earlier bans.
 func TestAProgramIsNamedLater(t *testing.T) {
 	t.Parallel()
 	rules, log := ruled(t, false)

@@ -19,12 +19,12 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// order is sent as it stands: the client must cost as little as possible, since it shares the machine.
+// order is sent as raw bytes: the client must cost as little as possible, since it shares the machine.
 const order = "POST /v1/sales/concert/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
 	"X-User-Id: ada\r\nX-Request-Id: 01HTJ4VZ8Q2YB6R4M0ZK3N7D5C\r\nContent-Length: 30\r\n\r\n" + `{"item":"ticket","quantity":1}`
 
-// BenchmarkSoldOutLoopback compares the answer that most of a crowd gets, from the whole API process, with the same bytes from a
-// bare Echo handler, over connections that are kept alive.
+// BenchmarkSoldOutLoopback compares the response that most of a crowd gets, from the whole API process, with the same bytes
+// from a bare Echo handler, over keep-alive connections.
 func BenchmarkSoldOutLoopback(b *testing.B) {
 	api := startAPI(b, environment(testenv.Redis(b), databases.Postgres(b)))
 	openShop(b, api, 0)
@@ -47,7 +47,7 @@ func BenchmarkSoldOutLoopback(b *testing.B) {
 
 	for _, s := range []struct{ name, addr string }{{"bare", server.Listener.Addr().String()}, {"tidegate", api.Addr("public")}} {
 		b.Run(s.name, func(b *testing.B) {
-			fromMemory(b, api) // what it remembers of a sale that nobody asks for is soon too old
+			fromMemory(b, api) // its glance at an unused sale soon expires
 			if resp, got := exchange(b, s.addr); resp.StatusCode != http.StatusConflict || !bytes.Equal(got, body) {
 				b.Fatalf("%s answers %d %s", s.name, resp.StatusCode, got)
 			}
@@ -63,7 +63,7 @@ func BenchmarkSoldOutLoopback(b *testing.B) {
 	}
 }
 
-// fromMemory orders until the refusal comes from the memory of the API: it is not charged, so the rules say nothing in it.
+// fromMemory orders until the refusal comes from the API's memory: it is not charged, so it has no header fields of the rules.
 func fromMemory(b *testing.B, api *servetest.Program) (refusal *http.Response, body []byte) {
 	b.Helper()
 	servetest.Until(b, http.StatusConflict, func() servetest.Answer {
@@ -98,7 +98,7 @@ func exchange(b *testing.B, addr string) (*http.Response, []byte) {
 	return resp, body
 }
 
-// refused sends orders over one connection, one after the other, as long as there are more. Each must be answered with 409.
+// refused sends orders over one connection, one after the other, while more returns true. Each must be answered with 409.
 func refused(addr string, more func() bool) error {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -114,7 +114,7 @@ func refused(addr string, more func() bool) error {
 			return err
 		}
 		n := 0
-		for !bytes.HasSuffix(bytes.TrimSuffix(buffer[:n], []byte("\n")), []byte("}")) { // the end of the JSON, and of no header field
+		for !bytes.HasSuffix(bytes.TrimSuffix(buffer[:n], []byte("\n")), []byte("}")) { // the end of the JSON, not of a header field
 			m, err := conn.Read(buffer[n:])
 			if err != nil {
 				return err

@@ -11,7 +11,8 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// What the committed .env publishes starts no program by itself. Where it is allowed the programs say so, wherever an operator looks.
+// TestDemoSecrets: with the secrets of the committed .env no program starts by default. If they are allowed, the programs
+// report it wherever an operator looks.
 func TestDemoSecrets(t *testing.T) {
 	t.Parallel()
 	demo := dotenv(t)

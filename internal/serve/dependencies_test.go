@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// An importer of a package gets what the package needs, and no more. A new line here is a decision.
+// TestDependenciesOfTheCore: importers of a package get only the dependencies that it needs. A new line here is a decision.
 func TestDependenciesOfTheCore(t *testing.T) {
 	const ours = "github.com/tidegate/tidegate/"
 	admission := []string{

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// with is an environment with one more variable.
+// with adds a variable to an environment.
 func with(env func(string) string, name, value string) func(string) string {
 	return func(asked string) string {
 		if asked == name {
@@ -50,7 +50,7 @@ func TestAnOrderIsSoldReplicated(t *testing.T) {
 	servetest.Until(t, http.StatusAccepted, func() servetest.Answer { return shop.place("second") })
 }
 
-// TestAWorkerCommitsOverAWeakRedis has an order placed before the copies went away.
+// TestAWorkerCommitsOverAWeakRedis: the order was placed before Redis lost its durability.
 func TestAWorkerCommitsOverAWeakRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t, "--appendonly", "no")
@@ -61,7 +61,7 @@ func TestAWorkerCommitsOverAWeakRedis(t *testing.T) {
 	shop.bought("first")
 }
 
-// TestAnAsynchronousStandbyIsWarnedOf follows Postgres as a standby does.
+// TestAnAsynchronousStandbyIsWarnedOf connects to Postgres as a standby does.
 func TestAnAsynchronousStandbyIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	postgres := testenv.StartPostgres(t)

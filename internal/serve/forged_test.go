@@ -15,7 +15,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// changed is an order id with other bits: xor of a mask in hex.
+// changed returns an order id XORed with a mask in hex.
 func changed(t *testing.T, id, mask string) string {
 	t.Helper()
 	bits, err := hex.DecodeString(mask)
@@ -29,7 +29,8 @@ func changed(t *testing.T, id, mask string) string {
 	return u.String()
 }
 
-// A made-up id is unknown without a question to Redis or Postgres: it is so too while neither answers. One of 16,384 is lucky.
+// TestMadeUpOrderIDsAskNobody: made-up ids are refused without a query to Redis or Postgres, and so also while neither answers.
+// One of 16,384 passes.
 func TestMadeUpOrderIDsAskNobody(t *testing.T) {
 	t.Parallel()
 	redis, postgres := testenv.StartRedis(t), testenv.StartPostgres(t)
@@ -39,10 +40,10 @@ func TestMadeUpOrderIDsAskNobody(t *testing.T) {
 	id := s.bought("alice")
 	s.confirmed(id, "alice")
 	forged := []string{
-		changed(t, id, "00000000000000000000000000000001"), // another order of that moment
+		changed(t, id, "00000000000000000000000000000001"), // another order of that time
 		changed(t, id, "00000000000000000040000000000000"), // of another item
-		changed(t, id, "00000000000000ff0000000000000000"), // of one that nobody has heard of
-		changed(t, id, "40000000000000000000000000000000"), // of the future
+		changed(t, id, "00000000000000ff0000000000000000"), // of an unknown item
+		changed(t, id, "40000000000000000000000000000000"), // of a future time
 		changed(t, id, "00000010000000000000000000000000"),
 		"019f0000-0000-8000-8004-000000000001", // as ids were made in 2026
 		"7fff0000-0000-8000-8004-000000000001", // and will have been in the year 6429
@@ -78,7 +79,7 @@ func TestMadeUpOrderIDsAskNobody(t *testing.T) {
 	}
 }
 
-// Orders that were placed before ids had a MAC are found, and no others that look like them.
+// TestOrdersOfBeforeAreFound: orders placed before ids had a MAC are found, and made-up ids like them are not.
 func TestOrdersOfBeforeAreFound(t *testing.T) {
 	t.Parallel()
 	database := databases.Postgres(t)
@@ -103,7 +104,7 @@ func TestOrdersOfBeforeAreFound(t *testing.T) {
 	if err := api.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec(t.Context(), `UPDATE order_id_key SET plain_until = '2026-09-01'`); err != nil { // as the migration does where there are sales
+	if _, err := db.Exec(t.Context(), `UPDATE order_id_key SET plain_until = '2026-09-01'`); err != nil { // as the migration does if there are sales
 		t.Fatal(err)
 	}
 	s.Program = startAPI(t, env)
@@ -111,7 +112,7 @@ func TestOrdersOfBeforeAreFound(t *testing.T) {
 	if a := s.get(plain, "alice"); a.Status != http.StatusOK {
 		t.Errorf("an order of before: %v", a)
 	}
-	if a := s.get("01b00000-0000-8000-8004-000000000001", "alice"); a.Status != http.StatusNotFound { // of later
+	if a := s.get("01b00000-0000-8000-8004-000000000001", "alice"); a.Status != http.StatusNotFound { // of a later time
 		t.Errorf("made up: %v", a)
 	}
 	if a := s.place("bob"); a.Status != http.StatusAccepted || !strings.Contains(string(a.Body), `"order_id":"`) {

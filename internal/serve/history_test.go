@@ -10,13 +10,13 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// An API forgets what is older than HISTORY_DAYS, unless that is 0.
+// TestHistoryIsForgotten: an API deletes events that are older than HISTORY_DAYS, unless that is 0.
 func TestHistoryIsForgotten(t *testing.T) {
 	t.Parallel()
 	database := databases.Postgres(t)
 	env := environment(testenv.Redis(t), database)
 	api := startAPI(t, with(env, "HISTORY_DAYS", "0"))
-	api.Addr("public") // it has made the tables
+	api.Addr("public") // it has created the tables
 	db, err := sql.Open("pgx", database)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// koalaBlock returns the first block of docs/koala.md in a language.
+// koalaBlock returns the first code block of docs/koala.md in a language.
 func koalaBlock(t *testing.T, language string) string {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/koala.md")
@@ -27,13 +27,13 @@ func koalaBlock(t *testing.T, language string) string {
 	return block
 }
 
-// result is a body of Koala's.
+// result returns a Koala response body.
 func result(kind, rule, number, reason string) string {
 	return `{"Ret_type":` + kind + `,"Ret_code":` + rule + `,"Err_no":` + number + `,"Err_msg":"","Str_reason":"` + reason +
 		`","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
 }
 
-// The calls of docs/koala.md come to what it says, with the rule file that it shows.
+// TestKoalaCallsOfTheDocs: the calls of docs/koala.md have the results it documents, with the rule file that it shows.
 func TestKoalaCallsOfTheDocs(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

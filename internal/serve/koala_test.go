@@ -25,7 +25,7 @@ rule : [base] [act=base; uid=+] [base=2; time=3600; count=2] [result=2; return=2
 2 : {"Ret_type":2, "Err_no":10, "Str_reason":"Deny"}
 `
 
-// koalas are processes that share a Redis and a rule file of Koala's.
+// koalas are processes that share a Redis and a Koala rule file.
 type koalas struct {
 	t    testing.TB
 	file string
@@ -61,7 +61,7 @@ func (k *koalas) get(i int, path string) servetest.Answer {
 	return servetest.Call("GET", k.apis[i%len(k.apis)].URL("internal")+"/koala"+path, "")
 }
 
-// code is the return number of what a process answers.
+// code returns the return number of a process's response.
 func (k *koalas) code(i int, path string) int {
 	k.t.Helper()
 	a := k.get(i, path)
@@ -82,10 +82,10 @@ func (k *koalas) want(i int, path, body string) {
 	}
 }
 
-// Two processes count together, whichever is asked what, and follow their file.
+// TestKoalaOverTwoProcesses: two processes count together, whichever gets a request, and follow changes of the file.
 func TestKoalaOverTwoProcesses(t *testing.T) {
 	k := startKoalas(t, testenv.Redis(t), 2)
-	// On a machine so busy that Redis is not heard within the 150 ms of a decision each process counts alone, and more are let in.
+	// On a machine too busy for Redis to answer within the 150 ms of a decision, each process counts alone and admits more.
 	user := ""
 	for i := 0; i < 5 && user == ""; i++ {
 		user = fmt.Sprint("ann-", i)
@@ -127,7 +127,7 @@ func TestKoalaOverTwoProcesses(t *testing.T) {
 	k.want(0, "/rule/feedback?uid="+user+"&act=post&_feedbackType=erase2", ok)
 	k.want(1, "/rule/feedback?uid="+user+"&act=post", ok)
 	k.want(0, "/rule/value?uid="+user+"&act=post&rule_no=202", `{"err_no":0,"err_msg":"","cache_val":1}`)
-	// A process that has just refused hears of what another one takes back.
+	// A process that has just refused learns of a refund at another one.
 	servetest.Until(t, http.StatusOK, func() servetest.Answer {
 		if k.code(1, "/rule/browse?uid="+user+"&act=post") == 0 {
 			return servetest.Answer{Status: http.StatusOK}
@@ -154,7 +154,7 @@ func TestKoalaOverTwoProcesses(t *testing.T) {
 	if len(all) != 1 || all[0].Code != 201 {
 		t.Errorf("%+v", all)
 	}
-	// What was counted stays when the file changes: the rule is the same but for its limit.
+	// Counts are kept when the file changes: the rule only differs in its limit.
 	k.write(strings.Replace(koalaRules, "[time=3600; count=4] [result=2; return=201]", "[time=3600; count=5] [result=2; return=201]", 1))
 	for i := range k.apis {
 		servetest.Until(t, http.StatusOK, func() servetest.Answer {
@@ -174,7 +174,8 @@ func TestKoalaOverTwoProcesses(t *testing.T) {
 	}
 }
 
-// While Redis is away its absence can be seen, lists answer, and each process limits by itself; then all is as before.
+// TestKoalaWithoutRedis: while Redis is down this is visible, lists work, and each process limits alone; afterwards everything
+// is as before.
 func TestKoalaWithoutRedis(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)
@@ -204,7 +205,7 @@ func TestKoalaWithoutRedis(t *testing.T) {
 	}
 	redis.Restart()
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return k.get(0, "/monitor/alive") })
-	// What was counted before is known as soon as the store is asked again.
+	// Earlier counts are visible again as soon as the store is used.
 	servetest.Until(t, http.StatusOK, func() servetest.Answer {
 		a := k.get(0, "/rule/browse?uid=7&act=ask")
 		if !strings.Contains(string(a.Body), `"Ret_code":201,`) {

@@ -16,8 +16,8 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// BenchmarkLoginAttemptLoopback takes turns over HTTP on the whole API process: reserving attempts by the default ladder, and charging one plain rule.
-// attempts/rule is their ratio within the turns.
+// BenchmarkLoginAttemptLoopback measures the whole API process over HTTP, in alternating turns: reserving attempts by the
+// default rules, and charging one plain rule. attempts/rule is their ratio within the turns.
 func BenchmarkLoginAttemptLoopback(b *testing.B) {
 	rules := filepath.Join(b.TempDir(), "rules.yaml")
 	if err := os.WriteFile(rules, []byte("version: 1\nrules: [{name: plain, subject: user, limit: 10, window: 1m}]"), 0o600); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// A backend that reports its proxy's address for everybody's must not have the proxy banned by some failed logins.
+// TestFailedLoginsDoNotBanAProxy: a backend that reports its proxy's address for all clients must not get the proxy banned.
 func TestFailedLoginsDoNotBanAProxy(t *testing.T) {
 	gate, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), admission.DefaultRules(), admission.Options{Secret: []byte(strings.Repeat("s", 32))})
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// An authenticator asks an API about logins.
+// An authenticator is a client that asks an API about logins.
 type authenticator struct {
 	*servetest.Program
 	t testing.TB
 }
 
-// behindProxy is an environment whose API believes this machine who its clients are.
+// behindProxy returns an environment in which the API trusts this machine as a proxy.
 func behindProxy(redis, database string) func(string) string {
 	env := environment(redis, database)
 	return func(name string) string {
@@ -61,7 +61,7 @@ func (a authenticator) ask(name, ip string, fields ...string) servetest.Answer {
 	return servetest.Call("POST", a.URL("internal")+"/v1/login/attempts", string(text))
 }
 
-// wants asks, and fails unless the answer is the decision for the reason.
+// wants asks, and fails the test unless the answer has the decision and the reason.
 func (a authenticator) wants(decision, reason, name, ip string, fields ...string) (got attempted) {
 	a.t.Helper()
 	answer := a.ask(name, ip, fields...)
@@ -72,7 +72,7 @@ func (a authenticator) wants(decision, reason, name, ip string, fields ...string
 	return got
 }
 
-// settle says how an attempt ended, and returns the device token.
+// settle reports the outcome of an attempt, and returns the device token.
 func (a authenticator) settle(status int, id, result string) (device string) {
 	a.t.Helper()
 	answer := servetest.Call("POST", a.URL("internal")+"/v1/login/attempts/"+id+"/outcome", `{"result":"`+result+`"}`)
@@ -83,13 +83,13 @@ func (a authenticator) settle(status int, id, result string) (device string) {
 	return got.Device
 }
 
-// fail is a whole attempt with a wrong password.
+// fail makes one attempt with a wrong password.
 func (a authenticator) fail(name, ip string) {
 	a.t.Helper()
 	a.settle(http.StatusOK, a.wants("allow", "", name, ip).AttemptID, "failure")
 }
 
-// One life of a name over two APIs: what one of them counts, gives out and uses up holds at the other.
+// TestLoginOverTwoAPIs: counts, device tokens and used solutions of one API are valid at the other.
 func TestLoginOverTwoAPIs(t *testing.T) {
 	t.Parallel()
 	env := environment(testenv.Redis(t), databases.Postgres(t))
@@ -113,7 +113,7 @@ func TestLoginOverTwoAPIs(t *testing.T) {
 	if challenged.Challenge.Provider != "altcha" || challenged.RetryAfterMS < 590_000 || challenged.RetryAfterMS > 600_000 {
 		t.Errorf("%+v", challenged)
 	}
-	a.settle(http.StatusOK, a.wants("allow", "", "ann", "192.0.2.1", "device", device).AttemptID, "error") // the owner is not kept out
+	a.settle(http.StatusOK, a.wants("allow", "", "ann", "192.0.2.1", "device", device).AttemptID, "error") // the owner is not locked out
 
 	solved := servetest.Solve(t, a.URL("public")+challenged.Challenge.URL)
 	b.wants("challenge", "captcha_refused", "ann", "192.0.2.10", "captcha", solved)
@@ -124,7 +124,7 @@ func TestLoginOverTwoAPIs(t *testing.T) {
 	a.settle(http.StatusOK, opened.AttemptID, "failure")
 }
 
-// Who fails too often from an address is kept out everywhere, and whoever lets the address in again lets it in for good.
+// TestLoginBan: an address with too many failures is banned at all processes, and lifting the ban is permanent.
 func TestLoginBan(t *testing.T) {
 	t.Parallel()
 	env := behindProxy(testenv.Redis(t), databases.Postgres(t))
@@ -132,7 +132,7 @@ func TestLoginBan(t *testing.T) {
 	openShop(t, a.Program, 10)
 	buyers := 0
 	order := func(ip string) servetest.Answer {
-		buyers++ // a ban keeps nobody from an order that he has
+		buyers++ // a ban does not hide an existing order
 		return servetest.Call("POST", b.URL("public")+"/v1/sales/concert/orders", `{"item":"ticket"}`, "X-User-ID", fmt.Sprint("buyer-", buyers), "X-Forwarded-For", ip)
 	}
 	servetest.Until(t, http.StatusAccepted, func() servetest.Answer { return order("203.0.113.8") })
@@ -158,7 +158,7 @@ func TestLoginBan(t *testing.T) {
 			t.Errorf("%s: %v", list, answer)
 		}
 	}
-	// The history is written behind the answers.
+	// The history is written after the responses.
 	servetest.Until(t, http.StatusOK, func() servetest.Answer {
 		answer := servetest.Call("GET", b.URL("internal")+"/v1/login/history", "")
 		if !strings.Contains(string(answer.Body), `"action":"ban","factor":"password","ip":"203.0.113.x"`) {
@@ -183,7 +183,7 @@ func TestLoginBan(t *testing.T) {
 	}
 }
 
-// Operators see in the database's history since when a name is challenged, and let it in.
+// TestLoginSubjectOfAnOperator: operators see in the database's history since when a name is challenged, and lift that.
 func TestLoginSubjectOfAnOperator(t *testing.T) {
 	t.Parallel()
 	a := startAuthenticator(t, environment(testenv.Redis(t), databases.Postgres(t)))
@@ -235,7 +235,8 @@ func TestLoginSubjectOfAnOperator(t *testing.T) {
 	a.wants("allow", "", "ann", "192.0.2.1")
 }
 
-// While Redis is away the process counts by itself: nobody is let through unseen, and what nobody can know is answered 503.
+// TestLoginWithoutRedis: while Redis is down the process counts alone, so attempts are still limited, and requests that need
+// Redis get 503.
 func TestLoginWithoutRedis(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)
@@ -285,7 +286,7 @@ func TestLoginWithoutRedis(t *testing.T) {
 	})
 }
 
-// A tee is a log that is kept whole.
+// A tee is a log that is also kept in memory.
 type tee struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -297,7 +298,7 @@ func (l *tee) Write(part []byte) (int, error) {
 	return l.text.Write(part)
 }
 
-// Whatever happens, and in whatever detail it is logged, no log has a name, a secret of a client, or one of the caller.
+// TestLogsNameNobody: no log, at any level, contains a name, a client's secret, or one of the caller.
 func TestLogsNameNobody(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)
@@ -354,7 +355,7 @@ func TestLogsNameNobody(t *testing.T) {
 	redis.Kill()
 	try()
 	if err := a.Stop(); err != nil && !strings.Contains(err.Error(), "commit") {
-		t.Log(err) // it has nothing to lose here
+		t.Log(err) // nothing can be lost here
 	}
 	log.mu.Lock()
 	defer log.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/internal/serve"
 )
 
-// failed is an error with a status of its own.
+// failed is an error with its own exit status.
 type failed struct{ error }
 
 func (failed) ExitStatus() int { return 42 }
@@ -45,7 +45,7 @@ func TestMainEndsWithAStatus(t *testing.T) {
 	asked, isProgram := os.LookupEnv(which)
 	for _, tt := range cases {
 		if isProgram && tt.name != asked {
-			continue // else each would run all that are before it
+			continue // otherwise each would also run all earlier ones
 		}
 		if isProgram {
 			os.Exit(serve.Main(func(ctx context.Context, _ []string, _ func(string) string, _, _ io.Writer) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// Whoever asks, for whatever and however, there are as many series as before.
+// TestPitfall_P18_CallersMakeNoSeries: requests of any kind do not increase the number of series.
 func TestPitfall_P18_CallersMakeNoSeries(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, startAPI(t, environment(testenv.Redis(t), databases.Postgres(t))), 10)
@@ -22,7 +22,7 @@ func TestPitfall_P18_CallersMakeNoSeries(t *testing.T) {
 		}
 		count := 0
 		for line := range strings.Lines(string(a.Body)) {
-			// A machine too busy to answer in time makes the series of 503 whenever it likes.
+			// A machine too busy to answer in time creates the series of 503 at any time.
 			if strings.HasPrefix(line, "tidegate_") && !strings.Contains(line, `"503"`) && !strings.Contains(line, `"store_unavailable"`) && !strings.Contains(line, `"unavailable"`) {
 				count++
 			}
@@ -50,7 +50,7 @@ func TestPitfall_P18_CallersMakeNoSeries(t *testing.T) {
 	}
 }
 
-// While Redis hangs there are metrics all the same, and no old numbers among them.
+// TestMetricsWhileRedisHangs: metrics are served while Redis hangs, without outdated values.
 func TestMetricsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

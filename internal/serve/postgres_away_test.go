@@ -15,8 +15,8 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// TestOrdersWaitForPostgres takes Postgres away in the middle of a sale: what is accepted waits, and when so many wait
-// as may, nothing more is accepted; nothing is dropped, and all is committed when Postgres is back.
+// TestOrdersWaitForPostgres stops Postgres during a sale: accepted orders wait, and at the in-flight cap no more are accepted;
+// none is dropped, and all are committed when Postgres is back.
 func TestOrdersWaitForPostgres(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -25,7 +25,7 @@ func TestOrdersWaitForPostgres(t *testing.T) {
 	}{
 		"killed": {"", func(_ shop, p *testenv.PostgresServer) func() { p.Kill(); return p.Restart }},
 		"frozen": {"", func(_ shop, p *testenv.PostgresServer) func() { p.Stop(); return p.Continue }},
-		// Statements hang until they are given up, as on a disk that hangs.
+		// Statements hang until they time out, as on a stalled disk.
 		"slow": {"&statement_timeout=300", func(s shop, p *testenv.PostgresServer) func() {
 			held := holdOrders(s.t, p)
 			return func() {
@@ -33,7 +33,7 @@ func TestOrdersWaitForPostgres(t *testing.T) {
 				held.end()
 			}
 		}},
-		// Statements hang, and there are no connections left for others.
+		// Statements hang, and no connections are left for others.
 		"pool exhausted": {"&pool_max_conns=4", func(s shop, p *testenv.PostgresServer) func() {
 			held := holdOrders(s.t, p)
 			var lists sync.WaitGroup
@@ -79,7 +79,7 @@ func TestOrdersWaitForPostgres(t *testing.T) {
 					t.Errorf("order %d: %v", i, a)
 				}
 			}
-			// A committed order cannot be read, and nobody waits long to hear that.
+			// A committed order cannot be read, and the error comes quickly.
 			if a := s.get(before, "alice"); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > soon {
 				t.Errorf("a committed order: after %v %v", a.Took, a)
 			}
@@ -107,7 +107,7 @@ func TestOrdersWaitForPostgres(t *testing.T) {
 	}
 }
 
-// held is a lock that keeps everybody from the orders.
+// held is a lock that blocks all access to the orders.
 type held struct {
 	t    testing.TB
 	conn *pgx.Conn
@@ -131,14 +131,14 @@ func (h *held) end() {
 	}
 }
 
-// awaitGivenUp waits until a commit of the worker has run into the lock and was given up.
+// awaitGivenUp waits until a commit of the worker has hit the lock and timed out.
 func (h *held) awaitGivenUp() {
 	h.t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	var waiting []time.Time // since when those wait that do
 	for start := time.Now(); ; <-again.C {
-		// In one transaction these statistics do not change, unless asked to.
+		// Within a transaction these statistics do not change unless they are cleared.
 		if _, err := h.conn.Exec(h.t.Context(), `SELECT pg_stat_clear_snapshot()`); err != nil {
 			h.t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func (h *held) awaitGivenUp() {
 	}
 }
 
-// quiet answers 200 when every invariant holds and nothing is under way.
+// quiet returns status 200 when every invariant holds and nothing is under way.
 func (s shop) quiet() servetest.Answer {
 	a := servetest.Call("GET", s.URL("internal")+"/v1/sales/concert/verify", "")
 	if a.Status != http.StatusOK {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 var silent = slog.New(slog.DiscardHandler)
 
-// diary notes what happens in which order, and stands in for the service.
+// diary records events in their order, and is a fake service.
 type diary struct {
 	mu    sync.Mutex
 	notes []string
@@ -159,7 +159,8 @@ func TestShutdownIsBounded(t *testing.T) {
 	})
 }
 
-// Asynq panics when its client is closed, and the end of a process was a trace in place of its error.
+// TestRedisStaysOpenForWhoIsStuck: Asynq panics when its client is closed, and the process would end with a stack trace instead
+// of its error.
 func TestRedisStaysOpenForWhoIsStuck(t *testing.T) {
 	r, err := OpenRedis("redis://127.0.0.1:1/0", "redis://127.0.0.1:1/0", 0)
 	if err != nil {
@@ -192,7 +193,7 @@ func TestBalancersHearOfALeave(t *testing.T) {
 			}
 			cancel()
 			for leaving = servetest.Call("GET", readyz, ""); leaving.Status == http.StatusOK; {
-				leaving = servetest.Call("GET", readyz, "") // each over a connection of its own
+				leaving = servetest.Call("GET", readyz, "") // over a new connection each time
 			}
 		}()
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// environment is that of all processes of one installation.
+// environment returns the environment of all processes of one installation.
 func environment(redis, database string) func(string) string {
 	vars := map[string]string{
 		"REDIS_URL": redis, "DATABASE_URL": database, "MIGRATE": "true", "NAMESPACE": "test-" + strings.ToLower(rand.Text()[:10]),
@@ -50,7 +50,7 @@ func startWorker(t testing.TB, env func(string) string) *servetest.Program {
 	})
 }
 
-// shop is an API with one sale open.
+// shop is an API with one open sale.
 type shop struct {
 	*servetest.Program
 	t testing.TB
@@ -77,7 +77,7 @@ func (s shop) bought(user string) (id string) {
 	return o.OrderID
 }
 
-// confirmed waits until the order is.
+// confirmed waits until the order is confirmed.
 func (s shop) confirmed(id, user string) {
 	s.t.Helper()
 	servetest.Until(s.t, http.StatusOK, func() servetest.Answer {
@@ -101,7 +101,7 @@ func TestAPIAndWorkerTakeAnOrder(t *testing.T) {
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", worker.URL("worker")+"/readyz", "") })
 	s.confirmed(s.bought("alice"), "alice")
 
-	// The worker goes first: what is accepted meanwhile waits for the next one.
+	// The worker stops first: orders accepted meanwhile wait for the next one.
 	if err := worker.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestAPoolThatIsTooSmall(t *testing.T) {
 
 func TestServersAwayAtTheStart(t *testing.T) {
 	t.Parallel()
-	const nobody = "127.0.0.1:1" // tcpmux, which nobody runs
+	const nobody = "127.0.0.1:1" // the port of tcpmux, which is not in use
 	for _, tt := range []struct{ redis, database, want string }{
 		{"redis://:hunter2@" + nobody, databases.Postgres(t), "REDIS_URL"},
 		{testenv.Redis(t), "postgres://postgres:hunter2@" + nobody + "/postgres", "DATABASE_URL"},
@@ -164,7 +164,7 @@ func TestServersAwayAtTheStart(t *testing.T) {
 	}
 }
 
-// soon is above the 200 ms that a decision may take, for a machine that does other things.
+// soon is longer than the 200 ms of a decision, for a busy machine.
 const soon = 2 * time.Second
 
 func TestRedisAwayLater(t *testing.T) {
@@ -223,7 +223,7 @@ func TestPostgresAwayLater(t *testing.T) {
 		if a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "database") {
 			t.Errorf("%s: readyz %v", away.name, a)
 		}
-		// Redis takes orders all the same. How they stand nobody can say.
+		// Redis still accepts orders. Their status cannot be read.
 		user := fmt.Sprint("bob-", i)
 		during := s.bought(user)
 		if a := s.get(during, user); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > soon {

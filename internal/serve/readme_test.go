@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// The commands of README's "Call it" do what it says, with what the committed .env sets.
+// TestReadmeCalls: the commands in README's section "Call it" work as described, with the settings of the committed .env.
 func TestReadmeCalls(t *testing.T) {
 	t.Parallel()
 	demo := dotenv(t)
@@ -113,7 +113,7 @@ func dotenv(t *testing.T) map[string]string {
 	return vars
 }
 
-// bash runs a script whose every curl also says the status it got.
+// bash runs a script in which every curl also prints its status.
 func bash(t *testing.T, script string) string {
 	t.Helper()
 	home := t.TempDir()

@@ -16,7 +16,8 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// A task of the worker waits for a permit that somebody else has taken over HTTP, in the same queue as all who ask there.
+// TestReportSharesItsBudgetWithHTTP: a task of the worker waits for a permit that is held over HTTP, in the same queue as HTTP
+// callers.
 func TestReportSharesItsBudgetWithHTTP(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -40,7 +40,7 @@ rules:
 semaphores: {s: {limit: 9, lease: 1m}}
 `
 
-// What an API has signed is accepted by those whose SECRET_PREVIOUS it was signed with, and by no others.
+// TestSecretIsChanged: what an API has signed is accepted by APIs with the same secret in SECRET_PREVIOUS, and by no others.
 func TestSecretIsChanged(t *testing.T) {
 	t.Parallel()
 	base := environment(testenv.Redis(t), databases.Postgres(t))
@@ -86,7 +86,7 @@ func TestSecretIsChanged(t *testing.T) {
 			a.settle(http.StatusNotFound, id, "success")
 		}
 		while.settle(http.StatusOK, id, "success")
-		device := before.settle(http.StatusOK, id, "success") // the same outcome again
+		device := before.settle(http.StatusOK, id, "success") // the same outcome once more
 		for _, ip := range []string{"198.51.100.1", "198.51.100.2", "198.51.100.3"} {
 			while.fail("ann", ip)
 		}
@@ -133,7 +133,7 @@ func TestSecretIsChanged(t *testing.T) {
 		if a := servetest.Call("PUT", before.URL("internal")+"/v1/bans/ip/192.0.2.99", `{"for_ms":600000}`); a.Status != http.StatusCreated && a.Status != http.StatusOK {
 			t.Fatal(a)
 		}
-		servetest.Until(t, http.StatusOK, func() servetest.Answer { // it hears of the ban in a moment
+		servetest.Until(t, http.StatusOK, func() servetest.Answer { // it learns of the ban with a delay
 			a := after.ask("eve", "192.0.2.99", "mode", "check")
 			if !strings.Contains(string(a.Body), `"banned"`) {
 				a.Status = 0
@@ -144,7 +144,7 @@ func TestSecretIsChanged(t *testing.T) {
 
 	t.Run("challenge of an order", func(t *testing.T) {
 		shop := openShop(t, while.Program, 10)
-		servetest.Until(t, http.StatusOK, func() servetest.Answer { // it hears of the sale in a moment
+		servetest.Until(t, http.StatusOK, func() servetest.Answer { // it learns of the sale with a delay
 			a := servetest.Call("GET", after.URL("public")+"/v1/sales/concert", "")
 			if !strings.Contains(string(a.Body), `"open"`) {
 				a.Status = 0
@@ -165,7 +165,7 @@ func TestSecretIsChanged(t *testing.T) {
 	})
 }
 
-// Two APIs with nothing in common but Redis do not contradict each other in silence.
+// TestAnotherSecretIsNoticed: two APIs that share a Redis and have different secrets log an error.
 func TestAnotherSecretIsNoticed(t *testing.T) {
 	t.Parallel()
 	const message = "another SECRET than that of the API that started last"

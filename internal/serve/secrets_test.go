@@ -26,19 +26,19 @@ import (
 // secrets are values that must not be in any log, by what they are.
 type secrets map[string]string
 
-// of returns a new one.
+// of returns a new secret.
 func (s secrets) of(what string) string {
 	s[what] = rand.Text() + rand.Text()
 	return s[what]
 }
 
-// note keeps a value that somebody else has made.
+// note adds a value that was made elsewhere.
 func (s secrets) note(what, value string) string {
 	s[what] = value
 	return value
 }
 
-// jwt is a token of a user.
+// jwt returns a token of a user.
 func jwt(key, user string) string {
 	part := func(v any) string {
 		text, _ := json.Marshal(v) // of strings: cannot fail
@@ -50,7 +50,7 @@ func jwt(key, user string) string {
 	return signed + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// withPassword is a URL of which the password is used.
+// withPassword returns a URL with a password that is actually checked.
 func withPassword(t *testing.T, of, user, password string) string {
 	t.Helper()
 	u, err := url.Parse(of)
@@ -64,8 +64,8 @@ func withPassword(t *testing.T, of, user, password string) string {
 	return u.String()
 }
 
-// Whatever happens, and however much is logged, the programs write down no secret and nobody's name: not in what goes well, not in what
-// is refused, and not in what fails.
+// TestNothingSecretIsWritten: the programs log no secret and no user's name, at any level, for requests that succeed, are
+// refused or fail.
 func TestNothingSecretIsWritten(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
@@ -145,7 +145,7 @@ func TestNothingSecretIsWritten(t *testing.T) {
 	internal("POST", "/v1/semaphores/s/permits", fmt.Sprintf(`{"holder":%q}`, secret.of("holder"))).Into(t, &permit)
 	secret.note("permit", permit.PermitID)
 
-	// What is asked again with Redis and Postgres there, and away.
+	// These calls are made while Redis and Postgres run, and while they are down.
 	ask := func() {
 		for _, a := range []servetest.Answer{
 			public("POST", "/v1/sales/concert/orders", `{"item":"ticket"}`),
@@ -169,7 +169,7 @@ func TestNothingSecretIsWritten(t *testing.T) {
 	}
 	secret.of("payment")
 	ask()
-	for _, a := range []servetest.Answer{ // what is wrong
+	for _, a := range []servetest.Answer{ // invalid requests
 		public("POST", "/v1/sales/concert/orders", fmt.Sprintf(`{"item":%q,"quantity":"%s"}`, user, secret["key"])),
 		public("POST", "/v1/sales/concert/orders", `{"item": `+secret["key"]),
 		public("POST", "/v1/sales/"+user+"/orders", `{"item":"ticket"}`),
@@ -205,7 +205,7 @@ func TestNothingSecretIsWritten(t *testing.T) {
 
 	api.Logged("traces are lost: the collector does not take them")
 	_ = worker.Stop()
-	_ = api.Stop() // what became of the shutdown without Redis is another test's
+	_ = api.Stop() // another test checks the shutdown without Redis
 	for name, p := range map[string]*servetest.Program{"api": api, "worker": worker, "starting api": starting} {
 		written := p.Output()
 		if !strings.Contains(written, `"level":"DEBUG"`) && name != "starting api" {
@@ -227,7 +227,8 @@ func TestNothingSecretIsWritten(t *testing.T) {
 	}
 }
 
-// What is keyed with SECRET is keyed for one purpose each, so that no part can be made to sign for another: no hash is of SECRET itself.
+// TestNoHashIsOfTheSecretItself: each purpose has its own key derived from SECRET, so that no part can be used to sign for
+// another: nothing is hashed with SECRET itself.
 func TestNoHashIsOfTheSecretItself(t *testing.T) {
 	t.Parallel()
 	redisURL := testenv.Redis(t)

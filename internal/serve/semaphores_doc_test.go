@@ -19,7 +19,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// cappedScript is the script of docs/semaphores.md, written to a file.
+// cappedScript writes the script of docs/semaphores.md to a file.
 func cappedScript(t *testing.T) string {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/semaphores.md")
@@ -38,10 +38,10 @@ func cappedScript(t *testing.T) string {
 	return path
 }
 
-// A run is a script that runs.
+// A run is a running script.
 type run struct {
 	*exec.Cmd
-	said   *bufio.Scanner // its standard output, by lines
+	said   *bufio.Scanner // its standard output, by line
 	errors bytes.Buffer
 }
 
@@ -55,7 +55,7 @@ func scriptCommand(t *testing.T, c capped, script string, args ...string) *exec.
 func startScript(t *testing.T, c capped, script string, args ...string) *run {
 	t.Helper()
 	r := &run{Cmd: scriptCommand(t, c, script, args...)}
-	r.WaitDelay = time.Second // what it leaves behind is found by other means
+	r.WaitDelay = time.Second // remaining processes are found by other means
 	r.Stderr = &r.errors
 	pipe, err := r.StdoutPipe()
 	if err != nil {
@@ -68,7 +68,7 @@ func startScript(t *testing.T, c capped, script string, args ...string) *run {
 	return r
 }
 
-// stopped sends TERM and waits for the end.
+// stopped sends SIGTERM and waits for the end.
 func (r *run) stopped(t *testing.T) {
 	t.Helper()
 	if err := r.Process.Signal(syscall.SIGTERM); err != nil {
@@ -88,8 +88,8 @@ func (r *run) line(t *testing.T) string {
 	return r.said.Text()
 }
 
-// The script of docs/semaphores.md does what it says: one at a time, renewed for longer than a lease, released however it ends, and ended when the
-// permit is lost.
+// TestScriptOfTheDocs: the script of docs/semaphores.md runs one at a time, renews its permit for longer than a lease, releases
+// it however it ends, and ends when the permit is lost.
 func TestScriptOfTheDocs(t *testing.T) {
 	t.Parallel()
 	script := cappedScript(t)
@@ -150,7 +150,7 @@ func TestScriptOfTheDocs(t *testing.T) {
 	})
 
 	t.Run("told to end", func(t *testing.T) {
-		// The grandchild takes longer than a lease, and nobody else has a permit by then.
+		// The grandchild takes longer than a lease, and no other holder gets a permit meanwhile.
 		grandchild := `trap 'echo ending; sleep 4; mkdir "$0"; exit' TERM; echo begun; while :; do sleep 0.1; done`
 		ended := filepath.Join(t.TempDir(), "ended")
 		r := startScript(t, c, script, "report", "sh", "-c", `sh -c "$0" "$1" & wait`, grandchild, ended)
@@ -183,7 +183,7 @@ func TestScriptOfTheDocs(t *testing.T) {
 		cmd := scriptCommand(t, c, script, "slow", "sh", "-c", "cat; echo to both >&2; exit 7")
 		var out bytes.Buffer
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("from the input\n"), &out, &out
-		cmd.WaitDelay = 5 * time.Second // a renewal later somebody would still have its output
+		cmd.WaitDelay = 5 * time.Second // longer than a renewal, after which nothing may hold its output
 		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 7 || errors.Is(err, exec.ErrWaitDelay) {
 			t.Errorf("%v", err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// Without Redis there is no permit and no renewal, and no word that somebody's permit is over.
+// TestPermitsWithoutRedis: without Redis permits are neither granted nor renewed, and none is reported as lost.
 func TestPermitsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -33,8 +33,8 @@ func TestPermitsWithoutRedis(t *testing.T) {
 	}
 }
 
-// A Redis that lost everything is told of the definitions again, operators' too. Who holds a permit registers again by renewing it, and nobody
-// gets one meanwhile.
+// TestRedisLosesPermits: a Redis that lost its data gets the definitions again, including operators'. Holders register again by
+// renewing, and no new permit is granted meanwhile.
 func TestRedisLosesPermits(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -53,7 +53,7 @@ func TestRedisLosesPermits(t *testing.T) {
 	if seconds, err := strconv.Atoi(full.Header.Get("Retry-After")); err != nil || seconds < 5 || seconds > 20 {
 		t.Errorf("Retry-After %q, want what is left of the lease", full.Header.Get("Retry-After"))
 	}
-	// It would believe any id now, so only ids that were given out get to it.
+	// Redis would accept any id now, so the API must only pass on ids that it has issued.
 	signature := held.ID[strings.LastIndex(held.ID, "."):]
 	for _, made := range []string{"xxxxxxxxxxxxxxxxxxxxxx.1.2", "xxxxxxxxxxxxxxxxxxxxxx.1.2" + signature, strings.TrimSuffix(held.ID, signature), other.ID} {
 		lost := c.want(http.StatusGone, "PUT", "/report/permits/"+made, "")
@@ -71,7 +71,7 @@ func TestRedisLosesPermits(t *testing.T) {
 	}
 }
 
-// Without the database permits go on, and nothing is defined.
+// TestPermitsWithoutPostgres: without the database permits work, and definitions cannot be changed.
 func TestPermitsWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	database := testenv.StartPostgres(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// capped is an API with semaphores, as one of its callers sees it.
+// capped is an API with semaphores, and the token of one caller.
 type capped struct {
 	*servetest.Program
 	t     testing.TB
@@ -24,7 +24,7 @@ type capped struct {
 
 const rulesHead = "version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1s}]\n"
 
-// cappedEnv is an environment with tokens, which are the names of their holders, and a rules file.
+// cappedEnv returns an environment with tokens, which contain their holders' names, and a rules file.
 func cappedEnv(t testing.TB, redis, semaphores string) (env func(string) string, rules string) {
 	t.Helper()
 	return cappedOver(t, environment(redis, databases.Postgres(t)), semaphores)
@@ -55,7 +55,7 @@ func cappedOver(t testing.TB, base func(string) string, semaphores string) (env 
 	}, rules
 }
 
-// tokenOf is a token of the shortest length that is allowed, or more.
+// tokenOf returns a token of at least the minimum length.
 func tokenOf(name string) string { return name + "-0123456789abcdef" }
 
 func startCapped(t testing.TB, env func(string) string) capped {
@@ -74,7 +74,7 @@ func (c capped) call(method, path, body string) servetest.Answer {
 	return servetest.Call(method, c.URL("internal")+"/v1/semaphores"+path, body, "Authorization", "Bearer "+tokenOf(c.token))
 }
 
-// want makes a call that is to be answered with the status.
+// want makes a call and checks the status.
 func (c capped) want(status int, method, path, body string) servetest.Answer {
 	c.t.Helper()
 	a := c.call(method, path, body)
@@ -131,7 +131,7 @@ func (c capped) standing(name string) (s standing) {
 	return s
 }
 
-// until waits until the semaphore stands as it should.
+// until waits until the semaphore has the expected state.
 func (c capped) until(name string, is func(standing) bool) standing {
 	c.t.Helper()
 	var s standing
@@ -156,7 +156,7 @@ func problemIn(t testing.TB, a servetest.Answer) (r refusal) {
 	return r
 }
 
-// A permit's life: acquired, seen, renewed, released, over.
+// TestPermitOverHTTP: a permit is acquired, listed, renewed, released, and then over.
 func TestPermitOverHTTP(t *testing.T) {
 	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 2, lease: 9s}")
@@ -204,20 +204,20 @@ func TestPermitOverHTTP(t *testing.T) {
 	if p := problemIn(t, lost); p.Type != "/problems/permit-lost" || p.Reason != "permit_lost" {
 		t.Errorf("%v", lost)
 	}
-	c.want(http.StatusNoContent, "DELETE", "/report/permits/"+second.ID, "") // somebody else's: the operator has it from the list
+	c.want(http.StatusNoContent, "DELETE", "/report/permits/"+second.ID, "") // another holder's: the operator has the id from the list
 	if s := c.standing("report"); s.InUse != 0 || len(s.Holders) != 0 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// Definitions by operators go before the file's, at once and in all processes, and evict nobody.
+// TestDefinitionsOverHTTP: operators' definitions override the file's, at once and in all processes, and evict no holder.
 func TestDefinitionsOverHTTP(t *testing.T) {
 	t.Parallel()
 	env, rules := cappedEnv(t, testenv.Redis(t), "report: {limit: 1}")
 	one, two := startCapped(t, env), startCapped(t, env)
 	held := one.acquire("report", `{"holder":"a"}`)
 
-	one.want(http.StatusOK, "PUT", "/report", `{"limit":3,"lease_ms":60000}`) // it is held to the end
+	one.want(http.StatusOK, "PUT", "/report", `{"limit":3,"lease_ms":60000}`) // it is held until the end
 	if s := two.standing("report"); s.Limit != 3 || s.LeaseMS != 60000 || s.Source != "overridden" || s.SetBy != "ada" {
 		t.Errorf("%+v", s)
 	}
@@ -271,7 +271,7 @@ func TestDefinitionsOverHTTP(t *testing.T) {
 	}
 	own := one.acquire("shop:own", `{"holder":"a"}`)
 	two.want(http.StatusOK, "DELETE", "/shop:own", "").Into(t, &s)
-	for range 2 { // who holds it is seen for as long as he does
+	for range 2 { // a holder is listed as long as it holds the permit
 		if s.Source != "none" || s.Limit != 0 || s.InUse != 1 || len(s.Holders) != 1 || s.Holders[0].FencingToken != own.Token {
 			t.Errorf("%+v", s)
 		}
@@ -294,7 +294,7 @@ func TestDefinitionsOverHTTP(t *testing.T) {
 	}
 }
 
-// Definitions are the operators', permits the services', and nothing is anybody else's.
+// TestRolesOfSemaphores: operators define semaphores, services use permits, and other roles may do neither.
 func TestRolesOfSemaphores(t *testing.T) {
 	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1}")
@@ -325,7 +325,7 @@ func TestRolesOfSemaphores(t *testing.T) {
 	}
 }
 
-// What could never be right says where and what would be.
+// TestInvalidPermitRequests: errors name the location and what would be right.
 func TestInvalidPermitRequests(t *testing.T) {
 	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 2}, small: {limit: 1}, \"shop:x\": {limit: 2}")

@@ -11,7 +11,8 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// Who waits is let in by a release in another process; a place is given up by a hang-up, by the end of the time and by the process' end.
+// TestWaitingOverHTTP: a release admits a waiter in another process; a waiter leaves the queue when it disconnects, at its
+// deadline, and when its process ends.
 func TestWaitingOverHTTP(t *testing.T) {
 	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1}, other: {limit: 1}")
@@ -59,7 +60,7 @@ func TestWaitingOverHTTP(t *testing.T) {
 	}
 	a.Into(t, &held)
 
-	// Without a hang-up the request would hold it; several at once are all or none.
+	// If the disconnect had been missed, the request would hold it; several semaphores are acquired all or none.
 	one.want(http.StatusServiceUnavailable, "POST", "/other/permits", `{"holder":"both","also":["report"]}`)
 	if s := one.standing("other"); s.InUse != 0 {
 		t.Errorf("%+v", s)
@@ -84,7 +85,7 @@ func TestWaitingOverHTTP(t *testing.T) {
 	}
 }
 
-// Who waits for one that lets nobody in is not passed in the queue of the other, which has room.
+// TestWaitingForSeveralOverHTTP: a waiter for two semaphores, one of which is full, is not overtaken in the queue of the other.
 func TestWaitingForSeveralOverHTTP(t *testing.T) {
 	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "open: {limit: 1}, shut: {limit: 0}")
@@ -110,7 +111,7 @@ func TestWaitingForSeveralOverHTTP(t *testing.T) {
 	}
 }
 
-// A request that was sent again takes no second permit, and no other caller has anything of it.
+// TestRequestIDsOfPermits: a repeated request takes no second permit, and other callers cannot use its id.
 func TestRequestIDsOfPermits(t *testing.T) {
 	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 10}")
@@ -137,7 +138,8 @@ func TestRequestIDsOfPermits(t *testing.T) {
 	}
 }
 
-// Who waits for longer than a body may take to arrive is not cut off. Here until a lease ends that nobody renews.
+// TestLongWaitOverHTTP: a wait that is longer than the time limit for bodies is not cut off. It ends with the lease of a holder
+// that does not renew.
 func TestLongWaitOverHTTP(t *testing.T) {
 	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1, lease: 7s}")
@@ -150,7 +152,7 @@ func TestLongWaitOverHTTP(t *testing.T) {
 	c.want(http.StatusGone, "PUT", "/report/permits/"+first.ID, "")
 }
 
-// All orders of a sale, as CSV, by one caller at a time.
+// TestOrdersCSV: all orders of a sale as CSV, for one caller at a time.
 func TestOrdersCSV(t *testing.T) {
 	t.Parallel()
 	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1}")
@@ -187,7 +189,7 @@ func TestOrdersCSV(t *testing.T) {
 		t.Fatalf("%v while %s", a, c.call("GET", "/report", "").Body)
 	}
 
-	// The same budget as any other caller's.
+	// It shares the limit with all other callers.
 	held := c.acquire("report", `{"holder":"someone else"}`)
 	answer := make(chan servetest.Answer, 1)
 	go func() { answer <- csv("bob") }()
@@ -208,7 +210,8 @@ func TestOrdersCSV(t *testing.T) {
 	}
 }
 
-// On a Redis Cluster too a release lets in who waits in another process, and names without a hash tag can be acquired together.
+// TestPermitsOnACluster: on a Redis Cluster, too, a release admits a waiter in another process, and names without a hash tag
+// can be acquired together.
 func TestPermitsOnACluster(t *testing.T) {
 	t.Parallel()
 	env, _ := cappedEnv(t, "redis://"+strings.Join(testenv.RedisCluster(t), ","), "report: {limit: 1}, other: {limit: 1}, \"shop:own\": {limit: 1}")

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// Two API processes over one Redis share limits, answers, what is taken back, and bans.
+// TestTwoAPIsShareEveryLimit: two API processes with one Redis share limits, answers, refunds and bans.
 func TestTwoAPIsShareEveryLimit(t *testing.T) {
 	t.Parallel()
 	env := environment(testenv.Redis(t), databases.Postgres(t))
@@ -46,7 +46,7 @@ func TestTwoAPIsShareEveryLimit(t *testing.T) {
 		t.Error("an eleventh is in")
 	}
 	ask(1, "192.0.2.1", `,"mode":"refund","request_id":"r0"`)
-	servetest.Until(t, http.StatusOK, func() servetest.Answer { // the other process hears of it
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { // the other process learns of it
 		if ask(0, "192.0.2.1", `,"mode":"check"`).Admitted {
 			return servetest.Answer{Status: http.StatusOK}
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 )
 
-// A sent span came to the collector.
+// A sent is a span that the collector received.
 type sent struct {
 	*tracepb.Span
 	service string
@@ -39,7 +39,7 @@ func texts(list []*common.KeyValue) map[string]string {
 	return m
 }
 
-// startCollector takes spans over HTTP, as an OpenTelemetry collector does.
+// startCollector receives spans over HTTP, like an OpenTelemetry collector.
 func startCollector(t testing.TB) (url string, spans func() []sent) {
 	t.Helper()
 	var (
@@ -73,7 +73,7 @@ func startCollector(t testing.TB) (url string, spans func() []sent) {
 	}
 }
 
-// An order is one trace through both programs, from the request to the transaction, and names nobody.
+// TestTracesOfAnOrder: an order is one trace through both programs, from the request to the transaction, and contains no names.
 func TestTracesOfAnOrder(t *testing.T) {
 	t.Parallel()
 	url, spans := startCollector(t)
@@ -89,7 +89,7 @@ func TestTracesOfAnOrder(t *testing.T) {
 			"Idempotency-Key", "key-secret", "X-Forwarded-For", "203.0.113.77", "Traceparent", "00-"+theirs+"-b7ad6b7169203331-00", "Baggage", "user=baggage-secret")
 	}).Into(t, &placed)
 	s.confirmed(placed.OrderID, "ada-secret")
-	for _, p := range []*servetest.Program{worker, api} { // which send what is left
+	for _, p := range []*servetest.Program{worker, api} { // at exit they send the remaining spans
 		if err := p.Stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestTracesOfAnOrder(t *testing.T) {
 	}
 }
 
-// Orders are taken and committed without the collector, and the log says once what is lost.
+// TestOrdersWithoutACollector: orders are accepted and committed without the collector, and the log reports the loss once.
 func TestOrdersWithoutACollector(t *testing.T) {
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20") // ms, so that there are many attempts
 	closed := httptest.NewServer(nil)
