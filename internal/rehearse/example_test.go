@@ -7,7 +7,7 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-// A history from anywhere can be judged: here a buyer was answered 202, and the order is gone.
+// ExampleJudge judges a history from any source: here a buyer got a 202, and the order is missing.
 func ExampleJudge() {
 	opens := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	history := &rehearse.History{

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// defect is what is wrong with a fake server.
+// defect is a fault of a fake server.
 type defect string
 
 const (
@@ -52,7 +52,7 @@ const (
 	marksForever  defect = "gives a second order to a buyer without a key whose first one lives"
 )
 
-// shop is the HTTP contract in memory, public and internal on one listener.
+// shop is an in-memory implementation of the HTTP API, public and internal on one listener.
 type shop struct {
 	*httptest.Server
 	wrong defect
@@ -93,7 +93,7 @@ func newShop(t *testing.T, wrong defect) *shop {
 	return s
 }
 
-// stumbling is a handler that a shop which stumbles reaches at the second try.
+// stumbling wraps a handler so that a shop with the defect stumbles only calls it on the second try.
 func (s *shop) stumbling(next http.HandlerFunc) http.HandlerFunc {
 	var first sync.Once
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +155,7 @@ func (s *shop) sales(w http.ResponseWriter, _ *http.Request) {
 	}})
 }
 
-// first is true once in the life of the shop.
+// first returns true once per shop.
 func (s *shop) first() bool {
 	was := s.once
 	s.once = true
@@ -261,14 +261,14 @@ func (s *shop) status(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list pages by two thirds of a usual crowd, so that cursors are used.
+// list uses pages of two thirds of a usual crowd, so that cursors are used.
 func (s *shop) list(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
 	all := []Order{}
 	for _, o := range s.orders {
-		s.commit(o) // lost answers are confirmed without being looked at
+		s.commit(o) // orders with lost responses are confirmed without being read
 		all = append(all, *o)
 	}
 	switch s.wrong {

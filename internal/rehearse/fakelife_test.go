@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// What becomes of orders at the fake server. All but the handlers want s.mu held.
+// Changes of orders at the fake server. All functions except handlers must be called with s.mu held.
 
 func (s *shop) free() int { return s.stock - s.next + len(s.back) }
 
-// tell writes a change into the feed.
+// tell adds a change to the feed.
 func (s *shop) tell(o *Order, status string) *Event {
 	s.events = append(s.events, Event{
 		Seq: int64(10 * (len(s.events) + 1)), At: time.Now(), OrderID: o.OrderID, Sale: "demo", Item: o.Item, Buyer: o.Buyer,
@@ -32,7 +32,7 @@ func (s *shop) commit(o *Order) {
 	s.tell(o, confirmed)
 }
 
-// end takes an order that was not paid out of the sale.
+// end removes an unpaid order from the sale.
 func (s *shop) end(o *Order, status string) {
 	o.Status = status
 	if s.wrong != hidesChange || status != cancelled {
@@ -50,7 +50,7 @@ func (s *shop) end(o *Order, status string) {
 	}
 }
 
-// expire ends what is over by now.
+// expire ends the orders whose time to pay is over.
 func (s *shop) expire() {
 	for _, o := range s.orders {
 		if o.PayBefore.IsZero() || time.Now().Before(o.PayBefore) {
@@ -66,7 +66,7 @@ func (s *shop) expire() {
 	}
 }
 
-// find returns the order as it stands, committed; nil for one that the user does not have.
+// find returns the current order, committed; nil if the user has no such order.
 func (s *shop) find(id, user string) *Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()

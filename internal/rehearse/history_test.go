@@ -38,7 +38,7 @@ func FuzzReadHistory(f *testing.F) {
 		if err != nil {
 			return
 		}
-		findings := Judge(h, Evidence{Orders: []Order{}}) // whatever it holds can be judged and reported
+		findings := Judge(h, Evidence{Orders: []Order{}}) // any history can be judged and reported
 		if r := newReport(Options{}, h, Evidence{}, findings); r.WriteTable(&strings.Builder{}) != nil {
 			t.Error("no table")
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// change is a line of the feed.
+// change returns a line of the feed.
 func change(seq int64, id, buyer, status string, units ...int) Event {
 	return Event{
 		Seq: seq, At: noon.Add(time.Duration(seq) * time.Second), OrderID: id, Sale: "s", Item: "a", Buyer: buyer,
@@ -35,7 +35,7 @@ func pays(id, reference, action string, from, to int) Act {
 	return act(Payment, id, from, to, Admitted, func(a *Act) {
 		a.Reference, a.Action, a.State = reference, action, paid
 		if action == actionRefund {
-			a.State = "" // whatever it was
+			a.State = "" // for any state
 		}
 	})
 }

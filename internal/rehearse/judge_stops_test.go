@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// at the first API; everybody else asks the second one.
+// at moves a call to the first API; all others use the second one.
 func at(call Call) Call { call.API = 0; return call }
 
 func elsewhere(call Call) Call { call.API = 1; return call }
 
-// A process stood still from the 10th to the 30th second while its sale was rebuilt.
+// TestJudgeOfWhatOneProcessAloneKnew: a process was stopped from the 10th to the 30th second while its sale was rebuilt.
 func TestJudgeOfWhatOneProcessAloneKnew(t *testing.T) {
 	stood := []Stop{{API: 0, From: noon.Add(10 * time.Second), Until: noon.Add(30 * time.Second)}}
 	const before, during, after = 9_000, 20_000, 60_000
@@ -19,7 +19,7 @@ func TestJudgeOfWhatOneProcessAloneKnew(t *testing.T) {
 	no := elsewhere(refused("c-1", "k", "sold_out", during, during+1))
 	late, seated := []Order{row("x", "c-1", rejected)}, []Order{row("x", "c-1", "confirmed", 1)}
 	soldOut := func(s *Sale) { s.Items[0].Stock = 1 }
-	// Two orders had unit 1, one after the other, and nobody ever had unit 2.
+	// Two orders had unit 1, one after the other, and no order ever had unit 2.
 	sold := elsewhere(refused("c-2", "k", "sold_out", during, during+1))
 	resold := []Order{row("x", "c-1", "expired", 1), row("z", "bob", "expired", 1)}
 	twice := []Event{

@@ -9,7 +9,7 @@ import (
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// The scenes are written as a buyer would tell them; times are milliseconds.
+// The scenes are written from a buyer's view; times are milliseconds.
 
 func asked(buyer, key string, from, to int, outcome Outcome, rest func(*Call)) Call {
 	c := Call{
@@ -44,7 +44,7 @@ func look(id, state string, from, to int) Sighting {
 	return Sighting{OrderID: id, State: state, Started: time.Duration(from) * time.Millisecond, Ended: time.Duration(to) * time.Millisecond}
 }
 
-// scene is a history and what the server showed, and what the judge should say of them.
+// scene is a history and the server's evidence, and the expected findings.
 type scene struct {
 	name   string
 	calls  []Call

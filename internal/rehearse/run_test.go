@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// smallCrowd comes in a tenth of a second.
+// smallCrowd returns options for a crowd that arrives within a tenth of a second.
 func smallCrowd(s *shop) Options {
 	return Options{
 		PublicURLs: []string{s.URL, s.URL}, InternalURL: s.URL, Token: "secret", Sale: "demo", Stock: 60, Quota: 2, QuantityMax: 1,
@@ -40,7 +40,7 @@ func broken(r *Report) []string {
 func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 	life := func(o *Options) {
 		o.Hold, o.Fates = 200*time.Millisecond, WholeLife()
-		o.Fates.Repeated, o.Fates.Doubled, o.Fates.Late, o.Fates.Reorders = 0.3, 0.3, 0.3, 0 // who orders again takes two seconds
+		o.Fates.Repeated, o.Fates.Doubled, o.Fates.Late, o.Fates.Reorders = 0.3, 0.3, 0.3, 0 // reorders take two seconds
 		o.Duration, o.Rate, o.DrainTimeout = 400*time.Millisecond, 0, time.Second
 	}
 	reorders := func(o *Options) {
@@ -58,15 +58,15 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 		{wrong: sound, adjust: func(o *Options) { o.QuantityMax, o.Quota, o.OrdersPerBuyer, o.Ramp = 3, 4, 2, 50*time.Millisecond }},
 		{wrong: losesOrder, want: []string{"I1"}},
 		{wrong: inventsOrder, adjust: few, want: []string{"I2"}},
-		{wrong: oversells, want: []string{"I3", "I5"}}, // a unit number above the stock is wrong, too
+		{wrong: oversells, want: []string{"I3", "I5"}}, // a unit number above the stock is a breach, too
 		{wrong: breaksQuota, adjust: func(o *Options) { o.Stock, o.Quota = 400, 1 }, want: []string{"I4"}},
-		{wrong: sellsTwice, want: []string{"I5", "I16"}}, // and so another one was never sold
+		{wrong: sellsTwice, want: []string{"I5", "I16"}}, // and another unit was never sold
 		{wrong: forgetsKey, adjust: func(o *Options) { o.Stock, o.Quota = 400, 9 }, want: []string{"I7"}},
 		{wrong: leavesTrace, adjust: few, want: []string{"I8"}},
-		{wrong: goesBack, adjust: few, want: []string{"I6", "I9"}}, // who is rejected holds nothing
+		{wrong: goesBack, adjust: few, want: []string{"I6", "I9"}}, // rejected orders hold nothing
 		{wrong: sellsLate, want: []string{"I13"}},
 		{wrong: neverEnds, adjust: few, want: []string{"I14"}},
-		{wrong: leaksUnit, want: []string{"I6", "I15", "I16"}}, // from outside, what was lost looks free
+		{wrong: leaksUnit, want: []string{"I6", "I15", "I16"}}, // from outside, a lost unit looks free
 		{wrong: liesSoldOut, adjust: few, want: []string{"I16"}},
 		{wrong: lateNo, adjust: func(o *Options) { o.Stock, o.DuplicateClicks = 400, 0 }, want: []string{"I18"}},
 		{wrong: doubtsItself, want: []string{"I17"}},
@@ -89,7 +89,7 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 		{wrong: returnsTwice, adjust: life, want: []string{"I9", "I10"}},
 		{wrong: expiresPaid, adjust: life, want: []string{"I9", "I11"}},
 		{wrong: neverExpires, adjust: life, want: []string{"I14"}},
-		{wrong: hidesChange, adjust: func(o *Options) { life(o); o.Stock, o.Quota = 400, 9 }, want: []string{"I5", "I9"}}, // by the feed, units were sold that were not returned
+		{wrong: hidesChange, adjust: func(o *Options) { life(o); o.Stock, o.Quota = 400, 9 }, want: []string{"I5", "I9"}}, // according to the feed, units were sold that had not been returned
 		{wrong: keepsReturned, adjust: reorders, want: []string{"I6", "I16"}},
 		{wrong: keepsQuota, adjust: func(o *Options) {
 			reorders(o)
@@ -270,7 +270,7 @@ func TestRunSaysWhatTheInternalAPISaid(t *testing.T) {
 	if _, err := Run(t.Context(), o); !errors.Is(err, ErrAPI) || !strings.Contains(err.Error(), "unauthenticated") {
 		t.Errorf("err = %v", err)
 	}
-	o, s.starts = smallCrowd(s), time.Now() // somebody else's sale
+	o, s.starts = smallCrowd(s), time.Now() // another crowd's sale
 	o.Stock, o.Items = 0, []string{"nothing"}
 	if _, err := Run(t.Context(), o); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `--item: "nothing"`) {
 		t.Errorf("err = %v", err)

@@ -132,7 +132,7 @@ func TestFatesAreDrawnByTheirShares(t *testing.T) {
 	}
 }
 
-// Buyers come back when they are told to, but for those who do not listen.
+// TestBackoff: buyers follow Retry-After, except impatient ones.
 func TestBackoff(t *testing.T) {
 	for _, tt := range []struct {
 		impatient         bool
