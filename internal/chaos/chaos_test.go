@@ -34,13 +34,13 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	// Most of a round is waiting: two at once, on two processors, would take twice as long.
+	// A round mostly waits: with only two at once, on two processors, the test would take twice as long.
 	testenv.AtOnce(4)
 	os.Exit(testenv.Main(m))
 }
 
-// TestChaos runs rounds from seeds that follow each other, or every fault once without -rounds. Every line it prints for a broken round
-// repeats that very round.
+// TestChaos runs rounds with consecutive seeds, or every fault once without -rounds. Each line that it prints for a broken
+// round repeats exactly that round.
 func TestChaos(t *testing.T) {
 	if *rounds == 0 {
 		everyFault(t)
@@ -58,7 +58,7 @@ func TestChaos(t *testing.T) {
 	runAll(t, plans, Size{Rate: *rate, Drain: *drain})
 }
 
-// drawn is the plan that the flags ask for.
+// drawn returns the plan that the flags define.
 func drawn(t *testing.T, seed uint64) plan {
 	p := newPlan(seed)
 	switch r := rand.New(rand.NewPCG(seed, 0)); {
@@ -84,7 +84,7 @@ func drawn(t *testing.T, seed uint64) plan {
 	return p
 }
 
-// runAll runs each plan as a subtest, as many at once as -parallel says, and sums up.
+// runAll runs each plan as a subtest, with the parallelism of -parallel, and returns the sum.
 func runAll(t *testing.T, plans []plan, size Size) *summary {
 	bin := t.TempDir()
 	if err := build(t.Context(), bin); err != nil {
@@ -131,7 +131,8 @@ func runAll(t *testing.T, plans []plan, size Size) *summary {
 	return s
 }
 
-// try runs a plan as a subtest of its own, so that everything it started is gone afterwards. What a broken round leaves is kept.
+// try runs a plan as a separate subtest, so that everything it started is stopped afterwards. The data of a broken round is
+// kept.
 func try(t *testing.T, name, bin string, p plan, size Size) *result {
 	res := newResult(p)
 	res.breach("harness", "the round did not come to its end")
@@ -147,7 +148,7 @@ func try(t *testing.T, name, bin string, p plan, size Size) *result {
 		t.Logf("plan of seed %d:\n%s", p.Seed, p)
 		res = Run(t, bin, dir, p, size)
 		if res.ok() {
-			_ = os.RemoveAll(dir) // and not what an earlier run of the seed left
+			_ = os.RemoveAll(dir) // also the data of an earlier run with this seed
 		} else {
 			t.Logf("history and logs are in %s", dir)
 		}
@@ -155,7 +156,7 @@ func try(t *testing.T, name, bin string, p plan, size Size) *result {
 	return res
 }
 
-// options are the flags that a repetition of a round needs.
+// options returns the flags for repeating a round.
 func options() (text string) {
 	if *named != "" {
 		text += " FAULTS=" + *named
@@ -169,8 +170,8 @@ func options() (text string) {
 	return text
 }
 
-// Every seed draws a plan that some cluster can have, the same one each time, and every fault leads its turn. About half of the plans have
-// two faults at the same moment, and leaders are stopped at each step of a recovery.
+// TestPlans: every seed draws a plan that some cluster supports, always the same one, and every fault leads in its turn. About
+// half of the plans have two faults at the same time, and leaders are stopped at each step of a recovery.
 func TestPlans(t *testing.T) {
 	plans, paired := 0, 0
 	drawn := make(map[string]bool) // faults with a step
@@ -215,7 +216,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// What FAULTS= says stands in the plan, and what it cannot say is refused.
+// TestNamedPlans: the plan contains what FAULTS= defines, and invalid texts are refused.
 func TestNamedPlans(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	p, err := planNamed(1, r, "kill-api#2@3s~1s,freeze-leader=leader_opens@2500ms~2s,api-at-before_answer!7@1s,failover@4s<700ms")
@@ -234,7 +235,7 @@ func TestNamedPlans(t *testing.T) {
 	}
 }
 
-// Shrinking leaves what a failure takes.
+// TestShrink: shrinking keeps the steps that the failure needs.
 func TestShrink(t *testing.T) {
 	p := planOf(1, rand.New(rand.NewPCG(1, 1)), faultNamed("freeze-api"), faultNamed("kill-api"), faultNamed("cut-redis"), faultNamed("kill-worker"))
 	has := func(p plan, name string) bool {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// each names every fault at least once, at moments at which it is safe while the crowd is there: an API's copies are not taken in a round in which Redis
-// loses its own, for that waits until everything was recovered.
+// each names every fault at least once, at times at which it is safe while the crowd is active. An API's copies are not
+// destroyed in a round in which Redis loses its own, because that waits until everything has recovered.
 var each = []string{
 	"worker-at-before_ack!2@1s,hold-commits@3s~1s,flush-decisions@3500ms,failover@5s,flushall-frozen-api-short@7500ms~300ms,cut-postgres@8s," +
 		"duplicate-tasks@8300ms,freeze-worker#2@8500ms",
@@ -21,7 +21,7 @@ var each = []string{
 		"leader-loses-lock=leader_ends_hand_over@6s~500ms,freeze-leader=leader_opens@7500ms~1s,freeze-leader=leader_waits@9s~7s",
 }
 
-// everyFault is what TestChaos does where nobody asks for rounds: fixed seeds, every fault, less than three minutes.
+// everyFault is what TestChaos does without -rounds: fixed seeds, every fault, less than three minutes.
 func everyFault(t *testing.T) {
 	var plans []plan
 	for i, text := range each {
@@ -32,9 +32,10 @@ func everyFault(t *testing.T) {
 		}
 		plans = append(plans, p)
 	}
-	size := Size{Rate: 100, Drain: *drain} // all at once, on two processors, and with -race
+	size := Size{Rate: 100, Drain: *drain} // all rounds at once, on two processors, and with -race
 	s := runAll(t, plans, size)
-	// On a busy machine the moment may not have come before the crowd had left. A fault that has a round for itself need not wait for others.
+	// On a busy machine a fault may not have become safe before the crowd had left. In a separate round it need not wait for
+	// others.
 	var missed []plan
 	for i := range faults {
 		if f := &faults[i]; s.Injected[f.name] == 0 {
@@ -57,7 +58,7 @@ func everyFault(t *testing.T) {
 	if s.Raised == 0 || s.Loads == 0 {
 		t.Errorf("%d epochs were raised and %d items loaded: nobody watched the leaders", s.Raised, s.Loads)
 	}
-	// On a busy machine an API that is armed last may meet no more buyers; all five are never missed.
+	// On a busy machine an API that is armed last may get no more requests; all five are never missed.
 	if s.Reached < 2 {
 		t.Errorf("%d processes died at a failpoint", s.Reached)
 	}

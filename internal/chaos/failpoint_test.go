@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A failpoint costs nothing where nobody asked for it: a normal build has neither the call nor the names of the places.
+// TestNormalBuildsHaveNoFailpoints: a normal build contains neither the calls nor the names of failpoints.
 func TestNormalBuildsHaveNoFailpoints(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -40,7 +40,7 @@ func TestParseMonitored(t *testing.T) {
 	}
 }
 
-// Whatever comes is read or refused, and what was read says the same when it is written again.
+// FuzzParseMonitored: every line is parsed or refused, and a parsed one gives the same result after formatting.
 func FuzzParseMonitored(f *testing.F) {
 	f.Add(`+1339518083.107412 [0 127.0.0.1:60866] "hset" "key" "a\"b\x00"`)
 	f.Add(`+1.2 [0 lua] "" "\\"`)
@@ -64,7 +64,8 @@ func FuzzParseMonitored(f *testing.F) {
 	})
 }
 
-// What a real server shows of a script, of a transaction, and of what is neither a load nor an opening; also after it was away.
+// TestLeadersAreSeen: the output of a real server for a script, for a transaction, and for commands that neither load nor open;
+// also after the server was down.
 func TestLeadersAreSeen(t *testing.T) {
 	server := testenv.StartRedis(t)
 	var l leaders
@@ -116,7 +117,7 @@ func TestLeadersAreSeen(t *testing.T) {
 	}
 }
 
-// opened is how often an item was opened in an epoch.
+// opened returns how often an item was opened in an epoch.
 func (l *leaders) opened(name string, epoch int64) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

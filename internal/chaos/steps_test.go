@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-// A step is armed once, by one fault, until a process has claimed it or the round is over.
+// TestSteps: a step is armed once, by one fault, until a process has claimed it or the round is over.
 func TestSteps(t *testing.T) {
 	s := steps{dir: t.TempDir(), reached: make(map[string]int)}
 	path := filepath.Join(s.dir, "leader_opens")
@@ -40,7 +40,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// Only who stood still for long, while a sale was lost, is excused.
+// TestStopsThatExcuse: only a long stop while a sale was lost is an excuse.
 func TestStopsThatExcuse(t *testing.T) {
 	start := time.Now()
 	at := func(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
