@@ -28,8 +28,8 @@ func newAccounts(passwords map[string]string, cost int) (*accounts, error) {
 	return a, err
 }
 
-// key is how a name is looked up. Tidegate counts names that differ only in case and in spaces around them as one, so they may be one here. If
-// yours are one in more ways, such as with and without dots, tell Tidegate the name as it stands in your table.
+// key returns the lookup form of a name. Tidegate counts names that differ only in case and surrounding spaces as one, so they may be
+// equal here. If your names are equal in more ways, such as with and without dots, pass the name to Tidegate as stored in your table.
 func key(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
 
 // check takes the same time for unknown names, because a difference would reveal which names exist.
