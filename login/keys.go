@@ -27,7 +27,7 @@ import (
 //	Po:<attempt>               STRING  2 minutes                                       how an attempt was settled: s, f or e
 //	Pq:<request>               STRING  1 minute                                        the answer to a request with an id
 //
-// The factor password stands in no key.
+// The factor password is not part of keys.
 
 // A keyring makes keyed hashes. It is safe for concurrent use.
 type keyring struct {
