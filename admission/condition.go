@@ -66,7 +66,7 @@ func (r *Request) value(part string) value {
 
 func (v value) present() bool { return v.text != "" || v.ip.IsValid() }
 
-// address returns the address that v is, also where it stands in an attribute; the zero Addr if it is none.
+// address returns v as an address, also if v is an attribute; the zero Addr if it is not one.
 func (v value) address() netip.Addr {
 	if !v.attribute || len(v.text) > 45 || !strings.ContainsAny(v.text, ".:") { // an error of ParseAddr would be an allocation
 		return v.ip

@@ -15,11 +15,11 @@ import (
 // All keys of this package:
 //
 //	key                               type     TTL                                         slot
-//	<namespace>:w:{<subject>}:<id>    by the algorithm, as its file in lua/ says           {<subject>}
+//	<namespace>:w:{<subject>}:<id>    by the algorithm, see its file in lua/              {<subject>}
 //	<namespace>:w:{<subject>}:<id>:b  STRING   base of a two-stage window, as fixed_window {<subject>}
 //	<namespace>:w:{<subject>}:<id>:s  strikes of the window, as the sliding algorithms     {<subject>}
 //	<namespace>:q:{<subject>}[:old]   HASH     answers to requests with an id, 2 minutes   {<subject>}
-//	<namespace>:{bans}:…              the bans, as lua/bans.lua says                       {bans}
+//	<namespace>:{bans}:…              the bans, see lua/bans.lua                            {bans}
 //
 //	channel <namespace>:taken-back    subjects that were refunded or reset
 //	channel <namespace>:{bans}        that something about bans has changed
