@@ -18,6 +18,7 @@ const (
 	leaseFor = 5 * time.Second
 	// silence is how long a leader waits for a process whose heartbeat does not change. It exceeds the lease by a margin for
 	// clocks that run at different speeds and for replies in transit. A longer silence would be as safe, but
+	// a sale would stay closed longer for a process that died just before.
 	silence = 6 * time.Second
 	// rollGap is the longest time between two reads of the roll that does not restart the observation.
 	rollGap = 4 * beatEvery

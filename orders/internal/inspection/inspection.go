@@ -11,7 +11,6 @@ const within = `BETWEEN (SELECT order_id FROM orders WHERE sale = $1 ORDER BY or
 //
 // Ids of orders grow with time, so the events between the first and the last order of a sale are a small part of all, and a
 // coarse index finds them; an index with an entry for every order would slow down every commit.
-// knows every order would cost every commit.
 var Queries = []string{
 	// Orders whose events do not lead to their status.
 	`SELECT CASE WHEN count(*) FILTER (WHERE e.status IN ('cancelled', 'expired')) > 1 THEN 'I10' ELSE 'I9' END,
