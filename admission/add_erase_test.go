@@ -167,7 +167,7 @@ func TestEraseTakesFromEveryLogAndNothingElse(t *testing.T) {
 	})
 }
 
-// What is added to a full store is counted in place of another subject.
+// Units added to a full store evict another subject.
 func TestAddToAFullStore(t *testing.T) {
 	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 2})
 	d := &desk{t, store, nil, namespace()}
@@ -223,7 +223,7 @@ func TestWhatIsLeftOfAnErasedLog(t *testing.T) {
 	}
 }
 
-// P14: who adds at the same time as others loses nothing.
+// P14: concurrent calls of Add lose nothing.
 func TestAddsAtTheSameTime(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		d := &desk{t, open(nil), nil, namespace()}

@@ -14,7 +14,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// leftBy is how many units each rule has left for req, as Explain says: also where a direct rule would end the search.
+// leftBy returns how many units each rule has left for req, as Explain reports them, also behind a direct rule that would end the search.
 func leftBy(t *testing.T, g *admission.Gate, req admission.Request) map[string]int {
 	t.Helper()
 	e, err := g.Explain(t.Context(), req)
@@ -130,7 +130,7 @@ func TestAddAndEraseOfInvalidRequests(t *testing.T) {
 	}
 }
 
-// While the store is away what has happened is counted by local rules, beside whatever other rule.
+// While the store is unavailable Add counts in local rules, whatever other rules there are.
 func TestAddWithoutTheStore(t *testing.T) {
 	const local = "- {name: local, subject: user, algorithm: fixed_window, limit: 10, window: 1h, on_store_error: local}\n"
 	for _, c := range []struct {
@@ -231,7 +231,7 @@ func TestEraseWithoutTheStore(t *testing.T) {
 	}
 }
 
-// P16: who was refused is let in once units are erased, in this process and in others.
+// P16: a refused request is admitted once units are erased, in this process and in others.
 func TestEraseEndsADenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rules = "- {name: r, subject: user, limit: 1, window: 1m}"

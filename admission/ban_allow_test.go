@@ -14,7 +14,7 @@ const office = `lists: {office: {values: [ann, tablet, 10.0.0.0/8, 203.0.113.7, 
 bans: {allow: [office]}
 `
 
-// Whoever is on a list of `bans: {allow: …}` is never banned, neither by name nor along with others.
+// A target on a list of `bans: {allow: …}` is never banned, neither directly nor by a ban of its network.
 func TestWhoIsNeverBanned(t *testing.T) {
 	g := quickGate(t, admission.NewMemoryStore(admission.MemoryOptions{}), strikes+office)
 	for _, target := range []admission.BanTarget{

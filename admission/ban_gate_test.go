@@ -170,7 +170,7 @@ func TestWhatCannotBeBanned(t *testing.T) {
 	}
 }
 
-// A ban ends by itself, and of several the longest counts. Nobody asks the store meanwhile.
+// A ban expires, and of several the longest counts. Requests in between make no call to the store.
 func TestABanEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, store := watch(t, "- {name: r, subject: user, limit: 1000, window: 1m}")
@@ -207,7 +207,7 @@ func TestABanEnds(t *testing.T) {
 	})
 }
 
-// What one process does another one hears at once: there is no time for the pulse in between.
+// A ban by one process reaches another at once, without waiting for the pulse.
 func TestAnotherProcessHearsOfBans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, store := watch(t, noRules)
@@ -274,7 +274,7 @@ func await(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// Redis loses its memory; what a process knows, Redis and the others know again.
+// After Redis has lost its data, the process that holds a ban restores it for Redis and the other processes.
 func TestBansOutliveRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -326,7 +326,7 @@ func TestBansOutliveRedis(t *testing.T) {
 	}
 }
 
-// A store that is away changes nothing about the bans that are known.
+// While the store is unavailable the known bans stay in force.
 func TestBansWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -398,7 +398,7 @@ func TestExplainTellsOfTheBan(t *testing.T) {
 	}
 }
 
-// Nobody pays for bans while nobody is banned; and while many are, no request has to be thrown away for one.
+// Banned allocates nothing, with or without bans.
 func TestBansAllocateNothing(t *testing.T) {
 	g := quickGate(t, admission.NewMemoryStore(admission.MemoryOptions{}), "- {name: nobody, subject: session, limit: 1, window: 1m}")
 	req := admission.Request{User: "ann", Device: "phone", IP: netip.MustParseAddr("2001:db8::1")}

@@ -14,7 +14,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// A diary is a history that can be away.
+// A diary is a history that can be unavailable.
 type diary struct {
 	mu     sync.Mutex
 	away   bool
@@ -43,7 +43,7 @@ func (d *diary) set(away bool) {
 	d.away = away
 }
 
-// What happened while the history was away, it is told later; once, if it keeps it.
+// Events from a time when the history was unavailable are recorded later, and each is recorded once.
 func TestTheHistoryIsToldOfBans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, book := admission.NewMemoryStore(admission.MemoryOptions{}), &diary{away: true}
@@ -85,7 +85,7 @@ func TestTheHistoryIsToldOfBans(t *testing.T) {
 	})
 }
 
-// More bans than one answer holds are told in one turn.
+// More bans than fit into one reply are recorded in one turn.
 func TestTheHistoryIsToldOfManyBans(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		book := &diary{}

@@ -25,7 +25,7 @@ func (s *tardy) Exchange(ctx context.Context, key string, news admission.BanNews
 	return state, err
 }
 
-// Answers may overtake each other: what the store said later counts, not what was heard later.
+// Replies may arrive out of order: the later state of the store counts.
 func TestALateAnswerChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &tardy{Store: admission.NewMemoryStore(admission.MemoryOptions{})}
@@ -56,7 +56,7 @@ func TestALateAnswerChangesNothing(t *testing.T) {
 	})
 }
 
-// A replica that takes over lacks the last changes: who knows them gives them back, though it has not forgotten everything.
+// A promoted replica may lack the last changes: processes that hold them restore them, although the replica has not lost everything.
 func TestAReplicaThatLaggedLearnsItsBans(t *testing.T) {
 	t.Parallel()
 	rdb, ns := dial(t, testenv.Redis(t)), namespace()

@@ -42,7 +42,7 @@ func (b *book) put(order admission.BanOrder) admission.Ban {
 	return last(b.exchange(admission.BanNews{Put: []admission.BanOrder{order}}), order.BanTarget)
 }
 
-// last returns the last that a state says about a target.
+// last returns the latest state of a target in a reply.
 func last(state admission.BanState, target admission.BanTarget) (found admission.Ban) {
 	for _, ban := range state.Bans {
 		if ban.BanTarget == target {
@@ -148,7 +148,7 @@ func TestBansOfOneTarget(t *testing.T) {
 	})
 }
 
-// A process that knows all changes up to a cursor learns every later one, once.
+// A process that has all changes up to a cursor gets every later one exactly once.
 func TestChangesOfBans(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		clk := newClock()
@@ -318,7 +318,7 @@ func TestProcessesAlive(t *testing.T) {
 	})
 }
 
-// A store that is full bans nobody else, whatever it is told; what is over makes room.
+// A full store accepts no more bans from any source; expired ones make room.
 func TestBansAreBounded(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		clk := newClock()
@@ -362,7 +362,7 @@ func TestAnExchangeEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Who asks how a ban stands changes nothing and is nobody.
+// Asking for the state of a ban changes nothing, and the caller is not counted as a process.
 func TestAskForBans(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		b := openBook(t, open(newClock()))

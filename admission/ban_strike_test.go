@@ -20,7 +20,7 @@ const strikes = `
   on_exceed: {action: ban, after: 3, within: 1m, for: 10m, growing: true, at_most: 24h}
 `
 
-// Every store bans at exactly the third refusal, and whoever is banned costs it nothing more.
+// Every store bans at exactly the third refusal, and a banned caller makes no further calls to it.
 func TestStrikesBan(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		store := &watched{Store: open(nil)}

@@ -15,7 +15,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// A heldClient lets no script through before it is told to. It notes how many calls each script held.
+// A heldClient blocks scripts until it is released. It records how many calls each script contains.
 type heldClient struct {
 	Client // nil: whatever is let through fails
 	held   chan struct{}
@@ -75,7 +75,7 @@ func busy(t *testing.T) (*RedisStore, *heldClient) {
 	return store, client
 }
 
-// P26: the queue is bounded, and who finds it full is told so at once.
+// P26: the queue is bounded, and a call that finds it full fails at once.
 func TestPitfall_P26_TheQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, client := busy(t)
@@ -105,7 +105,7 @@ func TestPitfall_P26_TheQueueIsBounded(t *testing.T) {
 	})
 }
 
-// P26: nobody waits longer than its context, and what nobody waits for any more is not sent.
+// P26: no call waits longer than its context, and cancelled calls are not sent.
 func TestPitfall_P26_AGivenUpCallIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, client := busy(t)
@@ -138,7 +138,7 @@ func TestPitfall_P26_AGivenUpCallIsNotSent(t *testing.T) {
 	})
 }
 
-// A hundred callers at once share a few scripts, and each has an answer of its own.
+// A hundred concurrent callers share a few scripts, and each gets its own reply.
 func TestCallersShareScripts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, client := busy(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// A faulty store is well, fails at once, or never answers, as its mood says.
+// A faulty store works, fails at once, or never answers, depending on its mood.
 type faulty struct {
 	admission.Store
 	mood  atomic.Int32
@@ -48,7 +48,7 @@ func faultyGate(t *testing.T, rules string, opts admission.Options) (*admission.
 	return g, store
 }
 
-// P23, P24: after a few failures nobody waits for a dead store any more; one request in half a second tries.
+// P23, P24: after a few failures requests no longer wait for a dead store; one request in half a second tries it.
 func TestNobodyWaitsForADeadStore(t *testing.T) {
 	for _, mood := range []int32{failing, mute} {
 		t.Run(fmt.Sprint("mood ", mood), func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestNobodyWaitsForADeadStore(t *testing.T) {
 	}
 }
 
-// Of all who come when the pause is over, one tries; the others do not wait for it.
+// After the pause one of the concurrent requests tries the store; the others do not wait for it.
 func TestOneTriesForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, store := faultyGate(t, "- {name: r, subject: user, limit: 100, window: 1m}", admission.Options{})
@@ -144,7 +144,7 @@ func TestTheBreakerCountsWhatTheStoreDid(t *testing.T) {
 	})
 }
 
-// While the store is away a local rule admits this process' part of its limit.
+// While the store is unavailable a local rule admits this process' share of its limit.
 func TestLocalFallback(t *testing.T) {
 	const rules = `
 - {name: local, subject: user, limit: 10, window: 1m, on_store_error: local}

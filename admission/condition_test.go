@@ -226,7 +226,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// A long condition is looked up rather than compared, and says the same.
+// A long condition uses a lookup instead of comparisons, with the same result.
 func TestLongConditions(t *testing.T) {
 	var words, addresses, networks []string
 	for i := range 20 {

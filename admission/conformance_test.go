@@ -134,7 +134,7 @@ func had(rule string, window time.Duration, limit, remaining int, resetAfter tim
 	}
 }
 
-// A limit of 0 needs no store to refuse, but the rules beside it do, so as not to count who was refused.
+// A limit of 0 is refused without the store, but the rules beside it need its tally, so that they do not count the refused request.
 func TestALimitOfZeroChargesNobodyElse(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		g := gate(t, open(newClock()), namespace(), `
@@ -222,7 +222,7 @@ func TestCheckCountsNothing(t *testing.T) {
 	})
 }
 
-// A new limit acts on what was counted under the old one; a new length starts anew.
+// A changed limit applies to the units already counted; a changed window starts from zero.
 func TestRulesChangeWhileCountsStay(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		clk := newClock()

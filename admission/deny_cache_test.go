@@ -43,7 +43,7 @@ func (s *watched) asked() int {
 	return n
 }
 
-// watch returns a gate over a memory store of its own, and that store. Time is the bubble's.
+// watch returns a gate with its own memory store, and that store. Time is that of the synctest bubble.
 func watch(t *testing.T, rules string) (*admission.Gate, *watched) {
 	t.Helper()
 	store := &watched{Store: admission.NewMemoryStore(admission.MemoryOptions{})}
@@ -344,7 +344,7 @@ func TestNoDenyCache(t *testing.T) {
 	}
 }
 
-// TestStats: hits and misses tell apart who was refused by memory and who was not.
+// TestStats: hits and misses distinguish requests that the cache refused from others.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := watch(t, "- {name: r, subject: user, limit: 1, window: 1m}")

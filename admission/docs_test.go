@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// Every file of rules that the documents show is right, and means what it says.
+// Every rules file in the documents is valid and has the described effect.
 func TestDocumentedRules(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "lists"), 0o700); err != nil {

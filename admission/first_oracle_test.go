@@ -35,7 +35,7 @@ type reply struct {
 	Reason   admission.Reason
 }
 
-// ask returns what the first rule says that refuses.
+// ask returns the result of the first rule that refuses.
 func (q *queue) ask(req admission.Request) (said reply, reached []*queuedRule, direct bool) {
 	said = reply{Admitted: true, Action: allow}
 	refuse := func(r *queuedRule, action admission.Action, reason admission.Reason) {

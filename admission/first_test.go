@@ -14,7 +14,7 @@ import (
 
 const first = "\nanswer: first"
 
-// What each order of the same rules says, when each of them has counted as many as used says.
+// The result of each order of the same rules, with the given numbers of counted units.
 func TestTheFirstThatRefusesAnswers(t *testing.T) {
 	const (
 		user     = "- {name: user, subject: user, limit: 1, window: 1m}\n"
@@ -156,7 +156,7 @@ func TestTheFirstThatRefusesAnswersFromMemory(t *testing.T) {
 	})
 }
 
-// Where the store is away, the first answers of those that can be asked.
+// While the store is unavailable, the first of the rules that can decide counts.
 func TestTheFirstThatRefusesAnswersWithoutTheStore(t *testing.T) {
 	const (
 		local  = "- {name: local, subject: user, limit: 1, window: 1h, on_store_error: local}\n"

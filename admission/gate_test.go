@@ -102,7 +102,7 @@ func (s *down) Decide(context.Context, admission.Call) ([]admission.Count, error
 	return nil, errDown
 }
 
-// heedful counts only for those who are still there.
+// heedful counts only requests whose context has not ended.
 type heedful struct{ admission.Store }
 
 func (s heedful) Decide(ctx context.Context, call admission.Call) ([]admission.Count, error) {

@@ -15,7 +15,7 @@ func testKeyring(t *testing.T) *keyring {
 	return k
 }
 
-// Keys outlive a deployment: a change here starts all counts anew.
+// Keys survive deployments: a change here starts all counts from zero.
 func TestKeyStrings(t *testing.T) {
 	k := testKeyring(t)
 	subject := k.subject("user", "ann")

@@ -52,7 +52,7 @@ func drawTest(rt *rapid.T, depth int, lists []*valueList) test {
 	}
 }
 
-// What the linter says of two conditions is so for every value.
+// The linter's statements about two conditions hold for every value.
 func TestCoversAndExcludesAreSure(t *testing.T) {
 	lists := []*valueList{newList("few"), newList("empty")}
 	for _, value := range []string{"a", "3", "10.0.0.0/8"} {

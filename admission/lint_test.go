@@ -16,7 +16,7 @@ func TestLint(t *testing.T) {
 		rules string
 		want  []string
 	}{
-		// Rules that nobody reaches.
+		// Rules that are never reached.
 		{"- {name: all, algorithm: direct, action: allow}\n- {name: r, subject: user, limit: 1, window: 1s}", []string{
 			"4 r: it never decides: rule all before it decides every request (allow). Move it up, or give all a match",
 		}},
@@ -32,7 +32,7 @@ func TestLint(t *testing.T) {
 		{"- {name: most, match: {route: /a/**}, algorithm: direct, action: allow}\n- {name: r, subject: user, limit: 1, window: 1s}", nil},
 		{"- {name: r, subject: user, limit: 1, window: 1s}\n- {name: all, algorithm: direct, action: allow}", nil},
 
-		// Conditions that nobody meets.
+		// Conditions that never hold.
 		{"- {name: r, match: {ip: {cidr: [10.0.0.0/8, 11.1.0.0/16], not: {cidr: [10.0.0.0/7]}}}, subject: user, limit: 1, window: 1s}", []string{
 			"3 r: the condition `ip: {cidr: [10.0.0.0/8, 11.1.0.0/16], not: {cidr: [10.0.0.0/7]}}` never holds, its parts exclude each other. Leave one out",
 		}},
@@ -199,7 +199,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// Whoever lacks a part of the subject is not counted, which is a warning unless the file shows that it is meant.
+// Requests that lack a part of the subject are not counted. This is a warning unless the file shows that it is intended.
 func TestLintOfRequestsThatLackThePart(t *testing.T) {
 	const count = ", limit: 1, window: 1s}"
 	const (

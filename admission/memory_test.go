@@ -52,7 +52,7 @@ func evictions(store *admission.MemoryStore) (n uint64) {
 	return n
 }
 
-// A crowd of made-up subjects evicts its own counters, not those of whoever has used up a limit.
+// A flood of invented subjects evicts its own counters, not those of a subject at its limit.
 func TestACrowdEvictsItself(t *testing.T) {
 	for _, algorithm := range []string{"sliding_log", "sliding_counter", "fixed_window", "gcra", "base"} {
 		t.Run(algorithm, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestMemoryFollowsWhatCounts(t *testing.T) {
 	}
 }
 
-// Each shard says what it holds, what it gave back and what it evicted; and the gate says so when one is not cleaned in time.
+// Each shard reports how many counters it holds, reclaimed and evicted; the gate reports a shard that is not cleaned in time.
 func TestShardsOfAMemory(t *testing.T) {
 	const most = 64
 	clk := newClock()
@@ -210,7 +210,7 @@ func TestShardsOfAMemory(t *testing.T) {
 	}
 }
 
-// A store whose Run nobody has started is what a cleaner that hangs looks like.
+// A store whose Run was not started looks like one whose cleaner hangs.
 func TestAnUncleanedMemoryIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

@@ -37,7 +37,7 @@ func TestAllOrNothingOfTallies(t *testing.T) {
 	})
 }
 
-// P6: who is refused is not counted, unless the rule says so; then in every window of that rule, once.
+// P6: refused requests are not counted, except by rules with count_rejected: then in every window of that rule, once.
 func TestRejectedUnitsCountWhereTheRuleSaysSo(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		d := newDesk(t, open)
@@ -97,7 +97,7 @@ func TestResetForgetsOneSubjectInOneWindow(t *testing.T) {
 	})
 }
 
-// With hits that come so a counter that starts anew each second admits fourteen within one.
+// With these hits a counter that resets each second admits fourteen within one second.
 func TestTwoThirdsOfASecond(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		for _, c := range []struct {
@@ -188,7 +188,7 @@ func TestExactlyTheLimitWhateverCounts(t *testing.T) {
 	})
 }
 
-// Refund, Reset and Erase tell every listener of the channel, once for each subject.
+// Refund, Reset and Erase notify every listener of the channel, once for each subject.
 func TestListenersHear(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		d := newDesk(t, open)

@@ -18,14 +18,14 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// silent listens, and never answers who connects.
+// silent accepts connections and never answers.
 func silent(t *testing.T) (url string) {
 	t.Helper()
 	url, _ = silentUntil(t)
 	return url
 }
 
-// silentUntil is silent until it is told to hang up, for good.
+// silentUntil is silent until it is told to close all connections for good.
 func silentUntil(t *testing.T) (url string, hangUp func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +52,7 @@ func silentUntil(t *testing.T) (url string, hangUp func()) {
 	return "redis://" + l.Addr().String(), hangUp
 }
 
-// refusing is an address where nobody listens.
+// refusing is an address without a listener.
 func refusing(t *testing.T) (url string, hangUp func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -207,7 +207,7 @@ var clientKinds = []struct {
 	}},
 }
 
-// oneNodeCluster is a cluster client that knows no node but the given one.
+// oneNodeCluster is a cluster client that only has the given node.
 func oneNodeCluster(t *testing.T, opts *redis.UniversalOptions) redis.UniversalClient {
 	cluster := opts.Cluster()
 	cluster.ClusterSlots = func(context.Context) ([]redis.ClusterSlot, error) {

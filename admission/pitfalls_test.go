@@ -83,7 +83,7 @@ func TestPitfall_P05_TheOldWindowDoesNotCountInTheNew(t *testing.T) {
 	})
 }
 
-// Whoever asks all the time comes in as often as whoever waits.
+// A caller that asks all the time is admitted as often as one that waits.
 func TestPitfall_P06_RejectedRequestsAreNotCounted(t *testing.T) {
 	eachAlgorithm(t, 4, func(d *desk, tally admission.Tally) {
 		admitted := 0
@@ -158,7 +158,7 @@ func TestPitfall_P12_OneScriptHasKeysOfOneSlot(t *testing.T) {
 	}
 }
 
-// HashTags is a hook that counts scripts by what says where their keys are kept.
+// HashTags is a hook that counts scripts by the hash tags of their keys.
 type hashTags struct {
 	*testing.T
 	scripts map[string]int
@@ -262,7 +262,7 @@ func TestPitfall_P21_AFullRedisForgetsNobody(t *testing.T) {
 	}
 }
 
-// Every caller is told the same end, to the µs.
+// Every caller gets the same end, to the µs.
 func TestPitfall_P22_TheEndIsOneInstant(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		d := newDesk(t, open)

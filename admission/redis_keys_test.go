@@ -110,7 +110,7 @@ func TestEveryKeyEndsWhateverIsDone(t *testing.T) {
 	}
 }
 
-// Whoever invents ids fills nothing but two short lists of answers.
+// Invented ids fill only two short lists of answers.
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	rdb := dial(t, testenv.Redis(t))

@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// A log that nobody empties would grow: what has left the window leaves it with the next admission.
+// A log must not grow: the next admission removes units that have left the window.
 func TestExpiredUnitsLeaveTheList(t *testing.T) {
 	t.Parallel()
 	rdb, ns, clk := dial(t, testenv.Redis(t)), namespace(), newClock()

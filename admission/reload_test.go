@@ -50,7 +50,7 @@ func followed(t *testing.T, build func(dir string)) *folder {
 	return f
 }
 
-// said is a slog.Handler that tells messages and errors.
+// said is a slog.Handler that records messages and errors.
 type said struct{ to chan<- string }
 
 func (s said) Enabled(context.Context, slog.Level) bool { return true }
@@ -76,7 +76,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// replace puts a new file in the place of one, as editors save: nobody sees half of it.
+// replace replaces a file atomically, as editors do.
 func replace(t *testing.T, path, content string) {
 	t.Helper()
 	write(t, path+"~", content)
@@ -97,7 +97,7 @@ func (f *folder) awaits(limit int) {
 	}
 }
 
-// awaitsLog waits until the gate says what has text in it.
+// awaitsLog waits until the gate has logged a message that contains text.
 func (f *folder) awaitsLog(text string) {
 	f.t.Helper()
 	timeout := time.After(patience)
@@ -171,7 +171,7 @@ func TestPitfall_P27_RulesFollowAConfigMap(t *testing.T) {
 	}
 }
 
-// A wrong file changes nothing, and the gate says where it is wrong.
+// An invalid file changes nothing, and the gate logs the position of the error.
 func TestPitfall_P27_WrongRulesDoNotReplaceGoodOnes(t *testing.T) {
 	f := followed(t, func(dir string) { write(t, filepath.Join(dir, "rules.yaml"), limitedTo(7)) })
 	before := f.gate.Rules()
@@ -237,7 +237,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Rules of another language are read again by whoever translates them.
+// Rules in another language are reloaded by their translator.
 func TestReloadable(t *testing.T) {
 	text, failure := limitedTo(1), error(nil)
 	given := make([]string, 1, 8) // room that is the caller's

@@ -121,7 +121,7 @@ func TestARequestIsRefundedOnce(t *testing.T) {
 			d.request(doCharge, id, two)
 			d.request(doCharge, id+"'", two)
 			for i := range 3 {
-				// What it cost is remembered, whatever the refund says.
+				// The original cost is refunded, whatever cost the refund request has.
 				if c := d.request(doRefund, id, costing(tally, 1+i))[0]; c.Stamp == 0 || c.Remaining != 3 {
 					t.Errorf("%s: refund %d: %+v", tally.Algorithm, i, c)
 				}

@@ -164,7 +164,7 @@ func TestRuleParts(t *testing.T) {
 	}
 }
 
-// A cost that is no number is nobody's limit: the request cannot be decided.
+// A cost that is not a number is an error: the request cannot be decided.
 func TestACostThatIsMissing(t *testing.T) {
 	g := gate(t, memory(), namespace(), "- {name: r, match: {method: POST}, subject: user, limit: 10, window: 1s, cost: size}")
 	for _, size := range []string{"", "many", "0", "-1", "1.5", "1000001", " 1", "99999999999999999999"} {
@@ -183,7 +183,7 @@ func TestACostThatIsMissing(t *testing.T) {
 	}
 }
 
-// The highest limit that anybody may have says how a rule counts that does not say it itself.
+// The highest limit of all tiers selects the default algorithm.
 func TestDefaultAlgorithms(t *testing.T) {
 	for rules, want := range map[string]admission.Algorithm{
 		"limit: 128, window: 1s":                                                     admission.SlidingLog,
@@ -263,7 +263,7 @@ func TestPitfall_P30_ARaisedLimitActsAtOnce(t *testing.T) {
 	}
 }
 
-// Windows of a length and of the calendar are told apart in what a caller reads.
+// The output distinguishes windows of a fixed length from calendar windows.
 func TestWindowsAsTheyAreTold(t *testing.T) {
 	for window, want := range map[string]time.Duration{"90s": 90 * time.Second, "hour": time.Hour, "month": 720 * time.Hour} {
 		d := charge(t, gate(t, memory(), namespace(), "- {name: r, subject: user, limit: 1, window: "+window+"}"), asAnn)

@@ -62,7 +62,7 @@ func TestDefaultRules(t *testing.T) {
 		}
 	}
 
-	// Users who try as often as a user may, at one address or at one site, and one more.
+	// Users who send as many requests as a user may, from one address or one site, and one more.
 	for _, c := range []struct {
 		rule  string
 		users int
@@ -131,7 +131,7 @@ login:
   - {count: name, limit: 3, window: 1m, then: challenge, for: 10m}
 `
 
-// What a file says of a script is there for whoever runs it.
+// The parsed script of a file is available to its caller.
 func TestBanScriptOfAFile(t *testing.T) {
 	for text, want := range map[string]admission.BanScript{
 		"bans: {per_minute: 5}":            {PerMinute: 5, Widest4: 24, Widest6: 48},
@@ -152,7 +152,7 @@ func TestBanScriptOfAFile(t *testing.T) {
 	}
 }
 
-// What a file says of semaphores is there for whoever hands out their permits.
+// The parsed semaphores of a file are available to their caller.
 func TestSemaphoresOfAFile(t *testing.T) {
 	const file = "rules: [{name: r, subject: user, limit: 1, window: 1s}]\n"
 	for text, want := range map[string][]admission.SemaphoreRule{
@@ -173,7 +173,7 @@ func TestSemaphoresOfAFile(t *testing.T) {
 	same(t, "default", admission.DefaultRules().Semaphores(), []admission.SemaphoreRule{{Name: "report", Limit: 2, Lease: 15 * time.Second}})
 }
 
-// What a file says of logins is there for whoever throttles them; a file that says nothing has the built-in ladder.
+// The parsed login rules of a file are available to their caller; a file without any has the built-in ladder.
 func TestLoginRulesOfAFile(t *testing.T) {
 	const minute = time.Minute
 	for text, want := range map[string][]admission.LoginRule{

@@ -13,7 +13,7 @@ const hurdles = `
 
 var solved = admission.Request{User: "ann", Solved: true}
 
-// A challenge that was solved lets one request over the limit, and no other rule looks away.
+// A solved challenge admits one request over the limit, and all other rules still apply.
 func TestSolvedChallengeOpensItsRuleOnly(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		g := gate(t, open(newClock()), namespace(), hurdles)
@@ -66,7 +66,7 @@ func TestSolvedIsNoHelpElsewhere(t *testing.T) {
 	}
 }
 
-// What a process remembers of a refusal does not stop who has solved the challenge, nor does the solution stop it for the others.
+// A remembered refusal does not apply to a request with a solved challenge, and still applies to others.
 func TestSolvedChallengeAndTheDenyCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, store := watch(t, hurdles)

@@ -44,7 +44,7 @@ func (c *clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// opener opens a store that starts empty as long as its gate has a namespace of its own. A nil clock means the store's own.
+// opener opens a store that is empty for a gate with a unique namespace. A nil clock means the store's own.
 type opener func(clk *clock) admission.Store
 
 // kinds are the stores that the conformance suite runs over.

@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// The refusal that makes it enough is reported, once, and counting starts anew.
+// The refusal that reaches the limit is reported once, and counting starts from zero.
 func TestStruckExactlyAtTheNth(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		for _, algorithm := range []admission.Algorithm{admission.SlidingLog, admission.GCRA} {
@@ -68,7 +68,7 @@ func TestWhoStrikes(t *testing.T) {
 	})
 }
 
-// Refusals by the deny cache are told later, all at once.
+// Refusals by the deny cache are counted later, in one batch.
 func TestRejectCountsWhatWasRefusedElsewhere(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		d := newDesk(t, open)

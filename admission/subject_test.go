@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whatever a caller calls itself, its key has one form, and nobody else has the same.
+// Keys have the same form for every subject, and are unique.
 func FuzzSubject(f *testing.F) {
 	rules, err := ParseRules("test.yaml", []byte(`version: 1
 rules:

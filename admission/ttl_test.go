@@ -153,7 +153,7 @@ type keyWatch struct {
 // longestTTL is that of the ban's events.
 const longestTTL = 7*24*time.Hour + 2*time.Second
 
-// all fails for every key that has no end, or another form. It says after what.
+// all fails the test for every key without a TTL or in another form. after describes the step before.
 func (k *keyWatch) all(after string) {
 	k.Helper()
 	var mu sync.Mutex

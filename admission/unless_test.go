@@ -19,7 +19,7 @@ func chargeUnless(t *testing.T, g *admission.Gate, req admission.Request, excuse
 	return d, asked
 }
 
-// Whoever is excused is let in whatever refuses, and it leaves no trace; whoever is not is refused and counted as ever, by Run.
+// An excused request is admitted whatever refuses it, and is counted nowhere; other requests are refused and counted by Run as usual.
 func TestExcusedRequestsAreNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, store := watch(t, strikes+`

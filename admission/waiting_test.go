@@ -40,7 +40,7 @@ func TestNoCostIsTooLargeToBeRefused(t *testing.T) {
 	})
 }
 
-// Waiting as long as a refusal says is always enough, and never too long.
+// Waiting for the time of a refusal always suffices, and is never too long.
 func TestWaitingRetryAfterIsEnough(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		for _, limit := range []int{1, 3, 7, 97} {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// Each error stands at its place and says what would be right.
+// Each error has its position and says what would be right.
 func TestWrongRules(t *testing.T) {
 	const rule = "version: 1\nrules:\n  - name: a\n    subject: user\n    limit: 1\n    window: 1s\n"
 	for _, c := range []struct{ src, want string }{

@@ -50,7 +50,7 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// TestPitfall_P31_FirstForwardedAddressIsNotTrusted: whoever writes the field's beginning is not the client.
+// TestPitfall_P31_FirstForwardedAddressIsNotTrusted: the left-most address in the field comes from the client and is not trusted.
 func TestPitfall_P31_FirstForwardedAddressIsNotTrusted(t *testing.T) {
 	trusted := prefixes("10.0.0.0/8")
 	for _, forged := range []string{"203.0.113.1", "10.0.0.2", "127.0.0.1", "::1", "garbage"} {

@@ -101,7 +101,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A client that comes back at Retry-After finds every window open that it was told of.
+// A client that retries at Retry-After finds room in every window that was reported.
 func TestRetryAfterIsNotEarlierThanAnyT(t *testing.T) {
 	for _, tt := range []struct {
 		decision     admission.Decision
