@@ -114,7 +114,7 @@ var say struct {
 	to *os.File
 }
 
-// tell writes an event at once: a child that is killed has told what it knew.
+// tell writes an event immediately, so that a killed child has reported all its events.
 func tell(e event) {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -280,7 +280,7 @@ func (c *child) signal(s syscall.Signal) {
 	}
 }
 
-// gone says whether it was killed or has ended.
+// gone reports whether the child was killed or has exited.
 func (c *child) gone() bool { return c.cmd.ProcessState != nil }
 
 // kill ends it as a crash would.

@@ -38,7 +38,7 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// A heavy waiter is passed by nobody, though there would be room for light ones.
+// No light waiter overtakes a heavy one, even if there is room.
 func TestHeavyWaiterIsNotStarved(t *testing.T) {
 	eachRedis(t, func(t *testing.T, h *house) {
 		a, b := h.defined("report", 4, long), h.semaphore("report")
@@ -130,7 +130,7 @@ func TestSeveralAtOnceAllOrNothing(t *testing.T) {
 	})
 }
 
-// Whoever waits for several in whatever order: nobody waits for ever, and nobody's permits overlap.
+// Whatever the order of names in acquisitions of several semaphores, there are no deadlocks and no overlapping permits.
 func TestSeveralAtOnceDoNotDeadlock(t *testing.T) {
 	eachRedis(t, func(t *testing.T, h *house) {
 		for _, name := range []string{"a", "b", "c"} {

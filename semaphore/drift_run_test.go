@@ -54,7 +54,7 @@ func TestNothingDrifts(t *testing.T) {
 		t.Logf("%6d %s", n.(*atomic.Int64).Load(), what)
 		return true
 	})
-	// Nobody waits any more: so none is in the queue, though all processes live.
+	// There are no waiters left, so the queue must be empty although all processes are alive.
 	for _, name := range d.names {
 		await(t, of(t, d.auditor, name), func(st semaphore.Status) bool { return st.Waiting == 0 })
 	}

@@ -23,7 +23,7 @@ var (
 	driftSeed = flag.Uint64("seed", 0, "seed of TestNothingDrifts; 0 takes one by chance")
 )
 
-// A ledger is what Redis holds of a semaphore, read key by key and counted here: by whom it is held until when, and who waits.
+// A ledger is the content of a semaphore in Redis, read key by key and counted here: holders with the ends of their leases, and waiters.
 type ledger struct {
 	now     int64 // Redis' clock, µs
 	holders map[string]int64

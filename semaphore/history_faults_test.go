@@ -75,7 +75,7 @@ func histories(t *testing.T, addr string) {
 	}
 }
 
-// stopped: who is stopped for longer than its lease learns that it has lost, when it goes on, and others have larger tokens by then.
+// stopped: a process that is stopped for longer than its lease learns of the loss when it resumes; by then others have larger tokens.
 func stopped(tr *trial) {
 	for range processes - 1 {
 		tr.spawn()
@@ -211,7 +211,8 @@ func TestHistoryOfFailover(t *testing.T) {
 	tr.judge()
 }
 
-// Redis answers nobody for longer than a lease: every holder learns it, and what was sent meanwhile does no harm when it is carried out.
+// Redis does not answer for longer than a lease: every holder loses its permit, and operations sent in that time do no harm when they
+// run.
 func TestHistoryOfSilence(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

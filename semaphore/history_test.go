@@ -22,7 +22,8 @@ const (
 	workers   = 16
 )
 
-// An act is what the model judges. A holder's end is its release, or the end of its lease at a moment that only Redis knows.
+// An act is an operation for the model to judge. A holder's end is its release, or the end of its lease, whose exact time is known only
+// to Redis.
 type act struct {
 	what what
 	rank int // of its token among all that are known
@@ -30,7 +31,7 @@ type act struct {
 
 const ended what = "ended"
 
-// holding is the model's state: who holds, by rank, and which rank is next.
+// holding is the model's state: the holders, by rank, and the next rank.
 type holding struct {
 	next int
 	n    int
@@ -164,7 +165,7 @@ func count(events []event, w what) int {
 	return n
 }
 
-// holds returns the tokens that are held as far as these events tell.
+// holds returns the tokens that are held according to these events.
 func holds(events []event) map[int64]bool {
 	held := map[int64]bool{}
 	for _, e := range events {

@@ -33,7 +33,7 @@ func commands(t *testing.T, rdb redis.UniversalClient) map[string]int {
 	return calls
 }
 
-// Ten thousand who wait in one process cost a subscription and a heartbeat.
+// Ten thousand waiters in one process cost one subscription and one heartbeat.
 func TestIdleWaitersCostNothing(t *testing.T) {
 	const waiters = 10_000
 	h := newHouse(t, testenv.StartRedis(t).URL())

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// A user of Redis who may not read the run id would never notice a restart: it is told so, and nothing is granted.
+// A Redis user that may not read the run id would never notice a restart: it gets an error, and nothing is granted.
 func TestUserWithoutInfo(t *testing.T) {
 	opts, err := redis.ParseURL(testenv.StartRedis(t).URL())
 	if err != nil {

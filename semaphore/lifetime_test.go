@@ -95,7 +95,7 @@ func TestUndefineTellsWhoWaits(t *testing.T) {
 	})
 }
 
-// Whoever releases a permit: its holder's context ends at once, long before it would be renewed.
+// When any caller releases a permit, its holder's context ends at once, long before the next renewal.
 func TestForcedReleaseEndsTheContext(t *testing.T) {
 	eachRedis(t, func(t *testing.T, h *house) {
 		a, b := h.defined("report", 1, long), h.semaphore("report")

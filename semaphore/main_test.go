@@ -43,7 +43,7 @@ func dial(addr string) client {
 	return redis.NewClient(opts)
 }
 
-// A house is an installation on one Redis, with a namespace of its own.
+// A house is an installation on one Redis, with a unique namespace.
 type house struct {
 	t         testing.TB
 	addr      string // see dial
@@ -75,7 +75,7 @@ func (h *house) client() client {
 	return rdb
 }
 
-// set returns a Set with connections of its own, as another process would have it.
+// set returns a Set with its own connections, like that of another process.
 func (h *house) set() *semaphore.Set { return h.setOn(h.client(), semaphore.SetOptions{}) }
 
 func (h *house) setOn(rdb semaphore.Client, opts semaphore.SetOptions) *semaphore.Set {
@@ -89,7 +89,7 @@ func (h *house) setOn(rdb semaphore.Client, opts semaphore.SetOptions) *semaphor
 	return set
 }
 
-// semaphore returns one of a Set of its own, without defining it.
+// semaphore returns a semaphore of a new Set, without defining it.
 func (h *house) semaphore(name string) *semaphore.Semaphore { return of(h.t, h.set(), name) }
 
 // defined is semaphore for one that it defines.
@@ -141,7 +141,7 @@ func release(t testing.TB, permits ...*semaphore.Permit) {
 	}
 }
 
-// A caller is one who waits for a permit.
+// A caller is a call that waits for a permit.
 type caller struct {
 	t      testing.TB
 	done   chan struct{}
@@ -186,7 +186,7 @@ func (c *caller) failed() error {
 	return c.err
 }
 
-// waits says whether the caller has no answer yet.
+// waits reports whether the caller has no answer yet.
 func (c *caller) waits() bool {
 	select {
 	case <-c.done:

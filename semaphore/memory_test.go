@@ -7,7 +7,7 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// forgets makes Redis forget who holds permits of name, as one does that was restarted with a file that was too old.
+// forgets removes the holders of name from Redis, as if it was restarted with an old file.
 func (h *house) forgets(name string) {
 	h.t.Helper()
 	rdb, key := h.client(), h.namespace+":s:{:}:"+name
@@ -94,7 +94,7 @@ func TestQuietForTheLongestLease(t *testing.T) {
 	})
 }
 
-// What Redis keeps of a queue lives on for as long as somebody waits in it.
+// Redis' data of a queue stays while there are waiters.
 func TestQueueLivesWhileSomebodyWaits(t *testing.T) {
 	t.Parallel()
 	eachRedis(t, func(t *testing.T, h *house) {

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Whatever is said to be a permit's id: it is refused, or it is the id of what it says.
+// Every text is either rejected as a permit's id, or is the id of its content.
 func FuzzPermitID(f *testing.F) {
 	set, err := NewSet(nil, SetOptions{Holder: "somebody"})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// A watched context says when somebody waits for its end.
+// A watched context reports when its end is waited for.
 type watched struct {
 	context.Context
 	waited chan struct{}
@@ -22,7 +22,7 @@ func (w watched) Done() <-chan struct{} {
 	return w.Context.Done()
 }
 
-// One of two who wait with the same id gives up: the other keeps the place.
+// One of two waiters with the same id gives up: the other keeps the place.
 func TestResentRequestGivenUpOnce(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -33,7 +33,7 @@ func TestShortestLeaseOfSeveral(t *testing.T) {
 	})
 }
 
-// A part of a permit of several is no permit: it is neither renewed nor given to who asks for the same again.
+// A partial permit of several semaphores does not count: it is neither renewed nor returned to a repeated request.
 func TestPartOfAPermit(t *testing.T) {
 	eachRedis(t, func(t *testing.T, h *house) {
 		a, b := h.defined("a", 1, long), h.defined("b", 1, long)

@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// A holeConn swallows one reply when it is told to.
+// A holeConn drops one reply on demand.
 type holeConn struct {
 	net.Conn
 	hole *atomic.Bool
@@ -106,7 +106,7 @@ func TestDeafWaitersAreServed(t *testing.T) {
 	t.Logf("the slowest of 5 came in %v after the release", slowest)
 }
 
-// The reply to one who does not wait is lost: nobody has the permit that it may have told of.
+// The reply to a caller that does not wait is lost: the permit that it may have granted is not held.
 func TestLostReplyToTry(t *testing.T) {
 	eachRedis(t, func(t *testing.T, h *house) {
 		set, w := h.setOnWay()

@@ -45,7 +45,7 @@ func TestUnknownNames(t *testing.T) {
 	})
 }
 
-// Names that nobody has defined, whoever makes them up, leave no subscription behind.
+// Undefined names, which callers may invent, leave no subscription behind.
 func TestUnknownTagsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, strings.Join(testenv.RedisCluster(t), ","))

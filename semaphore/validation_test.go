@@ -84,7 +84,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// Without Redis nothing is decided, and the error says so.
+// Without Redis nothing is granted, and the error says so.
 func TestWithoutRedis(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	defer rdb.Close()

@@ -75,7 +75,7 @@ func (h *house) setOnWay() (*semaphore.Set, *way) {
 	return h.setOn(rdb, semaphore.SetOptions{}), w
 }
 
-// A waiter gives up while its permit is on its way to it: nobody has it then, whether its request has an id or not.
+// A waiter gives up while its permit is on its way: the permit is not held then, whether the request has an id or not.
 func TestGivenUpWhileGranted(t *testing.T) {
 	eachRedis(t, func(t *testing.T, h *house) {
 		for _, id := range []string{"", "order 17"} {

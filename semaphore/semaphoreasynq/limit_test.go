@@ -59,7 +59,7 @@ func take[T any](t *testing.T, from <-chan T) T {
 	}
 }
 
-// Whatever keeps a task from its work by no fault of its own costs no retry, and is none of the error handler's business.
+// Obstacles that are not the task's fault use no retry, and do not reach the error handler.
 func TestPutBackIsNoFailure(t *testing.T) {
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)
@@ -123,7 +123,7 @@ func TestTaskWithoutRetriesWaitsInItsWorker(t *testing.T) {
 	take(t, ran)
 }
 
-// Whoever loses its permit stops, and is put back or, without retries, waits for another permit at once.
+// A task that loses its permit stops, and is put back or, without retries, waits for another permit at once.
 func TestLostPermit(t *testing.T) {
 	for kind, retries := range map[string]int{"retries": 1, "none": 0} {
 		t.Run(kind, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestPanicFreesThePermit(t *testing.T) {
 	await(t, sem, 0)
 }
 
-// When nothing can be decided nobody runs, and nothing is burned.
+// While the semaphore's Redis fails, no task runs, and no retry is used.
 func TestSemaphoreIsAway(t *testing.T) {
 	url := testenv.Redis(t)
 	other := testenv.StartRedis(t)

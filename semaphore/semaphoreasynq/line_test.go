@@ -35,7 +35,7 @@ func TestAwayUntilItsTurn(t *testing.T) {
 	between(t, "a long time", l.join(taskID{"q", "1"}, queued(1, time.Hour), now), latest)
 }
 
-// Until somebody has given a permit back nobody knows how long that takes.
+// Before the first release the holding time is unknown.
 func TestAwayForLongerAndLonger(t *testing.T) {
 	now, l := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC), newLine()
 	for tries := range 12 {
@@ -44,7 +44,7 @@ func TestAwayForLongerAndLonger(t *testing.T) {
 	between(t, "who is new does not wait for them", l.join(taskID{"q", "2"}, queued(1, 0), now), time.Second)
 }
 
-// Those that do not come back have come to other processes, and nobody waits for them.
+// Tasks that do not return have arrived at other processes, and do not block the line.
 func TestMissingTasksAreForgotten(t *testing.T) {
 	now, l := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC), newLine()
 	for i := range 10 {

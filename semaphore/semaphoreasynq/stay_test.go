@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/semaphore/semaphoreasynq"
 )
 
-// A task that stays is in the queue with all others, who come again and again and never leave it empty.
+// A task that stays is in the queue with all other callers, which keep the queue non-empty.
 func TestStayingTaskIsNotOvertaken(t *testing.T) {
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)

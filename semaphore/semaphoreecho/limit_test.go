@@ -275,7 +275,7 @@ func TestRequestsNeverShareAPermit(t *testing.T) {
 	}
 }
 
-// What cannot be decided lets nobody in.
+// If the semaphore cannot decide, no request is admitted.
 func TestErrorsGoToEcho(t *testing.T) {
 	server := testenv.StartRedis(t)
 	sem := open(t, server.URL(), 1)
