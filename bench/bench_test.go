@@ -71,7 +71,7 @@ func TestEveryContenderIsMeasured(t *testing.T) {
 	}
 }
 
-// A turn that admits nobody, or everybody, would compare other things than it says.
+// A turn that admits all requests or none would measure something other than intended.
 func TestAdmissionsAreCounted(t *testing.T) {
 	r := &run{redis: startRedis(t), rounds: 1, callers: 4, subjects: 1, length: 200 * time.Millisecond}
 	for _, c := range []contender{gateOnMemory("ours", "sliding_log", noCache), redisRate, ululeMemory, goLimiter} {

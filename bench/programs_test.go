@@ -32,7 +32,7 @@ func measure(t *testing.T, args ...string) (text string, rep report) {
 	return out.String(), rep
 }
 
-// Whatever starts programs is run once, on real servers, so that it works when somebody wants figures.
+// Every suite that starts programs runs once on real servers, so that it works when figures are needed.
 func TestSuitesOfPrograms(t *testing.T) {
 	text, rep := measure(t, "-only", "orders,lives,refusals,idle,overload,growth", "-tuned")
 	t.Log(text)
