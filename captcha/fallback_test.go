@@ -100,7 +100,7 @@ func TestProofOfWorkStandsIn(t *testing.T) {
 	})
 }
 
-// A provider that takes us for somebody else is of no use either.
+// A provider that rejects our secret is unusable too.
 func TestFallbackFromAWrongSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &moody{says: map[string]any{"success": false, "error-codes": []string{"invalid-input-secret"}}}
@@ -175,14 +175,14 @@ func TestMistakesDoNotEndARowOfFailures(t *testing.T) {
 	}
 }
 
-// An impatient caller is one who waits for less than the provider has to answer, as most HTTP clients do.
+// An impatient caller has a shorter deadline than the provider, like most HTTP clients.
 func impatient(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// The provider takes connections and says nothing: that shows although nobody waits to the end.
+// The provider accepts connections and never answers. This is detected even if no caller waits until the timeout.
 func TestSilenceCountsWhoeverWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -224,7 +224,7 @@ func (l late) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// A caller who has gone before the answer has proved nothing and used nothing up, and the provider is not to blame.
+// If the caller has gone before the answer, nothing is proved or used up, and the provider is not to blame.
 func TestCallersWhoLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, used := &moody{}, &memoryUsed{}

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m))
 }
 
-// memoryUsed is Used of one process, and while err is not nil it is away.
+// memoryUsed is Used in one process. It is unavailable while err is not nil.
 type memoryUsed struct {
 	mu   sync.Mutex
 	keys map[string]time.Duration

@@ -149,7 +149,7 @@ func TestSolutionIsForItsBindingOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			token := solved(t, p, login)
 			wantCause(t, p.Verify(t.Context(), token, b, nobody), captcha.CauseForeign)
-			// Whoever tries it elsewhere does not spend it.
+			// An attempt with another binding does not use it up.
 			if err := p.Verify(t.Context(), token, login, nobody); err != nil {
 				t.Error(err)
 			}
@@ -218,7 +218,7 @@ func TestTamperedSolutions(t *testing.T) {
 	}
 }
 
-// Whoever makes a challenge of his own, as easy as he likes, has not our key.
+// Challenges made by a client, however easy, are not signed with our key.
 func TestChallengesOfOthers(t *testing.T) {
 	p := newProof(t)
 	other := newProof(t, func(o *captcha.ProofOfWorkOptions) { o.Secret = []byte("another secret of 16 bytes") })

@@ -8,7 +8,7 @@ import (
 	"github.com/tidegate/tidegate/captcha"
 )
 
-// with makes a provider with secrets of its own over the solutions that all have used.
+// with makes a provider with the given secrets over the shared record of used solutions.
 func with(t testing.TB, used captcha.Used, secret, previous string) *captcha.ProofOfWork {
 	t.Helper()
 	return newProof(t, func(o *captcha.ProofOfWorkOptions) {

@@ -97,7 +97,7 @@ func described(t testing.TB, p captcha.Provider, b captcha.Binding) map[string]s
 	return fields
 }
 
-// yes is what a provider says of a good token for a challenge.
+// yes is a provider's answer about a valid token for a challenge.
 func yes(challenge map[string]string) map[string]any {
 	return map[string]any{"success": true, "hostname": "shop.example", "action": challenge["action"], "cdata": challenge["cdata"]}
 }
@@ -178,7 +178,7 @@ func TestAnswersThatRefuse(t *testing.T) {
 	}
 }
 
-// Whoever cannot be verified is not let in.
+// A token that cannot be verified is not accepted.
 func TestAnswersThatAreNone(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"not 200":  func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"success":true}`, 500) },
@@ -237,7 +237,7 @@ func TestProviderIsSlow(t *testing.T) {
 	})
 }
 
-// Nobody's flood keeps more than so many callers waiting, nor counts as an outage of the provider.
+// A flood of tokens occupies a limited number of callers, and does not count as an outage of the provider.
 func TestProviderIsNotFlooded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newSite(t, &theirs{}, func(o *captcha.SiteVerifyOptions) { o.Transport = silence{} })
