@@ -41,7 +41,7 @@ func TestOrdersWithoutAUser(t *testing.T) {
 			t.Errorf("%q: %v does not say what is right", key, a)
 		}
 	}
-	// With a user the key only tells repetitions from other orders.
+	// With a user the key only distinguishes repetitions from other orders.
 	if a := order(elsewhere(), "7f3a", "X-User-ID", "ann"); a.Status != http.StatusAccepted {
 		t.Errorf("a user's short key: %v", a)
 	}
@@ -52,7 +52,7 @@ func TestOrdersWithoutAUser(t *testing.T) {
 		}
 	}
 
-	// All are sold, and the process knows. A guess costs what an order does.
+	// All units are sold, and the process has cached that. A guess costs as much as an order.
 	servetest.Until(t, http.StatusConflict, func() servetest.Answer { return order(elsewhere(), rand.Text()) })
 	guesser := elsewhere()
 	for i := range 10 { // as many as the built-in rules give an address
@@ -69,7 +69,7 @@ func TestOrdersWithoutAUser(t *testing.T) {
 			t.Errorf("its holder: %v", a)
 		}
 	}
-	// Whoever has a user is told from memory, as ever.
+	// With a user the refusal comes from local memory, as usual.
 	if a := order(elsewhere(), "", "X-User-ID", "bob"); a.Status != http.StatusConflict || a.Header.Get("RateLimit") != "" {
 		t.Errorf("%v, RateLimit %q", a, a.Header.Get("RateLimit"))
 	}

@@ -30,7 +30,7 @@ func (at *target) logIn(t testing.TB, path, body string) (got loggingIn) {
 	return got
 }
 
-// A solution is good for whom, for what and as often as its challenge says; a device token is good for its name.
+// A solution is valid only for its subject and purpose and only once; a device token is valid only for its name.
 func (at *target) tokens(g *group) {
 	order := func(user, key, solution string) servetest.Answer {
 		a := attempt{public: true, method: "POST", path: "/v1/sales/hurdle/orders", body: `{"item":"shoe"}`, fields: []string{"X-User-ID", user, "Idempotency-Key", key}}
@@ -131,7 +131,7 @@ func (at *target) tokens(g *group) {
 	})
 }
 
-// Whoever guesses passwords counts as one name, however it is written, and settles no attempt but his own.
+// Guesses are counted for one name, in whatever spelling, and a client can only settle its own attempts.
 func (at *target) login(g *group) {
 	const invalid = http.StatusUnprocessableEntity
 	asks := func(body string, want int, says string) attempt {
@@ -185,7 +185,7 @@ func (at *target) login(g *group) {
 	})
 }
 
-// Nobody sees, pays or cancels another's order, takes what is not his, or makes a number be read as another one.
+// Buyers cannot see, pay or cancel orders of others, take stock they are not entitled to, or have a number misread.
 func (at *target) orders(g *group) {
 	const place = "/v1/sales/spring/orders"
 	const invalid, notFound = http.StatusUnprocessableEntity, http.StatusNotFound
@@ -284,7 +284,7 @@ func (at *target) orders(g *group) {
 	})
 }
 
-// Whoever repeats an order that stands is neither counted nor refused, and nobody else gets past a rule by it.
+// A repetition of an existing order is neither counted nor refused, and does not let other requests pass a rule.
 func (at *target) repeats(g *group) {
 	order := func(t testing.TB, sale, user, key string, fields ...string) servetest.Answer {
 		return at.send(t, attempt{

@@ -111,7 +111,7 @@ func (at *target) rolesAndCSRF(g *group) {
 	})
 }
 
-// The program that a firewall is told by gets addresses and networks that may be banned, and nothing else.
+// The firewall program only gets addresses and networks that may be banned.
 func (at *target) banScript(g *group) {
 	ban := func(target, body string) servetest.Answer {
 		return at.send(g, attempt{method: "PUT", path: "/v1/bans/" + target, body: body})
@@ -179,7 +179,7 @@ func (at *target) banAPI(g *group) {
 	)
 }
 
-// Who holds a permit of one semaphore has none of another, and nobody makes one.
+// A permit of one semaphore is invalid for another, and permits cannot be forged.
 func (at *target) permits(g *group) {
 	const base = "/v1/semaphores/report/permits"
 	acquired := at.send(g, attempt{method: "POST", path: base, body: `{"holder":"a"}`})
@@ -224,7 +224,7 @@ func (at *target) permits(g *group) {
 	}
 }
 
-// Slow peers and such as hang up keep a connection for seconds and nobody else waiting.
+// Slow and disconnecting clients hold a connection for seconds at most and do not delay others.
 func (at *target) slowPeers(g *group) {
 	const order = "POST /v1/sales/spring/orders HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nX-User-ID: slow\r\n"
 	alive := func(t *testing.T) {

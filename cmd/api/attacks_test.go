@@ -201,7 +201,7 @@ func (at *target) try(g *group, attempts ...attempt) {
 	}
 }
 
-// dialled is a connection whose other end says what it likes.
+// dialled is a raw connection on which the test can send anything.
 type dialled struct {
 	net.Conn
 	t *testing.T

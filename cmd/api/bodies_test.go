@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
 
-// exchange sends a request with these fields and no others of its own accord, not even a Content-Type.
+// exchange sends a request with exactly these fields, without even a Content-Type by default.
 func exchange(t *testing.T, method, url, body string, header http.Header) servetest.Answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -28,7 +28,7 @@ func exchange(t *testing.T, method, url, body string, header http.Header) servet
 	return servetest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: content, Err: err}
 }
 
-// Every call that takes a body takes none that is not said to be JSON: a form of any page can send it, with what the proxy in front knows of its user.
+// Every call with a body requires JSON as its content type: any page can submit a form, with the user's cookie for the proxy in front.
 func TestABodyWithoutItsType(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	p := startWith(t, nil)
@@ -96,7 +96,7 @@ func TestBodiesThatSayTwoThings(t *testing.T) {
 	}
 }
 
-// The proxy in front knows its user by a cookie, which browsers add to what any page sends.
+// The proxy in front identifies users by a cookie, which browsers add to requests from any page.
 func TestAForeignPageOrdersNothing(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	p := startWith(t, map[string]string{"CORS_ORIGINS": "https://shop.example"})

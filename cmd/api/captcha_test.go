@@ -17,7 +17,7 @@ rules:
   - {name: hurdle, match: {method: POST}, subject: user, limit: 1, window: 1h, on_exceed: challenge}
 `
 
-// The whole way: a rule asks for a challenge, the challenge is had where the refusal says, and its solution gets one order in.
+// End to end: a rule demands a challenge, the challenge is fetched from the URL in the refusal, and its solution admits one order.
 func TestChallengedOrder(t *testing.T) {
 	folder := t.TempDir()
 	rules := filepath.Join(folder, "rules.yaml")
@@ -65,7 +65,7 @@ func TestChallengedOrder(t *testing.T) {
 			t.Errorf("no %s", line)
 		}
 	}
-	// The route has a limit of its own.
+	// The route has a separate limit.
 	last := 0
 	for range 301 {
 		last = servetest.Call("GET", p.URL("public")+"/v1/captcha/challenge?purpose=order", "").Status

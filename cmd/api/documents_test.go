@@ -45,7 +45,7 @@ func TestDocumentsAreStoredCompressed(t *testing.T) {
 	}
 }
 
-// An order's body is small, and whoever is banned gets nothing parsed that is not plainly an order.
+// An order's body is small, and for banned callers only a plain order is parsed.
 func TestBodiesOfOrders(t *testing.T) {
 	p := startWith(t, nil)
 	putOnSale(t, p, "concert", 9)
@@ -61,7 +61,7 @@ func TestBodiesOfOrders(t *testing.T) {
 			t.Errorf("%s: %v", name, a)
 		}
 	}
-	// A body of a length that nobody has announced.
+	// A body without a Content-Length.
 	req, err := http.NewRequestWithContext(t.Context(), "POST", p.URL("public")+"/v1/sales/concert/orders", io.MultiReader(strings.NewReader(padded(4<<10+1))))
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func TestProblemsBeforeAnyHandler(t *testing.T) {
 				t.Errorf("%s is not explained: %v", problem.Type, a)
 			}
 		}
-		// Of two lengths one is a lie, and what follows is nobody's request.
+		// With two different lengths in a request, the rest of the stream cannot be trusted.
 		answer, body, rest := raw(t, p.Addr(listener), "POST /v1/sales/spring/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
 			"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if rest != "" || !answer.Close {
@@ -80,7 +80,7 @@ func TestProblemsBeforeAnyHandler(t *testing.T) {
 	}
 }
 
-// What is refused says once what is wrong, and what would be right.
+// Every refusal says what is wrong, and what would be right.
 func TestRefusalsSayWhatIsRight(t *testing.T) {
 	p := start(t, t.TempDir(), io.Discard)
 	putOnSale(t, p, "concert", 3)

@@ -57,7 +57,7 @@ func (g *gateway) login(t *testing.T, user, password string) servetest.Answer {
 	return g.curl(t, g.client(), "/members/area", "--user", user+":"+password)
 }
 
-// curl calls the gateway from an address, and logs what it says.
+// curl calls the gateway from an address, and logs the response.
 func (g *gateway) curl(t *testing.T, from, path string, args ...string) servetest.Answer {
 	t.Helper()
 	args = append(args, "http://"+g.addr+path)

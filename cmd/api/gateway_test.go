@@ -103,7 +103,7 @@ func guests(t *testing.T, g *gateway, shop *shop) {
 	}
 }
 
-// refuses checks an answer to who is over a limit.
+// refuses checks the response for a caller above a limit.
 func refuses(t *testing.T, a servetest.Answer, limit string) {
 	t.Helper()
 	retry, err := strconv.Atoi(a.Header.Get("Retry-After"))

@@ -119,7 +119,7 @@ func newKeys(t *testing.T) (k keys) {
 	return k
 }
 
-// write replaces the file in one step, as whoever rotates keys does.
+// write replaces the file atomically, as key rotation does.
 func (k keys) write(t *testing.T, path, generation string) {
 	t.Helper()
 	content, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
@@ -176,7 +176,7 @@ func jwtsOfAFileOfKeys(g *group) {
 
 	t.Run("good", func(t *testing.T) {
 		for alg, token := range k.tokens("1", with(good, jwtClaims{"sub": "ada-of-the-file"})) {
-			// Who is named in a field beside the token is nobody.
+			// A user named in a header field beside the token is ignored.
 			if a := order(token, "X-User-ID", "eve"); a.Status != http.StatusAccepted || buyerOf(t, p, a) != "ada-of-the-file" {
 				t.Errorf("%s: %v", alg, a)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
 
-// The embedded server throttles logins. After a restart it has forgotten the failures, and knows the devices and the history.
+// The embedded server throttles logins. A restart loses the failures, but not the devices and the history.
 func TestEmbeddedLogins(t *testing.T) {
 	folder := t.TempDir()
 	p := start(t, folder, io.Discard)
@@ -71,7 +71,7 @@ func TestEmbeddedLogins(t *testing.T) {
 	}
 }
 
-// Whoever guesses may type any name: a ban of an address holds for all of them, and one of a user at every address.
+// Guessers may type any name: a ban of an address applies to all names, and a ban of a user to every address.
 func bansOfLogins(g *group) {
 	t := g.T
 	rules := writeFile(t, "rules.yaml", `version: 1

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func nothing(string) string { return "" }
 
-// start runs the program as somebody does who has set nothing up, on free ports.
+// start runs the program without any configuration, on free ports.
 func start(t *testing.T, folder string, stdout io.Writer, more ...string) *servetest.Program {
 	t.Helper()
 	return servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {

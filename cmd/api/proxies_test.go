@@ -32,7 +32,7 @@ func TestProxiesEverywhereStopTheStart(t *testing.T) {
 	}
 }
 
-// A proxy on this machine that nobody has listed hands on what its clients wrote, X-User-ID too.
+// A proxy on this machine that is not listed as trusted forwards what its clients sent, including X-User-ID.
 func TestWhoNamesUsers(t *testing.T) {
 	for proxies, listed := range map[string]bool{"": false, "10.0.0.0/8": false, "127.0.0.1": true, "::ffff:127.0.0.0/104": true} {
 		p := startWith(t, map[string]string{"TRUSTED_PROXIES": proxies})

@@ -14,7 +14,7 @@ import (
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
 
-// Buyers are told of no rule that is not public, neither by a refusal nor by a rule that cannot decide their requests.
+// Buyers learn nothing about rules that are not public, neither from a refusal nor from a rule that cannot decide their requests.
 func TestBuyersLearnNoInternalRule(t *testing.T) {
 	rules := writeRules(t, `
 version: 1
@@ -30,7 +30,7 @@ rules:
 	post := func(body string) servetest.Answer {
 		return servetest.Call("POST", p.URL("public")+"/v1/sales/concert/orders", body, ann...)
 	}
-	// He holds nothing, and is told what is wrong.
+	// A buyer without an order gets the reason: the quota would be exceeded.
 	if a := post(`{"item":"ticket","quantity":2}`); a.Status != http.StatusConflict || !bytes.Contains(a.Body, []byte("more than the quota of 1")) || bytes.Contains(a.Body, []byte("order_id")) {
 		t.Fatal(a)
 	}
@@ -56,7 +56,7 @@ rules:
 	})
 }
 
-// The linter knows the routes on which buyers ask the rules: those that a rule for all routes closes on the public listener, and no others.
+// The linter's list of public routes equals the routes that a rule for all routes refuses on the public listener.
 func TestTheLinterKnowsThePublicRoutes(t *testing.T) {
 	p := start(t, filepath.Join(t.TempDir(), "data"), io.Discard, "-rules-file", writeRules(t, "version: 1\nrules: [{name: shut, match: {route: /**}, algorithm: direct, action: deny}]"))
 	putOnHold(t, p, "spring", "")

@@ -91,7 +91,7 @@ func TestRolesOfEveryCall(t *testing.T) {
 		t.Errorf("only %d calls are listed", calls)
 	}
 
-	// A guess is slowed down, and those who are known go on.
+	// Guesses of tokens are slowed down, and valid tokens still work.
 	guess := func() servetest.Answer {
 		return servetest.Call("GET", internal+"/v1/rules", "", "X-Tidegate-Token", "token-of-somebody-else")
 	}

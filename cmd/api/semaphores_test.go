@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
 
-// The embedded server hands out permits as the others do, hands them over, and knows after a restart that there may be holders.
+// The embedded server grants and hands over permits like the others, and after a restart it waits for possible holders.
 func TestEmbeddedSemaphores(t *testing.T) {
 	folder := t.TempDir()
 	p := start(t, folder, io.Discard)
