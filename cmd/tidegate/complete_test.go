@@ -30,7 +30,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// Names come from the server; while it is away there are none, and nothing is said.
+// Names come from the server; while it is unavailable there are none, and no error is printed.
 func TestNamesAreCompleted(t *testing.T) {
 	env, _ := internalFake(t, map[string]string{
 		"GET /v1/sales?limit=1000":       twoSales,

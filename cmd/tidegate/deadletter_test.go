@@ -57,7 +57,7 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 			return a
 		})
 	}
-	// says calls the program, which has to print, or to fail with, what is wanted.
+	// says runs the program, whose output or error must contain the wanted text.
 	says := func(ok bool, want string, args ...string) {
 		t.Helper()
 		out, err := call(t, env, args...)

@@ -53,7 +53,7 @@ func answering(t *testing.T, status int, body string) (getenv func(string) strin
 	return at(server.URL)
 }
 
-// Whatever goes wrong, the error says what to do.
+// Every error says what to do.
 func TestErrorsSayWhatToDo(t *testing.T) {
 	const (
 		wrong = `{"title":"The request is not valid","reason":"invalid","errors":[{"location":"body.for_ms","message":"must be at least 1"}]}`
@@ -151,7 +151,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// Nobody knows what came of a change that was not answered, and a command that a signal has ended has not done well.
+// The outcome of a change without an answer is unknown, and a command ended by a signal fails.
 func TestWithoutAnAnswer(t *testing.T) {
 	const (
 		audit = "whether it was done is not known: tidegate audit lists what was"
@@ -213,7 +213,7 @@ func statusOf(err error) int {
 	return 1
 }
 
-// A client that follows a redirect makes a GET of a change: what answers that says that all is well.
+// A redirect would turn a change into a GET, which succeeds without changing anything.
 func TestARedirectIsNoSuccess(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,8 @@ import (
 	"github.com/tidegate/tidegate/internal/serve"
 )
 
-// A rehearsal that cannot begin creates no sale, and one that ends early says which one it leaves open. What is wrong is said as everywhere.
+// A rehearsal that cannot begin creates no sale. One that ends early names the sale it leaves open. Errors look like those of other
+// commands.
 func TestARehearsalThatEndsEarly(t *testing.T) {
 	const (
 		stillOpen = "sale r is still open; to close it: tidegate sales close r"

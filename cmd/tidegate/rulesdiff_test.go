@@ -121,7 +121,7 @@ func TestRulesDiffOfTheSame(t *testing.T) {
 	}
 }
 
-// As with diff: 0 is no difference, 1 one, 2 nobody can tell.
+// As with diff: 0 no difference, 1 different, 2 error.
 func TestRulesDiffStatus(t *testing.T) {
 	env, _ := serverOf(t, rulesBefore)
 	file, _ := written(t, "version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1s}]\n")

@@ -31,7 +31,7 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
-// installation is two APIs and a worker, each a process of its own, over a real Redis and a real Postgres.
+// installation is two APIs and a worker, each in a separate process, on a real Redis and a real Postgres.
 type installation struct {
 	t        *testing.T
 	bin      string

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// What the operator's list says of two sales, and what buyers see of one, which is less.
+// The operator's list of two sales, and the buyers' view of one, which has fewer fields.
 const (
 	operatorsView = `{"sale":"flash","state":"open","switch":"open","now":"2030-01-01T12:30:00Z","starts_at":"2030-01-01T12:00:00Z","ends_at":"2030-01-01T13:00:00Z",` +
 		`"requires_user":false,"hold_ms":90000,"revision":7,"items":[{"item":"shoe","stock":100,"free":40,"quota_per_buyer":3,"in_flight_max":7},` +
@@ -79,7 +79,7 @@ next   draft  -                     -                     -
 	}
 }
 
-// Nobody reads a thousand items; a program does.
+// Text output shortens a list of a thousand items; JSON output does not.
 func TestLongListsAreCut(t *testing.T) {
 	items := strings.TrimSuffix(strings.Repeat(`{"item":"i","stock":1,"free":1},`, 1000), ",")
 	sale := `{"sale":"s","switch":"open","state":"open","items":[` + items + `]}`
@@ -97,7 +97,7 @@ func TestLongListsAreCut(t *testing.T) {
 	}
 }
 
-// Of two fields of one name nobody would know which is which.
+// Two columns with the same name would be ambiguous.
 func TestSemaphoresShow(t *testing.T) {
 	env, _ := internalFake(t, map[string]string{"GET /v1/semaphores/r": `{"name":"r","totals":{"acquired":5,"waited":3,"waited_ms":1500}}`})
 	if out, err := call(t, env, "semaphores", "show", "r"); err != nil || !strings.HasSuffix(out, "totals  acquired=5 waited=3 waited_for=1.5s\n") {
@@ -105,7 +105,7 @@ func TestSemaphoresShow(t *testing.T) {
 	}
 }
 
-// PUT sets what it is not told to its default, so more stock is put with all that the sale is.
+// PUT sets missing fields to their defaults, so adding stock sends the complete sale.
 func TestMoreStockLeavesTheRest(t *testing.T) {
 	env, asked := internalFake(t, map[string]string{
 		"GET /v1/sales?limit=1000": twoSales, "GET /v1/sales/flash": buyersView, "PUT /v1/sales/flash": operatorsView,
@@ -123,7 +123,7 @@ func TestMoreStockLeavesTheRest(t *testing.T) {
 	}
 }
 
-// Of two who add units at once none is undone: the server takes only what was made from the sale as it is.
+// Concurrent additions of stock are not lost: the server only accepts changes based on the current revision.
 func TestMoreStockOfManyAtOnce(t *testing.T) {
 	var (
 		mu              sync.Mutex
@@ -193,7 +193,7 @@ func TestASaleIsNotDefinedAnewByMistake(t *testing.T) {
 	}
 }
 
-// A semaphore that is resized keeps its lease, which PUT would set anew.
+// A resized semaphore keeps its lease, which PUT would reset.
 func TestResizingKeepsTheLease(t *testing.T) {
 	env, asked := internalFake(t, map[string]string{
 		"GET /v1/semaphores/slow": `{"name":"slow","limit":2,"lease_ms":120000}`, "PUT /v1/semaphores/slow": `{"name":"slow"}`, "PUT /v1/semaphores/new": `{"name":"new"}`,
@@ -209,7 +209,7 @@ func TestResizingKeepsTheLease(t *testing.T) {
 	}
 }
 
-// Every verb is a call of its own, and one that cannot be taken back is made with --yes.
+// Every verb makes one call, and an irreversible one requires --yes.
 func TestVerbs(t *testing.T) {
 	env, asked := internalFake(t, map[string]string{
 		"POST /v1/sales/s/open": operatorsView, "POST /v1/sales/s/pause": operatorsView, "POST /v1/sales/s/close": operatorsView,

@@ -159,7 +159,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// What nobody knows is not said to be 0.
+// Unknown numbers are not shown as 0.
 func TestScreenOfWhatIsNotKnown(t *testing.T) {
 	f := busy()
 	f.Sales = part([]dashboard.Sale{{Sale: "flash", State: "recovering", Items: []dashboard.Item{{Item: "ticket", Stock: 600}}}})
@@ -233,7 +233,7 @@ func TestScreenOfALostServer(t *testing.T) {
 	}
 }
 
-// streams is a server whose every stream of frames ends after one, and which then knows the token no more.
+// streams is a server whose streams end after one frame, and which then rejects the token.
 func streams(t *testing.T, n int32) (env func(string) string) {
 	t.Helper()
 	var opened atomic.Int32

@@ -43,7 +43,7 @@ echo "$REDIS_URL"`
 	}
 }
 
-// told ends a context with the first line of an output.
+// told ends a context at the first line of an output.
 type told struct {
 	output
 	end context.CancelCauseFunc
@@ -100,7 +100,7 @@ func (w *firstURL) Write(p []byte) (int, error) {
 	return w.output.Write(p)
 }
 
-// The command at the top of an example's README starts the example, on a server of its own.
+// The command at the top of an example's README starts the example on a separate server.
 func TestExamplesStart(t *testing.T) {
 	t.Chdir("../..")
 	for _, name := range []string{"shop", "heavyjob"} {
