@@ -46,7 +46,7 @@ func TestThreeWrongPasswordsBringTheWidget(t *testing.T) {
 	}
 }
 
-// Thirty addresses guess, and the name's owner notices nothing. Somebody else, or the owner on a new device, has to solve a challenge.
+// Thirty addresses guess, and the name's owner is not affected. A new device, of the owner or of others, must solve a challenge.
 func TestTheOwnersDeviceIsLetInWhileTheNameIsAttacked(t *testing.T) {
 	page, tidegate := start(t)
 	b := browser{testenv.NewTab(t, refusals...)}

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 const owner, password = "ada", "correct horse"
 
-// start serves the page in front of a Tidegate of its own, with the rules that it has by itself, and returns the URLs of both.
+// start serves the page in front of a separate Tidegate with its built-in rules, and returns the URLs of both.
 func start(t *testing.T) (page, tidegate string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -104,7 +104,7 @@ func (v *visitor) do(method, path, body string, headers ...string) answer {
 	return answer{resp.StatusCode, resp.Header, string(content)}
 }
 
-// report tells Tidegate of failures by name, one from each address.
+// report reports failures for name to Tidegate, one from each address.
 func report(t *testing.T, tidegate, name string, addresses ...string) {
 	t.Helper()
 	v := newVisitor(t, tidegate)

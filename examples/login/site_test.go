@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// Whoever looks at the pages learns nothing about which names exist, however often he tries.
+// The pages do not reveal which names exist, however many attempts are made.
 func TestNamesThatExistLookLikeNamesThatDoNot(t *testing.T) {
 	const stranger = "eve" // as long as the owner's, so that the length of the page may not differ either
 	page, tidegate := start(t)

@@ -69,7 +69,7 @@ func TestATidegateThatHangsHoldsNoLogin(t *testing.T) {
 	if _, err := client.decide(t.Context(), attempt{}); err == nil {
 		t.Error("decided")
 	}
-	// Who knows the id of an attempt can say how it ended, so it stays out of logs.
+	// The id of an attempt allows settling it, so it is kept out of logs.
 	if _, err := client.settle(t.Context(), "secret", "success"); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Error(err)
 	}
@@ -82,7 +82,7 @@ func TestADelayIsTheBrowsers(t *testing.T) {
 	}
 }
 
-// diary is a Tidegate that allows everything, loses the first answer to each call, and notes what it is told.
+// diary is a Tidegate that allows everything, drops the first answer to each call, and records the requests.
 type diary struct {
 	mu   sync.Mutex
 	told []map[string]string // guarded by mu while requests come
@@ -140,7 +140,7 @@ func TestWhatTidegateIsTold(t *testing.T) {
 	}
 }
 
-// Who was allowed and knows the password is in, whatever becomes of the outcome.
+// An allowed attempt with the correct password logs in, even if its settlement fails.
 func TestAnOutcomeThatIsLostKeepsNobodyOut(t *testing.T) {
 	v := fake(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/outcome") {
@@ -166,7 +166,7 @@ func TestAnOutcomeThatIsLostKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// What could not be checked was no guess. Here it is the hash that a name is compared with which nobody has: so it is compared.
+// A password that could not be checked is no guess. Here the decoy hash for unknown names is missing, so the check fails.
 func TestAPasswordThatCannotBeChecked(t *testing.T) {
 	var d diary
 	tidegate := httptest.NewServer(&d)

@@ -253,7 +253,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What Tidegate is told: the buyer and his address of orders, the token of payments only.
+// The data sent to Tidegate: buyer and address for orders, the token for payments only.
 func TestWhatTidegateIsTold(t *testing.T) {
 	told := make(chan http.Header, 1)
 	tidegate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
