@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// What .env says, or whoever starts the containers, arrives in the programs that read it.
+// Settings in .env, or in the environment of docker compose, reach the programs that read them.
 func TestContainers(t *testing.T) {
 	source, err := os.ReadFile("../../docker-compose.yml")
 	if err != nil {
