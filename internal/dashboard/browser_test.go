@@ -22,7 +22,7 @@ import (
 // What a browser puts on the console while the server is not there, and when it refuses what a foreign page asks for.
 var expected = []string{"net::ERR_CONNECTION_REFUSED", "net::ERR_INCOMPLETE_CHUNKED_ENCODING", "net::ERR_EMPTY_RESPONSE", "net::ERR_CONNECTION_RESET", "status of 403", "status of 415"}
 
-// live says that the page shows what is.
+// live reports that the page shows current data.
 const live = `document.querySelector('#state').innerText === 'live'`
 
 // One program and one browser for all that follows, in this order. What a page complains about fails the test: see testenv.Browser.
@@ -118,7 +118,7 @@ func metric(at *installation, pattern string) map[string]int {
 
 const focused = `document.activeElement.innerText`
 
-// tabTo presses the tab key until what has the focus says so.
+// tabTo presses the tab key until the focused element matches.
 func tabTo(b testenv.Tab, condition string) bool {
 	for range 80 {
 		if testenv.Eval[bool](b, condition) {
@@ -162,7 +162,7 @@ func pausedByKeyboard(at *installation, b testenv.Tab) {
 	at.audited("open-sale", "/v1/sales/quiet/open")
 }
 
-// click presses a button and says yes.
+// click presses a button and confirms.
 func click(b testenv.Tab, selector string) {
 	b.Do(chromedp.Click(selector))
 	b.Until(`document.querySelector('dialog').open`)

@@ -142,7 +142,7 @@ func TestASourceThatHangs(t *testing.T) {
 	})
 }
 
-// Nobody waits for a page that does not read, and there are only so many pages.
+// A page that does not read does not block the feed, and the number of pages is bounded.
 func TestPagesThatCannotKeepUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, stop := feeding(t, NewRecorder(), Sources{})
@@ -217,7 +217,7 @@ func TestAFrameIsBounded(t *testing.T) {
 	}
 }
 
-// What nobody has answered is not there, and what is empty is a list.
+// Parts without an answer are missing, and empty lists are encoded as lists.
 func TestAFrameOfNothing(t *testing.T) {
 	frame := Frame{
 		Sales: &Part[[]Sale]{Error: "away"}, Queue: &Part[Queue]{Value: &Queue{}}, Semaphores: &Part[[]Semaphore]{Value: new([]Semaphore)},

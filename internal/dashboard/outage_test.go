@@ -84,7 +84,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// show waits until somebody looks. What a frame does not say is of now, and nothing.
+// show sends a frame once a page is connected. Fields that frame does not set are current and empty.
 func (s *stage) show(t *testing.T, frame dashboard.Frame) {
 	t.Helper()
 	if frame.At.IsZero() {
@@ -102,7 +102,7 @@ func (s *stage) show(t *testing.T, frame dashboard.Frame) {
 	}
 }
 
-// A page that is opened while Redis and Postgres are away says what it does not know, shows the rest, and all of it once it is known.
+// A page opened while Redis and Postgres are unavailable marks what is unknown, shows the rest, and shows everything once it is known.
 func TestThePageInAnOutage(t *testing.T) {
 	s := newStage(t)
 	b := testenv.NewTab(t)
@@ -139,7 +139,7 @@ func TestThePageInAnOutage(t *testing.T) {
 		b.Until(fmt.Sprintf(`document.querySelector('.tile.k-waiting b').innerText === '%s' && document.querySelector('.tile.k-waiting').classList.contains('old') === %t`, shown, old))
 	}
 
-	// Times are by the clock of the server, whatever that of the browser says, and what is five minutes ago is not drawn any more.
+	// Times are those of the server's clock, whatever the browser's, and data older than five minutes is not plotted.
 	at := time.Now().Add(time.Hour)
 	s.show(t, dashboard.Frame{
 		At: at, Answers: map[string]uint64{dashboard.Admitted: 5},
@@ -153,7 +153,7 @@ func TestThePageInAnOutage(t *testing.T) {
 	}
 	b.Until(`document.querySelector('[data-reason=admitted]')?.dataset.count === '2'`)
 
-	// Semaphores change places, and who is about to release a permit keeps the focus.
+	// Semaphores change places, and a focused release button keeps the focus.
 	held := func(names ...string) *dashboard.Part[[]dashboard.Semaphore] {
 		all := make([]dashboard.Semaphore, len(names))
 		for i, name := range names {
@@ -171,7 +171,7 @@ func TestThePageInAnOutage(t *testing.T) {
 	b.Do(chromedp.Click(`.sale[data-key=kquiet] .switch`), chromedp.Click(`dialog .primary`))
 	b.Until(`document.querySelector('#toast').innerText.includes('Pause quiet: no answer for 10 s')`)
 
-	// A tab that nobody sees keeps no connection.
+	// A hidden tab keeps no connection.
 	for len(s.opened) > 0 {
 		<-s.opened
 	}

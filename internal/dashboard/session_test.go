@@ -22,7 +22,7 @@ const (
 	operatorToken = "a-token-for-an-operator"
 )
 
-// The page takes a token once. Nobody but its own pages can use what the browser keeps for it.
+// The page takes a token once. Only its own pages can use what the browser stores for it.
 func TestSigningIn(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
 	list := func(content string) {

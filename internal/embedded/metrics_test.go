@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
 
-// One process tells what an API and a worker would, also of queues in a Redis that is none.
+// One process exports the metrics of an API and a worker, including the queues in the Redis in memory.
 func TestMetricsEmbedded(t *testing.T) {
 	at := make(chan Place, 1)
 	p := servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {

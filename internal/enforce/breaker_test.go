@@ -15,7 +15,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// pass makes what the breaker knows older, as if time had passed.
+// pass ages the breaker's data, as if time had passed.
 func (b *breaker) pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	ctx := t.Context()
@@ -109,7 +109,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// The log says when the breaker opens, and when a program is run after that: not in between, when it is closed and there is no room.
+// The log reports when the breaker opens, and the first run after that; not when it closes without room for a run.
 func TestHeard(t *testing.T) {
 	var log strings.Builder
 	w := &Worker{log: slog.New(slog.NewTextHandler(&log, nil))}

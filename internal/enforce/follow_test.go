@@ -14,7 +14,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 )
 
-// A firewall that has forgotten everything hears of all bans in force when a worker starts, and none of that counts.
+// A firewall that has lost its state gets all bans in force when a worker starts, and these runs are not counted.
 func TestFirewallForgot(t *testing.T) {
 	s := newSite(t, recorder)
 	s.obey("bans: {per_minute: 1, run: " + s.argv() + "}")
@@ -42,7 +42,7 @@ func TestFirewallForgot(t *testing.T) {
 	}
 }
 
-// What fails then is left to a task, and others are told.
+// A ban at which the program fails is left to a task, and the others are passed on.
 func TestFirewallForgotAndIsAway(t *testing.T) {
 	s := newSite(t, strings.Replace(recorder, "file=", "[ \"$3\" != 203.0.113.7 ] || exit 1\nfile=", 1))
 	for _, ip := range []string{"203.0.113.6", "203.0.113.7", "203.0.113.8"} {
@@ -59,7 +59,7 @@ func TestFirewallForgotAndIsAway(t *testing.T) {
 	s.awaitLine("<ban><203.0.113.7><3600><operator>")
 }
 
-// Another program hears of all bans, as soon as it can be run; and later of what APIs that did not know of it have not told.
+// A new program gets all bans as soon as it can be run; and later those for which APIs with old rules made no task.
 func TestAnotherProgram(t *testing.T) {
 	s := newSite(t, recorder)
 	run := s.argv()

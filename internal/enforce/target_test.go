@@ -99,7 +99,7 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// Who may not be told of is not, and that is counted.
+// Targets that a firewall must not ban are not passed on, and are counted.
 func TestRefused(t *testing.T) {
 	s := newSite(t, recorder)
 	proxy := netip.MustParsePrefix("203.0.114.0/28")
@@ -138,7 +138,7 @@ func TestRefused(t *testing.T) {
 	s.handle(w, listed)
 	s.wrote("no longer on it", "<ban><203.0.113.7><3600><operator>")
 
-	// What it was told before goes, whether a task comes or not.
+	// Bans passed on before are removed, with or without a task.
 	s.obey("lists: {office: {values: [203.0.113.0/24]}}\nbans: {allow: office, run: " + s.argv() + "}")
 	s.handle(w, listed)
 	s.wrote("on it again", "<unban><203.0.113.7>")

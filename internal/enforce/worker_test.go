@@ -87,7 +87,7 @@ func TestChangeDuringARun(t *testing.T) {
 	s.wrote("in one turn", "ban", "unban")
 }
 
-// While one worker's program runs, another one's waits for it, whoever is banned.
+// While one worker's program runs, that of another waits, whatever the targets.
 func TestOneRunAtATime(t *testing.T) {
 	s := newSite(t, pausing)
 	pipe := filepath.Join(s.folder, "pipe")
@@ -225,7 +225,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// A ban that is over is not passed: if the firewall knows it, it may know it for longer, and if not, there is nothing to say.
+// A ban that is over is not passed on: the firewall either has it, perhaps for longer, or needs no unban.
 func TestOver(t *testing.T) {
 	s := newSite(t, recorder)
 	w := s.worker()

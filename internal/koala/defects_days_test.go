@@ -16,7 +16,7 @@ import (
 
 const threeADay = "rule : [count] [uid=+] [time=86400; count=3] [result=2; return=201]"
 
-// K4: on a host whose clock shows UTC the original limits nobody for eight hours of each day, and in the last second anywhere.
+// K4: on a host with UTC the original limits nothing for eight hours of each day, and on any host in the last second of the day.
 func TestK4TheOriginalLosesDays(t *testing.T) {
 	rdb, _ := ownRedis(t)
 	o := newOriginal(t, rdb, threeADay)

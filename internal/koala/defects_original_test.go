@@ -123,7 +123,7 @@ func (o *original) browse(ctx context.Context, params koala.Params) (code int) {
 	return 0
 }
 
-// complete knows no leak rules.
+// complete does not support leak rules.
 func (o *original) complete(ctx context.Context, params koala.Params, write bool) (codes []int) {
 	for i := range o.rules {
 		if r := &o.rules[i]; r.matches(params) && r.method != "leak" && o.exceeded(ctx, r, r.key(params)) {
@@ -136,7 +136,7 @@ func (o *original) complete(ctx context.Context, params koala.Params, write bool
 	return codes
 }
 
-// multi knows count rules only.
+// multi supports count rules only.
 func (o *original) multi(ctx context.Context, params koala.Params) (code int) {
 	for i := range o.rules {
 		if r := &o.rules[i]; r.matches(params) && r.method == "count" && o.exceeded(ctx, r, r.key(params)) {
@@ -153,7 +153,7 @@ func (o *original) writeThrough(ctx context.Context, params koala.Params) (code 
 	return code
 }
 
-// update says OK, and counts in the background.
+// update answers OK, and counts in the background.
 func (o *original) update(ctx context.Context, params koala.Params) {
 	o.updates.Go(func() {
 		if o.updating != nil {

@@ -139,7 +139,7 @@ func TestK12APasswordIsSentIfThereIsOne(t *testing.T) {
 		client := redis.NewUniversalClient(opts)
 		t.Cleanup(func() { client.Close() })
 		s := newOurs(t, admission.NewRedisStore(client), threeADay)
-		// Who is away has no value to tell.
+		// While Redis is unavailable there is no value to return.
 		if in, n := admitted(t.Context(), s, uid, 5), s.value(uid, 201); in != 3 || n != 3 {
 			t.Errorf("password %q: %d are admitted, %d counted", password, in, n)
 		}

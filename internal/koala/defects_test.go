@@ -15,7 +15,7 @@ import (
 
 var uid = koala.Params{"uid": "7"}
 
-// K1: leak lets in as many as count says, and no more.
+// K1: leak admits exactly count units.
 func TestK1LeakAdmitsExactlyCount(t *testing.T) {
 	const rules = "rule : [leak] [uid=+] [time=60; count=3] [result=2; return=201]"
 	rdb, _ := ownRedis(t)
@@ -72,7 +72,7 @@ func TestK2WriteThroughAtOnceAdmitsExactlyCount(t *testing.T) {
 	}
 }
 
-// K2: what update says OK to is counted.
+// K2: an update that was answered OK is counted.
 func TestK2UpdateIsCountedBeforeItSaysOK(t *testing.T) {
 	const rules = "rule : [count] [uid=+] [time=600; count=100] [result=2; return=201]\nrule : [leak] [uid=+] [time=600; count=1] [result=2; return=202]"
 	rdb, _ := ownRedis(t)
@@ -187,7 +187,7 @@ func TestK3FirstRequestsAtOnceAreAllCounted(t *testing.T) {
 	}
 }
 
-// K6: who is refused is counted by nobody, however the question is asked.
+// K6: a refused request is not counted, in whatever way it is made.
 func TestK6RefusedRequestsAreNotCounted(t *testing.T) {
 	const rules = "rule : [count] [uid=+] [time=600; count=1] [result=2; return=201]\nrule : [count] [uid=+] [time=600; count=100] [result=2; return=202]"
 	rdb, _ := ownRedis(t)

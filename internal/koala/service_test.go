@@ -72,7 +72,7 @@ rule : [base] [uid=+] [base=2; time=600; count=1] [result=2; return=203]`
 	if code := s.browse(t.Context(), both); code != 201 {
 		t.Errorf("browse: %d", code)
 	}
-	// Who is let in by a list is counted by what stands above it, and told all the same what stands below.
+	// A request admitted by a list is counted by the rules above it, and browse_complete still returns the results of those below.
 	other := koala.Params{"uid": "8", "white": "1"}
 	s.wantComplete(other, true, 101)
 	if a, b := s.value(other, 201), s.value(other, 202); a != 1 || b != 0 {
@@ -80,7 +80,7 @@ rule : [base] [uid=+] [base=2; time=600; count=1] [result=2; return=203]`
 	}
 }
 
-// A feedback takes back what each leak rule says, the newest first, where it matches, and nothing of other rules.
+// A feedback takes back the units that each matching leak rule configures, newest first, and nothing of other rules.
 func TestFeedback(t *testing.T) {
 	const rules = `rule : [leak] [uid=+] [time=600; count=5; erase1=1; erase2=3] [result=2; return=201]
 rule : [leak] [uid=+; act=a] [time=600; count=9; erase1=2] [result=2; return=202]
@@ -127,7 +127,7 @@ rule : [count] [uid=+] [time=600; count=9] [result=2; return=203]`
 	}
 }
 
-// value is what is counted, of whoever asks, whether the rule matches or not, and at most the limit.
+// value returns the count of the request's subject, whether the rule matches or not, and at most the limit.
 func TestValue(t *testing.T) {
 	s := newOurs(t, inMemory(), eachMethod+"\nrule : [direct] [uid=9] [time=1; count=0] [result=2; return=101]")
 	params := koala.Params{"uid": "7", "act": "a"}
@@ -261,7 +261,7 @@ rule : [direct] [black=+; white=+] [] [result=1; return=103]
 	})
 }
 
-// Metrics are told of what charged, or would have.
+// Metrics get every decision that charged, or tried to.
 func TestDecided(t *testing.T) {
 	var told []string
 	s := newOurs(t, inMemory(), "rule : [count] [uid=+] [time=600; count=1] [result=3; return=201]", func(o *koala.Options) {

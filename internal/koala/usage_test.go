@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// sharedStore is the tests' own Redis, in which each Service has a namespace of its own.
+// sharedStore is the Redis of the tests, in which each Service has a unique namespace.
 func sharedStore(t testing.TB) admission.Store {
 	t.Helper()
 	return storeAt(t, testenv.Redis(t))

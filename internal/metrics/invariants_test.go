@@ -51,7 +51,7 @@ func TestVerified(t *testing.T) {
 	})
 }
 
-// A process that decides nothing still says how it is.
+// A process without decisions still exports its state.
 func TestWithoutAGate(t *testing.T) {
 	w := httptest.NewRecorder()
 	metrics.New("test").Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))

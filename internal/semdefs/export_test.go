@@ -7,7 +7,7 @@ func (r *Registry) Peek(ctx context.Context, name string) (Entry, error) {
 	return r.table.get(ctx, name)
 }
 
-// IsRight returns whether Redis knows an entry as it is.
+// IsRight reports whether the definition in Redis matches an entry.
 func (r *Registry) IsRight(ctx context.Context, e Entry) (bool, error) {
 	known, err := r.inRedis(ctx, &e)
 	return known == right, err

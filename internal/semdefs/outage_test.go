@@ -141,7 +141,7 @@ func TestDatabaseAway(t *testing.T) {
 	})
 }
 
-// A database that hangs, while Redis has forgotten, keeps nobody from what was seen: it is given up early enough for that.
+// While the database hangs and Redis has lost its data, recent definitions are still used: the query times out early enough.
 func TestDatabaseHangs(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	db, err := sql.Open("pgx", server.URL())

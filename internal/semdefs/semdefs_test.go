@@ -78,7 +78,7 @@ func (b *bed) process(rules func() *admission.Rules) *semdefs.Registry {
 
 func (b *bed) api() *semdefs.Registry { return b.process(b.file.Load) }
 
-// forget makes Redis lose what it knows of the semaphores.
+// forget removes the semaphores from Redis.
 func (b *bed) forget() {
 	b.t.Helper()
 	keys, err := b.rdb.Keys(b.t.Context(), b.namespace+":*").Result()
@@ -186,7 +186,7 @@ func TestOverrideWithoutFile(t *testing.T) {
 	})
 }
 
-// The first use may come before anybody has declared the file. It is the first one, so nobody has to wait.
+// The first use may come before the file is declared. As it is the first one, grants need not pause.
 func TestUseBeforeDeclare(t *testing.T) {
 	each(t, func(b *bed) {
 		ctx, r := t.Context(), b.api()
@@ -245,7 +245,7 @@ func TestRollingRestart(t *testing.T) {
 	})
 }
 
-// Run follows the file until it is told to end.
+// Run follows the file until its context ends.
 func TestRun(t *testing.T) {
 	each(t, func(b *bed) {
 		ctx, cancel := context.WithCancel(t.Context())
