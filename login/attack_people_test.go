@@ -8,7 +8,7 @@ import (
 	"github.com/tidegate/tidegate/login"
 )
 
-// A person logs in now and then, types wrong once in twenty times, and does what the page says.
+// A person logs in now and then, mistypes once in twenty times, and follows the page's instructions.
 type person struct {
 	w      *world
 	what   string

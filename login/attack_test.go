@@ -11,7 +11,7 @@ import (
 
 var fullAttack = flag.Bool("attack.full", false, "TestAttacks with ten thousand addresses and three hours, for the table in docs/login.md")
 
-// An attack is a day at the doors: attackers, beside 200 people who want to work.
+// An attack is a day of logins: attackers, beside 200 regular users.
 type attack struct {
 	what      string
 	addresses int

@@ -18,7 +18,7 @@ const (
 	people   = 200
 )
 
-// A world is an hour of logins in a second: everything happens in the order of its time, on a clock of its own.
+// A world simulates an hour of logins in a second: events run in order of their time, on a simulated clock.
 type world struct {
 	t      testing.TB
 	attack attack

@@ -105,7 +105,7 @@ func TestOneOfManyOutcomesWins(t *testing.T) {
 	})
 }
 
-// Whoever hangs up while he is answered has said how the attempt ended.
+// A settlement counts even if the caller disconnects before the answer.
 func TestOutcomeOfACallerWhoHangsUp(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
 		th := throttle(t, store, admission.DefaultRules, login.Options{})

@@ -41,7 +41,7 @@ func TestHundredRulesAndAThousandFailures(t *testing.T) {
 	})
 }
 
-// Rules that differ in their limit alone stay apart where limits are halved, because the store is away.
+// Rules that differ only in their limit stay distinct when limits are halved because the store is unavailable.
 func TestHalvedRulesStayApart(t *testing.T) {
 	server, _ := ownRedis(t, time.Second)
 	server.Kill()

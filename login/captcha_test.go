@@ -46,7 +46,7 @@ func proofOfWork(t testing.TB, lifetime time.Duration) *captcha.ProofOfWork {
 	return p
 }
 
-// solve does what the page of somebody who was challenged does.
+// solve does what the login page does with a challenge.
 func solve(t testing.TB, p captcha.Provider, b captcha.Binding) string {
 	t.Helper()
 	made, err := p.Challenge(t.Context(), b)
@@ -119,7 +119,7 @@ func strange(t testing.TB) *captcha.ProofOfWork {
 	return p
 }
 
-// nowhere is captcha.Used that is away.
+// nowhere is an unavailable captcha.Used.
 type nowhere struct{}
 
 func (nowhere) First(context.Context, string, time.Duration) (bool, error) {
@@ -208,7 +208,7 @@ func TestResendThatRunsBesideTheFirst(t *testing.T) {
 	})
 }
 
-// Nobody gets in by a solution that nobody can verify, and nobody's solution is used up in vain.
+// A solution that cannot be verified is not accepted, and no solution is used up in vain.
 func TestSolutionIsKeptWhereItOpensNothing(t *testing.T) {
 	proof := proofOfWork(t, 0)
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {

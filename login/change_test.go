@@ -96,7 +96,7 @@ func TestTwoFilesOverOneStore(t *testing.T) {
 	}
 }
 
-// What is in force against somebody stays in force when an operator changes a limit in the middle of it.
+// A penalty stays in force when an operator changes a limit during it.
 func TestAChangedLimitForgetsNoPenalty(t *testing.T) {
 	for what, tt := range map[string]struct {
 		before, after string
@@ -146,7 +146,7 @@ func TestARevokedDeviceStaysItUnderAnotherLimit(t *testing.T) {
 	})
 }
 
-// However many files there were, a state has room for what they remember, and forgets what nobody waits for.
+// After any number of rules files, a state has room for their marks, and drops those that are no longer needed.
 func TestMarksOfManyFiles(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		file := func(then string) func() *admission.Rules {
@@ -172,7 +172,7 @@ func TestMarksOfManyFiles(t *testing.T) {
 	})
 }
 
-// A request id that comes again when its answer is forgotten is another attempt, with an outcome of its own.
+// A request id that is reused after its answer has expired is a new attempt, with a separate outcome.
 func TestALateRequestIDHasItsOwnOutcome(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		th := throttle(t, store, admission.DefaultRules, login.Options{})

@@ -17,7 +17,7 @@ func (crowded) do(context.Context, *call) (reply, error) {
 	return reply{}, fmt.Errorf("%w: %w", ErrUnavailable, admission.ErrTooMany)
 }
 
-// Whom a crowd keeps from the store nobody else decides, and the store is asked again at once: it is not away.
+// An attempt rejected by an overloaded store is not decided locally, and the store is asked again at once: it is not unavailable.
 func TestCrowdIsNoOutage(t *testing.T) {
 	th, err := New(crowded{NewMemoryStore()}, admission.DefaultRules, Options{Secret: make([]byte, 32)})
 	if err != nil {

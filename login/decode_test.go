@@ -39,7 +39,7 @@ func FuzzParseAttempt(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, token string) {
 		_, _ = k.parseAttempt(token)
 		_, _, _ = k.parseDevice(token, digest{}, "password")
-		// Whoever has the secret may sign anything, also what another version means otherwise.
+		// A holder of the secret may sign any text, including one with another meaning in another version.
 		if b, err := base64.RawURLEncoding.DecodeString(token); err == nil {
 			signed := k.sign(b[:len(b):len(b)])
 			_, _ = k.parseAttempt(signed)

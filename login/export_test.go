@@ -45,5 +45,5 @@ func (t *Throttle) ForgetAnswers(ctx context.Context) error {
 // EndRest makes the throttle ask its store again at once.
 func (t *Throttle) EndRest() { t.resting.Store(0) }
 
-// SetLocalNow gives the throttle's own counts, for a store that is away, another clock, in µs.
+// SetLocalNow sets the clock of the throttle's local counts, in µs.
 func (t *Throttle) SetLocalNow(now func() int64) { t.local.SetNow(now) }

@@ -78,7 +78,7 @@ func TestClockThatStepsBack(t *testing.T) {
 	})
 }
 
-// States do not grow, whoever asks for how long.
+// States do not grow without bound, whatever the number of attempts.
 func TestStatesStaySmall(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
 		th := throttle(t, store, rulesOf(t, "  - {count: ip, limit: 1000, window: 1h, then: ban, for: 1h}"), login.Options{})

@@ -39,7 +39,7 @@ func (h *history) Record(_ context.Context, events []login.Event) error {
 	return nil
 }
 
-// told returns what a history has heard when the throttle's work has ended.
+// told returns the events that a history has received after the throttle has stopped.
 func told(t *testing.T, th *login.Throttle, h *history) []login.Event {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -108,7 +108,7 @@ func TestBanInShadowIsToldOnce(t *testing.T) {
 	})
 }
 
-// A revocation in shadow takes nobody's token away.
+// A revocation in shadow mode does not invalidate tokens.
 func TestRevocationInShadowIsToldAlone(t *testing.T) {
 	rules := rulesOf(t, "  - {count: device, limit: 2, consecutive: true, then: revoke, shadow: true}\n  - {count: name, limit: 3, window: 1m, then: challenge, for: 10m}")
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
@@ -135,7 +135,7 @@ func TestRevocationInShadowIsToldAlone(t *testing.T) {
 	})
 }
 
-// However many attempts are left alone at once, their end is told, and a rule in shadow tells of it once.
+// However many attempts are left unsettled at once, their failures are recorded, and a shadow rule reports each penalty once.
 func TestManyUnsettledAttemptsEndAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		h := &history{events: map[string]login.Event{}, told: make(chan struct{}, 1)}

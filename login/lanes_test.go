@@ -12,7 +12,7 @@ import (
 	"github.com/tidegate/tidegate/login"
 )
 
-// Who knows the password gets device tokens as often as he likes; none of them opens the lane of the code that is asked for next.
+// A client with the password gets any number of device tokens; none of them opens the lane of the one-time code that follows.
 func TestAPasswordDoesNotBuyGuessesAtTheCode(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		th := throttle(t, store, admission.DefaultRules, login.Options{})
@@ -43,7 +43,7 @@ func TestAPasswordDoesNotBuyGuessesAtTheCode(t *testing.T) {
 	})
 }
 
-// fullStore is one that has no room for anybody, which is as good as away.
+// fullStore is a store without room, which is equivalent to an unavailable one.
 func fullStore() login.Store {
 	s := login.NewMemoryStore()
 	s.SetRoom(0)
@@ -90,7 +90,7 @@ func TestWithoutRedisAnOfficeGetsIn(t *testing.T) {
 	}
 }
 
-// Who sends solutions by the thousand waits; nobody else is asked about them.
+// An address that sends thousands of solutions must wait; other addresses are not affected.
 func TestSolutionsAreLimitedByAddress(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
 		left := 3
@@ -155,7 +155,7 @@ func TestANetworkIsNewToANameOnlyAFewTimes(t *testing.T) {
 	})
 }
 
-// After a failover Redis' clock may be an hour earlier. What was under way must not hold the name for that hour.
+// After a failover Redis' clock may be an hour behind. Pending attempts must not block the name for that hour.
 func TestAClockThatStepsBackHoldsNobody(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		th := throttle(t, store, admission.DefaultRules, login.Options{})

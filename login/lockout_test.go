@@ -73,7 +73,7 @@ func device(t testing.TB, th *login.Throttle, name string) string {
 	return s.Device
 }
 
-// Whoever knows a name must not keep its owner out (CVE-2024-1722 of Keycloak).
+// Knowing a name must not allow locking out its owner (CVE-2024-1722 of Keycloak).
 func TestStrangerCannotLockOwnerOut(t *testing.T) {
 	attacks := map[string]struct {
 		addresses, rounds int
@@ -120,7 +120,7 @@ func TestStrangerCannotLockOwnerOut(t *testing.T) {
 	}
 }
 
-// Somebody else's success, or that of an attacker with an account of his own, must not set counters back (Keycloak #49960).
+// A success of another user, or of an attacker with their own account, must not reset counters (Keycloak #49960).
 func TestSuccessElsewhereClearsNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		b := newBans(c)
@@ -209,7 +209,7 @@ func TestPenaltyDoesNotFeedItself(t *testing.T) {
 	})
 }
 
-// A penalty stands though the failures that led to it lie too far back to be counted, and somebody got in meanwhile.
+// A penalty stays in force when its failures have left the window, and after a success in between.
 func TestPenaltyOutlivesItsFailures(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		rules := rulesOf(t, "  - {count: name, limit: 5, window: 10s, then: challenge, for: 10m}")

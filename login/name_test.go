@@ -58,7 +58,7 @@ func TestGuesserCannotWriteANameAnew(t *testing.T) {
 	})
 }
 
-// A user who is banned is so in every writing of the name, and in the one that was banned, whatever it is counted as.
+// A ban of a user applies to every spelling of the name, and to the spelling that was banned, however names are normalized.
 func TestBannedUserCannotWriteTheNameAnew(t *testing.T) {
 	b := newBans(newClock())
 	for _, name := range []string{"ann", "Bob"} {

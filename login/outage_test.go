@@ -87,7 +87,7 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// A Redis that takes everything and answers nothing holds nobody up: the client would wait for an hour.
+// A Redis that accepts commands and never answers does not block logins, although the client would wait for an hour.
 func TestRedisFrozen(t *testing.T) {
 	server, th := ownRedis(t, 20*time.Millisecond)
 	if d, err := th.Check(t.Context(), attempt("nobody", "192.0.2.9")); err != nil {

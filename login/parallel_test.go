@@ -161,7 +161,7 @@ func TestTwoDevicesAtOnceAreNotRefused(t *testing.T) {
 	})
 }
 
-// standing demands so many failures and attempts under way of a name, whatever the rule.
+// standing requires this many failures and pending attempts for a name, whatever the rule.
 func standing(t testing.TB, th *login.Throttle, name, ip string, failed, inFlight int) {
 	t.Helper()
 	all, err := th.Look(t.Context(), login.Subject{Name: name, IP: attempt(name, ip).IP})
@@ -234,7 +234,7 @@ func TestFactorsAreCountedApart(t *testing.T) {
 	})
 }
 
-// Attempts under way must not push out others of the address, nor what has failed: then the limit would be as many as one likes.
+// Pending attempts must not evict other units of the address: the limit would then have no effect.
 func TestAttemptsPushNothingOut(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		t.Run("under way", func(t *testing.T) {

@@ -96,7 +96,7 @@ func TestNobodyLearnsWhichNamesExist(t *testing.T) {
 	}
 }
 
-// Whoever reads the store learns no name, no address and no token.
+// The store's content reveals no name, no address and no token.
 func TestStoreNamesNobody(t *testing.T) {
 	opts, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {

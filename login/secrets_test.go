@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/login"
 )
 
-// of returns a throttle with secrets of its own in a namespace.
+// of returns a throttle with the given secrets in a namespace.
 func of(t testing.TB, store login.Store, namespace, secret, previous string) *login.Throttle {
 	t.Helper()
 	th, err := login.New(store, admission.DefaultRules, login.Options{
@@ -25,7 +25,7 @@ func of(t testing.TB, store login.Store, namespace, secret, previous string) *lo
 
 const older, newer, foreign = "the secret before the change....", "the secret after the change.....", "a secret of somebody else......."
 
-// known reports whether a throttle takes a device's token for alice, who is attacked there.
+// known reports whether a throttle accepts a device token of alice, whose name is under attack.
 func known(t testing.TB, th *login.Throttle, token string) bool {
 	t.Helper()
 	a := attempt("alice", "203.0.113.1")

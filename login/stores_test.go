@@ -72,7 +72,7 @@ func rulesOf(t testing.TB, login string) func() *admission.Rules {
 	return func() *admission.Rules { return rules }
 }
 
-// throttle returns one with names of its own.
+// throttle returns a throttle with unique names.
 func throttle(t testing.TB, store login.Store, rules func() *admission.Rules, opts login.Options) *login.Throttle {
 	opts.Secret = secret
 	if opts.Namespace == "" {
