@@ -215,7 +215,7 @@ func TestEventsAreOnlyAdded(t *testing.T) {
 	}
 }
 
-// Ids of orders without a MAC are known for another week where somebody may have ordered before, and nowhere else.
+// Order ids without a MAC are accepted for another week if there may be earlier orders, and not otherwise.
 func TestPlainOrderIDs(t *testing.T) {
 	for _, d := range dialects {
 		for _, sold := range []bool{false, true} {
