@@ -10,13 +10,15 @@ import (
 )
 
 const (
-	pollInterval = 20 * time.Millisecond // between two polls of queues that had tasks lately
-	pollIdle     = time.Second           // between two polls of an idle worker
-	busyFor      = time.Second           // how long after a task a worker polls often
+	pollInterval = 2 * time.Millisecond // at least, between two polls
+	pollBackOff  = 8                    // a poll is delayed by this fraction of the time since the latest task
+	pollIdle     = time.Second          // between two polls of an idle worker
+	busyFor      = time.Second          // how long after a task a worker is not idle
 )
 
 // poller is the client of an Asynq server, which polls its queues constantly: an idle worker would cost as much as a busy one.
-// When no task was found for busyFor, poller delays the server's poll until a task is enqueued, or for pollIdle.
+// So poller delays the server's polls: the more, the longer ago the latest task was found, and after busyFor until a task is
+// enqueued, or for pollIdle.
 type poller struct {
 	redis.UniversalClient
 	first  string          // key of the queue that is polled once in a round
@@ -36,8 +38,8 @@ func newPoller(rdb redis.UniversalClient, queue string, woken, done <-chan struc
 // pending list.
 func (p *poller) EvalSha(ctx context.Context, sha1 string, keys []string, args ...any) *redis.Cmd {
 	takes := len(keys) == 4 && strings.HasSuffix(keys[0], ":pending") && strings.HasSuffix(keys[3], ":lease")
-	if takes && keys[0] == p.first && time.Since(time.Unix(0, p.latest.Load())) > busyFor {
-		timer := time.NewTimer(p.idle)
+	if delay := p.delay(); takes && keys[0] == p.first && delay > pollInterval {
+		timer := time.NewTimer(delay)
 		select {
 		case <-p.woken:
 			p.latest.Store(time.Now().UnixNano())
@@ -51,6 +53,15 @@ func (p *poller) EvalSha(ctx context.Context, sha1 string, keys []string, args .
 		p.latest.Store(time.Now().UnixNano())
 	}
 	return reply
+}
+
+// delay returns how long to wait before the next poll.
+func (p *poller) delay() time.Duration {
+	since := time.Since(time.Unix(0, p.latest.Load()))
+	if since > busyFor {
+		return p.idle
+	}
+	return since / pollBackOff
 }
 
 // wakeWorkers wakes idle workers. Workers that found a task within busyFor poll often anyway.
