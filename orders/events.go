@@ -57,7 +57,7 @@ func (s *Service) await(ctx context.Context, wait, pause time.Duration, changed 
 		case <-deadline.C:
 			wait = 0 // ask once more: a notification may have been lost
 		case <-s.waiters.stopped:
-			return nil
+			wait = 0
 		case <-ctx.Done():
 			return nil
 		}

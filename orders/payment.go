@@ -91,18 +91,20 @@ func (s *Service) payTogether(ctx context.Context, calls []*batch.Call[capture, 
 			references[c.In.order] = c.In.reference
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, commitTime)
+	ctx, cancel := context.WithTimeout(ctx, togetherWithin)
 	defer cancel()
 	paid, err := s.store.Pay(ctx, references)
 	if err != nil {
-		giveUp(calls, err, func(alone []*batch.Call[capture, bool]) { s.payTogether(ctx, alone) })
+		giveUp(calls, err, func(half []*batch.Call[capture, bool]) { s.payTogether(ctx, half) })
 		return
 	}
-	var news bulletin
-	for _, id := range paid {
-		news.Orders = append(news.Orders, change{ID: id, Status: StatusPaid})
+	if len(paid) > 0 {
+		var news bulletin
+		for _, id := range paid {
+			news.Orders = append(news.Orders, change{ID: id, Status: StatusPaid})
+		}
+		s.publish(ctx, news)
 	}
-	s.publish(ctx, news)
 	for _, c := range calls {
 		c.Out = references[c.In.order] == c.In.reference && slices.Contains(paid, c.In.order)
 	}
@@ -119,17 +121,6 @@ func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitWithin)
 	defer cancel()
 	for {
-		ended, err := together(ctx, s.ending, id)
-		if err != nil {
-			return Order{}, err
-		}
-		if ended {
-			o.Status = StatusCancelled
-			return o, nil
-		}
-		if o, err = s.stored(ctx, id); err != nil {
-			return Order{}, err
-		}
 		switch {
 		case o.Status == StatusCancelled:
 			return o, nil
@@ -138,21 +129,32 @@ func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
 		case o.PayBefore.IsZero():
 			return o, fmt.Errorf("%w: %s is confirmed, which is final where the sale's hold_ms is 0", ErrOrderFinal, id)
 		}
-		select { // another transaction is changing it
+		cancelled, err := together(ctx, s.cancelling, id)
+		if err != nil {
+			return Order{}, err
+		}
+		if cancelled {
+			o.Status = StatusCancelled
+			return o, nil
+		}
+		select { // another transaction holds it, or has changed it
 		case <-time.After(lockedPoll):
 		case <-ctx.Done():
 			return Order{}, fmt.Errorf("%w: database: another transaction holds order %s", ErrUnavailable, id)
 		}
+		if o, err = s.stored(ctx, id); err != nil {
+			return Order{}, err
+		}
 	}
 }
 
-// endTogether cancels orders whose cancellations arrive at the same time, and returns their units.
-func (s *Service) endTogether(ctx context.Context, calls []*batch.Call[ID, bool]) {
-	ctx, cancel := context.WithTimeout(ctx, commitTime)
+// cancelTogether cancels orders whose cancellations arrive at the same time, and returns their units.
+func (s *Service) cancelTogether(ctx context.Context, calls []*batch.Call[ID, bool]) {
+	ctx, cancel := context.WithTimeout(ctx, togetherWithin)
 	defer cancel()
 	list, err := s.store.Cancel(ctx, inputs(calls))
 	if err != nil {
-		giveUp(calls, err, func(alone []*batch.Call[ID, bool]) { s.endTogether(ctx, alone) })
+		giveUp(calls, err, func(half []*batch.Call[ID, bool]) { s.cancelTogether(ctx, half) })
 		return
 	}
 	s.giveBack(ctx, list)

@@ -94,7 +94,7 @@ func (s *Service) readTogether(ctx context.Context, calls []*batch.Call[ID, Orde
 	defer cancel()
 	found, err := s.store.Committed(ctx, inputs(calls))
 	if err != nil {
-		giveUp(calls, err, func(alone []*batch.Call[ID, Order]) { s.readTogether(ctx, alone) })
+		giveUp(calls, err, func(half []*batch.Call[ID, Order]) { s.readTogether(ctx, half) })
 		return
 	}
 	for _, c := range calls {

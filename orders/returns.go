@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	returnsMax  = 500
-	returnsTurn = time.Second
-	expiryTurn  = time.Second // between two looks for the next order to expire
-	expiryLeast = 10 * time.Millisecond
+	returnsMax     = 500
+	returnsTurn    = time.Second
+	giveBackWithin = 2 * time.Second // what is not given back by then is left to the next sweep
+	expiryTurn     = time.Second     // between two looks for the next order to expire
+	expiryLeast    = 10 * time.Millisecond
 )
 
 // expire ends orders as soon as their time to pay is over, until ctx ends. Any number of workers may run it.
@@ -60,7 +61,8 @@ func (s *Service) giveBack(ctx context.Context, list []Return) {
 	if len(list) == 0 {
 		return
 	}
-	ctx = context.WithoutCancel(ctx) // a cancelled request must not delay the units until the next sweep
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackWithin) // a cancelled request must not delay the units until the next sweep
+	defer cancel()
 	var (
 		c    = s.catalog.Load()
 		args = make(map[*shelf][]any)

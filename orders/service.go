@@ -81,10 +81,10 @@ type Service struct {
 	fence *Fence
 	kept  *groups // for reservations that wait for a replica; nil when none does
 
-	reserving *reserveBatcher
-	reading   *batch.Batcher[ID, Order]     // orders as the database has them
-	paying    *batch.Batcher[capture, bool] // whether the order was paid
-	ending    *batch.Batcher[ID, bool]      // whether the order was cancelled
+	reserving  *reserveBatcher
+	reading    *batch.Batcher[ID, Order]     // orders as the database has them
+	paying     *batch.Batcher[capture, bool] // whether the order was paid
+	cancelling *batch.Batcher[ID, bool]      // whether the order was cancelled
 
 	queue      redis.UniversalClient
 	tasks      *asynq.Client
@@ -155,7 +155,7 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 	s.reserving = newReserveBatcher(s.reserveTogether)
 	s.reading = batch.New(togetherMax, togetherAtOnce, s.readTogether)
 	s.paying = batch.New(togetherMax, togetherAtOnce, s.payTogether)
-	s.ending = batch.New(togetherMax, togetherAtOnce, s.endTogether)
+	s.cancelling = batch.New(togetherMax, togetherAtOnce, s.cancelTogether)
 	s.catalog.Store(newCatalog(s, nil, nil, nil))
 	return s, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tidegate/tidegate/internal/batch"
 )
@@ -11,8 +12,9 @@ import (
 // Reads, payments and cancellations that arrive at the same time share statements: a statement, its round trip and its
 // transaction cost more than the row.
 const (
-	togetherMax    = 200 // orders of a statement
-	togetherAtOnce = 2   // statements of a kind: while one waits for the disk, the next fills
+	togetherMax    = 200             // orders of a statement
+	togetherWithin = 5 * time.Second // for a payment or a cancellation
+	togetherAtOnce = 2               // statements of a kind: while one waits for the disk, the next fills
 )
 
 // inputs are the orders of a batch.
@@ -24,14 +26,15 @@ func inputs[Out any](calls []*batch.Call[ID, Out]) []ID {
 	return ids
 }
 
-// giveUp sets the error of a batch. If the database refused it, a single order may be the cause, so each call runs again alone.
+// giveUp sets the error of a batch. If the database refused it, a single order may be the cause, so both halves run again.
 func giveUp[In, Out any](calls []*batch.Call[In, Out], err error, again func([]*batch.Call[In, Out])) {
-	for i, c := range calls {
-		if len(calls) > 1 && !errors.Is(err, ErrUnavailable) {
-			again(calls[i : i+1])
-		} else {
-			c.Err = err
-		}
+	if n := len(calls); n > 1 && !errors.Is(err, ErrUnavailable) {
+		again(calls[:n/2])
+		again(calls[n/2:])
+		return
+	}
+	for _, c := range calls {
+		c.Err = err
 	}
 }
 

@@ -24,7 +24,7 @@ type Call[In, Out any] struct {
 	done chan struct{} // closed when Out and Err are set
 }
 
-// A Batcher runs calls in batches. A call that finds no other waiting runs at once, alone. Nothing runs while nobody calls. Make it with New;
+// A Batcher runs calls in batches. A call runs at once, alone, unless as many batches as may are under way. Nothing runs while nobody calls. Make it with New;
 // it is safe for concurrent use.
 type Batcher[In, Out any] struct {
 	most   int // calls in a batch

@@ -67,7 +67,7 @@ func pay(ctx context.Context, tx pgx.Tx, id orders.ID) (action orders.Action, st
 
 // Statements find orders and units by their primary keys alone. Postgres has no statistics of a sale that has just begun: with
 // another condition, or with a part of a key that is the same for all rows, it may read everything that the sale has sold for
-// each of a few orders.
+// each of a few orders. With keys alone it reads everything at most once a batch, if the batch is large beside the table.
 
 // payOrders pays orders that wait for it, and writes the capture and the event of each.
 const payOrders = `
@@ -159,12 +159,16 @@ func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg
 		if err != nil || len(ended) == 0 {
 			return err
 		}
-		epochs, err := shareSales(ctx, tx, ended)
+		epochs, err := shareSales(ctx, tx, ended, to == orders.StatusCancelled)
 		if err != nil {
 			return err
 		}
 		for i := range ended {
 			ended[i].Epoch = epochs[ended[i].Sale]
+		}
+		ended = slices.DeleteFunc(ended, func(r orders.Return) bool { return r.Epoch == 0 }) // of sales that another transaction holds
+		if len(ended) == 0 {
+			return nil
 		}
 		return tx.SendBatch(ctx, endings(ended, to)).Close()
 	})
@@ -172,14 +176,18 @@ func (s *Store) end(ctx context.Context, to orders.Status, condition string, arg
 }
 
 // shareSales locks the rows of the orders' sales FOR SHARE, and returns their epochs.
-func shareSales(ctx context.Context, tx pgx.Tx, list []orders.Return) (map[string]int64, error) {
+func shareSales(ctx context.Context, tx pgx.Tx, list []orders.Return, skipLocked bool) (map[string]int64, error) {
 	var sales []string
 	for i := range list {
 		if !slices.Contains(sales, list[i].Sale) {
 			sales = append(sales, list[i].Sale)
 		}
 	}
-	rows, _ := tx.Query(ctx, `SELECT sale, epoch FROM sales WHERE sale = ANY($1) ORDER BY sale FOR SHARE`, sales)
+	query := `SELECT sale, epoch FROM sales WHERE sale = ANY($1) ORDER BY sale FOR SHARE`
+	if skipLocked {
+		query += ` SKIP LOCKED`
+	}
+	rows, _ := tx.Query(ctx, query, sales)
 	epochs := make(map[string]int64, len(sales))
 	var (
 		sale  string

