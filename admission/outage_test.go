@@ -172,7 +172,8 @@ func TestNothingIsSentTwice(t *testing.T) {
 	rules := "- {name: r, subject: user, limit: 5, window: 10m}"
 	for _, c := range clientKinds {
 		t.Run(c.name, func(t *testing.T) {
-			opts, err := admission.RedisOptions("redis://" + deaf(t, addr))
+			proxy, scripts := deaf(t, addr)
+			opts, err := admission.RedisOptions("redis://" + proxy)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,12 +181,16 @@ func TestNothingIsSentTwice(t *testing.T) {
 			ns, req := namespace(), admission.Request{User: "ann"}
 			warm := gate(t, admission.NewRedisStore(dial(t, url)), ns, rules)
 			charge(t, warm, req) // loads the script
-			d, err := gate(t, admission.NewRedisStore(client), ns, rules).Charge(t.Context(), req)
-			if err != nil || !d.Degraded {
-				t.Fatalf("without an answer: %+v, %v", d, err)
+			cut, charges := gate(t, admission.NewRedisStore(client), ns, rules), 0
+			for scripts.Load() == 0 { // a busy machine may have no connection in time, and send nothing
+				charges++
+				if d, err := cut.Charge(t.Context(), req); err != nil || !d.Degraded {
+					t.Fatalf("without an answer: %+v, %v", d, err)
+				}
 			}
-			if d := check(t, warm, req); d.Remaining != 3 {
-				t.Errorf("%d units left, want 3: one before, one without an answer", d.Remaining)
+			d, counted := check(t, warm, req), int(scripts.Load())
+			if counted > charges || d.Remaining < 4-charges || d.Remaining > 3 {
+				t.Errorf("%d scripts and %d units left after %d charges, want a script each, and 4 units before them", counted, d.Remaining, charges)
 			}
 		})
 	}
@@ -219,8 +224,9 @@ func oneNodeCluster(t *testing.T, opts *redis.UniversalOptions) redis.UniversalC
 }
 
 // deaf passes everything on to the Redis at addr, and hangs up instead of passing back the answer to a script.
-func deaf(t *testing.T, addr string) string {
+func deaf(t *testing.T, addr string) (string, *atomic.Int64) {
 	t.Helper()
+	var scripts atomic.Int64
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -233,13 +239,13 @@ func deaf(t *testing.T, addr string) string {
 			if err != nil {
 				return
 			}
-			wg.Go(func() { relay(conn, addr) })
+			wg.Go(func() { relay(conn, addr, &scripts) })
 		}
 	})
-	return l.Addr().String()
+	return l.Addr().String(), &scripts
 }
 
-func relay(conn net.Conn, addr string) {
+func relay(conn net.Conn, addr string, scripts *atomic.Int64) {
 	defer conn.Close()
 	server, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -253,6 +259,9 @@ func relay(conn net.Conn, addr string) {
 		for {
 			n, err := server.Read(answer)
 			if err != nil || asked.Load() {
+				if err == nil {
+					scripts.Add(1)
+				}
 				return
 			}
 			_, _ = conn.Write(answer[:n])
