@@ -93,7 +93,7 @@ func (g *Gate) exchange(ctx context.Context, news BanNews) (BanState, error) {
 	if err != nil {
 		return BanState{}, err
 	}
-	g.breaker.succeeded()
+	g.breaker.Succeeded()
 	g.bans.apply(&state, news.Since, g.now())
 	return state, nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/breaker"
 )
 
 const (
@@ -53,6 +55,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+const (
+	breakAfter = 5                      // consecutive failures of the store until requests no longer wait for it
+	breakFor   = 500 * time.Millisecond // until one request tries again
+)
+
 // A Gate decides requests by rules. Make it with New; the zero value is not usable. It is safe for concurrent use.
 type Gate struct {
 	store   Store
@@ -63,7 +70,7 @@ type Gate struct {
 	inForce *InForce
 	denied  *denyCache // nil: disabled
 	bans    *banList
-	breaker breaker
+	breaker *breaker.Breaker
 	asked   manyCounter
 	local   *MemoryStore // counts while the store is unavailable
 }
@@ -86,7 +93,7 @@ func New(store Store, rules *Rules, opts Options) (*Gate, error) {
 	}
 	g := &Gate{
 		store: store, keys: keys, opts: opts, process: rand.Text(), start: opts.Now(), bans: newBanList(),
-		inForce: NewInForce(rules, opts.Logger), local: NewMemoryStore(MemoryOptions{}),
+		inForce: NewInForce(rules, opts.Logger), breaker: breaker.New(breakAfter, breakFor), local: NewMemoryStore(MemoryOptions{}),
 	}
 	if opts.DenyCache >= 0 {
 		g.denied = newDenyCache(opts.DenyCache)
@@ -219,7 +226,7 @@ func (g *Gate) deadline(ctx context.Context) (at time.Time, own bool) {
 
 // ask calls the store with the gate's own deadline, unless the breaker is open.
 func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
-	if !g.breaker.allows(g.now()) {
+	if !g.breaker.Allows() {
 		return nil, errResting
 	}
 	deadline, own := g.deadline(ctx)
@@ -231,9 +238,9 @@ func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
 	counts, err := g.store.Decide(p, call)
 	switch {
 	case err == nil, errors.Is(err, ErrTooMany): // overload is not an outage
-		g.breaker.succeeded()
+		g.breaker.Succeeded()
 	case own || p.Err() == nil: // a deadline that the caller set is no evidence of an outage
-		g.breaker.failed(g.now())
+		g.breaker.Failed()
 	}
 	return counts, err
 }

@@ -1,15 +1,11 @@
 package admission
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"regexp"
-	"sync"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // All keys of this package:
@@ -30,17 +26,8 @@ import (
 // A keyring builds keys. It is safe for concurrent use.
 type keyring struct {
 	namespace string
-	macs      sync.Pool // of *mac
+	hashes    *keyhash.Key
 }
-
-// mac is a keyed hash with its buffers, so that hashing a subject allocates only the result.
-type mac struct {
-	hash.Hash
-	sum  [sha256.Size]byte
-	text []byte
-}
-
-const minSecret = 16
 
 var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
@@ -48,35 +35,14 @@ func newKeyring(namespace string, secret []byte) (*keyring, error) {
 	if !namespaces.MatchString(namespace) {
 		return nil, fmt.Errorf("admission: Options.Namespace is %q, should be 1 to 64 of A-Z a-z 0-9 . _ : -", namespace)
 	}
-	if len(secret) < minSecret {
+	if len(secret) < keyhash.MinSecret {
 		return nil, errors.New("admission: Options.Secret is too short, should be 16 or more random bytes")
 	}
-	// Derive a separate key for this package, so that its hashes have no meaning elsewhere.
-	own := hmac.New(sha256.New, secret)
-	own.Write([]byte("tidegate admission"))
-	key := own.Sum(nil)
-	k := &keyring{namespace: namespace}
-	k.macs.New = func() any { return &mac{Hash: hmac.New(sha256.New, key)} }
-	return k, nil
+	return &keyring{namespace: namespace, hashes: keyhash.New(keyhash.Derive(secret, "tidegate admission"))}, nil
 }
 
-// subject returns the keyed hash of names and values in turn. Each is hashed with its length, so that different lists never concatenate
-// to the same input. A 128-bit hash makes collisions as unlikely as guessing a key.
-func (k *keyring) subject(parts ...string) string {
-	m := k.macs.Get().(*mac)
-	defer k.macs.Put(m)
-	m.Reset()
-	m.text = m.text[:0]
-	for _, part := range parts {
-		m.text = binary.AppendUvarint(m.text, uint64(len(part)))
-		m.text = append(m.text, part...)
-	}
-	m.Write(m.text)
-	if cap(m.text) > 4096 {
-		m.text = nil // do not keep a huge value in the pool
-	}
-	return base64.RawURLEncoding.EncodeToString(m.Sum(m.sum[:0])[:16])
-}
+// subject returns the keyed hash of names and values in turn.
+func (k *keyring) subject(parts ...string) string { return k.hashes.Hash(parts...).String() }
 
 // window returns the key of a subject's counter in one window of a rule, see windowID.
 func (k *keyring) window(subject, id string) string {
@@ -86,12 +52,7 @@ func (k *keyring) window(subject, id string) string {
 // windowID hashes exactly the properties of a window that give its counts their meaning: a changed limit keeps the counts and applies to
 // them, a changed length starts from zero.
 func windowID(parts ...string) string {
-	h := sha256.New()
-	for _, part := range parts {
-		h.Write(binary.AppendUvarint(nil, uint64(len(part))))
-		h.Write([]byte(part))
-	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:6])
+	return keyhash.Of(keyhash.AppendParts(nil, parts...)).String()[:8]
 }
 
 // records returns the key of the answers to a subject's requests with an id.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/filewatch"
 )
 
 // InForce holds the rules in force, and follows their files. Each Gate has one; a separate InForce is for processes that need the rules
@@ -71,7 +73,7 @@ func (f *InForce) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { every(ctx, pulseEvery, f.retry) })
 	for ctx.Err() == nil {
-		err := WatchFiles(ctx, func() []string { return f.Rules().Files() }, f.reloadQuietly)
+		err := filewatch.Watch(ctx, func() []string { return f.Rules().Files() }, f.reloadQuietly)
 		if err != nil {
 			f.log.Warn("admission: rules are not followed, a change needs a reload", "error", err)
 			pause(ctx, time.Minute)

@@ -26,7 +26,7 @@ func (s *Stats) Uncleaned() bool {
 // Stats returns the current numbers.
 func (g *Gate) Stats() Stats {
 	s := Stats{
-		Version: g.Rules().Version(), RulesFailed: g.inForce.failed.Load() != nil, Degraded: g.breaker.open(),
+		Version: g.Rules().Version(), RulesFailed: g.inForce.failed.Load() != nil, Degraded: g.breaker.Open(),
 		Processes: g.bans.processes(), Bans: g.bans.size(), Asked: g.asked.sum(),
 	}
 	if memory, ok := g.store.(*MemoryStore); ok {

@@ -7,8 +7,9 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/breaker"
 )
 
 const (
@@ -36,11 +37,7 @@ type Fallback struct {
 	primary *SiteVerify
 	proof   *ProofOfWork
 	opts    FallbackOptions
-
-	mu       sync.Mutex
-	failures int       // guarded by mu: consecutive
-	away     bool      // guarded by mu
-	again    time.Time // guarded by mu: time of the next probe
+	breaker *breaker.Breaker
 }
 
 // NewFallback returns a provider that uses primary, with proof as its substitute. It starts nothing.
@@ -60,74 +57,48 @@ func NewFallback(primary *SiteVerify, proof *ProofOfWork, o FallbackOptions) (*F
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Fallback{primary: primary, proof: proof, opts: o}, nil
+	return &Fallback{primary: primary, proof: proof, opts: o, breaker: breaker.New(o.Failures, o.Pause)}, nil
 }
 
 // Name implements Provider.
 func (f *Fallback) Name() string { return f.current().Name() }
 
 func (f *Fallback) current() Provider {
-	if f.isAway() {
+	if f.breaker.Open() {
 		return f.proof
 	}
 	return f.primary
-}
-
-func (f *Fallback) isAway() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.away
 }
 
 // Stats returns the statistics of both providers.
 func (f *Fallback) Stats() Stats {
 	return Stats{
 		Providers: append(f.primary.Stats().Providers, f.proof.Stats().Providers...),
-		Fallback:  f.isAway(),
+		Fallback:  f.breaker.Open(),
 	}
 }
 
 // Challenge implements Provider. A caller that probes the provider waits for the result, 3 s at most.
 func (f *Fallback) Challenge(ctx context.Context, b Binding) (Challenge, error) {
-	if f.turn() {
+	if f.breaker.Probes() {
 		f.heard(ctx, f.primary.alive(ctx))
 	}
 	return f.current().Challenge(ctx, b)
 }
 
-// turn reports whether the caller should probe the provider. It returns true once per pause.
-func (f *Fallback) turn() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.away || time.Now().Before(f.again) {
-		return false
-	}
-	f.again = time.Now().Add(f.opts.Pause)
-	return true
-}
-
 // heard records the outcome of a call to the provider.
 func (f *Fallback) heard(ctx context.Context, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	switch {
 	case errors.Is(err, errCrowd), err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrProvider):
 		// The error is not about the provider.
 	case !errors.Is(err, ErrProvider):
-		if f.away {
+		if f.breaker.Succeeded() {
 			f.opts.Logger.InfoContext(ctx, "captcha provider is back", "provider", f.primary.name)
 		}
-		f.failures, f.away = 0, false
-	default:
-		f.failures++
-		switch {
-		case f.away:
-		case f.failures < f.opts.Failures:
-			f.opts.Logger.WarnContext(ctx, "captcha provider does not answer", "provider", f.primary.name, "error", err)
-		default:
-			f.away, f.again = true, time.Now().Add(f.opts.Pause)
-			f.opts.Logger.ErrorContext(ctx, "captcha provider is away; a proof of work stands in", "provider", f.primary.name, "error", err)
-		}
+	case f.breaker.Failed():
+		f.opts.Logger.ErrorContext(ctx, "captcha provider is away; a proof of work stands in", "provider", f.primary.name, "error", err)
+	case !f.breaker.Open():
+		f.opts.Logger.WarnContext(ctx, "captcha provider does not answer", "provider", f.primary.name, "error", err)
 	}
 }
 
@@ -136,14 +107,14 @@ func (f *Fallback) Verify(ctx context.Context, token string, b Binding, ip netip
 	if isProof(token) {
 		return f.proof.Verify(ctx, token, b, ip)
 	}
-	if f.isAway() {
+	if f.breaker.Open() {
 		return f.primary.tally.verified(ErrFellBack)
 	}
 	err := f.primary.Verify(ctx, token, b, ip)
 	if f.primary.mayBe(token) {
 		f.heard(ctx, err)
 	}
-	if errors.Is(err, ErrProvider) && f.isAway() {
+	if errors.Is(err, ErrProvider) && f.breaker.Open() {
 		return fmt.Errorf("%w: %w", ErrFellBack, err)
 	}
 	return err

@@ -1,13 +1,11 @@
 package captcha
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"regexp"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // All keys of this package:
@@ -21,34 +19,15 @@ var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
 // usedKey returns the key that marks a solution as used.
 func usedKey(provider, solution string) string {
-	sum := sha256.Sum256(lengthened(provider, solution))
-	return base64.RawURLEncoding.EncodeToString(sum[:16])
+	return keyhash.Of(keyhash.AppendParts(nil, provider, solution)).String()
 }
-
-const minSecret = 16
 
 // derive derives a key for one use from a secret with several uses.
 func derive(secret []byte, label string) ([]byte, error) {
-	if len(secret) < minSecret {
+	if len(secret) < keyhash.MinSecret {
 		return nil, errors.New("captcha: Secret is too short, should be 16 or more random bytes")
 	}
-	return keyed(secret, "captcha/"+label), nil
-}
-
-// keyed returns the keyed hash of parts in turn.
-func keyed(key []byte, parts ...string) []byte {
-	h := hmac.New(sha256.New, key)
-	h.Write(lengthened(parts...))
-	return h.Sum(nil)
-}
-
-// lengthened joins parts with their lengths, so that different lists never join to the same text.
-func lengthened(parts ...string) (text []byte) {
-	for _, part := range parts {
-		text = binary.AppendUvarint(text, uint64(len(part)))
-		text = append(text, part...)
-	}
-	return text
+	return keyhash.Derive(secret, string(keyhash.AppendParts(nil, "captcha/"+label))), nil
 }
 
 func checkNamespace(namespace string) error {

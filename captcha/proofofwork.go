@@ -2,7 +2,6 @@ package captcha
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	altcha "github.com/altcha-org/altcha-lib-go"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 const (
@@ -53,8 +54,8 @@ type ProofOfWork struct {
 
 // proofKeys are the keys derived from one secret.
 type proofKeys struct {
-	signing string // for signatures
-	naming  []byte // for hashes of subjects
+	signing string       // for signatures
+	naming  *keyhash.Key // for hashes of subjects
 }
 
 // NewProofOfWork returns a provider. It starts no goroutine.
@@ -85,7 +86,7 @@ func NewProofOfWork(o ProofOfWorkOptions) (*ProofOfWork, error) {
 			return nil, err
 		}
 		naming, _ := derive(secret, "subject") // fails only for a short secret, as above
-		p.keys = append(p.keys, proofKeys{hex.EncodeToString(signing), naming})
+		p.keys = append(p.keys, proofKeys{hex.EncodeToString(signing), keyhash.New(naming)})
 	}
 	return p, nil
 }
@@ -153,5 +154,5 @@ func (p *ProofOfWork) verify(ctx context.Context, token string, b *Binding) erro
 
 // subject returns the hash of a subject in a salt.
 func (k proofKeys) subject(purpose, subject string) string {
-	return base64.RawURLEncoding.EncodeToString(keyed(k.naming, purpose, subject)[:16])
+	return k.naming.Hash(purpose, subject).String()
 }

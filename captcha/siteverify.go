@@ -2,7 +2,6 @@ package captcha
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 const (
@@ -141,9 +142,11 @@ func (v *SiteVerify) action(b *Binding) string {
 	return b.Purpose
 }
 
+var cdataKey = keyhash.New([]byte("captcha/cdata"))
+
 // cdata returns the hash of a subject in a token. It does not reveal the subject.
 func cdata(purpose, subject string) string {
-	return base64.RawURLEncoding.EncodeToString(keyed([]byte("captcha/cdata"), purpose, subject)[:16])
+	return cdataKey.Hash(purpose, subject).String()
 }
 
 // Verify implements Provider. It takes at most 3 s, plus the time of Used. The call to the provider continues if ctx ends earlier; the

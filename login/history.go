@@ -40,7 +40,7 @@ const (
 )
 
 // reference is short enough to be read out on the telephone, and reveals nothing.
-func (d digest) reference() string {
+func reference(d digest) string {
 	return strings.ToUpper(base32.StdEncoding.EncodeToString(d[:])[:referenceSize])
 }
 
@@ -56,7 +56,7 @@ func (t *Throttle) tell(r *rule, id *attemptID, trip trip, at int64) {
 		e.Until = time.UnixMicro(trip.until).UTC()
 	}
 	if r.kind != byIP && r.kind != byNetwork {
-		e.Name = id.name.reference()
+		e.Name = reference(id.name)
 	}
 	if r.kind != byName && r.kind != byDevice {
 		e.IP = Mask(id.ip)

@@ -1,19 +1,14 @@
 package login
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"net/netip"
 	"regexp"
 	"strconv"
-	"sync"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // All keys of this package. P stands for <namespace>:{login}: all of them have one slot, see doc.go. <x> is a keyed hash of 22 characters.
@@ -32,10 +27,8 @@ import (
 // A keyring makes keyed hashes. It is safe for concurrent use.
 type keyring struct {
 	prefix string
-	macs   sync.Pool // of hash.Hash
+	hashes *keyhash.Key
 }
-
-const minSecret = 16
 
 var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
@@ -43,38 +36,16 @@ func newKeyring(namespace string, secret []byte) (*keyring, error) {
 	if !namespaces.MatchString(namespace) {
 		return nil, fmt.Errorf("login: Options.Namespace is %q, should be 1 to 64 of A-Z a-z 0-9 . _ : -", namespace)
 	}
-	if len(secret) < minSecret {
+	if len(secret) < keyhash.MinSecret {
 		return nil, errors.New("login: Options.Secret is too short, should be 16 or more random bytes")
 	}
-	// Derive a separate key for this package, so that its signatures have no meaning elsewhere.
-	own := hmac.New(sha256.New, secret)
-	own.Write([]byte("tidegate login"))
-	key := own.Sum(nil)
-	k := &keyring{prefix: namespace + ":{login}:"}
-	k.macs.New = func() any { return hmac.New(sha256.New, key) }
-	return k, nil
+	return &keyring{prefix: namespace + ":{login}:", hashes: keyhash.New(keyhash.Derive(secret, "tidegate login"))}, nil
 }
 
-// A digest is a keyed hash of 128 bits: collisions are as unlikely as guessing it.
-type digest [16]byte
+type digest = keyhash.Digest
 
-func (d digest) String() string { return base64.RawURLEncoding.EncodeToString(d[:]) }
-
-// hash returns the keyed hash of parts, each hashed with its length. The first part is the type of the others.
-func (k *keyring) hash(parts ...string) digest {
-	h := k.macs.Get().(hash.Hash)
-	defer k.macs.Put(h)
-	h.Reset()
-	var room [128]byte
-	text := room[:0]
-	for _, part := range parts {
-		text = binary.AppendUvarint(text, uint64(len(part)))
-		text = append(text, part...)
-	}
-	h.Write(text)
-	var sum [sha256.Size]byte
-	return digest(h.Sum(sum[:0])[:16])
-}
+// hash returns the keyed hash of parts. The first part is the type of the others.
+func (k *keyring) hash(parts ...string) digest { return k.hashes.Hash(parts...) }
 
 func (k *keyring) name(name string) digest { return k.hash("name", name) }
 

@@ -134,7 +134,7 @@ func (t *Throttle) Reference(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return t.keys.name(typed).reference(), nil
+	return reference(t.keys.name(typed)), nil
 }
 
 // Mask returns an address without its last part: 203.0.113.x, or the first 48 bits of an IPv6 address.

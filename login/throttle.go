@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 const (
@@ -118,7 +119,7 @@ func New(store Store, rules func() *admission.Rules, opts Options) (*Throttle, e
 		return nil, fmt.Errorf("login: Options.Timeout is %v, should be positive", opts.Timeout)
 	case opts.DeviceLife < time.Minute || opts.DeviceLife > maxDeviceLife:
 		return nil, fmt.Errorf("login: Options.DeviceLife is %v, should be from a minute to 10 years", opts.DeviceLife)
-	case len(opts.PreviousSecret) > 0 && len(opts.PreviousSecret) < minSecret:
+	case len(opts.PreviousSecret) > 0 && len(opts.PreviousSecret) < keyhash.MinSecret:
 		return nil, errors.New("login: Options.PreviousSecret is too short, should be the 16 or more bytes that Secret was")
 	}
 	t := &Throttle{store: store, local: NewMemoryStore(), rules: rules, opts: opts, events: make(chan Event, maxEvents)}

@@ -1,10 +1,10 @@
 package orders
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"strconv"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // itemKeys are the keys of one item in one epoch, in the order in which the
@@ -92,12 +92,10 @@ const (
 )
 
 // hash returns the form in which Redis stores a buyer or a key: 22 characters whatever the input, keyed with the sale's salt.
-// Only half of the SHA-256 is kept, which rules out length extension, so prefixing the salt is safe.
 func (s *Sale) hash(kind byte, value string) string {
 	buf := make([]byte, 0, 128)
 	buf = append(buf, s.Salt...)
 	buf = append(buf, kind)
 	buf = append(buf, value...)
-	sum := sha256.Sum256(buf)
-	return base64.RawURLEncoding.EncodeToString(sum[:16])
+	return keyhash.Of(buf).String()
 }

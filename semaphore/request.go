@@ -2,13 +2,14 @@ package semaphore
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 const (
@@ -90,8 +91,7 @@ func (s *Semaphore) ticket(r Request) (ticket, error) {
 	if err := checkText("request id", r.ID); err != nil {
 		return t, err
 	}
-	sum := sha256.Sum256([]byte(s.name + "\x00" + r.ID))
-	t.key = base64.RawURLEncoding.EncodeToString(sum[:16])
+	t.key = keyhash.Of([]byte(s.name + "\x00" + r.ID)).String()
 	return t, nil
 }
 

@@ -76,3 +76,12 @@ func TestStrangeReplies(t *testing.T) {
 		t.Error("a status with a part of a holder")
 	}
 }
+
+// Requests with an id find their permit again after a deployment.
+func TestKeyOfARequestID(t *testing.T) {
+	s := &Semaphore{name: "report", set: &Set{opts: SetOptions{Holder: "h"}}}
+	ticket, err := s.ticket(Request{ID: "an id"})
+	if want := "NkPOzCUGUybvLDbHElohDg"; err != nil || ticket.key != want {
+		t.Errorf("key = %q, %v, want %q", ticket.key, err, want)
+	}
+}

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // contextLife is how long the url of a challenge is valid.
@@ -73,15 +73,9 @@ func sealed(key []byte, use, payload string) string {
 
 // ownKey derives this package's key from a secret that other packages use too, so signatures of this package are not valid
 // elsewhere.
-func ownKey(secret []byte) []byte {
-	h := hmac.New(sha256.New, secret)
-	h.Write([]byte("tidegate http"))
-	return h.Sum(nil)
-}
+func ownKey(secret []byte) []byte { return keyhash.Derive(secret, "tidegate http") }
 
 // keyedHash is an HMAC of values; use keeps the hashes of one purpose apart from all others.
 func keyedHash(key []byte, use string, values ...string) string {
-	h := hmac.New(sha256.New, key)
-	fmt.Fprintf(h, "%s %q", use, values)
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+	return keyhash.MAC(key, fmt.Sprintf("%s %q", use, values)).String()
 }

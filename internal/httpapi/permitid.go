@@ -2,11 +2,11 @@ package httpapi
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // Purposes for which an id is signed.
@@ -20,9 +20,7 @@ const (
 func (a *API) signed(use, name, id string) string { return signedWith(a.keys[0], use, name, id) }
 
 func signedWith(key []byte, use, name, id string) string {
-	h := hmac.New(sha256.New, key)
-	fmt.Fprintf(h, "%s %q %q", use, name, id)
-	return id + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+	return id + "." + keyhash.MAC(key, fmt.Sprintf("%s %q %q", use, name, id)).String()
 }
 
 // unsigned is the reverse of signed, or false if signed did not make the id for this use and semaphore.

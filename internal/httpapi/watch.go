@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/filewatch"
 )
 
 func readFile(path string, load func([]byte) error) error {
@@ -28,7 +28,7 @@ func watchFile(ctx context.Context, path string, log *slog.Logger, load func([]b
 		return nil
 	}
 	var last []byte
-	return admission.WatchFiles(ctx, func() []string { return []string{path} }, func() {
+	return filewatch.Watch(ctx, func() []string { return []string{path} }, func() {
 		content, err := os.ReadFile(path)
 		if err != nil || bytes.Equal(content, last) {
 			return

@@ -11,7 +11,7 @@ import (
 func TestDependenciesOfTheCore(t *testing.T) {
 	const ours = "github.com/tidegate/tidegate/"
 	admission := []string{
-		ours + "admission", ours + "internal/batch", "github.com/goccy/go-yaml", "github.com/redis/go-redis/v9", "github.com/maypok86/otter/v2", "github.com/cespare/xxhash/v2",
+		ours + "admission", ours + "internal/batch", ours + "internal/breaker", ours + "internal/filewatch", ours + "internal/keyhash", "github.com/goccy/go-yaml", "github.com/redis/go-redis/v9", "github.com/maypok86/otter/v2", "github.com/cespare/xxhash/v2",
 		"github.com/fsnotify/fsnotify", "go.uber.org/atomic", "golang.org/x/sys",
 	}
 	echo := []string{
@@ -20,7 +20,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 		"golang.org/x/text", "golang.org/x/time",
 	}
 	semaphore := []string{
-		ours + "semaphore", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sync", "golang.org/x/sys",
+		ours + "semaphore", ours + "internal/keyhash", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sync", "golang.org/x/sys",
 	}
 	http := append([]string{ours + "admission/admissionhttp"}, admission...)
 	for name, allowed := range map[string][]string{
@@ -28,7 +28,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 		"admission/admissionhttp": http,
 		"admission/admissionecho": slices.Concat([]string{ours + "admission/admissionecho"}, echo, http),
 		"captcha": {
-			ours + "captcha", "github.com/altcha-org/altcha-lib-go", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic",
+			ours + "captcha", ours + "internal/breaker", ours + "internal/keyhash", "github.com/altcha-org/altcha-lib-go", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic",
 			"golang.org/x/sys",
 		},
 		"semaphore":               semaphore,

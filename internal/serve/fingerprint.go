@@ -2,9 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"log/slog"
 	"time"
@@ -12,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
 // fingerprintWithin is how long a start waits for the comparison of secrets, which is optional.
@@ -37,7 +35,5 @@ func compareSecret(ctx context.Context, cfg *config.Config, rdb redis.Cmdable, l
 
 // fingerprint distinguishes secrets, and reveals nothing else.
 func fingerprint(secret config.Secret) string {
-	h := hmac.New(sha256.New, []byte(secret))
-	h.Write([]byte("tidegate fingerprint"))
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+	return keyhash.MAC([]byte(secret), "tidegate fingerprint").String()
 }

@@ -1,4 +1,4 @@
-package admission_test
+package filewatch_test
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/filewatch"
 )
 
 // However a file comes to have another content, it is noticed.
-func TestWatchFiles(t *testing.T) {
+func TestWatch(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		begin func(dir string) error // lays out dir/rules
@@ -46,7 +46,7 @@ func TestWatchFiles(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			seen, done := make(chan string, 100), make(chan error)
 			go func() {
-				done <- admission.WatchFiles(ctx, func() []string { return []string{path} }, func() {
+				done <- filewatch.Watch(ctx, func() []string { return []string{path} }, func() {
 					content, _ := os.ReadFile(path)
 					seen <- string(content)
 				})
@@ -68,7 +68,7 @@ func TestWatchFiles(t *testing.T) {
 }
 
 // A directory in which something happens all the time hides no change.
-func TestWatchFilesInANoisyDirectory(t *testing.T) {
+func TestWatchInANoisyDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := put("rules", "0")(dir); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestWatchFilesInANoisyDirectory(t *testing.T) {
 	seen, done, quiet := make(chan string, 100), make(chan error), make(chan struct{})
 	path := filepath.Join(dir, "rules")
 	go func() {
-		done <- admission.WatchFiles(ctx, func() []string { return []string{path} }, func() {
+		done <- filewatch.Watch(ctx, func() []string { return []string{path} }, func() {
 			content, _ := os.ReadFile(path)
 			seen <- string(content)
 		})
@@ -85,7 +85,7 @@ func TestWatchFilesInANoisyDirectory(t *testing.T) {
 	<-seen
 	go func() {
 		defer close(quiet)
-		for pace := time.NewTicker(ms); ctx.Err() == nil; <-pace.C {
+		for pace := time.NewTicker(time.Millisecond); ctx.Err() == nil; <-pace.C {
 			if err := put("log", "something")(dir); err != nil {
 				t.Error(err)
 			}
@@ -107,7 +107,7 @@ func TestWatchFilesInANoisyDirectory(t *testing.T) {
 
 func awaitContent(t *testing.T, seen <-chan string, want string) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(10 * time.Second)
 	for {
 		select {
 		case got := <-seen:

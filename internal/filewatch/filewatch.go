@@ -1,4 +1,5 @@
-package admission
+// Package filewatch tells when files change.
+package filewatch
 
 import (
 	"context"
@@ -21,15 +22,15 @@ const (
 	recheck = 10 * time.Second
 )
 
-// WatchFiles calls changed at the start, and again whenever one of the files may have changed, until ctx ends; it then returns nil. It
+// Watch calls changed at the start, and again whenever one of the files may have changed, until ctx ends; it then returns nil. It
 // calls paths again after each call of changed.
 //
 // It watches directories, not files, because editors and Kubernetes replace a file rather than write it: the directories of the files,
 // and those of all symbolic links on the way to them. Missing files may appear later. The error means that nothing can be watched at all.
-func WatchFiles(ctx context.Context, paths func() []string, changed func()) error {
+func Watch(ctx context.Context, paths func() []string, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return fmt.Errorf("admission: watch files: %w", err)
+		return fmt.Errorf("filewatch: %w", err)
 	}
 	defer watcher.Close()
 	tick := time.NewTicker(recheck)
@@ -128,7 +129,10 @@ func settled(ctx context.Context, paths []string) (infos []os.FileInfo) {
 		if ctx.Err() != nil || !slices.ContainsFunc(infos, young) {
 			break
 		}
-		pause(ctx, settle)
+		select {
+		case <-ctx.Done():
+		case <-time.After(settle):
+		}
 	}
 	return infos
 }

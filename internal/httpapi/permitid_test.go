@@ -1,0 +1,17 @@
+package httpapi
+
+import "testing"
+
+// What is signed outlives a deployment: a change here voids permits, sessions and challenges.
+func TestSignatures(t *testing.T) {
+	a := &API{keys: [][]byte{ownKey([]byte("a secret of the tests, 32 bytes."))}}
+	for what, c := range map[string][2]string{
+		"permit":  {a.signed(forHolder, "report", "an id"), "an id.AGMvUs5mRNdbLE4sLW9zgQ"},
+		"sealed":  {a.seal(contextUse, challengeContext{Purpose: "login", Subject: "ann", Expires: 5}), "eyJwIjoibG9naW4iLCJzIjoiYW5uIiwiZSI6NX0.4x74uYGIKluKs8GU5ANoKg"},
+		"session": {sessionToken(a.keys[0], &token{}), "hn0jdRjlVk1gqTBtGaTElA"},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%s = %q, want %q", what, c[0], c[1])
+		}
+	}
+}
