@@ -19,7 +19,7 @@ var advice = map[string]string{
 		"pause the sale, wait until I17 waits for nothing, and delete the keys of its items in Redis; they are rebuilt from the database within seconds.",
 	"I7": "A repeated request would be another order: somebody changed Tidegate's keys in Redis. Pause the sale, wait until I17 waits for nothing, " +
 		"and delete the keys of its items in Redis; they are rebuilt from the database within seconds.",
-	"I9": "The status of an order was changed past Tidegate, or its events were. What order_events says is what the shop was told: set the order's row to the last event, or tell the shop by hand.",
+	"I9": "The status of an order was changed past Tidegate, or its events were. What order_events says is what the shop has received: set the order's row to the last event, or correct the shop by hand.",
 	"I10": "An order ended twice, or its unit was sold before it came back. Pause the sale. The rows of order_units decide who owns a unit; " +
 		"delete the order's row of order_returns if the unit is somebody else's already.",
 	"I11": "Compare the payments named with the payment provider's list. A paid order needs its one payment: record it with POST /v1/orders/{id}/payment; what was captured beyond that is to be refunded.",

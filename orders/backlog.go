@@ -32,10 +32,10 @@ func (s *Service) Backlog(ctx context.Context) (Backlog, error) {
 		b      Backlog
 	)
 	_, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, sh := range s.catalog.Load().byNumber {
-			if !sh.forgottenAt(time.Now()) {
-				counts = append(counts, p.HLen(ctx, sh.keys[2]))
-				oldest = append(oldest, p.ZRange(ctx, sh.keys[3], 0, 0))
+		for _, ci := range s.catalog.Load().byNumber {
+			if !ci.forgottenAt(time.Now()) {
+				counts = append(counts, p.HLen(ctx, ci.keys[2]))
+				oldest = append(oldest, p.ZRange(ctx, ci.keys[3], 0, 0))
 			}
 		}
 		return nil

@@ -60,9 +60,9 @@ func TestBacklog(t *testing.T) {
 	in.settled(p, first)
 	in.settled(p, second)
 	eventually(t, "none is left", func() bool { waiting, inWork := backlog(); return waiting == 0 && inWork == 0 })
-	eventually(t, "both commits were heard of, once", func() bool { return p.Committed() >= 2 })
+	eventually(t, "both commits were reported, once", func() bool { return p.Committed() >= 2 })
 	if n := p.Committed(); n != 2 {
-		t.Errorf("%d commits heard of", n)
+		t.Errorf("%d commits reported", n)
 	}
 }
 
@@ -86,9 +86,9 @@ func TestACommitCountsOnce(t *testing.T) {
 		info, err := inspector.GetQueueInfo(queue)
 		return err == nil && info.Size == 0
 	})
-	in.settled(p, in.order(p, sale.ID, "bob", "", 1).Order.ID) // its bulletin arrives after those of the second delivery
-	eventually(t, "both commits were heard of", func() bool { return p.Committed() >= 2 })
-	if heard, told := p.Committed(), confirmed.Load(); heard != 2 || told != 2 {
-		t.Errorf("%d commits heard of, %d measured, of two orders", heard, told)
+	in.settled(p, in.order(p, sale.ID, "bob", "", 1).Order.ID) // its notification arrives after those of the second delivery
+	eventually(t, "both commits were reported", func() bool { return p.Committed() >= 2 })
+	if reported, measured := p.Committed(), confirmed.Load(); reported != 2 || measured != 2 {
+		t.Errorf("%d commits reported, %d measured, of two orders", reported, measured)
 	}
 }

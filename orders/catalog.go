@@ -11,39 +11,39 @@ type catalog struct {
 	loaded   bool
 	ids      *IDKey // nil before the first are loaded
 	sales    map[string]*listing
-	byNumber map[int]*shelf
+	byNumber map[int]*cachedItem
 }
 
 type listing struct {
 	Sale
-	shelves map[string]*shelf // by item id
+	cached map[string]*cachedItem // by item id
 }
 
-// all returns the sale's shelves, in the order of its items.
-func (l *listing) all() []*shelf {
-	shelves := make([]*shelf, len(l.Items))
+// all returns the sale's cached items, in the order of its items.
+func (l *listing) all() []*cachedItem {
+	items := make([]*cachedItem, len(l.Items))
 	for i := range l.Items {
-		shelves[i] = l.shelves[l.Items[i].ID]
+		items[i] = l.cached[l.Items[i].ID]
 	}
-	return shelves
+	return items
 }
 
-// newCatalog reuses the memory of a shelf as long as the sale's epoch is the same.
+// newCatalog keeps the cached state of an item as long as the sale's epoch is the same.
 func newCatalog(s *Service, sales []Sale, ids *IDKey, before *catalog) *catalog {
-	c := &catalog{loaded: sales != nil, ids: ids, sales: make(map[string]*listing, len(sales)), byNumber: make(map[int]*shelf)}
+	c := &catalog{loaded: sales != nil, ids: ids, sales: make(map[string]*listing, len(sales)), byNumber: make(map[int]*cachedItem)}
 	for _, sale := range sales {
-		l := &listing{Sale: sale, shelves: make(map[string]*shelf, len(sale.Items))}
+		l := &listing{Sale: sale, cached: make(map[string]*cachedItem, len(sale.Items))}
 		for i := range sale.Items {
-			sh := s.newShelf(l, &l.Items[i])
+			ci := s.newCachedItem(l, &l.Items[i])
 			if before != nil {
-				if old, ok := before.byNumber[sh.item.Number]; ok && old.sale.Epoch == sale.Epoch && old.sale.EpochToken == sale.EpochToken {
-					sh.memory = old.memory
+				if old, ok := before.byNumber[ci.item.Number]; ok && old.sale.Epoch == sale.Epoch && old.sale.EpochToken == sale.EpochToken {
+					ci.itemState = old.itemState
 				}
 			}
-			if sh.memory == nil {
-				sh.memory = newMemory()
+			if ci.itemState == nil {
+				ci.itemState = newItemState()
 			}
-			l.shelves[sh.item.ID], c.byNumber[sh.item.Number] = sh, sh
+			l.cached[ci.item.ID], c.byNumber[ci.item.Number] = ci, ci
 		}
 		c.sales[sale.ID] = l
 	}

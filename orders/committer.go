@@ -142,7 +142,7 @@ func (s *Service) commitBatch(ctx context.Context, batch []Reservation, from []t
 func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []int, errs []error) (again []int) {
 	part := make([]Reservation, len(todo))
 	for j, i := range todo {
-		// The order lost a unit to another order and none was free. reseat.lua stored the rest, which a later delivery finds.
+		// The order lost a unit to another order and none was free. reassign.lua stored the rest, which a later delivery finds.
 		if r := &batch[i]; len(r.Units) < r.Quantity && r.Reason == "" {
 			r.Reason = ReasonRecoveredLate
 		}
@@ -168,9 +168,9 @@ func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []i
 		i := todo[j]
 		r, status, err := &batch[i], Status(""), error(nil)
 		if verdicts[j].Stale {
-			*r, status, err = s.readmit(ctx, *r)
+			*r, status, err = s.reserveLate(ctx, *r)
 		} else {
-			*r, err = s.reseat(ctx, *r, verdicts[j].Taken)
+			*r, err = s.reassign(ctx, *r, verdicts[j].Taken)
 		}
 		switch {
 		case err != nil:
@@ -203,7 +203,7 @@ func (s *Service) write(ctx context.Context, part []Reservation) ([]Verdict, []e
 	case errors.Is(err, ErrPoison):
 		s.opts.Logger.ErrorContext(ctx, "the database refuses an order; it is a dead letter now",
 			slog.String("order_id", part[0].ID.String()), slog.Any("error", err))
-		return []Verdict{{Status: StatusAccepted}}, []error{s.store.Bury(ctx, part[0], err.Error())}
+		return []Verdict{{Status: StatusAccepted}}, []error{s.store.AddDeadLetter(ctx, part[0], err.Error())}
 	}
 	for i := range failures {
 		failures[i] = err
@@ -227,38 +227,38 @@ func (s *Service) settle(ctx context.Context, settled []settlement) {
 		epoch      int64
 	}
 	ids := make(map[place][]any)
-	var news bulletin
+	var changes notification
 	now, _ := s.clock.now()
 	for i := range settled {
 		r, v := &settled[i].r, settled[i].v
 		at := place{r.Sale, r.Item, r.Epoch}
 		if !v.Status.Holds() {
-			s.takeBack(ctx, r, v)
+			s.releaseRejected(ctx, r, v)
 		} else {
 			ids[at] = append(ids[at], r.ID.String())
 		}
 		if v.Status == StatusConfirmed && !v.Repeated {
 			s.opts.Measures.Confirmed(max(0, now.Sub(time.UnixMilli(r.AcceptedMS))))
 		}
-		news.Orders = append(news.Orders, change{r.ID, v.Status, v.Repeated})
+		changes.Orders = append(changes.Orders, change{r.ID, v.Status, v.Repeated})
 	}
 	for at, list := range ids {
 		if err := settleScript.Run(ctx, s.rdb, s.itemKeys(at.sale, at.item, at.epoch), list...).Err(); err != nil {
 			s.opts.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", at.sale), slog.String("item", at.item), slog.Any("error", err))
 		}
 	}
-	s.publish(ctx, news)
+	s.publish(ctx, changes)
 }
 
-// takeBack releases what an order holds in Redis that was rejected, or that ended while it was being readmitted.
-func (s *Service) takeBack(ctx context.Context, r *Reservation, v Verdict) {
+// releaseRejected releases what an order holds in Redis that was rejected, or that ended while it was being reserved again.
+func (s *Service) releaseRejected(ctx context.Context, r *Reservation, v Verdict) {
 	units, err := rejectScript.Run(ctx, s.rdb, s.itemKeys(r.Sale, r.Item, r.Epoch), r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity).Int()
 	if err != nil {
 		s.opts.Logger.WarnContext(ctx, "a rejected order keeps its units until the sweeper comes",
 			slog.String("order_id", r.ID.String()), slog.Any("error", err))
 	}
 	if units > 0 {
-		s.publish(ctx, bulletin{Item: r.ID.item()}) // they are on sale again
+		s.publish(ctx, notification{Item: r.ID.item()}) // they are on sale again
 	}
 	if v.Status != StatusRejected {
 		return

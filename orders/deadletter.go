@@ -51,10 +51,10 @@ func (s *Service) Replay(ctx context.Context, id ID) (Order, error) {
 			ID: id, Sale: r.Sale, Item: r.Item, Epoch: l.Epoch, BuyerHash: r.BuyerHash, Keyless: r.KeyHash == "", Quantity: r.Quantity, Units: r.Units,
 		}}
 	}
-	if err := s.store.Exhume(ctx, id, back); err != nil {
+	if err := s.store.DeleteDeadLetter(ctx, id, back); err != nil {
 		return Order{}, err
 	}
-	s.giveBack(ctx, back)
-	s.publish(ctx, bulletin{Orders: []change{{ID: id, Status: status}}})
+	s.returnUnits(ctx, back)
+	s.publish(ctx, notification{Orders: []change{{ID: id, Status: status}}})
 	return s.stored(ctx, id)
 }

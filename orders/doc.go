@@ -43,7 +43,7 @@
 // token beside each item, and commits what it finds under earlier epochs. Every process that is not silent commits the orders
 // of earlier epochs that it remembers, with their units, and acknowledges that in the database. Then the leader raises the
 // epoch's floor (which waits for running commits and refuses later ones of earlier epochs), loads units, quotas and keys from
-// the rows, readmits late orders, and opens the sale. Each step carries the leader's epoch and token, and is refused when the
+// the rows, reserves late orders again, and opens the sale. Each step carries the leader's epoch and token, and is refused when the
 // data belongs to another leader, so a leader that lost its lock undoes nothing. An order for which no unit is left is written
 // as rejected, with ReasonRecoveredLate. docs/recovery.md has the steps.
 //

@@ -36,14 +36,14 @@ func (d Durability) validate() error {
 	return fmt.Errorf("orders: durability %q must be memory, everysec, fsync or replicated", d)
 }
 
-// keptReserve runs reserve.lua, and returns its reply once the reservations have the copies that Options.Durability requires.
+// runReserveScript runs reserve.lua, and returns its reply once the reservations have the copies that Options.Durability requires.
 // Orders from before a recovery need none: the caller commits them next.
-func (s *Service) keptReserve(ctx context.Context, as standing, keys []string, args []any) ([]any, error) {
-	if s.kept == nil || as != asBuyer && as != asRepeat {
+func (s *Service) runReserveScript(ctx context.Context, mode reserveMode, keys []string, args []any) ([]any, error) {
+	if s.replicas == nil || mode != modeNew && mode != modeRepeat {
 		return reserveScript.Run(ctx, s.rdb, keys, args...).Slice()
 	}
 	args[1] = "kept"
-	return s.kept.run(ctx, keys, args)
+	return s.replicas.run(ctx, keys, args)
 }
 
 // CheckDurability checks that each Redis server supports Options.Durability; otherwise its error says what to configure. Call

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Replaced makes the fence report another Redis from now on.
-func (f *Fence) Replaced() { f.generation.Add(1) }
+// Replaced makes the watcher report another Redis from now on.
+func (f *RunIDWatcher) Replaced() { f.generation.Add(1) }
 
 // NewID makes ids without orders.
 func (s *Service) NewID(at time.Time, item int) ID { return s.catalog.Load().ids.newID(at, item) }
@@ -35,7 +35,7 @@ const (
 
 // RunReserve runs reserve.lua once, and returns its replies without the times.
 func (s *Service) RunReserve(ctx context.Context, list ...Reservation) ([][]any, error) {
-	decoders, err := s.runReserve(ctx, s.itemKeys(list[0].Sale, list[0].Item, list[0].Epoch), list, asBuyer)
+	decoders, err := s.runReserve(ctx, s.itemKeys(list[0].Sale, list[0].Item, list[0].Epoch), list, modeNew)
 	replies := make([][]any, len(decoders))
 	for i, d := range decoders {
 		replies[i] = append([]any{d.reply[0]}, d.reply[2:]...)

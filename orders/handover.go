@@ -12,41 +12,41 @@ import (
 )
 
 const (
-	beatEvery  = 500 * time.Millisecond
-	beatWithin = 2 * time.Second
+	heartbeatInterval = 500 * time.Millisecond
+	heartbeatTimeout  = 2 * time.Second
 	// leaseFor is how long after a heartbeat a process accepts orders.
 	leaseFor = 5 * time.Second
 	// silence is how long a leader waits for a process whose heartbeat does not change. It exceeds the lease by a margin for
 	// clocks that run at different speeds and for replies in transit. A longer silence would be as safe, but
 	// a sale would stay closed longer for a process that died just before.
 	silence = 6 * time.Second
-	// rollGap is the longest time between two reads of the roll that does not restart the observation.
-	rollGap = 4 * beatEvery
+	// heartbeatGap is the longest time between two reads of the process list that does not restart the observation.
+	heartbeatGap = 4 * heartbeatInterval
 	// handOverMost is how long a leader waits for live processes that do not hand over. Then its attempt fails, and another one
 	// begins.
 	handOverMost = 30 * time.Second
 	handOverLook = 20 * time.Millisecond
 )
 
-// beat sends this process's heartbeats to the database until ctx ends.
-func (s *Service) beat(ctx context.Context) error {
-	err := every(ctx, beatEvery, nil, func() {
-		ctx, cancel := context.WithTimeout(ctx, beatWithin)
+// sendHeartbeats sends this process's heartbeats to the database until ctx ends.
+func (s *Service) sendHeartbeats(ctx context.Context) error {
+	err := every(ctx, heartbeatInterval, nil, func() {
+		ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 		defer cancel()
 		sent := time.Now()
-		roll, err := s.store.Beat(ctx, s.process)
+		list, err := s.store.Heartbeat(ctx, s.process)
 		if err != nil {
 			return // the lease ends by itself
 		}
 		now := time.Now()
 		s.lease.renew(sent, now)
-		if s.roll.observe(sent, now, roll) {
+		if s.heartbeats.observe(sent, now, list) {
 			s.replacedStore.Store(true)
-			poke(s.fence.changed)
+			poke(s.runIDs.changed)
 		}
 	})
 	s.lease.end()
-	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatWithin)
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), heartbeatTimeout)
 	defer cancel()
 	_ = s.store.Leave(leaving, s.process)
 	return err
@@ -93,7 +93,7 @@ func (s *Service) handOver(ctx context.Context, l *listing) error {
 }
 
 // commitAll commits reservations of earlier epochs during a hand-over. It
-// returns those that have to be readmitted: the database gave their units to
+// returns those that have to be reserved again: the database gave their units to
 // other orders, or their epoch was over before.
 func (s *Service) commitAll(ctx context.Context, list []Reservation) (late []Reservation, err error) {
 	for part := range slices.Chunk(list, batchMax) {
@@ -115,12 +115,12 @@ func (s *Service) awaitHandOver(ctx context.Context, lead Lead) (late []Reservat
 	began := time.Now()
 	for {
 		asked := time.Now()
-		roll, err := s.store.HandOver(ctx, lead)
+		list, err := s.store.HandOver(ctx, lead)
 		if err != nil {
 			return nil, err
 		}
-		s.roll.observe(asked, time.Now(), roll)
-		silent, waitFor := s.roll.awaited(asked, roll)
+		s.heartbeats.observe(asked, time.Now(), list)
+		silent, waitFor := s.heartbeats.awaited(asked, list)
 		switch {
 		case waitFor == 0:
 			failpoint.Step(failpoint.LeaderEndsHandOver)

@@ -93,21 +93,21 @@ func (h *hooked) EndHandOver(ctx context.Context, lead orders.Lead, silent []ord
 	return h.do(ctx, "end hand-over", func() error { return h.Store.EndHandOver(ctx, lead, silent) })
 }
 
-func (h *hooked) Beat(ctx context.Context, process string) (roll orders.Roll, err error) {
-	err = h.do(ctx, "beat", func() error { roll, err = h.Store.Beat(ctx, process); return err })
-	return roll, err
+func (h *hooked) Heartbeat(ctx context.Context, process string) (list orders.ProcessList, err error) {
+	err = h.do(ctx, "beat", func() error { list, err = h.Store.Heartbeat(ctx, process); return err })
+	return list, err
 }
 
-func (h *hooked) HandOver(ctx context.Context, lead orders.Lead) (roll orders.Roll, err error) {
-	err = h.do(ctx, "hand-over", func() error { roll, err = h.Store.HandOver(ctx, lead); return err })
-	return roll, err
+func (h *hooked) HandOver(ctx context.Context, lead orders.Lead) (list orders.ProcessList, err error) {
+	err = h.do(ctx, "hand-over", func() error { list, err = h.Store.HandOver(ctx, lead); return err })
+	return list, err
 }
 
 func (h *hooked) Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []orders.Reservation) error {
 	return h.do(ctx, "acknowledge", func() error { return h.Store.Acknowledge(ctx, sale, epoch, process, late) })
 }
 
-func (h *hooked) Newest(ctx context.Context, seen orders.Mark) (newest orders.Mark, there bool, err error) {
+func (h *hooked) Newest(ctx context.Context, seen orders.LastEvent) (newest orders.LastEvent, there bool, err error) {
 	err = h.do(ctx, "newest", func() error { newest, there, err = h.Store.Newest(ctx, seen); return err })
 	return newest, there, err
 }

@@ -32,19 +32,19 @@ type installation struct {
 	redisURL  string
 	pool      *pgxpool.Pool
 	rdb       redis.UniversalClient // the test's own client
-	patience  time.Duration         // timeout of the processes' clients; zero: that of production
+	timeout   time.Duration         // timeout of the processes' clients; zero: that of production
 	processes []*process
 }
 
 // install uses a Redis that is not disturbed: slow replies come from a busy machine, and are waited for.
 func install(t testing.TB) *installation {
 	in := installOn(t, testenv.Redis(t))
-	in.patience = redisPatience
+	in.timeout = redisTimeout
 	return in
 }
 
-// redisPatience is shorter than the timeout of eventually.
-const redisPatience = 5 * time.Second
+// redisTimeout is shorter than the timeout of eventually.
+const redisTimeout = 5 * time.Second
 
 func installOn(t testing.TB, redisURL string) *installation {
 	return installIn(t, redisURL, databases.Postgres(t))
@@ -70,18 +70,18 @@ func client(t testing.TB, url string) redis.UniversalClient {
 	o, err := admission.RedisOptions(url)
 	must(t, err)
 	return redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB, ReadTimeout: 2 * redisPatience, WriteTimeout: 2 * redisPatience,
+		Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB, ReadTimeout: 2 * redisTimeout, WriteTimeout: 2 * redisTimeout,
 	})
 }
 
 // process is a running Service, like that of an API.
 type process struct {
 	*orders.Service
-	rdb   redis.UniversalClient
-	queue redis.UniversalClient
-	fence *orders.Fence
-	store *hooked
-	stop  func()
+	rdb     redis.UniversalClient
+	queue   redis.UniversalClient
+	watcher *orders.RunIDWatcher
+	store   *hooked
+	stop    func()
 }
 
 // start runs a service, and stops it when the test ends.
@@ -89,14 +89,14 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 	in.t.Helper()
 	o, err := admission.RedisOptions(in.redisURL)
 	must(in.t, err)
-	fence := orders.NewFence(o.MasterName == "" && len(o.Addrs) > 1)
-	o.OnConnect = fence.OnConnect
-	if in.patience > 0 {
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = in.patience, in.patience, in.patience, in.patience
+	watcher := orders.NewRunIDWatcher(o.MasterName == "" && len(o.Addrs) > 1)
+	o.OnConnect = watcher.OnConnect
+	if in.timeout > 0 {
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = in.timeout, in.timeout, in.timeout, in.timeout
 	}
 	rdb := redis.NewUniversalClient(o)
 	queue := client(in.t, in.redisURL)
-	opts := orders.Options{Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler), Timeout: max(2*time.Second, in.patience)}
+	opts := orders.Options{Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler), Timeout: max(2*time.Second, in.timeout)}
 	if testing.Verbose() {
 		opts.Logger = slog.New(slog.NewTextHandler(in.t.Output(), nil))
 	}
@@ -104,10 +104,10 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 		set(&opts)
 	}
 	store := &hooked{Store: postgres.New(in.pool)}
-	s, err := orders.New(rdb, queue, store, fence, opts)
+	s, err := orders.New(rdb, queue, store, watcher, opts)
 	must(in.t, err)
 	stop := in.run(s.Run)
-	p := &process{Service: s, rdb: rdb, queue: queue, fence: fence, store: store}
+	p := &process{Service: s, rdb: rdb, queue: queue, watcher: watcher, store: store}
 	p.stop = sync.OnceFunc(func() {
 		in.processes = slices.DeleteFunc(in.processes, func(other *process) bool { return other == p })
 		s.Stop()

@@ -177,8 +177,8 @@ func TestStateFollowsTheSwitchAndTheClock(t *testing.T) {
 
 func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 	a, b, c := newID(time.UnixMilli(1), 1), newID(time.UnixMilli(2), 1), newID(time.UnixMilli(3), 1)
-	ended := func(books *books, id ID, unit int) {
-		books.coming, books.kept = map[ID]*Return{id: {ID: id, Units: []int{unit}}}, []ID{id}
+	ended := func(audit *itemAudit, id ID, unit int) {
+		audit.coming, audit.kept = map[ID]*Return{id: {ID: id, Units: []int{unit}}}, []ID{id}
 	}
 	record := func(id ID, units ...int) string {
 		return Reservation{ID: id, Quantity: len(units), Units: units}.record()
@@ -186,59 +186,59 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 	live := func(id ID, units ...int) Holding {
 		return Holding{ID: id, BuyerHash: id.String(), Quantity: len(units), Status: StatusConfirmed, Units: units}
 	}
-	sound := func() books {
-		return books{
+	sound := func() itemAudit {
+		return itemAudit{
 			item: &Item{ID: "shoe", QuotaEver: 1}, stock: 5, next: 4, returned: []string{"2"}, records: []string{record(b, 3)},
 			outbox: 1, pending: 1, owners: map[int]ID{1: a},
 			holdings: []Holding{live(a, 1), {ID: ID{1}, BuyerHash: "dead", Quantity: 1, Status: StatusAccepted, Units: []int{4}}},
 		}
 	}
 	for name, c := range map[string]struct {
-		change func(*books)
+		change func(*itemAudit)
 		want   string
 	}{
-		"sound":                     {func(*books) {}, ""},
-		"committed, still in Redis": {func(b *books) { b.records = append(b.records, record(a, 1)); b.outbox, b.pending = 2, 2 }, ""},
-		"a unit lost":               {func(b *books) { b.returned = nil }, "I6"},
-		"a unit reserved twice": {func(b *books) {
+		"sound":                     {func(*itemAudit) {}, ""},
+		"committed, still in Redis": {func(b *itemAudit) { b.records = append(b.records, record(a, 1)); b.outbox, b.pending = 2, 2 }, ""},
+		"a unit lost":               {func(b *itemAudit) { b.returned = nil }, "I6"},
+		"a unit reserved twice": {func(b *itemAudit) {
 			b.records = append(b.records, record(newID(time.UnixMilli(3), 1), 3))
 			b.outbox, b.pending = 2, 2
 		}, "I5"},
-		"a unit sold and reserved": {func(bs *books) { bs.records = []string{record(b, 1, 3)} }, "I5"},
-		"a unit free and sold":     {func(b *books) { b.returned = []string{"1", "2"} }, "I5"},
-		"a unit never handed out": {func(b *books) {
+		"a unit sold and reserved": {func(bs *itemAudit) { bs.records = []string{record(b, 1, 3)} }, "I5"},
+		"a unit free and sold":     {func(b *itemAudit) { b.returned = []string{"1", "2"} }, "I5"},
+		"a unit never handed out": {func(b *itemAudit) {
 			b.owners[5], b.holdings[0].Units = a, []int{1, 5}
 			b.holdings[0].Quantity, b.item.QuotaEver = 2, 2
 		}, "I6"},
-		"more sold than there is":     {func(b *books) { b.stock = 3 }, "I3"},
-		"over the quota":              {func(b *books) { b.item.QuotaEver = 0 }, "I4 I4"},
-		"fewer units than asked for":  {func(b *books) { b.holdings[0].Quantity, b.item.QuotaEver = 2, 2 }, "I5"},
-		"an owner that holds nothing": {func(b *books) { b.holdings = b.holdings[1:] }, "I5"},
-		"an order without its unit":   {func(b *books) { b.owners = nil; b.returned = []string{"1", "2"} }, "I5"},
-		"an outbox entry lost":        {func(b *books) { b.outbox = 0 }, "I1"},
-		"a reservation not readable":  {func(b *books) { b.records = append(b.records, "?"); b.outbox, b.pending = 2, 2 }, "I1"},
-		"on its way back":             {func(bs *books) { bs.returned = nil; ended(bs, c, 2) }, ""},
-		"on its way back, as it seems": {func(bs *books) {
+		"more sold than there is":     {func(b *itemAudit) { b.stock = 3 }, "I3"},
+		"over the quota":              {func(b *itemAudit) { b.item.QuotaEver = 0 }, "I4 I4"},
+		"fewer units than asked for":  {func(b *itemAudit) { b.holdings[0].Quantity, b.item.QuotaEver = 2, 2 }, "I5"},
+		"an owner that holds nothing": {func(b *itemAudit) { b.holdings = b.holdings[1:] }, "I5"},
+		"an order without its unit":   {func(b *itemAudit) { b.owners = nil; b.returned = []string{"1", "2"} }, "I5"},
+		"an outbox entry lost":        {func(b *itemAudit) { b.outbox = 0 }, "I1"},
+		"a reservation not readable":  {func(b *itemAudit) { b.records = append(b.records, "?"); b.outbox, b.pending = 2, 2 }, "I1"},
+		"on its way back":             {func(bs *itemAudit) { bs.returned = nil; ended(bs, c, 2) }, ""},
+		"on its way back, as it seems": {func(bs *itemAudit) {
 			bs.returned, bs.records = nil, append(bs.records, record(c, 2))
 			bs.outbox, bs.pending = 2, 2
 			ended(bs, c, 2)
 		}, ""},
-		"ended after the look at Redis": {func(bs *books) { bs.returned = nil; ended(bs, c, 2); bs.kept = nil }, ""},
-		"given back, to be forgotten":   {func(bs *books) { ended(bs, c, 2); bs.kept = nil }, ""},
-		"given back and sold again":     {func(bs *books) { ended(bs, c, 1); bs.kept = nil }, ""},
-		"free before it came back":      {func(bs *books) { ended(bs, c, 2) }, "I10"},
-		"sold before it came back":      {func(bs *books) { ended(bs, c, 1) }, "I10"},
-		"reserved before it came back":  {func(bs *books) { ended(bs, c, 3) }, "I10"},
+		"ended after the look at Redis": {func(bs *itemAudit) { bs.returned = nil; ended(bs, c, 2); bs.kept = nil }, ""},
+		"given back, to be forgotten":   {func(bs *itemAudit) { ended(bs, c, 2); bs.kept = nil }, ""},
+		"given back and sold again":     {func(bs *itemAudit) { ended(bs, c, 1); bs.kept = nil }, ""},
+		"free before it came back":      {func(bs *itemAudit) { ended(bs, c, 2) }, "I10"},
+		"sold before it came back":      {func(bs *itemAudit) { ended(bs, c, 1) }, "I10"},
+		"reserved before it came back":  {func(bs *itemAudit) { ended(bs, c, 3) }, "I10"},
 	} {
-		books := sound()
-		c.change(&books)
-		remember(&books)
+		audit := sound()
+		c.change(&audit)
+		remember(&audit)
 		var got []string
-		for _, found := range books.examine() {
+		for _, found := range audit.examine() {
 			got = append(got, found.Invariant)
 		}
 		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %v, want %s", name, books.examine(), c.want)
+			t.Errorf("%s: %v, want %s", name, audit.examine(), c.want)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func TestNewsWakeThoseWhoWait(t *testing.T) {
 	defer done()
 	others, doneToo := s.waiters.wait(other)
 	defer doneToo()
-	s.hear(bulletin{Orders: []change{{ID: id, Status: StatusConfirmed}}})
+	s.receive(notification{Orders: []change{{ID: id, Status: StatusConfirmed}}})
 	select {
 	case <-mine:
 	default:

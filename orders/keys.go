@@ -39,10 +39,10 @@ func (s *Service) leadKey(sale, item string) string {
 	return s.opts.Namespace + ":{" + sale + ":" + item + "}:lead"
 }
 
-// markKey holds the newest order event that any process saw committed. STRING "sequence order", for a day.
-func (s *Service) markKey() string { return s.opts.Namespace + ":mark" }
+// lastEventKey holds the newest order event that any process saw committed. STRING "sequence order", for a day.
+func (s *Service) lastEventKey() string { return s.opts.Namespace + ":mark" }
 
-const markFor = 24 * time.Hour
+const lastEventFor = 24 * time.Hour
 
 // probeKey is written to test whether the server of an item accepts writes. STRING, for a second.
 func (s *Service) probeKey(sale, item string) string {
@@ -51,11 +51,11 @@ func (s *Service) probeKey(sale, item string) string {
 
 const probeFor = time.Second
 
-// bulletinChannel is the channel on which processes notify each other of changes.
-func (s *Service) bulletinChannel() string { return s.opts.Namespace + ":bulletin" }
+// notificationChannel is the channel on which processes notify each other of changes.
+func (s *Service) notificationChannel() string { return s.opts.Namespace + ":bulletin" }
 
-// patrolKey holds the process that verifies the sales. STRING, for 50 seconds.
-func (s *Service) patrolKey() string { return s.opts.Namespace + ":patrol" }
+// verifyLockKey holds the process that verifies the sales. STRING, for 50 seconds.
+func (s *Service) verifyLockKey() string { return s.opts.Namespace + ":patrol" }
 
 const (
 	queuesOfCluster = 4 // a queue is one slot, so each queue is served by one master

@@ -167,7 +167,7 @@ func TestARequestOfAnEarlierEpochReservesNothing(t *testing.T) {
 	}
 }
 
-// TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed: the order was readmitted into the second epoch, whose leader died before it
+// TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed: the order was reserved again in the second epoch, whose leader died before it
 // dropped the keys of the first.
 func TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed(t *testing.T) {
 	t.Parallel()
@@ -196,7 +196,7 @@ func TestAnOrderOfTwoEpochsDoesNotKeepTheSaleClosed(t *testing.T) {
 		in.opened(p, sale.ID, epoch)
 	}
 	lose(2)
-	if o := in.settled(p, id); o.Status != orders.StatusConfirmed { // readmitted before the sale opened
+	if o := in.settled(p, id); o.Status != orders.StatusConfirmed { // reserved again before the sale opened
 		t.Errorf("%+v", o)
 	}
 	// As if the leader had died before it committed the order, and before it dropped the first epoch.

@@ -81,7 +81,7 @@ func loseLock(t *testing.T, s schedule) {
 	attempt := zombie.store.attempt.Load()
 	in.endLead()
 	if s.told {
-		arrives(t, "the leader is told", attempt.ctx.Done())
+		arrives(t, "the leader is cancelled", attempt.ctx.Done())
 	}
 	opening, open := make(<-chan struct{}), func() {}
 	if s.half {

@@ -89,13 +89,13 @@ func TestSilence(t *testing.T) {
 		var s observer
 		start := time.Now()
 		for i, l := range looks {
-			roll := Roll{Server: l.server}
+			list := ProcessList{Server: l.server}
 			for process, pulse := range l.pulses {
-				roll.Members = append(roll.Members, Member{Process: process, Pulse: pulse, Acknowledged: process == "acked"})
+				list.Members = append(list.Members, Member{Process: process, Pulse: pulse, Acknowledged: process == "acked"})
 			}
 			at := start.Add(l.at)
-			s.observe(at, at, roll)
-			silent, others := s.awaited(at, roll)
+			s.observe(at, at, list)
+			silent, others := s.awaited(at, list)
 			got := ""
 			if len(silent) == 1 {
 				got = silent[0].Process

@@ -10,7 +10,7 @@ import (
 type ledger struct {
 	mu      sync.Mutex
 	max     int
-	claimed int              // uncommitted entries and decisions under way
+	inUse   int              // uncommitted entries and decisions under way
 	epochs  map[string]int64 // by sale; reservations of earlier epochs are not remembered any more
 	pending map[ID]*entry
 	known   map[identity]*entry // of pending and remembered ones
@@ -59,24 +59,24 @@ func newLedger(most int) *ledger {
 	}
 }
 
-// claim reserves room for one more uncommitted order, or returns false if there is none.
-func (l *ledger) claim() bool {
+// acquire reserves room for one more uncommitted order, or returns false if there is none.
+func (l *ledger) acquire() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.claimed >= l.max {
+	if l.inUse >= l.max {
 		return false
 	}
-	l.claimed++
+	l.inUse++
 	return true
 }
 
-func (l *ledger) unclaim() {
+func (l *ledger) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.claimed--
+	l.inUse--
 }
 
-// add stores an order in the room that claim reserved for it. term is the term of the lease in which it was accepted, or found
+// add stores an order in the room that acquire reserved for it. term is the term of the lease in which it was accepted, or found
 // in Redis again. It returns false when the epoch of its reservation is over: this process has already handed over its orders
 // of that epoch.
 func (l *ledger) add(who identity, r Reservation, term int64) bool {
@@ -87,7 +87,7 @@ func (l *ledger) add(who identity, r Reservation, term int64) bool {
 	}
 	if e, twice := l.pending[r.ID]; twice {
 		e.term = term
-		l.claimed--
+		l.inUse--
 		return true
 	}
 	e := &entry{identity: who, r: r, order: r.Accepted(), term: term, since: time.Now()}
@@ -226,7 +226,7 @@ func (l *ledger) settle(id ID, status Status) {
 		return
 	}
 	delete(l.pending, id)
-	l.claimed--
+	l.inUse--
 	r := e.r
 	e.what, e.r = committed, Reservation{} // the reservation is kept in recent only
 	if status.Holds() && l.known[e.identity] == e {

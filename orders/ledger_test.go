@@ -14,31 +14,31 @@ func TestMemoryRefusesOnlyWhatWasTrueWhenItLooked(t *testing.T) {
 	early.StartsAt = now.Add(time.Minute)
 	soon := sale
 	soon.StartsAt = now.Add(edge / 2)
-	fresh := glance{at: now, now: now, switched: SwitchOpen, complete: true}
-	with := func(change func(*glance)) *glance {
+	fresh := snapshot{at: now, now: now, switched: SwitchOpen, complete: true}
+	with := func(change func(*snapshot)) *snapshot {
 		g := fresh
 		change(&g)
 		return &g
 	}
 	for name, c := range map[string]struct {
-		sale   Sale
-		glance *glance
-		want   Reason
+		sale     Sale
+		snapshot *snapshot
+		want     Reason
 	}{
 		"never looked":                      {sale, nil, ""},
 		"nothing free":                      {sale, &fresh, ReasonSoldOut},
-		"nothing free, long ago":            {sale, with(func(g *glance) { g.at = now.Add(-glanceTTL - time.Second) }), ""},
-		"some free":                         {sale, with(func(g *glance) { g.free = 1 }), ""},
-		"holders still unknown":             {sale, with(func(g *glance) { g.complete = false }), ""},
-		"recovering":                        {sale, with(func(g *glance) { g.recovering = true }), ""},
-		"paused":                            {paused, with(func(g *glance) { g.switched = SwitchPaused }), ReasonPaused},
+		"nothing free, long ago":            {sale, with(func(g *snapshot) { g.at = now.Add(-snapshotTTL - time.Second) }), ""},
+		"some free":                         {sale, with(func(g *snapshot) { g.free = 1 }), ""},
+		"holders still unknown":             {sale, with(func(g *snapshot) { g.complete = false }), ""},
+		"recovering":                        {sale, with(func(g *snapshot) { g.recovering = true }), ""},
+		"paused":                            {paused, with(func(g *snapshot) { g.switched = SwitchPaused }), ReasonPaused},
 		"paused after the look":             {paused, &fresh, ""},
-		"resumed after the look":            {sale, with(func(g *glance) { g.switched = SwitchPaused }), ""},
+		"resumed after the look":            {sale, with(func(g *snapshot) { g.switched = SwitchPaused }), ""},
 		"not started":                       {early, &fresh, ReasonNotStarted},
 		"about to start":                    {soon, &fresh, ""},
-		"nothing free before it was paused": {paused, with(func(g *glance) { g.free = 0 }), ""},
+		"nothing free before it was paused": {paused, with(func(g *snapshot) { g.free = 0 }), ""},
 	} {
-		if got, _ := refusal(&c.sale, c.glance, now); got != c.want {
+		if got, _ := refusal(&c.sale, c.snapshot, now); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestTheLedgerIsBounded(t *testing.T) {
 	ids := make([]ID, 10)
 	for i := range ids {
 		ids[i] = id(i)
-		if !l.claim() {
+		if !l.acquire() {
 			t.Fatalf("no room for order %d", i)
 		}
 		who := identity{item: 1, buyer: ids[i].String()}
@@ -61,7 +61,7 @@ func TestTheLedgerIsBounded(t *testing.T) {
 			l.learn(identity{item: 1, buyer: ids[i-2].String()}, Order{ID: ids[i-2], Status: StatusPaid})
 		}
 	}
-	if !l.claim() || l.claim() {
+	if !l.acquire() || l.acquire() {
 		t.Errorf("with two uncommitted orders of three there is room for one")
 	}
 	if len(l.known) > 6 || len(l.pending) != 2 {
@@ -101,7 +101,7 @@ func TestTheLedgerSaysWhatIsCertain(t *testing.T) {
 	}
 	clear(l.known)
 	id := newID(now, 1)
-	l.claim()
+	l.acquire()
 	l.add(who, Reservation{ID: id, Quantity: 1}, 1)
 	for _, step := range []struct {
 		what string

@@ -11,8 +11,8 @@ const loadChunk = 1000
 // load fills the keys of the leader's epoch from the database.
 func (r *recovery) load(ctx context.Context) error {
 	loaders := make(map[string]*loader, len(r.l.Items))
-	for id, sh := range r.l.shelves {
-		loaders[id] = &loader{r: r, sh: sh, owned: make(map[int]struct{}), marks: make(map[string]mark)}
+	for id, ci := range r.l.cached {
+		loaders[id] = &loader{r: r, ci: ci, owned: make(map[int]struct{}), entries: make(map[string]buyerEntry)}
 	}
 	if err := r.s.store.Holdings(ctx, r.lead.Sale, func(h Holding) error {
 		ld, ok := loaders[h.Item]
@@ -31,9 +31,9 @@ func (r *recovery) load(ctx context.Context) error {
 	return nil
 }
 
-// readmit moves late orders into the leader's epoch and commits them, while no other process can reserve. It returns those that
+// reserveLate moves late orders into the leader's epoch and commits them, while no other process can reserve. It returns those that
 // the database did not have. Each order takes one call: there are at most as many as were in flight.
-func (r *recovery) readmit(ctx context.Context, list []Reservation) ([]Reservation, error) {
+func (r *recovery) reserveLate(ctx context.Context, list []Reservation) ([]Reservation, error) {
 	s := r.s
 	seen := make(map[ID]struct{}, len(list))
 	ids := make([]ID, 0, len(list))
@@ -50,16 +50,16 @@ func (r *recovery) readmit(ctx context.Context, list []Reservation) ([]Reservati
 	}
 	var toCommit []Reservation
 	for _, l := range late {
-		sh, ok := r.l.shelves[l.Item]
+		ci, ok := r.l.cached[l.Item]
 		if !ok {
 			return nil, fmt.Errorf("%w: late order %s is of item %s/%s, which is not on sale", ErrUnavailable, l.ID, l.Sale, l.Item)
 		}
-		readmitted, status, err := s.readmitTo(ctx, sh, l, standing(r.lead.Token))
+		again, status, err := s.reserveLateIn(ctx, ci, l, reserveMode(r.lead.Token))
 		if err != nil {
 			return nil, err
 		}
 		if status == "" {
-			toCommit = append(toCommit, readmitted)
+			toCommit = append(toCommit, again)
 		}
 	}
 	refused, err := s.commitAll(ctx, toCommit)
@@ -69,22 +69,22 @@ func (r *recovery) readmit(ctx context.Context, list []Reservation) ([]Reservati
 	if err != nil {
 		return nil, err
 	}
-	return late, s.store.Readmitted(ctx, ids)
+	return late, s.store.DeleteLate(ctx, ids)
 }
 
 // loader fills one item's keys.
 type loader struct {
-	r     *recovery
-	sh    *shelf
-	owned map[int]struct{}
-	last  int
-	marks map[string]mark // by buyer
+	r       *recovery
+	ci      *cachedItem
+	owned   map[int]struct{}
+	last    int
+	entries map[string]buyerEntry // by buyer
 
 	keys, holders, buyers, free []any // of the next call of load.lua
 }
 
-// mark is a buyer's entry in the hash of buyers: units held and ids of the orders, as unmark of prelude.lua reads it.
-type mark struct {
+// buyerEntry is a buyer's entry in the hash of buyers: units held and ids of the orders, as unmark of prelude.lua reads it.
+type buyerEntry struct {
 	units int
 	ids   string
 }
@@ -95,9 +95,9 @@ func (ld *loader) add(ctx context.Context, h Holding) error {
 		ld.holders = append(ld.holders, holderMark(h.BuyerHash))
 	}
 	if h.Status.Holds() {
-		m := ld.marks[h.BuyerHash]
-		m = mark{m.units + h.Quantity, m.ids + " " + h.ID.String()}
-		ld.marks[h.BuyerHash] = m
+		m := ld.entries[h.BuyerHash]
+		m = buyerEntry{m.units + h.Quantity, m.ids + " " + h.ID.String()}
+		ld.entries[h.BuyerHash] = m
 		ld.buyers = append(ld.buyers, h.BuyerHash, strconv.Itoa(m.units)+m.ids)
 	}
 	for _, u := range h.Units {
@@ -112,12 +112,12 @@ func (ld *loader) flush(ctx context.Context, least int) error {
 	if max(len(ld.holders), len(ld.buyers)/2, len(ld.free)) < least {
 		return nil
 	}
-	args := []any{ld.r.lead.Token, ld.sh.sale.forgetAt().UnixMilli(), ld.last}
+	args := []any{ld.r.lead.Token, ld.ci.sale.forgetAt().UnixMilli(), ld.last}
 	for _, list := range []*[]any{&ld.keys, &ld.holders, &ld.buyers, &ld.free} {
 		args = append(append(args, len(*list)), *list...)
 		*list = (*list)[:0]
 	}
-	return ld.r.runScript(ctx, loadScript, ld.sh, args...)
+	return ld.r.runScript(ctx, loadScript, ld.ci, args...)
 }
 
 // finish makes the units below the highest one sold available again if no order owns them, and writes the rest.

@@ -53,7 +53,7 @@ func (s *Service) Capture(ctx context.Context, id ID, reference string) (Payment
 	if !s.issued(id) {
 		return Payment{}, ErrUnknownOrder
 	}
-	paid, err := together(ctx, s.paying, capture{id, reference})
+	paid, err := batched(ctx, s.paying, capture{id, reference})
 	if err != nil {
 		return Payment{}, err
 	}
@@ -71,7 +71,7 @@ func (s *Service) Capture(ctx context.Context, id ID, reference string) (Payment
 		return Payment{}, err
 	}
 	if p.Status == StatusPaid {
-		s.publish(ctx, bulletin{Orders: []change{{ID: id, Status: p.Status}}})
+		s.publish(ctx, notification{Orders: []change{{ID: id, Status: p.Status}}})
 	}
 	return p, nil
 }
@@ -82,28 +82,28 @@ type capture struct {
 	reference string
 }
 
-// payTogether pays orders whose captures arrive at the same time. Captures that it does not pay are left to the store's
+// payBatch pays orders whose captures arrive at the same time. Captures that it does not pay are left to the store's
 // Capture, such as the second capture of an order.
-func (s *Service) payTogether(ctx context.Context, calls []*batch.Call[capture, bool]) {
+func (s *Service) payBatch(ctx context.Context, calls []*batch.Call[capture, bool]) {
 	references := make(map[ID]string, len(calls))
 	for _, c := range calls {
 		if _, ok := references[c.In.order]; !ok {
 			references[c.In.order] = c.In.reference
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, togetherWithin)
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	paid, err := s.store.Pay(ctx, references)
 	if err != nil {
-		giveUp(calls, err, func(half []*batch.Call[capture, bool]) { s.payTogether(ctx, half) })
+		failBatch(calls, err, func(half []*batch.Call[capture, bool]) { s.payBatch(ctx, half) })
 		return
 	}
 	if len(paid) > 0 {
-		var news bulletin
+		var changes notification
 		for _, id := range paid {
-			news.Orders = append(news.Orders, change{ID: id, Status: StatusPaid})
+			changes.Orders = append(changes.Orders, change{ID: id, Status: StatusPaid})
 		}
-		s.publish(ctx, news)
+		s.publish(ctx, changes)
 	}
 	for _, c := range calls {
 		c.Out = references[c.In.order] == c.In.reference && slices.Contains(paid, c.In.order)
@@ -129,7 +129,7 @@ func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
 		case o.PayBefore.IsZero():
 			return o, fmt.Errorf("%w: %s is confirmed, which is final where the sale's hold_ms is 0", ErrOrderFinal, id)
 		}
-		cancelled, err := together(ctx, s.cancelling, id)
+		cancelled, err := batched(ctx, s.cancelling, id)
 		if err != nil {
 			return Order{}, err
 		}
@@ -148,16 +148,16 @@ func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
 	}
 }
 
-// cancelTogether cancels orders whose cancellations arrive at the same time, and returns their units.
-func (s *Service) cancelTogether(ctx context.Context, calls []*batch.Call[ID, bool]) {
-	ctx, cancel := context.WithTimeout(ctx, togetherWithin)
+// cancelBatch cancels orders whose cancellations arrive at the same time, and returns their units.
+func (s *Service) cancelBatch(ctx context.Context, calls []*batch.Call[ID, bool]) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	list, err := s.store.Cancel(ctx, inputs(calls))
 	if err != nil {
-		giveUp(calls, err, func(half []*batch.Call[ID, bool]) { s.cancelTogether(ctx, half) })
+		failBatch(calls, err, func(half []*batch.Call[ID, bool]) { s.cancelBatch(ctx, half) })
 		return
 	}
-	s.giveBack(ctx, list)
+	s.returnUnits(ctx, list)
 	for _, c := range calls {
 		c.Out = slices.ContainsFunc(list, func(r Return) bool { return r.ID == c.In })
 	}

@@ -68,6 +68,6 @@ func (p *poller) delay() time.Duration {
 func (s *Service) wakeWorkers(ctx context.Context) {
 	now := time.Now().UnixNano()
 	if before := s.enqueued.Swap(now); now-before > int64(busyFor/2) {
-		s.publish(ctx, bulletin{Queued: true})
+		s.publish(ctx, notification{Queued: true})
 	}
 }

@@ -35,8 +35,8 @@ const lateArrivals = time.Minute
 // pendingFor is how long after its acceptance an order is returned from memory to repeated requests.
 const pendingFor = 100 * time.Millisecond
 
-// missedNews is how long a waiter relies on notifications before it reads again.
-const missedNews = 5 * time.Second
+// missedNotifications is how long a waiter relies on notifications before it reads again.
+const missedNotifications = 5 * time.Second
 
 // Order returns an order, from memory or Redis while it is not committed, otherwise from the database. It returns
 // ErrUnknownOrder also for another user's order.
@@ -85,16 +85,16 @@ func (s *Service) newest(ctx context.Context, pending Order) (Order, error) {
 func (s *Service) stored(ctx context.Context, id ID) (Order, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	return together(ctx, s.reading, id)
+	return batched(ctx, s.reading, id)
 }
 
-// readTogether reads orders that are requested at the same time.
-func (s *Service) readTogether(ctx context.Context, calls []*batch.Call[ID, Order]) {
+// readBatch reads orders that are requested at the same time.
+func (s *Service) readBatch(ctx context.Context, calls []*batch.Call[ID, Order]) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	found, err := s.store.Committed(ctx, inputs(calls))
 	if err != nil {
-		giveUp(calls, err, func(half []*batch.Call[ID, Order]) { s.readTogether(ctx, half) })
+		failBatch(calls, err, func(half []*batch.Call[ID, Order]) { s.readBatch(ctx, half) })
 		return
 	}
 	for _, c := range calls {
@@ -113,20 +113,20 @@ func (s *Service) justAccepted(o Order) bool {
 // pendingOrder reads an uncommitted order from Redis.
 func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending bool, err error) {
 	c := s.catalog.Load()
-	sh, ok := c.byNumber[id.item()]
+	ci, ok := c.byNumber[id.item()]
 	switch {
-	case ok && sh.forgottenAt(time.Now()), !ok && c.loaded && time.Since(id.time()) > newSale:
+	case ok && ci.forgottenAt(time.Now()), !ok && c.loaded && time.Since(id.time()) > newSale:
 		return Order{}, false, nil
 	case !ok: // another process has just defined the sale; this one has not loaded it yet
 		return Order{}, false, fmt.Errorf("%w: the item of order %s is not known here yet", ErrUnavailable, id)
 	}
-	generation, err := s.verified(ctx, sh)
+	generation, err := s.verified(ctx, ci)
 	if err != nil {
 		return Order{}, false, err
 	}
 	var found []any
 	err = s.within(ctx, func(ctx context.Context) error {
-		reply, err := findScript.Run(ctx, s.rdb, sh.keys, id.String()).Slice()
+		reply, err := findScript.Run(ctx, s.rdb, ci.keys, id.String()).Slice()
 		found = reply
 		return err
 	})
@@ -144,14 +144,14 @@ func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 			return Order{}, false, fmt.Errorf("%w: reservation of %s", ErrUnavailable, id)
 		}
 		return r.Accepted(), true, nil
-	case word == "settled" && s.fence.generation.Load() == generation:
+	case word == "settled" && s.runIDs.generation.Load() == generation:
 		rebuilt := time.UnixMilli(d.int64())
 		if now, _ := s.clock.now(); id.time().Before(rebuilt) && now.Sub(rebuilt) < lateArrivals {
 			return Order{}, false, fmt.Errorf("%w: order %s may be on its way", ErrRecovering, id)
 		}
 		return Order{}, false, d.err
 	}
-	s.suspectForgotten(sh)
+	s.suspectForgotten(ci)
 	return Order{}, false, ErrRecovering
 }
 
@@ -161,7 +161,7 @@ func (s *Service) Wait(ctx context.Context, id ID, v Viewer, while Status, wait 
 	defer done()
 	var o Order
 	looked := false
-	err := s.await(ctx, wait, missedNews, changed, func() (bool, error) {
+	err := s.await(ctx, wait, missedNotifications, changed, func() (bool, error) {
 		if mine, ok := s.ledger.accepted(id); ok && !looked && wait > 0 && while == StatusAccepted && s.justAccepted(mine) && v.May(&mine) {
 			looked, o = true, mine // its commit is about to be published
 			return false, nil
@@ -213,14 +213,14 @@ func (s *Service) Orders(ctx context.Context, q Query) ([]Order, error) {
 // pendingOrders returns the uncommitted orders that match: of one buyer, or of all.
 func (s *Service) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Order, error) {
 	var list []Order
-	for _, sh := range l.all() {
-		if sh.forgottenAt(time.Now()) {
+	for _, ci := range l.all() {
+		if ci.forgottenAt(time.Now()) {
 			continue
 		}
-		if _, err := s.verified(ctx, sh); err != nil {
+		if _, err := s.verified(ctx, ci); err != nil {
 			return nil, err
 		}
-		records, err := s.pendingRecords(ctx, sh, f.BuyerHash)
+		records, err := s.pendingRecords(ctx, ci, f.BuyerHash)
 		if err != nil {
 			return nil, err
 		}
@@ -237,20 +237,20 @@ func (s *Service) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Or
 	return list, nil
 }
 
-func (s *Service) pendingRecords(ctx context.Context, sh *shelf, buyerHash string) ([]string, error) {
+func (s *Service) pendingRecords(ctx context.Context, ci *cachedItem, buyerHash string) ([]string, error) {
 	var records []string
 	err := s.within(ctx, func(ctx context.Context) (err error) {
 		if buyerHash == "" {
-			records, err = s.base.HVals(ctx, sh.keys[2]).Result()
+			records, err = s.base.HVals(ctx, ci.keys[2]).Result()
 			return err
 		}
-		reply, err := heldScript.Run(ctx, s.rdb, sh.keys, buyerHash).Slice()
+		reply, err := heldScript.Run(ctx, s.rdb, ci.keys, buyerHash).Slice()
 		if err != nil {
 			return err
 		}
 		d := decoder{reply: reply}
 		if d.string() == "forgotten" {
-			s.suspectForgotten(sh)
+			s.suspectForgotten(ci)
 			return ErrRecovering
 		}
 		records = d.strings()

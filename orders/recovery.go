@@ -119,7 +119,7 @@ func (r *recovery) raise(ctx context.Context, seen int64) (raised bool, err erro
 	}
 	failpoint.Step(failpoint.LeaderRaised)
 	r.l, err = r.current(ctx)
-	r.s.publish(ctx, bulletin{Sales: true})
+	r.s.publish(ctx, notification{Sales: true})
 	return true, err
 }
 
@@ -160,15 +160,15 @@ func (r *recovery) run(ctx context.Context) error {
 	if err := r.load(ctx); err != nil {
 		return err
 	}
-	failpoint.Step(failpoint.LeaderReadmits)
-	if late, err = r.readmit(ctx, slices.Concat(late, handedOver)); err != nil {
+	failpoint.Step(failpoint.LeaderReservesLate)
+	if late, err = r.reserveLate(ctx, slices.Concat(late, handedOver)); err != nil {
 		return err
 	}
 	failpoint.Step(failpoint.LeaderOpens)
 	if err := r.open(ctx); err != nil {
 		return err
 	}
-	s.publish(ctx, bulletin{Sales: true})
+	s.publish(ctx, notification{Sales: true})
 	failpoint.Step(failpoint.LeaderOpened)
 	r.drop(ctx, old)
 	level := slog.LevelWarn
@@ -182,8 +182,8 @@ func (r *recovery) run(ctx context.Context) error {
 }
 
 // runScript runs a script that replies 0 when another leader has the item.
-func (r *recovery) runScript(ctx context.Context, script *redis.Script, sh *shelf, args ...any) error {
-	n, err := script.Run(ctx, r.s.base, sh.led(), args...).Int()
+func (r *recovery) runScript(ctx context.Context, script *redis.Script, ci *cachedItem, args ...any) error {
+	n, err := script.Run(ctx, r.s.base, ci.led(), args...).Int()
 	if err == nil && n == 0 {
 		return errOvertaken
 	}
@@ -193,13 +193,13 @@ func (r *recovery) runScript(ctx context.Context, script *redis.Script, sh *shel
 // takeItems makes this process the leader of all items. From then on, no leader of an earlier epoch can load or open them.
 func (r *recovery) takeItems(ctx context.Context) error {
 	runs := make(map[string]string)
-	for _, sh := range r.l.all() {
-		fields, err := r.s.definition(ctx, sh, runs)
+	for _, ci := range r.l.all() {
+		fields, err := r.s.definition(ctx, ci, runs)
 		if err != nil {
 			return err
 		}
-		args := append([]any{r.lead.Epoch, r.lead.Token, sh.sale.forgetAt().UnixMilli()}, fields...)
-		if err := r.runScript(ctx, leadScript, sh, args...); err != nil {
+		args := append([]any{r.lead.Epoch, r.lead.Token, ci.sale.forgetAt().UnixMilli()}, fields...)
+		if err := r.runScript(ctx, leadScript, ci, args...); err != nil {
 			return err
 		}
 	}
@@ -212,10 +212,10 @@ func (r *recovery) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, sh := range r.l.all() {
-		sh = l.shelves[sh.item.ID]
-		args := append([]any{r.lead.Token, l.Revision, l.forgetAt().UnixMilli()}, sh.settings()...)
-		if err := r.runScript(ctx, openScript, sh, args...); err != nil {
+	for _, ci := range r.l.all() {
+		ci = l.cached[ci.item.ID]
+		args := append([]any{r.lead.Token, l.Revision, l.forgetAt().UnixMilli()}, ci.settings()...)
+		if err := r.runScript(ctx, openScript, ci, args...); err != nil {
 			return err
 		}
 	}
@@ -245,8 +245,8 @@ func (s *Service) tryLead(ctx context.Context, sale string, fn func(context.Cont
 func (s *Service) highestEpoch(ctx context.Context, l *listing) (int64, error) {
 	leads := make([]*redis.StringCmd, len(l.Items))
 	if _, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, sh := range l.all() {
-			leads[i] = p.HGet(ctx, sh.lead, "epoch")
+		for i, ci := range l.all() {
+			leads[i] = p.HGet(ctx, ci.lead, "epoch")
 		}
 		return nil
 	}); err != nil && !errors.Is(err, redis.Nil) {
@@ -279,8 +279,8 @@ func (l *listing) behind(lead []any) bool {
 // intact reports whether Redis has every item of the sale that it should have.
 func (s *Service) intact(ctx context.Context, l *listing) (bool, error) {
 	known, err := s.known(ctx, l.all())
-	for i, sh := range l.all() {
-		if err == nil && known[i] < 0 && !sh.forgottenAt(time.Now()) {
+	for i, ci := range l.all() {
+		if err == nil && known[i] < 0 && !ci.forgottenAt(time.Now()) {
 			return false, nil
 		}
 	}
@@ -301,30 +301,30 @@ func (s *Service) writable(ctx context.Context, l *listing) error {
 
 // keysBefore returns the items in earlier epochs of which Redis has any key, the latest epoch last. A leader may have died
 // before it dropped the keys whose orders it had committed.
-func (s *Service) keysBefore(ctx context.Context, l *listing) ([]*shelf, error) {
-	var found, chunk []*shelf
+func (s *Service) keysBefore(ctx context.Context, l *listing) ([]*cachedItem, error) {
+	var found, chunk []*cachedItem
 	look := func() error { // in one round trip: there may have been thousands of attempts
 		counts := make([]*redis.IntCmd, len(chunk))
 		if _, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, sh := range chunk {
-				counts[i] = p.Exists(ctx, sh.keys...)
+			for i, ci := range chunk {
+				counts[i] = p.Exists(ctx, ci.keys...)
 			}
 			return nil
 		}); err != nil {
 			return unavailable(err)
 		}
-		for i, sh := range chunk {
+		for i, ci := range chunk {
 			if counts[i].Val() > 0 {
-				found = append(found, sh)
+				found = append(found, ci)
 			}
 		}
 		chunk = chunk[:0]
 		return nil
 	}
 	for epoch := int64(1); epoch < l.Epoch; epoch++ {
-		for _, sh := range l.all() {
-			before := *sh
-			before.keys = s.itemKeys(l.ID, sh.item.ID, epoch)
+		for _, ci := range l.all() {
+			before := *ci
+			before.keys = s.itemKeys(l.ID, ci.item.ID, epoch)
 			if chunk = append(chunk, &before); len(chunk) == loadChunk {
 				if err := look(); err != nil {
 					return nil, err
@@ -338,13 +338,13 @@ func (s *Service) keysBefore(ctx context.Context, l *listing) ([]*shelf, error) 
 
 // seal closes items of earlier epochs, and returns the orders that were reserved there and never committed: each order once, in
 // its version of the latest epoch. A scan may return one twice.
-func (r *recovery) seal(ctx context.Context, old []*shelf) ([]Reservation, error) {
+func (r *recovery) seal(ctx context.Context, old []*cachedItem) ([]Reservation, error) {
 	s := r.s
 	var abandoned []Reservation
 	at := make(map[ID]int)
-	for _, sh := range old {
+	for _, ci := range old {
 		for cursor := "0"; ; {
-			reply, err := sealScript.Run(ctx, s.base, sh.led(), r.lead.Token, cursor).Slice()
+			reply, err := sealScript.Run(ctx, s.base, ci.led(), r.lead.Token, cursor).Slice()
 			if err != nil {
 				return nil, unavailable(err)
 			}
@@ -401,9 +401,9 @@ func (s *Service) uncommitted(ctx context.Context, list []Reservation) ([]Reserv
 }
 
 // drop deletes the keys of earlier epochs. Scripts refuse missing keys in the same way as sealed ones.
-func (r *recovery) drop(ctx context.Context, old []*shelf) {
-	for _, sh := range old {
-		if err := dropScript.Run(ctx, r.s.base, sh.led(), r.lead.Token).Err(); err != nil {
+func (r *recovery) drop(ctx context.Context, old []*cachedItem) {
+	for _, ci := range old {
+		if err := dropScript.Run(ctx, r.s.base, ci.led(), r.lead.Token).Err(); err != nil {
 			r.s.opts.Logger.WarnContext(ctx, "keys of an earlier epoch stay until they expire", slog.String("sale", r.lead.Sale), slog.Any("error", err))
 			return
 		}

@@ -101,9 +101,9 @@ func (s *Service) review(ctx context.Context) error {
 	if !there {
 		s.allRegressed(ctx, "order event "+strconv.FormatInt(seen.Seq, 10))
 	}
-	s.mark = newest
+	s.lastEvent = newest
 	if newest != seen {
-		if err := s.base.Set(ctx, s.markKey(), strconv.FormatInt(newest.Seq, 10)+" "+newest.Order.String(), markFor).Err(); err != nil {
+		if err := s.base.Set(ctx, s.lastEventKey(), strconv.FormatInt(newest.Seq, 10)+" "+newest.Order.String(), lastEventFor).Err(); err != nil {
 			return unavailable(err)
 		}
 	}
@@ -122,12 +122,12 @@ func (s *Service) review(ctx context.Context) error {
 }
 
 // seenEvent returns the newest order event that this process or Redis has seen.
-func (s *Service) seenEvent(ctx context.Context) (Mark, error) {
-	text, err := s.base.Get(ctx, s.markKey()).Result()
+func (s *Service) seenEvent(ctx context.Context) (LastEvent, error) {
+	text, err := s.base.Get(ctx, s.lastEventKey()).Result()
 	if errors.Is(err, redis.Nil) {
-		return s.mark, nil
+		return s.lastEvent, nil
 	} else if err != nil {
-		return Mark{}, unavailable(err)
+		return LastEvent{}, unavailable(err)
 	}
 	number, id, _ := strings.Cut(text, " ")
 	seq, err := strconv.ParseInt(number, 10, 64)
@@ -135,8 +135,8 @@ func (s *Service) seenEvent(ctx context.Context) (Mark, error) {
 	if err == nil {
 		order, err = ParseID(id)
 	}
-	if err != nil || seq < s.mark.Seq {
-		return s.mark, nil //nolint:nilerr // an unreadable mark is as good as none
+	if err != nil || seq < s.lastEvent.Seq {
+		return s.lastEvent, nil //nolint:nilerr // an unreadable value is as good as none
 	}
-	return Mark{seq, order}, nil
+	return LastEvent{seq, order}, nil
 }

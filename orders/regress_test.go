@@ -132,7 +132,7 @@ func TestWhatRedisHasSeenOfTheDatabaseIsCompared(t *testing.T) {
 	stop := in.work(p)
 	sale := in.sale(p)
 	in.confirmed(p, sale.ID, 3)
-	eventually(t, "Redis has the mark", func() bool {
+	eventually(t, "Redis has the last event", func() bool {
 		text, err := in.rdb.Get(t.Context(), in.namespace+":mark").Result()
 		return err == nil && strings.HasPrefix(text, "3 ")
 	})

@@ -25,7 +25,7 @@ const (
 // Attempt is a valid request for an order that is not decided yet. Use it in one goroutine, for one order.
 type Attempt struct {
 	s          *Service
-	shelf      *shelf
+	cachedItem *cachedItem
 	quantity   int
 	user       string
 	buyer, key string // hashes; key is empty without an Idempotency-Key
@@ -38,7 +38,7 @@ func (s *Service) Prepare(req Request) (*Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	sh, ok := sale.shelves[req.Item]
+	ci, ok := sale.cached[req.Item]
 	if !ok {
 		return nil, ErrUnknownItem
 	}
@@ -51,14 +51,14 @@ func (s *Service) Prepare(req Request) (*Attempt, error) {
 	if err := printable("user", req.User, maxUser); err != nil {
 		return nil, err
 	}
-	a := &Attempt{s: s, shelf: sh, quantity: req.Quantity, user: req.User}
+	a := &Attempt{s: s, cachedItem: ci, quantity: req.Quantity, user: req.User}
 	if req.Key != "" {
 		a.key = sale.hash(hashKey, req.Key)
 	}
 	switch {
 	case req.User != "":
 		a.buyer = sale.hash(hashUser, req.User)
-		if req.Key == "" && sh.item.QuotaPerBuyer > 1 {
+		if req.Key == "" && ci.item.QuotaPerBuyer > 1 {
 			return nil, ErrKeyRequired
 		}
 	case sale.RequiresUser:
@@ -106,15 +106,15 @@ func (a *Attempt) Screen() (out Outcome, decided bool) {
 		return Outcome{Order: o, Replayed: true}, true
 	}
 	now, known := a.s.clock.now()
-	g := a.shelf.glance.Load()
-	if !known || a.shelf.holds(a.buyer) {
+	g := a.cachedItem.snapshot.Load()
+	if !known || a.cachedItem.holds(a.buyer) {
 		return Outcome{}, false
 	}
-	reason, wait := refusal(&a.shelf.sale.Sale, g, now)
+	reason, wait := refusal(&a.cachedItem.sale.Sale, g, now)
 	if reason == "" {
 		return Outcome{}, false
 	}
-	a.s.keepLooking(a.shelf, g)
+	a.s.refreshSnapshot(a.cachedItem, g)
 	return Outcome{Reason: reason, RetryAfter: wait}, true
 }
 
@@ -127,20 +127,20 @@ func (a *Attempt) Remembered() bool {
 // Replay returns the order that the request repeats, in its current state, and reserves nothing. found is false if neither this
 // process nor Redis has one. Its errors are those of Reserve. It also continues when ctx is cancelled.
 func (a *Attempt) Replay(ctx context.Context) (out Outcome, found bool, err error) {
-	out, err = a.decide(ctx, asRepeat)
+	out, err = a.decide(ctx, modeRepeat)
 	return out, err == nil && (out.Replayed || out.Reason == ReasonKeyReused), err
 }
 
 // Reserve decides in one script. It returns ErrUnavailable when Redis did not answer in time: the reservation may have
 // happened, and repeating it with the same key shows whether it did. ErrRecovering is the same for a sale that is being
 // rebuilt. A decision in flight continues when ctx is cancelled.
-func (a *Attempt) Reserve(ctx context.Context) (Outcome, error) { return a.decide(ctx, asBuyer) }
+func (a *Attempt) Reserve(ctx context.Context) (Outcome, error) { return a.decide(ctx, modeNew) }
 
-func (a *Attempt) decide(ctx context.Context, as standing) (out Outcome, err error) {
-	ctx, span := a.trace(ctx, as)
+func (a *Attempt) decide(ctx context.Context, mode reserveMode) (out Outcome, err error) {
+	ctx, span := a.trace(ctx, mode)
 	defer func() { endReserve(span, &out, err) }()
-	s, sh := a.s, a.shelf
-	if sh.forgottenAt(time.Now()) {
+	s, ci := a.s, a.cachedItem
+	if ci.forgottenAt(time.Now()) {
 		return Outcome{Reason: ReasonEnded}, nil
 	}
 	out, ok, err := a.recall(ctx)
@@ -149,33 +149,33 @@ func (a *Attempt) decide(ctx context.Context, as standing) (out Outcome, err err
 	}
 	lapsed := errors.Is(err, errLeaseLapsed)
 	if lapsed {
-		as = asRepeat
+		mode = modeRepeat
 	}
 	term, ok := s.lease.held(time.Now())
 	if !ok {
 		return Outcome{}, errNoLease
 	}
-	generation, err := s.verified(ctx, sh)
+	generation, err := s.verified(ctx, ci)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if !s.ledger.claim() {
+	if !s.ledger.acquire() {
 		return Outcome{Reason: ReasonAtCapacity, RetryAfter: retryCapacity}, nil
 	}
 	began := time.Now()
 	at, _ := s.clock.now()
 	c := &reserveCall{
-		a: a, as: as, generation: generation, term: term, deadline: began.Add(s.opts.Timeout), done: make(chan struct{}),
+		a: a, mode: mode, generation: generation, term: term, deadline: began.Add(s.opts.Timeout), done: make(chan struct{}),
 		from: trace.SpanContextFromContext(ctx),
 		r: Reservation{
-			ID: s.catalog.Load().ids.newID(at, sh.item.Number), Epoch: sh.sale.Epoch, Sale: sh.sale.ID, Item: sh.item.ID,
+			ID: s.catalog.Load().ids.newID(at, ci.item.Number), Epoch: ci.sale.Epoch, Sale: ci.sale.ID, Item: ci.item.ID,
 			Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,
 		},
 	}
 	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
 		c.deadline = d
 	}
-	s.reserving.add(string(as)+sh.keys[0], c)
+	s.reserving.add(string(mode)+ci.keys[0], c)
 	err = c.wait()
 	s.opts.Measures.Reserved(time.Since(began))
 	switch {
@@ -226,7 +226,7 @@ func (a *Attempt) promised() bool {
 }
 
 func (a *Attempt) identity() identity {
-	return identity{item: a.shelf.item.Number, buyer: a.buyer, key: a.key}
+	return identity{item: a.cachedItem.item.Number, buyer: a.buyer, key: a.key}
 }
 
 // refused decodes the rest of a refusal.
@@ -235,7 +235,7 @@ func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
 	switch out.Reason {
 	case ReasonKeyReused, ReasonQuotaPerBuyer:
 		if out.Reason == ReasonQuotaPerBuyer {
-			out.Quota = a.shelf.item.QuotaPerBuyer
+			out.Quota = a.cachedItem.item.QuotaPerBuyer
 		}
 		// A buyer who asks for more than the quota at once holds none yet.
 		if id := d.string(); id != "" {
@@ -259,7 +259,7 @@ func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
 	}
 	switch out.Reason {
 	case ReasonNotStarted, ReasonSoldOut, ReasonPaused, ReasonEnded:
-		a.s.keepLooking(a.shelf, nil) // so that the next ones are refused from memory
+		a.s.refreshSnapshot(a.cachedItem, nil) // so that the next ones are refused from memory
 	}
 	return out, d.err
 }
@@ -290,4 +290,4 @@ func (a *Attempt) replayed(o Order) (Outcome, error) {
 }
 
 // forgottenAt reports whether the item's keys in Redis may have expired at now.
-func (sh *shelf) forgottenAt(now time.Time) bool { return now.After(sh.sale.forgetAt()) }
+func (ci *cachedItem) forgottenAt(now time.Time) bool { return now.After(ci.sale.forgetAt()) }

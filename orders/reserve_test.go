@@ -256,7 +256,7 @@ func TestManyClicksAtOnceAreOneOrder(t *testing.T) {
 func TestSoldOutIsSaidWithoutRedis(t *testing.T) {
 	t.Parallel()
 	in := installOn(t, testenv.StartRedis(t).URL())
-	in.patience = redisPatience
+	in.timeout = redisTimeout
 	p := in.start()
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock = 1 })
 	in.order(p, sale.ID, "winner", "", 1)
@@ -279,13 +279,13 @@ func TestSoldOutIsSaidWithoutRedis(t *testing.T) {
 	for i := range asked {
 		if user := fmt.Sprint("loser-", i); !refused(user) {
 			missed++
-			in.order(p, sale.ID, user, "", 1) // as a request does, which refreshes the glance
+			in.order(p, sale.ID, user, "", 1) // as a request does, which refreshes the snapshot
 		}
 	}
 	if ran := in.scripts() - before; ran > asked/100 || missed > asked/100 {
 		t.Errorf("%d scripts ran and %d of %d had to ask", ran, missed, asked)
 	}
-	// Added stock is sold at once, although the glance in memory was sold out.
+	// Added stock is sold at once, although the snapshot in memory was sold out.
 	sale.Items[0].Stock = 2
 	_, _, err := p.PutSale(t.Context(), sale)
 	must(t, err)

@@ -21,7 +21,7 @@ const (
 // reserveCall is an order on its way through reserve.lua. The goroutine that closes done sets the result first.
 type reserveCall struct {
 	a          *Attempt
-	as         standing
+	mode       reserveMode
 	r          Reservation
 	generation int64             // of the Redis that was verified
 	term       int64             // of the lease
@@ -54,9 +54,9 @@ func (c *reserveCall) wait() error {
 // reserveBatcher lets orders of one item share a script: the fixed cost of a script is as high as the cost of one order. Orders
 // that arrive while scriptsAtOnce scripts are under way form the next. Safe for concurrent use.
 type reserveBatcher struct {
-	decide func([]*reserveCall) // all of one item and standing
+	decide func([]*reserveCall) // all of one item and mode
 	mu     sync.Mutex
-	// By standing and item, guarded by mu. Items without calls have no entry.
+	// By mode and item, guarded by mu. Items without calls have no entry.
 	items map[string]*itemCalls
 }
 
@@ -106,8 +106,8 @@ func (b *reserveBatcher) work(key string, item *itemCalls) {
 
 var errNotSent = errors.New("not sent in time")
 
-// reserveTogether runs the script and records the results, also for callers that no longer wait.
-func (s *Service) reserveTogether(batch []*reserveCall) {
+// reserveBatch runs the script and records the results, also for callers that no longer wait.
+func (s *Service) reserveBatch(batch []*reserveCall) {
 	now := time.Now()
 	alive := make([]*reserveCall, 0, len(batch))
 	list := make([]Reservation, 0, len(batch))
@@ -127,7 +127,7 @@ func (s *Service) reserveTogether(batch []*reserveCall) {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	replies, err := s.runReserve(ctx, alive[0].a.shelf.keys, list, alive[0].as)
+	replies, err := s.runReserve(ctx, alive[0].a.cachedItem.keys, list, alive[0].mode)
 	for i, c := range alive {
 		if err != nil {
 			s.finish(c, err)
@@ -140,7 +140,7 @@ func (s *Service) reserveTogether(batch []*reserveCall) {
 // finish releases the room in the ledger if the order does not need it, and wakes the caller.
 func (s *Service) finish(c *reserveCall, err error) {
 	if c.err = err; !c.noted {
-		s.ledger.unclaim()
+		s.ledger.release()
 	}
 	close(c.done)
 }
@@ -152,7 +152,7 @@ func (c *reserveCall) decided(d *decoder) error {
 	s.clock.read(d.int64())
 	switch word {
 	case "forgotten":
-		s.suspectForgotten(a.shelf)
+		s.suspectForgotten(a.cachedItem)
 		return ErrRecovering
 	case "recovering":
 		return ErrRecovering
@@ -172,7 +172,7 @@ func (c *reserveCall) decided(d *decoder) error {
 	switch {
 	case d.err != nil:
 		return d.err
-	case s.fence.generation.Load() != c.generation:
+	case s.runIDs.generation.Load() != c.generation:
 		// Another server answered than the one that was verified. If it keeps this reservation, the recovery finds it; the
 		// order is not accepted here.
 		return ErrRecovering
@@ -217,28 +217,28 @@ func (d *decoder) holder(word string, r Reservation) (id string, of Reservation,
 	return id, of, false
 }
 
-// standing is on whose behalf reserve.lua runs: a buyer's, a late order's, or a late order's while the leader loads the sale;
+// reserveMode is on whose behalf reserve.lua runs: a buyer's, a late order's, or a late order's while the leader loads the sale;
 // it is the leader's token then.
-type standing string
+type reserveMode string
 
 const (
-	asBuyer  standing = ""
-	asRepeat standing = "repeat" // for a buyer who may already hold the order: nothing is reserved
-	asLate   standing = "late"   // the order was accepted in an earlier epoch
+	modeNew    reserveMode = ""
+	modeRepeat reserveMode = "repeat" // for a buyer who may already hold the order: nothing is reserved
+	modeLate   reserveMode = "late"   // the order was accepted in an earlier epoch
 )
 
 // runReserve runs the script for orders of one item, and returns one reply per order.
-func (s *Service) runReserve(ctx context.Context, keys []string, list []Reservation, as standing) ([]*decoder, error) {
+func (s *Service) runReserve(ctx context.Context, keys []string, list []Reservation, mode reserveMode) ([]*decoder, error) {
 	args := make([]any, 2, 2+6*len(list))
-	args[0], args[1] = string(as), ""
+	args[0], args[1] = string(mode), ""
 	for i := range list {
 		r, accepted := &list[i], ""
-		if as != asBuyer && as != asRepeat {
+		if mode != modeNew && mode != modeRepeat {
 			accepted = strconv.FormatInt(r.AcceptedMS, 10)
 		}
 		args = append(args, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.body(), accepted)
 	}
-	reply, err := s.keptReserve(ctx, as, keys, args)
+	reply, err := s.runReserveScript(ctx, mode, keys, args)
 	if err == nil && len(reply) != len(list) {
 		err = fmt.Errorf("reserve replied %d answers to %d orders", len(reply), len(list))
 	}

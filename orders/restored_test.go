@@ -21,8 +21,8 @@ func TestARestoredServerReservesNothing(t *testing.T) {
 			t.Parallel()
 			server := testenv.StartRedis(t)
 			in := installOn(t, server.URL())
-			patient := func(o *orders.Options) { o.Timeout = 20 * time.Second }
-			promises, repeats := in.start(patient), in.start(patient)
+			slow := func(o *orders.Options) { o.Timeout = 20 * time.Second }
+			promises, repeats := in.start(slow), in.start(slow)
 			sale := in.sale(promises)
 			in.order(repeats, sale.ID, "somebody", "", 1) // so that it has verified the server of the sale
 			snapshot := server.Snapshot()

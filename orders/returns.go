@@ -9,41 +9,41 @@ import (
 )
 
 const (
-	returnsMax     = 500
-	returnsTurn    = time.Second
-	giveBackWithin = 2 * time.Second // what is not given back by then is left to the next sweep
-	expiryTurn     = time.Second     // between two looks for the next order to expire
-	expiryLeast    = 10 * time.Millisecond
+	returnsMax      = 500
+	returnsInterval = time.Second
+	returnTimeout   = 2 * time.Second // what is not given back by then is left to the next sweep
+	expiryInterval  = time.Second     // between two looks for the next order to expire
+	expiryMinimum   = 10 * time.Millisecond
 )
 
 // expire ends orders as soon as their time to pay is over, until ctx ends. Any number of workers may run it.
 func (w *Worker) expire(ctx context.Context) error {
 	s := w.s
 	for {
-		wait := expiryTurn
+		wait := expiryInterval
 		expired, err := s.store.Expire(ctx, returnsMax)
 		if err == nil {
-			s.giveBack(ctx, expired)
+			s.returnUnits(ctx, expired)
 			if len(expired) == returnsMax {
 				continue
 			}
-			wait, err = s.store.NextExpiry(ctx, expiryTurn)
+			wait, err = s.store.NextExpiry(ctx, expiryInterval)
 		}
 		if err != nil && ctx.Err() == nil {
 			s.opts.Logger.WarnContext(ctx, "orders could not be expired", slog.Any("error", err))
-			wait = expiryTurn
+			wait = expiryInterval
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(max(wait, expiryLeast)):
+		case <-time.After(max(wait, expiryMinimum)):
 		}
 	}
 }
 
 // sweepReturns repeats the returns of units that failed before, until ctx ends.
 func (w *Worker) sweepReturns(ctx context.Context) error {
-	return every(ctx, returnsTurn, nil, func() {
+	return every(ctx, returnsInterval, nil, func() {
 		list, err := w.s.store.Returns(ctx, "", returnsMax)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -51,39 +51,39 @@ func (w *Worker) sweepReturns(ctx context.Context) error {
 			}
 			return
 		}
-		w.s.giveBack(ctx, list)
+		w.s.returnUnits(ctx, list)
 	})
 }
 
-// giveBack puts the units of orders that ended on sale again, and notifies all processes. What fails is still in the database,
+// returnUnits puts the units of orders that ended on sale again, and notifies all processes. What fails is still in the database,
 // and the next sweep repeats it.
-func (s *Service) giveBack(ctx context.Context, list []Return) {
+func (s *Service) returnUnits(ctx context.Context, list []Return) {
 	if len(list) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackWithin) // a cancelled request must not delay the units until the next sweep
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout) // a cancelled request must not delay the units until the next sweep
 	defer cancel()
 	var (
-		c    = s.catalog.Load()
-		args = make(map[*shelf][]any)
-		ids  = make(map[*shelf][]ID)
-		over []ID // Redis need not be updated for these
-		news bulletin
+		c       = s.catalog.Load()
+		args    = make(map[*cachedItem][]any)
+		ids     = make(map[*cachedItem][]ID)
+		over    []ID // Redis need not be updated for these
+		changes notification
 	)
 	for i := range list {
 		r := &list[i]
 		if r.Status != "" {
-			news.Orders = append(news.Orders, change{ID: r.ID, Status: r.Status})
+			changes.Orders = append(changes.Orders, change{ID: r.ID, Status: r.Status})
 		}
-		var sh *shelf
+		var ci *cachedItem
 		l, ok := c.sales[r.Sale]
 		if ok {
-			sh = l.shelves[r.Item]
+			ci = l.cached[r.Item]
 		}
 		switch {
-		case sh == nil || r.Epoch > l.Epoch:
+		case ci == nil || r.Epoch > l.Epoch:
 			continue // this process does not have the item or the epoch yet
-		case r.Epoch < l.Epoch, sh.forgottenAt(time.Now()):
+		case r.Epoch < l.Epoch, ci.forgottenAt(time.Now()):
 			over = append(over, r.ID) // the later epoch was loaded without the order
 			continue
 		}
@@ -91,21 +91,21 @@ func (s *Service) giveBack(ctx context.Context, list []Return) {
 		if r.Keyless {
 			keyless = "1"
 		}
-		args[sh] = append(args[sh], r.ID.String(), r.BuyerHash, keyless, r.Quantity, joined(r.Units))
-		ids[sh] = append(ids[sh], r.ID)
+		args[ci] = append(args[ci], r.ID.String(), r.BuyerHash, keyless, r.Quantity, joined(r.Units))
+		ids[ci] = append(ids[ci], r.ID)
 	}
-	s.publish(ctx, news)
-	for sh, a := range args {
-		reply, err := returnScript.Run(ctx, s.rdb, sh.keys, a...).Result()
+	s.publish(ctx, changes)
+	for ci, a := range args {
+		reply, err := returnScript.Run(ctx, s.rdb, ci.keys, a...).Result()
 		_, done := reply.(int64)
 		switch {
 		case err != nil:
-			s.opts.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", sh.sale.ID), slog.String("item", sh.item.ID), slog.Any("error", err))
+			s.opts.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 		case !done:
-			s.suspectForgotten(sh)
+			s.suspectForgotten(ci)
 		default:
-			over = append(over, ids[sh]...)
-			s.publish(ctx, bulletin{Item: sh.item.Number})
+			over = append(over, ids[ci]...)
+			s.publish(ctx, notification{Item: ci.item.Number})
 		}
 	}
 	if len(over) == 0 {

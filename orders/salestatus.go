@@ -27,64 +27,64 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 	}
 	// Concurrent callers share one read.
 	seen, err, _ := s.flights.Do("sale "+sale, func() (any, error) {
-		var glances []*glance
+		var snapshots []*snapshot
 		err := s.within(ctx, func(ctx context.Context) (err error) {
-			glances, err = s.glances(ctx, l)
+			snapshots, err = s.snapshots(ctx, l)
 			return err
 		})
 		if err != nil {
-			return nil, err // glances may still be written
+			return nil, err // snapshots may still be written
 		}
-		return glances, nil
+		return snapshots, nil
 	})
 	if err != nil {
 		return SaleStatus{}, err
 	}
 	status := SaleStatus{Sale: l.Sale, Free: make(map[string]int, len(l.Items))}
 	recovering := false
-	glances := seen.([]*glance) // of the caller that did the read, whose catalog may have more items or fewer
-	for i, sh := range l.all() {
-		var g *glance
-		if i < len(glances) {
-			g = glances[i]
+	snapshots := seen.([]*snapshot) // of the caller that did the read, whose catalog may have more items or fewer
+	for i, ci := range l.all() {
+		var g *snapshot
+		if i < len(snapshots) {
+			g = snapshots[i]
 		}
 		switch {
-		case sh.forgottenAt(time.Now()):
-		case g == nil || g.recovering || sh.generation.Load() != s.fence.generation.Load():
+		case ci.forgottenAt(time.Now()):
+		case g == nil || g.recovering || ci.generation.Load() != s.runIDs.generation.Load():
 			recovering = true
 		default:
-			status.Free[sh.item.ID] = g.free
+			status.Free[ci.item.ID] = g.free
 		}
 	}
 	now, _ := s.clock.now()
 	status.Now = now.UTC()
 	status.State = l.StateAt(now)
-	if recovering && status.State != StateClosed && !l.shelves[l.Items[0].ID].forgottenAt(now) {
+	if recovering && status.State != StateClosed && !l.cached[l.Items[0].ID].forgottenAt(now) {
 		status.State = StateRecovering
 	}
 	return status, nil
 }
 
-// glances returns the items' glances, at most 200 ms old, in the order of the items; nil for an item that Redis does not have.
-func (s *Service) glances(ctx context.Context, l *listing) ([]*glance, error) {
-	glances := make([]*glance, len(l.Items))
+// snapshots returns the items' snapshots, at most 200 ms old, in the order of the items; nil for an item that Redis does not have.
+func (s *Service) snapshots(ctx context.Context, l *listing) ([]*snapshot, error) {
+	snapshots := make([]*snapshot, len(l.Items))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(64) // they share round trips
-	for i, sh := range l.all() {
-		if sh.forgottenAt(time.Now()) {
+	for i, ci := range l.all() {
+		if ci.forgottenAt(time.Now()) {
 			continue
 		}
-		if glances[i] = sh.glance.Load(); glances[i] != nil && time.Since(glances[i].at) < glanceTTL {
+		if snapshots[i] = ci.snapshot.Load(); snapshots[i] != nil && time.Since(snapshots[i].at) < snapshotTTL {
 			continue
 		}
 		g.Go(func() (err error) {
-			if glances[i], err = s.look(ctx, sh); errors.Is(err, ErrRecovering) {
+			if snapshots[i], err = s.readSnapshot(ctx, ci); errors.Is(err, ErrRecovering) {
 				err = nil
 			}
 			return err
 		})
 	}
-	return glances, g.Wait()
+	return snapshots, g.Wait()
 }
 
 // Sales returns the status of the sales whose names follow after, sorted by name: at most limit, 0 = all.

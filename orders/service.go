@@ -74,12 +74,12 @@ func (o Options) validate() error {
 // Service accepts orders, reads them, and lets operators run sales. Every process of an installation has one. The zero value is
 // not usable; use New. Safe for concurrent use.
 type Service struct {
-	opts  Options
-	base  redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
-	rdb   redis.UniversalClient // callers share round trips
-	store Store
-	fence *Fence
-	kept  *groups // for reservations that wait for a replica; nil when none does
+	opts     Options
+	base     redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
+	rdb      redis.UniversalClient // callers share round trips
+	store    Store
+	runIDs   *RunIDWatcher
+	replicas *replicaWaiter // for reservations that wait for a replica; nil when none does
 
 	reserving  *reserveBatcher
 	reading    *batch.Batcher[ID, Order]     // orders as the database has them
@@ -93,33 +93,33 @@ type Service struct {
 	enqueued   atomic.Int64  // when this process enqueued last, Unix nanoseconds
 	arrived    chan struct{} // a task was enqueued after a while without
 
-	catalog   atomic.Pointer[catalog]
-	loading   sync.Mutex // serializes reads of the sales, so that none overwrites a later one
-	clock     clock
-	ledger    *ledger
-	waiters   *waiters
-	committed atomic.Uint64 // commits that were reported
-	suspects  sync.Map      // ids of sales that Redis may have forgotten
-	suspected chan struct{}
-	leading   chan struct{} // holds a value while this process leads a sale
-	flights   singleflight.Group
-	compared  atomic.Bool   // the sales were read, and compared with Redis, once
-	asking    chan struct{} // orders of this process may have lost their other copies
-	handing   chan struct{} // a sale is being recovered
-	replaced  chan struct{} // Redis is another server than before
-	process   string        // names this process to the others
-	lease     lease
-	roll      observer
+	catalog    atomic.Pointer[catalog]
+	loading    sync.Mutex // serializes reads of the sales, so that none overwrites a later one
+	clock      clock
+	ledger     *ledger
+	waiters    *waiters
+	committed  atomic.Uint64 // commits that were reported
+	suspects   sync.Map      // ids of sales that Redis may have forgotten
+	suspected  chan struct{}
+	leading    chan struct{} // holds a value while this process leads a sale
+	flights    singleflight.Group
+	compared   atomic.Bool   // the sales were read, and compared with Redis, once
+	asking     chan struct{} // orders of this process may have lost their other copies
+	handing    chan struct{} // a sale is being recovered
+	replaced   chan struct{} // Redis is another server than before
+	process    string        // names this process to the others
+	lease      lease
+	heartbeats observer
 
 	regressions   sync.Map    // sale → the epoch in which it was seen before the database went back in time
 	replacedStore atomic.Bool // the database server is another one, and not reviewed yet
-	reviewed      *catalog    // the catalog of the latest review, nil before the first; used by the watch only, like mark
-	mark          Mark        // the newest event seen
+	reviewed      *catalog    // the catalog of the latest review, nil before the first; used by the watch only, like lastEvent
+	lastEvent     LastEvent   // the newest event seen
 }
 
 // New returns a service over clients that the caller owns: rdb for decisions,
-// made from admission.RedisOptions with fence.OnConnect, and queue for Asynq.
-func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Options) (*Service, error) {
+// made from admission.RedisOptions with watcher.OnConnect, and queue for Asynq.
+func New(rdb, queue redis.UniversalClient, store Store, runIDs *RunIDWatcher, opts Options) (*Service, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 		return nil, err
 	}
 	s := &Service{
-		opts: opts, base: rdb, rdb: shared, store: store, fence: fence,
+		opts: opts, base: rdb, rdb: shared, store: store, runIDs: runIDs,
 		tasks:      asynq.NewClientFromRedisClient(queue),
 		queue:      queue,
 		enqueueing: make(chan offered, 16_384),
@@ -148,14 +148,14 @@ func New(rdb, queue redis.UniversalClient, store Store, fence *Fence, opts Optio
 		s.queues = queuesOfCluster
 	}
 	if opts.Durability == DurabilityReplicated {
-		if s.kept, err = newGroups(rdb, reserveScript, opts.Timeout); err != nil {
+		if s.replicas, err = newReplicaWaiter(rdb, reserveScript, opts.Timeout); err != nil {
 			return nil, err
 		}
 	}
-	s.reserving = newReserveBatcher(s.reserveTogether)
-	s.reading = batch.New(togetherMax, togetherAtOnce, s.readTogether)
-	s.paying = batch.New(togetherMax, togetherAtOnce, s.payTogether)
-	s.cancelling = batch.New(togetherMax, togetherAtOnce, s.cancelTogether)
+	s.reserving = newReserveBatcher(s.reserveBatch)
+	s.reading = batch.New(statementMax, statementsAtOnce, s.readBatch)
+	s.paying = batch.New(statementMax, statementsAtOnce, s.payBatch)
+	s.cancelling = batch.New(statementMax, statementsAtOnce, s.cancelBatch)
 	s.catalog.Store(newCatalog(s, nil, nil, nil))
 	return s, nil
 }
@@ -168,7 +168,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.watch(ctx) })
 	g.Go(func() error { return s.recoverSales(ctx) })
 	g.Go(func() error { return s.askForCommits(ctx) })
-	g.Go(func() error { return s.beat(ctx) })
+	g.Go(func() error { return s.sendHeartbeats(ctx) })
 	g.Go(func() error { return s.handOvers(ctx) })
 	for range enqueuers {
 		g.Go(func() error { return s.enqueue(ctx) })

@@ -87,7 +87,7 @@ func TestAClockOfTheDatabaseThatWasSetMakesNobodyAlive(t *testing.T) {
 		t.Errorf("%d confirmed and %d too late of %d orders and 3 units", confirmed, late, len(placed))
 	}
 	if n := in.count(`SELECT count(*) FROM processes`); n != 2 {
-		t.Errorf("%d processes on the roll, want the two that live", n)
+		t.Errorf("%d processes on the process list, want the two that live", n)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestAServerThatWasRestartedHandsOutNoUnits(t *testing.T) {
 	server.Kill()
 	server.Restart()
 	in.work(p)
-	// The worker finds the unit taken, and asks this server for another one: then it tries to readmit the order.
+	// The worker finds the unit taken, and asks this server for another one: then it tries to reserve the order again.
 	refused := make(chan struct{})
 	refuse := sync.OnceFunc(func() { close(refused) })
 	var commits atomic.Int64

@@ -92,7 +92,7 @@ type Lead struct {
 	Token string
 }
 
-// Member is a process on the roll of an installation.
+// Member is a process on the process list of an installation.
 type Member struct {
 	Process string
 	// Pulse changes with each heartbeat. Its value has no other meaning.
@@ -101,16 +101,16 @@ type Member struct {
 	Acknowledged bool
 }
 
-// Roll is the list of the running processes at one time.
-type Roll struct {
+// ProcessList is the list of the running processes at one time.
+type ProcessList struct {
 	// Server changes when the database restarts or fails over.
 	Server  string
 	Members []Member
 }
 
-// Mark is an event that a process has seen committed. Events are never deleted: a database without it has lost commits. The
+// LastEvent is an event that a process has seen committed. Events are never deleted: a database without it has lost commits. The
 // zero value marks nothing.
-type Mark struct {
+type LastEvent struct {
 	Seq   int64
 	Order ID
 }
@@ -124,22 +124,22 @@ type RecoveryStore interface {
 	// still committed; none can be made in the new epoch yet. ErrConflict: the sale is in another epoch.
 	RaiseEpoch(ctx context.Context, seen int64, lead Lead) error
 	// EndHandOver raises the floor to the leader's epoch, waits for running commits below it, and removes the silent members
-	// from the roll. ErrConflict: the sale is in another epoch, or in another leader's.
+	// from the process list. ErrConflict: the sale is in another epoch, or in another leader's.
 	EndHandOver(ctx context.Context, lead Lead, silent []Member) error
-	// Beat stores a heartbeat of a process. No other operation of the store delays it. Leave removes the process from the roll.
-	Beat(ctx context.Context, process string) (Roll, error)
+	// Heartbeat stores a heartbeat of a process. No other operation of the store delays it. Leave removes the process from the process list.
+	Heartbeat(ctx context.Context, process string) (ProcessList, error)
 	Leave(ctx context.Context, process string) error
 	// Acknowledge records that a process has handed over the orders it remembered of earlier epochs. The late ones, which it
 	// could not commit, are stored for the leader.
 	Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []Reservation) error
-	// HandOver returns the roll, and which members have acknowledged the leader's epoch. ErrConflict: the sale is in another
+	// HandOver returns the process list, and which members have acknowledged the leader's epoch. ErrConflict: the sale is in another
 	// epoch, or in another leader's.
-	HandOver(ctx context.Context, lead Lead) (Roll, error)
-	// Late returns the late orders of a sale that acknowledgements stored. Readmitted deletes some.
+	HandOver(ctx context.Context, lead Lead) (ProcessList, error)
+	// Late returns the late orders of a sale that acknowledgements stored. DeleteLate deletes some.
 	Late(ctx context.Context, sale string) ([]Reservation, error)
-	Readmitted(ctx context.Context, ids []ID) error
+	DeleteLate(ctx context.Context, ids []ID) error
 	// Newest returns the newest event, and whether the one that was seen is still there.
-	Newest(ctx context.Context, seen Mark) (newest Mark, there bool, err error)
+	Newest(ctx context.Context, seen LastEvent) (newest LastEvent, there bool, err error)
 }
 
 // CommitStore writes reservations as rows.
@@ -151,13 +151,13 @@ type CommitStore interface {
 
 // DeadLetterStore keeps the orders that CommitStore refuses.
 type DeadLetterStore interface {
-	// Bury keeps a reservation that the database refuses as a dead letter.
-	Bury(ctx context.Context, r Reservation, reason string) error
-	// DeadLetters returns those with ids above after, except those whose order is stored by now. Exhume deletes one, and stores
+	// AddDeadLetter keeps a reservation that the database refuses as a dead letter.
+	AddDeadLetter(ctx context.Context, r Reservation, reason string) error
+	// DeadLetters returns those with ids above after, except those whose order is stored by now. DeleteDeadLetter deletes one, and stores
 	// its returns.
 	DeadLetters(ctx context.Context, after ID, limit int) ([]DeadLetter, error)
 	DeadLetter(ctx context.Context, id ID) (DeadLetter, error)
-	Exhume(ctx context.Context, id ID, back []Return) error
+	DeleteDeadLetter(ctx context.Context, id ID, back []Return) error
 }
 
 // LifeStore changes committed orders, and records each change.

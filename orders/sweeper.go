@@ -21,12 +21,12 @@ func (w *Worker) sweep(ctx context.Context) error {
 		if time.Now().Before(pausedUntil) {
 			return
 		}
-		for _, sh := range w.s.catalog.Load().byNumber {
-			if sh.forgottenAt(time.Now()) {
+		for _, ci := range w.s.catalog.Load().byNumber {
+			if ci.forgottenAt(time.Now()) {
 				continue
 			}
-			if err := w.s.sweepItem(ctx, sh); err != nil && ctx.Err() == nil {
-				w.s.opts.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", sh.sale.ID), slog.String("item", sh.item.ID), slog.Any("error", err))
+			if err := w.s.sweepItem(ctx, ci); err != nil && ctx.Err() == nil {
+				w.s.opts.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 				if errors.Is(err, ErrUnavailable) {
 					pausedUntil = time.Now().Add(sweepPause)
 					return
@@ -37,9 +37,9 @@ func (w *Worker) sweep(ctx context.Context) error {
 }
 
 // sweepItem is one turn for one item.
-func (s *Service) sweepItem(ctx context.Context, sh *shelf) error {
+func (s *Service) sweepItem(ctx context.Context, ci *cachedItem) error {
 	for range sweepBatches {
-		records, err := claimScript.Run(ctx, s.rdb, sh.keys, sweepAge.Milliseconds(), batchMax).Slice()
+		records, err := claimScript.Run(ctx, s.rdb, ci.keys, sweepAge.Milliseconds(), batchMax).Slice()
 		if err != nil {
 			return unavailable(err)
 		}
@@ -48,7 +48,7 @@ func (s *Service) sweepItem(ctx context.Context, sh *shelf) error {
 			text, _ := record.(string)
 			r, err := ParseReservation([]byte(text))
 			if err != nil {
-				s.opts.Logger.ErrorContext(ctx, "an outbox entry has no reservation", slog.String("sale", sh.sale.ID), slog.String("item", sh.item.ID), slog.Any("error", err))
+				s.opts.Logger.ErrorContext(ctx, "an outbox entry has no reservation", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 				continue
 			}
 			batch = append(batch, r)

@@ -30,15 +30,15 @@ const (
 var messaging = semconv.MessagingSystemKey.String("asynq")
 
 // trace returns the span of a reservation or a replay, or noSpan.
-func (a *Attempt) trace(ctx context.Context, as standing) (context.Context, trace.Span) {
+func (a *Attempt) trace(ctx context.Context, mode reserveMode) (context.Context, trace.Span) {
 	if a.s.opts.Tracer == nil {
 		return ctx, noSpan
 	}
 	name := "reserve"
-	if as == asRepeat {
+	if mode == modeRepeat {
 		name = "replay"
 	}
-	return a.s.opts.Tracer.Start(ctx, name, trace.WithAttributes(attrSale.String(a.shelf.sale.ID), attrItem.String(a.shelf.item.ID)))
+	return a.s.opts.Tracer.Start(ctx, name, trace.WithAttributes(attrSale.String(a.cachedItem.sale.ID), attrItem.String(a.cachedItem.item.ID)))
 }
 
 func endReserve(span trace.Span, out *Outcome, err error) {

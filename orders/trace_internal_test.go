@@ -13,7 +13,7 @@ func TestNoTracerCostsNothing(t *testing.T) {
 	task := asynq.NewTask(taskType, nil)
 	ctx, batch := t.Context(), make([]offered, 1)
 	if allocated := testing.AllocsPerRun(100, func() {
-		ctx, span := a.trace(ctx, asBuyer)
+		ctx, span := a.trace(ctx, modeNew)
 		s.offer(Reservation{}, trace.SpanContextFromContext(ctx))
 		endReserve(span, &Outcome{Reason: ReasonSoldOut}, ErrUnavailable)
 		batch[0] = <-s.enqueueing

@@ -204,9 +204,9 @@ func TestATraceOfWhatFails(t *testing.T) {
 	sale := in.sale(p)
 	p.store.fails("commit")
 	in.order(p, sale.ID, "ada", "", 1)
-	giveUp, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+	failBatch, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 	defer cancel()
-	if err := p.Drain(giveUp); err == nil {
+	if err := p.Drain(failBatch); err == nil {
 		t.Error("drained")
 	}
 	p.store.heals()

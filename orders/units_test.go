@@ -86,12 +86,12 @@ func TestADuplicateGivesBackWhatItHeld(t *testing.T) {
 	if o := in.settled(p, placed.Order.ID); o.Status != orders.StatusRejected || o.Reason != orders.ReasonDuplicate {
 		t.Fatalf("order %+v", o)
 	}
-	eventually(t, "unit 1 and the buyer's mark came back", func() bool {
+	eventually(t, "unit 1 and the buyer's entry came back", func() bool {
 		units, err := in.rdb.SMembers(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:returned").Result()
 		must(t, err)
-		marks, err := in.rdb.Exists(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:buyers", in.namespace+":{"+sale.ID+":shoe}:1:keys").Result()
+		entries, err := in.rdb.Exists(t.Context(), in.namespace+":{"+sale.ID+":shoe}:1:buyers", in.namespace+":{"+sale.ID+":shoe}:1:keys").Result()
 		must(t, err)
-		return len(units) == 1 && units[0] == "1" && marks == 0
+		return len(units) == 1 && units[0] == "1" && entries == 0
 	})
 }
 
@@ -117,7 +117,7 @@ func TestARejectionThatWasCutOffGivesBackLater(t *testing.T) {
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
 }
 
-// TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt: the rejection of an order fails after reseat.lua left it with the one unit
+// TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt: the rejection of an order fails after reassign.lua left it with the one unit
 // that was its own.
 func TestAnOrderThatLostAUnitIsRejectedWhoeverFindsIt(t *testing.T) {
 	t.Parallel()

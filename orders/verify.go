@@ -44,7 +44,7 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 		return nil, err
 	}
 	var breaches map[Breach]struct{}
-	var seen audit
+	var seen auditTotals
 	for look := range verifyLooks {
 		if look > 0 {
 			select {
@@ -53,7 +53,7 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 			case <-time.After(verifyPause):
 			}
 		}
-		now, a, err := s.audit(ctx, l)
+		now, a, err := s.auditSale(ctx, l)
 		if err != nil {
 			return nil, err
 		}
@@ -77,32 +77,32 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 	return checks(breaches, &seen, queued), nil
 }
 
-// audit is the counts of one look.
-type audit struct {
-	units    places
+// auditTotals is the counts of one look.
+type auditTotals struct {
+	units    unitCounts
 	pending  int // orders
 	dead     int // letters
 	database Inspection
 }
 
-// audit takes one look: it reads the returns from the database, then every item in Redis, and then the database.
-func (s *Service) audit(ctx context.Context, l *listing) (map[Breach]struct{}, audit, error) {
-	var sum audit
+// auditSale takes one look: it reads the returns from the database, then every item in Redis, and then the database.
+func (s *Service) auditSale(ctx context.Context, l *listing) (map[Breach]struct{}, auditTotals, error) {
+	var sum auditTotals
 	before, err := s.returns(ctx, l.ID)
 	if err != nil {
 		return nil, sum, err
 	}
-	all := make(map[string]*books, len(l.Items))
+	all := make(map[string]*itemAudit, len(l.Items))
 	for i := range l.Items {
 		it := &l.Items[i]
-		if l.shelves[it.ID].forgottenAt(time.Now()) {
+		if l.cached[it.ID].forgottenAt(time.Now()) {
 			continue
 		}
-		b, err := s.open(ctx, l.shelves[it.ID], before[it.ID])
+		b, err := s.readItem(ctx, l.cached[it.ID], before[it.ID])
 		if err != nil {
 			return nil, sum, err
 		}
-		if err := s.remembered(ctx, l.shelves[it.ID], b); err != nil {
+		if err := s.readBuyersAndKeys(ctx, l.cached[it.ID], b); err != nil {
 			return nil, sum, err
 		}
 		if b.owners, err = s.store.Owners(ctx, l.ID, it.ID); err != nil {
@@ -138,7 +138,7 @@ func (s *Service) audit(ctx context.Context, l *listing) (map[Breach]struct{}, a
 		for _, found := range b.examine() {
 			breaches[found] = struct{}{}
 		}
-		sum.units.add(b.places)
+		sum.units.add(b.counts)
 	}
 	return breaches, sum, nil
 }
@@ -160,20 +160,20 @@ func (s *Service) returns(ctx context.Context, sale string) (map[string]map[ID]*
 	return coming, nil
 }
 
-// open reads an item's books in Redis.
-func (s *Service) open(ctx context.Context, sh *shelf, coming map[ID]*Return) (*books, error) {
-	b := &books{item: sh.item, coming: make(map[ID]*Return, len(coming))}
+// readItem reads an item's data in Redis.
+func (s *Service) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*Return) (*itemAudit, error) {
+	b := &itemAudit{item: ci.item, coming: make(map[ID]*Return, len(coming))}
 	maps.Copy(b.coming, coming)
 	var args []any
 	for id, r := range coming {
 		args = append(args, id.String(), r.BuyerHash)
 	}
-	reply, err := auditScript.Run(ctx, s.base, sh.keys, args...).Slice()
+	reply, err := auditScript.Run(ctx, s.base, ci.keys, args...).Slice()
 	switch {
 	case err != nil:
 		return nil, unavailable(err)
 	case len(reply) == 0:
-		s.suspectForgotten(sh)
+		s.suspectForgotten(ci)
 		return nil, ErrRecovering
 	case len(reply) == 1:
 		return nil, ErrRecovering
@@ -191,19 +191,19 @@ func (s *Service) open(ctx context.Context, sh *shelf, coming map[ID]*Return) (*
 	return b, d.err
 }
 
-// remembered reads an item's buyers and keys from Redis. It takes many round trips, between which the sale goes on: reading
+// readBuyersAndKeys reads an item's buyers and keys from Redis. It takes many round trips, between which the sale goes on: reading
 // those of a long sale at once would block Redis for a tenth of a second. An order that was reserved or ended after the item's
-// books were read is inconsistent in this look only.
-func (s *Service) remembered(ctx context.Context, sh *shelf, b *books) error {
-	b.marks, b.keys = make(map[string]mark), make(map[string]string)
-	if err := s.scan(ctx, sh.keys[5], func(buyer, text string) {
+// data was read is inconsistent in this look only.
+func (s *Service) readBuyersAndKeys(ctx context.Context, ci *cachedItem, b *itemAudit) error {
+	b.entries, b.keys = make(map[string]buyerEntry), make(map[string]string)
+	if err := s.scan(ctx, ci.keys[5], func(buyer, text string) {
 		units, ids, _ := strings.Cut(text, " ")
 		n, _ := strconv.Atoi(units) // an unreadable number counts as 0, which is reported as a mismatch
-		b.marks[buyer] = mark{n, ids}
+		b.entries[buyer] = buyerEntry{n, ids}
 	}); err != nil {
 		return err
 	}
-	return s.scan(ctx, sh.keys[4], func(who, order string) {
+	return s.scan(ctx, ci.keys[4], func(who, order string) {
 		b.keys[who], _, _ = strings.Cut(order, " ")
 	})
 }
@@ -225,7 +225,7 @@ func (s *Service) scan(ctx context.Context, key string, fn func(field, value str
 }
 
 // checks groups breaches by invariant, and describes what was compared if there are none.
-func checks(breaches map[Breach]struct{}, a *audit, queued int) []Check {
+func checks(breaches map[Breach]struct{}, a *auditTotals, queued int) []Check {
 	u, db := a.units, a.database
 	list := []Check{
 		{Invariant: "I1", Detail: fmt.Sprintf("%d pending, each in the outbox; %d dead letters", a.pending, a.dead)},
@@ -242,18 +242,18 @@ func checks(breaches map[Breach]struct{}, a *audit, queued int) []Check {
 	}
 	for i := range list {
 		c := &list[i]
-		var said []string
+		var found []string
 		for b := range breaches {
 			if b.Invariant == c.Invariant {
-				said = append(said, b.What)
+				found = append(found, b.What)
 			}
 		}
-		slices.Sort(said)
-		c.Breaches = len(said)
-		if c.OK = len(said) == 0; !c.OK {
+		slices.Sort(found)
+		c.Breaches = len(found)
+		if c.OK = len(found) == 0; !c.OK {
 			c.Advice = advice[c.Invariant]
-			c.Detail = strings.Join(said[:min(len(said), 10)], "; ")
-			if n := len(said) - 10; n > 0 {
+			c.Detail = strings.Join(found[:min(len(found), 10)], "; ")
+			if n := len(found) - 10; n > 0 {
 				c.Detail += fmt.Sprintf("; and %d more", n)
 			}
 		}

@@ -132,7 +132,7 @@ func TestVerifyIsNotForASaleThatIsBeingLoaded(t *testing.T) {
 	in.verified(p, sale.ID)
 }
 
-func TestOnePatrolAtATime(t *testing.T) {
+func TestOneProcessVerifiesAtATime(t *testing.T) {
 	t.Parallel()
 	in := install(t)
 	processes := []*process{in.start(), in.start()}
@@ -149,7 +149,7 @@ func TestOnePatrolAtATime(t *testing.T) {
 	for i, p := range processes {
 		p.rdb.AddHook(around{word: in.namespace + ":patrol", after: func() { tried.Add(1) }})
 		stop := in.run(func(ctx context.Context) error {
-			err := p.Patrol(ctx, func(sale string, checks []orders.Check) { reports <- round{i, len(checks), sale} })
+			err := p.VerifyInBackground(ctx, func(sale string, checks []orders.Check) { reports <- round{i, len(checks), sale} })
 			if ctx.Err() != nil {
 				return nil
 			}

@@ -70,7 +70,7 @@ func TestAChangeIsSeenWithoutBulletins(t *testing.T) {
 	must(t, in.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "resetchannels").Err())
 	must(t, in.rdb.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
 	if err := in.rdb.Publish(t.Context(), "x", "y").Err(); err == nil {
-		t.Fatal("bulletins are possible")
+		t.Fatal("notifications are possible")
 	}
 
 	after, err := api.Events(t.Context(), 0, 100, 20*time.Second)

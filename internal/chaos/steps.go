@@ -15,7 +15,7 @@ import (
 // leaderSteps are the steps at which the leader of a recovery can be stopped, in their order. Package orders/internal/failpoint
 // defines them.
 var leaderSteps = []string{
-	"leader_raises", "leader_raised", "leader_seals", "leader_waits", "leader_ends_hand_over", "leader_loads", "leader_readmits",
+	"leader_raises", "leader_raised", "leader_seals", "leader_waits", "leader_ends_hand_over", "leader_loads", "leader_reserves_late",
 	"leader_opens", "leader_opened",
 }
 

@@ -23,8 +23,8 @@ import (
 	"github.com/tidegate/tidegate/orders/sqlite"
 )
 
-// patience is the timeout for the parts to become ready; all are in this process.
-const patience = 30 * time.Second
+// timeout is the timeout for the parts to become ready; all are in this process.
+const timeout = 30 * time.Second
 
 // decideWithin is long because the Redis in memory can be slow but is never unavailable: a timeout would only cause retries.
 const decideWithin = 2 * time.Second
@@ -67,7 +67,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	defer func() { r.CloseAfter(err) }()
 
 	measured := serve.Metrics(r)
-	svc, err := orders.New(r.Decisions, r.Queue, sqlite.New(db), r.Fence,
+	svc, err := orders.New(r.Decisions, r.Queue, sqlite.New(db), r.RunIDs,
 		orders.Options{Namespace: told.Namespace, Timeout: decideWithin, StartsEmpty: true, Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log})
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 
 // openSample waits until orders can be placed, and creates a sample sale if there is none.
 func openSample(ctx context.Context, svc *orders.Service) (string, error) {
-	within, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := until(within, svc.Ready); err != nil {
 		return "", err

@@ -113,7 +113,7 @@ func (s selling) Collect(ch chan<- prometheus.Metric) {
 	now := time.Now()
 	for i := range sales {
 		sale := &sales[i]
-		if !sale.Patrolled(now) || !slices.Contains([]orders.State{orders.StateOpen, orders.StatePaused, orders.StateRecovering}, sale.State) {
+		if !sale.VerifiedAt(now) || !slices.Contains([]orders.State{orders.StateOpen, orders.StatePaused, orders.StateRecovering}, sale.State) {
 			continue
 		}
 		for _, item := range sale.Items {

@@ -24,40 +24,40 @@ type dependency struct {
 	ping     func(context.Context) error
 }
 
-// await returns once all of them answered. Servers may start in any order, so await waits for them, up to patience: with a
+// await returns once all of them answered. Servers may start in any order, so await waits for them, for at most timeout: with a
 // mistyped address the program must fail.
-func await(ctx context.Context, log *slog.Logger, patience time.Duration, all ...dependency) error {
+func await(ctx context.Context, log *slog.Logger, timeout time.Duration, all ...dependency) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, d := range all {
-		g.Go(func() error { return d.await(ctx, log, patience) })
+		g.Go(func() error { return d.await(ctx, log, timeout) })
 	}
 	return g.Wait()
 }
 
-func (d *dependency) await(ctx context.Context, log *slog.Logger, patience time.Duration) error {
+func (d *dependency) await(ctx context.Context, log *slog.Logger, timeout time.Duration) error {
 	var (
 		started = time.Now()
-		expired = time.After(patience)
+		expired = time.After(timeout)
 		again   = time.NewTicker(pingAgain)
 		said    time.Time
 	)
 	defer again.Stop()
 	for {
-		err := d.once(ctx, min(pingTimeout, patience))
+		err := d.once(ctx, min(pingTimeout, timeout))
 		if err == nil {
 			return nil
 		}
 		if time.Since(said) >= sayAgain {
 			said = time.Now()
 			log.Warn("waiting for a server", "variable", d.variable, "at", d.at, "error", err,
-				"giving_up_in", (patience - time.Since(started)).Round(time.Millisecond))
+				"giving_up_in", (timeout - time.Since(started)).Round(time.Millisecond))
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-expired:
 			return fmt.Errorf("%s: nothing answers as it should at %s after %v: %w; start the server, or correct the variable",
-				d.variable, d.at, patience, err)
+				d.variable, d.at, timeout, err)
 		case <-again.C:
 		}
 	}

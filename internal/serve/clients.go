@@ -18,16 +18,16 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// Patience is how long a process waits for its servers at the start.
-const Patience = 30 * time.Second
+// StartTimeout is how long a process waits for its servers at the start.
+const StartTimeout = 30 * time.Second
 
 // Redis is the Redis clients of one process: decisions time out early, queue operations late. The zero value is not usable.
 type Redis struct {
 	Decisions redis.UniversalClient
 	Logins    redis.UniversalClient // with a longer timeout: counts of requests that timed out are not reverted
 	Queue     redis.UniversalClient
-	Fence     *orders.Fence     // sees every new connection of Decisions
-	Trips     map[string]*trips // of each client: decisions, logins, queue
+	RunIDs    *orders.RunIDWatcher // sees every new connection of Decisions
+	Trips     map[string]*trips    // of each client: decisions, logins, queue
 }
 
 // loginWithin is the timeout for the Redis of logins. Checking a password takes longer anyway.
@@ -39,8 +39,8 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	fence := orders.NewFence(opts.MasterName == "" && len(opts.Addrs) > 1)
-	opts.OnConnect = fence.OnConnect
+	watcher := orders.NewRunIDWatcher(opts.MasterName == "" && len(opts.Addrs) > 1)
+	opts.OnConnect = watcher.OnConnect
 	if within > 0 {
 		opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = within, within, within, within
 	}
@@ -59,7 +59,7 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 	queueOpts.DialTimeout, queueOpts.ReadTimeout, queueOpts.WriteTimeout, queueOpts.PoolTimeout =
 		2*time.Second, 3*time.Second, 3*time.Second, 4*time.Second
 	r := &Redis{
-		Decisions: redis.NewUniversalClient(opts), Logins: redis.NewUniversalClient(&logins), Queue: redis.NewUniversalClient(queueOpts), Fence: fence,
+		Decisions: redis.NewUniversalClient(opts), Logins: redis.NewUniversalClient(&logins), Queue: redis.NewUniversalClient(queueOpts), RunIDs: watcher,
 		Trips: map[string]*trips{"decisions": {}, "logins": {}, "queue": {}},
 	}
 	for name, client := range r.clients() {
@@ -124,7 +124,7 @@ func openPool(ctx context.Context, url config.URL, program string) (*pgxpool.Poo
 }
 
 // awaitServers waits until Redis and Postgres answer and the schema is there.
-func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, patience time.Duration, r *Redis, pool *pgxpool.Pool) error {
+func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration, r *Redis, pool *pgxpool.Pool) error {
 	servers := []dependency{
 		{"REDIS_URL", cfg.Redis, func(ctx context.Context) error { return r.Decisions.Ping(ctx).Err() }},
 		{"DATABASE_URL", cfg.Database, pool.Ping},
@@ -132,7 +132,7 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, pat
 	if cfg.Queue != cfg.Redis {
 		servers = append(servers, dependency{"QUEUE_REDIS_URL", cfg.Queue, func(ctx context.Context) error { return r.Queue.Ping(ctx).Err() }})
 	}
-	if err := await(ctx, log, patience, servers...); err != nil {
+	if err := await(ctx, log, timeout, servers...); err != nil {
 		return err
 	}
 	db := stdlib.OpenDBFromPool(pool)
@@ -144,8 +144,8 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, pat
 }
 
 // checkDurability returns an error (unfit) if Redis does not provide DURABILITY. It waits while Redis does not answer.
-func checkDurability(ctx context.Context, cfg *config.Config, log *slog.Logger, patience time.Duration, svc *orders.Service) (unfit, err error) {
-	err = await(ctx, log, patience, dependency{"REDIS_URL", cfg.Redis, func(ctx context.Context) error {
+func checkDurability(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration, svc *orders.Service) (unfit, err error) {
+	err = await(ctx, log, timeout, dependency{"REDIS_URL", cfg.Redis, func(ctx context.Context) error {
 		if unfit = svc.CheckDurability(ctx); errors.Is(unfit, orders.ErrUnavailable) {
 			return unfit
 		}

@@ -138,7 +138,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if err != nil {
 		return err
 	}
-	p.Background = append(p.Background, func(ctx context.Context) error { return h.Orders.Patrol(ctx, measured.Verified) })
+	p.Background = append(p.Background, func(ctx context.Context) error { return h.Orders.VerifyInBackground(ctx, measured.Verified) })
 	measured.Capacity(api)
 	p.Background = append(p.Background, api.RunLive)
 	p.Drain = api.Drain

@@ -26,7 +26,7 @@ const linger = 500 * time.Millisecond
 
 // API serves HTTP over Redis and Postgres until ctx ends.
 func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	return overServers(ctx, cfg, log, "api", Patience, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
+	return overServers(ctx, cfg, log, "api", StartTimeout, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
 		compareSecret(ctx, cfg, r.Logins, log)
 		shared, err := admission.AutoPipeline(r.Decisions)
 		if err != nil {
@@ -41,7 +41,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 
 // Worker commits orders until ctx ends.
 func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	return overServers(ctx, cfg, log, "worker", Patience, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
+	return overServers(ctx, cfg, log, "worker", StartTimeout, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
 		worker := orders.NewWorker(svc)
 		p.Worker = worker
 		p.measureInstallation(cfg.Namespace, svc, r)
@@ -101,7 +101,7 @@ func (b both) Run(ctx context.Context) error {
 }
 
 // overServers waits for Redis and Postgres, calls equip to add the parts of the program, and runs the process.
-func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, program string, patience time.Duration,
+func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, program string, timeout time.Duration,
 	equip func(*Process, *orders.Service, *Redis, *sql.DB) error,
 ) (err error) {
 	log, traces, err := Observe(ctx, cfg, log, "tidegate-"+program)
@@ -119,19 +119,19 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 		return err
 	}
 	defer closePool(pool)
-	if err := awaitServers(ctx, cfg, log, patience, r, pool); err != nil {
+	if err := awaitServers(ctx, cfg, log, timeout, r, pool); err != nil {
 		return err
 	}
 	warnOfStandbys(ctx, log, pool)
 	measured := Metrics(r)
 	measured.Postgres(pool)
-	svc, err := orders.New(r.Decisions, r.Queue, postgres.New(pool), r.Fence, orders.Options{
+	svc, err := orders.New(r.Decisions, r.Queue, postgres.New(pool), r.RunIDs, orders.Options{
 		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log,
 	})
 	if err != nil {
 		return err
 	}
-	unfit, err := checkDurability(ctx, cfg, log, patience, svc)
+	unfit, err := checkDurability(ctx, cfg, log, timeout, svc)
 	switch {
 	case err != nil:
 		return err

@@ -5,7 +5,7 @@
 -- Reply how many units were returned
 --
 -- One step, and only while the reservation is pending and in its buyer's mark: a second delivery, or one after the order's end,
--- must not return units twice. The units are those of the reservation in Redis, from which reseat.lua has removed those of
+-- must not return units twice. The units are those of the reservation in Redis, from which reassign.lua has removed those of
 -- other orders. A key stays remembered; the mark of an order without a key is deleted.
 local id, buyer, key, quantity = unpack(ARGV)
 local record = redis.call('HGET', pending, id)

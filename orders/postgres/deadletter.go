@@ -10,8 +10,8 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// Bury keeps a reservation as a dead letter, once.
-func (s *Store) Bury(ctx context.Context, r orders.Reservation, reason string) error {
+// AddDeadLetter keeps a reservation as a dead letter, once.
+func (s *Store) AddDeadLetter(ctx context.Context, r orders.Reservation, reason string) error {
 	payload, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -56,8 +56,8 @@ func (s *Store) DeadLetter(ctx context.Context, id orders.ID) (orders.DeadLetter
 	return d, wrap("dead letter", err)
 }
 
-// Exhume deletes a dead letter.
-func (s *Store) Exhume(ctx context.Context, id orders.ID, back []orders.Return) error {
+// DeleteDeadLetter deletes a dead letter.
+func (s *Store) DeleteDeadLetter(ctx context.Context, id orders.ID, back []orders.Return) error {
 	return s.inTx(ctx, "exhume", func(tx pgx.Tx) error {
 		for _, r := range back {
 			if _, err := tx.Exec(ctx, `

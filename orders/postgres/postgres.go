@@ -50,7 +50,7 @@ func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) 
 		}
 		g, leading := errgroup.WithContext(ctx)
 		leading, stop := context.WithCancel(leading)
-		g.Go(func() error { return keepWord(leading, tx) })
+		g.Go(func() error { return keepAlive(leading, tx) })
 		failed = fn(leading)
 		stop()
 		return g.Wait()
@@ -61,8 +61,8 @@ func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) 
 	return led, err
 }
 
-// keepWord keeps the leader's session from being idle, until ctx ends.
-func keepWord(ctx context.Context, tx pgx.Tx) error {
+// keepAlive keeps the leader's session from being idle, until ctx ends.
+func keepAlive(ctx context.Context, tx pgx.Tx) error {
 	for {
 		select {
 		case <-ctx.Done():

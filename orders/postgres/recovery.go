@@ -24,7 +24,7 @@ func (s *Store) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) er
 }
 
 // EndHandOver waits for the commits that hold the sale's row FOR SHARE. A process that has sent a heartbeat since it was found
-// silent stays on the roll.
+// silent stays on the process list.
 func (s *Store) EndHandOver(ctx context.Context, lead orders.Lead, silent []orders.Member) error {
 	return s.inTx(ctx, "end hand-over", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
@@ -61,9 +61,9 @@ type beats struct {
 	conn *pgx.Conn // nil until the next heartbeat connects
 }
 
-// Beat counts a heartbeat. It returns the roll as it was just before.
-func (s *Store) Beat(ctx context.Context, process string) (orders.Roll, error) {
-	roll := orders.Roll{}
+// Heartbeat counts a heartbeat. It returns the process list as it was just before.
+func (s *Store) Heartbeat(ctx context.Context, process string) (orders.ProcessList, error) {
+	list := orders.ProcessList{}
 	err := s.beats.on(ctx, s.pool.Config().ConnConfig, func(conn *pgx.Conn) error {
 		rows, _ := conn.Query(ctx, `
 			WITH beat AS (
@@ -71,10 +71,10 @@ func (s *Store) Beat(ctx context.Context, process string) (orders.Roll, error) {
 				ON CONFLICT (process) DO UPDATE SET beats = p.beats + 1, beats_at = now())
 			SELECT `+server+`, process, `+pulse+`, false FROM processes`, process)
 		var err error
-		roll, err = scanRoll(rows)
+		list, err = scanProcesses(rows)
 		return err
 	})
-	return roll, wrap("beat", err)
+	return list, wrap("beat", err)
 }
 
 // on runs fn on the connection, and closes it when fn fails: the next heartbeat connects again.
@@ -102,20 +102,20 @@ func (b *beats) close(ctx context.Context) {
 	}
 }
 
-// scanRoll reads rows of server, process, pulse and whether it has acknowledged.
-func scanRoll(rows pgx.Rows) (orders.Roll, error) {
+// scanProcesses reads rows of server, process, pulse and whether it has acknowledged.
+func scanProcesses(rows pgx.Rows) (orders.ProcessList, error) {
 	var (
-		roll orders.Roll
+		list orders.ProcessList
 		m    orders.Member
 	)
-	_, err := pgx.ForEachRow(rows, []any{&roll.Server, &m.Process, &m.Pulse, &m.Acknowledged}, func() error {
-		roll.Members = append(roll.Members, m)
+	_, err := pgx.ForEachRow(rows, []any{&list.Server, &m.Process, &m.Pulse, &m.Acknowledged}, func() error {
+		list.Members = append(list.Members, m)
 		return nil
 	})
-	return roll, err
+	return list, err
 }
 
-// Leave removes the process from the roll, and closes the connection for heartbeats.
+// Leave removes the process from the process list, and closes the connection for heartbeats.
 func (s *Store) Leave(ctx context.Context, process string) error {
 	s.beats.mu.Lock()
 	s.beats.close(ctx)
@@ -143,9 +143,9 @@ func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, proce
 	})
 }
 
-// HandOver reads the sale before the roll: if another leader raises the epoch in between, the hand-over of that leader does not
+// HandOver reads the sale before the process list: if another leader raises the epoch in between, the hand-over of that leader does not
 // end.
-func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.Roll, error) {
+func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.ProcessList, error) {
 	var leads bool
 	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM sales WHERE sale = $1 AND epoch = $2 AND epoch_token = $3)`,
 		lead.Sale, lead.Epoch, lead.Token).Scan(&leads)
@@ -153,14 +153,14 @@ func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.Roll, er
 		err = over(lead)
 	}
 	if err != nil {
-		return orders.Roll{}, wrap("hand-over", err)
+		return orders.ProcessList{}, wrap("hand-over", err)
 	}
 	rows, _ := s.pool.Query(ctx, `
 		SELECT `+server+`, process, `+pulse+`,
 		       EXISTS (SELECT FROM recovery_acks a WHERE a.sale = $1 AND a.epoch = $2 AND a.process = p.process)
 		FROM processes p`, lead.Sale, lead.Epoch)
-	roll, err := scanRoll(rows)
-	return roll, wrap("hand-over", err)
+	list, err := scanProcesses(rows)
+	return list, wrap("hand-over", err)
 }
 
 // over returns the error for an epoch that is over.
@@ -181,21 +181,21 @@ func (s *Store) Late(ctx context.Context, sale string) ([]orders.Reservation, er
 	return late, wrap("late orders", err)
 }
 
-// Readmitted deletes late orders.
-func (s *Store) Readmitted(ctx context.Context, ids []orders.ID) error {
+// DeleteLate deletes late orders.
+func (s *Store) DeleteLate(ctx context.Context, ids []orders.ID) error {
 	_, err := s.pool.Exec(ctx, `DELETE FROM recovery_late WHERE order_id = ANY($1)`, uuids(ids))
-	return wrap("readmitted", err)
+	return wrap("again", err)
 }
 
 // Newest reads the end of the index, and looks for the event seen.
-func (s *Store) Newest(ctx context.Context, seen orders.Mark) (newest orders.Mark, there bool, err error) {
+func (s *Store) Newest(ctx context.Context, seen orders.LastEvent) (newest orders.LastEvent, there bool, err error) {
 	var id [16]byte
 	err = s.pool.QueryRow(ctx, `
 		SELECT seq, order_id, $1 = 0 OR EXISTS (SELECT FROM order_events WHERE seq = $1 AND order_id = $2)
 		FROM order_events ORDER BY seq DESC LIMIT 1`, seen.Seq, [16]byte(seen.Order)).Scan(&newest.Seq, &id, &there)
 	newest.Order = id
 	if errors.Is(err, pgx.ErrNoRows) {
-		return orders.Mark{}, seen == orders.Mark{}, nil
+		return orders.LastEvent{}, seen == orders.LastEvent{}, nil
 	}
 	return newest, there, wrap("newest event", err)
 }

@@ -41,16 +41,16 @@ func (s *Store) change(ctx context.Context, op, conflict, statement string, args
 	})
 }
 
-// roll is the running processes and their acknowledgements. There is only this process, so it is kept in memory.
-type roll struct {
+// processes is the running processes and their acknowledgements. There is only this process, so it is kept in memory.
+type processes struct {
 	mu    sync.Mutex
 	beats map[string]int
 	acks  map[string]map[string]int64 // by process and sale
 }
 
-// read returns the roll, and which members have acknowledged an epoch of a sale.
-func (r *roll) read(sale string, epoch int64) orders.Roll {
-	var list orders.Roll
+// read returns the process list, and which members have acknowledged an epoch of a sale.
+func (r *processes) read(sale string, epoch int64) orders.ProcessList {
+	var list orders.ProcessList
 	for process, beats := range r.beats {
 		list.Members = append(list.Members, orders.Member{
 			Process: process, Pulse: strconv.Itoa(beats), Acknowledged: sale != "" && r.acks[process][sale] == epoch,
@@ -59,20 +59,20 @@ func (r *roll) read(sale string, epoch int64) orders.Roll {
 	return list
 }
 
-// Beat counts a heartbeat of the process.
-func (s *Store) Beat(_ context.Context, process string) (orders.Roll, error) {
-	s.roll.mu.Lock()
-	defer s.roll.mu.Unlock()
-	s.roll.beats[process]++
-	return s.roll.read("", 0), nil
+// Heartbeat counts a heartbeat of the process.
+func (s *Store) Heartbeat(_ context.Context, process string) (orders.ProcessList, error) {
+	s.processes.mu.Lock()
+	defer s.processes.mu.Unlock()
+	s.processes.beats[process]++
+	return s.processes.read("", 0), nil
 }
 
-// Leave removes the process from the roll.
+// Leave removes the process from the process list.
 func (s *Store) Leave(_ context.Context, process string) error {
-	s.roll.mu.Lock()
-	defer s.roll.mu.Unlock()
-	delete(s.roll.beats, process)
-	delete(s.roll.acks, process)
+	s.processes.mu.Lock()
+	defer s.processes.mu.Unlock()
+	delete(s.processes.beats, process)
+	delete(s.processes.acks, process)
 	return nil
 }
 
@@ -94,17 +94,17 @@ func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, proce
 	}); err != nil {
 		return err
 	}
-	s.roll.mu.Lock()
-	defer s.roll.mu.Unlock()
-	if s.roll.acks[process] == nil {
-		s.roll.acks[process] = make(map[string]int64)
+	s.processes.mu.Lock()
+	defer s.processes.mu.Unlock()
+	if s.processes.acks[process] == nil {
+		s.processes.acks[process] = make(map[string]int64)
 	}
-	s.roll.acks[process][sale] = epoch
+	s.processes.acks[process][sale] = epoch
 	return nil
 }
 
-// HandOver reads the sale, and then the roll.
-func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.Roll, error) {
+// HandOver reads the sale, and then the process list.
+func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.ProcessList, error) {
 	var leads bool
 	err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sales WHERE sale = ? AND epoch = ? AND epoch_token = ?)`,
 		lead.Sale, lead.Epoch, lead.Token).Scan(&leads)
@@ -112,11 +112,11 @@ func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.Roll, er
 		err = fmt.Errorf("%w: epoch %d of sale %s is over, or another leader's", orders.ErrConflict, lead.Epoch, lead.Sale)
 	}
 	if err != nil {
-		return orders.Roll{}, wrap("hand-over", err)
+		return orders.ProcessList{}, wrap("hand-over", err)
 	}
-	s.roll.mu.Lock()
-	defer s.roll.mu.Unlock()
-	return s.roll.read(lead.Sale, lead.Epoch), nil
+	s.processes.mu.Lock()
+	defer s.processes.mu.Unlock()
+	return s.processes.read(lead.Sale, lead.Epoch), nil
 }
 
 // Late reads the late orders that acknowledgements stored.
@@ -134,8 +134,8 @@ func (s *Store) Late(ctx context.Context, sale string) ([]orders.Reservation, er
 	return late, wrap("late orders", err)
 }
 
-// Readmitted deletes late orders.
-func (s *Store) Readmitted(ctx context.Context, ids []orders.ID) error {
+// DeleteLate deletes late orders.
+func (s *Store) DeleteLate(ctx context.Context, ids []orders.ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -143,12 +143,12 @@ func (s *Store) Readmitted(ctx context.Context, ids []orders.ID) error {
 	for i, id := range ids {
 		args[i] = id.String()
 	}
-	return s.exec(ctx, "readmitted", `DELETE FROM recovery_late WHERE order_id IN (?`+strings.Repeat(",?", len(ids)-1)+`)`, args...)
+	return s.exec(ctx, "again", `DELETE FROM recovery_late WHERE order_id IN (?`+strings.Repeat(",?", len(ids)-1)+`)`, args...)
 }
 
 // Newest reads the end of the table, and looks for the event seen.
-func (s *Store) Newest(ctx context.Context, seen orders.Mark) (newest orders.Mark, there bool, err error) {
-	there = seen == orders.Mark{}
+func (s *Store) Newest(ctx context.Context, seen orders.LastEvent) (newest orders.LastEvent, there bool, err error) {
+	there = seen == orders.LastEvent{}
 	err = each(ctx, s.db, func(rows *sql.Rows) error {
 		var id string
 		if err := rows.Scan(&newest.Seq, &id, &there); err != nil {

@@ -18,9 +18,9 @@ import (
 type Store struct {
 	db *sql.DB
 	// writing serializes the writers of this process, which would otherwise poll for SQLite's lock.
-	writing sync.Mutex
-	leading sync.Map // sale → struct{}
-	roll    roll
+	writing   sync.Mutex
+	leading   sync.Map // sale → struct{}
+	processes processes
 }
 
 var _ orders.Store = (*Store)(nil)
@@ -31,7 +31,7 @@ const Options = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=bus
 
 // New returns a store over a database that the caller owns, opened with Options.
 func New(db *sql.DB) *Store {
-	return &Store{db: db, roll: roll{beats: make(map[string]int), acks: make(map[string]map[string]int64)}}
+	return &Store{db: db, processes: processes{beats: make(map[string]int), acks: make(map[string]map[string]int64)}}
 }
 
 // Ping returns an error unless the database answers.

@@ -12,8 +12,8 @@ func testDeadLetters(t *testing.T, b *bench) {
 	b.put()
 	r := b.reservation(1)
 	r.KeyHash = "key"
-	b.must(b.Bury(t.Context(), r, "refused"))
-	b.must(b.Bury(t.Context(), r, "refused again"))
+	b.must(b.AddDeadLetter(t.Context(), r, "refused"))
+	b.must(b.AddDeadLetter(t.Context(), r, "refused again"))
 	b.want(b.order(r.ID).Status, orders.StatusAccepted, "status of a dead letter")
 	found, err := b.Statuses(t.Context(), []orders.ID{r.ID, b.reservation(2).ID})
 	b.must(err)
@@ -31,7 +31,7 @@ func testDeadLetters(t *testing.T, b *bench) {
 	}
 	second, stored := b.reservation(4), b.reservation(5)
 	for _, r := range []orders.Reservation{second, stored} {
-		b.must(b.Bury(t.Context(), r, "refused"))
+		b.must(b.AddDeadLetter(t.Context(), r, "refused"))
 	}
 	b.commit(stored) // after all
 	list := func(after orders.ID, limit int) (ids []orders.ID) {
@@ -47,7 +47,7 @@ func testDeadLetters(t *testing.T, b *bench) {
 	b.want(list(orders.ID{}, 1), []orders.ID{r.ID}, "a page")
 	b.want(list(r.ID, 10), []orders.ID{second.ID}, "the next page")
 	for range 2 {
-		b.must(b.Exhume(t.Context(), r.ID, nil))
+		b.must(b.DeleteDeadLetter(t.Context(), r.ID, nil))
 	}
 	b.want(list(orders.ID{}, 10), []orders.ID{second.ID}, "without the one that was exhumed")
 	if o, ok := b.find(r.ID); ok {
@@ -59,7 +59,7 @@ func testDeadLetters(t *testing.T, b *bench) {
 func testDeadLetterThatWasCommitted(t *testing.T, b *bench) {
 	b.put()
 	r := b.reservation(1)
-	b.must(b.Bury(t.Context(), r, "refused"))
+	b.must(b.AddDeadLetter(t.Context(), r, "refused"))
 	b.commit(r)
 	count := 0
 	b.must(b.Holdings(t.Context(), "spring", func(h orders.Holding) error {

@@ -169,8 +169,8 @@ func testEvents(t *testing.T, b *bench) {
 	b.cancel(cancelled.ID)
 	b.cancel(cancelled.ID)
 	b.capture(cancelled.ID, "q")
-	seat := b.reservation(1, 5) // another order has 1
-	b.commit(seat)
+	taken := b.reservation(1, 5) // another order has 1
+	b.commit(taken)
 	twin := b.reservation(6)
 	twin.BuyerHash = paid.BuyerHash
 	b.commit(twin)

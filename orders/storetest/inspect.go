@@ -54,7 +54,7 @@ func RunInspect(t *testing.T, open func(t *testing.T) (store orders.Store, chang
 				b.capture(r.ID, "first")
 				b.capture(r.ID, "second")
 			case orders.StatusRejected: // a dead letter's, whose key another order has
-				b.must(b.Exhume(t.Context(), r.ID, []orders.Return{{ID: r.ID, Sale: r.Sale, Item: r.Item, Quantity: 1, Units: []int{1}}}))
+				b.must(b.DeleteDeadLetter(t.Context(), r.ID, []orders.Return{{ID: r.ID, Sale: r.Sale, Item: r.Item, Quantity: 1, Units: []int{1}}}))
 			case orders.StatusCancelled:
 				b.cancel(r.ID)
 				b.capture(r.ID, "late")

@@ -51,7 +51,7 @@ func testListsWithDeadLetters(t *testing.T, b *bench) {
 	}
 	b.commit(rs[0], rs[2])
 	for _, r := range []orders.Reservation{rs[3], rs[1], rs[4], rs[2]} {
-		b.must(b.Bury(t.Context(), r, "refused"))
+		b.must(b.AddDeadLetter(t.Context(), r, "refused"))
 	}
 	b.want(list(b, orders.Filter{Limit: 10}), ids, "each once, by id")
 	b.want(list(b, orders.Filter{Limit: 2}), ids[:2], "a page")

@@ -112,10 +112,10 @@ func testRoll(t *testing.T, b *bench) {
 	first, second := uuid.NewString(), uuid.NewString()
 	beat := func(process string) {
 		t.Helper()
-		_, err := b.Beat(t.Context(), process)
+		_, err := b.Heartbeat(t.Context(), process)
 		b.must(err)
 	}
-	roll := func() map[string]orders.Member {
+	list := func() map[string]orders.Member {
 		t.Helper()
 		r, err := b.HandOver(t.Context(), lead)
 		b.must(err)
@@ -125,37 +125,37 @@ func testRoll(t *testing.T, b *bench) {
 		}
 		return members
 	}
-	b.want(len(roll()), 0, "nobody lives")
+	b.want(len(list()), 0, "nobody lives")
 	beat(first)
-	one := roll()[first]
-	b.want(roll()[first], one, "the pulse stands still without a heartbeat")
+	one := list()[first]
+	b.want(list()[first], one, "the pulse stands still without a heartbeat")
 	beat(first)
-	if again := roll()[first]; again.Pulse == one.Pulse || again.Acknowledged {
+	if again := list()[first]; again.Pulse == one.Pulse || again.Acknowledged {
 		t.Errorf("after a heartbeat %+v, before it %+v", again, one)
 	}
 	beat(second)
-	r, err := b.Beat(t.Context(), second)
+	r, err := b.Heartbeat(t.Context(), second)
 	b.must(err)
-	b.want(len(r.Members), 2, "a heartbeat is told of everybody")
+	b.want(len(r.Members), 2, "a heartbeat returns all processes")
 	b.must(b.Acknowledge(t.Context(), "autumn", lead.Epoch, first, nil))
 	b.must(b.Acknowledge(t.Context(), "spring", lead.Epoch-1, first, nil))
 	b.must(b.Acknowledge(t.Context(), "spring", lead.Epoch+1, first, nil))
-	b.want(roll()[first].Acknowledged, false, "another sale and other epochs")
+	b.want(list()[first].Acknowledged, false, "another sale and other epochs")
 	for range 2 {
 		b.must(b.Acknowledge(t.Context(), "spring", lead.Epoch, first, nil))
 	}
-	b.want([]bool{roll()[first].Acknowledged, roll()[second].Acknowledged}, []bool{true, false}, "acknowledged")
+	b.want([]bool{list()[first].Acknowledged, list()[second].Acknowledged}, []bool{true, false}, "acknowledged")
 	if _, err := b.HandOver(t.Context(), orders.Lead{Sale: "spring", Epoch: lead.Epoch, Token: "other"}); !errors.Is(err, orders.ErrConflict) {
 		t.Errorf("the hand-over of another leader: %v", err)
 	}
 	b.must(b.Leave(t.Context(), second))
 	b.must(b.Leave(t.Context(), second))
-	if _, there := roll()[second]; there {
-		t.Error("a process is on the roll that has left")
+	if _, there := list()[second]; there {
+		t.Error("a process is on the process list that has left")
 	}
 }
 
-// testLate stores late orders until they are readmitted.
+// testLate stores late orders until they are deleted.
 func testLate(t *testing.T, b *bench) {
 	b.put()
 	first, second := b.reservation(1, 2), b.reservation(3)
@@ -169,35 +169,35 @@ func testLate(t *testing.T, b *bench) {
 	b.must(b.Acknowledge(t.Context(), "spring", 2, uuid.NewString(), []orders.Reservation{first}))
 	b.must(b.Acknowledge(t.Context(), "spring", 2, uuid.NewString(), []orders.Reservation{first, second}))
 	b.want(late(), []orders.Reservation{first, second}, "late")
-	b.must(b.Readmitted(t.Context(), []orders.ID{first.ID}))
-	b.want(late(), []orders.Reservation{second}, "one is readmitted")
-	b.must(b.Readmitted(t.Context(), nil))
-	b.must(b.Readmitted(t.Context(), []orders.ID{first.ID, second.ID}))
-	b.want(len(late()), 0, "all are readmitted")
+	b.must(b.DeleteLate(t.Context(), []orders.ID{first.ID}))
+	b.want(late(), []orders.Reservation{second}, "one is again")
+	b.must(b.DeleteLate(t.Context(), nil))
+	b.must(b.DeleteLate(t.Context(), []orders.ID{first.ID, second.ID}))
+	b.want(len(late()), 0, "all are again")
 }
 
 // testNewest finds the newest event, and detects one that is gone.
 func testNewest(t *testing.T, b *bench) {
 	b.put()
-	newest := func(seen orders.Mark, there bool) orders.Mark {
+	newest := func(seen orders.LastEvent, there bool) orders.LastEvent {
 		t.Helper()
 		mark, is, err := b.Newest(t.Context(), seen)
 		b.must(err)
 		b.want(is, there, "an event that was seen")
 		return mark
 	}
-	b.want(newest(orders.Mark{}, true), orders.Mark{}, "no event")
+	b.want(newest(orders.LastEvent{}, true), orders.LastEvent{}, "no event")
 	first, second := b.reservation(1), b.reservation(2)
-	newest(orders.Mark{Seq: 1, Order: first.ID}, false)
+	newest(orders.LastEvent{Seq: 1, Order: first.ID}, false)
 	b.commit(first)
-	mark := newest(orders.Mark{}, true)
+	mark := newest(orders.LastEvent{}, true)
 	b.want(mark.Order, first.ID, "newest")
 	b.commit(second)
 	if next := newest(mark, true); next.Seq <= mark.Seq || next.Order != second.ID {
 		t.Errorf("%+v behind %+v", next, mark)
 	}
-	newest(orders.Mark{Seq: mark.Seq, Order: second.ID}, false) // the number was assigned again
-	newest(orders.Mark{Seq: mark.Seq + 1000, Order: first.ID}, false)
+	newest(orders.LastEvent{Seq: mark.Seq, Order: second.ID}, false) // the number was assigned again
+	newest(orders.LastEvent{Seq: mark.Seq + 1000, Order: first.ID}, false)
 }
 
 func testHoldings(t *testing.T, b *bench) {
@@ -206,7 +206,7 @@ func testHoldings(t *testing.T, b *bench) {
 	keyed, plain, rejected, dead := b.reservation(1, 2), b.reservation(3), b.reservation(4), b.reservation(5)
 	keyed.KeyHash, rejected.Reason = key, orders.ReasonRecoveredLate
 	b.commit(keyed, plain, rejected)
-	b.must(b.Bury(t.Context(), dead, "refused"))
+	b.must(b.AddDeadLetter(t.Context(), dead, "refused"))
 	got := make(map[orders.ID]orders.Holding)
 	b.must(b.Holdings(t.Context(), "spring", func(h orders.Holding) error {
 		slices.Sort(h.Units)

@@ -25,7 +25,7 @@ const (
 	LeaderWaits        = "leader_waits"          // about to wait for the other processes
 	LeaderEndsHandOver = "leader_ends_hand_over" // all processes have handed over; earlier epochs are still committed
 	LeaderLoads        = "leader_loads"          // the hand-over has ended; nothing is loaded
-	LeaderReadmits     = "leader_readmits"       // loaded; late orders are not readmitted
+	LeaderReservesLate = "leader_reserves_late"  // loaded; late orders are not reserved again
 	LeaderOpens        = "leader_opens"          // about to open
 	LeaderOpened       = "leader_opened"         // open; the keys of earlier epochs are still there
 )

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// observer records how long the heartbeat counter (pulse) of each process on the roll has not changed. It uses the monotonic
+// observer records how long the heartbeat counter (pulse) of each process on the process list has not changed. It uses the monotonic
 // clock of this process: no clock of another machine can make a process look silent, or alive. The zero value has no
 // observations. Safe for concurrent use.
 type observer struct {
 	mu     sync.Mutex
 	server string                 // the database server that was read last, guarded by mu
-	last   time.Time              // when the roll was last read, guarded by mu
+	last   time.Time              // when the process list was last read, guarded by mu
 	since  time.Time              // when the first reading after the latest gap came, guarded by mu; zero: there was no gap
 	pulses map[string]observation // by process, guarded by mu
 }
@@ -21,22 +21,22 @@ type observation struct {
 	since time.Time // when the first reading with this pulse came
 }
 
-// observe records a roll that was requested at asked and arrived at came. After a gap between two reads, or when the database
+// observe records a process list that was requested at asked and arrived at came. After a gap between two reads, or when the database
 // server was replaced, it starts again: heartbeats may have failed meanwhile although their process is alive. It reports
 // whether the database server was replaced.
-func (s *observer) observe(asked, came time.Time, roll Roll) (replaced bool) {
+func (s *observer) observe(asked, came time.Time, list ProcessList) (replaced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	replaced = s.server != "" && s.server != roll.Server
-	if replaced || !s.last.IsZero() && asked.Sub(s.last) > rollGap {
+	replaced = s.server != "" && s.server != list.Server
+	if replaced || !s.last.IsZero() && asked.Sub(s.last) > heartbeatGap {
 		s.pulses, s.since = nil, came
 	}
-	s.server = roll.Server
+	s.server = list.Server
 	if came.After(s.last) {
 		s.last = came
 	}
-	pulses := make(map[string]observation, len(roll.Members))
-	for _, m := range roll.Members {
+	pulses := make(map[string]observation, len(list.Members))
+	for _, m := range list.Members {
 		o, ok := s.pulses[m.Process]
 		if !ok || o.pulse != m.Pulse {
 			o = observation{m.Pulse, came}
@@ -47,13 +47,13 @@ func (s *observer) observe(asked, came time.Time, roll Roll) (replaced bool) {
 	return replaced
 }
 
-// awaited returns the members of a roll that have not acknowledged and are silent, so that a leader need not wait for them, and
+// awaited returns the members of a process list that have not acknowledged and are silent, so that a leader need not wait for them, and
 // how many members it has to wait for. Within silence after a gap, it has to wait for at least one: a live process may not be
-// on the roll again yet.
-func (s *observer) awaited(asked time.Time, roll Roll) (silent []Member, waitFor int) {
+// on the process list again yet.
+func (s *observer) awaited(asked time.Time, list ProcessList) (silent []Member, waitFor int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range roll.Members {
+	for _, m := range list.Members {
 		switch o := s.pulses[m.Process]; {
 		case m.Acknowledged:
 		case o.pulse == m.Pulse && asked.Sub(o.since) >= silence:

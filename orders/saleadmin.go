@@ -50,8 +50,8 @@ func (s *Service) SetSwitch(ctx context.Context, sale string, to Switch) (SaleSt
 
 // lead runs fn as the sale's leader. It waits up to 10 seconds for another leader to finish.
 func (s *Service) lead(ctx context.Context, sale string, fn func(context.Context) error) error {
-	const patience = 10 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	const timeout = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
 		led, err := s.tryLead(ctx, sale, fn)
@@ -60,7 +60,7 @@ func (s *Service) lead(ctx context.Context, sale string, fn func(context.Context
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: another process has been changing sale %s for %v", ErrUnavailable, sale, patience)
+			return fmt.Errorf("%w: another process has been changing sale %s for %v", ErrUnavailable, sale, timeout)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -73,13 +73,13 @@ func (s *Service) introduce(ctx context.Context, stored Sale, added []string) er
 	runs := make(map[string]string)
 	for _, id := range added {
 		it, _ := l.Item(id)
-		sh := s.newShelf(l, it)
-		fields, err := s.definition(ctx, sh, runs)
+		ci := s.newCachedItem(l, it)
+		fields, err := s.definition(ctx, ci, runs)
 		if err != nil {
 			return err
 		}
 		args := append([]any{stored.Epoch, l.forgetAt().UnixMilli()}, fields...)
-		if err := introduceScript.Run(ctx, s.base, sh.led(), args...).Err(); err != nil {
+		if err := introduceScript.Run(ctx, s.base, ci.led(), args...).Err(); err != nil {
 			return unavailable(err)
 		}
 	}
@@ -87,23 +87,23 @@ func (s *Service) introduce(ctx context.Context, stored Sale, added []string) er
 }
 
 // definition returns the fields of the hash of an item that is new to a server.
-func (s *Service) definition(ctx context.Context, sh *shelf, runs map[string]string) ([]any, error) {
-	run, err := s.runOf(ctx, sh.keys[0], runs)
+func (s *Service) definition(ctx context.Context, ci *cachedItem, runs map[string]string) ([]any, error) {
+	run, err := s.runOf(ctx, ci.keys[0], runs)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	return append(sh.settings(), "run", run, "revision", sh.sale.Revision), nil
+	return append(ci.settings(), "run", run, "revision", ci.sale.Revision), nil
 }
 
 // settings returns the fields of an item's hash that the operator sets.
-func (sh *shelf) settings() []any {
+func (ci *cachedItem) settings() []any {
 	return []any{
-		"switch", string(sh.sale.Switch),
-		"starts", sh.sale.StartsAt.UnixMilli(),
-		"ends", sh.sale.EndsAt.UnixMilli(),
-		"stock", sh.item.Stock,
-		"quota", sh.item.QuotaPerBuyer,
-		"in_flight_max", sh.item.InFlightMax,
+		"switch", string(ci.sale.Switch),
+		"starts", ci.sale.StartsAt.UnixMilli(),
+		"ends", ci.sale.EndsAt.UnixMilli(),
+		"stock", ci.item.Stock,
+		"quota", ci.item.QuotaPerBuyer,
+		"in_flight_max", ci.item.InFlightMax,
 	}
 }
 
@@ -120,24 +120,24 @@ func (s *Service) apply(ctx context.Context, sale string) (SaleStatus, error) {
 	if err := s.compare(ctx, l.all()...); err != nil {
 		return SaleStatus{}, err
 	}
-	for _, sh := range l.shelves {
-		sh.forget()
+	for _, ci := range l.cached {
+		ci.forget()
 	}
-	s.publish(ctx, bulletin{Sales: true})
+	s.publish(ctx, notification{Sales: true})
 	s.opts.Logger.InfoContext(ctx, "a sale was changed", slog.String("sale", sale), slog.String("switch", string(l.Switch)), slog.Int64("revision", l.Revision))
 	return s.Sale(ctx, sale)
 }
 
 // configure updates one item in Redis to the catalog's revision.
-func (s *Service) configure(ctx context.Context, sh *shelf) error {
-	args := append([]any{sh.sale.Revision, sh.sale.forgetAt().UnixMilli()}, sh.settings()...)
-	reply, err := configureScript.Run(ctx, s.rdb, sh.led(), args...).Int()
+func (s *Service) configure(ctx context.Context, ci *cachedItem) error {
+	args := append([]any{ci.sale.Revision, ci.sale.forgetAt().UnixMilli()}, ci.settings()...)
+	reply, err := configureScript.Run(ctx, s.rdb, ci.led(), args...).Int()
 	switch {
 	case err != nil:
 		return unavailable(err)
 	case reply < 0:
-		s.suspectForgotten(sh)
-		return fmt.Errorf("%w: item %s/%s", ErrRecovering, sh.sale.ID, sh.item.ID)
+		s.suspectForgotten(ci)
+		return fmt.Errorf("%w: item %s/%s", ErrRecovering, ci.sale.ID, ci.item.ID)
 	}
 	return nil
 }

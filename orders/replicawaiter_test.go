@@ -14,9 +14,9 @@ import (
 )
 
 // newTestGroups runs a script that writes its argument and returns it.
-func newTestGroups(t *testing.T, rdb redis.UniversalClient, timeout time.Duration) *groups {
+func newTestGroups(t *testing.T, rdb redis.UniversalClient, timeout time.Duration) *replicaWaiter {
 	t.Helper()
-	g, err := newGroups(rdb, redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1]) return {ARGV[1]}`), timeout)
+	g, err := newReplicaWaiter(rdb, redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1]) return {ARGV[1]}`), timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestAGroupFollowsAMasterThatMoves(t *testing.T) {
 			t.Fatalf("%v, %v, want %s", reply, err, value)
 		}
 	}
-	if _, err := g.run(within(t, 50*time.Millisecond), []string{"foo"}, []any{"1"}); !errors.Is(err, errNotKept) {
+	if _, err := g.run(within(t, 50*time.Millisecond), []string{"foo"}, []any{"1"}); !errors.Is(err, errNoReplica) {
 		t.Errorf("on a master without a replica: %v", err)
 	}
 }
@@ -120,7 +120,7 @@ func TestWhoIsTooLateIsNotSent(t *testing.T) {
 	}
 }
 
-// TestAGroupsConnectionsAreFenced: a connection without the fence may lead to a server that lost its data.
+// TestAGroupsConnectionsAreFenced: a connection without the watcher may lead to a server that lost its data.
 func TestAGroupsConnectionsAreFenced(t *testing.T) {
 	server := testenv.StartRedis(t)
 	server.StartReplica()
@@ -128,15 +128,15 @@ func TestAGroupsConnectionsAreFenced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fence := NewFence(false)
-	o.OnConnect = fence.OnConnect
+	watcher := NewRunIDWatcher(false)
+	o.OnConnect = watcher.OnConnect
 	rdb := redis.NewUniversalClient(o)
 	t.Cleanup(func() { _ = rdb.Close() })
 	g := newTestGroups(t, rdb, 5*time.Second)
 	if _, err := g.run(within(t, 5*time.Second), []string{"key"}, []any{"1"}); err != nil {
 		t.Fatal(err)
 	}
-	if n := fence.generation.Load(); n != 1 {
-		t.Errorf("the fence has met %d servers, not one", n)
+	if n := watcher.generation.Load(); n != 1 {
+		t.Errorf("the watcher has met %d servers, not one", n)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// books holds what Redis, and the database before and after it, returned for one item.
-type books struct {
+// itemAudit holds what Redis, and the database before and after it, returned for one item.
+type itemAudit struct {
 	item            *Item
 	stock, next     int
 	returned        []string
@@ -17,15 +17,15 @@ type books struct {
 	holdings        []Holding      // orders that hold units or a key, and dead letters
 	coming          map[ID]*Return // units being returned: listed in the database before or after Redis was read
 	kept            []ID           // orders in coming that had not returned their units when Redis was read
-	marks           map[string]mark
+	entries         map[string]buyerEntry
 	keys            map[string]string // order ids, by buyer and key
-	places          places
+	counts          unitCounts
 }
 
-// places counts units by location.
-type places struct{ stock, free, reserved, sold, coming, dead int }
+// unitCounts counts units by location.
+type unitCounts struct{ stock, free, reserved, sold, coming, dead int }
 
-func (p *places) add(q places) {
+func (p *unitCounts) add(q unitCounts) {
 	p.stock += q.stock
 	p.free += q.free
 	p.reserved += q.reserved
@@ -34,13 +34,13 @@ func (p *places) add(q places) {
 	p.dead += q.dead
 }
 
-// examine returns every inconsistency in the books, and counts the units.
-func (b *books) examine() []Breach {
+// examine returns every inconsistency for the item, and counts the units.
+func (b *itemAudit) examine() []Breach {
 	var found []Breach
-	say := func(invariant, format string, args ...any) {
+	report := func(invariant, format string, args ...any) {
 		found = append(found, Breach{invariant, b.item.ID + ": " + fmt.Sprintf(format, args...)})
 	}
-	b.places = places{stock: b.stock, free: b.stock - b.next + len(b.returned), sold: len(b.owners)}
+	b.counts = unitCounts{stock: b.stock, free: b.stock - b.next + len(b.returned), sold: len(b.owners)}
 	where := make(map[int][]string, b.next)
 	put := func(unit int, place string) { where[unit] = append(where[unit], place) }
 	for _, text := range b.returned {
@@ -51,7 +51,7 @@ func (b *books) examine() []Breach {
 	for _, record := range b.records {
 		r, err := ParseReservation([]byte(record))
 		if err != nil {
-			say("I1", "a reservation cannot be read: %.80s", record)
+			report("I1", "a reservation cannot be read: %.80s", record)
 			continue
 		}
 		live[r.ID] = Holding{ID: r.ID, BuyerHash: r.BuyerHash, KeyHash: &r.KeyHash, Quantity: r.Quantity}
@@ -62,76 +62,76 @@ func (b *books) examine() []Breach {
 			// A committed order that is still in the outbox appears in both places.
 			if b.owners[u] != r.ID {
 				put(u, "reserved by "+r.ID.String())
-				b.places.reserved++
+				b.counts.reserved++
 			}
 		}
 	}
 	held := make(map[string]int)
 	seated := make(map[int]struct{}, len(b.owners))
 	for _, h := range b.holdings {
-		b.keyed(&h, say)
+		b.checkKey(&h, report)
 		if !h.Status.Holds() {
 			continue
 		}
 		live[h.ID] = h
 		held[h.BuyerHash] += h.Quantity
 		if len(h.Units) != h.Quantity {
-			say("I5", "order %s of %d units has %d", h.ID, h.Quantity, len(h.Units))
+			report("I5", "order %s of %d units has %d", h.ID, h.Quantity, len(h.Units))
 		}
 		for _, u := range h.Units {
 			if h.Status == StatusAccepted {
 				put(u, "in dead letter "+h.ID.String())
-				b.places.dead++
+				b.counts.dead++
 			} else if b.owners[u] == h.ID {
 				seated[u] = struct{}{}
 			} else {
-				say("I5", "order %s does not own its unit %d", h.ID, u)
+				report("I5", "order %s does not own its unit %d", h.ID, u)
 			}
 		}
 	}
 	for u, id := range b.owners {
 		put(u, "sold to "+id.String())
 		if _, ok := seated[u]; !ok {
-			say("I5", "unit %d is owned by order %s, which does not hold it", u, id)
+			report("I5", "unit %d is owned by order %s, which does not hold it", u, id)
 		}
 	}
-	b.bring(where, say)
-	b.counted(live, say)
+	b.checkReturns(where, report)
+	b.checkBuyers(live, report)
 	for u := 1; u <= b.next; u++ {
 		switch places := where[u]; {
 		case len(places) == 0:
-			say("I6", "unit %d was handed out and is nowhere", u)
+			report("I6", "unit %d was handed out and is nowhere", u)
 		case len(places) > 1:
 			slices.Sort(places)
-			say("I5", "unit %d is %s", u, strings.Join(places, " and "))
+			report("I5", "unit %d is %s", u, strings.Join(places, " and "))
 		}
 		delete(where, u)
 	}
 	for u := range where {
-		say("I6", "unit %d is in use and was never handed out", u)
+		report("I6", "unit %d is in use and was never handed out", u)
 	}
 	if b.next > b.stock || len(b.owners) > b.stock {
-		say("I3", "%d units handed out and %d sold of %d", b.next, len(b.owners), b.stock)
+		report("I3", "%d units handed out and %d sold of %d", b.next, len(b.owners), b.stock)
 	}
 	for _, n := range held {
 		if n > b.item.QuotaEver {
-			say("I4", "a buyer holds %d units, and the quota never was above %d", n, b.item.QuotaEver)
+			report("I4", "a buyer holds %d units, and the quota never was above %d", n, b.item.QuotaEver)
 		}
 	}
 	if b.outbox != b.pending {
-		say("I1", "%d outbox entries for %d reservations", b.outbox, b.pending)
+		report("I1", "%d outbox entries for %d reservations", b.outbox, b.pending)
 	}
 	return found
 }
 
-// bring adds the units that are being returned to where. Units that an order has already returned may belong to any other order
+// checkReturns adds the units that are being returned to where. Units that an order has already returned may belong to any other order
 // by now.
-func (b *books) bring(where map[int][]string, say func(invariant, format string, args ...any)) {
+func (b *itemAudit) checkReturns(where map[int][]string, report func(invariant, format string, args ...any)) {
 	for _, id := range b.kept {
 		for _, u := range b.coming[id].Units {
-			b.places.coming++
+			b.counts.coming++
 			if len(where[u]) > 0 {
-				say("I10", "unit %d is %s, and order %s has not given it back yet", u, strings.Join(where[u], " and "), id)
+				report("I10", "unit %d is %s, and order %s has not given it back yet", u, strings.Join(where[u], " and "), id)
 				continue
 			}
 			where[u] = []string{"on its way back from " + id.String()}
@@ -141,50 +141,50 @@ func (b *books) bring(where map[int][]string, say func(invariant, format string,
 		for _, u := range r.Units {
 			if len(where[u]) == 0 { // the order ended after Redis was read
 				where[u] = []string{"on its way back from " + id.String()}
-				b.places.coming++
+				b.counts.coming++
 			}
 		}
 	}
 }
 
-// keyed checks that an order's key leads to the order. Redis does not have the keys of some orders that were rejected in a
+// checkKey checks that an order's key leads to the order. Redis does not have the keys of some orders that were rejected in a
 // recovery.
-func (b *books) keyed(h *Holding, say func(invariant, format string, args ...any)) {
+func (b *itemAudit) checkKey(h *Holding, report func(invariant, format string, args ...any)) {
 	if h.KeyHash == nil || h.Status == StatusRejected {
 		return
 	}
 	switch id := b.keys[h.BuyerHash+*h.KeyHash]; {
 	case id == "":
-		say("I7", "the key of order %s is not known", h.ID)
+		report("I7", "the key of order %s is not known", h.ID)
 	case id != h.ID.String() && h.Status != StatusAccepted: // a dead letter may have a twin
-		say("I7", "the key of order %s is order %s's", h.ID, id)
+		report("I7", "the key of order %s is order %s's", h.ID, id)
 	}
 }
 
-// counted compares the buyers' marks with their live orders.
-func (b *books) counted(live map[ID]Holding, say func(invariant, format string, args ...any)) {
-	quantity := make(map[string]int, len(live)) // of the orders that a mark may count
+// checkBuyers compares the buyers' entries with their live orders.
+func (b *itemAudit) checkBuyers(live map[ID]Holding, report func(invariant, format string, args ...any)) {
+	quantity := make(map[string]int, len(live)) // of the orders that a buyer's entry may count
 	for id, r := range b.coming {
 		quantity[id.String()] = r.Quantity
 	}
 	for id, h := range live {
 		quantity[id.String()] = h.Quantity
-		if b.coming[id] == nil && !slices.Contains(strings.Fields(b.marks[h.BuyerHash].ids), id.String()) {
-			say("I4", "order %s does not count towards its buyer's quota", id)
+		if b.coming[id] == nil && !slices.Contains(strings.Fields(b.entries[h.BuyerHash].ids), id.String()) {
+			report("I4", "order %s does not count towards its buyer's quota", id)
 		}
 	}
-	for buyer, m := range b.marks {
+	for buyer, m := range b.entries {
 		sum, known := 0, true
 		for _, id := range strings.Fields(m.ids) {
 			n, ok := quantity[id]
 			if !ok {
-				say("I4", "order %s holds nothing, and counts towards the quota of buyer %s", id, buyer)
+				report("I4", "order %s holds nothing, and counts towards the quota of buyer %s", id, buyer)
 				known = false
 			}
 			sum += n
 		}
 		if known && m.units != sum {
-			say("I4", "buyer %s is counted to hold %d units, and has %d", buyer, m.units, sum)
+			report("I4", "buyer %s is counted to hold %d units, and has %d", buyer, m.units, sum)
 		}
 	}
 }

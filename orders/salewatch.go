@@ -8,12 +8,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// watch reads the sales and makes sure that Redis has them, every second, and whenever a bulletin reports a change or the fence
+// watch reads the sales and makes sure that Redis has them, every second, and whenever a notification reports a change or the watcher
 // detects another Redis.
 func (s *Service) watch(ctx context.Context) error {
-	generation := s.fence.generation.Load()
-	return every(ctx, time.Second, s.fence.changed, func() {
-		if now := s.fence.generation.Load(); now != generation {
+	generation := s.runIDs.generation.Load()
+	return every(ctx, time.Second, s.runIDs.changed, func() {
+		if now := s.runIDs.generation.Load(); now != generation {
 			generation = now
 			poke(s.replaced)
 		}
@@ -21,11 +21,11 @@ func (s *Service) watch(ctx context.Context) error {
 			s.opts.Logger.WarnContext(ctx, "sales could not be read; those known stay in force", slog.Any("error", err))
 		}
 		c := s.catalog.Load()
-		shelves := make([]*shelf, 0, len(c.byNumber))
-		for _, sh := range c.byNumber {
-			shelves = append(shelves, sh)
+		items := make([]*cachedItem, 0, len(c.byNumber))
+		for _, ci := range c.byNumber {
+			items = append(items, ci)
 		}
-		if err := s.compare(ctx, shelves...); err != nil {
+		if err := s.compare(ctx, items...); err != nil {
 			if ctx.Err() == nil {
 				s.opts.Logger.WarnContext(ctx, "the sales could not be compared with Redis", slog.Any("error", err))
 			}
@@ -40,27 +40,27 @@ func (s *Service) watch(ctx context.Context) error {
 
 // compare checks that the server that holds each item now is the one it was loaded into, and that it has the latest definition.
 // It updates the definition, and marks the sales of lost items for recovery.
-func (s *Service) compare(ctx context.Context, shelves ...*shelf) error {
-	generation := s.fence.generation.Load() // read before all queries: a server that is replaced meanwhile raises it
-	known, err := s.known(ctx, shelves)
+func (s *Service) compare(ctx context.Context, items ...*cachedItem) error {
+	generation := s.runIDs.generation.Load() // read before all queries: a server that is replaced meanwhile raises it
+	known, err := s.known(ctx, items)
 	if err != nil {
 		return err
 	}
-	for i, sh := range shelves {
+	for i, ci := range items {
 		switch revision := known[i]; {
-		case sh.forgottenAt(time.Now()):
+		case ci.forgottenAt(time.Now()):
 			continue
 		case revision < 0:
-			s.suspectForgotten(sh)
+			s.suspectForgotten(ci)
 			continue
-		case revision < sh.sale.Revision:
-			if err := s.configure(ctx, sh); err != nil {
+		case revision < ci.sale.Revision:
+			if err := s.configure(ctx, ci); err != nil {
 				return err
 			}
-			sh.forget()
+			ci.forget()
 		}
-		if sh.generation.Swap(generation) != generation {
-			sh.forget()
+		if ci.generation.Swap(generation) != generation {
+			ci.forget()
 		}
 	}
 	return nil
@@ -68,30 +68,30 @@ func (s *Service) compare(ctx context.Context, shelves ...*shelf) error {
 
 // known returns the revision of each item on the server that holds it now, or -1 when that is not the one the item was loaded
 // into, the item is being recovered, or its leader in Redis is a later one.
-func (s *Service) known(ctx context.Context, shelves []*shelf) ([]int64, error) {
+func (s *Service) known(ctx context.Context, items []*cachedItem) ([]int64, error) {
 	runs := make(map[string]string) // of each server, asked once
-	now := make([]string, len(shelves))
-	for i, sh := range shelves {
+	now := make([]string, len(items))
+	for i, ci := range items {
 		var err error
-		if now[i], err = s.runOf(ctx, sh.keys[0], runs); err != nil {
+		if now[i], err = s.runOf(ctx, ci.keys[0], runs); err != nil {
 			return nil, unavailable(err)
 		}
 	}
-	items := make([]*redis.SliceCmd, len(shelves))
-	leads := make([]*redis.SliceCmd, len(shelves))
+	fields := make([]*redis.SliceCmd, len(items))
+	leads := make([]*redis.SliceCmd, len(items))
 	if _, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, sh := range shelves {
-			items[i] = p.HMGet(ctx, sh.keys[0], "run", "recovering", "revision")
-			leads[i] = p.HMGet(ctx, sh.lead, "epoch", "token")
+		for i, ci := range items {
+			fields[i] = p.HMGet(ctx, ci.keys[0], "run", "recovering", "revision")
+			leads[i] = p.HMGet(ctx, ci.lead, "epoch", "token")
 		}
 		return nil
 	}); err != nil {
 		return nil, unavailable(err)
 	}
-	revisions := make([]int64, len(shelves))
-	for i, cmd := range items {
+	revisions := make([]int64, len(items))
+	for i, cmd := range fields {
 		it := cmd.Val()
-		if it[0] != now[i] || it[1] != nil || shelves[i].sale.behind(leads[i].Val()) {
+		if it[0] != now[i] || it[1] != nil || items[i].sale.behind(leads[i].Val()) {
 			revisions[i] = -1
 			continue
 		}
@@ -122,25 +122,25 @@ func (s *Service) runOf(ctx context.Context, key string, runs map[string]string)
 	return run, err
 }
 
-// verified returns the fence's generation once Redis is verified to be the server that the item was loaded into, otherwise
+// verified returns the watcher's generation once Redis is verified to be the server that the item was loaded into, otherwise
 // ErrRecovering.
-func (s *Service) verified(ctx context.Context, sh *shelf) (generation int64, err error) {
-	generation = s.fence.generation.Load()
-	if sh.generation.Load() == generation {
+func (s *Service) verified(ctx context.Context, ci *cachedItem) (generation int64, err error) {
+	generation = s.runIDs.generation.Load()
+	if ci.generation.Load() == generation {
 		return generation, nil
 	}
-	_, err, _ = s.flights.Do("compare "+sh.keys[0], func() (any, error) {
-		return nil, s.within(ctx, func(ctx context.Context) error { return s.compare(ctx, sh) })
+	_, err, _ = s.flights.Do("compare "+ci.keys[0], func() (any, error) {
+		return nil, s.within(ctx, func(ctx context.Context) error { return s.compare(ctx, ci) })
 	})
-	generation = sh.generation.Load()
-	if err == nil && generation != s.fence.generation.Load() {
+	generation = ci.generation.Load()
+	if err == nil && generation != s.runIDs.generation.Load() {
 		err = ErrRecovering
 	}
 	return generation, err
 }
 
 // suspectForgotten schedules a check of whether Redis still has the item, which recovers the sale if it does not.
-func (s *Service) suspectForgotten(sh *shelf) { s.suspectSale(sh.sale.ID) }
+func (s *Service) suspectForgotten(ci *cachedItem) { s.suspectSale(ci.sale.ID) }
 
 func (s *Service) suspectSale(sale string) {
 	if _, waiting := s.suspects.LoadOrStore(sale, struct{}{}); !waiting {

@@ -11,38 +11,38 @@ import (
 )
 
 const (
-	groupMax     = 300                    // reservations that share one WAIT
-	groupsAtOnce = 2                      // per master: while one waits, the next is written
-	groupGrace   = 300 * time.Millisecond // for the reply of a WAIT that timed out: an idle Redis checks ten times a second
-	movedPoll    = 5 * time.Millisecond   // between two reads of the cluster's layout
+	replicaBatchMax      = 300                    // reservations that share one WAIT
+	replicaBatchesAtOnce = 2                      // per master: while one waits, the next is written
+	replicaGrace         = 300 * time.Millisecond // for the reply of a WAIT that timed out: an idle Redis checks ten times a second
+	movedPoll            = 5 * time.Millisecond   // between two reads of the cluster's layout
 )
 
-var errNotKept = errors.New("no replica has it in time")
+var errNoReplica = errors.New("no replica has it in time")
 
-// groups run a script whose writes must be on a replica before its reply counts. WAIT covers the writes of its own connection,
+// replicaWaiter runs a script whose writes must be on a replica before its reply counts. WAIT covers the writes of its own connection,
 // and a pipeline uses one connection: concurrent callers share a pipeline, with their scripts first and one WAIT at the end.
 // Scripts that only read wait too. Safe for concurrent use.
-type groups struct {
+type replicaWaiter struct {
 	rdb     redis.UniversalClient
 	script  *redis.Script
 	timeout time.Duration // longest that a caller waits
 
-	mu    sync.Mutex
-	lanes map[string]*lane // by address of a master, guarded by mu
+	mu      sync.Mutex
+	masters map[string]*masterBatches // by address of a master, guarded by mu
 }
 
-func newGroups(rdb redis.UniversalClient, script *redis.Script, timeout time.Duration) (*groups, error) {
+func newReplicaWaiter(rdb redis.UniversalClient, script *redis.Script, timeout time.Duration) (*replicaWaiter, error) {
 	switch rdb.(type) {
 	case *redis.Client, *redis.ClusterClient:
-		return &groups{rdb: rdb, script: script, timeout: timeout, lanes: make(map[string]*lane)}, nil
+		return &replicaWaiter{rdb: rdb, script: script, timeout: timeout, masters: make(map[string]*masterBatches)}, nil
 	}
 	return nil, fmt.Errorf("orders: durability replicated needs a client of one server, of Sentinel or of a cluster, not a %T", rdb)
 }
 
 // run runs the script and returns its reply once a replica has its writes. After an error it is unknown whether the script ran.
-func (g *groups) run(ctx context.Context, keys []string, args []any) ([]any, error) {
+func (g *replicaWaiter) run(ctx context.Context, keys []string, args []any) ([]any, error) {
 	for again := false; ; again = true {
-		l, err := g.lane(ctx, keys[0])
+		l, err := g.masterOf(ctx, keys[0])
 		if err != nil {
 			return nil, err
 		}
@@ -55,8 +55,8 @@ func (g *groups) run(ctx context.Context, keys []string, args []any) ([]any, err
 	}
 }
 
-// lane returns the lane of the master that has a key.
-func (g *groups) lane(ctx context.Context, key string) (*lane, error) {
+// masterOf returns the batches for the master that has a key.
+func (g *replicaWaiter) masterOf(ctx context.Context, key string) (*masterBatches, error) {
 	var master *redis.Client
 	switch rdb := g.rdb.(type) {
 	case *redis.Client:
@@ -70,17 +70,17 @@ func (g *groups) lane(ctx context.Context, key string) (*lane, error) {
 	addr := master.Options().Addr
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l, ok := g.lanes[addr]
+	l, ok := g.masters[addr]
 	if !ok || l.master != master { // a node that left and came back has a new client
-		l = &lane{groups: g, master: master, patient: master.WithTimeout(g.timeout + groupGrace)}
-		g.lanes[addr] = l
+		l = &masterBatches{replicaWaiter: g, master: master, slow: master.WithTimeout(g.timeout + replicaGrace)}
+		g.masters[addr] = l
 	}
 	return l, nil
 }
 
 // moved handles a MOVED error: it waits until the cluster's new layout is known, and reports whether the script may be sent
 // again. It has not run then.
-func (g *groups) moved(ctx context.Context, key string, from *lane, err error) bool {
+func (g *replicaWaiter) moved(ctx context.Context, key string, from *masterBatches, err error) bool {
 	cluster, ok := g.rdb.(*redis.ClusterClient)
 	if !ok {
 		return false
@@ -92,7 +92,7 @@ func (g *groups) moved(ctx context.Context, key string, from *lane, err error) b
 	ticker := time.NewTicker(movedPoll)
 	defer ticker.Stop()
 	for {
-		if l, err := g.lane(ctx, key); err == nil && l != from {
+		if l, err := g.masterOf(ctx, key); err == nil && l != from {
 			return true
 		}
 		select {
@@ -119,32 +119,32 @@ func (c *call) finish(reply []any, err error) {
 	close(c.done)
 }
 
-// lane gathers the calls to one master.
-type lane struct {
-	*groups
-	master  *redis.Client
-	patient *redis.Client // the same connections, with a longer timeout
+// masterBatches gathers the calls to one master.
+type masterBatches struct {
+	*replicaWaiter
+	master *redis.Client
+	slow   *redis.Client // the same connections, with a longer timeout
 
 	mu       sync.Mutex
 	waiting  []*call // guarded by mu
 	underWay int     // groups, guarded by mu
 }
 
-func (l *lane) add(c *call) {
+func (l *masterBatches) add(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, c)
-	if l.underWay < groupsAtOnce {
+	if l.underWay < replicaBatchesAtOnce {
 		l.underWay++
 		go l.work()
 	}
 }
 
 // work writes groups until no call is waiting.
-func (l *lane) work() {
+func (l *masterBatches) work() {
 	for {
 		l.mu.Lock()
-		group := l.waiting[:min(len(l.waiting), groupMax)]
+		group := l.waiting[:min(len(l.waiting), replicaBatchMax)]
 		l.waiting = l.waiting[len(group):]
 		if len(group) == 0 {
 			l.underWay--
@@ -157,7 +157,7 @@ func (l *lane) work() {
 	}
 }
 
-func (l *lane) write(group []*call) {
+func (l *masterBatches) write(group []*call) {
 	var deadline time.Time // the latest of the group; callers with earlier ones stop waiting by themselves
 	alive := make([]*call, 0, len(group))
 	for _, c := range group {
@@ -177,7 +177,7 @@ func (l *lane) write(group []*call) {
 	if len(alive) == 0 {
 		return
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(groupGrace))
+	ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(replicaGrace))
 	defer cancel()
 	if unknown := l.send(ctx, deadline, alive, l.script.EvalSha); len(unknown) > 0 {
 		l.send(ctx, deadline, unknown, l.script.Eval)
@@ -185,12 +185,12 @@ func (l *lane) write(group []*call) {
 }
 
 // send finishes the calls, except those whose script Redis does not have, which it returns.
-func (l *lane) send(ctx context.Context, deadline time.Time, group []*call,
+func (l *masterBatches) send(ctx context.Context, deadline time.Time, group []*call,
 	eval func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd,
 ) (unknown []*call) {
 	replies := make([]*redis.Cmd, len(group))
 	var copies *redis.Cmd
-	_, _ = l.patient.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
+	_, _ = l.slow.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
 		for i, c := range group {
 			replies[i] = eval(ctx, p, c.keys, c.args...)
 		}
@@ -199,7 +199,7 @@ func (l *lane) send(ctx context.Context, deadline time.Time, group []*call,
 	})
 	n, err := copies.Int64()
 	if err == nil && n == 0 {
-		err = errNotKept
+		err = errNoReplica
 	}
 	for i, c := range group {
 		reply, failed := replies[i].Slice()

@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// bulletin is a notification between processes. It only saves time: a process that misses one finds the change by polling.
-type bulletin struct {
+// notification is a notification between processes. It only saves time: a process that misses one finds the change by polling.
+type notification struct {
 	Orders []change `json:"orders,omitempty"`
 	Sales  bool     `json:"sales,omitempty"`  // definitions, switches or epochs changed
 	Item   int      `json:"item,omitempty"`   // number of an item of which units came back
@@ -24,21 +24,21 @@ type change struct {
 	Again  bool   `json:"a,omitempty"` // it was committed before
 }
 
-func (s *Service) publish(ctx context.Context, b bulletin) {
-	s.hear(b)
+func (s *Service) publish(ctx context.Context, b notification) {
+	s.receive(b)
 	text, err := json.Marshal(b)
 	if err != nil {
 		panic(err) // texts and numbers
 	}
-	if err := s.base.Publish(ctx, s.bulletinChannel(), text).Err(); err != nil {
-		s.opts.Logger.DebugContext(ctx, "nobody could be told", slog.Any("error", err))
+	if err := s.base.Publish(ctx, s.notificationChannel(), text).Err(); err != nil {
+		s.opts.Logger.DebugContext(ctx, "a notification could not be published", slog.Any("error", err))
 	}
 }
 
-// listen receives bulletins until ctx ends. After each (re)connection it assumes that some were missed.
+// listen receives notifications until ctx ends. After each (re)connection it assumes that some were missed.
 func (s *Service) listen(ctx context.Context) error {
 	for ctx.Err() == nil {
-		s.listenTo(ctx, s.base.Subscribe(ctx, s.bulletinChannel()))
+		s.listenTo(ctx, s.base.Subscribe(ctx, s.notificationChannel()))
 	}
 	return ctx.Err()
 }
@@ -60,15 +60,15 @@ func (s *Service) listenTo(ctx context.Context, sub *redis.PubSub) {
 			}
 			switch m := m.(type) {
 			case *redis.Subscription:
-				poke(s.fence.changed)
+				poke(s.runIDs.changed)
 				s.waiters.wakeAll()
 			case *redis.Message:
-				var b bulletin
+				var b notification
 				if err := json.Unmarshal([]byte(m.Payload), &b); err != nil {
-					s.opts.Logger.WarnContext(ctx, "a bulletin could not be read", slog.Any("error", err))
+					s.opts.Logger.WarnContext(ctx, "a notification could not be read", slog.Any("error", err))
 					continue
 				}
-				s.hear(b)
+				s.receive(b)
 				for _, c := range b.Orders {
 					if c.Status == StatusConfirmed && !c.Again {
 						s.committed.Add(1)
@@ -79,7 +79,7 @@ func (s *Service) listenTo(ctx context.Context, sub *redis.PubSub) {
 	}
 }
 
-func (s *Service) hear(b bulletin) {
+func (s *Service) receive(b notification) {
 	for _, c := range b.Orders {
 		s.ledger.settle(c.ID, c.Status)
 		s.waiters.wake(c.ID)
@@ -88,13 +88,13 @@ func (s *Service) hear(b bulletin) {
 		s.waiters.wake(anyOrder)
 	}
 	if b.Sales {
-		poke(s.fence.changed)
+		poke(s.runIDs.changed)
 	}
 	if b.Queued {
 		poke(s.arrived)
 	}
-	if sh, ok := s.catalog.Load().byNumber[b.Item]; ok {
-		sh.forget()
+	if ci, ok := s.catalog.Load().byNumber[b.Item]; ok {
+		ci.forget()
 	}
 }
 
@@ -126,7 +126,7 @@ func (s *Service) askForSome(ctx context.Context) int {
 	uncommitted := make(map[string][]Reservation) // by the outbox that should have them
 	for _, r := range late {
 		if status, ok := found[r.ID]; ok {
-			s.hear(bulletin{Orders: []change{{ID: r.ID, Status: status}}})
+			s.receive(notification{Orders: []change{{ID: r.ID, Status: status}}})
 		} else {
 			outbox := s.itemKeys(r.Sale, r.Item, r.Epoch)[3]
 			uncommitted[outbox] = append(uncommitted[outbox], r)

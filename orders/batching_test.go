@@ -114,7 +114,7 @@ func TestOrdersOfATask(t *testing.T) {
 	}
 	in.deleteTasks()
 	damaged := slices.Concat([]byte(`[{"id":"nonsense"},`), payloads[0], []byte(","), payloads[1], []byte(","), payloads[0], []byte("]"))
-	// The second sale is in a later epoch than its order, and not in Redis in that epoch: the order cannot be readmitted.
+	// The second sale is in a later epoch than its order, and not in Redis in that epoch: the order cannot be reserved again.
 	_, err := in.pool.Exec(t.Context(), `UPDATE sales SET epoch = 2, epoch_floor = 2 WHERE sale = $1`, other.ID)
 	must(t, err)
 	_, err = asynq.NewClientFromRedisClient(p.queue).EnqueueContext(t.Context(), asynq.NewTask("orders:commit", damaged), asynq.Queue(in.namespace+"-accepted-0"))

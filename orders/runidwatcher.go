@@ -10,12 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Fence detects that a client is connected to another Redis process than before. That process may have lost data or have an
+// RunIDWatcher detects that a client is connected to another Redis process than before. That process may have lost data or have an
 // earlier state: it may have been restarted from a file, or be a replica that was behind. Set OnConnect in the client's
 // options, so that it precedes every command on a new connection. Commands may be in flight at that moment, and on a cluster a
 // replica may be seen before it is promoted. Therefore reserve.lua also compares run ids, and the watch over the sales does so
-// every second. Use NewFence.
-type Fence struct {
+// every second. Use NewRunIDWatcher.
+type RunIDWatcher struct {
 	mu         sync.Mutex
 	runs       map[string]struct{} // ids of server processes, guarded by mu
 	last       string              // guarded by mu
@@ -24,14 +24,14 @@ type Fence struct {
 	changed    chan struct{}
 }
 
-// NewFence returns a fence for one client. On a cluster, connections lead to many servers, so only a server that was never seen
+// NewRunIDWatcher returns a watcher for one client. On a cluster, connections lead to many servers, so only a server that was never seen
 // before counts as a change.
-func NewFence(cluster bool) *Fence {
-	return &Fence{runs: make(map[string]struct{}), cluster: cluster, changed: make(chan struct{}, 1)}
+func NewRunIDWatcher(cluster bool) *RunIDWatcher {
+	return &RunIDWatcher{runs: make(map[string]struct{}), cluster: cluster, changed: make(chan struct{}, 1)}
 }
 
 // OnConnect asks the server for its run id.
-func (f *Fence) OnConnect(ctx context.Context, conn *redis.Conn) error {
+func (f *RunIDWatcher) OnConnect(ctx context.Context, conn *redis.Conn) error {
 	run, err := runID(ctx, conn)
 	if err != nil {
 		return err

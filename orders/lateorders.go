@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// readmit moves an order of an earlier epoch into the current one: with units that are free there, or with a Reason, so that it
+// reserveLate moves an order of an earlier epoch into the current one: with units that are free there, or with a Reason, so that it
 // is written as rejected. A status is returned when the database already has the order.
-func (s *Service) readmit(ctx context.Context, r Reservation) (Reservation, Status, error) {
+func (s *Service) reserveLate(ctx context.Context, r Reservation) (Reservation, Status, error) {
 	r.Reason = "" // of a rejection in an earlier epoch; it is decided again
 	found, err := s.store.Statuses(ctx, []ID{r.ID})
 	if err != nil {
@@ -26,16 +26,16 @@ func (s *Service) readmit(ctx context.Context, r Reservation) (Reservation, Stat
 	if err != nil {
 		return r, "", err
 	}
-	sh, ok := l.shelves[r.Item]
+	ci, ok := l.cached[r.Item]
 	if !ok {
 		return r, "", fmt.Errorf("%w: order %s is of item %s/%s, which is not on sale", ErrUnavailable, r.ID, r.Sale, r.Item)
 	}
-	return s.readmitTo(ctx, sh, r, asLate)
+	return s.reserveLateIn(ctx, ci, r, modeLate)
 }
 
-func (s *Service) readmitTo(ctx context.Context, sh *shelf, r Reservation, as standing) (Reservation, Status, error) {
-	r.Epoch = sh.sale.Epoch
-	replies, err := s.runReserve(ctx, sh.keys, []Reservation{r}, as)
+func (s *Service) reserveLateIn(ctx context.Context, ci *cachedItem, r Reservation, mode reserveMode) (Reservation, Status, error) {
+	r.Epoch = ci.sale.Epoch
+	replies, err := s.runReserve(ctx, ci.keys, []Reservation{r}, mode)
 	if err != nil {
 		return r, "", err
 	}
@@ -63,20 +63,20 @@ func (s *Service) readmitTo(ctx context.Context, sh *shelf, r Reservation, as st
 		r.Reason, r.Units = ReasonRecoveredLate, nil
 		return r, "", nil
 	case "forgotten", "recovering":
-		s.suspectForgotten(sh)
+		s.suspectForgotten(ci)
 		return r, "", ErrRecovering
 	}
 	return r, "", fmt.Errorf("%w: reserve replied %.40q to a late order", ErrUnavailable, word)
 }
 
-// reseat replaces the units of an order that belong to another one, or makes it rejected when none is free.
-func (s *Service) reseat(ctx context.Context, r Reservation, taken []int) (Reservation, error) {
+// reassign replaces the units of an order that belong to another one, or makes it rejected when none is free.
+func (s *Service) reassign(ctx context.Context, r Reservation, taken []int) (Reservation, error) {
 	kept := slices.DeleteFunc(slices.Clone(r.Units), func(u int) bool { return slices.Contains(taken, u) })
 	args := []any{r.ID.String(), r.record(), r.body(), r.AcceptedMS, len(taken)}
 	for _, u := range kept {
 		args = append(args, u)
 	}
-	reply, err := reseatScript.Run(ctx, s.rdb, s.itemKeys(r.Sale, r.Item, r.Epoch), args...).Slice()
+	reply, err := reassignScript.Run(ctx, s.rdb, s.itemKeys(r.Sale, r.Item, r.Epoch), args...).Slice()
 	if err != nil {
 		return r, unavailable(err)
 	}
@@ -89,13 +89,13 @@ func (s *Service) reseat(ctx context.Context, r Reservation, taken []int) (Reser
 		r.Reason = ReasonRecoveredLate
 		return r, nil
 	case "gone":
-		// Redis does not have the order as pending, so it cannot replace its units: readmit it.
-		again, status, err := s.readmit(ctx, r)
+		// Redis does not have the order as pending, so it cannot replace its units: reserve it again.
+		again, status, err := s.reserveLate(ctx, r)
 		if err == nil && status != "" {
 			err = fmt.Errorf("%w: order %s was settled meanwhile", ErrUnavailable, r.ID)
 		}
 		return again, err
 	default:
-		return r, fmt.Errorf("%w: reseat replied %.40q", ErrUnavailable, word)
+		return r, fmt.Errorf("%w: reassign replied %.40q", ErrUnavailable, word)
 	}
 }

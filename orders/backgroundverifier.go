@@ -1,0 +1,71 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	verifyInterval = time.Minute
+	// verifyLockFor is how long one process's turn blocks the others.
+	verifyLockFor = 50 * time.Second
+	// verifyPauseFactor bounds the cost of verifying: a round that took ten seconds is followed by a pause of 200.
+	verifyPauseFactor = 20
+	// verifyBefore is how long before its start a sale is first verified; it has no orders yet.
+	verifyBefore = time.Hour
+	// verifyAfter is how long after the last moment at which an order could expire a sale is still verified.
+	verifyAfter = 24 * time.Hour
+)
+
+// VerifiedAt reports whether VerifyInBackground verifies the sale at a time.
+func (s *Sale) VerifiedAt(now time.Time) bool {
+	return s.StartsAt.Sub(now) <= verifyBefore && now.Sub(s.EndsAt) <= s.Hold+verifyAfter
+}
+
+// VerifyInBackground verifies the sales that start soon, are open, or ended lately, about once a minute, and passes the results to report,
+// until ctx ends. Only one process at a time does so.
+func (s *Service) VerifyInBackground(ctx context.Context, report func(sale string, checks []Check)) error {
+	resume := time.Now()
+	return every(ctx, verifyInterval, nil, func() {
+		c := s.catalog.Load()
+		if !c.loaded || time.Now().Before(resume) || !s.acquireVerifyLock(ctx) {
+			return
+		}
+		began := time.Now()
+		for _, id := range slices.Sorted(maps.Keys(c.sales)) {
+			l := c.sales[id]
+			if !l.VerifiedAt(time.Now()) {
+				continue
+			}
+			checks, err := s.Verify(ctx, id)
+			if ctx.Err() != nil {
+				return
+			}
+			switch {
+			case errors.Is(err, ErrRecovering): // the process that recovers it logs that
+				continue
+			case err != nil:
+				s.opts.Logger.WarnContext(ctx, "a sale could not be verified", slog.String("sale", id), slog.Any("error", err))
+				continue
+			}
+			report(id, checks)
+			for _, c := range checks {
+				if !c.OK {
+					s.opts.Logger.ErrorContext(ctx, "an invariant is broken", slog.String("sale", id), slog.String("invariant", c.Invariant),
+						slog.Int("breaches", c.Breaches), slog.String("detail", c.Detail), slog.String("advice", c.Advice))
+				}
+			}
+		}
+		resume = time.Now().Add(verifyPauseFactor * time.Since(began))
+	})
+}
+
+// verifyLockFor acquires the turn, and returns false if another process has it.
+func (s *Service) acquireVerifyLock(ctx context.Context) bool {
+	took, err := s.base.SetNX(ctx, s.verifyLockKey(), s.process, verifyLockFor).Result()
+	return err == nil && took
+}

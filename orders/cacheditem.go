@@ -1,0 +1,153 @@
+package orders
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	snapshotTTL     = 200 * time.Millisecond // how long a refusal may be answered from memory
+	snapshotRefresh = 100 * time.Millisecond // age at which a refusal from memory starts a refresh of the snapshot
+	edge            = 250 * time.Millisecond // this close to the sale's hours only Redis' clock decides
+	holdersChunk    = 5_000
+)
+
+// cachedItem is one item of the catalog, and this process's cache of its state in Redis.
+type cachedItem struct {
+	sale *listing
+	item *Item
+	keys []string // of the sale's epoch
+	lead string   // key of the item's leader
+	*itemState
+}
+
+func (s *Service) newCachedItem(l *listing, it *Item) *cachedItem {
+	return &cachedItem{sale: l, item: it, keys: s.itemKeys(l.ID, it.ID, l.Epoch), lead: s.leadKey(l.ID, it.ID)}
+}
+
+// led returns the keys of scripts that check the item's leader.
+func (ci *cachedItem) led() []string { return append(slices.Clip(ci.keys), ci.lead) }
+
+// itemState is kept when the catalog is reloaded.
+type itemState struct {
+	snapshot   atomic.Pointer[snapshot]
+	refreshing atomic.Bool
+	generation atomic.Int64 // the watcher's generation in which Redis was verified to have the item
+
+	mu      sync.RWMutex
+	holders map[string]struct{} // the first read entries of Redis' list, guarded by mu
+	read    int                 // guarded by mu
+}
+
+// snapshot is a snapshot of an item's state in Redis.
+type snapshot struct {
+	at         time.Time
+	now        time.Time // Redis' clock
+	switched   Switch    // as set in Redis
+	free       int
+	recovering bool
+	complete   bool // all holders had been read
+}
+
+func newItemState() *itemState { return &itemState{holders: make(map[string]struct{})} }
+
+// holderMark is the part of a buyer's hash that the list of holders keeps. If two buyers share it, requests of the second are
+// decided in Redis. A row written by another program may be shorter, and must not prevent the sale from being rebuilt.
+func holderMark(buyerHash string) string { return buyerHash[:min(11, len(buyerHash))] }
+
+func (m *itemState) holds(buyerHash string) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	_, ok := m.holders[holderMark(buyerHash)]
+	return ok
+}
+
+// forget drops the snapshot, because something changed after it was taken.
+func (m *itemState) forget() { m.snapshot.Store(nil) }
+
+// refusal returns the reason why new buyers get no units of the item, as far as the snapshot shows. An empty reason means that
+// Redis has to decide. The reason must have applied when the snapshot was taken, too: only then were its holders complete.
+func refusal(sale *Sale, g *snapshot, now time.Time) (Reason, time.Duration) {
+	if g == nil || time.Since(g.at) > snapshotTTL || g.recovering || !g.complete {
+		return "", 0
+	}
+	if now.Sub(sale.StartsAt).Abs() < edge || now.Sub(sale.EndsAt).Abs() < edge {
+		return "", 0
+	}
+	then := *sale
+	then.Switch = g.switched
+	state := then.StateAt(g.now)
+	if state != sale.StateAt(now) {
+		return "", 0
+	}
+	switch state {
+	case StateScheduled:
+		if sale.Switch == SwitchDraft {
+			return ReasonNotStarted, 0
+		}
+		return ReasonNotStarted, sale.StartsAt.Sub(now)
+	case StatePaused:
+		return ReasonPaused, 0
+	case StateEnded, StateClosed:
+		return ReasonEnded, 0
+	}
+	if g.free <= 0 {
+		return ReasonSoldOut, 0
+	}
+	return "", 0
+}
+
+// readSnapshot reads a new snapshot, and the holders that were not read yet.
+func (s *Service) readSnapshot(ctx context.Context, ci *cachedItem) (*snapshot, error) {
+	for {
+		ci.mu.RLock()
+		from := ci.read
+		ci.mu.RUnlock()
+		at := time.Now()
+		reply, err := snapshotScript.Run(ctx, s.rdb, ci.keys, from, holdersChunk).Slice()
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		if len(reply) == 1 {
+			s.suspectForgotten(ci)
+			return nil, ErrRecovering
+		}
+		d := decoder{reply: reply}
+		now := d.int64()
+		s.clock.read(now)
+		g := &snapshot{at: at, now: time.UnixMilli(now), free: int(d.int64()), recovering: d.int64() == 1, switched: Switch(d.string())}
+		count, further := int(d.int64()), d.strings()
+		if d.err != nil {
+			return nil, d.err
+		}
+		ci.mu.Lock()
+		if ci.read == from {
+			for _, mark := range further {
+				ci.holders[mark] = struct{}{}
+			}
+			ci.read += len(further)
+		}
+		g.complete = ci.read >= count
+		ci.mu.Unlock()
+		if g.complete {
+			ci.snapshot.Store(g)
+			return g, nil
+		}
+	}
+}
+
+// refreshSnapshot refreshes the snapshot in the background when g is nil or older than snapshotRefresh, one refresh at a time.
+func (s *Service) refreshSnapshot(ci *cachedItem, g *snapshot) {
+	if g != nil && time.Since(g.at) < snapshotRefresh || !ci.refreshing.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer ci.refreshing.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeout)
+		defer cancel()
+		_, _ = s.readSnapshot(ctx, ci) // without a snapshot the next caller asks Redis, and gets the error
+	}()
+}
