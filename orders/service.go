@@ -170,9 +170,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.askForCommits(ctx) })
 	g.Go(func() error { return s.sendHeartbeats(ctx) })
 	g.Go(func() error { return s.handOvers(ctx) })
-	for range enqueuers {
-		g.Go(func() error { return s.enqueue(ctx) })
-	}
+	g.Go(func() error { return s.enqueue(ctx) })
 	return ignoreCanceled(g.Wait())
 }
 
