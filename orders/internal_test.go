@@ -3,6 +3,7 @@ package orders
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -131,6 +132,7 @@ func FuzzParseID(f *testing.F) {
 
 func FuzzReservation(f *testing.F) {
 	f.Add([]byte(`{"id":"01a1fbda-8d06-8000-8005-cdb33dafed12","e":1,"s":"s","i":"i","h":"h","k":"","q":1,"u":[1],"t":1}`))
+	f.Add([]byte(`{"id":"01a1fbda-8d06-8000-8005-cdb33dafed12","e":-1,"s":"","i":"\\<\u2028","b":"Zoë & \"co\"\t\u007f","h":"h","k":"","q":1,"u":[1,2],"t":1}`))
 	f.Add([]byte(`{"id":1}`))
 	f.Fuzz(func(t *testing.T, record []byte) {
 		r, err := ParseReservation(record)
@@ -143,6 +145,10 @@ func FuzzReservation(f *testing.F) {
 		again, err := ParseReservation([]byte(r.record()))
 		if err != nil || again.record() != r.record() {
 			t.Errorf("%s is written as %s, %v", record, r.record(), err)
+		}
+		r.AcceptedMS = max(1, r.AcceptedMS) // encoding/json leaves out 0
+		if text, err := json.Marshal(r); err != nil || string(text) != r.record() {
+			t.Errorf("%s is written as %s, and encoding/json writes %s, %v", record, r.record(), text, err)
 		}
 	})
 }

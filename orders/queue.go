@@ -96,11 +96,15 @@ func (s *Service) enqueueTask(ctx context.Context, batch []offered) {
 }
 
 func (s *Service) enqueueList(ctx context.Context, list []Reservation, headers map[string]string, options ...asynq.Option) error {
-	payload, err := json.Marshal(list)
-	if err != nil {
-		panic(err) // strings and numbers
+	payload := []byte("[")
+	for i := range list {
+		if i > 0 {
+			payload = append(payload, ',')
+		}
+		payload = list[i].appendRecord(payload)
 	}
-	_, err = s.tasks.EnqueueContext(ctx, asynq.NewTaskWithHeaders(taskType, payload, headers),
+	payload = append(payload, ']')
+	_, err := s.tasks.EnqueueContext(ctx, asynq.NewTaskWithHeaders(taskType, payload, headers),
 		append(options, asynq.MaxRetry(taskRetries), asynq.Timeout(taskTimeout))...)
 	return err
 }
