@@ -188,8 +188,8 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request, later *[]refu
 	if later != nil {
 		asked.Tallies = refusingUncounted(tallies)
 	}
-	deadline, _ := g.deadline(ctx)
-	counts, err := g.ask(ctx, asked)
+	deadline, own := g.deadline(ctx)
+	counts, err := g.askUntil(ctx, asked, deadline, own)
 	if err != nil {
 		return g.decideAlone(ctx, call, p, verdicts, rules, err)
 	}
@@ -226,10 +226,15 @@ func (g *Gate) deadline(ctx context.Context) (at time.Time, own bool) {
 
 // ask calls the store with the gate's own deadline, unless the breaker is open.
 func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
+	deadline, own := g.deadline(ctx)
+	return g.askUntil(ctx, call, deadline, own)
+}
+
+// askUntil is ask with a result of g.deadline.
+func (g *Gate) askUntil(ctx context.Context, call Call, deadline time.Time, own bool) ([]Count, error) {
 	if !g.breaker.Allows() {
 		return nil, errResting
 	}
-	deadline, own := g.deadline(ctx)
 	p := &patience{Context: ctx, until: deadline}
 	defer p.end(context.Canceled)
 	if call.Mode == Charge {
