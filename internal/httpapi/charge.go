@@ -91,13 +91,6 @@ func (a *API) chargeOrSolve(
 // captchaField holds a solution.
 const captchaField = "X-Captcha"
 
-func bounded(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
-	if within == 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, within)
-}
-
 // chargeGate is the only place that charges requests in this process.
 func (a *API) chargeGate(
 	ctx context.Context, req admission.Request, excused func(context.Context) bool,

@@ -63,10 +63,13 @@ func ownProblem(b []byte) []byte {
 	if len(b) < len(ownStatusLine)+3 || len(b) > ownMost || !bytes.HasPrefix(b, []byte(ownStatusLine)) {
 		return nil
 	}
+	reason, ok := reasonsOfOwn[string(b[len(ownStatusLine):len(ownStatusLine)+3])]
+	if !ok {
+		return nil // almost every answer, so nothing may be allocated before
+	}
 	line, _, _ := strings.Cut(string(b), "\r\n")
 	code := line[len(ownStatusLine) : len(ownStatusLine)+3]
-	reason, ok := reasonsOfOwn[code]
-	if !ok || code != strconv.Itoa(http.StatusExpectationFailed) && !bytes.Contains(b, []byte(ownFields)) {
+	if code != strconv.Itoa(http.StatusExpectationFailed) && !bytes.Contains(b, []byte(ownFields)) {
 		return nil
 	}
 	p := problem(reason)

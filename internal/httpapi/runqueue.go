@@ -123,17 +123,35 @@ func (a *API) queued(next echo.HandlerFunc) echo.HandlerFunc {
 // waiting.
 func (r *request) readAhead(most int64) {
 	req := r.echo.Request()
-	body, err := io.ReadAll(io.LimitReader(req.Body, most))
-	arrived := io.Reader(bytes.NewReader(body))
+	body, err := readBody(req, most)
 	if err == nil {
 		r.body = body
-	} else {
-		arrived = io.MultiReader(arrived, failedReader{err})
 	}
-	req.Body = io.NopCloser(arrived) // the server closes the original
+	req.Body = &arrivedBody{*bytes.NewReader(body), err} // the server closes the original
 }
 
-// A failedReader is the end of a body that did not arrive completely.
-type failedReader struct{ err error }
+// readBody reads at most most bytes, with one allocation if the client says how many there are.
+func readBody(req *http.Request, most int64) ([]byte, error) {
+	if req.ContentLength < 0 || req.ContentLength > most {
+		return io.ReadAll(io.LimitReader(req.Body, most))
+	}
+	body := make([]byte, req.ContentLength)
+	n, err := io.ReadFull(req.Body, body)
+	return body[:n], err
+}
 
-func (f failedReader) Read([]byte) (int, error) { return 0, f.err }
+// An arrivedBody is a body that was read, and the error that ended it early.
+type arrivedBody struct {
+	arrived bytes.Reader
+	err     error
+}
+
+func (b *arrivedBody) Read(p []byte) (int, error) {
+	n, err := b.arrived.Read(p)
+	if err != nil && b.err != nil {
+		err = b.err
+	}
+	return n, err
+}
+
+func (*arrivedBody) Close() error { return nil }
