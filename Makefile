@@ -6,6 +6,8 @@ export PATH := $(PATH):/usr/sbin:/sbin
 PKG      ?= ./...
 FUZZTIME ?= 10s
 GOTEST   = go test $(if $(RACE),-race) -timeout 15m $(ARGS)
+QUIET    = $(if $(ARGS),,@)
+GROUP    = $(if $(ARGS),,$(CURDIR)/scripts/group '$(1)')
 LINT     = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 COMPOSE  = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 
@@ -23,19 +25,20 @@ demo: ## run a sale on this machine, with nothing installed (EXIT=1: leave after
 	go run ./cmd/tidegate demo $(if $(EXIT),--exit)
 
 .PHONY: test
-test: setup ## all tests, on real servers (RACE=1, PKG=./orders/..., ARGS='-run Name -v')
+test: setup ## all tests, on real servers (RACE=1, PKG=./orders/..., ARGS='-run Name -v', SLOW=1: the long proofs in full)
 ifeq ($(PKG),./...)
-	@go list -export -test -deps $(if $(RACE),-race) ./... >/dev/null # compiled first: a crowd must not wait for a compiler
-	$(GOTEST) $$(go list ./... | grep -v -e /internal/chaos -e /cmd/tidegate)
-	$(GOTEST) -p 1 ./cmd/tidegate ./internal/chaos # alone: a crowd that waits for seconds must not wait for other tests
-	$(GOTEST) -tags failpoints ./orders/internal/failpoint
-	cd bench && $(GOTEST) ./...
+	$(QUIET)$(call GROUP,compiled) go list -export -test -deps -f '{{""}}' $(if $(RACE),-race) ./... # first: a crowd must not wait for a compiler
+	$(QUIET)$(call GROUP,tests) $(GOTEST) $$(go list ./... | grep -v -e /internal/chaos -e /cmd/tidegate)
+	$(QUIET)$(call GROUP,the programs and chaos) $(GOTEST) -p 1 ./cmd/tidegate ./internal/chaos # alone: a crowd that waits for seconds must not wait for other tests
+	$(QUIET)$(call GROUP,failpoints) $(GOTEST) -tags failpoints ./orders/internal/failpoint
+	$(QUIET)cd bench && $(call GROUP,bench) $(GOTEST) ./...
 else
 	$(GOTEST) $(PKG)
 endif
 
 .PHONY: check
 check: RACE = 1
+check: export SLOW = 1
 check: setup lint compose build test ## what CI runs: lint, compose file, build, tests with -race
 
 ##@ Checks

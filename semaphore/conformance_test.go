@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -136,10 +137,7 @@ func TestSeveralAtOnceDoNotDeadlock(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			h.defined(name, 1, long)
 		}
-		rounds := 40
-		if testing.Short() {
-			rounds = 10
-		}
+		rounds := testenv.Size(10, 40)
 		var inside [3]sync.Mutex
 		var wg sync.WaitGroup
 		ctx := soon(t)

@@ -35,6 +35,7 @@ const (
 //	func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 func Main(m *testing.M) int {
 	redis.SetLogger(quiet{}) // tests kill servers on purpose
+	sizeChecks()
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks need the real disk
 		scratch.parent = memory()
