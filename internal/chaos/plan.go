@@ -32,6 +32,11 @@ type step struct {
 	fault *fault
 }
 
+// shiftsClocks reports whether a process of the plan has a wrong clock.
+func (p plan) shiftsClocks() bool {
+	return slices.ContainsFunc(p.Steps, func(s step) bool { return s.Clock != 0 })
+}
+
 func (s step) String() string {
 	return strings.TrimSpace(fmt.Sprintf("+%.3fs  %-28s %s", s.At.Seconds(), s.Fault, s.params))
 }
