@@ -6,7 +6,6 @@ import (
 	"flag"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,12 +42,8 @@ type installation struct {
 
 func install(t *testing.T) *installation {
 	t.Helper()
-	in := &installation{t: t, bin: t.TempDir(), redisURL: testenv.StartRedis(t).URL()}
-	build := exec.Command("go", "build", "-o", in.bin, "github.com/tidegate/tidegate/cmd/api", "github.com/tidegate/tidegate/cmd/worker")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	rules := filepath.Join(in.bin, "rules.yaml")
+	in := &installation{t: t, bin: testenv.Programs(t), redisURL: testenv.StartRedis(t).URL()}
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(rules, []byte(rehearse.OpenRules), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,10 +67,7 @@ func withPassword(t *testing.T, of, user, password string) string {
 // refused or fail.
 func TestNothingSecretIsWritten(t *testing.T) {
 	t.Parallel()
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "github.com/tidegate/tidegate/cmd/api", "github.com/tidegate/tidegate/cmd/worker").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin, dir := testenv.Programs(t), t.TempDir()
 	secret := secrets{}
 	server, postgres := testenv.StartRedis(t), testenv.StartPostgres(t)
 	raw := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -79,7 +75,7 @@ func TestNothingSecretIsWritten(t *testing.T) {
 	if err := raw.Do(t.Context(), "ACL", "SETUSER", "tide", "on", ">"+secret.of("password of Redis"), "~*", "&*", "+@all").Err(); err != nil {
 		t.Fatal(err)
 	}
-	tokens, rules := filepath.Join(bin, "tokens.yaml"), filepath.Join(bin, "rules.yaml")
+	tokens, rules := filepath.Join(dir, "tokens.yaml"), filepath.Join(dir, "rules.yaml")
 	for path, content := range map[string]string{
 		tokens: fmt.Sprintf("- {name: ada, role: operator, token: %s}\n- {name: bob, role: admit, token: %s}\n", secret.of("operator's token"), secret.of("service's token")),
 		rules:  "version: 1\nrules: [{name: r, subject: user, limit: 1000, window: 1s}]\nsemaphores: {s: {limit: 1}}\n",

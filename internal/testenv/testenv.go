@@ -165,6 +165,9 @@ func stopAll() {
 		s.remove()
 	}
 	keeper.stop()
+	if sharedPrograms.value != "" {
+		_ = os.RemoveAll(sharedPrograms.value)
+	}
 
 	scratch.Lock()
 	defer scratch.Unlock()
