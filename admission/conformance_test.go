@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 // Three hits in the first half second, seven in each of the next two, three in the last, ten a second allowed. A counter that starts
@@ -47,7 +48,8 @@ func TestNoSecondHoldsMoreThanTheLimit(t *testing.T) {
 
 func TestExactlyTheLimitUnderConcurrency(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
-		const callers, limit = 1000, 100
+		const limit = 100
+		callers := testenv.Size(300, 1000)
 		store, ns := open(nil), namespace()
 		rules := "- {name: user, subject: user, limit: 100, window: 5m}\n" +
 			"- {name: device, subject: device, limit: 5000, window: 5m}"

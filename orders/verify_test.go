@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
 )
@@ -216,7 +217,7 @@ func TestVerifyIsQuietWhileASaleLives(t *testing.T) {
 			}
 		})
 	}
-	for range 20 {
+	for range testenv.Size(8, 20) {
 		eventually(t, "somebody can tell", func() bool {
 			checks, err := other.Verify(t.Context(), sale.ID)
 			for _, c := range checks {
