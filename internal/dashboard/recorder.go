@@ -140,8 +140,8 @@ func (c *counters) totals() map[string]uint64 {
 }
 
 var (
-	answersTotal = prometheus.NewDesc("tidegate_answers_total", "Requests that a rule was about, by what the rules said: admitted, or a reason; orders by how they ended, whatever said so.", []string{"answer"}, nil)
-	verdictTotal = prometheus.NewDesc("tidegate_rule_verdicts_total", "Requests that matched a rule, by what the rule said: charged, refused, or shadow for what it would have refused.", []string{"rule", "verdict"}, nil)
+	answersTotal = prometheus.NewDesc("tidegate_answers_total", "Requests that matched a rule, by result: admitted or the reason of the refusal; for orders, the final result.", []string{"answer"}, nil)
+	verdictTotal = prometheus.NewDesc("tidegate_rule_verdicts_total", "Requests that matched a rule, by its verdict: charged, refused, or shadow (a shadow rule would have refused).", []string{"rule", "verdict"}, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -9,7 +9,7 @@ import (
 func newRuns() *prometheus.CounterVec {
 	runs := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tidegate_ban_script_runs_total",
-		Help: "Runs of the program of bans.run by this process, and bans that it was not run for: ok, failed, timeout, refused, postponed.",
+		Help: "Runs of the bans.run program, and bans for which it was not run, by action and result: ok, failed, timeout, refused or postponed.",
 	}, []string{"action", "result"})
 	for _, action := range []string{"ban", "unban"} {
 		runs.WithLabelValues(action, "ok")
@@ -23,9 +23,9 @@ func newRuns() *prometheus.CounterVec {
 
 var (
 	breakerOpen = prometheus.NewDesc("tidegate_ban_script_breaker_open",
-		"1 while more bans than per_minute keep the firewall from being told, as this process has last heard.", nil, nil)
+		"1 while bans are not passed to the firewall because they exceed bans.run.per_minute, else 0.", nil, nil)
 	executable = prometheus.NewDesc("tidegate_ban_script_executable",
-		"1 if this process can run the program of bans.run, 0 if not; no series: the rules name none.", nil, nil)
+		"1 if this process can run the bans.run program, else 0; no series if the rules name none.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

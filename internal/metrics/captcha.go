@@ -14,7 +14,7 @@ func (m *Metrics) Captcha(c Captcha) {
 	m.registry.MustRegister(challenges{c})
 	m.troubles = append(m.troubles, func() []string {
 		if c.Stats().Fallback {
-			return []string{"the provider of challenges does not answer; a proof of work stands in"}
+			return []string{"the CAPTCHA provider does not answer; proof of work replaces it"}
 		}
 		return nil
 	})
@@ -24,11 +24,11 @@ func (m *Metrics) Captcha(c Captcha) {
 type challenges struct{ from Captcha }
 
 var (
-	captchaMade        = describe("captcha_challenges_total", "Challenges made.", "provider")
-	captchaSolved      = describe("captcha_solved_total", "Solutions that were good.", "provider")
-	captchaRefused     = describe("captcha_refused_total", "Solutions that were not good, by why.", "provider", "cause")
+	captchaMade        = describe("captcha_challenges_total", "Challenges issued.", "provider")
+	captchaSolved      = describe("captcha_solved_total", "Solutions that were accepted.", "provider")
+	captchaRefused     = describe("captcha_refused_total", "Solutions that were rejected, by cause.", "provider", "cause")
 	captchaUnavailable = describe("captcha_unavailable_total", "Solutions that could not be verified.", "provider")
-	captchaFallback    = describe("captcha_fallback", "1 while a proof of work stands in for the provider, which does not answer.")
+	captchaFallback    = describe("captcha_fallback", "1 while the CAPTCHA provider is unavailable and proof of work replaces it, else 0.")
 )
 
 // Describe implements prometheus.Collector.

@@ -14,7 +14,7 @@ import (
 func (m *Metrics) HTTP() {
 	// There are many series, so they have few classic buckets.
 	m.requests = prometheus.NewHistogramVec(native("http_request_duration_seconds",
-		"Time until a request was answered, by the listener, the pattern of the path, and the status.", .005, .025, .1, .5, 2.5,
+		"Duration of HTTP requests, by listener, method, route pattern and status code.", .005, .025, .1, .5, 2.5,
 	), []string{"listener", "method", "route", "code"})
 	m.registry.MustRegister(m.requests)
 }

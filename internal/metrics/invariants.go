@@ -26,11 +26,11 @@ type verdict struct {
 }
 
 var (
-	violations = describe("invariant_violations", "Things that did not add up when this process last verified the sale, 0: every invariant held; no series: it has not, for 5 minutes.",
+	violations = describe("invariant_violations", "Violations found when this process last verified the sale; no series if that is more than 5 minutes ago.",
 		"sale")
 	// One series per sale is enough while all is well, however many invariants there are.
-	broken     = describe("broken_invariants", "Things that did not add up when this process last verified the sale, for each invariant that did not hold.", "sale", "invariant")
-	verifiedAt = describe("invariants_verified_timestamp_seconds", "When this process last verified the sale.", "sale")
+	broken     = describe("broken_invariants", "Violations of each broken invariant, found when this process last verified the sale.", "sale", "invariant")
+	verifiedAt = describe("invariants_verified_timestamp_seconds", "Unix time at which this process last verified the sale.", "sale")
 )
 
 // Verified records the result of verifying a sale.

@@ -20,17 +20,17 @@ func (m *Metrics) Logins() *Logins {
 	l := &Logins{
 		registry: m.registry,
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidegate_login_attempts_total", Help: "Login attempts that were asked about, by mode, what was decided, and why.",
+			Name: "tidegate_login_attempts_total", Help: "Login attempts, by mode, decision and reason.",
 		}, []string{"mode", "decision", "reason"}),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tidegate_login_outcomes_total",
-			Help: "Outcomes that were told, repeats too. Of what was told after another outcome the result is other, after 30 seconds late.",
+			Help: "Reported outcomes of login attempts, including repeats, by result; other: a different outcome was reported before, late: reported after 30 seconds.",
 		}, []string{"result"}),
 		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidegate_login_shadow_total", Help: "Login attempts on which a shadow rule would have acted.",
+			Name: "tidegate_login_shadow_total", Help: "Login attempts for which a shadow rule matched but was not applied.",
 		}, []string{"rule"}),
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tidegate_login_degraded_total", Help: "Login attempts that this process decided by itself, since the store did not answer.",
+			Name: "tidegate_login_degraded_total", Help: "Login attempts decided from local counts because the store was unavailable.",
 		}),
 	}
 	m.registry.MustRegister(l.attempts, l.outcomes, l.shadow, l.degraded)
@@ -58,6 +58,6 @@ func (l *Logins) Settled(result string) { l.outcomes.WithLabelValues(result).Inc
 // Dropped adds the number of events that the history has lost, as returned by dropped. It must be called only once.
 func (l *Logins) Dropped(dropped func() uint64) {
 	l.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "tidegate_login_history_dropped_total", Help: "Events that the history of failed logins has missed, since it was away for too long.",
+		Name: "tidegate_login_history_dropped_total", Help: "Login events missing in the history because its store was unavailable for too long.",
 	}, func() float64 { return float64(dropped()) }))
 }

@@ -44,7 +44,7 @@ type tierSet struct {
 func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), verdicts: verdicts{last: make(map[string]verdict)}}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "tidegate_build_info", Help: "1, for the version of the program.", ConstLabels: prometheus.Labels{"version": version},
+		Name: "tidegate_build_info", Help: "Version of the program, as a label; the value is 1.", ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, &m.verdicts)
@@ -57,12 +57,12 @@ func (m *Metrics) Gate(gate Gate) {
 	m.gate = gate
 	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tidegate_decisions_total",
-		Help: "Requests that were to be charged, by the rule that decided, the tier, and what was decided.",
+		Help: "Requests to charge, by deciding rule, tier and action.",
 	}, []string{"rule", "tier", "action"})
-	m.took = prometheus.NewHistogram(seconds("decision_duration_seconds", "Time of a decision of the rules, with its round trip to Redis if it took one."))
+	m.took = prometheus.NewHistogram(seconds("decision_duration_seconds", "Duration of a decision by the rules, including its round trip to Redis, if any."))
 	m.registry.MustRegister(m.decisions, m.took, stats{gate}, prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "tidegate_decision_round_trips_total",
-		Help: "Times that a decision waited for Redis: to be charged by the rules, and to reserve.",
+		Help: "Waits of decisions for Redis, for rules and for reservations.",
 	}, func() float64 { return float64(m.RoundTrips()) }))
 }
 

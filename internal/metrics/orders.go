@@ -15,10 +15,10 @@ import (
 // Orders adds the metrics of reservations and commits, for an orders.Service of this process.
 func (m *Metrics) Orders() orders.Measures {
 	var (
-		reserved  = prometheus.NewHistogram(seconds("reserve_duration_seconds", "Time that Redis took for one reservation, also one that failed."))
-		batch     = prometheus.NewHistogramVec(seconds("commit_duration_seconds", "Time of a transaction that was to commit orders, by its result: ok or failed."), []string{"result"})
-		size      = prometheus.NewHistogram(native("commit_orders", "Orders in a transaction that was committed.", 1, 2, 5, 10, 25, 50, 100, 250, 500))
-		confirmed = prometheus.NewHistogram(seconds("confirmation_duration_seconds", "Time from the acceptance of an order to its commit, in the process that committed it."))
+		reserved  = prometheus.NewHistogram(seconds("reserve_duration_seconds", "Duration of a reservation in Redis, including failed ones."))
+		batch     = prometheus.NewHistogramVec(seconds("commit_duration_seconds", "Duration of transactions that commit orders, by result: ok or failed."), []string{"result"})
+		size      = prometheus.NewHistogram(native("commit_orders", "Orders per committed transaction.", 1, 2, 5, 10, 25, 50, 100, 250, 500))
+		confirmed = prometheus.NewHistogram(seconds("confirmation_duration_seconds", "Time from accepting an order to committing it, measured by the committing process."))
 	)
 	regressed := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "tidegate_database_regressions_total", Help: "Sales that were closed and recovered because the database went back in time.",
@@ -74,16 +74,16 @@ type selling struct {
 }
 
 var (
-	outboxOrders = describe("outbox_orders", "Orders that were accepted and are not committed yet.")
-	outboxOldest = describe("outbox_oldest_seconds", "How long ago the oldest order that is not committed was accepted; 0 without one.")
-	deadLetters  = describe("dead_letters", fmt.Sprintf("Orders that the database refuses, until they are replayed; %d stands for more, too.", mostDead))
-	stockUnits   = describe("stock_units", "Units of an item whose sale is open, paused or recovering, from an hour before its start.", "sale", "item")
-	freeUnits    = describe("free_units", "Units of an item that nobody has; no series: it is recovering.", "sale", "item")
+	outboxOrders = describe("outbox_orders", "Accepted orders that are not yet committed.")
+	outboxOldest = describe("outbox_oldest_seconds", "Age of the oldest order that is not committed, in seconds; 0 if there is none.")
+	deadLetters  = describe("dead_letters", fmt.Sprintf("Orders that the database refused and that have not been replayed, counted up to %d.", mostDead))
+	stockUnits   = describe("stock_units", "Total units of an item whose sale is open, paused or recovering, starting an hour before the sale.", "sale", "item")
+	freeUnits    = describe("free_units", "Unsold and unreserved units of an item; no series while it is recovering.", "sale", "item")
 )
 
 func (s selling) troubles() []string {
 	if n, _ := latest(s.dead); n > 0 {
-		return []string{"there are dead letters: orders that the database refuses"}
+		return []string{"there are dead letters: orders that the database refused"}
 	}
 	return nil
 }

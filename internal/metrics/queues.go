@@ -36,9 +36,9 @@ type queue struct {
 
 var (
 	queueTasks     = describe("queue_tasks", "Tasks in an Asynq queue, by state.", "queue", "state")
-	queueOldest    = describe("queue_oldest_pending_seconds", "How long the next task of an Asynq queue has been pending, 0 if none is.", "queue")
-	queueProcessed = describe("queue_processed_total", "Tasks of an Asynq queue that a handler was done with, also those that failed, by all workers.", "queue")
-	queueFailed    = describe("queue_failed_total", "Tasks of an Asynq queue that failed, by all workers. Orders whose commit is to be tried again do not count.", "queue")
+	queueOldest    = describe("queue_oldest_pending_seconds", "Age of the next pending task of an Asynq queue, in seconds; 0 if there is none.", "queue")
+	queueProcessed = describe("queue_processed_total", "Tasks of an Asynq queue that all workers processed, including failed ones.", "queue")
+	queueFailed    = describe("queue_failed_total", "Failed tasks of an Asynq queue in all workers, excluding orders whose commit will be retried.", "queue")
 )
 
 // Describe implements prometheus.Collector.

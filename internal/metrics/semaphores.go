@@ -32,23 +32,23 @@ func (p permits) troubles() []string {
 	var all []string
 	for i := range counts {
 		if counts[i].Quiet > 0 {
-			all = append(all, "semaphore "+counts[i].Name+" grants nothing yet: Redis lost its memory, holders register again")
+			all = append(all, "semaphore "+counts[i].Name+" grants no permits yet: Redis lost its data, holders register again")
 		}
 	}
 	return all
 }
 
 var (
-	permitsLimit     = describe("semaphore_limit", "Weight that may be held at once.", "semaphore")
-	permitsHeld      = describe("semaphore_in_use", "Weight that is held.", "semaphore")
-	permitsWaiting   = describe("semaphore_waiting", "Callers that wait for a permit.", "semaphore")
+	permitsLimit     = describe("semaphore_limit", "Maximum total weight of permits.", "semaphore")
+	permitsHeld      = describe("semaphore_in_use", "Total weight of granted permits.", "semaphore")
+	permitsWaiting   = describe("semaphore_waiting", "Callers waiting for a permit.", "semaphore")
 	permitsGranted   = describe("semaphore_granted_total", "Permits granted.", "semaphore")
 	permitsWaited    = describe("semaphore_waited_total", "Permits granted after waiting.", "semaphore")
-	permitsWait      = describe("semaphore_waited_seconds_total", "Time that callers waited who were then granted a permit.", "semaphore")
-	permitsTimedOut  = describe("semaphore_timed_out_total", "Callers that gave up waiting.", "semaphore")
-	permitsLost      = describe("semaphore_lost_total", "Permits whose lease ended before their release.", "semaphore")
-	permitsQuiet     = describe("semaphore_quiet_seconds", "How long nothing will be granted yet, because Redis has lost its memory and holders register again.", "semaphore")
-	permitsAbandoned = describe("semaphore_abandoned_total", "Callers that waited in a process that died.", "semaphore")
+	permitsWait      = describe("semaphore_waited_seconds_total", "Total time that callers waited before their permit was granted, in seconds.", "semaphore")
+	permitsTimedOut  = describe("semaphore_timed_out_total", "Callers that stopped waiting before a permit was granted.", "semaphore")
+	permitsLost      = describe("semaphore_lost_total", "Permits whose lease expired before they were released.", "semaphore")
+	permitsQuiet     = describe("semaphore_quiet_seconds", "Remaining time without new permits while holders register again after Redis lost its data, in seconds.", "semaphore")
+	permitsAbandoned = describe("semaphore_abandoned_total", "Waiting callers whose process stopped without leaving the queue.", "semaphore")
 )
 
 // Describe implements prometheus.Collector.

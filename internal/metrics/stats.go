@@ -14,19 +14,19 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	degraded     = describe("admission_degraded", "1 while the store of the counts does not answer.")
-	denials      = describe("deny_cache_entries", "Counters that are remembered as having refused.")
-	hits         = describe("deny_cache_hits_total", "Requests without an id that a remembered denial refused.")
-	misses       = describe("deny_cache_misses_total", "Requests without an id that were asked about or matched no rule.")
-	rulesInfo    = describe("rules_info", "1, for the version of the rules in force.", "version")
-	reloadFailed = describe("rules_reload_failed", "1 while the rules file has a change that is wrong; the rules before it are in force.")
-	bans         = describe("bans", "Bans in force, as this process knows them.")
-	processes    = describe("processes", "APIs alive when the store was last heard of.")
+	degraded     = describe("admission_degraded", "1 while the store of the counters is unavailable, else 0.")
+	denials      = describe("deny_cache_entries", "Denials in the local deny cache.")
+	hits         = describe("deny_cache_hits_total", "Requests without an id that the deny cache refused.")
+	misses       = describe("deny_cache_misses_total", "Requests without an id that the deny cache did not refuse.")
+	rulesInfo    = describe("rules_info", "Version of the rules in force, as a label; the value is 1.", "version")
+	reloadFailed = describe("rules_reload_failed", "1 while the rules file is invalid and the previous rules stay in force, else 0.")
+	bans         = describe("bans", "Bans in force, as known to this process.")
+	processes    = describe("processes", "API processes that were running when the store last answered.")
 
-	memorySubjects  = describe("memory_subjects", "Counters that a shard of the embedded server's store holds.", "shard")
-	memoryReclaimed = describe("memory_reclaimed_total", "Counters that had ended and were dropped.", "shard")
-	memoryEvicted   = describe("memory_evicted_total", "Counters that still counted and made room for others because the shard was full.", "shard")
-	memoryCleaned   = describe("memory_cleaned_seconds", "Time since the shard was last cleaned; every 10 seconds it should be.", "shard")
+	memorySubjects  = describe("memory_subjects", "Counters in a shard of the in-memory store.", "shard")
+	memoryReclaimed = describe("memory_reclaimed_total", "Expired counters that were removed.", "shard")
+	memoryEvicted   = describe("memory_evicted_total", "Unexpired counters that were removed because the shard was full.", "shard")
+	memoryCleaned   = describe("memory_cleaned_seconds", "Time since the last cleaning of the shard, in seconds; cleaning runs every 10 seconds.", "shard")
 )
 
 // Describe implements prometheus.Collector.
