@@ -284,10 +284,10 @@ func TestAWrongStartSaysWhatIsRight(t *testing.T) {
 		args []string // beside the usual ones
 		want string
 	}{
-		{[]string{"-listen", "8080"}, "LISTEN: "},
-		{[]string{"-redis-url", "redis://127.0.0.1:1"}, "DATABASE_URL: is not set"},
+		{[]string{"-listen", "8080"}, "LISTEN must be"},
+		{[]string{"-redis-url", "redis://127.0.0.1:1"}, "DATABASE_URL is required with REDIS_URL"},
 		{[]string{"-rules-file", rules}, "RULES_FILE: "},
-		{[]string{"-tidegate-data", os.Args[0]}, "TIDEGATE_DATA: "},
+		{[]string{"-tidegate-data", os.Args[0]}, "TIDEGATE_DATA must be"},
 	} {
 		if err := start(t, t.TempDir(), io.Discard, tt.args...).Refused(); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.args, err, tt.want)

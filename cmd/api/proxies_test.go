@@ -17,13 +17,13 @@ func TestProxiesEverywhereStopTheStart(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // it would run on
 		err := run(ctx, append(arguments(t.TempDir()), "-trusted-proxies", networks), nothing, io.Discard, io.Discard)
 		cancel()
-		if err == nil || !strings.Contains(err.Error(), "TRUSTED_PROXIES: ") || !strings.Contains(err.Error(), "every address") {
+		if err == nil || !strings.Contains(err.Error(), "TRUSTED_PROXIES must be ") || !strings.Contains(err.Error(), "every address") {
 			t.Errorf("%s: %v", networks, err)
 		}
 	}
 	for networks, warned := range map[string]bool{"64.0.0.0/7": true, "2000::/3": true, "10.0.0.0/8,fc00::/7": false} {
 		p := startWith(t, map[string]string{"TRUSTED_PROXIES": networks})
-		if got := strings.Contains(p.Output(), "TRUSTED_PROXIES names very large networks"); got != warned {
+		if got := strings.Contains(p.Output(), "TRUSTED_PROXIES contains very large networks"); got != warned {
 			t.Errorf("%s: warned %v, want %v", networks, got, warned)
 		}
 		if err := p.Stop(); err != nil {

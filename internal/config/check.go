@@ -19,36 +19,35 @@ func (c *Config) checkAPI(t told) []error {
 	case !t.has("IDENTITY") && embedded:
 		c.Identity = IdentityHeader
 	case !t.has("IDENTITY"):
-		wrong = append(wrong, errors.New("IDENTITY: is not set, and must be jwt (callers bring a signed token) "+
+		wrong = append(wrong, errors.New("IDENTITY is required: jwt (callers send a signed token) "+
 			"or header (a proxy in TRUSTED_PROXIES, or this machine, sets X-User-ID)"))
 	case c.Identity == IdentityJWT && !t.has("JWT_SECRET") && !t.has("JWT_JWKS_FILE"):
-		wrong = append(wrong, errors.New("JWT_SECRET: is not set, nor is JWT_JWKS_FILE; IDENTITY=jwt checks tokens with one of them"))
+		wrong = append(wrong, errors.New("JWT_SECRET or JWT_JWKS_FILE is required with IDENTITY=jwt, to verify tokens"))
 	}
 	if !t.has("SECRET") && !embedded {
-		wrong = append(wrong, errors.New("SECRET: is not set, and must have at least 32 characters, "+
-			"the same in all processes: openssl rand -hex 32 makes one"))
+		wrong = append(wrong, errors.New("SECRET is required: at least 32 characters, the same in all processes (openssl rand -hex 32 makes one)"))
 	}
 	if t.has("SECRET_PREVIOUS") && t["SECRET_PREVIOUS"] == t["SECRET"] {
-		wrong = append(wrong, errors.New("SECRET_PREVIOUS: is the same as SECRET; it must be the other one while SECRET is changed, or left out"))
+		wrong = append(wrong, errors.New("SECRET_PREVIOUS must differ from SECRET: set it to the other secret while SECRET is changed, or leave it out"))
 	}
 	if t.has("DURABILITY") && embedded {
-		wrong = append(wrong, errors.New("DURABILITY: is set, and the embedded server has no Redis to ask for it; set REDIS_URL and DATABASE_URL, or leave it out"))
+		wrong = append(wrong, errors.New("DURABILITY requires REDIS_URL and DATABASE_URL: the embedded server uses no Redis; set both, or leave DURABILITY out"))
 	}
 	for _, pair := range [][2]string{{"JWT_SECRET", "JWT_JWKS_FILE"}, {"INTERNAL_TOKEN", "TOKENS_FILE"}, {"METRICS_TOKEN", "TOKENS_FILE"}} {
 		if t.has(pair[0]) && t.has(pair[1]) {
-			wrong = append(wrong, fmt.Errorf("%s: is set while %s is; set one of them", pair[0], pair[1]))
+			wrong = append(wrong, fmt.Errorf("%s and %s must not both be set", pair[0], pair[1]))
 		}
 	}
 	switch {
 	case t.has("METRICS_TOKEN") && !t.has("INTERNAL_TOKEN") && !t.has("TOKENS_FILE"):
-		wrong = append(wrong, errors.New("METRICS_TOKEN: is set, and INTERNAL_TOKEN is not: nobody could do anything else; set both, or TOKENS_FILE"))
+		wrong = append(wrong, errors.New("METRICS_TOKEN requires INTERNAL_TOKEN, because it can only read metrics: set both, or TOKENS_FILE"))
 	case t.has("METRICS_TOKEN") && c.MetricsToken == c.InternalToken:
-		wrong = append(wrong, errors.New("METRICS_TOKEN: is the same as INTERNAL_TOKEN; it must be another, which may do less"))
+		wrong = append(wrong, errors.New("METRICS_TOKEN must differ from INTERNAL_TOKEN, because it has fewer rights"))
 	}
 	wrong = append(wrong, c.checkCaptcha(t)...)
 	if c.InternalListen != "" && !loopback(c.InternalListen) && !t.has("INTERNAL_TOKEN") && !t.has("TOKENS_FILE") {
-		wrong = append(wrong, fmt.Errorf("INTERNAL_LISTEN: is %q, which other machines reach, and nobody needs a token there: "+
-			"set INTERNAL_TOKEN or TOKENS_FILE, or listen on 127.0.0.1", c.InternalListen))
+		wrong = append(wrong, fmt.Errorf("INTERNAL_LISTEN must be a loopback address such as 127.0.0.1:8081 while no token is required, got %q: "+
+			"change it, or set INTERNAL_TOKEN or TOKENS_FILE", c.InternalListen))
 	}
 	return wrong
 }
@@ -66,8 +65,8 @@ func (c *Config) checkPublished(t told) (wrong []error) {
 		case c.AllowDemo:
 			c.DemoSecrets = append(c.DemoSecrets, name)
 		default:
-			wrong = append(wrong, fmt.Errorf("%s: holds a secret (not shown) that Tidegate's repository publishes, so that anybody may use it; set one of your own "+
-				"(openssl rand -hex 32), or ALLOW_DEMO_SECRETS=true where nobody else can reach the programs", name))
+			wrong = append(wrong, fmt.Errorf("%s must not contain a secret published in Tidegate's repository (value not shown): set your own "+
+				"(openssl rand -hex 32 makes one), or set ALLOW_DEMO_SECRETS=true where nobody else can reach the programs", name))
 		}
 	}
 	return wrong
@@ -81,9 +80,9 @@ func (c *Config) checkCaptcha(t told) (wrong []error) {
 	for _, name := range []string{"CAPTCHA_SITE_KEY", "CAPTCHA_SECRET", "CAPTCHA_HOSTNAMES"} {
 		switch {
 		case c.Captcha == CaptchaOwn && t.has(name):
-			wrong = append(wrong, fmt.Errorf("%s: is set, and CAPTCHA is altcha, which takes none; set CAPTCHA to turnstile, hcaptcha or recaptcha, or leave it out", name))
+			wrong = append(wrong, fmt.Errorf("%s must not be set with CAPTCHA=altcha: set CAPTCHA to turnstile, hcaptcha or recaptcha, or leave it out", name))
 		case c.Captcha != CaptchaOwn && !t.has(name):
-			wrong = append(wrong, fmt.Errorf("%s: is not set, and CAPTCHA=%s needs it", name, c.Captcha))
+			wrong = append(wrong, fmt.Errorf("%s is required with CAPTCHA=%s", name, c.Captcha))
 		}
 	}
 	return wrong
@@ -94,8 +93,8 @@ func (c *Config) checkWorker(t told) []error {
 		return nil
 	}
 	if !t.has("REDIS_URL") && !t.has("DATABASE_URL") {
-		return []error{errors.New("REDIS_URL, DATABASE_URL: are not set, and the worker needs both; " +
-			"the embedded server (cmd/api without them) has its worker inside")}
+		return []error{errors.New("REDIS_URL and DATABASE_URL are required; " +
+			"without them run only the API (cmd/api), which is then the embedded server and includes a worker")}
 	}
 	return c.checkStores(t)
 }
@@ -106,11 +105,11 @@ func (c *Config) checkStores(t told) []error {
 	}
 	for _, pair := range [][2]string{{"REDIS_URL", "DATABASE_URL"}, {"DATABASE_URL", "REDIS_URL"}} {
 		if t.has(pair[0]) && !t.has(pair[1]) {
-			return []error{fmt.Errorf("%s: is not set while %s is; set both, or neither for the embedded server", pair[1], pair[0])}
+			return []error{fmt.Errorf("%s is required with %s: set both, or neither for the embedded server", pair[1], pair[0])}
 		}
 	}
 	if t.has("QUEUE_REDIS_URL") && !t.has("REDIS_URL") {
-		return []error{errors.New("QUEUE_REDIS_URL: is set while REDIS_URL is not; set REDIS_URL and DATABASE_URL as well, or none of them")}
+		return []error{errors.New("QUEUE_REDIS_URL requires REDIS_URL and DATABASE_URL: set all three, or none")}
 	}
 	return nil
 }

@@ -99,50 +99,50 @@ func (s *setting) flag() string { return strings.ReplaceAll(strings.ToLower(s.na
 
 func (c *Config) settings() []setting {
 	return []setting{
-		{"REDIS_URL", "Redis of the decisions; with DATABASE_URL, or neither for the embedded server", "", true, c.Redis.setRedis},
-		{"DATABASE_URL", "Postgres of the orders", "", true, c.Database.setPostgres},
-		{"QUEUE_REDIS_URL", "Redis of the task queues (default: REDIS_URL)", "", true, c.Queue.setRedis},
-		{"TIDEGATE_DATA", "folder of the embedded server's data", "./tidegate-data", false, text(&c.Data)},
-		{"MIGRATE", "bring the database's schema up to date before starting", "false", true, boolean(&c.Migrate)},
+		{"REDIS_URL", "Redis for decisions; set it together with DATABASE_URL, or neither for the embedded server", "", true, c.Redis.setRedis},
+		{"DATABASE_URL", "Postgres for orders", "", true, c.Database.setPostgres},
+		{"QUEUE_REDIS_URL", "Redis for task queues (default: REDIS_URL)", "", true, c.Queue.setRedis},
+		{"TIDEGATE_DATA", "data folder of the embedded server", "./tidegate-data", false, text(&c.Data)},
+		{"MIGRATE", "upgrade the database schema before starting", "false", true, boolean(&c.Migrate)},
 
 		{"LISTEN", "address of the public listener", ":8080", false, address(&c.Listen)},
 		{"INTERNAL_LISTEN", "address of the internal listener", "127.0.0.1:8081", false, address(&c.InternalListen)},
-		{"WORKER_LISTEN", "address of the worker's probes and metrics", "127.0.0.1:8082", true, address(&c.WorkerListen)},
+		{"WORKER_LISTEN", "address of the worker's health checks and metrics", "127.0.0.1:8082", true, address(&c.WorkerListen)},
 
-		{"IDENTITY", "who a public caller is: jwt or header (embedded: header)", "", false, oneOf(&c.Identity, IdentityJWT, IdentityHeader)},
-		{"JWT_SECRET", "key of HS256 tokens", "", false, c.JWTSecret.atLeast(32)},
-		{"JWT_JWKS_FILE", "public keys of RS256, ES256 and EdDSA tokens", "", false, file(&c.JWKSFile)},
-		{"JWT_ISSUER", "iss that a token must have", "", false, text(&c.JWTIssuer)},
-		{"JWT_AUDIENCE", "aud that a token must have", "", false, text(&c.JWTAudience)},
-		{"TRUSTED_PROXIES", "addresses and networks whose X-Forwarded-For and X-User-ID are believed, comma-separated", "", true, networks(&c.TrustedProxies)},
-		{"CORS_ORIGINS", "origins whose pages may call the public listener, comma-separated", "", false, origins(&c.CORSOrigins)},
+		{"IDENTITY", "identification of public callers: jwt or header (default of the embedded server: header)", "", false, oneOf(&c.Identity, IdentityJWT, IdentityHeader)},
+		{"JWT_SECRET", "key of HS256 tokens, at least 32 characters", "", false, c.JWTSecret.atLeast(32)},
+		{"JWT_JWKS_FILE", "file with the public keys of RS256, ES256 and EdDSA tokens", "", false, file(&c.JWKSFile)},
+		{"JWT_ISSUER", "required iss claim of tokens", "", false, text(&c.JWTIssuer)},
+		{"JWT_AUDIENCE", "required aud claim of tokens", "", false, text(&c.JWTAudience)},
+		{"TRUSTED_PROXIES", "addresses and networks of trusted proxies, whose X-Forwarded-For and X-User-ID are used, comma-separated", "", true, networks(&c.TrustedProxies)},
+		{"CORS_ORIGINS", "origins whose pages may call the public listener, comma-separated; * for all", "", false, origins(&c.CORSOrigins)},
 
-		{"CAPTCHA", "whose challenges people solve: altcha (a proof of work, asks nobody), turnstile, hcaptcha or recaptcha", CaptchaOwn, false, oneOf(&c.Captcha, CaptchaOwn, "turnstile", "hcaptcha", "recaptcha")},
-		{"CAPTCHA_SITE_KEY", "the site's key at another provider than altcha", "", false, text(&c.CaptchaSiteKey)},
-		{"CAPTCHA_SECRET", "the site's secret there", "", false, c.CaptchaSecret.given},
-		{"CAPTCHA_HOSTNAMES", "hosts of the pages whose solutions count there, comma-separated", "", false, hostnames(&c.CaptchaHostnames)},
+		{"CAPTCHA", "CAPTCHA provider: altcha (self-hosted proof of work), turnstile, hcaptcha or recaptcha", CaptchaOwn, false, oneOf(&c.Captcha, CaptchaOwn, "turnstile", "hcaptcha", "recaptcha")},
+		{"CAPTCHA_SITE_KEY", "site key of turnstile, hcaptcha or recaptcha", "", false, text(&c.CaptchaSiteKey)},
+		{"CAPTCHA_SECRET", "secret of turnstile, hcaptcha or recaptcha", "", false, c.CaptchaSecret.given},
+		{"CAPTCHA_HOSTNAMES", "hostnames of the pages with turnstile, hcaptcha or recaptcha, comma-separated", "", false, hostnames(&c.CaptchaHostnames)},
 
-		{"INTERNAL_TOKEN", "token of one operator", "", false, c.InternalToken.atLeast(16)},
-		{"METRICS_TOKEN", "token that may read /metrics of the internal listener, and nothing else; beside INTERNAL_TOKEN", "", false, c.MetricsToken.atLeast(16)},
-		{"TOKENS_FILE", "YAML file of tokens with their names and roles", "", false, file(&c.TokensFile)},
-		{"RULES_FILE", "YAML file of the admission rules", "", true, file(&c.RulesFile)},
-		{"KOALA_FILE", "rule file of Koala's, or koala.conf, for the endpoints below /koala", "", false, file(&c.KoalaFile)},
-		{"KOALA_ZONE", "time zone of its days", koala.DefaultZone, false, zone(&c.KoalaZone)},
-		{"SECRET", "key that all keyed hashes and signatures derive from (embedded: kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
-		{"SECRET_PREVIOUS", "another SECRET, of before a change or ready for the next: what it signed is accepted, and nothing is signed with it", "", false, c.PreviousSecret.atLeast(32)},
-		{"ALLOW_DEMO_SECRETS", "start with secrets that this repository publishes, to try things out where nobody else can reach them", "false", true, boolean(&c.AllowDemo)},
+		{"INTERNAL_TOKEN", "token of a single operator, at least 16 characters", "", false, c.InternalToken.atLeast(16)},
+		{"METRICS_TOKEN", "token that may only read /metrics of the internal listener; requires INTERNAL_TOKEN", "", false, c.MetricsToken.atLeast(16)},
+		{"TOKENS_FILE", "YAML file of tokens with names and roles", "", false, file(&c.TokensFile)},
+		{"RULES_FILE", "YAML file of the admission rules (default: the built-in rules)", "", true, file(&c.RulesFile)},
+		{"KOALA_FILE", "Koala rule file, or koala.conf, for the endpoints below /koala", "", false, file(&c.KoalaFile)},
+		{"KOALA_ZONE", "time zone in which the days of KOALA_FILE begin", koala.DefaultZone, false, zone(&c.KoalaZone)},
+		{"SECRET", "key from which all keyed hashes and signatures are derived, at least 32 characters (default of the embedded server: generated, kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
+		{"SECRET_PREVIOUS", "second SECRET while it is changed: accepted in signatures, never used for new ones", "", false, c.PreviousSecret.atLeast(32)},
+		{"ALLOW_DEMO_SECRETS", "accept secrets that Tidegate's repository publishes, for trials that nobody else can reach", "false", true, boolean(&c.AllowDemo)},
 		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
-		{"DURABILITY", "what Redis must have done with an order before it is promised: memory, everysec, fsync or replicated (default: what it does anyway)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
-		{"HISTORY_DAYS", "days for which what became of bans and of logins, and what operators changed, is kept; 0: for ever", "90", false, number(&c.HistoryDays, 0, 36500)},
-		{"REPORTS", "folder that the worker writes reports into (default: it writes none)", "", true, folder(&c.Reports)},
+		{"DURABILITY", "minimum durability of an order in Redis before it is accepted: memory, everysec, fsync or replicated (default: as Redis is configured)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
+		{"HISTORY_DAYS", "days to keep the history of bans, logins and operators' changes; 0: forever", "90", false, number(&c.HistoryDays, 0, 36500)},
+		{"REPORTS", "folder for the worker's reports (default: no reports)", "", true, folder(&c.Reports)},
 
-		{"OTEL_EXPORTER_OTLP_ENDPOINT", "base URL of an OpenTelemetry collector for traces, over HTTP (default: no traces are made)", "", true, collector(&c.TracesEndpoint)},
-		{"OTEL_TRACES_SAMPLER", "which traces are made: always_on, always_off or traceidratio, or one of them behind parentbased_", tracing.DefaultSampler, true, oneOf(&c.TracesSampler, tracing.Samplers...)},
-		{"OTEL_TRACES_SAMPLER_ARG", "share of the traces that traceidratio makes, from 0 to 1", "1", true, share(&c.TracesShare)},
-		{"OTEL_SERVICE_NAME", "the program's name in traces (default: tidegate-api, tidegate-worker)", "", true, text(&c.ServiceName)},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "base URL of an OpenTelemetry collector for traces, over HTTP (default: no tracing)", "", true, collector(&c.TracesEndpoint)},
+		{"OTEL_TRACES_SAMPLER", "sampler of traces: always_on, always_off or traceidratio, or one of them with the prefix parentbased_", tracing.DefaultSampler, true, oneOf(&c.TracesSampler, tracing.Samplers...)},
+		{"OTEL_TRACES_SAMPLER_ARG", "share of traces that traceidratio samples, 0 to 1", "1", true, share(&c.TracesShare)},
+		{"OTEL_SERVICE_NAME", "service name in traces (default: tidegate-api or tidegate-worker)", "", true, text(&c.ServiceName)},
 
-		{"LOG_LEVEL", "debug, info, warn or error", "info", true, level(&c.LogLevel)},
-		{"LOG_FORMAT", "text or json", "text", true, oneOf(&c.LogFormat, "text", "json")},
+		{"LOG_LEVEL", "lowest level to log: debug, info, warn or error", "info", true, level(&c.LogLevel)},
+		{"LOG_FORMAT", "format of the log: text or json", "text", true, oneOf(&c.LogFormat, "text", "json")},
 	}
 }
 
@@ -192,7 +192,7 @@ func read(program string, args []string, getenv func(string) string, stderr io.W
 		}
 	}
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintf(stderr, "Usage of %s: every flag is also a variable of the environment, and wins over it.\n", program)
+		fmt.Fprintf(stderr, "Usage of %s: each flag overrides the environment variable in brackets.\n", program)
 		flags.SetOutput(stderr)
 		flags.PrintDefaults()
 		return c, nil, []error{err}
@@ -201,7 +201,7 @@ func read(program string, args []string, getenv func(string) string, stderr io.W
 	}
 	var wrong []error
 	if flags.NArg() > 0 {
-		wrong = append(wrong, fmt.Errorf("%q: %s takes flags only; -h lists them", flags.Arg(0), program))
+		wrong = append(wrong, fmt.Errorf("unexpected argument %q; -h lists the flags", flags.Arg(0)))
 	}
 	for _, s := range settings {
 		value := given[s.name]
@@ -212,7 +212,7 @@ func read(program string, args []string, getenv func(string) string, stderr io.W
 			continue
 		}
 		if err := s.set(value); err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %w", s.name, err))
+			wrong = append(wrong, fmt.Errorf("%s %w", s.name, err))
 		}
 	}
 	return c, given, wrong

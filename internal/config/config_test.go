@@ -102,12 +102,12 @@ func TestCaptchaOfOthers(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	_, err = API(nil, env(t, "CAPTCHA", "hcaptcha", "CAPTCHA_SITE_KEY", "key", "CAPTCHA_SECRET", "hunter2", "CAPTCHA_HOSTNAMES", "https://shop.example"), io.Discard)
-	if err == nil || !strings.Contains(err.Error(), `CAPTCHA_HOSTNAMES: names "https://shop.example"`) {
+	if err == nil || !strings.Contains(err.Error(), `CAPTCHA_HOSTNAMES must be hostnames, such as shop.example,www.shop.example, got "https://shop.example"`) {
 		t.Errorf("%v", err)
 	}
 	_, err = API(nil, env(t, "CAPTCHA", "hcaptcha", "CAPTCHA_SITE_KEY", "key"), io.Discard)
 	for _, name := range []string{"CAPTCHA_SECRET", "CAPTCHA_HOSTNAMES"} {
-		if err == nil || !strings.Contains(err.Error(), name+": is not set, and CAPTCHA=hcaptcha needs it") {
+		if err == nil || !strings.Contains(err.Error(), name+" is required with CAPTCHA=hcaptcha") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -125,67 +125,67 @@ func TestWrongValues(t *testing.T) {
 		{"REDIS_URL", "redis://:hun/ter2@redis.test:6379", "percent-encoded", "ter2"},
 		{"REDIS_URL", "redis://:hunter2@redis.test:6379/first", `"redis://:***@redis.test:6379/first"`, "hunter2"},
 		{"REDIS_URL", "redis://a.test:6379,,b.test:6379", "must be like redis://", ""},
-		{"REDIS_URL", "", "is not set while DATABASE_URL is", ""},
-		{"DATABASE_URL", "", "is not set while REDIS_URL is", ""},
+		{"REDIS_URL", "", "is required with DATABASE_URL", ""},
+		{"DATABASE_URL", "", "is required with REDIS_URL", ""},
 		{"DATABASE_URL", "host=pg.test password=hunter2", "must be like postgres://", "hunter2"},
 		{"DATABASE_URL", "postgres://u:hun/ter2@pg.test/db", "percent-encoded", "ter2"},
 		{"DATABASE_URL", "postgres://u:hun ter2@pg.test/db", "postgres://", "ter2"},
 		{"DATABASE_URL", "postgres://u:hunter2@pg.test/db?sslmode=perhaps", "sslmode is invalid", "hunter2"},
 		{"QUEUE_REDIS_URL", "amqp://mq.test", "must be like redis://", ""},
-		{"MIGRATE", "perhaps", `"perhaps", and must be true or false`, ""},
-		{"LISTEN", "8080", `"8080", and must be host:port`, ""},
+		{"MIGRATE", "perhaps", `must be true or false, got "perhaps"`, ""},
+		{"LISTEN", "8080", `must be host:port or :port, such as 127.0.0.1:8080, got "8080"`, ""},
 		{"LISTEN", ":http", "must be host:port", ""},
 		{"LISTEN", ":70000", "must be host:port", ""},
 		{"INTERNAL_LISTEN", "localhost", "must be host:port", ""},
 		{"INTERNAL_LISTEN", ":8081", "set INTERNAL_TOKEN or TOKENS_FILE", ""},
 		{"INTERNAL_LISTEN", "10.0.0.1:8081", "set INTERNAL_TOKEN or TOKENS_FILE", ""},
 		{"WORKER_LISTEN", "::1:8082", "must be host:port", ""},
-		{"IDENTITY", "cookie", `"cookie", and must be jwt or header`, ""},
-		{"IDENTITY", "", "is not set, and must be jwt", ""},
+		{"IDENTITY", "cookie", `must be jwt or header, got "cookie"`, ""},
+		{"IDENTITY", "", "is required: jwt", ""},
 		{"IDENTITY", "jwt", "JWT_JWKS_FILE", ""},
-		{"CAPTCHA", "friendly", `"friendly", and must be altcha or turnstile or hcaptcha or recaptcha`, ""},
-		{"CAPTCHA_SITE_KEY", "key", "altcha, which takes none", ""},
-		{"CAPTCHA_SECRET", "hunter2", "altcha, which takes none", "hunter2"},
-		{"JWT_SECRET", strings.Repeat("hunter2", 5), "set one of them", "hunter2"},
-		{"JWT_SECRET", "hunter2", "has 7 characters, and must have at least 32", "hunter2"},
-		{"JWT_JWKS_FILE", missing, "must be a file that can be read", ""},
-		{"TRUSTED_PROXIES", "10.0.0.0/8, proxy.test", `names "proxy.test"`, ""},
-		{"TRUSTED_PROXIES", "10.0.0.0/8,0.0.0.0/0", `names "0.0.0.0/0", which is every address`, ""},
-		{"TRUSTED_PROXIES", "::/0", `names "::/0", which is every address`, ""},
-		{"TRUSTED_PROXIES", "::ffff:0:0/96", `names "::ffff:0:0/96", which is every address`, ""},
-		{"TRUSTED_PROXIES", "198.51.100.7/0", "which is every address", ""},
-		{"CORS_ORIGINS", "https://shop.test/app", `names "https://shop.test/app"`, ""},
-		{"CORS_ORIGINS", "shop.test", "must name origins", ""},
+		{"CAPTCHA", "friendly", `must be altcha or turnstile or hcaptcha or recaptcha, got "friendly"`, ""},
+		{"CAPTCHA_SITE_KEY", "key", "must not be set with CAPTCHA=altcha", ""},
+		{"CAPTCHA_SECRET", "hunter2", "must not be set with CAPTCHA=altcha", "hunter2"},
+		{"JWT_SECRET", strings.Repeat("hunter2", 5), "must not both be set", "hunter2"},
+		{"JWT_SECRET", "hunter2", "must have at least 32 characters (openssl rand -hex 32 makes one), got 7", "hunter2"},
+		{"JWT_JWKS_FILE", missing, "must be a readable file", ""},
+		{"TRUSTED_PROXIES", "10.0.0.0/8, proxy.test", `got "proxy.test"`, ""},
+		{"TRUSTED_PROXIES", "10.0.0.0/8,0.0.0.0/0", `got "0.0.0.0/0", which contains every address`, ""},
+		{"TRUSTED_PROXIES", "::/0", `got "::/0", which contains every address`, ""},
+		{"TRUSTED_PROXIES", "::ffff:0:0/96", `got "::ffff:0:0/96", which contains every address`, ""},
+		{"TRUSTED_PROXIES", "198.51.100.7/0", "which contains every address", ""},
+		{"CORS_ORIGINS", "https://shop.test/app", `got "https://shop.test/app"`, ""},
+		{"CORS_ORIGINS", "shop.test", "must be origins", ""},
 		{"INTERNAL_TOKEN", "hunter2", "must have at least 16", "hunter2"},
 		{"INTERNAL_TOKEN", "hunter2 hunter2 hunter2", "must not contain spaces", "hunter2"},
-		{"INTERNAL_TOKEN", "hunter2hunter2hunter2", "set one of them", "hunter2"},
-		{"METRICS_TOKEN", "hunter2hunter2hunter2", "INTERNAL_TOKEN is not", "hunter2"},
-		{"TOKENS_FILE", missing, "must be a file that can be read", ""},
-		{"RULES_FILE", folder, "a folder, and must be a file", ""},
-		{"SECRET", "", "is not set, and must have at least 32", ""},
+		{"INTERNAL_TOKEN", "hunter2hunter2hunter2", "must not both be set", "hunter2"},
+		{"METRICS_TOKEN", "hunter2hunter2hunter2", "requires INTERNAL_TOKEN", "hunter2"},
+		{"TOKENS_FILE", missing, "must be a readable file", ""},
+		{"RULES_FILE", folder, "must be a file, got the folder", ""},
+		{"SECRET", "", "is required: at least 32", ""},
 		{"SECRET", "hunter2", "must have at least 32", "hunter2"},
 		{"SECRET_PREVIOUS", "hunter2", "must have at least 32", "hunter2"},
-		{"SECRET_PREVIOUS", strings.Repeat("s", 32), "is the same as SECRET", "sss"},
-		{"SECRET", "demo-only-demo-only-demo-only-demo-only", "Tidegate's repository publishes", "demo-only"},
-		{"SECRET_PREVIOUS", "demo-only-demo-only-demo-only-demo-only", "Tidegate's repository publishes", "demo-only"},
+		{"SECRET_PREVIOUS", strings.Repeat("s", 32), "must differ from SECRET", "sss"},
+		{"SECRET", "demo-only-demo-only-demo-only-demo-only", "published in Tidegate's repository", "demo-only"},
+		{"SECRET_PREVIOUS", "demo-only-demo-only-demo-only-demo-only", "published in Tidegate's repository", "demo-only"},
 		{"INTERNAL_TOKEN", "demo-only-operator-token", "ALLOW_DEMO_SECRETS=true", "demo-only"},
-		{"REDIS_URL", "redis://:demo-only@redis.test:6379/0", "Tidegate's repository publishes", "demo-only"},
-		{"DATABASE_URL", "postgres://tidegate:demo-only@pg.test:5432/tidegate", "Tidegate's repository publishes", "demo-only"},
-		{"ALLOW_DEMO_SECRETS", "perhaps", `"perhaps", and must be true or false`, ""},
-		{"NAMESPACE", "{shop}", `"{shop}", and must be`, ""},
-		{"DURABILITY", "always", `"always", and must be memory or everysec or fsync or replicated`, ""},
-		{"REPORTS", missing, "must be a folder", ""},
-		{"HISTORY_DAYS", "-1", `"-1", and must be a whole number from 0 to 36500`, ""},
-		{"KOALA_ZONE", "Shanghai", `"Shanghai", and must be a time zone`, ""},
-		{"KOALA_FILE", "/nowhere", `must be a file that can be read`, ""},
-		{"HISTORY_DAYS", "a week", `"a week", and must be a whole number`, ""},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", `is "collector:4318", and must be like http://localhost:4318`, ""},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://", "must be like http://localhost:4318", ""},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://ada:hunter2@collector:4318", "OTEL_EXPORTER_OTLP_HEADERS may hold", "hunter2"},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT", "ada:hunter2@collector:4318", "OTEL_EXPORTER_OTLP_HEADERS may hold", "hunter2"},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318?token=hunter2", "OTEL_EXPORTER_OTLP_HEADERS may hold", "hunter2"},
-		{"OTEL_TRACES_SAMPLER", "sometimes", `"sometimes", and must be always_on or always_off or traceidratio or parentbased_always_on`, ""},
-		{"OTEL_TRACES_SAMPLER_ARG", "1%", `"1%", and must be a number from 0 to 1`, ""},
+		{"REDIS_URL", "redis://:demo-only@redis.test:6379/0", "published in Tidegate's repository", "demo-only"},
+		{"DATABASE_URL", "postgres://tidegate:demo-only@pg.test:5432/tidegate", "published in Tidegate's repository", "demo-only"},
+		{"ALLOW_DEMO_SECRETS", "perhaps", `must be true or false, got "perhaps"`, ""},
+		{"NAMESPACE", "{shop}", `must be 1 to 32 of a-z, 0-9, _ and -, starting with a letter or digit, got "{shop}"`, ""},
+		{"DURABILITY", "always", `must be memory or everysec or fsync or replicated, got "always"`, ""},
+		{"REPORTS", missing, "must be an existing folder", ""},
+		{"HISTORY_DAYS", "-1", `must be a whole number from 0 to 36500, got "-1"`, ""},
+		{"KOALA_ZONE", "Shanghai", `must be a time zone such as Asia/Shanghai, Europe/Berlin or UTC, got "Shanghai"`, ""},
+		{"KOALA_FILE", "/nowhere", `must be a readable file`, ""},
+		{"HISTORY_DAYS", "a week", `must be a whole number from 0 to 36500, got "a week"`, ""},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", `such as http://localhost:4318, got "collector:4318"`, ""},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://", "such as http://localhost:4318", ""},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://ada:hunter2@collector:4318", "credentials in OTEL_EXPORTER_OTLP_HEADERS", "hunter2"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "ada:hunter2@collector:4318", "credentials in OTEL_EXPORTER_OTLP_HEADERS", "hunter2"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318?token=hunter2", "credentials in OTEL_EXPORTER_OTLP_HEADERS", "hunter2"},
+		{"OTEL_TRACES_SAMPLER", "sometimes", `must be always_on or always_off or traceidratio or parentbased_always_on`, ""},
+		{"OTEL_TRACES_SAMPLER_ARG", "1%", `must be a number from 0 to 1, such as 0.01, got "1%"`, ""},
 		{"OTEL_TRACES_SAMPLER_ARG", "1.5", "must be a number from 0 to 1", ""},
 		{"OTEL_TRACES_SAMPLER_ARG", "NaN", "must be a number from 0 to 1", ""},
 		{"LOG_LEVEL", "loud", "must be debug, info, warn or error", ""},
@@ -193,7 +193,7 @@ func TestWrongValues(t *testing.T) {
 	} {
 		t.Run(tt.name+"="+tt.value, func(t *testing.T) {
 			vars := env(t, tt.name, tt.value)
-			if tt.want == "set one of them" {
+			if tt.want == "must not both be set" {
 				vars = env(t, tt.name, tt.value, "TOKENS_FILE", os.Args[0], "JWT_JWKS_FILE", os.Args[0])
 			}
 			c, err := API(nil, vars, io.Discard)
@@ -204,7 +204,7 @@ func TestWrongValues(t *testing.T) {
 			if name == "IDENTITY" && tt.value == "jwt" {
 				name = "JWT_SECRET" // what is missing, not what asks for it
 			}
-			if got := err.Error(); !strings.HasPrefix(got, name+": ") || !strings.Contains(got, tt.want) || strings.Contains(got, "\n") {
+			if got := err.Error(); !strings.HasPrefix(got, name+" ") || !strings.Contains(got, tt.want) || strings.Contains(got, "\n") {
 				t.Errorf("error %q, want one line about %s with %q", got, name, tt.want)
 			}
 			if tt.hidden != "" && strings.Contains(err.Error(), tt.hidden) {
@@ -216,7 +216,7 @@ func TestWrongValues(t *testing.T) {
 
 func TestAllWrongValuesAtOnce(t *testing.T) {
 	_, err := API(nil, env(t, "LISTEN", "x", "LOG_LEVEL", "x", "SECRET", "", "IDENTITY", ""), io.Discard)
-	for _, name := range []string{"LISTEN: ", "LOG_LEVEL: ", "SECRET: ", "IDENTITY: "} {
+	for _, name := range []string{"LISTEN must", "LOG_LEVEL must", "SECRET is required", "IDENTITY is required"} {
 		if !strings.Contains(fmt.Sprint(err), name) {
 			t.Errorf("%s is not in: %v", name, err)
 		}
@@ -227,10 +227,10 @@ func TestWrongFlags(t *testing.T) {
 	for arg, want := range map[string]string{
 		"-nonsense":     "-h lists the flags",
 		"serve":         `"serve"`,
-		"-listen=x":     "LISTEN: ",
-		"-migrate=x":    "MIGRATE: ",
+		"-listen=x":     "LISTEN must",
+		"-migrate=x":    "MIGRATE must",
 		"-redis-url":    "needs an argument",
-		"-log-format=x": "LOG_FORMAT: ",
+		"-log-format=x": "LOG_FORMAT must",
 	} {
 		if _, err := API([]string{arg}, env(t), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", arg, err, want)
@@ -262,7 +262,7 @@ func TestWorkerReadsOnlyItsOwn(t *testing.T) {
 	if c, err := Worker(nil, env(t, "RULES_FILE", rules, "TRUSTED_PROXIES", "10.0.0.0/8"), io.Discard); err != nil || c.RulesFile != rules || len(c.TrustedProxies) != 1 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if _, err := Worker(nil, nothing, io.Discard); err == nil || !strings.Contains(err.Error(), "REDIS_URL, DATABASE_URL: ") {
+	if _, err := Worker(nil, nothing, io.Discard); err == nil || !strings.Contains(err.Error(), "REDIS_URL and DATABASE_URL are required") {
 		t.Fatalf("without stores: %v", err)
 	}
 }
@@ -282,7 +282,7 @@ func TestATokenOpensTheInternalListener(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	both[3] = both[1]
-	if _, err := API(nil, env(t, both...), io.Discard); err == nil || !strings.Contains(err.Error(), "METRICS_TOKEN: is the same") {
+	if _, err := API(nil, env(t, both...), io.Discard); err == nil || !strings.Contains(err.Error(), "METRICS_TOKEN must differ") {
 		t.Errorf("one token for two: %v", err)
 	}
 	for _, local := range []string{"localhost:0", "[::1]:8081", "127.0.0.2:8081"} {
@@ -302,11 +302,11 @@ func TestPublishedSecrets(t *testing.T) {
 	all := func(name string) string { return stdcmp.Or(vars[name], get(name)) }
 	_, err := API(nil, all, io.Discard)
 	for name := range vars {
-		if err == nil || !strings.Contains(err.Error(), name+": holds a secret") {
+		if err == nil || !strings.Contains(err.Error(), name+" must not contain a secret") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Worker(nil, all, io.Discard); err == nil || !strings.HasPrefix(err.Error(), "DATABASE_URL: holds a secret") {
+	if _, err := Worker(nil, all, io.Discard); err == nil || !strings.HasPrefix(err.Error(), "DATABASE_URL must not contain a secret") {
 		t.Errorf("the worker: %v", err)
 	}
 	vars["ALLOW_DEMO_SECRETS"] = "true"

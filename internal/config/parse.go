@@ -29,7 +29,7 @@ func text(field *string) func(string) error {
 func boolean(field *bool) func(string) error {
 	return func(value string) (err error) {
 		if *field, err = strconv.ParseBool(value); err != nil {
-			return fmt.Errorf("is %q, and must be true or false", value)
+			return fmt.Errorf("must be true or false, got %q", value)
 		}
 		return nil
 	}
@@ -39,7 +39,7 @@ func number(field *int, least, most int) func(string) error {
 	return func(value string) error {
 		n, err := strconv.Atoi(value)
 		if err != nil || n < least || n > most {
-			return fmt.Errorf("is %q, and must be a whole number from %d to %d", value, least, most)
+			return fmt.Errorf("must be a whole number from %d to %d, got %q", least, most, value)
 		}
 		*field = n
 		return nil
@@ -50,7 +50,7 @@ func share(field *float64) func(string) error {
 	return func(value string) error {
 		f, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(f >= 0 && f <= 1) { // rejects NaN too
-			return fmt.Errorf("is %q, and must be a number from 0 to 1, such as 0.01", value)
+			return fmt.Errorf("must be a number from 0 to 1, such as 0.01, got %q", value)
 		}
 		*field = f
 		return nil
@@ -60,7 +60,7 @@ func share(field *float64) func(string) error {
 func oneOf(field *string, words ...string) func(string) error {
 	return func(value string) error {
 		if !slices.Contains(words, value) {
-			return fmt.Errorf("is %q, and must be %s", value, strings.Join(words, " or "))
+			return fmt.Errorf("must be %s, got %q", strings.Join(words, " or "), value)
 		}
 		*field = value
 		return nil
@@ -74,7 +74,7 @@ func level(field *slog.Level) func(string) error {
 		}
 		l, ok := levels[value]
 		if !ok {
-			return fmt.Errorf("is %q, and must be debug, info, warn or error", value)
+			return fmt.Errorf("must be debug, info, warn or error, got %q", value)
 		}
 		*field = l
 		return nil
@@ -88,7 +88,7 @@ func address(field *string) func(string) error {
 			_, err = strconv.ParseUint(port, 10, 16)
 		}
 		if err != nil {
-			return fmt.Errorf("is %q, and must be host:port or :port, such as 127.0.0.1:8080", value)
+			return fmt.Errorf("must be host:port or :port, such as 127.0.0.1:8080, got %q", value)
 		}
 		*field = value
 		return nil
@@ -109,11 +109,11 @@ func file(field *string) func(string) error {
 	return func(value string) error {
 		f, err := os.Open(value)
 		if err != nil {
-			return fmt.Errorf("must be a file that can be read: %w", err)
+			return fmt.Errorf("must be a readable file: %w", err)
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return fmt.Errorf("is %q, a folder, and must be a file", value)
+			return fmt.Errorf("must be a file, got the folder %q", value)
 		}
 		*field = value
 		return nil
@@ -124,10 +124,10 @@ func folder(field *string) func(string) error {
 	return func(value string) error {
 		info, err := os.Stat(value)
 		if err != nil {
-			return fmt.Errorf("must be a folder: %w", err)
+			return fmt.Errorf("must be an existing folder: %w", err)
 		}
 		if !info.IsDir() {
-			return fmt.Errorf("is %q, a file, and must be a folder", value)
+			return fmt.Errorf("must be a folder, got the file %q", value)
 		}
 		*field = value
 		return nil
@@ -137,7 +137,7 @@ func folder(field *string) func(string) error {
 func zone(field **time.Location) func(string) error {
 	return func(value string) (err error) {
 		if *field, err = time.LoadLocation(value); err != nil || value == "Local" {
-			return fmt.Errorf("is %q, and must be a time zone such as Asia/Shanghai, Europe/Berlin or UTC", value)
+			return fmt.Errorf("must be a time zone such as Asia/Shanghai, Europe/Berlin or UTC, got %q", value)
 		}
 		return nil
 	}
@@ -155,11 +155,11 @@ func networks(field *[]netip.Prefix) func(string) error {
 				prefix, err = netip.PrefixFrom(ip, ip.BitLen()), nil
 			}
 			if err != nil {
-				return fmt.Errorf("names %q, and must name addresses or networks, such as 10.0.0.0/8,::1", part)
+				return fmt.Errorf("must be addresses or networks, such as 10.0.0.0/8,::1, got %q", part)
 			}
 			prefix = plain(prefix)
 			if prefix.Bits() == 0 {
-				return fmt.Errorf("names %q, which is every address, so that anybody might name any user; it must name the proxies' own networks, such as 10.0.0.0/8", part)
+				return fmt.Errorf("must be the proxies' own networks, such as 10.0.0.0/8, got %q, which contains every address: any caller could claim any user", part)
 			}
 			*field = append(*field, prefix)
 		}
@@ -200,7 +200,7 @@ func origins(field *[]string) func(string) error {
 			}
 			u, err := url.Parse(part)
 			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || part != u.Scheme+"://"+u.Host || u.Hostname() == "" {
-				return fmt.Errorf("names %q, and must name origins, such as https://shop.example,http://localhost:3000, or * for all", part)
+				return fmt.Errorf("must be origins, such as https://shop.example,http://localhost:3000, or * for all, got %q", part)
 			}
 			*field = append(*field, part)
 		}
@@ -214,10 +214,10 @@ func collector(field *string) func(string) error {
 		u, err := url.Parse(value)
 		switch {
 		case err != nil, strings.Contains(value, "@"), u.RawQuery != "":
-			return errors.New("is no URL without a password and a query (not shown, it may hold one), and must be like http://localhost:4318; " +
-				"OTEL_EXPORTER_OTLP_HEADERS may hold a password")
+			return errors.New("must be a URL without a password or a query, such as http://localhost:4318 (value not shown, it may contain a password); " +
+				"set credentials in OTEL_EXPORTER_OTLP_HEADERS")
 		case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Fragment != "":
-			return fmt.Errorf("is %q, and must be like http://localhost:4318: OTLP over HTTP, to which /v1/traces is added", value)
+			return fmt.Errorf("must be the base URL of an OTLP/HTTP collector, without /v1/traces, such as http://localhost:4318, got %q", value)
 		}
 		*field = value
 		return nil
@@ -234,7 +234,7 @@ func hostnames(field *[]string) func(string) error {
 				continue
 			}
 			if !hostnameShape.MatchString(part) {
-				return fmt.Errorf("names %q, and must name hosts, such as shop.example,www.shop.example", part)
+				return fmt.Errorf("must be hostnames, such as shop.example,www.shop.example, got %q", part)
 			}
 			*field = append(*field, part)
 		}
@@ -248,7 +248,7 @@ var namespaceShape = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 func namespace(field *string) func(string) error {
 	return func(value string) error {
 		if !namespaceShape.MatchString(value) {
-			return fmt.Errorf("is %q, and must be 1 to 32 of a-z, 0-9, _ and -, starting with a letter or digit", value)
+			return fmt.Errorf("must be 1 to 32 of a-z, 0-9, _ and -, starting with a letter or digit, got %q", value)
 		}
 		*field = value
 		return nil
@@ -260,13 +260,13 @@ func (u *URL) setRedis(value string) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause
 	}
-	return u.set(value, err, "redis://user:password@host:6379/0, rediss:// for TLS, the nodes of a cluster divided by commas, or redis+sentinel://host:26379,host:26379/name")
+	return u.set(value, err, "redis://user:password@host:6379/0, rediss:// for TLS, comma-separated nodes of a cluster, or redis+sentinel://host:26379,host:26379/name")
 }
 
 func (u *URL) setPostgres(value string) error {
 	var err error
 	if !strings.HasPrefix(value, "postgres://") && !strings.HasPrefix(value, "postgresql://") {
-		err = errors.New("another scheme")
+		err = errors.New("unsupported scheme")
 	} else if _, err = pgxpool.ParseConfig(value); err != nil {
 		err = errors.Join(errors.Unwrap(err)) // drops pgx's copy of the URL
 	}
@@ -280,10 +280,10 @@ func (u *URL) set(value string, err error, right string) error {
 	authority, _, _ := strings.Cut(rest, "/")
 	misled := strings.Contains(rest, "@") && strings.LastIndexByte(rest, '@') > len(authority)
 	if quoting := (*url.Error)(nil); misled || errors.As(err, &quoting) {
-		return fmt.Errorf("is no URL (not shown, it may hold a password), and must be like %s; what is special in a URL is percent-encoded in the password", right)
+		return fmt.Errorf("must be like %s, with special characters of the password percent-encoded, got an invalid URL (not shown, it may contain a password)", right)
 	}
 	if err != nil {
-		return fmt.Errorf("is %q (%w), and must be like %s", URL(value), err, right)
+		return fmt.Errorf("must be like %s, got %q: %w", right, URL(value), err)
 	}
 	*u = URL(value)
 	return nil

@@ -27,11 +27,11 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 func (s *Secret) atLeast(characters int) func(string) error {
 	return func(value string) error {
 		if len(value) < characters {
-			return fmt.Errorf("the value (not shown) has %d characters, and must have at least %d: openssl rand -hex 32 makes one",
-				len(value), characters)
+			return fmt.Errorf("must have at least %d characters (openssl rand -hex 32 makes one), got %d (value not shown)",
+				characters, len(value))
 		}
 		if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-			return errors.New("the value (not shown) must not contain spaces or control characters")
+			return errors.New("must not contain spaces or control characters (value not shown)")
 		}
 		*s = Secret(value)
 		return nil

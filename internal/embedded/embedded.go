@@ -174,9 +174,9 @@ type Place struct {
 
 // Describe prints the URLs, what is stored, and how to place an order.
 func (p Place) Describe(w io.Writer) {
-	fmt.Fprintf(w, `Tidegate is running on its own: Redis in memory, orders in %[1]s.
-It keeps what is committed, and may lose what is in flight if it is killed.
-For a sale that counts, set REDIS_URL and DATABASE_URL.
+	fmt.Fprintf(w, `Tidegate is running as an embedded server: Redis in memory, orders in %[1]s.
+Committed orders are durable. Orders in flight may be lost if the process is killed.
+For real sales, set REDIS_URL and DATABASE_URL.
 
   public     %[2]s    %[2]s/docs
   internal   %[3]s    %[3]s/docs

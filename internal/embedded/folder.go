@@ -33,14 +33,14 @@ type folder struct {
 // openFolder locks the folder, creating it if necessary. Two processes would sell the same units from two separate memories.
 func openFolder(path string) (*folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("TIDEGATE_DATA: %w; name a folder that can be written", err)
+		return nil, fmt.Errorf("TIDEGATE_DATA must be a writable folder: %w", err)
 	}
 	lock := flock.New(filepath.Join(path, "lock"))
 	switch locked, err := lock.TryLock(); {
 	case err != nil:
-		return nil, fmt.Errorf("TIDEGATE_DATA: %w; name a folder that can be written", err)
+		return nil, fmt.Errorf("TIDEGATE_DATA must be a writable folder: %w", err)
 	case !locked:
-		return nil, fmt.Errorf("%w: another process has %s; stop that one, or set TIDEGATE_DATA to another folder", ErrInUse, path)
+		return nil, fmt.Errorf("%w: another process uses %s; stop it, or set TIDEGATE_DATA to another folder", ErrInUse, path)
 	}
 	return &folder{path: path, lock: lock}, nil
 }
@@ -54,7 +54,7 @@ func (f *folder) secret() (config.Secret, error) {
 	if err == nil {
 		value := strings.TrimSpace(string(kept))
 		if len(value) < 32 {
-			return "", fmt.Errorf("embedded: %s holds %d characters, and must hold at least 32; without the file a new secret is made",
+			return "", fmt.Errorf("embedded: %s must contain at least 32 characters, got %d; without the file a new secret is generated",
 				path, len(value))
 		}
 		return config.Secret(value), nil

@@ -26,7 +26,7 @@ func startMemory() (*memory, error) {
 	password := rand.Text()
 	server.RequireAuth(password)
 	if err := server.Start(); err != nil {
-		return nil, fmt.Errorf("embedded: redis in memory: %w", err)
+		return nil, fmt.Errorf("embedded: start Redis in memory: %w", err)
 	}
 	return &memory{server: server, url: config.URL("redis://:" + password + "@" + server.Addr() + "/0")}, nil
 }

@@ -56,7 +56,7 @@ func (d *dependency) await(ctx context.Context, log *slog.Logger, timeout time.D
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-expired:
-			return fmt.Errorf("%s: nothing answers as it should at %s after %v: %w; start the server, or correct the variable",
+			return fmt.Errorf("%s: no valid answer from %s within %v: %w; start the server, or correct the variable",
 				d.variable, d.at, timeout, err)
 		case <-again.C:
 		}

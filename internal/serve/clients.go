@@ -110,8 +110,8 @@ func openPool(ctx context.Context, url config.URL, program string) (*pgxpool.Poo
 		c.MaxConns = 16
 	}
 	if c.MaxConns < minConns {
-		return nil, fmt.Errorf("DATABASE_URL: pool_max_conns is %d, and must be at least %d: leading a recovery holds one connection "+
-			"while others are needed", c.MaxConns, minConns)
+		return nil, fmt.Errorf("DATABASE_URL: pool_max_conns must be at least %d, because leading a recovery holds one connection "+
+			"while others are needed, got %d", minConns, c.MaxConns)
 	}
 	if c.ConnConfig.ConnectTimeout == 0 {
 		c.ConnConfig.ConnectTimeout = 5 * time.Second
@@ -163,7 +163,7 @@ func warnOfStandbys(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) {
 	)
 	if err := pool.QueryRow(ctx, `SELECT count(*), current_setting('synchronous_standby_names') FROM pg_stat_replication`).
 		Scan(&standbys, &synchronous); err != nil {
-		log.WarnContext(ctx, "Postgres does not say whether it replicates", slog.Any("error", err))
+		log.WarnContext(ctx, "cannot read the replication state of Postgres", slog.Any("error", err))
 		return
 	}
 	if standbys > 0 && synchronous == "" {

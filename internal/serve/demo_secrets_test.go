@@ -27,7 +27,7 @@ func TestDemoSecrets(t *testing.T) {
 		}
 		return vars(name)
 	}
-	for name, p := range map[string]*servetest.Program{"SECRET: holds a secret": startAPI(t, env), "DATABASE_URL: holds a secret": startWorker(t, env)} {
+	for name, p := range map[string]*servetest.Program{"SECRET must not contain a secret": startAPI(t, env), "DATABASE_URL must not contain a secret": startWorker(t, env)} {
 		if err := p.Refused(); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "demo-only") {
 			t.Fatalf("%v, want %s", err, name)
 		}
@@ -43,7 +43,7 @@ func TestDemoSecrets(t *testing.T) {
 		}
 	}
 	for _, p := range []*servetest.Program{api, worker} {
-		p.Logged("everybody knows these secrets, for Tidegate's repository publishes them; set others before somebody else can reach this process")
+		p.Logged("these secrets are published in Tidegate's repository; set your own before others can reach this process")
 		if strings.Contains(p.Output(), "demo-only") {
 			t.Error("a secret is in the log")
 		}

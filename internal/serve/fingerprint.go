@@ -25,10 +25,10 @@ func compareSecret(ctx context.Context, cfg *config.Config, rdb redis.Cmdable, l
 	switch {
 	case errors.Is(err, redis.Nil), last == own, cfg.PreviousSecret != "" && last == fingerprint(cfg.PreviousSecret):
 	case err != nil:
-		log.WarnContext(ctx, "whether all APIs have the same SECRET is unknown", slog.Any("error", err))
+		log.WarnContext(ctx, "cannot check that all APIs have the same SECRET", slog.Any("error", err))
 	default:
-		log.ErrorContext(ctx, "another SECRET than that of the API that started last: each counts for itself, and refuses the permits, logins and "+
-			"challenges of the other; give all APIs the same one, and to change it SECRET_PREVIOUS too, see Changing SECRET in docs/operations.md",
+		log.ErrorContext(ctx, "SECRET differs from that of the API that started last: both count separately, and refuse each other's permits, logins and "+
+			"challenges; use the same SECRET in all APIs, and SECRET_PREVIOUS to change it, see Changing SECRET in docs/operations.md",
 			slog.String("namespace", cfg.Namespace))
 	}
 }

@@ -360,7 +360,7 @@ func TestLogsNameNobody(t *testing.T) {
 	log.mu.Lock()
 	defer log.mu.Unlock()
 	text := log.text.String()
-	for _, trouble := range []string{"login: the store does not answer", "login: the history is away"} {
+	for _, trouble := range []string{"login: the store does not answer", "login: the history is unavailable"} {
 		if !strings.Contains(text, trouble) {
 			t.Errorf("nothing about %q was logged:\n%s", trouble, text)
 		}

@@ -22,7 +22,7 @@ import (
 const DefaultShutdown = 25 * time.Second
 
 // errGivenUp is in the error of Run if some part still runs.
-var errGivenUp = errors.New("shutdown was given up")
+var errGivenUp = errors.New("shutdown timed out")
 
 // Service is what a Process needs of orders.Service.
 type Service interface {
@@ -117,9 +117,9 @@ func (p *Process) Run(ctx context.Context) error {
 	closing, stopClosing := context.WithTimeout(within, p.bound()/2)
 	defer stopClosing()
 	errs := []error{closeAll(closing, servers)}
-	errs = append(errs, wrap("commit what is remembered", p.Service.Drain(within)))
+	errs = append(errs, wrap("commit remembered orders", p.Service.Drain(within)))
 	if p.Settle != nil {
-		errs = append(errs, wrap("commit what is queued", p.Settle(within)))
+		errs = append(errs, wrap("commit queued orders", p.Settle(within)))
 	}
 	stopWorking()
 	select {
@@ -153,7 +153,7 @@ func endless(ctx context.Context, part string, run func(context.Context) error) 
 	case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
 		return nil
 	case err == nil:
-		return fmt.Errorf("%s: ended by itself", part)
+		return fmt.Errorf("%s: ended unexpectedly", part)
 	}
 	return wrap(part, err)
 }
@@ -183,7 +183,7 @@ func (p *Process) listen(ctx context.Context) (servers []*server, err error) {
 	for _, l := range p.Listeners {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Addr)
 		if err != nil {
-			return servers, fmt.Errorf("%s listener: %w; is another process there?", l.Name, err)
+			return servers, fmt.Errorf("%s listener: %w; is another process using the address?", l.Name, err)
 		}
 		p.Log.Info("listening", "listener", l.Name, "addr", listener.Addr().String())
 		serving := httpapi.Server(l.Handler)

@@ -126,9 +126,9 @@ func TestShutdownOrder(t *testing.T) {
 func TestAFailedPartEndsTheProcess(t *testing.T) {
 	broken := errors.New("broken")
 	for name, p := range map[string]*Process{
-		"worker: broken":          {Worker: workerFunc(func(context.Context) error { return broken })},
-		"background: broken":      {Background: []func(context.Context) error{func(context.Context) error { return broken }}},
-		"worker: ended by itself": {Worker: workerFunc(func(context.Context) error { return nil })},
+		"worker: broken":             {Worker: workerFunc(func(context.Context) error { return broken })},
+		"background: broken":         {Background: []func(context.Context) error{func(context.Context) error { return broken }}},
+		"worker: ended unexpectedly": {Worker: workerFunc(func(context.Context) error { return nil })},
 	} {
 		d := &diary{hang: closed()}
 		p.Log, p.Service = silent, d

@@ -136,7 +136,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	case err != nil:
 		return err
 	case unfit != nil && program == "worker": // a worker accepts no orders, and accepted ones must be committed
-		log.WarnContext(ctx, "Redis keeps less than DURABILITY asks for; orders are committed all the same", slog.Any("error", unfit))
+		log.WarnContext(ctx, "Redis provides less durability than DURABILITY requires; orders are still committed", slog.Any("error", unfit))
 	case unfit != nil:
 		return wrap("DURABILITY", unfit)
 	}

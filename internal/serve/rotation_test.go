@@ -168,7 +168,7 @@ func TestSecretIsChanged(t *testing.T) {
 // TestAnotherSecretIsNoticed: two APIs that share a Redis and have different secrets log an error.
 func TestAnotherSecretIsNoticed(t *testing.T) {
 	t.Parallel()
-	const message = "another SECRET than that of the API that started last"
+	const message = "SECRET differs from that of the API that started last"
 	base := environment(testenv.Redis(t), databases.Postgres(t))
 	for _, step := range []struct {
 		what, secret, previous string

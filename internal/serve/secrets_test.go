@@ -199,7 +199,7 @@ func TestNothingSecretIsWritten(t *testing.T) {
 	starting.Logged("waiting for a server")
 	_ = starting.Stop()
 
-	api.Logged("traces are lost: the collector does not take them")
+	api.Logged("traces are lost: the collector does not accept them")
 	_ = worker.Stop()
 	_ = api.Stop() // another test checks the shutdown without Redis
 	for name, p := range map[string]*servetest.Program{"api": api, "worker": worker, "starting api": starting} {

@@ -18,11 +18,11 @@ func Observe(ctx context.Context, cfg *config.Config, log *slog.Logger, program 
 		Program: program, Version: Version(), Logger: log,
 	})
 	if len(cfg.DemoSecrets) > 0 {
-		log.WarnContext(ctx, "everybody knows these secrets, for Tidegate's repository publishes them; set others before somebody else can reach this process",
+		log.WarnContext(ctx, "these secrets are published in Tidegate's repository; set your own before others can reach this process",
 			slog.Any("variables", cfg.DemoSecrets))
 	}
 	if wide := cfg.WideProxies(); len(wide) > 0 {
-		log.WarnContext(ctx, "TRUSTED_PROXIES names very large networks: whoever sits there names users and addresses at will; name the proxies' own networks",
+		log.WarnContext(ctx, "TRUSTED_PROXIES contains very large networks: every host in them can claim any user and address; list only the proxies' own networks",
 			slog.Any("networks", wide))
 	}
 	return log, traces, err

@@ -158,7 +158,7 @@ func TestOrdersWithoutACollector(t *testing.T) {
 		s.confirmed(s.bought(user), user)
 	}
 	for _, p := range []*servetest.Program{api, worker} {
-		p.Logged("traces are lost: the collector does not take them")
+		p.Logged("traces are lost: the collector does not accept them")
 		if err := p.Stop(); err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	if err == nil {
 		if e.told {
-			e.log.Info("traces are taken again", "spans_lost", e.lost)
+			e.log.Info("sending traces works again", "spans_lost", e.lost)
 		}
 		e.told, e.lost = false, 0
 		return nil
@@ -34,7 +34,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	e.lost += len(spans)
 	if !e.told && time.Since(e.said) >= sayAgain {
 		e.told, e.said = true, time.Now()
-		e.log.Warn("traces are lost: the collector does not take them", "error", fmt.Sprintf("%.300s", err)) // which may quote a whole page
+		e.log.Warn("traces are lost: the collector does not accept them", "error", fmt.Sprintf("%.300s", err)) // which may quote a whole page
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func sampler(name string, share float64) (sdktrace.Sampler, error) {
 	case ratio:
 		s = sdktrace.TraceIDRatioBased(share)
 	default:
-		return nil, fmt.Errorf("tracing: there is no sampler %q", name)
+		return nil, fmt.Errorf("tracing: unknown sampler %q", name)
 	}
 	if asParent {
 		s = sdktrace.ParentBased(s)
