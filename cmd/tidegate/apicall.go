@@ -55,15 +55,15 @@ func (c apiCall) command(getenv func(string) string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args, &api, o) },
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.asJSON, "json", false, "print JSON as the API has it")
+	f.BoolVar(&o.asJSON, "json", false, "print the API's JSON")
 	if c.list && !c.pick {
-		f.Lookup("json").Usage += ", an object a line"
+		f.Lookup("json").Usage += ", one object per line"
 	}
 	if c.many {
-		f.IntVar(&o.most, "limit", 100, "how many at most; 0: all")
+		f.IntVar(&o.most, "limit", 100, "maximum number of items; 0: all")
 	}
 	if c.ask != nil {
-		f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+		f.BoolVarP(&o.yes, "yes", "y", false, "skip the confirmation")
 	}
 	if c.flags != nil {
 		c.flags(cmd)
@@ -91,7 +91,7 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 		query = c.query()
 	}
 	if o.most < 0 {
-		return fmt.Errorf("--limit is %d, should be 1 or more, or 0 for all", o.most)
+		return fmt.Errorf("--limit must be 0 (all) or more, got %d", o.most)
 	}
 	if c.list {
 		return c.printList(ctx, out, api, query, args, o)
@@ -143,18 +143,18 @@ func (c apiCall) advised(ctx context.Context, api *internalAPI, args []string, e
 	if c.complete == nil || len(args) == 0 || !hasStatus(err, http.StatusNotFound) {
 		return err
 	}
-	return fmt.Errorf("%w%s", err, thereAre(c.complete.candidates(ctx, api, args[:len(args)-1])))
+	return fmt.Errorf("%w%s", err, existing(c.complete.candidates(ctx, api, args[:len(args)-1])))
 }
 
-// thereAre lists some of the existing names, if any.
-func thereAre(names []string) string {
+// existing lists some of the existing names, if any.
+func existing(names []string) string {
 	switch n := len(names); {
 	case n == 0:
 		return ""
 	case n > 10:
-		return harmless(fmt.Sprintf("; there are %s and %d more", strings.Join(names[:10], ", "), n-10))
+		return harmless(fmt.Sprintf("; existing: %s and %d more", strings.Join(names[:10], ", "), n-10))
 	}
-	return harmless("; there is " + strings.Join(names, ", "))
+	return harmless("; existing: " + strings.Join(names, ", "))
 }
 
 func (c apiCall) printOne(out io.Writer, answer []byte, asJSON bool) error {
@@ -213,7 +213,7 @@ func (c apiCall) printList(ctx context.Context, out io.Writer, api *internalAPI,
 	case errors.Is(err, errEnough):
 		err = nil
 	case err == nil && c.pick:
-		return fmt.Errorf("there is no %s %s%s", c.columns[0], strconv.Quote(args[0]), thereAre(names))
+		return fmt.Errorf("%s %q does not exist%s", c.columns[0], args[0], existing(names))
 	}
 	if err != nil {
 		return c.advised(ctx, api, args, err)

@@ -30,7 +30,7 @@ func (a *internalAPI) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.base, "internal", cmp.Or(a.getenv("TIDEGATE_INTERNAL_URL"), "http://127.0.0.1:8081"),
 		"URL of the internal listener [TIDEGATE_INTERNAL_URL]")
 	// Not as the flag's default, which the help would print.
-	cmd.Flags().StringVar(&a.flag, "token", "", "token of an operator [INTERNAL_TOKEN]")
+	cmd.Flags().StringVar(&a.flag, "token", "", "operator token [INTERNAL_TOKEN]")
 }
 
 func (a *internalAPI) token() string { return cmp.Or(a.flag, a.getenv("INTERNAL_TOKEN")) }
@@ -46,7 +46,7 @@ func (a *internalAPI) ask(ctx context.Context, method string, query url.Values, 
 		return err
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("%s answers with something else than expected: %w; is it Tidegate's internal listener?", a.base, err)
+		return fmt.Errorf("unexpected response from %s: %w; is it Tidegate's internal listener?", a.base, err)
 	}
 	return nil
 }
@@ -82,16 +82,16 @@ func (a *internalAPI) unanswered(req *http.Request, err error) error {
 		return fmt.Errorf("%w%s", cause, then)
 	}
 	if then != "" {
-		then += ": tidegate audit lists what was"
+		then += ": tidegate audit lists completed changes"
 	}
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return fmt.Errorf("%s %s: no answer within %v%s; %s", req.Method, req.URL, callWithin, then, a.readyz())
 	}
-	return fmt.Errorf("%w%s; is the server running? --internal or TIDEGATE_INTERNAL_URL says where its internal listener is", err, then)
+	return fmt.Errorf("%w%s; is the server running? --internal or TIDEGATE_INTERNAL_URL sets the URL of its internal listener", err, then)
 }
 
 func (a *internalAPI) readyz() string {
-	return strings.TrimSuffix(a.base, "/") + "/readyz says what is missing"
+	return strings.TrimSuffix(a.base, "/") + "/readyz shows what is unavailable"
 }
 
 // direct follows no redirects: a redirect would turn a change into a GET, whose success would hide that nothing was changed.
@@ -149,17 +149,17 @@ func (a *internalAPI) request(ctx context.Context, method string, query url.Valu
 	for i, part := range path {
 		switch escaped[i] = url.PathEscape(part); part {
 		case "":
-			return nil, errors.New("an argument is empty, and should be a name")
+			return nil, errors.New("arguments must not be empty")
 		case ".", "..": // would change the path
 			escaped[i] = strings.ReplaceAll(part, ".", "%2E")
 		}
 	}
 	at, err := url.Parse(a.base)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-		return nil, fmt.Errorf("--internal is %q, should be a URL such as http://127.0.0.1:8081", a.base)
+		return nil, fmt.Errorf("--internal must be a URL such as http://127.0.0.1:8081, got %q", a.base)
 	}
 	if strings.ContainsFunc(a.token(), func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
-		return nil, errors.New("the token in INTERNAL_TOKEN, or --token, has a space or a line break in it, should be one word")
+		return nil, errors.New("the token in INTERNAL_TOKEN or --token must not contain spaces or line breaks (value not shown)")
 	}
 	at = at.JoinPath(escaped...)
 	if len(query) > 0 {
@@ -231,19 +231,19 @@ func (a *internalAPI) refused(resp *http.Response, body []byte) error {
 
 func (a *internalAPI) advice(resp *http.Response, reason string) string {
 	if elsewhere, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
-		return harmless(fmt.Sprintf("it is at %s; say --internal %s://%s", elsewhere, elsewhere.Scheme, elsewhere.Host))
+		return harmless(fmt.Sprintf("redirected to %s; use --internal %s://%s", elsewhere, elsewhere.Scheme, elsewhere.Host))
 	}
 	switch status := resp.StatusCode; {
 	case status == http.StatusUnauthorized && a.token() == "":
-		return "set INTERNAL_TOKEN, or --token, to the token of an operator"
+		return "set INTERNAL_TOKEN or --token to an operator token"
 	case status == http.StatusUnauthorized:
-		return "the server does not know the token in INTERNAL_TOKEN, or --token"
+		return "the server does not accept the token in INTERNAL_TOKEN or --token"
 	case status == http.StatusForbidden && a.token() == "":
-		return "a server without tokens is called by an address of its own machine, such as http://127.0.0.1:8081"
+		return "without tokens the server requires a loopback address, such as http://127.0.0.1:8081"
 	case status == http.StatusForbidden:
-		return "the token in INTERNAL_TOKEN, or --token, needs the role operator"
+		return "the token in INTERNAL_TOKEN or --token must have the role operator"
 	case status == http.StatusNotFound && (reason == "unknown_route" || reason == ""), status == http.StatusMethodNotAllowed:
-		return "is --internal the internal listener, of a server of this version?"
+		return "is --internal the internal listener of a server of the same version?"
 	case status == http.StatusServiceUnavailable:
 		return "try again; " + a.readyz()
 	}

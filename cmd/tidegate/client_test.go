@@ -85,41 +85,41 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{at("http://127.0.0.1:1"), "top --once", []string{"is the server running?", "--internal"}},
 		{at("127.0.0.1:8081"), "sales list", []string{"--internal", "http://127.0.0.1:8081"}},
 		{at(":"), "verify x", []string{"--internal", "http://127.0.0.1:8081"}},
-		{at("localhost"), "sales pause x", []string{`--internal is "localhost", should be a URL such as http://127.0.0.1:8081`}},
-		{nothing, "sales pause x --internal localhost:8081", []string{`--internal is "localhost:8081", should be`}},
+		{at("localhost"), "sales pause x", []string{`--internal must be a URL such as http://127.0.0.1:8081, got "localhost"`}},
+		{nothing, "sales pause x --internal localhost:8081", []string{`--internal must be a URL such as http://127.0.0.1:8081, got "localhost:8081"`}},
 		{func(name string) string { return map[string]string{"INTERNAL_TOKEN": "secret\n"}[name] }, "sales pause x", []string{"INTERNAL_TOKEN", "line break"}},
 		{answering(t, 401, ""), "sales list", []string{"401", "set INTERNAL_TOKEN"}},
-		{token(answering(t, 401, "")), "sales list", []string{"401", "does not know the token in INTERNAL_TOKEN"}},
+		{token(answering(t, 401, "")), "sales list", []string{"401", "does not accept the token in INTERNAL_TOKEN"}},
 		{token(answering(t, 403, "")), "orders dead", []string{"403", "role operator"}},
 		{answering(t, 403, ""), "orders dead", []string{"403", "http://127.0.0.1:8081"}},
 		{answering(t, 401, ""), "top --json", []string{"401", "set INTERNAL_TOKEN"}},
 		{answering(t, 404, "<html>"), "audit", []string{"404", "is --internal the internal listener"}},
-		{answering(t, 503, `{"title":"The service cannot decide"}`), "bans list", []string{"503 The service cannot decide", "/readyz says what is missing"}},
-		{answering(t, 200, "<html>"), "bans list", []string{"something else than expected"}},
-		{answering(t, 200, "<html>"), "orders show 01", []string{"something else than expected"}},
+		{answering(t, 503, `{"title":"The service cannot decide"}`), "bans list", []string{"503 The service cannot decide", "/readyz shows what is unavailable"}},
+		{answering(t, 200, "<html>"), "bans list", []string{"unexpected response"}},
+		{answering(t, 200, "<html>"), "orders show 01", []string{"unexpected response"}},
 		{answering(t, 422, wrong), "bans add user ann --for 1ms", []string{"422", "\nbody.for_ms: must be at least 1"}},
 		{answering(t, 422, rules), "rules reload", []string{"stay those of version 1", "\nrules.yaml:6:13: limit is missing", "\nrules: no such list"}},
-		{known, "sales show fash", []string{`no sale "fash"; there is flash, slow`}},
-		{known, "sales stock fash a=+1", []string{`no sale "fash"; there is flash, slow`}},
-		{known, "sales open fash", []string{"404", "; there is flash, slow"}},
+		{known, "sales show fash", []string{`sale "fash" does not exist; existing: flash, slow`}},
+		{known, "sales stock fash a=+1", []string{`sale "fash" does not exist; existing: flash, slow`}},
+		{known, "sales open fash", []string{"404", "; existing: flash, slow"}},
 		{known, "sales open closed", []string{"409", "closed for good"}},
-		{known, "verify fash", []string{"404", "; there is flash, slow"}},
-		{known, "bans lift ip 192.0.2.2", []string{"404", "; there is 192.0.2.1"}},
-		{known, "orders list fash", []string{"404", "; there is flash, slow"}},
-		{known, "orders replay 02", []string{"404", "; there is 01"}},
+		{known, "verify fash", []string{"404", "; existing: flash, slow"}},
+		{known, "bans lift ip 192.0.2.2", []string{"404", "; existing: 192.0.2.1"}},
+		{known, "orders list fash", []string{"404", "; existing: flash, slow"}},
+		{known, "orders replay 02", []string{"404", "; existing: 01"}},
 		{known, "semaphores show r", []string{"404"}},
-		{nothing, "sales show", []string{"SALE is missing; say tidegate sales show SALE"}},
-		{nothing, "bans add user", []string{"VALUE is missing; say tidegate bans add KIND VALUE"}},
-		{nothing, "orders show a b", []string{`"b" is one argument too many; say tidegate orders show ID`}},
-		{nothing, "sales shwo", []string{`tidegate sales has no command "shwo"; is it show?`}},
-		{nothing, "sale", []string{`tidegate has no command "sale"; is it sales?`}},
+		{nothing, "sales show", []string{"SALE is required; usage: tidegate sales show SALE"}},
+		{nothing, "bans add user", []string{"VALUE is required; usage: tidegate bans add KIND VALUE"}},
+		{nothing, "orders show a b", []string{`unexpected argument "b"; usage: tidegate orders show ID`}},
+		{nothing, "sales shwo", []string{`tidegate sales has no command "shwo"; did you mean show?`}},
+		{nothing, "sale", []string{`tidegate has no command "sale"; did you mean sales?`}},
 		{nothing, "bans frobnicate", []string{"tidegate bans --help"}},
 		{nothing, "audit --nope", []string{"--nope", "tidegate audit --help"}},
-		{nothing, "bans add user ann --for 1x", []string{"1x", "--for", "such as 90s, 15m or 1h30m"}},
+		{nothing, "bans add user ann --for 1x", []string{"1x", "--for", "like 90s, 15m or 1h30m"}},
 		{nothing, "semaphores set r", []string{"limit"}},
 		{nothing, "logins show", []string{"name ip"}},
-		{nothing, "logins show ann", []string{"say tidegate logins show --name ann"}},
-		{known, "audit --limit -3", []string{"--limit is -3, should be 1 or more, or 0 for all"}},
+		{nothing, "logins show ann", []string{"usage: tidegate logins show --name ann"}},
+		{known, "audit --limit -3", []string{"--limit must be 0 (all) or more, got -3"}},
 		{nothing, "sales create s", []string{"--lasts 1h"}},
 		{nothing, "sales create s --lasts 1h", []string{"--item ticket=500"}},
 		{nothing, "sales create s --lasts 1h --item ticket", []string{"NAME=STOCK"}},
@@ -128,9 +128,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{nothing, "sales create s --ends now --item ticket=5", []string{"--ends", "2026-12-01T21:00:00Z"}},
 		{nothing, "sales create s --ends x --lasts 1h", []string{"--ends or --lasts"}},
 		{nothing, "sales create s --starts noon --lasts 1h", []string{"--starts", "2026-12-01T20:00:00Z"}},
-		{known, "sales stock flash ticket=5", []string{"ticket=+100", "only grows"}},
-		{known, "sales close flash", []string{"Close flash for good?", "pass --yes"}},
-		{known, "semaphores release r x", []string{"Take the permit of r away?", "pass --yes"}},
+		{known, "sales stock flash ticket=5", []string{"ticket=+100", "can only grow"}},
+		{known, "sales close flash", []string{"Close flash permanently?", "pass --yes"}},
+		{known, "semaphores release r x", []string{"Release the permit of r?", "pass --yes"}},
 	} {
 		out, err := call(t, tt.env, strings.Fields(tt.args)...)
 		if err == nil || out != "" {
@@ -143,7 +143,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			}
 		}
 	}
-	if _, err := call(t, known, "sales", "open", ""); err == nil || !strings.Contains(err.Error(), "an argument is empty") {
+	if _, err := call(t, known, "sales", "open", ""); err == nil || !strings.Contains(err.Error(), "arguments must not be empty") {
 		t.Errorf("%v", err)
 	}
 	if out, err := call(t, known, "semaphores", "release", "r", "x", "--yes"); err != nil || out != "released\n" {
@@ -154,8 +154,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 // The outcome of a change without an answer is unknown, and a command ended by a signal fails.
 func TestWithoutAnAnswer(t *testing.T) {
 	const (
-		audit = "whether it was done is not known: tidegate audit lists what was"
-		where = "--internal or TIDEGATE_INTERNAL_URL says where its internal listener is"
+		audit = "whether it was done is unknown: tidegate audit lists completed changes"
+		where = "--internal or TIDEGATE_INTERNAL_URL sets the URL of its internal listener"
 	)
 	for _, tt := range []struct {
 		args, end, want string
@@ -167,8 +167,8 @@ func TestWithoutAnAnswer(t *testing.T) {
 		{"rehearse --sale x --stock 1 --buyers 1 --rate 1", "interrupted", "interrupted", 143},
 		{"sales pause x", "interrupted", "interrupted; " + unsure, 143},
 		{"sales stock x a=+1", "interrupted", "interrupted", 143}, // while it looks what there is
-		{"verify x", "late", "GET BASE/v1/sales/x/verify: no answer within 30s; BASE/readyz says what is missing", 1},
-		{"sales pause x", "late", "POST BASE/v1/sales/x/pause: no answer within 30s; " + audit + "; BASE/readyz says what is missing", 1},
+		{"verify x", "late", "GET BASE/v1/sales/x/verify: no answer within 30s; BASE/readyz shows what is unavailable", 1},
+		{"sales pause x", "late", "POST BASE/v1/sales/x/pause: no answer within 30s; " + audit + "; BASE/readyz shows what is unavailable", 1},
 		{"sales open x", "cut", `Post "BASE/v1/sales/x/open": EOF; ` + audit + "; is the server running? " + where, 1},
 		{"sales open x", "away", `Post "BASE/v1/sales/x/open": dial tcp ADDR: connect: connection refused; is the server running? ` + where, 1},
 	} {
@@ -225,7 +225,7 @@ func TestARedirectIsNoSuccess(t *testing.T) {
 	}))
 	defer server.Close()
 	out, err := call(t, at(server.URL), "sales", "pause", "s")
-	if err == nil || out != "" || len(asked) != 1 || !strings.Contains(err.Error(), "it is at "+server.URL+"/elsewhere; say --internal "+server.URL) {
+	if err == nil || out != "" || len(asked) != 1 || !strings.Contains(err.Error(), "redirected to "+server.URL+"/elsewhere; use --internal "+server.URL) {
 		t.Errorf("%v, %q after %q", err, out, asked)
 	}
 }

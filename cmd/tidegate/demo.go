@@ -27,10 +27,10 @@ func demoCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Start an embedded server, let a crowd at a fresh sale, and judge what came of it",
-		Long: `Start an embedded server, let 2,000 buyers at a fresh sale of 300 tickets, and judge what came of it.
-Some click twice, some hang up. Half of the orders are paid, some of them late or twice, a few are cancelled, and the rest expires after
-2 seconds and is sold again. Then the server stays, to be looked at, until Ctrl-C.`,
+		Short: "Run a sale with a simulated crowd on an embedded server, and verify the result",
+		Long: `Start an embedded server, send 2,000 buyers to a new sale of 300 tickets, and verify the result.
+Some buyers click twice, some disconnect. Half of the orders are paid, some of them late or twice, a few are cancelled, and the rest expire after
+2 seconds and are sold again. Afterwards the server keeps running until Ctrl-C, so that you can explore it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
@@ -45,14 +45,14 @@ Some click twice, some hang up. Half of the orders are paid, some of them late o
 				if err := errors.Join(err, verdict(report, table, out)); err != nil || exit {
 					return err
 				}
-				fmt.Fprintf(out, "\nThe server stays at %s, its live page at %s/. Ctrl-C ends it.\n", at.Public, at.Internal)
+				fmt.Fprintf(out, "\nThe server keeps running at %s, with its live page at %s/. Press Ctrl-C to stop it.\n", at.Public, at.Internal)
 				<-ctx.Done()
 				return nil
 			})
 		},
 	}
-	cmd.Flags().StringVar(&data, "data", "", "folder of the server's data (default: a temporary one)")
-	cmd.Flags().BoolVar(&exit, "exit", false, "end after the verdict, with status 0 only if every judged invariant held")
+	cmd.Flags().StringVar(&data, "data", "", "data folder of the server (default: a temporary folder)")
+	cmd.Flags().BoolVar(&exit, "exit", false, "exit after the report; status 0 only if every judged invariant holds")
 	return cmd
 }
 

@@ -14,15 +14,15 @@ import (
 func explainCommand(getenv func(string) string) *cobra.Command {
 	query := url.Values{}
 	return apiCall{
-		use: "explain", short: "Show what every rule makes of a request: where its caller stands, and why a rule does not apply",
-		long: "Show what every rule in force makes of a request: where its caller stands in each window, or why the rule does not apply. Nothing is charged. " +
-			"Whatever is not given is missing in the request.",
+		use: "explain", short: "Show how each rule treats a request, without charging it",
+		long: "Show how each rule in force treats a request: the use of each of its windows, or why it does not apply. Nothing is charged. " +
+			"Request fields without a flag are empty.",
 		example: "  tidegate explain --user ann --route /v1/sales/spring/orders --method POST\n" +
 			"  tidegate explain --ip 192.0.2.1 --route /export --attribute plan:gold --attribute rows:1200",
 		method: http.MethodGet, path: below("explain"), query: func() url.Values { return query }, show: showExplanation,
 		flags: func(cmd *cobra.Command) {
 			for _, f := range [][2]string{
-				{"user", "the signed-in user"},
+				{"user", "signed-in user"},
 				{"ip", "address of the client"},
 				{"device", "device of the client"},
 				{"session", "session of the client"},
@@ -36,7 +36,7 @@ func explainCommand(getenv func(string) string) *cobra.Command {
 					return nil
 				})
 			}
-			cmd.Flags().Func("attribute", "NAME:VALUE of an attribute; once for each", func(value string) error {
+			cmd.Flags().Func("attribute", "attribute as NAME:VALUE; repeatable", func(value string) error {
 				query.Add("attribute", value)
 				return nil
 			})
@@ -108,7 +108,7 @@ func showExplanation(out io.Writer, _ []string, answer []byte, asJSON bool) erro
 		Rules   []standing
 	}
 	if err := json.Unmarshal(answer, &e); err != nil {
-		return fmt.Errorf("the answer is something else than expected: %w; is --internal Tidegate's internal listener?", err)
+		return fmt.Errorf("unexpected response: %w; is --internal the URL of Tidegate's internal listener?", err)
 	}
 	if e.Ban != nil {
 		fmt.Fprintf(out, "banned: %s\n\n", pairs(e.Ban))
@@ -116,7 +116,7 @@ func showExplanation(out io.Writer, _ []string, answer []byte, asJSON bool) erro
 	if e.Allowed != "" {
 		fmt.Fprintf(out, "never banned: on the list %s\n\n", harmless(e.Allowed))
 	}
-	rows := [][]string{{"RULE", "APPLIES", "WOULD", "LIMIT", "WINDOW", "REMAINING", "RETRY AFTER"}}
+	rows := [][]string{{"RULE", "APPLIES", "ACTION", "LIMIT", "WINDOW", "REMAINING", "RETRY AFTER"}}
 	for i := range e.Rules {
 		for _, row := range e.Rules[i].rows() {
 			for j := range row {

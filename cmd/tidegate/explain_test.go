@@ -20,7 +20,7 @@ func TestExplain(t *testing.T) {
 
 never banned: on the list office
 
-RULE    APPLIES             WOULD          LIMIT      WINDOW  REMAINING  RETRY AFTER
+RULE    APPLIES             ACTION         LIMIT      WINDOW  REMAINING  RETRY AFTER
 free    yes                 allow          -          -       -          -
 orders  yes                 deny (shadow)  5          10s     0          2.5s
                             allow          unlimited  10m0s   unlimited  -

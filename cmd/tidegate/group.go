@@ -17,9 +17,9 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 			}
 			text := fmt.Sprintf("%s has no command %q", cmd.CommandPath(), args[0])
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				return fmt.Errorf("%s; is it %s?", text, strings.Join(near, " or "))
+				return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
 			}
-			return fmt.Errorf("%s; %s --help lists those that there are", text, cmd.CommandPath())
+			return fmt.Errorf("%s; %s --help lists the commands", text, cmd.CommandPath())
 		},
 	}
 	cmd.AddCommand(commands...)
@@ -32,11 +32,11 @@ func named(cmd *cobra.Command, args []string) error {
 	right := strings.Join(append([]string{cmd.CommandPath()}, names...), " ")
 	switch {
 	case len(args) < len(names):
-		return fmt.Errorf("%s is missing; say %s", names[len(args)], right)
+		return fmt.Errorf("%s is required; usage: %s", names[len(args)], right)
 	case len(args) > len(names) && cmd.Flags().Lookup("name") != nil:
-		return fmt.Errorf("%q is one argument too many; say %s --name %[1]s", args[len(names)], right)
+		return fmt.Errorf("unexpected argument %q; usage: %s --name %[1]s", args[len(names)], right)
 	case len(args) > len(names):
-		return fmt.Errorf("%q is one argument too many; say %s", args[len(names)], right)
+		return fmt.Errorf("unexpected argument %q; usage: %s", args[len(names)], right)
 	}
 	return nil
 }

@@ -15,14 +15,14 @@ func healthCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "health URL",
-		Short: "Succeed if a GET of the URL does; for the health checks of containers",
+		Short: "Check that a URL responds with status 2xx, for health checks of containers",
 		Args:  named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], http.NoBody)
 			if err != nil {
-				return fmt.Errorf("%w; name a URL such as http://127.0.0.1:8081/readyz", err)
+				return fmt.Errorf("%w; the URL must be like http://127.0.0.1:8081/readyz", err)
 			}
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
@@ -36,6 +36,6 @@ func healthCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the answer")
+	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "maximum wait for the response")
 	return cmd
 }

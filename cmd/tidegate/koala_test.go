@@ -87,7 +87,7 @@ rules:
 	if err := os.WriteFile(converted, []byte(stdout.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := call(t, nothing, "rules", "check", converted); err != nil || !strings.Contains(out, converted+": right, version ") {
+	if out, err := call(t, nothing, "rules", "check", converted); err != nil || !strings.Contains(out, converted+": valid, version ") {
 		t.Errorf("rules check: %v\n%s", err, out)
 	}
 
@@ -109,7 +109,7 @@ rules:
 	for want, args := range map[string][]string{
 		"wrong.conf:10:66: result=4 is none of the results under [result]; the line is \"rule : [count] ": {filepath.Join(dir, "wrong.conf")},
 		"no such file": {filepath.Join(dir, "none.conf")},
-		`--zone is "Mars/Base", should be a name such as Asia/Shanghai`: {filepath.Join(dir, "rules.conf"), "--zone", "Mars/Base"},
+		`--zone must be a time zone such as Asia/Shanghai, Europe/Berlin or UTC, got "Mars/Base"`: {filepath.Join(dir, "rules.conf"), "--zone", "Mars/Base"},
 	} {
 		if out, err := call(t, nothing, append([]string{"rules", "from-koala"}, args...)...); err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%v: %v, want %q\n%s", args, err, want, out)
@@ -132,7 +132,7 @@ func TestRulesFromKoalaSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err = call(t, nothing, "rules", "check", converted)
-	if err != nil || !strings.Contains(out, converted+": right, version ") {
+	if err != nil || !strings.Contains(out, converted+": valid, version ") {
 		t.Errorf("rules check: %v\n%s", err, out)
 	}
 }

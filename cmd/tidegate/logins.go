@@ -17,28 +17,28 @@ func loginsCommand(getenv func(string) string) *cobra.Command {
 		})
 	}
 	subject := func(cmd *cobra.Command) {
-		ask(cmd, "name", "as it was typed")
-		ask(cmd, "ip", "address")
-		ask(cmd, "factor", "what is tried, such as otp (default: password)")
+		ask(cmd, "name", "login name, as typed")
+		ask(cmd, "ip", "client address")
+		ask(cmd, "factor", "login factor, such as otp (default: password)")
 		cmd.MarkFlagsOneRequired("name", "ip")
 	}
 	asked := func() url.Values { return query }
 	at := func([]string) []string { return []string{"v1", "login", "subjects"} }
 	return calls(
-		getenv, "logins", "Show why somebody cannot log in, and let them",
+		getenv, "logins", "Show why a user cannot log in, and lift login penalties",
 		apiCall{
-			use: "show", short: "Show how a name or an address stands in the rules for failed logins", method: http.MethodGet,
+			use: "show", short: "Show the login penalties of a name or an address", method: http.MethodGet,
 			path: at, flags: subject, query: asked, columns: []string{"banned", "reference", "items"},
 		},
 		apiCall{
-			use: "lift", short: "Forget what has failed of a name or an address; a ban is lifted by bans lift", method: http.MethodDelete,
+			use: "lift", short: "Forget the failed logins of a name or an address; bans lift lifts bans", method: http.MethodDelete,
 			path: at, flags: subject, query: asked, done: "lifted",
 		},
 		apiCall{
-			use: "history", short: "List what rules did about failed logins, the newest first; nobody is named", method: http.MethodGet,
+			use: "history", short: "List actions of the login rules, newest first, without names", method: http.MethodGet,
 			path: below("login", "history"), query: asked, list: true, many: true, columns: []string{"at", "rule", "action", "count", "factor", "reference", "ip", "until", "times", "shadow"},
 			flags: func(cmd *cobra.Command) {
-				ask(cmd, "reference", "only of the name that it stands for; logins show says it")
+				ask(cmd, "reference", "only events of the name with this reference, which logins show prints")
 			},
 		},
 	)

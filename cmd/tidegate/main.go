@@ -18,7 +18,7 @@ import (
 func main() { os.Exit(serve.Main(run)) }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	root := group("tidegate", "See a flash sale sell, operate it, rehearse it, check it",
+	root := group("tidegate", "Operate, rehearse and verify flash sales",
 		topCommand(getenv), salesCommand(getenv), ordersCommand(getenv), verifyCommand(getenv), rulesCommand(getenv), explainCommand(getenv),
 		bansCommand(getenv), loginsCommand(getenv), semaphoresCommand(getenv), auditCommand(getenv), reportCommand(getenv),
 		rehearseCommand(getenv), demoCommand(), withCommand(), migrateCommand(getenv), healthCommand())
@@ -27,7 +27,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		text := strings.TrimPrefix(err.Error(), "invalid argument ")
 		if strings.Contains(text, "duration") {
-			text += "; a duration is such as 90s, 15m or 1h30m"
+			text += "; durations are written like 90s, 15m or 1h30m"
 		}
 		return fmt.Errorf("%s; see %s --help", text, cmd.CommandPath())
 	})
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 }
 
 // unsure is appended to the error of a change without an answer.
-const unsure = "whether it was done is not known"
+const unsure = "whether it was done is unknown"
 
 // interrupted is the error of a command that a signal ended.
 type interrupted struct {

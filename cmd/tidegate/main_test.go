@@ -168,7 +168,7 @@ func TestRules(t *testing.T) {
 	if err := os.WriteFile(path, []byte(builtIn), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := call(t, nothing, "rules", "check", path); err != nil || !strings.Contains(out, "right, version ") {
+	if out, err := call(t, nothing, "rules", "check", path); err != nil || !strings.Contains(out, "valid, version ") {
 		t.Errorf("the built-in file: %v: %s", err, out)
 	}
 	if err := os.WriteFile(path, []byte("version: 1\nrules:\n  - name: No Name\n"), 0o600); err != nil {
@@ -190,7 +190,7 @@ func TestMigrate(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	if _, err := call(t, nothing, "migrate"); err == nil || !strings.Contains(err.Error(), "DATABASE_URL: is not set") {
+	if _, err := call(t, nothing, "migrate"); err == nil || !strings.Contains(err.Error(), "DATABASE_URL is required") {
 		t.Errorf("without a database: %v", err)
 	}
 }
@@ -239,7 +239,7 @@ func TestOperate(t *testing.T) {
 		if err := os.WriteFile(rules, admission.DefaultRules().Source(), 0o600); err != nil {
 			return err
 		}
-		does("is what is in force", "rules", "diff", rules)
+		does("equals the rules in force", "rules", "diff", rules)
 		return nil
 	})
 	if err != nil {

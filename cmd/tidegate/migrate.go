@@ -15,13 +15,13 @@ func migrateCommand(getenv func(string) string) *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the database's schema up to date",
-		Long: "Bring the schema of the Postgres at DATABASE_URL up to date. It may run any number of times, and beside running processes; " +
-			"run it before a new version starts.",
+		Short: "Upgrade the database schema",
+		Long: "Upgrade the schema of the Postgres database at DATABASE_URL. It is safe to repeat, and to run while processes are running. " +
+			"Run it before a new version starts.",
 		Args: named,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if url == "" {
-				return errors.New("DATABASE_URL: is not set; set it, or say --database-url postgres://…")
+				return errors.New("DATABASE_URL is required: set it, or pass --database-url postgres://…")
 			}
 			parsed, err := pgx.ParseConfig(url)
 			if err != nil {
@@ -36,7 +36,7 @@ func migrateCommand(getenv func(string) string) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&url, "database-url", "", "Postgres of the orders (default: DATABASE_URL)")
+	cmd.Flags().StringVar(&url, "database-url", "", "Postgres for orders (default: DATABASE_URL)")
 	cmd.PreRun = func(*cobra.Command, []string) {
 		if url == "" {
 			url = getenv("DATABASE_URL")

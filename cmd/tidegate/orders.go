@@ -20,33 +20,33 @@ func ordersCommand(getenv func(string) string) *cobra.Command {
 		})
 	}
 	return calls(
-		getenv, "orders", "List, show and cancel orders; list and replay those that the database refuses",
+		getenv, "orders", "List, show and cancel orders; list and replay dead letters",
 		apiCall{
-			use: "list SALE", short: "List the orders of a sale, the oldest first", method: http.MethodGet, list: true, many: true, complete: saleNames,
+			use: "list SALE", short: "List the orders of a sale, oldest first", method: http.MethodGet, list: true, many: true, complete: saleNames,
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0], "orders"} },
 			query:   func() url.Values { return only },
 			columns: []string{"order_id", "status", "item", "user", "quantity", "units", "accepted_at"},
 			example: "  tidegate orders list spring --user ann\n  tidegate orders list spring --status confirmed --limit 0 --json",
 			flags: func(cmd *cobra.Command) {
-				filter(cmd, "user", "only of this buyer")
-				filter(cmd, "status", "only accepted, confirmed, paid, cancelled, expired or rejected ones")
+				filter(cmd, "user", "only orders of this user")
+				filter(cmd, "status", "only orders with this status: accepted, confirmed, paid, cancelled, expired or rejected")
 				_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(
 					[]string{"accepted", "confirmed", "paid", "cancelled", "expired", "rejected"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
 			},
 		},
 		apiCall{use: "show ID", short: "Show an order", method: http.MethodGet, path: below("orders"), columns: orderColumns},
 		apiCall{
-			use: "cancel ID", short: "Cancel an order that is not paid, for its buyer; its units are on sale again", method: http.MethodPost, columns: orderColumns,
+			use: "cancel ID", short: "Cancel an unpaid order and put its units back on sale", method: http.MethodPost, columns: orderColumns,
 			path: func(args []string) []string { return []string{"v1", "orders", args[0], "cancel"} }, ask: cancelQuestion,
 		},
 		apiCall{
-			use: "dead", short: "List accepted orders that the database refuses to hold, with its reasons",
-			long: "List the dead letters: orders that were accepted and that the database refuses to hold, with its reasons. They keep their units and stay " +
-				"accepted. Remove what the database refuses them for, then replay each.",
+			use: "dead", short: "List dead letters: accepted orders that the database refuses",
+			long: "List the dead letters: accepted orders that the database refuses, with its reasons. They stay accepted and keep their units. " +
+				"Remove the cause, then replay each of them.",
 			method: http.MethodGet, path: below("orders", "dead"), list: true, columns: []string{"order_id", "refused_at", "sale", "item", "reason"},
 		},
 		apiCall{
-			use: "replay ID", short: "Commit a dead letter after what made the database refuse it is gone", method: http.MethodPost,
+			use: "replay ID", short: "Commit a dead letter, after its cause is removed", method: http.MethodPost,
 			path: func(args []string) []string { return []string{"v1", "orders", "dead", args[0], "replay"} }, columns: orderColumns, complete: deadOrders,
 		},
 	)

@@ -20,7 +20,7 @@ func decoded(object []byte) (fields map[string]any, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	decoder.UseNumber()
 	if err = decoder.Decode(&fields); err != nil {
-		err = fmt.Errorf("the answer is something else than expected: %w; is --internal Tidegate's internal listener?", err)
+		err = fmt.Errorf("unexpected response: %w; is --internal the URL of Tidegate's internal listener?", err)
 	}
 	return fields, err
 }

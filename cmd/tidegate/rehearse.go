@@ -16,7 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-var errBroken = errors.New("the rehearsal did not pass: see the lines above that say BREACH or that were not judged")
+var errBroken = errors.New("the rehearsal failed: see the invariants above marked BREACH, or – for not judged")
 
 func rehearseCommand(getenv func(string) string) *cobra.Command {
 	var (
@@ -27,14 +27,14 @@ func rehearseCommand(getenv func(string) string) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "rehearse",
-		Short: "Send a crowd at a sale and judge what came of it",
-		Long: `Send an open-loop crowd at a sale: when each buyer clicks is fixed before the first click, so a slow server gets no relief.
-Then compare what the crowd saw with what the server lists, and judge the invariants of the sale.
+		Short: "Send a simulated crowd to a sale and verify the result",
+		Long: `Send an open-loop crowd to a sale: the time of each click is fixed in advance, so a slow server does not reduce the load.
+Then compare the responses with the orders that the server lists, and verify the sale's invariants.
 
-With --stock the run creates the sale and opens it; otherwise the sale is there already.
-At a sale that it creates, unless a flag of these says otherwise, the crowd lives whole lives: there are 3 seconds to pay, half of the
-orders are paid, some late, twice, or while they are cancelled, a tenth is cancelled, and the rest expires and is sold again.
-The exit status is 0 only if every judged invariant held.`,
+With --stock the run creates and opens the sale; otherwise the sale must exist.
+By default, orders of a created sale must be paid within 3 seconds: half are paid, some of them late, twice or while they are cancelled,
+a tenth are cancelled, and the rest expire and are sold again. The flags from --hold to --doubled replace these defaults.
+The exit status is 0 only if every judged invariant holds.`,
 		Example: `  tidegate rehearse --embedded --sale try --stock 300 --buyers 2000 --rate 400
   tidegate rehearse --target http://shop:8080 --internal http://shop:8081 --sale summer --buyers 50000 --duration 30s`,
 		Args: named,
@@ -55,42 +55,42 @@ The exit status is 0 only if every judged invariant held.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.PublicURLs, "target", []string{cmp.Or(getenv("TIDEGATE_URL"), "http://127.0.0.1:8080")},
-		"URLs of public listeners; buyers spread over them [TIDEGATE_URL]")
-	f.BoolVar(&embedded, "embedded", false, "rehearse against an embedded server of its own, in a temporary folder")
+		"URLs of public listeners, between which buyers are distributed [TIDEGATE_URL]")
+	f.BoolVar(&embedded, "embedded", false, "start an embedded server for the run, in a temporary folder")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
-	f.StringVar(&o.Sale, "sale", "", "the sale")
-	f.StringSliceVar(&o.Items, "item", nil, "what buyers ask for, evenly (default: every item of the sale)")
-	f.IntVar(&o.Stock, "stock", 0, "create the sale with so many units of each item; 0: it is there already")
-	f.IntVar(&o.Quota, "quota", 0, "units per buyer and item; 0: 1 for a created sale, else the sale's own")
-	f.IntVar(&o.Buyers, "buyers", 0, "how many come; give two of --buyers, --rate and --duration")
+	f.StringVar(&o.Sale, "sale", "", "name of the sale")
+	f.StringSliceVar(&o.Items, "item", nil, "items to order, chosen evenly (default: every item of the sale)")
+	f.IntVar(&o.Stock, "stock", 0, "create the sale with this many units of each item; 0: use an existing sale")
+	f.IntVar(&o.Quota, "quota", 0, "maximum units per buyer and item; 0: 1 for a created sale, else the sale's quota")
+	f.IntVar(&o.Buyers, "buyers", 0, "number of buyers; set two of --buyers, --rate and --duration")
 	f.Float64Var(&o.Rate, "rate", 0, "new buyers per second")
-	f.DurationVar(&o.Duration, "duration", 0, "from the first new buyer to the last")
-	f.DurationVar(&o.Ramp, "ramp", 0, "how long the rate climbs")
-	f.IntVar(&o.OrdersPerBuyer, "orders-per-buyer", 1, "orders of each buyer")
-	f.IntVar(&o.QuantityMax, "quantity-max", 1, "units of an order, evenly from 1")
+	f.DurationVar(&o.Duration, "duration", 0, "time from the first to the last new buyer")
+	f.DurationVar(&o.Ramp, "ramp", 0, "time in which the rate increases linearly from 0")
+	f.IntVar(&o.OrdersPerBuyer, "orders-per-buyer", 1, "number of orders per buyer")
+	f.IntVar(&o.QuantityMax, "quantity-max", 1, "maximum units per order, chosen evenly from 1")
 	f.Float64Var(&o.DuplicateClicks, "duplicate-clicks", 0, "share of orders clicked twice, 0 to 1")
-	f.Float64Var(&o.HangUps, "hang-ups", 0, "share of orders whose first click is cut off after sending, 0 to 1")
-	f.Uint64Var(&o.Seed, "seed", 1, "of the plan: the same seed and flags give the same crowd")
-	f.Float64Var(&o.Keyless, "keyless", 0, "share of buyers who send no Idempotency-Key, 0 to 1; the quota must be 1")
-	f.DurationVar(&o.Hold, "hold", 0, "time to pay, of a sale that the run creates; 0: confirmed orders are final")
-	f.Float64Var(&o.Fates.Paid, "paid", 0, "share of orders that are paid")
-	f.Float64Var(&o.Fates.Cancelled, "cancelled", 0, "share of orders that are cancelled")
-	f.Float64Var(&o.Fates.Races, "races", 0, "share of orders that are paid and cancelled at the same instant")
-	f.Float64Var(&o.Fates.Reorders, "reorders", 0, "share of those who cancelled that order again")
-	f.Float64Var(&o.Fates.Early, "early", 0, "share of payments that come before the commit")
-	f.Float64Var(&o.Fates.Late, "late", 0, "share of payments that come when the order expires, or after")
-	f.Float64Var(&o.Fates.Repeated, "repeated", 0, "share of payments that come twice")
-	f.Float64Var(&o.Fates.Doubled, "doubled", 0, "share of payments followed by another one for the same order")
-	f.IntVar(&o.Limit, "limit", 0, "orders of a user that the rules admit within --window, to be judged; 0: not judged, except with --embedded")
-	f.DurationVar(&o.Window, "window", 0, "of --limit (default 1m)")
-	f.IntVar(&o.Connections, "connections", 0, "sockets at most (default 2000)")
-	f.IntVar(&o.Followers, "followers", 0, "orders followed at once (default 256)")
-	f.DurationVar(&o.RequestTimeout, "request-timeout", 0, "after which an answer is lost (default 10s)")
+	f.Float64Var(&o.HangUps, "hang-ups", 0, "share of orders whose first click disconnects after sending, 0 to 1")
+	f.Uint64Var(&o.Seed, "seed", 1, "random seed; the same seed and flags give the same crowd")
+	f.Float64Var(&o.Keyless, "keyless", 0, "share of buyers who send no Idempotency-Key, 0 to 1; requires a quota of 1")
+	f.DurationVar(&o.Hold, "hold", 0, "time to pay in a created sale; 0: confirmed orders are final")
+	f.Float64Var(&o.Fates.Paid, "paid", 0, "share of orders that are paid, 0 to 1")
+	f.Float64Var(&o.Fates.Cancelled, "cancelled", 0, "share of orders that are cancelled, 0 to 1")
+	f.Float64Var(&o.Fates.Races, "races", 0, "share of orders that are paid and cancelled at the same time, 0 to 1")
+	f.Float64Var(&o.Fates.Reorders, "reorders", 0, "share of cancelling buyers who order again, 0 to 1")
+	f.Float64Var(&o.Fates.Early, "early", 0, "share of payments before the commit, 0 to 1")
+	f.Float64Var(&o.Fates.Late, "late", 0, "share of payments at or after the expiry of the order, 0 to 1")
+	f.Float64Var(&o.Fates.Repeated, "repeated", 0, "share of payments that are sent twice, 0 to 1")
+	f.Float64Var(&o.Fates.Doubled, "doubled", 0, "share of payments followed by a second payment for the same order, 0 to 1")
+	f.IntVar(&o.Limit, "limit", 0, "orders per user and --window that the rules admit, to verify; 0: not verified, except with --embedded")
+	f.DurationVar(&o.Window, "window", 0, "window of --limit (default 1m)")
+	f.IntVar(&o.Connections, "connections", 0, "maximum connections (default 2000)")
+	f.IntVar(&o.Followers, "followers", 0, "orders followed at the same time (default 256)")
+	f.DurationVar(&o.RequestTimeout, "request-timeout", 0, "timeout of a request (default 10s)")
 	f.IntVar(&o.Attempts, "attempts", 0, "maximum tries per order after lost responses (default 5)")
-	f.DurationVar(&o.RetryWait, "retry-wait", 0, "before the first repeat (default 100ms)")
-	f.BoolVar(&o.Impatient, "impatient", false, "buyers repeat after --retry-wait, whatever Retry-After says")
-	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "how long orders may take to settle after the wave (default 3m)")
-	f.StringVar(&o.HistoryFile, "history", "", "file for everything seen, as JSON lines")
+	f.DurationVar(&o.RetryWait, "retry-wait", 0, "wait before the first retry (default 100ms)")
+	f.BoolVar(&o.Impatient, "impatient", false, "buyers retry after --retry-wait and ignore Retry-After")
+	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "maximum time for orders to settle after the last click (default 3m)")
+	f.StringVar(&o.HistoryFile, "history", "", "output file for all requests and responses, as JSON lines")
 	_ = cmd.MarkFlagRequired("sale") // fails only for an unknown flag
 	api.addFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("embedded", "target")
@@ -109,7 +109,7 @@ func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show 
 	}
 	report, err := rehearse.Run(ctx, o)
 	if report == nil && opened {
-		err = errors.Join(err, fmt.Errorf("sale %s is still open; to close it: tidegate sales close %s", o.Sale, o.Sale))
+		err = errors.Join(err, fmt.Errorf("sale %s is still open; close it with: tidegate sales close %s", o.Sale, o.Sale))
 	}
 	return errors.Join(err, verdict(report, show, stdout))
 }

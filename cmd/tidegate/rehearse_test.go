@@ -19,7 +19,7 @@ import (
 // commands.
 func TestARehearsalThatEndsEarly(t *testing.T) {
 	const (
-		stillOpen = "sale r is still open; to close it: tidegate sales close r"
+		stillOpen = "sale r is still open; close it with: tidegate sales close r"
 		unknown   = `{"title":"There is no such sale","reason":"unknown_sale"}`
 		invalid   = `{"title":"The request is not valid","errors":[{"location":"body.items","message":"too many"}]}`
 	)
@@ -60,11 +60,11 @@ func TestARehearsalThatEndsEarly(t *testing.T) {
 		status     int
 		creates    bool
 	}{
-		{"a plan that is none", "--sale r --stock 5 --buyers 5", []string{"--buyers, --rate, --duration: 1 of them given"}, 1, false},
-		{"a file that cannot be", "--sale r --stock 5 --buyers 5 --rate 5 --history " + filepath.Join(t.TempDir(), "none", "h"), []string{"--history: open "}, 1, false},
+		{"a plan that is none", "--sale r --stock 5 --buyers 5", []string{"--buyers, --rate, --duration must be two of the three, got 1"}, 1, false},
+		{"a file that cannot be", "--sale r --stock 5 --buyers 5 --rate 5 --history " + filepath.Join(t.TempDir(), "none", "h"), []string{"--history must be a writable file: open "}, 1, false},
 		{"nobody there", "--sale r --stock 5 --buyers 5 --rate 5 --target " + server.URL + ",http://127.0.0.1:1", []string{"asking --target http://127.0.0.1:1: ", "connection refused"}, 1, false},
 		{"nobody inside", "--sale r --stock 5 --buyers 5 --rate 5 --internal http://127.0.0.1:1", []string{"is the server running? --internal"}, 1, false},
-		{"no token", "--sale secret --stock 5 --buyers 5 --rate 5", []string{"/v1/sales/secret: 401 Unauthorized; set INTERNAL_TOKEN, or --token"}, 1, false},
+		{"no token", "--sale secret --stock 5 --buyers 5 --rate 5", []string{"/v1/sales/secret: 401 Unauthorized; set INTERNAL_TOKEN or --token"}, 1, false},
 		{"no sale", "--sale r --buyers 5 --rate 5", []string{"/v1/sales/r: 404 There is no such sale"}, 1, false},
 		{"refused", "--sale wrong --stock 5 --buyers 5 --rate 5", []string{"/v1/sales/wrong: 422 The request is not valid\nbody.items: too many"}, 1, true},
 		{"told to stop", "--sale r --stock 5 --buyers 5 --rate 5", []string{"interrupted\n" + stillOpen}, 130, true},

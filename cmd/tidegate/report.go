@@ -20,15 +20,15 @@ func reportCommand(getenv func(string) string) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "report SALE",
-		Short: "Let a worker write a sale's orders into a file",
-		Long: "Let a worker write all orders of a sale as CSV into its folder REPORTS. The task waits until a worker has that setting, and until the " +
-			"semaphore " + reports.Semaphore + " has a permit for it, which GET /v1/sales/{sale}/orders.csv takes as well. " +
-			"The name of the file is printed. Whether there is such a sale, the worker finds out, and its log says so.",
+		Short: "Have a worker write a sale's orders to a CSV file",
+		Long: "Queue a task that writes all orders of a sale as CSV to the folder REPORTS of a worker, and print the name of the file. The task waits for " +
+			"a worker with that setting, and for a permit of the semaphore " + reports.Semaphore + ", which GET /v1/sales/{sale}/orders.csv also takes. " +
+			"The worker checks whether the sale exists, and logs an error if it does not.",
 		Args: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			url, namespace := cmp.Or(url, getenv("QUEUE_REDIS_URL"), getenv("REDIS_URL")), cmp.Or(namespace, getenv("NAMESPACE"), "tidegate")
 			if url == "" {
-				return errors.New("REDIS_URL: is not set; set it, or say --queue-redis-url redis://…")
+				return errors.New("REDIS_URL is required: set it, or pass --queue-redis-url redis://…")
 			}
 			opts, err := admission.RedisOptions(url)
 			if err != nil {
@@ -43,13 +43,13 @@ func reportCommand(getenv func(string) string) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"file": file})
 			}
-			fmt.Fprintln(cmd.ErrOrStderr(), "A worker is asked to write it. If it cannot, as of a sale that it does not know, its log says so.")
+			fmt.Fprintln(cmd.ErrOrStderr(), "Queued for a worker. If the report fails, for example because the sale does not exist, the worker logs an error.")
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), file)
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().StringVar(&url, "queue-redis-url", "", "Redis of the task queues (default: QUEUE_REDIS_URL, else REDIS_URL)")
+	cmd.Flags().StringVar(&url, "queue-redis-url", "", "Redis for task queues (default: QUEUE_REDIS_URL, else REDIS_URL)")
 	cmd.Flags().StringVar(&namespace, "namespace", "", "prefix of queues (default: NAMESPACE, else tidegate)")
 	return cmd
 }

@@ -13,7 +13,7 @@ import (
 func TestReport(t *testing.T) {
 	for want, vars := range map[string]map[string]string{
 		`^concert-[0-9a-f-]{36}\.csv\n$`: {"REDIS_URL": testenv.Redis(t), "NAMESPACE": "report-cli"},
-		"REDIS_URL: is not set":          {},
+		"REDIS_URL is required":          {},
 		"--queue-redis-url: ":            {"REDIS_URL": testenv.Redis(t), "QUEUE_REDIS_URL": "amqp://mq.test"},
 	} {
 		var out, said bytes.Buffer
@@ -25,7 +25,7 @@ func TestReport(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if !strings.Contains(said.String(), "a sale that it does not know, its log says so") {
+		if !strings.Contains(said.String(), "because the sale does not exist, the worker logs an error") {
 			t.Errorf("nobody has looked whether there is such a sale: %q", &said)
 		}
 		asJSON, err := call(t, getenv, "report", "concert", "--json")

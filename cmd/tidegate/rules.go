@@ -18,17 +18,17 @@ import (
 
 func rulesCommand(getenv func(string) string) *cobra.Command {
 	show := &cobra.Command{
-		Use: "show", Short: "Print the rules that apply without RULES_FILE", Args: named,
+		Use: "show", Short: "Print the built-in rules, which apply without RULES_FILE", Args: named,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(admission.DefaultRules().Source())
 			return err
 		},
 	}
 	reload := apiCall{
-		use: "reload", short: "Put the rules file of the server, as it is now, into force; a wrong one changes nothing", method: http.MethodPost,
+		use: "reload", short: "Reload the rules file of the server; an invalid file changes nothing", method: http.MethodPost,
 		path: below("rules", "reload"), columns: []string{"version"},
 	}
-	return group("rules", "Show the built-in admission rules, check and test a file of your own, compare it with the rules in force",
+	return group("rules", "Show, check, test, compare and reload admission rules",
 		show, checkRulesCommand(getenv), testRulesCommand(), diffRules.command(getenv), reload.command(getenv), fromKoalaCommand(getenv))
 }
 
@@ -46,7 +46,7 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 		proxies        string
 	)
 	check := &cobra.Command{
-		Use: "check FILE", Short: "Say whether a rules file is right, where it is not, and what in it is probably not meant", Args: named,
+		Use: "check FILE", Short: "Check a rules file for errors and likely mistakes", Args: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, out := args[0], cmd.OutOrStdout()
 			rules, err := admission.LoadRules(file)
@@ -62,8 +62,8 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 			}
 			if !slices.ContainsFunc(rules.Semaphores(), func(s admission.SemaphoreRule) bool { return s.Name == reports.Semaphore }) {
 				b := reports.BuiltIn()[0]
-				warnings = append(warnings, ruleWarning{Line: 1, Note: true, Text: fmt.Sprintf("the file does not declare the semaphore %s, so the built-in "+
-					"one applies, semaphores: {%s: {limit: %d, lease: %v}}: orders.csv and tidegate report take it", b.Name, b.Name, b.Limit, b.Lease)})
+				warnings = append(warnings, ruleWarning{Line: 1, Note: true, Text: fmt.Sprintf("the file does not declare the semaphore %s of orders.csv and "+
+					"tidegate report, so the built-in definition applies: semaphores: {%s: {limit: %d, lease: %v}}", b.Name, b.Name, b.Limit, b.Lease)})
 			}
 			if asJSON {
 				err = json.NewEncoder(out).Encode(map[string]any{"file": file, "version": rules.Version(), "warnings": warnings})
@@ -74,14 +74,14 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 				err = fmt.Errorf("%s: warnings: %d", file, wrong)
 			}
 			if err == nil && !asJSON {
-				_, err = fmt.Fprintf(out, "%s: right, version %s\n", file, rules.Version())
+				_, err = fmt.Fprintf(out, "%s: valid, version %s\n", file, rules.Version())
 			}
 			return err
 		},
 	}
-	check.Flags().BoolVar(&strict, "strict", false, "fail if there are warnings; notes are none")
+	check.Flags().BoolVar(&strict, "strict", false, "fail on warnings; notes are not warnings")
 	check.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	check.Flags().StringVar(&proxies, "trusted-proxies", getenv("TRUSTED_PROXIES"), "the proxies that the servers trust, as in TRUSTED_PROXIES")
+	check.Flags().StringVar(&proxies, "trusted-proxies", getenv("TRUSTED_PROXIES"), "trusted proxies of the servers, as in TRUSTED_PROXIES")
 	return check
 }
 
@@ -105,12 +105,12 @@ func fromKoalaCommand(getenv func(string) string) *cobra.Command {
 	var zone string
 	convert := &cobra.Command{
 		Use:   "from-koala FILE",
-		Short: "Print the rules file that decides as a rule file of Koala's, or the one that a koala.conf names",
+		Short: "Convert a Koala rule file, or the one that a koala.conf names, to a rules file",
 		Args:  named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			days, err := time.LoadLocation(zone)
 			if err != nil || zone == "" || zone == "Local" {
-				return fmt.Errorf("--zone is %q, should be a name such as Asia/Shanghai, Europe/Berlin or UTC", zone)
+				return fmt.Errorf("--zone must be a time zone such as Asia/Shanghai, Europe/Berlin or UTC, got %q", zone)
 			}
 			yaml, warnings, err := koala.Convert(args[0], days)
 			if err != nil {
@@ -123,6 +123,6 @@ func fromKoalaCommand(getenv func(string) string) *cobra.Command {
 			return err
 		},
 	}
-	convert.Flags().StringVar(&zone, "zone", cmp.Or(getenv("KOALA_ZONE"), koala.DefaultZone), "time zone in which a counter of 86400 seconds begins at midnight")
+	convert.Flags().StringVar(&zone, "zone", cmp.Or(getenv("KOALA_ZONE"), koala.DefaultZone), "time zone in which counters of 86400 seconds start at midnight")
 	return convert
 }

@@ -23,7 +23,7 @@ func TestRulesCheckWarns(t *testing.T) {
 	out, err := call(t, nothing, "rules", "check", path)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if err != nil || len(lines) != 4 || !strings.HasPrefix(lines[0], path+":4"+proxy) || !strings.HasPrefix(lines[1], path+":9: warning: list rest is used by nothing") ||
-		!strings.HasPrefix(lines[2], path+":1: note: the file does not declare the semaphore report") || !strings.HasPrefix(lines[3], path+": right, version ") {
+		!strings.HasPrefix(lines[2], path+":1: note: the file does not declare the semaphore report") || !strings.HasPrefix(lines[3], path+": valid, version ") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 	if out, err := call(t, trusted, "rules", "check", path); err != nil || strings.Contains(out, proxy) {

@@ -21,13 +21,13 @@ var errDifferent = errors.New("the rules differ")
 
 var diffRules = apiCall{
 	use: "diff FILE", short: "Compare a rules file with the rules in force",
-	long: "Compare a rules file with the rules that are in force at the server, rule by rule: what would change if the server read it. Comments and the order of keys " +
-		"make no difference.\nAs with diff, the status is 0 if there is none, 1 if there are some, and 2 if nobody could tell.",
+	long: "Compare a rules file with the rules in force on the server, rule by rule, and show what a reload would change. Comments and the order of keys " +
+		"are ignored.\nAs with diff, the exit status is 0 without differences, 1 with differences, and 2 on errors.",
 	method: http.MethodGet, path: func([]string) []string { return []string{"v1", "rules"} },
 	show: func(out io.Writer, args []string, answer []byte, asJSON bool) error {
 		var inForce struct{ Version, Source string }
 		if err := json.Unmarshal(answer, &inForce); err != nil {
-			return fmt.Errorf("the answer is something else than expected: %w", err)
+			return fmt.Errorf("unexpected response: %w", err)
 		}
 		rules, err := admission.LoadRules(args[0])
 		if err != nil {
@@ -70,7 +70,7 @@ func (d *rulesDiff) outcome() error {
 
 func (d *rulesDiff) print(out io.Writer, file string) {
 	if d.outcome() == nil {
-		fmt.Fprintf(out, "%s is what is in force, version %s\n", file, d.To)
+		fmt.Fprintf(out, "%s equals the rules in force, version %s\n", file, d.To)
 		return
 	}
 	fmt.Fprintf(out, "--- in force, version %s\n+++ %s, version %s\n", harmless(d.From), file, d.To)
@@ -81,7 +81,7 @@ func (d *rulesDiff) print(out io.Writer, file string) {
 		}
 	}
 	if len(d.Changes) == 0 {
-		fmt.Fprintln(out, "only comments, the way it is written, or the files of lists differ")
+		fmt.Fprintln(out, "only comments, formatting or list files differ")
 	}
 }
 

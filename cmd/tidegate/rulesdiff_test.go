@@ -108,7 +108,7 @@ rules:
 func TestRulesDiffOfTheSame(t *testing.T) {
 	env, version := serverOf(t, rulesBefore)
 	file, _ := written(t, rulesBefore)
-	if out, err := call(t, env, "rules", "diff", file); err != nil || out != file+" is what is in force, version "+version+"\n" {
+	if out, err := call(t, env, "rules", "diff", file); err != nil || out != file+" equals the rules in force, version "+version+"\n" {
 		t.Errorf("%v %s", err, out)
 	}
 	if out, err := call(t, env, "rules", "diff", file, "--json"); err != nil || out != `{"from":"`+version+`","to":"`+version+`","changes":[]}`+"\n" {
@@ -116,7 +116,7 @@ func TestRulesDiffOfTheSame(t *testing.T) {
 	}
 	file, other := written(t, rulesBefore+"# more words\n")
 	out, err := call(t, env, "rules", "diff", file)
-	if want := "--- in force, version " + version + "\n+++ " + file + ", version " + other + "\nonly comments, the way it is written, or the files of lists differ\n"; !errors.Is(err, errDifferent) || out != want {
+	if want := "--- in force, version " + version + "\n+++ " + file + ", version " + other + "\nonly comments, formatting or list files differ\n"; !errors.Is(err, errDifferent) || out != want {
 		t.Errorf("%v %s", err, out)
 	}
 }

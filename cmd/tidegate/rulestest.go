@@ -21,21 +21,21 @@ type triedCase struct {
 func testRulesCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "test FILE CASES", Short: "Try requests against a rules file, and fail if a verdict is not the expected one", Args: named,
-		Long: `Try the requests of a file of cases against a rules file, without a server and without waiting, and fail if a verdict is not the expected one.
+		Use: "test FILE CASES", Short: "Test a rules file with example requests and expected decisions", Args: named,
+		Long: `Run the example requests in CASES against a rules file, without a server and without waiting, and fail if a decision differs from the expected one.
 
   cases:
     - name: a guest searches 20 times a minute
       request: {ip: 192.0.2.1, route: /search}
-      times: 20                                  # each of them as expected
-      expect: allow                              # allow, deny, challenge, ban, or invalid: it cannot be decided
+      times: 20                                  # all with the same expectation
+      expect: allow                              # allow, deny, challenge, ban, or invalid (an invalid request)
       then:                                      # the same request again
         - expect: {action: deny, rule: search, retry_after: 1m}
         - {wait: 1m, expect: allow}              # a minute later, on the clock of the case
 
-A request has user, ip, device, session, route, method, tier, cost, solved: true, and attributes by name. What is expected may be any of action, rule,
-reason, remaining and retry_after. Each case has counters of its own and begins at noon of a Monday, in UTC, or at a time that it names (at:).
-Sections other than rules, lists and bans play no part.`,
+A request has user, ip, device, session, route, method, tier, cost, solved: true, and attributes by name. An expectation has any of action, rule,
+reason, remaining and retry_after. Each case has its own counters and starts at noon of a Monday in UTC, or at the time given by at.
+Only the sections rules, lists and bans of the rules file are used.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rules, err := admission.LoadRules(args[0])
 			if err != nil {
@@ -74,7 +74,7 @@ Sections other than rules, lists and bans play no part.`,
 			case failed > 0:
 				return fmt.Errorf("%s: failed cases: %d of %d", args[1], failed, len(all))
 			case !asJSON:
-				_, err = fmt.Fprintf(out, "%s: cases that pass: %d\n", args[1], len(all))
+				_, err = fmt.Fprintf(out, "%s: passed cases: %d\n", args[1], len(all))
 			}
 			return err
 		},

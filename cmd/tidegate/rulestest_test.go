@@ -25,7 +25,7 @@ func TestRulesTest(t *testing.T) {
 		return path
 	}
 	shop, cases := file("shop.yaml", blocks[1]), file("cases.yaml", blocks[len(blocks)-1])
-	if out, err := call(t, nothing, "rules", "test", shop, cases); err != nil || out != cases+": cases that pass: 5\n" {
+	if out, err := call(t, nothing, "rules", "test", shop, cases); err != nil || out != cases+": passed cases: 5\n" {
 		t.Errorf("%v:\n%s", err, out)
 	}
 
@@ -57,7 +57,7 @@ func TestRulesTest(t *testing.T) {
 			t.Errorf("%v, want %s: %s", err, tt.want, out)
 		}
 	}
-	if _, err := call(t, nothing, "rules", "test", shop); err == nil || err.Error() != "CASES is missing; say tidegate rules test FILE CASES" {
+	if _, err := call(t, nothing, "rules", "test", shop); err == nil || err.Error() != "CASES is required; usage: tidegate rules test FILE CASES" {
 		t.Errorf("%v", err)
 	}
 }

@@ -34,18 +34,18 @@ func salesCommand(getenv func(string) string) *cobra.Command {
 			list: true, pick: true, columns: saleInDetail, amend: sayDraft, complete: saleNames,
 		},
 		apiCall{
-			use: "create SALE", short: "Define a sale, or change it: hours move, stock only grows", method: http.MethodPut,
-			long:    "Define a sale, or change it. It takes orders once it is opened, within its hours. Of a sale that there is already, what the flags do not say is set anew, too.",
+			use: "create SALE", short: "Create or change a sale; its stock can only grow", method: http.MethodPut,
+			long:    "Create or change a sale. It takes orders once it is opened, within its hours. When a sale is changed, settings without a flag are reset to their defaults.",
 			example: "  tidegate sales create summer --item ticket=500 --item poster=2000:5 --starts 2026-12-01T20:00:00Z --lasts 1h",
 			path:    below("sales"), columns: saleInDetail, amend: sayDraft, flags: def.flags, body: def.body, ask: changing,
 		},
-		verb("open", "Publish a sale, or resume it; its hours still apply", nil),
-		verb("pause", "Take no orders until the sale is opened again", nil),
-		verb("close", "End a sale for good", func(_ context.Context, _ *internalAPI, args []string) (string, error) {
-			return "Close " + args[0] + " for good? It cannot be opened again.", nil
+		verb("open", "Open or resume a sale; its hours still apply", nil),
+		verb("pause", "Pause a sale: no orders until it is opened again", nil),
+		verb("close", "Close a sale permanently", func(_ context.Context, _ *internalAPI, args []string) (string, error) {
+			return "Close " + args[0] + " permanently? It cannot be opened again.", nil
 		}),
 		apiCall{
-			use: "stock SALE ITEM=+UNITS", short: "Put more units of an item on sale", method: http.MethodPut, columns: saleInDetail, amend: sayDraft, body: moreStock, again: true,
+			use: "stock SALE ITEM=+UNITS", short: "Add units of an item", method: http.MethodPut, columns: saleInDetail, amend: sayDraft, body: moreStock, again: true,
 			example: "  tidegate sales stock summer ticket=+100",
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0]} }, complete: append(saleNames[:1:1], itemsToStock),
 		},
@@ -69,19 +69,19 @@ type saleDefinition struct {
 
 func (d *saleDefinition) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&d.items, "item", nil, "NAME=STOCK, or NAME=STOCK:QUOTA for what a buyer may hold at most (default 1); as often as there are")
-	f.StringVar(&d.starts, "starts", "", "when it begins, such as 2026-12-01T20:00:00Z (default: now)")
-	f.StringVar(&d.ends, "ends", "", "when it ends")
-	f.DurationVar(&d.lasts, "lasts", 0, "how long it lasts, instead of --ends")
-	f.DurationVar(&d.hold, "hold", 15*time.Minute, "time to pay; 0: a confirmed order is final")
-	f.BoolVar(&d.anonymous, "anonymous", false, "take orders of callers whose user is not known")
+	f.StringArrayVar(&d.items, "item", nil, "item as NAME=STOCK or NAME=STOCK:QUOTA, with the maximum units per buyer (default 1); repeatable")
+	f.StringVar(&d.starts, "starts", "", "start time, such as 2026-12-01T20:00:00Z (default: now)")
+	f.StringVar(&d.ends, "ends", "", "end time, such as 2026-12-01T21:00:00Z")
+	f.DurationVar(&d.lasts, "lasts", 0, "length of the sale, instead of --ends")
+	f.DurationVar(&d.hold, "hold", 15*time.Minute, "time to pay; 0: confirmed orders are final")
+	f.BoolVar(&d.anonymous, "anonymous", false, "accept orders without a user")
 }
 
 // changing asks for confirmation if the sale already exists.
 func changing(ctx context.Context, api *internalAPI, args []string) (string, error) {
 	switch _, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "sales", args[0]); {
 	case err == nil:
-		return "There is a sale " + args[0] + ". Set its hours, time to pay and quotas anew, also those that no flag names?", nil
+		return "Sale " + args[0] + " exists. Replace its hours, time to pay and quotas, including those without a flag?", nil
 	case !hasStatus(err, http.StatusNotFound):
 		return "", err
 	}
@@ -100,20 +100,20 @@ func (d *saleDefinition) body(context.Context, *internalAPI, []string) (any, err
 	var err error
 	if d.starts != "" {
 		if starts, err = time.Parse(time.RFC3339, d.starts); err != nil {
-			return nil, fmt.Errorf("--starts is %q, should be such as 2026-12-01T20:00:00Z", d.starts)
+			return nil, fmt.Errorf("--starts must be a time such as 2026-12-01T20:00:00Z, got %q", d.starts)
 		}
 	}
 	ends := starts.Add(d.lasts)
 	switch {
 	case (d.ends == "") == (d.lasts == 0):
-		return nil, errors.New("give either --ends or --lasts, such as --lasts 1h")
+		return nil, errors.New("either --ends or --lasts is required, such as --lasts 1h")
 	case d.ends != "":
 		if ends, err = time.Parse(time.RFC3339, d.ends); err != nil {
-			return nil, fmt.Errorf("--ends is %q, should be such as 2026-12-01T21:00:00Z", d.ends)
+			return nil, fmt.Errorf("--ends must be a time such as 2026-12-01T21:00:00Z, got %q", d.ends)
 		}
 	}
 	if len(d.items) == 0 {
-		return nil, errors.New("a sale needs items, such as --item ticket=500")
+		return nil, errors.New("--item is required, such as --item ticket=500")
 	}
 	items := make([]saleItem, len(d.items))
 	for i, text := range d.items {
@@ -129,11 +129,11 @@ func parseItem(text string) (it saleItem, err error) {
 	stock, quota, limited := strings.Cut(numbers, ":")
 	it.Item = name
 	if it.Stock, err = strconv.Atoi(stock); err != nil || !ok || name == "" || it.Stock < 0 {
-		return it, fmt.Errorf("--item is %q, should be NAME=STOCK such as ticket=500, or NAME=STOCK:QUOTA", text)
+		return it, fmt.Errorf("--item must be NAME=STOCK such as ticket=500, or NAME=STOCK:QUOTA, got %q", text)
 	}
 	if limited {
 		if it.Quota, err = strconv.Atoi(quota); err != nil || it.Quota < 1 {
-			return it, fmt.Errorf("--item is %q, and the quota behind the colon should be a number from 1 on", text)
+			return it, fmt.Errorf("--item must have a quota of 1 or more after the colon, got %q", text)
 		}
 	}
 	return it, nil
@@ -144,7 +144,7 @@ func moreStock(ctx context.Context, api *internalAPI, args []string) (any, error
 	name, more, ok := strings.Cut(args[1], toContinue)
 	units, err := strconv.Atoi(more)
 	if !ok || err != nil || units < 1 {
-		return nil, fmt.Errorf("%q should be such as ticket=+100: stock only grows", args[1])
+		return nil, fmt.Errorf("ITEM=+UNITS must be like ticket=+100, because stock can only grow, got %q", args[1])
 	}
 	sale, err := api.sale(ctx, args[0])
 	if err != nil {
@@ -158,7 +158,7 @@ func moreStock(ctx context.Context, api *internalAPI, args []string) (any, error
 		}
 		names = append(names, sale.Items[i].Item)
 	}
-	return nil, fmt.Errorf("sale %s has no item %q%s", args[0], name, thereAre(names))
+	return nil, fmt.Errorf("sale %s has no item %q%s", args[0], name, existing(names))
 }
 
 // A definition is the body of PUT for a sale. It must be complete, because missing fields are set to their defaults.
@@ -190,7 +190,7 @@ func (a *internalAPI) sale(ctx context.Context, name string) (found operatorSale
 		return nil
 	}, "v1", "sales")
 	if err == nil && found.Sale == "" {
-		err = fmt.Errorf("there is no sale %q%s", name, thereAre(names))
+		err = fmt.Errorf("sale %q does not exist%s", name, existing(names))
 	}
 	return found, err
 }

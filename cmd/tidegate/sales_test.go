@@ -118,7 +118,7 @@ func TestMoreStockLeavesTheRest(t *testing.T) {
 	if len(*asked) != 2 || (*asked)[1] != want {
 		t.Errorf("%q", *asked)
 	}
-	if _, err := call(t, env, "sales", "stock", "flash", "sock=+20"); err == nil || !strings.Contains(err.Error(), `no item "sock"; there is shoe, hat`) || len(*asked) != 3 {
+	if _, err := call(t, env, "sales", "stock", "flash", "sock=+20"); err == nil || !strings.Contains(err.Error(), `no item "sock"; existing: shoe, hat`) || len(*asked) != 3 {
 		t.Errorf("%v after %q", err, *asked)
 	}
 }
@@ -182,7 +182,7 @@ func TestSalesCreate(t *testing.T) {
 func TestASaleIsNotDefinedAnewByMistake(t *testing.T) {
 	env, asked := internalFake(t, map[string]string{"GET /v1/sales/flash": buyersView, "PUT /v1/sales/flash": operatorsView})
 	args := strings.Fields("sales create flash --item shoe=200 --lasts 1h")
-	if _, err := call(t, env, args...); err == nil || !strings.Contains(err.Error(), "There is a sale flash") || len(*asked) != 1 {
+	if _, err := call(t, env, args...); err == nil || !strings.Contains(err.Error(), "Sale flash exists") || len(*asked) != 1 {
 		t.Errorf("%v after %q", err, *asked)
 	}
 	if _, err := call(t, env, append(args, "--yes")...); err != nil || len(*asked) != 2 || !strings.HasPrefix((*asked)[1], "PUT ") {

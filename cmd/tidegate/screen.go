@@ -64,13 +64,13 @@ var (
 )
 
 const helpText = `
-q, Esc, Ctrl-C   leave
-?                this, or the numbers again
+q, Esc, Ctrl-C   quit
+?                show or hide this help
 
-Who comes in, rules and decisions are counted by the server that is asked, in the time that is shown.
-Sales, queue, semaphores and bans are those of all servers.
-A part that says "old" could not be asked again: its numbers are those of then.
-The page of the internal listener shows the same, and changes it; so do tidegate sales, orders, bans and semaphores.
+Requests, rules and decisions are counted by the connected server, in the time that is shown.
+Sales, pending orders, semaphores and bans are those of all servers.
+Parts marked "old" could not be updated and show their last numbers.
+To change something, use the page of the internal listener, or tidegate sales, orders, bans and semaphores.
 `
 
 // text returns all lines, cut to the width and height of the screen.
@@ -85,9 +85,9 @@ func (s screen) text() string {
 	default:
 		lines = s.body()
 	}
-	foot := faint.Render("q leave · ? help")
+	foot := faint.Render("q quit · ? help")
 	if s.err != nil {
-		foot = bad.Render("no answer, trying again: " + harmless(s.err.Error()))
+		foot = bad.Render("no answer, retrying: " + harmless(s.err.Error()))
 	}
 	if s.height > 0 {
 		if most := max(0, s.height-1); len(lines) > most {
@@ -116,17 +116,17 @@ func (s screen) body() []string {
 		b.add("%s", bad.Render("! "+harmless(what)))
 	}
 	unknown(b, "sales", f.Sales)
-	unknown(b, "orders on the way", f.Queue)
+	unknown(b, "pending orders", f.Queue)
 	unknown(b, "semaphores", f.Semaphores)
 	unknown(b, "bans", f.Bans)
 	b.answers(f)
 	if sales := f.Sales.Known(); sales != nil {
-		b.head("SALES, free of stock", f.Sales.AgeMS, f.Sales.Error)
+		b.head("SALES, free/stock", f.Sales.AgeMS, f.Sales.Error)
 		b.sales(*sales)
 		b.more("", f.MoreSales)
 	}
 	if queue := f.Queue.Known(); queue != nil {
-		b.head("ON THE WAY TO THE DATABASE", f.Queue.AgeMS, f.Queue.Error)
+		b.head("PENDING ORDERS", f.Queue.AgeMS, f.Queue.Error)
 		b.queue(queue, f.WindowMS)
 	}
 	if all := f.Semaphores.Known(); all != nil && len(*all) > 0 {
@@ -139,9 +139,9 @@ func (s screen) body() []string {
 	if len(f.Rules) > 0 {
 		b.head("RULES", 0, "")
 		for _, r := range f.Rules {
-			text := fmt.Sprintf("%s in, %s refused", perSecond(r.Charged, f.WindowMS), perSecond(r.Refused, f.WindowMS))
+			text := fmt.Sprintf("%s passed, %s refused", perSecond(r.Charged, f.WindowMS), perSecond(r.Refused, f.WindowMS))
 			if r.Shadow > 0 {
-				text += fmt.Sprintf(", %s in shadow", perSecond(r.Shadow, f.WindowMS))
+				text += fmt.Sprintf(", %s shadow", perSecond(r.Shadow, f.WindowMS))
 			}
 			b.gauge(r.Name, int(r.Fullest*1000), 1000, text)
 		}
@@ -176,7 +176,7 @@ func (b *sections) add(format string, args ...any) {
 // unknown renders a part that could not be queried yet.
 func unknown[T any](b *sections, what string, p *dashboard.Part[T]) {
 	if p != nil && p.Value == nil {
-		b.add("%s", bad.Render("! "+what+": not known: "+harmless(p.Error)))
+		b.add("%s", bad.Render("! "+what+": unknown: "+harmless(p.Error)))
 	}
 }
 
@@ -215,7 +215,7 @@ func (b *sections) answers(f *dashboard.Frame) {
 	for _, n := range f.Answers {
 		all, most = all+n, max(most, n)
 	}
-	b.head(fmt.Sprintf("WHO COMES IN  %s  in the last %s", perSecond(all, f.WindowMS), span(time.Duration(f.WindowMS)*time.Millisecond)), 0, "")
+	b.head(fmt.Sprintf("REQUESTS  %s  in the last %s", perSecond(all, f.WindowMS), span(time.Duration(f.WindowMS)*time.Millisecond)), 0, "")
 	refusals := slices.DeleteFunc(slices.Sorted(maps.Keys(f.Answers)), func(answer string) bool { return answer == dashboard.Admitted })
 	for _, answer := range append([]string{dashboard.Admitted}, refusals...) {
 		n := f.Answers[answer]
@@ -242,7 +242,7 @@ func (b *sections) sales(all []dashboard.Sale) {
 			case it.Free != nil && free == 0:
 				text += " sold out"
 			case it.PerSecond > 0:
-				text += fmt.Sprintf(" gone in %s at %.3g/s", span(time.Duration(it.SoldOutIn)*time.Millisecond), it.PerSecond)
+				text += fmt.Sprintf(" sold out in %s at %.3g/s", span(time.Duration(it.SoldOutIn)*time.Millisecond), it.PerSecond)
 			case b.at.Before(sale.StartsAt) && !sale.Draft: // a draft does not open by itself
 				text += " starts in " + span(sale.StartsAt.Sub(b.at))
 			}
@@ -259,9 +259,9 @@ func (b *sections) sales(all []dashboard.Sale) {
 }
 
 func (b *sections) queue(q *dashboard.Queue, windowMS int64) {
-	text := fmt.Sprintf("%d waiting, the oldest for %s, %d in work, %s committed", q.Waiting, span(time.Duration(q.OldestMS)*time.Millisecond), q.InWork, perSecond(q.Committed, windowMS))
+	text := fmt.Sprintf("%d waiting, oldest %s, %d in progress, %s committed", q.Waiting, span(time.Duration(q.OldestMS)*time.Millisecond), q.InWork, perSecond(q.Committed, windowMS))
 	if q.Waiting == 0 {
-		text = perSecond(q.Committed, windowMS) + " committed, nothing waits"
+		text = perSecond(q.Committed, windowMS) + " committed, none waiting"
 	}
 	b.add("  %s", text)
 	if n := len(q.Dead); n > 0 {

@@ -15,21 +15,21 @@ func semaphoresCommand(getenv func(string) string) *cobra.Command {
 	)
 	inDetail := []string{"name", "limit", "lease_ms", "source", "declared", "set_by", "set_at", "in_use", "waiting", "quiet_ms", "held_ms", "totals", "holders", "waiters"}
 	return calls(
-		getenv, "semaphores", "List, size and free semaphores",
+		getenv, "semaphores", "List, define, resize and free semaphores",
 		apiCall{
-			use: "list", short: "List all semaphores and who holds them", method: http.MethodGet, path: below("semaphores"), list: true,
+			use: "list", short: "List all semaphores and their holders", method: http.MethodGet, path: below("semaphores"), list: true,
 			columns: []string{"name", "limit", "in_use", "waiting", "source", "holders"},
 		},
 		apiCall{
-			use: "show NAME", short: "Show a semaphore, who holds it and who waits", method: http.MethodGet, path: below("semaphores"), columns: inDetail,
+			use: "show NAME", short: "Show a semaphore with its holders and waiters", method: http.MethodGet, path: below("semaphores"), columns: inDetail,
 			complete: semaphoreNames,
 		},
 		apiCall{
-			use: "set NAME", short: "Define or resize a semaphore; nobody is evicted", method: http.MethodPut, path: below("semaphores"), columns: inDetail,
+			use: "set NAME", short: "Define or resize a semaphore; holders keep their permits", method: http.MethodPut, path: below("semaphores"), columns: inDetail,
 			complete: semaphoreNames, example: "  tidegate semaphores set report --limit 5",
 			flags: func(cmd *cobra.Command) {
-				cmd.Flags().IntVar(&limit, "limit", 0, "weight that may be held at once")
-				cmd.Flags().DurationVar(&lease, "lease", 0, "how long a permit lasts without renewal; 0: as it is, or 15s of a new semaphore")
+				cmd.Flags().IntVar(&limit, "limit", 0, "maximum total weight of permits")
+				cmd.Flags().DurationVar(&lease, "lease", 0, "lifetime of a permit without renewal; 0: unchanged, or 15s for a new semaphore")
 				_ = cmd.MarkFlagRequired("limit") // fails only for an unknown flag
 			},
 			body: func(ctx context.Context, api *internalAPI, args []string) (any, error) {
@@ -37,14 +37,14 @@ func semaphoresCommand(getenv func(string) string) *cobra.Command {
 			},
 		},
 		apiCall{
-			use: "revert NAME", short: "Take back what set has said: the rules file counts again", method: http.MethodDelete, path: below("semaphores"),
+			use: "revert NAME", short: "Undo set: the definition of the rules file applies again", method: http.MethodDelete, path: below("semaphores"),
 			columns: inDetail, complete: semaphoreNames,
 		},
 		apiCall{
-			use: "release NAME PERMIT", short: "Take a permit away from its holder; show names its id", method: http.MethodDelete, done: "released",
+			use: "release NAME PERMIT", short: "Release a permit; semaphores show lists the ids", method: http.MethodDelete, done: "released",
 			path: func(args []string) []string { return []string{"v1", "semaphores", args[0], "permits", args[1]} },
 			ask: func(_ context.Context, _ *internalAPI, args []string) (string, error) {
-				return "Take the permit of " + args[0] + " away? Its holder has to stop, and another one may begin.", nil
+				return "Release the permit of " + args[0] + "? Its holder must stop, and another one may start.", nil
 			},
 			complete: append(semaphoreNames[:1:1], permitsOf),
 		},

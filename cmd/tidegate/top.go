@@ -26,9 +26,9 @@ func topCommand(getenv func(string) string) *cobra.Command {
 		once, asJSON bool
 	)
 	cmd := &cobra.Command{
-		Use: "top", Short: "Show live what the page of the internal listener shows, in a terminal",
-		Long: "Show live who comes in, how sales sell, what waits for the database, and who holds semaphores: the numbers of the page on the internal listener.\n" +
-			"q ends it. Into a pipe it prints a frame after the other; with NO_COLOR there are no colours.",
+		Use: "top", Short: "Show the live page of the internal listener in a terminal",
+		Long: "Show live requests, sales, pending orders and semaphores: the same numbers as the page of the internal listener.\n" +
+			"Press q to quit. Without a terminal, one frame is printed after the other. NO_COLOR disables colours.",
 		Args: named, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			show := api.showFrames
@@ -41,8 +41,8 @@ func topCommand(getenv func(string) string) *cobra.Command {
 			return nil // the command runs until it is interrupted
 		},
 	}
-	cmd.Flags().BoolVar(&once, "once", false, "print one frame and end")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print each frame as JSON, one a line")
+	cmd.Flags().BoolVar(&once, "once", false, "print one frame and exit")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print each frame as JSON, one per line")
 	api.addFlags(cmd)
 	return cmd
 }
@@ -130,7 +130,7 @@ func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *dash
 func (a *internalAPI) frames(ctx context.Context, fn func(raw []byte, frame *dashboard.Frame) (more bool, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silent := time.AfterFunc(silentFor, func() { cancel(fmt.Errorf("%s says nothing any more", a.base)) })
+	silent := time.AfterFunc(silentFor, func() { cancel(fmt.Errorf("no data from %s for %v", a.base, silentFor)) })
 	defer silent.Stop()
 	resp, err := a.open(ctx, http.MethodGet, nil, nil, "events")
 	if err != nil {
@@ -152,7 +152,7 @@ func (a *internalAPI) frames(ctx context.Context, fn func(raw []byte, frame *das
 		}
 		frame := &dashboard.Frame{}
 		if err := json.Unmarshal(data, frame); err != nil {
-			return fmt.Errorf("%s answers with something else than expected: %w", a.base, err)
+			return fmt.Errorf("unexpected response from %s: %w", a.base, err)
 		}
 		if more, err := fn(data, frame); err != nil || !more {
 			return err

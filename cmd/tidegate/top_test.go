@@ -48,21 +48,21 @@ var shown = map[int]string{
 	40: `tidegate v1 · rules abc · 2 APIs · 12:0…
 ! Redis does not answer decisions
 
-WHO COMES IN  1433/s  in the last 1.0s
+REQUESTS  1433/s  in the last 1.0s
   admitted      199/s ███
   rate limi…     37/s
   sold out     1196/s █████████████████…
 
-SALES, free of stock
-  flash tic… 125/500 gone in 10s at 12.…
+SALES, free/stock
+  flash tic… 125/500 sold out in 10s at…
   flash pos… 0/10 sold out
   and 14 more of flash
   a-sale-wh… 7/7 starts in 1h30m0s, sch…
   next cap   1/1, draft
   and 9 more
 
-ON THE WAY TO THE DATABASE  4.0s old  n…
-  42 waiting, the oldest for 1.2s, 7 in…
+PENDING ORDERS  4.0s old  no answer
+  42 waiting, oldest 1.2s, 7 in progres…
   1+ dead: tidegate orders dead
 
 SEMAPHORES
@@ -70,7 +70,7 @@ SEMAPHORES
   and 1 more
 
 RULES
-  orders     299/s in, 37/s refused, 4/…
+  orders     299/s passed, 37/s refused…
   and 2 more
 
 BANS 1
@@ -82,21 +82,21 @@ LAST DECISIONS
 	80: `tidegate v1 · rules abc · 2 APIs · 12:00:00
 ! Redis does not answer decisions
 
-WHO COMES IN  1433/s  in the last 1.0s
+REQUESTS  1433/s  in the last 1.0s
   admitted                199/s ██████
   rate limited             37/s █
   sold out               1196/s ████████████████████████████████████████
 
-SALES, free of stock
-  flash ticket         ████░░░░░░░░░░░░░░ 125/500 gone in 10s at 12.5/s
+SALES, free/stock
+  flash ticket         ████░░░░░░░░░░░░░░ 125/500 sold out in 10s at 12.5/s
   flash poster         ░░░░░░░░░░░░░░░░░░ 0/10 sold out
   and 14 more of flash
   a-sale-whose-name-i… ██████████████████ 7/7 starts in 1h30m0s, scheduled
   next cap             ██████████████████ 1/1, draft
   and 9 more
 
-ON THE WAY TO THE DATABASE  4.0s old  no answer
-  42 waiting, the oldest for 1.2s, 7 in work, 179/s committed
+PENDING ORDERS  4.0s old  no answer
+  42 waiting, oldest 1.2s, 7 in progress, 179/s committed
   1+ dead: tidegate orders dead
 
 SEMAPHORES
@@ -104,7 +104,7 @@ SEMAPHORES
   and 1 more
 
 RULES
-  orders               █████████░░░░░░░░░ 299/s in, 37/s refused, 4/s in shadow
+  orders               █████████░░░░░░░░░ 299/s passed, 37/s refused, 4/s shadow
   and 2 more
 
 BANS 1
@@ -116,21 +116,21 @@ LAST DECISIONS
 	200: `tidegate v1 · rules abc · 2 APIs · 12:00:00
 ! Redis does not answer decisions
 
-WHO COMES IN  1433/s  in the last 1.0s
+REQUESTS  1433/s  in the last 1.0s
   admitted                          199/s ████████████████
   rate limited                       37/s ███
   sold out                         1196/s ████████████████████████████████████████████████████████████████████████████████████████████████████
 
-SALES, free of stock
-  flash ticket                   ████████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ 125/500 gone in 10s at 12.5/s
+SALES, free/stock
+  flash ticket                   ████████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ 125/500 sold out in 10s at 12.5/s
   flash poster                   ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ 0/10 sold out
   and 14 more of flash
   a-sale-whose-name-is-very-lon… ████████████████████████████████████████████████ 7/7 starts in 1h30m0s, scheduled
   next cap                       ████████████████████████████████████████████████ 1/1, draft
   and 9 more
 
-ON THE WAY TO THE DATABASE  4.0s old  no answer
-  42 waiting, the oldest for 1.2s, 7 in work, 179/s committed
+PENDING ORDERS  4.0s old  no answer
+  42 waiting, oldest 1.2s, 7 in progress, 179/s committed
   1+ dead: tidegate orders dead
 
 SEMAPHORES
@@ -138,7 +138,7 @@ SEMAPHORES
   and 1 more
 
 RULES
-  orders                         ████████████████████████░░░░░░░░░░░░░░░░░░░░░░░░ 299/s in, 37/s refused, 4/s in shadow
+  orders                         ████████████████████████░░░░░░░░░░░░░░░░░░░░░░░░ 299/s passed, 37/s refused, 4/s shadow
   and 2 more
 
 BANS 1
@@ -165,7 +165,7 @@ func TestScreenOfWhatIsNotKnown(t *testing.T) {
 	f.Sales = part([]dashboard.Sale{{Sale: "flash", State: "recovering", Items: []dashboard.Item{{Item: "ticket", Stock: 600}}}})
 	f.Queue, f.Bans = &dashboard.Part[dashboard.Queue]{Error: "away"}, &dashboard.Part[dashboard.Bans]{Error: "gone\x1b"}
 	text := ansi.Strip(screen{frame: f}.text())
-	for _, want := range []string{"! orders on the way: not known: away", "! bans: not known: gone", " –/600, recovering"} {
+	for _, want := range []string{"! pending orders: unknown: away", "! bans: unknown: gone", " –/600, recovering"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not say %q", want)
 		}
@@ -202,7 +202,7 @@ func TestKeys(t *testing.T) {
 	}
 	s := screen{frame: busy(), width: 80, height: 24}
 	helped, leaves := press(s, tea.Key{Code: '?', Text: "?"})
-	if leaves || !strings.Contains(helped.text(), "leave") || strings.Contains(helped.text(), "flash") {
+	if leaves || !strings.Contains(helped.text(), "quit") || strings.Contains(helped.text(), "flash") {
 		t.Errorf("%s", helped.text())
 	}
 	if back, _ := press(helped, tea.Key{Code: '?', Text: "?"}); back.text() != s.text() {
@@ -224,11 +224,11 @@ func TestScreenOfALostServer(t *testing.T) {
 	for _, msg := range []tea.Msg{busy(), lost{errors.New("connection refused")}} {
 		m, _ = m.Update(msg)
 	}
-	if text := m.(screen).text(); !strings.Contains(text, "flash") || !strings.Contains(text, "trying again: connection refused") {
+	if text := m.(screen).text(); !strings.Contains(text, "flash") || !strings.Contains(text, "retrying: connection refused") {
 		t.Errorf("%s", text)
 	}
 	m, _ = m.Update(busy())
-	if text := m.(screen).text(); strings.Contains(text, "refused:") || strings.Contains(text, "trying") {
+	if text := m.(screen).text(); strings.Contains(text, "refused:") || strings.Contains(text, "retrying") {
 		t.Errorf("%s", text)
 	}
 }

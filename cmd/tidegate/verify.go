@@ -12,9 +12,9 @@ import (
 
 func verifyCommand(getenv func(string) string) *cobra.Command {
 	return apiCall{
-		use: "verify SALE", short: "Ask the server whether a sale's invariants hold; nothing is changed",
-		long: "Ask the server whether a sale's invariants hold. Nothing is changed. What is under way is no breach, and a breach was seen three times. " +
-			"Ends with status 1 if there is one, and with 1 also if the server could not tell.",
+		use: "verify SALE", short: "Verify the invariants of a sale",
+		long: "Have the server verify the invariants of a sale. Nothing is changed. Operations in progress do not count as breaches, and a breach is reported " +
+			"only if three consecutive checks find it. The exit status is 1 if an invariant is broken, or if the server cannot verify them.",
 		method: http.MethodGet, path: func(args []string) []string { return []string{"v1", "sales", args[0], "verify"} },
 		show: showChecks, complete: saleNames,
 	}.command(getenv)
@@ -30,7 +30,7 @@ func showChecks(out io.Writer, _ []string, answer []byte, asJSON bool) error {
 		}
 	}
 	if err := json.Unmarshal(answer, &verdict); err != nil {
-		return fmt.Errorf("the answer is something else than expected: %w", err)
+		return fmt.Errorf("unexpected response: %w", err)
 	}
 	if asJSON {
 		fmt.Fprintf(out, "%s\n", harmlessJSON(answer))
@@ -47,7 +47,7 @@ func showChecks(out io.Writer, _ []string, answer []byte, asJSON bool) error {
 		}
 	}
 	if !verdict.OK {
-		return errors.New("an invariant is broken: keep the logs and the database as they are, and do as advised above")
+		return errors.New("an invariant is broken: keep the logs and the database unchanged, and follow the advice above")
 	}
 	return nil
 }

@@ -18,16 +18,16 @@ func withCommand() *cobra.Command {
 	var rules string
 	cmd := &cobra.Command{
 		Use:   "with COMMAND...",
-		Short: "Run a command beside an embedded server, such as a program under development or its tests",
-		Long: `Start an embedded server with an open sale, run a command, and stop the server when the command ends. The exit status is the command's.
-The command finds the server through its environment: TIDEGATE_URL and TIDEGATE_INTERNAL_URL are the two listeners, which ask for no token, and
-REDIS_URL is the server's Redis in memory, for semaphores and task queues. The server trusts X-User-ID and X-Forwarded-For of this machine.
+		Short: "Run a command with an embedded server, for development and tests",
+		Long: `Start an embedded server with an open sale, run a command, and stop the server when the command ends. The exit status is that of the command.
+The command's environment has TIDEGATE_URL and TIDEGATE_INTERNAL_URL, the two listeners, which require no token, and REDIS_URL, the server's
+Redis in memory, for semaphores and task queues. The server trusts X-User-ID and X-Forwarded-For from this machine.
 Its data is in a temporary folder.`,
 		Example: `  tidegate with go run ./examples/shop
   tidegate with --rules rules.yaml -- npm test`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("COMMAND is missing; say tidegate with COMMAND")
+				return errors.New("COMMAND is required; usage: tidegate with COMMAND")
 			}
 			return nil
 		},
@@ -37,7 +37,7 @@ Its data is in a temporary folder.`,
 				settings = append(settings, "-rules-file", rules)
 			}
 			return withEmbedded(cmd.Context(), "", settings, cmd.ErrOrStderr(), func(ctx context.Context, at embedded.Place) error {
-				fmt.Fprintf(cmd.ErrOrStderr(), "Tidegate is at %s and %s, its sale is %s.\n", at.Public, at.Internal, at.Sale)
+				fmt.Fprintf(cmd.ErrOrStderr(), "Tidegate is listening on %s (public) and %s (internal); sale %s is open.\n", at.Public, at.Internal, at.Sale)
 				return beside(ctx, cmd, at, args)
 			})
 		},

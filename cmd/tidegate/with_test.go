@@ -38,7 +38,7 @@ echo "$REDIS_URL"`
 	if _, err := call(t, nothing, "with", "no-such-command"); err == nil || !strings.Contains(err.Error(), "not found") {
 		t.Errorf("no such command: %v", err)
 	}
-	if _, err := call(t, nothing, "with"); err == nil || err.Error() != "COMMAND is missing; say tidegate with COMMAND" {
+	if _, err := call(t, nothing, "with"); err == nil || err.Error() != "COMMAND is required; usage: tidegate with COMMAND" {
 		t.Errorf("no command: %v", err)
 	}
 }

@@ -42,15 +42,15 @@ func (f Fates) validate(wrong func(option, format string, args ...any)) {
 		{"--doubled", f.Doubled},
 	} {
 		if !(share.v >= 0 && share.v <= 1) {
-			wrong(share.name, "%g is not a share; want 0 to 1", share.v)
+			wrong(share.name, "must be a share from 0 to 1, got %g", share.v)
 		}
 	}
 	const rounding = 1e-9
 	if all := f.Paid + f.Cancelled + f.Races; all > 1+rounding {
-		wrong("--paid, --cancelled, --races", "%g together; want at most 1", all)
+		wrong("--paid, --cancelled, --races", "must be at most 1 together, got %g", all)
 	}
 	if all := f.Early + f.Late; all > 1+rounding {
-		wrong("--early, --late", "%g together; want at most 1", all)
+		wrong("--early, --late", "must be at most 1 together, got %g", all)
 	}
 }
 

@@ -155,7 +155,7 @@ func newRecorder(path string) (*recorder, error) {
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w --history: %w; want a file that can be written", ErrOption, err)
+		return nil, fmt.Errorf("%w --history must be a writable file: %w", ErrOption, err)
 	}
 	r.buf, r.close = bufio.NewWriterSize(f, 1<<18), f.Close
 	r.enc = json.NewEncoder(r.buf)

@@ -13,9 +13,9 @@ func Judge(h *History, e Evidence) []Finding {
 	verify := e.Verify
 	judged := map[string]Finding{
 		"I7": c.keys(), "I9": c.forward(), "I11": c.money(), "I12": c.limits(), "I20": c.sent(),
-		"I10": notJudged("the feed of changes could not be read"),
-		"I17": notJudged("queues are inside; verify did not say"),
-		"I19": notJudged("epochs are inside; chaos rounds watch them"),
+		"I10": notJudged("the order feed could not be read"),
+		"I17": notJudged("queues are not visible from outside, and verify did not report on them"),
+		"I19": notJudged("epochs are not visible from outside; chaos tests check them"),
 	}
 	if e.Orders != nil {
 		judged["I1"], judged["I3"], judged["I4"], judged["I5"], judged["I6"] = c.persisted(), c.stock(), c.quota(), c.units(), c.balance()
@@ -56,8 +56,8 @@ func Judge(h *History, e Evidence) []Finding {
 			}
 		}
 		if sound && !verify.OK {
-			said["verify"] = []Check{{Detail: "not ok, and no check says why"}}
-			add("verify", "its own verdict", notJudged(""))
+			said["verify"] = []Check{{Detail: "not ok, but no check failed"}}
+			add("verify", "overall result", notJudged(""))
 		}
 	}
 	return found

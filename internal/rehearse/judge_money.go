@@ -13,7 +13,7 @@ const unanswered = 10 * time.Second
 // and every other payment is refunded.
 func (c *court) money() (f Finding) {
 	if c.feed == nil {
-		return notJudged("the feed of changes could not be read")
+		return notJudged("the order feed could not be read")
 	}
 	sent := map[string][]*Act{}
 	for i := range c.h.Acts {
@@ -105,9 +105,9 @@ func (c *court) paidBy(id string) []*Event {
 func (c *court) limits() (f Finding) {
 	switch {
 	case c.e.Limit == 0:
-		return notJudged("counters are inside, and no limit was named")
+		return notJudged("no --limit was given")
 	case c.e.Faults:
-		return notJudged("counters may have been forgotten")
+		return notJudged("counters may have been lost")
 	}
 	type grant struct{ from, to time.Duration }
 	grants, most := map[string][]grant{}, 0

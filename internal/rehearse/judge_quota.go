@@ -12,7 +12,7 @@ func (c *court) quota() (f Finding) {
 		}
 	}
 	if len(limits) == 0 {
-		return notJudged("the quota is not known")
+		return notJudged("the quota is unknown")
 	}
 	held := map[buyerItem]int{}
 	hold := func(buyer, item string, quantity int, order, when string) {

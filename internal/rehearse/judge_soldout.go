@@ -50,7 +50,7 @@ func (c *court) soldOut() (f Finding) {
 		}
 	}
 	if f.Checked == 0 {
-		return notJudged("nobody was told sold out")
+		return notJudged("no call was answered sold_out")
 	}
 	for _, b := range c.books() {
 		calls := said[b.Item.Item]
@@ -81,7 +81,7 @@ func (c *court) soldOut() (f Finding) {
 			f.breach("%s: said at %v, and order %s got a unit at %v", b.Item.Item, b.soldOut.Ended, c.claims[i].ids[0], c.claims[i].calls[0].Started)
 		}
 	}
-	return f.conclude("said %s times, nothing speaks against it", comma(f.Checked))
+	return f.conclude("%s answers, none contradicted", comma(f.Checked))
 }
 
 // spells are times in which units were certainly free, in the crowd's clock.

@@ -193,9 +193,9 @@ func (c *court) units() (f Finding) {
 func (c *court) balance() (f Finding) {
 	switch {
 	case !c.sale.Fresh:
-		return notJudged("others may be at the sale; verify did not say")
+		return notJudged("others may buy from the sale, and verify did not report on it")
 	case c.sale.State == "recovering", c.e.Verify == nil || !c.e.Verify.settled():
-		return notJudged("units are still on their way; verify did not say")
+		return notJudged("units are still being returned, and verify did not report on them")
 	}
 	free, held := 0, 0
 	for _, b := range c.books() {

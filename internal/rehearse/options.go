@@ -101,54 +101,54 @@ func orDefault[T int | time.Duration](v, otherwise T) T {
 func (o Options) validate() error {
 	var errs []error
 	wrong := func(option, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w %s: %s", ErrOption, option, fmt.Sprintf(format, args...)))
+		errs = append(errs, fmt.Errorf("%w %s %s", ErrOption, option, fmt.Sprintf(format, args...)))
 	}
 	if len(o.PublicURLs) == 0 {
-		wrong("--target", "none given; want at least one, such as http://127.0.0.1:8080")
+		wrong("--target", "is required: at least one URL such as http://127.0.0.1:8080")
 	}
 	for _, u := range o.PublicURLs {
 		if !isBaseURL(u) {
-			wrong("--target", "%q is not a base URL; want one such as http://127.0.0.1:8080", u)
+			wrong("--target", "must be a base URL such as http://127.0.0.1:8080, got %q", u)
 		}
 	}
 	if !isBaseURL(o.InternalURL) {
-		wrong("--internal", "%q is not a base URL; want one such as http://127.0.0.1:8081", o.InternalURL)
+		wrong("--internal", "must be a base URL such as http://127.0.0.1:8081, got %q", o.InternalURL)
 	}
 	if o.Sale == "" {
-		wrong("--sale", "empty; want the name of the sale")
+		wrong("--sale", "is required: the name of the sale")
 	}
 	for _, item := range o.Items {
 		if item == "" {
-			wrong("--item", "an item is empty; want names")
+			wrong("--item", "must be names of items, got an empty one")
 		}
 	}
 	switch given := count(o.Buyers != 0, o.Rate != 0, o.Duration != 0); {
 	case given < 2:
-		wrong("--buyers, --rate, --duration", "%d of them given; want two, the third follows", given)
+		wrong("--buyers, --rate, --duration", "must be two of the three, got %d", given)
 	case given > 2:
-		wrong("--buyers, --rate, --duration", "all three given; want two, the third follows")
+		wrong("--buyers, --rate, --duration", "must be two of the three, got all")
 	case o.Buyers == 0 && int(wave{rate: o.Rate, ramp: o.Ramp}.arrivedBy(o.Duration)) < 1:
-		wrong("--duration", "%v at %g buyers per second brings nobody; want longer", o.Duration, o.Rate)
+		wrong("--duration", "must be long enough for one buyer at %g per second, got %v", o.Rate, o.Duration)
 	case o.Rate == 0 && o.Duration > 0 && o.Duration < o.Ramp:
-		wrong("--ramp", "%v is longer than --duration %v; want at most that", o.Ramp, o.Duration)
+		wrong("--ramp", "must be at most --duration %v, got %v", o.Duration, o.Ramp)
 	}
 	if !(o.Rate >= 0 && o.Rate <= 1e6) {
-		wrong("--rate", "%g is out of range; want new buyers per second, above 0, at most 1000000", o.Rate)
+		wrong("--rate", "must be above 0 and at most 1000000 buyers per second, got %g", o.Rate)
 	}
 	for _, share := range []struct {
 		name string
 		v    float64
 	}{{"--duplicate-clicks", o.DuplicateClicks}, {"--hang-ups", o.HangUps}, {"--keyless", o.Keyless}} {
 		if !(share.v >= 0 && share.v <= 1) {
-			wrong(share.name, "%g is not a share; want 0 to 1", share.v)
+			wrong(share.name, "must be a share from 0 to 1, got %g", share.v)
 		}
 	}
 	o.Fates.validate(wrong)
 	if o.Keyless > 0 && o.Quota > 1 {
-		wrong("--keyless", "%g with a quota of %d, which makes the key required; want 0, or a quota of 1", o.Keyless, o.Quota)
+		wrong("--keyless", "must be 0 with a quota above 1, because keys are then required, got %g with a quota of %d", o.Keyless, o.Quota)
 	}
 	if o.Hold > 0 && o.Stock == 0 {
-		wrong("--hold", "%v for a sale that is there already; want 0, or --stock to create one", o.Hold)
+		wrong("--hold", "must be 0 for an existing sale (without --stock), got %v", o.Hold)
 	}
 	for _, n := range []struct {
 		name string
@@ -165,7 +165,7 @@ func (o Options) validate() error {
 		{"--attempts", o.Attempts},
 	} {
 		if n.v < 0 {
-			wrong(n.name, "%d is negative; want 0 for the default, or more", n.v)
+			wrong(n.name, "must be 0 (default) or more, got %d", n.v)
 		}
 	}
 	for _, d := range []struct {
@@ -181,13 +181,13 @@ func (o Options) validate() error {
 		{"--drain-timeout", o.DrainTimeout},
 	} {
 		if d.v < 0 {
-			wrong(d.name, "%v is negative; want 0 for the default, or more", d.v)
+			wrong(d.name, "must be 0 (default) or more, got %v", d.v)
 		}
 	}
 	if o.Connections == 1 || (o.Connections > 1 && o.Followers >= o.Connections) {
-		wrong("--connections", "%d leave none for orders beside %d followers; want more", o.Connections, max(o.Followers, 1))
+		wrong("--connections", "must be more than the followers, %d, got %d", max(o.Followers, 1), o.Connections)
 	} else if o.Connections == 0 && o.Followers >= 2000 {
-		wrong("--followers", "%d leave none of the 2000 connections for orders; want fewer, or more --connections", o.Followers)
+		wrong("--followers", "must be fewer than --connections, 2000 by default, got %d", o.Followers)
 	}
 	return errors.Join(errs...)
 }

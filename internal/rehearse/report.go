@@ -166,10 +166,10 @@ func newReport(o Options, h *History, e Evidence, findings []Finding) *Report {
 	r.ConfirmedPS, r.ConfirmedPeak = confirmed.rate(), confirmed.peak
 	r.Answers, r.Confirm, r.Lag = answers.quantiles(), confirm.quantiles(), lag.quantiles()
 	if time.Duration(r.Lag.P99) > behind {
-		r.Notes = append(r.Notes, fmt.Sprintf("the generator fell behind: 1 call in 100 went out %s late or later; latencies count from the plan", short(r.Lag.P99)))
+		r.Notes = append(r.Notes, fmt.Sprintf("the generator fell behind: 1 %% of the calls were sent at least %s late; latencies are measured from the planned time", short(r.Lag.P99)))
 	}
 	if late := pickUp.quantiles().P99; time.Duration(late) > behind {
-		r.Notes = append(r.Notes, fmt.Sprintf("followers fell behind: 1 order in 100 was first looked at %s after its 202 or later; its time to confirmed is too long", short(late)))
+		r.Notes = append(r.Notes, fmt.Sprintf("followers fell behind: 1 %% of the orders were first checked at least %s after the 202; their time to confirmed is overestimated", short(late)))
 	}
 	return r
 }

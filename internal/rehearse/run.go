@@ -100,7 +100,7 @@ func prepare(ctx context.Context, api *internal, o Options) (Sale, error) {
 	}
 	for _, name := range o.Items {
 		if !slices.ContainsFunc(sale.Items, func(it Item) bool { return it.Item == name }) {
-			return Sale{}, fmt.Errorf("%w --item: %q is not in sale %q; want items of it", ErrOption, name, o.Sale)
+			return Sale{}, fmt.Errorf("%w --item must be items of sale %q, got %q", ErrOption, o.Sale, name)
 		}
 	}
 	sale.Fresh = fresh && !o.Shared

@@ -25,12 +25,12 @@ func (r *Report) WriteTable(w io.Writer) error {
 	row("admitted", comma(r.Admitted), "%s/s, %s in the busiest second · replayed %s", comma(int(r.AdmittedPS)), comma(r.AdmittedPeak), comma(r.Replayed))
 	lost := reasons(r.Lost)
 	if len(r.Lost) > 0 {
-		lost += fmt.Sprintf(" · %s calls without an answer in the end", comma(r.Unknown))
+		lost += fmt.Sprintf(" · %s calls never answered", comma(r.Unknown))
 	}
 	row("refused", comma(sum(r.Refused)), "%s", reasons(r.Refused))
 	row("lost", comma(sum(r.Lost)), "%s", lost)
 	row("persisted", comma(r.Confirmed), "%s/s, %s in the busiest second", comma(int(r.ConfirmedPS)), comma(r.ConfirmedPeak))
-	row("answers", "", "p50 %s · p99 %s · p99.9 %s · max %s, from the planned moment", short(r.Answers.P50), short(r.Answers.P99),
+	row("answers", "", "p50 %s · p99 %s · p99.9 %s · max %s, from the planned time", short(r.Answers.P50), short(r.Answers.P99),
 		short(r.Answers.P999), short(r.Answers.Max))
 	row("confirmed", "", "p50 %s · p99 %s · max %s, from the 202 until the buyer saw it", short(r.Confirm.P50), short(r.Confirm.P99), short(r.Confirm.Max))
 	if n := r.Ends; n.Captured+n.Cancelled+n.Expired > 0 {
@@ -53,7 +53,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "  note: %s\n", n)
 	}
-	switch verdict := fmt.Sprintf("%d hold, %d broken, %d not judged from outside", verdicts[OK], verdicts[Breach], verdicts[NotJudged]); {
+	switch verdict := fmt.Sprintf("%d hold, %d broken, %d not judged", verdicts[OK], verdicts[Breach], verdicts[NotJudged]); {
 	case r.OK():
 		fmt.Fprintf(&b, "  OK: %s\n", verdict)
 	case verdicts[Breach] > 0:
