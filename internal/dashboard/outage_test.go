@@ -112,9 +112,9 @@ func TestThePageInAnOutage(t *testing.T) {
 		Semaphores: &dashboard.Part[[]dashboard.Semaphore]{Error: "no semaphores"}, Bans: &dashboard.Part[dashboard.Bans]{Error: "no bans"},
 	})
 	for _, part := range []string{"sales", "queue", "semaphores", "bans"} {
-		b.Until(fmt.Sprintf(`document.querySelector('#%s .list').innerText === 'Not known: no %[1]s'`, part))
+		b.Until(fmt.Sprintf(`document.querySelector('#%s .list').innerText === 'Unknown: no %[1]s'`, part))
 	}
-	b.Until(`document.querySelector('#rules .label')?.innerText === 'orders' && document.querySelector('#latest').innerText.includes('Nobody has come since this page was opened')`)
+	b.Until(`document.querySelector('#rules .label')?.innerText === 'orders' && document.querySelector('#latest').innerText.includes('No requests since this page was opened')`)
 	b.Until(`document.querySelector('.tile.k-waiting b').innerText === '–'`)
 
 	s.show(t, dashboard.Frame{
@@ -169,7 +169,7 @@ func TestThePageInAnOutage(t *testing.T) {
 	// What is not answered is not waited for without end.
 	testenv.Eval[bool](b, `(() => { const timeout = AbortSignal.timeout; AbortSignal.timeout = () => timeout.call(AbortSignal, 100); return true; })()`)
 	b.Do(chromedp.Click(`.sale[data-key=kquiet] .switch`), chromedp.Click(`dialog .primary`))
-	b.Until(`document.querySelector('#toast').innerText.includes('Pause quiet: no answer for 10 s')`)
+	b.Until(`document.querySelector('#toast').innerText.includes('Pause quiet: no answer within 10 s')`)
 
 	// A hidden tab keeps no connection.
 	for len(s.opened) > 0 {
@@ -204,9 +204,9 @@ func TestThePageWithAPasswordInItsAddress(t *testing.T) {
 	b.Do(chromedp.SendKeys(`#explain [name=user]`, "eve"), chromedp.Click(`#explain button`))
 	b.Until(`document.querySelector('#explain .row.bad')?.innerText.includes('banned as user eve: flood')`)
 	click(b, `#explain .row button`)
-	b.Until(`document.querySelector('#explain .row.good')?.innerText.trim() === 'Would be let in' && document.activeElement.id === 'explain-title'`)
+	b.Until(`document.querySelector('#explain .row.good')?.innerText.trim() === 'Would be admitted' && document.activeElement.id === 'explain-title'`)
 
 	s.closed.Store(true)
 	s.CloseClientConnections()
-	b.Until(`document.querySelector('#state').innerText.startsWith('the session is over')`)
+	b.Until(`document.querySelector('#state').innerText.startsWith('session ended')`)
 }

@@ -123,7 +123,7 @@ func TestSigningIn(t *testing.T) {
 	b.Open(at.internal + "/")
 	b.Until(signedIn)
 	list(viewer)
-	b.Until(`document.querySelector('#state').innerText === 'the session is over: sign in again' && document.querySelector('#session').checkVisibility()`)
+	b.Until(`document.querySelector('#state').innerText === 'session ended: sign in again' && document.querySelector('#session').checkVisibility()`)
 	if a := servetest.Call("GET", at.internal+"/v1/rules", "", "X-Tidegate-Token", operatorToken); a.Status != http.StatusUnauthorized {
 		t.Errorf("the token that has gone: %v", a)
 	}

@@ -33,7 +33,7 @@ export const here = (path) => location.origin + path;
 export async function call(method, path, body = {}) {
   const signal = AbortSignal.timeout(patience);
   const answer = await fetch(here(path), {method, signal, headers: {'Content-Type': 'application/json'}, body: method === 'POST' ? JSON.stringify(body) : undefined})
-    .catch((error) => { throw error.name === 'TimeoutError' ? new Error(`no answer for ${duration(patience)}, and nobody knows whether there will be one. Other windows of this page may keep the connections`) : error; });
+    .catch((error) => { throw error.name === 'TimeoutError' ? new Error(`no answer within ${duration(patience)}, so the result is unknown. Other windows of this page may be using all connections`) : error; });
   const told = await answer.json().catch(() => ({})); // some have none
   if (!answer.ok) throw new Error([told.title, told.detail].filter(Boolean).join(': ') || `status ${answer.status}`);
   return told;

@@ -3,11 +3,11 @@
 export const answers = [
   {name: 'admitted', label: 'admitted', of: ['admitted']},
   {name: 'challenged', label: 'challenged', of: ['captcha_required']},
-  {name: 'limited', label: 'too often', of: ['rate_limited', 'cost_above_limit']},
+  {name: 'limited', label: 'rate limited', of: ['rate_limited', 'cost_above_limit']},
   {name: 'banned', label: 'banned', of: ['banned', 'forbidden', 'unauthenticated']},
-  {name: 'sold', label: 'nothing to buy', of: ['sold_out', 'not_enough', 'quota_per_buyer', 'not_started', 'paused', 'ended']},
-  {name: 'unable', label: 'could not be served', of: ['at_capacity', 'draining', 'recovering', 'store_unavailable', 'internal']},
-  {name: 'other', label: 'asked wrongly', of: ['unknown_sale', 'unknown_item', 'key_required', 'key_reused', 'invalid']},
+  {name: 'sold', label: 'not on sale', of: ['sold_out', 'not_enough', 'quota_per_buyer', 'not_started', 'paused', 'ended']},
+  {name: 'unable', label: 'unavailable', of: ['at_capacity', 'draining', 'recovering', 'store_unavailable', 'internal']},
+  {name: 'other', label: 'invalid', of: ['unknown_sale', 'unknown_item', 'key_required', 'key_reused', 'invalid']},
 ];
 
 const placeOf = new Map(answers.flatMap((a, i) => a.of.map((reason) => [reason, i])));

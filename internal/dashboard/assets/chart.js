@@ -85,14 +85,14 @@ export class Chart {
     const frame = this.frames[at ?? this.frames.length - 1];
     if (!frame) return;
     const all = this.frames.reduce((ms, f) => ms + f.window, 0);
-    put($('#moment'), `per second ${at == null ? 'now' : 'at ' + time(frame.at * 1000)}, counted over ${seconds(frame.window)}; below, each reason in all these ${duration(1000 * Math.round(all / 1000))}`);
+    put($('#moment'), `per second ${at == null ? 'now' : 'at ' + time(frame.at * 1000)}, counted over ${seconds(frame.window)}; below, totals by reason for ${duration(1000 * Math.round(all / 1000))}`);
     const sums = totals(this.frames);
     this.lines.forEach((line, i) => {
       put(line.value, rate(frame.sums[i].rate) + '/s');
       keyed(line.reasons, sums[i], ([reason]) => reason, () => el('li', {}, el('span'), el('span')), (node, [reason, n]) => {
         node.dataset.reason = reason;
         node.dataset.count = n;
-        put(node.firstChild, words(reason) === answers[i].label ? 'in all' : words(reason));
+        put(node.firstChild, words(reason) === answers[i].label ? 'total' : words(reason));
         put(node.lastChild, count(n));
       });
     });

@@ -22,7 +22,7 @@ function show(e) {
   const lines = [
     e.ban ? line('bad', 'Would be refused', `banned as ${e.ban.kind} ${visible(e.ban.value)}: ${visible(e.ban.reason || e.ban.rule || 'by hand')}, until ${day(e.ban.until)}`)
       : stopped ? line('bad', 'Would be refused', `${words(stopped.reason)}, by the rule ${stopped.rule}`)
-        : line(e.rules.some((r) => r.applies) ? 'good' : '', e.rules.some((r) => r.applies) ? 'Would be let in' : 'No rule applies', e.allowed ? `and is never banned: on the list ${e.allowed}` : ''),
+        : line(e.rules.some((r) => r.applies) ? 'good' : '', e.rules.some((r) => r.applies) ? 'Would be admitted' : 'No rule applies', e.allowed ? `and is never banned: on the list ${e.allowed}` : ''),
   ];
   if (e.ban) {
     lines[0].classList.add('ban');
@@ -41,12 +41,12 @@ function show(e) {
 /** stands says in words and numbers where a caller stands in a window. */
 function stands(w) {
   const parts = [];
-  if (w.limit === null || w.window_ms === 0) parts.push(w.admitted ? 'lets in, without a limit' : `${w.action}: ${words(w.reason ?? '')}`);
+  if (w.limit === null || w.window_ms === 0) parts.push(w.admitted ? 'admits, without a limit' : `${w.action}: ${words(w.reason ?? '')}`);
   else parts.push(`${count(Math.max(0, w.limit - w.remaining))} of ${count(w.limit)} in ${duration(w.window_ms)} used, ${count(w.remaining)} left`);
-  if (w.retry_after_ms) parts.push(`has to wait ${duration(w.retry_after_ms)}`);
-  if (w.reset_after_ms) parts.push(`all free again in ${duration(w.reset_after_ms)}`);
+  if (w.retry_after_ms) parts.push(`retry after ${duration(w.retry_after_ms)}`);
+  if (w.reset_after_ms) parts.push(`reset in ${duration(w.reset_after_ms)}`);
   parts.push(words(w.algorithm));
-  if (w.shadow) parts.push('shadow, only reports');
+  if (w.shadow) parts.push('shadow, not applied');
   return parts.join(' · ');
 }
 

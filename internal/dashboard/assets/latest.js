@@ -18,7 +18,7 @@ export function drawLatest(latest) {
 function draw() {
   const text = form.text.value.trim().toLowerCase();
   const fits = (a) => [a.who, a.ip, a.what, a.answer, words(a.answer), a.rule].some((t) => t?.toLowerCase().includes(text));
-  keyed($('#latest .list'), all.filter(fits).slice(0, shown), (a) => a.key, make, () => {}, text === '' ? 'Nobody has come since this page was opened.' : 'Nothing here fits.');
+  keyed($('#latest .list'), all.filter(fits).slice(0, shown), (a) => a.key, make, () => {}, text === '' ? 'No requests since this page was opened.' : 'No matches.');
 }
 
 const cut = (text) => text.endsWith('…'); // too long for a frame, so nobody could be asked about it
@@ -26,7 +26,7 @@ const cut = (text) => text.endsWith('…'); // too long for a frame, so nobody c
 const make = (a) => el('div', {class: 'answer k-' + kindOf(a.answer)},
   el('span', {class: 'at'}, time(a.at)), el('span', {class: 'word'}, el('i'), words(a.answer)),
   cut(a.who) ? el('span', {class: 'who'}, visible(a.who))
-    : el('button', {class: 'who', title: 'Explain', onclick: () => explain(a)}, visible(a.who) || 'nobody'),
+    : el('button', {class: 'who', title: 'Explain', onclick: () => explain(a)}, visible(a.who) || 'unknown'),
   el('span', {class: 'what', title: visible(a.what)}, visible(a.what)), el('span', {class: 'by'}, a.rule ?? ''));
 
 form.addEventListener('input', draw);

@@ -17,7 +17,7 @@ export function told(parent, part, more = '') {
   note.dataset.scope ??= note.textContent;
   if (!part.value) {
     put(note, note.dataset.scope);
-    keyed(parent, [], null, null, null, 'Not known: ' + visible(part.error));
+    keyed(parent, [], null, null, null, 'Unknown: ' + visible(part.error));
     return false;
   }
   put(note, [note.dataset.scope, more, old && `as of ${duration(part.age_ms)} ago${part.error ? ': ' + visible(part.error) : ''}`].filter(Boolean).join(' · '));
@@ -36,8 +36,8 @@ export function drawQueue(parent, part, window) {
   const q = part.value;
   const facts = [
     ['accepted, not yet committed', count(q.waiting)],
-    ['tasks in work', count(q.in_work)],
-    ['the oldest of them', q.waiting ? duration(q.oldest_ms) + ' old' : '–'],
+    ['tasks in progress', count(q.in_work)],
+    ['oldest order', q.waiting ? duration(q.oldest_ms) + ' old' : '–'],
     ['committed', `${rate(q.committed * 1000 / window)}/s, counted over ${seconds(window)}`],
     ['dead letters', count(q.dead.length) + (q.more_dead ? ' and more' : '')],
   ];
@@ -51,7 +51,7 @@ export function drawQueue(parent, part, window) {
 const deadLetter = (id) => row('dead', el('button', {
   class: 'change',
   'aria-label': 'Replay order ' + id,
-  onclick: (e) => change('Replay', 'order ' + id, 'It is committed again. Do this once what made the database refuse it is gone.', 'POST', `/v1/orders/dead/${encodeURIComponent(id)}/replay`, e.currentTarget),
+  onclick: (e) => change('Replay', 'order ' + id, 'It will be committed again. Remove the cause of the refusal first.', 'POST', `/v1/orders/dead/${encodeURIComponent(id)}/replay`, e.currentTarget),
 }, 'Replay'));
 
 export function drawSemaphores(parent, part, more, now) {
@@ -68,7 +68,7 @@ export function drawSemaphores(parent, part, more, now) {
 const permit = (semaphore, h) => row('holder', el('button', {
   class: 'change',
   'aria-label': 'Release the permit of ' + visible(h.holder),
-  onclick: (e) => change('Release', 'the permit of ' + visible(h.holder), 'Its holder hears of it with the next renewal. Until then somebody else may work at the same time.', 'DELETE',
+  onclick: (e) => change('Release', 'the permit of ' + visible(h.holder), 'Its holder learns this at the next renewal. Until then, it and a new holder may work at the same time.', 'DELETE',
     `/v1/semaphores/${encodeURIComponent(semaphore)}/permits/${encodeURIComponent(h.permit_id)}`, e.currentTarget),
 }, 'Release'));
 
@@ -76,9 +76,9 @@ export function drawRules(parent, frame) {
   put($('h2 small', parent.parentElement), `counted over ${seconds(frame.window_ms)}, this process` + (frame.more_rules ? ` · and ${count(frame.more_rules)} more` : ''));
   const perSecond = (n) => rate(n * 1000 / Math.max(1, frame.window_ms)) + '/s';
   keyed(parent, frame.rules, (r) => r.name, () => el('div', {class: 'block'}, row('fact'), gauge(), el('p', {class: 'detail'})), (node, r) => {
-    say(node, r.name, r.limit ? `${count(r.used)} of ${count(r.limit)} used at most` : 'nobody counted');
-    fill($('.gauge', node), r.used, r.limit, `${r.name}: who has used most has used ${r.used} of ${r.limit}`);
-    put($('.detail', node), `${perSecond(r.charged)} let in · ${perSecond(r.refused)} refused` + (r.shadow ? ` · ${perSecond(r.shadow)} would be refused (shadow)` : ''));
+    say(node, r.name, r.limit ? `maximum used ${count(r.used)} of ${count(r.limit)}` : 'no counters');
+    fill($('.gauge', node), r.used, r.limit, `${r.name}: the highest counter is ${r.used} of ${r.limit}`);
+    put($('.detail', node), `${perSecond(r.charged)} passed · ${perSecond(r.refused)} refused` + (r.shadow ? ` · ${perSecond(r.shadow)} would be refused (shadow)` : ''));
   }, 'There are no rules.');
 }
 
@@ -92,18 +92,18 @@ export function drawShards(parent, shards) {
 
 export function drawBans(parent, part, now) {
   const {bans, count: all} = part?.value ?? {bans: [], count: 0}, filter = $('#bans input');
-  if (!told(parent, part, all > bans.length ? `the ${count(bans.length)} that last longest, and ${count(all - bans.length)} more` : all && count(all))) return;
+  if (!told(parent, part, all > bans.length ? `the ${count(bans.length)} longest, and ${count(all - bans.length)} more` : all && count(all))) return;
   filter.hidden = all < 10;
   const text = filter.hidden ? '' : filter.value.trim().toLowerCase();
   const fits = bans.filter((b) => [b.kind + ' ' + b.value, b.reason, b.rule].some((t) => t.toLowerCase().includes(text)));
   keyed(parent, fits, (b) => b.kind + ' ' + b.value, (b) => row('ban', lift(b)), (node, b) => {
     say(node, `${b.kind} ${visible(b.value)}`, `${visible(b.reason || b.rule || 'by hand')} · ${duration(1000 * Math.ceil((Date.parse(b.until) - Date.parse(now)) / 1000))} left`);
-  }, all ? 'None of these fits. “Explain this caller” finds every ban.' : 'Nobody is banned.');
+  }, all ? 'No matches in this list. “Explain this caller” finds all bans.' : 'No bans.');
 }
 
 /** lift is a button that ends a ban, and then calls whoever wants to know. */
 export const lift = (b, then = () => {}) => el('button', {
   class: 'change',
   'aria-label': 'Lift the ban of ' + visible(b.value),
-  onclick: (e) => change('Lift', 'the ban of ' + visible(b.value), 'The caller may come in again at once.', 'DELETE', `/v1/bans/${b.kind}/${encodeURIComponent(b.value)}`, e.currentTarget).then((done) => done && then()),
+  onclick: (e) => change('Lift', 'the ban of ' + visible(b.value), 'The caller is admitted again at once.', 'DELETE', `/v1/bans/${b.kind}/${encodeURIComponent(b.value)}`, e.currentTarget).then((done) => done && then()),
 }, 'Lift');

@@ -75,7 +75,7 @@ async function begin(refused = false) {
   signedOut = (await role().catch(() => 'not known')) === '';
   clearTimeout(again);
   if (signedOut) {
-    if (heard) state('the session is over: sign in again', 'bad');
+    if (heard) state('session ended: sign in again', 'bad');
     else state('sign in', '');
     again = setTimeout(begin, 30_000); // somebody may do so in another tab
   } else if (refused) {
@@ -93,5 +93,5 @@ begin();
 setInterval(() => {
   const silent = Date.now() - heard, stale = heard > 0 && silent > 3000;
   document.body.classList.toggle('stale', stale);
-  if (stale && !signedOut) state(`no news for ${duration(silent)}`, 'bad');
+  if (stale && !signedOut) state(`no data for ${duration(silent)}`, 'bad');
 }, 1000);

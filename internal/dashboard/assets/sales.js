@@ -9,7 +9,7 @@ import {draw, drawing} from './curve.js';
 export function drawSales(parent, part, more, now) {
   if (!told(parent, part, more && `and ${count(more)} more, in tidegate sales`)) return;
   const at = Date.parse(now) - part.age_ms;
-  keyed(parent, part.value, (s) => s.sale, make, (node, sale) => update(node, sale, at), 'No sale is defined. "tidegate sales create" makes one.');
+  keyed(parent, part.value, (s) => s.sale, make, (node, sale) => update(node, sale, at), 'No sale is defined. Create one with "tidegate sales create".');
 }
 
 const make = (sale) => el('article', {class: 'sale'},
@@ -17,9 +17,9 @@ const make = (sale) => el('article', {class: 'sale'},
   el('div', {class: 'items'}), el('p', {class: 'more'}));
 
 const questions = {
-  Pause: ['pause', 'Nobody can order until it is resumed. Orders that stand go on.'],
-  Resume: ['open', 'Orders are taken again, within its hours.'],
-  Open: ['open', 'It is published: orders are taken from its start on.'],
+  Pause: ['pause', 'No orders are accepted until it is resumed. Existing orders continue.'],
+  Resume: ['open', 'Orders are accepted again, within its hours.'],
+  Open: ['open', 'It is published, and orders are accepted from its start.'],
 };
 
 // One button, so that the focus stays where it is when the sale has been paused.
@@ -35,7 +35,7 @@ function update(node, sale, at) {
   put($('.badge', node), sale.draft ? 'draft' : sale.state);
   const starts = Date.parse(sale.starts_at) - at, ends = Date.parse(sale.ends_at) - at;
   const over = sale.state === 'closed' || sale.state === 'ended', end = day(sale.ends_at);
-  put($('.hours', node), over ? (ends > 0 ? `would have been until ${end}` : `was until ${end}`)
+  put($('.hours', node), over ? (ends > 0 ? `planned until ${end}` : `ended ${end}`)
     : starts > 0 ? `from ${day(sale.starts_at)}, in ${duration(starts)}` : `until ${end}, for ${duration(ends)}`);
   const button = $('.switch', node), verb = verbOf(sale);
   button.hidden = !verb;
@@ -58,7 +58,7 @@ function updateItem(node, sale, it, at) {
   put($('.left span', node), gone ? (it.stock ? `all ${count(it.stock)}` : '') : `of ${count(it.stock)} left`);
   put($('.pace', node), it.per_second > 0 && !gone
     ? `sold out in ${it.sold_out_in_ms < 1000 ? 'less than 1 s' : duration(it.sold_out_in_ms)} at ${rate(it.per_second)}/s, counted over ${seconds(it.over_ms)}`
-    : it.per_second > 0 ? `${rate(it.per_second)}/s, counted over ${seconds(it.over_ms)}` : sale.state === 'open' && !gone && it.over_ms >= 5000 ? `nobody has bought in the last ${duration(it.over_ms)}` : '');
+    : it.per_second > 0 ? `${rate(it.per_second)}/s, counted over ${seconds(it.over_ms)}` : sale.state === 'open' && !gone && it.over_ms >= 5000 ? `no purchases in the last ${duration(it.over_ms)}` : '');
   const {since, moves} = draw($('.curve', node), sale, it, at);
   put($('.over', node), since);
   node.classList.toggle('moves', moves);

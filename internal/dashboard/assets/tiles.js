@@ -12,9 +12,9 @@ export function drawTiles(parent, frame) {
   const tiles = [
     {name: 'admitted', label: 'admitted', text: rate(perSecond.admitted), unit: '/s'},
     {name: 'challenged', label: 'challenged', text: rate(perSecond.challenged), unit: '/s'},
-    {name: 'limited', label: 'refused' + (perSecond.unable ? `, ${rate(perSecond.unable)}/s not served` : ''), text: rate(refused), unit: '/s', level: perSecond.unable ? 'unable' : ''},
-    {name: 'committed', label: 'orders to Postgres', text: queue ? rate(queue.committed * 1000 / frame.window_ms) : '–', unit: queue ? '/s' : '', old},
-    {name: 'waiting', label: 'orders on their way' + (queue?.waiting ? `, oldest ${duration(queue.oldest_ms)}` : ''), text: queue ? rate(queue.waiting) : '–', unit: '', old, level: late(queue)},
+    {name: 'limited', label: 'refused' + (perSecond.unable ? `, ${rate(perSecond.unable)}/s unavailable` : ''), text: rate(refused), unit: '/s', level: perSecond.unable ? 'unable' : ''},
+    {name: 'committed', label: 'orders committed', text: queue ? rate(queue.committed * 1000 / frame.window_ms) : '–', unit: queue ? '/s' : '', old},
+    {name: 'waiting', label: 'pending orders' + (queue?.waiting ? `, oldest ${duration(queue.oldest_ms)}` : ''), text: queue ? rate(queue.waiting) : '–', unit: '', old, level: late(queue)},
     {name: 'trips', label: 'Redis trips per decision', text: trips(frame), unit: ''},
   ];
   keyed(parent, tiles, (t) => t.name, (t) => el('div', {class: 'tile k-' + t.name}, el('p', {class: 'number'}, el('b'), el('span')), el('p', {class: 'what'})),
