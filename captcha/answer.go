@@ -23,7 +23,7 @@ type answer struct {
 }
 
 // errCrowd is an ErrProvider that does not count as an outage.
-var errCrowd = fmt.Errorf("%w: as many tokens as may be are with it already", ErrProvider)
+var errCrowd = fmt.Errorf("%w: too many pending verifications", ErrProvider)
 
 // ask sends a token to the provider. Any response that is not clearly an answer is an ErrProvider. ask does not end with ctx: callers
 // have shorter deadlines than siteVerifyWithin, and the provider's silence must be counted even if they do not wait for it.
@@ -65,12 +65,12 @@ func (v *SiteVerify) call(req *http.Request) (a answer, err error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return a, fmt.Errorf("read what %s answers: %w", v.name, err)
+		return a, fmt.Errorf("read the response of %s: %w", v.name, err)
 	case len(body) > maxAnswer:
-		return a, fmt.Errorf("%s answered with more than %d bytes", v.name, maxAnswer)
+		return a, fmt.Errorf("the response of %s has more than %d bytes", v.name, maxAnswer)
 	}
 	if err := json.Unmarshal(body, &a); err != nil {
-		return a, fmt.Errorf("read what %s answers: %w", v.name, err)
+		return a, fmt.Errorf("read the response of %s: %w", v.name, err)
 	}
 	return a, nil
 }

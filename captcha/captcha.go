@@ -36,11 +36,11 @@ var purposes = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 func (b *Binding) validate() error {
 	switch {
 	case !purposes.MatchString(b.Purpose):
-		return fmt.Errorf("%w: purpose is %.40q, should be 1 to 32 of a-z 0-9 -", ErrInvalidBinding, b.Purpose)
+		return fmt.Errorf("%w: purpose must be 1 to 32 of a-z 0-9 -, got %.40q", ErrInvalidBinding, b.Purpose)
 	case b.Subject == "" || len(b.Subject) > 64:
-		return fmt.Errorf("%w: subject has %d bytes, should have 1 to 64", ErrInvalidBinding, len(b.Subject))
+		return fmt.Errorf("%w: subject must have 1 to 64 bytes, got %d", ErrInvalidBinding, len(b.Subject))
 	case b.Risk < 0:
-		return fmt.Errorf("%w: risk is %d, should be 0 or more", ErrInvalidBinding, b.Risk)
+		return fmt.Errorf("%w: risk must be 0 or more, got %d", ErrInvalidBinding, b.Risk)
 	}
 	return nil
 }

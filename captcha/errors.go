@@ -14,7 +14,7 @@ var (
 	ErrProvider = fmt.Errorf("%w: the provider", ErrUnavailable)
 	// ErrFellBack is an ErrUnavailable where a retry does not help: the provider of the token is unavailable, and new challenges come
 	// from its substitute.
-	ErrFellBack = fmt.Errorf("%w: the provider is away, and another stands in", ErrUnavailable)
+	ErrFellBack = fmt.Errorf("%w: the provider is unavailable and was replaced", ErrUnavailable)
 	// ErrInvalidBinding means that a field of a Binding is invalid.
 	ErrInvalidBinding = errors.New("captcha: invalid binding")
 )

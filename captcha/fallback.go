@@ -43,10 +43,10 @@ type Fallback struct {
 // NewFallback returns a provider that uses primary, with proof as its substitute. It starts nothing.
 func NewFallback(primary *SiteVerify, proof *ProofOfWork, o FallbackOptions) (*Fallback, error) {
 	if primary == nil || proof == nil {
-		return nil, errors.New("captcha: NewFallback needs both providers")
+		return nil, errors.New("captcha: NewFallback requires both providers")
 	}
 	if o.Failures < 0 || o.Pause < 0 {
-		return nil, fmt.Errorf("captcha: Failures is %d and Pause %v, should be positive", o.Failures, o.Pause)
+		return nil, fmt.Errorf("captcha: Failures and Pause must be positive, got %d and %v", o.Failures, o.Pause)
 	}
 	if o.Failures == 0 {
 		o.Failures = defaultFailures
@@ -93,10 +93,10 @@ func (f *Fallback) heard(ctx context.Context, err error) {
 		// The error is not about the provider.
 	case !errors.Is(err, ErrProvider):
 		if f.breaker.Succeeded() {
-			f.opts.Logger.InfoContext(ctx, "captcha provider is back", "provider", f.primary.name)
+			f.opts.Logger.InfoContext(ctx, "captcha provider answers again", "provider", f.primary.name)
 		}
 	case f.breaker.Failed():
-		f.opts.Logger.ErrorContext(ctx, "captcha provider is away; a proof of work stands in", "provider", f.primary.name, "error", err)
+		f.opts.Logger.ErrorContext(ctx, "captcha provider is unavailable, proof of work replaces it", "provider", f.primary.name, "error", err)
 	case !f.breaker.Open():
 		f.opts.Logger.WarnContext(ctx, "captcha provider does not answer", "provider", f.primary.name, "error", err)
 	}

@@ -203,7 +203,7 @@ func TestSilenceCountsWhoeverWaitsForIt(t *testing.T) {
 		if err != nil || c.Provider != "altcha" {
 			t.Errorf("%s %v after three silences", c.Provider, err)
 		}
-		if said := log.String(); strings.Count(said, "captcha provider does not answer") != 2 || strings.Count(said, "stands in") != 1 {
+		if said := log.String(); strings.Count(said, "captcha provider does not answer") != 2 || strings.Count(said, "proof of work replaces it") != 1 {
 			t.Errorf("the log has\n%s", said)
 		}
 	})

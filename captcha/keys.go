@@ -25,14 +25,14 @@ func usedKey(provider, solution string) string {
 // derive derives a key for one use from a secret with several uses.
 func derive(secret []byte, label string) ([]byte, error) {
 	if len(secret) < keyhash.MinSecret {
-		return nil, errors.New("captcha: Secret is too short, should be 16 or more random bytes")
+		return nil, errors.New("captcha: Secret must have at least 16 random bytes")
 	}
 	return keyhash.Derive(secret, string(keyhash.AppendParts(nil, "captcha/"+label))), nil
 }
 
 func checkNamespace(namespace string) error {
 	if !namespaces.MatchString(namespace) {
-		return fmt.Errorf("captcha: namespace is %q, should be 1 to 64 of A-Z a-z 0-9 . _ : -", namespace)
+		return fmt.Errorf("captcha: namespace must be 1 to 64 of A-Z a-z 0-9 . _ : -, got %q", namespace)
 	}
 	return nil
 }

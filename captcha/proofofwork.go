@@ -61,19 +61,19 @@ type proofKeys struct {
 // NewProofOfWork returns a provider. It starts no goroutine.
 func NewProofOfWork(o ProofOfWorkOptions) (*ProofOfWork, error) {
 	if o.Used == nil {
-		return nil, errors.New("captcha: NewProofOfWork needs Used")
+		return nil, errors.New("captcha: NewProofOfWork requires Used")
 	}
 	if o.Lifetime == 0 {
 		o.Lifetime = defaultLifetime
 	}
 	if o.Lifetime < time.Second || o.Lifetime > maxLifetime {
-		return nil, fmt.Errorf("captcha: Lifetime is %v, should be a second to an hour", o.Lifetime)
+		return nil, fmt.Errorf("captcha: Lifetime must be 1s to 1h, got %v", o.Lifetime)
 	}
 	if o.MaxNumber == 0 {
 		o.MaxNumber = defaultMaxNumber
 	}
 	if o.MaxNumber < 1 || o.MaxNumber > MaxNumber {
-		return nil, fmt.Errorf("captcha: MaxNumber is %d, should be 1 to %d", o.MaxNumber, MaxNumber)
+		return nil, fmt.Errorf("captcha: MaxNumber must be 1 to %d, got %d", MaxNumber, o.MaxNumber)
 	}
 	p := &ProofOfWork{used: o.Used, lifetime: o.Lifetime, max: int64(o.MaxNumber)}
 	secrets := [][]byte{o.Secret}

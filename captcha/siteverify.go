@@ -78,20 +78,20 @@ func NewSiteVerify(o SiteVerifyOptions) (*SiteVerify, error) {
 	s, ok := sites[o.Provider]
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("captcha: Provider is %.40q, should be turnstile, hcaptcha or recaptcha", o.Provider)
+		return nil, fmt.Errorf("captcha: Provider must be turnstile, hcaptcha or recaptcha, got %.40q", o.Provider)
 	case o.SiteKey == "" || o.Secret == "":
-		return nil, errors.New("captcha: NewSiteVerify needs SiteKey and Secret")
+		return nil, errors.New("captcha: NewSiteVerify requires SiteKey and Secret")
 	case len(o.Hostnames) == 0:
-		return nil, errors.New("captcha: NewSiteVerify needs Hostnames")
+		return nil, errors.New("captcha: NewSiteVerify requires Hostnames")
 	case o.Used == nil:
-		return nil, errors.New("captcha: NewSiteVerify needs Used")
+		return nil, errors.New("captcha: NewSiteVerify requires Used")
 	case !(o.MinScore >= 0 && o.MinScore <= 1):
-		return nil, fmt.Errorf("captcha: MinScore is %v, should be 0 to 1", o.MinScore)
+		return nil, fmt.Errorf("captcha: MinScore must be 0 to 1, got %v", o.MinScore)
 	}
 	o.Hostnames = slices.Clone(o.Hostnames)
 	for i, name := range o.Hostnames {
 		if o.Hostnames[i] = strings.ToLower(name); name == "" || strings.ContainsAny(name, ":/* ") {
-			return nil, fmt.Errorf("captcha: Hostnames has %.100q, should be a name such as shop.example", name)
+			return nil, fmt.Errorf("captcha: Hostnames must be names such as shop.example, got %.100q", name)
 		}
 	}
 	v := &SiteVerify{name: o.Provider, site: s, opts: o, minScore: o.MinScore, asking: make(chan struct{}, maxAsking)}
@@ -170,7 +170,7 @@ func (v *SiteVerify) verify(ctx context.Context, token string, b *Binding, ip ne
 		return err
 	}
 	if err := ctx.Err(); err != nil { // the caller has gone
-		return fmt.Errorf("%w: the caller has gone: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: the caller disconnected: %w", ErrUnavailable, err)
 	}
 	return spend(ctx, v.opts.Used, v.name, token, siteTokenLife)
 }

@@ -31,7 +31,7 @@ type RedisUsed struct {
 // timeouts bound a verification.
 func NewRedisUsed(rdb RedisClient, namespace string) (*RedisUsed, error) {
 	if rdb == nil {
-		return nil, errors.New("captcha: NewRedisUsed needs a client")
+		return nil, errors.New("captcha: NewRedisUsed requires a client")
 	}
 	if namespace == "" {
 		namespace = "tidegate"

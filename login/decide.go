@@ -70,9 +70,9 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 	}
 	switch {
 	case !a.IP.IsValid():
-		return nil, fmt.Errorf("%w: the address is missing, should be the client's", ErrInvalid)
+		return nil, fmt.Errorf("%w: address is required, the client's", ErrInvalid)
 	case len(a.ID) > 255:
-		return nil, fmt.Errorf("%w: ID has %d bytes, should have at most 255", ErrInvalid, len(a.ID))
+		return nil, fmt.Errorf("%w: ID must have at most 255 bytes, got %d", ErrInvalid, len(a.ID))
 	}
 	p := &prepared{name: typed}
 	p.id = attemptID{name: t.keys.name(typed), ip: a.IP.Unmap().WithZone(""), factor: factor, renew: true}
@@ -194,7 +194,7 @@ func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d 
 	return d, re.known, nil
 }
 
-var errResting = errors.New("the store did not answer lately")
+var errResting = errors.New("the store did not answer recently")
 
 // askStore asks the store for a decision, unless it failed to answer within the last second.
 func (t *Throttle) askStore(ctx context.Context, c *call) (reply, error) {
@@ -209,7 +209,7 @@ func (t *Throttle) askStore(ctx context.Context, c *call) (reply, error) {
 	case err != nil:
 		t.resting.Store(time.Now().Add(restFor).UnixNano())
 		if !t.away.Swap(true) {
-			t.opts.Logger.WarnContext(ctx, "login: the store does not answer, this process counts by itself", "error", err)
+			t.opts.Logger.WarnContext(ctx, "login: the store does not answer, decisions use local counts", "error", err)
 		}
 	case t.away.Swap(false):
 		t.opts.Logger.InfoContext(ctx, "login: the store answers again")

@@ -88,7 +88,7 @@ func (t *Throttle) Run(ctx context.Context) error {
 				break
 			}
 			if !failing {
-				t.opts.Logger.WarnContext(ctx, "login: the history is away", "error", err)
+				t.opts.Logger.WarnContext(ctx, "login: the history is unavailable", "error", err)
 			}
 			select {
 			case <-ctx.Done():
@@ -127,7 +127,7 @@ func (t *Throttle) record(ctx context.Context, events []Event) error {
 func (t *Throttle) flush(ctx context.Context, events ...Event) error {
 	for events = t.more(events); len(events) > 0; events = t.more(nil) {
 		if err := t.record(ctx, events); err != nil {
-			t.opts.Logger.WarnContext(ctx, "login: not in the history", "events", len(events)+len(t.events), "error", err)
+			t.opts.Logger.WarnContext(ctx, "login: events missing in the history", "events", len(events)+len(t.events), "error", err)
 			return nil
 		}
 	}

@@ -34,10 +34,10 @@ var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
 func newKeyring(namespace string, secret []byte) (*keyring, error) {
 	if !namespaces.MatchString(namespace) {
-		return nil, fmt.Errorf("login: Options.Namespace is %q, should be 1 to 64 of A-Z a-z 0-9 . _ : -", namespace)
+		return nil, fmt.Errorf("login: Options.Namespace must be 1 to 64 of A-Z a-z 0-9 . _ : -, got %q", namespace)
 	}
 	if len(secret) < keyhash.MinSecret {
-		return nil, errors.New("login: Options.Secret is too short, should be 16 or more random bytes")
+		return nil, errors.New("login: Options.Secret must have at least 16 random bytes")
 	}
 	return &keyring{prefix: namespace + ":{login}:", hashes: keyhash.New(keyhash.Derive(secret, "tidegate login"))}, nil
 }

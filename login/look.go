@@ -111,7 +111,7 @@ func (t *Throttle) subjectKeys(s Subject) (keys [kinds]string, tag nameTag, err 
 		return keys, tag, err
 	}
 	if s.Name == "" && !s.IP.IsValid() {
-		return keys, tag, fmt.Errorf("%w: a name or an address is needed", ErrInvalid)
+		return keys, tag, fmt.Errorf("%w: a name or an address is required", ErrInvalid)
 	}
 	var name digest
 	if s.Name != "" {

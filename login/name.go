@@ -48,10 +48,10 @@ func plain(s string) bool {
 
 func (t *Throttle) normalize(name string) (string, error) {
 	if len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", fmt.Errorf("%w: name should be 1 to %d bytes of UTF-8 without control characters", ErrInvalid, maxName)
+		return "", fmt.Errorf("%w: name must be 1 to %d bytes of UTF-8 without control characters", ErrInvalid, maxName)
 	}
 	if name = t.opts.Normalize(name); name == "" {
-		return "", fmt.Errorf("%w: name is empty, should be the login name as it was typed", ErrInvalid)
+		return "", fmt.Errorf("%w: name is required, the login name as typed", ErrInvalid)
 	}
 	return name, nil
 }
@@ -66,7 +66,7 @@ func validFactor(factor string) (string, error) {
 		return Password, nil
 	}
 	if !factors.MatchString(factor) {
-		return "", fmt.Errorf("%w: factor is %.40q, should be such as password, otp or reset: 1 to 32 of a-z 0-9 _ -", ErrInvalid, factor)
+		return "", fmt.Errorf("%w: factor must be 1 to 32 of a-z 0-9 _ -, such as password, otp or reset, got %.40q", ErrInvalid, factor)
 	}
 	return factor, nil
 }

@@ -22,7 +22,7 @@ type Settled struct {
 func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settled, error) {
 	letter, ok := results[result]
 	if !ok {
-		return Settled{}, fmt.Errorf("%w: result is %.40q, should be success, failure or error", ErrInvalid, result)
+		return Settled{}, fmt.Errorf("%w: result must be success, failure or error, got %.40q", ErrInvalid, result)
 	}
 	a, keys, err := t.parseAttempt(id)
 	if err != nil {
@@ -76,6 +76,6 @@ func (t *Throttle) ban(ctx context.Context, r *rule, id *attemptID) {
 	}
 	_, err := t.opts.Bans.Ban(ctx, admission.BanOrder{BanTarget: target, Rule: r.name, For: r.For, Growing: r.Growing, AtMost: r.AtMost})
 	if err != nil && !errors.Is(err, admission.ErrBanRefused) { // on the rules' allow list; that error contains the target
-		t.opts.Logger.WarnContext(ctx, "login: not banned", "rule", r.name, "error", err)
+		t.opts.Logger.WarnContext(ctx, "login: ban failed", "rule", r.name, "error", err)
 	}
 }

@@ -111,16 +111,16 @@ type ladders struct {
 // no goroutine and does not call the store.
 func New(store Store, rules func() *admission.Rules, opts Options) (*Throttle, error) {
 	if store == nil || rules == nil {
-		return nil, errors.New("login: New needs a store and rules")
+		return nil, errors.New("login: New requires a store and rules")
 	}
 	opts = opts.withDefaults()
 	switch {
 	case opts.Timeout < 0:
-		return nil, fmt.Errorf("login: Options.Timeout is %v, should be positive", opts.Timeout)
+		return nil, fmt.Errorf("login: Options.Timeout must be positive, got %v", opts.Timeout)
 	case opts.DeviceLife < time.Minute || opts.DeviceLife > maxDeviceLife:
-		return nil, fmt.Errorf("login: Options.DeviceLife is %v, should be from a minute to 10 years", opts.DeviceLife)
+		return nil, fmt.Errorf("login: Options.DeviceLife must be from 1 minute to 10 years, got %v", opts.DeviceLife)
 	case len(opts.PreviousSecret) > 0 && len(opts.PreviousSecret) < keyhash.MinSecret:
-		return nil, errors.New("login: Options.PreviousSecret is too short, should be the 16 or more bytes that Secret was")
+		return nil, errors.New("login: Options.PreviousSecret must have at least 16 bytes, like the previous Secret")
 	}
 	t := &Throttle{store: store, local: NewMemoryStore(), rules: rules, opts: opts, events: make(chan Event, maxEvents)}
 	var err error
