@@ -47,7 +47,7 @@ func shiftedClock(ctx context.Context, dir string) (overlay string, err error) {
 		{"func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n", "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n\tsec += clockShift\n"},
 	} {
 		if !bytes.Contains(source, []byte(change[0])) {
-			return "", errors.New("this Go's time.Now is not the one that is known here; the overlay has to follow it")
+			return "", errors.New("unknown time.Now of this Go version; update the overlay")
 		}
 		source = bytes.Replace(source, []byte(change[0]), []byte(change[1]), 1)
 	}

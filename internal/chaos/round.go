@@ -68,7 +68,7 @@ func (c *cluster) run(p plan) *result {
 		c.follow(ctx, at, p, res)
 		pause(ctx, time.Until(at.Add(wave+time.Second))) // processes that are to die at a failpoint have until then
 	case <-over:
-		c.must(fmt.Errorf("the crowd did not come: %w", err))
+		c.must(fmt.Errorf("the crowd did not start: %w", err))
 	}
 	c.must(c.heal(ctx))
 	c.drain(ctx, over)
@@ -112,7 +112,7 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 			turns = append(turns, t)
 		case safe && c.inject(ctx, start, t.step, res):
 		case time.Now().After(t.until):
-			res.skip(t.step, errors.New("it would have taken the last copy of an order, or found nothing to break"))
+			res.skip(t.step, errors.New("it would destroy the last copy of an order, or found nothing to break"))
 		default:
 			t.prepared, t.at = false, time.Now().Add(100*time.Millisecond)
 			turns = append(turns, t)

@@ -71,7 +71,7 @@ func Browser(t testing.TB, allowed ...string) context.Context {
 		<-read
 		for _, c := range complaints {
 			if !slices.ContainsFunc(allowed, func(a string) bool { return strings.Contains(c, a) }) {
-				t.Errorf("the page complains: %s", c)
+				t.Errorf("the page logged an error: %s", c)
 			}
 		}
 		ending, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -81,7 +81,7 @@ func knowReplica(masters []*server) error {
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("%s does not know it: %w", s.addr(), ctx.Err())
+				return fmt.Errorf("%s has not learned the change: %w", s.addr(), ctx.Err())
 			case <-time.After(pollInterval):
 			}
 		}
@@ -160,7 +160,7 @@ func newCluster(args ...string) ([]*server, error) {
 		for !clusterReady(ctx, c, nodes) {
 			select {
 			case <-ctx.Done():
-				return nil, fmt.Errorf("cluster: nodes do not agree: %w", ctx.Err())
+				return nil, fmt.Errorf("cluster nodes do not agree: %w", ctx.Err())
 			case <-time.After(pollInterval):
 			}
 		}
@@ -201,7 +201,7 @@ func newReplica(addr string, args ...string) (*server, error) {
 	for rdb.ClusterReplicate(ctx, id).Err() != nil { // fails until the nodes have met
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("nodes do not meet: %w", ctx.Err())
+			return nil, fmt.Errorf("nodes do not connect: %w", ctx.Err())
 		case <-time.After(pollInterval):
 		}
 	}

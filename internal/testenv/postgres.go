@@ -140,7 +140,7 @@ func (p *PostgresServer) Follow() {
 	deadline := time.Now().Add(startTimeout)
 	for following := false; !following; {
 		if err := conn.QueryRow(p.t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_replication)`).Scan(&following); err != nil || time.Now().After(deadline) {
-			p.t.Fatalf("testenv: follow: nobody follows: %v", err)
+			p.t.Fatalf("testenv: follow: no replica connected: %v", err)
 		}
 	}
 }
@@ -310,5 +310,5 @@ func unprivileged() (*syscall.Credential, error) {
 		}
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 	}
-	return nil, errors.New("postgres does not run as root, and there is no user postgres or nobody")
+	return nil, errors.New("postgres cannot run as root, and there is no user postgres or nobody")
 }

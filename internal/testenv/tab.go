@@ -78,7 +78,7 @@ func (b Tab) Until(expression string) {
 		look();
 	})`
 	if !Eval[bool](b, fmt.Sprintf(wait, expression)) {
-		b.t.Fatalf("it did not come to be that %s; the page says:\n%s", expression, b.Text("body"))
+		b.t.Fatalf("timed out waiting for %s; the page shows:\n%s", expression, b.Text("body"))
 	}
 }
 
