@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/auth"
 )
 
 // Modes of admit other than charging.
@@ -83,8 +84,8 @@ func (a *API) admitBatch(ctx context.Context, in *batchInput) (*batchOutput, err
 		if requests[i], err = asked[i].request(fmt.Sprintf("body.requests[%d]", i)); err != nil {
 			return nil, err
 		}
-		if has := requestOf(ctx).role; asked[i].Mode == modeReset && !has.may(forOperators) {
-			return nil, wrongRole(has, forOperators)
+		if has := requestOf(ctx).grant.Role; asked[i].Mode == modeReset && !has.May(auth.ForOperators) {
+			return nil, auth.WrongRole(has, auth.ForOperators)
 		}
 	}
 	out := &batchOutput{CacheControl: "no-store"}
@@ -115,8 +116,8 @@ func (a *API) decide(ctx context.Context, asked *admitRequest, req admission.Req
 	case modeRefund:
 		return a.gate.RefundRequest(ctx, req)
 	case modeReset:
-		if has := requestOf(ctx).role; !has.may(forOperators) {
-			return admission.Decision{}, wrongRole(has, forOperators)
+		if has := requestOf(ctx).grant.Role; !has.May(auth.ForOperators) {
+			return admission.Decision{}, auth.WrongRole(has, auth.ForOperators)
 		}
 		return a.gate.Reset(ctx, req, asked.Rule)
 	}
@@ -149,7 +150,7 @@ func parseAddress(s, at string) (netip.Addr, error) {
 	if err != nil {
 		return ip, invalidAt(at, "must be an IPv4 or IPv6 address, such as 192.0.2.1")
 	}
-	return plain(ip), nil
+	return auth.Canonical(ip), nil
 }
 
 // ownPlace are names that rules use for parts of the subject, so an attribute with such a name would be ignored.

@@ -22,16 +22,18 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/seal"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // Config holds the parts of an API. The caller owns all of them.
 type Config struct {
-	Orders   Orders   // required
-	Gate     Gate     // required
-	Identity Identity // required
+	Orders   Orders        // required
+	Gate     Gate          // required
+	Identity auth.Identity // required
 
 	// Bans is the history of bans. Nil: no history.
 	Bans BanHistory
@@ -71,11 +73,11 @@ type Config struct {
 	Verified func(sale string, checks []orders.Check)
 	// Tokens of the internal listener. Nil: none, and then the caller must
 	// bind that listener to loopback.
-	Tokens *Tokens
+	Tokens *auth.Tokens
 	// DemoSecrets names the settings whose secrets this repository publishes.
 	DemoSecrets []string
 	// Sessions stores which of the page's sessions have ended. Nil: only this process remembers that.
-	Sessions Sessions
+	Sessions auth.SessionStore
 	// CORSOrigins are the origins whose pages may read the public listener's responses, such as https://shop.example, or "*"
 	// for all. Empty: none.
 	CORSOrigins []string
@@ -111,12 +113,12 @@ type API struct {
 	decided   func(*admission.Request, *admission.Decision, time.Duration)
 	served    func(Served)
 	verified  func(sale string, checks []orders.Check)
-	identity  Identity
-	tokens    *Tokens
+	identity  auth.Identity
+	tokens    *auth.Tokens
 	demo      []string
-	guesses   guesses
-	ended     endedSessions
-	proxies   []netip.Prefix
+	guard     *auth.Guard
+	sessions  *auth.Sessions
+	proxies   auth.Proxies
 	tracer    trace.Tracer // nil: none
 	log       *slog.Logger
 	version   string
@@ -133,7 +135,7 @@ type API struct {
 	koala Koala
 
 	semaphores *semdefs.Registry
-	keys       [][]byte        // the first one signs, all are accepted
+	keys       seal.Keys
 	leaving    context.Context // ends with Drain
 	leave      context.CancelFunc
 
@@ -150,11 +152,9 @@ func New(cfg Config) (*API, error) {
 		bans: cfg.Bans, audit: cfg.Audit, live: cfg.Live, metrics: cfg.Metrics, decided: cfg.Decided, served: cfg.Served, verified: cfg.Verified,
 		proxies: slices.Clone(cfg.TrustedProxies), tracer: cfg.Tracer, log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
-	a.semaphores, a.keys = cfg.Semaphores, [][]byte{ownKey(cfg.Secret)}
-	if len(cfg.PreviousSecret) > 0 {
-		a.keys = append(a.keys, ownKey(cfg.PreviousSecret))
-	}
-	a.ended.shared = cfg.Sessions
+	a.semaphores, a.keys = cfg.Semaphores, seal.NewKeys(cfg.Secret, cfg.PreviousSecret)
+	a.sessions = auth.NewSessions(a.tokens, a.keys, cfg.Sessions)
+	a.guard = auth.NewGuard(a.tokens, a.sessions, a.proxies)
 	if (a.semaphores != nil || cfg.Captcha != nil || cfg.Live != nil && cfg.Tokens != nil) && len(cfg.Secret) == 0 {
 		return nil, errors.New("httpapi: New needs a Secret with Semaphores, Captcha, and Live with Tokens")
 	}
@@ -201,9 +201,9 @@ func New(cfg Config) (*API, error) {
 		return nil, err
 	}
 
-	a.internal = a.echo(a.track("internal"), hygiene, segments, a.guard, a.queued, a.identify) // guard may ask whether a session has ended
+	a.internal = a.echo(a.track("internal"), hygiene, segments, a.guarded, a.queued, a.identify) // guarded may ask whether a session has ended
 	docs = a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
-	a.common(docs, false, huma.Middlewares{a.only(forReaders)}, huma.Middlewares{a.only(forServices)})
+	a.common(docs, false, huma.Middlewares{a.only(auth.ForReaders)}, huma.Middlewares{a.only(auth.ForServices)})
 	a.challenges(docs, false)
 	a.operators(docs)
 	a.services(docs)
@@ -263,14 +263,14 @@ func (a *API) huma(e *echo.Echo, title string, security map[string]*huma.Securit
 	})
 }
 
-func userSecurity(id Identity) map[string]*huma.SecurityScheme {
-	if _, ok := id.(*JWT); !ok {
+func userSecurity(id auth.Identity) map[string]*huma.SecurityScheme {
+	if _, ok := id.(*auth.JWT); !ok {
 		return nil // the proxy in front authenticates users
 	}
 	return map[string]*huma.SecurityScheme{"user": {Type: "http", Scheme: "bearer", BearerFormat: "JWT"}}
 }
 
-func tokenSecurity(t *Tokens) map[string]*huma.SecurityScheme {
+func tokenSecurity(t *auth.Tokens) map[string]*huma.SecurityScheme {
 	if t == nil {
 		return nil
 	}
@@ -278,7 +278,7 @@ func tokenSecurity(t *Tokens) map[string]*huma.SecurityScheme {
 		"bearer": {Type: "http", Scheme: "bearer"},
 		"basic":  {Type: "http", Scheme: "basic", Description: "The token is the password. Only at /v1/authz and below /koala."},
 		"header": {Type: "apiKey", In: "header", Name: "X-Tidegate-Token"},
-		"cookie": {Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "The page's session, from POST /session."},
+		"cookie": {Type: "apiKey", In: "cookie", Name: auth.SessionCookie, Description: "The page's session, from POST /session."},
 	}
 }
 

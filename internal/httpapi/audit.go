@@ -14,7 +14,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/history"
+	"github.com/tidegate/tidegate/internal/input"
 )
 
 // Audit stores what operators changed, like history.Changes.
@@ -71,7 +73,7 @@ func audited[I, O any](a *API, op huma.Operation, handler func(context.Context, 
 func ofOperators[I, O any](a *API, op huma.Operation, handler func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
 	kept := audited(a, op, handler)
 	return func(ctx context.Context, in *I) (*O, error) {
-		if a.tokens != nil && a.tokens.file != "" && requestOf(ctx).role == RoleOperator {
+		if a.tokens != nil && a.tokens.FromFile() && requestOf(ctx).grant.Role == auth.RoleOperator {
 			return kept(ctx, in)
 		}
 		return handler(ctx, in)
@@ -89,8 +91,8 @@ func (a *API) auditRefused(op huma.Operation) func(huma.Context, func(huma.Conte
 		}
 		r := requestOf(ctx.Context())
 		var detail any
-		if !r.role.may(forOperators) {
-			before, due := a.forbidden.due(r.token, op.OperationID, time.Now())
+		if !r.grant.Role.May(auth.ForOperators) {
+			before, due := a.forbidden.due(r.grant.Name, op.OperationID, time.Now())
 			if !due {
 				return
 			}
@@ -110,7 +112,7 @@ func (a *API) note(ctx context.Context, action string, detail any, outcome error
 	}
 	r := requestOf(ctx)
 	e := history.Change{
-		ID: rand.Text(), At: time.Now(), Actor: cmp.Or(r.token, actorLocal), Action: action, Target: quoted(r.target()),
+		ID: rand.Text(), At: time.Now(), Actor: cmp.Or(r.grant.Name, actorLocal), Action: action, Target: input.Shortened(r.target()),
 		Outcome: "done", RequestID: r.id,
 	}
 	e.Target = strings.Map(printable, e.Target) // Postgres refuses some control characters

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
@@ -66,7 +67,7 @@ func twoTokens(t *testing.T) func(*Config) {
 	}
 	return func(cfg *Config) {
 		var err error
-		if cfg.Tokens, err = LoadTokens(file, false, cfg.Logger); err != nil {
+		if cfg.Tokens, err = auth.LoadTokens(file, false, cfg.Logger); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,7 +189,7 @@ func TestWhatOperatorsDoByHand(t *testing.T) {
 	if e := kept.last(t); e.Actor != "boss" || e.Action != "pay-order" || e.Target != at+"/payment" || e.Outcome != "done" || !strings.Contains(e.Detail, "by hand") {
 		t.Errorf("%+v", e)
 	}
-	one, err := NewTokens(bossToken, "")
+	one, err := auth.NewTokens(bossToken, "")
 	if err != nil {
 		t.Fatal(err)
 	}

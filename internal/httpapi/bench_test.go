@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -27,7 +28,7 @@ func (soldOutAttempt) Screen() (orders.Outcome, bool) {
 
 func soldOutHandlers(b *testing.B) map[string]http.Handler {
 	a, err := New(Config{
-		Orders: &soldOut{}, Gate: &fakeGate{rules: admission.DefaultRules()}, Identity: HeaderIdentity{},
+		Orders: &soldOut{}, Gate: &fakeGate{rules: admission.DefaultRules()}, Identity: auth.HeaderIdentity{},
 		Logger: slog.New(slog.DiscardHandler), Version: "bench",
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/admissionhttp"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/auth"
 )
 
 // purposeOrder is the purpose of solutions that let a request pass the rules.
@@ -77,7 +78,7 @@ func (a *API) challenges(docs huma.API, public bool) {
 		return
 	}
 	op := challengeRoute
-	op.Middlewares = huma.Middlewares{a.only(forServices)}
+	op.Middlewares = huma.Middlewares{a.only(auth.ForServices)}
 	if public {
 		op.Middlewares = huma.Middlewares{a.challengeCharged}
 	}
@@ -173,9 +174,9 @@ func (a *API) orderBinding(req *admission.Request) captcha.Binding {
 	if value == "" {
 		kind, value = "ip", admission.Address(req.IP)
 	}
-	b := captcha.Binding{Purpose: purposeOrder, Subject: keyedHash(a.keys[0], "captcha subject", kind, value)}
+	b := captcha.Binding{Purpose: purposeOrder, Subject: a.keys[0].Hash("captcha subject", kind, value)}
 	if len(a.keys) > 1 {
-		b.PreviousSubject = keyedHash(a.keys[1], "captcha subject", kind, value)
+		b.PreviousSubject = a.keys[1].Hash("captcha subject", kind, value)
 	}
 	return b
 }

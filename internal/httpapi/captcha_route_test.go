@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/seal"
 )
 
 func TestChallengeRoute(t *testing.T) {
@@ -58,7 +59,7 @@ func TestChallengeRoute(t *testing.T) {
 
 func TestContextExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &API{keys: [][]byte{captchaSecret}}
+		a := &API{keys: seal.NewKeys(captchaSecret, nil)}
 		want := captcha.Binding{Purpose: "login", Subject: "ann", Risk: 2}
 		sealed := a.sealContext(want)
 		time.Sleep(contextLife)
@@ -73,9 +74,9 @@ func TestContextExpires(t *testing.T) {
 }
 
 func FuzzContext(f *testing.F) {
-	a := &API{keys: [][]byte{captchaSecret}}
+	a := &API{keys: seal.NewKeys(captchaSecret, nil)}
 	f.Add("")
-	f.Add((&API{keys: [][]byte{[]byte("another")}}).sealContext(captcha.Binding{Purpose: "login", Subject: "ann"}))
+	f.Add((&API{keys: seal.NewKeys([]byte("another"), nil)}).sealContext(captcha.Binding{Purpose: "login", Subject: "ann"}))
 	f.Fuzz(func(t *testing.T, sealed string) {
 		if b, err := a.openContext(sealed); err == nil {
 			t.Errorf("%q is %+v", sealed, b)

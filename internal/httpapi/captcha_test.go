@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -268,7 +269,7 @@ func TestOneSolutionAtATime(t *testing.T) {
 }
 
 func TestCaptchaNeedsASecret(t *testing.T) {
-	cfg := Config{Orders: &fakeOrders{}, Gate: &fakeGate{}, Identity: HeaderIdentity{}}
+	cfg := Config{Orders: &fakeOrders{}, Gate: &fakeGate{}, Identity: auth.HeaderIdentity{}}
 	withCaptcha(t, openDoor)(&cfg)
 	cfg.Secret = nil
 	if _, err := New(cfg); err == nil {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -311,7 +312,7 @@ func setup(t testing.TB, change ...func(*Config)) *bed {
 		decision: admission.Decision{Admitted: true, Action: admission.ActionAllow}, rules: admission.DefaultRules(), orders: f,
 	}}
 	cfg := Config{
-		Orders: f, Gate: b.gate, Identity: HeaderIdentity{}, TrustedProxies: prefixes("10.0.0.0/8", "fd00::/8"),
+		Orders: f, Gate: b.gate, Identity: auth.HeaderIdentity{}, TrustedProxies: prefixes("10.0.0.0/8", "fd00::/8"),
 		Logger: slog.New(slog.NewTextHandler(b.logged, nil)), Version: "test", Secret: []byte(strings.Repeat("k", 32)),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
 	}

@@ -65,7 +65,7 @@ func (a *API) readyz(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 
 // demoSecrets names the settings whose secrets this repository publishes.
 func (a *API) demoSecrets() []string {
-	if a.tokens != nil && a.tokens.published.Load() {
+	if a.tokens != nil && a.tokens.Published() {
 		return append(slices.Clone(a.demo), "TOKENS_FILE")
 	}
 	return a.demo

@@ -8,12 +8,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
+
+	"github.com/tidegate/tidegate/internal/input"
 )
 
-const (
-	maxViolations = 16
-	maxQuoted     = 200 // bytes of a caller's input that a response repeats
-)
+const maxViolations = 16
 
 // wrongType matches the error of encoding/json for a number that has a fraction or an exponent, or does not fit; Huma's
 // validation finds all other errors first.
@@ -51,11 +50,11 @@ func humaProblem(status int, message string, errs []error) *Problem {
 		var detailed huma.ErrorDetailer
 		if errors.As(err, &detailed) {
 			d := detailed.ErrorDetail()
-			v = Violation{Location: quoted(d.Location), Message: quoted(d.Message)}
+			v = Violation{Location: input.Shortened(d.Location), Message: input.Shortened(d.Message)}
 			if at, message, ok := strings.Cut(d.Message, misplacedAt); ok {
-				v = Violation{Location: quoted(at), Message: message}
+				v = Violation{Location: input.Shortened(at), Message: message}
 			} else if m := wrongType.FindStringSubmatch(d.Message); m != nil {
-				v = Violation{Location: quoted(d.Location + "." + m[2]), Message: quoted("is " + m[1] + ", and must be " + typeWords[m[3]])}
+				v = Violation{Location: input.Shortened(d.Location + "." + m[2]), Message: input.Shortened("is " + m[1] + ", and must be " + typeWords[m[3]])}
 			} else if strings.HasPrefix(d.Message, "json: ") {
 				v.Message = "has an invalid value"
 			}
@@ -66,11 +65,4 @@ func humaProblem(status int, message string, errs []error) *Problem {
 		p.Errors = []Violation{{Location: "body", Message: message}}
 	}
 	return p
-}
-
-func quoted(s string) string {
-	if len(s) > maxQuoted {
-		s = strings.ToValidUTF8(s[:maxQuoted], "") + "…"
-	}
-	return s
 }

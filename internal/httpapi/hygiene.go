@@ -14,6 +14,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/input"
 )
 
 // bodyWithin is how long a body may take to arrive: a client that sends only half of one holds a connection, and delays
@@ -98,7 +100,7 @@ func foreignPages(origins []string) (echo.MiddlewareFunc, error) {
 			}
 			p := problem(reasonForbidden)
 			p.Detail = fmt.Sprintf("A page must be of the host that it calls (here %s), or its origin must stand in CORS_ORIGINS; this one is of %q.",
-				quoted(r.Host), quoted(r.Header.Get("Origin")))
+				input.Shortened(r.Host), input.Shortened(r.Header.Get("Origin")))
 			return p
 		}
 	}, nil

@@ -1,18 +1,13 @@
 package httpapi
 
 import (
-	"net/http"
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
-)
 
-// Caller is the sender of a request. Package orders validates the user; a tier that no rule names has no effect.
-type Caller struct {
-	User string // empty: anonymous
-	Tier string // empty: the default of package admission, with or without a user
-}
+	"github.com/tidegate/tidegate/internal/auth"
+)
 
 // userParameters are the fields in which a proxy names its client's user.
 var userParameters = []*huma.Param{
@@ -24,7 +19,7 @@ var userParameters = []*huma.Param{
 // the user.
 func (a *API) describeCaller(described *huma.OpenAPI, of func(path string, op *huma.Operation) bool) {
 	parameters := []*huma.Param{forwardedForParameter}
-	if _, ok := a.identity.(HeaderIdentity); ok {
+	if _, ok := a.identity.(auth.HeaderIdentity); ok {
 		parameters = append(parameters, userParameters...)
 	}
 	for path, item := range described.Paths {
@@ -36,23 +31,6 @@ func (a *API) describeCaller(described *huma.OpenAPI, of func(path string, op *h
 	}
 }
 
-// Identity determines the sender of a request: HeaderIdentity or *JWT.
-type Identity interface {
-	// identify uses what the request says about its sender only if the sender is trusted or proves it.
-	identify(r *http.Request, trusted bool) (Caller, error)
-}
-
-// HeaderIdentity takes the user from X-User-ID and the tier from X-User-Tier, which a proxy in front has set. It ignores them
-// from senders that are not trusted.
-type HeaderIdentity struct{}
-
-func (HeaderIdentity) identify(r *http.Request, trusted bool) (Caller, error) {
-	if !trusted {
-		return Caller{}, nil
-	}
-	return Caller{User: r.Header.Get("X-User-ID"), Tier: r.Header.Get("X-User-Tier")}, nil
-}
-
 // identify is the middleware that determines the caller.
 func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
@@ -60,22 +38,11 @@ func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		httpReq := c.Request()
-		caller, err := a.identity.identify(httpReq, a.mayNameUsers(httpReq))
+		caller, err := a.identity.Identify(httpReq, a.proxies.MayNameUsers(httpReq))
 		if err != nil {
 			return err
 		}
 		requestOf(httpReq.Context()).caller = caller
 		return next(c)
 	}
-}
-
-// mayNameUsers reports whether the sender of a request may name its user: a trusted proxy, or a program on this machine, unless
-// it forwards a request of another client, which may have set X-User-ID.
-func (a *API) mayNameUsers(r *http.Request) bool {
-	peer := peerAddress(r.RemoteAddr)
-	if within(a.proxies, peer) {
-		return true
-	}
-	handedOn := len(r.Header["X-Forwarded-For"])+len(r.Header["Forwarded"])+len(r.Header["Via"]) > 0
-	return peer.IsLoopback() && !handedOn
 }

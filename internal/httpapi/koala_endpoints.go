@@ -10,13 +10,14 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
 // koalaEndpoint is one of Koala's endpoints.
 type koalaEndpoint struct {
 	path, summary string
-	roles         []Role
+	roles         []auth.Role
 	answer        func(a *API, ctx context.Context, params koala.Params) (any, error)
 
 	request bool          // it takes the parameters that rules match
@@ -37,43 +38,43 @@ var (
 	koalaEndpoints = []koalaEndpoint{
 		{
 			"/rule/browse", "The first rule that the request is too much for; with _writeThrough=yes it is counted at once, if there is none",
-			forServices, (*API).koalaBrowse, true,
+			auth.ForServices, (*API).koalaBrowse, true,
 			[]*huma.Param{koalaWrite},
 			koala.Result{},
 			koalaAway,
 		},
 		{
 			"/rule/browse_complete", "All rules that the request is too much for",
-			forServices, (*API).koalaBrowseComplete, true,
+			auth.ForServices, (*API).koalaBrowseComplete, true,
 			[]*huma.Param{koalaWrite},
 			[]koala.Result{},
 			koalaAway,
 		},
-		{"/rule/update", "Count the request in all rules that match it", forServices, (*API).koalaUpdate, true, nil, koalaError{}, koalaAway},
+		{"/rule/update", "Count the request in all rules that match it", auth.ForServices, (*API).koalaUpdate, true, nil, koalaError{}, koalaAway},
 		{
 			"/rule/feedback", "Take back units of leak rules, as many as _feedbackType=erase1 or erase2 of each says",
-			forServices, (*API).koalaFeedback, true,
+			auth.ForServices, (*API).koalaFeedback, true,
 			[]*huma.Param{koalaErase},
 			koalaError{},
 			koalaAway,
 		},
 		{
 			"/rule/value", "How much the rule of rule_no has counted for the request",
-			forServices, (*API).koalaValue, true,
+			auth.ForServices, (*API).koalaValue, true,
 			[]*huma.Param{koalaRule},
 			koalaValueAnswer{},
 			koalaAway,
 		},
-		{"/multi/browse", "Browse several requests", forServices, (*API).koalaMulti, false, []*huma.Param{koalaArgs}, []koalaJobResult{}, koalaAway},
+		{"/multi/browse", "Browse several requests", auth.ForServices, (*API).koalaMulti, false, []*huma.Param{koalaArgs}, []koalaJobResult{}, koalaAway},
 		{
 			"/dump/counter", "How often each rule let in and refused today, in this process",
-			forOperators, (*API).koalaCounters, false,
+			auth.ForOperators, (*API).koalaCounters, false,
 			[]*huma.Param{koalaOne},
 			koalaToday{},
 			nil,
 		},
-		{"/dump/policy", "The rules in force", forOperators, (*API).koalaPolicy, false, nil, koala.Dump{}, nil},
-		{"/monitor/alive", "Whether Redis answers", forServices, (*API).koalaAlive, false, nil, koalaLiving{}, koalaLiving{-1, "redis-error!"}},
+		{"/dump/policy", "The rules in force", auth.ForOperators, (*API).koalaPolicy, false, nil, koala.Dump{}, nil},
+		{"/monitor/alive", "Whether Redis answers", auth.ForServices, (*API).koalaAlive, false, nil, koalaLiving{}, koalaLiving{-1, "redis-error!"}},
 	}
 )
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 
+	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -46,7 +48,7 @@ type ownOrdersInput struct {
 func (a *API) ownOrders(ctx context.Context, in *ownOrdersInput) (*pageOutput[orderView], error) {
 	user := requestOf(ctx).caller.User
 	if user == "" {
-		return nil, errUnauthenticated // an address has no orders
+		return nil, auth.ErrUnauthenticated // an address has no orders
 	}
 	return a.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{User: user}}, in.Paging)
 }
@@ -103,7 +105,7 @@ func afterOrder(s string) (id orders.ID, err error) {
 // afterEvent decodes the ID of an event from a cursor. The database may be unable to compare other texts.
 func afterEvent(s string) (id string, err error) {
 	after, err := parseCursor(s)
-	if err != nil || len(after) > 0 && !visible(string(after), 128) {
+	if err != nil || len(after) > 0 && !input.Visible(string(after), 128) {
 		return "", errCursor
 	}
 	return string(after), nil

@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -39,14 +40,14 @@ const (
 // page registers the page and its assets.
 func (a *API) page(docs huma.API) {
 	described := docs.OpenAPI()
-	a.sessions(docs)
+	a.signIn(docs)
 	a.feed = dashboard.NewFeed(a.live.Recorder, dashboard.Sources{
 		Process: a.liveProcess, Health: a.liveHealth, Sales: a.liveSales, Queue: a.liveQueue, Bans: a.liveBans, Semaphores: a.liveSemaphores(),
 		Rules: a.liveRules(), Committed: a.orders.Committed, RoundTrips: a.live.RoundTrips,
 	}, a.log)
 	a.internal.GET(pagePath, echo.WrapHandler(dashboard.Page(a.version)))
 	a.internal.GET(assetsPath+"*", echo.WrapHandler(http.StripPrefix(assetsPath, dashboard.Assets())))
-	a.internal.GET(eventsPath, echo.WrapHandler(a.feed.Stream(a.leaving.Done(), a.mayStay)), needs(forViewers))
+	a.internal.GET(eventsPath, echo.WrapHandler(a.feed.Stream(a.leaving.Done(), a.mayStay)), needs(auth.ForViewers))
 	for path, kind := range map[string]string{pagePath: "text/html", eventsPath: "text/event-stream"} {
 		described.AddOperation(&huma.Operation{
 			OperationID: map[string]string{pagePath: "page", eventsPath: "events"}[path], Method: http.MethodGet, Path: path,
@@ -56,15 +57,8 @@ func (a *API) page(docs huma.API) {
 	}
 }
 
-// mayStay reports whether a caller that was admitted would be admitted again: a stream may outlive its token or session.
-func (a *API) mayStay(r *http.Request) bool {
-	came := requestOf(r.Context())
-	if came.session {
-		_, found, ok := a.sessionOf(r)
-		return ok && found == came.shown
-	}
-	return a.tokens == nil || a.tokens.holds(came.shown)
-}
+// mayStay reports whether a caller that was admitted would be admitted again.
+func (a *API) mayStay(r *http.Request) bool { return a.guard.Holds(r, requestOf(r.Context()).grant) }
 
 // RunLive makes the frames of the page until ctx ends, and then returns nil.
 func (a *API) RunLive(ctx context.Context) error {
@@ -219,7 +213,7 @@ func (a *API) liveSemaphores() func(context.Context) ([]dashboard.Semaphore, err
 		for i := range standings {
 			st := &standings[i].Status
 			st.Holders, st.Waiters = st.Holders[:min(len(st.Holders), mostHolders)], nil
-			view := a.viewSemaphore(st, &standings[i].Entry, RoleOperator) // no viewer can release a permit by its id
+			view := a.viewSemaphore(st, &standings[i].Entry, auth.RoleOperator) // no viewer can release a permit by its id
 			all[i] = dashboard.Semaphore{Name: view.Name, Limit: view.Limit, InUse: view.InUse, Waiting: view.Waiting, Holders: []dashboard.Holder{}}
 			for _, h := range view.Holders {
 				all[i].Holders = append(all[i].Holders, dashboard.Holder{PermitID: h.PermitID, Holder: h.Holder, Weight: h.Weight, Since: h.Since, Until: h.LeaseUntil})

@@ -4,15 +4,18 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -82,8 +85,12 @@ func TestThePageIsForViewers(t *testing.T) {
 
 // TestAStreamEndsWithItsToken: after its token is removed, a stream sends no further frame.
 func TestAStreamEndsWithItsToken(t *testing.T) {
-	var tokens *Tokens
-	b := setup(t, withPage, withTokens(t), func(c *Config) { tokens = c.Tokens })
+	file := writeTokens(t, tokenList)
+	tokens, err := auth.LoadTokens(file, false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := setup(t, withPage, func(c *Config) { c.Tokens = tokens })
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- b.RunLive(ctx) }()
@@ -103,7 +110,10 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 			continue
 		}
 		if frames++; frames == 2 { // a token with the same name, as when an operator changes a token
-			if err := tokens.load([]byte("- {name: ops, role: operator, token: another-token-of-tests}")); err != nil {
+			if err := os.WriteFile(file, []byte("- {name: ops, role: operator, token: another-token-of-tests}"), 0o600); err != nil {
+				t.Error(err)
+			}
+			if err := tokens.Reload(); err != nil {
 				t.Error(err)
 			}
 		}

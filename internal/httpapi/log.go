@@ -55,7 +55,7 @@ func (r *request) attrs() []slog.Attr {
 
 // knownSale returns the sale of a request. Anonymous callers may send any text as its name, so it must exist for them.
 func (r *request) knownSale() string {
-	if sale := r.echo.Param("sale"); r.role != "" && orders.ValidName(sale) {
+	if sale := r.echo.Param("sale"); r.grant.Role != "" && orders.ValidName(sale) {
 		return sale
 	}
 	return r.sale

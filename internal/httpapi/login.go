@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -44,11 +45,11 @@ var (
 
 // logins registers the routes for failed logins.
 func (a *API) logins(docs huma.API) {
-	register(a, docs, forServices, attemptRoute, a.attemptLogin)
-	register(a, docs, forServices, outcomeRoute, a.settleLogin)
-	register(a, docs, forOperators, subjectsRoute, a.loginSubject)
-	register(a, docs, forOperators, liftRoute, a.liftLogin)
-	register(a, docs, forViewers, loginHistoryRoute, a.listLoginEvents)
+	register(a, docs, auth.ForServices, attemptRoute, a.attemptLogin)
+	register(a, docs, auth.ForServices, outcomeRoute, a.settleLogin)
+	register(a, docs, auth.ForOperators, subjectsRoute, a.loginSubject)
+	register(a, docs, auth.ForOperators, liftRoute, a.liftLogin)
+	register(a, docs, auth.ForViewers, loginHistoryRoute, a.listLoginEvents)
 }
 
 // modeReport is a mode beside modeCheck; all other attempts are reserved.

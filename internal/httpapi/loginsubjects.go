@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -59,7 +60,7 @@ func (in *subjectInput) subject() (s login.Subject, err error) {
 // detail names no user: the name that was typed may be a password.
 func (in *subjectInput) detail(a *API) any {
 	reference, _ := a.login.Reference(in.Name) // empty if the name is invalid
-	return map[string]string{"reference": reference, "ip": quoted(in.IP), "factor": in.Factor}
+	return map[string]string{"reference": reference, "ip": input.Shortened(in.IP), "factor": in.Factor}
 }
 
 type loginStandingView struct {
@@ -243,7 +244,7 @@ func (a *API) listLoginEvents(ctx context.Context, in *loginHistoryInput) (*page
 	if err != nil {
 		return nil, err
 	}
-	if in.Reference != "" && !visible(in.Reference, 64) {
+	if in.Reference != "" && !input.Visible(in.Reference, 64) {
 		return nil, invalidAt("query.reference", "is none that /v1/login/subjects says")
 	}
 	var events []login.Event

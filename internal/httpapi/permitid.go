@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidegate/tidegate/internal/keyhash"
+	"github.com/tidegate/tidegate/internal/seal"
 )
 
 // Purposes for which an id is signed.
@@ -19,14 +20,14 @@ const (
 // register again by them. Without the signature, anyone could make up an id and take the place of a real holder.
 func (a *API) signed(use, name, id string) string { return signedWith(a.keys[0], use, name, id) }
 
-func signedWith(key []byte, use, name, id string) string {
+func signedWith(key seal.Key, use, name, id string) string {
 	return id + "." + keyhash.MAC(key, fmt.Sprintf("%s %q %q", use, name, id)).String()
 }
 
 // unsigned is the reverse of signed, or false if signed did not make the id for this use and semaphore.
 func (a *API) unsigned(use, name, id string) (string, bool) {
 	inner := id[:max(0, strings.LastIndexByte(id, '.'))]
-	return inner, slices.ContainsFunc(a.keys, func(key []byte) bool {
+	return inner, slices.ContainsFunc(a.keys, func(key seal.Key) bool {
 		return hmac.Equal([]byte(id), []byte(signedWith(key, use, name, inner)))
 	})
 }

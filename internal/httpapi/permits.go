@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -34,13 +35,13 @@ var (
 
 // permits registers the routes of semaphores.
 func (a *API) permits(docs huma.API) {
-	register(a, docs, forReaders, semaphoresRoute, a.listSemaphores)
-	register(a, docs, forReaders, semaphoreRoute, a.getSemaphore)
-	register(a, docs, forOperators, putSemaphoreRoute, a.putSemaphore)
-	register(a, docs, forOperators, deleteSemaphoreRoute, a.deleteSemaphore)
-	register(a, docs, forServices, acquireRoute, a.acquire)
-	register(a, docs, forServices, renewRoute, a.renew)
-	register(a, docs, forServices, releaseRoute, a.release)
+	register(a, docs, auth.ForReaders, semaphoresRoute, a.listSemaphores)
+	register(a, docs, auth.ForReaders, semaphoreRoute, a.getSemaphore)
+	register(a, docs, auth.ForOperators, putSemaphoreRoute, a.putSemaphore)
+	register(a, docs, auth.ForOperators, deleteSemaphoreRoute, a.deleteSemaphore)
+	register(a, docs, auth.ForServices, acquireRoute, a.acquire)
+	register(a, docs, auth.ForServices, renewRoute, a.renew)
+	register(a, docs, auth.ForServices, releaseRoute, a.release)
 }
 
 type acquireInput struct {
@@ -91,7 +92,7 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 		Holder: in.Body.Holder, Weight: in.Body.Weight, Also: in.Body.Also, Try: in.Body.WaitMS == 0 || a.draining.Load(),
 	}
 	if in.Body.RequestID != "" {
-		req.ID = a.requestID(requestOf(ctx).token, in)
+		req.ID = a.requestID(requestOf(ctx).grant.Name, in)
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -194,7 +195,7 @@ func (a *API) release(ctx context.Context, in *permitInput) (*struct{}, error) {
 		return nil, semdefs.Away(sem.Release(ctx, id))
 	}
 	id, ok := a.unsigned(forOperator, in.Name, in.ID)
-	if !ok || !requestOf(ctx).role.may(forOperators) {
+	if !ok || !requestOf(ctx).grant.Role.May(auth.ForOperators) {
 		return nil, invalidAt("path.id", fmt.Sprintf("%.80q is no permit's id", in.ID))
 	}
 	return nil, a.forceRelease(ctx, sem, id)

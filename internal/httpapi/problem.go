@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/semaphore"
@@ -99,6 +100,16 @@ func problemOf(err error) *Problem {
 	}
 	if routing, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return problem(reasonOfStatus(routing.Code))
+	}
+	if forbidden, ok := errors.AsType[*auth.ForbiddenError](err); ok {
+		p := problem(reasonForbidden)
+		p.Detail = forbidden.Detail
+		return p
+	}
+	if throttled, ok := errors.AsType[*auth.ThrottledError](err); ok {
+		p := problem(string(admission.RateLimited))
+		p.Detail, p.retryAfter = "Too many wrong tokens have come from this address.", throttled.Wait
+		return p
 	}
 	for _, r := range reasonOf {
 		if errors.Is(err, r.err) {

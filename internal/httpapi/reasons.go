@@ -3,12 +3,12 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/login"
@@ -199,12 +199,10 @@ var reasonOf = []struct {
 	{semdefs.ErrUnavailable, reasonStoreUnavailable},
 	{history.ErrUnavailable, reasonStoreUnavailable},
 	{captcha.ErrUnavailable, reasonStoreUnavailable},
-	{errUnauthenticated, reasonUnauthenticated},
+	{auth.ErrUnauthenticated, reasonUnauthenticated},
 	{context.DeadlineExceeded, reasonStoreUnavailable},
 	{context.Canceled, reasonStoreUnavailable}, // the client has disconnected
 }
-
-var errUnauthenticated = errors.New("httpapi: unauthenticated")
 
 func reasonOfStatus(status int) string {
 	switch status {

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/semaphore"
@@ -24,7 +25,7 @@ const (
 
 // reports registers routes that stream, without Huma, which would buffer the whole response.
 func (a *API) reports(described *huma.OpenAPI) {
-	a.internal.GET("/v1/sales/:sale/orders.csv", a.ordersCSV, needs(forServices), a.capped(reports.Semaphore, reportWait))
+	a.internal.GET("/v1/sales/:sale/orders.csv", a.ordersCSV, needs(auth.ForServices), a.capped(reports.Semaphore, reportWait))
 	described.AddOperation(&huma.Operation{
 		OperationID: "orders-csv", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders.csv", Summary: "All orders of a sale as CSV",
 		Description: "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole.", Tags: operating,
@@ -71,8 +72,8 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 // holderOf returns the name of a request in the list of holders.
 func holderOf(r *request) string {
 	name := "request " + r.id // at most 128 bytes
-	if r.token != "" {
-		name += " of " + r.token
+	if r.grant.Name != "" {
+		name += " of " + r.grant.Name
 	}
 	return semaphore.HolderName(name)
 }

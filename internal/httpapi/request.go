@@ -14,17 +14,16 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // A request is what the middleware knows about a request.
 type request struct {
 	id      string
-	caller  Caller
-	role    Role               // of the token; empty on the public listener
-	token   string             // its name; also empty without tokens
-	shown   token              // the presented token, or the session's; also zero without tokens
-	session bool               // authenticated by the page's cookie
+	caller  auth.Caller
+	grant   auth.Grant         // on the internal listener
 	placing bool               // an order; the page records its final result only
 	body    []byte             // of an order, if it has arrived completely
 	slot    runSlot            // until it waits for something else
@@ -47,7 +46,7 @@ func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*
 
 // viewer returns how the caller sees orders: services and operators see all.
 func (r *request) viewer() orders.Viewer {
-	return orders.Viewer{User: r.caller.User, All: r.role.may(forReaders)}
+	return orders.Viewer{User: r.caller.User, All: r.grant.Role.May(auth.ForReaders)}
 }
 
 // track reports how every request was answered.
@@ -82,7 +81,7 @@ type Served struct {
 func (a *API) identified(c echo.Context) *request {
 	httpReq := c.Request()
 	r := &request{header: c.Response().Header(), id: httpReq.Header.Get(echo.HeaderXRequestID), echo: c}
-	if !visible(r.id, 128) {
+	if !input.Visible(r.id, 128) {
 		r.id = rand.Text()
 	}
 	r.header[echo.HeaderXRequestID] = []string{r.id}
@@ -156,17 +155,3 @@ func (a *API) logCause(ctx context.Context, p *Problem) {
 }
 
 var noStore = []string{"no-store"}
-
-// visible reports whether s has 1 to limit characters, all of them visible ASCII (RFC 5234's VCHAR), so that it is one word in
-// a header field and in a log.
-func visible(s string, limit int) bool {
-	if s == "" || len(s) > limit {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
-}

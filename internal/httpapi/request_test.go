@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/auth"
 )
 
 func TestRequestID(t *testing.T) {
@@ -117,7 +118,7 @@ func TestCORS(t *testing.T) {
 		t.Errorf("%v", w.Header())
 	}
 	for _, origin := range []string{"", "shop.example", "https://shop.example/", "https://*.example/x", "ftp://shop.example", "https://"} {
-		if _, err := New(Config{Orders: b.orders, Gate: b.gate, Identity: HeaderIdentity{}, CORSOrigins: []string{origin}}); err == nil {
+		if _, err := New(Config{Orders: b.orders, Gate: b.gate, Identity: auth.HeaderIdentity{}, CORSOrigins: []string{origin}}); err == nil {
 			t.Errorf("%q was taken", origin)
 		}
 	}
@@ -169,7 +170,7 @@ func TestReady(t *testing.T) {
 
 func TestNewNeedsItsParts(t *testing.T) {
 	b := setup(t)
-	for _, cfg := range []Config{{}, {Orders: b.orders, Gate: b.gate}, {Orders: b.orders, Identity: HeaderIdentity{}}, {Gate: b.gate, Identity: HeaderIdentity{}}} {
+	for _, cfg := range []Config{{}, {Orders: b.orders, Gate: b.gate}, {Orders: b.orders, Identity: auth.HeaderIdentity{}}, {Gate: b.gate, Identity: auth.HeaderIdentity{}}} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%+v was enough", cfg)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -119,29 +120,29 @@ func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
 
 // operators registers the routes of the internal listener only.
 func (a *API) operators(docs huma.API) {
-	register(a, docs, forReaders, allOrdersRoute, a.allOrders)
-	register(a, docs, forReaders, eventsRoute, a.orderEvents)
-	register(a, docs, forServices, payRoute, ofOperators(a, payRoute, a.pay))
-	register(a, docs, forServices, cancelRoute, ofOperators(a, cancelRoute, a.cancel))
-	register(a, docs, forViewers, deadLettersRoute, a.deadLetters)
-	register(a, docs, forOperators, replayRoute, a.replay)
-	register(a, docs, forViewers, salesRoute, a.sales)
-	register(a, docs, forOperators, putSaleRoute, a.putSale)
+	register(a, docs, auth.ForReaders, allOrdersRoute, a.allOrders)
+	register(a, docs, auth.ForReaders, eventsRoute, a.orderEvents)
+	register(a, docs, auth.ForServices, payRoute, ofOperators(a, payRoute, a.pay))
+	register(a, docs, auth.ForServices, cancelRoute, ofOperators(a, cancelRoute, a.cancel))
+	register(a, docs, auth.ForViewers, deadLettersRoute, a.deadLetters)
+	register(a, docs, auth.ForOperators, replayRoute, a.replay)
+	register(a, docs, auth.ForViewers, salesRoute, a.sales)
+	register(a, docs, auth.ForOperators, putSaleRoute, a.putSale)
 	responses := docs.OpenAPI().Paths[putSaleRoute.Path].Put.Responses
 	responses["201"] = &huma.Response{Description: "Created", Content: responses["200"].Content}
-	register(a, docs, forOperators, switchRoute("open", "Publish or resume a sale; its hours still apply"), a.setSwitch(orders.SwitchOpen))
-	register(a, docs, forOperators, switchRoute("pause", "Pause a sale"), a.setSwitch(orders.SwitchPaused))
-	register(a, docs, forOperators, switchRoute("close", "End a sale for good"), a.setSwitch(orders.SwitchClosed))
-	register(a, docs, forViewers, verifyRoute, a.verify)
+	register(a, docs, auth.ForOperators, switchRoute("open", "Publish or resume a sale; its hours still apply"), a.setSwitch(orders.SwitchOpen))
+	register(a, docs, auth.ForOperators, switchRoute("pause", "Pause a sale"), a.setSwitch(orders.SwitchPaused))
+	register(a, docs, auth.ForOperators, switchRoute("close", "End a sale for good"), a.setSwitch(orders.SwitchClosed))
+	register(a, docs, auth.ForViewers, verifyRoute, a.verify)
 	docs.OpenAPI().Components.Schemas.Map()["Check"].AdditionalProperties = true // like all responses, it may gain fields
-	register(a, docs, forViewers, rulesRoute, a.rules)
-	register(a, docs, forOperators, reloadRoute, a.reloadRules)
-	register(a, docs, forViewers, bansRoute, a.listBans)
-	register(a, docs, forOperators, putBanRoute, a.putBan)
-	register(a, docs, forOperators, deleteBanRoute, a.deleteBan)
-	register(a, docs, forViewers, banHistoryRoute, a.banHistory)
+	register(a, docs, auth.ForViewers, rulesRoute, a.rules)
+	register(a, docs, auth.ForOperators, reloadRoute, a.reloadRules)
+	register(a, docs, auth.ForViewers, bansRoute, a.listBans)
+	register(a, docs, auth.ForOperators, putBanRoute, a.putBan)
+	register(a, docs, auth.ForOperators, deleteBanRoute, a.deleteBan)
+	register(a, docs, auth.ForViewers, banHistoryRoute, a.banHistory)
 	if a.audit != nil {
-		register(a, docs, forViewers, auditRoute, a.listAudit)
+		register(a, docs, auth.ForViewers, auditRoute, a.listAudit)
 	}
 	if a.semaphores != nil {
 		a.permits(docs)
@@ -150,7 +151,7 @@ func (a *API) operators(docs huma.API) {
 }
 
 // register is huma.Register for routes that need a role.
-func register[I, O any](a *API, docs huma.API, roles []Role, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
+func register[I, O any](a *API, docs huma.API, roles []auth.Role, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
 	op.Middlewares = huma.Middlewares{a.only(roles)}
 	if len(roles) == 0 && op.Method != http.MethodGet {
 		op.Middlewares = append(huma.Middlewares{a.auditRefused(op)}, op.Middlewares...)
@@ -160,10 +161,10 @@ func register[I, O any](a *API, docs huma.API, roles []Role, op huma.Operation, 
 }
 
 // only is the middleware of operations that need a role.
-func (a *API) only(roles []Role) func(huma.Context, func(huma.Context)) {
+func (a *API) only(roles []auth.Role) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		if has := requestOf(ctx.Context()).role; !has.may(roles) {
-			a.fail(humaecho.Unwrap(ctx), wrongRole(has, roles))
+		if has := requestOf(ctx.Context()).grant.Role; !has.May(roles) {
+			a.fail(humaecho.Unwrap(ctx), auth.WrongRole(has, roles))
 			return
 		}
 		next(ctx)

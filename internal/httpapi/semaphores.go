@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -94,7 +95,7 @@ type waiterView struct {
 }
 
 // viewSemaphore combines a semaphore's definition and status. Either may be incomplete.
-func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by Role) semaphoreView {
+func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by auth.Role) semaphoreView {
 	v := semaphoreView{
 		Name: st.Name, Limit: st.Limit, LeaseMS: st.Lease.Milliseconds(), Source: "program", InUse: st.InUse, Waiting: st.Waiting,
 		QuietMS: st.Quiet.Milliseconds(), HeldMS: st.Held.Milliseconds(),
@@ -106,7 +107,7 @@ func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by Role) sem
 	}
 	for i, h := range st.Holders {
 		v.Holders[i] = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: instant(h.Since), LeaseUntil: instant(h.Until)}
-		if by.may(forOperators) {
+		if by.May(auth.ForOperators) {
 			v.Holders[i].PermitID = a.signed(forOperator, st.Name, h.ID)
 		}
 	}
@@ -167,7 +168,7 @@ func (a *API) listSemaphores(ctx context.Context, in *Paging) (*pageOutput[semap
 	}
 	for i := range standings {
 		s := &standings[i]
-		out.Body.Items = append(out.Body.Items, a.viewSemaphore(&s.Status, &s.Entry, requestOf(ctx).role))
+		out.Body.Items = append(out.Body.Items, a.viewSemaphore(&s.Status, &s.Entry, requestOf(ctx).grant.Role))
 	}
 	return out, nil
 }
@@ -193,7 +194,7 @@ func (a *API) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*se
 	if err != nil {
 		return nil, semdefs.Away(err)
 	}
-	return &semaphoreOutput{CacheControl: "no-store", Body: a.viewSemaphore(&st, e, requestOf(ctx).role)}, nil
+	return &semaphoreOutput{CacheControl: "no-store", Body: a.viewSemaphore(&st, e, requestOf(ctx).grant.Role)}, nil
 }
 
 // asUnknown replaces the error for an invalid name: no semaphore can have it.
@@ -214,7 +215,7 @@ type putSemaphoreInput struct {
 
 func (a *API) putSemaphore(ctx context.Context, in *putSemaphoreInput) (*semaphoreOutput, error) {
 	ctx = context.WithoutCancel(ctx)
-	by := requestOf(ctx).token
+	by := requestOf(ctx).grant.Name
 	e, err := a.semaphores.Override(ctx, in.Name, semdefs.Override{
 		Size: semdefs.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by, At: instant(time.Now()),
 	})
@@ -238,7 +239,7 @@ func (a *API) deleteSemaphore(ctx context.Context, in *semaphoreInput) (*semapho
 	}
 	out, err := a.semaphore(ctx, in.Name, nil)
 	if errors.Is(err, semaphore.ErrUnknown) { // nobody holds it
-		gone := a.viewSemaphore(&semaphore.Status{Name: in.Name, Undefined: true}, nil, requestOf(ctx).role)
+		gone := a.viewSemaphore(&semaphore.Status{Name: in.Name, Undefined: true}, nil, requestOf(ctx).grant.Role)
 		return &semaphoreOutput{CacheControl: "no-store", Body: gone}, nil
 	}
 	return out, err

@@ -6,6 +6,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/auth"
 )
 
 var (
@@ -43,9 +45,9 @@ var (
 
 // services registers the routes of the internal listener for services, gateways and monitoring.
 func (a *API) services(docs huma.API) {
-	register(a, docs, forServices, admitRoute, a.admit)
-	register(a, docs, forServices, batchRoute, a.admitBatch)
-	register(a, docs, forReaders, explainRoute, a.explain)
+	register(a, docs, auth.ForServices, admitRoute, a.admit)
+	register(a, docs, auth.ForServices, batchRoute, a.admitBatch)
+	register(a, docs, auth.ForReaders, explainRoute, a.explain)
 	if a.login != nil {
 		a.logins(docs)
 	}
@@ -54,7 +56,7 @@ func (a *API) services(docs huma.API) {
 		a.koalas(docs.OpenAPI())
 	}
 	if a.metrics != nil {
-		a.internal.GET("/metrics", echo.WrapHandler(a.metrics), needs(forScrapers))
+		a.internal.GET("/metrics", echo.WrapHandler(a.metrics), needs(auth.ForScrapers))
 		docs.OpenAPI().AddOperation(&huma.Operation{
 			OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Summary: "Metrics for Prometheus", Tags: health,
 			Responses: refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {}}}, 401, 403),
@@ -69,8 +71,8 @@ func (a *API) gateways(described *huma.OpenAPI) {
 		fields[name] = &huma.Param{Schema: &huma.Schema{Type: huma.TypeString}}
 	}
 	for _, method := range authzMethods {
-		a.internal.Add(method, authzPath, a.authz, needs(forServices))
-		a.internal.Add(method, authzBelow, a.authz, needs(forServices))
+		a.internal.Add(method, authzPath, a.authz, needs(auth.ForServices))
+		a.internal.Add(method, authzBelow, a.authz, needs(auth.ForServices))
 		described.AddOperation(&huma.Operation{
 			OperationID: "authz-" + method, Method: method, Path: authzPath, Summary: "For gateways: whether to pass a request on, by what they forward",
 			Tags: deciding, Parameters: authzParameters,
@@ -118,11 +120,11 @@ func refusals(ok *huma.Response, statuses ...int) map[string]*huma.Response {
 }
 
 // needs is the middleware of routes that need a role and are not registered with Huma.
-func needs(roles []Role) echo.MiddlewareFunc {
+func needs(roles []auth.Role) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if has := requestOf(c.Request().Context()).role; !has.may(roles) {
-				return wrongRole(has, roles)
+			if has := requestOf(c.Request().Context()).grant.Role; !has.May(roles) {
+				return auth.WrongRole(has, roles)
 			}
 			return next(c)
 		}

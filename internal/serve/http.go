@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/enforce"
@@ -57,13 +58,13 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if err != nil {
 		return err
 	}
-	var tokens *httpapi.Tokens
+	var tokens *auth.Tokens
 	switch {
 	case cfg.TokensFile != "":
-		tokens, err = httpapi.LoadTokens(cfg.TokensFile, cfg.AllowDemo, p.Log)
+		tokens, err = auth.LoadTokens(cfg.TokensFile, cfg.AllowDemo, p.Log)
 		err = wrap("TOKENS_FILE", err)
 	case cfg.InternalToken != "":
-		tokens, err = httpapi.NewTokens(string(cfg.InternalToken), string(cfg.MetricsToken))
+		tokens, err = auth.NewTokens(string(cfg.InternalToken), string(cfg.MetricsToken))
 		err = wrap("INTERNAL_TOKEN", err)
 	}
 	if err != nil {
@@ -72,9 +73,9 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if tokens != nil {
 		p.Background = append(p.Background, tokens.Run)
 	}
-	var identity httpapi.Identity = httpapi.HeaderIdentity{}
+	var identity auth.Identity = auth.HeaderIdentity{}
 	if cfg.Identity == config.IdentityJWT {
-		jwt, err := httpapi.NewJWT(httpapi.JWTOptions{
+		jwt, err := auth.NewJWT(auth.JWTOptions{
 			Secret: []byte(cfg.JWTSecret), JWKSFile: cfg.JWKSFile, Issuer: cfg.JWTIssuer, Audience: cfg.JWTAudience, Logger: p.Log,
 		})
 		if err != nil {

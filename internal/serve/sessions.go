@@ -15,12 +15,12 @@ type sessions struct {
 
 func (s sessions) key(id string) string { return s.namespace + ":session:" + id }
 
-// End implements httpapi.Sessions.
+// End implements auth.SessionStore.
 func (s sessions) End(ctx context.Context, id string, left time.Duration) error {
 	return s.rdb.Set(ctx, s.key(id), "ended", left).Err()
 }
 
-// Ended implements httpapi.Sessions.
+// Ended implements auth.SessionStore.
 func (s sessions) Ended(ctx context.Context, id string) (bool, error) {
 	n, err := s.rdb.Exists(ctx, s.key(id)).Result()
 	return n > 0, err

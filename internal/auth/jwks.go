@@ -1,4 +1,4 @@
-package httpapi
+package auth
 
 import (
 	"crypto/ecdsa"
@@ -21,14 +21,14 @@ const (
 func (j *JWT) load(content []byte) error {
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(content, &set); err != nil {
-		return errors.New("httpapi: this is no JWK set") // the error would quote the file
+		return errors.New("auth: the file is no JWK set") // the error would quote the file
 	}
 	if len(set.Keys) == 0 || len(set.Keys) > maxKeys {
-		return fmt.Errorf("httpapi: the JWK set has %d keys, and must have 1 to %d", len(set.Keys), maxKeys)
+		return fmt.Errorf("auth: the JWK set has %d keys, and must have 1 to %d", len(set.Keys), maxKeys)
 	}
 	for i, key := range set.Keys {
 		if err := usable(key); err != nil {
-			return fmt.Errorf("httpapi: key %d of the JWK set, %.40q: %w", i, key.KeyID, err)
+			return fmt.Errorf("auth: key %d of the JWK set, %.40q: %w", i, key.KeyID, err)
 		}
 	}
 	j.keys.Store(&set)

@@ -1,4 +1,4 @@
-package httpapi
+package auth
 
 import (
 	"context"
@@ -50,12 +50,12 @@ func NewJWT(opts JWTOptions) (*JWT, error) {
 	}
 	switch {
 	case (len(opts.Secret) > 0) == (opts.JWKSFile != ""):
-		return nil, errors.New("httpapi: a JWT needs either a secret or a file of keys")
+		return nil, errors.New("auth: set either a secret or a file of keys for JWTs")
 	case opts.JWKSFile != "":
 		j.algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
 		return j, readFile(opts.JWKSFile, j.load)
 	case len(opts.Secret) < minSecret:
-		return nil, fmt.Errorf("httpapi: the secret of JWTs has %d bytes, and must have at least %d", len(opts.Secret), minSecret)
+		return nil, fmt.Errorf("auth: the secret of JWTs must have at least %d bytes, got %d", minSecret, len(opts.Secret))
 	}
 	j.algorithms, j.secret = []jose.SignatureAlgorithm{jose.HS256}, opts.Secret
 	return j, nil
@@ -64,18 +64,19 @@ func NewJWT(opts JWTOptions) (*JWT, error) {
 // Run reloads the key file whenever it changes, and keeps the last good keys. It returns when ctx ends.
 func (j *JWT) Run(ctx context.Context) error { return watchFile(ctx, j.file, j.log, j.load) }
 
-func (j *JWT) identify(r *http.Request, _ bool) (Caller, error) {
+// Identify implements Identity.
+func (j *JWT) Identify(r *http.Request, _ bool) (Caller, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		return Caller{}, nil
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > maxToken {
-		return Caller{}, errUnauthenticated
+		return Caller{}, ErrUnauthenticated
 	}
 	caller, err := j.verify(strings.TrimSpace(token))
 	if err != nil {
-		return Caller{}, fmt.Errorf("%w: %w", errUnauthenticated, err)
+		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
 	}
 	return caller, nil
 }
@@ -86,7 +87,7 @@ func (j *JWT) verify(token string) (Caller, error) {
 		return Caller{}, err
 	}
 	if parsed.Headers[0].ExtraHeaders["crit"] != nil { // also an empty list, which RFC 7515 forbids and the library takes
-		return Caller{}, errors.New("httpapi: the token names critical extensions, and none is supported")
+		return Caller{}, errors.New("auth: the token names critical extensions, and none is supported")
 	}
 	var claims struct {
 		jwt.Claims
@@ -99,11 +100,11 @@ func (j *JWT) verify(token string) (Caller, error) {
 	expected := j.expected.WithTime(now)
 	switch {
 	case claims.Expiry == nil:
-		return Caller{}, errors.New("httpapi: the token has no exp")
+		return Caller{}, errors.New("auth: the token has no exp")
 	case !now.Before(claims.Expiry.Time()): // expiry has no leeway; only nbf and iat do
 		return Caller{}, jwt.ErrExpired
 	case claims.Subject == "":
-		return Caller{}, errors.New("httpapi: the token has no sub")
+		return Caller{}, errors.New("auth: the token has no sub")
 	}
 	if err := claims.ValidateWithLeeway(expected, clockSkew); err != nil {
 		return Caller{}, err
@@ -117,7 +118,7 @@ func (j *JWT) claims(token *jwt.JSONWebToken, into any) error {
 		return token.Claims(j.secret, into)
 	}
 	header := token.Headers[0]
-	err := errors.New("httpapi: no key fits the token")
+	err := errors.New("auth: no key fits the token")
 	for _, key := range j.keys.Load().Keys {
 		if header.KeyID != "" && header.KeyID != key.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
 			continue

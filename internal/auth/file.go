@@ -1,4 +1,4 @@
-package httpapi
+package auth
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 func readFile(path string, load func([]byte) error) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("httpapi: %w", err)
+		return fmt.Errorf("auth: %w", err)
 	}
 	if err := load(content); err != nil {
 		return fmt.Errorf("%s: %w", path, err)

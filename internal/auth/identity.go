@@ -1,0 +1,26 @@
+package auth
+
+import "net/http"
+
+// Caller is the sender of a request. Package orders validates the user. A tier that no rule names has no effect.
+type Caller struct {
+	User string // empty: anonymous
+	Tier string // empty: the default of package admission, with or without a user
+}
+
+// Identity determines the sender of a request: HeaderIdentity or *JWT.
+type Identity interface {
+	// Identify uses what the request says about its sender only if the sender is trusted or proves it.
+	Identify(r *http.Request, trusted bool) (Caller, error)
+}
+
+// HeaderIdentity takes the user from X-User-ID and the tier from X-User-Tier, which a proxy in front has set. It ignores them
+// from senders that are not trusted.
+type HeaderIdentity struct{}
+
+func (HeaderIdentity) Identify(r *http.Request, trusted bool) (Caller, error) {
+	if !trusted {
+		return Caller{}, nil
+	}
+	return Caller{User: r.Header.Get("X-User-ID"), Tier: r.Header.Get("X-User-Tier")}, nil
+}

@@ -1,0 +1,40 @@
+package auth
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Role is what a token of the internal listener allows.
+type Role string
+
+// The roles.
+const (
+	RoleAdmit    Role = "admit"    // decisions, semaphores, logins, and reading and paying orders
+	RoleMetrics  Role = "metrics"  // /metrics and nothing else
+	RoleViewer   Role = "viewer"   // the page, lists, verify and explain; changes nothing
+	RoleOperator Role = "operator" // everything
+)
+
+var roles = []Role{RoleAdmit, RoleMetrics, RoleViewer, RoleOperator}
+
+// Roles that may use a route, in addition to operators.
+var (
+	ForOperators = []Role{}
+	ForServices  = []Role{RoleAdmit}
+	ForViewers   = []Role{RoleViewer}
+	ForReaders   = []Role{RoleAdmit, RoleViewer}
+	ForScrapers  = []Role{RoleMetrics}
+)
+
+// May reports whether a caller of this role may use a route for the given roles.
+func (r Role) May(roles []Role) bool { return r == RoleOperator || slices.Contains(roles, r) }
+
+// WrongRole returns the error that names the roles that may use a route.
+func WrongRole(has Role, roles []Role) error {
+	right := string(RoleOperator)
+	for _, r := range roles {
+		right = string(r) + " or " + right
+	}
+	return &ForbiddenError{Detail: fmt.Sprintf("The token has the role %s, and this call needs %s.", has, right)}
+}
