@@ -24,6 +24,7 @@ import (
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/internal/seal"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/orders"
@@ -104,10 +105,10 @@ type API struct {
 	forbidden forbiddenCalls // that are audited
 	live      *Live
 	feed      *dashboard.Feed // nil: there is no page
-	newOrders *runQueue
-	reads     *runQueue  // of orders and sales
-	capacity  *capacity  // for orders
-	strangers *allowance // limits the lookups of whether a refused order is a repeat
+	newOrders *loadshed.RunQueue
+	reads     *loadshed.RunQueue  // of orders and sales
+	capacity  *loadshed.Capacity  // for orders
+	lookups   *loadshed.Allowance // limits the lookups of whether a refused order is a repeat
 	asking    singleflight.Group
 	metrics   http.Handler
 	decided   func(*admission.Request, *admission.Decision, time.Duration)
@@ -175,9 +176,9 @@ func New(cfg Config) (*API, error) {
 	if a.within == 0 {
 		a.within = 200 * time.Millisecond
 	}
-	a.capacity = newCapacity(a.within)
-	a.newOrders, a.reads = newRunQueue(), newRunQueue()
-	a.strangers = newAllowance(10, time.Second)
+	a.capacity = loadshed.NewCapacity(a.within)
+	a.newOrders, a.reads = loadshed.NewRunQueue(), loadshed.NewRunQueue()
+	a.lookups = loadshed.NewAllowance(10, time.Second)
 	origins, err := corsOrigins(cfg.CORSOrigins)
 	if err != nil {
 		return nil, err
@@ -231,6 +232,9 @@ func (a *API) Drain() {
 		a.leave()
 	}
 }
+
+// Capacity returns the maximum number of orders decided at a time, and the number of those being decided now.
+func (a *API) Capacity() (limit, inUse int) { return a.capacity.Limits() }
 
 func (a *API) echo(steps ...echo.MiddlewareFunc) *echo.Echo {
 	e := echo.New()

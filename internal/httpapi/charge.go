@@ -70,7 +70,7 @@ func (a *API) chargeOrSolve(
 		}
 		err = a.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: SolutionRoute})
 		if err == nil {
-			err = r.stay.outside(func() error { return a.verifyCaptcha(ctx, token, b, req.IP) })
+			err = r.stay.Outside(func() error { return a.verifyCaptcha(ctx, token, b, req.IP) })
 		}
 		if err != nil {
 			return rest, cancel, err
@@ -95,7 +95,7 @@ const captchaField = "X-Captcha"
 func (a *API) chargeGate(
 	ctx context.Context, req admission.Request, excused func(context.Context) bool,
 ) (d admission.Decision, err error) {
-	requestOf(ctx).slot.leave()
+	requestOf(ctx).slot.Leave()
 	began := time.Now()
 	ctx, span := a.traceDecision(ctx)
 	if excused == nil {

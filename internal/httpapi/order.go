@@ -43,7 +43,7 @@ func (a *API) order(ctx context.Context, in *orderInput) (*orderOutput, error) {
 	}
 	r := requestOf(ctx)
 	viewer := r.viewer()
-	r.slot.leave()
+	r.slot.Leave()
 	var o orders.Order
 	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 && !a.draining.Load() {
 		o, err = a.orders.Wait(ctx, id, viewer, in.While, wait)

@@ -96,13 +96,14 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 // continues when the client disconnects.
 func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out orders.Outcome, err error) {
 	r := requestOf(ctx)
-	if comeBack, ok := a.capacity.enter(); !ok {
-		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: comeBack}, nil
+	stay, retryAfter, ok := a.capacity.Enter()
+	if !ok {
+		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: retryAfter}, nil
 	}
-	r.slot.leave()
-	r.stay = stay{a.capacity, time.Now()}
+	r.slot.Leave()
+	r.stay = stay
 	counts := true
-	defer func() { r.stay.leave(counts) }()
+	defer func() { r.stay.Leave(counts) }()
 	remembered := attempt.Remembered()
 	if remembered { // this costs as much as reading the order
 		if out, found, err := a.recall(ctx, attempt); found || err != nil {
@@ -149,7 +150,7 @@ func (a *API) repeated(ctx context.Context, r *request, in *placeInput, attempt 
 	answer, err, _ := a.asking.Do(string(same), func() (any, error) {
 		var of replayed
 		var err error
-		if a.strangers.take(a.subject(r), time.Now()) {
+		if a.lookups.Take(a.subject(r), time.Now()) {
 			of.out, of.found, err = attempt.Replay(ctx)
 		}
 		return of, err

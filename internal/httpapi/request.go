@@ -16,6 +16,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -26,8 +27,8 @@ type request struct {
 	grant   auth.Grant         // on the internal listener
 	placing bool               // an order; the page records its final result only
 	body    []byte             // of an order, if it has arrived completely
-	slot    runSlot            // until it waits for something else
-	stay    stay               // while it is decided
+	slot    loadshed.Slot      // until it waits for something else
+	stay    loadshed.Stay      // while it is decided
 	charged admission.Decision // of the rules that let it in
 	header  http.Header
 	http    *http.Request

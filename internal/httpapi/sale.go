@@ -37,7 +37,7 @@ type saleOutput struct {
 }
 
 func (a *API) sale(ctx context.Context, in *saleInput) (*saleOutput, error) {
-	requestOf(ctx).slot.leave()
+	requestOf(ctx).slot.Leave()
 	s, err := a.orders.Sale(ctx, in.Sale)
 	if err != nil {
 		return nil, err

@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -73,7 +75,7 @@ func TestSlowClientsHoldNoSlot(t *testing.T) {
 				server := Server(b.Public())
 				go func() { _ = server.Serve(l) }()
 				defer server.Close()
-				for range 2 * b.newOrders.slots {
+				for range 2 * runtime.GOMAXPROCS(0) {
 					defer l.dial(sent).Close()
 				}
 				for range 30 {
@@ -127,7 +129,7 @@ func TestInternalReadsWaitWithoutASlot(t *testing.T) {
 				cookie := signIn(t, b.Internal(), "operator-token-of-tests")
 				for _, fields := range [][]string{by(cookie), {"X-Tidegate-Token", "operator-token-of-tests"}} {
 					var wg sync.WaitGroup
-					for range 2 * b.reads.slots {
+					for range 2 * runtime.GOMAXPROCS(0) {
 						wg.Go(func() {
 							if w := call(b.Internal(), "GET", path, "", fields...); w.Code != http.StatusOK {
 								t.Errorf("%d %s", w.Code, w.Body)
@@ -136,11 +138,17 @@ func TestInternalReadsWaitWithoutASlot(t *testing.T) {
 					}
 					for range 2 { // the session is checked first
 						synctest.Wait()
-						b.reads.mu.Lock()
-						if b.reads.running != 0 {
-							t.Errorf("%d hold a slot while they wait, with %q", b.reads.running, fields)
+						before := time.Now()
+						slots := make([]loadshed.Slot, runtime.GOMAXPROCS(0))
+						for i := range slots {
+							slots[i], _ = b.reads.Enter()
 						}
-						b.reads.mu.Unlock()
+						if time.Since(before) > 0 {
+							t.Errorf("a request with %q holds a slot while it waits", fields)
+						}
+						for i := range slots {
+							slots[i].Leave()
+						}
 						time.Sleep(decideTime + time.Millisecond)
 					}
 					wg.Wait()

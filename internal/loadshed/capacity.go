@@ -1,4 +1,4 @@
-package httpapi
+package loadshed
 
 import (
 	"container/list"
@@ -8,22 +8,22 @@ import (
 
 // Minimum, initial and maximum number of orders that are decided at a time.
 const (
-	capacityLeast = 64
-	capacityFirst = 256
-	capacityMost  = 4096
+	minLimit   = 64
+	firstLimit = 256
+	maxLimit   = 4096
 )
 
 // Bounds of the Retry-After of refused orders.
 const (
-	comeBackLeast = time.Second
-	comeBackMost  = 30 * time.Second
+	minRetryAfter = time.Second
+	maxRetryAfter = 30 * time.Second
 )
 
-// A capacity limits how many orders are decided at a time. A process that accepts more orders than it can decide in time
+// A Capacity limits how many orders are decided at a time. A process that accepts more orders than it can decide in time
 // decides none in time: all clients time out and retry. The limit shrinks while more than a tenth of the decisions are late,
 // and grows while fewer are late and orders wait. Each refused client gets its own Retry-After, spaced at half of the rate of
 // decisions: with the same value for all, they would all return at once, and cost as much again. Safe for concurrent use.
-type capacity struct {
+type Capacity struct {
 	late     time.Duration // decisions that take longer are late
 	patience time.Duration // maximum wait for room
 
@@ -33,7 +33,7 @@ type capacity struct {
 	waiting list.List // guarded by mu: a chan struct{} per caller, closed when there is room, in order of arrival
 	window  window    // guarded by mu
 	pace    float64   // decisions per second, a moving average, guarded by mu
-	back    time.Time // when the latest refused client is to retry, guarded by mu
+	retryAt time.Time // when the latest refused client is to retry, guarded by mu
 }
 
 // A window counts decisions until its end.
@@ -43,13 +43,21 @@ type window struct {
 	full        bool // an order had to wait
 }
 
-func newCapacity(within time.Duration) *capacity {
-	return &capacity{late: within * 3 / 4, patience: within / 2, limit: capacityFirst}
+// NewCapacity makes the capacity for decisions that may take the given time.
+func NewCapacity(within time.Duration) *Capacity {
+	return &Capacity{late: within * 3 / 4, patience: within / 2, limit: firstLimit}
 }
 
-// enter waits for room, up to half of a decision's time. Without room it returns when to retry. After ok, the caller must call
-// leave.
-func (c *capacity) enter() (comeBack time.Duration, ok bool) {
+// Enter waits for room, up to half of a decision's time. Without room it returns when to retry. After ok, the caller must call
+// Leave of the stay.
+func (c *Capacity) Enter() (s Stay, retryAfter time.Duration, ok bool) {
+	if retryAfter, ok = c.enter(); !ok {
+		return Stay{}, retryAfter, false
+	}
+	return Stay{c, time.Now()}, 0, true
+}
+
+func (c *Capacity) enter() (retryAfter time.Duration, ok bool) {
 	c.mu.Lock()
 	if c.inUse < c.limit && c.waiting.Len() == 0 {
 		c.inUse++
@@ -74,34 +82,34 @@ func (c *capacity) enter() (comeBack time.Duration, ok bool) {
 		return 0, true
 	default:
 		c.waiting.Remove(place)
-		return c.comeBack(), false
+		return c.nextRetry(), false
 	}
 }
 
-// later returns when a client that was refused elsewhere should retry.
-func (c *capacity) later() time.Duration {
+// RetryAfter returns when a client that was refused elsewhere should retry.
+func (c *Capacity) RetryAfter() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.comeBack()
+	return c.nextRetry()
 }
 
-// comeBack is called with mu held. It assumes that limit orders are decided per decision's time (2*patience), or more if a
+// nextRetry is called with mu held. It assumes that limit orders are decided per decision's time (2*patience), or more if a
 // higher rate was measured. Refused clients get half of the rate; the other half is for new ones.
-func (c *capacity) comeBack() time.Duration {
+func (c *Capacity) nextRetry() time.Duration {
 	now := time.Now()
-	if c.back.Before(now) {
-		c.back = now
+	if c.retryAt.Before(now) {
+		c.retryAt = now
 	}
 	pace := max(c.pace, float64(c.limit)/(2*c.patience).Seconds())
-	c.back = c.back.Add(time.Duration(float64(time.Second) / (pace / 2)))
-	if latest := now.Add(comeBackMost); c.back.After(latest) {
-		c.back = latest
+	c.retryAt = c.retryAt.Add(time.Duration(float64(time.Second) / (pace / 2)))
+	if latest := now.Add(maxRetryAfter); c.retryAt.After(latest) {
+		c.retryAt = latest
 	}
-	return max(comeBackLeast, c.back.Sub(now))
+	return max(minRetryAfter, c.retryAt.Sub(now))
 }
 
 // leave makes room after a decision that took so long; took 0 is not counted, because it says nothing about this process.
-func (c *capacity) leave(took time.Duration) {
+func (c *Capacity) leave(took time.Duration) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,9 +124,9 @@ func (c *capacity) leave(took time.Duration) {
 	if now.After(w.end) {
 		switch {
 		case w.late*10 > w.count:
-			c.limit = max(capacityLeast, c.limit*3/4)
+			c.limit = max(minLimit, c.limit*3/4)
 		case w.full && w.count > 0:
-			c.limit = min(capacityMost, c.limit+c.limit/8)
+			c.limit = min(maxLimit, c.limit+c.limit/8)
 		}
 		if !w.began.IsZero() {
 			c.pace += (float64(w.count)/now.Sub(w.began).Seconds() - c.pace) / 4
@@ -131,21 +139,21 @@ func (c *capacity) leave(took time.Duration) {
 	}
 }
 
-// squeeze enters without waiting, for a caller that was in before.
-func (c *capacity) squeeze() {
+// reenter enters without waiting, for a caller that was in before.
+func (c *Capacity) reenter() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inUse++
 }
 
-// A stay is the room that an order occupies while it is decided. The zero value occupies none.
-type stay struct {
-	in    *capacity
+// A Stay is the room that an order occupies while it is decided. The zero value occupies none.
+type Stay struct {
+	in    *Capacity
 	since time.Time
 }
 
-// leave ends the stay, if it has not ended. counts says whether its duration counts as that of a decision.
-func (s *stay) leave(counts bool) {
+// Leave ends the stay, if it has not ended. counts says whether its duration counts as that of a decision.
+func (s *Stay) Leave(counts bool) {
 	if s.in == nil {
 		return
 	}
@@ -157,21 +165,21 @@ func (s *stay) leave(counts bool) {
 	s.in = nil
 }
 
-// outside runs fn without occupying room, because fn waits for another service.
-func (s *stay) outside(fn func() error) error {
+// Outside runs fn without occupying room, because fn waits for another service.
+func (s *Stay) Outside(fn func() error) error {
 	in := s.in
-	s.leave(false)
+	s.Leave(false)
 	err := fn()
 	if in != nil {
-		in.squeeze()
-		*s = stay{in, time.Now()}
+		in.reenter()
+		*s = Stay{in, time.Now()}
 	}
 	return err
 }
 
-// Capacity returns the maximum number of orders decided at a time, and the number of those being decided now.
-func (a *API) Capacity() (limit, inUse int) {
-	a.capacity.mu.Lock()
-	defer a.capacity.mu.Unlock()
-	return a.capacity.limit, a.capacity.inUse
+// Limits returns the maximum number of orders decided at a time, and the number of those being decided now.
+func (c *Capacity) Limits() (limit, inUse int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.limit, c.inUse
 }

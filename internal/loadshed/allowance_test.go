@@ -1,4 +1,4 @@
-package httpapi
+package loadshed
 
 import (
 	"testing"
@@ -6,14 +6,14 @@ import (
 )
 
 func TestAllowance(t *testing.T) {
-	a := newAllowance(3, time.Second)
+	a := NewAllowance(3, time.Second)
 	for _, step := range []struct {
 		after time.Duration
 		want  int // of ten tries
 	}{{0, 3}, {999 * time.Millisecond, 0}, {time.Second, 1}, {2500 * time.Millisecond, 1}, {time.Hour, 3}} {
 		got := 0
 		for range 10 {
-			if a.take("ann", a.start.Add(step.after)) {
+			if a.Take("ann", a.start.Add(step.after)) {
 				got++
 			}
 		}
@@ -23,7 +23,7 @@ func TestAllowance(t *testing.T) {
 	}
 	took := 0
 	for i := range 100_000 {
-		if a.take(string(rune(i)), a.start.Add(2*time.Hour)) {
+		if a.Take(string(rune(i)), a.start.Add(2*time.Hour)) {
 			took++
 		}
 	}
