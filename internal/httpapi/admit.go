@@ -3,13 +3,14 @@ package httpapi
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 // Modes of admit other than charging.
@@ -84,7 +85,7 @@ func (a *API) admitBatch(ctx context.Context, in *batchInput) (*batchOutput, err
 		if requests[i], err = asked[i].request(fmt.Sprintf("body.requests[%d]", i)); err != nil {
 			return nil, err
 		}
-		if has := requestOf(ctx).grant.Role; asked[i].Mode == modeReset && !has.May(auth.ForOperators) {
+		if has := request.Of(ctx).Grant.Role; asked[i].Mode == modeReset && !has.May(auth.ForOperators) {
 			return nil, auth.WrongRole(has, auth.ForOperators)
 		}
 	}
@@ -96,8 +97,8 @@ func (a *API) admitBatch(ctx context.Context, in *batchInput) (*batchOutput, err
 		g.Go(func() error {
 			d, err := a.decide(ctx, &asked[i], requests[i])
 			if err != nil {
-				p := problemOf(err)
-				a.logCause(ctx, p)
+				p := problem.Of(err)
+				a.errors.LogCause(ctx, p)
 				out.Body.Decisions[i].problem = p
 			} else {
 				view := viewDecision(&d)
@@ -116,7 +117,7 @@ func (a *API) decide(ctx context.Context, asked *admitRequest, req admission.Req
 	case modeRefund:
 		return a.gate.RefundRequest(ctx, req)
 	case modeReset:
-		if has := requestOf(ctx).grant.Role; !has.May(auth.ForOperators) {
+		if has := request.Of(ctx).Grant.Role; !has.May(auth.ForOperators) {
 			return admission.Decision{}, auth.WrongRole(has, auth.ForOperators)
 		}
 		return a.gate.Reset(ctx, req, asked.Rule)
@@ -131,26 +132,17 @@ func (r *admitRequest) request(at string) (admission.Request, error) {
 	}
 	switch {
 	case r.Mode == modeRefund && r.RequestID == "":
-		return req, invalidAt(at+".request_id", "is missing: a refund has that of the charge")
+		return req, problem.InvalidAt(at+".request_id", "is missing: a refund has that of the charge")
 	case r.Mode != modeReset && r.Rule != "":
-		return req, invalidAt(at+".rule", "belongs to the mode reset only")
+		return req, problem.InvalidAt(at+".rule", "belongs to the mode reset only")
 	}
 	if r.Subject.IP != nil {
 		var err error
-		if req.IP, err = parseAddress(*r.Subject.IP, at+".subject.ip"); err != nil {
+		if req.IP, err = request.ParseAddress(*r.Subject.IP, at+".subject.ip"); err != nil {
 			return req, err
 		}
 	}
 	return req, r.Attributes.into(&req, at+".attributes")
-}
-
-// parseAddress refuses an empty address: it would belong to nobody, and rules would not count it.
-func parseAddress(s, at string) (netip.Addr, error) {
-	ip, err := netip.ParseAddr(s)
-	if err != nil {
-		return ip, invalidAt(at, "must be an IPv4 or IPv6 address, such as 192.0.2.1")
-	}
-	return auth.Canonical(ip), nil
 }
 
 // ownPlace are names that rules use for parts of the subject, so an attribute with such a name would be ignored.
@@ -171,9 +163,9 @@ func (given attributes) into(req *admission.Request, at string) error {
 		case name == "tier":
 			req.Tier = string(v)
 		case ownPlace[name]:
-			return invalidAt(at+"."+name, "is a part of the subject, and belongs there")
+			return problem.InvalidAt(at+"."+name, "is a part of the subject, and belongs there")
 		case name == "" || len(name) > maxAttributeName:
-			return invalidAt(at, fmt.Sprintf("names must have 1 to %d bytes", maxAttributeName))
+			return problem.InvalidAt(at, fmt.Sprintf("names must have 1 to %d bytes", maxAttributeName))
 		default:
 			if req.Attributes == nil {
 				req.Attributes = make(map[string]string, len(given))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
 // realGate gives a bed an in-memory gate with these rules.
@@ -189,7 +190,7 @@ type decided struct {
 	Reason     string
 	Remaining  *int
 	RetryAfter int64 `json:"retry_after_ms"`
-	Problem    *Problem
+	Problem    *problem.Problem
 }
 
 func admitted(t *testing.T, b *bed, body string) (d decided) {

@@ -24,6 +24,8 @@ import (
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/internal/seal"
 	"github.com/tidegate/tidegate/internal/semdefs"
@@ -122,6 +124,7 @@ type API struct {
 	proxies   auth.Proxies
 	tracer    trace.Tracer // nil: none
 	log       *slog.Logger
+	errors    request.ErrorWriter
 	version   string
 	within    time.Duration
 	draining  atomic.Bool
@@ -173,6 +176,7 @@ func New(cfg Config) (*API, error) {
 		a.log = slog.Default()
 	}
 	a.log = slog.New(LogHandler(a.log.Handler()))
+	a.errors = request.ErrorWriter{Log: a.log}
 	if a.within == 0 {
 		a.within = 200 * time.Millisecond
 	}
@@ -238,7 +242,7 @@ func (a *API) Capacity() (limit, inUse int) { return a.capacity.Limits() }
 
 func (a *API) echo(steps ...echo.MiddlewareFunc) *echo.Echo {
 	e := echo.New()
-	e.HTTPErrorHandler = func(err error, c echo.Context) { a.fail(c, err) }
+	e.HTTPErrorHandler = func(err error, c echo.Context) { a.errors.Fail(c, err) }
 	e.Use(steps...)
 	return e
 }
@@ -259,8 +263,8 @@ func (a *API) huma(e *echo.Echo, title string, security map[string]*huma.Securit
 		Formats:       map[string]huma.Format{"application/json": plainJSON, "json": plainJSON},
 		DefaultFormat: "application/json",
 		Transformers: []huma.Transformer{func(ctx huma.Context, _ string, v any) (any, error) {
-			if p, ok := v.(*Problem); ok {
-				a.finish(ctx.Context(), p)
+			if p, ok := v.(*problem.Problem); ok {
+				a.errors.Finish(ctx.Context(), p)
 			}
 			return v, nil
 		}},

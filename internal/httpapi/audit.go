@@ -16,6 +16,10 @@ import (
 
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/history"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/input"
 )
 
@@ -54,7 +58,7 @@ func audited[I, O any](a *API, op huma.Operation, handler func(context.Context, 
 		if reached, ok := ctx.Value(reachedKey{}).(*bool); ok {
 			*reached = true
 		}
-		outcome := error(problem(reasonInternal)) // of a panic
+		outcome := error(problem.New(problem.Internal)) // of a panic
 		defer func() {
 			var detail any
 			if in, ok := any(in).(detailed); ok {
@@ -73,7 +77,7 @@ func audited[I, O any](a *API, op huma.Operation, handler func(context.Context, 
 func ofOperators[I, O any](a *API, op huma.Operation, handler func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
 	kept := audited(a, op, handler)
 	return func(ctx context.Context, in *I) (*O, error) {
-		if a.tokens != nil && a.tokens.FromFile() && requestOf(ctx).grant.Role == auth.RoleOperator {
+		if a.tokens != nil && a.tokens.FromFile() && request.Of(ctx).Grant.Role == auth.RoleOperator {
 			return kept(ctx, in)
 		}
 		return handler(ctx, in)
@@ -89,10 +93,10 @@ func (a *API) auditRefused(op huma.Operation) func(huma.Context, func(huma.Conte
 		if reached {
 			return
 		}
-		r := requestOf(ctx.Context())
+		r := request.Of(ctx.Context())
 		var detail any
-		if !r.grant.Role.May(auth.ForOperators) {
-			before, due := a.forbidden.due(r.grant.Name, op.OperationID, time.Now())
+		if !r.Grant.Role.May(auth.ForOperators) {
+			before, due := a.forbidden.due(r.Grant.Name, op.OperationID, time.Now())
 			if !due {
 				return
 			}
@@ -100,7 +104,7 @@ func (a *API) auditRefused(op huma.Operation) func(huma.Context, func(huma.Conte
 				detail = map[string]int{"refused_before": before}
 			}
 		}
-		a.note(ctx.Context(), op.OperationID, detail, problem(reasonOfStatus(humaecho.Unwrap(ctx).Response().Status)))
+		a.note(ctx.Context(), op.OperationID, detail, problem.New(problem.OfStatus(humaecho.Unwrap(ctx).Response().Status)))
 	}
 }
 
@@ -110,14 +114,14 @@ func (a *API) note(ctx context.Context, action string, detail any, outcome error
 	if a.audit == nil {
 		return
 	}
-	r := requestOf(ctx)
+	r := request.Of(ctx)
 	e := history.Change{
-		ID: rand.Text(), At: time.Now(), Actor: cmp.Or(r.grant.Name, actorLocal), Action: action, Target: input.Shortened(r.target()),
-		Outcome: "done", RequestID: r.id,
+		ID: rand.Text(), At: time.Now(), Actor: cmp.Or(r.Grant.Name, actorLocal), Action: action, Target: input.Shortened(auditTarget(r)),
+		Outcome: "done", RequestID: r.ID,
 	}
 	e.Target = strings.Map(printable, e.Target) // Postgres refuses some control characters
 	if outcome != nil {
-		e.Outcome = problemOf(outcome).Reason
+		e.Outcome = problem.Of(outcome).Reason
 	}
 	var err error
 	if detail != nil {
@@ -138,11 +142,11 @@ func (a *API) note(ctx context.Context, action string, detail any, outcome error
 	}
 }
 
-// target returns the path of a request, without the id of a permit, which is a secret of its holder. It is found by the route,
+// auditTarget returns the path of a request, without the id of a permit, which is a secret of its holder. It is found by the route,
 // because path segments such as the name of a user may contain anything.
-func (r *request) target() string {
-	path := r.http.URL.Path
-	if strings.HasSuffix(r.echo.Path(), "/permits/:id") {
+func auditTarget(r *request.Info) string {
+	path := r.HTTP.URL.Path
+	if strings.HasSuffix(r.Echo.Path(), "/permits/:id") {
 		before, _, _ := strings.Cut(path, "/permits/")
 		return before + "/permits/…"
 	}
@@ -169,8 +173,8 @@ type auditView struct {
 	RequestID string    `json:"request_id"`
 }
 
-func (a *API) listAudit(ctx context.Context, in *Paging) (*pageOutput[auditView], error) {
-	after, err := afterEvent(in.Cursor)
+func (a *API) listAudit(ctx context.Context, in *page.Paging) (*page.Output[auditView], error) {
+	after, err := page.AfterID(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +182,11 @@ func (a *API) listAudit(ctx context.Context, in *Paging) (*pageOutput[auditView]
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(events, in.Limit, viewAudit, func(e *history.Change) []byte { return []byte(e.ID) }), nil
+	return page.Of(events, in.Limit, viewAudit, func(e *history.Change) []byte { return []byte(e.ID) }), nil
 }
 
 func viewAudit(e *history.Change) auditView {
 	return auditView{
-		ID: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action, Target: e.Target, Detail: e.Detail, Outcome: e.Outcome, RequestID: e.RequestID,
+		ID: e.ID, At: jsontime.Instant(e.At), Actor: e.Actor, Action: e.Action, Target: e.Target, Detail: e.Detail, Outcome: e.Outcome, RequestID: e.RequestID,
 	}
 }

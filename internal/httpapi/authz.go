@@ -8,6 +8,8 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/admissionhttp"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 const (
@@ -26,34 +28,34 @@ func isAuthz(route string) bool { return route == authzPath || route == authzBel
 // authz answers a gateway that asks whether to pass a request on: 200, or a problem that the gateway returns to its client.
 // Both carry the header fields that the client should see.
 func (a *API) authz(c echo.Context) error {
-	r := requestOf(c.Request().Context())
-	if r.http.ContentLength != 0 {
+	r := request.Of(c.Request().Context())
+	if r.HTTP.ContentLength != 0 {
 		// A gateway may announce its client's body and not send it. Waiting for it would block, so the connection is closed.
-		r.header["Connection"] = []string{"close"}
+		r.Header["Connection"] = []string{"close"}
 	}
 	err := a.authorize(c)
 	if err == nil {
-		r.header["Cache-Control"] = noStore
+		r.Header["Cache-Control"] = request.NoStore
 		return c.NoContent(http.StatusOK)
 	}
-	p := problemOf(err)
+	p := problem.Of(err)
 	if c.Path() == authzPath && c.QueryParam("deny") == "403" {
-		r.header["X-Admission-Status"] = []string{strconv.Itoa(p.Status)}
+		r.Header["X-Admission-Status"] = []string{strconv.Itoa(p.Status)}
 		p.Status = http.StatusForbidden
 	}
 	return p
 }
 
 func (a *API) authorize(c echo.Context) error {
-	r := requestOf(c.Request().Context())
+	r := request.Of(c.Request().Context())
 	asked, err := askedBy(c)
 	if err != nil {
 		return err
 	}
 	req := admission.Request{
-		User: r.caller.User, Tier: r.caller.Tier, IP: admissionhttp.ClientAddress(r.http, a.proxies), Route: asked.route, Method: asked.method,
+		User: r.Caller.User, Tier: r.Caller.Tier, IP: admissionhttp.ClientAddress(r.HTTP, a.proxies), Route: asked.route, Method: asked.method,
 	}
-	if err := tellAttributes(r.http.Header, &req); err != nil {
+	if err := tellAttributes(r.HTTP.Header, &req); err != nil {
 		return err
 	}
 	if asked.host != "" {
@@ -63,7 +65,7 @@ func (a *API) authorize(c echo.Context) error {
 		req.Attributes["host"] = asked.host
 	}
 	req.Solved = asked.route == challengePath // for gateways that protect this API with itself: see challengeCharged
-	_, cancel, err := a.chargeOrSolve(r.http.Context(), 0, r, req, nil)
+	_, cancel, err := a.chargeOrSolve(r.HTTP.Context(), 0, r, req, nil)
 	defer cancel()
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
 // attributeField is the prefix of fields in which a gateway sends further attributes of its client's request. Field names are
@@ -29,13 +30,13 @@ func tellAttributes(header http.Header, req *admission.Request) error {
 		at := "header." + field
 		switch {
 		case len(values) != 1:
-			return invalidAt(at, "must be sent once by the gateway: one of the two may be its client's")
+			return problem.InvalidAt(at, "must be sent once by the gateway: one of the two may be its client's")
 		case placeOf[name] != "":
-			return invalidAt(at, "is no attribute, the gateway says it by "+placeOf[name])
+			return problem.InvalidAt(at, "is no attribute, the gateway says it by "+placeOf[name])
 		case name == "" || len(name) > maxAttributeName:
-			return invalidAt(at, fmt.Sprintf("%sNAME must have a name of 1 to %d bytes", attributeField, maxAttributeName))
+			return problem.InvalidAt(at, fmt.Sprintf("%sNAME must have a name of 1 to %d bytes", attributeField, maxAttributeName))
 		case len(values[0]) > maxAttributeValue:
-			return invalidAt(at, fmt.Sprintf("must have at most %d bytes", maxAttributeValue))
+			return problem.InvalidAt(at, fmt.Sprintf("must have at most %d bytes", maxAttributeValue))
 		case values[0] == "":
 		case name == "device":
 			req.Device = values[0]
@@ -46,7 +47,7 @@ func tellAttributes(header http.Header, req *admission.Request) error {
 				req.Attributes = map[string]string{}
 			}
 			if req.Attributes[name] = values[0]; len(req.Attributes) > maxAttributes {
-				return invalidAt(at, fmt.Sprintf("is one of more than %d attributes", maxAttributes))
+				return problem.InvalidAt(at, fmt.Sprintf("is one of more than %d attributes", maxAttributes))
 			}
 		}
 	}

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
 type banView struct {
@@ -24,13 +27,13 @@ type banView struct {
 
 func viewBan(b *admission.Ban) banView {
 	return banView{
-		Kind: b.Kind, Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: instant(b.Since), Until: instant(b.Until), Times: b.Times,
+		Kind: b.Kind, Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: jsontime.Instant(b.Since), Until: jsontime.Instant(b.Until), Times: b.Times,
 	}
 }
 
 // listBans lists the bans in force by kind and value.
-func (a *API) listBans(_ context.Context, in *Paging) (*pageOutput[banView], error) {
-	after, err := parseCursor(in.Cursor)
+func (a *API) listBans(_ context.Context, in *page.Paging) (*page.Output[banView], error) {
+	after, err := page.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -38,13 +41,13 @@ func (a *API) listBans(_ context.Context, in *Paging) (*pageOutput[banView], err
 	last := admission.BanTarget{Kind: admission.BanKind(kind), Value: value}
 	bans := slices.DeleteFunc(a.gate.Bans(), func(b admission.Ban) bool { return compareTargets(b.BanTarget, last) <= 0 })
 	slices.SortFunc(bans, func(x, y admission.Ban) int { return compareTargets(x.BanTarget, y.BanTarget) })
-	out := &pageOutput[banView]{CacheControl: "no-store", Body: page[banView]{Items: []banView{}}}
+	out := &page.Output[banView]{CacheControl: "no-store", Body: page.Page[banView]{Items: []banView{}}}
 	for i := range min(in.Limit, len(bans)) {
 		out.Body.Items = append(out.Body.Items, viewBan(&bans[i]))
 	}
 	if len(bans) > in.Limit {
 		last := bans[in.Limit-1]
-		out.Body.NextCursor = cursor([]byte(string(last.Kind) + " " + last.Value))
+		out.Body.NextCursor = page.Cursor([]byte(string(last.Kind) + " " + last.Value))
 	}
 	return out, nil
 }
@@ -61,7 +64,7 @@ type banInput struct {
 func parseTarget(kind admission.BanKind, value string) (admission.BanTarget, error) {
 	t, err := admission.ParseBanTarget(string(kind), value)
 	if err != nil {
-		return t, invalidAt("path.value", strings.TrimPrefix(err.Error(), admission.ErrInvalidRequest.Error()+": "))
+		return t, problem.InvalidAt("path.value", strings.TrimPrefix(err.Error(), admission.ErrInvalidRequest.Error()+": "))
 	}
 	return t, nil
 }
@@ -103,7 +106,7 @@ func (a *API) deleteBan(ctx context.Context, in *banInput) (*struct{}, error) {
 	case err != nil:
 		return nil, err
 	case !ok:
-		return nil, problem(reasonUnknownBan)
+		return nil, problem.New(problem.UnknownBan)
 	}
 	return nil, nil
 }
@@ -117,8 +120,8 @@ type banEventView struct {
 }
 
 // banHistory lists bans and their ends, the newest first.
-func (a *API) banHistory(ctx context.Context, in *Paging) (*pageOutput[banEventView], error) {
-	after, err := afterEvent(in.Cursor)
+func (a *API) banHistory(ctx context.Context, in *page.Paging) (*page.Output[banEventView], error) {
+	after, err := page.AfterID(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -129,11 +132,11 @@ func (a *API) banHistory(ctx context.Context, in *Paging) (*pageOutput[banEventV
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(events, in.Limit, viewBanEvent, func(e *admission.BanEvent) []byte { return []byte(e.ID) }), nil
+	return page.Of(events, in.Limit, viewBanEvent, func(e *admission.BanEvent) []byte { return []byte(e.ID) }), nil
 }
 
 func viewBanEvent(e *admission.BanEvent) banEventView {
-	view := banEventView{banView: viewBan(&e.Ban), ID: e.ID, At: instant(e.At), Event: "banned"}
+	view := banEventView{banView: viewBan(&e.Ban), ID: e.ID, At: jsontime.Instant(e.At), Event: "banned"}
 	if e.Lifted {
 		view.Event = "lifted"
 	}

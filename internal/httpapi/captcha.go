@@ -16,6 +16,8 @@ import (
 	"github.com/tidegate/tidegate/admission/admissionhttp"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 // purposeOrder is the purpose of solutions that let a request pass the rules.
@@ -35,14 +37,6 @@ var captchaParameter = []*huma.Param{headerParameter(captchaField, "Solution of 
 // A Charger charges requests, as an *admission.Gate does.
 type Charger interface {
 	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
-}
-
-// challengeView says where to get a challenge.
-type challengeView struct {
-	_ struct{} `additionalProperties:"true"`
-
-	Provider string `json:"provider" enum:"altcha,turnstile,hcaptcha,recaptcha" doc:"Whose it is"`
-	URL      string `json:"url" doc:"GET it within 10 minutes. It is relative to the public listener"`
 }
 
 type challengeInput struct {
@@ -88,19 +82,19 @@ func (a *API) challenges(docs huma.API, public bool) {
 // challengeCharged charges requests for challenges. They count as solved: a rule that challenges them would make solving
 // impossible.
 func (a *API) challengeCharged(ctx huma.Context, next func(huma.Context)) {
-	r := requestOf(ctx.Context())
+	r := request.Of(ctx.Context())
 	req := a.requestAt(r)
 	req.Solved = true
 	err := a.limitCaptcha(ctx.Context(), r, req)
 	if err == nil {
 		var d admission.Decision
 		if d, err = a.chargeOnce(ctx.Context(), req); err == nil {
-			admissionhttp.WriteFields(r.header, &d)
+			admissionhttp.WriteFields(r.Header, &d)
 			err = denial(&d)
 		}
 	}
 	if err != nil {
-		a.fail(humaecho.Unwrap(ctx), err)
+		a.errors.Fail(humaecho.Unwrap(ctx), err)
 		return
 	}
 	next(ctx)
@@ -111,13 +105,13 @@ func (a *API) challengeCharged(ctx huma.Context, next func(huma.Context)) {
 const SolutionRoute = "/x-captcha"
 
 // limitCaptcha charges CaptchaLimit, which is independent of the rules. Only refusals write header fields.
-func (a *API) limitCaptcha(ctx context.Context, r *request, req admission.Request) error {
+func (a *API) limitCaptcha(ctx context.Context, r *request.Info, req admission.Request) error {
 	if a.captchaLimit == nil {
 		return nil
 	}
 	d, err := a.captchaLimit(ctx, req)
 	if err == nil && !d.Admitted {
-		admissionhttp.WriteFields(r.header, &d)
+		admissionhttp.WriteFields(r.Header, &d)
 		err = denied(&d)
 	}
 	return err
@@ -143,28 +137,28 @@ func (a *API) challenge(ctx context.Context, in *challengeInput) (*challengeOutp
 func (a *API) bindingFor(ctx context.Context, in *challengeInput) (captcha.Binding, error) {
 	if in.For == "" {
 		if in.Purpose != purposeOrder {
-			return captcha.Binding{}, invalidAt("query.for", "is missing; only a challenge of purpose order can do without")
+			return captcha.Binding{}, problem.InvalidAt("query.for", "is missing; only a challenge of purpose order can do without")
 		}
-		req := a.requestAt(requestOf(ctx))
+		req := a.requestAt(request.Of(ctx))
 		return a.orderBinding(&req), nil
 	}
 	b, err := a.openContext(in.For)
 	switch {
 	case err != nil:
-		return b, invalidAt("query.for", err.Error())
+		return b, problem.InvalidAt("query.for", err.Error())
 	case b.Purpose != in.Purpose:
-		return b, invalidAt("query.purpose", "is not that of for")
+		return b, problem.InvalidAt("query.purpose", "is not that of for")
 	}
 	return b, nil
 }
 
 // challengeFor returns where to get the challenge for b. Nil: there are none.
-func (a *API) challengeFor(b captcha.Binding) *challengeView {
+func (a *API) challengeFor(b captcha.Binding) *problem.ChallengeView {
 	if a.captcha == nil {
 		return nil
 	}
 	q := url.Values{"purpose": {b.Purpose}, "for": {a.sealContext(b)}}
-	return &challengeView{Provider: a.captcha.Name(), URL: challengePath + "?" + q.Encode()}
+	return &problem.ChallengeView{Provider: a.captcha.Name(), URL: challengePath + "?" + q.Encode()}
 }
 
 // orderBinding returns what a solution for req is bound to: the user, or without one the address, as rules count callers. The
@@ -185,7 +179,7 @@ func (a *API) orderBinding(req *admission.Request) captcha.Binding {
 func (a *API) verifyCaptcha(ctx context.Context, token string, b captcha.Binding, ip netip.Addr) error {
 	err := a.captcha.Verify(ctx, token, b, ip)
 	var no *captcha.RefusedError
-	p := problem(string(admission.CaptchaRequired))
+	p := problem.New(string(admission.CaptchaRequired))
 	switch {
 	case err == nil:
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -35,11 +36,11 @@ type cancelInput struct {
 }
 
 func (a *API) cancel(ctx context.Context, in *cancelInput) (*orderOutput, error) {
-	id, err := orderOf(ctx, in.ID)
+	id, err := request.OrderID(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	viewer := requestOf(ctx).viewer()
+	viewer := request.Of(ctx).Viewer()
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), changeWithin)
 	defer done()
 	o, err := a.orders.Cancel(ctx, id, viewer)
@@ -68,7 +69,7 @@ type payOutput struct {
 }
 
 func (a *API) pay(ctx context.Context, in *payInput) (*payOutput, error) {
-	id, err := orderOf(ctx, in.ID)
+	id, err := request.OrderID(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

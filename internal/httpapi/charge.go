@@ -3,21 +3,22 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/admissionhttp"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 // requestAt returns the admission request for a request to this API.
-func (a *API) requestAt(r *request) admission.Request {
+func (a *API) requestAt(r *request.Info) admission.Request {
 	return admission.Request{
-		User:   r.caller.User,
-		IP:     admissionhttp.ClientAddress(r.http, a.proxies),
-		Tier:   r.caller.Tier,
-		Route:  r.http.URL.Path,
-		Method: r.http.Method,
+		User:   r.Caller.User,
+		IP:     admissionhttp.ClientAddress(r.HTTP, a.proxies),
+		Tier:   r.Caller.Tier,
+		Route:  r.HTTP.URL.Path,
+		Method: r.HTTP.Method,
 	}
 }
 
@@ -33,11 +34,11 @@ func (a *API) charge(ctx context.Context, within time.Duration) (context.Context
 func (a *API) chargeUnless(
 	ctx context.Context, within time.Duration, excused func(context.Context) bool,
 ) (rest context.Context, cancel context.CancelFunc, err error) {
-	r := requestOf(ctx)
+	r := request.Of(ctx)
 	rest, cancel, err = a.chargeOrSolve(ctx, within, r, a.requestAt(r), excused)
 	if errors.Is(err, admission.ErrInvalidRequest) {
-		p := problem(reasonInternal)
-		p.cause = err
+		p := problem.New(problem.Internal)
+		p.Cause = err
 		err = p
 	}
 	return rest, cancel, err
@@ -47,10 +48,10 @@ func (a *API) chargeUnless(
 // missing and the caller sent a solution, the solution is verified and the request is charged again. It is not verified
 // earlier, because a solution is valid only once, and verifying it costs more than charging.
 func (a *API) chargeOrSolve(
-	ctx context.Context, within time.Duration, r *request, req admission.Request, excused func(context.Context) bool,
+	ctx context.Context, within time.Duration, r *request.Info, req admission.Request, excused func(context.Context) bool,
 ) (rest context.Context, cancel context.CancelFunc, err error) {
 	var d admission.Decision
-	if !r.placing {
+	if !r.Placing {
 		defer func() {
 			if err != nil || len(d.Rules) > 0 { // otherwise no rule applies to this request, and its result is not theirs
 				a.answered(err, "", func() admission.Request { return req })
@@ -61,8 +62,8 @@ func (a *API) chargeOrSolve(
 	d, err = a.chargeGate(rest, req, excused)
 	if err == nil && d.Reason == admission.CaptchaRequired && a.captcha != nil {
 		b := a.orderBinding(&req)
-		token := r.http.Header.Get(captchaField)
-		admissionhttp.WriteFields(r.header, &d) // of the refusal, unless the solution helps
+		token := r.HTTP.Header.Get(captchaField)
+		admissionhttp.WriteFields(r.Header, &d) // of the refusal, unless the solution helps
 		if token == "" {
 			p := denied(&d)
 			p.Challenge = a.challengeFor(b)
@@ -70,7 +71,7 @@ func (a *API) chargeOrSolve(
 		}
 		err = a.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: SolutionRoute})
 		if err == nil {
-			err = r.stay.Outside(func() error { return a.verifyCaptcha(ctx, token, b, req.IP) })
+			err = r.Stay.Outside(func() error { return a.verifyCaptcha(ctx, token, b, req.IP) })
 		}
 		if err != nil {
 			return rest, cancel, err
@@ -83,8 +84,8 @@ func (a *API) chargeOrSolve(
 	if err != nil {
 		return rest, cancel, err
 	}
-	admissionhttp.WriteFields(r.header, &d)
-	r.charged = d
+	admissionhttp.WriteFields(r.Header, &d)
+	r.Charged = d
 	return rest, cancel, denial(&d)
 }
 
@@ -95,7 +96,7 @@ const captchaField = "X-Captcha"
 func (a *API) chargeGate(
 	ctx context.Context, req admission.Request, excused func(context.Context) bool,
 ) (d admission.Decision, err error) {
-	requestOf(ctx).slot.Leave()
+	request.Of(ctx).Slot.Leave()
 	began := time.Now()
 	ctx, span := a.traceDecision(ctx)
 	if excused == nil {
@@ -131,15 +132,8 @@ func denial(d *admission.Decision) error {
 	return denied(d)
 }
 
-func denied(d *admission.Decision) *Problem {
-	p := problem(string(d.Reason))
-	p.ViolatedPolicies, p.rule = admissionhttp.Violated(d), d.Rule
+func denied(d *admission.Decision) *problem.Problem {
+	p := problem.New(string(d.Reason))
+	p.ViolatedPolicies, p.Rule = admissionhttp.Violated(d), d.Rule
 	return p
-}
-
-func ceilSeconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
-
-// ceilMS rounds up, so that clients do not retry too early.
-func ceilMS(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

@@ -49,7 +49,7 @@ func TestRateLimited(t *testing.T) {
 	w := call(b.Public(), "POST", placePath, `{"item":"shoe"}`)
 	p := problemIn(t, w)
 	h := w.Header()
-	if p.Status != 429 || p.Type != quotaExceeded || p.Reason != "rate_limited" || fmt.Sprint(p.ViolatedPolicies) != "[orders]" || h.Get("Retry-After") != "21" {
+	if p.Status != 429 || p.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" || p.Reason != "rate_limited" || fmt.Sprint(p.ViolatedPolicies) != "[orders]" || h.Get("Retry-After") != "21" {
 		t.Errorf("%+v %v", p, h)
 	}
 	if got := h.Get("RateLimit-Policy"); got != `"orders";q=10;w=60, "orders";q=1;w=1, "wide";q=100;w=3600` {
@@ -74,7 +74,7 @@ func TestRateLimited(t *testing.T) {
 
 	b.gate.decision = admission.Decision{Reason: admission.CostAboveLimit, Rules: []admission.Verdict{{Rule: "none", Reason: admission.CostAboveLimit, Window: time.Minute}}}
 	w = call(b.Public(), "POST", placePath, `{"item":"shoe"}`)
-	if p := problemIn(t, w); p.Status != 429 || p.Reason != "cost_above_limit" || p.Type != quotaExceeded || w.Header().Get("Retry-After") != "" {
+	if p := problemIn(t, w); p.Status != 429 || p.Reason != "cost_above_limit" || p.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" || w.Header().Get("Retry-After") != "" {
 		t.Errorf("%+v %v", p, w.Header())
 	}
 }

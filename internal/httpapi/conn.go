@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
 // Listener turns the errors that net/http answers by itself, without calling a handler, into problems: for requests that it
@@ -55,7 +57,7 @@ const (
 
 // reasonsOfOwn are the problems for the statuses that net/http sends by itself.
 var reasonsOfOwn = map[string]string{
-	"400": reasonMalformed, "417": reasonExpectation, "431": reasonHeadTooLarge, "501": reasonTransferCoding, "505": reasonHTTPVersion,
+	"400": problem.Malformed, "417": problem.Expectation, "431": problem.HeaderTooLarge, "501": problem.TransferCoding, "505": problem.HTTPVersion,
 }
 
 // ownProblem returns the response that replaces what net/http is about to write, or nil if a handler wrote that.
@@ -72,7 +74,7 @@ func ownProblem(b []byte) []byte {
 	if code != strconv.Itoa(http.StatusExpectationFailed) && !bytes.Contains(b, []byte(ownFields)) {
 		return nil
 	}
-	p := problem(reason)
+	p := problem.New(reason)
 	if _, said, ok := strings.Cut(line, ": "); ok {
 		p.Detail = said
 	}

@@ -7,6 +7,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -40,7 +43,7 @@ type deadLetterView struct {
 }
 
 // deadLetters lists them by id, and so by the time of their orders.
-func (a *API) deadLetters(ctx context.Context, in *Paging) (*pageOutput[deadLetterView], error) {
+func (a *API) deadLetters(ctx context.Context, in *page.Paging) (*page.Output[deadLetterView], error) {
 	after, err := afterOrder(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -49,14 +52,14 @@ func (a *API) deadLetters(ctx context.Context, in *Paging) (*pageOutput[deadLett
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(list, in.Limit, viewDeadLetter, func(d *orders.DeadLetter) []byte { return d.Reservation.ID[:] }), nil
+	return page.Of(list, in.Limit, viewDeadLetter, func(d *orders.DeadLetter) []byte { return d.Reservation.ID[:] }), nil
 }
 
 func viewDeadLetter(d *orders.DeadLetter) deadLetterView {
 	o := d.Reservation.Accepted()
 	view := deadLetterView{
 		OrderID: o.ID.String(), Sale: o.Sale, Item: o.Item, User: o.Buyer, Quantity: o.Quantity, Units: d.Reservation.Units,
-		AcceptedAt: instant(o.AcceptedAt), RefusedAt: instant(d.At), Reason: d.Reason,
+		AcceptedAt: jsontime.Instant(o.AcceptedAt), RefusedAt: jsontime.Instant(d.At), Reason: d.Reason,
 	}
 	if view.Units == nil {
 		view.Units = []int{}
@@ -69,11 +72,11 @@ type replayInput struct {
 }
 
 func (a *API) replay(ctx context.Context, in *replayInput) (*orderOutput, error) {
-	id, err := orderOf(ctx, in.ID)
+	id, err := request.OrderID(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	viewer := requestOf(ctx).viewer()
+	viewer := request.Of(ctx).Viewer()
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), replayWithin)
 	defer done()
 	o, err := a.orders.Replay(ctx, id)

@@ -8,6 +8,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
 // decisionView is a decision in a response.
@@ -48,8 +50,8 @@ type verdictView struct {
 func viewDecision(d *admission.Decision) decisionView {
 	return decisionView{
 		Admitted: d.Admitted, Action: d.Action, Reason: d.Reason, Rule: d.Rule, Limit: unitsOrNull(d.Limit), Remaining: unitsOrNull(d.Remaining),
-		RetryAfterMS: ceilMS(d.RetryAfter), ResetAfterMS: ceilMS(d.ResetAfter), Rules: viewVerdicts(d.Rules), Version: d.Version,
-		At: instantOrNull(d.At), Degraded: d.Degraded,
+		RetryAfterMS: jsontime.CeilMS(d.RetryAfter), ResetAfterMS: jsontime.CeilMS(d.ResetAfter), Rules: viewVerdicts(d.Rules), Version: d.Version,
+		At: jsontime.InstantOrNull(d.At), Degraded: d.Degraded,
 	}
 }
 
@@ -58,8 +60,8 @@ func viewVerdicts(verdicts []admission.Verdict) []verdictView {
 	for i := range verdicts {
 		v := &verdicts[i]
 		views[i] = verdictView{
-			Rule: v.Rule, Algorithm: v.Algorithm, Limit: unitsOrNull(v.Limit), WindowMS: ceilMS(v.Window), Admitted: v.Admitted, Action: v.Action,
-			Reason: v.Reason, Remaining: unitsOrNull(v.Remaining), RetryAfterMS: ceilMS(v.RetryAfter), ResetAfterMS: ceilMS(v.ResetAfter),
+			Rule: v.Rule, Algorithm: v.Algorithm, Limit: unitsOrNull(v.Limit), WindowMS: jsontime.CeilMS(v.Window), Admitted: v.Admitted, Action: v.Action,
+			Reason: v.Reason, Remaining: unitsOrNull(v.Remaining), RetryAfterMS: jsontime.CeilMS(v.RetryAfter), ResetAfterMS: jsontime.CeilMS(v.ResetAfter),
 			Shadow: v.Shadow,
 		}
 	}
@@ -76,14 +78,14 @@ func unitsOrNull(n int) *int {
 // An outcome is a decision, or the problem if there is none.
 type outcome struct {
 	decision *decisionView
-	problem  *Problem
+	problem  *problem.Problem
 }
 
 // MarshalJSON implements json.Marshaler.
 func (o outcome) MarshalJSON() ([]byte, error) {
 	if o.problem != nil {
 		return json.Marshal(struct {
-			Problem *Problem `json:"problem"`
+			Problem *problem.Problem `json:"problem"`
 		}{o.problem})
 	}
 	return json.Marshal(o.decision)
@@ -95,7 +97,7 @@ func (outcome) Schema(r huma.Registry) *huma.Schema {
 		r.Schema(reflect.TypeFor[decisionView](), true, "Decision"),
 		{
 			Type: huma.TypeObject, Required: []string{"problem"}, Description: "This request could not be decided",
-			Properties: map[string]*huma.Schema{"problem": r.Schema(reflect.TypeFor[Problem](), true, "Problem")},
+			Properties: map[string]*huma.Schema{"problem": r.Schema(reflect.TypeFor[problem.Problem](), true, "Problem")},
 		},
 	}}
 }

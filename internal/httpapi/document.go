@@ -18,6 +18,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
 //go:embed docs.html
@@ -58,9 +60,9 @@ func (a *API) document(e *echo.Echo, docs huma.API, introduction template.HTML) 
 	e.GET("/openapi.json", fixed("application/openapi+json", spec))
 	e.GET("/docs", fixed(echo.MIMETextHTMLCharsetUTF8, page.Bytes()))
 	e.GET("/problems/:name", func(c echo.Context) error {
-		named := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.Name != c.Param("name") })
+		named := slices.DeleteFunc(slices.Clone(problem.Kinds), func(k problem.Kind) bool { return k.Name != c.Param("name") })
 		if len(named) == 0 {
-			return problem(reasonUnknownProblem)
+			return problem.New(problem.UnknownProblem)
 		}
 		var page bytes.Buffer
 		if err := problemPage.Execute(&page, named); err != nil {

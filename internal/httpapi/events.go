@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -66,7 +67,7 @@ func (a *API) orderEvents(ctx context.Context, in *eventsInput) (*eventsOutput, 
 	for i := range events {
 		e := &events[i]
 		out.Body.Items[i] = eventView{
-			Seq: e.Seq, At: instant(e.At), OrderID: e.OrderID.String(), Sale: e.Sale, Item: e.Item, User: e.Buyer, Quantity: e.Quantity,
+			Seq: e.Seq, At: jsontime.Instant(e.At), OrderID: e.OrderID.String(), Sale: e.Sale, Item: e.Item, User: e.Buyer, Quantity: e.Quantity,
 			Units: e.Units, Status: e.Status, Reason: e.Reason, Action: e.Action, Reference: e.Reference,
 		}
 		if e.Units == nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 type explainInput struct {
@@ -47,7 +49,7 @@ func (a *API) explain(ctx context.Context, in *explainInput) (*explainOutput, er
 	}
 	if in.IP != "" {
 		var err error
-		if req.IP, err = parseAddress(in.IP, "query.ip"); err != nil {
+		if req.IP, err = request.ParseAddress(in.IP, "query.ip"); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +63,7 @@ func (a *API) explain(ctx context.Context, in *explainInput) (*explainOutput, er
 	for _, pair := range in.Attributes {
 		name, value, ok := strings.Cut(pair, ":")
 		if !ok || len(value) > maxAttributeValue || name == "route" || name == "method" || name == "tier" {
-			return nil, invalidAt("query.attribute", "must be NAME:VALUE; route, method and tier have parameters of their own")
+			return nil, problem.InvalidAt("query.attribute", "must be NAME:VALUE; route, method and tier have parameters of their own")
 		}
 		given[name] = attribute(value)
 	}

@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
 // A forwarded request is the client's request that a gateway asks about.
@@ -25,13 +27,13 @@ func askedBy(c echo.Context) (f forwarded, err error) {
 		return f, err
 	}
 	if deny := c.QueryParams()["deny"]; len(deny) > 1 || len(deny) == 1 && deny[0] != "403" {
-		return f, invalidAt("query.deny", "must be 403 or left out")
+		return f, problem.InvalidAt("query.deny", "must be 403 or left out")
 	}
 	family := "X-Forwarded-"
 	if len(r.Header["X-Original-Uri"]) > 0 {
 		family = "X-Original-"
 		if len(r.Header["X-Forwarded-Uri"]) > 0 {
-			return f, invalidAt("header.X-Forwarded-Uri", "is sent besides X-Original-URI: the gateway must send one of them, and remove the other")
+			return f, problem.InvalidAt("header.X-Forwarded-Uri", "is sent besides X-Original-URI: the gateway must send one of them, and remove the other")
 		}
 	}
 	uri, err := one(r.Header, family+"Uri")
@@ -59,7 +61,7 @@ func askedBy(c echo.Context) (f forwarded, err error) {
 func one(header http.Header, name string) (string, error) {
 	values := header[name]
 	if len(values) != 1 || values[0] == "" {
-		return "", invalidAt("header."+name, "must be sent once by the gateway")
+		return "", problem.InvalidAt("header."+name, "must be sent once by the gateway")
 	}
 	return values[0], nil
 }
@@ -68,7 +70,7 @@ func one(header http.Header, name string) (string, error) {
 func routeAt(place, uri string) (string, error) {
 	route, err := canonicalPath(uri)
 	if err != nil {
-		return "", invalidAt(place, err.Error())
+		return "", problem.InvalidAt(place, err.Error())
 	}
 	return route, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 // tokenless are the routes that need no token. The page is the same for everybody, and contains no data; its stream needs a
@@ -18,8 +19,8 @@ var tokenless = map[string]bool{
 // guarded is the middleware that admits callers to the internal listener.
 func (a *API) guarded(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
-		r, route := requestOf(c.Request().Context()), c.Path()
-		r.grant, err = a.guard.Check(r.http, auth.Route{
+		r, route := request.Of(c.Request().Context()), c.Path()
+		r.Grant, err = a.guard.Check(r.HTTP, auth.Route{
 			Open: tokenless[route], Session: route == sessionPath, Basic: isAuthz(route) || strings.HasPrefix(route, koalaPath),
 			Gateway: route == authzPath, Page: route == pagePath,
 		})

@@ -10,6 +10,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 // readyWithin is how long a dependency may take to answer.
@@ -38,12 +41,12 @@ func (a *API) livez(context.Context, *struct{}) (*healthOutput, error) { return 
 
 func (a *API) readyz(ctx context.Context, _ *struct{}) (*healthOutput, error) {
 	if a.draining.Load() {
-		return nil, problem(reasonDraining)
+		return nil, problem.New(problem.Draining)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	if err := a.ready(ctx); err != nil {
-		p := problem(reasonStoreUnavailable)
+		p := problem.New(problem.StoreUnavailable)
 		p.Detail = strings.Join(failing(err), ", ")
 		return nil, p
 	}
@@ -88,6 +91,7 @@ func failing(err error) (parts []string) {
 // reaches the listener can read them. demoSecrets are those of Config. The returned drain makes readyz answer 503.
 func Probes(ready func(context.Context) error, version string, demoSecrets []string, metrics http.Handler, log *slog.Logger) (handler http.Handler, drain func()) {
 	a := &API{ready: ready, version: version, demo: demoSecrets, log: slog.New(LogHandler(log.Handler()))}
+	a.errors = request.ErrorWriter{Log: a.log}
 	e := a.echo(a.track("worker"), hygiene)
 	docs := a.huma(e, "Tidegate", nil)
 	huma.Register(docs, livezRoute, a.livez)

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
 
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/input"
 )
 
@@ -30,31 +31,31 @@ func init() {
 	validation.MsgExpectedMinimumNumber, validation.MsgExpectedMaximumNumber = "expected number >= %.0f", "expected number <= %.0f"
 }
 
-func humaProblem(status int, message string, errs []error) *Problem {
+func humaProblem(status int, message string, errs []error) *problem.Problem {
 	if status == http.StatusInternalServerError && len(errs) == 1 {
 		if strings.HasPrefix(message, "cannot read") { // the client disconnected, or its framing is broken
 			status = http.StatusUnprocessableEntity
 		} else {
-			return problemOf(errs[0])
+			return problem.Of(errs[0])
 		}
 	}
-	p := problem(reasonOfStatus(status))
-	if p.Reason != reasonInvalid {
+	p := problem.New(problem.OfStatus(status))
+	if p.Reason != problem.Invalid {
 		return p
 	}
 	for _, err := range errs {
 		if len(p.Errors) == maxViolations {
 			break
 		}
-		v := Violation{Location: "body", Message: message}
+		v := problem.Violation{Location: "body", Message: message}
 		var detailed huma.ErrorDetailer
 		if errors.As(err, &detailed) {
 			d := detailed.ErrorDetail()
-			v = Violation{Location: input.Shortened(d.Location), Message: input.Shortened(d.Message)}
+			v = problem.Violation{Location: input.Shortened(d.Location), Message: input.Shortened(d.Message)}
 			if at, message, ok := strings.Cut(d.Message, misplacedAt); ok {
-				v = Violation{Location: input.Shortened(at), Message: message}
+				v = problem.Violation{Location: input.Shortened(at), Message: message}
 			} else if m := wrongType.FindStringSubmatch(d.Message); m != nil {
-				v = Violation{Location: input.Shortened(d.Location + "." + m[2]), Message: input.Shortened("is " + m[1] + ", and must be " + typeWords[m[3]])}
+				v = problem.Violation{Location: input.Shortened(d.Location + "." + m[2]), Message: input.Shortened("is " + m[1] + ", and must be " + typeWords[m[3]])}
 			} else if strings.HasPrefix(d.Message, "json: ") {
 				v.Message = "has an invalid value"
 			}
@@ -62,7 +63,7 @@ func humaProblem(status int, message string, errs []error) *Problem {
 		p.Errors = append(p.Errors, v)
 	}
 	if len(p.Errors) == 0 {
-		p.Errors = []Violation{{Location: "body", Message: message}}
+		p.Errors = []problem.Violation{{Location: "body", Message: message}}
 	}
 	return p
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/input"
 )
 
@@ -32,7 +33,7 @@ func hygiene(next echo.HandlerFunc) echo.HandlerFunc {
 		r := c.Request()
 		for _, name := range single {
 			if n := len(r.Header[name]); n > 1 {
-				return invalidAt("header."+name, fmt.Sprintf("is sent %d times, and must be sent once", n))
+				return problem.InvalidAt("header."+name, fmt.Sprintf("is sent %d times, and must be sent once", n))
 			}
 		}
 		if len(r.TransferEncoding) > 0 {
@@ -52,10 +53,10 @@ func hygiene(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if r.ContentLength > most { // Huma counts bodies without a Content-Length
 			c.Response().Header().Set("Connection", "close") // do not read it just to reuse the connection
-			return problem(reasonTooLarge)
+			return problem.New(problem.TooLarge)
 		}
 		if wrong := spokenJSON(r.Header); wrong != "" {
-			p := problem(reasonMediaType)
+			p := problem.New(problem.UnsupportedMediaType)
 			p.Detail = wrong
 			return p
 		}
@@ -98,7 +99,7 @@ func foreignPages(origins []string) (echo.MiddlewareFunc, error) {
 			if protection.Check(r) == nil {
 				return next(c)
 			}
-			p := problem(reasonForbidden)
+			p := problem.New(problem.Forbidden)
 			p.Detail = fmt.Sprintf("A page must be of the host that it calls (here %s), or its origin must stand in CORS_ORIGINS; this one is of %q.",
 				input.Shortened(r.Host), input.Shortened(r.Header.Get("Origin")))
 			return p

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 // userParameters are the fields in which a proxy names its client's user.
@@ -42,7 +43,7 @@ func (a *API) identify(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		requestOf(httpReq.Context()).caller = caller
+		request.Of(httpReq.Context()).Caller = caller
 		return next(c)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
@@ -91,7 +92,7 @@ func (a *API) koalaFailed(ctx context.Context, e koalaEndpoint, err error) (stat
 	case errors.Is(err, koala.ErrUnknownRule):
 		told = &koalaError{http.StatusBadRequest, -2, "unknown rule_no!"}
 	default:
-		a.log.LogAttrs(ctx, slog.LevelError, "request failed", append(requestOf(ctx).attrs(), slog.Any("error", err))...)
+		a.log.LogAttrs(ctx, slog.LevelError, "request failed", append(request.Of(ctx).Attrs(), slog.Any("error", err))...)
 		failed := e.failed
 		if failed == nil {
 			failed = koalaAway

@@ -13,6 +13,9 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -58,7 +61,7 @@ func (a *API) page(docs huma.API) {
 }
 
 // mayStay reports whether a caller that was admitted would be admitted again.
-func (a *API) mayStay(r *http.Request) bool { return a.guard.Holds(r, requestOf(r.Context()).grant) }
+func (a *API) mayStay(r *http.Request) bool { return a.guard.Holds(r, request.Of(r.Context()).Grant) }
 
 // RunLive makes the frames of the page until ctx ends, and then returns nil.
 func (a *API) RunLive(ctx context.Context) error {
@@ -76,9 +79,9 @@ func (a *API) answered(err error, rule string, asked func() admission.Request) {
 	}
 	answer := dashboard.Admitted
 	if err != nil {
-		p := problemOf(err)
+		p := problem.Of(err)
 		if answer = p.Reason; rule == "" {
-			rule = p.rule
+			rule = p.Rule
 		}
 	}
 	a.live.Recorder.Answered(answer, rule, asked)
@@ -152,7 +155,7 @@ func (a *API) liveSales(ctx context.Context) ([]dashboard.Sale, error) {
 	for i, s := range all {
 		sales[i] = dashboard.Sale{
 			Sale: s.ID, State: string(s.State), Draft: s.State == orders.StateScheduled && s.Switch == orders.SwitchDraft,
-			StartsAt: instant(s.StartsAt), EndsAt: instant(s.EndsAt), Items: make([]dashboard.Item, len(s.Items)),
+			StartsAt: jsontime.Instant(s.StartsAt), EndsAt: jsontime.Instant(s.EndsAt), Items: make([]dashboard.Item, len(s.Items)),
 		}
 		for j, it := range s.Items {
 			sales[i].Items[j] = dashboard.Item{Item: it.ID, Stock: it.Stock}
@@ -190,7 +193,7 @@ func (a *API) liveBans(context.Context) (dashboard.Bans, error) {
 	bans := dashboard.Bans{Count: len(all), Bans: []dashboard.Ban{}}
 	for i := range all[:min(len(all), mostBans)] {
 		b := &all[i]
-		bans.Bans = append(bans.Bans, dashboard.Ban{Kind: string(b.Kind), Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: instant(b.Since), Until: instant(b.Until)})
+		bans.Bans = append(bans.Bans, dashboard.Ban{Kind: string(b.Kind), Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: jsontime.Instant(b.Since), Until: jsontime.Instant(b.Until)})
 	}
 	return bans, nil
 }

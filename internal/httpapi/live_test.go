@@ -17,6 +17,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -32,7 +33,7 @@ func TestThePageKnowsTheReasons(t *testing.T) {
 	for _, group := range regexp.MustCompile(`of: \[([^\]]*)\]`).FindAllStringSubmatch(w.Body.String(), -1) {
 		for _, quoted := range strings.Split(group[1], ", ") {
 			reason := strings.Trim(quoted, "'")
-			if _, known := kindOf[reason]; !known && reason != dashboard.Admitted {
+			if !problem.Known(reason) && reason != dashboard.Admitted {
 				t.Errorf("there is no reason %s", quoted)
 			}
 			if seen[reason] {

@@ -12,6 +12,9 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -70,12 +73,12 @@ type attemptInput struct {
 type attemptView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	AttemptID    string         `json:"attempt_id,omitempty" doc:"Of an attempt that was reserved. A secret of the caller: who knows it can say how the attempt ended"`
-	Decision     login.Action   `json:"decision" enum:"allow,challenge,delay,deny" doc:"challenge: ask again with the solution; delay: wait, then ask again; deny: do not check the password"`
-	Reason       login.Reason   `json:"reason" enum:",name_failures,name_ip_failures,ip_failures,names_per_ip,network_failures,device_failures,in_flight,banned,captcha_refused,too_many_solutions" doc:"Why it was not allowed; not to be shown to who tries to log in. Empty: it was"`
-	RetryAfterMS int64          `json:"retry_after_ms" doc:"When to ask again, or of a challenge, when none is needed any more; rounded up. 0: at once, or nobody knows"`
-	Challenge    *challengeView `json:"challenge,omitempty" doc:"Where the client gets the challenge that it has to solve"`
-	Degraded     bool           `json:"degraded,omitempty" doc:"The store does not answer: this process counts by itself, with half the limits"`
+	AttemptID    string                 `json:"attempt_id,omitempty" doc:"Of an attempt that was reserved. A secret of the caller: who knows it can say how the attempt ended"`
+	Decision     login.Action           `json:"decision" enum:"allow,challenge,delay,deny" doc:"challenge: ask again with the solution; delay: wait, then ask again; deny: do not check the password"`
+	Reason       login.Reason           `json:"reason" enum:",name_failures,name_ip_failures,ip_failures,names_per_ip,network_failures,device_failures,in_flight,banned,captcha_refused,too_many_solutions" doc:"Why it was not allowed; not to be shown to who tries to log in. Empty: it was"`
+	RetryAfterMS int64                  `json:"retry_after_ms" doc:"When to ask again, or of a challenge, when none is needed any more; rounded up. 0: at once, or nobody knows"`
+	Challenge    *problem.ChallengeView `json:"challenge,omitempty" doc:"Where the client gets the challenge that it has to solve"`
+	Degraded     bool                   `json:"degraded,omitempty" doc:"The store does not answer: this process counts by itself, with half the limits"`
 }
 
 type attemptOutput struct {
@@ -87,11 +90,11 @@ func (a *API) attemptLogin(ctx context.Context, in *attemptInput) (*attemptOutpu
 	b := &in.Body
 	attempt := login.Attempt{Name: b.Name, Device: b.Device, Factor: b.Factor, Captcha: b.Captcha, ID: b.RequestID}
 	var err error
-	if attempt.IP, err = parseAddress(b.IP, "body.ip"); err != nil {
+	if attempt.IP, err = request.ParseAddress(b.IP, "body.ip"); err != nil {
 		return nil, err
 	}
 	if len(b.RequestID) > 255 { // the schema counts characters
-		return nil, invalidAt("body.request_id", fmt.Sprintf("has %d bytes, and must have at most 255", len(b.RequestID)))
+		return nil, problem.InvalidAt("body.request_id", fmt.Sprintf("has %d bytes, and must have at most 255", len(b.RequestID)))
 	}
 	decide := a.login.Reserve
 	switch b.Mode {
@@ -105,7 +108,7 @@ func (a *API) attemptLogin(ctx context.Context, in *attemptInput) (*attemptOutpu
 		return nil, nameAt("body.name", err)
 	}
 	out := &attemptOutput{CacheControl: "no-store", Body: attemptView{
-		AttemptID: d.ID, Decision: d.Action, Reason: d.Reason, RetryAfterMS: ceilMS(d.RetryAfter), Degraded: d.Degraded,
+		AttemptID: d.ID, Decision: d.Action, Reason: d.Reason, RetryAfterMS: jsontime.CeilMS(d.RetryAfter), Degraded: d.Degraded,
 	}}
 	if d.Action == login.Challenge {
 		out.Body.Challenge = a.challengeFor(d.Challenge)
@@ -116,7 +119,7 @@ func (a *API) attemptLogin(ctx context.Context, in *attemptInput) (*attemptOutpu
 // nameAt adds the location to an error about a name. Everything else has been validated before.
 func nameAt(location string, err error) error {
 	if errors.Is(err, login.ErrInvalid) {
-		return invalidAt(location, strings.TrimPrefix(withoutPrefixes(err.Error()), "name "))
+		return problem.InvalidAt(location, strings.TrimPrefix(problem.CallerText(err.Error()), "name "))
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -48,7 +49,7 @@ type attempted struct {
 	Decision     string
 	Reason       *string
 	RetryAfterMS *int64 `json:"retry_after_ms"`
-	Challenge    *challengeView
+	Challenge    *problem.ChallengeView
 	Degraded     bool
 }
 

@@ -10,6 +10,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/login"
 )
@@ -50,9 +54,9 @@ func (in *subjectInput) subject() (s login.Subject, err error) {
 	s = login.Subject{Name: in.Name, Factor: in.Factor}
 	switch {
 	case in.IP != "":
-		s.IP, err = parseAddress(in.IP, "query.ip")
+		s.IP, err = request.ParseAddress(in.IP, "query.ip")
 	case in.Name == "":
-		err = invalidAt("query.name", "a name or an ip is required")
+		err = problem.InvalidAt("query.name", "a name or an ip is required")
 	}
 	return s, err
 }
@@ -123,15 +127,15 @@ func (a *API) loginSubject(ctx context.Context, in *subjectInput) (*subjectOutpu
 		st := &standings[i]
 		view := loginStandingView{
 			Rule: st.Rule, Count: st.Count, Limit: st.Limit, WindowMS: st.Window.Milliseconds(), Action: st.Action, Shadow: st.Shadow,
-			Failed: st.Failed, InFlight: st.InFlight, Active: st.Active, Until: instantOrNull(st.Until), Times: st.Times,
+			Failed: st.Failed, InFlight: st.InFlight, Active: st.Active, Until: jsontime.InstantOrNull(st.Until), Times: st.Times,
 		}
 		if st.Active {
-			view.Since = instantOrNull(since(events, st, &s))
+			view.Since = jsontime.InstantOrNull(since(events, st, &s))
 		}
 		out.Body.Items[i] = view
 	}
 	if ban, _, ok := a.login.Banned(s); ok {
-		out.Body.Banned = &loginBanView{Since: instant(ban.Since), Until: instant(ban.Until), Rule: ban.Rule, Reason: ban.Reason}
+		out.Body.Banned = &loginBanView{Since: jsontime.Instant(ban.Since), Until: jsontime.Instant(ban.Until), Rule: ban.Rule, Reason: ban.Reason}
 	}
 	return out, nil
 }
@@ -235,17 +239,17 @@ type loginEventView struct {
 
 type loginHistoryInput struct {
 	Reference string `query:"reference" maxLength:"64" doc:"Of one name, as /v1/login/subjects says it"`
-	Paging
+	page.Paging
 }
 
 // listLoginEvents lists what rules did, the newest first.
-func (a *API) listLoginEvents(ctx context.Context, in *loginHistoryInput) (*pageOutput[loginEventView], error) {
-	after, err := afterEvent(in.Cursor)
+func (a *API) listLoginEvents(ctx context.Context, in *loginHistoryInput) (*page.Output[loginEventView], error) {
+	after, err := page.AfterID(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	if in.Reference != "" && !input.Visible(in.Reference, 64) {
-		return nil, invalidAt("query.reference", "is none that /v1/login/subjects says")
+		return nil, problem.InvalidAt("query.reference", "is none that /v1/login/subjects says")
 	}
 	var events []login.Event
 	if a.loginHistory != nil {
@@ -254,12 +258,12 @@ func (a *API) listLoginEvents(ctx context.Context, in *loginHistoryInput) (*page
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(events, in.Limit, viewLoginEvent, func(e *login.Event) []byte { return []byte(e.ID) }), nil
+	return page.Of(events, in.Limit, viewLoginEvent, func(e *login.Event) []byte { return []byte(e.ID) }), nil
 }
 
 func viewLoginEvent(e *login.Event) loginEventView {
 	return loginEventView{
-		ID: e.ID, At: instant(e.At), Rule: e.Rule, Count: e.Count, Action: e.Action, Factor: e.Factor, Reference: e.Name, IP: e.IP,
-		Until: instantOrNull(e.Until), Times: e.Times, Shadow: e.Shadow,
+		ID: e.ID, At: jsontime.Instant(e.At), Rule: e.Rule, Count: e.Count, Action: e.Action, Factor: e.Factor, Reference: e.Name, IP: e.IP,
+		Until: jsontime.InstantOrNull(e.Until), Times: e.Times, Shadow: e.Shadow,
 	}
 }

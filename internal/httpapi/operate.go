@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/page"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -61,7 +63,7 @@ type operatorSaleOutput struct {
 
 func viewForOperator(s *orders.SaleStatus) operatorSale {
 	v := operatorSale{
-		Sale: s.ID, State: s.State, Switch: s.Switch, Now: instant(s.Now), StartsAt: instant(s.StartsAt), EndsAt: instant(s.EndsAt),
+		Sale: s.ID, State: s.State, Switch: s.Switch, Now: jsontime.Instant(s.Now), StartsAt: jsontime.Instant(s.StartsAt), EndsAt: jsontime.Instant(s.EndsAt),
 		RequiresUser: s.RequiresUser, HoldMS: s.Hold.Milliseconds(), Items: make([]operatorItem, len(s.Items)), Revision: s.Revision,
 	}
 	for i, it := range s.Items {
@@ -100,8 +102,8 @@ func (a *API) setSwitch(to orders.Switch) func(context.Context, *saleInput) (*op
 }
 
 // sales lists the sales by name.
-func (a *API) sales(ctx context.Context, in *Paging) (*pageOutput[operatorSale], error) {
-	after, err := parseCursor(in.Cursor)
+func (a *API) sales(ctx context.Context, in *page.Paging) (*page.Output[operatorSale], error) {
+	after, err := page.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func (a *API) sales(ctx context.Context, in *Paging) (*pageOutput[operatorSale],
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(list, in.Limit, viewForOperator, func(s *orders.SaleStatus) []byte { return []byte(s.ID) }), nil
+	return page.Of(list, in.Limit, viewForOperator, func(s *orders.SaleStatus) []byte { return []byte(s.ID) }), nil
 }
 
 type verifyOutput struct {

@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -37,13 +40,13 @@ type orderView struct {
 }
 
 func (a *API) order(ctx context.Context, in *orderInput) (*orderOutput, error) {
-	id, err := orderOf(ctx, in.ID)
+	id, err := request.OrderID(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	r := requestOf(ctx)
-	viewer := r.viewer()
-	r.slot.Leave()
+	r := request.Of(ctx)
+	viewer := r.Viewer()
+	r.Slot.Leave()
 	var o orders.Order
 	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 && !a.draining.Load() {
 		o, err = a.orders.Wait(ctx, id, viewer, in.While, wait)
@@ -59,7 +62,7 @@ func (a *API) order(ctx context.Context, in *orderInput) (*orderOutput, error) {
 func viewOrder(o *orders.Order, by orders.Viewer) orderView {
 	v := orderView{
 		OrderID: o.ID.String(), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, Units: o.Units,
-		AcceptedAt: instant(o.AcceptedAt), ConfirmedAt: instantOrNull(o.ConfirmedAt), PayBefore: instantOrNull(o.PayBefore),
+		AcceptedAt: jsontime.Instant(o.AcceptedAt), ConfirmedAt: jsontime.InstantOrNull(o.ConfirmedAt), PayBefore: jsontime.InstantOrNull(o.PayBefore),
 		Reason: o.Reason, PollAfterMS: pollAfter(o),
 	}
 	if v.Units == nil {
@@ -71,14 +74,6 @@ func viewOrder(o *orders.Order, by orders.Viewer) orderView {
 	return v
 }
 
-func instantOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = instant(t)
-	return &t
-}
-
 // pollAfter spreads the polling of clients that were admitted at the same moment.
 func pollAfter(o *orders.Order) int64 {
 	switch {
@@ -88,4 +83,15 @@ func pollAfter(o *orders.Order) int64 {
 		return 1500 + rand.Int64N(1001)
 	}
 	return 0
+}
+
+func afterOrder(s string) (id orders.ID, err error) {
+	if s == "" {
+		return id, nil
+	}
+	after, err := page.ParseCursor(s)
+	if err != nil || len(after) != len(id) {
+		return id, page.ErrCursor
+	}
+	return orders.ID(after), nil
 }

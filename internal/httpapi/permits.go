@@ -14,6 +14,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -82,7 +85,7 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 	}
 	for i, name := range in.Body.Also {
 		if err := semaphore.CheckName(name); err != nil {
-			return nil, invalidAt(fmt.Sprintf("body.also[%d]", i), withoutPrefixes(err.Error()))
+			return nil, problem.InvalidAt(fmt.Sprintf("body.also[%d]", i), problem.CallerText(err.Error()))
 		}
 	}
 	if err := checkHolder(in.Body.Holder); err != nil {
@@ -92,7 +95,7 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 		Holder: in.Body.Holder, Weight: in.Body.Weight, Also: in.Body.Also, Try: in.Body.WaitMS == 0 || a.draining.Load(),
 	}
 	if in.Body.RequestID != "" {
-		req.ID = a.requestID(requestOf(ctx).grant.Name, in)
+		req.ID = a.requestID(request.Of(ctx).Grant.Name, in)
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -110,9 +113,9 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 	var heavy *semaphore.TooHeavyError
 	switch {
 	case err != nil && context.Cause(waiting) == errLeaving: //nolint:errorlint // the cause is what cancel was told
-		return nil, problem(reasonDraining)
+		return nil, problem.New(problem.Draining)
 	case errors.As(err, &heavy):
-		return nil, invalidAt("body.weight", fmt.Sprintf("is %d, and must be at most the limit of %s", req.Weight, heavy.Name))
+		return nil, problem.InvalidAt("body.weight", fmt.Sprintf("is %d, and must be at most the limit of %s", req.Weight, heavy.Name))
 	case err != nil:
 		return nil, semdefs.Away(err)
 	case ctx.Err() != nil && req.ID == "":
@@ -132,9 +135,9 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 func checkHolder(text string) error {
 	switch {
 	case len(text) > semaphore.MaxText:
-		return invalidAt("body.holder", fmt.Sprintf("has %d bytes, and must have at most %d", len(text), semaphore.MaxText))
+		return problem.InvalidAt("body.holder", fmt.Sprintf("has %d bytes, and must have at most %d", len(text), semaphore.MaxText))
 	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return invalidAt("body.holder", "must not contain control characters")
+		return problem.InvalidAt("body.holder", "must not contain control characters")
 	}
 	return nil
 }
@@ -195,8 +198,8 @@ func (a *API) release(ctx context.Context, in *permitInput) (*struct{}, error) {
 		return nil, semdefs.Away(sem.Release(ctx, id))
 	}
 	id, ok := a.unsigned(forOperator, in.Name, in.ID)
-	if !ok || !requestOf(ctx).grant.Role.May(auth.ForOperators) {
-		return nil, invalidAt("path.id", fmt.Sprintf("%.80q is no permit's id", in.ID))
+	if !ok || !request.Of(ctx).Grant.Role.May(auth.ForOperators) {
+		return nil, problem.InvalidAt("path.id", fmt.Sprintf("%.80q is no permit's id", in.ID))
 	}
 	return nil, a.forceRelease(ctx, sem, id)
 }
@@ -207,7 +210,7 @@ func (a *API) forceRelease(ctx context.Context, sem *semaphore.Semaphore, id str
 	if st, err := sem.Status(ctx); err == nil { // otherwise the holder stays empty
 		for _, h := range st.Holders {
 			if h.ID == id {
-				lost = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: instant(h.Since), LeaseUntil: instant(h.Until)}
+				lost = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: jsontime.Instant(h.Since), LeaseUntil: jsontime.Instant(h.Until)}
 			}
 		}
 	}

@@ -3,12 +3,15 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/admissionhttp"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -44,25 +47,25 @@ type placedOrder struct {
 // not charged to users: a sold-out sale costs its crowd nothing. A repeat of an order is neither charged nor refused: if only
 // Redis has the order, a charge is refunded, and before a refusal Redis is asked.
 func (a *API) place(ctx context.Context, in *placeInput) (*placeOutput, error) {
-	r := requestOf(ctx)
-	r.placing = true
+	r := request.Of(ctx)
+	r.Placing = true
 	out, err := a.attempt(ctx, in)
 	a.answered(err, "", func() admission.Request { return a.requestAt(r) })
 	return out, err
 }
 
 func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error) {
-	r := requestOf(ctx)
+	r := request.Of(ctx)
 	attempt, err := a.orders.Prepare(orders.Request{
 		Sale: in.Sale, Item: in.Body.Item, Quantity: in.Body.Quantity,
-		User: r.caller.User, Key: in.Key,
+		User: r.Caller.User, Key: in.Key,
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.sale, r.item = in.Sale, in.Body.Item
+	r.Sale, r.Item = in.Sale, in.Body.Item
 	out, decided := attempt.Screen()
-	if decided && !out.Admitted() && r.caller.User == "" { // the key may be guessed, and a guess costs as much as an order
+	if decided && !out.Admitted() && r.Caller.User == "" { // the key may be guessed, and a guess costs as much as an order
 		_, cancel, err := a.charge(ctx, a.within)
 		cancel()
 		if err != nil {
@@ -74,7 +77,7 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 			return nil, err
 		}
 	}
-	r.order = out.Order.ID
+	r.Order = out.Order.ID
 	if !out.Admitted() {
 		return nil, refusal(&out)
 	}
@@ -95,15 +98,15 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 // reserve returns the order that this repeats, or asks the rules, and then reserves. Each step has its own deadline, and
 // continues when the client disconnects.
 func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out orders.Outcome, err error) {
-	r := requestOf(ctx)
+	r := request.Of(ctx)
 	stay, retryAfter, ok := a.capacity.Enter()
 	if !ok {
 		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: retryAfter}, nil
 	}
-	r.slot.Leave()
-	r.stay = stay
+	r.Slot.Leave()
+	r.Stay = stay
 	counts := true
-	defer func() { r.stay.Leave(counts) }()
+	defer func() { r.Stay.Leave(counts) }()
 	remembered := attempt.Remembered()
 	if remembered { // this costs as much as reading the order
 		if out, found, err := a.recall(ctx, attempt); found || err != nil {
@@ -123,7 +126,7 @@ func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out
 	case found, unknown != nil:
 		return out, unknown
 	case err != nil:
-		_, refused := errors.AsType[*Problem](err)
+		_, refused := errors.AsType[*problem.Problem](err)
 		counts = !refused // a refusal may come from memory, and then its duration says nothing
 		return orders.Outcome{}, err
 	}
@@ -142,9 +145,9 @@ func (a *API) recall(ctx context.Context, attempt Attempt) (out orders.Outcome, 
 
 // repeated returns the order that a request repeats which is about to be refused, and which only Redis may have. Refused
 // requests must not load Redis: identical concurrent ones share one lookup, and each subject has an allowance.
-func (a *API) repeated(ctx context.Context, r *request, in *placeInput, attempt Attempt) (out orders.Outcome, found bool, err error) {
+func (a *API) repeated(ctx context.Context, r *request.Info, in *placeInput, attempt Attempt) (out orders.Outcome, found bool, err error) {
 	var same []byte
-	for _, part := range []string{in.Sale, in.Body.Item, strconv.Itoa(in.Body.Quantity), r.caller.User, in.Key} {
+	for _, part := range []string{in.Sale, in.Body.Item, strconv.Itoa(in.Body.Quantity), r.Caller.User, in.Key} {
 		same = append(append(strconv.AppendInt(same, int64(len(part)), 10), ' '), part...) // the length separates it from the next part
 	}
 	answer, err, _ := a.asking.Do(string(same), func() (any, error) {
@@ -166,19 +169,38 @@ type replayed struct {
 }
 
 // subject returns the caller that rules count first: the user, or else the address.
-func (a *API) subject(r *request) string {
-	if r.caller.User != "" {
-		return "user " + r.caller.User
+func (a *API) subject(r *request.Info) string {
+	if r.Caller.User != "" {
+		return "user " + r.Caller.User
 	}
-	return "address " + admission.Address(admissionhttp.ClientAddress(r.http, a.proxies))
+	return "address " + admission.Address(admissionhttp.ClientAddress(r.HTTP, a.proxies))
 }
 
 // refund takes back the charge of a request that turned out to be a repeat.
-func (a *API) refund(ctx context.Context, r *request) {
-	if err := a.gate.Refund(ctx, r.charged); err != nil {
-		a.log.LogAttrs(ctx, slog.LevelWarn, "a repeat of an order stays charged", append(r.attrs(), slog.Any("error", err))...)
+func (a *API) refund(ctx context.Context, r *request.Info) {
+	if err := a.gate.Refund(ctx, r.Charged); err != nil {
+		a.log.LogAttrs(ctx, slog.LevelWarn, "a repeat of an order stays charged", append(r.Attrs(), slog.Any("error", err))...)
 		return
 	}
-	delete(r.header, "Ratelimit")
-	delete(r.header, "Ratelimit-Policy")
+	delete(r.Header, "Ratelimit")
+	delete(r.Header, "Ratelimit-Policy")
+}
+
+// refusal is the problem for an order that was refused.
+func refusal(out *orders.Outcome) *problem.Problem {
+	p := problem.New(string(out.Reason))
+	switch out.Reason {
+	case orders.ReasonNotEnough:
+		p.Free = &out.Free
+	case orders.ReasonQuotaPerBuyer:
+		if out.Order.ID != (orders.ID{}) {
+			p.OrderID = out.Order.ID.String()
+		} else {
+			p.Detail = fmt.Sprintf("The order is for more than the quota of %d.", out.Quota)
+		}
+	}
+	if out.RetryAfter > 0 {
+		p.RetryAfter = out.RetryAfter
+	}
+	return p
 }

@@ -13,14 +13,15 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // problemIn decodes a problem and checks what all problems have in common.
-func problemIn(t *testing.T, w *httptest.ResponseRecorder) Problem {
+func problemIn(t *testing.T, w *httptest.ResponseRecorder) problem.Problem {
 	t.Helper()
-	var p Problem
+	var p problem.Problem
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 		t.Fatalf("%d %q: %v", w.Code, w.Body, err)
 	}
@@ -58,7 +59,7 @@ func TestOrderRefusals(t *testing.T) {
 		{out: orders.Outcome{Reason: orders.ReasonPaused}, status: 409, kind: "/problems/sale-paused", reason: "paused"},
 		{out: orders.Outcome{Reason: orders.ReasonEnded}, status: 409, kind: "/problems/sale-ended", reason: "ended"},
 		{out: orders.Outcome{Reason: orders.ReasonKeyReused}, status: 422, kind: "/problems/idempotency-key-reused", reason: "key_reused"},
-		{out: orders.Outcome{Reason: orders.ReasonAtCapacity}, status: 503, kind: reducedCapacity, reason: "at_capacity", retry: "1"},
+		{out: orders.Outcome{Reason: orders.ReasonAtCapacity}, status: 503, kind: "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity", reason: "at_capacity", retry: "1"},
 		{out: orders.Outcome{Reason: orders.ReasonRecovering}, status: 503, kind: "/problems/unavailable", reason: "recovering", retry: "2"},
 		{err: orders.ErrUserRequired, status: 401, kind: "/problems/unauthenticated", reason: "unauthenticated"},
 		{err: orders.ErrKeyRequired, status: 422, kind: "/problems/idempotency-key-required", reason: "key_required"},
@@ -112,8 +113,8 @@ func TestOrderRefusals(t *testing.T) {
 // TestKindsAreComplete: every refusal reason of package orders has a row, and every row a page.
 func TestKindsAreComplete(t *testing.T) {
 	b := setup(t)
-	for _, k := range kinds {
-		p := k.problem()
+	for _, k := range problem.Kinds {
+		p := problem.New(k.Reason)
 		if strings.HasPrefix(p.Type, "https://iana.org/") {
 			continue
 		}
@@ -125,11 +126,11 @@ func TestKindsAreComplete(t *testing.T) {
 	if p := problemIn(t, call(b.Public(), "GET", "/problems/nonsense", "")); p.Status != 404 || p.Reason != "unknown_problem" {
 		t.Errorf("%+v", p)
 	}
-	if p := problem("a word nobody knows"); p.Status != 500 || p.cause == nil {
+	if p := problem.New("a word nobody knows"); p.Status != 500 || p.Cause == nil {
 		t.Errorf("%+v", p)
 	}
 	for _, r := range []admission.Reason{admission.RateLimited, admission.CostAboveLimit, admission.Banned, admission.Forbidden, admission.CaptchaRequired} {
-		if kindOf[string(r)] == nil {
+		if !problem.Known(string(r)) {
 			t.Errorf("no problem for %q", r)
 		}
 	}
@@ -140,7 +141,7 @@ func TestKindsAreComplete(t *testing.T) {
 	for line := range strings.Lines(string(source)) {
 		if _, word, ok := strings.Cut(line, " = \""); ok && strings.Contains(line, "Reason") {
 			word, _, _ = strings.Cut(word, `"`)
-			if kindOf[word] == nil && word != "recovered_late" && word != "duplicate" {
+			if !problem.Known(word) && word != "recovered_late" && word != "duplicate" {
 				t.Errorf("no problem for %q", word)
 			}
 		}

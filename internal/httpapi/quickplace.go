@@ -7,6 +7,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
+
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 // maxQuick is the longest body that quickPlace decodes.
@@ -23,7 +25,7 @@ func (a *API) quickPlace(ctx huma.Context, next func(huma.Context)) {
 	in := placeInput{Sale: c.Param("sale"), Key: r.Header.Get("Idempotency-Key")}
 	next = a.unlessBanned(next)
 	var ok bool
-	if body := requestOf(r.Context()).body; len(body) <= maxQuick && r.Header.Get("Content-Type") == "application/json" {
+	if body := request.Of(r.Context()).Body; len(body) <= maxQuick && r.Header.Get("Content-Type") == "application/json" {
 		in.Body.Item, in.Body.Quantity, ok = quickOrder(body)
 	}
 	if !ok {
@@ -32,7 +34,7 @@ func (a *API) quickPlace(ctx huma.Context, next func(huma.Context)) {
 	}
 	out, err := a.place(r.Context(), &in)
 	if err != nil {
-		a.fail(c, err)
+		a.errors.Fail(c, err)
 		return
 	}
 	header := c.Response().Header()
@@ -50,12 +52,12 @@ func (a *API) quickPlace(ctx huma.Context, next func(huma.Context)) {
 // decode: a caller that has an order gets it even while banned.
 func (a *API) unlessBanned(next func(huma.Context)) func(huma.Context) {
 	return func(ctx huma.Context) {
-		r := requestOf(ctx.Context())
+		r := request.Of(ctx.Context())
 		if _, _, banned := a.gate.Banned(a.requestAt(r)); banned {
 			_, cancel, err := a.charge(ctx.Context(), a.within) // returns the refusal
 			cancel()
 			if err != nil {
-				a.fail(humaecho.Unwrap(ctx), err)
+				a.errors.Fail(humaecho.Unwrap(ctx), err)
 				return
 			}
 		}

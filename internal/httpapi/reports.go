@@ -12,6 +12,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/semaphore"
@@ -45,7 +47,7 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 		limited := semaphoreecho.LimitWith(sem, semaphoreecho.Config{
 			Wait: wait,
 			Request: func(c echo.Context) (semaphore.Request, error) {
-				return semaphore.Request{Holder: holderOf(requestOf(c.Request().Context()))}, nil
+				return semaphore.Request{Holder: holderOf(request.Of(c.Request().Context()))}, nil
 			},
 			Refuse: func(_ echo.Context, full *semaphore.CapacityError) error { return full },
 		})(next)
@@ -60,7 +62,7 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 			case unknown:
 				return fmt.Errorf("%w %q", semaphore.ErrUnknown, name)
 			case errors.Is(err, semaphore.ErrPermitLost):
-				return problem(reasonStoreUnavailable) // the permit is not the caller's concern
+				return problem.New(problem.StoreUnavailable) // the permit is not the caller's concern
 			case errors.As(err, &refused) && refused.Internal != nil:
 				return semdefs.Away(refused.Internal)
 			}
@@ -70,10 +72,10 @@ func (a *API) capped(name string, wait time.Duration) echo.MiddlewareFunc {
 }
 
 // holderOf returns the name of a request in the list of holders.
-func holderOf(r *request) string {
-	name := "request " + r.id // at most 128 bytes
-	if r.grant.Name != "" {
-		name += " of " + r.grant.Name
+func holderOf(r *request.Info) string {
+	name := "request " + r.ID // at most 128 bytes
+	if r.Grant.Name != "" {
+		name += " of " + r.Grant.Name
 	}
 	return semaphore.HolderName(name)
 }
@@ -107,7 +109,7 @@ func (f *attachment) Write(part []byte) (int, error) {
 		h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
 		h.Set("Content-Disposition", `attachment; filename="`+f.name+`"`)
 		h.Set("X-Content-Type-Options", "nosniff")
-		h["Cache-Control"] = noStore
+		h["Cache-Control"] = request.NoStore
 		w.WriteHeader(http.StatusOK)
 	}
 	// The server's own deadline is meant for responses in one piece.

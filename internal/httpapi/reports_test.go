@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -174,7 +175,7 @@ func TestReportProblems(t *testing.T) {
 	} {
 		tt.before()
 		resp := open(t, t.Context(), at, tt.sale)
-		var p Problem
+		var p problem.Problem
 		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil || p.Reason != tt.reason || resp.StatusCode != tt.status ||
 			resp.Header.Get("Content-Type") != "application/problem+json" || resp.Header.Get("Content-Disposition") != "" {
 			t.Errorf("%s: %v %+v", tt.sale, resp, p)

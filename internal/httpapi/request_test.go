@@ -162,7 +162,7 @@ func TestReady(t *testing.T) {
 	}
 	b.Drain()
 	for _, h := range []http.Handler{b.Public(), b.Internal()} {
-		if p := problemIn(t, call(h, "GET", "/readyz", "")); p.Status != 503 || p.Reason != "draining" || p.Type != reducedCapacity {
+		if p := problemIn(t, call(h, "GET", "/readyz", "")); p.Status != 503 || p.Reason != "draining" || p.Type != "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity" {
 			t.Errorf("%+v", p)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -112,7 +113,7 @@ func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
 	_, cancel, err := a.charge(ctx.Context(), 0)
 	defer cancel()
 	if err != nil {
-		a.fail(humaecho.Unwrap(ctx), err)
+		a.errors.Fail(humaecho.Unwrap(ctx), err)
 		return
 	}
 	next(ctx)
@@ -163,8 +164,8 @@ func register[I, O any](a *API, docs huma.API, roles []auth.Role, op huma.Operat
 // only is the middleware of operations that need a role.
 func (a *API) only(roles []auth.Role) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		if has := requestOf(ctx.Context()).grant.Role; !has.May(roles) {
-			a.fail(humaecho.Unwrap(ctx), auth.WrongRole(has, roles))
+		if has := request.Of(ctx.Context()).Grant.Role; !has.May(roles) {
+			a.errors.Fail(humaecho.Unwrap(ctx), auth.WrongRole(has, roles))
 			return
 		}
 		next(ctx)

@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
 )
 
 type rulesOutput struct {
@@ -35,7 +36,7 @@ func (a *API) reloadRules(ctx context.Context, _ *struct{}) (*rulesOutput, error
 	if a.koala != nil {
 		dialect = a.koala.Reload()
 	}
-	p := problem(reasonInvalid)
+	p := problem.New(problem.Invalid)
 	switch {
 	case err == nil && dialect == nil:
 		return a.viewRules(rules)
@@ -51,10 +52,10 @@ func (a *API) reloadRules(ctx context.Context, _ *struct{}) (*rulesOutput, error
 }
 
 // placesOf lists the errors of a rules file.
-func placesOf(err error) (places []Violation) {
+func placesOf(err error) (places []problem.Violation) {
 	switch e := err.(type) { //nolint:errorlint // this is the walk that errors.As would do, and goes on after the first
 	case *admission.RulesError:
-		return []Violation{{Location: "rules", Message: e.Problem, File: e.File, Line: e.Line, Column: e.Column}}
+		return []problem.Violation{{Location: "rules", Message: e.Problem, File: e.File, Line: e.Line, Column: e.Column}}
 	case interface{ Unwrap() []error }:
 		for _, err := range e.Unwrap() {
 			places = append(places, placesOf(err)...)
@@ -63,7 +64,7 @@ func placesOf(err error) (places []Violation) {
 		places = placesOf(e.Unwrap())
 	}
 	if places == nil {
-		places = []Violation{{Location: "rules", Message: err.Error()}} // such as a missing file
+		places = []problem.Violation{{Location: "rules", Message: err.Error()}} // such as a missing file
 	}
 	return places
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -37,7 +39,7 @@ type saleOutput struct {
 }
 
 func (a *API) sale(ctx context.Context, in *saleInput) (*saleOutput, error) {
-	requestOf(ctx).slot.Leave()
+	request.Of(ctx).Slot.Leave()
 	s, err := a.orders.Sale(ctx, in.Sale)
 	if err != nil {
 		return nil, err
@@ -47,9 +49,6 @@ func (a *API) sale(ctx context.Context, in *saleInput) (*saleOutput, error) {
 		items[i] = itemView{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID]}
 	}
 	return &saleOutput{CacheControl: "max-age=1", Body: saleView{
-		Sale: s.ID, State: s.State, Now: instant(s.Now), StartsAt: instant(s.StartsAt), EndsAt: instant(s.EndsAt), Items: items,
+		Sale: s.ID, State: s.State, Now: jsontime.Instant(s.Now), StartsAt: jsontime.Instant(s.StartsAt), EndsAt: jsontime.Instant(s.EndsAt), Items: items,
 	}}, nil
 }
-
-// instant converts a time for responses: UTC, in milliseconds.
-func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

@@ -11,6 +11,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -106,13 +110,13 @@ func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by auth.Role
 		Holders: make([]holderView, len(st.Holders)), Waiters: make([]waiterView, len(st.Waiters)),
 	}
 	for i, h := range st.Holders {
-		v.Holders[i] = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: instant(h.Since), LeaseUntil: instant(h.Until)}
+		v.Holders[i] = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: jsontime.Instant(h.Since), LeaseUntil: jsontime.Instant(h.Until)}
 		if by.May(auth.ForOperators) {
 			v.Holders[i].PermitID = a.signed(forOperator, st.Name, h.ID)
 		}
 	}
 	for i, w := range st.Waiters {
-		v.Waiters[i] = waiterView{Holder: w.Holder, Weight: w.Weight, Since: instant(w.Since)}
+		v.Waiters[i] = waiterView{Holder: w.Holder, Weight: w.Weight, Since: jsontime.Instant(w.Since)}
 	}
 	if e == nil {
 		if st.Undefined {
@@ -130,7 +134,7 @@ func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by auth.Role
 		v.Source = "file"
 	}
 	if e.Set != nil {
-		v.SetBy, v.SetAt = e.Set.By, instantOrNull(e.Set.At)
+		v.SetBy, v.SetAt = e.Set.By, jsontime.InstantOrNull(e.Set.At)
 	}
 	return v
 }
@@ -144,8 +148,8 @@ type semaphoreOutput struct {
 	Body         semaphoreView
 }
 
-func (a *API) listSemaphores(ctx context.Context, in *Paging) (*pageOutput[semaphoreView], error) {
-	after, err := parseCursor(in.Cursor)
+func (a *API) listSemaphores(ctx context.Context, in *page.Paging) (*page.Output[semaphoreView], error) {
+	after, err := page.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -157,10 +161,10 @@ func (a *API) listSemaphores(ctx context.Context, in *Paging) (*pageOutput[semap
 		_, ok := e.InForce()
 		return !ok || e.Name <= string(after)
 	})
-	out := &pageOutput[semaphoreView]{CacheControl: "no-store", Body: page[semaphoreView]{Items: []semaphoreView{}}}
+	out := &page.Output[semaphoreView]{CacheControl: "no-store", Body: page.Page[semaphoreView]{Items: []semaphoreView{}}}
 	if len(all) > in.Limit {
 		all = all[:in.Limit]
-		out.Body.NextCursor = cursor([]byte(all[len(all)-1].Name))
+		out.Body.NextCursor = page.Cursor([]byte(all[len(all)-1].Name))
 	}
 	standings, err := a.semaphores.Standings(ctx, all)
 	if err != nil {
@@ -168,7 +172,7 @@ func (a *API) listSemaphores(ctx context.Context, in *Paging) (*pageOutput[semap
 	}
 	for i := range standings {
 		s := &standings[i]
-		out.Body.Items = append(out.Body.Items, a.viewSemaphore(&s.Status, &s.Entry, requestOf(ctx).grant.Role))
+		out.Body.Items = append(out.Body.Items, a.viewSemaphore(&s.Status, &s.Entry, request.Of(ctx).Grant.Role))
 	}
 	return out, nil
 }
@@ -194,7 +198,7 @@ func (a *API) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*se
 	if err != nil {
 		return nil, semdefs.Away(err)
 	}
-	return &semaphoreOutput{CacheControl: "no-store", Body: a.viewSemaphore(&st, e, requestOf(ctx).grant.Role)}, nil
+	return &semaphoreOutput{CacheControl: "no-store", Body: a.viewSemaphore(&st, e, request.Of(ctx).Grant.Role)}, nil
 }
 
 // asUnknown replaces the error for an invalid name: no semaphore can have it.
@@ -215,13 +219,13 @@ type putSemaphoreInput struct {
 
 func (a *API) putSemaphore(ctx context.Context, in *putSemaphoreInput) (*semaphoreOutput, error) {
 	ctx = context.WithoutCancel(ctx)
-	by := requestOf(ctx).grant.Name
+	by := request.Of(ctx).Grant.Name
 	e, err := a.semaphores.Override(ctx, in.Name, semdefs.Override{
-		Size: semdefs.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by, At: instant(time.Now()),
+		Size: semdefs.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by, At: jsontime.Instant(time.Now()),
 	})
 	switch {
 	case errors.Is(err, semaphore.ErrInvalid):
-		return nil, invalidAt("path.name", withoutPrefixes(err.Error()))
+		return nil, problem.InvalidAt("path.name", problem.CallerText(err.Error()))
 	case err != nil:
 		return nil, err
 	}
@@ -239,7 +243,7 @@ func (a *API) deleteSemaphore(ctx context.Context, in *semaphoreInput) (*semapho
 	}
 	out, err := a.semaphore(ctx, in.Name, nil)
 	if errors.Is(err, semaphore.ErrUnknown) { // nobody holds it
-		gone := a.viewSemaphore(&semaphore.Status{Name: in.Name, Undefined: true}, nil, requestOf(ctx).grant.Role)
+		gone := a.viewSemaphore(&semaphore.Status{Name: in.Name, Undefined: true}, nil, request.Of(ctx).Grant.Role)
 		return &semaphoreOutput{CacheControl: "no-store", Body: gone}, nil
 	}
 	return out, err

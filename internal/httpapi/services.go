@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 var (
@@ -123,7 +124,7 @@ func refusals(ok *huma.Response, statuses ...int) map[string]*huma.Response {
 func needs(roles []auth.Role) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if has := requestOf(c.Request().Context()).grant.Role; !has.May(roles) {
+			if has := request.Of(c.Request().Context()).Grant.Role; !has.May(roles) {
 				return auth.WrongRole(has, roles)
 			}
 			return next(c)

@@ -9,6 +9,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
 const sessionPath = "/session"
@@ -54,14 +57,14 @@ type sessionOutput struct {
 }
 
 func viewSession(t *auth.Token, s *auth.Session) sessionView {
-	return sessionView{Name: t.Name, Role: t.Role, ExpiresAt: instantOrNull(time.Unix(s.Expires, 0))}
+	return sessionView{Name: t.Name, Role: t.Role, ExpiresAt: jsontime.InstantOrNull(time.Unix(s.Expires, 0))}
 }
 
 func (a *API) session(ctx context.Context, _ *struct{}) (*sessionOutput, error) {
 	out := &sessionOutput{CacheControl: "no-store"}
 	if a.tokens == nil {
 		out.Body = sessionView{Name: actorLocal, Role: auth.RoleOperator}
-	} else if s, found, ok := a.sessions.Of(requestOf(ctx).http); ok && found.Role.May(auth.ForViewers) {
+	} else if s, found, ok := a.sessions.Of(request.Of(ctx).HTTP); ok && found.Role.May(auth.ForViewers) {
 		out.Body = viewSession(&found, &s)
 	}
 	return out, nil
@@ -74,10 +77,10 @@ type beginInput struct {
 }
 
 func (a *API) beginSession(ctx context.Context, in *beginInput) (*sessionOutput, error) {
-	r := requestOf(ctx).http
+	r := request.Of(ctx).HTTP
 	found, err := a.guard.FindToken(r, in.Body.Token)
 	if errors.Is(err, auth.ErrUnauthenticated) {
-		p := problem(reasonUnauthenticated)
+		p := problem.New(problem.Unauthenticated)
 		p.Detail = "This token is not known here."
 		return nil, p
 	}
@@ -96,13 +99,13 @@ type endOutput struct {
 }
 
 func (a *API) endSession(ctx context.Context, _ *struct{}) (*endOutput, error) {
-	r := requestOf(ctx)
-	r.header.Set("Set-Cookie", auth.NoCookie(r.http)) // even if other processes cannot be notified
-	if s, _, ok := a.sessions.Of(r.http); ok {
+	r := request.Of(ctx)
+	r.Header.Set("Set-Cookie", auth.NoCookie(r.HTTP)) // even if other processes cannot be notified
+	if s, _, ok := a.sessions.Of(r.HTTP); ok {
 		if err := a.sessions.End(context.WithoutCancel(ctx), &s); err != nil {
-			p := problem(reasonStoreUnavailable)
+			p := problem.New(problem.StoreUnavailable)
 			p.Detail = "The session has ended at this API, and may go on at others. Repeat to end it everywhere, or take its token out of TOKENS_FILE."
-			p.cause = errors.Join(errors.New("httpapi: end a session"), err)
+			p.Cause = errors.Join(errors.New("httpapi: end a session"), err)
 			return nil, p
 		}
 	}

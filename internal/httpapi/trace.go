@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -36,7 +37,7 @@ func (a *API) trace(listener string, c echo.Context) trace.Span {
 		return noSpan
 	}
 	r := c.Request()
-	ctx, options, method := r.Context(), serverSpan, knownMethod(r.Method)
+	ctx, options, method := r.Context(), serverSpan, request.KnownMethod(r.Method)
 	if caller := callersSpan(r.Header); caller.IsValid() && listener == "internal" {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, caller)
 	} else if caller.IsValid() {
@@ -70,24 +71,24 @@ func callersSpan(header http.Header) trace.SpanContext {
 }
 
 // endTrace records the result of a request. A span contains no user, credentials or address.
-func endTrace(span trace.Span, r *request, status int) {
+func endTrace(span trace.Span, r *request.Info, status int) {
 	if span.IsRecording() {
-		span.SetAttributes(semconv.HTTPResponseStatusCode(status), kv.String("tidegate.request_id", r.id))
+		span.SetAttributes(semconv.HTTPResponseStatusCode(status), kv.String("tidegate.request_id", r.ID))
 		if status >= http.StatusInternalServerError {
 			span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(status)))
 			span.SetStatus(codes.Error, "")
 		}
-		if sale := r.knownSale(); sale != "" {
+		if sale := r.KnownSale(); sale != "" {
 			span.SetAttributes(kv.String("tidegate.sale", sale))
 		}
-		if r.item != "" {
-			span.SetAttributes(kv.String("tidegate.item", r.item))
+		if r.Item != "" {
+			span.SetAttributes(kv.String("tidegate.item", r.Item))
 		}
-		if r.order != (orders.ID{}) {
-			span.SetAttributes(kv.String("tidegate.order_id", r.order.String()))
+		if r.Order != (orders.ID{}) {
+			span.SetAttributes(kv.String("tidegate.order_id", r.Order.String()))
 		}
-		if r.reason != "" {
-			span.SetAttributes(kv.String("tidegate.reason", r.reason))
+		if r.Reason != "" {
+			span.SetAttributes(kv.String("tidegate.reason", r.Reason))
 		}
 	}
 	span.End()

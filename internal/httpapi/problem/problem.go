@@ -1,9 +1,8 @@
-package httpapi
+package problem
 
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -33,12 +32,12 @@ type Problem struct {
 	Free             *int           `json:"free,omitempty" doc:"not_enough: units left"`
 	OrderID          string         `json:"order_id,omitempty" doc:"quota_per_buyer: an order that holds the units"`
 	Position         int            `json:"position,omitempty" doc:"at_capacity of a semaphore: the place in its queue, from 1; it is not kept"`
-	Challenge        *challengeView `json:"challenge,omitempty" doc:"captcha_required: solve it, and send the request again with the solution in X-Captcha"`
+	Challenge        *ChallengeView `json:"challenge,omitempty" doc:"captcha_required: solve it, and send the request again with the solution in X-Captcha"`
 	ViolatedPolicies []string       `json:"violated-policies,omitempty" doc:"Names of the rules that refused, of those that are public"`
 
-	rule       string // that refused, for the page: callers only see public rules
-	retryAfter time.Duration
-	cause      error // for the log, never for the caller
+	Rule       string        `json:"-"` // that refused, for the page: callers only see public rules
+	RetryAfter time.Duration `json:"-"`
+	Cause      error         `json:"-"` // for the log, never for the caller
 }
 
 // Violation is one thing that is wrong with a request.
@@ -60,27 +59,27 @@ func (p *Problem) GetStatus() int { return p.Status }
 // ContentType replaces the negotiated type.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-func problem(reason string) *Problem {
+func New(reason string) *Problem {
 	k := kindOf[reason]
 	if k == nil {
 		return &Problem{
-			Type: "/problems/internal", Title: "Something went wrong here", Status: 500, Reason: reasonInternal,
-			cause: errors.New("httpapi: no problem for reason " + reason),
+			Type: "/problems/internal", Title: "Something went wrong here", Status: 500, Reason: Internal,
+			Cause: errors.New("httpapi: no problem for reason " + reason),
 		}
 	}
 	return k.problem()
 }
 
-func (k *kind) problem() *Problem {
+func (k *Kind) problem() *Problem {
 	uri := k.Name
 	if !strings.Contains(uri, ":") {
 		uri = "/problems/" + uri
 	}
-	return &Problem{Type: uri, Title: k.Title, Status: k.Status, Reason: k.Reason, retryAfter: k.Retry}
+	return &Problem{Type: uri, Title: k.Title, Status: k.Status, Reason: k.Reason, RetryAfter: k.Retry}
 }
 
 // encoded returns the body. Problems without details, most refusals of a rush, are encoded only once.
-func (p *Problem) encoded() ([]byte, error) {
+func (p *Problem) Encoded() ([]byte, error) {
 	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.Position == 0 && p.Challenge == nil && p.ViolatedPolicies == nil {
 		return k.body, nil
 	}
@@ -88,70 +87,70 @@ func (p *Problem) encoded() ([]byte, error) {
 }
 
 // problemOf is the one place where an error becomes a problem.
-func problemOf(err error) *Problem {
+func Of(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
 	if invalid, ok := errors.AsType[*orders.InvalidError](err); ok {
-		return invalidAt(invalid.Location, invalid.Message)
+		return InvalidAt(invalid.Location, invalid.Message)
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return problem(reasonTooLarge)
+		return New(TooLarge)
 	}
 	if routing, ok := errors.AsType[*echo.HTTPError](err); ok {
-		return problem(reasonOfStatus(routing.Code))
+		return New(OfStatus(routing.Code))
 	}
 	if forbidden, ok := errors.AsType[*auth.ForbiddenError](err); ok {
-		p := problem(reasonForbidden)
+		p := New(Forbidden)
 		p.Detail = forbidden.Detail
 		return p
 	}
 	if throttled, ok := errors.AsType[*auth.ThrottledError](err); ok {
-		p := problem(string(admission.RateLimited))
-		p.Detail, p.retryAfter = "Too many wrong tokens have come from this address.", throttled.Wait
+		p := New(string(admission.RateLimited))
+		p.Detail, p.RetryAfter = "Too many wrong tokens have come from this address.", throttled.Wait
 		return p
 	}
 	for _, r := range reasonOf {
 		if errors.Is(err, r.err) {
-			p := problem(r.reason)
+			p := New(r.reason)
 			switch text := err.Error(); r.reason {
-			case reasonConflict:
+			case Conflict:
 				text = strings.ReplaceAll(text, orders.ErrPoison.Error()+": ", "")
 				for _, from := range []string{orders.ErrConflict.Error() + ": ", "orders: ", "admission: ", "login: "} {
 					text = strings.TrimPrefix(text, from)
 				}
 				p.Detail = text
-			case reasonOrderFinal:
+			case OrderFinal:
 				if _, said, ok := strings.Cut(text, orders.ErrOrderFinal.Error()+": "); ok {
 					p.Detail = "order " + said
 				}
-			case reasonStoreUnavailable:
+			case StoreUnavailable:
 				if _, said, ok := strings.Cut(text, orders.ErrUncommitted.Error()+": "); ok {
 					p.Detail = said
 				}
 				if errors.Is(err, captcha.ErrProvider) { // otherwise readers would suspect a store
 					p.Detail = "The CAPTCHA's provider gives no usable answer."
 				}
-			case reasonInvalid:
-				p.Errors = invalidAt("body", withoutPrefixes(text)).Errors
-			case reasonUnknownSemaphore:
-				p.Detail = withoutPrefixes(text)
+			case Invalid:
+				p.Errors = InvalidAt("body", CallerText(text)).Errors
+			case UnknownSemaphore:
+				p.Detail = CallerText(text)
 			case string(orders.ReasonAtCapacity):
 				var full *semaphore.CapacityError
 				if errors.As(err, &full) {
-					p.Position, p.retryAfter = full.Position, max(full.Wait, p.retryAfter)
+					p.Position, p.RetryAfter = full.Position, max(full.Wait, p.RetryAfter)
 				}
 			}
 			return p
 		}
 	}
-	p := problem(reasonInternal)
-	p.cause = err
+	p := New(Internal)
+	p.Cause = err
 	return p
 }
 
 // withoutPrefixes returns the part of an error that is meant for the caller, without packages and operations.
-func withoutPrefixes(text string) string {
+func CallerText(text string) string {
 	for _, sentinel := range []error{admission.ErrInvalidRequest, semaphore.ErrInvalid, login.ErrInvalid} {
 		if _, said, ok := strings.Cut(text, sentinel.Error()+": "); ok {
 			return said
@@ -163,27 +162,16 @@ func withoutPrefixes(text string) string {
 	return text
 }
 
-func invalidAt(location, message string) *Problem {
-	p := problem(reasonInvalid)
+func InvalidAt(location, message string) *Problem {
+	p := New(Invalid)
 	p.Errors = []Violation{{Location: location, Message: message}}
 	return p
 }
 
-// refusal is the problem for an order that was refused.
-func refusal(out *orders.Outcome) *Problem {
-	p := problem(string(out.Reason))
-	switch out.Reason {
-	case orders.ReasonNotEnough:
-		p.Free = &out.Free
-	case orders.ReasonQuotaPerBuyer:
-		if out.Order.ID != (orders.ID{}) {
-			p.OrderID = out.Order.ID.String()
-		} else {
-			p.Detail = fmt.Sprintf("The order is for more than the quota of %d.", out.Quota)
-		}
-	}
-	if out.RetryAfter > 0 {
-		p.retryAfter = out.RetryAfter
-	}
-	return p
+// challengeView says where to get a challenge.
+type ChallengeView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Provider string `json:"provider" enum:"altcha,turnstile,hcaptcha,recaptcha" doc:"Whose it is"`
+	URL      string `json:"url" doc:"GET it within 10 minutes. It is relative to the public listener"`
 }

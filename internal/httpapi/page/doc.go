@@ -1,0 +1,2 @@
+// Package page splits lists into pages, which a cursor connects.
+package page

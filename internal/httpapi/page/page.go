@@ -1,0 +1,63 @@
+package page
+
+import (
+	"encoding/base64"
+
+	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Paging is the parameters of a list.
+type Paging struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
+}
+
+// A page is the response of every list.
+type Page[T any] struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Items      []T     `json:"items" nullable:"false"`
+	NextCursor *string `json:"next_cursor" doc:"null: this was the last page"`
+}
+
+type Output[T any] struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         Page[T]
+}
+
+// pageOf returns found as a page; if it has limit items, the next page begins after the last of them.
+func Of[T, V any](found []T, limit int, view func(*T) V, id func(*T) []byte) *Output[V] {
+	out := &Output[V]{CacheControl: "no-store", Body: Page[V]{Items: make([]V, len(found))}}
+	for i := range found {
+		out.Body.Items[i] = view(&found[i])
+	}
+	if len(found) == limit {
+		out.Body.NextCursor = Cursor(id(&found[limit-1]))
+	}
+	return out
+}
+
+func Cursor(after []byte) *string {
+	s := base64.RawURLEncoding.EncodeToString(after)
+	return &s
+}
+
+func ParseCursor(s string) ([]byte, error) {
+	after, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return nil, ErrCursor
+	}
+	return after, nil
+}
+
+// afterEvent decodes the ID of an event from a cursor. The database may be unable to compare other texts.
+func AfterID(s string) (id string, err error) {
+	after, err := ParseCursor(s)
+	if err != nil || len(after) > 0 && !input.Visible(string(after), 128) {
+		return "", ErrCursor
+	}
+	return string(after), nil
+}
+
+var ErrCursor = &orders.InvalidError{Location: "query.cursor", Message: "must be a next_cursor of this list"}

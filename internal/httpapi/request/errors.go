@@ -1,0 +1,56 @@
+package request
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+)
+
+// An ErrorWriter answers requests with problems, and logs their causes. The zero value is not usable.
+type ErrorWriter struct{ Log *slog.Logger }
+
+// fail answers with the problem for err.
+func (w ErrorWriter) Fail(c echo.Context, err error) {
+	if c.Response().Committed {
+		return
+	}
+	p := problem.Of(err)
+	w.Finish(c.Request().Context(), p)
+	body, err := p.Encoded()
+	if err != nil {
+		w.Log.ErrorContext(c.Request().Context(), "problem not encoded", "error", err)
+	}
+	_ = c.Blob(p.Status, p.ContentType(""), body) // fails if the client has disconnected
+}
+
+// finish sets a problem's header fields, and logs its cause.
+func (w ErrorWriter) Finish(ctx context.Context, p *problem.Problem) {
+	r := Of(ctx)
+	r.Reason = p.Reason
+	r.Header["Cache-Control"] = NoStore
+	if p.RetryAfter > 0 {
+		r.Header["Retry-After"] = []string{strconv.FormatInt(jsontime.CeilSeconds(p.RetryAfter), 10)}
+	}
+	if p.Status == http.StatusUnauthorized && r.Header["Www-Authenticate"] == nil {
+		r.Header["Www-Authenticate"] = []string{"Bearer"}
+	}
+	w.LogCause(ctx, p)
+}
+
+// logCause logs the cause, which the caller does not get, and sets Instance, by which it can be found in the log.
+func (w ErrorWriter) LogCause(ctx context.Context, p *problem.Problem) {
+	if p.Cause == nil {
+		return
+	}
+	r := Of(ctx)
+	p.Instance = "urn:tidegate:request:" + r.ID
+	w.Log.LogAttrs(ctx, slog.LevelError, "request failed", append(r.Attrs(), slog.Any("error", p.Cause))...)
+}
+
+var NoStore = []string{"no-store"}

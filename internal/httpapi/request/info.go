@@ -1,0 +1,128 @@
+package request
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/loadshed"
+	"github.com/tidegate/tidegate/orders"
+)
+
+// Info is what is known about a request. Its middleware and its handler fill it in; only they use it, one after the other.
+type Info struct {
+	ID      string
+	Caller  auth.Caller
+	Grant   auth.Grant         // on the internal listener
+	Placing bool               // an order; the page records its final result only
+	Body    []byte             // of an order, if it has arrived completely
+	Slot    loadshed.Slot      // until it waits for something else
+	Stay    loadshed.Stay      // while it is decided
+	Charged admission.Decision // of the rules that let it in
+	Header  http.Header
+	HTTP    *http.Request
+	Echo    echo.Context // not valid after the response
+
+	// Attributes for logs and traces, as far as known.
+	Sale   string // an existing sale
+	Item   string // an existing item of that sale
+	Order  orders.ID
+	Reason string // of the problem in the response
+}
+
+type requestKey struct{}
+
+// requestContext returns a context with r.
+func NewContext(ctx context.Context, r *Info) context.Context {
+	return context.WithValue(ctx, requestKey{}, r)
+}
+
+// requestOf returns what is known about the request of ctx.
+func Of(ctx context.Context) *Info { return ctx.Value(requestKey{}).(*Info) }
+
+// requestFrom is requestOf for a context that may be of no request.
+func From(ctx context.Context) (r *Info, ok bool) {
+	r, ok = ctx.Value(requestKey{}).(*Info)
+	return r, ok
+}
+
+// viewer returns how the caller sees orders: services and operators see all.
+func (r *Info) Viewer() orders.Viewer {
+	return orders.Viewer{User: r.Caller.User, All: r.Grant.Role.May(auth.ForReaders)}
+}
+
+// attrs returns the log attributes of a request. They exclude the path, which may name users, permits and login attempts, and
+// everything that the caller sent, except the names of a sale and an item.
+func (r *Info) Attrs() []slog.Attr {
+	attrs := []slog.Attr{slog.String("method", KnownMethod(r.HTTP.Method)), slog.String("route", r.Echo.Path())}
+	if sale := r.KnownSale(); sale != "" {
+		attrs = append(attrs, slog.String("sale", sale))
+	}
+	if r.Item != "" {
+		attrs = append(attrs, slog.String("item", r.Item))
+	}
+	if r.Order != (orders.ID{}) {
+		attrs = append(attrs, slog.String("order_id", r.Order.String()))
+	}
+	return attrs
+}
+
+// knownSale returns the sale of a request. Anonymous callers may send any text as its name, so it must exist for them.
+func (r *Info) KnownSale() string {
+	if sale := r.Echo.Param("sale"); r.Grant.Role != "" && orders.ValidName(sale) {
+		return sale
+	}
+	return r.Sale
+}
+
+// knownMethod replaces methods that are not standard.
+func KnownMethod(method string) string {
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE":
+		return method
+	}
+	return "_OTHER"
+}
+
+// ReadAhead reads the body of an order, up to most bytes. Later readers get what has arrived by now, and its error, without
+// waiting.
+func (r *Info) ReadAhead(most int64) {
+	req := r.Echo.Request()
+	body, err := readBody(req, most)
+	if err == nil {
+		r.Body = body
+	}
+	req.Body = &arrivedBody{*bytes.NewReader(body), err} // the server closes the original
+}
+
+// readBody reads at most most bytes, with one allocation if the client says how many there are.
+func readBody(req *http.Request, most int64) ([]byte, error) {
+	if req.ContentLength < 0 || req.ContentLength > most {
+		return io.ReadAll(io.LimitReader(req.Body, most))
+	}
+	body := make([]byte, req.ContentLength)
+	n, err := io.ReadFull(req.Body, body)
+	return body[:n], err
+}
+
+// An arrivedBody is a body that was read, and the error that ended it early.
+type arrivedBody struct {
+	arrived bytes.Reader
+	err     error
+}
+
+func (b *arrivedBody) Read(p []byte) (int, error) {
+	n, err := b.arrived.Read(p)
+	if err != nil && b.err != nil {
+		err = b.err
+	}
+	return n, err
+}
+
+func (*arrivedBody) Close() error { return nil }
