@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // A heldClient blocks scripts until it is released. It records how many calls each script contains.
@@ -163,7 +164,7 @@ func TestCallersShareScripts(t *testing.T) {
 // What is wrong with one call of a script is that call's alone.
 func TestAnErrorIsOneCallsAlone(t *testing.T) {
 	t.Parallel()
-	opts, err := RedisOptions(testenv.Redis(t))
+	opts, err := redisclient.ParseURL(testenv.Redis(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func TestAPipelineIsTakenApart(t *testing.T) {
 		rdb       redis.UniversalClient
 		wantApart bool
 	}{{"single server", alone, true}, {"cluster", spread, false}} {
-		piped, err := AutoPipeline(c.rdb)
+		piped, err := redisclient.AutoPipeline(c.rdb)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 func ExampleGate_Charge() {
@@ -63,14 +64,14 @@ rules:
 
 // A gate over Redis, or over a Redis Cluster if the URL has several addresses.
 func ExampleNewRedisStore() {
-	opts, err := admission.RedisOptions("redis://localhost:6379")
+	opts, err := redisclient.ParseURL("redis://localhost:6379")
 	if err != nil {
 		panic(err)
 	}
 	rdb := redis.NewUniversalClient(opts)
 	defer rdb.Close()
 
-	shared, err := admission.AutoPipeline(rdb) // concurrent requests share round trips
+	shared, err := redisclient.AutoPipeline(rdb) // concurrent requests share round trips
 	if err != nil {
 		panic(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // A failover that both servers agree on changes no answer: it is waited for.
@@ -68,7 +69,7 @@ func TestAMasterDiesUnderLoad(t *testing.T) {
 		slack    = 500 * ms // for a busy machine
 	)
 	cluster := testenv.StartFailoverCluster(t)
-	opts, err := admission.RedisOptions("redis://" + strings.Join(cluster.Addrs, ","))
+	opts, err := redisclient.ParseURL("redis://" + strings.Join(cluster.Addrs, ","))
 	if err != nil {
 		t.Fatal(err)
 	}

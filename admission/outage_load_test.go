@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // P24: Redis dies, stands still and comes back in the middle of load. Every request is answered within the gate's time-out. Where
@@ -27,7 +28,7 @@ func TestRedisDiesUnderLoad(t *testing.T) {
 		limit   = 1_000_000
 	)
 	server := testenv.StartRedis(t)
-	opts, err := admission.RedisOptions(server.URL())
+	opts, err := redisclient.ParseURL(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // silent accepts connections and never answers.
@@ -77,7 +78,7 @@ func TestALostRedisIsAnsweredWithinTheDeadline(t *testing.T) {
 			t.Run(kind.name+" "+over.name, func(t *testing.T) {
 				url, hangUp := kind.url(t)
 				defer hangUp() // or else a pipeline sends what it holds before it closes, and waits a second for each batch
-				opts, err := admission.RedisOptions(url)
+				opts, err := redisclient.ParseURL(url)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -124,7 +125,7 @@ func TestALostRedisIsAnsweredWithinTheDeadline(t *testing.T) {
 func TestRedisComesBack(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t, "--appendfsync", "always") // what it answered, it still knows after a crash
-	opts, err := admission.RedisOptions(server.URL())
+	opts, err := redisclient.ParseURL(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +174,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 	for _, c := range clientKinds {
 		t.Run(c.name, func(t *testing.T) {
 			proxy, scripts := deaf(t, addr)
-			opts, err := admission.RedisOptions("redis://" + proxy)
+			opts, err := redisclient.ParseURL("redis://" + proxy)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,18 +42,32 @@ type RedisStore struct {
 
 var _ Store = (*RedisStore)(nil)
 
-// NewRedisStore returns a store on rdb, which the caller closes. It sends nothing. Create the client with the settings of RedisOptions;
-// for a Redis Cluster wrap it with AutoPipeline, so that concurrent requests share round trips.
+// NewRedisStore returns a store on rdb, which the caller closes. It sends nothing. Open the client with package
+// redisclient; on a Redis Cluster use its Batched view, so that concurrent requests share round trips.
 func NewRedisStore(rdb Client) *RedisStore {
 	s := &RedisStore{rdb: rdb}
 	if spreads(rdb) {
 		return s
 	}
-	if p, ok := rdb.(*pipeline); ok {
-		s.rdb = p.rdb // batches are shared already, a pipeline adds nothing
+	if p, ok := rdb.(wrapper); ok {
+		s.rdb = p.Unwrap() // batches are shared already, a pipeline adds nothing
 	}
 	s.batches = batch.New(batchSize, maxSenders, s.run)
 	return s
+}
+
+// wrapper is a view of a client, such as an auto-pipeline.
+type wrapper interface{ Unwrap() redis.UniversalClient }
+
+// spreads reports whether rdb distributes keys over several servers, so that one script cannot use keys of two slots.
+func spreads(rdb Client) bool {
+	switch rdb := rdb.(type) {
+	case *redis.ClusterClient, *redis.Ring:
+		return true
+	case wrapper:
+		return spreads(rdb.Unwrap())
+	}
+	return false
 }
 
 // Decide implements Store. It returns the client's errors, and ctx's error when ctx ends; a later reply of Redis is dropped.

@@ -259,8 +259,8 @@ func send(ctx context.Context, rdb Client, args []any) ([]any, error) {
 // lookAround makes a cluster client reload the topology if err is not a reply of Redis: a replica may have replaced a failed master. The
 // client itself reloads once a minute, and before a retry, which is disabled here.
 func lookAround(ctx context.Context, rdb Client, err error) {
-	if p, ok := rdb.(*pipeline); ok {
-		rdb = p.rdb
+	if p, ok := rdb.(wrapper); ok {
+		rdb = p.Unwrap()
 	}
 	var answer redis.Error
 	if c, ok := rdb.(*redis.ClusterClient); ok && !errors.As(err, &answer) {

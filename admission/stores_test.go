@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 var secret = []byte("a secret of the tests, 32 bytes.")
@@ -80,7 +81,7 @@ func overRedis(rdb admission.Client) opener {
 // dial opens a client that waits longer than production's, so that a busy machine is no outage.
 func dial(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
-	opts, err := admission.RedisOptions(url)
+	opts, err := redisclient.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func dialKind(t testing.TB, kind string) redis.UniversalClient {
 
 func pipelined(t testing.TB, rdb redis.UniversalClient) admission.Client {
 	t.Helper()
-	p, err := admission.AutoPipeline(rdb)
+	p, err := redisclient.AutoPipeline(rdb)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 const (
@@ -21,7 +22,7 @@ const patience = 10 * time.Second
 // gateOnRedis is a gate with one rule, with the client settings for decisions.
 func gateOnRedis(name string, algorithm admission.Algorithm, cache int) contender {
 	return contender{name, func(r *run, limit int, window time.Duration) (ask, func(), error) {
-		opts, err := admission.RedisOptions(r.redis.url())
+		opts, err := redisclient.ParseURL(r.redis.url())
 		if err != nil {
 			return nil, nil, err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/goredisstore.v9"
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/redisclient"
 	"github.com/ulule/limiter/v3"
 	ululememory "github.com/ulule/limiter/v3/drivers/store/memory"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
@@ -39,13 +39,13 @@ func openRedisRate(rdb redis.UniversalClient, limit int, window time.Duration) (
 
 // redisRatePipelined is redis_rate on our client, to show what the client contributes.
 var redisRatePipelined = contender{"redis_rate v10, our client", func(r *run, limit int, window time.Duration) (ask, func(), error) {
-	opts, err := admission.RedisOptions(r.redis.url())
+	opts, err := redisclient.ParseURL(r.redis.url())
 	if err != nil {
 		return nil, nil, err
 	}
 	opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = patience, patience, patience
 	rdb := redis.NewUniversalClient(opts)
-	shared, err := admission.AutoPipeline(rdb)
+	shared, err := redisclient.AutoPipeline(rdb)
 	if err != nil {
 		return nil, nil, err
 	}

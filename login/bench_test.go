@@ -14,13 +14,14 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/login"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // BenchmarkAttemptBesideRule takes turns: charging one plain rule, reserving attempts by the default ladder, the same with an id, and reserving and
 // settling. Each is made by as many callers over one Redis, with names and addresses that are new to it. What is reported besides is how many of
 // each there were for one decision of the rule in the same turns.
 func BenchmarkAttemptBesideRule(b *testing.B) {
-	opts, err := admission.RedisOptions(testenv.Redis(b))
+	opts, err := redisclient.ParseURL(testenv.Redis(b))
 	if err != nil {
 		b.Fatal(err)
 	}

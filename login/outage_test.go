@@ -12,12 +12,13 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/login"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 var quietly = slog.New(slog.DiscardHandler)
 
 func redisAt(t *testing.T, server *testenv.RedisServer) *login.RedisStore {
-	opts, err := admission.RedisOptions(server.URL())
+	opts, err := redisclient.ParseURL(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ type RedisStore struct {
 }
 
 // NewRedisStore returns a store on rdb, which the caller closes. It sends nothing. Create the client with the settings of
-// admission.RedisOptions.
+// redisclient.ParseURL.
 func NewRedisStore(rdb admission.Client) *RedisStore {
 	s := &RedisStore{rdb: rdb}
 	s.batches = batch.New(batchSize, maxSenders, s.run)

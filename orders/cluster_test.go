@@ -68,7 +68,7 @@ func TestAPromotedReplicaTakesNoOrderOfTheOldEpoch(t *testing.T) {
 	}
 	_, err := buy()
 	must(t, err)
-	rdb := p.rdb.(*redis.ClusterClient)
+	rdb := p.rdb.UniversalClient.(*redis.ClusterClient)
 	eventually(t, "all four servers have been met", func() bool {
 		var met atomic.Int64
 		must(t, rdb.ForEachShard(t.Context(), func(ctx context.Context, server *redis.Client) error {

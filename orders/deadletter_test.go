@@ -38,7 +38,7 @@ func TestADeadLetterIsReplayedOnceItMay(t *testing.T) {
 	if _, err := p.Replay(t.Context(), id); !errors.Is(err, orders.ErrConflict) || !errors.Is(err, orders.ErrPoison) {
 		t.Errorf("while the database refuses: %v", err)
 	}
-	if _, err := p.Capture(t.Context(), id, "pi_1"); !errors.Is(err, orders.ErrUncommitted) || !strings.Contains(err.Error(), "until an operator") {
+	if _, err := p.Pay(t.Context(), id, "pi_1"); !errors.Is(err, orders.ErrUncommitted) || !strings.Contains(err.Error(), "until an operator") {
 		t.Errorf("paid before: %v", err)
 	}
 	confirmed := in.waiting(other, id, orders.StatusAccepted)
@@ -60,7 +60,7 @@ func TestADeadLetterIsReplayedOnceItMay(t *testing.T) {
 		t.Errorf("its buyer asks again: %+v", again)
 	}
 	eventually(t, "all is settled", func() bool { return in.verified(p, sale.ID) == 0 })
-	if paid, err := p.Capture(t.Context(), id, "pi_1"); err != nil || paid.Action != orders.ActionNone {
+	if paid, err := p.Pay(t.Context(), id, "pi_1"); err != nil || paid.Action != orders.ActionNone {
 		t.Errorf("the capture repeated: %+v, %v", paid, err)
 	}
 	var events []orders.Event

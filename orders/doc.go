@@ -1,5 +1,11 @@
 // Package orders sells numbered units of items in sales, and stores every accepted order in the database.
 //
+//	rdb, err := redisclient.Open("redis://localhost:6379")
+//	shop, err := orders.Open(ctx, rdb, postgres.New(pool), orders.Options{})
+//	g.Go(func() error { return shop.Run(ctx) })
+//	out, err := shop.Place(ctx, orders.Request{Sale: "s", Item: "i", User: "ann"})
+//	p, err := shop.Pay(ctx, out.Order.ID, "capture-1")
+//
 // # Model
 //
 // A sale has hours, a switch and items. The stock of an item is its units

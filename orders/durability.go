@@ -46,9 +46,9 @@ func (s *Service) runReserveScript(ctx context.Context, mode reserveMode, keys [
 	return s.replicas.run(ctx, keys, args)
 }
 
-// CheckDurability checks that each Redis server supports Options.Durability; otherwise its error says what to configure. Call
-// it when the process starts, before Run. Without a durability it logs the one that the servers provide.
-func (s *Service) CheckDurability(ctx context.Context) error {
+// checkDurability checks that each Redis server supports Options.Durability; otherwise its error says what to configure.
+// Without a durability it logs the one that the servers provide.
+func (s *Service) checkDurability(ctx context.Context) error {
 	servers, err := inspect(ctx, s.base)
 	if err != nil {
 		return unavailable(err)
@@ -64,7 +64,7 @@ func (s *Service) CheckDurability(ctx context.Context) error {
 				slog.String("addr", server.addr), slog.String("policy", server.evicts))
 		}
 		if err := server.fit(s.opts.Durability); err != nil {
-			return fmt.Errorf("orders: durability %w", err)
+			return fmt.Errorf("%w %w", ErrDurability, err)
 		}
 		own = weaker(own, server.own())
 	}

@@ -24,6 +24,8 @@ var (
 	// ErrUncommitted is an ErrUnavailable: the order is accepted and not committed yet. Changes to it have to be retried until
 	// it is committed.
 	ErrUncommitted = fmt.Errorf("%w: not committed yet", ErrUnavailable)
+	// ErrDurability: Redis is configured to keep less than Options.Durability. The message says what to configure.
+	ErrDurability = errors.New("orders: durability")
 	// ErrPoison marks a database error that retrying cannot fix.
 	ErrPoison = errors.New("orders: the database refuses this order")
 )

@@ -8,8 +8,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Replaced makes the watcher report another Redis from now on.
-func (f *RunIDWatcher) Replaced() { f.generation.Add(1) }
+// NewService returns a service without any I/O.
+var NewService = newService
+
+// RunWorker runs the worker of a process that commits nothing.
+func (s *Service) RunWorker(ctx context.Context) error { return newWorker(s).run(ctx) }
+
+// CheckDurability is a part of Open.
+func (s *Service) CheckDurability(ctx context.Context) error { return s.checkDurability(ctx) }
 
 // NewID makes ids without orders.
 func (s *Service) NewID(at time.Time, item int) ID { return s.catalog.Load().ids.newID(at, item) }

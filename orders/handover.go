@@ -42,7 +42,7 @@ func (s *Service) sendHeartbeats(ctx context.Context) error {
 		s.lease.renew(sent, now)
 		if s.heartbeats.observe(sent, now, list) {
 			s.replacedStore.Store(true)
-			poke(s.runIDs.changed)
+			poke(s.checkNow)
 		}
 	})
 	s.lease.end()

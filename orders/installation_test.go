@@ -17,12 +17,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // installation is Tidegate without HTTP: Redis, Postgres, and processes over them.
@@ -67,7 +67,7 @@ func installIn(t testing.TB, redisURL, url string) *installation {
 // client returns a client with a timeout for a busy machine.
 func client(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
-	o, err := admission.RedisOptions(url)
+	o, err := redisclient.ParseURL(url)
 	must(t, err)
 	return redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB, ReadTimeout: 2 * redisTimeout, WriteTimeout: 2 * redisTimeout,
@@ -77,26 +77,24 @@ func client(t testing.TB, url string) redis.UniversalClient {
 // process is a running Service, like that of an API.
 type process struct {
 	*orders.Service
-	rdb     redis.UniversalClient
-	queue   redis.UniversalClient
-	watcher *orders.RunIDWatcher
-	store   *hooked
-	stop    func()
+	rdb   *redisclient.Client
+	queue redis.UniversalClient
+	store *hooked
+	stop  func()
 }
 
 // start runs a service, and stops it when the test ends.
 func (in *installation) start(options ...func(*orders.Options)) *process {
 	in.t.Helper()
-	o, err := admission.RedisOptions(in.redisURL)
+	o, err := redisclient.ParseURL(in.redisURL)
 	must(in.t, err)
-	watcher := orders.NewRunIDWatcher(o.MasterName == "" && len(o.Addrs) > 1)
-	o.OnConnect = watcher.OnConnect
 	if in.timeout > 0 {
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = in.timeout, in.timeout, in.timeout, in.timeout
 	}
-	rdb := redis.NewUniversalClient(o)
+	rdb, err := redisclient.New(o)
+	must(in.t, err)
 	queue := client(in.t, in.redisURL)
-	opts := orders.Options{Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler), Timeout: max(2*time.Second, in.timeout)}
+	opts := orders.Options{Queue: queue, CommitNothing: true, Namespace: in.namespace, Logger: slog.New(slog.DiscardHandler), Timeout: max(2*time.Second, in.timeout)}
 	if testing.Verbose() {
 		opts.Logger = slog.New(slog.NewTextHandler(in.t.Output(), nil))
 	}
@@ -104,10 +102,10 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 		set(&opts)
 	}
 	store := &hooked{Store: postgres.New(in.pool)}
-	s, err := orders.New(rdb, queue, store, watcher, opts)
+	s, err := orders.NewService(rdb, store, opts)
 	must(in.t, err)
 	stop := in.run(s.Run)
-	p := &process{Service: s, rdb: rdb, queue: queue, watcher: watcher, store: store}
+	p := &process{Service: s, rdb: rdb, queue: queue, store: store}
 	p.stop = sync.OnceFunc(func() {
 		in.processes = slices.DeleteFunc(in.processes, func(other *process) bool { return other == p })
 		s.Stop()
@@ -124,8 +122,7 @@ func (in *installation) start(options ...func(*orders.Options)) *process {
 // work runs a worker over the clients of a process.
 func (in *installation) work(p *process) (stop func()) {
 	in.t.Helper()
-	w := orders.NewWorker(p.Service)
-	stop = in.run(w.Run)
+	stop = in.run(p.RunWorker)
 	// Registered after the process's cleanup, so it runs first.
 	in.t.Cleanup(stop)
 	return stop

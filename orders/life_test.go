@@ -32,7 +32,7 @@ func TestPaymentAgainstExpiryHasOneWinner(t *testing.T) {
 		wg.Go(func() {
 			for i := payer; i < count; i += payers {
 				var err error
-				if payments[i], err = ps[payer%2].Capture(t.Context(), ids[i], "reference-"+strconv.Itoa(i)); err != nil {
+				if payments[i], err = ps[payer%2].Pay(t.Context(), ids[i], "reference-"+strconv.Itoa(i)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -98,7 +98,7 @@ func TestCancellationAgainstPaymentAndItself(t *testing.T) {
 	}
 	wg.Go(func() {
 		for i, id := range slices.Backward(ids) {
-			p, err := ps[2].Capture(t.Context(), id, id.String())
+			p, err := ps[2].Pay(t.Context(), id, id.String())
 			must(t, err)
 			if paid[i] = p.Action == orders.ActionNone; paid[i] != (p.Status == orders.StatusPaid) {
 				t.Errorf("payment %+v", p)
@@ -143,7 +143,7 @@ func TestAnEarlyPaymentWaitsForTheCommit(t *testing.T) {
 		return nil
 	})))
 	go func() {
-		p, err := api.Capture(t.Context(), id, "early")
+		p, err := api.Pay(t.Context(), id, "early")
 		done <- result{p, err}
 	}()
 	for range 2 { // once at first, and again when the order is a second old
@@ -166,7 +166,7 @@ func TestAPaymentOfAnOrderThatNobodyCommitsIsToBeRepeated(t *testing.T) {
 	api := in.start()
 	sale := in.sale(api)
 	id := in.order(api, sale.ID, "u", "", 1).Order.ID
-	if p, err := api.Capture(t.Context(), id, "early"); !errors.Is(err, orders.ErrUnavailable) {
+	if p, err := api.Pay(t.Context(), id, "early"); !errors.Is(err, orders.ErrUnavailable) {
 		t.Errorf("%+v, %v; want ErrUnavailable", p, err)
 	}
 	if o, err := api.Cancel(t.Context(), id, all); !errors.Is(err, orders.ErrUnavailable) {
@@ -216,7 +216,7 @@ func TestWhatEndedIsSoldAgain(t *testing.T) {
 			if o := in.settled(q, out.Order.ID); o.Status != orders.StatusConfirmed || !slices.Equal(o.Units, first.Units) {
 				t.Errorf("order %+v has the unit of %+v", o, first)
 			}
-			if p, err := q.Capture(t.Context(), ids[0], "late"); err != nil || p.Action != orders.ActionRefund || p.Status != how {
+			if p, err := q.Pay(t.Context(), ids[0], "late"); err != nil || p.Action != orders.ActionRefund || p.Status != how {
 				t.Errorf("a late payment: %+v, %v", p, err)
 			}
 			in.balanced(p, sale.ID)
@@ -301,7 +301,7 @@ func TestCallsOfOneMomentShareStatements(t *testing.T) {
 	for call, one := range map[string]func(i int) error{
 		"committed": func(i int) error { _, err := p.Order(t.Context(), ids[i], all); return err },
 		"pay": func(i int) error {
-			_, err := p.Capture(t.Context(), ids[count+i], fmt.Sprint("reference-", i))
+			_, err := p.Pay(t.Context(), ids[count+i], fmt.Sprint("reference-", i))
 			return err
 		},
 		"cancel": func(i int) error { _, err := p.Cancel(t.Context(), ids[i], all); return err },

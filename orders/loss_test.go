@@ -34,7 +34,7 @@ func TestAnEarlierMomentPutBackLosesNothing(t *testing.T) {
 		must(t, err)
 	}
 	for _, id := range placed[3:5] {
-		_, err := ps[1].Capture(t.Context(), id, id.String())
+		_, err := ps[1].Pay(t.Context(), id, id.String())
 		must(t, err)
 	}
 	after := in.accept(ps[1], sale.ID, "after", 10) // on returned units, too

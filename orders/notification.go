@@ -60,7 +60,7 @@ func (s *Service) listenTo(ctx context.Context, sub *redis.PubSub) {
 			}
 			switch m := m.(type) {
 			case *redis.Subscription:
-				poke(s.runIDs.changed)
+				poke(s.checkNow)
 				s.waiters.wakeAll()
 			case *redis.Message:
 				var b notification
@@ -88,7 +88,7 @@ func (s *Service) receive(b notification) {
 		s.waiters.wake(anyOrder)
 	}
 	if b.Sales {
-		poke(s.runIDs.changed)
+		poke(s.checkNow)
 	}
 	if b.Queued {
 		poke(s.arrived)

@@ -52,7 +52,7 @@ func (v Viewer) May(o *Order) bool { return v.All || o.Buyer == "" || o.Buyer ==
 type Request struct {
 	Sale     string
 	Item     string
-	Quantity int
+	Quantity int    // at least 1, but for Place
 	User     string // empty: anonymous; Key then identifies the buyer
 	Key      string // the Idempotency-Key; may be empty if the quota is 1 and User is set; without a user a secret of 22 characters or more
 }

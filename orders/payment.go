@@ -38,12 +38,12 @@ const commitWithin = 2 * time.Second
 // lockedPoll is how often Cancel retries an order that another transaction has locked.
 const lockedPoll = 10 * time.Millisecond
 
-// Capture records that the order was paid for. The reference is the payment provider's; repeating it returns the same payment.
+// Pay records that the order was paid for. The reference is the payment provider's; repeating it returns the same payment.
 // An order that no longer waits for payment, or never did, keeps its status, and the capture is to be refunded. It returns an
 // *InvalidError, ErrUnknownOrder, ErrConflict if the reference belongs to another order, and ErrUnavailable or ErrRecovering
 // when the call has to be repeated. Captures of uncommitted orders are not recorded: those of a dead letter return
 // ErrUncommitted until it is replayed.
-func (s *Service) Capture(ctx context.Context, id ID, reference string) (Payment, error) {
+func (s *Service) Pay(ctx context.Context, id ID, reference string) (Payment, error) {
 	if strings.TrimSpace(reference) == "" {
 		return Payment{}, &InvalidError{Location: "body.reference", Message: "must not be empty or blank"}
 	}

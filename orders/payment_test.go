@@ -17,7 +17,7 @@ func TestReferencesOfPayments(t *testing.T) {
 	id := in.order(p, sale.ID, "ada", "", 1).Order.ID
 	in.settled(p, id)
 	for _, reference := range []string{"", " ", "   ", "a\nb", "a\u00a0b", "pi_\xff", strings.Repeat("r", 256), strings.Repeat("払", 256)} {
-		_, err := p.Capture(t.Context(), id, reference)
+		_, err := p.Pay(t.Context(), id, reference)
 		var invalid *orders.InvalidError
 		if !errors.As(err, &invalid) || invalid.Location != "body.reference" {
 			t.Errorf("%.20q: %v", reference, err)
@@ -25,7 +25,7 @@ func TestReferencesOfPayments(t *testing.T) {
 	}
 	longest := strings.Repeat("払", 255)
 	for range 2 {
-		paid, err := p.Capture(t.Context(), id, longest)
+		paid, err := p.Pay(t.Context(), id, longest)
 		if err != nil || paid.Action != orders.ActionNone || paid.Status != orders.StatusPaid || paid.Reference != longest {
 			t.Errorf("%+v, %v", paid, err)
 		}

@@ -144,7 +144,7 @@ func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 			return Order{}, false, fmt.Errorf("%w: reservation of %s", ErrUnavailable, id)
 		}
 		return r.Accepted(), true, nil
-	case word == "settled" && s.runIDs.generation.Load() == generation:
+	case word == "settled" && s.runIDs.Generation() == generation:
 		rebuilt := time.UnixMilli(d.int64())
 		if now, _ := s.clock.now(); id.time().Before(rebuilt) && now.Sub(rebuilt) < lateArrivals {
 			return Order{}, false, fmt.Errorf("%w: order %s may be on its way", ErrRecovering, id)

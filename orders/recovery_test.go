@@ -249,7 +249,7 @@ func TestAnAnswerOfAnotherServerPromisesNothing(t *testing.T) {
 	sale := in.sale(p)
 	a, err := p.Prepare(orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u"})
 	must(t, err)
-	p.rdb.AddHook(around{word: in.namespace + ":{" + sale.ID + ":shoe}:1:pending", after: p.watcher.Replaced})
+	p.rdb.AddHook(around{word: in.namespace + ":{" + sale.ID + ":shoe}:1:pending", after: p.rdb.RunIDs.Invalidate})
 	if out, err := a.Reserve(t.Context()); !errors.Is(err, orders.ErrRecovering) {
 		t.Errorf("%+v, %v; want ErrRecovering: Redis was replaced before it answered", out, err)
 	}

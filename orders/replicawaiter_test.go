@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // newTestGroups runs a script that writes its argument and returns it.
@@ -31,7 +31,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 
 func testClient(t *testing.T, addrs ...string) redis.UniversalClient {
 	t.Helper()
-	o, err := admission.RedisOptions("redis://" + addrs[0])
+	o, err := redisclient.ParseURL("redis://" + addrs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,19 +124,20 @@ func TestWhoIsTooLateIsNotSent(t *testing.T) {
 func TestAGroupsConnectionsAreFenced(t *testing.T) {
 	server := testenv.StartRedis(t)
 	server.StartReplica()
-	o, err := admission.RedisOptions(server.URL())
+	o, err := redisclient.ParseURL(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	watcher := NewRunIDWatcher(false)
-	o.OnConnect = watcher.OnConnect
-	rdb := redis.NewUniversalClient(o)
+	rdb, err := redisclient.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = rdb.Close() })
-	g := newTestGroups(t, rdb, 5*time.Second)
+	g := newTestGroups(t, rdb.UniversalClient, 5*time.Second)
 	if _, err := g.run(within(t, 5*time.Second), []string{"key"}, []any{"1"}); err != nil {
 		t.Fatal(err)
 	}
-	if n := watcher.generation.Load(); n != 1 {
+	if n := rdb.RunIDs.Generation(); n != 1 {
 		t.Errorf("the watcher has met %d servers, not one", n)
 	}
 }

@@ -31,6 +31,23 @@ type Attempt struct {
 	buyer, key string // hashes; key is empty without an Idempotency-Key
 }
 
+// Place orders units of an item, one if req.Quantity is 0: it prepares, screens and reserves. A refusal is an Outcome too. Its
+// errors are those of Prepare and Reserve; after ErrUnavailable or ErrRecovering repeat it, with the same key. A program that
+// has to limit its callers uses the steps, and applies its rules between Screen and Reserve.
+func (s *Service) Place(ctx context.Context, req Request) (Outcome, error) {
+	if req.Quantity == 0 {
+		req.Quantity = 1
+	}
+	a, err := s.Prepare(req)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if out, decided := a.Screen(); decided {
+		return out, nil
+	}
+	return a.Reserve(ctx)
+}
+
 // Prepare checks a request without any I/O. It returns an *InvalidError, ErrUnknownSale, ErrUnknownItem, ErrUserRequired,
 // ErrKeyRequired, or ErrUnavailable until the sales are first loaded.
 func (s *Service) Prepare(req Request) (*Attempt, error) {

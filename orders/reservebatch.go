@@ -172,7 +172,7 @@ func (c *reserveCall) decided(d *decoder) error {
 	switch {
 	case d.err != nil:
 		return d.err
-	case s.runIDs.generation.Load() != c.generation:
+	case s.runIDs.Generation() != c.generation:
 		// Another server answered than the one that was verified. If it keeps this reservation, the recovery finds it; the
 		// order is not accepted here.
 		return ErrRecovering

@@ -17,7 +17,7 @@ const (
 )
 
 // expire ends orders as soon as their time to pay is over, until ctx ends. Any number of workers may run it.
-func (w *Worker) expire(ctx context.Context) error {
+func (w *worker) expire(ctx context.Context) error {
 	s := w.s
 	for {
 		wait := expiryInterval
@@ -42,7 +42,7 @@ func (w *Worker) expire(ctx context.Context) error {
 }
 
 // sweepReturns repeats the returns of units that failed before, until ctx ends.
-func (w *Worker) sweepReturns(ctx context.Context) error {
+func (w *worker) sweepReturns(ctx context.Context) error {
 	return every(ctx, returnsInterval, nil, func() {
 		list, err := w.s.store.Returns(ctx, "", returnsMax)
 		if err != nil {

@@ -50,7 +50,7 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 		}
 		switch {
 		case ci.forgottenAt(time.Now()):
-		case g == nil || g.recovering || ci.generation.Load() != s.runIDs.generation.Load():
+		case g == nil || g.recovering || ci.generation.Load() != s.runIDs.Generation():
 			recovering = true
 		default:
 			status.Free[ci.item.ID] = g.free

@@ -6,14 +6,16 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // watch reads the sales and makes sure that Redis has them, every second, and whenever a notification reports a change or the watcher
 // detects another Redis.
 func (s *Service) watch(ctx context.Context) error {
-	generation := s.runIDs.generation.Load()
-	return every(ctx, time.Second, s.runIDs.changed, func() {
-		if now := s.runIDs.generation.Load(); now != generation {
+	generation := s.runIDs.Generation()
+	return every(ctx, time.Second, s.checkNow, func() {
+		if now := s.runIDs.Generation(); now != generation {
 			generation = now
 			poke(s.replaced)
 		}
@@ -41,7 +43,7 @@ func (s *Service) watch(ctx context.Context) error {
 // compare checks that the server that holds each item now is the one it was loaded into, and that it has the latest definition.
 // It updates the definition, and marks the sales of lost items for recovery.
 func (s *Service) compare(ctx context.Context, items ...*cachedItem) error {
-	generation := s.runIDs.generation.Load() // read before all queries: a server that is replaced meanwhile raises it
+	generation := s.runIDs.Generation() // read before all queries: a server that is replaced meanwhile raises it
 	known, err := s.known(ctx, items)
 	if err != nil {
 		return err
@@ -105,7 +107,7 @@ func (s *Service) known(ctx context.Context, items []*cachedItem) ([]int64, erro
 
 // runOf returns the run id of the server that holds a key. It asks each server once and stores the answer in runs.
 func (s *Service) runOf(ctx context.Context, key string, runs map[string]string) (string, error) {
-	var server infoer = s.base
+	var server redis.Cmdable = s.base
 	addr := ""
 	if cluster, ok := s.base.(*redis.ClusterClient); ok {
 		master, err := cluster.MasterForKey(ctx, key)
@@ -117,7 +119,7 @@ func (s *Service) runOf(ctx context.Context, key string, runs map[string]string)
 	if run, asked := runs[addr]; asked {
 		return run, nil
 	}
-	run, err := runID(ctx, server)
+	run, err := redisclient.RunID(ctx, server)
 	runs[addr] = run
 	return run, err
 }
@@ -125,7 +127,7 @@ func (s *Service) runOf(ctx context.Context, key string, runs map[string]string)
 // verified returns the watcher's generation once Redis is verified to be the server that the item was loaded into, otherwise
 // ErrRecovering.
 func (s *Service) verified(ctx context.Context, ci *cachedItem) (generation int64, err error) {
-	generation = s.runIDs.generation.Load()
+	generation = s.runIDs.Generation()
 	if ci.generation.Load() == generation {
 		return generation, nil
 	}
@@ -133,7 +135,7 @@ func (s *Service) verified(ctx context.Context, ci *cachedItem) (generation int6
 		return nil, s.within(ctx, func(ctx context.Context) error { return s.compare(ctx, ci) })
 	})
 	generation = ci.generation.Load()
-	if err == nil && generation != s.runIDs.generation.Load() {
+	if err == nil && generation != s.runIDs.Generation() {
 		err = ErrRecovering
 	}
 	return generation, err

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/batch"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // Options of a Service.
@@ -40,6 +40,12 @@ type Options struct {
 	// StartsEmpty says that Redis always starts empty together with this process. Rebuilding the sales is then logged as
 	// information, not as a warning, unless an order was uncommitted.
 	StartsEmpty bool
+	// Queue is the client for Asynq. Default: the servers of the decisions.
+	Queue redis.UniversalClient
+	// CommitNothing leaves committing to other processes: Run accepts orders and has no worker.
+	CommitNothing bool
+	// AcceptNothing is for a process that only commits. Open then only logs that Redis provides less than Durability.
+	AcceptNothing bool
 	// Logger receives the messages for operators. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -72,13 +78,13 @@ func (o Options) validate() error {
 }
 
 // Service accepts orders, reads them, and lets operators run sales. Every process of an installation has one. The zero value is
-// not usable; use New. Safe for concurrent use.
+// not usable; use Open. Safe for concurrent use.
 type Service struct {
 	opts     Options
 	base     redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
 	rdb      redis.UniversalClient // callers share round trips
 	store    Store
-	runIDs   *RunIDWatcher
+	runIDs   *redisclient.RunIDWatcher
 	replicas *replicaWaiter // for reservations that wait for a replica; nil when none does
 
 	reserving  *reserveBatcher
@@ -104,6 +110,7 @@ type Service struct {
 	leading    chan struct{} // holds a value while this process leads a sale
 	flights    singleflight.Group
 	compared   atomic.Bool   // the sales were read, and compared with Redis, once
+	checkNow   chan struct{} // the sales have to be read, and compared with Redis
 	asking     chan struct{} // orders of this process may have lost their other copies
 	handing    chan struct{} // a sale is being recovered
 	replaced   chan struct{} // Redis is another server than before
@@ -117,19 +124,40 @@ type Service struct {
 	lastEvent     LastEvent   // the newest event seen
 }
 
-// New returns a service over clients that the caller owns: rdb for decisions,
-// made from admission.RedisOptions with watcher.OnConnect, and queue for Asynq.
-func New(rdb, queue redis.UniversalClient, store Store, runIDs *RunIDWatcher, opts Options) (*Service, error) {
+// Open returns a service over clients that the caller owns, and whose Run the caller calls next. It checks that Redis and the
+// database answer, that the database has the schema of package migrations, and that Redis provides Options.Durability. It
+// returns ErrUnavailable if a server does not answer, ErrDurability, and migrations.ErrOutdated.
+//
+// The store is postgres.New(pool) of package orders/postgres. It is not made here because the stores import this package for the
+// types that they store, and because the embedded server uses another one.
+func Open(ctx context.Context, rdb *redisclient.Client, store Store, opts Options) (*Service, error) {
+	s, err := newService(rdb, store, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.CheckSchema(ctx); err != nil {
+		return nil, err
+	}
+	switch err := s.checkDurability(ctx); {
+	case errors.Is(err, ErrDurability) && opts.AcceptNothing: // accepted orders have to be committed
+		s.opts.Logger.WarnContext(ctx, "Redis provides less durability than required; orders are still committed", slog.Any("error", err))
+	case err != nil:
+		return nil, err
+	}
+	return s, nil
+}
+
+func newService(rdb *redisclient.Client, store Store, opts Options) (*Service, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	shared, err := admission.AutoPipeline(rdb)
-	if err != nil {
-		return nil, err
+	queue := opts.Queue
+	if queue == nil {
+		queue = rdb.Queue()
 	}
 	s := &Service{
-		opts: opts, base: rdb, rdb: shared, store: store, runIDs: runIDs,
+		opts: opts, base: rdb.UniversalClient, rdb: rdb.Batched, store: store, runIDs: rdb.RunIDs,
 		tasks:      asynq.NewClientFromRedisClient(queue),
 		queue:      queue,
 		enqueueing: make(chan offered, 16_384),
@@ -139,6 +167,7 @@ func New(rdb, queue redis.UniversalClient, store Store, runIDs *RunIDWatcher, op
 		waiters:    newWaiters(),
 		suspected:  make(chan struct{}, 1),
 		leading:    make(chan struct{}, 1),
+		checkNow:   make(chan struct{}, 1),
 		asking:     make(chan struct{}, 1),
 		handing:    make(chan struct{}, 1),
 		replaced:   make(chan struct{}, 1),
@@ -148,7 +177,8 @@ func New(rdb, queue redis.UniversalClient, store Store, runIDs *RunIDWatcher, op
 		s.queues = queuesOfCluster
 	}
 	if opts.Durability == DurabilityReplicated {
-		if s.replicas, err = newReplicaWaiter(rdb, reserveScript, opts.Timeout); err != nil {
+		var err error
+		if s.replicas, err = newReplicaWaiter(s.base, reserveScript, opts.Timeout); err != nil {
 			return nil, err
 		}
 	}
@@ -157,12 +187,30 @@ func New(rdb, queue redis.UniversalClient, store Store, runIDs *RunIDWatcher, op
 	s.paying = batch.New(statementMax, statementsAtOnce, s.payBatch)
 	s.cancelling = batch.New(statementMax, statementsAtOnce, s.cancelBatch)
 	s.catalog.Store(newCatalog(s, nil, nil, nil))
+	s.runIDs.Notify(s.checkNow)
 	return s, nil
 }
 
-// Run keeps the service current until ctx ends: it receives changes from other processes, hands accepted orders to the queue,
-// and rebuilds sales that Redis lost. A process that does not run it accepts no orders.
+// Run does the background work of a process until ctx ends: it receives changes from other processes, sends heartbeats, hands
+// accepted orders to the queue, rebuilds sales that Redis lost, and, unless Options.CommitNothing is set, commits orders, sweeps
+// the outbox and expires orders. When ctx ends it finishes the tasks in progress. Without it no order is accepted.
 func (s *Service) Run(ctx context.Context) error {
+	if s.opts.CommitNothing {
+		return s.runLoops(ctx)
+	}
+	// The worker stops first: its last commits need the loops.
+	looping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.runLoops(looping) })
+	g.Go(func() error {
+		defer stop()
+		return newWorker(s).run(ctx)
+	})
+	return g.Wait()
+}
+
+func (s *Service) runLoops(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.listen(ctx) })
 	g.Go(func() error { return s.watch(ctx) })

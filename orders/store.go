@@ -70,6 +70,8 @@ type Store interface {
 	LifeStore
 	ReadStore
 	Ping(ctx context.Context) error
+	// CheckSchema returns migrations.ErrOutdated if the database lacks a migration.
+	CheckSchema(ctx context.Context) error
 }
 
 // SaleStore stores the definitions of sales.

@@ -15,7 +15,7 @@ const (
 )
 
 // sweep commits orders that have been in the outbox for sweepAge, until ctx ends.
-func (w *Worker) sweep(ctx context.Context) error {
+func (w *worker) sweep(ctx context.Context) error {
 	var pausedUntil time.Time
 	return every(ctx, sweepInterval, nil, func() {
 		if time.Now().Before(pausedUntil) {

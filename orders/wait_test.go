@@ -42,7 +42,7 @@ func TestAChangeIsSeenAtOnceInAnotherProcess(t *testing.T) {
 			must(t, err)
 			took["cancelled"] = append(took["cancelled"], (<-confirmed).Sub(began))
 		} else {
-			_, err := api.Capture(t.Context(), id, id.String())
+			_, err := api.Pay(t.Context(), id, id.String())
 			must(t, err)
 			took["paid"] = append(took["paid"], (<-confirmed).Sub(began))
 		}

@@ -18,19 +18,19 @@ import (
 // concurrency is how many tasks are processed at once. Together they bound a batch.
 const concurrency = 64
 
-// Worker writes accepted orders to the database. The zero value is not usable.
-type Worker struct {
+// worker writes accepted orders to the database. The zero value is not usable.
+type worker struct {
 	s         *Service
 	committer *committer
 }
 
-// NewWorker returns a worker over the clients of a service, whose Run must run beside it.
-func NewWorker(s *Service) *Worker {
-	return &Worker{s: s, committer: newCommitter(s)}
+// newWorker returns a worker over the clients of a service, whose loops must run beside it.
+func newWorker(s *Service) *worker {
+	return &worker{s: s, committer: newCommitter(s)}
 }
 
-// Run works until ctx ends, and then finishes the tasks in progress.
-func (w *Worker) Run(ctx context.Context) error {
+// run works until ctx ends, and then finishes the tasks in progress.
+func (w *worker) run(ctx context.Context) error {
 	// The committer outlives the server, whose handlers wait for it.
 	committing, stopCommitter := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCommitter()
@@ -53,7 +53,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return errors.Join(err, ignoreCanceled(g.Wait()))
 }
 
-func (w *Worker) config() asynq.Config {
+func (w *worker) config() asynq.Config {
 	queues := make(map[string]int)
 	for _, name := range w.s.Queues() {
 		queues[name] = 100
@@ -76,7 +76,7 @@ func (w *Worker) config() asynq.Config {
 
 func retryDelay() time.Duration { return time.Second + rand.N(2*time.Second) }
 
-func (w *Worker) handle(ctx context.Context, task *asynq.Task) (err error) {
+func (w *worker) handle(ctx context.Context, task *asynq.Task) (err error) {
 	ctx, span := w.s.traceHandle(ctx, task)
 	defer func() { endSpan(span, err) }()
 	list, damaged, err := parseTask(task.Payload())
@@ -106,7 +106,7 @@ func (w *Worker) handle(ctx context.Context, task *asynq.Task) (err error) {
 }
 
 // again enqueues those orders of a task that could not be committed, so that the others are not repeated with them.
-func (w *Worker) again(ctx context.Context, list []Reservation, errs []error) error {
+func (w *worker) again(ctx context.Context, list []Reservation, errs []error) error {
 	var failed []Reservation
 	var err error // one stands for all
 	for i := range list {

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/reports"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 func reportCommand(getenv func(string) string) *cobra.Command {
@@ -30,7 +30,7 @@ func reportCommand(getenv func(string) string) *cobra.Command {
 			if url == "" {
 				return errors.New("REDIS_URL is required: set it, or pass --queue-redis-url redis://…")
 			}
-			opts, err := admission.RedisOptions(url)
+			opts, err := redisclient.ParseURL(url)
 			if err != nil {
 				return fmt.Errorf("--queue-redis-url: %w", err)
 			}

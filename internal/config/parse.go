@@ -16,7 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // Each function here returns a function that parses a value into one field. Its error shows the value, unless that is secret, and says
@@ -256,7 +256,7 @@ func namespace(field *string) func(string) error {
 }
 
 func (u *URL) setRedis(value string) error {
-	_, err := admission.RedisOptions(value)
+	_, err := redisclient.ParseURL(value)
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause
 	}

@@ -67,16 +67,15 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	defer func() { r.CloseAfter(err) }()
 
 	measured := serve.Metrics(r)
-	svc, err := orders.New(r.Decisions, r.Queue, sqlite.New(db), r.RunIDs,
-		orders.Options{Namespace: told.Namespace, Timeout: decideWithin, StartsEmpty: true, Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log})
+	svc, err := orders.Open(ctx, r.Decisions, sqlite.New(db),
+		orders.Options{Namespace: told.Namespace, Queue: r.Queue, Timeout: decideWithin, StartsEmpty: true, Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log})
 	if err != nil {
 		return err
 	}
-	worker := orders.NewWorker(svc)
 	counts := admission.NewMemoryStore(admission.MemoryOptions{})
 	listening := make(chan map[string]string, 1)
 	p := &serve.Process{
-		Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Worker: worker,
+		Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc,
 		Settle: func(ctx context.Context) error { return settle(ctx, svc) },
 		Ready:  func(addrs map[string]string) { listening <- addrs },
 		Background: []func(context.Context) error{memory.Run, counts.Run, func(ctx context.Context) error {

@@ -23,7 +23,7 @@ type Orders interface {
 	Verify(ctx context.Context, sale string) ([]orders.Check, error)
 
 	Cancel(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
-	Capture(ctx context.Context, id orders.ID, reference string) (orders.Payment, error)
+	Pay(ctx context.Context, id orders.ID, reference string) (orders.Payment, error)
 	Events(ctx context.Context, after int64, limit int, wait time.Duration) ([]orders.Event, error)
 	DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
 	Replay(ctx context.Context, id orders.ID) (orders.Order, error)

@@ -75,7 +75,7 @@ func (a *API) pay(ctx context.Context, in *payInput) (*payOutput, error) {
 	}
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), changeWithin)
 	defer done()
-	p, err := a.orders.Capture(ctx, id, in.Body.Reference)
+	p, err := a.orders.Pay(ctx, id, in.Body.Reference)
 	if err != nil {
 		return nil, err
 	}

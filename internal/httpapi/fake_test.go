@@ -153,7 +153,7 @@ func (f *fakeOrders) Cancel(ctx context.Context, id orders.ID, v orders.Viewer) 
 	return f.Order(ctx, id, v)
 }
 
-func (f *fakeOrders) Capture(_ context.Context, id orders.ID, reference string) (orders.Payment, error) {
+func (f *fakeOrders) Pay(_ context.Context, id orders.ID, reference string) (orders.Payment, error) {
 	f.calls = append(f.calls, "capture "+id.String()+" "+reference)
 	return f.paid, f.err
 }

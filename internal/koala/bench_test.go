@@ -17,6 +17,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // manyRulesFile is a rule file with so many rules and a dict of so many values.
@@ -51,7 +52,7 @@ func BenchmarkLoad200Rules(b *testing.B) {
 // BenchmarkKoalaBesideYAML takes turns: the same requests are decided by a rule file, written through, and by the rules file that it is
 // converted to. The ratio is the median of the turns: how much longer the rule file takes.
 func BenchmarkKoalaBesideYAML(b *testing.B) {
-	opts, err := admission.RedisOptions(testenv.Redis(b))
+	opts, err := redisclient.ParseURL(testenv.Redis(b))
 	if err != nil {
 		b.Fatal(err)
 	}

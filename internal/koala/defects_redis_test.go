@@ -14,6 +14,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // K11: while Redis is away every process limits by itself, and lists work as ever. The original lets everybody in.
@@ -132,7 +133,7 @@ func TestK12APasswordIsSentIfThereIsOne(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		opts, err := admission.RedisOptions("redis://" + login + server.Addr() + "/0")
+		opts, err := redisclient.ParseURL("redis://" + login + server.Addr() + "/0")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // sharedStore is the Redis of the tests, in which each Service has a unique namespace.
@@ -20,7 +21,7 @@ func sharedStore(t testing.TB) admission.Store {
 
 func storeAt(t testing.TB, url string) admission.Store {
 	t.Helper()
-	opts, err := admission.RedisOptions(url)
+	opts, err := redisclient.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,12 +11,16 @@ import (
 // addBanScript makes a process run the program of `bans: {run: …}`.
 func (p *Process) addBanScript(cfg *config.Config, r *Redis, store admission.Store, rules func() *admission.Rules) (prometheus.Collector, error) {
 	w, err := enforce.NewWorker(enforce.WorkerOptions{
-		Namespace: cfg.Namespace, Redis: r.Decisions, Queue: r.Queue, Bans: admission.NewBanReader(store, cfg.Namespace), Rules: rules,
+		Namespace: cfg.Namespace, Redis: r.Decisions.UniversalClient, Queue: r.Queue, Bans: admission.NewBanReader(store, cfg.Namespace), Rules: rules,
 		Proxies: cfg.TrustedProxies, Logger: p.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.Worker = both{p.Worker, w}
+	if p.Worker == nil {
+		p.Worker = w
+	} else {
+		p.Worker = both{p.Worker, w}
+	}
 	return w, nil
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 // StartTimeout is how long a process waits for its servers at the start.
@@ -23,43 +23,40 @@ const StartTimeout = 30 * time.Second
 
 // Redis is the Redis clients of one process: decisions time out early, queue operations late. The zero value is not usable.
 type Redis struct {
-	Decisions redis.UniversalClient
+	Decisions *redisclient.Client
 	Logins    redis.UniversalClient // with a longer timeout: counts of requests that timed out are not reverted
 	Queue     redis.UniversalClient
-	RunIDs    *orders.RunIDWatcher // sees every new connection of Decisions
-	Trips     map[string]*trips    // of each client: decisions, logins, queue
+	Trips     map[string]*trips // of each client: decisions, logins, queue
+
+	queue *redisclient.Client // closes Queue
 }
 
 // loginWithin is the timeout for the Redis of logins. Checking a password takes longer anyway.
 const loginWithin = time.Second
 
-// OpenRedis does not connect yet. Decision clients use the timeouts of admission.RedisOptions, or within, if that is not 0.
+// OpenRedis does not connect yet. Decision clients use the timeouts of package redisclient, or within, if that is not 0.
 func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error) {
-	opts, err := admission.RedisOptions(string(decisions))
+	opts, err := redisclient.ParseURL(string(decisions))
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	watcher := orders.NewRunIDWatcher(opts.MasterName == "" && len(opts.Addrs) > 1)
-	opts.OnConnect = watcher.OnConnect
 	if within > 0 {
 		opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = within, within, within, within
 	}
-
 	logins := *opts
-	logins.OnConnect = nil
 	loginWithin := max(within, loginWithin)
 	logins.DialTimeout, logins.ReadTimeout, logins.WriteTimeout, logins.PoolTimeout = loginWithin, loginWithin, loginWithin, loginWithin
 
-	// Asynq's calls are not repeated elsewhere, and no request waits for their reply.
-	queueOpts, err := admission.RedisOptions(string(queue))
+	decider, err := redisclient.New(opts)
+	if err != nil {
+		return nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	queued, err := redisclient.Open(string(queue))
 	if err != nil {
 		return nil, fmt.Errorf("QUEUE_REDIS_URL: %w", err)
 	}
-	queueOpts.MaxRetries = 3
-	queueOpts.DialTimeout, queueOpts.ReadTimeout, queueOpts.WriteTimeout, queueOpts.PoolTimeout =
-		2*time.Second, 3*time.Second, 3*time.Second, 4*time.Second
 	r := &Redis{
-		Decisions: redis.NewUniversalClient(opts), Logins: redis.NewUniversalClient(&logins), Queue: redis.NewUniversalClient(queueOpts), RunIDs: watcher,
+		Decisions: decider, Logins: redis.NewUniversalClient(&logins), Queue: queued.Queue(), queue: queued,
 		Trips: map[string]*trips{"decisions": {}, "logins": {}, "queue": {}},
 	}
 	for name, client := range r.clients() {
@@ -79,7 +76,7 @@ func (r *Redis) CloseAfter(err error) {
 	if errors.Is(err, errGivenUp) {
 		return
 	}
-	for _, client := range r.clients() {
+	for _, client := range []redis.UniversalClient{r.Decisions, r.Logins, r.queue} {
 		_ = client.Close() // closing writes nothing
 	}
 }
@@ -143,15 +140,23 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, tim
 	return migrations.CheckPostgres(ctx, db)
 }
 
-// checkDurability returns an error (unfit) if Redis does not provide DURABILITY. It waits while Redis does not answer.
-func checkDurability(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration, svc *orders.Service) (unfit, err error) {
+// openOrders waits while Redis or the database does not answer.
+func openOrders(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration, r *Redis, store orders.Store, opts orders.Options,
+) (shop *orders.Service, err error) {
+	var other error // than a missing answer
 	err = await(ctx, log, timeout, dependency{"REDIS_URL", cfg.Redis, func(ctx context.Context) error {
-		if unfit = svc.CheckDurability(ctx); errors.Is(unfit, orders.ErrUnavailable) {
-			return unfit
+		if shop, other = orders.Open(ctx, r.Decisions, store, opts); errors.Is(other, orders.ErrUnavailable) {
+			return other
 		}
 		return nil
 	}})
-	return unfit, err
+	switch {
+	case err != nil:
+		return nil, err
+	case errors.Is(other, orders.ErrDurability):
+		return nil, wrap("DURABILITY", other)
+	}
+	return shop, other
 }
 
 // warnOfStandbys logs a warning if the database replicates without a synchronous standby: after a failover the last commits may

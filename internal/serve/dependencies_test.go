@@ -31,6 +31,9 @@ func TestDependenciesOfTheCore(t *testing.T) {
 			ours + "captcha", ours + "internal/breaker", ours + "internal/keyhash", "github.com/altcha-org/altcha-lib-go", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic",
 			"golang.org/x/sys",
 		},
+		"redisclient": {
+			ours + "redisclient", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys",
+		},
 		"semaphore":               semaphore,
 		"semaphore/semaphoreecho": slices.Concat([]string{ours + "semaphore/semaphoreecho"}, echo, semaphore),
 		"semaphore/semaphoreasynq": append([]string{

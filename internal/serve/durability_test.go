@@ -57,7 +57,7 @@ func TestAWorkerCommitsOverAWeakRedis(t *testing.T) {
 	env := environment(server.URL(), databases.Postgres(t))
 	shop := openShop(t, startAPI(t, env), 5)
 	worker := startWorker(t, with(env, "DURABILITY", "replicated"))
-	worker.Logged("Redis provides less durability than DURABILITY requires; orders are still committed")
+	worker.Logged("Redis provides less durability than required; orders are still committed")
 	shop.bought("first")
 }
 

@@ -52,7 +52,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if keep := time.Duration(cfg.HistoryDays) * 24 * time.Hour; keep > 0 {
 		p.Background = append(p.Background, func(ctx context.Context) error { return h.History.Run(ctx, keep, p.Log) })
 	}
-	semaphores, err := p.addSemaphores(h.Redis.Decisions, h.Semaphores, semdefs.Options{
+	semaphores, err := p.addSemaphores(h.Redis.Decisions.UniversalClient, h.Semaphores, semdefs.Options{
 		Namespace: cfg.Namespace, Rules: gate.Rules, BuiltIn: reports.BuiltIn(), Logger: p.Log,
 	})
 	if err != nil {
@@ -102,7 +102,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		}
 		measured.Add(script)
 	}
-	challenges, err := newCaptcha(cfg, h.Redis.Decisions, p.Log)
+	challenges, err := newCaptcha(cfg, h.Redis.Decisions.UniversalClient, p.Log)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		Live:  &httpapi.Live{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
 		Koala: dialect, Login: throttle, LoginHistory: h.History.Logins(), Settled: logins.Settled,
 		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, Verified: measured.Verified,
-		Identity: identity, Tokens: tokens, DemoSecrets: cfg.DemoSecrets, Sessions: sessions{h.Redis.Decisions, cfg.Namespace},
+		Identity: identity, Tokens: tokens, DemoSecrets: cfg.DemoSecrets, Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace},
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,
 	})
 	if err != nil {

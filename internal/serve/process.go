@@ -31,7 +31,7 @@ type Service interface {
 	Drain(context.Context) error
 }
 
-// runner processes a queue, like orders.Worker.
+// runner processes a queue, like reports.Worker.
 type runner interface {
 	Run(context.Context) error
 }
@@ -51,11 +51,11 @@ type Process struct {
 	Metrics    *metrics.Metrics
 	Listeners  []Listener
 	Service    Service
-	Worker     runner                        // nil: this process commits nothing
+	Worker     runner                        // a further queue; nil: none
 	Background []func(context.Context) error // further parts, which run until everything is drained
 	Drain      func()                        // makes readyz answer 503; nil: nothing to do
 	Linger     time.Duration                 // how long new connections are served after Drain, so that load balancers notice; 0 = not at all
-	Settle     func(context.Context) error   // waits until nothing is left to commit, before Worker is stopped; nil: the queue outlives the process
+	Settle     func(context.Context) error   // waits until nothing is left to commit, before Service is stopped; nil: the queue outlives the process
 	Ready      func(addrs map[string]string) // called once with the actual address of every listener; nil: not called
 	Shutdown   time.Duration                 // bound of the whole shutdown; 0 = DefaultShutdown
 }
@@ -64,8 +64,8 @@ type Process struct {
 //
 //  1. readyz answers 503, waits are answered; after Linger the listeners close, and requests in flight are answered
 //  2. accepted orders in memory are committed; if the queue does not outlive the process, all queued ones too
-//  3. Asynq's tasks end or are requeued, the committer writes its last batch, the sweeper stops
-//  4. the remaining parts stop: the service's own work, the rules' reload, timers
+//  3. the tasks of Worker end or are requeued
+//  4. the remaining parts stop: the service, whose tasks end or are requeued, the rules' reload, timers
 //  5. the caller closes the database, and Redis unless errGivenUp is in the error
 //
 // It returns nil if only ctx ended and every step succeeded.

@@ -28,12 +28,8 @@ const linger = 500 * time.Millisecond
 func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "api", StartTimeout, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
 		compareSecret(ctx, cfg, r.Logins, log)
-		shared, err := admission.AutoPipeline(r.Decisions)
-		if err != nil {
-			return err
-		}
 		return p.AddHTTP(cfg, HTTP{
-			Orders: svc, Counts: admission.NewRedisStore(shared), Redis: r, Semaphores: semdefs.Postgres(db),
+			Orders: svc, Counts: admission.NewRedisStore(r.Decisions.Batched), Redis: r, Semaphores: semdefs.Postgres(db),
 			Failures: login.NewRedisStore(r.Logins), History: history.Postgres(db),
 		})
 	})
@@ -42,12 +38,10 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 // Worker commits orders until ctx ends.
 func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "worker", StartTimeout, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
-		worker := orders.NewWorker(svc)
-		p.Worker = worker
 		p.measureInstallation(cfg.Namespace, svc, r)
 		if cfg.Reports != "" {
 			// The API declares the semaphores of the rules file.
-			semaphores, err := p.addSemaphores(r.Decisions, semdefs.Postgres(db), semdefs.Options{
+			semaphores, err := p.addSemaphores(r.Decisions.UniversalClient, semdefs.Postgres(db), semdefs.Options{
 				Namespace: cfg.Namespace, BuiltIn: reports.BuiltIn(), Logger: log,
 			})
 			if err != nil {
@@ -58,7 +52,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			if err != nil {
 				return err
 			}
-			p.Worker = both{worker, reporter}
+			p.Worker = reporter
 		}
 		if cfg.RulesFile != "" {
 			rules, err := rulesOf(cfg)
@@ -67,7 +61,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			}
 			inForce := admission.NewInForce(rules, log)
 			p.Background = append(p.Background, inForce.Run)
-			script, err := p.addBanScript(cfg, r, admission.NewRedisStore(r.Decisions), inForce.Rules)
+			script, err := p.addBanScript(cfg, r, admission.NewRedisStore(r.Decisions.UniversalClient), inForce.Rules)
 			if err != nil {
 				return err
 			}
@@ -87,17 +81,6 @@ func newReporter(cfg *config.Config, log *slog.Logger, svc *orders.Service, queu
 		Folder: cfg.Reports, Namespace: cfg.Namespace, Queue: queue, Orders: svc, Semaphore: budget, Logger: log,
 	})
 	return reporter, wrap("REPORTS", err)
-}
-
-// both runs two runners until one of them ends.
-type both [2]runner
-
-func (b both) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for _, r := range b {
-		g.Go(func() error { return r.Run(ctx) })
-	}
-	return g.Wait()
 }
 
 // overServers waits for Redis and Postgres, calls equip to add the parts of the program, and runs the process.
@@ -125,20 +108,13 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	warnOfStandbys(ctx, log, pool)
 	measured := Metrics(r)
 	measured.Postgres(pool)
-	svc, err := orders.New(r.Decisions, r.Queue, postgres.New(pool), r.RunIDs, orders.Options{
-		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log,
+	svc, err := openOrders(ctx, cfg, log, timeout, r, postgres.New(pool), orders.Options{
+		Namespace: cfg.Namespace, Durability: orders.Durability(cfg.Durability), Queue: r.Queue,
+		CommitNothing: program != "worker", AcceptNothing: program == "worker",
+		Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log,
 	})
 	if err != nil {
 		return err
-	}
-	unfit, err := checkDurability(ctx, cfg, log, timeout, svc)
-	switch {
-	case err != nil:
-		return err
-	case unfit != nil && program == "worker": // a worker accepts no orders, and accepted ones must be committed
-		log.WarnContext(ctx, "Redis provides less durability than DURABILITY requires; orders are still committed", slog.Any("error", unfit))
-	case unfit != nil:
-		return wrap("DURABILITY", unfit)
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
@@ -160,4 +136,15 @@ func closePool(pool *pgxpool.Pool) {
 	case <-closed:
 	case <-time.After(2 * time.Second):
 	}
+}
+
+// both runs two runners until one of them ends.
+type both [2]runner
+
+func (b both) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, r := range b {
+		g.Go(func() error { return r.Run(ctx) })
+	}
+	return g.Wait()
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -29,6 +31,17 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
 // Ping returns an error unless the database answers.
 func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.pool.Ping(ctx)) }
+
+// CheckSchema compares the database with package migrations.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	db := stdlib.OpenDBFromPool(s.pool)
+	defer db.Close() // the pool stays open
+	err := migrations.CheckPostgres(ctx, db)
+	if errors.Is(err, migrations.ErrOutdated) {
+		return err
+	}
+	return wrap("check the schema", err)
+}
 
 const (
 	// leaderSilence is how long the session of a leader may be idle before Postgres ends it, and with it the lead.

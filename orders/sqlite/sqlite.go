@@ -11,6 +11,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -36,6 +37,15 @@ func New(db *sql.DB) *Store {
 
 // Ping returns an error unless the database answers.
 func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.db.PingContext(ctx)) }
+
+// CheckSchema compares the database with package migrations.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	err := migrations.CheckSQLite(ctx, s.db)
+	if errors.Is(err, migrations.ErrOutdated) {
+		return err
+	}
+	return wrap("check the schema", err)
+}
 
 // Lead excludes other leaders in this process; no other process has the database open.
 func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) error) (bool, error) {

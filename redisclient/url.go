@@ -1,4 +1,4 @@
-package admission
+package redisclient
 
 import (
 	"errors"
@@ -13,21 +13,20 @@ import (
 const (
 	redisTimeout = 100 * time.Millisecond // for connecting, reading, writing and waiting for a connection, each
 	poolSize     = 64                     // connections to one server
-	maxQueued    = 16384                  // commands waiting in an auto-pipeline
 )
 
-// RedisOptions returns the client settings for decisions, for redis.NewUniversalClient: short timeouts, because late decisions are
+// ParseURL returns the client settings for decisions, for redis.NewUniversalClient: short timeouts, because late decisions are
 // useless, and no retries, because a resent command counts twice. url is redis://[user:password@]host:port[/db] or rediss:// for TLS.
 // Several addresses separated by commas (redis://a:6379,b:6379,c:6379) select a Redis Cluster. For a cluster behind one address set
 // IsClusterMode in the result. redis+sentinel://[user:password@]a:26379,b:26379,c:26379/name[/db] selects the master that these sentinels
 // monitor under name. User and password are those of the master. rediss+sentinel:// uses TLS for master and sentinels.
-func RedisOptions(url string) (*redis.UniversalOptions, error) {
+func ParseURL(url string) (*redis.UniversalOptions, error) {
 	master := ""
 	if scheme, rest, ok := strings.Cut(url, "+sentinel://"); ok {
 		hosts, path, _ := strings.Cut(rest, "/")
 		name, db, _ := strings.Cut(path, "/")
 		if name == "" {
-			return nil, errors.New("admission: redis url: the sentinels' name of the master is missing, as in redis+sentinel://a:26379,b:26379/name")
+			return nil, errors.New("redisclient: url: the sentinels' name of the master is missing, as in redis+sentinel://a:26379,b:26379/name")
 		}
 		first, others, several := strings.Cut(hosts, ",")
 		master, url = name, scheme+"://"+first+"/"+db
@@ -38,16 +37,16 @@ func RedisOptions(url string) (*redis.UniversalOptions, error) {
 	first, rest, several := strings.Cut(url, ",")
 	one, err := redis.ParseURL(first)
 	if err != nil {
-		return nil, fmt.Errorf("admission: redis url: %w", err)
+		return nil, fmt.Errorf("redisclient: url: %w", err)
 	}
 	addrs := []string{one.Addr}
 	if several {
 		if one.DB != 0 && master == "" {
-			return nil, errors.New("admission: redis url: a cluster has no databases but 0")
+			return nil, errors.New("redisclient: url: a cluster has no databases but 0")
 		}
 		for addr := range strings.SplitSeq(rest, ",") {
 			if addr == "" {
-				return nil, errors.New("admission: redis url: an address between commas is empty")
+				return nil, errors.New("redisclient: url: an address between commas is empty")
 			}
 			if !strings.Contains(addr, "://") {
 				scheme, _, _ := strings.Cut(first, "://")
@@ -55,7 +54,7 @@ func RedisOptions(url string) (*redis.UniversalOptions, error) {
 			}
 			other, err := redis.ParseURL(addr)
 			if err != nil {
-				return nil, fmt.Errorf("admission: redis url: %w", err)
+				return nil, fmt.Errorf("redisclient: url: %w", err)
 			}
 			addrs = append(addrs, other.Addr)
 		}
@@ -82,36 +81,4 @@ func RedisOptions(url string) (*redis.UniversalOptions, error) {
 		// Only Redis Enterprise sends these; requesting them costs a round trip for every connection.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}, nil
-}
-
-// A pipeline is an auto-pipelined client with a reference to its underlying client.
-type pipeline struct {
-	*redis.AutoPipeliner
-	rdb redis.UniversalClient
-}
-
-// AutoPipeline returns a view of rdb in which concurrent callers share round trips, which pays under load. It is closed together with
-// rdb. go-redis marks auto-pipelines as experimental, so this is the only place that makes them. When 16384 commands are waiting, more
-// are refused with redis.ErrAutoPipelineQueueFull.
-func AutoPipeline(rdb redis.UniversalClient) (redis.UniversalClient, error) {
-	p, err := rdb.AutoPipelineWithOptions(&redis.AutoPipelineOptions{
-		MaxBatchSize:         300,
-		MaxConcurrentBatches: 1, // the next batch fills while one is under way: deeper batches, lower latency
-		MaxQueuedCommands:    maxQueued,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("admission: auto-pipeline: %w", err)
-	}
-	return &pipeline{p, rdb}, nil
-}
-
-// spreads reports whether rdb distributes keys over several servers, so that one script cannot use keys of two slots.
-func spreads(rdb Client) bool {
-	switch rdb := rdb.(type) {
-	case *redis.ClusterClient, *redis.Ring:
-		return true
-	case *pipeline:
-		return spreads(rdb.rdb)
-	}
-	return false
 }

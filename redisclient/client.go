@@ -1,0 +1,73 @@
+package redisclient
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Client is a client for decisions. The embedded client sends one command at a time; it is for subscriptions, scans and
+// transactions. The zero value is not usable: use Open or New. Safe for concurrent use.
+type Client struct {
+	redis.UniversalClient
+	// Batched is a view of the client in which concurrent callers share round trips. It ignores contexts.
+	Batched redis.UniversalClient
+	// RunIDs watches the connections of the client.
+	RunIDs *RunIDWatcher
+
+	opts  redis.UniversalOptions
+	mu    sync.Mutex
+	queue redis.UniversalClient // guarded by mu
+}
+
+// Open returns a client with the settings of ParseURL. It does not connect yet. The caller closes it.
+func Open(url string) (*Client, error) {
+	opts, err := ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return New(opts)
+}
+
+// New is Open for changed settings. It replaces opts.OnConnect. Without retries no command runs twice; set MaxRetries only if
+// that is harmless.
+func New(opts *redis.UniversalOptions) (*Client, error) {
+	c := &Client{RunIDs: NewRunIDWatcher(opts.IsClusterMode || opts.MasterName == "" && len(opts.Addrs) > 1), opts: *opts}
+	c.opts.OnConnect = c.RunIDs.OnConnect
+	c.UniversalClient = redis.NewUniversalClient(&c.opts)
+	var err error
+	if c.Batched, err = AutoPipeline(c.UniversalClient); err != nil {
+		_ = c.UniversalClient.Close() // it has no connection yet
+		return nil, err
+	}
+	return c, nil
+}
+
+// Queue returns a client of the same servers for Asynq: with longer timeouts and with retries, because no request waits for
+// its replies and nobody else repeats its calls. It is the same client for all callers, and closed together with c.
+func (c *Client) Queue() redis.UniversalClient {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queue == nil {
+		opts := c.opts
+		opts.OnConnect = nil
+		opts.MaxRetries = 3
+		opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = 2*time.Second, 3*time.Second, 3*time.Second, 4*time.Second
+		c.queue = redis.NewUniversalClient(&opts)
+	}
+	return c.queue
+}
+
+// Close closes the client and the one that Queue returned.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queue != nil {
+		_ = c.queue.Close() // it writes nothing
+	}
+	return c.UniversalClient.Close()
+}
+
+// Unwrap returns the client of go-redis.
+func (c *Client) Unwrap() redis.UniversalClient { return c.UniversalClient }
