@@ -18,17 +18,21 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/dashboard"
+	loginhttp "github.com/tidegate/tidegate/internal/httpapi/login"
+	"github.com/tidegate/tidegate/internal/httpapi/permits"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
+	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/internal/seal"
 	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/strictjson"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -57,14 +61,14 @@ type Config struct {
 	// PreviousSecret is the former Secret after a change: what it signed is still accepted. Nil: there is none.
 	PreviousSecret []byte
 	// Login throttles logins. Nil: no throttling, and no routes for it.
-	Login Login
+	Login loginhttp.Throttle
 	// LoginHistory is the history of failed logins. Nil: no history.
-	LoginHistory LoginHistory
+	LoginHistory loginhttp.History
 	// Settled is called for every outcome of a login attempt: success, failure, error, or "other" and "late" for outcomes that
 	// arrive after another one. It must be safe for concurrent use. Nil: not called.
 	Settled func(result string)
 	// Koala decides by a rule file in Koala's format. Nil: there is none, and no routes for it.
-	Koala Koala
+	Koala koalahttp.Service
 	// Metrics serves GET /metrics on the internal listener. Nil: no such route.
 	Metrics http.Handler
 	// Decided is called for every decision that charged, or would have charged. It must be safe for concurrent use, and must
@@ -108,14 +112,11 @@ type API struct {
 	live      *Live
 	feed      *dashboard.Feed // nil: there is no page
 	newOrders *loadshed.RunQueue
-	reads     *loadshed.RunQueue  // of orders and sales
-	capacity  *loadshed.Capacity  // for orders
-	lookups   *loadshed.Allowance // limits the lookups of whether a refused order is a repeat
-	asking    singleflight.Group
+	reads     *loadshed.RunQueue // of orders and sales
+	capacity  *loadshed.Capacity // for orders
 	metrics   http.Handler
 	decided   func(*admission.Request, *admission.Decision, time.Duration)
 	served    func(Served)
-	verified  func(sale string, checks []orders.Check)
 	identity  auth.Identity
 	tokens    *auth.Tokens
 	demo      []string
@@ -132,11 +133,17 @@ type API struct {
 	captcha      captcha.Provider
 	captchaLimit func(context.Context, admission.Request) (admission.Decision, error) // nil: none
 
-	login        Login
-	loginHistory LoginHistory
-	settled      func(result string)
+	reader       *sales.Reader
+	placer       *sales.Placer
+	changes      *sales.Changes
+	letters      *sales.DeadLetters
+	orderFeed    *sales.Feed
+	export       *sales.Export
+	saleAdmin    *sales.Admin
+	permitRoutes *permits.Handlers
+	loginRoutes  *loginhttp.Handlers // nil: no throttling
 
-	koala Koala
+	koala koalahttp.Service
 
 	semaphores *semdefs.Registry
 	keys       seal.Keys
@@ -153,7 +160,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a := &API{
 		orders: cfg.Orders, ready: cfg.Orders.Ready, gate: cfg.Gate, identity: cfg.Identity, tokens: cfg.Tokens,
-		bans: cfg.Bans, audit: cfg.Audit, live: cfg.Live, metrics: cfg.Metrics, decided: cfg.Decided, served: cfg.Served, verified: cfg.Verified,
+		bans: cfg.Bans, audit: cfg.Audit, live: cfg.Live, metrics: cfg.Metrics, decided: cfg.Decided, served: cfg.Served,
 		proxies: slices.Clone(cfg.TrustedProxies), tracer: cfg.Tracer, log: cfg.Logger, version: cfg.Version, within: cfg.DecideWithin,
 	}
 	a.semaphores, a.keys = cfg.Semaphores, seal.NewKeys(cfg.Secret, cfg.PreviousSecret)
@@ -166,11 +173,7 @@ func New(cfg Config) (*API, error) {
 		a.captchaLimit = cfg.CaptchaLimit.Charge
 	}
 	a.demo = slices.Clone(cfg.DemoSecrets)
-	a.login, a.loginHistory, a.settled = cfg.Login, cfg.LoginHistory, cfg.Settled
 	a.koala = cfg.Koala
-	if a.settled == nil {
-		a.settled = func(string) {}
-	}
 	a.leaving, a.leave = context.WithCancel(context.Background())
 	if a.log == nil {
 		a.log = slog.Default()
@@ -182,7 +185,22 @@ func New(cfg Config) (*API, error) {
 	}
 	a.capacity = loadshed.NewCapacity(a.within)
 	a.newOrders, a.reads = loadshed.NewRunQueue(), loadshed.NewRunQueue()
-	a.lookups = loadshed.NewAllowance(10, time.Second)
+	draining := a.draining.Load
+	a.reader = &sales.Reader{Orders: a.orders, Draining: draining}
+	a.placer = &sales.Placer{
+		Orders: a.orders, Rules: a, Gate: a.gate, Capacity: a.capacity, Lookups: loadshed.NewAllowance(10, time.Second), Within: a.within,
+		Errors: a.errors, Log: a.log,
+	}
+	a.changes, a.letters = &sales.Changes{Orders: a.orders}, &sales.DeadLetters{Orders: a.orders}
+	a.orderFeed, a.export = &sales.Feed{Orders: a.orders, Draining: draining}, &sales.Export{Orders: a.orders, Log: a.log}
+	a.saleAdmin = &sales.Admin{Orders: a.orders, Verified: cfg.Verified}
+	a.permitRoutes = &permits.Handlers{Semaphores: a.semaphores, Keys: a.keys, Draining: draining, Leaving: a.leaving, Audit: a, Log: a.log}
+	if cfg.Login != nil {
+		a.loginRoutes = &loginhttp.Handlers{Login: cfg.Login, History: cfg.LoginHistory, Settled: cfg.Settled, Challenges: a}
+		if cfg.Settled == nil {
+			a.loginRoutes.Settled = func(string) {}
+		}
+	}
 	origins, err := corsOrigins(cfg.CORSOrigins)
 	if err != nil {
 		return nil, err
@@ -260,7 +278,7 @@ func (a *API) huma(e *echo.Echo, title string, security map[string]*huma.Securit
 			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer), SecuritySchemes: security},
 			Security:   anyOf,
 		},
-		Formats:       map[string]huma.Format{"application/json": plainJSON, "json": plainJSON},
+		Formats:       map[string]huma.Format{"application/json": strictjson.Format, "json": strictjson.Format},
 		DefaultFormat: "application/json",
 		Transformers: []huma.Transformer{func(ctx huma.Context, _ string, v any) (any, error) {
 			if p, ok := v.(*problem.Problem); ok {

@@ -43,12 +43,7 @@ const (
 
 // A detailed input returns what an event stores besides the path. Other inputs store nothing: they add no information, or
 // contain secrets.
-type detailed interface{ detail(a *API) any }
-
-func (in *putSaleInput) detail(*API) any      { return in.Body }
-func (in *putBanInput) detail(*API) any       { return in.Body }
-func (in *putSemaphoreInput) detail(*API) any { return in.Body }
-func (in *payInput) detail(*API) any          { return in.Body }
+type detailed interface{ AuditDetail() any }
 
 type reachedKey struct{}
 
@@ -62,9 +57,9 @@ func audited[I, O any](a *API, op huma.Operation, handler func(context.Context, 
 		defer func() {
 			var detail any
 			if in, ok := any(in).(detailed); ok {
-				detail = in.detail(a)
+				detail = in.AuditDetail()
 			}
-			a.note(ctx, op.OperationID, detail, outcome)
+			a.Note(ctx, op.OperationID, detail, outcome)
 		}()
 		out, err := handler(ctx, in)
 		outcome = err
@@ -104,13 +99,13 @@ func (a *API) auditRefused(op huma.Operation) func(huma.Context, func(huma.Conte
 				detail = map[string]int{"refused_before": before}
 			}
 		}
-		a.note(ctx.Context(), op.OperationID, detail, problem.New(problem.OfStatus(humaecho.Unwrap(ctx).Response().Status)))
+		a.Note(ctx.Context(), op.OperationID, detail, problem.New(problem.OfStatus(humaecho.Unwrap(ctx).Response().Status)))
 	}
 }
 
-// note stores an event: who asked for a change, and the outcome. If the event cannot be stored, the change is not undone; the
+// Note stores an event: who asked for a change, and the outcome. If the event cannot be stored, the change is not undone; the
 // log says that the event is missing.
-func (a *API) note(ctx context.Context, action string, detail any, outcome error) {
+func (a *API) Note(ctx context.Context, action string, detail any, outcome error) {
 	if a.audit == nil {
 		return
 	}

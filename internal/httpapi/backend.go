@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // Orders is what the handlers need of the sales and their orders. FromService makes one of an *orders.Service.
 type Orders interface {
-	Prepare(orders.Request) (Attempt, error)
+	Prepare(orders.Request) (sales.Attempt, error)
 
 	Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
 	Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
@@ -33,18 +34,6 @@ type Orders interface {
 	Committed() uint64
 
 	Ready(ctx context.Context) error
-}
-
-// Attempt is an attempt to place an order, after validation.
-type Attempt interface {
-	// Screen decides from the process's memory if that is possible.
-	Screen() (out orders.Outcome, decided bool)
-	// Remembered reports whether the process remembers an order that this repeats.
-	Remembered() bool
-	// Replay returns the order that this repeats, and reserves nothing. It continues when ctx is cancelled.
-	Replay(ctx context.Context) (out orders.Outcome, found bool, err error)
-	// Reserve continues when ctx is cancelled, because the result of a reservation must be recorded.
-	Reserve(ctx context.Context) (orders.Outcome, error)
 }
 
 // Gate decides about requests, as an *admission.Gate does.
@@ -83,7 +72,7 @@ func FromService(s *orders.Service) Orders { return service{s} }
 type service struct{ *orders.Service }
 
 // Prepare only differs in the type of its result, which Go does not convert in method signatures.
-func (s service) Prepare(req orders.Request) (Attempt, error) {
+func (s service) Prepare(req orders.Request) (sales.Attempt, error) {
 	attempt, err := s.Service.Prepare(req)
 	if err != nil {
 		return nil, err

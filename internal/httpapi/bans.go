@@ -78,6 +78,9 @@ type putBanInput struct {
 	} `nameHint:"BanOrder"`
 }
 
+// AuditDetail returns what the audit log stores of the request.
+func (in *putBanInput) AuditDetail() any { return in.Body }
+
 type banOutput struct{ Body banView }
 
 func (a *API) putBan(ctx context.Context, in *putBanInput) (*banOutput, error) {
@@ -99,8 +102,10 @@ func (a *API) deleteBan(ctx context.Context, in *banInput) (*struct{}, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.forgiveLogins(context.WithoutCancel(ctx), target); err != nil {
-		return nil, err
+	if a.loginRoutes != nil {
+		if err := a.loginRoutes.Forgive(context.WithoutCancel(ctx), target); err != nil {
+			return nil, err
+		}
 	}
 	switch ok, err := a.gate.Lift(context.WithoutCancel(ctx), target); {
 	case err != nil:

@@ -12,15 +12,16 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // soldOut is a sale whose orders are all refused in process.
 type soldOut struct{ fakeOrders }
 
-func (*soldOut) Prepare(orders.Request) (Attempt, error) { return soldOutAttempt{}, nil }
+func (*soldOut) Prepare(orders.Request) (sales.Attempt, error) { return soldOutAttempt{}, nil }
 
-type soldOutAttempt struct{ Attempt } // nothing else is reached
+type soldOutAttempt struct{ sales.Attempt } // nothing else is reached
 
 func (soldOutAttempt) Screen() (orders.Outcome, bool) {
 	return orders.Outcome{Reason: orders.ReasonSoldOut}, true

@@ -83,7 +83,7 @@ func (a *API) challenges(docs huma.API, public bool) {
 // impossible.
 func (a *API) challengeCharged(ctx huma.Context, next func(huma.Context)) {
 	r := request.Of(ctx.Context())
-	req := a.requestAt(r)
+	req := a.RequestOf(r)
 	req.Solved = true
 	err := a.limitCaptcha(ctx.Context(), r, req)
 	if err == nil {
@@ -139,7 +139,7 @@ func (a *API) bindingFor(ctx context.Context, in *challengeInput) (captcha.Bindi
 		if in.Purpose != purposeOrder {
 			return captcha.Binding{}, problem.InvalidAt("query.for", "is missing; only a challenge of purpose order can do without")
 		}
-		req := a.requestAt(request.Of(ctx))
+		req := a.RequestOf(request.Of(ctx))
 		return a.orderBinding(&req), nil
 	}
 	b, err := a.openContext(in.For)
@@ -152,8 +152,8 @@ func (a *API) bindingFor(ctx context.Context, in *challengeInput) (captcha.Bindi
 	return b, nil
 }
 
-// challengeFor returns where to get the challenge for b. Nil: there are none.
-func (a *API) challengeFor(b captcha.Binding) *problem.ChallengeView {
+// ChallengeFor returns where to get the challenge for b. Nil: there are none.
+func (a *API) ChallengeFor(b captcha.Binding) *problem.ChallengeView {
 	if a.captcha == nil {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (a *API) verifyCaptcha(ctx context.Context, token string, b captcha.Binding
 	default:
 		return err
 	}
-	p.Challenge = a.challengeFor(b)
+	p.Challenge = a.ChallengeFor(b)
 	return p
 }
 

@@ -73,6 +73,15 @@ func TestContextExpires(t *testing.T) {
 	})
 }
 
+// What is signed outlives a deployment: a change here voids challenges.
+func TestContextsAreSignedAsBefore(t *testing.T) {
+	keys := seal.NewKeys([]byte("a secret of the tests, 32 bytes."), nil)
+	got := keys.Seal(contextUse, challengeContext{Purpose: "login", Subject: "ann", Expires: 5})
+	if got != "eyJwIjoibG9naW4iLCJzIjoiYW5uIiwiZSI6NX0.4x74uYGIKluKs8GU5ANoKg" {
+		t.Error(got)
+	}
+}
+
 func FuzzContext(f *testing.F) {
 	a := &API{keys: seal.NewKeys(captchaSecret, nil)}
 	f.Add("")

@@ -9,10 +9,11 @@ import (
 	"github.com/tidegate/tidegate/admission/admissionhttp"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/loadshed"
 )
 
-// requestAt returns the admission request for a request to this API.
-func (a *API) requestAt(r *request.Info) admission.Request {
+// RequestOf returns the admission request for a request to this API.
+func (a *API) RequestOf(r *request.Info) admission.Request {
 	return admission.Request{
 		User:   r.Caller.User,
 		IP:     admissionhttp.ClientAddress(r.HTTP, a.proxies),
@@ -22,20 +23,20 @@ func (a *API) requestAt(r *request.Info) admission.Request {
 	}
 }
 
-// charge asks the rules about the request, and writes their result into the response's header fields. The returned context is
+// Charge asks the rules about the request, and writes their result into the response's header fields. The returned context is
 // for the remaining work: rules and remaining work share the time within; 0: no limit. It must be cancelled also after an
 // error.
-func (a *API) charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error) {
-	return a.chargeUnless(ctx, within, nil)
+func (a *API) Charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error) {
+	return a.ChargeUnless(ctx, within, nil)
 }
 
-// chargeUnless is charge, but does not refuse requests for which excused returns true. If a rule cannot decide the request,
+// ChargeUnless is Charge, but does not refuse requests for which excused returns true. If a rule cannot decide the request,
 // that is an error of the operator, and its text is not returned to the caller.
-func (a *API) chargeUnless(
+func (a *API) ChargeUnless(
 	ctx context.Context, within time.Duration, excused func(context.Context) bool,
 ) (rest context.Context, cancel context.CancelFunc, err error) {
 	r := request.Of(ctx)
-	rest, cancel, err = a.chargeOrSolve(ctx, within, r, a.requestAt(r), excused)
+	rest, cancel, err = a.chargeOrSolve(ctx, within, r, a.RequestOf(r), excused)
 	if errors.Is(err, admission.ErrInvalidRequest) {
 		p := problem.New(problem.Internal)
 		p.Cause = err
@@ -54,11 +55,11 @@ func (a *API) chargeOrSolve(
 	if !r.Placing {
 		defer func() {
 			if err != nil || len(d.Rules) > 0 { // otherwise no rule applies to this request, and its result is not theirs
-				a.answered(err, "", func() admission.Request { return req })
+				a.Answered(err, "", func() admission.Request { return req })
 			}
 		}()
 	}
-	rest, cancel = bounded(ctx, within)
+	rest, cancel = loadshed.Bounded(ctx, within)
 	d, err = a.chargeGate(rest, req, excused)
 	if err == nil && d.Reason == admission.CaptchaRequired && a.captcha != nil {
 		b := a.orderBinding(&req)
@@ -66,7 +67,7 @@ func (a *API) chargeOrSolve(
 		admissionhttp.WriteFields(r.Header, &d) // of the refusal, unless the solution helps
 		if token == "" {
 			p := denied(&d)
-			p.Challenge = a.challengeFor(b)
+			p.Challenge = a.ChallengeFor(b)
 			return rest, cancel, p
 		}
 		err = a.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: SolutionRoute})
@@ -77,7 +78,7 @@ func (a *API) chargeOrSolve(
 			return rest, cancel, err
 		}
 		cancel()
-		rest, cancel = bounded(ctx, within) // verifying may have used up the first deadline
+		rest, cancel = loadshed.Bounded(ctx, within) // verifying may have used up the first deadline
 		req.Solved = true
 		d, err = a.chargeGate(rest, req, nil) // excused was called before
 	}
@@ -119,7 +120,7 @@ func (a *API) chargeOnce(ctx context.Context, req admission.Request) (admission.
 		if err == nil {
 			said = denial(&d)
 		}
-		a.answered(said, d.Rule, func() admission.Request { return req })
+		a.Answered(said, d.Rule, func() admission.Request { return req })
 	}
 	return d, err
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -51,7 +52,7 @@ type fakeOrders struct {
 	calls   []string
 }
 
-func (f *fakeOrders) Prepare(r orders.Request) (Attempt, error) {
+func (f *fakeOrders) Prepare(r orders.Request) (sales.Attempt, error) {
 	f.calls = append(f.calls, "prepare")
 	f.requests = append(f.requests, r)
 	switch {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 )
 
 // tokenless are the routes that need no token. The page is the same for everybody, and contains no data; its stream needs a
@@ -21,7 +22,7 @@ func (a *API) guarded(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		r, route := request.Of(c.Request().Context()), c.Path()
 		r.Grant, err = a.guard.Check(r.HTTP, auth.Route{
-			Open: tokenless[route], Session: route == sessionPath, Basic: isAuthz(route) || strings.HasPrefix(route, koalaPath),
+			Open: tokenless[route], Session: route == sessionPath, Basic: isAuthz(route) || strings.HasPrefix(route, koalahttp.Path),
 			Gateway: route == authzPath, Page: route == pagePath,
 		})
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/internal/strictjson"
 )
 
 const maxViolations = 16
@@ -52,7 +53,7 @@ func humaProblem(status int, message string, errs []error) *problem.Problem {
 		if errors.As(err, &detailed) {
 			d := detailed.ErrorDetail()
 			v = problem.Violation{Location: input.Shortened(d.Location), Message: input.Shortened(d.Message)}
-			if at, message, ok := strings.Cut(d.Message, misplacedAt); ok {
+			if at, message, ok := strings.Cut(d.Message, strictjson.Separator); ok {
 				v = problem.Violation{Location: input.Shortened(at), Message: message}
 			} else if m := wrongType.FindStringSubmatch(d.Message); m != nil {
 				v = problem.Violation{Location: input.Shortened(d.Location + "." + m[2]), Message: input.Shortened("is " + m[1] + ", and must be " + typeWords[m[3]])}

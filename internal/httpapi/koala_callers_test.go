@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 )
 
 // TestKoalaWrongRequests: invalid requests get 400, and are not counted.
@@ -49,17 +50,17 @@ func TestKoalaWrongRequests(t *testing.T) {
 		"/multi/browse?argsJson=" + url.QueryEscape(strings.Repeat("[", 20_000)):   "argsJson should be such as",
 		"/rule/browse?act=ask&uid=7&_writeThrough=" + long:                         "should be yes or no",
 	} {
-		w := call(h, "GET", koalaPath+path, "")
+		w := call(h, "GET", koalahttp.Path+path, "")
 		if w.Code != 400 || !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), `\u0026`) || !json.Valid(w.Body.Bytes()) {
 			t.Errorf("%.100s: %d %.300s, want %s", path, w.Code, w.Body, want)
 		}
 	}
 	for _, step := range []struct{ method, path string }{{"POST", "/rule/browse"}, {"POST", "/rule/update"}, {"DELETE", "/dump/policy"}} {
-		if w := call(h, step.method, koalaPath+step.path, ""); w.Code != 405 {
+		if w := call(h, step.method, koalahttp.Path+step.path, ""); w.Code != 405 {
 			t.Errorf("%s %s: %d", step.method, step.path, w.Code)
 		}
 	}
-	if w := call(h, "GET", koalaPath+"/rule/value?act=ask&uid=7&rule_no=201", ""); !strings.HasSuffix(w.Body.String(), `"cache_val":0}`) {
+	if w := call(h, "GET", koalahttp.Path+"/rule/value?act=ask&uid=7&rule_no=201", ""); !strings.HasSuffix(w.Body.String(), `"cache_val":0}`) {
 		t.Errorf("something was counted: %s", w.Body)
 	}
 }
@@ -82,7 +83,7 @@ func TestKoalaHostileParameters(t *testing.T) {
 		}
 		seen[value] = true
 		for n := range 3 {
-			w := call(h, "GET", koalaPath+"/rule/browse?act=ask&_writeThrough=yes&uid="+value, "")
+			w := call(h, "GET", koalahttp.Path+"/rule/browse?act=ask&_writeThrough=yes&uid="+value, "")
 			if want := []string{koalaWithin, koalaWithin, koalaTooOften}[n]; w.Code != 200 || w.Body.String() != want {
 				t.Errorf("%d, %.20s: time %d: %d %.200s", i, value, n, w.Code, w.Body)
 			}
@@ -100,11 +101,11 @@ func TestKoalaHostileParameters(t *testing.T) {
 		"/rule/browse?%FF=1&%FE=": 200,
 		"/rule/browse?user=" + strings.Repeat("u", 10_000) + "&device=%00&session=%FF&ip=none&route=%2F..&method=GET&tier=vip&koala_user=1": 200,
 	} {
-		if w := call(h, "GET", koalaPath+path, ""); w.Code != want || !json.Valid(w.Body.Bytes()) {
+		if w := call(h, "GET", koalahttp.Path+path, ""); w.Code != want || !json.Valid(w.Body.Bytes()) {
 			t.Errorf("%.60s: %d %.200s, want %d", path, w.Code, w.Body, want)
 		}
 	}
-	if w := call(h, "GET", koalaPath+"/rule/value?act=ask&uid=7&rule_no=201", ""); !strings.HasSuffix(w.Body.String(), `"cache_val":0}`) {
+	if w := call(h, "GET", koalahttp.Path+"/rule/value?act=ask&uid=7&rule_no=201", ""); !strings.HasSuffix(w.Body.String(), `"cache_val":0}`) {
 		t.Errorf("something was counted: %s", w.Body)
 	}
 }
@@ -112,16 +113,16 @@ func TestKoalaHostileParameters(t *testing.T) {
 // TestKoalaCallers checks roles and origins. Update is a GET here, so pages must not be able to send it.
 func TestKoalaCallers(t *testing.T) {
 	h := setup(t, overMemory(t), withTokens(t)).Internal()
-	for _, e := range koalaEndpoints {
-		path := koalaPath + e.path
-		if e.path == "/rule/value" {
+	for _, e := range koalahttp.Endpoints {
+		path := koalahttp.Path + e.Path
+		if e.Path == "/rule/value" {
 			path += "?rule_no=201"
 		}
-		if e.path == "/multi/browse" {
+		if e.Path == "/multi/browse" {
 			path += "?argsJson=[]"
 		}
 		admit := 200
-		if strings.HasPrefix(e.path, "/dump/") {
+		if strings.HasPrefix(e.Path, "/dump/") {
 			admit = 403
 		}
 		for _, tt := range []struct {
@@ -150,14 +151,14 @@ func TestKoalaCallers(t *testing.T) {
 	}
 	open := setup(t, overMemory(t)) // on loopback every caller is an operator, except pages
 	for want, fields := range map[int][]string{200: nil, 403: {"Origin", "https://evil.example"}} {
-		if w := call(open.Internal(), "GET", koalaPath+"/rule/update?act=ask&uid=7", "", fields...); w.Code != want {
+		if w := call(open.Internal(), "GET", koalahttp.Path+"/rule/update?act=ask&uid=7", "", fields...); w.Code != want {
 			t.Errorf("%v: %d", fields, w.Code)
 		}
 	}
-	if w := call(open.Public(), "GET", koalaPath+"/rule/browse?act=ask", ""); w.Code != 404 {
+	if w := call(open.Public(), "GET", koalahttp.Path+"/rule/browse?act=ask", ""); w.Code != 404 {
 		t.Errorf("the public has Koala's endpoints: %d", w.Code)
 	}
-	if w := call(setup(t).Internal(), "GET", koalaPath+"/rule/browse?act=ask", ""); w.Code != 404 {
+	if w := call(setup(t).Internal(), "GET", koalahttp.Path+"/rule/browse?act=ask", ""); w.Code != 404 {
 		t.Errorf("without a file: %d", w.Code)
 	}
 }
@@ -166,7 +167,7 @@ func TestKoalaCallers(t *testing.T) {
 func TestK14UnknownPathsAreNotFound(t *testing.T) {
 	h := setup(t, overMemory(t)).Internal()
 	for _, path := range []string{"", "/", "/rule", "/rule/", "/rule/rewrite", "/rule/Browse", "/RULE/browse", "/rule/browsecomplete", "/rule/browse/", "/rule//browse", "/dump/all", "/admin/allrules", "/monitor/alive/x", "/rule/browse%2F"} {
-		if w := call(h, "GET", koalaPath+path, ""); w.Code != 404 {
+		if w := call(h, "GET", koalahttp.Path+path, ""); w.Code != 404 {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
@@ -185,7 +186,7 @@ func TestK14ConnectionsAreKept(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	for range 5 {
-		w, err := server.Client().Get(server.URL + koalaPath + "/rule/browse?act=ask&uid=7")
+		w, err := server.Client().Get(server.URL + koalahttp.Path + "/rule/browse?act=ask&uid=7")
 		if err != nil {
 			t.Fatal(err)
 		}

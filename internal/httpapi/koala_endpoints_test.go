@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 )
 
 const koalaRuleFile = `
@@ -70,7 +71,7 @@ func TestKoalaAnswersMatchTheDocument(t *testing.T) {
 		{"/dump/policy", "", 200},
 		{"/monitor/alive", "", 200},
 	} {
-		matchesDocument(t, h, "GET", koalaPath+tt.path+"?"+tt.query, "", koalaPath+tt.path, tt.status)
+		matchesDocument(t, h, "GET", koalahttp.Path+tt.path+"?"+tt.query, "", koalahttp.Path+tt.path, tt.status)
 	}
-	matchesDocument(t, away, "GET", koalaPath+"/monitor/alive", "", koalaPath+"/monitor/alive", 500)
+	matchesDocument(t, away, "GET", koalahttp.Path+"/monitor/alive", "", koalahttp.Path+"/monitor/alive", 500)
 }

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 )
 
 // TestKoalaAccessLog: with LOG_LEVEL=debug each Koala call logs one line: its id, the request and the response; for several
@@ -14,8 +16,8 @@ func TestKoalaAccessLog(t *testing.T) {
 		return func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})) }
 	}
 	const (
-		browse = koalaPath + "/rule/browse?act=post&uid=666"
-		multi  = koalaPath + "/multi/browse?argsJson=%5B%7B%22Id%22%3A%22a%22%2C%22Arg%22%3A%22uid%3D666%22%7D%2C%7B%22Id%22%3A%22b%22%2C%22Arg%22%3A%22uid%3D7%22%7D%5D"
+		browse = koalahttp.Path + "/rule/browse?act=post&uid=666"
+		multi  = koalahttp.Path + "/multi/browse?argsJson=%5B%7B%22Id%22%3A%22a%22%2C%22Arg%22%3A%22uid%3D666%22%7D%2C%7B%22Id%22%3A%22b%22%2C%22Arg%22%3A%22uid%3D7%22%7D%5D"
 	)
 	loud := setup(t, documentedKoala(t, nil), at(slog.LevelDebug)).Internal()
 	for path, want := range map[string][]string{

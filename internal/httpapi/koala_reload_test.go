@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 )
 
 // TestReloadOfAKoalaFile: after a reload a new Koala rule file is in force, or the response says what is wrong with it and
@@ -14,7 +16,7 @@ func TestReloadOfAKoalaFile(t *testing.T) {
 	h := setup(t, koalaIn(t, folder, nil)).Internal()
 	answers := func(want string) {
 		t.Helper()
-		if w := call(h, "GET", koalaPath+"/rule/browse?act=post&uid=8", ""); !strings.Contains(w.Body.String(), `"Ret_code":`+want+",") {
+		if w := call(h, "GET", koalahttp.Path+"/rule/browse?act=post&uid=8", ""); !strings.Contains(w.Body.String(), `"Ret_code":`+want+",") {
 			t.Errorf("%s, want rule %s", w.Body, want)
 		}
 	}

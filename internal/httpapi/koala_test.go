@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 )
 
 const koalaFile = `[dicts]
@@ -105,16 +106,16 @@ func TestKoalaEndpoints(t *testing.T) {
 		{"/rule/browse?act=base&uip=fd00::1&_writeThrough=yes", koalaResult(2, 203, 10, "too often", "Deny")},
 		{"/monitor/alive", `{"errno":0,"errmsg":"OK!"}`},
 	} {
-		w := call(h, "GET", koalaPath+step.path, "")
+		w := call(h, "GET", koalahttp.Path+step.path, "")
 		if w.Code != 200 || w.Body.String() != step.want || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("step %d, %s: %d %v\n%s\nwant\n%s", i, step.path, w.Code, w.Header(), w.Body, step.want)
 		}
 	}
 	// browse_complete also returns the rules after a white list.
 	for range 9 {
-		call(h, "GET", koalaPath+"/rule/update?act=ask&uid=white", "")
+		call(h, "GET", koalahttp.Path+"/rule/update?act=ask&uid=white", "")
 	}
-	w := call(h, "GET", koalaPath+"/rule/browse_complete?act=ask&uid=white", "")
+	w := call(h, "GET", koalahttp.Path+"/rule/browse_complete?act=ask&uid=white", "")
 	if want := "[" + koalaWhite + "," + koalaTooOften + "," + koalaVcode + "]"; w.Body.String() != want {
 		t.Errorf("%s\nwant\n%s", w.Body, want)
 	}
@@ -125,7 +126,7 @@ func TestKoalaEndpoints(t *testing.T) {
 func TestKoalaMultiBrowse(t *testing.T) {
 	h := setup(t, overMemory(t)).Internal()
 	for range 2 {
-		call(h, "GET", koalaPath+"/rule/update?act=ask&uid=a%26b%3D1+%25", "")
+		call(h, "GET", koalahttp.Path+"/rule/update?act=ask&uid=a%26b%3D1+%25", "")
 	}
 	php := func(pairs ...string) string {
 		query := url.Values{}
@@ -139,7 +140,7 @@ func TestKoalaMultiBrowse(t *testing.T) {
 	byHand := `[{"ID":"0","Arg":"act=ask&uid=a%26b%3D1+%25"},{"ID":"1","Arg":"act=ask&uid=8"},{"id":"7","arg":"uid=black"}]`
 	want := `[{"ID":"0","Id":"0","Result":` + koalaTooOften + `},{"ID":"1","Id":"1","Result":` + koalaWithin + `},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`
 	for _, args := range []string{sdk, byHand} {
-		if w := call(h, "GET", koalaPath+"/multi/browse?argsJson="+url.QueryEscape(args), ""); w.Code != 200 || w.Body.String() != want {
+		if w := call(h, "GET", koalahttp.Path+"/multi/browse?argsJson="+url.QueryEscape(args), ""); w.Code != 200 || w.Body.String() != want {
 			t.Errorf("%s: %d %s\nwant %s", args, w.Code, w.Body, want)
 		}
 	}
@@ -155,12 +156,12 @@ func TestKoalaMultiBrowse(t *testing.T) {
 		`[{"Id":"1","Arg":"act=ask&uid=8&_writeThrough=yes"},{"Id":"7","Arg":"uid=black"}]`: `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"there is no parameter \"_writeThrough\" here"},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
 		`[{"Id":"1","Arg":"_writeTrough%3Dyes"}]`:                                           `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"there is no parameter \"_writeTrough\" here"}]`,
 	} {
-		if w := call(h, "GET", koalaPath+"/multi/browse?argsJson="+url.QueryEscape(args), ""); w.Code != 200 || w.Body.String() != want {
+		if w := call(h, "GET", koalahttp.Path+"/multi/browse?argsJson="+url.QueryEscape(args), ""); w.Code != 200 || w.Body.String() != want {
 			t.Errorf("%s: %d %s", args, w.Code, w.Body)
 		}
 	}
 	for range 2 { // nothing was counted
-		if w := call(h, "GET", koalaPath+"/rule/browse?act=ask&uid=8&_writeThrough=yes", ""); w.Body.String() != koalaWithin {
+		if w := call(h, "GET", koalahttp.Path+"/rule/browse?act=ask&uid=8&_writeThrough=yes", ""); w.Body.String() != koalaWithin {
 			t.Errorf("%s", w.Body)
 		}
 	}
@@ -174,7 +175,7 @@ func TestKoalaMultiBrowse(t *testing.T) {
 		ID     string
 		Result koala.Result
 	}
-	w := call(h, "GET", koalaPath+"/multi/browse?argsJson="+url.QueryEscape(string(args)), "")
+	w := call(h, "GET", koalahttp.Path+"/multi/browse?argsJson="+url.QueryEscape(string(args)), "")
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got) != 500 {
 		t.Fatalf("%v: %d answers", err, len(got))
 	}
@@ -189,7 +190,7 @@ func TestKoalaMultiBrowse(t *testing.T) {
 func TestKoalaDumps(t *testing.T) {
 	h := setup(t, overMemory(t)).Internal()
 	for range 3 {
-		call(h, "GET", koalaPath+"/rule/browse?act=ask&uid=7&_writeThrough=yes", "")
+		call(h, "GET", koalahttp.Path+"/rule/browse?act=ask&uid=7&_writeThrough=yes", "")
 	}
 	var today struct {
 		Date     string
@@ -200,13 +201,13 @@ func TestKoalaDumps(t *testing.T) {
 		"?rule_no=201": {{Rule: 201, Allow: 2, Deny: 1}},
 		"?rule_no=203": {{Rule: 203}},
 	} {
-		w := call(h, "GET", koalaPath+"/dump/counter"+path, "")
+		w := call(h, "GET", koalahttp.Path+"/dump/counter"+path, "")
 		if err := json.Unmarshal(w.Body.Bytes(), &today); err != nil || len(today.Date) != 10 || !reflect.DeepEqual(today.Counters, want) {
 			t.Errorf("%s: %s", path, w.Body)
 		}
 	}
 	var policy koala.Dump
-	w := call(h, "GET", koalaPath+"/dump/policy", "")
+	w := call(h, "GET", koalahttp.Path+"/dump/policy", "")
 	if err := json.Unmarshal(w.Body.Bytes(), &policy); err != nil || len(policy.Rules) != 6 || policy.File != "rules.conf" || strings.Contains(w.Body.String(), os.TempDir()) {
 		t.Errorf("%v %s", err, w.Body)
 	}
@@ -216,7 +217,7 @@ func TestKoalaDumps(t *testing.T) {
 }
 
 // brokenKoala has a store that is down.
-type brokenKoala struct{ Koala }
+type brokenKoala struct{ koalahttp.Service }
 
 var errAway = fmt.Errorf("%w: redis://hunter2@db refused", admission.ErrUnavailable)
 
@@ -239,21 +240,21 @@ func (brokenKoala) Alive(context.Context) error                           { retu
 // TestKoalaFailures: requests that cannot be decided get 500 without the cause, which is logged.
 func TestKoalaFailures(t *testing.T) {
 	b := setup(t, func(c *Config) { c.Koala = brokenKoala{} })
-	for _, e := range koalaEndpoints {
-		if strings.HasPrefix(e.path, "/dump/") {
+	for _, e := range koalahttp.Endpoints {
+		if strings.HasPrefix(e.Path, "/dump/") {
 			continue
 		}
 		want := `{"err_no":-1,"err_msg":"system error!"}`
-		if e.path == "/monitor/alive" {
+		if e.Path == "/monitor/alive" {
 			want = `{"errno":-1,"errmsg":"redis-error!"}`
 		}
 		b.logged.Reset()
-		w := call(b.Internal(), "GET", koalaPath+e.path+"?rule_no=201&argsJson=[]", "")
+		w := call(b.Internal(), "GET", koalahttp.Path+e.Path+"?rule_no=201&argsJson=[]", "")
 		if w.Code != 500 || w.Body.String() != want || strings.Contains(w.Body.String(), "hunter2") {
-			t.Errorf("%s: %d %s", e.path, w.Code, w.Body)
+			t.Errorf("%s: %d %s", e.Path, w.Code, w.Body)
 		}
-		if !strings.Contains(b.logged.String(), "hunter2") || !strings.Contains(b.logged.String(), koalaPath+e.path) {
-			t.Errorf("%s: logged %s", e.path, b.logged)
+		if !strings.Contains(b.logged.String(), "hunter2") || !strings.Contains(b.logged.String(), koalahttp.Path+e.Path) {
+			t.Errorf("%s: logged %s", e.Path, b.logged)
 		}
 	}
 }

@@ -35,17 +35,20 @@ const (
 
 // Maximum number of entries that are read per kind; the page shows fewer.
 const (
-	mostHolders = 20
-	mostBans    = 100
-	mostDead    = 21
+	mostBans = 100
+	mostDead = 21
 )
 
 // page registers the page and its assets.
 func (a *API) page(docs huma.API) {
 	described := docs.OpenAPI()
 	a.signIn(docs)
+	var semaphores func(context.Context) ([]dashboard.Semaphore, error)
+	if a.semaphores != nil {
+		semaphores = a.permitRoutes.ForPage
+	}
 	a.feed = dashboard.NewFeed(a.live.Recorder, dashboard.Sources{
-		Process: a.liveProcess, Health: a.liveHealth, Sales: a.liveSales, Queue: a.liveQueue, Bans: a.liveBans, Semaphores: a.liveSemaphores(),
+		Process: a.liveProcess, Health: a.liveHealth, Sales: a.liveSales, Queue: a.liveQueue, Bans: a.liveBans, Semaphores: semaphores,
 		Rules: a.liveRules(), Committed: a.orders.Committed, RoundTrips: a.live.RoundTrips,
 	}, a.log)
 	a.internal.GET(pagePath, echo.WrapHandler(dashboard.Page(a.version)))
@@ -72,8 +75,8 @@ func (a *API) RunLive(ctx context.Context) error {
 	return a.feed.Run(ctx)
 }
 
-// answered records for the page how the rules decided a request, or how an order ended.
-func (a *API) answered(err error, rule string, asked func() admission.Request) {
+// Answered records for the page how the rules decided a request, or how an order ended.
+func (a *API) Answered(err error, rule string, asked func() admission.Request) {
 	if a.live == nil {
 		return
 	}
@@ -196,32 +199,4 @@ func (a *API) liveBans(context.Context) (dashboard.Bans, error) {
 		bans.Bans = append(bans.Bans, dashboard.Ban{Kind: string(b.Kind), Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: jsontime.Instant(b.Since), Until: jsontime.Instant(b.Until)})
 	}
 	return bans, nil
-}
-
-// liveSemaphores is nil if there are no semaphores.
-func (a *API) liveSemaphores() func(context.Context) ([]dashboard.Semaphore, error) {
-	if a.semaphores == nil {
-		return nil
-	}
-	return func(ctx context.Context) ([]dashboard.Semaphore, error) {
-		entries, err := a.semaphores.Entries(ctx)
-		if err != nil {
-			return nil, err
-		}
-		standings, err := a.semaphores.Standings(ctx, entries)
-		if err != nil {
-			return nil, err
-		}
-		all := make([]dashboard.Semaphore, len(standings))
-		for i := range standings {
-			st := &standings[i].Status
-			st.Holders, st.Waiters = st.Holders[:min(len(st.Holders), mostHolders)], nil
-			view := a.viewSemaphore(st, &standings[i].Entry, auth.RoleOperator) // no viewer can release a permit by its id
-			all[i] = dashboard.Semaphore{Name: view.Name, Limit: view.Limit, InUse: view.InUse, Waiting: view.Waiting, Holders: []dashboard.Holder{}}
-			for _, h := range view.Holders {
-				all[i].Holders = append(all[i].Holders, dashboard.Holder{PermitID: h.PermitID, Holder: h.Holder, Weight: h.Weight, Since: h.Since, Until: h.LeaseUntil})
-			}
-		}
-		return all, nil
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	loginhttp "github.com/tidegate/tidegate/internal/httpapi/login"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/login"
 )
@@ -209,7 +210,7 @@ func TestLoginOutcomes(t *testing.T) {
 }
 
 // lateLogin is a throttle whose clock is half a minute ahead.
-type lateLogin struct{ Login }
+type lateLogin struct{ loginhttp.Throttle }
 
 func (lateLogin) Settle(context.Context, string, login.Result) (login.Settled, error) {
 	return login.Settled{}, login.ErrLate
@@ -348,7 +349,7 @@ func TestLoginHostile(t *testing.T) {
 }
 
 // awayLogin is a throttle that is unavailable. The cause contains the name.
-type awayLogin struct{ Login }
+type awayLogin struct{ loginhttp.Throttle }
 
 func (awayLogin) Reserve(context.Context, login.Attempt) (login.Decision, error) {
 	return login.Decision{}, fmt.Errorf("%w: captcha: dial tcp", login.ErrUnavailable)

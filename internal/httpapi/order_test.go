@@ -131,19 +131,6 @@ func TestUnknownIDs(t *testing.T) {
 	}
 }
 
-func TestPollAfter(t *testing.T) {
-	final := confirmed
-	final.PayBefore = time.Time{}
-	if got := pollAfter(&final); got != 0 {
-		t.Errorf("final: %d", got)
-	}
-	for range 100 {
-		if got := pollAfter(&accepted); got < 150 || got > 250 {
-			t.Errorf("accepted: %d", got)
-		}
-	}
-}
-
 func TestSale(t *testing.T) {
 	b := setup(t)
 	w := call(b.Public(), "GET", "/v1/sales/flash", "")

@@ -21,7 +21,7 @@ var (
 	}
 	saleRoute = huma.Operation{
 		OperationID: "get-sale", Method: http.MethodGet, Path: "/v1/sales/{sale}", Summary: "A sale and what is left of it",
-		Tags: sales, Errors: []int{401, 403, 404, 422, 429, 503},
+		Tags: tagSales, Errors: []int{401, 403, 404, 422, 429, 503},
 	}
 	placeRoute = huma.Operation{
 		OperationID: "place-order", Method: http.MethodPost, Path: "/v1/sales/{sale}/orders", Summary: "Order units of an item",
@@ -65,7 +65,7 @@ var (
 	placePattern, salePattern, orderPattern = echoPattern(placeRoute), echoPattern(saleRoute), echoPattern(orderRoute)
 
 	health    = []string{"Health"}
-	sales     = []string{"Sales"}
+	tagSales  = []string{"Sales"}
 	ordering  = []string{"Orders"}
 	operating = []string{"Operating"}
 )
@@ -92,11 +92,11 @@ func (a *API) common(docs huma.API, public bool, reading, placing huma.Middlewar
 	if public {
 		sale.Parameters, order.Parameters = captchaParameter, captchaParameter
 	}
-	huma.Register(docs, sale, a.sale)
+	huma.Register(docs, sale, a.reader.Sale)
 	quick := placeRoute
-	quick.Middlewares = append(placing, a.quickPlace)
-	huma.Register(docs, quick, a.place)
-	huma.Register(docs, order, a.order)
+	quick.Middlewares = append(placing, a.placer.FastPlace)
+	huma.Register(docs, quick, a.placer.Place)
+	huma.Register(docs, order, a.reader.Order)
 }
 
 // own registers the routes of the public listener for buyers' own orders. The internal listener has others, which need a role.
@@ -104,13 +104,13 @@ func (a *API) own(docs huma.API) {
 	list, cancel := ownOrdersRoute, cancelRoute
 	list.Middlewares, cancel.Middlewares = huma.Middlewares{a.charged}, huma.Middlewares{a.charged}
 	list.Parameters, cancel.Parameters = captchaParameter, captchaParameter
-	huma.Register(docs, list, a.ownOrders)
-	huma.Register(docs, cancel, a.cancel)
+	huma.Register(docs, list, a.reader.OwnOrders)
+	huma.Register(docs, cancel, a.changes.Cancel)
 }
 
 // charged is the middleware that charges an operation by the rules.
 func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
-	_, cancel, err := a.charge(ctx.Context(), 0)
+	_, cancel, err := a.Charge(ctx.Context(), 0)
 	defer cancel()
 	if err != nil {
 		a.errors.Fail(humaecho.Unwrap(ctx), err)
@@ -121,20 +121,20 @@ func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
 
 // operators registers the routes of the internal listener only.
 func (a *API) operators(docs huma.API) {
-	register(a, docs, auth.ForReaders, allOrdersRoute, a.allOrders)
-	register(a, docs, auth.ForReaders, eventsRoute, a.orderEvents)
-	register(a, docs, auth.ForServices, payRoute, ofOperators(a, payRoute, a.pay))
-	register(a, docs, auth.ForServices, cancelRoute, ofOperators(a, cancelRoute, a.cancel))
-	register(a, docs, auth.ForViewers, deadLettersRoute, a.deadLetters)
-	register(a, docs, auth.ForOperators, replayRoute, a.replay)
-	register(a, docs, auth.ForViewers, salesRoute, a.sales)
-	register(a, docs, auth.ForOperators, putSaleRoute, a.putSale)
+	register(a, docs, auth.ForReaders, allOrdersRoute, a.reader.AllOrders)
+	register(a, docs, auth.ForReaders, eventsRoute, a.orderFeed.Events)
+	register(a, docs, auth.ForServices, payRoute, ofOperators(a, payRoute, a.changes.Pay))
+	register(a, docs, auth.ForServices, cancelRoute, ofOperators(a, cancelRoute, a.changes.Cancel))
+	register(a, docs, auth.ForViewers, deadLettersRoute, a.letters.List)
+	register(a, docs, auth.ForOperators, replayRoute, a.letters.Replay)
+	register(a, docs, auth.ForViewers, salesRoute, a.saleAdmin.Sales)
+	register(a, docs, auth.ForOperators, putSaleRoute, a.saleAdmin.PutSale)
 	responses := docs.OpenAPI().Paths[putSaleRoute.Path].Put.Responses
 	responses["201"] = &huma.Response{Description: "Created", Content: responses["200"].Content}
-	register(a, docs, auth.ForOperators, switchRoute("open", "Publish or resume a sale; its hours still apply"), a.setSwitch(orders.SwitchOpen))
-	register(a, docs, auth.ForOperators, switchRoute("pause", "Pause a sale"), a.setSwitch(orders.SwitchPaused))
-	register(a, docs, auth.ForOperators, switchRoute("close", "End a sale for good"), a.setSwitch(orders.SwitchClosed))
-	register(a, docs, auth.ForViewers, verifyRoute, a.verify)
+	register(a, docs, auth.ForOperators, switchRoute("open", "Publish or resume a sale; its hours still apply"), a.saleAdmin.SetSwitch(orders.SwitchOpen))
+	register(a, docs, auth.ForOperators, switchRoute("pause", "Pause a sale"), a.saleAdmin.SetSwitch(orders.SwitchPaused))
+	register(a, docs, auth.ForOperators, switchRoute("close", "End a sale for good"), a.saleAdmin.SetSwitch(orders.SwitchClosed))
+	register(a, docs, auth.ForViewers, verifyRoute, a.saleAdmin.Verify)
 	docs.OpenAPI().Components.Schemas.Map()["Check"].AdditionalProperties = true // like all responses, it may gain fields
 	register(a, docs, auth.ForViewers, rulesRoute, a.rules)
 	register(a, docs, auth.ForOperators, reloadRoute, a.reloadRules)

@@ -31,7 +31,7 @@ func (a *API) queued(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		p := problem.New(string(orders.ReasonAtCapacity))
 		p.RetryAfter = a.capacity.RetryAfter()
-		a.answered(p, "", func() admission.Request { return a.requestAt(r) })
+		a.Answered(p, "", func() admission.Request { return a.RequestOf(r) })
 		return p
 	}
 }

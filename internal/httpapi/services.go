@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 )
 
 var (
@@ -49,7 +50,7 @@ func (a *API) services(docs huma.API) {
 	register(a, docs, auth.ForServices, admitRoute, a.admit)
 	register(a, docs, auth.ForServices, batchRoute, a.admitBatch)
 	register(a, docs, auth.ForReaders, explainRoute, a.explain)
-	if a.login != nil {
+	if a.loginRoutes != nil {
 		a.logins(docs)
 	}
 	a.gateways(docs.OpenAPI())
@@ -129,5 +130,18 @@ func needs(roles []auth.Role) echo.MiddlewareFunc {
 			}
 			return next(c)
 		}
+	}
+}
+
+// koalas registers Koala's endpoints without Huma, whose errors have another format.
+func (a *API) koalas(described *huma.OpenAPI) {
+	handlers := koalahttp.New(a.koala, a.log)
+	for _, e := range koalahttp.Endpoints {
+		a.internal.GET(koalahttp.Path+e.Path, handlers.Serve(e), needs(e.Roles))
+		op := e.Describe(described.Components.Schemas)
+		for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+			op.Responses[strconv.Itoa(status)] = problemResponse(status)
+		}
+		described.AddOperation(op)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/login"
@@ -150,7 +151,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 }
 
 // addKoala adds Koala's endpoints to a process, if it has a rule file for them.
-func (p *Process) addKoala(cfg *config.Config, h *HTTP, decided func(*admission.Request, *admission.Decision, time.Duration)) (httpapi.Koala, error) {
+func (p *Process) addKoala(cfg *config.Config, h *HTTP, decided func(*admission.Request, *admission.Decision, time.Duration)) (koalahttp.Service, error) {
 	if cfg.KoalaFile == "" {
 		return nil, nil
 	}

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// instant converts a time for responses: UTC, in milliseconds.
+// Instant converts a time for responses: UTC, in milliseconds.
 func Instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// instantOrNull is instant, and nil for the zero time.
+// InstantOrNull is instant, and nil for the zero time.
 func InstantOrNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -17,10 +17,10 @@ func InstantOrNull(t time.Time) *time.Time {
 	return &t
 }
 
-// ceilSeconds rounds up, so that clients do not retry too early.
+// CeilSeconds rounds up, so that clients do not retry too early.
 func CeilSeconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
 
-// ceilMS is ceilSeconds in milliseconds.
+// CeilMS is ceilSeconds in milliseconds.
 func CeilMS(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

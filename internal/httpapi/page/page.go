@@ -13,7 +13,7 @@ type Paging struct {
 	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
 }
 
-// A page is the response of every list.
+// A Page is the response of every list.
 type Page[T any] struct {
 	_ struct{} `additionalProperties:"true"`
 
@@ -21,12 +21,13 @@ type Page[T any] struct {
 	NextCursor *string `json:"next_cursor" doc:"null: this was the last page"`
 }
 
+// Output is the response with a page.
 type Output[T any] struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         Page[T]
 }
 
-// pageOf returns found as a page; if it has limit items, the next page begins after the last of them.
+// Of returns found as a page; if it has limit items, the next page begins after the last of them.
 func Of[T, V any](found []T, limit int, view func(*T) V, id func(*T) []byte) *Output[V] {
 	out := &Output[V]{CacheControl: "no-store", Body: Page[V]{Items: make([]V, len(found))}}
 	for i := range found {
@@ -38,11 +39,13 @@ func Of[T, V any](found []T, limit int, view func(*T) V, id func(*T) []byte) *Ou
 	return out
 }
 
+// Cursor returns the cursor of the page after an entry.
 func Cursor(after []byte) *string {
 	s := base64.RawURLEncoding.EncodeToString(after)
 	return &s
 }
 
+// ParseCursor is the reverse of Cursor.
 func ParseCursor(s string) ([]byte, error) {
 	after, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
@@ -51,7 +54,7 @@ func ParseCursor(s string) ([]byte, error) {
 	return after, nil
 }
 
-// afterEvent decodes the ID of an event from a cursor. The database may be unable to compare other texts.
+// AfterID decodes the ID of an event from a cursor. The database may be unable to compare other texts.
 func AfterID(s string) (id string, err error) {
 	after, err := ParseCursor(s)
 	if err != nil || len(after) > 0 && !input.Visible(string(after), 128) {
@@ -60,4 +63,5 @@ func AfterID(s string) (id string, err error) {
 	return string(after), nil
 }
 
+// ErrCursor is the error for a cursor that no page had.
 var ErrCursor = &orders.InvalidError{Location: "query.cursor", Message: "must be a next_cursor of this list"}

@@ -59,6 +59,7 @@ func (p *Problem) GetStatus() int { return p.Status }
 // ContentType replaces the negotiated type.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
+// New returns the problem of a reason.
 func New(reason string) *Problem {
 	k := kindOf[reason]
 	if k == nil {
@@ -78,7 +79,7 @@ func (k *Kind) problem() *Problem {
 	return &Problem{Type: uri, Title: k.Title, Status: k.Status, Reason: k.Reason, RetryAfter: k.Retry}
 }
 
-// encoded returns the body. Problems without details, most refusals of a rush, are encoded only once.
+// Encoded returns the body. Problems without details, most refusals of a rush, are encoded only once.
 func (p *Problem) Encoded() ([]byte, error) {
 	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.Position == 0 && p.Challenge == nil && p.ViolatedPolicies == nil {
 		return k.body, nil
@@ -86,7 +87,7 @@ func (p *Problem) Encoded() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// problemOf is the one place where an error becomes a problem.
+// Of is the one place where an error becomes a problem.
 func Of(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
@@ -149,7 +150,7 @@ func Of(err error) *Problem {
 	return p
 }
 
-// withoutPrefixes returns the part of an error that is meant for the caller, without packages and operations.
+// CallerText returns the part of an error that is meant for the caller, without packages and operations.
 func CallerText(text string) string {
 	for _, sentinel := range []error{admission.ErrInvalidRequest, semaphore.ErrInvalid, login.ErrInvalid} {
 		if _, said, ok := strings.Cut(text, sentinel.Error()+": "); ok {
@@ -162,13 +163,14 @@ func CallerText(text string) string {
 	return text
 }
 
+// InvalidAt returns the problem of a request that is invalid at a location, such as body.item.
 func InvalidAt(location, message string) *Problem {
 	p := New(Invalid)
 	p.Errors = []Violation{{Location: location, Message: message}}
 	return p
 }
 
-// challengeView says where to get a challenge.
+// ChallengeView says where to get a challenge.
 type ChallengeView struct {
 	_ struct{} `additionalProperties:"true"`
 

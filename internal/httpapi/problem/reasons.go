@@ -54,7 +54,7 @@ const (
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// A kind is what all problems of one reason have in common.
+// A Kind is what all problems of one reason have in common.
 type Kind struct {
 	Reason string
 	Status int
@@ -65,7 +65,7 @@ type Kind struct {
 	body   []byte        // of a problem with nothing to add
 }
 
-// kinds is the one table from reasons to problems.
+// Kinds is the one table from reasons to problems.
 var Kinds = []Kind{
 	{
 		Unauthenticated, 401, "unauthenticated", "Authentication is required",
@@ -167,7 +167,7 @@ var kindOf = func() map[string]*Kind {
 	return m
 }()
 
-// isKnown reports whether there is a problem for a reason.
+// Known reports whether there is a problem for a reason.
 func Known(reason string) bool { return kindOf[reason] != nil }
 
 // reasonOf is the table from errors to reasons; the first that matches counts.
@@ -207,6 +207,7 @@ var reasonOf = []struct {
 	{context.Canceled, StoreUnavailable}, // the client has disconnected
 }
 
+// OfStatus returns the reason for a status that a library answers with.
 func OfStatus(status int) string {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:

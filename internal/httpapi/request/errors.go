@@ -15,7 +15,7 @@ import (
 // An ErrorWriter answers requests with problems, and logs their causes. The zero value is not usable.
 type ErrorWriter struct{ Log *slog.Logger }
 
-// fail answers with the problem for err.
+// Fail answers with the problem for err.
 func (w ErrorWriter) Fail(c echo.Context, err error) {
 	if c.Response().Committed {
 		return
@@ -29,7 +29,7 @@ func (w ErrorWriter) Fail(c echo.Context, err error) {
 	_ = c.Blob(p.Status, p.ContentType(""), body) // fails if the client has disconnected
 }
 
-// finish sets a problem's header fields, and logs its cause.
+// Finish sets a problem's header fields, and logs its cause.
 func (w ErrorWriter) Finish(ctx context.Context, p *problem.Problem) {
 	r := Of(ctx)
 	r.Reason = p.Reason
@@ -43,7 +43,7 @@ func (w ErrorWriter) Finish(ctx context.Context, p *problem.Problem) {
 	w.LogCause(ctx, p)
 }
 
-// logCause logs the cause, which the caller does not get, and sets Instance, by which it can be found in the log.
+// LogCause logs the cause, which the caller does not get, and sets Instance, by which it can be found in the log.
 func (w ErrorWriter) LogCause(ctx context.Context, p *problem.Problem) {
 	if p.Cause == nil {
 		return
@@ -53,4 +53,5 @@ func (w ErrorWriter) LogCause(ctx context.Context, p *problem.Problem) {
 	w.Log.LogAttrs(ctx, slog.LevelError, "request failed", append(r.Attrs(), slog.Any("error", p.Cause))...)
 }
 
+// NoStore is the Cache-Control of answers that must not be kept.
 var NoStore = []string{"no-store"}

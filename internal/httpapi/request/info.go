@@ -38,26 +38,26 @@ type Info struct {
 
 type requestKey struct{}
 
-// requestContext returns a context with r.
+// NewContext returns a context with r.
 func NewContext(ctx context.Context, r *Info) context.Context {
 	return context.WithValue(ctx, requestKey{}, r)
 }
 
-// requestOf returns what is known about the request of ctx.
+// Of returns what is known about the request of ctx.
 func Of(ctx context.Context) *Info { return ctx.Value(requestKey{}).(*Info) }
 
-// requestFrom is requestOf for a context that may be of no request.
+// From is requestOf for a context that may be of no request.
 func From(ctx context.Context) (r *Info, ok bool) {
 	r, ok = ctx.Value(requestKey{}).(*Info)
 	return r, ok
 }
 
-// viewer returns how the caller sees orders: services and operators see all.
+// Viewer returns how the caller sees orders: services and operators see all.
 func (r *Info) Viewer() orders.Viewer {
 	return orders.Viewer{User: r.Caller.User, All: r.Grant.Role.May(auth.ForReaders)}
 }
 
-// attrs returns the log attributes of a request. They exclude the path, which may name users, permits and login attempts, and
+// Attrs returns the log attributes of a request. They exclude the path, which may name users, permits and login attempts, and
 // everything that the caller sent, except the names of a sale and an item.
 func (r *Info) Attrs() []slog.Attr {
 	attrs := []slog.Attr{slog.String("method", KnownMethod(r.HTTP.Method)), slog.String("route", r.Echo.Path())}
@@ -73,7 +73,7 @@ func (r *Info) Attrs() []slog.Attr {
 	return attrs
 }
 
-// knownSale returns the sale of a request. Anonymous callers may send any text as its name, so it must exist for them.
+// KnownSale returns the sale of a request. Anonymous callers may send any text as its name, so it must exist for them.
 func (r *Info) KnownSale() string {
 	if sale := r.Echo.Param("sale"); r.Grant.Role != "" && orders.ValidName(sale) {
 		return sale
@@ -81,7 +81,7 @@ func (r *Info) KnownSale() string {
 	return r.Sale
 }
 
-// knownMethod replaces methods that are not standard.
+// KnownMethod replaces methods that are not standard.
 func KnownMethod(method string) string {
 	switch method {
 	case "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE":

@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
-// orderOf parses the id of a request's order, and records it.
+// OrderID parses the id of a request's order, and records it.
 func OrderID(ctx context.Context, id string) (orders.ID, error) {
 	parsed, err := orders.ParseID(id)
 	if err == nil {
@@ -18,7 +18,7 @@ func OrderID(ctx context.Context, id string) (orders.ID, error) {
 	return parsed, err
 }
 
-// parseAddress refuses an empty address: it would belong to nobody, and rules would not count it.
+// ParseAddress refuses an empty address: it would belong to nobody, and rules would not count it.
 func ParseAddress(s, at string) (netip.Addr, error) {
 	ip, err := netip.ParseAddr(s)
 	if err != nil {

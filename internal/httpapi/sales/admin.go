@@ -1,4 +1,4 @@
-package httpapi
+package sales
 
 import (
 	"context"
@@ -11,6 +11,17 @@ import (
 	"github.com/tidegate/tidegate/orders"
 )
 
+// Admin is the handlers for operators' changes of sales.
+type Admin struct {
+	Orders interface {
+		Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
+		PutSale(ctx context.Context, def orders.Sale) (sale orders.SaleStatus, created bool, err error)
+		SetSwitch(ctx context.Context, sale string, to orders.Switch) (orders.SaleStatus, error)
+		Verify(ctx context.Context, sale string) ([]orders.Check, error)
+	}
+	Verified func(sale string, checks []orders.Check) // nil: not called
+}
+
 type putSaleInput struct {
 	Sale string `path:"sale" doc:"Name of the sale"`
 	Body struct {
@@ -22,6 +33,9 @@ type putSaleInput struct {
 		Revision     int64            `json:"revision,omitempty" minimum:"1" doc:"Change the sale only if it is still of this revision; 409 otherwise"`
 	} `nameHint:"SaleDefinition"`
 }
+
+// AuditDetail returns what the audit log stores of the request.
+func (in *putSaleInput) AuditDetail() any { return in.Body }
 
 type itemDefinition struct {
 	Item          string `json:"item"`
@@ -72,7 +86,7 @@ func viewForOperator(s *orders.SaleStatus) operatorSale {
 	return v
 }
 
-func (a *API) putSale(ctx context.Context, in *putSaleInput) (*operatorSaleOutput, error) {
+func (h *Admin) PutSale(ctx context.Context, in *putSaleInput) (*operatorSaleOutput, error) {
 	def := orders.Sale{
 		ID: in.Sale, StartsAt: in.Body.StartsAt, EndsAt: in.Body.EndsAt, RequiresUser: *in.Body.RequiresUser,
 		Hold: time.Duration(*in.Body.HoldMS) * time.Millisecond, Items: make([]orders.Item, len(in.Body.Items)), Revision: in.Body.Revision,
@@ -80,7 +94,7 @@ func (a *API) putSale(ctx context.Context, in *putSaleInput) (*operatorSaleOutpu
 	for i, it := range in.Body.Items {
 		def.Items[i] = orders.Item{ID: it.Item, Stock: it.Stock, QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax}
 	}
-	s, created, err := a.orders.PutSale(context.WithoutCancel(ctx), def)
+	s, created, err := h.Orders.PutSale(context.WithoutCancel(ctx), def)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +105,9 @@ func (a *API) putSale(ctx context.Context, in *putSaleInput) (*operatorSaleOutpu
 	return out, nil
 }
 
-func (a *API) setSwitch(to orders.Switch) func(context.Context, *saleInput) (*operatorSaleOutput, error) {
+func (h *Admin) SetSwitch(to orders.Switch) func(context.Context, *saleInput) (*operatorSaleOutput, error) {
 	return func(ctx context.Context, in *saleInput) (*operatorSaleOutput, error) {
-		s, err := a.orders.SetSwitch(context.WithoutCancel(ctx), in.Sale, to)
+		s, err := h.Orders.SetSwitch(context.WithoutCancel(ctx), in.Sale, to)
 		if err != nil {
 			return nil, err
 		}
@@ -101,13 +115,13 @@ func (a *API) setSwitch(to orders.Switch) func(context.Context, *saleInput) (*op
 	}
 }
 
-// sales lists the sales by name.
-func (a *API) sales(ctx context.Context, in *page.Paging) (*page.Output[operatorSale], error) {
+// Sales lists the sales by name.
+func (h *Admin) Sales(ctx context.Context, in *page.Paging) (*page.Output[operatorSale], error) {
 	after, err := page.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	list, err := a.orders.Sales(ctx, string(after), in.Limit)
+	list, err := h.Orders.Sales(ctx, string(after), in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -123,13 +137,13 @@ type verifyOutput struct {
 	} `nameHint:"Verification"`
 }
 
-func (a *API) verify(ctx context.Context, in *saleInput) (*verifyOutput, error) {
-	checks, err := a.orders.Verify(ctx, in.Sale)
+func (h *Admin) Verify(ctx context.Context, in *saleInput) (*verifyOutput, error) {
+	checks, err := h.Orders.Verify(ctx, in.Sale)
 	if err != nil {
 		return nil, err
 	}
-	if a.verified != nil {
-		a.verified(in.Sale, checks)
+	if h.Verified != nil {
+		h.Verified(in.Sale, checks)
 	}
 	out := &verifyOutput{}
 	out.Body.OK = !slices.ContainsFunc(checks, func(c orders.Check) bool { return !c.OK })

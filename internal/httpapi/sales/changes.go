@@ -1,11 +1,8 @@
-package httpapi
+package sales
 
 import (
 	"context"
-	"net/http"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
@@ -15,27 +12,19 @@ import (
 // not committed yet.
 const changeWithin = 5 * time.Second
 
-var (
-	cancelRoute = huma.Operation{
-		OperationID: "cancel-order", Method: http.MethodPost, Path: "/v1/orders/{id}/cancel",
-		Summary: "Cancel an order that waits for its payment; again: the same answer", Tags: ordering, Errors: []int{401, 403, 404, 409, 429, 503},
+// Changes are the handlers that change orders.
+type Changes struct {
+	Orders interface {
+		Cancel(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
+		Pay(ctx context.Context, id orders.ID, reference string) (orders.Payment, error)
 	}
-	payRoute = huma.Operation{
-		OperationID: "pay-order", Method: http.MethodPost, Path: "/v1/orders/{id}/payment",
-		Summary: "Record a payment that was captured; under the same reference again: the same answer", Tags: backOffice,
-		Description: "Repeat it after 503: it may not be recorded. That is the answer while the order is not committed yet, and for as long as it is " +
-			"a dead letter, which is until an operator has had it replayed.",
-		MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
-	}
-
-	backOffice = []string{"Back office"}
-)
+}
 
 type cancelInput struct {
 	ID string `path:"id" doc:"Id of the order"`
 }
 
-func (a *API) cancel(ctx context.Context, in *cancelInput) (*orderOutput, error) {
+func (h *Changes) Cancel(ctx context.Context, in *cancelInput) (*orderOutput, error) {
 	id, err := request.OrderID(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -43,7 +32,7 @@ func (a *API) cancel(ctx context.Context, in *cancelInput) (*orderOutput, error)
 	viewer := request.Of(ctx).Viewer()
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), changeWithin)
 	defer done()
-	o, err := a.orders.Cancel(ctx, id, viewer)
+	o, err := h.Orders.Cancel(ctx, id, viewer)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +47,9 @@ type payInput struct {
 	} `nameHint:"Capture"`
 }
 
+// AuditDetail returns what the audit log stores of the request.
+func (in *payInput) AuditDetail() any { return in.Body }
+
 type payOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
@@ -68,14 +60,14 @@ type payOutput struct {
 	} `nameHint:"Payment"`
 }
 
-func (a *API) pay(ctx context.Context, in *payInput) (*payOutput, error) {
+func (h *Changes) Pay(ctx context.Context, in *payInput) (*payOutput, error) {
 	id, err := request.OrderID(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), changeWithin)
 	defer done()
-	p, err := a.orders.Pay(ctx, id, in.Body.Reference)
+	p, err := h.Orders.Pay(ctx, id, in.Body.Reference)
 	if err != nil {
 		return nil, err
 	}

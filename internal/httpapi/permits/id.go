@@ -1,4 +1,4 @@
-package httpapi
+package permits
 
 import (
 	"crypto/hmac"
@@ -18,16 +18,18 @@ const (
 
 // signed returns a permit's id in the form that callers get. After losing its data, Redis accepts every id, since holders
 // register again by them. Without the signature, anyone could make up an id and take the place of a real holder.
-func (a *API) signed(use, name, id string) string { return signedWith(a.keys[0], use, name, id) }
+func (h *Handlers) signed(use, name, id string) string {
+	return signedWith(h.Keys[0], use, name, id)
+}
 
 func signedWith(key seal.Key, use, name, id string) string {
 	return id + "." + keyhash.MAC(key, fmt.Sprintf("%s %q %q", use, name, id)).String()
 }
 
 // unsigned is the reverse of signed, or false if signed did not make the id for this use and semaphore.
-func (a *API) unsigned(use, name, id string) (string, bool) {
+func (h *Handlers) unsigned(use, name, id string) (string, bool) {
 	inner := id[:max(0, strings.LastIndexByte(id, '.'))]
-	return inner, slices.ContainsFunc(a.keys, func(key seal.Key) bool {
+	return inner, slices.ContainsFunc(h.Keys, func(key seal.Key) bool {
 		return hmac.Equal([]byte(id), []byte(signedWith(key, use, name, inner)))
 	})
 }

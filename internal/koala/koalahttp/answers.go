@@ -1,4 +1,4 @@
-package httpapi
+package koalahttp
 
 import (
 	"context"
@@ -22,47 +22,47 @@ func writesThrough(params koala.Params) (bool, error) {
 	case "", "no":
 		return false, nil
 	default:
-		return false, koalaInvalid("_writeThrough is " + strconv.Quote(v) + ", should be yes or no")
+		return false, invalid("_writeThrough is " + strconv.Quote(v) + ", should be yes or no")
 	}
 }
 
-func (a *API) koalaBrowse(ctx context.Context, params koala.Params) (any, error) {
+func (h *Handlers) koalaBrowse(ctx context.Context, params koala.Params) (any, error) {
 	write, err := writesThrough(params)
 	if err != nil {
 		return nil, err
 	}
-	return a.koala.Browse(ctx, params, write)
+	return h.service.Browse(ctx, params, write)
 }
 
-func (a *API) koalaBrowseComplete(ctx context.Context, params koala.Params) (any, error) {
+func (h *Handlers) koalaBrowseComplete(ctx context.Context, params koala.Params) (any, error) {
 	write, err := writesThrough(params)
 	if err != nil {
 		return nil, err
 	}
-	return a.koala.BrowseComplete(ctx, params, write)
+	return h.service.BrowseComplete(ctx, params, write)
 }
 
-func (a *API) koalaUpdate(ctx context.Context, params koala.Params) (any, error) {
-	return koalaOK, a.koala.Update(ctx, params)
+func (h *Handlers) koalaUpdate(ctx context.Context, params koala.Params) (any, error) {
+	return ok, h.service.Update(ctx, params)
 }
 
-func (a *API) koalaFeedback(ctx context.Context, params koala.Params) (any, error) {
+func (h *Handlers) koalaFeedback(ctx context.Context, params koala.Params) (any, error) {
 	switch kind := take(params, "_feedbackType"); kind {
 	case "", "erase1":
-		return koalaOK, a.koala.Feedback(ctx, params, koala.Erase1)
+		return ok, h.service.Feedback(ctx, params, koala.Erase1)
 	case "erase2":
-		return koalaOK, a.koala.Feedback(ctx, params, koala.Erase2)
+		return ok, h.service.Feedback(ctx, params, koala.Erase2)
 	default:
-		return nil, koalaInvalid("_feedbackType is " + strconv.Quote(kind) + ", should be erase1 or erase2")
+		return nil, invalid("_feedbackType is " + strconv.Quote(kind) + ", should be erase1 or erase2")
 	}
 }
 
-func (a *API) koalaValue(ctx context.Context, params koala.Params) (any, error) {
+func (h *Handlers) koalaValue(ctx context.Context, params koala.Params) (any, error) {
 	number, err := ruleNumber(params)
 	if err != nil {
 		return nil, err
 	}
-	value, err := a.koala.Value(ctx, params, number)
+	value, err := h.service.Value(ctx, params, number)
 	return koalaValueAnswer{Value: value}, err
 }
 
@@ -80,20 +80,20 @@ func ruleNumber(params koala.Params) (int, error) {
 	}
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 {
-		return 0, koalaInvalid("rule_no is " + strconv.Quote(text) + ", should be the return number of a rule")
+		return 0, invalid("rule_no is " + strconv.Quote(text) + ", should be the return number of a rule")
 	}
 	return number, nil
 }
 
-func (a *API) koalaCounters(_ context.Context, params koala.Params) (any, error) {
+func (h *Handlers) koalaCounters(_ context.Context, params koala.Params) (any, error) {
 	number, err := ruleNumber(params)
 	if err != nil {
 		return nil, err
 	}
 	var today koalaToday
-	today.Date, today.Counters = a.koala.Today()
+	today.Date, today.Counters = h.service.Today()
 	if number != 0 {
-		if !slices.ContainsFunc(a.koala.Policy().Rules, func(r koala.DumpedRule) bool { return r.Rule == number }) {
+		if !slices.ContainsFunc(h.service.Policy().Rules, func(r koala.DumpedRule) bool { return r.Rule == number }) {
 			return nil, koala.ErrUnknownRule
 		}
 		one := koala.Tally{Rule: number} // without counts today
@@ -112,10 +112,12 @@ type koalaToday struct {
 	Counters []koala.Tally `json:"counters"`
 }
 
-func (a *API) koalaPolicy(context.Context, koala.Params) (any, error) { return a.koala.Policy(), nil }
+func (h *Handlers) koalaPolicy(context.Context, koala.Params) (any, error) {
+	return h.service.Policy(), nil
+}
 
-func (a *API) koalaAlive(ctx context.Context, _ koala.Params) (any, error) {
-	return koalaLiving{Text: "OK!"}, a.koala.Alive(ctx)
+func (h *Handlers) koalaAlive(ctx context.Context, _ koala.Params) (any, error) {
+	return koalaLiving{Text: "OK!"}, h.service.Alive(ctx)
 }
 
 type koalaLiving struct {

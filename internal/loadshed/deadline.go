@@ -1,4 +1,4 @@
-package httpapi
+package loadshed
 
 import (
 	"context"
@@ -18,8 +18,8 @@ type deadline struct {
 	cancel context.CancelFunc
 }
 
-// bounded returns ctx with a deadline, unless within is 0. cancel must be called.
-func bounded(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
+// Bounded returns ctx with a deadline, unless within is 0. cancel must be called.
+func Bounded(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
 	if within == 0 {
 		return ctx, func() {}
 	}

@@ -1,4 +1,4 @@
-package httpapi
+package sales
 
 import (
 	"context"
@@ -8,12 +8,58 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/admission/admissionhttp"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/orders"
 )
+
+// Placer is the handler that places orders.
+type Placer struct {
+	Orders interface {
+		Prepare(orders.Request) (Attempt, error)
+	}
+	Rules rules
+	Gate  interface {
+		// Banned reads the process's memory only.
+		Banned(req admission.Request) (b admission.Ban, left time.Duration, ok bool)
+		Refund(ctx context.Context, d admission.Decision) error
+	}
+	Capacity  *loadshed.Capacity
+	Lookups   *loadshed.Allowance // limits the lookups of whether a refused order is a repeat
+	lookingUp singleflight.Group
+	Within    time.Duration // maximum time for the rules and the reservation together
+	Errors    request.ErrorWriter
+	Log       *slog.Logger
+}
+
+// rules decide requests to this API.
+type rules interface {
+	// RequestOf returns what the rules are asked about a request.
+	RequestOf(r *request.Info) admission.Request
+	// Charge asks the rules. The returned context is for the remaining work within the same time; it must be cancelled also after an
+	// error.
+	Charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error)
+	// ChargeUnless is Charge, but does not refuse requests for which excused returns true.
+	ChargeUnless(ctx context.Context, within time.Duration, excused func(context.Context) bool) (context.Context, context.CancelFunc, error)
+	// Answered records how a request was answered.
+	Answered(err error, rule string, asked func() admission.Request)
+}
+
+// Attempt is an attempt to place an order, after validation.
+type Attempt interface {
+	// Screen decides from the process's memory if that is possible.
+	Screen() (out orders.Outcome, decided bool)
+	// Remembered reports whether the process remembers an order that this repeats.
+	Remembered() bool
+	// Replay returns the order that this repeats, and reserves nothing. It continues when ctx is cancelled.
+	Replay(ctx context.Context) (out orders.Outcome, found bool, err error)
+	// Reserve continues when ctx is cancelled, because the result of a reservation must be recorded.
+	Reserve(ctx context.Context) (orders.Outcome, error)
+}
 
 type placeInput struct {
 	Sale    string `path:"sale" doc:"Name of the sale"`
@@ -43,20 +89,20 @@ type placedOrder struct {
 	PollAfterMS int64         `json:"poll_after_ms" doc:"When to ask for the order again; 0: it will not change any more"`
 }
 
-// place answers from this process's memory if possible; otherwise it asks the rules, and then reserves. Answers from memory are
+// Place answers from this process's memory if possible; otherwise it asks the rules, and then reserves. Answers from memory are
 // not charged to users: a sold-out sale costs its crowd nothing. A repeat of an order is neither charged nor refused: if only
 // Redis has the order, a charge is refunded, and before a refusal Redis is asked.
-func (a *API) place(ctx context.Context, in *placeInput) (*placeOutput, error) {
+func (h *Placer) Place(ctx context.Context, in *placeInput) (*placeOutput, error) {
 	r := request.Of(ctx)
 	r.Placing = true
-	out, err := a.attempt(ctx, in)
-	a.answered(err, "", func() admission.Request { return a.requestAt(r) })
+	out, err := h.attempt(ctx, in)
+	h.Rules.Answered(err, "", func() admission.Request { return h.Rules.RequestOf(r) })
 	return out, err
 }
 
-func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error) {
+func (h *Placer) attempt(ctx context.Context, in *placeInput) (*placeOutput, error) {
 	r := request.Of(ctx)
-	attempt, err := a.orders.Prepare(orders.Request{
+	attempt, err := h.Orders.Prepare(orders.Request{
 		Sale: in.Sale, Item: in.Body.Item, Quantity: in.Body.Quantity,
 		User: r.Caller.User, Key: in.Key,
 	})
@@ -66,14 +112,14 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 	r.Sale, r.Item = in.Sale, in.Body.Item
 	out, decided := attempt.Screen()
 	if decided && !out.Admitted() && r.Caller.User == "" { // the key may be guessed, and a guess costs as much as an order
-		_, cancel, err := a.charge(ctx, a.within)
+		_, cancel, err := h.Rules.Charge(ctx, h.Within)
 		cancel()
 		if err != nil {
 			return nil, err
 		}
 	}
 	if !decided {
-		if out, err = a.reserve(ctx, in, attempt); err != nil {
+		if out, err = h.reserve(ctx, in, attempt); err != nil {
 			return nil, err
 		}
 	}
@@ -97,9 +143,9 @@ func (a *API) attempt(ctx context.Context, in *placeInput) (*placeOutput, error)
 
 // reserve returns the order that this repeats, or asks the rules, and then reserves. Each step has its own deadline, and
 // continues when the client disconnects.
-func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out orders.Outcome, err error) {
+func (h *Placer) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out orders.Outcome, err error) {
 	r := request.Of(ctx)
-	stay, retryAfter, ok := a.capacity.Enter()
+	stay, retryAfter, ok := h.Capacity.Enter()
 	if !ok {
 		return orders.Outcome{Reason: orders.ReasonAtCapacity, RetryAfter: retryAfter}, nil
 	}
@@ -109,15 +155,15 @@ func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out
 	defer func() { r.Stay.Leave(counts) }()
 	remembered := attempt.Remembered()
 	if remembered { // this costs as much as reading the order
-		if out, found, err := a.recall(ctx, attempt); found || err != nil {
+		if out, found, err := h.recall(ctx, attempt); found || err != nil {
 			return out, err
 		}
 	}
 	var found bool
 	var unknown error
-	rest, cancel, err := a.chargeUnless(ctx, a.within, func(rest context.Context) bool {
+	rest, cancel, err := h.Rules.ChargeUnless(ctx, h.Within, func(rest context.Context) bool {
 		if !remembered {
-			out, found, unknown = a.repeated(rest, r, in, attempt)
+			out, found, unknown = h.repeated(rest, r, in, attempt)
 		}
 		return found || unknown != nil
 	})
@@ -131,29 +177,29 @@ func (a *API) reserve(ctx context.Context, in *placeInput, attempt Attempt) (out
 		return orders.Outcome{}, err
 	}
 	if out, err = attempt.Reserve(rest); err == nil && out.Replayed {
-		a.refund(ctx, r)
+		h.refund(ctx, r)
 	}
 	return out, err
 }
 
 // recall returns the current state of an order that the process remembers.
-func (a *API) recall(ctx context.Context, attempt Attempt) (out orders.Outcome, found bool, err error) {
-	ctx, cancel := bounded(ctx, a.within)
+func (h *Placer) recall(ctx context.Context, attempt Attempt) (out orders.Outcome, found bool, err error) {
+	ctx, cancel := loadshed.Bounded(ctx, h.Within)
 	defer cancel()
 	return attempt.Replay(ctx)
 }
 
 // repeated returns the order that a request repeats which is about to be refused, and which only Redis may have. Refused
 // requests must not load Redis: identical concurrent ones share one lookup, and each subject has an allowance.
-func (a *API) repeated(ctx context.Context, r *request.Info, in *placeInput, attempt Attempt) (out orders.Outcome, found bool, err error) {
+func (h *Placer) repeated(ctx context.Context, r *request.Info, in *placeInput, attempt Attempt) (out orders.Outcome, found bool, err error) {
 	var same []byte
 	for _, part := range []string{in.Sale, in.Body.Item, strconv.Itoa(in.Body.Quantity), r.Caller.User, in.Key} {
 		same = append(append(strconv.AppendInt(same, int64(len(part)), 10), ' '), part...) // the length separates it from the next part
 	}
-	answer, err, _ := a.asking.Do(string(same), func() (any, error) {
+	answer, err, _ := h.lookingUp.Do(string(same), func() (any, error) {
 		var of replayed
 		var err error
-		if a.lookups.Take(a.subject(r), time.Now()) {
+		if h.Lookups.Take(h.subject(r), time.Now()) {
 			of.out, of.found, err = attempt.Replay(ctx)
 		}
 		return of, err
@@ -169,17 +215,17 @@ type replayed struct {
 }
 
 // subject returns the caller that rules count first: the user, or else the address.
-func (a *API) subject(r *request.Info) string {
+func (h *Placer) subject(r *request.Info) string {
 	if r.Caller.User != "" {
 		return "user " + r.Caller.User
 	}
-	return "address " + admission.Address(admissionhttp.ClientAddress(r.HTTP, a.proxies))
+	return "address " + admission.Address(h.Rules.RequestOf(r).IP)
 }
 
 // refund takes back the charge of a request that turned out to be a repeat.
-func (a *API) refund(ctx context.Context, r *request.Info) {
-	if err := a.gate.Refund(ctx, r.Charged); err != nil {
-		a.log.LogAttrs(ctx, slog.LevelWarn, "a repeat of an order stays charged", append(r.Attrs(), slog.Any("error", err))...)
+func (h *Placer) refund(ctx context.Context, r *request.Info) {
+	if err := h.Gate.Refund(ctx, r.Charged); err != nil {
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "a repeat of an order stays charged", append(r.Attrs(), slog.Any("error", err))...)
 		return
 	}
 	delete(r.Header, "Ratelimit")

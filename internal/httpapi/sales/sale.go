@@ -1,4 +1,4 @@
-package httpapi
+package sales
 
 import (
 	"context"
@@ -8,6 +8,17 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
+
+// Reader is the handlers that read sales and orders.
+type Reader struct {
+	Orders interface {
+		Sale(ctx context.Context, sale string) (orders.SaleStatus, error)
+		Order(ctx context.Context, id orders.ID, v orders.Viewer) (orders.Order, error)
+		Wait(ctx context.Context, id orders.ID, v orders.Viewer, while orders.Status, wait time.Duration) (orders.Order, error)
+		Orders(ctx context.Context, q orders.Query) ([]orders.Order, error)
+	}
+	Draining func() bool // waits end then
+}
 
 // saleInput is the name of a sale in the path.
 type saleInput struct {
@@ -38,9 +49,9 @@ type saleOutput struct {
 	Body         saleView
 }
 
-func (a *API) sale(ctx context.Context, in *saleInput) (*saleOutput, error) {
+func (h *Reader) Sale(ctx context.Context, in *saleInput) (*saleOutput, error) {
 	request.Of(ctx).Slot.Leave()
-	s, err := a.orders.Sale(ctx, in.Sale)
+	s, err := h.Orders.Sale(ctx, in.Sale)
 	if err != nil {
 		return nil, err
 	}

@@ -1,25 +1,22 @@
-package httpapi
+package login
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/login"
 )
 
-// Login is what the handlers need of a *login.Throttle.
-type Login interface {
+// Throttle is what the handlers need of a *login.Throttle.
+type Throttle interface {
 	Reserve(ctx context.Context, a login.Attempt) (login.Decision, error)
 	Check(ctx context.Context, a login.Attempt) (login.Decision, error)
 	Report(ctx context.Context, a login.Attempt) (login.Decision, error)
@@ -31,32 +28,22 @@ type Login interface {
 	Reference(name string) (string, error)
 }
 
-var (
-	attemptRoute = huma.Operation{
-		OperationID: "login-attempt", Method: http.MethodPost, Path: "/v1/login/attempts",
-		Summary: "Whether somebody may try to log in; asked before the password is checked", Tags: loggingIn,
-		MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 408, 413, 415, 422, 503},
+// Handlers are the handlers for failed logins. They share one receiver, because all but one need the throttle.
+type Handlers struct {
+	Login      Throttle
+	History    History             // nil: no history
+	Settled    func(result string) // called for every outcome
+	Challenges interface {
+		// ChallengeFor returns where to get the challenge for b. Nil: there are none.
+		ChallengeFor(b captcha.Binding) *problem.ChallengeView
 	}
-	outcomeRoute = huma.Operation{
-		OperationID: "login-outcome", Method: http.MethodPost, Path: "/v1/login/attempts/{id}/outcome",
-		Summary: "How an attempt ended; within 30 seconds, else it has failed", Tags: loggingIn,
-		MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
-	}
-
-	loggingIn = []string{"Login"}
-)
-
-// logins registers the routes for failed logins.
-func (a *API) logins(docs huma.API) {
-	register(a, docs, auth.ForServices, attemptRoute, a.attemptLogin)
-	register(a, docs, auth.ForServices, outcomeRoute, a.settleLogin)
-	register(a, docs, auth.ForOperators, subjectsRoute, a.loginSubject)
-	register(a, docs, auth.ForOperators, liftRoute, a.liftLogin)
-	register(a, docs, auth.ForViewers, loginHistoryRoute, a.listLoginEvents)
 }
 
-// modeReport is a mode beside modeCheck; all other attempts are reserved.
-const modeReport = "report"
+// Modes of an attempt; all others are reserved.
+const (
+	modeOnlyCheck = "check"
+	modeReport    = "report"
+)
 
 type attemptInput struct {
 	Body struct {
@@ -86,7 +73,7 @@ type attemptOutput struct {
 	Body         attemptView
 }
 
-func (a *API) attemptLogin(ctx context.Context, in *attemptInput) (*attemptOutput, error) {
+func (h *Handlers) AttemptLogin(ctx context.Context, in *attemptInput) (*attemptOutput, error) {
 	b := &in.Body
 	attempt := login.Attempt{Name: b.Name, Device: b.Device, Factor: b.Factor, Captcha: b.Captcha, ID: b.RequestID}
 	var err error
@@ -96,12 +83,12 @@ func (a *API) attemptLogin(ctx context.Context, in *attemptInput) (*attemptOutpu
 	if len(b.RequestID) > 255 { // the schema counts characters
 		return nil, problem.InvalidAt("body.request_id", fmt.Sprintf("has %d bytes, and must have at most 255", len(b.RequestID)))
 	}
-	decide := a.login.Reserve
+	decide := h.Login.Reserve
 	switch b.Mode {
-	case modeCheck:
-		decide = a.login.Check
+	case modeOnlyCheck:
+		decide = h.Login.Check
 	case modeReport:
-		decide = a.login.Report
+		decide = h.Login.Report
 	}
 	d, err := decide(ctx, attempt)
 	if err != nil {
@@ -111,7 +98,7 @@ func (a *API) attemptLogin(ctx context.Context, in *attemptInput) (*attemptOutpu
 		AttemptID: d.ID, Decision: d.Action, Reason: d.Reason, RetryAfterMS: jsontime.CeilMS(d.RetryAfter), Degraded: d.Degraded,
 	}}
 	if d.Action == login.Challenge {
-		out.Body.Challenge = a.challengeFor(d.Challenge)
+		out.Body.Challenge = h.Challenges.ChallengeFor(d.Challenge)
 	}
 	return out, nil
 }
@@ -142,15 +129,15 @@ type outcomeOutput struct {
 	Body         outcomeView
 }
 
-func (a *API) settleLogin(ctx context.Context, in *outcomeInput) (*outcomeOutput, error) {
-	settled, err := a.login.Settle(ctx, in.ID, in.Body.Result)
+func (h *Handlers) SettleLogin(ctx context.Context, in *outcomeInput) (*outcomeOutput, error) {
+	settled, err := h.Login.Settle(ctx, in.ID, in.Body.Result)
 	switch {
 	case err == nil:
-		a.settled(string(in.Body.Result))
+		h.Settled(string(in.Body.Result))
 	case errors.Is(err, login.ErrLate):
-		a.settled("late")
+		h.Settled("late")
 	case errors.Is(err, login.ErrSettled):
-		a.settled("other")
+		h.Settled("other")
 	}
 	if err != nil {
 		return nil, err

@@ -1,45 +1,20 @@
-package httpapi
+package permits
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/page"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/semaphore"
-)
-
-var (
-	semaphoresRoute = huma.Operation{
-		OperationID: "list-semaphores", Method: http.MethodGet, Path: "/v1/semaphores", Summary: "All semaphores and who holds them",
-		Tags: capping, Errors: []int{401, 403, 422, 503},
-	}
-	semaphoreRoute = huma.Operation{
-		OperationID: "get-semaphore", Method: http.MethodGet, Path: "/v1/semaphores/{name}", Summary: "A semaphore, who holds it and who waits",
-		Tags: capping, Errors: []int{401, 403, 404, 422, 503},
-	}
-	putSemaphoreRoute = huma.Operation{
-		OperationID: "put-semaphore", Method: http.MethodPut, Path: "/v1/semaphores/{name}",
-		Summary: "Define a semaphore, or resize it; goes before the rules file and evicts nobody", Tags: capping,
-		MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 408, 413, 415, 422, 503},
-	}
-	deleteSemaphoreRoute = huma.Operation{
-		OperationID: "revert-semaphore", Method: http.MethodDelete, Path: "/v1/semaphores/{name}",
-		Summary: "Take back what PUT has defined: the rules file counts again, and without it there is none", Tags: capping,
-		Errors: []int{401, 403, 404, 422, 503},
-	}
-
-	capping = []string{"Semaphores"}
 )
 
 type semaphoreView struct {
@@ -99,7 +74,7 @@ type waiterView struct {
 }
 
 // viewSemaphore combines a semaphore's definition and status. Either may be incomplete.
-func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by auth.Role) semaphoreView {
+func (h *Handlers) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by auth.Role) semaphoreView {
 	v := semaphoreView{
 		Name: st.Name, Limit: st.Limit, LeaseMS: st.Lease.Milliseconds(), Source: "program", InUse: st.InUse, Waiting: st.Waiting,
 		QuietMS: st.Quiet.Milliseconds(), HeldMS: st.Held.Milliseconds(),
@@ -109,10 +84,10 @@ func (a *API) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by auth.Role
 		},
 		Holders: make([]holderView, len(st.Holders)), Waiters: make([]waiterView, len(st.Waiters)),
 	}
-	for i, h := range st.Holders {
-		v.Holders[i] = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: jsontime.Instant(h.Since), LeaseUntil: jsontime.Instant(h.Until)}
+	for i, held := range st.Holders {
+		v.Holders[i] = holderView{Holder: held.Holder, Weight: held.Weight, FencingToken: held.Token, Since: jsontime.Instant(held.Since), LeaseUntil: jsontime.Instant(held.Until)}
 		if by.May(auth.ForOperators) {
-			v.Holders[i].PermitID = a.signed(forOperator, st.Name, h.ID)
+			v.Holders[i].PermitID = h.signed(forOperator, st.Name, held.ID)
 		}
 	}
 	for i, w := range st.Waiters {
@@ -148,12 +123,12 @@ type semaphoreOutput struct {
 	Body         semaphoreView
 }
 
-func (a *API) listSemaphores(ctx context.Context, in *page.Paging) (*page.Output[semaphoreView], error) {
+func (h *Handlers) ListSemaphores(ctx context.Context, in *page.Paging) (*page.Output[semaphoreView], error) {
 	after, err := page.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.semaphores.Entries(ctx)
+	all, err := h.Semaphores.Entries(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -166,31 +141,31 @@ func (a *API) listSemaphores(ctx context.Context, in *page.Paging) (*page.Output
 		all = all[:in.Limit]
 		out.Body.NextCursor = page.Cursor([]byte(all[len(all)-1].Name))
 	}
-	standings, err := a.semaphores.Standings(ctx, all)
+	standings, err := h.Semaphores.Standings(ctx, all)
 	if err != nil {
 		return nil, err
 	}
 	for i := range standings {
 		s := &standings[i]
-		out.Body.Items = append(out.Body.Items, a.viewSemaphore(&s.Status, &s.Entry, request.Of(ctx).Grant.Role))
+		out.Body.Items = append(out.Body.Items, h.viewSemaphore(&s.Status, &s.Entry, request.Of(ctx).Grant.Role))
 	}
 	return out, nil
 }
 
-func (a *API) getSemaphore(ctx context.Context, in *semaphoreInput) (*semaphoreOutput, error) {
-	e, err := a.semaphores.Entry(ctx, in.Name)
+func (h *Handlers) GetSemaphore(ctx context.Context, in *semaphoreInput) (*semaphoreOutput, error) {
+	e, err := h.Semaphores.Entry(ctx, in.Name)
 	switch {
 	case errors.Is(err, semaphore.ErrUnknown): // a Go program may have defined it, or it may still have holders
-		return a.semaphore(ctx, in.Name, nil)
+		return h.semaphore(ctx, in.Name, nil)
 	case err != nil:
 		return nil, asUnknown(err, in.Name)
 	}
-	return a.semaphore(ctx, in.Name, &e)
+	return h.semaphore(ctx, in.Name, &e)
 }
 
 // semaphore returns a semaphore. e is nil if only Redis knows it.
-func (a *API) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*semaphoreOutput, error) {
-	sem, err := a.semaphores.Semaphore(name)
+func (h *Handlers) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*semaphoreOutput, error) {
+	sem, err := h.Semaphores.Semaphore(name)
 	if err != nil {
 		return nil, asUnknown(err, name)
 	}
@@ -198,7 +173,7 @@ func (a *API) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*se
 	if err != nil {
 		return nil, semdefs.Away(err)
 	}
-	return &semaphoreOutput{CacheControl: "no-store", Body: a.viewSemaphore(&st, e, request.Of(ctx).Grant.Role)}, nil
+	return &semaphoreOutput{CacheControl: "no-store", Body: h.viewSemaphore(&st, e, request.Of(ctx).Grant.Role)}, nil
 }
 
 // asUnknown replaces the error for an invalid name: no semaphore can have it.
@@ -217,10 +192,13 @@ type putSemaphoreInput struct {
 	} `nameHint:"SemaphoreDefinition"`
 }
 
-func (a *API) putSemaphore(ctx context.Context, in *putSemaphoreInput) (*semaphoreOutput, error) {
+// AuditDetail returns what the audit log stores of the request.
+func (in *putSemaphoreInput) AuditDetail() any { return in.Body }
+
+func (h *Handlers) PutSemaphore(ctx context.Context, in *putSemaphoreInput) (*semaphoreOutput, error) {
 	ctx = context.WithoutCancel(ctx)
 	by := request.Of(ctx).Grant.Name
-	e, err := a.semaphores.Override(ctx, in.Name, semdefs.Override{
+	e, err := h.Semaphores.Override(ctx, in.Name, semdefs.Override{
 		Size: semdefs.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by, At: jsontime.Instant(time.Now()),
 	})
 	switch {
@@ -229,22 +207,47 @@ func (a *API) putSemaphore(ctx context.Context, in *putSemaphoreInput) (*semapho
 	case err != nil:
 		return nil, err
 	}
-	return a.semaphore(ctx, in.Name, &e)
+	return h.semaphore(ctx, in.Name, &e)
 }
 
-func (a *API) deleteSemaphore(ctx context.Context, in *semaphoreInput) (*semaphoreOutput, error) {
+func (h *Handlers) DeleteSemaphore(ctx context.Context, in *semaphoreInput) (*semaphoreOutput, error) {
 	ctx = context.WithoutCancel(ctx)
-	e, err := a.semaphores.Revert(ctx, in.Name)
+	e, err := h.Semaphores.Revert(ctx, in.Name)
 	if err != nil {
 		return nil, asUnknown(err, in.Name)
 	}
 	if _, ok := e.InForce(); ok {
-		return a.semaphore(ctx, in.Name, &e)
+		return h.semaphore(ctx, in.Name, &e)
 	}
-	out, err := a.semaphore(ctx, in.Name, nil)
+	out, err := h.semaphore(ctx, in.Name, nil)
 	if errors.Is(err, semaphore.ErrUnknown) { // nobody holds it
-		gone := a.viewSemaphore(&semaphore.Status{Name: in.Name, Undefined: true}, nil, request.Of(ctx).Grant.Role)
+		gone := h.viewSemaphore(&semaphore.Status{Name: in.Name, Undefined: true}, nil, request.Of(ctx).Grant.Role)
 		return &semaphoreOutput{CacheControl: "no-store", Body: gone}, nil
 	}
 	return out, err
+}
+
+const mostHolders = 20 // that the page reads; it shows fewer
+
+// ForPage returns all semaphores for the page.
+func (h *Handlers) ForPage(ctx context.Context) ([]dashboard.Semaphore, error) {
+	entries, err := h.Semaphores.Entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	standings, err := h.Semaphores.Standings(ctx, entries)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]dashboard.Semaphore, len(standings))
+	for i := range standings {
+		st := &standings[i].Status
+		st.Holders, st.Waiters = st.Holders[:min(len(st.Holders), mostHolders)], nil
+		view := h.viewSemaphore(st, &standings[i].Entry, auth.RoleOperator) // no viewer can release a permit by its id
+		all[i] = dashboard.Semaphore{Name: view.Name, Limit: view.Limit, InUse: view.InUse, Waiting: view.Waiting, Holders: []dashboard.Holder{}}
+		for _, held := range view.Holders {
+			all[i].Holders = append(all[i].Holders, dashboard.Holder{PermitID: held.PermitID, Holder: held.Holder, Weight: held.Weight, Since: held.Since, Until: held.LeaseUntil})
+		}
+	}
+	return all, nil
 }

@@ -1,4 +1,4 @@
-package httpapi
+package loadshed
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func TestDeadlineEndsLikeThatOfPackageContext(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				parent, cancelParent := context.WithTimeout(t.Context(), time.Minute)
 				defer cancelParent()
-				ctx, cancel := bounded(parent, time.Second)
+				ctx, cancel := Bounded(parent, time.Second)
 				defer cancel()
 				if at, ok := ctx.Deadline(); !ok || time.Until(at) != time.Second {
 					t.Errorf("%s: deadline %v, %t", name, at, ok)
@@ -54,7 +54,7 @@ func TestDeadlineIsNotAfterItsParents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancelParent := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancelParent()
-		ctx, cancel := bounded(parent, time.Second)
+		ctx, cancel := Bounded(parent, time.Second)
 		defer cancel()
 		if at, _ := ctx.Deadline(); time.Until(at) != time.Millisecond {
 			t.Errorf("deadline in %v", time.Until(at))

@@ -1,4 +1,4 @@
-package httpapi
+package koalahttp
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/internal/strictjson"
 )
 
 // koalaJobResult has the id under both names: Koala writes one, its client for PHP reads the other. A job that cannot be
@@ -22,10 +23,10 @@ type koalaJobResult struct {
 	Text   string        `json:"err_msg,omitempty"`
 }
 
-func (a *API) koalaMulti(ctx context.Context, params koala.Params) (any, error) {
-	asked, err := koalaJobs(params["argsJson"])
+func (h *Handlers) koalaMulti(ctx context.Context, params koala.Params) (any, error) {
+	asked, err := parseJobs(params["argsJson"])
 	if err != nil {
-		return nil, koalaInvalid(`argsJson should be such as [{"Id":"1","Arg":"act=ask&uid=7"}]: ` + err.Error())
+		return nil, invalid(`argsJson should be such as [{"Id":"1","Arg":"act=ask&uid=7"}]: ` + err.Error())
 	}
 	var (
 		answers  = make([]koalaJobResult, len(asked))
@@ -34,14 +35,14 @@ func (a *API) koalaMulti(ctx context.Context, params koala.Params) (any, error) 
 	)
 	for i, one := range asked {
 		answers[i] = koalaJobResult{ID: one.ID, Same: one.ID}
-		params, err := koalaArg(*one.Arg)
+		params, err := parseArg(*one.Arg)
 		if err != nil {
 			answers[i].Number, answers[i].Text = -1, err.Error()
 			continue
 		}
 		requests, places = append(requests, params), append(places, i)
 	}
-	found, err := a.koala.BrowseAll(ctx, requests)
+	found, err := h.service.BrowseAll(ctx, requests)
 	if err != nil {
 		return nil, err
 	}
@@ -56,14 +57,14 @@ func (a *API) koalaMulti(ctx context.Context, params koala.Params) (any, error) 
 	return answers, nil
 }
 
-type koalaJob struct {
+type job struct {
 	ID  string
 	Arg *string
 }
 
-// koalaJobs decodes jobs. A misspelled name is an error: a request without parameters would match no rule, and be admitted.
-func koalaJobs(text string) (jobs []koalaJob, err error) {
-	if err := wellWritten([]byte(text)); err != nil { // otherwise values that differ only in invalid characters would be equal
+// parseJobs decodes jobs. A misspelled name is an error: a request without parameters would match no rule, and be admitted.
+func parseJobs(text string) (jobs []job, err error) {
+	if err := strictjson.CheckText([]byte(text)); err != nil { // otherwise values that differ only in invalid characters would be equal
 		return nil, err
 	}
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -82,21 +83,21 @@ func koalaJobs(text string) (jobs []koalaJob, err error) {
 	return jobs, nil
 }
 
-// koalaArg parses the parameters of a job, which Koala's client for PHP encodes twice. Parameters for the service are refused:
+// parseArg parses the parameters of a job, which Koala's client for PHP encodes twice. Parameters for the service are refused:
 // a job only browses.
-func koalaArg(arg string) (koala.Params, error) {
+func parseArg(arg string) (koala.Params, error) {
 	if !strings.Contains(arg, "=") {
 		once, err := url.QueryUnescape(arg)
 		if err != nil {
-			return nil, koalaInvalid("Arg should be such as act=ask&uid=7: " + err.Error())
+			return nil, invalid("Arg should be such as act=ask&uid=7: " + err.Error())
 		}
 		if arg = once; arg != "" && !strings.Contains(arg, "=") {
-			return nil, koalaInvalid("Arg is " + strconv.Quote(arg) + ", should be such as act=ask&uid=7")
+			return nil, invalid("Arg is " + strconv.Quote(arg) + ", should be such as act=ask&uid=7")
 		}
 	}
-	params, err := koalaParams(arg)
+	params, err := parseParams(arg)
 	if err == nil {
-		err = koalaKnows(params)
+		err = refuseUnknown(params)
 	}
 	return params, err
 }

@@ -1,13 +1,10 @@
-package httpapi
+package login
 
 import (
 	"context"
-	"net/http"
 	"net/netip"
 	"slices"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
@@ -18,8 +15,8 @@ import (
 	"github.com/tidegate/tidegate/login"
 )
 
-// LoginHistory lists what rules did about failed logins.
-type LoginHistory interface {
+// History lists what rules did about failed logins.
+type History interface {
 	// List returns up to limit events of a reference to a name, or of all if that is empty, the newest first: those after the one with the
 	// ID after, or from the newest if that is empty.
 	List(ctx context.Context, reference, after string, limit int) ([]login.Event, error)
@@ -27,27 +24,17 @@ type LoginHistory interface {
 	BannedFor(ctx context.Context, ip string) ([]string, error)
 }
 
-var (
-	subjectsRoute = huma.Operation{
-		OperationID: "login-subjects", Method: http.MethodGet, Path: "/v1/login/subjects",
-		Summary: "How a name or an address stands in every rule for failed logins, and with both what they did together", Tags: loggingIn,
-		Errors: []int{401, 403, 422, 503},
-	}
-	liftRoute = huma.Operation{
-		OperationID: "lift-login-subject", Method: http.MethodDelete, Path: "/v1/login/subjects",
-		Summary: "Forget what has failed of a name or an address, with both also what they did together. A ban is lifted at /v1/bans", Tags: loggingIn,
-		DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 422, 503},
-	}
-	loginHistoryRoute = huma.Operation{
-		OperationID: "login-history", Method: http.MethodGet, Path: "/v1/login/history",
-		Summary: "What rules did about failed logins, the newest first; nobody is named", Tags: loggingIn, Errors: []int{401, 403, 422, 503},
-	}
-)
-
 type subjectInput struct {
 	Name   string `query:"name" doc:"As it was typed, at most 256 bytes"`
 	IP     string `query:"ip" maxLength:"255"`
 	Factor string `query:"factor" default:"password" pattern:"^[a-z0-9_-]{1,32}$" patternDescription:"1 to 32 of a-z 0-9 _ -"`
+
+	reference string // to the name, for the audit log
+}
+
+// AuditDetail names no user: the name that was typed may be a password.
+func (in *subjectInput) AuditDetail() any {
+	return map[string]string{"reference": in.reference, "ip": input.Shortened(in.IP), "factor": in.Factor}
 }
 
 func (in *subjectInput) subject() (s login.Subject, err error) {
@@ -59,12 +46,6 @@ func (in *subjectInput) subject() (s login.Subject, err error) {
 		err = problem.InvalidAt("query.name", "a name or an ip is required")
 	}
 	return s, err
-}
-
-// detail names no user: the name that was typed may be a password.
-func (in *subjectInput) detail(a *API) any {
-	reference, _ := a.login.Reference(in.Name) // empty if the name is invalid
-	return map[string]string{"reference": reference, "ip": input.Shortened(in.IP), "factor": in.Factor}
 }
 
 type loginStandingView struct {
@@ -104,13 +85,13 @@ type subjectOutput struct {
 	} `nameHint:"LoginSubject"`
 }
 
-// loginSubject returns why, since when and until when logins of a name or address are refused.
-func (a *API) loginSubject(ctx context.Context, in *subjectInput) (*subjectOutput, error) {
+// LoginSubject returns why, since when and until when logins of a name or address are refused.
+func (h *Handlers) LoginSubject(ctx context.Context, in *subjectInput) (*subjectOutput, error) {
 	s, err := in.subject()
 	if err != nil {
 		return nil, err
 	}
-	standings, err := a.login.Look(ctx, s)
+	standings, err := h.Login.Look(ctx, s)
 	if err != nil {
 		return nil, nameAt("query.name", err)
 	}
@@ -118,10 +99,10 @@ func (a *API) loginSubject(ctx context.Context, in *subjectInput) (*subjectOutpu
 	out.Body.Items = make([]loginStandingView, len(standings))
 	var events []login.Event
 	if s.Name != "" {
-		if out.Body.Reference, err = a.login.Reference(s.Name); err != nil {
+		if out.Body.Reference, err = h.Login.Reference(s.Name); err != nil {
 			return nil, nameAt("query.name", err)
 		}
-		events = a.loginEvents(ctx, out.Body.Reference)
+		events = h.loginEvents(ctx, out.Body.Reference)
 	}
 	for i := range standings {
 		st := &standings[i]
@@ -134,7 +115,7 @@ func (a *API) loginSubject(ctx context.Context, in *subjectInput) (*subjectOutpu
 		}
 		out.Body.Items[i] = view
 	}
-	if ban, _, ok := a.login.Banned(s); ok {
+	if ban, _, ok := h.Login.Banned(s); ok {
 		out.Body.Banned = &loginBanView{Since: jsontime.Instant(ban.Since), Until: jsontime.Instant(ban.Until), Rule: ban.Rule, Reason: ban.Reason}
 	}
 	return out, nil
@@ -147,13 +128,13 @@ const (
 
 // loginEvents returns the newest events of a name. While the database is unreachable it returns none, so that the other data is
 // still returned.
-func (a *API) loginEvents(ctx context.Context, reference string) []login.Event {
-	if a.loginHistory == nil {
+func (h *Handlers) loginEvents(ctx context.Context, reference string) []login.Event {
+	if h.History == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyWithin)
 	defer cancel()
-	events, err := a.loginHistory.List(ctx, reference, "", recentEvents)
+	events, err := h.History.List(ctx, reference, "", recentEvents)
 	if err != nil {
 		return nil
 	}
@@ -171,23 +152,24 @@ func since(events []login.Event, st *login.Standing, s *login.Subject) time.Time
 	return events[i].At
 }
 
-func (a *API) liftLogin(ctx context.Context, in *subjectInput) (*struct{}, error) {
+func (h *Handlers) LiftLogin(ctx context.Context, in *subjectInput) (*struct{}, error) {
+	in.reference, _ = h.Login.Reference(in.Name) // empty if the name is invalid
 	s, err := in.subject()
 	if err != nil {
 		return nil, err
 	}
-	return nil, nameAt("query.name", a.login.Lift(context.WithoutCancel(ctx), s))
+	return nil, nameAt("query.name", h.Login.Lift(context.WithoutCancel(ctx), s))
 }
 
-// forgiveLogins deletes the failures that an address may have been banned for: otherwise the next failure would ban it again.
+// Forgive deletes the failures that an address may have been banned for: otherwise the next failure would ban it again.
 // These are failures of passwords, and of the factors whose bans are in the history.
-func (a *API) forgiveLogins(ctx context.Context, target admission.BanTarget) error {
+func (h *Handlers) Forgive(ctx context.Context, target admission.BanTarget) error {
 	ip := bannedAddress(target)
-	if a.login == nil || !ip.IsValid() {
+	if !ip.IsValid() {
 		return nil
 	}
-	for _, factor := range append(a.bannedFor(ctx, ip), login.Password) {
-		if err := a.login.Lift(ctx, login.Subject{IP: ip, Factor: factor}); err != nil {
+	for _, factor := range append(h.bannedFor(ctx, ip), login.Password) {
+		if err := h.Login.Lift(ctx, login.Subject{IP: ip, Factor: factor}); err != nil {
 			return err
 		}
 	}
@@ -208,13 +190,13 @@ func bannedAddress(target admission.BanTarget) netip.Addr {
 }
 
 // bannedFor reads the history. A ban can be lifted without it.
-func (a *API) bannedFor(ctx context.Context, ip netip.Addr) []string {
-	if a.loginHistory == nil {
+func (h *Handlers) bannedFor(ctx context.Context, ip netip.Addr) []string {
+	if h.History == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyWithin)
 	defer cancel()
-	factors, err := a.loginHistory.BannedFor(ctx, login.Mask(ip))
+	factors, err := h.History.BannedFor(ctx, login.Mask(ip))
 	if err != nil {
 		return nil
 	}
@@ -242,8 +224,8 @@ type loginHistoryInput struct {
 	page.Paging
 }
 
-// listLoginEvents lists what rules did, the newest first.
-func (a *API) listLoginEvents(ctx context.Context, in *loginHistoryInput) (*page.Output[loginEventView], error) {
+// ListLoginEvents lists what rules did, the newest first.
+func (h *Handlers) ListLoginEvents(ctx context.Context, in *loginHistoryInput) (*page.Output[loginEventView], error) {
 	after, err := page.AfterID(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -252,8 +234,8 @@ func (a *API) listLoginEvents(ctx context.Context, in *loginHistoryInput) (*page
 		return nil, problem.InvalidAt("query.reference", "is none that /v1/login/subjects says")
 	}
 	var events []login.Event
-	if a.loginHistory != nil {
-		events, err = a.loginHistory.List(ctx, in.Reference, after, in.Limit)
+	if h.History != nil {
+		events, err = h.History.List(ctx, in.Reference, after, in.Limit)
 	}
 	if err != nil {
 		return nil, err

@@ -1,20 +1,20 @@
-package httpapi
+package sales
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/orders"
 )
 
-var eventsRoute = huma.Operation{
-	OperationID: "order-events", Method: http.MethodGet, Path: "/v1/order-events",
-	Summary: "Every change of every order, in one order that never changes; waits for the next one", Tags: backOffice, Errors: []int{401, 403, 422, 503},
+// Feed is the handler for the feed of events.
+type Feed struct {
+	Orders interface {
+		Events(ctx context.Context, after int64, limit int, wait time.Duration) ([]orders.Event, error)
+	}
+	Draining func() bool // waits end then
 }
 
 type eventsInput struct {
@@ -50,14 +50,14 @@ type eventsOutput struct {
 	} `nameHint:"OrderEvents"`
 }
 
-// orderEvents returns a part of the feed. The feed has no last page: a client that has read all of it asks again with its last
+// Events returns a part of the feed. The feed has no last page: a client that has read all of it asks again with its last
 // cursor.
-func (a *API) orderEvents(ctx context.Context, in *eventsInput) (*eventsOutput, error) {
+func (h *Feed) Events(ctx context.Context, in *eventsInput) (*eventsOutput, error) {
 	wait := time.Duration(in.WaitMS) * time.Millisecond
-	if a.draining.Load() {
+	if h.Draining() {
 		wait = 0
 	}
-	events, err := a.orders.Events(ctx, in.After, in.Limit, wait)
+	events, err := h.Orders.Events(ctx, in.After, in.Limit, wait)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package httpapi
+package koalahttp
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
-// Koala decides by a rule file in Koala's format, as a *koala.Service does.
-type Koala interface {
+// Service decides by a rule file in Koala's format, as a *koala.Service does.
+type Service interface {
 	Browse(ctx context.Context, params koala.Params, write bool) (koala.Result, error)
 	BrowseComplete(ctx context.Context, params koala.Params, write bool) ([]koala.Result, error)
 	BrowseAll(ctx context.Context, requests []koala.Params) ([]koala.Answer, error)
@@ -30,8 +30,19 @@ type Koala interface {
 	Reload() error
 }
 
-// koalaPath is the prefix of Koala's endpoints.
-const koalaPath = "/koala"
+// Handlers are the handlers for Koala's endpoints. They share one receiver, because all need the service.
+type Handlers struct {
+	service Service
+	log     *slog.Logger
+}
+
+// New makes the handlers.
+func New(service Service, log *slog.Logger) *Handlers {
+	return &Handlers{service: service, log: log}
+}
+
+// Path is the prefix of Koala's endpoints.
+const Path = "/koala"
 
 // koalaError is an error in Koala's format, with its status.
 type koalaError struct {
@@ -42,30 +53,30 @@ type koalaError struct {
 
 func (e *koalaError) Error() string { return e.Text }
 
-func koalaInvalid(text string) error { return &koalaError{http.StatusBadRequest, -1, text} }
+func invalid(text string) error { return &koalaError{http.StatusBadRequest, -1, text} }
 
-var koalaOK = koalaError{Text: "OK"}
+var ok = koalaError{Text: "OK"}
 
-func (a *API) serveKoala(e koalaEndpoint) echo.HandlerFunc {
+func (h *Handlers) Serve(e Endpoint) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx := c.Request().Context()
-		params, err := koalaParams(c.Request().URL.RawQuery)
+		params, err := parseParams(c.Request().URL.RawQuery)
 		if err == nil {
-			err = koalaKnows(params, e.own...)
+			err = refuseUnknown(params, e.own...)
 		}
 		var answer any
 		if err == nil {
-			answer, err = e.answer(a, ctx, params)
+			answer, err = e.answer(h, ctx, params)
 		}
 		status, body := http.StatusOK, []byte(nil)
 		if err == nil {
-			body, err = koalaJSON(answer)
+			body, err = marshal(answer)
 		}
 		if err != nil {
-			status, body = a.koalaFailed(ctx, e, err)
+			status, body = h.koalaFailed(ctx, e, err)
 		}
-		if a.log.Enabled(ctx, slog.LevelDebug) { // like Koala's access log; it contains personal data
-			a.log.LogAttrs(ctx, slog.LevelDebug, "koala", slog.String("route", koalaPath+e.path),
+		if h.log.Enabled(ctx, slog.LevelDebug) { // like Koala's access log; it contains personal data
+			h.log.LogAttrs(ctx, slog.LevelDebug, "koala", slog.String("route", Path+e.Path),
 				slog.Any("params", params), slog.Int("status", status), slog.String("body", string(body)))
 		}
 		c.Response().Header().Set("Cache-Control", "no-store")
@@ -73,8 +84,8 @@ func (a *API) serveKoala(e koalaEndpoint) echo.HandlerFunc {
 	}
 }
 
-// koalaJSON does not escape < and &: clients show the texts to people.
-func koalaJSON(v any) ([]byte, error) {
+// marshal does not escape < and &: clients show the texts to people.
+func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -83,7 +94,7 @@ func koalaJSON(v any) ([]byte, error) {
 }
 
 // koalaFailed returns Koala's response for an error.
-func (a *API) koalaFailed(ctx context.Context, e koalaEndpoint, err error) (status int, body []byte) {
+func (h *Handlers) koalaFailed(ctx context.Context, e Endpoint, err error) (status int, body []byte) {
 	var told *koalaError
 	switch {
 	case errors.As(err, &told):
@@ -92,35 +103,35 @@ func (a *API) koalaFailed(ctx context.Context, e koalaEndpoint, err error) (stat
 	case errors.Is(err, koala.ErrUnknownRule):
 		told = &koalaError{http.StatusBadRequest, -2, "unknown rule_no!"}
 	default:
-		a.log.LogAttrs(ctx, slog.LevelError, "request failed", append(request.Of(ctx).Attrs(), slog.Any("error", err))...)
+		h.log.LogAttrs(ctx, slog.LevelError, "request failed", append(request.Of(ctx).Attrs(), slog.Any("error", err))...)
 		failed := e.failed
 		if failed == nil {
-			failed = koalaAway
+			failed = unavailable
 		}
-		return http.StatusInternalServerError, koalaText(failed)
+		return http.StatusInternalServerError, mustMarshal(failed)
 	}
-	return told.status, koalaText(told)
+	return told.status, mustMarshal(told)
 }
 
-// koalaText is koalaJSON for values of numbers and texts, which cannot fail.
-func koalaText(v any) []byte {
-	body, err := koalaJSON(v)
+// mustMarshal is koalaJSON for values of numbers and texts, which cannot fail.
+func mustMarshal(v any) []byte {
+	body, err := marshal(v)
 	if err != nil {
 		panic(err)
 	}
 	return body
 }
 
-// koalaParams parses a query. It refuses duplicate names: one value would be counted and the other one matched.
-func koalaParams(query string) (koala.Params, error) {
+// parseParams parses a query. It refuses duplicate names: one value would be counted and the other one matched.
+func parseParams(query string) (koala.Params, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, koalaInvalid("the parameters should be such as act=ask&uid=7, with % for what is no letter or digit: " + err.Error())
+		return nil, invalid("the parameters should be such as act=ask&uid=7, with % for what is no letter or digit: " + err.Error())
 	}
 	params := make(koala.Params, len(values))
 	for name, all := range values {
 		if len(all) > 1 {
-			return nil, koalaInvalid("the parameter " + strconv.Quote(name) + " comes twice")
+			return nil, invalid("the parameter " + strconv.Quote(name) + " comes twice")
 		}
 		params[name] = all[0]
 	}

@@ -1,4 +1,4 @@
-package httpapi
+package sales
 
 import (
 	"context"
@@ -39,7 +39,7 @@ type orderView struct {
 	PollAfterMS int64         `json:"poll_after_ms" doc:"When to ask again; 0: it will not change any more"`
 }
 
-func (a *API) order(ctx context.Context, in *orderInput) (*orderOutput, error) {
+func (h *Reader) Order(ctx context.Context, in *orderInput) (*orderOutput, error) {
 	id, err := request.OrderID(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -48,10 +48,10 @@ func (a *API) order(ctx context.Context, in *orderInput) (*orderOutput, error) {
 	viewer := r.Viewer()
 	r.Slot.Leave()
 	var o orders.Order
-	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 && !a.draining.Load() {
-		o, err = a.orders.Wait(ctx, id, viewer, in.While, wait)
+	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 && !h.Draining() {
+		o, err = h.Orders.Wait(ctx, id, viewer, in.While, wait)
 	} else {
-		o, err = a.orders.Order(ctx, id, viewer)
+		o, err = h.Orders.Order(ctx, id, viewer)
 	}
 	if err != nil {
 		return nil, err

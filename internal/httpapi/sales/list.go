@@ -1,4 +1,4 @@
-package httpapi
+package sales
 
 import (
 	"context"
@@ -14,12 +14,12 @@ type ownOrdersInput struct {
 	page.Paging
 }
 
-func (a *API) ownOrders(ctx context.Context, in *ownOrdersInput) (*page.Output[orderView], error) {
+func (h *Reader) OwnOrders(ctx context.Context, in *ownOrdersInput) (*page.Output[orderView], error) {
 	user := request.Of(ctx).Caller.User
 	if user == "" {
 		return nil, auth.ErrUnauthenticated // an address has no orders
 	}
-	return a.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{User: user}}, in.Paging)
+	return h.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{User: user}}, in.Paging)
 }
 
 type allOrdersInput struct {
@@ -29,17 +29,17 @@ type allOrdersInput struct {
 	User   string        `query:"user" maxLength:"255"`
 }
 
-func (a *API) allOrders(ctx context.Context, in *allOrdersInput) (*page.Output[orderView], error) {
-	return a.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{All: true}, User: in.User, Status: in.Status}, in.Paging)
+func (h *Reader) AllOrders(ctx context.Context, in *allOrdersInput) (*page.Output[orderView], error) {
+	return h.list(ctx, orders.Query{Sale: in.Sale, Viewer: orders.Viewer{All: true}, User: in.User, Status: in.Status}, in.Paging)
 }
 
-func (a *API) list(ctx context.Context, q orders.Query, in page.Paging) (*page.Output[orderView], error) {
+func (h *Reader) list(ctx context.Context, q orders.Query, in page.Paging) (*page.Output[orderView], error) {
 	var err error
 	if q.After, err = afterOrder(in.Cursor); err != nil {
 		return nil, err
 	}
 	q.Limit = in.Limit
-	found, err := a.orders.Orders(ctx, q)
+	found, err := h.Orders.Orders(ctx, q)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,8 @@
-package httpapi
+package sales
 
 import (
 	"context"
-	"net/http"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/page"
@@ -16,17 +13,13 @@ import (
 // replayWithin bounds a replay, which continues when its caller hangs up.
 const replayWithin = 10 * time.Second
 
-var (
-	deadLettersRoute = huma.Operation{
-		OperationID: "list-dead-letters", Method: http.MethodGet, Path: "/v1/orders/dead",
-		Summary: "Accepted orders that the database refuses to hold", Tags: operating, Errors: []int{401, 403, 422, 503},
+// DeadLetters are the handlers for dead letters.
+type DeadLetters struct {
+	Orders interface {
+		DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
+		Replay(ctx context.Context, id orders.ID) (orders.Order, error)
 	}
-	replayRoute = huma.Operation{
-		OperationID: "replay-dead-letter", Method: http.MethodPost, Path: "/v1/orders/dead/{id}/replay",
-		Summary: "Commit a dead letter after what made the database refuse it is gone; 409: it still refuses", Tags: operating,
-		Errors: []int{401, 403, 404, 409, 503},
-	}
-)
+}
 
 type deadLetterView struct {
 	_ struct{} `additionalProperties:"true"`
@@ -42,13 +35,13 @@ type deadLetterView struct {
 	Reason     string    `json:"reason" doc:"In the database's words"`
 }
 
-// deadLetters lists them by id, and so by the time of their orders.
-func (a *API) deadLetters(ctx context.Context, in *page.Paging) (*page.Output[deadLetterView], error) {
+// List lists them by id, and so by the time of their orders.
+func (h *DeadLetters) List(ctx context.Context, in *page.Paging) (*page.Output[deadLetterView], error) {
 	after, err := afterOrder(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	list, err := a.orders.DeadLetters(ctx, after, in.Limit)
+	list, err := h.Orders.DeadLetters(ctx, after, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +64,7 @@ type replayInput struct {
 	ID string `path:"id" doc:"Id of the order"`
 }
 
-func (a *API) replay(ctx context.Context, in *replayInput) (*orderOutput, error) {
+func (h *DeadLetters) Replay(ctx context.Context, in *replayInput) (*orderOutput, error) {
 	id, err := request.OrderID(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -79,7 +72,7 @@ func (a *API) replay(ctx context.Context, in *replayInput) (*orderOutput, error)
 	viewer := request.Of(ctx).Viewer()
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), replayWithin)
 	defer done()
-	o, err := a.orders.Replay(ctx, id)
+	o, err := h.Orders.Replay(ctx, id)
 	if err != nil {
 		return nil, err
 	}

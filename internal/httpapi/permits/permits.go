@@ -1,4 +1,4 @@
-package httpapi
+package permits
 
 import (
 	"context"
@@ -7,44 +7,30 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
+	"log/slog"
 	"strings"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/seal"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-var (
-	acquireRoute = huma.Operation{
-		OperationID: "acquire-permit", Method: http.MethodPost, Path: "/v1/semaphores/{name}/permits", Summary: "Acquire a permit, or wait for one",
-		Tags: capping, DefaultStatus: http.StatusCreated, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 413, 415, 422, 503},
+// Handlers are the handlers for semaphores and their permits. They share one receiver, because all need the registry and
+// the keys that sign permits' ids.
+type Handlers struct {
+	Semaphores *semdefs.Registry
+	Keys       seal.Keys
+	Draining   func() bool     // waits end then
+	Leaving    context.Context // ends when draining begins
+	Audit      interface {
+		Note(ctx context.Context, action string, detail any, outcome error)
 	}
-	renewRoute = huma.Operation{
-		OperationID: "renew-permit", Method: http.MethodPut, Path: "/v1/semaphores/{name}/permits/{id}",
-		Summary: "Renew a permit; after 410 it is over, and so is what it was for", Tags: capping, Errors: []int{401, 403, 404, 410, 422, 503},
-	}
-	releaseRoute = huma.Operation{
-		OperationID: "release-permit", Method: http.MethodDelete, Path: "/v1/semaphores/{name}/permits/{id}",
-		Summary: "Release a permit, also again; operators also that of another, by the id in the list of holders", Tags: capping, DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 422, 503},
-	}
-)
-
-// permits registers the routes of semaphores.
-func (a *API) permits(docs huma.API) {
-	register(a, docs, auth.ForReaders, semaphoresRoute, a.listSemaphores)
-	register(a, docs, auth.ForReaders, semaphoreRoute, a.getSemaphore)
-	register(a, docs, auth.ForOperators, putSemaphoreRoute, a.putSemaphore)
-	register(a, docs, auth.ForOperators, deleteSemaphoreRoute, a.deleteSemaphore)
-	register(a, docs, auth.ForServices, acquireRoute, a.acquire)
-	register(a, docs, auth.ForServices, renewRoute, a.renew)
-	register(a, docs, auth.ForServices, releaseRoute, a.release)
+	Log *slog.Logger
 }
 
 type acquireInput struct {
@@ -74,12 +60,12 @@ type permitOutput struct {
 }
 
 // errLeaving ends waits when the process is shutting down.
-var errLeaving = errors.New("httpapi: draining")
+var errLeaving = errors.New("permits: draining")
 
-// acquire waits until the deadline or until the client disconnects. A client that times out gets its position in the queue; one
+// Acquire waits until the deadline or until the client disconnects. A client that times out gets its position in the queue; one
 // that disconnects loses its position.
-func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, error) {
-	sem, err := a.semaphores.Semaphore(in.Name)
+func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput, error) {
+	sem, err := h.Semaphores.Semaphore(in.Name)
 	if err != nil {
 		return nil, asUnknown(err, in.Name)
 	}
@@ -92,15 +78,15 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 		return nil, err
 	}
 	req := semaphore.Request{
-		Holder: in.Body.Holder, Weight: in.Body.Weight, Also: in.Body.Also, Try: in.Body.WaitMS == 0 || a.draining.Load(),
+		Holder: in.Body.Holder, Weight: in.Body.Weight, Also: in.Body.Also, Try: in.Body.WaitMS == 0 || h.Draining(),
 	}
 	if in.Body.RequestID != "" {
-		req.ID = a.requestID(request.Of(ctx).Grant.Name, in)
+		req.ID = h.requestID(request.Of(ctx).Grant.Name, in)
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if !req.Try {
-		defer context.AfterFunc(a.leaving, func() { cancel(errLeaving) })()
+		defer context.AfterFunc(h.Leaving, func() { cancel(errLeaving) })()
 		wait := time.Duration(in.Body.WaitMS) * time.Millisecond
 		timer := time.AfterFunc(wait, func() { cancel(context.DeadlineExceeded) })
 		defer timer.Stop()
@@ -122,7 +108,7 @@ func (a *API) acquire(ctx context.Context, in *acquireInput) (*permitOutput, err
 		_ = sem.Release(context.WithoutCancel(ctx), grant.ID) // no client will use it; if this fails, the lease expires
 		return nil, ctx.Err()
 	}
-	id := a.signed(forHolder, in.Name, grant.ID)
+	id := h.signed(forHolder, in.Name, grant.ID)
 	return &permitOutput{
 		CacheControl: "no-store", Location: "/v1/semaphores/" + in.Name + "/permits/" + id,
 		Body: permitView{
@@ -144,10 +130,10 @@ func checkHolder(text string) error {
 
 // requestID derives an id that no other caller can have, or use to get a permit. A request with other parameters under the same
 // id is a different one, and so is a repetition after the secret has changed.
-func (a *API) requestID(token string, in *acquireInput) string {
-	h := hmac.New(sha256.New, a.keys[0])
-	fmt.Fprintf(h, "permit %q %q %q %q %d %q", token, in.Name, in.Body.Holder, in.Body.RequestID, in.Body.Weight, in.Body.Also)
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+func (h *Handlers) requestID(token string, in *acquireInput) string {
+	mac := hmac.New(sha256.New, h.Keys[0])
+	fmt.Fprintf(mac, "permit %q %q %q %q %d %q", token, in.Name, in.Body.Holder, in.Body.RequestID, in.Body.Weight, in.Body.Also)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 type permitInput struct {
@@ -168,12 +154,12 @@ type renewalOutput struct {
 	Body         renewalView
 }
 
-func (a *API) renew(ctx context.Context, in *permitInput) (*renewalOutput, error) {
-	sem, err := a.semaphores.Semaphore(in.Name)
+func (h *Handlers) Renew(ctx context.Context, in *permitInput) (*renewalOutput, error) {
+	sem, err := h.Semaphores.Semaphore(in.Name)
 	if err != nil {
 		return nil, asUnknown(err, in.Name)
 	}
-	id, ok := a.unsigned(forHolder, in.Name, in.ID)
+	id, ok := h.unsigned(forHolder, in.Name, in.ID)
 	if !ok {
 		return nil, semaphore.ErrPermitLost // an id that was never issued counts as lost
 	}
@@ -187,34 +173,34 @@ func (a *API) renew(ctx context.Context, in *permitInput) (*renewalOutput, error
 // releaseWithin is how long a release is retried.
 const releaseWithin = 3 * time.Second
 
-func (a *API) release(ctx context.Context, in *permitInput) (*struct{}, error) {
-	sem, err := a.semaphores.Semaphore(in.Name)
+func (h *Handlers) Release(ctx context.Context, in *permitInput) (*struct{}, error) {
+	sem, err := h.Semaphores.Semaphore(in.Name)
 	if err != nil {
 		return nil, asUnknown(err, in.Name)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
-	if id, ok := a.unsigned(forHolder, in.Name, in.ID); ok {
+	if id, ok := h.unsigned(forHolder, in.Name, in.ID); ok {
 		return nil, semdefs.Away(sem.Release(ctx, id))
 	}
-	id, ok := a.unsigned(forOperator, in.Name, in.ID)
+	id, ok := h.unsigned(forOperator, in.Name, in.ID)
 	if !ok || !request.Of(ctx).Grant.Role.May(auth.ForOperators) {
 		return nil, problem.InvalidAt("path.id", fmt.Sprintf("%.80q is no permit's id", in.ID))
 	}
-	return nil, a.forceRelease(ctx, sem, id)
+	return nil, h.forceRelease(ctx, sem, id)
 }
 
 // forceRelease takes a permit away from its holder, which the audit log names.
-func (a *API) forceRelease(ctx context.Context, sem *semaphore.Semaphore, id string) error {
+func (h *Handlers) forceRelease(ctx context.Context, sem *semaphore.Semaphore, id string) error {
 	lost := holderView{}
 	if st, err := sem.Status(ctx); err == nil { // otherwise the holder stays empty
-		for _, h := range st.Holders {
-			if h.ID == id {
-				lost = holderView{Holder: h.Holder, Weight: h.Weight, FencingToken: h.Token, Since: jsontime.Instant(h.Since), LeaseUntil: jsontime.Instant(h.Until)}
+		for _, held := range st.Holders {
+			if held.ID == id {
+				lost = holderView{Holder: held.Holder, Weight: held.Weight, FencingToken: held.Token, Since: jsontime.Instant(held.Since), LeaseUntil: jsontime.Instant(held.Until)}
 			}
 		}
 	}
 	err := semdefs.Away(sem.Release(ctx, id))
-	a.note(ctx, releaseRoute.OperationID, lost, err)
+	h.Audit.Note(ctx, "release-permit", lost, err)
 	return err
 }
