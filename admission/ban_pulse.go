@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
@@ -28,7 +30,7 @@ func (g *Gate) followBans(ctx context.Context) {
 		for ctx.Err() == nil {
 			if err := g.store.Listen(ctx, g.keys.bans(), func(string) { g.heardOfBans() }); err != nil {
 				g.opts.Logger.Warn("admission: not told of bans, they may take five seconds", "error", err)
-				pause(ctx, time.Second)
+				periodic.Pause(ctx, time.Second)
 			}
 		}
 	})
@@ -45,7 +47,7 @@ func (g *Gate) followBans(ctx context.Context) {
 				g.opts.Logger.Info("admission: bans are up to date again")
 			}
 		}
-		pause(ctx, pulseGap)
+		periodic.Pause(ctx, pulseGap)
 		select {
 		case <-ctx.Done():
 		case <-tick.C:

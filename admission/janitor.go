@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
@@ -52,7 +54,7 @@ func (s *MemoryStore) Stats() []MemoryStats {
 func (s *MemoryStore) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for i := range s.cleaners {
-		wg.Go(func() { every(ctx, sweepEvery, func(context.Context) { s.cleaners[i].clean(s.now) }) })
+		wg.Go(func() { _ = periodic.Every(ctx, sweepEvery, func() { s.cleaners[i].clean(s.now) }) })
 	}
 	wg.Wait()
 	return nil

@@ -3,9 +3,9 @@ package admission
 import (
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/tidegate/tidegate/internal/keyhash"
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 // All keys of this package:
@@ -29,10 +29,8 @@ type keyring struct {
 	hashes    *keyhash.Key
 }
 
-var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
-
 func newKeyring(namespace string, secret []byte) (*keyring, error) {
-	if !namespaces.MatchString(namespace) {
+	if !names.Namespace(namespace) {
 		return nil, fmt.Errorf("admission: Options.Namespace is %q, should be 1 to 64 of A-Z a-z 0-9 . _ : -", namespace)
 	}
 	if len(secret) < keyhash.MinSecret {

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -33,23 +31,6 @@ func newList(name string) *valueList {
 
 // maxListFile is the maximum size of a list's file, in bytes.
 const maxListFile = 64 << 20
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", path) // reading a pipe could block
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(content)) > limit {
-		err = fmt.Errorf("%s has more than %d bytes", path, limit)
-	}
-	return content, err
-}
 
 // parseList reads one value, address or network per line. A "#" starts a comment, at the start of a line or after a space.
 func parseList(file, name string, src []byte) (*valueList, error) {

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/tidegate/tidegate/internal/bounded"
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 const (
@@ -15,13 +19,14 @@ const (
 	maxWindows = 8
 )
 
-var (
-	ruleNames      = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
-	tierNames      = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-	listNames      = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-	attributeNames = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
-	methodNames    = regexp.MustCompile(`^[A-Z]{1,32}$`)
-)
+var methodNames = regexp.MustCompile(`^[A-Z]{1,32}$`)
+
+func ruleName(s string) bool { return names.Lower(s, "-", 64) }
+
+// plainName reports whether s may name a tier or a list.
+func plainName(s string) bool { return names.Mixed(s, "_.-", 64) }
+
+func attributeName(s string) bool { return plainName(s) && !strings.Contains("0123456789.-", s[:1]) }
 
 // ParseRules parses the rules file src; name appears in errors. Anything unknown is an error, which wraps a *RulesError with line and
 // column. Files of lists are relative to the directory of name. A leading byte order mark is ignored.
@@ -36,7 +41,7 @@ func ParseRules(name string, src []byte) (*Rules, error) {
 
 // LoadRules reads the rules file at path and the files of its lists. See ParseRules for errors.
 func LoadRules(path string) (*Rules, error) {
-	src, err := readBounded(path, maxSource)
+	src, err := bounded.File(path, maxSource)
 	if err != nil {
 		return nil, fmt.Errorf("admission: load rules: %w", err)
 	}
@@ -142,7 +147,7 @@ func (s *source) ruleList(n ast.Node) (rules []rule, err error) {
 func (s *source) readLists(n ast.Node) error {
 	return s.pairs(n, "lists", func(name string, at, n ast.Node) error {
 		switch {
-		case !listNames.MatchString(name):
+		case !plainName(name):
 			return s.wrong(at, "%q is no name of a list, it should be 1 to 64 of A-Z a-z 0-9 _ . -", name)
 		case s.lists[name] != nil:
 			return s.wrong(at, "lists has %q twice", name)
@@ -192,7 +197,7 @@ func (s *source) listFile(name string, n ast.Node) (*valueList, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(s.file), path)
 	}
-	content, err := readBounded(path, maxListFile)
+	content, err := bounded.File(path, maxListFile)
 	if err != nil {
 		return nil, s.wrong(n, "list %q cannot be read: %v", name, err)
 	}

@@ -19,7 +19,7 @@ var plainNumbers = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 // are reserved.
 func isAttribute(name string) bool {
 	small := strings.ToLower(name)
-	return attributeNames.MatchString(name) && !slices.Contains(parts, small) && small != "caller" && small != "network"
+	return attributeName(name) && !slices.Contains(parts, small) && small != "caller" && small != "network"
 }
 
 // match parses a mapping from parts of a request to conditions.
@@ -152,9 +152,9 @@ func (s *source) values(part string, n ast.Node) (test, error) {
 		var word string
 		switch part {
 		case "method":
-			word, err = s.word(n, part, methodNames, "capitals, such as POST")
+			word, err = s.word(n, part, methodNames.MatchString, "capitals, such as POST")
 		case "tier":
-			word, err = s.word(n, part, tierNames, "1 to 64 of A-Z a-z 0-9 _ . -")
+			word, err = s.word(n, part, plainName, "1 to 64 of A-Z a-z 0-9 _ . -")
 		default:
 			word, err = s.scalar(n, part)
 		}

@@ -34,7 +34,7 @@ func (s *source) rule(n ast.Node) (rule, error) {
 	}
 	err := s.mapping(n, "a rule",
 		keep("name", func(n ast.Node) (err error) {
-			d.name, err = s.word(n, "name", ruleNames, "1 to 64 of a-z 0-9 -")
+			d.name, err = s.word(n, "name", ruleName, "1 to 64 of a-z 0-9 -")
 			return err
 		}),
 		keep("match", func(n ast.Node) (err error) {
@@ -88,7 +88,7 @@ func (s *source) rule(n ast.Node) (rule, error) {
 		}),
 		keep("cost", func(n ast.Node) (err error) {
 			if _, ok := n.(*ast.StringNode); ok {
-				d.costFrom, err = s.word(n, "cost", attributeNames, "a number or the name of a numeric attribute (A-Z a-z 0-9 _ . -)")
+				d.costFrom, err = s.word(n, "cost", attributeName, "a number or the name of a numeric attribute (A-Z a-z 0-9 _ . -)")
 				if err == nil && !isAttribute(d.costFrom) {
 					err = s.wrong(n, "cost should be a number or the name of a numeric attribute, and %s is a part of every request", d.costFrom)
 				}
@@ -119,7 +119,7 @@ func (s *source) rule(n ast.Node) (rule, error) {
 				public, err = s.boolean(n, "public")
 				return err
 			}
-			d.public, err = s.word(n, "public", ruleNames, "true, false or a name for callers, 1 to 64 of a-z 0-9 -")
+			d.public, err = s.word(n, "public", ruleName, "true, false or a name for callers, 1 to 64 of a-z 0-9 -")
 			return err
 		}),
 	)
@@ -212,7 +212,7 @@ func bannable(subject []string) bool {
 
 func (s *source) subject(n ast.Node, what string) (parts []string, err error) {
 	err = s.oneOrMore(n, what, func(n ast.Node) error {
-		part, err := s.word(n, "a part of "+what, attributeNames,
+		part, err := s.word(n, "a part of "+what, attributeName,
 			"user, ip, network, caller, device, session, or the name of an attribute (A-Z a-z 0-9 _ . -)")
 		switch {
 		case err != nil:

@@ -2,10 +2,11 @@ package admission
 
 import (
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 // bans parses the section `bans`.
@@ -57,13 +58,11 @@ const (
 	maxSemaphoreLimit  = 1_000_000
 )
 
-var semaphoreNames = regexp.MustCompile(`^([a-z0-9-]{1,64}:)?[a-z0-9-]{1,64}$`)
-
 // semaphores parses the section `semaphores`.
 func (s *source) semaphores(n ast.Node) (all []SemaphoreRule, err error) {
 	seen := map[string]bool{}
 	err = s.pairs(n, "semaphores", func(name string, at, n ast.Node) error {
-		if !semaphoreNames.MatchString(name) || seen[name] {
+		if !names.Semaphore(name) || seen[name] {
 			return s.wrong(at, "%q is no name of a semaphore of its own, it should be 1 to 64 of a-z 0-9 -, or a hash tag of the same before a colon and a name", name)
 		}
 		seen[name] = true

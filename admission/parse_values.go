@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,7 +20,7 @@ func (s *source) limits(n ast.Node) (limits, error) {
 	lowest, other := Unlimited, Unlimited
 	explicit := false
 	err := s.pairs(n, "limit", func(tier string, at, value ast.Node) error {
-		if !tierNames.MatchString(tier) {
+		if !plainName(tier) {
 			return s.wrong(at, "%q is not the name of a tier, it should be 1 to 64 of A-Z a-z 0-9 _ . -", tier)
 		}
 		if _, ok := l.tiers[tier]; ok || tier == "default" && explicit {
@@ -65,12 +64,12 @@ func (s *source) limit(n ast.Node) (int, error) {
 }
 
 // word parses a string of a given form.
-func (s *source) word(n ast.Node, what string, form *regexp.Regexp, right string) (string, error) {
+func (s *source) word(n ast.Node, what string, valid func(string) bool, right string) (string, error) {
 	text, err := s.text(n, what)
 	if err != nil {
 		return "", err
 	}
-	if !form.MatchString(text) {
+	if !valid(text) {
 		return "", s.wrong(n, "%s should be %s, here is %.40q", what, right, text)
 	}
 	return text, nil

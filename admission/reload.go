@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/filewatch"
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // InForce holds the rules in force, and follows their files. Each Gate has one; a separate InForce is for processes that need the rules
@@ -71,12 +72,12 @@ func (f *InForce) Run(ctx context.Context) error {
 		return nil
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { every(ctx, pulseEvery, f.retry) })
+	wg.Go(func() { _ = periodic.Every(ctx, pulseEvery, f.retry) })
 	for ctx.Err() == nil {
 		err := filewatch.Watch(ctx, func() []string { return f.Rules().Files() }, f.reloadQuietly)
 		if err != nil {
 			f.log.Warn("admission: rules are not followed, a change needs a reload", "error", err)
-			pause(ctx, time.Minute)
+			periodic.Pause(ctx, time.Minute)
 		}
 	}
 	wg.Wait()
@@ -84,7 +85,7 @@ func (f *InForce) Run(ctx context.Context) error {
 }
 
 // retry reloads after an error: a missing file may have appeared in a directory that is not watched.
-func (f *InForce) retry(context.Context) {
+func (f *InForce) retry() {
 	if f.failed.Load() != nil {
 		f.reloadQuietly()
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const flushEvery = time.Second // refusals without asking the store
@@ -14,12 +16,12 @@ const flushEvery = time.Second // refusals without asking the store
 func (g *Gate) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { g.listen(ctx) })
-	wg.Go(func() { every(ctx, flushEvery, g.flush) })
+	wg.Go(func() { _ = periodic.Every(ctx, flushEvery, func() { g.flush(ctx) }) })
 	wg.Go(func() { g.followBans(ctx) })
 	wg.Go(func() { _ = g.local.Run(ctx) })
 	if memory, ok := g.store.(*MemoryStore); ok {
 		late := false
-		wg.Go(func() { every(ctx, sweepEvery, func(context.Context) { late = g.watchMemory(memory, late) }) })
+		wg.Go(func() { _ = periodic.Every(ctx, sweepEvery, func() { late = g.watchMemory(memory, late) }) })
 	}
 	wg.Go(func() { _ = g.inForce.Run(ctx) })
 	wg.Wait()
@@ -42,19 +44,6 @@ func (g *Gate) watchMemory(memory *MemoryStore, before bool) (late bool) {
 	return late
 }
 
-func every(ctx context.Context, d time.Duration, do func(context.Context)) {
-	tick := time.NewTicker(d)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			do(ctx)
-		}
-	}
-}
-
 // listen drops denials that other processes have made obsolete.
 func (g *Gate) listen(ctx context.Context) {
 	if g.denied == nil {
@@ -63,16 +52,9 @@ func (g *Gate) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := g.store.Listen(ctx, g.keys.channel(), g.denied.clear); err != nil {
 			g.opts.Logger.Warn("admission: not told what is taken back, refusals may last a second longer", "error", err)
-			pause(ctx, time.Second)
+			periodic.Pause(ctx, time.Second)
 		}
 		g.denied.clear("") // notices may have been missed
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/tidegate/tidegate/internal/bounded"
 )
 
 // An answer is a provider's response about a token.
@@ -62,12 +63,9 @@ func (v *SiteVerify) call(req *http.Request) (a answer, err error) {
 	if resp.StatusCode != http.StatusOK {
 		return a, fmt.Errorf("%s answered %d", v.name, resp.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	switch {
-	case err != nil:
+	body, err := bounded.Read(resp.Body, maxAnswer)
+	if err != nil {
 		return a, fmt.Errorf("read the response of %s: %w", v.name, err)
-	case len(body) > maxAnswer:
-		return a, fmt.Errorf("the response of %s has more than %d bytes", v.name, maxAnswer)
 	}
 	if err := json.Unmarshal(body, &a); err != nil {
 		return a, fmt.Errorf("read the response of %s: %w", v.name, err)

@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"regexp"
+
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 // A Provider makes challenges and verifies solutions. Implementations are safe for concurrent use.
@@ -31,11 +32,9 @@ type Binding struct {
 // MaxRisk is the highest risk that has an effect.
 const MaxRisk = 4
 
-var purposes = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
-
 func (b *Binding) validate() error {
 	switch {
-	case !purposes.MatchString(b.Purpose):
+	case !names.Lower(b.Purpose, "-", 32):
 		return fmt.Errorf("%w: purpose must be 1 to 32 of a-z 0-9 -, got %.40q", ErrInvalidBinding, b.Purpose)
 	case b.Subject == "" || len(b.Subject) > 64:
 		return fmt.Errorf("%w: subject must have 1 to 64 bytes, got %d", ErrInvalidBinding, len(b.Subject))

@@ -3,9 +3,9 @@ package captcha
 import (
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/tidegate/tidegate/internal/keyhash"
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 // All keys of this package:
@@ -14,8 +14,6 @@ import (
 //	<namespace>:c:<solution>  STRING  a minute more than a challenge may live   its own
 //
 // The key exists if the solution was used. solution is a keyed hash of the solution: 22 characters, whatever a caller sends.
-
-var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
 // usedKey returns the key that marks a solution as used.
 func usedKey(provider, solution string) string {
@@ -31,7 +29,7 @@ func derive(secret []byte, label string) ([]byte, error) {
 }
 
 func checkNamespace(namespace string) error {
-	if !namespaces.MatchString(namespace) {
+	if !names.Namespace(namespace) {
 		return fmt.Errorf("captcha: namespace must be 1 to 64 of A-Z a-z 0-9 . _ : -, got %q", namespace)
 	}
 	return nil

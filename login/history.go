@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // An Event is the start of a penalty, for a history. It contains no names; Throttle.Reference returns the reference of a known name.
@@ -90,17 +91,12 @@ func (t *Throttle) Run(ctx context.Context) error {
 			if !failing {
 				t.opts.Logger.WarnContext(ctx, "login: the history is unavailable", "error", err)
 			}
-			select {
-			case <-ctx.Done():
+			if !periodic.Pause(ctx, recordPause) {
 				return t.flush(context.WithoutCancel(ctx), events...)
-			case <-time.After(recordPause):
 			}
 		}
 		if len(events) == eventsAtOnce {
-			select {
-			case <-ctx.Done():
-			case <-time.After(stormPause):
-			}
+			periodic.Pause(ctx, stormPause)
 		}
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strconv"
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/keyhash"
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 // All keys of this package. P stands for <namespace>:{login}: all of them have one slot, see doc.go. <x> is a keyed hash of 22 characters.
@@ -30,10 +30,8 @@ type keyring struct {
 	hashes *keyhash.Key
 }
 
-var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
-
 func newKeyring(namespace string, secret []byte) (*keyring, error) {
-	if !namespaces.MatchString(namespace) {
+	if !names.Namespace(namespace) {
 		return nil, fmt.Errorf("login: Options.Namespace must be 1 to 64 of A-Z a-z 0-9 . _ : -, got %q", namespace)
 	}
 	if len(secret) < keyhash.MinSecret {

@@ -2,13 +2,14 @@ package login
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 const maxName = 256 // bytes
@@ -59,13 +60,11 @@ func (t *Throttle) normalize(name string) (string, error) {
 // Password is the default factor of an attempt.
 const Password = "password"
 
-var factors = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
-
 func validFactor(factor string) (string, error) {
 	if factor == "" {
 		return Password, nil
 	}
-	if !factors.MatchString(factor) {
+	if !names.Lower(factor, "_-", 32) {
 		return "", fmt.Errorf("%w: factor must be 1 to 32 of a-z 0-9 _ -, such as password, otp or reset, got %.40q", ErrInvalid, factor)
 	}
 	return factor, nil

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
@@ -30,7 +32,7 @@ func (s *Sale) VerifiedAt(now time.Time) bool {
 // until ctx ends. Only one process at a time does so.
 func (s *Service) VerifyInBackground(ctx context.Context, report func(sale string, checks []Check)) error {
 	resume := time.Now()
-	return every(ctx, verifyInterval, nil, func() {
+	return periodic.Woken(ctx, verifyInterval, nil, func() {
 		c := s.catalog.Load()
 		if !c.loaded || time.Now().Before(resume) || !s.acquireVerifyLock(ctx) {
 			return

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
@@ -30,7 +31,7 @@ const (
 
 // sendHeartbeats sends this process's heartbeats to the database until ctx ends.
 func (s *Service) sendHeartbeats(ctx context.Context) error {
-	err := every(ctx, heartbeatInterval, nil, func() {
+	err := periodic.Woken(ctx, heartbeatInterval, nil, func() {
 		ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 		defer cancel()
 		sent := time.Now()
@@ -55,7 +56,7 @@ func (s *Service) sendHeartbeats(ctx context.Context) error {
 // handOvers hands over the orders that this process remembers of sales that are being recovered, until ctx ends.
 func (s *Service) handOvers(ctx context.Context) error {
 	acknowledged := make(map[string]Lead)
-	return every(ctx, time.Second, s.handing, func() {
+	return periodic.Woken(ctx, time.Second, s.handing, func() {
 		for id, l := range s.catalog.Load().sales {
 			lead := Lead{id, l.Epoch, l.EpochToken}
 			if l.EpochFloor == l.Epoch || acknowledged[id] == lead {
@@ -131,10 +132,8 @@ func (s *Service) awaitHandOver(ctx context.Context, lead Lead) (late []Reservat
 		case time.Since(began) > handOverMost:
 			return nil, fmt.Errorf("%w: a process lives and does not hand over what it remembers of sale %s", ErrRecovering, lead.Sale)
 		}
-		select {
-		case <-ctx.Done():
+		if !periodic.Pause(ctx, handOverLook) {
 			return nil, ctx.Err()
-		case <-time.After(handOverLook):
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // notification is a notification between processes. It only saves time: a process that misses one finds the change by polling.
@@ -100,7 +102,7 @@ func (s *Service) receive(b notification) {
 
 // askForCommits asks the database about orders of this process whose commit was not reported, until ctx ends.
 func (s *Service) askForCommits(ctx context.Context) error {
-	return every(ctx, time.Second, s.asking, func() {
+	return periodic.Woken(ctx, time.Second, s.asking, func() {
 		for s.askForSome(ctx) == askAtOnce && ctx.Err() == nil {
 		}
 	})

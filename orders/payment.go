@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/batch"
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // Action is what a payment provider has to do about a capture.
@@ -137,9 +138,7 @@ func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
 			o.Status = StatusCancelled
 			return o, nil
 		}
-		select { // another transaction holds it, or has changed it
-		case <-time.After(lockedPoll):
-		case <-ctx.Done():
+		if !periodic.Pause(ctx, lockedPoll) { // another transaction holds it, or has changed it
 			return Order{}, fmt.Errorf("%w: database: another transaction holds order %s", ErrUnavailable, id)
 		}
 		if o, err = s.stored(ctx, id); err != nil {

@@ -12,6 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
@@ -148,10 +150,8 @@ func (s *Service) Drain(ctx context.Context) error {
 		if err == nil && len(left) == 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !periodic.Pause(ctx, 100*time.Millisecond) {
 			return errors.Join(fmt.Errorf("orders: %d accepted orders are only in the outbox", len(remembered)), err)
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
@@ -33,17 +35,15 @@ func (w *worker) expire(ctx context.Context) error {
 			s.opts.Logger.WarnContext(ctx, "orders could not be expired", slog.Any("error", err))
 			wait = expiryInterval
 		}
-		select {
-		case <-ctx.Done():
+		if !periodic.Pause(ctx, max(wait, expiryMinimum)) {
 			return ctx.Err()
-		case <-time.After(max(wait, expiryMinimum)):
 		}
 	}
 }
 
 // sweepReturns repeats the returns of units that failed before, until ctx ends.
 func (w *worker) sweepReturns(ctx context.Context) error {
-	return every(ctx, returnsInterval, nil, func() {
+	return periodic.Woken(ctx, returnsInterval, nil, func() {
 		list, err := w.s.store.Returns(ctx, "", returnsMax)
 		if err != nil {
 			if ctx.Err() == nil {

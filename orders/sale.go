@@ -2,9 +2,10 @@ package orders
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 // Bounds of a sale's definition.
@@ -134,10 +135,8 @@ func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 
 func (s *Sale) forgetAt() time.Time { return s.EndsAt.Add(rememberFor) }
 
-var nameShape = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
-
-// ValidName reports whether s may name a sale or an item.
-func ValidName(s string) bool { return nameShape.MatchString(s) }
+// ValidName reports whether s may name a sale or an item: 1 to 64 of A-Z a-z 0-9 . _ -, of which the first is a letter or digit.
+func ValidName(s string) bool { return names.Mixed(s, "._-", 64) && names.Mixed(s[:1], "", 1) }
 
 // Validate returns an *InvalidError if the definition is invalid.
 func (s *Sale) Validate() error {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // longOver is how long ago a sale may have ended when it is defined.
@@ -58,10 +60,8 @@ func (s *Service) lead(ctx context.Context, sale string, fn func(context.Context
 		if led || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !periodic.Pause(ctx, 20*time.Millisecond) {
 			return fmt.Errorf("%w: another process has been changing sale %s for %v", ErrUnavailable, sale, timeout)
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
@@ -14,7 +15,7 @@ import (
 // detects another Redis.
 func (s *Service) watch(ctx context.Context) error {
 	generation := s.runIDs.Generation()
-	return every(ctx, time.Second, s.checkNow, func() {
+	return periodic.Woken(ctx, time.Second, s.checkNow, func() {
 		if now := s.runIDs.Generation(); now != generation {
 			generation = now
 			poke(s.replaced)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -278,22 +277,6 @@ func unavailable(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: redis: %w", ErrUnavailable, err)
-}
-
-// every calls turn now, after each interval plus up to a tenth, and whenever wake receives, until ctx ends.
-func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, turn func()) error {
-	for {
-		turn()
-		timer := time.NewTimer(interval + rand.N(interval/10+1))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-wake:
-			timer.Stop()
-		case <-timer.C:
-		}
-	}
 }
 
 func ignoreCanceled(err error) error {

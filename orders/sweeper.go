@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 // sweep commits orders that have been in the outbox for sweepAge, until ctx ends.
 func (w *worker) sweep(ctx context.Context) error {
 	var pausedUntil time.Time
-	return every(ctx, sweepInterval, nil, func() {
+	return periodic.Woken(ctx, sweepInterval, nil, func() {
 		if time.Now().Before(pausedUntil) {
 			return
 		}

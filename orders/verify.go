@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // Check is the verdict on one invariant.
@@ -47,10 +49,8 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 	var seen auditTotals
 	for look := range verifyLooks {
 		if look > 0 {
-			select {
-			case <-ctx.Done():
+			if !periodic.Pause(ctx, verifyPause) {
 				return nil, ctx.Err()
-			case <-time.After(verifyPause):
 			}
 		}
 		now, a, err := s.auditSale(ctx, l)

@@ -17,6 +17,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -130,7 +131,7 @@ func (w *worker) run(ctx context.Context) {
 		called := monotonic()
 		p, err := w.semaphore.AcquireWith(ctx, semaphore.Request{Holder: fmt.Sprint(w.job.Label, w.number)})
 		if err != nil {
-			pause(ctx, 10*time.Millisecond) // Redis may be away
+			periodic.Pause(ctx, 10*time.Millisecond) // Redis may be away
 			continue
 		}
 		tell(event{What: acquired, Token: p.Token(), At: called, Done: monotonic(), Worker: w.number})
@@ -179,13 +180,6 @@ func (w *worker) hold(ctx context.Context, p *semaphore.Permit) {
 	}
 	if errors.Is(context.Cause(p.Context()), semaphore.ErrPermitLost) {
 		tell(event{What: lost, Token: p.Token(), At: monotonic()})
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 

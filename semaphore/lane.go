@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
@@ -193,10 +195,8 @@ func (l *lane) release(ctx context.Context, t ticket) error {
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) {
 			return named("release", t.names[0], err)
 		}
-		select {
-		case <-ctx.Done():
+		if !periodic.Pause(ctx, patience/10) {
 			return named("release", t.names[0], err)
-		case <-time.After(patience / 10):
 		}
 	}
 }

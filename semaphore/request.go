@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/internal/keyhash"
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 const (
@@ -38,13 +39,11 @@ type Request struct {
 	Try bool
 }
 
-var names = regexp.MustCompile(`^([a-z0-9-]{1,64}:)?[a-z0-9-]{1,64}$`)
-
 // CheckName returns an ErrInvalid unless name is 1 to 64 of a-z 0-9 -, or two such parts with a colon between them. The part before the
 // colon is the hash tag: semaphores with the same tag, or all without one, are in one slot of a Redis Cluster and can be acquired
 // together.
 func CheckName(name string) error {
-	if !names.MatchString(name) {
+	if !names.Semaphore(name) {
 		return invalid("name is %.80q, should be 1 to 64 of a-z 0-9 -, and may begin with a hash tag of the same and a colon", name)
 	}
 	return nil

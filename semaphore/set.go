@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
 	"runtime"
 	"sync"
 	"time"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/tidegate/tidegate/internal/names"
 )
 
 // A Client is the part of a go-redis client that a Set needs. Retries of commands are harmless, because all operations are idempotent.
@@ -51,8 +52,6 @@ type Set struct {
 	closed bool                          // guarded by mu
 }
 
-var namespaces = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
-
 // NewSet returns a Set on rdb, which the caller closes. A Redis Cluster needs Redis 7 or newer for sharded pub/sub, a single server 6.2.
 // Set ContextTimeoutEnabled in the client's options, or a lost reply costs its ReadTimeout. Auto-pipelining brings no benefit, because
 // concurrent operations are batched anyway.
@@ -60,7 +59,7 @@ func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 	if opts.Namespace == "" {
 		opts.Namespace = "tidegate"
 	}
-	if !namespaces.MatchString(opts.Namespace) {
+	if !names.Namespace(opts.Namespace) {
 		return nil, invalid("namespace is %.80q, should be 1 to 64 of A-Z a-z 0-9 . _ : -", opts.Namespace)
 	}
 	if opts.Holder == "" {

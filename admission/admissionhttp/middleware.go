@@ -2,12 +2,12 @@ package admissionhttp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/problem"
 )
 
 // Gate makes the decisions; *admission.Gate implements it.
@@ -53,18 +53,9 @@ func DecisionOf(ctx context.Context) (d admission.Decision, ok bool) {
 	return d, ok
 }
 
-// A problem is the body of a response that the middleware writes instead of the handler.
-type problem struct {
-	Type             string   `json:"type"`
-	Title            string   `json:"title"`
-	Status           int      `json:"status"`
-	Reason           string   `json:"reason"`
-	ViolatedPolicies []string `json:"violated-policies,omitempty"`
-}
-
 // Refuse answers with a denial: 429 if a limit was exceeded, otherwise 403.
 func Refuse(w http.ResponseWriter, d *admission.Decision) {
-	p := problem{Type: "about:blank", Status: http.StatusForbidden, Reason: string(d.Reason)}
+	p := problem.Problem{Type: "about:blank", Status: http.StatusForbidden, Reason: string(d.Reason)}
 	switch d.Reason {
 	case admission.RateLimited, admission.CostAboveLimit:
 		p.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
@@ -72,27 +63,18 @@ func Refuse(w http.ResponseWriter, d *admission.Decision) {
 	}
 	p.ViolatedPolicies = Violated(d)
 	WriteFields(w.Header(), d)
-	p.write(w)
+	_ = p.Write(w) // fails if the client hung up; nothing to do then
 }
 
 // Fail answers to an error of a gate: 400 for admission.ErrInvalidRequest, 503 for all others. The error's text is not sent.
 func Fail(w http.ResponseWriter, err error) {
-	p := problem{Type: "about:blank", Status: http.StatusServiceUnavailable, Reason: "store_unavailable"}
+	p := problem.Problem{Type: "about:blank", Status: http.StatusServiceUnavailable, Reason: "store_unavailable"}
 	if errors.Is(err, admission.ErrInvalidRequest) {
 		p.Status, p.Reason = http.StatusBadRequest, "invalid"
 	} else {
 		w.Header()["Retry-After"] = []string{"1"}
 	}
-	p.write(w)
-}
-
-func (p *problem) write(w http.ResponseWriter) {
-	p.Title = http.StatusText(p.Status)
-	body, _ := json.Marshal(p) // strings and a number: cannot fail
-	w.Header()["Content-Type"] = []string{"application/problem+json"}
-	w.Header()["Cache-Control"] = []string{"no-store"}
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(body) // fails if the client hung up; nothing to do then
+	_ = p.Write(w) // as above
 }
 
 // Violated returns the public names of the rules that refused, each once, in the order of the file. Rules that are not public are left

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/problem"
 )
 
 type fake struct {
@@ -81,7 +82,7 @@ func TestRefused(t *testing.T) {
 		"invalid":    {err: fmt.Errorf("%w: %w", admission.ErrInvalidRequest, secret), status: 400, reason: "invalid"},
 	} {
 		w, passed := serve(&fake{decision: tt.decision, err: tt.err}, byRoute)
-		var p problem
+		var p problem.Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // An apiCall is a command that makes one call of the internal API, and prints its answer as text or, with --json, unchanged.
@@ -114,10 +116,8 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 	}
 	answer, err := api.send(ctx, c.method, query, body, c.path(args)...)
 	for tries := 1; c.again && tries < mostTries && hasStatus(err, http.StatusConflict); tries++ {
-		select {
-		case <-ctx.Done():
+		if !periodic.Pause(ctx, betweenTries) {
 			return context.Cause(ctx)
-		case <-time.After(betweenTries):
 		}
 		if body, err = c.body(ctx, api, args); err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 func topCommand(getenv func(string) string) *cobra.Command {
@@ -118,10 +119,8 @@ func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *dash
 		if !errors.Is(err, io.ErrUnexpectedEOF) { // the server states the reason when the stream is reopened
 			lost(err)
 		}
-		select {
-		case <-ctx.Done():
+		if !periodic.Pause(ctx, openAgainIn) {
 			return ctx.Err()
-		case <-time.After(openAgainIn):
 		}
 	}
 }

@@ -3,13 +3,13 @@ package cases
 import (
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/bounded"
 )
 
 // A Case is a row of requests and what is expected of them.
@@ -52,14 +52,7 @@ const (
 
 // Load reads a file of cases. An error says where the file is wrong, and what would be right.
 func Load(path string) ([]Case, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxFile {
-		return nil, fmt.Errorf("%s: has %d bytes, and may have at most %d", path, info.Size(), maxFile)
-	}
-	src, err := os.ReadFile(path)
+	src, err := bounded.File(path, maxFile)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
@@ -134,7 +135,7 @@ var double = fault{name: "double", draw: away, inject: func(ctx context.Context,
 	if err := freezeWorkers(ctx, c, params{For: time.Second}); err != nil {
 		return err
 	}
-	pause(ctx, time.Second)
+	periodic.Pause(ctx, time.Second)
 	if !c.api(p).kill(p.For) {
 		return errNothingThere
 	}
@@ -242,7 +243,7 @@ func freezeLeader(ctx context.Context, c *cluster, p params) error {
 				continue
 			}
 			c.late.loss(from) // the sale is being rebuilt during the stop
-			pause(ctx, p.For)
+			periodic.Pause(ctx, p.For)
 			n.thaw()
 			if api := slices.Index(c.apis, n); api >= 0 {
 				c.late.stop(rehearse.Stop{API: api, From: from, Until: time.Now()})
@@ -279,7 +280,7 @@ func holdCommits(ctx context.Context, c *cluster, p params) error {
 			return // Postgres is down, and nothing commits anyway
 		}
 		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '5s'; LOCK TABLE order_units IN SHARE MODE`); err == nil {
-			pause(ctx, p.For)
+			periodic.Pause(ctx, p.For)
 		}
 		_ = tx.Rollback(ctx) // if the connection is gone, there is nothing to undo
 	})

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // leaders collects the evidence for I19: an epoch of a sale is loaded by one leader, once. A connection with MONITOR to each
@@ -160,7 +162,7 @@ func (l *leaders) note(m monitored) {
 func (l *leaders) watch(ctx context.Context, addr string, masters []string) {
 	for ctx.Err() == nil {
 		l.monitor(ctx, addr, masters)
-		pause(ctx, 2*time.Millisecond) // the server is down, or the connection was cut
+		periodic.Pause(ctx, 2*time.Millisecond) // the server is down, or the connection was cut
 	}
 }
 

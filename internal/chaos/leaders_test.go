@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -178,7 +179,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatalf("it did not come to be: %s", what)
 		}
-		pause(t.Context(), 5*time.Millisecond)
+		periodic.Pause(t.Context(), 5*time.Millisecond)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -88,7 +89,7 @@ func (n *node) run(ctx context.Context, log io.Writer) {
 		close(n.changed)
 		n.changed = make(chan struct{})
 		n.mu.Unlock()
-		pause(ctx, away)
+		periodic.Pause(ctx, away)
 	}
 }
 
@@ -206,7 +207,7 @@ func (n *node) ready(ctx context.Context) error {
 			}
 			said = string(body)
 		}
-		if !pause(ctx, 20*time.Millisecond) {
+		if !periodic.Pause(ctx, 20*time.Millisecond) {
 			return fmt.Errorf("%s is not ready: %s", n.name, said)
 		}
 	}
@@ -214,15 +215,3 @@ func (n *node) ready(ctx context.Context) error {
 
 // quick is a client for processes that may be dead or frozen, with a new connection for each request.
 var quick = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-
-// pause waits for d and reports whether ctx is still active.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // Parameters of the changed sale: more stock of the existing item, and a new item.
@@ -84,7 +86,7 @@ func (c *cluster) putSale(ctx context.Context, p params) {
 		if err == nil {
 			break
 		}
-		if !pause(ctx, 100*time.Millisecond) {
+		if !periodic.Pause(ctx, 100*time.Millisecond) {
 			c.bought.fail(fmt.Errorf("the sale could not be put with item %s: %w", name, err))
 			return
 		}
@@ -159,7 +161,7 @@ func (c *cluster) buy(ctx context.Context, name, buyer string, i int, until time
 			return false
 		case err == nil && code == http.StatusConflict && strings.Contains(string(said), "sold_out"):
 			return true
-		case !pause(ctx, 50*time.Millisecond):
+		case !periodic.Pause(ctx, 50*time.Millisecond):
 			return true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
@@ -66,7 +67,7 @@ func (c *cluster) run(p plan) *result {
 	select {
 	case at := <-begun.at:
 		c.follow(ctx, at, p, res)
-		pause(ctx, time.Until(at.Add(wave+time.Second))) // processes that are to die at a failpoint have until then
+		periodic.Pause(ctx, time.Until(at.Add(wave+time.Second))) // processes that are to die at a failpoint have until then
 	case <-over:
 		c.must(fmt.Errorf("the crowd did not start: %w", err))
 	}
@@ -101,7 +102,7 @@ func (c *cluster) follow(ctx context.Context, start time.Time, p plan, res *resu
 		slices.SortStableFunc(turns, func(a, b turn) int { return a.at.Compare(b.at) })
 		t := turns[0]
 		turns = turns[1:]
-		if !pause(ctx, time.Until(t.at)) {
+		if !periodic.Pause(ctx, time.Until(t.at)) {
 			break
 		}
 		switch safe := c.safe(ctx, t.fault.takes); {
@@ -127,7 +128,7 @@ func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *resu
 	err := s.fault.inject(ctx, c, s.params)
 	if s.fault.heal != nil { // also after an error, because the fault may be partly injected
 		c.healing.Go(func() {
-			pause(ctx, s.For)
+			periodic.Pause(ctx, s.For)
 			s.fault.heal(c, s.params)
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // leaderSteps are the steps at which the leader of a recovery can be stopped, in their order. Package orders/internal/failpoint
@@ -56,7 +58,7 @@ func (s *steps) arm(step, how string) error {
 // disarmed.
 func (s *steps) await(ctx context.Context, fault, step string) (pid int) {
 	for until := time.Now().Add(reachTime); ; {
-		armed := !time.Now().After(until) && pause(ctx, 5*time.Millisecond)
+		armed := !time.Now().After(until) && periodic.Pause(ctx, 5*time.Millisecond)
 		if !armed {
 			_ = os.Remove(filepath.Join(s.dir, step)) // unless it was claimed just now
 		}

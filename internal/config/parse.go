@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
@@ -242,12 +243,10 @@ func hostnames(field *[]string) func(string) error {
 	}
 }
 
-var namespaceShape = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
-
 // namespace rejects characters with a meaning in Redis keys: braces, colons, globs.
 func namespace(field *string) func(string) error {
 	return func(value string) error {
-		if !namespaceShape.MatchString(value) {
+		if !names.Lower(value, "_-", 32) || !names.Lower(value[:1], "", 1) {
 			return fmt.Errorf("must be 1 to 32 of a-z, 0-9, _ and -, starting with a letter or digit, got %q", value)
 		}
 		*field = value

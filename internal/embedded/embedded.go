@@ -16,6 +16,7 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/internal/semdefs"
 	"github.com/tidegate/tidegate/internal/serve"
 	"github.com/tidegate/tidegate/login"
@@ -148,19 +149,12 @@ func settle(ctx context.Context, svc *orders.Service) error {
 
 // until calls ask repeatedly until it returns no error or ctx ends.
 func until(ctx context.Context, ask func(context.Context) error) error {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-ticker.C:
-		}
-	}
+	var failed error
+	err := periodic.Until(ctx, pollEvery, func() bool {
+		failed = ask(ctx)
+		return failed == nil
+	})
+	return errors.Join(err, failed)
 }
 
 // Place holds the addresses of a running embedded server.

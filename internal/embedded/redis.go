@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // tick is how much later a key may expire.
@@ -33,18 +34,12 @@ func startMemory() (*memory, error) {
 
 // Run advances the server's clock, without which keys do not expire.
 func (m *memory) Run(ctx context.Context) error {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for last := time.Now(); ; {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-			now := time.Now()
-			m.server.FastForward(now.Sub(last))
-			last = now
-		}
-	}
+	last := time.Now()
+	return periodic.Every(ctx, tick, func() {
+		now := time.Now()
+		m.server.FastForward(now.Sub(last))
+		last = now
+	})
 }
 
 func (m *memory) close() { m.server.Close() }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
@@ -35,7 +36,7 @@ func (w *Worker) Run(ctx context.Context) error {
 // awaitScript waits until a program is configured and can be run.
 func (w *Worker) awaitScript(ctx context.Context) error {
 	var warned *admission.Rules
-	return every(ctx, rulesEvery, func() bool {
+	return periodic.Until(ctx, rulesEvery, func() bool {
 		rules := w.opts.Rules()
 		script := rules.BanScript()
 		if len(script.Argv) == 0 {
@@ -48,20 +49,6 @@ func (w *Worker) awaitScript(ctx context.Context) error {
 		}
 		return err == nil
 	})
-}
-
-// every calls do until it returns true or ctx ends. It then returns ctx's error.
-func every(ctx context.Context, d time.Duration, do func() bool) error {
-	tick := time.NewTicker(d)
-	defer tick.Stop()
-	for !do() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-	return nil
 }
 
 func runnable(script admission.BanScript) error {
@@ -84,7 +71,7 @@ func (w *Worker) follow(ctx context.Context) error {
 		p    pass
 		said string
 	)
-	return every(ctx, rulesEvery, func() bool {
+	return periodic.Until(ctx, rulesEvery, func() bool {
 		err := w.step(ctx, &p)
 		switch {
 		case err == nil || ctx.Err() != nil:

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
@@ -129,10 +131,7 @@ func settled(ctx context.Context, paths []string) (infos []os.FileInfo) {
 		if ctx.Err() != nil || !slices.ContainsFunc(infos, young) {
 			break
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(settle):
-		}
+		periodic.Pause(ctx, settle)
 	}
 	return infos
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
@@ -17,9 +19,7 @@ var tables = [...]string{"ban_events", "login_events", "audit_events"}
 
 // Run deletes what is older than keep, now and every hour, until ctx ends. Any number of processes may. What fails is tried again an hour later.
 func (h *History) Run(ctx context.Context, keep time.Duration, log *slog.Logger) error {
-	tick := time.NewTicker(pruneEvery)
-	defer tick.Stop()
-	for {
+	return periodic.Until(ctx, pruneEvery, func() bool {
 		n, err := h.Prune(ctx, time.Now().Add(-keep))
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -27,12 +27,8 @@ func (h *History) Run(ctx context.Context, keep time.Duration, log *slog.Logger)
 		case n > 0:
 			log.InfoContext(ctx, "old history is gone", "rows", n)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
+		return false
+	})
 }
 
 // Prune deletes what happened before a time, the oldest first, and returns how much that was.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/tidegate/tidegate/internal/bounded"
 )
 
 // A conf is the content of a koala.conf and the files that it includes.
@@ -55,7 +57,7 @@ func (c *conf) read(path string, within []string) error {
 	case len(c.files) == maxConfs:
 		return fmt.Errorf("more than %d files are included", maxConfs)
 	}
-	src, err := readFile(path)
+	src, err := bounded.File(path, maxFile)
 	if err != nil {
 		return err
 	}

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-)
 
-var dictNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+	"github.com/tidegate/tidegate/internal/names"
+)
 
 // A file is a parsed rule file.
 type file struct {
@@ -113,7 +112,7 @@ func (f *file) readDict(p part) error {
 	switch {
 	case !ok || name.text == "" || path.text == "":
 		return p.wrong("a dict should be such as blacklist : blacklist.dat")
-	case !dictNames.MatchString(name.text):
+	case !names.Mixed(name.text, "_.-", 64):
 		return name.wrong("the name of a dict should be 1 to 64 of A-Z a-z 0-9 _ . -")
 	}
 	for _, d := range f.dicts {

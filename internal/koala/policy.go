@@ -3,13 +3,12 @@ package koala
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/bounded"
 )
 
 // A policy is one version of a rule file. It is immutable. It does not hold the admission rules and their lists, because it is kept for a
@@ -27,25 +26,9 @@ type policy struct {
 // maxFile is the maximum size of a rule file, in bytes.
 const maxFile = 1 << 20
 
-func readFile(path string) ([]byte, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", path) // reading a pipe could block
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(src) > maxFile {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
-	}
-	return src, err
-}
-
 // load reads a rule file, or the one named by a koala.conf, and translates it. zone is the zone of calendar days.
 func load(path string, zone *time.Location) (*policy, *admission.Rules, error) {
-	src, err := readFile(path)
+	src, err := bounded.File(path, maxFile)
 	if err != nil {
 		return nil, nil, fmt.Errorf("koala: %w", err)
 	}
@@ -63,7 +46,7 @@ func load(path string, zone *time.Location) (*policy, *admission.Rules, error) {
 		if path, err = find(rules.line.file, rules.text); err != nil {
 			return nil, nil, fmt.Errorf("koala: %w", rules.wrong("the rule file cannot be read: %v", rules.named(err)))
 		}
-		if src, err = readFile(path); err != nil {
+		if src, err = bounded.File(path, maxFile); err != nil {
 			return nil, nil, fmt.Errorf("koala: %w", rules.wrong("the rule file cannot be read: %v", err))
 		}
 		files, warnings = append(c.files, path), c.warnings()

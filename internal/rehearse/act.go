@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // payers is the maximum number of concurrent payments, each over one connection to the internal API.
@@ -33,22 +35,22 @@ func (c *crowd) carryOut(ctx context.Context, p *placed, payBefore time.Time) {
 	}
 	switch f.ending {
 	case isPaid:
-		if f.moment != afterAnswer && pause(ctx, f.after) {
+		if f.moment != afterAnswer && periodic.Pause(ctx, f.after) {
 			c.pay(ctx, p)
 		}
 	case isCancelled:
-		if pause(ctx, f.after) && c.cancel(ctx, p).Outcome == Admitted && f.reorder && (f.together || pause(ctx, reorderPause)) {
+		if periodic.Pause(ctx, f.after) && c.cancel(ctx, p).Outcome == Admitted && f.reorder && (f.together || periodic.Pause(ctx, reorderPause)) {
 			c.reorder(ctx, p)
 		}
 	case isContested:
-		if pause(ctx, f.after) {
+		if periodic.Pause(ctx, f.after) {
 			var both sync.WaitGroup
 			both.Go(func() { c.pay(ctx, p) })
 			c.cancel(ctx, p)
 			both.Wait()
 		}
 	case isLeft:
-		if ends && pause(ctx, time.Until(payBefore)) {
+		if ends && periodic.Pause(ctx, time.Until(payBefore)) {
 			c.live.Add(1)
 			p.while = confirmed
 			c.follow <- p
@@ -105,7 +107,7 @@ func (c *crowd) insist(ctx context.Context, a Act, slots chan struct{}, try func
 		a.Outcome, a.Reason, a.Error = outcomeOf(r, err, false, r.code == http.StatusOK && r.Status != "")
 		a.Status, a.State, a.Action = r.code, string(r.Status), r.Action
 		c.rec.act(a)
-		if a.Outcome != Lost || !pause(ctx, c.backoff(a.Attempt, r.retryAfter)) {
+		if a.Outcome != Lost || !periodic.Pause(ctx, c.backoff(a.Attempt, r.retryAfter)) {
 			return a
 		}
 	}

@@ -2,11 +2,12 @@ package rehearse
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // longestWait bounds one wait between attempts, whatever Retry-After says, so that a rehearsal ends. The API asks for no more.
@@ -58,7 +59,7 @@ func (c *crowd) send(ctx context.Context, clicks []click) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for seq, k := range clicks {
-		if !pause(ctx, k.at-time.Since(c.start)) || !c.take(ctx) {
+		if !periodic.Pause(ctx, k.at-time.Since(c.start)) || !c.take(ctx) {
 			return
 		}
 		wg.Go(func() { c.settle(ctx, ask{click: k, seq: seq, api: k.buyer % len(c.apis)}, c.o.Attempts) })
@@ -71,7 +72,7 @@ func (c *crowd) resolve(ctx context.Context) {
 	open := c.open
 	c.open = nil
 	c.mu.Unlock()
-	if len(open) == 0 || !pause(ctx, 250*time.Millisecond) { // decisions under way when their buyers hung up end within 200 ms
+	if len(open) == 0 || !periodic.Pause(ctx, 250*time.Millisecond) { // decisions under way when their buyers hung up end within 200 ms
 		return
 	}
 	var wg sync.WaitGroup
@@ -99,7 +100,7 @@ func (c *crowd) settle(ctx context.Context, a ask, upTo int) {
 			c.mu.Unlock()
 			return
 		}
-		if !pause(ctx, a.wait) || !c.take(ctx) {
+		if !periodic.Pause(ctx, a.wait) || !c.take(ctx) {
 			return
 		}
 	}
@@ -160,8 +161,7 @@ func (c *crowd) backoff(attempts int, retryAfter time.Duration) time.Duration {
 	if retryAfter > 0 && !c.o.Impatient {
 		d = retryAfter
 	}
-	d = min(d, longestWait)
-	return d + rand.N(d/2+1)
+	return periodic.Jitter(min(d, longestWait))
 }
 
 func (c *crowd) take(ctx context.Context) bool { return take(ctx, c.slots) }
@@ -169,21 +169,6 @@ func (c *crowd) take(ctx context.Context) bool { return take(ctx, c.slots) }
 func take(ctx context.Context, slots chan struct{}) bool {
 	select {
 	case slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// pause waits for d and reports whether ctx is still active.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
 		return true
 	case <-ctx.Done():
 		return false

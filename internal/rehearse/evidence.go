@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // Evidence is what the server shows after the drain, and what is known beforehand.
@@ -87,7 +89,7 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 	for looks := 1; ; {
 		e.Verify, verifyErr = api.verify(ctx)
 		late := time.Now().After(deadline)
-		if !late && !(verifyErr == nil && e.Verify.settled()) && pause(ctx, between) {
+		if !late && !(verifyErr == nil && e.Verify.settled()) && periodic.Pause(ctx, between) {
 			continue
 		}
 		e.Sale, saleErr = api.read(ctx)
@@ -106,7 +108,7 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 			looks++
 			wait = between
 		}
-		if wait == 0 || !pause(ctx, wait) {
+		if wait == 0 || !periodic.Pause(ctx, wait) {
 			break
 		}
 	}
@@ -126,7 +128,7 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 			e.Events, err = api.events(ctx, o.Sale, e.Events)
 			return err
 		})
-		if e.Events == nil || e.toldAll(h) || time.Now().After(over) || !pause(ctx, between) {
+		if e.Events == nil || e.toldAll(h) || time.Now().After(over) || !periodic.Pause(ctx, between) {
 			break
 		}
 	}
@@ -140,7 +142,7 @@ func collect(ctx context.Context, api *internal, o Options, h *History, fresh bo
 func insist(ctx context.Context, deadline time.Time, grace time.Duration, ask func() error) error {
 	until := time.Now().Add(max(time.Until(deadline), 0) + grace)
 	for {
-		if err := ask(); err == nil || time.Now().After(until) || !pause(ctx, between) {
+		if err := ask(); err == nil || time.Now().After(until) || !periodic.Pause(ctx, between) {
 			return err
 		}
 	}

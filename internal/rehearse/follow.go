@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 const (
@@ -64,6 +66,6 @@ func (c *crowd) followOne(ctx context.Context, apis []*public, p *placed) {
 			p.api = (p.api + 1) % len(apis)
 			wait = max(r.retryAfter, c.o.RetryWait)
 		}
-		pause(ctx, min(wait, longestWait))
+		periodic.Pause(ctx, min(wait, longestWait))
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // Run sends the crowd, waits until its orders have settled, and judges. It returns a report whenever the wave ran, even
@@ -125,7 +127,7 @@ func awaitOpen(ctx context.Context, api *internal) error {
 		case late:
 			return fmt.Errorf("%w: the sale is %q", ErrAPI, sale.State)
 		}
-		if !pause(ctx, 50*time.Millisecond) {
+		if !periodic.Pause(ctx, 50*time.Millisecond) {
 			return fmt.Errorf("rehearse: %w", context.Cause(ctx))
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // Statuses of an order.
@@ -129,7 +131,7 @@ func (i *internal) insist(ctx context.Context, method, path string, in, out any)
 		if busy := code == http.StatusServiceUnavailable || errors.As(err, &late) && late.Timeout(); !busy || time.Now().After(until) {
 			return code, err
 		}
-		if !pause(ctx, 250*time.Millisecond) {
+		if !periodic.Pause(ctx, 250*time.Millisecond) {
 			return code, fmt.Errorf("%w, until: %w", err, context.Cause(ctx))
 		}
 	}

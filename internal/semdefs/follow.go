@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -18,29 +19,20 @@ const (
 
 // Run declares the rules file's semaphores, at the start and after each change, and regularly repairs Redis. It returns when ctx ends.
 func (r *Registry) Run(ctx context.Context) error {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
 	var compared time.Time
 	failing := false
-	for {
+	return periodic.Until(ctx, lookEvery, func() bool {
 		err := r.Declare(ctx)
 		if err == nil && time.Since(compared) >= setRight {
 			compared = time.Now()
 			err = r.Compare(ctx)
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil && !failing {
+		if ctx.Err() == nil && err != nil && !failing {
 			r.log.Warn("semaphores are not as they should be, trying again", "error", err)
 		}
 		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
+		return false
+	})
 }
 
 // Declare writes the semaphores of the rules in force to the database, unless it has done so. An operator's override stays in force. If

@@ -11,7 +11,8 @@ import (
 func TestDependenciesOfTheCore(t *testing.T) {
 	const ours = "github.com/tidegate/tidegate/"
 	admission := []string{
-		ours + "admission", ours + "internal/batch", ours + "internal/breaker", ours + "internal/filewatch", ours + "internal/keyhash", "github.com/goccy/go-yaml", "github.com/redis/go-redis/v9", "github.com/maypok86/otter/v2", "github.com/cespare/xxhash/v2",
+		ours + "admission", ours + "internal/batch", ours + "internal/bounded", ours + "internal/breaker", ours + "internal/filewatch", ours + "internal/keyhash",
+		ours + "internal/names", ours + "internal/periodic", "github.com/goccy/go-yaml", "github.com/redis/go-redis/v9", "github.com/maypok86/otter/v2", "github.com/cespare/xxhash/v2",
 		"github.com/fsnotify/fsnotify", "go.uber.org/atomic", "golang.org/x/sys",
 	}
 	echo := []string{
@@ -20,22 +21,22 @@ func TestDependenciesOfTheCore(t *testing.T) {
 		"golang.org/x/text", "golang.org/x/time",
 	}
 	semaphore := []string{
-		ours + "semaphore", ours + "internal/keyhash", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sync", "golang.org/x/sys",
+		ours + "semaphore", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sync", "golang.org/x/sys",
 	}
-	http := append([]string{ours + "admission/admissionhttp"}, admission...)
+	http := append([]string{ours + "admission/admissionhttp", ours + "internal/problem"}, admission...)
 	for name, allowed := range map[string][]string{
 		"admission":               admission,
 		"admission/admissionhttp": http,
 		"admission/admissionecho": slices.Concat([]string{ours + "admission/admissionecho"}, echo, http),
 		"captcha": {
-			ours + "captcha", ours + "internal/breaker", ours + "internal/keyhash", "github.com/altcha-org/altcha-lib-go", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic",
+			ours + "captcha", ours + "internal/bounded", ours + "internal/breaker", ours + "internal/keyhash", ours + "internal/names", "github.com/altcha-org/altcha-lib-go", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic",
 			"golang.org/x/sys",
 		},
 		"redisclient": {
 			ours + "redisclient", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys",
 		},
 		"semaphore":               semaphore,
-		"semaphore/semaphoreecho": slices.Concat([]string{ours + "semaphore/semaphoreecho"}, echo, semaphore),
+		"semaphore/semaphoreecho": slices.Concat([]string{ours + "semaphore/semaphoreecho", ours + "internal/problem"}, echo, semaphore),
 		"semaphore/semaphoreasynq": append([]string{
 			ours + "semaphore/semaphoreasynq", "github.com/hibiken/asynq", "github.com/google/uuid", "github.com/robfig/cron/v3", "github.com/spf13/cast",
 			"golang.org/x/time", "google.golang.org/protobuf",

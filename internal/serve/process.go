@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/metrics"
+	"github.com/tidegate/tidegate/internal/periodic"
 )
 
 // DefaultShutdown is below the 30 s after which orchestrators kill a process.
@@ -109,10 +110,7 @@ func (p *Process) Run(ctx context.Context) error {
 		p.Drain()
 	}
 	p.Service.Stop()
-	select {
-	case <-time.After(p.Linger):
-	case <-within.Done():
-	}
+	periodic.Pause(within, p.Linger)
 	// A client that keeps its connection must not use up the time of the following steps.
 	closing, stopClosing := context.WithTimeout(within, p.bound()/2)
 	defer stopClosing()

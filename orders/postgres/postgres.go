@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -77,10 +78,8 @@ func (s *Store) Lead(ctx context.Context, sale string, fn func(context.Context) 
 // keepAlive keeps the leader's session from being idle, until ctx ends.
 func keepAlive(ctx context.Context, tx pgx.Tx) error {
 	for {
-		select {
-		case <-ctx.Done():
+		if !periodic.Pause(ctx, leaderWord) {
 			return nil
-		case <-time.After(leaderWord):
 		}
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaderSilence)
 		_, err := tx.Exec(within, `SELECT 1`)

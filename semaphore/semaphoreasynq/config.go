@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -61,6 +60,3 @@ func (e *putBack) Error() string {
 	return fmt.Sprintf("semaphoreasynq: put back for %v: %v", e.delay.Round(time.Millisecond), e.err)
 }
 func (e *putBack) Unwrap() error { return e.err }
-
-// jitter extends d by a random time of up to a half, so that tasks put back together do not return together.
-func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }

@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -102,7 +103,7 @@ func (l *limiter) process(ctx context.Context, t *asynq.Task, next asynq.Handler
 		case err == nil || !lost:
 			return err
 		case retried < most:
-			return &putBack{fmt.Errorf("%w, and with it the work: %w", semaphore.ErrPermitLost, err), jitter(outage)}
+			return &putBack{fmt.Errorf("%w, and with it the work: %w", semaphore.ErrPermitLost, err), periodic.Jitter(outage)}
 		}
 	}
 }
@@ -159,13 +160,7 @@ func (l *limiter) await(ctx context.Context, req semaphore.Request) (*semaphore.
 		if err == nil || errors.Is(err, semaphore.ErrInvalid) {
 			return permit, err
 		}
-		again := time.NewTimer(outage)
-		select {
-		case <-waiting.Done():
-		case <-again.C:
-		}
-		again.Stop()
-		if waiting.Err() != nil {
+		if !periodic.Pause(waiting, outage) {
 			return nil, fmt.Errorf("semaphoreasynq: no permit in time for a task that cannot be put back, because it has no retries left; "+
 				"enqueue it with asynq.MaxRetry(1) or more: %w", err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -106,7 +107,7 @@ func (l *line) join(id taskID, full *semaphore.CapacityError, now time.Time) tim
 	if at != nil && l.each == 0 { // no permit has been released yet
 		expected = soonest << min(at.Value.(*away).tries, 10)
 	}
-	delay := jitter(min(max(expected, soonest), latest))
+	delay := periodic.Jitter(min(max(expected, soonest), latest))
 	if at != nil {
 		at.Value.(*away).back = now.Add(delay)
 		at.Value.(*away).tries++

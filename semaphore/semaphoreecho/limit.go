@@ -2,7 +2,6 @@ package semaphoreecho
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/problem"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -99,22 +99,9 @@ func unavailable(c echo.Context, err error) error {
 
 // Refuse answers with the problem temporary-reduced-capacity.
 func Refuse(c echo.Context, full *semaphore.CapacityError) error {
-	body, err := json.Marshal(struct {
-		Type     string `json:"type"`
-		Title    string `json:"title"`
-		Status   int    `json:"status"`
-		Reason   string `json:"reason"`
-		Position int    `json:"position"`
-	}{
+	c.Response().Header().Set("Retry-After", strconv.FormatInt(max(1, int64((full.Wait+time.Second-1)/time.Second)), 10))
+	return problem.Problem{
 		Type:   "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
-		Title:  http.StatusText(http.StatusServiceUnavailable),
 		Status: http.StatusServiceUnavailable, Reason: "at_capacity", Position: full.Position,
-	})
-	if err != nil {
-		return err
-	}
-	h := c.Response().Header()
-	h.Set("Retry-After", strconv.FormatInt(max(1, int64((full.Wait+time.Second-1)/time.Second)), 10))
-	h.Set("Cache-Control", "no-store")
-	return c.Blob(http.StatusServiceUnavailable, "application/problem+json", body)
+	}.Write(c.Response())
 }
