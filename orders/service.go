@@ -137,6 +137,9 @@ func Open(ctx context.Context, rdb *redisclient.Client, store Store, opts Option
 	if err := store.CheckSchema(ctx); err != nil {
 		return nil, err
 	}
+	if opts.StartsEmpty { // it keeps nothing, and does not say how
+		return s, nil
+	}
 	switch err := s.checkDurability(ctx); {
 	case errors.Is(err, ErrDurability) && opts.AcceptNothing: // accepted orders have to be committed
 		s.opts.Logger.WarnContext(ctx, "Redis provides less durability than required; orders are still committed", slog.Any("error", err))
