@@ -183,7 +183,7 @@ func TestLoginOutcomes(t *testing.T) {
 				if w.Code != 200 || w.Body.String() != answer.Body.String() {
 					t.Errorf("%s again: %d %s, want %s", first, w.Code, w.Body, answer.Body)
 				}
-			} else if p := problemIn(t, w); p.Status != 409 || p.Reason != "conflict" || p.Detail != "the attempt has another outcome" {
+			} else if p := problemIn(t, w); p.Status != 409 || p.Reason != "conflict" || p.Detail != "the attempt has a different outcome" {
 				t.Errorf("%s after %s: %s", again, first, w.Body)
 			}
 		}
@@ -219,7 +219,7 @@ func (lateLogin) Settle(context.Context, string, login.Result) (login.Settled, e
 func TestLoginOutcomeThatIsLate(t *testing.T) {
 	b := setupLogin(t, func(c *Config) { c.Login = lateLogin{c.Login} })
 	p := problemIn(t, b.settle(b.attempt().AttemptID, "success"))
-	if p.Status != 409 || p.Reason != "conflict" || p.Detail != "the attempt has another outcome: it was not settled within 30s and counts as failed" {
+	if p.Status != 409 || p.Reason != "conflict" || p.Detail != "the attempt has a different outcome: it was not settled within 30s and counts as failed" {
 		t.Errorf("%+v", p)
 	}
 	if !slices.Equal(b.settled, []string{"late"}) {

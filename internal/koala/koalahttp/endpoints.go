@@ -35,6 +35,7 @@ var (
 
 	unavailable = koalaError{Number: -1, Text: "system error!"}
 
+	// Endpoints are all of them.
 	Endpoints = []Endpoint{
 		{
 			"/rule/browse", "The first rule that the request is too much for; with _writeThrough=yes it is counted at once, if there is none",
