@@ -78,7 +78,7 @@ func (g *Gate) share(limit int) int {
 	}
 	share := g.opts.LocalShare
 	if share == 0 {
-		share = 1 / float64(max(1, g.bans.processes()))
+		share = 1 / float64(max(1, g.bans.Processes()))
 	}
 	return max(1, int(float64(limit)*share))
 }

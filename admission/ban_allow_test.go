@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 )
 
 const office = `lists: {office: {values: [ann, tablet, 10.0.0.0/8, 203.0.113.7, "2001:db8::/32"]}}
@@ -17,7 +18,7 @@ bans: {allow: [office]}
 // A target on a list of `bans: {allow: …}` is never banned, neither directly nor by a ban of its network.
 func TestWhoIsNeverBanned(t *testing.T) {
 	g := quickGate(t, admission.NewMemoryStore(admission.MemoryOptions{}), strikes+office)
-	for _, target := range []admission.BanTarget{
+	for _, target := range []bans.Target{
 		{Kind: "user", Value: "ann"},
 		{Kind: "device", Value: "tablet"},
 		{Kind: "ip", Value: "10.1.2.3"},
@@ -26,12 +27,12 @@ func TestWhoIsNeverBanned(t *testing.T) {
 		{Kind: "network", Value: "10.1.0.0/16"},
 		{Kind: "network", Value: "2001:db8:1::/48"},
 	} {
-		_, err := g.Ban(t.Context(), admission.BanOrder{BanTarget: target, For: time.Hour})
-		if !errors.Is(err, admission.ErrBanRefused) || !strings.Contains(err.Error(), "list office") {
+		_, err := g.Ban(t.Context(), bans.Order{Target: target, For: time.Hour})
+		if !errors.Is(err, bans.ErrRefused) || !strings.Contains(err.Error(), "list office") {
 			t.Errorf("%+v: %v, want ErrBanRefused and the list", target, err)
 		}
 	}
-	for _, target := range []admission.BanTarget{
+	for _, target := range []bans.Target{
 		{Kind: "user", Value: "bob"},
 		{Kind: "user", Value: "10.1.2.3"}, // a name that looks like an address is none
 		{Kind: "network", Value: "203.0.113.0/24"},

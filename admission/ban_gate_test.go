@@ -12,23 +12,24 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 const noRules = "- {name: session, subject: session, limit: 1000, window: 1m}"
 
-func ban(t testing.TB, g *admission.Gate, kind admission.BanKind, value string, length time.Duration) admission.Ban {
+func ban(t testing.TB, g *admission.Gate, kind bans.Kind, value string, length time.Duration) bans.Ban {
 	t.Helper()
-	b, err := g.Ban(t.Context(), admission.BanOrder{BanTarget: admission.BanTarget{Kind: kind, Value: value}, Reason: "test", For: length})
+	b, err := g.Ban(t.Context(), bans.Order{Target: bans.Target{Kind: kind, Value: value}, Reason: "test", For: length})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func lift(t testing.TB, g *admission.Gate, kind admission.BanKind, value string) bool {
+func lift(t testing.TB, g *admission.Gate, kind bans.Kind, value string) bool {
 	t.Helper()
-	ok, err := g.Lift(t.Context(), admission.BanTarget{Kind: kind, Value: value})
+	ok, err := g.Lift(t.Context(), bans.Target{Kind: kind, Value: value})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func isBanned(t testing.TB, g *admission.Gate, req admission.Request) bool {
 func TestBannedCallers(t *testing.T) {
 	ip := func(s string) admission.Request { return admission.Request{IP: netip.MustParseAddr(s)} }
 	for _, c := range []struct {
-		kind  admission.BanKind
+		kind  bans.Kind
 		value string
 		req   admission.Request
 		want  bool
@@ -98,71 +99,32 @@ func TestBannedCallers(t *testing.T) {
 	}
 }
 
-func TestBanTargets(t *testing.T) {
-	for _, c := range []struct{ kind, value, want, problem string }{
-		{"user", "ann", "ann", ""},
-		{"user", strings.Repeat("ü", 255), strings.Repeat("ü", 255), ""},
-		{"user", "", "", "1 to 255 characters"},
-		{"user", strings.Repeat("u", 256), "", "1 to 255 characters"},
-		{"user", "a\nb", "", "control characters"},
-		{"user", "a\u0085b", "", "control characters"},
-		{"user", "\xff", "", "UTF-8"},
-		{"device", "a\x00b", "", "control characters"},
-		{"ip", "::ffff:192.0.2.1", "192.0.2.1", ""},
-		{"ip", "2001:DB8:1:2::1", "2001:db8:1:2::", ""},
-		{"ip", "192.0.2.1/32", "", "no IP address such as"},
-		{"ip", "", "", "no IP address such as"},
-		{"network", "203.0.113.7/24", "203.0.113.0/24", ""},
-		{"network", "::ffff:203.0.113.7/120", "203.0.113.0/24", ""},
-		{"network", "2001:db8:1:2:3::/64", "2001:db8:1:2::/64", ""},
-		{"network", "203.0.113.7", "", "no network such as"},
-		{"network", "0.0.0.0/0", "", "8 to 32 bits"},
-		{"network", "10.0.0.0/7", "", "8 to 32 bits"},
-		{"network", "::/0", "", "16 to 64 bits"},
-		{"network", "2001:db8::/65", "", "16 to 64 bits"},
-		{"network", "::ffff:0.0.0.0/96", "", "8 to 32 bits"},
-		{"network", "::ffff:0.0.0.0/90", "", "8 to 32 bits"},
-		{"planet", "mars", "", "should be user, ip, network or device"},
-	} {
-		got, err := admission.ParseBanTarget(c.kind, c.value)
-		if c.problem != "" {
-			if !errors.Is(err, admission.ErrInvalidRequest) || !strings.Contains(err.Error(), c.problem) || got != (admission.BanTarget{}) {
-				t.Errorf("%s %.40q: %+v, %v, want an error about %s", c.kind, c.value, got, err, c.problem)
-			}
-			continue
-		}
-		if err != nil || got != (admission.BanTarget{Kind: admission.BanKind(c.kind), Value: c.want}) {
-			t.Errorf("%s %.40q: %+v, %v, want %q", c.kind, c.value, got, err, c.want)
-		}
-	}
-}
-
 func TestWhatCannotBeBanned(t *testing.T) {
 	g := quickGate(t, admission.NewMemoryStore(admission.MemoryOptions{}), noRules)
 	for _, c := range []struct {
-		order admission.BanOrder
+		order bans.Order
 		want  error
 	}{
-		{admission.BanOrder{BanTarget: ann}, admission.ErrInvalidRequest},
-		{admission.BanOrder{BanTarget: ann, For: time.Microsecond}, admission.ErrInvalidRequest},
-		{admission.BanOrder{BanTarget: ann, For: 11 * 366 * 24 * time.Hour}, admission.ErrInvalidRequest},
-		{admission.BanOrder{BanTarget: ann, For: time.Hour, AtMost: -1}, admission.ErrInvalidRequest},
-		{admission.BanOrder{BanTarget: ann, For: time.Hour, Reason: "a\nb"}, admission.ErrInvalidRequest},
-		{admission.BanOrder{BanTarget: ann, For: time.Hour, Reason: strings.Repeat("r", 256)}, admission.ErrInvalidRequest},
-		{admission.BanOrder{For: time.Hour}, admission.ErrInvalidRequest},
-		{admission.BanOrder{BanTarget: admission.BanTarget{Kind: "ip", Value: "127.1.2.3"}, For: time.Hour}, admission.ErrBanRefused},
-		{admission.BanOrder{BanTarget: admission.BanTarget{Kind: "ip", Value: "::1"}, For: time.Hour}, admission.ErrBanRefused},
-		{admission.BanOrder{BanTarget: admission.BanTarget{Kind: "network", Value: "127.0.0.0/8"}, For: time.Hour}, admission.ErrBanRefused},
-		{admission.BanOrder{BanTarget: admission.BanTarget{Kind: "network", Value: "::/16"}, For: time.Hour}, admission.ErrBanRefused},
+		{bans.Order{Target: ann}, bans.ErrInvalid},
+		{bans.Order{Target: ann, For: time.Microsecond}, bans.ErrInvalid},
+		{bans.Order{Target: ann, For: 11 * 366 * 24 * time.Hour}, bans.ErrInvalid},
+		{bans.Order{Target: ann, For: time.Hour, AtMost: -1}, bans.ErrInvalid},
+		{bans.Order{Target: ann, For: time.Hour, Reason: "a\nb"}, bans.ErrInvalid},
+		{bans.Order{Target: ann, For: time.Hour, Reason: strings.Repeat("r", 256)}, bans.ErrInvalid},
+		{bans.Order{For: time.Hour}, bans.ErrInvalid},
+		{bans.Order{Target: bans.Target{Kind: "ip", Value: "127.1.2.3"}, For: time.Hour}, bans.ErrRefused},
+		{bans.Order{Target: bans.Target{Kind: "ip", Value: "::1"}, For: time.Hour}, bans.ErrRefused},
+		{bans.Order{Target: bans.Target{Kind: "network", Value: "127.0.0.0/8"}, For: time.Hour}, bans.ErrRefused},
+		{bans.Order{Target: bans.Target{Kind: "network", Value: "::/16"}, For: time.Hour}, bans.ErrRefused},
 	} {
 		if _, err := g.Ban(t.Context(), c.order); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v, want %v", c.order, err, c.want)
 		}
 	}
-	if bans := g.Bans(); len(bans) != 0 {
-		t.Errorf("banned: %+v", bans)
+	if all := g.Bans(); len(all) != 0 {
+		t.Errorf("banned: %+v", all)
 	}
-	if _, err := g.Lift(t.Context(), admission.BanTarget{Kind: "planet", Value: "mars"}); !errors.Is(err, admission.ErrInvalidRequest) {
+	if _, err := g.Lift(t.Context(), bans.Target{Kind: "planet", Value: "mars"}); !errors.Is(err, bans.ErrInvalid) {
 		t.Errorf("lifted from a planet: %v", err)
 	}
 	if lift(t, g, "user", "ann") {
@@ -308,7 +270,7 @@ func TestBansOutliveRedis(t *testing.T) {
 		}
 	}
 	for _, b := range three.Bans() {
-		if b.BanTarget != ann {
+		if b.Target != ann {
 			continue
 		}
 		if b.Until.Sub(made.Until).Abs() > time.Second || !b.Since.Equal(made.Since) || b.Reason != "test" || b.Times != 1 {
@@ -340,49 +302,14 @@ func TestBansWithoutTheStore(t *testing.T) {
 	if err != nil || d.Action != admission.ActionBan || d.Degraded {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if _, err := g.Ban(t.Context(), admission.BanOrder{BanTarget: ann, For: time.Hour}); !errors.Is(err, admission.ErrUnavailable) {
+	if _, err := g.Ban(t.Context(), bans.Order{Target: ann, For: time.Hour}); !errors.Is(err, bans.ErrUnavailable) {
 		t.Errorf("Ban: %v", err)
 	}
-	if _, err := g.Lift(t.Context(), ann); !errors.Is(err, admission.ErrUnavailable) {
+	if _, err := g.Lift(t.Context(), ann); !errors.Is(err, bans.ErrUnavailable) {
 		t.Errorf("Lift: %v", err)
 	}
 	if !isBanned(t, g, admission.Request{User: "ann"}) {
 		t.Error("a lift that failed here had an effect here")
-	}
-}
-
-// full reports that a ban which does not fit was not made.
-func TestAFullStoreSaysSo(t *testing.T) {
-	store := admission.NewMemoryStore(admission.MemoryOptions{})
-	store.SetMaxBans(1)
-	g := quickGate(t, store, noRules)
-	ban(t, g, "user", "ann", time.Hour)
-	_, err := g.Ban(t.Context(), admission.BanOrder{BanTarget: admission.BanTarget{Kind: "user", Value: "bob"}, For: time.Hour})
-	if !errors.Is(err, admission.ErrUnavailable) || !errors.Is(err, admission.ErrFull) {
-		t.Errorf("one more ban: %v", err)
-	}
-}
-
-func TestNoBanWithoutATTL(t *testing.T) {
-	t.Parallel()
-	rdb, ns := dial(t, testenv.Redis(t)), namespace()
-	b := &book{t, admission.NewRedisStore(rdb), ns + ":{bans}"}
-	b.exchange(admission.BanNews{Process: "p"})
-	b.put(admission.BanOrder{BanTarget: ann, For: time.Hour})
-	b.exchange(admission.BanNews{Lift: []admission.BanTarget{{Kind: admission.BanUser, Value: "bob"}}, Process: "p"})
-	ends := map[string]time.Duration{ // at most
-		"state": 7*24*time.Hour + time.Second, "known": 25*time.Hour + time.Second, "changes": 25*time.Hour + time.Second,
-		"ends": 25*time.Hour + time.Second, "events": 7 * 24 * time.Hour, "alive": 15 * time.Second,
-	}
-	keys := 0
-	for scan := rdb.Scan(t.Context(), 0, ns+":*", 1000).Iterator(); scan.Next(t.Context()); keys++ {
-		ttl, err := rdb.PTTL(t.Context(), scan.Val()).Result()
-		if err != nil || ttl <= 0 || ttl > ends[strings.TrimPrefix(scan.Val(), ns+":{bans}:")] {
-			t.Errorf("key %q ends after %v, %v", scan.Val(), ttl, err)
-		}
-	}
-	if keys != len(ends) {
-		t.Errorf("%d keys, want %d", keys, len(ends))
 	}
 }
 

@@ -1,11 +1,8 @@
 package admission
 
 import (
-	"context"
-	"math"
 	"net/netip"
 	"slices"
-	"time"
 )
 
 // Defaults of a BanScript.
@@ -51,54 +48,4 @@ func (l *valueList) overlaps(p netip.Prefix) bool {
 		}
 	}
 	return false
-}
-
-// Prefix returns the network that a ban of an address or of a network excludes. ok is false for other targets, and for values that
-// ParseBanTarget rejects.
-func (t BanTarget) Prefix() (p netip.Prefix, ok bool) {
-	if t.Kind != BanIP && t.Kind != BanNetwork {
-		return netip.Prefix{}, false
-	}
-	p, err := t.prefix()
-	return p, err == nil && p.IsValid()
-}
-
-// Lifted reports whether b was lifted by an operator.
-func (b *Ban) Lifted() bool { return b.lifted() }
-
-// A BanReader reads the bans of an installation from the store. It makes no decisions and does not count as a process of the
-// installation. Make it with NewBanReader; it is safe for concurrent use.
-type BanReader struct {
-	store Store
-	key   string
-}
-
-// NewBanReader returns a reader for the bans of gates with the same store and namespace.
-func NewBanReader(store Store, namespace string) *BanReader {
-	if namespace == "" {
-		namespace = defaultNamespace
-	}
-	return &BanReader{store, (&keyring{namespace: namespace}).bans()}
-}
-
-// Find returns the current state of the ban of a canonical target, which may have ended, and the time on the store's clock. ok is false
-// if the store has no ban of it. The error is the store's.
-func (r *BanReader) Find(ctx context.Context, t BanTarget) (b Ban, at time.Time, ok bool, err error) {
-	// No change number is that high, so the reply contains only the target.
-	state, err := r.store.Exchange(ctx, r.key, BanNews{Since: math.MaxInt64, Ask: []BanTarget{t}})
-	if err != nil {
-		return Ban{}, time.Time{}, false, err
-	}
-	b, ok = state.find(t)
-	return b, state.At, ok, nil
-}
-
-// Changed returns bans that changed after the change since, a few hundred at most; since 0 returns the bans in force. If more is true,
-// call it again with next. The error is the store's.
-func (r *BanReader) Changed(ctx context.Context, since int64) (bans []Ban, next int64, more bool, err error) {
-	state, err := r.store.Exchange(ctx, r.key, BanNews{Since: since})
-	if err != nil {
-		return nil, 0, false, err
-	}
-	return state.Bans, state.Cursor, state.More, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 )
 
 // The third refusal within a minute bans for ten minutes, the next time for twenty.
@@ -52,12 +53,12 @@ func TestStrikesBan(t *testing.T) {
 		if d := charge(t, g, bob); !d.Admitted {
 			t.Errorf("somebody else: %+v", d)
 		}
-		bans := g.Bans()
-		if len(bans) != 1 || bans[0].Rule != "r" || bans[0].Kind != admission.BanUser || bans[0].Value != "ann" || bans[0].Times != 1 {
-			t.Errorf("bans: %+v", bans)
+		all := g.Bans()
+		if len(all) != 1 || all[0].Rule != "r" || all[0].Kind != bans.User || all[0].Value != "ann" || all[0].Times != 1 {
+			t.Errorf("bans: %+v", all)
 		}
 		// Refusals by the ban were no strikes: after it three more are needed, and the ban is the second one.
-		if !lift(t, g, admission.BanUser, "ann") {
+		if !lift(t, g, bans.User, "ann") {
 			t.Fatal("there was nothing to lift")
 		}
 		for i, want := range []admission.Action{admission.ActionDeny, admission.ActionDeny, admission.ActionBan} {
@@ -88,7 +89,7 @@ func TestStrikesWithoutTheStoreBan(t *testing.T) {
 		if !isBanned(t, g, same) || !isBanned(t, other, same) {
 			t.Errorf("not banned after ten refusals: %+v", g.Bans())
 		}
-		lift(t, g, admission.BanIP, "2001:db8::1")
+		lift(t, g, bans.IP, "2001:db8::1")
 		time.Sleep(50 * ms)
 		for _, g := range []*admission.Gate{g, other} {
 			if isBanned(t, g, same) {
@@ -105,10 +106,17 @@ type deafStore struct {
 	asks int
 }
 
-func (s *deafStore) Exchange(ctx context.Context, key string, news admission.BanNews) (admission.BanState, error) {
-	if s.asks++; s.deaf {
+func (s *deafStore) Bans() bans.Store { return deafBans{s.Store.Bans(), s} }
+
+type deafBans struct {
+	bans.Store
+	of *deafStore
+}
+
+func (s deafBans) Exchange(ctx context.Context, key string, news bans.News) (bans.State, error) {
+	if s.of.asks++; s.of.deaf {
 		<-ctx.Done()
-		return admission.BanState{}, errors.New("deaf")
+		return bans.State{}, errors.New("deaf")
 	}
 	return s.Store.Exchange(ctx, key, news)
 }

@@ -12,14 +12,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/internal/batch"
+	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
 // A heldClient blocks scripts until it is released. It records how many calls each script contains.
 type heldClient struct {
-	Client // nil: whatever is let through fails
-	held   chan struct{}
+	redisscript.Client // nil: whatever is let through fails
+	held               chan struct{}
 
 	mu      sync.Mutex
 	scripts []int // guarded by mu
@@ -212,7 +213,7 @@ func TestAPipelineIsTakenApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		store := NewRedisStore(piped)
-		if apart := store.rdb == Client(c.rdb); apart != c.wantApart || (store.batches != nil) != c.wantApart {
+		if apart := store.rdb == redisscript.Client(c.rdb); apart != c.wantApart || (store.batches != nil) != c.wantApart {
 			t.Errorf("%s: taken apart %v, shares scripts %v, want both %v", c.name, apart, store.batches != nil, c.wantApart)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"github.com/tidegate/tidegate/bans"
 )
 
 const (
@@ -67,7 +69,7 @@ type denial struct {
 	storeTime  time.Time
 	generation uint32
 	rule       *rule
-	target     BanTarget
+	target     bans.Target
 	tally      Tally
 
 	counts   bool         // refusals must be counted in the store

@@ -10,19 +10,13 @@ var (
 	// `on_store_error: closed`. It wraps the store's error too.
 	ErrUnavailable = errors.New("admission: store unavailable")
 
-	// ErrFull means that a store already keeps MaxBans bans in force. It is returned only inside ErrUnavailable.
-	ErrFull = errors.New("admission: list of bans is full")
-
 	// ErrUnknownRequest means that no charge with this subject and ID is remembered.
 	ErrUnknownRequest = errors.New("admission: unknown request")
-
-	// ErrBanRefused means that the target of a ban is on the rules' allow list, or is this machine.
-	ErrBanRefused = errors.New("admission: ban refused")
 
 	// ErrUnknownRule means that the rules in force have no rule of this name.
 	ErrUnknownRule = errors.New("admission: unknown rule")
 
-	// ErrInvalidRequest means that a Request or an order to ban has an invalid value; the text names the field.
+	// ErrInvalidRequest means that a Request has an invalid value; the text names the field.
 	ErrInvalidRequest = errors.New("admission: invalid request")
 )
 

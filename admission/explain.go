@@ -3,13 +3,15 @@ package admission
 import (
 	"context"
 	"fmt"
+
+	"github.com/tidegate/tidegate/bans"
 )
 
 // An Explanation is the state of a caller in all rules.
 type Explanation struct {
-	Version string // of the rules
-	Ban     *Ban   // in force; nil: no ban
-	Allowed string // the list of `bans: {allow: …}` that protects the caller from bans, or empty
+	Version string    // of the rules
+	Ban     *bans.Ban // in force; nil: no ban
+	Allowed string    // the list of `bans: {allow: …}` that protects the caller from bans, or empty
 	Rules   []Standing
 }
 
@@ -28,9 +30,10 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 	}
 	req = req.withDefaults()
 	rules := g.Rules()
-	e := Explanation{Version: rules.version, Allowed: rules.neverBanned(req.User, "", req.IP)}
-	if ban, _, ok := g.banned(rules, &req); ok {
-		e.Ban = &ban
+	e := Explanation{Version: rules.version, Allowed: rules.NeverBanned(req.User, "", req.IP)}
+	if ban, _ := g.banned(&req); ban != nil {
+		b := *ban
+		e.Ban = &b
 	}
 	var p plan
 	if err := rules.plan(&p, counting, &req); err != nil {

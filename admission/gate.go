@@ -2,12 +2,12 @@ package admission
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/breaker"
 )
 
@@ -32,7 +32,7 @@ type Options struct {
 	// DenyCache is the maximum number of recent denials in memory. Zero means 65,536, a negative value disables the cache.
 	DenyCache int
 	// History receives every ban from Run. Nil means none.
-	History BanHistory
+	History bans.History
 	// Now is the clock for remembered denials and bans; nil means real time. For tests, together with a store that uses the same clock.
 	Now func() time.Time
 	// Logger gets the messages of Run. Nil means slog.Default().
@@ -65,11 +65,10 @@ type Gate struct {
 	store   Store
 	keys    *keyring
 	opts    Options
-	process string // random, unique
 	start   time.Time
 	inForce *InForce
 	denied  *denyCache // nil: disabled
-	bans    *banList
+	bans    *bans.List
 	breaker *breaker.Breaker
 	asked   manyCounter
 	local   *MemoryStore // counts while the store is unavailable
@@ -92,9 +91,13 @@ func New(store Store, rules *Rules, opts Options) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{
-		store: store, keys: keys, opts: opts, process: rand.Text(), start: opts.Now(), bans: newBanList(),
+		store: store, keys: keys, opts: opts, start: opts.Now(),
 		inForce: NewInForce(rules, opts.Logger), breaker: breaker.New(breakAfter, breakFor), local: NewMemoryStore(MemoryOptions{}),
 	}
+	g.bans = bans.NewList(reportingBanStore{store.Bans(), g.breaker}, bans.Options{
+		Namespace: opts.Namespace, Timeout: opts.Timeout, Allow: func() bans.Allowlist { return g.Rules() }, History: opts.History, Now: opts.Now,
+		Logger: opts.Logger,
+	})
 	if opts.DenyCache >= 0 {
 		g.denied = newDenyCache(opts.DenyCache)
 	}
@@ -154,7 +157,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request, later *[]refu
 	}
 	req = req.withDefaults()
 	rules := g.Rules()
-	if ban, left, ok := g.banned(rules, &req); ok {
+	if ban, left := g.banned(&req); ban != nil {
 		return refusedByBan(ban, left, rules.version), nil
 	}
 	p := plans.Get().(*plan)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 )
 
 func TestWhatARuleMatches(t *testing.T) {
@@ -96,6 +97,8 @@ type down struct {
 }
 
 var errDown = errors.New("down")
+
+func (*down) Bans() bans.Store { return bans.NewMemoryStore(nil) }
 
 func (s *down) Decide(context.Context, admission.Call) ([]admission.Count, error) {
 	s.asked++

@@ -15,7 +15,7 @@ import (
 //	<namespace>:w:{<subject>}:<id>:b  STRING   base of a two-stage window, as fixed_window {<subject>}
 //	<namespace>:w:{<subject>}:<id>:s  strikes of the window, as the sliding algorithms     {<subject>}
 //	<namespace>:q:{<subject>}[:old]   HASH     answers to requests with an id, 2 minutes   {<subject>}
-//	<namespace>:{bans}:…              the bans, see lua/bans.lua                            {bans}
+//	<namespace>:{bans}:…              the bans, see package bans                           {bans}
 //
 //	channel <namespace>:taken-back    subjects that were refunded or reset
 //	channel <namespace>:{bans}        that something about bans has changed
@@ -61,6 +61,3 @@ func (k *keyring) request(id string) string { return k.subject("request", id) }
 
 // channel returns the Pub/Sub channel on which refunds and resets are announced.
 func (k *keyring) channel() string { return k.namespace + ":taken-back" }
-
-// bans returns the prefix of all keys of the bans, which is also the channel on which they are announced.
-func (k *keyring) bans() string { return k.namespace + ":{bans}" }

@@ -5,6 +5,9 @@ import (
 	"hash/maphash"
 	"runtime"
 	"time"
+
+	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/internal/pubsub"
 )
 
 // MemoryOptions of a MemoryStore.
@@ -32,12 +35,12 @@ const defaultMaxSubjects = 1 << 18
 // Bans are kept separately and are never evicted. MemoryStats.Evicted is the number of counters that still counted when they were
 // dropped.
 type MemoryStore struct {
-	shards    []shard
-	cleaners  []cleaner
-	seed      maphash.Seed
-	now       func() int64 // µs
-	listeners listeners
-	bans      banBooks
+	shards   []shard
+	cleaners []cleaner
+	seed     maphash.Seed
+	now      func() int64 // µs
+	hub      pubsub.Hub
+	bans     *bans.MemoryStore
 }
 
 var _ Store = (*MemoryStore)(nil)
@@ -59,6 +62,7 @@ func NewMemoryStore(opts MemoryOptions) *MemoryStore {
 		began := start.UnixMicro()
 		s.now = func() int64 { return began + time.Since(start).Microseconds() }
 	}
+	s.bans = bans.NewMemoryStore(func() time.Time { return time.UnixMicro(s.now()) })
 	for i := range s.shards {
 		s.shards[i].number = i
 		s.shards[i].room = (opts.MaxSubjects + n - 1) / n
@@ -88,11 +92,19 @@ func (s *MemoryStore) Decide(_ context.Context, call Call) ([]Count, error) {
 	if call.Channel != "" && (call.Mode == Refund || call.Mode == Reset || call.Mode == Erase) {
 		for i := range call.Tallies {
 			if subject := call.Tallies[i].Subject; !told(call.Tallies[:i], subject) {
-				s.tell(call.Channel, subject)
+				s.hub.Publish(call.Channel, subject)
 			}
 		}
 	}
 	return counts, nil
+}
+
+// Bans implements Store.
+func (s *MemoryStore) Bans() bans.Store { return s.bans }
+
+// Listen implements Store.
+func (s *MemoryStore) Listen(ctx context.Context, channel string, heard func(subject string)) error {
+	return s.hub.Listen(ctx, channel, heard)
 }
 
 // told reports whether one of the tallies has this subject.

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/redisclient"
 )
@@ -200,15 +201,15 @@ func TestNothingIsSentTwice(t *testing.T) {
 // clientKinds are the clients over which a store works in different ways.
 var clientKinds = []struct {
 	name string
-	open func(t *testing.T, opts *redis.UniversalOptions) admission.Client
+	open func(t *testing.T, opts *redis.UniversalOptions) redisscript.Client
 }{
-	{"plain", func(t *testing.T, opts *redis.UniversalOptions) admission.Client {
+	{"plain", func(t *testing.T, opts *redis.UniversalOptions) redisscript.Client {
 		rdb := redis.NewUniversalClient(opts)
 		t.Cleanup(func() { rdb.Close() })
 		return rdb
 	}},
-	{"cluster", func(t *testing.T, opts *redis.UniversalOptions) admission.Client { return oneNodeCluster(t, opts) }},
-	{"cluster auto-pipelined", func(t *testing.T, opts *redis.UniversalOptions) admission.Client {
+	{"cluster", func(t *testing.T, opts *redis.UniversalOptions) redisscript.Client { return oneNodeCluster(t, opts) }},
+	{"cluster auto-pipelined", func(t *testing.T, opts *redis.UniversalOptions) redisscript.Client {
 		return pipelined(t, oneNodeCluster(t, opts))
 	}},
 }

@@ -40,8 +40,9 @@ func (s *source) bans(n ast.Node, r *Rules) error {
 			})
 		}},
 		number("per_minute", &r.script.PerMinute, 1, 100_000),
-		number("widest_v4", &r.script.Widest4, widest4, narrowest4),
-		number("widest_v6", &r.script.Widest6, widest6, narrowest6),
+		// No ban is of a wider network, and none of a narrower one, see bans.ParseTarget.
+		number("widest_v4", &r.script.Widest4, 8, 32),
+		number("widest_v6", &r.script.Widest6, 16, 64),
 	)
 }
 

@@ -3,6 +3,8 @@ package admission
 import (
 	"slices"
 	"sync"
+
+	"github.com/tidegate/tidegate/bans"
 )
 
 // A plan holds the claims of one request on the rules, and what is decided without the store.
@@ -171,12 +173,12 @@ func (c *claim) tally(k *keyring, subject string, withID bool) Tally {
 }
 
 // target returns the target of bans by c.
-func (p *plan) target(c *claim) BanTarget {
+func (p *plan) target(c *claim) bans.Target {
 	if c.rule.onExceed.action != ActionBan {
-		return BanTarget{}
+		return bans.Target{}
 	}
 	id := p.identity(c) // has one part, checked by the parser
-	return BanTarget{BanKind(id[0]), id[1]}
+	return bans.Target{Kind: bans.Kind(id[0]), Value: id[1]}
 }
 
 // read copies the store's counts for p.of into verdicts.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -68,7 +69,7 @@ func TestForgottenScripts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		rdb    redis.UniversalClient
-		client admission.Client
+		client redisscript.Client
 	}{{"redis", alone, alone}, {"cluster", masters, masters}, {"cluster auto-pipelined", masters, pipelined(t, masters)}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

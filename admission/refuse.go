@@ -108,7 +108,7 @@ func (g *Gate) remember(p *plan, tallies []Tally, counts []Count, verdicts []Ver
 	now := g.now()
 	for i := range counts {
 		c, t, v := &p.claims[p.of[i]], &tallies[i], &verdicts[p.of[i]]
-		if counts[i].Reason == "" || t.Shadow || v.Action == ActionBan { // bans are held in banList, and can be lifted
+		if counts[i].Reason == "" || t.Shadow || v.Action == ActionBan { // bans are held in bans.List, and can be lifted
 			continue
 		}
 		length := denyFor

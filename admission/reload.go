@@ -12,6 +12,9 @@ import (
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
+// retryEvery is how often the rules are read again after an error.
+const retryEvery = 5 * time.Second
+
 // InForce holds the rules in force, and follows their files. Each Gate has one; a separate InForce is for processes that need the rules
 // but decide nothing. Make it with NewInForce. It is safe for concurrent use.
 type InForce struct {
@@ -72,7 +75,7 @@ func (f *InForce) Run(ctx context.Context) error {
 		return nil
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = periodic.Every(ctx, pulseEvery, f.retry) })
+	wg.Go(func() { _ = periodic.Every(ctx, retryEvery, f.retry) })
 	for ctx.Err() == nil {
 		err := filewatch.Watch(ctx, func() []string { return f.Rules().Files() }, f.reloadQuietly)
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/netaddr"
 )
 
 // Bounds of a rule.
@@ -125,14 +127,14 @@ func (r *rule) identify(parts []string, req *Request) (_ []string, ok bool) {
 		case "caller":
 			kind, value = "user", req.User
 			if value == "" {
-				kind, value = "ip", Address(req.IP)
+				kind, value = "ip", netaddr.Address(req.IP)
 			}
 		case "user":
 			value = req.User
 		case "ip":
-			value = Address(req.IP)
+			value = netaddr.Address(req.IP)
 		case "network":
-			value = Network(req.IP)
+			value = netaddr.Network(req.IP)
 		case "device":
 			value = req.Device
 		case "session":

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"net/netip"
 	"slices"
 	"sync"
 )
@@ -85,4 +86,15 @@ func (r *Rules) seal(lists [][]byte) {
 	}
 	r.source = bytes.Clone(r.source)
 	r.version = hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// NeverBanned returns the list of `bans: {allow: …}` that contains the user, the device or the address, or "".
+func (r *Rules) NeverBanned(user, device string, ip netip.Addr) (list string) {
+	ip = ip.Unmap().WithZone("")
+	for _, l := range r.never {
+		if l.names(user) || l.names(device) || ip.IsValid() && l.hasIP(ip) {
+			return l.name
+		}
+	}
+	return ""
 }

@@ -17,7 +17,7 @@ func (g *Gate) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { g.listen(ctx) })
 	wg.Go(func() { _ = periodic.Every(ctx, flushEvery, func() { g.flush(ctx) }) })
-	wg.Go(func() { g.followBans(ctx) })
+	wg.Go(func() { _ = g.bans.Run(ctx) })
 	wg.Go(func() { _ = g.local.Run(ctx) })
 	if memory, ok := g.store.(*MemoryStore); ok {
 		late := false
@@ -27,7 +27,7 @@ func (g *Gate) Run(ctx context.Context) error {
 	wg.Wait()
 	ctx = context.WithoutCancel(ctx)
 	g.flush(ctx) // refusals of the last second
-	g.settleBans(ctx)
+	g.bans.Flush(ctx)
 	return nil
 }
 
@@ -73,7 +73,7 @@ func (g *Gate) flush(ctx context.Context) {
 		}
 		for i := range counts {
 			if counts[i].Struck {
-				g.banTarget(denials[i].rule, denials[i].target)
+				g.bans.Queue(denials[i].rule.order(denials[i].target))
 			}
 		}
 		denials, tallies = denials[n:], tallies[n:]

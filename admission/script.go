@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
 //go:embed lua/*.lua
@@ -32,42 +32,13 @@ const (
 	withRequests
 )
 
-// A Script is a Lua script that is never sent again after it may have run, because a second run would count twice. Make it with
-// NewScript.
-type Script struct{ source, hash string }
-
-// NewScript returns a script with this source.
-func NewScript(source string) Script { return Script{source, redis.NewScript(source).Hash()} }
-
-// Run runs the script with keys, which must be in one slot, and args; the reply must be a list. The error is the client's, or the
-// script's.
-func (s Script) Run(ctx context.Context, rdb Client, keys []string, args ...any) ([]any, error) {
-	command := make([]any, 3, 3+len(keys)+len(args))
-	for _, key := range keys {
-		command = append(command, key)
-	}
-	command[2] = len(keys)
-	return s.send(ctx, rdb, append(command, args...))
-}
-
-// send fills in the first two elements of command and sends it.
-func (s Script) send(ctx context.Context, rdb Client, command []any) ([]any, error) {
-	command[0], command[1] = "evalsha", s.hash
-	reply, err := send(ctx, rdb, command)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") { // the script did not run: Redis restarted or failed over
-		command[0], command[1] = "eval", s.source
-		reply, err = send(ctx, rdb, command)
-	}
-	return reply, err
-}
-
 var (
 	scriptsMu sync.Mutex
-	scripts   = map[scriptParts]Script{} // guarded by scriptsMu
+	scripts   = map[scriptParts]redisscript.Script{} // guarded by scriptsMu
 )
 
 // scriptOf returns the script decide with the given parts: short scripts run faster.
-func scriptOf(parts scriptParts) Script {
+func scriptOf(parts scriptParts) redisscript.Script {
 	scriptsMu.Lock()
 	defer scriptsMu.Unlock()
 	if s, ok := scripts[parts]; ok {
@@ -88,7 +59,7 @@ func scriptOf(parts scriptParts) Script {
 		b.Write(text)
 		b.WriteByte('\n')
 	}
-	s := NewScript(b.String())
+	s := redisscript.New(b.String())
 	scripts[parts] = s
 	return s
 }
@@ -215,14 +186,8 @@ func (c *Call) appendKeys(args []any) []any {
 	return args
 }
 
-// A once is a command that go-redis must not retry. A cluster client ignores MaxRetries: -1: it retries after a timeout, and a script
-// that ran the first time would count twice.
-type once struct{ *redis.Cmd }
-
-func (once) NoRetry() bool { return true }
-
 // runScript runs decide.lua once for all calls and returns one reply for each.
-func runScript(ctx context.Context, rdb Client, calls []*asked, now int64, about time.Time) ([]any, error) {
+func runScript(ctx context.Context, rdb redisscript.Client, calls []*asked, now int64, about time.Time) ([]any, error) {
 	var parts scriptParts
 	args := make([]any, 3, 3+8*len(calls))
 	for _, a := range calls {
@@ -237,7 +202,7 @@ func runScript(ctx context.Context, rdb Client, calls []*asked, now int64, about
 		c := &a.In
 		args = append(args, c.pack(make([]byte, 0, 64*len(c.Tallies)), now, about), c.Request, c.Channel)
 	}
-	reply, err := scriptOf(parts).send(ctx, rdb, args)
+	reply, err := scriptOf(parts).Do(ctx, rdb, args)
 	switch {
 	case err != nil:
 		return nil, err
@@ -245,27 +210,6 @@ func runScript(ctx context.Context, rdb Client, calls []*asked, now int64, about
 		return nil, fmt.Errorf("%w: %d replies to %d calls", errReply, len(reply), len(calls))
 	}
 	return reply, nil
-}
-
-func send(ctx context.Context, rdb Client, args []any) ([]any, error) {
-	cmd := once{redis.NewCmd(ctx, args...)}
-	if err := rdb.Process(ctx, cmd); err != nil {
-		lookAround(ctx, rdb, err)
-		return nil, err
-	}
-	return cmd.Slice()
-}
-
-// lookAround makes a cluster client reload the topology if err is not a reply of Redis: a replica may have replaced a failed master. The
-// client itself reloads once a minute, and before a retry, which is disabled here.
-func lookAround(ctx context.Context, rdb Client, err error) {
-	if p, ok := rdb.(wrapper); ok {
-		rdb = p.Unwrap()
-	}
-	var answer redis.Error
-	if c, ok := rdb.(*redis.ClusterClient); ok && !errors.As(err, &answer) {
-		c.ReloadState(ctx) // in the background, at most five times a second
-	}
 }
 
 var errReply = errors.New("unexpected reply of the script")

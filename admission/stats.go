@@ -27,7 +27,7 @@ func (s *Stats) Uncleaned() bool {
 func (g *Gate) Stats() Stats {
 	s := Stats{
 		Version: g.Rules().Version(), RulesFailed: g.inForce.failed.Load() != nil, Degraded: g.breaker.Open(),
-		Processes: g.bans.processes(), Bans: g.bans.size(), Asked: g.asked.sum(),
+		Processes: g.bans.Processes(), Bans: g.bans.Len(), Asked: g.asked.sum(),
 	}
 	if memory, ok := g.store.(*MemoryStore); ok {
 		s.Memory = memory.Stats()

@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 	"time"
+
+	"github.com/tidegate/tidegate/bans"
 )
 
 // Mode is what a store does with the tallies of a request. It is a closed set.
@@ -28,8 +30,8 @@ type Store interface {
 	// Decide returns when ctx ends, whatever the server does. After an error the outcome is unknown: too much may have been counted,
 	// never too little.
 	Decide(ctx context.Context, call Call) ([]Count, error)
-	// Exchange sends news about bans to the store and returns the changes there. It returns when ctx ends.
-	Exchange(ctx context.Context, key string, news BanNews) (BanState, error)
+	// Bans returns the store of the bans, which is kept in the same place.
+	Bans() bans.Store
 	// Listen calls heard with the Subject of every tally that a Call with this Channel refunds, resets or erases, in any process, until
 	// ctx ends; it then returns nil. An empty subject stands for all subjects: notices may have been missed.
 	Listen(ctx context.Context, channel string, heard func(subject string)) error

@@ -8,9 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/redisclient"
 )
@@ -68,7 +72,7 @@ var kinds = []struct {
 
 func cluster(t testing.TB) string { return "redis://" + strings.Join(testenv.RedisCluster(t), ",") }
 
-func overRedis(rdb admission.Client) opener {
+func overRedis(rdb redisscript.Client) opener {
 	return func(clk *clock) admission.Store {
 		s := admission.NewRedisStore(rdb)
 		if clk != nil {
@@ -100,7 +104,7 @@ func dialKind(t testing.TB, kind string) redis.UniversalClient {
 	return dial(t, testenv.Redis(t))
 }
 
-func pipelined(t testing.TB, rdb redis.UniversalClient) admission.Client {
+func pipelined(t testing.TB, rdb redis.UniversalClient) redisscript.Client {
 	t.Helper()
 	p, err := redisclient.AutoPipeline(rdb)
 	if err != nil {
@@ -163,4 +167,13 @@ func check(t testing.TB, g *admission.Gate, req admission.Request) admission.Dec
 		t.Fatalf("Check(%+v) = %+v, %v", req, d, err)
 	}
 	return d
+}
+
+var ann = bans.Target{Kind: bans.User, Value: "ann"}
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }

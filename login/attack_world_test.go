@@ -25,7 +25,7 @@ type world struct {
 	clock  *clock
 	began  int64
 	th     *login.Throttle
-	bans   *bans
+	bans   *fakeBans
 	rnd    *rand.Rand
 	plans  plans
 	people []*person // the owner of the name that is guessed with a token, and without; then those who have nothing to do with it

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/netaddr"
 )
 
 // Reserve decides an attempt. If it allows the attempt, it counts it as a failure that Settle may take back; an attempt that is not
@@ -91,7 +92,7 @@ func (t *Throttle) prepare(do op, a *Attempt) (*prepared, error) {
 	if a.ID == "" {
 		rand.Read(p.id.nonce[:])
 	} else {
-		p.id.nonce = t.keys.hash("request", modes[do], a.ID, string(p.id.name[:]), admission.Address(a.IP), factor, a.Device, a.Captcha)
+		p.id.nonce = t.keys.hash("request", modes[do], a.ID, string(p.id.name[:]), netaddr.Address(a.IP), factor, a.Device, a.Captcha)
 		if do != opCheck {
 			p.call.record = t.keys.record("q", p.id.nonce)
 		}
@@ -144,7 +145,7 @@ func (t *Throttle) solutionAllowed(ctx context.Context, ip netip.Addr) (wait tim
 func (t *Throttle) binding(p *prepared, risk int) captcha.Binding {
 	subject := func(k *keyring) string {
 		name := k.name(p.name)
-		return k.hash("challenge", string(name[:]), admission.Address(p.id.ip), p.id.factor).String()
+		return k.hash("challenge", string(name[:]), netaddr.Address(p.id.ip), p.id.factor).String()
 	}
 	b := captcha.Binding{Purpose: Purpose, Subject: subject(t.keys), Risk: min(max(risk, 0), captcha.MaxRisk)}
 	if t.previous != nil {

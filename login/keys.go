@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/keyhash"
 	"github.com/tidegate/tidegate/internal/names"
+	"github.com/tidegate/tidegate/internal/netaddr"
 )
 
 // All keys of this package. P stands for <namespace>:{login}: all of them have one slot, see doc.go. <x> is a keyed hash of 22 characters.
@@ -60,14 +60,14 @@ func (k *keyring) keys(name digest, ip netip.Addr, device, factor string) (keys 
 	tail := tailOf(factor)
 	keys[byName] = k.prefix + "n:" + name.String() + tail
 	if ip.IsValid() {
-		address := k.hash("ip", admission.Address(ip))
+		address := k.hash("ip", netaddr.Address(ip))
 		pair := name
 		for i := range pair {
 			pair[i] ^= address[i] // both hashes are secret, so collisions cannot be constructed
 		}
 		keys[byPair] = k.prefix + "p:" + pair.String() + tail
 		keys[byIP] = k.prefix + "i:" + address.String() + tail
-		if network := admission.Network(ip); network != "" {
+		if network := netaddr.Network(ip); network != "" {
 			keys[byNetwork] = k.prefix + "w:" + k.hash("network", network).String() + tail
 		}
 	}

@@ -9,38 +9,40 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/internal/netaddr"
 	"github.com/tidegate/tidegate/login"
 )
 
-// bans is login.Bans by a clock of the tests' own.
-type bans struct {
+// fakeBans is login.Bans by a clock of the tests' own.
+type fakeBans struct {
 	clock *clock
 
 	mu     sync.Mutex
 	until  map[string]int64 // guarded by mu; µs, by target
 	times  map[string]int   // guarded by mu; bans in a row
-	orders []admission.BanOrder
+	orders []bans.Order
 }
 
-func newBans(c *clock) *bans {
-	return &bans{clock: c, until: map[string]int64{}, times: map[string]int{}}
+func newBans(c *clock) *fakeBans {
+	return &fakeBans{clock: c, until: map[string]int64{}, times: map[string]int{}}
 }
 
-func (b *bans) Banned(req admission.Request) (admission.Ban, time.Duration, bool) {
+func (b *fakeBans) Banned(req admission.Request) (bans.Ban, time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, target := range []string{req.User, admission.Address(req.IP), admission.Network(req.IP)} {
+	for _, target := range []string{req.User, netaddr.Address(req.IP), netaddr.Network(req.IP)} {
 		if left := b.until[target] - b.clock.now(); target != "" && left > 0 {
-			return admission.Ban{Rule: "test"}, time.Duration(left) * time.Microsecond, true
+			return bans.Ban{Rule: "test"}, time.Duration(left) * time.Microsecond, true
 		}
 	}
-	return admission.Ban{}, 0, false
+	return bans.Ban{}, 0, false
 }
 
-func (b *bans) Ban(_ context.Context, order admission.BanOrder) (admission.Ban, error) {
-	target, err := admission.ParseBanTarget(string(order.Kind), order.Value)
+func (b *fakeBans) Ban(_ context.Context, order bans.Order) (bans.Ban, error) {
+	target, err := bans.ParseTarget(string(order.Kind), order.Value)
 	if err != nil {
-		return admission.Ban{}, err
+		return bans.Ban{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,10 +56,10 @@ func (b *bans) Ban(_ context.Context, order admission.BanOrder) (admission.Ban, 
 	}
 	b.until[target.Value] = now + length.Microseconds()
 	b.orders = append(b.orders, order)
-	return admission.Ban{}, nil
+	return bans.Ban{}, nil
 }
 
-func (b *bans) count() int {
+func (b *fakeBans) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.orders)
@@ -288,7 +290,7 @@ func TestReservationFromBeforeABanIsSettled(t *testing.T) {
 		if err != nil || before.ID == "" {
 			t.Fatal(before, err)
 		}
-		if _, err := b.Ban(t.Context(), admission.BanOrder{BanTarget: admission.BanTarget{Kind: admission.BanIP, Value: "192.0.2.1"}, For: time.Hour}); err != nil {
+		if _, err := b.Ban(t.Context(), bans.Order{Target: bans.Target{Kind: bans.IP, Value: "192.0.2.1"}, For: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		s, err := th.Settle(t.Context(), before.ID, login.Success)

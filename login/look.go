@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 )
 
 // A Subject is the subject of an operator's query: a name, an address, or the pair of both.
@@ -73,9 +74,9 @@ func (l *ladder) standings(b *board, now int64) []Standing {
 // Banned returns the ban that excludes a subject, and the time left of it. The address is checked without the name: anybody can type a
 // name, and an allowed name must not protect the address from its ban. A ban of a user is looked up by the name as typed and as
 // normalized.
-func (t *Throttle) Banned(s Subject) (b admission.Ban, left time.Duration, ok bool) {
+func (t *Throttle) Banned(s Subject) (b bans.Ban, left time.Duration, ok bool) {
 	if t.opts.Bans == nil {
-		return admission.Ban{}, 0, false
+		return bans.Ban{}, 0, false
 	}
 	asked := []admission.Request{{IP: s.IP}, {User: s.Name}}
 	if name, err := t.normalize(s.Name); err == nil && name != s.Name {

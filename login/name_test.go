@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -62,7 +63,7 @@ func TestGuesserCannotWriteANameAnew(t *testing.T) {
 func TestBannedUserCannotWriteTheNameAnew(t *testing.T) {
 	b := newBans(newClock())
 	for _, name := range []string{"ann", "Bob"} {
-		if _, err := b.Ban(t.Context(), admission.BanOrder{BanTarget: admission.BanTarget{Kind: admission.BanUser, Value: name}, For: time.Hour}); err != nil {
+		if _, err := b.Ban(t.Context(), bans.Order{Target: bans.Target{Kind: bans.User, Value: name}, For: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/batch"
+	"github.com/tidegate/tidegate/internal/redisscript"
 )
 
 //go:embed lua/*.lua
@@ -27,10 +27,10 @@ func source(names ...string) string {
 }
 
 var (
-	welcomeScript = admission.NewScript(source("welcome"))
-	ladderScript  = admission.NewScript(source("begin", "ladder", "run"))
-	lookScript    = admission.NewScript(`local t = redis.call('TIME') return { t[1] * 1000000 + t[2], redis.call('MGET', unpack(KEYS)) }`)
-	dropScript    = admission.NewScript(`return { redis.call('DEL', unpack(KEYS)) }`)
+	welcomeScript = redisscript.New(source("welcome"))
+	ladderScript  = redisscript.New(source("begin", "ladder", "run"))
+	lookScript    = redisscript.New(`local t = redis.call('TIME') return { t[1] * 1000000 + t[2], redis.call('MGET', unpack(KEYS)) }`)
+	dropScript    = redisscript.New(`return { redis.call('DEL', unpack(KEYS)) }`)
 )
 
 const (
@@ -41,14 +41,14 @@ const (
 // A RedisStore keeps states in Redis 6.2 or newer, all in one slot, because an attempt is counted in several of them atomically.
 // Concurrent calls share a script. Make it with NewRedisStore.
 type RedisStore struct {
-	rdb     admission.Client
+	rdb     redisscript.Client
 	now     func() int64 // µs; nil means Redis' own clock; set only in tests
 	batches *batch.Batcher[*call, reply]
 }
 
 // NewRedisStore returns a store on rdb, which the caller closes. It sends nothing. Create the client with the settings of
 // redisclient.ParseURL.
-func NewRedisStore(rdb admission.Client) *RedisStore {
+func NewRedisStore(rdb redisscript.Client) *RedisStore {
 	s := &RedisStore{rdb: rdb}
 	s.batches = batch.New(batchSize, maxSenders, s.run)
 	return s

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/internal/netaddr"
 )
 
 // Settled is the result of settling an attempt.
@@ -70,12 +71,12 @@ func (t *Throttle) tripped(ctx context.Context, l *ladder, id *attemptID, trips 
 }
 
 func (t *Throttle) ban(ctx context.Context, r *rule, id *attemptID) {
-	target := admission.BanTarget{Kind: admission.BanIP, Value: id.ip.String()}
+	target := bans.Target{Kind: bans.IP, Value: id.ip.String()}
 	if r.kind == byNetwork {
-		target = admission.BanTarget{Kind: admission.BanNetwork, Value: admission.Network(id.ip)}
+		target = bans.Target{Kind: bans.Network, Value: netaddr.Network(id.ip)}
 	}
-	_, err := t.opts.Bans.Ban(ctx, admission.BanOrder{BanTarget: target, Rule: r.name, For: r.For, Growing: r.Growing, AtMost: r.AtMost})
-	if err != nil && !errors.Is(err, admission.ErrBanRefused) { // on the rules' allow list; that error contains the target
+	_, err := t.opts.Bans.Ban(ctx, bans.Order{Target: target, Rule: r.name, For: r.For, Growing: r.Growing, AtMost: r.AtMost})
+	if err != nil && !errors.Is(err, bans.ErrRefused) { // on the rules' allow list; that error contains the target
 		t.opts.Logger.WarnContext(ctx, "login: ban failed", "rule", r.name, "error", err)
 	}
 }

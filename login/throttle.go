@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/keyhash"
 )
@@ -65,8 +66,8 @@ type Verifier interface {
 
 // Bans is the part of an *admission.Gate that a Throttle needs.
 type Bans interface {
-	Banned(req admission.Request) (b admission.Ban, left time.Duration, ok bool)
-	Ban(ctx context.Context, order admission.BanOrder) (admission.Ban, error)
+	Banned(req admission.Request) (b bans.Ban, left time.Duration, ok bool)
+	Ban(ctx context.Context, order bans.Order) (bans.Ban, error)
 }
 
 func (o Options) withDefaults() Options {

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/admissionhttp"
 	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/internal/netaddr"
 )
 
 // A Guard determines what callers of the internal listener may do. Made by NewGuard; safe for concurrent use.
@@ -95,7 +95,7 @@ func (g *Guard) Check(r *http.Request, at Route) (Grant, error) {
 // FindToken returns the token that text is, or an error.
 func (g *Guard) FindToken(r *http.Request, text string) (Token, error) {
 	found, ok := g.tokens.find(text)
-	if wait := g.guesses.check(admission.Address(admissionhttp.ClientAddress(r, g.proxies)), found.hash, ok, time.Now()); wait > 0 {
+	if wait := g.guesses.check(netaddr.Address(admissionhttp.ClientAddress(r, g.proxies)), found.hash, ok, time.Now()); wait > 0 {
 		return Token{}, &ThrottledError{Wait: wait}
 	}
 	if !ok {

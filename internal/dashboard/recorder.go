@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/netaddr"
 )
 
 // A Recorder counts requests and answers of this process, both for pages and for Prometheus. Make it with NewRecorder; it is safe for
@@ -69,7 +70,7 @@ func (r *Recorder) Answered(answer, rule string, asked func() admission.Request)
 		return
 	}
 	req := asked()
-	ip := admission.Address(req.IP)
+	ip := netaddr.Address(req.IP)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.latest = append(r.latest, Answer{At: time.Now(), Who: short(cmp.Or(req.User, ip), mostName), IP: ip, What: short(req.Method+" "+req.Route, mostName), Answer: answer, Rule: rule})

@@ -17,7 +17,7 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/periodic"
-	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/internal/serve"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
@@ -93,7 +93,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 		}},
 	}
 	if err := p.AddHTTP(&told, serve.HTTP{
-		Orders: svc, Counts: counts, Redis: r, BanScript: true, Semaphores: semdefs.SQLite(db),
+		Orders: svc, Counts: counts, Redis: r, BanScript: true, Semaphores: semregistry.SQLite(db),
 		Failures: login.NewMemoryStore(), History: history.SQLite(db), Within: decideWithin,
 	}); err != nil {
 		return err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/sqltime"
 )
 
@@ -14,10 +14,10 @@ type Bans struct{ h *History }
 // Bans are those of a history.
 func (h *History) Bans() Bans { return Bans{h} }
 
-var _ admission.BanHistory = Bans{}
+var _ bans.History = Bans{}
 
-// Record implements admission.BanHistory: all events are kept, or none, and one that is kept already is not kept again.
-func (b Bans) Record(ctx context.Context, events []admission.BanEvent) error {
+// Record implements bans.History: all events are kept, or none, and one that is kept already is not kept again.
+func (b Bans) Record(ctx context.Context, events []bans.Event) error {
 	return b.h.record(ctx, len(events), func(tx *sql.Tx, i int) error {
 		e := &events[i]
 		_, err := tx.ExecContext(ctx, `
@@ -30,9 +30,9 @@ func (b Bans) Record(ctx context.Context, events []admission.BanEvent) error {
 
 // List returns up to limit events, the newest first: those after the one with the ID after, or from the newest if that is empty. An ID
 // that is not known has nothing after it. The error may be ErrUnavailable.
-func (b Bans) List(ctx context.Context, after string, limit int) ([]admission.BanEvent, error) {
+func (b Bans) List(ctx context.Context, after string, limit int) ([]bans.Event, error) {
 	p := page{columns: "id, at, lifted, kind, value, reason, rule, since, until, times", table: "ban_events", after: after, limit: limit}
-	return list(ctx, b.h, p, func(e *admission.BanEvent) []any {
+	return list(ctx, b.h, p, func(e *bans.Event) []any {
 		return []any{
 			&e.ID, (*sqltime.Time)(&e.At), &e.Lifted, &e.Kind, &e.Value, &e.Reason, &e.Rule, (*sqltime.Time)(&e.Since), (*sqltime.Time)(&e.Until), &e.Times,
 		}

@@ -8,25 +8,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/history"
 )
 
 var epoch = time.Date(2030, 1, 2, 3, 4, 5, 6e6, time.UTC)
 
 // ban is the n-th event of a history in which two come in every second.
-func ban(n int) admission.BanEvent {
+func ban(n int) bans.Event {
 	at := epoch.Add(time.Duration(n/2) * time.Second)
-	return admission.BanEvent{
+	return bans.Event{
 		ID: fmt.Sprintf("origin-%04d", n), At: at, Lifted: n%2 == 1,
-		Ban: admission.Ban{
-			BanTarget: admission.BanTarget{Kind: admission.BanNetwork, Value: "203.0.113.0/24"}, Reason: "it's 🎟️", Rule: "r",
+		Ban: bans.Ban{
+			Target: bans.Target{Kind: bans.Network, Value: "203.0.113.0/24"}, Reason: "it's 🎟️", Rule: "r",
 			Since: at, Until: at.Add(time.Hour), Times: n + 1,
 		},
 	}
 }
 
-func listBans(t *testing.T, log history.Bans, after string, limit int) []admission.BanEvent {
+func listBans(t *testing.T, log history.Bans, after string, limit int) []bans.Event {
 	t.Helper()
 	events, err := log.List(t.Context(), after, limit)
 	if err != nil {
@@ -41,10 +41,10 @@ func TestBans(t *testing.T) {
 		if got := listBans(t, log, "", 10); len(got) != 0 {
 			t.Errorf("a new history has %v", got)
 		}
-		var told, want []admission.BanEvent
+		var told, want []bans.Event
 		for n := range 7 {
 			told = append(told, ban(n))
-			want = append([]admission.BanEvent{ban(n)}, want...)
+			want = append([]bans.Event{ban(n)}, want...)
 		}
 		if err := log.Record(t.Context(), told[:5]); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestBans(t *testing.T) {
 		if err := log.Record(t.Context(), told[3:]); err != nil { // two of them once more
 			t.Fatal(err)
 		}
-		var got []admission.BanEvent
+		var got []bans.Event
 		for after := ""; ; after = got[len(got)-1].ID {
 			page := listBans(t, log, after, 3)
 			if got = append(got, page...); len(page) < 3 {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/login"
@@ -25,7 +25,7 @@ func TestToldByMany(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				for n := range 20 {
-					if err := h.Bans().Record(t.Context(), []admission.BanEvent{ban(n), ban(n + 1)}); err != nil {
+					if err := h.Bans().Record(t.Context(), []bans.Event{ban(n), ban(n + 1)}); err != nil {
 						t.Error(err)
 					}
 					if err := h.Logins().Record(t.Context(), []login.Event{failure(n), failure(n + 1)}); err != nil {
@@ -46,7 +46,7 @@ func TestAllOrNone(t *testing.T) {
 	each(t, func(t *testing.T, h *history.History) {
 		ofPlanet, applause := ban(1), failure(1)
 		ofPlanet.Kind, applause.Action = "planet", "applaud"
-		if err := h.Bans().Record(t.Context(), []admission.BanEvent{ban(0), ofPlanet}); err == nil {
+		if err := h.Bans().Record(t.Context(), []bans.Event{ban(0), ofPlanet}); err == nil {
 			t.Error("kept a ban of a planet")
 		}
 		if err := h.Logins().Record(t.Context(), []login.Event{failure(0), applause}); err == nil {

@@ -31,7 +31,7 @@ import (
 	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/internal/seal"
-	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/internal/strictjson"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -49,7 +49,7 @@ type Config struct {
 	// Audit stores what operators changed. Nil: nothing is stored.
 	Audit Audit
 	// Semaphores are the semaphores of the API. Nil: none, and no routes for them.
-	Semaphores *semdefs.Registry
+	Semaphores *semregistry.Registry
 	// Captcha makes the challenges that rules ask for, and verifies solutions. Nil: challenges cannot be solved.
 	Captcha captcha.Provider
 	// CaptchaLimit limits how often challenges are requested on the public listener, and how often solutions are sent (under
@@ -145,7 +145,7 @@ type API struct {
 
 	koala koalahttp.Service
 
-	semaphores *semdefs.Registry
+	semaphores *semregistry.Registry
 	keys       seal.Keys
 	leaving    context.Context // ends with Drain
 	leave      context.CancelFunc

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -54,16 +55,16 @@ type Gate interface {
 	Stats() admission.Stats
 
 	// Banned reads the process's memory only.
-	Banned(req admission.Request) (b admission.Ban, left time.Duration, ok bool)
-	Bans() []admission.Ban
-	Ban(ctx context.Context, order admission.BanOrder) (admission.Ban, error)
-	Lift(ctx context.Context, target admission.BanTarget) (ok bool, err error)
+	Banned(req admission.Request) (b bans.Ban, left time.Duration, ok bool)
+	Bans() []bans.Ban
+	Ban(ctx context.Context, order bans.Order) (bans.Ban, error)
+	Lift(ctx context.Context, target bans.Target) (ok bool, err error)
 }
 
-// BanHistory lists bans and their ends.
+// bans.History lists bans and their ends.
 type BanHistory interface {
 	// List returns up to limit events, the newest first: those after the one with the ID after, or from the newest if that is empty.
-	List(ctx context.Context, after string, limit int) ([]admission.BanEvent, error)
+	List(ctx context.Context, after string, limit int) ([]bans.Event, error)
 }
 
 // FromService adapts a service to Orders.

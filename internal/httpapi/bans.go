@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/page"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
@@ -16,16 +16,16 @@ import (
 type banView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	Kind   admission.BanKind `json:"kind" enum:"user,ip,network,device"`
-	Value  string            `json:"value"`
-	Reason string            `json:"reason,omitempty" doc:"An operator's words"`
-	Rule   string            `json:"rule,omitempty" doc:"The rule that banned"`
-	Since  time.Time         `json:"since"`
-	Until  time.Time         `json:"until"`
-	Times  int               `json:"times" doc:"Bans of this target in a row, with this one"`
+	Kind   bans.Kind `json:"kind" enum:"user,ip,network,device"`
+	Value  string    `json:"value"`
+	Reason string    `json:"reason,omitempty" doc:"An operator's words"`
+	Rule   string    `json:"rule,omitempty" doc:"The rule that banned"`
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until"`
+	Times  int       `json:"times" doc:"Bans of this target in a row, with this one"`
 }
 
-func viewBan(b *admission.Ban) banView {
+func viewBan(b *bans.Ban) banView {
 	return banView{
 		Kind: b.Kind, Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: jsontime.Instant(b.Since), Until: jsontime.Instant(b.Until), Times: b.Times,
 	}
@@ -38,40 +38,40 @@ func (a *API) listBans(_ context.Context, in *page.Paging) (*page.Output[banView
 		return nil, err
 	}
 	kind, value, _ := strings.Cut(string(after), " ")
-	last := admission.BanTarget{Kind: admission.BanKind(kind), Value: value}
-	bans := slices.DeleteFunc(a.gate.Bans(), func(b admission.Ban) bool { return compareTargets(b.BanTarget, last) <= 0 })
-	slices.SortFunc(bans, func(x, y admission.Ban) int { return compareTargets(x.BanTarget, y.BanTarget) })
+	last := bans.Target{Kind: bans.Kind(kind), Value: value}
+	all := slices.DeleteFunc(a.gate.Bans(), func(b bans.Ban) bool { return compareTargets(b.Target, last) <= 0 })
+	slices.SortFunc(all, func(x, y bans.Ban) int { return compareTargets(x.Target, y.Target) })
 	out := &page.Output[banView]{CacheControl: "no-store", Body: page.Page[banView]{Items: []banView{}}}
-	for i := range min(in.Limit, len(bans)) {
-		out.Body.Items = append(out.Body.Items, viewBan(&bans[i]))
+	for i := range min(in.Limit, len(all)) {
+		out.Body.Items = append(out.Body.Items, viewBan(&all[i]))
 	}
-	if len(bans) > in.Limit {
-		last := bans[in.Limit-1]
+	if len(all) > in.Limit {
+		last := all[in.Limit-1]
 		out.Body.NextCursor = page.Cursor([]byte(string(last.Kind) + " " + last.Value))
 	}
 	return out, nil
 }
 
-func compareTargets(x, y admission.BanTarget) int {
+func compareTargets(x, y bans.Target) int {
 	return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Value, y.Value))
 }
 
 type banInput struct {
-	Kind  admission.BanKind `path:"kind" enum:"user,ip,network,device"`
-	Value string            `path:"value" doc:"Percent-encoded: a network has a slash, as in 203.0.113.0%2F24"`
+	Kind  bans.Kind `path:"kind" enum:"user,ip,network,device"`
+	Value string    `path:"value" doc:"Percent-encoded: a network has a slash, as in 203.0.113.0%2F24"`
 }
 
-func parseTarget(kind admission.BanKind, value string) (admission.BanTarget, error) {
-	t, err := admission.ParseBanTarget(string(kind), value)
+func parseTarget(kind bans.Kind, value string) (bans.Target, error) {
+	t, err := bans.ParseTarget(string(kind), value)
 	if err != nil {
-		return t, problem.InvalidAt("path.value", strings.TrimPrefix(err.Error(), admission.ErrInvalidRequest.Error()+": "))
+		return t, problem.InvalidAt("path.value", strings.TrimPrefix(err.Error(), bans.ErrInvalid.Error()+": "))
 	}
 	return t, nil
 }
 
 type putBanInput struct {
-	Kind  admission.BanKind `path:"kind" enum:"user,ip,network,device"`
-	Value string            `path:"value" doc:"Percent-encoded: a network has a slash, as in 203.0.113.0%2F24"`
+	Kind  bans.Kind `path:"kind" enum:"user,ip,network,device"`
+	Value string    `path:"value" doc:"Percent-encoded: a network has a slash, as in 203.0.113.0%2F24"`
 	Body  struct {
 		ForMS  int64  `json:"for_ms" minimum:"1" maximum:"316224000000" doc:"How long, from now; a ban in force is replaced"`
 		Reason string `json:"reason,omitempty" maxLength:"255" doc:"For other operators; the banned caller is not told"`
@@ -88,8 +88,8 @@ func (a *API) putBan(ctx context.Context, in *putBanInput) (*banOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	ban, err := a.gate.Ban(context.WithoutCancel(ctx), admission.BanOrder{
-		BanTarget: target, Reason: in.Body.Reason, For: time.Duration(in.Body.ForMS) * time.Millisecond,
+	ban, err := a.gate.Ban(context.WithoutCancel(ctx), bans.Order{
+		Target: target, Reason: in.Body.Reason, For: time.Duration(in.Body.ForMS) * time.Millisecond,
 	})
 	if err != nil {
 		return nil, err
@@ -130,17 +130,17 @@ func (a *API) banHistory(ctx context.Context, in *page.Paging) (*page.Output[ban
 	if err != nil {
 		return nil, err
 	}
-	var events []admission.BanEvent
+	var events []bans.Event
 	if a.bans != nil {
 		events, err = a.bans.List(ctx, after, in.Limit)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return page.Of(events, in.Limit, viewBanEvent, func(e *admission.BanEvent) []byte { return []byte(e.ID) }), nil
+	return page.Of(events, in.Limit, viewBanEvent, func(e *bans.Event) []byte { return []byte(e.ID) }), nil
 }
 
-func viewBanEvent(e *admission.BanEvent) banEventView {
+func viewBanEvent(e *bans.Event) banEventView {
 	view := banEventView{banView: viewBan(&e.Ban), ID: e.ID, At: jsontime.Instant(e.At), Event: "banned"}
 	if e.Lifted {
 		view.Event = "lifted"

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/history"
 )
 
-func banned(kind admission.BanKind, value string) admission.Ban {
-	return admission.Ban{BanTarget: admission.BanTarget{Kind: kind, Value: value}, Rule: "api", Since: noon, Until: noon.Add(time.Hour), Times: 1}
+func banned(kind bans.Kind, value string) bans.Ban {
+	return bans.Ban{Target: bans.Target{Kind: kind, Value: value}, Rule: "api", Since: noon, Until: noon.Add(time.Hour), Times: 1}
 }
 
 func TestListBans(t *testing.T) {
 	b := setup(t)
-	b.gate.bans = []admission.Ban{
-		banned(admission.BanUser, "ann"), banned(admission.BanNetwork, "203.0.113.0/24"), banned(admission.BanUser, "a b"), banned(admission.BanIP, "192.0.2.1"),
+	b.gate.bans = []bans.Ban{
+		banned(bans.User, "ann"), banned(bans.Network, "203.0.113.0/24"), banned(bans.User, "a b"), banned(bans.IP, "192.0.2.1"),
 	}
 	var seen []string
 	for cursor, pages := "", 0; ; pages++ {
@@ -60,28 +61,28 @@ func TestListBans(t *testing.T) {
 
 // TestBanTargets: values in paths may be encoded in several ways, and are decoded once.
 func TestBanTargets(t *testing.T) {
-	for path, want := range map[string]admission.BanTarget{
-		"network/203.0.113.0/24":         {Kind: admission.BanNetwork, Value: "203.0.113.0/24"}, // as a person would type it
-		"network/203.0.113.0%2F24":       {Kind: admission.BanNetwork, Value: "203.0.113.0/24"},
-		"network/203.0.113.77%2f24":      {Kind: admission.BanNetwork, Value: "203.0.113.0/24"},
-		"network/2001%3Adb8::%2F48":      {Kind: admission.BanNetwork, Value: "2001:db8::/48"},
-		"ip/192.0.2.1":                   {Kind: admission.BanIP, Value: "192.0.2.1"},
-		"ip/%3A%3Affff:192.0.2.1":        {Kind: admission.BanIP, Value: "192.0.2.1"},
-		"user/ann":                       {Kind: admission.BanUser, Value: "ann"},
-		"user/%61nn":                     {Kind: admission.BanUser, Value: "ann"},
-		"user/ann%20lee":                 {Kind: admission.BanUser, Value: "ann lee"},
-		"user/100%25":                    {Kind: admission.BanUser, Value: "100%"},
-		"user/100%2525":                  {Kind: admission.BanUser, Value: "100%25"},
-		"user/a%2Fb%2520c":               {Kind: admission.BanUser, Value: "a/b%20c"},
-		"user/%C3%A9":                    {Kind: admission.BanUser, Value: "é"},
-		"device/:x":                      {Kind: admission.BanDevice, Value: ":x"},
-		"user/history":                   {Kind: admission.BanUser, Value: "history"},
-		"%75ser/ann":                     {Kind: admission.BanUser, Value: "ann"},
-		"user/" + url.PathEscape("?#&+"): {Kind: admission.BanUser, Value: "?#&+"},
+	for path, want := range map[string]bans.Target{
+		"network/203.0.113.0/24":         {Kind: bans.Network, Value: "203.0.113.0/24"}, // as a person would type it
+		"network/203.0.113.0%2F24":       {Kind: bans.Network, Value: "203.0.113.0/24"},
+		"network/203.0.113.77%2f24":      {Kind: bans.Network, Value: "203.0.113.0/24"},
+		"network/2001%3Adb8::%2F48":      {Kind: bans.Network, Value: "2001:db8::/48"},
+		"ip/192.0.2.1":                   {Kind: bans.IP, Value: "192.0.2.1"},
+		"ip/%3A%3Affff:192.0.2.1":        {Kind: bans.IP, Value: "192.0.2.1"},
+		"user/ann":                       {Kind: bans.User, Value: "ann"},
+		"user/%61nn":                     {Kind: bans.User, Value: "ann"},
+		"user/ann%20lee":                 {Kind: bans.User, Value: "ann lee"},
+		"user/100%25":                    {Kind: bans.User, Value: "100%"},
+		"user/100%2525":                  {Kind: bans.User, Value: "100%25"},
+		"user/a%2Fb%2520c":               {Kind: bans.User, Value: "a/b%20c"},
+		"user/%C3%A9":                    {Kind: bans.User, Value: "é"},
+		"device/:x":                      {Kind: bans.Device, Value: ":x"},
+		"user/history":                   {Kind: bans.User, Value: "history"},
+		"%75ser/ann":                     {Kind: bans.User, Value: "ann"},
+		"user/" + url.PathEscape("?#&+"): {Kind: bans.User, Value: "?#&+"},
 	} {
 		b := setup(t)
 		w := call(b.Internal(), "PUT", "/v1/bans/"+path, `{"for_ms":60000,"reason":"spam"}`)
-		want := admission.BanOrder{BanTarget: want, For: time.Minute, Reason: "spam"}
+		want := bans.Order{Target: want, For: time.Minute, Reason: "spam"}
 		if w.Code != 200 || b.gate.ordered != want {
 			t.Errorf("%s: %d %s %+v", path, w.Code, w.Body, b.gate.ordered)
 			continue
@@ -93,7 +94,7 @@ func TestBanTargets(t *testing.T) {
 		if p := problemIn(t, call(b.Internal(), "DELETE", "/v1/bans/"+path, "")); p.Status != 404 || p.Reason != "unknown_ban" {
 			t.Errorf("%s: %+v", path, p)
 		}
-		b.gate.bans = []admission.Ban{{BanTarget: want.BanTarget}}
+		b.gate.bans = []bans.Ban{{Target: want.Target}}
 		if w := call(b.Internal(), "DELETE", "/v1/bans/"+path, ""); w.Code != 204 || w.Body.Len() != 0 {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
@@ -128,10 +129,10 @@ func TestBansHostile(t *testing.T) {
 			t.Errorf("%.60s %.60s: %+v", tt.path, tt.body, p)
 		}
 	}
-	if b.gate.ordered != (admission.BanOrder{}) {
+	if b.gate.ordered != (bans.Order{}) {
 		t.Errorf("%+v", b.gate.ordered)
 	}
-	b.gate.err = fmt.Errorf("%w: 192.0.2.1 is on the list office", admission.ErrBanRefused)
+	b.gate.err = fmt.Errorf("%w: 192.0.2.1 is on the list office", bans.ErrRefused)
 	if p := problemIn(t, call(b.Internal(), "PUT", "/v1/bans/ip/192.0.2.1", `{"for_ms":1}`)); p.Status != 409 || p.Reason != "conflict" || !strings.Contains(p.Detail, "office") {
 		t.Errorf("%+v", p)
 	}
@@ -147,9 +148,9 @@ func TestBansHostile(t *testing.T) {
 	}
 }
 
-type banHistory []admission.BanEvent
+type banHistory []bans.Event
 
-func (h banHistory) List(_ context.Context, after string, limit int) ([]admission.BanEvent, error) {
+func (h banHistory) List(_ context.Context, after string, limit int) ([]bans.Event, error) {
 	for i := range h {
 		if after == "" || h[i].ID == after {
 			if after != "" {
@@ -162,7 +163,7 @@ func (h banHistory) List(_ context.Context, after string, limit int) ([]admissio
 }
 
 func TestBanHistory(t *testing.T) {
-	ended := banned(admission.BanUser, "ann")
+	ended := banned(bans.User, "ann")
 	b := setup(t, func(c *Config) {
 		c.Bans = banHistory{{ID: "2", At: noon.Add(time.Minute), Ban: ended, Lifted: true}, {ID: "1", At: noon, Ban: ended}}
 	})
@@ -199,7 +200,7 @@ func TestBanHistory(t *testing.T) {
 
 type noHistory struct{}
 
-func (noHistory) List(context.Context, string, int) ([]admission.BanEvent, error) {
+func (noHistory) List(context.Context, string, int) ([]bans.Event, error) {
 	return nil, fmt.Errorf("%w: list: connection refused", history.ErrUnavailable)
 }
 

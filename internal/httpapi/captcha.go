@@ -18,6 +18,7 @@ import (
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/netaddr"
 )
 
 // purposeOrder is the purpose of solutions that let a request pass the rules.
@@ -166,7 +167,7 @@ func (a *API) ChallengeFor(b captcha.Binding) *problem.ChallengeView {
 func (a *API) orderBinding(req *admission.Request) captcha.Binding {
 	kind, value := "user", req.User
 	if value == "" {
-		kind, value = "ip", admission.Address(req.IP)
+		kind, value = "ip", netaddr.Address(req.IP)
 	}
 	b := captcha.Binding{Purpose: purposeOrder, Subject: a.keys[0].Hash("captcha subject", kind, value)}
 	if len(a.keys) > 1 {

@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -124,10 +125,10 @@ func TestAnswersMatchTheDocument(t *testing.T) {
 		{true, "POST", "/v1/admit", `{"mode":"refund","request_id":"x"}`, "/v1/admit", 404, func(b *bed) { b.gate.err = admission.ErrUnknownRequest }},
 		{true, "POST", "/v1/admit/batch", `{"requests":[{},{}]}`, "/v1/admit/batch", 200, withVerdicts},
 		{true, "GET", "/v1/explain?user=ann", "", "/v1/explain", 200, func(b *bed) {
-			ban := banned(admission.BanUser, "ann")
+			ban := banned(bans.User, "ann")
 			b.gate.explanation = admission.Explanation{Ban: &ban, Allowed: "office", Rules: []admission.Standing{{Rule: "api", Why: "match", Windows: verdicts}}}
 		}},
-		{true, "GET", "/v1/bans", "", "/v1/bans", 200, func(b *bed) { b.gate.bans = []admission.Ban{banned(admission.BanUser, "ann")} }},
+		{true, "GET", "/v1/bans", "", "/v1/bans", 200, func(b *bed) { b.gate.bans = []bans.Ban{banned(bans.User, "ann")} }},
 		{true, "PUT", "/v1/bans/user/ann", `{"for_ms":1,"reason":"x"}`, "/v1/bans/{kind}/{value}", 200, nil},
 		{true, "DELETE", "/v1/bans/user/ann", "", "/v1/bans/{kind}/{value}", 404, nil},
 		{true, "GET", "/v1/bans/history", "", "/v1/bans/history", 200, nil},

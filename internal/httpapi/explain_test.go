@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 )
 
 func TestExplain(t *testing.T) {
 	b := setup(t)
 	b.gate.explanation = admission.Explanation{
-		Version: "abc", Ban: &admission.Ban{BanTarget: admission.BanTarget{Kind: admission.BanUser, Value: "ann"}, Rule: "api", Since: noon, Until: noon.Add(time.Hour), Times: 2},
+		Version: "abc", Ban: &bans.Ban{Target: bans.Target{Kind: bans.User, Value: "ann"}, Rule: "api", Since: noon, Until: noon.Add(time.Hour), Times: 2},
 		Rules: []admission.Standing{
 			{Rule: "api", Applies: true, Windows: []admission.Verdict{{Rule: "api", Limit: 10, Remaining: 3, Admitted: true, Window: time.Minute}}},
 			{Rule: "other", Why: "match"},

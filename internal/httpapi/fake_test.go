@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
@@ -216,8 +217,8 @@ type fakeGate struct {
 	did         []string // calls other than charges
 	explanation admission.Explanation
 	stats       admission.Stats
-	bans        []admission.Ban
-	ordered     admission.BanOrder
+	bans        []bans.Ban
+	ordered     bans.Order
 }
 
 func (g *fakeGate) Charge(_ context.Context, r admission.Request) (admission.Decision, error) {
@@ -272,19 +273,19 @@ func (g *fakeGate) Explain(_ context.Context, r admission.Request) (admission.Ex
 func (g *fakeGate) Rules() *admission.Rules           { return g.rules }
 func (g *fakeGate) Reload() (*admission.Rules, error) { return g.rules, g.err }
 func (g *fakeGate) Stats() admission.Stats            { return g.stats }
-func (g *fakeGate) Bans() []admission.Ban             { return slices.Clone(g.bans) }
+func (g *fakeGate) Bans() []bans.Ban                  { return slices.Clone(g.bans) }
 
-func (g *fakeGate) Banned(admission.Request) (b admission.Ban, left time.Duration, ok bool) {
-	return admission.Ban{}, 0, g.decision.Reason == admission.Banned
+func (g *fakeGate) Banned(admission.Request) (b bans.Ban, left time.Duration, ok bool) {
+	return bans.Ban{}, 0, g.decision.Reason == admission.Banned
 }
 
-func (g *fakeGate) Ban(_ context.Context, o admission.BanOrder) (admission.Ban, error) {
+func (g *fakeGate) Ban(_ context.Context, o bans.Order) (bans.Ban, error) {
 	g.ordered = o
-	return admission.Ban{BanTarget: o.BanTarget, Reason: o.Reason, Since: noon, Until: noon.Add(o.For), Times: 1}, g.err
+	return bans.Ban{Target: o.Target, Reason: o.Reason, Since: noon, Until: noon.Add(o.For), Times: 1}, g.err
 }
 
-func (g *fakeGate) Lift(_ context.Context, t admission.BanTarget) (bool, error) {
-	known := slices.ContainsFunc(g.bans, func(b admission.Ban) bool { return b.BanTarget == t })
+func (g *fakeGate) Lift(_ context.Context, t bans.Target) (bool, error) {
+	known := slices.ContainsFunc(g.bans, func(b bans.Ban) bool { return b.Target == t })
 	return known, g.err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
@@ -190,7 +191,7 @@ func (a *API) liveQueue(ctx context.Context) (dashboard.Queue, error) {
 
 func (a *API) liveBans(context.Context) (dashboard.Bans, error) {
 	all := a.gate.Bans()
-	slices.SortFunc(all, func(x, y admission.Ban) int {
+	slices.SortFunc(all, func(x, y bans.Ban) int {
 		return cmp.Or(y.Until.Compare(x.Until), strings.Compare(x.Value, y.Value))
 	})
 	bans := dashboard.Bans{Count: len(all), Bans: []dashboard.Ban{}}

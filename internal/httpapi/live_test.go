@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
@@ -137,9 +138,9 @@ func TestAFrame(t *testing.T) {
 	draft.ID, draft.Switch, draft.State, draft.Free = "next", orders.SwitchDraft, orders.StateScheduled, nil // it recovers
 	b.orders.sales = append(b.orders.sales, draft)
 	b.gate.stats = admission.Stats{Version: "v7", Processes: 2, RulesFailed: true}
-	b.gate.bans = []admission.Ban{
-		{BanTarget: admission.BanTarget{Kind: admission.BanUser, Value: "eve"}, Reason: "scalper", Until: noon},
-		{BanTarget: admission.BanTarget{Kind: admission.BanUser, Value: "bob"}, Until: noon.AddDate(1, 0, 0)},
+	b.gate.bans = []bans.Ban{
+		{Target: bans.Target{Kind: bans.User, Value: "eve"}, Reason: "scalper", Until: noon},
+		{Target: bans.Target{Kind: bans.User, Value: "bob"}, Until: noon.AddDate(1, 0, 0)},
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

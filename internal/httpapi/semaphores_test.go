@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	_ "modernc.org/sqlite"
 
-	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/migrations"
 	"github.com/tidegate/tidegate/orders/sqlite"
 )
@@ -30,7 +30,7 @@ func withSemaphores(t *testing.T) func(*Config) {
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return func(cfg *Config) {
-		semaphores, err := semdefs.New(rdb, semdefs.SQLite(db), semdefs.Options{Rules: cfg.Gate.Rules})
+		semaphores, err := semregistry.New(rdb, semregistry.SQLite(db), semregistry.Options{Rules: cfg.Gate.Rules})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/semaphore"
 )
 
-// Semaphores is the source of the metrics: a *semdefs.Registry.
+// Semaphores is the source of the metrics: a *semregistry.Registry.
 type Semaphores interface {
 	// Counts returns the state of all semaphores, without holders and waiters. Operators choose their names, so there are few.
 	Counts(ctx context.Context) ([]semaphore.Status, error)

@@ -10,11 +10,13 @@ import (
 // TestDependenciesOfTheCore: importers of a package get only the dependencies that it needs. A new line here is a decision.
 func TestDependenciesOfTheCore(t *testing.T) {
 	const ours = "github.com/tidegate/tidegate/"
-	admission := []string{
+	goredis := []string{"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"}
+	redisclient := append([]string{ours + "redisclient"}, goredis...)
+	bans := append([]string{ours + "bans", ours + "internal/netaddr", ours + "internal/pubsub", ours + "internal/redisscript"}, redisclient...)
+	admission := append([]string{
 		ours + "admission", ours + "internal/batch", ours + "internal/bounded", ours + "internal/breaker", ours + "internal/filewatch", ours + "internal/keyhash",
-		ours + "internal/names", ours + "internal/periodic", "github.com/goccy/go-yaml", "github.com/redis/go-redis/v9", "github.com/maypok86/otter/v2", "github.com/cespare/xxhash/v2",
-		"github.com/fsnotify/fsnotify", "go.uber.org/atomic", "golang.org/x/sys",
-	}
+		ours + "internal/names", ours + "internal/periodic", "github.com/goccy/go-yaml", "github.com/maypok86/otter/v2", "github.com/fsnotify/fsnotify",
+	}, bans...)
 	echo := []string{
 		"github.com/labstack/echo/v4", "github.com/labstack/gommon", "github.com/mattn/go-colorable", "github.com/mattn/go-isatty",
 		"github.com/valyala/bytebufferpool", "github.com/valyala/fasttemplate", "golang.org/x/crypto", "golang.org/x/net",
@@ -26,6 +28,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 	http := append([]string{ours + "admission/admissionhttp", ours + "internal/problem"}, admission...)
 	for name, allowed := range map[string][]string{
 		"admission":               admission,
+		"bans":                    bans,
 		"admission/admissionhttp": http,
 		"admission/admissionecho": slices.Concat([]string{ours + "admission/admissionecho"}, echo, http),
 		"captcha": {

@@ -11,13 +11,13 @@ import (
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/dashboard"
-	"github.com/tidegate/tidegate/internal/enforce"
+	"github.com/tidegate/tidegate/internal/firewall"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 	"github.com/tidegate/tidegate/internal/reports"
-	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/semaphore"
@@ -29,7 +29,7 @@ type HTTP struct {
 	Counts     admission.Store
 	Redis      *Redis
 	BanScript  bool // run the ban script here, because there is no separate worker
-	Semaphores *semdefs.Table
+	Semaphores *semregistry.Table
 	Failures   login.Store // of logins
 	History    *history.History
 	Within     time.Duration // bounds the decision on an order or a login; 0 is the default
@@ -44,7 +44,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	var gate *admission.Gate
 	gate, err = admission.New(h.Counts, rules, admission.Options{
 		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log,
-		History: enforce.NewHistory(h.History.Bans(), h.Redis.Queue, cfg.Namespace, func() *admission.Rules { return gate.Rules() }),
+		History: firewall.NewHistory(h.History.Bans(), h.Redis.Queue, cfg.Namespace, func() *admission.Rules { return gate.Rules() }),
 	})
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if keep := time.Duration(cfg.HistoryDays) * 24 * time.Hour; keep > 0 {
 		p.Background = append(p.Background, func(ctx context.Context) error { return h.History.Run(ctx, keep, p.Log) })
 	}
-	semaphores, err := p.addSemaphores(h.Redis.Decisions.UniversalClient, h.Semaphores, semdefs.Options{
+	semaphores, err := p.addSemaphores(h.Redis.Decisions.UniversalClient, h.Semaphores, semregistry.Options{
 		Namespace: cfg.Namespace, Rules: gate.Rules, BuiltIn: reports.BuiltIn(), Logger: p.Log,
 	})
 	if err != nil {
@@ -167,8 +167,8 @@ func (p *Process) addKoala(cfg *config.Config, h *HTTP, decided func(*admission.
 }
 
 // addSemaphores adds the semaphores to a process. Waiters and holders are gone when they are closed: see Run.
-func (p *Process) addSemaphores(rdb semaphore.Client, table *semdefs.Table, opts semdefs.Options) (*semdefs.Registry, error) {
-	semaphores, err := semdefs.New(rdb, table, opts)
+func (p *Process) addSemaphores(rdb semaphore.Client, table *semregistry.Table, opts semregistry.Options) (*semregistry.Registry, error) {
+	semaphores, err := semregistry.New(rdb, table, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/httpapi"
@@ -40,10 +41,10 @@ type sparing struct {
 }
 
 // Ban implements login.Bans.
-func (s sparing) Ban(ctx context.Context, order admission.BanOrder) (admission.Ban, error) {
+func (s sparing) Ban(ctx context.Context, order bans.Order) (bans.Ban, error) {
 	for _, proxy := range s.proxies {
 		if p, ok := order.Prefix(); ok && p.Overlaps(proxy) {
-			return admission.Ban{}, admission.ErrBanRefused
+			return bans.Ban{}, bans.ErrRefused
 		}
 	}
 	return s.Gate.Ban(ctx, order)

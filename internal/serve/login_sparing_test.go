@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 )
 
 // TestFailedLoginsDoNotBanAProxy: a backend that reports its proxy's address for all clients must not get the proxy banned.
@@ -16,11 +17,11 @@ func TestFailedLoginsDoNotBanAProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bans := sparing{gate, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	list := sparing{gate, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	for value, banned := range map[string]bool{"10.1.2.3": false, "::ffff:10.1.2.3": false, "203.0.113.7": true} {
 		ip := netip.MustParseAddr(value)
-		_, err := bans.Ban(t.Context(), admission.BanOrder{BanTarget: admission.BanTarget{Kind: admission.BanIP, Value: value}, For: time.Minute})
-		if _, _, ok := bans.Banned(admission.Request{IP: ip}); ok != banned || errors.Is(err, admission.ErrBanRefused) == banned {
+		_, err := list.Ban(t.Context(), bans.Order{Target: bans.Target{Kind: bans.IP, Value: value}, For: time.Minute})
+		if _, _, ok := list.Banned(admission.Request{IP: ip}); ok != banned || errors.Is(err, bans.ErrRefused) == banned {
 			t.Errorf("%s: banned %v, %v", value, ok, err)
 		}
 	}

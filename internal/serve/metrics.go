@@ -1,7 +1,7 @@
 package serve
 
 import (
-	"github.com/tidegate/tidegate/internal/enforce"
+	"github.com/tidegate/tidegate/internal/firewall"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/orders"
@@ -21,5 +21,5 @@ func Metrics(r *Redis) *metrics.Metrics {
 // measureInstallation adds metrics that are the same in all processes, so that they are available while any of them runs.
 func (p *Process) measureInstallation(namespace string, svc *orders.Service, r *Redis) {
 	p.Metrics.Sales(svc)
-	p.Metrics.Queues(r.Queue, namespace+"-", append(svc.Queues(), enforce.Queue(namespace), reports.Queue(namespace)))
+	p.Metrics.Queues(r.Queue, namespace+"-", append(svc.Queues(), firewall.Queue(namespace), reports.Queue(namespace)))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/reports"
-	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
@@ -29,7 +29,7 @@ func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "api", StartTimeout, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
 		compareSecret(ctx, cfg, r.Logins, log)
 		return p.AddHTTP(cfg, HTTP{
-			Orders: svc, Counts: admission.NewRedisStore(r.Decisions.Batched), Redis: r, Semaphores: semdefs.Postgres(db),
+			Orders: svc, Counts: admission.NewRedisStore(r.Decisions.Batched), Redis: r, Semaphores: semregistry.Postgres(db),
 			Failures: login.NewRedisStore(r.Logins), History: history.Postgres(db),
 		})
 	})
@@ -41,7 +41,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 		p.measureInstallation(cfg.Namespace, svc, r)
 		if cfg.Reports != "" {
 			// The API declares the semaphores of the rules file.
-			semaphores, err := p.addSemaphores(r.Decisions.UniversalClient, semdefs.Postgres(db), semdefs.Options{
+			semaphores, err := p.addSemaphores(r.Decisions.UniversalClient, semregistry.Postgres(db), semregistry.Options{
 				Namespace: cfg.Namespace, BuiltIn: reports.BuiltIn(), Logger: log,
 			})
 			if err != nil {
@@ -72,7 +72,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	})
 }
 
-func newReporter(cfg *config.Config, log *slog.Logger, svc *orders.Service, queue redis.UniversalClient, semaphores *semdefs.Registry) (*reports.Worker, error) {
+func newReporter(cfg *config.Config, log *slog.Logger, svc *orders.Service, queue redis.UniversalClient, semaphores *semregistry.Registry) (*reports.Worker, error) {
 	budget, err := semaphores.Semaphore(reports.Semaphore)
 	if err != nil {
 		return nil, err

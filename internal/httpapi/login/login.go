@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
@@ -23,7 +23,7 @@ type Throttle interface {
 	Settle(ctx context.Context, id string, result login.Result) (login.Settled, error)
 
 	Look(ctx context.Context, s login.Subject) ([]login.Standing, error)
-	Banned(s login.Subject) (ban admission.Ban, left time.Duration, ok bool)
+	Banned(s login.Subject) (ban bans.Ban, left time.Duration, ok bool)
 	Lift(ctx context.Context, s login.Subject) error
 	Reference(name string) (string, error)
 }

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/page"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/internal/netaddr"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -163,7 +165,7 @@ func (h *Handlers) LiftLogin(ctx context.Context, in *subjectInput) (*struct{}, 
 
 // Forgive deletes the failures that an address may have been banned for: otherwise the next failure would ban it again.
 // These are failures of passwords, and of the factors whose bans are in the history.
-func (h *Handlers) Forgive(ctx context.Context, target admission.BanTarget) error {
+func (h *Handlers) Forgive(ctx context.Context, target bans.Target) error {
 	ip := bannedAddress(target)
 	if !ip.IsValid() {
 		return nil
@@ -177,13 +179,13 @@ func (h *Handlers) Forgive(ctx context.Context, target admission.BanTarget) erro
 }
 
 // bannedAddress returns one of the addresses that a ban for failed logins covers, or none if target cannot be such a ban.
-func bannedAddress(target admission.BanTarget) netip.Addr {
-	if target.Kind == admission.BanIP {
+func bannedAddress(target bans.Target) netip.Addr {
+	if target.Kind == bans.IP {
 		ip, _ := netip.ParseAddr(target.Value) // it is valid
 		return ip
 	}
 	network, err := netip.ParsePrefix(target.Value)
-	if err != nil || target.Kind != admission.BanNetwork || admission.Network(network.Addr()) != target.Value {
+	if err != nil || target.Kind != bans.Network || netaddr.Network(network.Addr()) != target.Value {
 		return netip.Addr{}
 	}
 	return network.Addr()

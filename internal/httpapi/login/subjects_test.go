@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -43,14 +44,14 @@ func TestSince(t *testing.T) {
 }
 
 func TestBannedAddress(t *testing.T) {
-	for target, want := range map[admission.BanTarget]string{
-		{Kind: admission.BanIP, Value: "192.0.2.7"}:            "192.0.2.7",
-		{Kind: admission.BanIP, Value: "2001:db8::"}:           "2001:db8::",
-		{Kind: admission.BanNetwork, Value: "2001:db8:1::/48"}: "2001:db8:1::",
-		{Kind: admission.BanNetwork, Value: "2001:db8::/32"}:   "invalid IP",
-		{Kind: admission.BanNetwork, Value: "203.0.113.0/24"}:  "invalid IP",
-		{Kind: admission.BanUser, Value: "192.0.2.7"}:          "invalid IP",
-		{Kind: admission.BanDevice, Value: "2001:db8:1::/48"}:  "invalid IP",
+	for target, want := range map[bans.Target]string{
+		{Kind: bans.IP, Value: "192.0.2.7"}:            "192.0.2.7",
+		{Kind: bans.IP, Value: "2001:db8::"}:           "2001:db8::",
+		{Kind: bans.Network, Value: "2001:db8:1::/48"}: "2001:db8:1::",
+		{Kind: bans.Network, Value: "2001:db8::/32"}:   "invalid IP",
+		{Kind: bans.Network, Value: "203.0.113.0/24"}:  "invalid IP",
+		{Kind: bans.User, Value: "192.0.2.7"}:          "invalid IP",
+		{Kind: bans.Device, Value: "2001:db8:1::/48"}:  "invalid IP",
 	} {
 		if got := bannedAddress(target).String(); got != want {
 			t.Errorf("%v: %s, want %s", target, got, want)

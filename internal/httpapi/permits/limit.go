@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
-	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/semaphore"
 	"github.com/tidegate/tidegate/semaphore/semaphoreecho"
 )
@@ -43,7 +43,7 @@ func (h *Handlers) Limit(name string, wait time.Duration) echo.MiddlewareFunc {
 			case errors.Is(err, semaphore.ErrPermitLost):
 				return problem.New(problem.StoreUnavailable) // the permit is not the caller's concern
 			case errors.As(err, &refused) && refused.Internal != nil:
-				return semdefs.Away(refused.Internal)
+				return semregistry.Away(refused.Internal)
 			}
 			return err
 		}

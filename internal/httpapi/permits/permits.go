@@ -16,14 +16,14 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/seal"
-	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
 // Handlers are the handlers for semaphores and their permits. They share one receiver, because all need the registry and
 // the keys that sign permits' ids.
 type Handlers struct {
-	Semaphores *semdefs.Registry
+	Semaphores *semregistry.Registry
 	Keys       seal.Keys
 	Draining   func() bool     // waits end then
 	Leaving    context.Context // ends when draining begins
@@ -103,7 +103,7 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 	case errors.As(err, &heavy):
 		return nil, problem.InvalidAt("body.weight", fmt.Sprintf("is %d, and must be at most the limit of %s", req.Weight, heavy.Name))
 	case err != nil:
-		return nil, semdefs.Away(err)
+		return nil, semregistry.Away(err)
 	case ctx.Err() != nil && req.ID == "":
 		_ = sem.Release(context.WithoutCancel(ctx), grant.ID) // no client will use it; if this fails, the lease expires
 		return nil, ctx.Err()
@@ -165,7 +165,7 @@ func (h *Handlers) Renew(ctx context.Context, in *permitInput) (*renewalOutput, 
 	}
 	lease, err := sem.Renew(context.WithoutCancel(ctx), id)
 	if err != nil {
-		return nil, semdefs.Away(err)
+		return nil, semregistry.Away(err)
 	}
 	return &renewalOutput{CacheControl: "no-store", Body: renewalView{PermitID: in.ID, LeaseMS: lease.Milliseconds(), RenewAfterMS: (lease / 3).Milliseconds()}}, nil
 }
@@ -181,7 +181,7 @@ func (h *Handlers) Release(ctx context.Context, in *permitInput) (*struct{}, err
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
 	if id, ok := h.unsigned(forHolder, in.Name, in.ID); ok {
-		return nil, semdefs.Away(sem.Release(ctx, id))
+		return nil, semregistry.Away(sem.Release(ctx, id))
 	}
 	id, ok := h.unsigned(forOperator, in.Name, in.ID)
 	if !ok || !request.Of(ctx).Grant.Role.May(auth.ForOperators) {
@@ -200,7 +200,7 @@ func (h *Handlers) forceRelease(ctx context.Context, sem *semaphore.Semaphore, i
 			}
 		}
 	}
-	err := semdefs.Away(sem.Release(ctx, id))
+	err := semregistry.Away(sem.Release(ctx, id))
 	h.Audit.Note(ctx, "release-permit", lost, err)
 	return err
 }

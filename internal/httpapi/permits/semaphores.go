@@ -13,7 +13,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/page"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
-	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -74,7 +74,7 @@ type waiterView struct {
 }
 
 // viewSemaphore combines a semaphore's definition and status. Either may be incomplete.
-func (h *Handlers) viewSemaphore(st *semaphore.Status, e *semdefs.Entry, by auth.Role) semaphoreView {
+func (h *Handlers) viewSemaphore(st *semaphore.Status, e *semregistry.Entry, by auth.Role) semaphoreView {
 	v := semaphoreView{
 		Name: st.Name, Limit: st.Limit, LeaseMS: st.Lease.Milliseconds(), Source: "program", InUse: st.InUse, Waiting: st.Waiting,
 		QuietMS: st.Quiet.Milliseconds(), HeldMS: st.Held.Milliseconds(),
@@ -132,7 +132,7 @@ func (h *Handlers) ListSemaphores(ctx context.Context, in *page.Paging) (*page.O
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(e semdefs.Entry) bool {
+	all = slices.DeleteFunc(all, func(e semregistry.Entry) bool {
 		_, ok := e.InForce()
 		return !ok || e.Name <= string(after)
 	})
@@ -164,14 +164,14 @@ func (h *Handlers) GetSemaphore(ctx context.Context, in *semaphoreInput) (*semap
 }
 
 // semaphore returns a semaphore. e is nil if only Redis knows it.
-func (h *Handlers) semaphore(ctx context.Context, name string, e *semdefs.Entry) (*semaphoreOutput, error) {
+func (h *Handlers) semaphore(ctx context.Context, name string, e *semregistry.Entry) (*semaphoreOutput, error) {
 	sem, err := h.Semaphores.Semaphore(name)
 	if err != nil {
 		return nil, asUnknown(err, name)
 	}
 	st, err := sem.Status(ctx)
 	if err != nil {
-		return nil, semdefs.Away(err)
+		return nil, semregistry.Away(err)
 	}
 	return &semaphoreOutput{CacheControl: "no-store", Body: h.viewSemaphore(&st, e, request.Of(ctx).Grant.Role)}, nil
 }
@@ -198,8 +198,8 @@ func (in *putSemaphoreInput) AuditDetail() any { return in.Body }
 func (h *Handlers) PutSemaphore(ctx context.Context, in *putSemaphoreInput) (*semaphoreOutput, error) {
 	ctx = context.WithoutCancel(ctx)
 	by := request.Of(ctx).Grant.Name
-	e, err := h.Semaphores.Override(ctx, in.Name, semdefs.Override{
-		Size: semdefs.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by, At: jsontime.Instant(time.Now()),
+	e, err := h.Semaphores.Override(ctx, in.Name, semregistry.Override{
+		Size: semregistry.Size{Limit: in.Body.Limit, Lease: time.Duration(in.Body.LeaseMS) * time.Millisecond}, By: by, At: jsontime.Instant(time.Now()),
 	})
 	switch {
 	case errors.Is(err, semaphore.ErrInvalid):

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/login"
@@ -117,7 +118,7 @@ func Of(err error) *Problem {
 			switch text := err.Error(); r.reason {
 			case Conflict:
 				text = strings.ReplaceAll(text, orders.ErrPoison.Error()+": ", "")
-				for _, from := range []string{orders.ErrConflict.Error() + ": ", "orders: ", "admission: ", "login: "} {
+				for _, from := range []string{orders.ErrConflict.Error() + ": ", "orders: ", "bans: ", "admission: ", "login: "} {
 					text = strings.TrimPrefix(text, from)
 				}
 				p.Detail = text
@@ -152,7 +153,7 @@ func Of(err error) *Problem {
 
 // CallerText returns the part of an error that is meant for the caller, without packages and operations.
 func CallerText(text string) string {
-	for _, sentinel := range []error{admission.ErrInvalidRequest, semaphore.ErrInvalid, login.ErrInvalid} {
+	for _, sentinel := range []error{admission.ErrInvalidRequest, bans.ErrInvalid, semaphore.ErrInvalid, login.ErrInvalid} {
 		if _, said, ok := strings.Cut(text, sentinel.Error()+": "); ok {
 			return said
 		}

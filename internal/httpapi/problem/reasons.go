@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/history"
-	"github.com/tidegate/tidegate/internal/semdefs"
+	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/semaphore"
@@ -187,7 +188,9 @@ var reasonOf = []struct {
 	{admission.ErrUnavailable, StoreUnavailable},
 	{admission.ErrUnknownRequest, UnknownRequest},
 	{admission.ErrUnknownRule, UnknownRule},
-	{admission.ErrBanRefused, Conflict},
+	{bans.ErrUnavailable, StoreUnavailable},
+	{bans.ErrRefused, Conflict},
+	{bans.ErrInvalid, Invalid},
 	{admission.ErrInvalidRequest, Invalid},
 	{login.ErrInvalid, Invalid},
 	{login.ErrUnknownAttempt, UnknownAttempt},
@@ -199,7 +202,7 @@ var reasonOf = []struct {
 	{semaphore.ErrInvalid, Invalid},
 	{semaphore.ErrAtCapacity, string(orders.ReasonAtCapacity)},
 	{semaphore.ErrClosed, Draining},
-	{semdefs.ErrUnavailable, StoreUnavailable},
+	{semregistry.ErrUnavailable, StoreUnavailable},
 	{history.ErrUnavailable, StoreUnavailable},
 	{captcha.ErrUnavailable, StoreUnavailable},
 	{auth.ErrUnauthenticated, Unauthenticated},

@@ -11,9 +11,11 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/loadshed"
+	"github.com/tidegate/tidegate/internal/netaddr"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -25,7 +27,7 @@ type Placer struct {
 	Rules rules
 	Gate  interface {
 		// Banned reads the process's memory only.
-		Banned(req admission.Request) (b admission.Ban, left time.Duration, ok bool)
+		Banned(req admission.Request) (b bans.Ban, left time.Duration, ok bool)
 		Refund(ctx context.Context, d admission.Decision) error
 	}
 	Capacity  *loadshed.Capacity
@@ -219,7 +221,7 @@ func (h *Placer) subject(r *request.Info) string {
 	if r.Caller.User != "" {
 		return "user " + r.Caller.User
 	}
-	return "address " + admission.Address(h.Rules.RequestOf(r).IP)
+	return "address " + netaddr.Address(h.Rules.RequestOf(r).IP)
 }
 
 // refund takes back the charge of a request that turned out to be a repeat.

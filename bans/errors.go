@@ -1,0 +1,17 @@
+package bans
+
+import "errors"
+
+var (
+	// ErrUnavailable means that the store failed or did not answer in time. It wraps the store's error too.
+	ErrUnavailable = errors.New("bans: store unavailable")
+
+	// ErrFull means that a store already keeps Max bans in force. It is returned only inside ErrUnavailable.
+	ErrFull = errors.New("bans: list is full")
+
+	// ErrRefused means that the target of a ban is on the allowlist, or is this machine.
+	ErrRefused = errors.New("bans: ban refused")
+
+	// ErrInvalid means that a target or an order has an invalid value; the text names it.
+	ErrInvalid = errors.New("bans: invalid request")
+)
