@@ -20,14 +20,7 @@ import (
 	"github.com/tidegate/tidegate/redisclient"
 )
 
-// silent accepts connections and never answers.
-func silent(t *testing.T) (url string) {
-	t.Helper()
-	url, _ = silentUntil(t)
-	return url
-}
-
-// silentUntil is silent until it is told to close all connections for good.
+// silentUntil accepts connections and never answers, until it is told to close all of them for good.
 func silentUntil(t *testing.T) (url string, hangUp func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

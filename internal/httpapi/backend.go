@@ -61,7 +61,7 @@ type Gate interface {
 	Lift(ctx context.Context, target bans.Target) (ok bool, err error)
 }
 
-// bans.History lists bans and their ends.
+// BanHistory lists bans and their ends.
 type BanHistory interface {
 	// List returns up to limit events, the newest first: those after the one with the ID after, or from the newest if that is empty.
 	List(ctx context.Context, after string, limit int) ([]bans.Event, error)
