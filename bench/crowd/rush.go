@@ -28,7 +28,7 @@ type RushResult struct {
 	waits    []time.Duration
 }
 
-// Quantile returns a quantile of the times from a buyer's planned moment to the 202.
+// Quantile returns a quantile of the times from a buyer's planned time to the 202.
 func (r *RushResult) Quantile(q float64) time.Duration { return Quantile(r.waits, q) }
 
 // Run runs the rush.
