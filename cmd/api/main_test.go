@@ -243,7 +243,7 @@ func TestWhatIsPrintedWorks(t *testing.T) {
 		}
 		return servetest.Answer{Status: http.StatusOK}
 	})
-	for _, want := range []string{p.URL("public") + "/docs", p.URL("internal") + "/docs", "live page  " + p.URL("internal") + "/\n", "may lose what is in flight"} {
+	for _, want := range []string{p.URL("public") + "/docs", p.URL("internal") + "/docs", "live page  " + p.URL("internal") + "/\n", "Orders in flight may be lost"} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, &stdout)
 		}
