@@ -272,7 +272,7 @@ func TestRunSaysWhatTheInternalAPISaid(t *testing.T) {
 	}
 	o, s.starts = smallCrowd(s), time.Now() // another crowd's sale
 	o.Stock, o.Items = 0, []string{"nothing"}
-	if _, err := Run(t.Context(), o); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `--item: "nothing"`) {
+	if _, err := Run(t.Context(), o); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `got "nothing"`) {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -152,7 +152,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		}
 		start := time.Now()
 		err := p.Run(ctx)
-		if !errors.Is(err, errGivenUp) || !strings.Contains(err.Error(), "given up after 1s") || time.Since(start) > time.Second {
+		if !errors.Is(err, errGivenUp) || !strings.Contains(err.Error(), "timed out after 1s") || time.Since(start) > time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 		close(stuck)
