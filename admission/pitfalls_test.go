@@ -158,7 +158,7 @@ func TestPitfall_P12_OneScriptHasKeysOfOneSlot(t *testing.T) {
 	}
 }
 
-// HashTags is a hook that counts scripts by the hash tags of their keys.
+// hashTags is a hook that counts scripts by the hash tags of their keys.
 type hashTags struct {
 	*testing.T
 	scripts map[string]int

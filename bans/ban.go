@@ -51,7 +51,7 @@ const (
 	aliveFor     = 15 * time.Second // after a process' last message
 )
 
-// A Order is an order to ban a target.
+// An Order is an order to ban a target.
 type Order struct {
 	Target
 	Reason  string
@@ -85,7 +85,7 @@ func (o *Order) validate() error {
 	return nil
 }
 
-// A Event records that a ban was made or lifted, for a history.
+// An Event records that a ban was made or lifted, for a history.
 type Event struct {
 	ID string // unique
 	At time.Time

@@ -15,7 +15,7 @@ const (
 	liftedFor  = 10 * time.Second // longer than any reply of the store takes
 )
 
-// A banCache holds the bans in force in this process, so that checking a request needs no round trip. It is safe for concurrent use.
+// A cache holds the bans in force in this process, so that checking a request needs no round trip. It is safe for concurrent use.
 //
 // It uses only this process' own clock to end bans: it computes the time left from the store's clock in the store's reply. The
 // clocks of two machines are never compared.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// A banKey is a target in the form used for lookup by requests. Addresses and networks are not formatted as text.
+// A targetKey is a target in the form used for lookup by requests. Addresses and networks are not formatted as text.
 type targetKey struct {
 	kind Kind
 	name string // of a user or a device
@@ -51,11 +51,11 @@ func hashName(name string) uint64 { return maphash.String(seed, name) }
 // A heldBan is a ban as a process holds it. It is immutable.
 type heldBan struct {
 	Ban
-	ends       int64 // ns of the gate's clock
+	ends       int64 // ns of the list's clock
 	generation int   // see cache
 }
 
-// A banTable holds bans of one kind, in shards that reduce lock contention. It is safe for concurrent use.
+// A table holds bans of one kind, in shards that reduce lock contention. It is safe for concurrent use.
 type table[K comparable] struct {
 	hash   func(K) uint64
 	size   atomic.Int64
@@ -106,7 +106,7 @@ func (t *table[K]) each(do func(*heldBan)) {
 	}
 }
 
-// banTables has one table for each kind of ban. Make it with newBanTables.
+// tables has one table for each kind of ban. Make it with newTables.
 type tables struct {
 	users, devices table[string]
 	ips, networks  table[netKey]

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/internal/netaddr"
 )
 
-// maxBanText is the maximum length of a user, device or reason of a ban, in characters.
+// maxText is the maximum length of a user, device or reason of a ban, in characters.
 const maxText = 255
 
 // Shortest and longest prefixes of networks that can be banned. A typing error must not ban a large part of the Internet, and a longer
@@ -68,7 +68,7 @@ func parseNetwork(value string) (netip.Prefix, error) {
 	return netip.PrefixFrom(ip, bits).Masked(), nil
 }
 
-// banText reports whether s is short, valid UTF-8 and free of control characters, so that it is safe in logs, lists and arguments.
+// validText reports whether s is short, valid UTF-8 and free of control characters, so that it is safe in logs, lists and arguments.
 func validText(s string) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= maxText && !strings.ContainsFunc(s, unicode.IsControl)
 }
@@ -102,7 +102,7 @@ func addressPrefix(ip netip.Addr) netip.Prefix {
 	return p
 }
 
-// key returns the store's name of a target; parseBanKey is its inverse.
+// key returns the store's name of a target; parseKey is its inverse.
 func (t Target) key() string { return string(t.Kind) + ":" + t.Value }
 
 func parseKey(key string) Target {

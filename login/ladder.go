@@ -45,7 +45,7 @@ const (
 	lapseWithin  = 2 * second   // see ladder.lapses
 )
 
-// The actions in order of strength, numbered as in the script. An active ban or revocation takes effect elsewhere.
+// An action is what happens to an attempt: in order of strength, numbered as in the script. An active ban or revocation takes effect elsewhere.
 type action int
 
 const (

@@ -66,7 +66,7 @@ func (s *Service) VerifyInBackground(ctx context.Context, report func(sale strin
 	})
 }
 
-// verifyLockFor acquires the turn, and returns false if another process has it.
+// acquireVerifyLock acquires the turn, and returns false if another process has it.
 func (s *Service) acquireVerifyLock(ctx context.Context) bool {
 	took, err := s.base.SetNX(ctx, s.verifyLockKey(), s.process, verifyLockFor).Result()
 	return err == nil && took

@@ -31,7 +31,7 @@ type question struct {
 	invariant, title, sql string
 }
 
-// $1 is the orders that were answered with 202, $2 the crowd's prefix. A round has one sale.
+// questions are all of them. $1 is the orders that were answered with 202, $2 the crowd's prefix. A round has one sale.
 var questions = []question{
 	{"I1", "answered 202 and neither a row nor a dead letter", `
 		SELECT id::text FROM unnest($1::uuid[]) AS id

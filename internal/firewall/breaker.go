@@ -18,7 +18,7 @@ var allowLua string
 
 var allowScript = redis.NewScript(allowLua)
 
-// How a ban is requested. allow.lua uses the same words.
+// asking is how a ban is requested. allow.lua uses the same words.
 type asking string
 
 const (
@@ -36,7 +36,7 @@ type breaker struct {
 	prefix string
 }
 
-// All keys have one hash tag, so that one script may use them:
+// newBreaker returns a breaker whose keys have one hash tag, so that one script may use them:
 //
 //	<namespace>:{ban-script}:runs, :open, :told:<kind>:<value>   see allow.lua
 func newBreaker(rdb redis.UniversalClient, namespace string) *breaker {

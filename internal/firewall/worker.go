@@ -178,7 +178,7 @@ func (w *Worker) turn(ctx context.Context, target bans.Target, how asking) error
 	return w.agree(ctx, target, how)
 }
 
-// If a target changes this often during one task, the rest is left to the next one.
+// mostLooks is how often one task runs the program for a target that changes meanwhile. Later changes are left to the next task.
 const mostLooks = 10
 
 // agree runs the program, and again if the ban has changed in the meantime: see doc.go.

@@ -2,7 +2,7 @@
 // and shops' front ends, and an internal one for services and operators.
 //
 // Routes and handlers only translate. Package orders defines sales and orders, package admission decides about requests. Their
-// errors become problems (RFC 9457) in one place, problem.go.
+// errors become problems (RFC 9457) in one place, package internal/httpapi/problem.
 //
 // A request passes: request id and recovery, CORS, size of the body, on the
 // internal listener host, origin and token, then identity, then the rules, then the handler. The handler for placing an order

@@ -116,7 +116,7 @@ func (r *Registry) Compare(ctx context.Context) error {
 	return err
 }
 
-// The state of a definition in Redis.
+// known is the state of a definition in Redis.
 type known int
 
 const (

@@ -46,7 +46,7 @@ func NewContext(ctx context.Context, r *Info) context.Context {
 // Of returns what is known about the request of ctx.
 func Of(ctx context.Context) *Info { return ctx.Value(requestKey{}).(*Info) }
 
-// From is requestOf for a context that may be of no request.
+// From is Of for a context that may be of no request.
 func From(ctx context.Context) (r *Info, ok bool) {
 	r, ok = ctx.Value(requestKey{}).(*Info)
 	return r, ok

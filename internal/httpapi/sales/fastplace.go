@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
-// maxFast is the longest body that quickPlace decodes.
+// maxFast is the longest body that FastPlace decodes.
 const maxFast = 512
 
 // FastPlace serves the order requests of ordinary clients without Huma's reflection, which would cost more than everything
@@ -48,7 +48,7 @@ func (h *Placer) FastPlace(ctx huma.Context, next func(huma.Context)) {
 	_ = huma.DefaultJSONFormat.Marshal(c.Response(), out.Body)
 }
 
-// unlessBanned refuses a banned caller before its body is read and validated. It does not apply to requests that quickPlace can
+// unlessBanned refuses a banned caller before its body is read and validated. It does not apply to requests that FastPlace can
 // decode: a caller that has an order gets it even while banned.
 func (h *Placer) unlessBanned(next func(huma.Context)) func(huma.Context) {
 	return func(ctx huma.Context) {
@@ -71,7 +71,7 @@ func decodeOrder(b []byte) (item string, quantity int, ok bool) {
 	b, ok = after(b, '{')
 	for more := true; ok && more; {
 		var key, value []byte
-		if key, b, ok = quickString(b); !ok {
+		if key, b, ok = plainString(b); !ok {
 			return "", 0, false
 		}
 		if b, ok = after(b, ':'); !ok {
@@ -79,7 +79,7 @@ func decodeOrder(b []byte) (item string, quantity int, ok bool) {
 		}
 		switch {
 		case string(key) == "item" && item == "":
-			if value, b, ok = quickString(b); !ok || len(value) == 0 {
+			if value, b, ok = plainString(b); !ok || len(value) == 0 {
 				return "", 0, false
 			}
 			item = string(value)
@@ -119,7 +119,7 @@ func after(b []byte, c byte) ([]byte, bool) {
 	return b[1:], true
 }
 
-func quickString(b []byte) (value, rest []byte, ok bool) {
+func plainString(b []byte) (value, rest []byte, ok bool) {
 	if b, ok = after(b, '"'); !ok {
 		return nil, nil, false
 	}

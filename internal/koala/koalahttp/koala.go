@@ -113,7 +113,7 @@ func (h *Handlers) koalaFailed(ctx context.Context, e Endpoint, err error) (stat
 	return told.status, mustMarshal(told)
 }
 
-// mustMarshal is koalaJSON for values of numbers and texts, which cannot fail.
+// mustMarshal is marshal for values of numbers and texts, which cannot fail.
 func mustMarshal(v any) []byte {
 	body, err := marshal(v)
 	if err != nil {
