@@ -214,7 +214,7 @@ func New(cfg Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.public = a.echo(append(steps, notForeign, hygiene, a.queued, segments, a.identify)...)
+	a.public = a.echo(append(steps, notForeign, rejectMalformed, a.queued, segments, a.identify)...)
 	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
 	a.common(docs, true, huma.Middlewares{a.charged}, nil)
 	a.challenges(docs, true)
@@ -224,7 +224,7 @@ func New(cfg Config) (*API, error) {
 		return nil, err
 	}
 
-	a.internal = a.echo(a.track("internal"), hygiene, segments, a.guarded, a.queued, a.identify) // guarded may ask whether a session has ended
+	a.internal = a.echo(a.track("internal"), rejectMalformed, segments, a.guarded, a.queued, a.identify) // guarded may ask whether a session has ended
 	docs = a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
 	a.common(docs, false, huma.Middlewares{a.only(auth.ForReaders)}, huma.Middlewares{a.only(auth.ForServices)})
 	a.challenges(docs, false)

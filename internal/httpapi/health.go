@@ -92,7 +92,7 @@ func failing(err error) (parts []string) {
 func Probes(ready func(context.Context) error, version string, demoSecrets []string, metrics http.Handler, log *slog.Logger) (handler http.Handler, drain func()) {
 	a := &API{ready: ready, version: version, demo: demoSecrets, log: slog.New(LogHandler(log.Handler()))}
 	a.errors = request.ErrorWriter{Log: a.log}
-	e := a.echo(a.track("worker"), hygiene)
+	e := a.echo(a.track("worker"), rejectMalformed)
 	docs := a.huma(e, "Tidegate", nil)
 	huma.Register(docs, livezRoute, a.livez)
 	huma.Register(docs, readyzRoute, a.readyz)

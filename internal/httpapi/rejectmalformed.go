@@ -21,8 +21,8 @@ const bodyWithin = 5 * time.Second
 // appends its value to the client's instead of replacing it would let clients choose their identity.
 var single = []string{"X-User-Id", "X-User-Tier", "Idempotency-Key", "X-Captcha", "Authorization", "X-Tidegate-Token"}
 
-// hygiene refuses requests that are malformed in ways that handlers need not check.
-func hygiene(next echo.HandlerFunc) echo.HandlerFunc {
+// rejectMalformed refuses requests that are malformed in ways that handlers need not check.
+func rejectMalformed(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		for _, name := range single {
