@@ -82,7 +82,7 @@ func (s *Service) reassign(ctx context.Context, r Reservation, taken []int) (Res
 	}
 	d := decoder{reply: reply}
 	switch word := d.string(); word {
-	case "reseated":
+	case "reassigned":
 		again, err := ParseReservation([]byte(d.string()))
 		return again, err
 	case "sold_out":

@@ -95,16 +95,16 @@ func (c *cluster) look(ctx context.Context, accepted []string, prefix string) (a
 		}
 		all = append(all, breaches{q.invariant, q.title, len(found), found[:min(len(found), 5)]})
 	}
-	shelf, err := c.lookAtShelves(ctx)
+	units, err := c.lookAtStocks(ctx)
 	if err != nil {
 		return nil, err
 	}
 	queues, err := c.lookAtQueues(ctx)
-	return append(all, shelf, queues), err
+	return append(all, units, queues), err
 }
 
-// lookAtShelves checks that each unit that Redis ever handed out is in exactly one place: free in Redis or sold in Postgres.
-func (c *cluster) lookAtShelves(ctx context.Context) (breaches, error) {
+// lookAtStocks checks that each unit that Redis ever handed out is in exactly one place: free in Redis or sold in Postgres.
+func (c *cluster) lookAtStocks(ctx context.Context) (breaches, error) {
 	b := breaches{Invariant: "I6", Title: "a unit that is not in exactly one place"}
 	var epoch int64
 	if err := c.pool.QueryRow(ctx, `SELECT epoch FROM sales WHERE sale = $1`, sale).Scan(&epoch); err != nil {
@@ -116,18 +116,18 @@ func (c *cluster) lookAtShelves(ctx context.Context) (breaches, error) {
 	if err != nil {
 		return b, err
 	}
-	type shelf struct {
+	type stock struct {
 		Item string
 		Sold []int
 	}
-	shelves, err := pgx.CollectRows(rows, pgx.RowToStructByPos[shelf])
+	stocks, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stock])
 	if err != nil {
 		return b, err
 	}
 	rdb := c.rdb()
 	defer rdb.Close()
-	for _, s := range shelves {
-		if err := lookAtShelf(ctx, rdb, s.Item, epoch, s.Sold, &b); err != nil {
+	for _, s := range stocks {
+		if err := lookAtStock(ctx, rdb, s.Item, epoch, s.Sold, &b); err != nil {
 			return b, fmt.Errorf("item %s in epoch %d: %w", s.Item, epoch, err)
 		}
 	}
@@ -135,7 +135,7 @@ func (c *cluster) lookAtShelves(ctx context.Context) (breaches, error) {
 	return b, nil
 }
 
-func lookAtShelf(ctx context.Context, rdb *redis.Client, name string, epoch int64, sold []int, b *breaches) error {
+func lookAtStock(ctx context.Context, rdb *redis.Client, name string, epoch int64, sold []int, b *breaches) error {
 	next, err := rdb.HGet(ctx, itemKey(name, epoch, "item"), "next").Int()
 	if err != nil {
 		return fmt.Errorf("next: %w", err)

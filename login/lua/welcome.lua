@@ -22,7 +22,7 @@ if now == 0 then
 end
 
 -- Returns units and failures of a state, or nothing if a rule could act or units must be aged.
-local function glance(state, size, least, horizon)
+local function counts(state, size, least, horizon)
   if not state then return 0, 0 end
   local n, failed = (#state - 1) / size, 0
   if n >= least or string.byte(state) > 0 then return end
@@ -49,11 +49,11 @@ for i = 5, #ARGV do
   end
   local name_state, ip_state = written[KEYS[name]] or states[name], written[KEYS[ip]] or states[ip]
   local network_state = network and (written[KEYS[network]] or states[network])
-  local n, failed = glance(name_state, 8, least_name, horizon_name)
-  local n_ip, failed_ip = glance(ip_state, 15, least_ip, horizon_ip)
-  local n_pair = glance(states[pair], 8, least_pair, horizon_pair)
+  local n, failed = counts(name_state, 8, least_name, horizon_name)
+  local n_ip, failed_ip = counts(ip_state, 15, least_ip, horizon_ip)
+  local n_pair = counts(states[pair], 8, least_pair, horizon_pair)
   local answer = n and n_ip and n_pair and n_pair + n_ip < least_pair and (failed > failed_ip and failed or failed_ip)
-  if network and not glance(network_state, 8, least_network, horizon_network) then answer = nil end
+  if network and not counts(network_state, 8, least_network, horizon_network) then answer = nil end
   if record and (states[record] or written[KEYS[record]]) then answer = nil end
   if answer then
     name_state, ip_state = (name_state or '\0') .. under_way, (ip_state or '\0') .. under_way .. tag .. '\1'

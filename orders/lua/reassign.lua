@@ -3,7 +3,7 @@
 -- KEYS  prelude.lua
 -- ARGV  1 order id, 2 the reservation the caller has, 3 body of the reservation, 4 when it was accepted (ms),
 --       5 how many new units, 6... the units it keeps
--- Reply {'reseated', reservation}, also when another caller was first,
+-- Reply {'reassigned', reservation}, also when another caller was first,
 --       {'sold_out'} when none are free: the order is left with the units it keeps, or
 --       {'gone'} when it is not pending here, the epoch is over, or the server is another one than the item was loaded into
 --
@@ -14,7 +14,7 @@ local record = redis.call('HGET', pending, id)
 if not record then
   return {'gone'}
 elseif record ~= ARGV[2] then
-  return {'reseated', record}
+  return {'reassigned', record}
 end
 local it = redis.call('HMGET', item, 'stock', 'next', 'recovering', 'run')
 if not it[1] or it[3] or not is_server(it[4]) then
@@ -22,8 +22,8 @@ if not it[1] or it[3] or not is_server(it[4]) then
 end
 local units, next = {}, tonumber(it[2])
 local back = redis.call('SCARD', returned)
-local seats = it[1] - next + back >= fresh
-if seats then
+local enough = it[1] - next + back >= fresh
+if enough then
   units, next = take_units(fresh, back, next)
   redis.call('HSET', item, 'next', next)
 end
@@ -32,7 +32,7 @@ for i = 6, #ARGV do
 end
 record = reservation(ARGV[3], units, ARGV[4])
 redis.call('HSET', pending, id, record)
-if not seats then
+if not enough then
   return {'sold_out'}
 end
-return {'reseated', record}
+return {'reassigned', record}

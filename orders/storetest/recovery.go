@@ -70,8 +70,8 @@ func testStale(t *testing.T, b *bench) {
 	}
 }
 
-// testEpochFence commits while a hand-over ends: after the first order that is stale, all are.
-func testEpochFence(t *testing.T, b *bench) {
+// testEpochWaits commits while a hand-over ends: after the first order that is stale, all are.
+func testEpochWaits(t *testing.T, b *bench) {
 	b.put()
 	lead := b.raise()
 	batch := make([]orders.Reservation, 40)

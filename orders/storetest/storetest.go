@@ -31,7 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(
 		"commit a rejection":      testRejection,
 		"commit at once":          testConcurrentCommit,
 		"poison":                  testPoison,
-		"epoch waits for commits": testEpochFence,
+		"epoch waits for commits": testEpochWaits,
 		"who is alive":            testRoll,
 		"late orders":             testLate,
 		"newest event":            testNewest,
