@@ -36,10 +36,10 @@ func lift(t testing.TB, g *admission.Gate, kind bans.Kind, value string) bool {
 	return ok
 }
 
-func pulse(t testing.TB, gates ...*admission.Gate) {
+func syncBans(t testing.TB, gates ...*admission.Gate) {
 	t.Helper()
 	for _, g := range gates {
-		if err := g.Pulse(t.Context()); err != nil {
+		if err := g.SyncBans(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,10 +150,10 @@ func TestABanEnds(t *testing.T) {
 			t.Errorf("bans: %+v", bans)
 		}
 		if n := g.Stats().Bans; n != 3 {
-			t.Errorf("%d bans held before a pulse, want 3", n)
+			t.Errorf("%d bans held before a sync, want 3", n)
 		}
-		if pulse(t, g); g.Stats().Bans != 1 {
-			t.Errorf("%d bans held after a pulse, want 1", g.Stats().Bans)
+		if syncBans(t, g); g.Stats().Bans != 1 {
+			t.Errorf("%d bans held after a sync, want 1", g.Stats().Bans)
 		}
 		time.Sleep(50*time.Minute - time.Nanosecond)
 		if store.asked() != 0 || !isBanned(t, g, req) {
@@ -163,13 +163,13 @@ func TestABanEnds(t *testing.T) {
 		if isBanned(t, g, req) || store.asked() != 1 {
 			t.Error("banned after the end")
 		}
-		if pulse(t, g); g.Stats().Bans != 0 {
+		if syncBans(t, g); g.Stats().Bans != 0 {
 			t.Error("held after the end")
 		}
 	})
 }
 
-// A ban by one process reaches another at once, without waiting for the pulse.
+// A ban by one process reaches another at once, without waiting for the next sync.
 func TestAnotherProcessHearsOfBans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, store := watch(t, noRules)
@@ -193,7 +193,7 @@ func TestAnotherProcessHearsOfBans(t *testing.T) {
 			}
 		}
 		if time.Since(start) > time.Second {
-			t.Error("this took the pulse's time")
+			t.Error("this took until the next sync")
 		}
 	})
 }
@@ -244,7 +244,7 @@ func TestBansOutliveRedis(t *testing.T) {
 	one, two := gate(t, admission.NewRedisStore(rdb), ns, noRules), gate(t, admission.NewRedisStore(rdb), ns, noRules)
 	ban(t, one, "user", "lifted", time.Hour)
 	made := ban(t, one, "user", "ann", time.Hour)
-	pulse(t, two)
+	syncBans(t, two)
 	const many = 1200 // more than fit into one question or answer
 	for i := range many {
 		ban(t, one, "device", fmt.Sprint(i), time.Hour)
@@ -258,9 +258,9 @@ func TestBansOutliveRedis(t *testing.T) {
 	if !lift(t, two, "user", "lifted") {
 		t.Error("what Redis has forgotten cannot be lifted")
 	}
-	pulse(t, one)
+	syncBans(t, one)
 	three := gate(t, admission.NewRedisStore(rdb), ns, noRules)
-	pulse(t, one, two, three)
+	syncBans(t, one, two, three)
 	for i, g := range []*admission.Gate{one, two, three} {
 		if n := len(g.Bans()); n != many+1 {
 			t.Errorf("process %d knows %d bans, want %d", i, n, many+1)
@@ -280,7 +280,7 @@ func TestBansOutliveRedis(t *testing.T) {
 	if !lift(t, three, "user", "ann") {
 		t.Error("what was restored cannot be lifted")
 	}
-	pulse(t, one, two)
+	syncBans(t, one, two)
 	for i, g := range []*admission.Gate{one, two, three} {
 		if isBanned(t, g, admission.Request{User: "ann"}) {
 			t.Errorf("process %d does not know that the ban was lifted", i)
@@ -295,8 +295,8 @@ func TestBansWithoutTheStore(t *testing.T) {
 	g := gate(t, admission.NewRedisStore(dial(t, server.URL())), namespace(), noRules)
 	ban(t, g, "user", "ann", time.Hour)
 	server.Kill()
-	if err := g.Pulse(t.Context()); err == nil {
-		t.Error("a pulse without Redis")
+	if err := g.SyncBans(t.Context()); err == nil {
+		t.Error("a sync without Redis")
 	}
 	d, err := g.Charge(t.Context(), admission.Request{User: "ann"})
 	if err != nil || d.Action != admission.ActionBan || d.Degraded {

@@ -99,7 +99,7 @@ func TestStrikesWithoutTheStoreBan(t *testing.T) {
 	})
 }
 
-// A deaf store does not answer what is new about bans.
+// A deafStore does not answer what is new about bans.
 type deafStore struct {
 	admission.Store
 	deaf bool
@@ -121,7 +121,7 @@ func (s deafBans) Exchange(ctx context.Context, key string, news bans.News) (ban
 	return s.Store.Exchange(ctx, key, news)
 }
 
-// A ban that could not be made in time leaves a plain refusal within the deadline, and is made by a later pulse.
+// A ban that could not be made in time leaves a plain refusal within the deadline, and is made by a later sync.
 func TestABanThatHasToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &deafStore{Store: admission.NewMemoryStore(admission.MemoryOptions{}), deaf: true}
@@ -138,7 +138,7 @@ func TestABanThatHasToWait(t *testing.T) {
 			t.Errorf("after %v: %+v", time.Since(start), d)
 		}
 		store.deaf = false
-		if pulse(t, g); !isBanned(t, g, req) {
+		if syncBans(t, g); !isBanned(t, g, req) {
 			t.Error("the ban was forgotten")
 		}
 	})

@@ -38,8 +38,8 @@ func (g *Gate) Holds(req Request) bool {
 // SettleDenyCache waits until the deny cache has dropped what it has no room for.
 func (g *Gate) SettleDenyCache() { g.denied.denials.CleanUp() }
 
-// Pulse is one turn of what Run does about bans.
-func (g *Gate) Pulse(ctx context.Context) error { return g.bans.Sync(ctx) }
+// SyncBans is one turn of what Run does about bans.
+func (g *Gate) SyncBans(ctx context.Context) error { return g.bans.Sync(ctx) }
 
 // SetSkew makes the store believe that Redis' clock is ahead of this machine's by d.
 func (s *RedisStore) SetSkew(d time.Duration) { s.skew.Store(int64(d)) }

@@ -35,8 +35,8 @@ type RedisStore struct {
 
 var _ Store = (*RedisStore)(nil)
 
-// NewRedisStore returns a store on rdb, which the caller closes. It sends nothing. Create the client with the settings of redisclient.Open;
-// for a Redis Cluster wrap it with AutoPipeline, so that concurrent requests share round trips.
+// NewRedisStore returns a store on rdb, which the caller closes. It sends nothing. Create the client with redisclient.Open; for a
+// Redis Cluster pass its Batched, so that concurrent requests share round trips.
 func NewRedisStore(rdb redisscript.Client) *RedisStore {
 	s := &RedisStore{rdb: rdb, bans: bans.NewRedisStore(rdb)}
 	if redisscript.Spreads(rdb) {
