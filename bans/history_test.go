@@ -18,7 +18,7 @@ type diary struct {
 	mu     sync.Mutex
 	away   bool
 	events []bans.Event // guarded by mu
-	told   int          // guarded by mu: with what was known already
+	told   int          // guarded by mu: events received, including repeated ones
 }
 
 func (d *diary) Record(_ context.Context, events []bans.Event) error {
@@ -47,7 +47,7 @@ func TestTheHistoryIsToldOfBans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, book := memory(nil), &diary{away: true}
 		g := bans.NewList(store, bans.Options{History: book, Logger: slog.New(slog.DiscardHandler)})
-		other := newList(store) // has no history, and must not eat events
+		other := newList(store) // has no history, and must not consume events
 		defer running(t, g)()
 		defer running(t, other)()
 		ban(t, other, "user", "ann", time.Hour)

@@ -10,7 +10,7 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// A tardy store keeps its answers back while hold is set.
+// A tardy store holds back its replies while hold is set.
 type tardy struct {
 	bans.Store
 	hold chan struct{}
@@ -38,7 +38,7 @@ func TestALateAnswerChangesNothing(t *testing.T) {
 			defer close(done)
 			ban(t, g, "user", "ann", time.Hour)
 		}()
-		synctest.Wait() // the store has banned, and keeps its answer back
+		synctest.Wait() // the store has banned, and holds back its reply
 		store.hold = nil
 		if !lift(t, g, "user", "ann") {
 			t.Error("there was nothing to lift")

@@ -17,7 +17,7 @@ import (
 
 var ann = bans.Target{Kind: bans.User, Value: "ann"}
 
-// A book is the bans of a store, as a test talks with them.
+// A book is the bans under one key of a store.
 type book struct {
 	t     *testing.T
 	store bans.Store
@@ -37,7 +37,7 @@ func (b *book) exchange(news bans.News) bans.State {
 	return state
 }
 
-// put orders a ban and returns it as it is then, or the zero value if there is none.
+// put orders a ban and returns the resulting one, or the zero value if there is none.
 func (b *book) put(order bans.Order) bans.Ban {
 	b.t.Helper()
 	return last(b.exchange(bans.News{Put: []bans.Order{order}}), order.Target)
@@ -122,7 +122,7 @@ func TestBansOfOneTarget(t *testing.T) {
 			{"can be lifted, and made again", []step{
 				{0, grow, 0, 10 * m, 1},
 				{m, bans.Order{}, 0, 0, 1},
-				{2 * m, grow, 2 * m, 22 * m, 2}, // whoever lifts it does not say that it was wrong
+				{2 * m, grow, 2 * m, 22 * m, 2}, // lifting a ban does not mean that it was wrong
 			}},
 			{"is long, but no longer than asked for", []step{
 				{0, bans.Order{Target: ann, For: 48 * time.Hour, Growing: true}, 0, 48 * time.Hour, 1},
@@ -192,7 +192,7 @@ func TestChangesOfBans(t *testing.T) {
 	})
 }
 
-// What does not fit into one answer comes with the next.
+// Bans that do not fit into one reply follow in the next.
 func TestManyBans(t *testing.T) {
 	eachStore(t, func(t *testing.T, open opener) {
 		const n = 2500
@@ -267,7 +267,7 @@ func TestBansAreTold(t *testing.T) {
 		clk.At(time.Second)
 		b.exchange(bans.News{Lift: []bans.Target{ann}})
 		if state := b.exchange(bans.News{}); len(state.Events) != 0 {
-			t.Errorf("told to who did not ask: %+v", state.Events)
+			t.Errorf("events for a process that did not ask: %+v", state.Events)
 		}
 		events := b.exchange(bans.News{History: true}).Events
 		same(t, "events", events, []bans.Event{

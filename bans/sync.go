@@ -30,7 +30,7 @@ func (l *List) Run(ctx context.Context) error {
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			if err := l.store.Listen(ctx, l.key, func(string) { l.requestSync() }); err != nil {
-				l.opts.Logger.Warn("bans: not told of changes, they may take five seconds", "error", err)
+				l.opts.Logger.Warn("bans: notices of changes are not received; changes may take up to five seconds", "error", err)
 				periodic.Pause(ctx, time.Second)
 			}
 		}

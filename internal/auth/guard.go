@@ -92,7 +92,7 @@ func (g *Guard) Check(r *http.Request, at Route) (Grant, error) {
 	return grant, nil
 }
 
-// FindToken returns the token that text is, or an error.
+// FindToken returns the token with this text. The error is ErrUnauthenticated or a *ThrottledError.
 func (g *Guard) FindToken(r *http.Request, text string) (Token, error) {
 	found, ok := g.tokens.find(text)
 	if wait := g.guesses.check(netaddr.Address(admissionhttp.ClientAddress(r, g.proxies)), found.hash, ok, time.Now()); wait > 0 {

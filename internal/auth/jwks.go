@@ -21,7 +21,7 @@ const (
 func (j *JWT) load(content []byte) error {
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(content, &set); err != nil {
-		return errors.New("auth: the file is no JWK set") // the error would quote the file
+		return errors.New("auth: the file is not a JWK set") // the error would quote the file
 	}
 	if len(set.Keys) == 0 || len(set.Keys) > maxKeys {
 		return fmt.Errorf("auth: the JWK set has %d keys, and must have 1 to %d", len(set.Keys), maxKeys)

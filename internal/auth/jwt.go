@@ -29,7 +29,7 @@ type JWTOptions struct {
 	Logger   *slog.Logger
 }
 
-// JWT is the Identity that a JSON Web Token in Authorization proves: sub is the user, tier the tier. The configured key
+// JWT identifies users by a JSON Web Token in Authorization: sub is the user, tier the tier. The configured key
 // determines the algorithm, never the token alone. Made by NewJWT; safe for concurrent use.
 type JWT struct {
 	algorithms []jose.SignatureAlgorithm
@@ -118,7 +118,7 @@ func (j *JWT) claims(token *jwt.JSONWebToken, into any) error {
 		return token.Claims(j.secret, into)
 	}
 	header := token.Headers[0]
-	err := errors.New("auth: no key fits the token")
+	err := errors.New("auth: no key matches the token")
 	for _, key := range j.keys.Load().Keys {
 		if header.KeyID != "" && header.KeyID != key.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
 			continue

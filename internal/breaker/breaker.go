@@ -1,8 +1,8 @@
 // Package breaker is a circuit breaker: while something does not answer, it saves most callers from waiting for it.
 //
-// It is not sony/gobreaker, because callers here report what that one cannot take: successes of calls that were never asked for, such as a
-// background exchange with the same store; calls that prove nothing, because their caller left; and, in every decision, a success that
-// costs one atomic read instead of two locks.
+// It replaces sony/gobreaker, which cannot do three things that callers here need: report the success of a call that it did not allow, such
+// as a background exchange with the same store; ignore a call that proves nothing, because its caller left; and report a success, as every
+// decision does, with one atomic read instead of two locks.
 package breaker
 
 import (
@@ -42,7 +42,7 @@ func (b *Breaker) Probes() bool {
 	return now >= at && b.retryAt.CompareAndSwap(at, now+b.pause)
 }
 
-// Succeeded ends a row of failures. It reports whether it has closed the breaker.
+// Succeeded ends a series of failures. It reports whether it has closed the breaker.
 func (b *Breaker) Succeeded() (closed bool) {
 	return b.failures.Load() != 0 && // reading first avoids writes to a shared cache line
 		b.failures.Swap(0) >= b.after

@@ -1,4 +1,4 @@
-// Package filewatch tells when files change.
+// Package filewatch reports changes of files.
 package filewatch
 
 import (

@@ -1,4 +1,4 @@
-// Package periodic repeats and waits until a context ends.
+// Package periodic repeats calls and waits, until a context ends.
 package periodic
 
 import (
@@ -36,7 +36,7 @@ func Until(ctx context.Context, d time.Duration, done func() bool) error {
 }
 
 // Woken calls turn now, d plus up to a tenth after the end of each turn, and whenever wake receives, until ctx ends. It then returns ctx's error.
-// wake may be nil. The random tenth keeps processes that started together from turning together.
+// wake may be nil. The random tenth keeps processes that started together from running at the same times.
 func Woken(ctx context.Context, d time.Duration, wake <-chan struct{}, turn func()) error {
 	for {
 		turn()
@@ -67,5 +67,5 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Jitter extends d by a random time of up to a half, so that those who wait together do not return together.
+// Jitter extends d by a random time of up to a half, so that callers that wait together do not return together.
 func Jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }

@@ -98,7 +98,7 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 	}
 	var heavy *semaphore.TooHeavyError
 	switch {
-	case err != nil && context.Cause(waiting) == errLeaving: //nolint:errorlint // the cause is what cancel was told
+	case err != nil && context.Cause(waiting) == errLeaving: //nolint:errorlint // the cause is the value passed to cancel, unwrapped
 		return nil, problem.New(problem.Draining)
 	case errors.As(err, &heavy):
 		return nil, problem.InvalidAt("body.weight", fmt.Sprintf("is %d, and must be at most the limit of %s", req.Weight, heavy.Name))

@@ -163,7 +163,7 @@ func (h *Handlers) GetSemaphore(ctx context.Context, in *semaphoreInput) (*semap
 	return h.semaphore(ctx, in.Name, &e)
 }
 
-// semaphore returns a semaphore. e is nil if only Redis knows it.
+// semaphore returns a semaphore. e is nil if only Redis has it.
 func (h *Handlers) semaphore(ctx context.Context, name string, e *semregistry.Entry) (*semaphoreOutput, error) {
 	sem, err := h.Semaphores.Semaphore(name)
 	if err != nil {

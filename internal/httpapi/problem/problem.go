@@ -66,7 +66,7 @@ func New(reason string) *Problem {
 	if k == nil {
 		return &Problem{
 			Type: "/problems/internal", Title: "Something went wrong here", Status: 500, Reason: Internal,
-			Cause: errors.New("httpapi: no problem for reason " + reason),
+			Cause: errors.New("problem: no kind for reason " + reason),
 		}
 	}
 	return k.problem()

@@ -1,2 +1,2 @@
-// Package request holds what the API knows about the request that it serves, for middleware, handlers, logs and traces.
+// Package request holds the state of a request while the API serves it, for middleware, handlers, logs and traces.
 package request
