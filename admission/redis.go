@@ -38,11 +38,12 @@ var _ Store = (*RedisStore)(nil)
 // NewRedisStore returns a store on rdb, which the caller closes. It sends nothing. Create the client with redisclient.Open; for a
 // Redis Cluster pass its Batched, so that concurrent requests share round trips.
 func NewRedisStore(rdb redisscript.Client) *RedisStore {
-	s := &RedisStore{rdb: rdb, bans: bans.NewRedisStore(rdb)}
 	if redisscript.Spreads(rdb) {
-		return s
+		return &RedisStore{rdb: rdb, bans: bans.NewRedisStore(rdb)}
 	}
-	s.rdb = redisscript.Unwrap(rdb) // batches are shared already, a pipeline adds nothing
+	// Batches are shared already, so a pipeline adds nothing, and the scripts of bans would hold up the orders that share it.
+	rdb = redisscript.Unwrap(rdb)
+	s := &RedisStore{rdb: rdb, bans: bans.NewRedisStore(rdb)}
 	s.batches = batch.New(batchSize, maxSenders, s.run)
 	return s
 }

@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
@@ -104,5 +106,42 @@ func TestForgottenScripts(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Bans are not sent through the pipeline that orders share: their scripts would hold it up.
+func TestBansHaveNoPipeline(t *testing.T) {
+	t.Parallel()
+	rdb := dial(t, testenv.Redis(t))
+	if err := rdb.Ping(t.Context()).Err(); err != nil { // a new connection begins with a pipeline
+		t.Fatal(err)
+	}
+	seen := &pipelines{}
+	rdb.AddHook(seen)
+	store := admission.NewRedisStore(pipelined(t, rdb))
+	if _, err := store.Bans().Exchange(t.Context(), namespace()+":{bans}", bans.News{}); err != nil {
+		t.Fatal(err)
+	}
+	if seen.count != 0 || seen.single == 0 {
+		t.Errorf("%d pipelines, %d commands alone", seen.count, seen.single)
+	}
+}
+
+// pipelines counts what a client sends.
+type pipelines struct{ count, single int }
+
+func (*pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.single++
+		return next(ctx, cmd)
+	}
+}
+
+func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		p.count++
+		return next(ctx, cmds)
 	}
 }
