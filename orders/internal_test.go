@@ -1,15 +1,24 @@
 package orders
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 func TestKeysAreTheseAndShareASlot(t *testing.T) {
@@ -267,5 +276,50 @@ func TestNewsWakeThoseWhoWait(t *testing.T) {
 	case <-others:
 		t.Error("who waits for another order was woken")
 	default:
+	}
+}
+
+// A task whose reply is lost is sent again under the same id, and is in the queue once.
+func TestALostReplyOfTheQueueIsNoFailure(t *testing.T) {
+	t.Parallel()
+	rdb, err := redisclient.Open(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rdb.Close()
+	lossy := &lossyOnce{}
+	rdb.Queue().AddHook(lossy)
+	var log bytes.Buffer
+	s, err := newService(rdb, nil, Options{Namespace: "lossy" + rand.Text(), Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.enqueueTask(t.Context(), []offered{{r: Reservation{ID: newID(time.Now(), 1), Sale: "s", Item: "i", Quantity: 1}}})
+	tasks, err := asynq.NewInspectorFromRedisClient(rdb.Queue()).ListPendingTasks(s.queueName(0))
+	if err != nil || len(tasks) != 1 || !lossy.lost.Load() {
+		t.Errorf("%d tasks, %v", len(tasks), err)
+	}
+	if strings.Contains(log.String(), "left to the sweeper") {
+		t.Error(log.String())
+	}
+}
+
+// lossyOnce drops the reply of the first script.
+type lossyOnce struct{ lost atomic.Bool }
+
+func (*lossyOnce) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*lossyOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (l *lossyOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err == nil && strings.HasPrefix(cmd.Name(), "eval") && l.lost.CompareAndSwap(false, true) {
+			err = context.DeadlineExceeded
+			cmd.SetErr(err)
+		}
+		return err
 	}
 }

@@ -34,6 +34,9 @@ const (
 // beside the time to their commit.
 const gatherFor = 3 * time.Millisecond
 
+// enqueueTimeout is for one attempt, of two.
+const enqueueTimeout = time.Second
+
 // offered is a reservation on its way into the queue.
 type offered struct {
 	r    Reservation
@@ -87,7 +90,13 @@ func (s *Service) enqueueTask(ctx context.Context, batch []offered) {
 	}
 	id, queue := uuid.NewString(), s.queueName(int(list[0].ID[15])%s.queues)
 	spans, headers := s.traceEnqueue(ctx, batch, id, queue)
-	err := s.enqueueList(ctx, list, headers, asynq.TaskID(id), asynq.Queue(queue))
+	err := s.enqueueWithin(ctx, list, headers, asynq.TaskID(id), asynq.Queue(queue))
+	if err != nil && ctx.Err() == nil { // the connection may be dead, and is replaced
+		err = s.enqueueWithin(ctx, list, headers, asynq.TaskID(id), asynq.Queue(queue))
+	}
+	if errors.Is(err, asynq.ErrTaskIDConflict) { // only the reply was lost
+		err = nil
+	}
 	for _, span := range spans {
 		endSpan(span, err)
 	}
@@ -95,6 +104,13 @@ func (s *Service) enqueueTask(ctx context.Context, batch []offered) {
 		s.opts.Logger.DebugContext(ctx, "left to the sweeper", slog.Int("orders", len(list)), slog.Any("error", err))
 	}
 	s.wakeWorkers(ctx)
+}
+
+// enqueueWithin bounds the time for which one connection holds up the tasks of all sales.
+func (s *Service) enqueueWithin(ctx context.Context, list []Reservation, headers map[string]string, options ...asynq.Option) error {
+	ctx, cancel := context.WithTimeout(ctx, enqueueTimeout)
+	defer cancel()
+	return s.enqueueList(ctx, list, headers, options...)
 }
 
 func (s *Service) enqueueList(ctx context.Context, list []Reservation, headers map[string]string, options ...asynq.Option) error {

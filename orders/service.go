@@ -155,8 +155,11 @@ func newService(rdb *redisclient.Client, store Store, opts Options) (*Service, e
 		return nil, err
 	}
 	queue := opts.Queue
-	if queue == nil {
+	switch client := queue.(type) {
+	case nil:
 		queue = rdb.Queue()
+	case *redisclient.Client:
+		queue = client.Queue()
 	}
 	s := &Service{
 		opts: opts, base: rdb.UniversalClient, rdb: rdb.Batched, store: store, runIDs: rdb.RunIDs,

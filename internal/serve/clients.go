@@ -144,7 +144,7 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, tim
 func openOrders(ctx context.Context, cfg *config.Config, log *slog.Logger, timeout time.Duration, r *Redis, store orders.Store, opts orders.Options,
 ) (shop *orders.Service, err error) {
 	var other error // than a missing answer
-	err = await(ctx, log, timeout, dependency{"REDIS_URL", cfg.Redis, func(ctx context.Context) error {
+	err = await(ctx, log, timeout, dependency{"REDIS_URL, DATABASE_URL", cfg.Redis, func(ctx context.Context) error {
 		if shop, other = orders.Open(ctx, r.Decisions, store, opts); errors.Is(other, orders.ErrUnavailable) {
 			return other
 		}
