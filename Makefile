@@ -14,7 +14,7 @@ COMPOSE  = $(shell docker compose version >/dev/null 2>&1 && echo docker compose
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ First steps
 .PHONY: setup
@@ -94,6 +94,10 @@ chaos: AT_ONCE ?= 3
 chaos: setup ## break a running sale at random and judge it (ROUNDS=10 SEED=… AT_ONCE=3 FAULTS=flushall,kill-api ONLY=1,3 DOUBLE=1 SHRINK=1 REPORT=file)
 	go test ./internal/chaos -timeout 0 -count 1 -run '^TestChaos$$' -v -rounds $(ROUNDS) -parallel $(AT_ONCE) $(if $(SEED),-seed $(SEED)) \
 		$(if $(FAULTS),-faults $(FAULTS)) $(if $(ONLY),-only $(ONLY)) $(if $(DOUBLE),-double) $(if $(SHRINK),-shrink) $(if $(REPORT),-report $(abspath $(REPORT))) $(ARGS)
+
+.PHONY: compose-test
+compose-test: setup ## docker-compose.yml in this machine's Docker engine: README's calls, kills, restarts (root)
+	go test -tags docker ./deploy -run '^TestCompose$$' -count 1 -timeout 30m -v
 
 .PHONY: model
 model: ## check the model of the recovery with spin, every run (FAULTS=3)

@@ -73,7 +73,7 @@ func TestKoalaCallsOfTheDocs(t *testing.T) {
 	}
 	for i, step := range steps {
 		var got []string
-		for line := range strings.Lines(bash(t, setup+"\n"+step)) {
+		for line := range strings.Lines(servetest.Bash(t, setup+"\n"+step)) {
 			if line = strings.TrimSpace(line); line != "" && line != "status 200" {
 				got = append(got, line)
 			}
@@ -95,7 +95,7 @@ func TestKoalaCallsOfTheDocs(t *testing.T) {
 		`curl -o /dev/null "$koala/rule/browse?act=login&ip=none"`:               "\nstatus 400\n",
 		`curl -o /dev/null "$koala/rule/browse?act=nothing&_writeThrough=true"`:  "\nstatus 400\n",
 	} {
-		if got := bash(t, setup+"\n"+open+"\n"+call); got != want {
+		if got := servetest.Bash(t, setup+"\n"+open+"\n"+call); got != want {
 			t.Errorf("%s said %s, want %s", call, got, want)
 		}
 	}
