@@ -7,14 +7,17 @@ PKG      ?= ./...
 FUZZTIME ?= 10s
 GOTEST   = go test $(if $(RACE),-race) $(VET) -timeout 15m $(ARGS)
 BUILD    = CGO_ENABLED=0 go build -trimpath
+MODULES  = bench deploy/gateways deploy/kubernetes tools # beside the project's own, so that its go.mod needs none of their dependencies
 QUIET    = $(if $(ARGS),,@)
 GROUP    = $(if $(ARGS),,$(CURDIR)/scripts/group '$(1)')
+LONGEST  = ./waitingroom # begun first: as the last one it would run alone for minutes
 LINT     = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+RELEASE  = GOTOOLCHAIN=$(shell sed -n 's/^FROM golang:\([0-9.]*\)-.*/go\1/p' Dockerfile) go run -C tools ./release
 COMPOSE  = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ First steps
 .PHONY: setup
@@ -26,13 +29,18 @@ demo: ## run a sale on this machine, with nothing installed (EXIT=1: leave after
 	go run ./cmd/tidegate demo $(if $(EXIT),--exit)
 
 .PHONY: test
+ifeq ($(PKG),./...)
+test: export PROGRAMS = $(CURDIR)/bin/tested
+endif
 test: setup ## all tests, on real servers (RACE=1, PKG=./orders/..., ARGS='-run Name -v', SLOW=1: the long proofs in full)
 ifeq ($(PKG),./...)
 	$(QUIET)$(call GROUP,compiled) go list -export -test -deps -f '{{""}}' $(if $(RACE),-race) ./... # first: a crowd must not wait for a compiler
-	$(QUIET)$(call GROUP,tests) $(GOTEST) $$(go list ./... | grep -v -e /internal/chaos -e /cmd/tidegate)
+	$(QUIET)$(call GROUP,programs) go build -o $(PROGRAMS)/ ./cmd/api ./cmd/worker # once, for all tests that run them
+	$(QUIET)$(call GROUP,programs with failpoints) go build -tags failpoints -o $(PROGRAMS)/failpoints/ ./cmd/api ./cmd/worker
+	$(QUIET)$(call GROUP,tests) $(GOTEST) $(LONGEST) $$(go list ./... | grep -v -e /internal/chaos -e /cmd/tidegate)
 	$(QUIET)$(call GROUP,the programs and chaos) $(GOTEST) -p 1 ./cmd/tidegate ./internal/chaos # alone: a crowd that waits for seconds must not wait for other tests
 	$(QUIET)$(call GROUP,failpoints) $(GOTEST) -tags failpoints ./orders/internal/failpoint
-	$(QUIET)cd bench && $(call GROUP,bench) $(GOTEST) ./...
+	$(QUIET)$(foreach module,$(MODULES),(cd $(module) && $(call GROUP,$(module)) $(if $(filter bench,$(module)),$(GOTEST),go test $(VET) $(ARGS)) ./...) &&) true
 else
 	$(GOTEST) $(PKG)
 endif
@@ -52,21 +60,33 @@ lint: ## static checks
 	$(LINT) config verify
 	$(LINT) run ./...
 	$(LINT) run --build-tags failpoints ./orders/internal/failpoint
-	cd bench && go mod tidy -diff && $(LINT) run ./...
+	$(LINT) run --build-tags docker,upgrade ./deploy ./internal/upgrade
+	$(foreach module,$(MODULES),(cd $(module) && go mod tidy -diff && $(LINT) run ./...) &&) true
 
 .PHONY: fmt
 fmt: ## format as lint wants it
 	$(LINT) fmt ./...
-	cd bench && $(LINT) fmt ./...
+	$(foreach module,$(MODULES),(cd $(module) && $(LINT) fmt ./...) &&) true
 
 .PHONY: compose
 compose:
 	$(COMPOSE) config -q
 	$(COMPOSE) --profile observe config -q
+	$(COMPOSE) --env-file .env -f deploy/hosts/compose.yaml config -q
+	$(COMPOSE) --env-file .env -f deploy/hosts/compose.yaml -f deploy/hosts/sentinel.yaml config -q
 
 .PHONY: build
 build: ## all programs, into bin/
 	$(BUILD) -o bin/ ./cmd/...
+
+##@ Release
+.PHONY: release
+release: ## what a release consists of, into dist/: programs, image, SBOM, checksums (PLATFORMS=linux/amd64,darwin/arm64)
+	$(RELEASE) $(if $(PLATFORMS),-platforms $(PLATFORMS))
+
+.PHONY: release-check
+release-check: release ## the same in another folder with an empty build cache, and compare
+	scripts/release-check $(if $(PLATFORMS),PLATFORMS=$(PLATFORMS))
 
 ##@ Measure and break
 .PHONY: bench
@@ -90,10 +110,21 @@ drift: setup ## random operations on semaphores, with crashes: nothing may be le
 
 .PHONY: chaos
 chaos: ROUNDS ?= 10
-chaos: AT_ONCE ?= 3
-chaos: setup ## break a running sale at random and judge it (ROUNDS=10 SEED=… AT_ONCE=3 FAULTS=flushall,kill-api ONLY=1,3 DOUBLE=1 SHRINK=1 REPORT=file)
-	go test ./internal/chaos -timeout 0 -count 1 -run '^TestChaos$$' -v -rounds $(ROUNDS) -parallel $(AT_ONCE) $(if $(SEED),-seed $(SEED)) \
-		$(if $(FAULTS),-faults $(FAULTS)) $(if $(ONLY),-only $(ONLY)) $(if $(DOUBLE),-double) $(if $(SHRINK),-shrink) $(if $(REPORT),-report $(abspath $(REPORT))) $(ARGS)
+chaos: AT_ONCE ?= $(if $(HOSTS),1,3)
+chaos: RATE ?= $(if $(HOSTS),60,200)
+chaos: setup ## break a running sale at random and judge it (ROUNDS=10 SEED=… AT_ONCE=3 RATE=200 VISITORS=60 FAULTS=flushall,kill-api ONLY=1,3 DOUBLE=1 SHRINK=1 REPORT=file; HOSTS=1: on several hosts, in containers, MEASURE=split-brain DURABILITY=replicated SENTINEL=1)
+	go test ./internal/chaos -timeout 0 -count 1 -run '^$(if $(HOSTS),TestHosts,TestChaos)$$' -v -rounds $(ROUNDS) -parallel $(AT_ONCE) -rate $(RATE) $(if $(VISITORS),-visitors $(VISITORS)) $(if $(SEED),-seed $(SEED)) \
+		$(if $(FAULTS),-faults $(FAULTS)) $(if $(ONLY),-only $(ONLY)) $(if $(DOUBLE),-double) $(if $(SHRINK),-shrink) $(if $(REPORT),-report $(abspath $(REPORT))) \
+		$(if $(HOSTS),-hosts $(if $(MEASURE),-measure $(MEASURE)) $(if $(DURABILITY),-durability $(DURABILITY)) $(if $(SENTINEL),-sentinel)) $(ARGS)
+
+.PHONY: upgrade
+upgrade: OLD ?= 670b20f
+upgrade: setup ## exchange the programs of an older commit and of this tree in the middle of a sale, and judge it (OLD=v0.1.0 REPORT=file)
+	go test -tags upgrade ./internal/upgrade -timeout 0 -count 1 -run '^TestUpgrade$$' -v -old $(OLD) $(if $(REPORT),-report $(abspath $(REPORT))) $(ARGS)
+
+.PHONY: matrix
+matrix: setup ## the tests that talk to servers, on several versions of them (SERVERS=folder REPORT=file PKG=./orders/...)
+	scripts/matrix $(if $(filter-out ./...,$(PKG)),$(PKG))
 
 .PHONY: compose-test
 compose-test: setup ## docker-compose.yml in this machine's Docker engine: README's calls, kills, restarts (root)
@@ -119,4 +150,4 @@ down: ## stop the containers (ARGS=-v: and drop their data)
 
 .PHONY: clean
 clean: ## remove what was built here; data stays
-	rm -rf bin artifacts
+	rm -rf bin artifacts dist
