@@ -5,14 +5,19 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 )
 
 // MaxWaiting is how many calls may wait.
 const MaxWaiting = 16384
 
-// ErrFull means that so many calls wait that a further one would wait in vain.
-var ErrFull = errors.New("batch: too many calls wait")
+var (
+	// ErrNotRun means that a call was not in any batch.
+	ErrNotRun = errors.New("batch: the call did not run")
+	// ErrFull is an ErrNotRun: so many calls wait that a further one would wait in vain.
+	ErrFull = fmt.Errorf("%w: too many calls wait", ErrNotRun)
+)
 
 // A Call is one of a batch. Whoever runs the batch sets Out or Err.
 type Call[In, Out any] struct {
@@ -20,8 +25,9 @@ type Call[In, Out any] struct {
 	Out Out
 	Err error
 
-	ctx  context.Context
-	done chan struct{} // closed when Out and Err are set
+	ctx   context.Context
+	began bool          // its batch has begun, guarded by the batcher's mu
+	done  chan struct{} // closed when Out and Err are set
 }
 
 // A Batcher runs calls in batches. A call runs at once, alone, unless as many batches as may are under way. Nothing runs while nobody calls. Make it with New;
@@ -42,8 +48,9 @@ func New[In, Out any](most, atOnce int, run func(ctx context.Context, calls []*C
 	return &Batcher[In, Out]{most: most, atOnce: atOnce, run: run}
 }
 
-// Do waits for the result of a call, or until ctx ends. A call whose ctx ends before its batch begins does not run. Do returns ErrFull at once
-// if too many calls wait.
+// Do waits for the result of a call, or until ctx ends. A call whose ctx ends before its batch begins does not run: Do returns ErrNotRun and
+// ctx's error. If the batch has begun, Do returns only ctx's error, and run still gets the call. Do returns ErrFull at once if too many calls
+// wait.
 func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	c := &Call[In, Out]{In: in, ctx: ctx, done: make(chan struct{})}
 	if err := b.add(c); err != nil {
@@ -53,6 +60,17 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	case <-c.done:
 		return c.Out, c.Err
 	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	began := c.began
+	b.mu.Unlock()
+	if !began {
+		return out, fmt.Errorf("%w: %w", ErrNotRun, ctx.Err())
+	}
+	select {
+	case <-c.done:
+		return c.Out, c.Err
+	default:
 		return out, ctx.Err()
 	}
 }
@@ -94,7 +112,7 @@ func (b *Batcher[In, Out]) next() []*Call[In, Out] {
 		c := b.waiting[0]
 		b.waiting[0] = nil
 		b.waiting = b.waiting[1:]
-		if c.ctx.Err() == nil {
+		if c.began = c.ctx.Err() == nil; c.began {
 			batch = append(batch, c)
 		}
 	}

@@ -59,13 +59,32 @@ func TestACallThatIsGivenUpDoesNotRun(t *testing.T) {
 		go func() { _, err := b.Do(ctx, 1); given <- err }()
 		synctest.Wait()
 		cancel()
-		if err := <-given; !errors.Is(err, context.Canceled) {
-			t.Errorf("Do = %v, want context.Canceled", err)
+		if err := <-given; !errors.Is(err, context.Canceled) || !errors.Is(err, batch.ErrNotRun) {
+			t.Errorf("Do = %v, want ErrNotRun and context.Canceled", err)
 		}
 		release()
 		synctest.Wait()
 		if got := sizes(); len(got) != 1 {
 			t.Errorf("batches of %v, want the first only", got)
+		}
+	})
+}
+
+func TestACallThatIsGivenUpLaterRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, sizes, release := held(10, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		given := make(chan error)
+		go func() { _, err := b.Do(ctx, 0); given <- err }()
+		synctest.Wait()
+		cancel()
+		if err := <-given; !errors.Is(err, context.Canceled) || errors.Is(err, batch.ErrNotRun) {
+			t.Errorf("Do = %v, want context.Canceled only", err)
+		}
+		release()
+		synctest.Wait()
+		if got := sizes(); len(got) != 1 {
+			t.Errorf("batches of %v, want one", got)
 		}
 	})
 }

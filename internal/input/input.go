@@ -1,7 +1,13 @@
 // Package input checks and shortens text that callers have sent.
 package input
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // MaxQuoted is how many bytes of a caller's input a response repeats.
 const MaxQuoted = 200
@@ -18,6 +24,23 @@ func Visible(s string, limit int) bool {
 		}
 	}
 	return true
+}
+
+// Printable returns an error that says what is wrong unless s is printable and has at most most characters, counted as in the API's
+// description. Such text can be stored in every database.
+func Printable(s string, most int) error {
+	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > most {
+		return fmt.Errorf("must be valid UTF-8 of at most %d characters", most)
+	}
+	for _, r := range s {
+		if r == utf8.RuneError {
+			return errors.New("contains U+FFFD, which stands for whatever could not be read")
+		}
+		if !unicode.IsPrint(r) {
+			return fmt.Errorf("contains %U, and must be printable", r)
+		}
+	}
+	return nil
 }
 
 // Shortened returns s, or its first MaxQuoted bytes and an ellipsis.

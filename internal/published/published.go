@@ -1,4 +1,4 @@
-// Package published tells the secrets that this repository publishes from others: whoever has read it knows them.
+// Package published recognizes secrets that are published in this repository, and so known to everybody.
 package published
 
 import "strings"

@@ -1,4 +1,4 @@
-// Package recent keeps the last answer of whoever takes time to answer, or does not answer at all.
+// Package recent caches the last answer of a source that is slow or may not answer.
 package recent
 
 import (

@@ -1,4 +1,4 @@
-// Package sqltime writes and reads times as either database keeps them: Postgres as such, SQLite as milliseconds since 1970.
+// Package sqltime converts times for both databases: Postgres stores timestamps, SQLite milliseconds since 1970.
 package sqltime
 
 import (

@@ -1,0 +1,57 @@
+// Package staticfiles serves files that are embedded in the program.
+package staticfiles
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"io/fs"
+	"net/http"
+	"path"
+	"time"
+)
+
+// types are the content types by extension. The MIME tables of the machine are not used.
+var types = map[string]string{
+	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".txt": "text/plain; charset=utf-8", ".md": "text/plain; charset=utf-8", "": "text/plain; charset=utf-8",
+}
+
+// Handler serves the files below folder by their path in it. Browsers revalidate them at each use. It panics if files has no such folder,
+// or if a file has another extension.
+func Handler(files fs.FS, folder string) http.Handler {
+	type file struct {
+		content   []byte
+		kind, tag string
+	}
+	served := map[string]file{}
+	err := fs.WalkDir(files, folder, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		kind, ok := types[path.Ext(name)]
+		if !ok {
+			panic("staticfiles: no content type for " + name)
+		}
+		content, err := fs.ReadFile(files, name)
+		sum := sha256.Sum256(content)
+		served[name[len(folder)+1:]] = file{content, kind, `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
+		return err
+	})
+	if err != nil {
+		panic(err) // the files are embedded
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f, ok := served[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", f.kind)
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Etag", f.tag)
+		h.Set("X-Content-Type-Options", "nosniff")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.content))
+	})
+}
