@@ -1,4 +1,9 @@
 // Package migrations holds the schema of the order store for Postgres and for SQLite, and upgrades a database to it.
+//
+//	db, err := sql.Open("pgx", url)
+//	if err := migrations.Postgres(ctx, db); err != nil {
+//		return err
+//	}
 package migrations
 
 import (
