@@ -33,15 +33,34 @@ func Open(url string) (*Client, error) {
 // New is Open for changed settings. It replaces opts.OnConnect. Without retries no command runs twice; set MaxRetries only if
 // that is harmless.
 func New(opts *redis.UniversalOptions) (*Client, error) {
-	c := &Client{RunIDs: NewRunIDWatcher(opts.IsClusterMode || opts.MasterName == "" && len(opts.Addrs) > 1), opts: *opts}
+	c := &Client{RunIDs: NewRunIDWatcher(isCluster(opts)), opts: *opts}
 	c.opts.OnConnect = c.RunIDs.OnConnect
-	c.UniversalClient = redis.NewUniversalClient(&c.opts)
+	c.UniversalClient = NewUniversal(&c.opts)
 	var err error
 	if c.Batched, err = AutoPipeline(c.UniversalClient); err != nil {
 		_ = c.UniversalClient.Close() // it has no connection yet
 		return nil, err
 	}
 	return c, nil
+}
+
+// clusterStateAge is how old a client's view of a cluster may get. A master that is dead or cut off sends no redirection, so
+// without this its clients would ask it for up to a minute after its replica has taken over.
+const clusterStateAge = time.Second
+
+// NewUniversal is redis.NewUniversalClient, and a client of a cluster notices within a second that a slot has another master,
+// also if the former one does not answer.
+func NewUniversal(opts *redis.UniversalOptions) redis.UniversalClient {
+	if opts.MasterName != "" || !isCluster(opts) {
+		return redis.NewUniversalClient(opts)
+	}
+	o := opts.Cluster()
+	o.ClusterStateReloadInterval = clusterStateAge
+	return redis.NewClusterClient(o)
+}
+
+func isCluster(opts *redis.UniversalOptions) bool {
+	return opts.IsClusterMode || opts.MasterName == "" && len(opts.Addrs) > 1
 }
 
 // Queue returns a client of the same servers for Asynq: with longer timeouts and with retries, because no request waits for
@@ -54,7 +73,7 @@ func (c *Client) Queue() redis.UniversalClient {
 		opts.OnConnect = nil
 		opts.MaxRetries = 3
 		opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = 2*time.Second, 3*time.Second, 3*time.Second, 4*time.Second
-		c.queue = redis.NewUniversalClient(&opts)
+		c.queue = NewUniversal(&opts)
 	}
 	return c.queue
 }
