@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 // leftBy returns how many units each rule has left for req, as Explain reports them, also behind a direct rule that would end the search.
@@ -48,7 +49,7 @@ func TestAddCountsWhatHasHappened(t *testing.T) {
 			User: "ann", Device: "free", IP: netip.MustParseAddr("192.0.2.1"), Session: "shut", Route: "/y", ID: "one", Solved: true,
 		}
 		for _, of := range []string{"", "answer: first"} {
-			g.SetRules(parse(t, fmt.Sprintf(rules, of)))
+			setRules(t, g, parse(t, fmt.Sprintf(rules, of)))
 			for range 2 {
 				if err := g.Add(t.Context(), req); err != nil {
 					t.Fatal(err)
@@ -59,7 +60,7 @@ func TestAddCountsWhatHasHappened(t *testing.T) {
 		if diff := cmp.Diff(want, leftBy(t, g, req)); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
-		g.SetRules(parse(t, `
+		setRules(t, g, parse(t, `
 - {name: user, subject: user, algorithm: fixed_window, limit: 10, window: 1h}
 - {name: nobody, subject: user, algorithm: fixed_window, limit: 10, window: 1h}
 - {name: planned, subject: user, algorithm: fixed_window, limit: 10, window: 1h}`))
@@ -114,7 +115,7 @@ func TestAddAndEraseOfInvalidRequests(t *testing.T) {
 	g := gate(t, memory(), "ns", "- {name: r, subject: user, limit: 5, window: 1m, cost: size}")
 	for _, req := range []admission.Request{
 		{User: "ann", Cost: -1},
-		{User: "ann", Cost: admission.MaxCost + 1},
+		{User: "ann", Cost: rules.MaxCost + 1},
 		{User: "ann"}, // its cost is missing
 		{User: "ann", Attributes: map[string]string{"size": "many"}},
 	} {
@@ -156,7 +157,7 @@ func TestAddWithoutTheStore(t *testing.T) {
 					t.Fatalf("Add = %v, want %v", err, c.err)
 				}
 			}
-			g.SetRules(parse(t, local))
+			setRules(t, g, parse(t, local))
 			if d, err := g.Check(t.Context(), admission.Request{User: "ann"}); err != nil || !d.Degraded || d.Remaining != c.left {
 				t.Errorf("%+v, %v, want %d left", d, err, c.left)
 			}
@@ -194,7 +195,7 @@ func TestGateErase(t *testing.T) {
 		if err := g.Erase(t.Context(), ann, units); err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]int{"user": 4, "address": 5, "number": 2, "elsewhere": 2, "other": 2, "free": admission.Unlimited}
+		want := map[string]int{"user": 4, "address": 5, "number": 2, "elsewhere": 2, "other": 2, "free": rules.Unlimited}
 		if diff := cmp.Diff(want, leftBy(t, g, ann)); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}

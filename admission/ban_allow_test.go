@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/bans"
 )
 
@@ -17,7 +18,7 @@ bans: {allow: [office]}
 
 // A target on a list of `bans: {allow: …}` is never banned, neither directly nor by a ban of its network.
 func TestWhoIsNeverBanned(t *testing.T) {
-	g := quickGate(t, admission.NewMemoryStore(admission.MemoryOptions{}), strikes+office)
+	g := quickGate(t, memorystore.New(memorystore.Options{}), strikes+office)
 	for _, target := range []bans.Target{
 		{Kind: "user", Value: "ann"},
 		{Kind: "device", Value: "tablet"},
@@ -65,14 +66,14 @@ func TestWhoIsNeverBanned(t *testing.T) {
 	}
 
 	// A list acts from the moment its rules do.
-	g.SetRules(parse(t, strikes))
+	setRules(t, g, parse(t, strikes))
 	if !isBanned(t, g, admission.Request{IP: netip.MustParseAddr("203.0.113.7")}) {
 		t.Error("the list outlived its rules")
 	}
 }
 
 func TestStrikesOfWhoIsNeverBanned(t *testing.T) {
-	g := gate(t, admission.NewMemoryStore(admission.MemoryOptions{}), "ns", strikes+office)
+	g := gate(t, memorystore.New(memorystore.Options{}), "ns", strikes+office)
 	for range 10 {
 		if isBanned(t, g, admission.Request{User: "ann"}) {
 			t.Fatal("banned for strikes")

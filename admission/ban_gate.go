@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/breaker"
 )
@@ -37,24 +38,24 @@ func (g *Gate) Lift(ctx context.Context, target bans.Target) (ok bool, err error
 // refusedByBan returns the decision for a banned caller.
 func refusedByBan(b *bans.Ban, left time.Duration, version string) Decision {
 	return Decision{
-		Action: ActionBan, Reason: Banned, Rule: b.Rule, Limit: Unlimited, Remaining: Unlimited, RetryAfter: left, ResetAfter: left,
+		Action: rules.Ban, Reason: Banned, Rule: b.Rule, Limit: rules.Unlimited, Remaining: rules.Unlimited, RetryAfter: left, ResetAfter: left,
 		Version: version,
 	}
 }
 
-// order returns the ban that r orders for target.
-func (r *rule) order(target bans.Target) bans.Order {
-	e := &r.onExceed
-	return bans.Order{Target: target, Rule: r.name, For: e.length, Growing: e.growing, AtMost: e.atMost}
+// orderOf returns the ban that r orders for target.
+func orderOf(r *rules.Effect, target bans.Target) bans.Order {
+	e := &r.OnExceed
+	return bans.Order{Target: target, Rule: r.Name, For: e.For, Growing: e.Growing, AtMost: e.AtMost}
 }
 
 // ban bans target as c's rule demands, within the given time, and sets v to the ban. If the store does not answer, v stays a plain
 // refusal and Run bans. A target that may not be banned, or whose name is not valid for a ban, is only refused.
-func (g *Gate) ban(ctx context.Context, within time.Duration, c *claim, v *Verdict, target bans.Target) {
+func (g *Gate) ban(ctx context.Context, within time.Duration, c *rules.WindowCheck, v *Verdict, target bans.Target) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
-	if left, ok := g.bans.BanOrQueue(ctx, c.rule.order(target)); ok {
-		v.Action, v.RetryAfter, v.ResetAfter = ActionBan, left, left
+	if left, ok := g.bans.BanOrQueue(ctx, orderOf(c.Rule, target)); ok {
+		v.Action, v.RetryAfter, v.ResetAfter = rules.Ban, left, left
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
@@ -51,7 +54,7 @@ func isBanned(t testing.TB, g *admission.Gate, req admission.Request) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Action == admission.ActionBan
+	return d.Action == rules.Ban
 }
 
 func TestBannedCallers(t *testing.T) {
@@ -88,7 +91,7 @@ func TestBannedCallers(t *testing.T) {
 		{"network", "2001::/16", ip("203.0.113.9"), false},
 		{"network", "203.0.113.0/24", admission.Request{User: "ann"}, false},
 	} {
-		g := quickGate(t, admission.NewMemoryStore(admission.MemoryOptions{}), noRules)
+		g := quickGate(t, memorystore.New(memorystore.Options{}), noRules)
 		b := ban(t, g, c.kind, c.value, time.Hour)
 		if got := isBanned(t, g, c.req); got != c.want {
 			t.Errorf("%s %s against %+v: banned %v, want %v", c.kind, c.value, c.req, got, c.want)
@@ -100,7 +103,7 @@ func TestBannedCallers(t *testing.T) {
 }
 
 func TestWhatCannotBeBanned(t *testing.T) {
-	g := quickGate(t, admission.NewMemoryStore(admission.MemoryOptions{}), noRules)
+	g := quickGate(t, memorystore.New(memorystore.Options{}), noRules)
 	for _, c := range []struct {
 		order bans.Order
 		want  error
@@ -142,8 +145,8 @@ func TestABanEnds(t *testing.T) {
 		ban(t, g, "device", "phone", time.Second)
 		time.Sleep(10 * time.Minute)
 		d, err := g.Check(t.Context(), req)
-		if err != nil || d.Admitted || d.Reason != admission.Banned || d.Action != admission.ActionBan || d.RetryAfter != 50*time.Minute ||
-			d.ResetAfter != 50*time.Minute || d.Limit != admission.Unlimited || d.Degraded || d.Version == "" {
+		if err != nil || d.Admitted || d.Reason != admission.Banned || d.Action != rules.Ban || d.RetryAfter != 50*time.Minute ||
+			d.ResetAfter != 50*time.Minute || d.Limit != rules.Unlimited || d.Degraded || d.Version == "" {
 			t.Errorf("after 10 minutes: %+v, %v", d, err)
 		}
 		if bans := g.Bans(); len(bans) != 1 || bans[0].Value != "203.0.113.0/24" || bans[0].Reason != "test" {
@@ -241,7 +244,7 @@ func TestBansOutliveRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	rdb, ns := dial(t, server.URL()), namespace()
-	one, two := gate(t, admission.NewRedisStore(rdb), ns, noRules), gate(t, admission.NewRedisStore(rdb), ns, noRules)
+	one, two := gate(t, redisstore.New(rdb), ns, noRules), gate(t, redisstore.New(rdb), ns, noRules)
 	ban(t, one, "user", "lifted", time.Hour)
 	made := ban(t, one, "user", "ann", time.Hour)
 	syncBans(t, two)
@@ -259,7 +262,7 @@ func TestBansOutliveRedis(t *testing.T) {
 		t.Error("what Redis has forgotten cannot be lifted")
 	}
 	syncBans(t, one)
-	three := gate(t, admission.NewRedisStore(rdb), ns, noRules)
+	three := gate(t, redisstore.New(rdb), ns, noRules)
 	syncBans(t, one, two, three)
 	for i, g := range []*admission.Gate{one, two, three} {
 		if n := len(g.Bans()); n != many+1 {
@@ -292,14 +295,14 @@ func TestBansOutliveRedis(t *testing.T) {
 func TestBansWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	g := gate(t, admission.NewRedisStore(dial(t, server.URL())), namespace(), noRules)
+	g := gate(t, redisstore.New(dial(t, server.URL())), namespace(), noRules)
 	ban(t, g, "user", "ann", time.Hour)
 	server.Kill()
 	if err := g.SyncBans(t.Context()); err == nil {
 		t.Error("a sync without Redis")
 	}
 	d, err := g.Charge(t.Context(), admission.Request{User: "ann"})
-	if err != nil || d.Action != admission.ActionBan || d.Degraded {
+	if err != nil || d.Action != rules.Ban || d.Degraded {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if _, err := g.Ban(t.Context(), bans.Order{Target: ann, For: time.Hour}); !errors.Is(err, bans.ErrUnavailable) {
@@ -314,7 +317,7 @@ func TestBansWithoutTheStore(t *testing.T) {
 }
 
 func TestExplainTellsOfTheBan(t *testing.T) {
-	g := quickGate(t, admission.NewMemoryStore(admission.MemoryOptions{}), noRules)
+	g := quickGate(t, memorystore.New(memorystore.Options{}), noRules)
 	made := ban(t, g, "user", "ann", time.Hour)
 	e, err := g.Explain(t.Context(), admission.Request{User: "ann"})
 	if err != nil || e.Ban == nil || *e.Ban != made {
@@ -327,7 +330,7 @@ func TestExplainTellsOfTheBan(t *testing.T) {
 
 // Banned allocates nothing, with or without bans.
 func TestBansAllocateNothing(t *testing.T) {
-	g := quickGate(t, admission.NewMemoryStore(admission.MemoryOptions{}), "- {name: nobody, subject: session, limit: 1, window: 1m}")
+	g := quickGate(t, memorystore.New(memorystore.Options{}), "- {name: nobody, subject: session, limit: 1, window: 1m}")
 	req := admission.Request{User: "ann", Device: "phone", IP: netip.MustParseAddr("2001:db8::1")}
 	look := func() {
 		if _, _, ok := g.Banned(req); ok {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/bans"
 )
 
@@ -27,13 +30,13 @@ func TestStrikesBan(t *testing.T) {
 		store := &watched{Store: open(nil)}
 		g := gate(t, store, namespace(), strikes)
 		ann, bob := admission.Request{User: "ann"}, admission.Request{IP: netip.MustParseAddr("2001:db8::1")}
-		for i, want := range []admission.Action{admission.ActionAllow, admission.ActionDeny, admission.ActionDeny, admission.ActionBan} {
+		for i, want := range []rules.Action{rules.Allow, rules.Deny, rules.Deny, rules.Ban} {
 			check(t, g, ann) // to look is no strike
 			d := charge(t, g, ann)
 			if d.Action != want {
 				t.Fatalf("request %d: %+v, want %s", i, d, want)
 			}
-			if want != admission.ActionBan {
+			if want != rules.Ban {
 				continue
 			}
 			if d.Reason != admission.Banned || d.Rule != "r" || d.RetryAfter != 10*time.Minute || d.Admitted {
@@ -43,7 +46,7 @@ func TestStrikesBan(t *testing.T) {
 		store.asked()
 		for range 100 {
 			d := charge(t, g, ann)
-			if d.Action != admission.ActionBan || d.RetryAfter > 10*time.Minute || d.RetryAfter < 9*time.Minute {
+			if d.Action != rules.Ban || d.RetryAfter > 10*time.Minute || d.RetryAfter < 9*time.Minute {
 				t.Fatalf("while banned: %+v", d)
 			}
 		}
@@ -61,9 +64,9 @@ func TestStrikesBan(t *testing.T) {
 		if !lift(t, g, bans.User, "ann") {
 			t.Fatal("there was nothing to lift")
 		}
-		for i, want := range []admission.Action{admission.ActionDeny, admission.ActionDeny, admission.ActionBan} {
+		for i, want := range []rules.Action{rules.Deny, rules.Deny, rules.Ban} {
 			d := charge(t, g, ann)
-			if d.Action != want || want == admission.ActionBan && d.RetryAfter != 20*time.Minute {
+			if d.Action != want || want == rules.Ban && d.RetryAfter != 20*time.Minute {
 				t.Errorf("request %d after the ban was lifted: %+v, want %s", i, d, want)
 			}
 		}
@@ -101,7 +104,7 @@ func TestStrikesWithoutTheStoreBan(t *testing.T) {
 
 // A deafStore does not answer what is new about bans.
 type deafStore struct {
-	admission.Store
+	store.Store
 	deaf bool
 	asks int
 }
@@ -124,8 +127,8 @@ func (s deafBans) Exchange(ctx context.Context, key string, news bans.News) (ban
 // A ban that could not be made in time leaves a plain refusal within the deadline, and is made by a later sync.
 func TestABanThatHasToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &deafStore{Store: admission.NewMemoryStore(admission.MemoryOptions{}), deaf: true}
-		g, err := admission.New(store, parse(t, strikes), admission.Options{Secret: secret, DenyCache: -1})
+		store := &deafStore{Store: memorystore.New(memorystore.Options{}), deaf: true}
+		g, err := admission.NewWithStore(store, parse(t, strikes), admission.Options{Secret: secret, DenyCache: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +137,7 @@ func TestABanThatHasToWait(t *testing.T) {
 			charge(t, g, req)
 		}
 		start := time.Now()
-		if d := charge(t, g, req); d.Action != admission.ActionDeny || d.RetryAfter > time.Minute || time.Since(start) > 150*ms {
+		if d := charge(t, g, req); d.Action != rules.Deny || d.RetryAfter > time.Minute || time.Since(start) > 150*ms {
 			t.Errorf("after %v: %+v", time.Since(start), d)
 		}
 		store.deaf = false
@@ -146,7 +149,7 @@ func TestABanThatHasToWait(t *testing.T) {
 
 // A name that no ban can have is refused, and not banned.
 func TestWhoCannotBeBannedIsRefused(t *testing.T) {
-	g := gate(t, admission.NewMemoryStore(admission.MemoryOptions{}), "ns", strikes)
+	g := gate(t, memorystore.New(memorystore.Options{}), "ns", strikes)
 	for _, req := range []admission.Request{{User: "a\nb"}, {IP: netip.MustParseAddr("127.0.0.1")}} {
 		for range 10 {
 			if isBanned(t, g, req) {

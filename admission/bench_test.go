@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 // BenchmarkCharge charges the default rules, which count a user and an address: with one user most calls are denied, with 100,000 none of
@@ -16,7 +18,7 @@ func BenchmarkCharge(b *testing.B) {
 	for _, kind := range kinds {
 		for _, users := range []int{1, 100_000} {
 			b.Run(fmt.Sprintf("%s/users=%d", kind.name, users), func(b *testing.B) {
-				g, err := admission.New(kind.open(b)(nil), admission.DefaultRules(),
+				g, err := admission.NewWithStore(kind.open(b)(nil), rules.Default(),
 					admission.Options{Secret: secret, Namespace: namespace(), Timeout: patience})
 				if err != nil {
 					b.Fatal(err)
@@ -49,7 +51,7 @@ func BenchmarkCharge(b *testing.B) {
 func BenchmarkDenied(b *testing.B) {
 	for _, subjects := range []int{1, 1000} {
 		b.Run("subjects="+strconv.Itoa(subjects), func(b *testing.B) {
-			g, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), parse(b, "- {name: r, subject: user, limit: 1, window: 1h}"),
+			g, err := admission.NewWithStore(memorystore.New(memorystore.Options{}), parse(b, "- {name: r, subject: user, limit: 1, window: 1h}"),
 				admission.Options{Secret: secret})
 			if err != nil {
 				b.Fatal(err)
@@ -74,9 +76,9 @@ func BenchmarkDenied(b *testing.B) {
 }
 
 func BenchmarkParseRules(b *testing.B) {
-	src := admission.DefaultRules().Source()
+	src := rules.Default().Source()
 	for b.Loop() {
-		if _, err := admission.ParseRules("default.yaml", src); err != nil {
+		if _, err := rules.Parse("default.yaml", src); err != nil {
 			b.Fatal(err)
 		}
 	}

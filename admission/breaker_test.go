@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 // A faulty store works, fails at once, or never answers, depending on its mood.
 type faulty struct {
-	admission.Store
+	store.Store
 	mood  atomic.Int32
 	asked atomic.Int32
 }
@@ -25,7 +27,7 @@ const (
 	mute
 )
 
-func (s *faulty) Decide(ctx context.Context, call admission.Call) ([]admission.Count, error) {
+func (s *faulty) Decide(ctx context.Context, call store.Call) ([]store.Count, error) {
 	s.asked.Add(1)
 	switch s.mood.Load() {
 	case failing:
@@ -39,9 +41,9 @@ func (s *faulty) Decide(ctx context.Context, call admission.Call) ([]admission.C
 
 func faultyGate(t *testing.T, rules string, opts admission.Options) (*admission.Gate, *faulty) {
 	t.Helper()
-	store := &faulty{Store: admission.NewMemoryStore(admission.MemoryOptions{})}
+	store := &faulty{Store: memorystore.New(memorystore.Options{})}
 	opts.Secret = secret
-	g, err := admission.New(store, parse(t, rules), opts)
+	g, err := admission.NewWithStore(store, parse(t, rules), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

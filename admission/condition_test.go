@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 func from(ip string) admission.Request { return admission.Request{IP: netip.MustParseAddr(ip)} }
@@ -267,4 +269,4 @@ func TestLongConditions(t *testing.T) {
 	}
 }
 
-func memory() admission.Store { return admission.NewMemoryStore(admission.MemoryOptions{}) }
+func memory() store.Store { return memorystore.New(memorystore.Options{}) }

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -105,14 +107,14 @@ func TestAllOrNothing(t *testing.T) {
 		clk.At(500 * ms)
 		for range 10 {
 			want := admission.Decision{
-				Action: admission.ActionDeny, Reason: admission.RateLimited, Rule: "session", Limit: 1,
+				Action: rules.Deny, Reason: admission.RateLimited, Rule: "session", Limit: 1,
 				RetryAfter: 1500 * ms, ResetAfter: 1500 * ms, Version: g.Rules().Version(), At: clk.Now(),
 				Rules: []admission.Verdict{
 					had("user", 10*time.Second, 5, 4, 9500*ms),
 					had("address", time.Second, 3, 2, 500*ms),
 					{
-						Rule: "session", Algorithm: admission.SlidingLog, Window: 2 * time.Second, Limit: 1,
-						Action: admission.ActionDeny, Reason: admission.RateLimited, RetryAfter: 1500 * ms, ResetAfter: 1500 * ms,
+						Rule: "session", Algorithm: store.SlidingLog, Window: 2 * time.Second, Limit: 1,
+						Action: rules.Deny, Reason: admission.RateLimited, RetryAfter: 1500 * ms, ResetAfter: 1500 * ms,
 					},
 					had("device", time.Second, 9, 8, 500*ms),
 				},
@@ -131,7 +133,7 @@ func TestAllOrNothing(t *testing.T) {
 // had is the verdict of a sliding log with room.
 func had(rule string, window time.Duration, limit, remaining int, resetAfter time.Duration) admission.Verdict {
 	return admission.Verdict{
-		Rule: rule, Algorithm: admission.SlidingLog, Window: window, Limit: limit, Action: admission.ActionAllow, Admitted: true,
+		Rule: rule, Algorithm: store.SlidingLog, Window: window, Limit: limit, Action: rules.Allow, Admitted: true,
 		Remaining: remaining, ResetAfter: resetAfter,
 	}
 }

@@ -1,28 +1,20 @@
 package admission
 
-import "time"
+import (
+	"time"
 
-// Action is what to do with a request. It is a closed set; the same word is used in JSON, metrics and logs.
-type Action string
-
-// The actions, the strongest first.
-const (
-	ActionBan       Action = "ban"
-	ActionDeny      Action = "deny"
-	ActionChallenge Action = "challenge" // ask the caller to solve a CAPTCHA
-	ActionAllow     Action = "allow"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // Reason is why a request was denied; empty when it was admitted. It is a closed set; the same word is used in the scripts' replies,
 // JSON, metrics and logs.
-type Reason string
+type Reason = store.Reason
 
+// The reasons.
 const (
-	// RateLimited: the window has no room now; RetryAfter is the time until it has.
-	RateLimited Reason = "rate_limited"
-	// CostAboveLimit: the request costs more than the whole limit; with limit 0 every request does. Waiting does not help, so RetryAfter
-	// is 0.
-	CostAboveLimit Reason = "cost_above_limit"
+	RateLimited    = store.RateLimited
+	CostAboveLimit = store.CostAboveLimit
 	// Banned: the user, address, network or device is banned; RetryAfter is the time left of the ban.
 	Banned Reason = "banned"
 	// Forbidden: a direct rule denies.
@@ -30,9 +22,6 @@ const (
 	// CaptchaRequired: the strongest action is a challenge. The verdicts name the rules that demand it.
 	CaptchaRequired Reason = "captcha_required"
 )
-
-// Unlimited is the value of a limit or a remainder where no limit applies.
-const Unlimited = -1
 
 // A Decision is the answer to a request. It is a plain value. The zero value denies without a reason and is only returned together with
 // an error.
@@ -42,7 +31,7 @@ const Unlimited = -1
 // and Remaining are Unlimited.
 type Decision struct {
 	Admitted bool
-	Action   Action
+	Action   rules.Action
 	Reason   Reason
 
 	Rule       string
@@ -60,7 +49,7 @@ type Decision struct {
 	// At is the time of the decision on the store's clock, so that At.Add(ResetAfter) is the same instant for all callers. It is zero if
 	// the store was not asked.
 	At       time.Time
-	Version  string // of the rules that decided, see Rules.Version
+	Version  string // of the rules that decided, see rules.Set.Version
 	Degraded bool   // the store failed: `open` rules did not count, `local` rules counted in this process
 
 	receipt *receipt // of a charge, for Gate.Refund
@@ -69,14 +58,14 @@ type Decision struct {
 // A Verdict is the result of one window of one rule. Units and durations are as in Decision.
 type Verdict struct {
 	Rule      string
-	Algorithm Algorithm
+	Algorithm store.Algorithm
 	Window    time.Duration // for a calendar window the usual length of its unit, a month as 30 days; 0 for a direct rule
 	Limit     int
 	Shadow    bool   // the rule only reports; its refusal does not deny
 	Public    string // the rule's public name; empty: not disclosed to callers
 
-	Action     Action // the action that the rule demands; ActionAllow if there was room
-	Admitted   bool   // this window has room
+	Action     rules.Action // the action that the rule demands; rules.Allow if there was room
+	Admitted   bool         // this window has room
 	Reason     Reason
 	Remaining  int
 	RetryAfter time.Duration
@@ -84,16 +73,16 @@ type Verdict struct {
 }
 
 // conclude combines the verdicts into a decision. The request has been charged if and only if the decision admits it.
-func (r *Rules) conclude(verdicts []Verdict) Decision {
-	d := Decision{Admitted: true, Action: ActionAllow, Limit: Unlimited, Remaining: Unlimited, Rules: verdicts, Version: r.version}
+func conclude(set *rules.Set, verdicts []Verdict) Decision {
+	d := Decision{Admitted: true, Action: rules.Allow, Limit: rules.Unlimited, Remaining: rules.Unlimited, Rules: verdicts, Version: set.Version()}
 	var decisive *Verdict
 	for i := range verdicts {
 		v := &verdicts[i]
-		if v.Shadow || v.Admitted && v.Limit == Unlimited {
+		if v.Shadow || v.Admitted && v.Limit == rules.Unlimited {
 			continue
 		}
 		switch {
-		case r.first && decisive != nil && !decisive.Admitted && decisive.Rule != v.Rule: // the first rule that refused decides
+		case set.FirstDecides() && decisive != nil && !decisive.Admitted && decisive.Rule != v.Rule: // the first rule that refused decides
 		case decisive == nil || v.outweighs(decisive):
 			decisive = v
 		}
@@ -103,9 +92,9 @@ func (r *Rules) conclude(verdicts []Verdict) Decision {
 	}
 	d.Admitted, d.Action, d.Reason = decisive.Admitted, decisive.Action, decisive.Reason
 	switch decisive.Action {
-	case ActionChallenge:
+	case rules.Challenge:
 		d.Reason = CaptchaRequired
-	case ActionBan:
+	case rules.Ban:
 		d.Reason = Banned
 	}
 	d.Rule, d.Limit, d.Remaining = decisive.Rule, decisive.Limit, decisive.Remaining
@@ -114,7 +103,7 @@ func (r *Rules) conclude(verdicts []Verdict) Decision {
 }
 
 // strength orders actions.
-var strength = map[Action]int{ActionBan: 3, ActionDeny: 2, ActionChallenge: 1}
+var strength = map[rules.Action]int{rules.Ban: 3, rules.Deny: 2, rules.Challenge: 1}
 
 // outweighs reports whether v takes precedence over other: stronger action, then permanent over temporary refusal, then longer wait, then
 // less remaining.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/bans"
 )
 
@@ -55,7 +57,7 @@ func (c *manyCounter) sum() (n uint64) {
 // A denyKey identifies a counter without computing its store key. Windows are compared by pointer, so a new version of the rules has new
 // keys. The hash seed of the subject never leaves the process, so callers cannot construct collisions.
 type denyKey struct {
-	window  *window
+	window  *rules.Counter
 	limit   int
 	subject uint64
 }
@@ -68,9 +70,9 @@ type denial struct {
 	verdict    Verdict
 	storeTime  time.Time
 	generation uint32
-	rule       *rule
+	rule       *rules.Effect
 	target     bans.Target
-	tally      Tally
+	tally      store.Tally
 
 	counts   bool         // refusals must be counted in the store
 	refusals atomic.Int64 // refusals not yet counted in the store
@@ -144,13 +146,13 @@ func (c *denyCache) clear(subject string) {
 }
 
 // drain removes and returns the denials with uncounted refusals, and their tallies for Reject.
-func (c *denyCache) drain() (denials []*denial, tallies []Tally) {
+func (c *denyCache) drain() (denials []*denial, tallies []store.Tally) {
 	c.mu.Lock()
 	denials, c.pending = c.pending, nil
 	c.mu.Unlock()
 	for _, d := range denials {
 		t := d.tally
-		t.Refusals, t.Cost = int(min(d.refusals.Swap(0), tooMuch)), int(min(d.units.Swap(0), tooMuch))
+		t.Refusals, t.Cost = int(min(d.refusals.Swap(0), rules.TooMuch)), int(min(d.units.Swap(0), rules.TooMuch))
 		tallies = append(tallies, t)
 	}
 	return denials, tallies

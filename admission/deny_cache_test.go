@@ -12,18 +12,20 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 // A watched store notes what it is asked. Its hook, if any, runs after each call has been decided and before it is answered.
 type watched struct {
-	admission.Store
+	store.Store
 
 	mu    sync.Mutex
-	calls []admission.Call // guarded by mu
+	calls []store.Call // guarded by mu
 	hook  func()
 }
 
-func (s *watched) Decide(ctx context.Context, call admission.Call) ([]admission.Count, error) {
+func (s *watched) Decide(ctx context.Context, call store.Call) ([]store.Count, error) {
 	s.mu.Lock()
 	s.calls = append(s.calls, call)
 	s.mu.Unlock()
@@ -46,14 +48,14 @@ func (s *watched) asked() int {
 // watch returns a gate with its own memory store, and that store. Time is that of the synctest bubble.
 func watch(t *testing.T, rules string) (*admission.Gate, *watched) {
 	t.Helper()
-	store := &watched{Store: admission.NewMemoryStore(admission.MemoryOptions{})}
+	store := &watched{Store: memorystore.New(memorystore.Options{})}
 	return quickGate(t, store, rules), store
 }
 
 // quickGate returns a gate with the settings of production.
-func quickGate(t testing.TB, store admission.Store, rules string) *admission.Gate {
+func quickGate(t testing.TB, st store.Store, rules string) *admission.Gate {
 	t.Helper()
-	g, err := admission.New(store, parse(t, rules), admission.Options{Secret: secret})
+	g, err := admission.NewWithStore(st, parse(t, rules), admission.Options{Secret: secret})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +190,7 @@ func TestTakingBackEndsADenial(t *testing.T) {
 			return err
 		},
 		"reload": func(g *admission.Gate, _ admission.Decision) error {
-			g.SetRules(parse(t, "- {name: r, subject: user, limit: 2, window: 1m}"))
+			setRules(t, g, parse(t, "- {name: r, subject: user, limit: 2, window: 1m}"))
 			return nil
 		},
 	} {
@@ -270,7 +272,7 @@ func running(t *testing.T, g *admission.Gate) (stop func()) {
 // Refusals that never reached the store are counted there once a second by rules that count them, and by no other.
 func TestRefusalsWithoutTheStoreAreCountedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, store := watch(t, `
+		g, st := watch(t, `
 - {name: counts, subject: user, limit: 3, window: 1m, count_rejected: true}
 - {name: does-not, subject: device, limit: 1, window: 1m}
 `)
@@ -287,23 +289,23 @@ func TestRefusalsWithoutTheStoreAreCountedLater(t *testing.T) {
 		for range 5 {
 			check(t, g, ann) // to look is no refusal
 		}
-		store.asked()
+		st.asked()
 		time.Sleep(flushes)
 		synctest.Wait()
-		store.mu.Lock()
-		calls := store.calls
-		store.mu.Unlock()
-		if len(calls) != 1 || calls[0].Mode != admission.Reject || len(calls[0].Tallies) != 1 {
+		st.mu.Lock()
+		calls := st.calls
+		st.mu.Unlock()
+		if len(calls) != 1 || calls[0].Mode != store.Reject || len(calls[0].Tallies) != 1 {
 			t.Fatalf("flushed %+v", calls)
 		}
 		if tally := calls[0].Tallies[0]; tally.Cost != 12 || tally.Refusals != 4 {
 			t.Errorf("flushed cost %d of %d refusals, want 12 of 4", tally.Cost, tally.Refusals)
 		}
-		store.asked()
+		st.asked()
 		charge(t, g, ann)
 		charge(t, g, ann)
 		stop()
-		if n := store.asked(); n != 2 { // one question, one flush
+		if n := st.asked(); n != 2 { // one question, one flush
 			t.Errorf("asked %d times, want once, and once for what the end left", n)
 		}
 	})
@@ -316,8 +318,8 @@ var ignoreReceipt = cmpopts.IgnoreUnexported(admission.Decision{})
 
 // P21, P19: an attack from a million subjects costs a bounded room.
 func TestTheDenyCacheIsBounded(t *testing.T) {
-	store := &watched{Store: admission.NewMemoryStore(admission.MemoryOptions{})}
-	g, err := admission.New(store, parse(t, "- {name: r, subject: user, limit: 1, window: 1m}"), admission.Options{Secret: secret, DenyCache: 100})
+	store := &watched{Store: memorystore.New(memorystore.Options{})}
+	g, err := admission.NewWithStore(store, parse(t, "- {name: r, subject: user, limit: 1, window: 1m}"), admission.Options{Secret: secret, DenyCache: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,8 +333,8 @@ func TestTheDenyCacheIsBounded(t *testing.T) {
 }
 
 func TestNoDenyCache(t *testing.T) {
-	store := &watched{Store: admission.NewMemoryStore(admission.MemoryOptions{})}
-	g, err := admission.New(store, parse(t, "- {name: r, subject: user, limit: 1, window: 1m}"), admission.Options{Secret: secret, DenyCache: -1})
+	store := &watched{Store: memorystore.New(memorystore.Options{})}
+	g, err := admission.NewWithStore(store, parse(t, "- {name: r, subject: user, limit: 1, window: 1m}"), admission.Options{Secret: secret, DenyCache: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,17 +3,20 @@ package admission_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"net/netip"
+	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
+	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
 func ExampleGate_Charge() {
-	rules, err := admission.ParseRules("rules.yaml", []byte(`
+	set, err := rules.Parse("rules.yaml", []byte(`
 version: 1
 rules:
   - name: orders
@@ -26,8 +29,8 @@ rules:
 		panic(err)
 	}
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	store := admission.NewMemoryStore(admission.MemoryOptions{Now: func() time.Time { return now }})
-	gate, err := admission.New(store, rules, admission.Options{Secret: []byte("16 random bytes or more")})
+	store := memorystore.New(memorystore.Options{Now: func() time.Time { return now }})
+	gate, err := admission.NewWithStore(store, set, admission.Options{Secret: []byte("16 random bytes or more")})
 	if err != nil {
 		panic(err)
 	}
@@ -49,8 +52,8 @@ rules:
 	// deny rate_limited 0 of 2 left, again in 40s
 }
 
-func ExampleParseRules() {
-	_, err := admission.ParseRules("rules.yaml", []byte(`version: 1
+func Example_wrongRules() {
+	_, err := rules.Parse("rules.yaml", []byte(`version: 1
 rules:
   - name: orders
     subject: [caller]
@@ -59,27 +62,41 @@ rules:
 `))
 	fmt.Println(err)
 	// Output:
-	// admission: parse rules: rules.yaml:6:13: window should be a duration of whole milliseconds from 1ms to 8784h, such as 10s, 1m or 24h, or minute, hour, day or month, here is "1 minute"
+	// rules: parse: rules.yaml:6:13: window should be a duration of whole milliseconds from 1ms to 8784h, such as 10s, 1m or 24h, or minute, hour, day or month, here is "1 minute"
 }
 
-// A gate over Redis, or over a Redis Cluster if the URL has several addresses.
-func ExampleNewRedisStore() {
-	opts, err := redisclient.ParseURL("redis://localhost:6379")
-	if err != nil {
-		panic(err)
+// A program that limits each user to 100 requests in a minute, with counts in Redis.
+func Example() {
+	if err := serve(context.Background(), "redis://localhost:6379", []byte("the same in every process")); err != nil {
+		log.Fatal(err)
 	}
-	rdb := redis.NewUniversalClient(opts)
-	defer rdb.Close()
+}
 
-	shared, err := redisclient.AutoPipeline(rdb) // concurrent requests share round trips
+func serve(ctx context.Context, url string, key []byte) error {
+	rdb, err := redisclient.Open(url)
 	if err != nil {
-		panic(err)
+		return err
 	}
-	gate, err := admission.New(admission.NewRedisStore(shared), admission.DefaultRules(), admission.Options{
-		Secret: []byte("the same in every process"),
-	})
+	defer rdb.Close()
+	rules := admission.Rules(rules.Rule{Name: "api", Subject: rules.User, Limit: 100, Window: time.Minute})
+	gate, err := admission.New(rdb, rules, admission.Options{Secret: key, Timeout: time.Second})
 	if err != nil {
-		panic(err)
+		return err
 	}
-	_ = gate
+	d, err := gate.Charge(ctx, admission.Request{User: "ann", Route: "/buy"})
+	if err != nil {
+		return err // no decision; never "no"
+	}
+	fmt.Println(d.Action, d.Remaining, "of", d.Limit, "left")
+	if d.Degraded || !d.Admitted || d.Remaining != 99 {
+		return fmt.Errorf("unexpected decision %+v", d)
+	}
+	return gate.Refund(ctx, d)
+}
+
+// TestExample runs the example with a real server.
+func TestExample(t *testing.T) {
+	if err := serve(t.Context(), testenv.StartRedis(t).URL(), secret); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 // A queue of rules asks one after the other, which is all that "the first that refuses answers" means. It shares no code with the package.
@@ -19,8 +20,8 @@ type queue struct {
 }
 
 type queuedRule struct {
-	name, kind    string           // which requests it matches; empty: all
-	direct        admission.Action // empty: it counts users
+	name, kind    string       // which requests it matches; empty: all
+	direct        rules.Action // empty: it counts users
 	limit         int
 	challenge     bool
 	countRejected bool
@@ -31,14 +32,14 @@ type queuedRule struct {
 type reply struct {
 	Admitted bool
 	Rule     string // that refuses
-	Action   admission.Action
+	Action   rules.Action
 	Reason   admission.Reason
 }
 
 // ask returns the result of the first rule that refuses.
 func (q *queue) ask(req admission.Request) (said reply, reached []*queuedRule, direct bool) {
 	said = reply{Admitted: true, Action: allow}
-	refuse := func(r *queuedRule, action admission.Action, reason admission.Reason) {
+	refuse := func(r *queuedRule, action rules.Action, reason admission.Reason) {
 		if said.Admitted && !r.shadow {
 			said = reply{false, r.name, action, reason}
 		}
@@ -57,10 +58,10 @@ func (q *queue) ask(req admission.Request) (said reply, reached []*queuedRule, d
 		case r.direct != "":
 			continue
 		case req.Cost > r.limit:
-			refuse(r, deny, tooMuch)
+			refuse(r, deny, admission.CostAboveLimit)
 		case !q.full(r, req):
 		case !r.challenge:
-			refuse(r, deny, limited)
+			refuse(r, deny, admission.RateLimited)
 		case !req.Solved:
 			refuse(r, challenge, admission.CaptchaRequired)
 		}
@@ -134,7 +135,7 @@ func drawQueue(rt *rapid.T, cached bool) *queue {
 		r := queuedRule{name: fmt.Sprint("r", i), shadow: rapid.IntRange(0, 4).Draw(rt, "shadow") == 0}
 		r.kind = rapid.SampledFrom([]string{"", "", "phone", "desk"}).Draw(rt, "kind")
 		if rapid.IntRange(0, 3).Draw(rt, "direct") == 0 {
-			r.direct = rapid.SampledFrom([]admission.Action{allow, deny, challenge}).Draw(rt, "action")
+			r.direct = rapid.SampledFrom([]rules.Action{allow, deny, challenge}).Draw(rt, "action")
 		}
 		r.limit = rapid.SampledFrom([]int{0, 1, 2, 3, 5, 8}).Draw(rt, "limit")
 		r.challenge = rapid.IntRange(0, 2).Draw(rt, "challenge") == 0
@@ -153,7 +154,7 @@ func TestTheFirstThatRefusesAnswersAtRandom(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			size := rapid.SampledFrom([]int{-1, 0}).Draw(rt, "cache")
 			q := drawQueue(rt, size == 0)
-			g, err := admission.New(store, parse(t, q.text()), admission.Options{
+			g, err := admission.NewWithStore(store, parse(t, q.text()), admission.Options{
 				Secret: secret, Namespace: namespace(), Timeout: patience, DenyCache: size,
 			})
 			if err != nil {
@@ -187,7 +188,7 @@ func (q *queue) step(t *testing.T, rt *rapid.T, g *admission.Gate) {
 		for i := range q.rules {
 			q.rules[i].limit = rapid.SampledFrom([]int{0, 1, 3, 5, 8}).Draw(rt, "limit")
 		}
-		g.SetRules(parse(t, q.text()))
+		setRules(t, g, parse(t, q.text()))
 	case "refund":
 		d := charge(t, g, req)
 		want, counted := q.charge(req)

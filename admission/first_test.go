@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 const first = "\nanswer: first"
@@ -110,7 +111,7 @@ func TestADirectRefusalStrikesNobody(t *testing.T) {
 			}
 		}
 		ann.Device = ""
-		for i, want := range []admission.Action{allow, deny, admission.ActionBan} {
+		for i, want := range []rules.Action{allow, deny, rules.Ban} {
 			if d := charge(t, g, ann); d.Action != want {
 				t.Errorf("request %d%s: %+v, want %s", i, order, d, want)
 			}

@@ -7,8 +7,13 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/breaker"
+	"github.com/tidegate/tidegate/redisclient"
 )
 
 const (
@@ -62,22 +67,36 @@ const (
 
 // A Gate decides requests by rules. Make it with New; the zero value is not usable. It is safe for concurrent use.
 type Gate struct {
-	store   Store
+	store   store.Store
 	keys    *keyring
 	opts    Options
 	start   time.Time
-	inForce *InForce
+	live    *rules.Live
 	denied  *denyCache // nil: disabled
 	bans    *bans.List
 	breaker *breaker.Breaker
 	asked   manyCounter
-	local   *MemoryStore // counts while the store is unavailable
+	local   *memorystore.Store // counts while the store is unavailable
 }
 
-// New returns a gate that applies rules to counts kept in store. It starts no goroutine and does not call the store: see Run.
-func New(store Store, rules *Rules, opts Options) (*Gate, error) {
-	if store == nil || rules == nil {
-		return nil, errors.New("admission: New needs a store and rules")
+// Rules returns the set of these rules. New returns their errors. To read rules from a file, see rules.Load.
+func Rules(list ...rules.Rule) *rules.Set { return rules.Of(list...) }
+
+// New returns a gate that applies rules to counts kept in Redis. The caller closes rdb. New starts no goroutine and sends nothing: see Run.
+func New(rdb *redisclient.Client, set *rules.Set, opts Options) (*Gate, error) {
+	if rdb == nil {
+		return nil, errors.New("admission: New needs a client")
+	}
+	return NewWithStore(redisstore.New(rdb.Batched), set, opts)
+}
+
+// NewWithStore is New for counts kept in s, such as a memorystore.Store.
+func NewWithStore(s store.Store, set *rules.Set, opts Options) (*Gate, error) {
+	if s == nil || set == nil {
+		return nil, errors.New("admission: NewWithStore needs a store and rules")
+	}
+	if err := set.Err(); err != nil {
+		return nil, fmt.Errorf("admission: %w", err)
 	}
 	opts = opts.withDefaults()
 	if opts.Timeout < 0 {
@@ -91,10 +110,10 @@ func New(store Store, rules *Rules, opts Options) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{
-		store: store, keys: keys, opts: opts, start: opts.Now(),
-		inForce: NewInForce(rules, opts.Logger), breaker: breaker.New(breakAfter, breakFor), local: NewMemoryStore(MemoryOptions{}),
+		store: s, keys: keys, opts: opts, start: opts.Now(),
+		live: rules.NewLive(set, opts.Logger), breaker: breaker.New(breakAfter, breakFor), local: memorystore.New(memorystore.Options{}),
 	}
-	g.bans = bans.NewList(reportingBanStore{store.Bans(), g.breaker}, bans.Options{
+	g.bans = bans.NewList(reportingBanStore{s.Bans(), g.breaker}, bans.Options{
 		Namespace: opts.Namespace, Timeout: opts.Timeout, Allow: func() bans.Allowlist { return g.Rules() }, History: opts.History, Now: opts.Now,
 		Logger: opts.Logger,
 	})
@@ -105,15 +124,15 @@ func New(store Store, rules *Rules, opts Options) (*Gate, error) {
 }
 
 // Rules returns the rules in force.
-func (g *Gate) Rules() *Rules { return g.inForce.Rules() }
+func (g *Gate) Rules() *rules.Set { return g.live.Rules() }
 
 // SetRules puts other rules into force, from the next request on. Windows that both versions have keep their counts. Run follows the
-// files of the rules that are in force when it starts.
-func (g *Gate) SetRules(rules *Rules) { g.inForce.set(rules) }
+// files of the rules that are in force when it starts. The error is that of Rules; the old rules then stay in force.
+func (g *Gate) SetRules(set *rules.Set) error { return g.live.Set(set) }
 
-// Reload reads the files of the rules in force again and returns the rules then in force. On error, which is that of LoadRules, the old
+// Reload reads the files of the rules in force again and returns the rules then in force. On error, which is that of rules.Load, the old
 // rules stay in force. Rules that were not read from a file stay unchanged.
-func (g *Gate) Reload() (*Rules, error) { return g.inForce.Reload() }
+func (g *Gate) Reload() (*rules.Set, error) { return g.live.Reload() }
 
 // now is the time by which this process expires denials and bans, in ns since the gate was made.
 func (g *Gate) now() int64 { return int64(g.opts.Now().Sub(g.start)) }
@@ -124,7 +143,7 @@ func (g *Gate) now() int64 { return int64(g.opts.Now().Sub(g.start)) }
 // have counted the request already. If the store fails or takes longer, the decision is Degraded, or the error is ErrUnavailable if a
 // matching rule is `on_store_error: closed`. ErrInvalidRequest means that the request has an invalid value.
 func (g *Gate) Charge(ctx context.Context, req Request) (Decision, error) {
-	return g.decide(ctx, Charge, req, nil)
+	return g.decide(ctx, store.Charge, req, nil)
 }
 
 // ChargeUnless is Charge with an exemption: if req would be refused, also by a ban or a challenge, and excused returns true, req is
@@ -132,12 +151,12 @@ func (g *Gate) Charge(ctx context.Context, req Request) (Decision, error) {
 // refused request, with ctx. If it returns false, Run counts the refusal within a second, for bans and for rules with count_rejected.
 func (g *Gate) ChargeUnless(ctx context.Context, req Request, excused func(context.Context) bool) (Decision, error) {
 	var refused []refusedTally
-	d, err := g.decide(ctx, Charge, req, &refused)
+	d, err := g.decide(ctx, store.Charge, req, &refused)
 	if err != nil || d.Admitted {
 		return d, err
 	}
 	if excused(ctx) {
-		return Decision{Admitted: true, Action: ActionAllow, Limit: Unlimited, Remaining: Unlimited, Version: d.Version}, nil
+		return Decision{Admitted: true, Action: rules.Allow, Limit: rules.Unlimited, Remaining: rules.Unlimited, Version: d.Version}, nil
 	}
 	for _, r := range refused {
 		g.denied.refuse(r.denial, r.cost)
@@ -147,44 +166,44 @@ func (g *Gate) ChargeUnless(ctx context.Context, req Request, excused func(conte
 
 // Check decides req as Charge does and counts nothing. Remaining and ResetAfter are the current values, before req.
 func (g *Gate) Check(ctx context.Context, req Request) (Decision, error) {
-	return g.decide(ctx, Check, req, nil)
+	return g.decide(ctx, store.Check, req, nil)
 }
 
 // decide appends refusals to later instead of counting them, if later is not nil and the gate remembers denials.
-func (g *Gate) decide(ctx context.Context, mode Mode, req Request, later *[]refusedTally) (Decision, error) {
-	if err := req.validate(); err != nil {
+func (g *Gate) decide(ctx context.Context, mode store.Mode, req Request, later *[]refusedTally) (Decision, error) {
+	if err := validate(&req); err != nil {
 		return Decision{}, err
 	}
-	req = req.withDefaults()
-	rules := g.Rules()
+	req = withDefaults(req)
+	set := g.Rules()
 	if ban, left := g.banned(&req); ban != nil {
-		return refusedByBan(ban, left, rules.version), nil
+		return refusedByBan(ban, left, set.Version()), nil
 	}
 	p := plans.Get().(*plan)
 	defer p.release()
-	if err := rules.plan(p, matching, &req); err != nil {
+	if err := p.fill(set, rules.Matching, &req); err != nil {
 		return Decision{}, err
 	}
 	if req.ID == "" { // with an ID it may be a resend of an admitted request
-		if d, ok := g.refuseAgain(mode, p, rules, later); ok {
+		if d, ok := g.refuseAgain(mode, p, set, later); ok {
 			return d, nil
 		}
 	}
 	tallies, verdicts := p.tallies(g.keys, req.ID != "")
 	switch {
-	case p.refused && (!rules.first || len(tallies) == 0):
-		return rules.conclude(refusals(verdicts)), nil
+	case p.Refused && (!set.FirstDecides() || len(tallies) == 0):
+		return conclude(set, refusals(verdicts)), nil
 	case len(tallies) == 0:
-		return rules.conclude(verdicts), nil
-	case p.refused: // an earlier rule may refuse first; nothing is counted
-		mode = Check
+		return conclude(set, verdicts), nil
+	case p.Refused: // an earlier rule may refuse first; nothing is counted
+		mode = store.Check
 	}
 	g.noteGenerations(p, tallies)
-	call := Call{Mode: mode, Tallies: tallies, Room: p.room}
+	call := store.Call{Mode: mode, Tallies: tallies, Room: p.room}
 	if req.ID != "" {
 		call.Request = g.keys.request(req.ID)
 	}
-	if mode != Charge || g.denied == nil {
+	if mode != store.Charge || g.denied == nil {
 		later = nil
 	}
 	asked := call
@@ -194,17 +213,17 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request, later *[]refu
 	deadline, own := g.deadline(ctx)
 	counts, err := g.askUntil(ctx, asked, deadline, own)
 	if err != nil {
-		return g.decideAlone(ctx, call, p, verdicts, rules, err)
+		return g.decideDegraded(ctx, call, p, verdicts, set, err)
 	}
 	p.room = counts
 	p.read(verdicts, counts)
 	for i := range counts {
 		if counts[i].Struck {
-			c := &p.claims[p.of[i]]
+			c := &p.Checks[p.of[i]]
 			g.ban(ctx, time.Until(deadline), c, &verdicts[p.of[i]], p.target(c))
 		}
 	}
-	d := rules.conclude(verdicts)
+	d := conclude(set, verdicts)
 	d.At = counts[0].At
 	switch {
 	case !d.Admitted:
@@ -212,7 +231,7 @@ func (g *Gate) decide(ctx context.Context, mode Mode, req Request, later *[]refu
 		if later != nil {
 			*later = append(*later, p.refusedTallies(tallies, counts)...)
 		}
-	case mode == Charge:
+	case mode == store.Charge:
 		d.receipt = newReceipt(call, counts)
 	}
 	return d, nil
@@ -228,24 +247,24 @@ func (g *Gate) deadline(ctx context.Context) (at time.Time, own bool) {
 }
 
 // ask calls the store with the gate's own deadline, unless the breaker is open.
-func (g *Gate) ask(ctx context.Context, call Call) ([]Count, error) {
+func (g *Gate) ask(ctx context.Context, call store.Call) ([]store.Count, error) {
 	deadline, own := g.deadline(ctx)
 	return g.askUntil(ctx, call, deadline, own)
 }
 
 // askUntil is ask with a result of g.deadline.
-func (g *Gate) askUntil(ctx context.Context, call Call, deadline time.Time, own bool) ([]Count, error) {
+func (g *Gate) askUntil(ctx context.Context, call store.Call, deadline time.Time, own bool) ([]store.Count, error) {
 	if !g.breaker.Allows() {
 		return nil, errResting
 	}
 	p := &patience{Context: ctx, until: deadline}
 	defer p.end(context.Canceled)
-	if call.Mode == Charge {
+	if call.Mode == store.Charge {
 		g.asked.add()
 	}
 	counts, err := g.store.Decide(p, call)
 	switch {
-	case err == nil, errors.Is(err, ErrTooMany): // overload is not an outage
+	case err == nil, errors.Is(err, store.ErrTooMany): // overload is not an outage
 		g.breaker.Succeeded()
 	case own || p.Err() == nil: // a deadline that the caller set is no evidence of an outage
 		g.breaker.Failed()

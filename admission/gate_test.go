@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/bans"
 )
 
@@ -41,7 +44,7 @@ func TestWhatARuleMatches(t *testing.T) {
 		{`subject: user, match: {route: ["/a", "/b/*"]}`, admission.Request{User: "ann", Route: "/c"}, false},
 		{`subject: user, match: {route: "/a", method: POST}`, admission.Request{User: "ann", Route: "/a", Method: "GET"}, false},
 	} {
-		g := gate(t, admission.NewMemoryStore(admission.MemoryOptions{}), "ns", "- {name: r, limit: 1, window: 1s, "+c.rule+"}")
+		g := gate(t, memorystore.New(memorystore.Options{}), "ns", "- {name: r, limit: 1, window: 1s, "+c.rule+"}")
 		if got := g.Holds(c.req); got != c.want {
 			t.Errorf("{%s} matches %+v: %v, want %v", c.rule, c.req, got, c.want)
 		}
@@ -59,10 +62,10 @@ func TestLimitsByTier(t *testing.T) {
 		{"{registered: 100, anonymous: 10, default: 50}", "gold", 50},
 		{"{registered: 100, anonymous: 10}", "gold", 10}, // the lowest, rather than none
 		{"{registered: unlimited, anonymous: 10}", "gold", 10},
-		{"{registered: 5, default: unlimited}", "gold", admission.Unlimited},
-		{"unlimited", "gold", admission.Unlimited},
+		{"{registered: 5, default: unlimited}", "gold", rules.Unlimited},
+		{"unlimited", "gold", rules.Unlimited},
 	} {
-		g := gate(t, admission.NewMemoryStore(admission.MemoryOptions{}), "ns", "- {name: r, subject: user, window: 1s, limit: "+c.limit+"}")
+		g := gate(t, memorystore.New(memorystore.Options{}), "ns", "- {name: r, subject: user, window: 1s, limit: "+c.limit+"}")
 		d := check(t, g, admission.Request{User: "ann", Tier: c.tier})
 		if v := d.Rules[0]; !d.Admitted || v.Limit != c.want || v.Remaining != c.want || d.Limit != c.want {
 			t.Errorf("limit %s for %s: %+v, want %d", c.limit, c.tier, d, c.want)
@@ -82,7 +85,7 @@ func TestOneNetworkOneSubject(t *testing.T) {
 		{"::ffff:192.0.2.1", "::ffff:192.0.2.2", false},
 		{"fe80::1%eth0", "fe80::1%eth1", true},
 	} {
-		g := gate(t, admission.NewMemoryStore(admission.MemoryOptions{}), "ns", "- {name: r, subject: ip, limit: 1, window: 1m}")
+		g := gate(t, memorystore.New(memorystore.Options{}), "ns", "- {name: r, subject: ip, limit: 1, window: 1m}")
 		charge(t, g, admission.Request{IP: netip.MustParseAddr(c.one)})
 		if d := charge(t, g, admission.Request{IP: netip.MustParseAddr(c.other)}); d.Admitted == c.same {
 			t.Errorf("%s and %s count together: %v, want %v", c.one, c.other, !d.Admitted, c.same)
@@ -92,7 +95,7 @@ func TestOneNetworkOneSubject(t *testing.T) {
 
 // down is a store that never answers well.
 type down struct {
-	admission.Store
+	store.Store
 	asked int
 }
 
@@ -100,15 +103,15 @@ var errDown = errors.New("down")
 
 func (*down) Bans() bans.Store { return bans.NewMemoryStore(nil) }
 
-func (s *down) Decide(context.Context, admission.Call) ([]admission.Count, error) {
+func (s *down) Decide(context.Context, store.Call) ([]store.Count, error) {
 	s.asked++
 	return nil, errDown
 }
 
 // heedful counts only requests whose context has not ended.
-type heedful struct{ admission.Store }
+type heedful struct{ store.Store }
 
-func (s heedful) Decide(ctx context.Context, call admission.Call) ([]admission.Count, error) {
+func (s heedful) Decide(ctx context.Context, call store.Call) ([]store.Count, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -116,7 +119,7 @@ func (s heedful) Decide(ctx context.Context, call admission.Call) ([]admission.C
 }
 
 func TestAHangUpDoesNotTearADecision(t *testing.T) {
-	g := gate(t, heedful{admission.NewMemoryStore(admission.MemoryOptions{})}, "ns", "- {name: r, subject: user, limit: 1, window: 1m}")
+	g := gate(t, heedful{memorystore.New(memorystore.Options{})}, "ns", "- {name: r, subject: user, limit: 1, window: 1m}")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, admitted := range []bool{true, false} {
@@ -137,13 +140,13 @@ func TestWithoutTheStore(t *testing.T) {
 		everybody  = "- {name: everybody, subject: user, limit: unlimited, window: 1s, on_store_error: closed}\n"
 	)
 	for _, c := range []struct {
-		name, rules string
-		cost        int
-		admitted    bool
-		degraded    bool
-		reason      admission.Reason
-		err         error
-		asked       int
+		name, text string
+		cost       int
+		admitted   bool
+		degraded   bool
+		reason     admission.Reason
+		err        error
+		asked      int
 	}{
 		{"open rules admit", open, 1, true, true, "", nil, 1},
 		{"one closed rule refuses to decide", open + closed, 1, false, false, "", admission.ErrUnavailable, 1},
@@ -158,7 +161,7 @@ func TestWithoutTheStore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := &down{}
-			g := gate(t, store, "ns", c.rules)
+			g := gate(t, store, "ns", c.text)
 			d, err := g.Charge(t.Context(), admission.Request{User: "ann", Cost: c.cost})
 			if !errors.Is(err, c.err) || c.err != nil && !errors.Is(err, errDown) {
 				t.Errorf("error %v, want %v", err, c.err)
@@ -166,7 +169,7 @@ func TestWithoutTheStore(t *testing.T) {
 			if d.Admitted != c.admitted || d.Degraded != c.degraded || d.Reason != c.reason || store.asked != c.asked {
 				t.Errorf("%+v after asking %d times", d, store.asked)
 			}
-			if c.reason == admission.CostAboveLimit && (d.RetryAfter != 0 || d.Rule == "" || d.Action != admission.ActionDeny) {
+			if c.reason == admission.CostAboveLimit && (d.RetryAfter != 0 || d.Rule == "" || d.Action != rules.Deny) {
 				t.Errorf("refused for good: %+v", d)
 			}
 		})
@@ -174,18 +177,18 @@ func TestWithoutTheStore(t *testing.T) {
 }
 
 func TestNoRuleNoLimit(t *testing.T) {
-	g, err := admission.New(&down{}, admission.DefaultRules(), admission.Options{Secret: secret})
+	g, err := admission.NewWithStore(&down{}, rules.Default(), admission.Options{Secret: secret})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := charge(t, g, admission.Request{User: "ann", Route: "/v1/orders/1", Method: "GET"})
-	if !d.Admitted || d.Action != admission.ActionAllow || d.Limit != admission.Unlimited || d.Remaining != admission.Unlimited || len(d.Rules) != 0 {
+	if !d.Admitted || d.Action != rules.Allow || d.Limit != rules.Unlimited || d.Remaining != rules.Unlimited || len(d.Rules) != 0 {
 		t.Errorf("%+v", d)
 	}
 }
 
 func TestInvalid(t *testing.T) {
-	store, rules := admission.NewMemoryStore(admission.MemoryOptions{}), admission.DefaultRules()
+	store, set := memorystore.New(memorystore.Options{}), rules.Default()
 	for _, c := range []struct {
 		opts admission.Options
 		want string
@@ -195,15 +198,15 @@ func TestInvalid(t *testing.T) {
 		{admission.Options{Secret: secret, Namespace: "a{b}"}, "Options.Namespace"},
 		{admission.Options{Secret: secret, Timeout: -1}, "Options.Timeout"},
 	} {
-		if _, err := admission.New(store, rules, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := admission.NewWithStore(store, set, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("New with %+v: %v, want an error about %s", c.opts, err, c.want)
 		}
 	}
-	if _, err := admission.New(nil, rules, admission.Options{Secret: secret}); err == nil {
+	if _, err := admission.NewWithStore(nil, set, admission.Options{Secret: secret}); err == nil {
 		t.Error("New takes no store")
 	}
 	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 1m}")
-	for _, cost := range []int{-1, admission.MaxCost + 1} {
+	for _, cost := range []int{-1, rules.MaxCost + 1} {
 		if _, err := g.Charge(t.Context(), admission.Request{User: "ann", Cost: cost}); !errors.Is(err, admission.ErrInvalidRequest) {
 			t.Errorf("cost %d: %v", cost, err)
 		}

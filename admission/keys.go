@@ -42,15 +42,9 @@ func newKeyring(namespace string, secret []byte) (*keyring, error) {
 // subject returns the keyed hash of names and values in turn.
 func (k *keyring) subject(parts ...string) string { return k.hashes.Hash(parts...).String() }
 
-// window returns the key of a subject's counter in one window of a rule, see windowID.
+// window returns the key of a subject's counter in one window of a rule. id is its rules.Counter.ID.
 func (k *keyring) window(subject, id string) string {
 	return k.namespace + ":w:{" + subject + "}:" + id
-}
-
-// windowID hashes exactly the properties of a window that give its counts their meaning: a changed limit keeps the counts and applies to
-// them, a changed length starts from zero.
-func windowID(parts ...string) string {
-	return keyhash.Of(keyhash.AppendParts(nil, parts...)).String()[:8]
 }
 
 // records returns the key of the answers to a subject's requests with an id.

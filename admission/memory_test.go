@@ -11,6 +11,10 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
+	"github.com/tidegate/tidegate/admission/store/storetest"
 )
 
 func user(i int) admission.Request { return admission.Request{User: fmt.Sprint(i)} }
@@ -19,7 +23,7 @@ func user(i int) admission.Request { return admission.Request{User: fmt.Sprint(i
 func TestAFullMemory(t *testing.T) {
 	const most = 64
 	clk := newClock()
-	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: most, Now: clk.Now})
+	store := memorystore.New(memorystore.Options{MaxSubjects: most, Now: clk.Now})
 	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 1m, on_store_error: closed}")
 	for i := range 10 * most {
 		d, err := g.Charge(t.Context(), user(i))
@@ -30,7 +34,7 @@ func TestAFullMemory(t *testing.T) {
 			t.Fatalf("user %d was not counted", i)
 		}
 	}
-	if n := store.Counters(); n != most {
+	if n := held(store); n != most {
 		t.Errorf("%d counters, want %d", n, most)
 	}
 	clk.At(time.Minute) // all have ended
@@ -45,7 +49,7 @@ func TestAFullMemory(t *testing.T) {
 	}
 }
 
-func evictions(store *admission.MemoryStore) (n uint64) {
+func evictions(store *memorystore.Store) (n uint64) {
 	for _, m := range store.Stats() {
 		n += m.Evicted
 	}
@@ -57,7 +61,7 @@ func TestACrowdEvictsItself(t *testing.T) {
 	for _, algorithm := range []string{"sliding_log", "sliding_counter", "fixed_window", "gcra", "base"} {
 		t.Run(algorithm, func(t *testing.T) {
 			clk := newClock()
-			store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 4096, Now: clk.Now})
+			store := memorystore.New(memorystore.Options{MaxSubjects: 4096, Now: clk.Now})
 			rule := "- {name: r, subject: user, limit: 5, window: 1h, algorithm: " + algorithm
 			if algorithm == "base" {
 				rule += ", base: {limit: 1, window: day}"
@@ -72,7 +76,7 @@ func TestACrowdEvictsItself(t *testing.T) {
 				clk.Advance(ms) // so that the crowd's counters end last
 				charge(t, g, user(i))
 			}
-			if n, evicted := store.Counters(), evictions(store); n > 4096 || evicted < 30_000 {
+			if n, evicted := held(store), evictions(store); n > 4096 || evicted < 30_000 {
 				t.Errorf("%d counters, %d evicted", n, evicted)
 			}
 			for i := range 300 {
@@ -88,7 +92,7 @@ func TestACrowdEvictsItself(t *testing.T) {
 func TestTheFirstToEndMakesRoom(t *testing.T) {
 	const most = 16
 	clk := newClock()
-	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: most, Now: clk.Now})
+	store := memorystore.New(memorystore.Options{MaxSubjects: most, Now: clk.Now})
 	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 2, window: 1m}")
 	for i := range most {
 		clk.Advance(sec)
@@ -106,7 +110,7 @@ func TestTheFirstToEndMakesRoom(t *testing.T) {
 
 // A request never evicts what it counts in itself.
 func TestARequestKeepsItsOwnCounters(t *testing.T) {
-	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 1})
+	store := memorystore.New(memorystore.Options{MaxSubjects: 1})
 	g := gate(t, store, "ns", `
 - {name: a, subject: user, limit: 9, window: 1h, on_exceed: {action: ban, after: 2, within: 1m, for: 1m}}
 - {name: b, subject: user, limit: 3, window: 2h}
@@ -125,7 +129,7 @@ func TestARequestKeepsItsOwnCounters(t *testing.T) {
 // A refund lowers what a counter is worth.
 func TestARefundedCounterMakesRoom(t *testing.T) {
 	clk := newClock()
-	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 2, Now: clk.Now})
+	store := memorystore.New(memorystore.Options{MaxSubjects: 2, Now: clk.Now})
 	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 2, window: 1h}")
 	var last admission.Decision
 	for _, i := range []int{1, 1, 2, 2} {
@@ -143,13 +147,13 @@ func TestARefundedCounterMakesRoom(t *testing.T) {
 
 // Who is refused again and again is banned though the store is full.
 func TestStrikesInAFullMemory(t *testing.T) {
-	d := &desk{t, admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 1}), nil, namespace()}
-	hour, day := d.tally(admission.FixedWindow, 1, time.Hour), d.tally(admission.FixedWindow, 1, 24*time.Hour)
-	hour.Strikes = &admission.Strikes{Key: "strikes in an hour", Window: time.Minute, Limit: 3}
-	day.Strikes = &admission.Strikes{Key: "strikes in a day", Window: time.Minute, Limit: 3}
-	d.do(doCharge, hour, day)
+	d := storetest.NewDesk(t, memorystore.New(memorystore.Options{MaxSubjects: 1}), nil)
+	hour, day := d.Tally(store.FixedWindow, 1, time.Hour), d.Tally(store.FixedWindow, 1, 24*time.Hour)
+	hour.Strikes = &store.Strikes{Key: "strikes in an hour", Window: time.Minute, Limit: 3}
+	day.Strikes = &store.Strikes{Key: "strikes in a day", Window: time.Minute, Limit: 3}
+	d.Do(store.Charge, hour, day)
 	for i, want := range []bool{false, false, true} {
-		for _, c := range d.do(doCharge, hour, day) {
+		for _, c := range d.Do(store.Charge, hour, day) {
 			if c.Struck != want {
 				t.Errorf("refusal %d: %+v", i+1, c)
 			}
@@ -160,18 +164,18 @@ func TestStrikesInAFullMemory(t *testing.T) {
 // Two counters leave for each that comes: without Run too, memory follows what counts.
 func TestMemoryFollowsWhatCounts(t *testing.T) {
 	clk := newClock()
-	store := admission.NewMemoryStore(admission.MemoryOptions{Now: clk.Now})
+	store := memorystore.New(memorystore.Options{Now: clk.Now})
 	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 1s}")
 	for i := range 50_000 {
 		clk.Advance(200 * µs) // 5000 users in a window
 		charge(t, g, user(i))
 	}
-	if n := store.Counters(); n > 12_000 {
+	if n := held(store); n > 12_000 {
 		t.Errorf("%d counters where 5000 count, and as many ended in the last second", n)
 	}
 	clk.Advance(time.Hour)
-	store.Sweep()
-	if n := store.Counters(); n != 0 {
+	store.Clean()
+	if n := held(store); n != 0 {
 		t.Errorf("%d counters after the sweep", n)
 	}
 }
@@ -180,9 +184,9 @@ func TestMemoryFollowsWhatCounts(t *testing.T) {
 func TestShardsOfAMemory(t *testing.T) {
 	const most = 64
 	clk := newClock()
-	store := admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: most, Now: clk.Now})
+	store := memorystore.New(memorystore.Options{MaxSubjects: most, Now: clk.Now})
 	g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 20s}")
-	sum := func() (all admission.MemoryStats) {
+	sum := func() (all memorystore.Stats) {
 		for _, m := range store.Stats() {
 			all.Subjects += m.Subjects
 			all.Reclaimed += m.Reclaimed
@@ -197,14 +201,14 @@ func TestShardsOfAMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	same(t, "full", sum(), admission.MemoryStats{Subjects: most, Evicted: 5})
+	same(t, "full", sum(), memorystore.Stats{Subjects: most, Evicted: 5})
 	clk.Advance(31 * time.Second)
-	same(t, "not cleaned", sum(), admission.MemoryStats{Subjects: most, Evicted: 5, Cleaned: 31 * time.Second, Late: true})
+	same(t, "not cleaned", sum(), memorystore.Stats{Subjects: most, Evicted: 5, Cleaned: 31 * time.Second, Late: true})
 	if s := g.Stats(); !s.Uncleaned() {
 		t.Errorf("%+v", s)
 	}
-	store.Sweep()
-	same(t, "cleaned", sum(), admission.MemoryStats{Reclaimed: most, Evicted: 5})
+	store.Clean()
+	same(t, "cleaned", sum(), memorystore.Stats{Reclaimed: most, Evicted: 5})
 	if s := g.Stats(); s.Uncleaned() || len(s.Memory) != len(store.Stats()) {
 		t.Errorf("%+v", s)
 	}
@@ -214,12 +218,12 @@ func TestShardsOfAMemory(t *testing.T) {
 func TestAnUncleanedMemoryIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		rules, err := admission.ParseRules("rules.yaml", []byte("version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1m}]"))
+		set, err := rules.Parse("rules.yaml", []byte("version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1m}]"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := admission.NewMemoryStore(admission.MemoryOptions{})
-		g, err := admission.New(store, rules, admission.Options{Secret: make([]byte, 16), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		store := memorystore.New(memorystore.Options{})
+		g, err := admission.NewWithStore(store, set, admission.Options{Secret: make([]byte, 16), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +249,7 @@ func TestAnUncleanedMemoryIsLogged(t *testing.T) {
 
 func TestRunGivesMemoryBackAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := admission.NewMemoryStore(admission.MemoryOptions{})
+		store := memorystore.New(memorystore.Options{})
 		g := gate(t, store, "ns", "- {name: r, subject: user, limit: 1, window: 15s}")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -254,11 +258,11 @@ func TestRunGivesMemoryBackAndEnds(t *testing.T) {
 			charge(t, g, user(i))
 		}
 		time.Sleep(11 * time.Second) // of the bubble's time
-		if n := store.Counters(); n != 3000 {
+		if n := held(store); n != 3000 {
 			t.Errorf("%d counters while all count", n)
 		}
 		time.Sleep(10 * time.Second)
-		if n := store.Counters(); n != 0 {
+		if n := held(store); n != 0 {
 			t.Errorf("%d counters after all have ended", n)
 		}
 		cancel()
@@ -271,16 +275,25 @@ func TestRunGivesMemoryBackAndEnds(t *testing.T) {
 // A counter that ends sooner than it once would have makes room when it ends.
 func TestARefundMakesRoomSooner(t *testing.T) {
 	clk := newClock()
-	d := &desk{t, admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 1, Now: clk.Now}), clk, namespace()}
-	even := d.tally(admission.GCRA, 60, time.Hour) // a unit a minute
-	d.one(doCharge, even)
-	most := costing(even, 58)
-	most.Stamp = d.one(doCharge, most).Stamp
+	d := storetest.NewDesk(t, memorystore.New(memorystore.Options{MaxSubjects: 1, Now: clk.Now}), clk)
+	even := d.Tally(store.GCRA, 60, time.Hour) // a unit a minute
+	d.One(store.Charge, even)
+	most := storetest.Costing(even, 58)
+	most.Stamp = d.One(store.Charge, most).Stamp
 	clk.At(2 * time.Minute)
-	d.one(doCharge, even)
-	d.one(doRefund, most)
+	d.One(store.Charge, even)
+	d.One(store.Refund, most)
 	clk.At(10 * time.Minute)
-	if c := d.one(doCharge, d.tallyOf("bob", admission.GCRA, 60, time.Hour)); c.Stamp == 0 {
+	if c := d.One(store.Charge, d.TallyOf("bob", store.GCRA, 60, time.Hour)); c.Stamp == 0 {
 		t.Errorf("%+v", c)
 	}
+}
+
+// held is how many counters the store holds.
+func held(s *memorystore.Store) int {
+	n := 0
+	for _, m := range s.Stats() {
+		n += m.Subjects
+	}
+	return n
 }

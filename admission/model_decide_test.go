@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // asks reports whether a store is needed to decide req: not if no rule lets anything pass.
@@ -51,7 +53,7 @@ func (m *model) decide(req admission.Request, charge bool) (verdicts []admission
 	defer func() {
 		for i := range verdicts {
 			if v := &verdicts[i]; waived[i] {
-				v.Admitted, v.Reason, v.Action, v.RetryAfter = true, "", admission.ActionAllow, 0
+				v.Admitted, v.Reason, v.Action, v.RetryAfter = true, "", rules.Allow, 0
 			}
 		}
 	}()
@@ -95,7 +97,7 @@ func (m *model) decide(req admission.Request, charge bool) (verdicts []admission
 
 // overcount counts what has no room: of a log no more than its limit.
 func (m *model) overcount(r *modelRule, t *modelTally, cost int) {
-	if r.algorithm == admission.SlidingLog || r.algorithm == admission.TwoStage {
+	if r.algorithm == store.SlidingLog || r.algorithm == store.TwoStage {
 		cost = min(cost, r.limit)
 	}
 	m.count(r, t, cost, true)
@@ -122,7 +124,7 @@ func (m *model) add(req admission.Request) {
 func (m *model) erase(req admission.Request, units map[string]int) {
 	for i := range m.rules {
 		r := &m.rules[i]
-		if r.algorithm != admission.SlidingLog || r.limit == 0 || units[r.name] < 1 {
+		if r.algorithm != store.SlidingLog || r.limit == 0 || units[r.name] < 1 {
 			continue
 		}
 		t := m.tally(r, r.subject(req))

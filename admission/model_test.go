@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // A model decides by the definitions: it keeps every unit that was ever counted and counts those that are in the window. It shares
@@ -19,7 +21,7 @@ type model struct {
 
 type modelRule struct {
 	name          string
-	algorithm     admission.Algorithm
+	algorithm     store.Algorithm
 	counts        string // whom, as in the rules file
 	subject       func(admission.Request) string
 	limit, burst  int
@@ -94,13 +96,13 @@ type stage struct {
 
 func (m *model) stages(r *modelRule, t *modelTally) []stage {
 	switch r.algorithm {
-	case admission.SlidingCounter:
+	case store.SlidingCounter:
 		return []stage{m.counterStage(r, t)}
-	case admission.FixedWindow:
+	case store.FixedWindow:
 		return []stage{m.fixedStage(t, r.limit, r.window, r.unit)}
-	case admission.GCRA:
+	case store.GCRA:
 		return []stage{m.bucketStage(r, t)}
-	case admission.TwoStage:
+	case store.TwoStage:
 		return []stage{m.fixedStage(t, r.base, r.baseWindow, ""), m.logStage(r, t)}
 	default:
 		return []stage{m.logStage(r, t)}
@@ -199,14 +201,14 @@ func (m *model) verdict(r *modelRule, t *modelTally, cost int) admission.Verdict
 }
 
 // action is what r asks for where there is this reason to refuse.
-func (r *modelRule) action(reason admission.Reason) admission.Action {
+func (r *modelRule) action(reason admission.Reason) rules.Action {
 	switch {
 	case reason == "":
-		return admission.ActionAllow
+		return rules.Allow
 	case reason == admission.RateLimited && r.challenge:
-		return admission.ActionChallenge
+		return rules.Challenge
 	}
-	return admission.ActionDeny
+	return rules.Deny
 }
 
 // waives reports whether r would answer with a challenge, which a solved request need not fear. A cost above the limit is none.
@@ -221,19 +223,19 @@ func (m *model) count(r *modelRule, t *modelTally, cost int, rejected bool) *mod
 	stages := m.stages(r, t)
 	charge := &modelCharge{cost: cost}
 	switch {
-	case r.algorithm == admission.SlidingCounter:
+	case r.algorithm == store.SlidingCounter:
 		t.bucket = stages[0].now / r.window
 		t.spans[t.bucket] += int64(cost)
 		charge.at = t.bucket
-	case r.algorithm == admission.GCRA:
+	case r.algorithm == store.GCRA:
 		water, drop := m.water(r, t)
 		if water += int64(cost) * drop; rejected {
 			water = min(water, int64(r.burst)*drop)
 		}
 		t.water, t.since, t.drop = water, m.now, drop
 		charge.at = m.now + water
-	case r.algorithm == admission.FixedWindow, r.algorithm == admission.TwoStage && !rejected && stages[0].room(stages[0].now) >= cost:
-		if r.algorithm == admission.TwoStage {
+	case r.algorithm == store.FixedWindow, r.algorithm == store.TwoStage && !rejected && stages[0].room(stages[0].now) >= cost:
+		if r.algorithm == store.TwoStage {
 			charge.stage = 1
 		}
 		if m.now >= t.end {
@@ -259,7 +261,7 @@ func (m *model) count(r *modelRule, t *modelTally, cost int, rejected bool) *mod
 // endOf is the end of a window that is opened now.
 func (m *model) endOf(r *modelRule) int64 {
 	switch {
-	case r.algorithm == admission.TwoStage:
+	case r.algorithm == store.TwoStage:
 		return m.now + r.baseWindow
 	case r.unit == "":
 		return m.now + r.window
@@ -285,11 +287,11 @@ func (m *model) takeBack(c *modelCharge) {
 	}
 	i := slices.IndexFunc(m.rules, func(r modelRule) bool { return r.name == c.key.rule })
 	switch r := &m.rules[i]; {
-	case r.algorithm == admission.SlidingCounter:
+	case r.algorithm == store.SlidingCounter:
 		t.spans[c.at] = max(0, t.spans[c.at]-int64(c.cost))
-	case r.algorithm == admission.GCRA:
+	case r.algorithm == store.GCRA:
 		t.water -= min(int64(c.cost)*t.drop, max(0, c.at-m.now))
-	case r.algorithm == admission.FixedWindow, c.stage == 1:
+	case r.algorithm == store.FixedWindow, c.stage == 1:
 		t.units[c.at] = max(0, t.units[c.at]-int64(c.cost))
 		if t.end == c.at && t.units[c.at] == 0 {
 			t.end = 0 // nobody has opened it

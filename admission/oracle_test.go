@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // stepsBack is how far a clock may step back from the latest time it showed: for so long every store keeps what has ended.
@@ -75,13 +76,13 @@ func newPlay(t *testing.T, rt *rapid.T, open opener) *play {
 // rule draws a rule that stays what it is but for its numbers.
 func (p *play) rule(name string) modelRule {
 	r := modelRule{name: name, zone: time.UTC}
-	r.algorithm = rapid.SampledFrom([]admission.Algorithm{
-		admission.SlidingLog, admission.SlidingCounter, admission.FixedWindow, admission.GCRA, admission.TwoStage,
+	r.algorithm = rapid.SampledFrom([]store.Algorithm{
+		store.SlidingLog, store.SlidingCounter, store.FixedWindow, store.GCRA, store.TwoStage,
 	}).Draw(p.T, "algorithm")
 	windows := []time.Duration{time.Second, 1500 * ms, 7 * time.Second, 90 * time.Second}
 	r.window = rapid.SampledFrom(windows).Draw(p.T, "window").Microseconds()
 	r.baseWindow = rapid.SampledFrom(windows).Draw(p.T, "base's window").Microseconds()
-	if r.algorithm == admission.FixedWindow && rapid.Bool().Draw(p.T, "calendar") {
+	if r.algorithm == store.FixedWindow && rapid.Bool().Draw(p.T, "calendar") {
 		r.unit = rapid.SampledFrom([]string{"minute", "hour", "day", "month"}).Draw(p.T, "unit")
 		name := rapid.SampledFrom([]string{"UTC", "Asia/Shanghai", "America/New_York"}).Draw(p.T, "zone")
 		loc, err := time.LoadLocation(name)
@@ -105,7 +106,7 @@ func (p *play) numbers(r *modelRule) {
 	limit, burst := r.limit, r.burst
 	r.limit = rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 6, 8, 11, 14, 17}).Draw(p.T, "limit")
 	r.burst = rapid.IntRange(1, 14).Draw(p.T, "burst")
-	if p.steady && r.algorithm == admission.GCRA && burst > 0 {
+	if p.steady && r.algorithm == store.GCRA && burst > 0 {
 		r.limit, r.burst = limit, burst
 	}
 	r.base = rapid.IntRange(1, 5).Draw(p.T, "base's limit")
@@ -138,9 +139,9 @@ func (p *play) text() string {
 			fmt.Fprintf(&b, ", window: %v", micros(r.window))
 		}
 		switch r.algorithm {
-		case admission.GCRA:
+		case store.GCRA:
 			fmt.Fprintf(&b, ", burst: %d", r.burst)
-		case admission.TwoStage:
+		case store.TwoStage:
 			fmt.Fprintf(&b, ", base: {limit: %d, window: %v}", r.base, micros(r.baseWindow))
 		}
 		if r.challenge {
@@ -203,7 +204,7 @@ func (p *play) step() {
 		for i := range p.model.rules {
 			p.numbers(&p.model.rules[i])
 		}
-		p.gate.SetRules(parse(p.test, p.text()))
+		setRules(p.test, p.gate, parse(p.test, p.text()))
 	case do == 18:
 		rule := rapid.SampledFrom([]string{"", p.model.rules[0].name}).Draw(p.T, "reset")
 		got, err := p.gate.Reset(p.test.Context(), req, rule)

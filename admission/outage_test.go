@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/redisclient"
@@ -83,7 +84,7 @@ func TestALostRedisIsAnsweredWithinTheDeadline(t *testing.T) {
 - {name: open, subject: user, limit: 5, window: 1m}
 - {name: closed, subject: device, limit: 5, window: 1m, on_store_error: closed}
 `)
-				g, err := admission.New(admission.NewRedisStore(client), rules, admission.Options{Secret: secret, Timeout: timeout})
+				g, err := admission.NewWithStore(redisstore.New(client), rules, admission.Options{Secret: secret, Timeout: timeout})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -125,7 +126,7 @@ func TestRedisComesBack(t *testing.T) {
 	}
 	rdb := redis.NewUniversalClient(opts)
 	t.Cleanup(func() { rdb.Close() })
-	g, err := admission.New(admission.NewRedisStore(rdb), parse(t, "- {name: r, subject: user, limit: 5, window: 10m}"),
+	g, err := admission.NewWithStore(redisstore.New(rdb), parse(t, "- {name: r, subject: user, limit: 5, window: 10m}"),
 		admission.Options{Secret: secret})
 	if err != nil {
 		t.Fatal(err)
@@ -174,9 +175,9 @@ func TestNothingIsSentTwice(t *testing.T) {
 			}
 			client := c.open(t, opts)
 			ns, req := namespace(), admission.Request{User: "ann"}
-			warm := gate(t, admission.NewRedisStore(dial(t, url)), ns, rules)
+			warm := gate(t, redisstore.New(dial(t, url)), ns, rules)
 			charge(t, warm, req) // loads the script
-			cut, charges := gate(t, admission.NewRedisStore(client), ns, rules), 0
+			cut, charges := gate(t, redisstore.New(client), ns, rules), 0
 			for scripts.Load() == 0 { // a busy machine may have no connection in time, and send nothing
 				charges++
 				if d, err := cut.Charge(t.Context(), req); err != nil || !d.Degraded {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // Windows of one rule may count by different algorithms, each with what belongs to it; one zone is for all that have a calendar.
@@ -32,7 +33,7 @@ func TestWindowsOfOneRule(t *testing.T) {
         - {limit: 14, window: 10s, algorithm: sliding_log}
         - {limit: 15, window: 10s, algorithm: gcra}
 `)
-	window := func(limit int, algorithm admission.Algorithm, length time.Duration) admission.Verdict {
+	window := func(limit int, algorithm store.Algorithm, length time.Duration) admission.Verdict {
 		return admission.Verdict{Limit: limit, Algorithm: algorithm, Window: length}
 	}
 	for _, c := range []struct {
@@ -40,14 +41,14 @@ func TestWindowsOfOneRule(t *testing.T) {
 		want []admission.Verdict
 	}{
 		{"", []admission.Verdict{
-			window(5, admission.SlidingLog, 10*time.Second), window(50, admission.GCRA, 10*time.Second),
-			window(4, admission.TwoStage, time.Minute), window(100, admission.FixedWindow, 30*24*time.Hour),
-			window(20, admission.SlidingCounter, 10*time.Minute),
+			window(5, store.SlidingLog, 10*time.Second), window(50, store.GCRA, 10*time.Second),
+			window(4, store.TwoStage, time.Minute), window(100, store.FixedWindow, 30*24*time.Hour),
+			window(20, store.SlidingCounter, 10*time.Minute),
 		}},
 		{"gold", []admission.Verdict{
-			window(14, admission.SlidingLog, 10*time.Second), window(15, admission.GCRA, 10*time.Second),
-			window(12, admission.TwoStage, time.Minute), window(11, admission.FixedWindow, 30*24*time.Hour),
-			window(13, admission.SlidingCounter, 10*time.Minute),
+			window(14, store.SlidingLog, 10*time.Second), window(15, store.GCRA, 10*time.Second),
+			window(12, store.TwoStage, time.Minute), window(11, store.FixedWindow, 30*24*time.Hour),
+			window(13, store.SlidingCounter, 10*time.Minute),
 		}},
 	} {
 		req := with("plan", c.plan)

@@ -7,7 +7,7 @@ import (
 )
 
 // A patience is a context with a deadline that is not cancelled with its parent; it only inherits the parent's values. It creates its
-// timer when Done is first called. A MemoryStore never calls it, and there an ordinary context would take a fifth of the time of a
+// timer when Done is first called. A memorystore.Store never calls it, and there an ordinary context would take a fifth of the time of a
 // decision.
 type patience struct {
 	context.Context // for its values

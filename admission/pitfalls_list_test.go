@@ -12,38 +12,39 @@ import (
 	"testing"
 )
 
-// What went wrong in other rate limiters, and the test that keeps it from going wrong here. Names may lack their end.
+// What went wrong in other rate limiters, and the test that keeps it from going wrong here. Names may lack their end; storetest is
+// admission/store/storetest.
 //
-//	P1   equal times collapse into one                     TestPitfall_P01
-//	P2   counted before what has ended is gone             TestPitfall_P02
-//	P3   every hit renews the window's end                 TestPitfall_P03
+//	P1   equal times collapse into one                     storetest.testPitfallP01EqualTimesCountEach
+//	P2   counted before what has ended is gone             storetest.testPitfallP02NobodyIsRefusedOnceTheWindowHasEnded
+//	P3   every hit renews the window's end                 storetest.testPitfallP03HitsDoNotMoveTheEnd
 //	P4   a key without TTL locks out for ever              TestPitfall_P04
-//	P5   the old window's key counts in the new one        TestPitfall_P05
-//	P6   rejected requests are counted                     TestPitfall_P06, TestRejectedUnitsCountWhereTheRuleSaysSo
+//	P5   the old window's key counts in the new one        storetest.testPitfallP05TheOldWindowDoesNotCountInTheNew
+//	P6   rejected requests are counted                     storetest.testPitfallP06RejectedRequestsAreNotCounted, storetest.testRejectedUnitsCountWhereTheRuleSaysSo
 //	P7   the caller's clock                                TestRedisKeepsTheTime
-//	P8   times as floating-point numbers                   TestPitfall_P08
+//	P8   times as floating-point numbers                   storetest.testPitfallP08TimesAreExact
 //	P9   redis.replicate_commands                          TestPitfall_P09_P20
 //	P10  scripts that the server has forgotten             TestForgottenScripts
-//	P11  a retry counts twice                              TestNothingIsSentTwice, TestAResendIsAnsweredAsBefore
+//	P11  a retry counts twice                              TestNothingIsSentTwice, storetest.testAResendIsAnsweredAsBefore
 //	P12  keys of one script in several slots               TestPitfall_P12
-//	P13  look first, count later; less than nothing left   TestPitfall_P13, TestExactlyTheLimitUnderConcurrency
-//	P14  compare and swap on a hot key                     TestExactlyTheLimitWhateverCounts
-//	P15  a lock for every decision                         TestExactlyTheLimitWhateverCounts
+//	P13  look first, count later; less than nothing left   storetest.testPitfallP13NothingIsLeftIsNothing, TestExactlyTheLimitUnderConcurrency
+//	P14  compare and swap on a hot key                     storetest.testExactlyTheLimitWhateverCounts
+//	P15  a lock for every decision                         storetest.testExactlyTheLimitWhateverCounts
 //	P16  a denial outlives what it stood on                TestTakingBackEndsADenial, TestADenialThatIsTakenBackOnItsWay
 //	P17  a denial outlives its window                      TestWhoWasRefusedIsRefusedWithoutTheStore
 //	P18  users' names in metrics                           internal/metrics.TestPitfall_P18
 //	P19  the sweep stops the store                         TestPitfall_P19, TestTheDenyCacheIsBounded
 //	P20  KEYS or SCAN to clean up                          TestPitfall_P09_P20
 //	P21  Redis drops counters to make room                 TestPitfall_P21
-//	P22  the end wobbles from caller to caller             TestPitfall_P22
+//	P22  the end wobbles from caller to caller             storetest.testPitfallP22TheEndIsOneInstant
 //	P23  no answer, or a panic, without the store          TestWithoutTheStore, TestALostRedisIsAnsweredWithinTheDeadline
 //	P24  seconds of waiting for a dead store               TestNobodyWaitsForADeadStore, TestRedisDiesUnderLoad
 //	P25  a release of the client that drops connections    decision: go.mod names one release; another is load-tested first
-//	P26  a queue without bounds or contexts                TestPitfall_P26
+//	P26  a queue without bounds or contexts                admission/store/redisstore.TestPitfall_P26
 //	P27  a rules file that is renamed is lost              TestPitfall_P27
-//	P28  checked by many before any counts                 TestExactlyTheLimitWhateverCounts
-//	P29  a large batch passes                              TestPitfall_P29, TestNoCostIsTooLargeToBeRefused
-//	P30  a raised limit still denies                       TestPitfall_P30, TestAlgorithms
+//	P28  checked by many before any counts                 storetest.testExactlyTheLimitWhateverCounts
+//	P29  a large batch passes                              storetest.testPitfallP29ABatchAboveTheLimitNeverPasses, storetest.testNoCostIsTooLargeToBeRefused
+//	P30  a raised limit still denies                       TestPitfall_P30, storetest.testAlgorithms
 //	P31  the first forwarded address is believed           internal/httpapi.TestPitfall_P31, admission/admissionhttp.TestPitfall_P31
 //	P32  nodes that count for themselves admit too much    decision: the store alone counts, unless a rule says local and it is away
 //	P33  counts are lost when nodes come and go            decision: processes keep none; a cluster of Redis moves slots with their keys
@@ -67,6 +68,9 @@ func TestPitfallsHaveTheirTests(t *testing.T) {
 			dir := "admission"
 			if i := strings.LastIndexByte(name, '.'); i >= 0 {
 				dir, name = name[:i], name[i+1:]
+			}
+			if dir == "storetest" { // whose tests are functions that the tests of each store run
+				dir = "admission/store/storetest"
 			}
 			if tests[dir] == nil {
 				tests[dir] = testsOf(t, dir)
@@ -97,10 +101,10 @@ func pitfallTable(t *testing.T) string {
 	return ""
 }
 
-// testsOf returns the names of the tests of a package of the module.
+// testsOf returns the names of the tests of a package of the module, and of the functions in it that are called as tests.
 func testsOf(t *testing.T, dir string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", dir, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join("..", dir, "*.go"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("tests of %s: %v, %v", dir, files, err)
 	}
@@ -111,7 +115,7 @@ func testsOf(t *testing.T, dir string) []string {
 			t.Fatal(err)
 		}
 		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(strings.ToLower(f.Name.Name), "test") {
 				names = append(names, f.Name.Name)
 			}
 		}

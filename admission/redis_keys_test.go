@@ -8,7 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -34,18 +35,18 @@ func keysOf(t *testing.T, rdb redis.UniversalClient, ns, after string) []string 
 }
 
 // everyTally is one of each way to count, with all that can be kept beside it.
-func everyTally(ns string) map[string]admission.Tally {
-	day := admission.Window{Calendar: &admission.Calendar{Unit: "day", Zone: time.UTC}}
-	minute := admission.Window{Length: time.Minute}
-	tallies := map[string]admission.Tally{
-		"log":      {Algorithm: admission.SlidingLog, Limit: 5, Window: minute},
-		"long log": {Algorithm: admission.SlidingLog, Limit: 5000, Window: minute},
-		"counter":  {Algorithm: admission.SlidingCounter, Limit: 5, Window: minute},
-		"window":   {Algorithm: admission.FixedWindow, Limit: 5, Window: minute},
-		"day":      {Algorithm: admission.FixedWindow, Limit: 5, Window: day},
-		"gcra":     {Algorithm: admission.GCRA, Limit: 5, Burst: 5, Window: minute},
-		"base":     {Algorithm: admission.TwoStage, Limit: 5, Window: minute, Base: &admission.Base{Limit: 2, Window: minute}},
-		"base day": {Algorithm: admission.TwoStage, Limit: 5, Window: minute, Base: &admission.Base{Limit: 2, Window: day}},
+func everyTally(ns string) map[string]store.Tally {
+	day := store.Window{Calendar: &store.Calendar{Unit: "day", Zone: time.UTC}}
+	minute := store.Window{Length: time.Minute}
+	tallies := map[string]store.Tally{
+		"log":      {Algorithm: store.SlidingLog, Limit: 5, Window: minute},
+		"long log": {Algorithm: store.SlidingLog, Limit: 5000, Window: minute},
+		"counter":  {Algorithm: store.SlidingCounter, Limit: 5, Window: minute},
+		"window":   {Algorithm: store.FixedWindow, Limit: 5, Window: minute},
+		"day":      {Algorithm: store.FixedWindow, Limit: 5, Window: day},
+		"gcra":     {Algorithm: store.GCRA, Limit: 5, Burst: 5, Window: minute},
+		"base":     {Algorithm: store.TwoStage, Limit: 5, Window: minute, Base: &store.Base{Limit: 2, Window: minute}},
+		"base day": {Algorithm: store.TwoStage, Limit: 5, Window: minute, Base: &store.Base{Limit: 2, Window: day}},
 	}
 	for name, tally := range tallies {
 		tally.Subject = strings.ReplaceAll(name, " ", "-")
@@ -54,7 +55,7 @@ func everyTally(ns string) map[string]admission.Tally {
 		if tally.Base != nil {
 			tally.Base.Key = tally.Key + ":b"
 		}
-		tally.Strikes = &admission.Strikes{Key: tally.Key + ":s", Limit: 3, Window: time.Minute}
+		tally.Strikes = &store.Strikes{Key: tally.Key + ":s", Limit: 3, Window: time.Minute}
 		tally.Cost, tally.CountRejected = 1, true
 		tallies[name] = tally
 	}
@@ -65,43 +66,43 @@ func everyTally(ns string) map[string]admission.Tally {
 func TestEveryKeyEndsWhateverIsDone(t *testing.T) {
 	t.Parallel()
 	rdb := dial(t, testenv.Redis(t))
-	store, ns := admission.NewRedisStore(rdb), namespace()
+	st, ns := redisstore.New(rdb), namespace()
 	for name, tally := range everyTally(ns) {
 		own := ns + ":?:{" + tally.Subject + "}"
-		do := func(what string, call admission.Call) admission.Count {
+		do := func(what string, call store.Call) store.Count {
 			t.Helper()
-			counts, err := store.Decide(t.Context(), call)
+			counts, err := st.Decide(t.Context(), call)
 			if err != nil || len(counts) != 1 {
 				t.Fatalf("%s: %s: %+v, %v", name, what, counts, err)
 			}
 			keysOf(t, rdb, own, name+": "+what)
 			return counts[0]
 		}
-		one := func(mode admission.Mode, request string, tally admission.Tally) admission.Call {
-			return admission.Call{Mode: mode, Request: request, Channel: ns, Tallies: []admission.Tally{tally}}
+		one := func(mode store.Mode, request string, tally store.Tally) store.Call {
+			return store.Call{Mode: mode, Request: request, Channel: ns, Tallies: []store.Tally{tally}}
 		}
-		do("check", one(admission.Check, "", tally))
+		do("check", one(store.Check, "", tally))
 		if keys := keysOf(t, rdb, own, name); len(keys) != 0 {
 			t.Errorf("%s: a check left %q", name, keys)
 		}
 		charged := tally
-		charged.Stamp = do("charge", one(admission.Charge, "", tally)).Stamp
-		do("charge by id", one(admission.Charge, "r1", tally))
-		do("resend", one(admission.Charge, "r1", tally))
-		do("refund", one(admission.Refund, "", charged))
-		do("refund by id", one(admission.Refund, "r1", tally))
+		charged.Stamp = do("charge", one(store.Charge, "", tally)).Stamp
+		do("charge by id", one(store.Charge, "r1", tally))
+		do("resend", one(store.Charge, "r1", tally))
+		do("refund", one(store.Refund, "", charged))
+		do("refund by id", one(store.Refund, "r1", tally))
 		large := tally
 		large.Cost = tally.Limit - 1
-		do("a large charge", one(admission.Charge, "", large))
+		do("a large charge", one(store.Charge, "", large))
 		for i := range 4 { // also strikes, and struck once
-			if c := do("refusal", one(admission.Charge, fmt.Sprint("refused", i), large)); c.Reason == "" {
+			if c := do("refusal", one(store.Charge, fmt.Sprint("refused", i), large)); c.Reason == "" {
 				t.Errorf("%s: a refusal: %+v", name, c)
 			}
 		}
 		rejected := tally
 		rejected.Refusals = 2
-		do("reject", one(admission.Reject, "", rejected))
-		do("reset", one(admission.Reset, "", tally))
+		do("reject", one(store.Reject, "", rejected))
+		do("reset", one(store.Reset, "", tally))
 		for _, key := range keysOf(t, rdb, own, name) {
 			if !strings.Contains(key, ":q:") {
 				t.Errorf("%s: a reset left %s", name, key)
@@ -114,11 +115,11 @@ func TestEveryKeyEndsWhateverIsDone(t *testing.T) {
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	rdb := dial(t, testenv.Redis(t))
-	store, ns := admission.NewRedisStore(rdb), namespace()
+	st, ns := redisstore.New(rdb), namespace()
 	tally := everyTally(ns)["log"]
 	for i := range 1000 {
-		call := admission.Call{Mode: admission.Charge, Request: fmt.Sprintf("%022d", i), Tallies: []admission.Tally{tally}}
-		if _, err := store.Decide(t.Context(), call); err != nil {
+		call := store.Call{Mode: store.Charge, Request: fmt.Sprintf("%022d", i), Tallies: []store.Tally{tally}}
+		if _, err := st.Decide(t.Context(), call); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,28 +143,28 @@ func TestAnswersAreBounded(t *testing.T) {
 func TestASubjectIsSmall(t *testing.T) {
 	t.Parallel()
 	rdb := dial(t, testenv.Redis(t))
-	store := admission.NewRedisStore(rdb)
-	minute := admission.Window{Length: time.Minute}
+	st := redisstore.New(rdb)
+	minute := store.Window{Length: time.Minute}
 	for i, c := range []struct {
-		algorithm admission.Algorithm
+		algorithm store.Algorithm
 		limit     int
 		bytes     int64
 	}{
-		{admission.SlidingLog, 10, 200},
-		{admission.SlidingLog, 100, 1100},
-		{admission.SlidingLog, 1000, 21_000},
-		{admission.SlidingCounter, 10, 120},
-		{admission.SlidingCounter, 1000, 120},
-		{admission.FixedWindow, 10, 120},
-		{admission.GCRA, 10, 120},
+		{store.SlidingLog, 10, 200},
+		{store.SlidingLog, 100, 1100},
+		{store.SlidingLog, 1000, 21_000},
+		{store.SlidingCounter, 10, 120},
+		{store.SlidingCounter, 1000, 120},
+		{store.FixedWindow, 10, 120},
+		{store.GCRA, 10, 120},
 	} {
 		subject := fmt.Sprintf("%020d%02d", time.Now().UnixNano(), i)
-		tally := admission.Tally{
+		tally := store.Tally{
 			Key: "tidegate:w:{" + subject + "}:abcdefgh", Subject: subject,
 			Algorithm: c.algorithm, Limit: c.limit, Burst: c.limit, Window: minute, Cost: 1,
 		}
 		for range c.limit {
-			if _, err := store.Decide(t.Context(), admission.Call{Mode: admission.Charge, Tallies: []admission.Tally{tally}}); err != nil {
+			if _, err := st.Decide(t.Context(), store.Call{Mode: store.Charge, Tallies: []store.Tally{tally}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -172,44 +173,5 @@ func TestASubjectIsSmall(t *testing.T) {
 		} else {
 			t.Logf("%s of %d units takes %d bytes", c.algorithm, c.limit, n)
 		}
-	}
-}
-
-// The rules of a zone are this process', the time is Redis'. A store that is wrong about Redis' clock learns it with the first call, and
-// counts where all others do.
-func TestCalendarsGoByRedisTime(t *testing.T) {
-	t.Parallel()
-	for name, url := range map[string]string{"redis": testenv.Redis(t), "cluster": cluster(t)} {
-		t.Run(name, func(t *testing.T) {
-			rdb, ns := dial(t, url), namespace()
-			zone := time.FixedZone("", 5*3600+1800)
-			for unit, wrong := range map[string]time.Duration{"month": -40 * 24 * time.Hour, "day": 30 * time.Hour, "hour": -3 * time.Hour} {
-				calendar := &admission.Calendar{Unit: unit, Zone: zone}
-				call := admission.Call{Mode: admission.Charge, Tallies: []admission.Tally{{
-					Key: fmt.Sprintf("%s:w:{%s}:abcdefgh", ns, unit), Subject: unit, Algorithm: admission.FixedWindow,
-					Limit: 10, Window: admission.Window{Calendar: calendar}, Cost: 1,
-				}}}
-				remaining, last := 10, time.Time{}
-				for _, skew := range []time.Duration{0, wrong, -wrong} {
-					store := admission.NewRedisStore(rdb)
-					store.SetSkew(skew)
-					counts, err := store.Decide(t.Context(), call)
-					if err != nil {
-						t.Fatalf("%s: wrong by %v: %v", unit, skew, err)
-					}
-					_, end := calendar.Span(counts[0].At)
-					if !end.Equal(last) {
-						remaining, last = 10, end // the first, or a span ended just now
-					}
-					remaining--
-					if c := counts[0]; c.Remaining != remaining || !c.At.Add(c.ResetAfter).Equal(end) {
-						t.Errorf("%s: wrong by %v: %+v, want %d left until %v", unit, skew, c, remaining, end)
-					}
-					if s := store.Skew().Abs(); s > time.Hour/2 {
-						t.Errorf("%s: wrong by %v: still takes Redis for %v ahead", unit, skew, s)
-					}
-				}
-			}
-		})
 	}
 }

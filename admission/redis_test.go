@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/internal/testenv"
@@ -22,7 +23,7 @@ import (
 func TestExpiredUnitsLeaveTheList(t *testing.T) {
 	t.Parallel()
 	rdb, ns, clk := dial(t, testenv.Redis(t)), namespace(), newClock()
-	store := admission.NewRedisStore(rdb)
+	store := redisstore.New(rdb)
 	store.SetClock(clk.Now)
 	g := gate(t, store, ns, "- {name: a, subject: user, limit: 10, window: 10s}")
 	for i := range 50 {
@@ -42,7 +43,7 @@ func TestExpiredUnitsLeaveTheList(t *testing.T) {
 func TestRedisKeepsTheTime(t *testing.T) {
 	t.Parallel()
 	rdb, ns := dial(t, testenv.Redis(t)), namespace()
-	g := gate(t, admission.NewRedisStore(rdb), ns, "- {name: a, subject: user, limit: 10, window: 10m}")
+	g := gate(t, redisstore.New(rdb), ns, "- {name: a, subject: user, limit: 10, window: 10m}")
 	before := time.Now()
 	charge(t, g, admission.Request{User: "ann"})
 	charge(t, g, admission.Request{User: "ann"})
@@ -75,7 +76,7 @@ func TestForgottenScripts(t *testing.T) {
 	}{{"redis", alone, alone}, {"cluster", masters, masters}, {"cluster auto-pipelined", masters, pipelined(t, masters)}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			g := gate(t, admission.NewRedisStore(c.client), namespace(), fmt.Sprintf("- {name: r, subject: user, limit: %d, window: 1h}", limit))
+			g := gate(t, redisstore.New(c.client), namespace(), fmt.Sprintf("- {name: r, subject: user, limit: %d, window: 1h}", limit))
 			var (
 				wg       sync.WaitGroup
 				admitted [subjects]atomic.Int64
@@ -118,7 +119,7 @@ func TestBansHaveNoPipeline(t *testing.T) {
 	}
 	seen := &pipelines{}
 	rdb.AddHook(seen)
-	store := admission.NewRedisStore(pipelined(t, rdb))
+	store := redisstore.New(pipelined(t, rdb))
 	if _, err := store.Bans().Exchange(t.Context(), namespace()+":{bans}", bans.News{}); err != nil {
 		t.Fatal(err)
 	}

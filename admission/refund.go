@@ -6,17 +6,20 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // A receipt is what a charge counted.
 type receipt struct {
-	call Call
+	call store.Call
 	used atomic.Bool
 }
 
 // newReceipt returns the receipt of a charge. It takes ownership of the call's tallies.
-func newReceipt(charge Call, counts []Count) *receipt {
-	r := &receipt{call: Call{Mode: Refund, Request: charge.Request, Tallies: charge.Tallies[:0]}}
+func newReceipt(charge store.Call, counts []store.Count) *receipt {
+	r := &receipt{call: store.Call{Mode: store.Refund, Request: charge.Request, Tallies: charge.Tallies[:0]}}
 	for i, t := range charge.Tallies {
 		if t.Stamp = counts[i].Stamp; t.Stamp != 0 {
 			r.call.Tallies = append(r.call.Tallies, t)
@@ -42,95 +45,95 @@ func (g *Gate) RefundRequest(ctx context.Context, req Request) (Decision, error)
 	if req.ID == "" {
 		return Decision{}, fmt.Errorf("%w: ID is empty, a refund should have that of the charge", ErrInvalidRequest)
 	}
-	return g.takeBack(ctx, Refund, req, "")
+	return g.takeBack(ctx, store.Refund, req, "")
 }
 
 // Reset drops everything that the rule with this name has counted for the subject of req, and the recorded answers to its requests with
 // an ID. An empty name means all rules. The conditions of rules and their current limits do not matter; bans stay. It returns the new
 // state of the rules as Check does. The error is ErrUnknownRule, ErrUnavailable or ErrInvalidRequest.
 func (g *Gate) Reset(ctx context.Context, req Request, rule string) (Decision, error) {
-	return g.takeBack(ctx, Reset, req, rule)
+	return g.takeBack(ctx, store.Reset, req, rule)
 }
 
 // Erase removes the newest units from the sliding logs of some rules for the subject of req. units is the number of units by name of the
 // rule; only rules that match req are changed. Windows other than sliding logs stay. The error is ErrUnknownRule, ErrUnavailable or
 // ErrInvalidRequest.
 func (g *Gate) Erase(ctx context.Context, req Request, units map[string]int) error {
-	p, rules, err := g.allMatching(&req)
+	p, set, err := g.allMatching(&req)
 	if err != nil {
 		return err
 	}
 	for name, n := range units {
 		switch {
-		case !rules.has(name):
+		case !set.Has(name):
 			return fmt.Errorf("%w: %q", ErrUnknownRule, name)
 		case n < 0:
 			return fmt.Errorf("%w: %d units of rule %s, should be 0 or more", ErrInvalidRequest, n, name)
 		}
 	}
-	for i := range p.claims {
-		p.claims[i].cost = units[p.claims[i].rule.name]
+	for i := range p.Checks {
+		p.Checks[i].Cost = units[p.Checks[i].Rule.Name]
 	}
-	p.claims = slices.DeleteFunc(p.claims, func(c claim) bool { return c.cost < 1 || c.window.algorithm != SlidingLog })
+	p.Checks = slices.DeleteFunc(p.Checks, func(c rules.WindowCheck) bool { return c.Cost < 1 || c.Window.Algorithm != store.SlidingLog })
 	tallies, _ := p.tallies(g.keys, false)
 	if len(tallies) > 0 {
-		_, err = g.change(ctx, Call{Mode: Erase, Tallies: tallies})
+		_, err = g.change(ctx, store.Call{Mode: store.Erase, Tallies: tallies})
 	}
 	return err
 }
 
 // takeBack applies a Refund or Reset to all counters of the subject of req, or to those of one rule if rule is not empty.
-func (g *Gate) takeBack(ctx context.Context, mode Mode, req Request, rule string) (Decision, error) {
-	if err := req.validate(); err != nil {
+func (g *Gate) takeBack(ctx context.Context, mode store.Mode, req Request, rule string) (Decision, error) {
+	if err := validate(&req); err != nil {
 		return Decision{}, err
 	}
-	req = req.withDefaults()
+	req = withDefaults(req)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout) // for all calls together
 	defer cancel()
-	rules := g.Rules()
-	if rule != "" && !rules.has(rule) {
+	set := g.Rules()
+	if rule != "" && !set.Has(rule) {
 		return Decision{}, fmt.Errorf("%w: %q", ErrUnknownRule, rule)
 	}
 	var p plan
-	if err := rules.plan(&p, counting, &req); err != nil {
+	if err := p.fill(set, rules.Counting, &req); err != nil {
 		return Decision{}, err
 	}
-	p.claims = slices.DeleteFunc(p.claims, func(c claim) bool { return rule != "" && c.rule.name != rule })
-	for i := range p.claims { // a subject that is unlimited now may have been counted under another tier
-		if c := &p.claims[i]; !c.asked() {
-			c.limit = max(1, c.window.limit.highest())
+	p.Checks = slices.DeleteFunc(p.Checks, func(c rules.WindowCheck) bool { return rule != "" && c.Rule.Name != rule })
+	for i := range p.Checks { // a subject that is unlimited now may have been counted under another tier
+		if c := &p.Checks[i]; !needsStore(c) {
+			c.Limit = max(1, c.Window.HighestLimit())
 		}
 	}
 	tallies, verdicts := p.tallies(g.keys, true)
 	if len(tallies) == 0 {
-		if mode == Refund {
+		if mode == store.Refund {
 			return Decision{}, ErrUnknownRequest
 		}
 		return g.Check(ctx, req)
 	}
-	call := Call{Mode: mode, Tallies: tallies}
-	if mode == Refund {
+	call := store.Call{Mode: mode, Tallies: tallies}
+	if mode == store.Refund {
 		call.Request = g.keys.request(req.ID)
 	}
 	counts, err := g.change(ctx, call)
 	if err != nil {
 		return Decision{}, err
 	}
-	if mode == Refund && !slices.ContainsFunc(counts, func(c Count) bool { return c.Stamp != 0 }) {
+	if mode == store.Refund && !slices.ContainsFunc(counts, func(c store.Count) bool { return c.Stamp != 0 }) {
 		return Decision{}, ErrUnknownRequest
 	}
 	req.ID = ""
 	d, err := g.Check(ctx, req)
 	if errors.Is(err, ErrInvalidRequest) { // the request lacks the attribute that sets its cost
 		p.read(verdicts, counts)
-		d, err = rules.conclude(verdicts), nil
+		d, err = conclude(set, verdicts), nil
 		d.At = counts[0].At
 	}
 	return d, err
 }
 
 // change sends a Refund, Reset or Erase to the store, which notifies all processes, and clears this process' denials at once.
-func (g *Gate) change(ctx context.Context, call Call) ([]Count, error) {
+func (g *Gate) change(ctx context.Context, call store.Call) ([]store.Count, error) {
 	call.Channel = g.keys.channel()
 	counts, err := g.ask(ctx, call)
 	if g.denied != nil {

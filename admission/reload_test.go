@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 // A folder is rules in a directory, and a gate that follows them.
@@ -30,11 +31,11 @@ func followed(t *testing.T, build func(dir string)) *folder {
 	t.Helper()
 	f := &folder{t: t, dir: t.TempDir(), logs: make(chan string, 1000)}
 	build(f.dir)
-	rules, err := admission.LoadRules(filepath.Join(f.dir, "rules.yaml"))
+	set, err := rules.Load(filepath.Join(f.dir, "rules.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.gate, err = admission.New(memory(), rules, admission.Options{Secret: secret, Logger: slog.New(said{f.logs})})
+	f.gate, err = admission.NewWithStore(memory(), set, admission.Options{Secret: secret, Logger: slog.New(said{f.logs})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,10 +178,10 @@ func TestPitfall_P27_WrongRulesDoNotReplaceGoodOnes(t *testing.T) {
 	before := f.gate.Rules()
 	write(t, f.path("rules.yaml"), limitedTo(-1))
 	f.awaitsLog("rules.yaml:3:35: limit should be")
-	rules, err := f.gate.Reload()
-	var place *admission.RulesError
-	if rules != before || !errors.As(err, &place) || place.Line != 3 {
-		t.Errorf("Reload = %v, %v", rules, err)
+	set, err := f.gate.Reload()
+	var place *rules.Error
+	if set != before || !errors.As(err, &place) || place.Line != 3 {
+		t.Errorf("Reload = %v, %v", set, err)
 	}
 	if f.gate.Rules() != before || !f.gate.Stats().RulesFailed {
 		t.Errorf("in force: %v, %+v", f.gate.Rules(), f.gate.Stats())
@@ -214,22 +215,22 @@ func TestPitfall_P27_RulesFollowTheirLists(t *testing.T) {
 
 func TestReload(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
-	if _, err := admission.LoadRules(path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := rules.Load(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
 	write(t, path, limitedTo(1))
-	rules, err := admission.LoadRules(path)
+	set, err := rules.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := admission.New(memory(), rules, admission.Options{Secret: secret})
+	g, err := admission.NewWithStore(memory(), set, admission.Options{Secret: secret})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := g.Reload(); again != rules || err != nil {
+	if again, err := g.Reload(); again != set || err != nil {
 		t.Errorf("an equal file: %v, %v", again, err)
 	}
-	if g.SetRules(admission.DefaultRules()); g.Rules().Version() == rules.Version() {
+	if setRules(t, g, rules.Default()); g.Rules().Version() == set.Version() {
 		t.Fatal("the default rules are those of the file")
 	}
 	if built, err := g.Reload(); built != g.Rules() || err != nil {
@@ -242,13 +243,13 @@ func TestReloadable(t *testing.T) {
 	text, failure := limitedTo(1), error(nil)
 	given := make([]string, 1, 8) // room that is the caller's
 	given[0] = "rules.other"
-	var load func() (*admission.Rules, error)
-	load = func() (*admission.Rules, error) {
-		rules, err := admission.ParseRules("rules.yaml", []byte(text))
+	var load func() (*rules.Set, error)
+	load = func() (*rules.Set, error) {
+		set, err := rules.Parse("rules.yaml", []byte(text))
 		if err != nil || failure != nil {
 			return nil, errors.Join(err, failure)
 		}
-		return rules.Reloadable(load, given...), nil
+		return set.Reloadable(load, given...), nil
 	}
 	first, err := load()
 	if err != nil {
@@ -257,12 +258,12 @@ func TestReloadable(t *testing.T) {
 	if files := first.Reloadable(load, given...).Files(); !slices.Equal(files, []string{"rules.other", "rules.other"}) || given[:2][1] != "" {
 		t.Errorf("files %v; of the caller %v", files, given[:2])
 	}
-	g, err := admission.New(memory(), first, admission.Options{Secret: secret})
+	g, err := admission.NewWithStore(memory(), first, admission.Options{Secret: secret})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rules, err := g.Reload(); rules != first || err != nil {
-		t.Errorf("an equal text: %v, %v", rules, err)
+	if set, err := g.Reload(); set != first || err != nil {
+		t.Errorf("an equal text: %v, %v", set, err)
 	}
 	text = limitedTo(2)
 	second, err := g.Reload()
@@ -270,12 +271,12 @@ func TestReloadable(t *testing.T) {
 		t.Fatalf("another text: %v, %v", second, err)
 	}
 	failure = errors.New("not now")
-	if rules, err := g.Reload(); rules != second || !errors.Is(err, failure) || !g.Stats().RulesFailed {
-		t.Errorf("after a failure: %v, %v", rules, err)
+	if set, err := g.Reload(); set != second || !errors.Is(err, failure) || !g.Stats().RulesFailed {
+		t.Errorf("after a failure: %v, %v", set, err)
 	}
 	failure = nil
-	if rules, err := g.Reload(); rules != second || err != nil || g.Stats().RulesFailed {
-		t.Errorf("after that: %v, %v", rules, err)
+	if set, err := g.Reload(); set != second || err != nil || g.Stats().RulesFailed {
+		t.Errorf("after that: %v, %v", set, err)
 	}
 }
 
@@ -286,11 +287,11 @@ func TestPitfall_P27_DecisionsWhileRulesChange(t *testing.T) {
 		return limitedTo(limit) + fmt.Sprintf("\n- {name: s, subject: user, limit: %d, window: 2h}", limit)
 	}
 	write(t, path, content(1000))
-	rules, err := admission.LoadRules(path)
+	set, err := rules.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := admission.New(memory(), rules, admission.Options{Secret: secret, Timeout: patience})
+	g, err := admission.NewWithStore(memory(), set, admission.Options{Secret: secret, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,9 +310,9 @@ func TestPitfall_P27_DecisionsWhileRulesChange(t *testing.T) {
 	}
 	for i := range 100 {
 		write(t, path, content(1001+i))
-		rules, err := g.Reload()
-		if err != nil || rules != g.Rules() {
-			t.Errorf("Reload = %v, %v", rules, err)
+		set, err := g.Reload()
+		if err != nil || set != g.Rules() {
+			t.Errorf("Reload = %v, %v", set, err)
 		}
 	}
 	stop()
@@ -320,3 +321,5 @@ func TestPitfall_P27_DecisionsWhileRulesChange(t *testing.T) {
 		t.Errorf("the limit is %d, want 1100", got)
 	}
 }
+
+func one(rule string) string { return "version: 1\nrules:\n- {" + rule + "}" }

@@ -2,54 +2,19 @@ package admission
 
 import (
 	"fmt"
-	"net/netip"
+
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
-// Default tiers of a Request that names none.
-const (
-	TierRegistered = "registered" // with a user
-	TierAnonymous  = "anonymous"  // without
-)
+// A Request is what a caller wants to do, as far as rules look at it.
+type Request = rules.Request
 
-// MaxCost is the highest cost of one Request.
-const MaxCost = 1_000_000
-
-// A Request is what a caller wants to do, as far as rules look at it. The zero value is a request without a caller. Rules that count a
-// part that is empty do not apply.
-type Request struct {
-	User string // stable id of the signed-in user; empty if not signed in
-
-	// IP is the address of the client, after trusted proxies have been resolved. The gate itself makes it canonical, so that callers
-	// cannot forget to: an IPv4-mapped or NAT64 address is its IPv4 address. Of any other IPv6 address only the first 64 bits count,
-	// because one customer owns the whole /64. The zero Addr is no address.
-	IP netip.Addr
-
-	Device  string
-	Session string
-
-	Tier   string // empty: registered with a user, anonymous without
-	Route  string // URL path, such as /v1/sales/spring/orders; empty segments are ignored
-	Method string // HTTP method in capitals
-
-	Attributes map[string]string // anything else that rules count, by name
-
-	Cost int // units, 1 to MaxCost; 0 means 1. Rules multiply it by their own cost
-
-	// Solved means that the caller has just solved a CAPTCHA for this request: rules that demand a challenge do not refuse it. Package
-	// admission does not verify this; see package captcha. Other rules, and a cost above the whole limit, refuse as usual.
-	Solved bool
-
-	// ID is an idempotency key: within a minute the same ID of the same subject is charged once and gets the same answer, even after a
-	// refund. A new attempt needs a new ID. Empty, or 1 to 255 bytes. At least the last 128 answers per subject are recorded, one for
-	// each window that counted.
-	ID string
-}
-
-func (r Request) withDefaults() Request {
+// withDefaults fills in the tier and the cost of r.
+func withDefaults(r Request) Request {
 	if r.Tier == "" {
-		r.Tier = TierAnonymous
+		r.Tier = rules.TierAnonymous
 		if r.User != "" {
-			r.Tier = TierRegistered
+			r.Tier = rules.TierRegistered
 		}
 	}
 	if r.Cost == 0 {
@@ -58,9 +23,9 @@ func (r Request) withDefaults() Request {
 	return r
 }
 
-func (r Request) validate() error {
-	if r.Cost < 0 || r.Cost > MaxCost {
-		return fmt.Errorf("%w: cost is %d, should be 1 to %d", ErrInvalidRequest, r.Cost, MaxCost)
+func validate(r *Request) error {
+	if r.Cost < 0 || r.Cost > rules.MaxCost {
+		return fmt.Errorf("%w: cost is %d, should be 1 to %d", ErrInvalidRequest, r.Cost, rules.MaxCost)
 	}
 	if len(r.ID) > 255 {
 		return fmt.Errorf("%w: ID has %d bytes, should have at most 255", ErrInvalidRequest, len(r.ID))

@@ -9,23 +9,26 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 // An attempt is a request and what should come of it.
 type attempt struct {
 	req    admission.Request
-	action admission.Action
+	action rules.Action
 	reason admission.Reason
 	rule   string // that decided
 	limit  int
 }
 
-const nobodyLimits = admission.Unlimited
+const nobodyLimits = rules.Unlimited
 
 var (
-	allow     = admission.ActionAllow
-	deny      = admission.ActionDeny
-	challenge = admission.ActionChallenge
+	allow     = rules.Allow
+	deny      = rules.Deny
+	challenge = rules.Challenge
 	asAnn     = admission.Request{User: "ann"}
 	asBob     = admission.Request{User: "bob"}
 	asGold    = admission.Request{User: "ann", Tier: "gold"}
@@ -154,7 +157,7 @@ func TestRuleParts(t *testing.T) {
 			{asAnn, allow, "", "", nobodyLimits},
 		}},
 	} {
-		g := gate(t, admission.NewMemoryStore(admission.MemoryOptions{Now: newClock().Now}), namespace(), c.rules)
+		g := gate(t, memorystore.New(memorystore.Options{Now: newClock().Now}), namespace(), c.rules)
 		for i, want := range c.attempts {
 			d := charge(t, g, want.req)
 			if got := (attempt{want.req, d.Action, d.Reason, d.Rule, d.Limit}); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -185,18 +188,18 @@ func TestACostThatIsMissing(t *testing.T) {
 
 // The highest limit of all tiers selects the default algorithm.
 func TestDefaultAlgorithms(t *testing.T) {
-	for rules, want := range map[string]admission.Algorithm{
-		"limit: 128, window: 1s":                                                     admission.SlidingLog,
-		"limit: 129, window: 1s":                                                     admission.SlidingCounter,
-		"limit: {gold: 129, default: 1}, window: 1s":                                 admission.SlidingCounter,
-		"limit: {gold: 1, default: 129}, window: 1s":                                 admission.SlidingCounter,
-		"limit: {gold: unlimited, x: 128}, window: 1s":                               admission.SlidingLog,
-		"limit: 1, window: day":                                                      admission.FixedWindow,
-		"limit: 1000, window: month, zone: Asia/Tokyo":                               admission.FixedWindow,
-		"limit: 1000, window: 1s, algorithm: gcra":                                   admission.GCRA,
-		"limit: 1000, window: 1s, algorithm: sliding_log":                            admission.SlidingLog,
-		"limit: 5, window: 1s, overrides: [{match: {tier: gold}, limit: 129}]":       admission.SlidingCounter,
-		"limit: 5, window: 1s, overrides: [{match: {tier: gold}, limit: unlimited}]": admission.SlidingLog,
+	for rules, want := range map[string]store.Algorithm{
+		"limit: 128, window: 1s":                                                     store.SlidingLog,
+		"limit: 129, window: 1s":                                                     store.SlidingCounter,
+		"limit: {gold: 129, default: 1}, window: 1s":                                 store.SlidingCounter,
+		"limit: {gold: 1, default: 129}, window: 1s":                                 store.SlidingCounter,
+		"limit: {gold: unlimited, x: 128}, window: 1s":                               store.SlidingLog,
+		"limit: 1, window: day":                                                      store.FixedWindow,
+		"limit: 1000, window: month, zone: Asia/Tokyo":                               store.FixedWindow,
+		"limit: 1000, window: 1s, algorithm: gcra":                                   store.GCRA,
+		"limit: 1000, window: 1s, algorithm: sliding_log":                            store.SlidingLog,
+		"limit: 5, window: 1s, overrides: [{match: {tier: gold}, limit: 129}]":       store.SlidingCounter,
+		"limit: 5, window: 1s, overrides: [{match: {tier: gold}, limit: unlimited}]": store.SlidingLog,
 	} {
 		d := charge(t, gate(t, memory(), namespace(), "- {name: r, subject: user, "+rules+"}"), asAnn)
 		if got := d.Rules[0].Algorithm; got != want {
@@ -207,7 +210,7 @@ func TestDefaultAlgorithms(t *testing.T) {
 
 // Each rule is explained, whether it applies or not, and why it does not.
 func TestExplanations(t *testing.T) {
-	g := gate(t, admission.NewMemoryStore(admission.MemoryOptions{Now: newClock().Now}), namespace(), `
+	g := gate(t, memorystore.New(memorystore.Options{Now: newClock().Now}), namespace(), `
 - {name: posts, match: {method: POST, plan: {not: gold}}, subject: user, limit: 5, window: 1m}
 - {name: devices, subject: [user, device], limit: 5, window: 1m}
 - {name: office, match: {ip: {cidr: [10.0.0.0/8, 192.168.0.0/16]}}, algorithm: direct, action: allow}
@@ -243,11 +246,11 @@ func TestExplanations(t *testing.T) {
 // P30: a raised limit admits at once what the old one denied, and a lowered one denies.
 func TestPitfall_P30_ARaisedLimitActsAtOnce(t *testing.T) {
 	for _, algorithm := range []string{"sliding_log", "sliding_counter", "fixed_window"} {
-		store := admission.NewMemoryStore(admission.MemoryOptions{Now: newClock().Now})
-		rules := func(limit int) *admission.Rules {
+		store := memorystore.New(memorystore.Options{Now: newClock().Now})
+		set := func(limit int) *rules.Set {
 			return parse(t, fmt.Sprintf("- {name: r, subject: user, limit: %d, window: 1m, algorithm: %s}", limit, algorithm))
 		}
-		g, err := admission.New(store, rules(2), admission.Options{Secret: secret, Timeout: patience}) // with its deny cache
+		g, err := admission.NewWithStore(store, set(2), admission.Options{Secret: secret, Timeout: patience}) // with its deny cache
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +258,7 @@ func TestPitfall_P30_ARaisedLimitActsAtOnce(t *testing.T) {
 			limit int
 			want  bool
 		}{{2, true}, {2, true}, {2, false}, {4, true}, {4, true}, {4, false}, {3, false}} {
-			g.SetRules(rules(c.limit))
+			setRules(t, g, set(c.limit))
 			if d := charge(t, g, asAnn); d.Admitted != c.want {
 				t.Errorf("%s: with limit %d: %+v, want admitted %v", algorithm, c.limit, d, c.want)
 			}

@@ -6,22 +6,23 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 func TestRulesKnowTheirSource(t *testing.T) {
 	src := []byte(one("name: a, subject: user, limit: 1, window: 1s"))
-	a, err := admission.ParseRules("a.yaml", src)
+	a, err := rules.Parse("a.yaml", src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := admission.ParseRules("b.yaml", append(bytes.Clone(src), '\n'))
+	b, err := rules.Parse("b.yaml", append(bytes.Clone(src), '\n'))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := admission.ParseRules("c.yaml", append([]byte("\ufeff"), src...)) // as some editors save it
+	c, err := rules.Parse("c.yaml", append([]byte("\ufeff"), src...)) // as some editors save it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +89,8 @@ func TestDefaultRules(t *testing.T) {
 
 func defaults(t *testing.T) *admission.Gate {
 	t.Helper()
-	store := admission.NewMemoryStore(admission.MemoryOptions{Now: newClock().Now})
-	g, err := admission.New(store, admission.DefaultRules(), admission.Options{Secret: secret})
+	store := memorystore.New(memorystore.Options{Now: newClock().Now})
+	g, err := admission.NewWithStore(store, rules.Default(), admission.Options{Secret: secret})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,81 +132,6 @@ login:
   - {count: name, limit: 3, window: 1m, then: challenge, for: 10m}
 `
 
-// The parsed script of a file is available to its caller.
-func TestBanScriptOfAFile(t *testing.T) {
-	for text, want := range map[string]admission.BanScript{
-		"bans: {per_minute: 5}":            {PerMinute: 5, Widest4: 24, Widest6: 48},
-		"bans: {run: [/bin/ban, -w, a b]}": {Argv: []string{"/bin/ban", "-w", "a b"}, PerMinute: 60, Widest4: 24, Widest6: 48},
-		"bans: {run: [/bin/ban], per_minute: 1, widest_v4: 16, widest_v6: 32}": {
-			Argv: []string{"/bin/ban"}, PerMinute: 1, Widest4: 16, Widest6: 32,
-		},
-	} {
-		rules := parse(t, "[{name: r, subject: user, limit: 1, window: 1s}]\n"+text)
-		same(t, text, rules.BanScript(), want)
-		if argv := rules.BanScript().Argv; len(argv) > 0 {
-			argv[0] = "mine"
-			same(t, text, rules.BanScript(), want)
-		}
-	}
-	if script := admission.DefaultRules().BanScript(); len(script.Argv) > 0 {
-		t.Errorf("by default %v is run", script)
-	}
-}
-
-// The parsed semaphores of a file are available to their caller.
-func TestSemaphoresOfAFile(t *testing.T) {
-	const file = "rules: [{name: r, subject: user, limit: 1, window: 1s}]\n"
-	for text, want := range map[string][]admission.SemaphoreRule{
-		"":                                 nil,
-		"semaphores: {}":                   nil,
-		"semaphores: {report: {limit: 2}}": {{Name: "report", Limit: 2, Lease: 15 * time.Second}},
-		"semaphores:\n  shop:report: {limit: 0, lease: 1s}\n  \"4\": {limit: 1000000, lease: 1h}\n  all: {lease: 1m, limit: 7}\n": {
-			{Name: "shop:report", Limit: 0, Lease: time.Second}, {Name: "4", Limit: 1_000_000, Lease: time.Hour}, {Name: "all", Limit: 7, Lease: time.Minute},
-		},
-	} {
-		rules, err := admission.ParseRules("test.yaml", []byte("version: 1\n"+file+text))
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		same(t, text, rules.Semaphores(), want)
-	}
-	same(t, "default", admission.DefaultRules().Semaphores(), []admission.SemaphoreRule{{Name: "report", Limit: 2, Lease: 15 * time.Second}})
-}
-
-// The parsed login rules of a file are available to their caller; a file without any has the built-in ladder.
-func TestLoginRulesOfAFile(t *testing.T) {
-	const minute = time.Minute
-	for text, want := range map[string][]admission.LoginRule{
-		"{count: name, limit: 3, window: 1m, then: challenge, for: 10m}": {{Count: "name", Limit: 3, Window: minute, Then: "challenge", For: 10 * minute}},
-		"{count: name_ip, limit: 1, window: 1s, then: deny, for: 5m, growing: true, shadow: true}": {
-			{Count: "name_ip", Limit: 1, Window: time.Second, Then: "deny", For: 5 * minute, Growing: true, AtMost: 24 * time.Hour, Shadow: true},
-		},
-		"{count: device, limit: 5, consecutive: true, then: revoke}": {{Count: "device", Limit: 5, Consecutive: true, Then: "revoke"}},
-		"{count: ip, limit: 30, window: 10m, then: ban, for: 10m}":   {{Count: "ip", Limit: 30, Window: 10 * minute, Then: "ban", For: 10 * minute}},
-	} {
-		rules, err := admission.ParseRules("test.yaml", []byte("version: 1\nlogin: ["+text+"]"))
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		same(t, text, rules.Login(), want)
-	}
-	rules := parse(t, "- {name: r, subject: user, limit: 1, window: 1s}")
-	same(t, "without login", rules.Login(), admission.DefaultRules().Login())
-	var names []string
-	for _, r := range admission.DefaultRules().Login() {
-		names = append(names, r.Name())
-	}
-	rules.Login()[0].Limit, admission.DefaultRules().Login()[0].Limit = 999, 999
-	same(t, "once somebody has written into what he was given", rules.Login()[0].Limit, 3)
-	same(t, "names", names, []string{
-		"login-name-3-in-1m-challenge", "login-name-10-in-15m-challenge", "login-name-10-in-15m-delay", "login-name-100-in-a-row-challenge",
-		"login-name-ip-10-in-15m-deny", "login-names-per-ip-10-in-10m-challenge", "login-ip-30-in-10m-ban", "login-network-240-in-10m-challenge",
-		"login-device-5-in-a-row-revoke",
-	})
-}
-
 // A file of semaphores, or of logins, needs no rules, and then limits no request.
 func TestFilesWithoutRules(t *testing.T) {
 	for _, text := range []string{
@@ -213,19 +139,19 @@ func TestFilesWithoutRules(t *testing.T) {
 		"rules: []\nsemaphores: {report: {limit: 2}}",
 		"login: [{count: name, limit: 3, window: 1m, then: challenge}]",
 	} {
-		rules, err := admission.ParseRules("test.yaml", []byte("version: 1\n"+text))
+		set, err := rules.Parse("test.yaml", []byte("version: 1\n"+text))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		g, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), rules, admission.Options{Secret: secret})
+		g, err := admission.NewWithStore(memorystore.New(memorystore.Options{}), set, admission.Options{Secret: secret})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d, err := g.Charge(t.Context(), admission.Request{User: "u"}); err != nil || !d.Admitted {
 			t.Errorf("%s: %+v %v", text, d, err)
 		}
-		if warnings := admission.Lint(rules, true); len(warnings) > 1 {
+		if warnings := rules.Lint(set, true); len(warnings) > 1 {
 			t.Errorf("%s: %v", text, warnings)
 		}
 	}
@@ -233,7 +159,7 @@ func TestFilesWithoutRules(t *testing.T) {
 
 // Whatever a file holds, it is either rules or an error with a place, and never a crash.
 func FuzzRules(f *testing.F) {
-	f.Add(admission.DefaultRules().Source())
+	f.Add(rules.Default().Source())
 	f.Add([]byte(everything))
 	for _, s := range []string{
 		one("name: a, subject: user, algorithm: sliding_log, limit: 100000, window: 1s, count_rejected: true"),
@@ -250,9 +176,9 @@ func FuzzRules(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		r, err := admission.ParseRules("fuzz.yaml", src)
+		r, err := rules.Parse("fuzz.yaml", src)
 		if err != nil {
-			var place *admission.RulesError
+			var place *rules.Error
 			if r != nil || !errors.As(err, &place) || place.Problem == "" || place.Line < 0 || place.Column < 0 {
 				t.Errorf("%v, %v", r, err)
 			}
@@ -261,11 +187,11 @@ func FuzzRules(f *testing.F) {
 		if !bytes.Equal(r.Source(), src) {
 			t.Error("Source is not what was parsed")
 		}
-		again, err := admission.ParseRules("again.yaml", r.Source())
+		again, err := rules.Parse("again.yaml", r.Source())
 		if err != nil || again.Version() != r.Version() {
 			t.Errorf("parsed again: %v", err)
 		}
-		g, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), r, admission.Options{Secret: secret})
+		g, err := admission.NewWithStore(memorystore.New(memorystore.Options{}), r, admission.Options{Secret: secret})
 		if err != nil {
 			t.Fatal(err)
 		}

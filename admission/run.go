@@ -5,10 +5,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
-const flushEvery = time.Second // refusals without asking the store
+const (
+	flushEvery = time.Second      // refusals without asking the store
+	watchEvery = 10 * time.Second // how often a memorystore.Store is checked
+)
 
 // Run keeps the gate up to date until ctx ends; it then returns nil. It receives refunds, resets and bans of other processes, counts
 // refusals that were made without the store, writes the ban history, frees unused memory, and reloads the rules when their files change.
@@ -19,11 +24,11 @@ func (g *Gate) Run(ctx context.Context) error {
 	wg.Go(func() { _ = periodic.Every(ctx, flushEvery, func() { g.flush(ctx) }) })
 	wg.Go(func() { _ = g.bans.Run(ctx) })
 	wg.Go(func() { _ = g.local.Run(ctx) })
-	if memory, ok := g.store.(*MemoryStore); ok {
+	if memory, ok := g.store.(*memorystore.Store); ok {
 		late := false
-		wg.Go(func() { _ = periodic.Every(ctx, sweepEvery, func() { late = g.watchMemory(memory, late) }) })
+		wg.Go(func() { _ = periodic.Every(ctx, watchEvery, func() { late = g.watchMemory(memory, late) }) })
 	}
-	wg.Go(func() { _ = g.inForce.Run(ctx) })
+	wg.Go(func() { _ = g.live.Run(ctx) })
 	wg.Wait()
 	ctx = context.WithoutCancel(ctx)
 	g.flush(ctx) // refusals of the last second
@@ -32,7 +37,7 @@ func (g *Gate) Run(ctx context.Context) error {
 }
 
 // watchMemory logs when the store's cleaning falls behind and when it has recovered. It returns whether it is late.
-func (g *Gate) watchMemory(memory *MemoryStore, before bool) (late bool) {
+func (g *Gate) watchMemory(memory *memorystore.Store, before bool) (late bool) {
 	for i, m := range memory.Stats() {
 		if late = late || m.Late; m.Late && !before {
 			g.opts.Logger.Warn("admission: a shard of the counts is not cleaned in time", "shard", i, "age", m.Cleaned, "subjects", m.Subjects)
@@ -66,14 +71,14 @@ func (g *Gate) flush(ctx context.Context) {
 	denials, tallies := g.denied.drain()
 	for len(tallies) > 0 {
 		n := min(len(tallies), flushBatch)
-		counts, err := g.ask(ctx, Call{Mode: Reject, Tallies: tallies[:n]})
+		counts, err := g.ask(ctx, store.Call{Mode: store.Reject, Tallies: tallies[:n]})
 		if err != nil {
 			g.opts.Logger.Warn("admission: refusals not counted", "counters", len(tallies), "error", err)
 			return
 		}
 		for i := range counts {
 			if counts[i].Struck {
-				g.bans.Queue(denials[i].rule.order(denials[i].target))
+				g.bans.Queue(orderOf(denials[i].rule, denials[i].target))
 			}
 		}
 		denials, tallies = denials[n:], tallies[n:]

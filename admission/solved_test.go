@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 const hurdles = `
@@ -20,7 +22,7 @@ func TestSolvedChallengeOpensItsRuleOnly(t *testing.T) {
 		ann := admission.Request{User: "ann"}
 		for i, s := range []struct {
 			req  admission.Request
-			want admission.Action
+			want rules.Action
 			rule string
 		}{
 			{ann, allow, "hurdle"},
@@ -46,7 +48,7 @@ func TestSolvedIsNoHelpElsewhere(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rules string
 		req   admission.Request
-		want  admission.Action
+		want  rules.Action
 	}{
 		"direct challenge":        {"- {name: r, algorithm: direct, action: challenge}", solved, allow},
 		"direct denial":           {"- {name: r, algorithm: direct, action: deny}", solved, deny},
@@ -59,7 +61,7 @@ func TestSolvedIsNoHelpElsewhere(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if d := charge(t, gate(t, admission.NewMemoryStore(admission.MemoryOptions{}), namespace(), tt.rules), tt.req); d.Action != tt.want {
+			if d := charge(t, gate(t, memorystore.New(memorystore.Options{}), namespace(), tt.rules), tt.req); d.Action != tt.want {
 				t.Errorf("%+v, want %s", d, tt.want)
 			}
 		})
@@ -76,7 +78,7 @@ func TestSolvedChallengeAndTheDenyCache(t *testing.T) {
 		store.asked()
 		for _, s := range []struct {
 			req   admission.Request
-			want  admission.Action
+			want  rules.Action
 			asked int
 		}{
 			{ann, challenge, 0},

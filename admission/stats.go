@@ -1,6 +1,10 @@
 package admission
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tidegate/tidegate/admission/store/memorystore"
+)
 
 // Stats are statistics of a gate since it was made.
 type Stats struct {
@@ -15,21 +19,21 @@ type Stats struct {
 	DenyHits   uint64 // requests without an ID refused from the deny cache
 	DenyMisses uint64 // requests without an ID that the deny cache, bans and direct rules did not refuse
 
-	Memory []MemoryStats // of a MemoryStore, one for each part; empty for other stores
+	Memory []memorystore.Stats // of a memorystore.Store, one for each part; empty for other stores
 }
 
-// Uncleaned reports whether a shard of a MemoryStore was not cleaned in time.
+// Uncleaned reports whether a shard of a memorystore.Store was not cleaned in time.
 func (s *Stats) Uncleaned() bool {
-	return slices.ContainsFunc(s.Memory, func(m MemoryStats) bool { return m.Late })
+	return slices.ContainsFunc(s.Memory, func(m memorystore.Stats) bool { return m.Late })
 }
 
 // Stats returns the current numbers.
 func (g *Gate) Stats() Stats {
 	s := Stats{
-		Version: g.Rules().Version(), RulesFailed: g.inForce.failed.Load() != nil, Degraded: g.breaker.Open(),
+		Version: g.Rules().Version(), RulesFailed: g.live.Failed(), Degraded: g.breaker.Open(),
 		Processes: g.bans.Processes(), Bans: g.bans.Len(), Asked: g.asked.sum(),
 	}
-	if memory, ok := g.store.(*MemoryStore); ok {
+	if memory, ok := g.store.(*memorystore.Store); ok {
 		s.Memory = memory.Stats()
 	}
 	if g.denied != nil {

@@ -1,10 +1,7 @@
 package admission_test
 
 import (
-	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
+	"github.com/tidegate/tidegate/admission/store/storetest"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/redisscript"
 	"github.com/tidegate/tidegate/internal/testenv"
@@ -21,48 +23,26 @@ import (
 
 var secret = []byte("a secret of the tests, 32 bytes.")
 
-// A clock stands still until a test sets it.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time // guarded by mu
-}
+type clock = storetest.Clock
 
-var epoch = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+var epoch = storetest.Epoch
 
-func newClock() *clock { return &clock{now: epoch} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) At(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = epoch.Add(d)
-}
-
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
+func newClock() *clock { return storetest.NewClock() }
 
 // opener opens a store that is empty for a gate with a unique namespace. A nil clock means the store's own.
-type opener func(clk *clock) admission.Store
+type opener func(clk *clock) store.Store
 
-// kinds are the stores that the conformance suite runs over.
+// kinds are the stores that the tests of a Gate run over. Package storetest tests the stores alone.
 var kinds = []struct {
 	name string
 	open func(t testing.TB) opener
 }{
 	{"memory", func(testing.TB) opener {
-		return func(clk *clock) admission.Store {
+		return func(clk *clock) store.Store {
 			if clk == nil {
-				return admission.NewMemoryStore(admission.MemoryOptions{})
+				return memorystore.New(memorystore.Options{})
 			}
-			return admission.NewMemoryStore(admission.MemoryOptions{Now: clk.Now})
+			return memorystore.New(memorystore.Options{Now: clk.Now})
 		}
 	}},
 	{"redis", func(t testing.TB) opener { return overRedis(dial(t, testenv.Redis(t))) }},
@@ -73,8 +53,8 @@ var kinds = []struct {
 func cluster(t testing.TB) string { return "redis://" + strings.Join(testenv.RedisCluster(t), ",") }
 
 func overRedis(rdb redisscript.Client) opener {
-	return func(clk *clock) admission.Store {
-		s := admission.NewRedisStore(rdb)
+	return func(clk *clock) store.Store {
+		s := redisstore.New(rdb)
 		if clk != nil {
 			s.SetClock(clk.Now)
 		}
@@ -125,14 +105,12 @@ func eachStore(t *testing.T, test func(t *testing.T, open opener)) {
 
 const patience = 10 * time.Second
 
-var namespaces atomic.Int64
-
 // namespace returns one that no other test has, so that tests share a server.
-func namespace() string { return fmt.Sprintf("test-%d-%d", time.Now().UnixNano(), namespaces.Add(1)) }
+func namespace() string { return storetest.Namespace() }
 
-func gate(t testing.TB, store admission.Store, ns, rules string) *admission.Gate {
+func gate(t testing.TB, st store.Store, ns, rules string) *admission.Gate {
 	t.Helper()
-	g, err := admission.New(store, parse(t, rules), admission.Options{
+	g, err := admission.NewWithStore(st, parse(t, rules), admission.Options{
 		Secret: secret, Namespace: ns, Timeout: patience, DenyCache: -1, // the clock of these tests stands still
 	})
 	if err != nil {
@@ -142,9 +120,9 @@ func gate(t testing.TB, store admission.Store, ns, rules string) *admission.Gate
 }
 
 // parse parses the rules of a test, which leaves out what all files begin with.
-func parse(t testing.TB, rules string) *admission.Rules {
+func parse(t testing.TB, text string) *rules.Set {
 	t.Helper()
-	r, err := admission.ParseRules("test.yaml", []byte("version: 1\nrules:\n"+rules))
+	r, err := rules.Parse("test.yaml", []byte("version: 1\nrules:\n"+text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,5 +153,12 @@ func same(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func setRules(t testing.TB, g *admission.Gate, set *rules.Set) {
+	t.Helper()
+	if err := g.SetRules(set); err != nil {
+		t.Fatal(err)
 	}
 }

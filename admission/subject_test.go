@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 // Keys have the same form for every subject, and are unique.
 func FuzzSubject(f *testing.F) {
-	rules, err := ParseRules("test.yaml", []byte(`version: 1
+	set, err := rules.Parse("test.yaml", []byte(`version: 1
 rules:
   - {name: user, subject: user, limit: 1, window: 1s}
   - {name: ip, subject: ip, limit: 1, window: 1s}
@@ -40,11 +42,12 @@ rules:
 			{User: device, Device: session, Session: plan, IP: addr.WithZone("eth0"), Attributes: map[string]string{"plan": user}},
 			{User: user + device, Session: session + plan},
 		} {
-			for i := range rules.rules {
-				parts, ok := rules.rules[i].identify(nil, &req)
-				if !ok {
-					continue
-				}
+			var p rules.Plan
+			if err := set.Plan(&p, rules.Counting, &req); err != nil {
+				t.Fatal(err)
+			}
+			for i := range p.Checks {
+				parts := p.Subject(&p.Checks[i])
 				key := keys.window(keys.subject(parts...), "abcdefgh")
 				if !keyForm.MatchString(key) {
 					t.Errorf("%.80q has the key %q", parts, key)

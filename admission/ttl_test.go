@@ -14,6 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -54,16 +57,16 @@ func TestPitfall_P04_NoKeyWithoutTTL(t *testing.T) {
 			t.Parallel()
 			k := &keyWatch{T: t, rdb: server.dial(), ns: namespace(), seen: map[string]bool{}}
 			clk := newClock()
-			redisStore := admission.NewRedisStore(k.rdb)
+			redisStore := redisstore.New(k.rdb)
 			redisStore.SetClock(clk.Now)
-			store := &watched{Store: redisStore}
-			g := gate(t, store, k.ns, everyKindOfKey)
+			st := &watched{Store: redisStore}
+			g := gate(t, st, k.ns, everyKindOfKey)
 			ann := admission.Request{User: "ann", Device: strings.Repeat("{}\n\x00🎟️", 1000)}
 			withID := func(id string) admission.Request { req := ann; req.ID = id; return req }
-			sent := func() admission.Call { // the last call
-				store.mu.Lock()
-				defer store.mu.Unlock()
-				call := store.calls[len(store.calls)-1]
+			sent := func() store.Call { // the last call
+				st.mu.Lock()
+				defer st.mu.Unlock()
+				call := st.calls[len(st.calls)-1]
 				call.Tallies, call.Room = slices.Clone(call.Tallies), nil
 				return call
 			}
@@ -92,11 +95,11 @@ func TestPitfall_P04_NoKeyWithoutTTL(t *testing.T) {
 				}
 				k.all(name("refusals"))
 				reject := sent()
-				reject.Mode = admission.Reject
+				reject.Mode = store.Reject
 				for i := range reject.Tallies {
 					reject.Tallies[i].Refusals, reject.Tallies[i].Cost = 1, 3
 				}
-				if _, err := store.Decide(t.Context(), reject); err != nil {
+				if _, err := st.Decide(t.Context(), reject); err != nil {
 					t.Error(err)
 				}
 				k.all(name("refusals without the store"))
@@ -123,7 +126,7 @@ func TestPitfall_P04_NoKeyWithoutTTL(t *testing.T) {
 				charge(t, g, withID(strconv.Itoa(i)))
 			}
 			k.all("many answers")
-			for i := 0; charge(t, g, ann).Action != admission.ActionBan; i++ {
+			for i := 0; charge(t, g, ann).Action != rules.Ban; i++ {
 				if i > 100 {
 					t.Fatal("no ban")
 				}

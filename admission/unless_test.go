@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 func chargeUnless(t *testing.T, g *admission.Gate, req admission.Request, excused bool) (d admission.Decision, asked int) {
@@ -33,7 +35,7 @@ func TestExcusedRequestsAreNotRefused(t *testing.T) {
 		}
 		store.asked()
 		for i := range 10 { // the store refuses the first, this process the others
-			if d, asked := chargeUnless(t, g, ann, true); !d.Admitted || d.Action != admission.ActionAllow || len(d.Rules) != 0 || asked != 1 {
+			if d, asked := chargeUnless(t, g, ann, true); !d.Admitted || d.Action != rules.Allow || len(d.Rules) != 0 || asked != 1 {
 				t.Fatalf("excused %d: %+v, asked %d times", i, d, asked)
 			}
 		}
@@ -50,13 +52,13 @@ func TestExcusedRequestsAreNotRefused(t *testing.T) {
 		}
 
 		for range 3 {
-			if d, asked := chargeUnless(t, g, ann, false); d.Action != admission.ActionDeny || asked != 1 {
+			if d, asked := chargeUnless(t, g, ann, false); d.Action != rules.Deny || asked != 1 {
 				t.Fatalf("not excused: %+v, asked %d times", d, asked)
 			}
 		}
 		time.Sleep(flushes + 50*ms)
 		synctest.Wait()
-		if d, asked := chargeUnless(t, g, ann, false); d.Action != admission.ActionBan || asked != 1 {
+		if d, asked := chargeUnless(t, g, ann, false); d.Action != rules.Ban || asked != 1 {
 			t.Errorf("after three refusals: %+v, asked %d times", d, asked)
 		}
 		if d, asked := chargeUnless(t, g, ann, true); !d.Admitted || asked != 1 {
@@ -82,9 +84,9 @@ func TestExcusedRequestsAreNotRefused(t *testing.T) {
 
 // Without a memory of denials what is refused is counted at once.
 func TestExcusesWithoutADenyCache(t *testing.T) {
-	g := gate(t, admission.NewMemoryStore(admission.MemoryOptions{}), namespace(), strikes)
+	g := gate(t, memorystore.New(memorystore.Options{}), namespace(), strikes)
 	ann := admission.Request{User: "ann"}
-	for i, want := range []admission.Action{admission.ActionAllow, admission.ActionDeny, admission.ActionDeny, admission.ActionBan} {
+	for i, want := range []rules.Action{rules.Allow, rules.Deny, rules.Deny, rules.Ban} {
 		if d, _ := chargeUnless(t, g, ann, false); d.Action != want {
 			t.Errorf("request %d: %+v, want %s", i, d, want)
 		}

@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	ms = time.Millisecond
-	µs = time.Microsecond
+	sec = time.Second
+	ms  = time.Millisecond
+	µs  = time.Microsecond
 )
 
 // A step is a request at a time, and the decision that should follow.

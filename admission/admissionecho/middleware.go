@@ -1,5 +1,10 @@
-// Package admissionecho puts an admission.Gate in front of Echo handlers. The responses and the values in the request context are those
-// of package admissionhttp.
+// Package admissionecho puts an admission.Gate in front of Echo handlers.
+//
+//	e.Use(admissionecho.Middleware(gate, func(c echo.Context) (admission.Request, error) {
+//		return admission.Request{User: userOf(c), Route: c.Path(), Method: c.Request().Method}, nil
+//	}))
+//
+// The responses and the values in the request context are those of package admissionhttp.
 package admissionecho
 
 import (

@@ -14,6 +14,8 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/admissionecho"
 	"github.com/tidegate/tidegate/admission/admissionhttp"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 type fake struct {
@@ -75,7 +77,7 @@ func TestErrorsOfTheCaller(t *testing.T) {
 }
 
 func Example() {
-	rules, err := admission.ParseRules("rules.yaml", []byte(`
+	set, err := rules.Parse("rules.yaml", []byte(`
 version: 1
 rules:
   - {name: exports, match: {route: "/projects/:id/export"}, subject: [user], limit: 1, window: 1h}
@@ -84,8 +86,8 @@ rules:
 		panic(err)
 	}
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	store := admission.NewMemoryStore(admission.MemoryOptions{Now: func() time.Time { return noon }})
-	gate, err := admission.New(store, rules, admission.Options{Secret: []byte("16 random bytes or more")})
+	store := memorystore.New(memorystore.Options{Now: func() time.Time { return noon }})
+	gate, err := admission.NewWithStore(store, set, admission.Options{Secret: []byte("16 random bytes or more")})
 	if err != nil {
 		panic(err)
 	}

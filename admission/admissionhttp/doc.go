@@ -1,5 +1,12 @@
 // Package admissionhttp puts an admission.Gate in front of net/http handlers, and writes decisions into header fields.
 //
+//	admit := admissionhttp.Middleware(gate, func(r *http.Request) (admission.Request, error) {
+//		return admission.Request{User: userOf(r), Route: r.URL.Path, Method: r.Method}, nil
+//	})
+//	http.ListenAndServe(":8080", admit(mux))
+//
+// # Model
+//
 // [Middleware] passes on the requests that the gate admits. All others are answered with a problem (RFC 9457) whose `reason` is a reason
 // of package admission:
 //

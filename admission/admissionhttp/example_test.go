@@ -10,10 +10,12 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/admissionhttp"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 func Example() {
-	rules, err := admission.ParseRules("rules.yaml", []byte(`
+	set, err := rules.Parse("rules.yaml", []byte(`
 version: 1
 rules:
   - {name: reading, match: {route: "/articles/**", method: GET}, subject: [caller], limit: 2, window: 1m, public: true}
@@ -22,8 +24,8 @@ rules:
 		panic(err)
 	}
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	store := admission.NewMemoryStore(admission.MemoryOptions{Now: func() time.Time { return noon }})
-	gate, err := admission.New(store, rules, admission.Options{Secret: []byte("16 random bytes or more")})
+	store := memorystore.New(memorystore.Options{Now: func() time.Time { return noon }})
+	gate, err := admission.NewWithStore(store, set, admission.Options{Secret: []byte("16 random bytes or more")})
 	if err != nil {
 		panic(err)
 	}
@@ -57,7 +59,7 @@ rules:
 
 // What the business could not do is given back.
 func ExampleDecisionOf() {
-	gate, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), admission.DefaultRules(),
+	gate, err := admission.NewWithStore(memorystore.New(memorystore.Options{}), rules.Default(),
 		admission.Options{Secret: []byte("16 random bytes or more")})
 	if err != nil {
 		panic(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 // WriteFields writes d into response header fields: RateLimit-Policy and RateLimit as in draft-ietf-httpapi-ratelimit-headers-11, one
@@ -18,7 +19,7 @@ func WriteFields(header http.Header, d *admission.Decision) {
 	wait := seconds(d.RetryAfter)
 	for i := range d.Rules {
 		v := &d.Rules[i]
-		if v.Shadow || v.Limit == admission.Unlimited {
+		if v.Shadow || v.Limit == rules.Unlimited {
 			continue
 		}
 		policy = item(policy, v.Rule)

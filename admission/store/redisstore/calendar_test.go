@@ -1,0 +1,51 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+// The rules of a zone are this process', the time is Redis'. A store that is wrong about Redis' clock learns it with the first call, and
+// counts where all others do.
+func TestCalendarsGoByRedisTime(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"redis": testenv.Redis(t), "cluster": cluster(t)} {
+		t.Run(name, func(t *testing.T) {
+			rdb := dial(t, url)
+			ns := fmt.Sprintf("test-%d", time.Now().UnixNano())
+			zone := time.FixedZone("", 5*3600+1800)
+			for unit, wrong := range map[string]time.Duration{"month": -40 * 24 * time.Hour, "day": 30 * time.Hour, "hour": -3 * time.Hour} {
+				calendar := &store.Calendar{Unit: unit, Zone: zone}
+				call := store.Call{Mode: store.Charge, Tallies: []store.Tally{{
+					Key: fmt.Sprintf("%s:w:{%s}:abcdefgh", ns, unit), Subject: unit, Algorithm: store.FixedWindow,
+					Limit: 10, Window: store.Window{Calendar: calendar}, Cost: 1,
+				}}}
+				remaining, last := 10, time.Time{}
+				for _, skew := range []time.Duration{0, wrong, -wrong} {
+					st := redisstore.New(rdb)
+					st.SetSkew(skew)
+					counts, err := st.Decide(t.Context(), call)
+					if err != nil {
+						t.Fatalf("%s: wrong by %v: %v", unit, skew, err)
+					}
+					_, end := calendar.Span(counts[0].At)
+					if !end.Equal(last) {
+						remaining, last = 10, end // the first, or a span ended just now
+					}
+					remaining--
+					if c := counts[0]; c.Remaining != remaining || !c.At.Add(c.ResetAfter).Equal(end) {
+						t.Errorf("%s: wrong by %v: %+v, want %d left until %v", unit, skew, c, remaining, end)
+					}
+					if s := st.Skew().Abs(); s > time.Hour/2 {
+						t.Errorf("%s: wrong by %v: still takes Redis for %v ahead", unit, skew, s)
+					}
+				}
+			}
+		})
+	}
+}
