@@ -10,7 +10,7 @@
 //	defer cancel()
 //	build(ctx, p.Token())
 //
-// # The model
+// # Model
 //
 // A permit is a lease in Redis, 15 seconds by default, which its process renews every third of the lease. If a process dies, its permits
 // stay taken until their leases end. Callers that find no permit free wait in a FIFO queue in Redis. Light requests do not overtake a

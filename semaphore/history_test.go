@@ -209,12 +209,26 @@ func mostAtOnce(all []event) (most int) {
 	return most
 }
 
+// fill starts new children, of which some workers hold on to their permits beside the others, until these hold all permits at once.
+func (tr *trial) fill() {
+	tr.Helper()
+	tr.job.Keep = histLimit / processes
+	for range processes {
+		tr.spawn()
+	}
+	for _, c := range tr.children[len(tr.children)-processes:] {
+		c.until(func(events []event) bool {
+			return len(holds(slices.DeleteFunc(events, func(e event) bool { return e.Worker >= tr.job.Keep }))) == tr.job.Keep
+		})
+	}
+}
+
 // judge ends the children and judges their history. A history in which there were never as many holders as the limit allows would prove
-// nothing: it goes on with new children until there were.
+// nothing: it goes on with new children until there were. Left to chance that takes minutes where messages are lost, because a permit
+// then waits half a second for its holder, who holds it for a few milliseconds.
 func (tr *trial) judge() []event {
 	tr.Helper()
-	tr.job.Keep = 0
-	for enough := time.Now().Add(time.Minute); ; {
+	for enough := time.Now().Add(3 * time.Minute); ; {
 		all := tr.ended()
 		history := historyOf(tr.T, histLease, all)
 		tight := porcupine.CheckOperationsTimeout(modelOf(histLimit-1), history, time.Minute)
@@ -223,10 +237,7 @@ func (tr *trial) judge() []event {
 		}
 		if tight != porcupine.Illegal && time.Now().Before(enough) {
 			tr.Logf("%d operations prove nothing: with a limit smaller by one %s", len(history), tight)
-			for range processes {
-				tr.spawn()
-			}
-			tr.busy(10)
+			tr.fill()
 			continue
 		}
 		verdict := porcupine.CheckOperationsTimeout(modelOf(histLimit), history, time.Minute)

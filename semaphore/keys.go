@@ -18,20 +18,20 @@ import "strings"
 // Messages: "come KEY NAME": a permit is available, ask again; "lost KEY TOKEN NAME": another caller has released the permit; "look
 // NAME": send a heartbeat. The key of a removed definition expires like the others. <name> is without its tag.
 
-func (l *lane) keys(keys []string, name string) []string {
+func (sh *shard) keys(keys []string, name string) []string {
 	if _, rest, tagged := strings.Cut(name, ":"); tagged {
 		name = rest
 	}
-	key := l.prefix + name
+	key := sh.prefix + name
 	return append(keys, key, key+":holders", key+":entries", key+":weights", key+":queue", key+":processes")
 }
 
 // channels returns the prefix of every process' channel: the same for all semaphores, or on a cluster for those of one slot.
-func (l *lane) channels() string {
-	if l.set.sharded {
-		return l.prefix + "process:"
+func (sh *shard) channels() string {
+	if sh.set.sharded {
+		return sh.prefix + "process:"
 	}
-	return l.set.opts.Namespace + ":s:process:"
+	return sh.set.opts.Namespace + ":s:process:"
 }
 
-func (l *lane) channel() string { return l.channels() + l.set.process }
+func (sh *shard) channel() string { return sh.channels() + sh.set.process }

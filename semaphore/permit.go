@@ -9,7 +9,7 @@ import (
 
 // A Permit is held from Acquire to Release. It is renewed every third of its lease. It is safe for concurrent use.
 type Permit struct {
-	lane   *lane
+	shard  *shard
 	ticket ticket
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -23,14 +23,14 @@ type Permit struct {
 }
 
 // newPermit returns the permit for h. Its lease is measured from when h was requested, which is never later than its start in Redis.
-func newPermit(l *lane, h held) *Permit {
-	p := &Permit{lane: l, ticket: h.ticket, lease: h.lease, until: h.since.Add(h.lease)}
+func newPermit(sh *shard, h held) *Permit {
+	p := &Permit{shard: sh, ticket: h.ticket, lease: h.lease, until: h.since.Add(h.lease)}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ends = time.AfterFunc(time.Until(p.until), p.expire)
 	p.renews = time.AfterFunc(time.Until(h.since.Add(h.lease/3)), p.renew)
-	if !l.hold(p) {
+	if !sh.register(p) {
 		p.end(ErrClosed)
 	}
 	return p
@@ -59,7 +59,7 @@ func (p *Permit) ID() string { return p.ticket.id() }
 
 // Renew renews the permit now. ErrPermitLost means that it has expired or was released.
 func (p *Permit) Renew(ctx context.Context) error {
-	lease, sent, err := p.lane.renew(ctx, p.ticket)
+	lease, sent, err := p.shard.renew(ctx, p.ticket)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -69,6 +69,10 @@ func (p *Permit) Renew(ctx context.Context) error {
 		p.end(ErrPermitLost)
 	case err == nil:
 		p.lease, p.until = lease, sent.Add(lease)
+		if !time.Now().Before(p.until) { // the process was paused before it read the reply
+			p.end(ErrPermitLost)
+			return ErrPermitLost
+		}
 		p.ends.Reset(time.Until(p.until))
 	}
 	return err
@@ -113,7 +117,7 @@ func (p *Permit) Release() error {
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
 	defer cancel()
-	return p.lane.release(ctx, p.ticket)
+	return p.shard.release(ctx, p.ticket)
 }
 
 const releasePatience = 3 * time.Second
@@ -140,6 +144,6 @@ func (p *Permit) end(cause error) {
 	p.over = true
 	p.ends.Stop()
 	p.renews.Stop()
-	p.lane.letGo(p)
+	p.shard.unregister(p)
 	p.cancel(cause)
 }

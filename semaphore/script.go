@@ -59,7 +59,7 @@ type op struct {
 	names []string
 	args  []any       // between the word and the semaphores; for define and status what follows the semaphore
 	cost  int         // share of a batch in addition to 1
-	heard func(reply) // called once; must not block
+	done  func(reply) // called once; must not block
 }
 
 // A reply is the result of an op, or the error of sending it.
@@ -92,7 +92,7 @@ const (
 )
 
 func releaseOf(t *ticket, token int64) *op {
-	return &op{word: doRelease, names: t.names, args: []any{t.key, token}, heard: func(reply) {}}
+	return &op{word: doRelease, names: t.names, args: []any{t.key, token}, done: func(reply) {}}
 }
 
 func flag(b bool) int {
@@ -102,10 +102,10 @@ func flag(b bool) int {
 	return 0
 }
 
-// runScript sends ops in one script. Every op's heard has been called when it returns.
-func (l *lane) runScript(ctx context.Context, ops []*op) {
+// runScript sends ops in one script. Every op's done has been called when it returns.
+func (sh *shard) runScript(ctx context.Context, ops []*op) {
 	verb := "PUBLISH"
-	if l.set.sharded {
+	if sh.set.sharded {
 		verb = "SPUBLISH"
 	}
 	numbers, keys := map[string]int{}, []string(nil)
@@ -119,7 +119,7 @@ func (l *lane) runScript(ctx context.Context, ops []*op) {
 		for _, name := range o.names {
 			if numbers[name] == 0 {
 				numbers[name] = len(numbers) + 1
-				named, keys = append(named, name), l.keys(keys, name)
+				named, keys = append(named, name), sh.keys(keys, name)
 			}
 			args = append(args, numbers[name])
 		}
@@ -127,9 +127,9 @@ func (l *lane) runScript(ctx context.Context, ops []*op) {
 			args = append(args, o.args...)
 		}
 	}
-	head := append([]any{l.set.process, l.channels(), verb, len(named)}, named...)
+	head := append([]any{sh.set.process, sh.channels(), verb, len(named)}, named...)
 	sent := time.Now()
-	result, err := script.Run(ctx, l.set.rdb, keys, append(head, args...)...).Slice()
+	result, err := script.Run(ctx, sh.set.rdb, keys, append(head, args...)...).Slice()
 	var replies, granted []any
 	if err == nil {
 		replies, granted, err = parts(result, len(ops))
@@ -137,7 +137,7 @@ func (l *lane) runScript(ctx context.Context, ops []*op) {
 	for i := 0; i+3 < len(granted); i += 4 { // before the replies, because the reply to an ask may report the same grant
 		key, _ := granted[i].(string)
 		name, _ := granted[i+3].(string)
-		l.granted(held{ticket{key: key, token: number(granted[i+1]), names: []string{name}}, micros(granted[i+2]), sent})
+		sh.granted(held{ticket{key: key, token: number(granted[i+1]), names: []string{name}}, micros(granted[i+2]), sent})
 	}
 	for i, o := range ops {
 		r := reply{err: err}
@@ -145,17 +145,17 @@ func (l *lane) runScript(ctx context.Context, ops []*op) {
 			r = decode(replies[i])
 		}
 		r.sent = sent
-		o.heard(r)
+		o.done(r)
 	}
 	if err != nil {
-		l.lookAround(ctx)
+		sh.reloadTopology(ctx)
 	}
 }
 
-// lookAround makes a cluster client reload the topology. By itself it does so only once a minute, and not for an unresponsive server.
-func (l *lane) lookAround(ctx context.Context) {
-	if c, ok := l.set.rdb.(*redis.ClusterClient); ok && time.Since(l.looked) > lookAround {
-		l.looked = time.Now()
+// reloadTopology makes a cluster client reload the topology. By itself it does so only once a minute, and not for an unresponsive server.
+func (sh *shard) reloadTopology(ctx context.Context) {
+	if c, ok := sh.set.rdb.(*redis.ClusterClient); ok && time.Since(sh.reloaded) > reloadEvery {
+		sh.reloaded = time.Now()
 		c.ReloadState(context.WithoutCancel(ctx))
 	}
 }

@@ -21,9 +21,9 @@ type Options struct {
 // A Semaphore grants permits to callers in any number of processes, never more than its limit at once. Make it with New or Set.Semaphore;
 // it is safe for concurrent use.
 type Semaphore struct {
-	set  *Set
-	lane *lane
-	name string
+	set   *Set
+	shard *shard
+	name  string
 
 	own     *Definition // nil if made by Set.Semaphore
 	defined atomic.Bool // own was written to Redis
@@ -69,12 +69,12 @@ func (s *Semaphore) Define(ctx context.Context, def Definition) error {
 	if err := def.check(); err != nil {
 		return err
 	}
-	return s.lane.define(ctx, s.name, def, false)
+	return s.shard.define(ctx, s.name, def, false)
 }
 
 // Undefine removes the definition: new acquisitions get ErrUnknown, and holders keep their permits until they release them.
 func (s *Semaphore) Undefine(ctx context.Context) error {
-	return s.lane.define(ctx, s.name, Definition{Limit: -1}, false)
+	return s.shard.define(ctx, s.name, Definition{Limit: -1}, false)
 }
 
 // Acquire waits for a permit until ctx ends, and renews it until it is released. The error is a CapacityError when ctx has ended,
@@ -94,7 +94,7 @@ func (s *Semaphore) AcquireWith(ctx context.Context, r Request) (*Permit, error)
 	if err != nil {
 		return nil, err
 	}
-	return newPermit(s.lane, h), nil
+	return newPermit(s.shard, h), nil
 }
 
 // A Grant is a permit that its holder renews and releases by ID, for holders outside this process.
@@ -124,7 +124,7 @@ func (s *Semaphore) acquire(ctx context.Context, r Request) (held, error) {
 		}
 		s.defined.Store(true)
 	}
-	return s.lane.acquire(ctx, t, r)
+	return s.shard.acquire(ctx, t, r)
 }
 
 // Renew restarts the lease of the permit, and returns its length. ErrPermitLost means that it had expired or was released.
@@ -133,7 +133,7 @@ func (s *Semaphore) Renew(ctx context.Context, id string) (time.Duration, error)
 	if err != nil {
 		return 0, err
 	}
-	lease, _, err := s.lane.renew(ctx, t)
+	lease, _, err := s.shard.renew(ctx, t)
 	return lease, err
 }
 
@@ -144,9 +144,9 @@ func (s *Semaphore) Release(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.lane.release(ctx, t); err != nil {
+	if err := s.shard.release(ctx, t); err != nil {
 		return err
 	}
-	s.lane.lost(t.key, t.token)
+	s.shard.lost(t.key, t.token)
 	return nil
 }

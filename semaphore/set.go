@@ -46,10 +46,10 @@ type Set struct {
 	close   context.CancelFunc
 
 	mu     sync.Mutex
-	lanes  map[string]weak.Pointer[lane] // guarded by mu: by hash tag; a lane is freed with its last user
-	seen   map[string]lease              // guarded by mu: of semaphores seen in Redis
-	sub    *redis.PubSub                 // guarded by mu: nil before the first wait, and on a cluster, where each lane has one
-	closed bool                          // guarded by mu
+	shards map[string]weak.Pointer[shard] // guarded by mu: by hash tag; a shard is freed with its last user
+	seen   map[string]lease               // guarded by mu: of semaphores seen in Redis
+	sub    *redis.PubSub                  // guarded by mu: nil before the first wait, and on a cluster, where each shard has one
+	closed bool                           // guarded by mu
 }
 
 // NewSet returns a Set on rdb, which the caller closes. A Redis Cluster needs Redis 7 or newer for sharded pub/sub, a single server 6.2.
@@ -73,12 +73,12 @@ func NewSet(rdb Client, opts SetOptions) (*Set, error) {
 		return nil, err
 	}
 	if c, ok := rdb.(*redis.Client); ok && !c.Options().ContextTimeoutEnabled {
-		if t := c.Options().ReadTimeout; t <= 0 || t > patience {
-			rdb = c.WithTimeout(patience) // or one lost reply would delay all others until Redis considers this process dead
+		if t := c.Options().ReadTimeout; t <= 0 || t > scriptTimeout {
+			rdb = c.WithTimeout(scriptTimeout) // or one lost reply would delay all others until Redis considers this process dead
 		}
 	}
 	_, sharded := rdb.(*redis.ClusterClient)
-	s := &Set{rdb: rdb, opts: opts, process: random(), sharded: sharded, lanes: map[string]weak.Pointer[lane]{}, seen: map[string]lease{}}
+	s := &Set{rdb: rdb, opts: opts, process: random(), sharded: sharded, shards: map[string]weak.Pointer[shard]{}, seen: map[string]lease{}}
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -88,32 +88,32 @@ func (s *Set) Semaphore(name string) (*Semaphore, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	return &Semaphore{set: s, lane: s.lane(tagOf(name)), name: name}, nil
+	return &Semaphore{set: s, shard: s.shard(tagOf(name)), name: name}, nil
 }
 
-func (s *Set) lane(tag string) *lane {
+func (s *Set) shard(tag string) *shard {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lanes[tag].Value()
-	if l == nil {
-		l = newLane(s, s.opts.Namespace+":s:{"+tag+":}:")
-		l.ended = s.closed
-		s.lanes[tag] = weak.Make(l)
-		runtime.AddCleanup(l, s.tidy, tag)
+	sh := s.shards[tag].Value()
+	if sh == nil {
+		sh = newShard(s, s.opts.Namespace+":s:{"+tag+":}:")
+		sh.ended = s.closed
+		s.shards[tag] = weak.Make(sh)
+		runtime.AddCleanup(sh, s.tidy, tag)
 	}
-	return l
+	return sh
 }
 
-// tidy removes a lane that has been freed. Callers choose tags, so lanes must not accumulate.
+// tidy removes a shard that has been freed. Callers choose tags, so shards must not accumulate.
 func (s *Set) tidy(tag string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lanes[tag].Value() == nil {
-		delete(s.lanes, tag)
+	if s.shards[tag].Value() == nil {
+		delete(s.shards, tag)
 	}
 }
 
-// Close ends all waits with ErrClosed, and cancels the contexts of all permits with it as the cause. Permits are not given back: they
+// Close makes all waiting calls return ErrClosed, and cancels the contexts of all permits with it as the cause. Permits are not given back: they
 // expire with their leases, because their work may go on, so release them first. Close waits for what the Set has started.
 func (s *Set) Close() error {
 	s.mu.Lock()
@@ -125,8 +125,8 @@ func (s *Set) Close() error {
 	sub := s.sub
 	s.mu.Unlock()
 	s.close()
-	for _, l := range s.all() {
-		l.end()
+	for _, sh := range s.all() {
+		sh.end()
 	}
 	if sub != nil {
 		_ = sub.Close() // ends its reader
@@ -135,17 +135,17 @@ func (s *Set) Close() error {
 	return nil
 }
 
-// all returns the existing lanes.
-func (s *Set) all() []*lane {
+// all returns the existing shards.
+func (s *Set) all() []*shard {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lanes := make([]*lane, 0, len(s.lanes))
-	for _, l := range s.lanes {
-		if l := l.Value(); l != nil {
-			lanes = append(lanes, l)
+	shards := make([]*shard, 0, len(s.shards))
+	for _, sh := range s.shards {
+		if sh := sh.Value(); sh != nil {
+			shards = append(shards, sh)
 		}
 	}
-	return lanes
+	return shards
 }
 
 // keep returns sub, which Close will close, or nil if Close has been called.
@@ -222,7 +222,7 @@ func (s *Set) restore(ctx context.Context, name string) error {
 		if err := def.check(); err != nil {
 			return nil, fmt.Errorf("definition of %q: %w", name, err)
 		}
-		return nil, s.lane(tagOf(name)).define(ctx, name, def, true)
+		return nil, s.shard(tagOf(name)).define(ctx, name, def, true)
 	})
 	return err
 }

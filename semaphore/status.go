@@ -60,8 +60,8 @@ const listed = 1000 // holders and waiters, each
 
 func (s *Semaphore) look(ctx context.Context, list int) (Status, error) {
 	var r reply
-	err := s.lane.known(ctx, []string{s.name}, func() (err error) {
-		if r, err = s.lane.do(ctx, &op{word: doStatus, names: []string{s.name}, args: []any{list}, cost: list / 32}); err != nil {
+	err := s.shard.known(ctx, []string{s.name}, func() (err error) {
+		if r, err = s.shard.do(ctx, &op{word: doStatus, names: []string{s.name}, args: []any{list}, cost: list / 32}); err != nil {
 			return err
 		}
 		if r.word != isStatus {

@@ -20,10 +20,11 @@ local process, prefix, verb = ARGV[1], ARGV[2], ARGV[3]
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local CLAIM = 2000000 -- how long a permit is reserved for a notified waiter, and how long a silent process counts as alive
-local KEEP = 60000    -- ms by which the keys outlive the longest lease
-local PAGE = 32       -- entries of a queue read at a time
-local MOST = 500      -- waiters served in one script: a few ms of Redis' time
+local CLAIM_TIME = 2000000   -- how long a permit is reserved for a waiter that was notified
+local SILENT_AFTER = 2000000 -- how long a process without messages counts as alive
+local KEEP = 60000           -- ms by which the keys outlive the longest lease
+local PAGE = 32              -- entries of a queue read at a time
+local MOST = 500             -- waiters served in one script: a few ms of Redis' time
 
 -- A restarted Redis, or a replica that took over, may have lost permits. The embedded server has no run id.
 local info = redis.pcall('INFO', 'server')
@@ -125,7 +126,7 @@ local function alive(s, e)
   local heard = s.alive[e.process]
   if heard == nil then
     local at = call('ZSCORE', s.keys.processes, e.process)
-    heard = at and math.abs(now - at) < CLAIM or false
+    heard = at and math.abs(now - at) < SILENT_AFTER or false
     s.alive[e.process] = heard
   end
   return heard
@@ -186,8 +187,8 @@ local function enlist(s)
   if s.alive[process] then return end
   s.alive[process] = true
   if call('ZADD', s.keys.processes, now, process) == 1 then
-    call('ZREMRANGEBYSCORE', s.keys.processes, '-inf', now - CLAIM)
-    call('ZREMRANGEBYSCORE', s.keys.processes, now + CLAIM, '+inf') -- the clock was set back
+    call('ZREMRANGEBYSCORE', s.keys.processes, '-inf', now - SILENT_AFTER)
+    call('ZREMRANGEBYSCORE', s.keys.processes, now + SILENT_AFTER, '+inf') -- the clock was set back
   end
 end
 

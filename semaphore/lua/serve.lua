@@ -32,7 +32,7 @@ local function grant(all, key, e)
       weight = e.weight, token = token, since = now, process = e.process, holder = e.holder, claimed = e.claimed,
       also = others(all, s),
     }
-    hold(s, key, own, now + (e.claimed and CLAIM or lease))
+    hold(s, key, own, now + (e.claimed and CLAIM_TIME or lease))
     s.used, s.granted = s.used + e.weight, s.granted + 1
     if since < now then
       s.waited, s.waited_us = s.waited + 1, s.waited_us + now - since
@@ -82,7 +82,7 @@ local function serve(s)
       e.called = now
       write(s, key, e)
       return tell(e.process, 'come ' .. key .. ' ' .. s.name)
-    elseif e.called < 0 or now - e.called < CLAIM then
+    elseif e.called < 0 or now - e.called < CLAIM_TIME then
       return -- blocked by another semaphore, or about to ask
     else
       leave(s, key) -- it did not ask in time

@@ -19,6 +19,7 @@ import (
 
 // A worker that is killed keeps others out until its lease ends, and no longer; its permits' tokens are older than all that follow.
 func TestKilledWorkerFreesItsPermits(t *testing.T) {
+	t.Parallel()
 	const lease = 2 * time.Second
 	url := testenv.Redis(t)
 	enqueue(t, url, "heavy", 2)

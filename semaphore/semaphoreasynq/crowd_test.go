@@ -68,21 +68,22 @@ func (c *crowd) order() (correlation, mean float64, most int) {
 	return 1 - 6*squares/(n*(n*n-1)), mean, most
 }
 
-// 100 tasks over a cap of 2, for two workers of 10 slots each: never more than two at once, no retry burned, no busy loop, their order roughly
+// 100 tasks over a cap of 2, for two servers of 10 workers each: never more than two at once, no retry burned, no busy loop, their order roughly
 // kept, and other tasks go on.
 func TestCrowd(t *testing.T) {
+	t.Parallel()
 	for kind, tt := range map[string]struct {
-		wake  bool
-		stay  int
-		tasks int
-		url   string
-		tries float64 // of a task, on average
-		order float64 // the rank correlation that is wanted
+		wake     bool
+		blocking int
+		tasks    int
+		url      string
+		tries    float64 // of a task, on average
+		order    float64 // the rank correlation that is wanted
 	}{
-		"woken":   {true, 0, 100, testenv.Redis(t), 6, 0.7},
-		"staying": {true, 1, 100, testenv.Redis(t), 6, 0.7},
-		"cluster": {true, 0, 30, strings.Join(testenv.RedisCluster(t), ","), 6, 0.2},
-		"alone":   {false, 0, 12, testenv.Redis(t), 12, -1},
+		"woken":    {true, 0, 100, testenv.Redis(t), 6, 0.7},
+		"blocking": {true, 1, 100, testenv.Redis(t), 6, 0.7},
+		"cluster":  {true, 0, 30, strings.Join(testenv.RedisCluster(t), ","), 6, 0.2},
+		"alone":    {false, 0, 12, testenv.Redis(t), 12, -1},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -96,7 +97,7 @@ func TestCrowd(t *testing.T) {
 			enqueue(t, url, "light", light)
 			began := time.Now()
 			for range 2 {
-				opts := semaphoreasynq.Options{Types: []string{"heavy"}, Stay: tt.stay}
+				opts := semaphoreasynq.Options{Types: []string{"heavy"}, MaxBlocking: tt.blocking}
 				if tt.wake {
 					opts.Queue = dial(t, url)
 				}

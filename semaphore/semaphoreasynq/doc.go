@@ -8,8 +8,8 @@
 // A task over the cap waits a moment in its worker, 50 ms, and is then put back:
 //
 //	pending → has a permit → done
-//	   ↑ └─→ none in 50 ms → put back for about as long as its turn will take, at least a second
-//	   └──────────────────────┘ or until this process frees a permit and it is the task's turn
+//	   ↑ └─→ none in 50 ms → put back for its estimated wait, at least a second
+//	   └──────────────────────┘ or until this process frees a permit and wakes the task
 //
 // Putting back uses no retry. This requires Config; without it every put-back counts as a failure. In the meantime the worker is free for
 // other tasks. Every run gets a separate permit, which is renewed while the handler runs and released when it returns or panics. This
@@ -20,10 +20,11 @@
 //
 // # Order
 //
-// Tasks get their permits roughly in order of arrival. Each process remembers the tasks that it has put back, puts them back again until
-// their turn, and wakes the longest waiting one with each permit that it releases. The order is not strict, because a task that is put
-// back is not in the semaphore's queue: HTTP callers that continuously queue for the same permits get them first. Use Options.Stay then,
-// which lets tasks wait in their workers.
+// Tasks get their permits roughly in order of arrival. Each process remembers the tasks that it has put back, and wakes the one that has
+// waited longest with each permit that it releases. The order is not strict, because a task that is put back is not in the semaphore's
+// queue: HTTP callers that continuously queue for the same permits get them first. With Options.MaxBlocking tasks block in their workers
+// and are in that queue. Both modes are needed: waking keeps permits busy while tasks wait out Asynq's delays of whole seconds, and
+// blocking, which costs a worker, keeps other callers from overtaking tasks.
 //
 // # Tasks without retries
 //

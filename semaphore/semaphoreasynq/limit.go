@@ -24,11 +24,11 @@ type Options struct {
 	Types []string
 	// Wait is how long a task waits in its worker before it is put back. 0 means 50 ms.
 	Wait time.Duration
-	// Stay is how many tasks of this process may wait for a permit in their workers, for at most a quarter of their timeout, instead of
-	// being put back. They are in the semaphore's queue with all other callers, so that a freed permit reaches them at once and no later
-	// caller overtakes them. Each occupies a slot of the server's Concurrency, and a server that shuts down waits for them, unless its
+	// MaxBlocking is how many tasks of this process may block in their workers until they get a permit, for at most a quarter of their
+	// timeout, instead of being put back. They are in the semaphore's queue with all other callers, so that a freed permit reaches them at once and no later
+	// caller overtakes them. Each occupies one of the server's Concurrency workers, and a server that shuts down waits for them, unless its
 	// BaseContext ends. 0 means none.
-	Stay int
+	MaxBlocking int
 	// Request returns what a task acquires: the weight, other semaphores, the holder's name. ID and Try are ignored, because two runs
 	// must never share a permit. An error fails the task. nil acquires one permit in the name of the task.
 	Request func(context.Context, *asynq.Task) (semaphore.Request, error)
@@ -37,9 +37,9 @@ type Options struct {
 const (
 	defaultWait = 50 * time.Millisecond
 	// A task without retries stops waiting this long before its deadline, to return an error that states the reason.
-	farewell = 100 * time.Millisecond
-	staying  = 4           // a staying task waits at most this fraction of the time until its deadline
-	outage   = time.Second // between two attempts to acquire while the semaphore's Redis fails
+	errorMargin   = 100 * time.Millisecond
+	blockingShare = 4           // a blocking task waits at most this fraction of the time until its deadline
+	retryPause    = time.Second // between two attempts to acquire while the semaphore's Redis fails
 )
 
 // Limit makes tasks of these types wait for a permit of sem; other tasks run at once. No types means all. The server needs Config. For
@@ -54,10 +54,10 @@ func LimitWith(sem *semaphore.Semaphore, opts Options) asynq.MiddlewareFunc {
 		opts.Wait = defaultWait
 	}
 	if opts.Request == nil {
-		opts.Request = inItsName
+		opts.Request = defaultRequest
 	}
 	opts.Types = slices.Clone(opts.Types)
-	l := &limiter{sem: sem, opts: opts, stay: make(chan struct{}, max(0, opts.Stay)), line: newLine()}
+	l := &limiter{sem: sem, opts: opts, blocking: make(chan struct{}, max(0, opts.MaxBlocking)), backlog: newBacklog()}
 	return func(next asynq.Handler) asynq.Handler {
 		return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 			if len(opts.Types) > 0 && !slices.Contains(opts.Types, t.Type()) {
@@ -68,16 +68,16 @@ func LimitWith(sem *semaphore.Semaphore, opts Options) asynq.MiddlewareFunc {
 	}
 }
 
-func inItsName(ctx context.Context, t *asynq.Task) (semaphore.Request, error) {
+func defaultRequest(ctx context.Context, t *asynq.Task) (semaphore.Request, error) {
 	id, _ := asynq.GetTaskID(ctx)
 	return semaphore.Request{Holder: semaphore.HolderName(t.Type() + " " + id)}, nil
 }
 
 type limiter struct {
-	sem  *semaphore.Semaphore
-	opts Options
-	stay chan struct{} // one element for each staying task
-	line *line
+	sem      *semaphore.Semaphore
+	opts     Options
+	blocking chan struct{} // one element for each blocking task
+	backlog  *backlog
 }
 
 func (l *limiter) process(ctx context.Context, t *asynq.Task, next asynq.Handler) error {
@@ -103,7 +103,7 @@ func (l *limiter) process(ctx context.Context, t *asynq.Task, next asynq.Handler
 		case err == nil || !lost:
 			return err
 		case retried < most:
-			return &putBack{fmt.Errorf("%w, and with it the work: %w", semaphore.ErrPermitLost, err), periodic.Jitter(outage)}
+			return &putBack{fmt.Errorf("%w, and with it the work: %w", semaphore.ErrPermitLost, err), periodic.Jitter(retryPause)}
 		}
 	}
 }
@@ -111,38 +111,38 @@ func (l *limiter) process(ctx context.Context, t *asynq.Task, next asynq.Handler
 // acquire waits for a permit for a short time. If it gets none, its error puts the task back.
 func (l *limiter) acquire(ctx context.Context, req semaphore.Request) (*semaphore.Permit, error) {
 	id := idOf(ctx)
-	waiting, cancel := l.waiting(ctx, l.line.came(id))
+	waiting, cancel := l.waiting(ctx, l.backlog.returned(id))
 	defer cancel()
 	permit, err := l.sem.AcquireWith(waiting, req)
 	var full *semaphore.CapacityError
 	switch {
 	case err == nil:
-		l.line.leave(id)
+		l.backlog.drop(id)
 		return permit, nil
 	case errors.Is(err, semaphore.ErrInvalid):
-		l.line.leave(id)
+		l.backlog.drop(id)
 		return nil, err // waiting does not help, whatever the cause
 	case ctx.Err() != nil:
 		return nil, err // the task was cancelled or timed out: Asynq handles it
 	case !errors.As(err, &full):
 		full = &semaphore.CapacityError{} // unknown outcome: put back as if there were no permit, so that the tasks return one by one
 	}
-	return nil, &putBack{err, l.line.join(id, full, time.Now())}
+	return nil, &putBack{err, l.backlog.add(id, full, time.Now())}
 }
 
 // waiting returns the context for waiting for a permit.
 func (l *limiter) waiting(ctx context.Context, known bool) (context.Context, context.CancelFunc) {
 	select {
-	case l.stay <- struct{}{}:
+	case l.blocking <- struct{}{}:
 		cancel := context.CancelFunc(func() {})
 		if end, ok := ctx.Deadline(); ok { // the rest is for the work
-			ctx, cancel = context.WithTimeout(ctx, time.Until(end)/staying)
+			ctx, cancel = context.WithTimeout(ctx, time.Until(end)/blockingShare)
 		}
-		return ctx, func() { cancel(); <-l.stay }
+		return ctx, func() { cancel(); <-l.blocking }
 	default:
 	}
 	wait := l.opts.Wait
-	if !known && l.line.len() > 0 {
+	if !known && l.backlog.len() > 0 {
 		wait /= 10 // with many tasks put back, new ones should not occupy a worker for long
 	}
 	return context.WithTimeout(ctx, wait)
@@ -152,7 +152,7 @@ func (l *limiter) waiting(ctx context.Context, known bool) (context.Context, con
 func (l *limiter) await(ctx context.Context, req semaphore.Request) (*semaphore.Permit, error) {
 	waiting, cancel := ctx, context.CancelFunc(func() {})
 	if end, ok := ctx.Deadline(); ok {
-		waiting, cancel = context.WithDeadline(ctx, end.Add(-farewell))
+		waiting, cancel = context.WithDeadline(ctx, end.Add(-errorMargin))
 	}
 	defer cancel()
 	for {
@@ -160,7 +160,7 @@ func (l *limiter) await(ctx context.Context, req semaphore.Request) (*semaphore.
 		if err == nil || errors.Is(err, semaphore.ErrInvalid) {
 			return permit, err
 		}
-		if !periodic.Pause(waiting, outage) {
+		if !periodic.Pause(waiting, retryPause) {
 			return nil, fmt.Errorf("semaphoreasynq: no permit in time for a task that cannot be put back, because it has no retries left; "+
 				"enqueue it with asynq.MaxRetry(1) or more: %w", err)
 		}

@@ -61,6 +61,7 @@ func take[T any](t *testing.T, from <-chan T) T {
 
 // Obstacles that are not the task's fault use no retry, and do not reach the error handler.
 func TestPutBackIsNoFailure(t *testing.T) {
+	t.Parallel()
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)
 	permit, err := sem.Acquire(t.Context())
@@ -98,6 +99,7 @@ func TestPutBackIsNoFailure(t *testing.T) {
 
 // Asynq would archive it.
 func TestTaskWithoutRetriesWaitsInItsWorker(t *testing.T) {
+	t.Parallel()
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)
 	permit, err := sem.Acquire(t.Context())
@@ -125,6 +127,7 @@ func TestTaskWithoutRetriesWaitsInItsWorker(t *testing.T) {
 
 // A task that loses its permit stops, and is put back or, without retries, waits for another permit at once.
 func TestLostPermit(t *testing.T) {
+	t.Parallel()
 	for kind, retries := range map[string]int{"retries": 1, "none": 0} {
 		t.Run(kind, func(t *testing.T) {
 			url := testenv.Redis(t)
@@ -167,6 +170,7 @@ func TestLostPermit(t *testing.T) {
 
 // Asynq gives up on a handler that is late and runs the task again, while the first does not stop. Both are at work, so both need a permit.
 func TestLateHandlerKeepsItsPermit(t *testing.T) {
+	t.Parallel()
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)
 	started, stop := make(chan int, 2), make(chan struct{})
@@ -220,6 +224,7 @@ func TestPanicFreesThePermit(t *testing.T) {
 
 // While the semaphore's Redis fails, no task runs, and no retry is used.
 func TestSemaphoreIsAway(t *testing.T) {
+	t.Parallel()
 	url := testenv.Redis(t)
 	other := testenv.StartRedis(t)
 	sem := open(t, other.URL(), 1, 0)

@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(worker(url, os.Getenv("WORKER_NAME")))
 		os.Exit(1)
 	}
+	testenv.AtOnce(4) // crowds that wait for permits
 	os.Exit(testenv.Main(m))
 }
 

@@ -14,18 +14,18 @@ var wakeText string
 var wakeScript = redis.NewScript(wakeText)
 
 const (
-	atOnce   = 20          // candidates examined to wake one task
-	patience = time.Second // timeout for Asynq's Redis
+	maxCandidates = 20          // candidates examined to wake one task
+	wakeTimeout   = time.Second // timeout for Asynq's Redis
 )
 
-// wake wakes the first task in the line that has not been woken. If none can be woken, the tasks return when their delay ends.
+// wake wakes the task of the backlog that has waited longest and has not been woken. If none can be woken, the tasks return when their delay ends.
 func (l *limiter) wake(ctx context.Context) {
 	now := time.Now()
-	ids := l.line.next(atOnce, now)
+	ids := l.backlog.longest(maxCandidates, now)
 	if len(ids) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakeTimeout)
 	defer cancel()
 	// Asynq's own keys, as in its internal/base. RunTask of its Inspector is unsuitable: it would also run completed, archived or
 	// scheduled tasks.
@@ -41,9 +41,9 @@ func (l *limiter) wake(ctx context.Context) {
 	for i, word := range replies {
 		switch word {
 		case "woken":
-			l.line.wake(ids[i], now)
+			l.backlog.woken(ids[i], now)
 		case "gone":
-			l.line.leave(ids[i])
+			l.backlog.drop(ids[i])
 		}
 	}
 }

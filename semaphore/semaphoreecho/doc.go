@@ -1,6 +1,11 @@
 // Package semaphoreecho caps the concurrency of Echo routes: across all processes that share a semaphore, never more requests are in the
 // handler at once than its limit.
 //
+//	reports, err := semaphore.New(rdb, "report", semaphore.Options{Limit: 2})
+//	e.GET("/report.csv", writeReport, semaphoreecho.Limit(reports, 5*time.Second))
+//
+// # Model
+//
 // A request waits in the semaphore's FIFO queue together with all other users of the same permits, such as workers or other services. A
 // request that gets no permit in time is answered with a problem (RFC 9457) that contains its position:
 //

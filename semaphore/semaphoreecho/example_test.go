@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/labstack/echo/v4"
 	"github.com/redis/go-redis/v9"
 
@@ -15,7 +17,12 @@ import (
 
 // No more than two reports are written at the same time, by however many processes.
 func ExampleLimit() {
-	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	server, err := miniredis.Run() // in production, Redis
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer rdb.Close()
 	reports, err := semaphore.New(rdb, "report", semaphore.Options{Limit: 2})
 	if err != nil {
@@ -29,7 +36,11 @@ func ExampleLimit() {
 		c.Response().Header().Set("Content-Type", "text/csv")
 		return write(ctx, c.Response(), semaphoreecho.PermitOf(ctx).Token())
 	}, semaphoreecho.Limit(reports, 5*time.Second))
-	e.Logger.Fatal(e.Start(":8080"))
+
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, httptest.NewRequest("GET", "/report.csv", nil))
+	fmt.Println(w.Code, w.Body)
+	// Output: 200 written under a token: true
 }
 
 // A request takes a permit of its tenant and one of all together, or neither.
@@ -63,6 +74,9 @@ func ExampleLimitWith() {
 }
 
 func write(ctx context.Context, w http.ResponseWriter, token int64) error {
-	_, err := fmt.Fprintf(w, "written under token %d\n", token)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	_, err := fmt.Fprintf(w, "written under a token: %t\n", token > 0)
 	return err
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/tidegate/tidegate/semaphore/semaphoreasynq"
 )
 
-// A task that stays is in the queue with all other callers, which keep the queue non-empty.
-func TestStayingTaskIsNotOvertaken(t *testing.T) {
+// A blocking task is in the queue with all other callers, which keep the queue non-empty.
+func TestBlockingTaskIsNotOvertaken(t *testing.T) {
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)
 	ctx, stop := context.WithCancel(t.Context())
 	var others sync.WaitGroup
 	defer others.Wait()
 	defer stop()
-	for range 10 { // so that a place in the queue takes ten times as long as a task waits that does not stay
+	for range 10 { // so that a place in the queue takes ten times as long as a task waits that does not block
 		others.Go(func() {
 			for ctx.Err() == nil {
 				permit, err := sem.Acquire(ctx)
@@ -37,7 +37,7 @@ func TestStayingTaskIsNotOvertaken(t *testing.T) {
 	await(t, sem, 1)
 	c := &crowd{tries: map[string]int{}, all: make(chan struct{})}
 	mux := asynq.NewServeMux()
-	mux.Use(c.count, semaphoreasynq.LimitWith(sem, semaphoreasynq.Options{Queue: dial(t, url), Stay: 1}))
+	mux.Use(c.count, semaphoreasynq.LimitWith(sem, semaphoreasynq.Options{Queue: dial(t, url), MaxBlocking: 1}))
 	mux.Handle("heavy", c.heavy(0, 3))
 	enqueue(t, url, "heavy", 3)
 	base, end := context.WithCancel(context.Background())
@@ -55,8 +55,8 @@ func TestStayingTaskIsNotOvertaken(t *testing.T) {
 	}
 }
 
-// To stay does not cost the task its time.
-func TestStayingEnds(t *testing.T) {
+// A blocking task is put back early enough to have time left for its work.
+func TestBlockingEnds(t *testing.T) {
 	url := testenv.Redis(t)
 	sem := open(t, url, 1, 0)
 	permit, err := sem.Acquire(t.Context())
@@ -65,7 +65,7 @@ func TestStayingEnds(t *testing.T) {
 	}
 	defer permit.Release() //nolint:errcheck // the test is over
 	mux := asynq.NewServeMux()
-	mux.Use(semaphoreasynq.LimitWith(sem, semaphoreasynq.Options{Stay: 1}))
+	mux.Use(semaphoreasynq.LimitWith(sem, semaphoreasynq.Options{MaxBlocking: 1}))
 	mux.HandleFunc("heavy", func(context.Context, *asynq.Task) error { t.Error("without a permit"); return nil })
 	work(t, url, asynq.Config{}, mux)
 	enqueue(t, url, "heavy", 1, asynq.Timeout(2*time.Second))

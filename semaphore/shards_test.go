@@ -11,14 +11,14 @@ import (
 )
 
 // Tags that callers make up are forgotten.
-func TestLanesGoWithTheirUsers(t *testing.T) {
+func TestUnusedShardsAreFreed(t *testing.T) {
 	opts, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	rdb := redis.NewClient(opts)
 	defer rdb.Close()
-	set, err := NewSet(rdb, SetOptions{Namespace: "lanes"})
+	set, err := NewSet(rdb, SetOptions{Namespace: "shards"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,10 +39,10 @@ func TestLanesGoWithTheirUsers(t *testing.T) {
 	for left := 0; left != 1; { // it hangs where they are kept
 		runtime.GC()
 		set.mu.Lock()
-		left = len(set.lanes)
+		left = len(set.shards)
 		set.mu.Unlock()
 	}
-	if again, err := set.Semaphore("kept:y"); err != nil || again.lane != kept.lane {
-		t.Errorf("another lane for the same tag: %v", err)
+	if again, err := set.Semaphore("kept:y"); err != nil || again.shard != kept.shard {
+		t.Errorf("another shard for the same tag: %v", err)
 	}
 }
