@@ -24,10 +24,19 @@ func (in *installation) confirmed(p *process, sale string, count int) (ids []ord
 // balanced waits until nothing is under way, and fails the test on any breach.
 func (in *installation) balanced(p *process, sale string) {
 	in.t.Helper()
+	var (
+		checks  []orders.Check
+		returns int
+		err     error
+	)
+	defer func() {
+		if in.t.Failed() {
+			in.t.Logf("at last: %+v, %d returns, %v", checks, returns, err)
+		}
+	}()
 	eventually(in.t, "all is settled", func() bool {
-		var returns int
 		must(in.t, in.pool.QueryRow(in.t.Context(), `SELECT count(*) FROM order_returns`).Scan(&returns))
-		checks, err := p.Verify(in.t.Context(), sale)
+		checks, err = p.Verify(in.t.Context(), sale)
 		waiting := returns
 		for _, c := range checks {
 			waiting += c.Waiting

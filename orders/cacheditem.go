@@ -24,8 +24,8 @@ type cachedItem struct {
 	*itemState
 }
 
-func (s *Service) newCachedItem(l *listing, it *Item) *cachedItem {
-	return &cachedItem{sale: l, item: it, keys: s.itemKeys(l.ID, it.ID, l.Epoch), lead: s.leadKey(l.ID, it.ID)}
+func (c *core) newCachedItem(l *listing, it *Item) *cachedItem {
+	return &cachedItem{sale: l, item: it, keys: c.itemKeys(l.ID, it.ID, l.Epoch), lead: c.leadKey(l.ID, it.ID)}
 }
 
 // led returns the keys of scripts that check the item's leader.
@@ -36,6 +36,8 @@ type itemState struct {
 	snapshot   atomic.Pointer[snapshot]
 	refreshing atomic.Bool
 	generation atomic.Int64 // the watcher's generation in which Redis was verified to have the item
+
+	reserving, repeating *reserveBatcher // requests of modeNew, and of modeRepeat
 
 	mu      sync.RWMutex
 	holders map[string]struct{} // the first read entries of Redis' list, guarded by mu
@@ -52,7 +54,9 @@ type snapshot struct {
 	complete   bool // all holders had been read
 }
 
-func newItemState() *itemState { return &itemState{holders: make(map[string]struct{})} }
+func newItemState() *itemState {
+	return &itemState{reserving: newReserveBatcher(), repeating: newReserveBatcher(), holders: make(map[string]struct{})}
+}
 
 // holderMark is the part of a buyer's hash that the list of holders keeps. If two buyers share it, requests of the second are
 // decided in Redis. A row written by another program may be shorter, and must not prevent the sale from being rebuilt.
@@ -101,23 +105,23 @@ func refusal(sale *Sale, g *snapshot, now time.Time) (Reason, time.Duration) {
 }
 
 // readSnapshot reads a new snapshot, and the holders that were not read yet.
-func (s *Service) readSnapshot(ctx context.Context, ci *cachedItem) (*snapshot, error) {
+func (w *catalogWatch) readSnapshot(ctx context.Context, ci *cachedItem) (*snapshot, error) {
 	for {
 		ci.mu.RLock()
 		from := ci.read
 		ci.mu.RUnlock()
 		at := time.Now()
-		reply, err := snapshotScript.Run(ctx, s.rdb, ci.keys, from, holdersChunk).Slice()
+		reply, err := snapshotScript.Run(ctx, w.rdb, ci.keys, from, holdersChunk).Slice()
 		if err != nil {
 			return nil, unavailable(err)
 		}
 		if len(reply) == 1 {
-			s.suspectForgotten(ci)
+			w.suspectForgotten(ci)
 			return nil, ErrRecovering
 		}
 		d := decoder{reply: reply}
 		now := d.int64()
-		s.clock.read(now)
+		w.clock.read(now)
 		g := &snapshot{at: at, now: time.UnixMilli(now), free: int(d.int64()), recovering: d.int64() == 1, switched: Switch(d.string())}
 		count, further := int(d.int64()), d.strings()
 		if d.err != nil {
@@ -140,14 +144,14 @@ func (s *Service) readSnapshot(ctx context.Context, ci *cachedItem) (*snapshot, 
 }
 
 // refreshSnapshot refreshes the snapshot in the background when g is nil or older than snapshotRefresh, one refresh at a time.
-func (s *Service) refreshSnapshot(ci *cachedItem, g *snapshot) {
+func (w *catalogWatch) refreshSnapshot(ci *cachedItem, g *snapshot) {
 	if g != nil && time.Since(g.at) < snapshotRefresh || !ci.refreshing.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
 		defer ci.refreshing.Store(false)
-		ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeout)
+		ctx, cancel := context.WithTimeout(context.Background(), w.opts.Timeout)
 		defer cancel()
-		_, _ = s.readSnapshot(ctx, ci) // without a snapshot the next caller asks Redis, and gets the error
+		_, _ = w.readSnapshot(ctx, ci) // without a snapshot the next caller asks Redis, and gets the error
 	}()
 }

@@ -3,7 +3,11 @@ package orders
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // catalog is this process's copy of all sales. It is replaced as a whole.
@@ -28,15 +32,15 @@ func (l *listing) all() []*cachedItem {
 	return items
 }
 
-// newCatalog keeps the cached state of an item as long as the sale's epoch is the same.
-func newCatalog(s *Service, sales []Sale, ids *IDKey, before *catalog) *catalog {
+// newCatalog keeps the cached state of an item as long as its keys, which contain the sale's epoch, are the same.
+func newCatalog(co *core, sales []Sale, ids *IDKey, before *catalog) *catalog {
 	c := &catalog{loaded: sales != nil, ids: ids, sales: make(map[string]*listing, len(sales)), byNumber: make(map[int]*cachedItem)}
 	for _, sale := range sales {
 		l := &listing{Sale: sale, cached: make(map[string]*cachedItem, len(sale.Items))}
 		for i := range sale.Items {
-			ci := s.newCachedItem(l, &l.Items[i])
+			ci := co.newCachedItem(l, &l.Items[i])
 			if before != nil {
-				if old, ok := before.byNumber[ci.item.Number]; ok && old.sale.Epoch == sale.Epoch && old.sale.EpochToken == sale.EpochToken {
+				if old, ok := before.byNumber[ci.item.Number]; ok && old.keys[0] == ci.keys[0] && old.sale.EpochToken == sale.EpochToken {
 					ci.itemState = old.itemState
 				}
 			}
@@ -50,52 +54,64 @@ func newCatalog(s *Service, sales []Sale, ids *IDKey, before *catalog) *catalog 
 	return c
 }
 
+// catalogWatch keeps the catalog: it reads the sales from the database, and makes sure that Redis has them.
+type catalogWatch struct {
+	*core
+	ledger      *ledger
+	regressions *regressions
+
+	catalog  atomic.Pointer[catalog]
+	loading  sync.Mutex // serializes reads of the sales, so that none overwrites a later one
+	flights  singleflight.Group
+	compared atomic.Bool // the sales were read, and compared with Redis, once
+}
+
 // loadCatalog reads the sales from the database.
-func (s *Service) loadCatalog(ctx context.Context) error {
-	s.loading.Lock()
-	defer s.loading.Unlock()
+func (w *catalogWatch) loadCatalog(ctx context.Context) error {
+	w.loading.Lock()
+	defer w.loading.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	sales, err := s.store.Sales(ctx)
+	sales, err := w.store.Sales(ctx)
 	if err != nil {
 		return err
 	}
 	if sales == nil {
 		sales = []Sale{}
 	}
-	before := s.catalog.Load()
+	before := w.catalog.Load()
 	ids := before.ids
 	if ids == nil {
-		key, err := s.store.IDKey(ctx)
+		key, err := w.store.IDKey(ctx)
 		if err != nil {
 			return err
 		}
 		ids = &key
 	}
-	now := newCatalog(s, sales, ids, before)
-	s.catalog.Store(now)
-	s.compareCatalogs(ctx, before, now)
+	now := newCatalog(w.core, sales, ids, before)
+	w.catalog.Store(now)
+	w.regressions.compareCatalogs(ctx, before, now)
 	for _, sale := range sales {
 		if old, ok := before.sales[sale.ID]; ok && old.Epoch != sale.Epoch {
-			s.ledger.askAgain()
-			poke(s.asking)
+			w.ledger.askAgain()
+			poke(w.asking)
 		}
 		if sale.EpochFloor < sale.Epoch {
-			poke(s.handing)
+			poke(w.handing)
 		}
 	}
 	return nil
 }
 
 // issued reports whether an order may have this id. Until the sales are first loaded, every id is possible.
-func (s *Service) issued(id ID) bool {
-	ids := s.catalog.Load().ids
+func (w *catalogWatch) issued(id ID) bool {
+	ids := w.catalog.Load().ids
 	return ids == nil || ids.issued(id)
 }
 
 // listing returns a sale, or ErrUnknownSale; ErrUnavailable until the sales are first loaded.
-func (s *Service) listing(sale string) (*listing, error) {
-	c := s.catalog.Load()
+func (w *catalogWatch) listing(sale string) (*listing, error) {
+	c := w.catalog.Load()
 	l, ok := c.sales[sale]
 	switch {
 	case ok:
@@ -104,4 +120,11 @@ func (s *Service) listing(sale string) (*listing, error) {
 		return nil, fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
 	}
 	return nil, ErrUnknownSale
+}
+
+func (w *catalogWatch) reread(ctx context.Context, sale string) (*listing, error) {
+	if err := w.loadCatalog(ctx); err != nil {
+		return nil, err
+	}
+	return w.listing(sale)
 }

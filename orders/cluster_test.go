@@ -51,7 +51,7 @@ func TestASaleOnACluster(t *testing.T) {
 // that another server answers.
 func TestAPromotedReplicaTakesNoOrderOfTheOldEpoch(t *testing.T) {
 	t.Parallel()
-	cluster := testenv.StartFailoverCluster(t, time.Minute)
+	cluster := testenv.StartFailoverCluster(t, 10*time.Second)
 	in := installOn(t, "redis://"+strings.Join(cluster.Addrs, ","))
 	p := in.start()
 	in.work(p)

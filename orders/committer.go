@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -22,10 +23,14 @@ const (
 	roundsMax = 4
 )
 
-// committer combines the orders of many tasks into few transactions: orders that arrive during one transaction form the next.
+// committer writes reservations to the database. It combines the orders of many tasks into few transactions: orders that arrive
+// during one transaction form the next. It stays apart from package batch because a submission is many orders.
 type committer struct {
-	s  *Service
-	in chan submission
+	*core
+	sales    *catalogWatch
+	notifier *notifier
+	reserver *reserver
+	in       chan submission
 }
 
 // submission is the orders of a task.
@@ -33,10 +38,6 @@ type submission struct {
 	list []Reservation
 	from trace.SpanContext // of the task
 	done chan<- []error    // one for each order; of capacity one
-}
-
-func newCommitter(s *Service) *committer {
-	return &committer{s: s, in: make(chan submission)}
 }
 
 // commit returns one error per order: nil for orders that are in the database, with whatever status. The second result is the
@@ -97,7 +98,7 @@ func (c *committer) flush(ctx context.Context, batch []submission) {
 			from = append(from, batch[i].from)
 		}
 	}
-	errs := c.s.commitBatch(ctx, list, from)
+	errs := c.commitBatch(ctx, list, from)
 	for _, sub := range batch {
 		sub.done <- errs[:len(sub.list)]
 		errs = errs[len(sub.list):]
@@ -106,14 +107,14 @@ func (c *committer) flush(ctx context.Context, batch []submission) {
 
 // commitBatch writes reservations to the database, clears the outbox, and notifies all processes, in this order: until the row
 // exists, the outbox entry guarantees redelivery. It returns one error per reservation. The batch's span is linked to from.
-func (s *Service) commitBatch(ctx context.Context, batch []Reservation, from []trace.SpanContext) []error {
+func (c *committer) commitBatch(ctx context.Context, batch []Reservation, from []trace.SpanContext) []error {
 	if len(batch) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
 	errs := make([]error, len(batch))
-	ctx, span := s.traceBatch(ctx, len(batch), from)
+	ctx, span := c.traceBatch(ctx, len(batch), from)
 	defer func() { endSpan(span, errors.Join(errs...)) }()
 	todo := make([]int, 0, len(batch))
 	first := make(map[ID]int, len(batch))
@@ -130,7 +131,7 @@ func (s *Service) commitBatch(ctx context.Context, batch []Reservation, from []t
 			}
 			break
 		}
-		todo = s.commitRound(ctx, batch, todo, errs)
+		todo = c.commitRound(ctx, batch, todo, errs)
 	}
 	for i := range batch { // duplicates get the result of the first, even if their units differ
 		errs[i] = errs[first[batch[i].ID]]
@@ -138,8 +139,25 @@ func (s *Service) commitBatch(ctx context.Context, batch []Reservation, from []t
 	return errs
 }
 
+// commitAll commits reservations of earlier epochs during a hand-over. It
+// returns those that have to be reserved again: the database gave their units to
+// other orders, or their epoch was over before.
+func (c *committer) commitAll(ctx context.Context, list []Reservation) (late []Reservation, err error) {
+	for part := range slices.Chunk(list, batchMax) {
+		for i, err := range c.commitBatch(ctx, slices.Clone(part), nil) {
+			switch {
+			case errors.Is(err, ErrRecovering):
+				late = append(late, part[i])
+			case err != nil:
+				return nil, err
+			}
+		}
+	}
+	return late, nil
+}
+
 // commitRound writes the reservations at todo, and returns those that changed and need another round.
-func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []int, errs []error) (again []int) {
+func (c *committer) commitRound(ctx context.Context, batch []Reservation, todo []int, errs []error) (again []int) {
 	part := make([]Reservation, len(todo))
 	for j, i := range todo {
 		// The order lost a unit to another order and none was free. reassign.lua stored the rest, which a later delivery finds.
@@ -148,7 +166,7 @@ func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []i
 		}
 		part[j] = batch[i]
 	}
-	verdicts, failures := s.write(ctx, part)
+	verdicts, failures := c.write(ctx, part)
 	failpoint.Hit(failpoint.AfterCommit)
 	var settled []settlement
 	var unsettled []int // indices into todo
@@ -162,15 +180,15 @@ func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []i
 			settled = append(settled, settlement{batch[i], v})
 		}
 	}
-	s.settle(ctx, settled) // first, so that these orders do not wait for those of another sale
+	c.settle(ctx, settled) // first, so that these orders do not wait for those of another sale
 	settled = nil
 	for _, j := range unsettled {
 		i := todo[j]
 		r, status, err := &batch[i], Status(""), error(nil)
 		if verdicts[j].Stale {
-			*r, status, err = s.reserveLate(ctx, *r)
+			*r, status, err = c.reserveLate(ctx, *r)
 		} else {
-			*r, err = s.reassign(ctx, *r, verdicts[j].Taken)
+			*r, err = c.reassign(ctx, *r, verdicts[j].Taken)
 		}
 		switch {
 		case err != nil:
@@ -181,29 +199,29 @@ func (s *Service) commitRound(ctx context.Context, batch []Reservation, todo []i
 			again = append(again, i)
 		}
 	}
-	s.settle(ctx, settled)
+	c.settle(ctx, settled)
 	return again
 }
 
 // write stores reservations in one transaction. When the database refuses the data, it halves the batch until the refused order
 // is alone, and stores that one as a dead letter. The other orders of the batch are not affected.
-func (s *Service) write(ctx context.Context, part []Reservation) ([]Verdict, []error) {
+func (c *committer) write(ctx context.Context, part []Reservation) ([]Verdict, []error) {
 	began := time.Now()
-	verdicts, err := s.store.Commit(ctx, part)
-	s.opts.Measures.Batch(len(part), time.Since(began), err)
+	verdicts, err := c.store.Commit(ctx, part)
+	c.opts.Measures.Batch(len(part), time.Since(began), err)
 	failures := make([]error, len(part))
 	switch {
 	case err == nil:
 		return verdicts, failures
 	case errors.Is(err, ErrPoison) && len(part) > 1:
 		half := len(part) / 2
-		left, leftErrs := s.write(ctx, part[:half])
-		right, rightErrs := s.write(ctx, part[half:])
+		left, leftErrs := c.write(ctx, part[:half])
+		right, rightErrs := c.write(ctx, part[half:])
 		return append(left, right...), append(leftErrs, rightErrs...)
 	case errors.Is(err, ErrPoison):
-		s.opts.Logger.ErrorContext(ctx, "the database refuses an order; it is a dead letter now",
+		c.opts.Logger.ErrorContext(ctx, "the database refuses an order; it is a dead letter now",
 			slog.String("order_id", part[0].ID.String()), slog.Any("error", err))
-		return []Verdict{{Status: StatusAccepted}}, []error{s.store.AddDeadLetter(ctx, part[0], err.Error())}
+		return []Verdict{{Status: StatusAccepted}}, []error{c.store.AddDeadLetter(ctx, part[0], err.Error())}
 	}
 	for i := range failures {
 		failures[i] = err
@@ -218,7 +236,7 @@ type settlement struct {
 
 // settle clears the outbox of orders that the database has, and notifies all processes. The sweeper repeats what fails here;
 // repeating is harmless.
-func (s *Service) settle(ctx context.Context, settled []settlement) {
+func (c *committer) settle(ctx context.Context, settled []settlement) {
 	if len(settled) == 0 {
 		return
 	}
@@ -228,40 +246,40 @@ func (s *Service) settle(ctx context.Context, settled []settlement) {
 	}
 	ids := make(map[place][]any)
 	var changes notification
-	now, _ := s.clock.now()
+	now, _ := c.clock.now()
 	for i := range settled {
 		r, v := &settled[i].r, settled[i].v
 		at := place{r.Sale, r.Item, r.Epoch}
 		if !v.Status.Holds() {
-			s.releaseRejected(ctx, r, v)
+			c.releaseRejected(ctx, r, v)
 		} else {
 			ids[at] = append(ids[at], r.ID.String())
 		}
 		if v.Status == StatusConfirmed && !v.Repeated {
-			s.opts.Measures.Confirmed(max(0, now.Sub(time.UnixMilli(r.AcceptedMS))))
+			c.opts.Measures.Confirmed(max(0, now.Sub(time.UnixMilli(r.AcceptedMS))))
 		}
 		changes.Orders = append(changes.Orders, change{r.ID, v.Status, v.Repeated})
 	}
 	for at, list := range ids {
-		if err := settleScript.Run(ctx, s.rdb, s.itemKeys(at.sale, at.item, at.epoch), list...).Err(); err != nil {
-			s.opts.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", at.sale), slog.String("item", at.item), slog.Any("error", err))
+		if err := settleScript.Run(ctx, c.rdb, c.itemKeys(at.sale, at.item, at.epoch), list...).Err(); err != nil {
+			c.opts.Logger.WarnContext(ctx, "committed orders stay in the outbox until the sweeper comes", slog.String("sale", at.sale), slog.String("item", at.item), slog.Any("error", err))
 		}
 	}
-	s.publish(ctx, changes)
+	c.notifier.publish(ctx, changes)
 }
 
 // releaseRejected releases what an order holds in Redis that was rejected, or that ended while it was being reserved again.
-func (s *Service) releaseRejected(ctx context.Context, r *Reservation, v Verdict) {
-	units, err := rejectScript.Run(ctx, s.rdb, s.itemKeys(r.Sale, r.Item, r.Epoch), r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity).Int()
+func (c *committer) releaseRejected(ctx context.Context, r *Reservation, v Verdict) {
+	units, err := rejectScript.Run(ctx, c.rdb, c.itemKeys(r.Sale, r.Item, r.Epoch), r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity).Int()
 	if err != nil {
-		s.opts.Logger.WarnContext(ctx, "a rejected order keeps its units until the sweeper comes",
+		c.opts.Logger.WarnContext(ctx, "a rejected order keeps its units until the sweeper comes",
 			slog.String("order_id", r.ID.String()), slog.Any("error", err))
 	}
 	if units > 0 {
-		s.publish(ctx, notification{Item: r.ID.item()}) // they are on sale again
+		c.notifier.publish(ctx, notification{Item: r.ID.item()}) // they are on sale again
 	}
 	if v.Status != StatusRejected {
 		return
 	}
-	s.opts.Logger.WarnContext(ctx, "an accepted order was rejected", slog.String("order_id", r.ID.String()), slog.String("reason", string(v.Reason)))
+	c.opts.Logger.WarnContext(ctx, "an accepted order was rejected", slog.String("order_id", r.ID.String()), slog.String("reason", string(v.Reason)))
 }

@@ -34,8 +34,6 @@ func (d *decoder) int64() int64 {
 			d.fail("number", v)
 		}
 		return n
-	case nil:
-		d.fail("number", nil)
 	default:
 		d.fail("number", v)
 	}

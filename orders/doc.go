@@ -16,7 +16,7 @@
 //	          no I/O    memory   one script: hours, key,     │
 //	                             quota, units, in-flight     ├─ enqueued, a task for many
 //	                             cap, reservation, outbox    ▼
-//	                                    handlers ─► committer: hundreds of orders a transaction
+//	                                    handlers ─► committer: up to 500 orders a transaction
 //	                                    sweeper ──►     │
 //	                                                    ▼
 //	                              row in the database ─ outbox cleared ─ waiters notified ─ task acknowledged
@@ -36,7 +36,7 @@
 // written with its units, in one script, and stay until the row is committed; delivering it twice inserts nothing. A refusal
 // writes nothing. Requests with the same buyer and key get the same order, even when a new request would be refused.
 //
-// Of concurrent changes to an order one succeeds, because the condition is part of the UPDATE. Every change writes an event in
+// Each change is a conditional UPDATE, so only one of several concurrent changes succeeds. Every change writes an event in
 // its transaction. Units of an order that ended are returned to Redis through a database row too, and only once, because the
 // same script removes the order from its buyer's entry.
 //
@@ -45,7 +45,7 @@
 // Each sale has an epoch, which is part of its Redis keys, and each item's
 // hash holds the run id of the server that it was loaded into. A missing hash,
 // or another run id on any new connection, closes the sale: requests get
-// ErrRecovering. A leader raises the epoch from the one it has seen, writes its
+// ErrRecovering. A leader increments the epoch by a compare-and-set, writes its
 // token beside each item, and commits what it finds under earlier epochs. Every process that is not silent commits the orders
 // of earlier epochs that it remembers, with their units, and acknowledges that in the database. Then the leader raises the
 // epoch's floor (which waits for running commits and refuses later ones of earlier epochs), loads units, quotas and keys from
@@ -58,8 +58,8 @@
 //
 // # When the database is lost
 //
-// Accepted orders wait in the outbox, and handlers and sweeper retry until the database answers. New orders are accepted up to
-// the item's in-flight cap, and as long as the lease lasts: then requests get ErrUnavailable.
+// Accepted orders wait in the outbox, and handlers and sweeper retry until the database answers. New orders are accepted
+// until the item's in-flight cap is reached or the lease ends. After that, requests get ErrUnavailable.
 //
 // A database that went back in time, such as a standby that lacked the last commits, is detected by comparing it with what
 // processes and Redis have seen of it. The sales are recovered in an epoch above all known ones, and the orders that processes

@@ -38,41 +38,41 @@ func (d Durability) validate() error {
 
 // runReserveScript runs reserve.lua, and returns its reply once the reservations have the copies that Options.Durability requires.
 // Orders from before a recovery need none: the caller commits them next.
-func (s *Service) runReserveScript(ctx context.Context, mode reserveMode, keys []string, args []any) ([]any, error) {
-	if s.replicas == nil || mode != modeNew && mode != modeRepeat {
-		return reserveScript.Run(ctx, s.rdb, keys, args...).Slice()
+func (rs *reserver) runReserveScript(ctx context.Context, mode reserveMode, keys []string, args []any) ([]any, error) {
+	if rs.replicas == nil || mode != modeNew && mode != modeRepeat {
+		return reserveScript.Run(ctx, rs.rdb, keys, args...).Slice()
 	}
 	args[1] = "kept"
-	return s.replicas.run(ctx, keys, args)
+	return rs.replicas.Run(ctx, keys, args)
 }
 
 // checkDurability checks that each Redis server supports Options.Durability; otherwise its error says what to configure.
 // Without a durability it logs the one that the servers provide.
-func (s *Service) checkDurability(ctx context.Context) error {
-	servers, err := inspect(ctx, s.base)
+func (c *core) checkDurability(ctx context.Context) error {
+	servers, err := inspect(ctx, c.base)
 	if err != nil {
 		return unavailable(err)
 	}
 	own := DurabilityFsync
 	for _, server := range servers {
 		if server.unknown != nil {
-			s.opts.Logger.WarnContext(ctx, "Redis does not say how it writes to disk, so its durability is not checked",
+			c.opts.Logger.WarnContext(ctx, "Redis does not say how it writes to disk, so its durability is not checked",
 				slog.String("addr", server.addr), slog.Any("error", server.unknown))
 		}
-		if s.opts.Durability == "" && server.evicts != "" {
-			s.opts.Logger.WarnContext(ctx, "Redis drops keys when it is full, and with them quotas and orders: set maxmemory-policy noeviction",
+		if c.opts.Durability == "" && server.evicts != "" {
+			c.opts.Logger.WarnContext(ctx, "Redis drops keys when it is full, and with them quotas and orders: set maxmemory-policy noeviction",
 				slog.String("addr", server.addr), slog.String("policy", server.evicts))
 		}
-		if err := server.fit(s.opts.Durability); err != nil {
+		if err := server.fit(c.opts.Durability); err != nil {
 			return fmt.Errorf("%w %w", ErrDurability, err)
 		}
 		own = weaker(own, server.own())
 	}
-	if s.opts.Durability != "" {
-		own = s.opts.Durability
+	if c.opts.Durability != "" {
+		own = c.opts.Durability
 	}
-	s.opts.Logger.InfoContext(ctx, "durability of reservations in Redis",
-		slog.String("durability", string(own)), slog.Bool("asked_for", s.opts.Durability != ""))
+	c.opts.Logger.InfoContext(ctx, "durability of reservations in Redis",
+		slog.String("durability", string(own)), slog.Bool("asked_for", c.opts.Durability != ""))
 	return nil
 }
 

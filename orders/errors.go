@@ -3,6 +3,8 @@ package orders
 import (
 	"errors"
 	"fmt"
+
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
 // Errors of this package. A refusal is not an error: see Outcome.
@@ -31,13 +33,16 @@ var (
 )
 
 // errNoLease: a recovery may be running without this process, so it accepts no orders.
-var errNoLease = fmt.Errorf("%w: database: no heartbeat has reached it for %v", ErrUnavailable, leaseFor)
+var errNoLease = fmt.Errorf("%w: database: no heartbeat has reached it for %v", ErrUnavailable, liveness.LeaseFor)
 
 // errLeaseLapsed: the order was accepted under an earlier lease, and may be rejected when it is handed over.
 var errLeaseLapsed = fmt.Errorf("%w: the order was accepted before a silence, and is about to be handed over", ErrUnavailable)
 
 // errOvertaken: another leader has raised the epoch, or holds an item.
 var errOvertaken = fmt.Errorf("%w: another leader has the sale", ErrRecovering)
+
+// errLaterVersion: a task or a record was written by a later program, and waits until one handles it.
+var errLaterVersion = fmt.Errorf("%w: written by a later version", ErrUnavailable)
 
 // InvalidError is a request that no state of the sale could satisfy.
 type InvalidError struct {

@@ -27,15 +27,15 @@ const missedEvents = 200 * time.Millisecond
 // Events returns the changes of all orders with sequence numbers above after, in ascending order: at most limit. It waits up to
 // wait for the first one, and then returns none. No event is ever added before one that was returned. It returns ErrUnavailable
 // when the database does not answer.
-func (s *Service) Events(ctx context.Context, after int64, limit int, wait time.Duration) ([]Event, error) {
-	changed, done := s.waiters.wait(anyOrder)
+func (rd *reader) Events(ctx context.Context, after int64, limit int, wait time.Duration) ([]Event, error) {
+	changed, done := rd.waiters.wait(anyOrder)
 	defer done()
 	var list []Event
-	err := s.await(ctx, wait, missedEvents, changed, func() (bool, error) {
+	err := rd.await(ctx, wait, missedEvents, changed, func() (bool, error) {
 		reading, cancel := context.WithTimeout(ctx, listWithin)
 		defer cancel()
 		var err error
-		list, err = s.store.Events(reading, after, limit)
+		list, err = rd.store.Events(reading, after, limit)
 		return len(list) > 0, err
 	})
 	return list, err
@@ -43,7 +43,7 @@ func (s *Service) Events(ctx context.Context, after int64, limit int, wait time.
 
 // await calls ask until it has an answer: whenever changed receives a value, and after each pause in case a notification was
 // lost. It gives up after wait, when ctx ends, and when the service is stopped.
-func (s *Service) await(ctx context.Context, wait, pause time.Duration, changed <-chan struct{}, ask func() (bool, error)) error {
+func (rd *reader) await(ctx context.Context, wait, pause time.Duration, changed <-chan struct{}, ask func() (bool, error)) error {
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
 	for {
@@ -56,7 +56,7 @@ func (s *Service) await(ctx context.Context, wait, pause time.Duration, changed 
 		case <-time.After(pause):
 		case <-deadline.C:
 			wait = 0 // ask once more: a notification may have been lost
-		case <-s.waiters.stopped:
+		case <-rd.waiters.stopped:
 			wait = 0
 		case <-ctx.Done():
 			return nil

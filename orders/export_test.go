@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -12,10 +13,13 @@ import (
 var NewService = newService
 
 // RunWorker runs the worker of a process that commits nothing.
-func (s *Service) RunWorker(ctx context.Context) error { return newWorker(s).run(ctx) }
+func (s *Service) RunWorker(ctx context.Context) error { return s.worker.run(ctx) }
 
 // CheckDurability is a part of Open.
 func (s *Service) CheckDurability(ctx context.Context) error { return s.checkDurability(ctx) }
+
+// Logger is that of the options.
+func (s *Service) Logger() *slog.Logger { return s.opts.Logger }
 
 // NewID makes ids without orders.
 func (s *Service) NewID(at time.Time, item int) ID { return s.catalog.Load().ids.newID(at, item) }
@@ -33,12 +37,6 @@ func (s *Service) LedKeys(sale, item string, epoch int64) []string {
 	return append(s.itemKeys(sale, item, epoch), s.leadKey(sale, item))
 }
 
-// Lease and silence: how long a process accepts orders without a heartbeat, and until leaders no longer wait for it.
-const (
-	LeaseFor = leaseFor
-	Silence  = silence
-)
-
 // RunReserve runs reserve.lua once, and returns its replies without the times.
 func (s *Service) RunReserve(ctx context.Context, list ...Reservation) ([][]any, error) {
 	decoders, err := s.runReserve(ctx, s.itemKeys(list[0].Sale, list[0].Item, list[0].Epoch), list, modeNew)
@@ -52,9 +50,6 @@ func (s *Service) RunReserve(ctx context.Context, list ...Reservation) ([][]any,
 	return replies, err
 }
 
-// PollIdle is the time between two polls of an idle worker.
-const PollIdle = pollIdle
-
 // Arrived returns the channel that receives when a task was enqueued after a pause.
 func (s *Service) Arrived() <-chan struct{} { return s.arrived }
 
@@ -64,7 +59,7 @@ func (s *Service) ReadClock(now time.Time) { s.clock.read(now.UnixMilli()) }
 // Remembered returns the records of the orders that this process remembers, by id.
 func (s *Service) Remembered() map[string]string {
 	records := make(map[string]string)
-	for _, r := range s.ledger.all() {
+	for _, r := range s.keeper.ledger.all() {
 		records[r.ID.String()] = r.record()
 	}
 	return records

@@ -1,69 +1,43 @@
 package orders
 
 import (
-	"sync"
+	"context"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
-// observer records how long the heartbeat counter (pulse) of each process on the process list has not changed. It uses the monotonic
-// clock of this process: no clock of another machine can make a process look silent, or alive. The zero value has no
-// observations. Safe for concurrent use.
-type observer struct {
-	mu     sync.Mutex
-	server string                 // the database server that was read last, guarded by mu
-	last   time.Time              // when the process list was last read, guarded by mu
-	since  time.Time              // when the first reading after the latest gap came, guarded by mu; zero: there was no gap
-	pulses map[string]observation // by process, guarded by mu
+const heartbeatTimeout = 2 * time.Second
+
+// membership makes this process known to the others, and observes them.
+type membership struct {
+	*core
+	regressions *regressions
+	lease       liveness.Lease
+	heartbeats  liveness.Observer
 }
 
-type observation struct {
-	pulse string
-	since time.Time // when the first reading with this pulse came
-}
-
-// observe records a process list that was requested at asked and arrived at came. After a gap between two reads, or when the database
-// server was replaced, it starts again: heartbeats may have failed meanwhile although their process is alive. It reports
-// whether the database server was replaced.
-func (s *observer) observe(asked, came time.Time, list ProcessList) (replaced bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	replaced = s.server != "" && s.server != list.Server
-	if replaced || !s.last.IsZero() && asked.Sub(s.last) > heartbeatGap {
-		s.pulses, s.since = nil, came
-	}
-	s.server = list.Server
-	if came.After(s.last) {
-		s.last = came
-	}
-	pulses := make(map[string]observation, len(list.Members))
-	for _, m := range list.Members {
-		o, ok := s.pulses[m.Process]
-		if !ok || o.pulse != m.Pulse {
-			o = observation{m.Pulse, came}
+// sendHeartbeats sends this process's heartbeats to the database until ctx ends.
+func (m *membership) sendHeartbeats(ctx context.Context) error {
+	err := periodic.Woken(ctx, liveness.HeartbeatInterval, nil, func() {
+		ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
+		defer cancel()
+		sent := time.Now()
+		list, err := m.store.Heartbeat(ctx, m.process)
+		if err != nil {
+			return // the lease ends by itself
 		}
-		pulses[m.Process] = o
-	}
-	s.pulses = pulses
-	return replaced
-}
-
-// awaited returns the members of a process list that have not acknowledged and are silent, so that a leader need not wait for them, and
-// how many members it has to wait for. Within silence after a gap, it has to wait for at least one: a live process may not be
-// on the process list again yet.
-func (s *observer) awaited(asked time.Time, list ProcessList) (silent []Member, waitFor int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range list.Members {
-		switch o := s.pulses[m.Process]; {
-		case m.Acknowledged:
-		case o.pulse == m.Pulse && asked.Sub(o.since) >= silence:
-			silent = append(silent, m)
-		default:
-			waitFor++
+		now := time.Now()
+		m.lease.Renew(sent, now)
+		if m.heartbeats.Observe(sent, now, list) {
+			m.regressions.newServer.Store(true)
+			poke(m.checkNow)
 		}
-	}
-	if asked.Sub(s.since) < silence {
-		waitFor++
-	}
-	return silent, waitFor
+	})
+	m.lease.End()
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), heartbeatTimeout)
+	defer cancel()
+	_ = m.store.Leave(leaving, m.process)
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
 // hooked is a store whose calls a test can stop or answer itself.
@@ -89,16 +90,16 @@ func (h *hooked) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) e
 	return h.do(ctx, "raise epoch", func() error { return h.Store.RaiseEpoch(ctx, seen, lead) })
 }
 
-func (h *hooked) EndHandOver(ctx context.Context, lead orders.Lead, silent []orders.Member) error {
+func (h *hooked) EndHandOver(ctx context.Context, lead orders.Lead, silent []liveness.Member) error {
 	return h.do(ctx, "end hand-over", func() error { return h.Store.EndHandOver(ctx, lead, silent) })
 }
 
-func (h *hooked) Heartbeat(ctx context.Context, process string) (list orders.ProcessList, err error) {
+func (h *hooked) Heartbeat(ctx context.Context, process string) (list liveness.ProcessList, err error) {
 	err = h.do(ctx, "beat", func() error { list, err = h.Store.Heartbeat(ctx, process); return err })
 	return list, err
 }
 
-func (h *hooked) HandOver(ctx context.Context, lead orders.Lead) (list orders.ProcessList, err error) {
+func (h *hooked) HandOver(ctx context.Context, lead orders.Lead) (list liveness.ProcessList, err error) {
 	err = h.do(ctx, "hand-over", func() error { list, err = h.Store.HandOver(ctx, lead); return err })
 	return list, err
 }

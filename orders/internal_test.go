@@ -22,7 +22,7 @@ import (
 )
 
 func TestKeysAreTheseAndShareASlot(t *testing.T) {
-	s := &Service{opts: Options{Namespace: "tidegate"}.withDefaults()}
+	s := &core{opts: Options{Namespace: "tidegate"}}
 	want := []string{
 		"tidegate:{spring:shoe}:3:item",
 		"tidegate:{spring:shoe}:3:returned",
@@ -31,6 +31,7 @@ func TestKeysAreTheseAndShareASlot(t *testing.T) {
 		"tidegate:{spring:shoe}:3:keys",
 		"tidegate:{spring:shoe}:3:buyers",
 		"tidegate:{spring:shoe}:3:holders",
+		"tidegate:{spring:shoe}:3:turns",
 	}
 	if got := s.itemKeys("spring", "shoe", 3); !slices.Equal(got, want) {
 		t.Errorf("keys %v", got)
@@ -192,7 +193,7 @@ func TestStateFollowsTheSwitchAndTheClock(t *testing.T) {
 
 func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 	a, b, c := newID(time.UnixMilli(1), 1), newID(time.UnixMilli(2), 1), newID(time.UnixMilli(3), 1)
-	ended := func(audit *itemAudit, id ID, unit int) {
+	ended := func(audit *verifiedItem, id ID, unit int) {
 		audit.coming, audit.kept = map[ID]*Return{id: {ID: id, Units: []int{unit}}}, []ID{id}
 	}
 	record := func(id ID, units ...int) string {
@@ -201,49 +202,49 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 	live := func(id ID, units ...int) Holding {
 		return Holding{ID: id, BuyerHash: id.String(), Quantity: len(units), Status: StatusConfirmed, Units: units}
 	}
-	sound := func() itemAudit {
-		return itemAudit{
+	sound := func() verifiedItem {
+		return verifiedItem{
 			item: &Item{ID: "shoe", QuotaEver: 1}, stock: 5, next: 4, returned: []string{"2"}, records: []string{record(b, 3)},
 			outbox: 1, pending: 1, owners: map[int]ID{1: a},
 			holdings: []Holding{live(a, 1), {ID: ID{1}, BuyerHash: "dead", Quantity: 1, Status: StatusAccepted, Units: []int{4}}},
 		}
 	}
 	for name, c := range map[string]struct {
-		change func(*itemAudit)
+		change func(*verifiedItem)
 		want   string
 	}{
-		"sound":                     {func(*itemAudit) {}, ""},
-		"committed, still in Redis": {func(b *itemAudit) { b.records = append(b.records, record(a, 1)); b.outbox, b.pending = 2, 2 }, ""},
-		"a unit lost":               {func(b *itemAudit) { b.returned = nil }, "I6"},
-		"a unit reserved twice": {func(b *itemAudit) {
+		"sound":                     {func(*verifiedItem) {}, ""},
+		"committed, still in Redis": {func(b *verifiedItem) { b.records = append(b.records, record(a, 1)); b.outbox, b.pending = 2, 2 }, ""},
+		"a unit lost":               {func(b *verifiedItem) { b.returned = nil }, "I6"},
+		"a unit reserved twice": {func(b *verifiedItem) {
 			b.records = append(b.records, record(newID(time.UnixMilli(3), 1), 3))
 			b.outbox, b.pending = 2, 2
 		}, "I5"},
-		"a unit sold and reserved": {func(bs *itemAudit) { bs.records = []string{record(b, 1, 3)} }, "I5"},
-		"a unit free and sold":     {func(b *itemAudit) { b.returned = []string{"1", "2"} }, "I5"},
-		"a unit never handed out": {func(b *itemAudit) {
+		"a unit sold and reserved": {func(bs *verifiedItem) { bs.records = []string{record(b, 1, 3)} }, "I5"},
+		"a unit free and sold":     {func(b *verifiedItem) { b.returned = []string{"1", "2"} }, "I5"},
+		"a unit never handed out": {func(b *verifiedItem) {
 			b.owners[5], b.holdings[0].Units = a, []int{1, 5}
 			b.holdings[0].Quantity, b.item.QuotaEver = 2, 2
 		}, "I6"},
-		"more sold than there is":     {func(b *itemAudit) { b.stock = 3 }, "I3"},
-		"over the quota":              {func(b *itemAudit) { b.item.QuotaEver = 0 }, "I4 I4"},
-		"fewer units than asked for":  {func(b *itemAudit) { b.holdings[0].Quantity, b.item.QuotaEver = 2, 2 }, "I5"},
-		"an owner that holds nothing": {func(b *itemAudit) { b.holdings = b.holdings[1:] }, "I5"},
-		"an order without its unit":   {func(b *itemAudit) { b.owners = nil; b.returned = []string{"1", "2"} }, "I5"},
-		"an outbox entry lost":        {func(b *itemAudit) { b.outbox = 0 }, "I1"},
-		"a reservation not readable":  {func(b *itemAudit) { b.records = append(b.records, "?"); b.outbox, b.pending = 2, 2 }, "I1"},
-		"on its way back":             {func(bs *itemAudit) { bs.returned = nil; ended(bs, c, 2) }, ""},
-		"on its way back, as it seems": {func(bs *itemAudit) {
+		"more sold than there is":     {func(b *verifiedItem) { b.stock = 3 }, "I3"},
+		"over the quota":              {func(b *verifiedItem) { b.item.QuotaEver = 0 }, "I4 I4"},
+		"fewer units than asked for":  {func(b *verifiedItem) { b.holdings[0].Quantity, b.item.QuotaEver = 2, 2 }, "I5"},
+		"an owner that holds nothing": {func(b *verifiedItem) { b.holdings = b.holdings[1:] }, "I5"},
+		"an order without its unit":   {func(b *verifiedItem) { b.owners = nil; b.returned = []string{"1", "2"} }, "I5"},
+		"an outbox entry lost":        {func(b *verifiedItem) { b.outbox = 0 }, "I1"},
+		"a reservation not readable":  {func(b *verifiedItem) { b.records = append(b.records, "?"); b.outbox, b.pending = 2, 2 }, "I1"},
+		"on its way back":             {func(bs *verifiedItem) { bs.returned = nil; ended(bs, c, 2) }, ""},
+		"on its way back, as it seems": {func(bs *verifiedItem) {
 			bs.returned, bs.records = nil, append(bs.records, record(c, 2))
 			bs.outbox, bs.pending = 2, 2
 			ended(bs, c, 2)
 		}, ""},
-		"ended after the look at Redis": {func(bs *itemAudit) { bs.returned = nil; ended(bs, c, 2); bs.kept = nil }, ""},
-		"given back, to be forgotten":   {func(bs *itemAudit) { ended(bs, c, 2); bs.kept = nil }, ""},
-		"given back and sold again":     {func(bs *itemAudit) { ended(bs, c, 1); bs.kept = nil }, ""},
-		"free before it came back":      {func(bs *itemAudit) { ended(bs, c, 2) }, "I10"},
-		"sold before it came back":      {func(bs *itemAudit) { ended(bs, c, 1) }, "I10"},
-		"reserved before it came back":  {func(bs *itemAudit) { ended(bs, c, 3) }, "I10"},
+		"ended after the look at Redis": {func(bs *verifiedItem) { bs.returned = nil; ended(bs, c, 2); bs.kept = nil }, ""},
+		"given back, to be forgotten":   {func(bs *verifiedItem) { ended(bs, c, 2); bs.kept = nil }, ""},
+		"given back and sold again":     {func(bs *verifiedItem) { ended(bs, c, 1); bs.kept = nil }, ""},
+		"free before it came back":      {func(bs *verifiedItem) { ended(bs, c, 2) }, "I10"},
+		"sold before it came back":      {func(bs *verifiedItem) { ended(bs, c, 1) }, "I10"},
+		"reserved before it came back":  {func(bs *verifiedItem) { ended(bs, c, 3) }, "I10"},
 	} {
 		audit := sound()
 		c.change(&audit)
@@ -258,9 +259,24 @@ func TestExamineNamesWhatDoesNotAddUp(t *testing.T) {
 	}
 }
 
+// A restored database may give an item's number to an item of another sale: its callers must not join those of the former one.
+func TestCachedStateBelongsToTheItemsKeys(t *testing.T) {
+	co := &core{opts: Options{}.withDefaults()}
+	sale := func(id string, stock int) []Sale {
+		return []Sale{{ID: id, Epoch: 1, Items: []Item{{ID: "i", Number: 7, Stock: stock}}}}
+	}
+	before := newCatalog(co, sale("a", 1), nil, nil)
+	if same := newCatalog(co, sale("a", 2), nil, before); same.byNumber[7].itemState != before.byNumber[7].itemState {
+		t.Error("a new definition of an item loses its state")
+	}
+	if other := newCatalog(co, sale("b", 1), nil, before); other.byNumber[7].itemState == before.byNumber[7].itemState {
+		t.Error("an item of another sale has the state of the former owner of its number")
+	}
+}
+
 func TestNewsWakeThoseWhoWait(t *testing.T) {
-	s := &Service{ledger: newLedger(1), waiters: newWaiters()}
-	s.catalog.Store(newCatalog(s, nil, nil, nil))
+	s := &notifier{ledger: newLedger(1), waiters: newWaiters(), sales: &catalogWatch{}}
+	s.sales.catalog.Store(newCatalog(nil, nil, nil, nil))
 	id, other := newID(time.UnixMilli(1), 1), newID(time.UnixMilli(2), 1)
 	mine, done := s.waiters.wait(id)
 	defer done()

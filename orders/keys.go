@@ -20,8 +20,8 @@ import (
 //	keys      HASH  buyer's hash + key's hash → order id and quantity
 //	buyers    HASH  buyer's hash → units held, and the orders that hold them, the latest last
 //	holders   LIST  the buyers of all reservations in order, 11 characters of their hash each
-func (s *Service) itemKeys(sale, item string, epoch int64) []string {
-	prefix := s.opts.Namespace + ":{" + sale + ":" + item + "}:" + strconv.FormatInt(epoch, 10) + ":"
+func (c *core) itemKeys(sale, item string, epoch int64) []string {
+	prefix := c.opts.Namespace + ":{" + sale + ":" + item + "}:" + strconv.FormatInt(epoch, 10) + ":"
 	return []string{
 		prefix + "item",
 		prefix + "returned",
@@ -30,57 +30,50 @@ func (s *Service) itemKeys(sale, item string, epoch int64) []string {
 		prefix + "keys",
 		prefix + "buyers",
 		prefix + "holders",
+		prefix + "turns",
 	}
 }
 
 // leadKey holds the leader of the latest epoch that the item was loaded for: HASH epoch, token. It is in the item's slot, does
 // not depend on the epoch, and expires with the memory of the sale.
-func (s *Service) leadKey(sale, item string) string {
-	return s.opts.Namespace + ":{" + sale + ":" + item + "}:lead"
+func (c *core) leadKey(sale, item string) string {
+	return c.opts.Namespace + ":{" + sale + ":" + item + "}:lead"
 }
 
 // lastEventKey holds the newest order event that any process saw committed. STRING "sequence order", for a day.
-func (s *Service) lastEventKey() string { return s.opts.Namespace + ":mark" }
+func (c *core) lastEventKey() string { return c.opts.Namespace + ":mark" }
 
 const lastEventFor = 24 * time.Hour
 
 // probeKey is written to test whether the server of an item accepts writes. STRING, for a second.
-func (s *Service) probeKey(sale, item string) string {
-	return s.opts.Namespace + ":{" + sale + ":" + item + "}:probe"
+func (c *core) probeKey(sale, item string) string {
+	return c.opts.Namespace + ":{" + sale + ":" + item + "}:probe"
 }
 
 const probeFor = time.Second
 
 // notificationChannel is the channel on which processes notify each other of changes.
-func (s *Service) notificationChannel() string { return s.opts.Namespace + ":bulletin" }
+func (c *core) notificationChannel() string { return c.opts.Namespace + ":bulletin" }
 
 // verifyLockKey holds the process that verifies the sales. STRING, for 50 seconds.
-func (s *Service) verifyLockKey() string { return s.opts.Namespace + ":patrol" }
+func (c *core) verifyLockKey() string { return c.opts.Namespace + ":patrol" }
 
 const (
 	queuesOfCluster = 4 // a queue is one slot, so each queue is served by one master
 	formerQueues    = 4 // of earlier versions
+	accepted        = "-accepted-"
 )
 
 // queueName is one of the Asynq queues that accepted orders wait in.
-func (s *Service) queueName(n int) string {
-	return s.opts.Namespace + "-accepted-" + strconv.Itoa(n)
-}
-
-// Queues are the names of the Asynq queues that accepted orders wait in.
-func (s *Service) Queues() []string {
-	names := make([]string, s.queues)
-	for n := range names {
-		names[n] = s.queueName(n)
-	}
-	return names
-}
+func (c *core) queueName(n int) string { return c.opts.Namespace + accepted + strconv.Itoa(n) }
 
 // formerQueueNames are the queues in which earlier versions put their tasks.
-func (s *Service) formerQueueNames() []string {
-	names := make([]string, formerQueues)
-	for n := range names {
-		names[n] = s.opts.Namespace + "-orders-" + strconv.Itoa(n)
+func (c *core) formerQueueNames() []string { return c.queueNames("-orders-", formerQueues) }
+
+func (c *core) queueNames(kind string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = c.opts.Namespace + kind + strconv.Itoa(i)
 	}
 	return names
 }

@@ -8,20 +8,18 @@ import (
 
 // reserveLate moves an order of an earlier epoch into the current one: with units that are free there, or with a Reason, so that it
 // is written as rejected. A status is returned when the database already has the order.
-func (s *Service) reserveLate(ctx context.Context, r Reservation) (Reservation, Status, error) {
+func (c *committer) reserveLate(ctx context.Context, r Reservation) (Reservation, Status, error) {
 	r.Reason = "" // of a rejection in an earlier epoch; it is decided again
-	found, err := s.store.Statuses(ctx, []ID{r.ID})
+	found, err := c.store.Statuses(ctx, []ID{r.ID})
 	if err != nil {
 		return r, "", err
 	}
 	if status, ok := found[r.ID]; ok {
 		return r, status, nil
 	}
-	l, err := s.listing(r.Sale)
+	l, err := c.sales.listing(r.Sale)
 	if err == nil && l.Epoch <= r.Epoch {
-		if err = s.loadCatalog(ctx); err == nil {
-			l, err = s.listing(r.Sale)
-		}
+		l, err = c.sales.reread(ctx, r.Sale)
 	}
 	if err != nil {
 		return r, "", err
@@ -30,18 +28,18 @@ func (s *Service) reserveLate(ctx context.Context, r Reservation) (Reservation, 
 	if !ok {
 		return r, "", fmt.Errorf("%w: order %s is of item %s/%s, which is not on sale", ErrUnavailable, r.ID, r.Sale, r.Item)
 	}
-	return s.reserveLateIn(ctx, ci, r, modeLate)
+	return c.reserveLateIn(ctx, ci, r, modeLate)
 }
 
-func (s *Service) reserveLateIn(ctx context.Context, ci *cachedItem, r Reservation, mode reserveMode) (Reservation, Status, error) {
+func (c *committer) reserveLateIn(ctx context.Context, ci *cachedItem, r Reservation, mode reserveMode) (Reservation, Status, error) {
 	r.Epoch = ci.sale.Epoch
-	replies, err := s.runReserve(ctx, ci.keys, []Reservation{r}, mode)
+	replies, err := c.reserver.runReserve(ctx, ci.keys, []Reservation{r}, mode)
 	if err != nil {
 		return r, "", err
 	}
 	d := replies[0]
 	word := d.string()
-	s.clock.read(d.int64())
+	c.clock.read(d.int64())
 	switch word {
 	case "reserved", "held":
 		_ = d.int64()
@@ -63,20 +61,20 @@ func (s *Service) reserveLateIn(ctx context.Context, ci *cachedItem, r Reservati
 		r.Reason, r.Units = ReasonRecoveredLate, nil
 		return r, "", nil
 	case "forgotten", "recovering":
-		s.suspectForgotten(ci)
+		c.sales.suspectForgotten(ci)
 		return r, "", ErrRecovering
 	}
 	return r, "", fmt.Errorf("%w: reserve replied %.40q to a late order", ErrUnavailable, word)
 }
 
 // reassign replaces the units of an order that belong to another one, or makes it rejected when none is free.
-func (s *Service) reassign(ctx context.Context, r Reservation, taken []int) (Reservation, error) {
+func (c *committer) reassign(ctx context.Context, r Reservation, taken []int) (Reservation, error) {
 	kept := slices.DeleteFunc(slices.Clone(r.Units), func(u int) bool { return slices.Contains(taken, u) })
 	args := []any{r.ID.String(), r.record(), r.body(), r.AcceptedMS, len(taken)}
 	for _, u := range kept {
 		args = append(args, u)
 	}
-	reply, err := reassignScript.Run(ctx, s.rdb, s.itemKeys(r.Sale, r.Item, r.Epoch), args...).Slice()
+	reply, err := reassignScript.Run(ctx, c.rdb, c.itemKeys(r.Sale, r.Item, r.Epoch), args...).Slice()
 	if err != nil {
 		return r, unavailable(err)
 	}
@@ -90,7 +88,7 @@ func (s *Service) reassign(ctx context.Context, r Reservation, taken []int) (Res
 		return r, nil
 	case "gone":
 		// Redis does not have the order as pending, so it cannot replace its units: reserve it again.
-		again, status, err := s.reserveLate(ctx, r)
+		again, status, err := c.reserveLate(ctx, r)
 		if err == nil && status != "" {
 			err = fmt.Errorf("%w: order %s was settled meanwhile", ErrUnavailable, r.ID)
 		}

@@ -14,7 +14,7 @@ func (r *recovery) load(ctx context.Context) error {
 	for id, ci := range r.l.cached {
 		loaders[id] = &loader{r: r, ci: ci, owned: make(map[int]struct{}), entries: make(map[string]buyerEntry)}
 	}
-	if err := r.s.store.Holdings(ctx, r.lead.Sale, func(h Holding) error {
+	if err := r.store.Holdings(ctx, r.lead.Sale, func(h Holding) error {
 		ld, ok := loaders[h.Item]
 		if !ok {
 			return nil // the item was stored after the epoch was raised, and introduced into it
@@ -34,7 +34,6 @@ func (r *recovery) load(ctx context.Context) error {
 // reserveLate moves late orders into the leader's epoch and commits them, while no other process can reserve. It returns those that
 // the database did not have. Each order takes one call: there are at most as many as were in flight.
 func (r *recovery) reserveLate(ctx context.Context, list []Reservation) ([]Reservation, error) {
-	s := r.s
 	seen := make(map[ID]struct{}, len(list))
 	ids := make([]ID, 0, len(list))
 	distinct := list[:0]
@@ -44,7 +43,7 @@ func (r *recovery) reserveLate(ctx context.Context, list []Reservation) ([]Reser
 			ids, distinct = append(ids, late.ID), append(distinct, late)
 		}
 	}
-	late, err := s.uncommitted(ctx, distinct)
+	late, err := r.uncommitted(ctx, distinct)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +53,7 @@ func (r *recovery) reserveLate(ctx context.Context, list []Reservation) ([]Reser
 		if !ok {
 			return nil, fmt.Errorf("%w: late order %s is of item %s/%s, which is not on sale", ErrUnavailable, l.ID, l.Sale, l.Item)
 		}
-		again, status, err := s.reserveLateIn(ctx, ci, l, reserveMode(r.lead.Token))
+		again, status, err := r.committer.reserveLateIn(ctx, ci, l, reserveMode(r.lead.Token))
 		if err != nil {
 			return nil, err
 		}
@@ -62,14 +61,14 @@ func (r *recovery) reserveLate(ctx context.Context, list []Reservation) ([]Reser
 			toCommit = append(toCommit, again)
 		}
 	}
-	refused, err := s.commitAll(ctx, toCommit)
+	refused, err := r.committer.commitAll(ctx, toCommit)
 	if err == nil && len(refused) > 0 {
 		err = errOvertaken
 	}
 	if err != nil {
 		return nil, err
 	}
-	return late, s.store.DeleteLate(ctx, ids)
+	return late, r.store.DeleteLate(ctx, ids)
 }
 
 // loader fills one item's keys.

@@ -64,6 +64,7 @@ type Outcome struct {
 	Replayed   bool          // the order existed before this request
 	Free       int           // units left, with ReasonNotEnough
 	Quota      int           // of a buyer, with ReasonQuotaPerBuyer
+	Room       string        // with ReasonTurnRequired
 	RetryAfter time.Duration // when to retry; zero: retrying is useless, or possible at any time
 }
 

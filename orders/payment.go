@@ -39,40 +39,50 @@ const commitWithin = 2 * time.Second
 // lockedPoll is how often Cancel retries an order that another transaction has locked.
 const lockedPoll = 10 * time.Millisecond
 
+// lifecycle changes orders that are committed: it pays, cancels and expires them, and returns their units.
+type lifecycle struct {
+	*core
+	sales      *catalogWatch
+	notifier   *notifier
+	reader     *reader
+	paying     *batch.Batcher[capture, bool] // whether the order was paid
+	cancelling *batch.Batcher[ID, bool]      // whether the order was cancelled
+}
+
 // Pay records that the order was paid for. The reference is the payment provider's; repeating it returns the same payment.
 // An order that no longer waits for payment, or never did, keeps its status, and the capture is to be refunded. It returns an
 // *InvalidError, ErrUnknownOrder, ErrConflict if the reference belongs to another order, and ErrUnavailable or ErrRecovering
 // when the call has to be repeated. Captures of uncommitted orders are not recorded: those of a dead letter return
 // ErrUncommitted until it is replayed.
-func (s *Service) Pay(ctx context.Context, id ID, reference string) (Payment, error) {
+func (lc *lifecycle) Pay(ctx context.Context, id ID, reference string) (Payment, error) {
 	if strings.TrimSpace(reference) == "" {
 		return Payment{}, &InvalidError{Location: "body.reference", Message: "must not be empty or blank"}
 	}
 	if err := printable("body.reference", reference, maxReference); err != nil {
 		return Payment{}, err
 	}
-	if !s.issued(id) {
+	if !lc.sales.issued(id) {
 		return Payment{}, ErrUnknownOrder
 	}
-	paid, err := batched(ctx, s.paying, capture{id, reference})
+	paid, err := batched(ctx, lc.paying, capture{id, reference})
 	if err != nil {
 		return Payment{}, err
 	}
 	if paid {
 		return Payment{Order: id, Reference: reference, Action: ActionNone, Status: StatusPaid}, nil
 	}
-	p, err := s.store.Capture(ctx, id, reference)
+	p, err := lc.store.Capture(ctx, id, reference)
 	if errors.Is(err, ErrUnknownOrder) {
-		if _, err = s.awaitCommit(ctx, id, Viewer{All: true}); err != nil {
+		if _, err = lc.awaitCommit(ctx, id, Viewer{All: true}); err != nil {
 			return Payment{}, err
 		}
-		p, err = s.store.Capture(ctx, id, reference)
+		p, err = lc.store.Capture(ctx, id, reference)
 	}
 	if err != nil {
 		return Payment{}, err
 	}
 	if p.Status == StatusPaid {
-		s.publish(ctx, notification{Orders: []change{{ID: id, Status: p.Status}}})
+		lc.notifier.publish(ctx, notification{Orders: []change{{ID: id, Status: p.Status}}})
 	}
 	return p, nil
 }
@@ -85,7 +95,7 @@ type capture struct {
 
 // payBatch pays orders whose captures arrive at the same time. Captures that it does not pay are left to the store's
 // Capture, such as the second capture of an order.
-func (s *Service) payBatch(ctx context.Context, calls []*batch.Call[capture, bool]) {
+func (lc *lifecycle) payBatch(ctx context.Context, calls []*batch.Call[capture, bool]) {
 	references := make(map[ID]string, len(calls))
 	for _, c := range calls {
 		if _, ok := references[c.In.order]; !ok {
@@ -94,9 +104,9 @@ func (s *Service) payBatch(ctx context.Context, calls []*batch.Call[capture, boo
 	}
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
-	paid, err := s.store.Pay(ctx, references)
+	paid, err := lc.store.Pay(ctx, references)
 	if err != nil {
-		failBatch(calls, err, func(half []*batch.Call[capture, bool]) { s.payBatch(ctx, half) })
+		failBatch(calls, err, func(half []*batch.Call[capture, bool]) { lc.payBatch(ctx, half) })
 		return
 	}
 	if len(paid) > 0 {
@@ -104,7 +114,7 @@ func (s *Service) payBatch(ctx context.Context, calls []*batch.Call[capture, boo
 		for _, id := range paid {
 			changes.Orders = append(changes.Orders, change{ID: id, Status: StatusPaid})
 		}
-		s.publish(ctx, changes)
+		lc.notifier.publish(ctx, changes)
 	}
 	for _, c := range calls {
 		c.Out = references[c.In.order] == c.In.reference && slices.Contains(paid, c.In.order)
@@ -114,8 +124,8 @@ func (s *Service) payBatch(ctx context.Context, calls []*batch.Call[capture, boo
 // Cancel ends an order that waits for payment, and returns its units. Cancelling it again returns the order again. It returns
 // ErrUnknownOrder, also for another user's order, ErrOrderFinal with the order in its current state, and ErrUnavailable or
 // ErrRecovering when the call has to be repeated.
-func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
-	o, err := s.awaitCommit(ctx, id, v)
+func (lc *lifecycle) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
+	o, err := lc.awaitCommit(ctx, id, v)
 	if err != nil {
 		return Order{}, err
 	}
@@ -130,7 +140,7 @@ func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
 		case o.PayBefore.IsZero():
 			return o, fmt.Errorf("%w: %s is confirmed, which is final where the sale's hold_ms is 0", ErrOrderFinal, id)
 		}
-		cancelled, err := batched(ctx, s.cancelling, id)
+		cancelled, err := batched(ctx, lc.cancelling, id)
 		if err != nil {
 			return Order{}, err
 		}
@@ -141,34 +151,34 @@ func (s *Service) Cancel(ctx context.Context, id ID, v Viewer) (Order, error) {
 		if !periodic.Pause(ctx, lockedPoll) { // another transaction holds it, or has changed it
 			return Order{}, fmt.Errorf("%w: database: another transaction holds order %s", ErrUnavailable, id)
 		}
-		if o, err = s.stored(ctx, id); err != nil {
+		if o, err = lc.reader.stored(ctx, id); err != nil {
 			return Order{}, err
 		}
 	}
 }
 
 // cancelBatch cancels orders whose cancellations arrive at the same time, and returns their units.
-func (s *Service) cancelBatch(ctx context.Context, calls []*batch.Call[ID, bool]) {
+func (lc *lifecycle) cancelBatch(ctx context.Context, calls []*batch.Call[ID, bool]) {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
-	list, err := s.store.Cancel(ctx, inputs(calls))
+	list, err := lc.store.Cancel(ctx, inputs(calls))
 	if err != nil {
-		failBatch(calls, err, func(half []*batch.Call[ID, bool]) { s.cancelBatch(ctx, half) })
+		failBatch(calls, err, func(half []*batch.Call[ID, bool]) { lc.cancelBatch(ctx, half) })
 		return
 	}
-	s.returnUnits(ctx, list)
+	lc.returnUnits(ctx, list)
 	for _, c := range calls {
 		c.Out = slices.ContainsFunc(list, func(r Return) bool { return r.ID == c.In })
 	}
 }
 
 // awaitCommit returns the order once it is a row in the database, or ErrUncommitted after commitWithin.
-func (s *Service) awaitCommit(ctx context.Context, id ID, v Viewer) (Order, error) {
-	o, err := s.Wait(ctx, id, v, StatusAccepted, commitWithin)
+func (lc *lifecycle) awaitCommit(ctx context.Context, id ID, v Viewer) (Order, error) {
+	o, err := lc.reader.Wait(ctx, id, v, StatusAccepted, commitWithin)
 	if err != nil || o.Status != StatusAccepted {
 		return o, err
 	}
-	if _, err := s.store.DeadLetter(ctx, id); err == nil {
+	if _, err := lc.store.DeadLetter(ctx, id); err == nil {
 		return o, fmt.Errorf("%w: the database refuses order %s, until an operator has had it replayed", ErrUncommitted, id)
 	}
 	return o, fmt.Errorf("%w: order %s waits for the database", ErrUncommitted, id)

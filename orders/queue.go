@@ -5,20 +5,24 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders/internal/poll"
 )
 
 const (
-	// A task is a list of orders. Earlier versions made tasks of another type, order:commit, with one order each.
-	taskType = "orders:commit"
+	// A task is a list of orders. Earlier versions made tasks of another type, with one order each. The type is the version: a
+	// worker leaves other types to later workers.
+	taskType       = "orders:commit"
+	formerTaskType = "order:commit"
 
 	taskActive = "active" // state of a task that a worker has taken up
 	taskMax    = 500      // orders of a task
@@ -43,17 +47,28 @@ type offered struct {
 	from trace.SpanContext // of the request that reserved or repeated the order
 }
 
+// enqueuer hands accepted orders to Asynq.
+type enqueuer struct {
+	*core
+	notifier *notifier
+	queue    redis.UniversalClient
+	tasks    *asynq.Client
+	offers   chan offered
+	queues   int          // how many Asynq queues there are
+	enqueued atomic.Int64 // when this process enqueued last, Unix nanoseconds
+}
+
 // offer hands a reservation to enqueue. If that cannot keep up, the sweeper finds it in the outbox.
-func (s *Service) offer(r Reservation, from trace.SpanContext) {
+func (e *enqueuer) offer(r Reservation, from trace.SpanContext) {
 	select {
-	case s.enqueueing <- offered{r, from}:
+	case e.offers <- offered{r, from}:
 	default:
 	}
 }
 
 // enqueue puts offered reservations into the queue until ctx ends. Reservations that arrive while a task is being sent, and
 // during the rest after it, form the next.
-func (s *Service) enqueue(ctx context.Context) error {
+func (e *enqueuer) enqueue(ctx context.Context) error {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
 	for {
@@ -61,7 +76,7 @@ func (s *Service) enqueue(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case o := <-s.enqueueing:
+		case o := <-e.offers:
 			batch = append(batch, o)
 		}
 		select {
@@ -71,28 +86,28 @@ func (s *Service) enqueue(ctx context.Context) error {
 		}
 		for more := true; more && len(batch) < taskMax; {
 			select {
-			case o := <-s.enqueueing:
+			case o := <-e.offers:
 				batch = append(batch, o)
 			default:
 				more = false
 			}
 		}
-		s.enqueueTask(ctx, batch)
+		e.enqueueTask(ctx, batch)
 		rest.Reset(gatherFor)
 	}
 }
 
 // enqueueTask leaves failures to the sweeper: perhaps only the reply was lost, and the outbox has the orders in any case.
-func (s *Service) enqueueTask(ctx context.Context, batch []offered) {
+func (e *enqueuer) enqueueTask(ctx context.Context, batch []offered) {
 	list := make([]Reservation, len(batch))
 	for i := range batch {
 		list[i] = batch[i].r
 	}
-	id, queue := uuid.NewString(), s.queueName(int(list[0].ID[15])%s.queues)
-	spans, headers := s.traceEnqueue(ctx, batch, id, queue)
-	err := s.enqueueWithin(ctx, list, headers, asynq.TaskID(id), asynq.Queue(queue))
+	id, queue := uuid.NewString(), e.queueName(int(list[0].ID[15])%e.queues)
+	spans, headers := e.traceEnqueue(ctx, batch, id, queue)
+	err := e.enqueueWithin(ctx, list, headers, asynq.TaskID(id), asynq.Queue(queue))
 	if err != nil && ctx.Err() == nil { // the connection may be dead, and is replaced
-		err = s.enqueueWithin(ctx, list, headers, asynq.TaskID(id), asynq.Queue(queue))
+		err = e.enqueueWithin(ctx, list, headers, asynq.TaskID(id), asynq.Queue(queue))
 	}
 	if errors.Is(err, asynq.ErrTaskIDConflict) { // only the reply was lost
 		err = nil
@@ -101,19 +116,19 @@ func (s *Service) enqueueTask(ctx context.Context, batch []offered) {
 		endSpan(span, err)
 	}
 	if err != nil && ctx.Err() == nil {
-		s.opts.Logger.DebugContext(ctx, "left to the sweeper", slog.Int("orders", len(list)), slog.Any("error", err))
+		e.opts.Logger.DebugContext(ctx, "left to the sweeper", slog.Int("orders", len(list)), slog.Any("error", err))
 	}
-	s.wakeWorkers(ctx)
+	e.wakeWorkers(ctx)
 }
 
 // enqueueWithin bounds the time for which one connection holds up the tasks of all sales.
-func (s *Service) enqueueWithin(ctx context.Context, list []Reservation, headers map[string]string, options ...asynq.Option) error {
+func (e *enqueuer) enqueueWithin(ctx context.Context, list []Reservation, headers map[string]string, options ...asynq.Option) error {
 	ctx, cancel := context.WithTimeout(ctx, enqueueTimeout)
 	defer cancel()
-	return s.enqueueList(ctx, list, headers, options...)
+	return e.enqueueList(ctx, list, headers, options...)
 }
 
-func (s *Service) enqueueList(ctx context.Context, list []Reservation, headers map[string]string, options ...asynq.Option) error {
+func (e *enqueuer) enqueueList(ctx context.Context, list []Reservation, headers map[string]string, options ...asynq.Option) error {
 	payload := []byte("[")
 	for i := range list {
 		if i > 0 {
@@ -122,52 +137,83 @@ func (s *Service) enqueueList(ctx context.Context, list []Reservation, headers m
 		payload = list[i].appendRecord(payload)
 	}
 	payload = append(payload, ']')
-	_, err := s.tasks.EnqueueContext(ctx, asynq.NewTaskWithHeaders(taskType, payload, headers),
+	_, err := e.tasks.EnqueueContext(ctx, asynq.NewTaskWithHeaders(taskType, payload, headers),
 		append(options, asynq.MaxRetry(taskRetries), asynq.Timeout(taskTimeout))...)
 	return err
 }
 
-// parseTask reads the orders of a task. It leaves out unreadable ones and returns their number as damaged, so that they do not
-// keep the others from being committed.
-func parseTask(payload []byte) (list []Reservation, damaged int, err error) {
-	if bytes.HasPrefix(payload, []byte("{")) { // one order, written by an earlier version
-		r, err := ParseReservation(payload)
-		return []Reservation{r}, 0, err
+// parseTask reads the orders of a task. It leaves out those that are unreadable or of a later version, and returns their numbers,
+// so that they do not keep the others from being committed. The outbox has them.
+func parseTask(payload []byte) (list []Reservation, damaged, later int, err error) {
+	texts := []json.RawMessage{payload} // one order, written by an earlier version
+	if !bytes.HasPrefix(payload, []byte("{")) {
+		var all []versioned
+		if json.Unmarshal(payload, &all) == nil && !slices.ContainsFunc(all, func(v versioned) bool { return v.check() != nil }) {
+			list = make([]Reservation, len(all))
+			for i := range all {
+				list[i] = all[i].Reservation
+			}
+			return list, 0, 0, nil
+		}
+		if err := json.Unmarshal(payload, &texts); err != nil {
+			return nil, 0, 0, err
+		}
 	}
-	if json.Unmarshal(payload, &list) == nil {
-		return list, 0, nil
-	}
-	var texts []json.RawMessage
-	if err := json.Unmarshal(payload, &texts); err != nil {
-		return nil, 0, err
-	}
-	list = nil
 	for _, text := range texts {
-		if r, err := ParseReservation(text); err == nil {
+		r, err := ParseReservation(text)
+		switch {
+		case err == nil:
 			list = append(list, r)
-		} else {
+		case errors.Is(err, errLaterVersion):
+			later++
+		default:
 			damaged++
 		}
 	}
-	return list, damaged, nil
+	return list, damaged, later, nil
 }
 
-// drainMost is how long Drain tries to commit.
-const drainMost = 5 * time.Second
+// wakeWorkers wakes idle workers. Workers that found a task within poll.BusyFor poll often anyway.
+func (e *enqueuer) wakeWorkers(ctx context.Context) {
+	now := time.Now().UnixNano()
+	if before := e.enqueued.Swap(now); now-before > int64(poll.BusyFor/2) {
+		e.notifier.publish(ctx, notification{Queued: true})
+	}
+}
 
-// Drain commits the uncommitted orders that this process remembers. Call it before the process exits, when no more requests can
-// arrive. Orders that it could not commit in time are only in the outbox, and are lost if Redis is lost.
-func (s *Service) Drain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, drainMost)
-	defer cancel()
-	for {
-		remembered := s.ledger.all()
-		left, err := s.commitAll(ctx, remembered)
-		if err == nil && len(left) == 0 {
-			return nil
+// Queues are the names of the Asynq queues that accepted orders wait in.
+func (e *enqueuer) Queues() []string { return e.queueNames(accepted, e.queues) }
+
+// InWork returns the number of tasks that workers are processing, according to the queue's Redis. A task has one order or more.
+func (e *enqueuer) InWork(ctx context.Context) (int, error) {
+	tasks, err := e.queued(ctx)
+	return tasks[taskActive], err
+}
+
+// queued counts the tasks of all sales by state. It reads Asynq's keys directly: the inspector finds no queues after Redis lost
+// its data, and reads far more.
+func (e *enqueuer) queued(ctx context.Context) (map[string]int, error) {
+	counts := make(map[string][]*redis.IntCmd)
+	_, err := e.queue.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, queue := range slices.Concat(e.Queues(), e.formerQueueNames()) {
+			prefix := "asynq:{" + queue + "}:"
+			for _, list := range []string{"pending", taskActive} {
+				counts[list] = append(counts[list], p.LLen(ctx, prefix+list))
+			}
+			for _, set := range []string{"scheduled", "retry", "archived"} {
+				counts[set] = append(counts[set], p.ZCard(ctx, prefix+set))
+			}
 		}
-		if !periodic.Pause(ctx, 100*time.Millisecond) {
-			return errors.Join(fmt.Errorf("orders: %d accepted orders are only in the outbox", len(remembered)), err)
+		return nil
+	})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	states := make(map[string]int, len(counts))
+	for state, of := range counts {
+		for _, c := range of {
+			states[state] += int(c.Val())
 		}
 	}
+	return states, nil
 }

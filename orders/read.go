@@ -38,43 +38,52 @@ const pendingFor = 100 * time.Millisecond
 // missedNotifications is how long a waiter relies on notifications before it reads again.
 const missedNotifications = 5 * time.Second
 
+// reader reads orders, and waits for their changes.
+type reader struct {
+	*core
+	sales   *catalogWatch
+	ledger  *ledger
+	waiters *waiters
+	reading *batch.Batcher[ID, Order] // orders as the database has them
+}
+
 // Order returns an order, from memory or Redis while it is not committed, otherwise from the database. It returns
 // ErrUnknownOrder also for another user's order.
-func (s *Service) Order(ctx context.Context, id ID, v Viewer) (Order, error) {
-	o, err := s.order(ctx, id)
+func (rd *reader) Order(ctx context.Context, id ID, v Viewer) (Order, error) {
+	o, err := rd.order(ctx, id)
 	if err == nil && !v.May(&o) {
 		return Order{}, ErrUnknownOrder
 	}
 	return o, err
 }
 
-func (s *Service) order(ctx context.Context, id ID) (Order, error) {
-	if !s.issued(id) {
+func (rd *reader) order(ctx context.Context, id ID) (Order, error) {
+	if !rd.sales.issued(id) {
 		return Order{}, ErrUnknownOrder
 	}
-	o, remembered := s.ledger.accepted(id)
+	o, remembered := rd.ledger.accepted(id)
 	// The database first: after a response "confirmed", no later one may be "accepted".
-	stored, err := s.stored(ctx, id)
+	stored, err := rd.stored(ctx, id)
 	if !errors.Is(err, ErrUnknownOrder) {
 		return stored, err
 	}
 	if remembered {
 		return o, nil
 	}
-	o, pending, err := s.pendingOrder(ctx, id)
+	o, pending, err := rd.pendingOrder(ctx, id)
 	if pending || err != nil {
 		return o, err
 	}
-	return s.stored(ctx, id) // committed between the two looks, or unknown
+	return rd.stored(ctx, id) // committed between the two looks, or unknown
 }
 
 // newest returns the database's version of a pending order. An order accepted just now is returned as it is, so that repeated
 // clicks cost no query.
-func (s *Service) newest(ctx context.Context, pending Order) (Order, error) {
-	if s.justAccepted(pending) {
+func (rd *reader) newest(ctx context.Context, pending Order) (Order, error) {
+	if rd.justAccepted(pending) {
 		return pending, nil
 	}
-	o, err := s.stored(ctx, pending.ID)
+	o, err := rd.stored(ctx, pending.ID)
 	if errors.Is(err, ErrUnknownOrder) {
 		return pending, nil
 	}
@@ -82,19 +91,19 @@ func (s *Service) newest(ctx context.Context, pending Order) (Order, error) {
 }
 
 // stored reads the order from the database, within Options.Timeout.
-func (s *Service) stored(ctx context.Context, id ID) (Order, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+func (rd *reader) stored(ctx context.Context, id ID) (Order, error) {
+	ctx, cancel := context.WithTimeout(ctx, rd.opts.Timeout)
 	defer cancel()
-	return batched(ctx, s.reading, id)
+	return batched(ctx, rd.reading, id)
 }
 
 // readBatch reads orders that are requested at the same time.
-func (s *Service) readBatch(ctx context.Context, calls []*batch.Call[ID, Order]) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+func (rd *reader) readBatch(ctx context.Context, calls []*batch.Call[ID, Order]) {
+	ctx, cancel := context.WithTimeout(ctx, rd.opts.Timeout)
 	defer cancel()
-	found, err := s.store.Committed(ctx, inputs(calls))
+	found, err := rd.store.Committed(ctx, inputs(calls))
 	if err != nil {
-		failBatch(calls, err, func(half []*batch.Call[ID, Order]) { s.readBatch(ctx, half) })
+		failBatch(calls, err, func(half []*batch.Call[ID, Order]) { rd.readBatch(ctx, half) })
 		return
 	}
 	for _, c := range calls {
@@ -105,14 +114,14 @@ func (s *Service) readBatch(ctx context.Context, calls []*batch.Call[ID, Order])
 	}
 }
 
-func (s *Service) justAccepted(o Order) bool {
-	now, _ := s.clock.now()
+func (rd *reader) justAccepted(o Order) bool {
+	now, _ := rd.clock.now()
 	return now.Sub(o.AcceptedAt) < pendingFor
 }
 
 // pendingOrder reads an uncommitted order from Redis.
-func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending bool, err error) {
-	c := s.catalog.Load()
+func (rd *reader) pendingOrder(ctx context.Context, id ID) (o Order, pending bool, err error) {
+	c := rd.sales.catalog.Load()
 	ci, ok := c.byNumber[id.item()]
 	switch {
 	case ok && ci.forgottenAt(time.Now()), !ok && c.loaded && time.Since(id.time()) > newSale:
@@ -120,15 +129,12 @@ func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 	case !ok: // another process has just defined the sale; this one has not loaded it yet
 		return Order{}, false, fmt.Errorf("%w: the item of order %s is not known here yet", ErrUnavailable, id)
 	}
-	generation, err := s.verified(ctx, ci)
+	generation, err := rd.sales.verified(ctx, ci)
 	if err != nil {
 		return Order{}, false, err
 	}
-	var found []any
-	err = s.within(ctx, func(ctx context.Context) error {
-		reply, err := findScript.Run(ctx, s.rdb, ci.keys, id.String()).Slice()
-		found = reply
-		return err
+	found, err := within(ctx, rd.core, func(ctx context.Context) ([]any, error) {
+		return findScript.Run(ctx, rd.rdb, ci.keys, id.String()).Slice()
 	})
 	if err != nil {
 		return Order{}, false, err
@@ -144,30 +150,30 @@ func (s *Service) pendingOrder(ctx context.Context, id ID) (o Order, pending boo
 			return Order{}, false, fmt.Errorf("%w: reservation of %s", ErrUnavailable, id)
 		}
 		return r.Accepted(), true, nil
-	case word == "settled" && s.runIDs.Generation() == generation:
+	case word == "settled" && rd.runIDs.Generation() == generation:
 		rebuilt := time.UnixMilli(d.int64())
-		if now, _ := s.clock.now(); id.time().Before(rebuilt) && now.Sub(rebuilt) < lateArrivals {
+		if now, _ := rd.clock.now(); id.time().Before(rebuilt) && now.Sub(rebuilt) < lateArrivals {
 			return Order{}, false, fmt.Errorf("%w: order %s may be on its way", ErrRecovering, id)
 		}
 		return Order{}, false, d.err
 	}
-	s.suspectForgotten(ci)
+	rd.sales.suspectForgotten(ci)
 	return Order{}, false, ErrRecovering
 }
 
 // Wait is like Order, but waits while the order has the status while: at most for the duration wait, or until Stop.
-func (s *Service) Wait(ctx context.Context, id ID, v Viewer, while Status, wait time.Duration) (Order, error) {
-	changed, done := s.waiters.wait(id)
+func (rd *reader) Wait(ctx context.Context, id ID, v Viewer, while Status, wait time.Duration) (Order, error) {
+	changed, done := rd.waiters.wait(id)
 	defer done()
 	var o Order
 	looked := false
-	err := s.await(ctx, wait, missedNotifications, changed, func() (bool, error) {
-		if mine, ok := s.ledger.accepted(id); ok && !looked && wait > 0 && while == StatusAccepted && s.justAccepted(mine) && v.May(&mine) {
+	err := rd.await(ctx, wait, missedNotifications, changed, func() (bool, error) {
+		if mine, ok := rd.ledger.accepted(id); ok && !looked && wait > 0 && while == StatusAccepted && rd.justAccepted(mine) && v.May(&mine) {
 			looked, o = true, mine // its commit is about to be published
 			return false, nil
 		}
 		var err error
-		o, err = s.Order(ctx, id, v)
+		o, err = rd.Order(ctx, id, v)
 		return o.Status != while, err
 	})
 	return o, err
@@ -175,8 +181,8 @@ func (s *Service) Wait(ctx context.Context, id ID, v Viewer, while Status, wait 
 
 // Orders lists orders of a sale: all of them if q.Viewer.All is set, otherwise the viewer's own. Uncommitted orders are
 // included.
-func (s *Service) Orders(ctx context.Context, q Query) ([]Order, error) {
-	l, err := s.listing(q.Sale)
+func (rd *reader) Orders(ctx context.Context, q Query) ([]Order, error) {
+	l, err := rd.sales.listing(q.Sale)
 	if err != nil {
 		return nil, err
 	}
@@ -194,13 +200,13 @@ func (s *Service) Orders(ctx context.Context, q Query) ([]Order, error) {
 	// Pending orders are read first: an order that is committed meanwhile is then found twice, and never missed.
 	var pending []Order
 	if q.Status == "" || q.Status == StatusAccepted {
-		if pending, err = s.pendingOrders(ctx, l, f); err != nil {
+		if pending, err = rd.pendingOrders(ctx, l, f); err != nil {
 			return nil, err
 		}
 	}
 	reading, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()
-	list, err := s.store.Orders(reading, f)
+	list, err := rd.store.Orders(reading, f)
 	if err != nil {
 		return nil, err
 	}
@@ -211,16 +217,16 @@ func (s *Service) Orders(ctx context.Context, q Query) ([]Order, error) {
 }
 
 // pendingOrders returns the uncommitted orders that match: of one buyer, or of all.
-func (s *Service) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Order, error) {
+func (rd *reader) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Order, error) {
 	var list []Order
 	for _, ci := range l.all() {
 		if ci.forgottenAt(time.Now()) {
 			continue
 		}
-		if _, err := s.verified(ctx, ci); err != nil {
+		if _, err := rd.sales.verified(ctx, ci); err != nil {
 			return nil, err
 		}
-		records, err := s.pendingRecords(ctx, ci, f.BuyerHash)
+		records, err := rd.pendingRecords(ctx, ci, f.BuyerHash)
 		if err != nil {
 			return nil, err
 		}
@@ -237,24 +243,20 @@ func (s *Service) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Or
 	return list, nil
 }
 
-func (s *Service) pendingRecords(ctx context.Context, ci *cachedItem, buyerHash string) ([]string, error) {
-	var records []string
-	err := s.within(ctx, func(ctx context.Context) (err error) {
+func (rd *reader) pendingRecords(ctx context.Context, ci *cachedItem, buyerHash string) ([]string, error) {
+	return within(ctx, rd.core, func(ctx context.Context) ([]string, error) {
 		if buyerHash == "" {
-			records, err = s.base.HVals(ctx, ci.keys[2]).Result()
-			return err
+			return rd.base.HVals(ctx, ci.keys[2]).Result()
 		}
-		reply, err := heldScript.Run(ctx, s.rdb, ci.keys, buyerHash).Slice()
+		reply, err := heldScript.Run(ctx, rd.rdb, ci.keys, buyerHash).Slice()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		d := decoder{reply: reply}
 		if d.string() == "forgotten" {
-			s.suspectForgotten(ci)
-			return ErrRecovering
+			rd.sales.suspectForgotten(ci)
+			return nil, ErrRecovering
 		}
-		records = d.strings()
-		return d.err
+		return d.strings(), d.err
 	})
-	return records, err
 }

@@ -15,6 +15,7 @@ const (
 	ReasonKeyReused     Reason = "key_reused"
 	ReasonAtCapacity    Reason = "at_capacity"
 	ReasonRecovering    Reason = "recovering"
+	ReasonTurnRequired  Reason = "turn_required" // the item has a waiting room, and the buyer has not been admitted
 
 	// Reasons for which an accepted order ends rejected.
 	ReasonRecoveredLate Reason = "recovered_late" // it was delivered after a recovery, and no unit or quota was left for it

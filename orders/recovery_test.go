@@ -156,6 +156,7 @@ func TestNobodyReservesIntoASaleThatIsBeingLoaded(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	in := installOn(t, server.URL())
+	in.timeout = redisTimeout // this server only loses its keys
 	leader, other := in.start(), in.start()
 	sale := in.sale(leader, func(s *orders.Sale) { s.Items[0].Stock = 1 })
 	early := in.order(other, sale.ID, "early", "", 1)

@@ -2,6 +2,8 @@ package orders
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -70,11 +72,34 @@ func (r *Reservation) appendRecord(b []byte) []byte {
 	return append(strconv.AppendInt(append(b, `],"t":`...), r.AcceptedMS, 10), '}')
 }
 
-// ParseReservation reads a record, a task's payload, or a dead letter.
+// recordVersion is the version of the records that this program writes, which do not say it. A later program raises it, in the
+// field "v", when an earlier one must not commit its records: that would lose what they say.
+const recordVersion = 1
+
+// versioned is a record as it is read.
+type versioned struct {
+	Reservation
+	Version int `json:"v"`
+}
+
+// ParseReservation reads a record, a task's payload, or a dead letter. It returns an error that matches errLaterVersion if the
+// record waits for a later program.
 func ParseReservation(record []byte) (Reservation, error) {
-	var r Reservation
-	err := json.Unmarshal(record, &r)
-	return r, err
+	var v versioned
+	if err := json.Unmarshal(record, &v); err != nil {
+		return Reservation{}, err
+	}
+	return v.Reservation, v.check()
+}
+
+func (v *versioned) check() error {
+	switch {
+	case v.Version > recordVersion:
+		return fmt.Errorf("%w: record %d, this program reads %d", errLaterVersion, v.Version, recordVersion)
+	case v.ID == ID{} || v.Quantity < 1:
+		return errors.New("orders: not a reservation: it has no id or no quantity")
+	}
+	return nil
 }
 
 // Accepted returns the order that a reservation stands for. A dead letter also counts as accepted until an operator replays it.

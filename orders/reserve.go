@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidegate/tidegate/internal/input"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
+	"github.com/tidegate/tidegate/orders/internal/replica"
 )
 
 const (
@@ -24,21 +26,32 @@ const (
 
 // Attempt is a valid request for an order that is not decided yet. Use it in one goroutine, for one order.
 type Attempt struct {
-	s          *Service
+	reserver   *reserver
 	cachedItem *cachedItem
 	quantity   int
 	user       string
 	buyer, key string // hashes; key is empty without an Idempotency-Key
 }
 
+// reserver decides requests for orders.
+type reserver struct {
+	*core
+	sales    *catalogWatch
+	ledger   *ledger
+	lease    *liveness.Lease
+	reader   *reader
+	enqueuer *enqueuer
+	replicas *replica.Waiter // for reservations that wait for a replica; nil when none does
+}
+
 // Place orders units of an item, one if req.Quantity is 0: it prepares, screens and reserves. A refusal is an Outcome too. Its
 // errors are those of Prepare and Reserve; after ErrUnavailable or ErrRecovering repeat it, with the same key. A program that
 // has to limit its callers uses the steps, and applies its rules between Screen and Reserve.
-func (s *Service) Place(ctx context.Context, req Request) (Outcome, error) {
+func (rs *reserver) Place(ctx context.Context, req Request) (Outcome, error) {
 	if req.Quantity == 0 {
 		req.Quantity = 1
 	}
-	a, err := s.Prepare(req)
+	a, err := rs.Prepare(req)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -50,8 +63,8 @@ func (s *Service) Place(ctx context.Context, req Request) (Outcome, error) {
 
 // Prepare checks a request without any I/O. It returns an *InvalidError, ErrUnknownSale, ErrUnknownItem, ErrUserRequired,
 // ErrKeyRequired, or ErrUnavailable until the sales are first loaded.
-func (s *Service) Prepare(req Request) (*Attempt, error) {
-	sale, err := s.listing(req.Sale)
+func (rs *reserver) Prepare(req Request) (*Attempt, error) {
+	sale, err := rs.sales.listing(req.Sale)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +81,7 @@ func (s *Service) Prepare(req Request) (*Attempt, error) {
 	if err := printable("user", req.User, maxUser); err != nil {
 		return nil, err
 	}
-	a := &Attempt{s: s, cachedItem: ci, quantity: req.Quantity, user: req.User}
+	a := &Attempt{reserver: rs, cachedItem: ci, quantity: req.Quantity, user: req.User}
 	if req.Key != "" {
 		a.key = sale.hash(hashKey, req.Key)
 	}
@@ -93,19 +106,10 @@ func (s *Service) Prepare(req Request) (*Attempt, error) {
 	return a, nil
 }
 
-// printable returns an *InvalidError unless s is printable and has at most most characters, counted as in the API's
-// description.
+// printable returns an *InvalidError unless s is printable and has at most most characters.
 func printable(location, s string, most int) error {
-	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > most {
-		return &InvalidError{Location: location, Message: fmt.Sprintf("must be valid UTF-8 of at most %d characters", most)}
-	}
-	for _, r := range s {
-		if r == utf8.RuneError {
-			return &InvalidError{Location: location, Message: "contains U+FFFD, which stands for whatever could not be read"}
-		}
-		if !unicode.IsPrint(r) {
-			return &InvalidError{Location: location, Message: fmt.Sprintf("contains %U, and must be printable", r)}
-		}
+	if err := input.Printable(s, most); err != nil {
+		return &InvalidError{Location: location, Message: err.Error()}
 	}
 	return nil
 }
@@ -113,16 +117,16 @@ func printable(location, s string, most int) error {
 // Screen decides from this process's memory, without Redis, if that is certain: with the order that the buyer already has, or
 // with a refusal. decided is false when the admission rules, and then Reserve, have to decide.
 func (a *Attempt) Screen() (out Outcome, decided bool) {
-	if o, what, ok := a.s.ledger.held(a.identity()); ok {
+	if o, what, ok := a.reserver.ledger.held(a.identity()); ok {
 		switch {
-		case what == committed, what == pending && !(a.s.justAccepted(o) && a.promised()):
+		case what == committed, what == pending && !(a.reserver.reader.justAccepted(o) && a.promised()):
 			return Outcome{}, false
 		case o.Quantity != a.quantity:
 			return Outcome{Reason: ReasonKeyReused, Order: o}, true
 		}
 		return Outcome{Order: o, Replayed: true}, true
 	}
-	now, known := a.s.clock.now()
+	now, known := a.reserver.clock.now()
 	g := a.cachedItem.snapshot.Load()
 	if !known || a.cachedItem.holds(a.buyer) {
 		return Outcome{}, false
@@ -131,13 +135,13 @@ func (a *Attempt) Screen() (out Outcome, decided bool) {
 	if reason == "" {
 		return Outcome{}, false
 	}
-	a.s.refreshSnapshot(a.cachedItem, g)
+	a.reserver.sales.refreshSnapshot(a.cachedItem, g)
 	return Outcome{Reason: reason, RetryAfter: wait}, true
 }
 
 // Remembered reports whether this process remembers an order that the request repeats. The order may have changed elsewhere.
 func (a *Attempt) Remembered() bool {
-	_, _, ok := a.s.ledger.held(a.identity())
+	_, _, ok := a.reserver.ledger.held(a.identity())
 	return ok
 }
 
@@ -156,7 +160,7 @@ func (a *Attempt) Reserve(ctx context.Context) (Outcome, error) { return a.decid
 func (a *Attempt) decide(ctx context.Context, mode reserveMode) (out Outcome, err error) {
 	ctx, span := a.trace(ctx, mode)
 	defer func() { endReserve(span, &out, err) }()
-	s, ci := a.s, a.cachedItem
+	rs, ci := a.reserver, a.cachedItem
 	if ci.forgottenAt(time.Now()) {
 		return Outcome{Reason: ReasonEnded}, nil
 	}
@@ -168,46 +172,45 @@ func (a *Attempt) decide(ctx context.Context, mode reserveMode) (out Outcome, er
 	if lapsed {
 		mode = modeRepeat
 	}
-	term, ok := s.lease.held(time.Now())
+	term, ok := rs.lease.Held(time.Now())
 	if !ok {
 		return Outcome{}, errNoLease
 	}
-	generation, err := s.verified(ctx, ci)
+	generation, err := rs.sales.verified(ctx, ci)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if !s.ledger.acquire() {
+	if !rs.ledger.acquire() {
 		return Outcome{Reason: ReasonAtCapacity, RetryAfter: retryCapacity}, nil
 	}
 	began := time.Now()
-	at, _ := s.clock.now()
+	at, _ := rs.clock.now()
 	c := &reserveCall{
-		a: a, mode: mode, generation: generation, term: term, deadline: began.Add(s.opts.Timeout), done: make(chan struct{}),
+		a: a, mode: mode, generation: generation, term: term, deadline: began.Add(rs.opts.Timeout),
 		from: trace.SpanContextFromContext(ctx),
 		r: Reservation{
-			ID: s.catalog.Load().ids.newID(at, ci.item.Number), Epoch: ci.sale.Epoch, Sale: ci.sale.ID, Item: ci.item.ID,
+			ID: rs.sales.catalog.Load().ids.newID(at, ci.item.Number), Epoch: ci.sale.Epoch, Sale: ci.sale.ID, Item: ci.item.ID,
 			Buyer: a.user, BuyerHash: a.buyer, KeyHash: a.key, Quantity: a.quantity,
 		},
 	}
-	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
-		c.deadline = d
+	if until, ok := ctx.Deadline(); ok && until.Before(c.deadline) {
+		c.deadline = until
 	}
-	s.reserving.add(string(mode)+ci.keys[0], c)
-	err = c.wait()
-	s.opts.Measures.Reserved(time.Since(began))
+	d, err := rs.reserve(ctx, c)
+	rs.opts.Measures.Reserved(time.Since(began))
 	switch {
 	case err != nil:
 		return Outcome{}, err
-	case c.held != "":
-		return a.replay(ctx, c.held)
-	case lapsed && c.out.Reason == "" && !c.out.Replayed: // Redis does not have it; it is about to be handed over
+	case d.held != "":
+		return a.replay(ctx, d.held)
+	case lapsed && d.out.Reason == "" && !d.out.Replayed: // Redis does not have it; it is about to be handed over
 		return Outcome{}, errLeaseLapsed
 	}
 	failpoint.Hit(failpoint.BeforeAnswer)
-	if !c.out.Replayed {
-		return c.out, nil
+	if !d.out.Replayed {
+		return d.out, nil
 	}
-	o, err := s.newest(ctx, c.out.Order)
+	o, err := rs.reader.newest(ctx, d.out.Order)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -219,11 +222,11 @@ func (a *Attempt) decide(ctx context.Context, mode reserveMode) (out Outcome, er
 // to be asked whether it still has the order: the sale may have been recovered without this process, and another process may
 // have given the buyer another order.
 func (a *Attempt) recall(ctx context.Context) (out Outcome, ok bool, err error) {
-	o, what, known := a.s.ledger.held(a.identity())
+	o, what, known := a.reserver.ledger.held(a.identity())
 	if !known || o.Quantity != a.quantity {
 		return Outcome{}, false, nil
 	}
-	switch stored, err := a.s.stored(ctx, o.ID); {
+	switch stored, err := a.reserver.reader.stored(ctx, o.ID); {
 	case err == nil && (stored.Status.Holds() || a.key != ""): // otherwise Redis decides whether the buyer may order again
 		out, err = a.replayed(stored)
 		return out, true, err
@@ -238,16 +241,16 @@ func (a *Attempt) recall(ctx context.Context) (out Outcome, ok bool, err error) 
 
 // promised reports whether the pending order that the request repeats was accepted in the lease that the process holds now.
 func (a *Attempt) promised() bool {
-	term, ok := a.s.lease.held(time.Now())
-	return ok && a.s.ledger.promised(a.identity(), term)
+	term, ok := a.reserver.lease.Held(time.Now())
+	return ok && a.reserver.ledger.promised(a.identity(), term)
 }
 
 func (a *Attempt) identity() identity {
 	return identity{item: a.cachedItem.item.Number, buyer: a.buyer, key: a.key}
 }
 
-// refused decodes the rest of a refusal.
-func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
+// decodeRefusal decodes the rest of a refusal.
+func (a *Attempt) decodeRefusal(word string, free int, d *decoder) (Outcome, error) {
 	out := Outcome{Reason: Reason(word)}
 	switch out.Reason {
 	case ReasonKeyReused, ReasonQuotaPerBuyer:
@@ -263,7 +266,7 @@ func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
 		}
 	case ReasonNotStarted:
 		if starts := d.int64(); starts > 0 {
-			now, _ := a.s.clock.now()
+			now, _ := a.reserver.clock.now()
 			out.RetryAfter = time.UnixMilli(starts).Sub(now)
 		}
 	case ReasonAtCapacity:
@@ -271,12 +274,14 @@ func (a *Attempt) refused(word string, free int, d *decoder) (Outcome, error) {
 	case ReasonNotEnough:
 		out.Free = free
 	case ReasonSoldOut, ReasonPaused, ReasonEnded:
+	case ReasonTurnRequired:
+		out.Room = a.cachedItem.item.Room
 	default:
 		return Outcome{}, fmt.Errorf("%w: reserve replied %.40q", ErrUnavailable, word)
 	}
 	switch out.Reason {
 	case ReasonNotStarted, ReasonSoldOut, ReasonPaused, ReasonEnded:
-		a.s.refreshSnapshot(a.cachedItem, nil) // so that the next ones are refused from memory
+		a.reserver.sales.refreshSnapshot(a.cachedItem, nil) // so that the next ones are refused from memory
 	}
 	return out, d.err
 }
@@ -287,9 +292,9 @@ func (a *Attempt) replay(ctx context.Context, held string) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, fmt.Errorf("%w: held order %.40q", ErrUnavailable, held)
 	}
-	o, err := a.s.stored(ctx, id)
+	o, err := a.reserver.reader.stored(ctx, id)
 	if errors.Is(err, ErrUnknownOrder) {
-		a.s.opts.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", held))
+		a.reserver.opts.Logger.ErrorContext(ctx, "the database does not have an order that Redis calls committed", slog.String("order_id", held))
 		return Outcome{}, fmt.Errorf("%w: order %s is nowhere", ErrUnavailable, held)
 	} else if err != nil {
 		return Outcome{}, err
@@ -299,7 +304,7 @@ func (a *Attempt) replay(ctx context.Context, held string) (Outcome, error) {
 
 // replayed returns an order in its current state.
 func (a *Attempt) replayed(o Order) (Outcome, error) {
-	a.s.ledger.learn(a.identity(), o)
+	a.reserver.ledger.learn(a.identity(), o)
 	if !o.Status.Holds() && a.key == "" {
 		return Outcome{}, fmt.Errorf("%w: order %s has ended, and its buyer is about to be free to order again", ErrUnavailable, o.ID)
 	}

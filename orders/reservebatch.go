@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
 )
 
@@ -18,7 +18,7 @@ const (
 	scriptsAtOnce = 2  // per item
 )
 
-// reserveCall is an order on its way through reserve.lua. The goroutine that closes done sets the result first.
+// reserveCall is an order on its way through reserve.lua.
 type reserveCall struct {
 	a          *Attempt
 	mode       reserveMode
@@ -27,170 +27,106 @@ type reserveCall struct {
 	term       int64             // of the lease
 	deadline   time.Time         // after it no caller waits any more
 	from       trace.SpanContext // of the request
-	out        Outcome
-	err        error
-	noted      bool   // the ledger has the order
-	held       string // id of the committed order that has the identity; the database has its state
-	done       chan struct{}
 }
 
-// wait returns when the order is decided, or ErrUnavailable at its deadline. The order is still decided then.
-func (c *reserveCall) wait() error {
-	timer := time.NewTimer(time.Until(c.deadline))
-	defer timer.Stop()
-	select {
-	case <-c.done:
-		return c.err
-	case <-timer.C:
-		select {
-		case <-c.done:
-			return c.err
-		default:
-			return fmt.Errorf("%w: no answer in time", ErrUnavailable)
-		}
-	}
+// decision is the result of a reserveCall.
+type decision struct {
+	out   Outcome
+	held  string // id of the committed order that has the identity; the database has its state
+	noted bool   // the ledger has the order
 }
 
-// reserveBatcher lets orders of one item share a script: the fixed cost of a script is as high as the cost of one order. Orders
-// that arrive while scriptsAtOnce scripts are under way form the next. Safe for concurrent use.
-type reserveBatcher struct {
-	decide func([]*reserveCall) // all of one item and mode
-	mu     sync.Mutex
-	// By mode and item, guarded by mu. Items without calls have no entry.
-	items map[string]*itemCalls
+// reserveBatcher lets orders of one item and mode share a script: the fixed cost of a script is as high as the cost of one order.
+type reserveBatcher = batch.Batcher[*reserveCall, decision]
+
+func newReserveBatcher() *reserveBatcher {
+	return batch.New(reserveMax, scriptsAtOnce, func(ctx context.Context, calls []*batch.Call[*reserveCall, decision]) {
+		calls[0].In.a.reserver.reserveBatch(ctx, calls)
+	})
 }
 
-type itemCalls struct {
-	waiting  []*reserveCall
-	underWay int
-}
-
-func newReserveBatcher(decide func([]*reserveCall)) *reserveBatcher {
-	return &reserveBatcher{decide: decide, items: make(map[string]*itemCalls)}
-}
-
-// add queues a call. Calls with the same key are decided together.
-func (b *reserveBatcher) add(key string, c *reserveCall) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	item, ok := b.items[key]
-	if !ok {
-		item = &itemCalls{}
-		b.items[key] = item
-	}
-	item.waiting = append(item.waiting, c)
-	if item.underWay < scriptsAtOnce {
-		item.underWay++
-		go b.work(key, item)
-	}
-}
-
-// work decides waiting calls until there are none.
-func (b *reserveBatcher) work(key string, item *itemCalls) {
-	for {
-		b.mu.Lock()
-		batch := item.waiting[:min(len(item.waiting), reserveMax)]
-		item.waiting = item.waiting[len(batch):]
-		if len(batch) == 0 {
-			if item.underWay--; item.underWay == 0 {
-				delete(b.items, key)
-			}
-		}
-		b.mu.Unlock()
-		if len(batch) == 0 {
-			return
-		}
-		b.decide(batch)
-	}
-}
-
-var errNotSent = errors.New("not sent in time")
-
-// reserveBatch runs the script and records the results, also for callers that no longer wait.
-func (s *Service) reserveBatch(batch []*reserveCall) {
-	now := time.Now()
-	alive := make([]*reserveCall, 0, len(batch))
-	list := make([]Reservation, 0, len(batch))
-	deadline := now // the latest of the batch
-	for _, c := range batch {
-		if now.After(c.deadline) {
-			s.finish(c, unavailable(errNotSent))
-			continue
-		}
-		alive, list = append(alive, c), append(list, c.r)
-		if c.deadline.After(deadline) {
-			deadline = c.deadline
-		}
-	}
-	if len(alive) == 0 {
-		return
-	}
-	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+// reserve returns when the order is decided, or ErrUnavailable at its deadline. An order in a script is still decided then.
+func (rs *reserver) reserve(ctx context.Context, c *reserveCall) (decision, error) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), c.deadline)
 	defer cancel()
-	replies, err := s.runReserve(ctx, alive[0].a.cachedItem.keys, list, alive[0].mode)
-	for i, c := range alive {
-		if err != nil {
-			s.finish(c, err)
-			continue
+	batches := c.a.cachedItem.reserving
+	if c.mode == modeRepeat {
+		batches = c.a.cachedItem.repeating
+	}
+	d, err := batches.Do(ctx, c)
+	if errors.Is(err, batch.ErrNotRun) {
+		rs.ledger.release()
+	}
+	return d, unavailable(err)
+}
+
+// reserveBatch runs the script and records the results, also for callers that no longer wait. It releases the room of orders that
+// the ledger does not have.
+func (rs *reserver) reserveBatch(ctx context.Context, calls []*batch.Call[*reserveCall, decision]) {
+	list := make([]Reservation, len(calls))
+	var deadline time.Time // the latest of the batch
+	for i, c := range calls {
+		list[i] = c.In.r
+		if c.In.deadline.After(deadline) {
+			deadline = c.In.deadline
 		}
-		s.finish(c, c.decided(replies[i]))
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	first := calls[0].In
+	replies, err := rs.runReserve(ctx, first.a.cachedItem.keys, list, first.mode)
+	for i, c := range calls {
+		if c.Err = err; err == nil {
+			c.Out, c.Err = c.In.decide(replies[i])
+		}
+		if !c.Out.noted {
+			rs.ledger.release()
+		}
 	}
 }
 
-// finish releases the room in the ledger if the order does not need it, and wakes the caller.
-func (s *Service) finish(c *reserveCall, err error) {
-	if c.err = err; !c.noted {
-		s.ledger.release()
-	}
-	close(c.done)
-}
-
-// decided decodes the script's reply to one order, and records the order, if there is one.
-func (c *reserveCall) decided(d *decoder) error {
-	s, a := c.a.s, c.a
+// decide decodes the script's reply to one order, and records the order, if there is one.
+func (c *reserveCall) decide(d *decoder) (decision, error) {
+	rs, a := c.a.reserver, c.a
 	word := d.string()
-	s.clock.read(d.int64())
+	rs.clock.read(d.int64())
 	switch word {
 	case "forgotten":
-		s.suspectForgotten(a.cachedItem)
-		return ErrRecovering
+		rs.sales.suspectForgotten(a.cachedItem)
+		return decision{}, ErrRecovering
 	case "recovering":
-		return ErrRecovering
+		return decision{}, ErrRecovering
 	}
 	free := int(d.int64())
 	switch word {
 	case "reserved", "held":
 	case "unheld":
-		s.ledger.drop(a.identity())
-		return d.err
+		rs.ledger.drop(a.identity())
+		return decision{}, d.err
 	default:
-		var err error
-		c.out, err = a.refused(word, free, d)
-		return err
+		out, err := a.decodeRefusal(word, free, d)
+		return decision{out: out}, err
 	}
 	id, r, committed := d.holder(word, c.r)
 	switch {
 	case d.err != nil:
-		return d.err
-	case s.runIDs.Generation() != c.generation:
+		return decision{}, d.err
+	case rs.runIDs.Generation() != c.generation:
 		// Another server answered than the one that was verified. If it keeps this reservation, the recovery finds it; the
 		// order is not accepted here.
-		return ErrRecovering
+		return decision{}, ErrRecovering
 	case committed:
-		c.held = id
-		return nil
+		return decision{held: id}, nil
 	}
 	failpoint.Hit(failpoint.AfterReserve)
-	if now, ok := s.lease.held(time.Now()); !ok || now != c.term {
-		return errNoLease // a recovery may have gone on without this process since Redis was asked
+	if now, ok := rs.lease.Held(time.Now()); !ok || now != c.term {
+		return decision{}, errNoLease // a recovery may have gone on without this process since Redis was asked
 	}
-	if !s.ledger.add(a.identity(), r, c.term) {
-		return ErrRecovering
+	if !rs.ledger.add(a.identity(), r, c.term) {
+		return decision{}, ErrRecovering
 	}
-	c.noted = true
-	s.offer(r, c.from)
-	c.out = Outcome{Order: r.Accepted(), Replayed: r.ID != c.r.ID}
-	return nil
+	rs.enqueuer.offer(r, c.from)
+	return decision{out: Outcome{Order: r.Accepted(), Replayed: r.ID != c.r.ID}, noted: true}, nil
 }
 
 // holder decodes which order has the identity: r, if it was reserved just now, or an earlier one. If the earlier one is
@@ -228,7 +164,7 @@ const (
 )
 
 // runReserve runs the script for orders of one item, and returns one reply per order.
-func (s *Service) runReserve(ctx context.Context, keys []string, list []Reservation, mode reserveMode) ([]*decoder, error) {
+func (rs *reserver) runReserve(ctx context.Context, keys []string, list []Reservation, mode reserveMode) ([]*decoder, error) {
 	args := make([]any, 2, 2+6*len(list))
 	args[0], args[1] = string(mode), ""
 	for i := range list {
@@ -238,7 +174,7 @@ func (s *Service) runReserve(ctx context.Context, keys []string, list []Reservat
 		}
 		args = append(args, r.ID.String(), r.BuyerHash, r.KeyHash, r.Quantity, r.body(), accepted)
 	}
-	reply, err := s.runReserveScript(ctx, mode, keys, args)
+	reply, err := rs.runReserveScript(ctx, mode, keys, args)
 	if err == nil && len(reply) != len(list) {
 		err = fmt.Errorf("reserve replied %d answers to %d orders", len(reply), len(list))
 	}

@@ -19,20 +19,19 @@ const (
 )
 
 // expire ends orders as soon as their time to pay is over, until ctx ends. Any number of workers may run it.
-func (w *worker) expire(ctx context.Context) error {
-	s := w.s
+func (lc *lifecycle) expire(ctx context.Context) error {
 	for {
 		wait := expiryInterval
-		expired, err := s.store.Expire(ctx, returnsMax)
+		expired, err := lc.store.Expire(ctx, returnsMax)
 		if err == nil {
-			s.returnUnits(ctx, expired)
+			lc.returnUnits(ctx, expired)
 			if len(expired) == returnsMax {
 				continue
 			}
-			wait, err = s.store.NextExpiry(ctx, expiryInterval)
+			wait, err = lc.store.NextExpiry(ctx, expiryInterval)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.opts.Logger.WarnContext(ctx, "orders could not be expired", slog.Any("error", err))
+			lc.opts.Logger.WarnContext(ctx, "orders could not be expired", slog.Any("error", err))
 			wait = expiryInterval
 		}
 		if !periodic.Pause(ctx, max(wait, expiryMinimum)) {
@@ -42,29 +41,29 @@ func (w *worker) expire(ctx context.Context) error {
 }
 
 // sweepReturns repeats the returns of units that failed before, until ctx ends.
-func (w *worker) sweepReturns(ctx context.Context) error {
+func (lc *lifecycle) sweepReturns(ctx context.Context) error {
 	return periodic.Woken(ctx, returnsInterval, nil, func() {
-		list, err := w.s.store.Returns(ctx, "", returnsMax)
+		list, err := lc.store.Returns(ctx, "", returnsMax)
 		if err != nil {
 			if ctx.Err() == nil {
-				w.s.opts.Logger.WarnContext(ctx, "returned units could not be read", slog.Any("error", err))
+				lc.opts.Logger.WarnContext(ctx, "returned units could not be read", slog.Any("error", err))
 			}
 			return
 		}
-		w.s.returnUnits(ctx, list)
+		lc.returnUnits(ctx, list)
 	})
 }
 
 // returnUnits puts the units of orders that ended on sale again, and notifies all processes. What fails is still in the database,
 // and the next sweep repeats it.
-func (s *Service) returnUnits(ctx context.Context, list []Return) {
+func (lc *lifecycle) returnUnits(ctx context.Context, list []Return) {
 	if len(list) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout) // a cancelled request must not delay the units until the next sweep
 	defer cancel()
 	var (
-		c       = s.catalog.Load()
+		c       = lc.sales.catalog.Load()
 		args    = make(map[*cachedItem][]any)
 		ids     = make(map[*cachedItem][]ID)
 		over    []ID // Redis need not be updated for these
@@ -94,25 +93,25 @@ func (s *Service) returnUnits(ctx context.Context, list []Return) {
 		args[ci] = append(args[ci], r.ID.String(), r.BuyerHash, keyless, r.Quantity, joined(r.Units))
 		ids[ci] = append(ids[ci], r.ID)
 	}
-	s.publish(ctx, changes)
+	lc.notifier.publish(ctx, changes)
 	for ci, a := range args {
-		reply, err := returnScript.Run(ctx, s.rdb, ci.keys, a...).Result()
+		reply, err := returnScript.Run(ctx, lc.rdb, ci.keys, a...).Result()
 		_, done := reply.(int64)
 		switch {
 		case err != nil:
-			s.opts.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
+			lc.opts.Logger.WarnContext(ctx, "units wait for the sweeper to be on sale again", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 		case !done:
-			s.suspectForgotten(ci)
+			lc.sales.suspectForgotten(ci)
 		default:
 			over = append(over, ids[ci]...)
-			s.publish(ctx, notification{Item: ci.item.Number})
+			lc.notifier.publish(ctx, notification{Item: ci.item.Number})
 		}
 	}
 	if len(over) == 0 {
 		return
 	}
-	if err := s.store.Returned(ctx, over); err != nil { // repeating it is harmless
-		s.opts.Logger.WarnContext(ctx, "returned units are returned again", slog.Any("error", err))
+	if err := lc.store.Returned(ctx, over); err != nil { // repeating it is harmless
+		lc.opts.Logger.WarnContext(ctx, "returned units are returned again", slog.Any("error", err))
 	}
 }
 

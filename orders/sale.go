@@ -48,11 +48,13 @@ const (
 // Item is something on sale: units 1..Stock of it.
 type Item struct {
 	ID            string
-	Number        int // in every order id; assigned by the store
-	Stock         int // only grows
-	QuotaPerBuyer int // units of live and paid orders a buyer may hold
-	QuotaEver     int // the highest quota so far; maintained by the store
-	InFlightMax   int // orders accepted and not yet committed
+	Number        int    // in every order id; assigned by the store
+	Stock         int    // only grows
+	QuotaPerBuyer int    // units of live and paid orders a buyer may hold
+	QuotaEver     int    // the highest quota so far; maintained by the store
+	InFlightMax   int    // orders accepted and not yet committed
+	Final         bool   // the stock grows no more; it stays final
+	Room          string // waiting room that orders must have come through, set by SetRoom; empty: none
 }
 
 // Sale is a sale as the database holds it.
@@ -116,9 +118,13 @@ func (s *Sale) Amend(def Sale) (amended Sale, changed bool, err error) {
 			return conflict("item %s is on sale and cannot be dropped", it.ID)
 		case next.Stock < it.Stock:
 			return conflict("the stock of item %s is %d and cannot shrink to %d", it.ID, it.Stock, next.Stock)
+		case it.Final && next.Stock > it.Stock:
+			return conflict("the stock of item %s was declared final with %d", it.ID, it.Stock)
+		case it.Final && !next.Final:
+			return conflict("the stock of item %s was declared final, and stays so", it.ID)
 		}
 		amended.Items[i] = *next
-		amended.Items[i].Number, amended.Items[i].QuotaEver = it.Number, it.QuotaEver
+		amended.Items[i].Number, amended.Items[i].QuotaEver, amended.Items[i].Room = it.Number, it.QuotaEver, it.Room
 	}
 	for _, it := range def.Items {
 		if _, ok := s.Item(it.ID); !ok {

@@ -12,9 +12,17 @@ import (
 // longOver is how long ago a sale may have ended when it is defined.
 const longOver = 24 * time.Hour
 
+// saleAdmin changes sales for operators.
+type saleAdmin struct {
+	*core
+	sales     *catalogWatch
+	notifier  *notifier
+	recoverer *recoverer
+}
+
 // PutSale creates a sale as a draft, or changes one. It returns an
 // *InvalidError or ErrConflict, and is idempotent.
-func (s *Service) PutSale(ctx context.Context, def Sale) (status SaleStatus, created bool, err error) {
+func (a *saleAdmin) PutSale(ctx context.Context, def Sale) (status SaleStatus, created bool, err error) {
 	if err := def.Validate(); err != nil {
 		return SaleStatus{}, false, err
 	}
@@ -24,39 +32,39 @@ func (s *Service) PutSale(ctx context.Context, def Sale) (status SaleStatus, cre
 	def.StartsAt, def.EndsAt = def.StartsAt.UTC().Truncate(time.Millisecond), def.EndsAt.UTC().Truncate(time.Millisecond)
 	// Run this as the sale's leader: otherwise another process would find items in the database that are not in Redis, consider
 	// them lost, and recover the sale.
-	err = s.lead(ctx, def.ID, func(ctx context.Context) error {
-		stored, was, added, err := s.store.PutSale(ctx, def)
+	err = a.recoverer.lead(ctx, def.ID, func(ctx context.Context) error {
+		stored, was, added, err := a.store.PutSale(ctx, def)
 		if err != nil {
 			return err
 		}
 		created = was
-		return s.introduce(ctx, stored, added)
+		return a.introduce(ctx, stored, added)
 	})
 	if err != nil {
 		return SaleStatus{}, false, err
 	}
-	status, err = s.apply(ctx, def.ID)
+	status, err = a.apply(ctx, def.ID)
 	return status, created, err
 }
 
 // SetSwitch publishes, pauses or closes a sale.
-func (s *Service) SetSwitch(ctx context.Context, sale string, to Switch) (SaleStatus, error) {
+func (a *saleAdmin) SetSwitch(ctx context.Context, sale string, to Switch) (SaleStatus, error) {
 	if to == SwitchDraft {
 		return SaleStatus{}, fmt.Errorf("%w: sale %s is published, and nothing goes back to draft", ErrConflict, sale)
 	}
-	if err := s.store.SetSwitch(ctx, sale, to); err != nil {
+	if err := a.store.SetSwitch(ctx, sale, to); err != nil {
 		return SaleStatus{}, err
 	}
-	return s.apply(ctx, sale)
+	return a.apply(ctx, sale)
 }
 
 // lead runs fn as the sale's leader. It waits up to 10 seconds for another leader to finish.
-func (s *Service) lead(ctx context.Context, sale string, fn func(context.Context) error) error {
+func (rc *recoverer) lead(ctx context.Context, sale string, fn func(context.Context) error) error {
 	const timeout = 10 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		led, err := s.tryLead(ctx, sale, fn)
+		led, err := rc.tryLead(ctx, sale, fn)
 		if led || err != nil {
 			return err
 		}
@@ -68,18 +76,18 @@ func (s *Service) lead(ctx context.Context, sale string, fn func(context.Context
 
 // introduce makes new items available, which nobody can have ordered yet, in the epoch in which they were stored. An item that
 // already has a leader is left to it: it may have orders by then.
-func (s *Service) introduce(ctx context.Context, stored Sale, added []string) error {
+func (a *saleAdmin) introduce(ctx context.Context, stored Sale, added []string) error {
 	l := &listing{Sale: stored}
 	runs := make(map[string]string)
 	for _, id := range added {
 		it, _ := l.Item(id)
-		ci := s.newCachedItem(l, it)
-		fields, err := s.definition(ctx, ci, runs)
+		ci := a.newCachedItem(l, it)
+		fields, err := a.sales.definition(ctx, ci, runs)
 		if err != nil {
 			return err
 		}
 		args := append([]any{stored.Epoch, l.forgetAt().UnixMilli()}, fields...)
-		if err := introduceScript.Run(ctx, s.base, ci.led(), args...).Err(); err != nil {
+		if err := introduceScript.Run(ctx, a.base, ci.led(), args...).Err(); err != nil {
 			return unavailable(err)
 		}
 	}
@@ -87,8 +95,8 @@ func (s *Service) introduce(ctx context.Context, stored Sale, added []string) er
 }
 
 // definition returns the fields of the hash of an item that is new to a server.
-func (s *Service) definition(ctx context.Context, ci *cachedItem, runs map[string]string) ([]any, error) {
-	run, err := s.runOf(ctx, ci.keys[0], runs)
+func (w *catalogWatch) definition(ctx context.Context, ci *cachedItem, runs map[string]string) ([]any, error) {
+	run, err := w.runOf(ctx, ci.keys[0], runs)
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -104,39 +112,37 @@ func (ci *cachedItem) settings() []any {
 		"stock", ci.item.Stock,
 		"quota", ci.item.QuotaPerBuyer,
 		"in_flight_max", ci.item.InFlightMax,
+		"room", ci.item.Room,
 	}
 }
 
 // apply updates Redis and every process to the sale in the database. The change is already stored: if apply fails, the watch
 // over the sales repeats it.
-func (s *Service) apply(ctx context.Context, sale string) (SaleStatus, error) {
-	if err := s.loadCatalog(ctx); err != nil {
-		return SaleStatus{}, err
-	}
-	l, err := s.listing(sale)
+func (a *saleAdmin) apply(ctx context.Context, sale string) (SaleStatus, error) {
+	l, err := a.sales.reread(ctx, sale)
 	if err != nil {
 		return SaleStatus{}, err
 	}
-	if err := s.compare(ctx, l.all()...); err != nil {
+	if err := a.sales.compare(ctx, l.all()...); err != nil {
 		return SaleStatus{}, err
 	}
 	for _, ci := range l.cached {
 		ci.forget()
 	}
-	s.publish(ctx, notification{Sales: true})
-	s.opts.Logger.InfoContext(ctx, "a sale was changed", slog.String("sale", sale), slog.String("switch", string(l.Switch)), slog.Int64("revision", l.Revision))
-	return s.Sale(ctx, sale)
+	a.notifier.publish(ctx, notification{Sales: true})
+	a.opts.Logger.InfoContext(ctx, "a sale was changed", slog.String("sale", sale), slog.String("switch", string(l.Switch)), slog.Int64("revision", l.Revision))
+	return a.sales.Sale(ctx, sale)
 }
 
 // configure updates one item in Redis to the catalog's revision.
-func (s *Service) configure(ctx context.Context, ci *cachedItem) error {
+func (w *catalogWatch) configure(ctx context.Context, ci *cachedItem) error {
 	args := append([]any{ci.sale.Revision, ci.sale.forgetAt().UnixMilli()}, ci.settings()...)
-	reply, err := configureScript.Run(ctx, s.rdb, ci.led(), args...).Int()
+	reply, err := configureScript.Run(ctx, w.rdb, ci.led(), args...).Int()
 	switch {
 	case err != nil:
 		return unavailable(err)
 	case reply < 0:
-		s.suspectForgotten(ci)
+		w.suspectForgotten(ci)
 		return fmt.Errorf("%w: item %s/%s", ErrRecovering, ci.sale.ID, ci.item.ID)
 	}
 	return nil

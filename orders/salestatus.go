@@ -20,22 +20,14 @@ type SaleStatus struct {
 }
 
 // Sale returns the status of a sale, at most 200 ms old.
-func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
-	l, err := s.listing(sale)
+func (w *catalogWatch) Sale(ctx context.Context, sale string) (SaleStatus, error) {
+	l, err := w.listing(sale)
 	if err != nil {
 		return SaleStatus{}, err
 	}
 	// Concurrent callers share one read.
-	seen, err, _ := s.flights.Do("sale "+sale, func() (any, error) {
-		var snapshots []*snapshot
-		err := s.within(ctx, func(ctx context.Context) (err error) {
-			snapshots, err = s.snapshots(ctx, l)
-			return err
-		})
-		if err != nil {
-			return nil, err // snapshots may still be written
-		}
-		return snapshots, nil
+	seen, err, _ := w.flights.Do("sale "+sale, func() (any, error) {
+		return within(ctx, w.core, func(ctx context.Context) ([]*snapshot, error) { return w.snapshots(ctx, l) })
 	})
 	if err != nil {
 		return SaleStatus{}, err
@@ -50,13 +42,13 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 		}
 		switch {
 		case ci.forgottenAt(time.Now()):
-		case g == nil || g.recovering || ci.generation.Load() != s.runIDs.Generation():
+		case g == nil || g.recovering || ci.generation.Load() != w.runIDs.Generation():
 			recovering = true
 		default:
 			status.Free[ci.item.ID] = g.free
 		}
 	}
-	now, _ := s.clock.now()
+	now, _ := w.clock.now()
 	status.Now = now.UTC()
 	status.State = l.StateAt(now)
 	if recovering && status.State != StateClosed && !l.cached[l.Items[0].ID].forgottenAt(now) {
@@ -66,7 +58,7 @@ func (s *Service) Sale(ctx context.Context, sale string) (SaleStatus, error) {
 }
 
 // snapshots returns the items' snapshots, at most 200 ms old, in the order of the items; nil for an item that Redis does not have.
-func (s *Service) snapshots(ctx context.Context, l *listing) ([]*snapshot, error) {
+func (w *catalogWatch) snapshots(ctx context.Context, l *listing) ([]*snapshot, error) {
 	snapshots := make([]*snapshot, len(l.Items))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(64) // they share round trips
@@ -78,7 +70,7 @@ func (s *Service) snapshots(ctx context.Context, l *listing) ([]*snapshot, error
 			continue
 		}
 		g.Go(func() (err error) {
-			if snapshots[i], err = s.readSnapshot(ctx, ci); errors.Is(err, ErrRecovering) {
+			if snapshots[i], err = w.readSnapshot(ctx, ci); errors.Is(err, ErrRecovering) {
 				err = nil
 			}
 			return err
@@ -88,8 +80,8 @@ func (s *Service) snapshots(ctx context.Context, l *listing) ([]*snapshot, error
 }
 
 // Sales returns the status of the sales whose names follow after, sorted by name: at most limit, 0 = all.
-func (s *Service) Sales(ctx context.Context, after string, limit int) ([]SaleStatus, error) {
-	c := s.catalog.Load()
+func (w *catalogWatch) Sales(ctx context.Context, after string, limit int) ([]SaleStatus, error) {
+	c := w.catalog.Load()
 	if !c.loaded {
 		return nil, fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
 	}
@@ -104,7 +96,7 @@ func (s *Service) Sales(ctx context.Context, after string, limit int) ([]SaleSta
 	list := make([]SaleStatus, len(ids))
 	for i, id := range ids {
 		var err error
-		if list[i], err = s.Sale(ctx, id); err != nil {
+		if list[i], err = w.Sale(ctx, id); err != nil {
 			return nil, err
 		}
 	}

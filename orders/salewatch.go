@@ -3,6 +3,7 @@ package orders
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,39 +14,39 @@ import (
 
 // watch reads the sales and makes sure that Redis has them, every second, and whenever a notification reports a change or the watcher
 // detects another Redis.
-func (s *Service) watch(ctx context.Context) error {
-	generation := s.runIDs.Generation()
-	return periodic.Woken(ctx, time.Second, s.checkNow, func() {
-		if now := s.runIDs.Generation(); now != generation {
+func (w *catalogWatch) watch(ctx context.Context) error {
+	generation := w.runIDs.Generation()
+	return periodic.Woken(ctx, time.Second, w.checkNow, func() {
+		if now := w.runIDs.Generation(); now != generation {
 			generation = now
-			poke(s.replaced)
+			poke(w.replaced)
 		}
-		if err := s.loadCatalog(ctx); err != nil && ctx.Err() == nil {
-			s.opts.Logger.WarnContext(ctx, "sales could not be read; those known stay in force", slog.Any("error", err))
+		if err := w.loadCatalog(ctx); err != nil && ctx.Err() == nil {
+			w.opts.Logger.WarnContext(ctx, "sales could not be read; those known stay in force", slog.Any("error", err))
 		}
-		c := s.catalog.Load()
+		c := w.catalog.Load()
 		items := make([]*cachedItem, 0, len(c.byNumber))
 		for _, ci := range c.byNumber {
 			items = append(items, ci)
 		}
-		if err := s.compare(ctx, items...); err != nil {
+		if err := w.compare(ctx, items...); err != nil {
 			if ctx.Err() == nil {
-				s.opts.Logger.WarnContext(ctx, "the sales could not be compared with Redis", slog.Any("error", err))
+				w.opts.Logger.WarnContext(ctx, "the sales could not be compared with Redis", slog.Any("error", err))
 			}
 			return
 		}
-		s.compared.Store(c.loaded)
-		if err := s.review(ctx); err != nil && ctx.Err() == nil {
-			s.opts.Logger.WarnContext(ctx, "the database could not be compared with what was seen of it", slog.Any("error", err))
+		w.compared.Store(c.loaded)
+		if err := w.regressions.review(ctx, w.catalog.Load()); err != nil && ctx.Err() == nil {
+			w.opts.Logger.WarnContext(ctx, "the database could not be compared with what was seen of it", slog.Any("error", err))
 		}
 	})
 }
 
 // compare checks that the server that holds each item now is the one it was loaded into, and that it has the latest definition.
 // It updates the definition, and marks the sales of lost items for recovery.
-func (s *Service) compare(ctx context.Context, items ...*cachedItem) error {
-	generation := s.runIDs.Generation() // read before all queries: a server that is replaced meanwhile raises it
-	known, err := s.known(ctx, items)
+func (w *catalogWatch) compare(ctx context.Context, items ...*cachedItem) error {
+	generation := w.runIDs.Generation() // read before all queries: a server that is replaced meanwhile raises it
+	known, err := w.known(ctx, items)
 	if err != nil {
 		return err
 	}
@@ -54,10 +55,10 @@ func (s *Service) compare(ctx context.Context, items ...*cachedItem) error {
 		case ci.forgottenAt(time.Now()):
 			continue
 		case revision < 0:
-			s.suspectForgotten(ci)
+			w.suspectForgotten(ci)
 			continue
 		case revision < ci.sale.Revision:
-			if err := s.configure(ctx, ci); err != nil {
+			if err := w.configure(ctx, ci); err != nil {
 				return err
 			}
 			ci.forget()
@@ -71,18 +72,18 @@ func (s *Service) compare(ctx context.Context, items ...*cachedItem) error {
 
 // known returns the revision of each item on the server that holds it now, or -1 when that is not the one the item was loaded
 // into, the item is being recovered, or its leader in Redis is a later one.
-func (s *Service) known(ctx context.Context, items []*cachedItem) ([]int64, error) {
+func (w *catalogWatch) known(ctx context.Context, items []*cachedItem) ([]int64, error) {
 	runs := make(map[string]string) // of each server, asked once
 	now := make([]string, len(items))
 	for i, ci := range items {
 		var err error
-		if now[i], err = s.runOf(ctx, ci.keys[0], runs); err != nil {
+		if now[i], err = w.runOf(ctx, ci.keys[0], runs); err != nil {
 			return nil, unavailable(err)
 		}
 	}
 	fields := make([]*redis.SliceCmd, len(items))
 	leads := make([]*redis.SliceCmd, len(items))
-	if _, err := s.base.Pipelined(ctx, func(p redis.Pipeliner) error {
+	if _, err := w.base.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, ci := range items {
 			fields[i] = p.HMGet(ctx, ci.keys[0], "run", "recovering", "revision")
 			leads[i] = p.HMGet(ctx, ci.lead, "epoch", "token")
@@ -106,11 +107,21 @@ func (s *Service) known(ctx context.Context, items []*cachedItem) ([]int64, erro
 	return revisions, nil
 }
 
+// behind reports whether the item's leader in Redis has a later epoch than the listing, or the same epoch and another token.
+func (l *listing) behind(lead []any) bool {
+	epoch, _ := lead[0].(string)
+	if epoch == "" {
+		return false
+	}
+	n, err := strconv.ParseInt(epoch, 10, 64)
+	return err != nil || n > l.Epoch || n == l.Epoch && lead[1] != l.EpochToken
+}
+
 // runOf returns the run id of the server that holds a key. It asks each server once and stores the answer in runs.
-func (s *Service) runOf(ctx context.Context, key string, runs map[string]string) (string, error) {
-	var server redis.Cmdable = s.base
+func (w *catalogWatch) runOf(ctx context.Context, key string, runs map[string]string) (string, error) {
+	var server redis.Cmdable = w.base
 	addr := ""
-	if cluster, ok := s.base.(*redis.ClusterClient); ok {
+	if cluster, ok := w.base.(*redis.ClusterClient); ok {
 		master, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
 			return "", err
@@ -127,26 +138,20 @@ func (s *Service) runOf(ctx context.Context, key string, runs map[string]string)
 
 // verified returns the watcher's generation once Redis is verified to be the server that the item was loaded into, otherwise
 // ErrRecovering.
-func (s *Service) verified(ctx context.Context, ci *cachedItem) (generation int64, err error) {
-	generation = s.runIDs.Generation()
+func (w *catalogWatch) verified(ctx context.Context, ci *cachedItem) (generation int64, err error) {
+	generation = w.runIDs.Generation()
 	if ci.generation.Load() == generation {
 		return generation, nil
 	}
-	_, err, _ = s.flights.Do("compare "+ci.keys[0], func() (any, error) {
-		return nil, s.within(ctx, func(ctx context.Context) error { return s.compare(ctx, ci) })
+	_, err, _ = w.flights.Do("compare "+ci.keys[0], func() (any, error) {
+		return within(ctx, w.core, func(ctx context.Context) (any, error) { return nil, w.compare(ctx, ci) })
 	})
 	generation = ci.generation.Load()
-	if err == nil && generation != s.runIDs.Generation() {
+	if err == nil && generation != w.runIDs.Generation() {
 		err = ErrRecovering
 	}
 	return generation, err
 }
 
 // suspectForgotten schedules a check of whether Redis still has the item, which recovers the sale if it does not.
-func (s *Service) suspectForgotten(ci *cachedItem) { s.suspectSale(ci.sale.ID) }
-
-func (s *Service) suspectSale(sale string) {
-	if _, waiting := s.suspects.LoadOrStore(sale, struct{}{}); !waiting {
-		poke(s.suspected)
-	}
-}
+func (w *catalogWatch) suspectForgotten(ci *cachedItem) { w.suspects.add(ci.sale.ID) }

@@ -24,9 +24,11 @@ var (
 	openScript      = script("open")
 	dropScript      = script("drop")
 	introduceScript = script("introduce")
-	auditScript     = script("audit")
+	verifyScript    = script("verify")
 	findScript      = script("find")
 	heldScript      = script("held")
+	admitScript     = script("admit")
+	supplyScript    = script("supply")
 )
 
 func script(name string) *redis.Script {

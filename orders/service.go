@@ -1,12 +1,16 @@
 package orders
 
+// A Service consists of parts, whose exported methods are its own (ADR 25). A part has the state that only it changes, and refers to
+// the parts that it calls. newService makes them in the order of the struct: no part refers to a later one.
+//
+// An order goes from the reserver, which decides it, through the enqueuer, the worker and the committer to the notifier. The ledger
+// (ledger.go) is the copy of it that the process keeps meanwhile. Background loops start in Run; signals in core.go wake them.
+
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,9 +18,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/tidegate/tidegate/internal/batch"
+	"github.com/tidegate/tidegate/orders/internal/replica"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
@@ -79,48 +83,21 @@ func (o Options) validate() error {
 // Service accepts orders, reads them, and lets operators run sales. Every process of an installation has one. The zero value is
 // not usable; use Open. Safe for concurrent use.
 type Service struct {
-	opts     Options
-	base     redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
-	rdb      redis.UniversalClient // callers share round trips
-	store    Store
-	runIDs   *redisclient.RunIDWatcher
-	replicas *replicaWaiter // for reservations that wait for a replica; nil when none does
-
-	reserving  *reserveBatcher
-	reading    *batch.Batcher[ID, Order]     // orders as the database has them
-	paying     *batch.Batcher[capture, bool] // whether the order was paid
-	cancelling *batch.Batcher[ID, bool]      // whether the order was cancelled
-
-	queue      redis.UniversalClient
-	tasks      *asynq.Client
-	enqueueing chan offered
-	queues     int           // how many Asynq queues there are
-	enqueued   atomic.Int64  // when this process enqueued last, Unix nanoseconds
-	arrived    chan struct{} // a task was enqueued after a while without
-
-	catalog    atomic.Pointer[catalog]
-	loading    sync.Mutex // serializes reads of the sales, so that none overwrites a later one
-	clock      clock
-	ledger     *ledger
-	waiters    *waiters
-	committed  atomic.Uint64 // commits that were reported
-	suspects   sync.Map      // ids of sales that Redis may have forgotten
-	suspected  chan struct{}
-	leading    chan struct{} // holds a value while this process leads a sale
-	flights    singleflight.Group
-	compared   atomic.Bool   // the sales were read, and compared with Redis, once
-	checkNow   chan struct{} // the sales have to be read, and compared with Redis
-	asking     chan struct{} // orders of this process may have lost their other copies
-	handing    chan struct{} // a sale is being recovered
-	replaced   chan struct{} // Redis is another server than before
-	process    string        // names this process to the others
-	lease      lease
-	heartbeats observer
-
-	regressions   sync.Map    // sale → the epoch in which it was seen before the database went back in time
-	replacedStore atomic.Bool // the database server is another one, and not reviewed yet
-	reviewed      *catalog    // the catalog of the latest review, nil before the first; used by the watch only, like lastEvent
-	lastEvent     LastEvent   // the newest event seen
+	core         // core.go, keys.go, durability.go: what all parts use
+	regressions  // regress.go: detects that the database went back in time
+	catalogWatch // catalog.go, salewatch.go, cacheditem.go, salestatus.go: the sales, in this process and in Redis
+	notifier     // notification.go: publishes changes, and receives those of other processes
+	enqueuer     // queue.go: puts accepted orders into the queue
+	reader       // read.go, events.go: reads orders, and waits for their changes
+	membership   // heartbeats.go: sends heartbeats, holds the lease and observes the other processes
+	reserver     // reserve.go, reservebatch.go: decides requests in memory, or with reserve.lua
+	committer    // committer.go, lateorders.go: writes orders to the database, and clears the outbox
+	lifecycle    // payment.go, returns.go, deadletter.go: pays, cancels, expires and replays orders, and returns their units
+	worker       // worker.go, sweeper.go: takes orders from the queue and the outbox to the committer
+	keeper       // handover.go: commits what this process remembers: at a recovery, after a silence, at the end
+	recoverer    // recoverer.go, recovery.go, load.go: rebuilds sales that Redis lost
+	saleAdmin    // saleadmin.go: changes sales for operators
+	verifier     // verify.go, verifyitem.go, verifyadvice.go, verifyloop.go, backlog.go: compares Redis with the database
 }
 
 // Open returns a service over clients that the caller owns, and whose Run the caller calls next. It checks that Redis and the
@@ -154,44 +131,49 @@ func newService(rdb *redisclient.Client, store Store, opts Options) (*Service, e
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	queue := opts.Queue
-	switch client := queue.(type) {
+	switch client := opts.Queue.(type) {
 	case nil:
-		queue = rdb.Queue()
+		opts.Queue = rdb.Queue()
 	case *redisclient.Client:
-		queue = client.Queue()
+		opts.Queue = client.Queue()
 	}
-	s := &Service{
-		opts: opts, base: rdb.UniversalClient, rdb: rdb.Batched, store: store, runIDs: rdb.RunIDs,
-		tasks:      asynq.NewClientFromRedisClient(queue),
-		queue:      queue,
-		enqueueing: make(chan offered, 16_384),
-		queues:     1,
-		arrived:    make(chan struct{}, 1),
-		ledger:     newLedger(opts.RememberMax),
-		waiters:    newWaiters(),
-		suspected:  make(chan struct{}, 1),
-		leading:    make(chan struct{}, 1),
-		checkNow:   make(chan struct{}, 1),
-		asking:     make(chan struct{}, 1),
-		handing:    make(chan struct{}, 1),
-		replaced:   make(chan struct{}, 1),
-		process:    uuid.NewString(),
+	s := &Service{core: core{
+		opts: opts, base: rdb.UniversalClient, rdb: rdb.Batched, store: store, runIDs: rdb.RunIDs, process: uuid.NewString(),
+		signals: newSignals(),
+	}}
+	c, ledger, waiters := &s.core, newLedger(opts.RememberMax), newWaiters()
+	s.regressions = regressions{core: c, ledger: ledger}
+	s.catalogWatch = catalogWatch{core: c, ledger: ledger, regressions: &s.regressions}
+	s.catalog.Store(newCatalog(c, nil, nil, nil))
+	s.notifier = notifier{core: c, sales: &s.catalogWatch, ledger: ledger, waiters: waiters}
+	s.enqueuer = enqueuer{
+		core: c, notifier: &s.notifier, queue: opts.Queue, tasks: asynq.NewClientFromRedisClient(opts.Queue), offers: make(chan offered, 16_384), queues: 1,
 	}
-	if _, ok := queue.(*redis.ClusterClient); ok {
+	if _, ok := opts.Queue.(*redis.ClusterClient); ok {
 		s.queues = queuesOfCluster
 	}
+	s.reader = reader{core: c, sales: &s.catalogWatch, ledger: ledger, waiters: waiters}
+	s.reading = batch.New(statementMax, statementsAtOnce, s.readBatch)
+	s.membership = membership{core: c, regressions: &s.regressions}
+	s.reserver = reserver{core: c, sales: &s.catalogWatch, ledger: ledger, lease: &s.membership.lease, reader: &s.reader, enqueuer: &s.enqueuer}
 	if opts.Durability == DurabilityReplicated {
 		var err error
-		if s.replicas, err = newReplicaWaiter(s.base, reserveScript, opts.Timeout); err != nil {
+		if s.replicas, err = replica.New(c.base, reserveScript, opts.Timeout); err != nil {
 			return nil, err
 		}
 	}
-	s.reserving = newReserveBatcher(s.reserveBatch)
-	s.reading = batch.New(statementMax, statementsAtOnce, s.readBatch)
+	s.committer = committer{core: c, sales: &s.catalogWatch, notifier: &s.notifier, reserver: &s.reserver, in: make(chan submission)}
+	s.lifecycle = lifecycle{core: c, sales: &s.catalogWatch, notifier: &s.notifier, reader: &s.reader}
 	s.paying = batch.New(statementMax, statementsAtOnce, s.payBatch)
 	s.cancelling = batch.New(statementMax, statementsAtOnce, s.cancelBatch)
-	s.catalog.Store(newCatalog(s, nil, nil, nil))
+	s.worker = worker{core: c, sales: &s.catalogWatch, enqueuer: &s.enqueuer, committer: &s.committer, lifecycle: &s.lifecycle}
+	s.keeper = keeper{core: c, sales: &s.catalogWatch, ledger: ledger, notifier: &s.notifier, enqueuer: &s.enqueuer, committer: &s.committer}
+	s.recoverer = recoverer{
+		core: c, sales: &s.catalogWatch, regressions: &s.regressions, members: &s.membership, notifier: &s.notifier,
+		committer: &s.committer, leading: make(chan struct{}, 1),
+	}
+	s.saleAdmin = saleAdmin{core: c, sales: &s.catalogWatch, notifier: &s.notifier, recoverer: &s.recoverer}
+	s.verifier = verifier{core: c, sales: &s.catalogWatch, enqueuer: &s.enqueuer}
 	s.runIDs.Notify(s.checkNow)
 	return s, nil
 }
@@ -210,7 +192,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.runLoops(looping) })
 	g.Go(func() error {
 		defer stop()
-		return newWorker(s).run(ctx)
+		return s.worker.run(ctx)
 	})
 	return g.Wait()
 }
@@ -228,12 +210,12 @@ func (s *Service) runLoops(ctx context.Context) error {
 }
 
 // Stop wakes all callers that wait for an order, because the process is about to exit.
-func (s *Service) Stop() { s.waiters.stop() }
+func (s *Service) Stop() { s.reader.waiters.stop() }
 
 // Ready returns the reason why the service cannot accept orders, or nil.
 func (s *Service) Ready(ctx context.Context) error {
 	var errs []error // of both stores, since an operator needs to see both; Redis is asked first because its timeout is shorter
-	if err := s.within(ctx, func(ctx context.Context) error { return s.rdb.Ping(ctx).Err() }); err != nil {
+	if _, err := within(ctx, &s.core, func(ctx context.Context) (string, error) { return s.rdb.Ping(ctx).Result() }); err != nil {
 		errs = append(errs, fmt.Errorf("redis: %w", err))
 	}
 	if err := s.store.Ping(ctx); err != nil {
@@ -245,57 +227,8 @@ func (s *Service) Ready(ctx context.Context) error {
 	if !s.compared.Load() {
 		return fmt.Errorf("%w: sales are not loaded yet", ErrUnavailable)
 	}
-	if _, ok := s.lease.held(time.Now()); !ok {
+	if _, ok := s.membership.lease.Held(time.Now()); !ok {
 		return errNoLease
 	}
 	return s.regressionError()
-}
-
-// within runs fn, and returns no later than after Options.Timeout, or at ctx's deadline. fn continues when it is late or ctx is
-// cancelled: commands that share a round trip ignore contexts, and what Redis did has to be recorded.
-func (s *Service) within(ctx context.Context, fn func(context.Context) error) error {
-	deadline := time.Now().Add(s.opts.Timeout)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
-	done := make(chan error, 1)
-	go func() {
-		defer cancel()
-		done <- fn(ctx)
-	}()
-	select {
-	case err := <-done:
-		return unavailable(err)
-	case <-ctx.Done():
-		select {
-		case err := <-done:
-			return unavailable(err)
-		default:
-			return fmt.Errorf("%w: no answer in time", ErrUnavailable)
-		}
-	}
-}
-
-// unavailable wraps errors of the Redis client in ErrUnavailable.
-func unavailable(err error) error {
-	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRecovering) || errors.Is(err, ErrUnknownOrder) {
-		return err
-	}
-	return fmt.Errorf("%w: redis: %w", ErrUnavailable, err)
-}
-
-func ignoreCanceled(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-// poke wakes the reader of a channel of capacity one.
-func poke(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
 // TestNobodyIsLeftOutWhenTheDatabaseWasAway: the database was down for longer than leaders wait for a process, and Redis was
@@ -39,7 +40,7 @@ func databaseAway(t *testing.T, hours int) {
 		_, err := in.pool.Exec(t.Context(), `UPDATE processes SET beats_at = now() - $1 * interval '1 hour'`, hours)
 		must(t, err)
 	}
-	away := time.NewTimer(orders.Silence + time.Second)
+	away := time.NewTimer(liveness.Silence + time.Second)
 	defer away.Stop()
 	<-away.C
 	raised := make(chan struct{})
@@ -106,8 +107,8 @@ func TestAProcessWithoutAHeartbeatPromisesNothing(t *testing.T) {
 		_, err := attempt(t.Context(), mute, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 11, User: "asks"})
 		return errors.Is(err, orders.ErrUnavailable)
 	})
-	if took := time.Since(began); took > orders.Silence {
-		t.Errorf("it promised for %v without a heartbeat; others wait for %v", took, orders.Silence)
+	if took := time.Since(began); took > liveness.Silence {
+		t.Errorf("it promised for %v without a heartbeat; others wait for %v", took, liveness.Silence)
 	}
 	if err := mute.Ready(t.Context()); !errors.Is(err, orders.ErrUnavailable) {
 		t.Errorf("readiness is %v", err)
@@ -161,7 +162,7 @@ func TestAnAnswerFromBeforeASilencePromisesNothing(t *testing.T) {
 	}()
 	arrives(t, "Redis has answered", answered)
 	p.store.fails("beat")
-	ended := time.NewTimer(orders.LeaseFor)
+	ended := time.NewTimer(liveness.LeaseFor)
 	defer ended.Stop()
 	<-ended.C
 	p.store.heals()
@@ -258,8 +259,8 @@ func TestAServerThatWasRestartedHandsOutNoUnits(t *testing.T) {
 	if o := in.settled(p, id); o.Status != orders.StatusConfirmed {
 		t.Errorf("%+v", o)
 	}
-	if epoch := in.count(`SELECT epoch FROM orders WHERE order_id = $1`, id.String()); epoch != 2 {
-		t.Errorf("the order has units of epoch %d, want 2", epoch)
+	if epoch := in.count(`SELECT epoch FROM orders WHERE order_id = $1`, id.String()); epoch < 2 { // more if a recovery was begun again
+		t.Errorf("the order has units of epoch %d, want those of a recovery", epoch)
 	}
 	in.balanced(p, sale.ID)
 }
@@ -275,10 +276,10 @@ func TestHeartbeatsNeedNoConnectionOfThePool(t *testing.T) {
 		must(t, err)
 		t.Cleanup(conn.Release)
 	}
-	held := time.NewTimer(orders.LeaseFor + time.Second)
+	held := time.NewTimer(liveness.LeaseFor + time.Second)
 	defer held.Stop()
 	<-held.C
-	if out, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "u"}); err != nil || !out.Admitted() {
-		t.Errorf("%+v, %v", out, err)
+	if out := in.order(p, sale.ID, "u", "", 1); !out.Admitted() {
+		t.Errorf("%+v", out)
 	}
 }

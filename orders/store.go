@@ -3,6 +3,9 @@ package orders
 import (
 	"context"
 	"time"
+
+	"github.com/tidegate/tidegate/orders/internal/inspection"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
 // Verdict is the result of the commit of one reservation.
@@ -63,25 +66,27 @@ type Filter struct {
 // ErrUnknownOrder or ErrConflict where that is the result. Commit returns ErrPoison for rows that no retry will store. It is
 // safe for concurrent use.
 type Store interface {
-	SaleStore
-	RecoveryStore
-	CommitStore
-	DeadLetterStore
-	LifeStore
-	ReadStore
+	saleStore
+	recoveryStore
+	commitStore
+	deadLetterStore
+	lifeStore
+	readStore
 	Ping(ctx context.Context) error
 	// CheckSchema returns migrations.ErrOutdated if the database lacks a migration.
 	CheckSchema(ctx context.Context) error
 }
 
-// SaleStore stores the definitions of sales.
-type SaleStore interface {
+// saleStore stores the definitions of sales.
+type saleStore interface {
 	// Sales are the sales that ended less than 400 days ago.
 	Sales(ctx context.Context) ([]Sale, error)
 	// PutSale creates or changes a sale. It never changes an existing switch, epoch, salt or number. It returns the stored
 	// sale, and the ids of the new items.
 	PutSale(ctx context.Context, def Sale) (sale Sale, created bool, added []string, err error)
 	SetSwitch(ctx context.Context, sale string, to Switch) error
+	// SetRoom sets the waiting room of an item, or none, and gives the sale a new revision. ErrConflict: the item's room is neither from nor to.
+	SetRoom(ctx context.Context, sale, item, from, to string) error
 	// IDKey never changes.
 	IDKey(ctx context.Context) (IDKey, error)
 }
@@ -94,22 +99,6 @@ type Lead struct {
 	Token string
 }
 
-// Member is a process on the process list of an installation.
-type Member struct {
-	Process string
-	// Pulse changes with each heartbeat. Its value has no other meaning.
-	Pulse string
-	// Acknowledged: the process has handed over the orders it remembered. Set by HandOver only.
-	Acknowledged bool
-}
-
-// ProcessList is the list of the running processes at one time.
-type ProcessList struct {
-	// Server changes when the database restarts or fails over.
-	Server  string
-	Members []Member
-}
-
 // LastEvent is an event that a process has seen committed. Events are never deleted: a database without it has lost commits. The
 // zero value marks nothing.
 type LastEvent struct {
@@ -117,8 +106,8 @@ type LastEvent struct {
 	Order ID
 }
 
-// RecoveryStore coordinates which process rebuilds a sale, and when.
-type RecoveryStore interface {
+// recoveryStore coordinates which process rebuilds a sale, and when.
+type recoveryStore interface {
 	// Lead runs fn in one process at a time per sale. While another process leads the sale, it returns false at once. A process
 	// that lost its lock may go on, so each of its operations has to check the epoch itself.
 	Lead(ctx context.Context, sale string, fn func(context.Context) error) (led bool, err error)
@@ -127,16 +116,16 @@ type RecoveryStore interface {
 	RaiseEpoch(ctx context.Context, seen int64, lead Lead) error
 	// EndHandOver raises the floor to the leader's epoch, waits for running commits below it, and removes the silent members
 	// from the process list. ErrConflict: the sale is in another epoch, or in another leader's.
-	EndHandOver(ctx context.Context, lead Lead, silent []Member) error
+	EndHandOver(ctx context.Context, lead Lead, silent []liveness.Member) error
 	// Heartbeat stores a heartbeat of a process. No other operation of the store delays it. Leave removes the process from the process list.
-	Heartbeat(ctx context.Context, process string) (ProcessList, error)
+	Heartbeat(ctx context.Context, process string) (liveness.ProcessList, error)
 	Leave(ctx context.Context, process string) error
 	// Acknowledge records that a process has handed over the orders it remembered of earlier epochs. The late ones, which it
 	// could not commit, are stored for the leader.
 	Acknowledge(ctx context.Context, sale string, epoch int64, process string, late []Reservation) error
 	// HandOver returns the process list, and which members have acknowledged the leader's epoch. ErrConflict: the sale is in another
 	// epoch, or in another leader's.
-	HandOver(ctx context.Context, lead Lead) (ProcessList, error)
+	HandOver(ctx context.Context, lead Lead) (liveness.ProcessList, error)
 	// Late returns the late orders of a sale that acknowledgements stored. DeleteLate deletes some.
 	Late(ctx context.Context, sale string) ([]Reservation, error)
 	DeleteLate(ctx context.Context, ids []ID) error
@@ -144,15 +133,15 @@ type RecoveryStore interface {
 	Newest(ctx context.Context, seen LastEvent) (newest LastEvent, there bool, err error)
 }
 
-// CommitStore writes reservations as rows.
-type CommitStore interface {
+// commitStore writes reservations as rows.
+type commitStore interface {
 	// Commit writes reservations in one transaction and returns one verdict each. An order that already exists is left
 	// unchanged. Rejections also depend on the epoch: in a later one a unit may be free.
 	Commit(ctx context.Context, batch []Reservation) ([]Verdict, error)
 }
 
-// DeadLetterStore keeps the orders that CommitStore refuses.
-type DeadLetterStore interface {
+// deadLetterStore keeps the orders that commitStore refuses.
+type deadLetterStore interface {
 	// AddDeadLetter keeps a reservation that the database refuses as a dead letter.
 	AddDeadLetter(ctx context.Context, r Reservation, reason string) error
 	// DeadLetters returns those with ids above after, except those whose order is stored by now. DeleteDeadLetter deletes one, and stores
@@ -162,8 +151,8 @@ type DeadLetterStore interface {
 	DeleteDeadLetter(ctx context.Context, id ID, back []Return) error
 }
 
-// LifeStore changes committed orders, and records each change.
-type LifeStore interface {
+// lifeStore changes committed orders, and records each change.
+type lifeStore interface {
 	// Capture records a payment, once per reference, and marks the order as paid if it waits for payment. ErrConflict: the
 	// reference belongs to another order.
 	Capture(ctx context.Context, id ID, reference string) (Payment, error)
@@ -185,8 +174,8 @@ type LifeStore interface {
 	Events(ctx context.Context, after int64, limit int) ([]Event, error)
 }
 
-// ReadStore reads orders.
-type ReadStore interface {
+// readStore reads orders.
+type readStore interface {
 	// Committed returns those of the given orders that the database has. Dead letters are returned as accepted orders.
 	Committed(ctx context.Context, ids []ID) (map[ID]Order, error)
 	// Statuses returns the status of those of the given orders that the database has.
@@ -197,7 +186,11 @@ type ReadStore interface {
 	Holdings(ctx context.Context, sale string, fn func(Holding) error) error
 	// Owners returns the orders that own an item's units.
 	Owners(ctx context.Context, sale, item string) (map[int]ID, error)
+	// Latest returns the latest order of each buyer for an item, by the buyer's hash, of those that were not rejected.
+	Latest(ctx context.Context, sale, item string, buyers []string) (map[string]Order, error)
+	// Unpaid reports whether orders of an item wait for payment.
+	Unpaid(ctx context.Context, sale, item string) (bool, error)
 	// Inspect looks for inconsistencies within the database. An order whose time to pay ended longer ago than late should have
 	// expired.
-	Inspect(ctx context.Context, sale string, late time.Duration) (Inspection, error)
+	Inspect(ctx context.Context, sale string, late time.Duration) (inspection.Result, error)
 }

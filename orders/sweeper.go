@@ -23,12 +23,12 @@ func (w *worker) sweep(ctx context.Context) error {
 		if time.Now().Before(pausedUntil) {
 			return
 		}
-		for _, ci := range w.s.catalog.Load().byNumber {
+		for _, ci := range w.sales.catalog.Load().byNumber {
 			if ci.forgottenAt(time.Now()) {
 				continue
 			}
-			if err := w.s.sweepItem(ctx, ci); err != nil && ctx.Err() == nil {
-				w.s.opts.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
+			if err := w.sweepItem(ctx, ci); err != nil && ctx.Err() == nil {
+				w.opts.Logger.WarnContext(ctx, "the outbox could not be swept", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 				if errors.Is(err, ErrUnavailable) {
 					pausedUntil = time.Now().Add(sweepPause)
 					return
@@ -39,9 +39,9 @@ func (w *worker) sweep(ctx context.Context) error {
 }
 
 // sweepItem is one turn for one item.
-func (s *Service) sweepItem(ctx context.Context, ci *cachedItem) error {
+func (w *worker) sweepItem(ctx context.Context, ci *cachedItem) error {
 	for range sweepBatches {
-		records, err := claimScript.Run(ctx, s.rdb, ci.keys, sweepAge.Milliseconds(), batchMax).Slice()
+		records, err := claimScript.Run(ctx, w.rdb, ci.keys, sweepAge.Milliseconds(), batchMax).Slice()
 		if err != nil {
 			return unavailable(err)
 		}
@@ -49,13 +49,17 @@ func (s *Service) sweepItem(ctx context.Context, ci *cachedItem) error {
 		for _, record := range records {
 			text, _ := record.(string)
 			r, err := ParseReservation([]byte(text))
+			if errors.Is(err, errLaterVersion) {
+				w.opts.Measures.Later(LaterRecord, 1)
+				continue
+			}
 			if err != nil {
-				s.opts.Logger.ErrorContext(ctx, "an outbox entry has no reservation", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
+				w.opts.Logger.ErrorContext(ctx, "an outbox entry has no reservation", slog.String("sale", ci.sale.ID), slog.String("item", ci.item.ID), slog.Any("error", err))
 				continue
 			}
 			batch = append(batch, r)
 		}
-		if err := errors.Join(s.commitBatch(context.WithoutCancel(ctx), batch, nil)...); err != nil {
+		if err := errors.Join(w.committer.commitBatch(context.WithoutCancel(ctx), batch, nil)...); err != nil {
 			return err
 		}
 		if len(records) < batchMax {

@@ -31,14 +31,14 @@ var messaging = semconv.MessagingSystemKey.String("asynq")
 
 // trace returns the span of a reservation or a replay, or noSpan.
 func (a *Attempt) trace(ctx context.Context, mode reserveMode) (context.Context, trace.Span) {
-	if a.s.opts.Tracer == nil {
+	if a.reserver.opts.Tracer == nil {
 		return ctx, noSpan
 	}
 	name := "reserve"
 	if mode == modeRepeat {
 		name = "replay"
 	}
-	return a.s.opts.Tracer.Start(ctx, name, trace.WithAttributes(attrSale.String(a.cachedItem.sale.ID), attrItem.String(a.cachedItem.item.ID)))
+	return a.reserver.opts.Tracer.Start(ctx, name, trace.WithAttributes(attrSale.String(a.cachedItem.sale.ID), attrItem.String(a.cachedItem.item.ID)))
 }
 
 func endReserve(span trace.Span, out *Outcome, err error) {
@@ -59,8 +59,8 @@ const traceLinks = "tidegate-links"
 
 // traceEnqueue returns a producer span for each traced order, in its trace, and the headers that link the consumer to them. The
 // consumer's span belongs to the trace of the first order; the others are linked to it. Without traces there are no headers.
-func (s *Service) traceEnqueue(ctx context.Context, batch []offered, task, queue string) ([]trace.Span, map[string]string) {
-	if s.opts.Tracer == nil {
+func (c *core) traceEnqueue(ctx context.Context, batch []offered, task, queue string) ([]trace.Span, map[string]string) {
+	if c.opts.Tracer == nil {
 		return nil, nil
 	}
 	var (
@@ -77,7 +77,7 @@ func (s *Service) traceEnqueue(ctx context.Context, batch []offered, task, queue
 		if len(spans) > 0 {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: spans[0].SpanContext()}))
 		}
-		ctx, span := s.opts.Tracer.Start(trace.ContextWithSpanContext(ctx, o.from), "enqueue "+queue, options...)
+		ctx, span := c.opts.Tracer.Start(trace.ContextWithSpanContext(ctx, o.from), "enqueue "+queue, options...)
 		spans = append(spans, span)
 		carrier := make(propagation.MapCarrier, 2)
 		propagation.TraceContext{}.Inject(ctx, carrier)
@@ -92,8 +92,8 @@ func (s *Service) traceEnqueue(ctx context.Context, batch []offered, task, queue
 
 // traceHandle returns the span of the message's consumer, linked to all its producers. A task without headers, or with some that
 // cannot be read, begins a trace.
-func (s *Service) traceHandle(ctx context.Context, task *asynq.Task) (context.Context, trace.Span) {
-	if s.opts.Tracer == nil {
+func (c *core) traceHandle(ctx context.Context, task *asynq.Task) (context.Context, trace.Span) {
+	if c.opts.Tracer == nil {
 		return ctx, noSpan
 	}
 	queue, _ := asynq.GetQueueName(ctx)
@@ -107,15 +107,15 @@ func (s *Service) traceHandle(ctx context.Context, task *asynq.Task) (context.Co
 		}
 	}
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(headers))
-	return s.opts.Tracer.Start(ctx, "handle "+queue, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...), trace.WithAttributes(
+	return c.opts.Tracer.Start(ctx, "handle "+queue, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...), trace.WithAttributes(
 		messaging, semconv.MessagingOperationTypeProcess, semconv.MessagingOperationName("handle"),
 		semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(id)))
 }
 
 // traceBatch returns the span of a transaction, which is linked to its orders. It belongs to the trace of the first one: a
 // sampler with a low rate would rarely keep a separate trace.
-func (s *Service) traceBatch(ctx context.Context, orders int, from []trace.SpanContext) (context.Context, trace.Span) {
-	if s.opts.Tracer == nil {
+func (c *core) traceBatch(ctx context.Context, orders int, from []trace.SpanContext) (context.Context, trace.Span) {
+	if c.opts.Tracer == nil {
 		return ctx, noSpan
 	}
 	if len(from) > 0 {
@@ -125,7 +125,7 @@ func (s *Service) traceBatch(ctx context.Context, orders int, from []trace.SpanC
 	for i := range from {
 		links[i].SpanContext = from[i]
 	}
-	return s.opts.Tracer.Start(ctx, "commit", trace.WithLinks(links...), trace.WithAttributes(semconv.MessagingBatchMessageCount(orders)))
+	return c.opts.Tracer.Start(ctx, "commit", trace.WithLinks(links...), trace.WithAttributes(semconv.MessagingBatchMessageCount(orders)))
 }
 
 var errorTypes = []struct {

@@ -8,15 +8,15 @@ import (
 )
 
 func TestNoTracerCostsNothing(t *testing.T) {
-	s := &Service{opts: Options{}.withDefaults(), enqueueing: make(chan offered, 1)}
-	a := &Attempt{s: s}
+	s := &enqueuer{core: &core{opts: Options{}.withDefaults()}, offers: make(chan offered, 1)}
+	a := &Attempt{reserver: &reserver{core: s.core}}
 	task := asynq.NewTask(taskType, nil)
 	ctx, batch := t.Context(), make([]offered, 1)
 	if allocated := testing.AllocsPerRun(100, func() {
 		ctx, span := a.trace(ctx, modeNew)
 		s.offer(Reservation{}, trace.SpanContextFromContext(ctx))
 		endReserve(span, &Outcome{Reason: ReasonSoldOut}, ErrUnavailable)
-		batch[0] = <-s.enqueueing
+		batch[0] = <-s.offers
 		if spans, headers := s.traceEnqueue(ctx, batch, "task", "queue"); spans != nil || headers != nil {
 			t.Error(spans, headers)
 		}

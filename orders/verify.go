@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tidegate/tidegate/internal/periodic"
+	"github.com/tidegate/tidegate/orders/internal/inspection"
 )
 
 // Check is the verdict on one invariant.
@@ -38,22 +37,27 @@ const (
 // expiredWithin is how long after the end of its time to pay an order has to be expired.
 const expiredWithin = 10 * time.Second
 
+// verifier compares what Redis and the database have of a sale.
+type verifier struct {
+	*core
+	sales    *catalogWatch
+	enqueuer *enqueuer
+}
+
 // Verify checks, on the running system, every invariant of a sale that Redis and the database show together. It changes
 // nothing. It returns ErrUnknownSale, and ErrUnavailable or ErrRecovering when the check is not possible now.
-func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
-	l, err := s.listing(sale)
+func (a *verifier) Verify(ctx context.Context, sale string) ([]Check, error) {
+	l, err := a.sales.listing(sale)
 	if err != nil {
 		return nil, err
 	}
-	var breaches map[Breach]struct{}
-	var seen auditTotals
+	var breaches map[inspection.Breach]struct{}
+	var seen verifyTotals
 	for look := range verifyLooks {
-		if look > 0 {
-			if !periodic.Pause(ctx, verifyPause) {
-				return nil, ctx.Err()
-			}
+		if look > 0 && !periodic.Pause(ctx, verifyPause) {
+			return nil, ctx.Err()
 		}
-		now, a, err := s.auditSale(ctx, l)
+		now, a, err := a.verifySale(ctx, l)
 		if err != nil {
 			return nil, err
 		}
@@ -61,12 +65,12 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 		if breaches == nil {
 			breaches = now
 		}
-		maps.DeleteFunc(breaches, func(b Breach, _ struct{}) bool { _, still := now[b]; return !still })
+		maps.DeleteFunc(breaches, func(b inspection.Breach, _ struct{}) bool { _, still := now[b]; return !still })
 		if len(breaches) == 0 {
 			break
 		}
 	}
-	tasks, err := s.queued(ctx)
+	tasks, err := a.enqueuer.queued(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,45 +81,45 @@ func (s *Service) Verify(ctx context.Context, sale string) ([]Check, error) {
 	return checks(breaches, &seen, queued), nil
 }
 
-// auditTotals is the counts of one look.
-type auditTotals struct {
+// verifyTotals is the counts of one look.
+type verifyTotals struct {
 	units    unitCounts
 	pending  int // orders
 	dead     int // letters
-	database Inspection
+	database inspection.Result
 }
 
-// auditSale takes one look: it reads the returns from the database, then every item in Redis, and then the database.
-func (s *Service) auditSale(ctx context.Context, l *listing) (map[Breach]struct{}, auditTotals, error) {
-	var sum auditTotals
-	before, err := s.returns(ctx, l.ID)
+// verifySale takes one look: it reads the returns from the database, then every item in Redis, and then the database.
+func (a *verifier) verifySale(ctx context.Context, l *listing) (map[inspection.Breach]struct{}, verifyTotals, error) {
+	var sum verifyTotals
+	before, err := a.returns(ctx, l.ID)
 	if err != nil {
 		return nil, sum, err
 	}
-	all := make(map[string]*itemAudit, len(l.Items))
+	all := make(map[string]*verifiedItem, len(l.Items))
 	for i := range l.Items {
 		it := &l.Items[i]
 		if l.cached[it.ID].forgottenAt(time.Now()) {
 			continue
 		}
-		b, err := s.readItem(ctx, l.cached[it.ID], before[it.ID])
+		b, err := a.readItem(ctx, l.cached[it.ID], before[it.ID])
 		if err != nil {
 			return nil, sum, err
 		}
-		if err := s.readBuyersAndKeys(ctx, l.cached[it.ID], b); err != nil {
+		if err := a.readBuyersAndKeys(ctx, l.cached[it.ID], b); err != nil {
 			return nil, sum, err
 		}
-		if b.owners, err = s.store.Owners(ctx, l.ID, it.ID); err != nil {
+		if b.owners, err = a.store.Owners(ctx, l.ID, it.ID); err != nil {
 			return nil, sum, err
 		}
 		sum.pending += b.pending
 		all[it.ID] = b
 	}
-	after, err := s.returns(ctx, l.ID)
+	after, err := a.returns(ctx, l.ID)
 	if err != nil {
 		return nil, sum, err
 	}
-	if err := s.store.Holdings(ctx, l.ID, func(h Holding) error {
+	if err := a.store.Holdings(ctx, l.ID, func(h Holding) error {
 		if b, ok := all[h.Item]; ok {
 			b.holdings = append(b.holdings, h)
 			if h.Status == StatusAccepted {
@@ -126,10 +130,10 @@ func (s *Service) auditSale(ctx context.Context, l *listing) (map[Breach]struct{
 	}); err != nil {
 		return nil, sum, err
 	}
-	if sum.database, err = s.store.Inspect(ctx, l.ID, expiredWithin); err != nil {
+	if sum.database, err = a.store.Inspect(ctx, l.ID, expiredWithin); err != nil {
 		return nil, sum, err
 	}
-	breaches := make(map[Breach]struct{})
+	breaches := make(map[inspection.Breach]struct{})
 	for _, found := range sum.database.Breaches {
 		breaches[found] = struct{}{}
 	}
@@ -144,8 +148,8 @@ func (s *Service) auditSale(ctx context.Context, l *listing) (map[Breach]struct{
 }
 
 // returns lists the orders whose units are being returned, by item.
-func (s *Service) returns(ctx context.Context, sale string) (map[string]map[ID]*Return, error) {
-	list, err := s.store.Returns(ctx, sale, math.MaxInt32)
+func (a *verifier) returns(ctx context.Context, sale string) (map[string]map[ID]*Return, error) {
+	list, err := a.store.Returns(ctx, sale, math.MaxInt32)
 	if err != nil {
 		return nil, err
 	}
@@ -161,19 +165,19 @@ func (s *Service) returns(ctx context.Context, sale string) (map[string]map[ID]*
 }
 
 // readItem reads an item's data in Redis.
-func (s *Service) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*Return) (*itemAudit, error) {
-	b := &itemAudit{item: ci.item, coming: make(map[ID]*Return, len(coming))}
+func (a *verifier) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*Return) (*verifiedItem, error) {
+	b := &verifiedItem{item: ci.item, coming: make(map[ID]*Return, len(coming))}
 	maps.Copy(b.coming, coming)
 	var args []any
 	for id, r := range coming {
 		args = append(args, id.String(), r.BuyerHash)
 	}
-	reply, err := auditScript.Run(ctx, s.base, ci.keys, args...).Slice()
+	reply, err := verifyScript.Run(ctx, a.base, ci.keys, args...).Slice()
 	switch {
 	case err != nil:
 		return nil, unavailable(err)
 	case len(reply) == 0:
-		s.suspectForgotten(ci)
+		a.sales.suspectForgotten(ci)
 		return nil, ErrRecovering
 	case len(reply) == 1:
 		return nil, ErrRecovering
@@ -194,24 +198,24 @@ func (s *Service) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*R
 // readBuyersAndKeys reads an item's buyers and keys from Redis. It takes many round trips, between which the sale goes on: reading
 // those of a long sale at once would block Redis for a tenth of a second. An order that was reserved or ended after the item's
 // data was read is inconsistent in this look only.
-func (s *Service) readBuyersAndKeys(ctx context.Context, ci *cachedItem, b *itemAudit) error {
+func (a *verifier) readBuyersAndKeys(ctx context.Context, ci *cachedItem, b *verifiedItem) error {
 	b.entries, b.keys = make(map[string]buyerEntry), make(map[string]string)
-	if err := s.scan(ctx, ci.keys[5], func(buyer, text string) {
+	if err := a.scan(ctx, ci.keys[5], func(buyer, text string) {
 		units, ids, _ := strings.Cut(text, " ")
 		n, _ := strconv.Atoi(units) // an unreadable number counts as 0, which is reported as a mismatch
 		b.entries[buyer] = buyerEntry{n, ids}
 	}); err != nil {
 		return err
 	}
-	return s.scan(ctx, ci.keys[4], func(who, order string) {
+	return a.scan(ctx, ci.keys[4], func(who, order string) {
 		b.keys[who], _, _ = strings.Cut(order, " ")
 	})
 }
 
 // scan reads a hash in parts. It reads all fields that exist during the whole scan.
-func (s *Service) scan(ctx context.Context, key string, fn func(field, value string)) error {
+func (a *verifier) scan(ctx context.Context, key string, fn func(field, value string)) error {
 	for cursor := uint64(0); ; {
-		pairs, next, err := s.base.HScan(ctx, key, cursor, "", loadChunk).Result()
+		pairs, next, err := a.base.HScan(ctx, key, cursor, "", loadChunk).Result()
 		if err != nil {
 			return unavailable(err)
 		}
@@ -225,7 +229,7 @@ func (s *Service) scan(ctx context.Context, key string, fn func(field, value str
 }
 
 // checks groups breaches by invariant, and describes what was compared if there are none.
-func checks(breaches map[Breach]struct{}, a *auditTotals, queued int) []Check {
+func checks(breaches map[inspection.Breach]struct{}, a *verifyTotals, queued int) []Check {
 	u, db := a.units, a.database
 	list := []Check{
 		{Invariant: "I1", Detail: fmt.Sprintf("%d pending, each in the outbox; %d dead letters", a.pending, a.dead)},
@@ -262,32 +266,4 @@ func checks(breaches map[Breach]struct{}, a *auditTotals, queued int) []Check {
 		Invariant: "I17", OK: true, Waiting: a.pending + queued + a.dead + u.coming,
 		Detail: fmt.Sprintf("%d in the outbox, %d tasks in queues, %d dead letters, %d units on their way back", a.pending, queued, a.dead, u.coming),
 	})
-}
-
-// queued counts the tasks of all sales by state. It reads Asynq's keys directly: the inspector finds no queues after Redis lost
-// its data, and reads far more.
-func (s *Service) queued(ctx context.Context) (map[string]int, error) {
-	counts := make(map[string][]*redis.IntCmd)
-	_, err := s.queue.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, queue := range slices.Concat(s.Queues(), s.formerQueueNames()) {
-			prefix := "asynq:{" + queue + "}:"
-			for _, list := range []string{"pending", taskActive} {
-				counts[list] = append(counts[list], p.LLen(ctx, prefix+list))
-			}
-			for _, set := range []string{"scheduled", "retry", "archived"} {
-				counts[set] = append(counts[set], p.ZCard(ctx, prefix+set))
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	states := make(map[string]int, len(counts))
-	for state, of := range counts {
-		for _, c := range of {
-			states[state] += int(c.Val())
-		}
-	}
-	return states, nil
 }

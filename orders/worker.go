@@ -12,21 +12,21 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidegate/tidegate/internal/asynqlog"
 	"github.com/tidegate/tidegate/orders/internal/failpoint"
+	"github.com/tidegate/tidegate/orders/internal/poll"
 )
 
 // concurrency is how many tasks are processed at once. Together they bound a batch.
 const concurrency = 64
 
-// worker writes accepted orders to the database. The zero value is not usable.
+// worker takes accepted orders from the queue and the outbox to the committer, and runs what only workers do.
 type worker struct {
-	s         *Service
+	*core
+	sales     *catalogWatch
+	enqueuer  *enqueuer
 	committer *committer
-}
-
-// newWorker returns a worker over the clients of a service, whose loops must run beside it.
-func newWorker(s *Service) *worker {
-	return &worker{s: s, committer: newCommitter(s)}
+	lifecycle *lifecycle
 }
 
 // run works until ctx ends, and then finishes the tasks in progress.
@@ -36,12 +36,12 @@ func (w *worker) run(ctx context.Context) error {
 	defer stopCommitter()
 	ctx, stopSweeper := context.WithCancel(ctx)
 	defer stopSweeper()
-	server := asynq.NewServerFromRedisClient(newPoller(w.s.queue, w.s.queueName(0), w.s.arrived, ctx.Done()), w.config())
+	server := asynq.NewServerFromRedisClient(poll.New(w.enqueuer.queue, w.queueName(0), w.arrived, ctx.Done()), w.config())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.committer.run(committing) })
 	g.Go(func() error { return w.sweep(ctx) })
-	g.Go(func() error { return w.expire(ctx) })
-	g.Go(func() error { return w.sweepReturns(ctx) })
+	g.Go(func() error { return w.lifecycle.expire(ctx) })
+	g.Go(func() error { return w.lifecycle.sweepReturns(ctx) })
 	err := server.Start(asynq.HandlerFunc(w.handle))
 	if err == nil {
 		<-ctx.Done()
@@ -55,34 +55,49 @@ func (w *worker) run(ctx context.Context) error {
 
 func (w *worker) config() asynq.Config {
 	queues := make(map[string]int)
-	for _, name := range w.s.Queues() {
+	for _, name := range w.enqueuer.Queues() {
 		queues[name] = 100
 	}
-	for _, name := range w.s.formerQueueNames() {
+	for _, name := range w.formerQueueNames() {
 		queues[name] = 1
 	}
 	return asynq.Config{
 		Concurrency:       concurrency,
 		Queues:            queues,
-		TaskCheckInterval: pollInterval,
+		TaskCheckInterval: poll.Interval,
 		// Whatever a handler returns will succeed later; counting it as a failure would move the task to the archive, which
 		// drops tasks.
-		IsFailure:      func(error) bool { return false },
-		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return retryDelay() },
-		Logger:         AsynqLogger{w.s.opts.Logger},
-		LogLevel:       asynq.WarnLevel,
+		IsFailure: func(error) bool { return false },
+		RetryDelayFunc: func(_ int, err error, _ *asynq.Task) time.Duration {
+			if errors.Is(err, errLaterVersion) {
+				return laterDelay + rand.N(laterDelay)
+			}
+			return retryDelay()
+		},
+		Logger:   asynqlog.Logger{Logger: w.opts.Logger},
+		LogLevel: asynq.WarnLevel,
 	}
 }
 
 func retryDelay() time.Duration { return time.Second + rand.N(2*time.Second) }
 
+// laterDelay is how long a task of a later version waits for a worker of that version before this one may find it again.
+const laterDelay = 5 * time.Second
+
 func (w *worker) handle(ctx context.Context, task *asynq.Task) (err error) {
-	ctx, span := w.s.traceHandle(ctx, task)
+	ctx, span := w.traceHandle(ctx, task)
 	defer func() { endSpan(span, err) }()
-	list, damaged, err := parseTask(task.Payload())
+	if task.Type() != taskType && task.Type() != formerTaskType {
+		w.opts.Measures.Later(LaterTask, 1)
+		return fmt.Errorf("%w: task %.40q", errLaterVersion, task.Type())
+	}
+	list, damaged, later, err := parseTask(task.Payload())
+	if later > 0 {
+		w.opts.Measures.Later(LaterRecord, later)
+	}
 	if damaged > 0 || err != nil {
 		id, _ := asynq.GetTaskID(ctx) // the payload may name a buyer
-		w.s.opts.Logger.ErrorContext(ctx, "a task has orders that cannot be read; the outbox has them",
+		w.opts.Logger.ErrorContext(ctx, "a task has orders that cannot be read; the outbox has them",
 			slog.String("task", id), slog.Int("damaged", damaged), slog.Int("bytes", len(task.Payload())), slog.Any("error", err))
 	}
 	if err != nil {
@@ -118,9 +133,9 @@ func (w *worker) again(ctx context.Context, list []Reservation, errs []error) er
 		return err
 	}
 	queue, _ := asynq.GetQueueName(ctx)
-	if w.s.enqueueList(ctx, failed, nil, asynq.Queue(queue), asynq.ProcessIn(retryDelay())) != nil {
+	if w.enqueuer.enqueueList(ctx, failed, nil, asynq.Queue(queue), asynq.ProcessIn(retryDelay())) != nil {
 		return err // the whole task again
 	}
-	w.s.opts.Logger.WarnContext(ctx, "orders of a task are committed later", slog.Int("orders", len(failed)), slog.Int("of", len(list)), slog.Any("error", err))
+	w.opts.Logger.WarnContext(ctx, "orders of a task are committed later", slog.Int("orders", len(failed)), slog.Int("of", len(list)), slog.Any("error", err))
 	return nil
 }

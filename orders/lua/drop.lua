@@ -8,4 +8,4 @@
 if not leads(ARGV[1]) then
   return 0
 end
-return redis.call('UNLINK', item, returned, pending, outbox, keys, buyers, holders)
+return redis.call('UNLINK', item, returned, pending, outbox, keys, buyers, holders, turns)

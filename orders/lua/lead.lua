@@ -12,7 +12,7 @@ if led[2] == token then
   return 1
 elseif led[1] and tonumber(led[1]) >= epoch then
   return 0
-elseif redis.call('EXISTS', item, returned, pending, outbox, keys, buyers, holders) > 0 then
+elseif redis.call('EXISTS', item, returned, pending, outbox, keys, buyers, holders, turns) > 0 then
   return 0
 end
 redis.call('HSET', lead, 'epoch', epoch, 'token', token)

@@ -1,6 +1,6 @@
 -- Prepended to every script of this folder. All keys of an item live in one slot. Every script declares the keys of one epoch,
 -- in this order; those of a recovery declare the key of the item's leader after them.
-local item, returned, pending, outbox, keys, buyers, holders, lead = unpack(KEYS)
+local item, returned, pending, outbox, keys, buyers, holders, turns, lead = unpack(KEYS)
 
 local function now_ms()
   local t = redis.call('TIME')

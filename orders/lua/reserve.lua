@@ -15,6 +15,7 @@
 --       'quota_per_buyer'  id of the buyer's latest order
 --       'not_started'      start in ms, or 0 when the sale is not published
 --       'paused' 'ended' 'sold_out' 'not_enough' 'at_capacity' 'recovering'
+--       'turn_required'    the item has a waiting room, and the buyer no turn, or one that is over, used or for fewer units
 --       'forgotten'        Redis does not have this item in this epoch, or the server is another one than it was loaded into
 --
 -- One step, because units, quota, key, cap, reservation and outbox entry belong together: a crash between separate writes would
@@ -32,7 +33,7 @@ local function all(word)
   return replies
 end
 
-local it = redis.call('HMGET', item, 'switch', 'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'recovering', 'run')
+local it = redis.call('HMGET', item, 'switch', 'starts', 'ends', 'stock', 'next', 'quota', 'in_flight_max', 'forget', 'recovering', 'run', 'room')
 if not it[1] then
   return all('forgotten')
 end
@@ -47,10 +48,11 @@ if it[9] and it[9] ~= ARGV[1] then
 end
 local switch, starts, ends, stock, next = it[1], tonumber(it[2]), tonumber(it[3]), tonumber(it[4]), tonumber(it[5])
 local quota, in_flight_max = tonumber(it[6]), tonumber(it[7])
+local room = it[11] ~= '' and it[11]
 local back, in_flight = redis.call('SCARD', returned), redis.call('ZCARD', outbox)
 
-local new_keys, new_marks, new_records = {}, {}, {}
-local to_pending, to_outbox, to_keys, to_buyers, to_holders = {}, {}, {}, {}, {}
+local new_keys, new_marks, new_records, new_turns = {}, {}, {}, {}
+local to_pending, to_outbox, to_keys, to_buyers, to_holders, to_turns = {}, {}, {}, {}, {}, {}
 
 local function write_later(list, name, value)
   list[#list + 1] = name
@@ -91,6 +93,15 @@ local function reserve(id, buyer, key, quantity, body, accepted)
     end
   end
 
+  if room and not late then
+    -- A turn is the room, the end of the pass in ms and the units it is for; or the room, 'used' and the order;
+    -- or the room, 'revoked' and when the buyer was admitted.
+    local of, ends_at, units_for = string.match(new_turns[buyer] or redis.call('HGET', turns, buyer) or '', '^(%S+) (%d+) (%d+)$')
+    if of ~= room or now >= tonumber(ends_at) or quantity > tonumber(units_for) then
+      return {'turn_required', now, free}
+    end
+  end
+
   local mark = new_marks[buyer] or redis.call('HGET', buyers, buyer) or '0'
   local units_held, ids = string.match(mark, '^(%d+)(.*)$')
   if units_held + quantity > quota then
@@ -121,6 +132,10 @@ local function reserve(id, buyer, key, quantity, body, accepted)
   write_later(to_keys, buyer .. key, new_keys[buyer .. key])
   write_later(to_buyers, buyer, new_marks[buyer])
   to_holders[#to_holders + 1] = string.sub(buyer, 1, 11)
+  if room then
+    new_turns[buyer] = room .. ' used ' .. id
+    write_later(to_turns, buyer, new_turns[buyer])
+  end
   return {'reserved', now, free - quantity, id, accepted, unpack(units)}
 end
 
@@ -136,6 +151,9 @@ if #to_outbox > 0 then
   redis.call('HSET', keys, unpack(to_keys))
   redis.call('HSET', buyers, unpack(to_buyers))
   redis.call('RPUSH', holders, unpack(to_holders))
+  if #to_turns > 0 then
+    redis.call('HSET', turns, unpack(to_turns))
+  end
   -- A key that was emptied is created again, without its expiry.
   for i = 3, #KEYS do
     if redis.call('PTTL', KEYS[i]) < 0 then

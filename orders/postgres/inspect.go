@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/inspection"
 )
 
@@ -16,8 +15,8 @@ const inspectLate = `
 	ORDER BY pay_before LIMIT $2`
 
 // Inspect runs the queries one after the other. Changes between them can look like breaches, so the caller looks again.
-func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (orders.Inspection, error) {
-	var in orders.Inspection
+func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (inspection.Result, error) {
+	var in inspection.Result
 	err := s.pool.QueryRow(ctx, `
 		SELECT count(*), count(*) FILTER (WHERE status = 'confirmed' AND pay_before <= now() AND pay_before > now() - $2::interval)
 		FROM orders WHERE sale = $1`, sale, late).Scan(&in.Orders, &in.Expiring)
@@ -32,14 +31,14 @@ func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (o
 	}
 	ask := func(query string, args ...any) error {
 		rows, _ := s.pool.Query(ctx, query, args...)
-		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[orders.Breach])
+		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[inspection.Breach])
 		in.Breaches = append(in.Breaches, found...)
 		return err
 	}
 	for _, query := range inspection.Queries {
-		if err := ask(query, sale, orders.MaxBreaches); err != nil {
+		if err := ask(query, sale, inspection.MaxBreaches); err != nil {
 			return in, wrap("inspect", err)
 		}
 	}
-	return in, wrap("inspect", ask(inspectLate, sale, orders.MaxBreaches, late))
+	return in, wrap("inspect", ask(inspectLate, sale, inspection.MaxBreaches, late))
 }

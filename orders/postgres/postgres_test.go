@@ -1,16 +1,14 @@
 package postgres_test
 
 import (
-	"database/sql"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/jackc/pgx/v5/stdlib" // database/sql's driver, for the migrations
 
 	"github.com/tidegate/tidegate/internal/testenv"
-	"github.com/tidegate/tidegate/migrations"
+	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
 	"github.com/tidegate/tidegate/orders/storetest"
@@ -134,16 +132,7 @@ func must(t *testing.T, err error) {
 // open creates a database with the schema.
 func open(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	url := testenv.Postgres(t)
-	db, err := sql.Open("pgx", url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if err := migrations.Postgres(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), databases.Postgres(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,6 +145,33 @@ func (s *Store) Holdings(ctx context.Context, sale string, fn func(orders.Holdin
 	return wrap("holdings", err)
 }
 
+// Latest reads the latest order of each buyer: its id and when it was accepted.
+func (s *Store) Latest(ctx context.Context, sale, item string, buyers []string) (map[string]orders.Order, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT DISTINCT ON (buyer_hash) buyer_hash, order_id, accepted_at FROM orders
+		WHERE sale = $1 AND item = $2 AND buyer_hash = ANY($3) AND status <> 'rejected' ORDER BY buyer_hash, accepted_at DESC`, sale, item, buyers)
+	if err != nil {
+		return nil, wrap("latest", err)
+	}
+	var (
+		latest = make(map[string]orders.Order)
+		buyer  string
+		id     [16]byte
+		at     time.Time
+	)
+	_, err = pgx.ForEachRow(rows, []any{&buyer, &id, &at}, func() error {
+		latest[buyer] = orders.Order{ID: id, AcceptedAt: at.UTC()}
+		return nil
+	})
+	return latest, wrap("latest", err)
+}
+
+// Unpaid reports whether orders of an item wait for payment.
+func (s *Store) Unpaid(ctx context.Context, sale, item string) (unpaid bool, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE sale = $1 AND item = $2 AND status = 'confirmed' AND pay_before IS NOT NULL)`, sale, item).Scan(&unpaid)
+	return unpaid, wrap("unpaid", err)
+}
+
 // Owners reads the owner of each unit of an item.
 func (s *Store) Owners(ctx context.Context, sale, item string) (map[int]orders.ID, error) {
 	rows, err := s.pool.Query(ctx, `SELECT unit, order_id FROM order_units WHERE sale = $1 AND item = $2`, sale, item)

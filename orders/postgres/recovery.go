@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
 // RaiseEpoch raises the epoch, and not the floor.
@@ -25,7 +26,7 @@ func (s *Store) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) er
 
 // EndHandOver waits for the commits that hold the sale's row FOR SHARE. A process that has sent a heartbeat since it was found
 // silent stays on the process list.
-func (s *Store) EndHandOver(ctx context.Context, lead orders.Lead, silent []orders.Member) error {
+func (s *Store) EndHandOver(ctx context.Context, lead orders.Lead, silent []liveness.Member) error {
 	return s.inTx(ctx, "end hand-over", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE sales SET epoch_floor = epoch, revision = nextval('sales_revision') WHERE sale = $1 AND epoch = $2 AND epoch_token = $3`,
@@ -62,8 +63,8 @@ type beats struct {
 }
 
 // Heartbeat counts a heartbeat. It returns the process list as it was just before.
-func (s *Store) Heartbeat(ctx context.Context, process string) (orders.ProcessList, error) {
-	list := orders.ProcessList{}
+func (s *Store) Heartbeat(ctx context.Context, process string) (liveness.ProcessList, error) {
+	list := liveness.ProcessList{}
 	err := s.beats.on(ctx, s.pool.Config().ConnConfig, func(conn *pgx.Conn) error {
 		rows, _ := conn.Query(ctx, `
 			WITH beat AS (
@@ -103,10 +104,10 @@ func (b *beats) close(ctx context.Context) {
 }
 
 // scanProcesses reads rows of server, process, pulse and whether it has acknowledged.
-func scanProcesses(rows pgx.Rows) (orders.ProcessList, error) {
+func scanProcesses(rows pgx.Rows) (liveness.ProcessList, error) {
 	var (
-		list orders.ProcessList
-		m    orders.Member
+		list liveness.ProcessList
+		m    liveness.Member
 	)
 	_, err := pgx.ForEachRow(rows, []any{&list.Server, &m.Process, &m.Pulse, &m.Acknowledged}, func() error {
 		list.Members = append(list.Members, m)
@@ -145,7 +146,7 @@ func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, proce
 
 // HandOver reads the sale before the process list: if another leader raises the epoch in between, the hand-over of that leader does not
 // end.
-func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.ProcessList, error) {
+func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (liveness.ProcessList, error) {
 	var leads bool
 	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM sales WHERE sale = $1 AND epoch = $2 AND epoch_token = $3)`,
 		lead.Sale, lead.Epoch, lead.Token).Scan(&leads)
@@ -153,7 +154,7 @@ func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.ProcessL
 		err = over(lead)
 	}
 	if err != nil {
-		return orders.ProcessList{}, wrap("hand-over", err)
+		return liveness.ProcessList{}, wrap("hand-over", err)
 	}
 	rows, _ := s.pool.Query(ctx, `
 		SELECT `+server+`, process, `+pulse+`,

@@ -26,7 +26,7 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, error) {
 func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, error) {
 	rows, err := q.Query(ctx, `
 		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, epoch_token, epoch_floor, revision,
-		       item, number, stock, quota_per_buyer, quota_ever, in_flight_max
+		       item, number, stock, quota_per_buyer, quota_ever, in_flight_max, final, room
 		FROM sales s JOIN items i USING (sale)
 		WHERE CASE WHEN $1 = '' THEN ends_at > now() - interval '400 days' ELSE s.sale = $1 END
 		ORDER BY s.sale, number`, sale)
@@ -42,7 +42,7 @@ func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, erro
 			hold int64
 		)
 		if err := rows.Scan(&s.ID, &s.Switch, &s.StartsAt, &s.EndsAt, &s.RequiresUser, &hold, &s.Salt, &s.Epoch, &s.EpochToken, &s.EpochFloor, &s.Revision,
-			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.QuotaEver, &it.InFlightMax); err != nil {
+			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.QuotaEver, &it.InFlightMax, &it.Final, &it.Room); err != nil {
 			return nil, err
 		}
 		if n := len(sales); n == 0 || sales[n-1].ID != s.ID {
@@ -107,8 +107,8 @@ func writeSale(ctx context.Context, tx pgx.Tx, def orders.Sale, created bool) (a
 	}
 	for _, it := range def.Items {
 		tag, err := tx.Exec(ctx, `
-			UPDATE items SET stock = $3, quota_per_buyer = $4, quota_ever = greatest(quota_ever, $4), in_flight_max = $5 WHERE sale = $1 AND item = $2`,
-			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax)
+			UPDATE items SET stock = $3, quota_per_buyer = $4, quota_ever = greatest(quota_ever, $4), in_flight_max = $5, final = $6 WHERE sale = $1 AND item = $2`,
+			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax, it.Final)
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +117,8 @@ func writeSale(ctx context.Context, tx pgx.Tx, def orders.Sale, created bool) (a
 		}
 		added = append(added, it.ID)
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO items (sale, item, stock, quota_per_buyer, quota_ever, in_flight_max) VALUES ($1, $2, $3, $4, $4, $5)`,
-			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax); err != nil {
+			INSERT INTO items (sale, item, stock, quota_per_buyer, quota_ever, in_flight_max, final) VALUES ($1, $2, $3, $4, $4, $5, $6)`,
+			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax, it.Final); err != nil {
 			return nil, err
 		}
 	}
@@ -141,6 +141,21 @@ func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) er
 			return fmt.Errorf("%w: sale %s is closed for good", orders.ErrConflict, sale)
 		}
 		_, err = tx.Exec(ctx, `UPDATE sales SET switch = $2, revision = nextval('sales_revision') WHERE sale = $1`, sale, to)
+		return err
+	})
+}
+
+// SetRoom sets the waiting room of an item.
+func (s *Store) SetRoom(ctx context.Context, sale, item, from, to string) error {
+	return s.inTx(ctx, "set room", func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE items SET room = $4 WHERE sale = $1 AND item = $2 AND room IN ($3, $4)`, sale, item, from, to)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return fmt.Errorf("%w: item %s/%s has another waiting room", orders.ErrConflict, sale, item)
+		}
+		_, err = tx.Exec(ctx, `UPDATE sales SET revision = nextval('sales_revision') WHERE sale = $1`, sale)
 		return err
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/internal/inspection"
 )
 
@@ -16,9 +15,9 @@ const inspectLate = `
 	ORDER BY pay_before LIMIT ?2`
 
 // Inspect runs the queries one after the other. Changes between them can look like breaches, so the caller looks again.
-func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (orders.Inspection, error) {
+func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (inspection.Result, error) {
 	var (
-		in  orders.Inspection
+		in  inspection.Result
 		now = time.Now().UnixMilli()
 	)
 	err := s.db.QueryRowContext(ctx, `
@@ -34,15 +33,15 @@ func (s *Store) Inspect(ctx context.Context, sale string, late time.Duration) (o
 		return in, wrap("inspect", err)
 	}
 	note := func(rows *sql.Rows) error {
-		var b orders.Breach
+		var b inspection.Breach
 		err := rows.Scan(&b.Invariant, &b.What)
 		in.Breaches = append(in.Breaches, b)
 		return err
 	}
 	for _, query := range inspection.Queries {
-		if err := each(ctx, s.db, note, strings.ReplaceAll(query, "$", "?"), sale, orders.MaxBreaches); err != nil {
+		if err := each(ctx, s.db, note, strings.ReplaceAll(query, "$", "?"), sale, inspection.MaxBreaches); err != nil {
 			return in, wrap("inspect", err)
 		}
 	}
-	return in, wrap("inspect", each(ctx, s.db, note, inspectLate, sale, orders.MaxBreaches, now-late.Milliseconds()))
+	return in, wrap("inspect", each(ctx, s.db, note, inspectLate, sale, inspection.MaxBreaches, now-late.Milliseconds()))
 }

@@ -1,9 +1,13 @@
 package sqlite_test
 
 import (
+	"database/sql"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/inspection"
 	"github.com/tidegate/tidegate/orders/sqlite"
 	"github.com/tidegate/tidegate/orders/storetest"
 )
@@ -17,4 +21,38 @@ func TestInspect(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestInspectReadsEventsByOrder: no query reads all events, which would be once for each order of the sale.
+func TestInspectReadsEventsByOrder(t *testing.T) {
+	db := open(t)
+	for _, query := range inspection.Queries {
+		steps := plan(t, db, strings.ReplaceAll(query, "$", "?"))
+		if len(steps) == 0 || slices.ContainsFunc(steps, func(step string) bool {
+			return strings.HasPrefix(step, "SCAN e") || strings.HasPrefix(step, "SCAN order_events")
+		}) {
+			t.Errorf("%s\n%s", query, strings.Join(steps, "\n"))
+		}
+	}
+}
+
+func plan(t *testing.T, db *sql.DB, query string) (steps []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, "spring", inspection.MaxBreaches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, step)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return steps
 }

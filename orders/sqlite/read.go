@@ -160,6 +160,37 @@ func (s *Store) Holdings(ctx context.Context, sale string, fn func(orders.Holdin
 	return wrap("holdings", err)
 }
 
+// Latest reads the latest order of each buyer: its id and when it was accepted.
+func (s *Store) Latest(ctx context.Context, sale, item string, buyers []string) (map[string]orders.Order, error) {
+	list, err := json.Marshal(buyers)
+	if err != nil {
+		return nil, err
+	}
+	latest := make(map[string]orders.Order)
+	err = each(ctx, s.db, func(rows *sql.Rows) error {
+		var (
+			buyer, text string
+			at          int64
+			o           orders.Order
+		)
+		if err := rows.Scan(&buyer, &text, &at); err != nil {
+			return err
+		}
+		o.AcceptedAt = time.UnixMilli(at).UTC()
+		err := o.ID.UnmarshalText([]byte(text))
+		latest[buyer] = o
+		return err
+	}, `SELECT buyer_hash, order_id, max(accepted_at) FROM orders
+		WHERE sale = ?1 AND item = ?2 AND buyer_hash IN (SELECT value FROM json_each(?3)) AND status <> 'rejected' GROUP BY buyer_hash`, sale, item, string(list))
+	return latest, wrap("latest", err)
+}
+
+// Unpaid reports whether orders of an item wait for payment.
+func (s *Store) Unpaid(ctx context.Context, sale, item string) (unpaid bool, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE sale = ? AND item = ? AND status = 'confirmed' AND pay_before IS NOT NULL)`, sale, item).Scan(&unpaid)
+	return unpaid, wrap("unpaid", err)
+}
+
 // Owners reads the owner of each unit of an item.
 func (s *Store) Owners(ctx context.Context, sale, item string) (map[int]orders.ID, error) {
 	owners := make(map[int]orders.ID)

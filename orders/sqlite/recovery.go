@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
 // RaiseEpoch raises the epoch, and not the floor.
@@ -21,7 +22,7 @@ func (s *Store) RaiseEpoch(ctx context.Context, seen int64, lead orders.Lead) er
 }
 
 // EndHandOver waits for the running commit, as every writer does. No member is ever silent: there is one process.
-func (s *Store) EndHandOver(ctx context.Context, lead orders.Lead, _ []orders.Member) error {
+func (s *Store) EndHandOver(ctx context.Context, lead orders.Lead, _ []liveness.Member) error {
 	return s.change(ctx, "end hand-over", fmt.Sprintf("epoch %d of sale %s is over", lead.Epoch, lead.Sale),
 		`UPDATE sales SET epoch_floor = epoch, revision = `+nextRevision+` WHERE sale = ?1 AND epoch = ?2 AND epoch_token = ?3`,
 		lead.Sale, lead.Epoch, lead.Token)
@@ -49,10 +50,10 @@ type processes struct {
 }
 
 // read returns the process list, and which members have acknowledged an epoch of a sale.
-func (r *processes) read(sale string, epoch int64) orders.ProcessList {
-	var list orders.ProcessList
+func (r *processes) read(sale string, epoch int64) liveness.ProcessList {
+	var list liveness.ProcessList
 	for process, beats := range r.beats {
-		list.Members = append(list.Members, orders.Member{
+		list.Members = append(list.Members, liveness.Member{
 			Process: process, Pulse: strconv.Itoa(beats), Acknowledged: sale != "" && r.acks[process][sale] == epoch,
 		})
 	}
@@ -60,7 +61,7 @@ func (r *processes) read(sale string, epoch int64) orders.ProcessList {
 }
 
 // Heartbeat counts a heartbeat of the process.
-func (s *Store) Heartbeat(_ context.Context, process string) (orders.ProcessList, error) {
+func (s *Store) Heartbeat(_ context.Context, process string) (liveness.ProcessList, error) {
 	s.processes.mu.Lock()
 	defer s.processes.mu.Unlock()
 	s.processes.beats[process]++
@@ -104,7 +105,7 @@ func (s *Store) Acknowledge(ctx context.Context, sale string, epoch int64, proce
 }
 
 // HandOver reads the sale, and then the process list.
-func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.ProcessList, error) {
+func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (liveness.ProcessList, error) {
 	var leads bool
 	err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sales WHERE sale = ? AND epoch = ? AND epoch_token = ?)`,
 		lead.Sale, lead.Epoch, lead.Token).Scan(&leads)
@@ -112,7 +113,7 @@ func (s *Store) HandOver(ctx context.Context, lead orders.Lead) (orders.ProcessL
 		err = fmt.Errorf("%w: epoch %d of sale %s is over, or another leader's", orders.ErrConflict, lead.Epoch, lead.Sale)
 	}
 	if err != nil {
-		return orders.ProcessList{}, wrap("hand-over", err)
+		return liveness.ProcessList{}, wrap("hand-over", err)
 	}
 	s.processes.mu.Lock()
 	defer s.processes.mu.Unlock()

@@ -30,7 +30,7 @@ func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, erro
 			starts, ends, hold int64
 		)
 		if err := rows.Scan(&s.ID, &s.Switch, &starts, &ends, &s.RequiresUser, &hold, &s.Salt, &s.Epoch, &s.EpochToken, &s.EpochFloor, &s.Revision,
-			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.QuotaEver, &it.InFlightMax); err != nil {
+			&it.ID, &it.Number, &it.Stock, &it.QuotaPerBuyer, &it.QuotaEver, &it.InFlightMax, &it.Final, &it.Room); err != nil {
 			return err
 		}
 		if n := len(sales); n == 0 || sales[n-1].ID != s.ID {
@@ -43,7 +43,7 @@ func readSales(ctx context.Context, q querier, sale string) ([]orders.Sale, erro
 		return nil
 	}, `
 		SELECT s.sale, switch, starts_at, ends_at, requires_user, hold_ms, salt, epoch, epoch_token, epoch_floor, revision,
-		       item, number, stock, quota_per_buyer, quota_ever, in_flight_max
+		       item, number, stock, quota_per_buyer, quota_ever, in_flight_max, final, room
 		FROM sales s JOIN items i USING (sale)
 		WHERE CASE WHEN ?1 = '' THEN ends_at > ?2 ELSE s.sale = ?1 END
 		ORDER BY s.sale, number`, sale, time.Now().Add(-400*24*time.Hour).UnixMilli())
@@ -92,8 +92,8 @@ func writeSale(ctx context.Context, tx *sql.Tx, def orders.Sale, salt []byte) (a
 	}
 	for _, it := range def.Items {
 		res, err := tx.ExecContext(ctx, `
-			UPDATE items SET stock = ?3, quota_per_buyer = ?4, quota_ever = max(quota_ever, ?4), in_flight_max = ?5 WHERE sale = ?1 AND item = ?2`,
-			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax)
+			UPDATE items SET stock = ?3, quota_per_buyer = ?4, quota_ever = max(quota_ever, ?4), in_flight_max = ?5, final = ?6 WHERE sale = ?1 AND item = ?2`,
+			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax, it.Final)
 		if err != nil {
 			return nil, err
 		}
@@ -105,8 +105,8 @@ func writeSale(ctx context.Context, tx *sql.Tx, def orders.Sale, salt []byte) (a
 		}
 		added = append(added, it.ID)
 		if _, err := tx.ExecContext(ctx, `
-			INSERT INTO items (sale, item, stock, quota_per_buyer, quota_ever, in_flight_max) VALUES (?1, ?2, ?3, ?4, ?4, ?5)`,
-			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax); err != nil {
+			INSERT INTO items (sale, item, stock, quota_per_buyer, quota_ever, in_flight_max, final) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)`,
+			def.ID, it.ID, it.Stock, it.QuotaPerBuyer, it.InFlightMax, it.Final); err != nil {
 			return nil, err
 		}
 	}
@@ -129,6 +129,21 @@ func (s *Store) SetSwitch(ctx context.Context, sale string, to orders.Switch) er
 			return fmt.Errorf("%w: sale %s is closed for good", orders.ErrConflict, sale)
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE sales SET switch = ?, revision = `+nextRevision+` WHERE sale = ?`, to, sale)
+		return err
+	})
+}
+
+// SetRoom sets the waiting room of an item.
+func (s *Store) SetRoom(ctx context.Context, sale, item, from, to string) error {
+	return s.inTx(ctx, "set room", func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, `UPDATE items SET room = ?4 WHERE sale = ?1 AND item = ?2 AND room IN (?3, ?4)`, sale, item, from, to)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, fmt.Errorf("%w: item %s/%s has another waiting room", orders.ErrConflict, sale, item))
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE sales SET revision = `+nextRevision+` WHERE sale = ?`, sale)
 		return err
 	})
 }

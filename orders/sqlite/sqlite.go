@@ -35,6 +35,9 @@ func New(db *sql.DB) *Store {
 	return &Store{db: db, processes: processes{beats: make(map[string]int), acks: make(map[string]map[string]int64)}}
 }
 
+// Writing serializes the writers of this process. Other stores in the same database use it too.
+func (s *Store) Writing() sync.Locker { return &s.writing }
+
 // Ping returns an error unless the database answers.
 func (s *Store) Ping(ctx context.Context) error { return wrap("ping", s.db.PingContext(ctx)) }
 

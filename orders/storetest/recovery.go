@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/liveness"
 )
 
 func testLead(t *testing.T, b *bench) {
@@ -115,11 +116,11 @@ func testRoll(t *testing.T, b *bench) {
 		_, err := b.Heartbeat(t.Context(), process)
 		b.must(err)
 	}
-	list := func() map[string]orders.Member {
+	list := func() map[string]liveness.Member {
 		t.Helper()
 		r, err := b.HandOver(t.Context(), lead)
 		b.must(err)
-		members := make(map[string]orders.Member)
+		members := make(map[string]liveness.Member)
 		for _, m := range r.Members {
 			members[m.Process] = m
 		}

@@ -21,6 +21,8 @@ func Run(t *testing.T, open func(t *testing.T) (store orders.Store, refuse func(
 		"sales contradict":        testConflicts,
 		"the key of order ids":    testIDKey,
 		"switch":                  testSwitch,
+		"waiting room":            testRoom,
+		"latest and unpaid":       testLatest,
 		"sales put at once":       testConcurrentPut,
 		"one leader":              testLead,
 		"commit":                  testCommit,

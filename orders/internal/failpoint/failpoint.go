@@ -4,8 +4,9 @@
 // in the environment makes the process kill itself, as kill -9 would, when it reaches the place for the N-th time.
 //
 // The steps of a recovery are armed while the process runs. FAILPOINT_DIR names a folder. A file in it with the name of a step
-// defines what the next process to reach that step does: "freeze" stops the whole process until it gets SIGCONT, "stall 3s"
-// stops the goroutine for that time. The process claims the file by renaming it to STEP.PID, so one process stops, once.
+// defines what the next process to reach that step does: "freeze" stops the goroutine until the process gets SIGCONT, "stall 3s"
+// stops it for that time. The process claims the file by renaming it to STEP.PID, so one process stops, once. Whoever armed "freeze"
+// then stops the whole process with SIGSTOP: if it stopped itself, a SIGCONT that came before would leave it stopped for ever.
 package failpoint
 
 // The places at which Hit kills the process.

@@ -5,6 +5,7 @@ package failpoint
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,6 +20,9 @@ func Step(name string) {
 	if dir == "" {
 		return
 	}
+	resumed := make(chan os.Signal, 1)
+	signal.Notify(resumed, syscall.SIGCONT) // before the claim, which is the signal to stop and resume the process
+	defer signal.Stop(resumed)
 	claimed := filepath.Join(dir, name+"."+strconv.Itoa(os.Getpid()))
 	if os.Rename(filepath.Join(dir, name), claimed) != nil {
 		return // it is not armed, or another process was first
@@ -31,7 +35,7 @@ func Step(name string) {
 	fmt.Fprintf(os.Stderr, `{"level":"WARN","msg":"stopped at a failpoint","failpoint":%q,"how":%q}`+"\n", name, text)
 	switch what {
 	case "freeze":
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		<-resumed
 	case "stall":
 		d, err := time.ParseDuration(length)
 		if err != nil {

@@ -58,12 +58,20 @@ func TestFreeze(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	claimed := filepath.Join(dir, LeaderOpens+"."+strconv.Itoa(cmd.Process.Pid))
+	for end := time.Now().Add(time.Minute); ; <-time.After(time.Millisecond) {
+		if _, err := os.Stat(claimed); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
 		t.Fatalf("%v, stopped: %v", err, status.Stopped())
-	}
-	if _, err := os.Stat(filepath.Join(dir, LeaderOpens+"."+strconv.Itoa(cmd.Process.Pid))); err != nil {
-		t.Error(err)
 	}
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

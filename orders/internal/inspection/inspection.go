@@ -1,6 +1,24 @@
 // Package inspection queries a database of orders for inconsistencies, in SQL that Postgres and SQLite both accept.
 package inspection
 
+// A Breach is one inconsistency. Two looks that find the same one return equal values.
+type Breach struct {
+	Invariant string
+	What      string
+}
+
+// A Result is what the database alone shows of a sale's orders.
+type Result struct {
+	Orders   int // rows
+	Captured int // payments recorded
+	Refunds  int // of those, the ones to be refunded
+	Expiring int // confirmed orders whose time to pay ended recently
+	Breaches []Breach
+}
+
+// MaxBreaches is how many breaches of a kind a query looks for.
+const MaxBreaches = 1000
+
 // within are the ids from the sale's first order to its last. They are sorted by their text, so that Postgres reads the sale's
 // orders only, instead of scanning all orders until it finds one of the sale.
 const within = `BETWEEN (SELECT order_id FROM orders WHERE sale = $1 ORDER BY order_id || '' LIMIT 1)
@@ -10,7 +28,7 @@ const within = `BETWEEN (SELECT order_id FROM orders WHERE sale = $1 ORDER BY or
 // number of breaches.
 //
 // Ids of orders grow with time, so the events between the first and the last order of a sale are a small part of all, and a
-// coarse index finds them; an index with an entry for every order would slow down every commit.
+// coarse index of Postgres finds them; an index with an entry for every order would slow down every commit.
 var Queries = []string{
 	// Orders whose events do not lead to their status.
 	`SELECT CASE WHEN count(*) FILTER (WHERE e.status IN ('cancelled', 'expired')) > 1 THEN 'I10' ELSE 'I9' END,
@@ -47,15 +65,15 @@ var Queries = []string{
 	 LIMIT $2`,
 
 	// Payments and their events.
-	`SELECT 'I11', 'payment ' || coalesce(p.reference, e.reference) || ' of order ' || o.order_id ||
-	        CASE WHEN p.reference IS NULL THEN ' is in the feed and not recorded'
-	             ELSE ' is recorded, and ' || count(e.seq) || ' times in the feed' END
-	 FROM payments p
-	 FULL JOIN (SELECT seq, order_id, reference, action FROM order_events WHERE action <> '' AND order_id ` + within + `) e
-	      ON e.reference = p.reference AND e.order_id = p.order_id AND e.action = p.action
-	 JOIN orders o ON o.order_id = coalesce(p.order_id, e.order_id)
+	`SELECT 'I11', 'payment ' || p.reference || ' of order ' || p.order_id || ' is recorded, and ' || count(e.seq) || ' times in the feed'
+	 FROM payments p JOIN orders o ON o.order_id = p.order_id
+	 LEFT JOIN order_events e ON e.order_id = p.order_id AND e.reference = p.reference AND e.action = p.action AND e.order_id ` + within + `
 	 WHERE o.sale = $1
-	 GROUP BY o.order_id, p.reference, e.reference
-	 HAVING p.reference IS NULL OR count(e.seq) <> 1
+	 GROUP BY p.order_id, p.reference
+	 HAVING count(e.seq) <> 1
+	 UNION ALL SELECT 'I11', 'payment ' || e.reference || ' of order ' || e.order_id || ' is in the feed and not recorded'
+	 FROM order_events e JOIN orders o ON o.order_id = e.order_id
+	 LEFT JOIN payments p ON p.reference = e.reference AND p.order_id = e.order_id AND p.action = e.action
+	 WHERE o.sale = $1 AND e.action <> '' AND e.order_id ` + within + ` AND p.reference IS NULL
 	 LIMIT $2`,
 }

@@ -1,6 +1,7 @@
 package orders_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/internal/poll"
 )
 
 // TestOrdersThatShareAScriptAreDecidedOneByOne: a batch gives the same replies and writes as one call per order.
@@ -113,7 +115,8 @@ func TestOrdersOfATask(t *testing.T) {
 		payloads = append(payloads, task.Payload[1:len(task.Payload)-1])
 	}
 	in.deleteTasks()
-	damaged := slices.Concat([]byte(`[{"id":"nonsense"},`), payloads[0], []byte(","), payloads[1], []byte(","), payloads[0], []byte("]"))
+	both := bytes.Join(payloads, []byte(",")) // one task or two
+	damaged := slices.Concat([]byte(`[{"id":"nonsense"},`), both, []byte(","), both, []byte("]"))
 	// The second sale is in a later epoch than its order, and not in Redis in that epoch: the order cannot be reserved again.
 	_, err := in.pool.Exec(t.Context(), `UPDATE sales SET epoch = 2, epoch_floor = 2 WHERE sale = $1`, other.ID)
 	must(t, err)
@@ -151,7 +154,7 @@ func TestAnIdleWorkerSeldomLooks(t *testing.T) {
 	stop := in.work(worker)
 	eventually(t, "it is idle", func() bool {
 		before := looks.Load()
-		time.Sleep(3 * orders.PollIdle / 2)
+		time.Sleep(3 * poll.Idle / 2)
 		return looks.Load()-before <= 2
 	})
 	stop()

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tidegate/tidegate/orders/internal/inspection"
 )
 
-// itemAudit holds what Redis, and the database before and after it, returned for one item.
-type itemAudit struct {
+// verifiedItem holds what Redis, and the database before and after it, returned for one item.
+type verifiedItem struct {
 	item            *Item
 	stock, next     int
 	returned        []string
@@ -35,10 +37,10 @@ func (p *unitCounts) add(q unitCounts) {
 }
 
 // examine returns every inconsistency for the item, and counts the units.
-func (b *itemAudit) examine() []Breach {
-	var found []Breach
+func (b *verifiedItem) examine() []inspection.Breach {
+	var found []inspection.Breach
 	report := func(invariant, format string, args ...any) {
-		found = append(found, Breach{invariant, b.item.ID + ": " + fmt.Sprintf(format, args...)})
+		found = append(found, inspection.Breach{Invariant: invariant, What: b.item.ID + ": " + fmt.Sprintf(format, args...)})
 	}
 	b.counts = unitCounts{stock: b.stock, free: b.stock - b.next + len(b.returned), sold: len(b.owners)}
 	where := make(map[int][]string, b.next)
@@ -126,7 +128,7 @@ func (b *itemAudit) examine() []Breach {
 
 // checkReturns adds the units that are being returned to where. Units that an order has already returned may belong to any other order
 // by now.
-func (b *itemAudit) checkReturns(where map[int][]string, report func(invariant, format string, args ...any)) {
+func (b *verifiedItem) checkReturns(where map[int][]string, report func(invariant, format string, args ...any)) {
 	for _, id := range b.kept {
 		for _, u := range b.coming[id].Units {
 			b.counts.coming++
@@ -149,7 +151,7 @@ func (b *itemAudit) checkReturns(where map[int][]string, report func(invariant, 
 
 // checkKey checks that an order's key leads to the order. Redis does not have the keys of some orders that were rejected in a
 // recovery.
-func (b *itemAudit) checkKey(h *Holding, report func(invariant, format string, args ...any)) {
+func (b *verifiedItem) checkKey(h *Holding, report func(invariant, format string, args ...any)) {
 	if h.KeyHash == nil || h.Status == StatusRejected {
 		return
 	}
@@ -162,7 +164,7 @@ func (b *itemAudit) checkKey(h *Holding, report func(invariant, format string, a
 }
 
 // checkBuyers compares the buyers' entries with their live orders.
-func (b *itemAudit) checkBuyers(live map[ID]Holding, report func(invariant, format string, args ...any)) {
+func (b *verifiedItem) checkBuyers(live map[ID]Holding, report func(invariant, format string, args ...any)) {
 	quantity := make(map[string]int, len(live)) // of the orders that a buyer's entry may count
 	for id, r := range b.coming {
 		quantity[id.String()] = r.Quantity

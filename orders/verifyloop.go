@@ -30,11 +30,11 @@ func (s *Sale) VerifiedAt(now time.Time) bool {
 
 // VerifyInBackground verifies the sales that start soon, are open, or ended lately, about once a minute, and passes the results to report,
 // until ctx ends. Only one process at a time does so.
-func (s *Service) VerifyInBackground(ctx context.Context, report func(sale string, checks []Check)) error {
+func (a *verifier) VerifyInBackground(ctx context.Context, report func(sale string, checks []Check)) error {
 	resume := time.Now()
 	return periodic.Woken(ctx, verifyInterval, nil, func() {
-		c := s.catalog.Load()
-		if !c.loaded || time.Now().Before(resume) || !s.acquireVerifyLock(ctx) {
+		c := a.sales.catalog.Load()
+		if !c.loaded || time.Now().Before(resume) || !a.acquireVerifyLock(ctx) {
 			return
 		}
 		began := time.Now()
@@ -43,7 +43,7 @@ func (s *Service) VerifyInBackground(ctx context.Context, report func(sale strin
 			if !l.VerifiedAt(time.Now()) {
 				continue
 			}
-			checks, err := s.Verify(ctx, id)
+			checks, err := a.Verify(ctx, id)
 			if ctx.Err() != nil {
 				return
 			}
@@ -51,13 +51,13 @@ func (s *Service) VerifyInBackground(ctx context.Context, report func(sale strin
 			case errors.Is(err, ErrRecovering): // the process that recovers it logs that
 				continue
 			case err != nil:
-				s.opts.Logger.WarnContext(ctx, "a sale could not be verified", slog.String("sale", id), slog.Any("error", err))
+				a.opts.Logger.WarnContext(ctx, "a sale could not be verified", slog.String("sale", id), slog.Any("error", err))
 				continue
 			}
 			report(id, checks)
 			for _, c := range checks {
 				if !c.OK {
-					s.opts.Logger.ErrorContext(ctx, "an invariant is broken", slog.String("sale", id), slog.String("invariant", c.Invariant),
+					a.opts.Logger.ErrorContext(ctx, "an invariant is broken", slog.String("sale", id), slog.String("invariant", c.Invariant),
 						slog.Int("breaches", c.Breaches), slog.String("detail", c.Detail), slog.String("advice", c.Advice))
 				}
 			}
@@ -67,7 +67,7 @@ func (s *Service) VerifyInBackground(ctx context.Context, report func(sale strin
 }
 
 // acquireVerifyLock acquires the turn, and returns false if another process has it.
-func (s *Service) acquireVerifyLock(ctx context.Context) bool {
-	took, err := s.base.SetNX(ctx, s.verifyLockKey(), s.process, verifyLockFor).Result()
+func (a *verifier) acquireVerifyLock(ctx context.Context) bool {
+	took, err := a.base.SetNX(ctx, a.verifyLockKey(), a.process, verifyLockFor).Result()
 	return err == nil && took
 }

@@ -1,4 +1,4 @@
-package orders
+package liveness
 
 import (
 	"testing"
@@ -9,36 +9,36 @@ import (
 func TestALeaseEndsInTime(t *testing.T) {
 	start := time.Now()
 	at := func(d time.Duration) time.Time { return start.Add(d) }
-	var l lease
-	if _, ok := l.held(start); ok {
+	var l Lease
+	if _, ok := l.Held(start); ok {
 		t.Error("a lease without a heartbeat")
 	}
-	l.renew(at(0), at(time.Second)) // the reply took a second
-	first, ok := l.held(at(leaseFor - 1))
+	l.Renew(at(0), at(time.Second)) // the reply took a second
+	first, ok := l.Held(at(LeaseFor - 1))
 	if !ok {
 		t.Error("the lease ended early")
 	}
-	if _, ok := l.held(at(leaseFor)); ok {
+	if _, ok := l.Held(at(LeaseFor)); ok {
 		t.Error("the lease counts from the answer, and others may have seen the heartbeat before that")
 	}
-	l.renew(at(2*time.Second), at(2*time.Second))
-	if term, ok := l.held(at(leaseFor + time.Second)); !ok || term != first {
+	l.Renew(at(2*time.Second), at(2*time.Second))
+	if term, ok := l.Held(at(LeaseFor + time.Second)); !ok || term != first {
 		t.Errorf("renewed in time it is of term %d, %v; want %d", term, ok, first)
 	}
-	l.renew(at(time.Second), at(3*time.Second))
-	if _, ok := l.held(at(leaseFor + time.Second)); !ok {
+	l.Renew(at(time.Second), at(3*time.Second))
+	if _, ok := l.Held(at(LeaseFor + time.Second)); !ok {
 		t.Error("an answer that came late shortened the lease")
 	}
-	l.renew(at(20*time.Second), at(20*time.Second))
-	if term, ok := l.held(at(20 * time.Second)); !ok || term == first {
+	l.Renew(at(20*time.Second), at(20*time.Second))
+	if term, ok := l.Held(at(20 * time.Second)); !ok || term == first {
 		t.Errorf("a lease that had ended is of term %d again", term)
 	}
-	l.end()
-	if _, ok := l.held(at(20 * time.Second)); ok {
+	l.End()
+	if _, ok := l.Held(at(20 * time.Second)); ok {
 		t.Error("a lease that was given up")
 	}
-	if leaseFor >= silence {
-		t.Errorf("a process promises for %v, and is silent after %v", leaseFor, silence)
+	if LeaseFor >= Silence {
+		t.Errorf("a process promises for %v, and is silent after %v", LeaseFor, Silence)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestSilence(t *testing.T) {
 			{8 * time.Second, "other", beats("11"), "", 1},
 		},
 	} {
-		var s observer
+		var s Observer
 		start := time.Now()
 		for i, l := range looks {
 			list := ProcessList{Server: l.server}
@@ -94,8 +94,8 @@ func TestSilence(t *testing.T) {
 				list.Members = append(list.Members, Member{Process: process, Pulse: pulse, Acknowledged: process == "acked"})
 			}
 			at := start.Add(l.at)
-			s.observe(at, at, list)
-			silent, others := s.awaited(at, list)
+			s.Observe(at, at, list)
+			silent, others := s.Awaited(at, list)
 			got := ""
 			if len(silent) == 1 {
 				got = silent[0].Process

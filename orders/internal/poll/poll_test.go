@@ -1,17 +1,20 @@
-package orders
+package poll
 
 import (
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 // TestAnIdlePollerWaitsUntilItIsWoken, or until it is stopped.
 func TestAnIdlePollerWaitsUntilItIsWoken(t *testing.T) {
-	rdb := testClient(t, testenv.StartRedis(t).Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: testenv.StartRedis(t).Addr()})
+	defer rdb.Close()
 	woken, done := make(chan struct{}), make(chan struct{})
-	p := newPoller(rdb, "q", woken, done)
+	p := New(rdb, "q", woken, done)
 	p.idle = time.Hour
 	keys := []string{"asynq:{q}:pending", "asynq:{q}:paused", "asynq:{q}:active", "asynq:{q}:lease"}
 	look := func() <-chan struct{} {

@@ -1,22 +1,24 @@
-package orders
+package replica
 
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/batch"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
 // newTestGroups runs a script that writes its argument and returns it.
-func newTestGroups(t *testing.T, rdb redis.UniversalClient, timeout time.Duration) *replicaWaiter {
+func newTestGroups(t *testing.T, rdb redis.UniversalClient, timeout time.Duration) *Waiter {
 	t.Helper()
-	g, err := newReplicaWaiter(rdb, redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1]) return {ARGV[1]}`), timeout)
+	g, err := New(rdb, redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1]) return {ARGV[1]}`), timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,7 @@ func testClient(t *testing.T, addrs ...string) redis.UniversalClient {
 }
 
 func TestAGroupFollowsAMasterThatMoves(t *testing.T) {
-	cluster := testenv.StartFailoverCluster(t, time.Minute)
+	cluster := testenv.StartFailoverCluster(t, 10*time.Second)
 	rdb := testClient(t, cluster.Addrs...).(*redis.ClusterClient)
 	const key = "b" // of the first master, the one with a replica
 	if master, err := rdb.MasterForKey(t.Context(), key); err != nil || master.Options().Addr != cluster.Addrs[0] {
@@ -53,15 +55,15 @@ func TestAGroupFollowsAMasterThatMoves(t *testing.T) {
 		if i > 0 {
 			cluster.FailOver()
 		}
-		reply, err := g.run(within(t, 5*time.Second), []string{key}, []any{value})
+		reply, err := g.Run(within(t, 5*time.Second), []string{key}, []any{value})
 		for redis.HasErrorPrefix(err, "CLUSTERDOWN") { // until the nodes agree
-			reply, err = g.run(within(t, 5*time.Second), []string{key}, []any{value})
+			reply, err = g.Run(within(t, 5*time.Second), []string{key}, []any{value})
 		}
 		if err != nil || reply[0] != value {
 			t.Fatalf("%v, %v, want %s", reply, err, value)
 		}
 	}
-	if _, err := g.run(within(t, 50*time.Millisecond), []string{"foo"}, []any{"1"}); !errors.Is(err, errNoReplica) {
+	if _, err := g.Run(within(t, 50*time.Millisecond), []string{"foo"}, []any{"1"}); !errors.Is(err, errNoReplica) {
 		t.Errorf("on a master without a replica: %v", err)
 	}
 }
@@ -71,7 +73,7 @@ func TestAGroupComesBackAfterItsServer(t *testing.T) {
 	replica := server.StartReplica()
 	g := newTestGroups(t, testClient(t, server.Addr()), 5*time.Second)
 	run := func(d time.Duration) error {
-		_, err := g.run(within(t, d), []string{"key"}, []any{"1"})
+		_, err := g.Run(within(t, d), []string{"key"}, []any{"1"})
 		return err
 	}
 	for name, away := range map[string]struct{ away, back func() }{
@@ -112,7 +114,7 @@ func TestWhoIsTooLateIsNotSent(t *testing.T) {
 	server := testenv.StartRedis(t)
 	rdb := testClient(t, server.Addr())
 	g := newTestGroups(t, rdb, 5*time.Second)
-	if _, err := g.run(within(t, 0), []string{"key"}, []any{"1"}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := g.Run(within(t, 0), []string{"key"}, []any{"1"}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want DeadlineExceeded", err)
 	}
 	if n, err := rdb.Exists(t.Context(), "key").Result(); n != 0 || err != nil {
@@ -134,10 +136,42 @@ func TestAGroupsConnectionsAreFenced(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = rdb.Close() })
 	g := newTestGroups(t, rdb.UniversalClient, 5*time.Second)
-	if _, err := g.run(within(t, 5*time.Second), []string{"key"}, []any{"1"}); err != nil {
+	if _, err := g.Run(within(t, 5*time.Second), []string{"key"}, []any{"1"}); err != nil {
 		t.Fatal(err)
 	}
 	if n := rdb.RunIDs.Generation(); n != 1 {
 		t.Errorf("the watcher has met %d servers, not one", n)
+	}
+}
+
+// A call that a full batcher drops looks like any failure: ErrNotRun would tell the caller's own batcher that it has not run either.
+func TestAFullBatcherIsAFailureOfTheCall(t *testing.T) {
+	server := testenv.StartRedis(t)
+	w := newTestGroups(t, testClient(t, server.Addr()), 5*time.Second)
+	if err := redis.NewClient(&redis.Options{Addr: server.Addr()}).Do(t.Context(), "CLIENT", "PAUSE", 1500, "ALL").Err(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, time.Second)
+	var (
+		wg      sync.WaitGroup
+		mu      sync.Mutex
+		dropped int
+	)
+	for range batch.MaxWaiting + batchMax*batchesAtOnce + 100 {
+		wg.Go(func() {
+			_, err := w.Run(ctx, []string{"k"}, []any{"v"})
+			if err == nil || errors.Is(err, batch.ErrNotRun) {
+				t.Errorf("Run: %v", err)
+			}
+			if err != nil && strings.Contains(err.Error(), batch.ErrFull.Error()) {
+				mu.Lock()
+				defer mu.Unlock()
+				dropped++
+			}
+		})
+	}
+	wg.Wait()
+	if dropped == 0 {
+		t.Error("the batcher was never full")
 	}
 }

@@ -1,0 +1,141 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/redisclient"
+)
+
+// core is what all parts of a service use.
+type core struct {
+	opts    Options
+	base    redis.UniversalClient // one command at a time: subscriptions, scans, INFO, recoveries
+	rdb     redis.UniversalClient // callers share round trips
+	store   Store
+	runIDs  *redisclient.RunIDWatcher
+	process string // names this process to the others
+	clock   clock
+	*signals
+}
+
+// signals wake the loops. Each channel has one reader.
+type signals struct {
+	suspects suspects      // recoverSales: a sale may have to be recovered
+	checkNow chan struct{} // watch: the sales have to be read, and compared with Redis
+	asking   chan struct{} // askForCommits: orders of this process may have lost their other copies
+	handing  chan struct{} // handOvers: a sale is being recovered
+	replaced chan struct{} // listen: Redis is another server than before
+	arrived  chan struct{} // the worker's poller: a task was enqueued after a while without
+}
+
+func newSignals() *signals {
+	signal := func() chan struct{} { return make(chan struct{}, 1) }
+	return &signals{suspects: suspects{added: signal()}, checkNow: signal(), asking: signal(), handing: signal(), replaced: signal(), arrived: signal()}
+}
+
+// uncommitted returns the reservations that the database does not have.
+func (c *core) uncommitted(ctx context.Context, list []Reservation) ([]Reservation, error) {
+	var left []Reservation
+	for part := range slices.Chunk(list, loadChunk) {
+		ids := make([]ID, len(part))
+		for i := range part {
+			ids[i] = part[i].ID
+		}
+		found, err := c.store.Statuses(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range part {
+			if _, ok := found[r.ID]; !ok {
+				left = append(left, r)
+			}
+		}
+	}
+	return left, nil
+}
+
+// within returns the result of fn no later than after Options.Timeout, or at ctx's deadline. fn continues when it is late or ctx is
+// cancelled: commands that share a round trip ignore contexts, and what Redis did has to be recorded. So fn writes nothing that the caller
+// reads but its result.
+func within[T any](ctx context.Context, c *core, fn func(context.Context) (T, error)) (T, error) {
+	deadline := time.Now().Add(c.opts.Timeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer cancel()
+		value, err := fn(ctx)
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, unavailable(r.err)
+	case <-ctx.Done():
+		select {
+		case r := <-done:
+			return r.value, unavailable(r.err)
+		default:
+			var none T
+			return none, fmt.Errorf("%w: no answer in time", ErrUnavailable)
+		}
+	}
+}
+
+// unavailable wraps errors of the Redis client in ErrUnavailable.
+func unavailable(err error) error {
+	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRecovering) || errors.Is(err, ErrUnknownOrder) {
+		return err
+	}
+	return fmt.Errorf("%w: redis: %w", ErrUnavailable, err)
+}
+
+func ignoreCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// poke wakes the reader of a channel of capacity one.
+func poke(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// clock estimates Redis' time between replies. The zero value has no reading yet.
+type clock struct {
+	last atomic.Pointer[reading]
+}
+
+type reading struct {
+	redis time.Time
+	at    time.Time // with the monotonic reading, so that a step of the local clock changes nothing
+}
+
+func (c *clock) read(redisMS int64) {
+	c.last.Store(&reading{redis: time.UnixMilli(redisMS), at: time.Now()})
+}
+
+// now is Redis' time, wrong by at most a round trip. Before the first reading it is the local clock's, and known is false.
+func (c *clock) now() (now time.Time, known bool) {
+	r := c.last.Load()
+	if r == nil {
+		return time.Now(), false
+	}
+	return r.redis.Add(time.Since(r.at)), true
+}

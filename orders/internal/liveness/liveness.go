@@ -1,0 +1,136 @@
+// Package liveness decides how long a process may accept orders after a heartbeat, and when the others may do without it.
+package liveness
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// HeartbeatInterval is the time between two heartbeats of a process.
+	HeartbeatInterval = 500 * time.Millisecond
+	// LeaseFor is how long after a heartbeat a process accepts orders.
+	LeaseFor = 5 * time.Second
+	// Silence is how long a leader waits for a process whose heartbeat does not change. It exceeds the lease by a margin for
+	// clocks that run at different speeds and for replies in transit. A longer silence would be as safe, but
+	// a sale would stay closed longer for a process that died just before.
+	Silence = 6 * time.Second
+
+	// gap is the longest time between two reads of the process list that does not restart the observation.
+	gap = 4 * HeartbeatInterval
+)
+
+// A Lease is the time during which this process may accept orders. A heartbeat that reached the database renews it. It ends
+// before any Observer considers the process silent, so a process that a recovery does not wait for accepts nothing. It uses the
+// monotonic clock of this process. The zero value is a lease that has not begun. Safe for concurrent use.
+type Lease struct {
+	mu    sync.Mutex
+	until time.Time
+	term  int64 // counts the times the lease began
+}
+
+// Renew extends the lease for a heartbeat that was sent at sent and answered at now.
+func (l *Lease) Renew(sent, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !now.Before(l.until) {
+		l.term++
+	}
+	if until := sent.Add(LeaseFor); until.After(l.until) {
+		l.until = until
+	}
+}
+
+// Held returns the term of the lease, and whether the process holds it. Between two terms a sale may have been recovered
+// without this process, so replies and acceptances of one term are not relied on in another.
+func (l *Lease) Held(now time.Time) (term int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.term, now.Before(l.until)
+}
+
+// End gives the lease up.
+func (l *Lease) End() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = time.Time{}
+}
+
+// Member is a process on the process list of an installation.
+type Member struct {
+	Process string
+	// Pulse changes with each heartbeat. Its value has no other meaning.
+	Pulse string
+	// Acknowledged: the process has handed over the orders it remembered. Set by HandOver only.
+	Acknowledged bool
+}
+
+// ProcessList is the list of the running processes at one time.
+type ProcessList struct {
+	// Server changes when the database restarts or fails over.
+	Server  string
+	Members []Member
+}
+
+// An Observer records how long the heartbeat counter (pulse) of each process on the process list has not changed. It uses the monotonic
+// clock of this process: no clock of another machine can make a process look silent, or alive. The zero value has no
+// observations. Safe for concurrent use.
+type Observer struct {
+	mu     sync.Mutex
+	server string                 // the database server that was read last, guarded by mu
+	last   time.Time              // when the process list was last read, guarded by mu
+	since  time.Time              // when the first reading after the latest gap came, guarded by mu; zero: there was no gap
+	pulses map[string]observation // by process, guarded by mu
+}
+
+type observation struct {
+	pulse string
+	since time.Time // when the first reading with this pulse came
+}
+
+// Observe records a process list that was requested at asked and arrived at came. After a gap between two reads, or when the database
+// server was replaced, it starts again: heartbeats may have failed meanwhile although their process is alive. It reports
+// whether the database server was replaced.
+func (s *Observer) Observe(asked, came time.Time, list ProcessList) (replaced bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	replaced = s.server != "" && s.server != list.Server
+	if replaced || !s.last.IsZero() && asked.Sub(s.last) > gap {
+		s.pulses, s.since = nil, came
+	}
+	s.server = list.Server
+	if came.After(s.last) {
+		s.last = came
+	}
+	pulses := make(map[string]observation, len(list.Members))
+	for _, m := range list.Members {
+		o, ok := s.pulses[m.Process]
+		if !ok || o.pulse != m.Pulse {
+			o = observation{m.Pulse, came}
+		}
+		pulses[m.Process] = o
+	}
+	s.pulses = pulses
+	return replaced
+}
+
+// Awaited returns the members of a process list that have not acknowledged and are silent, so that a leader need not wait for them, and
+// how many members it has to wait for. Within Silence after a gap, it has to wait for at least one: a live process may not be
+// on the process list again yet.
+func (s *Observer) Awaited(asked time.Time, list ProcessList) (silent []Member, waitFor int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range list.Members {
+		switch o := s.pulses[m.Process]; {
+		case m.Acknowledged:
+		case o.pulse == m.Pulse && asked.Sub(o.since) >= Silence:
+			silent = append(silent, m)
+		default:
+			waitFor++
+		}
+	}
+	if asked.Sub(s.since) < Silence {
+		waitFor++
+	}
+	return silent, waitFor
+}

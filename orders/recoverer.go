@@ -1,0 +1,184 @@
+package orders
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// retryRecovery is the pause of a sale after an attempt that failed. Without it
+// the next request for the sale would start another attempt at once. The pause
+// doubles after each attempt that raised the epoch, because every epoch leaves
+// keys that later attempts have to look for.
+const (
+	retryRecovery     = 200 * time.Millisecond
+	retryRecoveryMost = 5 * time.Second
+)
+
+// pause of a sale that could not be rebuilt.
+type pause struct {
+	length time.Duration
+	until  time.Time
+}
+
+// failed returns the pause after one more failure.
+func (p pause) failed(raised bool, now time.Time) pause {
+	switch {
+	case p.length == 0:
+		p.length = retryRecovery
+	case raised:
+		p.length = min(2*p.length, retryRecoveryMost)
+	}
+	p.until = now.Add(p.length)
+	return p
+}
+
+// suspects are the sales that may have to be recovered.
+type suspects struct {
+	sales sync.Map // by id
+	added chan struct{}
+}
+
+func (s *suspects) add(sale string) {
+	if _, waiting := s.sales.LoadOrStore(sale, struct{}{}); !waiting {
+		poke(s.added)
+	}
+}
+
+// recoverer rebuilds sales that Redis lost.
+type recoverer struct {
+	*core
+	sales       *catalogWatch
+	regressions *regressions
+	members     *membership
+	notifier    *notifier
+	committer   *committer
+	leading     chan struct{} // holds a value while this process leads a sale
+}
+
+// recoverSales rebuilds sales that Redis forgot, until ctx ends.
+func (rc *recoverer) recoverSales(ctx context.Context) error {
+	pauses := make(map[string]pause)
+	for {
+		var pauseOver <-chan time.Time // of a suspect
+		rc.suspects.sales.Range(func(key, _ any) bool {
+			sale := key.(string)
+			if left := time.Until(pauses[sale].until); left > 0 {
+				pauseOver = time.After(min(left, retryRecovery))
+				return true
+			}
+			rc.suspects.sales.Delete(key)
+			raised, err := rc.recoverSale(ctx, sale)
+			if err == nil {
+				delete(pauses, sale)
+			} else if ctx.Err() == nil {
+				pauses[sale] = pauses[sale].failed(raised, time.Now())
+				rc.opts.Logger.WarnContext(ctx, "a sale could not be rebuilt yet", slog.String("sale", sale),
+					slog.Duration("pause", pauses[sale].length), slog.Any("error", err))
+			}
+			return ctx.Err() == nil
+		})
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-rc.suspects.added:
+		case <-pauseOver:
+		}
+	}
+}
+
+// recoverSale makes this process rebuild a sale that Redis lost, or for which the database went back in time. docs/recovery.md
+// numbers the steps. The lock of tryLead only avoids duplicate work: a leader that lost it goes on, and each step is refused if
+// its data is in another epoch than the leader's.
+func (rc *recoverer) recoverSale(ctx context.Context, sale string) (raised bool, err error) {
+	_, err = rc.tryLead(ctx, sale, func(ctx context.Context) error {
+		l, err := rc.sales.reread(ctx, sale)
+		if err != nil {
+			return err
+		}
+		highest, err := rc.highestEpoch(ctx, l)
+		if err != nil {
+			return err
+		}
+		if highest == l.Epoch && rc.regressions.unresolved(l) == 0 {
+			if intact, err := rc.intact(ctx, l); intact || err != nil {
+				return err // another process has recovered it, or the check failed
+			}
+		}
+		if err := rc.writable(ctx, l); err != nil {
+			return err
+		}
+		r := recovery{recoverer: rc, lead: Lead{sale, highest + 1, rand.Text()}, began: time.Now()}
+		raised, err = r.raise(ctx, l.Epoch)
+		if err != nil {
+			return err
+		}
+		return r.run(ctx)
+	})
+	return raised, err
+}
+
+// tryLead runs fn as the sale's leader, or returns false when another process leads it. A process leads one sale at a time:
+// leading holds a connection to the database, and fn needs another one.
+func (rc *recoverer) tryLead(ctx context.Context, sale string, fn func(context.Context) error) (bool, error) {
+	select {
+	case rc.leading <- struct{}{}:
+		defer func() { <-rc.leading }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	return rc.store.Lead(ctx, sale, fn)
+}
+
+// highestEpoch returns the highest epoch of the sale that is known to the database, this process or Redis.
+func (rc *recoverer) highestEpoch(ctx context.Context, l *listing) (int64, error) {
+	leads := make([]*redis.StringCmd, len(l.Items))
+	if _, err := rc.base.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, ci := range l.all() {
+			leads[i] = p.HGet(ctx, ci.lead, "epoch")
+		}
+		return nil
+	}); err != nil && !errors.Is(err, redis.Nil) {
+		return 0, unavailable(err)
+	}
+	highest := max(l.Epoch, rc.regressions.unresolved(l))
+	for _, cmd := range leads {
+		epoch, err := cmd.Int64()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return 0, unavailable(err)
+		}
+		if epoch > highest {
+			rc.regressions.regressed(ctx, l.ID, epoch, "its epoch in Redis")
+			highest = epoch
+		}
+	}
+	return highest, nil
+}
+
+// intact reports whether Redis has every item of the sale that it should have.
+func (rc *recoverer) intact(ctx context.Context, l *listing) (bool, error) {
+	known, err := rc.sales.known(ctx, l.all())
+	for i, ci := range l.all() {
+		if err == nil && known[i] < 0 && !ci.forgottenAt(time.Now()) {
+			return false, nil
+		}
+	}
+	return err == nil, err
+}
+
+// writable writes a probe key beside the keys of each item, which expires after a second. A server that answers but refuses
+// writes, because it is full for example, would make each attempt raise the epoch in vain.
+func (rc *recoverer) writable(ctx context.Context, l *listing) error {
+	_, err := rc.base.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range l.Items {
+			p.Set(ctx, rc.probeKey(l.ID, l.Items[i].ID), "", probeFor)
+		}
+		return nil
+	})
+	return unavailable(err)
+}

@@ -1,0 +1,231 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Turns is what a waiting room may ask and do: it is a waitingroom.Stock. Users are the names that orders have.
+type Turns struct {
+	*core
+	sales *catalogWatch
+	admin *saleAdmin
+
+	repairing atomic.Bool
+}
+
+// Turns returns the connection of waiting rooms with the sales.
+func (s *Service) Turns() *Turns {
+	return &Turns{core: &s.core, sales: &s.catalogWatch, admin: &s.saleAdmin}
+}
+
+// Quota returns how many units of an item a user may order.
+func (t *Turns) Quota(sale, item string) (int, error) {
+	l, err := t.sales.listing(sale)
+	if err != nil {
+		return 0, err
+	}
+	it, ok := l.Item(item)
+	if !ok {
+		return 0, ErrUnknownItem
+	}
+	return it.QuotaPerBuyer, nil
+}
+
+// Guard makes orders of an item need a turn of a room. It returns ErrUnknownSale, ErrUnknownItem, or ErrConflict if the item has another room.
+func (t *Turns) Guard(ctx context.Context, sale, item, room string) error {
+	return t.setRoom(ctx, sale, item, "", room)
+}
+
+// Unguard ends that, unless the item has another room.
+func (t *Turns) Unguard(ctx context.Context, sale, item, room string) error {
+	err := t.setRoom(ctx, sale, item, room, "")
+	if errors.Is(err, ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+func (t *Turns) setRoom(ctx context.Context, sale, item, from, to string) error {
+	l, err := t.sales.reread(ctx, sale)
+	if err != nil {
+		return err
+	}
+	if _, ok := l.Item(item); !ok {
+		return ErrUnknownItem
+	}
+	if err := t.store.SetRoom(ctx, sale, item, from, to); err != nil {
+		return err
+	}
+	_, err = t.admin.apply(ctx, sale)
+	return err
+}
+
+// Admit lets a user, who was admitted at since, order up to quantity units while it is valid, once. A user who has used it already is left
+// alone, and so is one from whom Revoke has taken it back.
+func (t *Turns) Admit(ctx context.Context, sale, item, room, user string, since time.Time, quantity int, valid time.Duration) error {
+	ci, err := t.item(ctx, sale, item)
+	if err != nil {
+		return err
+	}
+	if used := []string{""}; ci.recovered() {
+		if err := t.usedBefore(ctx, ci, []string{user}, []time.Time{since}, used); err != nil || used[0] != "" {
+			return err
+		}
+	}
+	_, err = t.admit(ctx, ci, room, user, since, max(valid.Milliseconds(), 1), quantity)
+	return err
+}
+
+// recovered reports whether Redis has lost the sale. It may then have forgotten who used the right to order; the database has all orders
+// of earlier epochs.
+func (ci *cachedItem) recovered() bool { return ci.sale.Epoch > 1 }
+
+// clockSkew is how far Redis' clock, by which orders are accepted, may be behind that of the waiting room.
+const clockSkew = 30 * time.Second
+
+// usedBefore fills in, for users whose order Redis does not know of, the order since then that the database has.
+func (t *Turns) usedBefore(ctx context.Context, ci *cachedItem, users []string, since []time.Time, used []string) error {
+	var hashes []string
+	for i, user := range users {
+		if used[i] == "" {
+			hashes = append(hashes, ci.sale.hash(hashUser, user))
+		}
+	}
+	if len(hashes) == 0 {
+		return nil
+	}
+	latest, err := t.store.Latest(ctx, ci.sale.ID, ci.item.ID, hashes)
+	if err != nil {
+		return err
+	}
+	for i, user := range users {
+		if o, ok := latest[ci.sale.hash(hashUser, user)]; ok && used[i] == "" && o.AcceptedAt.After(since[i].Add(-clockSkew)) {
+			used[i] = o.ID.String()
+		}
+	}
+	return nil
+}
+
+// Revoke takes back what Admit gave to a user who was admitted at since, or is about to give, and reports whether it has been used.
+func (t *Turns) Revoke(ctx context.Context, sale, item, room, user string, since time.Time) (used bool, err error) {
+	ci, err := t.item(ctx, sale, item)
+	if err != nil {
+		return false, err
+	}
+	return t.admit(ctx, ci, room, user, since, 0, 0)
+}
+
+func (t *Turns) admit(ctx context.Context, ci *cachedItem, room, user string, since time.Time, withinMS int64, quantity int) (used bool, err error) {
+	return within(ctx, t.core, func(ctx context.Context) (bool, error) {
+		reply, err := admitScript.Run(ctx, t.rdb, ci.keys, ci.sale.hash(hashUser, user), withinMS, quantity, room, since.UnixMilli()).Int()
+		if err == nil && reply < 0 {
+			return false, ErrRecovering
+		}
+		return reply == 0, err
+	})
+}
+
+// item returns an item whose Redis has been verified to have it.
+func (t *Turns) item(ctx context.Context, sale, item string) (*cachedItem, error) {
+	l, err := t.sales.listing(sale)
+	if err != nil {
+		return nil, err
+	}
+	ci, ok := l.cached[item]
+	if !ok {
+		return nil, ErrUnknownItem
+	}
+	_, err = t.sales.verified(ctx, ci)
+	return ci, err
+}
+
+// Look returns the free units of an item, whether no more will be added, how long its accepted orders wait for their commit (the 95th
+// percentile of those that wait, at least the third longest; 0: fewer wait), and for each user, who was admitted at since, the order that
+// used the right to order, "revoked" if Revoke has taken it back, or "". It returns ErrConflict for an item whose orders need no turn of the room.
+func (t *Turns) Look(ctx context.Context, sale, item, room string, users []string, since []time.Time) (free int, final bool, lag time.Duration, used []string, err error) {
+	ci, err := t.item(ctx, sale, item)
+	if err != nil {
+		return 0, false, 0, nil, err
+	}
+	args := make([]any, 1, 1+len(users))
+	args[0] = room
+	for _, user := range users {
+		args = append(args, ci.sale.hash(hashUser, user))
+	}
+	reply, err := within(ctx, t.core, func(ctx context.Context) ([]any, error) {
+		return supplyScript.Run(ctx, t.rdb, ci.keys, args...).Slice()
+	})
+	if err != nil {
+		return 0, false, 0, nil, err
+	}
+	d := decoder{reply: reply}
+	if len(d.reply) == 0 {
+		t.sales.suspectForgotten(ci)
+		return 0, false, 0, nil, ErrRecovering
+	}
+	if guarded := d.int64() == 1; !guarded || ci.item.Room != room {
+		if ci.item.Room == room {
+			t.repair(sale, item, room)
+		}
+		return 0, false, 0, nil, fmt.Errorf("%w: orders of item %s/%s do not need a turn of room %s", ErrConflict, sale, item, room)
+	}
+	free = int(d.int64())
+	if id, err := ParseID(d.string()); err == nil {
+		now, _ := t.clock.now()
+		lag = max(0, now.Sub(id.time()))
+	}
+	used = make([]string, len(users))
+	for i := range used {
+		used[i] = d.string()
+		if taken, ok := strings.CutPrefix(used[i], revoked+" "); ok {
+			used[i] = ""
+			if ms, err := strconv.ParseInt(taken, 10, 64); err == nil && ms >= since[i].UnixMilli() {
+				used[i] = revoked
+			}
+		}
+	}
+	if d.err == nil && ci.recovered() {
+		d.err = t.usedBefore(ctx, ci, users, since, used)
+	}
+	return free, ci.item.Final, lag, used, d.err
+}
+
+// revoked is what Look returns of a right that was taken back; no order has it as its id.
+const revoked = "revoked"
+
+// repair writes the item's definition to Redis again, in the background: a process of a version that does not know rooms has written it.
+func (t *Turns) repair(sale, item, room string) {
+	if !t.repairing.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer t.repairing.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), repairTimeout)
+		defer cancel()
+		if err := t.Guard(ctx, sale, item, room); err != nil {
+			t.opts.Logger.WarnContext(ctx, "orders of an item need no turn of its waiting room", slog.String("sale", sale), slog.String("item", item), slog.Any("error", err))
+		}
+	}()
+}
+
+const repairTimeout = 5 * time.Second
+
+// Unsettled reports whether units of an item are held by orders that may still end unpaid.
+func (t *Turns) Unsettled(ctx context.Context, sale, item string) (bool, error) {
+	ci, err := t.item(ctx, sale, item)
+	if err != nil {
+		return false, err
+	}
+	uncommitted, err := t.rdb.ZCard(ctx, ci.keys[3]).Result()
+	if err != nil || uncommitted > 0 {
+		return true, unavailable(err)
+	}
+	return t.store.Unpaid(ctx, sale, item)
+}

@@ -1,0 +1,240 @@
+package orders_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/tidegate/tidegate/internal/testenv"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/waitingroom"
+)
+
+// Turns is what a waiting room needs of a sale.
+var _ waitingroom.Stock = (*orders.Turns)(nil)
+
+// guarded returns a sale whose shoe has a waiting room.
+func (in *installation) guarded(p *process, change ...func(*orders.Sale)) (orders.Sale, *orders.Turns) {
+	in.t.Helper()
+	sale, turns := in.sale(p, change...), p.Turns()
+	in.answered("the item has a room", func() error { return turns.Guard(in.t.Context(), sale.ID, "shoe", "room") })
+	for _, p := range in.processes {
+		eventually(in.t, "everybody knows of the room", func() bool {
+			s, err := p.Sale(in.t.Context(), sale.ID)
+			return err == nil && s.Items[0].Room == "room"
+		})
+	}
+	return sale, turns
+}
+
+// W24, W29: an item with a waiting room is sold to those who were admitted, once, and for as many units as they were admitted for.
+func TestATurnIsGoodForOneOrder(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	ps := []*process{in.start(), in.start()}
+	sale, turns := in.guarded(ps[0], func(s *orders.Sale) { s.Items[0].QuotaPerBuyer = 5 })
+	admit := func(user string, quantity int, within time.Duration) {
+		t.Helper()
+		in.answered("admit", func() error {
+			return turns.Admit(t.Context(), sale.ID, "shoe", "room", user, time.Now(), quantity, within)
+		})
+	}
+	refused := func(what, user, key string, quantity int) {
+		t.Helper()
+		if out := in.order(ps[1], sale.ID, user, key, quantity); out.Reason != orders.ReasonTurnRequired || out.Room != "room" {
+			t.Errorf("%s: %+v", what, out)
+		}
+	}
+	refused("nobody was admitted", "ann", "k1", 1)
+	admit("ann", 2, time.Minute)
+	refused("another user", "bob", "k1", 1)
+	refused("more units than the turn is for", "ann", "k1", 3)
+	first := in.order(ps[1], sale.ID, "ann", "k1", 2)
+	if !first.Admitted() || first.Replayed {
+		t.Fatalf("%+v", first)
+	}
+	refused("a second order", "ann", "k2", 1)
+	admit("ann", 2, time.Minute)
+	refused("a second order after a repeated admission", "ann", "k2", 1)
+	if again := in.order(ps[0], sale.ID, "ann", "k1", 2); !again.Replayed || again.Order.ID != first.Order.ID {
+		t.Errorf("the same request again: %+v", again)
+	}
+	free, final, _, used, err := turns.Look(t.Context(), sale.ID, "shoe", "room", []string{"bob", "ann"}, make([]time.Time, 2))
+	if err != nil || free != 8 || final || used[0] != "" || used[1] != first.Order.ID.String() {
+		t.Errorf("free %d, final %t, used %q, %v", free, final, used, err)
+	}
+
+	admit("bob", 1, 50*time.Millisecond)
+	time.Sleep(60 * time.Millisecond)
+	refused("a pass that is over", "bob", "k1", 1)
+	admit("bob", 1, time.Minute)
+	now := time.Now()
+	if used, err := turns.Revoke(t.Context(), sale.ID, "shoe", "room", "bob", now); used || err != nil {
+		t.Error(used, err)
+	}
+	if used, err := turns.Revoke(t.Context(), sale.ID, "shoe", "room", "ann", now); !used || err != nil {
+		t.Error(used, err)
+	}
+	refused("a pass that was taken back", "bob", "k1", 1)
+	for since, want := range map[time.Time]string{now: "revoked", now.Add(-time.Second): "revoked", now.Add(time.Millisecond): ""} {
+		if _, _, _, used, err := turns.Look(t.Context(), sale.ID, "shoe", "room", []string{"bob"}, []time.Time{since}); err != nil || used[0] != want {
+			t.Errorf("admitted %v after the one that was revoked: %q, %v", since.Sub(now), used, err)
+		}
+	}
+	if err := turns.Admit(t.Context(), sale.ID, "shoe", "room", "bob", now, 1, time.Minute); err != nil {
+		t.Error(err)
+	}
+	refused("a pass that was taken back and given again", "bob", "k1", 1)
+	if err := turns.Admit(t.Context(), sale.ID, "shoe", "room", "bob", now.Add(time.Millisecond), 1, time.Minute); err != nil {
+		t.Error(err)
+	}
+	if out := in.order(ps[1], sale.ID, "bob", "k1", 1); !out.Admitted() {
+		t.Errorf("with the next pass: %+v", out)
+	}
+
+	in.answered("the room ends", func() error { return turns.Unguard(t.Context(), sale.ID, "shoe", "room") })
+	if out := in.order(ps[0], sale.ID, "eve", "k1", 1); !out.Admitted() {
+		t.Errorf("without a room: %+v", out)
+	}
+	if _, _, _, _, err := turns.Look(t.Context(), sale.ID, "shoe", "room", nil, nil); !errors.Is(err, orders.ErrConflict) {
+		t.Errorf("look at an item without a room: %v", err)
+	}
+}
+
+// Many requests of one turn at once are one order.
+func TestATurnIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	ps := []*process{in.start(), in.start()}
+	sale, turns := in.guarded(ps[0], func(s *orders.Sale) { s.Items[0].QuotaPerBuyer = 100; s.Items[0].Stock = 100 })
+	in.answered("admit", func() error {
+		return turns.Admit(t.Context(), sale.ID, "shoe", "room", "ann", time.Now(), 1, time.Minute)
+	})
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			out, err := attempt(t.Context(), ps[i%2], orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: "ann", Key: fmt.Sprint(i)})
+			switch {
+			case err != nil:
+				t.Error(err)
+			case out.Admitted():
+				admitted.Add(1)
+			case out.Reason != orders.ReasonTurnRequired:
+				t.Errorf("%+v", out)
+			}
+		})
+	}
+	wg.Wait()
+	if n := admitted.Load(); n != 1 {
+		t.Errorf("%d orders of one turn", n)
+	}
+}
+
+// The stock of a final item does not grow.
+func TestAFinalStockStays(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	p := in.start()
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Final = true })
+	for what, change := range map[string]func(*orders.Item){
+		"more":      func(it *orders.Item) { it.Stock++ },
+		"not final": func(it *orders.Item) { it.Final = false },
+	} {
+		def := sale
+		def.Items = []orders.Item{sale.Items[0]}
+		change(&def.Items[0])
+		if _, _, err := p.PutSale(t.Context(), def); !errors.Is(err, orders.ErrConflict) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// W33: a room over a sale loses nobody's place, turn or pass when Redis loses everything, and every turn that is taken in time gets a unit.
+func TestARoomOutlivesRedis(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	in := installOn(t, server.URL())
+	in.timeout = redisTimeout
+	p := in.start()
+	in.work(p)
+	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock, s.Items[0].Final, s.Hold = 5, true, 0 })
+	db := stdlib.OpenDBFromPool(in.pool)
+	defer db.Close()
+	rooms := waitingroom.New(waitingroom.Postgres(db), waitingroom.Options{Secret: make([]byte, 32), Stock: p.Turns(), Logger: p.Logger()})
+	stop := in.run(rooms.Run)
+	defer stop()
+	in.answered("the room is stored", func() error {
+		_, _, err := rooms.Put(t.Context(), waitingroom.Definition{
+			Room: "shoes", Sale: sale.ID, Item: "shoe", Mode: waitingroom.ModeFIFO, GatherAt: time.Now().Add(-2 * time.Minute), StartsAt: time.Now().Add(-time.Minute),
+			Claim: 2 * time.Second, Pass: time.Minute, Bound: waitingroom.BoundStrict, RequiresUser: true,
+		})
+		return err
+	})
+	users := make([]waitingroom.Visitor, 20)
+	for i := range users {
+		users[i].User = fmt.Sprint("user-", i)
+		_, created, err := rooms.Join(t.Context(), "shoes", users[i], 1)
+		if err != nil || !created {
+			t.Fatal(created, err)
+		}
+	}
+	// Every other one is silent. The others claim and order.
+	bought := make(map[string]bool)
+	lost := sync.OnceFunc(func() { must(t, in.rdb.FlushAll(t.Context()).Err()) })
+	eventually(t, "everything is sold, and everybody told", func() bool {
+		over := 0
+		for i, who := range users {
+			place, err := rooms.Place(t.Context(), "shoes", who)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if place.Number != int64(i+1) {
+				t.Fatalf("%s has number %d", who.User, place.Number)
+			}
+			switch place.State {
+			case waitingroom.StateTurnedAway, waitingroom.StateLapsed, waitingroom.StateDone:
+				over++
+			case waitingroom.StateTurn:
+				if i%2 == 0 {
+					_, _ = rooms.Claim(t.Context(), "shoes", who)
+				}
+			case waitingroom.StateAdmitted:
+				if len(bought) == 2 {
+					lost() // with an admission that has not been used
+				}
+				out, err := attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: who.User})
+				if err == nil && out.Reason == orders.ReasonTurnRequired {
+					if restored, err := rooms.Restore(t.Context(), sale.ID, "shoe", who.User); err != nil || !restored {
+						continue
+					}
+					out, err = attempt(t.Context(), p, orders.Request{Sale: sale.ID, Item: "shoe", Quantity: 1, User: who.User})
+				}
+				switch {
+				case errors.Is(err, orders.ErrUnavailable), errors.Is(err, orders.ErrRecovering):
+				case err != nil || !out.Admitted():
+					t.Errorf("%s was admitted and got %+v, %v", who.User, out, err)
+				default:
+					bought[who.User] = true
+				}
+			}
+		}
+		return over == len(users)
+	})
+	if len(bought) != 5 {
+		t.Errorf("bought: %v", bought)
+	}
+	checks, err := rooms.Verify(t.Context(), "shoes")
+	must(t, err)
+	for _, c := range checks {
+		if !c.OK {
+			t.Errorf("%s: %s", c.Name, c.Detail)
+		}
+	}
+	in.verified(p, sale.ID)
+}
