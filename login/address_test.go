@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestRotationWithinANetworkOf64IsOneAddress(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		b := newBans(c)
-		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: everything{}, Bans: b})
+		th := throttle(t, store, rules.Default, login.Options{Captcha: everything{}, Bans: b})
 		for i := range 30 {
 			a := attempt(fmt.Sprint("user", i), fmt.Sprintf("2001:db8:1:2:%x::%x", i, i*7))
 			if i%2 == 1 {
@@ -37,7 +37,7 @@ func TestRotationWithinANetworkOf64IsOneAddress(t *testing.T) {
 // A /48 costs hardly more, and has 65,536 of them.
 func TestRotationWithinANetworkOf48IsChallenged(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		th := throttle(t, store, rules.Default, login.Options{})
 		guesses := 0
 		for i := range 1000 {
 			d, _ := try(t, th, attempt(fmt.Sprint("user", i), fmt.Sprintf("2001:db8:1:%x::1", i)), login.Failure)

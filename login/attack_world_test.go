@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -56,7 +56,7 @@ func (p *plans) Pop() any {
 func newWorld(t testing.TB, a attack) *world {
 	c := newClock()
 	w := &world{t: t, attack: a, clock: c, began: c.now(), bans: newBans(c), rnd: rand.New(rand.NewPCG(1, 2))}
-	w.th = throttle(t, memoryStore(c), admission.DefaultRules, login.Options{Captcha: everything{}, Bans: w.bans})
+	w.th = throttle(t, memoryStore(c), rules.Default, login.Options{Captcha: everything{}, Bans: w.bans})
 	w.employ()
 	for i := range a.addresses {
 		b := &bot{w: w, ip: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})}

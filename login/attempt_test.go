@@ -12,14 +12,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/login"
 )
 
 func TestNobodyInventsAnAttempt(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
-		other, err := login.New(store, admission.DefaultRules, login.Options{Secret: []byte("another secret of 32 bytes......"), Timeout: 10 * time.Second})
+		th := throttle(t, store, rules.Default, login.Options{})
+		other, err := login.New(store, rules.Default, login.Options{Secret: []byte("another secret of 32 bytes......"), Timeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestNobodyInventsAnAttempt(t *testing.T) {
 
 func TestOneOfManyOutcomesWins(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		throttles := twoProcesses(t, store, c, admission.DefaultRules)
+		throttles := twoProcesses(t, store, c, rules.Default)
 		results := []login.Result{login.Success, login.Failure, login.Error}
 		for i := range 20 {
 			name := uuid.NewString()
@@ -108,7 +108,7 @@ func TestOneOfManyOutcomesWins(t *testing.T) {
 // A settlement counts even if the caller disconnects before the answer.
 func TestOutcomeOfACallerWhoHangsUp(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		th := throttle(t, store, rules.Default, login.Options{})
 		d, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.1"))
 		if err != nil || d.ID == "" {
 			t.Fatal(d, err)
@@ -124,7 +124,7 @@ func TestOutcomeOfACallerWhoHangsUp(t *testing.T) {
 
 func TestResendIsCountedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		throttles := twoProcesses(t, store, c, admission.DefaultRules)
+		throttles := twoProcesses(t, store, c, rules.Default)
 		a := attempt("alice", "192.0.2.1")
 		a.ID = "1"
 		var ids [16]string
@@ -170,7 +170,7 @@ func TestResendIsCountedOnce(t *testing.T) {
 // The id of one attempt must not be good for another one.
 func TestRequestIDBelongsToItsAttempt(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: everything{}})
+		th := throttle(t, store, rules.Default, login.Options{Captcha: everything{}})
 		base := attempt("alice", "192.0.2.1")
 		base.ID = "1"
 		seen := map[string]string{}
@@ -202,7 +202,7 @@ func TestRequestIDBelongsToItsAttempt(t *testing.T) {
 }
 
 func TestAttemptsAreChecked(t *testing.T) {
-	th := throttle(t, memoryStore(newClock()), admission.DefaultRules, login.Options{})
+	th := throttle(t, memoryStore(newClock()), rules.Default, login.Options{})
 	for what, change := range map[string]func(*login.Attempt){
 		"no name":            func(a *login.Attempt) { a.Name = "" },
 		"only spaces":        func(a *login.Attempt) { a.Name = " \u3000\u200b" },

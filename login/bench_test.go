@@ -12,12 +12,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
-// BenchmarkAttemptBesideRule takes turns: charging one plain rule, reserving attempts by the default ladder, the same with an id, and reserving and
+// BenchmarkAttemptBesideRule takes turns: charging one plain rule, reserving attempts by the default rules, the same with an id, and reserving and
 // settling. Each is made by as many callers over one Redis, with names and addresses that are new to it. What is reported besides is how many of
 // each there were for one decision of the rule in the same turns.
 func BenchmarkAttemptBesideRule(b *testing.B) {
@@ -27,15 +29,15 @@ func BenchmarkAttemptBesideRule(b *testing.B) {
 	}
 	rdb := redis.NewUniversalClient(opts)
 	defer rdb.Close()
-	rules, err := admission.ParseRules("bench.yaml", []byte("version: 1\nrules: [{name: plain, subject: user, limit: 10, window: 1m}]"))
+	set, err := rules.Parse("bench.yaml", []byte("version: 1\nrules: [{name: plain, subject: user, limit: 10, window: 1m}]"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	gate, err := admission.New(admission.NewRedisStore(rdb), rules, admission.Options{Secret: secret, Namespace: "bench", DenyCache: -1, Timeout: 5 * time.Second})
+	gate, err := admission.NewWithStore(redisstore.New(rdb), set, admission.Options{Secret: secret, Namespace: "bench", DenyCache: -1, Timeout: 5 * time.Second})
 	if err != nil {
 		b.Fatal(err)
 	}
-	th := throttle(b, login.NewRedisStore(rdb), admission.DefaultRules, login.Options{Namespace: "bench"})
+	th := throttle(b, login.NewRedisStore(rdb), rules.Default, login.Options{Namespace: "bench"})
 
 	var next atomic.Uint32
 	person := func() (string, netip.Addr) {

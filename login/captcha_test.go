@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/login"
@@ -70,7 +70,7 @@ func challenged(t testing.TB, th *login.Throttle, a login.Attempt) captcha.Bindi
 func TestSolutionOpensOneAttemptOfItsOwn(t *testing.T) {
 	proof := proofOfWork(t, 0)
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: proof})
+		th := throttle(t, store, rules.Default, login.Options{Captcha: proof})
 		for _, name := range []string{"alice", "bob"} {
 			attacked(t, th, name)
 		}
@@ -129,7 +129,7 @@ func (nowhere) First(context.Context, string, time.Duration) (bool, error) {
 func TestOfManyUsesOfASolutionOneOpens(t *testing.T) {
 	proof := proofOfWork(t, 0)
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: proof})
+		th := throttle(t, store, rules.Default, login.Options{Captcha: proof})
 		attacked(t, th, "alice")
 		a := attempt("alice", "203.0.113.1")
 		a.Captcha = solve(t, proof, challenged(t, th, a))
@@ -155,7 +155,7 @@ func TestOfManyUsesOfASolutionOneOpens(t *testing.T) {
 func TestResendWithASolution(t *testing.T) {
 	proof := proofOfWork(t, 0)
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: proof})
+		th := throttle(t, store, rules.Default, login.Options{Captcha: proof})
 		attacked(t, th, "alice")
 		a := attempt("alice", "203.0.113.1")
 		a.ID = "1"
@@ -191,12 +191,12 @@ func (l late) Verify(context.Context, string, captcha.Binding, netip.Addr) error
 func TestResendThatRunsBesideTheFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
 		namespace := uuid.NewString()
-		th := throttle(t, store, admission.DefaultRules, login.Options{Namespace: namespace, Captcha: everything{}})
+		th := throttle(t, store, rules.Default, login.Options{Namespace: namespace, Captcha: everything{}})
 		attacked(t, th, "alice")
 		a := attempt("alice", "203.0.113.1")
 		a.ID, a.Captcha = "1", "right"
 		var first login.Decision
-		second := throttle(t, store, admission.DefaultRules, login.Options{Namespace: namespace, Captcha: late{first: func() {
+		second := throttle(t, store, rules.Default, login.Options{Namespace: namespace, Captcha: late{first: func() {
 			var err error
 			if first, err = th.Reserve(t.Context(), a); err != nil {
 				t.Error(err)
@@ -245,7 +245,7 @@ func TestSolutionIsKeptWhereItOpensNothing(t *testing.T) {
 // The more has failed, the more work is asked for.
 func TestWorkGrowsWithFailures(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: everything{}})
+		th := throttle(t, store, rules.Default, login.Options{Captcha: everything{}})
 		last, failed := -1, 0
 		for i := range 400 {
 			a := attempt("alice", netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String())
@@ -271,7 +271,7 @@ func TestWorkGrowsWithFailures(t *testing.T) {
 }
 
 func TestExpiredSolutionOpensNothing(t *testing.T) {
-	th := throttle(t, memoryStore(newClock()), admission.DefaultRules, login.Options{Captcha: expired{}})
+	th := throttle(t, memoryStore(newClock()), rules.Default, login.Options{Captcha: expired{}})
 	attacked(t, th, "alice")
 	a := attempt("alice", "203.0.113.1")
 	a.Captcha = "old"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -21,7 +21,7 @@ func TestRulesChangeWhileStatesExist(t *testing.T) {
   - {count: name, limit: 2, window: 1m, then: challenge, for: 10m, shadow: true}`)
 		few := rulesOf(t, "  - {count: names_per_ip, limit: 3, window: 1m, then: challenge}")
 		now := many
-		th := throttle(t, store, func() *admission.Rules { return now() }, login.Options{})
+		th := throttle(t, store, func() *rules.Set { return now() }, login.Options{})
 		a := attempt("alice", "192.0.2.1")
 		for range 2 {
 			try(t, th, a, login.Failure)
@@ -112,7 +112,7 @@ func TestAChangedLimitForgetsNoPenalty(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 				now := rulesOf(t, "  - "+tt.before)
-				th := throttle(t, store, func() *admission.Rules { return now() }, login.Options{})
+				th := throttle(t, store, func() *rules.Set { return now() }, login.Options{})
 				a := attempt("alice", "192.0.2.1")
 				for range tt.failures {
 					try(t, th, a, login.Failure)
@@ -130,7 +130,7 @@ func TestAChangedLimitForgetsNoPenalty(t *testing.T) {
 func TestARevokedDeviceStaysItUnderAnotherLimit(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		now := rulesOf(t, "  - {count: name, limit: 3, window: 1h, then: challenge, for: 1h}\n  - {count: device, limit: 5, consecutive: true, then: revoke}")
-		th := throttle(t, store, func() *admission.Rules { return now() }, login.Options{})
+		th := throttle(t, store, func() *rules.Set { return now() }, login.Options{})
 		stolen := attempt("alice", "192.0.2.66")
 		stolen.Device = device(t, th, "alice")
 		attacked(t, th, "alice")
@@ -149,7 +149,7 @@ func TestARevokedDeviceStaysItUnderAnotherLimit(t *testing.T) {
 // After any number of rules files, a state has room for their marks, and drops those that are no longer needed.
 func TestMarksOfManyFiles(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		file := func(then string) func() *admission.Rules {
+		file := func(then string) func() *rules.Set {
 			text := ""
 			for limit := range 95 {
 				text += fmt.Sprintf("  - {count: name_ip, limit: %d, consecutive: true, shadow: true, then: %s, for: 1h}\n", limit+1, then)
@@ -157,7 +157,7 @@ func TestMarksOfManyFiles(t *testing.T) {
 			return rulesOf(t, text)
 		}
 		now := file("challenge")
-		th := throttle(t, store, func() *admission.Rules { return now() }, login.Options{})
+		th := throttle(t, store, func() *rules.Set { return now() }, login.Options{})
 		a := attempt("alice", "192.0.2.1")
 		for _, then := range []string{"challenge", "delay", "deny", "challenge", "delay"} {
 			now = file(then)
@@ -175,7 +175,7 @@ func TestMarksOfManyFiles(t *testing.T) {
 // A request id that is reused after its answer has expired is a new attempt, with a separate outcome.
 func TestALateRequestIDHasItsOwnOutcome(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		th := throttle(t, store, rules.Default, login.Options{})
 		a := attempt("alice", "192.0.2.1")
 		a.ID = "click"
 		first, _ := try(t, th, a, login.Failure)

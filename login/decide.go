@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/netaddr"
 )
@@ -156,28 +156,28 @@ func (t *Throttle) binding(p *prepared, risk int) captcha.Binding {
 
 // put decides an attempt in the store, or in this process if the store is unavailable. known means that the answer is a recorded one.
 func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d Decision, known bool, err error) {
-	ladders := t.ladders()
-	l, c := ladders.full, *p.call
-	c.op, c.ladder, c.solved = do, l, solved
+	current := t.currentRules()
+	rs, c := current.full, *p.call
+	c.op, c.rules, c.solved = do, rs, solved
 	re, err := t.askStore(ctx, &c)
 	degraded := err != nil
 	if degraded {
-		if errors.Is(err, admission.ErrTooMany) { // overload is not an outage; deciding locally would count the attempt twice
+		if errors.Is(err, store.ErrTooMany) { // overload is not an outage; deciding locally would count the attempt twice
 			return d, false, err
 		}
-		l = ladders.local
+		rs = current.local
 		own := c // the store may still be reading c
-		own.ladder = l
+		own.rules = rs
 		if re, err = t.local.do(ctx, &own); err != nil {
 			return d, false, err
 		}
 	}
 	d = Decision{Action: actionWords[min(re.action, deny)], RetryAfter: micros(re.left), Degraded: degraded}
 	if re.shadow >= 0 {
-		d.Shadow = l.rules[re.shadow].name
+		d.Shadow = rs.rules[re.shadow].name
 	}
 	if re.rule >= 0 {
-		r := &l.rules[re.rule]
+		r := &rs.rules[re.rule]
 		d.Rule, d.Reason = r.name, reasonOf(r)
 	}
 	if re.held {
@@ -188,10 +188,10 @@ func (t *Throttle) put(ctx context.Context, p *prepared, do op, solved bool) (d 
 		d.Challenge = t.binding(p, bits.Len64(uint64(re.failures)/10))
 	case d.Action == Allow && p.call.op == opReserve && (do == opReserve || re.known):
 		id := p.id
-		id.at, id.inLane, id.inLocal = re.at, re.device, degraded
+		id.at, id.byToken, id.inLocal = re.at, re.device, degraded
 		d.ID = t.keys.attemptToken(&id)
 	}
-	t.tripped(ctx, l, &p.id, re.trips, re.at)
+	t.apply(ctx, rs, &p.id, re.penalties, re.at)
 	return d, re.known, nil
 }
 
@@ -206,7 +206,7 @@ func (t *Throttle) askStore(ctx context.Context, c *call) (reply, error) {
 	defer cancel()
 	re, err := t.store.do(within, c)
 	switch {
-	case errors.Is(err, admission.ErrTooMany), errors.Is(err, errFull): // it still answers attempts that it has already counted
+	case errors.Is(err, store.ErrTooMany), errors.Is(err, errFull): // it still answers attempts that it has already counted
 	case err != nil:
 		t.resting.Store(time.Now().Add(restFor).UnixNano())
 		if !t.away.Swap(true) {

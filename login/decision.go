@@ -24,15 +24,17 @@ type Attempt struct {
 	ID string
 }
 
-// Action is what to do with an attempt. It is a closed set; the same word is used in JSON, metrics and logs.
+// Action is what to do with an attempt. It is a closed set; the same word is used in the rules file, JSON, metrics and logs.
 type Action string
 
-// The actions, the weakest first.
+// The actions, the weakest first. Ban and Revoke are actions of a Step, and never of a Decision.
 const (
 	Allow     Action = "allow"     // check the password, and settle
 	Challenge Action = "challenge" // ask again with the solution of a CAPTCHA
 	Delay     Action = "delay"     // wait for RetryAfter, and ask again
 	Deny      Action = "deny"      // do not check the password
+	Ban       Action = "ban"       // ban the address, or the network, for all requests
+	Revoke    Action = "revoke"    // invalidate the device token
 )
 
 var actionWords = [...]Action{allow: Allow, challenge: Challenge, delay: Delay, deny: Deny}

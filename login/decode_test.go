@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"testing"
 	"time"
-
-	"github.com/tidegate/tidegate/admission"
 )
 
 func testKeys(t testing.TB) *keyring {
@@ -23,7 +21,7 @@ func FuzzParseAttempt(f *testing.F) {
 	k := testKeys(f)
 	for _, id := range []attemptID{
 		{},
-		{at: 1, factor: "password", ip: netip.MustParseAddr("192.0.2.1"), inLane: true, device: "twelve bytes"},
+		{at: 1, factor: "password", ip: netip.MustParseAddr("192.0.2.1"), byToken: true, device: "twelve bytes"},
 		{at: 1 << 50, factor: "otp", ip: netip.MustParseAddr("2001:db8::1"), inLocal: true, renew: true},
 	} {
 		if !id.ip.IsValid() {
@@ -54,7 +52,7 @@ func FuzzDecodeState(f *testing.F) {
 	f.Add("\x01aaaabbbbbbbbccccdddddddd", byte(0))
 	f.Add("\x00aaaaaaaabbbbbb\x01", byte(2))
 	f.Add("\xff", byte(1))
-	l := newLadder(admission.DefaultRules().Login(), time.Hour)
+	rs := newRuleSet(builtIn(), time.Hour)
 	f.Fuzz(func(t *testing.T, text string, kind byte) {
 		k := kindOfByte(kind)
 		s, err := decodeState(k, text)
@@ -69,35 +67,35 @@ func FuzzDecodeState(f *testing.F) {
 		if states[byIP] == nil {
 			states[byIP] = &state{}
 		}
-		l.standings(&board{of: states}, 1<<50)
+		rs.ruleStates(&attemptState{of: states}, 1<<50)
 	})
 }
 
 func kindOfByte(b byte) kind { return kind(b) % kinds }
 
 func FuzzDecodeReply(f *testing.F) {
-	l := newLadder(admission.DefaultRules().Login(), time.Hour)
+	rs := newRuleSet(builtIn(), time.Hour)
 	be := binary.BigEndian
-	ordinary := append([]byte{byte(deny), 1}, make([]byte, 8+8+8+4)...) // but for the number of trips
-	be.PutUint32(ordinary[2:], l.rules[0].id)
-	trip := append(be.AppendUint32(nil, l.rules[1].id), make([]byte, 8+4)...)
+	ordinary := append([]byte{byte(deny), 1}, make([]byte, 8+8+8+4)...) // but for the number of penalties
+	be.PutUint32(ordinary[2:], rs.rules[0].id)
+	begun := append(be.AppendUint32(nil, rs.rules[1].id), make([]byte, 8+4)...)
 	f.Add(string(append(ordinary, 0, 0)), byte(0))
-	f.Add(string(append(append(ordinary, 0, 1), trip...)), byte(3))
+	f.Add(string(append(append(ordinary, 0, 1), begun...)), byte(3))
 	f.Fuzz(func(t *testing.T, text string, do byte) {
-		re, err := decodeReply(text, &call{ladder: l, op: op(do % 4)})
+		re, err := decodeReply(text, &call{rules: rs, op: op(do % 4)})
 		if err != nil {
 			return
 		}
-		if re.action > deny || re.outcome > settledLate || re.rule >= len(l.rules) || re.shadow >= len(l.rules) || re.rule < -1 {
+		if re.action > deny || re.outcome > settledLate || re.rule >= len(rs.rules) || re.shadow >= len(rs.rules) || re.rule < -1 {
 			t.Errorf("%+v", re)
 		}
-		for _, trip := range re.trips {
-			if trip.rule < 0 || trip.rule >= len(l.rules) {
-				t.Errorf("%+v", trip)
+		for _, p := range re.penalties {
+			if p.rule < 0 || p.rule >= len(rs.rules) {
+				t.Errorf("%+v", p)
 			}
 		}
 	})
-	if _, err := decodeReply(int64(1), &call{ladder: l}); err == nil {
+	if _, err := decodeReply(int64(1), &call{rules: rs}); err == nil {
 		f.Error("a number is a reply")
 	}
 }

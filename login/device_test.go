@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -21,17 +21,17 @@ func attacked(t testing.TB, th *login.Throttle, name string) {
 	}
 }
 
-func TestDeviceTokenOpensItsLaneAlone(t *testing.T) {
+func TestADeviceTokenIsCountedByItself(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		namespace := uuid.NewString()
-		th := throttle(t, store, admission.DefaultRules, login.Options{Namespace: namespace})
+		th := throttle(t, store, rules.Default, login.Options{Namespace: namespace})
 		mine, foreign := device(t, th, "alice"), device(t, th, "mallory")
-		shortLived := throttle(t, store, admission.DefaultRules, login.Options{Namespace: namespace, DeviceLife: time.Minute})
+		shortLived := throttle(t, store, rules.Default, login.Options{Namespace: namespace, DeviceLife: time.Minute})
 		c.advance(-2 * time.Minute)
 		expired := device(t, shortLived, "alice")
 		c.advance(2 * time.Minute)
 		attacked(t, th, "alice")
-		other, err := login.New(store, admission.DefaultRules, login.Options{Secret: []byte("another secret of 32 bytes......"), Timeout: 10 * time.Second})
+		other, err := login.New(store, rules.Default, login.Options{Secret: []byte("another secret of 32 bytes......"), Timeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestDeviceTokenOpensItsLaneAlone(t *testing.T) {
 // A stolen token is worth five guesses, whatever its owner does afterwards, and for as long as it lives.
 func TestRevokedDeviceStaysRevoked(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: everything{}, DeviceLife: 365 * 24 * time.Hour})
+		th := throttle(t, store, rules.Default, login.Options{Captcha: everything{}, DeviceLife: 365 * 24 * time.Hour})
 		stolen := attempt("alice", "192.0.2.66")
 		stolen.Device = device(t, th, "alice")
 		for i := range 5 {
@@ -103,7 +103,7 @@ func TestRevokedDeviceStaysRevoked(t *testing.T) {
 
 func TestSuccessEndsTheDevicesStreak(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		th := throttle(t, store, rules.Default, login.Options{})
 		a := attempt("alice", "203.0.113.1")
 		a.Device = device(t, th, "alice")
 		for i := range 20 {
@@ -121,7 +121,7 @@ func TestSuccessEndsTheDevicesStreak(t *testing.T) {
 
 func TestHolderOfATokenNoticesNoAttack(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: everything{}})
+		th := throttle(t, store, rules.Default, login.Options{Captcha: everything{}})
 		owner := attempt("alice", "203.0.113.1")
 		owner.Device = device(t, th, "alice")
 		for i := range 1000 {
@@ -147,7 +147,7 @@ func TestHolderOfATokenNoticesNoAttack(t *testing.T) {
 // What the holder mistypes is the token's own, and an address's: the name is not challenged for it, nor the other way round.
 func TestFailuresOfADeviceAreItsOwn(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		th := throttle(t, store, rules.Default, login.Options{})
 		a := attempt("alice", "203.0.113.1")
 		a.Device = device(t, th, "alice")
 		for range 4 {
@@ -158,7 +158,7 @@ func TestFailuresOfADeviceAreItsOwn(t *testing.T) {
 			t.Fatal(all, err)
 		}
 		for _, s := range all {
-			want := map[admission.LoginCount]int{admission.CountIP: 4, admission.CountNamesPerIP: 1}[s.Count]
+			want := map[login.Count]int{login.CountIP: 4, login.CountNamesPerIP: 1}[s.Count]
 			if s.Failed != want || s.InFlight != 0 {
 				t.Errorf("%s: %d failed and %d under way, want %d", s.Rule, s.Failed, s.InFlight, want)
 			}
@@ -169,7 +169,7 @@ func TestFailuresOfADeviceAreItsOwn(t *testing.T) {
 func TestTokenIsRenewedInTheSecondHalfOfItsLife(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		namespace := uuid.NewString()
-		th := throttle(t, store, admission.DefaultRules, login.Options{Namespace: namespace})
+		th := throttle(t, store, rules.Default, login.Options{Namespace: namespace})
 		a := attempt("alice", "203.0.113.1")
 		a.Device = device(t, th, "alice")
 		if _, s := try(t, th, a, login.Success); s.Device != "" {

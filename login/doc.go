@@ -1,5 +1,11 @@
 // Package login protects logins against password guessing. It counts failed logins, demands CAPTCHAs, delays, denies and bans addresses,
-// by the rules in the section login of the rules file.
+// by the rules in the section login of the rules file, which rules.Load checks if it gets [Section].
+//
+//	throttle, err := login.New(login.NewRedisStore(rdb), rules, login.Options{Secret: secret})
+//	d, err := throttle.Reserve(ctx, login.Attempt{Name: name, IP: ip})
+//	if d.Action == login.Allow {
+//		_, err = throttle.Settle(ctx, d.ID, check(name, password)) // login.Success or login.Failure
+//	}
 //
 // # Two calls
 //
@@ -12,7 +18,7 @@
 //	is counted                        └─ failure, or nothing for 30 s ─▶ failed
 //
 // So concurrent guesses each use up one attempt, and none slips through between checking and counting. Pending attempts are never
-// penalized: if the limit would be exceeded in case all of them fail, further attempts wait a second and try again. A user who logs in on
+// penalized: when pending attempts use up the limit, new ones get `delay` for one second. A user who logs in on
 // two devices at once, and an office where everyone logs in at nine, are not refused.
 //
 // # What is counted
@@ -22,26 +28,19 @@
 // password. A success takes back its own attempt, and clears the counters of the pair of name and address and of the device. It never
 // clears the address, because an attacker could log in to their own account in between, nor the name, which others may be guessing.
 //
-// # Terms
+// # Escalation
 //
-// An attempt is a unit in the states of its name, address and so on, and is either pending or failed. A mark is a rule's data in a state
-// besides units: the end of its penalty. A trip is the start of a penalty. A board is the set of states of one attempt. Its lane selects
-// those that count: that of the device, or all others. A unit of an address owes until its result has been added to the pair of name and
-// address.
-//
-// # The ladder
-//
-// allow → challenge → delay → deny → ban of the address. The strongest exceeded rule decides. No rule denies a name, because any stranger
-// could then lock out its owner. A delay of a name applies to the addresses that have failed at it twice within a day, all of them
-// together. An attempt from any other address only has to solve the CAPTCHA. Failures during a denial are not counted, so that it ends.
+// allow → challenge → delay → deny → ban of the address; a device token can be revoked. The strongest exceeded rule decides. No rule denies a name, because any stranger
+// could then lock out its owner. A delay of a name applies to addresses with two failures for it in a day. These
+// addresses share one attempt per delay. An attempt from any other address only has to solve the CAPTCHA. Failures during a denial are not counted, so that it ends.
 //
 // A success issues a device token, to be kept in a cookie, which is valid for the same factor of the same name. Its holder is subject
-// only to the token's own counter and to bans: while the name is attacked from a thousand addresses, its owner can still log in. After
-// five consecutive failures the token is revoked; its holder is then treated like any other client.
+// only to the token's own counter and to bans: while the name is attacked from a thousand addresses, its owner can still log in. By the default
+// rules five consecutive failures revoke the token; its holder is then treated like any other client.
 //
 // # Invariants
 //
-//   - of n concurrent attempts at most as many are allowed as the rules leave, across all processes
+//   - concurrent attempts never exceed the limit, across all processes
 //   - an attempt counts once, whatever is resent, and is settled once
 //   - existing and unknown names get the same code path, timing and answers: this package cannot tell them apart
 //   - the store contains only keyed hashes: no name, no address and no device token

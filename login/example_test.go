@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/login"
 )
 
 func Example() {
-	throttle, err := login.New(login.NewMemoryStore(), admission.DefaultRules, login.Options{Secret: secret})
+	throttle, err := login.New(login.NewMemoryStore(), rules.Default, login.Options{Secret: secret})
 	if err != nil {
 		panic(err)
 	}

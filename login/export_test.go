@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 // SetNow gives the store another clock, in µs.
@@ -47,3 +49,12 @@ func (t *Throttle) EndRest() { t.resting.Store(0) }
 
 // SetLocalNow sets the clock of the throttle's local counts, in µs.
 func (t *Throttle) SetLocalNow(now func() int64) { t.local.SetNow(now) }
+
+// builtIn returns the steps of the built-in rules.
+func builtIn() []Step {
+	steps, err := Steps(rules.Default())
+	if err != nil {
+		panic(err)
+	}
+	return steps
+}

@@ -9,50 +9,50 @@ import (
 const triesMark = 0
 
 // delayed reports whether a delay rule has acted on the name.
-func (l *ladder) delayed(b *board) bool {
-	return b.of[byName] != nil && slices.ContainsFunc(l.rules, func(r rule) bool {
-		return r.kind == byName && r.action == delay && b.of[byName].mark(&r).times > 0
+func (rs *ruleSet) delayed(a *attemptState) bool {
+	return a.of[byName] != nil && slices.ContainsFunc(rs.rules, func(r rule) bool {
+		return r.kind == byName && r.action == delay && a.of[byName].mark(&r).times > 0
 	})
 }
 
 // remember keeps a failure of the pair for a day. It does so only if the name has been delayed; otherwise an invented name would occupy a
 // key for a day.
-func (l *ladder) remember(b *board, t int64) {
-	if l.delayed(b) {
-		m := b.of[byPair].mark(&rule{id: triesMark})
+func (rs *ruleSet) remember(a *attemptState, t int64) {
+	if rs.delayed(a) {
+		m := a.of[byPair].mark(&rule{id: triesMark})
 		m.times++
 		m.until = t + pairMemory
-		b.of[byPair].setMark(m)
+		a.of[byPair].setMark(m)
 	}
 }
 
 // adopt adds failures that were not settled in time from the address to the pair.
-func (l *ladder) adopt(b *board) (trips []trip) {
-	if b.of[byPair] == nil {
+func (rs *ruleSet) adopt(a *attemptState) (penalties []penalty) {
+	if a.of[byPair] == nil {
 		return nil
 	}
-	for i := range b.of[byIP].units {
-		if u := &b.of[byIP].units[i]; u.owes && !u.pending && u.name == b.tag {
+	for i := range a.of[byIP].units {
+		if u := &a.of[byIP].units[i]; u.owes && !u.pending && u.name == a.tag {
 			u.owes = false
-			b.of[byPair].units = append(b.of[byPair].units, unit{at: u.at})
-			trips = append(trips, l.fail(byPair, b.of[byPair], u.at+settleWithin)...)
-			l.remember(b, u.at+settleWithin)
+			a.of[byPair].units = append(a.of[byPair].units, unit{at: u.at})
+			penalties = append(penalties, rs.fail(byPair, a.of[byPair], u.at+settleWithin)...)
+			rs.remember(a, u.at+settleWithin)
 		}
 	}
-	return trips
+	return penalties
 }
 
-// A trip is the start of a penalty.
-type trip struct {
+// A penalty is one that has just begun.
+type penalty struct {
 	rule  int
 	until int64 // 0: as long as the failures count
 	times int64 // 0: the penalty continues
 }
 
 // fail applies the rules after a failure at t, which is among the units already.
-func (l *ladder) fail(k kind, s *state, t int64) (trips []trip) {
-	for i := range l.rules {
-		r := &l.rules[i]
+func (rs *ruleSet) fail(k kind, s *state, t int64) (penalties []penalty) {
+	for i := range rs.rules {
+		r := &rs.rules[i]
 		if r.kind != k {
 			continue
 		}
@@ -92,25 +92,25 @@ func (l *ladder) fail(k kind, s *state, t int64) (trips []trip) {
 			if !fresh { // repeat the ban in case it was lost, without an event
 				m.times = 0
 			}
-			trips = append(trips, trip{i, until, m.times})
+			penalties = append(penalties, penalty{i, until, m.times})
 		}
 	}
-	return trips
+	return penalties
 }
 
 // age updates all states of b to now.
-func (l *ladder) age(b *board, now int64) (trips []trip) {
-	for k, s := range b.of {
+func (rs *ruleSet) age(a *attemptState, now int64) (penalties []penalty) {
+	for k, s := range a.of {
 		if s != nil {
-			trips = append(trips, l.ageOne(kind(k), s, now)...)
+			penalties = append(penalties, rs.ageOne(kind(k), s, now)...)
 		}
 	}
-	return append(trips, l.adopt(b)...)
+	return append(penalties, rs.adopt(a)...)
 }
 
 // ageOne turns attempts that were not settled in time into failures, and drops expired data.
-func (l *ladder) ageOne(k kind, s *state, now int64) (trips []trip) {
-	if l.lapses {
+func (rs *ruleSet) ageOne(k kind, s *state, now int64) (penalties []penalty) {
+	if rs.lapses {
 		s.units = slices.DeleteFunc(s.units, func(u unit) bool { return u.pending && now >= u.at+lapseWithin })
 	}
 	for i := range s.units {
@@ -120,47 +120,51 @@ func (l *ladder) ageOne(k kind, s *state, now int64) (trips []trip) {
 		}
 		if u.pending && now >= u.at+settleWithin {
 			u.pending = false
-			trips = append(trips, l.fail(k, s, u.at+settleWithin)...)
+			penalties = append(penalties, rs.fail(k, s, u.at+settleWithin)...)
 		}
 	}
 	pending := s.pending()
-	failed := len(s.units) - pending - l.room[k] // surplus of each kind: failed and pending units do not displace each other
-	pending -= l.flight[k]
+	failed := len(s.units) - pending - rs.room[k] // surplus of each kind: failed and pending units do not displace each other
+	pending -= rs.flight[k]
 	kept := s.units[:0]
 	for _, u := range s.units {
 		surplus := &failed
 		if u.pending {
 			surplus = &pending
 		}
-		if *surplus--; *surplus < 0 && u.at > now-l.horizon[k] {
+		if *surplus--; *surplus < 0 && u.at > now-rs.horizon[k] {
 			kept = append(kept, u)
 		}
 	}
 	s.units = kept
 	crowded := len(s.marks) > mostMarks
-	s.marks = slices.DeleteFunc(s.marks, func(m mark) bool { return now > l.ends(m) || crowded && m.rule != triesMark && l.index(m.rule) < 0 })
-	return trips
+	s.marks = slices.DeleteFunc(s.marks, func(m mark) bool { return now > rs.ends(m) || crowded && m.rule != triesMark && rs.index(m.rule) < 0 })
+	return penalties
 }
 
 // ends returns when m expires. For a rule that is unknown here, because another process has newer or older rules, it assumes a default.
-func (l *ladder) ends(m mark) int64 {
+func (rs *ruleSet) ends(m mark) int64 {
 	if m.rule == triesMark {
 		return m.until
 	}
-	if i := l.index(m.rule); i >= 0 {
-		return m.until + l.rules[i].memory(m.times)
+	if i := rs.index(m.rule); i >= 0 {
+		return m.until + rs.rules[i].memory(m.times)
 	}
 	return m.until + min(m.times*hour, streakMemory)
 }
 
 // expires returns when s, which is not empty, expires.
-func (l *ladder) expires(k kind, s *state) int64 {
+func (rs *ruleSet) expires(k kind, s *state) int64 {
 	at := int64(math.MinInt64)
 	for _, u := range s.units {
-		at = max(at, u.at+l.keep[k])
+		if u.pending {
+			at = max(at, u.at+rs.keep[k])
+		} else {
+			at = max(at, u.at+rs.horizon[k])
+		}
 	}
 	for _, m := range s.marks {
-		at = max(at, l.ends(m))
+		at = max(at, rs.ends(m))
 	}
 	return at
 }

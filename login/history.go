@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
@@ -15,8 +14,8 @@ type Event struct {
 	ID     string // unique
 	At     time.Time
 	Rule   string
-	Count  admission.LoginCount
-	Action admission.LoginAction
+	Count  Count
+	Action Action
 	Factor string
 	// Name is a reference to the name, or empty if the rule does not count names. IP is the masked address, or empty.
 	Name, IP string
@@ -45,16 +44,16 @@ func reference(d digest) string {
 	return strings.ToUpper(base32.StdEncoding.EncodeToString(d[:])[:referenceSize])
 }
 
-// tell queues an event for Run.
-func (t *Throttle) tell(r *rule, id *attemptID, trip trip, at int64) {
+// queueEvent queues an event for Run.
+func (t *Throttle) queueEvent(r *rule, id *attemptID, p penalty, at int64) {
 	if t.opts.History == nil {
 		return
 	}
 	e := Event{
-		At: time.UnixMicro(at).UTC(), Rule: r.name, Count: r.Count, Action: r.Then, Factor: id.factor, Times: int(trip.times), Shadow: r.Shadow,
+		At: time.UnixMicro(at).UTC(), Rule: r.name, Count: r.Count, Action: r.Then, Factor: id.factor, Times: int(p.times), Shadow: r.Shadow,
 	}
-	if trip.until > 0 {
-		e.Until = time.UnixMicro(trip.until).UTC()
+	if p.until > 0 {
+		e.Until = time.UnixMicro(p.until).UTC()
 	}
 	if r.kind != byIP && r.kind != byNetwork {
 		e.Name = reference(id.name)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -59,7 +59,7 @@ func told(t *testing.T, th *login.Throttle, h *history) []login.Event {
 func TestHistoryHearsOfPenaltiesAndOfNobody(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		h := &history{events: map[string]login.Event{}, told: make(chan struct{}, 1)}
-		th := throttle(t, store, admission.DefaultRules, login.Options{History: h, Bans: newBans(c), Captcha: everything{}})
+		th := throttle(t, store, rules.Default, login.Options{History: h, Bans: newBans(c), Captcha: everything{}})
 		attacked(t, th, "alice")
 		events := told(t, th, h)
 		reference, err := th.Reference(" ALICE ")
@@ -67,7 +67,7 @@ func TestHistoryHearsOfPenaltiesAndOfNobody(t *testing.T) {
 			t.Fatal(events, err)
 		}
 		e := events[0]
-		if e.Rule != "login-name-3-in-1m-challenge" || e.Name != reference || e.IP != "" || e.Action != admission.LoginChallenge || e.Factor != "password" ||
+		if e.Rule != "login-name-3-in-1m-challenge" || e.Name != reference || e.IP != "" || e.Action != login.Challenge || e.Factor != "password" ||
 			!e.At.Equal(time.UnixMicro(c.now())) || e.Until.Sub(e.At) != 10*time.Minute || e.Times != 1 || e.Shadow {
 			t.Errorf("%+v, want the reference %s", e, reference)
 		}
@@ -78,7 +78,7 @@ func TestHistoryHearsOfPenaltiesAndOfNobody(t *testing.T) {
 		}
 		bans := 0
 		for _, e := range told(t, th, h) {
-			if e.Action == admission.LoginBan {
+			if e.Action == login.Ban {
 				bans++
 				if e.IP != "203.0.113.x" || e.Name != "" {
 					t.Errorf("%+v", e)
@@ -110,10 +110,10 @@ func TestBanInShadowIsToldOnce(t *testing.T) {
 
 // A revocation in shadow mode does not invalidate tokens.
 func TestRevocationInShadowIsToldAlone(t *testing.T) {
-	rules := rulesOf(t, "  - {count: device, limit: 2, consecutive: true, then: revoke, shadow: true}\n  - {count: name, limit: 3, window: 1m, then: challenge, for: 10m}")
+	set := rulesOf(t, "  - {count: device, limit: 2, consecutive: true, then: revoke, shadow: true}\n  - {count: name, limit: 3, window: 1m, then: challenge, for: 10m}")
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
 		h := &history{events: map[string]login.Event{}, told: make(chan struct{}, 1)}
-		th := throttle(t, store, rules, login.Options{History: h})
+		th := throttle(t, store, set, login.Options{History: h})
 		a := attempt("alice", "203.0.113.1")
 		a.Device = device(t, th, "alice")
 		for range 3 {
@@ -125,7 +125,7 @@ func TestRevocationInShadowIsToldAlone(t *testing.T) {
 		}
 		revocations := 0
 		for _, e := range told(t, th, h) {
-			if e.Action == admission.LoginRevoke && e.Shadow {
+			if e.Action == login.Revoke && e.Shadow {
 				revocations++
 			}
 		}
@@ -139,10 +139,10 @@ func TestRevocationInShadowIsToldAlone(t *testing.T) {
 func TestManyUnsettledAttemptsEndAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		h := &history{events: map[string]login.Event{}, told: make(chan struct{}, 1)}
-		rules := rulesOf(t, "  - {count: ip, limit: 1, window: 1h, then: ban, for: 1h, shadow: true}\n"+
+		set := rulesOf(t, "  - {count: ip, limit: 1, window: 1h, then: ban, for: 1h, shadow: true}\n"+
 			"  - {count: ip, limit: 1000, window: 1h, then: deny, for: 1h}\n"+
 			"  - {count: ip, limit: 2, window: 1h, then: challenge, for: 1ms, shadow: true}")
-		th := throttle(t, store, rules, login.Options{History: h, Logger: quietly})
+		th := throttle(t, store, set, login.Options{History: h, Logger: quietly})
 		for i := range 600 {
 			d, err := th.Reserve(t.Context(), attempt(fmt.Sprint("user", i), "192.0.2.1"))
 			if i > 0 && d.Reason == login.ReasonInFlight {
@@ -157,11 +157,11 @@ func TestManyUnsettledAttemptsEndAtOnce(t *testing.T) {
 		if d, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.1")); err != nil || d.Action != login.Allow || d.Degraded {
 			t.Errorf("%+v, %v", d, err)
 		}
-		byRule := map[admission.LoginAction]int{}
+		byRule := map[login.Action]int{}
 		for _, e := range told(t, th, h) {
 			byRule[e.Action]++
 		}
-		if byRule[admission.LoginBan] != 1 || byRule[admission.LoginChallenge] != 1 { // all of them have the time of the one that noticed
+		if byRule[login.Ban] != 1 || byRule[login.Challenge] != 1 { // all of them have the time of the one that noticed
 			t.Errorf("events: %v", byRule)
 		}
 	})
@@ -169,7 +169,7 @@ func TestManyUnsettledAttemptsEndAtOnce(t *testing.T) {
 
 func TestHistoryThatIsAwayHearsOfItLater(t *testing.T) {
 	h := &history{away: 1, events: map[string]login.Event{}, told: make(chan struct{})}
-	th := throttle(t, memoryStore(newClock()), admission.DefaultRules, login.Options{History: h, Logger: quietly})
+	th := throttle(t, memoryStore(newClock()), rules.Default, login.Options{History: h, Logger: quietly})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- th.Run(ctx) }()

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/netaddr"
+	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/login"
 )
 
@@ -81,14 +83,14 @@ func TestStrangerCannotLockOwnerOut(t *testing.T) {
 		addresses, rounds int
 		pause             time.Duration
 	}{
-		"from one address":             {1, 1800, 2 * time.Second},
+		"from one address":             {1, testenv.Size(600, 1800), 2 * time.Second},
 		"from one address, slowly":     {1, 200, 70 * time.Second},
-		"from three hundred at a time": {300, 40, 10 * time.Second},
+		"from three hundred at a time": {300, testenv.Size(10, 40), 10 * time.Second},
 	}
 	for how, attack := range attacks {
 		t.Run(how, func(t *testing.T) {
 			eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-				th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: everything{}, Bans: newBans(c)})
+				th := throttle(t, store, rules.Default, login.Options{Captcha: everything{}, Bans: newBans(c)})
 				token := device(t, th, "owner")
 				guesses := 0
 				for range attack.rounds {
@@ -126,7 +128,7 @@ func TestStrangerCannotLockOwnerOut(t *testing.T) {
 func TestSuccessElsewhereClearsNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		b := newBans(c)
-		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: everything{}, Bans: b})
+		th := throttle(t, store, rules.Default, login.Options{Captcha: everything{}, Bans: b})
 		t.Run("of the name", func(t *testing.T) {
 			guess := attempt("victim", "192.0.2.66")
 			for range 3 {
@@ -285,7 +287,7 @@ func TestEveryEntryHasTheSameGuards(t *testing.T) {
 func TestReservationFromBeforeABanIsSettled(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
 		b := newBans(c)
-		th := throttle(t, store, admission.DefaultRules, login.Options{Bans: b})
+		th := throttle(t, store, rules.Default, login.Options{Bans: b})
 		before, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.1"))
 		if err != nil || before.ID == "" {
 			t.Fatal(before, err)

@@ -17,13 +17,13 @@ type Subject struct {
 	Factor string     // empty means password
 }
 
-// A Standing is the state of a subject in one rule.
-type Standing struct {
+// A RuleState is the state of a subject in one rule.
+type RuleState struct {
 	Rule   string
-	Count  admission.LoginCount
+	Count  Count
 	Limit  int
 	Window time.Duration // 0: consecutive failures
-	Action admission.LoginAction
+	Action Action
 	Shadow bool
 
 	Failed   int       // failures that count now
@@ -34,7 +34,7 @@ type Standing struct {
 }
 
 // Look returns the state of a subject in every rule that counts it. It changes nothing. The error is ErrInvalid or ErrUnavailable.
-func (t *Throttle) Look(ctx context.Context, s Subject) ([]Standing, error) {
+func (t *Throttle) Look(ctx context.Context, s Subject) ([]RuleState, error) {
 	keys, tag, err := t.subjectKeys(s)
 	if err != nil {
 		return nil, err
@@ -45,21 +45,21 @@ func (t *Throttle) Look(ctx context.Context, s Subject) ([]Standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.ladders().full.standings(&board{states, tag}, now), nil
+	return t.currentRules().full.ruleStates(&attemptState{states, tag}, now), nil
 }
 
-func (l *ladder) standings(b *board, now int64) []Standing {
-	var all []Standing
-	l.age(b, now)
-	for i := range l.rules {
-		r := &l.rules[i]
-		s := b.of[r.kind]
+func (rs *ruleSet) ruleStates(a *attemptState, now int64) []RuleState {
+	var all []RuleState
+	rs.age(a, now)
+	for i := range rs.rules {
+		r := &rs.rules[i]
+		s := a.of[r.kind]
 		if s == nil {
 			continue
 		}
-		failed, both := b.count(r, now)
-		active, left, _ := b.standing(r, now)
-		st := Standing{
+		failed, both := a.count(r, now)
+		active, left, _ := a.ruleState(r, now)
+		st := RuleState{
 			Rule: r.name, Count: r.Count, Limit: r.Limit, Window: r.Window, Action: r.Then, Shadow: r.Shadow,
 			Failed: int(failed), InFlight: int(both - failed), Active: active, Times: int(s.mark(r).times),
 		}

@@ -37,9 +37,9 @@ type entry struct {
 
 // A record is the answer to a call.
 type record struct {
-	reply   reply   // to an attempt with an id
-	ladder  *ladder // the rules that reply refers to
-	result  byte    // result of a settlement
+	reply   reply    // to an attempt with an id
+	rules   *ruleSet // the rules that reply refers to
+	result  byte     // result of a settlement
 	expires int64
 }
 
@@ -62,7 +62,7 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 			return known.repeat(c), nil
 		}
 	}
-	b := &board{tag: c.name}
+	a := &attemptState{tag: c.name}
 	var held [kinds]*entry
 	for k, key := range c.keys {
 		if key == "" {
@@ -74,17 +74,17 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 				return reply{}, fmt.Errorf("%w: %w: %d entries", ErrUnavailable, errFull, len(s.entries))
 			}
 		}
-		held[k], b.of[k] = e, &e.state
+		held[k], a.of[k] = e, &e.state
 	}
 	var re reply
 	kept := &record{}
 	if c.op == opSettle {
-		re = c.ladder.settle(b, c, now)
+		re = c.rules.settle(a, c, now)
 		kept.result, kept.expires = c.result, now+settledLife
 	} else {
-		re = c.ladder.attempt(b, c, now)
-		kept.reply, kept.ladder, kept.expires = re, c.ladder, now+recordLife
-		kept.reply.trips, kept.reply.known = nil, true
+		re = c.rules.attempt(a, c, now)
+		kept.reply, kept.rules, kept.expires = re, c.rules, now+recordLife
+		kept.reply.penalties, kept.reply.known = nil, true
 	}
 	for k, e := range held {
 		switch {
@@ -92,7 +92,7 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 		case e.state.empty():
 			delete(s.entries, c.keys[k])
 		default:
-			e.expires = c.ladder.expires(kind(k), &e.state)
+			e.expires = c.rules.expires(kind(k), &e.state)
 			s.entries[c.keys[k]] = e
 		}
 	}
@@ -106,7 +106,7 @@ func (s *MemoryStore) do(_ context.Context, c *call) (reply, error) {
 func (r *record) repeat(c *call) reply {
 	if c.op != opSettle {
 		re := r.reply
-		re.rule, re.shadow = c.ladder.indexOf(r.ladder, re.rule), c.ladder.indexOf(r.ladder, re.shadow)
+		re.rule, re.shadow = c.rules.indexOf(r.rules, re.rule), c.rules.indexOf(r.rules, re.shadow)
 		return re
 	}
 	if r.result == c.result {

@@ -5,7 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/login"
 )
@@ -47,7 +47,7 @@ func TestPeopleStayTwo(t *testing.T) {
 // Whatever a name looks like, its failures are those of one name.
 func TestGuesserCannotWriteANameAnew(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		th := throttle(t, store, rules.Default, login.Options{})
 		for _, name := range []string{"alice@shop.example", " ALICE@shop.example ", "ａlice@shop\u200b.example"} {
 			if d, _ := try(t, th, attempt(name, "192.0.2.1"), login.Failure); d.Action != login.Allow {
 				t.Fatalf("%+q: %+v", name, d)
@@ -67,7 +67,7 @@ func TestBannedUserCannotWriteTheNameAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	th := throttle(t, memoryStore(b.clock), admission.DefaultRules, login.Options{Bans: b})
+	th := throttle(t, memoryStore(b.clock), rules.Default, login.Options{Bans: b})
 	for name, want := range map[string]login.Action{"ann": login.Deny, "Ann ": login.Deny, "Bob": login.Deny, "anna": login.Allow} {
 		d, err := th.Reserve(t.Context(), attempt(name, "192.0.2.1"))
 		if err != nil || d.Action != want || (want == login.Deny) != (d.Reason == login.ReasonBanned) {
@@ -77,7 +77,7 @@ func TestBannedUserCannotWriteTheNameAnew(t *testing.T) {
 }
 
 func TestNormalizeIsTheCallers(t *testing.T) {
-	th := throttle(t, memoryStore(newClock()), admission.DefaultRules, login.Options{Normalize: func(name string) string { return name }})
+	th := throttle(t, memoryStore(newClock()), rules.Default, login.Options{Normalize: func(name string) string { return name }})
 	for range 3 {
 		try(t, th, attempt("Alice", "192.0.2.1"), login.Failure)
 	}

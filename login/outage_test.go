@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/redisclient"
@@ -31,7 +31,7 @@ func redisAt(t *testing.T, server *testenv.RedisServer) *login.RedisStore {
 // ownRedis is a throttle over a Redis of the test's own.
 func ownRedis(t *testing.T, timeout time.Duration, args ...string) (*testenv.RedisServer, *login.Throttle) {
 	server := testenv.StartRedis(t, args...)
-	return server, throttle(t, redisAt(t, server), admission.DefaultRules, login.Options{Captcha: everything{}, Timeout: timeout, Logger: quietly})
+	return server, throttle(t, redisAt(t, server), rules.Default, login.Options{Captcha: everything{}, Timeout: timeout, Logger: quietly})
 }
 
 // half demands that the process counts by itself: two guesses of a name instead of three.
@@ -164,7 +164,7 @@ func TestMemoryFull(t *testing.T) {
 func TestRedisCluster(t *testing.T) {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.RedisCluster(t)})
 	defer rdb.Close()
-	th := throttle(t, login.NewRedisStore(rdb), admission.DefaultRules, login.Options{Captcha: everything{}})
+	th := throttle(t, login.NewRedisStore(rdb), rules.Default, login.Options{Captcha: everything{}})
 	a := attempt("alice", "2001:db8::1")
 	a.Device, a.ID = device(t, th, "alice"), "1"
 	for range 2 {

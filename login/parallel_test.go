@@ -9,18 +9,18 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/login"
 )
 
 // twoProcesses returns throttles of two processes that share what they count.
-func twoProcesses(t *testing.T, store login.Store, c *clock, rules func() *admission.Rules) [2]*login.Throttle {
+func twoProcesses(t *testing.T, store login.Store, c *clock, set func() *rules.Set) [2]*login.Throttle {
 	opts := login.Options{Namespace: uuid.NewString(), Captcha: everything{}}
 	other := store
 	if _, ok := store.(*login.RedisStore); ok {
 		other = redisStore(t, c)
 	}
-	return [2]*login.Throttle{throttle(t, store, rules, opts), throttle(t, other, rules, opts)}
+	return [2]*login.Throttle{throttle(t, store, set, opts), throttle(t, other, set, opts)}
 }
 
 // atOnce calls do with 0 to n-1 at the same time.
@@ -100,7 +100,7 @@ func many(format string) func(int) string {
 // The repair of the above must not refuse valid logins that come at once (Keycloak #48272): they wait for each other.
 func TestConcurrentValidLoginsGetIn(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		throttles := twoProcesses(t, store, c, admission.DefaultRules)
+		throttles := twoProcesses(t, store, c, rules.Default)
 		const logins = 50
 		var in [logins]bool
 		rounds := 0
@@ -143,7 +143,7 @@ func TestConcurrentValidLoginsGetIn(t *testing.T) {
 
 func TestTwoDevicesAtOnceAreNotRefused(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		th := throttle(t, store, rules.Default, login.Options{})
 		var ids [2]string
 		for i := range ids {
 			d, err := th.Reserve(t.Context(), attempt("alice", "192.0.2.1"))
@@ -216,7 +216,7 @@ func TestUnsettledAttemptFailsOnce(t *testing.T) {
 // Guesses of one-time codes must not use up the tries for the password, nor the other way round (Keycloak #46164).
 func TestFactorsAreCountedApart(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		th := throttle(t, store, rules.Default, login.Options{})
 		a := attempt("alice", "192.0.2.1")
 		a.Factor = "otp"
 		for range 3 {

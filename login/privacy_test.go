@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/login"
 )
@@ -64,7 +64,7 @@ func TestNobodyLearnsWhichNamesExist(t *testing.T) {
 	c := newClock()
 	store := login.NewRedisStore(rdb)
 	store.SetNow(c.now)
-	th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: everything{}})
+	th := throttle(t, store, rules.Default, login.Options{Captcha: everything{}})
 	device(t, th, "exists-1") // he has an account, and has been here
 
 	// story is a day of guesses of a name, as answers and as commands.
@@ -105,7 +105,7 @@ func TestStoreNamesNobody(t *testing.T) {
 	rdb := redis.NewClient(opts)
 	defer rdb.Close()
 	namespace := uuid.NewString()
-	th := throttle(t, login.NewRedisStore(rdb), admission.DefaultRules, login.Options{Namespace: namespace, Captcha: everything{}})
+	th := throttle(t, login.NewRedisStore(rdb), rules.Default, login.Options{Namespace: namespace, Captcha: everything{}})
 	ips := []string{"203.0.113.77", "2001:db8:aaaa:bbbb::77"}
 	token := device(t, th, "alice@shop.example")
 	for i, ip := range ips {
@@ -162,7 +162,7 @@ func TestKeysNeedTheSecret(t *testing.T) {
 	defer rdb.Close()
 	namespace := uuid.NewString()
 	for _, secret := range []string{"a secret of 16 bytes", "another secret of 16"} {
-		th, err := login.New(login.NewRedisStore(rdb), admission.DefaultRules, login.Options{Secret: []byte(secret), Namespace: namespace})
+		th, err := login.New(login.NewRedisStore(rdb), rules.Default, login.Options{Secret: []byte(secret), Namespace: namespace})
 		if err != nil {
 			t.Fatal(err)
 		}

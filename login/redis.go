@@ -28,7 +28,7 @@ func source(names ...string) string {
 
 var (
 	welcomeScript = redisscript.New(source("welcome"))
-	ladderScript  = redisscript.New(source("begin", "ladder", "run"))
+	rulesScript   = redisscript.New(source("begin", "rules", "run"))
 	lookScript    = redisscript.New(`local t = redis.call('TIME') return { t[1] * 1000000 + t[2], redis.call('MGET', unpack(KEYS)) }`)
 	dropScript    = redisscript.New(`return { redis.call('DEL', unpack(KEYS)) }`)
 )
@@ -64,14 +64,14 @@ func (s *RedisStore) do(ctx context.Context, c *call) (reply, error) {
 
 type asked = batch.Call[*call, reply]
 
-// run decides calls in batches, one for each ladder.
+// run decides calls in batches, one for each set of rules.
 func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 	for len(calls) > 0 {
-		l := calls[0].In.ladder
+		rs := calls[0].In.rules
 		var simple, others, later []*asked
 		for _, a := range calls {
 			switch {
-			case a.In.ladder != l:
+			case a.In.rules != rs:
 				later = append(later, a)
 			case a.In.simple():
 				simple = append(simple, a)
@@ -79,8 +79,8 @@ func (s *RedisStore) run(ctx context.Context, calls []*asked) {
 				others = append(others, a)
 			}
 		}
-		others = append(others, s.runWelcome(ctx, l, simple)...)
-		s.runLadder(ctx, l, others)
+		others = append(others, s.runWelcome(ctx, rs, simple)...)
+		s.runRules(ctx, rs, others)
 		calls = later
 	}
 }
@@ -112,12 +112,12 @@ func (s *RedisStore) time() []byte {
 }
 
 // runWelcome reserves the calls that no rule can affect, and returns the others.
-func (s *RedisStore) runWelcome(ctx context.Context, l *ladder, calls []*asked) (others []*asked) {
+func (s *RedisStore) runWelcome(ctx context.Context, rs *ruleSet, calls []*asked) (others []*asked) {
 	if len(calls) == 0 {
 		return nil
 	}
 	var keys []string
-	args := append(make([]any, 0, 4+len(calls)), append(s.time(), l.welcome...), l.lives[byName], l.lives[byIP], l.lives[byNetwork])
+	args := append(make([]any, 0, 4+len(calls)), append(s.time(), rs.welcome...), rs.lives[byName], rs.lives[byIP], rs.lives[byNetwork])
 	for _, a := range calls {
 		var flags byte
 		for bit, is := range [...]bool{a.In.keys[byNetwork] != "", a.In.record != ""} {
@@ -142,22 +142,22 @@ func (s *RedisStore) runWelcome(ctx context.Context, l *ladder, calls []*asked) 
 			continue
 		}
 		now, _ := replies[0].(int64)
-		a.Out = reply{verdict: verdict{action: allow, rule: -1, shadow: -1}, at: now, failures: failures}
+		a.Out = reply{evaluation: evaluation{action: allow, rule: -1, shadow: -1}, at: now, failures: failures}
 	}
 	return others
 }
 
-func (s *RedisStore) runLadder(ctx context.Context, l *ladder, calls []*asked) {
+func (s *RedisStore) runRules(ctx context.Context, rs *ruleSet, calls []*asked) {
 	if len(calls) == 0 {
 		return
 	}
 	var keys []string
-	args := append(make([]any, 0, 1+len(calls)), append(s.time(), l.packed...))
+	args := append(make([]any, 0, 1+len(calls)), append(s.time(), rs.packed...))
 	for _, a := range calls {
 		keys = a.In.appendKeys(keys)
 		args = append(args, a.In.pack())
 	}
-	replies, err := ladderScript.Run(ctx, s.rdb, keys, args...)
+	replies, err := rulesScript.Run(ctx, s.rdb, keys, args...)
 	if err == nil && len(replies) != len(calls) {
 		err = fmt.Errorf("%w: %d to %d calls", errReply, len(replies), len(calls))
 	}

@@ -7,14 +7,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/login"
 )
 
 // of returns a throttle with the given secrets in a namespace.
 func of(t testing.TB, store login.Store, namespace, secret, previous string) *login.Throttle {
 	t.Helper()
-	th, err := login.New(store, admission.DefaultRules, login.Options{
+	th, err := login.New(store, rules.Default, login.Options{
 		Secret: []byte(secret), PreviousSecret: []byte(previous), Namespace: namespace, Timeout: 10 * time.Second,
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func TestProcessesOnBothSidesOfTheChange(t *testing.T) {
 }
 
 func TestPreviousSecretIsLongEnough(t *testing.T) {
-	if _, err := login.New(login.NewMemoryStore(), admission.DefaultRules, login.Options{Secret: []byte(newer), PreviousSecret: []byte("short")}); err == nil {
+	if _, err := login.New(login.NewMemoryStore(), rules.Default, login.Options{Secret: []byte(newer), PreviousSecret: []byte("short")}); err == nil {
 		t.Error("a short one was taken")
 	}
 }

@@ -29,11 +29,11 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	if err != nil {
 		return Settled{}, err
 	}
-	c := &call{op: opSettle, ladder: t.ladders().full, device: a.inLane, at: a.at, result: letter, record: keys.outcome(a)}
+	c := &call{op: opSettle, rules: t.currentRules().full, device: a.byToken, at: a.at, result: letter, record: keys.outcome(a)}
 	c.keys, c.name = t.counters(keys, a)
 	store := t.store
 	if a.inLocal {
-		store, c.ladder = t.local, t.ladders().local
+		store, c.rules = t.local, t.currentRules().local
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Timeout)
 	defer cancel()
@@ -41,14 +41,14 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	if err != nil {
 		return Settled{}, err
 	}
-	t.tripped(ctx, c.ladder, a, re.trips, re.at)
+	t.apply(ctx, c.rules, a, re.penalties, re.at)
 	switch re.outcome {
 	case settledOther:
 		return Settled{}, ErrSettled
 	case settledLate:
 		return Settled{}, ErrLate
 	}
-	if result != Success || !a.renew && a.inLane || keys != t.keys { // under the other secret the name of the token's owner is unknown here
+	if result != Success || !a.renew && a.byToken || keys != t.keys { // under the other secret the name of the token's owner is unknown here
 		return Settled{}, nil
 	}
 	// Derived from the attempt, so that a repeated call returns the same token.
@@ -57,15 +57,15 @@ func (t *Throttle) Settle(ctx context.Context, id string, result Result) (Settle
 	return Settled{Device: t.keys.deviceToken(string(device[:deviceIDSize]), a.name, a.factor, ends)}, nil
 }
 
-// tripped makes the bans that trips demand, and passes trips to the history.
-func (t *Throttle) tripped(ctx context.Context, l *ladder, id *attemptID, trips []trip, at int64) {
-	for _, trip := range trips {
-		r := &l.rules[trip.rule]
+// apply makes the bans among penalties, and queues events of penalties for the history.
+func (t *Throttle) apply(ctx context.Context, rs *ruleSet, id *attemptID, penalties []penalty, at int64) {
+	for _, p := range penalties {
+		r := &rs.rules[p.rule]
 		if r.action == ban && !r.Shadow && t.opts.Bans != nil {
 			t.ban(ctx, r, id)
 		}
-		if trip.times > 0 {
-			t.tell(r, id, trip, at)
+		if p.times > 0 {
+			t.queueEvent(r, id, p, at)
 		}
 	}
 }

@@ -6,7 +6,7 @@ type unit struct {
 	pending bool
 
 	// Only in a state byIP. A pending attempt is not written to the state of its pair but found here, which saves a third of the writes.
-	// It owes until its result has been added to the pair.
+	// owes: its result has not been added to the pair yet.
 	name nameTag
 	owes bool
 }
@@ -21,16 +21,16 @@ type mark struct {
 	times int64 // consecutive penalties, or failures
 }
 
-// A board is the set of states in which an attempt counts. A nil state is not counted.
-type board struct {
+// An attemptState is the set of states in which an attempt counts. A nil state is not counted.
+type attemptState struct {
 	of  [kinds]*state
 	tag nameTag // of the name
 }
 
 // inFlight returns how many attempts of the pair are pending that began after since.
-func (b *board) inFlight(since int64) (n int64) {
-	for _, u := range b.of[byIP].units {
-		if u.owes && u.pending && u.name == b.tag && u.at > since {
+func (a *attemptState) inFlight(since int64) (n int64) {
+	for _, u := range a.of[byIP].units {
+		if u.owes && u.pending && u.name == a.tag && u.at > since {
 			n++
 		}
 	}

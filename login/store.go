@@ -47,8 +47,8 @@ func decodeReply(value any, c *call) (re reply, err error) {
 		return re, fmt.Errorf("%w: %.80q", errReply, value)
 	}
 	re = reply{
-		verdict: verdict{action: action(b[0]), held: b[1]&1 != 0, left: int64(be.Uint64(b[10:]))},
-		device:  b[1]&2 != 0, known: b[1]&4 != 0, at: int64(be.Uint64(b[18:])), failures: int64(be.Uint32(b[26:])),
+		evaluation: evaluation{action: action(b[0]), held: b[1]&1 != 0, left: int64(be.Uint64(b[10:]))},
+		device:     b[1]&2 != 0, known: b[1]&4 != 0, at: int64(be.Uint64(b[18:])), failures: int64(be.Uint32(b[26:])),
 	}
 	if c.op == opSettle {
 		re.outcome, re.action = outcome(re.action), allow
@@ -57,7 +57,7 @@ func decodeReply(value any, c *call) (re reply, err error) {
 		return re, fmt.Errorf("%w: action %d", errReply, b[0])
 	}
 	ruleOf := func(id uint32) int {
-		i := c.ladder.index(id)
+		i := c.rules.index(id)
 		if i < 0 && id != 0 && !re.known { // a recorded answer may refer to older rules
 			err = fmt.Errorf("%w: no rule has the id %d", errReply, id)
 		}
@@ -66,8 +66,8 @@ func decodeReply(value any, c *call) (re reply, err error) {
 	re.rule, re.shadow = ruleOf(be.Uint32(b[2:])), ruleOf(be.Uint32(b[6:]))
 	for b = b[fixed:]; len(b) > 0; b = b[each:] {
 		id := be.Uint32(b)
-		if t := (trip{ruleOf(id), int64(be.Uint64(b[4:])), int64(be.Uint32(b[12:]))}); t.rule >= 0 {
-			re.trips = append(re.trips, t)
+		if t := (penalty{ruleOf(id), int64(be.Uint64(b[4:])), int64(be.Uint32(b[12:]))}); t.rule >= 0 {
+			re.penalties = append(re.penalties, t)
 		}
 	}
 	return re, err

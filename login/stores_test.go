@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/login"
 )
@@ -64,16 +64,16 @@ func eachStore(t *testing.T, test func(t *testing.T, store login.Store, c *clock
 	})
 }
 
-func rulesOf(t testing.TB, login string) func() *admission.Rules {
-	rules, err := admission.ParseRules("test.yaml", []byte("version: 1\nlogin:\n"+login))
+func rulesOf(t testing.TB, steps string) func() *rules.Set {
+	set, err := rules.Parse("test.yaml", []byte("version: 1\nlogin:\n"+steps), login.Section)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func() *admission.Rules { return rules }
+	return func() *rules.Set { return set }
 }
 
 // throttle returns a throttle with unique names.
-func throttle(t testing.TB, store login.Store, rules func() *admission.Rules, opts login.Options) *login.Throttle {
+func throttle(t testing.TB, store login.Store, set func() *rules.Set, opts login.Options) *login.Throttle {
 	opts.Secret = secret
 	if opts.Namespace == "" {
 		opts.Namespace = uuid.NewString()
@@ -81,7 +81,7 @@ func throttle(t testing.TB, store login.Store, rules func() *admission.Rules, op
 	if opts.Timeout == 0 {
 		opts.Timeout = 10 * time.Second
 	}
-	th, err := login.New(store, rules, opts)
+	th, err := login.New(store, set, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func try(t testing.TB, th *login.Throttle, a login.Attempt, result login.Result)
 
 func TestThirdFailureWithinAMinuteIsChallenged(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		th := throttle(t, store, rules.Default, login.Options{})
 		a := attempt("alice", "203.0.113.7")
 		for i := range 3 {
 			if d, _ := try(t, th, a, login.Failure); d.Action != login.Allow {
@@ -134,8 +134,8 @@ func TestThirdFailureWithinAMinuteIsChallenged(t *testing.T) {
 }
 
 func TestStoresAgree(t *testing.T) {
-	rulesets := []func() *admission.Rules{
-		admission.DefaultRules,
+	rulesets := []func() *rules.Set{
+		rules.Default,
 		rulesOf(t, `
   - {count: name, limit: 2, window: 5s, then: challenge, for: 20s, growing: true, at_most: 1m}
   - {count: name, limit: 3, window: 20s, then: delay, for: 1s, growing: true, at_most: 8s}
@@ -153,11 +153,11 @@ func TestStoresAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newClock()
 		rdb.SetNow(c.now)
-		rules := rapid.SampledFrom(rulesets).Draw(rt, "rules")
+		set := rapid.SampledFrom(rulesets).Draw(rt, "rules")
 		namespace := uuid.NewString()
 		var throttles [2]*login.Throttle
 		for i, store := range []login.Store{rdb, memoryStore(c)} {
-			throttles[i] = throttle(t, store, rules, login.Options{Namespace: namespace, Captcha: everything{}})
+			throttles[i] = throttle(t, store, set, login.Options{Namespace: namespace, Captcha: everything{}})
 		}
 		var ids [2][]string
 		devices := []string{""}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/keyhash"
@@ -90,11 +91,11 @@ func (o Options) withDefaults() Options {
 type Throttle struct {
 	store    Store
 	local    *MemoryStore // counts while the store is unavailable
-	rules    func() *admission.Rules
+	rules    func() *rules.Set
 	keys     *keyring
 	previous *keyring // for the previous secret; nil: none
 	opts     Options
-	built    atomic.Pointer[ladders]
+	built    atomic.Pointer[ruleSets]
 
 	away    atomic.Bool  // the last call to the store failed
 	resting atomic.Int64 // unix ns until which the store is not asked for decisions
@@ -102,15 +103,16 @@ type Throttle struct {
 	dropped atomic.Uint64 // events dropped because the queue was full
 }
 
-// ladders are the ladders of one set of rules.
-type ladders struct {
-	of          *admission.Rules
-	full, local *ladder
+// ruleSets are the login rules of one rules file, compiled for the store and for counting locally.
+type ruleSets struct {
+	of          *rules.Set
+	full, local *ruleSet
 }
 
-// New returns a throttle. rules is called for each decision and returns the current rules, of which it uses the login rules. New starts
-// no goroutine and does not call the store.
-func New(store Store, rules func() *admission.Rules, opts Options) (*Throttle, error) {
+// New returns a throttle. rules is called for each decision and returns the current rules, of which it uses the login rules. Pass Section
+// to rules.Load, so that invalid login rules are an error of the file; otherwise they are logged when they are used, and the built-in ones
+// apply. New starts no goroutine and does not call the store.
+func New(store Store, rules func() *rules.Set, opts Options) (*Throttle, error) {
 	if store == nil || rules == nil {
 		return nil, errors.New("login: New requires a store and rules")
 	}
@@ -136,14 +138,19 @@ func New(store Store, rules func() *admission.Rules, opts Options) (*Throttle, e
 	return t, nil
 }
 
-// ladders returns the ladders of the rules in force.
-func (t *Throttle) ladders() *ladders {
-	rules := t.rules()
-	l := t.built.Load()
-	if l == nil || l.of != rules {
-		full := newLadder(rules.Login(), t.opts.DeviceLife)
-		l = &ladders{rules, full, halved(full, rules.Login(), t.opts.DeviceLife)}
-		t.built.Store(l)
+// currentRules returns the compiled rules in force.
+func (t *Throttle) currentRules() *ruleSets {
+	set := t.rules()
+	rs := t.built.Load()
+	if rs == nil || rs.of != set {
+		steps, err := Steps(set)
+		if err != nil {
+			t.opts.Logger.Error("login: the login rules of the file are invalid, the built-in ones apply", "version", set.Version(), "error", err)
+			steps, _ = Steps(rules.Default())
+		}
+		full := newRuleSet(steps, t.opts.DeviceLife)
+		rs = &ruleSets{set, full, halved(full, steps, t.opts.DeviceLife)}
+		t.built.Store(rs)
 	}
-	return l
+	return rs
 }

@@ -18,7 +18,7 @@ type attemptID struct {
 	ip      netip.Addr
 	factor  string
 	device  string // id of the device token that was sent; empty: none, or an invalid one
-	inLane  bool   // counted in the device's lane
+	byToken bool   // counted by the device token
 	inLocal bool   // counted in this process while the store was unavailable
 	renew   bool   // success issues a new device token
 	foreign bool   // the device token is signed with the other secret
@@ -54,7 +54,7 @@ const maxAttemptID = 256
 
 func (k *keyring) attemptToken(id *attemptID) string {
 	var flags byte
-	for bit, is := range [...]bool{id.inLane, id.inLocal, id.renew, id.foreign} {
+	for bit, is := range [...]bool{id.byToken, id.inLocal, id.renew, id.foreign} {
 		if is {
 			flags |= 1 << bit
 		}
@@ -77,14 +77,14 @@ func (k *keyring) parseAttempt(token string) (*attemptID, error) {
 	}
 	end := fixedID + int(b[fixedID-1])
 	return &attemptID{
-		inLane: b[1]&1 != 0, inLocal: b[1]&2 != 0, renew: b[1]&4 != 0, foreign: b[1]&8 != 0,
+		byToken: b[1]&1 != 0, inLocal: b[1]&2 != 0, renew: b[1]&4 != 0, foreign: b[1]&8 != 0,
 		at: int64(binary.BigEndian.Uint64(b[2:])), nonce: digest(b[10:]), name: digest(b[26:]),
 		ip: netip.AddrFrom16([16]byte(b[42:])).Unmap(), factor: string(b[fixedID:end]), device: string(b[end:]),
 	}, nil
 }
 
 // A device token proves that its holder has passed this factor with this name before. It covers only one factor: a client that has passed
-// the password must not get the device lane of the one-time code. It does not reveal the name.
+// the password must pass the one-time code as any other client. It does not reveal the name.
 //
 //	version, id (12 bytes), keyed hash of name and factor, end of its life (unix seconds, 4 bytes), and the signature of these
 const (

@@ -1,14 +1,14 @@
--- The ladder for failed logins: reserves, checks, reports and settles attempts. It must be atomic because an attempt is counted in all
--- its states and judged by all of them: no concurrent guess may slip through between checking and counting. It mirrors ladder.go and
--- turn.go function by function; a test compares them.
+-- The rules for failed logins: reserves, checks, reports and settles attempts. It must be atomic because an attempt is counted in all
+-- its states and evaluated by all of them: no concurrent guess may slip through between checking and counting. It mirrors ruleset.go,
+-- evaluate.go, fail.go and attempt.go function by function; a test compares them.
 --
 -- KEYS     for each call the keys of its states, in the order of their kinds, and that of its record, if it has one
--- ARGV[1]  '>I8' the time in µs, 0 for Redis' own; the ladder, as encoded by ladder.pack
--- ARGV[2…] the calls, each packed as '>BBBc6I8B': op, bits of the kinds present, flags (1: in the device's lane, 2: solved,
+-- ARGV[1]  '>I8' the time in µs, 0 for Redis' own; the rules, as encoded by ruleSet.pack
+-- ARGV[2…] the calls, each packed as '>BBBc6I8B': op, bits of the kinds present, flags (1: counted by its device token, 2: solved,
 --          4: has a record), tag of the name, time of the reservation in µs, letter of the result
 --
--- Replies  for each call '>BBI4I4I8I8I4I2' and for each trip '>I4I8I4': action (for a settlement its outcome), flags (1: held, 2: in the device's
---          lane, 4: from a record), rule that decided, rule in shadow (0: none), µs left, time in µs, failures, trips: rule, until, times.
+-- Replies  for each call '>BBI4I4I8I8I4I2' and for each penalty that began '>I4I8I4': action (for a settlement its outcome), flags (1: held, 2: by the device
+--          token, 4: from a record), rule that decided, rule in shadow (0: none), µs left, time in µs, failures, penalties: rule, until, times.
 --          Rules are identified by their ids, because a record may be older than the rules in force
 --
 -- A state is a STRING: 'B' number of marks, each '>I4I8I4' (rule, until, times); then units of '>I8' (time in µs, doubled, plus 1 if

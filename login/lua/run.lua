@@ -1,7 +1,7 @@
 -- The operations, and the loop over all calls of a script.
 
-local function reply(action, rule, flags, shadow, left, failed, trips)
-  return pack('>BBI4I4I8I8I4I2', action, flags, rule, shadow, left, now, failed, #trips) .. table.concat(trips)
+local function reply(action, rule, flags, shadow, left, failed, penalties)
+  return pack('>BBI4I4I8I8I4I2', action, flags, rule, shadow, left, now, failed, #penalties) .. table.concat(penalties)
 end
 
 local records = {} -- by key: records read or written by this script
@@ -18,35 +18,35 @@ local function unit(kind, at, name, device)
 end
 
 -- Counts a failure of an attempt that began at `at`.
-local function failed(own, s, at, name, trips)
+local function failed(own, s, at, name, penalties)
   local u = unit(s.kind, at, name, true)
   u.pending = false
   table.insert(s.units, u)
-  fail(s, now, trips)
+  fail(s, now, penalties)
   if s.kind == by_pair then remember(own, now) end
 end
 
 local function attempt(op, own, name, solved, record)
-  local trips = {}
-  age(own, name, trips)
+  local penalties = {}
+  age(own, name, penalties)
   local device = own[by_device] ~= nil and not revoked(own)
-  local action, rule, left, held, shadow = judge(own, name, device, solved)
+  local action, rule, left, held, shadow = evaluate(own, name, device, solved)
   for kind = by_name, by_device do
     local s = own[kind]
-    if s and lane_has(device, kind) then
+    if s and counts(device, kind) then
       if op == op_reserve and action == allow and kind ~= by_pair then
         table.insert(s.units, unit(kind, now, name, device))
         s.dirty = true
       elseif op == op_report and action ~= deny then
-        failed(own, s, now, name, trips)
+        failed(own, s, now, name, penalties)
       end
     end
   end
-  if op == op_report then action, rule, left, held, shadow = judge(own, name, device, solved) end
+  if op == op_report then action, rule, left, held, shadow = evaluate(own, name, device, solved) end
   local flags = (held and 1 or 0) + (device and 2 or 0)
   local lately = failures(own)
   if record and op ~= op_check then note(record, reply(action, rule, flags + 4, shadow, left, lately, {}), record_life) end
-  return reply(action, rule, flags, shadow, left, lately, trips)
+  return reply(action, rule, flags, shadow, left, lately, penalties)
 end
 
 local function drop_own_unit(s, at, name, device)
@@ -62,24 +62,24 @@ end
 local function settle(own, name, device, at, result, record)
   local known = records[record]
   if known then return reply(known == result and settled or settled_other, 0, 0, 0, 0, 0, {}) end
-  local late, success, trips = now >= at + settle_within, result == 's', {}
-  if late and result ~= 'f' then return reply(settled_late, 0, 0, 0, 0, 0, trips) end
-  age(own, name, trips)
+  local late, success, penalties = now >= at + settle_within, result == 's', {}
+  if late and result ~= 'f' then return reply(settled_late, 0, 0, 0, 0, 0, penalties) end
+  age(own, name, penalties)
   for kind = by_name, late and -1 or by_device do -- a late attempt has already been turned into a failure
     local s = own[kind]
     if s and success and (kind == by_pair or kind == by_device and device) then
       s.units, s.marks, s.dirty = {}, {}, true
-    elseif s and lane_has(device, kind) then
+    elseif s and counts(device, kind) then
       s.dirty = true
       drop_own_unit(s, at, name, device)
-      if result == 'f' then failed(own, s, at, name, trips) end
+      if result == 'f' then failed(own, s, at, name, penalties) end
       for _, r in ipairs(success and rules_of(kind) or {}) do
         if r.consecutive then s.marks[r.id] = nil end
       end
     end
   end
   note(record, result, settled_life)
-  return reply(settled, 0, 0, 0, 0, 0, trips)
+  return reply(settled, 0, 0, 0, 0, 0, penalties)
 end
 
 local owing, none = pack('B', 1), pack('B', 0)
@@ -96,7 +96,7 @@ local function save(key, s)
   for _, u in ipairs(s.units) do
     table.insert(parts, pack('>I8', u.at * 2 + (u.pending and 1 or 0)))
     if kind == by_ip then table.insert(parts, u.name .. (u.owes and owing or none)) end
-    expires = max(expires, u.at + keep[kind])
+    expires = max(expires, u.at + (u.pending and keep or horizon)[kind])
   end
   if #parts > 1 then
     call('PSETEX', key, max(0, ceil((expires - now) / 1000)) + 1000, table.concat(parts))

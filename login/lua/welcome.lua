@@ -1,6 +1,6 @@
 -- Reserves attempts that no rule can affect: so few are pending or have failed that no rule could act. Most logins are like that, and
 -- this script is short because Redis executes all of a script each time. An attempt that it does not reserve is not counted either; the
--- ladder script decides it.
+-- rules script decides it.
 --
 -- KEYS     for each call the states of name, pair, address and, if it has one, network; then its record, if it has one
 -- ARGV[1]  '>I8I8' time in µs, 0 for Redis' own; how long an attempt may be pending; then for each of those kinds '>I4I8': number of units from
@@ -8,7 +8,7 @@
 -- ARGV[2…] for name, address and network the ms to live of a state whose newest unit is from now
 -- ARGV[5…] the calls, packed as '>Bc6': 1: has a network, 2: has a record; tag of the name
 --
--- Replies  the time in µs, then for each call the failures of name and address, or false if the ladder script must decide
+-- Replies  the time in µs, then for each call the failures of name and address, or false if the rules script must decide
 --
 -- begin.lua describes the format of a state, run.lua that of a record.
 

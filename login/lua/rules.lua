@@ -1,4 +1,4 @@
--- The rules applied to states: ladder.go in Lua.
+-- The rules applied to states: ruleset.go, evaluate.go and fail.go in Lua.
 
 local function memory(r, times)
   if r.action == revoke and times >= r.limit then return r.at_most end
@@ -55,11 +55,11 @@ local function count(s, r, t)
   return failed, all
 end
 
-local function fail(s, t, trips)
+local function fail(s, t, penalties)
   s.dirty = true
   for _, r in ipairs(rules_of(s.kind)) do
     local m = mark_of(s, r)
-    local fresh, tripped = t >= m['until'], true
+    local fresh, exceeded = t >= m['until'], true
     if r.consecutive then
       m.times = m.times + 1
       m['until'] = t + r.length
@@ -68,11 +68,11 @@ local function fail(s, t, trips)
     else
       local failed = count(s, r, t)
       if failed < r.limit then
-        tripped = false
+        exceeded = false
       elseif r.length == 0 then
         fresh = failed == r.limit
       elseif r.action == deny and t < m['until'] then -- a denial does not extend itself
-        tripped = false
+        exceeded = false
       else
         if t > m['until'] + memory(r, m.times) then m.times = 0 end
         m.times = m.times + 1
@@ -80,8 +80,8 @@ local function fail(s, t, trips)
         s.marks[r.id] = m
       end
     end
-    if tripped and (fresh or r.action == ban and not r.shadow) then
-      table.insert(trips, pack('>I4I8I4', r.id, r.length == 0 and 0 or m['until'], fresh and m.times or 0))
+    if exceeded and (fresh or r.action == ban and not r.shadow) then
+      table.insert(penalties, pack('>I4I8I4', r.id, r.length == 0 and 0 or m['until'], fresh and m.times or 0))
     end
   end
 end
@@ -93,12 +93,12 @@ local function ends(m)
   return m['until'] + (r and memory(r, m.times) or min(m.times * hour, streak_memory))
 end
 
-local function age_one(s, trips)
+local function age_one(s, penalties)
   for _, u in ipairs(s.units) do
     if u.at > now + settle_within then u.at, s.dirty = now, true end -- the clock was set back
     if u.pending and now >= u.at + settle_within then
       u.pending = false
-      fail(s, u.at + settle_within, trips)
+      fail(s, u.at + settle_within, penalties)
     end
   end
   local kept, n = {}, pending(s)
@@ -128,24 +128,24 @@ local function remember(own, t)
 end
 
 -- Adds failures that were not settled in time to the pair: until then only the address has their units.
-local function adopt(own, name, trips)
+local function adopt(own, name, penalties)
   local pair, ip = own[by_pair], own[by_ip]
   if not pair then return end
   for _, u in ipairs(ip.units) do
     if u.owes and not u.pending and u.name == name then
       u.owes, ip.dirty = false, true
       table.insert(pair.units, { at = u.at, pending = false })
-      fail(pair, u.at + settle_within, trips)
+      fail(pair, u.at + settle_within, penalties)
       remember(own, u.at + settle_within)
     end
   end
 end
 
-local function age(own, name, trips)
+local function age(own, name, penalties)
   for kind = by_name, by_device do
-    if own[kind] then age_one(own[kind], trips) end
+    if own[kind] then age_one(own[kind], penalties) end
   end
-  adopt(own, name, trips)
+  adopt(own, name, penalties)
 end
 
 local function new_to_name(own, name)
@@ -158,7 +158,7 @@ local function new_to_name(own, name)
   return tries < own_tries
 end
 
-local function standing(own, r, name)
+local function rule_state(own, r, name)
   local s = own[r.kind]
   local failed, all = count(s, r, now)
   if r.kind == by_pair then
@@ -174,26 +174,26 @@ local function standing(own, r, name)
   return active, m['until'] - now, all > failed and all >= r.limit
 end
 
-local function lane_has(device, kind)
+local function counts(device, kind)
   if kind == by_name or kind == by_pair then return not device end
   if kind == by_device then return device end
   return true
 end
 
 -- Returns action, rule, left, held, shadow.
-local function judge(own, name, device, solved)
+local function evaluate(own, name, device, solved)
   local action, rule, left, held = allow, 0, 0, false
   local shadow, shadow_action, shadow_left = 0, allow, 0
   local is_new = new_to_name(own, name)
   for kind = by_name, by_device do
     local s = own[kind]
-    if s and lane_has(device, kind) then
+    if s and counts(device, kind) then
       for _, r in ipairs(rules_of(kind)) do
         local asked = not device or kind == by_device or r.action == ban
         if kind == by_name and r.action == delay and is_new or r.action == challenge and solved then asked = false end
         local does, helps, holds = allow, 0, false
         if asked then
-          local active, rest, too_many = standing(own, r, name)
+          local active, rest, too_many = rule_state(own, r, name)
           if active and r.action < ban then
             does, helps = r.action, r.length == 0 and 0 or rest
           elseif too_many then
@@ -217,7 +217,7 @@ end
 
 local function revoked(own)
   for _, r in ipairs(rules_of(by_device)) do
-    if r.action == revoke and not r.shadow and standing(own, r) then return true end
+    if r.action == revoke and not r.shadow and rule_state(own, r) then return true end
   end
   return false
 end

@@ -27,11 +27,11 @@ var results = map[Result]byte{Success: 's', Failure: 'f', Error: 'e'}
 
 // A call is one request to a store.
 type call struct {
-	ladder *ladder
+	rules  *ruleSet
 	op     op
 	keys   [kinds]string // of the states; empty: not counted
 	name   nameTag
-	device bool   // settle: the attempt was in the device's lane
+	device bool   // settle: the attempt was counted by its device token
 	solved bool   // reserve, check, report: the caller has solved a challenge
 	at     int64  // settle: when the attempt was reserved
 	result byte   // settle
@@ -49,37 +49,37 @@ const (
 
 // A reply is a store's reply.
 type reply struct {
-	verdict
+	evaluation
 
-	at       int64 // when the attempt was decided
-	device   bool  // in the device's lane
-	known    bool  // from a record: the call was repeated
-	failures int64
-	outcome  outcome // of a settlement
-	trips    []trip
+	at        int64 // when the attempt was decided
+	device    bool  // counted by its device token
+	known     bool  // from a record: the call was repeated
+	failures  int64
+	outcome   outcome // of a settlement
+	penalties []penalty
 }
 
 // attempt executes reserve, check and report on b. The caller stores the changed states.
-func (l *ladder) attempt(b *board, c *call, now int64) reply {
-	re := reply{at: now, trips: l.age(b, now)}
-	re.device = b.of[byDevice] != nil && !l.revoked(b, now)
-	re.verdict = l.judge(b, re.device, c.solved, now)
+func (rs *ruleSet) attempt(a *attemptState, c *call, now int64) reply {
+	re := reply{at: now, penalties: rs.age(a, now)}
+	re.device = a.of[byDevice] != nil && !rs.revoked(a, now)
+	re.evaluation = rs.evaluate(a, re.device, c.solved, now)
 	switch {
 	case c.op == opReserve && re.action == allow:
-		for k, s := range b.of {
-			if k := kind(k); s != nil && k != byPair && in(re.device, k) {
+		for k, s := range a.of {
+			if k := kind(k); s != nil && k != byPair && counts(re.device, k) {
 				s.units = append(s.units, c.unit(k, now, re.device))
 			}
 		}
 	case c.op == opReport && re.action != deny:
-		for k, s := range b.of {
-			if k := kind(k); s != nil && in(re.device, k) {
-				re.trips = append(re.trips, l.failed(b, k, c, now, now)...)
+		for k, s := range a.of {
+			if k := kind(k); s != nil && counts(re.device, k) {
+				re.penalties = append(re.penalties, rs.failed(a, k, c, now, now)...)
 			}
 		}
-		re.verdict = l.judge(b, re.device, c.solved, now)
+		re.evaluation = rs.evaluate(a, re.device, c.solved, now)
 	}
-	re.failures = l.failures(b)
+	re.failures = rs.failures(a)
 	return re
 }
 
@@ -92,36 +92,36 @@ func (c *call) unit(k kind, at int64, device bool) unit {
 }
 
 // failed counts the failure of an attempt that was pending since at.
-func (l *ladder) failed(b *board, k kind, c *call, at, now int64) []trip {
-	u, s := c.unit(k, at, true), b.of[k]
+func (rs *ruleSet) failed(a *attemptState, k kind, c *call, at, now int64) []penalty {
+	u, s := c.unit(k, at, true), a.of[k]
 	u.pending = false
 	s.units = append(s.units, u)
-	trips := l.fail(k, s, now)
+	penalties := rs.fail(k, s, now)
 	if k == byPair {
-		l.remember(b, now)
+		rs.remember(a, now)
 	}
-	return trips
+	return penalties
 }
 
 // settle records in the states how the attempt at c.at ended.
-func (l *ladder) settle(b *board, c *call, now int64) reply {
+func (rs *ruleSet) settle(a *attemptState, c *call, now int64) reply {
 	re := reply{at: now}
 	late := now >= c.at+settleWithin
 	if late && c.result != results[Failure] {
 		re.outcome = settledLate
 		return re
 	}
-	if re.trips = l.age(b, now); late { // it has already been turned into a failure
+	if re.penalties = rs.age(a, now); late { // it has already been turned into a failure
 		return re
 	}
 	success := c.result == results[Success]
-	for k, s := range b.of {
+	for k, s := range a.of {
 		k := kind(k)
 		switch {
 		case s == nil:
 		case success && (k == byPair || k == byDevice && c.device): // a revoked device stays revoked
 			*s = state{}
-		case !in(c.device, k):
+		case !counts(c.device, k):
 		default:
 			own := c.unit(k, c.at, c.device)
 			i := slices.Index(s.units, own)
@@ -129,10 +129,10 @@ func (l *ladder) settle(b *board, c *call, now int64) reply {
 				s.units = slices.Delete(s.units, i, i+1)
 			}
 			if c.result == results[Failure] {
-				re.trips = append(re.trips, l.failed(b, k, c, c.at, now)...)
+				re.penalties = append(re.penalties, rs.failed(a, k, c, c.at, now)...)
 			}
 			if success {
-				l.endStreaks(k, s)
+				rs.endStreaks(k, s)
 			}
 		}
 	}
@@ -140,9 +140,9 @@ func (l *ladder) settle(b *board, c *call, now int64) reply {
 }
 
 // endStreaks drops the counts of consecutive failures, which a success ends.
-func (l *ladder) endStreaks(k kind, s *state) {
-	for i := range l.rules {
-		if r := &l.rules[i]; r.kind == k && r.Consecutive {
+func (rs *ruleSet) endStreaks(k kind, s *state) {
+	for i := range rs.rules {
+		if r := &rs.rules[i]; r.kind == k && r.Consecutive {
 			for j, m := range s.marks {
 				if m.rule == r.id {
 					s.marks = append(s.marks[:j], s.marks[j+1:]...)

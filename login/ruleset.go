@@ -6,8 +6,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"time"
-
-	"github.com/tidegate/tidegate/admission"
 )
 
 // A kind is what a state counts for. The script uses the same numbers.
@@ -22,9 +20,8 @@ const (
 	kinds
 )
 
-var kindOf = map[admission.LoginCount]kind{
-	admission.CountName: byName, admission.CountNameIP: byPair, admission.CountIP: byIP, admission.CountNamesPerIP: byIP,
-	admission.CountNetwork: byNetwork, admission.CountDevice: byDevice,
+var kindOf = map[Count]kind{
+	CountName: byName, CountNameIP: byPair, CountIP: byIP, CountNamesPerIP: byIP, CountNetwork: byNetwork, CountDevice: byDevice,
 }
 
 // Durations in µs, like all times here and in the script.
@@ -42,7 +39,7 @@ const (
 	mostMarks    = 100          // per state; above it, marks of rules that are unknown here are dropped
 	recordLife   = 60 * second  // of the recorded answer to an attempt with an id
 	settledLife  = 120 * second // of the recorded answer to a settlement; later ones are too late anyway
-	lapseWithin  = 2 * second   // see ladder.lapses
+	lapseWithin  = 2 * second   // see ruleSet.lapses
 )
 
 // An action is what happens to an attempt: in order of strength, numbered as in the script. An active ban or revocation takes effect elsewhere.
@@ -57,13 +54,11 @@ const (
 	revoke
 )
 
-var actionOf = map[admission.LoginAction]action{
-	admission.LoginChallenge: challenge, admission.LoginDelay: delay, admission.LoginDeny: deny, admission.LoginBan: ban, admission.LoginRevoke: revoke,
-}
+var actionOf = map[Action]action{Challenge: challenge, Delay: delay, Deny: deny, Ban: ban, Revoke: revoke}
 
-// A rule is an admission.LoginRule in the numeric form for the script.
+// A rule is a Step in the numeric form for the script.
 type rule struct {
-	admission.LoginRule
+	Step
 
 	name                   string
 	id                     uint32 // derived from what the rule counts and does, so that its marks survive a changed limit, window or length
@@ -98,11 +93,11 @@ func (r *rule) lasts(times int64) int64 {
 	return length
 }
 
-// A ladder is the login rules of one file in executable form. It is immutable.
-type ladder struct {
+// A ruleSet is the login rules of one file in executable form. It is immutable.
+type ruleSet struct {
 	rules   []rule
 	horizon [kinds]int64    // age at which units expire
-	keep    [kinds]int64    // how long after its newest unit a state is kept
+	keep    [kinds]int64    // how long after its newest pending unit a state is kept: until the failure that it may become has no effect
 	room    [kinds]int      // maximum failed units in a state
 	flight  [kinds]int      // maximum pending units in a state
 	least   [kinds]int      // no rule acts below this many units
@@ -121,113 +116,120 @@ const (
 	leastRoomIP = 64
 )
 
-// newLadder converts rules to a ladder. A revoked device stays revoked for the lifetime of a token.
-func newLadder(rules []admission.LoginRule, deviceLife time.Duration) *ladder {
-	l := &ladder{}
+// newRuleSet compiles steps. A revoked device stays revoked for the lifetime of a token.
+func newRuleSet(steps []Step, deviceLife time.Duration) *ruleSet {
+	rs := &ruleSet{}
 	for k := range kinds {
-		l.horizon[k], l.room[k] = settleWithin, leastRoom
+		rs.horizon[k], rs.room[k] = settleWithin, leastRoom
 	}
-	l.room[byIP] = leastRoomIP
-	l.least = l.room // beyond it units must be dropped
+	rs.room[byIP] = leastRoomIP
+	rs.least = rs.room // beyond it units must be dropped
 	var longest [kinds]int64
-	for _, lr := range rules {
+	for _, lr := range steps {
 		r := rule{
-			LoginRule: lr, name: lr.Name(), id: l.idFor(&lr), kind: kindOf[lr.Count], action: actionOf[lr.Then], distinct: lr.Count == admission.CountNamesPerIP,
+			Step: lr, name: lr.Name(), id: rs.idFor(&lr), kind: kindOf[lr.Count], action: actionOf[lr.Then], distinct: lr.Count == CountNamesPerIP,
 			window: lr.Window.Microseconds(), length: lr.For.Microseconds(), atMost: lr.AtMost.Microseconds(),
 		}
 		if r.action == revoke {
 			r.atMost = deviceLife.Microseconds()
 		}
-		l.rules = append(l.rules, r)
-		l.horizon[r.kind] = max(l.horizon[r.kind], r.window)
+		rs.rules = append(rs.rules, r)
+		rs.horizon[r.kind] = max(rs.horizon[r.kind], r.window)
 		if r.kind == byPair { // the address keeps unsettled attempts for the pair
-			l.horizon[byIP] = max(l.horizon[byIP], r.window)
+			rs.horizon[byIP] = max(rs.horizon[byIP], r.window)
 		}
-		longest[r.kind] = max(longest[r.kind], r.length)
-		l.least[r.kind] = min(l.least[r.kind], lr.Limit)
+		effect := r.length
+		if r.Consecutive { // each failure leaves a mark
+			effect += r.memory(1)
+		}
+		longest[r.kind] = max(longest[r.kind], effect)
+		if r.kind == byPair {
+			longest[byIP] = max(longest[byIP], effect)
+		}
+		rs.least[r.kind] = min(rs.least[r.kind], lr.Limit)
 		room := lr.Limit
 		if r.distinct {
 			room *= 4 // repeats of one name must not displace others
 		}
-		l.flight[r.kind] = max(l.flight[r.kind], room)
+		rs.flight[r.kind] = max(rs.flight[r.kind], room)
 		if !r.Consecutive {
-			l.room[r.kind] = max(l.room[r.kind], room)
+			rs.room[r.kind] = max(rs.room[r.kind], room)
 		}
 	}
 	for k := range kinds {
-		l.flight[k] = max(l.flight[k], l.room[k])
-		l.keep[k] = settleWithin + l.horizon[k] + longest[k]
+		rs.flight[k] = max(rs.flight[k], rs.room[k])
+		rs.keep[k] = settleWithin + rs.horizon[k] + longest[k]
 	}
-	l.pack()
-	return l
+	rs.pack()
+	return rs
 }
 
-// halved returns the ladder for a process that counts alone while the store is unavailable: with half the limits, because others count
+// halved returns the rules for a process that counts alone while the store is unavailable: with half the limits, because others count
 // too.
-func halved(full *ladder, rules []admission.LoginRule, deviceLife time.Duration) *ladder {
-	half := make([]admission.LoginRule, len(rules))
-	for i, r := range rules {
+func halved(full *ruleSet, steps []Step, deviceLife time.Duration) *ruleSet {
+	half := make([]Step, len(steps))
+	for i, r := range steps {
 		r.Limit = (r.Limit + 1) / 2
 		half[i] = r
 	}
-	l := newLadder(half, deviceLife)
-	l.lapses = true
-	for i := range l.rules { // keep the ids of rules that became equal distinct
-		l.rules[i].name, l.rules[i].id = full.rules[i].name, full.rules[i].id
+	rs := newRuleSet(half, deviceLife)
+	rs.lapses = true
+	for i := range rs.rules { // keep the ids of rules that became equal distinct
+		rs.rules[i].name, rs.rules[i].id = full.rules[i].name, full.rules[i].id
 	}
-	return l
+	return rs
 }
 
 // idFor returns the id of the next rule. Rules that count and do the same get the same ids in the same order in every file.
-func (l *ladder) idFor(next *admission.LoginRule) uint32 {
+func (rs *ruleSet) idFor(next *Step) uint32 {
 	before := 0
-	for i := range l.rules {
-		if r := &l.rules[i]; r.Count == next.Count && r.Then == next.Then && r.Consecutive == next.Consecutive {
+	for i := range rs.rules {
+		if r := &rs.rules[i]; r.Count == next.Count && r.Then == next.Then && r.Consecutive == next.Consecutive {
 			before++
 		}
 	}
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s %s %t %d", next.Count, next.Then, next.Consecutive, before)
 	id := h.Sum32()
-	for id == triesMark || l.index(id) >= 0 { // practically never
+	for id == triesMark || rs.index(id) >= 0 { // practically never
 		id++
 	}
 	return id
 }
 
 // index returns the index of the rule with that id, or -1.
-func (l *ladder) index(id uint32) int {
-	return slices.IndexFunc(l.rules, func(r rule) bool { return r.id == id })
+func (rs *ruleSet) index(id uint32) int {
+	return slices.IndexFunc(rs.rules, func(r rule) bool { return r.id == id })
 }
 
-// indexOf returns the index in l of rule i of another ladder, possibly of older rules, or -1.
-func (l *ladder) indexOf(other *ladder, i int) int {
-	if i < 0 || l == other {
+// indexOf returns the index in rs of rule i of other, possibly older, rules, or -1.
+func (rs *ruleSet) indexOf(other *ruleSet, i int) int {
+	if i < 0 || rs == other {
 		return i
 	}
-	return l.index(other.rules[i].id)
+	return rs.index(other.rules[i].id)
 }
 
-// pack encodes the ladder for the scripts; begin.lua and welcome.lua decode it.
-func (l *ladder) pack() {
+// pack encodes the rules for the scripts; begin.lua and welcome.lua decode it.
+func (rs *ruleSet) pack() {
 	be := binary.BigEndian
 	var b []byte
 	for k := range kinds {
-		b = be.AppendUint64(b, uint64(l.horizon[k]))
-		b = be.AppendUint64(b, uint64(l.keep[k]))
-		b = be.AppendUint32(b, uint32(l.room[k]))
-		b = be.AppendUint32(b, uint32(l.flight[k]))
+		b = be.AppendUint64(b, uint64(rs.horizon[k]))
+		b = be.AppendUint64(b, uint64(rs.keep[k]))
+		b = be.AppendUint32(b, uint32(rs.room[k]))
+		b = be.AppendUint32(b, uint32(rs.flight[k]))
 	}
 	head := be.AppendUint64(nil, uint64(settleWithin))
 	for k := byName; k <= byNetwork; k++ {
-		head = be.AppendUint32(head, uint32(l.least[k]))
-		head = be.AppendUint64(head, uint64(l.horizon[k]))
-		l.lives[k] = (l.keep[k]+999)/1000 + 1000
+		head = be.AppendUint32(head, uint32(rs.least[k]))
+		head = be.AppendUint64(head, uint64(rs.horizon[k]))
+		rs.lives[k] = (rs.keep[k]+999)/1000 + 1000
 	}
-	l.welcome = string(head)
-	b = append(b, byte(len(l.rules)))
-	for i := range l.rules {
-		r := &l.rules[i]
+	rs.welcome = string(head)
+	b = append(b, byte(len(rs.rules)))
+	for i := range rs.rules {
+		r := &rs.rules[i]
 		flags := byte(0)
 		for bit, is := range [...]bool{r.distinct, r.Consecutive, r.Growing, r.Shadow} {
 			if is {
@@ -241,5 +243,5 @@ func (l *ladder) pack() {
 		b = be.AppendUint64(b, uint64(r.length))
 		b = be.AppendUint64(b, uint64(r.atMost))
 	}
-	l.packed = string(b)
+	rs.packed = string(b)
 }

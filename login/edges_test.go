@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/login"
 )
 
-// A client with the password gets any number of device tokens; none of them opens the lane of the one-time code that follows.
+// A client with the password gets any number of device tokens; none of them exempts it from the limits of the one-time code.
 func TestAPasswordDoesNotBuyGuessesAtTheCode(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		th := throttle(t, store, rules.Default, login.Options{})
 		guesses := 0
 		for i := range 20 {
 			a := attempt("alice", fmt.Sprintf("192.0.2.%d", i))
@@ -55,7 +55,7 @@ func TestWithoutRedisAnOfficeGetsIn(t *testing.T) {
 	c := newClock()
 	var process [2]*login.Throttle
 	for i := range process {
-		process[i] = throttle(t, fullStore(), admission.DefaultRules, login.Options{Namespace: "one"})
+		process[i] = throttle(t, fullStore(), rules.Default, login.Options{Namespace: "one"})
 		process[i].SetLocalNow(c.now)
 	}
 	for round := range 5 { // one second each
@@ -95,7 +95,7 @@ func TestSolutionsAreLimitedByAddress(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, _ *clock) {
 		left := 3
 		verified := &counted{}
-		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: verified, Solutions: func(context.Context, netip.Addr) (time.Duration, bool) {
+		th := throttle(t, store, rules.Default, login.Options{Captcha: verified, Solutions: func(context.Context, netip.Addr) (time.Duration, bool) {
 			left--
 			return 7 * time.Second, left >= 0
 		}})
@@ -129,7 +129,7 @@ func (c *counted) Verify(ctx context.Context, token string, b captcha.Binding, i
 // A /48 has 65,536 networks that cost nothing, so each of them being new to a name would bound no guesses.
 func TestANetworkIsNewToANameOnlyAFewTimes(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{Captcha: everything{}})
+		th := throttle(t, store, rules.Default, login.Options{Captcha: everything{}})
 		for i := range 12 { // the name is delayed from here on
 			a := attempt("alice", fmt.Sprintf("192.0.2.%d", i))
 			a.Captcha = "right"
@@ -158,7 +158,7 @@ func TestANetworkIsNewToANameOnlyAFewTimes(t *testing.T) {
 // After a failover Redis' clock may be an hour behind. Pending attempts must not block the name for that hour.
 func TestAClockThatStepsBackHoldsNobody(t *testing.T) {
 	eachStore(t, func(t *testing.T, store login.Store, c *clock) {
-		th := throttle(t, store, admission.DefaultRules, login.Options{})
+		th := throttle(t, store, rules.Default, login.Options{})
 		for i := range 3 {
 			if d, err := th.Reserve(t.Context(), attempt("alice", fmt.Sprintf("192.0.2.%d", i))); err != nil || d.Action != login.Allow {
 				t.Fatalf("%+v, %v", d, err)
