@@ -1,6 +1,13 @@
 // Package captcha verifies that callers have solved a CAPTCHA: a self-hosted proof of work (ALTCHA), or a challenge of Turnstile,
 // hCaptcha or reCAPTCHA.
 //
+//	provider, err := captcha.NewProofOfWork(captcha.ProofOfWorkOptions{Secret: secret, Used: used})
+//	order := captcha.Binding{Purpose: "order", Subject: user}
+//	challenge, err := provider.Challenge(ctx, order) // challenge.JSON is for the widget in the browser
+//	err = provider.Verify(ctx, token, order, ip)     // nil: admit one request
+//
+// # Model
+//
 // A Provider makes challenges and verifies solutions. Both are tied to a Binding: the purpose and the subject of the solution.
 //
 //	Challenge(binding) ─ solved in the browser ─ Verify(token, the same binding) ─ nil: admit one request
