@@ -1,0 +1,54 @@
+package waitingroom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/batch"
+)
+
+const (
+	batchMax         = 500
+	batchesAtOnce    = 2  // of a room
+	stockCallsAtOnce = 50 // of a batch
+	statementTimeout = 10 * time.Second
+)
+
+// batchers have a batcher for each room, so that no room waits for the lock of another. There are few rooms, and none is removed.
+type batchers[In, Out any] struct {
+	run func(ctx context.Context, room string, calls []*batch.Call[In, Out])
+
+	mu sync.Mutex
+	of map[string]*batch.Batcher[In, Out] // by room, guarded by mu
+}
+
+func newBatchers[In, Out any](run func(ctx context.Context, room string, calls []*batch.Call[In, Out])) *batchers[In, Out] {
+	return &batchers[In, Out]{run: run, of: make(map[string]*batch.Batcher[In, Out])}
+}
+
+// Do makes a call to a room that exists, in its next batch.
+func (b *batchers[In, Out]) Do(ctx context.Context, room string, in In) (Out, error) {
+	out, err := b.room(room).Do(ctx, in)
+	if errors.Is(err, batch.ErrNotRun) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return out, err
+}
+
+func (b *batchers[In, Out]) room(name string) *batch.Batcher[In, Out] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of := b.of[name]
+	if of == nil {
+		of = batch.New(batchMax, batchesAtOnce, func(ctx context.Context, calls []*batch.Call[In, Out]) {
+			ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+			defer cancel()
+			b.run(ctx, name, calls)
+		})
+		b.of[name] = of
+	}
+	return of
+}

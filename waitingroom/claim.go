@@ -1,0 +1,145 @@
+package waitingroom
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/internal/batch"
+)
+
+type claimCall struct {
+	subject string
+	number  int64 // of the only place that is meant; 0: any
+}
+
+// Claim takes the visitor's turn: it returns the place, which is admitted, and then done. It is idempotent. It returns ErrNotYourTurn,
+// ErrHasToWait, ErrLapsed, ErrNotJoined or ErrUnavailable; repeat it after the last.
+func (s *Service) Claim(ctx context.Context, name string, who Visitor) (Place, error) {
+	v, err := s.view(ctx, name)
+	if err != nil {
+		return Place{}, err
+	}
+	subject, known, err := s.identify(v, who)
+	if err != nil {
+		return Place{}, err
+	}
+	if subject == "" {
+		return Place{}, ErrNotJoined
+	}
+	call := &claimCall{subject: subject}
+	if who.ByToken {
+		call.number = known.seq
+	}
+	p, err := s.claiming.Do(ctx, name, call)
+	if err != nil {
+		return Place{}, err
+	}
+	return s.tell(v, p), nil
+}
+
+func (s *Service) claimBatch(ctx context.Context, name string, calls []*batch.Call[*claimCall, *place]) {
+	var locked time.Time
+	r, err := s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
+		locked = s.now()
+		return s.claim(ctx, tx, r, calls)
+	})
+	var g errgroup.Group
+	g.SetLimit(stockCallsAtOnce)
+	for _, c := range calls {
+		switch {
+		case err != nil:
+			c.Out, c.Err = nil, err
+		case c.Err == nil && c.Out.doneAt == 0:
+			g.Go(func() error { c.Err = s.admit(ctx, &r, locked, c.Out); return nil })
+		}
+	}
+	_ = g.Wait()
+}
+
+// claim admits those whose turn it is, as many as there is room for. They may order only after the commit and admit: otherwise a user could
+// order with a pass that was rolled back, and whose units the room promises to the next.
+func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch.Call[*claimCall, *place]) error {
+	subjects := make([]string, len(calls))
+	for i, c := range calls {
+		subjects[i] = c.In.subject
+	}
+	found, err := s.store.bySubject(ctx, tx, r.Room, subjects)
+	if err != nil {
+		return err
+	}
+	f, err := s.count(ctx, tx, r)
+	if err != nil {
+		return err
+	}
+	active, claimed, rt := f.active, f.claimed, r.roomTime(r.now)
+	for _, c := range calls {
+		p := found[c.In.subject]
+		if p == nil {
+			c.Err = ErrNotJoined
+			continue
+		}
+		if c.In.number > 0 && c.In.number != p.seq { // only a place that lapsed, left or is done is replaced
+			c.Err = ErrLapsed
+			continue
+		}
+		c.Out = p
+		switch state := p.state(r, p.position, r.now); {
+		case state == StateDone || state == StateAdmitted:
+		case state == StateLapsed:
+			c.Err = ErrLapsed
+		case state == StateGathering || state == StateWaiting: // which of them, p.state does not know
+			c.Err = fmt.Errorf("%w: the turn has not come", ErrNotYourTurn)
+		case state != StateTurn:
+			c.Err = fmt.Errorf("%w: the place is %s", ErrNotYourTurn, state)
+		case r.stoppedAt > 0:
+			c.Err = fmt.Errorf("%w: the room is held, and the turn is kept", ErrHasToWait)
+		case !r.hasRoom(active, claimed):
+			c.Err = ErrHasToWait
+			p.untilRT = max(p.untilRT, rt+askedAgain.Milliseconds())
+			if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET until_rt = $3, active_rt = $3 WHERE room = $1 AND seq = $2`, r.Room, p.seq, p.untilRT); err != nil {
+				return err
+			}
+		default:
+			active, claimed = active+1, claimed+1
+			p.admittedAt, p.passRT = r.now, rt+r.Pass.Milliseconds()
+			if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET admitted_at = $3, pass_rt = $4, active_rt = $4, changed_at = {now} WHERE room = $1 AND seq = $2`,
+				r.Room, p.seq, p.admittedAt, p.passRT); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// admit lets the visitor of an admitted place order, if the place is not given up meanwhile. readAt is when r was read, by this process's
+// clock. If admit fails, a repeated claim or Restore does the same.
+func (s *Service) admit(ctx context.Context, r *room, readAt time.Time, p *place) error {
+	if r.Sale == "" {
+		return nil
+	}
+	within := time.Duration(p.passRT-r.roomTime(r.now))*time.Millisecond - s.now().Sub(readAt)
+	return s.opts.Stock.Admit(ctx, r.Sale, r.Item, r.Room, p.account, time.UnixMilli(p.admittedAt), p.quantity, within)
+}
+
+// Restore lets a user order again whom the room admitted, if Redis has forgotten it. It returns false if the room has not, or the item has
+// no room.
+func (s *Service) Restore(ctx context.Context, sale, item, user string) (bool, error) {
+	for _, v := range *s.views.Load() {
+		if v.Sale != sale || v.Item != item || v.ended == PhaseClosed {
+			continue
+		}
+		subject := s.subject(v, "user", user)
+		found, err := s.store.bySubject(ctx, s.store.db, v.Room, []string{subject})
+		if err != nil {
+			return false, err
+		}
+		if p := found[subject]; p != nil && p.state(&v.room, p.position, v.clockNow(s.now())) == StateAdmitted {
+			return true, s.admit(ctx, &v.room, v.fetched, p)
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,149 @@
+package waitingroom
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The columns of a list: an entry, and its position.
+const (
+	columnsOfDraw  = "index,subject,joined_ms,position"
+	columnsOfLanes = "index,subject,joined_ms,lane,position"
+)
+
+// WriteDraw writes the list of a draw that has taken place: what VerifyDraw reads. It contains no user.
+func (s *Service) WriteDraw(ctx context.Context, name string, w io.Writer) error {
+	v, err := s.view(ctx, name)
+	if err != nil {
+		return err
+	}
+	if !v.drawn() {
+		return fmt.Errorf("%w: room %s has not drawn", ErrConflict, name)
+	}
+	d, err := v.result()
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer // written between queries: whoever reads slowly holds no connection of the database
+	columns := columnsOfDraw
+	if len(v.Lanes) > 0 {
+		columns = columnsOfLanes
+	}
+	fmt.Fprintf(&out, "room,%s\ncommitment,%s\nsecret,%s\nroot,%s\nseed,%x\nn,%d\n%s\n", name, v.commit, v.secret, v.root, d.seed, d.n, columns)
+	const page = 10_000
+	for after := int64(0); after < d.n; after += page {
+		if err := s.store.listed(ctx, s.store.db, name, after, min(after+page, d.n), func(p *place) error {
+			_, err := fmt.Fprintf(&out, "%s,%d\n", p.entry(), v.position(v.laneOf(p), p.laneSeq)+1)
+			return err
+		}); err != nil {
+			return err
+		}
+		if _, err := out.WriteTo(w); err != nil {
+			return err
+		}
+	}
+	_, err = out.WriteTo(w)
+	return err
+}
+
+// Drawn is what VerifyDraw found in a list.
+type Drawn struct {
+	Room, Commitment, Root, Seed string
+	N                            int64
+}
+
+// VerifyDraw checks a list that WriteDraw wrote: the secret against the commitment, the places against the root, the seed, and every
+// position. It needs nothing but the list. Compare its commitment with what was published before the start, and its root with a receipt.
+func VerifyDraw(r io.Reader) (Drawn, error) {
+	in := bufio.NewScanner(r)
+	var d Drawn
+	var secretText, n string
+	for _, field := range []struct {
+		name string
+		into *string
+	}{
+		{"room", &d.Room}, {"commitment", &d.Commitment}, {"secret", &secretText}, {"root", &d.Root}, {"seed", &d.Seed}, {"n", &n},
+	} {
+		in.Scan()
+		name, value, _ := strings.Cut(in.Text(), ",")
+		if name != field.name {
+			return d, fmt.Errorf("%w: line must begin with %q, got %.40q", ErrInvalid, field.name+",", in.Text())
+		}
+		*field.into = value
+	}
+	secret, err := hex.DecodeString(secretText)
+	if err != nil {
+		return d, fmt.Errorf("%w: secret must be hexadecimal, got %.80q", ErrInvalid, secretText)
+	}
+	root, err := hex.DecodeString(d.Root)
+	if err != nil || len(root) != sha256.Size {
+		return d, fmt.Errorf("%w: root must be %d bytes in hexadecimal, got %.80q", ErrInvalid, sha256.Size, d.Root)
+	}
+	if d.N, err = strconv.ParseInt(n, 10, 64); err != nil || d.N < 0 {
+		return d, fmt.Errorf("%w: n must be a number, got %.40q", ErrInvalid, n)
+	}
+	if got := commitment(secret); got != d.Commitment {
+		return d, fmt.Errorf("%w: the secret has the SHA-256 %s, and the commitment is %s", ErrInvalid, got, d.Commitment)
+	}
+	result := newDraw(secret, root, d.N)
+	if got := hex.EncodeToString(result.seed[:]); got != d.Seed {
+		return d, fmt.Errorf("%w: secret and root give the seed %s, and the list says %s", ErrInvalid, got, d.Seed)
+	}
+	in.Scan()
+	columns := in.Text()
+	if columns != columnsOfDraw && columns != columnsOfLanes {
+		return d, fmt.Errorf("%w: the columns must be %s or %s, got %.100q", ErrInvalid, columnsOfDraw, columnsOfLanes, columns)
+	}
+	type position struct{ index, at int64 }
+	t, positions := newTree(), make(map[string][]position) // by lane
+	for in.Scan() {
+		fields := strings.Split(in.Text(), ",")
+		last := len(fields) - 1
+		if last != strings.Count(columns, ",") {
+			return d, fmt.Errorf("%w: line must be %s, got %.100q", ErrInvalid, columns, in.Text())
+		}
+		if index := strconv.FormatInt(t.size(), 10); fields[0] != index {
+			return d, fmt.Errorf("%w: index must be %s, got %.40q", ErrInvalid, index, fields[0])
+		}
+		at, err := strconv.ParseInt(fields[last], 10, 64)
+		if err != nil {
+			return d, fmt.Errorf("%w: position must be a number, got %.40q", ErrInvalid, fields[last])
+		}
+		lane := strings.Join(fields[3:last], "")
+		positions[lane] = append(positions[lane], position{t.size(), at})
+		if err := t.add(leaf(d.Room, strings.Join(fields[:last], ","))); err != nil {
+			return d, err
+		}
+	}
+	if err := in.Err(); err != nil {
+		return d, err
+	}
+	if t.size() != d.N {
+		return d, fmt.Errorf("%w: the list has %d places, and n is %d", ErrInvalid, t.size(), d.N)
+	}
+	for _, lane := range slices.Sorted(maps.Keys(positions)) {
+		perm := newPermutation(result.laneSeed(lane), int64(len(positions[lane])))
+		for i, p := range positions[lane] {
+			if got := perm.position(int64(i)) + 1; got != p.at {
+				return d, fmt.Errorf("%w: the seed puts index %d at position %d, and the list says %d", ErrInvalid, p.index, got, p.at)
+			}
+		}
+	}
+	got, err := t.root()
+	if err != nil {
+		return d, err
+	}
+	if hex.EncodeToString(got) != d.Root {
+		return d, fmt.Errorf("%w: the places give the root %x, and the list says %s", ErrInvalid, got, d.Root)
+	}
+	return d, nil
+}

@@ -1,0 +1,45 @@
+package waitingroom
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What the methods of Service return, wrapped.
+var (
+	// ErrUnknownRoom: there is no room of that name.
+	ErrUnknownRoom = errors.New("waitingroom: unknown room")
+	// ErrNotJoined: the visitor has no place in the room.
+	ErrNotJoined = errors.New("waitingroom: no place in this room")
+	// ErrUserRequired: the room takes known users only.
+	ErrUserRequired = errors.New("waitingroom: the room takes known users only")
+	// ErrNotStarted: the room does not take anybody yet.
+	ErrNotStarted = errors.New("waitingroom: the room has not opened")
+	// ErrEnded: the room takes nobody any more.
+	ErrEnded = errors.New("waitingroom: the room has ended")
+	// ErrSoldOut: the room has ended because everything is sold.
+	ErrSoldOut = errors.New("waitingroom: sold out")
+	// ErrTier: the lane takes visitors of another tier.
+	ErrTier = errors.New("waitingroom: not for this visitor")
+	// ErrNotYourTurn: claim when the place's state is turn.
+	ErrNotYourTurn = errors.New("waitingroom: it is not your turn")
+	// ErrHasToWait: it is the visitor's turn, but as many have been admitted as may be. The turn is kept; claim again in a second.
+	ErrHasToWait = errors.New("waitingroom: as many have been admitted as may be")
+	// ErrLapsed: the time to claim, or to use the pass, is over.
+	ErrLapsed = errors.New("waitingroom: the turn has lapsed")
+	// ErrConflict: the change contradicts what the room has promised.
+	ErrConflict = errors.New("waitingroom: conflict")
+	// ErrInvalid: a definition or request is invalid; the message says what is and what would be right.
+	ErrInvalid = errors.New("waitingroom: invalid")
+	// ErrUnavailable: a server did not answer. Repeat the call.
+	ErrUnavailable = errors.New("waitingroom: store unavailable")
+)
+
+// RejoinError means that the visitor has given up one place after another, and may join again after Wait.
+type RejoinError struct{ Wait time.Duration }
+
+// Error implements error.
+func (e *RejoinError) Error() string {
+	return fmt.Sprintf("waitingroom: too many places were given up: join again in %s", e.Wait.Round(time.Second))
+}

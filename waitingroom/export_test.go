@@ -1,0 +1,76 @@
+package waitingroom
+
+import (
+	"context"
+	"encoding/hex"
+	"strconv"
+	"time"
+)
+
+// SetClock makes a time the one of the database and of this process, and reads the rooms.
+func (s *Service) SetClock(ctx context.Context, at time.Time) error {
+	now := strconv.FormatInt(at.UnixMilli(), 10)
+	if s.store.writing == nil {
+		s.store.dialect = inPostgres(now + "::bigint")
+	} else {
+		s.store.dialect = inSQLite(now)
+	}
+	s.now = func() time.Time { return at }
+	return s.refresh(ctx)
+}
+
+// Refresh reads the rooms.
+func (s *Service) Refresh(ctx context.Context) error { return s.refresh(ctx) }
+
+// Turn does one round of Run.
+func (s *Service) Turn(ctx context.Context) error { return s.turn(ctx) }
+
+// Tick gives turns in one room.
+func (s *Service) Tick(ctx context.Context, room string) error { return s.tick(ctx, room) }
+
+// Prune deletes old rooms.
+func (s *Service) Prune(ctx context.Context) error { return s.prune(ctx) }
+
+// Replace replaces a text in all statements from now on.
+func (s *Service) Replace(text, by string) {
+	now := strconv.FormatInt(s.now().UnixMilli(), 10)
+	if s.store.writing == nil {
+		s.store.dialect = inPostgres(now+"::bigint", text, by)
+	} else {
+		s.store.dialect = inSQLite(now, text, by)
+	}
+}
+
+// GivenUp returns how many passes of a room this process knows to have been given up.
+func (s *Service) GivenUp(room string) int { return len((*s.views.Load())[room].revoked) }
+
+// TokenOf is what a token says of a place.
+type TokenOf struct {
+	Seq, JoinedAt int64
+	Quantity      uint32
+	Lane          string
+	LaneSeq       int64
+	Subject       string
+}
+
+// PlaceToken is placeToken.
+func (s *Service) PlaceToken(room string, t TokenOf) string {
+	return s.placeToken(room, &place{seq: t.Seq, joinedAt: t.JoinedAt, quantity: int(t.Quantity), lane: t.Lane, laneSeq: t.LaneSeq, subject: t.Subject})
+}
+
+// ParseToken is parseToken; zero: it is no token.
+func (s *Service) ParseToken(room, token string) (found TokenOf) {
+	if p, ok := s.parseToken(room, token); ok {
+		found = TokenOf{p.seq, p.joinedAt, uint32(p.quantity), p.lane, p.laneSeq, p.subject}
+	}
+	return found
+}
+
+// Permutation is newPermutation.
+func Permutation(seed []byte, n int64) (position, index func(int64) int64) {
+	p := newPermutation(seed, n)
+	return p.position, p.index
+}
+
+// Leaf is leaf, in hexadecimal.
+func Leaf(room, entry string) string { return hex.EncodeToString(leaf(room, entry)) }

@@ -1,0 +1,76 @@
+package waitingroom
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+)
+
+// drawOrder ends the list of those who take part in the draw, and draws.
+func (s *Service) drawOrder(ctx context.Context, tx *sql.Tx, r *room) error {
+	if err := s.store.lockTail(ctx, tx, r); err != nil { // joins after it know that the room has started
+		return err
+	}
+	root, err := s.root(ctx, tx, r)
+	if err != nil {
+		return err
+	}
+	for i := range r.lanes {
+		r.lanes[i].Drawn = r.lanes[i].tail.Gathered
+	}
+	r.root, r.nDrawn, r.drawnAt = hex.EncodeToString(root), r.gathered, r.now
+	s.opts.Logger.InfoContext(ctx, "a waiting room has drawn its order", slog.String("room", r.Room), slog.Int64("places", r.nDrawn), slog.String("root", r.root))
+	return nil
+}
+
+// root returns the root of the list of those who joined before the start.
+func (s *Service) root(ctx context.Context, q querier, r *room) ([]byte, error) {
+	if err := s.lockRefresh(ctx); err != nil {
+		return nil, err
+	}
+	defer s.unlockRefresh()
+	if err := s.grow(ctx, q, r, r.gathered); err != nil {
+		return nil, err
+	}
+	t := s.trees[r.Room]
+	if t.size() != r.gathered {
+		delete(s.trees, r.Room)
+		return nil, fmt.Errorf("waitingroom: the list of room %s has %d places, and must have %d", r.Room, t.size(), r.gathered)
+	}
+	return t.root()
+}
+
+// grow adds the places up to a number to the leaves that this process has. The caller holds the lock of the refreshes.
+func (s *Service) grow(ctx context.Context, q querier, r *room, upTo int64) error {
+	t := s.trees[r.Room]
+	if t == nil {
+		t = newTree()
+		s.trees[r.Room] = t
+	}
+	if t.size() >= upTo {
+		return nil
+	}
+	if t.size() > 0 { // a database that lost its last commits has given their numbers to others
+		last, err := s.store.places(ctx, q, r.Room, `seq = $2`, t.size())
+		if err != nil {
+			return err
+		}
+		if len(last) != 1 || !bytes.Equal(t.last, leaf(r.Room, last[0].entry())) {
+			t = newTree()
+			s.trees[r.Room] = t
+		}
+	}
+	err := s.store.listed(ctx, q, r.Room, t.size(), upTo, func(p *place) error {
+		if p.seq != t.size()+1 {
+			return fmt.Errorf("waitingroom: place %d of room %s follows place %d", p.seq, r.Room, t.size())
+		}
+		return t.add(leaf(r.Room, p.entry()))
+	})
+	if err != nil && ctx.Err() == nil { // otherwise the next call reads on
+		delete(s.trees, r.Room)
+	}
+	return err
+}

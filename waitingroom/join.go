@@ -1,0 +1,129 @@
+package waitingroom
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/batch"
+)
+
+type joinCall struct {
+	view *view
+	who  joiner
+}
+
+type joinResult struct {
+	place   *place
+	created bool
+}
+
+// Join gives the visitor a place for up to quantity units, or returns the place that the visitor has. It is in the database then.
+// created is false for a place that was there. It returns ErrUnknownRoom, ErrUserRequired, ErrTier, ErrNotStarted, ErrEnded, ErrSoldOut, ErrInvalid,
+// ErrUnavailable or a RejoinError.
+func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity int) (p Place, created bool, err error) {
+	v, err := s.view(ctx, name)
+	if err != nil {
+		return Place{}, false, err
+	}
+	most := maxQuantity
+	if v.Sale != "" { // otherwise one place could have all units promised to it
+		if most, err = s.opts.Stock.Quota(v.Sale, v.Item); err != nil {
+			return Place{}, false, err
+		}
+	}
+	if quantity < 1 || quantity > most {
+		return Place{}, false, fmt.Errorf("%w: quantity must be 1 to %d, got %d", ErrInvalid, most, quantity)
+	}
+	subject, _, err := s.identify(v, who)
+	if err != nil {
+		return Place{}, false, err
+	}
+	lane, err := v.laneFor(&who)
+	if err != nil {
+		return Place{}, false, err
+	}
+	now := v.clockNow(s.now())
+	switch {
+	case v.ended != "":
+		p, err := s.Place(ctx, name, who) // it may have been admitted
+		switch {
+		case err == nil:
+			return p, false, nil
+		case !errors.Is(err, ErrNotJoined):
+			return Place{}, false, err
+		case v.ended == PhaseExhausted:
+			return Place{}, false, ErrSoldOut
+		}
+		return Place{}, false, ErrEnded
+	case now < v.GatherAt.UnixMilli():
+		return Place{}, false, ErrNotStarted
+	}
+	if subject == "" {
+		subject = s.subject(v, "unknown", rand.Text())
+	}
+	got, err := s.joining.Do(ctx, name, &joinCall{v, joiner{Subject: subject, Account: who.User, Quantity: quantity, Lane: lane}})
+	if err != nil {
+		return Place{}, false, err
+	}
+	p = s.tell(v, got.place)
+	if v.Mode == ModeDraw && got.place.joinedAt < v.StartsAt.UnixMilli() {
+		if p.Receipt, err = s.receipt(v, got.place); err != nil {
+			return Place{}, false, err
+		}
+	}
+	return p, got.created, nil
+}
+
+func (s *Service) joinBatch(ctx context.Context, name string, calls []*batch.Call[*joinCall, joinResult]) {
+	v := calls[0].In.view
+	now := v.clockNow(s.now())
+	joiners := make([]joiner, len(calls))
+	for i, c := range calls {
+		joiners[i] = c.In.who
+	}
+	current, fresh, err := s.store.join(ctx, name, v.StartsAt.UnixMilli(), joiners, func(old *place) (again int, ok bool) {
+		switch old.state(&v.room, old.position, now) {
+		case StateLeft:
+			return old.again + 1, now >= old.rejoinAt()
+		case StateLapsed:
+			return 0, true
+		case StateDone:
+			return 0, v.Sale == ""
+		}
+		return 0, false
+	})
+	for _, c := range calls {
+		if c.Err = err; err != nil {
+			continue
+		}
+		p := current[c.In.who.Subject]
+		if p == nil {
+			c.Err = fmt.Errorf("%w: the lanes of room %s have just changed", ErrUnavailable, name)
+			continue
+		}
+		if wait := p.rejoinAt() - now; p.state(&v.room, p.position, now) == StateLeft && wait > 0 {
+			c.Err = &RejoinError{time.Duration(wait) * time.Millisecond}
+			continue
+		}
+		c.Out = joinResult{p, fresh[p.subject]}
+		delete(fresh, p.subject) // the first of several gets 201
+	}
+}
+
+// Somebody who gave up a place joins again at once. Each further time costs twice the wait of the one before: every place that was given up
+// stays in the list of the draw, and has to be skipped.
+const (
+	firstRejoin = 10 * time.Second
+	lastRejoin  = 10 * time.Minute
+)
+
+// rejoinAt returns when the subject of a place that was given up may join again, in Unix ms.
+func (p *place) rejoinAt() int64 {
+	if p.again == 0 {
+		return p.leftAt
+	}
+	return p.leftAt + min(firstRejoin<<min(p.again-1, 10), lastRejoin).Milliseconds()
+}

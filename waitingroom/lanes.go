@@ -1,0 +1,227 @@
+package waitingroom
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/internal/names"
+)
+
+// Lanes. Each lane has its own numbers, order and cursor; a room without lanes has one, without a name. The room's bounds say how many turns
+// a tick gives, and stride scheduling (Waldspurger and Weihl 1995) says to which lanes: a turn adds 1/share to the pass of its lane, and the
+// lane with the lowest pass is next. A lane in which nobody can take a turn is passed over, and its pass follows that of the others, so it
+// saves up nothing.
+
+// Lane is a part of a room's visitors with a share of its turns.
+type Lane struct {
+	Name  string `json:"lane"`
+	Share int    `json:"share"`          // 1 to 100; while people wait in two lanes, their turns are in the ratio of their shares
+	Tier  string `json:"tier,omitempty"` // only visitors of this tier may join; empty: everybody
+}
+
+const (
+	minLanes = 2
+	maxLanes = 8
+	maxShare = 100
+)
+
+// checkLanes says what is wrong with the lanes of a definition, or "".
+func checkLanes(lanes []Lane) string {
+	if len(lanes) == 0 {
+		return ""
+	}
+	if len(lanes) < minLanes || len(lanes) > maxLanes {
+		return fmt.Sprintf("%d to %d, or none, got %d", minLanes, maxLanes, len(lanes))
+	}
+	seen := make(map[string]bool)
+	open := false
+	for _, l := range lanes {
+		switch {
+		case !names.Lower(l.Name, "-", 64):
+			return fmt.Sprintf("named with 1 to 64 of a-z, 0-9 and -, got %.80q", l.Name)
+		case seen[l.Name]:
+			return fmt.Sprintf("named differently, got %q twice", l.Name)
+		case l.Share < 1 || l.Share > maxShare:
+			return fmt.Sprintf("given a share of 1 to %d, got %d for %s", maxShare, l.Share, l.Name)
+		case input.Printable(l.Tier, maxUser) != nil:
+			return fmt.Sprintf("given a tier of at most %d printable characters, got %.80q for %s", maxUser, l.Tier, l.Name)
+		}
+		seen[l.Name] = true
+		open = open || l.Tier == ""
+	}
+	if !open {
+		return "open to everybody in at least one case: one lane without a tier"
+	}
+	return ""
+}
+
+// openLane returns the index of the lane of those who name none: the last without a tier.
+func (d *Definition) openLane() int {
+	for i, l := range slices.Backward(d.Lanes) {
+		if l.Tier == "" {
+			return i
+		}
+	}
+	return 0
+}
+
+// laneFor returns the name of the lane that a visitor joins. It returns an ErrInvalid for a lane that the room does not have, or ErrTier.
+func (d *Definition) laneFor(who *Visitor) (string, error) {
+	if len(d.Lanes) == 0 {
+		if who.Lane != "" {
+			return "", fmt.Errorf("%w: lane must be left out: room %s has no lanes", ErrInvalid, d.Room)
+		}
+		return "", nil
+	}
+	i := d.openLane()
+	if who.Lane != "" {
+		i = slices.IndexFunc(d.Lanes, func(l Lane) bool { return l.Name == who.Lane })
+	}
+	if i < 0 {
+		all := make([]string, len(d.Lanes))
+		for i, l := range d.Lanes {
+			all[i] = l.Name
+		}
+		return "", fmt.Errorf("%w: lane must be one of %s, got %.80q", ErrInvalid, strings.Join(all, ", "), who.Lane)
+	}
+	if l := d.Lanes[i]; l.Tier != "" && l.Tier != who.Tier {
+		return "", fmt.Errorf("%w: lane %s takes visitors of tier %s only", ErrTier, l.Name, l.Tier)
+	}
+	return d.Lanes[i].Name, nil
+}
+
+// sameLanes reports whether next has the lanes of d, perhaps with other shares.
+func (d *Definition) sameLanes(next *Definition) bool {
+	return slices.EqualFunc(d.Lanes, next.Lanes, func(a, b Lane) bool { return a.Name == b.Name && a.Tier == b.Tier })
+}
+
+// lane is a lane as the row of the room holds it, with the part that the row of the tail holds.
+type lane struct {
+	Lane
+
+	Served int64   `json:"served"` // positions below it have had their turn
+	Drawn  int64   `json:"drawn"`  // places that were drawn
+	Pass   float64 `json:"pass"`
+
+	tail laneTail
+}
+
+// laneTail is the end of a lane. The row that holds it is locked by those who join.
+type laneTail struct {
+	Name     string `json:"lane"`
+	Joined   int64  `json:"joined"`   // the last number given in the lane
+	Gathered int64  `json:"gathered"` // the last one given before the start
+}
+
+// newLanes returns the lanes of a room that nobody has joined.
+func newLanes(d *Definition) []lane {
+	if len(d.Lanes) == 0 {
+		return []lane{{Lane: Lane{Share: 1}}}
+	}
+	all := make([]lane, len(d.Lanes))
+	for i, l := range d.Lanes {
+		all[i] = lane{Lane: l, tail: laneTail{Name: l.Name}}
+	}
+	return all
+}
+
+// tailsOf returns what the row of the tail holds of lanes.
+func tailsOf(lanes []lane) []laneTail {
+	all := make([]laneTail, len(lanes))
+	for i := range lanes {
+		all[i] = lanes[i].tail
+	}
+	return all
+}
+
+// define makes d the definition of a room; change has permitted it.
+func (r *room) define(d *Definition) {
+	if !r.sameLanes(d) {
+		r.lanes = newLanes(d)
+	}
+	for i, l := range d.Lanes {
+		r.lanes[i].Share = l.Share
+	}
+	r.Definition = *d
+}
+
+// readLanes reads what the row of the room holds of its lanes.
+func (r *room) readLanes(text string) error {
+	if err := json.Unmarshal([]byte(text), &r.lanes); err != nil {
+		return err
+	}
+	if len(r.lanes) == 1 {
+		return nil
+	}
+	for i := range r.lanes {
+		r.Lanes = append(r.Lanes, r.lanes[i].Lane)
+	}
+	return nil
+}
+
+// readTails reads what the row of the tail holds of its lanes, after readLanes.
+func (r *room) readTails(text string) error {
+	var tails []laneTail
+	if err := json.Unmarshal([]byte(text), &tails); err != nil {
+		return err
+	}
+	if len(tails) != len(r.lanes) {
+		return fmt.Errorf("room %s has %d lanes, and its tail %d", r.Room, len(r.lanes), len(tails))
+	}
+	for i := range tails {
+		r.lanes[i].tail = tails[i]
+	}
+	return nil
+}
+
+// laneIndex returns the index of a lane, or -1 if the room does not have it.
+func (r *room) laneIndex(name string) int {
+	return slices.IndexFunc(r.lanes, func(l lane) bool { return l.Name == name })
+}
+
+// served returns how many positions of all lanes have had their turn.
+func (r *room) served() (n int64) {
+	for i := range r.lanes {
+		n += r.lanes[i].Served
+	}
+	return n
+}
+
+// choose returns the lane of the next turn. waits reports whether somebody can take a turn in a lane; stop ends the search without a lane, as
+// does a room in which nobody can.
+func choose(lanes []lane, waits func(lane int) (yes, stop bool, err error)) (chosen int, ok bool, err error) {
+	order := make([]int, len(lanes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lanes[a].Pass, lanes[b].Pass) })
+	for n, i := range order {
+		yes, stop, err := waits(i)
+		if err != nil || stop {
+			return 0, false, err
+		}
+		if !yes {
+			continue
+		}
+		for _, idle := range order[:n] {
+			lanes[idle].Pass = lanes[i].Pass
+		}
+		return i, true, nil
+	}
+	return 0, false, nil
+}
+
+// give accounts for a turn of the lane.
+func (l *lane) give() { l.Pass += 1 / float64(l.Share) }
+
+// turnsBefore returns how many turns another lane gets at most until l has given n more, if somebody waits in l all that time: choose prefers
+// the other one only while its pass is not above that of l at its last turn.
+func (l *lane) turnsBefore(other *lane, n int64) int64 {
+	last := l.Pass + float64(n-1)/float64(l.Share)
+	return max(0, int64(math.Ceil((last-other.Pass)*float64(other.Share)))+1) // rounded up, because passes are sums of rounded fractions
+}

@@ -1,0 +1,146 @@
+package waitingroom
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/internal/batch"
+)
+
+// Leave gives up the visitor's place, and a pass that has not been used. It is idempotent.
+func (s *Service) Leave(ctx context.Context, name string, who Visitor) error {
+	v, err := s.view(ctx, name)
+	if err != nil {
+		return err
+	}
+	subject, known, err := s.identify(v, who)
+	if err != nil {
+		return err
+	}
+	if subject == "" {
+		return ErrNotJoined
+	}
+	p, err := s.read(ctx, name, subject, who, known)
+	if err != nil {
+		return err
+	}
+	if p.leftAt > 0 || p.doneAt > 0 || p.barred != "" {
+		return nil
+	}
+	left, err := s.leaving.Do(ctx, name, p.seq)
+	if err != nil || !left {
+		return err
+	}
+	return s.refreshOnce(ctx)
+}
+
+func (s *Service) leaveBatch(ctx context.Context, name string, calls []*batch.Call[int64, bool]) {
+	if _, err := s.store.change(ctx, name, func(tx *sql.Tx, r *room) error { return s.leave(ctx, tx, r, calls) }); err != nil {
+		for _, c := range calls {
+			c.Out, c.Err = false, err
+		}
+	}
+}
+
+// leave gives up places. Their passes are taken back before their units are free for others. A pass that was used has become an order. If the
+// commit fails after that, settle does what is left.
+func (s *Service) leave(ctx context.Context, tx *sql.Tx, r *room, calls []*batch.Call[int64, bool]) error {
+	numbers := make([]int64, len(calls))
+	for i, c := range calls {
+		numbers[i] = c.In
+	}
+	found, err := s.store.places(ctx, tx, r.Room, ofNumbers+` AND left_at = 0 AND done_at = 0 AND barred = ''`, encode(numbers))
+	if err != nil {
+		return err
+	}
+	used, failed := make([]bool, len(found)), make([]error, len(found))
+	var g errgroup.Group
+	g.SetLimit(stockCallsAtOnce)
+	for i, p := range found {
+		if r.Sale != "" && p.admittedAt > 0 {
+			g.Go(func() error {
+				used[i], failed[i] = s.opts.Stock.Revoke(ctx, r.Sale, r.Item, r.Room, p.account, time.UnixMilli(p.admittedAt))
+				return nil
+			})
+		}
+	}
+	_ = g.Wait()
+	var leaving []int64
+	failures := make(map[int64]error)
+	for i, p := range found {
+		if failed[i] != nil {
+			failures[p.seq] = failed[i]
+		} else if !used[i] {
+			leaving = append(leaving, p.seq)
+		}
+	}
+	for _, c := range calls {
+		c.Out, c.Err = slices.Contains(leaving, c.In), failures[c.In]
+	}
+	if len(leaving) == 0 {
+		return nil
+	}
+	return s.markLeft(ctx, tx, r, leaving)
+}
+
+func (s *Service) markLeft(ctx context.Context, tx *sql.Tx, r *room, numbers []int64) error {
+	_, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET left_at = {now}, changed_at = {now} WHERE room = $1 AND `+ofNumbers, r.Room, encode(numbers))
+	return err
+}
+
+// Finish ends the place of an admitted visitor who is done, in a room without a sale: its capacity is free at once. In a room of a sale the
+// order does that, and Finish returns ErrConflict. It is idempotent. It returns ErrNotYourTurn or ErrLapsed for a place that is not admitted.
+func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, error) {
+	v, err := s.view(ctx, name)
+	if err != nil {
+		return Place{}, err
+	}
+	subject, known, err := s.identify(v, who)
+	if err != nil {
+		return Place{}, err
+	}
+	if subject == "" {
+		return Place{}, ErrNotJoined
+	}
+	if v.Sale != "" {
+		return Place{}, fmt.Errorf("%w: the places of room %s are done by their orders", ErrConflict, name)
+	}
+	p, err := s.read(ctx, name, subject, who, known)
+	if err != nil {
+		return Place{}, err
+	}
+	_, err = s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
+		n, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET done_at = {now}, changed_at = {now}, `+uncounted(3)+`
+			WHERE room = $1 AND seq = $2 AND admitted_at > 0 AND pass_rt > $3 AND done_at = 0 AND left_at = 0 AND barred = ''`, name, p.seq, r.roomTime(r.now))
+		if err != nil {
+			return err
+		}
+		found, err := s.store.places(ctx, tx, name, ofNumbers, encode([]int64{p.seq}))
+		if err != nil {
+			return err
+		}
+		if len(found) != 1 {
+			return ErrNotJoined
+		}
+		if p = found[0]; n == 1 {
+			return nil
+		}
+		switch state := p.state(r, p.position, r.now); state {
+		case StateDone:
+			return nil
+		case StateLapsed:
+			return ErrLapsed
+		default:
+			return fmt.Errorf("%w: the place is %s", ErrNotYourTurn, state)
+		}
+	})
+	if err != nil {
+		return Place{}, err
+	}
+	return s.tell(v, p), nil
+}

@@ -1,0 +1,98 @@
+package waitingroom
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/batch"
+)
+
+func (s *Service) readBatch(ctx context.Context, name string, calls []*batch.Call[string, *place]) {
+	subjects := make([]string, len(calls))
+	for i, c := range calls {
+		subjects[i] = c.In
+	}
+	found, err := s.store.bySubject(ctx, s.store.db, name, subjects)
+	for _, c := range calls {
+		if c.Out, c.Err = found[c.In], err; err == nil && c.Out == nil {
+			c.Err = ErrNotJoined
+		}
+	}
+}
+
+// Place returns the visitor's place and changes nothing. With a token, nothing is read for those who wait. It returns ErrNotJoined.
+func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, error) {
+	v, err := s.view(ctx, name)
+	if err != nil {
+		return Place{}, err
+	}
+	subject, known, err := s.identify(v, who)
+	if err != nil {
+		return Place{}, err
+	}
+	if known != nil && !v.isGone(known) && v.ended == "" {
+		known.account = who.User
+		if t := v.tell(known, v.clockNow(s.now())); t.State == StateGathering || t.State == StateWaiting && t.Position > v.lanes[v.laneOf(known)].Served {
+			t.Token = who.Token
+			return t, nil
+		}
+	}
+	if subject == "" {
+		return Place{}, ErrNotJoined
+	}
+	p, err := s.read(ctx, name, subject, who, known)
+	if err != nil {
+		return Place{}, err
+	}
+	return s.tell(v, p), nil
+}
+
+// read returns the current place of a subject, or with ByToken the one of the token, which may have been replaced.
+func (s *Service) read(ctx context.Context, name, subject string, who Visitor, known *place) (*place, error) {
+	p, err := s.reading.Do(ctx, name, subject)
+	if err != nil || !who.ByToken || p.seq == known.seq {
+		return p, err
+	}
+	found, err := s.store.places(ctx, s.store.db, name, ofNumbers, encode([]int64{known.seq}))
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 1 || found[0].subject != subject {
+		return nil, ErrNotJoined
+	}
+	return found[0], nil
+}
+
+// Wait is Place after the state differs from while, or the time is over, or ctx ends.
+func (s *Service) Wait(ctx context.Context, name string, who Visitor, while State, within time.Duration) (Place, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for {
+		changed, err := s.Changed(ctx, name)
+		if err != nil {
+			return Place{}, err
+		}
+		p, err := s.Place(context.WithoutCancel(ctx), name, who)
+		if err != nil || p.State != while {
+			return p, err
+		}
+		who.Token = p.Token // so that the next look costs no query
+		var until <-chan time.Time
+		if p.State == StateTurn || p.State == StateAdmitted { // which end by the clock
+			until = time.After(min(within, tickEvery*5))
+		}
+		select {
+		case <-ctx.Done():
+			return p, nil
+		case <-changed:
+		case <-until:
+		}
+	}
+}
+
+// tell returns a place, with its token, by the view.
+func (s *Service) tell(v *view, p *place) Place {
+	t := v.tell(p, v.clockNow(s.now()))
+	t.Token = s.placeToken(v.Room, p)
+	return t
+}

@@ -1,0 +1,193 @@
+package waitingroom
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Put creates or changes a room. It returns an ErrInvalid or ErrConflict, and is idempotent.
+func (s *Service) Put(ctx context.Context, d Definition) (status Status, created bool, err error) {
+	if err := d.Validate(); err != nil {
+		return Status{}, false, err
+	}
+	if d.Sale != "" && s.opts.Stock == nil {
+		return Status{}, false, fmt.Errorf("%w: sale must be empty, for this program sells nothing", ErrInvalid)
+	}
+	d.GatherAt, d.StartsAt = d.GatherAt.UTC().Truncate(time.Millisecond), d.StartsAt.UTC().Truncate(time.Millisecond)
+	if err := s.guard(ctx, &d); err != nil {
+		return Status{}, false, err
+	}
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	if err := s.store.inTx(ctx, func(tx *sql.Tx) error {
+		if created, err = s.store.insert(ctx, tx, &d, hex.EncodeToString(secret), rand.Text(), commitment(secret)); err != nil {
+			return err
+		}
+		if created {
+			return nil
+		}
+		r, err := s.store.lock(ctx, tx, d.Room, 0)
+		if err != nil {
+			return err
+		}
+		if err := s.store.lockTail(ctx, tx, r); err != nil {
+			return err
+		}
+		if err := r.change(&d, r.now); err != nil {
+			return err
+		}
+		r.define(&d)
+		if err := s.store.writeTail(ctx, tx, r); err != nil {
+			return err
+		}
+		return s.store.write(ctx, tx, r)
+	}); err != nil {
+		return Status{}, false, err
+	}
+	status, err = s.after(ctx, d.Room, "was changed")
+	return status, created, err
+}
+
+// guard makes orders of the room's item need a turn, before there is a room: without that no turn means anything.
+func (s *Service) guard(ctx context.Context, d *Definition) error {
+	if d.Sale == "" {
+		return nil
+	}
+	if err := s.refresh(ctx); err != nil {
+		return err
+	}
+	if v := (*s.views.Load())[d.Room]; v != nil {
+		if err := v.change(d, v.now); err != nil {
+			return err
+		}
+	}
+	return s.opts.Stock.Guard(ctx, d.Sale, d.Item, d.Room)
+}
+
+// after returns the status of a room that an operator has changed.
+func (s *Service) after(ctx context.Context, name, what string) (Status, error) {
+	s.opts.Logger.InfoContext(ctx, "a waiting room "+what, slog.String("room", name))
+	if err := s.refresh(ctx); err != nil {
+		return Status{}, err
+	}
+	return s.Room(ctx, name)
+}
+
+// By says who makes a change, and why.
+type By struct {
+	Actor, Reason string // optional
+	// RequestID is optional. A change with the id of an earlier one of the room is not made again.
+	RequestID string
+}
+
+const maxBy = 255 // bytes of each field
+
+// checkText returns an ErrInvalid for a text of an operator that is too long, or that a database would refuse.
+func checkText(field, text string, most int) error {
+	if len(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return fmt.Errorf("%w: %s must have at most %d bytes and no control characters, got %.300q", ErrInvalid, field, most, text)
+	}
+	return nil
+}
+
+// alter is a change by an operator, after which room time is stopped or started as needed. It is kept with detail as the act.
+func (s *Service) alter(ctx context.Context, name string, by By, act, detail, what string, change func(r *room) error) (Status, error) {
+	for field, text := range map[string]string{"actor": by.Actor, "reason": by.Reason, "request_id": by.RequestID} {
+		if err := checkText(field, text, maxBy); err != nil {
+			return Status{}, err
+		}
+	}
+	if _, err := s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
+		if again, err := s.store.acted(ctx, tx, name, act, detail, by.RequestID); err != nil || again {
+			return err
+		}
+		if err := change(r); err != nil {
+			return err
+		}
+		r.clock(r.now)
+		return s.store.keep(ctx, tx, name, act, detail, by)
+	}); err != nil {
+		return Status{}, err
+	}
+	return s.after(ctx, name, what)
+}
+
+// open returns an ErrConflict if a room has ended.
+func (r *room) open() error {
+	if r.ended != "" {
+		return fmt.Errorf("%w: room %s has ended", ErrConflict, r.Room)
+	}
+	return nil
+}
+
+// Hold stops a room: nobody gets a turn, is admitted or lapses until Resume.
+func (s *Service) Hold(ctx context.Context, name string, by By) (Status, error) {
+	return s.alter(ctx, name, by, "hold", "", "is held", func(r *room) error {
+		r.held = true
+		return r.open()
+	})
+}
+
+// Resume continues a room that is held.
+func (s *Service) Resume(ctx context.Context, name string, by By) (Status, error) {
+	return s.alter(ctx, name, by, "resume", "", "continues", func(r *room) error {
+		r.held = false
+		return r.open()
+	})
+}
+
+// Advance gives turns besides the rate, within capacity and stock.
+func (s *Service) Advance(ctx context.Context, name string, n int, by By) (Status, error) {
+	if n < 0 || n > MaxRate {
+		return Status{}, fmt.Errorf("%w: by must be 0 to %d, got %d: turns are not taken back", ErrInvalid, MaxRate, n)
+	}
+	return s.alter(ctx, name, by, "advance", strconv.Itoa(n), "gives further turns", func(r *room) error {
+		r.extra = min(r.extra+int64(n), MaxRate)
+		return r.open()
+	})
+}
+
+// SetRate changes how many turns are claimed in a minute.
+func (s *Service) SetRate(ctx context.Context, name string, perMin int, by By) (Status, error) {
+	if perMin < 0 || perMin > MaxRate {
+		return Status{}, fmt.Errorf("%w: rate_per_min must be 0 to %d, got %d", ErrInvalid, MaxRate, perMin)
+	}
+	return s.alter(ctx, name, by, "rate", strconv.Itoa(perMin), "has another rate", func(r *room) error {
+		r.RatePerMin = perMin
+		return r.open()
+	})
+}
+
+// SetMessage shows a text to everybody in the room.
+func (s *Service) SetMessage(ctx context.Context, name, text string, by By) (Status, error) {
+	if err := checkText("message", text, maxMessage); err != nil {
+		return Status{}, err
+	}
+	return s.alter(ctx, name, by, "message", text, "has a message", func(r *room) error {
+		r.message = text
+		return nil
+	})
+}
+
+// Close ends a room for good. Those who wait are turned away, passes stay valid, and orders need no turn any more.
+func (s *Service) Close(ctx context.Context, name string, by By) (Status, error) {
+	status, err := s.alter(ctx, name, by, "close", "", "is closed", func(r *room) error {
+		if r.ended == "" {
+			r.ended, r.endedAt, r.held, r.stalled = PhaseClosed, r.now, false, false // passes go on
+		}
+		return nil
+	})
+	if err == nil && status.Sale != "" {
+		err = s.opts.Stock.Unguard(ctx, status.Sale, status.Item, status.Room)
+	}
+	return status, err
+}

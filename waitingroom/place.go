@@ -1,0 +1,184 @@
+package waitingroom
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// State is the state of a place.
+type State string
+
+// The states. StateDone, StateLapsed, StateLeft, StateTurnedAway and StateBarred are final; after StateLapsed and StateLeft, and in a room
+// without a sale after StateDone, one may join again, at the end.
+const (
+	StateGathering  State = "gathering"
+	StateWaiting    State = "waiting"
+	StateTurn       State = "turn"
+	StateAdmitted   State = "admitted"
+	StateDone       State = "done"
+	StateLapsed     State = "lapsed"
+	StateLeft       State = "left"
+	StateTurnedAway State = "turned_away"
+	StateBarred     State = "barred"
+)
+
+// Final reports whether the state cannot change any more.
+func (s State) Final() bool {
+	switch s {
+	case StateDone, StateLapsed, StateLeft, StateTurnedAway, StateBarred:
+		return true
+	}
+	return false
+}
+
+// Outlook says what somebody who waits may expect.
+type Outlook string
+
+// The outlooks of a room with stock. In a room without, those who wait have OutlookLikely.
+const (
+	OutlookCertain Outlook = "certain" // there are units for everybody in front, and for this place
+	OutlookLikely  Outlook = "likely"
+	OutlookUnlike  Outlook = "unlikely"
+	OutlookReturns Outlook = "waiting_for_returns" // everything is taken, but not all of it is paid
+	OutlookNone    Outlook = "none"
+)
+
+// Place is a visitor's place, as it is told to the visitor.
+type Place struct {
+	Room      string
+	State     State
+	Number    int64 // the one that joining gave, from 1
+	Position  int64 // in its lane, from 1; 0: not known before the draw
+	Ahead     int64 // positions of the lane in front that have not had their turn
+	Outlook   Outlook
+	ETA       *ETA          // nil: not known
+	PollAfter time.Duration // 0: nothing will change
+	Quantity  int
+	Lane      string // empty in a room without lanes
+	User      string // empty: unknown, the place is its token's
+	JoinedAt  time.Time
+	TurnUntil time.Time // while State is turn
+
+	PassUntil time.Time // while State is admitted
+
+	AdmittedAt, DoneAt, LeftAt time.Time // zero: it did not happen
+
+	OrderID string // when State is done
+	Reason  string // why the place is barred
+	Token   string // finds the place without the user's name; see Visitor
+	Steps   []Step // of a place of Places with a user; nil: not asked for
+	Receipt string // of a place that will be drawn: a signed statement of its number
+}
+
+// ETA is the range of the time until the turn.
+type ETA struct{ Min, Max time.Duration }
+
+// place is a place as the database holds it. Times are Unix ms, those in room time end in RT.
+type place struct {
+	seq, joinedAt                     int64
+	lane                              string
+	laneSeq                           int64 // the number within the lane
+	subject, account                  string
+	quantity                          int
+	position                          int64 // -1 before the turn
+	turnRT, untilRT, admittedAt       int64
+	passRT, doneAt, leftAt, changedAt int64
+	turnAt, lapsedAt                  int64
+	orderID, barred, barredBy         string
+	replaced                          bool
+	again                             int // places that the subject gave up in a row before
+}
+
+// state returns the state of p, whose position is known unless it is negative, at now.
+func (p *place) state(r *room, position, now int64) State {
+	rt := r.roomTime(now)
+	switch {
+	case p.barred != "":
+		return StateBarred
+	case p.doneAt > 0:
+		return StateDone
+	case p.leftAt > 0:
+		return StateLeft
+	case p.admittedAt > 0 && rt < p.passRT:
+		return StateAdmitted
+	case p.admittedAt > 0:
+		return StateLapsed
+	case p.turnRT > 0 && r.ended == "" && rt < p.untilRT:
+		return StateTurn
+	case p.turnRT > 0:
+		return StateLapsed
+	case r.ended != "":
+		return StateTurnedAway
+	case position < 0:
+		return StateGathering
+	}
+	return StateWaiting
+}
+
+// tell returns p as its visitor sees it.
+func (v *view) tell(p *place, now int64) Place {
+	r, lane := &v.room, v.laneOf(p)
+	l := &r.lanes[lane]
+	position := int64(-1)
+	if r.Mode == ModeFIFO || r.drawn() || p.joinedAt >= r.StartsAt.UnixMilli() {
+		position = v.position(lane, p.laneSeq)
+	}
+	if p.position >= 0 {
+		position = p.position
+	}
+	t := Place{
+		Room: r.Room, State: p.state(r, position, now), Number: p.seq, Position: position + 1, Quantity: p.quantity, Lane: p.lane, User: p.account,
+		JoinedAt: instant(p.joinedAt), AdmittedAt: instant(p.admittedAt), DoneAt: instant(p.doneAt), LeftAt: instant(p.leftAt), OrderID: p.orderID, Reason: p.barred,
+	}
+	rt := r.roomTime(now)
+	left := func(until int64) time.Time { return time.UnixMilli(now + until - rt).UTC() }
+	switch t.State {
+	case StateGathering:
+		t.Outlook, t.PollAfter = v.outlook(lane, max(0, l.tail.Joined-1)), pollBefore(r.StartsAt.Sub(time.UnixMilli(now)))
+	case StateWaiting:
+		t.Ahead = max(0, position-l.Served)
+		t.Outlook = v.outlook(lane, t.Ahead)
+		t.ETA = v.eta(lane, t.Ahead)
+		t.PollAfter = pollWaiting(t.Ahead, t.ETA)
+	case StateTurn:
+		t.Outlook = v.promise()
+		t.TurnUntil, t.PollAfter = left(p.untilRT), jitter(PollNear)
+	case StateAdmitted:
+		t.Outlook = v.promise()
+		t.PassUntil, t.PollAfter = left(p.passRT), jitter(5*time.Second)
+	case StateDone:
+		t.Outlook = OutlookCertain
+	default:
+		t.Outlook = OutlookNone
+	}
+	return t
+}
+
+// instant returns a time that the database holds; 0 is none.
+func instant(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// How often a place is to be read: PollNear shortly before its turn, and PollFar at most.
+const (
+	PollNear = time.Second
+	PollFar  = 20 * time.Second
+)
+
+func pollWaiting(ahead int64, eta *ETA) time.Duration {
+	if eta != nil {
+		return jitter(min(max(eta.Min/4, PollNear), PollFar))
+	}
+	return jitter(min(max(time.Duration(ahead)*20*time.Millisecond, PollNear), PollFar))
+}
+
+// pollBefore spreads the first reads after the start.
+func pollBefore(start time.Duration) time.Duration {
+	return jitter(min(max(start/2, PollNear), PollFar))
+}
+
+// jitter spreads d over 0.8 to 1.2 of it, so that clients that learned something together do not return together.
+func jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5+1) }

@@ -1,0 +1,67 @@
+package waitingroom
+
+import (
+	"testing"
+	"time"
+)
+
+// The state of a place is computed from what the database holds, the position, and the room's time.
+func TestPlaceStates(t *testing.T) {
+	const now = 10_000_000
+	open, ended := room{tickedAt: now}, room{tickedAt: now, ended: PhaseClosed}
+	for what, tt := range map[string]struct {
+		room     room
+		place    place
+		position int64
+		want     State
+	}{
+		"before the draw":               {open, place{}, -1, StateGathering},
+		"waiting":                       {open, place{}, 0, StateWaiting},
+		"waiting, and it is over":       {ended, place{}, 0, StateTurnedAway},
+		"gathering, and it is over":     {ended, place{}, -1, StateTurnedAway},
+		"a turn":                        {open, place{turnRT: 1, untilRT: now + 1}, 0, StateTurn},
+		"in its last moment":            {open, place{turnRT: 1, untilRT: now}, 0, StateLapsed},
+		"a turn, and it is over":        {ended, place{turnRT: 1, untilRT: now + 1}, 0, StateLapsed},
+		"admitted":                      {open, place{turnRT: 1, untilRT: 2, admittedAt: 3, passRT: now + 1}, 0, StateAdmitted},
+		"admitted, and it is over":      {ended, place{turnRT: 1, untilRT: 2, admittedAt: 3, passRT: now + 1}, 0, StateAdmitted},
+		"the pass is over":              {open, place{turnRT: 1, untilRT: 2, admittedAt: 3, passRT: now}, 0, StateLapsed},
+		"done":                          {open, place{turnRT: 1, admittedAt: 3, passRT: 4, doneAt: 5}, 0, StateDone},
+		"left":                          {open, place{leftAt: 5}, 0, StateLeft},
+		"left while admitted":           {open, place{turnRT: 1, admittedAt: 3, passRT: now + 1, leftAt: 5}, 0, StateLeft},
+		"done in the moment of leaving": {open, place{doneAt: 5, leftAt: 6}, 0, StateDone},
+		"barred":                        {open, place{barred: "banned"}, 0, StateBarred},
+		"barred, and it is over":        {ended, place{barred: "banned", leftAt: 1}, 0, StateBarred},
+		"held, long after the window":   {room{tickedAt: now, stoppedAt: 5}, place{turnRT: 1, untilRT: 6}, 0, StateTurn},
+		"after a hold":                  {room{tickedAt: now, stoppedMS: now - 5}, place{turnRT: 1, untilRT: 6}, 0, StateTurn},
+		"while nobody ticks":            {room{tickedAt: now - time.Hour.Milliseconds()}, place{turnRT: 1, untilRT: now - 10_000}, 0, StateTurn},
+	} {
+		if got := tt.place.state(&tt.room, tt.position, now); got != tt.want {
+			t.Errorf("%s: %s, want %s", what, got, tt.want)
+		}
+	}
+}
+
+// Who gives up places again and again waits for twice as long each time.
+func TestRejoinAt(t *testing.T) {
+	for again, want := range map[int]time.Duration{0: 0, 1: 10 * time.Second, 2: 20 * time.Second, 6: 320 * time.Second, 7: 10 * time.Minute, 1000: 10 * time.Minute} {
+		p := place{leftAt: 5, again: again}
+		if got := time.Duration(p.rejoinAt()-5) * time.Millisecond; got != want {
+			t.Errorf("after %d: %v, want %v", again, got, want)
+		}
+	}
+}
+
+// Numbers and positions of a room, without a draw, and with one after which others joined.
+func TestOrder(t *testing.T) {
+	for what, o := range map[string]order{"fifo": {}, "draw": {50, newPermutation([]byte("seed"), 50)}} {
+		for seq := int64(1); seq <= 60; seq++ {
+			position := o.position(seq)
+			if o.number(position) != seq {
+				t.Errorf("%s: number %d has the position %d, which has the number %d", what, seq, position, o.number(position))
+			}
+			if (seq > o.drawn) != (position >= o.drawn) || seq > o.drawn && position != seq-1 {
+				t.Errorf("%s: number %d has the position %d", what, seq, position)
+			}
+		}
+	}
+}

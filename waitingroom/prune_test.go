@@ -1,0 +1,118 @@
+package waitingroom_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/waitingroom"
+)
+
+// counted returns how many rows each table has.
+func (h *house) counted() (rooms, tails, places int64) {
+	h.Helper()
+	if err := h.db.QueryRowContext(h.Context(), `SELECT (SELECT count(*) FROM waiting_rooms), (SELECT count(*) FROM waiting_tails), (SELECT count(*) FROM waiting_places)`).
+		Scan(&rooms, &tails, &places); err != nil {
+		h.Fatal(err)
+	}
+	return rooms, tails, places
+}
+
+// A room is deleted with all its places a month after its end, and neither before nor without an end. It is closed then, and its name stays: no
+// other room meets the tokens of its places.
+func TestOldRoomsAreDeleted(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		h.open(func(d *waitingroom.Definition) {
+			d.Mode, d.GatherAt, d.StartsAt = waitingroom.ModeDraw, time.Now().Add(-time.Minute), time.Now().Add(time.Minute)
+		})
+		first := h.status().Definition
+		crowd := h.few(12_001)
+		h.crowd(crowd, "", nil)
+		cid := h.joined("cid")
+		h.later(2 * time.Minute)
+		for _, other := range []string{"open", "young"} {
+			d := first
+			d.Room, d.Sale, d.Item, d.Mode = other, "", "", waitingroom.ModeFIFO
+			if _, _, err := h.rooms.Put(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := h.rooms.Join(t.Context(), other, user("ann"), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := h.rooms.Close(t.Context(), name, waitingroom.By{}); err != nil {
+			t.Fatal(err)
+		}
+		h.shop.room = name // as in a room that ended because everything was sold
+		for _, days := range []int{29, 1} {
+			if err := h.rooms.Prune(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if rooms, tails, places := h.counted(); rooms != 3 || tails != 3 || places != crowd+3 {
+				t.Fatalf("%d rooms, %d tails, %d places", rooms, tails, places)
+			}
+			h.jump(time.Duration(days) * 24 * time.Hour)
+			if days == 29 {
+				if _, err := h.rooms.Close(t.Context(), "young", waitingroom.By{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		h.exec(`UPDATE waiting_rooms SET ticked_at = 0 WHERE room = 'shoes'`)
+		for range 2 {
+			if err := h.rooms.Prune(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if rooms, tails, places := h.counted(); rooms != 3 || tails != 3 || places != 2 || h.shop.room != "" {
+			t.Errorf("%d rooms, %d tails, %d places, the item has the room %q", rooms, tails, places, h.shop.room)
+		}
+		if all, err := h.rooms.Rooms(t.Context()); err != nil || len(all) != 2 {
+			t.Errorf("%+v, %v", all, err)
+		}
+		for _, process := range []*waitingroom.Service{h.rooms, h.process()} {
+			h.rooms = process
+			h.jump(0)
+			if s := h.status(); s.Phase != waitingroom.PhaseClosed || s.Joined != 0 || s.Sale != "" || s.Draw.Root != "" {
+				t.Errorf("%+v", s)
+			}
+			h.verify()
+			if _, _, err := h.rooms.Join(t.Context(), name, user("ann"), 1); !errors.Is(err, waitingroom.ErrEnded) {
+				t.Errorf("who joins: %v", err)
+			}
+			if _, err := h.rooms.Place(t.Context(), name, waitingroom.Visitor{User: "cid", Token: cid.Token}); !errors.Is(err, waitingroom.ErrNotJoined) {
+				t.Errorf("who had a place: %v", err)
+			}
+			first.GatherAt, first.StartsAt = h.at.Add(-time.Minute), h.at.Add(time.Minute)
+			if _, _, err := h.rooms.Put(t.Context(), first); !errors.Is(err, waitingroom.ErrConflict) || h.shop.room != "" {
+				t.Errorf("another room of the name: %v, the item has the room %q", err, h.shop.room)
+			}
+		}
+	})
+}
+
+// Run deletes them.
+func TestRunDeletesOldRooms(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		h.standAlone(1)
+		if _, err := h.rooms.Close(t.Context(), name, waitingroom.By{}); err != nil {
+			t.Fatal(err)
+		}
+		h.exec(`UPDATE waiting_rooms SET ended_at = 1, starts_at = 1`)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		var running sync.WaitGroup
+		running.Go(func() { _ = h.rooms.Run(ctx) })
+		for left := 1; left > 0; time.Sleep(10 * time.Millisecond) {
+			all, err := h.rooms.Rooms(ctx)
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			left = len(all)
+		}
+		cancel()
+		running.Wait()
+	})
+}

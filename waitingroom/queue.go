@@ -1,0 +1,85 @@
+package waitingroom
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+)
+
+// queue is the end of a lane that a tick gives turns to: places that can have one, in order, from the cursor on.
+type queue struct {
+	lane  *lane
+	order *order
+	next  []*place
+	read  int64 // positions below it have been looked at, and those that can have a turn are in next or have been taken
+	last  int64 // the tick looks up to it
+	near  int64 // positions of a draw that the next statement looks at
+}
+
+func newQueue(l *lane, o *order, look int64) queue {
+	return queue{lane: l, order: o, read: l.Served, last: min(l.tail.Joined, l.Served+look), near: maxTurns}
+}
+
+const maxNear = 2_000 // positions of a draw in a statement
+
+// more reports whether the lane goes on behind what the tick looks at.
+func (q *queue) more() bool { return q.last < q.lane.tail.Joined }
+
+// take removes the first of next, and moves the cursor behind it.
+func (q *queue) take() *place {
+	p := q.next[0]
+	q.next, q.lane.Served = q.next[1:], p.position+1
+	return p
+}
+
+// head returns the place of a lane that is next, or nil: no position up to q.last can have a turn, which is nearer when time is short. It moves the cursor over those that cannot.
+func (s *Service) head(ctx context.Context, tx *sql.Tx, r *room, q *queue) (*place, error) {
+	for len(q.next) == 0 {
+		q.lane.Served = q.read
+		if end, ok := ctx.Deadline(); ok && time.Until(end) < tickTimeout/2 {
+			q.last = q.read // the next tick goes on: what this one has looked at must be committed in time
+		}
+		if q.read == q.last {
+			return nil, nil
+		}
+		if err := s.heads(ctx, tx, r, q); err != nil {
+			return nil, err
+		}
+	}
+	return q.next[0], nil
+}
+
+// heads reads further places that can have a turn. Drawn positions are looked at some at a time; of others, whose numbers follow each other,
+// one statement finds the first maxTurns.
+func (s *Service) heads(ctx context.Context, tx *sql.Tx, r *room, q *queue) (err error) {
+	// Not replaced = 0: without statistics Postgres would prefer the partial index by subject, and read the whole room.
+	const live = `left_at = 0 AND barred = '' AND replaced < 1`
+	if q.read >= q.order.drawn {
+		q.next, err = s.store.places(ctx, tx, r.Room, `lane = $2 AND lane_seq > $3 AND lane_seq <= $4 AND `+live+` ORDER BY lane_seq LIMIT $5`,
+			q.lane.Name, q.read, q.last, maxTurns)
+		for _, p := range q.next {
+			p.position = q.order.position(p.laneSeq)
+		}
+		if q.read = q.last; len(q.next) == maxTurns {
+			q.read = q.next[maxTurns-1].position + 1
+		}
+		return err
+	}
+	end := min(q.read+q.near, q.last, q.order.drawn)
+	q.near = min(q.near*10, maxNear)
+	numbers := make([]int64, 0, end-q.read)
+	at := make(map[int64]int64, end-q.read)
+	for position := q.read; position < end; position++ {
+		number := q.order.number(position)
+		numbers, at[number] = append(numbers, number), position
+	}
+	q.read = end
+	q.next, err = s.store.places(ctx, tx, r.Room, ofLaneNumbers+` AND `+live, encode(numbers), q.lane.Name)
+	for _, p := range q.next {
+		p.position = at[p.laneSeq]
+	}
+	slices.SortFunc(q.next, func(a, b *place) int { return cmp.Compare(a.position, b.position) })
+	return err
+}

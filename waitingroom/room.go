@@ -1,0 +1,219 @@
+package waitingroom
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/names"
+)
+
+// Mode says who is first.
+type Mode string
+
+// The modes. In ModeDraw the order of those who joined before the start is drawn; later ones follow in the order of their joining, as
+// everybody does in ModeFIFO.
+const (
+	ModeDraw Mode = "draw"
+	ModeFIFO Mode = "fifo"
+)
+
+// Bound says what a turn promises in a room that belongs to a sale.
+type Bound string
+
+// The bounds. With BoundStrict a turn that is claimed in time gets a unit. With BoundExpected more turns are given, because some of them
+// are expected not to be used, and a turn promises nothing.
+const (
+	BoundStrict   Bound = "strict"
+	BoundExpected Bound = "expected"
+)
+
+// Phase is the state of a room.
+type Phase string
+
+// The phases. In PhaseRecovering the stock or the database cannot be read, and nothing moves. PhaseExhausted and PhaseClosed are final.
+const (
+	PhaseScheduled  Phase = "scheduled"
+	PhaseGathering  Phase = "gathering"
+	PhaseServing    Phase = "serving"
+	PhaseHeld       Phase = "held"
+	PhaseRecovering Phase = "recovering"
+	PhaseExhausted  Phase = "exhausted"
+	PhaseClosed     Phase = "closed"
+)
+
+// Bounds of a definition.
+const (
+	maxCapacity  = 1_000_000
+	MaxRate      = 1_000_000 // turns a minute
+	maxQuantity  = 1_000
+	minClaim     = time.Second
+	maxClaim     = 24 * time.Hour
+	MaxPass      = 24 * time.Hour
+	DefaultClaim = 90 * time.Second
+	DefaultPass  = 10 * time.Minute
+	maxMessage   = 500 // bytes
+	maxUser      = 255 // characters, as of orders
+)
+
+// Definition is what an operator decides.
+type Definition struct {
+	Room         string
+	Sale, Item   string // empty: the room stands alone
+	Mode         Mode
+	GatherAt     time.Time     // from which on people may join
+	StartsAt     time.Time     // from which on turns are given
+	Capacity     int           // people admitted at a time, up to 1,000,000; 0: not bounded
+	RatePerMin   int           // turns claimed in a minute, up to MaxRate; 0: not bounded, and without sale and capacity turns are given by Advance only
+	Claim        time.Duration // how long a turn can be claimed, 1 s to 24 h
+	Pass         time.Duration // how long an admitted visitor may order, 1 s to MaxPass
+	Bound        Bound
+	RequiresUser bool
+	Captcha      bool   // joining needs a solved challenge
+	Lanes        []Lane // 2 to 8, or none: one queue
+}
+
+// Validate returns an ErrInvalid for a definition that cannot be stored.
+func (d *Definition) Validate() error {
+	wrong := func(field, format string, args ...any) error {
+		return fmt.Errorf("%w: %s must be %s", ErrInvalid, field, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case !names.Lower(d.Room, "-", 64):
+		return wrong("room", "1 to 64 of a-z, 0-9 and -, got %.80q", d.Room)
+	case (d.Sale == "") != (d.Item == ""):
+		return wrong("sale and item", "given together, or neither")
+	case d.Mode != ModeDraw && d.Mode != ModeFIFO:
+		return wrong("mode", "draw or fifo, got %.40q", d.Mode)
+	case d.Bound != BoundStrict && d.Bound != BoundExpected:
+		return wrong("bound", "strict or expected, got %.40q", d.Bound)
+	case d.StartsAt.IsZero() || d.GatherAt.After(d.StartsAt):
+		return wrong("gather_at", "at or before starts_at")
+	case d.Mode == ModeDraw && !d.GatherAt.Before(d.StartsAt):
+		return wrong("gather_at", "before starts_at, for a draw is among those who joined before the start")
+	case d.Capacity < 0 || d.Capacity > maxCapacity:
+		return wrong("capacity", "0 to %d, got %d", maxCapacity, d.Capacity)
+	case d.RatePerMin < 0 || d.RatePerMin > MaxRate:
+		return wrong("rate_per_min", "0 to %d, got %d", MaxRate, d.RatePerMin)
+	case d.Claim < minClaim || d.Claim > maxClaim:
+		return wrong("claim_ms", "%d to %d, got %d", minClaim.Milliseconds(), maxClaim.Milliseconds(), d.Claim.Milliseconds())
+	case d.Pass < minClaim || d.Pass > MaxPass:
+		return wrong("pass_ms", "%d to %d, got %d", minClaim.Milliseconds(), MaxPass.Milliseconds(), d.Pass.Milliseconds())
+	case d.Sale != "" && !d.RequiresUser:
+		return wrong("requires_user", "true in a room of a sale, whose orders are a user's")
+	}
+	if right := checkLanes(d.Lanes); right != "" {
+		return wrong("lanes", "%s", right)
+	}
+	return nil
+}
+
+// change returns an ErrConflict if a stored room cannot become next at now.
+func (r *room) change(next *Definition, now int64) error {
+	begun := now >= r.StartsAt.UnixMilli() || r.drawn() || r.served() > 0
+	switch {
+	case r.ended != "":
+		return fmt.Errorf("%w: room %s has ended, and no other room can have its name", ErrConflict, r.Room)
+	case r.Sale != next.Sale || r.Item != next.Item:
+		return fmt.Errorf("%w: room %s belongs to another sale or item for good", ErrConflict, r.Room)
+	case r.joined > 0 && (r.Mode != next.Mode || r.RequiresUser != next.RequiresUser):
+		return fmt.Errorf("%w: people have joined room %s, and its mode and whether it needs a user stay as they are", ErrConflict, r.Room)
+	case r.joined > 0 && !r.sameLanes(next):
+		return fmt.Errorf("%w: people have joined room %s, and its lanes stay as they are, except for their shares", ErrConflict, r.Room)
+	case r.served() > 0 && r.Bound != next.Bound:
+		return fmt.Errorf("%w: turns were given in room %s, and what they promise stays as it is", ErrConflict, r.Room)
+	case r.joined > 0 && !r.StartsAt.Equal(next.StartsAt) && next.StartsAt.UnixMilli() < now:
+		return fmt.Errorf("%w: people have joined room %s, and starts_at must not be in the past", ErrConflict, r.Room)
+	case begun && (r.Mode != next.Mode || !r.StartsAt.Equal(next.StartsAt)):
+		return fmt.Errorf("%w: room %s has begun, and its mode and start stay as they are", ErrConflict, r.Room)
+	}
+	return nil
+}
+
+// room is a room as the database holds it, with the end of its queue. Times are Unix ms of the database's clock.
+type room struct {
+	Definition
+
+	message   string
+	ended     Phase // PhaseExhausted or PhaseClosed; empty: neither
+	endedAt   int64
+	held      bool
+	stalled   bool // the stock could not be read
+	stoppedAt int64
+	stoppedMS int64
+	tickedAt  int64
+	credit    float64
+	extra     int64
+	brake     float64 // which part of its turns the room gives, because commits are slow; 1: all
+	lagMS     int64   // how long accepted orders wait for their commit
+	free      int64
+	promised  int64  // units of turns and passes that may still be used
+	secret    string // hexadecimal
+	salt      string
+	commit    string
+	root      string
+	nDrawn    int64
+	drawnAt   int64
+
+	joined, gathered int64
+	lanes            []lane // at least one; their numbers add up to those of the room
+	mostQuantity     int64  // of a place
+	now              int64  // when it was read
+	sinceTick        int64  // ms since the last tick, also while room time stands still; set by lock
+}
+
+func (r *room) drawn() bool { return r.drawnAt > 0 }
+
+// roomTime returns the time of the room's own clock. It does not go on for longer than staleAfter without a tick: nobody could claim then.
+func (r *room) roomTime(now int64) int64 {
+	switch {
+	case r.stoppedAt > 0:
+		now = r.stoppedAt
+	case r.tickedAt > 0:
+		now = min(max(now, r.tickedAt), r.tickedAt+staleAfter.Milliseconds())
+	}
+	return now - r.stoppedMS
+}
+
+// catchUp leaves out of room time what has passed since the last tick and a little more, and what the database's clock was set back. While
+// room time is stopped, clock does that when it starts again: tickedAt must stay, because only a tick can end a stall, and it waits until the
+// last one is old.
+func (r *room) catchUp() {
+	if r.tickedAt == 0 || r.stoppedAt > 0 {
+		return
+	}
+	if lost := r.now - staleAfter.Milliseconds() - r.tickedAt; lost > 0 {
+		r.stoppedMS += lost
+		r.tickedAt += lost
+	} else if back := r.tickedAt - r.now; back > 0 {
+		r.stoppedMS -= back
+		r.tickedAt = r.now
+	}
+}
+
+// clock stops or starts room time, after held or stalled changed.
+func (r *room) clock(now int64) {
+	switch stop := r.held || r.stalled; {
+	case stop && r.stoppedAt == 0:
+		r.stoppedAt = now
+	case !stop && r.stoppedAt > 0:
+		r.stoppedMS += now - r.stoppedAt
+		r.stoppedAt, r.tickedAt = 0, now
+	}
+}
+
+// phase returns the phase at now.
+func (r *room) phase(now int64) Phase {
+	switch {
+	case r.ended != "":
+		return r.ended
+	case r.held: // first, because only an operator ends it
+		return PhaseHeld
+	case r.stalled:
+		return PhaseRecovering
+	case now < r.GatherAt.UnixMilli():
+		return PhaseScheduled
+	case now < r.StartsAt.UnixMilli(), r.Mode == ModeDraw && !r.drawn():
+		return PhaseGathering
+	}
+	return PhaseServing
+}

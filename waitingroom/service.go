@@ -1,0 +1,155 @@
+package waitingroom
+
+import (
+	"context"
+	"crypto"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidegate/tidegate/internal/periodic"
+)
+
+// Options of a Service.
+type Options struct {
+	// Secret is the key that tokens and passes derive from. Required.
+	Secret []byte
+	// PreviousSecret is the one before, whose tokens and passes are still accepted. Optional.
+	PreviousSecret []byte
+	// Signer is the key of passes and receipts: an ed25519.PrivateKey, which gives EdDSA, or an *rsa.PrivateKey of at least 2048 bits, which
+	// gives RS256; ParseSigner returns one. New panics on another key. All processes need the same. Nil: an Ed25519 key that Secret gives.
+	Signer crypto.Signer
+	// PreviousSigner is the one before, or the one to come: its passes are accepted, and PublicKeys has it, but nothing is signed with it.
+	// Nil: without a Signer the key that PreviousSecret gives, otherwise none.
+	PreviousSigner crypto.Signer
+	// Stock is needed for rooms that belong to a sale.
+	Stock Stock
+	// Keep is how long after its end a room is deleted, with its places. Its name stays, as that of a closed room. Zero: never.
+	Keep time.Duration
+	// CommitWithin is the time in which accepted orders should be committed: a room of a sale gives fewer turns while they take longer.
+	// Default: 2 s.
+	CommitWithin time.Duration
+	// Banned returns why a user may not have a turn, or "", and whose ban it is, for operators. Nil: nobody is banned.
+	Banned func(user string) (why, by string)
+	// Logger receives the messages for operators. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Service runs waiting rooms. Every process of an installation has one. Make it with New; safe for concurrent use.
+type Service struct {
+	opts  Options
+	store *Store
+	keys  keys
+	views atomic.Pointer[map[string]*view]
+	now   func() time.Time // set only in tests
+
+	joining  *batchers[*joinCall, joinResult]
+	claiming *batchers[*claimCall, *place]
+	leaving  *batchers[int64, bool]    // numbers, and which places have left
+	reading  *batchers[string, *place] // subjects
+
+	refreshing chan struct{}    // a lock: holds one element while a refresh is under way
+	trees      map[string]*tree // by room, guarded by refreshing: the leaves of those that will be drawn
+	refreshed  time.Time        // guarded by refreshing: when the last refresh began, or failed
+	refreshErr error            // guarded by refreshing: of the last refresh
+}
+
+const (
+	idleRefresh = 2 * time.Second // when no room is open
+	roomsAtOnce = 4               // ticks, each of which may need two connections
+	tickTimeout = 2 * time.Second
+	drawTimeout = time.Minute // a process that has just started reads the whole list
+)
+
+// New returns a service over a store. It sends nothing.
+func New(store *Store, opts Options) *Service {
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.CommitWithin == 0 {
+		opts.CommitWithin = 2 * time.Second
+	}
+	if opts.Banned == nil {
+		opts.Banned = func(string) (why, by string) { return "", "" }
+	}
+	s := &Service{opts: opts, store: store, now: time.Now, keys: newKeys(&opts), trees: make(map[string]*tree), refreshing: make(chan struct{}, 1)}
+	s.views.Store(&map[string]*view{})
+	s.joining = newBatchers(s.joinBatch)
+	s.claiming = newBatchers(s.claimBatch)
+	s.leaving = newBatchers(s.leaveBatch)
+	s.reading = newBatchers(s.readBatch)
+	return s
+}
+
+// Run gives turns, keeps this process's copy of the rooms current and deletes old rooms, until ctx ends. It then returns nil.
+func (s *Service) Run(ctx context.Context) error {
+	var g errgroup.Group
+	g.Go(func() error { s.serveRooms(ctx); return nil })
+	if s.opts.Keep > 0 {
+		g.Go(func() error {
+			_ = periodic.Woken(ctx, pruneEvery, nil, func() {
+				if err := s.prune(ctx); err != nil && ctx.Err() == nil {
+					s.opts.Logger.WarnContext(ctx, "old waiting rooms are still there", slog.Any("error", err))
+				}
+			})
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+func (s *Service) serveRooms(ctx context.Context) {
+	for {
+		every := idleRefresh
+		switch err := s.turn(ctx); {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.opts.Logger.WarnContext(ctx, "waiting rooms stand still", slog.Any("error", err))
+			every = time.Second
+		case s.anyOpen():
+			every = tickEvery
+		}
+		if !periodic.Pause(ctx, every) {
+			return
+		}
+	}
+}
+
+// turn gives turns in every open room, and then reads all rooms.
+func (s *Service) turn(ctx context.Context) error {
+	var g errgroup.Group
+	g.SetLimit(roomsAtOnce)
+	for _, v := range *s.views.Load() {
+		if now := v.clockNow(s.now()); v.runs() && now >= v.GatherAt.UnixMilli() {
+			g.Go(func() error {
+				timeout := tickTimeout
+				if v.Mode == ModeDraw && !v.drawn() {
+					timeout = drawTimeout
+				}
+				within, cancel := context.WithTimeout(ctx, timeout)
+				defer cancel()
+				if err := s.tick(within, v.Room); err != nil && ctx.Err() == nil { // the other rooms go on
+					s.opts.Logger.WarnContext(ctx, "a waiting room stands still", slog.String("room", v.Room), slog.Any("error", err))
+				}
+				return nil
+			})
+		}
+	}
+	_ = g.Wait()
+	return s.refresh(ctx)
+}
+
+// runs reports whether a room needs ticks: it is open, or passes of it may still be used.
+func (v *view) runs() bool { return v.ended == "" || v.promised > 0 }
+
+func (s *Service) anyOpen() bool {
+	for _, v := range *s.views.Load() {
+		if v.runs() && v.now >= v.GatherAt.Add(-time.Minute).UnixMilli() {
+			return true
+		}
+	}
+	return false
+}

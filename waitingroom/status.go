@@ -1,0 +1,129 @@
+package waitingroom
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Status is a room as everybody may see it.
+type Status struct {
+	Definition
+
+	Phase   Phase
+	Now     time.Time // the room's clock
+	Served  int64     // positions of all lanes that have had their turn
+	Joined  int64
+	Waiting int64
+	ByLane  []LaneStatus  // in the order of Lanes; one, without a name, in a room without lanes
+	Free    *int64        // units; nil in a room without stock, and until they are first read, when people may join
+	Brake   float64       // which part of its turns the room gives, because commits are slow; 1: all
+	Lag     time.Duration // how long accepted orders of the item wait for their commit
+	Message string
+	Draw    *Draw // of a room in mode draw
+}
+
+// LaneStatus is a lane as everybody may see it.
+type LaneStatus struct {
+	Lane
+
+	Served, Joined, Waiting int64
+}
+
+// OpenLane returns the lane of those who name none.
+func (s *Status) OpenLane() *LaneStatus { return &s.ByLane[s.openLane()] }
+
+// Draw is what is published of a draw: the commitment at once, the rest after it. All are hexadecimal.
+type Draw struct {
+	Commitment         string
+	Secret, Root, Seed string // empty before the draw
+	N                  int64  // places that were drawn
+}
+
+// readWithin is how long a room is waited for that was read before.
+const readWithin = time.Second
+
+// latest is view, but returns the copy that was read before if the database does not answer soon.
+func (s *Service) latest(ctx context.Context, name string) (*view, error) {
+	before := (*s.views.Load())[name]
+	if before == nil {
+		return s.view(ctx, name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	v, err := s.view(ctx, name)
+	if err != nil && !errors.Is(err, ErrUnknownRoom) {
+		return before, nil
+	}
+	return v, err
+}
+
+// Room returns a room; one that was deleted is closed, and has no places. While the database does not answer, it is the room as it was read
+// last, in PhaseRecovering unless it has ended.
+func (s *Service) Room(ctx context.Context, name string) (Status, error) {
+	v, err := s.latest(ctx, name)
+	if err != nil {
+		return Status{}, err
+	}
+	return v.status(s.now())
+}
+
+// Rooms returns all rooms that are not deleted, by name.
+func (s *Service) Rooms(ctx context.Context) ([]Status, error) {
+	if err := s.refresh(ctx); err != nil {
+		return nil, err
+	}
+	views := *s.views.Load()
+	all := make([]Status, 0, len(views))
+	for _, name := range slices.Sorted(maps.Keys(views)) {
+		if views[name].deleted() {
+			continue
+		}
+		status, err := views[name].status(s.now())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, status)
+	}
+	return all, nil
+}
+
+// Changed returns a channel that is closed when the room's public state differs from what Room returned before.
+func (s *Service) Changed(ctx context.Context, name string) (<-chan struct{}, error) {
+	v, err := s.latest(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return v.changed, nil
+}
+
+func (v *view) status(local time.Time) (Status, error) {
+	now := v.clockNow(local)
+	status := Status{
+		Definition: v.Definition, Phase: v.phase(now), Now: time.UnixMilli(now).UTC(), Served: v.served(), Joined: v.joined, Brake: v.brake, Lag: time.Duration(v.lagMS) * time.Millisecond, Message: v.message,
+	}
+	if v.Sale != "" && v.tickedAt > 0 {
+		status.Free = new(v.free)
+	}
+	for i, l := range v.lanes {
+		status.ByLane = append(status.ByLane, LaneStatus{l.Lane, l.Served, l.tail.Joined, v.waiting(i)})
+		status.Waiting += v.waiting(i)
+	}
+	if v.stale(local) && v.ended == "" {
+		status.Phase = PhaseRecovering
+	}
+	if v.Mode == ModeDraw {
+		status.Draw = &Draw{Commitment: v.commit}
+		if v.drawn() {
+			d, err := v.result()
+			if err != nil {
+				return Status{}, err
+			}
+			status.Draw.Secret, status.Draw.Root, status.Draw.Seed, status.Draw.N = v.secret, v.root, hex.EncodeToString(d.seed[:]), v.nDrawn
+		}
+	}
+	return status, nil
+}

@@ -1,0 +1,47 @@
+package waitingroom
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// act is what an operator did to a room.
+type act struct {
+	at                 int64 // Unix ms
+	act, actor, reason string
+}
+
+// acts returns what operators did to a room, the oldest first.
+func (s *Store) acts(ctx context.Context, q querier, room string) (all []act, err error) {
+	err = s.each(ctx, q, `SELECT at, act, actor, reason FROM waiting_acts WHERE room = $1 ORDER BY n`, func(rows *sql.Rows) error {
+		var a act
+		err := rows.Scan(&a.at, &a.act, &a.actor, &a.reason)
+		all = append(all, a)
+		return err
+	}, room)
+	return all, err
+}
+
+// acted reports whether the request has been carried out. It returns an ErrConflict if its id belongs to another one.
+func (s *Store) acted(ctx context.Context, tx *sql.Tx, room, what, detail, requestID string) (again bool, err error) {
+	if requestID == "" {
+		return false, nil
+	}
+	err = s.each(ctx, tx, `SELECT act, detail FROM waiting_acts WHERE room = $1 AND request_id = $2`, func(rows *sql.Rows) error {
+		var earlier, its string
+		again = true
+		if err := rows.Scan(&earlier, &its); err != nil || earlier == what && its == detail {
+			return err
+		}
+		return fmt.Errorf("%w: request_id is of an earlier request, which was not the same", ErrConflict)
+	}, room, requestID)
+	return again, err
+}
+
+// keep stores what an operator did to a room, which is locked.
+func (s *Store) keep(ctx context.Context, tx *sql.Tx, room, what, detail string, by By) error {
+	_, err := s.exec(ctx, tx, `INSERT INTO waiting_acts (room, n, at, act, actor, reason, detail, request_id)
+		SELECT $1, coalesce(max(n), 0) + 1, {now}, $2, $3, $4, $5, $6 FROM waiting_acts WHERE room = $1`, room, what, by.Actor, by.Reason, detail, by.RequestID)
+	return err
+}

@@ -1,0 +1,142 @@
+package waitingroom
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"slices"
+)
+
+const placeColumns = `seq, subject, account, quantity, joined_at, position, turn_rt, until_rt, admitted_at, pass_rt, order_id, done_at, left_at, barred,
+	replaced, changed_at, again, turn_at, lapsed_at, barred_by, lane, lane_seq`
+
+func scanPlace(rows *sql.Rows) (*place, error) {
+	p := &place{}
+	return p, rows.Scan(&p.seq, &p.subject, &p.account, &p.quantity, &p.joinedAt, &p.position, &p.turnRT, &p.untilRT, &p.admittedAt, &p.passRT,
+		&p.orderID, &p.doneAt, &p.leftAt, &p.barred, &p.replaced, &p.changedAt, &p.again, &p.turnAt, &p.lapsedAt, &p.barredBy, &p.lane, &p.laneSeq)
+}
+
+// places returns the places of a room that match where, whose arguments follow the room.
+func (s *Store) places(ctx context.Context, q querier, room, where string, args ...any) (all []*place, err error) {
+	err = s.each(ctx, q, `SELECT `+placeColumns+` FROM waiting_places WHERE room = $1 AND `+where, func(rows *sql.Rows) error {
+		p, err := scanPlace(rows)
+		all = append(all, p)
+		return err
+	}, append([]any{room}, args...)...)
+	return all, err
+}
+
+// Conditions of places.
+const (
+	ofSubjects = `replaced = 0 AND subject {texts}`
+	ofNumbers  = `seq {numbers}`
+	// Not lane = $3: before the table has statistics, Postgres takes two equal columns for enough, and would read the whole lane.
+	ofLaneNumbers = `lane_seq {numbers} AND lane || '' = $3`
+)
+
+// bySubject returns the current places of subjects.
+func (s *Store) bySubject(ctx context.Context, q querier, room string, subjects []string) (map[string]*place, error) {
+	all, err := s.places(ctx, q, room, ofSubjects, encode(subjects))
+	found := make(map[string]*place, len(all))
+	for _, p := range all {
+		found[p.subject] = p
+	}
+	return found, err
+}
+
+// listed calls take with the places of a room's numbers after one up to another, of which it reads what entry needs, and the lanes.
+func (s *Store) listed(ctx context.Context, q querier, room string, after, upTo int64, take func(*place) error) error {
+	return s.each(ctx, q, `SELECT seq, lane, lane_seq, subject, joined_at FROM waiting_places WHERE room = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`,
+		func(rows *sql.Rows) error {
+			p := &place{}
+			if err := rows.Scan(&p.seq, &p.lane, &p.laneSeq, &p.subject, &p.joinedAt); err != nil {
+				return err
+			}
+			return take(p)
+		}, room, after, upTo)
+}
+
+// joiner is somebody who gets a place.
+type joiner struct {
+	Seq      int64  `json:"seq"`
+	Lane     string `json:"lane"`
+	LaneSeq  int64  `json:"lane_seq"`
+	Subject  string `json:"subject"`
+	Account  string `json:"account"`
+	Quantity int    `json:"quantity"`
+	Again    int    `json:"again"`
+}
+
+// join gives numbers to the joiners that have no place, or whose place may be replaced, in one transaction that locks the end of the queue.
+// It returns the current places of all, except those who ask for a lane that the room does not have any more. replaceable also returns what the new place's again is.
+func (s *Store) join(ctx context.Context, name string, startsAt int64, joiners []joiner, replaceable func(*place) (again int, ok bool)) (current map[string]*place, fresh map[string]bool, err error) {
+	fresh = make(map[string]bool)
+	err = s.inTx(ctx, func(tx *sql.Tx) error {
+		var joined, now int64
+		var lanes []laneTail
+		if err := s.each(ctx, tx, `UPDATE waiting_tails SET room = room WHERE room = $1 RETURNING joined, lanes, {now}`, func(rows *sql.Rows) error {
+			var text string
+			if err := rows.Scan(&joined, &text, &now); err != nil {
+				return err
+			}
+			return json.Unmarshal([]byte(text), &lanes)
+		}, name); err != nil {
+			return err
+		}
+		subjects := make([]string, len(joiners))
+		for i := range joiners {
+			subjects[i] = joiners[i].Subject
+		}
+		if current, err = s.bySubject(ctx, tx, name, subjects); err != nil {
+			return err
+		}
+		var replaced []int64
+		var added []joiner
+		most := 0
+		for _, j := range joiners {
+			if fresh[j.Subject] {
+				continue
+			}
+			lane := slices.IndexFunc(lanes, func(l laneTail) bool { return l.Name == j.Lane })
+			if lane < 0 {
+				continue
+			}
+			if old := current[j.Subject]; old != nil {
+				again, ok := replaceable(old)
+				if !ok {
+					continue
+				}
+				j.Again, replaced = again, append(replaced, old.seq)
+			}
+			joined++
+			lanes[lane].Joined++
+			j.Seq, j.LaneSeq = joined, lanes[lane].Joined
+			added, most = append(added, j), max(most, j.Quantity)
+			fresh[j.Subject] = true
+			current[j.Subject] = &place{
+				seq: j.Seq, lane: j.Lane, laneSeq: j.LaneSeq, subject: j.Subject, account: j.Account, quantity: j.Quantity, joinedAt: now, position: -1, again: j.Again,
+			}
+		}
+		if len(added) == 0 {
+			return nil
+		}
+		if len(replaced) > 0 {
+			if _, err := s.exec(ctx, tx, `UPDATE waiting_places SET replaced = 1, changed_at = {now} WHERE room = $1 AND `+ofNumbers, name, encode(replaced)); err != nil {
+				return err
+			}
+		}
+		if _, err := s.exec(ctx, tx, `INSERT INTO waiting_places (room, seq, lane, lane_seq, subject, account, quantity, joined_at, again)
+			SELECT $1, j.seq, j.lane, j.lane_seq, j.subject, j.account, j.quantity, $2, j.again FROM {joiners}`, name, now, encode(added)); err != nil {
+			return err
+		}
+		if now < startsAt {
+			for i := range lanes {
+				lanes[i].Gathered = lanes[i].Joined
+			}
+		}
+		_, err = s.exec(ctx, tx, `UPDATE waiting_tails SET joined = $2, gathered = CASE WHEN $3 THEN $2 ELSE gathered END,
+			most = CASE WHEN most < $4 THEN $4 ELSE most END, lanes = $5 WHERE room = $1`, name, joined, now < startsAt, most, encode(lanes))
+		return err
+	})
+	return current, fresh, err
+}

@@ -1,0 +1,133 @@
+package waitingroom
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const roomColumns = `room, sale, item, mode, gather_at, starts_at, capacity, rate_per_min, claim_ms, pass_ms, bound, requires_user, captcha,
+	message, ended, held, stalled, stopped_at, stopped_ms, ticked_at, credit, extra, lanes, free, promised, secret, salt, commitment, root, drawn, drawn_at, brake, commit_lag_ms, ended_at, {now}`
+
+func scanRoom(rows *sql.Rows, r *room, more ...any) error {
+	var gather, starts, claim, pass int64
+	var lanes string
+	err := rows.Scan(append([]any{
+		&r.Room, &r.Sale, &r.Item, &r.Mode, &gather, &starts, &r.Capacity, &r.RatePerMin, &claim, &pass, &r.Bound, &r.RequiresUser, &r.Captcha,
+		&r.message, &r.ended, &r.held, &r.stalled, &r.stoppedAt, &r.stoppedMS, &r.tickedAt, &r.credit, &r.extra, &lanes, &r.free, &r.promised,
+		&r.secret, &r.salt, &r.commit, &r.root, &r.nDrawn, &r.drawnAt, &r.brake, &r.lagMS, &r.endedAt, &r.now,
+	}, more...)...)
+	if err == nil {
+		err = r.readLanes(lanes)
+	}
+	r.GatherAt, r.StartsAt = time.UnixMilli(gather).UTC(), time.UnixMilli(starts).UTC()
+	r.Claim, r.Pass = time.Duration(claim)*time.Millisecond, time.Duration(pass)*time.Millisecond
+	return err
+}
+
+// rooms returns all rooms.
+func (s *Store) rooms(ctx context.Context) (all []room, err error) {
+	err = s.each(ctx, s.db, `SELECT `+strings.NewReplacer("room,", "r.room,", "lanes,", "r.lanes,").Replace(roomColumns)+`, joined, gathered, most, t.lanes
+		FROM waiting_rooms r JOIN waiting_tails t ON t.room = r.room ORDER BY r.room`, func(rows *sql.Rows) error {
+		var r room
+		var tails string
+		err := scanRoom(rows, &r, &r.joined, &r.gathered, &r.mostQuantity, &tails)
+		if err == nil {
+			err = r.readTails(tails)
+		}
+		all = append(all, r)
+		return err
+	})
+	return all, err
+}
+
+// insert stores a new room; false if there is one of that name.
+func (s *Store) insert(ctx context.Context, tx *sql.Tx, d *Definition, secret, salt, commit string) (bool, error) {
+	lanes := newLanes(d)
+	n, err := s.exec(ctx, tx, `INSERT INTO waiting_rooms (room, sale, item, mode, gather_at, starts_at, capacity, rate_per_min, claim_ms, pass_ms, bound,
+			requires_user, captcha, secret, salt, commitment, lanes)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (room) DO NOTHING`,
+		append(definitionArgs(d), secret, salt, commit, encode(lanes))...)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	_, err = s.exec(ctx, tx, `INSERT INTO waiting_tails (room, lanes) VALUES ($1, $2)`, d.Room, encode(tailsOf(lanes)))
+	return true, err
+}
+
+func definitionArgs(d *Definition) []any {
+	return []any{
+		d.Room, d.Sale, d.Item, string(d.Mode), d.GatherAt.UnixMilli(), d.StartsAt.UnixMilli(), d.Capacity, d.RatePerMin, d.Claim.Milliseconds(),
+		d.Pass.Milliseconds(), string(d.Bound), number(d.RequiresUser), number(d.Captcha),
+	}
+}
+
+// change calls alter with a room while its row is locked, and stores the result unless alter returns an error. It reads the end of the
+// queue too, which may grow meanwhile.
+func (s *Store) change(ctx context.Context, name string, alter func(tx *sql.Tx, r *room) error) (changed room, err error) {
+	err = s.inTx(ctx, func(tx *sql.Tx) error {
+		r, err := s.lock(ctx, tx, name, 0)
+		if err != nil {
+			return err
+		}
+		if err := alter(tx, r); err != nil {
+			return err
+		}
+		changed = *r
+		return s.write(ctx, tx, r)
+	})
+	return changed, err
+}
+
+// lock locks a room's row and reads the room, unless its last tick is younger than idle ms. It returns ErrUnknownRoom if there is none.
+func (s *Store) lock(ctx context.Context, tx *sql.Tx, name string, idle int64) (*room, error) {
+	// UPDATE locks the row; SQLite has no SELECT … FOR UPDATE.
+	var r *room
+	if err := s.each(ctx, tx, `UPDATE waiting_rooms SET room = room WHERE room = $1 AND ($2 = 0 OR ticked_at <= {now} - $2 OR ticked_at > {now}) RETURNING `+roomColumns,
+		func(rows *sql.Rows) error {
+			r = &room{}
+			return scanRoom(rows, r)
+		}, name, idle); err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return nil, fmt.Errorf("%w: %s", ErrUnknownRoom, name)
+	}
+	r.sinceTick = r.now - r.tickedAt
+	r.catchUp()
+	return r, s.readTail(ctx, tx, r, `SELECT joined, gathered, most, lanes FROM waiting_tails WHERE room = $1`)
+}
+
+// lockTail waits for joins that are under way and keeps others waiting, after lock.
+func (s *Store) lockTail(ctx context.Context, tx *sql.Tx, r *room) error {
+	return s.readTail(ctx, tx, r, `UPDATE waiting_tails SET room = room WHERE room = $1 RETURNING joined, gathered, most, lanes`)
+}
+
+func (s *Store) readTail(ctx context.Context, tx *sql.Tx, r *room, query string) error {
+	return s.each(ctx, tx, query, func(rows *sql.Rows) error {
+		var lanes string
+		if err := rows.Scan(&r.joined, &r.gathered, &r.mostQuantity, &lanes); err != nil {
+			return err
+		}
+		return r.readTails(lanes)
+	}, r.Room)
+}
+
+// writeTail stores the lanes of a locked tail.
+func (s *Store) writeTail(ctx context.Context, tx *sql.Tx, r *room) error {
+	_, err := s.exec(ctx, tx, `UPDATE waiting_tails SET lanes = $2 WHERE room = $1`, r.Room, encode(tailsOf(r.lanes)))
+	return err
+}
+
+// write stores what changes in a locked room.
+func (s *Store) write(ctx context.Context, tx *sql.Tx, r *room) error {
+	_, err := s.exec(ctx, tx, `UPDATE waiting_rooms SET sale = $2, item = $3, mode = $4, gather_at = $5, starts_at = $6, capacity = $7, rate_per_min = $8,
+			claim_ms = $9, pass_ms = $10, bound = $11, requires_user = $12, captcha = $13, message = $14, ended = $15, held = $16, stalled = $17,
+			stopped_at = $18, stopped_ms = $19, ticked_at = $20, credit = $21, extra = $22, lanes = $23, free = $24, promised = $25, root = $26,
+			drawn = $27, drawn_at = $28, brake = $29, commit_lag_ms = $30, ended_at = $31
+		WHERE room = $1`, append(definitionArgs(&r.Definition), r.message, string(r.ended), number(r.held), number(r.stalled), r.stoppedAt,
+		r.stoppedMS, r.tickedAt, r.credit, r.extra, encode(r.lanes), r.free, r.promised, r.root, r.nDrawn, r.drawnAt, r.brake, r.lagMS, r.endedAt)...)
+	return err
+}

@@ -1,0 +1,162 @@
+package waitingroom
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+)
+
+// tick gives turns in a room, unless another process has just done it. One transaction locks the room, so what it decides is still true
+// when it is written.
+func (s *Service) tick(ctx context.Context, name string) error {
+	err := s.store.inTx(ctx, func(tx *sql.Tx) error {
+		r, err := s.store.lock(ctx, tx, name, tickEvery.Milliseconds()*3/4)
+		if err != nil {
+			return err
+		}
+		dt := r.now - r.tickedAt
+		if r.tickedAt == 0 {
+			dt = tickEvery.Milliseconds()
+		}
+		r.tickedAt = r.now
+		if r.ended != "" { // passes may still be used
+			if _, err := s.readStock(ctx, tx, r); err != nil {
+				return err
+			}
+			f, err := s.count(ctx, tx, r)
+			if err != nil {
+				return err
+			}
+			if err := s.lapse(ctx, tx, r, f); err != nil {
+				return err
+			}
+			r.promised = f.openUnits + f.activeUnits
+			return s.store.write(ctx, tx, r)
+		}
+		if r.now < r.StartsAt.UnixMilli() { // those who gather are told what there is
+			if _, err := s.readStock(ctx, tx, r); err != nil {
+				return err
+			}
+			return s.store.write(ctx, tx, r)
+		}
+		if r.Mode == ModeDraw && !r.drawn() {
+			if err := s.drawOrder(ctx, tx, r); err != nil {
+				return err
+			}
+		}
+		if err := s.serve(ctx, tx, r, dt); err != nil {
+			return err
+		}
+		return s.store.write(ctx, tx, r)
+	})
+	if errors.Is(err, ErrUnknownRoom) { // another process ticks it
+		return nil
+	}
+	return err
+}
+
+// serve settles what became of passes, and moves the cursor.
+func (s *Service) serve(ctx context.Context, tx *sql.Tx, r *room, dt int64) error {
+	final, err := s.readStock(ctx, tx, r)
+	if err != nil || r.stalled {
+		return err
+	}
+	f, err := s.count(ctx, tx, r)
+	if err != nil {
+		return err
+	}
+	r.promised = f.openUnits + f.activeUnits
+	if err := s.lapse(ctx, tx, r, f); err != nil {
+		return err
+	}
+	r.slow(s.opts.CommitWithin, r.sinceTick)
+	if r.held {
+		return nil
+	}
+	if r.Sale != "" && final && r.free == 0 && f.open == 0 && f.active == 0 {
+		return s.exhaust(ctx, r)
+	}
+	turns, units := r.budget(f, dt)
+	return s.advance(ctx, tx, r, turns, units)
+}
+
+// exhaust ends a room whose stock is final and gone, once nobody holds units that he has not paid.
+func (s *Service) exhaust(ctx context.Context, r *room) error {
+	unsettled, err := s.opts.Stock.Unsettled(ctx, r.Sale, r.Item)
+	if err != nil || unsettled {
+		return nil //nolint:nilerr // the next tick asks again
+	}
+	r.ended, r.endedAt = PhaseExhausted, r.now
+	s.opts.Logger.InfoContext(ctx, "a waiting room ends, for everything is sold", slog.String("room", r.Room), slog.Int64("waiting", r.joined-r.served()))
+	return nil
+}
+
+const (
+	maxLook   = 20_000 // positions that a tick looks at, in all lanes; dead ones, of places that were given up, cost some microseconds each
+	maxBarred = 2_000  // places that a tick bars
+)
+
+// advance gives turns to the next places, and moves the cursors behind them. Places that left, or are barred, take none.
+func (s *Service) advance(ctx context.Context, tx *sql.Tx, r *room, turns, units int64) error {
+	if turns == 0 || units == 0 || r.served() == r.joined {
+		return nil
+	}
+	orders, err := r.orders()
+	if err != nil {
+		return err
+	}
+	queues := make([]queue, len(r.lanes))
+	for i := range queues {
+		queues[i] = newQueue(&r.lanes[i], &orders[i], maxLook/int64(len(r.lanes)))
+	}
+	waits := func(lane int) (yes, stop bool, err error) {
+		p, err := s.head(ctx, tx, r, &queues[lane])
+		return p != nil, p == nil && queues[lane].more(), err
+	}
+	var given []turn
+	barred, nBarred := make(map[[2]string][]int64), 0 // numbers, by reason and ban
+	for int64(len(given)) < turns && units > 0 && nBarred < maxBarred {
+		lane, ok, err := choose(r.lanes, waits)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		p := queues[lane].take()
+		if why, by := s.opts.Banned(p.account); p.account != "" && why != "" {
+			ban := [2]string{why, by}
+			barred[ban], nBarred = append(barred[ban], p.seq), nBarred+1
+			continue
+		}
+		r.lanes[lane].give()
+		quantity := min(int64(p.quantity), units) // a turn is for at most as many as are left, so that nobody blocks those behind
+		units -= quantity
+		given = append(given, turn{p.seq, p.position, quantity})
+	}
+	for ban, seqs := range barred {
+		if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET barred = $3, barred_by = $4, changed_at = {now} WHERE room = $1 AND `+ofNumbers,
+			r.Room, encode(seqs), ban[0], ban[1]); err != nil {
+			return err
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	r.spend(int64(len(given)))
+	for _, t := range given {
+		r.promised += t.Quantity
+	}
+	rt := r.roomTime(r.now)
+	_, err = s.store.exec(ctx, tx, `UPDATE waiting_places SET position = j.position, quantity = j.quantity, turn_rt = $2, until_rt = $4, active_rt = $4, turn_at = {now}, changed_at = {now}
+		FROM {turns} WHERE waiting_places.room = $1 AND waiting_places.seq = j.seq AND waiting_places.seq {seqs}`, r.Room, rt, encode(given), rt+r.Claim.Milliseconds())
+	return err
+}
+
+// turn is a turn for {turns} and {seqs}.
+type turn struct {
+	Seq      int64 `json:"seq"`
+	Position int64 `json:"position"`
+	Quantity int64 `json:"quantity"`
+}

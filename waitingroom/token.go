@@ -1,0 +1,269 @@
+package waitingroom
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/tidegate/tidegate/internal/keyhash"
+)
+
+// keys are what the secrets give, and the keys of passes.
+type keys struct {
+	token    []byte
+	previous []byte            // accepted for tokens too; nil: none
+	passes   []jose.JSONWebKey // public: that of the signer, and the previous one
+	signer   jose.Signer
+}
+
+// newKeys returns the keys of a service. Without keys of its own, passes are signed with the one that the secret gives.
+func newKeys(opts *Options) keys {
+	k := keys{token: keyhash.Derive(opts.Secret, "waiting room tokens")}
+	signing, before := opts.Signer, opts.PreviousSigner
+	if len(opts.PreviousSecret) > 0 {
+		k.previous = keyhash.Derive(opts.PreviousSecret, "waiting room tokens")
+	}
+	if signing == nil {
+		signing = derivedSigner(opts.Secret)
+		if before == nil && len(opts.PreviousSecret) > 0 {
+			before = derivedSigner(opts.PreviousSecret)
+		}
+	}
+	for _, key := range []crypto.Signer{signing, before} {
+		if key != nil {
+			k.passes = append(k.passes, publicKey(key))
+		}
+	}
+	var err error
+	k.signer, err = jose.NewSigner(jose.SigningKey{
+		Algorithm: jose.SignatureAlgorithm(k.passes[0].Algorithm), Key: jose.JSONWebKey{Key: signing, KeyID: k.passes[0].KeyID},
+	}, (&jose.SignerOptions{}).WithType("JWT"))
+	if err != nil {
+		panic(err) // the key is of the algorithm
+	}
+	return k
+}
+
+func derivedSigner(secret []byte) crypto.Signer {
+	return ed25519.NewKeyFromSeed(keyhash.Derive(secret, "waiting room passes"))
+}
+
+// publicKey returns the public part of a key of passes. Its id is a hash of it.
+func publicKey(key crypto.Signer) jose.JSONWebKey {
+	algorithm, err := algorithmOf(key)
+	if err != nil {
+		panic("waitingroom: Options.Signer: " + err.Error()) // ParseSigner returns no such key
+	}
+	text, raw := key.Public().(ed25519.PublicKey)
+	if !raw {
+		if text, err = x509.MarshalPKIXPublicKey(key.Public()); err != nil {
+			panic(err) // it is an RSA key
+		}
+	}
+	return jose.JSONWebKey{Key: key.Public(), KeyID: keyhash.Of(text).String(), Algorithm: string(algorithm), Use: "sig"}
+}
+
+// PublicKeys are the keys that passes and receipts are verified with: the one that signs, and then the previous one, if there is one.
+func (s *Service) PublicKeys() jose.JSONWebKeySet {
+	return jose.JSONWebKeySet{Keys: slices.Clone(s.keys.passes)}
+}
+
+// placeToken returns a text that finds a place without a lookup: its numbers, its subject and when it was given, with a MAC. It gives no right
+// that the subject does not have, except to somebody unknown, who is identified by it.
+func (s *Service) placeToken(room string, p *place) string {
+	text := binary.BigEndian.AppendUint64(nil, uint64(p.seq))
+	text = binary.BigEndian.AppendUint64(text, uint64(p.joinedAt))
+	text = binary.BigEndian.AppendUint32(text, uint32(p.quantity))
+	text = binary.BigEndian.AppendUint64(text, uint64(p.laneSeq))
+	text = append(append(text, byte(len(p.lane))), p.lane...)
+	text = append(text, p.subject...)
+	mac := keyhash.MAC(s.keys.token, room+"\n"+string(text))
+	return base64.RawURLEncoding.EncodeToString(append(text, mac[:]...))
+}
+
+// parseToken returns the place of a token: all of it that never changes.
+func (s *Service) parseToken(room, token string) (*place, bool) {
+	const head = 8 + 8 + 4 + 8 + 1
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(raw) <= head+len(keyhash.Digest{}) {
+		return nil, false
+	}
+	text, given := raw[:len(raw)-len(keyhash.Digest{})], raw[len(raw)-len(keyhash.Digest{}):]
+	ok := false
+	for _, key := range [][]byte{s.keys.token, s.keys.previous} {
+		if key != nil {
+			mac := keyhash.MAC(key, room+"\n"+string(text))
+			ok = ok || hmac.Equal(mac[:], given)
+		}
+	}
+	if !ok {
+		return nil, false
+	}
+	rest := string(text[head:])
+	n := min(int(text[head-1]), len(rest))
+	return &place{
+		seq: int64(binary.BigEndian.Uint64(text)), joinedAt: int64(binary.BigEndian.Uint64(text[8:])), position: -1,
+		quantity: int(binary.BigEndian.Uint32(text[16:])), laneSeq: int64(binary.BigEndian.Uint64(text[20:])), lane: rest[:n], subject: rest[n:],
+	}, true
+}
+
+// PassClaims is what a pass says. The subject is the user, or the place of somebody unknown; the id is of the place. In a token of Tokens both
+// are the place's token.
+type PassClaims struct {
+	jwt.Claims
+
+	Use      string `json:"token_use"`
+	Position int64  `json:"queue_position"`
+	User     string `json:"user,omitempty"` // in a token of Tokens
+}
+
+// Account returns the user that a pass was given to; empty: unknown.
+func (c *PassClaims) Account() string {
+	switch {
+	case c.User != "":
+		return c.User
+	case c.Subject != c.ID:
+		return c.Subject
+	}
+	return ""
+}
+
+const issuer = "tidegate"
+
+// Pass returns the pass of an admitted visitor: a JWS that a shop's own servers can verify with PublicKeys. Repeated, it is the
+// same until the visitor's time is changed by a hold.
+func (s *Service) Pass(p Place) (string, error) {
+	id := passID(p.Room, p.Number)
+	subject := p.User
+	if subject == "" {
+		subject = id
+	}
+	return s.sign(p, PassClaims{Claims: jwt.Claims{Issuer: issuer, Subject: subject, ID: id, Expiry: jwt.NewNumericDate(p.PassUntil)}, Use: useAccess})
+}
+
+const useAccess = "access"
+
+// Terms are what Tokens can say otherwise than a pass.
+type Terms struct {
+	Issuer string        // empty: the issuer of passes, and the only one that VerifyPass accepts
+	For    time.Duration // since the visitor was admitted; 0, or longer than the pass: as long as the pass
+}
+
+// Tokens are three JWS in the form of AWS Virtual Waiting Room, which differ in the claim token_use only.
+type Tokens struct {
+	Access, Refresh, ID string
+	Until               time.Time // when they expire
+}
+
+// Tokens returns the tokens of an admitted visitor. They are signed as passes are, and the access token is one. Nothing accepts the other two.
+// Repeated, they are the same, like a pass.
+func (s *Service) Tokens(p Place, t Terms) (Tokens, error) {
+	out := Tokens{Until: p.PassUntil}
+	if until := p.AdmittedAt.Add(t.For); t.For > 0 && until.Before(out.Until) {
+		out.Until = until
+	}
+	if t.Issuer == "" {
+		t.Issuer = issuer
+	}
+	for use, token := range map[string]*string{useAccess: &out.Access, "refresh": &out.Refresh, "id": &out.ID} {
+		var err error
+		if *token, err = s.sign(p, PassClaims{
+			Claims: jwt.Claims{Issuer: t.Issuer, Subject: p.Token, ID: p.Token, Expiry: jwt.NewNumericDate(out.Until)}, Use: use, User: p.User,
+		}); err != nil {
+			return Tokens{}, err
+		}
+	}
+	return out, nil
+}
+
+// sign completes the claims about an admitted visitor, and signs them.
+func (s *Service) sign(p Place, c PassClaims) (string, error) {
+	if p.State != StateAdmitted {
+		return "", fmt.Errorf("%w: the place is %s", ErrNotYourTurn, p.State)
+	}
+	c.Audience, c.Position = jwt.Audience{p.Room}, p.Position
+	c.NotBefore, c.IssuedAt = jwt.NewNumericDate(p.AdmittedAt), jwt.NewNumericDate(p.AdmittedAt)
+	return jwt.Signed(s.keys.signer).Claims(c).Serialize()
+}
+
+// clockSkew is how far the clock of whoever verifies a pass may be behind that of the database, which says when it begins.
+const clockSkew = 30 * time.Second
+
+// VerifyPass returns what a pass of a room says, if it is valid at the time, and as far as this process knows the visitor has not given it up.
+// It makes no query.
+func (s *Service) VerifyPass(room, pass string, at time.Time) (PassClaims, error) {
+	claims, err := s.readPass(pass)
+	if err == nil {
+		err = claims.ValidateWithLeeway(jwt.Expected{Issuer: issuer, AnyAudience: jwt.Audience{room}, Time: at}, clockSkew)
+	}
+	if err == nil && at.After(claims.Expiry.Time()) {
+		err = jwt.ErrExpired
+	}
+	if err == nil && claims.Use != useAccess {
+		err = fmt.Errorf("token_use is %.20q", claims.Use)
+	}
+	if v := (*s.views.Load())[room]; err == nil && v != nil && v.revoked[s.numberOf(room, claims.ID)] {
+		err = errors.New("it was given up")
+	}
+	if err != nil {
+		return PassClaims{}, fmt.Errorf("%w: pass: %w", ErrInvalid, err)
+	}
+	return claims, nil
+}
+
+// readPass returns the claims of a pass whose signature is right.
+func (s *Service) readPass(pass string) (claims PassClaims, err error) {
+	var algorithms []jose.SignatureAlgorithm
+	for i := range s.keys.passes {
+		algorithms = append(algorithms, jose.SignatureAlgorithm(s.keys.passes[i].Algorithm))
+	}
+	token, err := jwt.ParseSigned(strings.TrimSpace(pass), algorithms)
+	if err != nil {
+		return claims, err
+	}
+	for i := range s.keys.passes {
+		if key := &s.keys.passes[i]; key.KeyID == token.Headers[0].KeyID && key.Algorithm == token.Headers[0].Algorithm {
+			err = token.Claims(key.Key, &claims)
+			return claims, err
+		}
+	}
+	return claims, errors.New("its key is not known")
+}
+
+func passID(room string, number int64) string { return room + "/" + strconv.FormatInt(number, 10) }
+
+// numberOf returns the number of the place that a pass of a room, or a token of Tokens, was given for; 0: none.
+func (s *Service) numberOf(room, id string) int64 {
+	if text, ok := strings.CutPrefix(id, room+"/"); ok {
+		n, _ := strconv.ParseInt(text, 10, 64)
+		return n
+	}
+	if p, ok := s.parseToken(room, id); ok {
+		return p.seq
+	}
+	return 0
+}
+
+// receipt signs that a place is in the list of the draw.
+func (s *Service) receipt(v *view, p *place) (string, error) {
+	claims := map[string]any{
+		"token_use": "receipt", "aud": v.Room, "index": p.seq - 1, "subject": p.subject, "joined_ms": p.joinedAt,
+		"leaf": fmt.Sprintf("%x", leaf(v.Room, p.entry())),
+	}
+	if p.lane != "" {
+		claims["lane"] = p.lane
+	}
+	return jwt.Signed(s.keys.signer).Claims(claims).Serialize()
+}

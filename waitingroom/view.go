@@ -1,0 +1,84 @@
+package waitingroom
+
+import (
+	"sync"
+	"time"
+)
+
+// view is this process's copy of a room. It is immutable except for what mu guards; each refresh makes a new one.
+type view struct {
+	room
+	fetched time.Time         // by this process's clock
+	changed chan struct{}     // closed when there is a newer one
+	gone    []map[int64]int64 // by lane: positions by number, of places that left or were barred before their turn; before the draw without meaning
+	revoked map[int64]bool    // numbers, of places that were given up and whose pass would still be valid
+	moved   []*progress       // by lane
+	quota   int64             // units that a user may order; 0: not known, or not needed
+
+	mu     *sync.Mutex
+	orders []order // by lane; guarded by mu, and shared by the views of one draw
+}
+
+// laneOf returns the index of a place's lane. A view may be older than the lanes of a room that nobody had joined: any will do then, for a moment.
+func (v *view) laneOf(p *place) int { return max(0, v.laneIndex(p.lane)) }
+
+// position returns the position of a number of a lane.
+func (v *view) position(lane int, number int64) int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.orders[lane].position(number)
+}
+
+func (v *view) isGone(p *place) bool {
+	_, gone := v.gone[v.laneOf(p)][p.laneSeq]
+	return gone
+}
+
+// waiting returns how many places of a lane have not had their turn.
+func (v *view) waiting(lane int) int64 {
+	l := &v.lanes[lane]
+	return max(0, l.tail.Joined-l.Served-int64(len(v.gone[lane])))
+}
+
+// clockNow estimates the database's clock.
+func (v *view) clockNow(local time.Time) int64 { return v.now + local.Sub(v.fetched).Milliseconds() }
+
+// stale reports that the database has not answered for so long that nothing can be said.
+func (v *view) stale(local time.Time) bool { return local.Sub(v.fetched) > staleAfter }
+
+const staleAfter = 3 * time.Second
+
+// outlook returns the prospect of a place with so many of its lane in front. Other lanes get turns meanwhile, also for people who have not joined
+// yet: as many as the shares permit, each for as many units as anybody may order.
+func (v *view) outlook(lane int, ahead int64) Outlook {
+	if v.Sale == "" || v.tickedAt == 0 { // no stock, or it has not been read yet
+		return OutlookLikely
+	}
+	probable, most := ahead, (ahead+1)*v.mostQuantity
+	known := len(v.lanes) == 1 || v.quota > 0
+	for i := range v.lanes {
+		if i == lane {
+			continue
+		}
+		turns := v.lanes[lane].turnsBefore(&v.lanes[i], ahead+1)
+		probable += min(turns, v.waiting(i))
+		most += turns * max(v.quota, v.mostQuantity)
+	}
+	switch {
+	case v.free <= 0:
+		return OutlookReturns
+	case v.Bound == BoundStrict && known && v.served() > 0 && most+v.promised <= v.free:
+		return OutlookCertain
+	case probable < v.free:
+		return OutlookLikely
+	}
+	return OutlookUnlike
+}
+
+// promise returns the prospect of a turn or pass that is used in time.
+func (v *view) promise() Outlook {
+	if v.Sale != "" && v.Bound == BoundExpected {
+		return OutlookLikely
+	}
+	return OutlookCertain
+}

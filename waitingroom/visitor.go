@@ -1,0 +1,54 @@
+package waitingroom
+
+import (
+	"fmt"
+
+	"github.com/tidegate/tidegate/internal/input"
+	"github.com/tidegate/tidegate/internal/keyhash"
+)
+
+// Visitor is who asks. A known user has one place in a room. Somebody unknown has the place of the token, which only that visitor knows. A
+// user's token saves a lookup.
+type Visitor struct {
+	User  string
+	Token string
+	Tier  string // for lanes that take one tier only
+	Lane  string // in which Join gives a place; empty: the last one that is open to everybody
+	// ByToken asks for the place of Token, and for no other place of its holder: there is none unless the room gave the token, and to User
+	// unless that is empty. The room needs no user then, so whoever sets it answers for those who have the token.
+	ByToken bool
+}
+
+// identify returns the hash of a visitor in a room, and the place of the token if it is the visitor's.
+func (s *Service) identify(v *view, who Visitor) (subject string, known *place, err error) {
+	if who.Token != "" {
+		if known, _ = s.parseToken(v.Room, who.Token); known != nil && v.laneIndex(known.lane) < 0 { // of a deleted room of this name
+			known = nil
+		}
+	}
+	if err := input.Printable(who.User, maxUser); err != nil {
+		return "", nil, fmt.Errorf("%w: user %w", ErrInvalid, err)
+	}
+	switch {
+	case who.ByToken && (known == nil || who.User != "" && known.subject != s.subject(v, "user", who.User)):
+		return "", nil, ErrNotJoined
+	case who.ByToken:
+		subject = known.subject
+	case who.User != "":
+		subject = s.subject(v, "user", who.User)
+		if known != nil && known.subject != subject {
+			known = nil
+		}
+	case v.RequiresUser:
+		return "", nil, ErrUserRequired
+	case known != nil:
+		subject = known.subject
+	}
+	return subject, known, nil
+}
+
+// subject returns the hash of a user in a room, or of the random id of somebody unknown. It is of the room's salt, and so survives a change of
+// the secret.
+func (s *Service) subject(v *view, kind, id string) string {
+	return keyhash.MAC([]byte(v.salt), string(keyhash.AppendParts(nil, kind, id))).String()
+}
