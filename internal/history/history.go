@@ -1,5 +1,5 @@
-// Package history keeps in the database what became of bans and of logins, and what operators changed; and forgets what is too old, for it
-// names people, or nearly so.
+// Package history keeps events of bans and logins and the audit log in the database. It deletes old entries, because they contain personal
+// data.
 package history
 
 import (

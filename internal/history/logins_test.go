@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
 	"github.com/tidegate/tidegate/login"
@@ -19,8 +18,8 @@ import (
 // failure is the n-th event of a history in which two come in every second, by turns of two names and of none.
 func failure(n int) login.Event {
 	e := login.Event{
-		ID: fmt.Sprintf("id-%04d", n), At: epoch.Add(time.Duration(n/2) * time.Second), Rule: "login-name-3-in-1m-challenge", Count: admission.CountName,
-		Action: admission.LoginChallenge, Factor: "password", Name: []string{"", "ANN", "BOB"}[n%3], IP: "192.0.2.x", Times: n + 1, Shadow: n%2 == 1,
+		ID: fmt.Sprintf("id-%04d", n), At: epoch.Add(time.Duration(n/2) * time.Second), Rule: "login-name-3-in-1m-challenge", Count: login.CountName,
+		Action: login.Challenge, Factor: "password", Name: []string{"", "ANN", "BOB"}[n%3], IP: "192.0.2.x", Times: n + 1, Shadow: n%2 == 1,
 	}
 	if n%4 != 0 {
 		e.Until = e.At.Add(time.Hour)
@@ -93,7 +92,7 @@ func TestBannedFor(t *testing.T) {
 			e := failure(n)
 			e.Factor = factor
 			if factor != "reset" {
-				e.Action = admission.LoginBan
+				e.Action = login.Ban
 			}
 			events = append(events, e)
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+const clusterMasters = 3
+
 // RedisCluster returns the addresses of this test binary's Redis Cluster: three masters without replicas.
 func RedisCluster(t testing.TB) []string {
 	t.Helper()
@@ -38,8 +40,8 @@ type FailoverCluster struct {
 // machines pause.
 const nodeTimeout = 2 * time.Second
 
-// StartFailoverCluster starts a cluster, which ends with the test. A test that kills nothing can pass a longer node timeout as patient,
-// so that a busy machine does not cause a failover.
+// StartFailoverCluster starts a cluster, which ends with the test. A test that kills nothing can pass a longer node timeout as patience,
+// so that a busy machine does not cause a failover. Nodes repeat a failed election after four times the node timeout.
 func StartFailoverCluster(t testing.TB, patient ...time.Duration) *FailoverCluster {
 	t.Helper()
 	args := []string{"--cluster-node-timeout", strconv.FormatInt(append(patient, nodeTimeout)[0].Milliseconds(), 10)}
@@ -127,12 +129,12 @@ func (c *FailoverCluster) FailOver() {
 
 // newCluster starts three masters, assigns each a third of the slots and connects them.
 func newCluster(args ...string) ([]*server, error) {
-	const nodes, slots = 3, 16384
+	const slots = 16384
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	clients := make([]*redis.Client, nodes)
-	servers := make([]*server, nodes)
-	for i := range nodes {
+	clients := make([]*redis.Client, clusterMasters)
+	servers := make([]*server, clusterMasters)
+	for i := range clusterMasters {
 		s, err := newRedis(append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")...)
 		if err != nil {
 			return nil, err
@@ -140,7 +142,7 @@ func newCluster(args ...string) ([]*server, error) {
 		servers[i], clients[i] = s, redisClient(s.addr())
 		defer clients[i].Close()
 		var own []int
-		for slot := i * slots / nodes; slot < (i+1)*slots/nodes; slot++ {
+		for slot := i * slots / clusterMasters; slot < (i+1)*slots/clusterMasters; slot++ {
 			own = append(own, slot)
 		}
 		if err := clients[i].ClusterAddSlots(ctx, own...).Err(); err != nil {
@@ -157,28 +159,36 @@ func newCluster(args ...string) ([]*server, error) {
 		}
 	}
 	for _, c := range clients {
-		for !clusterReady(ctx, c, nodes) {
-			select {
-			case <-ctx.Done():
-				return nil, fmt.Errorf("cluster nodes do not agree: %w", ctx.Err())
-			case <-time.After(pollInterval):
-			}
+		if err := awaitCluster(ctx, c); err != nil {
+			return nil, err
 		}
 	}
 	return servers, nil
 }
 
-// clusterReady reports whether a node has an owner for every slot.
-func clusterReady(ctx context.Context, c *redis.Client, nodes int) bool {
+// awaitCluster waits until a node has an owner for every slot.
+func awaitCluster(ctx context.Context, c *redis.Client) error {
+	for !clusterReady(ctx, c) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cluster nodes do not agree: %w", ctx.Err())
+		case <-time.After(pollInterval):
+		}
+	}
+	return nil
+}
+
+func clusterReady(ctx context.Context, c *redis.Client) bool {
 	info, err := c.ClusterInfo(ctx).Result()
 	if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_slots_ok:16384") {
 		return false
 	}
 	owners, err := c.Do(ctx, "CLUSTER", "SLOTS").Slice() // CLUSTER SHARDS requires Redis 7
-	return err == nil && len(owners) == nodes
+	return err == nil && len(owners) == clusterMasters
 }
 
-// newReplica starts a replica of the master at addr, and waits until it has its data.
+// newReplica starts a replica of the master at addr, and waits until it has its data and considers the cluster complete: one that is
+// promoted within two seconds of its start, before it does, refuses all commands for the rest of them.
 func newReplica(addr string, args ...string) (*server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -205,5 +215,8 @@ func newReplica(addr string, args ...string) (*server, error) {
 		case <-time.After(pollInterval):
 		}
 	}
-	return s, awaitInfo(ctx, rdb, "master_link_status:up")
+	if err := awaitInfo(ctx, rdb, "master_link_status:up"); err != nil {
+		return nil, err
+	}
+	return s, awaitCluster(ctx, rdb)
 }

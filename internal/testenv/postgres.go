@@ -272,8 +272,12 @@ func postgresReady(ctx context.Context, s *server) error {
 	return nil
 }
 
-// postgresBin returns the directory of the server's programs: from PATH, else Debian's, which has one per version.
+// postgresBin returns the directory of the server's programs: TEST_POSTGRES_BIN, else that of PATH, else Debian's, which has one per
+// version.
 func postgresBin() (string, error) {
+	if bin := os.Getenv("TEST_POSTGRES_BIN"); bin != "" {
+		return bin, nil
+	}
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			return filepath.Dir(path), nil

@@ -9,9 +9,13 @@ import (
 
 var sharedPrograms lazy[string]
 
-// Programs compiles cmd/api and cmd/worker, once in a test binary, and returns their folder.
+// Programs compiles cmd/api and cmd/worker, once in a test binary, and returns their folder. If PROGRAMS is set, as make test does, they
+// are there already, and in its folder failpoints with the build tag of that name.
 func Programs(t testing.TB) string {
 	t.Helper()
+	if dir := os.Getenv("PROGRAMS"); dir != "" {
+		return dir
+	}
 	return sharedPrograms.get(t, func() (string, error) {
 		dir, err := os.MkdirTemp("", "tidegate-programs-") // not in memory, where programs may not be executable
 		if err != nil {

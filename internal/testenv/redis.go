@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -102,7 +103,7 @@ func (r *RedisServer) StartReplica(args ...string) *RedisServer {
 func redisURL(s *server) string { return "redis://" + s.addr() + "/0" }
 
 func newRedis(args ...string) (*server, error) {
-	bin, err := findBinary("redis-server")
+	bin, err := redisServer()
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +123,11 @@ func newRedis(args ...string) (*server, error) {
 		ready: redisReady,
 	}
 	return s, s.create()
+}
+
+// redisServer returns the path of the server: TEST_REDIS_SERVER, which may be another version or valkey-server, or the one in PATH.
+func redisServer() (string, error) {
+	return findBinary(cmp.Or(os.Getenv("TEST_REDIS_SERVER"), "redis-server"))
 }
 
 func redisClient(addr string) *redis.Client {

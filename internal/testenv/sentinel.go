@@ -39,11 +39,7 @@ func StartSentinel(t testing.TB, args ...string) *SentinelRedis {
 		}
 	}
 	for i := range s.servers {
-		extra := args
-		if i > 0 {
-			extra = append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(s.servers[0].port)}, args...)
-		}
-		server, err := newRedis(extra...)
+		server, err := newRedis(args...)
 		fail(err)
 		t.Cleanup(server.remove)
 		s.servers[i] = server
@@ -52,6 +48,7 @@ func StartSentinel(t testing.TB, args ...string) *SentinelRedis {
 	defer cancel()
 	replica := redisClient(s.servers[1].addr())
 	defer replica.Close()
+	fail(replica.ReplicaOf(ctx, "127.0.0.1", strconv.Itoa(s.servers[0].port)).Err())
 	fail(awaitInfo(ctx, replica, "master_link_status:up"))
 	for range 3 {
 		server, err := newSentinel(s.servers[0].port)
@@ -67,7 +64,7 @@ func StartSentinel(t testing.TB, args ...string) *SentinelRedis {
 }
 
 func newSentinel(master int) (*server, error) {
-	bin, err := findBinary("redis-server")
+	bin, err := redisServer()
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +153,15 @@ func (s *SentinelRedis) FailOver(behind time.Duration) {
 		must(awaitNamed(ctx, addr, s.servers[1-s.master].addr()))
 	}
 	must(replica.ConfigSet(ctx, "masterauth", "").Err())
-	must(s.servers[s.master].restart())
+	// It comes back as a replica. As a master, which it would be until the sentinels demote it, it could be promoted again with its old data,
+	// should the machine be so slow that the new master seems down.
+	old, command := s.servers[s.master], s.servers[s.master].command
 	s.master = 1 - s.master
+	old.command = func(server *server) *exec.Cmd {
+		cmd := command(server)
+		cmd.Args = append(cmd.Args, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.servers[s.master].port))
+		return cmd
+	}
+	defer func() { old.command = command }()
+	must(old.restart())
 }

@@ -3,7 +3,7 @@
 //
 // Redis, RedisCluster and Postgres return servers shared by the whole test binary: use unique names, never FLUSHDB. StartRedis and
 // StartPostgres start a server that a test may kill, freeze and restart. TEST_REDIS_URL and TEST_DATABASE_URL replace the shared servers
-// by running ones.
+// by running ones. TEST_REDIS_SERVER (a program) and TEST_POSTGRES_BIN (a folder) replace the installed servers by other versions.
 //
 // It needs Linux: servers are tied to the process by a parent-death signal and observed through /proc.
 package testenv
