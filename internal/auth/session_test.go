@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/auth/authtest"
 	"github.com/tidegate/tidegate/internal/seal"
 )
 
 // signedIn makes a guard, and a request with the cookie of a token's session.
 func signedIn(t *testing.T, text string) (g *Guard, r *http.Request) {
 	t.Helper()
-	tokens, err := LoadTokens(writeTokens(t, tokenList), false, slog.New(slog.DiscardHandler))
+	tokens, err := LoadTokens(authtest.WriteTokens(t, authtest.TokenList), false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,23 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tidegate/tidegate/internal/auth/authtest"
 )
-
-const tokenList = `
-- {name: gateway, role: admit, token: admit-token-of-tests}
-- {name: prometheus, role: metrics, token: metrics-token-of-tests}
-- {name: hall, role: viewer, token: viewer-token-of-tests}
-- {name: ops, role: operator, token: operator-token-of-tests}
-`
-
-func writeTokens(t *testing.T, content string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
 
 func TestTokenFileErrors(t *testing.T) {
 	for name, content := range map[string]string{
@@ -41,7 +27,7 @@ func TestTokenFileErrors(t *testing.T) {
 		"no YAML":       "- {name: a, role: admit, token: hunter2",
 		"wrong type":    "- {name: a, role: admit, token: [hunter2]}",
 	} {
-		_, err := LoadTokens(writeTokens(t, content), false, slog.Default())
+		_, err := LoadTokens(authtest.WriteTokens(t, content), false, slog.Default())
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -77,7 +63,7 @@ func TestTokenFileErrors(t *testing.T) {
 }
 
 func TestTokensAreReloaded(t *testing.T) {
-	file := writeTokens(t, tokenList)
+	file := authtest.WriteTokens(t, authtest.TokenList)
 	logged := make(lines, 16)
 	tokens, err := LoadTokens(file, false, slog.New(slog.NewTextHandler(logged, nil)))
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/internal/bounded"
 )
 
@@ -31,7 +33,7 @@ type step struct {
 
 // An expectation is what a decision must be. What is nil is not looked at.
 type expectation struct {
-	action     string // of an admission.Action, or invalid; empty: any
+	action     string // of an rules.Action, or invalid; empty: any
 	rule       *string
 	reason     *string
 	remaining  *int
@@ -183,7 +185,7 @@ func (r *reader) request(n ast.Node) (req admission.Request, err error) {
 		}
 	}
 	if at := fields["cost"]; at != nil {
-		if req.Cost, err = r.number(at, "cost", 1, admission.MaxCost); err != nil {
+		if req.Cost, err = r.number(at, "cost", 1, rules.MaxCost); err != nil {
 			return req, err
 		}
 	}
@@ -239,7 +241,7 @@ func (r *reader) expectation(n ast.Node) (e expectation, err error) {
 		}
 	}
 	if at := fields["remaining"]; at != nil {
-		left, err := r.number(at, "remaining", 0, admission.MaxLimit)
+		left, err := r.number(at, "remaining", 0, store.MaxLimit)
 		if err != nil {
 			return e, err
 		}
@@ -261,7 +263,7 @@ func (r *reader) action(n ast.Node) (string, error) {
 		return "", err
 	}
 	switch text {
-	case string(admission.ActionAllow), string(admission.ActionDeny), string(admission.ActionChallenge), string(admission.ActionBan), invalid:
+	case string(rules.Allow), string(rules.Deny), string(rules.Challenge), string(rules.Ban), invalid:
 		return text, nil
 	}
 	return "", r.wrong(n, "the action is %q, should be allow, deny, challenge, ban or invalid", text)

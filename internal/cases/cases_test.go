@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 const rulesFile = `version: 1
@@ -19,23 +19,23 @@ rules:
   - {name: orders, match: {route: /orders, method: POST}, subject: user, limit: 1, window: 1s, on_exceed: {action: ban, after: 3, within: 1m, for: 10m, growing: true}}
 `
 
-func rules(t testing.TB) *admission.Rules {
+func ruleSet(t testing.TB) *rules.Set {
 	t.Helper()
-	rules, err := admission.ParseRules("rules.yaml", []byte(rulesFile))
+	set, err := rules.Parse("rules.yaml", []byte(rulesFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rules
+	return set
 }
 
 // try parses one case and returns what failed, or "".
-func try(t *testing.T, rules *admission.Rules, text string) string {
+func try(t *testing.T, set *rules.Set, text string) string {
 	t.Helper()
 	all, err := Parse("cases.yaml", []byte("cases:\n- "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ")+"\n"))
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, text)
 	}
-	failure, err := all[0].Try(t.Context(), rules)
+	failure, err := all[0].Try(t.Context(), set)
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, text)
 	}
@@ -46,7 +46,7 @@ func try(t *testing.T, rules *admission.Rules, text string) string {
 }
 
 func TestCases(t *testing.T) {
-	rules := rules(t)
+	set := ruleSet(t)
 	for text, want := range map[string]string{
 		// Windows move with the clock of the case, and counters are its own.
 		`request: {ip: 192.0.2.1, route: /search}
@@ -98,7 +98,7 @@ then:
 - {times: 2, expect: deny}
 - expect: {action: ban, retry_after: 20m}`: "",
 	} {
-		if got := try(t, rules, text); got != want {
+		if got := try(t, set, text); got != want {
 			t.Errorf("%s\ngot  %q\nwant %q", text, got, want)
 		}
 	}
@@ -121,7 +121,7 @@ cases:
 	if err != nil || len(all) != 2 || all[0].Name != "first" || all[0].Line != 3 || all[1].Name != "of line 6" {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	failure, err := all[1].Try(t.Context(), rules(t))
+	failure, err := all[1].Try(t.Context(), ruleSet(t))
 	if err != nil || failure == nil || failure.Line != 11 {
 		t.Errorf("%+v, %v", failure, err)
 	}

@@ -1,5 +1,5 @@
-// Package cases tries requests against rules and compares what comes of them with what a file expects, without a server and without waiting: each
-// case has counters and a clock of its own.
+// Package cases runs the test cases of a rules file: it decides requests by the rules and compares the decisions with the expected ones. It
+// needs no server and does not wait, because each case has its own counters and clock.
 //
 //	cases:
 //	  - name: a guest searches 20 times a minute
@@ -10,5 +10,6 @@
 //	      - expect: {action: deny, rule: search, retry_after: 1m}
 //	      - {wait: 1m, expect: allow}
 //
-// A step without a request repeats that of the step before. A ban is there with the refusal that it follows; a server takes up to a second longer.
+// A step without a request repeats that of the step before. A ban applies at once after the refusal that caused it; a server takes up to a
+// second longer.
 package cases

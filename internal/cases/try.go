@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 // A Failure is what came of a request instead of what was expected.
@@ -17,10 +19,10 @@ type Failure struct {
 }
 
 // Try sends the requests of a case to rules that have counted nothing yet. Nil: all was as expected. The error says that they could not be tried.
-func (c *Case) Try(ctx context.Context, rules *admission.Rules) (*Failure, error) {
+func (c *Case) Try(ctx context.Context, rules *rules.Set) (*Failure, error) {
 	now := c.at
 	clock := func() time.Time { return now }
-	gate, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{Now: clock}), rules, admission.Options{
+	gate, err := admission.NewWithStore(memorystore.New(memorystore.Options{Now: clock}), rules, admission.Options{
 		Secret: []byte("of counters that nobody else sees"), Now: clock,
 		Timeout:   time.Minute, // of a real clock, and nothing here waits
 		DenyCache: -1,          // or who waits would be refused by the real one
@@ -89,7 +91,7 @@ func describe(d *admission.Decision, err error) string {
 	if d.Reason != "" {
 		add("reason", d.Reason)
 	}
-	if d.Remaining != admission.Unlimited {
+	if d.Remaining != rules.Unlimited {
 		add("remaining", d.Remaining)
 	}
 	if d.RetryAfter > 0 {

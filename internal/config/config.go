@@ -45,6 +45,8 @@ type Config struct {
 	MetricsToken   Secret
 	TokensFile     string
 	RulesFile      string
+	PassKeyBefore  string // another key whose passes are accepted; empty: none
+	PassKeyFile    string // private key of waiting rooms' passes; empty: derived from Secret
 	KoalaFile      string // Koala rule file, or a koala.conf; empty: none
 	KoalaZone      *time.Location
 	DemoSecrets    []string // variables whose secrets this repository publishes; AllowDemo permits them
@@ -54,6 +56,7 @@ type Config struct {
 	Namespace      string
 	Durability     string // of reservations in Redis; empty: as Redis is configured
 	HistoryDays    int    // how long the history of bans and logins is kept; 0: for ever
+	RoomDays       int    // how long waiting rooms are kept after their end; 0: for ever
 	Reports        string // the worker's folder; empty: no reports
 
 	TracesEndpoint string // base URL of a collector; empty: no tracing
@@ -126,6 +129,8 @@ func (c *Config) settings() []setting {
 		{"METRICS_TOKEN", "token that may only read /metrics of the internal listener; requires INTERNAL_TOKEN", "", false, c.MetricsToken.atLeast(16)},
 		{"TOKENS_FILE", "YAML file of tokens with names and roles", "", false, file(&c.TokensFile)},
 		{"RULES_FILE", "YAML file of the admission rules (default: the built-in rules)", "", true, file(&c.RulesFile)},
+		{"PASS_KEY_FILE", "PEM file with the private key of waiting rooms' passes, RSA (RS256) or Ed25519 (EdDSA), the same in all processes (default: an Ed25519 key derived from SECRET)", "", false, file(&c.PassKeyFile)},
+		{"PASS_KEY_FILE_PREVIOUS", "second PASS_KEY_FILE while it is changed: accepted in passes, never used for new ones", "", false, file(&c.PassKeyBefore)},
 		{"KOALA_FILE", "Koala rule file, or koala.conf, for the endpoints below /koala", "", false, file(&c.KoalaFile)},
 		{"KOALA_ZONE", "time zone in which the days of KOALA_FILE begin", koala.DefaultZone, false, zone(&c.KoalaZone)},
 		{"SECRET", "key from which all keyed hashes and signatures are derived, at least 32 characters (default of the embedded server: generated, kept in TIDEGATE_DATA)", "", false, c.Secret.atLeast(32)},
@@ -134,6 +139,7 @@ func (c *Config) settings() []setting {
 		{"NAMESPACE", "prefix of keys, channels and queues in Redis", "tidegate", true, namespace(&c.Namespace)},
 		{"DURABILITY", "minimum durability of an order in Redis before it is accepted: memory, everysec, fsync or replicated (default: as Redis is configured)", "", true, oneOf(&c.Durability, "memory", "everysec", "fsync", "replicated")},
 		{"HISTORY_DAYS", "days to keep the history of bans, logins and operators' changes; 0: forever", "90", false, number(&c.HistoryDays, 0, 36500)},
+		{"ROOM_DAYS", "days to keep a waiting room and its places after its end; 0: forever", "30", false, number(&c.RoomDays, 0, 36500)},
 		{"REPORTS", "folder for the worker's reports (default: no reports)", "", true, folder(&c.Reports)},
 
 		{"OTEL_EXPORTER_OTLP_ENDPOINT", "base URL of an OpenTelemetry collector for traces, over HTTP (default: no tracing)", "", true, collector(&c.TracesEndpoint)},
@@ -146,7 +152,11 @@ func (c *Config) settings() []setting {
 	}
 }
 
-// API reads the settings of the API program. The error lists everything that is wrong, or is flag.ErrHelp after the help was written.
+// ErrVersion is the error for the flag -version: the program prints its version and ends.
+var ErrVersion = errors.New("version requested")
+
+// API reads the settings of the API program. The error lists everything that is wrong, or is flag.ErrHelp after the help was written, or
+// ErrVersion.
 func API(args []string, getenv func(string) string, stderr io.Writer) (*Config, error) {
 	c, told, wrong := read("api", args, getenv, stderr, func(setting) bool { return true })
 	return c.unless(append(append(wrong, c.checkAPI(told)...), c.checkPublished(told)...))
@@ -191,6 +201,7 @@ func read(program string, args []string, getenv func(string) string, stderr io.W
 			flags.Func(s.flag(), usage, keep)
 		}
 	}
+	version := flags.Bool("version", false, "print version, commit and date")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintf(stderr, "Usage of %s: each flag overrides the environment variable in brackets.\n", program)
 		flags.SetOutput(stderr)
@@ -198,6 +209,9 @@ func read(program string, args []string, getenv func(string) string, stderr io.W
 		return c, nil, []error{err}
 	} else if err != nil {
 		return c, nil, []error{fmt.Errorf("%w; -h lists the flags", err)}
+	}
+	if *version {
+		return c, nil, []error{ErrVersion}
 	}
 	var wrong []error
 	if flags.NArg() > 0 {

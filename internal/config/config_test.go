@@ -42,7 +42,7 @@ func TestEmbeddedNeedsNothing(t *testing.T) {
 	}
 	want := &Config{
 		Data: "./tidegate-data", Listen: ":8080", InternalListen: "127.0.0.1:8081", WorkerListen: "127.0.0.1:8082",
-		Identity: "header", Captcha: "altcha", Namespace: "tidegate", HistoryDays: 90, TracesSampler: "parentbased_always_on", TracesShare: 1, LogLevel: slog.LevelInfo, LogFormat: "text",
+		Identity: "header", Captcha: "altcha", Namespace: "tidegate", HistoryDays: 90, RoomDays: 30, TracesSampler: "parentbased_always_on", TracesShare: 1, LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
 	if name := c.KoalaZone.String(); name != "Asia/Shanghai" {
 		t.Fatal(name)
@@ -176,7 +176,10 @@ func TestWrongValues(t *testing.T) {
 		{"DURABILITY", "always", `must be memory or everysec or fsync or replicated, got "always"`, ""},
 		{"REPORTS", missing, "must be an existing folder", ""},
 		{"HISTORY_DAYS", "-1", `must be a whole number from 0 to 36500, got "-1"`, ""},
+		{"ROOM_DAYS", "-1", `must be a whole number from 0 to 36500, got "-1"`, ""},
 		{"KOALA_ZONE", "Shanghai", `must be a time zone such as Asia/Shanghai, Europe/Berlin or UTC, got "Shanghai"`, ""},
+		{"PASS_KEY_FILE_PREVIOUS", missing, `must be a readable file`, ""},
+		{"PASS_KEY_FILE", missing, `must be a readable file`, ""},
 		{"KOALA_FILE", "/nowhere", `must be a readable file`, ""},
 		{"HISTORY_DAYS", "a week", `must be a whole number from 0 to 36500, got "a week"`, ""},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", `such as http://localhost:4318, got "collector:4318"`, ""},
@@ -361,5 +364,14 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	}
 	if got := c.Redis.String(); got != "redis://user:***@redis.test:6379/0" {
 		t.Errorf("redis printed as %s", got)
+	}
+}
+
+// A version is printed even by a program whose settings are wrong.
+func TestVersionIsAskedFor(t *testing.T) {
+	for name, of := range map[string]func([]string, func(string) string, io.Writer) (*Config, error){"api": API, "worker": Worker} {
+		if _, err := of([]string{"--version"}, env(t, "LISTEN", "nonsense"), io.Discard); err == nil || err.Error() != ErrVersion.Error() {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

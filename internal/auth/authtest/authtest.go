@@ -2,12 +2,32 @@
 package authtest
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 )
+
+// TokenList is a tokens file with one token for each role.
+const TokenList = `
+- {name: gateway, role: admit, token: admit-token-of-tests}
+- {name: prometheus, role: metrics, token: metrics-token-of-tests}
+- {name: hall, role: viewer, token: viewer-token-of-tests}
+- {name: ops, role: operator, token: operator-token-of-tests}
+`
+
+// WriteTokens writes a tokens file, and returns its path.
+func WriteTokens(t testing.TB, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
 
 // Secret is a secret for HS256.
 var Secret = []byte("an HS256 secret of 32 bytes or more")
