@@ -13,12 +13,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 // Gate is the source of the metrics: an *admission.Gate.
 type Gate interface {
 	Stats() admission.Stats
-	Rules() *admission.Rules
+	Rules() *rules.Set
 }
 
 // Metrics are the metrics of one process. Make it with New; it is safe for concurrent use. Add all parts before the first scrape.
@@ -36,7 +37,7 @@ type Metrics struct {
 
 // A tierSet is the set of tiers named by some rules.
 type tierSet struct {
-	of    *admission.Rules
+	of    *rules.Set
 	names map[string]bool
 }
 
@@ -112,9 +113,9 @@ func (m *Metrics) Decided(req *admission.Request, d *admission.Decision, took ti
 func (m *Metrics) tier(req *admission.Request) string {
 	switch {
 	case req.Tier == "" && req.User == "":
-		return admission.TierAnonymous
+		return rules.TierAnonymous
 	case req.Tier == "":
-		return admission.TierRegistered
+		return rules.TierRegistered
 	}
 	rules := m.gate.Rules()
 	set := m.tiers.Load()

@@ -10,16 +10,18 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/metrics"
 )
 
 type gate struct {
-	rules *admission.Rules
+	rules *rules.Set
 	stats admission.Stats
 }
 
-func (g *gate) Stats() admission.Stats  { return g.stats }
-func (g *gate) Rules() *admission.Rules { return g.rules }
+func (g *gate) Stats() admission.Stats { return g.stats }
+func (g *gate) Rules() *rules.Set      { return g.rules }
 
 // scrape returns the samples of this program's own metrics.
 func scrape(t *testing.T, m *metrics.Metrics) map[string]string {
@@ -44,9 +46,9 @@ func scrape(t *testing.T, m *metrics.Metrics) map[string]string {
 }
 
 func TestStats(t *testing.T) {
-	g := &gate{rules: admission.DefaultRules(), stats: admission.Stats{
+	g := &gate{rules: rules.Default(), stats: admission.Stats{
 		Version: "abc", RulesFailed: true, Degraded: true, Processes: 3, Bans: 4, Denials: 5, DenyHits: 6, DenyMisses: 7, Asked: 8,
-		Memory: []admission.MemoryStats{{Subjects: 9, Reclaimed: 10, Evicted: 11, Cleaned: 12 * time.Second}, {}},
+		Memory: []memorystore.Stats{{Subjects: 9, Reclaimed: 10, Evicted: 11, Cleaned: 12 * time.Second}, {}},
 	}}
 	m := metrics.New("v1.2.3")
 	m.Gate(g)
@@ -73,7 +75,7 @@ func TestStats(t *testing.T) {
 
 // However many users, addresses and tiers there are, there are as many series as the rules make.
 func TestPitfall_P18_NoLabelHasAUsersValue(t *testing.T) {
-	rules, err := admission.ParseRules("rules.yaml", []byte(`
+	set, err := rules.Parse("rules.yaml", []byte(`
 version: 1
 rules:
   - {name: api, subject: [caller], limit: {gold: 10, default: 1}, window: 1m}
@@ -82,17 +84,17 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{rules: rules}
+	g := &gate{rules: set}
 	m := metrics.New("test")
 	m.Gate(g)
 	for i := range 1000 {
 		user := fmt.Sprintf("user-%d", i)
 		for _, tier := range []string{"", "gold", "silver", user} {
 			m.Decided(&admission.Request{User: user, Tier: tier, Route: "/" + user}, &admission.Decision{
-				Action: admission.ActionDeny, Rule: "api", Rules: []admission.Verdict{{Rule: "api"}, {Rule: "later", Shadow: true}, {Rule: "later", Shadow: true}},
+				Action: rules.Deny, Rule: "api", Rules: []admission.Verdict{{Rule: "api"}, {Rule: "later", Shadow: true}, {Rule: "later", Shadow: true}},
 			}, time.Millisecond)
 		}
-		m.Decided(&admission.Request{Device: user}, &admission.Decision{Admitted: true, Action: admission.ActionAllow}, time.Millisecond)
+		m.Decided(&admission.Request{Device: user}, &admission.Decision{Admitted: true, Action: rules.Allow}, time.Millisecond)
 	}
 	want := map[string]string{
 		`tidegate_decisions_total{action="deny",rule="api",tier="registered"}`:  "1000",
@@ -109,10 +111,10 @@ rules:
 	}
 
 	// Other rules name other tiers.
-	if g.rules, err = admission.ParseRules("rules.yaml", []byte("version: 1\nrules:\n  - {name: api, subject: [caller], limit: {silver: 10, default: 1}, window: 1m}\n")); err != nil {
+	if g.rules, err = rules.Parse("rules.yaml", []byte("version: 1\nrules:\n  - {name: api, subject: [caller], limit: {silver: 10, default: 1}, window: 1m}\n")); err != nil {
 		t.Fatal(err)
 	}
-	m.Decided(&admission.Request{Tier: "silver"}, &admission.Decision{Action: admission.ActionAllow, Rule: "api"}, time.Millisecond)
+	m.Decided(&admission.Request{Tier: "silver"}, &admission.Decision{Action: rules.Allow, Rule: "api"}, time.Millisecond)
 	if got := scrape(t, m)[`tidegate_decisions_total{action="allow",rule="api",tier="silver"}`]; got != "1" {
 		t.Errorf("%q", got)
 	}

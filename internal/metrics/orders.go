@@ -23,7 +23,14 @@ func (m *Metrics) Orders() orders.Measures {
 	regressed := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "tidegate_database_regressions_total", Help: "Sales that were closed and recovered because the database went back in time.",
 	})
-	m.registry.MustRegister(reserved, batch, size, confirmed, regressed)
+	later := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tidegate_later_version_total",
+		Help: "Times that this process found a task or a record of a later version and left it waiting, by kind: task or record.",
+	}, []string{"kind"})
+	m.registry.MustRegister(reserved, batch, size, confirmed, regressed, later)
+	for _, kind := range []orders.LaterKind{orders.LaterTask, orders.LaterRecord} {
+		later.WithLabelValues(string(kind)) // creates the series at the start
+	}
 	ok, failed := batch.WithLabelValues("ok"), batch.WithLabelValues("failed") // creates both series at the start
 	return orders.Measures{
 		Reserved: func(took time.Duration) {
@@ -40,6 +47,7 @@ func (m *Metrics) Orders() orders.Measures {
 		},
 		Confirmed: func(after time.Duration) { confirmed.Observe(after.Seconds()) },
 		Regressed: regressed.Inc,
+		Later:     func(kind orders.LaterKind, n int) { later.WithLabelValues(string(kind)).Add(float64(n)) },
 	}
 }
 

@@ -58,21 +58,22 @@ func row(o *orders.Order) []string {
 		units[i] = strconv.Itoa(u)
 	}
 	return []string{
-		o.ID.String(), string(o.Status), harmless(o.Item), harmless(o.Buyer), strconv.Itoa(o.Quantity), strings.Join(units, " "),
-		instant(o.AcceptedAt), instant(o.ConfirmedAt), string(o.Reason),
+		o.ID.String(), string(o.Status), Harmless(o.Item), Harmless(o.Buyer), strconv.Itoa(o.Quantity), strings.Join(units, " "),
+		Instant(o.AcceptedAt), Instant(o.ConfirmedAt), string(o.Reason),
 	}
 }
 
-// harmless keeps a spreadsheet from running what a buyer is called as a formula (OWASP, CSV Injection). Some take the full-width forms of the
+// Harmless keeps a spreadsheet from running what a buyer is called as a formula (OWASP, CSV Injection). Some take the full-width forms of the
 // signs for the signs.
-func harmless(text string) string {
+func Harmless(text string) string {
 	if first, _ := utf8.DecodeRuneInString(text); strings.ContainsRune("=+-@＝＋－＠\t\r\n", first) {
 		return "'" + text
 	}
 	return text
 }
 
-func instant(t time.Time) string {
+// Instant formats a time for a spreadsheet; the zero time is empty.
+func Instant(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}

@@ -126,7 +126,7 @@ func TestNamesAreNoFormulas(t *testing.T) {
 		"": "", "ann": "ann", "a=b": "a=b", "=1+1": "'=1+1", "+49 30": "'+49 30", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1",
 		"＝1+1": "'＝1+1", "＋1": "'＋1", "－1": "'－1", "＠SUM(A1)": "'＠SUM(A1)", "１": "１", "\xff=1": "\xff=1",
 	} {
-		if got := harmless(text); got != want {
+		if got := Harmless(text); got != want {
 			t.Errorf("%q became %q", text, got)
 		}
 	}

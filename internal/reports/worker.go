@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidegate/tidegate/internal/asynqlog"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/semaphore"
 	"github.com/tidegate/tidegate/semaphore/semaphoreasynq"
@@ -102,13 +103,13 @@ func (w *Worker) Run(ctx context.Context) error {
 			return asynq.DefaultRetryDelayFunc(n, err, t)
 		},
 		ErrorHandler: asynq.ErrorHandlerFunc(w.failed),
-		Logger:       orders.AsynqLogger{Logger: w.opts.Logger},
+		Logger:       asynqlog.Logger{Logger: w.opts.Logger},
 		LogLevel:     asynq.WarnLevel,
 	}))
 	mux := asynq.NewServeMux()
 	mux.Use(semaphoreasynq.LimitWith(w.opts.Semaphore, semaphoreasynq.Options{
-		Queue: w.opts.Queue,
-		Stay:  1, // in the semaphore's queue, beside those who ask over HTTP
+		Queue:       w.opts.Queue,
+		MaxBlocking: 1, // in the semaphore's queue, with the callers of HTTP
 	}))
 	mux.HandleFunc(OrdersTask, w.orders)
 	if err := srv.Start(mux); err != nil {
