@@ -140,8 +140,10 @@ func (n *network) reaches(from string) (welcome bool) {
 
 // The scripts of the documentation, each as the program of a worker.
 func TestFirewalls(t *testing.T) {
+	t.Parallel()
 	for _, script := range []string{"nftables.sh", "ipset.sh"} {
 		t.Run(script, func(t *testing.T) {
+			t.Parallel()
 			n := newNetwork(t)
 			path, err := filepath.Abs("../../docs/bans/" + script)
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
@@ -36,10 +36,10 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // awaitScript waits until a program is configured and can be run.
 func (w *Worker) awaitScript(ctx context.Context) error {
-	var warned *admission.Rules
+	var warned *rules.Set
 	return periodic.Until(ctx, rulesEvery, func() bool {
 		rules := w.opts.Rules()
-		script := rules.BanScript()
+		script := scriptOf(rules)
 		if len(script.Argv) == 0 {
 			return false
 		}
@@ -52,17 +52,17 @@ func (w *Worker) awaitScript(ctx context.Context) error {
 	})
 }
 
-func runnable(script admission.BanScript) error {
+func runnable(script Script) error {
 	_, err := exec.LookPath(script.Argv[0])
 	return err
 }
 
 // A pass is the state of follow.
 type pass struct {
-	rules  *admission.Rules // last rules seen
-	argv   []string         // of the program that has received all bans
-	cursor int64            // the program has received all changes up to this one
-	due    time.Time        // when to pass on later changes; zero: never
+	rules  *rules.Set // last rules seen
+	argv   []string   // of the program that has received all bans
+	cursor int64      // the program has received all changes up to this one
+	due    time.Time  // when to pass on later changes; zero: never
 }
 
 // follow passes all bans in force to the program: at the start, since a firewall may have lost its state, and when the rules configure
@@ -88,7 +88,7 @@ func (w *Worker) follow(ctx context.Context) error {
 // step is one iteration of follow. After an error the next one continues.
 func (w *Worker) step(ctx context.Context, p *pass) error {
 	rules := w.opts.Rules()
-	script := rules.BanScript()
+	script := scriptOf(rules)
 	switch {
 	case len(script.Argv) == 0:
 		*p = pass{rules: rules}
@@ -121,7 +121,7 @@ func (w *Worker) step(ctx context.Context, p *pass) error {
 
 func inForce(b *bans.Ban) bool { return !b.Lifted() }
 
-func (w *Worker) refusedNow(b *bans.Ban, rules *admission.Rules) bool {
+func (w *Worker) refusedNow(b *bans.Ban, rules *rules.Set) bool {
 	p, ok := b.Prefix()
 	return ok && never(p, rules, nil, w.opts.Proxies) != ""
 }

@@ -16,6 +16,7 @@ import (
 
 // A firewall that has lost its state gets all bans in force when a worker starts, and these runs are not counted.
 func TestFirewallForgot(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, recorder)
 	s.obey("bans: {per_minute: 1, run: " + s.argv() + "}")
 	var want []string
@@ -44,6 +45,7 @@ func TestFirewallForgot(t *testing.T) {
 
 // A ban at which the program fails is left to a task, and the others are passed on.
 func TestFirewallForgotAndIsAway(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, strings.Replace(recorder, "file=", "[ \"$3\" != 203.0.113.7 ] || exit 1\nfile=", 1))
 	for _, ip := range []string{"203.0.113.6", "203.0.113.7", "203.0.113.8"} {
 		s.ban(address(ip), time.Hour)
@@ -108,6 +110,7 @@ func TestAnotherProgram(t *testing.T) {
 
 // A worker waits for a program that is not there yet.
 func TestProgramComesLater(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, recorder)
 	program := filepath.Join(s.folder, "program")
 	if err := os.Chmod(program, 0o644); err != nil { //nolint:gosec // it is not to be run yet

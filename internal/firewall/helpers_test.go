@@ -23,11 +23,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+func TestMain(m *testing.M) {
+	testenv.AtOnce(8) // programs that take their time
+	os.Exit(testenv.Main(m))
+}
 
 // recorder writes each argument down between < and >. Its first argument is the file.
 const recorder = `#!/bin/sh
@@ -43,7 +48,7 @@ type site struct {
 	rdb       *redis.Client
 	namespace string
 	folder    string
-	rules     atomic.Pointer[admission.Rules]
+	rules     atomic.Pointer[rules.Set]
 	gate      *admission.Gate // of the API
 }
 
@@ -57,7 +62,7 @@ func newSite(t *testing.T, script string) *site {
 	t.Cleanup(func() { s.rdb.Close() })
 	s.write("program", script)
 	s.obey("bans: {run: " + s.argv() + "}")
-	s.gate, err = admission.New(admission.NewRedisStore(s.rdb), s.rules.Load(), admission.Options{
+	s.gate, err = admission.NewWithStore(redisstore.New(s.rdb), s.rules.Load(), admission.Options{
 		Secret: []byte(strings.Repeat("s", 32)), Namespace: s.namespace, Timeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
 		History: NewHistory(nowhere{}, s.rdb, s.namespace, s.rules.Load),
 	})
@@ -90,13 +95,15 @@ func (s *site) write(name, content string) {
 // obey puts other rules into force.
 func (s *site) obey(sections string) {
 	s.t.Helper()
-	rules, err := admission.ParseRules("rules.yaml", []byte("version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1s}]\n"+sections))
+	set, err := rules.Parse("rules.yaml", []byte("version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1s}]\n"+sections), Section)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.rules.Store(rules)
+	s.rules.Store(set)
 	if s.gate != nil {
-		s.gate.SetRules(rules)
+		if err := s.gate.SetRules(set); err != nil {
+			s.t.Error(err)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ func (w *Worker) Describe(ch chan<- *prometheus.Desc) {
 func (w *Worker) Collect(ch chan<- prometheus.Metric) {
 	w.runs.Collect(ch)
 	ch <- gauge(breakerOpen, w.opened.Load() > time.Now().UnixMilli())
-	if script := w.opts.Rules().BanScript(); len(script.Argv) > 0 {
+	if script := scriptOf(w.opts.Rules()); len(script.Argv) > 0 {
 		ch <- gauge(executable, runnable(script) == nil)
 	}
 }

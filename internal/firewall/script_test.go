@@ -96,12 +96,14 @@ printf 'trying\n%s' "$(head -c 5000 /dev/zero | tr '\0' x)"
 `
 
 func TestSlowProgramIsKilledWithItsChildren(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"it waits":                  hang + "wait\n",
 		"it ignores signals":        strings.Replace(hang, "exec", "trap '' TERM INT HUP\nexec", 1) + "wait\nwait\n",
 		"it leaves a child with it": hang,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, script)
 			alive := filepath.Join(s.folder, "alive")
 			if err := syscall.Mkfifo(alive, 0o600); err != nil {
@@ -162,13 +164,13 @@ func TestProgramsThatCannotBeRun(t *testing.T) {
 			t.Error(name)
 		}
 	}
-	if err := runnable(s.rules.Load().BanScript()); err != nil {
+	if err := runnable(scriptOf(s.rules.Load())); err != nil {
 		t.Error(err)
 	}
 	if err := os.Chmod(filepath.Join(s.folder, "program"), 0o644); err != nil { //nolint:gosec // it is not to be run
 		t.Fatal(err)
 	}
-	if runnable(s.rules.Load().BanScript()) == nil {
+	if runnable(scriptOf(s.rules.Load())) == nil {
 		t.Error("whoever may not be run can be")
 	}
 }

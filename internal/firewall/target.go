@@ -7,8 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/login"
 )
 
 // written formats p for the program: a single IPv4 address as such, everything else as a prefix.
@@ -29,11 +30,12 @@ const (
 )
 
 // reasonOf attributes a ban to a login rule only while that rule is in force: other rules may have any name.
-func reasonOf(b *bans.Ban, rules *admission.Rules) reason {
-	switch {
-	case b.Rule == "":
+func reasonOf(b *bans.Ban, set *rules.Set) reason {
+	if b.Rule == "" {
 		return byOperator
-	case slices.ContainsFunc(rules.Login(), func(r admission.LoginRule) bool { return r.Name() == b.Rule }):
+	}
+	steps, _ := login.Steps(set) // invalid ones are not in force
+	if slices.ContainsFunc(steps, func(s login.Step) bool { return s.Name() == b.Rule }) {
 		return byLogin
 	}
 	return byRule
@@ -56,8 +58,8 @@ var special = func() (all []netip.Prefix) {
 
 // never returns why a firewall must not ban p, or "". A network is refused if it contains one such address, because unlike the rules a
 // firewall has no exceptions.
-func never(p netip.Prefix, rules *admission.Rules, own, proxies []netip.Prefix) (why string) {
-	script := rules.BanScript()
+func never(p netip.Prefix, rules *rules.Set, own, proxies []netip.Prefix) (why string) {
+	script := scriptOf(rules)
 	widest := script.Widest4
 	if p.Addr().Is6() {
 		widest = script.Widest6

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 )
 
@@ -19,7 +19,7 @@ func TestNever(t *testing.T) {
 		}
 		return p
 	}
-	rules, err := admission.ParseRules("rules.yaml", []byte(`version: 1
+	set, err := rules.Parse("rules.yaml", []byte(`version: 1
 rules: [{name: r, subject: user, limit: 1, window: 1s}]
 lists:
   office: {values: [198.51.100.7, 192.0.2.64/26, "2001:db8:1::9", "2001:db8:2::/48", 203.0.113.9/32, ann]}
@@ -68,7 +68,7 @@ bans: {allow: office, run: [/bin/true]}
 			continue
 		}
 		p, ok := parsed.Prefix()
-		if got := never(p, rules, own, proxies); !ok || got != why {
+		if got := never(p, set, own, proxies); !ok || got != why {
 			t.Errorf("%s: %q, want %q", target, got, why)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 )
 
@@ -53,11 +53,11 @@ type History struct {
 	next      bans.History
 	client    *asynq.Client
 	namespace string
-	rules     func() *admission.Rules
+	rules     func() *rules.Set
 }
 
 // NewHistory returns a history that makes tasks while the rules configure a program. The caller closes next and queue.
-func NewHistory(next bans.History, queue redis.UniversalClient, namespace string, rules func() *admission.Rules) *History {
+func NewHistory(next bans.History, queue redis.UniversalClient, namespace string, rules func() *rules.Set) *History {
 	return &History{next, asynq.NewClientFromRedisClient(queue), namespace, rules}
 }
 
@@ -69,7 +69,7 @@ func (h *History) Record(ctx context.Context, events []bans.Event) error {
 }
 
 func (h *History) enqueue(ctx context.Context, events []bans.Event) error {
-	if len(h.rules().BanScript().Argv) == 0 {
+	if len(scriptOf(h.rules()).Argv) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, enqueueWithin)

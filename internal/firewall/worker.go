@@ -17,9 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
-	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/internal/asynqlog"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -38,9 +38,9 @@ type WorkerOptions struct {
 	Redis     redis.UniversalClient // for the semaphore and the breaker
 	Queue     redis.UniversalClient // for Asynq
 	Bans      *bans.Reader
-	Rules     func() *admission.Rules // returns the rules in force
-	Proxies   []netip.Prefix          // trusted proxies
-	Logger    *slog.Logger            // nil: slog.Default()
+	Rules     func() *rules.Set // returns the rules in force
+	Proxies   []netip.Prefix    // trusted proxies
+	Logger    *slog.Logger      // nil: slog.Default()
 }
 
 // A Worker runs the program. Make it with NewWorker. It is a prometheus.Collector.
@@ -108,7 +108,7 @@ func (w *Worker) serve(ctx context.Context) error {
 		IsFailure:                func(err error) bool { return errors.Is(err, errScript) },
 		RetryDelayFunc:           w.delay,
 		ErrorHandler:             asynq.ErrorHandlerFunc(w.failed),
-		Logger:                   orders.AsynqLogger{Logger: w.log},
+		Logger:                   asynqlog.Logger{Logger: w.log},
 		LogLevel:                 asynq.WarnLevel,
 	})
 	mux := asynq.NewServeMux()
@@ -202,7 +202,7 @@ func (w *Worker) agree(ctx context.Context, target bans.Target, how asking) erro
 // apply updates the firewall to match b, with left of its time remaining. A ban that the store does not have counts as lifted.
 func (w *Worker) apply(ctx context.Context, b *bans.Ban, left time.Duration, how asking) error {
 	rules := w.opts.Rules()
-	script := rules.BanScript()
+	script := scriptOf(rules)
 	p, ok := b.Prefix()
 	if !ok || len(script.Argv) == 0 {
 		return nil
@@ -232,8 +232,8 @@ func (w *Worker) apply(ctx context.Context, b *bans.Ban, left time.Duration, how
 	return w.breaker.forget(ctx, b.Target)
 }
 
-func (w *Worker) ban(ctx context.Context, rules *admission.Rules, b *bans.Ban, p netip.Prefix, left time.Duration, how asking) error {
-	script := rules.BanScript()
+func (w *Worker) ban(ctx context.Context, rules *rules.Set, b *bans.Ban, p netip.Prefix, left time.Duration, how asking) error {
+	script := scriptOf(rules)
 	a, err := w.breaker.allow(ctx, b.Target, left, how, script.PerMinute)
 	if err != nil {
 		return err
@@ -267,7 +267,7 @@ func (w *Worker) heard(ctx context.Context, a answer) {
 }
 
 // run runs the program.
-func (w *Worker) run(ctx context.Context, script admission.BanScript, action string, target netip.Prefix, more ...string) error {
+func (w *Worker) run(ctx context.Context, script Script, action string, target netip.Prefix, more ...string) error {
 	err := execute(ctx, w.within, slices.Concat(script.Argv, []string{action, written(target)}, more))
 	result := "ok"
 	switch {

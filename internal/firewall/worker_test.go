@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 )
 
 // From a ban to the program and back, with everything that runs in an API and in a worker.
 func TestWholeChain(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, recorder)
 	w := s.worker()
 	s.run(s.gate.Run, w.Run)
@@ -130,6 +131,7 @@ rmdir "$dir/busy"
 `
 
 func TestTwoWorkers(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, firewall)
 	s.obey("bans: {per_minute: 100000, run: " + s.argv() + "}")
 	s.run(s.gate.Run, s.worker().Run, s.worker().Run)
@@ -183,6 +185,7 @@ func (s *site) idle() {
 }
 
 func TestFailsTwiceThenWorks(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "#!/bin/sh\necho \"$2\" >>\"$1\"\n[ \"$(wc -l <\"$1\")\" -ge 3 ] || exit 1\n")
 	w := s.worker()
 	s.run(s.gate.Run, w.serve)
@@ -197,6 +200,7 @@ func TestFailsTwiceThenWorks(t *testing.T) {
 
 // A program that failed is run again for the same ban, and it is new bans that open the breaker.
 func TestRetriesDoNotOpenTheBreaker(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "#!/bin/sh\nexit 1\n")
 	s.obey("bans: {per_minute: 1, run: " + s.argv() + "}")
 	w := s.worker()
@@ -249,29 +253,29 @@ func TestOver(t *testing.T) {
 
 // A rule may be named like one of logins, and a login rule may have gone by the time that the program is run.
 func TestReasons(t *testing.T) {
-	parse := func(text string) *admission.Rules {
+	parse := func(text string) *rules.Set {
 		t.Helper()
-		rules, err := admission.ParseRules("rules.yaml", []byte("version: 1\n"+text))
+		set, err := rules.Parse("rules.yaml", []byte("version: 1\n"+text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rules
+		return set
 	}
 	logins := parse("login: [{count: ip, limit: 5, window: 1m, then: ban, for: 10m}]")
 	named := parse("rules: [{name: login-form-flood, subject: ip, limit: 1, window: 1s}]")
 	for _, c := range []struct {
-		rules *admission.Rules
-		rule  string
-		want  reason
+		set  *rules.Set
+		rule string
+		want reason
 	}{
 		{logins, "", byOperator},
-		{logins, logins.Login()[0].Name(), byLogin},
+		{logins, "login-ip-5-in-1m-ban", byLogin},
 		{logins, "login-ip-30-in-10m-ban", byRule},
 		{named, "login-ip-30-in-10m-ban", byLogin},
 		{named, "login-form-flood", byRule},
 		{named, "login", byRule},
 	} {
-		if got := reasonOf(&bans.Ban{Rule: c.rule, Reason: "login"}, c.rules); got != c.want {
+		if got := reasonOf(&bans.Ban{Rule: c.rule, Reason: "login"}, c.set); got != c.want {
 			t.Errorf("%q: %s, want %s", c.rule, got, c.want)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/periodic"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -47,11 +46,15 @@ func (r *Registry) Declare(ctx context.Context) error {
 	if r.hasDeclared(rules) {
 		return nil
 	}
+	wanted, err := r.wanted(rules)
+	if err != nil {
+		return err
+	}
 	all, err := r.Entries(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.declare(ctx, all, r.wanted(rules)); err != nil {
+	if err := r.declare(ctx, all, wanted); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -60,7 +63,7 @@ func (r *Registry) Declare(ctx context.Context) error {
 	return nil
 }
 
-func (r *Registry) declare(ctx context.Context, all []Entry, wanted []admission.SemaphoreRule) (err error) {
+func (r *Registry) declare(ctx context.Context, all []Entry, wanted []Declaration) (err error) {
 	known, inFile := map[string]*Size{}, map[string]bool{}
 	for i := range all {
 		known[all[i].Name] = all[i].File
@@ -74,9 +77,8 @@ func (r *Registry) declare(ctx context.Context, all []Entry, wanted []admission.
 	}
 	for _, w := range wanted {
 		inFile[w.Name] = true
-		size := Size{w.Limit, w.Lease}
-		if file := known[w.Name]; file == nil || *file != size {
-			put(w.Name, &size)
+		if file := known[w.Name]; file == nil || *file != w.Size {
+			put(w.Name, &w.Size)
 		}
 	}
 	for _, e := range all {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -30,9 +30,9 @@ type Options struct {
 	Namespace string // as in semaphore.SetOptions
 	// Rules returns the rules in force. It is called repeatedly, and results are compared by version. Nil: another process declares the
 	// file.
-	Rules func() *admission.Rules
+	Rules func() *rules.Set
 	// BuiltIn are declared like those of the file, unless it has semaphores of the same names.
-	BuiltIn []admission.SemaphoreRule
+	BuiltIn []Declaration
 	Logger  *slog.Logger // nil: slog.Default()
 }
 
@@ -42,8 +42,8 @@ type Registry struct {
 	set   *semaphore.Set
 	bare  *semaphore.Set // without a Lookup: sees only what Redis has
 	table *Table
-	rules func() *admission.Rules
-	built []admission.SemaphoreRule
+	rules func() *rules.Set
+	built []Declaration
 	log   *slog.Logger
 
 	declaring sync.Mutex
@@ -130,28 +130,28 @@ func (r *Registry) undeclared(name string) (Size, bool) {
 		if r.hasDeclared(rules) {
 			return Size{}, false
 		}
-		wanted = r.wanted(rules)
+		wanted, _ = r.wanted(rules) // Declare reports the error
 	}
-	for _, s := range wanted {
-		if s.Name == name {
-			return Size{s.Limit, s.Lease}, true
+	for _, d := range wanted {
+		if d.Name == name {
+			return d.Size, true
 		}
 	}
 	return Size{}, false
 }
 
 // wanted returns the definitions of the file, and the built-in ones that are not in it.
-func (r *Registry) wanted(rules *admission.Rules) []admission.SemaphoreRule {
-	all := rules.Semaphores()
+func (r *Registry) wanted(set *rules.Set) ([]Declaration, error) {
+	all, err := Declarations(set)
 	for _, b := range r.built {
-		if !slices.ContainsFunc(all, func(s admission.SemaphoreRule) bool { return s.Name == b.Name }) {
+		if !slices.ContainsFunc(all, func(d Declaration) bool { return d.Name == b.Name }) {
 			all = append(all, b)
 		}
 	}
-	return all
+	return all, err
 }
 
-func (r *Registry) hasDeclared(rules *admission.Rules) bool {
+func (r *Registry) hasDeclared(rules *rules.Set) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return rules.Version() == r.declared

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/internal/testenv/databases"
@@ -30,7 +30,7 @@ type bed struct {
 	open      func(*sql.DB) *semregistry.Table
 	rdb       *redis.Client
 	namespace string
-	file      atomic.Pointer[admission.Rules]
+	file      atomic.Pointer[rules.Set]
 }
 
 // each runs test over both databases.
@@ -56,19 +56,19 @@ func (b *bed) rules(semaphores string) {
 	b.file.Store(b.parse(semaphores))
 }
 
-func (b *bed) parse(semaphores string) *admission.Rules {
+func (b *bed) parse(semaphores string) *rules.Set {
 	b.t.Helper()
-	rules, err := admission.ParseRules("rules.yaml", []byte("version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1s}]\nsemaphores: {"+semaphores+"}"))
+	set, err := rules.Parse("rules.yaml", []byte("version: 1\nrules: [{name: r, subject: user, limit: 1, window: 1s}]\nsemaphores: {"+semaphores+"}"), semregistry.Section)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return rules
+	return set
 }
 
 // process is one more process; worker ones have no file.
-func (b *bed) process(rules func() *admission.Rules) *semregistry.Registry {
+func (b *bed) process(set func() *rules.Set) *semregistry.Registry {
 	b.t.Helper()
-	r, err := semregistry.New(b.rdb, b.open(b.db), semregistry.Options{Namespace: b.namespace, Rules: rules})
+	r, err := semregistry.New(b.rdb, b.open(b.db), semregistry.Options{Namespace: b.namespace, Rules: set})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestRollingRestart(t *testing.T) {
 	each(t, func(b *bed) {
 		ctx := t.Context()
 		old := b.parse("report: {limit: 2}, gone: {limit: 1}")
-		before := b.process(func() *admission.Rules { return old })
+		before := b.process(func() *rules.Set { return old })
 		b.do(before.Declare(ctx))
 		b.rules("report: {limit: 7}, fresh: {limit: 3}")
 		var g errgroup.Group
