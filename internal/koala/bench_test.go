@@ -15,6 +15,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/redisclient"
@@ -36,7 +40,7 @@ func manyRulesFile(b testing.TB, rules, values int) string {
 // BenchmarkLoad200Rules reads a file of 200 rules and a dict of 1,000 values, as a start and each reload do.
 func BenchmarkLoad200Rules(b *testing.B) {
 	path := manyRulesFile(b, 200, 1000)
-	store := admission.NewMemoryStore(admission.MemoryOptions{})
+	store := memorystore.New(memorystore.Options{})
 	for b.Loop() {
 		s, err := koala.New(store, koala.Options{Path: path, Secret: fileSecret})
 		if err != nil {
@@ -61,11 +65,11 @@ func BenchmarkKoalaBesideYAML(b *testing.B) {
 	for _, over := range []struct {
 		name    string
 		callers int
-		open    func() admission.Store
+		open    func() store.Store
 	}{
-		{"memory", 1, func() admission.Store { return admission.NewMemoryStore(admission.MemoryOptions{MaxSubjects: 1 << 22}) }},
-		{"redis", 1, func() admission.Store { return admission.NewRedisStore(rdb) }},
-		{"redis", 16, func() admission.Store { return admission.NewRedisStore(rdb) }},
+		{"memory", 1, func() store.Store { return memorystore.New(memorystore.Options{MaxSubjects: 1 << 22}) }},
+		{"redis", 1, func() store.Store { return redisstore.New(rdb) }},
+		{"redis", 16, func() store.Store { return redisstore.New(rdb) }},
 	} {
 		for _, rules := range []int{6, 200} {
 			b.Run(fmt.Sprintf("%s/callers=%d/rules=%d", over.name, over.callers, rules), func(b *testing.B) {
@@ -91,7 +95,7 @@ func BenchmarkKoalaBesideYAML(b *testing.B) {
 }
 
 // besideYAML opens the file both ways.
-func besideYAML(b *testing.B, path string, open func() admission.Store) (*koala.Service, *admission.Gate) {
+func besideYAML(b *testing.B, path string, open func() store.Store) (*koala.Service, *admission.Gate) {
 	b.Helper()
 	space := fmt.Sprintf("bench-%d", time.Now().UnixNano())
 	service, err := koala.New(open(), koala.Options{Path: path, Secret: fileSecret, Namespace: space})
@@ -102,11 +106,11 @@ func besideYAML(b *testing.B, path string, open func() admission.Store) (*koala.
 	if err := os.WriteFile(converted, convert(b, path), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	rules, err := admission.LoadRules(converted)
+	set, err := rules.Load(converted)
 	if err != nil {
 		b.Fatal(err)
 	}
-	gate, err := admission.New(open(), rules, admission.Options{Secret: fileSecret, Namespace: space + "-yaml"})
+	gate, err := admission.NewWithStore(open(), set, admission.Options{Secret: fileSecret, Namespace: space + "-yaml"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -38,20 +38,20 @@ func (f *file) parseCondition(p part) (c condition, err error) {
 	i := slices.IndexFunc(operators, func(op string) bool { return strings.HasPrefix(rest.text, op) })
 	switch {
 	case c.parameter == "" && p.text == "":
-		return c, p.wrong("a condition is missing, it should be such as act=ask or uid=+")
+		return c, p.wrong("a condition is required, such as act=ask or uid=+")
 	case c.parameter == "":
-		return c, p.wrong("the name of a parameter should stand here, of A-Z a-z 0-9 _ . - and not with a digit first")
+		return c, p.wrong("the name of a parameter must consist of A-Z a-z 0-9 _ . - and must not begin with a digit")
 	case c.parameter[0] == '_':
-		return c, p.wrong("%s is for the service, as all parameters that begin with _, so it would never fit", c.parameter)
+		return c, p.wrong("%s can never match: parameters that begin with _ are reserved for the service", c.parameter)
 	case len(c.parameter) > 50:
-		return c, p.wrong("the name of a parameter is too long, it should have at most 50 characters")
+		return c, p.wrong("the name of a parameter must have at most 50 characters")
 	case i < 0:
-		return c, rest.wrong("%s is compared with nothing, it should be such as %[1]s=5, %[1]s!=5, %[1]s=+, %[1]s>5, %[1]s<5, %[1]s @ dict or %[1]s !@ dict", c.parameter)
+		return c, rest.wrong("%s needs a comparison, such as %[1]s=5, %[1]s!=5, %[1]s=+, %[1]s>5, %[1]s<5, %[1]s @ dict or %[1]s !@ dict", c.parameter)
 	}
 	op := operators[i]
 	value := rest.from(len(op)).trimmed()
 	if value.text == "" {
-		return c, rest.wrong("%s is compared with nothing", c.parameter)
+		return c, rest.wrong("%s needs a value to compare with", c.parameter)
 	}
 	switch op[len(op)-1] {
 	case '@':
@@ -81,7 +81,7 @@ func (c *condition) opposite() string {
 
 func (f *file) inDict(value part) (string, error) {
 	if !slices.ContainsFunc(f.dicts, func(d dict) bool { return d.name == value.text }) {
-		return "", value.wrong("there is no dict %q, it should stand under [dicts], such as %[1]s : %[1]s.dat", value.text)
+		return "", value.wrong("dict %q must be declared under [dicts], such as %[1]s : %[1]s.dat", value.text)
 	}
 	return "{list: " + scalar(value.text) + "}", nil
 }
@@ -89,7 +89,7 @@ func (f *file) inDict(value part) (string, error) {
 func compared(op string, value part) (string, error) {
 	n, err := strconv.ParseInt(value.text, 10, 64)
 	if err != nil {
-		return "", value.wrong("%q is no whole number, which %s compares with", value.text, op)
+		return "", value.wrong("%[2]s needs a whole number, got %[1]q", value.text, op)
 	}
 	if strings.HasSuffix(op, ">") {
 		return fmt.Sprintf("{above: %d%s", n, whole), nil
@@ -105,7 +105,7 @@ func (c *condition) equal(op string, value part) (string, error) {
 	}
 	if value.text == "+" {
 		if op == "!=" {
-			return "", value.wrong("a parameter that is not there never fits, so nothing would fit %s!=+", c.parameter)
+			return "", value.wrong("%s!=+ can never match: a missing parameter matches nothing", c.parameter)
 		}
 		return "{present: true}", nil
 	}
@@ -124,19 +124,19 @@ func (c *condition) equal(op string, value part) (string, error) {
 		case err != nil:
 			return "", err
 		case text == "":
-			return "", item.wrong("a value is missing: an empty parameter never fits")
+			return "", item.wrong("a value is required: an empty parameter never matches")
 		case quoted && strings.Trim(text, blanks+"\n") != text:
-			return "", item.wrong("%q never fits: blanks around the value of a parameter do not count", text)
+			return "", item.wrong("%q can never match: spaces around the value of a parameter are ignored", text)
 		case quoted && c.parameter == "ip":
-			return "", item.wrong("%q is in quotes and so a word, and ip is an address", text)
+			return "", item.wrong("ip must be compared with an address, got the quoted word %q", text)
 		case quoted:
 			words = append(words, scalar(text))
 		case strings.ContainsRune("=<>@!", rune(text[0])):
-			return "", item.wrong("%q begins with a second sign of comparison; if it is part of the word, the word should be in quotes", text)
+			return "", item.wrong("%q begins with a second comparison sign; quote the word if the sign is part of it", text)
 		case conditions.MatchString(text):
-			return "", item.wrong("%q looks as if a ; were missing; if it is one word, it should be in quotes", text)
+			return "", item.wrong("%q looks like two conditions without a ; between them; quote it if it is one word", text)
 		case strings.Contains(text, "{~}") || strings.Contains(text, "{*}"):
-			return "", item.wrong("values are counted together by a {~} behind the last of them, as in act=ask,answer{~}; if %q is a word, it should be in quotes", text)
+			return "", item.wrong("{~} must follow the last value, as in act=ask,answer{~}; quote %q if it is a word", text)
 		case text == "+":
 			return "", item.wrong(`"+" means any value and stands alone; the sign itself should be in quotes`)
 		default:
@@ -145,9 +145,9 @@ func (c *condition) equal(op string, value part) (string, error) {
 			case err != nil:
 				return "", err
 			case network+span == "" && meant(text):
-				return "", item.wrong("%q is neither a range nor a network; if it is a word, it should be in quotes", text)
+				return "", item.wrong("%q must be a range or a network; quote it if it is a word", text)
 			case slices.Contains(texts, c.parameter) && (network != "" || strings.Contains(span, `"`)):
-				return "", item.wrong("%s is a text and no address; if %q is a word, it should be in quotes", c.parameter, text)
+				return "", item.wrong("%s is compared with text, not with addresses; quote %q if it is a word", c.parameter, text)
 			case network != "":
 				networks = append(networks, quote(network))
 			case strings.Contains(span, `"`):
@@ -156,7 +156,7 @@ func (c *condition) equal(op string, value part) (string, error) {
 				ranges++
 				others = append(others, "{range: "+span+whole)
 			case c.parameter == "ip":
-				return "", item.wrong("%q is no address, and ip is one", text)
+				return "", item.wrong("ip must be compared with an address, got %q", text)
 			default:
 				words = append(words, scalar(text))
 			}
@@ -184,7 +184,7 @@ func (p part) span() (network, span string, err error) {
 		from, err1 := strconv.ParseInt(m[1], 10, 64)
 		to, err2 := strconv.ParseInt(m[2], 10, 64)
 		if err1 != nil || err2 != nil || from > to {
-			return "", "", p.wrong("a range should go from the lower whole number to the higher one; if it is a word, it should be in quotes")
+			return "", "", p.wrong("a range must go from the lower whole number to the higher one; quote it if it is a word")
 		}
 		return "", "[" + strconv.FormatInt(from, 10) + ", " + strconv.FormatInt(to, 10) + "]", nil
 	}
@@ -194,7 +194,7 @@ func (p part) span() (network, span string, err error) {
 		switch {
 		case err1 != nil && err2 != nil:
 		case err1 != nil || err2 != nil || from.BitLen() != to.BitLen() || from.Compare(to) > 0:
-			return "", "", p.wrong("a range should go from a lower address to a higher one of the same family; if it is a word, it should be in quotes")
+			return "", "", p.wrong("a range must go from a lower address to a higher one of the same family; quote it if it is a word")
 		default:
 			return "", "[" + quote(from.String()) + ", " + quote(to.String()) + "]", nil
 		}
@@ -202,7 +202,7 @@ func (p part) span() (network, span string, err error) {
 	if wildcards.MatchString(p.text) {
 		network, ok := wildcard(p.text)
 		if !ok {
-			return "", "", p.wrong("%q should be an address such as 10.0.24.7, or with its last numbers left open, such as 10.0.24.* or 10.0.*.*", p.text)
+			return "", "", p.wrong("%q must be an address such as 10.0.24.7, or one with wildcards at its end, such as 10.0.24.* or 10.0.*.*", p.text)
 		}
 		return network, "", nil
 	}
@@ -214,7 +214,7 @@ func (p part) span() (network, span string, err error) {
 	}
 	if a, _, ok := strings.Cut(p.text, "/"); ok {
 		if _, err := netip.ParseAddr(a); err == nil {
-			return "", "", p.wrong("%q is no network, it should be such as 10.0.0.0/8 or fd00::/8", p.text)
+			return "", "", p.wrong("%q must be a network, such as 10.0.0.0/8 or fd00::/8", p.text)
 		}
 	}
 	return "", "", nil

@@ -19,24 +19,24 @@ type conf struct {
 // replaced maps each key of Koala's to its replacement here. Only rule_file is used by this program.
 var replaced = map[string]string{
 	"listen":                  "the endpoints are below /koala of INTERNAL_LISTEN",
-	"pid_file":                "a process manager knows the process it started; end it by SIGTERM",
+	"pid_file":                "use a process manager, and end the program with SIGTERM",
 	"policy_loader_frequency": "changed files are read at once",
 	"externalConnTimeout":     "slow clients are cut off by fixed limits",
 	"externalReadTimeout":     "slow clients are cut off by fixed limits",
 	"externalWriteTimeout":    "slow clients are cut off by fixed limits",
 	"redis_server":            "set REDIS_URL, such as redis://127.0.0.1:6379",
-	"redis_auth":              "it stands in REDIS_URL, such as redis://:password@127.0.0.1:6379",
-	"redis_pool_maxIdle":      "the pool fits itself to the load",
-	"redis_pool_idleTimeout":  "the pool fits itself to the load",
+	"redis_auth":              "put it into REDIS_URL, such as redis://:password@127.0.0.1:6379",
+	"redis_pool_maxIdle":      "the pool adapts to the load",
+	"redis_pool_idleTimeout":  "the pool adapts to the load",
 	"log_notice_file_path":    "the log goes to standard error",
 	"log_debug_file_path":     "the log goes to standard error",
 	"log_trace_file_path":     "the log goes to standard error",
 	"log_fatal_file_path":     "the log goes to standard error",
 	"log_warning_file_path":   "the log goes to standard error",
-	"log_cron_time":           "whoever takes the log from standard error cuts it",
-	"log_file_life_time":      "whoever takes the log from standard error deletes it",
-	"log_channel_buff_size":   "the log is not put off",
-	"log_flush_timer":         "the log is not put off",
+	"log_cron_time":           "rotate the log where you collect standard error",
+	"log_file_life_time":      "delete old logs where you collect standard error",
+	"log_channel_buff_size":   "log lines are not buffered",
+	"log_flush_timer":         "log lines are not buffered",
 	"log_debug_open":          "set LOG_LEVEL=debug",
 	"log_level":               "set LOG_LEVEL to debug, info, warn or error",
 }
@@ -51,11 +51,11 @@ const maxConfs = 100
 func (c *conf) read(path string, within []string) error {
 	switch {
 	case slices.Contains(within, path):
-		return errors.New("it includes itself, by way of " + strings.Join(within, ", "))
+		return errors.New("it includes itself through " + strings.Join(within, ", "))
 	case len(within) == maxIncludes:
-		return fmt.Errorf("more than %d files are included one in the other", maxIncludes)
+		return fmt.Errorf("includes must be nested at most %d deep", maxIncludes)
 	case len(c.files) == maxConfs:
-		return fmt.Errorf("more than %d files are included", maxConfs)
+		return fmt.Errorf("at most %d files may be included", maxConfs)
 	}
 	src, err := bounded.File(path, maxFile)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *conf) read(path string, within []string) error {
 		}
 		words := strings.Fields(p.text)
 		if len(words) < 2 || !strings.EqualFold(words[0], "include") {
-			return p.wrong("a line should be such as key = value, or include FILE")
+			return p.wrong("a line must be like key = value, or include FILE")
 		}
 		file := p.from(len(words[0])).trimmed()
 		included := file.text

@@ -33,7 +33,7 @@ func TestConfKeys(t *testing.T) {
 		"redis_server": "REDIS_URL", "redis_auth": "REDIS_URL", "redis_pool_maxIdle": "pool", "redis_pool_idleTimeout": "pool",
 		"log_notice_file_path": "standard error", "log_debug_file_path": "standard error", "log_trace_file_path": "standard error",
 		"log_fatal_file_path": "standard error", "log_warning_file_path": "standard error",
-		"log_cron_time": "cuts it", "log_file_life_time": "deletes it", "log_channel_buff_size": "not put off", "log_flush_timer": "not put off",
+		"log_cron_time": "rotate the log", "log_file_life_time": "delete old logs", "log_channel_buff_size": "not buffered", "log_flush_timer": "not buffered",
 		"log_debug_open": "LOG_LEVEL=debug", "log_level": "LOG_LEVEL",
 		"rule_fiel": "Koala has no such key", "REDIS_SERVER": "Koala has no such key",
 	}
@@ -105,25 +105,25 @@ func TestWrongConfs(t *testing.T) {
 		files    map[string]string
 		problems []string // places are those of each file on the way
 	}{
-		"itself":                {map[string]string{"koala.conf": "\ninclude koala.conf\n"}, []string{`koala.conf:2:9: koala.conf cannot be included: it includes itself, by way of `}},
+		"itself":                {map[string]string{"koala.conf": "\ninclude koala.conf\n"}, []string{`koala.conf:2:9: koala.conf cannot be included: it includes itself through `}},
 		"in a circle":           {map[string]string{"koala.conf": "include a.conf\n", "a.conf": "# a\n include ./koala.conf"}, []string{`koala.conf:1:9: a.conf cannot be included: `, `a.conf:2:10: ./koala.conf cannot be included: it includes itself`}},
-		"too deep":              {deep, []string{"more than 16 files are included one in the other"}},
-		"too many":              {wide, []string{"koala.conf:100:9: a.conf cannot be included: more than 100 files are included"}},
+		"too deep":              {deep, []string{"includes must be nested at most 16 deep"}},
+		"too many":              {wide, []string{"koala.conf:100:9: a.conf cannot be included: at most 100 files may be included"}},
 		"missing":               {map[string]string{"koala.conf": "include none.conf\n"}, []string{`koala.conf:1:9: none.conf cannot be included: `, "no such file"}},
 		"a folder":              {map[string]string{"koala.conf": "include .\n"}, []string{"koala.conf:1:9: . cannot be included: ", "is no file"}},
-		"a password":            {map[string]string{"koala.conf": "redis_auth: hunter2\n"}, []string{`koala.conf:1:1: a line should be such as key = value, or include FILE`}},
-		"no name":               {map[string]string{"koala.conf": "include\n"}, []string{`koala.conf:1:1: a line should be such as key = value, or include FILE`}},
-		"no key":                {map[string]string{"koala.conf": "= value\n"}, []string{"koala.conf:1:1: a line should be such as key = value"}},
-		"no line of a conf":     {map[string]string{"koala.conf": "listen : 9981\n"}, []string{`koala.conf:1:1: a line should be such as key = value, or include FILE`}},
+		"a password":            {map[string]string{"koala.conf": "redis_auth: hunter2\n"}, []string{`koala.conf:1:1: a line must be like key = value, or include FILE`}},
+		"no name":               {map[string]string{"koala.conf": "include\n"}, []string{`koala.conf:1:1: a line must be like key = value, or include FILE`}},
+		"no key":                {map[string]string{"koala.conf": "= value\n"}, []string{"koala.conf:1:1: a line must be like key = value"}},
+		"no line of a conf":     {map[string]string{"koala.conf": "listen : 9981\n"}, []string{`koala.conf:1:1: a line must be like key = value, or include FILE`}},
 		"no rule file":          {map[string]string{"koala.conf": "listen = :9981\n"}, []string{"koala.conf has neither a section [rules] nor a line such as rule_file = conf/koala_rule.conf"}},
 		"an empty rule file":    {map[string]string{"koala.conf": "rule_file =\n"}, []string{"koala.conf has neither a section"}},
 		"the rule file is away": {map[string]string{"koala.conf": "rule_file = conf/r.conf\n"}, []string{`koala.conf:1:13: the rule file cannot be read: there is neither `}},
 		"a folder for a file":   {map[string]string{"koala.conf": "rule_file = .\n"}, []string{`koala.conf:1:13: the rule file cannot be read: `, "is no file"}},
-		"a conf for a file":     {map[string]string{"koala.conf": "rule_file = r.conf\n", "r.conf": "listen = 1\n"}, []string{`r.conf:1:1: a rule file should begin with the section [dicts]; the line is "listen = 1"`}},
-		"GBK":                   {map[string]string{"koala.conf": "# \xb9\xe6\nrule_file = r.conf\n", "r.conf": ruleFile}, []string{"koala.conf:1:1: the line is no text, the file should be saved as UTF-8"}},
-		"a remark behind":       {map[string]string{"koala.conf": "rule_file = r.conf # x\n", "r.conf": ruleFile}, []string{`koala.conf:1:13: the rule file cannot be read: there is neither `, "; a comment begins its own line, what stands behind this # is part of the name"}},
-		"and one included":      {map[string]string{"koala.conf": "include a.conf # x\n", "a.conf": "rule_file = r.conf\n", "r.conf": ruleFile}, []string{"koala.conf:1:9: a.conf # x cannot be included: ", "; a comment begins its own line"}},
-		"a wrong rule":          {map[string]string{"koala.conf": "rule_file = r.conf\n", "r.conf": "[dicts]\n[rules]\nrule : x\n[result]\n"}, []string{`r.conf:3:8: a group in brackets should stand here`}},
+		"a conf for a file":     {map[string]string{"koala.conf": "rule_file = r.conf\n", "r.conf": "listen = 1\n"}, []string{`r.conf:1:1: a rule file must begin with the section [dicts]; the line is "listen = 1"`}},
+		"GBK":                   {map[string]string{"koala.conf": "# \xb9\xe6\nrule_file = r.conf\n", "r.conf": ruleFile}, []string{"koala.conf:1:1: the line must be UTF-8"}},
+		"a remark behind":       {map[string]string{"koala.conf": "rule_file = r.conf # x\n", "r.conf": ruleFile}, []string{`koala.conf:1:13: the rule file cannot be read: there is neither `, "; a comment needs a line of its own: what follows this # is part of the name"}},
+		"and one included":      {map[string]string{"koala.conf": "include a.conf # x\n", "a.conf": "rule_file = r.conf\n", "r.conf": ruleFile}, []string{"koala.conf:1:9: a.conf # x cannot be included: ", "; a comment needs a line of its own"}},
+		"a wrong rule":          {map[string]string{"koala.conf": "rule_file = r.conf\n", "r.conf": "[dicts]\n[rules]\nrule : x\n[result]\n"}, []string{`r.conf:3:8: a group in brackets is required`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := writeFiles(t, test.files)

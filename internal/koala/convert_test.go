@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
@@ -83,7 +86,7 @@ func TestConvertBlanks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.conf")
 	writePolicy(t, path, "", "# of\vlines\nrule\v:\v[count] [uid=+]\v[time=600;\vcount=5] [result=2; return=201]")
 	yaml := convert(t, path)
-	if _, err := admission.ParseRules("rules.yaml", yaml); err != nil || !strings.Contains(string(yaml), "# of lines\n") {
+	if _, err := rules.Parse("rules.yaml", yaml); err != nil || !strings.Contains(string(yaml), "# of lines\n") {
 		t.Errorf("%v in\n%q", err, yaml)
 	}
 }
@@ -98,11 +101,11 @@ func TestConvertedFileDecidesAlike(t *testing.T) {
 	if err := os.WriteFile(converted, convert(t, filepath.Join(dir, "grammar.conf")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rules, err := admission.LoadRules(converted)
+	set, err := rules.Load(converted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := admission.New(stopped(), rules, admission.Options{Secret: fileSecret})
+	gate, err := admission.NewWithStore(stopped(), set, admission.Options{Secret: fileSecret})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +132,8 @@ func TestConvertedFileDecidesAlike(t *testing.T) {
 }
 
 // stopped is a store whose clock stands, so that no window ends for one of two stores and not for the other.
-func stopped() admission.Store {
-	return admission.NewMemoryStore(admission.MemoryOptions{Now: func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) }})
+func stopped() store.Store {
+	return memorystore.New(memorystore.Options{Now: func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) }})
 }
 
 // gateAnswer is what browse returns, of a gate.

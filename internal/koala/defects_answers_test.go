@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
@@ -67,7 +67,7 @@ func TestK5LeakMeasuresByTheStore(t *testing.T) {
 func TestK5LeakMeasuresByRedisToo(t *testing.T) {
 	const oneASecond = "rule : [leak] [uid=+] [time=1; count=1] [result=2; return=201]"
 	rdb, _ := ownRedis(t)
-	one := newOurs(t, admission.NewRedisStore(rdb), oneASecond)
+	one := newOurs(t, redisstore.New(rdb), oneASecond)
 	two := another(t, rdb, one, oneASecond)
 	now := func() time.Time {
 		at, err := rdb.Time(t.Context()).Result()
@@ -112,7 +112,7 @@ func TestK5LookingForgetsNothing(t *testing.T) {
 	if n := rdb.LLen(t.Context(), "r201|7").Val(); n >= 4 || o.browse(t.Context(), uid) != 0 {
 		t.Errorf("the original keeps %d, is known to lose some and admit", n)
 	}
-	s := newOurs(t, admission.NewRedisStore(rdb), rules)
+	s := newOurs(t, redisstore.New(rdb), rules)
 	admitted(t.Context(), s, uid, 7)
 	var in atomic.Int32
 	together(40, func(i int) {
@@ -132,7 +132,7 @@ rule : [base] [uid=+; m=base] [base=1; time=60; count=1] [result=3; return=202]
 rule : [leak] [uid=+; m=leak] [time=60; count=1] [result=2; return=203]
 rule : [direct] [m=direct] [time=1; count=0] [result=2; return=204]`
 	rdb, _ := ownRedis(t)
-	o, s := newOriginal(t, rdb, rules), newOurs(t, admission.NewRedisStore(rdb), rules)
+	o, s := newOriginal(t, rdb, rules), newOurs(t, redisstore.New(rdb), rules)
 	blind := map[string]bool{}
 	var jobs []koala.Params
 	for i, method := range []string{"count", "base", "leak", "direct"} {
@@ -182,7 +182,7 @@ rule : [base] [d=+] [base=1; time=60; count=1] [result=2; return=203]`
 		{{"d": "7"}, {"d": "7_B"}}, // the second counter of the one is the first of the other
 	}
 	rdb, _ := ownRedis(t)
-	o, s := newOriginal(t, rdb, rules), newOurs(t, admission.NewRedisStore(rdb), rules)
+	o, s := newOriginal(t, rdb, rules), newOurs(t, redisstore.New(rdb), rules)
 	for _, pair := range pairs {
 		for range 2 {
 			if err := o.write(t.Context(), pair[0]); err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
@@ -129,7 +129,7 @@ func TestK4ADayInRedis(t *testing.T) {
 		days := zone(t, name)
 		for midnight := true; midnight; { // if it comes in between, all is done once more, of the new day
 			end := endOfDay(days)
-			s := newOurs(t, admission.NewRedisStore(rdb), threeADay, func(o *koala.Options) { o.Zone = days })
+			s := newOurs(t, redisstore.New(rdb), threeADay, func(o *koala.Options) { o.Zone = days })
 			in := admitted(t.Context(), s, uid, 5)
 			keys := rdb.Keys(t.Context(), s.namespace+"*").Val()
 			var off time.Duration // from the end of the day to the end of a key, at most

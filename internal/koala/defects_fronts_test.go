@@ -12,7 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
@@ -89,7 +91,7 @@ func writePolicy(t testing.TB, path, dicts, rules string) {
 var namespaces atomic.Int64
 
 // newOurs makes a Service of rules, one a line.
-func newOurs(t testing.TB, store admission.Store, rules string, change ...func(*koala.Options)) ours {
+func newOurs(t testing.TB, st store.Store, rules string, change ...func(*koala.Options)) ours {
 	t.Helper()
 	o := koala.Options{
 		Path: filepath.Join(t.TempDir(), "rules.conf"), Secret: fileSecret, Logger: slog.New(slog.DiscardHandler),
@@ -100,7 +102,7 @@ func newOurs(t testing.TB, store admission.Store, rules string, change ...func(*
 	for _, c := range change {
 		c(&o)
 	}
-	s, err := koala.New(patient{store}, o)
+	s, err := koala.New(patient{st}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,17 +112,17 @@ func newOurs(t testing.TB, store admission.Store, rules string, change ...func(*
 // another is another process beside s: it shares Redis, namespace and rules with it.
 func another(t testing.TB, rdb *redis.Client, s ours, rules string) ours {
 	t.Helper()
-	return newOurs(t, admission.NewRedisStore(rdb), rules, func(o *koala.Options) { o.Namespace = s.namespace })
+	return newOurs(t, redisstore.New(rdb), rules, func(o *koala.Options) { o.Namespace = s.namespace })
 }
 
 // A patient store is waited for on a machine that does other things: a slow one is no lost one.
-type patient struct{ admission.Store }
+type patient struct{ store.Store }
 
-func (p patient) Decide(ctx context.Context, call admission.Call) ([]admission.Count, error) {
+func (p patient) Decide(ctx context.Context, call store.Call) ([]store.Count, error) {
 	return p.Store.Decide(context.WithoutCancel(ctx), call)
 }
 
-func inMemory() admission.Store { return admission.NewMemoryStore(admission.MemoryOptions{}) }
+func inMemory() store.Store { return memorystore.New(memorystore.Options{}) }
 
 // ownRedis is a Redis of the test's own: the original has no namespaces.
 func ownRedis(t testing.TB, args ...string) (*redis.Client, *testenv.RedisServer) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
@@ -95,7 +95,7 @@ func TestK10ValuesAreWhatTheySay(t *testing.T) {
 	}
 	path := t.TempDir() + "/rules.conf"
 	writePolicy(t, path, "", "rule : [direct] [v!=+] [] [result=2; return=101]")
-	var wrong *admission.RulesError
+	var wrong *rules.Error
 	if _, err := koala.New(inMemory(), koala.Options{Path: path, Secret: fileSecret}); !errors.As(err, &wrong) || wrong.Line != 4 {
 		t.Errorf("!=+: %v", err)
 	}

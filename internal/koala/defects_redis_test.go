@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/redisclient"
@@ -30,7 +31,7 @@ rule : [base] [it=+] [base=2; time=600; count=1] [result=2; return=203]`
 			// Not patient: what is away is to be given up.
 			path := filepath.Join(t.TempDir(), "rules.conf")
 			writePolicy(t, path, "", rules)
-			service, err := koala.New(admission.NewRedisStore(rdb), koala.Options{
+			service, err := koala.New(redisstore.New(rdb), koala.Options{
 				Path: path, Secret: fileSecret, Namespace: "test-away-" + name,
 				Alive: func(ctx context.Context) error { return rdb.Ping(ctx).Err() },
 			})
@@ -98,7 +99,7 @@ func TestK12OneRoundTripForAllRules(t *testing.T) {
 	if n := asked.during(func() { o.browse(t.Context(), uid) }); n < 20 {
 		t.Errorf("the original makes %d round trips, is known to make one a rule", n)
 	}
-	s := newOurs(t, admission.NewRedisStore(rdb), rules+"\nrule : [direct] [black=+] [time=1; count=0] [result=2; return=101]\nrule : [count] [uid=+] [time=600; count=1] [result=2; return=102]")
+	s := newOurs(t, redisstore.New(rdb), rules+"\nrule : [direct] [black=+] [time=1; count=0] [result=2; return=101]\nrule : [count] [uid=+] [time=600; count=1] [result=2; return=102]")
 	s.browse(t.Context(), uid) // Redis learns the script
 	black := koala.Params{"uid": "7", "black": "1"}
 	for name, one := range map[string]struct {
@@ -139,7 +140,7 @@ func TestK12APasswordIsSentIfThereIsOne(t *testing.T) {
 		}
 		client := redis.NewUniversalClient(opts)
 		t.Cleanup(func() { client.Close() })
-		s := newOurs(t, admission.NewRedisStore(client), threeADay)
+		s := newOurs(t, redisstore.New(client), threeADay)
 		// While Redis is unavailable there is no value to return.
 		if in, n := admitted(t.Context(), s, uid, 5), s.value(uid, 201); in != 3 || n != 3 {
 			t.Errorf("password %q: %d are admitted, %d counted", password, in, n)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
@@ -22,7 +22,7 @@ func TestK1LeakAdmitsExactlyCount(t *testing.T) {
 	if n := admitted(t.Context(), newOriginal(t, rdb, rules), uid, 10); n != 4 {
 		t.Errorf("the original admits %d, is known to admit 4", n)
 	}
-	if n := admitted(t.Context(), newOurs(t, admission.NewRedisStore(rdb), rules), uid, 10); n != 3 {
+	if n := admitted(t.Context(), newOurs(t, redisstore.New(rdb), rules), uid, 10); n != 3 {
 		t.Errorf("%d are admitted, want 3", n)
 	}
 }
@@ -54,7 +54,7 @@ func TestK2WriteThroughAtOnceAdmitsExactlyCount(t *testing.T) {
 				t.Errorf("the original admits %d, is known to admit all", in.Load())
 			}
 
-			one := newOurs(t, admission.NewRedisStore(rdb), rules)
+			one := newOurs(t, redisstore.New(rdb), rules)
 			processes := []ours{one, one, one}
 			for i := range processes {
 				processes[i] = another(t, rdb, one, rules)
@@ -86,7 +86,7 @@ func TestK2UpdateIsCountedBeforeItSaysOK(t *testing.T) {
 	close(busy)
 	o.settle()
 
-	s := newOurs(t, admission.NewRedisStore(rdb), rules)
+	s := newOurs(t, redisstore.New(rdb), rules)
 	s.update(t.Context(), uid)
 	if code := s.browse(t.Context(), uid); code != 202 || s.value(uid, 201) != 1 {
 		t.Errorf("answered by %d, counted %d", code, s.value(uid, 201))
@@ -141,7 +141,7 @@ func TestK3NoCounterLivesForEver(t *testing.T) {
 	}
 	rdb.Del(t.Context(), forEver()...)
 
-	s := newOurs(t, admission.NewRedisStore(rdb), eachMethod)
+	s := newOurs(t, redisstore.New(rdb), eachMethod)
 	together(60, func(i int) {
 		params := koala.Params{"uid": string(rune('a' + i%5)), "act": string(rune('a' + i%2))}
 		switch i % 6 {
@@ -179,7 +179,7 @@ func TestK3FirstRequestsAtOnceAreAllCounted(t *testing.T) {
 		t.Errorf("the original has counted %d of 2, is known to lose one", n)
 	}
 	for i := range 20 {
-		s := newOurs(t, admission.NewRedisStore(rdb), rules)
+		s := newOurs(t, redisstore.New(rdb), rules)
 		together(2, func(int) { s.update(t.Context(), uid) })
 		if n := s.value(uid, 201); n != 2 {
 			t.Fatalf("turn %d: %d of 2 are counted", i, n)
@@ -209,7 +209,7 @@ func TestK6RefusedRequestsAreNotCounted(t *testing.T) {
 		t.Errorf("the original counts %v, is known to count 5 and 1", counts)
 	}
 	for _, complete := range []bool{false, true} {
-		s := newOurs(t, admission.NewRedisStore(rdb), rules)
+		s := newOurs(t, redisstore.New(rdb), rules)
 		for range 5 {
 			if complete {
 				if _, err := s.BrowseComplete(t.Context(), uid, true); err != nil {

@@ -60,7 +60,7 @@ func (r Result) admits() bool { return r.RetType == unmatched || r.RetType == wi
 // sections in their required order.
 var sections = []string{"[dicts]", "[rules]", "[result]"}
 
-// parseFile parses a rule file. Every error is an *admission.RulesError.
+// parseFile parses a rule file. Every error is an *rules.Error.
 func parseFile(path string, src []byte) (*file, error) {
 	f := &file{
 		path:      path,
@@ -90,9 +90,9 @@ func parseFile(path string, src []byte) (*file, error) {
 			at++
 			f.sectionAt[l] = sections[at]
 		case strings.HasPrefix(p.text, "["):
-			return nil, p.wrong("the sections should be [dicts], [rules] and [result], each once and in this order")
+			return nil, p.wrong("the sections must be [dicts], [rules] and [result], each once and in this order")
 		case at < 0:
-			return nil, p.wrong("a rule file should begin with the section [dicts]")
+			return nil, p.wrong("a rule file must begin with the section [dicts]")
 		default:
 			if err := read[at](p); err != nil {
 				return nil, err
@@ -101,7 +101,7 @@ func parseFile(path string, src []byte) (*file, error) {
 	}
 	if at < len(sections)-1 {
 		last := f.lines[len(f.lines)-1].whole()
-		return nil, last.wrong("the file ends and the section %s is missing; [dicts] and [result] may be empty", sections[at+1])
+		return nil, last.wrong("section %s is missing; [dicts] and [result] may be empty", sections[at+1])
 	}
 	return f, f.check()
 }
@@ -111,13 +111,13 @@ func (f *file) readDict(p part) error {
 	name, path, ok := p.cut(":")
 	switch {
 	case !ok || name.text == "" || path.text == "":
-		return p.wrong("a dict should be such as blacklist : blacklist.dat")
+		return p.wrong("a dict must be like blacklist : blacklist.dat")
 	case !names.Mixed(name.text, "_.-", 64):
-		return name.wrong("the name of a dict should be 1 to 64 of A-Z a-z 0-9 _ . -")
+		return name.wrong("the name of a dict must be 1 to 64 of A-Z a-z 0-9 _ . -")
 	}
 	for _, d := range f.dicts {
 		if d.name == name.text {
-			return name.wrong("a second dict is called %q", name.text)
+			return name.wrong("dict %q is declared twice", name.text)
 		}
 	}
 	found, err := find(f.path, path.text)
@@ -150,10 +150,10 @@ func (f *file) dictWarnings() (texts []string) {
 			text, _, comment := strings.Cut(" "+text, " #")
 			value := part{line: &line{}, text: strings.TrimSpace(text)}
 			if comment {
-				warn("a # begins a comment here, where Koala took it for part of a value")
+				warn("# begins a comment here; Koala reads it as part of the value")
 			}
 			if network, span, _ := value.span(); strings.Contains(value.text, "*") && network != "" || strings.Contains(span, `"`) {
-				warn("%q is a word in a dict, as it was for Koala; a network such as 10.0.24.0/24 is one", value.text)
+				warn("%q is a word in a dict, as in Koala; a network is written like 10.0.24.0/24", value.text)
 			}
 			if i := strings.IndexFunc(value.text, func(r rune) bool { return instead(r) != "" }); i >= 0 {
 				sign := value.from(i).sign()
@@ -173,7 +173,7 @@ func (f *file) readResult(p part) error {
 	}
 	for l, other := range f.resultAt {
 		if other == n {
-			return number.wrong("a second result has the number %d, the first is in line %d", n, l.number)
+			return number.wrong("result %d is defined twice, first in line %d", n, l.number)
 		}
 	}
 	if err := body.complete(); err != nil {
@@ -183,11 +183,11 @@ func (f *file) readResult(p part) error {
 	decoder := json.NewDecoder(strings.NewReader(body.text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&r); err != nil {
-		return body.wrong("the fields of a result should be JSON with Ret_type, Ret_code, Err_no, Err_msg, Str_reason, Need_vcode, Vcode_len, Vcode_type, Other and Version: %v",
+		return body.wrong("the fields of a result must be JSON with Ret_type, Ret_code, Err_no, Err_msg, Str_reason, Need_vcode, Vcode_len, Vcode_type, Other and Version: %v",
 			strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if rest := strings.Trim(body.text[decoder.InputOffset():], blanks); rest != "" {
-		return body.wrong("%q follows the fields of the result", rest)
+		return body.wrong("nothing may follow the fields of the result, got %q", rest)
 	}
 	f.results[n] = r
 	f.resultAt[p.line] = n
@@ -213,14 +213,14 @@ func (p part) complete() error {
 		case err != nil:
 			return nil // the parsing of the values reports it
 		case value == nil:
-			return p.wrong("%s is null, it should have a value", name)
+			return p.wrong("%s must have a value, got null", name)
 		case slices.Contains(names, field):
-			return p.wrong("%s stands here twice", name)
+			return p.wrong("%s is given twice", name)
 		}
 		names = append(names, field)
 	}
 	if !slices.Contains(names, "ret_type") {
-		return p.wrong("Ret_type is missing; 0 and 1 let in, a higher one does not")
+		return p.wrong("Ret_type is required: 0 and 1 admit, higher ones deny")
 	}
 	return nil
 }
@@ -229,21 +229,21 @@ func (p part) complete() error {
 func (f *file) check() error {
 	for l, number := range f.resultAt {
 		if calm := number == unmatched || number == within; calm && !f.results[number].admits() {
-			return l.whole().wrong("result %d is for those whom no rule stops, its Ret_type should be 0 or 1", number)
+			return l.whole().wrong("result %d is for requests that no rule stops; its Ret_type must be 0 or 1", number)
 		}
 	}
 	for _, r := range f.rules {
 		result, ok := f.results[r.result]
 		switch {
 		case !ok:
-			return r.answer.wrong("result=%d is none of the results under [result]", r.result)
+			return r.answer.wrong("result=%d must be one of those under [result]", r.result)
 		case r.method != "direct" && result.admits():
-			return r.answer.wrong("result=%d lets in who is too often here, and keeps the rules below from being asked: only a direct rule may do that, a %s rule needs a result with a Ret_type above 1",
+			return r.answer.wrong("result=%d admits requests above the limit and skips the rules below; only a direct rule may do that, a %s rule needs a result with a Ret_type above 1",
 				r.result, r.method)
 		}
 	}
 	if len(f.rules) == 0 {
-		return f.lines[len(f.lines)-1].whole().wrong("there is no rule under [rules]")
+		return f.lines[len(f.lines)-1].whole().wrong("[rules] must have at least one rule")
 	}
 	return nil
 }

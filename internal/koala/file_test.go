@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
@@ -68,12 +68,12 @@ func (j *journal) String() string {
 }
 
 // openFile returns the service of a file, over a memory store of its own if it is given no other, and what it logs.
-func openFile(path string, store ...admission.Store) (*koala.Service, *journal, error) {
+func openFile(path string, stores ...store.Store) (*koala.Service, *journal, error) {
 	log := newJournal()
-	if len(store) == 0 {
-		store = []admission.Store{inMemory()}
+	if len(stores) == 0 {
+		stores = []store.Store{inMemory()}
 	}
-	s, err := koala.New(store[0], koala.Options{
+	s, err := koala.New(stores[0], koala.Options{
 		Path: path, Secret: fileSecret, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	return s, log, err
@@ -167,7 +167,7 @@ func TestDictWithComments(t *testing.T) {
 		}
 	}
 	text := log.String()
-	for _, want := range []string{"bad.dat:2: a # begins a comment here", `bad.dat:5: \"10.0.24.*\" is a word in a dict`} {
+	for _, want := range []string{"bad.dat:2: # begins a comment here", `bad.dat:5: \"10.0.24.*\" is a word in a dict`} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("%s is not there:\n%s", want, text)
 		}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 const (
@@ -49,9 +51,9 @@ func FuzzParse(f *testing.F) {
 		f.Add("[dicts]\nd : d.dat\n[rules]\n" + rule + fuzzResults)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
-		p, rules, err := parse(path, []byte(src), time.UTC)
+		p, set, err := parse(path, []byte(src), time.UTC)
 		if err != nil {
-			var e *admission.RulesError
+			var e *rules.Error
 			if errors.As(err, &e) && e.File == path && (e.Line < 1 || e.Line > 1+strings.Count(src, "\n") || e.Column < 1 || !strings.Contains(e.Problem, "; the line is ")) {
 				t.Fatalf("the error has no place: %v", err)
 			}
@@ -68,19 +70,19 @@ func FuzzParse(f *testing.F) {
 		if !slices.Equal(codes, read) {
 			t.Fatalf("the return numbers of the file are %v, and those that were read %v", codes, read)
 		}
-		again, err := admission.ParseRules(path, rules.Source())
-		if err != nil || again.Version() != rules.Version() || p.version != rules.Version() {
+		again, err := rules.Parse(path, set.Source())
+		if err != nil || again.Version() != set.Version() || p.version != set.Version() {
 			t.Fatalf("what it is made into is not what it decides by: %v", err)
 		}
 		var named []int
-		for _, m := range regexp.MustCompile(`(?m)^  - name: return-(\d+)$`).FindAllStringSubmatch(string(rules.Source()), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^  - name: return-(\d+)$`).FindAllStringSubmatch(string(set.Source()), -1) {
 			n, _ := strconv.Atoi(m[1])
 			named = append(named, n)
 		}
 		if !slices.Equal(codes, named) {
 			t.Fatalf("the return numbers of the file are %v, and those of the rules file %v", codes, named)
 		}
-		gate, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), rules, admission.Options{Secret: make([]byte, 32)})
+		gate, err := admission.NewWithStore(memorystore.New(memorystore.Options{}), set, admission.Options{Secret: make([]byte, 32)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +204,7 @@ func checkCondition(t *testing.T, path, condition, value string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), rules, admission.Options{Secret: make([]byte, 32)})
+	gate, err := admission.NewWithStore(memorystore.New(memorystore.Options{}), rules, admission.Options{Secret: make([]byte, 32)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 // blanks are the whitespace that may surround every part.
@@ -35,10 +35,10 @@ func linesOf(file string, src []byte, secret bool) ([]*line, error) {
 		l := &line{file: file, number: i + 1, text: text, secret: secret}
 		p := l.whole()
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return nil, p.wrong("the line is no text, the file should be saved as UTF-8")
+			return nil, p.wrong("the line must be UTF-8")
 		}
 		if i := strings.IndexFunc(p.text, breaks); i >= 0 {
-			return nil, p.from(i).wrong("a sign stands here that cannot be seen, and ends the line for some; lines should end in a line feed")
+			return nil, p.from(i).wrong("the line has an invisible character that some programs read as its end; lines must end with a line feed")
 		}
 		lines = append(lines, l)
 	}
@@ -62,7 +62,7 @@ func (l *line) empty() bool {
 // wrong returns an error about p, with its position and line.
 func (p part) wrong(format string, args ...any) error {
 	const most = 200
-	e := &admission.RulesError{
+	e := &rules.Error{
 		File: p.line.file, Line: p.line.number, Column: 1 + utf8.RuneCountInString(p.line.text[:p.at]), Problem: fmt.Sprintf(format, args...),
 	}
 	if p.line.secret {
@@ -79,7 +79,7 @@ func (p part) wrong(format string, args ...any) error {
 // named adds p, which names a file, to err, and a hint if a comment seems to be part of the name.
 func (p part) named(err error) error {
 	if strings.Contains(p.text, " #") {
-		return fmt.Errorf("%w; a comment begins its own line, what stands behind this # is part of the name", err)
+		return fmt.Errorf("%w; a comment needs a line of its own: what follows this # is part of the name", err)
 	}
 	return err
 }
@@ -122,7 +122,7 @@ func (p part) index(ends func(i int) bool) (int, error) {
 		if p.text[i] == '"' {
 			n := p.from(i).closing()
 			if n < 0 {
-				return 0, p.from(i).wrong("the quotes are not closed")
+				return 0, p.from(i).wrong("the closing quote is missing")
 			}
 			i += n
 		} else if ends(i) {
@@ -155,7 +155,7 @@ func (p part) split(sep byte) (parts []part, err error) {
 // if another group or the end of the line follows, because values may contain brackets.
 func (p part) brackets() (inside, rest part, err error) {
 	if p = p.trimmed(); !strings.HasPrefix(p.text, "[") {
-		return p, p, p.wrong("a group in brackets should stand here, a rule is such as rule : [count] [act=ask; uid=+] [time=60; count=5] [result=2; return=201]")
+		return p, p, p.wrong("a group in brackets is required, as in rule : [count] [act=ask; uid=+] [time=60; count=5] [result=2; return=201]")
 	}
 	p = p.from(1)
 	i, err := p.index(func(i int) bool {
@@ -169,7 +169,7 @@ func (p part) brackets() (inside, rest part, err error) {
 	case err != nil:
 		return p, p, err
 	case i < 0:
-		return p, p, p.wrong("the bracket is not closed")
+		return p, p, p.wrong("the closing bracket is missing")
 	}
 	return p.to(i).trimmed(), p.from(i + 1).trimmed(), nil
 }
@@ -180,7 +180,7 @@ func (p part) unquoted() (text string, quoted bool, err error) {
 		return p.text, false, nil
 	}
 	if err := json.Unmarshal([]byte(p.text), &text); err != nil {
-		return "", true, p.wrong(`a value in quotes should be such as "a;b" or "say \"hi\""`)
+		return "", true, p.wrong(`a value in quotes must be like "a;b" or "say \"hi\""`)
 	}
 	if strings.ContainsRune(text, utf8.RuneError) { // also the result of decoding an incomplete character
 		return "", true, p.wrong(`the value has half a character, such as "\ud800", or the sign for one that was lost`)

@@ -89,7 +89,7 @@ func (p *policy) request(params Params) (admission.Request, error) {
 		case "ip":
 			ip, err := netip.ParseAddr(value)
 			if err != nil && p.asksIP {
-				return req, fmt.Errorf("%w: ip is %.60q, should be an address such as 192.0.2.1 or 2001:db8::1", ErrInvalid, value)
+				return req, fmt.Errorf("%w: ip must be an address such as 192.0.2.1 or 2001:db8::1, got %.60q", ErrInvalid, value)
 			}
 			req.IP = ip
 		default:

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/bounded"
 )
 
@@ -27,7 +27,7 @@ type policy struct {
 const maxFile = 1 << 20
 
 // load reads a rule file, or the one named by a koala.conf, and translates it. zone is the zone of calendar days.
-func load(path string, zone *time.Location) (*policy, *admission.Rules, error) {
+func load(path string, zone *time.Location) (*policy, *rules.Set, error) {
 	src, err := bounded.File(path, maxFile)
 	if err != nil {
 		return nil, nil, fmt.Errorf("koala: %w", err)
@@ -70,14 +70,14 @@ func isRuleFile(src []byte) bool {
 	return false
 }
 
-// parse translates the content of a rule file. Errors are *admission.RulesError with its line numbers.
-func parse(path string, src []byte, zone *time.Location) (*policy, *admission.Rules, error) {
+// parse translates the content of a rule file. Errors are *rules.Error with its line numbers.
+func parse(path string, src []byte, zone *time.Location) (*policy, *rules.Set, error) {
 	f, err := parseFile(path, src)
 	if err != nil {
 		return nil, nil, err
 	}
 	made := f.yaml(zone.String())
-	rules, err := admission.ParseRules(path, []byte(made.text.String()))
+	rules, err := rules.Parse(path, []byte(made.text.String()))
 	if err != nil {
 		return nil, nil, made.placed(path, err)
 	}
@@ -93,7 +93,7 @@ func parse(path string, src []byte, zone *time.Location) (*policy, *admission.Ru
 
 // placed converts an error in the generated rules file to one in the rule file at path. Errors of lists are not changed.
 func (w *writer) placed(path string, err error) error {
-	var e *admission.RulesError
+	var e *rules.Error
 	switch {
 	case !errors.As(err, &e) || e.File != path:
 		return err

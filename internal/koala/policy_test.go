@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/koala"
+	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 // replace writes a file as editors do: its new content comes at once.
@@ -90,14 +91,14 @@ func TestFollowsFiles(t *testing.T) {
 		{"a rule", "rules.conf", fmt.Sprintf(rules, 2), []string{good}, "666", 2},
 		{"a dict", "bad.dat", "777\n", []string{good}, "666", 0},
 		{"the dict's other value", "bad.dat", "666\n777\n", []string{good}, "777", 2},
-		{"a remark in a dict", "bad.dat", "777 # sold accounts\n", []string{"level=WARN", "bad.dat:1: a # begins a comment here"}, "777", 2},
-		{"a wrong rule", "rules.conf", "[dicts]\n[rules]\nrule : [count]\n[result]\n", []string{wrong, "rules.conf:3:15: a group in brackets should stand here", `the line is \"rule : [count]\"`}, "777", 2},
+		{"a remark in a dict", "bad.dat", "777 # sold accounts\n", []string{"level=WARN", "bad.dat:1: # begins a comment here"}, "777", 2},
+		{"a wrong rule", "rules.conf", "[dicts]\n[rules]\nrule : [count]\n[result]\n", []string{wrong, "rules.conf:3:15: a group in brackets is required", `the line is \"rule : [count]\"`}, "777", 2},
 		{"it is mended", "rules.conf", fmt.Sprintf(rules, 3), []string{good}, "777", 3},
 		{"a wrong dict", "bad.dat", "10.0.0.0/33\n", []string{wrong, "bad.dat:1:1"}, "777", 3},
 		{"the dict is mended", "bad.dat", "777\n", []string{}, "777", 3},
 		{"a result", "rules.conf", strings.Replace(fmt.Sprintf(rules, 3), `"Ret_type":2,`, `"Ret_type":7,`, 1), []string{good}, "777", 3},
 		{"an included file", "sub/more.conf", "rule_file = ../other.conf\nlisten = 1\n", []string{good}, "777", 5},
-		{"a wrong included file", "sub/more.conf", "rule_file\n", []string{wrong, "sub/more.conf:1:1: a line should be such as"}, "777", 5},
+		{"a wrong included file", "sub/more.conf", "rule_file\n", []string{wrong, "sub/more.conf:1:1: a line must be like"}, "777", 5},
 		{"the first file again", "koala.conf", "rule_file = rules.conf\n", []string{good}, "777", 3},
 		{"no more the included file, but the rules", "rules.conf", fmt.Sprintf(rules, 4), []string{good}, "777", 4},
 	} {
@@ -145,7 +146,7 @@ func TestOneRequestOnePolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const reloads = 300
+	reloads := testenv.Size(100, 300)
 	stop := make(chan struct{})
 	var g sync.WaitGroup
 	for worker := range 4 {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // A rule is one line of [rules].
@@ -45,7 +45,7 @@ var (
 func (f *file) readRule(p part) error {
 	word, rest, ok := p.cut(":")
 	if !ok || !strings.EqualFold(word.text, "rule") {
-		return p.wrong("a rule should begin with rule :")
+		return p.wrong("a rule must begin with rule :")
 	}
 	r := &rule{at: p}
 	var groups [4]part
@@ -56,11 +56,11 @@ func (f *file) readRule(p part) error {
 		}
 	}
 	if rest.text != "" {
-		return rest.wrong("a rule has four groups in brackets, something follows them")
+		return rest.wrong("a rule must end after four groups in brackets")
 	}
 	r.method = groups[0].text
 	if !slices.Contains(methods, r.method) {
-		return groups[0].wrong("%q is no method, it should be direct, count, base or leak", r.method)
+		return groups[0].wrong("the method must be direct, count, base or leak, got %q", r.method)
 	}
 	if err := f.readConditions(r, groups[1]); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (f *file) readRule(p part) error {
 	}
 	for _, o := range f.rules {
 		if o.code == r.code {
-			return groups[3].wrong("return=%d is that of the rule in line %d already, a return number names one rule", r.code, o.at.line.number)
+			return groups[3].wrong("return=%d is used by the rule in line %d; return numbers must be unique", r.code, o.at.line.number)
 		}
 	}
 	f.rules = append(f.rules, r)
@@ -94,7 +94,7 @@ func (f *file) readConditions(r *rule, group part) error {
 		r.conditions = append(r.conditions, c)
 	}
 	if subject, _ := r.subject(); len(subject) > maxCounted && r.method != "direct" {
-		return group.wrong("the rule counts by %d parameters, it should be at most %d", len(subject), maxCounted)
+		return group.wrong("a rule must count by at most %[2]d parameters, got %[1]d", len(subject), maxCounted)
 	}
 	return nil
 }
@@ -113,11 +113,11 @@ func numbers(group part, into map[string]*int) (found []string, err error) {
 		case p.text == "" && len(parts) == 1:
 			return nil, nil
 		case !ok || to == nil:
-			return nil, p.wrong("%q is none of %s, each of which should have a number", p.text, strings.Join(slices.Sorted(maps.Keys(into)), ", "))
+			return nil, p.wrong("must be one of %[2]s, each with a number, got %[1]q", p.text, strings.Join(slices.Sorted(maps.Keys(into)), ", "))
 		case err != nil || n < 0:
-			return nil, value.wrong("%s should be a whole number up to %d, here is %q", name.text, math.MaxInt32, value.text)
+			return nil, value.wrong("%s must be a whole number of at most %d, got %q", name.text, math.MaxInt32, value.text)
 		case slices.Contains(found, name.text):
-			return nil, p.wrong("%s stands here twice", name.text)
+			return nil, p.wrong("%s is given twice", name.text)
 		}
 		*to, found = int(n), append(found, name.text)
 	}
@@ -137,20 +137,20 @@ func (r *rule) readThresholds(group part) error {
 	}
 	for _, name := range needed[r.method] {
 		if *into[name] < 1 {
-			return group.wrong("a %s rule should have a %s of 1 or more; without a limit it can be left out", r.method, name)
+			return group.wrong("a %s rule must have a %s of 1 or more; leave the rule out if there is no limit", r.method, name)
 		}
 	}
 	for _, name := range []string{"base", "count"} {
 		most := maxUnits
 		if name == "count" && (r.method == "base" || r.method == "leak") {
-			most = admission.MaxLogged // one time is stored for each unit
+			most = store.MaxLogged // one time is stored for each unit
 		}
 		if *into[name] > most && r.method != "direct" {
-			return group.wrong("%s is %d, of a %s rule it should be at most %d", name, *into[name], r.method, most)
+			return group.wrong("%[1]s of a %[3]s rule must be at most %[4]d, got %[2]d", name, *into[name], r.method, most)
 		}
 	}
 	if longest := 366 * day; r.method != "direct" && r.seconds > longest {
-		return group.wrong("time is %d, it should be at most %d, the seconds of 366 days", r.seconds, longest)
+		return group.wrong("time must be at most %[2]d, the seconds of 366 days, got %[1]d", r.seconds, longest)
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (r *rule) readAnswer(group part) error {
 	}
 	for _, name := range []string{"result", "return"} {
 		if *into[name] < 1 {
-			return group.wrong("a rule should have a %s of 1 or more, as in [result=2; return=201]", name)
+			return group.wrong("a rule must have a %s of 1 or more, as in [result=2; return=201]", name)
 		}
 	}
 	return nil

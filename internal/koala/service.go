@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // DefaultZone is the default zone for counters of 86400 seconds, which begin at midnight.
@@ -49,7 +51,7 @@ type Service struct {
 }
 
 // New reads the rule file and returns a service that keeps its counts in store. The error is about the file, with line number and text.
-func New(store admission.Store, o Options) (*Service, error) {
+func New(store store.Store, o Options) (*Service, error) {
 	if o.Zone == nil {
 		zone, err := time.LoadLocation(DefaultZone)
 		if err != nil {
@@ -68,12 +70,12 @@ func New(store admission.Store, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.gate, err = admission.New(store, rules, admission.Options{Secret: o.Secret, Namespace: o.Namespace + ":koala", Logger: o.Logger})
+	s.gate, err = admission.NewWithStore(store, rules, admission.Options{Secret: o.Secret, Namespace: o.Namespace + ":koala", Logger: o.Logger})
 	return s, err
 }
 
 // load reads the current files for the gate, which never calls it concurrently.
-func (s *Service) load() (*admission.Rules, error) {
+func (s *Service) load() (*rules.Set, error) {
 	p, rules, err := load(s.opts.Path, s.opts.Zone)
 	if err != nil {
 		return nil, err
@@ -108,7 +110,7 @@ func (s *Service) decidedBy(version string) (*policy, error) {
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("koala: the rules of version %s are known no more", version)
+	return nil, fmt.Errorf("koala: the rules of version %s are no longer known", version)
 }
 
 // Run follows the files until ctx ends; it then returns nil. The service also decides without it.

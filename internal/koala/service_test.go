@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/internal/koala"
 )
 
@@ -85,9 +86,9 @@ func TestFeedback(t *testing.T) {
 	const rules = `rule : [leak] [uid=+] [time=600; count=5; erase1=1; erase2=3] [result=2; return=201]
 rule : [leak] [uid=+; act=a] [time=600; count=9; erase1=2] [result=2; return=202]
 rule : [count] [uid=+] [time=600; count=9] [result=2; return=203]`
-	for name, store := range map[string]admission.Store{"memory": inMemory(), "redis": sharedStore(t)} {
+	for name, st := range map[string]store.Store{"memory": inMemory(), "redis": sharedStore(t)} {
 		t.Run(name, func(t *testing.T) {
-			s := newOurs(t, store, rules)
+			s := newOurs(t, st, rules)
 			params := koala.Params{"uid": "7", "act": "a"}
 			for range 5 {
 				s.update(t.Context(), params)

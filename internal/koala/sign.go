@@ -14,9 +14,9 @@ func (p part) plain() error {
 		return err
 	}
 	if p = p.from(i); p.text[0] == '#' {
-		return p.wrong("a comment begins its own line; a # behind a blank in a word should be in quotes")
+		return p.wrong("a comment needs a line of its own; quote a word with a # after a space")
 	}
-	return p.wrong("%#U should be %s or stand in quotes, if it is part of a word", p.sign(), instead(p.sign()))
+	return p.wrong("%#U must be %s unless it is in quotes", p.sign(), instead(p.sign()))
 }
 
 func (p part) sign() rune {

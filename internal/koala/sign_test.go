@@ -58,7 +58,7 @@ func TestSignsOfOtherKeyboards(t *testing.T) {
 				t.Fatal(err)
 			}
 			before, _, _ := strings.Cut(rule, string(sign))
-			wantWrong(t, err, path, 3, 1+len([]rune(before)), test.sign+" should be "+test.instead+" or stand in quotes, if it is part of a word", rule)
+			wantWrong(t, err, path, 3, 1+len([]rune(before)), test.sign+" must be "+test.instead+" unless it is in quotes", rule)
 
 			value := "a" + string(sign)
 			s := serveRules(t, `rule : [direct] [act="`+value+`"] [] [result=2; return=9]`, nil)
@@ -87,11 +87,11 @@ func TestSignsInOtherPlaces(t *testing.T) {
 		line, column                int // 0 if it is right
 		problem                     string
 	}{
-		"a rule":    {rule: strings.Replace(rule, ":", "：", 1), line: 4, column: 6, problem: " should be :"},
-		"a result":  {result: "2：{\"Ret_type\":2}", line: 6, column: 2, problem: " should be :"},
-		"a section": {section: "［rules]", line: 3, column: 1, problem: " should be ["},
-		"its end":   {section: "[rules]\u3000", line: 3, column: 8, problem: " should be a space"},
-		"a dict":    {dict: "d：黑名单（新）.dat", line: 2, column: 2, problem: " should be :"},
+		"a rule":    {rule: strings.Replace(rule, ":", "：", 1), line: 4, column: 6, problem: "U+FF1A '：' must be : unless it is in quotes"},
+		"a result":  {result: "2：{\"Ret_type\":2}", line: 6, column: 2, problem: "U+FF1A '：' must be : unless it is in quotes"},
+		"a section": {section: "［rules]", line: 3, column: 1, problem: "U+FF3B '［' must be [ unless it is in quotes"},
+		"its end":   {section: "[rules]\u3000", line: 3, column: 8, problem: "U+3000 must be a space unless it is in quotes"},
+		"a dict":    {dict: "d：黑名单（新）.dat", line: 2, column: 2, problem: "U+FF1A '：' must be : unless it is in quotes"},
 		"right":     {dict: "d : 黑名单（新）.dat", rule: "# 每天五次，一人\n" + rule, result: `2 : {"Ret_type":2, "Str_reason":"太快了，请稍后"}`},
 	} {
 		t.Run(name, func(t *testing.T) {

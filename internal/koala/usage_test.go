@@ -4,30 +4,34 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/testenv"
 	"github.com/tidegate/tidegate/redisclient"
 )
 
 // sharedStore is the Redis of the tests, in which each Service has a unique namespace.
-func sharedStore(t testing.TB) admission.Store {
+func sharedStore(t testing.TB) store.Store {
 	t.Helper()
 	return storeAt(t, testenv.Redis(t))
 }
 
-func storeAt(t testing.TB, url string) admission.Store {
+func storeAt(t testing.TB, url string) store.Store {
 	t.Helper()
 	opts, err := redisclient.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
+	const patience = time.Minute // a busy machine must not end a request between two slots: what it counted in the first one stays
+	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = patience, patience, patience, patience
 	rdb := redis.NewUniversalClient(opts)
 	t.Cleanup(func() { rdb.Close() })
-	return admission.NewRedisStore(rdb)
+	return redisstore.New(rdb)
 }
 
 const fiveOfEach = `rule : [count] [uid=+] [time=600; count=5] [result=2; return=201]

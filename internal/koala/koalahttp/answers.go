@@ -22,7 +22,7 @@ func writesThrough(params koala.Params) (bool, error) {
 	case "", "no":
 		return false, nil
 	default:
-		return false, invalid("_writeThrough is " + strconv.Quote(v) + ", should be yes or no")
+		return false, invalid("_writeThrough must be yes or no, got " + strconv.Quote(v))
 	}
 }
 
@@ -53,7 +53,7 @@ func (h *Handlers) koalaFeedback(ctx context.Context, params koala.Params) (any,
 	case "erase2":
 		return ok, h.service.Feedback(ctx, params, koala.Erase2)
 	default:
-		return nil, invalid("_feedbackType is " + strconv.Quote(kind) + ", should be erase1 or erase2")
+		return nil, invalid("_feedbackType must be erase1 or erase2, got " + strconv.Quote(kind))
 	}
 }
 
@@ -80,7 +80,7 @@ func ruleNumber(params koala.Params) (int, error) {
 	}
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 {
-		return 0, invalid("rule_no is " + strconv.Quote(text) + ", should be the return number of a rule")
+		return 0, invalid("rule_no must be the return number of a rule, got " + strconv.Quote(text))
 	}
 	return number, nil
 }

@@ -26,7 +26,7 @@ type koalaJobResult struct {
 func (h *Handlers) koalaMulti(ctx context.Context, params koala.Params) (any, error) {
 	asked, err := parseJobs(params["argsJson"])
 	if err != nil {
-		return nil, invalid(`argsJson should be such as [{"Id":"1","Arg":"act=ask&uid=7"}]: ` + err.Error())
+		return nil, invalid(`argsJson must be like [{"Id":"1","Arg":"act=ask&uid=7"}]: ` + err.Error())
 	}
 	var (
 		answers  = make([]koalaJobResult, len(asked))
@@ -73,7 +73,7 @@ func parseJobs(text string) (jobs []job, err error) {
 		return nil, err
 	}
 	if decoder.More() {
-		return nil, errors.New("something follows the list")
+		return nil, errors.New("nothing may follow the list")
 	}
 	for i := range jobs {
 		if jobs[i].Arg == nil {
@@ -89,10 +89,10 @@ func parseArg(arg string) (koala.Params, error) {
 	if !strings.Contains(arg, "=") {
 		once, err := url.QueryUnescape(arg)
 		if err != nil {
-			return nil, invalid("Arg should be such as act=ask&uid=7: " + err.Error())
+			return nil, invalid("Arg must be like act=ask&uid=7: " + err.Error())
 		}
 		if arg = once; arg != "" && !strings.Contains(arg, "=") {
-			return nil, invalid("Arg is " + strconv.Quote(arg) + ", should be such as act=ask&uid=7")
+			return nil, invalid("Arg must be like act=ask&uid=7, got " + strconv.Quote(arg))
 		}
 	}
 	params, err := parseParams(arg)

@@ -114,7 +114,7 @@ var tags = []string{"Koala"}
 func refuseUnknown(params koala.Params, own ...*huma.Param) error {
 	for name := range params {
 		if strings.HasPrefix(name, "_") && !slices.ContainsFunc(own, func(p *huma.Param) bool { return p.Name == name }) {
-			return invalid("there is no parameter " + strconv.Quote(name) + " here")
+			return invalid("unknown parameter " + strconv.Quote(name))
 		}
 	}
 	return nil

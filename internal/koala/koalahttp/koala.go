@@ -126,7 +126,7 @@ func mustMarshal(v any) []byte {
 func parseParams(query string) (koala.Params, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, invalid("the parameters should be such as act=ask&uid=7, with % for what is no letter or digit: " + err.Error())
+		return nil, invalid("the parameters must be like act=ask&uid=7, percent-encoded: " + err.Error())
 	}
 	params := make(koala.Params, len(values))
 	for name, all := range values {
