@@ -8,7 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/httpapi/live"
 )
 
 // answersOf returns the counts of a recorder, by answer.
@@ -36,7 +38,7 @@ func answersOf(t *testing.T, r *dashboard.Recorder) map[string]float64 {
 func TestEveryAnswerIsCountedOnce(t *testing.T) {
 	const admit = `{"subject":{"user":"ada"},"attributes":{"route":"/x","method":"GET"}}`
 	recorder := dashboard.NewRecorder()
-	b := setup(t, func(c *Config) { c.Live = &Live{Recorder: recorder} })
+	b := setup(t, func(c *Config) { c.Live = &live.Options{Recorder: recorder} })
 	call(b.Public(), "GET", "/v1/sales/flash", "") // no rule applies to it
 	b.gate.decision.Rules = []admission.Verdict{{Rule: "any"}}
 	want := map[string]float64{}
@@ -51,14 +53,14 @@ func TestEveryAnswerIsCountedOnce(t *testing.T) {
 		}
 	}
 	ask("admitted")
-	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
+	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: rules.Deny}
 	ask("rate_limited")
 	b.gate.err = errors.Join(admission.ErrUnavailable)
 	ask("store_unavailable")
 
 	solved := dashboard.NewRecorder()
 	b = setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"), func(c *Config) {
-		c.Live = &Live{Recorder: solved}
+		c.Live = &live.Options{Recorder: solved}
 		c.Captcha = &oddCaptcha{Provider: c.Captcha}
 	})
 	if w := call(b.Public(), "GET", "/v1/sales/flash", "", "X-Captcha", "x"); w.Code != 200 {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/login"
@@ -76,17 +76,18 @@ func twoTokens(t *testing.T) func(*Config) {
 func withAudit(t *testing.T) (*bed, *fakeAudit) {
 	t.Helper()
 	kept := &fakeAudit{}
-	logins, err := login.New(login.NewMemoryStore(), admission.DefaultRules, login.Options{Secret: []byte("sixteen bytes or more")})
+	logins, err := login.New(login.NewMemoryStore(), rules.Default, login.Options{Secret: []byte("sixteen bytes or more")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := setup(t, withSemaphores(t), twoTokens(t), func(cfg *Config) { cfg.Audit, cfg.Login = kept, logins })
+	b := setup(t, withSemaphores(t), withRooms(t), twoTokens(t), func(cfg *Config) { cfg.Audit, cfg.Login = kept, logins })
 	return b, kept
 }
 
 // asService are the operations that services perform with their token: changes of orders are in the feed of order events.
 var asService = []string{
 	"place-order", "pay-order", "admit", "admit-batch", "login-attempt", "login-outcome", "acquire-permit", "renew-permit",
+	"join-room", "claim-turn", "leave-room", "vwr-assign-queue-num", "vwr-generate-token", "vwr-update-session",
 	"release-permit", // of their own; see TestForcedRelease, and of payments TestWhatOperatorsDoByHand
 }
 
@@ -150,7 +151,7 @@ func TestWhatIsKept(t *testing.T) {
 		{"a ban", "PUT", "/v1/bans/user/ann", `{"for_ms":1,"reason":"<b>\u0000"}`, nil, "done", `"reason":"\u003cb\u003e\u0000"`},
 		{"a ban that nobody has", "DELETE", "/v1/bans/user/ann", "", nil, "unknown_ban", ""},
 		{"rules", "POST", "/v1/rules/reload", "", nil, "done", ""},
-		{"wrong rules", "POST", "/v1/rules/reload", "", func(b *bed) { b.gate.err = &admission.RulesError{Problem: "x"} }, "invalid", ""},
+		{"wrong rules", "POST", "/v1/rules/reload", "", func(b *bed) { b.gate.err = &rules.Error{Problem: "x"} }, "invalid", ""},
 		{"a semaphore", "PUT", "/v1/semaphores/own", `{"limit":3}`, nil, "done", `{"limit":3,"lease_ms":15000}`},
 		{"login", "DELETE", "/v1/login/subjects?name=hunter2&ip=192.0.2.1", "", nil, "done", `{"factor":"password","ip":"192.0.2.1","reference":"`},
 		{"a name like a secret's place", "PUT", "/v1/bans/user/x%2Fpermits%2Feve", `{"for_ms":1}`, nil, "done", `{"for_ms":1}`},

@@ -10,11 +10,11 @@ import (
 
 func TestWrongAttributesAtAuthz(t *testing.T) {
 	for field, want := range map[string]string{
-		"X-Tidegate-Attribute-Route":                      "is no attribute, the gateway says it by X-Forwarded-Uri or X-Original-URI",
-		"X-Tidegate-Attribute-TIER":                       "says it by X-User-Tier",
-		"X-Tidegate-Attribute-User":                       "says it by X-User-ID",
-		"X-Tidegate-Attribute-Host":                       "says it by X-Forwarded-Host",
-		"X-Tidegate-Attribute-Network":                    "says it by X-Forwarded-For",
+		"X-Tidegate-Attribute-Route":                      "is not an attribute; the gateway must send it in X-Forwarded-Uri or X-Original-URI",
+		"X-Tidegate-Attribute-TIER":                       "must send it in X-User-Tier",
+		"X-Tidegate-Attribute-User":                       "must send it in X-User-ID",
+		"X-Tidegate-Attribute-Host":                       "must send it in X-Forwarded-Host",
+		"X-Tidegate-Attribute-Network":                    "must send it in X-Forwarded-For",
 		"X-Tidegate-Attribute-":                           "must have a name of 1 to 64 bytes",
 		"X-Tidegate-Attribute-" + strings.Repeat("a", 65): "must have a name of 1 to 64 bytes",
 		"X-Tidegate-Attribute-Long":                       "must have at most 1024 bytes",
@@ -33,7 +33,7 @@ func TestWrongAttributesAtAuthz(t *testing.T) {
 	for i := range 65 {
 		many = append(many, fmt.Sprintf("X-Tidegate-Attribute-A%d", i), "1")
 	}
-	if w := gatewayCall(setup(t), "GET", "/v1/authz", many...); w.Code != 422 || !strings.Contains(w.Body.String(), "more than 64 attributes") {
+	if w := gatewayCall(setup(t), "GET", "/v1/authz", many...); w.Code != 422 || !strings.Contains(w.Body.String(), "at most 64 attributes") {
 		t.Errorf("65: %d %s", w.Code, w.Body)
 	}
 

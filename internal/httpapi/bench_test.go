@@ -10,7 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/orders"
@@ -29,7 +29,7 @@ func (soldOutAttempt) Screen() (orders.Outcome, bool) {
 
 func soldOutHandlers(b *testing.B) map[string]http.Handler {
 	a, err := New(Config{
-		Orders: &soldOut{}, Gate: &fakeGate{rules: admission.DefaultRules()}, Identity: auth.HeaderIdentity{},
+		Orders: &soldOut{}, Gate: &fakeGate{rules: rules.Default()}, Identity: auth.HeaderIdentity{},
 		Logger: slog.New(slog.DiscardHandler), Version: "bench",
 	})
 	if err != nil {

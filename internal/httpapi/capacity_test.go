@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/orders"
@@ -100,7 +101,7 @@ func TestLateDecisionsCountWhateverTheRequestSays(t *testing.T) {
 			c.Decided = func(*admission.Request, *admission.Decision, time.Duration) { time.Sleep(decideTime) }
 		})
 		call(b.Public(), "POST", placePath, orderBody, "X-Captcha", "x")
-		b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
+		b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: rules.Deny}
 		call(b.Public(), "POST", placePath, orderBody)
 		if limit, _ := b.Capacity(); limit != 192 {
 			t.Errorf("the limit is %d, want 192, which is 256 after one late decision", limit)

@@ -5,19 +5,25 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tidegate/tidegate/captcha"
-	"github.com/tidegate/tidegate/internal/seal"
+	"github.com/tidegate/tidegate/internal/httpapi/challenge"
 )
+
+// forParameter returns the parameter for in the url of a challenge for a binding.
+func forParameter(b *bed, bind captcha.Binding) string {
+	_, sealed, _ := strings.Cut(b.challenges.ChallengeFor(bind).URL, "for=")
+	sealed, _, _ = strings.Cut(sealed, "&")
+	return sealed
+}
 
 func TestChallengeRoute(t *testing.T) {
 	b := setup(t, withCaptcha(t, openDoor))
-	sealed := func(bind captcha.Binding) string { return url.QueryEscape(b.sealContext(bind)) }
+	sealed := func(bind captcha.Binding) string { return forParameter(b, bind) }
 	login := captcha.Binding{Purpose: "login", Subject: "x", Risk: 3}
 	other := setup(t, withCaptcha(t, openDoor), func(c *Config) { c.Secret = []byte("another secret") })
 	for target, want := range map[string]string{
@@ -25,17 +31,17 @@ func TestChallengeRoute(t *testing.T) {
 		"?purpose=login&for=" + sealed(login): "",
 		"":                                    "query.purpose",
 		"?purpose=Login":                      "query.purpose",
-		"?purpose=login":                      "query.for is missing",
-		"?purpose=login&for=x":                "query.for is not what an answer gave",
-		"?purpose=login&for=x.y":              "query.for is not what an answer gave",
-		"?purpose=login&for=" + sealed(login) + "x":                                     "query.for is not what an answer gave",
-		"?purpose=login&for=" + url.QueryEscape(other.sealContext(login)):               "query.for is not what an answer gave",
+		"?purpose=login":                      "query.for is required",
+		"?purpose=login&for=x":                "query.for must be copied",
+		"?purpose=login&for=x.y":              "query.for must be copied",
+		"?purpose=login&for=" + sealed(login) + "x":                                     "query.for must be copied",
+		"?purpose=login&for=" + forParameter(other, login):                              "query.for must be copied",
 		"?purpose=login&for=" + strings.Repeat("x", 513):                                "query.for",
-		"?purpose=order&for=" + sealed(login):                                           "query.purpose is not that of for",
+		"?purpose=order&for=" + sealed(login):                                           "query.purpose must be the purpose that",
 		"?purpose=order&for=" + sealed(captcha.Binding{Purpose: "order", Subject: "x"}): "",
 	} {
 		for _, h := range []http.Handler{b.Public(), b.Internal()} {
-			w := call(h, "GET", challengePath+target, "")
+			w := call(h, "GET", challenge.Path+target, "")
 			if want == "" {
 				if w.Code != 200 || w.Header().Get("Cache-Control") != "no-store" {
 					t.Errorf("%s: %d %s", target, w.Code, w.Body)
@@ -48,56 +54,20 @@ func TestChallengeRoute(t *testing.T) {
 			}
 		}
 	}
-	w := call(b.Public(), "GET", challengePath+"?purpose=login&for="+sealed(login), "")
-	if err := b.captcha.Verify(t.Context(), solutionOf(t, w), login, netip.Addr{}); err != nil {
+	w := call(b.Public(), "GET", challenge.Path+"?purpose=login&for="+sealed(login), "")
+	if err := b.challenges.Provider.Verify(t.Context(), solutionOf(t, w), login, netip.Addr{}); err != nil {
 		t.Errorf("the challenge is for another binding, or easier: %v", err)
 	}
-	if none := setup(t); call(none.Public(), "GET", challengePath+"?purpose=order", "").Code != 404 {
+	if none := setup(t); call(none.Public(), "GET", challenge.Path+"?purpose=order", "").Code != 404 {
 		t.Error("challenges without a provider")
 	}
-}
-
-func TestContextExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := &API{keys: seal.NewKeys(captchaSecret, nil)}
-		want := captcha.Binding{Purpose: "login", Subject: "ann", Risk: 2}
-		sealed := a.sealContext(want)
-		time.Sleep(contextLife)
-		if got, err := a.openContext(sealed); err != nil || got != want {
-			t.Errorf("%+v %v", got, err)
-		}
-		time.Sleep(time.Second)
-		if _, err := a.openContext(sealed); err == nil || !strings.Contains(err.Error(), "expired") {
-			t.Error(err)
-		}
-	})
-}
-
-// What is signed outlives a deployment: a change here voids challenges.
-func TestContextsAreSignedAsBefore(t *testing.T) {
-	keys := seal.NewKeys([]byte("a secret of the tests, 32 bytes."), nil)
-	got := keys.Seal(contextUse, challengeContext{Purpose: "login", Subject: "ann", Expires: 5})
-	if got != "eyJwIjoibG9naW4iLCJzIjoiYW5uIiwiZSI6NX0.4x74uYGIKluKs8GU5ANoKg" {
-		t.Error(got)
-	}
-}
-
-func FuzzContext(f *testing.F) {
-	a := &API{keys: seal.NewKeys(captchaSecret, nil)}
-	f.Add("")
-	f.Add((&API{keys: seal.NewKeys([]byte("another"), nil)}).sealContext(captcha.Binding{Purpose: "login", Subject: "ann"}))
-	f.Fuzz(func(t *testing.T, sealed string) {
-		if b, err := a.openContext(sealed); err == nil {
-			t.Errorf("%q is %+v", sealed, b)
-		}
-	})
 }
 
 // TestChallengesAreLimited: the route's own limit applies in addition to the rules, per address, on the public listener.
 func TestChallengesAreLimited(t *testing.T) {
 	b := setup(t, withCaptcha(t, openDoor), func(c *Config) { c.CaptchaLimit = gateOf(t, "- {name: challenges, subject: ip, limit: 2, window: 1m}") })
 	get := func(h http.Handler, from string) int {
-		return call(h, "GET", challengePath+"?purpose=order", "", "Remote", from).Code
+		return call(h, "GET", challenge.Path+"?purpose=order", "", "Remote", from).Code
 	}
 	for i, want := range []int{200, 200, 429} {
 		if got := get(b.Public(), "198.51.100.9:1"); got != want {
@@ -134,10 +104,10 @@ func TestSolutionsAreLimited(t *testing.T) {
 func TestChallengesMatchTheDocument(t *testing.T) {
 	b := setup(t, withCaptcha(t, orderHurdle), func(c *Config) { c.CaptchaLimit = gateOf(t, "- {name: challenges, subject: ip, limit: 2, window: 1m}") })
 	for _, h := range []http.Handler{b.Public(), b.Internal()} {
-		matchesDocument(t, h, "GET", challengePath+"?purpose=order", "", challengePath, 200)
-		matchesDocument(t, h, "GET", challengePath, "", challengePath, 422)
+		matchesDocument(t, h, "GET", challenge.Path+"?purpose=order", "", challenge.Path, 200)
+		matchesDocument(t, h, "GET", challenge.Path, "", challenge.Path, 422)
 	}
-	matchesDocument(t, b.Public(), "GET", challengePath+"?purpose=order", "", challengePath, 429)
+	matchesDocument(t, b.Public(), "GET", challenge.Path+"?purpose=order", "", challenge.Path, 429)
 	matchesDocument(t, b.Public(), "POST", placePath, shoe, "/v1/sales/{sale}/orders", 202)
 	matchesDocument(t, b.Public(), "POST", placePath, shoe, "/v1/sales/{sale}/orders", 403)
 }

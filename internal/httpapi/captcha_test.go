@@ -14,8 +14,11 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/challenge"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -30,13 +33,13 @@ func (u *onceOnly) First(_ context.Context, key string, _ time.Duration) (bool, 
 }
 
 // gateOf returns a gate with its own rules.
-func gateOf(t testing.TB, rules string) *admission.Gate {
+func gateOf(t testing.TB, set string) *admission.Gate {
 	t.Helper()
-	parsed, err := admission.ParseRules("test.yaml", []byte("version: 1\nrules:\n"+rules))
+	parsed, err := rules.Parse("test.yaml", []byte("version: 1\nrules:\n"+set))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), parsed, admission.Options{Secret: captchaSecret})
+	g, err := admission.NewWithStore(memorystore.New(memorystore.Options{}), parsed, admission.Options{Secret: captchaSecret})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +113,7 @@ func TestChallengeLetsOneOrderIn(t *testing.T) {
 			call(h, "POST", placePath, body, "X-User-ID", "bob")
 			challengedFor(t, call(h, "POST", placePath, body, "X-User-ID", "bob", "X-Captcha", anns), "another caller")
 			challengedFor(t, call(h, "POST", placePath, body, "X-Captcha", "x"), "is no solution")
-			if w := call(h, "POST", placePath, body, "X-Captcha", solution(t, h, challengePath+"?purpose=order")); w.Code != 202 {
+			if w := call(h, "POST", placePath, body, "X-Captcha", solution(t, h, challenge.Path+"?purpose=order")); w.Code != 202 {
 				t.Errorf("a challenge asked for beforehand: %d %s", w.Code, w.Body)
 			}
 		})
@@ -157,7 +160,7 @@ func TestChallengeOfEverything(t *testing.T) {
 		}
 	}
 	deny := setup(t, withCaptcha(t, "- {name: wall, algorithm: direct, action: deny}"))
-	if w := call(deny.Public(), "GET", challengePath+"?purpose=order", ""); w.Code != 403 {
+	if w := call(deny.Public(), "GET", challenge.Path+"?purpose=order", ""); w.Code != 403 {
 		t.Errorf("a rule that denies does not hold for challenges: %d", w.Code)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 func TestRateLimitFields(t *testing.T) {
@@ -16,7 +17,7 @@ func TestRateLimitFields(t *testing.T) {
 	b.gate.decision = admission.Decision{Admitted: true, Rules: []admission.Verdict{
 		{Rule: "orders", Public: "orders", Window: time.Minute, Limit: 10, Admitted: true, Remaining: 3, ResetAfter: 20*time.Second + time.Millisecond},
 		{Rule: "shadow", Window: time.Minute, Limit: 1, Shadow: true, Reason: admission.RateLimited},
-		{Rule: "office", Window: time.Minute, Limit: admission.Unlimited, Admitted: true, Remaining: admission.Unlimited},
+		{Rule: "office", Window: time.Minute, Limit: rules.Unlimited, Admitted: true, Remaining: rules.Unlimited},
 		{Rule: "fine", Window: 100 * time.Millisecond, Limit: 5, Admitted: true, Remaining: 5},
 	}}
 	for _, path := range []string{placePath, "/v1/sales/flash", "/v1/orders/" + orderID.String()} {
@@ -40,7 +41,7 @@ func TestRateLimitFields(t *testing.T) {
 
 func TestRateLimited(t *testing.T) {
 	b := setup(t)
-	b.gate.decision = admission.Decision{Action: admission.ActionDeny, Reason: admission.RateLimited, RetryAfter: 20*time.Second + 1, Rules: []admission.Verdict{
+	b.gate.decision = admission.Decision{Action: rules.Deny, Reason: admission.RateLimited, RetryAfter: 20*time.Second + 1, Rules: []admission.Verdict{
 		{Rule: "orders", Public: "orders", Window: time.Minute, Limit: 10, Reason: admission.RateLimited, RetryAfter: 20*time.Second + 1, ResetAfter: time.Minute},
 		{Rule: "orders", Window: time.Second, Limit: 1, Reason: admission.RateLimited, RetryAfter: time.Second, ResetAfter: time.Second},
 		{Rule: "wide", Public: "wide", Window: time.Hour, Limit: 100, Admitted: true, Remaining: 50, ResetAfter: time.Hour},

@@ -1,12 +1,13 @@
 // Package httpapi serves Tidegate over HTTP: a public listener for browsers
 // and shops' front ends, and an internal one for services and operators.
 //
-// Routes and handlers only translate. Package orders defines sales and orders, package admission decides about requests. Their
-// errors become problems (RFC 9457) in one place, package internal/httpapi/problem.
+// This package has the server, the table of routes and the middleware. The handlers are in the packages below it: sales, admit, permits,
+// login, challenge, live, audit, health and apidocs. They only translate: package orders defines sales and orders, package admission
+// decides about requests. Their errors become problems (RFC 9457) in one place, package internal/httpapi/problem.
 //
 // A request passes: request id and recovery, CORS, size of the body, on the
-// internal listener host, origin and token, then identity, then the rules, then the handler. The handler for placing an order
-// calls the rules itself, after the answers that cost nothing: a replay and a sale known to be sold out.
+// internal listener host, origin and token, then identity, then the rules (package charge), then the handler. The handler for placing an
+// order calls the rules itself, after the answers that cost nothing: a replay and a sale known to be sold out.
 //
 // On the internal listener, services ask about their own callers: admit decides a request that is described in its body, authz
 // one that a gateway forwards. A denial is a regular answer there, not an error of the service: admit returns it with 200.

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
@@ -210,7 +211,7 @@ type fakeGate struct {
 	decision admission.Decision
 	err      error
 	asked    []admission.Request
-	rules    *admission.Rules
+	rules    *rules.Set
 	orders   *fakeOrders // where calls are recorded
 
 	mu          sync.Mutex
@@ -236,7 +237,7 @@ func (g *fakeGate) ChargeUnless(
 ) (admission.Decision, error) {
 	d, err := g.Charge(ctx, r)
 	if err == nil && !d.Admitted && excused(ctx) {
-		return admission.Decision{Admitted: true, Action: admission.ActionAllow}, nil
+		return admission.Decision{Admitted: true, Action: rules.Allow}, nil
 	}
 	return d, err
 }
@@ -270,10 +271,10 @@ func (g *fakeGate) Explain(_ context.Context, r admission.Request) (admission.Ex
 	return g.explanation, g.err
 }
 
-func (g *fakeGate) Rules() *admission.Rules           { return g.rules }
-func (g *fakeGate) Reload() (*admission.Rules, error) { return g.rules, g.err }
-func (g *fakeGate) Stats() admission.Stats            { return g.stats }
-func (g *fakeGate) Bans() []bans.Ban                  { return slices.Clone(g.bans) }
+func (g *fakeGate) Rules() *rules.Set           { return g.rules }
+func (g *fakeGate) Reload() (*rules.Set, error) { return g.rules, g.err }
+func (g *fakeGate) Stats() admission.Stats      { return g.stats }
+func (g *fakeGate) Bans() []bans.Ban            { return slices.Clone(g.bans) }
 
 func (g *fakeGate) Banned(admission.Request) (b bans.Ban, left time.Duration, ok bool) {
 	return bans.Ban{}, 0, g.decision.Reason == admission.Banned
@@ -311,7 +312,7 @@ func setup(t testing.TB, change ...func(*Config)) *bed {
 	t.Helper()
 	f := &fakeOrders{sales: []orders.SaleStatus{flash}, reserve: orders.Outcome{Order: accepted}, found: confirmed}
 	b := &bed{orders: f, logged: &strings.Builder{}, gate: &fakeGate{
-		decision: admission.Decision{Admitted: true, Action: admission.ActionAllow}, rules: admission.DefaultRules(), orders: f,
+		decision: admission.Decision{Admitted: true, Action: rules.Allow}, rules: rules.Default(), orders: f,
 	}}
 	cfg := Config{
 		Orders: f, Gate: b.gate, Identity: auth.HeaderIdentity{}, TrustedProxies: prefixes("10.0.0.0/8", "fd00::/8"),

@@ -1,9 +1,6 @@
 package httpapi
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 // TestForbiddenCallsDoNotFlood: forbidden calls cannot fill the database.
 func TestForbiddenCallsDoNotFlood(t *testing.T) {
@@ -22,26 +19,5 @@ func TestForbiddenCallsDoNotFlood(t *testing.T) {
 	}
 	if len(kept.events) != 20 {
 		t.Errorf("%d events of an operator", len(kept.events))
-	}
-
-	var f forbiddenCalls
-	for i, step := range []struct {
-		token, operation string
-		after            time.Duration
-		before           int
-		due              bool
-	}{
-		{"s", "pause", 0, 0, true},
-		{"s", "pause", 0, 0, false},
-		{"s", "pause", 59 * time.Second, 0, false},
-		{"s", "close", 59 * time.Second, 0, true},
-		{"m", "pause", 59 * time.Second, 0, true},
-		{"s", "pause", time.Minute, 2, true},
-		{"s", "pause", time.Minute, 0, false},
-		{"s", "pause", 3 * time.Minute, 1, true},
-	} {
-		if before, due := f.due(step.token, step.operation, noon.Add(step.after)); before != step.before || due != step.due {
-			t.Errorf("step %d: %d, %v", i, before, due)
-		}
 	}
 }

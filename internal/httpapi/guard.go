@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/admit"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 )
@@ -22,8 +23,8 @@ func (a *API) guarded(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		r, route := request.Of(c.Request().Context()), c.Path()
 		r.Grant, err = a.guard.Check(r.HTTP, auth.Route{
-			Open: tokenless[route], Session: route == sessionPath, Basic: isAuthz(route) || strings.HasPrefix(route, koalahttp.Path),
-			Gateway: route == authzPath, Page: route == pagePath,
+			Open: tokenless[route], Session: route == sessionPath, Basic: admit.IsAuthz(route) || strings.HasPrefix(route, koalahttp.Path),
+			Gateway: route == admit.AuthzPath, Page: route == pagePath,
 		})
 		if err != nil {
 			return err

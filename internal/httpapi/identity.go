@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/apidocs"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 )
 
@@ -24,7 +25,7 @@ func (a *API) describeCaller(described *huma.OpenAPI, of func(path string, op *h
 		parameters = append(parameters, userParameters...)
 	}
 	for path, item := range described.Paths {
-		for _, op := range operationsOf(item) {
+		for _, op := range apidocs.Operations(item) {
 			if of(path, op) {
 				op.Parameters = slices.Concat(op.Parameters, parameters)
 			}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 )
@@ -36,7 +36,7 @@ func koalaIn(t *testing.T, folder string, alive error) func(*Config) {
 			t.Fatal(err)
 		}
 	}
-	service, err := koala.New(admission.NewMemoryStore(admission.MemoryOptions{}), koala.Options{
+	service, err := koala.New(memorystore.New(memorystore.Options{}), koala.Options{
 		Path: filepath.Join(folder, "koala_rule.conf"), Secret: make([]byte, 32), Alive: func(context.Context) error { return alive },
 	})
 	if err != nil {

@@ -28,7 +28,7 @@ func TestReloadOfAKoalaFile(t *testing.T) {
 		code   string
 	}{
 		{strings.Replace(koalaRuleFile, "uid @ blocked", "uid = 8", 1), 200, nil, "100"},
-		{strings.Replace(koalaRuleFile, "time=60", "time=0", 1), 422, []string{`"line":6,"column":34`, `koala_rule.conf"`, "a leak rule should have a time of 1 or more", "act=post", ". The rules of Koala stay what they were."}, "100"},
+		{strings.Replace(koalaRuleFile, "time=60", "time=0", 1), 422, []string{`"line":6,"column":34`, `koala_rule.conf"`, "a leak rule must have a time of 1 or more", "act=post", ". The rules of Koala stay what they were."}, "100"},
 		{koalaRuleFile, 200, nil, "0"},
 	} {
 		if err := os.WriteFile(filepath.Join(folder, "koala_rule.conf"), []byte(step.text), 0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 )
@@ -43,7 +44,7 @@ func overMemory(t testing.TB, change ...func(*koala.Options)) func(*Config) {
 	for _, c := range change {
 		c(&o)
 	}
-	s, err := koala.New(admission.NewMemoryStore(admission.MemoryOptions{}), o)
+	s, err := koala.New(memorystore.New(memorystore.Options{}), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,12 +150,12 @@ func TestKoalaMultiBrowse(t *testing.T) {
 		`[{"Id":"x","Arg":""}]`: `[{"ID":"x","Id":"x","Result":` + koalaNone + `}]`,
 		// A job that cannot be decided does not affect the others.
 		`[{"Id":"1","Arg":"act=ask&act=x"},{"Id":"7","Arg":"uid=black"}]`: `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"the parameter \"act\" comes twice"},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
-		`[{"Id":"7","Arg":"uid=black"},{"Id":"1","Arg":"uid%253Dblack"}]`: `[{"ID":"7","Id":"7","Result":` + koalaBlack + `},{"ID":"1","Id":"1","err_no":-1,"err_msg":"Arg is \"uid%3Dblack\", should be such as act=ask&uid=7"}]`,
-		`[{"Id":"1","Arg":"%zz"},{"Id":"7","Arg":"uid=black"}]`:           `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"Arg should be such as act=ask&uid=7: invalid URL escape \"%zz\""},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
+		`[{"Id":"7","Arg":"uid=black"},{"Id":"1","Arg":"uid%253Dblack"}]`: `[{"ID":"7","Id":"7","Result":` + koalaBlack + `},{"ID":"1","Id":"1","err_no":-1,"err_msg":"Arg must be like act=ask&uid=7, got \"uid%3Dblack\""}]`,
+		`[{"Id":"1","Arg":"%zz"},{"Id":"7","Arg":"uid=black"}]`:           `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"Arg must be like act=ask&uid=7: invalid URL escape \"%zz\""},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
 		`[{"Id":"<&>","Arg":"act=ask&uid=8"}]`:                            `[{"ID":"<&>","Id":"<&>","Result":` + koalaWithin + `}]`,
 		// A job only browses: parameters that say how to count are refused.
-		`[{"Id":"1","Arg":"act=ask&uid=8&_writeThrough=yes"},{"Id":"7","Arg":"uid=black"}]`: `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"there is no parameter \"_writeThrough\" here"},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
-		`[{"Id":"1","Arg":"_writeTrough%3Dyes"}]`:                                           `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"there is no parameter \"_writeTrough\" here"}]`,
+		`[{"Id":"1","Arg":"act=ask&uid=8&_writeThrough=yes"},{"Id":"7","Arg":"uid=black"}]`: `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"unknown parameter \"_writeThrough\""},{"ID":"7","Id":"7","Result":` + koalaBlack + `}]`,
+		`[{"Id":"1","Arg":"_writeTrough%3Dyes"}]`:                                           `[{"ID":"1","Id":"1","err_no":-1,"err_msg":"unknown parameter \"_writeTrough\""}]`,
 	} {
 		if w := call(h, "GET", koalahttp.Path+"/multi/browse?argsJson="+url.QueryEscape(args), ""); w.Code != 200 || w.Body.String() != want {
 			t.Errorf("%s: %d %s", args, w.Code, w.Body)

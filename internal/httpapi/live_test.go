@@ -17,13 +17,15 @@ import (
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/auth/authtest"
 	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/httpapi/live"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // withPage enables the page of an API.
-func withPage(cfg *Config) { cfg.Live = &Live{Recorder: dashboard.NewRecorder()} }
+func withPage(cfg *Config) { cfg.Live = &live.Options{Recorder: dashboard.NewRecorder()} }
 
 // TestThePageKnowsTheReasons: the page groups reasons by name, in JavaScript. Each name must be a reason of this API, and each
 // reason must be in one group.
@@ -34,7 +36,7 @@ func TestThePageKnowsTheReasons(t *testing.T) {
 	for _, group := range regexp.MustCompile(`of: \[([^\]]*)\]`).FindAllStringSubmatch(w.Body.String(), -1) {
 		for _, quoted := range strings.Split(group[1], ", ") {
 			reason := strings.Trim(quoted, "'")
-			if !problem.Known(reason) && reason != dashboard.Admitted {
+			if problem.New(reason).Cause != nil && reason != dashboard.Admitted {
 				t.Errorf("there is no reason %s", quoted)
 			}
 			if seen[reason] {
@@ -87,7 +89,8 @@ func TestThePageIsForViewers(t *testing.T) {
 
 // TestAStreamEndsWithItsToken: after its token is removed, a stream sends no further frame.
 func TestAStreamEndsWithItsToken(t *testing.T) {
-	file := writeTokens(t, tokenList)
+	t.Parallel()
+	file := authtest.WriteTokens(t, authtest.TokenList)
 	tokens, err := auth.LoadTokens(file, false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/login"
 )
@@ -55,7 +54,7 @@ func (h *fakeHistory) BannedFor(_ context.Context, ip string) (factors []string,
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.events {
-		if e.IP == ip && e.Action == admission.LoginBan {
+		if e.IP == ip && e.Action == login.Ban {
 			factors = append(factors, e.Factor)
 		}
 	}
@@ -288,7 +287,7 @@ func TestLoginHistory(t *testing.T) {
 	if strings.Count(w.Body.String(), `"id"`) != 1 || b.history.asked != fmt.Sprintf("%q after %q, 7", ann, "") {
 		t.Errorf("%s: %s", b.history.asked, w.Body)
 	}
-	b.history.events = []login.Event{{ID: "x", Rule: "r", Count: admission.CountIP, Action: admission.LoginBan, Factor: "otp", IP: "192.0.2.x"}}
+	b.history.events = []login.Event{{ID: "x", Rule: "r", Count: login.CountIP, Action: login.Ban, Factor: "otp", IP: "192.0.2.x"}}
 	if w := b.call("GET", "/v1/login/history", ""); !strings.Contains(w.Body.String(), `"ip":"192.0.2.x","until":null`) {
 		t.Errorf("%s", w.Body)
 	}

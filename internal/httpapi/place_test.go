@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/orders"
 )
 
@@ -58,7 +59,7 @@ func TestPlace(t *testing.T) {
 // TestScreenedIsNotCharged: a replay precedes every refusal, and decisions from memory are not charged.
 func TestScreenedIsNotCharged(t *testing.T) {
 	b := setup(t)
-	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
+	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: rules.Deny}
 	b.orders.screen = &orders.Outcome{Order: confirmed, Replayed: true}
 	w := call(b.Public(), "POST", placePath, `{"item":"shoe"}`)
 	if w.Code != 202 || w.Header().Get("Idempotency-Replayed") != "true" || !strings.Contains(w.Body.String(), `"confirmed"`) {
@@ -77,9 +78,9 @@ func TestScreenedIsNotCharged(t *testing.T) {
 // TestRepeatsAreNeitherChargedNorRefused: a repeat gets its order, uncharged, whatever the rules say; a new order takes the
 // usual two steps.
 func TestRepeatsAreNeitherChargedNorRefused(t *testing.T) {
-	admitted := admission.Decision{Admitted: true, Action: admission.ActionAllow, Rules: []admission.Verdict{{Rule: "orders", Limit: 10, Admitted: true}}}
-	refused := admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
-	banned := admission.Decision{Reason: admission.Banned, Action: admission.ActionBan}
+	admitted := admission.Decision{Admitted: true, Action: rules.Allow, Rules: []admission.Verdict{{Rule: "orders", Limit: 10, Admitted: true}}}
+	refused := admission.Decision{Reason: admission.RateLimited, Action: rules.Deny}
+	banned := admission.Decision{Reason: admission.Banned, Action: rules.Ban}
 	stands := &orders.Outcome{Order: confirmed, Replayed: true}
 	for _, tt := range []struct {
 		name     string
@@ -119,7 +120,7 @@ func TestRepeatsAreNeitherChargedNorRefused(t *testing.T) {
 func TestQuestionsAboutRepeatsAreBounded(t *testing.T) {
 	const n = 200
 	b := setup(t)
-	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: admission.ActionDeny}
+	b.gate.decision = admission.Decision{Reason: admission.RateLimited, Action: rules.Deny}
 	began := time.Now()
 	for i := range n {
 		if w := call(b.Public(), "POST", placePath, `{"item":"shoe"}`, "Idempotency-Key", strconv.Itoa(i)); w.Code != 429 {

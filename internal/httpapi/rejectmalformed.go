@@ -9,7 +9,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/httpapi/admit"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/rooms"
 	"github.com/tidegate/tidegate/internal/input"
 )
 
@@ -19,7 +21,7 @@ const bodyWithin = 5 * time.Second
 
 // single are the fields that may be sent only once. With two values it would be unclear which one to trust: a proxy that
 // appends its value to the client's instead of replacing it would let clients choose their identity.
-var single = []string{"X-User-Id", "X-User-Tier", "Idempotency-Key", "X-Captcha", "Authorization", "X-Tidegate-Token"}
+var single = []string{"X-User-Id", "X-User-Tier", "Idempotency-Key", "X-Captcha", "Authorization", "X-Tidegate-Token", rooms.TokenField, admit.PassField}
 
 // rejectMalformed refuses requests that are malformed in ways that handlers need not check.
 func rejectMalformed(next echo.HandlerFunc) echo.HandlerFunc {
@@ -27,7 +29,7 @@ func rejectMalformed(next echo.HandlerFunc) echo.HandlerFunc {
 		r := c.Request()
 		for _, name := range single {
 			if n := len(r.Header[name]); n > 1 {
-				return problem.InvalidAt("header."+name, fmt.Sprintf("is sent %d times, and must be sent once", n))
+				return problem.InvalidAt("header."+name, fmt.Sprintf("must be sent once, got %d", n))
 			}
 		}
 		if len(r.TransferEncoding) > 0 {
@@ -35,7 +37,7 @@ func rejectMalformed(next echo.HandlerFunc) echo.HandlerFunc {
 			// after the body for the next request (RFC 9112, section 6.3).
 			c.Response().Header().Set("Connection", "close")
 		}
-		if r.ContentLength == 0 || isAuthz(c.Path()) { // a gateway's fields about a body describe its client's, which is not read
+		if r.ContentLength == 0 || admit.IsAuthz(c.Path()) { // a gateway's fields about a body describe its client's, which is not read
 			return next(c)
 		}
 		// The deadline stays until the response, so that a body that is never read ends with it. A test's recorder has no

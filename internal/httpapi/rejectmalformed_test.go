@@ -106,38 +106,42 @@ func TestCharactersThatAreNone(t *testing.T) {
 
 // TestHalfABody: a client that sends half a body gets an error, and its connection is closed.
 func TestHalfABody(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := Server(b.Public())
-	go func() { _ = server.Serve(listener) }()
-	defer server.Close()
-	for _, request := range []string{
-		"POST /v1/sales/flash/orders HTTP/1.1\r\nHost: x\r\nX-User-ID: a\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"it",
-		"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n",
+	for request, want := range map[string]int{
+		"POST /v1/sales/flash/orders HTTP/1.1\r\nHost: x\r\nX-User-ID: a\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"it": 408,
+		"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n":                                                                         415,
 	} {
-		conn, err := net.Dial("tcp", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(4 * bodyWithin))
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
-		answer := bufio.NewReader(conn)
-		resp, err := http.ReadResponse(answer, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if want := map[string]int{"POST": 408, "GET ": 415}[request[:4]]; resp.StatusCode != want {
-			t.Errorf("%.12s: %d, want %d", request, resp.StatusCode, want)
-		}
-		if _, err := io.Copy(io.Discard, answer); err != nil {
-			t.Errorf("%.12s: the connection stays open: %v", request, err)
-		}
+		t.Run(strings.Fields(request)[0], func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := Server(b.Public())
+			go func() { _ = server.Serve(listener) }()
+			defer server.Close()
+			conn, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(4 * bodyWithin))
+			if _, err := io.WriteString(conn, request); err != nil {
+				t.Fatal(err)
+			}
+			answer := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(answer, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%d, want %d", resp.StatusCode, want)
+			}
+			if _, err := io.Copy(io.Discard, answer); err != nil {
+				t.Errorf("the connection stays open: %v", err)
+			}
+		})
 	}
 }

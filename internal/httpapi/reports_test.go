@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -147,7 +147,7 @@ func TestReportIsCutOff(t *testing.T) {
 // log.
 func TestReportWithoutItsSemaphore(t *testing.T) {
 	_, from, b := officeOf(t)
-	b.gate.rules = &admission.Rules{}
+	b.gate.rules = &rules.Set{}
 	for range 3 {
 		w := call(b.Internal(), "GET", "/v1/sales/flash/orders.csv", "")
 		if p := problemIn(t, w); p.Status != 404 || p.Reason != "unknown_semaphore" || p.Detail != `it is called "report"` {

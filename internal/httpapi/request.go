@@ -24,7 +24,7 @@ func (a *API) track(listener string) echo.MiddlewareFunc {
 			defer func() { endTrace(span, r, c.Response().Status) }() // also for a response that is cut off
 			err := a.follow(c, next)
 			took := time.Since(began)
-			if a.served != nil && c.Path() != eventsPath { // it lasts as long as the page is open
+			if a.served != nil && c.Path() != eventsPath && c.Path() != roomEventsPattern { // they last as long as a page is open
 				a.served(Served{listener, c.Request().Method, c.Path(), c.Response().Status, took})
 			}
 			a.logRequest(r, c.Response().Status, took)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/auth"
 )
 
@@ -146,7 +146,7 @@ func TestReady(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	// Without counts requests are still served, as each rule defines.
-	b.gate.stats.Memory = []admission.MemoryStats{{}, {Late: true}}
+	b.gate.stats.Memory = []memorystore.Stats{{}, {Late: true}}
 	if w := call(b.Internal(), "GET", "/readyz", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"degraded":["memory"]`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -9,15 +9,17 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
 	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/audit"
+	"github.com/tidegate/tidegate/internal/httpapi/challenge"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
 
 var (
-	livezRoute  = huma.Operation{OperationID: "livez", Method: http.MethodGet, Path: "/livez", Summary: "Whether the process runs", Tags: health}
+	livezRoute  = huma.Operation{OperationID: "livez", Method: http.MethodGet, Path: "/livez", Summary: "Whether the process runs", Tags: tagHealth}
 	readyzRoute = huma.Operation{
 		OperationID: "readyz", Method: http.MethodGet, Path: "/readyz", Summary: "Whether the process can serve",
-		Tags: health, Errors: []int{503},
+		Tags: tagHealth, Errors: []int{503},
 	}
 	saleRoute = huma.Operation{
 		OperationID: "get-sale", Method: http.MethodGet, Path: "/v1/sales/{sale}", Summary: "A sale and what is left of it",
@@ -25,49 +27,58 @@ var (
 	}
 	placeRoute = huma.Operation{
 		OperationID: "place-order", Method: http.MethodPost, Path: "/v1/sales/{sale}/orders", Summary: "Order units of an item",
-		Tags: ordering, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxOrder + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 429, 503},
+		Tags: tagOrders, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxOrder + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 429, 503},
 	}
 	orderRoute = huma.Operation{
 		OperationID: "get-order", Method: http.MethodGet, Path: "/v1/orders/{id}", Summary: "An order, also when it changes",
-		Tags: ordering, Errors: []int{401, 403, 404, 422, 429, 503},
+		Tags: tagOrders, Errors: []int{401, 403, 404, 422, 429, 503},
 	}
 	ownOrdersRoute = huma.Operation{
 		OperationID: "list-own-orders", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders",
-		Summary: "The caller's own orders in a sale", Tags: ordering, Errors: []int{401, 403, 404, 422, 429, 503},
+		Summary: "The caller's own orders in a sale", Tags: tagOrders, Errors: []int{401, 403, 404, 422, 429, 503},
 	}
 
 	allOrdersRoute = huma.Operation{
 		OperationID: "list-orders", Method: http.MethodGet, Path: "/v1/sales/{sale}/orders",
-		Summary: "All orders in a sale", Tags: operating, Errors: []int{401, 403, 404, 422, 503},
+		Summary: "All orders in a sale", Tags: tagOperating, Errors: []int{401, 403, 404, 422, 503},
 	}
 	salesRoute = huma.Operation{
-		OperationID: "list-sales", Method: http.MethodGet, Path: "/v1/sales", Summary: "All sales", Tags: operating,
+		OperationID: "list-sales", Method: http.MethodGet, Path: "/v1/sales", Summary: "All sales", Tags: tagOperating,
 		Errors: []int{401, 403, 422, 503},
 	}
 	putSaleRoute = huma.Operation{
 		OperationID: "put-sale", Method: http.MethodPut, Path: "/v1/sales/{sale}", Summary: "Define a sale, or change it",
-		Tags: operating, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 408, 409, 413, 415, 422, 503},
+		Tags: tagOperating, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 408, 409, 413, 415, 422, 503},
 	}
 	verifyRoute = huma.Operation{
 		OperationID: "verify-sale", Method: http.MethodGet, Path: "/v1/sales/{sale}/verify",
-		Summary: "Check a sale's invariants", Tags: operating, Errors: []int{401, 403, 404, 503},
+		Summary: "Check a sale's invariants", Tags: tagOperating, Errors: []int{401, 403, 404, 503},
 	}
 	rulesRoute = huma.Operation{
-		OperationID: "get-rules", Method: http.MethodGet, Path: "/v1/rules", Summary: "The rules in force", Tags: operating,
+		OperationID: "get-rules", Method: http.MethodGet, Path: "/v1/rules", Summary: "The rules in force", Tags: tagOperating,
 		Errors: []int{401, 403},
 	}
 
 	reloadRoute = huma.Operation{
 		OperationID: "reload-rules", Method: http.MethodPost, Path: "/v1/rules/reload",
-		Summary: "Put the rules file as it is now into force; after 422 the old rules stay", Tags: operating, Errors: []int{401, 403, 422},
+		Summary: "Put the rules file as it is now into force; after 422 the old rules stay", Tags: tagOperating, Errors: []int{401, 403, 422},
+	}
+
+	auditRoute = huma.Operation{
+		OperationID: "list-audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "What operators changed, the newest first",
+		Tags: tagOperating, Errors: []int{401, 403, 422, 503},
+	}
+	challengeRoute = huma.Operation{
+		OperationID: "captcha-challenge", Method: http.MethodGet, Path: challenge.Path, Summary: "A challenge to solve",
+		Tags: []string{"CAPTCHA"}, Errors: []int{401, 403, 422, 429, 503},
 	}
 
 	placePattern, salePattern, orderPattern = echoPattern(placeRoute), echoPattern(saleRoute), echoPattern(orderRoute)
 
-	health    = []string{"Health"}
-	tagSales  = []string{"Sales"}
-	ordering  = []string{"Orders"}
-	operating = []string{"Operating"}
+	tagHealth    = []string{"Health"}
+	tagSales     = []string{"Sales"}
+	tagOrders    = []string{"Orders"}
+	tagOperating = []string{"Operating"}
 )
 
 // echoPattern returns an operation's path in Echo's syntax.
@@ -77,16 +88,16 @@ func echoPattern(op huma.Operation) string {
 
 func switchRoute(verb, summary string) huma.Operation {
 	return huma.Operation{
-		OperationID: verb + "-sale", Method: http.MethodPost, Path: "/v1/sales/{sale}/" + verb, Summary: summary, Tags: operating,
+		OperationID: verb + "-sale", Method: http.MethodPost, Path: "/v1/sales/{sale}/" + verb, Summary: summary, Tags: tagOperating,
 		Errors: []int{401, 403, 404, 409, 503},
 	}
 }
 
-// common registers the routes of both listeners. On the public one, reading is charged by the rules; on the internal one,
+// registerCommon registers the routes of both listeners. On the public one, reading is charged by the rules; on the internal one,
 // reading and placing need a role.
-func (a *API) common(docs huma.API, public bool, reading, placing huma.Middlewares) {
-	huma.Register(docs, livezRoute, a.livez)
-	huma.Register(docs, readyzRoute, a.readyz)
+func (a *API) registerCommon(docs huma.API, public bool, reading, placing huma.Middlewares) {
+	huma.Register(docs, livezRoute, a.health.Livez)
+	huma.Register(docs, readyzRoute, a.health.Readyz)
 	sale, order := saleRoute, orderRoute
 	sale.Middlewares, order.Middlewares = reading, reading
 	if public {
@@ -99,32 +110,34 @@ func (a *API) common(docs huma.API, public bool, reading, placing huma.Middlewar
 	huma.Register(docs, order, a.reader.Order)
 }
 
-// own registers the routes of the public listener for buyers' own orders. The internal listener has others, which need a role.
-func (a *API) own(docs huma.API) {
+// registerOwn registers the routes of the public listener for buyers' own orders. The internal listener has others, which need a role.
+func (a *API) registerOwn(docs huma.API) {
 	list, cancel := ownOrdersRoute, cancelRoute
-	list.Middlewares, cancel.Middlewares = huma.Middlewares{a.charged}, huma.Middlewares{a.charged}
+	list.Middlewares, cancel.Middlewares = huma.Middlewares{a.charger.Middleware}, huma.Middlewares{a.charger.Middleware}
 	list.Parameters, cancel.Parameters = captchaParameter, captchaParameter
 	huma.Register(docs, list, a.reader.OwnOrders)
 	huma.Register(docs, cancel, a.changes.Cancel)
 }
 
-// charged is the middleware that charges an operation by the rules.
-func (a *API) charged(ctx huma.Context, next func(huma.Context)) {
-	_, cancel, err := a.Charge(ctx.Context(), 0)
-	defer cancel()
-	if err != nil {
-		a.errors.Fail(humaecho.Unwrap(ctx), err)
+// captchaParameter documents X-Captcha on routes whose handlers do not read it.
+var captchaParameter = []*huma.Param{headerParameter(challenge.SolutionField, "Solution of the challenge that a refusal with captcha_required named; good for one request")}
+
+// registerChallenges registers the route of challenges, if there are any.
+func (a *API) registerChallenges(docs huma.API, middlewares huma.Middlewares) {
+	if a.challenges == nil {
 		return
 	}
-	next(ctx)
+	op := challengeRoute
+	op.Middlewares = middlewares
+	huma.Register(docs, op, a.challenges.Challenge)
 }
 
-// operators registers the routes of the internal listener only.
-func (a *API) operators(docs huma.API) {
+// registerOperators registers the routes of the internal listener only.
+func (a *API) registerOperators(docs huma.API) {
 	register(a, docs, auth.ForReaders, allOrdersRoute, a.reader.AllOrders)
 	register(a, docs, auth.ForReaders, eventsRoute, a.orderFeed.Events)
-	register(a, docs, auth.ForServices, payRoute, ofOperators(a, payRoute, a.changes.Pay))
-	register(a, docs, auth.ForServices, cancelRoute, ofOperators(a, cancelRoute, a.changes.Cancel))
+	register(a, docs, auth.ForServices, payRoute, audit.ByOperators(a.audit, payRoute, a.changes.Pay))
+	register(a, docs, auth.ForServices, cancelRoute, audit.ByOperators(a.audit, cancelRoute, a.changes.Cancel))
 	register(a, docs, auth.ForViewers, deadLettersRoute, a.letters.List)
 	register(a, docs, auth.ForOperators, replayRoute, a.letters.Replay)
 	register(a, docs, auth.ForViewers, salesRoute, a.saleAdmin.Sales)
@@ -136,18 +149,18 @@ func (a *API) operators(docs huma.API) {
 	register(a, docs, auth.ForOperators, switchRoute("close", "End a sale for good"), a.saleAdmin.SetSwitch(orders.SwitchClosed))
 	register(a, docs, auth.ForViewers, verifyRoute, a.saleAdmin.Verify)
 	docs.OpenAPI().Components.Schemas.Map()["Check"].AdditionalProperties = true // like all responses, it may gain fields
-	register(a, docs, auth.ForViewers, rulesRoute, a.rules)
-	register(a, docs, auth.ForOperators, reloadRoute, a.reloadRules)
-	register(a, docs, auth.ForViewers, bansRoute, a.listBans)
-	register(a, docs, auth.ForOperators, putBanRoute, a.putBan)
-	register(a, docs, auth.ForOperators, deleteBanRoute, a.deleteBan)
-	register(a, docs, auth.ForViewers, banHistoryRoute, a.banHistory)
-	if a.audit != nil {
-		register(a, docs, auth.ForViewers, auditRoute, a.listAudit)
+	register(a, docs, auth.ForViewers, rulesRoute, a.rules.Get)
+	register(a, docs, auth.ForOperators, reloadRoute, a.rules.Reload)
+	register(a, docs, auth.ForViewers, bansRoute, a.bans.List)
+	register(a, docs, auth.ForOperators, putBanRoute, a.bans.Put)
+	register(a, docs, auth.ForOperators, deleteBanRoute, a.bans.Delete)
+	register(a, docs, auth.ForViewers, banHistoryRoute, a.bans.ListHistory)
+	if a.audit.Store != nil {
+		register(a, docs, auth.ForViewers, auditRoute, a.audit.List)
 	}
-	if a.semaphores != nil {
-		a.permits(docs)
-		a.reports(docs.OpenAPI())
+	if a.permits != nil {
+		a.registerPermits(docs)
+		a.registerReports(docs.OpenAPI())
 	}
 }
 
@@ -155,8 +168,8 @@ func (a *API) operators(docs huma.API) {
 func register[I, O any](a *API, docs huma.API, roles []auth.Role, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
 	op.Middlewares = huma.Middlewares{a.only(roles)}
 	if len(roles) == 0 && op.Method != http.MethodGet {
-		op.Middlewares = append(huma.Middlewares{a.auditRefused(op)}, op.Middlewares...)
-		handler = audited(a, op, handler)
+		op.Middlewares = append(huma.Middlewares{a.audit.Refused(op)}, op.Middlewares...)
+		handler = audit.Handler(a.audit, op, handler)
 	}
 	huma.Register(docs, op, handler)
 }

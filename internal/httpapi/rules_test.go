@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 )
 
 func TestReload(t *testing.T) {
@@ -18,8 +20,8 @@ func TestReload(t *testing.T) {
 	if w.Code != 200 || !strings.Contains(w.Body.String(), `"version":"`+b.gate.rules.Version()+`","reload_failed":false,"rules":[{`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	one := &admission.RulesError{File: "rules.yaml", Line: 6, Column: 13, Problem: "window should be a duration"}
-	two := &admission.RulesError{File: "lists/office.txt", Line: 2, Column: 1, Problem: "should be an address"}
+	one := &rules.Error{File: "rules.yaml", Line: 6, Column: 13, Problem: "window should be a duration"}
+	two := &rules.Error{File: "lists/office.txt", Line: 2, Column: 1, Problem: "should be an address"}
 	for _, err := range []error{fmt.Errorf("admission: reload: %w", errors.Join(one, two)), errors.Join(fmt.Errorf("reload: %w", one), two)} {
 		b.gate.err = err
 		p := problemIn(t, call(b.Internal(), "POST", "/v1/rules/reload", ""))
@@ -41,17 +43,17 @@ func TestReload(t *testing.T) {
 // TestReloadFiles uses real files: a change is in force when the call returns, and an invalid one never is.
 func TestReloadFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
-	write := func(rules string) {
-		if err := os.WriteFile(file, []byte("version: 1\nrules:\n"+rules), 0o600); err != nil {
+	write := func(set string) {
+		if err := os.WriteFile(file, []byte("version: 1\nrules:\n"+set), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write(twoAMinute)
-	rules, err := admission.LoadRules(file)
+	set, err := rules.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), rules, admission.Options{Secret: []byte("sixteen bytes or more"), Timeout: time.Minute})
+	gate, err := admission.NewWithStore(memorystore.New(memorystore.Options{}), set, admission.Options{Secret: []byte("sixteen bytes or more"), Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

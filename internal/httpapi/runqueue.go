@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,6 +20,7 @@ func (a *API) queued(next echo.HandlerFunc) echo.HandlerFunc {
 		case method == http.MethodPost && path == placePattern:
 			queue = a.newOrders
 			r.ReadAhead(placeRoute.MaxBodyBytes) // a slow sender must not hold a slot
+		case slices.Contains(roomPatterns, path) && method != http.MethodDelete && method != http.MethodPut:
 		case method != http.MethodGet || path != salePattern && path != orderPattern:
 			return next(c)
 		}
@@ -31,7 +33,7 @@ func (a *API) queued(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		p := problem.New(string(orders.ReasonAtCapacity))
 		p.RetryAfter = a.capacity.RetryAfter()
-		a.Answered(p, "", func() admission.Request { return a.RequestOf(r) })
+		a.charger.Answered(p, "", func() admission.Request { return a.charger.RequestOf(r) })
 		return p
 	}
 }

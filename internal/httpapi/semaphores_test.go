@@ -67,7 +67,7 @@ func TestSemaphoresMatchTheDocument(t *testing.T) {
 	matchesDocument(t, h, "PUT", "/v1/semaphores/own", `{"limit":1}`, one, 200)
 	matchesDocument(t, h, "PUT", "/v1/semaphores/roomy", `{"limit":2}`, one, 200)
 	w = matchesDocument(t, h, "POST", "/v1/semaphores/roomy/permits", `{"holder":"a","weight":2,"also":["own"]}`, permits, 422)
-	if !strings.Contains(w.Body.String(), "is 2, and must be at most the limit of own") {
+	if !strings.Contains(w.Body.String(), "must be at most the limit of own, got 2") {
 		t.Errorf("%s", w.Body)
 	}
 	matchesDocument(t, h, "DELETE", "/v1/semaphores/own", "", one, 200)

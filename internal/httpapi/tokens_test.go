@@ -3,34 +3,16 @@ package httpapi
 import (
 	"encoding/base64"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/auth/authtest"
 )
 
-const tokenList = `
-- {name: gateway, role: admit, token: admit-token-of-tests}
-- {name: prometheus, role: metrics, token: metrics-token-of-tests}
-- {name: hall, role: viewer, token: viewer-token-of-tests}
-- {name: ops, role: operator, token: operator-token-of-tests}
-`
-
-func writeTokens(t *testing.T, content string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 func withTokens(t *testing.T) func(*Config) {
 	return func(c *Config) {
 		var err error
-		if c.Tokens, err = auth.LoadTokens(writeTokens(t, tokenList), false, slog.New(slog.DiscardHandler)); err != nil {
+		if c.Tokens, err = auth.LoadTokens(authtest.WriteTokens(t, authtest.TokenList), false, slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/orders"
 )
@@ -90,26 +89,6 @@ func endTrace(span trace.Span, r *request.Info, status int) {
 		if r.Reason != "" {
 			span.SetAttributes(kv.String("tidegate.reason", r.Reason))
 		}
-	}
-	span.End()
-}
-
-// traceDecision begins the span of a decision by the rules.
-func (a *API) traceDecision(ctx context.Context) (context.Context, trace.Span) {
-	if a.tracer == nil {
-		return ctx, noSpan
-	}
-	return a.tracer.Start(ctx, "decide")
-}
-
-func endDecision(span trace.Span, d *admission.Decision, err error) {
-	switch {
-	case !span.IsRecording():
-	case err != nil:
-		span.SetAttributes(semconv.ErrorTypeOther)
-		span.SetStatus(codes.Error, "")
-	default:
-		span.SetAttributes(kv.Bool("tidegate.admitted", d.Admitted), kv.String("tidegate.rule", d.Rule), kv.String("tidegate.reason", string(d.Reason)))
 	}
 	span.End()
 }

@@ -22,7 +22,7 @@ type Throttle interface {
 	Report(ctx context.Context, a login.Attempt) (login.Decision, error)
 	Settle(ctx context.Context, id string, result login.Result) (login.Settled, error)
 
-	Look(ctx context.Context, s login.Subject) ([]login.Standing, error)
+	Look(ctx context.Context, s login.Subject) ([]login.RuleState, error)
 	Banned(s login.Subject) (ban bans.Ban, left time.Duration, ok bool)
 	Lift(ctx context.Context, s login.Subject) error
 	Reference(name string) (string, error)
@@ -81,7 +81,7 @@ func (h *Handlers) AttemptLogin(ctx context.Context, in *attemptInput) (*attempt
 		return nil, err
 	}
 	if len(b.RequestID) > 255 { // the schema counts characters
-		return nil, problem.InvalidAt("body.request_id", fmt.Sprintf("has %d bytes, and must have at most 255", len(b.RequestID)))
+		return nil, problem.InvalidAt("body.request_id", fmt.Sprintf("must have at most 255 bytes, got %d", len(b.RequestID)))
 	}
 	decide := h.Login.Reserve
 	switch b.Mode {

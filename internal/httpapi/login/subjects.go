@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/page"
@@ -45,7 +44,7 @@ func (in *subjectInput) subject() (s login.Subject, err error) {
 	case in.IP != "":
 		s.IP, err = request.ParseAddress(in.IP, "query.ip")
 	case in.Name == "":
-		err = problem.InvalidAt("query.name", "a name or an ip is required")
+		err = problem.InvalidAt("query.name", "is required without ip")
 	}
 	return s, err
 }
@@ -53,18 +52,18 @@ func (in *subjectInput) subject() (s login.Subject, err error) {
 type loginStandingView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	Rule     string                `json:"rule"`
-	Count    admission.LoginCount  `json:"count" enum:"name,name_ip,ip,names_per_ip,network,device" doc:"What is counted"`
-	Limit    int                   `json:"limit" doc:"The rule acts from so many failures on"`
-	WindowMS int64                 `json:"window_ms" doc:"In which they lie; 0: in a row"`
-	Action   admission.LoginAction `json:"action" enum:"challenge,delay,deny,ban,revoke"`
-	Shadow   bool                  `json:"shadow" doc:"The rule only reports"`
-	Failed   int                   `json:"failed" doc:"Failures that count now"`
-	InFlight int                   `json:"in_flight" doc:"Attempts whose outcome is not known yet"`
-	Active   bool                  `json:"active" doc:"The rule acts now. Of a ban see banned"`
-	Since    *time.Time            `json:"since" doc:"Of an active rule that counts the name; null: nobody knows"`
-	Until    *time.Time            `json:"until" doc:"null: the rule does not act, or it acts as long as the failures stand"`
-	Times    int                   `json:"times" doc:"Penalties in a row; of a rule without a window failures in a row"`
+	Rule     string       `json:"rule"`
+	Count    login.Count  `json:"count" enum:"name,name_ip,ip,names_per_ip,network,device" doc:"What is counted"`
+	Limit    int          `json:"limit" doc:"The rule acts from so many failures on"`
+	WindowMS int64        `json:"window_ms" doc:"In which they lie; 0: in a row"`
+	Action   login.Action `json:"action" enum:"challenge,delay,deny,ban,revoke"`
+	Shadow   bool         `json:"shadow" doc:"The rule only reports"`
+	Failed   int          `json:"failed" doc:"Failures that count now"`
+	InFlight int          `json:"in_flight" doc:"Attempts whose outcome is not known yet"`
+	Active   bool         `json:"active" doc:"The rule acts now. Of a ban see banned"`
+	Since    *time.Time   `json:"since" doc:"Of an active rule that counts the name; null: nobody knows"`
+	Until    *time.Time   `json:"until" doc:"null: the rule does not act, or it acts as long as the failures stand"`
+	Times    int          `json:"times" doc:"Penalties in a row; of a rule without a window failures in a row"`
 }
 
 type loginBanView struct {
@@ -93,12 +92,12 @@ func (h *Handlers) LoginSubject(ctx context.Context, in *subjectInput) (*subject
 	if err != nil {
 		return nil, err
 	}
-	standings, err := h.Login.Look(ctx, s)
+	states, err := h.Login.Look(ctx, s)
 	if err != nil {
 		return nil, nameAt("query.name", err)
 	}
 	out := &subjectOutput{CacheControl: "no-store"}
-	out.Body.Items = make([]loginStandingView, len(standings))
+	out.Body.Items = make([]loginStandingView, len(states))
 	var events []login.Event
 	if s.Name != "" {
 		if out.Body.Reference, err = h.Login.Reference(s.Name); err != nil {
@@ -106,8 +105,8 @@ func (h *Handlers) LoginSubject(ctx context.Context, in *subjectInput) (*subject
 		}
 		events = h.loginEvents(ctx, out.Body.Reference)
 	}
-	for i := range standings {
-		st := &standings[i]
+	for i := range states {
+		st := &states[i]
 		view := loginStandingView{
 			Rule: st.Rule, Count: st.Count, Limit: st.Limit, WindowMS: st.Window.Milliseconds(), Action: st.Action, Shadow: st.Shadow,
 			Failed: st.Failed, InFlight: st.InFlight, Active: st.Active, Until: jsontime.InstantOrNull(st.Until), Times: st.Times,
@@ -144,9 +143,9 @@ func (h *Handlers) loginEvents(ctx context.Context, reference string) []login.Ev
 }
 
 // since returns when the current penalty of a name began, or zero. events are the newest first.
-func since(events []login.Event, st *login.Standing, s *login.Subject) time.Time {
+func since(events []login.Event, st *login.RuleState, s *login.Subject) time.Time {
 	i := slices.IndexFunc(events, func(e login.Event) bool {
-		return e.Rule == st.Rule && e.Factor == s.Factor && (st.Count == admission.CountName || st.Count == admission.CountNameIP && e.IP == login.Mask(s.IP))
+		return e.Rule == st.Rule && e.Factor == s.Factor && (st.Count == login.CountName || st.Count == login.CountNameIP && e.IP == login.Mask(s.IP))
 	})
 	if i < 0 {
 		return time.Time{}
@@ -208,17 +207,17 @@ func (h *Handlers) bannedFor(ctx context.Context, ip netip.Addr) []string {
 type loginEventView struct {
 	_ struct{} `additionalProperties:"true"`
 
-	ID        string                `json:"id"`
-	At        time.Time             `json:"at"`
-	Rule      string                `json:"rule"`
-	Count     admission.LoginCount  `json:"count" enum:"name,name_ip,ip,names_per_ip,network,device" doc:"What the rule counts"`
-	Action    admission.LoginAction `json:"action" enum:"challenge,delay,deny,ban,revoke"`
-	Factor    string                `json:"factor"`
-	Reference string                `json:"reference,omitempty" doc:"Stands for the name, where the rule counts names; /v1/login/subjects says it of a name"`
-	IP        string                `json:"ip,omitempty" doc:"The address without its end, where the rule counts addresses"`
-	Until     *time.Time            `json:"until" doc:"null: as long as the failures stand"`
-	Times     int                   `json:"times" doc:"Penalties in a row, with this one; of a rule without a window failures in a row"`
-	Shadow    bool                  `json:"shadow" doc:"The rule only reports"`
+	ID        string       `json:"id"`
+	At        time.Time    `json:"at"`
+	Rule      string       `json:"rule"`
+	Count     login.Count  `json:"count" enum:"name,name_ip,ip,names_per_ip,network,device" doc:"What the rule counts"`
+	Action    login.Action `json:"action" enum:"challenge,delay,deny,ban,revoke"`
+	Factor    string       `json:"factor"`
+	Reference string       `json:"reference,omitempty" doc:"Stands for the name, where the rule counts names; /v1/login/subjects says it of a name"`
+	IP        string       `json:"ip,omitempty" doc:"The address without its end, where the rule counts addresses"`
+	Until     *time.Time   `json:"until" doc:"null: as long as the failures stand"`
+	Times     int          `json:"times" doc:"Penalties in a row, with this one; of a rule without a window failures in a row"`
+	Shadow    bool         `json:"shadow" doc:"The rule only reports"`
 }
 
 type loginHistoryInput struct {
@@ -233,7 +232,7 @@ func (h *Handlers) ListLoginEvents(ctx context.Context, in *loginHistoryInput) (
 		return nil, err
 	}
 	if in.Reference != "" && !input.Visible(in.Reference, 64) {
-		return nil, problem.InvalidAt("query.reference", "is none that /v1/login/subjects says")
+		return nil, problem.InvalidAt("query.reference", "must be a reference from /v1/login/subjects")
 	}
 	var events []login.Event
 	if h.History != nil {

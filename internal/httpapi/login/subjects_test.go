@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/login"
 )
@@ -21,23 +20,23 @@ func TestSince(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		rule   string
-		count  admission.LoginCount
+		count  login.Count
 		factor string
 		second int
 	}{
-		{"name", admission.CountName, "password", 2},
-		{"name", admission.CountName, "otp", 6},
-		{"name", admission.CountName, "reset", 0},
-		{"pair", admission.CountNameIP, "password", 3},
-		{"ip", admission.CountIP, "password", 0},
-		{"name", admission.CountIP, "password", 0}, // a masked address stands for many
+		{"name", login.CountName, "password", 2},
+		{"name", login.CountName, "otp", 6},
+		{"name", login.CountName, "reset", 0},
+		{"pair", login.CountNameIP, "password", 3},
+		{"ip", login.CountIP, "password", 0},
+		{"name", login.CountIP, "password", 0}, // a masked address stands for many
 	} {
 		s := &login.Subject{Name: "ann", IP: netip.MustParseAddr("192.0.2.7"), Factor: tt.factor}
 		want := time.Time{}
 		if tt.second > 0 {
 			want = base.Add(time.Duration(tt.second) * time.Second)
 		}
-		if got := since(events, &login.Standing{Rule: tt.rule, Count: tt.count}, s); !got.Equal(want) {
+		if got := since(events, &login.RuleState{Rule: tt.rule, Count: tt.count}, s); !got.Equal(want) {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}

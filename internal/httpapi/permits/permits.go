@@ -2,8 +2,6 @@ package permits
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/keyhash"
 	"github.com/tidegate/tidegate/internal/seal"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/semaphore"
@@ -101,7 +100,7 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 	case err != nil && context.Cause(waiting) == errLeaving: //nolint:errorlint // the cause is the value passed to cancel, unwrapped
 		return nil, problem.New(problem.Draining)
 	case errors.As(err, &heavy):
-		return nil, problem.InvalidAt("body.weight", fmt.Sprintf("is %d, and must be at most the limit of %s", req.Weight, heavy.Name))
+		return nil, problem.InvalidAt("body.weight", fmt.Sprintf("must be at most the limit of %s, got %d", heavy.Name, req.Weight))
 	case err != nil:
 		return nil, semregistry.Away(err)
 	case ctx.Err() != nil && req.ID == "":
@@ -121,7 +120,7 @@ func (h *Handlers) Acquire(ctx context.Context, in *acquireInput) (*permitOutput
 func checkHolder(text string) error {
 	switch {
 	case len(text) > semaphore.MaxText:
-		return problem.InvalidAt("body.holder", fmt.Sprintf("has %d bytes, and must have at most %d", len(text), semaphore.MaxText))
+		return problem.InvalidAt("body.holder", fmt.Sprintf("must have at most %d bytes, got %d", semaphore.MaxText, len(text)))
 	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return problem.InvalidAt("body.holder", "must not contain control characters")
 	}
@@ -131,9 +130,8 @@ func checkHolder(text string) error {
 // requestID derives an id that no other caller can have, or use to get a permit. A request with other parameters under the same
 // id is a different one, and so is a repetition after the secret has changed.
 func (h *Handlers) requestID(token string, in *acquireInput) string {
-	mac := hmac.New(sha256.New, h.Keys[0])
-	fmt.Fprintf(mac, "permit %q %q %q %q %d %q", token, in.Name, in.Body.Holder, in.Body.RequestID, in.Body.Weight, in.Body.Also)
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	text := fmt.Sprintf("permit %q %q %q %q %d %q", token, in.Name, in.Body.Holder, in.Body.RequestID, in.Body.Weight, in.Body.Also)
+	return base64.RawURLEncoding.EncodeToString(keyhash.Derive(h.Keys[0], text))
 }
 
 type permitInput struct {
@@ -185,7 +183,7 @@ func (h *Handlers) Release(ctx context.Context, in *permitInput) (*struct{}, err
 	}
 	id, ok := h.unsigned(forOperator, in.Name, in.ID)
 	if !ok || !request.Of(ctx).Grant.Role.May(auth.ForOperators) {
-		return nil, problem.InvalidAt("path.id", fmt.Sprintf("%.80q is no permit's id", in.ID))
+		return nil, problem.InvalidAt("path.id", fmt.Sprintf("must be the id of a permit, got %.80q", in.ID))
 	}
 	return nil, h.forceRelease(ctx, sem, id)
 }

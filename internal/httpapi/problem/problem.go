@@ -3,19 +3,8 @@ package problem
 import (
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
-
-	"github.com/labstack/echo/v4"
-
-	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/bans"
-	"github.com/tidegate/tidegate/captcha"
-	"github.com/tidegate/tidegate/internal/auth"
-	"github.com/tidegate/tidegate/login"
-	"github.com/tidegate/tidegate/orders"
-	"github.com/tidegate/tidegate/semaphore"
 )
 
 // Problem is the body of every answer that is an error (RFC 9457).
@@ -33,6 +22,8 @@ type Problem struct {
 	Free             *int           `json:"free,omitempty" doc:"not_enough: units left"`
 	OrderID          string         `json:"order_id,omitempty" doc:"quota_per_buyer: an order that holds the units"`
 	Position         int            `json:"position,omitempty" doc:"at_capacity of a semaphore: the place in its queue, from 1; it is not kept"`
+	Room             string         `json:"room,omitempty" doc:"turn_required: where the waiting room is"`
+	PollAfterMS      *int64         `json:"poll_after_ms,omitempty" doc:"not_your_turn: when to read the place again; 0: its state is final"`
 	Challenge        *ChallengeView `json:"challenge,omitempty" doc:"captcha_required: solve it, and send the request again with the solution in X-Captcha"`
 	ViolatedPolicies []string       `json:"violated-policies,omitempty" doc:"Names of the rules that refused, of those that are public"`
 
@@ -82,86 +73,10 @@ func (k *Kind) problem() *Problem {
 
 // Encoded returns the body. Problems without details, most refusals of a rush, are encoded only once.
 func (p *Problem) Encoded() ([]byte, error) {
-	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.Position == 0 && p.Challenge == nil && p.ViolatedPolicies == nil {
+	if k := kindOf[p.Reason]; k != nil && p.Status == k.Status && p.Detail == "" && p.Instance == "" && p.Errors == nil && p.Free == nil && p.OrderID == "" && p.Position == 0 && p.Room == "" && p.PollAfterMS == nil && p.Challenge == nil && p.ViolatedPolicies == nil {
 		return k.body, nil
 	}
 	return json.Marshal(p)
-}
-
-// Of is the one place where an error becomes a problem.
-func Of(err error) *Problem {
-	if p, ok := errors.AsType[*Problem](err); ok {
-		return p
-	}
-	if invalid, ok := errors.AsType[*orders.InvalidError](err); ok {
-		return InvalidAt(invalid.Location, invalid.Message)
-	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return New(TooLarge)
-	}
-	if routing, ok := errors.AsType[*echo.HTTPError](err); ok {
-		return New(OfStatus(routing.Code))
-	}
-	if forbidden, ok := errors.AsType[*auth.ForbiddenError](err); ok {
-		p := New(Forbidden)
-		p.Detail = forbidden.Detail
-		return p
-	}
-	if throttled, ok := errors.AsType[*auth.ThrottledError](err); ok {
-		p := New(string(admission.RateLimited))
-		p.Detail, p.RetryAfter = "Too many wrong tokens have come from this address.", throttled.Wait
-		return p
-	}
-	for _, r := range reasonOf {
-		if errors.Is(err, r.err) {
-			p := New(r.reason)
-			switch text := err.Error(); r.reason {
-			case Conflict:
-				text = strings.ReplaceAll(text, orders.ErrPoison.Error()+": ", "")
-				for _, from := range []string{orders.ErrConflict.Error() + ": ", "orders: ", "bans: ", "admission: ", "login: "} {
-					text = strings.TrimPrefix(text, from)
-				}
-				p.Detail = text
-			case OrderFinal:
-				if _, said, ok := strings.Cut(text, orders.ErrOrderFinal.Error()+": "); ok {
-					p.Detail = "order " + said
-				}
-			case StoreUnavailable:
-				if _, said, ok := strings.Cut(text, orders.ErrUncommitted.Error()+": "); ok {
-					p.Detail = said
-				}
-				if errors.Is(err, captcha.ErrProvider) { // otherwise readers would suspect a store
-					p.Detail = "The CAPTCHA's provider gives no usable answer."
-				}
-			case Invalid:
-				p.Errors = InvalidAt("body", CallerText(text)).Errors
-			case UnknownSemaphore:
-				p.Detail = CallerText(text)
-			case string(orders.ReasonAtCapacity):
-				var full *semaphore.CapacityError
-				if errors.As(err, &full) {
-					p.Position, p.RetryAfter = full.Position, max(full.Wait, p.RetryAfter)
-				}
-			}
-			return p
-		}
-	}
-	p := New(Internal)
-	p.Cause = err
-	return p
-}
-
-// CallerText returns the part of an error that is meant for the caller, without packages and operations.
-func CallerText(text string) string {
-	for _, sentinel := range []error{admission.ErrInvalidRequest, bans.ErrInvalid, semaphore.ErrInvalid, login.ErrInvalid} {
-		if _, said, ok := strings.Cut(text, sentinel.Error()+": "); ok {
-			return said
-		}
-	}
-	if _, name, ok := strings.Cut(text, semaphore.ErrUnknown.Error()+" "); ok {
-		return "it is called " + name
-	}
-	return text
 }
 
 // InvalidAt returns the problem of a request that is invalid at a location, such as body.item.

@@ -37,6 +37,9 @@ func (w ErrorWriter) Finish(ctx context.Context, p *problem.Problem) {
 	if p.RetryAfter > 0 {
 		r.Header["Retry-After"] = []string{strconv.FormatInt(jsontime.CeilSeconds(p.RetryAfter), 10)}
 	}
+	if p.Room != "" {
+		r.Header["Link"] = []string{"<" + p.Room + `>; rel="related"`}
+	}
 	if p.Status == http.StatusUnauthorized && r.Header["Www-Authenticate"] == nil {
 		r.Header["Www-Authenticate"] = []string{"Bearer"}
 	}

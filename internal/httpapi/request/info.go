@@ -10,6 +10,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/admissionhttp"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/orders"
@@ -50,6 +52,27 @@ func Of(ctx context.Context) *Info { return ctx.Value(requestKey{}).(*Info) }
 func From(ctx context.Context) (r *Info, ok bool) {
 	r, ok = ctx.Value(requestKey{}).(*Info)
 	return r, ok
+}
+
+// LocalActor stands for the caller where no tokens are set.
+const LocalActor = "local"
+
+// Admission returns what the rules are asked about a request.
+func (r *Info) Admission(proxies auth.Proxies) admission.Request {
+	return admission.Request{
+		User: r.Caller.User, IP: admissionhttp.ClientAddress(r.HTTP, proxies), Tier: r.Caller.Tier, Route: r.HTTP.URL.Path, Method: r.HTTP.Method,
+	}
+}
+
+// Tier returns the caller's tier, as the rules see it.
+func (r *Info) Tier() string {
+	switch {
+	case r.Caller.Tier != "":
+		return r.Caller.Tier
+	case r.Caller.User != "":
+		return rules.TierRegistered
+	}
+	return rules.TierAnonymous
 }
 
 // Viewer returns how the caller sees orders: services and operators see all.

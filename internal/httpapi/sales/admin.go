@@ -42,6 +42,7 @@ type itemDefinition struct {
 	Stock         int    `json:"stock" minimum:"0" maximum:"10000000" doc:"Units on sale; only grows"`
 	QuotaPerBuyer int    `json:"quota_per_buyer,omitempty" minimum:"1" maximum:"1000" default:"1"`
 	InFlightMax   int    `json:"in_flight_max,omitempty" minimum:"1" maximum:"1000000" default:"10000" doc:"Orders accepted and not yet committed"`
+	Final         bool   `json:"final,omitempty" doc:"The stock grows no more, so that those who wait can be told when it is gone; it stays final"`
 }
 
 // operatorSale is a sale in responses to operators.
@@ -68,6 +69,8 @@ type operatorItem struct {
 	Free          int    `json:"free"`
 	QuotaPerBuyer int    `json:"quota_per_buyer"`
 	InFlightMax   int    `json:"in_flight_max"`
+	Final         bool   `json:"final"`
+	Room          string `json:"room,omitempty" doc:"Waiting room that orders must have come through"`
 }
 
 type operatorSaleOutput struct {
@@ -81,7 +84,7 @@ func viewForOperator(s *orders.SaleStatus) operatorSale {
 		RequiresUser: s.RequiresUser, HoldMS: s.Hold.Milliseconds(), Items: make([]operatorItem, len(s.Items)), Revision: s.Revision,
 	}
 	for i, it := range s.Items {
-		v.Items[i] = operatorItem{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID], QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax}
+		v.Items[i] = operatorItem{Item: it.ID, Stock: it.Stock, Free: s.Free[it.ID], QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax, Final: it.Final, Room: it.Room}
 	}
 	return v
 }
@@ -92,7 +95,7 @@ func (h *Admin) PutSale(ctx context.Context, in *putSaleInput) (*operatorSaleOut
 		Hold: time.Duration(*in.Body.HoldMS) * time.Millisecond, Items: make([]orders.Item, len(in.Body.Items)), Revision: in.Body.Revision,
 	}
 	for i, it := range in.Body.Items {
-		def.Items[i] = orders.Item{ID: it.Item, Stock: it.Stock, QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax}
+		def.Items[i] = orders.Item{ID: it.Item, Stock: it.Stock, QuotaPerBuyer: it.QuotaPerBuyer, InFlightMax: it.InFlightMax, Final: it.Final}
 	}
 	s, created, err := h.Orders.PutSale(context.WithoutCancel(ctx), def)
 	if err != nil {

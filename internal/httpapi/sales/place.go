@@ -30,6 +30,10 @@ type Placer struct {
 		Banned(req admission.Request) (b bans.Ban, left time.Duration, ok bool)
 		Refund(ctx context.Context, d admission.Decision) error
 	}
+	Rooms interface { // nil: no waiting rooms
+		// Restore lets a user order again whom a waiting room has admitted, if Redis has forgotten it.
+		Restore(ctx context.Context, sale, item, user string) (bool, error)
+	}
 	Capacity  *loadshed.Capacity
 	Lookups   *loadshed.Allowance // limits the lookups of whether a refused order is a repeat
 	lookingUp singleflight.Group
@@ -178,10 +182,27 @@ func (h *Placer) reserve(ctx context.Context, in *placeInput, attempt Attempt) (
 		counts = !refused // a refusal may come from memory, and then its duration says nothing
 		return orders.Outcome{}, err
 	}
-	if out, err = attempt.Reserve(rest); err == nil && out.Replayed {
+	out, err = attempt.Reserve(rest)
+	if err == nil && out.Reason == orders.ReasonTurnRequired {
+		out, err = h.restore(rest, r, in, attempt, out)
+	}
+	if err == nil && out.Replayed {
 		h.refund(ctx, r)
 	}
 	return out, err
+}
+
+// restore reserves again for a user whom the waiting room has admitted, and Redis has forgotten. Whoever comes without a turn has an
+// allowance of lookups, like whoever repeats an order.
+func (h *Placer) restore(ctx context.Context, r *request.Info, in *placeInput, attempt Attempt, refused orders.Outcome) (orders.Outcome, error) {
+	if h.Rooms == nil || r.Caller.User == "" || !h.Lookups.Take(h.subject(r), time.Now()) {
+		return refused, nil
+	}
+	admitted, err := h.Rooms.Restore(ctx, in.Sale, in.Body.Item, r.Caller.User)
+	if err != nil || !admitted {
+		return refused, err
+	}
+	return attempt.Reserve(ctx)
 }
 
 // recall returns the current state of an order that the process remembers.
@@ -240,6 +261,10 @@ func refusal(out *orders.Outcome) *problem.Problem {
 	switch out.Reason {
 	case orders.ReasonNotEnough:
 		p.Free = &out.Free
+	case orders.ReasonTurnRequired:
+		if out.Room != "" {
+			p.Room = "/v1/rooms/" + out.Room
+		}
 	case orders.ReasonQuotaPerBuyer:
 		if out.Order.ID != (orders.ID{}) {
 			p.OrderID = out.Order.ID.String()

@@ -1,0 +1,169 @@
+package admit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/page"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+)
+
+// Bans are the handlers for bans. They are safe for concurrent use once their fields are set.
+type Bans struct {
+	Gate interface {
+		Bans() []bans.Ban
+		Ban(ctx context.Context, order bans.Order) (bans.Ban, error)
+		Lift(ctx context.Context, target bans.Target) (ok bool, err error)
+	}
+	History BanHistory // nil: no history
+	// Forgive deletes the failed logins that a target may have been banned for. Nil: not called.
+	Forgive func(ctx context.Context, target bans.Target) error
+}
+
+// BanHistory lists bans and their ends.
+type BanHistory interface {
+	// List returns up to limit events, the newest first: those after the one with the ID after, or from the newest if that is empty.
+	List(ctx context.Context, after string, limit int) ([]bans.Event, error)
+}
+
+type banView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Kind   bans.Kind `json:"kind" enum:"user,ip,network,device"`
+	Value  string    `json:"value"`
+	Reason string    `json:"reason,omitempty" doc:"An operator's words"`
+	Rule   string    `json:"rule,omitempty" doc:"The rule that banned"`
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until"`
+	Times  int       `json:"times" doc:"Bans of this target in a row, with this one"`
+}
+
+func viewBan(b *bans.Ban) banView {
+	return banView{
+		Kind: b.Kind, Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: jsontime.Instant(b.Since), Until: jsontime.Instant(b.Until), Times: b.Times,
+	}
+}
+
+// List lists the bans in force by kind and value.
+func (h *Bans) List(_ context.Context, in *page.Paging) (*page.Output[banView], error) {
+	after, err := page.ParseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	kind, value, _ := strings.Cut(string(after), " ")
+	last := bans.Target{Kind: bans.Kind(kind), Value: value}
+	all := slices.DeleteFunc(h.Gate.Bans(), func(b bans.Ban) bool { return compareTargets(b.Target, last) <= 0 })
+	slices.SortFunc(all, func(x, y bans.Ban) int { return compareTargets(x.Target, y.Target) })
+	out := &page.Output[banView]{CacheControl: "no-store", Body: page.Page[banView]{Items: []banView{}}}
+	for i := range min(in.Limit, len(all)) {
+		out.Body.Items = append(out.Body.Items, viewBan(&all[i]))
+	}
+	if len(all) > in.Limit {
+		last := all[in.Limit-1]
+		out.Body.NextCursor = page.Cursor([]byte(string(last.Kind) + " " + last.Value))
+	}
+	return out, nil
+}
+
+func compareTargets(x, y bans.Target) int {
+	return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Value, y.Value))
+}
+
+type banInput struct {
+	Kind  bans.Kind `path:"kind" enum:"user,ip,network,device"`
+	Value string    `path:"value" doc:"Percent-encoded: a network has a slash, as in 203.0.113.0%2F24"`
+}
+
+func parseTarget(kind bans.Kind, value string) (bans.Target, error) {
+	t, err := bans.ParseTarget(string(kind), value)
+	if err != nil {
+		return t, problem.InvalidAt("path.value", strings.TrimPrefix(err.Error(), bans.ErrInvalid.Error()+": "))
+	}
+	return t, nil
+}
+
+type putBanInput struct {
+	Kind  bans.Kind `path:"kind" enum:"user,ip,network,device"`
+	Value string    `path:"value" doc:"Percent-encoded: a network has a slash, as in 203.0.113.0%2F24"`
+	Body  struct {
+		ForMS  int64  `json:"for_ms" minimum:"1" maximum:"316224000000" doc:"How long, from now; a ban in force is replaced"`
+		Reason string `json:"reason,omitempty" maxLength:"255" doc:"For other operators; the banned caller is not told"`
+	} `nameHint:"BanOrder"`
+}
+
+// AuditDetail returns what the audit log stores of the request.
+func (in *putBanInput) AuditDetail() any { return in.Body }
+
+type banOutput struct{ Body banView }
+
+// Put bans a target, or replaces its ban.
+func (h *Bans) Put(ctx context.Context, in *putBanInput) (*banOutput, error) {
+	target, err := parseTarget(in.Kind, in.Value)
+	if err != nil {
+		return nil, err
+	}
+	ban, err := h.Gate.Ban(context.WithoutCancel(ctx), bans.Order{
+		Target: target, Reason: in.Body.Reason, For: time.Duration(in.Body.ForMS) * time.Millisecond,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &banOutput{Body: viewBan(&ban)}, nil
+}
+
+// Delete lifts a ban.
+func (h *Bans) Delete(ctx context.Context, in *banInput) (*struct{}, error) {
+	target, err := parseTarget(in.Kind, in.Value)
+	if err != nil {
+		return nil, err
+	}
+	if h.Forgive != nil {
+		if err := h.Forgive(context.WithoutCancel(ctx), target); err != nil {
+			return nil, err
+		}
+	}
+	switch ok, err := h.Gate.Lift(context.WithoutCancel(ctx), target); {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, problem.New(problem.UnknownBan)
+	}
+	return nil, nil
+}
+
+type banEventView struct {
+	banView
+
+	ID    string    `json:"id"`
+	At    time.Time `json:"at"`
+	Event string    `json:"event" enum:"banned,lifted"`
+}
+
+// ListHistory lists bans and their ends, the newest first.
+func (h *Bans) ListHistory(ctx context.Context, in *page.Paging) (*page.Output[banEventView], error) {
+	after, err := page.AfterID(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	var events []bans.Event
+	if h.History != nil {
+		events, err = h.History.List(ctx, after, in.Limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return page.Of(events, in.Limit, viewBanEvent, func(e *bans.Event) []byte { return []byte(e.ID) }), nil
+}
+
+func viewBanEvent(e *bans.Event) banEventView {
+	view := banEventView{banView: viewBan(&e.Ban), ID: e.ID, At: jsontime.Instant(e.At), Event: "banned"}
+	if e.Lifted {
+		view.Event = "lifted"
+	}
+	return view
+}

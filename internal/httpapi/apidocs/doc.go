@@ -1,0 +1,2 @@
+// Package apidocs serves the documentation of the API.
+package apidocs

@@ -1,0 +1,233 @@
+package apidocs
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"html/template"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+)
+
+//go:embed docs.html
+var docsSource string
+
+var docsPage = template.Must(template.New("docs").Funcs(template.FuncMap{"join": strings.Join}).Parse(docsSource))
+
+//go:embed problem.html
+var problemSource string
+
+var problemPage = template.Must(template.New("problem").Parse(problemSource))
+
+// Serve serves the documentation of the API: the OpenAPI document, a page made from it that begins with an introduction, and
+// a page for every type of problem. All of it is rendered at start, and loads nothing from elsewhere.
+func Serve(e *echo.Echo, docs huma.API, introduction template.HTML) error {
+	text := func(id, path, summary, contentType string) *huma.Operation {
+		return &huma.Operation{
+			OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"Documentation"},
+			Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{contentType: {}}}},
+		}
+	}
+	described := docs.OpenAPI()
+	described.AddOperation(text("openapi", "/openapi.json", "This document", "application/openapi+json"))
+	described.AddOperation(text("docs", "/docs", "This document, to read", "text/html"))
+	problems := text("problem", "/problems/{name}", "What a type of problem means", "text/html")
+	problems.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
+	problems.Responses["404"] = ProblemResponse(http.StatusNotFound)
+	described.AddOperation(problems)
+
+	spec, err := json.Marshal(described)
+	if err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := docsPage.Execute(&page, outline(described, introduction)); err != nil {
+		return err
+	}
+	e.GET("/openapi.json", fixed("application/openapi+json", spec))
+	e.GET("/docs", fixed(echo.MIMETextHTMLCharsetUTF8, page.Bytes()))
+	e.GET("/problems/:name", func(c echo.Context) error {
+		named := slices.DeleteFunc(slices.Clone(problem.Kinds), func(k problem.Kind) bool { return k.Name != c.Param("name") })
+		if len(named) == 0 {
+			return problem.New(problem.UnknownProblem)
+		}
+		var page bytes.Buffer
+		if err := problemPage.Execute(&page, named); err != nil {
+			return err
+		}
+		return html(c, page.Bytes())
+	})
+	return nil
+}
+
+// ProblemResponse documents a response that is a problem.
+func ProblemResponse(status int) *huma.Response {
+	return &huma.Response{Description: http.StatusText(status), Content: map[string]*huma.MediaType{
+		"application/problem+json": {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}},
+	}}
+}
+
+func html(c echo.Context, page []byte) error {
+	harmless(c)
+	return c.HTMLBlob(http.StatusOK, page)
+}
+
+// harmless sets header fields that restrict what a page may load and who may frame it.
+func harmless(c echo.Context) {
+	c.Response().Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+	c.Response().Header().Set("X-Content-Type-Options", "nosniff")
+}
+
+// fixed serves a document that is the same for all clients. It is compressed once, and has an ETag, so that clients need not
+// fetch it again while it is unchanged.
+func fixed(kind string, plain []byte) echo.HandlerFunc {
+	sum := sha256.Sum256(plain)
+	tag := base64.RawURLEncoding.EncodeToString(sum[:12])
+	var packed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level exists
+	_, _ = w.Write(plain)                                      // into memory
+	_ = w.Close()
+	return func(c echo.Context) error {
+		harmless(c)
+		h := c.Response().Header()
+		h.Set("Content-Type", kind)
+		h.Set("Cache-Control", "max-age=300")
+		h.Set("Vary", "Accept-Encoding")
+		body := plain
+		h.Set("Etag", `"`+tag+`"`)
+		if takesGzip(c.Request().Header) {
+			body = packed.Bytes()
+			h.Set("Etag", `"`+tag+`-gzip"`)
+			h.Set("Content-Encoding", "gzip")
+		}
+		http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(body))
+		return nil
+	}
+}
+
+// takesGzip reports whether the client accepts gzip (RFC 9110, 12.5.3).
+func takesGzip(header http.Header) bool {
+	for coding := range strings.SplitSeq(strings.Join(header["Accept-Encoding"], ","), ",") {
+		name, weight, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";")
+		if strings.EqualFold(name, "gzip") {
+			q, err := strconv.ParseFloat(strings.TrimPrefix(strings.ToLower(weight), "q="), 64)
+			return weight == "" || err == nil && q > 0
+		}
+	}
+	return false
+}
+
+// Introductions of the pages.
+const (
+	PublicIntroduction template.HTML = `<p>Order a unit, then follow the order until it is confirmed:</p>
+<pre>curl -i https://SHOP/v1/sales/SALE/orders -H 'Content-Type: application/json' -H 'Idempotency-Key: 2f1c6a0e-8f0b-4c6e-9a53-7d1f0b6c9e21' -d '{"item":"ITEM"}'
+curl 'https://SHOP/v1/orders/ORDER_ID?wait_ms=10000'</pre>
+<p>202: the order is accepted, and will not be lost. After 503 or no answer at all send the same request again, with the same key: it is the same order. Every other
+refusal is <code>application/problem+json</code> with a <code>reason</code>, and is final for this request; <code>Retry-After</code> says from when on another one makes sense.</p>`
+	InternalIntroduction template.HTML = `<p>Ask whether a caller may come in, and open a sale:</p>
+<pre>curl -X POST http://127.0.0.1:8081/v1/admit -H 'X-Tidegate-Token: TOKEN' -H 'Content-Type: application/json' -d '{"subject":{"user":"ann"},"attributes":{"route":"/search"}}'
+curl -X PUT http://127.0.0.1:8081/v1/sales/SALE -H 'X-Tidegate-Token: TOKEN' -H 'Content-Type: application/json' \
+  -d '{"starts_at":"2027-01-01T10:00:00Z","ends_at":"2027-01-02T10:00:00Z","items":[{"item":"ITEM","stock":100}]}'
+curl -X POST http://127.0.0.1:8081/v1/sales/SALE/open -H 'X-Tidegate-Token: TOKEN'</pre>
+<p>This listener is for services and operators, never for browsers of buyers. The role of a token decides which calls it may make. Where no tokens are set, leave the field out.</p>`
+)
+
+// An operation is one call on the page.
+type operation struct {
+	ID, Method, Path, Summary string
+	Parameters                []*huma.Param
+	Body, Answer              string // JSON schemas
+	Statuses                  []string
+}
+
+// A chapter is the operations of one tag.
+type chapter struct {
+	Name, ID   string
+	Operations []operation
+}
+
+type outlined struct {
+	Title, Version string
+	Introduction   template.HTML
+	Chapters       []chapter
+	Schemas        map[string]string
+}
+
+// firstTags begin the page, in this order: what most readers need. The others follow by name, and lastTags, which few need,
+// come last.
+var (
+	firstTags = []string{"Orders", "Decisions", "Sales", "CAPTCHA", "Semaphores", "Login"}
+	lastTags  = []string{"Health", "Documentation"}
+)
+
+// placeOfTag returns the sort position of a tag.
+func placeOfTag(tag string) int {
+	if i := slices.Index(firstTags, tag); i >= 0 {
+		return i - len(firstTags)
+	}
+	return slices.Index(lastTags, tag) + 1
+}
+
+// Operations returns the operations of a path, by method.
+func Operations(item *huma.PathItem) map[string]*huma.Operation {
+	all := map[string]*huma.Operation{
+		"GET": item.Get, "POST": item.Post, "PUT": item.Put, "PATCH": item.Patch, "DELETE": item.Delete, "OPTIONS": item.Options,
+	}
+	maps.DeleteFunc(all, func(_ string, op *huma.Operation) bool { return op == nil })
+	return all
+}
+
+// outline selects from the document what the page shows, by tags and in the order of the paths.
+func outline(described *huma.OpenAPI, introduction template.HTML) outlined {
+	out := outlined{Title: described.Info.Title, Version: described.Info.Version, Introduction: introduction, Schemas: map[string]string{}}
+	byTag := map[string][]operation{}
+	for path, item := range described.Paths {
+		for method, op := range Operations(item) {
+			o := operation{ID: op.OperationID, Method: method, Path: path, Summary: op.Summary, Parameters: op.Parameters}
+			if op.RequestBody != nil {
+				o.Body = schemaName(op.RequestBody.Content)
+			}
+			for status, r := range op.Responses {
+				o.Statuses = append(o.Statuses, status)
+				if strings.HasPrefix(status, "2") {
+					o.Answer = schemaName(r.Content)
+				}
+			}
+			slices.Sort(o.Statuses)
+			byTag[op.Tags[0]] = append(byTag[op.Tags[0]], o)
+		}
+	}
+	for tag, operations := range byTag {
+		slices.SortFunc(operations, func(x, y operation) int { return strings.Compare(x.Path+" "+x.Method, y.Path+" "+y.Method) })
+		out.Chapters = append(out.Chapters, chapter{Name: tag, ID: strings.ToLower(strings.ReplaceAll(tag, " ", "-")), Operations: operations})
+	}
+	slices.SortFunc(out.Chapters, func(x, y chapter) int {
+		return cmp.Or(cmp.Compare(placeOfTag(x.Name), placeOfTag(y.Name)), strings.Compare(x.Name, y.Name))
+	})
+	for name, s := range described.Components.Schemas.Map() {
+		if text, err := json.MarshalIndent(s, "", "  "); err == nil {
+			out.Schemas[name] = string(text)
+		}
+	}
+	return out
+}
+
+func schemaName(content map[string]*huma.MediaType) string {
+	if c := content["application/json"]; c != nil && c.Schema != nil {
+		return strings.TrimPrefix(c.Schema.Ref, "#/components/schemas/")
+	}
+	return ""
+}

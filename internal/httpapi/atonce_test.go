@@ -1,0 +1,81 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+)
+
+func TestAtOnce(t *testing.T) {
+	n := newAtOnce(3, 2)
+	for i, step := range []struct {
+		address string
+		ends    bool
+		status  int // 0: it begins
+	}{
+		{"a", false, 0},
+		{"a", false, 0},
+		{"a", false, 429},
+		{"b", false, 0},
+		{"c", false, 503},
+		{"a", false, 429},
+		{"a", true, 0},
+		{"c", false, 0},
+		{"b", false, 503},
+		{"c", true, 0},
+		{"b", true, 0},
+		{"a", true, 0},
+	} {
+		if step.ends {
+			n.end(step.address)
+			continue
+		}
+		status := 0
+		if err := n.begin(step.address); err != nil {
+			status = problem.Of(err).Status
+		}
+		if status != step.status {
+			t.Errorf("step %d: %d, want %d", i, status, step.status)
+		}
+	}
+	if n.all != 0 || len(n.byAddress) != 0 {
+		t.Errorf("%d, %v are counted after their end", n.all, n.byAddress)
+	}
+}
+
+// TestStreamsOfAnAddress: one address takes the streams of neither the others nor the shop's servers.
+func TestStreamsOfAnAddress(t *testing.T) {
+	b := setup(t, withRooms(t), func(cfg *Config) { cfg.TrustedProxies = prefixes("127.0.0.0/8") })
+	call(b.Internal(), "PUT", door, definitionOf("fifo", -time.Minute, ""))
+	public, internal := httptest.NewServer(b.Public()), httptest.NewServer(b.Internal())
+	defer public.Close()
+	defer internal.Close()
+	defer b.Drain()
+	open := func(url, address string, want int) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "GET", url+door+"/events", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", address)
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != want {
+			t.Errorf("%s from %s: %d, want %d", url, address, resp.StatusCode, want)
+		}
+		return resp
+	}
+	streams := make([]*http.Response, maxStreamsPerAddress)
+	for i := range streams {
+		streams[i] = open(public.URL, "192.0.2.1", 200)
+		defer streams[i].Body.Close()
+	}
+	open(public.URL, "192.0.2.1", 429).Body.Close()
+	open(public.URL, "192.0.2.2", 200).Body.Close()
+	open(internal.URL, "192.0.2.1", 200).Body.Close()
+}

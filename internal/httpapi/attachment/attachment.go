@@ -1,0 +1,53 @@
+package attachment
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/httpapi/request"
+)
+
+// partWithin is how long making and sending a part may take: a client that takes longer is considered gone.
+const partWithin = 30 * time.Second
+
+// CSV answers with what write writes, as a file of this name. The header is sent with the first part, so an error before that becomes a
+// problem. Later the response is cut off.
+func CSV(c echo.Context, log *slog.Logger, name string, write func(io.Writer) error) error {
+	err := write(&file{c: c, name: name})
+	if err == nil || !c.Response().Committed {
+		return err
+	}
+	if ctx := c.Request().Context(); !errors.Is(err, context.Canceled) {
+		log.WarnContext(ctx, "a file was cut off", "file", name, "error", err)
+	}
+	panic(http.ErrAbortHandler) // a partial response must not look complete
+}
+
+// A file is a response that is a file.
+type file struct {
+	c     echo.Context
+	name  string
+	begun bool
+}
+
+func (f *file) Write(part []byte) (int, error) {
+	w := f.c.Response()
+	if !f.begun {
+		f.begun = true
+		h := w.Header()
+		h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
+		h.Set("Content-Disposition", `attachment; filename="`+f.name+`"`)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h["Cache-Control"] = request.NoStore
+		w.WriteHeader(http.StatusOK)
+	}
+	// The server's own deadline is meant for responses in one piece.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(partWithin)) // a test's recorder has none
+	return w.Write(part)
+}

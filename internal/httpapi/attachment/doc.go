@@ -1,0 +1,2 @@
+// Package attachment answers requests with files that are made while they are sent.
+package attachment

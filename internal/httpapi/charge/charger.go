@@ -1,0 +1,215 @@
+package charge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/admissionhttp"
+	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/httpapi/challenge"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/loadshed"
+)
+
+// A Charger asks the rules about requests. It is safe for concurrent use once its fields are set.
+type Charger struct {
+	Gate interface {
+		Limit
+		// ChargeUnless calls excused before it refuses a request; an excused request is admitted without being counted.
+		ChargeUnless(ctx context.Context, req admission.Request, excused func(context.Context) bool) (admission.Decision, error)
+	}
+	Proxies      auth.Proxies
+	Challenges   *challenge.Handlers                                          // nil: challenges cannot be solved
+	CaptchaLimit Limit                                                        // of challenges and solutions, independent of the rules; nil: none
+	Recorder     *dashboard.Recorder                                          // nil: there is no page
+	Tracer       trace.Tracer                                                 // nil: no spans
+	Decided      func(*admission.Request, *admission.Decision, time.Duration) // nil: not called
+	Errors       request.ErrorWriter
+}
+
+// A Limit charges requests, as an *admission.Gate does.
+type Limit interface {
+	// Charge continues when ctx is cancelled, because the result of a count must be recorded.
+	Charge(ctx context.Context, req admission.Request) (admission.Decision, error)
+}
+
+// RequestOf returns the admission request for a request to this API.
+func (c *Charger) RequestOf(r *request.Info) admission.Request { return r.Admission(c.Proxies) }
+
+// Charge asks the rules about the request, and writes their result into the response's header fields. The returned context is
+// for the remaining work: rules and remaining work share the time within; 0: no limit. It must be cancelled also after an
+// error.
+func (c *Charger) Charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error) {
+	return c.ChargeUnless(ctx, within, nil)
+}
+
+// ChargeUnless is Charge, but does not refuse requests for which excused returns true. If a rule cannot decide the request,
+// that is an error of the operator, and its text is not returned to the caller.
+func (c *Charger) ChargeUnless(
+	ctx context.Context, within time.Duration, excused func(context.Context) bool,
+) (rest context.Context, cancel context.CancelFunc, err error) {
+	r := request.Of(ctx)
+	rest, cancel, err = c.chargeOrSolve(ctx, within, r, c.RequestOf(r), excused)
+	if errors.Is(err, admission.ErrInvalidRequest) {
+		p := problem.New(problem.Internal)
+		p.Cause = err
+		err = p
+	}
+	return rest, cancel, err
+}
+
+// Middleware charges an operation before its handler runs.
+func (c *Charger) Middleware(ctx huma.Context, next func(huma.Context)) {
+	_, cancel, err := c.Charge(ctx.Context(), 0)
+	defer cancel()
+	if err != nil {
+		c.Errors.Fail(humaecho.Unwrap(ctx), err)
+		return
+	}
+	next(ctx)
+}
+
+// ChargeAndSolve asks the rules, and then needs a solution for b, which also answers rules that challenge the request. The rules come first,
+// because a solution is valid only once, and verifying it costs more than charging.
+func (c *Charger) ChargeAndSolve(ctx context.Context, b captcha.Binding) error {
+	r := request.Of(ctx)
+	req := c.RequestOf(r)
+	req.Solved = true
+	_, cancel, err := c.chargeOrSolve(ctx, 0, r, req, nil)
+	cancel()
+	if err != nil {
+		return err
+	}
+	token := r.HTTP.Header.Get(challenge.SolutionField)
+	if token == "" {
+		p := problem.New(string(admission.CaptchaRequired))
+		p.Challenge = c.Challenges.ChallengeFor(b)
+		return p
+	}
+	if err := c.limitCaptcha(ctx, r, admission.Request{IP: req.IP, Route: SolutionRoute}); err != nil {
+		return err
+	}
+	return c.Challenges.Verify(ctx, token, b, req.IP)
+}
+
+// ChargeFor charges req, which a gateway asks about with the request of ctx.
+func (c *Charger) ChargeFor(ctx context.Context, req admission.Request) error {
+	_, cancel, err := c.chargeOrSolve(ctx, 0, request.Of(ctx), req, nil)
+	cancel()
+	return err
+}
+
+// chargeOrSolve charges req, unless it would be refused and excused returns true; nil excuses nothing. If only a challenge is
+// missing and the caller sent a solution, the solution is verified and the request is charged again. It is not verified
+// earlier, because a solution is valid only once, and verifying it costs more than charging.
+func (c *Charger) chargeOrSolve(
+	ctx context.Context, within time.Duration, r *request.Info, req admission.Request, excused func(context.Context) bool,
+) (rest context.Context, cancel context.CancelFunc, err error) {
+	var d admission.Decision
+	if !r.Placing {
+		defer func() {
+			if err != nil || len(d.Rules) > 0 { // otherwise no rule applies to this request, and its result is not theirs
+				c.Answered(err, "", func() admission.Request { return req })
+			}
+		}()
+	}
+	rest, cancel = loadshed.Bounded(ctx, within)
+	d, err = c.charge(rest, req, excused)
+	if err == nil && d.Reason == admission.CaptchaRequired && c.Challenges != nil {
+		b := c.Challenges.OrderBinding(&req)
+		token := r.HTTP.Header.Get(challenge.SolutionField)
+		admissionhttp.WriteFields(r.Header, &d) // of the refusal, unless the solution helps
+		if token == "" {
+			p := denied(&d)
+			p.Challenge = c.Challenges.ChallengeFor(b)
+			return rest, cancel, p
+		}
+		err = c.limitCaptcha(rest, r, admission.Request{IP: req.IP, Route: SolutionRoute})
+		if err == nil {
+			err = r.Stay.Outside(func() error { return c.Challenges.Verify(ctx, token, b, req.IP) })
+		}
+		if err != nil {
+			return rest, cancel, err
+		}
+		cancel()
+		rest, cancel = loadshed.Bounded(ctx, within) // verifying may have used up the first deadline
+		req.Solved = true
+		d, err = c.charge(rest, req, nil) // excused was called before
+	}
+	if err != nil {
+		return rest, cancel, err
+	}
+	admissionhttp.WriteFields(r.Header, &d)
+	r.Charged = d
+	return rest, cancel, denial(&d)
+}
+
+// charge is the only place that charges requests in this process.
+func (c *Charger) charge(
+	ctx context.Context, req admission.Request, excused func(context.Context) bool,
+) (d admission.Decision, err error) {
+	request.Of(ctx).Slot.Leave()
+	began := time.Now()
+	ctx, span := c.startSpan(ctx)
+	if excused == nil {
+		d, err = c.Gate.Charge(ctx, req)
+	} else {
+		d, err = c.Gate.ChargeUnless(ctx, req, excused)
+	}
+	endSpan(span, &d, err)
+	if err == nil && c.Decided != nil {
+		c.Decided(&req, &d, time.Since(began))
+	}
+	return d, err
+}
+
+// Decide charges req for a caller whose answer depends on nothing else. A denial is not an error.
+func (c *Charger) Decide(ctx context.Context, req admission.Request) (admission.Decision, error) {
+	d, err := c.charge(ctx, req, nil)
+	if c.Recorder != nil {
+		answer := err
+		if err == nil {
+			answer = denial(&d)
+		}
+		c.Answered(answer, d.Rule, func() admission.Request { return req })
+	}
+	return d, err
+}
+
+// Answered records for the page how the rules decided a request, or how an order ended.
+func (c *Charger) Answered(err error, rule string, asked func() admission.Request) {
+	if c.Recorder == nil {
+		return
+	}
+	answer := dashboard.Admitted
+	if err != nil {
+		p := problem.Of(err)
+		if answer = p.Reason; rule == "" {
+			rule = p.Rule
+		}
+	}
+	c.Recorder.Answered(answer, rule, asked)
+}
+
+// denial returns the problem for a refusal d, or nil. admissionhttp writes the header fields.
+func denial(d *admission.Decision) error {
+	if d.Admitted {
+		return nil
+	}
+	return denied(d)
+}
+
+func denied(d *admission.Decision) *problem.Problem {
+	p := problem.New(string(d.Reason))
+	p.ViolatedPolicies, p.Rule = admissionhttp.Violated(d), d.Rule
+	return p
+}

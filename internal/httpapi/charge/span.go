@@ -1,0 +1,36 @@
+package charge
+
+import (
+	"context"
+
+	kv "go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/tidegate/tidegate/admission"
+)
+
+// noSpan is every span if there is no tracer.
+var noSpan trace.Span = noop.Span{}
+
+// startSpan begins the span of a decision by the rules.
+func (c *Charger) startSpan(ctx context.Context) (context.Context, trace.Span) {
+	if c.Tracer == nil {
+		return ctx, noSpan
+	}
+	return c.Tracer.Start(ctx, "decide")
+}
+
+func endSpan(span trace.Span, d *admission.Decision, err error) {
+	switch {
+	case !span.IsRecording():
+	case err != nil:
+		span.SetAttributes(semconv.ErrorTypeOther)
+		span.SetStatus(codes.Error, "")
+	default:
+		span.SetAttributes(kv.Bool("tidegate.admitted", d.Admitted), kv.String("tidegate.rule", d.Rule), kv.String("tidegate.reason", string(d.Reason)))
+	}
+	span.End()
+}

@@ -1,0 +1,2 @@
+// Package health has the handlers of probes.
+package health

@@ -1,0 +1,2 @@
+// Package live has the data of the live page and the handlers for its sessions. Package dashboard has the page itself.
+package live

@@ -1,0 +1,166 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/bans"
+	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/httpapi/health"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/waitingroom"
+)
+
+// Options are the data that only the page shows.
+type Options struct {
+	Recorder   *dashboard.Recorder
+	RoundTrips func() uint64   // how often decisions waited for Redis; nil: unknown
+	Degraded   func() []string // further degraded parts; nil: none
+}
+
+// A Page collects the data of the page. Its fields are set before Feed is called.
+type Page struct {
+	Options
+
+	Orders interface {
+		Sales(ctx context.Context, after string, limit int) ([]orders.SaleStatus, error)
+		Backlog(ctx context.Context) (orders.Backlog, error)
+		InWork(ctx context.Context) (int, error)
+		DeadLetters(ctx context.Context, after orders.ID, limit int) ([]orders.DeadLetter, error)
+		Committed() uint64
+	}
+	Gate interface {
+		Stats() admission.Stats
+		Bans() []bans.Ban
+	}
+	Health     *health.Handlers
+	Rules      func() []string                                      // names of the rules in force
+	Semaphores func(context.Context) ([]dashboard.Semaphore, error) // nil: none
+	Rooms      *waitingroom.Service                                 // nil: none
+}
+
+// Feed returns the feed of the page.
+func (p *Page) Feed(log *slog.Logger) *dashboard.Feed {
+	sources := dashboard.Sources{
+		Process: p.process, Health: p.health, Sales: p.sales, Queue: p.queue, Bans: p.bans, Semaphores: p.Semaphores,
+		Rules: p.Rules, Committed: p.Orders.Committed, RoundTrips: p.RoundTrips,
+	}
+	if p.Rooms != nil {
+		sources.Rooms = p.rooms
+	}
+	return dashboard.NewFeed(p.Recorder, sources, log)
+}
+
+// Maximum number of entries that are read per kind; the page shows fewer.
+const (
+	mostBans = 100
+	mostDead = 21
+)
+
+func (p *Page) process() dashboard.Process {
+	s := p.Gate.Stats()
+	out := dashboard.Process{
+		Version: p.Health.Version, Rules: s.Version, Processes: max(1, s.Processes), Degraded: []string{},
+	}
+	if s.Degraded {
+		out.Degraded = append(out.Degraded, "Redis does not answer decisions")
+	}
+	if s.Uncleaned() {
+		out.Degraded = append(out.Degraded, "a shard of the counts is not cleaned in time")
+	}
+	for i := range s.Memory {
+		m := &s.Memory[i]
+		out.Shards = append(out.Shards, dashboard.Shard{Subjects: m.Subjects, Reclaimed: m.Reclaimed, Evicted: m.Evicted, CleanedMS: m.Cleaned.Milliseconds(), Late: m.Late})
+	}
+	if s.RulesFailed {
+		out.Degraded = append(out.Degraded, "the rules file has a change that is wrong")
+	}
+	if demo := p.Health.DemoSecrets(); len(demo) > 0 {
+		out.Degraded = append(out.Degraded, "everybody knows the secrets of "+strings.Join(demo, ", "))
+	}
+	if p.Degraded != nil {
+		out.Degraded = append(out.Degraded, p.Degraded()...)
+	}
+	return out
+}
+
+func (p *Page) health(ctx context.Context) ([]string, error) { return p.Health.Failing(ctx), nil }
+
+func (p *Page) rooms(ctx context.Context) ([]dashboard.Room, error) {
+	all, err := p.Rooms.Rooms(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rooms := make([]dashboard.Room, len(all))
+	for i := range all {
+		s := &all[i]
+		pace := waitingroom.Pace{Outlook: waitingroom.OutlookNone}
+		if s.Phase != waitingroom.PhaseClosed && s.Phase != waitingroom.PhaseExhausted {
+			if pace, err = p.Rooms.Pace(ctx, s.Room); err != nil {
+				return nil, err
+			}
+		}
+		rooms[i] = dashboard.Room{
+			Room: s.Room, Phase: string(s.Phase), Waiting: s.Waiting, Served: s.Served, Admitted: pace.Admitted, Outlook: string(pace.Outlook),
+			StartsAt: jsontime.Instant(s.StartsAt), Sale: s.Sale, Item: s.Item,
+		}
+	}
+	return rooms, nil
+}
+
+func (p *Page) sales(ctx context.Context) ([]dashboard.Sale, error) {
+	all, err := p.Orders.Sales(ctx, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	sales := make([]dashboard.Sale, len(all))
+	for i, s := range all {
+		sales[i] = dashboard.Sale{
+			Sale: s.ID, State: string(s.State), Draft: s.State == orders.StateScheduled && s.Switch == orders.SwitchDraft,
+			StartsAt: jsontime.Instant(s.StartsAt), EndsAt: jsontime.Instant(s.EndsAt), Items: make([]dashboard.Item, len(s.Items)),
+		}
+		for j, it := range s.Items {
+			sales[i].Items[j] = dashboard.Item{Item: it.ID, Stock: it.Stock}
+			if free, known := s.Free[it.ID]; known {
+				sales[i].Items[j].Free = &free
+			}
+		}
+	}
+	return sales, nil
+}
+
+func (p *Page) queue(ctx context.Context) (dashboard.Queue, error) {
+	q := dashboard.Queue{Dead: []dashboard.Dead{}}
+	backlog, err := p.Orders.Backlog(ctx)
+	if err != nil {
+		return q, err
+	}
+	q.Waiting, q.OldestMS = backlog.Orders, backlog.Oldest.Milliseconds()
+	if q.InWork, err = p.Orders.InWork(ctx); err != nil {
+		return q, err
+	}
+	letters, err := p.Orders.DeadLetters(ctx, orders.ID{}, mostDead)
+	for i := range letters {
+		r := &letters[i].Reservation
+		q.Dead = append(q.Dead, dashboard.Dead{OrderID: r.ID.String(), Sale: r.Sale, Item: r.Item, Reason: letters[i].Reason})
+	}
+	return q, err
+}
+
+func (p *Page) bans(context.Context) (dashboard.Bans, error) {
+	all := p.Gate.Bans()
+	slices.SortFunc(all, func(x, y bans.Ban) int {
+		return cmp.Or(y.Until.Compare(x.Until), strings.Compare(x.Value, y.Value))
+	})
+	bans := dashboard.Bans{Count: len(all), Bans: []dashboard.Ban{}}
+	for i := range all[:min(len(all), mostBans)] {
+		b := &all[i]
+		bans.Bans = append(bans.Bans, dashboard.Ban{Kind: string(b.Kind), Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: jsontime.Instant(b.Since), Until: jsontime.Instant(b.Until)})
+	}
+	return bans, nil
+}

@@ -1,0 +1,205 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/auth"
+	"github.com/tidegate/tidegate/internal/httpapi/rooms"
+	"github.com/tidegate/tidegate/internal/reports"
+	"github.com/tidegate/tidegate/internal/roompage"
+)
+
+const (
+	roomPath       = "/v1/rooms/{room}"
+	roomEventsPath = roomPath + "/events"
+)
+
+// Routes for visitors.
+var (
+	roomRoute = huma.Operation{
+		OperationID: "get-room", Method: http.MethodGet, Path: roomPath, Summary: "A waiting room and how far it is", Tags: tagRooms,
+		Errors: []int{401, 403, 404, 429, 503},
+	}
+	joinRoute = huma.Operation{
+		OperationID: "join-room", Method: http.MethodPost, Path: roomPath + "/place", Summary: "Join a waiting room; again: the same place, on any device",
+		Tags: tagRooms, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 429, 503},
+	}
+	roomPlaceRoute = huma.Operation{
+		OperationID: "get-place", Method: http.MethodGet, Path: roomPath + "/place", Summary: "The caller's place, also when its state changes; changes nothing",
+		Tags: tagRooms, Errors: []int{401, 403, 404, 422, 429, 503},
+	}
+	claimRoute = huma.Operation{
+		OperationID: "claim-turn", Method: http.MethodPost, Path: roomPath + "/place/claim", Summary: "Take the turn, for a pass; again: the same pass",
+		Description: "503 at_capacity: it is the caller's turn, but as many have been admitted as may be. The turn is kept; repeat the call.",
+		Tags:        tagRooms, Errors: []int{401, 403, 404, 409, 410, 429, 503},
+	}
+	leaveRoute = huma.Operation{
+		OperationID: "leave-room", Method: http.MethodDelete, Path: roomPath + "/place", Summary: "Give up the place, and a pass that was not used; also again",
+		Tags: tagRooms, DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 429, 503},
+	}
+	keysRoute = huma.Operation{
+		OperationID: "pass-keys", Method: http.MethodGet, Path: "/.well-known/jwks.json", Summary: "The public keys of passes and receipts (RFC 7517)",
+		Tags: tagRooms, Errors: []int{401, 403, 429, 503},
+	}
+
+	// visitorOperations act for a user, also on the internal listener.
+	visitorOperations = []string{joinRoute.OperationID, roomPlaceRoute.OperationID, claimRoute.OperationID, leaveRoute.OperationID, "vwr-assign-queue-num"}
+
+	tagRooms          = []string{"Waiting rooms"}
+	roomEventsPattern = echoPattern(huma.Operation{Path: roomEventsPath})
+	roomPatterns      = []string{echoPattern(roomRoute), echoPattern(joinRoute), echoPattern(claimRoute)}
+)
+
+// Routes for operators.
+var (
+	roomsRoute = huma.Operation{
+		OperationID: "list-rooms", Method: http.MethodGet, Path: "/v1/rooms", Summary: "All waiting rooms", Tags: tagRooms, Errors: []int{401, 403, 422, 503},
+	}
+	putRoomRoute = huma.Operation{
+		OperationID: "put-room", Method: http.MethodPut, Path: roomPath, Summary: "Define a waiting room, or change it; those who wait keep their order",
+		Tags: tagRooms, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 503},
+	}
+	advanceRoute = roomVerb("advance", "Give turns besides the rate")
+	rateRoute    = roomVerb("rate", "Change how many turns are claimed in a minute")
+	messageRoute = roomVerb("message", "Show a text to everybody in the room")
+	holdRoute    = roomVerb("hold", "Hold a room: nobody gets a turn, and nobody lapses")
+	resumeRoute  = roomVerb("resume", "Continue a room that is held")
+	drawRoute    = roomVerb("draw", "The room after its draw, which happens by itself at the start; 409 before")
+	closeRoute   = roomVerb("close", "End a room for good: those who wait are turned away, and its item needs no turn any more")
+	placesRoute  = huma.Operation{
+		OperationID: "list-places", Method: http.MethodGet, Path: roomPath + "/places", Summary: "Places by their numbers; with user, all that a user has had",
+		Tags: tagRooms, Errors: []int{401, 403, 404, 422, 503},
+	}
+	verifyRoomRoute = huma.Operation{
+		OperationID: "verify-room", Method: http.MethodGet, Path: roomPath + "/verify", Summary: "Check a waiting room's invariants", Tags: tagRooms,
+		Errors: []int{401, 403, 404, 503},
+	}
+)
+
+func roomVerb(verb, summary string) huma.Operation {
+	return huma.Operation{
+		OperationID: verb + "-room", Method: http.MethodPost, Path: roomPath + "/" + verb, Summary: summary, Tags: tagRooms, MaxBodyBytes: maxBody + 1,
+		Errors: slices.Clip([]int{401, 403, 404, 408, 409, 413, 415, 422, 503}), // two servers of one process append to it
+	}
+}
+
+// registerVisitors registers the routes of both listeners. On the public one the rules charge them; joining charges itself.
+func (a *API) registerVisitors(docs huma.API, e *echo.Echo, reading, placing huma.Middlewares, streaming echo.MiddlewareFunc) {
+	public := e == a.public
+	with := func(op huma.Operation, middlewares huma.Middlewares) huma.Operation {
+		op.Middlewares = middlewares
+		if public {
+			op.Parameters = captchaParameter
+		}
+		return op
+	}
+	if public {
+		huma.Register(docs, with(roomRoute, reading), a.visitors.Room)
+	} else {
+		huma.Register(docs, with(roomRoute, reading), a.roomAdmin.Room)
+	}
+	huma.Register(docs, with(roomPlaceRoute, placing), a.visitors.Place)
+	huma.Register(docs, with(claimRoute, placing), a.visitors.Claim)
+	huma.Register(docs, with(leaveRoute, placing), a.visitors.Leave)
+	huma.Register(docs, with(keysRoute, reading), a.visitors.Keys)
+	join := joinRoute
+	if !public {
+		join.Middlewares = placing
+	}
+	huma.Register(docs, join, a.visitors.Join)
+	described := docs.OpenAPI()
+	responses := described.Paths[joinRoute.Path].Post.Responses
+	responses["201"] = &huma.Response{Description: "Created", Content: responses["200"].Content, Headers: responses["200"].Headers}
+
+	if public {
+		e.GET(roompage.PagePath, echo.WrapHandler(roompage.Page()))
+		e.GET(roompage.FilesPath+"*", echo.WrapHandler(roompage.Files()))
+		for path, text := range map[string][2]string{
+			"/rooms/{room}":       {"room-page", "A page that shows the visitor's place"},
+			"/rooms/files/{path}": {"room-files", "Its script, room.js, which other pages can embed, and its style sheet, room.css"},
+		} {
+			docs.OpenAPI().AddOperation(&huma.Operation{
+				OperationID: text[0], Method: http.MethodGet, Path: path, Summary: text[1], Tags: tagRooms,
+				Parameters: []*huma.Param{{Name: path[strings.Index(path, "{")+1 : len(path)-1], In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}},
+				Responses:  map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{"text/html": {}}}},
+			})
+		}
+	}
+	events, eventsText := a.visitors.Events, "The data of an event `room` is what GET of the room answers. Comments keep the connection open."
+	if !public {
+		events = a.visitors.EventsWithTurns
+		eventsText += " Before it there is an event `turn` for each place that got its turn since the last one: its data is an item of list-places. The `id` is the position, " +
+			"and after the room's event how many have had their turn: a client that sends it as `Last-Event-ID` misses no turn. A turn may come twice after that, from a process that is a moment behind: act once for each `number`. A turn that nobody claims before `turn_until` lapses, without an event."
+	}
+	streams, draws := newAtOnce(maxStreams, maxStreams), newAtOnce(maxDraws, maxDraws)
+	if public {
+		streams, draws = newAtOnce(maxStreams, maxStreamsPerAddress), newAtOnce(maxDraws, maxDrawsPerAddress)
+	}
+	e.GET(roomEventsPattern, events, streaming, a.bounded(streams))
+	e.GET(echoPattern(roomRoute)+"/draw.csv", a.roomExport.Draw, streaming, a.bounded(draws))
+	for _, op := range []*huma.Operation{
+		{
+			OperationID: "room-events", Path: roomEventsPath, Summary: "The room as server-sent events: when turns, phase, rate, message or draw have changed, at most every 0.7 seconds, and every 15 seconds",
+			Description: eventsText,
+			Responses:   refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/event-stream": {}}}, 401, 403, 404, 429, 503),
+		},
+		{
+			OperationID: "draw-csv", Path: roomPath + "/draw.csv", Summary: "All who took part in the draw, as hashes, with which anybody can verify it; 409 before",
+			Responses: refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/csv": {}}}, 401, 403, 404, 409, 429, 503),
+		},
+	} {
+		op.Method, op.Tags, op.Parameters = http.MethodGet, tagRooms, slices.Clone(roomParameter)
+		if public {
+			op.Parameters = slices.Concat(op.Parameters, captchaParameter)
+		}
+		described.AddOperation(op)
+	}
+}
+
+var roomParameter = []*huma.Param{{Name: "room", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "Name of the room"}}
+
+// charged is charge.Charger.Middleware for routes that are not registered with Huma.
+func (a *API) charged(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		_, cancel, err := a.charger.Charge(c.Request().Context(), 0)
+		cancel()
+		if err != nil {
+			return err
+		}
+		return next(c)
+	}
+}
+
+// registerRooms registers the routes for operators.
+func (a *API) registerRooms(docs huma.API) {
+	all := a.visitors.Rooms
+	register(a, docs, auth.ForViewers, roomsRoute, a.roomAdmin.List)
+	register(a, docs, auth.ForOperators, putRoomRoute, a.roomAdmin.PutRoom)
+	responses := docs.OpenAPI().Paths[roomPath].Put.Responses
+	responses["201"] = &huma.Response{Description: "Created", Content: responses["200"].Content}
+	register(a, docs, auth.ForOperators, holdRoute, rooms.Verb(all.Hold))
+	register(a, docs, auth.ForOperators, resumeRoute, rooms.Verb(all.Resume))
+	register(a, docs, auth.ForOperators, closeRoute, rooms.Verb(all.Close))
+	register(a, docs, auth.ForOperators, drawRoute, a.roomAdmin.Draw)
+	register(a, docs, auth.ForOperators, advanceRoute, a.roomAdmin.Advance)
+	register(a, docs, auth.ForOperators, rateRoute, a.roomAdmin.Rate)
+	register(a, docs, auth.ForOperators, messageRoute, a.roomAdmin.Message)
+	register(a, docs, auth.ForViewers, placesRoute, a.roomAdmin.Places)
+	register(a, docs, auth.ForViewers, verifyRoomRoute, a.roomAdmin.Verify)
+	limits := []echo.MiddlewareFunc{needs(auth.ForServices)}
+	if a.permits != nil {
+		limits = append(limits, a.permits.Limit(reports.Semaphore, reportWait))
+	}
+	a.internal.GET(echoPattern(roomRoute)+"/places.csv", a.roomExport.Places, limits...)
+	docs.OpenAPI().AddOperation(&huma.Operation{
+		OperationID: "places-csv", Method: http.MethodGet, Path: roomPath + "/places.csv", Summary: "All places of a room as CSV",
+		Description: "Takes a permit of the semaphore `report`, and waits up to 10 s for one. An answer that is cut off is not whole.", Tags: tagRooms,
+		Parameters: roomParameter,
+		Responses:  refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/csv": {}}}, 401, 403, 404, 503),
+	})
+}

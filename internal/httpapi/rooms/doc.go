@@ -1,0 +1,2 @@
+// Package rooms has the handlers for waiting rooms: what visitors do, and what operators do.
+package rooms

@@ -1,0 +1,39 @@
+package rooms
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Keys returns the keys that passes are verified with.
+func (h *Visitors) Keys(context.Context, *struct{}) (*keysOutput, error) {
+	text, err := json.Marshal(h.Rooms.PublicKeys())
+	if err != nil {
+		return nil, err
+	}
+	out := &keysOutput{CacheControl: "max-age=300"}
+	return out, json.Unmarshal(text, &out.Body)
+}
+
+type keysOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		_ struct{} `additionalProperties:"true"`
+
+		Keys []KeyView `json:"keys" nullable:"false"`
+	} `nameHint:"KeySet"`
+}
+
+// KeyView is a public key as a JWK (RFC 7517, RFC 7518, RFC 8037).
+type KeyView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Use string `json:"use" enum:"sig"`
+	Kty string `json:"kty" enum:"OKP,RSA"`
+	Kid string `json:"kid" doc:"Named by the header of a pass"`
+	Alg string `json:"alg" enum:"EdDSA,RS256"`
+	Crv string `json:"crv,omitempty" enum:"Ed25519" doc:"Of kty OKP"`
+	X   string `json:"x,omitempty" doc:"Of kty OKP"`
+	N   string `json:"n,omitempty" doc:"Of kty RSA"`
+	E   string `json:"e,omitempty" doc:"Of kty RSA"`
+}

@@ -1,0 +1,154 @@
+package rooms
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/waitingroom"
+)
+
+// Because is the part of a change that says why it is made.
+type Because struct {
+	Reason    string `json:"reason,omitempty" maxLength:"255" doc:"For other operators: it is in the audit log, and in the history of places"`
+	RequestID string `json:"request_id,omitempty" maxLength:"255" doc:"Of the caller. A change with the id of an earlier one of the room is not made again"`
+}
+
+func (b *Because) by(ctx context.Context) waitingroom.By {
+	return waitingroom.By{Actor: Actor(ctx), Reason: b.Reason, RequestID: b.RequestID}
+}
+
+// Actor returns who makes a change, as the audit log names him.
+func Actor(ctx context.Context) string { return cmp.Or(request.Of(ctx).Grant.Name, request.LocalActor) }
+
+type verbInput struct {
+	RoomName
+	Body *struct{ Because } `required:"false" nameHint:"RoomReason"`
+}
+
+// AuditDetail returns what the audit log stores of the request.
+func (in *verbInput) AuditDetail() any {
+	if in.Body == nil {
+		return nil
+	}
+	return in.Body
+}
+
+// Verb is a handler for a change without a parameter.
+func Verb(change func(context.Context, string, waitingroom.By) (waitingroom.Status, error)) func(context.Context, *verbInput) (*operatorRoomOutput, error) {
+	return func(ctx context.Context, in *verbInput) (*operatorRoomOutput, error) {
+		var why Because
+		if in.Body != nil {
+			why = in.Body.Because
+		}
+		return altered(ctx, in.Room, func(ctx context.Context) (waitingroom.Status, error) { return change(ctx, in.Room, why.by(ctx)) })
+	}
+}
+
+// altered makes a change, which continues when the client disconnects.
+func altered(ctx context.Context, room string, change func(context.Context) (waitingroom.Status, error)) (*operatorRoomOutput, error) {
+	if err := known(room); err != nil {
+		return nil, err
+	}
+	s, err := change(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, at(err)
+	}
+	return operatorAnswer(&s), nil
+}
+
+type advanceInput struct {
+	RoomName
+	Body struct {
+		By int `json:"by" minimum:"0" maximum:"1000000" doc:"Turns besides the rate; capacity and stock still bound them. What was given before and not used is added: send a request_id to repeat the call safely"`
+		Because
+	} `nameHint:"RoomAdvance"`
+}
+
+// AuditDetail returns what the audit log stores of the request.
+func (in *advanceInput) AuditDetail() any { return in.Body }
+
+// Advance gives further turns.
+func (h *Admin) Advance(ctx context.Context, in *advanceInput) (*operatorRoomOutput, error) {
+	return altered(ctx, in.Room, func(ctx context.Context) (waitingroom.Status, error) {
+		return h.Rooms.Advance(ctx, in.Room, in.Body.By, in.Body.by(ctx))
+	})
+}
+
+type rateInput struct {
+	RoomName
+	Body struct {
+		RatePerMin int `json:"rate_per_min" minimum:"0" maximum:"1000000" doc:"Turns claimed in a minute; 0: not bounded"`
+		Because
+	} `nameHint:"RoomRate"`
+}
+
+// AuditDetail returns what the audit log stores of the request.
+func (in *rateInput) AuditDetail() any { return in.Body }
+
+// Rate changes the rate.
+func (h *Admin) Rate(ctx context.Context, in *rateInput) (*operatorRoomOutput, error) {
+	return altered(ctx, in.Room, func(ctx context.Context) (waitingroom.Status, error) {
+		return h.Rooms.SetRate(ctx, in.Room, in.Body.RatePerMin, in.Body.by(ctx))
+	})
+}
+
+type messageInput struct {
+	RoomName
+	Body struct {
+		Message string `json:"message" doc:"Shown to everybody in the room, at most 500 bytes without control characters; empty: none"`
+		Because
+	} `nameHint:"RoomMessage"`
+}
+
+// AuditDetail returns what the audit log stores of the request.
+func (in *messageInput) AuditDetail() any { return in.Body }
+
+// Message changes the message.
+func (h *Admin) Message(ctx context.Context, in *messageInput) (*operatorRoomOutput, error) {
+	return altered(ctx, in.Room, func(ctx context.Context) (waitingroom.Status, error) {
+		return h.Rooms.SetMessage(ctx, in.Room, in.Body.Message, in.Body.by(ctx))
+	})
+}
+
+// drawWithin is how long Draw waits: the order is drawn within a tick of the start.
+const drawWithin = 5 * time.Second
+
+// Draw returns the room once its order has been drawn, which happens by itself at the start.
+func (h *Admin) Draw(ctx context.Context, in *verbInput) (*operatorRoomOutput, error) {
+	if err := known(in.Room); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, drawWithin)
+	defer cancel()
+	for {
+		changed, err := h.Rooms.Changed(ctx, in.Room)
+		if err != nil {
+			return nil, err
+		}
+		s, err := h.Rooms.Room(ctx, in.Room)
+		p := problem.New(problem.Conflict)
+		switch {
+		case err != nil:
+			return nil, err
+		case s.Draw == nil:
+			p.Detail = "room " + in.Room + " has the mode fifo, and draws nothing"
+			return nil, p
+		case s.Draw.Root != "":
+			return operatorAnswer(&s), nil
+		case s.Phase == waitingroom.PhaseClosed || s.Phase == waitingroom.PhaseExhausted:
+			p.Detail = "room " + in.Room + " has ended, and was not drawn"
+			return nil, p
+		case s.Now.Before(s.StartsAt):
+			p.Detail, p.RetryAfter = "room "+in.Room+" draws at its start", s.StartsAt.Sub(s.Now)
+			return nil, p
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, waitingroom.ErrUnavailable
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package rooms
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/httpapi/challenge"
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/waitingroom"
+)
+
+// TokenField is the header field of a place's token. It is never part of a URL, which others may see.
+const TokenField = "X-Place-Token"
+
+// Visitors is the handlers for those who wait.
+type Visitors struct {
+	Rooms   *waitingroom.Service
+	Charger interface {
+		Charge(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc, error)
+		// ChargeAndSolve is Charge, and needs a solution of a challenge for b.
+		ChargeAndSolve(ctx context.Context, b captcha.Binding) error
+	}
+	Challenges *challenge.Handlers // nil: challenges cannot be solved
+	Draining   func() bool         // waits end then
+	Leaving    context.Context     // ends when draining begins
+}
+
+// Visitor is the parameters that identify a place.
+type Visitor struct {
+	RoomName
+	Token string `header:"X-Place-Token" doc:"token of the place. Without a user it is the only proof of a place, and a secret; with one it saves a lookup"`
+}
+
+func (in *Visitor) visitor(ctx context.Context) waitingroom.Visitor {
+	return waitingroom.Visitor{User: request.Of(ctx).Caller.User, Tier: request.Of(ctx).Tier(), Token: in.Token}
+}
+
+// placeView is a place in responses to its visitor.
+type placeView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Room        string              `json:"room"`
+	State       waitingroom.State   `json:"state" enum:"gathering,waiting,turn,admitted,done,lapsed,left,turned_away,barred" doc:"From done on they are final; after lapsed and left, and in a room without a sale after done, one may join again, at the end"`
+	Number      int64               `json:"number" doc:"The one that joining gave, from 1"`
+	Lane        string              `json:"lane,omitempty" doc:"In a room with lanes"`
+	Position    *int64              `json:"position,omitempty" doc:"From 1, in its lane; known after the draw, and then it never rises"`
+	Ahead       *int64              `json:"ahead,omitempty" doc:"Of a place that waits: positions of its lane in front that have not had their turn"`
+	Outlook     waitingroom.Outlook `json:"outlook" enum:"certain,likely,unlikely,waiting_for_returns,none" doc:"certain: who claims in time gets a unit. waiting_for_returns: everything is taken, but not all of it is paid. none: nothing will come of this place"`
+	ETA         *etaView            `json:"eta"`
+	PollAfterMS int64               `json:"poll_after_ms" doc:"When to read the place again; 0: it will not change any more"`
+	TurnUntil   *time.Time          `json:"turn_until,omitempty" doc:"In state turn: claim before. It moves while the room is held"`
+	PassUntil   *time.Time          `json:"pass_until,omitempty" doc:"In state admitted: order before. It moves while the room is held"`
+	Pass        string              `json:"pass,omitempty" doc:"In state admitted: a JWS (EdDSA, or RS256 with a key of PASS_KEY_FILE) for other servers, which verify it with /.well-known/jwks.json"`
+	Quantity    int                 `json:"quantity" doc:"Units that one may order. Smaller than what was asked for if fewer are left"`
+	JoinedAt    time.Time           `json:"joined_at"`
+	OrderID     string              `json:"order_id,omitempty" doc:"In state done: the order"`
+	Reason      string              `json:"reason,omitempty" doc:"In state barred: why"`
+	Token       string              `json:"token" doc:"Send it as X-Place-Token. Without a user it is the only proof of the place, and a secret"`
+	Receipt     string              `json:"receipt,omitempty" doc:"When joining before a draw: a JWS of the place's leaf in the list that is drawn"`
+}
+
+// etaView is the time until a turn.
+type etaView struct {
+	MinMS int64 `json:"min_ms"`
+	MaxMS int64 `json:"max_ms"`
+}
+
+// Schema describes that there may be none.
+func (etaView) Schema(r huma.Registry) *huma.Schema {
+	number := func(doc string) *huma.Schema {
+		s := *r.Schema(reflect.TypeFor[int64](), false, "")
+		s.Description = doc
+		return &s
+	}
+	return &huma.Schema{
+		Type: huma.TypeObject, Nullable: true, Description: "Time until the turn, right in four of five cases; null: not known", AdditionalProperties: true,
+		Properties: map[string]*huma.Schema{"min_ms": number("At the 90th percentile of the rates of the last minutes"), "max_ms": number("At the 10th percentile")},
+		Required:   []string{"min_ms", "max_ms"},
+	}
+}
+
+type placeOutput struct {
+	Status       int
+	CacheControl string `header:"Cache-Control"`
+	Location     string `header:"Location"`
+	Body         placeView
+}
+
+func (h *Visitors) view(p *waitingroom.Place) (*placeOutput, error) {
+	v := placeView{
+		Room: p.Room, State: p.State, Number: p.Number, Lane: p.Lane, Outlook: p.Outlook, PollAfterMS: jsontime.CeilMS(p.PollAfter), Quantity: p.Quantity,
+		JoinedAt: jsontime.Instant(p.JoinedAt), OrderID: p.OrderID, Reason: p.Reason, Token: p.Token, Receipt: p.Receipt,
+		TurnUntil: jsontime.InstantOrNull(p.TurnUntil), PassUntil: jsontime.InstantOrNull(p.PassUntil),
+	}
+	if p.Position > 0 {
+		v.Position = &p.Position
+	}
+	if p.State == waitingroom.StateWaiting {
+		v.Ahead = &p.Ahead
+	}
+	if p.ETA != nil {
+		v.ETA = &etaView{p.ETA.Min.Milliseconds(), p.ETA.Max.Milliseconds()}
+	}
+	if p.State == waitingroom.StateAdmitted {
+		var err error
+		if v.Pass, err = h.Rooms.Pass(*p); err != nil {
+			return nil, err
+		}
+	}
+	return &placeOutput{Status: http.StatusOK, CacheControl: "no-store", Body: v}, nil
+}
+
+type joinInput struct {
+	Visitor
+	Captcha string    `header:"X-Captcha" doc:"Solution of the challenge that a refusal with captcha_required named; good for one place"`
+	Body    *joinBody `required:"false"`
+}
+
+type joinBody struct {
+	Lane     string `json:"lane,omitempty" doc:"Of a room with lanes. Default: the last one that is open to everybody. Whoever has a place keeps its lane"`
+	Quantity int    `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Most units that will be ordered"`
+}
+
+// Join charges the request itself, because the challenge of a room answers those of the rules.
+func (h *Visitors) Join(ctx context.Context, in *joinInput) (*placeOutput, error) {
+	quantity, who := 1, in.visitor(ctx)
+	if in.Body != nil {
+		quantity, who.Lane = max(1, in.Body.Quantity), in.Body.Lane
+	}
+	place, created, err := h.Enter(ctx, in.Room, who, quantity)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.view(&place)
+	if err != nil {
+		return nil, err
+	}
+	if out.Location = Path(in.Room) + "/place"; created {
+		out.Status = http.StatusCreated
+	}
+	return out, nil
+}
+
+// Enter gives a visitor a place, or returns the one that the visitor has, after the rules and the room's challenge.
+func (h *Visitors) Enter(ctx context.Context, name string, who waitingroom.Visitor, quantity int) (place waitingroom.Place, created bool, err error) {
+	room, err := h.room(ctx, name)
+	if err != nil {
+		return place, false, err
+	}
+	if err := h.charge(ctx, &room, who); err != nil {
+		return place, false, err
+	}
+	place, created, err = h.Rooms.Join(context.WithoutCancel(ctx), name, who, quantity)
+	if err != nil {
+		p := problem.Of(at(err))
+		if errors.Is(err, waitingroom.ErrNotStarted) {
+			p.RetryAfter = max(room.GatherAt.Sub(room.Now), time.Millisecond)
+		}
+		return place, false, p
+	}
+	return place, created, nil
+}
+
+// charge asks the rules, and for a solution if the room wants one and the visitor has no place yet.
+func (h *Visitors) charge(ctx context.Context, room *waitingroom.Status, who waitingroom.Visitor) error {
+	if room.Captcha && h.Challenges != nil {
+		p, err := h.Rooms.Place(ctx, room.Room, who)
+		joins := errors.Is(err, waitingroom.ErrNotJoined) || err == nil && (p.State == waitingroom.StateLapsed || p.State == waitingroom.StateLeft || p.State == waitingroom.StateDone && room.Sale == "")
+		if err != nil && !joins {
+			return err
+		}
+		if joins {
+			req := request.Of(ctx).Admission(h.Challenges.Proxies)
+			return h.Charger.ChargeAndSolve(ctx, h.Challenges.RoomBinding(room.Room, &req))
+		}
+	}
+	_, cancel, err := h.Charger.Charge(ctx, 0)
+	cancel()
+	return err
+}
+
+type placeInput struct {
+	Visitor
+	WaitMS int64             `query:"wait_ms" minimum:"0" maximum:"30000" doc:"How long to wait for the state to differ from while"`
+	While  waitingroom.State `query:"while" enum:"gathering,waiting,turn,admitted,done,lapsed,left,turned_away,barred" doc:"Default: the state when the request arrives"`
+}
+
+// Place reads only.
+func (h *Visitors) Place(ctx context.Context, in *placeInput) (*placeOutput, error) {
+	if err := known(in.Room); err != nil {
+		return nil, err
+	}
+	request.Of(ctx).Slot.Leave()
+	who := in.visitor(ctx)
+	place, err := h.Rooms.Place(ctx, in.Room, who)
+	wait := time.Duration(in.WaitMS) * time.Millisecond
+	if err == nil && wait > 0 && !place.State.Final() && (in.While == "" || in.While == place.State) && !h.Draining() {
+		waiting, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(h.Leaving, cancel)()
+		place, err = h.Rooms.Wait(waiting, in.Room, who, place.State, wait)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h.view(&place)
+}
+
+// Claim takes the turn.
+func (h *Visitors) Claim(ctx context.Context, in *Visitor) (*placeOutput, error) {
+	if err := known(in.Room); err != nil {
+		return nil, err
+	}
+	request.Of(ctx).Slot.Leave()
+	ctx = context.WithoutCancel(ctx)
+	who := in.visitor(ctx)
+	place, err := h.Rooms.Claim(ctx, in.Room, who)
+	if errors.Is(err, waitingroom.ErrNotYourTurn) {
+		p := problem.Of(err)
+		if place, failed := h.Rooms.Place(ctx, in.Room, who); failed == nil {
+			after := jsontime.CeilMS(place.PollAfter)
+			p.PollAfterMS = &after
+		}
+		return nil, p
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h.view(&place)
+}
+
+// Leave gives up the place.
+func (h *Visitors) Leave(ctx context.Context, in *Visitor) (*struct{}, error) {
+	if err := known(in.Room); err != nil {
+		return nil, err
+	}
+	ctx = context.WithoutCancel(ctx)
+	return nil, h.Rooms.Leave(ctx, in.Room, in.visitor(ctx))
+}

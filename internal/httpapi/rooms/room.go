@@ -1,0 +1,117 @@
+package rooms
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/names"
+	"github.com/tidegate/tidegate/waitingroom"
+)
+
+// Path returns the path of a room.
+func Path(room string) string { return "/v1/rooms/" + room }
+
+// known returns an error for names that no room can have, so that they cost no read.
+func known(room string) error {
+	if !names.Lower(room, "-", 64) {
+		return waitingroom.ErrUnknownRoom
+	}
+	return nil
+}
+
+// RoomName is the parameter that names a room.
+type RoomName struct {
+	Room string `path:"room" doc:"Name of the room"`
+}
+
+// RoomView is a room in responses to everybody.
+type RoomView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Room       string            `json:"room"`
+	Phase      waitingroom.Phase `json:"phase" enum:"scheduled,gathering,serving,held,recovering,exhausted,closed" doc:"exhausted and closed are final"`
+	Now        time.Time         `json:"now" doc:"The clock that the room follows"`
+	StartsAt   time.Time         `json:"starts_at" doc:"When turns begin; in mode draw, when the order is drawn"`
+	Served     int64             `json:"served" doc:"Positions that have had their turn, of all lanes; never falls"`
+	Joined     int64             `json:"joined" doc:"Places that were given"`
+	Waiting    int64             `json:"waiting" doc:"Places that have not had their turn"`
+	RatePerMin int               `json:"rate_per_min" doc:"Most turns claimed in a minute; 0: not bounded"`
+	Stock      *int64            `json:"stock,omitempty" doc:"Units that are free, in a room of a sale, from gather_at on"`
+	Message    string            `json:"message,omitempty" doc:"From the operator"`
+	Poll       pollView          `json:"poll"`
+	Draw       *drawView         `json:"draw,omitempty" doc:"In mode draw"`
+	Lanes      []laneView        `json:"lanes,omitempty" doc:"Of a room with lanes, which served, joined and waiting are the sums of"`
+}
+
+// laneView is a lane in responses.
+type laneView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Lane    string `json:"lane"`
+	Share   int    `json:"share" doc:"While people wait in two lanes, their turns are in the ratio of their shares"`
+	Tier    string `json:"tier,omitempty" doc:"Only callers of this tier may join"`
+	Served  int64  `json:"served" doc:"Positions that have had their turn; never falls"`
+	Joined  int64  `json:"joined"`
+	Waiting int64  `json:"waiting"`
+}
+
+type pollView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	NearMS int64 `json:"near_ms" doc:"How often to read a place that is next"`
+	FarMS  int64 `json:"far_ms" doc:"How often to read a place that is far behind"`
+}
+
+type drawView struct {
+	_ struct{} `additionalProperties:"true"`
+
+	Commitment string  `json:"commitment" doc:"SHA-256 of the secret, in hexadecimal"`
+	Root       *string `json:"root" doc:"Of the Merkle tree of all who take part; null before the draw"`
+	N          *int64  `json:"n" doc:"How many take part; null before the draw"`
+	Seed       *string `json:"seed" doc:"The SHA-256 of \"tidegate draw\\n\", secret and root; null before the draw"`
+	Secret     *string `json:"secret" doc:"null before the draw"`
+}
+
+type roomOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         RoomView
+}
+
+func viewRoom(s *waitingroom.Status) RoomView {
+	v := RoomView{
+		Room: s.Room, Phase: s.Phase, Now: jsontime.Instant(s.Now), StartsAt: jsontime.Instant(s.StartsAt), Served: s.Served, Joined: s.Joined,
+		Waiting: s.Waiting, RatePerMin: s.RatePerMin, Message: s.Message,
+		Stock: s.Free, Poll: pollView{NearMS: waitingroom.PollNear.Milliseconds(), FarMS: waitingroom.PollFar.Milliseconds()},
+	}
+	if len(s.Lanes) > 0 {
+		for _, l := range s.ByLane {
+			v.Lanes = append(v.Lanes, laneView{Lane: l.Name, Share: l.Share, Tier: l.Tier, Served: l.Served, Joined: l.Joined, Waiting: l.Waiting})
+		}
+	}
+	if d := s.Draw; d != nil {
+		v.Draw = &drawView{Commitment: d.Commitment}
+		if d.Root != "" {
+			v.Draw.Root, v.Draw.N, v.Draw.Seed, v.Draw.Secret = &d.Root, &d.N, &d.Seed, &d.Secret
+		}
+	}
+	return v
+}
+
+// Room answers from this process's memory.
+func (h *Visitors) Room(ctx context.Context, in *RoomName) (*roomOutput, error) {
+	s, err := h.room(ctx, in.Room)
+	if err != nil {
+		return nil, err
+	}
+	return &roomOutput{CacheControl: "max-age=1", Body: viewRoom(&s)}, nil
+}
+
+func (h *Visitors) room(ctx context.Context, name string) (waitingroom.Status, error) {
+	if err := known(name); err != nil {
+		return waitingroom.Status{}, err
+	}
+	request.Of(ctx).Slot.Leave()
+	return h.Rooms.Room(ctx, name)
+}

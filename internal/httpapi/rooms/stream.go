@@ -1,0 +1,159 @@
+package rooms
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/waitingroom"
+)
+
+const (
+	streamWithin  = 10 * time.Second
+	heartbeat     = 15 * time.Second
+	betweenEvents = 700 * time.Millisecond // at least; a room that serves changes five times a second, and its turns are to be announced within one
+	turnsAtOnce   = 500                    // read
+)
+
+// Events serves a room as server-sent events: its public document at once, whenever it has changed, and with a comment every 15 s, until
+// the client disconnects or the process is to end.
+func (h *Visitors) Events(c echo.Context) error { return h.stream(c, false) }
+
+// EventsWithTurns is Events for the shop's servers: before the room it sends an event turn for each place that got its turn, in the order of
+// the positions. The id of an event is the position, or of the room how many have had their turn, so that a client that connects again
+// with the last one misses none; in a room with lanes it has such a number for each of them. It may get some twice, if it reaches a process that is a moment behind. Without it the turns from now on are sent.
+func (h *Visitors) EventsWithTurns(c echo.Context) error { return h.stream(c, true) }
+
+func (h *Visitors) stream(c echo.Context, withTurns bool) error {
+	ctx, name := c.Request().Context(), c.Param("room")
+	room, err := h.room(ctx, name)
+	if err != nil {
+		return err
+	}
+	var sent cursor
+	if withTurns {
+		sent = since(&room, c.Request().Header.Get("Last-Event-ID"))
+	}
+	if h.Draining() {
+		return problem.New(problem.Draining)
+	}
+	w := c.Response()
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header["Cache-Control"] = request.NoStore
+	header.Set("X-Accel-Buffering", "no") // nginx would buffer events
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // it would end the context; a test's recorder has none
+	send := func(text string) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(streamWithin))
+		_, err := fmt.Fprint(w, text)
+		return err == nil && control.Flush() == nil
+	}
+	if !send("retry: 1000\n\n") {
+		return nil
+	}
+	for h.sendRoom(ctx, name, sent, send) {
+	}
+	return nil
+}
+
+// cursor is the positions of each lane up to which turns were sent; nil: they are not asked for.
+type cursor []int64
+
+// since returns the cursor of an id, or if it is none of the room's, that of all turns so far.
+func since(room *waitingroom.Status, id string) cursor {
+	last := strings.Split(id, ",")
+	sent := make(cursor, len(room.ByLane))
+	for i, l := range room.ByLane {
+		sent[i] = l.Served
+		if n, err := strconv.ParseInt(last[min(i, len(last)-1)], 10, 64); err == nil && n >= 0 && n < l.Served && len(last) == len(sent) {
+			sent[i] = n
+		}
+	}
+	return sent
+}
+
+func (c cursor) String() string {
+	all := make([]string, len(c))
+	for i, n := range c {
+		all[i] = strconv.FormatInt(n, 10)
+	}
+	return strings.Join(all, ",")
+}
+
+// sendTurns sends the turns of a room that were given after those that were sent.
+func (h *Visitors) sendTurns(ctx context.Context, room *waitingroom.Status, sent cursor, send func(string) bool) bool {
+	for i, l := range room.ByLane {
+		for sent[i] < l.Served {
+			next := min(l.Served, sent[i]+turnsAtOnce)
+			places, err := h.Rooms.Turns(ctx, room.Room, l.Name, sent[i], next)
+			if err != nil {
+				return false
+			}
+			for n := range places {
+				sent[i] = places[n].Position
+				body, err := json.Marshal(viewPlace(&places[n]))
+				if err != nil || !send(fmt.Sprintf("event: turn\nid: %s\ndata: %s\n\n", sent, body)) {
+					return false
+				}
+			}
+			sent[i] = next
+		}
+	}
+	return true
+}
+
+// sendRoom sends the turns that were given, and the room, and waits until it has changed. It returns false when the stream ends.
+func (h *Visitors) sendRoom(ctx context.Context, name string, sent cursor, send func(string) bool) bool {
+	changed, err := h.Rooms.Changed(ctx, name) // before the room is read, so that no change is missed
+	var body []byte
+	var room waitingroom.Status
+	if err == nil {
+		if room, err = h.Rooms.Room(ctx, name); err == nil {
+			body, err = json.Marshal(viewRoom(&room))
+		}
+	}
+	if err != nil { // the client connects again, and gets the problem
+		return false
+	}
+	id := ""
+	if sent != nil {
+		if len(sent) != len(room.ByLane) || !h.sendTurns(ctx, &room, sent, send) { // an operator has changed the lanes
+			return false
+		}
+		id = fmt.Sprintf("id: %s\n", sent)
+	}
+	if !send("event: room\n" + id + "data: " + string(body) + "\n\n") {
+		return false
+	}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	pause := time.NewTimer(betweenEvents)
+	defer pause.Stop()
+	for paused := false; ; {
+		next := changed
+		if !paused {
+			next = nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-h.Leaving.Done():
+			return false
+		case <-pause.C:
+			paused = true
+		case <-beat.C:
+			return send(": still here\n\n") // and then the room, in which more may have joined
+		case <-next:
+			return true
+		}
+	}
+}

@@ -1,0 +1,757 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/ed25519"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/migrations"
+	"github.com/tidegate/tidegate/orders"
+	"github.com/tidegate/tidegate/orders/sqlite"
+	"github.com/tidegate/tidegate/waitingroom"
+)
+
+// withRooms gives an API waiting rooms, with the store of the embedded server.
+func withRooms(t *testing.T, change ...func(*waitingroom.Options)) func(*Config) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "rooms.db")+"?"+sqlite.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := migrations.SQLite(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	return func(cfg *Config) {
+		opts := waitingroom.Options{Secret: []byte(strings.Repeat("r", 32)), Logger: cfg.Logger}
+		for _, c := range change {
+			c(&opts)
+		}
+		service := waitingroom.New(waitingroom.SQLite(db, &sync.Mutex{}), opts)
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		running.Go(func() { _ = service.Run(ctx) })
+		t.Cleanup(func() { cancel(); running.Wait() })
+		cfg.Rooms = service
+	}
+}
+
+const (
+	door      = "/v1/rooms/door"
+	doorPlace = door + "/place"
+	roomed    = "/v1/rooms/{room}"
+	placed    = roomed + "/place"
+)
+
+// definitionOf returns the definition of a room that starts so long from now, with more fields.
+func definitionOf(mode string, starts time.Duration, more string) string {
+	now := time.Now().UTC()
+	return fmt.Sprintf(`{"mode":%q,"gather_at":%q,"starts_at":%q%s}`, mode, now.Add(-time.Hour).Format(time.RFC3339Nano), now.Add(starts).Format(time.RFC3339Nano), more)
+}
+
+func into[T any](t *testing.T, w *httptest.ResponseRecorder) (v T) {
+	t.Helper()
+	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
+		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+	}
+	return v
+}
+
+type seen struct {
+	State, Pass, Token, Outlook string
+	Number, Position            int64
+	PollAfterMS                 int64 `json:"poll_after_ms"`
+}
+
+// TestVisit: joining, waiting, claiming and leaving, each of it also twice.
+func TestVisit(t *testing.T) {
+	b := setup(t, withRooms(t))
+	h, operate := b.Public(), b.Internal()
+	definition := definitionOf("fifo", -time.Minute, `,"rate_per_min":600`)
+	matchesDocument(t, operate, "PUT", door, definition, roomed, 201)
+	matchesDocument(t, operate, "PUT", door, definition, roomed, 200)
+	if w := matchesDocument(t, h, "GET", door, "", roomed, 200); w.Header().Get("Cache-Control") != "max-age=1" {
+		t.Errorf("%v", w.Header())
+	}
+	matchesDocument(t, h, "GET", doorPlace, "", placed, 404)
+	matchesDocument(t, h, "DELETE", doorPlace, "", placed, 404)
+	matchesDocument(t, h, "POST", doorPlace+"/claim", "", placed+"/claim", 404)
+	if w := matchesDocument(t, h, "POST", doorPlace, `{"quantity":2}`, placed, 201); w.Header().Get("Location") != doorPlace {
+		t.Errorf("%v", w.Header())
+	}
+	p := into[seen](t, matchesDocument(t, h, "POST", doorPlace, "", placed, 200))
+	if p.Number != 1 || p.Token == "" || p.Outlook != "likely" {
+		t.Errorf("%+v", p)
+	}
+	w := matchesDocument(t, h, "GET", doorPlace+"?wait_ms=30000&while=waiting", "", placed, 200)
+	if p = into[seen](t, w); p.State != "turn" || p.Position != 1 || w.Header().Get("Cache-Control") != "no-store" {
+		t.Fatalf("%s", w.Body)
+	}
+	first := into[seen](t, matchesDocument(t, h, "POST", doorPlace+"/claim", "", placed+"/claim", 200))
+	again := into[seen](t, matchesDocument(t, h, "POST", doorPlace+"/claim", "", placed+"/claim", 200))
+	if first.State != "admitted" || first.Pass == "" || first.Pass != again.Pass {
+		t.Errorf("%+v, then %+v", first, again)
+	}
+	if other := into[seen](t, call(h, "GET", doorPlace, "")); other.Pass != first.Pass { // another device
+		t.Errorf("%+v", other)
+	}
+	verified(t, h, first.Pass, "ada")
+	matchesDocument(t, operate, "PUT", door, definitionOf("draw", -time.Minute, ``), roomed, 409) // it has begun
+	matchesDocument(t, operate, "GET", door+"/places?user=ada", "", roomed+"/places", 200)
+	matchesDocument(t, operate, "GET", door+"/verify", "", roomed+"/verify", 200)
+	matchesDocument(t, operate, "GET", "/v1/rooms", "", "/v1/rooms", 200)
+	matchesDocument(t, h, "DELETE", doorPlace, "", placed, 204)
+	matchesDocument(t, h, "DELETE", doorPlace, "", placed, 204)
+	if p := into[seen](t, call(h, "POST", doorPlace, "")); p.Number != 2 {
+		t.Errorf("joined after leaving: %+v", p)
+	}
+	if got := call(operate, "GET", door+"/places.csv", "").Body.String(); strings.Count(got, "\n") != 3 || !strings.Contains(got, "\n1,ada,left,1,2,") {
+		t.Errorf("%s", got)
+	}
+}
+
+// verified checks a pass with nothing but the published keys.
+func verified(t *testing.T, h http.Handler, pass, user string) {
+	t.Helper()
+	keys := into[struct{ Keys []struct{ Kid, X string } }](t, matchesDocument(t, h, "GET", "/.well-known/jwks.json", "", "/.well-known/jwks.json", 200))
+	parts := strings.Split(pass, ".")
+	decode := func(text string) []byte {
+		raw, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	if len(parts) != 3 || len(keys.Keys) != 1 || !ed25519.Verify(decode(keys.Keys[0].X), []byte(parts[0]+"."+parts[1]), decode(parts[2])) {
+		t.Fatalf("%s is not signed by %+v", pass, keys)
+	}
+	var header struct{ Alg, Kid string }
+	var claims struct {
+		Aud, Sub, Jti string
+		Exp, Nbf      int64
+	}
+	if json.Unmarshal(decode(parts[0]), &header) != nil || header.Alg != "EdDSA" || header.Kid != keys.Keys[0].Kid {
+		t.Errorf("%s", decode(parts[0]))
+	}
+	if err := json.Unmarshal(decode(parts[1]), &claims); err != nil || claims.Aud != "door" || claims.Sub != user || claims.Jti == "" || claims.Exp <= claims.Nbf {
+		t.Errorf("%s %v", decode(parts[1]), err)
+	}
+}
+
+// admittedTo joins the room door and claims the turn.
+func admittedTo(t *testing.T, h http.Handler, user string) (pass string) {
+	t.Helper()
+	call(h, "POST", doorPlace, "", "X-User-ID", user)
+	call(h, "GET", doorPlace+"?wait_ms=30000&while=waiting", "", "X-User-ID", user)
+	w := call(h, "POST", doorPlace+"/claim", "", "X-User-ID", user)
+	if w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return into[seen](t, w).Pass
+}
+
+// TestAuthzAsksForAPass: a gateway passes on who was admitted, and nobody else.
+func TestAuthzAsksForAPass(t *testing.T) {
+	b := setup(t, withRooms(t))
+	h, operate := b.Public(), b.Internal()
+	call(operate, "PUT", door, definitionOf("fifo", -time.Minute, `,"rate_per_min":600`))
+	call(operate, "PUT", "/v1/rooms/other", definitionOf("fifo", -time.Minute, ``))
+	pass := admittedTo(t, h, "ada")
+	asked := []string{"X-Forwarded-Uri", "/pay", "X-Forwarded-Method", "GET"}
+	for _, tt := range []struct {
+		query  string
+		fields []string
+		status int
+		body   string
+	}{
+		{"?room=door", []string{"X-Waiting-Room-Pass", pass}, 200, ""},
+		{"?room=door", []string{"X-Waiting-Room-Pass", pass, "X-User-ID", ""}, 200, ""},
+		{"?room=door", []string{"Authorization", "Bearer " + pass}, 200, ""},
+		{"?room=door", []string{"X-Waiting-Room-Pass", pass, "X-User-ID", "bob"}, 403, "another user's"},
+		{"?room=door", nil, 403, `"room":"/v1/rooms/door"`},
+		{"?room=door&deny=403", nil, 403, `"reason":"turn_required"`},
+		{"?room=door", []string{"X-Waiting-Room-Pass", pass + "x"}, 403, "turn_required"},
+		{"?room=door", []string{"X-Waiting-Room-Pass", strings.Repeat("x.", 5000)}, 403, "turn_required"},
+		{"?room=other", []string{"X-Waiting-Room-Pass", pass}, 403, `"room":"/v1/rooms/other"`},
+		{"?room=none", []string{"X-Waiting-Room-Pass", pass}, 404, "unknown_room"},
+		{"?room=", nil, 404, "unknown_room"},
+		{"?room=..%2Fx", nil, 404, "unknown_room"},
+		{"?room=door&room=other", []string{"X-Waiting-Room-Pass", pass}, 422, "given once"},
+		{"", nil, 200, ""},
+	} {
+		w := call(operate, "GET", "/v1/authz"+tt.query, "", append(asked[:4:4], tt.fields...)...)
+		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.body) {
+			t.Errorf("%s %.80v: %d %s", tt.query, tt.fields, w.Code, w.Body)
+		}
+		if tt.status == 200 && tt.query != "" && w.Header().Get("X-User-ID") != "ada" || tt.status == 403 && w.Header().Get("Link") == "" {
+			t.Errorf("%s: %v", tt.query, w.Header())
+		}
+	}
+	given := admittedTo(t, h, "eve")
+	if w := call(operate, "GET", "/v1/authz?room=door", "", append(asked[:4:4], "X-Waiting-Room-Pass", given, "X-User-ID", "eve")...); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	call(h, "DELETE", doorPlace, "", "X-User-ID", "eve")
+	if w := call(operate, "GET", "/v1/authz?room=door", "", append(asked[:4:4], "X-Waiting-Room-Pass", given, "X-User-ID", "eve")...); w.Code != 403 || !strings.Contains(w.Body.String(), "turn_required") {
+		t.Errorf("a pass that was given up: %d %s", w.Code, w.Body)
+	}
+	if w := call(operate, "GET", "/v1/authz/pay?room=door", ""); w.Code != 200 { // the query is the client's
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if got := b.gate.asked[len(b.gate.asked)-1].User; got != "ada" {
+		t.Errorf("asked about %q", got)
+	}
+	call(operate, "GET", "/v1/authz?room=door", "", append(asked[:4:4], "X-User-ID", "", "X-Waiting-Room-Pass", pass)...)
+	if got := b.gate.asked[len(b.gate.asked)-1].User; got != "ada" {
+		t.Errorf("the rules were asked about %q, and the pass is ada's", got)
+	}
+	b.gate.decision = admission.Decision{Reason: admission.Banned}
+	if w := call(operate, "GET", "/v1/authz?room=door", "", append(asked[:4:4], "X-Waiting-Room-Pass", pass)...); w.Code != 403 || !strings.Contains(w.Body.String(), "banned") {
+		t.Errorf("a pass after a ban: %d %s", w.Code, w.Body)
+	}
+	b.gate.decision = admission.Decision{Admitted: true}
+	call(operate, "POST", door+"/close", "")
+	if w := call(operate, "GET", "/v1/authz?room=door", "", asked...); w.Code != 200 {
+		t.Errorf("of a closed room: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestRoomRefusals: every refusal of a visitor, in words that say what is right.
+func TestRoomRefusals(t *testing.T) {
+	b := setup(t, withRooms(t))
+	h, operate := b.Public(), b.Internal()
+	call(operate, "PUT", door, definitionOf("draw", time.Hour, ""))
+	call(operate, "PUT", "/v1/rooms/later", fmt.Sprintf(`{"mode":"fifo","starts_at":%q}`, time.Now().Add(90*time.Second).UTC().Format(time.RFC3339Nano)))
+	call(operate, "PUT", "/v1/rooms/over", definitionOf("fifo", -time.Minute, ""))
+	call(operate, "POST", "/v1/rooms/over/close", "")
+	call(operate, "PUT", "/v1/rooms/open", definitionOf("fifo", -time.Minute, `,"requires_user":false`))
+	call(h, "POST", doorPlace, "")
+	for _, tt := range []struct {
+		method, path, body string
+		fields             []string
+		status             int
+		reason, text       string
+	}{
+		{"POST", doorPlace + "/claim", "", nil, 409, "not_your_turn", `The turn has not come.","poll_after_ms":`},
+		{"GET", "/v1/rooms/none", "", nil, 404, "unknown_room", "no such waiting room"},
+		{"GET", "/v1/rooms/UPPER", "", nil, 404, "unknown_room", ""},
+		{"GET", "/v1/rooms/%00%ff%2F..", "", nil, 404, "unknown_room", ""},
+		{"GET", "/v1/rooms/" + strings.Repeat("x", 5000), "", nil, 404, "unknown_room", ""},
+		{"POST", "/v1/rooms/none/place", "", nil, 404, "unknown_room", ""},
+		{"GET", "/v1/rooms/none/events", "", nil, 404, "unknown_room", ""},
+		{"GET", "/v1/rooms/none/draw.csv", "", nil, 404, "unknown_room", ""},
+		{"DELETE", "/v1/rooms/none/place", "", nil, 404, "unknown_room", ""},
+		{"GET", doorPlace, "", []string{"X-User-ID", "bob"}, 404, "unknown_place", "no place"},
+		{"GET", doorPlace, "", []string{"X-User-ID", "bob", "X-Place-Token", "AAAA"}, 404, "unknown_place", ""},
+		{"GET", "/v1/rooms/open/place", "", []string{"X-User-ID", "", "X-Place-Token", strings.Repeat("A", 9000)}, 404, "unknown_place", ""},
+		{"DELETE", "/v1/rooms/open/place", "", []string{"X-User-ID", ""}, 404, "unknown_place", ""},
+		{"POST", doorPlace, "", []string{"X-User-ID", ""}, 401, "unauthenticated", ""},
+		{"GET", doorPlace, "", []string{"X-User-ID", ""}, 401, "unauthenticated", ""},
+		{"POST", "/v1/rooms/later/place", "", nil, 409, "not_started", "The room has not opened."},
+		{"POST", "/v1/rooms/over/place", "", nil, 409, "ended", "The room has ended."},
+		{"GET", door + "/draw.csv", "", nil, 409, "conflict", "has not drawn"},
+		{"POST", doorPlace, "", []string{"X-User-ID", "a\u200bb"}, 422, "invalid", "user contains U+200B, and must be printable"},
+		{"POST", doorPlace, `{"lane":"vip"}`, nil, 422, "invalid", `"location":"body.lane","message":"must be left out: room door has no lanes"`},
+		{"POST", doorPlace, `{"quantity":0}`, nil, 422, "invalid", "body.quantity"},
+		{"POST", doorPlace, `{"quantity":1001}`, nil, 422, "invalid", "body.quantity"},
+		{"POST", doorPlace, `{"quantity":null}`, nil, 422, "invalid", "body.quantity"},
+		{"POST", doorPlace, `{"quantity":1,"quantity":2}`, nil, 422, "invalid", "given once"},
+		{"POST", doorPlace, `{"user":"bob"}`, nil, 422, "invalid", "body.user"},
+		{"POST", doorPlace, `[]`, nil, 422, "invalid", "body"},
+		{"POST", doorPlace, `{`, nil, 422, "invalid", "body"},
+		{"POST", doorPlace, strings.Repeat(" ", 70_000), nil, 413, "too_large", ""},
+		{"POST", doorPlace, `{}`, []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type", ""},
+		{"POST", doorPlace, `{}`, []string{"Sec-Fetch-Site", "cross-site"}, 403, "forbidden", ""},
+		{"DELETE", doorPlace, "", []string{"Sec-Fetch-Site", "cross-site"}, 403, "forbidden", ""},
+		{"GET", doorPlace + "?wait_ms=30001", "", nil, 422, "invalid", "query.wait_ms"},
+		{"GET", doorPlace + "?while=asleep", "", nil, 422, "invalid", "query.while"},
+		{"PUT", doorPlace, "", nil, 405, "method_not_allowed", ""},
+		{"GET", doorPlace + "/claim", "", nil, 405, "method_not_allowed", ""},
+		{"PUT", door, "{}", nil, 405, "method_not_allowed", ""}, // on this listener
+		{"POST", door + "/hold", "", nil, 404, "unknown_route", ""},
+		{"GET", door + "/places", "", nil, 404, "unknown_route", ""},
+	} {
+		w := call(h, tt.method, tt.path, tt.body, tt.fields...)
+		p := problemIn(t, w)
+		if w.Code != tt.status || p.Reason != tt.reason || !strings.Contains(w.Body.String(), tt.text) {
+			t.Errorf("%s %.80s %.80s: %d %s", tt.method, tt.path, tt.body, w.Code, w.Body)
+		}
+	}
+	w := call(h, "POST", "/v1/rooms/later/place", "")
+	if after, err := strconv.Atoi(w.Header().Get("Retry-After")); err != nil || after < 1 || after > 90 { // the room opens 90 s after it was made
+		t.Errorf("%v", w.Header())
+	}
+	// Somebody unknown has the place of the token only, and a user's token is of no use to others.
+	anybody := call(h, "POST", "/v1/rooms/open/place", "", "X-User-ID", "")
+	token := into[seen](t, anybody).Token
+	if w := call(h, "GET", "/v1/rooms/open/place", "", "X-User-ID", "", "X-Place-Token", token); anybody.Code != 201 || w.Code != 200 {
+		t.Errorf("%s, then %s", anybody.Body, w.Body)
+	}
+	adas := into[seen](t, call(h, "GET", doorPlace, "")).Token
+	for _, fields := range [][]string{{"X-User-ID", "bob", "X-Place-Token", adas}, {"X-User-ID", "bob", "X-Place-Token", token}} {
+		if w := call(h, "GET", doorPlace, "", fields...); w.Code != 404 {
+			t.Errorf("%v: %d %s", fields, w.Code, w.Body)
+		}
+	}
+	if w := call(h, "HEAD", door, ""); w.Code != 200 {
+		t.Errorf("%d", w.Code)
+	}
+	if w := call(h, "GET", doorPlace, "", "X-Place-Token", "a"); w.Code != 200 { // the user's name is enough
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestRejoining: giving up one place after another costs a wait.
+func TestRejoining(t *testing.T) {
+	b := setup(t, withRooms(t))
+	h := b.Public()
+	call(b.Internal(), "PUT", door, definitionOf("fifo", -time.Minute, ""))
+	for range 2 {
+		if w := call(h, "POST", doorPlace, ""); w.Code != 201 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		call(h, "DELETE", doorPlace, "")
+	}
+	w := call(h, "POST", doorPlace, "")
+	if after := w.Header().Get("Retry-After"); w.Code != 429 || after != "10" && after != "9" || !strings.Contains(w.Body.String(), "one place after another") {
+		t.Errorf("%d %s %s", w.Code, after, w.Body)
+	}
+}
+
+// TestRoomDefinitions: what an operator may define, and the texts for the rest.
+func TestRoomDefinitions(t *testing.T) {
+	b := setup(t, withRooms(t))
+	h := b.Internal()
+	starts := `"starts_at":"2099-01-01T00:00:00Z"`
+	for body, want := range map[string]string{
+		`{}`:                             "mode",
+		`{"mode":"lifo",` + starts + `}`: "body.mode",
+		`{"mode":"draw",` + starts + `}`: `"location":"body.gather_at","message":"must be before starts_at`,
+		`{"mode":"fifo","gather_at":"2099-01-02T00:00:00Z",` + starts + `}`:                                            "body.gather_at",
+		`{"mode":"fifo","claim_ms":999,` + starts + `}`:                                                                "body.claim_ms",
+		`{"mode":"fifo","capacity":-1,` + starts + `}`:                                                                 "body.capacity",
+		`{"mode":"fifo","bound":"loose",` + starts + `}`:                                                               "body.bound",
+		`{"mode":"fifo","sale":"flash",` + starts + `}`:                                                                "sale and item must be given together",
+		`{"mode":"fifo","lanes":{"members":30},` + starts + `}`:                                                        "body.lanes",
+		`{"mode":"fifo","lanes":null,` + starts + `}`:                                                                  "body.lanes",
+		`{"mode":"fifo","lanes":[{"lane":"a","share":1}],` + starts + `}`:                                              `"location":"body.lanes","message":"must be 2 to 8, or none, got 1"`,
+		`{"mode":"fifo","lanes":[{"lane":"a","share":1},{"lane":"b","share":0}],` + starts + `}`:                       "body.lanes[1].share",
+		`{"mode":"fifo","lanes":[{"lane":"a","share":1},{"lane":"b","share":1,"rate":1}],` + starts + `}`:              "body.lanes[1].rate",
+		`{"mode":"fifo","lanes":[{"lane":"a","share":1},{"lane":"B","share":1}],` + starts + `}`:                       `named with 1 to 64 of a-z, 0-9 and -, got \"B\"`,
+		`{"mode":"fifo","lanes":[{"lane":"a","share":1,"tier":"x"},{"lane":"b","share":1,"tier":"x"}],` + starts + `}`: "one lane without a tier",
+		`{"mode":"fifo","captcha":true,` + starts + `}`:                                                                "this server cannot make challenges",
+		`{"mode":"fifo","requires_user":false,"sale":"s","item":"i",` + starts + `}`:                                   "body.requires_user",
+		`{"mode":"fifo","sale":"flash","item":"shoe",` + starts + `}`:                                                  "sells nothing",
+		`{"mode":"fifo","name":"x",` + starts + `}`:                                                                    "body.name",
+		`{"mode":"fifo","starts_at":"noon"}`:                                                                           "body.starts_at",
+	} {
+		w := call(h, "PUT", door, body)
+		if p := problemIn(t, w); p.Reason != "invalid" || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+	if w := call(h, "PUT", "/v1/rooms/Door", `{"mode":"fifo",`+starts+`}`); w.Code != 422 || !strings.Contains(w.Body.String(), `"location":"path.room","message":"must be 1 to 64`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	w := matchesDocument(t, h, "PUT", door, `{"mode":"fifo",`+starts+`}`, roomed, 201)
+	for _, want := range []string{`"requires_user":true`, `"claim_ms":90000`, `"pass_ms":600000`, `"bound":"strict"`, `"gather_at":"2099-01-01T00:00:00Z"`, `"phase":"scheduled"`} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("no %s in %s", want, w.Body)
+		}
+	}
+	matchesDocument(t, h, "PUT", door, `{"mode":"fifo",`+starts+`}`, roomed, 200)
+
+	verb := func(name, body string, status int, want string) {
+		t.Helper()
+		w := matchesDocument(t, h, "POST", door+"/"+name, body, roomed+"/"+name, status)
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s %s: %s", name, body, w.Body)
+		}
+	}
+	for range 2 {
+		verb("hold", "", 200, `"phase":"held"`)
+	}
+	for range 2 {
+		verb("resume", "", 200, `"phase":"scheduled"`)
+	}
+	verb("rate", `{"rate_per_min":7}`, 200, `"rate_per_min":7`)
+	verb("rate", `{"rate_per_min":-7}`, 422, "body.rate_per_min")
+	verb("advance", `{"by":7}`, 200, "")
+	verb("advance", `{"by":-7}`, 422, "body.by")
+	verb("advance", `{}`, 422, "body")
+	verb("message", `{"message":"soon"}`, 200, `"message":"soon"`)
+	verb("message", `{"message":"`+strings.Repeat("x", 501)+`"}`, 422, "body.message")
+	verb("message", `{"message":"\u0000"}`, 422, `"location":"body.message","message":"must have at most 500 bytes and no control characters`)
+	verb("message", `{"message":""}`, 200, "")
+	verb("draw", "", 409, "has the mode fifo")
+	for range 2 {
+		verb("close", "", 200, `"phase":"closed"`)
+	}
+	verb("hold", "", 409, "room door has ended")
+	if w := call(h, "POST", "/v1/rooms/none/hold", ""); w.Code != 404 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for _, path := range []string{"/places?cursor=x", "/places?cursor=LTE", "/places?limit=0"} {
+		if w := call(h, "GET", door+path, ""); w.Code != 422 {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// TestRoomChangesAreAudited: with who did it, and what; visitors leave no entry.
+func TestRoomChangesAreAudited(t *testing.T) {
+	b, kept := withAudit(t)
+	h := b.Internal()
+	token := []string{"X-Tidegate-Token", bossToken}
+	call(h, "PUT", door, definitionOf("fifo", -time.Minute, ""), token...)
+	call(h, "POST", door+"/rate", `{"rate_per_min":7}`, token...)
+	call(h, "POST", door+"/hold", "", token...)
+	call(h, "POST", door+"/hold", "", "X-Tidegate-Token", shopToken)
+	call(h, "POST", doorPlace, "", "X-Tidegate-Token", shopToken)
+	var got []string
+	for _, e := range slices.Backward(kept.events) { // the newest is the first
+		got = append(got, e.Action+" "+e.Target+" "+e.Outcome)
+	}
+	if want := "put-room /v1/rooms/door done;rate-room /v1/rooms/door/rate done;hold-room /v1/rooms/door/hold done;hold-room /v1/rooms/door/hold forbidden"; strings.Join(got, ";") != want {
+		t.Errorf("%v", got)
+	}
+	if kept.events[2].Detail != `{"rate_per_min":7}` {
+		t.Errorf("%+v", kept.events[2])
+	}
+}
+
+// TestRoomChangesHaveReasons: each verb takes a reason, which the audit log has, and a request id, with which it can be repeated.
+func TestRoomChangesHaveReasons(t *testing.T) {
+	b, kept := withAudit(t)
+	h := b.Internal()
+	token := []string{"X-Tidegate-Token", bossToken}
+	call(h, "PUT", door, definitionOf("fifo", -time.Minute, ""), token...)
+	call(h, "POST", doorPlace, "", "X-Tidegate-Token", shopToken, "X-User-ID", "ada")
+	kept.events = nil
+	for _, verb := range [][2]string{
+		{"advance", `"by":1,`}, {"advance", `"by":1,`}, {"hold", ""}, {"resume", ""}, {"rate", `"rate_per_min":7,`}, {"message", `"message":"soon",`}, {"draw", ""}, {"close", ""},
+	} {
+		body := "{" + verb[1] + `"reason":"because of ` + verb[0] + `","request_id":"id of ` + verb[0] + `"}`
+		if w := call(h, "POST", door+"/"+verb[0], body, token...); w.Code != 200 && verb[0] != "draw" {
+			t.Errorf("%s: %d %s", verb[0], w.Code, w.Body)
+		}
+		e := kept.events[0]
+		if e.Actor != "boss" || !strings.Contains(e.Detail, `"reason":"because of `+verb[0]) || !strings.Contains(e.Detail, "request_id") || e.At.IsZero() {
+			t.Errorf("%s: %+v", verb[0], e)
+		}
+	}
+	type steps struct {
+		Items []struct {
+			Steps []struct{ Step, By, Cause string }
+		}
+	}
+	got := into[steps](t, call(h, "GET", door+"/places?user=ada", "", token...))
+	if len(got.Items) != 1 || !strings.Contains(fmt.Sprint(got), "{held boss because of hold} {resumed boss because of resume}") {
+		t.Errorf("%+v", got)
+	}
+	for body, want := range map[string]string{
+		`{"by":-1}`: "body.by", `{"by":1,"reason":"` + strings.Repeat("x", 256) + `"}`: "body.reason", `{"by":1,"because":"x"}`: "body.because",
+		`{"by":1,"request_id":"a\u0000"}`: "body.request_id",
+	} {
+		if w := call(h, "POST", door+"/advance", body, token...); w.Code != 422 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+}
+
+// TestLanes: a lane for each group, the lane of a place wherever a place is shown, and a number for each lane in the ids of events.
+func TestLanes(t *testing.T) {
+	b := setup(t, withRooms(t))
+	h, operate := b.Public(), b.Internal()
+	const lanes = `,"lanes":[{"lane":"members","share":30,"tier":"member"},{"lane":"known","share":20,"tier":"registered"},{"lane":"all","share":50}]`
+	matchesDocument(t, operate, "PUT", door, definitionOf("fifo", -time.Minute, lanes), roomed, 201)
+	for _, tt := range []struct {
+		user, tier, body string
+		status           int
+		want             string
+	}{
+		{"ann", "", "", 201, `"lane":"all"`},
+		{"ann", "", `{"lane":"all"}`, 200, `"lane":"all"`},
+		{"ann", "member", `{"lane":"members"}`, 200, `"lane":"all"`},
+		{"bob", "", `{"lane":"members"}`, 403, `"reason":"forbidden","detail":"Lane members takes visitors of tier member only."`},
+		{"bob", "", `{"lane":"vip"}`, 422, `"location":"body.lane","message":"must be one of members, known, all, got \"vip\""`},
+		{"bob", "member", `{"lane":"known"}`, 403, "tier registered only"},
+		{"bob", "", `{"lane":"known"}`, 201, `"number":2,"lane":"known","position":1,`},
+		{"mia", "member", `{"lane":"members","quantity":2}`, 201, `"number":3,"lane":"members","position":1,`},
+		{"max", "member", "", 201, `"number":4,"lane":"all","position":2,`},
+	} {
+		w := matchesDocument(t, h, "POST", doorPlace, tt.body, placed, tt.status, "X-User-ID", tt.user, "X-User-Tier", tt.tier)
+		if !strings.Contains(w.Body.String(), tt.want) {
+			t.Errorf("%+v: %s", tt, w.Body)
+		}
+	}
+	served := func(want string) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			w := matchesDocument(t, h, "GET", door, "", roomed, 200)
+			if strings.Contains(w.Body.String(), want) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("no %s in %s", want, w.Body)
+			}
+		}
+	}
+	served(`"lanes":[{"lane":"members","share":30,"tier":"member","served":0,"joined":1,"waiting":1},{"lane":"known","share":20,"tier":"registered","served":0,"joined":1,"waiting":1},` +
+		`{"lane":"all","share":50,"served":0,"joined":2,"waiting":2}]`)
+	server := httptest.NewServer(operate)
+	t.Cleanup(server.Close) // after the streams are
+	stream := func(last string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "GET", server.URL+door+"/events", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Last-Event-ID", last)
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	until := func(resp *http.Response, want string) string {
+		t.Helper()
+		text := ""
+		for part := make([]byte, 4096); !strings.Contains(text, want); {
+			n, err := resp.Body.Read(part)
+			if text += string(part[:n]); err != nil {
+				t.Fatalf("%v before %q: %s", err, want, text)
+			}
+		}
+		return text
+	}
+	live := stream("")
+	until(live, "event: room\nid: 0,0,0\n")
+	call(operate, "POST", door+"/advance", `{"by":3}`)
+	if text := until(live, "id: 1,1,1\ndata: {\"room\""); strings.Count(text, "event: turn") != 3 || !strings.Contains(text, `"user":"mia","state":"turn","lane":"members"`) {
+		t.Errorf("%s", text)
+	}
+	served(`"lane":"all","share":50,"served":1,"joined":2,"waiting":1}`)
+	for last, want := range map[string]int{"1,0,1": 1, "0,0,0": 3, "1,1,1": 0, "1": 0, "9,0,9": 1, "x,0,1": 1, "0,0,0,0": 0} {
+		if text := until(stream(last), "event: room"); strings.Count(text, "event: turn") != want {
+			t.Errorf("after %s: %s", last, text)
+		}
+	}
+	places := matchesDocument(t, operate, "GET", door+"/places", "", roomed+"/places", 200).Body.String()
+	list := call(operate, "GET", door+"/places.csv", "").Body.String()
+	if !strings.Contains(places, `"number":3,"user":"mia","state":"turn","lane":"members"`) || !strings.Contains(list, ",reason,lane\n") || !strings.Contains(list, "3,mia,turn,1,2,") || !strings.Contains(list, ",members\n") {
+		t.Errorf("%s\n%s", places, list)
+	}
+	var counter struct {
+		Served string `json:"serving_counter"`
+	}
+	if w := call(h, "GET", "/vwr/serving_num?event_id=door", ""); json.Unmarshal(w.Body.Bytes(), &counter) != nil || counter.Served != "1" { // of the lane that these clients join
+		t.Errorf("%s", w.Body)
+	}
+	if w := call(operate, "PUT", door, definitionOf("fifo", -time.Minute, "")); w.Code != 409 {
+		t.Errorf("without lanes: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestDrawIsPublished: the commitment before, everything after, and the list verifies.
+func TestDrawIsPublished(t *testing.T) {
+	b := setup(t, withRooms(t))
+	h, operate := b.Public(), b.Internal()
+	call(operate, "PUT", door, definitionOf("draw", time.Second, ""))
+	before := matchesDocument(t, h, "GET", door, "", roomed, 200).Body.String()
+	if !strings.Contains(before, `"root":null,"n":null,"seed":null`) {
+		t.Errorf("%s", before)
+	}
+	for i := range 5 {
+		w := call(h, "POST", doorPlace, "", "X-User-ID", fmt.Sprint("user-", i))
+		if w.Code != 201 || !strings.Contains(w.Body.String(), `"receipt":"`) || strings.Contains(w.Body.String(), `"position"`) {
+			t.Errorf("%s", w.Body)
+		}
+	}
+	if w := matchesDocument(t, operate, "POST", door+"/draw", "", roomed+"/draw", 409); w.Header().Get("Retry-After") != "1" {
+		t.Errorf("%v", w.Header())
+	}
+	call(h, "GET", doorPlace+"?wait_ms=30000", "", "X-User-ID", "user-0")
+	w := matchesDocument(t, operate, "POST", door+"/draw", "", roomed+"/draw", 200)
+	if !strings.Contains(w.Body.String(), `"n":5`) {
+		t.Errorf("%s", w.Body)
+	}
+	list := call(h, "GET", door+"/draw.csv", "")
+	d, err := waitingroom.VerifyDraw(list.Body)
+	if err != nil || d.N != 5 || !strings.Contains(before, d.Commitment) || !strings.Contains(w.Body.String(), d.Root) {
+		t.Errorf("%+v %v", d, err)
+	}
+	if list.Header().Get("Content-Type") != "text/csv; charset=utf-8; header=present" {
+		t.Errorf("%v", list.Header())
+	}
+}
+
+// TestRoomEvents: the document at once, again when it has changed, and an end when the process is to end.
+func TestRoomEvents(t *testing.T) {
+	b := setup(t, withRooms(t))
+	call(b.Internal(), "PUT", door, definitionOf("fifo", -time.Minute, ""))
+	server := httptest.NewServer(b.Public())
+	defer server.Close()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", server.URL+door+"/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := server.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v", resp.Header)
+	}
+	var text string
+	await := func(want string) {
+		t.Helper()
+		for part := make([]byte, 4096); !strings.Contains(text, want); {
+			n, err := resp.Body.Read(part)
+			if text += string(part[:n]); err != nil {
+				t.Fatalf("%v before %q: %s", err, want, text)
+			}
+		}
+	}
+	await("event: room\ndata: {\"room\":\"door\",\"phase\":\"serving\"")
+	call(b.Internal(), "POST", door+"/hold", "")
+	await("\"phase\":\"held\"")
+	if strings.Count(text, "event:") != 2 {
+		t.Errorf("%s", text)
+	}
+	b.Drain()
+	for part := make([]byte, 4096); ; {
+		if _, err := resp.Body.Read(part); err != nil {
+			break
+		}
+	}
+	if w := call(b.Public(), "GET", door+"/events", ""); w.Code != 503 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	start := time.Now() // waits end, too
+	call(b.Public(), "POST", doorPlace, "")
+	if w := call(b.Public(), "GET", doorPlace+"?wait_ms=30000", ""); w.Code != 200 || time.Since(start) > 20*time.Second {
+		t.Errorf("%d %s after %v", w.Code, w.Body, time.Since(start))
+	}
+}
+
+// TestRoomWithCaptcha: one solution gives one place, in its room, to its user; whoever has a place needs none.
+func TestRoomWithCaptcha(t *testing.T) {
+	b := setup(t, withCaptcha(t, orderHurdle), withRooms(t))
+	h := b.Public()
+	for _, room := range []string{door, "/v1/rooms/other"} {
+		if w := call(b.Internal(), "PUT", room, definitionOf("fifo", time.Hour, `,"captcha":true`)); w.Code != 201 {
+			t.Fatalf("%s", w.Body)
+		}
+	}
+	solved := solution(t, h, challengedFor(t, call(h, "POST", doorPlace, ""), ""))
+	challengedFor(t, call(h, "POST", "/v1/rooms/other/place", "", "X-Captcha", solved), "another caller or purpose")
+	challengedFor(t, call(h, "POST", doorPlace, "", "X-Captcha", solved, "X-User-ID", "bob"), "another caller or purpose")
+	challengedFor(t, call(h, "POST", doorPlace, "", "X-Captcha", "x"), "no solution")
+	if w := call(h, "POST", doorPlace, "", "X-Captcha", solved); w.Code != 201 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	challengedFor(t, call(h, "POST", placePath, shoe, "X-Captcha", solved), "")
+	challengedFor(t, call(h, "POST", doorPlace, "", "X-Captcha", solved, "X-User-ID", "bob"), "")
+	order := solution(t, h, challengedFor(t, call(h, "POST", placePath, shoe), ""))
+	challengedFor(t, call(h, "POST", "/v1/rooms/other/place", "", "X-Captcha", order), "another caller or purpose")
+	again := solution(t, h, challengedFor(t, call(h, "POST", doorPlace, ""), "")) // by the rules, like any request
+	if w := call(h, "POST", doorPlace, "", "X-Captcha", again); w.Code != 200 {
+		t.Errorf("the second time: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestOrdersNeedATurn: an order without a turn names the room; one whose turn Redis has forgotten is placed.
+func TestOrdersNeedATurn(t *testing.T) {
+	for _, body := range []string{shoe, `{"item":"sh\u006fe"}`} {
+		b := setup(t, withRooms(t))
+		b.orders.reserve = orders.Outcome{Reason: orders.ReasonTurnRequired, Room: "door"}
+		w := call(b.Public(), "POST", placePath, body)
+		if p := problemIn(t, w); p.Status != 403 || p.Reason != "turn_required" || p.Room != door || w.Header().Get("Link") != "<"+door+`>; rel="related"` {
+			t.Errorf("%v %s", w.Header(), w.Body)
+		}
+		if got := strings.Join(b.orders.calls, " "); got != "prepare screen charge reserve" {
+			t.Error(got)
+		}
+		forgotten := &restoring{of: b}
+		b.placer.Rooms = forgotten
+		b.orders.calls = nil
+		if w := call(b.Public(), "POST", placePath, body); w.Code != 202 || forgotten.asked != "flash shoe ada" || strings.Join(b.orders.calls, " ") != "prepare screen charge reserve reserve" {
+			t.Errorf("%d %s %q %v", w.Code, w.Body, forgotten.asked, b.orders.calls)
+		}
+		b.orders.reserve, forgotten.err = orders.Outcome{Reason: orders.ReasonTurnRequired}, waitingroom.ErrUnavailable
+		if p := problemIn(t, call(b.Public(), "POST", placePath, body)); p.Status != 503 || p.Reason != "store_unavailable" {
+			t.Errorf("%+v", p)
+		}
+		for range 20 { // nobody may load the database by ordering without a turn
+			call(b.Public(), "POST", placePath, body)
+		}
+		if forgotten.n > 12 {
+			t.Errorf("asked %d times", forgotten.n)
+		}
+	}
+}
+
+// restoring is a waiting room that has admitted everybody.
+type restoring struct {
+	of    *bed
+	asked string
+	n     int
+	err   error
+}
+
+func (r *restoring) Restore(_ context.Context, sale, item, user string) (bool, error) {
+	r.n++
+	if r.asked = sale + " " + item + " " + user; r.err == nil {
+		r.of.orders.reserve = orders.Outcome{Order: accepted}
+	}
+	return r.err == nil, r.err
+}
+
+// TestRoomRoles: services act for visitors, viewers look, operators change.
+func TestRoomRoles(t *testing.T) {
+	b := setup(t, withTokens(t), withRooms(t))
+	call(b.Internal(), "PUT", door, definitionOf("fifo", -time.Minute, ""), "X-Tidegate-Token", "operator-token-of-tests")
+	for _, tt := range []struct {
+		method, path            string
+		admit, viewer, operator int
+	}{
+		{"GET", door, 200, 200, 200},
+		{"POST", doorPlace, 201, 403, 200},
+		{"GET", doorPlace, 200, 403, 200},
+		{"POST", doorPlace + "/claim", 409, 403, 409},
+		{"GET", door + "/draw.csv", 409, 409, 409},
+		{"GET", "/.well-known/jwks.json", 200, 200, 200},
+		{"GET", "/v1/rooms", 403, 200, 200},
+		{"GET", door + "/places", 403, 200, 200},
+		{"GET", door + "/places.csv", 200, 403, 200},
+		{"GET", door + "/verify", 403, 200, 200},
+		{"POST", door + "/hold", 403, 403, 200},
+		{"POST", door + "/close", 403, 403, 200},
+		{"PUT", door, 403, 403, 422},
+	} {
+		for _, token := range []struct {
+			name string
+			want int
+		}{{"", 401}, {"admit-token-of-tests", tt.admit}, {"metrics-token-of-tests", 403}, {"viewer-token-of-tests", tt.viewer}, {"operator-token-of-tests", tt.operator}} {
+			if w := call(b.Internal(), tt.method, tt.path, "", "X-Tidegate-Token", token.name); w.Code != token.want {
+				t.Errorf("%s %s with %q: %d, want %d: %s", tt.method, tt.path, token.name, w.Code, token.want, w.Body)
+			}
+		}
+	}
+}
