@@ -10,6 +10,7 @@ import (
 const (
 	mostSales      = 20
 	mostItems      = 10 // per sale
+	mostRooms      = 20
 	mostSemaphores = 30
 	mostHolders    = 20 // per semaphore
 	mostRules      = 50
@@ -32,6 +33,11 @@ func (frame *Frame) bound() {
 		for i := range *sales {
 			(*sales)[i].bound()
 		}
+	}
+	if rooms := frame.Rooms.Known(); rooms != nil {
+		sorted := slices.Clone(*rooms)
+		slices.SortStableFunc(sorted, compareRooms)
+		*rooms, frame.MoreRooms = first(sorted, mostRooms)
 	}
 	if semaphores := frame.Semaphores.Known(); semaphores != nil {
 		sorted := slices.Clone(*semaphores)
@@ -118,6 +124,17 @@ func sum(items []Item) *Sum {
 func compareSemaphores(a, b Semaphore) int {
 	share := func(s *Semaphore) float64 { return gaugeOf(s.InUse, s.Limit).share() }
 	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(share(&b), share(&a)), strings.Compare(a.Name, b.Name))
+}
+
+// compareRooms sorts rooms that have ended last, and of the others those where more wait first.
+func compareRooms(a, b Room) int {
+	ended := func(r *Room) int {
+		if r.Phase == "closed" || r.Phase == "exhausted" {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(ended(&a), ended(&b)), cmp.Compare(b.Waiting, a.Waiting), b.StartsAt.Compare(a.StartsAt), strings.Compare(a.Room, b.Room))
 }
 
 // compareSales sorts running sales before future ones before ended ones: running and ended ones latest first, future ones soonest first.

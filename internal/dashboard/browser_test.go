@@ -11,11 +11,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tidegate/tidegate/internal/rehearse"
+	"github.com/tidegate/tidegate/internal/serve/servetest"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -27,6 +29,7 @@ const live = `document.querySelector('#state').innerText === 'live'`
 
 // One program and one browser for all that follows, in this order. What a page complains about fails the test: see testenv.Browser.
 func TestThePage(t *testing.T) {
+	t.Parallel()
 	at := install(t)
 	b := testenv.NewTab(t, expected...)
 	b.Do(chromedp.EmulateViewport(1280, 900))
@@ -39,6 +42,7 @@ func TestThePage(t *testing.T) {
 		{"at rest", atRest},
 		{"a crowd comes", aCrowdComes},
 		{"paused by keyboard", pausedByKeyboard},
+		{"a room is held", aRoomIsHeld},
 		{"a ban is lifted", aBanIsLifted},
 		{"a permit is released", aPermitIsReleased},
 		{"a dead letter is replayed", aDeadLetterIsReplayed},
@@ -168,6 +172,53 @@ func click(b testenv.Tab, selector string) {
 	b.Until(`document.querySelector('dialog').open`)
 	b.Do(chromedp.Click(`dialog .primary`))
 	b.Until(`document.querySelector('#toast').innerText.endsWith(': done')`)
+}
+
+func aRoomIsHeld(at *installation, b testenv.Tab) {
+	if testenv.Eval[bool](b, `document.querySelector('#rooms').checkVisibility()`) {
+		at.t.Error("there is no room, and a part of the page for them")
+	}
+	now := time.Now().UTC()
+	at.must(http.StatusCreated, "PUT", "/v1/rooms/hall", fmt.Sprintf(`{"mode":"fifo","capacity":2,"starts_at":%q}`, now.Add(-time.Minute).Format(time.RFC3339)))
+	at.must(http.StatusCreated, "PUT", "/v1/rooms/later", fmt.Sprintf(`{"mode":"draw","gather_at":%q,"starts_at":%q}`, now.Add(-time.Minute).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339)))
+	visit := func(status int, method, path, user string) {
+		at.t.Helper()
+		servetest.Until(at.t, status, func() servetest.Answer {
+			return servetest.Call(method, at.public+"/v1/rooms/hall/place"+path, "", "X-User-ID", user)
+		})
+	}
+	for _, user := range []string{"ann", "bob", "cem", "dan", "eve"} {
+		visit(http.StatusCreated, "POST", "", user)
+	}
+	visit(http.StatusOK, "POST", "/claim", "ann")
+	const room = `document.querySelector('.room[data-key=khall]')`
+	says := func(name, text string) {
+		b.Until(fmt.Sprintf("%s?.querySelector('.%s dd').innerText === %q", room, name, text))
+	}
+	says("waiting", "3")
+	says("admitted", "1")
+	says("served", "2")
+	says("outlook", "likely to get a turn")
+	b.Until(room + `.dataset.state === 'serving'`)
+	b.Do(chromedp.Click(`.room[data-key=khall] .switch`))
+	b.Until(`document.querySelector('dialog').open && document.querySelector('dialog input').checkVisibility()`)
+	b.Do(chromedp.SendKeys(`dialog input`, "the hall is full"))
+	b.Picture("dashboard/hold-1280-light.png", 1280, 900, "light")
+	b.Do(chromedp.Click(`dialog .primary`))
+	b.Until(room + `.dataset.state === 'held' && ` + room + `.querySelector('button').innerText === 'Resume'`)
+	testenv.Eval[bool](b, `document.querySelector('#rooms').scrollIntoView(), true`)
+	b.Picture("dashboard/rooms-1280-dark.png", 1280, 900, "dark")
+	b.Picture("dashboard/rooms-320-light.png", 320, 700, "light")
+	b.Do(chromedp.EmulateViewport(1280, 900))
+	at.audited("hold-room", "/v1/rooms/hall/hold")
+	if a := at.must(http.StatusOK, "GET", "/v1/audit?limit=1", ""); !strings.Contains(string(a.Body), "the hall is full") {
+		at.t.Errorf("the reason is not in the audit log: %v", a)
+	}
+	click(b, `.room[data-key=khall] .switch`)
+	b.Until(room + `.dataset.state === 'serving'`)
+	at.audited("resume-room", "/v1/rooms/hall/resume")
+	at.must(http.StatusOK, "POST", "/v1/rooms/hall/close", "")
+	b.Until(room + `.dataset.state === 'closed' && !` + room + `.querySelector('button').checkVisibility()`)
 }
 
 func aBanIsLifted(at *installation, b testenv.Tab) {

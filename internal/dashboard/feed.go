@@ -17,6 +17,7 @@ import (
 type Sources struct {
 	Process    func() Process
 	Sales      func(context.Context) ([]Sale, error)
+	Rooms      func(context.Context) ([]Room, error)
 	Queue      func(context.Context) (Queue, error)
 	Semaphores func(context.Context) ([]Semaphore, error)
 	Bans       func(context.Context) (Bans, error)
@@ -43,6 +44,7 @@ type Feed struct {
 	pages    atomic.Int32
 
 	sales      *recent.Source[[]Sale]
+	rooms      *recent.Source[[]Room]
 	queue      *recent.Source[Queue]
 	semaphores *recent.Source[[]Semaphore]
 	bans       *recent.Source[Bans]
@@ -72,7 +74,7 @@ type summary struct {
 func NewFeed(r *Recorder, s Sources, log *slog.Logger) *Feed {
 	return &Feed{
 		recorder: r, sources: s, log: log, stock: stock{}, streams: map[chan []byte]struct{}{},
-		sales: recent.New(askWithin, s.Sales), queue: recent.New(askWithin, s.Queue), semaphores: recent.New(askWithin, s.Semaphores),
+		sales: recent.New(askWithin, s.Sales), rooms: recent.New(askWithin, s.Rooms), queue: recent.New(askWithin, s.Queue), semaphores: recent.New(askWithin, s.Semaphores),
 		bans: recent.New(askWithin, s.Bans), health: recent.New(askWithin, s.Health),
 	}
 }
@@ -123,7 +125,7 @@ func (f *Feed) totals() totals {
 func (f *Feed) frame(now, before totals, at time.Time, window time.Duration, watched bool) *Frame {
 	frame := &Frame{
 		At: at.UTC(), WindowMS: window.Milliseconds(), Answers: map[string]uint64{}, Latest: f.recorder.take(), Rules: f.rules(now, before),
-		Sales: part(f.sales, at), Queue: part(f.queue, at), Semaphores: part(f.semaphores, at), Bans: part(f.bans, at),
+		Sales: part(f.sales, at), Rooms: part(f.rooms, at), Queue: part(f.queue, at), Semaphores: part(f.semaphores, at), Bans: part(f.bans, at),
 	}
 	if watched && f.sources.Process != nil { // it may query Redis and the database
 		frame.Process = f.sources.Process()
@@ -238,7 +240,7 @@ func (f *Feed) close(frames chan []byte) {
 func (f *Feed) askAll(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	for _, done := range []<-chan struct{}{f.sales.Ask(ctx, 0), f.queue.Ask(ctx, 0), f.semaphores.Ask(ctx, 0), f.bans.Ask(ctx, 0), f.health.Ask(ctx, 0)} {
+	for _, done := range []<-chan struct{}{f.sales.Ask(ctx, 0), f.rooms.Ask(ctx, 0), f.queue.Ask(ctx, 0), f.semaphores.Ask(ctx, 0), f.bans.Ask(ctx, 0), f.health.Ask(ctx, 0)} {
 		select {
 		case <-done:
 		case <-patience.Done():
@@ -249,6 +251,7 @@ func (f *Feed) askAll(ctx context.Context) {
 // waitAll waits until no query is pending.
 func (f *Feed) waitAll() {
 	<-f.sales.Asking()
+	<-f.rooms.Asking()
 	<-f.queue.Asking()
 	<-f.semaphores.Asking()
 	<-f.bans.Asking()

@@ -15,6 +15,7 @@ type Frame struct {
 	Latest     []Answer          `json:"latest"` // in the window; a selection if there are many
 
 	Sales      *Part[[]Sale]      `json:"sales,omitempty"`
+	Rooms      *Part[[]Room]      `json:"rooms,omitempty"`
 	Queue      *Part[Queue]       `json:"queue,omitempty"`
 	Semaphores *Part[[]Semaphore] `json:"semaphores,omitempty"`
 	Bans       *Part[Bans]        `json:"bans,omitempty"`
@@ -22,6 +23,7 @@ type Frame struct {
 	// The number of elements that are not listed.
 	MoreRules      int `json:"more_rules,omitempty"`
 	MoreSales      int `json:"more_sales,omitempty"`
+	MoreRooms      int `json:"more_rooms,omitempty"`
 	MoreSemaphores int `json:"more_semaphores,omitempty"`
 }
 
@@ -106,6 +108,19 @@ type Item struct {
 	PerSecond float64 `json:"per_second"`               // units taken
 	OverMS    int64   `json:"over_ms"`                  // the interval of PerSecond: ten seconds at most
 	SoldOutIn int64   `json:"sold_out_in_ms,omitempty"` // at that pace; 0: sold out, or no sales
+}
+
+// A Room is the state of a waiting room.
+type Room struct {
+	Room     string    `json:"room"`
+	Phase    string    `json:"phase"`
+	Waiting  int64     `json:"waiting"`
+	Served   int64     `json:"served"`   // positions that have had their turn
+	Admitted int64     `json:"admitted"` // visitors who claimed in the last minute
+	Outlook  string    `json:"outlook"`  // of somebody who joins now
+	StartsAt time.Time `json:"starts_at"`
+	Sale     string    `json:"sale,omitempty"`
+	Item     string    `json:"item,omitempty"`
 }
 
 // A Queue is the state of orders that are accepted but not committed to the database.

@@ -2,15 +2,13 @@ package dashboard
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"fmt"
 	"html/template"
-	"io/fs"
 	"net/http"
-	"path"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/staticfiles"
 )
 
 //go:embed assets
@@ -23,9 +21,6 @@ var page = template.Must(template.New("page").Parse(pageSource))
 
 // policy restricts the page to resources of this listener.
 const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
-
-// kinds are the content types of all assets. The MIME tables of the machine are not used.
-var kinds = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", "": "text/plain; charset=utf-8", ".md": "text/plain; charset=utf-8"}
 
 // Page serves the page itself. version is the version of the program.
 func Page(version string) http.Handler {
@@ -45,38 +40,7 @@ func Page(version string) http.Handler {
 }
 
 // Assets serves the page's resources, by their path below the folder assets. Browsers revalidate them at each use.
-func Assets() http.Handler {
-	type file struct {
-		content   []byte
-		kind, tag string
-	}
-	files := map[string]file{}
-	err := fs.WalkDir(assets, "assets", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := assets.ReadFile(name)
-		sum := sha256.Sum256(content)
-		files[name[len("assets/"):]] = file{content, kinds[path.Ext(name)], `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
-		return err
-	})
-	if err != nil {
-		panic(err) // the files are embedded
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f, ok := files[r.URL.Path]
-		if !ok {
-			http.NotFound(w, r)
-			return
-		}
-		h := w.Header()
-		h.Set("Content-Type", f.kind)
-		h.Set("Cache-Control", "no-cache")
-		h.Set("Etag", f.tag)
-		h.Set("X-Content-Type-Options", "nosniff")
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.content))
-	})
-}
+func Assets() http.Handler { return staticfiles.Handler(assets, "assets") }
 
 // writeWithin is the timeout for writing a frame; the stream then ends and the page reopens it.
 const writeWithin = 10 * time.Second

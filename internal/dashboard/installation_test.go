@@ -19,7 +19,10 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+func TestMain(m *testing.M) {
+	testenv.AtOnce(4) // pages that wait for the next frame
+	os.Exit(testenv.Main(m))
+}
 
 // rules let a crowd in, and know who clicks too often.
 const rules = `version: 1
@@ -104,15 +107,8 @@ func (at *installation) must(status int, method, path, body string) servetest.An
 
 func (at *installation) openSale(sale, item string, stock int) {
 	at.t.Helper()
-	at.must(http.StatusCreated, "PUT", "/v1/sales/"+sale, servetest.Sale(item, stock))
-	at.must(http.StatusOK, "POST", "/v1/sales/"+sale+"/open", "")
-	servetest.Until(at.t, http.StatusOK, func() servetest.Answer {
-		a := servetest.Call("GET", at.public+"/v1/sales/"+sale, "")
-		if !strings.Contains(string(a.Body), `"open"`) {
-			a.Status = 0
-		}
-		return a
-	})
+	servetest.OpenSale(at.t, at.internal, sale, servetest.Sale(item, stock))
+	servetest.AwaitOpen(at.t, at.public, sale)
 }
 
 func (at *installation) order(sale, item, user string) servetest.Answer {

@@ -104,6 +104,7 @@ func (s *stage) show(t *testing.T, frame dashboard.Frame) {
 
 // A page opened while Redis and Postgres are unavailable marks what is unknown, shows the rest, and shows everything once it is known.
 func TestThePageInAnOutage(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	b := testenv.NewTab(t)
 	b.Open(s.URL + "/")
@@ -194,6 +195,7 @@ func TestThePageInAnOutage(t *testing.T) {
 // A page whose address has a password in it can ask as well as any other; a caller that is banned is let in again where it was asked
 // about; and a session that is over is not a lost connection.
 func TestThePageWithAPasswordInItsAddress(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	b := testenv.NewTab(t, "status of 401", "net::ERR_")
 	b.Open(strings.Replace(s.URL, "//", "//operator:secret@", 1) + "/")

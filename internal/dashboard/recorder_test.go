@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 func TestRecorderCountsWhatManyTellIt(t *testing.T) {
@@ -20,7 +21,7 @@ func TestRecorderCountsWhatManyTellIt(t *testing.T) {
 		{Rule: "orders", Admitted: true, Limit: 100, Remaining: 99}, // another window of it
 		{Rule: "burst", Limit: 5, Remaining: 0},
 		{Rule: "tight", Limit: 1, Remaining: 0, Shadow: true},
-		{Rule: "free", Admitted: true, Limit: admission.Unlimited, Remaining: admission.Unlimited},
+		{Rule: "free", Admitted: true, Limit: rules.Unlimited, Remaining: rules.Unlimited},
 	}}
 	var all sync.WaitGroup
 	var taken atomic.Int64

@@ -24,6 +24,7 @@ const (
 
 // The page takes a token once. Only its own pages can use what the browser stores for it.
 func TestSigningIn(t *testing.T) {
+	t.Parallel()
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
 	list := func(content string) {
 		t.Helper()
@@ -45,8 +46,7 @@ func TestSigningIn(t *testing.T) {
 		}
 		return a
 	}
-	must(http.StatusCreated, "PUT", "/v1/sales/flash", servetest.Sale("shoe", 5))
-	must(http.StatusOK, "POST", "/v1/sales/flash/open", "")
+	servetest.OpenSale(t, at.internal, "flash", servetest.Sale("shoe", 5), "X-Tidegate-Token", operatorToken)
 	must(http.StatusOK, "PUT", "/v1/bans/user/eve", `{"for_ms":600000}`)
 
 	b := testenv.NewTab(t, append([]string{"status of 401"}, expected...)...)

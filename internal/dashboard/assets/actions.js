@@ -4,8 +4,10 @@ import {$, put} from './dom.js';
 import {duration} from './format.js';
 
 /** ask opens the dialog and resolves to whether the operator wants it. Escape is no; the browser gives the focus back. */
-function ask(title, text, verb) {
+function ask(title, text, verb, reasoned) {
   const dialog = $('#confirm');
+  $('label', dialog).hidden = !reasoned;
+  $('input', dialog).value = '';
   put($('h2', dialog), title);
   put($('p', dialog), text);
   put($('.primary', dialog), verb);
@@ -39,12 +41,13 @@ export async function call(method, path, body = {}) {
   return told;
 }
 
-/** change asks, does, and says what came of it; it resolves to true if it was done. */
-export async function change(verb, what, text, method, path, button) {
-  if (button.getAttribute('aria-busy') === 'true' || !(await ask(`${verb} ${what}?`, text, verb))) return;
+/** change asks, does, and says what came of it; it resolves to true if it was done. With reasoned, the dialog asks for a reason, which is sent. */
+export async function change(verb, what, text, method, path, button, reasoned = false) {
+  if (button.getAttribute('aria-busy') === 'true' || !(await ask(`${verb} ${what}?`, text, verb, reasoned))) return;
+  const reason = reasoned ? $('#confirm input').value.trim() : '';
   button.setAttribute('aria-busy', 'true');
   try {
-    await call(method, path);
+    await call(method, path, reason ? {reason} : {});
     toast(`${verb} ${what}: done`);
     return true;
   } catch (error) {

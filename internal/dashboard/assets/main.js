@@ -6,6 +6,7 @@ import {drawTiles} from './tiles.js';
 import {Chart} from './chart.js';
 import {remember} from './curve.js';
 import {drawSales} from './sales.js';
+import {drawRooms} from './rooms.js';
 import {drawBans, drawQueue, drawRules, drawSemaphores, drawShards} from './lists.js';
 import {drawLatest} from './latest.js';
 import {here} from './actions.js';
@@ -37,6 +38,7 @@ function draw(frame) {
 const parts = [
   (frame) => drawTiles($('#tiles'), frame),
   (frame) => drawSales($('#sales .list'), frame.sales, frame.more_sales, frame.at),
+  (frame) => drawRooms($('#rooms'), frame.rooms, frame.more_rooms, frame.at),
   (frame) => chart.add(frame),
   (frame) => drawQueue($('#queue .list'), frame.queue, frame.window_ms),
   (frame) => drawSemaphores($('#semaphores .list'), frame.semaphores, frame.more_semaphores, frame.at),

@@ -1,0 +1,49 @@
+// The waiting rooms, and how each goes on.
+
+import {$, el, keyed, put} from './dom.js';
+import {count, day, duration} from './format.js';
+import {change} from './actions.js';
+import {told} from './lists.js';
+
+const outlooks = {
+  certain: 'certain to get a unit', likely: 'likely to get a unit', unlikely: 'unlikely to get a unit', waiting_for_returns: 'all taken, unpaid units may return', none: 'nothing is left',
+};
+
+const questions = {
+  Hold: ['hold', 'Nobody gets a turn, and nobody loses one: windows and passes stand still until it is resumed.'],
+  Resume: ['resume', 'Turns are given again, and windows continue where they were.'],
+};
+
+export function drawRooms(section, part, more, now) {
+  section.hidden = !part || (part.value?.length === 0 && !part.error);
+  const list = $('.list', section);
+  if (section.hidden || !told(list, part, more && `and ${count(more)} more, in tidegate rooms`)) return;
+  const at = Date.parse(now) - part.age_ms;
+  keyed(list, part.value, (r) => r.room, make, (node, room) => update(node, room, at));
+}
+
+const facts = ['waiting', 'admitted', 'served', 'outlook'];
+
+const make = (room) => el('article', {class: 'room'},
+  el('header', {}, el('h3', {}, room.room), el('span', {class: 'badge'}), el('span', {class: 'hours'}), el('button', {class: 'switch change', onclick: (e) => turn(room.room, e.currentTarget)})),
+  el('dl', {}, ...facts.map((name) => el('div', {class: name}, el('dt'), el('dd')))));
+
+function turn(room, button) {
+  const [verb, question] = questions[button.textContent];
+  change(button.textContent, `room ${room}`, question, 'POST', `/v1/rooms/${encodeURIComponent(room)}/${verb}`, button, true);
+}
+
+function update(node, room, at) {
+  const over = room.phase === 'closed' || room.phase === 'exhausted', starts = Date.parse(room.starts_at) - at;
+  node.dataset.state = room.phase;
+  put($('.badge', node), room.phase);
+  put($('.hours', node), [room.sale && `${room.item} of ${room.sale}`, starts > 0 && !over && `turns from ${day(room.starts_at)}, in ${duration(starts)}`].filter(Boolean).join(' · '));
+  const button = $('.switch', node);
+  button.hidden = over;
+  put(button, room.phase === 'held' ? 'Resume' : 'Hold');
+  const say = (name, label, value) => { put($(`.${name} dt`, node), label); put($(`.${name} dd`, node), value); };
+  say('waiting', 'waiting', count(room.waiting));
+  say('admitted', 'admitted last minute', over ? '–' : count(room.admitted));
+  say('served', 'had their turn', count(room.served));
+  say('outlook', over ? 'are those who wait' : 'whoever joins now', over ? 'turned away' : room.sale ? outlooks[room.outlook] ?? room.outlook : 'likely to get a turn');
+}

@@ -1,0 +1,207 @@
+package roompage_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/internal/embedded"
+	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"github.com/tidegate/tidegate/internal/testenv"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+
+// start runs an embedded server, and returns the URLs of its listeners.
+func start(t *testing.T) (public, internal string) {
+	p := servetest.Start(t, func(ctx context.Context, stderr io.Writer) error {
+		cfg, err := config.API([]string{"-listen", "127.0.0.1:0", "-internal-listen", "127.0.0.1:0", "-tidegate-data", t.TempDir(), "-log-format", "json"},
+			func(string) string { return "" }, stderr)
+		if err != nil {
+			return err
+		}
+		return embedded.Run(ctx, cfg, cfg.Logger(stderr), func(embedded.Place) {})
+	})
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", p.URL("internal")+"/readyz", "") })
+	return p.URL("public"), p.URL("internal")
+}
+
+// lead waits until the page's first line contains a text.
+func lead(b testenv.Tab, text string) {
+	b.Until(fmt.Sprintf(`document.querySelector('[data-part=lead]').innerText.includes(%q)`, text))
+}
+
+// press clicks on a button, which must be shown.
+func press(b testenv.Tab, part string) {
+	selector := "[data-part=" + part + "]"
+	b.Until(fmt.Sprintf(`document.querySelector(%q).checkVisibility()`, selector))
+	b.Do(chromedp.Click(selector))
+}
+
+// A visitor joins, waits, survives a reload, takes the turn and orders, on the page.
+func TestAVisitor(t *testing.T) {
+	t.Parallel()
+	public, internal := start(t)
+	must := func(status int, method, url, body string, fields ...string) servetest.Answer {
+		t.Helper()
+		a := servetest.Call(method, url, body, fields...)
+		if a.Status != status {
+			t.Fatalf("%s %s: %v", method, url, a)
+		}
+		return a
+	}
+	now := time.Now().UTC()
+	must(http.StatusCreated, "PUT", internal+"/v1/sales/spring", fmt.Sprintf(`{"starts_at":%q,"ends_at":%q,"hold_ms":0,"items":[{"item":"shoe","stock":1,"final":true}]}`,
+		now.Add(-time.Minute).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339)))
+	must(http.StatusCreated, "PUT", internal+"/v1/rooms/queue", fmt.Sprintf(`{"sale":"spring","item":"shoe","mode":"fifo","gather_at":%q,"starts_at":%q,"claim_ms":60000}`,
+		now.Add(-time.Minute).Format(time.RFC3339), now.Add(-time.Second).Format(time.RFC3339)))
+	must(http.StatusOK, "POST", internal+"/v1/sales/spring/open", "")
+	must(http.StatusCreated, "POST", public+"/v1/rooms/queue/place", "{}", "X-User-ID", "bob")
+
+	b := testenv.NewTab(t, "status of 404") // who has no place yet asks for it
+	testenv.Command(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"X-User-ID": "ann"}})
+	b.Do(chromedp.EmulateViewport(320, 700))
+	b.Open(public + "/rooms/queue")
+	lead(b, "You have no place yet")
+	press(b, "join")
+	lead(b, "You are next")
+	b.Until(`document.querySelector('[data-part=detail]').innerText.includes('Your number is 2')`)
+	if testenv.Eval[bool](b, `document.querySelector('[data-part=go]').checkVisibility() || document.querySelector('[data-part=claim]').checkVisibility()`) {
+		t.Error("who waits is shown a way to claim or to order")
+	}
+	if wide := testenv.Eval[int](b, `document.documentElement.scrollWidth`); wide > 320 {
+		t.Errorf("the page is %d pixels wide on a screen of 320", wide)
+	}
+	b.Picture("room/waiting-320-light.png", 320, 700, "light")
+	b.Open(public + "/rooms/queue")
+	lead(b, "You are next")
+	if role := testenv.Eval[string](b, `document.querySelector('[data-part=lead]').getAttribute('role')`); role != "status" {
+		t.Errorf("the line that changes has the role %q", role)
+	}
+
+	must(http.StatusOK, "POST", internal+"/v1/rooms/queue/hold", "")
+	b.Until(`document.querySelector('[data-part=detail]').innerText.includes('paused')`)
+	must(http.StatusOK, "POST", internal+"/v1/rooms/queue/resume", "")
+	must(http.StatusNoContent, "DELETE", public+"/v1/rooms/queue/place", "", "X-User-ID", "bob")
+	lead(b, "It is your turn")
+	b.Until(`document.title.startsWith('Your turn!')`)
+	b.Picture("room/turn-320-dark.png", 320, 700, "dark")
+	testenv.Eval[bool](b, `document.addEventListener('tidegate:admitted', (e) => { window.pass = e.detail.pass }), true`)
+	press(b, "claim")
+	lead(b, "You may order now")
+	b.Until(`window.pass.split('.').length === 3`)
+	b.Picture("room/admitted-1280-light.png", 1280, 700, "light")
+	order := must(http.StatusAccepted, "POST", public+"/v1/sales/spring/orders", `{"item":"shoe"}`, "X-User-ID", "ann")
+	if !strings.Contains(string(order.Body), "order_id") {
+		t.Errorf("%s", order.Body)
+	}
+	lead(b, "You have ordered")
+}
+
+// The script fails to reach the server, and says so; the page goes on when it is back.
+func TestNoConnection(t *testing.T) {
+	t.Parallel()
+	public, internal := start(t)
+	now := time.Now().UTC()
+	if a := servetest.Call("PUT", internal+"/v1/rooms/calls", fmt.Sprintf(`{"mode":"fifo","capacity":1,"requires_user":false,"gather_at":%q,"starts_at":%q}`,
+		now.Add(-time.Minute).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))); a.Status != http.StatusCreated {
+		t.Fatal(a)
+	}
+	b := testenv.NewTab(t, "status of 404")
+	b.Open(public + "/rooms/calls")
+	press(b, "join")
+	b.Until(`document.querySelector('[data-part=detail]').innerText.includes('Your number is 1') || document.querySelector('[data-part=lead]').innerText.includes('next')`)
+	testenv.Eval[bool](b, `window.connected = window.fetch, window.fetch = () => Promise.reject(new TypeError('no connection')), window.dispatchEvent(new Event('online'))`)
+	b.Until(`document.querySelector('[data-part=note]').innerText.includes('No connection')`)
+	testenv.Eval[bool](b, `window.fetch = window.connected, window.dispatchEvent(new Event('online'))`)
+	b.Until(`!document.querySelector('[data-part=note]').innerText.includes('No connection')`)
+	if n := testenv.Eval[string](b, `document.querySelector('[data-part=detail]').innerText`); !strings.Contains(n, "Your number is 1") {
+		t.Errorf("after the outage: %q", n)
+	}
+}
+
+// What the page says of each end of a place, in rooms with and without stock.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	public, internal := start(t)
+	if a := servetest.Call("PUT", internal+"/v1/rooms/desk", `{"mode":"fifo","starts_at":"2099-05-17T12:00:00Z"}`); a.Status != http.StatusCreated {
+		t.Fatal(a)
+	}
+	b := testenv.NewTab(t, "status of 401") // nobody is signed in
+	b.Open(public + "/rooms/desk")
+	lead(b, "The room has not opened yet.")
+	b.Until(`document.querySelector('[data-part=detail]').innerText.includes('May')`)
+	// The page looks when it is asked to, and not again by itself.
+	testenv.Eval[bool](b, `window.later = window.setTimeout, window.setTimeout = (f, ms) => ms < 1000 && later(f, ms), window.answers = [], window.fetch = (url) => Promise.resolve(new Response(...window.answers[url.endsWith('/place') ? 1 : 0])), true`)
+	for _, tt := range []struct {
+		doc, place string
+		status     int
+		lead       string
+		join       bool
+	}{
+		{`"phase":"recovering"`, `"title":"The store is unavailable"`, 503, "Your place cannot be read at the moment.", false},
+		{`"phase":"closed","stock":3`, `"state":"turned_away"`, 200, "The room is closed.", false},
+		{`"phase":"exhausted","stock":0`, `"state":"turned_away"`, 200, "Everything is sold.", false},
+		{`"phase":"serving","stock":0`, `"state":"turned_away"`, 200, "No more turns are given.", false},
+		{`"phase":"closed"`, `"state":"turned_away"`, 200, "The room is closed.", false},
+		{`"phase":"serving","stock":3`, `"state":"done"`, 200, "You have ordered.", false},
+		{`"phase":"serving"`, `"state":"done"`, 200, "You are done.", true},
+		{`"phase":"closed"`, `"state":"done"`, 200, "You are done.", false},
+		{`"phase":"serving"`, `"state":"admitted","pass_until":"2099-05-17T12:00:00Z"`, 200, "You may go on now.", false},
+		{`"phase":"serving"`, `"state":"barred","reason":"banned"`, 200, "You cannot take part. You are banned.", false},
+		{`"phase":"recovering"`, `"title":"The store is unavailable"`, 503, "You cannot take part. You are banned.", false}, // what was read last
+	} {
+		testenv.Eval[bool](b, fmt.Sprintf(`window.answers = ['{"room":"desk",%s}', ['{%s}', {status: %d}]].map((a) => [].concat(a)),
+			document.querySelector('[data-part=lead]').innerText = '', dispatchEvent(new Event('online')), true`, tt.doc, tt.place, tt.status))
+		b.Until(`document.querySelector('[data-part=lead]').innerText !== ''`)
+		got := testenv.Eval[string](b, `document.querySelector('[data-part=lead]').innerText`)
+		join := testenv.Eval[bool](b, `document.querySelector('[data-part=join]').checkVisibility()`)
+		if got != tt.lead || join != tt.join {
+			t.Errorf("%s, %s: %q, join %t; want %q, %t", tt.doc, tt.place, got, join, tt.lead, tt.join)
+		}
+	}
+}
+
+// In a room with challenges the page solves one for a place, on a small screen and within its own policy.
+func TestAChallenge(t *testing.T) {
+	t.Parallel()
+	public, internal := start(t)
+	now := time.Now().UTC()
+	if a := servetest.Call("PUT", internal+"/v1/rooms/queue", fmt.Sprintf(`{"mode":"draw","captcha":true,"gather_at":%q,"starts_at":%q}`,
+		now.Add(-time.Minute).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))); a.Status != http.StatusCreated {
+		t.Fatal(a)
+	}
+	if a := servetest.Call("POST", public+"/v1/rooms/queue/place", "", "X-User-ID", "bot"); a.Status != http.StatusForbidden {
+		t.Fatalf("a join without a solution: %v", a)
+	}
+	b := testenv.NewTab(t, "status of 404", "status of 403") // no place yet; the challenge
+	testenv.Command(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"X-User-ID": "ann"}})
+	b.Do(chromedp.EmulateViewport(320, 700))
+	b.Open(public + "/rooms/queue")
+	lead(b, "You have no place yet")
+	// The solution waits for the picture.
+	testenv.Eval[bool](b, `window.send = window.fetch, window.fetch = async (url, o) => { if (o?.headers?.['X-Captcha']) await new Promise((go) => { window.go = go }); return send(url, o) }, true`)
+	press(b, "join")
+	b.Until(`window.go && document.querySelector('altcha-widget [data-state=verified]')?.checkVisibility()`)
+	if wide := testenv.Eval[int](b, `document.documentElement.scrollWidth`); wide > 320 {
+		t.Errorf("the page is %d pixels wide on a screen of 320", wide)
+	}
+	if testenv.Eval[bool](b, `document.querySelector('[data-part=join]').checkVisibility()`) {
+		t.Error("the button is shown while the challenge is solved")
+	}
+	b.Picture("room/challenge-320-light.png", 320, 700, "light")
+	testenv.Eval[bool](b, `window.go(), true`)
+	lead(b, "You are in")
+	if testenv.Eval[bool](b, `document.querySelector('altcha-widget') !== null`) {
+		t.Error("the challenge is still there")
+	}
+}

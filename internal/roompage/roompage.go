@@ -1,0 +1,43 @@
+// Package roompage serves the page of a waiting room, and the script that a shop embeds instead.
+package roompage
+
+import (
+	"embed"
+	"net/http"
+
+	"github.com/tidegate/tidegate/captcha"
+	"github.com/tidegate/tidegate/internal/staticfiles"
+)
+
+//go:embed files
+var files embed.FS
+
+//go:embed room.html
+var page []byte
+
+// Paths of the public listener.
+const (
+	PagePath  = "/rooms/:room"
+	FilesPath = "/rooms/files/"
+)
+
+// Files serves the script and the style sheet, and below captcha/ the widget that solves challenges.
+func Files() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(FilesPath, http.StripPrefix(FilesPath, staticfiles.Handler(files, "files")))
+	mux.Handle(FilesPath+"captcha/", http.StripPrefix(FilesPath+"captcha/", captcha.Widget()))
+	return mux
+}
+
+// Page serves the page. It is the same for every room: its script reads the name from the address.
+func Page() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		_, _ = w.Write(page)
+	})
+}
