@@ -13,7 +13,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/periodic"
@@ -22,6 +22,7 @@ import (
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/sqlite"
+	"github.com/tidegate/tidegate/waitingroom"
 )
 
 // timeout is the timeout for the parts to become ready; all are in this process.
@@ -68,17 +69,18 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 	defer func() { r.CloseAfter(err) }()
 
 	measured := serve.Metrics(r)
-	svc, err := orders.Open(ctx, r.Decisions, sqlite.New(db),
+	store := sqlite.New(db)
+	svc, err := orders.Open(ctx, r.Decisions, store,
 		orders.Options{Namespace: told.Namespace, Queue: r.Queue, Timeout: decideWithin, StartsEmpty: true, Measures: measured.Orders(), Tracer: traces.Tracer(), Logger: log})
 	if err != nil {
 		return err
 	}
-	counts := admission.NewMemoryStore(admission.MemoryOptions{})
+	counts := memorystore.New(memorystore.Options{})
 	listening := make(chan map[string]string, 1)
 	p := &serve.Process{
 		Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc,
-		Settle: func(ctx context.Context) error { return settle(ctx, svc) },
-		Ready:  func(addrs map[string]string) { listening <- addrs },
+		Linger: serve.Linger, Settle: func(ctx context.Context) error { return settle(ctx, svc) },
+		Ready: func(addrs map[string]string) { listening <- addrs },
 		Background: []func(context.Context) error{memory.Run, counts.Run, func(ctx context.Context) error {
 			sale, err := openSample(ctx, svc)
 			if err != nil {
@@ -93,7 +95,7 @@ func Run(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(P
 		}},
 	}
 	if err := p.AddHTTP(&told, serve.HTTP{
-		Orders: svc, Counts: counts, Redis: r, BanScript: true, Semaphores: semregistry.SQLite(db),
+		Orders: svc, Counts: counts, Redis: r, BanScript: true, Semaphores: semregistry.SQLite(db), Rooms: waitingroom.SQLite(db, store.Writing()),
 		Failures: login.NewMemoryStore(), History: history.SQLite(db), Within: decideWithin,
 	}); err != nil {
 		return err

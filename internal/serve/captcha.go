@@ -5,6 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/config"
 )
@@ -39,10 +41,10 @@ var captchaRules []byte
 
 // newCaptchaLimit returns the gate that limits challenges. It counts in the same store, under its own names. Its Run is not
 // called: it bans nobody, and its memory of refusals is at most a second old.
-func newCaptchaLimit(cfg *config.Config, counts admission.Store) (*admission.Gate, error) {
-	rules, err := admission.ParseRules("captcha_rules.yaml", captchaRules)
+func newCaptchaLimit(cfg *config.Config, counts store.Store) (*admission.Gate, error) {
+	rules, err := rules.Parse("captcha_rules.yaml", captchaRules)
 	if err != nil {
 		return nil, err
 	}
-	return admission.New(counts, rules, admission.Options{Secret: []byte(cfg.Secret), Namespace: cfg.Namespace + ":captcha"})
+	return admission.NewWithStore(counts, rules, admission.Options{Secret: []byte(cfg.Secret), Namespace: cfg.Namespace + ":captcha"})
 }

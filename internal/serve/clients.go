@@ -56,7 +56,7 @@ func OpenRedis(decisions, queue config.URL, within time.Duration) (*Redis, error
 		return nil, fmt.Errorf("QUEUE_REDIS_URL: %w", err)
 	}
 	r := &Redis{
-		Decisions: decider, Logins: redis.NewUniversalClient(&logins), Queue: queued.Queue(), queue: queued,
+		Decisions: decider, Logins: redisclient.NewUniversal(&logins), Queue: queued.Queue(), queue: queued,
 		Trips: map[string]*trips{"decisions": {}, "logins": {}, "queue": {}},
 	}
 	for name, client := range r.clients() {
@@ -132,6 +132,7 @@ func awaitServers(ctx context.Context, cfg *config.Config, log *slog.Logger, tim
 	if err := await(ctx, log, timeout, servers...); err != nil {
 		return err
 	}
+	logVersions(ctx, cfg, log, r, pool)
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
 	if cfg.Migrate {

@@ -2,34 +2,36 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/firewall"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/httpapi"
+	"github.com/tidegate/tidegate/internal/httpapi/live"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/koala/koalahttp"
-	"github.com/tidegate/tidegate/internal/reports"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/semaphore"
+	"github.com/tidegate/tidegate/waitingroom"
 )
 
 // HTTP is what a process needs for its listeners, besides its configuration. Within is optional.
 type HTTP struct {
 	Orders     *orders.Service
-	Counts     admission.Store
+	Counts     store.Store
 	Redis      *Redis
 	BanScript  bool // run the ban script here, because there is no separate worker
 	Semaphores *semregistry.Table
+	Rooms      *waitingroom.Store
 	Failures   login.Store // of logins
 	History    *history.History
 	Within     time.Duration // bounds the decision on an order or a login; 0 is the default
@@ -37,14 +39,14 @@ type HTTP struct {
 
 // AddHTTP adds the public and the internal listener to a process.
 func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
-	rules, err := rulesOf(cfg)
+	set, err := rulesOf(cfg)
 	if err != nil {
 		return err
 	}
 	var gate *admission.Gate
-	gate, err = admission.New(h.Counts, rules, admission.Options{
+	gate, err = admission.NewWithStore(h.Counts, set, admission.Options{
 		Secret: []byte(cfg.Secret), Namespace: cfg.Namespace, Logger: p.Log,
-		History: firewall.NewHistory(h.History.Bans(), h.Redis.Queue, cfg.Namespace, func() *admission.Rules { return gate.Rules() }),
+		History: firewall.NewHistory(h.History.Bans(), h.Redis.Queue, cfg.Namespace, func() *rules.Set { return gate.Rules() }),
 	})
 	if err != nil {
 		return err
@@ -54,7 +56,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		p.Background = append(p.Background, func(ctx context.Context) error { return h.History.Run(ctx, keep, p.Log) })
 	}
 	semaphores, err := p.addSemaphores(h.Redis.Decisions.UniversalClient, h.Semaphores, semregistry.Options{
-		Namespace: cfg.Namespace, Rules: gate.Rules, BuiltIn: reports.BuiltIn(), Logger: p.Log,
+		Namespace: cfg.Namespace, Rules: gate.Rules, BuiltIn: semregistry.BuiltIn(), Logger: p.Log,
 	})
 	if err != nil {
 		return err
@@ -117,6 +119,11 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	if err != nil {
 		return err
 	}
+	rooms, err := p.addRooms(cfg, &h, gate)
+	if err != nil {
+		return err
+	}
+	measured.Rooms(rooms)
 	dialect, err := p.addKoala(cfg, &h, func(req *admission.Request, d *admission.Decision, took time.Duration) {
 		decided(req, d, took)
 		answer := string(d.Reason)
@@ -131,8 +138,8 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	api, err := httpapi.New(httpapi.Config{
 		Orders: httpapi.FromService(h.Orders), Gate: gate, Bans: h.History.Bans(), Audit: h.History.Changes(), Semaphores: semaphores, Secret: []byte(cfg.Secret),
 		PreviousSecret: []byte(cfg.PreviousSecret), Captcha: challenges, CaptchaLimit: challengeLimit,
-		Live:  &httpapi.Live{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
-		Koala: dialect, Login: throttle, LoginHistory: h.History.Logins(), Settled: logins.Settled,
+		Live:  &live.Options{Recorder: recorder, RoundTrips: measured.RoundTrips, Degraded: measured.Degraded},
+		Koala: dialect, Rooms: rooms, Login: throttle, LoginHistory: h.History.Logins(), Settled: logins.Settled,
 		Metrics: measured.Handler(), Decided: decided, Served: measured.Served, Verified: measured.Verified,
 		Identity: identity, Tokens: tokens, DemoSecrets: cfg.DemoSecrets, Sessions: sessions{h.Redis.Decisions.UniversalClient, cfg.Namespace},
 		CORSOrigins: cfg.CORSOrigins, TrustedProxies: cfg.TrustedProxies, Tracer: p.Tracer, Logger: p.Log, Version: Version(), DecideWithin: h.Within,
@@ -179,41 +186,9 @@ func (p *Process) addSemaphores(rdb semaphore.Client, table *semregistry.Table, 
 	return semaphores, nil
 }
 
-func rulesOf(cfg *config.Config) (*admission.Rules, error) {
-	if cfg.RulesFile == "" {
-		return admission.DefaultRules(), nil
-	}
-	rules, err := admission.LoadRules(cfg.RulesFile)
-	return rules, wrap("RULES_FILE", err)
-}
-
 // addProbes adds a listener for livez, readyz and metrics to a process without an API.
 func (p *Process) addProbes(cfg *config.Config, ready func(context.Context) error, measured http.Handler) {
 	handler, drain := httpapi.Probes(ready, Version(), cfg.DemoSecrets, measured, p.Log)
 	p.Drain = drain
 	p.Listeners = append(p.Listeners, Listener{Name: "worker", Addr: cfg.WorkerListen, Handler: handler})
-}
-
-// released is the version that the linker sets: -X github.com/tidegate/tidegate/internal/serve.released=v1.2.3. It is needed
-// for builds without the repository.
-var released string
-
-// Version returns the version of the release, of the module, or the commit of the build.
-func Version() string {
-	if released != "" {
-		return released
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return fmt.Sprintf("%.12s", s.Value)
-		}
-	}
-	return "unknown"
 }

@@ -178,7 +178,7 @@ func TestKoalaOverTwoProcesses(t *testing.T) {
 // is as before.
 func TestKoalaWithoutRedis(t *testing.T) {
 	t.Parallel()
-	redis := testenv.StartRedis(t)
+	redis := testenv.StartRedis(t, "--appendfsync", "always") // with everysec a slow disk delays the writes too, by up to two seconds
 	k := startKoalas(t, redis.URL(), 1)
 	k.want(0, "/monitor/alive", `{"errno":0,"errmsg":"OK!"}`)
 	for range 4 {

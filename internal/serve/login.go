@@ -9,7 +9,7 @@ import (
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/config"
-	"github.com/tidegate/tidegate/internal/httpapi"
+	"github.com/tidegate/tidegate/internal/httpapi/charge"
 	"github.com/tidegate/tidegate/internal/metrics"
 	"github.com/tidegate/tidegate/login"
 )
@@ -19,7 +19,7 @@ func (p *Process) addLogins(cfg *config.Config, h *HTTP, gate, solutions *admiss
 	throttle, err := login.New(h.Failures, gate.Rules, login.Options{
 		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Namespace: cfg.Namespace, Timeout: h.Within, Captcha: challenges,
 		Solutions: func(ctx context.Context, ip netip.Addr) (time.Duration, bool) {
-			d, err := solutions.Charge(ctx, admission.Request{IP: ip, Route: httpapi.SolutionRoute})
+			d, err := solutions.Charge(ctx, admission.Request{IP: ip, Route: charge.SolutionRoute})
 			return d.RetryAfter, err != nil || d.Admitted
 		},
 		Bans: sparing{gate, cfg.TrustedProxies}, History: h.History.Logins(),

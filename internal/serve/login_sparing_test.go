@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/memorystore"
 	"github.com/tidegate/tidegate/bans"
 )
 
 // TestFailedLoginsDoNotBanAProxy: a backend that reports its proxy's address for all clients must not get the proxy banned.
 func TestFailedLoginsDoNotBanAProxy(t *testing.T) {
-	gate, err := admission.New(admission.NewMemoryStore(admission.MemoryOptions{}), admission.DefaultRules(), admission.Options{Secret: []byte(strings.Repeat("s", 32))})
+	gate, err := admission.NewWithStore(memorystore.New(memorystore.Options{}), rules.Default(), admission.Options{Secret: []byte(strings.Repeat("s", 32))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
+	"github.com/tidegate/tidegate/admission/store/redisstore"
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/reports"
@@ -19,17 +20,18 @@ import (
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/orders/postgres"
+	"github.com/tidegate/tidegate/waitingroom"
 )
 
-// linger is time for a load balancer that polls readyz a few times per second, and for connections in flight.
-const linger = 500 * time.Millisecond
+// Linger is time for a load balancer that polls readyz a few times per second, and for connections in flight.
+const Linger = 500 * time.Millisecond
 
 // API serves HTTP over Redis and Postgres until ctx ends.
 func API(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	return overServers(ctx, cfg, log, "api", StartTimeout, func(p *Process, svc *orders.Service, r *Redis, db *sql.DB) error {
 		compareSecret(ctx, cfg, r.Logins, log)
 		return p.AddHTTP(cfg, HTTP{
-			Orders: svc, Counts: admission.NewRedisStore(r.Decisions.Batched), Redis: r, Semaphores: semregistry.Postgres(db),
+			Orders: svc, Counts: redisstore.New(r.Decisions.Batched), Redis: r, Semaphores: semregistry.Postgres(db), Rooms: waitingroom.Postgres(db),
 			Failures: login.NewRedisStore(r.Logins), History: history.Postgres(db),
 		})
 	})
@@ -42,7 +44,7 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 		if cfg.Reports != "" {
 			// The API declares the semaphores of the rules file.
 			semaphores, err := p.addSemaphores(r.Decisions.UniversalClient, semregistry.Postgres(db), semregistry.Options{
-				Namespace: cfg.Namespace, BuiltIn: reports.BuiltIn(), Logger: log,
+				Namespace: cfg.Namespace, BuiltIn: semregistry.BuiltIn(), Logger: log,
 			})
 			if err != nil {
 				return err
@@ -55,13 +57,13 @@ func Worker(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 			p.Worker = reporter
 		}
 		if cfg.RulesFile != "" {
-			rules, err := rulesOf(cfg)
+			set, err := rulesOf(cfg)
 			if err != nil {
 				return err
 			}
-			inForce := admission.NewInForce(rules, log)
-			p.Background = append(p.Background, inForce.Run)
-			script, err := p.addBanScript(cfg, r, admission.NewRedisStore(r.Decisions.UniversalClient), inForce.Rules)
+			live := rules.NewLive(set, log)
+			p.Background = append(p.Background, live.Run)
+			script, err := p.addBanScript(cfg, r, redisstore.New(r.Decisions.UniversalClient), live.Rules)
 			if err != nil {
 				return err
 			}
@@ -118,7 +120,7 @@ func overServers(ctx context.Context, cfg *config.Config, log *slog.Logger, prog
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close() // the pool stays open
-	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: linger}
+	p := &Process{Log: log, Tracer: traces.Tracer(), Metrics: measured, Service: svc, Linger: Linger}
 	if err := equip(p, svc, r, db); err != nil {
 		return err
 	}

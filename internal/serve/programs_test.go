@@ -151,7 +151,7 @@ func TestServersAwayAtTheStart(t *testing.T) {
 		}
 		start := time.Now()
 		var said strings.Builder
-		err = overServers(t.Context(), cfg, cfg.Logger(&said), "worker", 300*time.Millisecond, func(*Process, *orders.Service, *Redis, *sql.DB) error {
+		err = overServers(t.Context(), cfg, cfg.Logger(&said), "worker", 2*time.Second, func(*Process, *orders.Service, *Redis, *sql.DB) error {
 			t.Error("it was not waited for")
 			return nil
 		})

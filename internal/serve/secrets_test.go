@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/hibiken/asynq"
@@ -99,12 +100,7 @@ func TestNothingSecretIsWritten(t *testing.T) {
 	}
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return internal("GET", "/readyz", "") })
 	servetest.Call("GET", worker.URL("worker")+"/livez", "")
-	if a := internal("PUT", "/v1/sales/concert", servetest.Sale("ticket", 10)); a.Status != http.StatusCreated {
-		t.Fatal(a)
-	}
-	if a := internal("POST", "/v1/sales/concert/open", ""); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
+	servetest.OpenSale(t, api.URL("internal"), "concert", servetest.Sale("ticket", 10), "X-Tidegate-Token", secret["operator's token"])
 
 	user, address := secret.of("user"), secret.note("address", "203.0.113.77")
 	bearer := secret.note("JWT", jwt(secret["key of JWTs"], user))
@@ -143,25 +139,33 @@ func TestNothingSecretIsWritten(t *testing.T) {
 
 	// These calls are made while Redis and Postgres run, and while they are down.
 	ask := func() {
-		for _, a := range []servetest.Answer{
-			public("POST", "/v1/sales/concert/orders", `{"item":"ticket"}`),
-			public("GET", "/v1/orders/"+placed.OrderID, ""),
-			public("GET", "/v1/sales/concert/orders", ""),
-			internal("PUT", "/v1/semaphores/s/permits/"+permit.PermitID, `{}`),
-			internal("POST", "/v1/login/attempts", login),
-			internal("POST", "/v1/login/attempts/"+attempt.AttemptID+"/outcome", `{"result":"failure"}`),
-			internal("GET", "/v1/login/subjects?name="+secret["login name"], ""),
-			internal("POST", "/v1/admit", fmt.Sprintf(`{"subject":{"user":%q,"ip":%q}}`, user, address)),
-			internal("GET", "/v1/explain?user="+user+"&ip="+address, ""),
-			internal("GET", "/v1/authz", "", "X-Original-URI", "/?q="+secret["key"], "X-User-ID", user),
-			internal("GET", "/v1/sales/concert/orders", ""),
-			internal("GET", "/v1/sales/concert/verify", ""),
-			internal("POST", "/v1/orders/"+placed.OrderID+"/payment", fmt.Sprintf(`{"reference":%q}`, secret["payment"])),
+		var all sync.WaitGroup
+		for _, c := range []struct {
+			call               func(method, path, body string, fields ...string) servetest.Answer
+			method, path, body string
+			fields             []string
+		}{
+			{public, "POST", "/v1/sales/concert/orders", `{"item":"ticket"}`, nil},
+			{public, "GET", "/v1/orders/" + placed.OrderID, "", nil},
+			{public, "GET", "/v1/sales/concert/orders", "", nil},
+			{internal, "PUT", "/v1/semaphores/s/permits/" + permit.PermitID, `{}`, nil},
+			{internal, "POST", "/v1/login/attempts", login, nil},
+			{internal, "POST", "/v1/login/attempts/" + attempt.AttemptID + "/outcome", `{"result":"failure"}`, nil},
+			{internal, "GET", "/v1/login/subjects?name=" + secret["login name"], "", nil},
+			{internal, "POST", "/v1/admit", fmt.Sprintf(`{"subject":{"user":%q,"ip":%q}}`, user, address), nil},
+			{internal, "GET", "/v1/explain?user=" + user + "&ip=" + address, "", nil},
+			{internal, "GET", "/v1/authz", "", []string{"X-Original-URI", "/?q=" + secret["key"], "X-User-ID", user}},
+			{internal, "GET", "/v1/sales/concert/orders", "", nil},
+			{internal, "GET", "/v1/sales/concert/verify", "", nil},
+			{internal, "POST", "/v1/orders/" + placed.OrderID + "/payment", fmt.Sprintf(`{"reference":%q}`, secret["payment"]), nil},
 		} {
-			if a.Err != nil {
-				t.Error(a.Err)
-			}
+			all.Go(func() { // at the same time, because each waits for the servers
+				if a := c.call(c.method, c.path, c.body, c.fields...); a.Err != nil {
+					t.Error(a.Err)
+				}
+			})
 		}
+		all.Wait()
 	}
 	secret.of("payment")
 	ask()

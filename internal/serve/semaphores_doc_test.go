@@ -5,6 +5,9 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,16 +49,16 @@ type run struct {
 	errors bytes.Buffer
 }
 
-func scriptCommand(t *testing.T, c capped, script string, args ...string) *exec.Cmd {
+func scriptCommand(t *testing.T, api, script string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", append([]string{script}, args...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TIDEGATE=" + c.URL("internal"), "TOKEN=" + tokenOf("bob"), "no_proxy=*"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TIDEGATE=" + api, "TOKEN=" + tokenOf("bob"), "no_proxy=*"}
 	return cmd
 }
 
-func startScript(t *testing.T, c capped, script string, args ...string) *run {
+func startScript(t *testing.T, api, script string, args ...string) *run {
 	t.Helper()
-	r := &run{Cmd: scriptCommand(t, c, script, args...)}
+	r := &run{Cmd: scriptCommand(t, api, script, args...)}
 	r.WaitDelay = time.Second // remaining processes are found by other means
 	r.Stderr = &r.errors
 	pipe, err := r.StdoutPipe()
@@ -93,16 +97,19 @@ func (r *run) line(t *testing.T) string {
 func TestScriptOfTheDocs(t *testing.T) {
 	t.Parallel()
 	script := cappedScript(t)
-	env, _ := cappedEnv(t, testenv.Redis(t), "report: {limit: 1, lease: 3s}, slow: {limit: 1, lease: 1m}, short: {limit: 1, lease: 2s}")
+	env, _ := cappedEnv(t, testenv.Redis(t), "one: {limit: 1, lease: 3s}, renewed: {limit: 1, lease: 9s}, ended: {limit: 1, lease: 3s}, queued: {limit: 1, lease: 3s}, "+
+		"deaf: {limit: 1, lease: 3s}, lost: {limit: 1, lease: 3s}, slow: {limit: 1, lease: 1m}, short: {limit: 1, lease: 2s}")
 	c := startCapped(t, env)
+	api := c.URL("internal")
 
 	t.Run("one at a time", func(t *testing.T) {
+		t.Parallel()
 		dir := filepath.Join(t.TempDir(), "working")
 		var fences []string
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for range 4 {
-			r := startScript(t, c, script, "report", "sh", "-c", `mkdir "$0" && echo "$FENCING_TOKEN" && rmdir "$0"`, dir)
+			r := startScript(t, api, script, "one", "sh", "-c", `mkdir "$0" && echo "$FENCING_TOKEN" && rmdir "$0"`, dir)
 			wg.Go(func() {
 				for r.said.Scan() {
 					mu.Lock()
@@ -126,22 +133,37 @@ func TestScriptOfTheDocs(t *testing.T) {
 		if len(fences) != 4 || last == 0 {
 			t.Errorf("%v", fences)
 		}
-		if s := c.standing("report"); s.InUse != 0 || s.Totals.Granted != 4 {
+		if s := c.standing("one"); s.InUse != 0 || s.Totals.Granted != 4 {
 			t.Errorf("%+v", s)
 		}
 	})
 
 	t.Run("renewed", func(t *testing.T) {
-		r := startScript(t, c, script, "report", "sh", "-c", "echo begun; sleep 5; echo done; exit 3")
+		t.Parallel()
+		address, err := url.Parse(api)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forward := httputil.NewSingleHostReverseProxy(address)
+		var renewals atomic.Int64
+		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPut && renewals.Add(1) == 1 { // the script asks again before the lease ends
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			forward.ServeHTTP(w, r)
+		}))
+		defer proxy.Close()
+		r := startScript(t, proxy.URL, script, "renewed", "sh", "-c", "echo begun; sleep 11; echo done; exit 3")
 		r.line(t)
-		since := c.standing("report").Holders[0].Since
+		since := c.standing("renewed").Holders[0].Since
 		if got := r.line(t); got != "done" {
 			t.Errorf("%q", got)
 		}
 		if err := r.Wait(); err == nil || r.ProcessState.ExitCode() != 3 {
 			t.Errorf("%v, want the status of the command: %s", err, &r.errors)
 		}
-		if s := c.standing("report"); s.InUse != 0 {
+		if s := c.standing("renewed"); s.InUse != 0 {
 			t.Errorf("%+v of %v", s, since)
 		}
 		if lost := regexp.MustCompile("lost").FindString(r.errors.String()); lost != "" {
@@ -150,13 +172,14 @@ func TestScriptOfTheDocs(t *testing.T) {
 	})
 
 	t.Run("told to end", func(t *testing.T) {
+		t.Parallel()
 		// The grandchild takes longer than a lease, and no other holder gets a permit meanwhile.
 		grandchild := `trap 'echo ending; sleep 4; mkdir "$0"; exit' TERM; echo begun; while :; do sleep 0.1; done`
 		ended := filepath.Join(t.TempDir(), "ended")
-		r := startScript(t, c, script, "report", "sh", "-c", `sh -c "$0" "$1" & wait`, grandchild, ended)
+		r := startScript(t, api, script, "ended", "sh", "-c", `sh -c "$0" "$1" & wait`, grandchild, ended)
 		r.line(t)
-		next := startScript(t, c, script, "report", "sh", "-c", `ls -d "$0"`, ended)
-		c.until("report", func(s standing) bool { return s.Waiting == 1 })
+		next := startScript(t, api, script, "ended", "sh", "-c", `ls -d "$0"`, ended)
+		c.until("ended", func(s standing) bool { return s.Waiting == 1 })
 		r.stopped(t)
 		if got := next.line(t); got != ended {
 			t.Errorf("%q", got)
@@ -167,20 +190,22 @@ func TestScriptOfTheDocs(t *testing.T) {
 	})
 
 	t.Run("told to end in the queue", func(t *testing.T) {
-		holder := startScript(t, c, script, "report", "sh", "-c", "echo begun; sleep 60")
+		t.Parallel()
+		holder := startScript(t, api, script, "queued", "sh", "-c", "echo begun; sleep 60")
 		holder.line(t)
-		r := startScript(t, c, script, "report", "true")
-		c.until("report", func(s standing) bool { return s.Waiting == 1 })
+		r := startScript(t, api, script, "queued", "true")
+		c.until("queued", func(s standing) bool { return s.Waiting == 1 })
 		r.stopped(t)
-		c.until("report", func(s standing) bool { return s.Waiting == 0 })
+		c.until("queued", func(s standing) bool { return s.Waiting == 0 })
 		holder.stopped(t)
-		if s := c.standing("report"); s.InUse != 0 {
+		if s := c.standing("queued"); s.InUse != 0 {
 			t.Errorf("the permit was not released: %+v", s)
 		}
 	})
 
 	t.Run("in a pipe", func(t *testing.T) {
-		cmd := scriptCommand(t, c, script, "slow", "sh", "-c", "cat; echo to both >&2; exit 7")
+		t.Parallel()
+		cmd := scriptCommand(t, api, script, "slow", "sh", "-c", "cat; echo to both >&2; exit 7")
 		var out bytes.Buffer
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("from the input\n"), &out, &out
 		cmd.WaitDelay = 5 * time.Second // longer than a renewal, after which nothing may hold its output
@@ -193,32 +218,36 @@ func TestScriptOfTheDocs(t *testing.T) {
 	})
 
 	t.Run("deaf", func(t *testing.T) {
-		r := startScript(t, c, script, "report", "sh", "-c", `trap '' TERM; echo begun; while :; do sleep 0.1; done`)
+		t.Parallel()
+		r := startScript(t, api, script, "deaf", "sh", "-c", `trap '' TERM; echo begun; while :; do sleep 0.1; done`)
 		r.line(t)
 		r.stopped(t)
-		if s := c.standing("report"); s.InUse != 0 {
+		if s := c.standing("deaf"); s.InUse != 0 {
 			t.Errorf("the permit was not released: %+v", s)
 		}
 	})
 
 	t.Run("too short a lease", func(t *testing.T) {
-		r := startScript(t, c, script, "short", "true")
+		t.Parallel()
+		r := startScript(t, api, script, "short", "true")
 		if err := r.Wait(); err == nil || !strings.Contains(r.errors.String(), "too short") {
 			t.Errorf("%v %s", err, &r.errors)
 		}
 	})
 
 	t.Run("lost", func(t *testing.T) {
-		r := startScript(t, c, script, "report", "sh", "-c", "echo begun; exec sleep 60")
+		t.Parallel()
+		r := startScript(t, api, script, "lost", "sh", "-c", "echo begun; exec sleep 60")
 		r.line(t)
-		c.want(http.StatusNoContent, "DELETE", "/report/permits/"+c.standing("report").Holders[0].PermitID, "")
+		c.want(http.StatusNoContent, "DELETE", "/lost/permits/"+c.standing("lost").Holders[0].PermitID, "")
 		if err := r.Wait(); err == nil || !strings.Contains(r.errors.String(), "the permit is lost") {
 			t.Errorf("%v %s", err, &r.errors)
 		}
 	})
 
 	t.Run("unknown", func(t *testing.T) {
-		r := startScript(t, c, script, "none", "true")
+		t.Parallel()
+		r := startScript(t, api, script, "none", "true")
 		if err := r.Wait(); err == nil || !strings.Contains(r.errors.String(), "unknown_semaphore") {
 			t.Errorf("%v %s", err, &r.errors)
 		}

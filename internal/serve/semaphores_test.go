@@ -77,7 +77,14 @@ func (c capped) call(method, path, body string) servetest.Answer {
 // want makes a call and checks the status.
 func (c capped) want(status int, method, path, body string) servetest.Answer {
 	c.t.Helper()
-	a := c.call(method, path, body)
+	calls := 0
+	a := servetest.Decided(func() servetest.Answer {
+		calls++
+		return c.call(method, path, body)
+	})
+	if method == http.MethodDelete && calls > 1 && a.Status == http.StatusNotFound {
+		return a // the call before did it
+	}
 	if a.Status != status {
 		c.t.Fatalf("%s %s %s: %v, want %d", method, path, body, a, status)
 	}
@@ -336,7 +343,7 @@ func TestInvalidPermitRequests(t *testing.T) {
 		{"POST", permits, `{"holder":""}`, "body.holder", "length"},
 		{"POST", permits, `{"holder":"a\nb"}`, "body.holder", "control characters"},
 		{"POST", permits, `{"holder":"a\u007f"}`, "body.holder", "control characters"},
-		{"POST", permits, `{"holder":"` + strings.Repeat("é", 128) + `"}`, "body.holder", "has 256 bytes, and must have at most 255"},
+		{"POST", permits, `{"holder":"` + strings.Repeat("é", 128) + `"}`, "body.holder", "must have at most 255 bytes, got 256"},
 		{"POST", permits, `{"holder":"` + strings.Repeat("é", 256) + `"}`, "body.holder", "length"},
 		{"POST", permits, `{"holder":"a","weight":0}`, "body.weight", ">= 1"},
 		{"POST", permits, `{"holder":"a","weight":3}`, "body.weight", "at most the limit of report"},
@@ -347,7 +354,7 @@ func TestInvalidPermitRequests(t *testing.T) {
 		{"POST", permits, `{"holder":"a","also":["report"]}`, "body", "twice"},
 		{"POST", permits, `{"holder":"a","also":["small","Shop"]}`, "body.also[1]", "1 to 64"},
 		{"POST", permits, `{"holder":"a","colour":1}`, "body.colour", "unexpected"},
-		{"DELETE", permits + "/nonsense", "", "path.id", "no permit's id"},
+		{"DELETE", permits + "/nonsense", "", "path.id", "must be the id of a permit"},
 		{"PUT", "/Report", `{"limit":1}`, "path.name", "1 to 64"},
 		{"PUT", "/report", `{"limit":-1}`, "body.limit", ">= 0"},
 		{"PUT", "/report", `{"limit":1,"lease_ms":999}`, "body.lease_ms", ">= 1000"},

@@ -1,10 +1,12 @@
 package servetest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +61,22 @@ func (a Answer) Into(t testing.TB, v any) {
 	t.Helper()
 	if err := json.Unmarshal(a.Body, v); err != nil {
 		t.Fatalf("%v: %v", a, err)
+	}
+}
+
+// Decided repeats a call while its answer is 503 with reason store_unavailable, or one of also: on a busy machine Redis answers later than the
+// program waits.
+func Decided(call func() Answer, also ...string) Answer {
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for start := time.Now(); ; <-again.C {
+		a := call()
+		busy := slices.ContainsFunc(append(also, "store_unavailable"), func(reason string) bool {
+			return bytes.Contains(a.Body, []byte(`"reason":"`+reason+`"`))
+		})
+		if a.Status != http.StatusServiceUnavailable || !busy || time.Since(start) > patience {
+			return a
+		}
 	}
 }
 

@@ -1,0 +1,58 @@
+package serve
+
+import (
+	"crypto"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/config"
+	"github.com/tidegate/tidegate/waitingroom"
+)
+
+// addRooms adds the waiting rooms to a process.
+func (p *Process) addRooms(cfg *config.Config, h *HTTP, gate *admission.Gate) (*waitingroom.Service, error) {
+	signer, err := passKey(cfg.PassKeyFile)
+	if err != nil {
+		return nil, wrap("PASS_KEY_FILE", err)
+	}
+	before, err := passKey(cfg.PassKeyBefore)
+	if err != nil {
+		return nil, wrap("PASS_KEY_FILE_PREVIOUS", err)
+	}
+	rooms := waitingroom.New(h.Rooms, waitingroom.Options{
+		Secret: []byte(cfg.Secret), PreviousSecret: []byte(cfg.PreviousSecret), Signer: signer, PreviousSigner: before, Stock: h.Orders.Turns(), Logger: p.Log,
+		Keep: time.Duration(cfg.RoomDays) * 24 * time.Hour,
+		Banned: func(user string) (why, by string) {
+			ban, _, banned := gate.Banned(admission.Request{User: user})
+			switch {
+			case !banned:
+				return "", ""
+			case ban.Rule != "":
+				by = "rule " + ban.Rule
+			default:
+				by = "operator: " + ban.Reason
+			}
+			return string(admission.Banned), by // the operator's own words are not for the visitor
+		},
+	})
+	p.Background = append(p.Background, rooms.Run)
+	return rooms, nil
+}
+
+// passKey reads the private key of passes; nil: there is no file.
+func passKey(path string) (crypto.Signer, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	key, err := waitingroom.ParseSigner(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
+}
