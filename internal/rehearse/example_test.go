@@ -22,5 +22,5 @@ func ExampleJudge() {
 			fmt.Println(f.Invariant, f.Examples[0])
 		}
 	}
-	// Output: I1 order 42 of crowd-1 (key k) was answered 202 and is not listed
+	// Output: I1 order 42 of crowd-1 (key k) was answered 202 but is not listed
 }

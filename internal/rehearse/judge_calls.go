@@ -50,14 +50,14 @@ func (c *court) keys() (f Finding) {
 			}
 		}
 		if id := c.shownEnded(cl); id != "" {
-			f.breach("%s without a key was given order %s, which had ended unpaid", cl.buyer, id)
+			f.breach("%s without a key got order %s, which had ended unpaid", cl.buyer, id)
 		}
 		if call, id := c.refusedHolder(cl); call != nil {
 			f.breach("%s of %s held order %s and was refused: %s", cl.name(), cl.buyer, id, call.Reason)
 		}
 		for _, id := range cl.ids {
 			if other := c.held[id]; other != cl {
-				f.breach("order %s was given for %s of %s and for %s of %s", id, other.name(), other.buyer, cl.name(), cl.buyer)
+				f.breach("order %s was returned for %s of %s and for %s of %s", id, other.name(), other.buyer, cl.name(), cl.buyer)
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (c *court) forward() (f Finding) {
 	}
 	for _, a := range c.h.Acts {
 		if o := c.listed[a.OrderID]; a.Reason == "order_final" && o != nil && o.Status == confirmed && !o.PayBefore.IsZero() {
-			f.breach("order %s was final when it was to be cancelled, and waits for its payment", a.OrderID)
+			f.breach("order %s could not be cancelled because it was final, but waits for payment", a.OrderID)
 		}
 	}
 	slices.Sort(f.Examples)

@@ -97,14 +97,14 @@ func (c *court) steps(f *Finding) {
 		case c.rows == nil, o == nil && c.held[e.OrderID] != nil: // I1 reports it
 		case status == "" && o != nil && o.Status == accepted: // an early payment
 		case o == nil:
-			f.breach("order %s is in the feed and not in the list", e.OrderID)
+			f.breach("order %s is in the feed but not in the list", e.OrderID)
 		case !mayBecome(o.Status, status):
-			f.breach("order %s is listed as %s, and the feed ends with %s", e.OrderID, o.Status, status)
+			f.breach("order %s is listed as %s, but the feed ends with %s", e.OrderID, o.Status, status)
 		}
 	}
 	for _, o := range c.unique {
 		if o.Status != accepted && len(c.feed.of[o.OrderID]) == 0 {
-			f.breach("order %s is %s, and the feed does not know it", o.OrderID, o.Status)
+			f.breach("order %s is %s, but is not in the feed", o.OrderID, o.Status)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (c *court) returns() (f Finding) {
 			f.breach("order %s was %s (change %d) and %s (change %d)", e.OrderID, e.Status, e.Seq, ends[1].Status, ends[1].Seq)
 		}
 	}
-	return f.conclude("%s orders gave %s units back; %s were sold again", comma(f.Checked), comma(units), comma(c.feed.resold()))
+	return f.conclude("%s orders returned %s units; %s were sold again", comma(f.Checked), comma(units), comma(c.feed.resold()))
 }
 
 // resold counts how often a returned unit was sold again.

@@ -42,13 +42,13 @@ func (c *court) money() (f Finding) {
 			refunds++
 			// The status decides, not the clock: an order that was confirmed when the payment arrived could be paid.
 			if o := c.listed[e.OrderID]; e.Status == confirmed && o != nil && !o.PayBefore.IsZero() {
-				f.breach("payment %s found order %s %s, and is a refund", e.Reference, e.OrderID, e.Status)
+				f.breach("payment %s found order %s %s, but is a refund", e.Reference, e.OrderID, e.Status)
 			}
 		default:
 			continue
 		}
 		if o := c.listed[e.OrderID]; e.Reference != "" && o != nil && c.ours(o) && len(sent[e.Reference]) == 0 {
-			f.breach("nobody sent payment %s of order %s", e.Reference, e.OrderID)
+			f.breach("payment %s of order %s was never sent", e.Reference, e.OrderID)
 		}
 	}
 	for _, o := range c.unique {
@@ -57,7 +57,7 @@ func (c *court) money() (f Finding) {
 		}
 		orders++
 		if n := len(c.paidBy(o.OrderID)); n != 1 {
-			f.breach("order %s is paid, by %d payments", o.OrderID, n)
+			f.breach("order %s is paid by %d payments, want 1", o.OrderID, n)
 		}
 	}
 	return f.conclude("%s captured = %s paid + %s refunds; %s orders are paid", comma(len(c.feed.captures)), comma(payments), comma(refunds), comma(orders))
@@ -87,11 +87,11 @@ func (c *court) payment(f *Finding, sent []*Act) {
 	case len(found) > 1:
 		f.breach("payment %s is in the feed %d times", a.Reference, len(found))
 	case told != "" && len(found) == 0:
-		f.breach("payment %s of order %s was answered %s and is not in the feed", a.Reference, a.OrderID, told)
+		f.breach("payment %s of order %s was answered %s but is not in the feed", a.Reference, a.OrderID, told)
 	case len(found) == 1 && found[0].OrderID != a.OrderID:
 		f.breach("payment %s of order %s is in the feed for order %s", a.Reference, a.OrderID, found[0].OrderID)
 	case told != "" && found[0].refunds() != (told == actionRefund):
-		f.breach("payment %s of order %s was answered %s, and the feed has %s %s", a.Reference, a.OrderID, told, found[0].Status, found[0].Action)
+		f.breach("payment %s of order %s was answered %s, but the feed has %s %s", a.Reference, a.OrderID, told, found[0].Status, found[0].Action)
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *court) limits() (f Finding) {
 			run := all[i : i+c.e.Limit+1]
 			from := slices.MinFunc(run, func(a, b grant) int { return int(a.from - b.from) }).from
 			if run[c.e.Limit].to-from < c.e.Window {
-				f.breach("%s was given %d orders within %v, and the limit is %d", cl.buyer, len(run), c.e.Window, c.e.Limit)
+				f.breach("%s got %d orders within %v, but the limit is %d", cl.buyer, len(run), c.e.Window, c.e.Limit)
 				break
 			}
 		}

@@ -20,7 +20,7 @@ func (c *court) persisted() (f Finding) {
 			switch n := rows[id]; {
 			case c.held[id] != cl: // counted under the other key; I7 reports it
 			case n == 0:
-				f.breach("order %s of %s (key %s) was answered 202 and is not listed", id, cl.buyer, cl.key)
+				f.breach("order %s of %s (key %s) was answered 202 but is not listed", id, cl.buyer, cl.key)
 			case n > 1:
 				f.breach("order %s is listed %d times", id, n)
 			default:
@@ -60,12 +60,12 @@ func (c *court) origins() (i2, i8, i18 Finding) {
 		if cl := find(explains); cl != nil {
 			kept[cl]++
 		} else if cl := find(func(cl *claim) bool { return cl.lost > 0 && len(cl.ids) == 0 && !cl.open }); cl != nil {
-			i18.breach("order %s of %s: an answer under key %s was lost, the repeat was told no, and the order stands", o.OrderID, o.Buyer, cl.key)
+			i18.breach("order %s of %s: the answer under key %s was lost and its repeat refused, but the order exists", o.OrderID, o.Buyer, cl.key)
 		} else if cl := find(func(cl *claim) bool { return cl.lost > 0 }); cl != nil {
 			i18.breach("order %s of %s (%s): the lost answer under key %s became a second order beside %s",
 				o.OrderID, o.Buyer, strings.TrimSpace(o.Status+" "+o.Reason), cl.key, strings.Join(cl.ids, ", "))
 		} else if cl := find(func(cl *claim) bool { return cl.refused }); cl != nil {
-			i8.breach("order %s of %s stands, and the call that it may come from was refused (key %s)", o.OrderID, o.Buyer, cl.key)
+			i8.breach("order %s of %s exists, but the call that may have placed it was refused (key %s)", o.OrderID, o.Buyer, cl.key)
 		} else {
 			i2.breach("order %s of %q for %q: no call asked for it", o.OrderID, o.Buyer, o.Item)
 		}
@@ -168,7 +168,7 @@ func (c *court) ends() (f Finding) {
 			f.breach("order %s of %s is %q after the drain", o.OrderID, o.Buyer, o.Status)
 		case o.Status != confirmed || o.PayBefore.IsZero():
 		case o.PayBefore.Add(overdue).Before(c.sale.Now):
-			f.breach("order %s of %s had to be paid before %s, and is %q at %s", o.OrderID, o.Buyer, stamp(o.PayBefore), o.Status, stamp(c.sale.Now))
+			f.breach("order %s of %s had to be paid before %s, but is %q at %s", o.OrderID, o.Buyer, stamp(o.PayBefore), o.Status, stamp(c.sale.Now))
 		default:
 			waiting++
 		}

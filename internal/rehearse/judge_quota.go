@@ -80,7 +80,7 @@ func (c *court) keptQuota(f *Finding, limits map[string]int) {
 				}
 			}
 			if held+call.Quantity <= limit {
-				f.breach("%s was told to have the quota of %d of %s, and had %d when asking for %d", cl.buyer, limit, cl.item, held, call.Quantity)
+				f.breach("%s was refused for the quota of %d of %s, but had %d and asked for %d", cl.buyer, limit, cl.item, held, call.Quantity)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func (c *court) undersold() (f Finding) {
 		f.Checked++
 		sold, stock, late = sold+b.Stock-b.unsold(), stock+b.Stock, late+max(min(b.unsold(), b.excused()), 0)
 		if left := b.unsold(); b.without && left > b.excused() && left >= b.short {
-			f.breach("%s: %d units wanted and %d of %d unsold", b.Item.Item, b.asked, left, b.Stock)
+			f.breach("%s: %d units were requested, but %d of %d are unsold", b.Item.Item, b.asked, left, b.Stock)
 		}
 	}
 	if f.Checked == 0 {
@@ -58,7 +58,7 @@ func (c *court) soldOut() (f Finding) {
 			continue
 		}
 		if left := b.unsold(); left > b.excused() {
-			f.breach("%s: said %d times and %d of %d units are unsold", b.Item.Item, len(calls), left, b.Stock)
+			f.breach("%s: answered sold_out %d times, but %d of %d units are unsold", b.Item.Item, len(calls), left, b.Stock)
 			continue
 		}
 		if c.e.Faults {
@@ -68,7 +68,7 @@ func (c *court) soldOut() (f Finding) {
 			idle := c.idle(b)
 			for _, call := range calls {
 				if n := idle.during(call.Started, call.Ended); n > b.rejected+b.missing {
-					f.breach("%s: said to %s at %v, while %d units were free", b.Item.Item, call.Buyer, call.Ended, n)
+					f.breach("%s: answered sold_out to %s at %v while %d units were free", b.Item.Item, call.Buyer, call.Ended, n)
 				}
 			}
 			continue
@@ -78,7 +78,7 @@ func (c *court) soldOut() (f Finding) {
 			return cl.item == b.Item.Item && len(cl.ids) > 0 && cl.calls[0].Started > late
 		})
 		if i >= 0 && b.excused() == 0 {
-			f.breach("%s: said at %v, and order %s got a unit at %v", b.Item.Item, b.soldOut.Ended, c.claims[i].ids[0], c.claims[i].calls[0].Started)
+			f.breach("%s: answered sold_out at %v, but order %s got a unit at %v", b.Item.Item, b.soldOut.Ended, c.claims[i].ids[0], c.claims[i].calls[0].Started)
 		}
 	}
 	return f.conclude("%s answers, none contradicted", comma(f.Checked))

@@ -150,7 +150,7 @@ func (c *court) units() (f Finding) {
 			continue
 		}
 		if len(o.Units) != o.Quantity {
-			f.breach("order %s has %d units and asked for %d", o.OrderID, len(o.Units), o.Quantity)
+			f.breach("order %s has %d units, but asked for %d", o.OrderID, len(o.Units), o.Quantity)
 		}
 		for _, n := range o.Units {
 			f.Checked++
@@ -202,7 +202,7 @@ func (c *court) balance() (f Finding) {
 		f.Checked++
 		free, held = free+b.Free, held+b.held
 		if b.missing == 0 && b.Free+b.held != b.Stock { // it is unknown where the units of missing orders are
-			f.breach("%s: %d free and %d held are not %d", b.Item.Item, b.Free, b.held, b.Stock)
+			f.breach("%s: %d free and %d held units do not add up to the stock of %d", b.Item.Item, b.Free, b.held, b.Stock)
 		}
 	}
 	return f.conclude("%s free + %s held = stock", comma(free), comma(held))

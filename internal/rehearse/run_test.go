@@ -14,9 +14,14 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testenv.AtOnce(6) // crowds that wait for a server that waits
+	goleak.VerifyTestMain(m)
+}
 
 // smallCrowd returns options for a crowd that arrives within a tenth of a second.
 func smallCrowd(s *shop) Options {
@@ -49,9 +54,10 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 	}
 	few := func(o *Options) { o.Stock = 400 } // more than the crowd wants
 	for _, tt := range []struct {
-		wrong  defect
-		adjust func(*Options)
-		want   []string
+		wrong    defect
+		adjust   func(*Options)
+		want     []string
+		possible string // an invariant that is broken too unless the machine is so slow that no later buyer meets the defect
 	}{
 		{wrong: sound},
 		{wrong: sound, adjust: few},
@@ -89,8 +95,8 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 		{wrong: returnsTwice, adjust: life, want: []string{"I9", "I10"}},
 		{wrong: expiresPaid, adjust: life, want: []string{"I9", "I11"}},
 		{wrong: neverExpires, adjust: life, want: []string{"I14"}},
-		{wrong: hidesChange, adjust: func(o *Options) { life(o); o.Stock, o.Quota = 400, 9 }, want: []string{"I5", "I9"}}, // according to the feed, units were sold that had not been returned
-		{wrong: keepsReturned, adjust: reorders, want: []string{"I6", "I16"}},
+		{wrong: hidesChange, adjust: func(o *Options) { life(o); o.Stock, o.Quota = 400, 9 }, want: []string{"I9"}, possible: "I5"}, // according to the feed, a unit was sold that had not been returned
+		{wrong: keepsReturned, adjust: reorders, want: []string{"I6"}, possible: "I16"},
 		{wrong: keepsQuota, adjust: func(o *Options) {
 			reorders(o)
 			o.Quota, o.Stock, o.Fates = 1, 400, Fates{Cancelled: 0.5, Reorders: 1}
@@ -113,7 +119,8 @@ func TestRunFindsTheDefectAndNoOther(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := broken(r); !slices.Equal(got, append([]string{}, tt.want...)) {
+			got := slices.DeleteFunc(broken(r), func(invariant string) bool { return invariant == tt.possible })
+			if !slices.Equal(got, append([]string{}, tt.want...)) {
 				t.Errorf("broken: %v, want %v", got, tt.want)
 			}
 			if r.OK() != (len(tt.want) == 0) {

@@ -1,0 +1,105 @@
+package rehearseroom
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// ErrOption is wrapped by every error about an invalid option; the text names the flag of tidegate rehearse, the value given,
+// and what would be right.
+var ErrOption = errors.New("rehearse: option")
+
+// Options of a run.
+type Options struct {
+	PublicURLs  []string // of the processes, between which visitors are distributed
+	InternalURL string
+	Token       string // of an operator; may be empty
+	Sale        string // created by the run, with one item
+	Room        string // created by the run
+	Stock       int
+	Visitors    int
+	Gather      time.Duration // from the first visitor to the start
+	Late        float64       // share of visitors who join after the start
+	Silent      float64       // share of visitors who never take their turn
+	Devices     float64       // share of visitors who use two devices at once
+	Snipers     float64       // share of visitors who order without a turn
+	Claim       time.Duration
+	Pass        time.Duration
+	// RequestTimeout bounds one request, which is then repeated.
+	RequestTimeout time.Duration
+	Timeout        time.Duration // bounds the run after the start
+	Seed           uint64
+}
+
+func (o Options) withDefaults() Options {
+	if o.Gather == 0 {
+		o.Gather = 2 * time.Second
+	}
+	if o.Claim == 0 {
+		o.Claim = 2 * time.Second
+	}
+	if o.Pass == 0 {
+		o.Pass = 30 * time.Second
+	}
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = 10 * time.Second
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 2 * time.Minute
+	}
+	return o
+}
+
+// validate checks the options before defaults are applied, and reports all invalid ones at once.
+func (o Options) validate() error {
+	var errs []error
+	wrong := func(option, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w %s %s", ErrOption, option, fmt.Sprintf(format, args...)))
+	}
+	if len(o.PublicURLs) == 0 {
+		wrong("--target", "is required: at least one URL such as http://127.0.0.1:8080")
+	}
+	for name, value := range map[string]string{"--sale": o.Sale, "--room": o.Room} {
+		if value == "" {
+			wrong(name, "is required: a name of a-z, 0-9 and -, which does not exist yet")
+		}
+	}
+	if o.Stock < 1 {
+		wrong("--stock", "must be at least 1 with --room, which creates the sale, got %d", o.Stock)
+	}
+	shares := true
+	for _, share := range []struct {
+		name string
+		v    float64
+	}{{"--late-visitors", o.Late}, {"--silent", o.Silent}, {"--second-devices", o.Devices}, {"--snipers", o.Snipers}} {
+		if !(share.v >= 0 && share.v <= 1) {
+			shares = false
+			wrong(share.name, "must be a share from 0 to 1, got %g", share.v)
+		}
+	}
+	// A room ends when everything is sold, so enough visitors must take their turn.
+	if o.Stock > 0 && shares {
+		loud := 0
+		for _, v := range newCrowd(o) {
+			if !v.silent {
+				loud++
+			}
+		}
+		switch {
+		case o.Silent == 1:
+			wrong("--silent", "must be below 1: nobody would take a turn, got 1")
+		case loud < o.Stock:
+			wrong("--buyers", "must be enough to buy all %d units: about %.0f with --silent %g, got %d, of whom %d take their turn",
+				o.Stock, math.Ceil(1.2*float64(o.Stock)/(1-o.Silent)), o.Silent, o.Visitors, loud)
+		}
+	}
+	if o.Gather < 0 {
+		wrong("--gather", "must be 0 (default) or more, got %v", o.Gather)
+	}
+	if o.Claim != 0 && o.Claim < time.Second {
+		wrong("--claim", "must be 0 (default) or at least 1s, got %v", o.Claim)
+	}
+	return errors.Join(errs...)
+}
