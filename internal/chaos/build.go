@@ -12,8 +12,15 @@ import (
 	"strings"
 )
 
-// build compiles the programs into dir, with failpoints. If clocks is set, CLOCK_SHIFT, in whole seconds, shifts their clock; that
-// takes a compilation of everything, also of the standard library.
+// programs returns a folder with the programs, with failpoints: that of make test, or dir after a build. If clocks is set, CLOCK_SHIFT, in
+// whole seconds, shifts their clock; that takes a compilation of everything, also of the standard library.
+func programs(ctx context.Context, dir string, clocks bool) (string, error) {
+	if built := os.Getenv("PROGRAMS"); built != "" && !clocks { // see testenv.Programs
+		return filepath.Join(built, "failpoints"), nil
+	}
+	return dir, build(ctx, dir, clocks)
+}
+
 func build(ctx context.Context, dir string, clocks bool) error {
 	args := []string{"build", "-tags", "failpoints", "-o", dir}
 	if clocks {

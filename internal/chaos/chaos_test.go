@@ -27,6 +27,7 @@ var (
 	only    = flag.String("only", "", "numbers of the plan's lines to carry out")
 	shrinks = flag.Bool("shrink", false, "run a broken round again with ever fewer faults")
 	doubled = flag.Bool("double", false, "take both copies of orders, and count the loss")
+	people  = flag.Int("visitors", 0, "visitors who go through a waiting room to another sale meanwhile")
 	rate    = flag.Int("rate", 200, "new buyers per second; there are four units for each")
 	drain   = flag.Duration("drain", 3*time.Minute, "how long a round may take to settle when everything is healed")
 	report  = flag.String("report", "", "file for the results as JSON")
@@ -55,7 +56,7 @@ func TestChaos(t *testing.T) {
 	for i := range plans {
 		plans[i] = drawn(t, first+uint64(i))
 	}
-	runAll(t, plans, Size{Rate: *rate, Drain: *drain})
+	runAll(t, plans, onThisMachine(t, plans, Size{Rate: *rate, Drain: *drain, Visitors: *people}))
 }
 
 // drawn returns the plan that the flags define.
@@ -66,10 +67,15 @@ func drawn(t *testing.T, seed uint64) plan {
 		p = planOf(seed, r, &double)
 	case *named != "":
 		var err error
-		if p, err = planNamed(seed, r, *named); err != nil {
+		if p, err = planNamed(faults, seed, r, *named); err != nil {
 			t.Fatalf("-faults: %v", err)
 		}
 	}
+	return chosenOf(t, p)
+}
+
+// chosenOf returns the lines of a plan that the flags choose.
+func chosenOf(t *testing.T, p plan) plan {
 	if *only != "" {
 		var lines []int
 		for text := range strings.SplitSeq(*only, ",") {
@@ -84,12 +90,20 @@ func drawn(t *testing.T, seed uint64) plan {
 	return p
 }
 
-// runAll runs each plan as a subtest, with the parallelism of -parallel, and returns the sum.
-func runAll(t *testing.T, plans []plan, size Size) *summary {
-	bin := t.TempDir()
-	if err := build(t.Context(), bin, slices.ContainsFunc(plans, plan.shiftsClocks)); err != nil {
+// runner runs one round; dir is the folder of its data.
+type runner func(t testing.TB, dir string, p plan) *result
+
+// onThisMachine builds the programs for plans, and runs rounds with all processes on this machine.
+func onThisMachine(t *testing.T, plans []plan, size Size) runner {
+	bin, err := programs(t.Context(), t.TempDir(), slices.ContainsFunc(plans, plan.shiftsClocks))
+	if err != nil {
 		t.Fatal(err)
 	}
+	return func(t testing.TB, dir string, p plan) *result { return Run(t, bin, dir, p, size) }
+}
+
+// runAll runs each plan as a subtest, with the parallelism of -parallel, and returns the sum.
+func runAll(t *testing.T, plans []plan, run runner) *summary {
 	var (
 		mu      sync.Mutex
 		results []*result
@@ -98,7 +112,7 @@ func runAll(t *testing.T, plans []plan, size Size) *summary {
 		for _, p := range plans {
 			t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
 				t.Parallel()
-				res := try(t, "round", bin, p, size)
+				res := try(t, "round", p, run)
 				mu.Lock()
 				results = append(results, res)
 				mu.Unlock()
@@ -111,7 +125,7 @@ func runAll(t *testing.T, plans []plan, size Size) *summary {
 				}
 				t.Errorf("make chaos ROUNDS=1 SEED=%d%s repeats the round, and with SHRINK=1 finds the faults that it takes", p.Seed, options())
 				if *shrinks {
-					p = shrink(p, func(i int, p plan) bool { return try(t, fmt.Sprintf("without-%d", i), bin, p, size).ok() })
+					p = shrink(p, func(i int, p plan) bool { return try(t, fmt.Sprintf("without-%d", i), p, run).ok() })
 					t.Errorf("it takes no more than:\n%s", p)
 				}
 			})
@@ -133,7 +147,7 @@ func runAll(t *testing.T, plans []plan, size Size) *summary {
 
 // try runs a plan as a separate subtest, so that everything it started is stopped afterwards. The data of a broken round is
 // kept.
-func try(t *testing.T, name, bin string, p plan, size Size) *result {
+func try(t *testing.T, name string, p plan, run runner) *result {
 	res := newResult(p)
 	res.breach("harness", "the round did not come to its end")
 	t.Run(name, func(t *testing.T) {
@@ -146,7 +160,7 @@ func try(t *testing.T, name, bin string, p plan, size Size) *result {
 			t.Fatal(err)
 		}
 		t.Logf("plan of seed %d:\n%s", p.Seed, p)
-		res = Run(t, bin, dir, p, size)
+		res = run(t, dir, p)
 		if res.ok() {
 			_ = os.RemoveAll(dir) // also the data of an earlier run with this seed
 		} else {
@@ -158,6 +172,12 @@ func try(t *testing.T, name, bin string, p plan, size Size) *result {
 
 // options returns the flags for repeating a round.
 func options() (text string) {
+	if *onHosts {
+		text += fmt.Sprintf(" HOSTS=1 RATE=%d", *rate)
+	}
+	if *measure != "" {
+		text += " MEASURE=" + *measure
+	}
 	if *named != "" {
 		text += " FAULTS=" + *named
 	}
@@ -219,7 +239,7 @@ func TestPlans(t *testing.T) {
 // TestNamedPlans: the plan contains what FAULTS= defines, and invalid texts are refused.
 func TestNamedPlans(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	p, err := planNamed(1, r, "kill-api#2@3s~1s,freeze-leader=leader_opens@2500ms~2s,api-at-before_answer!7@1s,failover@4s<700ms")
+	p, err := planNamed(faults, 1, r, "kill-api#2@3s~1s,freeze-leader=leader_opens@2500ms~2s,api-at-before_answer!7@1s,failover@4s<700ms")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +249,7 @@ func TestNamedPlans(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "kill", "kill-api@3", "freeze-leader=leader_sleeps", "kill-api#x"} {
-		if p, err := planNamed(1, r, text); err == nil {
+		if p, err := planNamed(faults, 1, r, text); err == nil {
 			t.Errorf("%q is\n%s", text, p)
 		}
 	}

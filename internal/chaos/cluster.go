@@ -30,7 +30,7 @@ const (
 )
 
 // needs is what faults require of the cluster.
-type needs uint8
+type needs uint16
 
 // Requirements. Without any a cluster has its own Redis with appendfsync everysec, and shares its Postgres.
 const (
@@ -42,13 +42,14 @@ const (
 	postgresProxied                   // a proxy in front of Postgres
 	postgresOwn                       // a Postgres that may be killed
 	postgresClock                     // and whose clock can be set
+	clustered                         // a Redis Cluster, which only several hosts have
 )
 
 // with returns what both require, or false when no cluster can have both.
 func (n needs) with(m needs) (needs, bool) {
 	both := n | m
 	is := func(all needs) bool { return both&all == all }
-	return both, !is(everysec|always) && (both&sentinels == 0 || both&(redisAlone|redisProxied|everysec|always) == 0)
+	return both, !is(everysec|always) && (both&sentinels == 0 || both&(redisAlone|redisProxied|everysec|always|clustered) == 0)
 }
 
 // cluster is two APIs and two workers as processes, with their own servers. Its methods are for the goroutine of the test.
@@ -68,10 +69,13 @@ type cluster struct {
 	pool          *pgxpool.Pool // connected to Postgres directly
 
 	apis, workers    []*node
+	hosts            *hosts   // in place of apis, workers and servers, of a round on several hosts; else nil
 	public, internal []string // base URLs of the APIs
 
 	rate      int // of buyers
+	wave      time.Duration
 	drainTime time.Duration
+	visitors  int            // of a waiting room
 	healing   sync.WaitGroup // faults that are not healed yet
 
 	steps    steps
@@ -87,7 +91,7 @@ type cluster struct {
 // newCluster starts servers and programs, which stop when the test ends, and waits until all are ready.
 func newCluster(t testing.TB, bin, dir string, want needs) *cluster {
 	t.Helper()
-	c := &cluster{t: t, ctx: context.WithoutCancel(t.Context()), dir: dir, bin: bin, token: rand.Text()}
+	c := &cluster{t: t, ctx: context.WithoutCancel(t.Context()), dir: dir, bin: bin, token: rand.Text(), wave: wave}
 	redisURL, databaseURL := c.startServers(want)
 	c.steps.dir, c.steps.reached = t.TempDir(), make(map[string]int)
 	file := filepath.Join(dir, "rules.yaml")
@@ -169,6 +173,9 @@ func (c *cluster) start(program string, i int, probes string, env ...string) *no
 func (c *cluster) ready(within time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.ctx, within)
 	defer cancel()
+	if c.hosts != nil {
+		return c.hosts.ready(ctx)
+	}
 	for _, n := range c.nodes() {
 		if err := n.ready(ctx); err != nil {
 			return err
@@ -179,8 +186,11 @@ func (c *cluster) ready(within time.Duration) error {
 
 func (c *cluster) nodes() []*node { return append(append([]*node{}, c.apis...), c.workers...) }
 
-// rdb returns a client of the current Redis master; the caller closes it.
-func (c *cluster) rdb() *redis.Client {
+// rdb returns a client of the current Redis master, or of the Redis Cluster; the caller closes it.
+func (c *cluster) rdb() redis.UniversalClient {
+	if c.hosts != nil {
+		return c.hosts.rdb()
+	}
 	addr := ""
 	if c.sentinel != nil {
 		addr = c.sentinel.Addr()
@@ -188,6 +198,23 @@ func (c *cluster) rdb() *redis.Client {
 		addr = c.redis.Addr()
 	}
 	return redis.NewClient(&redis.Options{Addr: addr, DialTimeout: time.Second, DialerRetries: 1, MaxRetries: -1})
+}
+
+// keysOf returns the keys that match a pattern, of all masters.
+func keysOf(ctx context.Context, rdb redis.UniversalClient, pattern string) (keys []string, err error) {
+	all, is := rdb.(*redis.ClusterClient)
+	if !is {
+		return rdb.Keys(ctx, pattern).Result()
+	}
+	var mu sync.Mutex
+	err = all.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		some, err := master.Keys(ctx, pattern).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, some...)
+		return err
+	})
+	return keys, err
 }
 
 func (c *cluster) must(err error) {

@@ -12,7 +12,8 @@ import (
 type fault struct {
 	name  string
 	needs needs
-	takes takes // which copy of an order it destroys
+	takes takes    // which copy of an order it destroys
+	costs []string // invariants that it may break: the loss is measured and is no failure
 
 	// draw chooses the parameters, the only difference between two injections.
 	draw func(r *rand.Rand) params

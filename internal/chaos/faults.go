@@ -130,8 +130,8 @@ var faults = []fault{
 }
 
 // double destroys both copies of uncommitted orders at once. Workers are frozen first, so that there are some. It is in no
-// other plan.
-var double = fault{name: "double", draw: away, inject: func(ctx context.Context, c *cluster, p params) error {
+// other plan. The orders are lost, and their keys give other ones.
+var double = fault{name: "double", costs: []string{"I1", "I7"}, draw: away, inject: func(ctx context.Context, c *cluster, p params) error {
 	if err := freezeWorkers(ctx, c, params{For: time.Second}); err != nil {
 		return err
 	}

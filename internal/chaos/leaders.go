@@ -22,6 +22,8 @@ import (
 // Redis records every command that loads or opens an item, and a trigger in Postgres every change of an epoch. Commands are
 // missed while such a connection is cut, so leaders may miss a breach, but never reports a false one. Safe for concurrent use.
 type leaders struct {
+	password string // of Redis; "" for none
+
 	mu    sync.Mutex
 	items map[itemEpoch]*loading // guarded by mu
 }
@@ -173,7 +175,11 @@ func (l *leaders) monitor(ctx context.Context, addr string, masters []string) {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
+	begin := "MONITOR\r\n"
+	if l.password != "" {
+		begin = "AUTH " + l.password + "\r\n" + begin
+	}
+	if _, err := conn.Write([]byte(begin)); err != nil {
 		return
 	}
 	for lines := bufio.NewReader(conn); ; {
@@ -194,9 +200,9 @@ func (l *leaders) monitor(ctx context.Context, addr string, masters []string) {
 func (l *leaders) findings(raises []raise) (all []breaches, loads, raised int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	led, loaded, opened := breaches{Invariant: "I19", Title: "an epoch of more than one leader"},
-		breaches{Invariant: "I19", Title: "an item that was loaded twice in an epoch"},
-		breaches{Invariant: "I19", Title: "an item that was opened twice in an epoch"}
+	led, loaded, opened := breaches{Invariant: "I19", Title: "an epoch with more than one leader"},
+		breaches{Invariant: "I19", Title: "an item loaded twice in an epoch"},
+		breaches{Invariant: "I19", Title: "an item opened twice in an epoch"}
 	tokens := make(map[int64]map[string]bool)
 	add := func(epoch int64, token string) {
 		if tokens[epoch] == nil {
@@ -211,7 +217,7 @@ func (l *leaders) findings(raises []raise) (all []breaches, loads, raised int) {
 		if r.To != r.From {
 			raised++
 			if seen[r.To] || r.To < r.From {
-				led.wrong("epoch %d was raised to %d, where the sale had been before", r.From, r.To)
+				led.wrong("epoch %d was raised to %d, which the sale had already had", r.From, r.To)
 			}
 			seen[r.From], seen[r.To] = true, true
 		}
@@ -263,11 +269,14 @@ func (c *cluster) raises(ctx context.Context) ([]raise, error) {
 func (c *cluster) watchLeaders() {
 	_, err := c.pool.Exec(c.ctx, epochLog)
 	c.must(err)
-	servers := []string{}
-	if c.sentinel != nil {
+	var servers []string
+	switch {
+	case c.hosts != nil:
+		servers, c.leaders.password = c.hosts.redisAddrs(), c.hosts.password
+	case c.sentinel != nil:
 		servers = c.sentinel.Servers()
-	} else {
-		servers = append(servers, c.redis.Addr())
+	default:
+		servers = []string{c.redis.Addr()}
 	}
 	ctx, stop := context.WithCancel(c.ctx)
 	var watches sync.WaitGroup

@@ -33,17 +33,18 @@ type question struct {
 
 // questions are all of them. $1 is the orders that were answered with 202, $2 the crowd's prefix. A round has one sale.
 var questions = []question{
-	{"I1", "answered 202 and neither a row nor a dead letter", `
+	{"I1", "an order answered 202 that is neither a row nor a dead letter", `
 		SELECT id::text FROM unnest($1::uuid[]) AS id
 		WHERE NOT EXISTS (SELECT FROM orders WHERE order_id = id) AND NOT EXISTS (SELECT FROM dead_letters WHERE order_id = id)`},
-	{"I2", "an order of somebody who was not there", `SELECT order_id || ' of ' || buyer FROM orders WHERE NOT starts_with(buyer, $2) AND NOT starts_with(buyer, '` + ourBuyers + `')`},
+	{"I2", "an order of an unknown buyer", `SELECT order_id || ' of ' || buyer FROM orders WHERE NOT starts_with(buyer, $2) AND NOT starts_with(buyer, '` + ourBuyers + `')
+		AND sale <> '` + roomSale + `'`},
 	{"I3", "a unit above the stock", `SELECT u.unit::text FROM order_units u JOIN items USING (sale, item) WHERE u.unit > stock`},
 	{"I3", "live orders hold more than the stock", `
 		SELECT sum(quantity) || ' of ' || stock FROM orders JOIN items USING (sale, item)
-		WHERE status IN ('confirmed', 'paid') GROUP BY stock HAVING sum(quantity) > stock`},
+		WHERE status IN ('confirmed', 'paid') GROUP BY sale, item, stock HAVING sum(quantity) > stock`},
 	{"I4", "a buyer above the quota", `
 		SELECT buyer || ' holds ' || sum(quantity) FROM orders JOIN items USING (sale, item)
-		WHERE status IN ('confirmed', 'paid') GROUP BY buyer, quota_ever HAVING sum(quantity) > quota_ever`},
+		WHERE status IN ('confirmed', 'paid') GROUP BY sale, item, buyer, quota_ever HAVING sum(quantity) > quota_ever`},
 	{"I5", "a unit of an order that holds nothing", `
 		SELECT u.unit || ' of ' || u.order_id FROM order_units u LEFT JOIN orders o USING (order_id)
 		WHERE o.status IS NULL OR o.status NOT IN ('confirmed', 'paid') OR NOT u.unit = ANY (o.units)`},
@@ -63,8 +64,8 @@ var questions = []question{
 		SELECT order_id || ' is ' || o.status || ', its last event ' || (array_agg(e.status ORDER BY seq DESC))[1]
 		FROM orders o JOIN order_events e USING (order_id) WHERE e.action <> 'refund'
 		GROUP BY order_id, o.status HAVING (array_agg(e.status ORDER BY seq DESC))[1] <> o.status`},
-	{"I9", "an event of an order that is not there", `SELECT order_id || ' ' || status FROM order_events e WHERE NOT EXISTS (SELECT FROM orders o WHERE o.order_id = e.order_id)`},
-	{"I10", "units still on their way back to Redis", `SELECT order_id || ' ' || units::text FROM order_returns`},
+	{"I9", "an event of an order that does not exist", `SELECT order_id || ' ' || status FROM order_events e WHERE NOT EXISTS (SELECT FROM orders o WHERE o.order_id = e.order_id)`},
+	{"I10", "units not yet returned to Redis", `SELECT order_id || ' ' || units::text FROM order_returns`},
 	{"I11", "a paid order without exactly one payment", `
 		SELECT order_id || ' has ' || count(p.reference) FROM orders LEFT JOIN (SELECT * FROM payments WHERE action = 'none') p USING (order_id)
 		WHERE status = 'paid' GROUP BY order_id HAVING count(p.reference) <> 1`},
@@ -76,7 +77,7 @@ var questions = []question{
 		GROUP BY p.reference HAVING count(e.seq) <> 1`},
 	{"I13", "an order from outside the hours", `
 		SELECT order_id || ' at ' || accepted_at FROM orders JOIN sales USING (sale) WHERE accepted_at < starts_at OR accepted_at >= ends_at`},
-	{"I14", "an order that nobody paid and nobody ended", `
+	{"I14", "an order neither paid nor ended", `
 		SELECT order_id || ' was to be paid before ' || pay_before FROM orders WHERE status = 'confirmed' AND pay_before < now() - interval '10 s'`},
 	{"I14", "a dead letter", `SELECT order_id || ': ' || reason FROM dead_letters`},
 }
@@ -135,7 +136,7 @@ func (c *cluster) lookAtStocks(ctx context.Context) (breaches, error) {
 	return b, nil
 }
 
-func lookAtStock(ctx context.Context, rdb *redis.Client, name string, epoch int64, sold []int, b *breaches) error {
+func lookAtStock(ctx context.Context, rdb redis.UniversalClient, name string, epoch int64, sold []int, b *breaches) error {
 	next, err := rdb.HGet(ctx, itemKey(name, epoch, "item"), "next").Int()
 	if err != nil {
 		return fmt.Errorf("next: %w", err)
@@ -162,7 +163,7 @@ func lookAtStock(ctx context.Context, rdb *redis.Client, name string, epoch int6
 		delete(places, u)
 	}
 	for u, at := range places {
-		b.wrong("unit %d of %s is %v and was never handed out", u, name, at)
+		b.wrong("unit %d of %s is %v but was never handed out", u, name, at)
 	}
 	for _, key := range []string{"pending", "outbox"} {
 		kind, n := rdb.HLen, int64(0)
@@ -180,11 +181,11 @@ func lookAtStock(ctx context.Context, rdb *redis.Client, name string, epoch int6
 
 // lookAtQueues counts the tasks that are left in Asynq, in any state.
 func (c *cluster) lookAtQueues(ctx context.Context) (breaches, error) {
-	b := breaches{Invariant: "I17", Title: "a task that is left"}
+	b := breaches{Invariant: "I17", Title: "a task left in a queue"}
 	rdb := c.rdb()
 	defer rdb.Close()
 	for _, state := range []string{"pending", "active", "scheduled", "retry", "archived"} {
-		keys, err := rdb.Keys(ctx, "asynq:{"+space+"-*}:"+state).Result()
+		keys, err := keysOf(ctx, rdb, "asynq:{"+space+"-*}:"+state)
 		if err != nil {
 			return b, err
 		}

@@ -146,7 +146,7 @@ func (n *node) freeze(d time.Duration) bool {
 	return true
 }
 
-// halt freezes the process if pid is the running one, and reports whether it is. It may have stopped itself before.
+// halt freezes the process if pid is the running one, and reports whether it is.
 func (n *node) halt(pid int, d time.Duration) bool { return n.is(pid) && n.freeze(d) }
 
 // is reports whether the running process has that pid.

@@ -145,13 +145,13 @@ func (p plan) String() string {
 	return b.String()
 }
 
-// planNamed parses a plan from a text, as in
+// planNamed parses a plan of faults of a table from a text, as in
 //
 //	hold-commits@3s~2s,kill-api#1@3.5s,api-at-before_answer!20,freeze-leader=leader_opens,flushall
 //
 // with the time, the duration, the target, the hit of the failpoint, the step of a recovery, and how far the restored state
 // goes back (<500ms). Parameters that are left out are drawn from the seed.
-func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
+func planNamed(table []fault, seed uint64, r *rand.Rand, text string) (plan, error) {
 	const marks = "#@~!=<"
 	var (
 		chosen []*fault
@@ -162,11 +162,11 @@ func planNamed(seed uint64, r *rand.Rand, text string) (plan, error) {
 		if i := strings.IndexAny(part, marks); i >= 0 {
 			name, rest = part[:i], part[i:]
 		}
-		i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
+		i := slices.IndexFunc(table, func(f fault) bool { return f.name == name })
 		if i < 0 {
 			return plan{}, fmt.Errorf("there is no fault %q", name)
 		}
-		chosen = append(chosen, &faults[i])
+		chosen = append(chosen, &table[i])
 		set = append(set, func(s *step) (err error) {
 			for rest != "" && err == nil {
 				kind := rest[0]

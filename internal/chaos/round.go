@@ -24,8 +24,8 @@ const (
 // crowd returns the crowd of a round: large enough to sell the stock several times, as orders expire and are cancelled.
 func (c *cluster) crowd(seed uint64) rehearse.Options {
 	return rehearse.Options{
-		PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: sale, Items: []string{item}, Stock: 4 * c.rate, Hold: 3 * time.Second,
-		Rate: float64(c.rate), Duration: wave, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Fates: rehearse.WholeLife(), Seed: seed,
+		PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: sale, Items: []string{item}, Stock: 4 * c.rate * int(c.wave/wave), Hold: 3 * time.Second,
+		Rate: float64(c.rate), Duration: c.wave, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Fates: rehearse.WholeLife(), Seed: seed,
 		ClockSkew: time.Duration(int(seed%3)-1) * time.Hour, Limit: 100, Faults: true, Shared: true,
 		Connections: 600, Followers: 200, RequestTimeout: 3 * time.Second, DrainTimeout: c.drainTime,
 		HistoryFile: filepath.Join(c.dir, "history.jsonl"),
@@ -64,10 +64,12 @@ func (c *cluster) run(p plan) *result {
 		defer close(over)
 		report, err = rehearse.Run(ctx, o)
 	}()
+	judgeRoom := func(*result) {}
 	select {
 	case at := <-begun.at:
+		judgeRoom = c.throughARoom(ctx, c.visitors, p.Seed)
 		c.follow(ctx, at, p, res)
-		periodic.Pause(ctx, time.Until(at.Add(wave+time.Second))) // processes that are to die at a failpoint have until then
+		periodic.Pause(ctx, time.Until(at.Add(c.wave+time.Second))) // processes that are to die at a failpoint have until then
 	case <-over:
 		c.must(fmt.Errorf("the crowd did not start: %w", err))
 	}
@@ -80,6 +82,7 @@ func (c *cluster) run(p plan) *result {
 	if err != nil {
 		res.breach("crowd", err.Error())
 	}
+	judgeRoom(res)
 	c.judge(ctx, res, report, o.HistoryFile)
 	return res
 }
@@ -150,6 +153,12 @@ func (c *cluster) inject(ctx context.Context, start time.Time, s step, res *resu
 
 // heal ends all faults, and waits until every process is ready.
 func (c *cluster) heal(ctx context.Context) error {
+	if c.hosts != nil {
+		if err := c.hosts.heal(ctx); err != nil {
+			return err
+		}
+		return c.ready(healTime)
+	}
 	for _, n := range c.nodes() { // nothing is frozen any more: the plan is finished
 		if _, ending := n.lastEnd(); ending {
 			n.restart("", 0)
@@ -184,6 +193,9 @@ func (c *cluster) drain(ctx context.Context, over <-chan struct{}) {
 		if n, err := c.releaseAbandonedTasks(ctx); err != nil || n == 0 {
 			continue // retried
 		}
+		if c.hosts != nil {
+			c.must(c.hosts.restart(ctx, "worker-1", "worker-2"))
+		}
 		for _, w := range c.workers {
 			w.restart("", 0)
 			w.ended(ctx)
@@ -205,6 +217,8 @@ func (c *cluster) reached() (n int) {
 type Size struct {
 	Rate  int           // new buyers per second; there are four units for each
 	Drain time.Duration // how long it may take until everything has settled
+	// Visitors go through a waiting room to another sale.
+	Visitors int
 }
 
 // Run starts a cluster of the programs in bin, executes the plan, and stops the cluster. The folder dir keeps the data for an
@@ -213,7 +227,7 @@ func Run(t testing.TB, bin, dir string, p plan, size Size) *result {
 	t.Helper()
 	began := time.Now()
 	c := newCluster(t, bin, dir, p.needs)
-	c.rate, c.drainTime = size.Rate, size.Drain
+	c.rate, c.drainTime, c.visitors = size.Rate, size.Drain, size.Visitors
 	res := c.run(p)
 	res.Took = time.Since(began).Round(time.Second).Seconds()
 	return res

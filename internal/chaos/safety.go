@@ -60,7 +60,7 @@ func (c *cluster) redisHasAll(ctx context.Context) bool {
 
 // apisHaveAll reports whether all orders that ended APIs had accepted are committed, and no API is about to end.
 func (c *cluster) apisHaveAll(ctx context.Context) bool {
-	var last time.Time
+	last := c.hosts.lastEnd()
 	for _, api := range c.apis {
 		at, ending := api.lastEnd()
 		if ending {

@@ -13,6 +13,8 @@ import (
 type result struct {
 	Seed     uint64         `json:"seed"`
 	Double   bool           `json:"double,omitempty"`
+	Costs    []string       `json:"costs,omitempty"`   // invariants whose breaches are counted, and are no failure
+	Counted  []string       `json:"counted,omitempty"` // such breaches
 	Plan     []string       `json:"plan"`
 	Injected map[string]int `json:"injected"`
 	Reached  int            `json:"failpoints_reached"`
@@ -24,6 +26,8 @@ type result struct {
 	Lost          int     `json:"lost"`     // of these, neither a row nor a dead letter
 	Oversold      int     `json:"oversold"` // units
 	Late          int     `json:"recovered_late"`
+	Visitors      int     `json:"visitors,omitempty"` // of a waiting room
+	Ordered       int     `json:"ordered,omitempty"`  // of these, who had a turn and an order
 	Raised        int     `json:"epochs_raised"`
 	Loads         int     `json:"loads"`          // of an item in an epoch, as far as recorded
 	SlowestMS     int64   `json:"slowest_ms"`     // from a 202 until its buyer saw the next status
@@ -40,6 +44,9 @@ func newResult(p plan) *result {
 	for _, s := range p.Steps {
 		r.Plan = append(r.Plan, s.String())
 		r.Double = r.Double || s.Fault == double.name
+		if s.fault != nil {
+			r.Costs = append(r.Costs, s.fault.costs...)
+		}
 	}
 	return r
 }
@@ -47,7 +54,12 @@ func newResult(p plan) *result {
 func (r *result) skip(s step, why error) { r.Skipped = append(r.Skipped, s.Fault+": "+why.Error()) }
 
 func (r *result) breach(invariant, what string, examples ...string) {
-	r.Breaches = append(r.Breaches, strings.TrimSpace(invariant+": "+what+" "+strings.Join(examples, "; ")))
+	text := strings.TrimSpace(invariant + ": " + what + " " + strings.Join(examples, "; "))
+	if slices.Contains(r.Costs, invariant) {
+		r.Counted = append(r.Counted, text)
+		return
+	}
+	r.Breaches = append(r.Breaches, text)
 }
 
 // ok reports whether the round has no breaches.

@@ -71,7 +71,7 @@ func (c *cluster) forget(ctx context.Context, keys string) error {
 }
 
 // pendingRecords returns the uncommitted reservations in Redis, of all epochs.
-func pendingRecords(ctx context.Context, rdb *redis.Client) (records [][]byte, err error) {
+func pendingRecords(ctx context.Context, rdb redis.UniversalClient) (records [][]byte, err error) {
 	keys, err := rdb.Keys(ctx, space+":{*}:*:pending").Result()
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (c *cluster) committedRecords(ctx context.Context) (records [][]byte, err e
 func (c *cluster) releaseAbandonedTasks(ctx context.Context) (n int, err error) {
 	rdb := c.rdb()
 	defer rdb.Close()
-	leases, err := rdb.Keys(ctx, "asynq:{"+space+"-*}:lease").Result()
+	leases, err := keysOf(ctx, rdb, "asynq:{"+space+"-*}:lease")
 	if err != nil {
 		return 0, err
 	}

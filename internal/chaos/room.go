@@ -1,0 +1,48 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/rehearseroom"
+)
+
+// roomSale is the sale behind the waiting room. The evidence of the crowd, which buys in another sale, says nothing about its orders.
+const roomSale = "queued"
+
+// throughARoom sends visitors through a waiting room to another sale while the faults are injected. The function that it returns waits for
+// the last one, and judges.
+func (c *cluster) throughARoom(ctx context.Context, visitors int, seed uint64) (judge func(*result)) {
+	if visitors == 0 {
+		return func(*result) {}
+	}
+	var (
+		report *rehearseroom.Report
+		err    error
+		over   sync.WaitGroup
+	)
+	over.Go(func() {
+		report, err = rehearseroom.Run(ctx, rehearseroom.Options{
+			PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: roomSale, Room: "queue", Stock: max(visitors/6, 1), Visitors: visitors,
+			Gather: 3 * time.Second, Late: 0.2, Silent: 0.4, Devices: 0.3, Snipers: 0.3, Claim: 4 * time.Second, Pass: 3 * time.Minute, Seed: seed,
+			Timeout: c.drainTime, RequestTimeout: 3 * time.Second,
+		})
+	})
+	return func(res *result) {
+		over.Wait()
+		if err != nil {
+			res.breach("room", err.Error())
+		}
+		if report == nil {
+			return
+		}
+		res.Visitors, res.Ordered = report.Visitors, report.Ordered
+		for _, f := range report.Findings {
+			if f.Wrong > 0 {
+				res.breach(f.Property, fmt.Sprintf("the waiting room: %s: %d of %d", f.Title, f.Wrong, f.Checked), f.Examples...)
+			}
+		}
+	}
+}
