@@ -125,11 +125,7 @@ func startTarget(t *testing.T) *target {
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", at.internal+"/readyz", "") })
 	for _, sale := range []string{"spring", "hurdle", "burst"} {
 		definition := strings.Replace(servetest.Sale("shoe", 100), `"stock":100`, `"stock":100,"quota_per_buyer":9`, 1)
-		for _, c := range [][3]string{{"PUT", "", definition}, {"POST", "/open", ""}} {
-			if a := at.send(t, attempt{method: c[0], path: "/v1/sales/" + sale + c[1], body: c[2]}); a.Status/100 != 2 {
-				t.Fatal(a)
-			}
-		}
+		servetest.OpenSale(t, at.internal, sale, definition, "X-Tidegate-Token", operatorToken)
 		servetest.AwaitOpen(t, at.public, sale)
 	}
 	return at

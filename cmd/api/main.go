@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 
@@ -15,6 +16,9 @@ func main() { os.Exit(serve.Main(run)) }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	cfg, err := config.API(args, getenv, stderr)
+	if errors.Is(err, config.ErrVersion) {
+		return serve.PrintVersion(stdout, "api")
+	}
 	if err != nil {
 		return err
 	}

@@ -18,10 +18,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tidegate/tidegate/internal/embedded"
+	"github.com/tidegate/tidegate/internal/serve"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testenv.AtOnce(16) // attackers that send nothing wait for a timeout
+	goleak.VerifyTestMain(m)
+}
 
 func nothing(string) string { return "" }
 
@@ -295,5 +300,12 @@ func TestAWrongStartSaysWhatIsRight(t *testing.T) {
 	}
 	if err := run(t.Context(), []string{"-h"}, nothing, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("-h: %v", err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var out strings.Builder
+	if err := run(t.Context(), []string{"--version"}, nothing, &out, io.Discard); err != nil || out.String() != "api version "+serve.Build()+"\n" {
+		t.Errorf("%q, %v", out.String(), err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
 
@@ -63,11 +63,11 @@ func TestTheLinterKnowsThePublicRoutes(t *testing.T) {
 	parameters := strings.NewReplacer("{sale}", "spring", "{id}", "00000000-0000-8000-8000-000000000000", "{reason}", "banned")
 	warned := func(path string) bool {
 		rule := fmt.Sprintf("version: 1\nrules: [{name: r, match: {route: %q}, subject: device, limit: 1, window: 1m}]", regexp.MustCompile(`\{\w+\}`).ReplaceAllString(path, "*"))
-		rules, err := admission.ParseRules("rules.yaml", []byte(rule))
+		set, err := rules.Parse("rules.yaml", []byte(rule))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Contains(fmt.Sprint(admission.Lint(rules, true)), "requests on this route of Tidegate's never have device")
+		return strings.Contains(fmt.Sprint(rules.Lint(set, true)), "requests on this route of Tidegate's never have device")
 	}
 	closed, open := map[string]bool{}, map[string]bool{}
 	for _, listener := range []string{"public", "internal"} {

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 
@@ -12,8 +13,11 @@ import (
 
 func main() { os.Exit(serve.Main(run)) }
 
-func run(ctx context.Context, args []string, getenv func(string) string, _, stderr io.Writer) error {
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	cfg, err := config.Worker(args, getenv, stderr)
+	if errors.Is(err, config.ErrVersion) {
+		return serve.PrintVersion(stdout, "worker")
+	}
 	if err != nil {
 		return err
 	}
