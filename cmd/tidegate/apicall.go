@@ -24,11 +24,11 @@ type apiCall struct {
 
 	method string
 	path   func(args []string) []string
-	flags  func(*cobra.Command) // nil: no flags besides the shared ones
-	query  func() url.Values    // nil: none
-	body   bodyOf               // nil: none
-	again  bool                 // body was made from the current state: a conflict means that it has changed since
-	ask    question             // confirmation before the call; nil: none, because it can be undone
+	flags  func(*cobra.Command)           // nil: no flags besides the shared ones
+	query  func(args []string) url.Values // nil: none
+	body   bodyOf                         // nil: none
+	again  bool                           // body was made from the current state: a conflict means that it has changed since
+	ask    question                       // confirmation before the call; nil: none, because it can be undone
 
 	list     bool       // the answer is a page of items
 	many     bool       // the list may be arbitrarily long
@@ -90,7 +90,7 @@ func (c apiCall) run(cmd *cobra.Command, args []string, api *internalAPI, o opti
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	query := url.Values{}
 	if c.query != nil {
-		query = c.query()
+		query = c.query(args)
 	}
 	if o.most < 0 {
 		return fmt.Errorf("--limit must be 0 (all) or more, got %d", o.most)

@@ -35,6 +35,7 @@ func TestNamesAreCompleted(t *testing.T) {
 	env, _ := internalFake(t, map[string]string{
 		"GET /v1/sales?limit=1000":       twoSales,
 		"GET /v1/semaphores?limit=1000":  `{"items":[{"name":"report"},{"name":"render"}],"next_cursor":null}`,
+		"GET /v1/rooms?limit=1000":       `{"items":[{"room":"shoes"},{"room":"shirts"}],"next_cursor":null}`,
 		"GET /v1/semaphores/report":      `{"holders":[{"permit_id":"p.1"},{"permit_id":"p.2"}]}`,
 		"GET /v1/orders/dead?limit=1000": `{"items":[{"order_id":"01"}],"next_cursor":null}`,
 		"GET /v1/bans?limit=1000": `{"items":[{"kind":"user","value":"ann"},{"kind":"ip","value":"192.0.2.1"},{"kind":"network","value":"2001:db8::/48"},
@@ -50,6 +51,9 @@ func TestNamesAreCompleted(t *testing.T) {
 		"verify fl":                  "flush\nflash\n" + noFiles,
 		"semaphores show re":         "report\nrender\n" + noFiles,
 		"semaphores release report ": "p.1\np.2\n" + noFiles,
+		"rooms hold sho":             "shoes\n" + noFiles,
+		"rooms explain sh":           "shoes\nshirts\n" + noFiles,
+		"rooms put x --mode ":        "fifo\ndraw\n" + noFiles,
 		"orders replay ":             "01\n" + noFiles,
 		"orders cancel ":             noFiles,
 		"bans add ":                  "user\nip\nnetwork\ndevice\n" + noFiles,
@@ -64,7 +68,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		if out, err := call(t, env, words...); err != nil || out != want {
 			t.Errorf("%q: %v %q", args, err, out)
 		}
-		if strings.HasPrefix(args, "bans add") {
+		if strings.HasPrefix(args, "bans add") || strings.Contains(args, "--mode") {
 			continue
 		}
 		var stdout, stderr output

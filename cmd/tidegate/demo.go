@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/embedded"
 	"github.com/tidegate/tidegate/internal/rehearse"
+	"github.com/tidegate/tidegate/internal/rehearseroom"
 )
 
 // builtInLimit is how many orders a minute the built-in rules admit for each user.
@@ -27,22 +29,18 @@ func demoCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Run a sale with a simulated crowd on an embedded server, and verify the result",
+		Short: "Run a sale and a waiting room with simulated crowds on an embedded server, and verify the result",
 		Long: `Start an embedded server, send 2,000 buyers to a new sale of 300 tickets, and verify the result.
 Some buyers click twice, some disconnect. Half of the orders are paid, some of them late or twice, a few are cancelled, and the rest expire after
-2 seconds and are sold again. Afterwards the server keeps running until Ctrl-C, so that you can explore it.`,
+2 seconds and are sold again. At the same time, 400 visitors of a waiting room wait for the 40 units of another sale: some are silent, some have two
+devices, some order without a turn. Afterwards the server keeps running until Ctrl-C, so that you can explore it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			return withEmbedded(cmd.Context(), data, nil, cmd.ErrOrStderr(), func(ctx context.Context, at embedded.Place) error {
 				at.Describe(out)
-				report, err := rehearse.Run(ctx, rehearse.Options{
-					PublicURLs: []string{at.Public}, InternalURL: at.Internal, Progress: cmd.ErrOrStderr(),
-					Sale: "rehearsal-" + time.Now().UTC().Format("20060102-150405"), Items: []string{"ticket"}, Stock: 300,
-					Buyers: 2000, Rate: 400, Ramp: time.Second, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Seed: 1,
-					Hold: 2 * time.Second, Fates: rehearse.WholeLife(), Limit: builtInLimit,
-				})
-				if err := errors.Join(err, verdict(report, table, out)); err != nil || exit {
+				err := demonstrate(ctx, at, out, cmd.ErrOrStderr())
+				if err != nil || exit {
 					return err
 				}
 				fmt.Fprintf(out, "\nThe server keeps running at %s, with its live page at %s/. Press Ctrl-C to stop it.\n", at.Public, at.Internal)
@@ -54,6 +52,33 @@ Some buyers click twice, some disconnect. Half of the orders are paid, some of t
 	cmd.Flags().StringVar(&data, "data", "", "data folder of the server (default: a temporary folder)")
 	cmd.Flags().BoolVar(&exit, "exit", false, "exit after the report; status 0 only if every judged invariant holds")
 	return cmd
+}
+
+// demonstrate sends a crowd to a sale, and another one through a waiting room, and prints both reports.
+func demonstrate(ctx context.Context, at embedded.Place, out, progress io.Writer) error {
+	stamp := time.Now().UTC().Format("20060102-150405")
+	var (
+		running          sync.WaitGroup
+		sale             *rehearse.Report
+		room             *rehearseroom.Report
+		saleErr, roomErr error
+	)
+	running.Go(func() {
+		sale, saleErr = rehearse.Run(ctx, rehearse.Options{
+			PublicURLs: []string{at.Public}, InternalURL: at.Internal, Progress: progress,
+			Sale: "rehearsal-" + stamp, Items: []string{"ticket"}, Stock: 300,
+			Buyers: 2000, Rate: 400, Ramp: time.Second, DuplicateClicks: 0.2, HangUps: 0.05, Keyless: 0.1, Seed: 1,
+			Hold: 2 * time.Second, Fates: rehearse.WholeLife(), Limit: builtInLimit,
+		})
+	})
+	running.Go(func() {
+		room, roomErr = rehearseroom.Run(ctx, rehearseroom.Options{
+			PublicURLs: []string{at.Public}, InternalURL: at.Internal, Sale: "room-" + stamp, Room: "room-" + stamp, Stock: 40, Visitors: 400,
+			Late: 0.1, Silent: 0.2, Devices: 0.2, Snipers: 0.1, Seed: 1,
+		})
+	})
+	running.Wait()
+	return errors.Join(saleErr, roomErr, verdict(sale, table, out), roomVerdict(room, roomTable, out))
 }
 
 func rehearseEmbedded(ctx context.Context, o rehearse.Options, show func(*rehearse.Report, io.Writer) error, stdout, stderr io.Writer) error {

@@ -79,7 +79,7 @@ rules:
 		t.Errorf("it prints\n%s\nand should print\n%s", got, want)
 	}
 	warnings := strings.Split(strings.TrimSpace(stderr.String()), "\n")
-	if len(warnings) != 2 || !strings.Contains(warnings[0], "koala.conf:1: listen does nothing here") || !strings.Contains(warnings[1], "friends.dat:2: a # begins a comment here") {
+	if len(warnings) != 2 || !strings.Contains(warnings[0], "koala.conf:1: listen does nothing here") || !strings.Contains(warnings[1], "friends.dat:2: # begins a comment here") {
 		t.Errorf("on standard error:\n%s", &stderr)
 	}
 
@@ -107,7 +107,7 @@ rules:
 		}
 	}
 	for want, args := range map[string][]string{
-		"wrong.conf:10:66: result=4 is none of the results under [result]; the line is \"rule : [count] ": {filepath.Join(dir, "wrong.conf")},
+		"wrong.conf:10:66: result=4 must be one of those under [result]; the line is \"rule : [count] ": {filepath.Join(dir, "wrong.conf")},
 		"no such file": {filepath.Join(dir, "none.conf")},
 		`--zone must be a time zone such as Asia/Shanghai, Europe/Berlin or UTC, got "Mars/Base"`: {filepath.Join(dir, "rules.conf"), "--zone", "Mars/Base"},
 	} {

@@ -22,7 +22,7 @@ func loginsCommand(getenv func(string) string) *cobra.Command {
 		ask(cmd, "factor", "login factor, such as otp (default: password)")
 		cmd.MarkFlagsOneRequired("name", "ip")
 	}
-	asked := func() url.Values { return query }
+	asked := func([]string) url.Values { return query }
 	at := func([]string) []string { return []string{"v1", "login", "subjects"} }
 	return calls(
 		getenv, "logins", "Show why a user cannot log in, and lift login penalties",

@@ -20,9 +20,9 @@ func main() { os.Exit(serve.Main(run)) }
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	root := group("tidegate", "Operate, rehearse and verify flash sales",
 		topCommand(getenv), salesCommand(getenv), ordersCommand(getenv), verifyCommand(getenv), rulesCommand(getenv), explainCommand(getenv),
-		bansCommand(getenv), loginsCommand(getenv), semaphoresCommand(getenv), auditCommand(getenv), reportCommand(getenv),
+		bansCommand(getenv), loginsCommand(getenv), semaphoresCommand(getenv), roomsCommand(getenv), auditCommand(getenv), reportCommand(getenv),
 		rehearseCommand(getenv), demoCommand(), withCommand(), migrateCommand(getenv), healthCommand())
-	root.Version = serve.Version()
+	root.Version = serve.Build()
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		text := strings.TrimPrefix(err.Error(), "invalid argument ")

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/embedded"
 	"github.com/tidegate/tidegate/internal/serve"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
@@ -54,20 +54,24 @@ func call(t *testing.T, getenv func(string) string, args ...string) (string, err
 }
 
 func TestVersion(t *testing.T) {
-	if out, err := call(t, nothing, "--version"); err != nil || out != "tidegate version "+serve.Version()+"\n" {
+	if out, err := call(t, nothing, "--version"); err != nil || out != "tidegate version "+serve.Build()+"\n" {
 		t.Errorf("%v: %q", err, out)
 	}
 }
 
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	out, err := call(t, nothing, "demo", "--exit")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"curl -i http://127.0.0.1:", " of 300 units sold at a demand of ", "I11  captured = paid + refund  ok", "OK: "} {
+	for _, want := range []string{"curl -i http://127.0.0.1:", " of 300 units sold at a demand of ", "I11  captured = paid + refund  ok", "OK: ", "400 visitors for 40 units", "W25  the draw can be recomputed"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in:\n%s", want, out)
 		}
+	}
+	if strings.Count(out, " hold, 0 broken, ") != 2 { // of the sale, and of the room
+		t.Errorf("not both verdicts are good:\n%s", out)
 	}
 }
 
@@ -235,11 +239,11 @@ func TestOperate(t *testing.T) {
 		does(`no: method: POST`, "explain", "--user", "ann", "--route", "/v1/sales/x/orders", "--method", "GET")
 		does(`"action":"close-sale","target":"/v1/sales/s/close","detail":"","outcome":"done"`, "audit", "--json", "--limit", "20")
 		does("s a", "top", "--once")
-		rules := filepath.Join(t.TempDir(), "rules.yaml")
-		if err := os.WriteFile(rules, admission.DefaultRules().Source(), 0o600); err != nil {
+		set := filepath.Join(t.TempDir(), "rules.yaml")
+		if err := os.WriteFile(set, rules.Default().Source(), 0o600); err != nil {
 			return err
 		}
-		does("equals the rules in force", "rules", "diff", rules)
+		does("equals the rules in force", "rules", "diff", set)
 		return nil
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ func ordersCommand(getenv func(string) string) *cobra.Command {
 		apiCall{
 			use: "list SALE", short: "List the orders of a sale, oldest first", method: http.MethodGet, list: true, many: true, complete: saleNames,
 			path:    func(args []string) []string { return []string{"v1", "sales", args[0], "orders"} },
-			query:   func() url.Values { return only },
+			query:   func([]string) url.Values { return only },
 			columns: []string{"order_id", "status", "item", "user", "quantity", "units", "accepted_at"},
 			example: "  tidegate orders list spring --user ann\n  tidegate orders list spring --status confirmed --limit 0 --json",
 			flags: func(cmd *cobra.Command) {

@@ -9,21 +9,26 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/tidegate/tidegate/internal/embedded"
 	"github.com/tidegate/tidegate/internal/rehearse"
+	"github.com/tidegate/tidegate/internal/rehearseroom"
 )
 
 var errBroken = errors.New("the rehearsal failed: see the invariants above marked BREACH, or – for not judged")
 
 func rehearseCommand(getenv func(string) string) *cobra.Command {
 	var (
-		o        rehearse.Options
-		api      = internalAPI{getenv: getenv}
-		embedded bool
-		asJSON   bool
+		o      rehearse.Options
+		api    = internalAPI{getenv: getenv}
+		own    bool
+		asJSON bool
+		room   rehearseroom.Options
 	)
 	cmd := &cobra.Command{
 		Use:   "rehearse",
@@ -34,6 +39,8 @@ Then compare the responses with the orders that the server lists, and verify the
 With --stock the run creates and opens the sale; otherwise the sale must exist.
 By default, orders of a created sale must be paid within 3 seconds: half are paid, some of them late, twice or while they are cancelled,
 a tenth are cancelled, and the rest expire and are sold again. The flags from --hold to --doubled replace these defaults.
+With --room the crowd goes through a waiting room, which the run creates with the sale: it takes --sale, --stock, --buyers, --seed and the
+flags from --gather to --claim.
 The exit status is 0 only if every judged invariant holds.`,
 		Example: `  tidegate rehearse --embedded --sale try --stock 300 --buyers 2000 --rate 400
   tidegate rehearse --target http://shop:8080 --internal http://shop:8081 --sale summer --buyers 50000 --duration 30s`,
@@ -43,11 +50,18 @@ The exit status is 0 only if every judged invariant holds.`,
 			if o.Stock > 0 && !lives(cmd) {
 				o.Hold, o.Fates = 3*time.Second, rehearse.WholeLife()
 			}
+			if err := fits(cmd); err != nil {
+				return err
+			}
+			if room.Room != "" {
+				room.Sale, room.Stock, room.Visitors, room.Seed = o.Sale, o.Stock, o.Buyers, o.Seed
+				return rehearseRoom(cmd.Context(), &api, room, o.PublicURLs, own, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			show := table
 			if asJSON {
 				show = indented
 			}
-			if embedded {
+			if own {
 				return rehearseEmbedded(cmd.Context(), o, show, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			return rehearseAt(cmd.Context(), &api, o, show, cmd.OutOrStdout())
@@ -56,7 +70,7 @@ The exit status is 0 only if every judged invariant holds.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&o.PublicURLs, "target", []string{cmp.Or(getenv("TIDEGATE_URL"), "http://127.0.0.1:8080")},
 		"URLs of public listeners, between which buyers are distributed [TIDEGATE_URL]")
-	f.BoolVar(&embedded, "embedded", false, "start an embedded server for the run, in a temporary folder")
+	f.BoolVar(&own, "embedded", false, "start an embedded server for the run, in a temporary folder")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	f.StringVar(&o.Sale, "sale", "", "name of the sale")
 	f.StringSliceVar(&o.Items, "item", nil, "items to order, chosen evenly (default: every item of the sale)")
@@ -91,6 +105,13 @@ The exit status is 0 only if every judged invariant holds.`,
 	f.BoolVar(&o.Impatient, "impatient", false, "buyers retry after --retry-wait and ignore Retry-After")
 	f.DurationVar(&o.DrainTimeout, "drain-timeout", 0, "maximum time for orders to settle after the last click (default 3m)")
 	f.StringVar(&o.HistoryFile, "history", "", "output file for all requests and responses, as JSON lines")
+	f.StringVar(&room.Room, "room", "", "create a waiting room of this name, and send the crowd through it")
+	f.DurationVar(&room.Gather, "gather", 0, "time from the first visitor to the start of the room (default 2s)")
+	f.DurationVar(&room.Claim, "claim", 0, "time to take a turn (default 2s)")
+	f.Float64Var(&room.Late, "late-visitors", 0.1, "share of visitors who join after the start, 0 to 1")
+	f.Float64Var(&room.Silent, "silent", 0.5, "share of visitors who never take their turn, 0 to 1")
+	f.Float64Var(&room.Devices, "second-devices", 0.2, "share of visitors who join from two devices at once, 0 to 1")
+	f.Float64Var(&room.Snipers, "snipers", 0.1, "share of visitors who order without a turn, 0 to 1")
 	_ = cmd.MarkFlagRequired("sale") // fails only for an unknown flag
 	api.addFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("embedded", "target")
@@ -114,6 +135,67 @@ func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show 
 	return errors.Join(err, verdict(report, show, stdout))
 }
 
+// rehearseRoom runs a rehearsal of a waiting room, on an embedded server or on the programs of the flags.
+func rehearseRoom(ctx context.Context, api *internalAPI, o rehearseroom.Options, targets []string, own, asJSON bool, stdout, stderr io.Writer) error {
+	show := roomTable
+	if asJSON {
+		show = func(r *rehearseroom.Report, w io.Writer) error { return encodeIndented(r, w) }
+	}
+	run := func(ctx context.Context) error {
+		report, err := rehearseroom.Run(ctx, o)
+		return errors.Join(err, roomVerdict(report, show, stdout))
+	}
+	if !own {
+		if _, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "rooms"); err != nil { // the crowd would ask again and again
+			return err
+		}
+		o.PublicURLs, o.InternalURL, o.Token = targets, api.base, api.token()
+		return run(ctx)
+	}
+	return withEmbedded(ctx, "", nil, stderr, func(ctx context.Context, at embedded.Place) error {
+		o.PublicURLs, o.InternalURL = []string{at.Public}, at.Internal
+		return run(ctx)
+	})
+}
+
+// roomVerdict is verdict for a waiting room.
+func roomVerdict(r *rehearseroom.Report, show func(*rehearseroom.Report, io.Writer) error, w io.Writer) error {
+	if r == nil {
+		return nil // the error of Run gives the reason
+	}
+	fmt.Fprintln(w)
+	if err := show(r, w); err != nil {
+		return err
+	}
+	if !r.OK() {
+		return errBroken
+	}
+	return nil
+}
+
+func roomTable(r *rehearseroom.Report, w io.Writer) error { return r.WriteTable(w) }
+
+// ofRoom are the flags that only a rehearsal with --room has, and common those that both have.
+var (
+	ofRoom = []string{"gather", "claim", "late-visitors", "silent", "second-devices", "snipers"}
+	common = []string{"room", "sale", "stock", "buyers", "seed", "target", "internal", "token", "embedded", "json"}
+)
+
+// fits returns an error for flags that the kind of rehearsal ignores.
+func fits(cmd *cobra.Command) (err error) {
+	withRoom := cmd.Flags().Changed("room")
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch {
+		case slices.Contains(common, f.Name) || slices.Contains(ofRoom, f.Name) == withRoom:
+		case withRoom:
+			err = errors.Join(err, fmt.Errorf("--%s must be left out with --room, which takes --%s and --%s", f.Name, strings.Join(common[1:], ", --"), strings.Join(ofRoom, ", --")))
+		default:
+			err = errors.Join(err, fmt.Errorf("--%s must be given with --room NAME, or left out: it is for the visitors of a waiting room", f.Name))
+		}
+	})
+	return err
+}
+
 // lives reports whether a flag that controls the life of orders is set.
 func lives(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"hold", "paid", "cancelled", "races", "reorders", "early", "late", "repeated", "doubled"}, cmd.Flags().Changed)
@@ -135,8 +217,10 @@ func verdict(r *rehearse.Report, show func(*rehearse.Report, io.Writer) error, w
 
 func table(r *rehearse.Report, w io.Writer) error { return r.WriteTable(w) }
 
-func indented(r *rehearse.Report, w io.Writer) error {
+func indented(r *rehearse.Report, w io.Writer) error { return encodeIndented(r, w) }
+
+func encodeIndented(v any, w io.Writer) error {
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
-	return out.Encode(r)
+	return out.Encode(v)
 }

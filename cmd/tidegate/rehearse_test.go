@@ -92,3 +92,20 @@ func TestARehearsalThatEndsEarly(t *testing.T) {
 		}
 	}
 }
+
+// Flags that the other kind of rehearsal has are refused, not ignored, and a crowd that cannot buy everything is.
+func TestFlagsOfARehearsal(t *testing.T) {
+	for args, want := range map[string]string{
+		"--sale s --room r --stock 5 --buyers 50 --rate 5":     "--rate must be left out with --room, which takes --sale, --stock, --buyers, --seed",
+		"--sale s --room r --stock 5 --buyers 50 --hold 1s":    "--hold must be left out with --room",
+		"--sale s --stock 5 --buyers 5 --rate 5 --silent 0.1":  "--silent must be given with --room NAME, or left out",
+		"--sale s --stock 5 --buyers 5 --rate 5 --gather 1s":   "--gather must be given with --room NAME",
+		"--sale s --room r --buyers 50":                        "--stock must be at least 1 with --room, which creates the sale, got 0",
+		"--sale s --room r --stock 40":                         "--buyers must be enough to buy all 40 units: about 96 with --silent 0.5, got 0",
+		"--sale s --room r --stock 40 --buyers 50 --snipers 7": "--snipers must be a share from 0 to 1, got 7",
+	} {
+		if _, err := call(t, nothing, append([]string{"rehearse", "--embedded"}, strings.Fields(args)...)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}

@@ -11,16 +11,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/reports"
+	"github.com/tidegate/tidegate/internal/semregistry"
+	"github.com/tidegate/tidegate/internal/serve"
 )
 
 func rulesCommand(getenv func(string) string) *cobra.Command {
 	show := &cobra.Command{
 		Use: "show", Short: "Print the built-in rules, which apply without RULES_FILE", Args: named,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(admission.DefaultRules().Source())
+			_, err := cmd.OutOrStdout().Write(rules.Default().Source())
 			return err
 		},
 	}
@@ -49,24 +51,28 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 		Use: "check FILE", Short: "Check a rules file for errors and likely mistakes", Args: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, out := args[0], cmd.OutOrStdout()
-			rules, err := admission.LoadRules(file)
+			set, err := serve.LoadRules(file)
 			if err != nil {
 				return err
 			}
 			warnings, wrong := []ruleWarning{}, 0
-			for _, w := range admission.Lint(rules, proxies != "") {
+			for _, w := range rules.Lint(set, proxies != "") {
 				warnings = append(warnings, ruleWarning{w.Rule, w.Line, w.Text, w.Note})
 				if !w.Note {
 					wrong++
 				}
 			}
-			if !slices.ContainsFunc(rules.Semaphores(), func(s admission.SemaphoreRule) bool { return s.Name == reports.Semaphore }) {
-				b := reports.BuiltIn()[0]
+			declared, err := semregistry.Declarations(set)
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(declared, func(d semregistry.Declaration) bool { return d.Name == reports.Semaphore }) {
+				b := semregistry.BuiltIn()[0]
 				warnings = append(warnings, ruleWarning{Line: 1, Note: true, Text: fmt.Sprintf("the file does not declare the semaphore %s of orders.csv and "+
 					"tidegate report, so the built-in definition applies: semaphores: {%s: {limit: %d, lease: %v}}", b.Name, b.Name, b.Limit, b.Lease)})
 			}
 			if asJSON {
-				err = json.NewEncoder(out).Encode(map[string]any{"file": file, "version": rules.Version(), "warnings": warnings})
+				err = json.NewEncoder(out).Encode(map[string]any{"file": file, "version": set.Version(), "warnings": warnings})
 			} else {
 				err = printWarnings(out, file, warnings)
 			}
@@ -74,7 +80,7 @@ func checkRulesCommand(getenv func(string) string) *cobra.Command {
 				err = fmt.Errorf("%s: warnings: %d", file, wrong)
 			}
 			if err == nil && !asJSON {
-				_, err = fmt.Fprintf(out, "%s: valid, version %s\n", file, rules.Version())
+				_, err = fmt.Fprintf(out, "%s: valid, version %s\n", file, set.Version())
 			}
 			return err
 		},

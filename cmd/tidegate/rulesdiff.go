@@ -13,7 +13,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/goccy/go-yaml"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/internal/serve"
 )
 
 // errDifferent is the result of a comparison that has printed differences.
@@ -29,7 +29,7 @@ var diffRules = apiCall{
 		if err := json.Unmarshal(answer, &inForce); err != nil {
 			return fmt.Errorf("unexpected response: %w", err)
 		}
-		rules, err := admission.LoadRules(args[0])
+		rules, err := serve.LoadRules(args[0])
 		if err != nil {
 			return err
 		}

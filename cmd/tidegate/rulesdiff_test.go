@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/rules"
 )
 
 const rulesBefore = `version: 1
@@ -22,16 +22,16 @@ rules:
 // serverOf is a server with these rules in force.
 func serverOf(t *testing.T, source string) (env func(string) string, version string) {
 	t.Helper()
-	rules, err := admission.ParseRules("rules.yaml", []byte(source))
+	set, err := rules.Parse("rules.yaml", []byte(source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := json.Marshal(map[string]any{"version": rules.Version(), "source": source})
+	answer, err := json.Marshal(map[string]any{"version": set.Version(), "source": source})
 	if err != nil {
 		t.Fatal(err)
 	}
 	env, _ = internalFake(t, map[string]string{"GET /v1/rules": string(answer)})
-	return env, rules.Version()
+	return env, set.Version()
 }
 
 func written(t *testing.T, source string) (file, version string) {
@@ -40,11 +40,11 @@ func written(t *testing.T, source string) (file, version string) {
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rules, err := admission.LoadRules(file)
+	set, err := rules.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return file, rules.Version()
+	return file, set.Version()
 }
 
 func TestRulesDiff(t *testing.T) {

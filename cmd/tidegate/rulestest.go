@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/internal/cases"
+	"github.com/tidegate/tidegate/internal/serve"
 )
 
 // A triedCase is the result of a test case in JSON.
@@ -37,7 +37,7 @@ A request has user, ip, device, session, route, method, tier, cost, solved: true
 reason, remaining and retry_after. Each case has its own counters and starts at noon of a Monday in UTC, or at the time given by at.
 Only the sections rules, lists and bans of the rules file are used.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rules, err := admission.LoadRules(args[0])
+			rules, err := serve.LoadRules(args[0])
 			if err != nil {
 				return err
 			}

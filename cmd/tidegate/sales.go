@@ -65,6 +65,7 @@ type saleDefinition struct {
 	starts, ends string
 	lasts, hold  time.Duration
 	anonymous    bool
+	final        bool
 }
 
 func (d *saleDefinition) flags(cmd *cobra.Command) {
@@ -75,6 +76,7 @@ func (d *saleDefinition) flags(cmd *cobra.Command) {
 	f.DurationVar(&d.lasts, "lasts", 0, "length of the sale, instead of --ends")
 	f.DurationVar(&d.hold, "hold", 15*time.Minute, "time to pay; 0: confirmed orders are final")
 	f.BoolVar(&d.anonymous, "anonymous", false, "accept orders without a user")
+	f.BoolVar(&d.final, "final", false, "the items get no more stock, ever")
 }
 
 // changing asks for confirmation if the sale already exists.
@@ -93,6 +95,7 @@ type saleItem struct {
 	Stock int    `json:"stock"`
 	Quota int    `json:"quota_per_buyer,omitempty"`
 	Most  int    `json:"in_flight_max,omitempty"`
+	Final bool   `json:"final,omitempty"`
 }
 
 func (d *saleDefinition) body(context.Context, *internalAPI, []string) (any, error) {
@@ -120,6 +123,7 @@ func (d *saleDefinition) body(context.Context, *internalAPI, []string) (any, err
 		if items[i], err = parseItem(text); err != nil {
 			return nil, err
 		}
+		items[i].Final = d.final
 	}
 	return definition{StartsAt: starts.UTC(), EndsAt: ends.UTC(), RequiresUser: !d.anonymous, HoldMS: d.hold.Milliseconds(), Items: items}, nil
 }

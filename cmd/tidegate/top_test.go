@@ -249,6 +249,7 @@ func streams(t *testing.T, n int32) (env func(string) string) {
 }
 
 func TestTopOpensItsStreamAgain(t *testing.T) {
+	t.Parallel()
 	var stdout, stderr output
 	err := run(t.Context(), []string{"top", "--json"}, streams(t, 2), &stdout, &stderr)
 	want := `{"seq":1,"process":{"version":"v1"}}` + "\n" + `{"seq":2,"process":{"version":"v1"}}` + "\n"

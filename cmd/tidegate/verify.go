@@ -35,14 +35,18 @@ func showChecks(out io.Writer, _ []string, answer []byte, asJSON bool) error {
 	if asJSON {
 		fmt.Fprintf(out, "%s\n", harmlessJSON(answer))
 	} else {
+		width := 4
+		for _, check := range verdict.Checks {
+			width = max(width, len(check.Invariant))
+		}
 		for _, check := range verdict.Checks {
 			word := "ok"
 			if !check.OK {
 				word = "BREACH"
 			}
-			fmt.Fprintf(out, "%-4s %-7s %s\n", harmless(check.Invariant), word, harmless(check.Detail))
+			fmt.Fprintf(out, "%-*s %-7s %s\n", width, harmless(check.Invariant), word, harmless(check.Detail))
 			if check.Advice != "" {
-				fmt.Fprintf(out, "%-4s %-7s %s\n", "", "do:", harmless(check.Advice))
+				fmt.Fprintf(out, "%-*s %-7s %s\n", width, "", "do:", harmless(check.Advice))
 			}
 		}
 	}

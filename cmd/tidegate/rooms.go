@@ -1,0 +1,251 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidegate/tidegate/waitingroom"
+)
+
+var (
+	roomColumns  = []string{"room", "phase", "starts_at", "waiting", "served", "joined", "rate_per_min", "stock"}
+	roomInDetail = []string{
+		"room", "phase", "mode", "sale", "item", "gather_at", "starts_at", "waiting", "served", "joined", "stock", "capacity", "rate_per_min", "claim_ms", "pass_ms",
+		"bound", "requires_user", "captcha", "lanes", "message", "draw",
+	}
+	placeColumns   = []string{"number", "user", "lane", "state", "position", "ahead", "quantity", "joined_at", "order_id", "reason"}
+	placesOfAUser  = []string{"number", "lane", "state", "position", "ahead", "outlook", "quantity", "joined_at", "turn_until", "admitted_at", "pass_until", "done_at", "left_at", "order_id", "reason"}
+	roomNames      = completion{fieldsOf("room", "v1", "rooms")}
+	pathOfRoomVerb = func(verb string) func([]string) []string {
+		return func(args []string) []string { return []string{"v1", "rooms", args[0], verb} }
+	}
+)
+
+func roomsCommand(getenv func(string) string) *cobra.Command {
+	var def roomDefinition
+	only := url.Values{}
+	verb := func(use, verb, short string, ask question, body bodyOf) apiCall {
+		return apiCall{
+			use: use, short: short, method: http.MethodPost, columns: roomInDetail, complete: roomNames, ask: ask, body: body, path: pathOfRoomVerb(verb),
+		}
+	}
+	cmd := calls(
+		getenv, "rooms", "List, define and operate waiting rooms, and verify draws",
+		apiCall{use: "list", short: "List all waiting rooms", method: http.MethodGet, path: below("rooms"), list: true, columns: roomColumns},
+		apiCall{ // the visitors' view of a room has fewer fields, so the room is picked from the list
+			use: "show ROOM", short: "Show a waiting room", method: http.MethodGet, path: func([]string) []string { return []string{"v1", "rooms"} },
+			list: true, pick: true, columns: roomInDetail, complete: roomNames,
+		},
+		apiCall{
+			use: "put ROOM", short: "Create or change a waiting room; those who wait keep their order", method: http.MethodPut,
+			long: "Create or change a waiting room. When a room is changed, settings without a flag are reset to their defaults. Sale and item cannot be " +
+				"changed, mode and start only before the room has begun, and lanes only in their shares once people have joined.",
+			example: "  tidegate rooms put shoes --sale summer --item shoe --mode draw --gather 2026-12-01T19:00:00Z --starts 2026-12-01T20:00:00Z --rate 600\n" +
+				"  tidegate rooms put login --rate 1000 --capacity 5000\n" +
+				"  tidegate rooms put shoes --sale summer --item shoe --lane members=30:member --lane all=70",
+			path: below("rooms"), columns: roomInDetail, complete: roomNames, flags: def.flags, body: def.body, ask: changingRoom,
+		},
+		verb("hold ROOM", "hold", "Hold a waiting room: nobody gets a turn, and nobody lapses", nil, nil),
+		verb("resume ROOM", "resume", "Continue a waiting room that is held", nil, nil),
+		verb("advance ROOM TURNS", "advance", "Give turns besides the rate, within capacity and stock", nil, number("TURNS", "by")),
+		verb("rate ROOM PER_MINUTE", "rate", "Change how many turns are claimed in a minute; 0: not bounded", nil, number("PER_MINUTE", "rate_per_min")),
+		verb("message ROOM TEXT", "message", "Show a text to everybody in a waiting room; \"\" removes it", nil,
+			func(_ context.Context, _ *internalAPI, args []string) (any, error) {
+				return map[string]string{"message": args[1]}, nil
+			}),
+		verb("draw ROOM", "draw", "Show a waiting room after its draw, which happens by itself at the start", nil, nil),
+		verb("close ROOM", "close", "Close a waiting room permanently", func(_ context.Context, _ *internalAPI, args []string) (string, error) {
+			return "Close " + args[0] + " permanently? Those who wait are turned away, and its item can be ordered without a turn.", nil
+		}, nil),
+		apiCall{
+			use: "places ROOM", short: "List the places of a waiting room, by their numbers", method: http.MethodGet, list: true, many: true, complete: roomNames,
+			path: pathOfRoomVerb("places"), columns: placeColumns, query: func([]string) url.Values { return only },
+			flags: func(cmd *cobra.Command) {
+				cmd.Flags().Func("user", "only places of this user", func(user string) error {
+					only.Set("user", user)
+					return nil
+				})
+			},
+		},
+		apiCall{
+			use: "explain ROOM USER", short: "Show what became of each place that a user has had", method: http.MethodGet, list: true, complete: roomNames,
+			path: pathOfRoomVerb("places"), columns: placesOfAUser, query: func(args []string) url.Values { return url.Values{"user": {args[1]}} },
+		},
+		apiCall{
+			use: "verify ROOM", short: "Verify the invariants of a waiting room", method: http.MethodGet, path: pathOfRoomVerb("verify"), show: showChecks, complete: roomNames,
+		},
+	)
+	cmd.AddCommand(verifyDrawCommand())
+	return cmd
+}
+
+// number returns a body with the second argument, which must be a number, in a field.
+func number(argument, field string) bodyOf {
+	return func(_ context.Context, _ *internalAPI, args []string) (any, error) {
+		n, err := strconv.Atoi(args[1])
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%s must be a number, 0 or more, got %q", argument, args[1])
+		}
+		return map[string]int{field: n}, nil
+	}
+}
+
+// changingRoom asks for confirmation if the room already exists.
+func changingRoom(ctx context.Context, api *internalAPI, args []string) (string, error) {
+	switch _, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "rooms", args[0]); {
+	case err == nil:
+		return "Room " + args[0] + " exists. Replace its settings, including those without a flag?", nil
+	case !hasStatus(err, http.StatusNotFound):
+		return "", err
+	}
+	return "", nil
+}
+
+// A roomDefinition is the definition of a waiting room by flags.
+type roomDefinition struct {
+	sale, item, mode, bound, gather, starts string
+	capacity, rate                          int
+	claim, pass                             time.Duration
+	anonymous, captcha                      bool
+	lanes                                   []string
+}
+
+func (d *roomDefinition) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&d.sale, "sale", "", "sale whose item needs a turn (default: the room stands alone)")
+	f.StringVar(&d.item, "item", "", "item of the sale")
+	f.StringVar(&d.mode, "mode", string(waitingroom.ModeFIFO), "fifo, or draw: the order of those who join before the start is drawn")
+	f.StringVar(&d.gather, "gather", "", "time from which people may join, such as 2026-12-01T19:00:00Z (default: the start)")
+	f.StringVar(&d.starts, "starts", "", "time from which turns are given, such as 2026-12-01T20:00:00Z (default: now)")
+	f.IntVar(&d.capacity, "capacity", 0, "people admitted at a time; 0: not bounded")
+	f.IntVar(&d.rate, "rate", 0, "turns claimed in a minute; 0: not bounded")
+	f.DurationVar(&d.claim, "claim", waitingroom.DefaultClaim, "time to claim a turn")
+	f.DurationVar(&d.pass, "pass", waitingroom.DefaultPass, "time to order, or to use the pass")
+	f.StringVar(&d.bound, "bound", string(waitingroom.BoundStrict), "strict: who claims in time gets a unit; expected: more turns than units")
+	f.BoolVar(&d.anonymous, "anonymous", false, "accept visitors without a user")
+	f.BoolVar(&d.captcha, "captcha", false, "joining needs a solved challenge")
+	f.StringArrayVar(&d.lanes, "lane", nil, "lane as NAME=SHARE, or NAME=SHARE:TIER for callers of one tier; once for each lane (default: no lanes)")
+	for name, words := range map[string][]string{
+		"mode": {string(waitingroom.ModeFIFO), string(waitingroom.ModeDraw)}, "bound": {string(waitingroom.BoundStrict), string(waitingroom.BoundExpected)},
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
+	}
+}
+
+func (d *roomDefinition) body(context.Context, *internalAPI, []string) (any, error) {
+	starts := time.Now().UTC().Truncate(time.Second)
+	var err error
+	if d.starts != "" {
+		if starts, err = time.Parse(time.RFC3339, d.starts); err != nil {
+			return nil, fmt.Errorf("--starts must be a time such as 2026-12-01T20:00:00Z, got %q", d.starts)
+		}
+	}
+	gather := starts
+	if d.gather != "" {
+		if gather, err = time.Parse(time.RFC3339, d.gather); err != nil {
+			return nil, fmt.Errorf("--gather must be a time such as 2026-12-01T19:00:00Z, got %q", d.gather)
+		}
+	}
+	if (d.sale == "") != (d.item == "") {
+		return nil, errors.New("--sale and --item are given together, or neither")
+	}
+	lanes := make([]lane, len(d.lanes))
+	for i, text := range d.lanes {
+		if lanes[i], err = parseLane(text); err != nil {
+			return nil, err
+		}
+	}
+	return struct {
+		Sale         string    `json:"sale,omitempty"`
+		Item         string    `json:"item,omitempty"`
+		Mode         string    `json:"mode"`
+		GatherAt     time.Time `json:"gather_at"`
+		StartsAt     time.Time `json:"starts_at"`
+		Capacity     int       `json:"capacity"`
+		RatePerMin   int       `json:"rate_per_min"`
+		ClaimMS      int64     `json:"claim_ms"`
+		PassMS       int64     `json:"pass_ms"`
+		Bound        string    `json:"bound"`
+		RequiresUser bool      `json:"requires_user"`
+		Captcha      bool      `json:"captcha"`
+		Lanes        []lane    `json:"lanes,omitempty"`
+	}{
+		d.sale, d.item, d.mode, gather, starts, d.capacity, d.rate, d.claim.Milliseconds(), d.pass.Milliseconds(), d.bound, !d.anonymous, d.captcha, lanes,
+	}, nil
+}
+
+type lane struct {
+	Lane  string `json:"lane"`
+	Share int    `json:"share"`
+	Tier  string `json:"tier,omitempty"`
+}
+
+// parseLane returns the lane of a flag. The server checks the name and the share.
+func parseLane(text string) (lane, error) {
+	name, rest, _ := strings.Cut(text, "=")
+	share, tier, _ := strings.Cut(rest, ":")
+	n, err := strconv.Atoi(share)
+	if err != nil {
+		return lane{}, fmt.Errorf("--lane must be such as all=70 or members=30:member, got %q", text)
+	}
+	return lane{name, n, tier}, nil
+}
+
+// verifyDrawCommand needs no server: anybody can verify a draw.
+func verifyDrawCommand() *cobra.Command {
+	var commitment, root string
+	cmd := &cobra.Command{
+		Use:   "verify-draw FILE",
+		Short: "Verify a draw by its list; - reads standard input",
+		Long: "Verify the list of a draw, which GET /v1/rooms/{room}/draw.csv of the public listener answers: the secret against the commitment, all places against " +
+			"the root, the seed, and every position. No server is asked. Compare the commitment with the one that was published before the start.",
+		Example: "  curl -s https://shop.example/v1/rooms/shoes/draw.csv | tidegate rooms verify-draw - --commitment 9f86d081…",
+		Args:    named,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := cmd.InOrStdin()
+			if args[0] != "-" {
+				file, err := os.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer file.Close()
+				in = file
+			}
+			return verifyDraw(cmd.OutOrStdout(), in, commitment, root)
+		},
+	}
+	cmd.Flags().StringVar(&commitment, "commitment", "", "commitment that was published before the start")
+	cmd.Flags().StringVar(&root, "root", "", "root that was published")
+	return cmd
+}
+
+func verifyDraw(out io.Writer, list io.Reader, commitment, root string) error {
+	d, err := waitingroom.VerifyDraw(list)
+	if err != nil {
+		return errors.New(harmless(strings.TrimPrefix(err.Error(), waitingroom.ErrInvalid.Error()+": ")))
+	}
+	for _, published := range []struct{ flag, want, got string }{{"commitment", commitment, d.Commitment}, {"root", root, d.Root}} {
+		if cmp.Or(published.want, published.got) != published.got {
+			return fmt.Errorf("the list has the %s %s, and --%s is %s: it is the list of another draw", published.flag, harmless(published.got), published.flag, published.want)
+		}
+	}
+	return writeTable(out, [][]string{
+		{"room", harmless(d.Room)},
+		{"places", strconv.FormatInt(d.N, 10)},
+		{"commitment", d.Commitment},
+		{"root", d.Root},
+		{"seed", d.Seed},
+		{"verified", "secret, list, seed and all positions"},
+	})
+}
