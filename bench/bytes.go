@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // bytes prints how much memory in Redis a user takes who has used all 10 units of the window.
@@ -15,15 +15,15 @@ func (r *run) bytes(ctx context.Context) error {
 	users := min(10_000, r.subjects)
 	tab := newTable("", "key and value", "with Redis' tables", "keys")
 	for _, c := range r.choose(
-		gateOnRedis("sliding_log", admission.SlidingLog, noCache),
-		gateOnRedis("sliding_counter", admission.SlidingCounter, noCache),
-		gateOnRedis("gcra", admission.GCRA, noCache),
-		gateOnRedis("fixed_window", admission.FixedWindow, noCache),
-		gateOnRedis("base", admission.TwoStage, noCache),
+		gateOnRedis("sliding_log", store.SlidingLog, noCache),
+		gateOnRedis("sliding_counter", store.SlidingCounter, noCache),
+		gateOnRedis("gcra", store.GCRA, noCache),
+		gateOnRedis("fixed_window", store.FixedWindow, noCache),
+		gateOnRedis("base", store.TwoStage, noCache),
 		redisRate, throttledRedis, ululeRedis,
 	) {
 		n := units
-		if c.name == string(admission.TwoStage) {
+		if c.name == string(store.TwoStage) {
 			n *= 2 // so that both stages are full
 		}
 		row, err := r.weigh(ctx, c, units, n, names(users, "user-"))

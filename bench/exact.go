@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // exactness prints how many units each limiter admits if the limit is 10: of 15 sequential requests, of 256 concurrent ones, and the
@@ -20,11 +20,11 @@ func (r *run) exactness(ctx context.Context) error {
 	const limit = 10
 	tab := newTable("", "of 15", "of 256 at once", "most in one window", "")
 	for _, c := range r.choose(
-		gateOnRedis("sliding_log", admission.SlidingLog, withCache),
-		gateOnRedis("sliding_counter", admission.SlidingCounter, withCache),
-		gateOnRedis("gcra", admission.GCRA, withCache),
-		gateOnRedis("fixed_window", admission.FixedWindow, withCache),
-		gateOnMemory("sliding_log, memory", admission.SlidingLog, withCache),
+		gateOnRedis("sliding_log", store.SlidingLog, withCache),
+		gateOnRedis("sliding_counter", store.SlidingCounter, withCache),
+		gateOnRedis("gcra", store.GCRA, withCache),
+		gateOnRedis("fixed_window", store.FixedWindow, withCache),
+		gateOnMemory("sliding_log, memory", store.SlidingLog, withCache),
 		redisRate, throttledRedis, ululeRedis, goLimiter, ululeMemory, rateMap,
 	) {
 		row, err := r.probe(ctx, c, limit, r.window)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // flat measures whether decisions become slower with more users in the store. Every decision is of the same kind: for a user in the store
@@ -24,9 +24,9 @@ func (r *run) flat(ctx context.Context) error {
 		before int
 		contender
 	}{
-		{"sliding_log by Redis, refused", 1, 1, gateOnRedis("", admission.SlidingLog, noCache)},
-		{"sliding_counter by Redis, admitted", many, 1, gateOnRedis("", admission.SlidingCounter, noCache)},
-		{"sliding_counter in memory, admitted", many, 1, gateOnMemory("", admission.SlidingCounter, noCache)},
+		{"sliding_log by Redis, refused", 1, 1, gateOnRedis("", store.SlidingLog, noCache)},
+		{"sliding_counter by Redis, admitted", many, 1, gateOnRedis("", store.SlidingCounter, noCache)},
+		{"sliding_counter in memory, admitted", many, 1, gateOnMemory("", store.SlidingCounter, noCache)},
 	} {
 		if !r.chosen.MatchString(s.title) {
 			continue

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidegate/tidegate/bench/stack"
@@ -13,10 +14,11 @@ type setting struct {
 	name   string
 	o      stack.Options
 	items  int
+	sales  int   // of one item each; 0: one
 	buyers int64 // who have ordered before the measurement
 }
 
-// settings returns the configurations, each with one dimension larger. The first is the baseline.
+// settings returns the baseline, and those of the configurations with one dimension larger that were selected.
 func (r *run) settings() []setting {
 	all := []setting{{name: "1 API, 1 worker, 1 rule, 1 item"}}
 	for _, n := range r.size.apis {
@@ -34,7 +36,16 @@ func (r *run) settings() []setting {
 	for _, n := range r.size.items {
 		all = append(all, setting{name: fmt.Sprint(n, " items"), items: n})
 	}
-	return all
+	for _, n := range r.size.sales {
+		all = append(all, setting{name: fmt.Sprint(n, " sales"), sales: n})
+	}
+	for _, n := range r.size.clusterItems {
+		all = append(all, setting{name: fmt.Sprint("3 masters, ", n, " items"), o: stack.Options{Cluster: true}, items: n})
+	}
+	if r.size.ownQueue {
+		all = append(all, setting{name: "queue on its own Redis", o: stack.Options{OwnQueue: true}})
+	}
+	return append(all[:1:1], slices.DeleteFunc(all[1:], func(s setting) bool { return !r.chosen.MatchString(s.name) })...)
 }
 
 // manyRules returns OneRule after n others, which are for other routes.
@@ -92,6 +103,11 @@ func (r *run) growthTurn(ctx context.Context, st *stack.Stack, g setting) (t ord
 		return t, err
 	}
 	defer s.Stop()
+	for ; s.sales < g.sales; s.sales++ {
+		if err := s.Offer(ctx, saleName(s.sales), 1, manyUnits/g.sales, 0); err != nil {
+			return t, err
+		}
+	}
 	if g.buyers > 0 {
 		if _, err := s.all(ctx, s.crowd(connections).Exactly(ctx, g.buyers)); err != nil {
 			return t, err

@@ -52,8 +52,8 @@ func (r *run) idleTurn(ctx context.Context, st *stack.Stack) (map[string]float64
 		return nil, err
 	}
 	defer running.Stop()
-	s := &shop{Running: running, servers: r.servers, sale: "bench", items: 1}
-	if err := s.Offer(ctx, s.sale, 1, manyUnits, 0); err != nil {
+	s := &shop{Running: running, servers: r.servers, sales: 1, items: 1}
+	if err := s.Offer(ctx, saleName(0), 1, manyUnits, 0); err != nil {
 		return nil, err
 	}
 	res := s.crowd(8).Exactly(ctx, warmUp)

@@ -32,6 +32,20 @@ func measure(t *testing.T, args ...string) (text string, rep report) {
 	return out.String(), rep
 }
 
+// The suite of a waiting room sends its visitors, and all are answered.
+func TestRoomSuite(t *testing.T) {
+	text, rep := measure(t, "-only", "room")
+	found := rows(text)
+	for call, calls := range map[string]string{"join": "100", "read": "100", "join again": "10"} {
+		if got := found[call]; len(got) != 6 || got[0] != calls || got[2] == "0" {
+			t.Errorf("%s: %v", call, got)
+		}
+	}
+	if len(rep.Suites) != 1 || len(rep.Tables) != 1 {
+		t.Errorf("%+v", rep)
+	}
+}
+
 // Every suite that starts programs runs once on real servers, so that it works when figures are needed.
 func TestSuitesOfPrograms(t *testing.T) {
 	text, rep := measure(t, "-only", "orders,lives,refusals,idle,overload,growth", "-tuned")

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/tidegate/tidegate/admission"
+	"github.com/tidegate/tidegate/admission/store"
 )
 
 // choose returns the first contender and those of the others that were selected.
@@ -33,14 +33,14 @@ func (r *run) show(ctx context.Context, title string, t trial) error {
 func (r *run) overRedis(ctx context.Context) error {
 	return r.show(ctx, "Decisions by Redis, 10 a minute for each user", trial{
 		contenders: r.choose(
-			gateOnRedis("sliding_log", admission.SlidingLog, withCache),
+			gateOnRedis("sliding_log", store.SlidingLog, withCache),
 			redisRate,
 			redisRatePipelined,
 			throttledRedis,
 			ululeRedis,
-			gateOnRedis("sliding_counter", admission.SlidingCounter, withCache),
-			gateOnRedis("gcra", admission.GCRA, withCache),
-			gateOnRedis("fixed_window", admission.FixedWindow, withCache),
+			gateOnRedis("sliding_counter", store.SlidingCounter, withCache),
+			gateOnRedis("gcra", store.GCRA, withCache),
+			gateOnRedis("fixed_window", store.FixedWindow, withCache),
 		),
 		limit: 10, window: time.Minute, subjects: r.subjects, before: 1, sample: 1,
 	})
@@ -54,9 +54,9 @@ func (r *run) denials(ctx context.Context) error {
 	}{{"Refusals, one user who does not stop", 1}, {"Refusals, 1,000 users who do not stop", 1000}} {
 		err := r.show(ctx, t.title, trial{
 			contenders: r.choose(
-				gateOnRedis("sliding_log, cache of refusals", admission.SlidingLog, withCache),
+				gateOnRedis("sliding_log, cache of refusals", store.SlidingLog, withCache),
 				redisRate,
-				gateOnRedis("sliding_log, no cache", admission.SlidingLog, noCache),
+				gateOnRedis("sliding_log, no cache", store.SlidingLog, noCache),
 				throttledRedis,
 				ululeRedis,
 			),
@@ -81,13 +81,13 @@ func (r *run) inMemory(ctx context.Context) error {
 	} {
 		err := r.show(ctx, t.title, trial{
 			contenders: r.choose(
-				gateOnMemory("Gate, sliding_log", admission.SlidingLog, withCache),
+				gateOnMemory("Gate, sliding_log", store.SlidingLog, withCache),
 				goLimiter,
 				ululeMemory,
-				storeAlone("MemoryStore alone, sliding_log", admission.SlidingLog),
-				gateOnMemory("Gate, sliding_counter", admission.SlidingCounter, withCache),
-				gateOnMemory("Gate, gcra", admission.GCRA, withCache),
-				gateOnMemory("Gate, fixed_window", admission.FixedWindow, withCache),
+				storeAlone("MemoryStore alone, sliding_log", store.SlidingLog),
+				gateOnMemory("Gate, sliding_counter", store.SlidingCounter, withCache),
+				gateOnMemory("Gate, gcra", store.GCRA, withCache),
+				gateOnMemory("Gate, fixed_window", store.FixedWindow, withCache),
 				rateMap,
 			),
 			limit: t.limit, window: t.window, subjects: r.subjects, before: 1, sample: 64,

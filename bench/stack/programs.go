@@ -30,9 +30,11 @@ type Stack struct {
 
 // Options of a start.
 type Options struct {
-	APIs    int    // 0: one
-	Workers int    // 0: one; None: none
-	Rules   string // rules file of this project; empty: OneRule
+	APIs     int    // 0: one
+	Workers  int    // 0: one; None: none
+	Rules    string // rules file of this project; empty: OneRule
+	Cluster  bool   // decisions and queue of this project on a Redis Cluster of three masters
+	OwnQueue bool   // the queue of this project on a Redis of its own
 }
 
 // None is the number of workers of a stack without workers.
@@ -158,6 +160,10 @@ func local() string { return "127.0.0.1:" + strconv.Itoa(testenv.FreePort()) }
 const secret = "known-to-benchmarks-only-0123456789"
 
 func startTidegate(st *Stack, ctx context.Context, s *Servers, o Options) (*Running, error) {
+	decisions, queue, err := s.redisFor(ctx, o)
+	if err != nil {
+		return nil, err
+	}
 	database, err := s.Fresh(ctx)
 	if err != nil {
 		return nil, err
@@ -167,7 +173,7 @@ func startTidegate(st *Stack, ctx context.Context, s *Servers, o Options) (*Runn
 	if err := os.WriteFile(rules, []byte(o.Rules), 0o600); err != nil {
 		return nil, err
 	}
-	env := []string{"REDIS_URL=" + s.redisURL, "DATABASE_URL=" + database, "RULES_FILE=" + rules, "MIGRATE=true"}
+	env := []string{"REDIS_URL=" + decisions, "QUEUE_REDIS_URL=" + queue, "DATABASE_URL=" + database, "RULES_FILE=" + rules, "MIGRATE=true"}
 	for i := range o.APIs {
 		listen, internal := local(), local()
 		p, err := start(r.dir, fmt.Sprint("api-", i), filepath.Join(st.programs, "api"), nil,

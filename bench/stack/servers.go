@@ -13,11 +13,15 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-// Servers are a Redis and a Postgres for this process only.
+// Servers are a Redis and a Postgres for this process only, and further Redis servers for those stacks that ask for them.
 type Servers struct {
 	Redis    *redis.Client // for the bench itself
 	redisURL string
-	redisPID int
+	redis    []*redis.Client // all servers
+	redisPID []int
+	cluster  string // URL; empty: not started yet
+	queue    string // URL of a Redis for the queue alone; empty: not started yet
+	t        testing.TB
 	Database *pgx.Conn // for the bench itself, in the database of the turn
 	admin    *pgx.Conn
 	pgURL    string
@@ -31,14 +35,10 @@ func StartServers(t testing.TB, fsync bool) (*Servers, error) {
 	r := testenv.StartRedis(t, "--auto-aof-rewrite-percentage", "0", "--slowlog-log-slower-than", "-1", "--slowlog-max-len", "200000")
 	p := testenv.StartPostgres(t, "fsync="+strconv.FormatBool(fsync), "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB", "track_commit_timestamp=on")
 	ctx := t.Context()
-	s := &Servers{Redis: redis.NewClient(&redis.Options{Addr: r.Addr(), ReadTimeout: time.Minute}), redisURL: r.URL(), pgURL: p.URL()}
-	t.Cleanup(func() { _ = s.Redis.Close() })
-	pid, err := s.info(ctx, "server", "process_id")
+	s := &Servers{Redis: redis.NewClient(&redis.Options{Addr: r.Addr(), ReadTimeout: time.Minute}), redisURL: r.URL(), pgURL: p.URL(), t: t}
+	err := s.watch(ctx, s.Redis)
 	if err != nil {
 		return nil, err
-	}
-	if s.redisPID, err = strconv.Atoi(pid); err != nil {
-		return nil, fmt.Errorf("process_id: %w", err)
 	}
 	if s.admin, err = pgx.Connect(ctx, s.pgURL); err != nil {
 		return nil, err
@@ -55,13 +55,58 @@ func StartServers(t testing.TB, fsync bool) (*Servers, error) {
 	return s, nil
 }
 
+// watch adds a Redis to those that Fresh empties and CPU counts.
+func (s *Servers) watch(ctx context.Context, rdb *redis.Client) error {
+	s.t.Cleanup(func() { _ = rdb.Close() })
+	text, err := info(ctx, rdb, "server", "process_id")
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("process_id: %w", err)
+	}
+	s.redis, s.redisPID = append(s.redis, rdb), append(s.redisPID, pid)
+	return nil
+}
+
+// redisFor returns the URLs of the Redis for decisions and for the queue, and starts what a stack needs.
+func (s *Servers) redisFor(ctx context.Context, o Options) (decisions, queue string, err error) {
+	decisions = s.redisURL
+	if o.Cluster && s.cluster == "" {
+		addrs := testenv.RedisCluster(s.t)
+		for _, addr := range addrs {
+			if err := s.watch(ctx, redis.NewClient(&redis.Options{Addr: addr})); err != nil {
+				return "", "", err
+			}
+		}
+		s.cluster = "redis://" + strings.Join(addrs, ",")
+	}
+	if o.OwnQueue && s.queue == "" {
+		r := testenv.StartRedis(s.t)
+		if err := s.watch(ctx, redis.NewClient(&redis.Options{Addr: r.Addr()})); err != nil {
+			return "", "", err
+		}
+		s.queue = r.URL()
+	}
+	if o.Cluster {
+		decisions = s.cluster
+	}
+	if o.OwnQueue {
+		return decisions, s.queue, nil
+	}
+	return decisions, decisions, nil
+}
+
 // Fresh empties Redis and creates an empty database, whose URL it returns.
 func (s *Servers) Fresh(ctx context.Context) (database string, err error) {
-	if err := s.Redis.FlushAll(ctx).Err(); err != nil {
-		return "", err
-	}
-	if err := s.Redis.ScriptFlush(ctx).Err(); err != nil {
-		return "", err
+	for _, rdb := range s.redis {
+		if err := rdb.FlushAll(ctx).Err(); err != nil {
+			return "", err
+		}
+		if err := rdb.ScriptFlush(ctx).Err(); err != nil {
+			return "", err
+		}
 	}
 	if s.Database != nil {
 		_ = s.Database.Close(ctx)
@@ -79,20 +124,23 @@ func (s *Servers) Fresh(ctx context.Context) (database string, err error) {
 	return database, err
 }
 
-// CPU returns the CPU time of both servers, including child processes.
+// CPU returns the CPU time of all Redis servers and of Postgres, including child processes.
 func (s *Servers) CPU() (redis, postgres time.Duration) {
-	return FamilyCPU(s.redisPID), FamilyCPU(s.pgPID)
+	for _, pid := range s.redisPID {
+		redis += FamilyCPU(pid)
+	}
+	return redis, FamilyCPU(s.pgPID)
 }
 
 // Versions returns the versions of both servers.
 func (s *Servers) Versions(ctx context.Context) (redis, postgres string) {
-	redis, _ = s.info(ctx, "server", "redis_version")
+	redis, _ = info(ctx, s.Redis, "server", "redis_version")
 	_ = s.admin.QueryRow(ctx, `SHOW server_version`).Scan(&postgres)
 	return redis, postgres
 }
 
-func (s *Servers) info(ctx context.Context, section, name string) (string, error) {
-	text, err := s.Redis.Info(ctx, section).Result()
+func info(ctx context.Context, rdb *redis.Client, section, name string) (string, error) {
+	text, err := rdb.Info(ctx, section).Result()
 	if err != nil {
 		return "", err
 	}
