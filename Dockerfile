@@ -3,10 +3,12 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-# What metrics, traces and the page call the version. The repository, which knows it, is not in here.
+# What --version, metrics, traces and the page show. The repository, which knows it, is not in here.
 ARG VERSION=unknown
+ARG COMMIT=
+ARG DATE=
 # Static: an image from scratch has nothing to link with. The time zones of calendar windows are in the programs.
-RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X github.com/tidegate/tidegate/internal/serve.released=$VERSION" -o /out/ ./cmd/api ./cmd/worker ./cmd/tidegate \
+RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X github.com/tidegate/tidegate/internal/serve.released=$VERSION -X github.com/tidegate/tidegate/internal/serve.commit=$COMMIT -X github.com/tidegate/tidegate/internal/serve.date=$DATE" -o /out/ ./cmd/api ./cmd/worker ./cmd/tidegate \
  && mkdir /data
 
 FROM scratch

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tidegate/tidegate/internal/serverversion"
 )
 
 // readCompose reads the parts of docker-compose.yml that file has fields for.
@@ -89,7 +91,7 @@ func TestImagesAndPasswords(t *testing.T) {
 			continue
 		}
 		if images++; !version.MatchString(s.Image) {
-			t.Errorf("%s is of image %q, which must name a version such as redis:7.2.11-bookworm", name, s.Image)
+			t.Errorf("%s is of image %q, which must name a version such as redis:7.2.16-bookworm", name, s.Image)
 		}
 	}
 	if images < 4 {
@@ -112,5 +114,27 @@ func TestImagesAndPasswords(t *testing.T) {
 		if from[1] != "scratch" && !version.MatchString(from[1]) {
 			t.Errorf("Dockerfile: %s", from[1])
 		}
+	}
+}
+
+// The programs do not warn about the servers that the Compose files start.
+func TestServersAreNotBelowTheLeastPatchedVersion(t *testing.T) {
+	products := map[string]string{"redis": "Redis", "postgres": "Postgres"}
+	servers := 0
+	for _, file := range []string{"../docker-compose.yml", "hosts/compose.yaml", "hosts/sentinel.yaml"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, image := range regexp.MustCompile(`image: (redis|postgres):([0-9.]+)`).FindAllStringSubmatch(string(text), -1) {
+			servers++
+			server := serverversion.Server{Name: products[image[1]], Version: image[2]}
+			if _, known := server.Line(); !known || server.Lacks() {
+				t.Errorf("%s starts %s %s, which is unknown or lacks security fixes", file, server.Name, server.Version)
+			}
+		}
+	}
+	if servers != 6 {
+		t.Errorf("%d servers, want 6", servers)
 	}
 }

@@ -130,7 +130,8 @@ func TestCompose(t *testing.T) {
 	t.Run("down and up", in.restart)
 	t.Run("observe", in.observe)
 	for _, service := range []string{"api", "worker"} {
-		if changed := in.run(t, "docker", "diff", in.inspect(t, service).ID); changed != "" {
+		// The engine makes the mount point of the rules.
+		if changed := in.run(t, "docker", "diff", in.inspect(t, service).ID); changed != "A /rules" {
 			t.Errorf("%s has written files into its image:\n%s", service, changed)
 		}
 	}

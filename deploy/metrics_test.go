@@ -53,6 +53,7 @@ const brokenOnly = "tidegate_broken_invariants"
 
 // docs/metrics.md has every metric that the programs tell, in the programs' words, and no other.
 func TestMetricsAreDescribed(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)

@@ -121,6 +121,7 @@ func (p prometheus) until(what string, is func() (bool, any)) {
 // shows something, every metric that is named is there, every alert is evaluated, none is raised while all is well, and
 // some are while Redis does not answer.
 func TestPrometheusTakesWhatIsDeployed(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := startPrometheus(t, w)
 	p.until("both to be scraped thrice", func() (bool, any) {

@@ -18,7 +18,10 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+func TestMain(m *testing.M) {
+	testenv.AtOnce(4) // most of the time Prometheus waits for its next scrape
+	os.Exit(testenv.Main(m))
+}
 
 const (
 	operator = "operator-operator"
@@ -78,8 +81,7 @@ func start(t *testing.T) world {
 	w.worker.Addr("worker")
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", w.api.URL("internal")+"/readyz", "") })
 
-	w.operate(t, "PUT", "/v1/sales/concert", servetest.Sale("ticket", 1000))
-	w.operate(t, "POST", "/v1/sales/concert/open", "")
+	servetest.OpenSale(t, w.api.URL("internal"), "concert", servetest.Sale("ticket", 1000), "X-Tidegate-Token", operator)
 	servetest.Until(t, http.StatusAccepted, func() servetest.Answer { return w.order("ann") })
 	for i := range 20 {
 		w.order(fmt.Sprintf("user-%d", i))
@@ -92,6 +94,7 @@ func start(t *testing.T) world {
 	}
 	w.operate(t, "POST", "/v1/semaphores/build/permits", `{"holder":"a"}`).Into(t, &permit)
 	w.operate(t, "DELETE", "/v1/semaphores/build/permits/"+permit.ID, "") // a lost one raises an alert
+	w.operate(t, "PUT", "/v1/rooms/door", `{"mode":"fifo","starts_at":"2026-01-01T00:00:00Z"}`)
 	var attempt struct {
 		ID string `json:"attempt_id"`
 	}
