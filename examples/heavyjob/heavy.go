@@ -56,7 +56,7 @@ func newWorker(rdb redis.UniversalClient) *asynq.Server {
 // requests would always go first.
 func tasks(heavy *semaphore.Semaphore, rdb redis.UniversalClient, report job) asynq.Handler {
 	mux := asynq.NewServeMux()
-	mux.Use(semaphoreasynq.LimitWith(heavy, semaphoreasynq.Options{Queue: rdb, Types: []string{taskType}, Stay: 1}))
+	mux.Use(semaphoreasynq.LimitWith(heavy, semaphoreasynq.Options{Queue: rdb, Types: []string{taskType}, MaxBlocking: 1}))
 	mux.HandleFunc(taskType, func(ctx context.Context, t *asynq.Task) error {
 		return report(ctx, string(t.Payload()), semaphoreasynq.PermitOf(ctx).Token())
 	})
