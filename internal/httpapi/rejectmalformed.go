@@ -48,8 +48,7 @@ func rejectMalformed(next echo.HandlerFunc) echo.HandlerFunc {
 			most = maxOrder
 		}
 		if r.ContentLength > most { // Huma counts bodies without a Content-Length
-			c.Response().Header().Set("Connection", "close") // do not read it just to reuse the connection
-			return problem.New(problem.TooLarge)
+			return problem.New(problem.TooLarge) // net/http reads the rest first, up to 256 KiB: a client that still writes would not see the response
 		}
 		if wrong := spokenJSON(r.Header); wrong != "" {
 			p := problem.New(problem.UnsupportedMediaType)
