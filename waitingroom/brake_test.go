@@ -23,10 +23,7 @@ func (h *house) ticks(n int) []int64 {
 	var each []int64
 	for range n {
 		before := h.status().Served
-		h.jump(200 * time.Millisecond)
-		if err := h.rooms.Turn(h.Context()); err != nil {
-			h.Fatal(err)
-		}
+		h.tick(200 * time.Millisecond)
 		each = append(each, h.status().Served-before)
 	}
 	h.verify()
@@ -55,10 +52,7 @@ func TestSlowCommitsBrakeTheRoom(t *testing.T) {
 		}
 		h.shop.lag = 0
 		for range 52 {
-			h.jump(time.Second)
-			if err := h.rooms.Turn(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			h.tick(time.Second)
 		}
 		if s := h.status(); s.Brake != 1 || s.Lag != 0 {
 			t.Errorf("in time again: %+v", s)

@@ -30,10 +30,7 @@ func TestPlacesCostNoMemory(t *testing.T) {
 			what string
 			by   time.Duration
 		}{{"gather", 0}, {"are drawn", time.Minute}, {"wait", 2 * time.Second}} {
-			h.jump(step.by)
-			if err := h.rooms.Turn(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			h.tick(step.by)
 			if grown := heap() - before; grown > 4*places {
 				t.Errorf("while they %s, %d places take %d bytes", step.what, places, grown)
 			}

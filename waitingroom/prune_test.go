@@ -31,7 +31,8 @@ func TestOldRoomsAreDeleted(t *testing.T) {
 		crowd := h.few(12_001)
 		h.crowd(crowd, "", nil)
 		cid := h.joined("cid")
-		h.later(2 * time.Minute)
+		h.jump(2 * time.Minute)
+		h.later(time.Second)
 		for _, other := range []string{"open", "young"} {
 			d := first
 			d.Room, d.Sale, d.Item, d.Mode = other, "", "", waitingroom.ModeFIFO

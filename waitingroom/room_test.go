@@ -295,10 +295,7 @@ func TestClaimsDoNotKeepARoomStalled(t *testing.T) {
 		claimFor := func(d time.Duration) {
 			t.Helper()
 			for ; d > 0; d -= 100 * time.Millisecond {
-				h.jump(100 * time.Millisecond)
-				if err := h.rooms.Turn(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				h.tick(100 * time.Millisecond)
 				_, _ = h.rooms.Claim(t.Context(), name, user("bob")) // it is not bob's turn
 			}
 		}
@@ -339,10 +336,7 @@ func TestPassesOfAClosedRoomEnd(t *testing.T) {
 		if s := h.place("ann").State; s != waitingroom.StateLapsed {
 			t.Errorf("after the pass ann is %s", s)
 		}
-		h.jump(30 * 24 * time.Hour)
-		if err := h.rooms.Turn(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		h.tick(30 * 24 * time.Hour)
 		if err := h.rooms.Prune(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -539,7 +533,7 @@ func TestRate(t *testing.T) {
 		}
 		claimed := 0
 		for second := range 180 {
-			h.later(time.Second)
+			h.tick(time.Second)
 			for i := 0; i < len(visitors); i++ {
 				p, err := h.rooms.Place(t.Context(), name, visitors[i])
 				if err != nil {
@@ -568,6 +562,7 @@ func TestRate(t *testing.T) {
 		if claimed > 60 || claimed < 54 {
 			t.Errorf("%d claims in the third minute, at a rate of 60 with every other head silent", claimed)
 		}
+		h.verify()
 	})
 }
 

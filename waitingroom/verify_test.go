@@ -30,7 +30,7 @@ func TestVerifyStopsNobody(t *testing.T) {
 		h.standAlone(2)
 		h.join("ann")
 		h.later(time.Second)
-		h.crowd(50_000, "left_at", 1)
+		h.crowd(h.few(50_000), "left_at", 1)
 		var began, resume func()
 		if _, ok := h.db.Driver().(*sqlite.Driver); ok {
 			c := make(chan struct{})
