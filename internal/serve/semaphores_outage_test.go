@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
@@ -77,6 +79,16 @@ func TestPermitsWithoutPostgres(t *testing.T) {
 	database := testenv.StartPostgres(t)
 	env, _ := cappedOver(t, environment(testenv.Redis(t), database.URL()), "report: {limit: 1}")
 	c := startCapped(t, env)
+	db, err := pgx.Connect(t.Context(), database.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(t.Context())
+	for stored := false; !stored; { // before that, the program says what its file says
+		if err := db.QueryRow(t.Context(), `SELECT count(*) > 0 FROM semaphores`).Scan(&stored); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c.until("report", func(s standing) bool { return s.Source == "file" })
 	database.Kill()
 	held := c.acquire("report", `{"holder":"a"}`)
