@@ -199,6 +199,13 @@ func aRoomIsHeld(at *installation, b testenv.Tab) {
 		visit(http.StatusCreated, "POST", "", user)
 	}
 	visit(http.StatusOK, "POST", "/claim", "ann")
+	at.must(http.StatusCreated, "PUT", "/v1/rooms/lounge", fmt.Sprintf(`{"mode":"fifo","capacity":1,"starts_at":%q,"lanes":[{"lane":"members","share":30,"tier":"gold"},{"lane":"all","share":70}]}`, now.Add(-time.Minute).Format(time.RFC3339)))
+	for _, user := range []string{"ann", "bob"} {
+		servetest.Until(at.t, http.StatusCreated, func() servetest.Answer {
+			return servetest.Call("POST", at.public+"/v1/rooms/lounge/place", "", "X-User-ID", user)
+		})
+	}
+	b.Until(`document.querySelector('.room[data-key=klounge] .lanes')?.innerText === 'members: 0 waiting, 0 had their turn, share 30 %\nall: 1 waiting, 1 had their turn, share 70 %'`)
 	const room = `document.querySelector('.room[data-key=khall]')`
 	says := func(name, text string) {
 		b.Until(fmt.Sprintf("%s?.querySelector('.%s dd').innerText === %q", room, name, text))

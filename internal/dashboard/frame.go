@@ -121,6 +121,15 @@ type Room struct {
 	StartsAt time.Time `json:"starts_at"`
 	Sale     string    `json:"sale,omitempty"`
 	Item     string    `json:"item,omitempty"`
+	Lanes    []Lane    `json:"lanes,omitempty"` // of a room that has some
+}
+
+// A Lane is the part of a room's visitors that has a share of its turns.
+type Lane struct {
+	Lane    string `json:"lane"`
+	Share   int    `json:"share"`
+	Waiting int64  `json:"waiting"`
+	Served  int64  `json:"served"`
 }
 
 // A Queue is the state of orders that are accepted but not committed to the database.

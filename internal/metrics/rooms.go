@@ -39,9 +39,9 @@ func (p waitingRooms) troubles() []string {
 }
 
 var (
-	roomJoined  = describe("room_joined_total", "Places given in a waiting room that is not closed.", "room")
-	roomServed  = describe("room_served_total", "Positions of a waiting room that have had their turn, including places that had left.", "room")
-	roomWaiting = describe("room_waiting", "Places of a waiting room that have not had their turn.", "room")
+	roomJoined  = describe("room_joined_total", "Places given in a lane of a waiting room that is not closed.", "room", "lane")
+	roomServed  = describe("room_served_total", "Positions of a lane that have had their turn, including places that had left.", "room", "lane")
+	roomWaiting = describe("room_waiting", "Places of a lane that have not had their turn.", "room", "lane")
 	roomBrake   = describe("room_brake", "Which part of its turns a waiting room gives, because orders wait too long for their commit; 1: all.", "room")
 	roomPhase   = describe("room_phase", "1 for the phase of a waiting room; no series for a closed room.", "room", "phase")
 )
@@ -61,9 +61,11 @@ func (p waitingRooms) Collect(ch chan<- prometheus.Metric) {
 		if s.Phase == waitingroom.PhaseClosed {
 			continue
 		}
-		ch <- prometheus.MustNewConstMetric(roomJoined, prometheus.CounterValue, float64(s.Joined), s.Room)
-		ch <- prometheus.MustNewConstMetric(roomServed, prometheus.CounterValue, float64(s.Served), s.Room)
-		ch <- prometheus.MustNewConstMetric(roomWaiting, prometheus.GaugeValue, float64(s.Waiting), s.Room)
+		for _, l := range s.ByLane { // the lane of a room without lanes has no name
+			ch <- prometheus.MustNewConstMetric(roomJoined, prometheus.CounterValue, float64(l.Joined), s.Room, l.Name)
+			ch <- prometheus.MustNewConstMetric(roomServed, prometheus.CounterValue, float64(l.Served), s.Room, l.Name)
+			ch <- prometheus.MustNewConstMetric(roomWaiting, prometheus.GaugeValue, float64(l.Waiting), s.Room, l.Name)
+		}
 		ch <- prometheus.MustNewConstMetric(roomBrake, prometheus.GaugeValue, s.Brake, s.Room)
 		ch <- prometheus.MustNewConstMetric(roomPhase, prometheus.GaugeValue, 1, s.Room, string(s.Phase))
 	}

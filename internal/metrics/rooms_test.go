@@ -20,7 +20,7 @@ type rooms struct {
 func (r rooms) Rooms(context.Context) ([]waitingroom.Status, error) { return r.all, r.err }
 
 func status(name string, phase waitingroom.Phase) waitingroom.Status {
-	return waitingroom.Status{Definition: waitingroom.Definition{Room: name}, Phase: phase, Joined: 5, Served: 3, Waiting: 2, Brake: 1}
+	return waitingroom.Status{Definition: waitingroom.Definition{Room: name}, Phase: phase, ByLane: []waitingroom.LaneStatus{{Joined: 5, Served: 3, Waiting: 2}}, Brake: 1}
 }
 
 // A closed room has no metrics, and while the database does not answer there are none.
@@ -28,12 +28,14 @@ func TestRooms(t *testing.T) {
 	m := metrics.New("test")
 	sells := status("shop", waitingroom.PhaseServing)
 	sells.Sale, sells.Brake = "spring", 0.25
+	sells.ByLane = []waitingroom.LaneStatus{{Lane: waitingroom.Lane{Name: "members"}, Joined: 9, Served: 8, Waiting: 1}, {Lane: waitingroom.Lane{Name: "all"}, Joined: 7}}
 	of := rooms{all: []waitingroom.Status{status("door", waitingroom.PhaseRecovering), status("old", waitingroom.PhaseClosed), sells}}
 	m.Rooms(of)
 	got := scrape(t, m)
 	for name, want := range map[string]string{
-		`joined_total{room="door"}`: "5", `served_total{room="door"}`: "3", `waiting{room="door"}`: "2", `phase{phase="recovering",room="door"}`: "1",
-		`waiting{room="old"}`: "", `brake{room="shop"}`: "0.25", `brake{room="door"}`: "1",
+		`joined_total{lane="",room="door"}`: "5", `served_total{lane="",room="door"}`: "3", `waiting{lane="",room="door"}`: "2", `phase{phase="recovering",room="door"}`: "1",
+		`joined_total{lane="members",room="shop"}`: "9", `served_total{lane="members",room="shop"}`: "8", `waiting{lane="members",room="shop"}`: "1", `joined_total{lane="all",room="shop"}`: "7",
+		`waiting{lane="",room="old"}`: "", `brake{room="shop"}`: "0.25", `brake{room="door"}`: "1",
 	} {
 		if n := got["tidegate_room_"+name]; n != want {
 			t.Errorf("%s is %q, want %q", name, n, want)

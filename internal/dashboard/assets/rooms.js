@@ -26,7 +26,7 @@ const facts = ['waiting', 'admitted', 'served', 'outlook'];
 
 const make = (room) => el('article', {class: 'room'},
   el('header', {}, el('h3', {}, room.room), el('span', {class: 'badge'}), el('span', {class: 'hours'}), el('button', {class: 'switch change', onclick: (e) => turn(room.room, e.currentTarget)})),
-  el('dl', {}, ...facts.map((name) => el('div', {class: name}, el('dt'), el('dd')))));
+  el('dl', {}, ...facts.map((name) => el('div', {class: name}, el('dt'), el('dd')))), el('ul', {class: 'lanes'}));
 
 function turn(room, button) {
   const [verb, question] = questions[button.textContent];
@@ -45,5 +45,7 @@ function update(node, room, at) {
   say('waiting', 'waiting', count(room.waiting));
   say('admitted', 'admitted last minute', over ? '–' : count(room.admitted));
   say('served', 'had their turn', count(room.served));
+  const shares = (room.lanes ?? []).reduce((sum, l) => sum + l.share, 0);
+  keyed($('.lanes', node), room.lanes ?? [], (l) => l.lane, () => el('li'), (li, l) => put(li, `${l.lane}: ${count(l.waiting)} waiting, ${count(l.served)} had their turn, share ${Math.round(100 * l.share / shares)} %`));
   say('outlook', over ? 'are those who wait' : 'whoever joins now', over ? 'turned away' : room.sale ? outlooks[room.outlook] ?? room.outlook : 'likely to get a turn');
 }

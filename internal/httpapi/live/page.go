@@ -109,6 +109,11 @@ func (p *Page) rooms(ctx context.Context) ([]dashboard.Room, error) {
 			Room: s.Room, Phase: string(s.Phase), Waiting: s.Waiting, Served: s.Served, Admitted: pace.Admitted, Outlook: string(pace.Outlook),
 			StartsAt: jsontime.Instant(s.StartsAt), Sale: s.Sale, Item: s.Item,
 		}
+		if len(s.Lanes) > 0 {
+			for _, l := range s.ByLane {
+				rooms[i].Lanes = append(rooms[i].Lanes, dashboard.Lane{Lane: l.Name, Share: l.Share, Waiting: l.Waiting, Served: l.Served})
+			}
+		}
 	}
 	return rooms, nil
 }
