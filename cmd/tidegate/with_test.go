@@ -20,8 +20,8 @@ func TestWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	const script = `set -eu
-curl --noproxy '*' -fsS "$TIDEGATE_URL/v1/sales/$1"
-curl --noproxy '*' -fsS "$TIDEGATE_INTERNAL_URL/v1/semaphores"
+curl --noproxy '*' -sS --fail-with-body --retry 9 "$TIDEGATE_URL/v1/sales/$1"
+curl --noproxy '*' -sS --fail-with-body --retry 9 "$TIDEGATE_INTERNAL_URL/v1/semaphores"
 echo "$REDIS_URL"`
 	out, err := call(t, nothing, "with", "--rules", rules, "sh", "-c", script, "sh", "demo")
 	if err != nil {
