@@ -1,6 +1,7 @@
 package roompage_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -167,6 +168,29 @@ func TestWords(t *testing.T) {
 		join := testenv.Eval[bool](b, `document.querySelector('[data-part=join]').checkVisibility()`)
 		if got != tt.lead || join != tt.join {
 			t.Errorf("%s, %s: %q, join %t; want %q, %t", tt.doc, tt.place, got, join, tt.lead, tt.join)
+		}
+	}
+}
+
+// The page joins the lane that its element names, and without a name the one that is open to everybody.
+func TestALane(t *testing.T) {
+	t.Parallel()
+	public, internal := start(t)
+	if a := servetest.Call("PUT", internal+"/v1/rooms/hall", `{"mode":"fifo","starts_at":"2000-01-01T00:00:00Z","capacity":1,"lanes":[{"lane":"first","share":30},{"lane":"all","share":70}]}`); a.Status != http.StatusCreated {
+		t.Fatal(a)
+	}
+	b := testenv.NewTab(t, "status of 404") // who has no place yet asks for it
+	for user, lane := range map[string]string{"ann": "first", "bob": ""} {
+		testenv.Command(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"X-User-ID": user}})
+		b.Open(public + "/rooms/hall")
+		lead(b, "You have no place yet")
+		testenv.Eval[string](b, fmt.Sprintf(`document.querySelector('[data-tidegate-room]').dataset.lane = %q`, lane))
+		press(b, "join")
+		b.Until(`!document.querySelector('[data-part=lead]').innerText.includes('You have no place yet')`)
+		var place struct{ Lane string }
+		a := servetest.Call("GET", public+"/v1/rooms/hall/place", "", "X-User-ID", user)
+		if a.Into(t, &place); place.Lane != cmp.Or(lane, "all") {
+			t.Errorf("%s, whose page says %q, is told: %v", user, lane, a)
 		}
 	}
 }
