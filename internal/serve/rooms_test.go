@@ -113,7 +113,7 @@ func TestWaitingRoomSells(t *testing.T) {
 		t.Error(a)
 	}
 	metrics := servetest.Call("GET", api[0].URL("internal")+"/metrics", "")
-	for _, line := range []string{`tidegate_room_joined_total{room="gala"} 12`, `tidegate_room_phase{phase="exhausted",room="gala"} 1`} {
+	for _, line := range []string{`tidegate_room_joined_total{lane="",room="gala"} 12`, `tidegate_room_phase{phase="exhausted",room="gala"} 1`} {
 		if !strings.Contains(string(metrics.Body), line) {
 			t.Errorf("no %s", line)
 		}
