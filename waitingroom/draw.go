@@ -32,7 +32,6 @@ import (
 
 // draw is the result of a draw.
 type draw struct {
-	root [sha256.Size]byte
 	seed [sha256.Size]byte
 	n    int64
 }
@@ -44,7 +43,7 @@ func commitment(secret []byte) string {
 }
 
 func newDraw(secret, root []byte, n int64) *draw {
-	d := &draw{n: n, root: [sha256.Size]byte(root)}
+	d := &draw{n: n}
 	h := sha256.New()
 	h.Write([]byte("tidegate draw\n"))
 	h.Write(secret)

@@ -63,9 +63,9 @@ func TestMadeUpOrderIDsAskNobody(t *testing.T) {
 	for _, f := range forged {
 		for _, a := range []servetest.Answer{
 			s.get(f, "alice"), s.get(f+"?wait_ms=30000", "alice"),
-			servetest.Call("POST", s.URL("public")+"/v1/orders/"+f+"/cancel", "", "X-User-ID", "alice"),
-			servetest.Call("GET", s.URL("internal")+"/v1/orders/"+f, ""),
-			servetest.Call("POST", s.URL("internal")+"/v1/orders/"+f+"/payment", `{"reference":"r","outcome":"captured"}`),
+			servetest.Once("POST", s.URL("public")+"/v1/orders/"+f+"/cancel", "", "X-User-ID", "alice"),
+			servetest.Once("GET", s.URL("internal")+"/v1/orders/"+f, ""),
+			servetest.Once("POST", s.URL("internal")+"/v1/orders/"+f+"/payment", `{"reference":"r","outcome":"captured"}`),
 		} {
 			if a.Status == http.StatusServiceUnavailable {
 				lucky++

@@ -58,7 +58,7 @@ func (a authenticator) ask(name, ip string, fields ...string) servetest.Answer {
 		body[fields[i]] = fields[i+1]
 	}
 	text, _ := json.Marshal(body) // of strings: cannot fail
-	return servetest.Call("POST", a.URL("internal")+"/v1/login/attempts", string(text))
+	return servetest.Once("POST", a.URL("internal")+"/v1/login/attempts", string(text))
 }
 
 // wants asks, and fails the test unless the answer has the decision and the reason.
@@ -266,7 +266,7 @@ func TestLoginWithoutRedis(t *testing.T) {
 	subject := a.URL("internal") + "/v1/login/subjects?name=ann"
 	for _, answer := range []servetest.Answer{
 		a.ask("ann", "192.0.2.1", "captcha", servetest.Solve(t, a.URL("public")+ask("challenge").Challenge.URL)),
-		servetest.Call("GET", subject, ""), servetest.Call("DELETE", subject, ""),
+		servetest.Once("GET", subject, ""), servetest.Once("DELETE", subject, ""),
 	} {
 		if r := problemIn(t, answer); answer.Status != http.StatusServiceUnavailable || r.Reason != "store_unavailable" || answer.Header.Get("Retry-After") == "" {
 			t.Errorf("%v", answer)
@@ -313,7 +313,7 @@ func TestLogsNameNobody(t *testing.T) {
 		all := io.MultiWriter(stderr, log)
 		return API(ctx, cfg, cfg.Logger(all))
 	}), t}
-	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", a.URL("internal")+"/readyz", "") })
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Once("GET", a.URL("internal")+"/readyz", "") })
 
 	const name, ip = `zacharias"; DROP TABLE accounts; -- %s <script>\n{{.}}`, "203.0.113.234"
 	secrets := []string{"zacharias", "DROP TABLE", ip, "hunter2"}
@@ -335,16 +335,16 @@ func TestLogsNameNobody(t *testing.T) {
 		a.ask(name+"\x00", ip)
 		a.ask(name, "zacharias")
 		a.ask("zacharias"+strings.Repeat("x", 300), ip)
-		servetest.Call("POST", a.URL("internal")+"/v1/login/attempts", `{"name":"zacharias","hunter2":`)
+		servetest.Once("POST", a.URL("internal")+"/v1/login/attempts", `{"name":"zacharias","hunter2":`)
 		for _, id := range []string{reserved.AttemptID, "hunter2-attempt"} {
 			for _, result := range []string{"failure", "success", "hunter2"} {
-				servetest.Call("POST", a.URL("internal")+"/v1/login/attempts/"+id+"/outcome", `{"result":"`+result+`"}`)
+				servetest.Once("POST", a.URL("internal")+"/v1/login/attempts/"+id+"/outcome", `{"result":"`+result+`"}`)
 			}
 		}
 		for _, method := range []string{"GET", "DELETE"} {
-			servetest.Call(method, a.URL("internal")+"/v1/login/subjects?name=zacharias&ip="+ip, "")
+			servetest.Once(method, a.URL("internal")+"/v1/login/subjects?name=zacharias&ip="+ip, "")
 		}
-		servetest.Call("GET", a.URL("internal")+"/v1/login/history?reference=zacharias", "")
+		servetest.Once("GET", a.URL("internal")+"/v1/login/history?reference=zacharias", "")
 	}
 	device := a.settle(http.StatusOK, a.wants("allow", "", name, ip).AttemptID, "success")
 	secrets = append(secrets, device)

@@ -188,12 +188,12 @@ func TestBalancersHearOfALeave(t *testing.T) {
 		readyz = "http://" + addrs["worker"] + "/readyz"
 		go func() {
 			defer close(left)
-			if a := servetest.Call("GET", readyz, ""); a.Status != http.StatusOK {
+			if a := servetest.Once("GET", readyz, ""); a.Status != http.StatusOK {
 				t.Errorf("before: %v", a)
 			}
 			cancel()
-			for leaving = servetest.Call("GET", readyz, ""); leaving.Status == http.StatusOK; {
-				leaving = servetest.Call("GET", readyz, "") // over a new connection each time
+			for leaving = servetest.Once("GET", readyz, ""); leaving.Status == http.StatusOK; {
+				leaving = servetest.Once("GET", readyz, "") // over a new connection each time
 			}
 		}()
 	}
@@ -204,7 +204,7 @@ func TestBalancersHearOfALeave(t *testing.T) {
 	if leaving.Status != http.StatusServiceUnavailable || !strings.Contains(string(leaving.Body), "draining") {
 		t.Errorf("while leaving: %v", leaving)
 	}
-	if a := servetest.Call("GET", readyz, ""); a.Err == nil {
+	if a := servetest.Once("GET", readyz, ""); a.Err == nil {
 		t.Errorf("afterwards: %v", a)
 	}
 }

@@ -64,7 +64,7 @@ func openShop(t testing.TB, api *servetest.Program, stock int) shop {
 }
 
 func (s shop) place(user string) servetest.Answer {
-	return servetest.Call("POST", s.URL("public")+"/v1/sales/concert/orders", `{"item":"ticket"}`, "X-User-ID", user)
+	return servetest.Once("POST", s.URL("public")+"/v1/sales/concert/orders", `{"item":"ticket"}`, "X-User-ID", user)
 }
 
 // bought waits until the user's order is accepted, and returns its id.
@@ -90,7 +90,7 @@ func (s shop) confirmed(id, user string) {
 }
 
 func (s shop) get(order, user string) servetest.Answer {
-	return servetest.Call("GET", s.URL("public")+"/v1/orders/"+order, "", "X-User-ID", user)
+	return servetest.Once("GET", s.URL("public")+"/v1/orders/"+order, "", "X-User-ID", user)
 }
 
 func TestAPIAndWorkerTakeAnOrder(t *testing.T) {
@@ -188,7 +188,7 @@ func TestRedisAwayLater(t *testing.T) {
 		if a := s.place(user); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > soon {
 			t.Errorf("%s: after %v %v", away.name, a.Took, a)
 		}
-		if a := servetest.Call("GET", s.URL("public")+"/readyz", ""); a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "redis") {
+		if a := servetest.Once("GET", s.URL("public")+"/readyz", ""); a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "redis") {
 			t.Errorf("%s: readyz %v", away.name, a)
 		}
 		if a := servetest.Call("GET", s.URL("public")+"/livez", ""); a.Status != http.StatusOK {
@@ -219,7 +219,7 @@ func TestPostgresAwayLater(t *testing.T) {
 		if a := s.get(before, "alice"); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > soon {
 			t.Errorf("%s: a committed order: after %v %v", away.name, a.Took, a)
 		}
-		a := servetest.Call("GET", s.URL("public")+"/readyz", "")
+		a := servetest.Once("GET", s.URL("public")+"/readyz", "")
 		if a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "database") {
 			t.Errorf("%s: readyz %v", away.name, a)
 		}

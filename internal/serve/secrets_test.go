@@ -96,16 +96,16 @@ func TestNothingSecretIsWritten(t *testing.T) {
 	}
 	api, worker := servetest.Exec(t, filepath.Join(bin, "api"), vars...), servetest.Exec(t, filepath.Join(bin, "worker"), vars...)
 	internal := func(method, path, body string, fields ...string) servetest.Answer {
-		return servetest.Call(method, api.URL("internal")+path, body, append([]string{"X-Tidegate-Token", secret["operator's token"]}, fields...)...)
+		return servetest.Once(method, api.URL("internal")+path, body, append([]string{"X-Tidegate-Token", secret["operator's token"]}, fields...)...)
 	}
 	servetest.Until(t, http.StatusOK, func() servetest.Answer { return internal("GET", "/readyz", "") })
-	servetest.Call("GET", worker.URL("worker")+"/livez", "")
+	servetest.Once("GET", worker.URL("worker")+"/livez", "")
 	servetest.OpenSale(t, api.URL("internal"), "concert", servetest.Sale("ticket", 10), "X-Tidegate-Token", secret["operator's token"])
 
 	user, address := secret.of("user"), secret.note("address", "203.0.113.77")
 	bearer := secret.note("JWT", jwt(secret["key of JWTs"], user))
 	public := func(method, path, body string, fields ...string) servetest.Answer {
-		return servetest.Call(method, api.URL("public")+path, body, append([]string{
+		return servetest.Once(method, api.URL("public")+path, body, append([]string{
 			"Authorization", "Bearer " + bearer, "X-Forwarded-For", address, "Idempotency-Key", secret["key"], "X-Captcha", secret["solution"],
 		}, fields...)...)
 	}
@@ -242,14 +242,14 @@ semaphores: {s: {limit: 1, lease: 1m}}
 	}
 	env := with(environment(redisURL, databases.Postgres(t)), "RULES_FILE", rules)
 	api := startAPI(t, env)
-	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return servetest.Once("GET", api.URL("internal")+"/readyz", "") })
 	raw := func(text string) string {
 		h := hmac.New(sha256.New, []byte(env("SECRET")))
 		h.Write([]byte(text))
 		return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 	}
 
-	if a := servetest.Call("POST", api.URL("internal")+"/v1/admit", `{"subject":{"user":"ann"}}`); a.Status != http.StatusOK {
+	if a := servetest.Once("POST", api.URL("internal")+"/v1/admit", `{"subject":{"user":"ann"}}`); a.Status != http.StatusOK {
 		t.Fatal(a)
 	}
 	opts, err := redis.ParseURL(redisURL)
@@ -272,7 +272,7 @@ semaphores: {s: {limit: 1, lease: 1m}}
 	var permit struct {
 		PermitID string `json:"permit_id"`
 	}
-	servetest.Call("POST", api.URL("internal")+"/v1/semaphores/s/permits", `{"holder":"h"}`).Into(t, &permit)
+	servetest.Once("POST", api.URL("internal")+"/v1/semaphores/s/permits", `{"holder":"h"}`).Into(t, &permit)
 	dot := strings.LastIndexByte(permit.PermitID, '.')
 	if dot < 0 || permit.PermitID[dot+1:] == raw(fmt.Sprintf("permit id %q %q", "s", permit.PermitID[:max(0, dot)])) {
 		t.Errorf("a permit is signed with SECRET itself: %q", permit.PermitID)

@@ -97,13 +97,19 @@ func (r *run) line(t *testing.T) string {
 func TestScriptOfTheDocs(t *testing.T) {
 	t.Parallel()
 	script := cappedScript(t)
-	env, _ := cappedEnv(t, testenv.Redis(t), "one: {limit: 1, lease: 3s}, renewed: {limit: 1, lease: 9s}, ended: {limit: 1, lease: 3s}, queued: {limit: 1, lease: 3s}, "+
+	env, _ := cappedEnv(t, testenv.Redis(t), "one: {limit: 1, lease: 1m}, renewed: {limit: 1, lease: 9s}, ended: {limit: 1, lease: 6s}, queued: {limit: 1, lease: 1m}, "+
 		"deaf: {limit: 1, lease: 3s}, lost: {limit: 1, lease: 3s}, slow: {limit: 1, lease: 1m}, short: {limit: 1, lease: 2s}")
-	c := startCapped(t, env)
-	api := c.URL("internal")
+	server := startCapped(t, env)
+	api := server.URL("internal")
+	of := func(t *testing.T) capped {
+		c := server
+		c.t = t
+		return c
+	}
 
 	t.Run("one at a time", func(t *testing.T) {
 		t.Parallel()
+		c := of(t)
 		dir := filepath.Join(t.TempDir(), "working")
 		var fences []string
 		var wg sync.WaitGroup
@@ -140,6 +146,7 @@ func TestScriptOfTheDocs(t *testing.T) {
 
 	t.Run("renewed", func(t *testing.T) {
 		t.Parallel()
+		c := of(t)
 		address, err := url.Parse(api)
 		if err != nil {
 			t.Fatal(err)
@@ -173,8 +180,9 @@ func TestScriptOfTheDocs(t *testing.T) {
 
 	t.Run("told to end", func(t *testing.T) {
 		t.Parallel()
+		c := of(t)
 		// The grandchild takes longer than a lease, and no other holder gets a permit meanwhile.
-		grandchild := `trap 'echo ending; sleep 4; mkdir "$0"; exit' TERM; echo begun; while :; do sleep 0.1; done`
+		grandchild := `trap 'echo ending; sleep 7; mkdir "$0"; exit' TERM; echo begun; while :; do sleep 0.1; done`
 		ended := filepath.Join(t.TempDir(), "ended")
 		r := startScript(t, api, script, "ended", "sh", "-c", `sh -c "$0" "$1" & wait`, grandchild, ended)
 		r.line(t)
@@ -191,6 +199,7 @@ func TestScriptOfTheDocs(t *testing.T) {
 
 	t.Run("told to end in the queue", func(t *testing.T) {
 		t.Parallel()
+		c := of(t)
 		holder := startScript(t, api, script, "queued", "sh", "-c", "echo begun; sleep 60")
 		holder.line(t)
 		r := startScript(t, api, script, "queued", "true")
@@ -219,6 +228,7 @@ func TestScriptOfTheDocs(t *testing.T) {
 
 	t.Run("deaf", func(t *testing.T) {
 		t.Parallel()
+		c := of(t)
 		r := startScript(t, api, script, "deaf", "sh", "-c", `trap '' TERM; echo begun; while :; do sleep 0.1; done`)
 		r.line(t)
 		r.stopped(t)
@@ -237,6 +247,7 @@ func TestScriptOfTheDocs(t *testing.T) {
 
 	t.Run("lost", func(t *testing.T) {
 		t.Parallel()
+		c := of(t)
 		r := startScript(t, api, script, "lost", "sh", "-c", "echo begun; exec sleep 60")
 		r.line(t)
 		c.want(http.StatusNoContent, "DELETE", "/lost/permits/"+c.standing("lost").Holders[0].PermitID, "")

@@ -71,7 +71,7 @@ func (c capped) as(token string) capped {
 }
 
 func (c capped) call(method, path, body string) servetest.Answer {
-	return servetest.Call(method, c.URL("internal")+"/v1/semaphores"+path, body, "Authorization", "Bearer "+tokenOf(c.token))
+	return servetest.Once(method, c.URL("internal")+"/v1/semaphores"+path, body, "Authorization", "Bearer "+tokenOf(c.token))
 }
 
 // want makes a call and checks the status.

@@ -21,8 +21,13 @@ type Answer struct {
 	Err    error
 }
 
-// Call makes one HTTP call. headers are name, value, name, value …; a body is sent as JSON.
-func Call(method, url, body string, headers ...string) (a Answer) {
+// Call makes an HTTP call until the answer is a decision: see Decided and Once.
+func Call(method, url, body string, headers ...string) Answer {
+	return Decided(func() Answer { return Once(method, url, body, headers...) })
+}
+
+// Once makes one HTTP call. headers are name, value, name, value …; a body is sent as JSON.
+func Once(method, url, body string, headers ...string) (a Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
