@@ -102,7 +102,7 @@ func start(t *testing.T) world {
 		w.operate(t, "POST", "/v1/login/attempts", `{"name":"ann","ip":"203.0.113.7"}`).Into(t, &attempt)
 		w.operate(t, "POST", "/v1/login/attempts/"+attempt.ID+"/outcome", `{"result":"failure"}`)
 	}
-	servetest.Call("GET", w.api.URL("public")+"/v1/captcha/challenge?purpose=order", "")
+	servetest.Once("GET", w.api.URL("public")+"/v1/captcha/challenge?purpose=order", "")
 	w.operate(t, "GET", "/v1/sales/concert/verify", "")
 	return w
 }
@@ -117,5 +117,5 @@ func (w world) operate(t *testing.T, method, path, body string) servetest.Answer
 }
 
 func (w world) order(user string) servetest.Answer {
-	return servetest.Call("POST", w.api.URL("public")+"/v1/sales/concert/orders", `{"item":"ticket"}`, "X-User-ID", user)
+	return servetest.Once("POST", w.api.URL("public")+"/v1/sales/concert/orders", `{"item":"ticket"}`, "X-User-ID", user)
 }
