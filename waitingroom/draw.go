@@ -191,7 +191,7 @@ func (r *room) result() (*draw, error) {
 	}
 	root, err := hex.DecodeString(r.root)
 	if err != nil || len(root) != sha256.Size {
-		return nil, fmt.Errorf("waitingroom: root of room %s is %q: %w", r.Room, r.root, err)
+		return nil, fmt.Errorf("waitingroom: root of room %s must be %d bytes in hexadecimal, got %q", r.Room, sha256.Size, r.root)
 	}
 	return newDraw(secret, root, r.nDrawn), nil
 }
