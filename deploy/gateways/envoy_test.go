@@ -17,12 +17,11 @@ import (
 	authz "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	manager "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	matcher "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
-	"google.golang.org/protobuf/encoding/protojson"
-	"sigs.k8s.io/yaml"
-
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/embedded"
 	"github.com/tidegate/tidegate/internal/serve/servetest"
+	"google.golang.org/protobuf/encoding/protojson"
+	"sigs.k8s.io/yaml"
 )
 
 const (

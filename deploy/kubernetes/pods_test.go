@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	core "k8s.io/api/core/v1"
-
 	"github.com/tidegate/tidegate/internal/config"
 	"github.com/tidegate/tidegate/internal/serve"
+	core "k8s.io/api/core/v1"
 )
 
 // pods returns the templates by the name of their only container, which is the program's.
