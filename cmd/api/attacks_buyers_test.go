@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidegate/tidegate/internal/serve/servetest"
 )
@@ -249,6 +250,19 @@ func (at *target) orders(g *group) {
 		as("a form", "eve", "POST", place, `{"item":"shoe"}`, http.StatusUnsupportedMediaType, "Idempotency-Key", "e", "Content-Type", "text/plain"),
 		as("across sites", "eve", "POST", place, `{"item":"shoe"}`, http.StatusForbidden, "Idempotency-Key", "e", "Sec-Fetch-Site", "cross-site"),
 	)
+	g.try("a body of 70 kB, slowly, from a client that closes the connection", func(t *testing.T) {
+		c := dial(t, at.Addr("public"))
+		c.say("POST " + place + " HTTP/1.1\r\nHost: a\r\nX-User-ID: eve\r\nIdempotency-Key: e\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 70000\r\n\r\n")
+		for range 7 {
+			time.Sleep(20 * time.Millisecond)
+			if !c.say(strings.Repeat("x", 10_000)) {
+				t.Error("the connection ends before the body does")
+			}
+		}
+		if got := c.statuses(); fmt.Sprint(got) != "[413]" {
+			t.Errorf("answered %v, want 413 and the end", got)
+		}
+	})
 	g.try("a body of 5 kB in chunks", func(t *testing.T) {
 		c := dial(t, at.Addr("public"))
 		c.say("POST " + place + " HTTP/1.1\r\nHost: a\r\nX-User-ID: eve\r\nIdempotency-Key: e\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -18,6 +19,9 @@ import (
 // bodyWithin is how long a body may take to arrive: a client that sends only half of one holds a connection, and delays
 // shutdown.
 const bodyWithin = 5 * time.Second
+
+// drained is how much is read of a body that is too large, as net/http does.
+const drained = 256 << 10
 
 // single are the fields that may be sent only once. With two values it would be unclear which one to trust: a proxy that
 // appends its value to the client's instead of replacing it would let clients choose their identity.
@@ -48,7 +52,10 @@ func rejectMalformed(next echo.HandlerFunc) echo.HandlerFunc {
 			most = maxOrder
 		}
 		if r.ContentLength > most { // Huma counts bodies without a Content-Length
-			return problem.New(problem.TooLarge) // net/http reads the rest first, up to 256 KiB: a client that still writes would not see the response
+			// A client that is still writing when the connection ends does not see the response. net/http reads the rest only of those that keep
+			// their connection.
+			_, _ = io.CopyN(io.Discard, r.Body, drained)
+			return problem.New(problem.TooLarge)
 		}
 		if wrong := spokenJSON(r.Header); wrong != "" {
 			p := problem.New(problem.UnsupportedMediaType)
