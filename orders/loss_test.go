@@ -97,23 +97,29 @@ func TestAReplicaThatWasBehindIsPromoted(t *testing.T) {
 		t.Errorf("%d confirmed and %d late of %d", confirmed, late, len(accepted))
 	}
 	t.Logf("%d orders, %d epochs", len(accepted), in.epoch(sale.ID))
-	in.finishTasks(ps[1])
+	in.finishTasks(ps[1], sale.ID)
 	in.balanced(ps[0], sale.ID)
 }
 
-// finishTasks expires the leases of the active tasks until there are none: a promoted replica may lack the end of some. Asynq
-// only gives such tasks to a worker that starts, and only when their lease of 30 s ended 30 s ago.
-func (in *installation) finishTasks(p *process) {
+// finishTasks ends the leases of tasks until none is left: a promoted replica may lack the end of some, and a worker that did not get the
+// reply to its dequeue does not know of its task. Asynq only gives such tasks to a worker that starts, or once a minute, and only when
+// their lease of 30 s ended 30 s ago.
+func (in *installation) finishTasks(p *process, sale string) {
 	in.t.Helper()
-	eventually(in.t, "no task is in work", func() bool {
-		leased := in.endLeases()
-		if leased > 0 {
+	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		if in.endLeases() > 0 {
 			stop := in.work(p)
 			time.Sleep(time.Second)
 			stop()
 		}
-		return leased == 0
-	})
+		checks, err := p.Verify(in.t.Context(), sale)
+		if waiting := slices.ContainsFunc(checks, func(c orders.Check) bool { return c.Waiting > 0 }); err == nil && !waiting {
+			return
+		}
+		if time.Since(start) > time.Minute {
+			in.t.Fatalf("tasks are left after a minute: %+v, %v", checks, err)
+		}
+	}
 }
 
 // endLeases sets the leases of all tasks to a minute ago and returns how many there are.
