@@ -142,9 +142,16 @@ func TestAnEarlyPaymentWaitsForTheCommit(t *testing.T) {
 		}
 		return nil
 	})))
+	var calls atomic.Int64
 	go func() {
-		p, err := api.Pay(t.Context(), id, "early")
-		done <- result{p, err}
+		for {
+			calls.Add(1)
+			p, err := api.Pay(t.Context(), id, "early")
+			if !errors.Is(err, orders.ErrUnavailable) { // a busy worker commits later than a payment waits
+				done <- result{p, err}
+				return
+			}
+		}
 	}()
 	for range 2 { // once at first, and again when the order is a second old
 		select {
@@ -153,6 +160,9 @@ func TestAnEarlyPaymentWaitsForTheCommit(t *testing.T) {
 			t.Fatalf("%+v before the order was committed", r)
 		case <-time.After(500 * time.Millisecond):
 		}
+	}
+	if n := calls.Load(); n != 1 {
+		t.Errorf("the payment was refused %d times within two looks", n-1)
 	}
 	in.work(worker)
 	if r := <-done; r.err != nil || r.p.Action != orders.ActionNone || r.p.Status != orders.StatusPaid {

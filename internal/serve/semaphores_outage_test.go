@@ -11,12 +11,28 @@ import (
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
+// declared waits until the database has a definition. Before that, the program says what its file says.
+func declared(t *testing.T, database string) {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(t.Context())
+	for stored := false; !stored; {
+		if err := db.QueryRow(t.Context(), `SELECT count(*) > 0 FROM semaphores`).Scan(&stored); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestPermitsWithoutRedis: without Redis permits are neither granted nor renewed, and none is reported as lost.
 func TestPermitsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	env, _ := cappedEnv(t, server.URL(), "report: {limit: 2}")
 	c := startCapped(t, env)
+	declared(t, env("DATABASE_URL"))
 	held := c.acquire("report", `{"holder":"a"}`)
 	server.Kill()
 	for _, call := range [][3]string{
@@ -79,16 +95,7 @@ func TestPermitsWithoutPostgres(t *testing.T) {
 	database := testenv.StartPostgres(t)
 	env, _ := cappedOver(t, environment(testenv.Redis(t), database.URL()), "report: {limit: 1}")
 	c := startCapped(t, env)
-	db, err := pgx.Connect(t.Context(), database.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close(t.Context())
-	for stored := false; !stored; { // before that, the program says what its file says
-		if err := db.QueryRow(t.Context(), `SELECT count(*) > 0 FROM semaphores`).Scan(&stored); err != nil {
-			t.Fatal(err)
-		}
-	}
+	declared(t, database.URL())
 	c.until("report", func(s standing) bool { return s.Source == "file" })
 	database.Kill()
 	held := c.acquire("report", `{"holder":"a"}`)
