@@ -111,10 +111,10 @@ func (r *Report) judge(ctx context.Context, o Options, crowd []*visitor, public,
 		}
 		if v.ordered {
 			r.Ordered++
-			once.check(v.twice == http.StatusForbidden, "%s: a second order of the turn answered %d", v.user, v.twice)
+			once.check(refused(v.twice), "%s: a second order of the turn answered %d", v.user, v.twice)
 		}
 		if v.sniped != 0 {
-			barred.check(v.sniped == http.StatusForbidden, "%s ordered without a turn: status %d", v.user, v.sniped)
+			barred.check(refused(v.sniped), "%s ordered without a turn: status %d", v.user, v.sniped)
 		}
 	}
 	one.check(after.Joined == int64(len(crowd)), "%d joined, and %d people came", after.Joined, len(crowd))
@@ -141,6 +141,11 @@ func (r *Report) judge(ctx context.Context, o Options, crowd []*visitor, public,
 		}
 	}
 	return nil
+}
+
+// refused reports whether an order was answered as one without a turn has to be: 403, or 409 once everything is sold.
+func refused(status int) bool {
+	return status == http.StatusForbidden || status == http.StatusConflict
 }
 
 // judgeDraw checks the published list as a stranger would.
