@@ -180,6 +180,7 @@ func TestKoalaWithoutRedis(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--appendfsync", "always") // with everysec a slow disk delays the writes too, by up to two seconds
 	k := startKoalas(t, redis.URL(), 1)
+	servetest.Until(t, http.StatusOK, func() servetest.Answer { return k.get(0, "/monitor/alive") })
 	k.want(0, "/monitor/alive", `{"errno":0,"errmsg":"OK!"}`)
 	for range 4 {
 		k.want(0, "/rule/update?uid=7&act=ask", `{"err_no":0,"err_msg":"OK"}`)
