@@ -20,7 +20,7 @@ import (
 // shutdown.
 const bodyWithin = 5 * time.Second
 
-// drained is how much is read of a body that is too large, as net/http does.
+// drained is the size up to which a body that is too large is read, that of net/http.
 const drained = 256 << 10
 
 // single are the fields that may be sent only once. With two values it would be unclear which one to trust: a proxy that
@@ -52,9 +52,11 @@ func rejectMalformed(next echo.HandlerFunc) echo.HandlerFunc {
 			most = maxOrder
 		}
 		if r.ContentLength > most { // Huma counts bodies without a Content-Length
-			// A client that is still writing when the connection ends does not see the response. net/http reads the rest only of those that keep
-			// their connection.
-			_, _ = io.CopyN(io.Discard, r.Body, drained)
+			if r.ContentLength <= drained && r.Header.Get("Expect") == "" {
+				// A client that is still writing when the connection ends does not see the response. net/http reads the rest only of those
+				// that keep their connection.
+				_, _ = io.Copy(io.Discard, r.Body)
+			}
 			return problem.New(problem.TooLarge)
 		}
 		if wrong := spokenJSON(r.Header); wrong != "" {
