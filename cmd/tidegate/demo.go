@@ -74,14 +74,14 @@ func demonstrate(ctx context.Context, at embedded.Place, out, progress io.Writer
 	running.Go(func() {
 		room, roomErr = rehearseroom.Run(ctx, rehearseroom.Options{
 			PublicURLs: []string{at.Public}, InternalURL: at.Internal, Sale: "room-" + stamp, Room: "room-" + stamp, Stock: 40, Visitors: 400,
-			Late: 0.1, Silent: 0.2, Devices: 0.2, Snipers: 0.1, Seed: 1,
+			Late: 0.1, Silent: 0.2, Devices: 0.2, Snipers: 0.1, Reloads: 0.1, HangUps: 0.1, Bots: 0.1, Seed: 1,
 		})
 	})
 	running.Wait()
-	return errors.Join(saleErr, roomErr, verdict(sale, table, out), roomVerdict(room, roomTable, out))
+	return errors.Join(saleErr, roomErr, verdict(sale, table, out), verdict(room, table, out))
 }
 
-func rehearseEmbedded(ctx context.Context, o rehearse.Options, show func(*rehearse.Report, io.Writer) error, stdout, stderr io.Writer) error {
+func rehearseEmbedded(ctx context.Context, o rehearse.Options, show show, stdout, stderr io.Writer) error {
 	return withEmbedded(ctx, "", nil, stderr, func(ctx context.Context, at embedded.Place) error {
 		o.PublicURLs, o.InternalURL = []string{at.Public}, at.Internal
 		if o.Limit == 0 {

@@ -28,7 +28,7 @@ func rehearseCommand(getenv func(string) string) *cobra.Command {
 		api    = internalAPI{getenv: getenv}
 		own    bool
 		asJSON bool
-		room   rehearseroom.Options
+		room   = rehearseroom.Options{HangUps: 0.1}
 	)
 	cmd := &cobra.Command{
 		Use:   "rehearse",
@@ -53,13 +53,16 @@ The exit status is 0 only if every judged invariant holds.`,
 			if err := fits(cmd); err != nil {
 				return err
 			}
-			if room.Room != "" {
-				room.Sale, room.Stock, room.Visitors, room.Seed = o.Sale, o.Stock, o.Buyers, o.Seed
-				return rehearseRoom(cmd.Context(), &api, room, o.PublicURLs, own, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
 			show := table
 			if asJSON {
 				show = indented
+			}
+			if room.Room != "" {
+				room.Sale, room.Stock, room.Visitors, room.Seed = o.Sale, o.Stock, o.Buyers, o.Seed
+				if cmd.Flags().Changed("hang-ups") {
+					room.HangUps = o.HangUps
+				}
+				return rehearseRoom(cmd.Context(), &api, room, o.PublicURLs, own, show, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			if own {
 				return rehearseEmbedded(cmd.Context(), o, show, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -83,7 +86,7 @@ The exit status is 0 only if every judged invariant holds.`,
 	f.IntVar(&o.OrdersPerBuyer, "orders-per-buyer", 1, "number of orders per buyer")
 	f.IntVar(&o.QuantityMax, "quantity-max", 1, "maximum units per order, chosen evenly from 1")
 	f.Float64Var(&o.DuplicateClicks, "duplicate-clicks", 0, "share of orders clicked twice, 0 to 1")
-	f.Float64Var(&o.HangUps, "hang-ups", 0, "share of orders whose first click disconnects after sending, 0 to 1")
+	f.Float64Var(&o.HangUps, "hang-ups", 0, "share of orders whose first click disconnects after sending, 0 to 1; with --room of visitors who do so at each step (default 0.1)")
 	f.Uint64Var(&o.Seed, "seed", 1, "random seed; the same seed and flags give the same crowd")
 	f.Float64Var(&o.Keyless, "keyless", 0, "share of buyers who send no Idempotency-Key, 0 to 1; requires a quota of 1")
 	f.DurationVar(&o.Hold, "hold", 0, "time to pay in a created sale; 0: confirmed orders are final")
@@ -112,6 +115,8 @@ The exit status is 0 only if every judged invariant holds.`,
 	f.Float64Var(&room.Silent, "silent", 0.5, "share of visitors who never take their turn, 0 to 1")
 	f.Float64Var(&room.Devices, "second-devices", 0.2, "share of visitors who join from two devices at once, 0 to 1")
 	f.Float64Var(&room.Snipers, "snipers", 0.1, "share of visitors who order without a turn, 0 to 1")
+	f.Float64Var(&room.Reloads, "reloads", 0.1, "share of visitors whose browser forgets its place after each answer, 0 to 1")
+	f.Float64Var(&room.Bots, "bots", 0.1, "share of visitors who are one bot, and join at once as early as they can, 0 to 1")
 	_ = cmd.MarkFlagRequired("sale") // fails only for an unknown flag
 	api.addFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("embedded", "target")
@@ -120,7 +125,7 @@ The exit status is 0 only if every judged invariant holds.`,
 }
 
 // rehearseAt runs a rehearsal. It reports errors as the other commands do, and warns about a sale left open if no report follows.
-func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show func(*rehearse.Report, io.Writer) error, stdout io.Writer) error {
+func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show show, stdout io.Writer) error {
 	opened := false
 	o.InternalURL, o.Token = api.base, api.token()
 	o.Refused, o.Opening = api.refused, func() { opened = true }
@@ -136,14 +141,10 @@ func rehearseAt(ctx context.Context, api *internalAPI, o rehearse.Options, show 
 }
 
 // rehearseRoom runs a rehearsal of a waiting room, on an embedded server or on the programs of the flags.
-func rehearseRoom(ctx context.Context, api *internalAPI, o rehearseroom.Options, targets []string, own, asJSON bool, stdout, stderr io.Writer) error {
-	show := roomTable
-	if asJSON {
-		show = func(r *rehearseroom.Report, w io.Writer) error { return encodeIndented(r, w) }
-	}
+func rehearseRoom(ctx context.Context, api *internalAPI, o rehearseroom.Options, targets []string, own bool, show show, stdout, stderr io.Writer) error {
 	run := func(ctx context.Context) error {
 		report, err := rehearseroom.Run(ctx, o)
-		return errors.Join(err, roomVerdict(report, show, stdout))
+		return errors.Join(err, verdict(report, show, stdout))
 	}
 	if !own {
 		if _, err := api.send(ctx, http.MethodGet, nil, nil, "v1", "rooms"); err != nil { // the crowd would ask again and again
@@ -158,27 +159,10 @@ func rehearseRoom(ctx context.Context, api *internalAPI, o rehearseroom.Options,
 	})
 }
 
-// roomVerdict is verdict for a waiting room.
-func roomVerdict(r *rehearseroom.Report, show func(*rehearseroom.Report, io.Writer) error, w io.Writer) error {
-	if r == nil {
-		return nil // the error of Run gives the reason
-	}
-	fmt.Fprintln(w)
-	if err := show(r, w); err != nil {
-		return err
-	}
-	if !r.OK() {
-		return errBroken
-	}
-	return nil
-}
-
-func roomTable(r *rehearseroom.Report, w io.Writer) error { return r.WriteTable(w) }
-
 // ofRoom are the flags that only a rehearsal with --room has, and common those that both have.
 var (
-	ofRoom = []string{"gather", "claim", "late-visitors", "silent", "second-devices", "snipers"}
-	common = []string{"room", "sale", "stock", "buyers", "seed", "target", "internal", "token", "embedded", "json"}
+	ofRoom = []string{"gather", "claim", "late-visitors", "silent", "second-devices", "snipers", "reloads", "bots"}
+	common = []string{"room", "sale", "stock", "buyers", "seed", "hang-ups", "target", "internal", "token", "embedded", "json"}
 )
 
 // fits returns an error for flags that the kind of rehearsal ignores.
@@ -201,9 +185,26 @@ func lives(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"hold", "paid", "cancelled", "races", "reorders", "early", "late", "repeated", "doubled"}, cmd.Flags().Changed)
 }
 
-// verdict prints the report and returns whether the rehearsal passed.
-func verdict(r *rehearse.Report, show func(*rehearse.Report, io.Writer) error, w io.Writer) error {
-	if r == nil {
+// report is the result of a rehearsal.
+type report interface {
+	OK() bool
+	WriteTable(w io.Writer) error
+}
+
+// show writes a report.
+type show func(report, io.Writer) error
+
+func table(r report, w io.Writer) error { return r.WriteTable(w) }
+
+func indented(r report, w io.Writer) error { return encodeIndented(r, w) }
+
+// verdict shows the report, if there is one, and returns whether the rehearsal passed.
+func verdict[R interface {
+	comparable
+	report
+}](r R, show show, w io.Writer) error {
+	var none R
+	if r == none {
 		return nil // the error of Run gives the reason
 	}
 	if err := show(r, w); err != nil {
@@ -214,10 +215,6 @@ func verdict(r *rehearse.Report, show func(*rehearse.Report, io.Writer) error, w
 	}
 	return nil
 }
-
-func table(r *rehearse.Report, w io.Writer) error { return r.WriteTable(w) }
-
-func indented(r *rehearse.Report, w io.Writer) error { return encodeIndented(r, w) }
 
 func encodeIndented(v any, w io.Writer) error {
 	out := json.NewEncoder(w)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/rehearse"
 	"github.com/tidegate/tidegate/internal/rehearseroom"
 )
 
@@ -26,7 +27,8 @@ func (c *cluster) throughARoom(ctx context.Context, visitors int, seed uint64) (
 	over.Go(func() {
 		report, err = rehearseroom.Run(ctx, rehearseroom.Options{
 			PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: roomSale, Room: "queue", Stock: max(visitors/6, 1), Visitors: visitors,
-			Gather: 3 * time.Second, Late: 0.2, Silent: 0.4, Devices: 0.3, Snipers: 0.3, Claim: 4 * time.Second, Pass: 3 * time.Minute, Seed: seed,
+			Gather: 3 * time.Second, Late: 0.2, Silent: 0.4, Devices: 0.3, Snipers: 0.3, Reloads: 0.2, HangUps: 0.2, Bots: 0.1,
+			Claim: 4 * time.Second, Pass: 3 * time.Minute, Seed: seed,
 			Timeout: c.drainTime, RequestTimeout: 3 * time.Second,
 		})
 	})
@@ -40,8 +42,8 @@ func (c *cluster) throughARoom(ctx context.Context, visitors int, seed uint64) (
 		}
 		res.Visitors, res.Ordered = report.Visitors, report.Ordered
 		for _, f := range report.Findings {
-			if f.Wrong > 0 {
-				res.breach(f.Property, fmt.Sprintf("the waiting room: %s: %d of %d", f.Title, f.Wrong, f.Checked), f.Examples...)
+			if f.Verdict == rehearse.Breach {
+				res.breach(f.Invariant, fmt.Sprintf("the waiting room: %s: %d of %d", f.Title, f.Breaches, f.Checked), f.Examples...)
 			}
 		}
 	}

@@ -1,6 +1,11 @@
 package rehearse
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
 
 // Verdict is the result for an invariant.
 type Verdict string
@@ -12,9 +17,9 @@ const (
 	NotJudged Verdict = "not_judged"
 )
 
-// Finding is the verdict on one invariant.
+// Finding is the verdict on one invariant of a sale, or on one property of a waiting room.
 type Finding struct {
-	Invariant string   `json:"invariant"` // I1 to I20
+	Invariant string   `json:"invariant"` // I1 to I20, W1 to W34
 	Title     string   `json:"title"`
 	Verdict   Verdict  `json:"verdict"`
 	Checked   int      `json:"checked"`  // things checked
@@ -47,6 +52,23 @@ var titles = []struct{ invariant, title string }{
 	{"I18", "lost answers resolve"},
 	{"I19", "one leader per epoch"},
 	{"I20", "sent as planned"},
+}
+
+// Check counts one thing that was looked at, and records a breach if it is wrong.
+func (f *Finding) Check(right bool, format string, args ...any) {
+	f.Checked++
+	if !right {
+		f.breach(format, args...)
+	}
+}
+
+// Conclude sets the verdict after the last Check.
+func (f *Finding) Conclude() {
+	if f.Checked == 0 {
+		f.Verdict, f.Detail = NotJudged, "nothing to check"
+		return
+	}
+	*f = f.conclude("%s checked", comma(f.Checked))
 }
 
 // breach records one breach.
@@ -86,4 +108,49 @@ func (f Finding) merge(checks []Check) Finding {
 		}
 	}
 	return f
+}
+
+// Held reports whether no finding is a breach, and those that are needed were judged.
+func Held(findings []Finding, needed ...string) bool {
+	judged := 0
+	for _, f := range findings {
+		if f.Verdict == Breach {
+			return false
+		}
+		if f.Verdict == OK && slices.Contains(needed, f.Invariant) {
+			judged++
+		}
+	}
+	return judged == len(needed)
+}
+
+// FormatFindings formats findings as a table, with notes and the overall result below it. held is the result of Held.
+func FormatFindings(findings []Finding, notes []string, held bool) string {
+	var b strings.Builder
+	width, verdicts := 0, map[Verdict]int{}
+	for _, f := range findings {
+		width = max(width, utf8.RuneCountInString(f.Title))
+	}
+	for _, f := range findings {
+		verdicts[f.Verdict]++
+		word := map[Verdict]string{OK: "ok", Breach: "BREACH", NotJudged: "–"}[f.Verdict]
+		detail := f.Detail
+		if f.Verdict == Breach && len(f.Examples) > 0 {
+			detail = fmt.Sprintf("%s× %s", comma(f.Breaches), f.Examples[0])
+		}
+		fmt.Fprintln(&b, clip(fmt.Sprintf("  %-4s %-*s %-7s %s", f.Invariant, width, f.Title, word, detail)))
+	}
+	fmt.Fprintln(&b)
+	for _, n := range notes {
+		fmt.Fprintf(&b, "  note: %s\n", n)
+	}
+	result := "INCOMPLETE"
+	switch {
+	case held:
+		result = "OK"
+	case verdicts[Breach] > 0:
+		result = "BREACH"
+	}
+	fmt.Fprintf(&b, "  %s: %d hold, %d broken, %d not judged\n", result, verdicts[OK], verdicts[Breach], verdicts[NotJudged])
+	return b.String()
 }

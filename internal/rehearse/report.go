@@ -3,7 +3,6 @@ package rehearse
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -84,18 +83,7 @@ var indispensable = []string{"I1", "I6", "I17", "I20"}
 
 // OK reports whether the crowd was sent as planned, its orders could be listed and its sale verified, and no judged invariant
 // is broken.
-func (r *Report) OK() bool {
-	needed := 0
-	for _, f := range r.Findings {
-		if f.Verdict == Breach {
-			return false
-		}
-		if slices.Contains(indispensable, f.Invariant) && f.Verdict == OK {
-			needed++
-		}
-	}
-	return needed == len(indispensable)
-}
+func (r *Report) OK() bool { return Held(r.Findings, indispensable...) }
 
 func newReport(o Options, h *History, e Evidence, findings []Finding) *Report {
 	r := &Report{

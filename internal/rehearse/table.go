@@ -39,28 +39,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		row("returned", comma(n.Cancelled+n.Expired), "cancelled %s · expired %s · units sold again %s", comma(n.Cancelled), comma(n.Expired), comma(n.Resold))
 	}
 	fmt.Fprintln(&b)
-	verdicts := map[Verdict]int{}
-	for _, f := range r.Findings {
-		verdicts[f.Verdict]++
-		word := map[Verdict]string{OK: "ok", Breach: "BREACH", NotJudged: "–"}[f.Verdict]
-		detail := f.Detail
-		if f.Verdict == Breach && len(f.Examples) > 0 {
-			detail = fmt.Sprintf("%s× %s", comma(f.Breaches), f.Examples[0])
-		}
-		fmt.Fprintln(&b, clip(fmt.Sprintf("  %-4s %-25s %-7s %s", f.Invariant, f.Title, word, detail)))
-	}
-	fmt.Fprintln(&b)
-	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "  note: %s\n", n)
-	}
-	switch verdict := fmt.Sprintf("%d hold, %d broken, %d not judged", verdicts[OK], verdicts[Breach], verdicts[NotJudged]); {
-	case r.OK():
-		fmt.Fprintf(&b, "  OK: %s\n", verdict)
-	case verdicts[Breach] > 0:
-		fmt.Fprintf(&b, "  BREACH: %s\n", verdict)
-	default:
-		fmt.Fprintf(&b, "  INCOMPLETE: %s\n", verdict)
-	}
+	b.WriteString(FormatFindings(r.Findings, r.Notes, r.OK()))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

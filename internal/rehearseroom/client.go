@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ type place struct {
 	PollAfterMS int64     `json:"poll_after_ms"`
 	TurnUntil   time.Time `json:"turn_until"`
 	Token       string    `json:"token"`
+	Receipt     string    `json:"receipt"`
 	OrderID     string    `json:"order_id"`
 	Reason      string    `json:"reason"`
 }
@@ -49,6 +51,14 @@ func (c *caller) call(ctx context.Context, method, path string, header map[strin
 			return status, fmt.Errorf("rehearse: %s %s: status %d: %w", method, path, status, err)
 		}
 	}
+}
+
+// hangUp sends a request and closes the connection without reading the answer.
+func (c *caller) hangUp(ctx context.Context, method, path string, header map[string]string, body any) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
+	_, _, _ = c.once(ctx, method, path, header, body, nil) // whatever came of it, the caller does not know
 }
 
 func (c *caller) once(ctx context.Context, method, path string, header map[string]string, body, into any) (status int, wait time.Duration, err error) {

@@ -19,7 +19,7 @@ import (
 func (h *house) rehearse(o rehearseroom.Options) {
 	h.Helper()
 	o.Sale, o.Room, o.Seed = sale, "hall", 1
-	o.Late, o.Silent, o.Devices, o.Snipers = 0.2, 0.4, 0.3, 0.3
+	o.Late, o.Silent, o.Devices, o.Snipers, o.Reloads, o.HangUps, o.Bots = 0.2, 0.4, 0.3, 0.3, 0.2, 0.2, 0.1
 	r, err := rehearseroom.Run(h.Context(), o)
 	if err != nil {
 		h.Fatal(err)
@@ -31,7 +31,7 @@ func (h *house) rehearse(o rehearseroom.Options) {
 	}
 }
 
-// W1, W3, W4, W8, W9, W17, W18, W24, W25, W29, W32: everything that the rehearsal judges holds over two processes.
+// W1 to W5, W7 to W9, W14, W17, W18, W24 to W27, W29, W32: everything that the rehearsal judges holds over two processes.
 func TestACrowd(t *testing.T) {
 	t.Parallel()
 	h := install(t, 2)

@@ -3,11 +3,19 @@ package rehearseroom
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/tidegate/tidegate/internal/rehearse"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
@@ -21,174 +29,244 @@ type roomView struct {
 	} `json:"draw"`
 }
 
-// Finding is the verdict on one property.
-type Finding struct {
-	Property string   `json:"property"` // W1 to W34
-	Title    string   `json:"title"`
-	Checked  int      `json:"checked"`
-	Wrong    int      `json:"wrong"`
-	Examples []string `json:"examples,omitempty"` // the first wrong ones
-}
-
-func (f *Finding) check(ok bool, format string, args ...any) {
-	f.Checked++
-	if ok {
-		return
-	}
-	f.Wrong++
-	if len(f.Examples) < 5 {
-		f.Examples = append(f.Examples, fmt.Sprintf(format, args...))
-	}
-}
-
 // Report is the result of a run.
 type Report struct {
-	Room     string         `json:"room"`
-	Sale     string         `json:"sale"`
-	Visitors int            `json:"visitors"`
-	Stock    int            `json:"stock"`
-	Ordered  int            `json:"ordered"`
-	Ends     map[string]int `json:"ends"` // final states
-	Took     time.Duration  `json:"took_ns"`
-	Findings []*Finding     `json:"findings"`
+	Room     string             `json:"room"`
+	Sale     string             `json:"sale"`
+	Visitors int                `json:"visitors"`
+	Stock    int                `json:"stock"`
+	Ordered  int                `json:"ordered"`
+	Ends     map[string]int     `json:"ends"` // final states
+	Took     time.Duration      `json:"took_ns"`
+	Findings []rehearse.Finding `json:"findings"`
 }
 
-// OK reports whether every property held, and was checked. Only a room whose rate or capacity is below its stock has people who wait and are
-// certain, so that property may have nothing to check.
+// OK reports whether no property is broken, and those were judged that every crowd shows. The others depend on the options: nobody waits and
+// is certain if neither rate nor capacity is below the stock (W19), and without late visitors nobody can overtake (W5).
 func (r *Report) OK() bool {
-	for _, f := range r.Findings {
-		if f.Wrong > 0 || f.Checked == 0 && f.Property != "W19" {
-			return false
-		}
-	}
-	return len(r.Findings) > 0
+	return rehearse.Held(r.Findings, "W1", "W3", "W4", "W9", "W17", "W18", "W25", "W26", "W29", "W32", "I1", "I3")
 }
 
-func (r *Report) finding(property, title string) *Finding {
-	f := &Finding{Property: property, Title: title}
-	r.Findings = append(r.Findings, f)
-	return f
+// WriteTable writes the report for people.
+func (r *Report) WriteTable(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "\nRehearsal of waiting room %q: %d visitors for %d units in %.1f s: %d ordered, %d lapsed, %d turned away\n\n%s",
+		r.Room, r.Visitors, r.Stock, r.Took.Seconds(), r.Ordered, r.Ends["lapsed"], r.Ends["turned_away"], rehearse.FormatFindings(r.Findings, nil, r.OK()))
+	return err
+}
+
+// court is the evidence, and the report to which the judge adds its findings.
+type court struct {
+	*Report
+
+	o             Options
+	crowd         []*visitor
+	before, after roomView // as everybody could read them
+	list          []byte   // the published draw
+	checks        map[string][]serverCheck
+}
+
+// serverCheck is a comparison that the server made of itself.
+type serverCheck struct {
+	Invariant, Detail string
+	OK                bool
+}
+
+// newCourt reads what the judge needs besides the crowd's own evidence.
+func newCourt(ctx context.Context, r *Report, o Options, crowd []*visitor, public, operator *caller, before *roomView) (*court, error) {
+	c := &court{Report: r, o: o, crowd: crowd, before: *before, checks: make(map[string][]serverCheck)}
+	if _, err := public.call(ctx, http.MethodGet, "/v1/rooms/"+o.Room, nil, nil, &c.after); err != nil {
+		return nil, err
+	}
+	if _, err := public.call(ctx, http.MethodGet, "/v1/rooms/"+o.Room+"/draw.csv", nil, nil, &c.list); err != nil {
+		return nil, err
+	}
+	for _, path := range []string{"/v1/rooms/" + o.Room + "/verify", "/v1/sales/" + o.Sale + "/verify"} {
+		var verdict struct{ Checks []serverCheck }
+		if _, err := operator.call(ctx, http.MethodGet, path, nil, nil, &verdict); err != nil {
+			return nil, err
+		}
+		c.checks[path] = verdict.Checks
+	}
+	return c, nil
 }
 
 // judge compares what the visitors saw with what was promised.
-func (r *Report) judge(ctx context.Context, o Options, crowd []*visitor, public, operator *caller, before *roomView) error {
-	r.Ends = make(map[string]int)
-	answered := r.finding("W18", "everybody is told how it ends")
-	one := r.finding("W1", "one place a person")
-	rises := r.finding("W3", "a position never rises")
-	alone := r.finding("W4", "a position has one person")
-	late := r.finding("W8", "who came after the start is behind the drawn")
-	early := r.finding("W9", "no turn before the start")
-	kept := r.finding("W17", "who takes a turn in time gets a unit")
-	certain := r.finding("W19", "certain was true")
-	once := r.finding("W29", "a turn is good for one order")
-	barred := r.finding("W24", "no order without a turn")
-	sold := r.finding("I3", "sold the stock, and no more")
-	after := roomView{}
-	if _, err := public.call(ctx, http.MethodGet, "/v1/rooms/"+o.Room, nil, nil, &after); err != nil {
-		return err
-	}
-	holders := make(map[int64]string)
-	for _, v := range crowd {
-		answered.check(v.err == nil && v.final != "", "%s: %v", v.user, v.err)
-		r.Ends[v.final]++
-		one.check(len(v.numbers) == 1, "%s has the numbers %v", v.user, v.numbers)
-		rises.check(v.rose == 0, "%s: %v", v.user, v.positions)
-		early.check(!v.early, "%s had a turn before the start", v.user)
-		if n := len(v.positions); n > 0 {
-			position := v.positions[n-1]
-			alone.check(holders[position] == "", "%s and %s have position %d", v.user, holders[position], position)
-			holders[position] = v.user
-			if v.late {
-				late.check(position > after.Draw.N, "%s came after the start and has position %d of %d drawn", v.user, position, after.Draw.N)
-			}
-		}
-		if v.claimCode != 0 && v.inTime {
-			kept.check(v.claimed && v.ordered, "%s: claim %d, ordered %t", v.user, v.claimCode, v.ordered)
-		}
-		if v.certain && v.claimCode != 0 && v.inTime {
-			certain.check(v.ordered, "%s was certain, and ended %s", v.user, v.final)
-		}
+func (c *court) judge() {
+	c.Ends = make(map[string]int)
+	for _, v := range c.crowd {
+		c.Ends[v.final]++
 		if v.ordered {
-			r.Ordered++
-			once.check(refused(v.twice), "%s: a second order of the turn answered %d", v.user, v.twice)
-		}
-		if v.sniped != 0 {
-			barred.check(refused(v.sniped), "%s ordered without a turn: status %d", v.user, v.sniped)
+			c.Ordered++
 		}
 	}
-	one.check(after.Joined == int64(len(crowd)), "%d joined, and %d people came", after.Joined, len(crowd))
-	sold.check(r.Ordered == o.Stock && after.Phase == "exhausted", "%d of %d were ordered, the room is %s", r.Ordered, o.Stock, after.Phase)
-	if err := r.judgeDraw(ctx, o, public, before); err != nil {
-		return err
+	c.find("W1", "one place a person", c.onePlace)
+	c.find("W2", "a reload keeps the place", func(f *rehearse.Finding) {
+		c.each(func(v *visitor) bool { return v.reloads && v.err == nil }, func(v *visitor) { f.Check(len(v.numbers) == 1, "%s read the numbers %v", v.user, v.numbers) })
+	})
+	c.find("W3", "a position never rises", func(f *rehearse.Finding) {
+		c.each(nil, func(v *visitor) { f.Check(v.rose == 0, "%s: %v", v.user, v.positions) })
+	})
+	c.find("W4", "a position has one person", c.onePosition)
+	c.find("W5", "nobody overtakes after the start", c.overtakes)
+	c.find("W7", "a lost answer loses nothing", func(f *rehearse.Finding) {
+		c.each(func(v *visitor) bool { return v.hangsUp && v.inTime }, func(v *visitor) {
+			f.Check(len(v.numbers) == 1 && v.claimed && v.ordered, "%s: numbers %v, claim %d, ordered %t", v.user, v.numbers, v.claimCode, v.ordered)
+		})
+	})
+	c.find("W8", "who came after the start is behind the drawn", func(f *rehearse.Finding) {
+		c.each(func(v *visitor) bool { return v.late && v.position() > 0 }, func(v *visitor) {
+			f.Check(v.position() > c.after.Draw.N, "%s came after the start and has position %d of %d drawn", v.user, v.position(), c.after.Draw.N)
+		})
+	})
+	c.find("W9", "no turn before the start", func(f *rehearse.Finding) {
+		c.each(nil, func(v *visitor) { f.Check(!v.early, "%s had a turn before the start", v.user) })
+	})
+	c.find("W14", "no turn is shorter than was said", func(f *rehearse.Finding) {
+		c.each(func(v *visitor) bool { return !v.lapsed.IsZero() && !v.turnUntil.IsZero() }, func(v *visitor) {
+			f.Check(!v.lapsed.Before(v.turnUntil.Add(-time.Second)), "%s had a turn until %v, and it had lapsed at %v", v.user, v.turnUntil, v.lapsed)
+		})
+	})
+	c.find("W17", "who takes a turn in time gets a unit", func(f *rehearse.Finding) {
+		c.each(func(v *visitor) bool { return v.claimCode != 0 && v.inTime }, func(v *visitor) {
+			f.Check(v.claimed && v.ordered, "%s: claim %d, ordered %t", v.user, v.claimCode, v.ordered)
+		})
+	})
+	c.find("W18", "everybody is told how it ends", c.told)
+	c.find("W19", "certain was true", func(f *rehearse.Finding) {
+		c.each(func(v *visitor) bool { return v.certain && v.claimCode != 0 && v.inTime }, func(v *visitor) { f.Check(v.ordered, "%s was certain, and ended %s", v.user, v.final) })
+	})
+	c.find("W24", "no order without a turn", func(f *rehearse.Finding) {
+		c.each(func(v *visitor) bool { return v.sniped != 0 }, func(v *visitor) { f.Check(refused(v.sniped), "%s ordered without a turn: status %d", v.user, v.sniped) })
+	})
+	c.find("W25", "the draw can be recomputed", func(f *rehearse.Finding) {
+		drawn, err := waitingroom.VerifyDraw(bytes.NewReader(c.list))
+		f.Check(err == nil, "%v", err)
+		f.Check(c.before.Draw.Commitment != "" && drawn.Commitment == c.before.Draw.Commitment, "the commitment was %q before, and is %q", c.before.Draw.Commitment, drawn.Commitment)
+	})
+	c.find("W26", "every receipt is in the list", c.receipts)
+	c.find("W27", "to come early helps nobody", c.early)
+	c.find("W29", "a turn is good for one order", func(f *rehearse.Finding) {
+		c.each(func(v *visitor) bool { return v.ordered }, func(v *visitor) {
+			f.Check(refused(v.twice), "%s: a second order of the turn answered %d", v.user, v.twice)
+		})
+	})
+	c.find("W32", "the room adds up", c.verified("/v1/rooms/"+c.o.Room+"/verify"))
+	c.find("I1", "the sale adds up", c.verified("/v1/sales/"+c.o.Sale+"/verify"))
+	c.find("I3", "sold the stock, and no more", func(f *rehearse.Finding) {
+		f.Check(c.Ordered == c.o.Stock && c.after.Phase == "exhausted", "%d of %d were ordered, the room is %s", c.Ordered, c.o.Stock, c.after.Phase)
+	})
+}
+
+// find adds the finding on a property.
+func (c *court) find(property, title string, look func(*rehearse.Finding)) {
+	f := rehearse.Finding{Invariant: property, Title: title}
+	look(&f)
+	f.Conclude()
+	c.Findings = append(c.Findings, f)
+}
+
+// each calls look for the visitors who are such; nil: for all.
+func (c *court) each(such func(*visitor) bool, look func(*visitor)) {
+	for _, v := range c.crowd {
+		if such == nil || such(v) {
+			look(v)
+		}
 	}
-	for _, c := range [...]struct{ property, title, path string }{
-		{"W32", "the room adds up", "/v1/rooms/" + o.Room + "/verify"},
-		{"I1", "the sale adds up", "/v1/sales/" + o.Sale + "/verify"},
-	} {
-		f := r.finding(c.property, c.title)
-		var verdict struct {
-			Checks []struct {
-				Invariant, Detail string
-				OK                bool
-			}
+}
+
+func (c *court) onePlace(f *rehearse.Finding) {
+	c.each(nil, func(v *visitor) { f.Check(len(v.numbers) == 1, "%s has the numbers %v", v.user, v.numbers) })
+	f.Check(c.after.Joined == int64(len(c.crowd)), "%d joined, and %d people came", c.after.Joined, len(c.crowd))
+}
+
+func (c *court) onePosition(f *rehearse.Finding) {
+	holders := make(map[int64]string)
+	c.each(func(v *visitor) bool { return v.position() > 0 }, func(v *visitor) {
+		f.Check(holders[v.position()] == "", "%s and %s have position %d", v.user, holders[v.position()], v.position())
+		holders[v.position()] = v.user
+	})
+}
+
+// overtakes compares everybody who came after the draw with whoever is in front.
+func (c *court) overtakes(f *rehearse.Finding) {
+	late := slices.DeleteFunc(slices.Clone(c.crowd), func(v *visitor) bool { return v.position() <= c.after.Draw.N })
+	slices.SortFunc(late, func(a, b *visitor) int { return int(a.position() - b.position()) })
+	var last *visitor // of those in front, the one who asked last
+	for _, v := range late {
+		if last != nil {
+			f.Check(!v.joined.Before(last.asked), "%s had a place before %s asked for one, and is behind", v.user, last.user)
 		}
-		if _, err := operator.call(ctx, http.MethodGet, c.path, nil, nil, &verdict); err != nil {
-			return err
-		}
-		for _, c := range verdict.Checks {
-			f.check(c.OK, "%s: %s", c.Invariant, c.Detail)
+		if last == nil || v.asked.After(last.asked) {
+			last = v
 		}
 	}
-	return nil
+}
+
+// told checks that everybody was told a final state, and that nobody who asked was told to wait after the first was told that everything is sold.
+// Processes read the room five times a second, so one of them may be a second behind.
+func (c *court) told(f *rehearse.Finding) {
+	var end time.Time
+	c.each(func(v *visitor) bool { return v.final == "turned_away" }, func(v *visitor) {
+		if end.IsZero() || v.ended.Before(end) {
+			end = v.ended
+		}
+	})
+	c.each(nil, func(v *visitor) {
+		f.Check(v.err == nil && v.final != "", "%s: %v", v.user, v.err)
+		if v.final == "turned_away" && !v.waited.IsZero() {
+			f.Check(v.waited.Before(end.Add(time.Second)), "%s asked %v after the end, and was told to wait", v.user, v.waited.Sub(end))
+		}
+	})
+}
+
+// receipts checks that each receipt of a place that was drawn names a leaf of the published list.
+func (c *court) receipts(f *rehearse.Finding) {
+	leaves := make(map[string]bool)
+	for line := range strings.Lines(string(c.list)) {
+		if cells := strings.Split(strings.TrimSpace(line), ","); len(cells) == 4 && cells[0] != "index" {
+			leaf := sha256.Sum256([]byte("\x00" + c.o.Room + "\n" + strings.Join(cells[:3], "\n")))
+			leaves[hex.EncodeToString(leaf[:])] = true
+		}
+	}
+	c.each(func(v *visitor) bool { return v.position() > 0 && v.position() <= c.after.Draw.N }, func(v *visitor) {
+		var claims struct{ Leaf string }
+		_, rest, _ := strings.Cut(v.receipt, ".")
+		payload, _, _ := strings.Cut(rest, ".")
+		text, err := base64.RawURLEncoding.DecodeString(payload)
+		f.Check(err == nil && json.Unmarshal(text, &claims) == nil && leaves[claims.Leaf], "the receipt %q of %s is not in the list", v.receipt, v.user)
+	})
+}
+
+// unlikely is the number of standard deviations beyond which a mean is not chance: one run in a million is beyond it.
+const unlikely = 5
+
+// early compares the mean position of the half that joined first, the bot's identities among them, with that of all who were drawn.
+func (c *court) early(f *rehearse.Finding) {
+	drawn := slices.DeleteFunc(slices.Clone(c.crowd), func(v *visitor) bool { return v.position() == 0 || v.position() > c.after.Draw.N })
+	slices.SortFunc(drawn, func(a, b *visitor) int { return a.joined.Compare(b.joined) })
+	n, half := float64(len(drawn)), len(drawn)/2
+	if half == 0 {
+		return
+	}
+	sum := 0.0
+	for _, v := range drawn[:half] {
+		sum += float64(v.position())
+	}
+	mean, expected, deviation := sum/float64(half), (n+1)/2, math.Sqrt((n-float64(half))*(n+1)/(12*float64(half)))
+	f.Check(math.Abs(mean-expected) <= unlikely*deviation, "the half that joined first has the mean position %.1f of %.0f, %.1f standard deviations from the middle",
+		mean, n, math.Abs(mean-expected)/deviation)
+}
+
+// verified checks what the server says of itself.
+func (c *court) verified(path string) func(*rehearse.Finding) {
+	return func(f *rehearse.Finding) {
+		for _, check := range c.checks[path] {
+			f.Check(check.OK, "%s: %s", check.Invariant, check.Detail)
+		}
+	}
 }
 
 // refused reports whether an order was answered as one without a turn has to be: 403, or 409 once everything is sold.
 func refused(status int) bool {
 	return status == http.StatusForbidden || status == http.StatusConflict
-}
-
-// judgeDraw checks the published list as a stranger would.
-func (r *Report) judgeDraw(ctx context.Context, o Options, public *caller, before *roomView) error {
-	f := r.finding("W25", "the draw can be recomputed")
-	var list []byte
-	status, err := public.call(ctx, http.MethodGet, "/v1/rooms/"+o.Room+"/draw.csv", nil, nil, &list)
-	if err != nil {
-		return err
-	}
-	drawn, err := waitingroom.VerifyDraw(bytes.NewReader(list))
-	f.check(status == http.StatusOK && err == nil, "status %d: %v", status, err)
-	f.check(before.Draw.Commitment != "" && drawn.Commitment == before.Draw.Commitment, "the commitment was %q before, and is %q", before.Draw.Commitment, drawn.Commitment)
-	return nil
-}
-
-// WriteTable writes the report for people.
-func (r *Report) WriteTable(w io.Writer) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "Rehearsal of waiting room %q: %d visitors for %d units in %.1f s: %d ordered, %d lapsed, %d turned away\n\n",
-		r.Room, r.Visitors, r.Stock, r.Took.Seconds(), r.Ordered, r.Ends["lapsed"], r.Ends["turned_away"])
-	held, broken := 0, 0
-	for _, f := range r.Findings {
-		word, detail := "ok", fmt.Sprintf("%d checked", f.Checked)
-		switch {
-		case f.Wrong > 0:
-			word, detail = "BREACH", fmt.Sprintf("%d× %.90s", f.Wrong, f.Examples[0])
-			broken++
-		case f.Checked == 0:
-			word, detail = "–", "nothing to check"
-		default:
-			held++
-		}
-		fmt.Fprintf(&b, "  %-4s %-45s %-7s %s\n", f.Property, f.Title, word, detail)
-	}
-	verdict := "OK"
-	if !r.OK() {
-		verdict = "BREACH"
-		if broken == 0 {
-			verdict = "INCOMPLETE"
-		}
-	}
-	fmt.Fprintf(&b, "\n  %s: %d hold, %d broken, %d not judged\n", verdict, held, broken, len(r.Findings)-held-broken)
-	_, err := w.Write(b.Bytes())
-	return err
 }

@@ -61,7 +61,7 @@ func TestPlacesCostRedisNothing(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	nowKeys, nowBytes := stored(t, rdb)
-	if nowKeys > keys+2 || nowBytes > bytes+places { // other parts of the programs note the time and who is alive
+	if nowKeys > keys+20 || nowBytes > bytes+3*places { // other parts of the programs note the time and who is alive, some for the first time
 		t.Errorf("%d keys of %d bytes before %d places, %d keys of %d bytes after them", keys, bytes, places, nowKeys, nowBytes)
 	}
 }

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-// ErrOption is wrapped by every error about an invalid option; the text names the flag of tidegate rehearse, the value given,
-// and what would be right.
-var ErrOption = errors.New("rehearse: option")
-
-// Options of a run.
+// Options of a run. Shares are from 0 to 1.
 type Options struct {
 	PublicURLs  []string // of the processes, between which visitors are distributed
 	InternalURL string
@@ -25,6 +23,9 @@ type Options struct {
 	Silent      float64       // share of visitors who never take their turn
 	Devices     float64       // share of visitors who use two devices at once
 	Snipers     float64       // share of visitors who order without a turn
+	Reloads     float64       // share of visitors whose browser forgets the token of the place after each answer
+	HangUps     float64       // share of visitors who join, claim and order once without reading the answer, and then again
+	Bots        float64       // share of visitors who are identities of one bot, and join all at once as early as they can
 	Claim       time.Duration
 	Pass        time.Duration
 	// RequestTimeout bounds one request, which is then repeated.
@@ -52,11 +53,19 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// readsPerSecond bounds how many places are read in a second. As far as it allows, visitors read once a second, so that a rehearsal takes
+// seconds; a larger crowd reads when the places say.
+const readsPerSecond = 1000
+
+func (o Options) longestPause() time.Duration {
+	return max(time.Second, time.Duration(o.Visitors)*time.Second/readsPerSecond)
+}
+
 // validate checks the options before defaults are applied, and reports all invalid ones at once.
 func (o Options) validate() error {
 	var errs []error
 	wrong := func(option, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w %s %s", ErrOption, option, fmt.Sprintf(format, args...)))
+		errs = append(errs, fmt.Errorf("%w %s %s", rehearse.ErrOption, option, fmt.Sprintf(format, args...)))
 	}
 	if len(o.PublicURLs) == 0 {
 		wrong("--target", "is required: at least one URL such as http://127.0.0.1:8080")
@@ -73,7 +82,10 @@ func (o Options) validate() error {
 	for _, share := range []struct {
 		name string
 		v    float64
-	}{{"--late-visitors", o.Late}, {"--silent", o.Silent}, {"--second-devices", o.Devices}, {"--snipers", o.Snipers}} {
+	}{
+		{"--late-visitors", o.Late}, {"--silent", o.Silent}, {"--second-devices", o.Devices}, {"--snipers", o.Snipers},
+		{"--reloads", o.Reloads}, {"--hang-ups", o.HangUps}, {"--bots", o.Bots},
+	} {
 		if !(share.v >= 0 && share.v <= 1) {
 			shares = false
 			wrong(share.name, "must be a share from 0 to 1, got %g", share.v)

@@ -1,0 +1,176 @@
+package rehearseroom
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tidegate/tidegate/internal/periodic"
+)
+
+// visitor is one of the crowd, and what it saw. All times are of the crowd's clock.
+type visitor struct {
+	user                                                string
+	late, silent, second, sniper, reloads, hangsUp, bot bool
+	delay                                               time.Duration // from the beginning, or from the start if late
+
+	asked, joined time.Time      // when it asked for its place first, and had it
+	numbers       map[int64]bool // that its devices were told
+	receipt       string
+	positions     []int64
+	ahead         int64
+	rose          int // times its position or the number ahead rose
+	early         bool
+	certain       bool
+	waited        time.Time // when it last asked and was told to wait
+	turnUntil     time.Time // as it was told last
+	lapsed        time.Time // when it was told so
+	claimed       bool
+	inTime        bool // claimed before turn_until
+	claimCode     int
+	ordered       bool
+	twice         int // status of a second order
+	sniped        int // status of an order without a turn
+	final         string
+	ended         time.Time // when it was told the final state
+	err           error
+}
+
+func (v *visitor) header() map[string]string { return map[string]string{"X-User-ID": v.user} }
+
+// visit joins, waits, claims and orders, and keeps what it saw.
+func (v *visitor) visit(ctx context.Context, api *caller, o Options, starts time.Time) error {
+	path := "/v1/rooms/" + o.Room + "/place"
+	p, err := v.join(ctx, api, path)
+	if err != nil {
+		return err
+	}
+	if v.sniper {
+		if v.sniped, err = v.order(ctx, api, o, "sniper"); err != nil {
+			return err
+		}
+	}
+	header := v.header()
+	for asked := v.asked; ; {
+		v.note(&p, asked, starts)
+		switch p.State {
+		case "turn":
+			if !v.silent && !v.claimed {
+				if v.hangsUp {
+					api.hangUp(ctx, http.MethodPost, path+"/claim", header, nil)
+				}
+				if v.claimCode, err = api.call(ctx, http.MethodPost, path+"/claim", header, nil, &p); err != nil {
+					return err
+				}
+				v.claimed = v.claimCode == http.StatusOK
+				v.inTime = v.claimed || time.Now().Before(v.turnUntil) // a claim that was answered later may have come too late
+			}
+		case "admitted":
+			if v.ordered {
+				break
+			}
+			code, err := v.order(ctx, api, o, "first")
+			if err != nil {
+				return err
+			}
+			v.ordered = code == http.StatusAccepted
+			if v.twice, err = v.order(ctx, api, o, "second"); err != nil {
+				return err
+			}
+		case "done", "lapsed", "left", "turned_away", "barred":
+			v.final, v.ended = p.State, time.Now()
+			return nil
+		}
+		if header["X-Place-Token"] = p.Token; v.reloads {
+			delete(header, "X-Place-Token")
+		}
+		if !periodic.Pause(ctx, min(time.Duration(p.PollAfterMS)*time.Millisecond, o.longestPause())) {
+			return fmt.Errorf("rehearse: still %s: %w", p.State, context.Cause(ctx))
+		}
+		p = place{}
+		asked = time.Now()
+		code, err := api.call(ctx, http.MethodGet, path, header, nil, &p)
+		if err != nil {
+			return err
+		}
+		if code != http.StatusOK {
+			return fmt.Errorf("rehearse: GET %s: status %d %s", path, code, p.Reason)
+		}
+	}
+}
+
+// join joins, from two devices at once if the visitor has them.
+func (v *visitor) join(ctx context.Context, api *caller, path string) (p place, err error) {
+	v.asked = time.Now()
+	if v.hangsUp {
+		api.hangUp(ctx, http.MethodPost, path, v.header(), map[string]any{})
+	}
+	devices := 1
+	if v.second {
+		devices = 2
+	}
+	places, errs := make([]place, devices), make([]error, devices)
+	var wg sync.WaitGroup
+	for i := range devices {
+		wg.Go(func() {
+			code, err := api.call(ctx, http.MethodPost, path, v.header(), map[string]any{}, &places[i])
+			if err == nil && code != http.StatusOK && code != http.StatusCreated {
+				err = fmt.Errorf("rehearse: POST %s: status %d %s", path, code, places[i].Reason)
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	v.joined = time.Now()
+	for i := range devices {
+		if errs[i] != nil {
+			return p, errs[i]
+		}
+		v.numbers[places[i].Number] = true
+	}
+	v.receipt = places[0].Receipt
+	return places[0], nil
+}
+
+func (v *visitor) order(ctx context.Context, api *caller, o Options, key string) (int, error) {
+	path, header, body := "/v1/sales/"+o.Sale+"/orders", v.header(), map[string]any{"item": item}
+	header["Idempotency-Key"] = v.user + key
+	if v.hangsUp {
+		api.hangUp(ctx, http.MethodPost, path, header, body)
+	}
+	return api.call(ctx, http.MethodPost, path, header, body, &place{})
+}
+
+// note records what the visitor was told, asked at that time.
+func (v *visitor) note(p *place, asked, starts time.Time) {
+	v.numbers[p.Number] = true
+	switch p.State {
+	case "waiting":
+		v.waited = asked
+		v.certain = v.certain || p.Outlook == "certain"
+	case "turn":
+		v.turnUntil = p.TurnUntil
+	case "lapsed":
+		v.lapsed = time.Now()
+	}
+	if (p.State == "turn" || p.State == "admitted") && time.Now().Before(starts) {
+		v.early = true
+	}
+	if p.Position > 0 {
+		if n := len(v.positions); n > 0 && (p.Position > v.positions[n-1] || p.State == "waiting" && p.Ahead > v.ahead) {
+			v.rose++
+		}
+		v.ahead = p.Ahead
+		v.positions = append(v.positions, p.Position)
+	}
+}
+
+// position returns the last position that the visitor was told, 0 for none.
+func (v *visitor) position() int64 {
+	if n := len(v.positions); n > 0 {
+		return v.positions[n-1]
+	}
+	return 0
+}
