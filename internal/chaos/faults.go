@@ -11,7 +11,8 @@ import (
 	"github.com/tidegate/tidegate/internal/rehearse"
 )
 
-// faults is the table of all faults. Plans draw from it, so a new fault only needs an entry here.
+// faults is the table of the faults of one machine. Plans draw from it, so a new fault only needs an entry here. Those of several hosts are in
+// hostfaults.go, and those that lose orders in hostlosses.go.
 var faults = []fault{
 	// Processes.
 	{name: "kill-api", takes: anAPI, draw: away, inject: func(_ context.Context, c *cluster, p params) error {
