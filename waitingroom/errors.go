@@ -36,6 +36,21 @@ var (
 	ErrUnavailable = errors.New("waitingroom: store unavailable")
 )
 
+// FieldError is an ErrInvalid that a field of a definition or request causes.
+type FieldError struct {
+	Field string // as in JSON, such as rate_per_min
+	Must  string // what would be right, and what was given: "be 0 to 600000, got -1"
+}
+
+func (e *FieldError) Error() string { return ErrInvalid.Error() + ": " + e.Field + " must " + e.Must }
+
+// Unwrap returns ErrInvalid.
+func (e *FieldError) Unwrap() error { return ErrInvalid }
+
+func invalid(field, must string, args ...any) error {
+	return &FieldError{field, fmt.Sprintf(must, args...)}
+}
+
 // RejoinError means that the visitor has given up one place after another, and may join again after Wait.
 type RejoinError struct{ Wait time.Duration }
 

@@ -35,7 +35,7 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 		}
 	}
 	if quantity < 1 || quantity > most {
-		return Place{}, false, fmt.Errorf("%w: quantity must be 1 to %d, got %d", ErrInvalid, most, quantity)
+		return Place{}, false, invalid("quantity", "be 1 to %d, got %d", most, quantity)
 	}
 	subject, _, err := s.identify(v, who)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/tidegate/tidegate/internal/input"
-	"github.com/tidegate/tidegate/internal/names"
 )
 
 // Lanes. Each lane has its own numbers, order and cursor; a room without lanes has one, without a name. The room's bounds say how many turns
@@ -42,7 +41,7 @@ func checkLanes(lanes []Lane) string {
 	open := false
 	for _, l := range lanes {
 		switch {
-		case !names.Lower(l.Name, "-", 64):
+		case !validName(l.Name):
 			return fmt.Sprintf("named with 1 to 64 of a-z, 0-9 and -, got %.80q", l.Name)
 		case seen[l.Name]:
 			return fmt.Sprintf("named differently, got %q twice", l.Name)
@@ -74,7 +73,7 @@ func (d *Definition) openLane() int {
 func (d *Definition) laneFor(who *Visitor) (string, error) {
 	if len(d.Lanes) == 0 {
 		if who.Lane != "" {
-			return "", fmt.Errorf("%w: lane must be left out: room %s has no lanes", ErrInvalid, d.Room)
+			return "", invalid("lane", "be left out: room %s has no lanes", d.Room)
 		}
 		return "", nil
 	}
@@ -87,7 +86,7 @@ func (d *Definition) laneFor(who *Visitor) (string, error) {
 		for i, l := range d.Lanes {
 			all[i] = l.Name
 		}
-		return "", fmt.Errorf("%w: lane must be one of %s, got %.80q", ErrInvalid, strings.Join(all, ", "), who.Lane)
+		return "", invalid("lane", "be one of %s, got %.80q", strings.Join(all, ", "), who.Lane)
 	}
 	if l := d.Lanes[i]; l.Tier != "" && l.Tier != who.Tier {
 		return "", fmt.Errorf("%w: lane %s takes visitors of tier %s only", ErrTier, l.Name, l.Tier)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -54,7 +53,7 @@ func (s *Service) leave(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 	for i, c := range calls {
 		numbers[i] = c.In
 	}
-	found, err := s.store.places(ctx, tx, r.Room, ofNumbers+` AND left_at = 0 AND done_at = 0 AND barred = ''`, encode(numbers))
+	found, err := s.store.find(ctx, tx, ofNumbers+` AND left_at = 0 AND done_at = 0 AND barred = ''`, r.Room, encode(numbers))
 	if err != nil {
 		return err
 	}
@@ -70,17 +69,18 @@ func (s *Service) leave(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 		}
 	}
 	_ = g.Wait()
-	var leaving []int64
+	var leaving []string
+	left := make(map[int64]bool)
 	failures := make(map[int64]error)
 	for i, p := range found {
 		if failed[i] != nil {
 			failures[p.seq] = failed[i]
 		} else if !used[i] {
-			leaving = append(leaving, p.seq)
+			leaving, left[p.seq] = append(leaving, p.subject), true
 		}
 	}
 	for _, c := range calls {
-		c.Out, c.Err = slices.Contains(leaving, c.In), failures[c.In]
+		c.Out, c.Err = left[c.In], failures[c.In]
 	}
 	if len(leaving) == 0 {
 		return nil
@@ -88,8 +88,8 @@ func (s *Service) leave(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 	return s.markLeft(ctx, tx, r, leaving)
 }
 
-func (s *Service) markLeft(ctx context.Context, tx *sql.Tx, r *room, numbers []int64) error {
-	_, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET left_at = {now}, changed_at = {now} WHERE room = $1 AND `+ofNumbers, r.Room, encode(numbers))
+func (s *Service) markLeft(ctx context.Context, tx *sql.Tx, r *room, subjects []string) error {
+	_, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET left_at = {now}, changed_at = {now} WHERE `+current+` AND subject {texts}`, r.Room, encode(subjects))
 	return err
 }
 
@@ -120,7 +120,7 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 		if err != nil {
 			return err
 		}
-		found, err := s.store.places(ctx, tx, name, ofNumbers, encode([]int64{p.seq}))
+		found, err := s.store.find(ctx, tx, ofNumbers, name, encode([]int64{p.seq}))
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func (s *Service) read(ctx context.Context, name, subject string, who Visitor, k
 	if err != nil || !who.ByToken || p.seq == known.seq {
 		return p, err
 	}
-	found, err := s.store.places(ctx, s.store.db, name, ofNumbers, encode([]int64{known.seq}))
+	found, err := s.store.find(ctx, s.store.db, ofNumbers, name, encode([]int64{known.seq}))
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 		return Status{}, false, err
 	}
 	if d.Sale != "" && s.opts.Stock == nil {
-		return Status{}, false, fmt.Errorf("%w: sale must be empty, for this program sells nothing", ErrInvalid)
+		return Status{}, false, invalid("sale", "be empty, for this program sells nothing")
 	}
 	d.GatherAt, d.StartsAt = d.GatherAt.UTC().Truncate(time.Millisecond), d.StartsAt.UTC().Truncate(time.Millisecond)
 	if err := s.guard(ctx, &d); err != nil {
@@ -94,7 +94,7 @@ const maxBy = 255 // bytes of each field
 // checkText returns an ErrInvalid for a text of an operator that is too long, or that a database would refuse.
 func checkText(field, text string, most int) error {
 	if len(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		return fmt.Errorf("%w: %s must have at most %d bytes and no control characters, got %.300q", ErrInvalid, field, most, text)
+		return invalid(field, "have at most %d bytes and no control characters, got %.300q", most, text)
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (s *Service) Resume(ctx context.Context, name string, by By) (Status, error
 // Advance gives turns besides the rate, within capacity and stock.
 func (s *Service) Advance(ctx context.Context, name string, n int, by By) (Status, error) {
 	if n < 0 || n > MaxRate {
-		return Status{}, fmt.Errorf("%w: by must be 0 to %d, got %d: turns are not taken back", ErrInvalid, MaxRate, n)
+		return Status{}, invalid("by", "be 0 to %d, got %d: turns are not taken back", MaxRate, n)
 	}
 	return s.alter(ctx, name, by, "advance", strconv.Itoa(n), "gives further turns", func(r *room) error {
 		r.extra = min(r.extra+int64(n), MaxRate)
@@ -159,7 +159,7 @@ func (s *Service) Advance(ctx context.Context, name string, n int, by By) (Statu
 // SetRate changes how many turns are claimed in a minute.
 func (s *Service) SetRate(ctx context.Context, name string, perMin int, by By) (Status, error) {
 	if perMin < 0 || perMin > MaxRate {
-		return Status{}, fmt.Errorf("%w: rate_per_min must be 0 to %d, got %d", ErrInvalid, MaxRate, perMin)
+		return Status{}, invalid("rate_per_min", "be 0 to %d, got %d", MaxRate, perMin)
 	}
 	return s.alter(ctx, name, by, "rate", strconv.Itoa(perMin), "has another rate", func(r *room) error {
 		r.RatePerMin = perMin

@@ -130,8 +130,10 @@ func (v *view) tell(p *place, now int64) Place {
 		Room: r.Room, State: p.state(r, position, now), Number: p.seq, Position: position + 1, Quantity: p.quantity, Lane: p.lane, User: p.account,
 		JoinedAt: instant(p.joinedAt), AdmittedAt: instant(p.admittedAt), DoneAt: instant(p.doneAt), LeftAt: instant(p.leftAt), OrderID: p.orderID, Reason: p.barred,
 	}
-	rt := r.roomTime(now)
-	left := func(until int64) time.Time { return time.UnixMilli(now + until - rt).UTC() }
+	// As of the copy, in which room time stands still only if it truly did. It may be old, and since then ticks may have moved room time on:
+	// what is told must not be later than what holds.
+	rt := r.roomTime(v.now)
+	left := func(until int64) time.Time { return time.UnixMilli(v.now + until - rt).UTC() }
 	switch t.State {
 	case StateGathering:
 		t.Outlook, t.PollAfter = v.outlook(lane, max(0, l.tail.Joined-1)), pollBefore(r.StartsAt.Sub(time.UnixMilli(now)))

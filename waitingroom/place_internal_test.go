@@ -1,6 +1,7 @@
 package waitingroom
 
 import (
+	"sync"
 	"testing"
 	"time"
 )
@@ -61,6 +62,24 @@ func TestOrder(t *testing.T) {
 			}
 			if (seq > o.drawn) != (position >= o.drawn) || seq > o.drawn && position != seq-1 {
 				t.Errorf("%s: number %d has the position %d", what, seq, position)
+			}
+		}
+	}
+}
+
+// W14: a process whose copy is old does not know whether somebody has ticked since, so that room time went on. It tells no later end of a turn.
+func TestAnOldCopyPromisesNoMore(t *testing.T) {
+	const read, untilRT = 10_000_000, 10_002_000
+	p := &place{laneSeq: 1, turnRT: 1, untilRT: untilRT}
+	for what, r := range map[string]room{
+		"no tick for a while": {tickedAt: read - staleAfter.Milliseconds() + 100},
+		"held":                {tickedAt: read, stoppedAt: read},
+	} {
+		r.now, r.lanes = read, []lane{{}}
+		v := &view{room: r, mu: &sync.Mutex{}, orders: make([]order, 1)}
+		for _, age := range []int64{0, 100, 1500} {
+			if got := v.tell(p, read+age).TurnUntil.UnixMilli(); got != untilRT {
+				t.Errorf("%s: a copy that is %d ms old tells the end %d ms late", what, age, got-untilRT)
 			}
 		}
 	}

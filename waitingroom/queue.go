@@ -76,7 +76,7 @@ func (s *Service) heads(ctx context.Context, tx *sql.Tx, r *room, q *queue) (err
 		numbers, at[number] = append(numbers, number), position
 	}
 	q.read = end
-	q.next, err = s.store.places(ctx, tx, r.Room, ofLaneNumbers+` AND `+live, encode(numbers), q.lane.Name)
+	q.next, err = s.store.find(ctx, tx, ofLaneNumbers+` AND `+live, r.Room, encode(numbers), q.lane.Name)
 	for _, p := range q.next {
 		p.position = at[p.laneSeq]
 	}

@@ -181,6 +181,9 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 // view returns this process's copy of a room. It asks the database about a room that it does not know, or has not read for too long.
 func (s *Service) view(ctx context.Context, name string) (*view, error) {
 	v := (*s.views.Load())[name]
+	if v == nil && !validName(name) { // costs no read
+		return nil, ErrUnknownRoom
+	}
 	if v == nil || v.stale(s.now()) {
 		if err := s.refreshOnce(ctx); err != nil {
 			return nil, err

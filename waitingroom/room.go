@@ -72,13 +72,16 @@ type Definition struct {
 	Lanes        []Lane // 2 to 8, or none: one queue
 }
 
+// validName reports whether a room, or a lane, can have a name.
+func validName(name string) bool { return names.Lower(name, "-", 64) }
+
 // Validate returns an ErrInvalid for a definition that cannot be stored.
 func (d *Definition) Validate() error {
 	wrong := func(field, format string, args ...any) error {
-		return fmt.Errorf("%w: %s must be %s", ErrInvalid, field, fmt.Sprintf(format, args...))
+		return invalid(field, "be "+format, args...)
 	}
 	switch {
-	case !names.Lower(d.Room, "-", 64):
+	case !validName(d.Room):
 		return wrong("room", "1 to 64 of a-z, 0-9 and -, got %.80q", d.Room)
 	case (d.Sale == "") != (d.Item == ""):
 		return wrong("sale and item", "given together, or neither")

@@ -53,7 +53,7 @@ func (s *Service) settle(ctx context.Context, tx *sql.Tx, r *room) (final bool, 
 		case "":
 			continue
 		case Revoked:
-			if err := s.markLeft(ctx, tx, r, []int64{passes[i].seq}); err != nil {
+			if err := s.markLeft(ctx, tx, r, []string{passes[i].subject}); err != nil {
 				return false, err
 			}
 			continue

@@ -35,11 +35,15 @@ func inPostgres(now string, more ...string) *strings.Replacer {
 		"{now}", now,
 		"{unlocked}", "FOR UPDATE SKIP LOCKED",
 		"{joiners}", "json_to_recordset($3::json) AS j(seq bigint, lane text, lane_seq bigint, subject text, account text, quantity integer, again integer)",
-		"{turns}", "json_to_recordset($3::json) AS j(seq bigint, position bigint, quantity integer)",
-		// As arrays, so that the index is used whatever the planner knows of the table, which may have been empty a minute ago.
+		"{turns}", "json_to_recordset($3::json) AS j(subject text, position bigint, quantity integer)",
+		// A new room has no statistics, so Postgres takes it for one row, and prefers reading the whole room to looking up each of its places. These
+		// leave no choice: an array for the first column of an index, and a subquery for each place.
 		"{texts}", "= ANY (ARRAY(SELECT json_array_elements_text($2::json)))",
-		"{numbers}", "= ANY (ARRAY(SELECT json_array_elements_text($2::json)::bigint))",
-		"{seqs}", "= ANY (ARRAY(SELECT (e->>'seq')::bigint FROM json_array_elements($3::json) AS e))",
+		"{subjects}", "= ANY (ARRAY(SELECT e->>'subject' FROM json_array_elements($3::json) AS e))",
+		"{of numbers}", `json_array_elements_text($2::json) AS n(value),
+			LATERAL (SELECT * FROM waiting_places WHERE room = $1 AND seq = n.value::bigint LIMIT 1) AS p`,
+		"{of lane numbers}", `json_array_elements_text($2::json) AS n(value),
+			LATERAL (SELECT * FROM waiting_places WHERE room = $1 AND lane_seq = n.value::bigint AND lane = $3 LIMIT 1) AS p`,
 	}, more...)...)
 }
 
@@ -49,10 +53,11 @@ func inSQLite(now string, more ...string) *strings.Replacer {
 		"{now}", now,
 		"{unlocked}", "", // there is one writer
 		"{joiners}", "(SELECT value->>'seq' AS seq, value->>'lane' AS lane, value->>'lane_seq' AS lane_seq, value->>'subject' AS subject, value->>'account' AS account, value->>'quantity' AS quantity, value->>'again' AS again FROM json_each(?3)) AS j",
-		"{turns}", "(SELECT value->>'seq' AS seq, value->>'position' AS position, value->>'quantity' AS quantity FROM json_each(?3)) AS j",
+		"{turns}", "(SELECT value->>'subject' AS subject, value->>'position' AS position, value->>'quantity' AS quantity FROM json_each(?3)) AS j",
 		"{texts}", "IN (SELECT value FROM json_each(?2))",
-		"{numbers}", "IN (SELECT value FROM json_each(?2))",
-		"{seqs}", "IN (SELECT value->>'seq' FROM json_each(?3))",
+		"{subjects}", "IN (SELECT value->>'subject' FROM json_each(?3))",
+		"{of numbers}", "(SELECT * FROM waiting_places WHERE room = ?1 AND seq IN (SELECT value FROM json_each(?2))) AS p",
+		"{of lane numbers}", "(SELECT * FROM waiting_places WHERE room = ?1 AND lane_seq IN (SELECT value FROM json_each(?2)) AND lane = ?3) AS p",
 	}, more...)...)
 }
 
@@ -111,7 +116,7 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// encode returns a list for {texts}, {numbers}, {joiners} or {turns}, or for a column.
+// encode returns a list for one of the dialect's words, or for a column.
 func encode(list any) string {
 	text, err := json.Marshal(list)
 	if err != nil {

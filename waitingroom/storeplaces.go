@@ -18,25 +18,31 @@ func scanPlace(rows *sql.Rows) (*place, error) {
 
 // places returns the places of a room that match where, whose arguments follow the room.
 func (s *Store) places(ctx context.Context, q querier, room, where string, args ...any) (all []*place, err error) {
-	err = s.each(ctx, q, `SELECT `+placeColumns+` FROM waiting_places WHERE room = $1 AND `+where, func(rows *sql.Rows) error {
+	return s.find(ctx, q, `waiting_places WHERE room = $1 AND `+where, append([]any{room}, args...)...)
+}
+
+// find returns places from one of the following, or from a part of it.
+func (s *Store) find(ctx context.Context, q querier, from string, args ...any) (all []*place, err error) {
+	err = s.each(ctx, q, `SELECT `+placeColumns+` FROM `+from, func(rows *sql.Rows) error {
 		p, err := scanPlace(rows)
 		all = append(all, p)
 		return err
-	}, append([]any{room}, args...)...)
+	}, args...)
 	return all, err
 }
 
-// Conditions of places.
+// The arguments are the room, a list, and of lane numbers also the lane.
 const (
-	ofSubjects = `replaced = 0 AND subject {texts}`
-	ofNumbers  = `seq {numbers}`
-	// Not lane = $3: before the table has statistics, Postgres takes two equal columns for enough, and would read the whole lane.
-	ofLaneNumbers = `lane_seq {numbers} AND lane || '' = $3`
+	ofNumbers     = `{of numbers} WHERE true`
+	ofLaneNumbers = `{of lane numbers} WHERE true`
+	ofSubjects    = `waiting_places WHERE ` + current + ` AND subject {texts}`
+	// current are the places that a subject has now. No index begins with this room, so that the one of subjects is used.
+	current = `replaced = 0 AND room || '' = $1`
 )
 
 // bySubject returns the current places of subjects.
 func (s *Store) bySubject(ctx context.Context, q querier, room string, subjects []string) (map[string]*place, error) {
-	all, err := s.places(ctx, q, room, ofSubjects, encode(subjects))
+	all, err := s.find(ctx, q, ofSubjects, room, encode(subjects))
 	found := make(map[string]*place, len(all))
 	for _, p := range all {
 		found[p.subject] = p
@@ -69,7 +75,7 @@ type joiner struct {
 
 // join gives numbers to the joiners that have no place, or whose place may be replaced, in one transaction that locks the end of the queue.
 // It returns the current places of all, except those who ask for a lane that the room does not have any more. replaceable also returns what the new place's again is.
-func (s *Store) join(ctx context.Context, name string, startsAt int64, joiners []joiner, replaceable func(*place) (again int, ok bool)) (current map[string]*place, fresh map[string]bool, err error) {
+func (s *Store) join(ctx context.Context, name string, startsAt int64, joiners []joiner, replaceable func(*place) (again int, ok bool)) (places map[string]*place, fresh map[string]bool, err error) {
 	fresh = make(map[string]bool)
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
 		var joined, now int64
@@ -87,10 +93,10 @@ func (s *Store) join(ctx context.Context, name string, startsAt int64, joiners [
 		for i := range joiners {
 			subjects[i] = joiners[i].Subject
 		}
-		if current, err = s.bySubject(ctx, tx, name, subjects); err != nil {
+		if places, err = s.bySubject(ctx, tx, name, subjects); err != nil {
 			return err
 		}
-		var replaced []int64
+		var replaced []string
 		var added []joiner
 		most := 0
 		for _, j := range joiners {
@@ -101,19 +107,19 @@ func (s *Store) join(ctx context.Context, name string, startsAt int64, joiners [
 			if lane < 0 {
 				continue
 			}
-			if old := current[j.Subject]; old != nil {
+			if old := places[j.Subject]; old != nil {
 				again, ok := replaceable(old)
 				if !ok {
 					continue
 				}
-				j.Again, replaced = again, append(replaced, old.seq)
+				j.Again, replaced = again, append(replaced, old.subject)
 			}
 			joined++
 			lanes[lane].Joined++
 			j.Seq, j.LaneSeq = joined, lanes[lane].Joined
 			added, most = append(added, j), max(most, j.Quantity)
 			fresh[j.Subject] = true
-			current[j.Subject] = &place{
+			places[j.Subject] = &place{
 				seq: j.Seq, lane: j.Lane, laneSeq: j.LaneSeq, subject: j.Subject, account: j.Account, quantity: j.Quantity, joinedAt: now, position: -1, again: j.Again,
 			}
 		}
@@ -121,7 +127,7 @@ func (s *Store) join(ctx context.Context, name string, startsAt int64, joiners [
 			return nil
 		}
 		if len(replaced) > 0 {
-			if _, err := s.exec(ctx, tx, `UPDATE waiting_places SET replaced = 1, changed_at = {now} WHERE room = $1 AND `+ofNumbers, name, encode(replaced)); err != nil {
+			if _, err := s.exec(ctx, tx, `UPDATE waiting_places SET replaced = 1, changed_at = {now} WHERE `+current+` AND subject {texts}`, name, encode(replaced)); err != nil {
 				return err
 			}
 		}
@@ -138,5 +144,5 @@ func (s *Store) join(ctx context.Context, name string, startsAt int64, joiners [
 			most = CASE WHEN most < $4 THEN $4 ELSE most END, lanes = $5 WHERE room = $1`, name, joined, now < startsAt, most, encode(lanes))
 		return err
 	})
-	return current, fresh, err
+	return places, fresh, err
 }

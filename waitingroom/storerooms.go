@@ -83,6 +83,9 @@ func (s *Store) change(ctx context.Context, name string, alter func(tx *sql.Tx, 
 
 // lock locks a room's row and reads the room, unless its last tick is younger than idle ms. It returns ErrUnknownRoom if there is none.
 func (s *Store) lock(ctx context.Context, tx *sql.Tx, name string, idle int64) (*room, error) {
+	if !validName(name) {
+		return nil, ErrUnknownRoom
+	}
 	// UPDATE locks the row; SQLite has no SELECT … FOR UPDATE.
 	var r *room
 	if err := s.each(ctx, tx, `UPDATE waiting_rooms SET room = room WHERE room = $1 AND ($2 = 0 OR ticked_at <= {now} - $2 OR ticked_at > {now}) RETURNING `+roomColumns,

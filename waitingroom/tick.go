@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"slices"
 )
 
 // tick gives turns in a room, unless another process has just done it. One transaction locks the room, so what it decides is still true
@@ -115,7 +116,7 @@ func (s *Service) advance(ctx context.Context, tx *sql.Tx, r *room, turns, units
 		return p != nil, p == nil && queues[lane].more(), err
 	}
 	var given []turn
-	barred, nBarred := make(map[[2]string][]int64), 0 // numbers, by reason and ban
+	barred, nBarred := make(map[[2]string][]string), 0 // subjects, by reason and ban
 	for int64(len(given)) < turns && units > 0 && nBarred < maxBarred {
 		lane, ok, err := choose(r.lanes, waits)
 		if err != nil {
@@ -127,17 +128,17 @@ func (s *Service) advance(ctx context.Context, tx *sql.Tx, r *room, turns, units
 		p := queues[lane].take()
 		if why, by := s.opts.Banned(p.account); p.account != "" && why != "" {
 			ban := [2]string{why, by}
-			barred[ban], nBarred = append(barred[ban], p.seq), nBarred+1
+			barred[ban], nBarred = append(barred[ban], p.subject), nBarred+1
 			continue
 		}
 		r.lanes[lane].give()
 		quantity := min(int64(p.quantity), units) // a turn is for at most as many as are left, so that nobody blocks those behind
 		units -= quantity
-		given = append(given, turn{p.seq, p.position, quantity})
+		given = append(given, turn{p.subject, p.position, quantity})
 	}
-	for ban, seqs := range barred {
-		if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET barred = $3, barred_by = $4, changed_at = {now} WHERE room = $1 AND `+ofNumbers,
-			r.Room, encode(seqs), ban[0], ban[1]); err != nil {
+	for ban, subjects := range barred {
+		if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET barred = $3, barred_by = $4, changed_at = {now} WHERE `+current+` AND subject {texts}`,
+			r.Room, encode(subjects), ban[0], ban[1]); err != nil {
 			return err
 		}
 	}
@@ -149,14 +150,18 @@ func (s *Service) advance(ctx context.Context, tx *sql.Tx, r *room, turns, units
 		r.promised += t.Quantity
 	}
 	rt := r.roomTime(r.now)
-	_, err = s.store.exec(ctx, tx, `UPDATE waiting_places SET position = j.position, quantity = j.quantity, turn_rt = $2, until_rt = $4, active_rt = $4, turn_at = {now}, changed_at = {now}
-		FROM {turns} WHERE waiting_places.room = $1 AND waiting_places.seq = j.seq AND waiting_places.seq {seqs}`, r.Room, rt, encode(given), rt+r.Claim.Milliseconds())
-	return err
+	for part := range slices.Chunk(given, batchMax) { // Postgres may compare each turn with each place
+		if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET position = j.position, quantity = j.quantity, turn_rt = $2, until_rt = $4, active_rt = $4, turn_at = {now}, changed_at = {now}
+		FROM {turns} WHERE `+current+` AND waiting_places.subject {subjects} AND waiting_places.subject = j.subject`, r.Room, rt, encode(part), rt+r.Claim.Milliseconds()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// turn is a turn for {turns} and {seqs}.
+// turn is a turn for {turns} and {subjects}.
 type turn struct {
-	Seq      int64 `json:"seq"`
-	Position int64 `json:"position"`
-	Quantity int64 `json:"quantity"`
+	Subject  string `json:"subject"`
+	Position int64  `json:"position"`
+	Quantity int64  `json:"quantity"`
 }

@@ -27,7 +27,7 @@ func (s *Service) Turns(ctx context.Context, name, lane string, after, upTo int6
 	if len(numbers) == 0 {
 		return nil, nil
 	}
-	found, err := s.store.places(ctx, s.store.db, name, ofLaneNumbers, encode(numbers), lane)
+	found, err := s.store.find(ctx, s.store.db, ofLaneNumbers, name, encode(numbers), lane)
 	if err != nil {
 		return nil, err
 	}
