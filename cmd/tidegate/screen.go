@@ -12,7 +12,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/livepage"
 )
 
 // lost is the message that the stream has ended and will be reopened.
@@ -20,7 +20,7 @@ type lost struct{ err error }
 
 // A screen is the terminal UI. The zero value waits for its first frame.
 type screen struct {
-	frame         *dashboard.Frame
+	frame         *livepage.Frame
 	err           error // why no newer frame has arrived
 	help          bool
 	width, height int // in cells; 0: width 80, unlimited height
@@ -32,7 +32,7 @@ func (s screen) Init() tea.Cmd { return nil }
 // Update implements tea.Model.
 func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
-	case *dashboard.Frame:
+	case *livepage.Frame:
 		s.frame, s.err = msg, nil
 	case lost:
 		s.err = msg.err
@@ -174,7 +174,7 @@ func (b *sections) add(format string, args ...any) {
 }
 
 // unknown renders a part that could not be queried yet.
-func unknown[T any](b *sections, what string, p *dashboard.Part[T]) {
+func unknown[T any](b *sections, what string, p *livepage.Part[T]) {
 	if p != nil && p.Value == nil {
 		b.add("%s", bad.Render("! "+what+": unknown: "+harmless(p.Error)))
 	}
@@ -210,14 +210,14 @@ func (b *sections) gauge(name string, n, all int, text string) {
 }
 
 // answers renders the results of requests, admitted ones first.
-func (b *sections) answers(f *dashboard.Frame) {
+func (b *sections) answers(f *livepage.Frame) {
 	var all, most uint64
 	for _, n := range f.Answers {
 		all, most = all+n, max(most, n)
 	}
 	b.head(fmt.Sprintf("REQUESTS  %s  in the last %s", perSecond(all, f.WindowMS), span(time.Duration(f.WindowMS)*time.Millisecond)), 0, "")
-	refusals := slices.DeleteFunc(slices.Sorted(maps.Keys(f.Answers)), func(answer string) bool { return answer == dashboard.Admitted })
-	for _, answer := range append([]string{dashboard.Admitted}, refusals...) {
+	refusals := slices.DeleteFunc(slices.Sorted(maps.Keys(f.Answers)), func(answer string) bool { return answer == livepage.Admitted })
+	for _, answer := range append([]string{livepage.Admitted}, refusals...) {
 		n := f.Answers[answer]
 		text := fmt.Sprintf("%8s", perSecond(n, f.WindowMS))
 		if long := int(float64(n) / float64(max(1, most)) * float64(b.width/2)); long > 0 {
@@ -227,7 +227,7 @@ func (b *sections) answers(f *dashboard.Frame) {
 	}
 }
 
-func (b *sections) sales(all []dashboard.Sale) {
+func (b *sections) sales(all []livepage.Sale) {
 	if len(all) == 0 {
 		b.add("  none; tidegate sales create defines one")
 	}
@@ -258,7 +258,7 @@ func (b *sections) sales(all []dashboard.Sale) {
 	}
 }
 
-func (b *sections) queue(q *dashboard.Queue, windowMS int64) {
+func (b *sections) queue(q *livepage.Queue, windowMS int64) {
 	text := fmt.Sprintf("%d waiting, oldest %s, %d in progress, %s committed", q.Waiting, span(time.Duration(q.OldestMS)*time.Millisecond), q.InWork, perSecond(q.Committed, windowMS))
 	if q.Waiting == 0 {
 		text = perSecond(q.Committed, windowMS) + " committed, none waiting"
@@ -274,7 +274,7 @@ func (b *sections) queue(q *dashboard.Queue, windowMS int64) {
 }
 
 func styleOf(answer string) lipgloss.Style {
-	if answer == dashboard.Admitted {
+	if answer == livepage.Admitted {
 		return good
 	}
 	return bad

@@ -17,7 +17,7 @@ import (
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
-	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/internal/periodic"
 )
 
@@ -55,7 +55,7 @@ func (a *internalAPI) printFrames(cmd *cobra.Command, once, asJSON bool) error {
 			width = cells
 		}
 	}
-	return a.follow(cmd.Context(), func(raw []byte, frame *dashboard.Frame) (more bool, err error) {
+	return a.follow(cmd.Context(), func(raw []byte, frame *livepage.Frame) (more bool, err error) {
 		if asJSON {
 			_, err = fmt.Fprintf(out, "%s\n", harmlessJSON(raw))
 		} else {
@@ -71,7 +71,7 @@ func (a *internalAPI) showFrames(cmd *cobra.Command) error {
 	program := tea.NewProgram(screen{}, tea.WithContext(ctx), tea.WithInput(cmd.InOrStdin()), tea.WithOutput(cmd.OutOrStdout()))
 	ended := make(chan error, 1)
 	go func() {
-		ended <- a.follow(ctx, func(_ []byte, frame *dashboard.Frame) (bool, error) {
+		ended <- a.follow(ctx, func(_ []byte, frame *livepage.Frame) (bool, error) {
 			program.Send(frame)
 			return true, nil
 		}, func(err error) { program.Send(lost{err}) })
@@ -98,10 +98,10 @@ const (
 
 // follow calls frame for each frame until frame returns false. A stream that ends is reopened, and lost is called with the reason if that
 // fails. A stream that never began, or was refused, is an error.
-func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *dashboard.Frame) (more bool, err error), lost func(error)) error {
+func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *livepage.Frame) (more bool, err error), lost func(error)) error {
 	for seen := false; ; {
 		var stopped bool
-		err := a.frames(ctx, func(raw []byte, f *dashboard.Frame) (bool, error) {
+		err := a.frames(ctx, func(raw []byte, f *livepage.Frame) (bool, error) {
 			seen = true
 			more, err := frame(raw, f)
 			stopped = !more || err != nil
@@ -126,7 +126,7 @@ func (a *internalAPI) follow(ctx context.Context, frame func(raw []byte, f *dash
 }
 
 // frames calls fn for each frame of one stream until fn returns false, or the stream ends, which is an error.
-func (a *internalAPI) frames(ctx context.Context, fn func(raw []byte, frame *dashboard.Frame) (more bool, err error)) error {
+func (a *internalAPI) frames(ctx context.Context, fn func(raw []byte, frame *livepage.Frame) (more bool, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silent := time.AfterFunc(silentFor, func() { cancel(fmt.Errorf("no data from %s for %v", a.base, silentFor)) })
@@ -149,7 +149,7 @@ func (a *internalAPI) frames(ctx context.Context, fn func(raw []byte, frame *das
 		if !ok || event != eventOfFrame {
 			continue
 		}
-		frame := &dashboard.Frame{}
+		frame := &livepage.Frame{}
 		if err := json.Unmarshal(data, frame); err != nil {
 			return fmt.Errorf("unexpected response from %s: %w", a.base, err)
 		}

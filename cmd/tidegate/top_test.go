@@ -16,28 +16,28 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/livepage"
 )
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func part[T any](value T) *dashboard.Part[T] { return &dashboard.Part[T]{Value: &value} }
+func part[T any](value T) *livepage.Part[T] { return &livepage.Part[T]{Value: &value} }
 
 // busy is a frame in which everything happens.
-func busy() *dashboard.Frame {
-	f := &dashboard.Frame{
-		At: noon, WindowMS: 1003, Process: dashboard.Process{Version: "v1", Rules: "abc", Processes: 2, Degraded: []string{"Redis does not answer decisions"}},
-		Answers: map[string]uint64{dashboard.Admitted: 200, "sold_out": 1200, "rate_limited": 37},
-		Rules:   []dashboard.Rule{{Name: "orders", Charged: 300, Refused: 37, Shadow: 4, Fullest: 0.5}}, MoreRules: 2,
-		Latest: []dashboard.Answer{{At: noon, Who: "ada", What: "POST /v1/sales/flash/orders", Answer: dashboard.Admitted}, {At: noon, Who: "東京の買い手", What: "POST /v1/sales/flash/orders", Answer: "rate_limited"}},
-		Sales: part([]dashboard.Sale{
-			{Sale: "flash", State: "open", Items: []dashboard.Item{{Item: "ticket", Stock: 500, Free: new(125), PerSecond: 12.5, SoldOutIn: 10_000}, {Item: "poster", Stock: 10, Free: new(0)}}, MoreItems: 14},
-			{Sale: "a-sale-whose-name-is-very-long-indeed", State: "scheduled", StartsAt: noon.Add(90 * time.Minute), Items: []dashboard.Item{{Item: "hat", Stock: 7, Free: new(7)}}},
-			{Sale: "next", State: "scheduled", Draft: true, StartsAt: noon.Add(time.Hour), Items: []dashboard.Item{{Item: "cap", Stock: 1, Free: new(1)}}},
+func busy() *livepage.Frame {
+	f := &livepage.Frame{
+		At: noon, WindowMS: 1003, Process: livepage.Process{Version: "v1", Rules: "abc", Processes: 2, Degraded: []string{"Redis does not answer decisions"}},
+		Answers: map[string]uint64{livepage.Admitted: 200, "sold_out": 1200, "rate_limited": 37},
+		Rules:   []livepage.Rule{{Name: "orders", Charged: 300, Refused: 37, Shadow: 4, Fullest: 0.5}}, MoreRules: 2,
+		Latest: []livepage.Answer{{At: noon, Who: "ada", What: "POST /v1/sales/flash/orders", Answer: livepage.Admitted}, {At: noon, Who: "東京の買い手", What: "POST /v1/sales/flash/orders", Answer: "rate_limited"}},
+		Sales: part([]livepage.Sale{
+			{Sale: "flash", State: "open", Items: []livepage.Item{{Item: "ticket", Stock: 500, Free: new(125), PerSecond: 12.5, SoldOutIn: 10_000}, {Item: "poster", Stock: 10, Free: new(0)}}, MoreItems: 14},
+			{Sale: "a-sale-whose-name-is-very-long-indeed", State: "scheduled", StartsAt: noon.Add(90 * time.Minute), Items: []livepage.Item{{Item: "hat", Stock: 7, Free: new(7)}}},
+			{Sale: "next", State: "scheduled", Draft: true, StartsAt: noon.Add(time.Hour), Items: []livepage.Item{{Item: "cap", Stock: 1, Free: new(1)}}},
 		}), MoreSales: 9, MoreSemaphores: 1,
-		Queue:      part(dashboard.Queue{Waiting: 42, InWork: 7, OldestMS: 1234, Committed: 180, Dead: []dashboard.Dead{{OrderID: "01"}}, MoreDead: true}),
-		Semaphores: part([]dashboard.Semaphore{{Name: "report", Limit: 2, InUse: 1, Waiting: 3}}),
-		Bans:       part(dashboard.Bans{Count: 1, Bans: []dashboard.Ban{{Kind: "network", Value: "203.0.113.0/24", Rule: "flood", Until: noon.Add(time.Hour)}}}),
+		Queue:      part(livepage.Queue{Waiting: 42, InWork: 7, OldestMS: 1234, Committed: 180, Dead: []livepage.Dead{{OrderID: "01"}}, MoreDead: true}),
+		Semaphores: part([]livepage.Semaphore{{Name: "report", Limit: 2, InUse: 1, Waiting: 3}}),
+		Bans:       part(livepage.Bans{Count: 1, Bans: []livepage.Ban{{Kind: "network", Value: "203.0.113.0/24", Rule: "flood", Until: noon.Add(time.Hour)}}}),
 	}
 	f.Queue.AgeMS, f.Queue.Error = 4000, "no answer"
 	return f
@@ -162,8 +162,8 @@ func TestScreen(t *testing.T) {
 // Unknown numbers are not shown as 0.
 func TestScreenOfWhatIsNotKnown(t *testing.T) {
 	f := busy()
-	f.Sales = part([]dashboard.Sale{{Sale: "flash", State: "recovering", Items: []dashboard.Item{{Item: "ticket", Stock: 600}}}})
-	f.Queue, f.Bans = &dashboard.Part[dashboard.Queue]{Error: "away"}, &dashboard.Part[dashboard.Bans]{Error: "gone\x1b"}
+	f.Sales = part([]livepage.Sale{{Sale: "flash", State: "recovering", Items: []livepage.Item{{Item: "ticket", Stock: 600}}}})
+	f.Queue, f.Bans = &livepage.Part[livepage.Queue]{Error: "away"}, &livepage.Part[livepage.Bans]{Error: "gone\x1b"}
 	text := ansi.Strip(screen{frame: f}.text())
 	for _, want := range []string{"! pending orders: unknown: away", "! bans: unknown: gone", " –/600, recovering"} {
 		if !strings.Contains(text, want) {
@@ -179,7 +179,7 @@ func TestScreenOfWhatIsNotKnown(t *testing.T) {
 
 // No terminal is too small, and no line wraps.
 func TestScreenFits(t *testing.T) {
-	for _, s := range []screen{{}, {err: errors.New("a long story\nof two lines")}, {frame: busy()}, {frame: busy(), err: io.EOF}, {frame: busy(), help: true}, {frame: &dashboard.Frame{}}} {
+	for _, s := range []screen{{}, {err: errors.New("a long story\nof two lines")}, {frame: busy()}, {frame: busy(), err: io.EOF}, {frame: busy(), help: true}, {frame: &livepage.Frame{}}} {
 		for _, s.width = range []int{1, 2, 7, 20, 41, 500} {
 			for _, s.height = range []int{1, 2, 3, 24, 100} {
 				text := s.View().Content

@@ -30,6 +30,9 @@ var (
 // May reports whether a caller of this role may use a route for the given roles.
 func (r Role) May(roles []Role) bool { return r == RoleOperator || slices.Contains(roles, r) }
 
+// OnlyOperators reports whether a route for the given roles is for operators alone. The audit log has the calls of such routes.
+func OnlyOperators(roles []Role) bool { return len(roles) == 0 }
+
 // WrongRole returns the error that names the roles that may use a route.
 func WrongRole(has Role, roles []Role) error {
 	right := string(RoleOperator)

@@ -9,12 +9,12 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/admission/rules"
-	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/httpapi/live"
+	"github.com/tidegate/tidegate/internal/livepage"
 )
 
 // answersOf returns the counts of a recorder, by answer.
-func answersOf(t *testing.T, r *dashboard.Recorder) map[string]float64 {
+func answersOf(t *testing.T, r *livepage.Recorder) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(r)
@@ -37,7 +37,7 @@ func answersOf(t *testing.T, r *dashboard.Recorder) map[string]float64 {
 // solution admitted it.
 func TestEveryAnswerIsCountedOnce(t *testing.T) {
 	const admit = `{"subject":{"user":"ada"},"attributes":{"route":"/x","method":"GET"}}`
-	recorder := dashboard.NewRecorder()
+	recorder := livepage.NewRecorder()
 	b := setup(t, func(c *Config) { c.Live = &live.Options{Recorder: recorder} })
 	call(b.Public(), "GET", "/v1/sales/flash", "") // no rule applies to it
 	b.gate.decision.Rules = []admission.Verdict{{Rule: "any"}}
@@ -58,7 +58,7 @@ func TestEveryAnswerIsCountedOnce(t *testing.T) {
 	b.gate.err = errors.Join(admission.ErrUnavailable)
 	ask("store_unavailable")
 
-	solved := dashboard.NewRecorder()
+	solved := livepage.NewRecorder()
 	b = setup(t, withCaptcha(t, "- {name: prove, algorithm: direct, action: challenge}"), func(c *Config) {
 		c.Live = &live.Options{Recorder: solved}
 		c.Captcha = &oddCaptcha{Provider: c.Captcha}

@@ -15,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidegate/tidegate/internal/auth"
-	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/httpapi/admit"
 	"github.com/tidegate/tidegate/internal/httpapi/apidocs"
 	"github.com/tidegate/tidegate/internal/httpapi/audit"
@@ -30,6 +29,7 @@ import (
 	"github.com/tidegate/tidegate/internal/httpapi/sales"
 	"github.com/tidegate/tidegate/internal/httpapi/vwr"
 	"github.com/tidegate/tidegate/internal/koala/koalahttp"
+	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/internal/loadshed"
 	"github.com/tidegate/tidegate/internal/seal"
 )
@@ -78,7 +78,7 @@ type API struct {
 	roomExport *rooms.Export
 	audit      *audit.Log
 	sessions   *live.Sessions
-	feed       *dashboard.Feed // nil: there is no page
+	feed       *livepage.Feed // nil: there is no page
 
 	public, internal *echo.Echo
 }
@@ -131,7 +131,8 @@ func (a *API) servePublic(origins []string) error {
 	}
 	a.public = a.echo(append(steps, notForeign, rejectMalformed, a.queued, segments, a.identify)...)
 	docs := a.huma(a.public, "Tidegate", userSecurity(a.identity))
-	a.registerCommon(docs, true, huma.Middlewares{a.charger.Middleware}, nil)
+	a.registerProbes(docs)
+	a.registerBuyers(docs, true, huma.Middlewares{a.charger.Middleware}, nil)
 	a.registerChallenges(docs, huma.Middlewares{a.charger.ChallengeMiddleware})
 	a.registerOwn(docs)
 	if a.visitors != nil {
@@ -149,10 +150,10 @@ func (a *API) servePublic(origins []string) error {
 func (a *API) serveInternal() error {
 	a.internal = a.echo(a.track("internal"), rejectMalformed, segments, a.guarded, a.queued, a.identify) // guarded may ask whether a session has ended
 	docs := a.huma(a.internal, "Tidegate, internal", tokenSecurity(a.tokens))
-	a.registerCommon(docs, false, huma.Middlewares{a.only(auth.ForReaders)}, huma.Middlewares{a.only(auth.ForServices)})
+	a.registerProbes(docs)
+	a.registerBuyers(docs, false, huma.Middlewares{a.only(auth.ForReaders)}, huma.Middlewares{a.only(auth.ForServices)})
 	a.registerChallenges(docs, huma.Middlewares{a.only(auth.ForServices)})
-	a.registerOperators(docs)
-	a.registerServices(docs)
+	a.registerInternal(docs)
 	if a.visitors != nil {
 		services := huma.Middlewares{a.only(auth.ForServices)}
 		a.registerVisitors(docs, a.internal, huma.Middlewares{a.only(auth.ForReaders)}, services, needs(auth.ForReaders))

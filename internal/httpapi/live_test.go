@@ -18,25 +18,25 @@ import (
 	"github.com/tidegate/tidegate/bans"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/auth/authtest"
-	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/httpapi/live"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
+	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/orders"
 )
 
 // withPage enables the page of an API.
-func withPage(cfg *Config) { cfg.Live = &live.Options{Recorder: dashboard.NewRecorder()} }
+func withPage(cfg *Config) { cfg.Live = &live.Options{Recorder: livepage.NewRecorder()} }
 
 // TestThePageKnowsTheReasons: the page groups reasons by name, in JavaScript. Each name must be a reason of this API, and each
 // reason must be in one group.
 func TestThePageKnowsTheReasons(t *testing.T) {
 	w := httptest.NewRecorder()
-	dashboard.Assets().ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "answers.js"}, Header: http.Header{}})
+	livepage.Assets().ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "answers.js"}, Header: http.Header{}})
 	seen := map[string]bool{}
 	for _, group := range regexp.MustCompile(`of: \[([^\]]*)\]`).FindAllStringSubmatch(w.Body.String(), -1) {
 		for _, quoted := range strings.Split(group[1], ", ") {
 			reason := strings.Trim(quoted, "'")
-			if problem.New(reason).Cause != nil && reason != dashboard.Admitted {
+			if problem.New(reason).Cause != nil && reason != livepage.Admitted {
 				t.Errorf("there is no reason %s", quoted)
 			}
 			if seen[reason] {
@@ -153,7 +153,7 @@ func TestAFrame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, frame := bufio.NewScanner(resp.Body), dashboard.Frame{}
+	lines, frame := bufio.NewScanner(resp.Body), livepage.Frame{}
 	for lines.Scan() && frame.Seq == 0 {
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && strings.Contains(data, `"seq"`) {
 			if err := json.Unmarshal([]byte(data), &frame); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/auth"
-	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/livepage"
 )
 
 // Paths of the page.
@@ -43,8 +43,8 @@ func (a *API) registerPage(docs huma.API) {
 		huma.Register(docs, beginRoute, a.sessions.Begin)
 		huma.Register(docs, endRoute, a.sessions.End)
 	}
-	a.internal.GET(pagePath, echo.WrapHandler(dashboard.Page(a.version)))
-	a.internal.GET(assetsPath+"*", echo.WrapHandler(http.StripPrefix(assetsPath, dashboard.Assets())))
+	a.internal.GET(pagePath, echo.WrapHandler(livepage.Page(a.version)))
+	a.internal.GET(assetsPath+"*", echo.WrapHandler(http.StripPrefix(assetsPath, livepage.Assets())))
 	a.internal.GET(eventsPath, echo.WrapHandler(a.feed.Stream(a.leaving.Done(), a.mayStay)), needs(auth.ForViewers))
 	for path, kind := range map[string]string{pagePath: "text/html", eventsPath: "text/event-stream"} {
 		docs.OpenAPI().AddOperation(&huma.Operation{

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/apidocs"
 	"github.com/tidegate/tidegate/internal/httpapi/vwr"
 )
@@ -22,7 +23,7 @@ func (a *API) registerVWR(described *huma.OpenAPI, e *echo.Echo) {
 		}
 		var steps []echo.MiddlewareFunc
 		switch {
-		case private && len(v.Roles) == 0:
+		case private && auth.OnlyOperators(v.Roles):
 			steps = append(steps, a.audit.Middleware(v.Operation(), vwr.AuditDetail), needs(v.Roles))
 		case private:
 			steps = append(steps, needs(v.Roles))

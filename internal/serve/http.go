@@ -10,13 +10,13 @@ import (
 	"github.com/tidegate/tidegate/admission/store"
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/config"
-	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/firewall"
 	"github.com/tidegate/tidegate/internal/history"
 	"github.com/tidegate/tidegate/internal/httpapi"
 	"github.com/tidegate/tidegate/internal/httpapi/live"
 	"github.com/tidegate/tidegate/internal/koala"
 	"github.com/tidegate/tidegate/internal/koala/koalahttp"
+	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/login"
 	"github.com/tidegate/tidegate/orders"
@@ -91,7 +91,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 	measured.Gate(gate)
 	measured.HTTP()
 	p.measureInstallation(cfg.Namespace, h.Orders, h.Redis)
-	recorder := dashboard.NewRecorder()
+	recorder := livepage.NewRecorder()
 	measured.Add(recorder)
 	decided := func(req *admission.Request, d *admission.Decision, took time.Duration) {
 		measured.Decided(req, d, took)
@@ -128,7 +128,7 @@ func (p *Process) AddHTTP(cfg *config.Config, h HTTP) error {
 		decided(req, d, took)
 		answer := string(d.Reason)
 		if d.Admitted {
-			answer = dashboard.Admitted
+			answer = livepage.Admitted
 		}
 		recorder.Answered(answer, d.Rule, func() admission.Request { return *req })
 	})

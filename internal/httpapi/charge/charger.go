@@ -13,10 +13,10 @@ import (
 	"github.com/tidegate/tidegate/admission/admissionhttp"
 	"github.com/tidegate/tidegate/captcha"
 	"github.com/tidegate/tidegate/internal/auth"
-	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/httpapi/challenge"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/internal/loadshed"
 )
 
@@ -30,7 +30,7 @@ type Charger struct {
 	Proxies      auth.Proxies
 	Challenges   *challenge.Handlers                                          // nil: challenges cannot be solved
 	CaptchaLimit Limit                                                        // of challenges and solutions, independent of the rules; nil: none
-	Recorder     *dashboard.Recorder                                          // nil: there is no page
+	Recorder     *livepage.Recorder                                           // nil: there is no page
 	Tracer       trace.Tracer                                                 // nil: no spans
 	Decided      func(*admission.Request, *admission.Decision, time.Duration) // nil: not called
 	Errors       request.ErrorWriter
@@ -190,7 +190,7 @@ func (c *Charger) Answered(err error, rule string, asked func() admission.Reques
 	if c.Recorder == nil {
 		return
 	}
-	answer := dashboard.Admitted
+	answer := livepage.Admitted
 	if err != nil {
 		p := problem.Of(err)
 		if answer = p.Reason; rule == "" {

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/internal/auth"
-	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/page"
 	"github.com/tidegate/tidegate/internal/httpapi/problem"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
+	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/internal/semregistry"
 	"github.com/tidegate/tidegate/semaphore"
 )
@@ -230,7 +230,7 @@ func (h *Handlers) DeleteSemaphore(ctx context.Context, in *semaphoreInput) (*se
 const mostHolders = 20 // that the page reads; it shows fewer
 
 // ForPage returns all semaphores for the page.
-func (h *Handlers) ForPage(ctx context.Context) ([]dashboard.Semaphore, error) {
+func (h *Handlers) ForPage(ctx context.Context) ([]livepage.Semaphore, error) {
 	entries, err := h.Semaphores.Entries(ctx)
 	if err != nil {
 		return nil, err
@@ -239,14 +239,14 @@ func (h *Handlers) ForPage(ctx context.Context) ([]dashboard.Semaphore, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]dashboard.Semaphore, len(standings))
+	all := make([]livepage.Semaphore, len(standings))
 	for i := range standings {
 		st := &standings[i].Status
 		st.Holders, st.Waiters = st.Holders[:min(len(st.Holders), mostHolders)], nil
 		view := h.viewSemaphore(st, &standings[i].Entry, auth.RoleOperator) // no viewer can release a permit by its id
-		all[i] = dashboard.Semaphore{Name: view.Name, Limit: view.Limit, InUse: view.InUse, Waiting: view.Waiting, Holders: []dashboard.Holder{}}
+		all[i] = livepage.Semaphore{Name: view.Name, Limit: view.Limit, InUse: view.InUse, Waiting: view.Waiting, Holders: []livepage.Holder{}}
 		for _, held := range view.Holders {
-			all[i].Holders = append(all[i].Holders, dashboard.Holder{PermitID: held.PermitID, Holder: held.Holder, Weight: held.Weight, Since: held.Since, Until: held.LeaseUntil})
+			all[i].Holders = append(all[i].Holders, livepage.Holder{PermitID: held.PermitID, Holder: held.Holder, Weight: held.Weight, Since: held.Since, Until: held.LeaseUntil})
 		}
 	}
 	return all, nil

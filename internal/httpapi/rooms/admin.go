@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
@@ -116,27 +115,22 @@ func (h *Admin) PutRoom(ctx context.Context, in *putRoomInput) (*operatorRoomOut
 	return out, nil
 }
 
-// at adds the place of what is invalid in a definition, which its message begins with.
+// at names the place of what is invalid in a request.
 func at(err error) error {
-	if !errors.Is(err, waitingroom.ErrInvalid) {
-		return err
-	}
-	text := problem.CallerText(err.Error())
-	field, right, ok := strings.Cut(text, " must ")
+	var field *waitingroom.FieldError
 	switch {
-	case ok && field == "room":
-		return problem.InvalidAt("path.room", "must "+right)
-	case ok && !strings.Contains(field, " "):
-		return problem.InvalidAt("body."+field, "must "+right)
+	case !errors.As(err, &field):
+		return err
+	case field.Field == "room":
+		return problem.InvalidAt("path.room", "must "+field.Must)
+	case field.Field == "sale and item":
+		return problem.InvalidAt("body", field.Field+" must "+field.Must)
 	}
-	return problem.InvalidAt("body", text)
+	return problem.InvalidAt("body."+field.Field, "must "+field.Must)
 }
 
 // Room is Visitors.Room, with what concerns operators only.
 func (h *Admin) Room(ctx context.Context, in *RoomName) (*operatorRoomOutput, error) {
-	if err := known(in.Room); err != nil {
-		return nil, err
-	}
 	s, err := h.Rooms.Room(ctx, in.Room)
 	if err != nil {
 		return nil, err
@@ -216,9 +210,6 @@ func viewPlace(p *waitingroom.Place) operatorPlace {
 
 // Places lists places by their numbers.
 func (h *Admin) Places(ctx context.Context, in *placesInput) (*page.Output[operatorPlace], error) {
-	if err := known(in.Room); err != nil {
-		return nil, err
-	}
 	text, err := page.ParseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -247,9 +238,6 @@ type verifyOutput struct {
 
 // Verify compares a room with itself, and with the stock.
 func (h *Admin) Verify(ctx context.Context, in *RoomName) (*verifyOutput, error) {
-	if err := known(in.Room); err != nil {
-		return nil, err
-	}
 	checks, err := h.Rooms.Verify(ctx, in.Room)
 	if err != nil {
 		return nil, err

@@ -6,20 +6,11 @@ import (
 
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
 	"github.com/tidegate/tidegate/internal/httpapi/request"
-	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
 // Path returns the path of a room.
 func Path(room string) string { return "/v1/rooms/" + room }
-
-// known returns an error for names that no room can have, so that they cost no read.
-func known(room string) error {
-	if !names.Lower(room, "-", 64) {
-		return waitingroom.ErrUnknownRoom
-	}
-	return nil
-}
 
 // RoomName is the parameter that names a room.
 type RoomName struct {
@@ -109,9 +100,6 @@ func (h *Visitors) Room(ctx context.Context, in *RoomName) (*roomOutput, error) 
 }
 
 func (h *Visitors) room(ctx context.Context, name string) (waitingroom.Status, error) {
-	if err := known(name); err != nil {
-		return waitingroom.Status{}, err
-	}
 	request.Of(ctx).Slot.Leave()
 	return h.Rooms.Room(ctx, name)
 }

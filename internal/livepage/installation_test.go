@@ -1,4 +1,4 @@
-package dashboard_test
+package livepage_test
 
 import (
 	"context"

@@ -5,12 +5,10 @@ import (
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/labstack/echo/v4"
 
 	"github.com/tidegate/tidegate/internal/auth"
 	"github.com/tidegate/tidegate/internal/httpapi/admit"
 	"github.com/tidegate/tidegate/internal/httpapi/apidocs"
-	"github.com/tidegate/tidegate/internal/httpapi/request"
 	"github.com/tidegate/tidegate/internal/koala/koalahttp"
 )
 
@@ -43,28 +41,33 @@ var (
 		Tags: tagBans, Errors: []int{401, 403, 422, 503},
 	}
 
+	rulesRoute = huma.Operation{
+		OperationID: "get-rules", Method: http.MethodGet, Path: "/v1/rules", Summary: "The rules in force", Tags: tagOperating,
+		Errors: []int{401, 403},
+	}
+	reloadRoute = huma.Operation{
+		OperationID: "reload-rules", Method: http.MethodPost, Path: "/v1/rules/reload",
+		Summary: "Put the rules file as it is now into force; after 422 the old rules stay", Tags: tagOperating, Errors: []int{401, 403, 422},
+	}
+
 	tagDecisions = []string{"Decisions"}
 	tagBans      = []string{"Bans"}
 )
 
-// registerServices registers the routes of the internal listener for services, gateways and monitoring.
-func (a *API) registerServices(docs huma.API) {
+// registerDecisions registers the routes of decisions, rules and bans, which only the internal listener has.
+func (a *API) registerDecisions(docs huma.API) {
 	register(a, docs, auth.ForServices, admitRoute, a.decisions.Admit)
 	register(a, docs, auth.ForServices, batchRoute, a.decisions.Batch)
 	register(a, docs, auth.ForReaders, explainRoute, a.decisions.Explain)
-	if a.logins != nil {
-		a.registerLogins(docs)
-	}
+	register(a, docs, auth.ForViewers, rulesRoute, a.rules.Get)
+	register(a, docs, auth.ForOperators, reloadRoute, a.rules.Reload)
+	register(a, docs, auth.ForViewers, bansRoute, a.bans.List)
+	register(a, docs, auth.ForOperators, putBanRoute, a.bans.Put)
+	register(a, docs, auth.ForOperators, deleteBanRoute, a.bans.Delete)
+	register(a, docs, auth.ForViewers, banHistoryRoute, a.bans.ListHistory)
 	a.registerGateways(docs.OpenAPI())
 	if a.koala != nil {
 		a.registerKoala(docs.OpenAPI())
-	}
-	if a.metrics != nil {
-		a.internal.GET("/metrics", echo.WrapHandler(a.metrics), needs(auth.ForScrapers))
-		docs.OpenAPI().AddOperation(&huma.Operation{
-			OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Summary: "Metrics for Prometheus", Tags: tagHealth,
-			Responses: refusals(&huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {}}}, 401, 403),
-		})
 	}
 }
 
@@ -115,31 +118,6 @@ var (
 		headerParameter(admit.PassField, "The client's pass for room. Without it, Authorization: Bearer is read, unless that is the token of this call or of the user"),
 	}, callerParameters...)
 )
-
-func headerParameter(name, doc string) *huma.Param {
-	return &huma.Param{Name: name, In: "header", Schema: &huma.Schema{Type: huma.TypeString}, Description: doc}
-}
-
-// refusals documents a response and the problems that may replace it.
-func refusals(ok *huma.Response, statuses ...int) map[string]*huma.Response {
-	all := map[string]*huma.Response{"200": ok}
-	for _, status := range statuses {
-		all[strconv.Itoa(status)] = apidocs.ProblemResponse(status)
-	}
-	return all
-}
-
-// needs is the middleware of routes that need a role and are not registered with Huma.
-func needs(roles []auth.Role) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if has := request.Of(c.Request().Context()).Grant.Role; !has.May(roles) {
-				return auth.WrongRole(has, roles)
-			}
-			return next(c)
-		}
-	}
-}
 
 // registerKoala registers Koala's endpoints without Huma, whose errors have another format.
 func (a *API) registerKoala(described *huma.OpenAPI) {

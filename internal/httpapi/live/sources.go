@@ -9,16 +9,16 @@ import (
 
 	"github.com/tidegate/tidegate/admission"
 	"github.com/tidegate/tidegate/bans"
-	"github.com/tidegate/tidegate/internal/dashboard"
 	"github.com/tidegate/tidegate/internal/httpapi/health"
 	"github.com/tidegate/tidegate/internal/httpapi/jsontime"
+	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/orders"
 	"github.com/tidegate/tidegate/waitingroom"
 )
 
 // Options are the data that only the page shows.
 type Options struct {
-	Recorder   *dashboard.Recorder
+	Recorder   *livepage.Recorder
 	RoundTrips func() uint64   // how often decisions waited for Redis; nil: unknown
 	Degraded   func() []string // further degraded parts; nil: none
 }
@@ -39,21 +39,21 @@ type Page struct {
 		Bans() []bans.Ban
 	}
 	Health     *health.Handlers
-	Rules      func() []string                                      // names of the rules in force
-	Semaphores func(context.Context) ([]dashboard.Semaphore, error) // nil: none
-	Rooms      *waitingroom.Service                                 // nil: none
+	Rules      func() []string                                     // names of the rules in force
+	Semaphores func(context.Context) ([]livepage.Semaphore, error) // nil: none
+	Rooms      *waitingroom.Service                                // nil: none
 }
 
 // Feed returns the feed of the page.
-func (p *Page) Feed(log *slog.Logger) *dashboard.Feed {
-	sources := dashboard.Sources{
+func (p *Page) Feed(log *slog.Logger) *livepage.Feed {
+	sources := livepage.Sources{
 		Process: p.process, Health: p.health, Sales: p.sales, Queue: p.queue, Bans: p.bans, Semaphores: p.Semaphores,
 		Rules: p.Rules, Committed: p.Orders.Committed, RoundTrips: p.RoundTrips,
 	}
 	if p.Rooms != nil {
 		sources.Rooms = p.rooms
 	}
-	return dashboard.NewFeed(p.Recorder, sources, log)
+	return livepage.NewFeed(p.Recorder, sources, log)
 }
 
 // Maximum number of entries that are read per kind; the page shows fewer.
@@ -62,9 +62,9 @@ const (
 	mostDead = 21
 )
 
-func (p *Page) process() dashboard.Process {
+func (p *Page) process() livepage.Process {
 	s := p.Gate.Stats()
-	out := dashboard.Process{
+	out := livepage.Process{
 		Version: p.Health.Version, Rules: s.Version, Processes: max(1, s.Processes), Degraded: []string{},
 	}
 	if s.Degraded {
@@ -75,7 +75,7 @@ func (p *Page) process() dashboard.Process {
 	}
 	for i := range s.Memory {
 		m := &s.Memory[i]
-		out.Shards = append(out.Shards, dashboard.Shard{Subjects: m.Subjects, Reclaimed: m.Reclaimed, Evicted: m.Evicted, CleanedMS: m.Cleaned.Milliseconds(), Late: m.Late})
+		out.Shards = append(out.Shards, livepage.Shard{Subjects: m.Subjects, Reclaimed: m.Reclaimed, Evicted: m.Evicted, CleanedMS: m.Cleaned.Milliseconds(), Late: m.Late})
 	}
 	if s.RulesFailed {
 		out.Degraded = append(out.Degraded, "the rules file has a change that is wrong")
@@ -91,12 +91,12 @@ func (p *Page) process() dashboard.Process {
 
 func (p *Page) health(ctx context.Context) ([]string, error) { return p.Health.Failing(ctx), nil }
 
-func (p *Page) rooms(ctx context.Context) ([]dashboard.Room, error) {
+func (p *Page) rooms(ctx context.Context) ([]livepage.Room, error) {
 	all, err := p.Rooms.Rooms(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rooms := make([]dashboard.Room, len(all))
+	rooms := make([]livepage.Room, len(all))
 	for i := range all {
 		s := &all[i]
 		pace := waitingroom.Pace{Outlook: waitingroom.OutlookNone}
@@ -105,32 +105,32 @@ func (p *Page) rooms(ctx context.Context) ([]dashboard.Room, error) {
 				return nil, err
 			}
 		}
-		rooms[i] = dashboard.Room{
+		rooms[i] = livepage.Room{
 			Room: s.Room, Phase: string(s.Phase), Waiting: s.Waiting, Served: s.Served, Admitted: pace.Admitted, Outlook: string(pace.Outlook),
 			StartsAt: jsontime.Instant(s.StartsAt), Sale: s.Sale, Item: s.Item,
 		}
 		if len(s.Lanes) > 0 {
 			for _, l := range s.ByLane {
-				rooms[i].Lanes = append(rooms[i].Lanes, dashboard.Lane{Lane: l.Name, Share: l.Share, Waiting: l.Waiting, Served: l.Served})
+				rooms[i].Lanes = append(rooms[i].Lanes, livepage.Lane{Lane: l.Name, Share: l.Share, Waiting: l.Waiting, Served: l.Served})
 			}
 		}
 	}
 	return rooms, nil
 }
 
-func (p *Page) sales(ctx context.Context) ([]dashboard.Sale, error) {
+func (p *Page) sales(ctx context.Context) ([]livepage.Sale, error) {
 	all, err := p.Orders.Sales(ctx, "", 0)
 	if err != nil {
 		return nil, err
 	}
-	sales := make([]dashboard.Sale, len(all))
+	sales := make([]livepage.Sale, len(all))
 	for i, s := range all {
-		sales[i] = dashboard.Sale{
+		sales[i] = livepage.Sale{
 			Sale: s.ID, State: string(s.State), Draft: s.State == orders.StateScheduled && s.Switch == orders.SwitchDraft,
-			StartsAt: jsontime.Instant(s.StartsAt), EndsAt: jsontime.Instant(s.EndsAt), Items: make([]dashboard.Item, len(s.Items)),
+			StartsAt: jsontime.Instant(s.StartsAt), EndsAt: jsontime.Instant(s.EndsAt), Items: make([]livepage.Item, len(s.Items)),
 		}
 		for j, it := range s.Items {
-			sales[i].Items[j] = dashboard.Item{Item: it.ID, Stock: it.Stock}
+			sales[i].Items[j] = livepage.Item{Item: it.ID, Stock: it.Stock}
 			if free, known := s.Free[it.ID]; known {
 				sales[i].Items[j].Free = &free
 			}
@@ -139,8 +139,8 @@ func (p *Page) sales(ctx context.Context) ([]dashboard.Sale, error) {
 	return sales, nil
 }
 
-func (p *Page) queue(ctx context.Context) (dashboard.Queue, error) {
-	q := dashboard.Queue{Dead: []dashboard.Dead{}}
+func (p *Page) queue(ctx context.Context) (livepage.Queue, error) {
+	q := livepage.Queue{Dead: []livepage.Dead{}}
 	backlog, err := p.Orders.Backlog(ctx)
 	if err != nil {
 		return q, err
@@ -152,20 +152,20 @@ func (p *Page) queue(ctx context.Context) (dashboard.Queue, error) {
 	letters, err := p.Orders.DeadLetters(ctx, orders.ID{}, mostDead)
 	for i := range letters {
 		r := &letters[i].Reservation
-		q.Dead = append(q.Dead, dashboard.Dead{OrderID: r.ID.String(), Sale: r.Sale, Item: r.Item, Reason: letters[i].Reason})
+		q.Dead = append(q.Dead, livepage.Dead{OrderID: r.ID.String(), Sale: r.Sale, Item: r.Item, Reason: letters[i].Reason})
 	}
 	return q, err
 }
 
-func (p *Page) bans(context.Context) (dashboard.Bans, error) {
+func (p *Page) bans(context.Context) (livepage.Bans, error) {
 	all := p.Gate.Bans()
 	slices.SortFunc(all, func(x, y bans.Ban) int {
 		return cmp.Or(y.Until.Compare(x.Until), strings.Compare(x.Value, y.Value))
 	})
-	bans := dashboard.Bans{Count: len(all), Bans: []dashboard.Ban{}}
+	bans := livepage.Bans{Count: len(all), Bans: []livepage.Ban{}}
 	for i := range all[:min(len(all), mostBans)] {
 		b := &all[i]
-		bans.Bans = append(bans.Bans, dashboard.Ban{Kind: string(b.Kind), Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: jsontime.Instant(b.Since), Until: jsontime.Instant(b.Until)})
+		bans.Bans = append(bans.Bans, livepage.Ban{Kind: string(b.Kind), Value: b.Value, Reason: b.Reason, Rule: b.Rule, Since: jsontime.Instant(b.Since), Until: jsontime.Instant(b.Until)})
 	}
 	return bans, nil
 }

@@ -1,4 +1,4 @@
-package dashboard_test
+package livepage_test
 
 import (
 	"encoding/json"
@@ -13,24 +13,24 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/tidegate/tidegate/internal/dashboard"
+	"github.com/tidegate/tidegate/internal/livepage"
 	"github.com/tidegate/tidegate/internal/testenv"
 )
 
 // A stage serves the page, and shows it what a test likes; what the page wants to change is never answered.
 type stage struct {
 	*httptest.Server
-	frames       chan *dashboard.Frame
+	frames       chan *livepage.Frame
 	opened, left chan struct{}
 	lifted       atomic.Bool // the ban of whoever is asked about
 	closed       atomic.Bool // no token holds any more
 }
 
 func newStage(t *testing.T) *stage {
-	s := &stage{frames: make(chan *dashboard.Frame), opened: make(chan struct{}, 16), left: make(chan struct{}, 16)}
+	s := &stage{frames: make(chan *livepage.Frame), opened: make(chan struct{}, 16), left: make(chan struct{}, 16)}
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", dashboard.Page("test"))
-	mux.Handle("GET /assets/", http.StripPrefix("/assets/", dashboard.Assets()))
+	mux.Handle("GET /{$}", livepage.Page("test"))
+	mux.Handle("GET /assets/", http.StripPrefix("/assets/", livepage.Assets()))
 	mux.HandleFunc("GET /v1/explain", func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.FormValue("user") == "":
@@ -85,7 +85,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // show sends a frame once a page is connected. Fields that frame does not set are current and empty.
-func (s *stage) show(t *testing.T, frame dashboard.Frame) {
+func (s *stage) show(t *testing.T, frame livepage.Frame) {
 	t.Helper()
 	if frame.At.IsZero() {
 		frame.At = time.Now()
@@ -94,7 +94,7 @@ func (s *stage) show(t *testing.T, frame dashboard.Frame) {
 		frame.Answers = map[string]uint64{}
 	}
 	frame.WindowMS = 1000
-	frame.Process.Degraded, frame.Rules, frame.Latest = []string{}, []dashboard.Rule{{Name: "orders"}}, []dashboard.Answer{}
+	frame.Process.Degraded, frame.Rules, frame.Latest = []string{}, []livepage.Rule{{Name: "orders"}}, []livepage.Answer{}
 	select {
 	case s.frames <- &frame:
 	case <-time.After(30 * time.Second):
@@ -108,9 +108,9 @@ func TestThePageInAnOutage(t *testing.T) {
 	s := newStage(t)
 	b := testenv.NewTab(t)
 	b.Open(s.URL + "/")
-	s.show(t, dashboard.Frame{
-		Sales: &dashboard.Part[[]dashboard.Sale]{Error: "no sales"}, Queue: &dashboard.Part[dashboard.Queue]{Error: "no queue"},
-		Semaphores: &dashboard.Part[[]dashboard.Semaphore]{Error: "no semaphores"}, Bans: &dashboard.Part[dashboard.Bans]{Error: "no bans"},
+	s.show(t, livepage.Frame{
+		Sales: &livepage.Part[[]livepage.Sale]{Error: "no sales"}, Queue: &livepage.Part[livepage.Queue]{Error: "no queue"},
+		Semaphores: &livepage.Part[[]livepage.Semaphore]{Error: "no semaphores"}, Bans: &livepage.Part[livepage.Bans]{Error: "no bans"},
 	})
 	for _, part := range []string{"sales", "queue", "semaphores", "bans"} {
 		b.Until(fmt.Sprintf(`document.querySelector('#%s .list').innerText === 'Unknown: no %[1]s'`, part))
@@ -118,23 +118,23 @@ func TestThePageInAnOutage(t *testing.T) {
 	b.Until(`document.querySelector('#rules .label')?.innerText === 'orders' && document.querySelector('#latest').innerText.includes('No requests since this page was opened')`)
 	b.Until(`document.querySelector('.tile.k-waiting b').innerText === '–'`)
 
-	s.show(t, dashboard.Frame{
-		Sales: &dashboard.Part[[]dashboard.Sale]{Value: &[]dashboard.Sale{{
-			Sale: "flash", State: "recovering", StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour), Items: []dashboard.Item{{Item: "shoe", Stock: 600}},
+	s.show(t, livepage.Frame{
+		Sales: &livepage.Part[[]livepage.Sale]{Value: &[]livepage.Sale{{
+			Sale: "flash", State: "recovering", StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour), Items: []livepage.Item{{Item: "shoe", Stock: 600}},
 		}, {
-			Sale: "quiet", State: "open", StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour), Items: []dashboard.Item{{Item: "lamp", Stock: 5, Free: new(5)}},
+			Sale: "quiet", State: "open", StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour), Items: []livepage.Item{{Item: "lamp", Stock: 5, Free: new(5)}},
 		}}},
-		Queue: &dashboard.Part[dashboard.Queue]{Value: &dashboard.Queue{Dead: []dashboard.Dead{}}},
+		Queue: &livepage.Part[livepage.Queue]{Value: &livepage.Queue{Dead: []livepage.Dead{}}},
 	})
 	b.Until(`document.querySelector('.sale[data-key=kflash] .left')?.innerText.replace(/\s+/g, ' ') === '– of 600 left'`)
 	b.Until(`document.querySelector('#queue .fact .value').innerText === '0' && !document.querySelector('#queue').classList.contains('old')`)
 
 	// An old number is not shown as one of now, however it came to be old.
-	for _, part := range []dashboard.Part[dashboard.Queue]{{Error: "away"}, {}, {AgeMS: 3001}} {
-		part.Value = &dashboard.Queue{Waiting: 123, Dead: []dashboard.Dead{}}
-		s.show(t, dashboard.Frame{Queue: &part})
+	for _, part := range []livepage.Part[livepage.Queue]{{Error: "away"}, {}, {AgeMS: 3001}} {
+		part.Value = &livepage.Queue{Waiting: 123, Dead: []livepage.Dead{}}
+		s.show(t, livepage.Frame{Queue: &part})
 		shown, old := "–", true
-		if part == (dashboard.Part[dashboard.Queue]{Value: part.Value}) {
+		if part == (livepage.Part[livepage.Queue]{Value: part.Value}) {
 			shown, old = "123", false
 		}
 		b.Until(fmt.Sprintf(`document.querySelector('.tile.k-waiting b').innerText === '%s' && document.querySelector('.tile.k-waiting').classList.contains('old') === %t`, shown, old))
@@ -142,29 +142,29 @@ func TestThePageInAnOutage(t *testing.T) {
 
 	// Times are those of the server's clock, whatever the browser's, and data older than five minutes is not plotted.
 	at := time.Now().Add(time.Hour)
-	s.show(t, dashboard.Frame{
-		At: at, Answers: map[string]uint64{dashboard.Admitted: 5},
-		Semaphores: &dashboard.Part[[]dashboard.Semaphore]{Value: &[]dashboard.Semaphore{{Name: "report", Limit: 1, InUse: 1, Holders: []dashboard.Holder{{Holder: "nightly", Since: at.Add(-8 * time.Second)}}}}},
+	s.show(t, livepage.Frame{
+		At: at, Answers: map[string]uint64{livepage.Admitted: 5},
+		Semaphores: &livepage.Part[[]livepage.Semaphore]{Value: &[]livepage.Semaphore{{Name: "report", Limit: 1, InUse: 1, Holders: []livepage.Holder{{Holder: "nightly", Since: at.Add(-8 * time.Second)}}}}},
 	})
 	b.Until(`document.querySelector('.holder .value')?.innerText === 'for 8 s'`)
 	b.Until(`document.querySelector('[data-reason=admitted]')?.dataset.count === '5'`)
 	for range 2 {
 		at = at.Add(301 * time.Second)
-		s.show(t, dashboard.Frame{At: at, Answers: map[string]uint64{dashboard.Admitted: 2}})
+		s.show(t, livepage.Frame{At: at, Answers: map[string]uint64{livepage.Admitted: 2}})
 	}
 	b.Until(`document.querySelector('[data-reason=admitted]')?.dataset.count === '2'`)
 
 	// Semaphores change places, and a focused release button keeps the focus.
-	held := func(names ...string) *dashboard.Part[[]dashboard.Semaphore] {
-		all := make([]dashboard.Semaphore, len(names))
+	held := func(names ...string) *livepage.Part[[]livepage.Semaphore] {
+		all := make([]livepage.Semaphore, len(names))
 		for i, name := range names {
-			all[i] = dashboard.Semaphore{Name: name, Limit: 1, InUse: 1, Holders: []dashboard.Holder{{Holder: "who holds " + name}}}
+			all[i] = livepage.Semaphore{Name: name, Limit: 1, InUse: 1, Holders: []livepage.Holder{{Holder: "who holds " + name}}}
 		}
-		return &dashboard.Part[[]dashboard.Semaphore]{Value: &all}
+		return &livepage.Part[[]livepage.Semaphore]{Value: &all}
 	}
-	s.show(t, dashboard.Frame{Semaphores: held("first", "second")})
+	s.show(t, livepage.Frame{Semaphores: held("first", "second")})
 	b.Until(`document.querySelector('.block[data-key=ksecond] button')?.focus() || document.activeElement.ariaLabel?.endsWith('who holds second')`)
-	s.show(t, dashboard.Frame{Semaphores: held("second", "first")})
+	s.show(t, livepage.Frame{Semaphores: held("second", "first")})
 	b.Until(`document.querySelector('.holder .label').innerText === 'who holds second' && document.activeElement.ariaLabel?.endsWith('who holds second')`)
 
 	// What is not answered is not waited for without end.
@@ -188,7 +188,7 @@ func TestThePageInAnOutage(t *testing.T) {
 			t.Fatalf("hidden %t: nothing happened", hidden)
 		}
 	}
-	s.show(t, dashboard.Frame{Seq: 7})
+	s.show(t, livepage.Frame{Seq: 7})
 	b.Until(`document.documentElement.dataset.seq === '7'`)
 }
 
@@ -199,7 +199,7 @@ func TestThePageWithAPasswordInItsAddress(t *testing.T) {
 	s := newStage(t)
 	b := testenv.NewTab(t, "status of 401", "net::ERR_")
 	b.Open(strings.Replace(s.URL, "//", "//operator:secret@", 1) + "/")
-	s.show(t, dashboard.Frame{})
+	s.show(t, livepage.Frame{})
 	b.Until(live)
 	b.Do(chromedp.Click(`#explain button`))
 	b.Until(`document.querySelector('#explain .row:not(.good)')?.innerText.trim() === 'No rule applies'`)

@@ -1,4 +1,4 @@
-package dashboard_test
+package livepage_test
 
 import (
 	"fmt"
@@ -64,8 +64,8 @@ func TestSigningIn(t *testing.T) {
 	if testenv.Eval[bool](b, `document.querySelector('main').checkVisibility()`) {
 		t.Error("the page is shown to a stranger")
 	}
-	b.Picture("dashboard/sign-in-1280-light.png", 1280, 900, "light")
-	b.Picture("dashboard/sign-in-320-dark.png", 320, 700, "dark")
+	b.Picture("live/sign-in-1280-light.png", 1280, 900, "light")
+	b.Picture("live/sign-in-320-dark.png", 320, 700, "dark")
 	b.Do(chromedp.EmulateViewport(1280, 900))
 	testenv.Eval[string](b, `document.querySelector('#session input').value = ''`)
 

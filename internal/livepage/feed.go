@@ -1,4 +1,4 @@
-package dashboard
+package livepage
 
 import (
 	"context"
@@ -197,7 +197,7 @@ func (f *Feed) publish(frame *Frame, watched bool) {
 	}
 	encoded, err := json.Marshal(frame)
 	if err != nil {
-		f.log.Error("dashboard: a frame could not be encoded", "error", err)
+		f.log.Error("live page: a frame could not be encoded", "error", err)
 		return
 	}
 	for stream := range f.streams {
@@ -220,7 +220,7 @@ func (f *Feed) open() (frames chan []byte, history []byte, ok bool) {
 	}
 	history, err := json.Marshal(past{append([]summary{}, f.history...), f.stock.curves()})
 	if err != nil {
-		f.log.Error("dashboard: history could not be encoded", "error", err)
+		f.log.Error("live page: history could not be encoded", "error", err)
 		return nil, nil, false
 	}
 	frames = make(chan []byte, 2)

@@ -1,4 +1,4 @@
-package dashboard_test
+package livepage_test
 
 import (
 	"fmt"
@@ -65,8 +65,8 @@ func TestThePage(t *testing.T) {
 func atRest(at *installation, b testenv.Tab) {
 	b.Until(`document.querySelector('#sales').innerText.includes('No sale is defined')`)
 	b.Until(`document.querySelector('#rules .label')?.innerText === 'orders'`)
-	b.Picture("dashboard/rest-1280-light.png", 1280, 900, "light")
-	b.Picture("dashboard/rest-320-dark.png", 320, 700, "dark")
+	b.Picture("live/rest-1280-light.png", 1280, 900, "light")
+	b.Picture("live/rest-320-dark.png", 320, 700, "dark")
 }
 
 // The numbers are those of /metrics and of the database once all is still.
@@ -89,15 +89,15 @@ func aCrowdComes(at *installation, b testenv.Tab) {
 	ended := crowd(1, 180, stock, 180) // some units stay, so that a slow browser sees the pace too
 	b.Until(`Number(document.querySelector('.item')?.dataset.free ?? 1e9) < 190`)
 	b.Until(`document.querySelector('.item .pace').innerText.includes('sold out in')`)
-	b.Picture("dashboard/selling-1920-dark.png", 1920, 1080, "dark")
-	b.Picture("dashboard/selling-320-light.png", 320, 700, "light")
-	b.Picture("dashboard/selling-1280-light.png", 1280, 900, "light")
+	b.Picture("live/selling-1920-dark.png", 1920, 1080, "dark")
+	b.Picture("live/selling-320-light.png", 320, 700, "light")
+	b.Picture("live/selling-1280-light.png", 1280, 900, "light")
 	if err := <-ended; err != nil {
 		at.t.Fatal(err)
 	}
 	ended = crowd(2, 520, 0, stock-180)
 	b.Until(`document.querySelector('.item[data-level=gone]')?.innerText.includes('Sold out')`)
-	b.Picture("dashboard/sold-out-1280-dark.png", 1280, 900, "dark")
+	b.Picture("live/sold-out-1280-dark.png", 1280, 900, "dark")
 	if err := <-ended; err != nil {
 		at.t.Fatal(err)
 	}
@@ -154,14 +154,14 @@ func pausedByKeyboard(at *installation, b testenv.Tab) {
 	}
 	b.Do(chromedp.KeyEvent(kb.Enter))
 	b.Until(`document.querySelector('dialog').open && ` + focused + ` === 'Cancel'`)
-	b.Picture("dashboard/question-1280-light.png", 1280, 900, "light")
+	b.Picture("live/question-1280-light.png", 1280, 900, "light")
 	b.Do(chromedp.KeyEvent(kb.Escape))
 	b.Until(`!document.querySelector('dialog').open && ` + focused + ` === 'Pause'`)
 	b.Do(chromedp.KeyEvent(kb.Enter))
 	b.Until(`document.querySelector('dialog').open`)
 	b.Do(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
 	b.Until(sale + `.dataset.state === 'paused' && ` + focused + ` === 'Resume'`) // and the focus is still there
-	b.Picture("dashboard/paused-1280-dark.png", 1280, 900, "dark")
+	b.Picture("live/paused-1280-dark.png", 1280, 900, "dark")
 	if n := at.number(`SELECT count(*) FROM sales WHERE sale = 'quiet' AND switch = 'paused'`); n != 1 {
 		at.t.Error("the database does not say so")
 	}
@@ -218,12 +218,12 @@ func aRoomIsHeld(at *installation, b testenv.Tab) {
 	b.Do(chromedp.Click(`.room[data-key=khall] .switch`))
 	b.Until(`document.querySelector('dialog').open && document.querySelector('dialog input').checkVisibility()`)
 	b.Do(chromedp.SendKeys(`dialog input`, "the hall is full"))
-	b.Picture("dashboard/hold-1280-light.png", 1280, 900, "light")
+	b.Picture("live/hold-1280-light.png", 1280, 900, "light")
 	b.Do(chromedp.Click(`dialog .primary`))
 	b.Until(room + `.dataset.state === 'held' && ` + room + `.querySelector('button').innerText === 'Resume'`)
 	testenv.Eval[bool](b, `document.querySelector('#rooms').scrollIntoView(), true`)
-	b.Picture("dashboard/rooms-1280-dark.png", 1280, 900, "dark")
-	b.Picture("dashboard/rooms-320-light.png", 320, 700, "light")
+	b.Picture("live/rooms-1280-dark.png", 1280, 900, "dark")
+	b.Picture("live/rooms-320-light.png", 320, 700, "light")
 	b.Do(chromedp.EmulateViewport(1280, 900))
 	at.audited("hold-room", "/v1/rooms/hall/hold")
 	if a := at.must(http.StatusOK, "GET", "/v1/audit?limit=1", ""); !strings.Contains(string(a.Body), "the hall is full") {
@@ -278,7 +278,7 @@ func aDeadLetterIsReplayed(at *installation, b testenv.Tab) {
 		at.t.Fatal(a)
 	}
 	b.Until(`document.querySelector('.dead .value')?.innerText.includes('no_eve')`)
-	b.Picture("dashboard/dead-letter-1280-light.png", 1280, 900, "light")
+	b.Picture("live/dead-letter-1280-light.png", 1280, 900, "light")
 	at.exec(`ALTER TABLE orders DROP CONSTRAINT no_eve`)
 	click(b, `.dead button`)
 	b.Until(`document.querySelector('.dead') === null`)
@@ -306,8 +306,8 @@ func hostileNames(at *installation, b testenv.Tab) {
 	b.Do(chromedp.Click(`.answer .who`)) // explain
 	b.Until(`document.querySelector('#explain .row.bad')?.innerText.includes('rate limited, by the rule orders')`)
 	b.Until(`document.querySelector('#explain .list').innerText.includes('20 of 20 in 1 min used, 0 left')`)
-	b.Picture("dashboard/explain-1280-light.png", 1280, 900, "light")
-	b.Picture("dashboard/explain-320-dark.png", 320, 700, "dark")
+	b.Picture("live/explain-1280-light.png", 1280, 900, "light")
+	b.Picture("live/explain-320-dark.png", 320, 700, "dark")
 	b.Do(chromedp.EmulateViewport(1280, 900))
 	if testenv.Eval[bool](b, `'hacked' in window || document.querySelector('main script, main img') !== null`) {
 		at.t.Error("a name has become a part of the page")
@@ -336,9 +336,9 @@ func anAttack(at *installation, b testenv.Tab) {
 	b.Open(at.internal + "/")
 	b.Until(`document.querySelectorAll('.ban').length === 8`)
 	b.Until(`Number(document.querySelector('[data-reason=banned]')?.dataset.count) > 300`)
-	b.Picture("dashboard/attack-1280-dark.png", 1280, 900, "dark")
-	b.Picture("dashboard/attack-320-light.png", 320, 700, "light")
-	b.Picture("dashboard/attack-3840-light.png", 3840, 2160, "light")
+	b.Picture("live/attack-1280-dark.png", 1280, 900, "dark")
+	b.Picture("live/attack-320-light.png", 320, 700, "light")
+	b.Picture("live/attack-3840-light.png", 3840, 2160, "light")
 	close(over)
 	bots.Wait()
 	b.Do(chromedp.EmulateViewport(1280, 900))
@@ -374,7 +374,7 @@ func theServerComesBack(at *installation, b testenv.Tab) {
 		at.t.Fatal(err)
 	}
 	b.Until(`document.body.classList.contains('stale') && document.querySelector('#state').innerText.startsWith('no ')`)
-	b.Picture("dashboard/gone-1280-light.png", 1280, 900, "light")
+	b.Picture("live/gone-1280-light.png", 1280, 900, "light")
 	at.startAPI()
 	b.Until(live + ` && !document.body.classList.contains('stale')`)
 	at.openSale("later", "chair", 5)
