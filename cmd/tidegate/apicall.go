@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -35,6 +36,7 @@ type apiCall struct {
 	pick     bool       // print only the item whose first column equals the first argument
 	columns  []string   // names of the fields that are printed
 	amend    amendment  // changes an item's fields for text output; nil: none
+	split    string     // field with a list: an item of a list is printed once for each of its elements, whose fields are added; empty: once
 	show     showing    // prints the answer; nil: print columns
 	done     string     // printed if the answer is empty
 	complete completion // nil: arguments are not completed
@@ -202,7 +204,7 @@ func (c apiCall) printList(ctx context.Context, out io.Writer, api *internalAPI,
 		if found++; o.asJSON {
 			_, err = fmt.Fprintf(out, "%s\n", harmlessJSON(item))
 		} else {
-			rows = append(rows, c.row(fields))
+			rows = append(rows, c.rows(fields)...)
 		}
 		if err == nil && found == o.most {
 			err = errEnough
@@ -245,6 +247,21 @@ func (c apiCall) row(fields map[string]any) []string {
 		cells[i] = cell(name, fields[name])
 	}
 	return cells
+}
+
+// rows returns the rows of an item.
+func (c apiCall) rows(fields map[string]any) (rows [][]string) {
+	parts, _ := fields[c.split].([]any)
+	for _, part := range parts {
+		if part, ok := part.(map[string]any); ok {
+			maps.Copy(fields, part)
+			rows = append(rows, c.row(fields))
+		}
+	}
+	if rows == nil {
+		rows = append(rows, c.row(fields))
+	}
+	return rows
 }
 
 // calls returns a group of calls.

@@ -65,7 +65,7 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"curl -i http://127.0.0.1:", " of 300 units sold at a demand of ", "I11  captured = paid + refund  ok", "OK: ", "400 visitors for 40 units", "W25  the draw can be recomputed"} {
+	for _, want := range []string{"curl -i http://127.0.0.1:", " of 300 units sold at a demand of ", "I11  captured = paid + refund ok", "OK: ", "400 visitors for 40 units", "W25  the draw can be recomputed"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in:\n%s", want, out)
 		}

@@ -25,7 +25,7 @@ var (
 		"bound", "requires_user", "captcha", "lanes", "message", "draw",
 	}
 	placeColumns   = []string{"number", "user", "lane", "state", "position", "ahead", "quantity", "joined_at", "order_id", "reason"}
-	placesOfAUser  = []string{"number", "lane", "state", "position", "ahead", "outlook", "quantity", "joined_at", "turn_until", "admitted_at", "pass_until", "done_at", "left_at", "order_id", "reason"}
+	stepsOfAUser   = []string{"number", "lane", "position", "quantity", "state", "at", "step", "by", "cause"}
 	roomNames      = completion{fieldsOf("room", "v1", "rooms")}
 	pathOfRoomVerb = func(verb string) func([]string) []string {
 		return func(args []string) []string { return []string{"v1", "rooms", args[0], verb} }
@@ -79,8 +79,8 @@ func roomsCommand(getenv func(string) string) *cobra.Command {
 			},
 		},
 		apiCall{
-			use: "explain ROOM USER", short: "Show what became of each place that a user has had", method: http.MethodGet, list: true, complete: roomNames,
-			path: pathOfRoomVerb("places"), columns: placesOfAUser, query: func(args []string) url.Values { return url.Values{"user": {args[1]}} },
+			use: "explain ROOM USER", short: "Show each step of each place that a user has had", method: http.MethodGet, list: true, complete: roomNames,
+			path: pathOfRoomVerb("places"), columns: stepsOfAUser, split: "steps", query: func(args []string) url.Values { return url.Values{"user": {args[1]}} },
 		},
 		apiCall{
 			use: "verify ROOM", short: "Verify the invariants of a waiting room", method: http.MethodGet, path: pathOfRoomVerb("verify"), show: showChecks, complete: roomNames,
