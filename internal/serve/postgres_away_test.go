@@ -64,6 +64,7 @@ func TestOrdersWaitForPostgres(t *testing.T) {
 			servetest.Until(t, http.StatusOK, func() servetest.Answer { return s.quiet() })
 
 			ids := map[string]string{} // of the users' orders
+			unknown := 0               // at most, of orders that were answered 503, and may have been accepted
 			for round := 0; ; round++ {
 				back := c.away(s, postgres)
 				inTime := s.fills(most, tries, fmt.Sprint("round-", round, "-"), ids)
@@ -78,6 +79,7 @@ func TestOrdersWaitForPostgres(t *testing.T) {
 				if inTime {
 					break
 				}
+				unknown += most
 				if round == 10 {
 					t.Fatal("the machine is too busy for orders to be decided within the time that an API accepts them without the database")
 				}
@@ -90,8 +92,8 @@ func TestOrdersWaitForPostgres(t *testing.T) {
 			servetest.Until(t, http.StatusOK, func() servetest.Answer { return s.quiet() })
 			var all struct{ Items []struct{ Status string } }
 			servetest.Call("GET", sale+"/orders?limit=1000", "").Into(t, &all)
-			if len(all.Items) != len(ids)+1 {
-				t.Errorf("%d orders of %d", len(all.Items), len(ids)+1)
+			if n := len(all.Items) - len(ids) - 1; n < 0 || n > unknown {
+				t.Errorf("%d orders of %d, and at most %d others", len(all.Items), len(ids)+1, unknown)
 			}
 			if a := servetest.Call("GET", s.URL("internal")+"/v1/orders/dead", ""); string(a.Body) != `{"items":[],"next_cursor":null}`+"\n" {
 				t.Errorf("what Postgres had no time for was given up: %v", a)
