@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	batchMax   = 500
-	committers = 2 // while one waits for the disk, the next fills its batch
+	commitMax  = 500 // orders in a transaction, besides the other orders of the last task
+	committers = 2   // while one waits for the disk, the next fills its batch
 	commitTime = 30 * time.Second
 
 	// An order needs another round when its epoch is over or one of its units is taken.
@@ -77,7 +77,7 @@ func (c *committer) run(ctx context.Context) error {
 // gather adds the submissions that are already waiting.
 func (c *committer) gather(first submission) []submission {
 	batch, orders := []submission{first}, len(first.list)
-	for orders < batchMax {
+	for orders < commitMax {
 		select {
 		case sub := <-c.in:
 			batch = append(batch, sub)
@@ -143,7 +143,7 @@ func (c *committer) commitBatch(ctx context.Context, batch []Reservation, from [
 // returns those that have to be reserved again: the database gave their units to
 // other orders, or their epoch was over before.
 func (c *committer) commitAll(ctx context.Context, list []Reservation) (late []Reservation, err error) {
-	for part := range slices.Chunk(list, batchMax) {
+	for part := range slices.Chunk(list, commitMax) {
 		for i, err := range c.commitBatch(ctx, slices.Clone(part), nil) {
 			switch {
 			case errors.Is(err, ErrRecovering):

@@ -41,7 +41,7 @@ func (w *worker) sweep(ctx context.Context) error {
 // sweepItem is one turn for one item.
 func (w *worker) sweepItem(ctx context.Context, ci *cachedItem) error {
 	for range sweepBatches {
-		records, err := claimScript.Run(ctx, w.rdb, ci.keys, sweepAge.Milliseconds(), batchMax).Slice()
+		records, err := claimScript.Run(ctx, w.rdb, ci.keys, sweepAge.Milliseconds(), commitMax).Slice()
 		if err != nil {
 			return unavailable(err)
 		}
@@ -62,7 +62,7 @@ func (w *worker) sweepItem(ctx context.Context, ci *cachedItem) error {
 		if err := errors.Join(w.committer.commitBatch(context.WithoutCancel(ctx), batch, nil)...); err != nil {
 			return err
 		}
-		if len(records) < batchMax {
+		if len(records) < commitMax {
 			return nil
 		}
 	}

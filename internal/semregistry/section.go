@@ -3,13 +3,13 @@ package semregistry
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tidegate/tidegate/admission/rules"
 	"github.com/tidegate/tidegate/internal/names"
 	"github.com/tidegate/tidegate/internal/rulesfile"
+	"github.com/tidegate/tidegate/semaphore"
 )
 
 // A Declaration is the definition of a semaphore in a rules file.
@@ -17,12 +17,6 @@ type Declaration struct {
 	Name string // 1 to 64 of a-z 0-9 -, or a hash tag of the same characters, a colon and a name
 	Size
 }
-
-const (
-	defaultLease       = 15 * time.Second
-	minLease, maxLease = time.Second, time.Hour
-	maxLimit           = 1_000_000
-)
 
 // Section is the section `semaphores` of the rules file.
 var Section = rulesfile.NewSection("semaphores", parse)
@@ -52,16 +46,16 @@ func parse(f *rulesfile.File, n ast.Node) (all []Declaration, err error) {
 			return f.Wrong(at, "%q is no name of a semaphore of its own, it should be 1 to 64 of a-z 0-9 -, or a hash tag of the same before a colon and a name", name)
 		}
 		seen[name] = true
-		d, limited := Declaration{Name: name, Size: Size{Lease: defaultLease}}, false
+		d, limited := Declaration{Name: name, Size: Size{Lease: semaphore.DefaultLease}}, false
 		err := f.Mapping(n, "a semaphore",
 			rulesfile.Key("limit", func(_, n ast.Node) (err error) {
 				limited = true
-				d.Limit, err = f.Number(n, "limit", 0, maxLimit)
+				d.Limit, err = f.Number(n, "limit", 0, semaphore.MaxLimit)
 				return err
 			}),
 			rulesfile.Key("lease", func(_, n ast.Node) (err error) {
 				d.Lease, err = f.Duration(n, "lease")
-				if err == nil && (d.Lease < minLease || d.Lease > maxLease) {
+				if err == nil && (d.Lease < semaphore.MinLease || d.Lease > semaphore.MaxLease) {
 					err = f.Wrong(n, "lease should be from 1s to 1h, here is %v", d.Lease)
 				}
 				return err
