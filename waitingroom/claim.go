@@ -100,14 +100,16 @@ func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 		case !r.hasRoom(active, claimed):
 			c.Err = ErrHasToWait
 			p.untilRT = max(p.untilRT, rt+askedAgain.Milliseconds())
-			if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET until_rt = $3, active_rt = $3 WHERE room = $1 AND seq = $2`, r.Room, p.seq, p.untilRT); err != nil {
+			where, arg := p.key()
+			if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET until_rt = $3, active_rt = $3 WHERE `+where, r.Room, arg, p.untilRT); err != nil {
 				return err
 			}
 		default:
 			active, claimed = active+1, claimed+1
 			p.admittedAt, p.passRT = r.now, rt+r.Pass.Milliseconds()
-			if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET admitted_at = $3, pass_rt = $4, active_rt = $4, changed_at = {now} WHERE room = $1 AND seq = $2`,
-				r.Room, p.seq, p.admittedAt, p.passRT); err != nil {
+			where, arg := p.key()
+			if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET admitted_at = $3, pass_rt = $4, active_rt = $4, changed_at = {now} WHERE `+where,
+				r.Room, arg, p.admittedAt, p.passRT); err != nil {
 				return err
 			}
 		}

@@ -54,7 +54,7 @@ func (s *Service) grow(ctx context.Context, q querier, r *room, upTo int64) erro
 		return nil
 	}
 	if t.size() > 0 { // a database that lost its last commits has given their numbers to others
-		last, err := s.store.places(ctx, q, r.Room, `seq = $2`, t.size())
+		last, err := s.store.find(ctx, q, ofNumbers, r.Room, encode([]int64{t.size()}))
 		if err != nil {
 			return err
 		}

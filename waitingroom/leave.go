@@ -115,8 +115,9 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 		return Place{}, err
 	}
 	_, err = s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
+		where, arg := p.key()
 		n, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET done_at = {now}, changed_at = {now}, `+uncounted(3)+`
-			WHERE room = $1 AND seq = $2 AND admitted_at > 0 AND pass_rt > $3 AND done_at = 0 AND left_at = 0 AND barred = ''`, name, p.seq, r.roomTime(r.now))
+			WHERE `+where+` AND admitted_at > 0 AND pass_rt > $3 AND done_at = 0 AND left_at = 0 AND barred = ''`, name, arg, r.roomTime(r.now))
 		if err != nil {
 			return err
 		}

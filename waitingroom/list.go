@@ -48,8 +48,8 @@ func (s *Service) Active(ctx context.Context, name string) (n int64, err error) 
 	if err != nil {
 		return 0, err
 	}
-	err = s.store.each(ctx, s.store.db, `SELECT count(*) FROM waiting_places
-		WHERE room = $1 AND active_rt > $2 AND admitted_at > 0 AND pass_rt > $2 AND done_at = 0 AND left_at = 0`,
+	err = s.store.each(ctx, s.store.db, `SELECT count(*) FROM `+active("$2")+`
+		WHERE admitted_at > 0 AND pass_rt > $2 AND done_at = 0 AND left_at = 0`,
 		func(rows *sql.Rows) error { return rows.Scan(&n) }, name, v.roomTime(v.clockNow(s.now())))
 	return n, err
 }

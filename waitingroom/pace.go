@@ -22,7 +22,7 @@ func (s *Service) Pace(ctx context.Context, name string) (p Pace, err error) {
 	}
 	since := measured.Milliseconds()
 	now := v.clockNow(s.now())
-	err = s.store.each(ctx, s.store.db, `SELECT count(*) FROM waiting_places WHERE room = $1 AND active_rt > $2 AND admitted_at > $3`,
+	err = s.store.each(ctx, s.store.db, `SELECT count(*) FROM `+active("$2")+` WHERE admitted_at > $3`,
 		func(rows *sql.Rows) error { return rows.Scan(&p.Admitted) }, name, v.roomTime(now)-since, now-since)
 	return p, err
 }

@@ -147,7 +147,7 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 	}
 	// A transaction may commit some time after the time that it wrote.
 	const overlap = 10 * time.Second
-	gone, err := s.store.places(ctx, s.store.db, r.Room, `changed_at > $2 AND turn_rt = 0 AND (replaced = 1 OR left_at > 0 OR barred <> '')`,
+	gone, err := s.store.places(ctx, s.store.db, r.Room, `changed_at > 0 AND changed_at > $2 AND turn_rt = 0 AND (replaced = 1 OR left_at > 0 OR barred <> '') ORDER BY changed_at`,
 		max(since-overlap.Milliseconds(), 0))
 	drawnNow := old != nil && old.drawn() != r.drawn()
 	if err != nil || len(gone) == 0 && !drawnNow {
@@ -201,7 +201,7 @@ func (s *Service) givenUp(ctx context.Context, r *room) (map[int64]bool, error) 
 		return nil, nil
 	}
 	numbers := make(map[int64]bool)
-	err := s.store.each(ctx, s.store.db, `SELECT seq FROM waiting_places WHERE room = $1 AND active_rt > $2 AND admitted_at > 0 AND left_at > 0`,
+	err := s.store.each(ctx, s.store.db, `SELECT seq FROM `+active("$2")+` WHERE admitted_at > 0 AND left_at > 0`,
 		func(rows *sql.Rows) error {
 			var seq int64
 			err := rows.Scan(&seq)

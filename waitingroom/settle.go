@@ -34,7 +34,7 @@ func (s *Service) settle(ctx context.Context, tx *sql.Tx, r *room) (final bool, 
 	if s.opts.Stock == nil {
 		return false, fmt.Errorf("%w: this program sells nothing", ErrUnavailable)
 	}
-	passes, err := s.store.places(ctx, tx, r.Room, `active_rt > $2 AND admitted_at > 0 AND done_at = 0 AND left_at = 0 ORDER BY seq`,
+	passes, err := s.store.places(ctx, tx, r.Room, `active_rt > 0 AND active_rt > $2 AND admitted_at > 0 AND done_at = 0 AND left_at = 0 ORDER BY active_rt`,
 		r.roomTime(r.now)-settleBack.Milliseconds())
 	if err != nil {
 		return false, err
@@ -58,8 +58,9 @@ func (s *Service) settle(ctx context.Context, tx *sql.Tx, r *room) (final bool, 
 			}
 			continue
 		}
-		if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET done_at = {now}, order_id = $3, changed_at = {now}, `+uncounted(4)+` WHERE room = $1 AND seq = $2`,
-			r.Room, passes[i].seq, order, r.roomTime(r.now)); err != nil {
+		where, arg := passes[i].key()
+		if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET done_at = {now}, order_id = $3, changed_at = {now}, `+uncounted(4)+` WHERE `+where,
+			r.Room, arg, order, r.roomTime(r.now)); err != nil {
 			return false, err
 		}
 	}
@@ -90,7 +91,7 @@ func (s *Service) count(ctx context.Context, tx *sql.Tx, r *room) (*facts, error
 			count(*) FILTER (WHERE `+past+`), count(*) FILTER (WHERE `+past+` AND admitted_at > 0),
 			count(*) FILTER (WHERE `+over+`), count(*) FILTER (WHERE `+over+` AND admitted_at > 0),
 			count(*) FILTER (WHERE `+lapses+`)
-		FROM waiting_places WHERE room = $1 AND active_rt > $5`, func(rows *sql.Rows) error {
+		FROM `+active("$5"), func(rows *sql.Rows) error {
 		return rows.Scan(&f.open, &f.openUnits, &f.active, &f.activeUnits, &f.claimed, &f.fresh, &f.given, &f.taken, &f.over, &f.used, &f.lapsing)
 	}, r.Room, rt, rt-passSlack.Milliseconds(), rt-patience.Milliseconds(), rt-(patience+measured).Milliseconds(), rt-measured.Milliseconds(),
 		r.now-measured.Milliseconds())
@@ -106,8 +107,23 @@ func (s *Service) lapse(ctx context.Context, tx *sql.Tx, r *room, f *facts) erro
 	if f.lapsing == 0 {
 		return nil
 	}
-	_, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET lapsed_at = {now} WHERE room = $1 AND seq IN
-		(SELECT seq FROM waiting_places WHERE room = $1 AND active_rt > $3 AND `+lapses+` {unlocked})`,
-		r.Room, r.roomTime(r.now), r.roomTime(r.now)-(patience+measured).Milliseconds())
+	over, err := s.store.places(ctx, tx, r.Room, `active_rt > 0 AND active_rt > $3 AND `+lapses+` ORDER BY active_rt {unlocked}`,
+		r.roomTime(r.now), r.roomTime(r.now)-(patience+measured).Milliseconds())
+	if err != nil {
+		return err
+	}
+	const mark = `UPDATE waiting_places SET lapsed_at = {now} WHERE `
+	var subjects []string
+	for _, p := range over {
+		if !p.replaced {
+			subjects = append(subjects, p.subject)
+			continue
+		}
+		where, arg := p.key()
+		if _, err := s.store.exec(ctx, tx, mark+where, r.Room, arg); err != nil {
+			return err
+		}
+	}
+	_, err = s.store.exec(ctx, tx, mark+current+` AND subject {texts}`, r.Room, encode(subjects))
 	return err
 }

@@ -36,14 +36,15 @@ func inPostgres(now string, more ...string) *strings.Replacer {
 		"{unlocked}", "FOR UPDATE SKIP LOCKED",
 		"{joiners}", "json_to_recordset($3::json) AS j(seq bigint, lane text, lane_seq bigint, subject text, account text, quantity integer, again integer)",
 		"{turns}", "json_to_recordset($3::json) AS j(subject text, position bigint, quantity integer)",
-		// A new room has no statistics, so Postgres takes it for one row, and prefers reading the whole room to looking up each of its places. These
-		// leave no choice: an array for the first column of an index, and a subquery for each place.
+		// A new room has no statistics, so Postgres takes it for one row, and any index that begins with the room for as good as another. These leave
+		// no choice: an array for the first column of an index, and for each number a range whose order only one index has.
 		"{texts}", "= ANY (ARRAY(SELECT json_array_elements_text($2::json)))",
 		"{subjects}", "= ANY (ARRAY(SELECT e->>'subject' FROM json_array_elements($3::json) AS e))",
 		"{of numbers}", `json_array_elements_text($2::json) AS n(value),
-			LATERAL (SELECT * FROM waiting_places WHERE room = $1 AND seq = n.value::bigint LIMIT 1) AS p`,
+			LATERAL (SELECT * FROM waiting_places WHERE room = $1 AND seq >= n.value::bigint AND seq <= n.value::bigint ORDER BY seq LIMIT 1) AS p`,
 		"{of lane numbers}", `json_array_elements_text($2::json) AS n(value),
-			LATERAL (SELECT * FROM waiting_places WHERE room = $1 AND lane_seq = n.value::bigint AND lane = $3 LIMIT 1) AS p`,
+			LATERAL (SELECT * FROM waiting_places WHERE room = $1 AND lane_seq >= n.value::bigint AND lane_seq <= n.value::bigint AND lane = $3
+				ORDER BY lane_seq LIMIT 1) AS p`,
 	}, more...)...)
 }
 

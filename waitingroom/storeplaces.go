@@ -38,7 +38,22 @@ const (
 	ofSubjects    = `waiting_places WHERE ` + current + ` AND subject {texts}`
 	// current are the places that a subject has now. No index begins with this room, so that the one of subjects is used.
 	current = `replaced = 0 AND room || '' = $1`
+	ofTurns = current + ` AND waiting_places.subject {subjects} AND waiting_places.subject = j.subject`
 )
+
+// active are the places with a turn or pass that ended after the room time in a parameter. All reads of them are in the order of this index, so
+// that it is used (see {of numbers}).
+func active(since string) string {
+	return `(SELECT * FROM waiting_places WHERE room = $1 AND active_rt > 0 AND active_rt > ` + since + ` ORDER BY active_rt LIMIT 1000000000) AS active`
+}
+
+// key returns the condition of one place, and its second argument.
+func (p *place) key() (where string, arg any) {
+	if p.replaced { // which nothing looks up often
+		return `room = $1 AND seq = $2`, p.seq
+	}
+	return current + ` AND subject = $2`, p.subject
+}
 
 // bySubject returns the current places of subjects.
 func (s *Store) bySubject(ctx context.Context, q querier, room string, subjects []string) (map[string]*place, error) {
