@@ -83,8 +83,13 @@ func (o Options) validate() error {
 		name string
 		v    float64
 	}{
-		{"--late-visitors", o.Late}, {"--silent", o.Silent}, {"--second-devices", o.Devices}, {"--snipers", o.Snipers},
-		{"--reloads", o.Reloads}, {"--hang-ups", o.HangUps}, {"--bots", o.Bots},
+		{"--late-visitors", o.Late},
+		{"--silent", o.Silent},
+		{"--second-devices", o.Devices},
+		{"--snipers", o.Snipers},
+		{"--reloads", o.Reloads},
+		{"--hang-ups", o.HangUps},
+		{"--bots", o.Bots},
 	} {
 		if !(share.v >= 0 && share.v <= 1) {
 			shares = false

@@ -215,7 +215,25 @@ func TestPostgresAwayLater(t *testing.T) {
 		{"frozen", postgres.Stop, postgres.Continue},
 		{"restarted", postgres.Kill, postgres.Restart},
 	} {
-		away.go_()
+		// Redis still accepts orders, for 5 s: on a busy machine the outage is repeated for the next user.
+		user, during := "", ""
+		for round := 0; during == ""; round++ {
+			user = fmt.Sprint("bob-", i, "-", round)
+			away.go_()
+			switch a := s.place(user); {
+			case a.Status == http.StatusAccepted:
+				var o struct {
+					OrderID string `json:"order_id"`
+				}
+				a.Into(t, &o)
+				during = o.OrderID
+			case a.Status != http.StatusServiceUnavailable || round == 10:
+				t.Fatalf("%s: %v", away.name, a)
+			default:
+				away.back()
+				s.confirmed(s.bought(user), user)
+			}
+		}
 		if a := s.get(before, "alice"); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > soon {
 			t.Errorf("%s: a committed order: after %v %v", away.name, a.Took, a)
 		}
@@ -223,9 +241,6 @@ func TestPostgresAwayLater(t *testing.T) {
 		if a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "database") {
 			t.Errorf("%s: readyz %v", away.name, a)
 		}
-		// Redis still accepts orders. Their status cannot be read.
-		user := fmt.Sprint("bob-", i)
-		during := s.bought(user)
 		if a := s.get(during, user); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > soon {
 			t.Errorf("%s: an order of meanwhile: after %v %v", away.name, a.Took, a)
 		}

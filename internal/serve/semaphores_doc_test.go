@@ -59,7 +59,7 @@ func scriptCommand(t *testing.T, api, script string, args ...string) *exec.Cmd {
 func startScript(t *testing.T, api, script string, args ...string) *run {
 	t.Helper()
 	r := &run{Cmd: scriptCommand(t, api, script, args...)}
-	r.WaitDelay = time.Second // remaining processes are found by other means
+	r.WaitDelay = 10 * time.Second // remaining processes are found by other means
 	r.Stderr = &r.errors
 	pipe, err := r.StdoutPipe()
 	if err != nil {
