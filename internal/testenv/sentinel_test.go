@@ -19,7 +19,7 @@ func TestSentinelFailover(t *testing.T) {
 	go func() {
 		late := redisClient(old)
 		defer late.Close()
-		replicas := func() int64 { n, _ := late.Do(t.Context(), "WAIT", 1, 1).Int64(); return n }
+		replicas := func() int64 { n, _ := late.Do(t.Context(), "WAIT", 1, 250).Int64(); return n }
 		for replicas() > 0 { // until the replica is cut off
 			late.Incr(t.Context(), "seen")
 		}
