@@ -13,7 +13,7 @@ func TestRoomCommands(t *testing.T) {
 	env, asked := internalFake(t, map[string]string{
 		"PUT /v1/rooms/shoes": room, "POST /v1/rooms/shoes/hold": room, "POST /v1/rooms/shoes/advance": room, "POST /v1/rooms/shoes/message": room,
 		"POST /v1/rooms/shoes/close":                      room,
-		"GET /v1/rooms/shoes/places?limit=1000&user=ann":  `{"items":[{"number":3,"state":"left"},{"number":9,"state":"waiting","position":4}],"next_cursor":null}`,
+		"GET /v1/rooms/shoes/places?limit=1000&user=ann":  `{"items":[{"number":3,"state":"left"},{"number":9,"state":"barred","position":4,"steps":[{"at":"t1","step":"joined"},{"at":"t2","step":"barred","by":"bob","cause":"bots"}]}],"next_cursor":null}`,
 		"GET /v1/rooms/shoes/places?limit=100&user=ann+b": `{"items":[],"next_cursor":null}`,
 	})
 	for args, want := range map[string][2]string{
@@ -25,7 +25,7 @@ func TestRoomCommands(t *testing.T) {
 		"advance shoes 5":           {`POST /v1/rooms/shoes/advance {"by":5}`, "claim  1m30s"},
 		"message shoes So|long":     {`POST /v1/rooms/shoes/message {"message":"So long"}`, "room   shoes"},
 		"close shoes --yes":         {"POST /v1/rooms/shoes/close", "phase  held"},
-		"explain shoes ann":         {"GET /v1/rooms/shoes/places?limit=1000&user=ann", "\n9       -     waiting  4 "},
+		"explain shoes ann":         {"GET /v1/rooms/shoes/places?limit=1000&user=ann", "9       -     4         -         barred  t1  joined  -    -\n9       -     4         -         barred  t2  barred  bob  bots"},
 		"places shoes --user ann|b": {"GET /v1/rooms/shoes/places?limit=100&user=ann+b", "none"},
 	} {
 		*asked = nil
