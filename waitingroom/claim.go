@@ -100,18 +100,20 @@ func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 		case !r.hasRoom(active, claimed):
 			c.Err = ErrHasToWait
 			p.untilRT = max(p.untilRT, rt+askedAgain.Milliseconds())
-			where, arg := p.key()
-			if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET until_rt = $3, active_rt = $3 WHERE `+where, r.Room, arg, p.untilRT); err != nil {
+			if _, err := s.store.updateOne(ctx, tx, r.Room, p, `until_rt = $4, active_rt = $4`, "", p.untilRT); err != nil {
 				return err
 			}
 		default:
-			active, claimed = active+1, claimed+1
 			p.admittedAt, p.passRT = r.now, rt+r.Pass.Milliseconds()
-			where, arg := p.key()
-			if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET admitted_at = $3, pass_rt = $4, active_rt = $4, changed_at = {now} WHERE `+where,
-				r.Room, arg, p.admittedAt, p.passRT); err != nil {
+			n, err := s.store.updateOne(ctx, tx, r.Room, p, `admitted_at = $4, pass_rt = $5, active_rt = $5, changed_at = {now}`, "", p.admittedAt, p.passRT)
+			if err != nil {
 				return err
 			}
+			if n == 0 { // a join, for which the turn was over, has replaced the place
+				c.Err = ErrLapsed
+				continue
+			}
+			active, claimed = active+1, claimed+1
 		}
 	}
 	return nil

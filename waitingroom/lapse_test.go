@@ -54,3 +54,33 @@ func TestLapseWaitsForNobody(t *testing.T) {
 		t.Errorf("afterwards %d are marked", n)
 	}
 }
+
+// Somebody who joins again before a tick has marked the lapsed place has two. What happens to the old one does not happen to the new one.
+func TestAnOldPlaceIsNotTheNewOne(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		h.open(func(*waitingroom.Definition) {})
+		old := h.joined("ann")
+		h.later(60 * time.Second)
+		h.jump(2 * time.Second)
+		again := h.joined("ann")
+		if again.Number == old.Number {
+			t.Fatalf("%+v", again)
+		}
+		h.tick(0)
+		if err := h.rooms.Leave(t.Context(), name, byToken(old)); err != nil {
+			t.Error(err)
+		}
+		h.tick(0)
+		if p := h.place("ann"); p.Number != again.Number || p.State != waitingroom.StateTurn {
+			t.Errorf("%+v", p)
+		}
+		var lapsed, left int64
+		if err := h.db.QueryRowContext(t.Context(), `SELECT max(CASE WHEN lapsed_at > 0 THEN seq END), max(CASE WHEN left_at > 0 THEN seq END) FROM waiting_places`).Scan(&lapsed, &left); err != nil {
+			t.Fatal(err)
+		}
+		if lapsed != old.Number || left != old.Number {
+			t.Errorf("place %d has lapsed, %d has left, want %d", lapsed, left, old.Number)
+		}
+		h.verify()
+	})
+}

@@ -69,29 +69,23 @@ func (s *Service) leave(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 		}
 	}
 	_ = g.Wait()
-	var leaving []string
+	var leaving []*place
 	left := make(map[int64]bool)
 	failures := make(map[int64]error)
 	for i, p := range found {
 		if failed[i] != nil {
 			failures[p.seq] = failed[i]
 		} else if !used[i] {
-			leaving, left[p.seq] = append(leaving, p.subject), true
+			leaving, left[p.seq] = append(leaving, p), true
 		}
 	}
 	for _, c := range calls {
 		c.Out, c.Err = left[c.In], failures[c.In]
 	}
-	if len(leaving) == 0 {
-		return nil
-	}
-	return s.markLeft(ctx, tx, r, leaving)
+	return s.store.update(ctx, tx, r.Room, markLeft, leaving)
 }
 
-func (s *Service) markLeft(ctx context.Context, tx *sql.Tx, r *room, subjects []string) error {
-	_, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET left_at = {now}, changed_at = {now} WHERE `+current+` AND subject {texts}`, r.Room, encode(subjects))
-	return err
-}
+const markLeft = `left_at = {now}, changed_at = {now}`
 
 // Finish ends the place of an admitted visitor who is done, in a room without a sale: its capacity is free at once. In a room of a sale the
 // order does that, and Finish returns ErrConflict. It is idempotent. It returns ErrNotYourTurn or ErrLapsed for a place that is not admitted.
@@ -115,9 +109,8 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 		return Place{}, err
 	}
 	_, err = s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
-		where, arg := p.key()
-		n, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET done_at = {now}, changed_at = {now}, `+uncounted(3)+`
-			WHERE `+where+` AND admitted_at > 0 AND pass_rt > $3 AND done_at = 0 AND left_at = 0 AND barred = ''`, name, arg, r.roomTime(r.now))
+		n, err := s.store.updateOne(ctx, tx, name, p, `done_at = {now}, changed_at = {now}, `+uncounted(4),
+			` AND admitted_at > 0 AND pass_rt > $4 AND done_at = 0 AND left_at = 0 AND barred = ''`, r.roomTime(r.now))
 		if err != nil {
 			return err
 		}

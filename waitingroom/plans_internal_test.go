@@ -25,17 +25,21 @@ func TestLookUpsNeedNoStatistics(t *testing.T) {
 		`SELECT seq FROM ` + ofSubjects:    bySubject,
 		`SELECT seq FROM ` + ofNumbers:     `Index Cond: \(\(room = '?hall'?(::text)?\) AND \(seq >= `,
 		`SELECT seq FROM ` + ofLaneNumbers: `Index Cond: \(\(room = '?hall'?(::text)?\) AND \(lane_seq >= .* AND \(lane = `,
-		`UPDATE waiting_places SET left_at = 1 WHERE ` + current + ` AND subject {texts}`:                           bySubject,
+		`UPDATE waiting_places SET left_at = 1 WHERE ` + current + ` AND subject {texts} AND seq {numbers}`:         bySubject,
 		`UPDATE waiting_places SET turn_at = $2 FROM {turns} WHERE ` + ofTurns:                                      bySubject,
 		`UPDATE waiting_places SET barred = $3 WHERE ` + current + ` AND subject {texts}`:                           bySubject,
 		`SELECT count(*) FROM ` + active("$2"):                                                                      `waiting_places_by_activity.*\n\s+Index Cond: \(\(room = .* AND \(active_rt > `,
 		`SELECT seq FROM waiting_places WHERE room = $1 AND changed_at > 0 AND changed_at > $2 ORDER BY changed_at`: `waiting_places_by_change .*\n\s+Index Cond: \(\(room = .* AND \(changed_at > `,
-		`UPDATE waiting_places SET lapsed_at = 1 WHERE ` + current + ` AND subject = $2`:                            `Index Cond: \(subject = `,
+		`UPDATE waiting_places SET lapsed_at = 1 WHERE ` + current + ` AND subject = $2 AND seq = $3`:               `Index Cond: \(subject = `,
 	} {
 		args := []any{"hall", `["1","2"]`, ""}
 		switch n := strings.Count(query, "$3") + strings.Count(query, "{of lane"); {
 		case strings.Contains(query, "{turns}"):
 			args[1], args[2] = 1, `[{"subject":"1"}]`
+		case strings.Contains(query, "{numbers}"):
+			args[2] = `["1"]`
+		case strings.Contains(query, "seq = $3"):
+			args[2] = 1
 		case strings.Contains(query, "> $2"):
 			args = []any{"hall", 1_000_000}
 		case n == 0:

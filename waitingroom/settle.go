@@ -53,14 +53,12 @@ func (s *Service) settle(ctx context.Context, tx *sql.Tx, r *room) (final bool, 
 		case "":
 			continue
 		case Revoked:
-			if err := s.markLeft(ctx, tx, r, []string{passes[i].subject}); err != nil {
+			if err := s.store.update(ctx, tx, r.Room, markLeft, passes[i:i+1]); err != nil {
 				return false, err
 			}
 			continue
 		}
-		where, arg := passes[i].key()
-		if _, err := s.store.exec(ctx, tx, `UPDATE waiting_places SET done_at = {now}, order_id = $3, changed_at = {now}, `+uncounted(4)+` WHERE `+where,
-			r.Room, arg, order, r.roomTime(r.now)); err != nil {
+		if _, err := s.store.updateOne(ctx, tx, r.Room, passes[i], `done_at = {now}, order_id = $4, changed_at = {now}, `+uncounted(5), "", order, r.roomTime(r.now)); err != nil {
 			return false, err
 		}
 	}
@@ -112,18 +110,5 @@ func (s *Service) lapse(ctx context.Context, tx *sql.Tx, r *room, f *facts) erro
 	if err != nil {
 		return err
 	}
-	const mark = `UPDATE waiting_places SET lapsed_at = {now} WHERE `
-	var subjects []string
-	for _, p := range over {
-		if !p.replaced {
-			subjects = append(subjects, p.subject)
-			continue
-		}
-		where, arg := p.key()
-		if _, err := s.store.exec(ctx, tx, mark+where, r.Room, arg); err != nil {
-			return err
-		}
-	}
-	_, err = s.store.exec(ctx, tx, mark+current+` AND subject {texts}`, r.Room, encode(subjects))
-	return err
+	return s.store.update(ctx, tx, r.Room, `lapsed_at = {now}`, over)
 }

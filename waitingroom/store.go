@@ -39,6 +39,7 @@ func inPostgres(now string, more ...string) *strings.Replacer {
 		// A new room has no statistics, so Postgres takes it for one row, and any index that begins with the room for as good as another. These leave
 		// no choice: an array for the first column of an index, and for each number a range whose order only one index has.
 		"{texts}", "= ANY (ARRAY(SELECT json_array_elements_text($2::json)))",
+		"{numbers}", "= ANY (ARRAY(SELECT json_array_elements_text($3::json)::bigint))",
 		"{subjects}", "= ANY (ARRAY(SELECT e->>'subject' FROM json_array_elements($3::json) AS e))",
 		"{of numbers}", `json_array_elements_text($2::json) AS n(value),
 			LATERAL (SELECT * FROM waiting_places WHERE room = $1 AND seq >= n.value::bigint AND seq <= n.value::bigint ORDER BY seq LIMIT 1) AS p`,
@@ -56,6 +57,7 @@ func inSQLite(now string, more ...string) *strings.Replacer {
 		"{joiners}", "(SELECT value->>'seq' AS seq, value->>'lane' AS lane, value->>'lane_seq' AS lane_seq, value->>'subject' AS subject, value->>'account' AS account, value->>'quantity' AS quantity, value->>'again' AS again FROM json_each(?3)) AS j",
 		"{turns}", "(SELECT value->>'subject' AS subject, value->>'position' AS position, value->>'quantity' AS quantity FROM json_each(?3)) AS j",
 		"{texts}", "IN (SELECT value FROM json_each(?2))",
+		"{numbers}", "IN (SELECT value FROM json_each(?3))",
 		"{subjects}", "IN (SELECT value->>'subject' FROM json_each(?3))",
 		"{of numbers}", "(SELECT * FROM waiting_places WHERE room = ?1 AND seq IN (SELECT value FROM json_each(?2))) AS p",
 		"{of lane numbers}", "(SELECT * FROM waiting_places WHERE room = ?1 AND lane_seq IN (SELECT value FROM json_each(?2)) AND lane = ?3) AS p",

@@ -36,7 +36,7 @@ const (
 	ofNumbers     = `{of numbers} WHERE true`
 	ofLaneNumbers = `{of lane numbers} WHERE true`
 	ofSubjects    = `waiting_places WHERE ` + current + ` AND subject {texts}`
-	// current are the places that a subject has now. No index begins with this room, so that the one of subjects is used.
+	// current are the places that subjects have now. The room is an expression, so that only the index that begins with the subject can be used.
 	current = `replaced = 0 AND room || '' = $1`
 	ofTurns = current + ` AND waiting_places.subject {subjects} AND waiting_places.subject = j.subject`
 )
@@ -47,12 +47,31 @@ func active(since string) string {
 	return `(SELECT * FROM waiting_places WHERE room = $1 AND active_rt > 0 AND active_rt > ` + since + ` ORDER BY active_rt LIMIT 1000000000) AS active`
 }
 
-// key returns the condition of one place, and its second argument.
-func (p *place) key() (where string, arg any) {
-	if p.replaced { // which nothing looks up often
-		return `room = $1 AND seq = $2`, p.seq
+// update changes places. One that is replaced meanwhile, by a join, which does not wait for the room's lock, stays as it is.
+func (s *Store) update(ctx context.Context, tx *sql.Tx, room, set string, places []*place) error {
+	var subjects []string
+	var numbers []int64
+	for _, p := range places {
+		if !p.replaced {
+			subjects, numbers = append(subjects, p.subject), append(numbers, p.seq)
+		} else if _, err := s.updateOne(ctx, tx, room, p, set, ""); err != nil { // rare
+			return err
+		}
 	}
-	return current + ` AND subject = $2`, p.subject
+	if len(subjects) == 0 {
+		return nil
+	}
+	_, err := s.exec(ctx, tx, `UPDATE waiting_places SET `+set+` WHERE `+current+` AND subject {texts} AND seq {numbers}`, room, encode(subjects), encode(numbers))
+	return err
+}
+
+// updateOne is update for one place for which a further condition holds. It returns how many it changed. args are from $4 on.
+func (s *Store) updateOne(ctx context.Context, tx *sql.Tx, room string, p *place, set, and string, args ...any) (int64, error) {
+	where := current
+	if p.replaced {
+		where = `room = $1`
+	}
+	return s.exec(ctx, tx, `UPDATE waiting_places SET `+set+` WHERE `+where+` AND subject = $2 AND seq = $3`+and, append([]any{room, p.subject, p.seq}, args...)...)
 }
 
 // bySubject returns the current places of subjects.
