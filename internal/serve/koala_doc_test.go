@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,13 +43,6 @@ func TestKoalaCallsOfTheDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	demo := dotenv(t)
-	vars := environment(testenv.Redis(t), databases.Postgres(t))
-	api := startAPI(t, func(name string) string {
-		return map[string]string{"KOALA_FILE": filepath.Join(folder, "koala_rule.conf"), "INTERNAL_TOKEN": demo["INTERNAL_TOKEN"], "ALLOW_DEMO_SECRETS": demo["ALLOW_DEMO_SECRETS"]}[name] + vars(name)
-	})
-	servetest.Until(t, 200, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
-
 	var (
 		none    = result("0", "0", "0", "Allow")
 		allowed = result("1", "0", "0", "Allow")
@@ -66,21 +60,44 @@ func TestKoalaCallsOfTheDocs(t *testing.T) {
 		{ok, `{"err_no":0,"err_msg":"","cache_val":2}`},
 		{`{"errno":0,"errmsg":"OK!"}`},
 	}
+	demo := dotenv(t)
 	steps := strings.Split(koalaBlock(t, "sh"), "\n\n")
-	setup, steps := strings.ReplaceAll(steps[0], "127.0.0.1:8081", strings.TrimPrefix(api.URL("internal"), "http://")), steps[1:]
+	shown, steps := steps[0], steps[1:]
 	if len(steps) != len(want) {
 		t.Fatalf("%d steps, want %d:\n%s", len(steps), len(want), steps)
 	}
-	for i, step := range steps {
-		var got []string
-		for line := range strings.Lines(servetest.Bash(t, setup+"\n"+step)) {
-			if line = strings.TrimSpace(line); line != "" && line != "status 200" {
-				got = append(got, line)
+	start := func() (api *servetest.Program, setup string) {
+		vars := environment(testenv.Redis(t), databases.Postgres(t))
+		api = startAPI(t, func(name string) string {
+			return map[string]string{"KOALA_FILE": filepath.Join(folder, "koala_rule.conf"), "INTERNAL_TOKEN": demo["INTERNAL_TOKEN"], "ALLOW_DEMO_SECRETS": demo["ALLOW_DEMO_SECRETS"]}[name] + vars(name)
+		})
+		servetest.Until(t, 200, func() servetest.Answer { return servetest.Call("GET", api.URL("internal")+"/readyz", "") })
+		return api, strings.ReplaceAll(shown, "127.0.0.1:8081", strings.TrimPrefix(api.URL("internal"), "http://"))
+	}
+	difference := func(setup string) string {
+		for i, step := range steps {
+			var got []string
+			for line := range strings.Lines(servetest.Bash(t, setup+"\n"+step)) {
+				if line = strings.TrimSpace(line); line != "" && line != "status 200" {
+					got = append(got, line)
+				}
+			}
+			if !slices.Equal(got, want[i]) {
+				return fmt.Sprintf("%s\nsaid\n%s\nwant\n%s", step, strings.Join(got, "\n"), strings.Join(want[i], "\n"))
 			}
 		}
-		if !slices.Equal(got, want[i]) {
-			t.Fatalf("%s\nsaid\n%s\nwant\n%s", step, strings.Join(got, "\n"), strings.Join(want[i], "\n"))
+		return ""
+	}
+	api, setup := start()
+	differs := difference(setup)
+	for range 2 { // a process that waits for Redis for more than 150 ms counts alone
+		if differs != "" {
+			api, setup = start()
+			differs = difference(setup)
 		}
+	}
+	if differs != "" {
+		t.Fatal(differs)
 	}
 	open := `open=` + api.URL("internal") + `/koala token=` + demo["INTERNAL_TOKEN"]
 	for call, want := range map[string]string{
