@@ -17,15 +17,19 @@ const (
 	statementTimeout = 10 * time.Second
 )
 
+// taking returns the calls of a batch, and begins it. A batch that needs the lock of its room takes them when it has the lock: calls that arrive
+// while it waits are in it then.
+type taking[In, Out any] = func() []*batch.Call[In, Out]
+
 // batchers have a batcher for each room, so that no room waits for the lock of another. There are few rooms, and none is removed.
 type batchers[In, Out any] struct {
-	run func(ctx context.Context, room string, calls []*batch.Call[In, Out])
+	run func(ctx context.Context, room string, take taking[In, Out])
 
 	mu sync.Mutex
 	of map[string]*batch.Batcher[In, Out] // by room, guarded by mu
 }
 
-func newBatchers[In, Out any](run func(ctx context.Context, room string, calls []*batch.Call[In, Out])) *batchers[In, Out] {
+func newBatchers[In, Out any](run func(ctx context.Context, room string, take taking[In, Out])) *batchers[In, Out] {
 	return &batchers[In, Out]{run: run, of: make(map[string]*batch.Batcher[In, Out])}
 }
 
@@ -43,10 +47,10 @@ func (b *batchers[In, Out]) room(name string) *batch.Batcher[In, Out] {
 	defer b.mu.Unlock()
 	of := b.of[name]
 	if of == nil {
-		of = batch.New(batchMax, batchesAtOnce, func(ctx context.Context, calls []*batch.Call[In, Out]) {
+		of = batch.NewLate(batchMax, batchesAtOnce, func(ctx context.Context, take func() []*batch.Call[In, Out]) {
 			ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 			defer cancel()
-			b.run(ctx, name, calls)
+			b.run(ctx, name, take)
 		})
 		b.of[name] = of
 	}

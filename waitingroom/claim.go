@@ -41,15 +41,15 @@ func (s *Service) Claim(ctx context.Context, name string, who Visitor) (Place, e
 	return s.tell(v, p), nil
 }
 
-func (s *Service) claimBatch(ctx context.Context, name string, calls []*batch.Call[*claimCall, *place]) {
+func (s *Service) claimBatch(ctx context.Context, name string, take taking[*claimCall, *place]) {
 	var locked time.Time
 	r, err := s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
 		locked = s.now()
-		return s.claim(ctx, tx, r, calls)
+		return s.claim(ctx, tx, r, take())
 	})
 	var g errgroup.Group
 	g.SetLimit(stockCallsAtOnce)
-	for _, c := range calls {
+	for _, c := range take() {
 		switch {
 		case err != nil:
 			c.Out, c.Err = nil, err

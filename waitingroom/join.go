@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/tidegate/tidegate/internal/batch"
 )
 
 type joinCall struct {
@@ -77,14 +75,20 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 	return p, got.created, nil
 }
 
-func (s *Service) joinBatch(ctx context.Context, name string, calls []*batch.Call[*joinCall, joinResult]) {
-	v := calls[0].In.view
-	now := v.clockNow(s.now())
-	joiners := make([]joiner, len(calls))
-	for i, c := range calls {
-		joiners[i] = c.In.who
-	}
-	current, fresh, err := s.store.join(ctx, name, v.StartsAt.UnixMilli(), joiners, func(old *place) (again int, ok bool) {
+func (s *Service) joinBatch(ctx context.Context, name string, take taking[*joinCall, joinResult]) {
+	var v *view
+	var now int64
+	current, fresh, err := s.store.join(ctx, name, func() (joiners []joiner, startsAt int64) {
+		for _, c := range take() {
+			v = c.In.view
+			joiners = append(joiners, c.In.who)
+		}
+		if v == nil {
+			return nil, 0
+		}
+		now = v.clockNow(s.now())
+		return joiners, v.StartsAt.UnixMilli()
+	}, func(old *place) (again int, ok bool) {
 		switch old.state(&v.room, old.position, now) {
 		case StateLeft:
 			return old.again + 1, now >= old.rejoinAt()
@@ -95,7 +99,7 @@ func (s *Service) joinBatch(ctx context.Context, name string, calls []*batch.Cal
 		}
 		return 0, false
 	})
-	for _, c := range calls {
+	for _, c := range take() {
 		if c.Err = err; err != nil {
 			continue
 		}

@@ -38,9 +38,9 @@ func (s *Service) Leave(ctx context.Context, name string, who Visitor) error {
 	return s.refreshOnce(ctx)
 }
 
-func (s *Service) leaveBatch(ctx context.Context, name string, calls []*batch.Call[int64, bool]) {
-	if _, err := s.store.change(ctx, name, func(tx *sql.Tx, r *room) error { return s.leave(ctx, tx, r, calls) }); err != nil {
-		for _, c := range calls {
+func (s *Service) leaveBatch(ctx context.Context, name string, take taking[int64, bool]) {
+	if _, err := s.store.change(ctx, name, func(tx *sql.Tx, r *room) error { return s.leave(ctx, tx, r, take()) }); err != nil {
+		for _, c := range take() {
 			c.Out, c.Err = false, err
 		}
 	}

@@ -3,11 +3,10 @@ package waitingroom
 import (
 	"context"
 	"time"
-
-	"github.com/tidegate/tidegate/internal/batch"
 )
 
-func (s *Service) readBatch(ctx context.Context, name string, calls []*batch.Call[string, *place]) {
+func (s *Service) readBatch(ctx context.Context, name string, take taking[string, *place]) {
+	calls := take()
 	subjects := make([]string, len(calls))
 	for i, c := range calls {
 		subjects[i] = c.In

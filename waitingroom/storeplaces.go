@@ -108,8 +108,8 @@ type joiner struct {
 }
 
 // join gives numbers to the joiners that have no place, or whose place may be replaced, in one transaction that locks the end of the queue.
-// It returns the current places of all, except those who ask for a lane that the room does not have any more. replaceable also returns what the new place's again is.
-func (s *Store) join(ctx context.Context, name string, startsAt int64, joiners []joiner, replaceable func(*place) (again int, ok bool)) (places map[string]*place, fresh map[string]bool, err error) {
+// take is called with the lock, for them and for when the room starts. It returns the current places of all, except those who ask for a lane that the room does not have any more. replaceable also returns what the new place's again is.
+func (s *Store) join(ctx context.Context, name string, take func() (joiners []joiner, startsAt int64), replaceable func(*place) (again int, ok bool)) (places map[string]*place, fresh map[string]bool, err error) {
 	fresh = make(map[string]bool)
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
 		var joined, now int64
@@ -122,6 +122,10 @@ func (s *Store) join(ctx context.Context, name string, startsAt int64, joiners [
 			return json.Unmarshal([]byte(text), &lanes)
 		}, name); err != nil {
 			return err
+		}
+		joiners, startsAt := take()
+		if len(joiners) == 0 {
+			return nil
 		}
 		subjects := make([]string, len(joiners))
 		for i := range joiners {

@@ -30,21 +30,33 @@ type Call[In, Out any] struct {
 	done  chan struct{} // closed when Out and Err are set
 }
 
-// A Batcher runs calls in batches. A call runs at once, alone, unless as many batches as may are under way. Nothing runs while nobody calls. Make it with New;
-// it is safe for concurrent use.
+// A Batcher runs calls in batches. A call runs at once unless as many batches as may are under way; those that arrive before a batch has taken its
+// calls are in it. Nothing runs while nobody calls. Make it with New or NewLate; it is safe for concurrent use.
 type Batcher[In, Out any] struct {
 	most   int // calls in a batch
 	atOnce int // batches under way
-	run    func(ctx context.Context, calls []*Call[In, Out])
+	run    func(ctx context.Context, take func() []*Call[In, Out])
 
 	mu       sync.Mutex
 	waiting  []*Call[In, Out] // guarded by mu
 	underWay int              // guarded by mu
+	filling  bool             // one of those under way has not taken its calls, guarded by mu
 }
 
 // New returns a batcher that runs up to most calls in a batch and up to atOnce batches at a time. The context of run never ends, for one
 // caller's patience is not another's.
 func New[In, Out any](most, atOnce int, run func(ctx context.Context, calls []*Call[In, Out])) *Batcher[In, Out] {
+	return NewLate(most, atOnce, func(ctx context.Context, take func() []*Call[In, Out]) {
+		if calls := take(); len(calls) > 0 {
+			run(ctx, calls)
+		}
+	})
+}
+
+// NewLate is New for batches that wait before they use their calls, for a lock for example: calls that arrive meanwhile are in the same batch.
+// Only one batch waits in this way at a time. The first time that run calls take, it begins the batch; take returns the same calls each time,
+// or none if all were given up.
+func NewLate[In, Out any](most, atOnce int, run func(ctx context.Context, take func() []*Call[In, Out])) *Batcher[In, Out] {
 	return &Batcher[In, Out]{most: most, atOnce: atOnce, run: run}
 }
 
@@ -82,42 +94,56 @@ func (b *Batcher[In, Out]) add(c *Call[In, Out]) error {
 		return ErrFull
 	}
 	b.waiting = append(b.waiting, c)
-	if b.underWay < b.atOnce {
-		b.underWay++
+	if b.begin() {
 		go b.work()
 	}
 	return nil
 }
 
-// work runs batches until no call waits.
+// begin reports whether the caller has to run a batch now, which counts as under way then. The caller holds mu.
+func (b *Batcher[In, Out]) begin() bool {
+	if b.filling || b.underWay == b.atOnce || len(b.waiting) == 0 {
+		return false
+	}
+	b.filling = true
+	b.underWay++
+	return true
+}
+
+// work runs a batch that has begun, and then further ones, until no call waits for it.
 func (b *Batcher[In, Out]) work() {
-	for {
-		batch := b.next()
-		if batch == nil {
-			return
-		}
-		b.run(context.Background(), batch)
-		for _, c := range batch {
+	for again := true; again; again = b.end() {
+		take := sync.OnceValue(b.take)
+		b.run(context.Background(), take)
+		for _, c := range take() {
 			close(c.done)
 		}
 	}
 }
 
-// next takes the calls that have waited longest, or nil, with which the worker that asked has ended.
-func (b *Batcher[In, Out]) next() []*Call[In, Out] {
+// take returns the calls that have waited longest.
+func (b *Batcher[In, Out]) take() (calls []*Call[In, Out]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var batch []*Call[In, Out]
-	for len(b.waiting) > 0 && len(batch) < b.most {
+	for len(b.waiting) > 0 && len(calls) < b.most {
 		c := b.waiting[0]
 		b.waiting[0] = nil
 		b.waiting = b.waiting[1:]
 		if c.began = c.ctx.Err() == nil; c.began {
-			batch = append(batch, c)
+			calls = append(calls, c)
 		}
 	}
-	if batch == nil {
-		b.underWay--
+	b.filling = false
+	if b.begin() {
+		go b.work()
 	}
-	return batch
+	return calls
+}
+
+// end ends a batch, and reports whether the caller has to run another one.
+func (b *Batcher[In, Out]) end() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.underWay--
+	return b.begin()
 }

@@ -49,6 +49,56 @@ func TestCallsThatWaitShareBatches(t *testing.T) {
 	})
 }
 
+// A batch that waits for a lock, for example, also runs the calls that arrive meanwhile, and only one batch waits so.
+func TestCallsThatArriveWhileABatchWaitsAreInIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready, end := make(chan struct{}), make(chan struct{})
+		var runs int
+		var sizes []int // guarded by synctest.Wait, like runs
+		b := batch.NewLate(10, 2, func(_ context.Context, take func() []*batch.Call[int, int]) {
+			runs++
+			<-ready
+			sizes = append(sizes, len(take()))
+			<-end
+			for _, c := range take() {
+				c.Out = c.In + 1
+			}
+		})
+		call := func(n int) {
+			for i := range n {
+				go func() {
+					if out, err := b.Do(t.Context(), i); out != i+1 || err != nil {
+						t.Errorf("Do(%d) = %d, %v", i, out, err)
+					}
+				}()
+				synctest.Wait()
+			}
+		}
+		for i, want := range []struct{ runs, calls int }{{1, 4}, {2, 3}} {
+			call(want.calls)
+			if runs != want.runs {
+				t.Errorf("%d batches are under way, want %d", runs, want.runs)
+			}
+			ready <- struct{}{}
+			synctest.Wait()
+			if len(sizes) != i+1 || sizes[i] != want.calls {
+				t.Errorf("batches of %v, want one of %d", sizes, want.calls)
+			}
+		}
+		call(5)
+		if runs != 2 {
+			t.Errorf("%d batches are under way, want 2", runs)
+		}
+		end <- struct{}{}
+		close(ready)
+		close(end)
+		synctest.Wait()
+		if want := []int{4, 3, 5}; !slices.Equal(sizes, want) {
+			t.Errorf("batches of %v, want %v", sizes, want)
+		}
+	})
+}
+
 func TestACallThatIsGivenUpDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, sizes, release := held(10, 1)
