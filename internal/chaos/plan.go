@@ -37,6 +37,11 @@ func (p plan) shiftsClocks() bool {
 	return slices.ContainsFunc(p.Steps, func(s step) bool { return s.Clock != 0 })
 }
 
+// setsDatabaseClock reports whether the database's clock, by which waiting rooms go, is wrong for a while.
+func (p plan) setsDatabaseClock() bool {
+	return slices.ContainsFunc(p.Steps, func(s step) bool { return s.Clock != 0 && s.fault.needs&postgresClock != 0 })
+}
+
 func (s step) String() string {
 	return strings.TrimSpace(fmt.Sprintf("+%.3fs  %-28s %s", s.At.Seconds(), s.Fault, s.params))
 }

@@ -15,7 +15,8 @@ const roomSale = "queued"
 
 // throughARoom sends visitors through a waiting room to another sale while the faults are injected. The function that it returns waits for
 // the last one, and judges.
-func (c *cluster) throughARoom(ctx context.Context, visitors int, seed uint64) (judge func(*result)) {
+func (c *cluster) throughARoom(ctx context.Context, p plan) (judge func(*result)) {
+	visitors := c.visitors
 	if visitors == 0 {
 		return func(*result) {}
 	}
@@ -28,8 +29,8 @@ func (c *cluster) throughARoom(ctx context.Context, visitors int, seed uint64) (
 		report, err = rehearseroom.Run(ctx, rehearseroom.Options{
 			PublicURLs: c.public, InternalURL: c.internal[0], Token: c.token, Sale: roomSale, Room: "queue", Stock: max(visitors/6, 1), Visitors: visitors,
 			Gather: 3 * time.Second, Late: 0.2, Silent: 0.4, Devices: 0.3, Snipers: 0.3, Reloads: 0.2, HangUps: 0.2, Bots: 0.1,
-			Claim: 4 * time.Second, Pass: 3 * time.Minute, Seed: seed,
-			Timeout: c.drainTime, RequestTimeout: 3 * time.Second,
+			Claim: 4 * time.Second, Pass: 3 * time.Minute, Seed: p.Seed,
+			Timeout: c.drainTime, RequestTimeout: 3 * time.Second, ClockJumps: p.setsDatabaseClock(),
 		})
 	})
 	return func(res *result) {

@@ -67,7 +67,7 @@ func (c *cluster) run(p plan) *result {
 	judgeRoom := func(*result) {}
 	select {
 	case at := <-begun.at:
-		judgeRoom = c.throughARoom(ctx, c.visitors, p.Seed)
+		judgeRoom = c.throughARoom(ctx, p)
 		c.follow(ctx, at, p, res)
 		periodic.Pause(ctx, time.Until(at.Add(c.wave+time.Second))) // processes that are to die at a failpoint have until then
 	case <-over:

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,13 @@ func TestJudge(t *testing.T) {
 		spoil(c)
 		if got := verdicts(c)[property]; got != rehearse.Breach || c.OK() {
 			t.Errorf("%s: %s, the report is ok: %t", property, got, c.OK())
+		}
+	}
+	c := heard()
+	c.o.ClockJumps, c.crowd[3].early, c.crowd[0].claimed = true, true, false
+	for property, verdict := range verdicts(c) {
+		if slices.Contains(byClock, property) != (verdict == rehearse.NotJudged) && property != "W25" {
+			t.Errorf("%s of a run in which the database's clock jumped: %s", property, verdict)
 		}
 	}
 }

@@ -30,7 +30,8 @@ type Options struct {
 	Pass        time.Duration
 	// RequestTimeout bounds one request, which is then repeated.
 	RequestTimeout time.Duration
-	Timeout        time.Duration // bounds the run after the start
+	Timeout        time.Duration // bounds the set-up, and the run after the start
+	ClockJumps     bool          // the database's clock is set meanwhile: what the visitors compare with their own clock is not judged
 	Seed           uint64
 }
 

@@ -22,7 +22,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 512, MaxIdleConnsPerHost: 512}, Timeout: o.RequestTimeout}
 	defer client.CloseIdleConnections()
 	operator := &caller{client, o.InternalURL, o.Token}
-	setup, done := context.WithTimeout(ctx, 30*time.Second)
+	setup, done := context.WithTimeout(ctx, o.Timeout)
 	defer done()
 	starts, err := prepare(setup, operator, o)
 	if err != nil {
