@@ -43,10 +43,18 @@ func (t *Turns) Guard(ctx context.Context, sale, item, room string) error {
 	return t.setRoom(ctx, sale, item, "", room)
 }
 
-// Unguard ends that, unless the item has another room.
+// Unguard ends that, unless the item has another room or none, or its sale ended so long ago that it is not read any more.
 func (t *Turns) Unguard(ctx context.Context, sale, item, room string) error {
-	err := t.setRoom(ctx, sale, item, room, "")
-	if errors.Is(err, ErrConflict) {
+	l, err := t.sales.reread(ctx, sale)
+	if errors.Is(err, ErrUnknownSale) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if it, ok := l.Item(item); !ok || it.Room != room {
+		return nil
+	}
+	if err = t.setRoom(ctx, sale, item, room, ""); errors.Is(err, ErrConflict) { // it has got another one meanwhile
 		return nil
 	}
 	return err
@@ -217,15 +225,20 @@ func (t *Turns) repair(sale, item, room string) {
 
 const repairTimeout = 5 * time.Second
 
-// Unsettled reports whether units of an item are held by orders that may still end unpaid.
+// Unsettled reports whether units of an item are free, or may be again: they are held by orders that may still end unpaid, or are
+// about to be returned. It reads in the order in which units move.
 func (t *Turns) Unsettled(ctx context.Context, sale, item string) (bool, error) {
 	ci, err := t.item(ctx, sale, item)
 	if err != nil {
 		return false, err
 	}
-	uncommitted, err := t.rdb.ZCard(ctx, ci.keys[3]).Result()
+	uncommitted, err := within(ctx, t.core, func(ctx context.Context) (int64, error) { return t.rdb.ZCard(ctx, ci.keys[3]).Result() })
 	if err != nil || uncommitted > 0 {
-		return true, unavailable(err)
+		return true, err
 	}
-	return t.store.Unpaid(ctx, sale, item)
+	if unsettled, err := t.store.Unsettled(ctx, sale, item); err != nil || unsettled {
+		return true, err
+	}
+	free, _, _, _, err := t.Look(ctx, sale, item, ci.item.Room, nil, nil)
+	return free > 0, err
 }

@@ -185,10 +185,11 @@ func (s *Store) Latest(ctx context.Context, sale, item string, buyers []string) 
 	return latest, wrap("latest", err)
 }
 
-// Unpaid reports whether orders of an item wait for payment.
-func (s *Store) Unpaid(ctx context.Context, sale, item string) (unpaid bool, err error) {
-	err = s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE sale = ? AND item = ? AND status = 'confirmed' AND pay_before IS NOT NULL)`, sale, item).Scan(&unpaid)
-	return unpaid, wrap("unpaid", err)
+// Unsettled reports whether orders of an item wait for payment or are dead letters, or units of ended ones are about to be returned.
+func (s *Store) Unsettled(ctx context.Context, sale, item string) (unsettled bool, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE sale = ?1 AND item = ?2 AND status = 'confirmed' AND pay_before IS NOT NULL)
+		OR EXISTS (SELECT 1 FROM order_returns WHERE sale = ?1 AND item = ?2) OR EXISTS (SELECT 1 FROM dead_letters WHERE sale = ?1 AND item = ?2)`, sale, item).Scan(&unsettled)
+	return unsettled, wrap("unsettled", err)
 }
 
 // Owners reads the owner of each unit of an item.

@@ -48,19 +48,21 @@ func testLatest(t *testing.T, b *bench) {
 	first, second, rejected := b.reservation(1), b.reservation(2), b.reservation(3)
 	second.BuyerHash, second.KeyHash, second.AcceptedMS = first.BuyerHash, "another", first.AcceptedMS+1000
 	rejected.Reason = orders.ReasonRecoveredLate
-	unpaid := func(want bool) {
+	unsettled := func(want bool) {
 		t.Helper()
-		got, err := b.Unpaid(t.Context(), b.sale.ID, first.Item)
+		got, err := b.Unsettled(t.Context(), b.sale.ID, first.Item)
 		b.must(err)
-		b.want(got, want, "unpaid")
+		b.want(got, want, "unsettled")
 	}
-	unpaid(false)
+	unsettled(false)
 	b.commit(first, second, rejected)
 	found, err := b.Latest(t.Context(), b.sale.ID, first.Item, []string{first.BuyerHash, rejected.BuyerHash, "nobody"})
 	b.must(err)
 	b.want(found, map[string]orders.Order{first.BuyerHash: {ID: second.ID, AcceptedAt: time.UnixMilli(second.AcceptedMS).UTC()}}, "latest")
-	unpaid(true)
+	unsettled(true)
 	_, err = b.Cancel(t.Context(), []orders.ID{first.ID, second.ID})
 	b.must(err)
-	unpaid(false)
+	unsettled(true) // their units are about to be returned
+	b.must(b.Returned(t.Context(), []orders.ID{first.ID, second.ID}))
+	unsettled(false)
 }
