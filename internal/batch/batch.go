@@ -55,7 +55,7 @@ func New[In, Out any](most, atOnce int, run func(ctx context.Context, calls []*C
 
 // NewLate is New for batches that wait before they use their calls, for a lock for example: calls that arrive meanwhile are in the same batch.
 // Only one batch waits in this way at a time. The first time that run calls take, it begins the batch; take returns the same calls each time,
-// or none if all were given up.
+// or none if all were given up. Calls that run does not take end with ErrNotRun.
 func NewLate[In, Out any](most, atOnce int, run func(ctx context.Context, take func() []*Call[In, Out])) *Batcher[In, Out] {
 	return &Batcher[In, Out]{most: most, atOnce: atOnce, run: run}
 }
@@ -113,9 +113,17 @@ func (b *Batcher[In, Out]) begin() bool {
 // work runs a batch that has begun, and then further ones, until no call waits for it.
 func (b *Batcher[In, Out]) work() {
 	for again := true; again; again = b.end() {
-		take := sync.OnceValue(b.take)
+		taken := false
+		take := sync.OnceValue(func() []*Call[In, Out] {
+			taken = true
+			return b.take()
+		})
 		b.run(context.Background(), take)
+		ran := taken
 		for _, c := range take() {
+			if !ran {
+				c.Err = ErrNotRun
+			}
 			close(c.done)
 		}
 	}
