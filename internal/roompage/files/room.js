@@ -117,7 +117,7 @@
         if (place.eta) line += ` About ${minutes(place.eta.min_ms)} to ${minutes(place.eta.max_ms)} minutes.`;
       } else if (state === 'turn') line = `Take it before ${clock(place.turn_until)}, or it goes to the next.`;
       else if (state === 'admitted') line = `${sells ? 'Order' : 'Go on'} before ${clock(place.pass_until)}.`;
-      else if (doc.phase === 'scheduled' || state === 'gathering') line = `It starts at ${clock(doc.starts_at)}. It does not matter when you join before then, and you may close this page.`;
+      else if (doc.phase === 'scheduled' || state === 'gathering') line = `It starts at ${clock(doc.starts_at)}. ${doc.draw ? 'It does not matter when you join before then, and you may close this page.' : 'Who comes first is first.'}`;
       else if (again) line = 'You may join again, at the end.';
       say(detail, paused && !['done', 'barred'].includes(state) ? text[doc.phase] : line);
       say(outlook, sells && ['waiting', 'gathering'].includes(state) && text[place.outlook] || '');
@@ -156,7 +156,13 @@
       clearTimeout(timer);
       let wait = 5000;
       try {
-        const doc = await (await fetch(url, { credentials: 'include' })).json();
+        const answer = await fetch(url, { credentials: 'include' });
+        const doc = await answer.json();
+        if (!doc.phase && answer.status < 500) { // such as an unknown room
+          say(note, doc.detail || doc.title);
+          timer = setTimeout(look, 1000 * (answer.headers.get('Retry-After') || 60));
+          return;
+        }
         const place = await call(...ask);
         if (!doc.phase) throw new Error(doc.title);
         if (place.ok && place.body.state) seen = place.body;
