@@ -73,7 +73,9 @@ func VerifyDraw(r io.Reader) (Drawn, error) {
 	}{
 		{"room", &d.Room}, {"commitment", &d.Commitment}, {"secret", &secretText}, {"root", &d.Root}, {"seed", &d.Seed}, {"n", &n},
 	} {
-		in.Scan()
+		if !in.Scan() && in.Err() != nil {
+			return d, in.Err()
+		}
 		name, value, _ := strings.Cut(in.Text(), ",")
 		if name != field.name {
 			return d, fmt.Errorf("%w: line must begin with %q, got %.40q", ErrInvalid, field.name+",", in.Text())

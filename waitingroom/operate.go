@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -28,7 +29,8 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
-	if err := s.store.inTx(ctx, func(tx *sql.Tx) error {
+	var stored *room
+	err = s.store.inTx(ctx, func(tx *sql.Tx) error {
 		if created, err = s.store.insert(ctx, tx, &d, hex.EncodeToString(secret), rand.Text(), commitment(secret)); err != nil {
 			return err
 		}
@@ -39,6 +41,7 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 		if err != nil {
 			return err
 		}
+		stored = r
 		if err := s.store.lockTail(ctx, tx, r); err != nil {
 			return err
 		}
@@ -50,7 +53,11 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 			return err
 		}
 		return s.store.write(ctx, tx, r)
-	}); err != nil {
+	})
+	if errors.Is(err, ErrConflict) && (stored.ended == PhaseClosed || stored.Sale != d.Sale || stored.Item != d.Item) { // since guard looked
+		err = errors.Join(err, s.unguard(ctx, &room{Definition: d}))
+	}
+	if err != nil {
 		return Status{}, false, err
 	}
 	status, err = s.after(ctx, d.Room, "was changed")
@@ -99,14 +106,22 @@ func checkText(field, text string, most int) error {
 	return nil
 }
 
-// alter is a change by an operator, after which room time is stopped or started as needed. It is kept with detail as the act.
+// alter is change, and then after.
 func (s *Service) alter(ctx context.Context, name string, by By, act, detail, what string, change func(r *room) error) (Status, error) {
-	for field, text := range map[string]string{"actor": by.Actor, "reason": by.Reason, "request_id": by.RequestID} {
-		if err := checkText(field, text, maxBy); err != nil {
-			return Status{}, err
+	if _, err := s.change(ctx, name, by, act, detail, change); err != nil {
+		return Status{}, err
+	}
+	return s.after(ctx, name, what)
+}
+
+// change is a change by an operator, after which room time is stopped or started as needed. It is kept with detail as the act.
+func (s *Service) change(ctx context.Context, name string, by By, act, detail string, change func(r *room) error) (room, error) {
+	for _, field := range []struct{ name, text string }{{"actor", by.Actor}, {"reason", by.Reason}, {"request_id", by.RequestID}} {
+		if err := checkText(field.name, field.text, maxBy); err != nil {
+			return room{}, err
 		}
 	}
-	if _, err := s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
+	return s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
 		if again, err := s.store.acted(ctx, tx, name, act, detail, by.RequestID); err != nil || again {
 			return err
 		}
@@ -115,10 +130,7 @@ func (s *Service) alter(ctx context.Context, name string, by By, act, detail, wh
 		}
 		r.clock(r.now)
 		return s.store.keep(ctx, tx, name, act, detail, by)
-	}); err != nil {
-		return Status{}, err
-	}
-	return s.after(ctx, name, what)
+	})
 }
 
 // open returns an ErrConflict if a room has ended.
@@ -180,14 +192,40 @@ func (s *Service) SetMessage(ctx context.Context, name, text string, by By) (Sta
 
 // Close ends a room for good. Those who wait are turned away, passes stay valid, and orders need no turn any more.
 func (s *Service) Close(ctx context.Context, name string, by By) (Status, error) {
-	status, err := s.alter(ctx, name, by, "close", "", "is closed", func(r *room) error {
+	r, err := s.change(ctx, name, by, "close", "", func(r *room) error {
 		if r.ended == "" {
 			r.ended, r.endedAt, r.held, r.stalled = PhaseClosed, r.now, false, false // passes go on
 		}
 		return nil
 	})
-	if err == nil && status.Sale != "" {
-		err = s.opts.Stock.Unguard(ctx, status.Sale, status.Item, status.Room)
+	if err != nil {
+		return Status{}, err
 	}
-	return status, err
+	if err := s.unguard(ctx, &r); err != nil {
+		return Status{}, err
+	}
+	return s.after(ctx, name, "is closed")
+}
+
+// unguard lets the item of a closed room be ordered without a turn.
+func (s *Service) unguard(ctx context.Context, r *room) error {
+	if r.Sale == "" || s.opts.Stock == nil {
+		return nil
+	}
+	return s.opts.Stock.Unguard(ctx, r.Sale, r.Item, r.Room)
+}
+
+// unguardClosed does what a process that ended while it closed a room has left undone.
+func (s *Service) unguardClosed(ctx context.Context) error {
+	var closed []room
+	err := s.store.each(ctx, s.store.db, `SELECT room, sale, item FROM waiting_rooms WHERE ended = 'closed' AND sale <> ''`, func(rows *sql.Rows) error {
+		var r room
+		err := rows.Scan(&r.Room, &r.Sale, &r.Item)
+		closed = append(closed, r)
+		return err
+	})
+	for i := range closed {
+		err = errors.Join(err, s.unguard(ctx, &closed[i]))
+	}
+	return err
 }

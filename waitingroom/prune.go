@@ -3,6 +3,7 @@ package waitingroom
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -28,19 +29,20 @@ func (s *Service) prune(ctx context.Context) error {
 		return err
 	}
 	for i := range old {
-		r := &old[i]
-		if r.Sale != "" && s.opts.Stock != nil { // otherwise its item could never be ordered again
-			if err := s.opts.Stock.Unguard(ctx, r.Sale, r.Item, r.Room); err != nil {
-				return err
-			}
-		}
-		for more := true; more; {
-			if more, err = s.shrink(ctx, r); err != nil {
-				return err
-			}
+		err = errors.Join(err, s.pruneRoom(ctx, &old[i]))
+	}
+	return err
+}
+
+func (s *Service) pruneRoom(ctx context.Context, r *room) error {
+	if err := s.unguard(ctx, r); err != nil { // otherwise its item could never be ordered again
+		return err
+	}
+	for {
+		if more, err := s.shrink(ctx, r); err != nil || !more {
+			return err
 		}
 	}
-	return nil
 }
 
 // shrink deletes a batch of the places of an old room, or all but the name of the room if it has none. It returns false when that is done.

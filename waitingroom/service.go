@@ -87,11 +87,17 @@ func New(store *Store, opts Options) *Service {
 func (s *Service) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { s.serveRooms(ctx); return nil })
-	if s.opts.Keep > 0 {
+	if s.opts.Stock != nil || s.opts.Keep > 0 {
 		g.Go(func() error {
 			_ = periodic.Woken(ctx, pruneEvery, nil, func() {
+				if err := s.unguardClosed(ctx); err != nil && ctx.Err() == nil {
+					s.opts.Logger.WarnContext(ctx, "items of closed waiting rooms may still need turns", slog.Any("error", err))
+				}
+				if s.opts.Keep == 0 {
+					return
+				}
 				if err := s.prune(ctx); err != nil && ctx.Err() == nil {
-					s.opts.Logger.WarnContext(ctx, "old waiting rooms are still there", slog.Any("error", err))
+					s.opts.Logger.WarnContext(ctx, "old waiting rooms could not be deleted", slog.Any("error", err))
 				}
 			})
 			return nil

@@ -28,15 +28,17 @@ func (s *Store) acted(ctx context.Context, tx *sql.Tx, room, what, detail, reque
 	if requestID == "" {
 		return false, nil
 	}
-	err = s.each(ctx, tx, `SELECT act, detail FROM waiting_acts WHERE room = $1 AND request_id = $2`, func(rows *sql.Rows) error {
-		var earlier, its string
+	var earlier, its string
+	if err := s.each(ctx, tx, `SELECT act, detail FROM waiting_acts WHERE room = $1 AND request_id = $2`, func(rows *sql.Rows) error {
 		again = true
-		if err := rows.Scan(&earlier, &its); err != nil || earlier == what && its == detail {
-			return err
-		}
-		return fmt.Errorf("%w: request_id is of an earlier request, which was not the same", ErrConflict)
-	}, room, requestID)
-	return again, err
+		return rows.Scan(&earlier, &its)
+	}, room, requestID); err != nil {
+		return false, err
+	}
+	if again && (earlier != what || its != detail) {
+		return false, fmt.Errorf("%w: request_id is of an earlier request, which was not the same", ErrConflict)
+	}
+	return again, nil
 }
 
 // keep stores what an operator did to a room, which is locked.
