@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/refusal"
+	"github.com/tidegate/tidegate/internal/httpproblem"
 )
 
 // Gate makes the decisions; *admission.Gate implements it.
@@ -55,7 +55,7 @@ func DecisionOf(ctx context.Context) (d admission.Decision, ok bool) {
 
 // Refuse answers with a denial: 429 if a limit was exceeded, otherwise 403.
 func Refuse(w http.ResponseWriter, d *admission.Decision) {
-	p := refusal.Problem{Type: "about:blank", Status: http.StatusForbidden, Reason: string(d.Reason)}
+	p := httpproblem.Problem{Type: "about:blank", Status: http.StatusForbidden, Reason: string(d.Reason)}
 	switch d.Reason {
 	case admission.RateLimited, admission.CostAboveLimit:
 		p.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
@@ -68,7 +68,7 @@ func Refuse(w http.ResponseWriter, d *admission.Decision) {
 
 // Fail answers to an error of a gate: 400 for admission.ErrInvalidRequest, 503 for all others. The error's text is not sent.
 func Fail(w http.ResponseWriter, err error) {
-	p := refusal.Problem{Type: "about:blank", Status: http.StatusServiceUnavailable, Reason: "store_unavailable"}
+	p := httpproblem.Problem{Type: "about:blank", Status: http.StatusServiceUnavailable, Reason: "store_unavailable"}
 	if errors.Is(err, admission.ErrInvalidRequest) {
 		p.Status, p.Reason = http.StatusBadRequest, "invalid"
 	} else {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tidegate/tidegate/admission"
-	"github.com/tidegate/tidegate/internal/refusal"
+	"github.com/tidegate/tidegate/internal/httpproblem"
 )
 
 type fake struct {
@@ -82,7 +82,7 @@ func TestRefused(t *testing.T) {
 		"invalid":    {err: fmt.Errorf("%w: %w", admission.ErrInvalidRequest, secret), status: 400, reason: "invalid"},
 	} {
 		w, passed := serve(&fake{decision: tt.decision, err: tt.err}, byRoute)
-		var p refusal.Problem
+		var p httpproblem.Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

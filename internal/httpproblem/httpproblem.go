@@ -1,6 +1,6 @@
-// Package refusal writes the problems (RFC 9457) with which the middleware for importers' servers refuses requests. The problems of
+// Package httpproblem writes the problems (RFC 9457) with which the middleware for importers' servers refuses requests. The problems of
 // Tidegate's own API are in internal/httpapi/problem: they have more members, and are described in the OpenAPI document.
-package refusal
+package httpproblem
 
 import (
 	"encoding/json"

@@ -26,7 +26,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 	semaphore := []string{
 		ours + "semaphore", ours + "internal/keyhash", ours + "internal/names", ours + "internal/periodic", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sync", "golang.org/x/sys",
 	}
-	http := append([]string{ours + "admission/admissionhttp", ours + "internal/refusal"}, admission...)
+	http := append([]string{ours + "admission/admissionhttp", ours + "internal/httpproblem"}, admission...)
 	for name, allowed := range map[string][]string{
 		"admission":               admission,
 		"bans":                    bans,
@@ -40,7 +40,7 @@ func TestDependenciesOfTheCore(t *testing.T) {
 			ours + "redisclient", "github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys",
 		},
 		"semaphore":               semaphore,
-		"semaphore/semaphoreecho": slices.Concat([]string{ours + "semaphore/semaphoreecho", ours + "internal/refusal"}, echo, semaphore),
+		"semaphore/semaphoreecho": slices.Concat([]string{ours + "semaphore/semaphoreecho", ours + "internal/httpproblem"}, echo, semaphore),
 		"semaphore/semaphoreasynq": append([]string{
 			ours + "semaphore/semaphoreasynq", "github.com/hibiken/asynq", "github.com/google/uuid", "github.com/robfig/cron/v3", "github.com/spf13/cast",
 			"golang.org/x/time", "google.golang.org/protobuf",

@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/tidegate/tidegate/internal/refusal"
+	"github.com/tidegate/tidegate/internal/httpproblem"
 	"github.com/tidegate/tidegate/semaphore"
 )
 
@@ -100,7 +100,7 @@ func unavailable(c echo.Context, err error) error {
 // Refuse answers with the problem temporary-reduced-capacity.
 func Refuse(c echo.Context, full *semaphore.CapacityError) error {
 	c.Response().Header().Set("Retry-After", strconv.FormatInt(max(1, int64((full.Wait+time.Second-1)/time.Second)), 10))
-	return refusal.Problem{
+	return httpproblem.Problem{
 		Type:   "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
 		Status: http.StatusServiceUnavailable, Reason: "at_capacity", Position: full.Position,
 	}.Write(c.Response())
