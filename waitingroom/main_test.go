@@ -32,6 +32,7 @@ type shop struct {
 	revoked   map[string]time.Time // user → when the user was admitted
 	orders    map[string]string    // user → order
 	admitting func()               // called before each Admit
+	guarding  func()               // called before each Guard
 	deaf      string               // user, of whom nothing can be revoked
 }
 
@@ -42,6 +43,9 @@ func newShop(free int) *shop {
 func (s *shop) Quota(string, string) (int, error) { return 4, nil }
 
 func (s *shop) Guard(_ context.Context, _, _, room string) error {
+	if s.guarding != nil {
+		s.guarding()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.room = room
@@ -100,6 +104,13 @@ func (s *shop) Unsettled(context.Context, string, string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unsettled, nil
+}
+
+// guardedBy returns the room of the item.
+func (s *shop) guardedBy() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.room
 }
 
 // order orders what the user was admitted for. It returns false if the user may not, or nothing is left.

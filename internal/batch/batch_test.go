@@ -99,6 +99,13 @@ func TestCallsThatArriveWhileABatchWaitsAreInIt(t *testing.T) {
 	})
 }
 
+func TestCallsThatAreNotTakenFail(t *testing.T) {
+	b := batch.NewLate(10, 1, func(context.Context, func() []*batch.Call[int, int]) {})
+	if _, err := b.Do(t.Context(), 0); !errors.Is(err, batch.ErrNotRun) {
+		t.Errorf("Do = %v, want ErrNotRun", err)
+	}
+}
+
 func TestACallThatIsGivenUpDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, sizes, release := held(10, 1)
