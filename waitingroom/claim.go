@@ -126,7 +126,7 @@ func (s *Service) admit(ctx context.Context, r *room, readAt time.Time, p *place
 		return nil
 	}
 	within := time.Duration(p.passRT-r.roomTime(r.now))*time.Millisecond - s.now().Sub(readAt)
-	return s.opts.Stock.Admit(ctx, r.Sale, r.Item, r.Room, p.account, time.UnixMilli(p.admittedAt), p.quantity, within)
+	return unavailable(s.opts.Stock.Admit(ctx, r.Sale, r.Item, r.Room, p.account, time.UnixMilli(p.admittedAt), p.quantity, within))
 }
 
 // Restore lets a user order again whom the room admitted, if Redis has forgotten it. It returns false if the room has not, or the item has

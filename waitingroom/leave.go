@@ -11,7 +11,7 @@ import (
 	"github.com/tidegate/tidegate/internal/batch"
 )
 
-// Leave gives up the visitor's place, and a pass that has not been used. It is idempotent.
+// Leave gives up the visitor's place, and a pass that has not been used. A place whose state is final stays as it is. It is idempotent.
 func (s *Service) Leave(ctx context.Context, name string, who Visitor) error {
 	v, err := s.view(ctx, name)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Service) Leave(ctx context.Context, name string, who Visitor) error {
 	if err != nil {
 		return err
 	}
-	if p.leftAt > 0 || p.doneAt > 0 || p.barred != "" {
+	if p.state(&v.room, p.position, v.clockNow(s.now())).Final() {
 		return nil
 	}
 	left, err := s.leaving.Do(ctx, name, p.seq)
@@ -63,7 +63,9 @@ func (s *Service) leave(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 	for i, p := range found {
 		if r.Sale != "" && p.admittedAt > 0 {
 			g.Go(func() error {
-				used[i], failed[i] = s.opts.Stock.Revoke(ctx, r.Sale, r.Item, r.Room, p.account, time.UnixMilli(p.admittedAt))
+				var err error
+				used[i], err = s.opts.Stock.Revoke(ctx, r.Sale, r.Item, r.Room, p.account, time.UnixMilli(p.admittedAt))
+				failed[i] = unavailable(err)
 				return nil
 			})
 		}

@@ -212,7 +212,7 @@ func (s *Service) unguard(ctx context.Context, r *room) error {
 	if r.Sale == "" || s.opts.Stock == nil {
 		return nil
 	}
-	return s.opts.Stock.Unguard(ctx, r.Sale, r.Item, r.Room)
+	return unavailable(s.opts.Stock.Unguard(ctx, r.Sale, r.Item, r.Room))
 }
 
 // unguardClosed does what a process that ended while it closed a room has left undone.

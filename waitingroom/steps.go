@@ -43,6 +43,12 @@ func (v *view) history(p *place, acts []act) []Step {
 		add(at, what, by, cause)
 		end = max(end, at)
 	}
+	var closed act // the zero act: the room was not closed
+	for _, a := range acts {
+		if a.act == "close" && closed.at == 0 && v.ended == PhaseClosed {
+			closed = a
+		}
+	}
 	add(p.joinedAt, stepJoined, "", "")
 	if v.drawn() && p.seq <= v.nDrawn {
 		add(v.drawnAt, stepDrawn, "", "the draw at the start")
@@ -58,6 +64,12 @@ func (v *view) history(p *place, acts []act) []Step {
 		final(p.leftAt, stepLeft, "", "the place was given up")
 	case p.barred != "":
 		final(p.changedAt, stepBarred, p.barredBy, p.barred)
+	case p.admittedAt == 0 && closed.at > 0 && (p.lapsedAt == 0 || closed.at < p.lapsedAt):
+		what := stepTurnedAway
+		if p.turnRT > 0 {
+			what = stepLapsed
+		}
+		final(closed.at, what, closed.actor, cmp.Or(closed.reason, "the room was closed"))
 	case p.lapsedAt > 0 && p.admittedAt > 0:
 		final(p.lapsedAt, stepLapsed, "", "the pass was not used in time")
 	case p.lapsedAt > 0:
@@ -75,8 +87,6 @@ func (v *view) history(p *place, acts []act) []Step {
 			add(a.at, stepHeld, a.actor, a.reason)
 		case a.act == "resume":
 			add(a.at, stepResumed, a.actor, a.reason)
-		case a.act == "close" && p.admittedAt == 0:
-			final(a.at, stepTurnedAway, a.actor, cmp.Or(a.reason, "the room was closed"))
 		}
 	}
 	slices.SortStableFunc(steps, func(a, b Step) int { return a.At.Compare(b.At) })
