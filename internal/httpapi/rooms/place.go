@@ -1,6 +1,7 @@
 package rooms
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -175,7 +176,9 @@ func (h *Visitors) charge(ctx context.Context, room *waitingroom.Status, who wai
 		p, err := h.Rooms.Place(ctx, room.Room, who)
 		joins := errors.Is(err, waitingroom.ErrNotJoined) || err == nil && (p.State == waitingroom.StateLapsed || p.State == waitingroom.StateLeft || p.State == waitingroom.StateDone && room.Sale == "")
 		if err != nil && !joins {
-			return err
+			_, cancel, charged := h.Charger.Charge(ctx, 0)
+			cancel()
+			return cmp.Or(charged, err)
 		}
 		if joins {
 			req := request.Of(ctx).Admission(h.Challenges.Proxies)
