@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,17 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+func pollAfterOf(t *testing.T, w *httptest.ResponseRecorder) int {
+	t.Helper()
+	var body struct {
+		PollAfterMS int `json:"poll_after_ms"`
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.PollAfterMS == 0 {
+		t.Errorf("%s: %v", w.Body, err)
+	}
+	return body.PollAfterMS
+}
+
 // TestScreenedIsNotCharged: a replay precedes every refusal, and decisions from memory are not charged.
 func TestScreenedIsNotCharged(t *testing.T) {
 	b := setup(t)
@@ -65,10 +77,15 @@ func TestScreenedIsNotCharged(t *testing.T) {
 	if w.Code != 202 || w.Header().Get("Idempotency-Replayed") != "true" || !strings.Contains(w.Body.String(), `"confirmed"`) {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
+	if p := pollAfterOf(t, w); w.Header().Get("Retry-After") != strconv.Itoa((p+999)/1000) {
+		t.Errorf("Retry-After %s, poll_after_ms %d", w.Header().Get("Retry-After"), p)
+	}
 	b.orders.screen = &orders.Outcome{Reason: orders.ReasonSoldOut}
-	w = call(b.Public(), "POST", placePath, `{"item":"shoe"}`)
-	if p := problemIn(t, w); p.Reason != "sold_out" || w.Header().Get("RateLimit") != "" {
-		t.Errorf("%v %s", w.Header(), w.Body)
+	for _, user := range []string{"ada", ""} {
+		w = call(b.Public(), "POST", placePath, `{"item":"shoe"}`, "X-User-ID", user, "Idempotency-Key", "0123456789012345678901")
+		if p := problemIn(t, w); p.Reason != "sold_out" || w.Header().Get("RateLimit") != "" {
+			t.Errorf("%v %s", w.Header(), w.Body)
+		}
 	}
 	if len(b.gate.asked) != 0 || slices.Contains(b.orders.calls, "reserve") {
 		t.Errorf("charged %v, %v", b.gate.asked, b.orders.calls)

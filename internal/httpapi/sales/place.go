@@ -117,7 +117,7 @@ func (h *Placer) attempt(ctx context.Context, in *placeInput) (*placeOutput, err
 	}
 	r.Sale, r.Item = in.Sale, in.Body.Item
 	out, decided := attempt.Screen()
-	if decided && !out.Admitted() && r.Caller.User == "" { // the key may be guessed, and a guess costs as much as an order
+	if decided && out.Reason == orders.ReasonKeyReused && r.Caller.User == "" { // the key may be guessed, and a guess that is right costs as much as an order
 		_, cancel, err := h.Rules.Charge(ctx, h.Within)
 		cancel()
 		if err != nil {
@@ -133,12 +133,12 @@ func (h *Placer) attempt(ctx context.Context, in *placeInput) (*placeOutput, err
 	if !out.Admitted() {
 		return nil, refusal(&out)
 	}
-	o := &out.Order
+	o, wait := &out.Order, pollAfter(&out.Order)
 	placed := &placeOutput{
 		Location:   "/v1/orders/" + o.ID.String(),
-		RetryAfter: "1",
+		RetryAfter: strconv.FormatInt(max(1, (wait+999)/1000), 10),
 		Body: placedOrder{
-			OrderID: o.ID.String(), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, PollAfterMS: pollAfter(o),
+			OrderID: o.ID.String(), Status: o.Status, Sale: o.Sale, Item: o.Item, Quantity: o.Quantity, PollAfterMS: wait,
 		},
 	}
 	if out.Replayed {
