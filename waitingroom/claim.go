@@ -38,7 +38,7 @@ func (s *Service) Claim(ctx context.Context, name string, who Visitor) (Place, e
 	if err != nil {
 		return Place{}, err
 	}
-	return s.tell(v, p), nil
+	return s.placeWithToken(v, p), nil
 }
 
 func (s *Service) claimBatch(ctx context.Context, name string, take taking[*claimCall, *place]) {
@@ -97,7 +97,7 @@ func (s *Service) claim(ctx context.Context, tx *sql.Tx, r *room, calls []*batch
 			c.Err = fmt.Errorf("%w: the place is %s", ErrNotYourTurn, state)
 		case r.stoppedAt > 0:
 			c.Err = fmt.Errorf("%w: the room is held, and the turn is kept", ErrHasToWait)
-		case !r.hasRoom(active, claimed):
+		case !r.belowLimits(active, claimed):
 			c.Err = ErrHasToWait
 			p.untilRT = max(p.untilRT, rt+askedAgain.Milliseconds())
 			if _, err := s.store.updateOne(ctx, tx, r.Room, p, `until_rt = $4, active_rt = $4`, "", p.untilRT); err != nil {

@@ -54,8 +54,8 @@ const (
 	brakeRise  = 0.02
 )
 
-// slow moves the brake, dt ms after the last time.
-func (r *room) slow(target time.Duration, dt int64) {
+// adjustBrake moves the brake, dt ms after the last time.
+func (r *room) adjustBrake(target time.Duration, dt int64) {
 	seconds := float64(min(max(dt, 0), 1000)) / 1000
 	if r.lagMS > target.Milliseconds() {
 		r.brake = max(brakeFloor, r.brake*math.Exp2(-seconds))
@@ -68,7 +68,7 @@ func (r *room) slow(target time.Duration, dt int64) {
 // sale units is as many as turns could need.
 func (r *room) budget(f *facts, dt int64) (turns, units int64) {
 	turns, units = maxTurns, math.MaxInt64
-	if r.byHand() {
+	if r.onlyAdvance() {
 		turns = 0
 	}
 	part := f.claimedPart()
@@ -96,20 +96,20 @@ func (r *room) budget(f *facts, dt int64) (turns, units int64) {
 	return max(turns, 0), max(units, 0)
 }
 
-// byHand reports whether turns are given by Advance only.
-func (r *room) byHand() bool { return r.Sale == "" && r.RatePerMin == 0 && r.Capacity == 0 }
+// onlyAdvance reports whether turns are given by Advance only.
+func (r *room) onlyAdvance() bool { return r.Sale == "" && r.RatePerMin == 0 && r.Capacity == 0 }
 
 // spend takes n turns from the credit, and the rest from what the operator gave.
 func (r *room) spend(n int64) {
 	credit := min(n, int64(r.credit))
 	r.credit -= float64(credit)
 	r.extra = max(0, r.extra-(n-credit))
-	if r.RatePerMin == 0 && !r.byHand() {
+	if r.RatePerMin == 0 && !r.onlyAdvance() {
 		r.extra = 0 // nothing was kept back
 	}
 }
 
-// hasRoom reports whether a claim may be admitted beside those that were.
-func (r *room) hasRoom(active, claimed int64) bool {
+// belowLimits reports whether a claim may be admitted beside those that were.
+func (r *room) belowLimits(active, claimed int64) bool {
 	return (r.Capacity == 0 || active < int64(r.Capacity)) && (r.RatePerMin == 0 || claimed < int64(r.RatePerMin))
 }

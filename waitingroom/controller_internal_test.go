@@ -58,7 +58,7 @@ func TestBrake(t *testing.T) {
 		"back":          {0.5, 60, -5000, 0.5},
 	} {
 		r := room{brake: tt.brake, lagMS: int64(tt.lag * 1000)}
-		if r.slow(2*time.Second, tt.dt); math.Abs(r.brake-tt.want) > 1e-9 {
+		if r.adjustBrake(2*time.Second, tt.dt); math.Abs(r.brake-tt.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", what, r.brake, tt.want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestHasRoom(t *testing.T) {
 		want            bool
 	}{{0, 0, 1e6, 1e6, true}, {3, 0, 2, 9, true}, {3, 0, 3, 0, false}, {0, 3, 9, 2, true}, {0, 3, 0, 3, false}, {3, 3, 2, 2, true}} {
 		r := room{Definition: Definition{Capacity: tt.capacity, RatePerMin: tt.rate}}
-		if got := r.hasRoom(tt.active, tt.claimed); got != tt.want {
+		if got := r.belowLimits(tt.active, tt.claimed); got != tt.want {
 			t.Errorf("%+v: %t", tt, got)
 		}
 	}

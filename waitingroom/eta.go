@@ -75,10 +75,10 @@ func (p *progress) rates() (slow, fast float64) {
 // time of n of them then has the standard deviation √n.
 func (v *view) eta(lane int, ahead int64) *ETA {
 	moved := v.moved[lane]
-	if moved.slow <= 0 || v.byHand() || v.phase(v.now) != PhaseServing {
+	if moved.slow <= 0 || v.onlyAdvance() || v.phase(v.now) != PhaseServing {
 		return nil
 	}
-	if o := v.outlook(lane, ahead); o == OutlookUnlike || o == OutlookReturns {
+	if o := v.outlook(lane, ahead); o == OutlookUnlikely || o == OutlookReturns {
 		return nil
 	}
 	turns := float64(ahead + 1)

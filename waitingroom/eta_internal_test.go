@@ -43,7 +43,7 @@ func (c *crowded) tick() {
 	for i := range c.turns {
 		switch v := &c.turns[i]; {
 		case v.admitted > 0 || v.claims > c.now || v.until <= c.now:
-		case !c.hasRoom(f.active, f.claimed):
+		case !c.belowLimits(f.active, f.claimed):
 			v.claims, v.until = c.now+1000, max(v.until, c.now+askedAgain.Milliseconds())
 		default:
 			v.admitted, v.ends = c.now, c.now+c.mean(c.stays)
@@ -71,7 +71,7 @@ func (c *crowded) tick() {
 
 // facts counts as count does.
 func (c *crowded) facts() (f facts) {
-	one := func(yes bool) int64 { return int64(number(yes)) }
+	one := func(yes bool) int64 { return int64(boolToInt(yes)) }
 	for _, v := range c.turns {
 		open, past := v.admitted == 0 && v.until > c.now, v.turn <= c.now-patience.Milliseconds()
 		f.open += one(open)
@@ -134,8 +134,8 @@ func TestETACoversTheTruth(t *testing.T) {
 					}
 					truth := time.Duration(c.turnAt[g.position]-g.at) * time.Millisecond
 					known++
-					covered += number(g.Min <= truth && truth <= g.Max)
-					useful += number(g.Max <= 3*truth+10*time.Second)
+					covered += boolToInt(g.Min <= truth && truth <= g.Max)
+					useful += boolToInt(g.Max <= 3*truth+10*time.Second)
 				}
 			}
 			if covered*5 < known*4 || known*2 < asked || useful*2 < known {
@@ -184,8 +184,8 @@ func TestETAIsNoGuess(t *testing.T) {
 			t.Errorf("%s: %v, and the turn is in ten seconds", what, eta)
 		}
 	}
-	byHand := room{Definition: Definition{Mode: ModeFIFO, StartsAt: time.UnixMilli(start)}, now: start, lanes: oneLane(1000)}
-	if eta := (&view{room: byHand, moved: []*progress{{slow: 1, fast: 1}}}).eta(0, 9); eta != nil {
+	onlyAdvance := room{Definition: Definition{Mode: ModeFIFO, StartsAt: time.UnixMilli(start)}, now: start, lanes: oneLane(1000)}
+	if eta := (&view{room: onlyAdvance, moved: []*progress{{slow: 1, fast: 1}}}).eta(0, 9); eta != nil {
 		t.Errorf("moved by hand: %v", eta)
 	}
 }

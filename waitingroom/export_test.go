@@ -23,7 +23,7 @@ func (s *Service) SetClock(ctx context.Context, at time.Time) error {
 func (s *Service) Refresh(ctx context.Context) error { return s.refresh(ctx) }
 
 // Turn does one round of Run.
-func (s *Service) Turn(ctx context.Context) error { return s.turn(ctx) }
+func (s *Service) Turn(ctx context.Context) error { return s.tickRooms(ctx) }
 
 // Tick gives turns in one room.
 func (s *Service) Tick(ctx context.Context, room string) error { return s.tick(ctx, room) }

@@ -66,7 +66,7 @@ func (s *Service) Join(ctx context.Context, name string, who Visitor, quantity i
 	if err != nil {
 		return Place{}, false, err
 	}
-	p = s.tell(v, got.place)
+	p = s.placeWithToken(v, got.place)
 	if v.Mode == ModeDraw && got.place.joinedAt < v.StartsAt.UnixMilli() {
 		if p.Receipt, err = s.receipt(v, got.place); err != nil {
 			return Place{}, false, err

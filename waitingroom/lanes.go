@@ -138,8 +138,8 @@ func tailsOf(lanes []lane) []laneTail {
 	return all
 }
 
-// define makes d the definition of a room; change has permitted it.
-func (r *room) define(d *Definition) {
+// applyDefinition makes d the definition of a room; checkChange has permitted it.
+func (r *room) applyDefinition(d *Definition) {
 	if !r.sameLanes(d) {
 		r.lanes = newLanes(d)
 	}
@@ -215,8 +215,8 @@ func choose(lanes []lane, waits func(lane int) (yes, stop bool, err error)) (cho
 	return 0, false, nil
 }
 
-// give accounts for a turn of the lane.
-func (l *lane) give() { l.Pass += 1 / float64(l.Share) }
+// countTurn counts a turn of the lane.
+func (l *lane) countTurn() { l.Pass += 1 / float64(l.Share) }
 
 // turnsBefore returns how many turns another lane gets at most until l has given n more, if somebody waits in l all that time: choose prefers
 // the other one only while its pass is not above that of l at its last turn.

@@ -30,7 +30,7 @@ func (q *queued) turns(n int) []int {
 		if !ok {
 			break
 		}
-		q.lanes[i].give()
+		q.lanes[i].countTurn()
 		q.wait[i]--
 		got[i]++
 	}

@@ -138,5 +138,5 @@ func (s *Service) Finish(ctx context.Context, name string, who Visitor) (Place, 
 	if err != nil {
 		return Place{}, err
 	}
-	return s.tell(v, p), nil
+	return s.placeWithToken(v, p), nil
 }

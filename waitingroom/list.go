@@ -34,7 +34,7 @@ func (s *Service) Places(ctx context.Context, name string, f Filter) ([]Place, e
 	}
 	all := make([]Place, len(rows))
 	for i, p := range rows {
-		all[i] = s.tell(v, p)
+		all[i] = s.placeWithToken(v, p)
 		if all[i].Token = ""; f.User != "" {
 			all[i].Steps = v.history(p, acts)
 		}
@@ -67,7 +67,7 @@ func (s *Service) Expired(ctx context.Context, name string, limit int) ([]Place,
 	}
 	all := make([]Place, len(rows))
 	for i, p := range rows {
-		all[i] = s.tell(v, p)
+		all[i] = s.placeWithToken(v, p)
 	}
 	return all, nil
 }

@@ -29,9 +29,9 @@ func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, e
 	if err != nil {
 		return Place{}, err
 	}
-	if known != nil && !v.isGone(known) && v.ended == "" {
+	if known != nil && !v.isSkipped(known) && v.ended == "" {
 		known.account = who.User
-		if t := v.tell(known, v.clockNow(s.now())); t.State == StateGathering || t.State == StateWaiting && t.Position > v.lanes[v.laneOf(known)].Served {
+		if t := v.placeOf(known, v.clockNow(s.now())); t.State == StateGathering || t.State == StateWaiting && t.Position > v.lanes[v.laneOf(known)].Served {
 			t.Token = who.Token
 			return t, nil
 		}
@@ -43,7 +43,7 @@ func (s *Service) Place(ctx context.Context, name string, who Visitor) (Place, e
 	if err != nil {
 		return Place{}, err
 	}
-	return s.tell(v, p), nil
+	return s.placeWithToken(v, p), nil
 }
 
 // read returns the current place of a subject, or with ByToken the one of the token, which may have been replaced.
@@ -89,9 +89,9 @@ func (s *Service) Wait(ctx context.Context, name string, who Visitor, while Stat
 	}
 }
 
-// tell returns a place, with its token, by the view.
-func (s *Service) tell(v *view, p *place) Place {
-	t := v.tell(p, v.clockNow(s.now()))
+// placeWithToken returns a place as its visitor sees it, with its token.
+func (s *Service) placeWithToken(v *view, p *place) Place {
+	t := v.placeOf(p, v.clockNow(s.now()))
 	t.Token = s.placeToken(v.Room, p)
 	return t
 }

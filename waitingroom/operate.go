@@ -45,10 +45,10 @@ func (s *Service) Put(ctx context.Context, d Definition) (status Status, created
 		if err := s.store.lockTail(ctx, tx, r); err != nil {
 			return err
 		}
-		if err := r.change(&d, r.now); err != nil {
+		if err := r.checkChange(&d, r.now); err != nil {
 			return err
 		}
-		r.define(&d)
+		r.applyDefinition(&d)
 		if err := s.store.writeTail(ctx, tx, r); err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (s *Service) guard(ctx context.Context, d *Definition) error {
 		return err
 	}
 	if v := (*s.views.Load())[d.Room]; v != nil {
-		if err := v.change(d, v.now); err != nil {
+		if err := v.checkChange(d, v.now); err != nil {
 			return err
 		}
 	}
@@ -122,19 +122,19 @@ func (s *Service) change(ctx context.Context, name string, by By, act, detail st
 		}
 	}
 	return s.store.change(ctx, name, func(tx *sql.Tx, r *room) error {
-		if again, err := s.store.acted(ctx, tx, name, act, detail, by.RequestID); err != nil || again {
+		if again, err := s.store.isRepeated(ctx, tx, name, act, detail, by.RequestID); err != nil || again {
 			return err
 		}
 		if err := change(r); err != nil {
 			return err
 		}
-		r.clock(r.now)
-		return s.store.keep(ctx, tx, name, act, detail, by)
+		r.stopOrStartClock(r.now)
+		return s.store.recordAct(ctx, tx, name, act, detail, by)
 	})
 }
 
-// open returns an ErrConflict if a room has ended.
-func (r *room) open() error {
+// checkNotEnded returns an ErrConflict if a room has ended.
+func (r *room) checkNotEnded() error {
 	if r.ended != "" {
 		return fmt.Errorf("%w: room %s has ended", ErrConflict, r.Room)
 	}
@@ -145,7 +145,7 @@ func (r *room) open() error {
 func (s *Service) Hold(ctx context.Context, name string, by By) (Status, error) {
 	return s.alter(ctx, name, by, "hold", "", "is held", func(r *room) error {
 		r.held = true
-		return r.open()
+		return r.checkNotEnded()
 	})
 }
 
@@ -153,7 +153,7 @@ func (s *Service) Hold(ctx context.Context, name string, by By) (Status, error) 
 func (s *Service) Resume(ctx context.Context, name string, by By) (Status, error) {
 	return s.alter(ctx, name, by, "resume", "", "continues", func(r *room) error {
 		r.held = false
-		return r.open()
+		return r.checkNotEnded()
 	})
 }
 
@@ -164,7 +164,7 @@ func (s *Service) Advance(ctx context.Context, name string, n int, by By) (Statu
 	}
 	return s.alter(ctx, name, by, "advance", strconv.Itoa(n), "gives further turns", func(r *room) error {
 		r.extra = min(r.extra+int64(n), MaxRate)
-		return r.open()
+		return r.checkNotEnded()
 	})
 }
 
@@ -175,7 +175,7 @@ func (s *Service) SetRate(ctx context.Context, name string, perMin int, by By) (
 	}
 	return s.alter(ctx, name, by, "rate", strconv.Itoa(perMin), "has another rate", func(r *room) error {
 		r.RatePerMin = perMin
-		return r.open()
+		return r.checkNotEnded()
 	})
 }
 

@@ -5,13 +5,13 @@ import (
 	"database/sql"
 )
 
-// Pace is how a room goes on.
+// Pace is how fast a room admits visitors.
 type Pace struct {
 	Admitted int64   // visitors who claimed in the last minute
 	Outlook  Outlook // of somebody who joins now
 }
 
-// Pace returns how a room goes on. It reads the passes of the last minute.
+// Pace returns how fast a room admits visitors. It reads the passes of the last minute.
 func (s *Service) Pace(ctx context.Context, name string) (p Pace, err error) {
 	v, err := s.view(ctx, name)
 	if err != nil {

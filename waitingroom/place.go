@@ -36,14 +36,14 @@ type Outlook string
 
 // The outlooks of a room with stock. In a room without, those who wait have OutlookLikely.
 const (
-	OutlookCertain Outlook = "certain" // there are units for everybody in front, and for this place
-	OutlookLikely  Outlook = "likely"
-	OutlookUnlike  Outlook = "unlikely"
-	OutlookReturns Outlook = "waiting_for_returns" // everything is taken, but not all of it is paid
-	OutlookNone    Outlook = "none"
+	OutlookCertain  Outlook = "certain" // there are units for everybody in front, and for this place
+	OutlookLikely   Outlook = "likely"
+	OutlookUnlikely Outlook = "unlikely"
+	OutlookReturns  Outlook = "waiting_for_returns" // everything is taken, but not all of it is paid
+	OutlookNone     Outlook = "none"
 )
 
-// Place is a visitor's place, as it is told to the visitor.
+// Place is a place as its visitor may see it.
 type Place struct {
 	Room      string
 	State     State
@@ -115,8 +115,8 @@ func (p *place) state(r *room, position, now int64) State {
 	return StateWaiting
 }
 
-// tell returns p as its visitor sees it.
-func (v *view) tell(p *place, now int64) Place {
+// placeOf returns p as its visitor sees it.
+func (v *view) placeOf(p *place, now int64) Place {
 	r, lane := &v.room, v.laneOf(p)
 	l := &r.lanes[lane]
 	position := int64(-1)

@@ -78,7 +78,7 @@ func TestAnOldCopyPromisesNoMore(t *testing.T) {
 		r.now, r.lanes = read, []lane{{}}
 		v := &view{room: r, mu: &sync.Mutex{}, orders: make([]order, 1)}
 		for _, age := range []int64{0, 100, 1500} {
-			if got := v.tell(p, read+age).TurnUntil.UnixMilli(); got != untilRT {
+			if got := v.placeOf(p, read+age).TurnUntil.UnixMilli(); got != untilRT {
 				t.Errorf("%s: a copy that is %d ms old tells the end %d ms late", what, age, got-untilRT)
 			}
 		}

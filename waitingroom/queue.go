@@ -34,8 +34,9 @@ func (q *queue) take() *place {
 	return p
 }
 
-// head returns the place of a lane that is next, or nil: no position up to q.last can have a turn, which is nearer when time is short. It moves the cursor over those that cannot.
-func (s *Service) head(ctx context.Context, tx *sql.Tx, r *room, q *queue) (*place, error) {
+// nextPlace returns the next place of a lane that can have a turn, or nil if there is none up to q.last, which it lowers when the tick runs out of time.
+// It moves the cursor over places that cannot have one.
+func (s *Service) nextPlace(ctx context.Context, tx *sql.Tx, r *room, q *queue) (*place, error) {
 	for len(q.next) == 0 {
 		q.lane.Served = q.read
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < tickTimeout/2 {
@@ -44,16 +45,16 @@ func (s *Service) head(ctx context.Context, tx *sql.Tx, r *room, q *queue) (*pla
 		if q.read == q.last {
 			return nil, nil
 		}
-		if err := s.heads(ctx, tx, r, q); err != nil {
+		if err := s.readPlaces(ctx, tx, r, q); err != nil {
 			return nil, err
 		}
 	}
 	return q.next[0], nil
 }
 
-// heads reads further places that can have a turn. Drawn positions are looked at some at a time; of others, whose numbers follow each other,
+// readPlaces reads further places that can have a turn. Drawn positions are looked at some at a time; of others, whose numbers follow each other,
 // one statement finds the first maxTurns.
-func (s *Service) heads(ctx context.Context, tx *sql.Tx, r *room, q *queue) (err error) {
+func (s *Service) readPlaces(ctx context.Context, tx *sql.Tx, r *room, q *queue) (err error) {
 	// Not replaced = 0: without statistics Postgres would prefer the partial index by subject, and read the whole room.
 	const live = `left_at = 0 AND barred = '' AND replaced < 1`
 	if q.read >= q.order.drawn {

@@ -32,8 +32,8 @@ func (s *Service) refresh(ctx context.Context) error {
 	return s.reread(ctx)
 }
 
-// refreshOnce is refresh, or the result of one that began, or failed, after the call. It waits until the last one is a tick old: a crowd that asks for
-// rooms that do not exist, or while the database does not answer, costs a few reads a second.
+// refreshOnce returns the result of a refresh that began, or failed, after the call. There is at most one each tickEvery, so requests for rooms that do not
+// exist, or while the database does not answer, cost a few reads a second.
 func (s *Service) refreshOnce(ctx context.Context) error {
 	asked := s.now()
 	if err := s.lockRefresh(ctx); err != nil {
@@ -87,7 +87,7 @@ func (s *Service) reread(ctx context.Context) (err error) {
 		if views[name] == nil {
 			delete(s.trees, name)
 		}
-		if v := views[name]; v == nil || v.told(old) {
+		if v := views[name]; v == nil || v.changedSince(old) {
 			news = append(news, old.changed)
 		} else {
 			v.changed = old.changed
@@ -100,8 +100,8 @@ func (s *Service) reread(ctx context.Context) (err error) {
 	return nil
 }
 
-// told reports whether those who wait in v have news, compared with an older view.
-func (v *view) told(old *view) bool {
+// changedSince reports whether visitors who wait learn something from v that they did not from an older view.
+func (v *view) changedSince(old *view) bool {
 	return v.served() != old.served() || v.phase(v.now) != old.phase(old.now) || v.message != old.message || v.RatePerMin != old.RatePerMin ||
 		v.drawn() != old.drawn()
 }
@@ -114,11 +114,11 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 	}
 	lanes := len(r.lanes)
 	v = &view{
-		room: *r, fetched: at, changed: make(chan struct{}), gone: make([]map[int64]int64, lanes), moved: make([]*progress, lanes), mu: &sync.Mutex{},
+		room: *r, fetched: at, changed: make(chan struct{}), skipped: make([]map[int64]int64, lanes), moved: make([]*progress, lanes), mu: &sync.Mutex{},
 	}
 	since := int64(0)
 	if old != nil {
-		v.gone, since = old.gone, old.now
+		v.skipped, since = old.skipped, old.now
 	}
 	for i := range lanes {
 		v.moved[i] = &progress{}
@@ -155,8 +155,8 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 	}
 	all := make([]map[int64]int64, lanes)
 	for i := range all {
-		all[i] = make(map[int64]int64, len(v.gone[i]))
-		for number, position := range v.gone[i] {
+		all[i] = make(map[int64]int64, len(v.skipped[i]))
+		for number, position := range v.skipped[i] {
 			if drawnNow {
 				position = v.position(i, number)
 			}
@@ -164,7 +164,7 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 		}
 	}
 	for _, p := range gone {
-		if !v.isGone(p) { // a position of a draw is ten hashes
+		if !v.isSkipped(p) { // a position of a draw is ten hashes
 			lane := v.laneOf(p)
 			all[lane][p.laneSeq] = v.position(lane, p.laneSeq)
 		}
@@ -174,11 +174,11 @@ func (s *Service) renew(ctx context.Context, old *view, r *room, at time.Time) (
 			maps.DeleteFunc(all[i], func(_, position int64) bool { return position < r.lanes[i].Served })
 		}
 	}
-	v.gone = all
+	v.skipped = all
 	return v, nil
 }
 
-// view returns this process's copy of a room. It asks the database about a room that it does not know, or has not read for too long.
+// view returns this process's copy of a room. It reads the database if the room is not in the copy, or the copy is stale.
 func (s *Service) view(ctx context.Context, name string) (*view, error) {
 	v := (*s.views.Load())[name]
 	if v == nil && !validName(name) { // costs no read

@@ -110,8 +110,8 @@ func (d *Definition) Validate() error {
 	return nil
 }
 
-// change returns an ErrConflict if a stored room cannot become next at now.
-func (r *room) change(next *Definition, now int64) error {
+// checkChange returns an ErrConflict if a stored room cannot become next at now.
+func (r *room) checkChange(next *Definition, now int64) error {
 	begun := now >= r.StartsAt.UnixMilli() || r.drawn() || r.served() > 0
 	switch {
 	case r.ended != "":
@@ -177,10 +177,10 @@ func (r *room) roomTime(now int64) int64 {
 	return now - r.stoppedMS
 }
 
-// catchUp leaves out of room time what has passed since the last tick and a little more, and what the database's clock was set back. While
-// room time is stopped, clock does that when it starts again: tickedAt must stay, because only a tick can end a stall, and it waits until the
+// skipOutage leaves out of room time what has passed since the last tick and a little more, and what the database's clock was set back. While
+// room time is stopped, stopOrStartClock does that when it starts again: tickedAt must stay, because only a tick can end a stall, and it waits until the
 // last one is old.
-func (r *room) catchUp() {
+func (r *room) skipOutage() {
 	if r.tickedAt == 0 || r.stoppedAt > 0 {
 		return
 	}
@@ -193,8 +193,8 @@ func (r *room) catchUp() {
 	}
 }
 
-// clock stops or starts room time, after held or stalled changed.
-func (r *room) clock(now int64) {
+// stopOrStartClock stops or starts room time, after held or stalled changed.
+func (r *room) stopOrStartClock(now int64) {
 	switch stop := r.held || r.stalled; {
 	case stop && r.stoppedAt == 0:
 		r.stoppedAt = now

@@ -86,7 +86,7 @@ func New(store *Store, opts Options) *Service {
 // Run gives turns, keeps this process's copy of the rooms current and deletes old rooms, until ctx ends. It then returns nil.
 func (s *Service) Run(ctx context.Context) error {
 	var g errgroup.Group
-	g.Go(func() error { s.serveRooms(ctx); return nil })
+	g.Go(func() error { s.runTicks(ctx); return nil })
 	if s.opts.Stock != nil || s.opts.Keep > 0 {
 		g.Go(func() error {
 			_ = periodic.Woken(ctx, pruneEvery, nil, func() {
@@ -106,14 +106,14 @@ func (s *Service) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (s *Service) serveRooms(ctx context.Context) {
+func (s *Service) runTicks(ctx context.Context) {
 	for {
 		every := idleRefresh
-		switch err := s.turn(ctx); {
+		switch err := s.tickRooms(ctx); {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			s.opts.Logger.WarnContext(ctx, "waiting rooms stand still", slog.Any("error", err))
+			s.opts.Logger.WarnContext(ctx, "the waiting rooms could not be read, and no turns are given", slog.Any("error", err))
 			every = time.Second
 		case s.anyOpen():
 			every = tickEvery
@@ -124,8 +124,8 @@ func (s *Service) serveRooms(ctx context.Context) {
 	}
 }
 
-// turn gives turns in every open room, and then reads all rooms.
-func (s *Service) turn(ctx context.Context) error {
+// tickRooms gives turns in every open room, and then reads all rooms.
+func (s *Service) tickRooms(ctx context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(roomsAtOnce)
 	for _, v := range *s.views.Load() {
@@ -138,7 +138,7 @@ func (s *Service) turn(ctx context.Context) error {
 				within, cancel := context.WithTimeout(ctx, timeout)
 				defer cancel()
 				if err := s.tick(within, v.Room); err != nil && ctx.Err() == nil { // the other rooms go on
-					s.opts.Logger.WarnContext(ctx, "a waiting room stands still", slog.String("room", v.Room), slog.Any("error", err))
+					s.opts.Logger.WarnContext(ctx, "no turns could be given in a waiting room", slog.String("room", v.Room), slog.Any("error", err))
 				}
 				return nil
 			})

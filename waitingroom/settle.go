@@ -13,7 +13,7 @@ import (
 func (s *Service) readStock(ctx context.Context, tx *sql.Tx, r *room) (final bool, err error) {
 	if r.Sale == "" || r.ended == PhaseClosed {
 		r.stalled = false
-		r.clock(r.now)
+		r.stopOrStartClock(r.now)
 		return false, nil
 	}
 	final, err = s.settle(ctx, tx, r)
@@ -24,7 +24,7 @@ func (s *Service) readStock(ctx context.Context, tx *sql.Tx, r *room) (final boo
 		s.opts.Logger.WarnContext(ctx, "a waiting room cannot read its stock, and stands still", slog.String("room", r.Room), slog.Any("error", err))
 	}
 	r.stalled = err != nil
-	r.clock(r.now)
+	r.stopOrStartClock(r.now)
 	return final, nil
 }
 

@@ -14,7 +14,7 @@ type Status struct {
 	Definition
 
 	Phase   Phase
-	Now     time.Time // the room's clock
+	Now     time.Time // the database's clock, in which StartsAt is
 	Served  int64     // positions of all lanes that have had their turn
 	Joined  int64
 	Waiting int64
@@ -91,7 +91,8 @@ func (s *Service) Rooms(ctx context.Context) ([]Status, error) {
 	return all, nil
 }
 
-// Changed returns a channel that is closed when the room's public state differs from what Room returned before.
+// Changed returns a channel that is closed when turns were given, or the phase, the message, the rate or the draw have changed, since Room was called.
+// Joins and stock do not close it.
 func (s *Service) Changed(ctx context.Context, name string) (<-chan struct{}, error) {
 	v, err := s.latest(ctx, name)
 	if err != nil {

@@ -128,7 +128,7 @@ func encode(list any) string {
 	return string(text)
 }
 
-func number(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}

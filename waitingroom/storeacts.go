@@ -23,8 +23,8 @@ func (s *Store) acts(ctx context.Context, q querier, room string) (all []act, er
 	return all, err
 }
 
-// acted reports whether the request has been carried out. It returns an ErrConflict if its id belongs to another one.
-func (s *Store) acted(ctx context.Context, tx *sql.Tx, room, what, detail, requestID string) (again bool, err error) {
+// isRepeated reports whether the request has been carried out. It returns an ErrConflict if its id belongs to another one.
+func (s *Store) isRepeated(ctx context.Context, tx *sql.Tx, room, what, detail, requestID string) (again bool, err error) {
 	if requestID == "" {
 		return false, nil
 	}
@@ -41,8 +41,8 @@ func (s *Store) acted(ctx context.Context, tx *sql.Tx, room, what, detail, reque
 	return again, nil
 }
 
-// keep stores what an operator did to a room, which is locked.
-func (s *Store) keep(ctx context.Context, tx *sql.Tx, room, what, detail string, by By) error {
+// recordAct stores what an operator did to a room, which is locked.
+func (s *Store) recordAct(ctx context.Context, tx *sql.Tx, room, what, detail string, by By) error {
 	_, err := s.exec(ctx, tx, `INSERT INTO waiting_acts (room, n, at, act, actor, reason, detail, request_id)
 		SELECT $1, coalesce(max(n), 0) + 1, {now}, $2, $3, $4, $5, $6 FROM waiting_acts WHERE room = $1`, room, what, by.Actor, by.Reason, detail, by.RequestID)
 	return err

@@ -60,7 +60,7 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, d *Definition, secret, s
 func definitionArgs(d *Definition) []any {
 	return []any{
 		d.Room, d.Sale, d.Item, string(d.Mode), d.GatherAt.UnixMilli(), d.StartsAt.UnixMilli(), d.Capacity, d.RatePerMin, d.Claim.Milliseconds(),
-		d.Pass.Milliseconds(), string(d.Bound), number(d.RequiresUser), number(d.Captcha),
+		d.Pass.Milliseconds(), string(d.Bound), boolToInt(d.RequiresUser), boolToInt(d.Captcha),
 	}
 }
 
@@ -99,7 +99,7 @@ func (s *Store) lock(ctx context.Context, tx *sql.Tx, name string, idle int64) (
 		return nil, fmt.Errorf("%w: %s", ErrUnknownRoom, name)
 	}
 	r.sinceTick = r.now - r.tickedAt
-	r.catchUp()
+	r.skipOutage()
 	return r, s.readTail(ctx, tx, r, `SELECT joined, gathered, most, lanes FROM waiting_tails WHERE room = $1`)
 }
 
@@ -130,7 +130,7 @@ func (s *Store) write(ctx context.Context, tx *sql.Tx, r *room) error {
 			claim_ms = $9, pass_ms = $10, bound = $11, requires_user = $12, captcha = $13, message = $14, ended = $15, held = $16, stalled = $17,
 			stopped_at = $18, stopped_ms = $19, ticked_at = $20, credit = $21, extra = $22, lanes = $23, free = $24, promised = $25, root = $26,
 			drawn = $27, drawn_at = $28, brake = $29, commit_lag_ms = $30, ended_at = $31
-		WHERE room = $1`, append(definitionArgs(&r.Definition), r.message, string(r.ended), number(r.held), number(r.stalled), r.stoppedAt,
+		WHERE room = $1`, append(definitionArgs(&r.Definition), r.message, string(r.ended), boolToInt(r.held), boolToInt(r.stalled), r.stoppedAt,
 		r.stoppedMS, r.tickedAt, r.credit, r.extra, encode(r.lanes), r.free, r.promised, r.root, r.nDrawn, r.drawnAt, r.brake, r.lagMS, r.endedAt)...)
 	return err
 }

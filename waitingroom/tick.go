@@ -35,7 +35,7 @@ func (s *Service) tick(ctx context.Context, name string) error {
 			r.promised = f.openUnits + f.activeUnits
 			return s.store.write(ctx, tx, r)
 		}
-		if r.now < r.StartsAt.UnixMilli() { // those who gather are told what there is
+		if r.now < r.StartsAt.UnixMilli() { // gathering places need the stock for their outlook
 			if _, err := s.readStock(ctx, tx, r); err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ func (s *Service) tick(ctx context.Context, name string) error {
 		}
 		return s.store.write(ctx, tx, r)
 	})
-	if errors.Is(err, ErrUnknownRoom) { // another process ticks it
+	if errors.Is(err, ErrUnknownRoom) { // another process has just ticked it
 		return nil
 	}
 	return err
@@ -71,7 +71,7 @@ func (s *Service) serve(ctx context.Context, tx *sql.Tx, r *room, dt int64) erro
 	if err := s.lapse(ctx, tx, r, f); err != nil {
 		return err
 	}
-	r.slow(s.opts.CommitWithin, r.sinceTick)
+	r.adjustBrake(s.opts.CommitWithin, r.sinceTick)
 	if r.held {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (s *Service) serve(ctx context.Context, tx *sql.Tx, r *room, dt int64) erro
 	return s.advance(ctx, tx, r, turns, units)
 }
 
-// exhaust ends a room whose stock is final and gone, once nobody holds units that he has not paid.
+// exhaust ends a room whose final stock is sold and paid.
 func (s *Service) exhaust(ctx context.Context, r *room) error {
 	unsettled, err := s.opts.Stock.Unsettled(ctx, r.Sale, r.Item)
 	if err != nil || unsettled {
@@ -112,7 +112,7 @@ func (s *Service) advance(ctx context.Context, tx *sql.Tx, r *room, turns, units
 		queues[i] = newQueue(&r.lanes[i], &orders[i], maxLook/int64(len(r.lanes)))
 	}
 	waits := func(lane int) (yes, stop bool, err error) {
-		p, err := s.head(ctx, tx, r, &queues[lane])
+		p, err := s.nextPlace(ctx, tx, r, &queues[lane])
 		return p != nil, p == nil && queues[lane].more(), err
 	}
 	var given []turn
@@ -131,7 +131,7 @@ func (s *Service) advance(ctx context.Context, tx *sql.Tx, r *room, turns, units
 			barred[ban], nBarred = append(barred[ban], p.subject), nBarred+1
 			continue
 		}
-		r.lanes[lane].give()
+		r.lanes[lane].countTurn()
 		quantity := min(int64(p.quantity), units) // a turn is for at most as many as are left, so that nobody blocks those behind
 		units -= quantity
 		given = append(given, turn{p.subject, p.position, quantity})

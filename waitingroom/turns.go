@@ -35,7 +35,7 @@ func (s *Service) Turns(ctx context.Context, name, lane string, after, upTo int6
 	slices.SortFunc(found, func(a, b *place) int { return cmp.Compare(a.position, b.position) })
 	all := make([]Place, len(found))
 	for i, p := range found {
-		all[i] = s.tell(v, p)
+		all[i] = s.placeWithToken(v, p)
 		all[i].Token = ""
 	}
 	return all, nil

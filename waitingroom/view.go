@@ -10,7 +10,7 @@ type view struct {
 	room
 	fetched time.Time         // by this process's clock
 	changed chan struct{}     // closed when there is a newer one
-	gone    []map[int64]int64 // by lane: positions by number, of places that left or were barred before their turn; before the draw without meaning
+	skipped []map[int64]int64 // by lane: positions by number, of places that left or were barred before their turn; before the draw without meaning
 	revoked map[int64]bool    // numbers, of places that were given up and whose pass would still be valid
 	moved   []*progress       // by lane
 	quota   int64             // units that a user may order; 0: not known, or not needed
@@ -29,15 +29,15 @@ func (v *view) position(lane int, number int64) int64 {
 	return v.orders[lane].position(number)
 }
 
-func (v *view) isGone(p *place) bool {
-	_, gone := v.gone[v.laneOf(p)][p.laneSeq]
+func (v *view) isSkipped(p *place) bool {
+	_, gone := v.skipped[v.laneOf(p)][p.laneSeq]
 	return gone
 }
 
 // waiting returns how many places of a lane have not had their turn.
 func (v *view) waiting(lane int) int64 {
 	l := &v.lanes[lane]
-	return max(0, l.tail.Joined-l.Served-int64(len(v.gone[lane])))
+	return max(0, l.tail.Joined-l.Served-int64(len(v.skipped[lane])))
 }
 
 // clockNow estimates the database's clock.
@@ -72,7 +72,7 @@ func (v *view) outlook(lane int, ahead int64) Outlook {
 	case probable < v.free:
 		return OutlookLikely
 	}
-	return OutlookUnlike
+	return OutlookUnlikely
 }
 
 // promise returns the prospect of a turn or pass that is used in time.

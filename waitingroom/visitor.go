@@ -7,8 +7,8 @@ import (
 	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
-// Visitor is who asks. A known user has one place in a room. Somebody unknown has the place of the token, which only that visitor knows. A
-// user's token saves a lookup.
+// Visitor identifies the caller. A user has one place in a room. A visitor without a user has the place of the token, which only that visitor
+// knows. A user's token saves a lookup.
 type Visitor struct {
 	User  string
 	Token string

@@ -22,24 +22,24 @@ const (
 // Routes for visitors.
 var (
 	roomRoute = huma.Operation{
-		OperationID: "get-room", Method: http.MethodGet, Path: roomPath, Summary: "A waiting room and how far it is", Tags: tagRooms,
+		OperationID: "get-room", Method: http.MethodGet, Path: roomPath, Summary: "A waiting room and its progress", Tags: tagRooms,
 		Errors: []int{401, 403, 404, 429, 503},
 	}
 	joinRoute = huma.Operation{
-		OperationID: "join-room", Method: http.MethodPost, Path: roomPath + "/place", Summary: "Join a waiting room; again: the same place, on any device",
+		OperationID: "join-room", Method: http.MethodPost, Path: roomPath + "/place", Summary: "Join a waiting room; idempotent: one place on all devices",
 		Tags: tagRooms, MaxBodyBytes: maxBody + 1, Errors: []int{401, 403, 404, 408, 409, 413, 415, 422, 429, 503},
 	}
 	roomPlaceRoute = huma.Operation{
-		OperationID: "get-place", Method: http.MethodGet, Path: roomPath + "/place", Summary: "The caller's place, also when its state changes; changes nothing",
+		OperationID: "get-place", Method: http.MethodGet, Path: roomPath + "/place", Summary: "The caller's place; with wait_ms, as soon as its state changes",
 		Tags: tagRooms, Errors: []int{401, 403, 404, 422, 429, 503},
 	}
 	claimRoute = huma.Operation{
-		OperationID: "claim-turn", Method: http.MethodPost, Path: roomPath + "/place/claim", Summary: "Take the turn, for a pass; again: the same pass",
-		Description: "503 at_capacity: it is the caller's turn, but as many have been admitted as may be. The turn is kept; repeat the call.",
+		OperationID: "claim-turn", Method: http.MethodPost, Path: roomPath + "/place/claim", Summary: "Claim the turn and get the pass; idempotent",
+		Description: "503 at_capacity: it is the caller's turn, but the rate or the capacity is used up. The turn is kept; repeat the call.",
 		Tags:        tagRooms, Errors: []int{401, 403, 404, 409, 410, 429, 503},
 	}
 	leaveRoute = huma.Operation{
-		OperationID: "leave-room", Method: http.MethodDelete, Path: roomPath + "/place", Summary: "Give up the place, and a pass that was not used; also again",
+		OperationID: "leave-room", Method: http.MethodDelete, Path: roomPath + "/place", Summary: "Give up the place and an unused pass; idempotent",
 		Tags: tagRooms, DefaultStatus: http.StatusNoContent, Errors: []int{401, 403, 404, 429, 503},
 	}
 	keysRoute = huma.Operation{
