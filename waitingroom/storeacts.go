@@ -12,9 +12,9 @@ type act struct {
 	act, actor, reason string
 }
 
-// acts returns what operators did to a room, the oldest first.
+// acts returns the acts of operators that history needs, the oldest first.
 func (s *Store) acts(ctx context.Context, q querier, room string) (all []act, err error) {
-	err = s.each(ctx, q, `SELECT at, act, actor, reason FROM waiting_acts WHERE room = $1 ORDER BY n`, func(rows *sql.Rows) error {
+	err = s.each(ctx, q, `SELECT at, act, actor, reason FROM waiting_acts WHERE room = $1 AND act IN ('hold', 'resume', 'close') ORDER BY n`, func(rows *sql.Rows) error {
 		var a act
 		err := rows.Scan(&a.at, &a.act, &a.actor, &a.reason)
 		all = append(all, a)

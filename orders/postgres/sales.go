@@ -153,7 +153,11 @@ func (s *Store) SetRoom(ctx context.Context, sale, item, from, to string) error 
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return fmt.Errorf("%w: item %s/%s has another waiting room", orders.ErrConflict, sale, item)
+			var room string
+			if err := tx.QueryRow(ctx, `SELECT room FROM items WHERE sale = $1 AND item = $2`, sale, item).Scan(&room); err != nil {
+				return err
+			}
+			return fmt.Errorf("%w: item %s/%s has the waiting room %s", orders.ErrConflict, sale, item, room)
 		}
 		_, err = tx.Exec(ctx, `UPDATE sales SET revision = nextval('sales_revision') WHERE sale = $1`, sale)
 		return err

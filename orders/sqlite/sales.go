@@ -140,8 +140,14 @@ func (s *Store) SetRoom(ctx context.Context, sale, item, from, to string) error 
 		if err != nil {
 			return err
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, fmt.Errorf("%w: item %s/%s has another waiting room", orders.ErrConflict, sale, item))
+		if n, err := res.RowsAffected(); err != nil {
+			return err
+		} else if n == 0 {
+			var room string
+			if err := tx.QueryRowContext(ctx, `SELECT room FROM items WHERE sale = ? AND item = ?`, sale, item).Scan(&room); err != nil {
+				return err
+			}
+			return fmt.Errorf("%w: item %s/%s has the waiting room %s", orders.ErrConflict, sale, item, room)
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE sales SET revision = `+nextRevision+` WHERE sale = ?`, sale)
 		return err
