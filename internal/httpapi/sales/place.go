@@ -117,7 +117,7 @@ func (h *Placer) attempt(ctx context.Context, in *placeInput) (*placeOutput, err
 	}
 	r.Sale, r.Item = in.Sale, in.Body.Item
 	out, decided := attempt.Screen()
-	if decided && out.Reason == orders.ReasonKeyReused && r.Caller.User == "" { // the key may be guessed, and a guess that is right costs as much as an order
+	if decided && !out.Admitted() && r.Caller.User == "" { // the key may be guessed, and a guess costs as much as an order
 		_, cancel, err := h.Rules.Charge(ctx, h.Within)
 		cancel()
 		if err != nil {
