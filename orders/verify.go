@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -32,6 +33,7 @@ type Check struct {
 const (
 	verifyLooks = 3
 	verifyPause = 50 * time.Millisecond
+	verifyTries = 4 // of a look that a server does not answer in a request's time, which may be short on a busy host
 )
 
 // expiredWithin is how long after the end of its time to pay an order has to be expired.
@@ -57,11 +59,11 @@ func (a *verifier) Verify(ctx context.Context, sale string) ([]Check, error) {
 		if look > 0 && !periodic.Pause(ctx, verifyPause) {
 			return nil, ctx.Err()
 		}
-		now, a, err := a.verifySale(ctx, l)
+		now, totals, err := a.look(ctx, l)
 		if err != nil {
 			return nil, err
 		}
-		seen = a
+		seen = totals
 		if breaches == nil {
 			breaches = now
 		}
@@ -89,7 +91,17 @@ type verifyTotals struct {
 	database inspection.Result
 }
 
-// verifySale takes one look: it reads the returns from the database, then every item in Redis, and then the database.
+// look takes one look, again if a server does not answer in time: reading twice changes nothing.
+func (a *verifier) look(ctx context.Context, l *listing) (breaches map[inspection.Breach]struct{}, sum verifyTotals, err error) {
+	for try := 1; ; try++ {
+		breaches, sum, err = a.verifySale(ctx, l)
+		if !errors.Is(err, ErrUnavailable) || try == verifyTries || !periodic.Pause(ctx, verifyPause) {
+			return breaches, sum, err
+		}
+	}
+}
+
+// verifySale reads the returns from the database, then every item in Redis, and then the database.
 func (a *verifier) verifySale(ctx context.Context, l *listing) (map[inspection.Breach]struct{}, verifyTotals, error) {
 	var sum verifyTotals
 	before, err := a.returns(ctx, l.ID)
@@ -200,14 +212,14 @@ func (a *verifier) readItem(ctx context.Context, ci *cachedItem, coming map[ID]*
 // data was read is inconsistent in this look only.
 func (a *verifier) readBuyersAndKeys(ctx context.Context, ci *cachedItem, b *verifiedItem) error {
 	b.entries, b.keys = make(map[string]buyerEntry), make(map[string]string)
-	if err := a.scan(ctx, ci.keys[5], func(buyer, text string) {
+	if err := a.scan(ctx, ci.keys[buyersKey], func(buyer, text string) {
 		units, ids, _ := strings.Cut(text, " ")
 		n, _ := strconv.Atoi(units) // an unreadable number counts as 0, which is reported as a mismatch
 		b.entries[buyer] = buyerEntry{n, ids}
 	}); err != nil {
 		return err
 	}
-	return a.scan(ctx, ci.keys[4], func(who, order string) {
+	return a.scan(ctx, ci.keys[requestKey], func(who, order string) {
 		b.keys[who], _, _ = strings.Cut(order, " ")
 	})
 }

@@ -118,6 +118,19 @@ func TestVerifyMissesWhatRedisForgetsInPart(t *testing.T) {
 	}
 }
 
+// A server that stops for longer than a request may take delays the check, and does not fail it.
+func TestVerifyEnduresAStall(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	in := installIn(t, server.URL(), testenv.Postgres(t))
+	p := in.start()
+	sale := in.sale(p)
+	must(t, in.rdb.Do(t.Context(), "CLIENT", "PAUSE", 150, "ALL").Err())
+	if _, err := p.Verify(t.Context(), sale.ID); err != nil {
+		t.Errorf("%v, want a check that was repeated", err)
+	}
+}
+
 func TestVerifyIsNotForASaleThatIsBeingLoaded(t *testing.T) {
 	t.Parallel()
 	in := install(t)
