@@ -24,8 +24,8 @@ func (a *verifier) Backlog(ctx context.Context) (Backlog, error) {
 	_, err := a.base.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, ci := range a.sales.catalog.Load().byNumber {
 			if !ci.forgottenAt(time.Now()) {
-				counts = append(counts, p.HLen(ctx, ci.keys[2]))
-				oldest = append(oldest, p.ZRange(ctx, ci.keys[3], 0, 0))
+				counts = append(counts, p.HLen(ctx, ci.keys[pendingKey]))
+				oldest = append(oldest, p.ZRange(ctx, ci.keys[outboxKey], 0, 0))
 			}
 		}
 		return nil

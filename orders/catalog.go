@@ -40,7 +40,7 @@ func newCatalog(co *core, sales []Sale, ids *IDKey, before *catalog) *catalog {
 		for i := range sale.Items {
 			ci := co.newCachedItem(l, &l.Items[i])
 			if before != nil {
-				if old, ok := before.byNumber[ci.item.Number]; ok && old.keys[0] == ci.keys[0] && old.sale.EpochToken == sale.EpochToken {
+				if old, ok := before.byNumber[ci.item.Number]; ok && old.keys[itemKey] == ci.keys[itemKey] && old.sale.EpochToken == sale.EpochToken {
 					ci.itemState = old.itemState
 				}
 			}

@@ -7,8 +7,20 @@ import (
 	"github.com/tidegate/tidegate/internal/keyhash"
 )
 
-// itemKeys are the keys of one item in one epoch, in the order in which the
-// scripts declare them. They share the hash tag {sale:item}, so one script may
+// The places of an item's keys in what itemKeys returns, which is the order in
+// which the scripts declare them.
+const (
+	itemKey = iota
+	returnedKey
+	pendingKey
+	outboxKey
+	requestKey
+	buyersKey
+	holdersKey
+	turnsKey
+)
+
+// itemKeys are the keys of one item in one epoch. They share the hash tag {sale:item}, so one script may
 // touch them all on a cluster. Names of sales and items cannot contain braces
 // or colons. All expire with the memory of the sale, seven days after its end.
 //
@@ -20,17 +32,13 @@ import (
 //	keys      HASH  buyer's hash + key's hash → order id and quantity
 //	buyers    HASH  buyer's hash → units held, and the orders that hold them, the latest last
 //	holders   LIST  the buyers of all reservations in order, 11 characters of their hash each
+//	turns     HASH  of an item with a waiting room: buyer's hash → room, until when (ms) and how many units the buyer may order, or
+//	                room, "used" and the order id, or room, "revoked" and the time of the admission
 func (c *core) itemKeys(sale, item string, epoch int64) []string {
 	prefix := c.opts.Namespace + ":{" + sale + ":" + item + "}:" + strconv.FormatInt(epoch, 10) + ":"
 	return []string{
-		prefix + "item",
-		prefix + "returned",
-		prefix + "pending",
-		prefix + "outbox",
-		prefix + "keys",
-		prefix + "buyers",
-		prefix + "holders",
-		prefix + "turns",
+		itemKey: prefix + "item", returnedKey: prefix + "returned", pendingKey: prefix + "pending", outboxKey: prefix + "outbox",
+		requestKey: prefix + "keys", buyersKey: prefix + "buyers", holdersKey: prefix + "holders", turnsKey: prefix + "turns",
 	}
 }
 

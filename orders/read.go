@@ -246,7 +246,7 @@ func (rd *reader) pendingOrders(ctx context.Context, l *listing, f Filter) ([]Or
 func (rd *reader) pendingRecords(ctx context.Context, ci *cachedItem, buyerHash string) ([]string, error) {
 	return within(ctx, rd.core, func(ctx context.Context) ([]string, error) {
 		if buyerHash == "" {
-			return rd.base.HVals(ctx, ci.keys[2]).Result()
+			return rd.base.HVals(ctx, ci.keys[pendingKey]).Result()
 		}
 		reply, err := heldScript.Run(ctx, rd.rdb, ci.keys, buyerHash).Slice()
 		if err != nil {

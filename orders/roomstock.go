@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Turns is what a waiting room may ask and do: it is a waitingroom.Stock. Users are the names that orders have.
-type Turns struct {
+// RoomStock is what a waiting room may ask and do: it is a waitingroom.Stock. Users are the names that orders have.
+type RoomStock struct {
 	*core
 	sales *catalogWatch
 	admin *saleAdmin
@@ -20,13 +20,13 @@ type Turns struct {
 	repairing atomic.Bool
 }
 
-// Turns returns the connection of waiting rooms with the sales.
-func (s *Service) Turns() *Turns {
-	return &Turns{core: &s.core, sales: &s.catalogWatch, admin: &s.saleAdmin}
+// RoomStock returns the connection of waiting rooms with the sales.
+func (s *Service) RoomStock() *RoomStock {
+	return &RoomStock{core: &s.core, sales: &s.catalogWatch, admin: &s.saleAdmin}
 }
 
 // Quota returns how many units of an item a user may order.
-func (t *Turns) Quota(sale, item string) (int, error) {
+func (t *RoomStock) Quota(sale, item string) (int, error) {
 	l, err := t.sales.listing(sale)
 	if err != nil {
 		return 0, err
@@ -39,12 +39,12 @@ func (t *Turns) Quota(sale, item string) (int, error) {
 }
 
 // Guard makes orders of an item need a turn of a room. It returns ErrUnknownSale, ErrUnknownItem, or ErrConflict if the item has another room.
-func (t *Turns) Guard(ctx context.Context, sale, item, room string) error {
+func (t *RoomStock) Guard(ctx context.Context, sale, item, room string) error {
 	return t.setRoom(ctx, sale, item, "", room)
 }
 
 // Unguard ends that, unless the item has another room or none, or its sale ended so long ago that it is not read any more.
-func (t *Turns) Unguard(ctx context.Context, sale, item, room string) error {
+func (t *RoomStock) Unguard(ctx context.Context, sale, item, room string) error {
 	l, err := t.sales.reread(ctx, sale)
 	if errors.Is(err, ErrUnknownSale) {
 		return nil
@@ -60,7 +60,7 @@ func (t *Turns) Unguard(ctx context.Context, sale, item, room string) error {
 	return err
 }
 
-func (t *Turns) setRoom(ctx context.Context, sale, item, from, to string) error {
+func (t *RoomStock) setRoom(ctx context.Context, sale, item, from, to string) error {
 	l, err := t.sales.reread(ctx, sale)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (t *Turns) setRoom(ctx context.Context, sale, item, from, to string) error 
 
 // Admit lets a user, who was admitted at since, order up to quantity units while it is valid, once. A user who has used it already is left
 // alone, and so is one from whom Revoke has taken it back.
-func (t *Turns) Admit(ctx context.Context, sale, item, room, user string, since time.Time, quantity int, valid time.Duration) error {
+func (t *RoomStock) Admit(ctx context.Context, sale, item, room, user string, since time.Time, quantity int, valid time.Duration) error {
 	ci, err := t.item(ctx, sale, item)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (ci *cachedItem) recovered() bool { return ci.sale.Epoch > 1 }
 const clockSkew = 30 * time.Second
 
 // usedBefore fills in, for users whose order Redis does not know of, the order since then that the database has.
-func (t *Turns) usedBefore(ctx context.Context, ci *cachedItem, users []string, since []time.Time, used []string) error {
+func (t *RoomStock) usedBefore(ctx context.Context, ci *cachedItem, users []string, since []time.Time, used []string) error {
 	var hashes []string
 	for i, user := range users {
 		if used[i] == "" {
@@ -122,7 +122,7 @@ func (t *Turns) usedBefore(ctx context.Context, ci *cachedItem, users []string, 
 }
 
 // Revoke takes back what Admit gave to a user who was admitted at since, or is about to give, and reports whether it has been used.
-func (t *Turns) Revoke(ctx context.Context, sale, item, room, user string, since time.Time) (used bool, err error) {
+func (t *RoomStock) Revoke(ctx context.Context, sale, item, room, user string, since time.Time) (used bool, err error) {
 	ci, err := t.item(ctx, sale, item)
 	if err != nil {
 		return false, err
@@ -130,7 +130,7 @@ func (t *Turns) Revoke(ctx context.Context, sale, item, room, user string, since
 	return t.admit(ctx, ci, room, user, since, 0, 0)
 }
 
-func (t *Turns) admit(ctx context.Context, ci *cachedItem, room, user string, since time.Time, withinMS int64, quantity int) (used bool, err error) {
+func (t *RoomStock) admit(ctx context.Context, ci *cachedItem, room, user string, since time.Time, withinMS int64, quantity int) (used bool, err error) {
 	return within(ctx, t.core, func(ctx context.Context) (bool, error) {
 		reply, err := admitScript.Run(ctx, t.rdb, ci.keys, ci.sale.hash(hashUser, user), withinMS, quantity, room, since.UnixMilli()).Int()
 		if err == nil && reply < 0 {
@@ -141,7 +141,7 @@ func (t *Turns) admit(ctx context.Context, ci *cachedItem, room, user string, si
 }
 
 // item returns an item whose Redis has been verified to have it.
-func (t *Turns) item(ctx context.Context, sale, item string) (*cachedItem, error) {
+func (t *RoomStock) item(ctx context.Context, sale, item string) (*cachedItem, error) {
 	l, err := t.sales.listing(sale)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (t *Turns) item(ctx context.Context, sale, item string) (*cachedItem, error
 // Look returns the free units of an item, whether no more will be added, how long its accepted orders wait for their commit (the 95th
 // percentile of those that wait, at least the third longest; 0: fewer wait), and for each user, who was admitted at since, the order that
 // used the right to order, "revoked" if Revoke has taken it back, or "". It returns ErrConflict for an item whose orders need no turn of the room.
-func (t *Turns) Look(ctx context.Context, sale, item, room string, users []string, since []time.Time) (free int, final bool, lag time.Duration, used []string, err error) {
+func (t *RoomStock) Look(ctx context.Context, sale, item, room string, users []string, since []time.Time) (free int, final bool, lag time.Duration, used []string, err error) {
 	ci, err := t.item(ctx, sale, item)
 	if err != nil {
 		return 0, false, 0, nil, err
@@ -209,7 +209,7 @@ func (t *Turns) Look(ctx context.Context, sale, item, room string, users []strin
 const revoked = "revoked"
 
 // repair writes the item's definition to Redis again, in the background: a process of a version that does not know rooms has written it.
-func (t *Turns) repair(sale, item, room string) {
+func (t *RoomStock) repair(sale, item, room string) {
 	if !t.repairing.CompareAndSwap(false, true) {
 		return
 	}
@@ -227,12 +227,12 @@ const repairTimeout = 5 * time.Second
 
 // Unsettled reports whether units of an item are free, or may be again: they are held by orders that may still end unpaid, or are
 // about to be returned. It reads in the order in which units move.
-func (t *Turns) Unsettled(ctx context.Context, sale, item string) (bool, error) {
+func (t *RoomStock) Unsettled(ctx context.Context, sale, item string) (bool, error) {
 	ci, err := t.item(ctx, sale, item)
 	if err != nil {
 		return false, err
 	}
-	uncommitted, err := within(ctx, t.core, func(ctx context.Context) (int64, error) { return t.rdb.ZCard(ctx, ci.keys[3]).Result() })
+	uncommitted, err := within(ctx, t.core, func(ctx context.Context) (int64, error) { return t.rdb.ZCard(ctx, ci.keys[outboxKey]).Result() })
 	if err != nil || uncommitted > 0 {
 		return true, err
 	}

@@ -16,12 +16,12 @@ import (
 )
 
 // Turns is what a waiting room needs of a sale.
-var _ waitingroom.Stock = (*orders.Turns)(nil)
+var _ waitingroom.Stock = (*orders.RoomStock)(nil)
 
 // guarded returns a sale whose shoe has a waiting room.
-func (in *installation) guarded(p *process, change ...func(*orders.Sale)) (orders.Sale, *orders.Turns) {
+func (in *installation) guarded(p *process, change ...func(*orders.Sale)) (orders.Sale, *orders.RoomStock) {
 	in.t.Helper()
-	sale, turns := in.sale(p, change...), p.Turns()
+	sale, turns := in.sale(p, change...), p.RoomStock()
 	in.answered("the item has a room", func() error { return turns.Guard(in.t.Context(), sale.ID, "shoe", "room") })
 	for _, p := range in.processes {
 		eventually(in.t, "everybody knows of the room", func() bool {
@@ -166,7 +166,7 @@ func TestARoomOutlivesRedis(t *testing.T) {
 	sale := in.sale(p, func(s *orders.Sale) { s.Items[0].Stock, s.Items[0].Final, s.Hold = 5, true, 0 })
 	db := stdlib.OpenDBFromPool(in.pool)
 	defer db.Close()
-	rooms := waitingroom.New(waitingroom.Postgres(db), waitingroom.Options{Secret: make([]byte, 32), Stock: p.Turns(), Logger: p.Logger()})
+	rooms := waitingroom.New(waitingroom.Postgres(db), waitingroom.Options{Secret: make([]byte, 32), Stock: p.RoomStock(), Logger: p.Logger()})
 	stop := in.run(rooms.Run)
 	defer stop()
 	in.answered("the room is stored", func() error {

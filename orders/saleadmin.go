@@ -96,7 +96,7 @@ func (a *saleAdmin) introduce(ctx context.Context, stored Sale, added []string) 
 
 // definition returns the fields of the hash of an item that is new to a server.
 func (w *catalogWatch) definition(ctx context.Context, ci *cachedItem, runs map[string]string) ([]any, error) {
-	run, err := w.runOf(ctx, ci.keys[0], runs)
+	run, err := w.runOf(ctx, ci.keys[itemKey], runs)
 	if err != nil {
 		return nil, unavailable(err)
 	}

@@ -77,7 +77,7 @@ func (w *catalogWatch) known(ctx context.Context, items []*cachedItem) ([]int64,
 	now := make([]string, len(items))
 	for i, ci := range items {
 		var err error
-		if now[i], err = w.runOf(ctx, ci.keys[0], runs); err != nil {
+		if now[i], err = w.runOf(ctx, ci.keys[itemKey], runs); err != nil {
 			return nil, unavailable(err)
 		}
 	}
@@ -85,7 +85,7 @@ func (w *catalogWatch) known(ctx context.Context, items []*cachedItem) ([]int64,
 	leads := make([]*redis.SliceCmd, len(items))
 	if _, err := w.base.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, ci := range items {
-			fields[i] = p.HMGet(ctx, ci.keys[0], "run", "recovering", "revision")
+			fields[i] = p.HMGet(ctx, ci.keys[itemKey], "run", "recovering", "revision")
 			leads[i] = p.HMGet(ctx, ci.lead, "epoch", "token")
 		}
 		return nil
@@ -143,7 +143,7 @@ func (w *catalogWatch) verified(ctx context.Context, ci *cachedItem) (generation
 	if ci.generation.Load() == generation {
 		return generation, nil
 	}
-	_, err, _ = w.flights.Do("compare "+ci.keys[0], func() (any, error) {
+	_, err, _ = w.flights.Do("compare "+ci.keys[itemKey], func() (any, error) {
 		return within(ctx, w.core, func(ctx context.Context) (any, error) { return nil, w.compare(ctx, ci) })
 	})
 	generation = ci.generation.Load()
